@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Algorithm is the way a [Limit] counts. The zero value is [TokenBucket], which
+// is also what a limit text without an algorithm means.
+type Algorithm uint8
+
+// The algorithms. Package algo states for each the most units it admits in any
+// span of time; docs/algorithms.md draws them.
+const (
+	// TokenBucket lets a rested key spend Burst at once and then Quota per
+	// Window, spread evenly. At most Burst + Quota in any Window. It is the
+	// generic cell rate algorithm of ITU-T I.371.
+	TokenBucket Algorithm = iota
+	// LeakyBucket sends units out no faster than one per Window/Quota: what
+	// arrives early waits its turn (see DelayAfter), up to Burst units deep.
+	LeakyBucket
+	// FixedWindow counts up to Quota in each window. Across the edge of two
+	// windows it admits up to 2·Quota within one Window.
+	FixedWindow
+	// SlidingLog remembers every admitted unit's instant: never more than
+	// Quota in any Window, exactly, in memory that grows with Quota.
+	SlidingLog
+	// SlidingCounter weighs the previous window by how much of it is still in
+	// sight: small and common, but up to 2·Quota-1 within one Window unless
+	// Conservative.
+	SlidingCounter
+	// SlidingHistogram is a sliding log whose old entries are merged: never
+	// more than Quota in any Window, in small memory. See Datar, Gionis, Indyk
+	// and Motwani, "Maintaining stream statistics over sliding windows", 2002.
+	SlidingHistogram
+	algorithms // how many there are
+)
+
+var algorithmNames = [...]string{
+	TokenBucket:      "token-bucket",
+	LeakyBucket:      "leaky-bucket",
+	FixedWindow:      "fixed-window",
+	SlidingLog:       "sliding-log",
+	SlidingCounter:   "sliding-counter",
+	SlidingHistogram: "sliding-histogram",
+}
+
+// String returns the name used in limit texts and configuration.
+func (a Algorithm) String() string {
+	if int(a) < len(algorithmNames) {
+		return algorithmNames[a]
+	}
+	return fmt.Sprintf("Algorithm(%d)", uint8(a))
+}
+
+// ParseAlgorithm returns the algorithm of that name; "gcra" is another name of
+// token-bucket.
+func ParseAlgorithm(name string) (Algorithm, error) {
+	for i, n := range algorithmNames {
+		if n == name {
+			return Algorithm(i), nil
+		}
+	}
+	if name == "gcra" {
+		return TokenBucket, nil
+	}
+	return 0, fmt.Errorf("sluice: unknown algorithm %q; write one of %s", name, strings.Join(algorithmNames[:], ", "))
+}
+
+func (a Algorithm) bucket() bool { return a == TokenBucket || a == LeakyBucket }
+
+// Unit is what a [Limit] counts. The zero value is [Requests].
+type Unit uint8
+
+// The units. They change no decision, only how a limit is written and shown.
+const (
+	Requests Unit = iota
+	Bytes
+	units
+)
+
+// String returns "requests" or "bytes".
+func (u Unit) String() string {
+	switch u {
+	case Requests:
+		return "requests"
+	case Bytes:
+		return "bytes"
+	default:
+		return fmt.Sprintf("Unit(%d)", uint8(u))
+	}
+}
+
+// Calendar makes a fixed window follow the calendar of a time zone in place of
+// a fixed length. The zero value, [NoCalendar], does not.
+type Calendar uint8
+
+// The calendar windows. A window starts at the first instant whose local date
+// is its first day, so a day of a daylight-saving change has 23 or 25 hours.
+const (
+	NoCalendar Calendar = iota
+	Day
+	Week
+	Month
+	Year
+	calendars
+)
+
+var calendarNames = [...]string{NoCalendar: "none", Day: "day", Week: "week", Month: "month", Year: "year"}
+
+// String returns "day", "week", "month", "year" or "none".
+func (c Calendar) String() string {
+	if int(c) < len(calendarNames) {
+		return calendarNames[c]
+	}
+	return fmt.Sprintf("Calendar(%d)", uint8(c))
+}
+
+// Nominal returns the window's usual length: 24 h for a day, 31 days for a
+// month, 366 for a year. It is what a calendar limit's Window holds.
+func (c Calendar) Nominal() time.Duration {
+	const day = 24 * time.Hour
+	return [...]time.Duration{NoCalendar: 0, Day: day, Week: 7 * day, Month: 31 * day, Year: 366 * day}[c]
+}
+
+// Refill is how a token bucket gives units back. The zero value is [Continuous].
+type Refill uint8
+
+// The refills.
+const (
+	// Continuous gives one unit every Window/Quota.
+	Continuous Refill = iota
+	// Interval gives Quota units at once every Window, counted from the take
+	// that found the bucket full.
+	Interval
+	refills
+)
+
+// Anchor is where a fixed window starts. The zero value is [OnClock].
+type Anchor uint8
+
+// The anchors.
+const (
+	// OnClock aligns windows to multiples of Window since 1970-01-01 UTC: a
+	// minute's window starts with the minute.
+	OnClock Anchor = iota
+	// OnFirst opens a window at a key's first request; the next window opens
+	// at the first request after it ended.
+	OnFirst
+	anchors
+)

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Limiter is a [Plan] on a [Store]: the limits of one scope for any number of
+// keys. It holds no state of its own and is safe for concurrent use. Two
+// Limiters of one scope on one Store share its budget.
+type Limiter struct {
+	store Store
+	plan  *Plan
+}
+
+// New returns a Limiter of one or more limits. The scope says whose budget
+// this is, such as "login". See [Compile] for what it refuses.
+func New(store Store, scope string, limits ...Limit) (*Limiter, error) {
+	if store == nil {
+		return nil, errors.New("sluice: new: store is nil")
+	}
+	plan, err := Compile(scope, limits...)
+	if err != nil {
+		return nil, err
+	}
+	return &Limiter{store: store, plan: plan}, nil
+}
+
+// Plan returns what the Limiter charges.
+func (l *Limiter) Plan() *Plan { return l.plan }
+
+// Of returns cost units charged to key: for a [Request] over several keys.
+func (l *Limiter) Of(key string, cost int64) Charge {
+	return Charge{Plan: l.plan, Key: key, Cost: cost}
+}
+
+// Take spends cost units of key if every limit has them, and nothing if not.
+func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, error) {
+	return l.store.Take(ctx, Request{Charge: Charge{Plan: l.plan, Key: key, Cost: cost}})
+}
+
+// Peek answers as Take would and spends nothing.
+func (l *Limiter) Peek(ctx context.Context, key string, cost int64) (Decision, error) {
+	return l.store.Take(ctx, Request{Op: OpPeek, Charge: l.Of(key, cost)})
+}
+
+// TakeUpTo spends as many units of key as every limit has, n at most. The
+// Decision's Spent says how many.
+func (l *Limiter) TakeUpTo(ctx context.Context, key string, n int64) (Decision, error) {
+	return l.store.Take(ctx, Request{Op: OpTakeUpTo, Charge: l.Of(key, n)})
+}
+
+// Charge spends cost units of key whether they fit or not: for a cost that is
+// known only afterwards. Units above full count as debt, up to the limit's Debt.
+func (l *Limiter) Charge(ctx context.Context, key string, cost int64) (Decision, error) {
+	return l.store.Take(ctx, Request{Op: OpCharge, Charge: l.Of(key, cost)})
+}
+
+// Refund gives back units of what a decision at instant at spent, as far as
+// they still count: what has been forgiven since cannot be spent twice.
+func (l *Limiter) Refund(ctx context.Context, key string, units int64, at Instant) (Decision, error) {
+	return l.store.Take(ctx, Request{Op: OpRefund, Charge: l.Of(key, units), At: at})
+}
+
+// Settle corrects an allowed decision once the actual cost is known: it
+// refunds what was spent too much or charges what was spent too little. If
+// they are equal it asks nothing of the store and returns taken.
+func (l *Limiter) Settle(ctx context.Context, key string, taken Decision, actual int64) (Decision, error) {
+	switch {
+	case actual < 0:
+		return Decision{}, &RequestError{"Cost", fmt.Sprintf("the actual cost %d is negative", actual)}
+	case actual < taken.Spent:
+		return l.Refund(ctx, key, taken.Spent-actual, taken.At)
+	case actual > taken.Spent:
+		return l.Charge(ctx, key, actual-taken.Spent)
+	}
+	return taken, nil
+}
+
+// Reserve spends cost units of key at the first instant at which every limit
+// has them, if that is at most maxWait away. The caller must wait for the
+// Decision's Delay, or Cancel.
+func (l *Limiter) Reserve(ctx context.Context, key string, cost int64, maxWait time.Duration) (Decision, error) {
+	return l.store.Take(ctx, Request{Op: OpReserve, Charge: l.Of(key, cost), MaxWait: maxWait})
+}
+
+// Cancel gives back what a reservation, or any allowed decision, spent.
+func (l *Limiter) Cancel(ctx context.Context, key string, reserved Decision) error {
+	if !reserved.Allowed || reserved.Spent <= 0 {
+		return nil
+	}
+	_, err := l.Refund(ctx, key, reserved.Spent, reserved.At)
+	return err
+}
+
+// Reset forgets all state of key.
+func (l *Limiter) Reset(ctx context.Context, key string) error {
+	_, err := l.store.Take(ctx, Request{Op: OpReset, Charge: l.Of(key, 0)})
+	return err
+}
+
+// DeniedError is what [Limiter.Wait] returns when the cost does not fit in time.
+type DeniedError struct {
+	Limit    Limit // the one that binds
+	Decision Decision
+}
+
+// Error says which limit denied and for how long.
+func (e *DeniedError) Error() string {
+	if e.Decision.RetryAfter == Never {
+		return fmt.Sprintf("sluice: denied by %v: more than it can ever hold", e.Limit)
+	}
+	return fmt.Sprintf("sluice: denied by %v: retry after %v", e.Limit, e.Decision.RetryAfter)
+}
+
+// Wait blocks until cost units of key are spent. It returns a [*DeniedError]
+// at once if they cannot be before ctx's deadline, or within [MaxWait] where
+// ctx has none. If ctx ends meanwhile, the units are given back and the error
+// is ctx's, joined by the store's if it could not take them back. It asks the
+// store once, whatever the wait, and waiters are served in their order.
+func (l *Limiter) Wait(ctx context.Context, key string, cost int64) (Decision, error) {
+	maxWait := MaxWait
+	if deadline, ok := ctx.Deadline(); ok {
+		maxWait = min(time.Until(deadline), MaxWait)
+	}
+	if err := ctx.Err(); err != nil {
+		return Decision{}, err
+	}
+	d, err := l.Reserve(ctx, key, cost, max(maxWait, 0))
+	if err != nil {
+		return d, err
+	}
+	if !d.Allowed {
+		return d, &DeniedError{Limit: l.plan.terms[d.Binding].Limit, Decision: d}
+	}
+	if d.Delay <= 0 {
+		return d, nil
+	}
+	timer := time.NewTimer(d.Delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return d, nil
+	case <-ctx.Done():
+		// The caller is gone, but its place in the queue must not stay taken.
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if err := l.Cancel(undo, key, d); err != nil {
+			return d, errors.Join(ctx.Err(), err)
+		}
+		return d, ctx.Err()
+	}
+}

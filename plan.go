@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/span"
+)
+
+// Plan is the limits of one scope, validated and made ready: what a [Store] is
+// given with every take. It does not change and is safe for concurrent use.
+// Plans of one scope share the budget of limits that have the same name.
+type Plan struct {
+	scope string
+	terms []Term
+}
+
+// Term is one limit of a [Plan] with the numbers that follow from it.
+type Term struct {
+	Limit // with every default filled in
+
+	// ID identifies scope and limit with all its parameters: state under one
+	// ID was written under exactly these rules. Series identifies scope and
+	// name alone: a limit that is changed stays in its series. Both are hashes
+	// of 64 bits without a secret; a Store mixes them with keys under its own.
+	ID, Series uint64
+
+	// Rate is a unit's share of the window; Reach is how long Burst units last
+	// and Most how long Burst and Debt units do. Of use to buckets.
+	Rate        span.Rate
+	Reach, Most span.Span
+	// Micros is the window and Sub a sub-window, in µs.
+	Micros, Sub int64
+
+	location *time.Location
+}
+
+// Location returns the time zone of a calendar window.
+func (t *Term) Location() *time.Location { return t.location }
+
+// MaxScopeBytes is the longest scope.
+const MaxScopeBytes = 256
+
+// Compile validates limits and makes a [Plan] of them. The scope says whose
+// budget this is ("login", "api"): any text of 1 to 256 bytes. All faults are
+// returned at once. Two limits of one name are refused, as they would count
+// in the same state.
+func Compile(scope string, limits ...Limit) (*Plan, error) {
+	var faults []error
+	if scope == "" || len(scope) > MaxScopeBytes {
+		faults = append(faults, fmt.Errorf("scope of %d bytes: must have 1 to %d", len(scope), MaxScopeBytes))
+	}
+	if len(limits) == 0 || len(limits) > MaxLimits {
+		faults = append(faults, fmt.Errorf("%d limits: must be 1 to %d", len(limits), MaxLimits))
+	}
+	p := &Plan{scope: scope, terms: make([]Term, 0, len(limits))}
+	names := make(map[string]int, len(limits))
+	for i, l := range limits {
+		if err := l.Validate(); err != nil {
+			faults = append(faults, fmt.Errorf("limit %d (%v): %w", i+1, l, err))
+			continue
+		}
+		t := compileTerm(scope, l)
+		if first, taken := names[t.Name]; taken {
+			faults = append(faults, fmt.Errorf("limit %d (%v): limit %d has the name %q too; name one of them", i+1, l, first+1, t.Name))
+		}
+		names[t.Name] = i
+		p.terms = append(p.terms, t)
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("sluice: compile %q: %w", scope, errors.Join(faults...))
+	}
+	return p, nil
+}
+
+func compileTerm(scope string, l Limit) Term {
+	t := Term{Limit: l.Filled()}
+	t.Series = hashText(scope, t.Name)
+	canonical := t.Limit
+	canonical.Name = ""
+	t.ID = hashText(scope, t.Name, canonical.String())
+	t.Micros = t.Window.Microseconds()
+	t.Sub = t.Micros
+	if t.SubWindows > 1 {
+		t.Sub = t.Micros / int64(t.SubWindows)
+	}
+	if t.Algorithm.bucket() {
+		t.Rate = span.New(t.Quota, t.Micros)
+		if t.Refill == Interval {
+			t.Rate = span.New(1, t.Micros) // counted in windows, not units
+		} else {
+			t.Reach = t.Rate.Times(t.Burst)
+			t.Most = t.Rate.Times(t.Burst + t.Debt)
+		}
+	}
+	if t.Calendar != NoCalendar {
+		t.location, _ = time.LoadLocation(t.Zone) // Validate has loaded it
+	}
+	return t
+}
+
+// hashText is FNV-1a over the parts and their lengths.
+func hashText(parts ...string) uint64 {
+	const prime = 1099511628211
+	h := uint64(14695981039346656037)
+	for _, s := range parts {
+		for n := uint64(len(s)); n > 0; n >>= 8 {
+			h = (h ^ n&0xff) * prime
+		}
+		for i := range len(s) {
+			h = (h ^ uint64(s[i])) * prime
+		}
+		h = (h ^ 0xff) * prime
+	}
+	return h
+}
+
+// Scope returns whose budget the plan is.
+func (p *Plan) Scope() string { return p.scope }
+
+// Len returns how many limits the plan has.
+func (p *Plan) Len() int { return len(p.terms) }
+
+// Term returns the i-th limit, ready to decide with. It must not be changed.
+func (p *Plan) Term(i int) *Term { return &p.terms[i] }

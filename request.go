@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Instant is a moment on a store's clock: µs since 1970-01-01 UTC, never
+// negative. Instants of different stores cannot be compared.
+type Instant int64
+
+// InstantOf returns t as an Instant, 0 if t is before 1970.
+func InstantOf(t time.Time) Instant { return Instant(max(t.UnixMicro(), 0)) }
+
+// Time returns i in UTC.
+func (i Instant) Time() time.Time { return time.UnixMicro(int64(i)).UTC() }
+
+// Op is what a [Request] asks for. The zero value is [OpTake].
+type Op uint8
+
+// The operations. Every Store does them all, on every algorithm.
+const (
+	// OpTake spends the cost of every charge, or nothing if one does not fit.
+	OpTake Op = iota
+	// OpPeek answers as OpTake would and changes nothing.
+	OpPeek
+	// OpRefund gives back Cost units of what a decision at instant At spent,
+	// as far as they still count. It cancels a reservation too.
+	OpRefund
+	// OpCharge spends the cost whether it fits or not, up to full plus the
+	// limit's Debt. What is above that is forgotten.
+	OpCharge
+	// OpTakeUpTo spends as many units as every charge has, up to its cost:
+	// the same number everywhere. It is denied if that is none.
+	OpTakeUpTo
+	// OpReserve spends the cost at the first instant at which it fits, if that
+	// is at most MaxWait away: Delay says how far. Who comes later is decided
+	// no earlier than that instant, so that no one overtakes.
+	OpReserve
+	// OpReset forgets the state of every key charged.
+	OpReset
+	ops
+)
+
+var opNames = [...]string{
+	OpTake: "take", OpPeek: "peek", OpRefund: "refund", OpCharge: "charge",
+	OpTakeUpTo: "take-up-to", OpReserve: "reserve", OpReset: "reset",
+}
+
+// String returns the operation's name.
+func (o Op) String() string {
+	if int(o) < len(opNames) {
+		return opNames[o]
+	}
+	return fmt.Sprintf("Op(%d)", uint8(o))
+}
+
+// Charge is units charged to one key under every limit of a plan.
+type Charge struct {
+	Plan *Plan
+	Key  string // any bytes, up to MaxKeyBytes; the empty key is a key
+	Cost int64  // units, 0 to MaxQuota; 0 asks for nothing and fits unless the key is in debt
+}
+
+// Request is what a [Store] decides: all its charges, or none.
+type Request struct {
+	Op Op
+	Charge
+	More []Charge // further charges, each of another plan or key
+
+	// MaxWait is, for OpReserve, how long the caller would wait. For OpTake it
+	// caps the delay of a leaky bucket that queues; zero leaves it to the limit.
+	MaxWait time.Duration
+	// At is, for OpRefund, the instant of the decision that spent the units.
+	At Instant
+	// Outcomes, if not empty, receives every limit's outcome: the limits of
+	// Charge in their order, then those of More. It must have room for all.
+	Outcomes []Outcome
+}
+
+// Decision is what came of a [Request]. Denied is a decision, not an error.
+type Decision struct {
+	Allowed bool
+	// Binding is the limit that binds, counted as in Request.Outcomes: the one
+	// that denied for longest, or else the one with the least Remaining in
+	// relation to its cost.
+	Binding int
+	// Spent is how many units of the first charge were spent: the cost of an
+	// allowed take, what OpTakeUpTo got, what OpCharge could record, and what
+	// OpRefund gave back, negative.
+	Spent int64
+	// Remaining is how many units the binding limit has left to spend now.
+	Remaining int64
+	// RetryAfter is how long it takes until this cost fits if nothing else
+	// comes: 0 if allowed, [Never] if it is more than the limit can hold.
+	RetryAfter time.Duration
+	// ResetAfter is how long it takes until the binding limit's key is as good
+	// as never seen.
+	ResetAfter time.Duration
+	// Delay is how long to hold the request back, though it is allowed: at
+	// most MaxWait for a reservation, the queue of a leaky bucket for a take.
+	Delay time.Duration
+	// At is the instant at which the units count: the receipt that OpRefund
+	// takes. For a reservation it lies in the future.
+	At Instant
+}
+
+// Outcome is what one limit had to say of a [Request].
+type Outcome struct {
+	Allowed    bool
+	Remaining  int64
+	RetryAfter time.Duration
+	ResetAfter time.Duration
+}
+
+// Result is a [Decision] or the error that took its place.
+type Result struct {
+	Decision Decision
+	Err      error
+}
+
+// Store decides requests. Each decision is atomic: concurrent requests have
+// the outcome of some serial order. A Store is safe for concurrent use.
+//
+// An error means that no decision was made: the request was not valid (a
+// [*RequestError]), or the store could not be reached.
+type Store interface {
+	// Take decides one request.
+	Take(ctx context.Context, req Request) (Decision, error)
+	// TakeBatch decides independent requests in order, each by itself, and
+	// fills out, which must be as long as reqs. Its error means that none was
+	// decided; one request's error is in its Result.
+	TakeBatch(ctx context.Context, reqs []Request, out []Result) error
+}
+
+// RequestError is a [Request] that a Store cannot decide.
+type RequestError struct {
+	Field   string
+	Problem string
+}
+
+// Error returns the fault with its field.
+func (e *RequestError) Error() string { return "sluice: request: " + e.Field + ": " + e.Problem }
+
+// Limits returns how many limits the request charges: the length that Outcomes
+// needs.
+func (r *Request) Limits() int {
+	n := r.Plan.Len()
+	for i := range r.More {
+		n += r.More[i].Plan.Len()
+	}
+	return n
+}
+
+// Validate returns nil or a [*RequestError]. Every Store calls it, so that
+// stores refuse the same requests. It does not allocate for a valid request.
+func (r *Request) Validate() error {
+	if r.Op == OpTake && len(r.More) == 0 && r.MaxWait == 0 && len(r.Outcomes) == 0 {
+		return r.Charge.validate()
+	}
+	if r.Op >= ops {
+		return &RequestError{"Op", fmt.Sprintf("%v is not an operation", r.Op)}
+	}
+	if err := r.Charge.validate(); err != nil {
+		return err
+	}
+	if len(r.More) >= MaxCharges {
+		return &RequestError{"More", fmt.Sprintf("%d charges; a request has at most %d", len(r.More)+1, MaxCharges)}
+	}
+	for i := range r.More {
+		c := &r.More[i]
+		if err := c.validate(); err != nil {
+			return err
+		}
+		if c.same(&r.Charge) {
+			return &RequestError{"More", fmt.Sprintf("charge %d is of the same scope and key as the first; add up their costs", i+2)}
+		}
+		for j := range r.More[:i] {
+			if c.same(&r.More[j]) {
+				return &RequestError{"More", fmt.Sprintf("charges %d and %d are of the same scope and key; add up their costs", j+2, i+2)}
+			}
+		}
+	}
+	if r.MaxWait < 0 || r.MaxWait > MaxWait {
+		return &RequestError{"MaxWait", fmt.Sprintf("%v must be 0 to %v", r.MaxWait, MaxWait)}
+	}
+	if r.Op == OpRefund && r.At <= 0 {
+		return &RequestError{"At", "a refund needs the instant of the decision that spent the units: pass its At"}
+	}
+	if n := r.Limits(); len(r.Outcomes) > 0 && len(r.Outcomes) < n {
+		return &RequestError{"Outcomes", fmt.Sprintf("room for %d of %d limits", len(r.Outcomes), n)}
+	}
+	return nil
+}
+
+func (c *Charge) validate() error {
+	if c.Plan != nil && uint64(c.Cost) <= MaxQuota && len(c.Key) <= MaxKeyBytes {
+		return nil
+	}
+	switch {
+	case c.Plan == nil:
+		return &RequestError{"Plan", "is nil; make one with Compile"}
+	case c.Cost < 0:
+		return &RequestError{"Cost", fmt.Sprintf("%d is negative; units are given back with a refund", c.Cost)}
+	case c.Cost > MaxQuota:
+		return &RequestError{"Cost", fmt.Sprintf("%d is more than %d", c.Cost, int64(MaxQuota))}
+	default:
+		return &RequestError{"Key", fmt.Sprintf("%d bytes; a key has at most %d", len(c.Key), MaxKeyBytes)}
+	}
+}
+
+// same reports whether two charges could count in the same state.
+func (c *Charge) same(d *Charge) bool {
+	return c.Key == d.Key && c.Plan.scope == d.Plan.scope
+}
+
+// ErrClosed is what a closed Store answers.
+var ErrClosed = errors.New("sluice: store is closed")

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// SlotLimit caps how many units are held at once for each key: requests in
+// flight, connections, jobs. A slot is a lease: it is free again when released
+// or, if its holder dies, when TTL has passed since it was acquired or renewed.
+type SlotLimit struct {
+	Name string        // as a Limit's; empty means "slots"
+	Cap  int64         // units held at once; 1 to MaxSlots
+	TTL  time.Duration // whole µs, 1 ms to MaxWindow
+}
+
+// MaxSlots is the largest Cap of a [SlotLimit].
+const MaxSlots = 1 << 16
+
+// Validate returns nil or every fault of l joined, each a [*LimitError].
+func (l SlotLimit) Validate() error {
+	var faults []error
+	if l.Name != "" && !validName(l.Name) {
+		faults = append(faults, &LimitError{"Name", fmt.Sprintf("%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", l.Name)})
+	}
+	if l.Cap < 1 || l.Cap > MaxSlots {
+		faults = append(faults, &LimitError{"Cap", fmt.Sprintf("%d must be 1 to %d", l.Cap, MaxSlots)})
+	}
+	if l.TTL < time.Millisecond || l.TTL > MaxWindow || l.TTL%time.Microsecond != 0 {
+		faults = append(faults, &LimitError{"TTL", fmt.Sprintf("%v must be 1ms to %v in whole microseconds", l.TTL, MaxWindow)})
+	}
+	return errors.Join(faults...)
+}
+
+// SlotOp is what a [SlotRequest] asks for.
+type SlotOp uint8
+
+// The slot operations.
+const (
+	SlotAcquire SlotOp = iota // hold Cost units as Owner, if they are free
+	SlotRenew                 // hold on for another TTL
+	SlotRelease               // give back whatever Owner holds
+)
+
+// SlotRequest is what a [SlotStore] decides.
+type SlotRequest struct {
+	Op    SlotOp
+	Scope string
+	Limit SlotLimit // validated, with a Name
+	Key   string
+	Owner string // who holds: unique among the key's holders
+	Cost  int64  // units to acquire, 1 to Cap
+}
+
+// SlotDecision is what came of a [SlotRequest].
+type SlotDecision struct {
+	// Allowed says that Owner holds its units now; of a release, that it held any.
+	Allowed bool
+	Held    int64 // units held by all owners
+	Free    int64 // units left
+	// RetryAfter is, of a denied acquire, how long it takes at most until
+	// enough leases expire; releases may come sooner. 0 if allowed.
+	RetryAfter time.Duration
+}
+
+// SlotStore keeps who holds what. Acquiring again as the same owner renews and
+// does not count twice.
+type SlotStore interface {
+	Slot(ctx context.Context, req SlotRequest) (SlotDecision, error)
+}
+
+// Slots is a [SlotLimit] on a [SlotStore]. It is safe for concurrent use.
+type Slots struct {
+	store SlotStore
+	scope string
+	limit SlotLimit
+}
+
+// NewSlots returns the slots of one scope.
+func NewSlots(store SlotStore, scope string, limit SlotLimit) (*Slots, error) {
+	if store == nil {
+		return nil, errors.New("sluice: new slots: store is nil")
+	}
+	if scope == "" || len(scope) > MaxScopeBytes {
+		return nil, fmt.Errorf("sluice: new slots: scope of %d bytes: must have 1 to %d", len(scope), MaxScopeBytes)
+	}
+	if err := limit.Validate(); err != nil {
+		return nil, fmt.Errorf("sluice: new slots %q: %w", scope, err)
+	}
+	limit.Name = orDefault(limit.Name, "slots")
+	return &Slots{store: store, scope: scope, limit: limit}, nil
+}
+
+// Acquire takes cost units of key for owner until they are released or the TTL
+// has passed.
+func (s *Slots) Acquire(ctx context.Context, key, owner string, cost int64) (SlotDecision, error) {
+	return s.ask(ctx, SlotAcquire, key, owner, cost)
+}
+
+// Renew extends owner's lease by another TTL. It is denied if the lease has
+// expired: the owner must stop, for another may hold its place.
+func (s *Slots) Renew(ctx context.Context, key, owner string) (SlotDecision, error) {
+	return s.ask(ctx, SlotRenew, key, owner, 1)
+}
+
+// Release gives back what owner holds. Releasing nothing is not an error.
+func (s *Slots) Release(ctx context.Context, key, owner string) (SlotDecision, error) {
+	return s.ask(ctx, SlotRelease, key, owner, 1)
+}
+
+func (s *Slots) ask(ctx context.Context, op SlotOp, key, owner string, cost int64) (SlotDecision, error) {
+	return s.store.Slot(ctx, SlotRequest{Op: op, Scope: s.scope, Limit: s.limit, Key: key, Owner: owner, Cost: cost})
+}
+
+// Validate returns nil or a [*RequestError]. Every SlotStore calls it.
+func (r *SlotRequest) Validate() error {
+	switch {
+	case r.Op > SlotRelease:
+		return &RequestError{"Op", fmt.Sprintf("%d is not a slot operation", r.Op)}
+	case r.Owner == "" || len(r.Owner) > MaxKeyBytes:
+		return &RequestError{"Owner", fmt.Sprintf("%d bytes; an owner has 1 to %d", len(r.Owner), MaxKeyBytes)}
+	case len(r.Key) > MaxKeyBytes:
+		return &RequestError{"Key", fmt.Sprintf("%d bytes; a key has at most %d", len(r.Key), MaxKeyBytes)}
+	case r.Cost < 1:
+		return &RequestError{"Cost", fmt.Sprintf("%d: a slot is at least 1 unit", r.Cost)}
+	}
+	return nil
+}
