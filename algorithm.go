@@ -121,9 +121,13 @@ func (c Calendar) String() string {
 }
 
 // Nominal returns the window's usual length: 24 h for a day, 31 days for a
-// month, 366 for a year. It is what a calendar limit's Window holds.
+// month, 366 for a year. It is what a calendar limit's Window holds. NoCalendar
+// has none: 0.
 func (c Calendar) Nominal() time.Duration {
 	const day = 24 * time.Hour
+	if c >= calendars {
+		return 0
+	}
 	return [...]time.Duration{NoCalendar: 0, Day: day, Week: 7 * day, Month: 31 * day, Year: 366 * day}[c]
 }
 

@@ -61,10 +61,11 @@ func (l *Limiter) Charge(ctx context.Context, key string, cost int64) (Decision,
 	return l.store.Take(ctx, Request{Op: OpCharge, Charge: l.Of(key, cost)})
 }
 
-// Refund gives back units of what a decision at instant at spent, as far as
-// they still count: what has been forgiven since cannot be spent twice.
-func (l *Limiter) Refund(ctx context.Context, key string, units int64, at Instant) (Decision, error) {
-	return l.store.Take(ctx, Request{Op: OpRefund, Charge: l.Of(key, units), At: at})
+// Refund gives back units of what the decision taken has spent, as far as they
+// still count: what has been forgiven since cannot be spent twice. Of taken it
+// reads At and Due.
+func (l *Limiter) Refund(ctx context.Context, key string, units int64, taken Decision) (Decision, error) {
+	return l.store.Take(ctx, Request{Op: OpRefund, Charge: l.Of(key, units), At: taken.At, Due: taken.Due})
 }
 
 // Settle corrects an allowed decision once the actual cost is known: it
@@ -75,7 +76,7 @@ func (l *Limiter) Settle(ctx context.Context, key string, taken Decision, actual
 	case actual < 0:
 		return Decision{}, &RequestError{"Cost", fmt.Sprintf("the actual cost %d is negative", actual)}
 	case actual < taken.Spent:
-		return l.Refund(ctx, key, taken.Spent-actual, taken.At)
+		return l.Refund(ctx, key, taken.Spent-actual, taken)
 	case actual > taken.Spent:
 		return l.Charge(ctx, key, actual-taken.Spent)
 	}
@@ -94,7 +95,7 @@ func (l *Limiter) Cancel(ctx context.Context, key string, reserved Decision) err
 	if !reserved.Allowed || reserved.Spent <= 0 {
 		return nil
 	}
-	_, err := l.Refund(ctx, key, reserved.Spent, reserved.At)
+	_, err := l.Refund(ctx, key, reserved.Spent, reserved)
 	return err
 }
 

@@ -15,8 +15,9 @@ import (
 // given with every take. It does not change and is safe for concurrent use.
 // Plans of one scope share the budget of limits that have the same name.
 type Plan struct {
-	scope string
-	terms []Term
+	scope   string
+	scopeID uint64
+	terms   []Term
 }
 
 // Term is one limit of a [Plan] with the numbers that follow from it.
@@ -57,7 +58,7 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 	if len(limits) == 0 || len(limits) > MaxLimits {
 		faults = append(faults, fmt.Errorf("%d limits: must be 1 to %d", len(limits), MaxLimits))
 	}
-	p := &Plan{scope: scope, terms: make([]Term, 0, len(limits))}
+	p := &Plan{scope: scope, scopeID: hashText(scope), terms: make([]Term, 0, len(limits))}
 	names := make(map[string]int, len(limits))
 	for i, l := range limits {
 		if err := l.Validate(); err != nil {
@@ -121,6 +122,9 @@ func hashText(parts ...string) uint64 {
 
 // Scope returns whose budget the plan is.
 func (p *Plan) Scope() string { return p.scope }
+
+// ScopeID returns a hash of the scope, of 64 bits, without a secret.
+func (p *Plan) ScopeID() uint64 { return p.scopeID }
 
 // Len returns how many limits the plan has.
 func (p *Plan) Len() int { return len(p.terms) }

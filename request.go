@@ -29,8 +29,8 @@ const (
 	OpTake Op = iota
 	// OpPeek answers as OpTake would and changes nothing.
 	OpPeek
-	// OpRefund gives back Cost units of what a decision at instant At spent,
-	// as far as they still count. It cancels a reservation too.
+	// OpRefund gives back Cost units of what a decision spent, as far as they
+	// still count. It cancels a reservation too.
 	OpRefund
 	// OpCharge spends the cost whether it fits or not, up to full plus the
 	// limit's Debt. What is above that is forgotten.
@@ -76,8 +76,9 @@ type Request struct {
 	// MaxWait is, for OpReserve, how long the caller would wait. For OpTake it
 	// caps the delay of a leaky bucket that queues; zero leaves it to the limit.
 	MaxWait time.Duration
-	// At is, for OpRefund, the instant of the decision that spent the units.
-	At Instant
+	// At and Due are, for OpRefund, those of the decision that spent the units.
+	// A zero Due means At.
+	At, Due Instant
 	// Outcomes, if not empty, receives every limit's outcome: the limits of
 	// Charge in their order, then those of More. It must have room for all.
 	Outcomes []Outcome
@@ -105,9 +106,10 @@ type Decision struct {
 	// Delay is how long to hold the request back, though it is allowed: at
 	// most MaxWait for a reservation, the queue of a leaky bucket for a take.
 	Delay time.Duration
-	// At is the instant at which the units count: the receipt that OpRefund
-	// takes. For a reservation it lies in the future.
-	At Instant
+	// At is the instant at which the units count and Due the one at which the
+	// request may go on, Delay from now: the receipt that OpRefund takes. For a
+	// reservation both lie in the future.
+	At, Due Instant
 }
 
 // Outcome is what one limit had to say of a [Request].

@@ -45,6 +45,8 @@ type Item struct {
 	// Written is set by [Decide] if State has changed and must be kept. A
 	// State that is Zero then must be forgotten.
 	Written bool
+
+	wait int64 // how far from now Cost fits, before anything is written
 }
 
 // Form is the size of a term's states.

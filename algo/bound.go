@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/span"
+)
+
+// Bound returns the most units that l admits in any span (t, t+d] of time, its
+// Debt included, whatever the traffic: it is never exceeded, and the worst
+// traffic comes within one unit of it. For a leaky bucket it counts units as
+// they are admitted; see [Output]. A limit that is not valid, or a span that is
+// not positive, has a bound of 0. Bounds beyond 2^63−1 are that.
+func Bound(l sluice.Limit, d time.Duration) int64 {
+	if d < time.Microsecond || l.Validate() != nil {
+		return 0
+	}
+	l = l.Filled()
+	quota, window, length := l.Quota+l.Debt, l.Window.Microseconds(), d.Microseconds()
+	switch l.Algorithm {
+	case sluice.TokenBucket, sluice.LeakyBucket:
+		if l.Refill == sluice.Interval {
+			return add(l.Burst+l.Debt, times(l.Quota, length/window+1))
+		}
+		return add(l.Burst+l.Debt, mulDiv(length, l.Quota, window))
+	case sluice.FixedWindow:
+		// A span of one instant meets one window, of one µs more two.
+		return times(quota, (length-1+shortest(l)-1)/shortest(l)+1)
+	case sluice.SlidingCounter:
+		if l.Conservative {
+			return times(quota, ceilDiv(length, window))
+		}
+		// Within all but a sub-window of the window, the quota; from there on
+		// the oldest sub-window, weighed down to nothing, may have been full.
+		sub := window / int64(l.SubWindows)
+		inOne := func(d int64) int64 {
+			over := max(d-(window-sub), 0)
+			return min(add(quota, mulDiv(over, quota, sub)), 2*quota-1)
+		}
+		bound := times(inOne(window), length/window)
+		if rest := length % window; rest > 0 {
+			bound = add(bound, inOne(rest))
+		}
+		return bound
+	default:
+		return times(quota, ceilDiv(length, window))
+	}
+}
+
+// Output returns the most units that a leaky bucket which queues lets go on in
+// any span (t, t+d], and how long it holds one back at most.
+func Output(l sluice.Limit, d time.Duration) (units int64, wait time.Duration) {
+	if l.Algorithm != sluice.LeakyBucket || d < time.Microsecond || l.Validate() != nil {
+		return 0, 0
+	}
+	l = l.Filled()
+	r := span.New(l.Quota, l.Window.Microseconds())
+	return add(l.DelayAfter, mulDiv(d.Microseconds(), l.Quota, l.Window.Microseconds())),
+		micros(r.Times(l.Burst - l.DelayAfter).Ceil())
+}
+
+// shortest returns the shortest a fixed window can be, in µs.
+func shortest(l sluice.Limit) int64 {
+	const hour = int64(time.Hour / time.Microsecond)
+	switch l.Calendar {
+	case sluice.Day:
+		return 20 * hour // clocks go forward by an hour or two, once by 3
+	case sluice.Week:
+		return 6 * 24 * hour
+	case sluice.Month:
+		return 27 * 24 * hour
+	case sluice.Year:
+		return 364 * 24 * hour
+	default:
+		return l.Window.Microseconds()
+	}
+}
+
+func add(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+func times(a, n int64) int64 { return mulDiv(a, n, 1) }
+
+// mulDiv returns floor(a·b/c), or the largest int64 if it is more.
+func mulDiv(a, b, c int64) int64 {
+	if a != 0 && span.LessProduct(math.MaxInt64, c, a, b) {
+		return math.MaxInt64
+	}
+	q, _ := span.MulDiv(a, b, c)
+	return q
+}
+
+// Worst says in words what l admits at worst: "at most 200 requests in any
+// minute".
+func Worst(l sluice.Limit) string {
+	l = l.Filled()
+	var b strings.Builder
+	if l.Calendar != sluice.NoCalendar {
+		fmt.Fprintf(&b, "at most %s in any calendar %v (%s), and %s around midnight when one follows another",
+			amount(l.Quota+l.Debt, l.Unit), l.Calendar, l.Zone, amount(times(l.Quota+l.Debt, 2), l.Unit))
+	} else {
+		fmt.Fprintf(&b, "at most %s in any %s", amount(Bound(l, l.Window), l.Unit), length(l.Window))
+	}
+	if l.Algorithm == sluice.LeakyBucket && l.DelayAfter < l.Burst {
+		units, wait := Output(l, l.Window)
+		fmt.Fprintf(&b, ", of which at most %s go on, the others held back up to %v", amount(units, l.Unit), wait)
+	}
+	if l.Debt > 0 {
+		fmt.Fprintf(&b, ", a debt of %s included", amount(l.Debt, l.Unit))
+	}
+	return b.String()
+}
+
+// amount writes n units: "200 requests", "1 request", "150 MB".
+func amount(n int64, u sluice.Unit) string {
+	if u == sluice.Bytes {
+		for _, s := range []struct {
+			n    int64
+			name string
+		}{{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "KB"}} {
+			if n >= s.n && n%(s.n/100) == 0 {
+				return fmt.Sprintf("%g %s", float64(n)/float64(s.n), s.name)
+			}
+		}
+		return fmt.Sprintf("%d bytes", n)
+	}
+	if n == 1 {
+		return "1 request"
+	}
+	return fmt.Sprintf("%d requests", n)
+}
+
+// length writes a window: "minute", "15 minutes".
+func length(d time.Duration) string {
+	for _, u := range []struct {
+		d    time.Duration
+		name string
+	}{
+		{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"},
+		{time.Millisecond, "millisecond"}, {time.Microsecond, "microsecond"},
+	} {
+		if d == u.d {
+			return u.name
+		}
+		if d%u.d == 0 {
+			return fmt.Sprintf("%d %ss", d/u.d, u.name)
+		}
+	}
+	return d.String()
+}

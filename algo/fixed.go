@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo
+
+import "github.com/sluicegate/sluice"
+
+// fixedWindow counts units per window: aligned to the clock or the calendar,
+// or opened by a key's first request.
+//
+// State: A is the count, Idle the end of the window.
+type fixedWindow struct{}
+
+// windowOf returns the window that holds at, for a key without one.
+func windowOf(t *sluice.Term, at int64) (start, end int64) {
+	switch {
+	case t.Calendar != sluice.NoCalendar:
+		return CalendarWindow(t, at)
+	case t.Anchor == sluice.OnFirst:
+		return at, at + t.Micros
+	default:
+		start = at - at%t.Micros
+		return start, start + t.Micros
+	}
+}
+
+func (fixedWindow) first(*sluice.Term, *State, int64) {}
+
+// instant returns the start of the window.
+func (fixedWindow) instant(t *sluice.Term, s *State) int64 {
+	if t.Calendar != sluice.NoCalendar {
+		start, _ := CalendarWindow(t, s.Idle-1)
+		return start
+	}
+	return s.Idle - t.Micros
+}
+
+func (fixedWindow) counted(_ *sluice.Term, s *State, now int64) int64 {
+	if now >= s.Idle {
+		return 0
+	}
+	return s.A
+}
+
+func (w fixedWindow) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
+	switch {
+	case s.A+cost > t.Quota:
+		return s.Idle
+	case s.Reserved:
+		return max(now, w.instant(t, s))
+	default:
+		return now
+	}
+}
+
+func (w fixedWindow) spend(t *sluice.Term, s *State, now, at, cost int64) {
+	if s.Zero() || at >= s.Idle {
+		start, end := windowOf(t, at)
+		s.A, s.Idle, s.Reserved = 0, end, start > now
+	}
+	s.A += cost
+}
+
+func (w fixedWindow) refund(t *sluice.Term, s *State, now, at, units int64) int64 {
+	if s.Zero() || at >= s.Idle || at < w.instant(t, s) {
+		return 0
+	}
+	back := min(units, s.A)
+	s.A -= back
+	if s.A == 0 && !s.Reserved {
+		s.clear()
+	}
+	return back
+}
+
+func (fixedWindow) horizon(t *sluice.Term) int64 {
+	if t.Calendar != sluice.NoCalendar {
+		return t.Micros + calendarSlack + maxWait
+	}
+	return t.Micros + maxWait
+}

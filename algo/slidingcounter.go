@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo
+
+import (
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/span"
+)
+
+// slidingCounter counts units per sub-window of Sub µs, SubWindows of which
+// make a Window, aligned to the clock. The oldest one is only partly in sight:
+// it is weighed by the part that is (an estimate that assumes its units were
+// spread evenly), or counted whole if Conservative.
+//
+// State: Idle is a window and a sub-window behind the start of the newest
+// sub-window that has units. With one sub-window, A is its count and B that of
+// the one before. With more, Ring holds the counts of SubWindows+1, the newest
+// at Head, and A their sum.
+type slidingCounter struct{}
+
+// start returns the start of the newest sub-window.
+func (slidingCounter) start(t *sluice.Term, s *State) int64 {
+	return s.Idle - lag(t) - t.Sub - t.Micros
+}
+
+func setStart(t *sluice.Term, s *State, start int64) {
+	s.Idle = start + t.Sub + t.Micros + lag(t)
+}
+
+// count returns the units of the k-th newest sub-window, of which there are
+// SubWindows+1.
+func (slidingCounter) count(t *sluice.Term, s *State, k int) int64 {
+	switch {
+	case k < 0 || k > t.SubWindows:
+		return 0
+	case t.SubWindows > 1:
+		return int64(s.Ring[(s.Head+k)%(t.SubWindows+1)])
+	case k == 0:
+		return s.A
+	default:
+		return s.B
+	}
+}
+
+// sum returns the units of all sub-windows.
+func (slidingCounter) sum(t *sluice.Term, s *State) int64 {
+	if t.SubWindows > 1 {
+		return s.A
+	}
+	return s.A + s.B
+}
+
+// view is a state as seen from an instant: the units of the sub-windows that
+// are whole in sight and of the oldest, partly in sight.
+type view struct {
+	whole, oldest int64
+	shift         int   // sub-windows between the state's newest and the instant's
+	start         int64 // of the instant's sub-window
+}
+
+// at returns the view from an instant in the state's newest sub-window or later.
+func (c slidingCounter) at(t *sluice.Term, s *State, now int64) view {
+	v := view{whole: c.sum(t, s), start: c.start(t, s)}
+	if now >= v.start+t.Sub {
+		steps := (now - v.start) / t.Sub
+		v.start += steps * t.Sub
+		v.shift = int(min(steps, int64(t.SubWindows)+1))
+	}
+	for k := t.SubWindows; k >= 0 && k > t.SubWindows-v.shift; k-- {
+		v.whole -= c.count(t, s, k) // out of sight
+	}
+	v.oldest = c.count(t, s, t.SubWindows-v.shift)
+	v.whole -= v.oldest
+	return v
+}
+
+// next moves the view to the start of the next sub-window.
+func (c slidingCounter) next(t *sluice.Term, s *State, v *view) {
+	v.shift++
+	v.start += t.Sub
+	v.oldest = c.count(t, s, t.SubWindows-v.shift)
+	v.whole -= v.oldest
+}
+
+// fits returns the first instant in the view's sub-window at which cost fits.
+//
+// The rule is oldest·(Sub−e) ≤ (Quota−whole−cost)·Sub, e being the time since
+// the sub-window began: the same as that of the estimate, with nothing rounded.
+func (v *view) fits(t *sluice.Term, cost int64) (at int64, ok bool) {
+	room := t.Quota - v.whole - cost
+	switch {
+	case room < 0:
+		return 0, false
+	case v.oldest <= room:
+		return v.start, true
+	case t.Conservative:
+		return 0, false
+	}
+	inSight, _ := span.MulDiv(room, t.Sub, v.oldest)
+	return v.start + t.Sub - inSight, inSight > 0
+}
+
+func (c slidingCounter) first(t *sluice.Term, s *State, now int64) {
+	setStart(t, s, now-now%t.Sub-t.Sub)
+	if t.SubWindows == 1 {
+		s.A = t.Quota
+		return
+	}
+	c.makeRing(t, s)
+	n := int64(t.SubWindows)
+	for k := range t.SubWindows {
+		s.Ring[k] = uint64((t.Quota + int64(t.SubWindows-1-k)) / n) // sums up to Quota
+	}
+	s.A = t.Quota
+}
+
+func (slidingCounter) makeRing(t *sluice.Term, s *State) {
+	n := t.SubWindows + 1
+	if len(s.Ring) < n {
+		s.Ring = make([]uint64, n)
+	}
+	clear(s.Ring)
+	s.Head, s.Len = 0, n
+}
+
+// instant returns the start of the newest sub-window.
+func (c slidingCounter) instant(t *sluice.Term, s *State) int64 { return c.start(t, s) }
+
+func (c slidingCounter) counted(t *sluice.Term, s *State, now int64) int64 {
+	if s.Zero() {
+		return 0
+	}
+	now = max(now, c.start(t, s))
+	v := c.at(t, s, now)
+	if t.Conservative {
+		return v.whole + v.oldest
+	}
+	n, rem := span.MulDiv(v.oldest, t.Sub-(now-v.start), t.Sub)
+	if rem > 0 {
+		n++
+	}
+	return v.whole + n
+}
+
+func (c slidingCounter) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
+	from := max(now, c.start(t, s))
+	v := c.at(t, s, from)
+	for {
+		if at, ok := v.fits(t, cost); ok {
+			if at = max(at, from); at == from && !s.Reserved {
+				return now // where the clock stepped back, the state's own instant is now
+			}
+			return at
+		}
+		c.next(t, s, &v) // with every step less is in sight, after SubWindows+1 nothing
+	}
+}
+
+func (c slidingCounter) spend(t *sluice.Term, s *State, now, at, cost int64) {
+	if s.Zero() {
+		if t.SubWindows > 1 {
+			c.makeRing(t, s)
+		}
+		setStart(t, s, at-at%t.Sub)
+	}
+	c.turn(t, s, at)
+	if t.SubWindows > 1 {
+		s.Ring[s.Head] += uint64(cost)
+	}
+	s.A += cost
+	s.Reserved = s.Reserved || at > now && c.start(t, s) > now
+}
+
+// turn makes the sub-window of at the newest, unless it is already or is older.
+func (c slidingCounter) turn(t *sluice.Term, s *State, at int64) {
+	start := c.start(t, s)
+	if at < start+t.Sub {
+		return
+	}
+	steps := (at - start) / t.Sub
+	setStart(t, s, start+steps*t.Sub)
+	if t.SubWindows == 1 {
+		if s.B = s.A; steps > 1 {
+			s.B = 0
+		}
+		s.A = 0
+		return
+	}
+	n := t.SubWindows + 1
+	for range min(steps, int64(n)) {
+		s.Head = (s.Head + n - 1) % n
+		s.A -= int64(s.Ring[s.Head])
+		s.Ring[s.Head] = 0
+	}
+}
+
+func (c slidingCounter) refund(t *sluice.Term, s *State, now, at, units int64) int64 {
+	if s.Zero() {
+		return 0
+	}
+	start := c.start(t, s)
+	k := int(min(ceilDiv(start-at, t.Sub), int64(t.SubWindows)+1)) // at's sub-window
+	shift := max((now-start)/t.Sub, 0)
+	if at >= start+t.Sub || k < 0 || int64(k)+shift > int64(t.SubWindows) {
+		return 0
+	}
+	back := min(units, c.count(t, s, k))
+	switch {
+	case t.SubWindows > 1:
+		s.Ring[(s.Head+k)%(t.SubWindows+1)] -= uint64(back)
+		s.A -= back
+	case k == 0:
+		s.A -= back
+	default:
+		s.B -= back
+	}
+	c.trim(t, s)
+	return back
+}
+
+// trim makes the newest sub-window that has units the state's newest, so that
+// equal histories have equal states.
+func (c slidingCounter) trim(t *sluice.Term, s *State) {
+	if s.Reserved {
+		return
+	}
+	if c.sum(t, s) == 0 {
+		if lag(t) == 0 {
+			s.clear()
+		}
+		return
+	}
+	for c.count(t, s, 0) == 0 {
+		setStart(t, s, c.start(t, s)-t.Sub)
+		if t.SubWindows == 1 {
+			s.A, s.B = s.B, 0
+		} else {
+			s.Head = (s.Head + 1) % (t.SubWindows + 1)
+		}
+	}
+}
+
+func (slidingCounter) horizon(t *sluice.Term) int64 {
+	return t.Micros + t.Sub + lag(t) + maxWait
+}

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo
+
+import "github.com/sluicegate/sluice"
+
+// lease is units held by one owner until an instant.
+type lease struct {
+	owner   uint64
+	expires int64
+	units   int64
+}
+
+const leaseWords = 3
+
+// leases reads and writes the leases of a state's Ring, which starts at Head 0.
+// A is the sum of their units, Idle the last of their ends.
+type leases struct{ s *State }
+
+func (l leases) at(i int) lease {
+	w := l.s.Ring[i : i+leaseWords]
+	return lease{owner: w[0], expires: int64(w[1]), units: int64(w[2])}
+}
+
+func (l leases) put(i int, e lease) {
+	w := l.s.Ring[i : i+leaseWords]
+	w[0], w[1], w[2] = e.owner, uint64(e.expires), uint64(e.units)
+}
+
+// remove puts the last lease in the place of the i-th.
+func (l leases) remove(i int) {
+	s := l.s
+	s.A -= l.at(i).units
+	s.Len -= leaseWords
+	copy(s.Ring[i:i+leaseWords], s.Ring[s.Len:s.Len+leaseWords])
+}
+
+// DecideSlot decides a valid request for slots at instant now over the state
+// of its key. owner stands for req.Owner: equal owners must have equal numbers,
+// different ones different. It reports whether the state must be kept; one
+// that is Zero then must be forgotten. It takes time in proportion to the
+// number of holders.
+func DecideSlot(req *sluice.SlotRequest, owner uint64, s *State, now int64) (d sluice.SlotDecision, written bool) {
+	now = max(now, 0)
+	l := leases{s}
+	ttl := req.Limit.TTL.Microseconds()
+	mine := -1
+	for i := s.Len - leaseWords; i >= 0; i -= leaseWords {
+		switch e := l.at(i); {
+		case e.expires <= now || e.expires > now+int64(sluice.MaxWindow/1000):
+			// Expired, or from before the clock stepped back further than any TTL.
+			l.remove(i)
+			written = true
+			if mine == s.Len {
+				mine = i
+			}
+		case e.owner == owner:
+			mine = i
+		}
+	}
+	switch req.Op {
+	case sluice.SlotAcquire, sluice.SlotRenew:
+		switch {
+		case mine >= 0:
+			e := l.at(mine)
+			e.expires = now + ttl
+			l.put(mine, e)
+			d.Allowed = true
+		case req.Op == sluice.SlotAcquire && s.A+req.Cost <= req.Limit.Cap:
+			if s.Len+leaseWords > len(s.Ring) {
+				larger := make([]uint64, s.Len+max(s.Len, 2*leaseWords)/leaseWords*leaseWords)
+				copy(larger, s.Ring[:s.Len])
+				s.Ring = larger
+			}
+			l.put(s.Len, lease{owner: owner, expires: now + ttl, units: req.Cost})
+			s.Len += leaseWords
+			s.A += req.Cost
+			d.Allowed = true
+		}
+		written = written || d.Allowed
+	case sluice.SlotRelease:
+		if mine >= 0 {
+			l.remove(mine)
+			d.Allowed, written = true, true
+		}
+	}
+	s.Idle = 0
+	for i := 0; i < s.Len; i += leaseWords {
+		s.Idle = max(s.Idle, l.at(i).expires)
+	}
+	d.Held, d.Free = s.A, max(req.Limit.Cap-s.A, 0)
+	if req.Op == sluice.SlotAcquire && !d.Allowed {
+		d.RetryAfter = micros(l.free(req, now))
+	}
+	return d, written
+}
+
+// free returns how long it takes at most until req's units are free, in µs.
+func (l leases) free(req *sluice.SlotRequest, now int64) int64 {
+	if req.Cost > req.Limit.Cap {
+		return never
+	}
+	// Leases are not kept in the order of their ends: look for the first end
+	// by which enough have ended. Ends repeat rarely and holders are few, so
+	// it goes from one end to the next, each in one pass.
+	held, end := l.s.A, now
+	for held+req.Cost > req.Limit.Cap {
+		next, units := int64(never), int64(0)
+		for i := 0; i < l.s.Len; i += leaseWords {
+			switch e := l.at(i); {
+			case e.expires <= end || e.expires > next:
+			case e.expires == next:
+				units += e.units
+			default:
+				next, units = e.expires, e.units
+			}
+		}
+		if next == never {
+			return never // cannot be: without leases nothing is held
+		}
+		held, end = held-units, next
+	}
+	return end - now
+}

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice_test
+
+import (
+	"math/big"
+	"time"
+	_ "time/tzdata" // the zones below, on a machine without zone files
+
+	"pgregory.net/rapid"
+
+	"github.com/sluicegate/sluice"
+)
+
+var zones = []string{
+	"", "UTC", "Asia/Seoul", "America/New_York", "Europe/London", "Pacific/Apia",
+	"Etc/GMT+5", "Etc/GMT-14", "America/Argentina/ComodRivadavia", "America/Port-au-Prince",
+}
+
+// limits draws any valid limit, with every variant of every algorithm and
+// numbers up to the bounds.
+func limits() *rapid.Generator[sluice.Limit] { return rapid.Custom(drawLimit) }
+
+func drawLimit(t *rapid.T) sluice.Limit {
+	l := sluice.Limit{
+		Name:      rapid.OneOf(rapid.Just(""), rapid.StringMatching(`[a-z0-9._-]{1,64}`)).Draw(t, "name"),
+		Algorithm: sluice.Algorithm(rapid.IntRange(0, int(sluice.SlidingHistogram)).Draw(t, "algorithm")),
+		Quota:     rapid.Int64Range(1, sluice.MaxQuota).Draw(t, "quota"),
+		Unit:      rapid.SampledFrom([]sluice.Unit{sluice.Requests, sluice.Bytes}).Draw(t, "unit"),
+		Window:    drawWindow(t),
+	}
+	switch l.Algorithm {
+	case sluice.TokenBucket:
+		l.Refill = rapid.SampledFrom([]sluice.Refill{sluice.Continuous, sluice.Interval}).Draw(t, "refill")
+		drawBurst(t, &l)
+		l.Withheld = rapid.Int64Range(0, l.Full()).Draw(t, "withheld")
+	case sluice.LeakyBucket:
+		drawBurst(t, &l)
+		l.DelayAfter = rapid.OneOf(rapid.Int64Range(0, l.Full()), rapid.Just(l.Full())).Draw(t, "delay after")
+	case sluice.FixedWindow:
+		drawFixed(t, &l)
+	case sluice.SlidingLog:
+		l.Quota = rapid.Int64Range(1, sluice.MaxLogQuota).Draw(t, "log quota")
+		l.Debt = rapid.Int64Range(0, sluice.MaxLogQuota-l.Quota).Draw(t, "log debt")
+		l.CountDenied = rapid.Bool().Draw(t, "count denied")
+		return l
+	case sluice.SlidingCounter:
+		l.SubWindows = rapid.IntRange(0, sluice.MaxSubWindow).Filter(func(n int) bool {
+			return n < 2 || l.Window.Microseconds()%int64(n) == 0
+		}).Draw(t, "sub-windows")
+		l.Conservative = rapid.Bool().Draw(t, "conservative")
+		l.PreFilled = rapid.Bool().Draw(t, "pre-filled")
+	case sluice.SlidingHistogram:
+		l.Precision = rapid.OneOf(rapid.Just(0), rapid.IntRange(3, 1024)).Draw(t, "precision")
+	}
+	if l.Burst == 0 && l.Algorithm != sluice.TokenBucket && l.Algorithm != sluice.LeakyBucket {
+		l.Debt = rapid.Int64Range(0, sluice.MaxQuota).Draw(t, "debt")
+	}
+	return l
+}
+
+func drawWindow(t *rapid.T) time.Duration {
+	return rapid.OneOf(
+		rapid.SampledFrom([]time.Duration{
+			time.Microsecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour,
+			31 * 24 * time.Hour, sluice.MaxWindow, 90 * time.Second, 1500 * time.Millisecond,
+		}),
+		rapid.Custom(func(t *rapid.T) time.Duration {
+			return time.Duration(rapid.Int64Range(1, sluice.MaxWindow.Microseconds()).Draw(t, "µs")) * time.Microsecond
+		}),
+	).Draw(t, "window")
+}
+
+// drawBurst sets Burst and Debt to what refills within MaxRefill.
+func drawBurst(t *rapid.T, l *sluice.Limit) {
+	most := big.NewInt(sluice.MaxRefill.Microseconds())
+	window := big.NewInt(l.Window.Microseconds())
+	if l.Refill == sluice.Interval {
+		most.Div(most, window).Mul(most, big.NewInt(l.Quota))
+	} else {
+		most.Mul(most, big.NewInt(l.Quota)).Div(most, window)
+	}
+	units := int64(sluice.MaxQuota)
+	if most.IsInt64() {
+		units = min(units, most.Int64())
+	}
+	l.Burst = rapid.Int64Range(0, units).Draw(t, "burst")
+	l.Debt = rapid.Int64Range(0, max(0, units-l.Full())).Draw(t, "bucket debt")
+}
+
+func drawFixed(t *rapid.T, l *sluice.Limit) {
+	l.Calendar = sluice.Calendar(rapid.IntRange(0, int(sluice.Year)).Draw(t, "calendar"))
+	if l.Calendar == sluice.NoCalendar {
+		l.Anchor = rapid.SampledFrom([]sluice.Anchor{sluice.OnClock, sluice.OnFirst}).Draw(t, "anchor")
+		return
+	}
+	l.Window = rapid.SampledFrom([]time.Duration{0, l.Calendar.Nominal()}).Draw(t, "calendar window")
+	l.Zone = rapid.SampledFrom(zones).Draw(t, "zone")
+	if l.Calendar == sluice.Week {
+		l.WeekStart = time.Weekday(rapid.IntRange(0, 6).Draw(t, "week start"))
+	}
+}

@@ -1,0 +1,333 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// parser reads one limit text, word by word.
+type parser struct {
+	text  string
+	pos   int // of the word being read
+	next  int
+	limit Limit
+	seen  []option // every option so far, in order
+
+	windowAt int           // where the window stands
+	named    time.Duration // the window, if it is one of a named unit: "day", not "24h"
+
+	initial   int64 // of "initial N"
+	initialAt int
+	nodelay   bool
+}
+
+// option is a word behind the rate. Kind is the word, or what several words
+// that exclude each other have in common.
+type option struct {
+	kind, word string
+	at         int
+}
+
+// owners are the algorithms that an option belongs to, where it does not
+// belong to all.
+var owners = []struct {
+	kind string
+	of   []Algorithm
+}{
+	{"burst", []Algorithm{TokenBucket, LeakyBucket}},
+	{"interval-refill", []Algorithm{TokenBucket}},
+	{"initial", []Algorithm{TokenBucket}},
+	{"delay", []Algorithm{LeakyBucket}},
+	{"anchor", []Algorithm{FixedWindow}},
+	{"calendar", []Algorithm{FixedWindow}},
+	{"week-starts", []Algorithm{FixedWindow}},
+	{"count-denied", []Algorithm{SlidingLog}},
+	{"sub-windows", []Algorithm{SlidingCounter}},
+	{"conservative", []Algorithm{SlidingCounter}},
+	{"pre-filled", []Algorithm{SlidingCounter}},
+	{"precision", []Algorithm{SlidingHistogram}},
+}
+
+func (p *parser) fail(offset int, format string, args ...any) error {
+	return &TextError{p.text, offset, fmt.Sprintf(format, args...)}
+}
+
+// word returns the next word, "" at the end.
+func (p *parser) word() string {
+	for p.next < len(p.text) && isSpace(p.text[p.next]) {
+		p.next++
+	}
+	p.pos = p.next
+	for p.next < len(p.text) && !isSpace(p.text[p.next]) {
+		p.next++
+	}
+	return p.text[p.pos:p.next]
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+func (p *parser) parse() error {
+	first := p.word()
+	if name, isName := strings.CutSuffix(first, ":"); isName {
+		if !validName(name) {
+			return p.fail(p.pos, "the name %q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", name)
+		}
+		p.limit.Name = name
+		first = p.word()
+	}
+	if first == "" {
+		return p.fail(p.pos, "no limit; write a quota and a window, such as 100/min")
+	}
+	if err := p.rate(first); err != nil {
+		return err
+	}
+	for w := p.word(); w != ""; w = p.word() {
+		if err := p.option(w); err != nil {
+			return err
+		}
+	}
+	return p.finish()
+}
+
+// has reports whether an option of that kind was read.
+func (p *parser) has(kind string) bool {
+	return slices.ContainsFunc(p.seen, func(o option) bool { return o.kind == kind })
+}
+
+// finish settles what depends on several words, in whatever order they came.
+func (p *parser) finish() error {
+	l := &p.limit
+	if l.Window < 0 {
+		return p.fail(p.windowAt, "a %v has no fixed length; write calendar and a time zone behind it, or a number of days", l.Calendar)
+	}
+	if p.has("calendar") && !p.has("algorithm") {
+		l.Algorithm = FixedWindow
+	}
+	for _, o := range p.seen {
+		for _, owner := range owners {
+			if owner.kind == o.kind && !slices.Contains(owner.of, l.Algorithm) {
+				return p.fail(o.at, "%s belongs to %s, not to %v; leave it out or write that algorithm", o.word, join(owner.of, " and "), l.Algorithm)
+			}
+		}
+		if o.kind == "week-starts" && l.Calendar != Week {
+			return p.fail(o.at, "only a calendar week has a first day; write for example 100/week calendar UTC week-starts monday")
+		}
+	}
+	if p.has("initial") {
+		if l.Withheld = l.Filled().Burst - p.initial; l.Withheld < 0 {
+			return p.fail(p.initialAt, "initial %d is above the burst of %d", p.initial, l.Filled().Burst)
+		}
+	}
+	if p.nodelay {
+		l.DelayAfter = l.Filled().Burst
+	}
+	return nil
+}
+
+// join writes items one behind the other.
+func join[T fmt.Stringer](items []T, between string) string {
+	var b strings.Builder
+	for i, item := range items {
+		if i > 0 {
+			b.WriteString(between)
+		}
+		b.WriteString(item.String())
+	}
+	return b.String()
+}
+
+// rate reads QUOTA/WINDOW.
+func (p *parser) rate(w string) error {
+	quota, window, ok := strings.Cut(w, "/")
+	if !ok {
+		return p.fail(p.pos, "%q is not a quota and a window; write for example 100/min", w)
+	}
+	var err error
+	if p.limit.Quota, p.limit.Unit, err = p.amount(p.pos, quota, true); err != nil {
+		return err
+	}
+	at := p.pos + len(quota) + 1
+	p.windowAt = at
+	digits := 0
+	for digits < len(window) && isDigit(window[digits]) {
+		digits++
+	}
+	n, unit := int64(1), window[digits:]
+	if digits > 0 {
+		if n, err = strconv.ParseInt(window[:digits], 10, 64); err != nil || n == 0 {
+			return p.fail(at, "the window %q must be a whole number of at least 1 with a unit", window)
+		}
+	}
+	if digits == 0 && (unit == "month" || unit == "year") {
+		p.limit.Calendar = map[string]Calendar{"month": Month, "year": Year}[unit]
+		p.limit.Window = -1 // until "calendar" follows
+		return nil
+	}
+	for _, d := range durations {
+		if d.name == unit {
+			if n > int64(MaxWindow/d.d) {
+				return p.fail(at, "the window %q is longer than %v", window, MaxWindow)
+			}
+			p.limit.Window = time.Duration(n) * d.d
+			if n == 1 {
+				p.named = d.d
+			}
+			return nil
+		}
+	}
+	return p.fail(at, "%q is not a window; write a number and one of us, ms, s, min, h, day, week, or month and year with a calendar", window)
+}
+
+// amount reads a number of units, or a size in bytes where the quota is one or
+// mayChoose.
+func (p *parser) amount(at int, s string, mayChoose bool) (int64, Unit, error) {
+	digits := 0
+	for digits < len(s) && (isDigit(s[digits]) || s[digits] == '_' && digits > 0 && isDigit(s[digits-1])) {
+		digits++
+	}
+	n, err := strconv.ParseInt(strings.ReplaceAll(s[:digits], "_", ""), 10, 64)
+	if err != nil || n > MaxQuota || s[digits-1] == '_' {
+		return 0, 0, p.fail(at, "%q is not a whole number of units from 0 to %d", s, int64(MaxQuota))
+	}
+	suffix := s[digits:]
+	if suffix == "" {
+		return n, Requests, nil
+	}
+	for _, size := range sizes {
+		if size.name == suffix {
+			if !mayChoose && p.limit.Unit != Bytes {
+				return 0, 0, p.fail(at, "%q is in bytes but the quota is not", s)
+			}
+			if hi, lo := bits.Mul64(uint64(n), uint64(size.n)); hi != 0 || lo > MaxQuota {
+				return 0, 0, p.fail(at, "%q is more than %d bytes", s, int64(MaxQuota))
+			}
+			return n * size.n, Bytes, nil
+		}
+	}
+	return 0, 0, p.fail(at, "%q: %q is not a unit; write a plain number of requests, or bytes as B, KB, MB, GB, TB, KiB, MiB, GiB, TiB", s, suffix)
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// option reads one word behind the rate, with its argument.
+func (p *parser) option(w string) error {
+	at, l := p.pos, &p.limit
+	kind := w
+	if a, err := ParseAlgorithm(w); err == nil {
+		kind = "algorithm"
+		l.Algorithm = a
+	} else if w == "nodelay" || w == "delay-after" {
+		kind = "delay"
+	}
+	if p.has(kind) {
+		return p.fail(at, "a second %s; a limit has one", kind)
+	}
+	p.seen = append(p.seen, option{kind, w, at})
+	switch w {
+	case "burst":
+		return p.number(w, 1, &l.Burst)
+	case "debt":
+		return p.number(w, 0, &l.Debt)
+	case "initial":
+		err := p.number(w, 0, &p.initial)
+		p.initialAt = p.pos
+		return err
+	case "interval-refill":
+		l.Refill = Interval
+	case "nodelay":
+		p.nodelay = true
+	case "delay-after":
+		return p.number(w, 1, &l.DelayAfter)
+	case "anchor":
+		switch arg := p.word(); arg {
+		case "first":
+			l.Anchor = OnFirst
+		case "clock":
+		default:
+			return p.fail(p.pos, "anchor %q is neither clock nor first", arg)
+		}
+	case "calendar":
+		return p.calendar()
+	case "week-starts":
+		arg := p.word()
+		for d := time.Sunday; d <= time.Saturday; d++ {
+			if strings.EqualFold(arg, d.String()) {
+				l.WeekStart = d
+				return nil
+			}
+		}
+		return p.fail(p.pos, "%q is not a day of the week, such as monday", arg)
+	case "count-denied":
+		l.CountDenied = true
+	case "sub-windows":
+		return p.small(w, 1, MaxSubWindow, &l.SubWindows)
+	case "conservative":
+		l.Conservative = true
+	case "pre-filled":
+		l.PreFilled = true
+	case "precision":
+		return p.small(w, 3, 1024, &l.Precision)
+	default:
+		if kind != "algorithm" {
+			return p.fail(at, "unknown word %q; write an algorithm (%s) or an option such as burst 20", w, strings.Join(algorithmNames[:], ", "))
+		}
+	}
+	return nil
+}
+
+// number reads the argument of word: a number of units of at least least.
+func (p *parser) number(word string, least int64, into *int64) error {
+	arg := p.word()
+	if arg == "" {
+		return p.fail(p.pos, "%s needs a number of units behind it", word)
+	}
+	n, _, err := p.amount(p.pos, arg, false)
+	if err != nil {
+		return err
+	}
+	if n < least {
+		return p.fail(p.pos, "%s must be at least %d", word, least)
+	}
+	*into = n
+	return nil
+}
+
+// small reads the argument of word: a plain number from least to most.
+func (p *parser) small(word string, least, most int, into *int) error {
+	arg := p.word()
+	n, err := strconv.Atoi(arg)
+	if err != nil || !isDigit(arg[0]) || n < least || n > most {
+		return p.fail(p.pos, "%s %q is not a number from %d to %d", word, arg, least, most)
+	}
+	*into = n
+	return nil
+}
+
+func (p *parser) calendar() error {
+	l := &p.limit
+	zone := p.word()
+	if zone == "" || zone == "Local" {
+		return p.fail(p.pos, "calendar needs a time zone, such as UTC or Asia/Seoul")
+	}
+	switch {
+	case l.Calendar != NoCalendar: // month or year
+	case p.named == Day.Nominal():
+		l.Calendar = Day
+	case p.named == Week.Nominal():
+		l.Calendar = Week
+	default:
+		return p.fail(p.windowAt, "calendar needs a window of one day, week, month or year, not %s", l.formatWindow())
+	}
+	l.Window = 0
+	if zone != "UTC" {
+		l.Zone = zone
+	}
+	return nil
+}

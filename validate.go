@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/span"
+)
+
+// LimitError is one fault of a [Limit].
+type LimitError struct {
+	Field   string // the field of Limit, as in Go
+	Problem string // what is wrong and what to write instead
+}
+
+// Error returns the fault with its field.
+func (e *LimitError) Error() string { return "sluice: limit: " + e.Field + ": " + e.Problem }
+
+// Validate returns nil, or every fault of l joined, each a [*LimitError]. What
+// passes can be computed exactly. It loads the calendar's time zone.
+func (l Limit) Validate() error {
+	var faults []error
+	add := func(field, format string, args ...any) {
+		faults = append(faults, &LimitError{Field: field, Problem: fmt.Sprintf(format, args...)})
+	}
+	if l.Name != "" && !validName(l.Name) {
+		add("Name", "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", l.Name)
+	}
+	if l.Unit >= units {
+		add("Unit", "%v is neither Requests nor Bytes", l.Unit)
+	}
+	if l.Quota < 1 || l.Quota > MaxQuota {
+		add("Quota", "%d must be 1 to %d units", l.Quota, int64(MaxQuota))
+	}
+	if l.Debt < 0 || l.Debt > MaxQuota {
+		add("Debt", "%d must be 0 to %d units", l.Debt, int64(MaxQuota))
+	}
+	l.validateWindow(add)
+	l.validateStrays(add)
+	switch l.Algorithm {
+	case TokenBucket, LeakyBucket:
+		l.validateBucket(add)
+	case FixedWindow:
+		l.validateFixed(add)
+	case SlidingLog:
+		if l.Quota >= 1 && l.Debt >= 0 && (l.Quota > MaxLogQuota || l.Debt > MaxLogQuota-l.Quota) {
+			add("Quota", "a sliding log keeps an entry per unit, at most %d with the debt; use sliding-histogram, which never admits more either", MaxLogQuota)
+		}
+	case SlidingCounter:
+		if l.SubWindows < 0 || l.SubWindows > MaxSubWindow {
+			add("SubWindows", "%d must be 1 to %d, or 0 for 1", l.SubWindows, MaxSubWindow)
+		} else if n := int64(max(l.SubWindows, 1)); l.Window.Microseconds()%n != 0 {
+			add("SubWindows", "%d must divide the window of %v into whole microseconds", l.SubWindows, l.Window)
+		}
+	case SlidingHistogram:
+		if l.Precision != 0 && (l.Precision < 3 || l.Precision > 1024) {
+			add("Precision", "%d must be 3 to 1024, or 0 for %d", l.Precision, DefaultPrecision)
+		}
+	default:
+		add("Algorithm", "%v is not one of the algorithms", l.Algorithm)
+	}
+	return errors.Join(faults...)
+}
+
+func (l Limit) validateWindow(add func(string, string, ...any)) {
+	switch {
+	case l.Calendar >= calendars:
+		add("Calendar", "%v is not one of Day, Week, Month and Year", l.Calendar)
+		return
+	case l.Calendar != NoCalendar:
+		if l.Window != 0 && l.Window != l.Calendar.Nominal() {
+			add("Window", "%v is not a calendar %v; leave Window zero", l.Window, l.Calendar)
+		}
+		if _, err := time.LoadLocation(l.Zone); err != nil || l.Zone == "Local" {
+			add("Zone", "%q is not a known IANA time zone, such as Asia/Seoul; a program without the system's zone files imports time/tzdata", l.Zone)
+		}
+		return
+	}
+	if l.Window < time.Microsecond || l.Window > MaxWindow {
+		add("Window", "%v must be 1µs to %v", l.Window, MaxWindow)
+	}
+	if l.Window%time.Microsecond != 0 {
+		add("Window", "%v is not a whole number of microseconds", l.Window)
+	}
+}
+
+// validateStrays finds the fields that have a value but no meaning under l's
+// algorithm: whoever set them expects something that would not happen.
+func (l Limit) validateStrays(add func(string, string, ...any)) {
+	if l.Algorithm >= algorithms {
+		return
+	}
+	if l.Burst != 0 && !l.Algorithm.bucket() {
+		add("Burst", "%v has none: a rested key may spend its quota; leave Burst zero or choose a bucket", l.Algorithm)
+	}
+	for _, f := range []struct {
+		field string
+		set   bool
+		of    Algorithm
+	}{
+		{"Refill", l.Refill != Continuous, TokenBucket},
+		{"Withheld", l.Withheld != 0, TokenBucket},
+		{"DelayAfter", l.DelayAfter != 0, LeakyBucket},
+		{"Anchor", l.Anchor != OnClock, FixedWindow},
+		{"Calendar", l.Calendar != NoCalendar, FixedWindow},
+		{"Zone", l.Zone != "", FixedWindow},
+		{"WeekStart", l.WeekStart != time.Sunday, FixedWindow},
+		{"CountDenied", l.CountDenied, SlidingLog},
+		{"SubWindows", l.SubWindows != 0, SlidingCounter},
+		{"Conservative", l.Conservative, SlidingCounter},
+		{"PreFilled", l.PreFilled, SlidingCounter},
+		{"Precision", l.Precision != 0, SlidingHistogram},
+	} {
+		if f.set && f.of != l.Algorithm {
+			add(f.field, "belongs to %v, not to %v; leave it zero or choose that algorithm", f.of, l.Algorithm)
+		}
+	}
+}
+
+func (l Limit) validateBucket(add func(string, string, ...any)) {
+	bad := l.Burst < 0 || l.Burst > MaxQuota
+	if bad {
+		add("Burst", "%d must be 1 to %d units, or 0 for the default", l.Burst, int64(MaxQuota))
+	}
+	burst := l.Filled().Burst
+	if l.Refill >= refills && l.Algorithm == TokenBucket {
+		add("Refill", "%d is neither Continuous nor Interval", l.Refill)
+	}
+	if l.Algorithm == TokenBucket && (l.Withheld < 0 || l.Withheld > MaxQuota || !bad && l.Withheld > burst) {
+		add("Withheld", "%d must be 0 to the burst of %d", l.Withheld, burst)
+	}
+	if l.Algorithm == LeakyBucket && (l.DelayAfter < 0 || l.DelayAfter > MaxQuota || !bad && l.DelayAfter > burst) {
+		add("DelayAfter", "%d must be 1 to the burst of %d, or 0 for 1", l.DelayAfter, burst)
+	}
+	if bad || l.Quota < 1 || l.Quota > MaxQuota || l.Debt < 0 || l.Debt > MaxQuota || l.Window < time.Microsecond || l.Window > MaxWindow {
+		return // named already
+	}
+	r, n := span.New(l.Quota, l.Window.Microseconds()), burst+l.Debt
+	if l.Refill == Interval {
+		r, n = span.New(1, l.Window.Microseconds()), (burst+l.Debt-1)/l.Quota+1 // windows
+	}
+	if !r.Fits(n, MaxRefill.Microseconds()) {
+		add("Burst", "burst %d plus debt %d take longer than %v to refill; raise the quota or lower them", burst, l.Debt, MaxRefill)
+	}
+}
+
+func (l Limit) validateFixed(add func(string, string, ...any)) {
+	switch {
+	case l.Anchor >= anchors:
+		add("Anchor", "%d is neither OnClock nor OnFirst", l.Anchor)
+	case l.Anchor == OnFirst && l.Calendar != NoCalendar:
+		add("Anchor", "a calendar window starts with its %v, not with the first request; choose one", l.Calendar)
+	}
+	if l.Calendar == NoCalendar && l.Zone != "" {
+		add("Zone", "%q needs a Calendar; a window of fixed length has no time zone", l.Zone)
+	}
+	if l.WeekStart < time.Sunday || l.WeekStart > time.Saturday {
+		add("WeekStart", "%d is not a day of the week", int(l.WeekStart))
+	} else if l.WeekStart != time.Sunday && l.Calendar != Week {
+		add("WeekStart", "only a calendar week has a first day")
+	}
+}
+
+func validName(s string) bool {
+	if len(s) < 1 || len(s) > 64 {
+		return false
+	}
+	return !slices.ContainsFunc([]byte(s), func(c byte) bool {
+		return !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-')
+	})
+}
