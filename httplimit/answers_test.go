@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/httplimit"
+)
+
+type problem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Detail   string   `json:"detail"`
+	Violated []string `json:"violated-policies"`
+}
+
+func readProblem(t testing.TB, rec *httptest.ResponseRecorder) problem {
+	t.Helper()
+	if got, want := rec.Header().Get("Content-Type"), "application/problem+json"; got != want {
+		t.Errorf("Content-Type %q, want %q", got, want)
+	}
+	if got, want := rec.Header().Get("Cache-Control"), "no-store"; got != want {
+		t.Errorf("Cache-Control %q, want %q", got, want)
+	}
+	var p problem
+	if err := json.Unmarshal(rec.Body.Bytes(), &p); err != nil {
+		t.Fatalf("%s: %v", rec.Body, err)
+	}
+	if p.Status != rec.Code {
+		t.Errorf("the problem has status %d, the answer %d", p.Status, rec.Code)
+	}
+	return p
+}
+
+func TestAnswers(t *testing.T) {
+	c := newClock()
+	mw := newMiddleware(t, httplimit.Options{
+		Store:  newStore(c),
+		Rules:  []httplimit.Rule{{Plan: compile(t, "api", "short: 2/min", "long: 3/hour sliding-log"), Key: httplimit.ByIP()}},
+		Fields: httplimit.Draft11 | httplimit.XRateLimit,
+	})
+	h := mw.Wrap(ok)
+	const policy = `"short";q=2;w=60, "long";q=3;w=3600`
+	for i, step := range []struct {
+		pass      time.Duration // before the request
+		status    int
+		rateLimit string
+		retry     string
+		x         [4]string // limit, remaining, reset, retry after
+	}{
+		{0, 200, `"short";r=1;t=30`, "", [4]string{"2", "1", "30", ""}},
+		{0, 200, `"short";r=0;t=60`, "", [4]string{"2", "0", "60", ""}},
+		{0, 429, `"short";r=0;t=30`, "30", [4]string{"2", "0", "60", "30"}},
+		{29500 * time.Millisecond, 429, `"short";r=0;t=1`, "1", [4]string{"2", "0", "31", "1"}},
+		{500 * time.Millisecond, 200, `"short";r=0;t=60`, "", [4]string{"2", "0", "60", ""}},
+		{time.Minute, 429, `"long";r=0;t=3510`, "3510", [4]string{"3", "0", "3540", "3510"}},
+	} {
+		c.pass(step.pass)
+		rec := ask(t, h, "/")
+		if rec.Code != step.status {
+			t.Fatalf("request %d: status %d, want %d", i+1, rec.Code, step.status)
+		}
+		for _, f := range []struct{ name, want string }{
+			{"RateLimit-Policy", policy},
+			{"RateLimit", step.rateLimit},
+			{"Retry-After", step.retry},
+			{"X-RateLimit-Limit", step.x[0]},
+			{"X-RateLimit-Remaining", step.x[1]},
+			{"X-RateLimit-Reset", step.x[2]},
+			{"X-Ratelimit-Retry-After", step.x[3]},
+		} {
+			if got := field(rec, f.name); got != f.want {
+				t.Errorf("request %d: %s: %q, want %q", i+1, f.name, got, f.want)
+			}
+		}
+	}
+}
+
+func TestProblem(t *testing.T) {
+	c := newClock()
+	mw := newMiddleware(t, httplimit.Options{
+		Store: newStore(c),
+		Rules: []httplimit.Rule{{
+			Plan: compile(t, "api", "a: 2/min", "b: 2/hour", "c: 100/s"), Key: httplimit.ByIP(),
+			Cost: httplimit.RequestHeader("X-Cost", 1, 1000),
+		}},
+	})
+	h := mw.Wrap(ok)
+
+	rec := ask(t, h, "/", "X-Cost: 200")
+	p := readProblem(t, rec)
+	want := problem{
+		Type: "https://iana.org/assignments/http-problem-types#quota-exceeded", Title: "Quota exceeded", Status: 429,
+		Detail:   `this request costs 200 requests, which is more than the limit "a" can ever allow; send a smaller one`,
+		Violated: []string{"a", "b", "c"},
+	}
+	if !equalProblems(p, want) {
+		t.Errorf("more than can ever fit: got %+v, want %+v", p, want)
+	}
+	if got := field(rec, "Retry-After"); got != "" {
+		t.Errorf("more than can ever fit: Retry-After %q", got)
+	}
+
+	ask(t, h, "/", "X-Cost: 2")
+	p = readProblem(t, ask(t, h, "/"))
+	want.Detail = `the quota of the limit "b" is used up; retry after 1800 s`
+	want.Violated = []string{"b", "a"} // the one that denies for longest first
+	if !equalProblems(p, want) {
+		t.Errorf("used up: got %+v, want %+v", p, want)
+	}
+}
+
+// Fields that a handler further out has set for another body do not stay, and
+// adding to one of ours does not change another.
+func TestProblemReplacesAnotherAnswersFields(t *testing.T) {
+	h := newMiddleware(t, httplimit.Options{
+		Store: newStore(newClock()),
+		Rules: []httplimit.Rule{{Plan: compile(t, "api", "1/min"), Key: httplimit.ByHeader("X-User")}},
+	}).Wrap(ok)
+	rec := httptest.NewRecorder()
+	for name, value := range map[string]string{"Content-Length": "5", "Content-Encoding": "gzip", "Etag": `"x"`, "Last-Modified": "Sat, 21 Nov 2026 08:00:00 GMT"} {
+		rec.Header().Set(name, value)
+	}
+	h.ServeHTTP(rec, request(t, "/"))
+	rec.Header().Add("Content-Type", "text/plain")
+	if got := len(rec.Header()); got != 2 || field(rec, "Cache-Control") != "no-store" {
+		t.Errorf("got the fields %v, want Content-Type and Cache-Control", rec.Header())
+	}
+}
+
+func equalProblems(a, b problem) bool {
+	return a.Type == b.Type && a.Title == b.Title && a.Status == b.Status && a.Detail == b.Detail && slices.Equal(a.Violated, b.Violated)
+}
+
+func TestRefuseWritesTheAnswer(t *testing.T) {
+	h := newMiddleware(t, httplimit.Options{
+		Store: newStore(newClock()),
+		Rules: []httplimit.Rule{{Plan: compile(t, "api", "a: 1/min"), Key: httplimit.ByQuery("userId")}},
+		Refuse: func(w http.ResponseWriter, r *http.Request, e httplimit.Event) {
+			w.WriteHeader(e.Status)
+			fmt.Fprintf(w, "%s %v %s %v %v", r.URL.Path, e.Verdict, e.Charge.Key, e.Decision.RetryAfter, e.Err)
+		},
+	}).Wrap(ok)
+	ask(t, h, "/x?userId=u1")
+	rec := ask(t, h, "/x?userId=u1")
+	if got, want := rec.Body.String(), "/x denied u1 1m0s <nil>"; rec.Code != 429 || got != want || field(rec, "Retry-After") != "60" {
+		t.Errorf("got %d %q, %v, want %q", rec.Code, got, rec.Header(), want)
+	}
+	rec = ask(t, h, "/x")
+	if got, want := rec.Body.String(), "/x refused  0s query parameter userId is missing"; rec.Code != 400 || got != want {
+		t.Errorf("got %d %q, want %q", rec.Code, got, want)
+	}
+}

@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/httplimit"
+)
+
+// outage fails on demand.
+type outage struct {
+	sluice.Store
+	down atomic.Bool
+}
+
+var errDown = errors.New("connection refused to secret-host:6379")
+
+func (o *outage) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	if o.down.Load() {
+		return sluice.Decision{}, errDown
+	}
+	return o.Store.Take(ctx, req)
+}
+
+func TestFailure(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		failure httplimit.Failure
+		status  int
+		verdict httplimit.Verdict
+	}{
+		{"open is the default", 0, 200, httplimit.FailedOpen},
+		{"closed", httplimit.FailClosed, 503, httplimit.FailedClosed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := &outage{Store: newStore(newClock())}
+			store.down.Store(true)
+			var seen []error
+			var verdict httplimit.Verdict
+			h := newMiddleware(t, httplimit.Options{
+				Store: store, Failure: c.failure,
+				Rules:      []httplimit.Rule{{Plan: compile(t, "api", "1/min"), Key: httplimit.ByIP(), Cost: httplimit.ResponseBytes()}},
+				OnError:    func(_ *http.Request, err error) { seen = append(seen, err) },
+				OnDecision: func(_ *http.Request, e httplimit.Event) { verdict = e.Verdict },
+			}).Wrap(ok)
+			rec := ask(t, h, "/")
+			if rec.Code != c.status || verdict != c.verdict || len(seen) != 1 || !errors.Is(seen[0], errDown) {
+				t.Errorf("status %d, %v, errors %v; want %d, %v, %v", rec.Code, verdict, seen, c.status, c.verdict, errDown)
+			}
+			if strings.Contains(rec.Body.String(), "secret-host") {
+				t.Errorf("the client is told of the store: %s", rec.Body)
+			}
+			store.down.Store(false)
+			if rec = ask(t, h, "/"); rec.Code != 200 || verdict != httplimit.Allowed {
+				t.Errorf("once the store is back: status %d, %v", rec.Code, verdict)
+			}
+		})
+	}
+}
+
+// A client cannot get past a limit by asking for what no Store decides.
+func TestWhatAStoreRefusesIsNotFailOpen(t *testing.T) {
+	for _, cost := range []int64{-1, sluice.MaxQuota + 1} {
+		h := newMiddleware(t, httplimit.Options{
+			Store: newStore(newClock()),
+			Rules: []httplimit.Rule{{
+				Plan: compile(t, "api", "1/min"), Key: httplimit.ByIP(),
+				Cost: httplimit.Cost{Before: func(*http.Request) (int64, error) { return cost, nil }},
+			}},
+			OnError: func(_ *http.Request, err error) { t.Errorf("reported as the store's error: %v", err) },
+		}).Wrap(ok)
+		if rec := ask(t, h, "/"); rec.Code != 400 {
+			t.Errorf("cost %d: status %d, want 400", cost, rec.Code)
+		}
+	}
+}
+
+// A store that gives up because the client did has not failed, and nobody
+// would read what the handler answers.
+func TestClientThatIsGone(t *testing.T) {
+	var events []httplimit.Event
+	h := newMiddleware(t, httplimit.Options{
+		Store:      &contextual{newStore(newClock())},
+		Rules:      []httplimit.Rule{{Plan: compile(t, "api", "1/min"), Key: httplimit.ByIP()}},
+		OnError:    func(_ *http.Request, err error) { t.Errorf("reported as the store's error: %v", err) },
+		OnDecision: func(_ *http.Request, e httplimit.Event) { events = append(events, e) },
+	}).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("passed on") }))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, request(t, "/").WithContext(ctx))
+	if rec.Code != 503 || len(events) != 1 || events[0].Verdict != httplimit.Abandoned || !errors.Is(events[0].Err, context.Canceled) {
+		t.Errorf("status %d, events %+v", rec.Code, events)
+	}
+}

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Fields are families of header fields, which may be combined by |. The zero
+// value means [Draft11]. Retry-After goes with every denial in any case, but
+// where no wait would help.
+//
+// They are written with exactly the case shown, which [http.Header.Get] does
+// not find: index the header, as in h["RateLimit"].
+type Fields uint8
+
+// The families.
+const (
+	// Draft11 is RateLimit-Policy and RateLimit of
+	// draft-ietf-httpapi-ratelimit-headers-11, whose format is that of the
+	// drafts from 08 on. They add to fields that are there already.
+	Draft11 Fields = 1 << iota
+	// XRateLimit is X-RateLimit-Limit, X-RateLimit-Remaining and
+	// X-RateLimit-Reset, which is in seconds from now until the binding limit's
+	// key is as good as new, and on denials X-Ratelimit-Retry-After.
+	XRateLimit
+	// XRateLimitEpoch is XRateLimit with X-RateLimit-Reset in seconds since 1970.
+	XRateLimitEpoch
+	// NoFields is none of them.
+	NoFields
+	fieldsEnd
+)
+
+// The names, with the case they have on the wire.
+const (
+	fieldPolicy     = "RateLimit-Policy"
+	fieldRateLimit  = "RateLimit"
+	fieldRetryAfter = "Retry-After"
+	fieldXLimit     = "X-RateLimit-Limit"
+	fieldXRemaining = "X-RateLimit-Remaining"
+	fieldXReset     = "X-RateLimit-Reset"
+	fieldXRetry     = "X-Ratelimit-Retry-After"
+)
+
+// maxInteger is the largest Integer of a structured field (RFC 9651).
+const maxInteger = 999_999_999_999_999
+
+// policyItems returns the items of RateLimit-Policy for the limits of a plan.
+// Windows that are not whole seconds, or differ in length, are left out: w is
+// optional, and any number would be wrong.
+func policyItems(p *sluice.Plan) string {
+	var b []byte
+	for i := range p.Len() {
+		t := p.Term(i)
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = appendItem(b, t.Name)
+		b = appendParam(b, ";q=", t.Quota)
+		if t.Unit == sluice.Bytes {
+			b = append(b, `;qu="content-bytes"`...)
+		}
+		if t.Window%time.Second == 0 && t.Calendar != sluice.Month && t.Calendar != sluice.Year {
+			b = appendParam(b, ";w=", int64(t.Window/time.Second))
+		}
+	}
+	return string(b)
+}
+
+// appendItem appends name as a String. Names of limits have no byte that
+// would need escaping.
+func appendItem(b []byte, name string) []byte {
+	b = append(b, '"')
+	b = append(b, name...)
+	return append(b, '"')
+}
+
+func appendParam(b []byte, param string, n int64) []byte {
+	return strconv.AppendInt(append(b, param...), min(max(n, 0), maxInteger), 10)
+}
+
+// setFields writes what a client is told of a decision. The policy is that of
+// the rules charged.
+func (f Fields) setFields(h http.Header, policy string, t *sluice.Term, d sluice.Decision) {
+	// All values lie in one string and all slices in one array: two allocations.
+	var (
+		buf  [256]byte
+		b    = buf[:0]
+		ends [6]int // of each value in b
+		keys [6]string
+		n    int
+	)
+	end := func(key string) {
+		keys[n], ends[n] = key, len(b)
+		n++
+	}
+	wait := effective(d)
+	if f&Draft11 != 0 {
+		b = appendItem(b, t.Name)
+		b = appendParam(b, ";r=", d.Remaining)
+		b = appendParam(b, ";t=", wait)
+		end(fieldRateLimit)
+	}
+	if f&(XRateLimit|XRateLimitEpoch) != 0 {
+		b = strconv.AppendInt(b, t.Quota, 10)
+		end(fieldXLimit)
+		b = strconv.AppendInt(b, max(d.Remaining, 0), 10)
+		end(fieldXRemaining)
+		if f&XRateLimitEpoch != 0 {
+			b = strconv.AppendInt(b, epochAfter(time.Now(), d.ResetAfter), 10)
+		} else {
+			b = strconv.AppendInt(b, ceilSeconds(d.ResetAfter), 10)
+		}
+		end(fieldXReset)
+	}
+	if !d.Allowed && d.RetryAfter != sluice.Never {
+		if f&(XRateLimit|XRateLimitEpoch) != 0 {
+			b = strconv.AppendInt(b, wait, 10)
+			end(fieldXRetry)
+		}
+		b = strconv.AppendInt(b, wait, 10)
+		end(fieldRetryAfter)
+	}
+	text, start := string(b), 0
+	values := make([]string, n+1)
+	for i := range n {
+		values[i] = text[start:ends[i]]
+		start = ends[i]
+		if keys[i] == fieldRateLimit {
+			addField(h, fieldRateLimit, values[i:i+1:i+1])
+			continue
+		}
+		h[keys[i]] = values[i : i+1 : i+1]
+	}
+	if f&Draft11 != 0 {
+		values[n] = policy
+		addField(h, fieldPolicy, values[n:n+1:n+1])
+	}
+}
+
+// addField keeps the items of a limiter further out: both fields are lists.
+func addField(h http.Header, key string, value []string) {
+	if before := h[key]; len(before) > 0 {
+		value = append(before[:len(before):len(before)], value...)
+	}
+	h[key] = value
+}
+
+// effective returns t: the seconds for which "at most r units" is true.
+//
+// Of an allowed request r is what remains, and it does not become less before
+// the key is as good as new, if only this client draws on it: so t lasts until
+// then. Of a denied one r may be too little for it, and t lasts until it fits;
+// Retry-After is the same, so that it never points into t. Where it never fits,
+// t is as of an allowed one.
+func effective(d sluice.Decision) int64 {
+	if !d.Allowed && d.RetryAfter != sluice.Never {
+		return max(ceilSeconds(d.RetryAfter), 1)
+	}
+	return ceilSeconds(d.ResetAfter)
+}
+
+// ceilSeconds returns d in whole seconds, rounded up: never too early.
+func ceilSeconds(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	n := int64(d / time.Second)
+	if d%time.Second > 0 {
+		n++
+	}
+	return n
+}
+
+// epochAfter returns the first whole second since 1970 that lies d or more
+// after now.
+func epochAfter(now time.Time, d time.Duration) int64 {
+	at := now.Add(max(d, 0))
+	if at.Nanosecond() > 0 {
+		return at.Unix() + 1
+	}
+	return at.Unix()
+}

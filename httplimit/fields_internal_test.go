@@ -1,0 +1,247 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"pgregory.net/rapid"
+
+	"github.com/sluicegate/sluice"
+)
+
+func plan(t testing.TB, limits ...string) *sluice.Plan {
+	t.Helper()
+	ls := make([]sluice.Limit, len(limits))
+	for i, text := range limits {
+		l, err := sluice.ParseLimit(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ls[i] = l
+	}
+	p, err := sluice.Compile("test", ls...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestPolicyItems(t *testing.T) {
+	for _, c := range []struct {
+		name, limit, want string
+	}{
+		{"requests", "burst: 100/min", `"burst";q=100;w=60`},
+		{"default name", "10/s", `"token-bucket.s";q=10;w=1`},
+		{"bytes", "video: 100MB/min sliding-counter", `"video";q=100000000;qu="content-bytes";w=60`},
+		{"window of many seconds", "a: 1/3s leaky-bucket", `"a";q=1;w=3`},
+		{"window below a second", "a: 10/100ms", `"a";q=10`},
+		{"window not of whole seconds", "a: 10/1500ms", `"a";q=10`},
+		{"calendar day", "daily: 1000/day calendar Asia/Seoul", `"daily";q=1000;w=86400`},
+		{"calendar month", "monthly: 1000/month calendar UTC", `"monthly";q=1000`},
+		{"quota beyond an Integer", "a: 9007199254740991/s", `"a";q=999999999999999;w=1`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := policyItems(plan(t, c.limit)); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+	got, want := policyItems(plan(t, "b: 10/s", "d: 1000/day")), `"b";q=10;w=1, "d";q=1000;w=86400`
+	if got != want {
+		t.Errorf("two limits: got %s, want %s", got, want)
+	}
+}
+
+func TestSetFields(t *testing.T) {
+	const all = Draft11 | XRateLimit
+	for _, c := range []struct {
+		name   string
+		fields Fields
+		d      sluice.Decision
+		want   map[string]string
+	}{
+		{
+			"allowed", all,
+			sluice.Decision{Allowed: true, Remaining: 99, ResetAfter: 600 * time.Millisecond},
+			map[string]string{
+				"RateLimit-Policy": `"a";q=100;w=60`, "RateLimit": `"a";r=99;t=1`,
+				"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "99", "X-RateLimit-Reset": "1",
+			},
+		},
+		{
+			"denied: rounded up, and Retry-After is t", all,
+			sluice.Decision{Remaining: 0, RetryAfter: 12*time.Second + time.Microsecond, ResetAfter: time.Minute},
+			map[string]string{
+				"RateLimit-Policy": `"a";q=100;w=60`, "RateLimit": `"a";r=0;t=13`, "Retry-After": "13",
+				"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60", "X-Ratelimit-Retry-After": "13",
+			},
+		},
+		{
+			"denied, whole seconds", Draft11,
+			sluice.Decision{Remaining: 3, RetryAfter: 12 * time.Second, ResetAfter: time.Minute},
+			map[string]string{"RateLimit-Policy": `"a";q=100;w=60`, "RateLimit": `"a";r=3;t=12`, "Retry-After": "12"},
+		},
+		{
+			"denied for a microsecond", NoFields,
+			sluice.Decision{RetryAfter: time.Microsecond},
+			map[string]string{"Retry-After": "1"},
+		},
+		{
+			"never: no Retry-After", all,
+			sluice.Decision{Remaining: 7, RetryAfter: sluice.Never, ResetAfter: 1500 * time.Millisecond},
+			map[string]string{
+				"RateLimit-Policy": `"a";q=100;w=60`, "RateLimit": `"a";r=7;t=2`,
+				"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "7", "X-RateLimit-Reset": "2",
+			},
+		},
+		{"none", NoFields, sluice.Decision{Allowed: true, Remaining: 1}, map[string]string{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := plan(t, "a: 100/min")
+			h := http.Header{}
+			c.fields.setFields(h, policyItems(p), p.Term(0), c.d)
+			for key, want := range c.want {
+				if got := h[key]; len(got) != 1 || got[0] != want {
+					t.Errorf("%s: got %q, want %q", key, got, want)
+				}
+			}
+			if len(h) != len(c.want) {
+				t.Errorf("got the fields %v, want %d", h, len(c.want))
+			}
+		})
+	}
+}
+
+func TestEpochAfter(t *testing.T) {
+	at := func(ns int64) time.Time { return time.Unix(1_700_000_000, ns) }
+	for _, c := range []struct {
+		now  time.Time
+		d    time.Duration
+		want int64
+	}{
+		{at(0), 0, 1_700_000_000},
+		{at(1), 0, 1_700_000_001},
+		{at(0), time.Minute, 1_700_000_060},
+		{at(500_000_000), 500 * time.Millisecond, 1_700_000_001},
+		{at(0), time.Nanosecond, 1_700_000_001},
+		{at(0), -time.Second, 1_700_000_000},
+	} {
+		if got := epochAfter(c.now, c.d); got != c.want {
+			t.Errorf("epochAfter(%v, %v) = %d, want %d", c.now, c.d, got, c.want)
+		}
+	}
+}
+
+// What was set further out stays, and what follows does not write into it.
+func TestSetFieldsAddsToLists(t *testing.T) {
+	p := plan(t, "a: 100/min")
+	h := http.Header{}
+	for range 2 {
+		Draft11.setFields(h, policyItems(p), p.Term(0), sluice.Decision{Allowed: true, Remaining: 5})
+	}
+	for _, key := range []string{fieldRateLimit, fieldPolicy} {
+		if got := h[key]; len(got) != 2 || got[0] != got[1] {
+			t.Errorf("%s: got %q, want two equal lines", key, got)
+		}
+		if got := append(h[key], "x"); len(got) != 3 || h[fieldPolicy][0] != policyItems(p) {
+			t.Errorf("appending to %s changed RateLimit-Policy to %q", key, h[fieldPolicy])
+		}
+	}
+}
+
+// Another implementation of RFC 9651 reads every field as what was meant, for
+// every decision, and its own serialisation of that is the same text.
+func TestFieldsAreStructuredFields(t *testing.T) {
+	name := rapid.StringMatching(`[a-z0-9._-]{1,64}`)
+	duration := rapid.Custom(func(t *rapid.T) time.Duration {
+		return time.Duration(rapid.Int64Range(0, int64(400*24*time.Hour)).Draw(t, "d"))
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		limits := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) sluice.Limit {
+			l := sluice.Per(rapid.Int64Range(1, sluice.MaxQuota).Draw(t, "quota"), time.Duration(rapid.Int64Range(1, 1e6).Draw(t, "ms"))*time.Millisecond)
+			l.Name = name.Draw(t, "name")
+			l.Unit = rapid.SampledFrom([]sluice.Unit{sluice.Requests, sluice.Bytes}).Draw(t, "unit")
+			return l
+		}), 1, 4, func(l sluice.Limit) string { return l.Name }).Draw(t, "limits")
+		p, err := sluice.Compile("test", limits...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := sluice.Decision{
+			Allowed: rapid.Bool().Draw(t, "allowed"), Remaining: rapid.Int64Range(0, sluice.MaxQuota).Draw(t, "remaining"),
+			ResetAfter: duration.Draw(t, "reset"), Binding: rapid.IntRange(0, p.Len()-1).Draw(t, "binding"),
+		}
+		if !d.Allowed {
+			d.RetryAfter = rapid.OneOf(duration, rapid.Just(sluice.Never)).Draw(t, "retry")
+		}
+		h := http.Header{}
+		Draft11.setFields(h, policyItems(p), p.Term(d.Binding), d)
+
+		policy := readList(t, h, fieldPolicy)
+		if len(policy) != p.Len() {
+			t.Fatalf("%d policies of %d limits", len(policy), p.Len())
+		}
+		for i, item := range policy {
+			l := p.Term(i)
+			if got := item.Value; got != l.Name {
+				t.Fatalf("policy %d: name %v, want %s", i, got, l.Name)
+			}
+			if got, want := param(item, "q"), min(l.Quota, maxInteger); got != want {
+				t.Fatalf("q=%v, want %d", got, want)
+			}
+			if w, ok := item.Params.Get("w"); ok && time.Duration(w.(int64))*time.Second != l.Window {
+				t.Fatalf("w=%v of %v", w, l.Window)
+			}
+			if qu, ok := item.Params.Get("qu"); ok != (l.Unit == sluice.Bytes) || ok && qu != "content-bytes" {
+				t.Fatalf("qu=%v of %v", qu, l.Unit)
+			}
+		}
+		state := readList(t, h, fieldRateLimit)
+		if len(state) != 1 || state[0].Value != p.Term(d.Binding).Name || param(state[0], "r") != min(d.Remaining, maxInteger) {
+			t.Fatalf("got %v of %+v", h, d)
+		}
+		wait := param(state[0], "t")
+		retry := h[fieldRetryAfter]
+		switch {
+		case d.Allowed || d.RetryAfter == sluice.Never:
+			if len(retry) != 0 {
+				t.Fatalf("Retry-After %v of %+v", retry, d)
+			}
+		default:
+			after, err := strconv.ParseInt(retry[0], 10, 64)
+			if err != nil || time.Duration(after)*time.Second < d.RetryAfter || after < wait {
+				t.Fatalf("Retry-After %v, t=%d of %+v", retry, wait, d)
+			}
+		}
+	})
+}
+
+func readList(t *rapid.T, h http.Header, key string) []httpsfv.Item {
+	list, err := httpsfv.UnmarshalList(h[key])
+	if err != nil {
+		t.Fatalf("%s: %q: %v", key, h[key], err)
+	}
+	text, err := httpsfv.Marshal(list)
+	if err != nil || text != h[key][0] {
+		t.Fatalf("%s: got %q, want %q, %v", key, h[key], text, err)
+	}
+	items := make([]httpsfv.Item, len(list))
+	for i, member := range list {
+		items[i] = member.(httpsfv.Item)
+	}
+	return items
+}
+
+func param(item httpsfv.Item, name string) int64 {
+	v, ok := item.Params.Get(name)
+	if n, isInt := v.(int64); ok && isInt {
+		return n
+	}
+	return -1
+}

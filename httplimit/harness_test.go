@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// clock is the time of a store under test.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newClock() *clock { return &clock{now: time.Unix(1_700_000_000, 0)} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func newStore(c *clock) *memstore.Store { return memstore.New(memstore.Options{Now: c.Now}) }
+
+func compile(t testing.TB, scope string, limits ...string) *sluice.Plan {
+	t.Helper()
+	ls := make([]sluice.Limit, len(limits))
+	for i, text := range limits {
+		l, err := sluice.ParseLimit(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ls[i] = l
+	}
+	p, err := sluice.Compile(scope, ls...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func newMiddleware(t testing.TB, o httplimit.Options) *httplimit.Middleware {
+	t.Helper()
+	mw, err := httplimit.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mw
+}
+
+var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+
+func ask(t testing.TB, h http.Handler, target string, lines ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, request(t, target, lines...))
+	return rec
+}
+
+func field(rec *httptest.ResponseRecorder, name string) string {
+	return strings.Join(rec.Header()[name], "\n")
+}

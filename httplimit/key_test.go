@@ -1,0 +1,321 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/httplimit"
+)
+
+// request reads a request's text: a request line, then header lines.
+func request(t testing.TB, target string, lines ...string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	for _, line := range lines {
+		name, value, ok := strings.Cut(line, ": ")
+		if !ok {
+			t.Fatalf("%q is not a header line", line)
+		}
+		r.Header.Add(name, value)
+	}
+	return r
+}
+
+const missing = "is missing"
+
+func TestKeys(t *testing.T) {
+	claim := httplimit.ByClaim("sub", func(r *http.Request) (string, bool) {
+		v, ok := r.Header["X-Verified-Sub"]
+		return strings.Join(v, ""), ok
+	})
+	huge := strings.Repeat("x", httplimit.MaxValueBytes)
+	cases := []struct {
+		name   string
+		key    httplimit.Key
+		target string
+		lines  []string
+		want   string
+		fault  string // in the error
+	}{
+		{"header", httplimit.ByHeader("x-user-id"), "/", []string{"X-User-Id: u1"}, "u1", ""},
+		{"header with any bytes", httplimit.ByHeader("X-User-Id"), "/", []string{"X-User-Id: a\xff, b|c"}, "a\xff, b|c", ""},
+		{"header missing", httplimit.ByHeader("X-User-Id"), "/", nil, "", "header X-User-Id is missing"},
+		{"header empty", httplimit.ByHeader("X-User-Id"), "/", []string{"X-User-Id: "}, "", missing},
+		{"header twice", httplimit.ByHeader("X-User-Id"), "/", []string{"X-User-Id: a", "X-User-Id: a"}, "", "sent more than once"},
+		{"header of the greatest size", httplimit.ByHeader("X-User-Id"), "/", []string{"X-User-Id: " + huge}, huge, ""},
+		{"header too large", httplimit.ByHeader("X-User-Id"), "/", []string{"X-User-Id: x" + huge}, "", "has 8193 bytes; at most 8192"},
+		{"query", httplimit.ByQuery("userId"), "/?a=b&userId=u1&c=d", nil, "u1", ""},
+		{"query escaped value", httplimit.ByQuery("userId"), "/?userId=a%26b+c", nil, "a&b c", ""},
+		{"query escaped name", httplimit.ByQuery("userId"), "/?user%49d=u1", nil, "u1", ""},
+		{"query name with a space", httplimit.ByQuery("user id"), "/?user+id=u1", nil, "u1", ""},
+		{"query missing", httplimit.ByQuery("userId"), "/?userid=u1&xuserId=2", nil, "", "query parameter userId is missing"},
+		{"query empty", httplimit.ByQuery("userId"), "/?userId=", nil, "", missing},
+		{"query without value", httplimit.ByQuery("userId"), "/?userId", nil, "", missing},
+		{"no query", httplimit.ByQuery("userId"), "/", nil, "", missing},
+		{"query twice", httplimit.ByQuery("userId"), "/?userId=u1&userId=u2", nil, "", "sent more than once"},
+		{"query twice, once escaped", httplimit.ByQuery("userId"), "/?userId=u1&%75serId=u2", nil, "", "sent more than once"},
+		{"query twice, once empty", httplimit.ByQuery("userId"), "/?userId=u1&userId=", nil, "", "sent more than once"},
+		{"query bad escape", httplimit.ByQuery("userId"), "/?userId=%zz", nil, "", "not well-formed"},
+		{"query bad escape elsewhere", httplimit.ByQuery("userId"), "/?q=100%&userId=u1", nil, "u1", ""},
+		{"query semicolon", httplimit.ByQuery("userId"), "/?userId=u1;x=1", nil, "", "semicolon"},
+		{"query semicolon elsewhere", httplimit.ByQuery("userId"), "/?q=1;x=1&userId=u1", nil, "u1", ""},
+		{"query too large", httplimit.ByQuery("userId"), "/?userId=x" + huge, nil, "", "at most 8192"},
+		{"cookie", httplimit.ByCookie("sid"), "/", []string{"Cookie: a=b; sid=s1"}, "s1", ""},
+		{"cookie missing", httplimit.ByCookie("sid"), "/", []string{"Cookie: a=b"}, "", "cookie sid is missing"},
+		{"cookie twice", httplimit.ByCookie("sid"), "/", []string{"Cookie: sid=s1; sid=s2"}, "", "sent more than once"},
+		{"cookie twice in two lines", httplimit.ByCookie("sid"), "/", []string{"Cookie: sid=s1", "Cookie: sid=s2"}, "", "sent more than once"},
+		{"cookie empty", httplimit.ByCookie("sid"), "/", []string{"Cookie: sid="}, "", missing},
+		{"first segment", httplimit.ByPathSegment(1), "/users/u1/cart", nil, "users", ""},
+		{"second segment", httplimit.ByPathSegment(2), "/users/u1/cart", nil, "u1", ""},
+		{"last segment", httplimit.ByPathSegment(3), "/users/u1/cart", nil, "cart", ""},
+		{"segment before a slash at the end", httplimit.ByPathSegment(2), "/users/u1/", nil, "u1", ""},
+		{"segment behind the end", httplimit.ByPathSegment(3), "/users/u1/", nil, "", missing},
+		{"segment of the root", httplimit.ByPathSegment(1), "/", nil, "", missing},
+		{"segment escaped", httplimit.ByPathSegment(2), "/users/u%31%20x", nil, "u1 x", ""},
+		{"segment with an escaped slash", httplimit.ByPathSegment(2), "/users/u1%2Fx", nil, "", "escaped slash"},
+		{"segment with an escaped backslash", httplimit.ByPathSegment(2), "/users/u1%5Cx", nil, "", "escaped slash"},
+		{"an escaped slash further on", httplimit.ByPathSegment(1), "/users/u1%2Fx", nil, "users", ""},
+		{"empty segment", httplimit.ByPathSegment(2), "/users//u1", nil, "", "empty segment"},
+		{"dots before", httplimit.ByPathSegment(2), "/x/../users/u1", nil, "", "segment of dots"},
+		{"dots after", httplimit.ByPathSegment(1), "/u1/../u2", nil, "", "segment of dots"},
+		{"one dot at the end", httplimit.ByPathSegment(1), "/u1/.", nil, "", "segment of dots"},
+		{"dots escaped", httplimit.ByPathSegment(1), "/u1/%2e%2E/u2", nil, "", "segment of dots"},
+		{"dots behind an escaped slash", httplimit.ByPathSegment(1), "/u1/x%2F..", nil, "", "segment of dots"},
+		{"dots between backslashes", httplimit.ByPathSegment(1), `/u1/x%5C..%5Cu2`, nil, "", "segment of dots"},
+		{"dots within names", httplimit.ByPathSegment(3), "/.u1/u2../...", nil, "...", ""},
+		{"host", httplimit.ByHost(), "http://Example.COM.:8080/", nil, "example.com", ""},
+		{"host of IPv6", httplimit.ByHost(), "http://[2001:db8::1]:8080/", nil, "2001:db8::1", ""},
+		{"claim", claim, "/", []string{"X-Verified-Sub: alice"}, "alice", ""},
+		{"claim missing", claim, "/", nil, "", "claim sub is missing"},
+		{"claim empty", claim, "/", []string{"X-Verified-Sub: "}, "", missing},
+		{"pattern outside a mux", httplimit.ByPattern(), "/", nil, "", "route is missing"},
+		{"join", httplimit.Join(httplimit.ByHeader("A"), httplimit.ByQuery("b")), "/?b=2", []string{"A: 1"}, "1|2", ""},
+		{"join escapes", httplimit.Join(httplimit.ByHeader("A"), httplimit.ByQuery("b")), "/?b=2", []string{"A: 1|%"}, "1%7C%25|2", ""},
+		{"join lacks one", httplimit.Join(httplimit.ByHeader("A"), httplimit.ByQuery("b")), "/", []string{"A: 1"}, "", "query parameter b is missing"},
+		{"join of more than a key may hold", join(9, httplimit.ByHeader("A")), "/", []string{"A: " + huge}, "", "at most 65536"},
+		{"first of: the first", httplimit.FirstOf(httplimit.ByHeader("A"), httplimit.ByIP()), "/", []string{"A: 192.0.2.1"}, "1:192.0.2.1", ""},
+		{"first of: the second", httplimit.FirstOf(httplimit.ByHeader("A"), httplimit.ByIP()), "/", nil, "2:192.0.2.1", ""},
+		{"first of: none", httplimit.FirstOf(httplimit.ByHeader("A"), httplimit.ByHeader("B")), "/", nil, "", "header A or header B is missing"},
+		{"first of: one that cannot be used is not passed over", httplimit.FirstOf(httplimit.ByHeader("A"), httplimit.ByIP()), "/", []string{"A: 1", "A: 2"}, "", "sent more than once"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.key.Err(); err != nil {
+				t.Fatal(err)
+			}
+			got, err := c.key.Of(request(t, c.target, c.lines...))
+			if c.fault == "" {
+				if err != nil || got != c.want {
+					t.Errorf("got %q, %v, want %q", got, err, c.want)
+				}
+				return
+			}
+			var bad *httplimit.RequestError
+			if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.fault) || got != "" {
+				t.Fatalf("got %q, %v, want the error %q", got, err, c.fault)
+			}
+			if want := strings.Contains(c.fault, missing); bad.Missing != want {
+				t.Errorf("Missing is %v, want %v: %v", bad.Missing, want, err)
+			}
+		})
+	}
+}
+
+func join(n int, key httplimit.Key) httplimit.Key {
+	keys := make([]httplimit.Key, n)
+	for i := range keys {
+		keys[i] = key
+	}
+	return httplimit.Join(keys...)
+}
+
+func TestByIP(t *testing.T) {
+	behind := httplimit.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+	real := behind
+	real.Header = "X-Real-IP"
+	wide := httplimit.ClientIP{IPv4Bits: 24, IPv6Bits: 48}
+	cases := []struct {
+		name   string
+		key    httplimit.Key
+		remote string
+		lines  []string
+		want   string
+	}{
+		{"peer", httplimit.ByIP(), "203.0.113.9:55", nil, "203.0.113.9"},
+		{"no header is believed by default", httplimit.ByIP(), "127.0.0.1:55", []string{"X-Forwarded-For: 1.1.1.1", "X-Real-IP: 1.1.1.1", "Forwarded: for=1.1.1.1"}, "127.0.0.1"},
+		{"IPv6 by its /64", httplimit.ByIP(), "[2001:db8:1:2:3:4:5:6]:55", nil, "2001:db8:1:2::/64"},
+		{"through a proxy", httplimit.ByClientIP(behind), "10.0.0.1:55", []string{"X-Forwarded-For: 1.1.1.1, 203.0.113.9"}, "203.0.113.9"},
+		{"around the proxy", httplimit.ByClientIP(behind), "203.0.113.9:55", []string{"X-Forwarded-For: 1.1.1.1"}, "203.0.113.9"},
+		{"X-Real-IP", httplimit.ByClientIP(real), "10.0.0.1:55", []string{"X-Real-IP: 203.0.113.9", "X-Forwarded-For: 1.1.1.1"}, "203.0.113.9"},
+		{"IPv4 by prefix", httplimit.ByClientIP(wide), "203.0.113.9:55", nil, "203.0.113.0/24"},
+		{"IPv6 by prefix", httplimit.ByClientIP(wide), "[2001:db8:1:2:3:4:5:6]:55", nil, "2001:db8:1::/48"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := request(t, "/", c.lines...)
+			r.RemoteAddr = c.remote
+			if got, err := c.key.Of(r); err != nil || got != c.want {
+				t.Errorf("got %q, %v, want %q", got, err, c.want)
+			}
+		})
+	}
+	r := request(t, "/")
+	r.RemoteAddr = "@"
+	if got, err := httplimit.ByIP().Of(r); err == nil || err.Error() != "client address is missing" {
+		t.Errorf("on a Unix socket: got %q, %v", got, err)
+	}
+}
+
+// The routes' keys are the patterns, seen from within the mux and from outside.
+func TestByPatternAndByRoute(t *testing.T) {
+	mux := http.NewServeMux()
+	var inside string
+	var err error
+	mux.HandleFunc("GET /users/{id}", func(_ http.ResponseWriter, r *http.Request) {
+		inside, err = httplimit.ByPattern().Of(r)
+	})
+	r := request(t, "/users/u1")
+	outside, err2 := httplimit.ByRoute(mux).Of(r)
+	mux.ServeHTTP(httptest.NewRecorder(), r)
+	const want = "GET /users/{id}"
+	if inside != want || outside != want || err != nil || err2 != nil {
+		t.Errorf("got %q, %v inside and %q, %v outside, want %q", inside, err, outside, err2, want)
+	}
+	if got, err := httplimit.ByRoute(mux).Of(request(t, "/nowhere")); err == nil {
+		t.Errorf("a path without a pattern has the key %q", got)
+	}
+}
+
+func TestKeyFunc(t *testing.T) {
+	down := errors.New("session store is down")
+	for _, c := range []struct {
+		name, value string
+		err         error
+		want        string
+		missing     bool
+	}{
+		{"value", "v", nil, "v", false},
+		{"empty", "", nil, "", true},
+		{"missing", "", httplimit.Missing("session"), "", true},
+		{"other error", "", down, "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			key := httplimit.KeyFunc("session", func(*http.Request) (string, error) { return c.value, c.err })
+			got, err := key.Of(request(t, "/"))
+			var bad *httplimit.RequestError
+			if isMissing := errors.As(err, &bad) && bad.Missing; got != c.want || isMissing != c.missing {
+				t.Errorf("got %q, %v, want %q, missing %v", got, err, c.want, c.missing)
+			}
+			if c.err == down && !errors.Is(err, down) {
+				t.Errorf("got error %v, want %v", err, down)
+			}
+		})
+	}
+}
+
+func TestBadKeys(t *testing.T) {
+	for name, c := range map[string]struct {
+		key  httplimit.Key
+		want []string
+	}{
+		"zero":            {httplimit.Key{}, []string{"the key is empty"}},
+		"header":          {httplimit.ByHeader("X User"), []string{`"X User" is not a header field's name`}},
+		"header empty":    {httplimit.ByHeader(""), []string{"not a header"}},
+		"header Host":     {httplimit.ByHeader("host"), []string{"use ByHost"}},
+		"query":           {httplimit.ByQuery(""), []string{"name is empty"}},
+		"cookie":          {httplimit.ByCookie("a=b"), []string{"not a cookie's name"}},
+		"segment":         {httplimit.ByPathSegment(0), []string{"at least 1"}},
+		"route":           {httplimit.ByRoute(nil), []string{"mux is nil"}},
+		"claim":           {httplimit.ByClaim("sub", nil), []string{"function is nil"}},
+		"claim name":      {httplimit.ByClaim("", nil), []string{"name is empty"}},
+		"func":            {httplimit.KeyFunc("x", nil), []string{"function is nil"}},
+		"func name":       {httplimit.KeyFunc("", nil), []string{"name is empty"}},
+		"join of none":    {httplimit.Join(), []string{"no keys"}},
+		"first of none":   {httplimit.FirstOf(), []string{"no keys"}},
+		"join, all parts": {httplimit.Join(httplimit.ByQuery(""), httplimit.ByIP(), httplimit.ByPathSegment(-1)), []string{"name is empty", "at least 1"}},
+		"IP":              {httplimit.ByClientIP(httplimit.ClientIP{IPv6Bits: 129, Header: "X-Real-IP"}), []string{"IPv6Bits: 129", "list their networks"}},
+	} {
+		for _, want := range c.want {
+			if err := c.key.Err(); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got error %v, want %q", name, err, want)
+			}
+		}
+		if got, err := c.key.Of(request(t, "/")); err == nil {
+			t.Errorf("%s: gives the key %q", name, got)
+		}
+	}
+}
+
+// A query parameter is what net/url makes of it, or refused.
+func FuzzByQueryEqualsNetURL(f *testing.F) {
+	for _, s := range []string{"id=1", "a=b&id=%31", "id=1&id=2", "i%64=+", "id;=1", "id=%", "&&=&id", "%=1&id=%2B"} {
+		f.Add(s)
+	}
+	key := httplimit.ByQuery("id")
+	f.Fuzz(func(t *testing.T, query string) {
+		all, parseErr := url.ParseQuery(query)
+		got, err := key.Of(&http.Request{URL: &url.URL{RawQuery: query}})
+		var bad *httplimit.RequestError
+		switch {
+		case err == nil:
+			if want := all["id"]; len(want) != 1 || want[0] != got {
+				t.Fatalf("query %q: got %q, net/url has %q", query, got, want)
+			}
+		case !errors.As(err, &bad):
+			t.Fatalf("query %q: %v", query, err)
+		case bad.Missing:
+			if all.Get("id") != "" {
+				t.Fatalf("query %q: %v, net/url has %q", query, err, all["id"])
+			}
+		case parseErr == nil && len(all["id"]) == 1 && len(all["id"][0]) <= httplimit.MaxValueBytes:
+			t.Fatalf("query %q: %v, net/url has %q", query, err, all["id"])
+		}
+	})
+}
+
+// A segment is what a ServeMux makes of it, or refused.
+func FuzzByPathSegmentEqualsServeMux(f *testing.F) {
+	for _, s := range []string{"/users/u1", "/users/u%31", "/users//u1", "/users/a%2Fb", "/users/../u1", "/users/%2e", "/users/u1/", "/users/%zz"} {
+		f.Add(s)
+	}
+	key := httplimit.ByPathSegment(2)
+	var want string
+	mux := http.NewServeMux()
+	take := func(_ http.ResponseWriter, r *http.Request) { want = r.PathValue("id") }
+	mux.HandleFunc("/{first}/{id}", take)
+	mux.HandleFunc("/{first}/{id}/{rest...}", take)
+	f.Fuzz(func(t *testing.T, path string) {
+		u, err := url.ParseRequestURI(path)
+		if err != nil || u.Host != "" || u.RawQuery != "" || !strings.HasPrefix(path, "/") {
+			t.Skip()
+		}
+		got, err := key.Of(&http.Request{URL: u})
+		if err != nil {
+			return
+		}
+		want = ""
+		mux.ServeHTTP(httptest.NewRecorder(), &http.Request{Method: http.MethodGet, URL: u, Host: "x"})
+		if want != "" && got != want { // "" where the mux redirects
+			t.Fatalf("path %q: got %q, ServeMux has %q", path, got, want)
+		}
+	})
+}
+
+// A key is never longer than a Store accepts.
+func TestKeysFitTheStore(t *testing.T) {
+	key := join(5, httplimit.ByHeader("A"))
+	long := strings.Repeat("%", httplimit.MaxValueBytes) // each becomes three bytes
+	got, err := key.Of(request(t, "/", "A: "+long))
+	if err == nil || len(got) > sluice.MaxKeyBytes {
+		t.Errorf("got a key of %d bytes, %v", len(got), err)
+	}
+}

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/sluicegate/sluice"
+)
+
+// quotaExceeded is the problem type of draft-ietf-httpapi-ratelimit-headers-11.
+const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
+// WriteProblem is the answer of [Options] without Refuse: e.Status with a
+// problem document (RFC 9457, application/problem+json) that says what
+// happened and names the limits that denied. It tells a client nothing of an
+// error of the store.
+func WriteProblem(w http.ResponseWriter, _ *http.Request, e Event) {
+	h := w.Header()
+	for _, of := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
+		delete(h, of) // of an answer that was begun further out
+	}
+	values := []string{"application/problem+json", "no-store"}
+	h["Content-Type"], h["Cache-Control"] = values[0:1:1], values[1:2:2]
+	w.WriteHeader(e.Status)
+	w.Write(appendProblem(make([]byte, 0, 384), e)) //nolint:errcheck // a client that is gone needs no answer
+}
+
+// appendProblem writes the document by hand: under attack nearly every answer
+// is one, and what is in it is known.
+func appendProblem(b []byte, e Event) []byte {
+	kind, title := "about:blank", http.StatusText(e.Status)
+	if e.Verdict == Denied {
+		kind, title = quotaExceeded, "Quota exceeded"
+	}
+	b = append(append(b, `{"type":"`...), kind...)
+	b = append(append(b, `","title":"`...), title...)
+	b = append(b, `","status":`...)
+	b = strconv.AppendInt(b, int64(e.Status), 10)
+	var buf [256]byte
+	if detail := appendDetail(buf[:0], e); len(detail) > 0 {
+		b = append(b, `,"detail":`...)
+		b = appendJSON(b, detail)
+	}
+	if len(e.Violated) > 0 {
+		b = append(b, `,"violated-policies":[`...)
+		for i, name := range e.Violated {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendItem(b, name) // names have no byte that would need escaping
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}', '\n')
+}
+
+// appendDetail says in words what happened.
+func appendDetail(b []byte, e Event) []byte {
+	switch {
+	case e.Verdict == Denied && e.Limit != nil && e.Decision.RetryAfter == sluice.Never:
+		b = strconv.AppendInt(append(b, "this request costs "...), e.Charge.Cost, 10)
+		b = append(append(b, ' '), e.Limit.Unit.String()...)
+		b = appendItem(append(b, ", which is more than the limit "...), e.Limit.Name)
+		return append(b, " can ever allow; send a smaller one"...)
+	case e.Verdict == Denied && e.Limit != nil:
+		b = appendItem(append(b, "the quota of the limit "...), e.Limit.Name)
+		b = strconv.AppendInt(append(b, " is used up; retry after "...), effective(e.Decision), 10)
+		return append(b, " s"...)
+	case e.Verdict == Refused && e.Err != nil:
+		return append(b, e.Err.Error()...)
+	case e.Verdict == Abandoned:
+		return append(b, "the request ended before its turn came; nothing was charged"...)
+	case e.Verdict == FailedClosed:
+		return append(b, "the rate limit could not be checked; retry later"...)
+	}
+	return b
+}
+
+// appendJSON appends s as a JSON string.
+func appendJSON(b, s []byte) []byte {
+	start := len(b)
+	b = append(b, '"')
+	for _, c := range s {
+		switch {
+		case c < ' ' || c > '~': // rare: a name in an error text
+			quoted, err := json.Marshal(string(s))
+			if err != nil { // of a string there is none
+				return append(b[:start], `""`...)
+			}
+			return append(b[:start], quoted...)
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// Whatever an error's text holds, the document is JSON and says it.
+func FuzzProblemIsJSON(f *testing.F) {
+	for _, s := range []string{"", "header X-User is missing", `a "quoted" \ text`, "tab\t", "ü <>&", "\x00\xff", strings.Repeat("x", 300)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		e := Event{Verdict: Refused, Status: 400, Err: errors.New(text)}
+		var got struct {
+			Type, Title, Detail string
+			Status              int
+		}
+		body := appendProblem(nil, e)
+		if err := json.Unmarshal(body, &got); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if got.Type != "about:blank" || got.Title != "Bad Request" || got.Status != 400 {
+			t.Fatalf("got %s", body)
+		}
+		if utf8.ValidString(text) && got.Detail != text {
+			t.Fatalf("detail %q, want %q", got.Detail, text)
+		}
+	})
+}

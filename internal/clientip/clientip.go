@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clientip finds the address of an HTTP client behind proxies, without
+// believing what the client itself may have written.
+package clientip
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"strings"
+)
+
+// Options say which proxies are trusted and how addresses are grouped.
+type Options struct {
+	// Trusted are the networks of proxies whose Header is believed.
+	Trusted []netip.Prefix
+	// Header is the one field that is read: X-Forwarded-For (the default),
+	// Forwarded, or any other, which then holds a single address.
+	Header string
+	// IPv4Bits and IPv6Bits are the length of the prefix that makes a group.
+	// Zero means 32 and 64.
+	IPv4Bits, IPv6Bits int
+}
+
+// Finder finds clients' addresses. It is safe for concurrent use.
+type Finder struct {
+	trusted []netip.Prefix
+	header  string // canonical
+	kind    kind
+	bits4   int
+	bits6   int
+}
+
+type kind uint8
+
+const (
+	list      kind = iota // X-Forwarded-For
+	forwarded             // RFC 7239
+	single                // one address
+)
+
+// MaxHops is how many addresses of a header are read, from the right. A chain
+// of more trusted proxies than that does not exist; what lies further left is
+// the client's own writing.
+const MaxHops = 32
+
+// New returns a Finder, or every fault of o joined.
+func New(o Options) (*Finder, error) {
+	f := &Finder{bits4: o.IPv4Bits, bits6: o.IPv6Bits, header: textproto.CanonicalMIMEHeaderKey(o.Header)}
+	if f.bits4 == 0 {
+		f.bits4 = 32
+	}
+	if f.bits6 == 0 {
+		f.bits6 = 64
+	}
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if f.bits4 < 1 || f.bits4 > 32 {
+		fault("IPv4Bits: %d must be 1 to 32, or 0 for 32", o.IPv4Bits)
+	}
+	if f.bits6 < 1 || f.bits6 > 128 {
+		fault("IPv6Bits: %d must be 1 to 128, or 0 for 64", o.IPv6Bits)
+	}
+	for _, p := range o.Trusted {
+		if !p.IsValid() {
+			fault("Trusted: a prefix is not valid; write for example netip.MustParsePrefix(\"10.0.0.0/8\")")
+			continue
+		}
+		f.trusted = append(f.trusted, unmapPrefix(p))
+	}
+	switch f.header {
+	case "", "X-Forwarded-For":
+		f.header = "X-Forwarded-For"
+	case "Forwarded":
+		f.kind = forwarded
+	default:
+		f.kind = single
+	}
+	if o.Header != "" && len(o.Trusted) == 0 {
+		fault("Header: %q is believed only of the proxies in Trusted, which is empty; list their networks", o.Header)
+	}
+	if strings.ContainsAny(f.header, " \t\r\n:,;\"") {
+		fault("Header: %q is not a header field's name", o.Header)
+	}
+	return f, errors.Join(faults...)
+}
+
+// unmapPrefix makes an IPv4 prefix of one that is mapped into IPv6.
+func unmapPrefix(p netip.Prefix) netip.Prefix {
+	if p.Addr().Is4In6() && p.Bits() >= 96 {
+		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96).Masked()
+	}
+	return p.Masked()
+}
+
+// Client returns the client's address: that of the connection's other end
+// unless it is trusted. It is false only if remote, which is the RemoteAddr of
+// an [http.Request], holds no address, as on a Unix socket. It does not
+// allocate for well-formed headers, and reads a bounded part of any other.
+func (f *Finder) Client(remote string, h http.Header) (netip.Addr, bool) {
+	client, ok := parseHop(remote)
+	if !ok || !f.trusts(client) {
+		return client, ok
+	}
+	lines := h[f.header]
+	if f.kind == single {
+		// Two lines may be one of a client and one of a proxy: neither is believed.
+		if len(lines) == 1 && len(lines[0]) <= maxElement {
+			if addr, ok := parseHop(trim(lines[0])); ok {
+				client = addr
+			}
+		}
+		return client, true
+	}
+	// From the right, which is where trusted proxies write, to the first hop
+	// that is not trusted or cannot be read. All of them trusted: the leftmost.
+	hops := 0
+	for i := len(lines) - 1; i >= 0; i-- {
+		for rest, more := lines[i], true; more; hops++ {
+			var element string
+			if hops == MaxHops {
+				return client, true
+			}
+			if element, rest, more, ok = f.last(rest); !ok {
+				return client, true
+			}
+			addr, ok := f.address(element)
+			if !ok {
+				return client, true
+			}
+			client = addr
+			if !f.trusts(client) {
+				return client, true
+			}
+		}
+	}
+	return client, true
+}
+
+// last cuts the last element off a line of the header.
+func (f *Finder) last(line string) (element, rest string, more, ok bool) {
+	if f.kind == forwarded {
+		return lastForwarded(line)
+	}
+	return lastListed(line)
+}
+
+// address reads an element of the header.
+func (f *Finder) address(element string) (netip.Addr, bool) {
+	if f.kind == forwarded {
+		return parseForwarded(element)
+	}
+	return parseHop(trim(element))
+}
+
+func (f *Finder) trusts(addr netip.Addr) bool {
+	for _, p := range f.trusted {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// Group returns the text of the network that shares a budget with addr: an
+// address, or a prefix in CIDR form. An IPv4 address within a NAT64 or 6to4
+// one counts as IPv4, unless it is not a public one.
+func (f *Finder) Group(addr netip.Addr) string {
+	addr = embedded(addr.Unmap().WithZone(""))
+	bits := f.bits6
+	if addr.Is4() {
+		bits = f.bits4
+	}
+	var buf [64]byte
+	if bits == addr.BitLen() {
+		return string(addr.AppendTo(buf[:0]))
+	}
+	p, err := addr.Prefix(bits)
+	if err != nil { // only of the zero Addr: New has checked the bits
+		return ""
+	}
+	return string(p.AppendTo(buf[:0]))
+}

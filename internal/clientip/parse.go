@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clientip
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// maxElement is how many bytes one element of a header may have, white space
+// included. It bounds the work on a header of any length: with MaxHops, 16 KiB.
+const maxElement = 512
+
+// lastListed cuts the text behind the last comma off line.
+func lastListed(line string) (element, rest string, more, ok bool) {
+	for i := len(line) - 1; i >= 0; i-- {
+		if line[i] == ',' {
+			return line[i+1:], line[:i], true, true
+		}
+		if len(line)-i > maxElement {
+			return "", "", false, false
+		}
+	}
+	return line, "", false, true
+}
+
+// lastForwarded cuts the last element off a line of RFC 7239. It reads from
+// the right, so that a quote which a client leaves open on the left cannot
+// swallow what a proxy appended.
+func lastForwarded(line string) (element, rest string, more, ok bool) {
+	quoted := false
+	for i := len(line) - 1; i >= 0; i-- {
+		switch {
+		case len(line)-i > maxElement:
+			return "", "", false, false
+		case line[i] == '"' && !(quoted && escaped(line[:i])):
+			quoted = !quoted
+		case line[i] == ',' && !quoted:
+			return line[i+1:], line[:i], true, true
+		}
+	}
+	return line, "", false, !quoted
+}
+
+// escaped reports whether an odd number of backslashes ends s. More than an
+// element may have are not counted.
+func escaped(s string) bool {
+	n := 0
+	for n < len(s) && n < maxElement && s[len(s)-1-n] == '\\' {
+		n++
+	}
+	return n%2 == 1
+}
+
+// parseForwarded returns the address of the for parameter of an element such
+// as: for="[2001:db8::17]:4711";proto=https.
+func parseForwarded(element string) (addr netip.Addr, found bool) {
+	for rest, more := element, true; more; {
+		var pair string
+		if pair, rest, more = cutPair(rest); trim(pair) == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(trim(pair), "=")
+		if !ok {
+			return netip.Addr{}, false
+		}
+		if !strings.EqualFold(name, "for") {
+			continue
+		}
+		if found { // two of them: not RFC 7239, and no telling which is meant
+			return netip.Addr{}, false
+		}
+		if value, ok = unquote(value); !ok {
+			return netip.Addr{}, false
+		}
+		if addr, found = parseHop(value); !found {
+			return netip.Addr{}, false
+		}
+	}
+	return addr, found
+}
+
+// cutPair cuts s at the first semicolon outside quotes.
+func cutPair(s string) (pair, rest string, more bool) {
+	quoted := false
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			quoted = !quoted
+		case s[i] == '\\' && quoted:
+			i++
+		case s[i] == ';' && !quoted:
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, "", false
+}
+
+// unquote returns the content of a token or quoted string. An address needs no
+// escapes, so that a value with any is not one.
+func unquote(s string) (string, bool) {
+	if !strings.HasPrefix(s, `"`) {
+		return s, true
+	}
+	if len(s) < 2 || s[len(s)-1] != '"' || strings.ContainsAny(s[1:len(s)-1], `"\`) {
+		return "", false
+	}
+	return s[1 : len(s)-1], true
+}
+
+// parseHop reads an address with or without a port: 192.0.2.1, 192.0.2.1:80,
+// 2001:db8::1, [2001:db8::1], [2001:db8::1%eth0]:80. The port of RFC 7239 may
+// be an obfuscated one, :_x. The zone goes, and a mapped address becomes IPv4.
+func parseHop(s string) (netip.Addr, bool) {
+	host, port := s, ""
+	if strings.HasPrefix(s, "[") {
+		end := strings.IndexByte(s, ']')
+		if end < 0 || !strings.Contains(s[:end], ":") {
+			return netip.Addr{}, false
+		}
+		host, port = s[1:end], s[end+1:]
+	} else if i := strings.IndexByte(s, ':'); i >= 0 && strings.IndexByte(s[i+1:], ':') < 0 {
+		host, port = s[:i], s[i:]
+	}
+	if port != "" && !validPort(port) {
+		return netip.Addr{}, false
+	}
+	if !mayBeAddr(host) { // spares the error that ParseAddr would allocate
+		return netip.Addr{}, false
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	return addr.WithZone("").Unmap(), true
+}
+
+func mayBeAddr(s string) bool {
+	return s != "" && (s[0] >= '0' && s[0] <= '9' || s[0] >= 'a' && s[0] <= 'f' || s[0] >= 'A' && s[0] <= 'F' || s[0] == ':')
+}
+
+// validPort reports whether s is a colon and a port, or an obfuscated one.
+func validPort(s string) bool {
+	if len(s) < 2 || s[0] != ':' {
+		return false
+	}
+	if s[1] == '_' {
+		return len(s) > 2
+	}
+	n := 0
+	for _, c := range []byte(s[1:]) {
+		if c < '0' || c > '9' || n > 65535 {
+			return false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n <= 65535
+}
+
+// trim takes the white space of RFC 9110 off both ends.
+func trim(s string) string { return strings.Trim(s, " \t") }
