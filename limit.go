@@ -115,6 +115,7 @@ func (l Limit) Filled() Limit {
 			l.Window = l.Calendar.Nominal()
 			l.Zone = orDefault(l.Zone, "UTC")
 		}
+	case SlidingLog: // has no defaults
 	case SlidingCounter:
 		l.SubWindows = orDefault(l.SubWindows, 1)
 	case SlidingHistogram:

@@ -63,9 +63,13 @@ func (l *Limiter) Charge(ctx context.Context, key string, cost int64) (Decision,
 
 // Refund gives back units of what the decision taken has spent, as far as they
 // still count: what has been forgiven since cannot be spent twice. Of taken it
-// reads At and Due.
+// reads At, and Due where all of it is given back.
 func (l *Limiter) Refund(ctx context.Context, key string, units int64, taken Decision) (Decision, error) {
-	return l.store.Take(ctx, Request{Op: OpRefund, Charge: l.Of(key, units), At: taken.At, Due: taken.Due})
+	req := Request{Op: OpRefund, Charge: l.Of(key, units), At: taken.At}
+	if units == taken.Spent {
+		req.Due = taken.Due
+	}
+	return l.store.Take(ctx, req)
 }
 
 // Settle corrects an allowed decision once the actual cost is known: it

@@ -36,11 +36,14 @@ const (
 	// limit's Debt. What is above that is forgotten.
 	OpCharge
 	// OpTakeUpTo spends as many units as every charge has, up to its cost:
-	// the same number everywhere. It is denied if that is none.
+	// the same number everywhere, but none of a charge whose cost is 0. It is
+	// denied if that is none.
 	OpTakeUpTo
 	// OpReserve spends the cost at the first instant at which it fits, if that
 	// is at most MaxWait away: Delay says how far. Who comes later is decided
-	// no earlier than that instant, so that no one overtakes.
+	// no earlier than that instant, so that no one overtakes: on every key
+	// alone. A request over several keys may be overtaken on one of them by
+	// less than its window.
 	OpReserve
 	// OpReset forgets the state of every key charged.
 	OpReset
@@ -77,7 +80,7 @@ type Request struct {
 	// caps the delay of a leaky bucket that queues; zero leaves it to the limit.
 	MaxWait time.Duration
 	// At and Due are, for OpRefund, those of the decision that spent the units.
-	// A zero Due means At.
+	// Due is set only to give all of it back: parts go by At alone.
 	At, Due Instant
 	// Outcomes, if not empty, receives every limit's outcome: the limits of
 	// Charge in their order, then those of More. It must have room for all.

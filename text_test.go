@@ -20,60 +20,61 @@ const day = 24 * time.Hour
 // texts are limit texts, what they mean, and how String writes them where that
 // is not the text itself.
 var texts = []struct {
-	text  string
-	want  sluice.Limit
-	print string
+	text   string
+	want   sluice.Limit
+	prints string
 }{
 	{text: "100/min", want: sluice.PerMinute(100)},
-	{text: "10/s burst 20 token-bucket", want: sluice.PerSecond(10).WithBurst(20), print: "10/s burst 20"},
+	{text: "10/s burst 20 token-bucket", want: sluice.PerSecond(10).WithBurst(20), prints: "10/s burst 20"},
 	{text: "10/s burst 20", want: sluice.PerSecond(10).WithBurst(20)},
-	{text: "10/s gcra", want: sluice.PerSecond(10), print: "10/s"},
+	{text: "10/s gcra", want: sluice.PerSecond(10), prints: "10/s"},
 	{text: "100MB/min sliding-histogram", want: sluice.Limit{Algorithm: sluice.SlidingHistogram, Quota: 100e6, Unit: sluice.Bytes, Window: time.Minute}},
 	{text: "100MB/min", want: sluice.Limit{Quota: 100e6, Unit: sluice.Bytes, Window: time.Minute}},
 	{text: "per-user: 100MB/min sliding-histogram", want: sluice.Limit{Name: "per-user", Algorithm: sluice.SlidingHistogram, Quota: 100e6, Unit: sluice.Bytes, Window: time.Minute}},
-	{text: "per-user: 100/min burst 20 token-bucket", want: sluice.PerMinute(100).WithBurst(20).Named("per-user"), print: "per-user: 100/min burst 20"},
+	{text: "per-user: 100/min burst 20 token-bucket", want: sluice.PerMinute(100).WithBurst(20).Named("per-user"), prints: "per-user: 100/min burst 20"},
 	{text: "1/3s leaky-bucket", want: sluice.Per(1, 3*time.Second).With(sluice.LeakyBucket)},
 	{text: "5/min fixed-window", want: sluice.PerMinute(5).With(sluice.FixedWindow)},
 	{text: "1000/day fixed-window calendar Asia/Seoul", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1000, Calendar: sluice.Day, Zone: "Asia/Seoul"}},
-	{text: "1000/day calendar Asia/Seoul", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1000, Calendar: sluice.Day, Zone: "Asia/Seoul"}, print: "1000/day fixed-window calendar Asia/Seoul"},
+	{text: "1000/day calendar Asia/Seoul", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1000, Calendar: sluice.Day, Zone: "Asia/Seoul"}, prints: "1000/day fixed-window calendar Asia/Seoul"},
 	{text: "10/min sliding-log", want: sluice.PerMinute(10).With(sluice.SlidingLog)},
-	{text: "1000/h", want: sluice.PerHour(1000), print: "1000/hour"},
+	{text: "1000/h", want: sluice.PerHour(1000), prints: "1000/hour"},
 	{text: "2/10min sliding-log count-denied", want: sluice.Limit{Algorithm: sluice.SlidingLog, Quota: 2, Window: 10 * time.Minute, CountDenied: true}},
 
-	{text: "  100/min\t burst\n 5 ", want: sluice.PerMinute(100).WithBurst(5), print: "100/min burst 5"},
-	{text: "1_000_000/min", want: sluice.PerMinute(1e6), print: "1000000/min"},
+	{text: "  100/min\t burst\n 5 ", want: sluice.PerMinute(100).WithBurst(5), prints: "100/min burst 5"},
+	{text: "1_000_000/min", want: sluice.PerMinute(1e6), prints: "1000000/min"},
 	{text: "9007199254740991/us", want: sluice.Per(sluice.MaxQuota, time.Microsecond)},
 	{text: "1/366day", want: sluice.Per(1, sluice.MaxWindow)},
-	{text: "1/1µs", want: sluice.Per(1, time.Microsecond), print: "1/us"},
+	{text: "1/1µs", want: sluice.Per(1, time.Microsecond), prints: "1/us"},
 	{text: "1/250ms", want: sluice.Per(1, 250*time.Millisecond)},
-	{text: "1/60s", want: sluice.PerMinute(1), print: "1/min"},
-	{text: "1/90sec", want: sluice.Per(1, 90*time.Second), print: "1/90s"},
-	{text: "1/24h", want: sluice.PerDay(1), print: "1/day"},
-	{text: "1/2weeks", want: sluice.Per(1, 14*day), print: "1/2week"},
-	{text: "1/w fixed-window", want: sluice.Per(1, 7*day).With(sluice.FixedWindow), print: "1/week fixed-window"},
+	{text: "1/60s", want: sluice.PerMinute(1), prints: "1/min"},
+	{text: "1/90sec", want: sluice.Per(1, 90*time.Second), prints: "1/90s"},
+	{text: "1/24h", want: sluice.PerDay(1), prints: "1/day"},
+	{text: "1/2weeks", want: sluice.Per(1, 14*day), prints: "1/2week"},
+	{text: "1/w fixed-window", want: sluice.Per(1, 7*day).With(sluice.FixedWindow), prints: "1/week fixed-window"},
 	{text: "64KiB/s burst 1MiB", want: sluice.Limit{Quota: 64 << 10, Unit: sluice.Bytes, Window: time.Second, Burst: 1 << 20}},
-	{text: "64KiB/s burst 100", want: sluice.Limit{Quota: 64 << 10, Unit: sluice.Bytes, Window: time.Second, Burst: 100}, print: "64KiB/s burst 100B"},
-	{text: "1kB/s", want: sluice.Limit{Quota: 1000, Unit: sluice.Bytes, Window: time.Second}, print: "1KB/s"},
+	{text: "64KiB/s burst 100", want: sluice.Limit{Quota: 64 << 10, Unit: sluice.Bytes, Window: time.Second, Burst: 100}, prints: "64KiB/s burst 100B"},
+	{text: "64KiB/s initial 0B", want: sluice.Limit{Quota: 64 << 10, Unit: sluice.Bytes, Window: time.Second, Withheld: 64 << 10}},
+	{text: "1kB/s", want: sluice.Limit{Quota: 1000, Unit: sluice.Bytes, Window: time.Second}, prints: "1KB/s"},
 	{text: "1500B/s", want: sluice.Limit{Quota: 1500, Unit: sluice.Bytes, Window: time.Second}},
 	{text: "2TB/week sliding-counter debt 1GB", want: sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 2e12, Unit: sluice.Bytes, Window: 7 * day, Debt: 1e9}},
 
 	{text: "100/min interval-refill", want: sluice.Limit{Quota: 100, Window: time.Minute, Refill: sluice.Interval}},
 	{text: "100/min initial 0", want: sluice.Limit{Quota: 100, Window: time.Minute, Withheld: 100}},
 	{text: "100/min burst 20 initial 5", want: sluice.Limit{Quota: 100, Window: time.Minute, Burst: 20, Withheld: 15}},
-	{text: "100/min initial 5 burst 20", want: sluice.Limit{Quota: 100, Window: time.Minute, Burst: 20, Withheld: 15}, print: "100/min burst 20 initial 5"},
-	{text: "100/min initial 100", want: sluice.PerMinute(100), print: "100/min"},
+	{text: "100/min initial 5 burst 20", want: sluice.Limit{Quota: 100, Window: time.Minute, Burst: 20, Withheld: 15}, prints: "100/min burst 20 initial 5"},
+	{text: "100/min initial 100", want: sluice.PerMinute(100), prints: "100/min"},
 	{text: "10/s burst 5 leaky-bucket", want: sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 10, Window: time.Second, Burst: 5}},
 	{text: "10/s burst 5 leaky-bucket nodelay", want: sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 10, Window: time.Second, Burst: 5, DelayAfter: 5}},
-	{text: "10/s nodelay burst 5 leaky-bucket", want: sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 10, Window: time.Second, Burst: 5, DelayAfter: 5}, print: "10/s burst 5 leaky-bucket nodelay"},
+	{text: "10/s nodelay burst 5 leaky-bucket", want: sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 10, Window: time.Second, Burst: 5, DelayAfter: 5}, prints: "10/s burst 5 leaky-bucket nodelay"},
 	{text: "10/s burst 5 leaky-bucket delay-after 3", want: sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 10, Window: time.Second, Burst: 5, DelayAfter: 3}},
-	{text: "10/s burst 5 leaky-bucket delay-after 5", want: sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 10, Window: time.Second, Burst: 5, DelayAfter: 5}, print: "10/s burst 5 leaky-bucket nodelay"},
+	{text: "10/s burst 5 leaky-bucket delay-after 5", want: sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 10, Window: time.Second, Burst: 5, DelayAfter: 5}, prints: "10/s burst 5 leaky-bucket nodelay"},
 	{text: "5/min fixed-window anchor first", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5, Window: time.Minute, Anchor: sluice.OnFirst}},
-	{text: "5/min fixed-window anchor clock", want: sluice.PerMinute(5).With(sluice.FixedWindow), print: "5/min fixed-window"},
-	{text: "5/1day calendar UTC", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5, Calendar: sluice.Day}, print: "5/day fixed-window calendar UTC"},
-	{text: "5/week calendar Europe/London week-starts Monday", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5, Calendar: sluice.Week, Zone: "Europe/London", WeekStart: time.Monday}, print: "5/week fixed-window calendar Europe/London week-starts monday"},
-	{text: "5/week calendar UTC week-starts sunday", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5, Calendar: sluice.Week}, print: "5/week fixed-window calendar UTC"},
-	{text: "5/month calendar America/New_York", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5, Calendar: sluice.Month, Zone: "America/New_York"}, print: "5/month fixed-window calendar America/New_York"},
-	{text: "5GB/year calendar UTC debt 1MB", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5e9, Unit: sluice.Bytes, Calendar: sluice.Year, Debt: 1e6}, print: "5GB/year fixed-window calendar UTC debt 1MB"},
+	{text: "5/min fixed-window anchor clock", want: sluice.PerMinute(5).With(sluice.FixedWindow), prints: "5/min fixed-window"},
+	{text: "5/1day calendar UTC", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5, Calendar: sluice.Day}, prints: "5/day fixed-window calendar UTC"},
+	{text: "5/week calendar Europe/London week-starts Monday", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5, Calendar: sluice.Week, Zone: "Europe/London", WeekStart: time.Monday}, prints: "5/week fixed-window calendar Europe/London week-starts monday"},
+	{text: "5/week calendar UTC week-starts sunday", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5, Calendar: sluice.Week}, prints: "5/week fixed-window calendar UTC"},
+	{text: "5/month calendar America/New_York", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5, Calendar: sluice.Month, Zone: "America/New_York"}, prints: "5/month fixed-window calendar America/New_York"},
+	{text: "5GB/year calendar UTC debt 1MB", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5e9, Unit: sluice.Bytes, Calendar: sluice.Year, Debt: 1e6}, prints: "5GB/year fixed-window calendar UTC debt 1MB"},
 	{text: "100/min sliding-counter sub-windows 6 conservative pre-filled", want: sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 100, Window: time.Minute, SubWindows: 6, Conservative: true, PreFilled: true}},
 	{text: "100/min sliding-histogram precision 3 debt 7", want: sluice.Limit{Algorithm: sluice.SlidingHistogram, Quota: 100, Window: time.Minute, Precision: 3, Debt: 7}},
 }
@@ -88,7 +89,7 @@ func TestParseLimit(t *testing.T) {
 			if got != c.want {
 				t.Errorf("ParseLimit = %+v, want %+v", got, c.want)
 			}
-			want := c.print
+			want := c.prints
 			if want == "" {
 				want = c.text
 			}
@@ -125,6 +126,7 @@ func TestParseLimitSaysWhereAndWhat(t *testing.T) {
 		{"99999999999999999999999/min", 0, "9007199254740991"},
 		{"9008TB/min", 0, `"9008TB" is more than 9007199254740991 bytes`},
 		{"9007199254740991TiB/min", 0, "is more than 9007199254740991 bytes"},
+		{"16777216TiB/min", 0, "is more than 9007199254740991 bytes"}, // 2^64
 		{"10XB/min", 0, `"XB" is not a unit`},
 		{"100/", 4, "is not a window"},
 		{"100/fortnight", 4, `"fortnight" is not a window`},

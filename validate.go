@@ -123,21 +123,22 @@ func (l Limit) validateStrays(add func(string, string, ...any)) {
 }
 
 func (l Limit) validateBucket(add func(string, string, ...any)) {
-	bad := l.Burst < 0 || l.Burst > MaxQuota
-	if bad {
+	if l.Burst < 0 || l.Burst > MaxQuota {
 		add("Burst", "%d must be 1 to %d units, or 0 for the default", l.Burst, int64(MaxQuota))
 	}
-	burst := l.Filled().Burst
-	if l.Refill >= refills && l.Algorithm == TokenBucket {
-		add("Refill", "%d is neither Continuous nor Interval", l.Refill)
-	}
-	if l.Algorithm == TokenBucket && (l.Withheld < 0 || l.Withheld > MaxQuota || !bad && l.Withheld > burst) {
-		add("Withheld", "%d must be 0 to the burst of %d", l.Withheld, burst)
-	}
-	if l.Algorithm == LeakyBucket && (l.DelayAfter < 0 || l.DelayAfter > MaxQuota || !bad && l.DelayAfter > burst) {
+	burst := l.Filled().Burst // which the quota may have spoiled
+	sound := 1 <= burst && burst <= MaxQuota
+	if l.Algorithm == TokenBucket {
+		if l.Refill >= refills {
+			add("Refill", "%d is neither Continuous nor Interval", l.Refill)
+		}
+		if l.Withheld < 0 || l.Withheld > MaxQuota || sound && l.Withheld > burst {
+			add("Withheld", "%d must be 0 to the burst of %d", l.Withheld, burst)
+		}
+	} else if l.DelayAfter < 0 || l.DelayAfter > MaxQuota || sound && l.DelayAfter > burst {
 		add("DelayAfter", "%d must be 1 to the burst of %d, or 0 for 1", l.DelayAfter, burst)
 	}
-	if bad || l.Quota < 1 || l.Quota > MaxQuota || l.Debt < 0 || l.Debt > MaxQuota || l.Window < time.Microsecond || l.Window > MaxWindow {
+	if !sound || l.Quota < 1 || l.Quota > MaxQuota || l.Debt < 0 || l.Debt > MaxQuota || l.Window < time.Microsecond || l.Window > MaxWindow {
 		return // named already
 	}
 	r, n := span.New(l.Quota, l.Window.Microseconds()), burst+l.Debt

@@ -9,7 +9,10 @@
 // a client paced at exactly the rate is never denied, after any number of steps.
 package span
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // Span is an exact length of time: Micros + Rem/Den µs, where Den is the
 // denominator of the Rate it came from and 0 ≤ Rem < Den. Spans of different
@@ -42,17 +45,18 @@ func (r Rate) Times(n int64) Span {
 	return Span{Micros: int64(q), Rem: int64(rem)}
 }
 
-// Fits reports whether n units last at most max µs, without overflowing.
-func (r Rate) Fits(n, max int64) bool {
+// Fits reports whether n units last at most micros µs, without overflowing.
+func (r Rate) Fits(n, micros int64) bool {
 	hi, lo := bits.Mul64(uint64(n), uint64(r.Num))
 	if hi >= uint64(r.Den) {
 		return false
 	}
 	q, rem := bits.Div64(hi, lo, uint64(r.Den))
-	return q < uint64(max) || q == uint64(max) && rem == 0
+	return q < uint64(micros) || q == uint64(micros) && rem == 0
 }
 
-// Units returns how many whole units s lasts for. A negative s has none.
+// Units returns how many whole units s lasts for, at most 1<<63 - 1. A
+// negative s has none.
 func (r Rate) Units(s Span) int64 {
 	if s.Micros < 0 {
 		return 0
@@ -64,11 +68,11 @@ func (r Rate) Units(s Span) int64 {
 	hi, lo := bits.Mul64(uint64(s.Micros), uint64(r.Den))
 	lo, carry := bits.Add64(lo, uint64(s.Rem), 0)
 	hi += carry
-	if hi >= uint64(r.Num) { // more units than 64 bits: cannot happen within a Limit's bounds
-		return 1<<63 - 1
+	if hi >= uint64(r.Num) {
+		return math.MaxInt64
 	}
 	q, _ := bits.Div64(hi, lo, uint64(r.Num))
-	return int64(q)
+	return int64(min(q, math.MaxInt64))
 }
 
 // Add returns a + b.

@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: The sluice authors
+# SPDX-License-Identifier: Apache-2.0
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO       ?= go
+TOOL     := $(GO) tool -modfile=tools/go.mod
+MODULES  := . bench tools
+FUZZTIME ?= 20s
+BENCH    ?= .
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## limit the sample app: 10 requests a minute for each userId, on http://127.0.0.1:8080/?userId=u1
+	@$(GO) build -o bin/sluice ./cmd/sluice
+	bin/sluice serve --listen 127.0.0.1:8080 --limit "10/min sliding-log" --by query.userId
+
+.PHONY: test
+test: ## run every test, with the race detector where there is a C compiler
+	@.ci/packages
+	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || { race=; echo "no C compiler: testing without the race detector" >&2; }; \
+	set -x; $(GO) test $$race -shuffle=on -timeout 10m ./...
+	$(GO) -C bench vet ./...
+	$(GO) -C bench build ./...
+
+.PHONY: check
+check: lint test ## what a change must pass: lint and test
+
+.PHONY: lint
+lint: ## check style, layers and formatting
+	$(TOOL) golangci-lint run ./...
+
+.PHONY: fmt
+fmt: ## format all Go code
+	$(TOOL) golangci-lint fmt ./...
+
+.PHONY: fuzz
+fuzz: ## fuzz every target for FUZZTIME (20s)
+	@for package in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' "$$package" | sed -n '/^Fuzz/p'); do \
+			echo "$$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; \
+		done; \
+	done
+
+.PHONY: bench
+bench: ## run the benchmarks that match BENCH (all); bench/README.md tells how to compare
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+.PHONY: vuln
+vuln: ## look for known vulnerabilities in what is compiled (asks vuln.go.dev)
+	$(TOOL) govulncheck ./...
+
+.PHONY: tidy
+tidy: ## tidy every module
+	@for module in $(MODULES); do (set -x; $(GO) -C "$$module" mod tidy); done
+
+.PHONY: deps
+deps: ## fetch what tests and tools need, for work without a network
+	@.ci/packages
+	@for module in $(MODULES); do (set -x; $(GO) -C "$$module" mod download); done

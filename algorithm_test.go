@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+func TestNames(t *testing.T) {
+	for _, c := range []struct {
+		value fmt.Stringer
+		want  string
+	}{
+		{sluice.TokenBucket, "token-bucket"},
+		{sluice.LeakyBucket, "leaky-bucket"},
+		{sluice.FixedWindow, "fixed-window"},
+		{sluice.SlidingLog, "sliding-log"},
+		{sluice.SlidingCounter, "sliding-counter"},
+		{sluice.SlidingHistogram, "sliding-histogram"},
+		{sluice.SlidingHistogram + 1, "Algorithm(6)"},
+		{sluice.Requests, "requests"},
+		{sluice.Bytes, "bytes"},
+		{sluice.Bytes + 1, "Unit(2)"},
+		{sluice.NoCalendar, "none"},
+		{sluice.Day, "day"},
+		{sluice.Week, "week"},
+		{sluice.Month, "month"},
+		{sluice.Year, "year"},
+		{sluice.Year + 1, "Calendar(5)"},
+		{sluice.OpTake, "take"},
+		{sluice.OpPeek, "peek"},
+		{sluice.OpRefund, "refund"},
+		{sluice.OpCharge, "charge"},
+		{sluice.OpTakeUpTo, "take-up-to"},
+		{sluice.OpReserve, "reserve"},
+		{sluice.OpReset, "reset"},
+		{sluice.OpReset + 1, "Op(7)"},
+	} {
+		if got := c.value.String(); got != c.want {
+			t.Errorf("%T: got %q, want %q", c.value, got, c.want)
+		}
+	}
+}
+
+func TestParseAlgorithm(t *testing.T) {
+	for a := sluice.TokenBucket; a <= sluice.SlidingHistogram; a++ {
+		if got, err := sluice.ParseAlgorithm(a.String()); err != nil || got != a {
+			t.Errorf("ParseAlgorithm(%q) = %v, %v, want %v", a, got, err, a)
+		}
+	}
+	if got, err := sluice.ParseAlgorithm("gcra"); err != nil || got != sluice.TokenBucket {
+		t.Errorf(`ParseAlgorithm("gcra") = %v, %v, want token-bucket`, got, err)
+	}
+	for _, name := range []string{"", "GCRA", "token bucket", "Algorithm(0)"} {
+		if _, err := sluice.ParseAlgorithm(name); err == nil || !strings.Contains(err.Error(), "write one of token-bucket, leaky-bucket") {
+			t.Errorf("ParseAlgorithm(%q): %v, want an error with the names", name, err)
+		}
+	}
+}
+
+func TestCalendarNominal(t *testing.T) {
+	for _, c := range []struct {
+		calendar sluice.Calendar
+		want     time.Duration
+	}{
+		{sluice.NoCalendar, 0},
+		{sluice.Day, day},
+		{sluice.Week, 7 * day},
+		{sluice.Month, 31 * day},
+		{sluice.Year, 366 * day},
+		{sluice.Year + 1, 0},
+		{255, 0},
+	} {
+		if got := c.calendar.Nominal(); got != c.want {
+			t.Errorf("%v: got %v, want %v", c.calendar, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+func Example() {
+	store := memstore.New(memstore.Options{})
+	login, err := sluice.New(store, "login", sluice.PerMinute(5))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 6 {
+		d, err := login.Take(context.Background(), "ann", 1)
+		if err != nil {
+			log.Fatal(err) // no decision was made
+		}
+		fmt.Println(d.Allowed, d.Remaining, d.RetryAfter.Round(time.Second))
+	}
+	// Output:
+	// true 4 0s
+	// true 3 0s
+	// true 2 0s
+	// true 1 0s
+	// true 0 0s
+	// false 0 12s
+}
+
+// Several limits are spent from together: if one denies, none is charged.
+func ExampleNew_severalLimits() {
+	store := memstore.New(memstore.Options{})
+	api, err := sluice.New(store, "api",
+		sluice.MustParseLimit("3/s sliding-log"),
+		sluice.MustParseLimit("1000/day fixed-window calendar UTC"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 4 {
+		d, err := api.Take(context.Background(), "ann", 1)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(d.Allowed, "by", api.Plan().Term(d.Binding).Name)
+	}
+	// Output:
+	// true by sliding-log.s
+	// true by sliding-log.s
+	// true by sliding-log.s
+	// false by sliding-log.s
+}
+
+// The bytes of an answer are known only once it is sent.
+func ExampleLimiter_Settle() {
+	store := memstore.New(memstore.Options{})
+	video, err := sluice.New(store, "video", sluice.MustParseLimit("100MB/min sliding-counter debt 100MB"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	for range 3 {
+		d, err := video.Take(ctx, "ann", 1e6) // an estimate
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("allowed:", d.Allowed)
+		if !d.Allowed {
+			continue
+		}
+		if _, err := video.Settle(ctx, "ann", d, 60e6); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// allowed: true
+	// allowed: true
+	// allowed: false
+}
+
+// A request over several keys is decided as one.
+func ExampleLimiter_Of() {
+	store := memstore.New(memstore.Options{})
+	users, err := sluice.New(store, "user", sluice.PerMinute(5))
+	if err != nil {
+		log.Fatal(err)
+	}
+	tenants, err := sluice.New(store, "tenant", sluice.PerMinute(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, user := range []string{"ann", "bob", "cho"} {
+		d, err := store.Take(context.Background(), sluice.Request{
+			Charge: users.Of(user, 1),
+			More:   []sluice.Charge{tenants.Of("acme", 1)},
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(user, d.Allowed)
+	}
+	// Output:
+	// ann true
+	// bob true
+	// cho false
+}
+
+func ExampleParseLimit() {
+	for _, text := range []string{"100/min", "per-user: 10/s burst 20", "10/min burts 3", "0/min sliding-log"} {
+		limit, err := sluice.ParseLimit(text)
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		fmt.Println(limit.Quota, "per", limit.Window, limit.Algorithm)
+	}
+	// Output:
+	// 100 per 1m0s token-bucket
+	// 10 per 1s token-bucket
+	// sluice: limit "10/min burts 3": column 8: unknown word "burts"; write an algorithm (token-bucket, leaky-bucket, fixed-window, sliding-log, sliding-counter, sliding-histogram) or an option such as burst 20
+	// sluice: limit "0/min sliding-log": sluice: limit: Quota: 0 must be 1 to 9007199254740991 units
+}

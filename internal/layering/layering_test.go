@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package layering checks what the packages of this module compile.
+package layering_test
+
+import (
+	"bytes"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/sluicegate/sluice"
+
+// required must exist and be checked, so that a mistake in this test or a
+// renamed folder cannot pass unseen.
+var required = []string{"", "/algo", "/memstore", "/storetest", "/httplimit"}
+
+// heavy are the folders whose packages may compile other modules. Every other
+// package is the library, and may not compile these either.
+var heavy = []string{"/cmd/", "/config/", "/examples/", "/internal/redistest/", "/redisstore/", "/server/"}
+
+// TestLibraryCompilesOnlyTheStandardLibrary: whoever imports the library adds
+// no module but this one to what they compile.
+func TestLibraryCompilesOnlyTheStandardLibrary(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, pkg := range goList(t, "{{.ImportPath}}", module+"/...") {
+		folder := strings.TrimPrefix(pkg, module)
+		seen[folder] = true
+		if isHeavy(folder) {
+			continue
+		}
+		t.Run("sluice"+folder, func(t *testing.T) {
+			for _, dep := range goList(t, "{{if not .Standard}}{{.ImportPath}}{{end}}", "-deps", pkg) {
+				inModule := dep == module || strings.HasPrefix(dep, module+"/")
+				if !inModule || isHeavy(strings.TrimPrefix(dep, module)) {
+					t.Fatalf("%s compiles %s; a library package may compile the standard library and the library packages of this module", pkg, dep)
+				}
+			}
+		})
+	}
+	for _, folder := range required {
+		if !seen[folder] {
+			t.Errorf("package %s%s was not found", module, folder)
+		}
+	}
+}
+
+// TestWordsDoNotKnowTheirUsers: the root package compiles nothing of this
+// module but its arithmetic, and algo nothing but that and the root.
+func TestWordsDoNotKnowTheirUsers(t *testing.T) {
+	for _, c := range []struct {
+		pkg     string
+		allowed []string
+	}{
+		{"/internal/span", nil},
+		{"", []string{"/internal/span"}},
+		{"/algo", []string{"", "/internal/span"}},
+		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/policy"}},
+	} {
+		t.Run("sluice"+c.pkg, func(t *testing.T) {
+			allowed := map[string]bool{c.pkg: true}
+			for _, folder := range c.allowed {
+				allowed[folder] = true
+			}
+			for _, dep := range goList(t, "{{if not .Standard}}{{.ImportPath}}{{end}}", "-deps", module+c.pkg) {
+				if !allowed[strings.TrimPrefix(dep, module)] {
+					t.Errorf("%s%s compiles %s", module, c.pkg, dep)
+				}
+			}
+		})
+	}
+}
+
+func isHeavy(folder string) bool {
+	for _, p := range heavy {
+		if strings.HasPrefix(folder+"/", p) {
+			return true
+		}
+	}
+	return false
+}
+
+// goList returns what go list prints for every package, empty lines left out.
+func goList(t *testing.T, format string, args ...string) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-f", format}, args...)...)
+	out, err := cmd.Output()
+	if err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			t.Fatalf("%v: %v\n%s", cmd, err, exit.Stderr)
+		}
+		t.Fatalf("%v: %v", cmd, err)
+	}
+	lines := bytes.Fields(out)
+	if len(lines) == 0 {
+		t.Fatalf("%v printed nothing", cmd)
+	}
+	names := make([]string, len(lines))
+	for i, line := range lines {
+		names[i] = string(line)
+	}
+	return names
+}

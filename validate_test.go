@@ -1,0 +1,245 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluicegate/sluice"
+)
+
+// faultyFields returns the field of every fault in err, sorted.
+func faultyFields(t *testing.T, err error) []string {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		t.Fatalf("got %T, want joined faults", err)
+	}
+	var fields []string
+	for _, e := range joined.Unwrap() {
+		var fault *sluice.LimitError
+		if !errors.As(e, &fault) {
+			t.Fatalf("fault %T %v, want a *LimitError", e, e)
+		}
+		if fault.Problem == "" || !strings.Contains(err.Error(), fault.Field+": "+fault.Problem) {
+			t.Errorf("fault %+v is not in %q", fault, err)
+		}
+		fields = append(fields, fault.Field)
+	}
+	slices.Sort(fields)
+	return fields
+}
+
+func TestLimitValidateNamesEveryFault(t *testing.T) {
+	const tooMany = sluice.MaxQuota + 1
+	for _, c := range []struct {
+		name  string
+		limit sluice.Limit
+		want  []string
+	}{
+		{"zero", sluice.Limit{}, []string{"Quota", "Window"}},
+		{"least", sluice.Per(1, time.Microsecond), nil},
+		{"most", sluice.Per(sluice.MaxQuota, sluice.MaxWindow), nil},
+		{"quota zero", sluice.PerMinute(0), []string{"Quota"}},
+		{"quota negative", sluice.PerMinute(-1), []string{"Quota"}},
+		{"quota smallest", sluice.PerMinute(math.MinInt64), []string{"Quota"}},
+		{"quota above", sluice.PerMinute(tooMany), []string{"Quota"}},
+		{"quota largest", sluice.PerMinute(math.MaxInt64), []string{"Quota"}},
+		{"window negative", sluice.Per(1, -time.Second), []string{"Window"}},
+		{"window smallest", sluice.Per(1, math.MinInt64), []string{"Window", "Window"}},
+		{"window of 1 ns", sluice.Per(1, 1), []string{"Window", "Window"}},
+		{"window of 1.5 µs", sluice.Per(1, 1500), []string{"Window"}},
+		{"window above", sluice.Per(1, sluice.MaxWindow+time.Microsecond), []string{"Window"}},
+		{"window above and not whole", sluice.Per(1, sluice.MaxWindow+1), []string{"Window", "Window"}},
+		{"debt negative", sluice.Limit{Quota: 1, Window: 1000, Debt: -1}, []string{"Debt"}},
+		{"debt largest", sluice.Limit{Quota: 1, Window: 1000, Debt: math.MaxInt64}, []string{"Debt"}},
+		{"debt smallest", sluice.Limit{Quota: 1, Window: 1000, Debt: math.MinInt64, Algorithm: sluice.SlidingLog}, []string{"Debt"}},
+		{"name too long", sluice.PerMinute(1).Named(strings.Repeat("a", 65)), []string{"Name"}},
+		{"name longest", sluice.PerMinute(1).Named(strings.Repeat("a", 64)), nil},
+		{"name of all letters", sluice.PerMinute(1).Named("az09._-"), nil},
+		{"name upper case", sluice.PerMinute(1).Named("Login"), []string{"Name"}},
+		{"name with space", sluice.PerMinute(1).Named("a b"), []string{"Name"}},
+		{"name not ASCII", sluice.PerMinute(1).Named("é"), []string{"Name"}},
+		{"unknown algorithm hides no other fault", sluice.Limit{Algorithm: 99, Unit: 99, Quota: -1, Burst: 5}, []string{"Algorithm", "Quota", "Unit", "Window"}},
+
+		{"burst negative", sluice.PerMinute(1).WithBurst(-1), []string{"Burst"}},
+		{"burst smallest", sluice.PerMinute(1).WithBurst(math.MinInt64), []string{"Burst"}},
+		{"burst largest", sluice.PerMinute(1).WithBurst(math.MaxInt64), []string{"Burst"}},
+		{"burst and debt refill just in time", sluice.Limit{Quota: 1, Window: sluice.MaxWindow, Burst: 1, Debt: 1}, nil},
+		{"burst and debt refill too late", sluice.Limit{Quota: 1, Window: sluice.MaxWindow, Burst: 1, Debt: 2}, []string{"Burst"}},
+		{"burst and debt refill one unit too late", sluice.Limit{Quota: 1000, Window: sluice.MaxWindow, Burst: 1001, Debt: 1000}, []string{"Burst"}},
+		{"burst and debt at their largest", sluice.Limit{Quota: sluice.MaxQuota, Window: time.Second, Burst: sluice.MaxQuota, Debt: sluice.MaxQuota}, nil},
+		{"a full bucket at the slowest rate", sluice.Limit{Quota: 1, Window: time.Second, Burst: sluice.MaxQuota}, []string{"Burst"}},
+		{"intervals refill just in time", sluice.Limit{Quota: 3, Window: sluice.MaxWindow, Refill: sluice.Interval, Burst: 4, Debt: 2}, nil},
+		{"intervals refill too late", sluice.Limit{Quota: 3, Window: sluice.MaxWindow, Refill: sluice.Interval, Burst: 4, Debt: 3}, []string{"Burst"}},
+		{"unknown refill", sluice.Limit{Quota: 1, Window: 1000, Refill: 2}, []string{"Refill"}},
+		{"withheld all", sluice.Limit{Quota: 9, Window: 1000, Withheld: 9}, nil},
+		{"withheld above the burst", sluice.Limit{Quota: 9, Window: 1000, Burst: 3, Withheld: 4}, []string{"Withheld"}},
+		{"withheld negative", sluice.Limit{Quota: 9, Window: 1000, Withheld: -1}, []string{"Withheld"}},
+		{"delay after all", sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 9, Window: 1000, Burst: 3, DelayAfter: 3}, nil},
+		{"delay after more than the burst", sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 9, Window: 1000, Burst: 3, DelayAfter: 4}, []string{"DelayAfter"}},
+		{"delay after more than the default burst", sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 9, Window: 1000, DelayAfter: 2}, []string{"DelayAfter"}},
+		{
+			"all faults of a token bucket",
+			sluice.Limit{Name: "A", Unit: 2, Quota: -1, Window: -1, Burst: -1, Debt: -1, Refill: 9, Withheld: -1, DelayAfter: 1},
+			[]string{"Burst", "Debt", "DelayAfter", "Name", "Quota", "Refill", "Unit", "Window", "Window", "Withheld"},
+		},
+
+		{"strays of a token bucket", strays(sluice.TokenBucket), []string{
+			"Anchor", "Calendar", "Conservative", "CountDenied", "DelayAfter", "PreFilled", "Precision", "SubWindows", "WeekStart", "Zone",
+		}},
+		{"strays of a leaky bucket", strays(sluice.LeakyBucket), []string{
+			"Anchor", "Calendar", "Conservative", "CountDenied", "PreFilled", "Precision", "Refill", "SubWindows", "WeekStart", "Withheld", "Zone",
+		}},
+		{"strays of a sliding log", strays(sluice.SlidingLog), []string{
+			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "PreFilled", "Precision", "Refill", "SubWindows", "WeekStart", "Withheld", "Zone",
+		}},
+		{"strays of a sliding counter", strays(sluice.SlidingCounter), []string{
+			"Anchor", "Burst", "Calendar", "CountDenied", "DelayAfter", "Precision", "Refill", "WeekStart", "Withheld", "Zone",
+		}},
+		{"strays of a sliding histogram", strays(sluice.SlidingHistogram), []string{
+			"Anchor", "Burst", "Calendar", "Conservative", "CountDenied", "DelayAfter", "PreFilled", "Refill", "SubWindows", "WeekStart", "Withheld", "Zone",
+		}},
+		{"strays of a fixed window", strays(sluice.FixedWindow), []string{
+			"Anchor", "Burst", "Conservative", "CountDenied", "DelayAfter", "PreFilled", "Precision", "Refill", "SubWindows", "Withheld",
+		}},
+
+		{"unknown anchor", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Window: 1000, Anchor: 2}, []string{"Anchor"}},
+		{"unknown calendar", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Calendar: 9}, []string{"Calendar"}},
+		{"calendar with its nominal window", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Calendar: sluice.Month, Window: 31 * day}, nil},
+		{"calendar with another window and zone", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Calendar: sluice.Month, Window: 30 * day, Zone: "Mars/Olympus"}, []string{"Window", "Zone"}},
+		{"zone of this machine", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Calendar: sluice.Day, Zone: "Local"}, []string{"Zone"}},
+		{"zone outside the zone files", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Calendar: sluice.Day, Zone: "../passwd"}, []string{"Zone"}},
+		{"zone without calendar", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Window: day, Zone: "Asia/Seoul"}, []string{"Zone"}},
+		{"start of a week in a month", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Calendar: sluice.Month, WeekStart: time.Monday}, []string{"WeekStart"}},
+		{"start of a week on no day", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Calendar: sluice.Week, WeekStart: 7}, []string{"WeekStart"}},
+		{"start of a week before Sunday", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Calendar: sluice.Week, WeekStart: -1}, []string{"WeekStart"}},
+
+		{"log at its largest", sluice.Limit{Algorithm: sluice.SlidingLog, Quota: sluice.MaxLogQuota - 1, Window: 1000, Debt: 1}, nil},
+		{"log too large", sluice.Limit{Algorithm: sluice.SlidingLog, Quota: sluice.MaxLogQuota + 1, Window: 1000}, []string{"Quota"}},
+		{"log too large with its debt", sluice.Limit{Algorithm: sluice.SlidingLog, Quota: sluice.MaxLogQuota, Window: 1000, Debt: 1}, []string{"Quota"}},
+		{"log of the largest numbers", sluice.Limit{Algorithm: sluice.SlidingLog, Quota: math.MaxInt64, Window: 1000, Debt: math.MaxInt64}, []string{"Debt", "Quota", "Quota"}},
+
+		{"sub-windows that divide", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 1, Window: time.Minute, SubWindows: 1000}, nil},
+		{"sub-windows that do not", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 1, Window: time.Minute, SubWindows: 7}, []string{"SubWindows"}},
+		{"sub-windows below 1 µs", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 1, Window: time.Microsecond, SubWindows: 2}, []string{"SubWindows"}},
+		{"sub-windows negative", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 1, Window: time.Minute, SubWindows: -1}, []string{"SubWindows"}},
+		{"sub-windows too many", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 1, Window: 1025 * time.Second, SubWindows: 1025}, []string{"SubWindows"}},
+		{"precision least", sluice.Limit{Algorithm: sluice.SlidingHistogram, Quota: 1, Window: 1000, Precision: 3}, nil},
+		{"precision too small", sluice.Limit{Algorithm: sluice.SlidingHistogram, Quota: 1, Window: 1000, Precision: 2}, []string{"Precision"}},
+		{"precision too large", sluice.Limit{Algorithm: sluice.SlidingHistogram, Quota: 1, Window: 1000, Precision: 1025}, []string{"Precision"}},
+		{"precision negative", sluice.Limit{Algorithm: sluice.SlidingHistogram, Quota: 1, Window: 1000, Precision: math.MinInt}, []string{"Precision"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := faultyFields(t, c.limit.Validate()); !slices.Equal(got, c.want) {
+				t.Errorf("faults in %v, want %v\n%v", got, c.want, c.limit.Validate())
+			}
+		})
+	}
+}
+
+// strays returns a limit that has a value in every field of any algorithm.
+func strays(a sluice.Algorithm) sluice.Limit {
+	return sluice.Limit{
+		Algorithm: a, Quota: 10, Burst: 3, Refill: sluice.Interval, Withheld: 1, DelayAfter: 1,
+		Anchor: sluice.OnFirst, Calendar: sluice.Week, Zone: "Asia/Seoul", WeekStart: time.Monday,
+		CountDenied: true, SubWindows: 1, Conservative: true, PreFilled: true, Precision: 3,
+	}
+}
+
+// TestAnyLimitIsSafe: whatever a Limit holds, its methods do not panic, and
+// Compile takes it if and only if Validate does.
+func TestAnyLimitIsSafe(t *testing.T) {
+	small := func(t *rapid.T, label string) uint8 { return rapid.Uint8Range(0, 8).Draw(t, label) }
+	rapid.Check(t, func(t *rapid.T) {
+		l := sluice.Limit{
+			Name:         rapid.OneOf(rapid.Just(""), rapid.String()).Draw(t, "name"),
+			Algorithm:    sluice.Algorithm(small(t, "algorithm")),
+			Quota:        rapid.Int64().Draw(t, "quota"),
+			Unit:         sluice.Unit(small(t, "unit") / 4),
+			Window:       time.Duration(rapid.Int64().Draw(t, "window")),
+			Burst:        rapid.Int64().Draw(t, "burst"),
+			Debt:         rapid.Int64().Draw(t, "debt"),
+			Refill:       sluice.Refill(small(t, "refill") / 4),
+			Withheld:     rapid.Int64().Draw(t, "withheld"),
+			DelayAfter:   rapid.Int64().Draw(t, "delay after"),
+			Anchor:       sluice.Anchor(small(t, "anchor") / 4),
+			Calendar:     sluice.Calendar(small(t, "calendar")),
+			Zone:         rapid.OneOf(rapid.SampledFrom(zones), rapid.String()).Draw(t, "zone"),
+			WeekStart:    time.Weekday(rapid.Int().Draw(t, "week start")),
+			CountDenied:  rapid.Bool().Draw(t, "count denied"),
+			SubWindows:   rapid.Int().Draw(t, "sub-windows"),
+			Conservative: rapid.Bool().Draw(t, "conservative"),
+			PreFilled:    rapid.Bool().Draw(t, "pre-filled"),
+			Precision:    rapid.Int().Draw(t, "precision"),
+		}
+		if text := l.String(); text == "" {
+			t.Fatal("no text")
+		}
+		l.Full()
+		invalid := l.Validate()
+		_, refused := sluice.Compile("any", l)
+		if (invalid == nil) != (refused == nil) {
+			t.Fatalf("Validate says %v, Compile says %v", invalid, refused)
+		}
+	})
+}
+
+func TestLimitFilledStatesEveryDefault(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		limit, want sluice.Limit
+	}{
+		{"token bucket", sluice.PerMinute(9), sluice.Limit{Name: "token-bucket.min", Quota: 9, Window: time.Minute, Burst: 9}},
+		{"token bucket with burst", sluice.PerMinute(9).WithBurst(2), sluice.Limit{Name: "token-bucket.min", Quota: 9, Window: time.Minute, Burst: 2}},
+		{"leaky bucket", sluice.PerMinute(9).With(sluice.LeakyBucket), sluice.Limit{Name: "leaky-bucket.min", Algorithm: sluice.LeakyBucket, Quota: 9, Window: time.Minute, Burst: 1, DelayAfter: 1}},
+		{"fixed window", sluice.PerMinute(9).With(sluice.FixedWindow), sluice.Limit{Name: "fixed-window.min", Algorithm: sluice.FixedWindow, Quota: 9, Window: time.Minute}},
+		{"calendar", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 9, Calendar: sluice.Month}, sluice.Limit{Name: "fixed-window.month.utc", Algorithm: sluice.FixedWindow, Quota: 9, Window: 31 * day, Calendar: sluice.Month, Zone: "UTC"}},
+		{"calendar of a zone east of GMT", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 9, Calendar: sluice.Day, Zone: "Etc/GMT+5"}, sluice.Limit{Name: "fixed-window.day.etc-gmtp5", Algorithm: sluice.FixedWindow, Quota: 9, Window: day, Calendar: sluice.Day, Zone: "Etc/GMT+5"}},
+		{"sliding log of bytes", sluice.Limit{Algorithm: sluice.SlidingLog, Unit: sluice.Bytes, Quota: 9, Window: 90 * time.Second}, sluice.Limit{Name: "sliding-log.90s.bytes", Algorithm: sluice.SlidingLog, Unit: sluice.Bytes, Quota: 9, Window: 90 * time.Second}},
+		{"sliding counter", sluice.PerMinute(9).With(sluice.SlidingCounter), sluice.Limit{Name: "sliding-counter.min", Algorithm: sluice.SlidingCounter, Quota: 9, Window: time.Minute, SubWindows: 1}},
+		{"sliding histogram", sluice.PerMinute(9).With(sluice.SlidingHistogram), sluice.Limit{Name: "sliding-histogram.min", Algorithm: sluice.SlidingHistogram, Quota: 9, Window: time.Minute, Precision: sluice.DefaultPrecision}},
+		{"named", sluice.PerMinute(9).Named("x"), sluice.Limit{Name: "x", Quota: 9, Window: time.Minute, Burst: 9}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := c.limit.Filled()
+			if got != c.want {
+				t.Errorf("Filled = %+v, want %+v", got, c.want)
+			}
+			if again := got.Filled(); again != got {
+				t.Errorf("filled twice = %+v, want %+v", again, got)
+			}
+			if err := got.Validate(); err != nil {
+				t.Errorf("the filled limit is refused: %v", err)
+			}
+		})
+	}
+}
+
+func TestLimitFull(t *testing.T) {
+	for _, c := range []struct {
+		limit sluice.Limit
+		want  int64
+	}{
+		{sluice.PerMinute(9), 9},
+		{sluice.PerMinute(9).WithBurst(20), 20},
+		{sluice.PerMinute(9).With(sluice.LeakyBucket), 1},
+		{sluice.PerMinute(9).With(sluice.FixedWindow), 9},
+		{sluice.PerMinute(9).With(sluice.SlidingHistogram), 9},
+	} {
+		if got := c.limit.Full(); got != c.want {
+			t.Errorf("Full of %v = %d, want %d", c.limit, got, c.want)
+		}
+	}
+}
