@@ -128,6 +128,13 @@ func (r *SlotRequest) Validate() error {
 		return &RequestError{"Key", fmt.Sprintf("%d bytes; a key has at most %d", len(r.Key), MaxKeyBytes)}
 	case r.Cost < 1:
 		return &RequestError{"Cost", fmt.Sprintf("%d: a slot is at least 1 unit", r.Cost)}
+	case r.Scope == "" || len(r.Scope) > MaxScopeBytes:
+		return &RequestError{"Scope", fmt.Sprintf("%d bytes; a scope has 1 to %d", len(r.Scope), MaxScopeBytes)}
+	case r.Limit.Name == "":
+		return &RequestError{"Limit", "has no name; NewSlots gives one"}
+	}
+	if err := r.Limit.Validate(); err != nil {
+		return &RequestError{"Limit", err.Error()}
 	}
 	return nil
 }

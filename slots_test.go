@@ -39,22 +39,31 @@ func TestSlotLimitValidate(t *testing.T) {
 
 func TestSlotRequestValidate(t *testing.T) {
 	long := strings.Repeat("x", sluice.MaxKeyBytes+1)
+	limit := sluice.SlotLimit{Name: "slots", Cap: 1, TTL: time.Second}
+	valid := sluice.SlotRequest{Scope: "s", Limit: limit, Owner: "o", Cost: 1}
 	for _, c := range []struct {
-		name  string
-		req   sluice.SlotRequest
-		field string
+		name   string
+		change func(*sluice.SlotRequest)
+		field  string
 	}{
-		{"acquire", sluice.SlotRequest{Owner: "o", Cost: 1}, ""},
-		{"longest key and owner", sluice.SlotRequest{Op: sluice.SlotRelease, Key: long[1:], Owner: long[1:], Cost: 1}, ""},
-		{"unknown operation", sluice.SlotRequest{Op: sluice.SlotRelease + 1, Owner: "o", Cost: 1}, "Op"},
-		{"no owner", sluice.SlotRequest{Cost: 1}, "Owner"},
-		{"long owner", sluice.SlotRequest{Owner: long, Cost: 1}, "Owner"},
-		{"long key", sluice.SlotRequest{Owner: "o", Key: long, Cost: 1}, "Key"},
-		{"cost zero", sluice.SlotRequest{Owner: "o"}, "Cost"},
-		{"cost smallest", sluice.SlotRequest{Owner: "o", Cost: math.MinInt64}, "Cost"},
+		{"acquire", func(*sluice.SlotRequest) {}, ""},
+		{"longest key and owner", func(r *sluice.SlotRequest) { r.Key, r.Owner = long[1:], long[1:] }, ""},
+		{"unknown operation", func(r *sluice.SlotRequest) { r.Op = sluice.SlotRelease + 1 }, "Op"},
+		{"no owner", func(r *sluice.SlotRequest) { r.Owner = "" }, "Owner"},
+		{"long owner", func(r *sluice.SlotRequest) { r.Owner = long }, "Owner"},
+		{"long key", func(r *sluice.SlotRequest) { r.Key = long }, "Key"},
+		{"cost zero", func(r *sluice.SlotRequest) { r.Cost = 0 }, "Cost"},
+		{"cost smallest", func(r *sluice.SlotRequest) { r.Cost = math.MinInt64 }, "Cost"},
+		{"no scope", func(r *sluice.SlotRequest) { r.Scope = "" }, "Scope"},
+		{"long scope", func(r *sluice.SlotRequest) { r.Scope = long }, "Scope"},
+		{"no name", func(r *sluice.SlotRequest) { r.Limit.Name = "" }, "Limit"},
+		{"no cap", func(r *sluice.SlotRequest) { r.Limit.Cap = 0 }, "Limit"},
+		{"no ttl", func(r *sluice.SlotRequest) { r.Limit.TTL = 0 }, "Limit"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := c.req.Validate()
+			req := valid
+			c.change(&req)
+			err := req.Validate()
 			var fault *sluice.RequestError
 			switch {
 			case c.field == "" && err != nil:
