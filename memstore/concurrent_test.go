@@ -1,0 +1,279 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// together runs f on n goroutines and reports their first error.
+func together(t *testing.T, n int, f func(g int) error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	errs := make(chan error, n)
+	for g := range n {
+		wg.Go(func() {
+			if err := f(g); err != nil {
+				errs <- err
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	if err := <-errs; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestContendedKeyAdmitsWhatIsDue: 64 goroutines press on one key while the
+// clock stands still. Exactly the quota is admitted.
+func TestContendedKeyAdmitsWhatIsDue(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"1000/min", "1000003/min burst 1000", "1000/min fixed-window", "1000/min sliding-log", "1000/min sliding-counter", "1000/min sliding-histogram", "1000/min burst 1000 leaky-bucket nodelay"} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			s := memstore.New(memstore.Options{Now: newHand().now})
+			p := plan(t, "s", text)
+			var admitted atomic.Int64
+			together(t, 64, func(int) error {
+				for range 50 {
+					d, err := s.Take(t.Context(), charge(p, "k", 1))
+					if err != nil {
+						return err
+					}
+					if d.Allowed {
+						admitted.Add(1)
+					}
+				}
+				return nil
+			})
+			if got := admitted.Load(); got != 1000 {
+				t.Errorf("got %d admitted, want 1000", got)
+			}
+		})
+	}
+}
+
+// TestContendedKeyWhileTimePasses advances the clock by the time of one unit
+// before each take: everything that falls due is admitted and nothing else,
+// whatever the order in which goroutines read the clock and decide.
+func TestContendedKeyWhileTimePasses(t *testing.T) {
+	t.Parallel()
+	clock := newHand()
+	s := memstore.New(memstore.Options{Now: clock.now})
+	p := plan(t, "s", "1000/s burst 100") // one unit a ms
+	const goroutines, rounds = 64, 200
+	// Empty to start with, so that no unit that falls due finds the bucket full
+	// and is lost: no goroutine is more than one ms ahead of its takes.
+	take(t, s, charge(p, "k", 100))
+	var admitted atomic.Int64
+	start := clock.micros.Load()
+	together(t, goroutines, func(g int) error {
+		for i := range rounds {
+			if (g+i)%4 == 0 {
+				clock.advance(time.Millisecond)
+			}
+			d, err := s.Take(t.Context(), charge(p, "k", 1))
+			if err != nil {
+				return err
+			}
+			if d.Allowed {
+				admitted.Add(1)
+			}
+		}
+		return nil
+	})
+	left := int64(0)
+	for take(t, s, charge(p, "k", 1)).Allowed {
+		left++
+	}
+	due := (clock.micros.Load() - start) / 1000
+	if got := admitted.Load() + left; got != due {
+		t.Errorf("got %d admitted and %d left, want %d in all", admitted.Load(), left, due)
+	}
+}
+
+// TestKeysAllOrNone moves units of several keys in requests that overlap in
+// every order, beside takes of single keys. None may deadlock, and of every key
+// exactly the quota must have been spent at the end.
+func TestKeysAllOrNone(t *testing.T) {
+	t.Parallel()
+	const keys, quota = 5, 300
+	s := memstore.New(memstore.Options{Now: newHand().now})
+	word, ring := plan(t, "word", fmt.Sprintf("%d/h", quota)), plan(t, "ring", fmt.Sprintf("%d/h sliding-log", quota))
+	plans := []*sluice.Plan{word, ring}
+	var spent [2][keys]atomic.Int64
+	together(t, 16, func(g int) error {
+		for i := range 400 {
+			a, b := (g+i)%keys, (g*7+i*3+1)%keys
+			pa, pb := i%2, (i/2)%2
+			req := charge(plans[pa], fmt.Sprint(a), 1)
+			if g%4 != 0 && (a != b || pa != pb) {
+				req.More = []sluice.Charge{charge(plans[pb], fmt.Sprint(b), 2).Charge}
+			}
+			d, err := s.Take(t.Context(), req)
+			if err != nil {
+				return err
+			}
+			if d.Allowed {
+				spent[pa][a].Add(1)
+				if len(req.More) > 0 {
+					spent[pb][b].Add(2)
+				}
+			}
+		}
+		return nil
+	})
+	for i, p := range plans {
+		for k := range keys {
+			peek := charge(p, fmt.Sprint(k), 0)
+			peek.Op = sluice.OpPeek
+			got, want := take(t, s, peek).Remaining, quota-spent[i][k].Load()
+			if got != want {
+				t.Errorf("%s key %d: got %d remaining, want %d", p.Scope(), k, got, want)
+			}
+		}
+	}
+}
+
+// TestManyKeysWhileTablesGrow takes on the same keys from all goroutines while
+// these make tables grow: no unit may be lost on the way.
+func TestManyKeysWhileTablesGrow(t *testing.T) {
+	t.Parallel()
+	const keys, goroutines = 20_000, 8
+	s := memstore.New(memstore.Options{Now: newHand().now, MaxKeys: 4 * keys})
+	for _, text := range []string{"5/h", "5/h fixed-window", "5/h sliding-log"} {
+		p := plan(t, text, text)
+		var admitted atomic.Int64
+		together(t, goroutines, func(g int) error {
+			for i := range keys {
+				d, err := s.Take(t.Context(), charge(p, fmt.Sprint((i+g*keys/goroutines/4)%keys), 1))
+				if err != nil {
+					return err
+				}
+				if d.Allowed {
+					admitted.Add(1)
+				}
+			}
+			return nil
+		})
+		if got := admitted.Load(); got != 5*keys {
+			t.Errorf("%s: got %d admitted, want %d", text, got, 5*keys)
+		}
+	}
+	if st := s.Stats(); st.Evicted != 0 || st.States != 3*keys {
+		t.Errorf("got %+v, want 3 states for each key and no eviction", st)
+	}
+}
+
+// TestConcurrentOldAndNewPlan uses two limits of one name at once: the key never has
+// more than the larger one grants, by any interleaving.
+func TestConcurrentOldAndNewPlan(t *testing.T) {
+	t.Parallel()
+	s := memstore.New(memstore.Options{Now: newHand().now})
+	plans := []*sluice.Plan{plan(t, "s", "n: 500/h"), plan(t, "s", "n: 500/h burst 500 debt 7")}
+	var admitted atomic.Int64
+	together(t, 8, func(g int) error {
+		for i := range 300 {
+			d, err := s.Take(t.Context(), charge(plans[(g+i)%2], "k", 1))
+			if err != nil {
+				return err
+			}
+			if d.Allowed {
+				admitted.Add(1)
+			}
+		}
+		return nil
+	})
+	if got := admitted.Load(); got != 500 {
+		t.Errorf("got %d admitted, want 500", got)
+	}
+}
+
+// TestTakesWhileArraysAreReplaced presses on a few keys while newcomers flood
+// their shard, so that its array is replaced and states are evicted all the
+// time. The keys owe more than any newcomer: of each, exactly its quota must be
+// admitted.
+func TestTakesWhileArraysAreReplaced(t *testing.T) {
+	t.Parallel()
+	const keys, quota = 10, 2000
+	clock := newHand()
+	s := memstore.New(memstore.Options{Now: clock.now, MaxKeys: 300})
+	p, light := plan(t, "s", fmt.Sprintf("%d/day", quota)), plan(t, "light", "1000/s")
+	for k := range keys {
+		take(t, s, charge(p, fmt.Sprint(k), 100))
+	}
+	var admitted [keys]atomic.Int64
+	together(t, 8, func(g int) error {
+		for i := range 8000 {
+			req := charge(light, fmt.Sprint("stranger ", g, i), 1)
+			if g%2 == 0 {
+				req = charge(p, fmt.Sprint(i%keys), 1)
+			}
+			switch {
+			case g%2 == 0 && i%100 == 7: // under the lock, too
+				req.More = []sluice.Charge{charge(p, fmt.Sprint((i+1)%keys), 1).Charge}
+			case g == 1 && i%50 == 0:
+				clock.advance(200 * time.Microsecond) // some newcomers become idle
+			}
+			d, err := s.Take(t.Context(), req)
+			if err != nil {
+				return err
+			}
+			if d.Allowed && g%2 == 0 {
+				admitted[i%keys].Add(1)
+				if len(req.More) > 0 {
+					admitted[(i+1)%keys].Add(1)
+				}
+			}
+		}
+		return nil
+	})
+	for k := range keys {
+		if got := admitted[k].Load(); got != quota-100 {
+			t.Errorf("key %d: got %d admitted, want %d", k, got, quota-100)
+		}
+	}
+	if st := s.Stats(); st.Evicted == 0 {
+		t.Errorf("got %+v, want evictions, or this tests nothing", st)
+	}
+}
+
+// TestChangesWhileStatesDie takes under two limits of one name while states
+// become idle and come to life again. Per second a key has at most its burst and
+// what falls due, by whichever limit.
+func TestChangesWhileStatesDie(t *testing.T) {
+	t.Parallel()
+	clock := newHand()
+	s := memstore.New(memstore.Options{Now: clock.now})
+	plans := []*sluice.Plan{plan(t, "s", "n: 10/s"), plan(t, "s", "n: 10/s debt 3")}
+	const rounds = 300
+	for round := range rounds {
+		var admitted atomic.Int64
+		together(t, 4, func(g int) error {
+			for i := range 10 {
+				// In some rounds but one of the limits is in use.
+				d, err := s.Take(t.Context(), charge(plans[(g+i)%2*(round/3%2)], "k", 1))
+				if err != nil {
+					return err
+				}
+				if d.Allowed {
+					admitted.Add(1)
+				}
+			}
+			return nil
+		})
+		if got := admitted.Load(); got != 10 {
+			t.Fatalf("round %d: got %d admitted, want 10", round, got)
+		}
+		clock.advance(time.Duration(1+round%2*20_000) * time.Second) // now and then limits are forgotten
+	}
+}

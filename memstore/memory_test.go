@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore_test
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+func keysOf(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("user-%08d", i)
+	}
+	return keys
+}
+
+// TestTakeDoesNotAllocate is not parallel, as AllocsPerRun demands.
+func TestTakeDoesNotAllocate(t *testing.T) {
+	const runs = 2000
+	keys := keysOf(100_000)
+	if raceEnabled() {
+		keys = keys[:20_000]
+	}
+	for _, l := range limits {
+		p := plan(t, "s", l.text)
+		many := plan(t, "many", "a: 1000/min", "b: 1000/min fixed-window", "c: 1000/h sliding-counter")
+		cost := p.Term(0).Full()
+		clock := newHand()
+		s := memstore.New(memstore.Options{Now: clock.now})
+		take(t, s, charge(p, "k", 1))
+		take(t, s, charge(p, "full", cost))
+		check := func(name string, want bool, req sluice.Request) {
+			t.Helper()
+			got := testing.AllocsPerRun(runs, func() {
+				d := take(t, s, req)
+				if d.Allowed != want && want {
+					clock.advance(time.Hour)
+				}
+				clock.advance(time.Millisecond)
+			})
+			if got != 0 {
+				t.Errorf("%s, %s: got %v allocations, want 0", l.name, name, got)
+			}
+		}
+		if l.name != "ring of a log of denials" { // its ring grows now and then
+			check("denial", false, charge(p, "full", cost))
+		}
+		check("peek", true, sluice.Request{Op: sluice.OpPeek, Charge: charge(p, "k", 1).Charge})
+		check("several limits", true, charge(many, "k", 1))
+		check("several keys", true, sluice.Request{Charge: charge(many, "k", 1).Charge, More: []sluice.Charge{charge(many, "l", 1).Charge}})
+		check("outcomes", true, sluice.Request{Charge: charge(many, "k", 1).Charge, Outcomes: make([]sluice.Outcome, 3)})
+
+		steady := charge(p, "k", 1)
+		for range 1000 {
+			take(t, s, steady)
+			clock.advance(10 * time.Millisecond)
+		}
+		if got := testing.AllocsPerRun(runs, func() {
+			take(t, s, steady)
+			clock.advance(10 * time.Millisecond)
+		}); got != 0 {
+			t.Errorf("%s, take: got %v allocations, want 0", l.name, got)
+		}
+		if p.Term(0).Algorithm == sluice.SlidingLog || p.Term(0).Algorithm == sluice.SlidingHistogram || p.Term(0).SubWindows > 1 {
+			continue // algo makes a new key's ring
+		}
+		next := 0
+		if got := testing.AllocsPerRun(len(keys)-2, func() {
+			take(t, s, charge(p, keys[next], 1))
+			next++
+		}); got != 0 {
+			t.Errorf("%s, never-seen key: got %v allocations, want 0 on average", l.name, got)
+		}
+	}
+}
+
+// raceEnabled reports whether the race detector is built in: all is ten times
+// slower then, and less of it will do.
+func raceEnabled() bool {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return false
+	}
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+func heap() (bytes, objects uint64) {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc, m.HeapObjects
+}
+
+// TestMemoryPerKey measures what a live key takes, all in. It is not parallel:
+// other tests' memory would be counted too.
+func TestMemoryPerKey(t *testing.T) {
+	tests := []struct {
+		text    string
+		keys    int
+		takes   int
+		inTurn  bool // all keys take once, then all again
+		most    uint64
+		objects int // most objects per 1000 keys
+	}{
+		{"100/day", 1_000_000, 1, false, 40, 5},
+		{"100/h interval-refill", 1_000_000, 1, false, 40, 5},
+		{"100/min fixed-window", 1_000_000, 1, false, 40, 5},
+		{"100/min sliding-counter", 1_000_000, 1, false, 40, 5},
+		{"10GB/min sliding-counter", 1_000_000, 1, false, 40, 5},
+		{"100/h sliding-log", 48_000, 100, false, 900, 150},
+		{"100/h sliding-log", 48_000, 100, true, 900, 150},
+		{"1000000/h sliding-histogram", 1_000, 5000, false, 5000, 200},
+	}
+	for _, tt := range tests {
+		t.Run(tt.text, func(t *testing.T) {
+			n := tt.keys
+			if raceEnabled() {
+				if tt.takes > 1 {
+					t.Skip("millions of takes; the race detector does not change what they take in memory")
+				}
+				n /= 4
+			}
+			clock := newHand()
+			p := plan(t, "s", tt.text)
+			before, objects := heap()
+			s := memstore.New(memstore.Options{MaxKeys: n, Now: clock.now})
+			key := make([]byte, 0, 32)
+			once := func(i int) {
+				key = strconv.AppendInt(append(key[:0], "user-"...), int64(i), 10)
+				if _, err := s.Take(t.Context(), charge(p, string(key), 1)); err != nil {
+					t.Fatal(err)
+				}
+				clock.advance(time.Microsecond)
+			}
+			for i := range n * tt.takes {
+				if tt.inTurn {
+					once(i % n)
+				} else {
+					once(i / tt.takes)
+				}
+			}
+			after, objectsAfter := heap()
+			st := s.Stats()
+			if st.States != n || st.Evicted != 0 {
+				t.Errorf("got %+v, want %d states, all alive", st, n)
+			}
+			perKey := (after - before) / uint64(n)
+			if perKey > tt.most {
+				t.Errorf("got %d B per key, want at most %d", perKey, tt.most)
+			}
+			if got, want := objectsAfter-min(objects, objectsAfter), uint64(100+n*tt.objects/1000); got > want {
+				t.Errorf("got %d objects, want at most %d", got, want)
+			}
+			t.Logf("%d B per key (%d by Stats), %d objects", perKey, st.Bytes/int64(n), objectsAfter-min(objects, objectsAfter))
+			runtime.KeepAlive(s)
+		})
+	}
+}

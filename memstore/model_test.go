@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// hand is a clock that stands where the test puts it.
+type hand struct{ micros atomic.Int64 }
+
+func newHand() *hand {
+	h := &hand{}
+	h.micros.Store(1_700_000_000_000_000)
+	return h
+}
+
+func (h *hand) now() time.Time          { return time.UnixMicro(h.micros.Load()) }
+func (h *hand) advance(d time.Duration) { h.micros.Add(d.Microseconds()) }
+
+// limits has one or more limits of every form of state.
+var limits = []struct{ name, text string }{
+	{"word", "100/min"},
+	{"word with remainder", "7/min burst 3"},
+	{"word withheld", "10/min initial 2"},
+	{"word in debt", "10/s debt 20"},
+	{"queue", "10/s burst 5 leaky-bucket"},
+	{"meter", "10/s burst 5 leaky-bucket nodelay"},
+	{"pair of a large quota", "1000003/min"},
+	{"pair of an interval", "10/min burst 20 interval-refill"},
+	{"pair of a window", "10/min fixed-window"},
+	{"pair opened by the first", "10/min fixed-window anchor first debt 5"},
+	{"pair of a day", "50/day calendar Asia/Seoul"},
+	{"duo", "20/min sliding-counter"},
+	{"duo pre-filled", "20/min sliding-counter conservative pre-filled"},
+	{"trio", "10GB/min sliding-counter"},
+	{"ring of sub-windows", "30/min sliding-counter sub-windows 6"},
+	{"ring of a log", "12/min sliding-log"},
+	{"ring of a log of denials", "5/10s sliding-log count-denied"},
+	{"ring of a histogram", "300/min sliding-histogram precision 4"},
+}
+
+func plan(t testing.TB, scope string, texts ...string) *sluice.Plan {
+	t.Helper()
+	var ls []sluice.Limit
+	for _, text := range texts {
+		l, err := sluice.ParseLimit(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ls = append(ls, l)
+	}
+	p, err := sluice.Compile(scope, ls...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func take(t testing.TB, s sluice.Store, req sluice.Request) sluice.Decision {
+	t.Helper()
+	d, err := s.Take(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func charge(p *sluice.Plan, key string, cost int64) sluice.Request {
+	return sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}}
+}
+
+// model is a Store as simple as can be: a map of states without a bound.
+type model struct{ states map[string]algo.State }
+
+func (m *model) take(req sluice.Request, now int64) sluice.Decision {
+	var items []algo.Item
+	var names []string
+	for _, c := range append([]sluice.Charge{req.Charge}, req.More...) {
+		for i := range c.Plan.Len() {
+			t := c.Plan.Term(i)
+			name := fmt.Sprintf("%s|%s|%x", c.Plan.Scope(), c.Key, t.ID)
+			s := m.states[name]
+			if s.Idle <= now {
+				s = algo.State{}
+			}
+			s.Ring = append([]uint64(nil), s.Ring...)
+			items, names = append(items, algo.Item{Term: t, Cost: c.Cost, State: s}), append(names, name)
+		}
+	}
+	d := algo.Decide(&req, items, now)
+	for i, it := range items {
+		if it.Written {
+			m.states[names[i]] = it.State
+		}
+	}
+	return d
+}
+
+// TestEqualsModel drives a Store and a map of states with the same random
+// requests, of every operation, over one and several keys and limits.
+func TestEqualsModel(t *testing.T) {
+	t.Parallel()
+	var plans []*sluice.Plan
+	for _, l := range limits {
+		plans = append(plans, plan(t, "one of "+l.name, l.text))
+	}
+	plans = append(plans,
+		plan(t, "two", "5/s", "50/min fixed-window"),
+		plan(t, "three", "20/min sliding-log", "10/s burst 20 leaky-bucket nodelay", "40/min sliding-counter sub-windows 4"),
+		plan(t, "nine", "a: 90/min", "b: 91/min", "c: 92/min", "d: 93/min", "e: 94/min", "f: 95/min", "g: 96/min sliding-log", "h: 97/min fixed-window", "i: 98/min sliding-counter"),
+	)
+	ops := []sluice.Op{sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpPeek, sluice.OpRefund, sluice.OpCharge, sluice.OpTakeUpTo, sluice.OpReserve, sluice.OpReset}
+	steps := 60_000
+	if testing.Short() {
+		steps = 10_000
+	}
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			clock := newHand()
+			store := memstore.New(memstore.Options{Now: clock.now, MaxKeys: 20_000})
+			m := &model{states: make(map[string]algo.State)}
+			randomCharge := func() sluice.Charge {
+				c := sluice.Charge{Plan: plans[rnd.IntN(len(plans))], Key: fmt.Sprint("key-", rnd.IntN(20)), Cost: 1}
+				switch rnd.IntN(8) {
+				case 0:
+					c.Cost = 0
+				case 1, 2, 3:
+					c.Cost = rnd.Int64N(1 + c.Plan.Term(0).Quota/2)
+				case 4:
+					c.Cost = rnd.Int64N(3 * c.Plan.Term(0).Quota)
+				}
+				return c
+			}
+			past := []sluice.Instant{sluice.InstantOf(clock.now())}
+			for step := range steps {
+				req := sluice.Request{Op: ops[rnd.IntN(len(ops))], Charge: randomCharge()}
+				for rnd.IntN(4) == 0 && len(req.More) < 3 {
+					req.More = append(req.More, randomCharge())
+				}
+				switch req.Op {
+				case sluice.OpReserve:
+					req.MaxWait = time.Duration(rnd.IntN(100)) * time.Second
+				case sluice.OpRefund:
+					req.At = past[rnd.IntN(len(past))]
+				case sluice.OpReset:
+					if rnd.IntN(10) > 0 {
+						continue
+					}
+				}
+				if req.Validate() != nil {
+					continue // a second charge of the same key
+				}
+				want, got := req, req
+				want.Outcomes, got.Outcomes = make([]sluice.Outcome, req.Limits()), make([]sluice.Outcome, req.Limits())
+				if rnd.IntN(2) == 0 && req.Op != sluice.OpReserve {
+					want.Outcomes, got.Outcomes = nil, nil
+				}
+				wantD := m.take(want, clock.micros.Load())
+				gotD := take(t, store, got)
+				if gotD != wantD || !reflect.DeepEqual(got.Outcomes, want.Outcomes) {
+					t.Fatalf("step %d: %v of %q cost %d and %d more: got %+v %+v, want %+v %+v", step, req.Op, req.Plan.Scope(), req.Cost, len(req.More), gotD, got.Outcomes, wantD, want.Outcomes)
+				}
+				if gotD.Allowed {
+					past = append(past, gotD.At)
+					past = past[max(len(past)-20, 0):]
+				}
+				switch rnd.IntN(40) {
+				case 0:
+					clock.advance(time.Duration(rnd.Int64N(int64(time.Minute))))
+				default:
+					clock.advance(time.Duration(rnd.Int64N(int64(100 * time.Millisecond))))
+				}
+			}
+			if st := store.Stats(); st.Evicted != 0 || st.States == 0 {
+				t.Errorf("got %+v, want states and no evictions", st)
+			}
+		})
+	}
+}

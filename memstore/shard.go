@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/sluicegate/sluice/algo"
+)
+
+const forms = algo.FormRing + 1
+
+// shard is a part of the states under one lock. It is small, so that rebuilding
+// one of its tables takes tens of µs and no call ever waits for long.
+type shard struct {
+	shardState
+	_ [(128 - unsafe.Sizeof(shardState{})%128) % 128]byte // no two locks in one pair of cache lines
+}
+
+type shardState struct {
+	words    words // takes of these need no lock: see there
+	mu       sync.Mutex
+	tables   [forms]table // that of FormWord is not used
+	slab     slab
+	cap      int       // most states held
+	registry *registry // the Store's
+
+	latest int64 // latest instant at which a state was dropped as idle
+
+	scratch *scratch
+
+	evicted  uint64 // states that were dropped alive
+	forgiven uint64 // µs that these had yet to live, in all
+	purge    int    // evictions until the next look for states that died
+	soonest  int64  // no state dies before this, as far as the last look could tell
+}
+
+func (sh *shard) init(cap int, r *registry) {
+	sh.cap, sh.words.cap, sh.registry = cap, cap, r
+	for f := range sh.tables {
+		sh.tables[f].form = algo.Form(f)
+		sh.tables[f].stride = strides[f]
+		sh.tables[f].cap = cap
+	}
+}
+
+// used returns how many states are held, idle ones included.
+func (sh *shard) used() int {
+	n := sh.words.used
+	for f := range sh.tables {
+		n += sh.tables[f].used
+	}
+	return n
+}
+
+// pins are the identities that a request is about to write: they must not make
+// room for each other.
+type pins []uint64
+
+// load reads the state of id. It reports false and reads nothing if there is
+// none or it is idle. A ring lies in the slab: the caller may change it in
+// place and must hold the lock until it has stored the state. A word that load
+// returns is the caller's: it must store or forget the state, or thaw it.
+func (sh *shard) load(f algo.Form, id uint64, now int64, s *algo.State) (word uint64, found bool) {
+	if f == algo.FormWord {
+		word = sh.words.own(id)
+		if word != 0 {
+			if idle := sh.words.array.Load().idle(word); idle > now {
+				s.Idle, s.A = idle, int64(word&(1<<lowBits-1))
+				return word, true
+			}
+		}
+		return word, false
+	}
+	t := &sh.tables[f]
+	i := t.find(id)
+	if i < 0 || t.idle(i) <= now {
+		return 0, false
+	}
+	t.read(i, s)
+	if f == algo.FormRing {
+		s.Ring = sh.ring(t, i)
+	}
+	return 0, true
+}
+
+func (sh *shard) ring(t *table, i int) []uint64 {
+	w := t.slots[i*t.stride : (i+1)*t.stride]
+	return sh.slab.words(block(w[ringBlock]), int(w[ringShape]>>40))
+}
+
+// store keeps the state of id, or forgets it if it is as never seen.
+func (sh *shard) store(f algo.Form, id uint64, now int64, s *algo.State, keep pins) {
+	if s.Idle <= now {
+		sh.forget(f, id)
+		return
+	}
+	sh.soonest = min(sh.soonest, s.Idle)
+	if f == algo.FormWord {
+		sh.storeWord(id, now, s, keep)
+		return
+	}
+	t := &sh.tables[f]
+	i := t.find(id)
+	if i < 0 {
+		i = sh.insert(t, id, now, s.Idle, keep)
+	} else if !t.inRange(s.Idle) {
+		sh.rebuild(t, now)
+		if i = t.find(id); i < 0 { // it had died and is gone
+			i = sh.insert(t, id, now, s.Idle, keep)
+		}
+	}
+	if f == algo.FormRing {
+		sh.storeRing(t, i, s)
+	}
+	t.write(i, s)
+}
+
+func (sh *shard) storeWord(id uint64, now int64, s *algo.State, keep pins) {
+	w := &sh.words
+	if w.put(id, s.Idle, s.A, sh.used() < sh.cap) {
+		return
+	}
+	if a := w.array.Load(); sh.used() >= sh.cap && (a == nil || a.live(id) == 0) {
+		sh.makeRoom(id, now, s.Idle, keep)
+	}
+	if w.put(id, s.Idle, s.A, true) {
+		return
+	}
+	sh.rebuildWords(now)
+	if !w.put(id, s.Idle, s.A, true) {
+		// The instant is beyond any epoch: it saturates.
+		w.put(id, w.array.Load().epoch+idleMax, s.A, true)
+	}
+}
+
+func (sh *shard) rebuildWords(now int64) {
+	sh.words.rebuild(now, sh.registry.generation.Load())
+	sh.latest = max(sh.latest, now)
+}
+
+// storeRing puts the ring of s into the slab, unless that is where it is.
+func (sh *shard) storeRing(t *table, i int, s *algo.State) {
+	held := sh.ring(t, i)
+	if len(held) == len(s.Ring) && (len(held) == 0 || &held[0] == &s.Ring[0]) {
+		return
+	}
+	if sh.slab.crowded() {
+		sh.clearOut()
+	}
+	// Only now: clearing out may have moved the block.
+	w := t.slots[i*t.stride : (i+1)*t.stride]
+	old, size := block(w[ringBlock]), int(w[ringShape]>>40)
+	w[ringBlock] = 0
+	if len(s.Ring) > 0 {
+		b := sh.slab.alloc(len(s.Ring))
+		copy(sh.slab.words(b, len(s.Ring)), s.Ring)
+		w[ringBlock] = uint64(b)
+	}
+	sh.slab.release(old, size)
+}
+
+// clearOut moves the rings out of the emptiest chunk of the slab.
+func (sh *shard) clearOut() {
+	from := sh.slab.emptiest()
+	if from < 0 {
+		return
+	}
+	sh.slab.abandon(from)
+	t := &sh.tables[algo.FormRing]
+	for i := range t.n {
+		w := t.slots[i*t.stride : (i+1)*t.stride]
+		old := block(w[ringBlock])
+		if old == 0 || old.chunk() != from {
+			continue
+		}
+		size := int(w[ringShape] >> 40)
+		b := sh.slab.alloc(size)
+		copy(sh.slab.words(b, size), sh.slab.words(old, size))
+		sh.slab.chunks[from].live -= size
+		w[ringBlock] = uint64(b)
+	}
+	sh.slab.drop(from)
+}
+
+// forget drops the state of id, if there is one.
+func (sh *shard) forget(f algo.Form, id uint64) {
+	if f == algo.FormWord {
+		if a := sh.words.array.Load(); a != nil && a.live(id) != 0 {
+			sh.words.remove(a.find(id))
+		}
+		return
+	}
+	t := &sh.tables[f]
+	if i := t.find(id); i >= 0 {
+		sh.remove(t, i)
+	}
+}
+
+func (sh *shard) remove(t *table, i int) {
+	sh.free(t, i)
+	t.remove(i)
+}
+
+// free gives back what a state has outside its slot.
+func (sh *shard) free(t *table, i int) {
+	if t.form != algo.FormRing {
+		return
+	}
+	w := t.slots[i*t.stride : (i+1)*t.stride]
+	sh.slab.release(block(w[ringBlock]), int(w[ringShape]>>40))
+	w[ringBlock], w[ringShape] = 0, 0
+}
+
+func (sh *shard) rebuild(t *table, now int64) {
+	sh.latest = max(sh.latest, now)
+	if t.form == algo.FormRing {
+		for i := range t.n {
+			if t.id(i) != 0 && t.idle(i) <= now {
+				sh.free(t, i)
+			}
+		}
+	}
+	t.rebuild(now)
+}
+
+// insert returns a slot for id, which has none, and which will hold a state
+// that lives until idle.
+func (sh *shard) insert(t *table, id uint64, now, idle int64, keep pins) int {
+	if t.used >= t.limit || !t.inRange(idle) {
+		sh.rebuild(t, now)
+	}
+	if sh.used() >= sh.cap {
+		sh.makeRoom(id, now, idle, keep)
+	}
+	i := t.home(id)
+	for t.id(i) != 0 && t.idle(i) > now {
+		if i++; i == t.n {
+			i = 0
+		}
+	}
+	if t.id(i) != 0 {
+		sh.free(t, i)
+		sh.latest = max(sh.latest, now)
+	} else {
+		t.used++
+	}
+	w := t.slots[i*t.stride : (i+1)*t.stride]
+	clear(w)
+	w[0] = id
+	return i
+}

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore
+
+import (
+	"context"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// Domains of the hashes of slots, apart from each other and from scope IDs by
+// the odds of a hash.
+const (
+	slotScopes = 0x736c6f742d73636f
+	slotNames  = 0x736c6f742d6e616d
+	slotOwners = 0x736c6f742d6f776e
+)
+
+// Slot decides req. Like Take it does not block or look at ctx. The limit's Cap
+// and TTL may change from call to call: who holds slots keeps them. The error,
+// if there is one, is a [*sluice.RequestError].
+func (s *Store) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	if err := req.Validate(); err != nil {
+		return sluice.SlotDecision{}, err
+	}
+	now := s.clock.now()
+	scope := s.secret.sum(slotScopes, req.Scope)
+	hash := s.secret.sum(scope, req.Key)
+	id := identity(hash, termMask(s.secret.sum(slotNames, req.Limit.Name)))
+	owner := s.secret.sum(slotOwners, req.Owner)
+	sh := s.shardOf(hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now = s.fresh(sh, now)
+	var state algo.State
+	sh.load(algo.FormRing, id, now, &state)
+	d, written := algo.DecideSlot(&req, owner, &state, now)
+	if written {
+		sh.store(algo.FormRing, id, now, &state, nil)
+	}
+	return d, nil
+}

@@ -1,0 +1,276 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc64"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// filled returns a store with states of every form, and the plans they are of.
+func filled(t testing.TB, clock *hand, keys int) (*memstore.Store, []*sluice.Plan) {
+	t.Helper()
+	s := memstore.New(memstore.Options{Now: clock.now})
+	var plans []*sluice.Plan
+	rnd := rand.New(rand.NewPCG(7, 7))
+	for _, l := range limits {
+		p := plan(t, l.name, l.text)
+		plans = append(plans, p)
+		for i := range keys {
+			take(t, s, charge(p, fmt.Sprint(i), 1+rnd.Int64N(p.Term(0).Quota)))
+			clock.advance(time.Duration(rnd.IntN(1000)) * time.Microsecond)
+		}
+	}
+	if _, err := s.Slot(t.Context(), slot("a")); err != nil {
+		t.Fatal(err)
+	}
+	return s, plans
+}
+
+func slot(owner string) sluice.SlotRequest {
+	return sluice.SlotRequest{Scope: "jobs", Limit: sluice.SlotLimit{Name: "slots", Cap: 1, TTL: time.Minute}, Key: "k", Owner: owner, Cost: 1}
+}
+
+func snapshot(t testing.TB, s *memstore.Store) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := s.Snapshot(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestRestoreForgetsNothing goes on with a restored store beside the one it
+// came from: every decision must be the same, also into one of another size.
+func TestRestoreForgetsNothing(t *testing.T) {
+	t.Parallel()
+	for _, maxKeys := range []int{0, 40_000, 1 << 22} {
+		t.Run(fmt.Sprint("MaxKeys ", maxKeys), func(t *testing.T) {
+			t.Parallel()
+			clock := newHand()
+			a, plans := filled(t, clock, 200)
+			b := memstore.New(memstore.Options{Now: clock.now, MaxKeys: maxKeys})
+			if err := b.Restore(bytes.NewReader(snapshot(t, a))); err != nil {
+				t.Fatal(err)
+			}
+			if got, most := b.Stats().States, a.Stats().States; got == 0 || got > most {
+				t.Errorf("got %d states, want those of %d that are not idle", got, most)
+			}
+			if d, err := b.Slot(t.Context(), slot("b")); err != nil || d.Allowed {
+				t.Errorf("slot: got %+v, %v, want denied: another holds it", d, err)
+			}
+			rnd := rand.New(rand.NewPCG(1, 1))
+			for i := range 20_000 {
+				p := plans[rnd.IntN(len(plans))]
+				req := charge(p, fmt.Sprint(rnd.IntN(220)), 1+rnd.Int64N(p.Term(0).Quota))
+				if got, want := take(t, b, req), take(t, a, req); got != want {
+					t.Fatalf("take %d of %q: got %+v, want %+v", i, p.Scope(), got, want)
+				}
+				clock.advance(time.Duration(rnd.IntN(20)) * time.Millisecond)
+			}
+		})
+	}
+}
+
+// TestChangedLimitCarriesOverRestart changes limits while the program is down.
+func TestChangedLimitCarriesOverRestart(t *testing.T) {
+	t.Parallel()
+	for _, l := range limits {
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			clock := newHand()
+			a := memstore.New(memstore.Options{Now: clock.now})
+			from := plan(t, "s", "n: "+l.text)
+			other := from.Term(0).Limit
+			other.Quota++
+			other.Name = "n"
+			to, err := sluice.Compile("s", other)
+			if err != nil {
+				t.Fatal(err)
+			}
+			take(t, a, charge(from, "k", 2))
+			clock.advance(time.Millisecond)
+			b := memstore.New(memstore.Options{Now: clock.now})
+			if err := b.Restore(bytes.NewReader(snapshot(t, a))); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := take(t, b, charge(to, "k", 1)), take(t, a, charge(to, "k", 1)); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			if got := b.Stats().States; got != 1 {
+				t.Errorf("got %d states, want 1: the old limit's is carried over", got)
+			}
+		})
+	}
+}
+
+// sealed returns body with the checksum it must have.
+func sealed(body []byte) []byte {
+	sum := crc64.Checksum(body, crc64.MakeTable(crc64.ECMA))
+	return binary.LittleEndian.AppendUint64(bytes.Clone(body), sum)
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	t.Parallel()
+	clock := newHand()
+	a, _ := filled(t, clock, 20)
+	whole := snapshot(t, a)
+	body := whole[:len(whole)-8]
+	changed := func(at int, b byte) []byte {
+		c := bytes.Clone(whole)
+		c[at] ^= b
+		return c
+	}
+	const head = 7 + 1 + 32 + 8 // magic, version, secret, instant as a varint of 8 bytes
+	tests := []struct {
+		name, want string
+		maxKeys    int
+		data       []byte
+	}{
+		{"nothing", "cut short", 0, nil},
+		{"another file", "not a snapshot", 0, []byte("#!/bin/sh\necho hello")},
+		{"another version", "version 9", 0, append([]byte("sluicem\x09"), whole[8:]...)},
+		{"one byte less", "cut short", 0, whole[:len(whole)-1]},
+		{"half", "cut short", 0, whole[:len(whole)/2]},
+		{"a byte more", "something follows", 0, append(bytes.Clone(whole), 0)},
+		{"a wrong checksum", "checksum", 0, changed(len(whole)-1, 1)},
+		{"another secret", "checksum", 0, changed(10, 4)},
+		{"too many states", "more MaxKeys", 100, whole},
+		{"no shard", "damaged", 0, sealed(append(bytes.Clone(body[:head]), 7))},
+		{"a huge shard", "more MaxKeys", 0, sealed(append(bytes.Clone(body[:head]), 1, 0xff, 0xff, 0xff, 0xff))},
+		{"an overlong number", "overflow", 0, sealed(append(bytes.Clone(body[:head]), append([]byte{1, 1, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8}, bytes.Repeat([]byte{0xff}, 11)...)...))},
+		{"a state of no form", "is not one", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 99, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2))},
+		{"a state without identity", "is not one", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 0))},
+		{"a ring beyond its size", "more than", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2, 4, 5, 1))},
+		{"a huge ring", "cut short", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2, 0xff, 0xff, 0x3f, 0, 0))},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := memstore.New(memstore.Options{Now: clock.now, MaxKeys: tt.maxKeys})
+			err := s.Restore(bytes.NewReader(tt.data))
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "memstore: restore: byte ") {
+				t.Fatalf("got %v, want an error with %q and its place", err, tt.want)
+			}
+			if got := s.Stats().States; got != 0 {
+				t.Errorf("got %d states after it, want none", got)
+			}
+			if tt.maxKeys == 0 {
+				if err := s.Restore(bytes.NewReader(whole)); err != nil {
+					t.Errorf("got %v for a good snapshot after it, want no error", err)
+				}
+			}
+		})
+	}
+	if err := a.Restore(bytes.NewReader(whole)); err == nil || !strings.Contains(err.Error(), "holds") {
+		t.Errorf("a store in use: got %v, want an error that says so", err)
+	}
+}
+
+var errFull = errors.New("disk full")
+
+type fullDisk struct{ left int }
+
+func (d *fullDisk) Write(b []byte) (int, error) {
+	if len(b) > d.left {
+		return 0, errFull
+	}
+	d.left -= len(b)
+	return len(b), nil
+}
+
+func TestSnapshotReportsAWriteThatFails(t *testing.T) {
+	t.Parallel()
+	s, _ := filled(t, newHand(), 500)
+	for _, room := range []int{0, 70_000} {
+		if err := s.Snapshot(&fullDisk{room}); !errors.Is(err, errFull) {
+			t.Errorf("room for %d bytes: got %v, want %v", room, err, errFull)
+		}
+	}
+}
+
+// TestSnapshotDuringTakes takes on while snapshots are written: each must be a
+// whole one, and keys that are not asked meanwhile must be in it.
+func TestSnapshotDuringTakes(t *testing.T) {
+	t.Parallel()
+	clock := newHand()
+	s, plans := filled(t, clock, 50)
+	p := plan(t, "quiet", "3/h")
+	for i := range 1000 {
+		take(t, s, charge(p, fmt.Sprint(i), 3))
+	}
+	stop, ended := make(chan struct{}), make(chan error)
+	go func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				ended <- nil
+				return
+			default:
+			}
+			if _, err := s.Take(t.Context(), charge(plans[i%len(plans)], fmt.Sprint(i%3000), 1)); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	for range 5 {
+		r, w := io.Pipe()
+		go func() { w.CloseWithError(s.Snapshot(w)) }()
+		b := memstore.New(memstore.Options{Now: clock.now})
+		if err := b.Restore(r); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 1000 {
+			if take(t, b, charge(p, fmt.Sprint(i), 1)).Allowed {
+				t.Fatalf("key %d: got allowed, want denied: its state is in the snapshot", i)
+			}
+		}
+	}
+	close(stop)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzRestore reads damaged snapshots, with a checksum that is right, so that
+// the reader itself must find the fault: an error or a store that works.
+func FuzzRestore(f *testing.F) {
+	clock := newHand()
+	s := memstore.New(memstore.Options{Now: clock.now})
+	for _, l := range limits {
+		take(f, s, charge(plan(f, l.name, l.text), "k", 1))
+	}
+	whole := snapshot(f, s)
+	f.Add(whole[:len(whole)-8])
+	f.Add(whole[:60])
+	f.Add([]byte("sluicem\x01"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s := memstore.New(memstore.Options{Now: clock.now, MaxKeys: 1000})
+		for _, data := range [][]byte{body, sealed(body)} {
+			if err := s.Restore(bytes.NewReader(data)); err != nil {
+				continue
+			}
+			if got := s.Stats().States; got > 2000 {
+				t.Fatalf("got %d states of at most 2000", got)
+			}
+			again := snapshot(t, s)
+			if err := memstore.New(memstore.Options{Now: clock.now, MaxKeys: 1000}).Restore(bytes.NewReader(again)); err != nil {
+				t.Fatalf("what was restored and written again: %v", err)
+			}
+			return
+		}
+	})
+}

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// DefaultMaxKeys is the MaxKeys of Options that name none.
+const DefaultMaxKeys = 1 << 20
+
+// Options are the settings of a [Store]. The zero value is ready to use.
+type Options struct {
+	// MaxKeys is how many states the Store holds without forgetting one: one
+	// for each key under each limit. Zero means [DefaultMaxKeys], a negative
+	// number 1. As keys spread over shards by chance, every shard has room for
+	// about an eighth more, so that a state is evicted before MaxKeys are held
+	// with odds of less than 1 in 1000.
+	//
+	// With the default the Store takes at most 45 MB for token buckets, fixed
+	// windows and sliding counters. A sliding log, a sliding histogram and a
+	// sliding counter of more than one sub-window take up to 8 bytes a unit or
+	// part in addition: bound MaxKeys by what their keys may take.
+	MaxKeys int
+	// Now is the clock: nil means the system's. Instants before 1970 count as
+	// 1970. It must be safe for concurrent use and may step in any direction.
+	Now func() time.Time
+}
+
+// Store is a [sluice.Store] and [sluice.SlotStore] in this process. It is safe
+// for concurrent use. See the package comment for what it promises.
+type Store struct {
+	secret   secret
+	clock    *clock
+	shift    uint // of a hash, to get its shard
+	shards   []shard
+	registry registry
+}
+
+var (
+	_ sluice.Store     = (*Store)(nil)
+	_ sluice.SlotStore = (*Store)(nil)
+)
+
+// New returns an empty Store. It starts no goroutine and needs no closing.
+func New(opts Options) *Store {
+	keys := opts.MaxKeys
+	switch {
+	case keys == 0:
+		keys = DefaultMaxKeys
+	case keys < 0:
+		keys = 1
+	}
+	n, perShard := shardsFor(keys)
+	s := &Store{
+		secret: newSecret(),
+		clock:  newClock(opts.Now),
+		shift:  uint(64 - bits.Len(uint(n-1))),
+		shards: make([]shard, n),
+	}
+	for i := range s.shards {
+		s.shards[i].init(perShard, &s.registry)
+	}
+	return s
+}
+
+// shardsFor returns how many shards hold so many keys, a power of two, and how
+// many each must hold.
+func shardsFor(keys int) (n, perShard int) {
+	const large, small, few = 2048, 512, 16
+	n = 1
+	for keys/n > large && n < 1<<shardBits || n < few && keys/n >= 2*small {
+		n *= 2
+	}
+	mean := (keys + n - 1) / n
+	if n == 1 {
+		return n, mean
+	}
+	// Keys fall into a shard by chance, in number about normally distributed
+	// with a variance of the mean: with five deviations more, hardly one of
+	// thousands of shards overflows.
+	return n, mean + 5*int(math.Ceil(math.Sqrt(float64(mean))))
+}
+
+func (s *Store) shardOf(hash uint64) *shard {
+	return &s.shards[hash>>s.shift] // a shift of 64 gives 0
+}
+
+// Take decides req. It never blocks for longer than other calls decide, so it
+// does not look at ctx. It does not allocate unless a ring must grow, a table
+// is rebuilt or the request has more than 8 limits. The error, if there is one,
+// is a [*sluice.RequestError].
+func (s *Store) Take(_ context.Context, req sluice.Request) (d sluice.Decision, err error) {
+	if err = req.Validate(); err == nil {
+		s.decide(&req, s.clock.now(), &d)
+	}
+	return d, err
+}
+
+// TakeBatch decides reqs in their order, all at one instant, each by itself. It
+// looks at ctx once, before the first.
+func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
+	if len(out) != len(reqs) {
+		return fmt.Errorf("memstore: take batch: %d results for %d requests; pass as many", len(out), len(reqs))
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("memstore: take batch: %w", err)
+	}
+	now := s.clock.now()
+	for i := range reqs {
+		if err := reqs[i].Validate(); err != nil {
+			out[i] = sluice.Result{Err: err}
+			continue
+		}
+		out[i].Err = nil
+		s.decide(&reqs[i], now, &out[i].Decision)
+	}
+	return nil
+}

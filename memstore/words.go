@@ -1,0 +1,293 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore
+
+import (
+	"math/bits"
+	"slices"
+	"sync/atomic"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// words keeps the states of one word (FormWord) so that a take of a key that is
+// there needs no lock: it loads the word, decides, and swaps the new word for
+// the old one if that is still there. A denial writes nothing.
+//
+// A slot holds an identity and idle<<16 | A, idle in µs since the epoch. These
+// rules make it right:
+//
+//  1. Within one array an identity is written once, into an empty slot, after
+//     its word. It never moves and never changes. So a word that is loaded from
+//     the slot of an identity is that identity's, whatever happened between,
+//     and if it is the same word when swapped it is the same state: it does not
+//     matter whether it has been another meanwhile.
+//  2. All else is done by the holder of the shard's lock. It first owns the word
+//     by swapping busy for it. Who meets busy, or 0 (no state), asks again under
+//     the lock. So what the holder decides over several states is not disturbed,
+//     and a key that is not there comes to be there under the lock only.
+//  3. An array that is replaced is left with busy in every word, and each word
+//     is copied after that. Who still reads it goes for the lock too.
+//  4. A state that is idle is as never seen, so it may come to life again where
+//     it is, but not beside a state of the same key under a changed limit. So
+//     it does only in an array that was made since limits last changed, and who
+//     looks for the states of older limits removes those that are idle.
+//
+// As slots are not used again, an array is replaced when those that died fill
+// it: that is when memory is taken, never in a take of a key that is there.
+type words struct {
+	array atomic.Pointer[wordArray]
+
+	// Under the shard's lock:
+	occupied int // slots with an identity
+	used     int // of these, slots with a state, idle ones included
+	limit    int // occupied at which the array must be replaced
+	cap      int
+}
+
+type wordArray struct {
+	epoch      int64 // µs since 1970
+	n          int   // slots
+	slots      []uint64
+	generation uint64 // of the registry when it was made
+}
+
+const busy = ^uint64(0)
+
+func (a *wordArray) home(id uint64) int {
+	hi, _ := bits.Mul64(id<<shardBits, uint64(a.n))
+	return int(hi)
+}
+
+func (a *wordArray) id(i int) uint64        { return atomic.LoadUint64(&a.slots[2*i]) }
+func (a *wordArray) word(i int) *uint64     { return &a.slots[2*i+1] }
+func (a *wordArray) idle(word uint64) int64 { return a.epoch + int64(word>>lowBits) }
+
+// find returns the slot of id, or -1. It needs no lock.
+func (a *wordArray) find(id uint64) int {
+	for i := a.home(id); ; {
+		switch a.id(i) {
+		case id:
+			return i
+		case 0:
+			return -1
+		}
+		if i++; i == a.n {
+			i = 0
+		}
+	}
+}
+
+// free returns the first empty slot for id.
+func (a *wordArray) free(id uint64) int {
+	i := a.home(id)
+	for a.id(i) != 0 {
+		if i++; i == a.n {
+			i = 0
+		}
+	}
+	return i
+}
+
+func (a *wordArray) inRange(idle int64) bool {
+	return idle > a.epoch && idle-a.epoch <= idleMax
+}
+
+func (a *wordArray) pack(idle, rem int64) uint64 {
+	return packIdle(idle, a.epoch, uint64(rem))
+}
+
+// take decides a plain take of cost units at now into d, without the lock.
+// generation is the registry's, loaded before. It reports false, having done
+// nothing, where the lock is needed.
+func (w *words) take(id uint64, t *sluice.Term, cost, now int64, generation uint64, d *sluice.Decision) bool {
+	a := w.array.Load()
+	if a == nil || generation&1 == 1 { // limits change: their use must be noted
+		return false
+	}
+	i := a.find(id)
+	if i < 0 {
+		return false
+	}
+	for {
+		word := atomic.LoadUint64(a.word(i))
+		idle := a.idle(word)
+		if word == busy || word == 0 || idle <= now && a.generation != generation {
+			return false
+		}
+		rem := int64(word & (1<<lowBits - 1))
+		var newIdle, newRem int64
+		newIdle, newRem, *d = algo.WordTake(t, idle, rem, now, cost)
+		if newIdle == idle && newRem == rem {
+			return true
+		}
+		if !a.inRange(newIdle) || newIdle <= now {
+			return false
+		}
+		if atomic.CompareAndSwapUint64(a.word(i), word, a.pack(newIdle, newRem)) {
+			return true
+		}
+	}
+}
+
+// live returns the word of id, 0 if there is none.
+func (a *wordArray) live(id uint64) uint64 {
+	if i := a.find(id); i >= 0 {
+		return atomic.LoadUint64(a.word(i))
+	}
+	return 0
+}
+
+// slots returns how many slots there are.
+func (w *words) slots() int {
+	if a := w.array.Load(); a != nil {
+		return a.n
+	}
+	return 0
+}
+
+// own takes the word of id for the holder of the lock, who must put or thaw
+// it, and returns it: 0, and nothing to do, if there is none.
+func (w *words) own(id uint64) uint64 {
+	a := w.array.Load()
+	if a == nil {
+		return 0
+	}
+	i := a.find(id)
+	if i < 0 || atomic.LoadUint64(a.word(i)) == 0 {
+		return 0
+	}
+	return atomic.SwapUint64(a.word(i), busy)
+}
+
+// thaw puts back what own returned. The array must not have been replaced.
+func (w *words) thaw(id, word uint64) {
+	if word == 0 {
+		return
+	}
+	a := w.array.Load()
+	atomic.StoreUint64(a.word(a.find(id)), word)
+}
+
+// put keeps a state under id and reports false, having done nothing, where it
+// has no room in the array, or more states than others would be held.
+func (w *words) put(id uint64, idle, rem int64, room bool) bool {
+	a := w.array.Load()
+	if a == nil || !a.inRange(idle) {
+		return false
+	}
+	i := a.find(id)
+	if i >= 0 && atomic.LoadUint64(a.word(i)) != 0 {
+		atomic.StoreUint64(a.word(i), a.pack(idle, rem))
+		return true
+	}
+	if !room {
+		return false
+	}
+	if i < 0 {
+		if w.occupied >= w.limit {
+			return false
+		}
+		i = a.free(id)
+		w.occupied++
+	}
+	w.used++
+	atomic.StoreUint64(a.word(i), a.pack(idle, rem))
+	atomic.StoreUint64(&a.slots[2*i], id)
+	return true
+}
+
+// remove drops the state of slot i and returns its word.
+func (w *words) remove(i int) uint64 {
+	w.used--
+	return atomic.SwapUint64(w.array.Load().word(i), 0)
+}
+
+// rebuild replaces the array by one for the states that live at now, with room
+// for a share more.
+func (w *words) rebuild(now int64, generation uint64) {
+	old := w.array.Load()
+	if old == nil {
+		old = &wordArray{}
+	}
+	live := 0
+	for i := range old.n {
+		if word := atomic.LoadUint64(old.word(i)); word != 0 && old.idle(word) > now {
+			live++
+		}
+	}
+	const load, part = 52, 4
+	want := live + live/part + 8
+	if live < 64 {
+		want = 2*live + 16
+	}
+	// One that is full of states needs some more slots to tell old from new.
+	want = min(want, max(live, w.cap)+w.cap/part+1)
+	slots := slices.Grow([]uint64(nil), 2*(want*64/load+1))
+	slots = slots[:cap(slots)]
+	a := &wordArray{epoch: max(now-epochLead, 0), n: len(slots) / 2, slots: slots, generation: generation}
+	w.occupied = 0
+	for i := range old.n {
+		id := old.id(i)
+		if id == 0 {
+			continue
+		}
+		word := atomic.SwapUint64(old.word(i), busy)
+		if word == 0 || old.idle(word) <= now {
+			continue
+		}
+		if word != busy { // the lock's holder owns it and will put it
+			word = a.pack(old.idle(word), int64(word&(1<<lowBits-1)))
+		}
+		j := a.free(id)
+		a.slots[2*j], a.slots[2*j+1] = id, word // nobody else sees a yet
+		w.occupied++
+	}
+	w.used = w.occupied
+	w.limit = a.n * load / 64
+	w.array.Store(a)
+}
+
+// lightest is as that of table.
+func (w *words) lightest(id uint64, idle int64, keep pins) (best int, at int64) {
+	best = -1
+	a := w.array.Load()
+	if w.used == 0 {
+		return best, 0
+	}
+	seen := 0
+	i := a.home(id)
+	for range a.n {
+		word := atomic.LoadUint64(a.word(i))
+		if other := a.id(i); other != 0 && word != 0 && word != busy && !slices.Contains(keep, other) {
+			if when := a.idle(word); best < 0 || when < at {
+				best, at = i, when
+			}
+			seen++
+		}
+		if best >= 0 && seen >= group && at <= idle {
+			break
+		}
+		if i++; i == a.n {
+			i = 0
+		}
+	}
+	return best, at
+}
+
+// each calls f for every state that lives at now. Under the lock, but single
+// words may change meanwhile.
+func (w *words) each(now int64, f func(id uint64, s *algo.State)) {
+	a := w.array.Load()
+	if a == nil {
+		return
+	}
+	for i := range a.n {
+		word := atomic.LoadUint64(a.word(i))
+		if id := a.id(i); id != 0 && word != 0 && a.idle(word) > now {
+			f(id, &algo.State{Idle: a.idle(word), A: int64(word & (1<<lowBits - 1))})
+		}
+	}
+}
