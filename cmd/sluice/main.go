@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command sluice limits the rate of HTTP requests in front of a service that
+// need not be changed for it. See "sluice --help".
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	_ "time/tzdata" // calendar limits, on machines without zone files
+)
+
+func main() {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel() // begins a graceful stop
+		second := <-signals
+		code := exitFailed
+		if s, ok := second.(syscall.Signal); ok {
+			code = 128 + int(s) // as shells have it
+		}
+		os.Exit(code)
+	}()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}

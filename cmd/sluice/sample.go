@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/sluicegate/sluice/httplimit"
+)
+
+// sampleApp is what answers where there is no upstream: an app that greets its
+// users, to see a limit at work.
+type sampleApp struct {
+	process string // which process answered, where several share a name
+}
+
+type sampleAnswer struct {
+	Status  string `json:"status"`
+	User    string `json:"userId,omitempty"`
+	Message string `json:"message"`
+	Process string `json:"processName"`
+}
+
+func newSampleApp() *sampleApp {
+	return &sampleApp{process: fmt.Sprintf("%s-%d", filepath.Base(os.Args[0]), os.Getpid())}
+}
+
+func (a *sampleApp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	user := r.URL.Query().Get("userId")
+	switch {
+	case r.URL.Path != "/":
+		a.answer(w, http.StatusNotFound, "error", user, "there is nothing here; try /?userId=u1")
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		a.answer(w, http.StatusMethodNotAllowed, "error", user, "only GET is understood here")
+	case user == "":
+		a.answer(w, http.StatusBadRequest, "error", "", "query parameter userId is missing; try /?userId=u1")
+	default:
+		a.answer(w, http.StatusOK, "ok", user, "hello "+user)
+	}
+}
+
+// refuse answers what the limits did not let through, in the app's own words.
+// The header fields are set already.
+func (a *sampleApp) refuse(w http.ResponseWriter, r *http.Request, e httplimit.Event) {
+	user := r.URL.Query().Get("userId")
+	switch {
+	case e.Verdict == httplimit.Denied:
+		message := "too many requests"
+		if e.Limit != nil {
+			l := e.Limit.Limit
+			l.Name = "" // it is in the header fields
+			message = fmt.Sprintf("too many requests: the limit is %v", l)
+		}
+		a.answer(w, e.Status, "rate_limited", user, message)
+	case e.Verdict == httplimit.Refused && e.Err != nil:
+		a.answer(w, e.Status, "error", user, e.Err.Error())
+	default:
+		a.answer(w, e.Status, "error", user, "not served; try again")
+	}
+}
+
+func (a *sampleApp) answer(w http.ResponseWriter, code int, status, user, message string) {
+	body, err := json.Marshal(sampleAnswer{status, user, message, a.process})
+	if err != nil { // of four strings there is none
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	if _, err := w.Write(append(body, '\n')); err != nil {
+		return // the client is gone
+	}
+}

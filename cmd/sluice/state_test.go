@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestStateOutlivesAStop: what was used before a clean stop is used after it,
+// under a changed quota too.
+func TestStateOutlivesAStop(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sluice.state")
+	for i, c := range []struct {
+		limit string
+		want  []int
+	}{
+		{"2/min sliding-log", []int{http.StatusOK}},
+		{"2/min sliding-log", []int{http.StatusOK, http.StatusTooManyRequests}},
+		{"2/min sliding-log", []int{http.StatusTooManyRequests}},
+		{"4/min sliding-log", []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests}},
+	} {
+		r := startAt(t, fixedClock, "--state", file, "--limit", c.limit)
+		for j, want := range c.want {
+			if a := r.get(t, "/?userId=u1"); a.status != want {
+				t.Errorf("run %d, request %d: %d, want %d", i+1, j+1, a.status, want)
+			}
+		}
+		r.end(t)
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode(); got != 0o600 {
+			t.Errorf("mode %v, want only its owner to read it", got)
+		}
+		left, err := os.ReadDir(filepath.Dir(file))
+		if err != nil || len(left) != 1 {
+			t.Errorf("left in the folder: %v, %v", left, err)
+		}
+	}
+}
+
+func TestStateThatCannotBe(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	whole := filepath.Join(dir, "whole")
+	r := start(t, "--state", whole)
+	r.get(t, "/?userId=u1")
+	r.end(t)
+	good, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := append([]byte(nil), good...)
+	flipped[len(flipped)/2] ^= 1
+	for _, c := range []struct{ name, path, want string }{
+		{"not a snapshot", write("text", []byte("hello\n")), "move the file away"},
+		{"empty", write("empty", nil), "move the file away"},
+		{"cut short", write("short", good[:len(good)-1]), "move the file away"},
+		{"damaged", write("damaged", flipped), "move the file away"},
+		{"a folder", dir, "move the file away"},
+		{"in no folder", filepath.Join(dir, "none", "x"), "its folder cannot be written to"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conf, err := parseServe([]string{"--state", c.path, "--listen", "127.0.0.1:0", "--admin", "off"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, _ := os.ReadFile(c.path) // of what is not a file there is nothing to compare
+			err = serve(t.Context(), conf, &strings.Builder{}, discard())
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.path) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+			if after, _ := os.ReadFile(c.path); string(after) != string(before) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
+
+// TestStateThatCannotBeSaved: a stop that could not save its state says so and
+// leaves nothing behind.
+func TestStateThatCannotBeSaved(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sluice.state")
+	r := start(t, "--state", file)
+	if err := os.Mkdir(file, 0o700); err != nil { // in its way
+		t.Fatal(err)
+	}
+	r.stop()
+	r.stop = nil
+	if err := <-r.ended; err == nil || !strings.Contains(err.Error(), "cannot be written") {
+		t.Errorf("error %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left in the folder: %v, %v", left, err)
+	}
+}

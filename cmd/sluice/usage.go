@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+const usage = `sluice limits the rate of HTTP requests.
+
+  sluice serve [flags]     pass requests on to a service, within limits
+  sluice version           print the version
+  sluice serve --help      all flags, with examples
+
+Start here; it needs no service, it brings a sample app:
+
+  sluice serve
+  curl -i 'http://127.0.0.1:8080/?userId=u1'
+
+In front of your own service, 100 requests a minute for each client address:
+
+  sluice serve --upstream http://127.0.0.1:3000 --limit 100/min --by ip
+`
+
+const serveUsage = `sluice serve passes HTTP requests on to a service, within limits.
+
+  --upstream URL     the service, such as http://127.0.0.1:3000; without it a
+                     built-in sample app answers
+  --limit TEXT       at most so many; repeat it for several, all of which must
+                     have room (without --upstream: "10/min sliding-log")
+  --by PART          whose budget a request draws on; repeat it for one budget
+                     per combination: ip, host, header.NAME, cookie.NAME,
+                     query.NAME, path.N (the N-th part of the path, from 1)
+                     (default: ip; without --upstream: query.userId)
+  --trust NETWORK    believe X-Forwarded-For of the proxies in NETWORK, such as
+                     10.0.0.0/8; repeatable (default: believe nobody)
+  --listen ADDRESS   where clients come in (default 127.0.0.1:8080)
+  --admin ADDRESS    where /healthz, /readyz and /metrics are, or "off"
+                     (default 127.0.0.1:9090)
+  --admin-public     let --admin be an address that other machines can reach
+  --fields LIST      header fields of the answers, by commas: draft-11,
+                     x-ratelimit, x-ratelimit-epoch, or none (default draft-11;
+                     without --upstream: draft-11,x-ratelimit)
+  --state FILE       keep the state of all keys over a restart: read FILE at the
+                     start, write it at a clean stop
+  --drain DURATION   how long requests may take to end after a signal to stop
+                     (default 30s); a second signal ends them at once
+  --upstream-host    send the upstream's own name in Host, not the client's
+
+Limits:
+
+  100/min                          token bucket: 100 at once, then 100 a minute
+  10/s burst 20                    token bucket: 20 at once, then 10 a second
+  100/min sliding-log              never more than 100 in any minute, exactly
+  1000000/h sliding-histogram      the same in little memory, for large quotas
+  100/min sliding-counter          about that, in least memory
+  5/min fixed-window               5 in each minute of the clock
+  1000/day calendar Asia/Seoul     1000 in each day there
+  1/3s leaky-bucket                one every 3 s
+  100MB/min                        bytes of the responses' bodies
+
+Examples:
+
+  sluice serve
+  sluice serve --upstream http://127.0.0.1:3000 --limit 100/min --by ip
+  sluice serve --upstream http://127.0.0.1:3000 --limit 10/s --limit "1000/day calendar UTC" --by header.X-Api-Key
+`

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+)
+
+// exchange is one request and its response on their way through. It keeps what
+// ReverseProxy loses: whose fault a broken body was, and the fields that
+// handlers around the Gateway have set.
+type exchange struct {
+	http.ResponseWriter
+	request *http.Request
+	around  http.Header
+	body    *body // nil if the request has none
+}
+
+func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{ResponseWriter: w, request: r, around: w.Header().Clone()}
+	if r.Body != nil && r.Body != http.NoBody {
+		x.body = &body{ReadCloser: r.Body}
+		x.request = r.WithContext(r.Context()) // a copy: the caller's keeps its Body
+		x.request.Body = x.body
+	}
+	return x
+}
+
+// Unwrap lets [http.ResponseController] through.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// WriteHeader sets the fields again that ReverseProxy clears when it has passed
+// on an informational response. A response that comes before the end of the
+// request's body is the last on its connection: net/http cannot serve another
+// one behind a body that was left half read while streaming both ways.
+func (x *exchange) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		h := x.Header()
+		for name, values := range x.around {
+			if _, ok := h[name]; !ok {
+				h[name] = values
+			}
+		}
+		if x.body != nil && !x.body.ended.Load() && x.request.ProtoMajor == 1 {
+			h.Set("Connection", "close")
+		}
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+// body is a request's body that remembers how it ended.
+type body struct {
+	io.ReadCloser
+	ended  atomic.Bool // whole
+	failed atomic.Pointer[error]
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		b.ended.Store(true)
+	}
+	// ErrBodyReadAfterClose: the exchange was over already, whatever ended it.
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, http.ErrBodyReadAfterClose) {
+		b.failed.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// bodyError returns what was wrong with the request's body, if anything was.
+func (x *exchange) bodyError() error {
+	if x.body != nil {
+		if err := x.body.failed.Load(); err != nil {
+			return *err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// forwarding turns a client's request into the upstream's.
+type forwarding struct {
+	trusted      []netip.Prefix
+	upstreamHost bool
+	target       *url.URL
+}
+
+// origins are the fields in which proxies say where a request came from, other
+// than X-Forwarded-*. An application may believe any of them.
+var origins = []string{
+	"forwarded", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "x-original-forwarded-for",
+	"true-client-ip", "cf-connecting-ip", "cf-connecting-ipv6", "fastly-client-ip", "fly-client-ip",
+}
+
+func (f *forwarding) rewrite(p *httputil.ProxyRequest) {
+	p.SetURL(f.target)
+	if !f.upstreamHost {
+		p.Out.Host = p.In.Host
+	}
+	trusted := f.trusts(p.In.RemoteAddr)
+	for name := range p.Out.Header {
+		// Applications behind CGI or WSGI read X_Real_IP as X-Real-IP.
+		if field := normalised(name); field != "" && !(trusted && field == strings.ToLower(name)) {
+			delete(p.Out.Header, name)
+		}
+	}
+	if !trusted {
+		p.SetXForwarded()
+		return
+	}
+	// ReverseProxy has taken these away. Forwarded stays away: two accounts of
+	// one way that do not agree help nobody.
+	const (
+		xFor   = "X-Forwarded-For"
+		xHost  = "X-Forwarded-Host"
+		xProto = "X-Forwarded-Proto"
+	)
+	p.Out.Header[xFor] = p.In.Header[xFor]
+	p.SetXForwarded()
+	for _, name := range []string{xHost, xProto} {
+		if values := p.In.Header[name]; len(values) > 0 {
+			p.Out.Header[name] = slices.Clone(values)
+		}
+	}
+}
+
+// normalised returns how an application may read the name of a field that says
+// where a request came from, and "" for all other fields.
+func normalised(name string) string {
+	const prefix = "x-forwarded-"
+	if len(name) < len("forwarded") || strings.IndexByte("XxFfTtCc", name[0]) < 0 {
+		return "" // most fields: Accept, Host, User-Agent
+	}
+	field := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	if strings.HasPrefix(field, prefix) || slices.Contains(origins, field) {
+		return field
+	}
+	return ""
+}
+
+// trusts reports whether the connection comes from a trusted proxy.
+func (f *forwarding) trusts(remote string) bool {
+	if len(f.trusted) == 0 {
+		return false
+	}
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil { // a Unix socket
+		return false
+	}
+	addr := at.Addr().Unmap().WithZone("")
+	return slices.ContainsFunc(f.trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
+}

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gateway passes HTTP requests on to one upstream: a reverse proxy that
+// can stand in front of any service without changing it.
+//
+// It limits nothing by itself: wrap it with package httplimit. Bodies pass both
+// ways as they come, unbuffered; so do server-sent events and connections that
+// switch protocol, such as websockets. Hop-by-hop fields stay on their hop, and
+// what a client wrote into the fields that say where a request came from is
+// not passed on: see [Options].
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Options say how a [Gateway] treats its upstream. The zero value works.
+type Options struct {
+	// Trusted are the networks of proxies whose X-Forwarded-For, -Host and
+	// -Proto are passed on, with their address appended. Of any other client
+	// these are set anew. None are trusted by default.
+	Trusted []netip.Prefix
+	// UpstreamHost sends the upstream's own host in the Host field. By default
+	// the one that the client asked for is passed on, so that the application
+	// writes links to where the client is.
+	UpstreamHost bool
+
+	// DialTimeout is how long a connection to the upstream may take. Zero
+	// means 5 s. What takes longer is answered with 504.
+	DialTimeout time.Duration
+	// ResponseTimeout is how long the upstream may take from the end of a
+	// request to the header of its response. Zero means 60 s. What takes
+	// longer is answered with 504.
+	ResponseTimeout time.Duration
+	// StallTimeout is how long the upstream may refuse to read a request that
+	// is being sent. Zero means 60 s.
+	StallTimeout time.Duration
+
+	// Log is told, at most once a second, why the upstream did not answer. Nil
+	// means [slog.Default].
+	Log *slog.Logger
+}
+
+// Gateway is an [http.Handler] that passes requests on to one upstream. A
+// failure of the upstream is answered with 502, or 504 where it took too long,
+// and a problem document (RFC 9457). It is safe for concurrent use.
+type Gateway struct {
+	proxy     httputil.ReverseProxy
+	transport *http.Transport
+	log       *sampledLog
+}
+
+// New returns a Gateway to upstream, an absolute URL such as
+// "http://127.0.0.1:3000". A path in it goes before the path of each request.
+// All faults are returned at once.
+func New(upstream string, opts Options) (*Gateway, error) {
+	target, err := ParseUpstream(upstream)
+	var faults []error
+	if err != nil {
+		faults = append(faults, fmt.Errorf("upstream: %w", err))
+	}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		def   time.Duration
+	}{
+		{"DialTimeout", &opts.DialTimeout, 5 * time.Second},
+		{"ResponseTimeout", &opts.ResponseTimeout, time.Minute},
+		{"StallTimeout", &opts.StallTimeout, time.Minute},
+	} {
+		if *d.value < 0 {
+			faults = append(faults, fmt.Errorf("option %s: %v is negative; leave it 0 for %v", d.name, *d.value, d.def))
+		}
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+	}
+	for _, p := range opts.Trusted {
+		if !p.IsValid() {
+			faults = append(faults, errors.New(`option Trusted: a prefix is not valid; write for example netip.MustParsePrefix("10.0.0.0/8")`))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("gateway: new: %w", err)
+	}
+	if opts.Log == nil {
+		opts.Log = slog.Default()
+	}
+	g := &Gateway{transport: newTransport(opts), log: &sampledLog{log: opts.Log}}
+	forward := forwarding{trusted: opts.Trusted, upstreamHost: opts.UpstreamHost, target: target}
+	g.proxy = httputil.ReverseProxy{
+		Rewrite:       forward.rewrite,
+		Transport:     g.transport,
+		FlushInterval: -1, // whatever comes goes on at once
+		BufferPool:    newBuffers(),
+		ErrorHandler:  g.fail,
+		ErrorLog:      slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug),
+	}
+	return g, nil
+}
+
+// ParseUpstream reads an upstream's URL as [New] does. The error says what to
+// write instead.
+func ParseUpstream(s string) (*url.URL, error) {
+	const example = "write for example http://127.0.0.1:3000"
+	u, err := url.Parse(s)
+	switch {
+	case s == "":
+		return nil, errors.New("is empty; " + example)
+	case err != nil:
+		return nil, fmt.Errorf("%q is not a URL; %s", s, example)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("%q does not begin with http:// or https://; %s", s, example)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("%q names no host; %s", s, example)
+	case u.User != nil:
+		return nil, fmt.Errorf("the one at %q holds a user name, which would be ignored; leave it out", u.Host)
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%q has a query or a fragment; end it with the path", s)
+	}
+	return u, nil
+}
+
+// ServeHTTP passes the request on and blocks until it is answered, or until a
+// connection that switched protocol is closed by either end or by the end of
+// the request's context.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if up := r.Header.Get("Upgrade"); strings.ContainsFunc(up, func(c rune) bool { return c < ' ' || c > '~' }) {
+		writeProblem(w, http.StatusBadRequest, "the field Upgrade does not name a protocol")
+		return
+	}
+	x := newExchange(w, r)
+	if x.body != nil {
+		// A response may begin before the request's body has ended. Where that
+		// is not supported there is nothing to switch on.
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			g.log.warn(r.Context(), "cannot stream both ways", err)
+		}
+	}
+	g.proxy.ServeHTTP(x, x.request)
+}
+
+// Close closes the connections to the upstream that are not in use.
+func (g *Gateway) Close() { g.transport.CloseIdleConnections() }

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+)
+
+// statusClientGone is what nginx logs where the client did not wait for the
+// answer. No one reads it but the handlers around, for which it must not look
+// like a failure of the upstream.
+const statusClientGone = 499
+
+// fail answers a request that was not passed on, or not answered.
+func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if x, ok := w.(*exchange); ok && x.bodyError() != nil {
+		failBody(w, x.bodyError())
+		return
+	}
+	switch {
+	case errors.Is(context.Cause(r.Context()), http.ErrServerClosed):
+		writeProblem(w, http.StatusServiceUnavailable, "the gateway is shutting down")
+	case errors.Is(r.Context().Err(), context.Canceled):
+		w.WriteHeader(statusClientGone)
+	case isTimeout(err):
+		g.log.warn(r.Context(), "upstream took too long", err)
+		writeProblem(w, http.StatusGatewayTimeout, "the upstream took too long to answer")
+	default:
+		g.log.warn(r.Context(), "upstream did not answer", err)
+		writeProblem(w, http.StatusBadGateway, "the upstream did not answer; the request may be sent again if it is safe to")
+	}
+}
+
+func failBody(w http.ResponseWriter, err error) {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		writeProblem(w, http.StatusRequestEntityTooLarge, "the request's body is too large")
+	case isTimeout(err):
+		writeProblem(w, http.StatusRequestTimeout, "the request's body took too long to arrive")
+	default:
+		writeProblem(w, http.StatusBadRequest, "the request's body cannot be read")
+	}
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// writeProblem answers with a problem document of RFC 9457. It says nothing of
+// the upstream's address: that is for the log.
+func writeProblem(w http.ResponseWriter, status int, detail string) {
+	doc, err := json.Marshal(struct {
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail"`
+	}{"about:blank", http.StatusText(status), status, detail})
+	if err != nil { // not of strings and a number
+		w.WriteHeader(status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	if _, err := w.Write(append(doc, '\n')); err != nil {
+		return // the client is gone, and with it whom to tell
+	}
+}

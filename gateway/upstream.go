@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// newTransport returns the connections to the upstream. They do not heed the
+// proxy settings of the environment: an upstream is named, not looked for.
+func newTransport(o Options) *http.Transport {
+	dialer := net.Dialer{Timeout: o.DialTimeout}
+	return &http.Transport{
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return &stallConn{Conn: conn, timeout: o.StallTimeout}, nil
+		},
+		TLSHandshakeTimeout:    o.DialTimeout,
+		ResponseHeaderTimeout:  o.ResponseTimeout,
+		ExpectContinueTimeout:  time.Second,
+		IdleConnTimeout:        90 * time.Second,
+		MaxIdleConns:           1024,
+		MaxIdleConnsPerHost:    1024, // there is one host
+		MaxResponseHeaderBytes: 256 << 10,
+		DisableCompression:     true, // what the upstream encoded stays as it is
+		ForceAttemptHTTP2:      true,
+	}
+}
+
+// stallConn is a connection whose other end must go on reading.
+type stallConn struct {
+	net.Conn
+	timeout time.Duration
+}
+
+func (c *stallConn) Write(b []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}
+
+// buffers are the buffers in which bodies pass.
+type buffers struct{ pool sync.Pool }
+
+func newBuffers() *buffers {
+	return &buffers{sync.Pool{New: func() any { return new([32 << 10]byte) }}}
+}
+
+func (b *buffers) Get() []byte {
+	buf, ok := b.pool.Get().(*[32 << 10]byte)
+	if !ok {
+		buf = new([32 << 10]byte)
+	}
+	return buf[:]
+}
+
+func (b *buffers) Put(buf []byte) { b.pool.Put((*[32 << 10]byte)(buf)) }

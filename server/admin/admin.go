@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admin is the door for those who run the program: health, readiness
+// and metrics, on a listener of its own that only this machine can reach.
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+)
+
+// Options say what an admin handler shows. The zero value shows health only.
+type Options struct {
+	// Ready says whether traffic should come here. Nil means always.
+	Ready func() bool
+	// Metrics, if not nil, answers /metrics.
+	Metrics http.Handler
+}
+
+// Handler returns the admin pages: /healthz is 200 as long as the program
+// answers at all, /readyz is 503 while it should get no traffic.
+func Handler(o Options) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if o.Ready != nil && !o.Ready() {
+			text(w, http.StatusServiceUnavailable, "draining\n")
+			return
+		}
+		text(w, http.StatusOK, "ready\n")
+	})
+	if o.Metrics != nil {
+		mux.Handle("GET /metrics", o.Metrics)
+	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		text(w, http.StatusOK, "sluice admin\n/healthz\n/readyz\n/metrics\n")
+	})
+	return mux
+}
+
+func text(w http.ResponseWriter, status int, s string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	// An error means that the client is gone.
+	_, _ = io.WriteString(w, s)
+}
+
+// ErrNotLoopback is what [Resolve] returns for an address that other machines
+// can reach.
+var ErrNotLoopback = errors.New("other machines can reach this address")
+
+// Resolve returns where to listen for addr, a host and a port. The host may be
+// a name if it stands for this machine alone. An address that others can reach
+// is an [ErrNotLoopback].
+func Resolve(addr string) (*net.TCPAddr, error) {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return nil, fmt.Errorf("%q is not an address; write for example 127.0.0.1:9090", addr)
+	}
+	at, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not an address of this machine; write for example 127.0.0.1:9090", addr)
+	}
+	if !at.IP.IsLoopback() {
+		return at, ErrNotLoopback
+	}
+	return at, nil
+}

@@ -1,0 +1,335 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/server/metrics"
+)
+
+// scrape returns every series of the page with its value.
+func scrape(t *testing.T, m *metrics.Metrics) map[string]float64 {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	all := make(map[string]float64)
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		i := strings.LastIndexByte(line, ' ')
+		v, err := strconv.ParseFloat(strings.TrimSpace(line[i+1:]), 64)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		all[line[:i]] = v
+	}
+	return all
+}
+
+// decisions returns the series of decisions that are not 0.
+func decisions(t *testing.T, m *metrics.Metrics) map[string]float64 {
+	t.Helper()
+	all := scrape(t, m)
+	maps.DeleteFunc(all, func(name string, v float64) bool {
+		return !strings.HasPrefix(name, "sluice_decisions_total") || v == 0
+	})
+	return all
+}
+
+func series(scope, limit, verdict string) string {
+	return fmt.Sprintf("sluice_decisions_total{limit=%q,scope=%q,verdict=%q}", limit, scope, verdict)
+}
+
+func compile(t *testing.T, scope string, texts ...string) *sluice.Plan {
+	t.Helper()
+	limits := make([]sluice.Limit, len(texts))
+	for i, text := range texts {
+		limits[i] = sluice.MustParseLimit(text)
+	}
+	p, err := sluice.Compile(scope, limits...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// fixed is a memory store whose clock stands still.
+func fixed() *memstore.Store {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	return memstore.New(memstore.Options{Now: func() time.Time { return now }})
+}
+
+// TestCountsTheLimitThatBinds: a decision counts once, for the limit that
+// binds, in whichever of the charges it is.
+func TestCountsTheLimitThatBinds(t *testing.T) {
+	m := metrics.New()
+	store := m.Wrap(fixed())
+	user := compile(t, "user", "few: 2/min fixed-window", "many: 9/min fixed-window")
+	tenant := compile(t, "tenant", "wide: 100/min fixed-window", "narrow: 4/min fixed-window")
+	take := func(key string) sluice.Decision {
+		d, err := store.Take(t.Context(), sluice.Request{
+			Charge: sluice.Charge{Plan: user, Key: key, Cost: 1},
+			More:   []sluice.Charge{{Plan: tenant, Key: "t", Cost: 1}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	for _, key := range []string{"a", "a", "a", "b", "c", "d", "d"} {
+		take(key)
+	}
+	// Of user a the third is denied by few; b and c leave the tenant nothing,
+	// so that d is denied by narrow.
+	want := map[string]float64{
+		series("user", "few", "allowed"):      3, // a, a, b: few has the least left
+		series("user", "few", "denied"):       1,
+		series("tenant", "narrow", "allowed"): 1, // c
+		series("tenant", "narrow", "denied"):  2,
+	}
+	if got := decisions(t, m); !maps.Equal(got, want) {
+		t.Errorf("decisions %v, want %v", got, want)
+	}
+}
+
+// failing is a store that fails every so many times.
+type failing struct {
+	inner sluice.Store
+	n     int
+}
+
+var errDown = errors.New("store is down")
+
+func (f *failing) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	if f.n++; f.n%5 == 0 {
+		return sluice.Decision{}, errDown
+	}
+	return f.inner.Take(ctx, req)
+}
+
+func (f *failing) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
+	if f.n++; f.n%5 == 0 {
+		return errDown
+	}
+	return f.inner.TakeBatch(ctx, reqs, out)
+}
+
+// TestNothingIsLost: whatever is asked, alone or in batches, valid or not,
+// shows up as exactly one decision, or one error, or one operation that
+// decides nothing.
+func TestNothingIsLost(t *testing.T) {
+	m := metrics.New()
+	store := m.Wrap(&failing{inner: fixed()})
+	plan := compile(t, "s", "a: 3/min sliding-log", "b: 50/min")
+	var reqs []sluice.Request
+	for i := range 400 {
+		reqs = append(reqs, sluice.Request{
+			Op:     sluice.Op(i % 8), // 7 of them and one that is none
+			Charge: sluice.Charge{Plan: plan, Key: strconv.Itoa(i % 11), Cost: int64(i%6) - 1},
+			At:     sluice.Instant(i % 3),
+		})
+	}
+	var allowed, denied, errs, deciding float64
+	count := func(op sluice.Op, d sluice.Decision, err error) {
+		decides := op == sluice.OpTake || op == sluice.OpTakeUpTo || op == sluice.OpReserve
+		switch {
+		case err != nil:
+			errs++
+		case decides && d.Allowed:
+			allowed++
+		case decides:
+			denied++
+		}
+		if decides {
+			deciding++
+		}
+	}
+	for i, req := range reqs[:200] {
+		d, err := store.Take(t.Context(), req)
+		count(reqs[i].Op, d, err)
+	}
+	for batch := range slices.Chunk(reqs[200:], 20) {
+		out := make([]sluice.Result, len(batch))
+		err := store.TakeBatch(t.Context(), batch, out)
+		for i := range batch {
+			if err != nil {
+				out[i].Err = err
+			}
+			count(batch[i].Op, out[i].Decision, out[i].Err)
+		}
+	}
+	got := scrape(t, m)
+	sum := func(prefix, part string) (n float64) {
+		for name, v := range got {
+			if strings.HasPrefix(name, prefix) && strings.Contains(name, part) {
+				n += v
+			}
+		}
+		return n
+	}
+	for _, c := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"allowed", sum("sluice_decisions_total", `verdict="allowed"`), allowed},
+		{"denied", sum("sluice_decisions_total", `verdict="denied"`), denied},
+		{"errors", sum("sluice_store_errors_total", ""), errs},
+		{"operations", sum("sluice_operations_total", ""), 400},
+		{"operations that are none", sum("sluice_operations_total", "unknown"), 50},
+		{"durations", got["sluice_decision_duration_seconds_count"], 400},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
+		}
+	}
+	var of float64
+	for _, op := range []string{"take", "take-up-to", "reserve"} {
+		of += got[fmt.Sprintf("sluice_operations_total{op=%q}", op)] - got[fmt.Sprintf("sluice_store_errors_total{op=%q}", op)]
+	}
+	if of != allowed+denied || allowed == 0 || denied == 0 || errs == 0 || deciding == 0 {
+		t.Errorf("%v operations decided, %v allowed + %v denied of %v; %v errors", of, allowed, denied, deciding, errs)
+	}
+}
+
+// TestNoKeyIsALabel: the number of series does not grow with the clients.
+func TestNoKeyIsALabel(t *testing.T) {
+	m := metrics.New()
+	mem := memstore.New(memstore.Options{MaxKeys: 100})
+	m.WatchMemory(mem.Stats)
+	lim, err := sluice.New(m.Wrap(mem), "s", sluice.PerMinute(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	take := func(key string) {
+		if _, err := lim.Take(t.Context(), key, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take("first")
+	take("first")
+	before := scrape(t, m)
+	for i := range 1000 {
+		take("visitor-" + strconv.Itoa(i))
+	}
+	after := scrape(t, m)
+	// The runtime's own series are not ours to count: some appear with time.
+	of := func(all map[string]float64) []string {
+		return slices.Sorted(maps.Keys(maps.Collect(func(yield func(string, float64) bool) {
+			for name, v := range all {
+				if strings.HasPrefix(name, "sluice_") && !yield(name, v) {
+					return
+				}
+			}
+		})))
+	}
+	if got, want := of(after), of(before); !slices.Equal(got, want) {
+		t.Errorf("series\n%v\nwant\n%v", got, want)
+	}
+	for name := range after {
+		if strings.Contains(name, "visitor") || strings.Contains(name, "first") {
+			t.Errorf("a key in %s", name)
+		}
+	}
+	stats := mem.Stats()
+	if got := after["sluice_keys"]; got != float64(stats.States) || got < 100 {
+		t.Errorf("sluice_keys %v, want %d", got, stats.States)
+	}
+	if got := after["sluice_evictions_total"]; got != float64(stats.Evicted) || got < 500 {
+		t.Errorf("sluice_evictions_total %v, want %d", got, stats.Evicted)
+	}
+}
+
+// TestPlansComeAndGo: counters stay right when more plans are used than are kept.
+func TestPlansComeAndGo(t *testing.T) {
+	m := metrics.New()
+	store := m.Wrap(fixed())
+	const reloads = 3000
+	for range reloads {
+		plan := compile(t, "s", "a: 5/min fixed-window")
+		if _, err := store.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: plan, Key: "k", Cost: 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]float64{series("s", "a", "allowed"): 5, series("s", "a", "denied"): reloads - 5}
+	if got := decisions(t, m); !maps.Equal(got, want) {
+		t.Errorf("decisions %v, want %v", got, want)
+	}
+}
+
+func TestCountHTTP(t *testing.T) {
+	m := metrics.New()
+	for v := httplimit.Allowed; v <= httplimit.FailedClosed; v++ {
+		for range v + 1 {
+			m.CountHTTP(nil, httplimit.Event{Verdict: v})
+		}
+	}
+	m.CountHTTP(nil, httplimit.Event{Verdict: 200}) // is not one and breaks nothing
+	got := scrape(t, m)
+	for v := httplimit.Allowed; v <= httplimit.FailedClosed; v++ {
+		name := fmt.Sprintf("sluice_http_requests_total{verdict=%q}", v)
+		if got[name] != float64(v)+1 {
+			t.Errorf("%s %v, want %d", name, got[name], v+1)
+		}
+	}
+}
+
+func TestTakeDoesNotAllocate(t *testing.T) {
+	m := metrics.New()
+	lim, err := sluice.New(m.Wrap(fixed()), "s", sluice.PerMinute(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := testing.AllocsPerRun(1000, func() {
+		if _, err := lim.Take(t.Context(), "k", 1); err != nil {
+			t.Error(err)
+		}
+	}); got != 0 {
+		t.Errorf("%v allocations, want 0", got)
+	}
+}
+
+// BenchmarkTake compares a store with the same one wrapped.
+func BenchmarkTake(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		store sluice.Store
+	}{
+		{"bare", memstore.New(memstore.Options{})},
+		{"wrapped", metrics.New().Wrap(memstore.New(memstore.Options{}))},
+	} {
+		lim, err := sluice.New(c.store, "s", sluice.PerSecond(1_000_000_000))
+		if err != nil {
+			b.Fatal(err)
+		}
+		take := func(b *testing.B) {
+			if _, err := lim.Take(context.Background(), "k", 1); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				take(b)
+			}
+		})
+	}
+}
