@@ -90,6 +90,9 @@ type Request struct {
 // Decision is what came of a [Request]. Denied is a decision, not an error.
 type Decision struct {
 	Allowed bool
+	// Degraded says that the store could not be asked and a failure policy
+	// decided in its place. Stores leave it false.
+	Degraded bool
 	// Binding is the limit that binds, counted as in Request.Outcomes: the one
 	// that denied for longest, or else the one with the least Remaining in
 	// relation to its cost.

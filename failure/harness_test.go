@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package failure_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+var errBroken = errors.New("store is broken")
+
+// fault is what is wrong with a store.
+type fault string
+
+const (
+	none   fault = "none"
+	erring fault = "errors"            // answers an error at once
+	hung   fault = "hangs"             // decides nothing and ignores its context until it is mended
+	lost   fault = "loses answers"     // decides, and answers an error
+	late   fault = "answers late"      // decides, and answers when it is mended
+	slow   fault = "is slow"           // decides after a while, whatever its context says
+	deaf   fault = "heeds its context" // waits for the end of its context
+)
+
+const slowness = 3 * time.Second
+
+// faulty is a store of this process that can be broken and mended.
+type faulty struct {
+	*memstore.Store
+	mu        sync.Mutex
+	fault     fault
+	mended    chan struct{}
+	now, most int           // calls at once
+	pause     time.Duration // of every call that is answered
+}
+
+func newFaulty() *faulty {
+	return &faulty{Store: memstore.New(memstore.Options{MaxKeys: 10_000}), fault: none, mended: make(chan struct{})}
+}
+
+func (f *faulty) set(next fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = next
+	if next == none {
+		close(f.mended)
+		f.mended = make(chan struct{})
+	}
+}
+
+func (f *faulty) enter() (fault, chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now++
+	f.most = max(f.most, f.now)
+	return f.fault, f.mended
+}
+
+func (f *faulty) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now--
+}
+
+// peak returns the most calls at once since it was last called.
+func (f *faulty) peak() (most int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	most, f.most = f.most, f.now
+	return most
+}
+
+func (f *faulty) do(ctx context.Context, decide func() error) error {
+	fault, mended := f.enter()
+	defer f.leave()
+	time.Sleep(f.pause)
+	switch fault {
+	case erring:
+		return errBroken
+	case hung:
+		<-mended
+		return errBroken
+	case deaf:
+		<-ctx.Done()
+		return ctx.Err()
+	case slow:
+		time.Sleep(slowness)
+	case lost, late:
+		err := decide()
+		if fault == lost {
+			return errBroken
+		}
+		<-mended
+		return err
+	}
+	return decide()
+}
+
+func (f *faulty) Take(ctx context.Context, req sluice.Request) (d sluice.Decision, err error) {
+	failed := f.do(ctx, func() error {
+		d, err = f.Store.Take(ctx, req)
+		return err
+	})
+	if failed != nil {
+		return sluice.Decision{}, failed
+	}
+	return d, nil
+}
+
+func (f *faulty) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
+	return f.do(ctx, func() error { return f.Store.TakeBatch(context.WithoutCancel(ctx), reqs, out) })
+}
+
+// wrap returns a Store in front of f that ends with the test.
+func wrap(t *testing.T, f sluice.Store, opts failure.Options) *failure.Store {
+	t.Helper()
+	s, err := failure.Wrap(f, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// end closes s and mends f. No goroutine may be left: the bubble of the test
+// would not end.
+func end(t *testing.T, f *faulty, s *failure.Store) {
+	t.Helper()
+	f.set(none)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	time.Sleep(2 * slowness)
+	synctest.Wait()
+	if st := s.Stats(); st.InFlight != 0 {
+		t.Errorf("%d calls left in flight", st.InFlight)
+	}
+}
+
+func plan(t testing.TB, scope string, texts ...string) *sluice.Plan {
+	t.Helper()
+	var limits []sluice.Limit
+	for _, text := range texts {
+		l, err := sluice.ParseLimit(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits = append(limits, l)
+	}
+	p, err := sluice.Compile(scope, limits...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func charge(p *sluice.Plan, key string, cost int64) sluice.Request {
+	return sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}}
+}
+
+func take(t *testing.T, s sluice.Store, req sluice.Request) sluice.Decision {
+	t.Helper()
+	d, err := s.Take(context.Background(), req)
+	if err != nil {
+		t.Fatalf("%v %d of %q: %v", req.Op, req.Cost, req.Key, err)
+	}
+	return d
+}
+
+// spent returns what a key has spent at the store, under one limit of whole
+// units.
+func spent(t *testing.T, f *faulty, p *sluice.Plan, key string) int64 {
+	t.Helper()
+	d := take(t, f.Store, sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: p, Key: key}})
+	return p.Term(0).Full() - d.Remaining
+}
+
+// bring breaks s: it asks until the breaker is open.
+func bring(t *testing.T, f *faulty, s *failure.Store, to fault) {
+	t.Helper()
+	f.set(to)
+	p := plan(t, "breaking", "1000000/s")
+	for range 20 {
+		if !s.Healthy() {
+			return
+		}
+		_, err := s.Take(context.Background(), sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: p}})
+		if _, unavailable := errors.AsType[*failure.UnavailableError](err); err != nil && !unavailable {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the breaker did not open")
+}
+
+// mend mends f and waits until all requests are back.
+func mend(t *testing.T, f *faulty, s *failure.Store) time.Duration {
+	t.Helper()
+	f.set(none)
+	began := time.Now()
+	for !s.Healthy() {
+		if time.Since(began) > time.Minute {
+			t.Fatal("not healthy after a minute")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return time.Since(began)
+}

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package failure
+
+import (
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// The defaults of [Options].
+const (
+	DefaultTimeout     = 100 * time.Millisecond
+	DefaultProbe       = 500 * time.Millisecond
+	DefaultFailures    = 5
+	DefaultMaxInFlight = 1024
+	DefaultMaxKeys     = 1 << 16
+)
+
+// Options are the settings of a [Store]. The zero value is ready to use and lets
+// requests through that the store does not decide.
+type Options struct {
+	// PolicyOf returns the policy of a plan; a request over several plans gets
+	// the [Combine] of theirs. Nil means Policy for all. It is called for every
+	// request that the store does not decide, by many goroutines at once.
+	PolicyOf func(*sluice.Plan) Policy
+	Policy   Policy
+
+	// Timeout is how long a caller waits for the store at most; less if its
+	// context ends earlier. Zero means [DefaultTimeout].
+	Timeout time.Duration
+	// MaxInFlight is how many calls may be with the store at once. A caller
+	// beyond that does not wait. Zero means [DefaultMaxInFlight].
+	MaxInFlight int
+	// Failures is by how many failed calls must outnumber the others before the
+	// store is no longer asked. Zero means [DefaultFailures].
+	Failures int
+	// Probe is the longest time between two tries of a store that is not asked;
+	// each wait is drawn from the upper half of it, so that the nodes of a fleet
+	// do not come together. All requests are back at most Probe, Timeout and
+	// about 0.2 s after the store. Zero means [DefaultProbe].
+	Probe time.Duration
+
+	// Nodes returns the last known number of live nodes, for [Local]: each gets
+	// its [Share]. Nil means 1, which gives every node the whole limit. It is
+	// called often and must not block.
+	Nodes func() int
+	// MaxKeys is how many states Local holds and, apart from that, how many
+	// keys may owe units to the store. Zero means [DefaultMaxKeys].
+	MaxKeys int
+
+	// OnChange, if not nil, is called when the store is given up and when all
+	// requests are let back to it, and at no other time: what to log. It is
+	// called under a lock, must return quickly and may call nothing of the Store
+	// but Healthy and Stats.
+	OnChange func(Health)
+}
+
+func (o Options) filled() Options {
+	o.Timeout = orDefault(o.Timeout, DefaultTimeout)
+	o.Probe = orDefault(o.Probe, DefaultProbe)
+	o.Failures = orDefault(o.Failures, DefaultFailures)
+	o.MaxInFlight = orDefault(o.MaxInFlight, DefaultMaxInFlight)
+	o.MaxKeys = orDefault(o.MaxKeys, DefaultMaxKeys)
+	if o.Nodes == nil {
+		o.Nodes = func() int { return 1 }
+	}
+	return o
+}
+
+func orDefault[T int | time.Duration](v, def T) T {
+	if v <= 0 {
+		return def
+	}
+	return v
+}

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package failure
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Health is what [Options].OnChange is told.
+type Health struct {
+	Healthy bool
+	Err     error         // the failure that was one too many; nil if Healthy
+	Down    time.Duration // how long the store was away; 0 unless Healthy
+}
+
+// Stats is what a [Store] has done since it was made.
+type Stats struct {
+	// Healthy says that requests go to the store, and Outages how often they
+	// have ceased to.
+	Healthy bool
+	Outages uint64
+	// Decided is how many requests the store has decided.
+	Decided uint64
+	// Opened, Localized and Refused are how many it has not: let through by
+	// [Open], decided by [Local], refused by [Closed].
+	Opened, Localized, Refused uint64
+	// Timeouts, Errors, Skipped and Crowded say why, by calls: no answer in
+	// time, an error, the breaker was open, too many calls in flight.
+	Timeouts, Errors, Skipped, Crowded uint64
+	// InFlight is how many calls have not come back, those included whose
+	// callers have left.
+	InFlight int
+	// Owed is how many keys have units to be charged to the store. Charged and
+	// Dropped are the units that were, and that could not be. GivenBack counts
+	// decisions that came too late and were refunded.
+	Owed                        int
+	Charged, Dropped, GivenBack uint64
+}
+
+type counters struct {
+	outages, decided, opened, localized, refused atomic.Uint64
+	timeouts, errors, skipped, crowded           atomic.Uint64
+	charged, dropped, givenBack                  atomic.Uint64
+}
+
+// Stats returns what the Store has done. It does not block.
+func (s *Store) Stats() Stats {
+	c := &s.counters
+	return Stats{
+		Healthy: s.Healthy(), Outages: c.outages.Load(), Decided: c.decided.Load(),
+		Opened: c.opened.Load(), Localized: c.localized.Load(), Refused: c.refused.Load(),
+		Timeouts: c.timeouts.Load(), Errors: c.errors.Load(), Skipped: c.skipped.Load(), Crowded: c.crowded.Load(),
+		InFlight: int(s.inFlight.Load()), Owed: s.ledger.len(),
+		Charged: c.charged.Load(), Dropped: c.dropped.Load(), GivenBack: c.givenBack.Load(),
+	}
+}
+
+// Healthy reports whether requests go to the store: false from when the breaker
+// opens until all requests are let back. It is for readiness checks and never
+// blocks.
+func (s *Store) Healthy() bool { return s.breaker.is() == closed }
