@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Config is what a file says.
+type Config struct {
+	File    string // its name, as given
+	Version string // 12 hexadecimal digits that change with the file's bytes
+
+	Listen    []Listener
+	Upstreams []Upstream
+	Admin     Admin
+	Store     Store
+	ClientIP  ClientIP
+	Tokens    *Tokens        // nil: no token is verified, and no claim known
+	Allow     []netip.Prefix // clients let in; none: all
+	Deny      []netip.Prefix // clients turned away, whatever Allow says
+	Fields    string         // header fields of the answers: "draft-11", "legacy", "both" or "none"; empty: draft-11
+	Policy    *policy.Policy
+
+	lines []int // of each rule
+}
+
+// Line returns where the i-th rule of the policy stands.
+func (c *Config) Line(i int) int { return c.lines[i] }
+
+// Listener is an address at which clients come in.
+type Listener struct {
+	Address       string // host:port
+	TCP           bool   // bytes are passed on as they are, without HTTP
+	Upstream      string // host:port, of TCP
+	CertFile      string // TLS, with KeyFile; empty: none
+	KeyFile       string
+	ProxyProtocol []netip.Prefix // peers that begin with a PROXY protocol header
+}
+
+// Upstream is a server behind the gateway. The first whose Host and Path fit a
+// request gets it.
+type Upstream struct {
+	URL     *url.URL
+	Host    string        // empty: any
+	Path    string        // a prefix of whole segments; empty: any
+	Timeout time.Duration // until the response's header; zero: the gateway's default
+	MaxBody int64         // bytes of a request's body; zero: no bound
+}
+
+// Admin is the address of the operator's pages.
+type Admin struct {
+	Address   string // host:port; empty: the program's default; "off": none
+	TokenFile string // holds a bearer token, which an address that is not loopback requires
+}
+
+// Store is where states live. The zero Store is in this process.
+type Store struct {
+	Redis   []string // redis:// or rediss:// URLs; empty: in this process
+	Prefix  string   // of keys in Redis
+	MaxKeys int64    // in this process; zero: the default
+	State   string   // file to which a clean stop writes; empty: none
+}
+
+// ClientIP says how the client's address is found.
+type ClientIP struct {
+	Trusted []netip.Prefix // proxies whose Header is believed
+	Header  string         // empty: X-Forwarded-For
+}
+
+// Tokens says how a request's token is verified, so that its claims may be used.
+type Tokens struct {
+	Header   string // empty: Authorization, with Bearer
+	Cookie   string // instead of a header
+	JWKS     string // file of a key set
+	HMAC     string // file of a secret
+	Key      string // file of a public key, PEM
+	Issuer   string // required if not empty
+	Audience string // required if not empty
+}

@@ -1,0 +1,353 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Bounds of what is read.
+const (
+	MaxBytes  = 32 << 20 // largest file
+	fewNodes  = 100_000  // values read whatever the size, those behind aliases each time
+	maxFaults = 1000
+)
+
+// decoder reads nodes and gathers what is wrong with them.
+type decoder struct {
+	file   string
+	faults Faults
+	nodes  int  // read so far
+	most   int  // that may be read
+	over   bool // whether that was passed; nothing is read from then on
+}
+
+// document parses data and returns its one document, nil if there is none.
+func (d *decoder) document(data []byte) *yaml.Node {
+	if len(data) > MaxBytes {
+		d.whole("%d bytes; at most %d are read", len(data), MaxBytes)
+		return nil
+	}
+	d.most = fewNodes + len(data) // without aliases, a file has less values than bytes
+	dec := yaml.NewDecoder(strings.NewReader(string(data)))
+	var doc, second yaml.Node
+	err := dec.Decode(&doc)
+	switch {
+	case errors.Is(err, io.EOF):
+		d.whole("is empty; write at least one rule under rules")
+		return nil
+	case err != nil:
+		d.syntax(err)
+		return nil
+	}
+	switch err = dec.Decode(&second); {
+	case err == nil:
+		d.fault(&second, "a second document; a file has one")
+	case !errors.Is(err, io.EOF):
+		d.syntax(err)
+	}
+	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
+		d.whole("holds no document")
+		return nil
+	}
+	return doc.Content[0]
+}
+
+var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
+
+// syntax reports what the parser says, whose messages name the line only.
+func (d *decoder) syntax(err error) {
+	text := err.Error()
+	line := 0
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		line, _ = strconv.Atoi(m[1]) // digits, or none, which is 0
+		text = text[len(m[0]):]
+	}
+	f := Fault{File: d.file, Line: line, Column: 1, Problem: "is not YAML: " + text}
+	d.add(f)
+}
+
+func (d *decoder) add(f Fault) {
+	if len(d.faults) < maxFaults {
+		d.faults = append(d.faults, f)
+	} else if len(d.faults) == maxFaults {
+		d.faults = append(d.faults, Fault{File: d.file, Line: 1 << 30, Column: 1, Problem: "and more; only the first are listed"})
+	}
+}
+
+func (d *decoder) whole(format string, args ...any) {
+	d.add(Fault{File: d.file, Problem: fmt.Sprintf(format, args...)})
+}
+
+func (d *decoder) fault(n *yaml.Node, format string, args ...any) {
+	d.faultAt(n, 0, format, args...)
+}
+
+// faultAt reports a fault at an offset into a scalar's text.
+func (d *decoder) faultAt(n *yaml.Node, offset int, format string, args ...any) {
+	f := Fault{File: d.file, Line: n.Line, Column: n.Column, Problem: fmt.Sprintf(format, args...)}
+	switch n.Style {
+	case yaml.DoubleQuotedStyle, yaml.SingleQuotedStyle:
+		f.Column += offset + 1
+	case yaml.LiteralStyle, yaml.FoldedStyle:
+	default:
+		f.Column += offset
+	}
+	d.add(f)
+}
+
+// enter resolves an alias and counts: aliases of aliases can stand for far more
+// than the file's size. How deep they lie is bounded by what the file may say.
+// It returns nil once the bound is passed.
+func (d *decoder) enter(n *yaml.Node) *yaml.Node {
+	at := n
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	d.nodes++
+	switch {
+	case d.over:
+		return nil
+	case d.nodes > d.most:
+		d.over = true
+		d.fault(at, "aliases make the file more than %d values long; write less", d.most)
+		return nil
+	}
+	return n
+}
+
+// field is a key of a mapping and what reads its value.
+type field struct {
+	name string
+	read func(n *yaml.Node)
+}
+
+// mapping reads the keys of a mapping, of which each may be there once.
+func (d *decoder) mapping(n *yaml.Node, what string, fields ...field) {
+	if n = d.enter(n); n == nil {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		d.fault(n, "%s is %s; write keys and values: %s", what, kind(n), names(fields))
+		return
+	}
+	var seen [64]*yaml.Node // more fields than any mapping has
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if key.Kind == yaml.ScalarNode && key.Tag == "!!merge" {
+			d.fault(key, "merge keys are not read; repeat the keys")
+			continue
+		}
+		at := slices.IndexFunc(fields, func(f field) bool { return key.Kind == yaml.ScalarNode && f.name == key.Value })
+		switch {
+		case at < 0:
+			d.fault(key, "%s has no key %q; write %s", what, shorten(key.Value), suggestion(key.Value, fields))
+		case seen[at] != nil:
+			d.fault(key, "%q is on line %d already; a key stands once", key.Value, seen[at].Line)
+		default:
+			seen[at] = key
+			fields[at].read(n.Content[i+1])
+		}
+	}
+}
+
+// pairs reads a mapping whose keys are the user's own.
+func (d *decoder) pairs(n *yaml.Node, what string, most int, read func(key, value *yaml.Node)) {
+	if n = d.enter(n); n == nil {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		d.fault(n, "%s is %s; write names with a colon and a value", what, kind(n))
+		return
+	}
+	if len(n.Content)/2 > most {
+		d.fault(n, "%s has %d entries; at most %d are accepted", what, len(n.Content)/2, most)
+		return
+	}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		switch line, twice := seen[key.Value]; {
+		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge":
+			d.fault(key, "%s: a name is one word", what)
+		case twice:
+			d.fault(key, "%q is on line %d already; a name stands once", shorten(key.Value), line)
+		default:
+			seen[key.Value] = key.Line
+			read(key, n.Content[i+1])
+		}
+	}
+}
+
+// list reads the items of a sequence; anything else is a list of one.
+func (d *decoder) list(n *yaml.Node, read func(n *yaml.Node)) {
+	at := n
+	if n = d.enter(n); n == nil {
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		read(at)
+		return
+	}
+	if len(n.Content) == 0 {
+		d.fault(n, "an empty list; leave the key out, or write something in it")
+	}
+	for _, item := range n.Content {
+		read(item)
+	}
+}
+
+// text reads a scalar as it is written.
+func (d *decoder) text(n *yaml.Node, what string) (string, bool) {
+	if n = d.enter(n); n == nil {
+		return "", false
+	}
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+		d.fault(n, "%s is %s; write one word or text", what, kind(n))
+		return "", false
+	}
+	return n.Value, true
+}
+
+// texts reads a word or a list of words.
+func (d *decoder) texts(n *yaml.Node, what string, into *[]string) {
+	d.list(n, func(n *yaml.Node) {
+		if s, ok := d.text(n, what); ok {
+			*into = append(*into, s)
+		}
+	})
+}
+
+// word returns a field that reads one text.
+func (d *decoder) word(name string, into *string) field {
+	return field{name, func(n *yaml.Node) {
+		if s, ok := d.text(n, name); ok {
+			if s == "" {
+				d.fault(n, "%s is empty; leave it out, or write something", name)
+			}
+			*into = s
+		}
+	}}
+}
+
+func (d *decoder) flag(name string, into *bool) field {
+	return field{name, func(n *yaml.Node) {
+		if s, ok := d.text(n, name); ok {
+			if s != "true" && s != "false" {
+				d.fault(n, "%s is %q; write true or false", name, shorten(s))
+			}
+			*into = s == "true"
+		}
+	}}
+}
+
+func (d *decoder) number(name string, least, most int64, into *int64) field {
+	return field{name, func(n *yaml.Node) {
+		s, ok := d.text(n, name)
+		if !ok {
+			return
+		}
+		v, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
+		if err != nil || v < least || v > most {
+			d.fault(n, "%s is %q; write a whole number from %d to %d", name, shorten(s), least, most)
+			return
+		}
+		*into = v
+	}}
+}
+
+func (d *decoder) duration(name string, least, most time.Duration, into *time.Duration) field {
+	return field{name, func(n *yaml.Node) {
+		s, ok := d.text(n, name)
+		if !ok {
+			return
+		}
+		v, err := time.ParseDuration(s)
+		if err != nil || v < least || v > most {
+			d.fault(n, "%s is %q; write a time from %v to %v with its unit, such as 1m30s", name, shorten(s), least, most)
+			return
+		}
+		*into = v
+	}}
+}
+
+// kind names what a node is, for error texts.
+func kind(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	default:
+		if n.Tag == "!!null" {
+			return "empty"
+		}
+		return fmt.Sprintf("%q", shorten(n.Value))
+	}
+}
+
+func shorten(s string) string {
+	const most = 60
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+func names(fields []field) string {
+	list := make([]string, len(fields))
+	for i, f := range fields {
+		list[i] = f.name
+	}
+	return strings.Join(list, ", ")
+}
+
+// suggestion returns the field that is nearest to a misspelt one, or all.
+func suggestion(word string, fields []field) string {
+	best, least := "", 3
+	for _, f := range fields {
+		if n := distance(word, f.name); n < least {
+			best, least = f.name, n
+		}
+	}
+	if best != "" {
+		return best
+	}
+	return "one of " + names(fields)
+}
+
+// distance is how many letters must be changed to get from a to b, as long as
+// they are short.
+func distance(a, b string) int {
+	if len(a) > 32 || len(b) > 32 {
+		return 32
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := last
+			if a[i] != b[j] {
+				cost = 1 + min(last, row[j], row[j+1])
+			}
+			last, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// limits reads one or more limits: "100/min", "soft 100/min grace 500/day", or
+// {soft: 100/min, grace: 500/day}.
+func (d *decoder) limits(n *yaml.Node) (limits []policy.Limit) {
+	d.list(n, func(n *yaml.Node) {
+		m := d.enter(n)
+		if m == nil {
+			return
+		}
+		var l policy.Limit
+		var ok bool
+		if m.Kind == yaml.MappingNode {
+			l, ok = d.softKeys(m)
+		} else {
+			l, ok = d.limitText(m)
+		}
+		if ok {
+			limits = append(limits, l)
+		}
+	})
+	return limits
+}
+
+func (d *decoder) softKeys(n *yaml.Node) (policy.Limit, bool) {
+	var soft, grace *sluice.Limit
+	read := func(into **sluice.Limit) func(*yaml.Node) {
+		return func(n *yaml.Node) {
+			if s, ok := d.text(n, "a limit"); ok {
+				if l, ok := d.limit(n, s, 0); ok {
+					*into = &l
+				}
+			}
+		}
+	}
+	before := len(d.faults)
+	d.mapping(n, "a limit", field{"soft", read(&soft)}, field{"grace", read(&grace)})
+	if soft == nil || grace == nil {
+		if len(d.faults) == before {
+			d.fault(n, "a soft limit needs a grace limit; write both, such as {soft: 100/min, grace: 500/day}")
+		}
+		return policy.Limit{}, false
+	}
+	return policy.Limit{Limit: *soft, Grace: grace}, true
+}
+
+func (d *decoder) limitText(n *yaml.Node) (policy.Limit, bool) {
+	text, ok := d.text(n, "a limit")
+	if !ok {
+		return policy.Limit{}, false
+	}
+	soft, isSoft := strings.CutPrefix(text, "soft ")
+	if !isSoft {
+		l, ok := d.limit(n, text, 0)
+		return policy.Limit{Limit: l}, ok
+	}
+	const word = " grace "
+	at := strings.Index(soft, word)
+	if at < 0 {
+		d.faultAt(n, len(text), "a soft limit needs a grace limit behind it; write for example: soft 100/min grace 500/day")
+		return policy.Limit{}, false
+	}
+	l, ok := d.limit(n, soft[:at], len("soft "))
+	grace, ok2 := d.limit(n, soft[at+len(word):], len("soft ")+at+len(word))
+	return policy.Limit{Limit: l, Grace: &grace}, ok && ok2
+}
+
+// limit reads a limit's text, which begins at an offset into the node's.
+func (d *decoder) limit(n *yaml.Node, text string, offset int) (sluice.Limit, bool) {
+	l, err := sluice.ParseLimit(text)
+	if err == nil {
+		return l, true
+	}
+	if place, ok := errors.AsType[*sluice.TextError](err); ok {
+		d.faultAt(n, offset+place.Offset, "limit %q: %s", shorten(text), place.Problem)
+		return l, false
+	}
+	found := false
+	for _, err := range flatten(err) {
+		if fault, ok := errors.AsType[*sluice.LimitError](err); ok {
+			found = true
+			d.faultAt(n, offset, "limit %q: %s: %s", shorten(text), strings.ToLower(fault.Field), fault.Problem)
+		}
+	}
+	if !found {
+		d.faultAt(n, offset, "limit %q: %v", shorten(text), err)
+	}
+	return l, false
+}
+
+// inFlight reads how many requests may run at once: 10, or {cap: 10, ttl: 1m}.
+func (d *decoder) inFlight(n *yaml.Node) *sluice.SlotLimit {
+	l := &sluice.SlotLimit{}
+	limit := d.number("cap", 1, sluice.MaxSlots, &l.Cap)
+	m := d.enter(n)
+	if m == nil {
+		return l
+	}
+	if m.Kind != yaml.MappingNode {
+		d.number("in_flight", 1, sluice.MaxSlots, &l.Cap).read(n)
+		return l
+	}
+	before := len(d.faults)
+	d.mapping(n, "in_flight", limit, d.duration("ttl", time.Millisecond, sluice.MaxWindow, &l.TTL))
+	if l.Cap == 0 && len(d.faults) == before {
+		d.fault(n, "in_flight without a cap; write how many requests may run at once, such as cap: 10")
+	}
+	return l
+}
+
+// flatten returns the errors that were joined, or err alone.
+func flatten(err error) []error {
+	for err != nil {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			return joined.Unwrap()
+		}
+		next := errors.Unwrap(err)
+		if next == nil {
+			return []error{err}
+		}
+		err = next
+	}
+	return nil
+}
+
+// cost reads 1, request-bytes, response-bytes, or a header's number with the
+// most that is believed.
+func (d *decoder) cost(n *yaml.Node, c *policy.Cost) {
+	m := d.enter(n)
+	if m == nil {
+		return
+	}
+	const forms = "write a number, request-bytes, response-bytes, or {response_header: X-Cost, most: 1000, estimate: 1}"
+	if m.Kind != yaml.MappingNode {
+		s, ok := d.text(m, "cost")
+		switch {
+		case !ok:
+		case s == "request-bytes":
+			c.Of = policy.RequestBytes
+		case s == "response-bytes":
+			c.Of = policy.ResponseBytes
+		default:
+			v, err := strconv.ParseInt(s, 10, 64)
+			if err != nil || v < 1 || v > sluice.MaxQuota {
+				d.fault(n, "cost is %q; %s", shorten(s), forms)
+			}
+			c.Units = v
+		}
+		return
+	}
+	var request, response string
+	before := len(d.faults)
+	d.mapping(m, "cost",
+		d.word("request_header", &request),
+		d.word("response_header", &response),
+		d.number("most", 1, sluice.MaxQuota, &c.Most),
+		d.number("estimate", 1, sluice.MaxQuota, &c.Units),
+	)
+	switch {
+	case len(d.faults) > before:
+	case (request == "") == (response == ""):
+		d.fault(n, "a cost is in one header; %s", forms)
+	case c.Most == 0:
+		d.fault(n, "without most one slip of the peer could spend a budget for good; write the largest number that is believed, such as most: 1000")
+	}
+	c.Of, c.Header = policy.RequestHeader, request
+	if response != "" {
+		c.Of, c.Header = policy.ResponseHeader, response
+	}
+}
+
+// when reads the responses that count: 401, 4xx, 500-503, or a list of these.
+func (d *decoder) when(n *yaml.Node) *policy.When {
+	w := &policy.When{}
+	statuses := func(n *yaml.Node) {
+		d.list(n, func(n *yaml.Node) {
+			s, ok := d.text(n, "response")
+			if !ok {
+				return
+			}
+			status, ok := parseStatus(s)
+			if !ok {
+				d.fault(n, "response is %q; write a status, a class or a range, such as 401, 4xx or 500-503", shorten(s))
+				return
+			}
+			w.Status = append(w.Status, status)
+		})
+	}
+	if m := d.enter(n); m == nil {
+		return w
+	} else if m.Kind != yaml.MappingNode {
+		d.fault(n, "when is %s; write which responses count, such as {response: [401, 4xx]}", kind(m))
+		return w
+	}
+	before := len(d.faults)
+	d.mapping(n, "when", field{"response", statuses}, d.flag("hold", &w.Hold))
+	if len(w.Status) == 0 && len(d.faults) == before {
+		d.fault(n, "when without response; write which responses count, such as response: [401, 4xx]")
+	}
+	return w
+}
+
+func parseStatus(s string) (policy.Status, bool) {
+	if len(s) == 3 && s[1:] == "xx" && '1' <= s[0] && s[0] <= '5' {
+		return policy.Class(int(s[0] - '0')), true
+	}
+	from, to, isRange := strings.Cut(s, "-")
+	if !isRange {
+		to = from
+	}
+	a, err := strconv.ParseUint(from, 10, 16)
+	b, err2 := strconv.ParseUint(to, 10, 16)
+	return policy.Status{From: int(a), To: int(b)}, err == nil && err2 == nil && 100 <= a && a <= b && b <= 599
+}

@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Report is what there is to say of a file without faults.
+type Report struct {
+	File     string
+	Version  string
+	Rules    []Words
+	Warnings []Warning
+}
+
+// Words are a rule in plain words.
+type Words struct {
+	Rule  string
+	Line  int
+	Lines []string
+}
+
+// Warning is something that is allowed but makes no sense.
+type Warning struct {
+	File    string
+	Line    int // of the rule
+	Rule    string
+	Problem string // what is wrong; what to write instead
+}
+
+// String returns FILE:LINE: and the warning.
+func (w Warning) String() string {
+	return fmt.Sprintf("%s:%d: warning: rule %q: %s", w.File, w.Line, w.Rule, w.Problem)
+}
+
+// Lint describes every rule of c with its worst case, and warns. The instant
+// says which overrides have expired.
+func Lint(c *Config, now time.Time) *Report {
+	l := &Report{File: c.File, Version: c.Version}
+	for i := range c.Policy.Len() {
+		r := c.Policy.Rule(i)
+		l.Rules = append(l.Rules, Words{Rule: r.Name, Line: c.Line(i), Lines: words(r)})
+		for _, text := range warnings(c.Policy, i, now) {
+			l.Warnings = append(l.Warnings, Warning{File: c.File, Line: c.Line(i), Rule: r.Name, Problem: text})
+		}
+	}
+	return l
+}
+
+// WriteText writes the rules in plain words, and then the warnings.
+func (l *Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, version %s: %s\n", l.File, l.Version, count(len(l.Rules), "rule"))
+	for _, r := range l.Rules {
+		fmt.Fprintf(&b, "\n%s (line %d)\n", r.Rule, r.Line)
+		for _, line := range r.Lines {
+			b.WriteString("  " + line + "\n")
+		}
+	}
+	if len(l.Warnings) > 0 {
+		b.WriteByte('\n')
+	}
+	for _, warning := range l.Warnings {
+		b.WriteString(warning.String() + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// warnings returns what makes no sense in the i-th rule.
+func warnings(p *policy.Policy, i int, now time.Time) (texts []string) {
+	r := p.Rule(i)
+	var told []sluice.Limit // that they can never deny
+	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
+	for j := range r.Levels {
+		l := &r.Levels[j]
+		sets := [][]policy.Limit{l.Limits}
+		if l.Tiers != nil {
+			for _, tier := range sortedKeys(l.Tiers.Limits) {
+				sets = append(sets, l.Tiers.Limits[tier])
+			}
+		}
+		for _, o := range l.Overrides {
+			sets = append(sets, o.Limits)
+			if !o.Expires.IsZero() && !o.Expires.After(now) {
+				add("the override of %s expired on %s; remove it", strings.Join(o.Key, ", "), o.Expires.Format(time.DateOnly))
+			}
+		}
+		for _, set := range sets {
+			more, some := pointless(r, set)
+			texts, told = append(texts, more...), append(told, some...)
+			for _, limit := range set {
+				texts = append(texts, odd(r, limit.Limit)...)
+				if limit.Grace != nil {
+					texts = append(texts, odd(r, *limit.Grace)...)
+				}
+			}
+		}
+		for _, c := range l.Candidates {
+			if same(c.Limits, l.Limits) {
+				add("the candidate %s is what is in force; remove it, or try other limits", c.Name)
+			}
+		}
+	}
+	return append(texts, covered(p, i, told)...)
+}
+
+func same(a []sluice.Limit, b []policy.Limit) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if b[i].Grace != nil || a[i].Filled() != b[i].Limit.Filled() {
+			return false
+		}
+	}
+	return true
+}
+
+// odd returns what makes no sense in a limit by itself.
+func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
+	f := l.Filled()
+	burst := f.Burst
+	if f.Algorithm == sluice.LeakyBucket {
+		burst = f.DelayAfter
+		if _, wait := algo.Output(l, f.Window); wait > 30*time.Second && (r.MaxWait == 0 || r.MaxWait > 30*time.Second) {
+			texts = append(texts, fmt.Sprintf("%v holds a request back for up to %v, longer than most clients wait; write a max_wait, a smaller burst, or nodelay", l, wait))
+		}
+	}
+	if burst/10 < f.Quota {
+		return texts
+	}
+	refill := time.Duration(float64(burst) / float64(f.Quota) * float64(f.Window)) // for people to read
+	if refill >= time.Minute {
+		texts = append(texts, fmt.Sprintf("%v: a burst of %d makes the quota of %d all but meaningless: %s; lower the burst, or write the quota of a longer window",
+			l, burst, f.Quota, algo.Worst(l)))
+	}
+	return texts
+}
+
+// pointless returns the limits of a list that can never deny because of another
+// in the list.
+func pointless(r *policy.Rule, set []policy.Limit) (texts []string, told []sluice.Limit) {
+	if r.Cost.Afterwards() {
+		return nil, nil // what is charged afterwards may pass any limit
+	}
+	for i, loose := range set {
+		for j, tight := range set {
+			if i == j || tight.Grace != nil || !implies(tight.Limit, loose.Limit, r.MaxWait) {
+				continue
+			}
+			if j > i && loose.Grace == nil && implies(loose.Limit, tight.Limit, r.MaxWait) {
+				continue // they are as good as equal: the later one is told
+			}
+			texts = append(texts, never(loose, tight.Limit, "beside it"))
+			told = append(told, loose.Limit)
+			break
+		}
+	}
+	return texts, told
+}
+
+func never(loose policy.Limit, tight sluice.Limit, where string) string {
+	verb := "can never deny"
+	if loose.Grace != nil {
+		verb = "can never be passed"
+	}
+	window := loose.Limit.Filled().Window
+	return fmt.Sprintf("%v %s: %v, %s, lets at most %s pass in any %s; leave it out, or lower it",
+		loose.Limit, verb, tight, where, units(algo.Bound(tight, window), tight.Unit), span(window))
+}
+
+// covered returns the limits of the i-th rule, but for those told already, that
+// can never deny because of another rule, which applies whenever it does.
+func covered(p *policy.Policy, i int, told []sluice.Limit) (texts []string) {
+	r := p.Rule(i)
+	if r.Shadow || r.Cost.Afterwards() || len(r.Levels) != 1 {
+		return nil
+	}
+	var m policy.Matches
+	p.Match(p.Specimen(i), &m)
+	for _, loose := range r.Levels[0].Limits {
+		if slices.Contains(told, loose.Limit) {
+			continue
+		}
+		for k := range m.Len() {
+			at, other := m.At(k), m.Rule(k)
+			if at == i || !wider(other, r) || wider(r, other) && at > i {
+				continue
+			}
+			tight := slices.IndexFunc(other.Levels[0].Limits, func(l policy.Limit) bool {
+				return l.Grace == nil && implies(l.Limit, loose.Limit, r.MaxWait)
+			})
+			if tight >= 0 {
+				texts = append(texts, never(loose, other.Levels[0].Limits[tight].Limit, fmt.Sprintf("of rule %q", other.Name)))
+				break
+			}
+		}
+	}
+	return texts
+}

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// yamlNames are the keys under which the fields of policy.Rule are written.
+var yamlNames = map[string]string{
+	"Name": "name", "Match": "match", "Methods": "method", "Hosts": "host", "Paths": "path", "Except": "except_path",
+	"Headers": "header", "Queries": "query", "Networks": "network", "Cost": "cost", "When": "when",
+	"Failure": "failure", "MaxWait": "max_wait", "By": "by", "Missing": "missing",
+	"Limits": "limits", "InFlight": "in_flight", "Tiers": "plans", "Overrides": "overrides", "Candidates": "candidates",
+	"Key": "key", "Reason": "reason", "Author": "author",
+}
+
+// locate returns the node where a field of a rule, as policy names it, is
+// written, or the nearest node around it.
+func locate(rule *yaml.Node, path string) *yaml.Node {
+	at := rule
+	for step := range strings.SplitSeq(path, ".") {
+		name, indices, indexed := strings.Cut(strings.TrimSuffix(step, "]"), "[")
+		var next *yaml.Node
+		switch name {
+		case "Levels":
+			if next = child(at, "levels"); next == nil {
+				continue // the rule is its own level
+			}
+		case "Status":
+			if next = child(at, "response"); next == nil { // of When
+				next = child(at, "status")
+			}
+		case "ExemptNetworks", "ExemptKeys":
+			if next = child(at, "exempt"); next != nil {
+				next = child(next, strings.ToLower(strings.TrimPrefix(name, "Exempt")))
+			}
+		default:
+			next = child(at, yamlNames[name])
+		}
+		if next == nil {
+			return at
+		}
+		if indexed {
+			for index := range strings.SplitSeq(indices, "][") {
+				next = item(next, index)
+			}
+		}
+		at = next
+	}
+	return at
+}
+
+// child returns the value of a key of a mapping, nil if there is none.
+func child(n *yaml.Node, key string) *yaml.Node {
+	n = resolved(n)
+	if n.Kind != yaml.MappingNode || key == "" {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// item returns the item of a list, or of a mapping by its number or key. What
+// is no list is the one item of it.
+func item(n *yaml.Node, index string) *yaml.Node {
+	r := resolved(n)
+	i, err := strconv.Atoi(index)
+	switch {
+	case r.Kind == yaml.MappingNode:
+		if v := child(r, index); v != nil {
+			return v
+		}
+		if err == nil && 2*i < len(r.Content) {
+			return r.Content[2*i]
+		}
+	case r.Kind == yaml.SequenceNode && err == nil && i < len(r.Content):
+		return r.Content[i]
+	}
+	return n
+}
+
+func resolved(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}

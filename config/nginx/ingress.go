@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nginx
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var ingressKind = regexp.MustCompile(`(?m)^\s*(- )?["']?kind["']?\s*:\s*["']?(Ingress|List|IngressList)\b`)
+
+// isIngress reports whether a text holds Kubernetes objects and no nginx
+// configuration.
+func isIngress(text string) bool { return ingressKind.MatchString(text) }
+
+// object is as much of a Kubernetes object as limits are in.
+type object struct {
+	Kind     string
+	Metadata struct {
+		Name, Namespace string
+		Annotations     yaml.Node
+	}
+	Spec struct {
+		Rules []struct {
+			Host string
+			HTTP struct {
+				Paths []struct {
+					Path     string
+					PathType string `yaml:"pathType"`
+				}
+			}
+		}
+		DefaultBackend *yaml.Node `yaml:"defaultBackend"`
+	}
+	Items []object
+}
+
+const (
+	prefix    = "nginx.ingress.kubernetes.io/"
+	maxPaths  = 10_000
+	maxObject = 10_000
+)
+
+func (c *converter) ingresses(text string) error {
+	d := yaml.NewDecoder(strings.NewReader(text))
+	for range maxObject {
+		var o object
+		err := d.Decode(&o)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return &SyntaxError{c.file, lineOf(err), "is not a list of Kubernetes objects: " + err.Error()}
+		}
+		c.object(&o)
+	}
+	return &SyntaxError{c.file, 1, fmt.Sprintf("more than %d objects; convert a part of them", maxObject)}
+}
+
+var errorLine = regexp.MustCompile(`line (\d+)`)
+
+func lineOf(err error) int {
+	if m := errorLine.FindStringSubmatch(err.Error()); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			return n
+		}
+	}
+	return 1
+}
+
+func (c *converter) object(o *object) {
+	for i := range o.Items {
+		if len(o.Items[i].Items) == 0 {
+			c.object(&o.Items[i])
+		}
+	}
+	if o.Kind == "Ingress" {
+		c.ingress(o)
+	}
+}
+
+// annotations are those of an Ingress that limit, with the lines they are on.
+type annotations struct {
+	values map[string]string
+	lines  map[string]int
+}
+
+func (c *converter) annotations(n *yaml.Node) annotations {
+	a := annotations{map[string]string{}, map[string]int{}}
+	for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
+		name, ours := strings.CutPrefix(n.Content[i].Value, prefix)
+		if ours && strings.HasPrefix(name, "limit-") {
+			a.values[name], a.lines[name] = n.Content[i+1].Value, n.Content[i].Line
+		}
+	}
+	return a
+}
+
+// number returns the value of an annotation, and fallback if there is none.
+func (c *converter) number(a annotations, name string, fallback int64) int64 {
+	s, there := a.values[name]
+	if !there {
+		return fallback
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 32)
+	if err != nil || n < 0 {
+		c.note(a.lines[name], "%s: %q is not a number; not kept", name, s)
+		return fallback
+	}
+	return n
+}
+
+func (c *converter) ingress(o *object) {
+	a := c.annotations(&o.Metadata.Annotations)
+	if len(a.values) == 0 {
+		return
+	}
+	for _, name := range sortedNames(a.values) {
+		switch name {
+		case "limit-rps", "limit-rpm", "limit-burst-multiplier", "limit-whitelist", "limit-allowlist", "limit-connections":
+		case "limit-rate", "limit-rate-after":
+			c.note(a.lines[name], "%s: limits the bandwidth of one response; not kept", name)
+		default:
+			c.note(a.lines[name], "%s: is not known; not kept", name)
+		}
+	}
+	name := o.Metadata.Name
+	if o.Metadata.Namespace != "" {
+		name = o.Metadata.Namespace + "." + name
+	}
+	z := &zone{name: name, by: []string{"ip/32/128"}, share: true, exempt: c.allowlist(a)}
+	var limits []string
+	line := 0
+	multiplier := c.number(a, "limit-burst-multiplier", 5)
+	if multiplier == 0 {
+		multiplier = 5
+	}
+	for _, each := range []struct {
+		name    string
+		seconds int64
+	}{{"limit-rps", 1}, {"limit-rpm", 60}} {
+		n := c.number(a, each.name, 0)
+		if n > 0 {
+			limits = append(limits, limitText(n*1000/each.seconds, n*multiplier, 0, true))
+			line = max(line, a.lines[each.name])
+		}
+	}
+	if len(limits) == 2 {
+		// Under their own names, as their windows may be one and the same.
+		limits[0], limits[1] = `"rps: `+limits[0]+`"`, `"rpm: `+limits[1]+`"`
+	}
+	inFlight := min(c.number(a, "limit-connections", 0), 65535)
+	if inFlight > 0 {
+		line = max(line, a.lines["limit-connections"])
+	}
+	if line == 0 {
+		return
+	}
+	ruleName := ""
+	for _, g := range c.routes(o, line) {
+		if ruleName != "" {
+			c.note(line, "ingress %s: its hosts have different paths; they share a budget in ingress-nginx, and have one each here", name)
+		}
+		ruleName = c.name(name)
+		c.rules = append(c.rules, rule{name: ruleName, origin: []int{line}, zone: z, limits: limits, inFlight: inFlight, status: "503", hosts: g.hosts, paths: g.paths})
+	}
+	c.note(line, "ingress %s: ingress-nginx has this limit in each of its replicas; here it is one for all that share a store", name)
+}
+
+func (c *converter) allowlist(a annotations) (networks []string) {
+	for _, name := range []string{"limit-whitelist", "limit-allowlist"} {
+		for item := range strings.SplitSeq(a.values[name], ",") {
+			item = strings.TrimSpace(item)
+			if item == "" {
+				continue
+			}
+			if p, ok := network(item); ok {
+				networks = append(networks, p)
+			} else {
+				c.note(a.lines[name], "%s: %q is not a network; not kept", name, item)
+			}
+		}
+	}
+	return networks
+}
+
+// routes groups the hosts of an Ingress that have the same paths.
+func (c *converter) routes(o *object, line int) (groups []area) {
+	n := 0
+	for _, r := range o.Spec.Rules {
+		var g area
+		if r.Host != "" {
+			g.hosts = []string{strings.ToLower(r.Host)}
+		}
+		for _, p := range r.HTTP.Paths {
+			if n++; n > maxPaths {
+				c.note(line, "ingress %s: more than %d paths; the others are not kept", o.Metadata.Name, maxPaths)
+				break
+			}
+			path := escape("/" + strings.TrimPrefix(p.Path, "/"))
+			switch {
+			case p.Path != "" && !strings.HasPrefix(p.Path, "/"):
+				c.note(line, "ingress %s: the path %q does not start with a slash; not kept", o.Metadata.Name, p.Path)
+				continue
+			case p.PathType == "Exact" && strings.HasSuffix(path, "/"):
+				g.paths = append(g.paths, path+"{$}")
+			case p.PathType == "Exact":
+				g.paths = append(g.paths, path)
+			case strings.ContainsAny(p.Path, "()*$?^|[]\\+"):
+				c.note(line, "ingress %s: the path %q looks like a regular expression, which a path in a rule is not; not kept", o.Metadata.Name, p.Path)
+				continue
+			case strings.HasSuffix(path, "/") && path != "/":
+				// Of type Prefix, "/a/" is about "/a", too.
+				g.paths = append(g.paths, strings.TrimSuffix(path, "/"), path)
+			case path == "/":
+				g.paths = append(g.paths, path)
+			default:
+				g.paths = append(g.paths, path, path+"/")
+			}
+		}
+		if len(r.HTTP.Paths) > 0 && len(g.paths) == 0 {
+			continue
+		}
+		if slices.Contains(g.paths, "/") {
+			g.paths = nil
+		}
+		slices.Sort(g.paths)
+		g.paths = slices.Compact(g.paths)
+		i := slices.IndexFunc(groups, func(o area) bool { return slices.Equal(o.paths, g.paths) })
+		switch {
+		case i < 0:
+			groups = append(groups, g)
+		case len(g.hosts) == 0 || len(groups[i].hosts) == 0:
+			groups[i].hosts = nil
+		default:
+			groups[i].hosts = union(groups[i].hosts, g.hosts)
+		}
+	}
+	if len(o.Spec.Rules) == 0 {
+		groups = append(groups, area{})
+	}
+	return groups
+}

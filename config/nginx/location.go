@@ -1,0 +1,238 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nginx
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// settings are what a block hands down to those within it. Limits are handed
+// down as a whole: a block that has one of its own gets none from above.
+type settings struct {
+	limits *limits
+	status string
+	dryRun bool
+}
+
+// limits are the limit_req, or the limit_conn, of one block.
+type limits struct{ uses []*directive }
+
+// location is where requests of a server may go.
+type location struct {
+	path  string // a prefix or, if exact, all of it
+	exact bool
+	line  int
+	settings
+}
+
+// server reads a block of http, with the servers in it, or of a server. Blocks
+// above hand their settings down.
+func (c *converter) server(block []*directive, above *settings) {
+	s := c.inherit(block, above)
+	var servers []*directive
+	for _, d := range block {
+		if d.name == "server" && d.block != nil {
+			servers = append(servers, d)
+		}
+	}
+	if len(servers) == 0 {
+		c.locations(block, s, nil)
+		return
+	}
+	named := 0
+	for _, d := range servers {
+		if len(c.hosts(d, len(servers) > 1)) == 0 {
+			named++
+		}
+	}
+	if len(servers) > 1 && named > 0 {
+		c.note(0, "servers without a host of their own: their rules apply to all hosts, those of the other servers included")
+	}
+	for _, d := range servers {
+		c.locations(d.block, c.inherit(d.block, &s), c.hosts(d, len(servers) > 1))
+	}
+}
+
+func (c *converter) inherit(block []*directive, above *settings) settings {
+	s := settings{status: "503"}
+	if above != nil {
+		s = *above
+	}
+	var own limits
+	for _, d := range block {
+		switch d.name {
+		case c.kind:
+			own.uses = append(own.uses, d)
+		case c.kind + "_status":
+			s.status = d.arg(0)
+		case c.kind + "_dry_run":
+			s.dryRun = d.arg(0) == "on"
+		}
+	}
+	if len(own.uses) > 0 {
+		s.limits = &own
+	}
+	return s
+}
+
+// hosts returns the names of a server as a rule has them. Of several servers
+// only: one that is alone gets every request.
+func (c *converter) hosts(server *directive, several bool) (hosts []string) {
+	if !several {
+		return nil
+	}
+	for _, d := range server.block {
+		if d.name != "server_name" {
+			continue
+		}
+		for _, n := range d.args {
+			n = strings.ToLower(n)
+			switch {
+			case n == "" || n == "_":
+			case strings.HasPrefix(n, "~"), strings.HasSuffix(n, ".*"), strings.ContainsAny(n, "$"):
+				c.note(d.line, "server_name %s: a host is a name, or *. and a name; not kept", n)
+			case strings.HasPrefix(n, "."):
+				hosts = append(hosts, n[1:], "*"+n)
+			default:
+				hosts = append(hosts, n)
+			}
+		}
+	}
+	return hosts
+}
+
+// locations makes areas of a server's locations.
+func (c *converter) locations(block []*directive, s settings, hosts []string) {
+	all := c.flatten(block, s, nil)
+	if !slices.ContainsFunc(all, func(l location) bool { return l.path == "/" && !l.exact }) {
+		all = append(all, location{path: "/", settings: s})
+	}
+	var done []settings
+	for _, l := range all {
+		if l.limits != nil && !slices.Contains(done, l.settings) {
+			done = append(done, l.settings)
+			c.area(all, l.settings, hosts)
+		}
+	}
+}
+
+// flatten lists the locations of a block and of those within it.
+func (c *converter) flatten(block []*directive, s settings, list []location) []location {
+	for _, d := range block {
+		if d.name != "location" || d.block == nil {
+			if d.name == "if" || d.name == "limit_except" {
+				list = c.flatten(d.block, s, list)
+			}
+			continue
+		}
+		own := c.inherit(d.block, &s)
+		modifier, path := "", d.arg(0)
+		if len(d.args) > 1 {
+			modifier, path = d.arg(0), d.arg(1)
+		}
+		switch {
+		case modifier == "~" || modifier == "~*":
+			if own.limits != nil || s.limits != nil {
+				c.note(d.line, "location %s %s: a path in a rule is no regular expression; its requests are limited as those of the locations around it", modifier, path)
+			}
+			if own.limits != s.limits && own.limits != nil {
+				for _, use := range own.limits.uses {
+					c.note(use.line, "%s in location %s %s: not kept", c.kind, modifier, path)
+				}
+			}
+		case strings.HasPrefix(path, "@"):
+			if own.limits != s.limits {
+				c.note(d.line, "location %s: gets no request from outside; not kept", path)
+			}
+		case !strings.HasPrefix(path, "/"):
+			c.note(d.line, "location %s: a path starts with a slash; not kept", path)
+		default:
+			list = append(list, location{path: path, exact: modifier == "=", line: d.line, settings: own})
+			list = c.flatten(d.block, own, list)
+		}
+	}
+	return list
+}
+
+// area is a part of the requests that some limits are about.
+type area struct {
+	hosts, paths, except []string
+	use                  *directive
+	settings
+}
+
+// area makes areas of the locations that have the same settings: their paths,
+// but for other locations within them.
+func (c *converter) area(all []location, s settings, hosts []string) {
+	a := area{hosts: hosts, settings: s}
+	for i, l := range all {
+		if l.settings != s {
+			continue
+		}
+		around, ok := innermost(all, i)
+		if ok && around.settings == s {
+			continue // a part of the one around it
+		}
+		a.paths = append(a.paths, c.patterns(l)...)
+		if ok && slices.ContainsFunc(all, func(o location) bool { return o.settings == s && o.contains(around) }) {
+			c.note(l.line, "location %s: lies in %s, which is limited otherwise, and that in one that is limited as this is; a rule cannot say so, and %s is not limited here", l.path, around.path, l.path)
+		}
+	}
+	for i, l := range all {
+		if around, ok := innermost(all, i); ok && l.settings != s && around.settings == s {
+			a.except = append(a.except, c.patterns(l)...)
+		}
+	}
+	if slices.Contains(a.paths, "/") {
+		a.paths = nil
+	}
+	for _, use := range s.limits.uses {
+		a.use = use
+		c.areas = append(c.areas, a)
+	}
+}
+
+// innermost returns the smallest location that contains the i-th.
+func innermost(all []location, i int) (best location, ok bool) {
+	for j, l := range all {
+		if j != i && l.contains(all[i]) && (!ok || len(l.path) > len(best.path)) {
+			best, ok = l, true
+		}
+	}
+	return best, ok
+}
+
+// contains reports whether all requests of o would go to l if o were not there.
+func (l location) contains(o location) bool {
+	return !l.exact && strings.HasPrefix(o.path, l.path) && (len(l.path) < len(o.path) || o.exact)
+}
+
+// patterns returns the path patterns of a location.
+func (c *converter) patterns(l location) []string {
+	path := escape(l.path)
+	switch slash := strings.HasSuffix(path, "/"); {
+	case l.exact && slash:
+		return []string{path + "{$}"}
+	case l.exact:
+		return []string{path}
+	case slash:
+		return []string{path}
+	}
+	c.note(l.line, "location %s: begins with these letters in nginx, %sx included; the rule is about %s and what lies below it", l.path, l.path, l.path)
+	return []string{path, path + "/"}
+}
+
+// escape writes a path so that nothing in it is a wildcard.
+func escape(path string) string {
+	parts := strings.Split(path, "/")
+	kept := parts[:0]
+	for i, p := range parts {
+		if i == 0 || i == len(parts)-1 || p != "" { // nginx merges doubled slashes, too
+			kept = append(kept, url.PathEscape(p))
+		}
+	}
+	return strings.Join(kept, "/")
+}

@@ -1,0 +1,300 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nginx
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// rule is a rule of sluice's file.
+type rule struct {
+	name                 string
+	origin               []int // lines of the limit_req
+	zone                 *zone
+	limits               []string
+	inFlight             int64
+	status               string
+	shadow               bool
+	hosts, paths, except []string
+}
+
+// merge makes rules of areas. Areas of one zone and one limit share a budget in
+// nginx, so they become one rule as far as one rule can say them.
+func (c *converter) merge() {
+	perZone := map[*zone][]int{} // lines of the rules of a zone
+	for _, a := range c.areas {
+		name, zoneKind := a.use.arg(0), "limit_conn_zone"
+		if c.kind == "limit_req" {
+			zoneKind = "limit_req_zone"
+			name, _ = a.use.option("zone")
+		}
+		z := c.zones[name]
+		switch {
+		case z == nil || z.conn != (c.kind == "limit_conn"):
+			c.note(a.use.line, "%s: this file has no %s of the name %q; not kept", c.kind, zoneKind, name)
+			continue
+		case z.lost:
+			z.used = true
+			c.note(a.use.line, "%s: the zone %s is not kept, see line %d", c.kind, name, z.line)
+			continue
+		}
+		z.used = true
+		r := rule{
+			origin: []int{a.use.line}, zone: z, shadow: a.dryRun,
+			hosts: a.hosts, paths: a.paths, except: a.except, status: c.status(a),
+		}
+		if !c.limit(a.use, &r) || c.joined(&r) {
+			continue
+		}
+		r.name = c.name(name)
+		if others := perZone[z]; len(others) > 0 {
+			c.note(a.use.line, "%s: the zone %s is one budget with line %d in nginx; here they are two rules, with a budget each", c.kind, name, others[0])
+		}
+		perZone[z] = append(perZone[z], a.use.line)
+		c.rules = append(c.rules, r)
+	}
+	c.areas = nil
+}
+
+// joined reports whether a rule could be made a part of another.
+func (c *converter) joined(r *rule) bool {
+	for i := range c.rules {
+		if c.rules[i].join(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// join adds what another rule is about, if one rule can say both.
+func (r *rule) join(o *rule) bool {
+	if r.zone != o.zone || !slices.Equal(r.limits, o.limits) || r.inFlight != o.inFlight || r.status != o.status || r.shadow != o.shadow {
+		return false
+	}
+	switch {
+	case slices.Equal(r.paths, o.paths) && slices.Equal(r.except, o.except):
+		if len(r.hosts) == 0 || len(o.hosts) == 0 {
+			r.hosts = nil
+		} else {
+			r.hosts = union(r.hosts, o.hosts)
+		}
+	case slices.Equal(r.hosts, o.hosts) && len(r.paths) > 0 && len(o.paths) > 0 && len(r.except)+len(o.except) == 0:
+		r.paths = union(r.paths, o.paths)
+	default:
+		return false
+	}
+	r.origin = append(r.origin, o.origin...)
+	return true
+}
+
+func union(a, b []string) []string {
+	u := slices.Clone(a)
+	for _, s := range b {
+		if !slices.Contains(u, s) {
+			u = append(u, s)
+		}
+	}
+	return u
+}
+
+// limit reads a limit_req or a limit_conn into a rule. nginx does not count a
+// key's first request as a part of the burst, so burst and delay are one higher
+// here.
+func (c *converter) limit(d *directive, r *rule) bool {
+	if r.zone.conn {
+		n, err := strconv.ParseInt(d.arg(1), 10, 32)
+		if err != nil || n < 1 || n > 65535 {
+			c.note(d.line, "limit_conn %s: %q is not a number from 1 to 65535; not kept", d.arg(0), d.arg(1))
+			return false
+		}
+		r.inFlight = n
+		return true
+	}
+	number := func(name string) (int64, bool) {
+		s, there := d.option(name)
+		if !there {
+			return 0, true
+		}
+		n, err := strconv.ParseInt(s, 10, 32)
+		if err != nil || n < 0 || name == "delay" && n == 0 {
+			c.note(d.line, "limit_req: %s=%s is not a number that nginx accepts; not kept", name, s)
+			return 0, false
+		}
+		return n, true
+	}
+	burst, ok := number("burst")
+	delay, ok2 := number("delay")
+	for _, a := range d.args {
+		if key, _, _ := strings.Cut(a, "="); key != "zone" && key != "burst" && key != "delay" && a != "nodelay" {
+			c.note(d.line, "limit_req: %s is not known; not kept", a)
+		}
+	}
+	r.limits = []string{limitText(r.zone.rate, burst, delay, slices.Contains(d.args, "nodelay"))}
+	return ok && ok2
+}
+
+func limitText(rate, burst, delay int64, nodelay bool) string {
+	quota, seconds := rate, int64(1000)
+	for a, b := quota, seconds; ; {
+		if b == 0 {
+			quota, seconds = quota/a, seconds/a
+			break
+		}
+		a, b = b, a%b
+	}
+	window := "s"
+	if seconds > 1 {
+		window = fmt.Sprintf("%ds", seconds)
+	}
+	text := fmt.Sprintf("%d/%s leaky-bucket", quota, window)
+	if burst == 0 {
+		return text
+	}
+	text += fmt.Sprintf(" burst %d", burst+1)
+	switch {
+	case nodelay || delay >= burst:
+		text += " nodelay"
+	case delay > 0:
+		text += fmt.Sprintf(" delay-after %d", delay+1)
+	}
+	return text
+}
+
+func (c *converter) status(a area) string {
+	n, err := strconv.Atoi(a.settings.status)
+	if err != nil || n < 400 || n > 599 {
+		c.note(a.use.line, "%s_status %s: must be 400 to 599; 503 is written", c.kind, a.settings.status)
+		return "503"
+	}
+	return a.settings.status
+}
+
+// name makes a rule's name of a zone's, that no other rule has.
+func (c *converter) name(zone string) string {
+	base := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '.', r == '_', r == '-':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r - 'A' + 'a'
+		default:
+			return '-'
+		}
+	}, zone)
+	base = base[:min(len(base), 48)]
+	name := base
+	for i := 2; c.names[name]; i++ {
+		name = fmt.Sprintf("%s-%d", base, i)
+	}
+	c.names[name] = true
+	return name
+}
+
+// write returns rules as a file.
+func (c *converter) write(rules []rule) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Converted from %s. Bursts count the first request, which nginx's do not.\n", strings.Map(printable, c.file))
+	if len(c.trusted) > 0 {
+		header := c.header
+		if header == "" {
+			header = "X-Real-Ip"
+		}
+		fmt.Fprintf(&b, "client_ip:\n  header: %s\n  trusted: %s\n", quote(header), list(c.trusted))
+	}
+	b.WriteString("rules:\n")
+	for i := range rules {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		rules[i].write(&b)
+	}
+	return []byte(b.String())
+}
+
+func printable(r rune) rune {
+	if r < ' ' || r == 0x7f || r == '\u0085' || r == '\u2028' || r == '\u2029' {
+		return '?'
+	}
+	return r
+}
+
+func (r *rule) write(b *strings.Builder) {
+	lines := make([]string, len(r.origin))
+	for i, l := range r.origin {
+		lines[i] = strconv.Itoa(l)
+	}
+	fmt.Fprintf(b, "  - name: %s   # line %s\n", quote(r.name), strings.Join(lines, ", "))
+	var match []string
+	add := func(key string, values []string) {
+		if len(values) > 0 {
+			match = append(match, "      "+key+": "+list(values)+"\n")
+		}
+	}
+	add("host", r.hosts)
+	add("path", r.paths)
+	add("except_path", r.except)
+	add("network", r.zone.only)
+	if len(match) > 0 {
+		b.WriteString("    match:\n" + strings.Join(match, ""))
+	}
+	if len(r.zone.by) > 0 {
+		missing := "skip"
+		if r.zone.share {
+			missing = "share"
+		}
+		fmt.Fprintf(b, "    by: %s\n    missing: %s\n", list(r.zone.by), missing)
+	}
+	switch len(r.limits) {
+	case 0:
+	case 1:
+		fmt.Fprintf(b, "    limits: %s\n", r.limits[0])
+	default:
+		b.WriteString("    limits:\n")
+		for _, l := range r.limits {
+			fmt.Fprintf(b, "      - %s\n", l)
+		}
+	}
+	if r.inFlight > 0 {
+		fmt.Fprintf(b, "    in_flight: %d\n", r.inFlight)
+	}
+	if len(r.zone.exempt) > 0 {
+		fmt.Fprintf(b, "    exempt: {networks: %s}\n", list(r.zone.exempt))
+	}
+	if r.shadow {
+		b.WriteString("    mode: shadow\n")
+	}
+	fmt.Fprintf(b, "    status: %s\n", r.status)
+}
+
+func list(values []string) string {
+	quoted := make([]string, len(values))
+	for i, v := range values {
+		quoted[i] = quote(v)
+	}
+	if len(quoted) == 1 {
+		return quoted[0]
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// quote writes a text so that YAML reads it as it is.
+func quote(s string) string {
+	plain := s != ""
+	for i := range len(s) {
+		c := s[i]
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || i == 0 && c == '/'
+		plain = plain && (letter || i > 0 && ('0' <= c && c <= '9' || strings.IndexByte("-._/", c) >= 0))
+	}
+	switch strings.ToLower(s) {
+	case "null", "true", "false", "yes", "no", "on", "off", "y", "n":
+		plain = false
+	}
+	if plain {
+		return s
+	}
+	return strconv.Quote(s)
+}

@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Load reads a file. What is wrong with its content is [Faults].
+func Load(name string) (*Config, error) {
+	data, err := read(name)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return Parse(name, data)
+}
+
+// read returns a file's content, and one byte more than is accepted at most.
+func read(name string) (data []byte, err error) {
+	f, err := os.Open(name) //nolint:gosec // the operator names the file
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return io.ReadAll(io.LimitReader(f, MaxBytes+1))
+}
+
+// Parse reads the content of a file of that name. Its error is [Faults], with
+// all that is wrong, by place.
+func Parse(name string, data []byte) (*Config, error) {
+	sum := sha256.Sum256(data)
+	c := &Config{File: name, Version: hex.EncodeToString(sum[:6])}
+	d := &decoder{file: name}
+	if root := d.document(data); root != nil {
+		d.config(root, c)
+	}
+	if len(d.faults) > 0 {
+		return nil, d.faults.sorted()
+	}
+	return c, nil
+}
+
+func (d *decoder) config(root *yaml.Node, c *Config) {
+	var ruleNodes []*yaml.Node
+	var exempt []netip.Prefix
+	one := func(name string, read func(n *yaml.Node)) field { return field{name, read} }
+	d.mapping(root, "the file",
+		one("listen", func(n *yaml.Node) { d.list(n, func(n *yaml.Node) { d.listener(n, c) }) }),
+		one("upstream", func(n *yaml.Node) { d.list(n, func(n *yaml.Node) { d.upstream(n, c) }) }),
+		one("admin", func(n *yaml.Node) { d.admin(n, &c.Admin) }),
+		one("store", func(n *yaml.Node) { d.store(n, &c.Store) }),
+		one("client_ip", func(n *yaml.Node) { d.clientIP(n, &c.ClientIP) }),
+		one("tokens", func(n *yaml.Node) { c.Tokens = d.tokens(n) }),
+		one("allow", func(n *yaml.Node) { d.networks(n, &c.Allow) }),
+		one("deny", func(n *yaml.Node) { d.networks(n, &c.Deny) }),
+		one("fields", func(n *yaml.Node) { d.choice(n, "fields", &c.Fields, "draft-11", "legacy", "both", "none") }),
+		one("exempt", func(n *yaml.Node) {
+			d.mapping(n, "exempt", one("networks", func(n *yaml.Node) { d.networks(n, &exempt) }))
+		}),
+		one("rules", func(n *yaml.Node) { ruleNodes = d.ruleNodes(n) }),
+	)
+	if ruleNodes == nil && len(d.faults) == 0 {
+		d.fault(root, "no rules; write at least one under rules")
+	}
+	rules := d.rules(ruleNodes, exempt)
+	var clean []policy.Rule
+	var nodes []*yaml.Node
+	for i := range rules {
+		if len(rules[i].faults) > 0 {
+			d.rest(&rules[i], ruleNodes[i])
+			continue
+		}
+		clean, nodes = append(clean, rules[i].Rule), append(nodes, ruleNodes[i])
+		c.lines = append(c.lines, ruleNodes[i].Line)
+	}
+	d.claims(c, clean, nodes)
+	var err error
+	c.Policy, err = policy.Compile(clean)
+	if faults, ok := errors.AsType[policy.Faults](err); ok {
+		for _, f := range faults {
+			d.fault(locate(nodes[f.Rule], f.Field), "%s", f.Problem)
+		}
+	}
+}
+
+// rest finds what else is wrong with a rule that could be read in part: what
+// the policy says of keys in which nothing else is wrong.
+func (d *decoder) rest(r *rule, n *yaml.Node) {
+	_, err := policy.Compile([]policy.Rule{r.Rule})
+	var faults policy.Faults
+	if !errors.As(err, &faults) {
+		return
+	}
+	for _, f := range faults {
+		at := locate(n, f.Field)
+		if at != n && !slices.ContainsFunc(r.faults, func(f Fault) bool { return encloses(at, f) }) {
+			d.fault(at, "%s", f.Problem)
+		}
+	}
+}
+
+// encloses reports whether a fault lies within a node.
+func encloses(n *yaml.Node, f Fault) bool {
+	if n.Line == f.Line && (n.Column == f.Column || n.Kind == yaml.ScalarNode && n.Column <= f.Column) {
+		return true
+	}
+	return slices.ContainsFunc(n.Content, func(n *yaml.Node) bool { return encloses(n, f) })
+}
+
+// claims finds rules that ask for a claim where no token is verified.
+func (d *decoder) claims(c *Config, rules []policy.Rule, nodes []*yaml.Node) {
+	if c.Tokens != nil || len(c.Listen) == 0 {
+		return // whoever decides without listening brings the claims along
+	}
+	check := func(i int, p policy.Part, field string) {
+		if p.Source == policy.SourceClaim {
+			d.fault(locate(nodes[i], field), "no token is verified, so that no request has the claim %s; say under tokens how to verify them", p.Name)
+		}
+	}
+	for i := range rules {
+		for j := range rules[i].Levels {
+			l := &rules[i].Levels[j]
+			for k, p := range l.By {
+				check(i, p, fmt.Sprintf("Levels[%d].By[%d]", j, k))
+			}
+			if l.Tiers != nil {
+				check(i, l.Tiers.By, fmt.Sprintf("Levels[%d].Tiers.By", j))
+			}
+		}
+	}
+}
+
+// ruleNodes returns the items of the list of rules.
+func (d *decoder) ruleNodes(n *yaml.Node) (nodes []*yaml.Node) {
+	nodes = []*yaml.Node{}
+	at := n
+	if n = d.enter(n); n == nil {
+		return nodes
+	}
+	if n.Kind != yaml.SequenceNode {
+		d.fault(at, "rules is %s; write a list, each rule behind a dash", kind(n))
+		return nodes
+	}
+	if len(n.Content) > policy.MaxRules {
+		d.fault(at, "%d rules; a file has at most %d", len(n.Content), policy.MaxRules)
+		return nodes
+	}
+	for _, item := range n.Content {
+		if item = d.enter(item); item != nil {
+			nodes = append(nodes, item)
+		}
+	}
+	return nodes
+}

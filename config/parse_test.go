@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/policy"
+)
+
+func parse(t testing.TB, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("sluice.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestEveryKey(t *testing.T) {
+	data, err := os.ReadFile("testdata/every-key.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := parse(t, string(data))
+	got := fmt.Sprintf("%+v\n%+v\n%+v\n%+v\n%+v\n%+v\n%v %v %v\n", c.Listen, c.Upstreams[1].URL, c.Admin, c.Store, c.ClientIP, *c.Tokens, c.Allow, c.Deny, c.Fields)
+	want := `[{Address:127.0.0.1:8080 TCP:false Upstream: CertFile: KeyFile: ProxyProtocol:[]} {Address:127.0.0.1:8443 TCP:false Upstream: CertFile:cert.pem KeyFile:key.pem ProxyProtocol:[10.0.0.0/8]} {Address:127.0.0.1:5433 TCP:true Upstream:127.0.0.1:5432 CertFile: KeyFile: ProxyProtocol:[]}]
+http://127.0.0.1:3001
+{Address:127.0.0.1:9090 TokenFile:admin.token}
+{Redis:[redis://127.0.0.1:6379] Prefix:sluice MaxKeys:0 State:}
+{Trusted:[10.0.0.0/8 ::1/128] Header:X-Forwarded-For}
+{Header:X-Token Cookie: JWKS: HMAC:secret Key: Issuer:https://login.example.com Audience:api}
+[10.0.0.0/8] [10.6.6.6/32] both
+`
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if n := c.Policy.Len(); n != 3 {
+		t.Fatalf("%d rules, want 3", n)
+	}
+	r := c.Policy.Rule(0)
+	if got, want := fmt.Sprintf("%+v", r.Match), "{Methods:[GET POST] Hosts:[api.example.com *.example.org] Paths:[/v1/{org}/ /v2/{org}/{rest...}] Except:[/v1/{org}/health] "+
+		"Headers:[{Name:X-Plan Values:[free trial] Absent:false} {Name:X-Debug Values:[] Absent:false} {Name:Authorization Values:[] Absent:true}] "+
+		"Queries:[{Name:format Values:[csv] Absent:false} {Name:dry Values:[] Absent:true}] Networks:[192.0.2.0/24 2001:db8::/32]}"; got != want {
+		t.Errorf("match\n%s, want\n%s", got, want)
+	}
+	l := r.Levels[0]
+	if got, want := fmt.Sprint(l.By, l.Missing, l.Limits, l.Tiers.By, l.Tiers.Limits, l.ExemptKeys, r.ExemptNetworks, l.Candidates),
+		"[header.X-User ip/24/48] share [100/min soft 1000/hour grace 5000/day] claim.plan map[pro:[1000/min 20/s]] [[probe 192.0.2.0/24]] [192.0.2.9/32 10.9.0.0/16] [{tight [50/min]} {loose [200/min 1000/hour]}]"; got != want {
+		t.Errorf("level\n%s, want\n%s", got, want)
+	}
+	o := l.Overrides[0]
+	if got, want := fmt.Sprintf("%v %v %v %v %v", o.Key, o.Limits, o.Expires.Format(time.RFC3339), o.Reason, o.Author), "[ada 192.0.2.0/24] [500/min] 2026-12-31T00:00:00Z launch week ops"; got != want {
+		t.Errorf("override %s, want %s", got, want)
+	}
+	if r.MaxWait != 2*time.Second || r.Failure != policy.Closed || r.Status != 503 || r.Cost != (policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 100, Units: 2}) {
+		t.Errorf("max wait %v, failure %v, cost %+v", r.MaxWait, r.Failure, r.Cost)
+	}
+	if w := c.Policy.Rule(1).When; w == nil || fmt.Sprint(w.Status, w.Hold) != "[401 4xx 500-503] true" {
+		t.Errorf("when %+v", w)
+	}
+	if got, want := fmt.Sprint(c.Line(0), c.Line(1), c.Policy.Rule(2).Shadow, len(c.Policy.Rule(2).Levels),
+		c.Policy.Rule(1).Levels[0].InFlight.Cap, c.Policy.Rule(1).Levels[0].InFlight.TTL, c.Policy.Rule(2).Levels[1].InFlight.Cap, c.Policy.Rule(2).Levels[1].InFlight.TTL), "31 68 true 2 10 0s 5 1m0s"; got != want {
+		t.Errorf("lines, shadow and levels %s, want %s", got, want)
+	}
+}
+
+// The files of testdata/faults hold what is wrong with them at their end.
+func TestFaults(t *testing.T) {
+	files, err := filepath.Glob("testdata/faults/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, want, ok := strings.Cut(string(data), "\n# faults:\n")
+			if !ok {
+				t.Fatal("no line “# faults:”")
+			}
+			_, err = config.Parse("f", []byte(text+"\n"))
+			var got strings.Builder
+			if faults, ok := errors.AsType[config.Faults](err); ok {
+				for _, f := range faults {
+					got.WriteString("# " + f.Error() + "\n")
+				}
+			}
+			if got.String() == want {
+				return
+			}
+			if *update {
+				if err := os.WriteFile(file, []byte(text+"\n# faults:\n"+got.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Errorf("got\n%swant\n%s", got.String(), want)
+		})
+	}
+}
+
+// A file must not cost more than its size allows, whatever it refers to.
+func TestAliases(t *testing.T) {
+	keys := "[" + strings.Repeat("x, ", 2000) + "x]"
+	tests := map[string]struct{ text, want string }{
+		"many times": {
+			"rules:\n  - &r {name: a, by: ip, limits: 1/s, exempt: {keys: " + keys + "}}\n" + strings.Repeat("  - *r\n", 3000),
+			"aliases make the file more than",
+		},
+		"bomb": {
+			"rules: [{name: &a [x, x], limits: &b [*a, *a, *a, *a], by: &c [*b, *b, *b, *b]}]\nallow: *c\n",
+			"a network is a list",
+		},
+		"itself":    {"rules: &r\n  - name: a\n    limits: *r\n", "sluice.yaml:"},
+		"very deep": {"allow: " + strings.Repeat("[", 20000), "is not YAML"},
+		"anchors that are fine": {
+			"rules:\n  - {name: a, by: &b ip, limits: &l [1/s, 5/min]}\n  - {name: b, by: *b, limits: *l}\n", "",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := config.Parse("sluice.yaml", []byte(test.text))
+			if test.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestLoad(t *testing.T) {
+	if _, err := config.Load(filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v, want that the file does not exist", err)
+	}
+	c, err := config.Load("testdata/every-key.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Version) != 12 {
+		t.Errorf("version %q", c.Version)
+	}
+	if other := parse(t, "rules: [{name: a, limits: 1/s}]"); other.Version == c.Version {
+		t.Error("two files have one version")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, glob := range []string{"testdata/*.yaml", "testdata/faults/*.yaml", "../examples/configs/*.yaml"} {
+		files, err := filepath.Glob(glob)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(string(data))
+		}
+	}
+	f.Add("rules: &r [*r]")
+	f.Add("rules:\n- name: \"a\\n\"\n  limits: |\n    1/s\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := config.Parse("f", []byte(text))
+		var faults config.Faults
+		switch {
+		case err == nil:
+			if l := config.Lint(c, time.Now()); len(l.Rules) != c.Policy.Len() {
+				t.Error("a rule without words")
+			}
+		case !errors.As(err, &faults) || len(faults) == 0:
+			t.Errorf("error %v is not a list of faults", err)
+		}
+		lines := strings.Count(text, "\n") + strings.Count(text, "\r") + 1
+		for _, fault := range faults {
+			if fault.Line > 0 && fault.Column < 1 || fault.Line > lines+1 && fault.Line != 1<<30 || fault.Problem == "" {
+				t.Errorf("fault at %d:%d of %d lines: %s", fault.Line, fault.Column, lines, fault.Problem)
+			}
+		}
+	})
+}
+
+func BenchmarkParse(b *testing.B) {
+	var text strings.Builder
+	text.WriteString("rules:\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&text, "  - name: rule%d\n    match: {method: [GET, POST], path: \"/v1/service%d/{id}\"}\n    by: [ip, header.X-User]\n    limits: [100/min, 1000/day sliding-histogram]\n", i, i)
+	}
+	data := []byte(text.String())
+	for b.Loop() {
+		if _, err := config.Parse("f", data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,259 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func (d *decoder) choice(n *yaml.Node, what string, into *string, choices ...string) {
+	s, ok := d.text(n, what)
+	if ok && !slices.Contains(choices, s) {
+		d.fault(n, "%s is %q; write one of %s", what, shorten(s), strings.Join(choices, ", "))
+		return
+	}
+	*into = s
+}
+
+// networks reads one or more networks; an address is a network of its own.
+func (d *decoder) networks(n *yaml.Node, into *[]netip.Prefix) {
+	d.list(n, func(n *yaml.Node) {
+		s, ok := d.text(n, "a network")
+		if !ok {
+			return
+		}
+		p, err := netip.ParsePrefix(s)
+		if a, aerr := netip.ParseAddr(s); aerr == nil && a.Zone() == "" {
+			p, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		switch {
+		case err != nil:
+			d.fault(n, "%q is not a network; write an address with the length of its prefix, such as 10.0.0.0/8", shorten(s))
+		case p.Masked() != p:
+			d.fault(n, "%s has bits behind its prefix; write %v, or a longer prefix", s, p.Masked())
+		default:
+			*into = append(*into, p)
+		}
+	})
+}
+
+// address reads host:port.
+func (d *decoder) address(n *yaml.Node, what, s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	if err == nil {
+		if p, perr := strconv.ParseUint(port, 10, 16); perr == nil && port == strconv.FormatUint(p, 10) && !strings.ContainsAny(host, " /") {
+			return true
+		}
+	}
+	d.fault(n, "%s is %q; write a host and a port, such as 127.0.0.1:8080", what, shorten(s))
+	return false
+}
+
+func (d *decoder) listener(n *yaml.Node, c *Config) {
+	var l Listener
+	take := func(n *yaml.Node) {
+		s, ok := d.text(n, "listen")
+		if !ok {
+			return
+		}
+		l.Address, l.TCP = strings.CutPrefix(s, "tcp://")
+		d.address(n, "listen", l.Address)
+	}
+	if m := d.enter(n); m == nil {
+		return
+	} else if m.Kind != yaml.MappingNode {
+		take(n)
+	} else {
+		d.mapping(n, "listen",
+			field{"address", take},
+			field{"upstream", func(n *yaml.Node) {
+				if s, ok := d.text(n, "upstream"); ok && d.address(n, "upstream", s) {
+					l.Upstream = s
+				}
+			}},
+			field{"tls", func(n *yaml.Node) {
+				d.mapping(n, "tls", d.word("cert", &l.CertFile), d.word("key", &l.KeyFile))
+				if l.CertFile == "" || l.KeyFile == "" {
+					d.fault(n, "tls needs a cert and a key; write both files")
+				}
+			}},
+			field{"proxy_protocol", func(n *yaml.Node) { d.networks(n, &l.ProxyProtocol) }},
+		)
+		if l.Address == "" {
+			d.fault(n, "listen has no address; write address: 127.0.0.1:8080")
+		}
+	}
+	switch {
+	case l.TCP && l.Upstream == "":
+		d.fault(n, "a TCP listener needs an upstream of its own; write address: tcp://… and upstream: host:port")
+	case !l.TCP && l.Upstream != "":
+		d.fault(n, "an HTTP listener has no upstream of its own; write it under upstream, beside listen")
+	}
+	if slices.ContainsFunc(c.Listen, func(o Listener) bool { return o.Address == l.Address }) && l.Address != "" {
+		d.fault(n, "%s is listened at already; write another address", l.Address)
+	}
+	c.Listen = append(c.Listen, l)
+}
+
+func (d *decoder) upstream(n *yaml.Node, c *Config) {
+	var u Upstream
+	take := func(n *yaml.Node) {
+		s, ok := d.text(n, "upstream")
+		if !ok {
+			return
+		}
+		v, err := url.Parse(s)
+		if err != nil || v.Scheme != "http" && v.Scheme != "https" || v.Host == "" || v.User != nil || v.RawQuery != "" || v.Fragment != "" {
+			d.fault(n, "upstream is %q; write http:// or https:// with a host, such as http://127.0.0.1:3000", shorten(s))
+			return
+		}
+		u.URL = v
+	}
+	if m := d.enter(n); m == nil {
+		return
+	} else if m.Kind != yaml.MappingNode {
+		take(n)
+	} else {
+		before := len(d.faults)
+		d.mapping(n, "upstream",
+			field{"url", take},
+			d.word("host", &u.Host),
+			field{"path", func(n *yaml.Node) {
+				if s, ok := d.text(n, "path"); ok && !strings.HasPrefix(s, "/") {
+					d.fault(n, "path is %q; write a prefix that starts with a slash, such as /api", shorten(s))
+				} else {
+					u.Path = s
+				}
+			}},
+			d.duration("timeout", time.Millisecond, 24*time.Hour, &u.Timeout),
+			d.number("max_body", 1, 1<<50, &u.MaxBody),
+		)
+		if u.URL == nil && len(d.faults) == before {
+			d.fault(n, "upstream has no url; write url: http://127.0.0.1:3000")
+		}
+	}
+	for _, o := range c.Upstreams {
+		if o.URL != nil && u.URL != nil && (o.Host == "" || o.Host == u.Host) && below(u.Path, o.Path) {
+			d.fault(n, "never gets a request, as an upstream before it takes every one; put the narrower first")
+			break
+		}
+	}
+	c.Upstreams = append(c.Upstreams, u)
+}
+
+// below reports whether every path with the prefix has the other one, too.
+func below(prefix, other string) bool {
+	other = strings.TrimSuffix(other, "/")
+	return prefix == other || strings.HasPrefix(prefix, other+"/") || other == ""
+}
+
+func (d *decoder) admin(n *yaml.Node, a *Admin) {
+	take := func(n *yaml.Node) {
+		if s, ok := d.text(n, "admin"); ok && (s == "off" || d.address(n, "admin", s)) {
+			a.Address = s
+		}
+	}
+	if m := d.enter(n); m == nil {
+		return
+	} else if m.Kind != yaml.MappingNode {
+		take(n)
+	} else {
+		d.mapping(n, "admin", field{"address", take}, d.word("token_file", &a.TokenFile))
+	}
+	if a.Address == "" || a.Address == "off" || a.TokenFile != "" {
+		return
+	}
+	host, _, _ := net.SplitHostPort(a.Address) // take has checked it
+	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+		d.fault(n, "admin at %s can be reached from other machines; write a loopback address, or a token_file that holds a secret", a.Address)
+	}
+}
+
+func (d *decoder) store(n *yaml.Node, s *Store) {
+	if m := d.enter(n); m == nil {
+		return
+	} else if m.Kind != yaml.MappingNode {
+		var word string
+		d.choice(n, "store", &word, "memory")
+		return
+	}
+	var memory, redis bool
+	d.mapping(n, "store",
+		field{"memory", func(n *yaml.Node) {
+			memory = true
+			d.mapping(n, "memory", d.number("max_keys", 1, 1<<40, &s.MaxKeys), d.word("state", &s.State))
+		}},
+		field{"redis", func(n *yaml.Node) {
+			redis = true
+			d.mapping(n, "redis",
+				field{"url", func(n *yaml.Node) {
+					d.list(n, func(n *yaml.Node) {
+						t, ok := d.text(n, "url")
+						if !ok {
+							return
+						}
+						if u, err := url.Parse(t); err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Host == "" {
+							d.fault(n, "url is not one of Redis; write redis://host:6379 or, for TLS, rediss://host:6379")
+							return
+						}
+						s.Redis = append(s.Redis, t)
+					})
+				}},
+				d.word("prefix", &s.Prefix),
+			)
+			if len(s.Redis) == 0 {
+				d.fault(n, "redis has no url; write url: redis://127.0.0.1:6379")
+			}
+		}},
+	)
+	if memory == redis {
+		d.fault(n, "a store is memory or redis; write one of them")
+	}
+}
+
+var headerForm = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,256}$`)
+
+func (d *decoder) clientIP(n *yaml.Node, c *ClientIP) {
+	d.mapping(n, "client_ip",
+		field{"trusted", func(n *yaml.Node) { d.networks(n, &c.Trusted) }},
+		d.word("header", &c.Header),
+	)
+	if c.Header != "" && !headerForm.MatchString(c.Header) {
+		d.fault(child(n, "header"), "header is %q; write a header's name, such as X-Forwarded-For", shorten(c.Header))
+	}
+	if c.Header != "" && len(c.Trusted) == 0 {
+		d.fault(n, "header is believed of the proxies in trusted only, and there are none; list their networks")
+	}
+}
+
+func (d *decoder) tokens(n *yaml.Node) *Tokens {
+	t := &Tokens{}
+	d.mapping(n, "tokens",
+		d.word("header", &t.Header), d.word("cookie", &t.Cookie),
+		d.word("jwks_file", &t.JWKS), d.word("hmac_file", &t.HMAC), d.word("key_file", &t.Key),
+		d.word("issuer", &t.Issuer), d.word("audience", &t.Audience),
+	)
+	keys := 0
+	for _, f := range []string{t.JWKS, t.HMAC, t.Key} {
+		if f != "" {
+			keys++
+		}
+	}
+	if keys != 1 {
+		d.fault(n, "tokens are verified by one of jwks_file, hmac_file and key_file; write one")
+	}
+	if t.Header != "" && t.Cookie != "" {
+		d.fault(n, "a token is in a header or in a cookie; write one")
+	}
+	return t
+}

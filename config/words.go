@@ -1,0 +1,239 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// words returns a rule in plain words, with the worst case of each limit.
+func words(r *policy.Rule) (lines []string) {
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	add("which requests: %s", which(&r.Match))
+	if len(r.ExemptNetworks) > 0 {
+		add("not those from %s", prefixes(r.ExemptNetworks))
+	}
+	if r.Cost != (policy.Cost{}) {
+		add("each costs %s", costWords(r.Cost))
+	}
+	if w := r.When; w != nil {
+		statuses := make([]string, len(w.Status))
+		for i, s := range w.Status {
+			statuses[i] = s.String()
+		}
+		text := "only those answered by " + or(statuses) + " count"
+		if w.Hold {
+			add("%s; all are charged when they come, and the others get it back", text)
+		} else {
+			add("%s; as many as run at once may pass beyond the limits", text)
+		}
+	}
+	for i := range r.Levels {
+		lines = append(lines, levelWords(&r.Levels[i])...)
+	}
+	if r.MaxWait > 0 {
+		add("held back for at most %v, else denied", r.MaxWait)
+	}
+	if r.Status != 0 {
+		add("a denial is answered by status %d", r.Status)
+	}
+	switch {
+	case r.Shadow:
+		add("in shadow: reported, never denied")
+	case r.Failure == policy.Open:
+		add("if the store fails: requests pass")
+	case r.Failure == policy.Local:
+		add("if the store fails: limited in this process")
+	default:
+		add("if the store fails: requests are denied")
+	}
+	return lines
+}
+
+func levelWords(l *policy.Level) (lines []string) {
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	whose := whoseBudget(l.By)
+	if l.Name != "" {
+		whose = l.Name + ", " + whose
+	}
+	if len(l.By) > 0 {
+		whose += [...]string{
+			policy.Refuse: "; who lacks it is refused",
+			policy.Share:  "; who lacks it shares one budget with all others who do",
+			policy.Skip:   "; who lacks it is not limited",
+		}[l.Missing]
+	}
+	add("whose budget: %s", whose)
+	if n := len(l.ExemptKeys); n > 0 {
+		add("not: %s", keyList(l.ExemptKeys))
+	}
+	list := func(prefix string, limits []policy.Limit) {
+		for _, limit := range limits {
+			add("%s%s", prefix, limitWords(limit))
+		}
+	}
+	list("limit ", l.Limits)
+	if l.InFlight != nil {
+		add("in flight: at most %s at once", units(l.InFlight.Cap, sluice.Requests))
+	}
+	if l.Tiers != nil {
+		for _, tier := range sortedKeys(l.Tiers.Limits) {
+			list(fmt.Sprintf("where %v is %s: ", l.Tiers.By, tier), l.Tiers.Limits[tier])
+		}
+	}
+	for _, o := range l.Overrides {
+		until := "until it is removed"
+		if !o.Expires.IsZero() {
+			until = "until " + o.Expires.UTC().Format("2006-01-02 15:04")
+		}
+		list(fmt.Sprintf("for %s, %s (%s; %s): ", strings.Join(o.Key, ", "), until, o.Reason, o.Author), o.Limits)
+	}
+	for _, c := range l.Candidates {
+		for _, limit := range c.Limits {
+			add("on trial as %s: %s", c.Name, limitWords(policy.Limit{Limit: limit}))
+		}
+	}
+	return lines
+}
+
+// limitWords says a limit and what it admits at worst.
+func limitWords(l policy.Limit) string {
+	if l.Grace == nil {
+		return fmt.Sprintf("%v: %s", l.Limit, algo.Worst(l.Limit))
+	}
+	return fmt.Sprintf("%v: %s; what goes over passes with a warning, %s", l, algo.Worst(l.Limit), algo.Worst(*l.Grace))
+}
+
+func which(m *policy.Match) string {
+	var parts []string
+	switch {
+	case len(m.Methods) > 0 && len(m.Paths) > 0:
+		parts = append(parts, or(m.Methods)+" "+or(m.Paths))
+	case len(m.Methods) > 0:
+		parts = append(parts, or(m.Methods))
+	case len(m.Paths) > 0:
+		parts = append(parts, or(m.Paths))
+	}
+	if len(m.Except) > 0 {
+		parts = append(parts, "but not "+or(m.Except))
+	}
+	if len(m.Hosts) > 0 {
+		parts = append(parts, "for "+or(m.Hosts))
+	}
+	fields := func(what string, fields []policy.Field) {
+		for _, f := range fields {
+			switch {
+			case f.Absent:
+				parts = append(parts, "without "+what+" "+f.Name)
+			case len(f.Values) == 0:
+				parts = append(parts, "with "+what+" "+f.Name)
+			default:
+				parts = append(parts, "with "+what+" "+f.Name+" "+or(f.Values))
+			}
+		}
+	}
+	fields("header", m.Headers)
+	fields("query", m.Queries)
+	if len(m.Networks) > 0 {
+		parts = append(parts, "from "+prefixes(m.Networks))
+	}
+	if len(parts) == 0 {
+		return "all"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func whoseBudget(by []policy.Part) string {
+	if len(by) == 0 {
+		return "one for all"
+	}
+	parts := make([]string, len(by))
+	for i, p := range by {
+		switch p.Source {
+		case policy.SourceIP:
+			v4, v6 := "address", "/64 of IPv6"
+			if p.IPv4Bits != 0 && p.IPv4Bits != 32 {
+				v4 = fmt.Sprintf("/%d of IPv4", p.IPv4Bits)
+			}
+			if p.IPv6Bits != 0 {
+				v6 = fmt.Sprintf("/%d of IPv6", p.IPv6Bits)
+			}
+			parts[i] = "client " + v4 + " or " + v6
+		case policy.SourcePath:
+			parts[i] = "{" + p.Name + "} of the path"
+		case policy.SourceHost, policy.SourceMethod:
+			parts[i] = p.Source.String()
+		default:
+			parts[i] = p.Source.String() + " " + p.Name
+		}
+	}
+	return "one for each " + strings.Join(parts, " and ")
+}
+
+func costWords(c policy.Cost) string {
+	switch c.Of {
+	case policy.RequestBytes:
+		return "the bytes of its body"
+	case policy.ResponseBytes:
+		return "the bytes of its response; as much as is under way may pass beyond the limits"
+	case policy.RequestHeader:
+		return fmt.Sprintf("what its header %s says, %d at most", c.Header, c.Most)
+	case policy.ResponseHeader:
+		return fmt.Sprintf("what its response's header %s says, %d at most; what goes beyond the estimate may pass beyond the limits", c.Header, c.Most)
+	default:
+		return units(c.Units, sluice.Requests)
+	}
+}
+
+func or(list []string) string { return strings.Join(list, " or ") }
+
+func prefixes(networks []netip.Prefix) string {
+	list := make([]string, len(networks))
+	for i, n := range networks {
+		list[i] = n.String()
+	}
+	return or(list)
+}
+
+func keyList(keys [][]string) string {
+	list := make([]string, len(keys))
+	for i, k := range keys {
+		list[i] = strings.Join(k, ", ")
+	}
+	return or(list)
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func units(n int64, u sluice.Unit) string {
+	if n == 1 && u == sluice.Requests {
+		return "1 request"
+	}
+	return fmt.Sprintf("%d %v", n, u)
+}
+
+// span writes a window as people say it.
+func span(d time.Duration) string {
+	for _, u := range []struct {
+		d    time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		if d == u.d {
+			return u.name
+		}
+		if d%u.d == 0 {
+			return fmt.Sprintf("%d %ss", d/u.d, u.name)
+		}
+	}
+	return d.String()
+}

@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sluicegate/sluice"
+)
+
+// ask puts all questions to the store at once, and those that went over a soft
+// limit, and no other, once more.
+func (v *Verdict) ask(ctx context.Context) {
+	first := &v.asks[0]
+	if first.role == taken && !v.peek && v.deniesCount(first) {
+		// A denial would be counted although the request may pass on its grace:
+		// look before asking. Who spends the soft limit in between makes the
+		// question a denied one, which errs on the side of the limit.
+		v.peek = true
+		v.single(ctx, first)
+		v.peek = false
+		if first.result.Err == nil {
+			v.switchOver(first)
+		}
+	}
+	v.all(ctx)
+	// Each turn puts a grace limit in the place of at least one soft one, and a
+	// charge has one at most.
+	for range first.n {
+		if first.role != taken || first.result.Err != nil || v.responsesDeny() || !v.switchOver(first) {
+			return
+		}
+		v.single(ctx, first)
+	}
+}
+
+// responsesDeny reports whether a rule that counts responses denies already.
+func (v *Verdict) responsesDeny() bool {
+	k := v.counted()
+	return k != nil && k.result.Err == nil && !k.result.Decision.Allowed
+}
+
+func (v *Verdict) counted() *ask {
+	for i := range v.asks[:v.enforced()] {
+		if v.asks[i].role == counted {
+			return &v.asks[i]
+		}
+	}
+	return nil
+}
+
+// deniesCount reports whether an ask has a soft limit beside one that counts
+// denied requests.
+func (v *Verdict) deniesCount(k *ask) bool {
+	soft, counts := false, false
+	for j := k.first; j < k.first+k.n; j++ {
+		soft = soft || v.charges[j].set.over != nil
+		counts = counts || v.charges[j].set.counts
+	}
+	return soft && counts
+}
+
+// switchOver puts the grace limit in the place of each soft limit that denied,
+// if no other limit did. It reports whether it has.
+func (v *Verdict) switchOver(k *ask) bool {
+	if k.result.Decision.Allowed {
+		return false
+	}
+	switched := false
+	for pass := range 2 { // look first: one other denial is enough
+		at := k.outcomes
+		for j := k.first; j < k.first+k.n; j++ {
+			c := &v.charges[j]
+			soft := c.set.soft()
+			for t := range c.Plan.Len() {
+				o := &v.outcomes[at]
+				at++
+				switch {
+				case o.Allowed:
+				case t != soft || c.over:
+					return false
+				case pass == 1:
+					c.over, c.soft, c.Plan = true, *o, c.set.over
+					v.flat[j].Plan = c.Plan
+					switched = true
+				}
+			}
+		}
+	}
+	return switched
+}
+
+// single asks the store about one ask.
+func (v *Verdict) single(ctx context.Context, k *ask) {
+	k.result.Decision, k.result.Err = v.store.Take(ctx, v.request(k, sluice.OpTake))
+	v.fill(k)
+}
+
+// all asks the store about everything.
+func (v *Verdict) all(ctx context.Context) {
+	if len(v.asks) == 1 {
+		v.single(ctx, &v.asks[0])
+		return
+	}
+	for i := range v.asks {
+		v.requests = append(v.requests, v.request(&v.asks[i], sluice.OpTake))
+		v.results = append(v.results, sluice.Result{})
+	}
+	err := v.store.TakeBatch(ctx, v.requests, v.results)
+	for i := range v.asks {
+		k := &v.asks[i]
+		k.result = v.results[i]
+		if err != nil {
+			k.result = sluice.Result{Err: err}
+		}
+		v.fill(k)
+	}
+}
+
+// fill writes the outcome of an ask under a single limit, and none of an ask
+// that failed.
+func (v *Verdict) fill(k *ask) {
+	outcomes := v.outcomes[k.outcomes : k.outcomes+k.terms]
+	switch d := &k.result.Decision; {
+	case k.result.Err != nil:
+		clear(outcomes)
+	case k.terms == 1:
+		outcomes[0] = sluice.Outcome{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+	}
+}
+
+// judge makes one verdict of the answers for the rules in force.
+func (v *Verdict) judge(ctx context.Context) {
+	v.Allowed = true
+	n := v.enforced()
+	if n == 0 {
+		return
+	}
+	var errs []error
+	for i := range n {
+		k := &v.asks[i]
+		if k.result.Err == nil {
+			v.Allowed = v.Allowed && k.result.Decision.Allowed
+			continue
+		}
+		errs = append(errs, k.result.Err)
+		v.Failure = max(v.Failure, v.failing(k))
+	}
+	v.Allowed = v.Allowed && (len(errs) == 0 || v.Failure == Open)
+	if first := &v.asks[0]; first.role == taken && first.result.Err == nil {
+		v.Decision = first.result.Decision
+		if first.result.Decision.Allowed && !v.Allowed && !v.peek {
+			// Another has denied what this one has charged.
+			if err := v.giveBack(ctx, first); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	} else if k := v.counted(); k != nil && k.result.Err == nil {
+		v.Decision = k.result.Decision
+	}
+	v.Decision.Allowed = v.Allowed
+	v.Err = errors.Join(v.Err, errors.Join(errs...))
+	v.binds()
+	if !v.Allowed {
+		v.Decision.Delay, v.Decision.Due, v.Decision.Spent = 0, v.Decision.At, 0
+	}
+}
+
+// giveBack refunds all that an ask was charged.
+func (v *Verdict) giveBack(ctx context.Context, k *ask) error {
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	_, err := v.store.Take(ctx, v.refund(k))
+	return err
+}
+
+func (v *Verdict) refund(k *ask) sluice.Request {
+	req := v.request(k, sluice.OpRefund)
+	req.At, req.Due = k.result.Decision.At, k.result.Decision.Due
+	return req
+}

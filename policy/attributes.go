@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import "net/netip"
+
+// Attributes are what a policy may know of a request. A front implements it
+// over its native request, so that nothing is copied; what it cannot know is
+// empty. Methods may be called any number of times, by one goroutine at a time.
+type Attributes interface {
+	// Method is the request's method, as sent: "GET".
+	Method() string
+	// Host is what the request is for, lower case and without a port.
+	Host() string
+	// Path is the escaped path, as sent: "/users/a%2Fb". The policy cleans it.
+	Path() string
+	// Header returns the values of a header field, by its canonical name.
+	Header(name string) []string
+	// Query returns the values of a query parameter.
+	Query(name string) []string
+	// Cookie returns the values of a cookie.
+	Cookie(name string) []string
+	// Client is the client's address, found through trusted proxies; the zero
+	// Addr if there is none.
+	Client() netip.Addr
+	// Claim returns a claim of a token that has been verified.
+	Claim(name string) (string, bool)
+	// Length is the size of the request's body in bytes, -1 if not known.
+	Length() int64
+}
+
+// Plain is [Attributes] as data: for tests, for cases, and for protocols that
+// send no HTTP request.
+type Plain struct {
+	RequestMethod string
+	RequestHost   string
+	RequestPath   string
+	Headers       map[string][]string // by canonical name
+	Queries       map[string][]string
+	Cookies       map[string][]string
+	Address       netip.Addr
+	Claims        map[string]string
+	Bytes         int64
+}
+
+// Method returns RequestMethod.
+func (p *Plain) Method() string { return p.RequestMethod }
+
+// Host returns RequestHost.
+func (p *Plain) Host() string { return p.RequestHost }
+
+// Path returns RequestPath.
+func (p *Plain) Path() string { return p.RequestPath }
+
+// Header returns what Headers has under name.
+func (p *Plain) Header(name string) []string { return p.Headers[name] }
+
+// Query returns what Queries has under name.
+func (p *Plain) Query(name string) []string { return p.Queries[name] }
+
+// Cookie returns what Cookies has under name.
+func (p *Plain) Cookie(name string) []string { return p.Cookies[name] }
+
+// Client returns Address.
+func (p *Plain) Client() netip.Addr { return p.Address }
+
+// Claim returns what Claims has under name.
+func (p *Plain) Claim(name string) (string, bool) {
+	v, ok := p.Claims[name]
+	return v, ok
+}
+
+// Length returns Bytes.
+func (p *Plain) Length() int64 { return p.Bytes }

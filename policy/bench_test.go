@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// mixed returns n rules that differ in path, host, header and network.
+func mixed(n int) []policy.Rule {
+	rules := make([]policy.Rule, n)
+	for i := range rules {
+		m := policy.Match{Methods: []string{"GET", "POST"}}
+		switch i % 5 {
+		case 0:
+			m.Paths = []string{fmt.Sprintf("/v1/service%d/{id}/items", i)}
+		case 1:
+			m.Paths = []string{fmt.Sprintf("/v1/service%d/", i)}
+		case 2:
+			m.Hosts, m.Paths = []string{fmt.Sprintf("tenant%d.example.com", i)}, []string{"/v1/"}
+		case 3:
+			m.Headers = []policy.Field{{Name: "X-Partner", Values: []string{fmt.Sprintf("partner%d", i)}}}
+		case 4:
+			m.Networks = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24)}
+		}
+		rules[i] = rule(fmt.Sprintf("rule%d", i), m)
+		rules[i].Levels[0].By = by(policy.IP())
+	}
+	return rules
+}
+
+func request() *policy.Plain {
+	return &policy.Plain{
+		RequestMethod: "GET", RequestHost: "tenant502.example.com", RequestPath: "/v1/service500/77/items",
+		Headers: map[string][]string{"X-Partner": {"partner503"}}, Address: netip.MustParseAddr("10.1.248.9"),
+	}
+}
+
+func BenchmarkMatch(b *testing.B) {
+	for _, n := range []int{10, 1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			p := compile(b, mixed(n)...)
+			var m policy.Matches
+			a := request()
+			b.ReportAllocs()
+			for b.Loop() {
+				p.Match(a, &m)
+			}
+			if want := min(n, 1000) / 1000 * 4; m.Len() != want {
+				b.Fatalf("%d rules match, want %d", m.Len(), want)
+			}
+		})
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	for name, rules := range map[string][]policy.Rule{
+		"one":   {one("api", by(policy.Header("X-Partner")), "1000000/s")},
+		"mixed": mixed(1000),
+	} {
+		b.Run(name, func(b *testing.B) {
+			var live policy.Live
+			live.Swap(compile(b, rules...))
+			e := policy.Evaluator{Policy: &live, Store: memstore.New(memstore.Options{})}
+			var v policy.Verdict
+			a := request()
+			b.ReportAllocs()
+			for b.Loop() {
+				e.Decide(b.Context(), a, &v)
+			}
+		})
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			rules := mixed(n)
+			for b.Loop() {
+				compile(b, rules...)
+			}
+		})
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	var live policy.Live
+	live.Swap(compile(t, one("api", by(policy.Header("X-Partner")), "1000000/s")))
+	e := policy.Evaluator{Policy: &live, Store: memstore.New(memstore.Options{})}
+	var v policy.Verdict
+	a := request()
+	e.Decide(t.Context(), a, &v)
+	if got := testing.AllocsPerRun(100, func() { e.Decide(t.Context(), a, &v) }); got > 0 {
+		t.Errorf("%v allocations for a request under one rule, want 0", got)
+	}
+	p := compile(t, mixed(1000)...)
+	var m policy.Matches
+	p.Match(a, &m)
+	if got := testing.AllocsPerRun(100, func() { p.Match(a, &m) }); got > 0 {
+		t.Errorf("%v allocations for a match among 1,000 rules, want 0", got)
+	}
+}

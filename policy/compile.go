@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Bounds of what rules may hold.
+const (
+	MaxRules     = 100_000
+	MaxLevels    = 8
+	MaxParts     = 8
+	maxListed    = 10_000 // hosts, paths, values, networks, tiers of one rule
+	MaxOverrides = 100_000
+)
+
+var nameForm = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
+
+// compiler gathers what is wrong with the rule it is at.
+type compiler struct {
+	faults Faults
+	number int
+	name   string
+}
+
+func (c *compiler) fault(field, format string, args ...any) {
+	f := &Fault{Rule: c.number, Name: c.name, Field: field}
+	err := fmt.Errorf(format, args...)
+	f.Problem = err.Error()
+	if u, ok := err.(interface{ Unwrap() error }); ok {
+		f.Err = u.Unwrap()
+	}
+	c.faults = append(c.faults, f)
+}
+
+// Compile checks rules and makes a [Policy] of them. Its error is [Faults],
+// with everything that is wrong. The rules must not be changed afterwards.
+func Compile(rules []Rule) (*Policy, error) {
+	c := &compiler{}
+	if len(rules) > MaxRules {
+		c.fault("Name", "%d rules; a policy has at most %d", len(rules), MaxRules)
+		return nil, c.faults
+	}
+	p := &Policy{rules: make([]rule, len(rules)), names: make(map[string]int, len(rules)), index: &index{}}
+	for i := range rules {
+		c.number, c.name = i, rules[i].Name
+		r := &p.rules[i]
+		r.Rule = rules[i]
+		if !nameForm.MatchString(r.Name) {
+			c.fault("Name", "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", r.Name)
+		} else if first, taken := p.names[r.Name]; taken {
+			c.fault("Name", "%q is the name of rule %d, too; two rules of one name would share a budget: choose another", r.Name, first+1)
+		} else {
+			p.names[r.Name] = i
+		}
+		before := len(c.faults)
+		c.rule(r)
+		if len(c.faults) == before {
+			p.index.add(int32(i), r)
+		}
+	}
+	if len(c.faults) == 0 {
+		c.crowds(p)
+	}
+	if len(c.faults) > 0 {
+		return nil, c.faults
+	}
+	return p, nil
+}
+
+// crowds finds rules that match a request together with more others than a
+// store can charge at once. It tries each rule's own specimen of a request.
+func (c *compiler) crowds(p *Policy) {
+	var m Matches
+	for i := range p.rules {
+		r := &p.rules[i]
+		p.Match(r.specimen(), &m)
+		n := [2]int{}
+		var names []string
+		for _, hit := range m.hits {
+			if o := &p.rules[hit.rule]; !o.Shadow {
+				n[o.phase()] += len(o.levels)
+				names = append(names, o.Name)
+			}
+		}
+		if max(n[0], n[1]) > sluice.MaxCharges {
+			c.number, c.name = i, r.Name
+			c.fault("Match", "a request may be charged under %d levels of rules at once (%s); at most %d can be decided together: narrow what they match",
+				max(n[0], n[1]), strings.Join(names, ", "), sluice.MaxCharges)
+			return
+		}
+	}
+}
+
+func (c *compiler) rule(r *rule) {
+	c.match(r)
+	c.cost(&r.Cost)
+	if w := r.When; w != nil {
+		if len(w.Status) == 0 || len(w.Status) > maxListed {
+			c.fault("When", "%d statuses; say which responses count, such as 401 or 4xx", len(w.Status))
+		}
+		for i, s := range w.Status {
+			if s.From < 100 || s.To > 599 || s.From > s.To {
+				c.fault(fmt.Sprintf("When.Status[%d]", i), "%d to %d is not a range of response codes from 100 to 599", s.From, s.To)
+			}
+		}
+	}
+	if r.Failure >= failures {
+		c.fault("Failure", "%v is not one of open, local and closed", r.Failure)
+	}
+	if r.MaxWait < 0 || r.MaxWait > sluice.MaxWait {
+		c.fault("MaxWait", "%v must be 0 to %v", r.MaxWait, sluice.MaxWait)
+	}
+	if r.Status != 0 && (r.Status < 400 || r.Status > 599) {
+		c.fault("Status", "%d must be 400 to 599, or 0 for 429", r.Status)
+	}
+	r.ExemptNetworks = c.networks("ExemptNetworks", r.ExemptNetworks)
+	if everyone(r.ExemptNetworks) {
+		c.fault("ExemptNetworks", "exempt every address: the rule can never apply; leave it out, or exempt less")
+	}
+	if len(r.Levels) == 0 || len(r.Levels) > MaxLevels {
+		c.fault("Levels", "%d levels; a rule has 1 to %d", len(r.Levels), MaxLevels)
+	}
+	r.Levels = slices.Clone(r.Levels)
+	r.levels = make([]level, len(r.Levels))
+	for i := range r.Levels {
+		c.level(r, i)
+	}
+}
+
+func everyone(networks []netip.Prefix) bool {
+	var all4, all6 bool
+	for _, n := range networks {
+		if n.Bits() == 0 {
+			all4 = all4 || n.Addr().Is4()
+			all6 = all6 || n.Addr().Is6()
+		}
+	}
+	return all4 && all6
+}
+
+func (c *compiler) cost(cost *Cost) {
+	header := cost.Of == RequestHeader || cost.Of == ResponseHeader
+	switch {
+	case cost.Of >= costs:
+		c.fault("Cost", "%d is not a cost", cost.Of)
+		return
+	case cost.Bytes() && cost.Units != 0:
+		c.fault("Cost", "units belong to a fixed cost or the estimate of a header's; leave them out")
+	case cost.Units < 0 || cost.Units > sluice.MaxQuota:
+		c.fault("Cost", "%d units must be 1 to %d", cost.Units, int64(sluice.MaxQuota))
+	}
+	if !header {
+		if cost.Header != "" || cost.Most != 0 {
+			c.fault("Cost", "only the cost of a header has a header and a most; leave them out")
+		}
+		return
+	}
+	if !fieldName(cost.Header) {
+		c.fault("Cost", "%q is not a header field's name", cost.Header)
+	}
+	if cost.Most < 1 || cost.Most > sluice.MaxQuota {
+		c.fault("Cost", "most %d must be 1 to %d: the largest number that the header is believed", cost.Most, int64(sluice.MaxQuota))
+	}
+	cost.Header = canonical(cost.Header)
+}

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/clientip"
+)
+
+// rule is a Rule, compiled.
+type rule struct {
+	Rule
+	patterns []pattern
+	except   []pattern
+	levels   []level
+}
+
+// level is a Level, compiled.
+type level struct {
+	*Level
+	scope      string
+	parts      []keyPart
+	base       *set // nil if only requests in flight are limited
+	inFlight   sluice.SlotLimit
+	tierPart   keyPart
+	tiers      map[string]*set
+	overrides  map[string]override
+	exempt     map[string]struct{}
+	candidates []candidate
+}
+
+// keyPart is a Part, with what groups addresses.
+type keyPart struct {
+	Part
+	finder *clientip.Finder
+}
+
+// set is a list of limits, compiled.
+type set struct {
+	take *sluice.Plan // hard limits and the soft one, which is the last
+	over *sluice.Plan // hard limits and the grace limit, if one is soft
+	all  *sluice.Plan // all of them
+	// counts says that a limit of take counts denied requests.
+	counts bool
+}
+
+// soft returns which limit of take is the soft one, -1 if none is.
+func (s *set) soft() int {
+	if s.over == nil {
+		return -1
+	}
+	return s.take.Len() - 1
+}
+
+type override struct {
+	set     *set
+	expires time.Time
+}
+
+func (o *override) valid(now time.Time) bool { return o.expires.IsZero() || now.Before(o.expires) }
+
+type candidate struct {
+	*Candidate
+	plan *sluice.Plan
+}
+
+func (l *level) tier(value string) *set {
+	if s, ok := l.tiers[value]; ok && value != "" {
+		return s
+	}
+	return l.base
+}
+
+// set returns the limits of a key.
+func (r *rule) set(l *level, key string, a Attributes, v *Verdict, hit ref, now func() time.Time) *set {
+	if len(l.overrides) > 0 {
+		if o, ok := l.overrides[key]; ok && (o.expires.IsZero() || o.valid(now())) {
+			return o.set
+		}
+	}
+	if l.Tiers == nil {
+		return l.base
+	}
+	value, problem := r.value(&l.tierPart, a, &v.matches, hit)
+	if problem != "" {
+		return l.base
+	}
+	return l.tier(value)
+}

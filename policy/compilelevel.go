@@ -1,0 +1,317 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/clientip"
+)
+
+func (c *compiler) level(r *rule, i int) {
+	source, l := &r.Levels[i], &r.levels[i]
+	l.Level = source
+	at := fmt.Sprintf("Levels[%d]", i)
+	if source.Name == "" {
+		if len(r.Levels) > 1 {
+			c.fault(at+".Name", "is empty; the levels of a hierarchy need names")
+		}
+	} else if !nameForm.MatchString(source.Name) {
+		c.fault(at+".Name", "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", source.Name)
+	}
+	for j := range r.Levels[:i] {
+		if r.Levels[j].Name == source.Name && source.Name != "" {
+			c.fault(at+".Name", "%q is the name of level %d, too; choose another", source.Name, j+1)
+		}
+	}
+	if source.Missing >= missings {
+		c.fault(at+".Missing", "%v is not one of refuse, share and skip", source.Missing)
+	}
+	if len(source.By) > MaxParts {
+		c.fault(at+".By", "%d parts; a key has at most %d", len(source.By), MaxParts)
+	}
+	source.By = slices.Clone(source.By)
+	for j := range source.By {
+		part := c.part(r, fmt.Sprintf("%s.By[%d]", at, j), source.By[j])
+		source.By[j] = part.Part
+		if slices.ContainsFunc(l.parts, func(p keyPart) bool { return p.Part == part.Part }) {
+			c.fault(fmt.Sprintf("%s.By[%d]", at, j), "%v is a part of the key already; leave it out", part.Part)
+		}
+		l.parts = append(l.parts, part)
+	}
+	scope := r.Name
+	if scope == "" {
+		scope = "unnamed" // which is a fault, but not one of each of its limits
+	}
+	if source.Name != "" {
+		scope += "/" + source.Name
+	}
+	l.scope = scope
+	if source.InFlight != nil {
+		c.inFlight(l, at)
+	}
+	if source.InFlight == nil || len(source.Limits)+len(source.Overrides)+len(source.Candidates) > 0 || source.Tiers != nil {
+		l.base = c.set(r, at+".Limits", scope, source.Limits)
+	}
+	c.tiers(r, l, at, scope)
+	c.overrides(r, l, at, scope)
+	c.candidates(r, l, at, scope)
+	if len(source.ExemptKeys) > 0 {
+		l.exempt = make(map[string]struct{}, len(source.ExemptKeys))
+	}
+	for j, values := range source.ExemptKeys {
+		if c.keyValues(l, fmt.Sprintf("%s.ExemptKeys[%d]", at, j), values) {
+			l.exempt[encodeKey(values)] = struct{}{}
+		}
+	}
+}
+
+func (c *compiler) inFlight(l *level, at string) {
+	l.inFlight = *l.InFlight
+	if l.inFlight.TTL == 0 {
+		l.inFlight.TTL = DefaultLease
+	}
+	if l.inFlight.Name == "" {
+		l.inFlight.Name = "slots"
+	}
+	if err := l.inFlight.Validate(); err != nil {
+		for _, err := range joined(err) {
+			c.fault(at+".InFlight", "%w", err)
+		}
+	}
+}
+
+// keyValues checks that values make a key of the level.
+func (c *compiler) keyValues(l *level, at string, values []string) bool {
+	if len(values) != len(l.By) || len(values) == 0 {
+		c.fault(at, "a key of %d values; the level's key has %d: %v", len(values), len(l.By), l.By)
+		return false
+	}
+	if slices.Contains(values, "") && l.Missing != Share {
+		c.fault(at, "an empty value; no request has one, as it counts as missing")
+		return false
+	}
+	return true
+}
+
+func (c *compiler) part(r *rule, at string, p Part) keyPart {
+	switch {
+	case p.Source == SourceNone || p.Source >= sources:
+		c.fault(at, "is not a part of a key; write one such as ip or header.X-User")
+	case p.Source.named() && p.Name == "":
+		c.fault(at, "%v lacks a name", p.Source)
+	case !p.Source.named() && p.Name != "":
+		c.fault(at, "%v has no name; leave out %q", p.Source, p.Name)
+	case p.Source == SourceHeader:
+		if !fieldName(p.Name) {
+			c.fault(at, "%q is not a header field's name", p.Name)
+		}
+		p.Name = canonical(p.Name)
+	case p.Source == SourcePath:
+		if len(r.Match.Paths) == 0 {
+			c.fault(at, "the rule has no path pattern; match a path with the wildcard {%s}", p.Name)
+		}
+		for i := range r.patterns {
+			if r.patterns[i].find(p.Name) < 0 {
+				c.fault(at, "the path pattern %s has no wildcard {%s}", r.patterns[i].text, p.Name)
+				break
+			}
+		}
+	}
+	if p.Source != SourceIP {
+		if p.IPv4Bits != 0 || p.IPv6Bits != 0 {
+			c.fault(at, "only an ip has prefix lengths")
+		}
+		return keyPart{Part: p}
+	}
+	finder, err := clientip.New(clientip.Options{IPv4Bits: p.IPv4Bits, IPv6Bits: p.IPv6Bits})
+	if err != nil {
+		c.fault(at, "%w", err)
+	}
+	return keyPart{Part: p, finder: finder}
+}
+
+// set compiles a list of limits. It returns nil if something is wrong with it.
+func (c *compiler) set(r *rule, at, scope string, limits []Limit) *set {
+	before := len(c.faults)
+	var hard, soft, grace []sluice.Limit
+	if len(limits) == 0 {
+		c.fault(at, "no limit; write one, such as 100/min")
+	}
+	unit := sluice.Requests
+	hard = make([]sluice.Limit, 0, len(limits))
+	for i, l := range limits {
+		here := at + "[" + strconv.Itoa(i) + "]"
+		c.limit(here, l.Limit)
+		if i == 0 {
+			unit = l.Unit
+		} else if l.Unit != unit {
+			c.fault(here, "counts %v but the first limit %v, and a rule has one cost; put it into a rule of its own", l.Unit, unit)
+		}
+		if l.Grace == nil {
+			hard = append(hard, l.Limit)
+			continue
+		}
+		c.limit(here+".Grace", *l.Grace)
+		switch {
+		case r.Shadow:
+			c.fault(here, "a soft limit in a shadow rule, which denies nothing anyway; make one of them of it")
+		case r.When != nil:
+			c.fault(here, "a soft limit cannot count by the response; write it as a hard one")
+		case len(soft) > 0:
+			c.fault(here, "a second soft limit; a list has one: make the others hard, or a rule of their own")
+		case l.Grace.Unit != l.Unit:
+			c.fault(here+".Grace", "counts %v but its limit %v", l.Grace.Unit, l.Unit)
+		}
+		g := *l.Grace
+		if g.Name == "" {
+			g.Name = "grace." + g.Filled().Name
+			g.Name = g.Name[:min(len(g.Name), 64)]
+		}
+		soft, grace = append(soft, l.Limit), append(grace, g)
+	}
+	switch {
+	case unit == sluice.Bytes && r.Cost.Of == Fixed:
+		c.fault(at, "counts bytes but the rule's cost is a number of requests; set the cost to request-bytes, response-bytes or a header")
+	case unit != sluice.Bytes && r.Cost.Bytes() && len(limits) > 0:
+		c.fault(at, "counts requests but the rule's cost is in bytes; write the quota in bytes, such as 100MB/min")
+	}
+	if len(c.faults) > before {
+		return nil
+	}
+	s := &set{}
+	s.take = c.plan(at, scope, hard, soft)
+	s.all = s.take
+	if len(soft) > 0 {
+		s.over = c.plan(at, scope, hard, grace)
+		s.all = c.plan(at, scope, hard, soft, grace)
+	}
+	if len(c.faults) > before {
+		return nil
+	}
+	for i := range s.take.Len() {
+		s.counts = s.counts || s.take.Term(i).CountDenied
+	}
+	return s
+}
+
+// limit reports each fault of a limit by itself.
+func (c *compiler) limit(at string, l sluice.Limit) {
+	err := l.Validate()
+	if err == nil {
+		return
+	}
+	for _, err := range joined(err) {
+		if fault, ok := errors.AsType[*sluice.LimitError](err); ok {
+			c.fault(at, "%s: %s", fault.Field, fault.Problem)
+		} else {
+			c.fault(at, "%w", err)
+		}
+	}
+}
+
+// joined returns the errors that err was joined of.
+func joined(err error) []error {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		return all.Unwrap()
+	}
+	return []error{err}
+}
+
+func (c *compiler) plan(at, scope string, lists ...[]sluice.Limit) *sluice.Plan {
+	limits := lists[0]
+	if len(lists) > 1 {
+		limits = slices.Concat(lists...)
+	}
+	p, err := sluice.Compile(scope, limits...)
+	if err == nil {
+		return p
+	}
+	names := map[string]bool{}
+	for _, l := range limits {
+		name := l.Filled().Name
+		if names[name] {
+			c.fault(at, "two limits have the name %q and would count in one state; give one a name of its own, such as %q", name, "second: "+l.String())
+			return nil
+		}
+		names[name] = true
+	}
+	c.fault(at, "%w", err)
+	return nil
+}
+
+func (c *compiler) tiers(r *rule, l *level, at, scope string) {
+	t := l.Tiers
+	if t == nil {
+		return
+	}
+	l.tierPart = c.part(r, at+".Tiers.By", t.By)
+	if len(t.Limits) == 0 || len(t.Limits) > maxListed {
+		c.fault(at+".Tiers", "%d tiers; name at least one", len(t.Limits))
+	}
+	l.tiers = make(map[string]*set, len(t.Limits))
+	for _, value := range slices.Sorted(maps.Keys(t.Limits)) {
+		if value == "" {
+			c.fault(at+".Tiers", "a tier without a name; requests without one get the rule's own limits")
+		}
+		l.tiers[value] = c.set(r, fmt.Sprintf("%s.Tiers.Limits[%s]", at, value), scope, t.Limits[value])
+	}
+}
+
+func (c *compiler) overrides(r *rule, l *level, at, scope string) {
+	if len(l.Overrides) > MaxOverrides {
+		c.fault(at+".Overrides", "%d overrides; a level has at most %d", len(l.Overrides), MaxOverrides)
+		return
+	}
+	if len(l.Overrides) > 0 {
+		l.overrides = make(map[string]override, len(l.Overrides))
+	}
+	for i := range l.Overrides {
+		o, here := &l.Overrides[i], fmt.Sprintf("%s.Overrides[%d]", at, i)
+		if o.Reason == "" {
+			c.fault(here+".Reason", "the reason is empty; say why the key has limits of its own")
+		}
+		if o.Author == "" {
+			c.fault(here+".Author", "the author is empty; say who wants it")
+		}
+		s := c.set(r, here+".Limits", scope, o.Limits)
+		if !c.keyValues(l, here+".Key", o.Key) {
+			continue
+		}
+		key := encodeKey(o.Key)
+		if _, taken := l.overrides[key]; taken {
+			c.fault(here+".Key", "has an override already; a key has one")
+		}
+		l.overrides[key] = override{set: s, expires: o.Expires}
+	}
+}
+
+func (c *compiler) candidates(r *rule, l *level, at, scope string) {
+	if len(l.Candidates) > MaxLevels {
+		c.fault(at+".Candidates", "%d candidates; a level has at most %d", len(l.Candidates), MaxLevels)
+	}
+	for i := range l.Candidates {
+		source, here := &l.Candidates[i], fmt.Sprintf("%s.Candidates[%d]", at, i)
+		if !nameForm.MatchString(source.Name) {
+			c.fault(here+".Name", "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", source.Name)
+		}
+		for j := range l.Candidates[:i] {
+			if l.Candidates[j].Name == source.Name {
+				c.fault(here+".Name", "%q is the name of candidate %d, too; choose another", source.Name, j+1)
+			}
+		}
+		hard := make([]Limit, len(source.Limits))
+		for j := range hard {
+			hard[j].Limit = source.Limits[j]
+		}
+		if s := c.set(r, here+".Limits", scope+"+"+source.Name, hard); s != nil {
+			l.candidates = append(l.candidates, candidate{source, s.take})
+		}
+	}
+}

@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"net/textproto"
+	"slices"
+	"strings"
+)
+
+func (c *compiler) match(r *rule) {
+	m := &r.Match
+	m.Methods = slices.Clone(m.Methods)
+	for i, method := range m.Methods {
+		if !fieldName(method) || strings.ToUpper(method) != method {
+			c.fault(fmt.Sprintf("Match.Methods[%d]", i), "%q is not a method; methods are written in capitals, such as POST", method)
+		}
+	}
+	m.Hosts = slices.Clone(m.Hosts)
+	for i, h := range m.Hosts {
+		host := strings.TrimSuffix(strings.ToLower(h), ".")
+		if !validHost(strings.TrimPrefix(host, "*.")) {
+			c.fault(fmt.Sprintf("Match.Hosts[%d]", i), "%q is not a host; write api.example.com, or *.example.com for all below it, without a port", h)
+		}
+		m.Hosts[i] = host
+	}
+	r.patterns = c.patterns("Match.Paths", m.Paths)
+	r.except = c.patterns("Match.Except", m.Except)
+	c.excepted(r)
+	m.Headers = c.fields("Match.Headers", m.Headers, true)
+	m.Queries = c.fields("Match.Queries", m.Queries, false)
+	m.Networks = c.networks("Match.Networks", m.Networks)
+	for i, n := range m.Networks {
+		if slices.ContainsFunc(r.ExemptNetworks, func(e netip.Prefix) bool { return covers(e.Masked(), n) }) {
+			c.fault(fmt.Sprintf("Match.Networks[%d]", i), "can never match, as the rule exempts all of %v", n)
+		}
+	}
+	for _, n := range []int{len(m.Methods), len(m.Hosts), len(m.Paths), len(m.Except), len(m.Headers), len(m.Queries), len(m.Networks)} {
+		if n > maxListed {
+			c.fault("Match", "a list of %d; at most %d are accepted", n, maxListed)
+		}
+	}
+}
+
+func (c *compiler) patterns(where string, texts []string) []pattern {
+	patterns := make([]pattern, 0, len(texts))
+	for i, text := range texts {
+		p, err := parsePattern(text)
+		if err != nil {
+			c.fault(fmt.Sprintf("%s[%d]", where, i), "%w", err)
+			continue
+		}
+		patterns = append(patterns, p)
+	}
+	return patterns
+}
+
+// excepted finds paths that can never match as all of them are excepted.
+func (c *compiler) excepted(r *rule) {
+	for i := range r.except {
+		all := &r.except[i]
+		if len(r.patterns) == 0 && all.end == endBelow && len(all.segments) == 0 {
+			c.fault(fmt.Sprintf("Match.Except[%d]", i), "%q excepts every path: the rule can never match; leave it out, or except less", all.text)
+		}
+		for j := range r.patterns {
+			if r.patterns[j].within(all) {
+				c.fault(fmt.Sprintf("Match.Paths[%d]", j), "%q can never match, as %q is excepted", r.patterns[j].text, all.text)
+			}
+		}
+	}
+}
+
+func covers(wide, narrow netip.Prefix) bool {
+	return wide.Bits() <= narrow.Bits() && wide.Contains(narrow.Addr())
+}
+
+func validHost(h string) bool {
+	if h == "" || len(h) > 253 {
+		return false
+	}
+	if a, err := netip.ParseAddr(strings.Trim(h, "[]")); err == nil {
+		return a.Is4() || h[0] == '['
+	}
+	for label := range strings.SplitSeq(h, ".") {
+		if label == "" || len(label) > 63 {
+			return false
+		}
+		for i := range len(label) {
+			if c := label[i]; c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (c *compiler) fields(where string, fields []Field, header bool) []Field {
+	fields = slices.Clone(fields)
+	for i := range fields {
+		f, at := &fields[i], fmt.Sprintf("%s[%d]", where, i)
+		if header {
+			if !fieldName(f.Name) {
+				c.fault(at, "%q is not a header field's name", f.Name)
+			}
+			f.Name = canonical(f.Name)
+		} else if f.Name == "" {
+			c.fault(at, "a query parameter without a name")
+		}
+		if f.Absent && len(f.Values) > 0 {
+			c.fault(at, "%s can never be absent and have a value; say one of them", f.Name)
+		}
+		if slices.Contains(f.Values, "") {
+			c.fault(at, "%s: an empty value; leave the values out for any, or say that it is absent", f.Name)
+		}
+		for _, g := range fields[:i] {
+			if g.Name == f.Name {
+				c.fault(at, "%s is asked for twice, and both must hold; write its values as one list", f.Name)
+			}
+		}
+	}
+	return fields
+}
+
+// networks checks prefixes and makes them comparable.
+func (c *compiler) networks(where string, networks []netip.Prefix) []netip.Prefix {
+	networks = slices.Clone(networks)
+	for i, n := range networks {
+		if !n.IsValid() {
+			c.fault(fmt.Sprintf("%s[%d]", where, i), "is not a network; write one such as 10.0.0.0/8")
+			continue
+		}
+		if n.Addr().Is4In6() && n.Bits() >= 96 {
+			n = netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-96)
+		}
+		networks[i] = n.Masked()
+	}
+	return networks
+}
+
+// specimen returns a request that the rule matches.
+func (r *rule) specimen() *Plain {
+	p := &Plain{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{}, Queries: map[string][]string{}}
+	m := &r.Match
+	if len(m.Methods) > 0 {
+		p.RequestMethod = m.Methods[0]
+	}
+	if len(m.Hosts) > 0 {
+		p.RequestHost = strings.Replace(m.Hosts[0], "*.", "specimen.", 1)
+	}
+	p.RequestPath = r.specimenPath()
+	fill := func(fields []Field, into map[string][]string) {
+		for _, f := range fields {
+			if len(f.Values) > 0 {
+				into[f.Name] = f.Values[:1]
+			} else if !f.Absent {
+				into[f.Name] = []string{"specimen"}
+			}
+		}
+	}
+	fill(m.Headers, p.Headers)
+	fill(m.Queries, p.Queries)
+	if len(m.Networks) > 0 {
+		p.Address = m.Networks[0].Addr()
+	}
+	return p
+}
+
+// specimenPath returns a path that the rule matches, as far as one is found.
+func (r *rule) specimenPath() string {
+	candidates := []string{"/", "/specimen", "/specimen/"}
+	for i := range r.patterns {
+		s := r.patterns[i].specimen()
+		if candidates = append(candidates, s); r.patterns[i].end == endBelow {
+			candidates = append(candidates, s+"specimen")
+		}
+	}
+	if len(r.patterns) > 0 {
+		candidates = candidates[3:]
+	}
+	var at path
+	for _, s := range candidates {
+		if at.set(s); !r.excepts(&at) {
+			return s
+		}
+	}
+	return candidates[0]
+}
+
+// fieldName reports whether s is a token as RFC 9110 has it.
+func fieldName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && strings.IndexByte("-_.!#$%&'*+^`|~", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(name) }

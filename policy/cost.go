@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Cost is what a request costs, in units. The zero Cost is 1.
+//
+// A cost that is known only after the response is taken as an estimate first
+// and settled then: see [Verdict.Settle].
+type Cost struct {
+	Of CostOf
+	// Units are the cost of Fixed, or the estimate of ResponseHeader. Zero
+	// means 1.
+	Units int64
+	// Header is the field that RequestHeader and ResponseHeader read.
+	Header string
+	// Most is the largest number that RequestHeader and ResponseHeader accept;
+	// more counts as this. It is required: without it a slip of the peer could
+	// spend a budget for good.
+	Most int64
+}
+
+// CostOf is what a [Cost] is the number of.
+type CostOf uint8
+
+// The costs.
+const (
+	// Fixed is Units for every request.
+	Fixed CostOf = iota
+	// RequestBytes is the size of the request's body: its Content-Length or,
+	// where it has none, 1 at first and what was read of it afterwards.
+	RequestBytes
+	// ResponseBytes is the size of the response's body: 1 at first.
+	ResponseBytes
+	// RequestHeader is a whole number that the request names: for a field that
+	// a trusted peer sets. Without a usable one the cost is Units.
+	RequestHeader
+	// ResponseHeader is a whole number that the response names: Units at first.
+	// Without a usable one the cost stays that.
+	ResponseHeader
+	costs
+)
+
+// String returns the cost's text: "1", "response-bytes", "response-header X-Cost most 1000".
+func (c Cost) String() string {
+	switch c.Of {
+	case RequestBytes:
+		return "request-bytes"
+	case ResponseBytes:
+		return "response-bytes"
+	case RequestHeader, ResponseHeader:
+		word := "request-header"
+		if c.Of == ResponseHeader {
+			word = "response-header"
+		}
+		return fmt.Sprintf("%s %s most %d", word, c.Header, c.Most)
+	default:
+		return strconv.FormatInt(c.units(), 10)
+	}
+}
+
+func (c Cost) units() int64 {
+	if c.Units == 0 {
+		return 1
+	}
+	return c.Units
+}
+
+// Bytes reports whether the cost counts bytes.
+func (c Cost) Bytes() bool { return c.Of == RequestBytes || c.Of == ResponseBytes }
+
+// Afterwards reports whether the cost may change once the response is known.
+func (c Cost) Afterwards() bool {
+	return c.Of == RequestBytes || c.Of == ResponseBytes || c.Of == ResponseHeader
+}
+
+// before returns what the request is charged when it comes.
+func (c Cost) before(a Attributes) int64 {
+	switch c.Of {
+	case RequestBytes:
+		if n := a.Length(); n >= 0 {
+			return min(n, sluice.MaxQuota)
+		}
+		return 1
+	case ResponseBytes:
+		return 1
+	case RequestHeader:
+		if n, ok := c.number(a.Header(c.Header)); ok {
+			return n
+		}
+	case Fixed, ResponseHeader, costs:
+	}
+	return c.units()
+}
+
+// after returns what the request has cost, given what it was charged.
+func (c Cost) after(charged, length int64, r *Response) int64 {
+	switch c.Of {
+	case RequestBytes:
+		if length < 0 {
+			return clamp(r.Read)
+		}
+	case ResponseBytes:
+		return clamp(r.Written)
+	case ResponseHeader:
+		if r.Header != nil {
+			if n, ok := c.number(r.Header(c.Header)); ok {
+				return n
+			}
+		}
+	case Fixed, RequestHeader, costs:
+	}
+	return charged
+}
+
+func (c Cost) number(values []string) (int64, bool) {
+	if len(values) != 1 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(values[0], 10, 63)
+	if err != nil {
+		return 0, false
+	}
+	return min(int64(n), c.Most), true
+}
+
+func clamp(n int64) int64 { return max(min(n, sluice.MaxQuota), 0) }
+
+// Response is what is known of a request's response.
+type Response struct {
+	Status  int
+	Header  func(name string) []string // by canonical name; nil: none
+	Read    int64                      // bytes read of the request's body
+	Written int64                      // bytes of the response's body
+}

@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Evaluator decides requests under the policy in force. It holds no state of
+// its own and is safe for concurrent use.
+type Evaluator struct {
+	Policy *Live
+	Store  sluice.Store
+	// Slots keeps the requests in flight. Nil means Store, if it is a
+	// [sluice.SlotStore], as one in this process is.
+	Slots sluice.SlotStore
+	// Now says which overrides have expired. Nil means time.Now.
+	Now func() time.Time
+}
+
+// Decide charges a request under all rules that match it and puts what became
+// of it into v, which may have been used before. It asks the store once, again
+// only for a request that goes over a soft limit, and once more to give back
+// what was charged to a request that a rule which counts responses denies. It
+// allocates little more than the keys.
+//
+// An allowed verdict must be followed by [Verdict.Settle] once the response is
+// known, or by [Verdict.Cancel] if the request was not passed on.
+func (e *Evaluator) Decide(ctx context.Context, a Attributes, v *Verdict) {
+	e.evaluate(ctx, a, v, false)
+}
+
+// Peek fills v as Decide would and charges nothing.
+func (e *Evaluator) Peek(ctx context.Context, a Attributes, v *Verdict) {
+	e.evaluate(ctx, a, v, true)
+}
+
+func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek bool) {
+	v.reset(e, peek)
+	now := e.Now
+	if now == nil {
+		now = time.Now //nolint:forbidigo // when an override ends, which is a date; no decision is computed of it
+	}
+	e.Policy.Load().Match(a, &v.matches)
+	v.collect(a, now)
+	if v.Refused != nil || !peek && len(v.holds) > 0 && !v.acquire(ctx) {
+		v.asks = v.asks[:0]
+		return
+	}
+	if len(v.asks) == 0 {
+		v.Allowed = true
+		return
+	}
+	v.length = a.Length()
+	v.layout()
+	if v.crowded(ctx) {
+		return
+	}
+	v.ask(ctx)
+	v.judge(ctx)
+	if !v.Allowed {
+		v.Err = errors.Join(v.Err, v.release(ctx))
+	}
+}
+
+// crowded makes the request a failed one if it is charged more than a store
+// accepts.
+func (v *Verdict) crowded(ctx context.Context) bool {
+	for i := range v.enforced() {
+		k := &v.asks[i]
+		if k.n <= sluice.MaxCharges {
+			continue
+		}
+		v.Err = fmt.Errorf("policy: a request is charged under %d levels of rules at once; at most %d can be decided together: narrow what the rules match",
+			k.n, sluice.MaxCharges)
+		v.Failure = v.failing(k)
+		v.Allowed = v.Failure == Open
+		v.asks = v.asks[:0]
+		if !v.Allowed {
+			v.Err = errors.Join(v.Err, v.release(ctx))
+		}
+		return true
+	}
+	return false
+}
+
+// role is what an ask is for.
+type role uint8
+
+const (
+	taken     role = iota // rules in force, charged before the response
+	counted               // rules in force that count responses: peeked at
+	shadowed              // a shadow rule
+	candidacy             // a candidate of a level
+)
+
+// phase returns with which ask an enforced rule is decided.
+func (r *rule) phase() role {
+	if r.When != nil && !r.When.Hold {
+		return counted
+	}
+	return taken
+}
+
+// charge is what one level of one rule charges.
+type charge struct {
+	rule      *rule
+	level     *level
+	set       *set       // nil for a candidate
+	candidate *candidate // nil but for a candidate
+	over      bool       // the soft limit has denied, so its grace is charged
+	soft      sluice.Outcome
+	role      role
+	sluice.Charge
+}
+
+// ask is one question to the store: charges that are decided together.
+type ask struct {
+	role     role
+	peek     bool // asked only: charged after the response, or never
+	first, n int  // its charges
+	outcomes int  // where its outcomes begin
+	terms    int  // how many they are
+	result   sluice.Result
+}
+
+// collect finds what the request is charged: those of the rules in force
+// first, then those that count responses, then each on trial by itself.
+func (v *Verdict) collect(a Attributes, now func() time.Time) {
+	v.pick(a, now, taken)
+	v.pick(a, now, counted)
+	v.pick(a, now, shadowed)
+}
+
+func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
+	first := len(v.charges)
+	for _, hit := range v.matches.hits {
+		r := &v.matches.of.rules[hit.rule]
+		in := r.phase()
+		if r.Shadow {
+			in = shadowed
+		}
+		if in != role || len(r.ExemptNetworks) > 0 && within(r.ExemptNetworks, v.matches.found.client) {
+			continue
+		}
+		if role == shadowed {
+			first = len(v.charges)
+		}
+		for i := range r.levels {
+			l := &r.levels[i]
+			key, ok, err := r.key(l, a, v, hit)
+			if err != nil {
+				if role != shadowed {
+					v.Refused = err
+					return
+				}
+				v.sideErrs = append(v.sideErrs, Side{Rule: &r.Rule, Level: l.Level, Shadow: true, Err: err})
+			}
+			if !ok {
+				continue
+			}
+			if l.InFlight != nil {
+				v.holds = append(v.holds, hold{rule: r, level: l, key: key})
+			}
+			if l.base == nil {
+				continue
+			}
+			s := r.set(l, key, a, v, hit, now)
+			cost := r.Cost.before(a)
+			v.charges = append(v.charges, charge{rule: r, level: l, set: s, role: role, Charge: sluice.Charge{Plan: s.take, Key: key, Cost: cost}})
+			for j := range l.candidates {
+				k := &l.candidates[j]
+				v.trials = append(v.trials, charge{rule: r, level: l, candidate: k, role: candidacy, Charge: sluice.Charge{Plan: k.plan, Key: key, Cost: cost}})
+			}
+		}
+		if role == shadowed {
+			v.add(role, first, r.phase() == counted)
+		}
+	}
+	if role != shadowed {
+		v.add(role, first, role == counted)
+		return
+	}
+	for _, k := range v.trials {
+		v.charges = append(v.charges, k)
+		v.add(candidacy, len(v.charges)-1, k.rule.phase() == counted)
+	}
+}
+
+func (v *Verdict) add(role role, first int, peek bool) {
+	if n := len(v.charges) - first; n > 0 {
+		v.asks = append(v.asks, ask{role: role, peek: peek, first: first, n: n})
+	}
+}
+
+// layout makes the store's requests of the asks.
+func (v *Verdict) layout() {
+	terms := 0
+	for i := range v.charges {
+		terms += v.charges[i].Plan.Len()
+		v.flat = append(v.flat, v.charges[i].Charge)
+	}
+	if cap(v.outcomes) < terms {
+		v.outcomes = make([]sluice.Outcome, terms)
+	}
+	v.outcomes = v.outcomes[:terms]
+	at := 0
+	for i := range v.asks {
+		k := &v.asks[i]
+		k.outcomes = at
+		for _, c := range v.flat[k.first : k.first+k.n] {
+			k.terms += c.Plan.Len()
+		}
+		at += k.terms
+	}
+}
+
+// request returns the store's request of an ask.
+func (v *Verdict) request(k *ask, op sluice.Op) sluice.Request {
+	req := sluice.Request{Op: op, Charge: v.flat[k.first], More: v.flat[k.first+1 : k.first+k.n : k.first+k.n]}
+	if op != sluice.OpTake && op != sluice.OpPeek {
+		return req
+	}
+	if k.role == taken {
+		req.MaxWait = v.maxWait(k)
+	}
+	if k.peek || v.peek {
+		req.Op, req.MaxWait = sluice.OpPeek, 0
+	}
+	if k.terms > 1 { // of a single limit the decision says all
+		req.Outcomes = v.outcomes[k.outcomes : k.outcomes+k.terms]
+	}
+	return req
+}
+
+func (v *Verdict) maxWait(k *ask) time.Duration {
+	var least time.Duration
+	for i := range v.charges[k.first : k.first+k.n] {
+		if w := v.charges[k.first+i].rule.MaxWait; w > 0 && (least == 0 || w < least) {
+			least = w
+		}
+	}
+	return least
+}

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// HTTP is [Attributes] of an HTTP request. It may be reused for another
+// request by setting its fields anew through [HTTP.Reset].
+type HTTP struct {
+	request *http.Request
+	client  netip.Addr
+	claims  func(name string) (string, bool)
+	host    string
+	query   url.Values
+	parsed  bool
+}
+
+// Reset makes h the attributes of r. The client's address comes from the front,
+// which knows which proxies to trust. Claims may be nil: a request without a
+// verified token.
+func (h *HTTP) Reset(r *http.Request, client netip.Addr, claims func(name string) (string, bool)) {
+	*h = HTTP{request: r, client: client, claims: claims, host: hostOf(r.Host)}
+}
+
+// hostOf returns a request's host as rules name it.
+func hostOf(host string) string {
+	if strings.LastIndexByte(host, ':') > strings.LastIndexByte(host, ']') {
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+	}
+	return strings.TrimSuffix(strings.ToLower(host), ".")
+}
+
+// Method returns the request's method.
+func (h *HTTP) Method() string { return h.request.Method }
+
+// Host returns the requested host, lower case and without its port.
+func (h *HTTP) Host() string { return h.host }
+
+// Path returns the escaped path.
+func (h *HTTP) Path() string { return h.request.URL.EscapedPath() }
+
+// Header returns the values of a header field; of "Host", the request's host.
+func (h *HTTP) Header(name string) []string {
+	if name == "Host" {
+		return []string{h.host}
+	}
+	return h.request.Header[name]
+}
+
+// Query returns the values of a query parameter. The query is parsed once, and
+// only if a rule asks for it. A part of it that cannot be parsed is left out.
+func (h *HTTP) Query(name string) []string {
+	if !h.parsed {
+		h.query, h.parsed = h.request.URL.Query(), true
+	}
+	return h.query[name]
+}
+
+// Cookie returns the values of a cookie.
+func (h *HTTP) Cookie(name string) []string {
+	var values []string
+	for _, c := range h.request.CookiesNamed(name) {
+		values = append(values, c.Value)
+	}
+	return values
+}
+
+// Client returns the client's address.
+func (h *HTTP) Client() netip.Addr { return h.client }
+
+// Claim returns a claim of the request's verified token.
+func (h *HTTP) Claim(name string) (string, bool) {
+	if h.claims == nil {
+		return "", false
+	}
+	return h.claims(name)
+}
+
+// Length returns the request's Content-Length, -1 if it has none.
+func (h *HTTP) Length() int64 { return h.request.ContentLength }

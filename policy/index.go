@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// index finds the rules that may match a request: by host, then by path,
+// segment by segment, then by what tells the rules of one path apart best.
+// What it finds is checked against the rule; what it leaves out cannot match.
+type index struct {
+	any   tree
+	hosts map[string]*tree // exact hosts
+	below map[string]*tree // of "*.example.com", under "example.com"
+}
+
+// tree holds the rules of one host.
+type tree struct {
+	root node
+	any  group // rules for every path
+}
+
+type node struct {
+	literal map[string]*node
+	wild    *node
+	ends    [endBelow + 1]group
+}
+
+// ref is a rule with the pattern under which it was filed.
+type ref struct{ rule, pattern int32 }
+
+// group is the rules that share host and path. A rule is filed under the first
+// of the fields it asks for that has values, or under its networks, so that a
+// thousand rules that differ in these alone are not tried one by one.
+type group struct {
+	plain    []ref
+	fields   []fieldGroup
+	networks map[netip.Prefix][]ref
+	lengths  [2][]int // of the prefixes among networks, of IPv4 and IPv6
+}
+
+type fieldGroup struct {
+	name   string
+	query  bool
+	values map[string][]ref
+}
+
+func (x *index) add(number int32, r *rule) {
+	trees := []*tree{&x.any}
+	if len(r.Match.Hosts) > 0 {
+		trees = trees[:0]
+		for _, h := range r.Match.Hosts {
+			in := &x.hosts
+			if base, ok := strings.CutPrefix(h, "*."); ok {
+				h, in = base, &x.below
+			}
+			if *in == nil {
+				*in = map[string]*tree{}
+			}
+			t := (*in)[h]
+			if t == nil {
+				t = &tree{}
+				(*in)[h] = t
+			}
+			trees = append(trees, t)
+		}
+	}
+	for _, t := range trees {
+		if len(r.patterns) == 0 {
+			t.any.add(ref{number, -1}, r)
+		}
+		for i := range r.patterns {
+			t.root.add(ref{number, int32(i)}, &r.patterns[i], r)
+		}
+	}
+}
+
+func (n *node) add(at ref, p *pattern, r *rule) {
+	for _, s := range p.segments {
+		next := n.wild
+		if s.wildcard == "" {
+			next = n.literal[s.literal]
+		}
+		if next == nil {
+			next = &node{}
+			if s.wildcard != "" {
+				n.wild = next
+			} else {
+				if n.literal == nil {
+					n.literal = map[string]*node{}
+				}
+				n.literal[s.literal] = next
+			}
+		}
+		n = next
+	}
+	n.ends[p.end].add(at, r)
+}
+
+func (g *group) add(at ref, r *rule) {
+	for i, fields := range [2][]Field{r.Match.Headers, r.Match.Queries} {
+		for _, f := range fields {
+			if len(f.Values) > 0 {
+				g.field(f.Name, i == 1).add(at, f.Values)
+				return
+			}
+		}
+	}
+	if len(r.Match.Networks) == 0 {
+		g.plain = append(g.plain, at)
+		return
+	}
+	if g.networks == nil {
+		g.networks = map[netip.Prefix][]ref{}
+	}
+	for _, p := range r.Match.Networks {
+		g.networks[p] = append(g.networks[p], at)
+		lengths := &g.lengths[0]
+		if p.Addr().Is6() {
+			lengths = &g.lengths[1]
+		}
+		if !slices.Contains(*lengths, p.Bits()) {
+			*lengths = append(*lengths, p.Bits())
+		}
+	}
+}
+
+func (g *group) field(name string, query bool) *fieldGroup {
+	for i := range g.fields {
+		if f := &g.fields[i]; f.name == name && f.query == query {
+			return f
+		}
+	}
+	g.fields = append(g.fields, fieldGroup{name: name, query: query, values: map[string][]ref{}})
+	return &g.fields[len(g.fields)-1]
+}
+
+func (f *fieldGroup) add(at ref, values []string) {
+	for _, v := range values {
+		f.values[v] = append(f.values[v], at)
+	}
+}
+
+// search is one look-up.
+type search struct {
+	attributes Attributes
+	path       *path
+	client     netip.Addr
+	found      []ref
+}
+
+func (x *index) find(s *search) {
+	x.any.find(s)
+	if x.hosts == nil && x.below == nil {
+		return
+	}
+	host := s.attributes.Host()
+	if t := x.hosts[host]; t != nil {
+		t.find(s)
+	}
+	if x.below == nil {
+		return
+	}
+	for {
+		_, rest, ok := strings.Cut(host, ".")
+		if !ok {
+			return
+		}
+		if t := x.below[rest]; t != nil {
+			t.find(s)
+		}
+		host = rest
+	}
+}
+
+func (t *tree) find(s *search) {
+	t.any.find(s)
+	if s.path.ok {
+		t.root.find(s, 0)
+	}
+}
+
+// find visits the nodes whose patterns begin as the path does. There are no
+// more of these than patterns, and each is visited once.
+func (n *node) find(s *search, depth int) {
+	done := depth == len(s.path.segments)
+	switch {
+	case !done:
+		n.ends[endBelow].find(s)
+	case s.path.slash:
+		n.ends[endBelow].find(s)
+		n.ends[endSlash].find(s)
+	default:
+		n.ends[endHere].find(s)
+	}
+	if done {
+		return
+	}
+	if next := n.literal[s.path.segments[depth]]; next != nil {
+		next.find(s, depth+1)
+	}
+	if n.wild != nil {
+		n.wild.find(s, depth+1)
+	}
+}
+
+func (g *group) find(s *search) {
+	s.found = append(s.found, g.plain...)
+	for i := range g.fields {
+		f := &g.fields[i]
+		var values []string
+		if f.query {
+			values = s.attributes.Query(f.name)
+		} else {
+			values = s.attributes.Header(f.name)
+		}
+		for _, v := range values {
+			s.found = append(s.found, f.values[v]...)
+		}
+	}
+	if g.networks == nil || !s.client.IsValid() {
+		return
+	}
+	lengths := g.lengths[0]
+	if s.client.Is6() {
+		lengths = g.lengths[1]
+	}
+	for _, bits := range lengths {
+		p, _ := s.client.Prefix(bits) // the client has no zone and bits fit its family
+		s.found = append(s.found, g.networks[p]...)
+	}
+}

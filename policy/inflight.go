@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// DefaultLease is the TTL of an in-flight limit that names none.
+const DefaultLease = 10 * time.Minute
+
+// InFlight is a limit of requests in flight, and what it had to say.
+type InFlight struct {
+	Rule     *Rule
+	Level    *Level
+	Key      string
+	Limit    sluice.SlotLimit
+	Decision sluice.SlotDecision
+}
+
+// hold is a slot of a request.
+type hold struct {
+	rule  *rule
+	level *level
+	key   string
+	held  bool
+}
+
+var errNoSlots = errors.New("policy: a rule limits requests in flight, and the store keeps no slots; set Evaluator.Slots")
+
+func (h *hold) ask(op sluice.SlotOp, owner string) sluice.SlotRequest {
+	return sluice.SlotRequest{Op: op, Scope: h.level.scope, Limit: h.level.inFlight, Key: h.key, Owner: owner, Cost: 1}
+}
+
+// acquire takes all slots of the request, before anything is charged. It
+// reports whether the request may go on; if not, it holds none.
+func (v *Verdict) acquire(ctx context.Context) bool {
+	v.owner = rand.Text()
+	for i := range v.holds {
+		h := &v.holds[i]
+		var d sluice.SlotDecision
+		err := errNoSlots
+		if v.slots != nil {
+			d, err = v.slots.Slot(ctx, h.ask(sluice.SlotAcquire, v.owner))
+		}
+		h.held = err == nil && d.Allowed
+		switch {
+		case h.rule.Shadow:
+			v.sideErrs = append(v.sideErrs, Side{Rule: &h.rule.Rule, Level: h.level.Level, Shadow: true, Allowed: h.held, Err: err})
+		case err != nil:
+			v.Err = errors.Join(v.Err, err)
+			v.Failure = max(v.Failure, h.rule.Failure)
+			if h.rule.Failure != Open {
+				v.Err = errors.Join(v.Err, v.release(ctx))
+				return false
+			}
+		case !d.Allowed:
+			v.InFlight = &InFlight{Rule: &h.rule.Rule, Level: h.level.Level, Key: h.key, Limit: h.level.inFlight, Decision: d}
+			v.Decision.RetryAfter = d.RetryAfter
+			v.Err = errors.Join(v.Err, v.release(ctx))
+			return false
+		}
+	}
+	return true
+}
+
+// release gives back the slots that the request holds.
+func (v *Verdict) release(ctx context.Context) error {
+	if len(v.holds) == 0 {
+		return nil
+	}
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	var errs []error
+	for i := range v.holds {
+		h := &v.holds[i]
+		if !h.held {
+			continue
+		}
+		h.held = false
+		_, err := v.slots.Slot(ctx, h.ask(sluice.SlotRelease, v.owner))
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Lease returns for how long the request's slots are held unless [Verdict.Renew]
+// is called in time; 0 if it holds none.
+func (v *Verdict) Lease() time.Duration {
+	var least time.Duration
+	for i := range v.holds {
+		if h := &v.holds[i]; h.held && (least == 0 || h.level.inFlight.TTL < least) {
+			least = h.level.inFlight.TTL
+		}
+	}
+	return least
+}
+
+// Renew holds the request's slots for another lease, for a request that runs
+// long. It reports false if one has expired: another may be in its place.
+func (v *Verdict) Renew(ctx context.Context) (bool, error) {
+	all := true
+	var errs []error
+	for i := range v.holds {
+		h := &v.holds[i]
+		if !h.held {
+			continue
+		}
+		d, err := v.slots.Slot(ctx, h.ask(sluice.SlotRenew, v.owner))
+		all = all && err == nil && d.Allowed
+		errs = append(errs, err)
+	}
+	return all, errors.Join(errs...)
+}

@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// flights returns a world with a rule of so many requests in flight for each
+// user, beside a limit of 10 a minute.
+func flights(t *testing.T, most int64, change func(*policy.Rule)) *world {
+	t.Helper()
+	r := one("api", by(policy.Header("X-User")), "10/min fixed-window")
+	r.Levels[0].InFlight = &sluice.SlotLimit{Cap: most}
+	if change != nil {
+		change(&r)
+	}
+	w := newWorld(t, r)
+	w.eval.Slots = w.store.Store.(sluice.SlotStore)
+	return w
+}
+
+func TestInFlight(t *testing.T) {
+	w := flights(t, 2, nil)
+	first, second := w.allow(user("ada")), w.allow(user("ada"))
+	third := w.decide(user("ada"))
+	if f := third.InFlight; third.Allowed || f == nil || f.Rule.Name != "api" || f.Key != "ada" || f.Limit.Cap != 2 || f.Decision.Held != 2 {
+		t.Fatalf("third of two: allowed %v, %+v", third.Allowed, f)
+	}
+	if third.Decision.RetryAfter != policy.DefaultLease {
+		t.Errorf("retry after %v, want the lease", third.Decision.RetryAfter)
+	}
+	if got, want := w.remaining("api", "", "ada"), []int64{8}; !slices.Equal(got, want) {
+		t.Errorf("remaining %v, want %v: a request denied by those in flight is charged nothing", got, want)
+	}
+	w.settle(third, policy.Response{})
+	if w.decide(user("ada")).Allowed {
+		t.Error("settling a denied request has released another's slot")
+	}
+	w.allow(user("bob"))
+	w.settle(first, policy.Response{Status: 200})
+	w.settle(first, policy.Response{Status: 200})
+	fourth := w.allow(user("ada"))
+	if w.decide(user("ada")).Allowed {
+		t.Error("settling twice has released two slots")
+	}
+	for _, v := range []*policy.Verdict{second, fourth} {
+		if err := v.Cancel(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.allow(user("ada"))
+	w.allow(user("ada"))
+}
+
+func TestRateDenialReleasesSlots(t *testing.T) {
+	w := flights(t, 1, nil)
+	for range 10 {
+		w.settle(w.allow(user("ada")), policy.Response{})
+	}
+	w.deny(user("ada"), "api", "fixed-window.min", time.Minute)
+	w.now = w.now.Add(time.Minute)
+	w.allow(user("ada"))
+}
+
+func TestLeases(t *testing.T) {
+	w := flights(t, 1, func(r *policy.Rule) { r.Levels[0].InFlight.TTL = time.Minute })
+	v := w.allow(user("ada"))
+	if got := v.Lease(); got != time.Minute {
+		t.Errorf("lease %v, want a minute", got)
+	}
+	w.now = w.now.Add(40 * time.Second)
+	if ok, err := v.Renew(t.Context()); !ok || err != nil {
+		t.Fatalf("renewed %v: %v", ok, err)
+	}
+	w.now = w.now.Add(40 * time.Second)
+	if w.decide(user("ada")).Allowed {
+		t.Error("a renewed lease has expired too early")
+	}
+	w.now = w.now.Add(time.Minute)
+	w.allow(user("ada"))
+	if ok, err := v.Renew(t.Context()); ok || err != nil {
+		t.Errorf("an expired lease was renewed: %v, %v", ok, err)
+	}
+}
+
+func TestInFlightOnly(t *testing.T) {
+	w := flights(t, 1, func(r *policy.Rule) { r.Levels[0].Limits = nil })
+	v := w.allow(user("ada"))
+	if w.decide(user("ada")).Allowed {
+		t.Error("the second of one was allowed")
+	}
+	w.settle(v, policy.Response{})
+	w.allow(user("ada"))
+	if w.store.takes+w.store.batches != 0 {
+		t.Error("the store was asked about a rule without a rate")
+	}
+	if _, err := w.live.Load().Charge("api", "", []string{"ada"}, "", w.now); err == nil {
+		t.Error("a charge without a limit")
+	}
+}
+
+func TestInFlightInShadow(t *testing.T) {
+	w := flights(t, 1, func(r *policy.Rule) { r.Shadow = true })
+	w.allow(user("ada"))
+	v := w.allow(user("ada"))
+	denied := 0
+	for s := range v.Sides() {
+		if !s.Allowed {
+			denied++
+		}
+	}
+	if denied != 1 {
+		t.Errorf("%d denials on trial, want 1", denied)
+	}
+	w.settle(v, policy.Response{})
+}
+
+type brokenSlots struct{ err error }
+
+func (b brokenSlots) Slot(context.Context, sluice.SlotRequest) (sluice.SlotDecision, error) {
+	return sluice.SlotDecision{}, b.err
+}
+
+func TestInFlightFailure(t *testing.T) {
+	down := errors.New("down")
+	for _, failure := range []policy.Failure{policy.Open, policy.Closed} {
+		w := flights(t, 1, func(r *policy.Rule) { r.Failure = failure })
+		w.eval.Slots = brokenSlots{down}
+		v := w.decide(user("ada"))
+		if v.Allowed != (failure == policy.Open) || !errors.Is(v.Err, down) || v.Failure != failure {
+			t.Errorf("%v: allowed %v, failure %v, error %v", failure, v.Allowed, v.Failure, v.Err)
+		}
+	}
+	w := flights(t, 1, func(r *policy.Rule) { r.Failure = policy.Closed })
+	w.eval.Slots = nil
+	if v := w.decide(user("ada")); v.Allowed || v.Err == nil {
+		t.Error("allowed without anything that keeps slots")
+	}
+}
+
+// Renewing, settling and deciding anew must not leave slots behind.
+func TestSlotsAreNotLost(t *testing.T) {
+	w := flights(t, 3, nil)
+	var v policy.Verdict
+	for range 100 {
+		w.eval.Decide(t.Context(), user("ada"), &v)
+		if v.Allowed {
+			w.settle(&v, policy.Response{})
+		}
+	}
+	w.now = w.now.Add(time.Minute)
+	for i := range 3 {
+		if got := w.decide(user("ada")); !got.Allowed {
+			t.Fatalf("request %d of 3 denied: %+v", i+1, got.InFlight)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluicegate/sluice"
+)
+
+// MaxValueBytes is the longest value that one part of a key may have.
+const MaxValueBytes = 8 << 10
+
+// PartError is a request that cannot be charged because of what the client
+// sent or left out.
+type PartError struct {
+	Rule    string // the rule that needs the part
+	Part    Part
+	Problem string // what is wrong with it; never holds what the client sent
+	Missing bool   // the part is not there, or empty
+}
+
+// Error returns the part and the problem.
+func (e *PartError) Error() string {
+	return fmt.Sprintf("%s %s %s", e.Part.Source, e.Part.Name, e.Problem)
+}
+
+// value returns the part's value, "" if the request has none. The problem says
+// why a value that is there cannot be used.
+func (r *rule) value(p *keyPart, a Attributes, m *Matches, hit ref) (value, problem string) {
+	var values []string
+	switch p.Source {
+	case SourceHeader:
+		values = a.Header(p.Name)
+	case SourceQuery:
+		values = a.Query(p.Name)
+	case SourceCookie:
+		values = a.Cookie(p.Name)
+	case SourceIP:
+		if !m.found.client.IsValid() {
+			return "", ""
+		}
+		return p.finder.Group(m.found.client), ""
+	case SourcePath:
+		pat := &r.patterns[hit.pattern]
+		value = m.path.value(pat, pat.find(p.Name))
+	case SourceClaim:
+		value, _ = a.Claim(p.Name)
+	case SourceHost:
+		value = a.Host()
+	case SourceMethod:
+		value = a.Method()
+	case SourceNone, sources: // Compile refuses them
+	}
+	if len(values) > 1 {
+		return "", "is sent more than once"
+	}
+	if len(values) == 1 {
+		value = values[0]
+	}
+	if len(value) > MaxValueBytes {
+		return "", fmt.Sprintf("is longer than %d bytes", MaxValueBytes)
+	}
+	return value, ""
+}
+
+// key returns the request's key at a level. It is not ok if the level does not
+// apply; err says why the request cannot be charged.
+func (r *rule) key(l *level, a Attributes, v *Verdict, hit ref) (key string, ok bool, err *PartError) {
+	v.values = v.values[:0]
+	for i := range l.parts {
+		p := &l.parts[i]
+		value, problem := r.value(p, a, &v.matches, hit)
+		if problem != "" {
+			return "", false, &PartError{Rule: r.Name, Part: p.Part, Problem: problem}
+		}
+		if value == "" {
+			if l.Missing == Skip {
+				return "", false, nil
+			}
+			if l.Missing == Refuse {
+				return "", false, &PartError{Rule: r.Name, Part: p.Part, Problem: "is missing", Missing: true}
+			}
+		}
+		v.values = append(v.values, value)
+	}
+	key = encodeKey(v.values)
+	if len(key) > sluice.MaxKeyBytes {
+		return "", false, &PartError{Rule: r.Name, Part: l.parts[0].Part, Problem: "and what else the key is made of is too long"}
+	}
+	if _, exempt := l.exempt[key]; exempt {
+		return "", false, nil
+	}
+	return key, true, nil
+}
+
+var escapeKey = strings.NewReplacer("%", "%25", "|", "%7C")
+
+// encodeKey makes a key of its parts' values. No two lists of one length make
+// the same key: a bar stands only between values.
+func encodeKey(values []string) string {
+	switch len(values) {
+	case 0:
+		return ""
+	case 1:
+		return values[0]
+	}
+	size := len(values) - 1
+	plain := true
+	for _, v := range values {
+		size += len(v)
+		plain = plain && strings.IndexByte(v, '%') < 0 && strings.IndexByte(v, '|') < 0
+	}
+	var b strings.Builder
+	b.Grow(size)
+	for i, v := range values {
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		if !plain {
+			v = escapeKey.Replace(v)
+		}
+		b.WriteString(v)
+	}
+	return b.String()
+}

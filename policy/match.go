@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Match says which requests a rule is about: those for which every field that
+// is not empty holds.
+type Match struct {
+	// Methods, such as "POST". GET includes HEAD, as in net/http.ServeMux.
+	Methods []string
+	// Hosts, such as "api.example.com", or "*.example.com" for all below it.
+	Hosts []string
+	// Paths are patterns as in net/http.ServeMux, without method and host:
+	// "/users/{id}", "/static/" for all below it, "/files/{rest...}",
+	// "/exact/{$}". A request's path is cleaned before it is compared: doubled
+	// slashes and dot segments, escaped or not, do not get around a rule.
+	Paths []string
+	// Except are patterns of paths that are not meant, whatever Paths say.
+	Except []string
+	// Headers and Queries must all hold.
+	Headers []Field
+	Queries []Field
+	// Networks hold the client's address. A client without one is in none.
+	Networks []netip.Prefix
+}
+
+// Field is what a header field or query parameter must be.
+type Field struct {
+	Name string
+	// Values are those of which the request must have one. Empty means that any
+	// will do that is not empty.
+	Values []string
+	// Absent means that the request must not have the field.
+	Absent bool
+}
+
+func (f *Field) holds(have []string) bool {
+	if f.Absent {
+		return len(have) == 0
+	}
+	for _, v := range have {
+		if len(f.Values) == 0 && v != "" {
+			return true
+		}
+		if slices.Contains(f.Values, v) {
+			return true
+		}
+	}
+	return false
+}

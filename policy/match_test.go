@@ -1,0 +1,238 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/policy"
+)
+
+// matched returns the names of the rules that match.
+func matched(p *policy.Policy, a policy.Attributes) []string {
+	var m policy.Matches
+	p.Match(a, &m)
+	names := []string{}
+	for i := range m.Len() {
+		names = append(names, m.Rule(i).Name)
+	}
+	return names
+}
+
+func rule(name string, m policy.Match) policy.Rule {
+	r := one(name, nil, "1/min")
+	r.Match = m
+	return r
+}
+
+func TestMatch(t *testing.T) {
+	nets := func(texts ...string) (ps []netip.Prefix) {
+		for _, text := range texts {
+			ps = append(ps, netip.MustParsePrefix(text))
+		}
+		return ps
+	}
+	p := compile(t,
+		rule("every", policy.Match{}),
+		rule("get", policy.Match{Methods: []string{"GET"}, Paths: []string{"/m"}}),
+		rule("post", policy.Match{Methods: []string{"POST"}, Paths: []string{"/m"}}),
+		rule("host", policy.Match{Hosts: []string{"API.example.com."}}),
+		rule("below", policy.Match{Hosts: []string{"*.example.com", "*.example.org"}, Paths: []string{"/"}}),
+		rule("user", policy.Match{Paths: []string{"/users/{id}", "/people/{id}", "/users/me"}}),
+		rule("tree", policy.Match{Paths: []string{"/static/"}}),
+		rule("exact", policy.Match{Paths: []string{"/static/{$}"}}),
+		rule("rest", policy.Match{Paths: []string{"/files/{rest...}"}}),
+		rule("header", policy.Match{Headers: []policy.Field{{Name: "x-plan", Values: []string{"free", "trial"}}}}),
+		rule("present", policy.Match{Headers: []policy.Field{{Name: "X-Debug"}}}),
+		rule("anonymous", policy.Match{Headers: []policy.Field{{Name: "Authorization", Absent: true}}, Paths: []string{"/auth"}}),
+		rule("query", policy.Match{Queries: []policy.Field{{Name: "format", Values: []string{"csv"}}}}),
+		rule("network", policy.Match{Networks: nets("10.0.0.0/8", "2001:db8::/32")}),
+		rule("except", policy.Match{Paths: []string{"/shop/", "/shop"}, Except: []string{"/shop/static/", "/shop/{x}/health", "/shop/{$}"}}),
+		rule("both", policy.Match{Networks: nets("10.1.0.0/16"), Headers: []policy.Field{{Name: "X-Plan", Values: []string{"free"}}}}),
+	)
+	tests := []struct {
+		name    string
+		request policy.Plain
+		want    string
+	}{
+		{"nothing", policy.Plain{RequestMethod: "GET", RequestPath: "/x"}, ""},
+		{"method", policy.Plain{RequestMethod: "POST", RequestPath: "/m"}, "post"},
+		{"GET includes HEAD", policy.Plain{RequestMethod: "HEAD", RequestPath: "/m"}, "get"},
+		{"methods are exact", policy.Plain{RequestMethod: "post", RequestPath: "/m"}, ""},
+		{"host", policy.Plain{RequestHost: "api.example.com", RequestPath: "/x"}, "host below"},
+		{"below a host", policy.Plain{RequestHost: "a.b.example.org", RequestPath: "/x"}, "below"},
+		{"below is not itself", policy.Plain{RequestHost: "example.com", RequestPath: "/x"}, ""},
+		{"wildcard", policy.Plain{RequestPath: "/users/7"}, "user"},
+		{"two paths of a rule match once", policy.Plain{RequestPath: "/users/me"}, "user"},
+		{"a wildcard is one segment", policy.Plain{RequestPath: "/users/7/x"}, ""},
+		{"a wildcard is not empty", policy.Plain{RequestPath: "/users/"}, ""},
+		{"an escaped slash is no slash", policy.Plain{RequestPath: "/users/7%2Fx"}, "user"},
+		{"subtree", policy.Plain{RequestPath: "/static/a/b"}, "tree"},
+		{"subtree and exact", policy.Plain{RequestPath: "/static/"}, "tree exact"},
+		{"below only", policy.Plain{RequestPath: "/static"}, ""},
+		{"rest", policy.Plain{RequestPath: "/files/a/b"}, "rest"},
+		{"doubled slashes", policy.Plain{RequestPath: "//users///7"}, "user"},
+		{"dot segments", policy.Plain{RequestPath: "/x/../users/./7"}, "user"},
+		{"escaped dot segments", policy.Plain{RequestPath: "/x/%2e%2E/users/7"}, "user"},
+		{"above the root", policy.Plain{RequestPath: "/../../users/7"}, "user"},
+		{"escaped literal", policy.Plain{RequestPath: "/%75sers/7"}, "user"},
+		{"not a path", policy.Plain{RequestMethod: "OPTIONS", RequestPath: "*"}, ""},
+		{"header", policy.Plain{RequestPath: "/x", Headers: map[string][]string{"X-Plan": {"trial"}}}, "header"},
+		{"header, second value", policy.Plain{RequestPath: "/x", Headers: map[string][]string{"X-Plan": {"pro", "free"}}}, "header"},
+		{"header, both values", policy.Plain{RequestPath: "/x", Headers: map[string][]string{"X-Plan": {"trial", "free"}}}, "header"},
+		{"header present", policy.Plain{RequestPath: "/x", Headers: map[string][]string{"X-Debug": {"0"}}}, "present"},
+		{"header present but empty", policy.Plain{RequestPath: "/x", Headers: map[string][]string{"X-Debug": {""}}}, ""},
+		{"header absent", policy.Plain{RequestPath: "/auth"}, "anonymous"},
+		{"header not absent", policy.Plain{RequestPath: "/auth", Headers: map[string][]string{"Authorization": {"x"}}}, ""},
+		{"query", policy.Plain{RequestPath: "/x", Queries: map[string][]string{"format": {"csv"}}}, "query"},
+		{"network", policy.Plain{RequestPath: "/x", Address: netip.MustParseAddr("10.2.3.4")}, "network"},
+		{"network of IPv6", policy.Plain{RequestPath: "/x", Address: netip.MustParseAddr("2001:db8::1")}, "network"},
+		{"network mapped", policy.Plain{RequestPath: "/x", Address: netip.MustParseAddr("::ffff:10.2.3.4")}, "network"},
+		{"network with a zone", policy.Plain{RequestPath: "/x", Address: netip.MustParseAddr("2001:db8::1%eth0")}, "network"},
+		{"except: meant", policy.Plain{RequestPath: "/shop/cart"}, "except"},
+		{"except: meant without a slash", policy.Plain{RequestPath: "/shop"}, "except"},
+		{"except: a subtree", policy.Plain{RequestPath: "/shop/static/x"}, ""},
+		{"except: a subtree around the corner", policy.Plain{RequestPath: "/shop/x/../static//"}, ""},
+		{"except: beside the subtree", policy.Plain{RequestPath: "/shop/static"}, "except"},
+		{"except: a wildcard", policy.Plain{RequestPath: "/shop/eu/health"}, ""},
+		{"except: exactly", policy.Plain{RequestPath: "/shop/"}, ""},
+		{"network and header", policy.Plain{RequestPath: "/x", Address: netip.MustParseAddr("10.1.3.4"), Headers: map[string][]string{"X-Plan": {"free"}}}, "header network both"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, want := matched(p, &test.request), append([]string{"every"}, strings.Fields(test.want)...)
+			if !slices.Equal(got, want) {
+				t.Errorf("matched %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// The index must find what a walk through all rules finds, and a path pattern
+// must match what net/http.ServeMux says it does.
+func FuzzMatchAsServeMux(f *testing.F) {
+	for _, path := range []string{"/", "/a", "/a/b/c", "/a/%2e%2e/b", "//a//b/", "/a/b%2Fc", "/a/{$}", "/b/x/y/", "/a%", "*", "/c/d/../e"} {
+		f.Add(path, uint8(3))
+	}
+	patterns := []string{
+		"/", "/{$}", "/a", "/a/", "/a/{$}", "/a/{x}", "/a/{x}/c", "/a/b/{rest...}", "/{x}/b", "/{x}/{y}", "/{x}/{y}/",
+		"/b/{x}/{$}", "/b%2Fc", "/a/{x}/{y}/{z...}", "/%2525/x",
+	}
+	var rules []policy.Rule
+	muxes := make([]*http.ServeMux, len(patterns))
+	for i, p := range patterns {
+		rules = append(rules, rule(fmt.Sprint(i), policy.Match{Paths: []string{p}}))
+		muxes[i] = http.NewServeMux()
+		muxes[i].HandleFunc(p, func(http.ResponseWriter, *http.Request) {})
+	}
+	compiled, err := policy.Compile(rules)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, path string, at uint8) {
+		req, err := http.NewRequest(http.MethodGet, "http://h"+path, nil)
+		if err != nil || !strings.HasPrefix(req.URL.EscapedPath(), "/") {
+			return
+		}
+		var h policy.HTTP
+		h.Reset(req, netip.Addr{}, nil)
+		got := matched(compiled, &h)
+		i := int(at) % len(patterns)
+		// ServeMux answers an unclean path by a redirect, and one that lacks its
+		// final slash, too; it leaves escaped dots alone.
+		rec := httptest.NewRecorder()
+		muxes[i].ServeHTTP(rec, req)
+		lower := strings.ToLower(path)
+		if rec.Code/100 == 3 || strings.Contains(lower, "%2e") || strings.Contains(path, "//") || strings.Contains(path, "/.") {
+			return
+		}
+		if got, want := slices.Contains(got, fmt.Sprint(i)), rec.Code == http.StatusOK; got != want {
+			t.Errorf("path %q, pattern %q: matched %v, ServeMux %v", path, patterns[i], got, want)
+		}
+	})
+}
+
+func TestWildcardsMakeKeys(t *testing.T) {
+	r := one("files", by(policy.Path("owner"), policy.Path("rest")), "9/min fixed-window")
+	r.Match.Paths = []string{"/u/{owner}/{rest...}", "/v/{rest...}"}
+	if _, err := policy.Compile([]policy.Rule{r}); err == nil || !strings.Contains(err.Error(), "/v/{rest...} has no wildcard {owner}") {
+		t.Errorf("error %v", err)
+	}
+	r.Match.Paths = r.Match.Paths[:1]
+	tests := []struct{ path, owner, rest string }{
+		{"/u/ada/x", "ada", "x"},
+		{"/u/ada/x/y", "ada", "x/y"},
+		{"/u/a%7Cb/x/y/", "a|b", "x/y/"},
+		{"/u/50%25/x%2Fy", "50%", "x/y"},
+		{"//u/./bob//z", "bob", "z"},
+	}
+	for _, test := range tests {
+		t.Run(test.path, func(t *testing.T) {
+			w := newWorld(t, r)
+			w.allow(&policy.Plain{RequestPath: test.path})
+			if got := w.remaining("files", "", test.owner, test.rest); got[0] != 8 {
+				t.Errorf("%d left of key %q, %q", got[0], test.owner, test.rest)
+			}
+		})
+	}
+}
+
+func TestKeysCannotCollide(t *testing.T) {
+	values := []string{"a", "b", "|", "%", "a|", "|b", "%7C", "a%7C", "%25", "a|b", ""}
+	keys := map[string][2]string{}
+	r := one("api", by(policy.Header("A"), policy.Header("B")), "1/min")
+	r.Levels[0].Missing = policy.Share
+	p := compile(t, r)
+	for _, a := range values {
+		for _, b := range values {
+			c, err := p.Charge("api", "", []string{a, b}, "", time.Time{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if other, taken := keys[c.Key]; taken {
+				t.Errorf("%q and %q make the key %q", other, [2]string{a, b}, c.Key)
+			}
+			keys[c.Key] = [2]string{a, b}
+		}
+	}
+}
+
+func TestAddressesShareABudgetByNetwork(t *testing.T) {
+	w := newWorld(t, one("a", by(policy.IP()), "1/min"), one("b", by(policy.Network(24, 48)), "2/min"))
+	w.allow(from("2001:db8:0:1::1"))
+	if v := w.decide(from("2001:db8:0:1::2")); v.Allowed {
+		t.Error("two addresses of a /64 do not share a budget")
+	}
+	w.allow(from("2001:db8:0:2::1"))
+	if v := w.decide(from("2001:db8:0:3::1")); v.Allowed {
+		t.Error("two networks of a /48 do not share a budget")
+	}
+	w.allow(from("192.0.2.1"))
+	w.allow(from("::ffff:192.0.2.2"))
+	if v := w.decide(from("192.0.2.3")); v.Allowed {
+		t.Error("addresses of a /24 do not share a budget")
+	}
+}
+
+func TestHTTPAttributes(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "/a%2Fb?q=1&q=2&bad=%zz", strings.NewReader("body"))
+	r.Host = "Example.COM.:8080"
+	r.Header.Set("X-One", "1")
+	r.AddCookie(&http.Cookie{Name: "s", Value: "v"})
+	var h policy.HTTP
+	h.Reset(r, netip.MustParseAddr("192.0.2.1"), nil)
+	_, claimed := h.Claim("sub")
+	got := fmt.Sprintln(h.Method(), h.Host(), h.Path(), h.Header("X-One"), h.Header("Host"), h.Query("q"), h.Cookie("s"), h.Cookie("t"), h.Client(), claimed, h.Length())
+	want := "POST example.com /a%2Fb [1] [example.com] [1 2] [v] [] 192.0.2.1 false 4\n"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+)
+
+func TestMissingParts(t *testing.T) {
+	tests := map[string]struct {
+		missing policy.Missing
+		headers map[string][]string
+		shadow  bool
+		allowed int // of 3
+		refused bool
+	}{
+		"refuse":            {missing: policy.Refuse, refused: true},
+		"refuse empty":      {missing: policy.Refuse, headers: map[string][]string{"X-User": {""}}, refused: true},
+		"share":             {missing: policy.Share, allowed: 2},
+		"skip":              {missing: policy.Skip, allowed: 3},
+		"twice, refuse":     {missing: policy.Refuse, headers: map[string][]string{"X-User": {"a", "b"}}, refused: true},
+		"twice, skip":       {missing: policy.Skip, headers: map[string][]string{"X-User": {"a", "b"}}, refused: true},
+		"too long":          {missing: policy.Skip, headers: map[string][]string{"X-User": {string(make([]byte, policy.MaxValueBytes+1))}}, refused: true},
+		"refuse, in shadow": {missing: policy.Refuse, shadow: true, allowed: 3},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := one("api", by(policy.Header("x-user")), "2/min fixed-window")
+			r.Levels[0].Missing, r.Shadow = test.missing, test.shadow
+			w := newWorld(t, r)
+			allowed := 0
+			for range 3 {
+				v := w.decide(&policy.Plain{RequestPath: "/", Headers: test.headers})
+				if (v.Refused != nil) != test.refused {
+					t.Fatalf("refused %v", v.Refused)
+				}
+				if v.Allowed {
+					allowed++
+				}
+			}
+			if allowed != test.allowed {
+				t.Errorf("%d allowed, want %d", allowed, test.allowed)
+			}
+			if test.refused && w.store.takes+w.store.batches != 0 {
+				t.Error("the store was asked about a refused request")
+			}
+		})
+	}
+}
+
+func TestStoreFailure(t *testing.T) {
+	down := errors.New("store is down")
+	tests := map[string]struct {
+		policies []policy.Failure
+		allowed  bool
+		failure  policy.Failure
+	}{
+		"open":              {[]policy.Failure{policy.Open}, true, policy.Open},
+		"closed":            {[]policy.Failure{policy.Closed}, false, policy.Closed},
+		"local":             {[]policy.Failure{policy.Local}, false, policy.Local},
+		"open and closed":   {[]policy.Failure{policy.Open, policy.Closed, policy.Local}, false, policy.Closed},
+		"two that are open": {[]policy.Failure{policy.Open, policy.Open}, true, policy.Open},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var rules []policy.Rule
+			for i, f := range test.policies {
+				r := one(string(rune('a'+i)), nil, "5/min")
+				r.Failure = f
+				rules = append(rules, r)
+			}
+			w := newWorld(t, rules...)
+			w.store.fail = func(sluice.Request) error { return down }
+			v := w.decide(from("192.0.2.1"))
+			if v.Allowed != test.allowed || v.Failure != test.failure || !errors.Is(v.Err, down) {
+				t.Errorf("allowed %v, failure %v, error %v", v.Allowed, v.Failure, v.Err)
+			}
+			if _, ok := v.Binding(); ok {
+				t.Error("a limit binds without a decision")
+			}
+			w.settle(v, policy.Response{})
+		})
+	}
+}
+
+// A batch may fail in part: what is on trial must not matter, and what was
+// charged beside a failed question is given back if that denies.
+func TestPartialFailure(t *testing.T) {
+	down := errors.New("store is down")
+	failures := one("failures", nil, "2/min fixed-window")
+	failures.When, failures.Failure = &policy.When{Status: []policy.Status{policy.Class(4)}}, policy.Closed
+	shadow := one("shadow", nil, "3/min fixed-window")
+	shadow.Shadow, shadow.Failure = true, policy.Closed
+	w := newWorld(t, failures, shadow, one("all", nil, "5/min fixed-window"))
+	failing := "shadow"
+	w.store.fail = func(r sluice.Request) error {
+		if r.Plan.Scope() == failing {
+			return down
+		}
+		return nil
+	}
+	v := w.allow(from("192.0.2.1"))
+	for s := range v.Sides() {
+		if !errors.Is(s.Err, down) {
+			t.Errorf("side error %v", s.Err)
+		}
+	}
+	failing = "failures"
+	if v = w.decide(from("192.0.2.1")); v.Allowed || v.Failure != policy.Closed {
+		t.Errorf("allowed %v under %v", v.Allowed, v.Failure)
+	}
+	if got, want := w.remaining("all", ""), []int64{4}; !slices.Equal(got, want) {
+		t.Errorf("remaining %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Rule says which requests are charged to whom under which limits. It is plain
+// data; [Compile] says what is wrong with it.
+type Rule struct {
+	// Name tells rules apart, in states, metrics and answers: 1 to 64 of
+	// [a-z0-9._-]. It is the scope of the rule's limits: two names are two
+	// budgets, and a rule that keeps its name keeps its states.
+	Name  string
+	Match Match // the zero Match matches every request
+
+	// Levels are whose budget a request draws on: one level in most rules,
+	// several in a hierarchy such as organisation, team, user. They are charged
+	// all or none.
+	Levels []Level
+
+	Cost Cost // the zero Cost is 1
+	// Shadow decides and reports, and never denies.
+	Shadow bool
+	// When, if not nil, counts only some responses.
+	When *When
+
+	// ExemptNetworks are clients to whom the rule does not apply.
+	ExemptNetworks []netip.Prefix
+	// MaxWait caps how long a leaky bucket that queues may hold a request back;
+	// zero leaves it to the limit. Of several rules the least counts.
+	MaxWait time.Duration
+	// Failure is what happens if the store cannot decide. The zero value is
+	// [Open].
+	Failure Failure
+	// Status is what an HTTP front answers a request that the rule denies: 400
+	// to 599. Zero means 429.
+	Status int
+}
+
+// Level is one key of a rule with its limits.
+type Level struct {
+	// Name tells the levels of a rule apart; it may be empty in a rule that has
+	// one.
+	Name string
+	// By are the parts of the key, all of which the request must have. None
+	// means one budget for all requests.
+	By []Part
+	// Missing is what happens to a request without one of the parts.
+	Missing Missing
+
+	// Limits of a request whose key has no override and no plan. There may be
+	// none if there is an InFlight.
+	Limits []Limit
+	// InFlight, if not nil, caps how many requests of a key run at once. A zero
+	// TTL means [DefaultLease]: how long a request whose front has died counts.
+	InFlight *sluice.SlotLimit
+	// Tiers, if not nil, choose other limits by an attribute: free, pro.
+	Tiers *Tiers
+	// Overrides give single keys other limits.
+	Overrides []Override
+	// Candidates are limits on trial, judged beside those in force.
+	Candidates []Candidate
+	// ExemptKeys are keys to whom the level does not apply, each the values of
+	// all parts.
+	ExemptKeys [][]string
+}
+
+// Limit is a limit of a rule. With Grace it is a soft one: what goes over it
+// passes with a warning as long as the grace limit has units, and draws on
+// these. A list of limits has at most one soft limit.
+type Limit struct {
+	sluice.Limit
+	Grace *sluice.Limit
+}
+
+// String returns the limit's text; of a soft limit "soft 100/min grace 500/day".
+func (l Limit) String() string {
+	if l.Grace == nil {
+		return l.Limit.String()
+	}
+	return "soft " + l.Limit.String() + " grace " + l.Grace.String()
+}
+
+// Tiers give requests other limits by the value of one attribute. Limits of one
+// name share their state across tiers, so a key that changes its tier takes
+// along what it has spent.
+type Tiers struct {
+	// By is the attribute: a header field that a trusted peer sets, or a claim.
+	By Part
+	// Limits are the limits of each value. A request with another value, with
+	// none or with several gets the level's own Limits.
+	Limits map[string][]Limit
+}
+
+// Override gives one key other limits than its rule does.
+type Override struct {
+	Key     []string // the values of all parts
+	Limits  []Limit
+	Expires time.Time // from then on the override is void; zero: never
+	Reason  string    // required: whoever reads it later wants to know
+	Author  string    // required
+}
+
+// Candidate is limits on trial. They are judged together, on states of their
+// own, as if they stood in the place of the level's limits.
+type Candidate struct {
+	Name   string // as a Rule's
+	Limits []sluice.Limit
+}
+
+// When makes a rule count only requests whose response is of a certain status.
+// A request is let in if the limits have room for it and charged once its
+// response is known. Requests that run at the same time are let in together,
+// so as many as run at once may pass beyond the quota, unless Hold.
+type When struct {
+	Status []Status
+	// Hold charges the request when it comes and refunds it if its response
+	// does not count: never beyond the quota, but what runs meanwhile and would
+	// not count may be denied.
+	Hold bool
+}
+
+// Status is a range of response codes, both ends included.
+type Status struct{ From, To int }
+
+// Class returns the codes of a hundred: Class(4) is 400 to 499.
+func Class(hundred int) Status { return Status{hundred * 100, hundred*100 + 99} }
+
+// Code returns a single response code.
+func Code(code int) Status { return Status{code, code} }
+
+// String returns "4xx" of a class, "401" of a code, "401-403" of a range.
+func (s Status) String() string {
+	switch {
+	case s == Class(s.From/100):
+		return fmt.Sprintf("%dxx", s.From/100)
+	case s.From == s.To:
+		return strconv.Itoa(s.From)
+	default:
+		return fmt.Sprintf("%d-%d", s.From, s.To)
+	}
+}
+
+func (w *When) counts(status int) bool {
+	for _, s := range w.Status {
+		if s.From <= status && status <= s.To {
+			return true
+		}
+	}
+	return false
+}
+
+// Missing is what happens to a request without a part of a level's key. It is
+// about parts that are not there or empty. One that is sent more than once is
+// always refused: the limiter might charge one value and the application use
+// another.
+type Missing uint8
+
+// What may happen to a request without a part of the key.
+const (
+	// Refuse refuses the request and names the part: no client gets by
+	// unlimited by leaving something out. In a shadow rule it is only reported.
+	Refuse Missing = iota
+	// Share charges one key that all such requests share.
+	Share
+	// Skip leaves the level out.
+	Skip
+	missings
+)
+
+var missingNames = [...]string{Refuse: "refuse", Share: "share", Skip: "skip"}
+
+// String returns the name used in configuration.
+func (m Missing) String() string {
+	if m < missings {
+		return missingNames[m]
+	}
+	return fmt.Sprintf("Missing(%d)", uint8(m))
+}
+
+// Failure is what happens to a request if the store cannot decide. Of several
+// rules [Closed] beats [Local], which beats [Open].
+type Failure uint8
+
+// The failure policies.
+const (
+	// Open passes the request on: an outage of the limiter is not one of the
+	// service.
+	Open Failure = iota
+	// Local lets a store in this process decide, which whoever wires the stores
+	// puts behind the shared one. If it cannot either, the request is denied.
+	Local
+	// Closed denies: for limits that guard a secret.
+	Closed
+	failures
+)
+
+var failureNames = [...]string{Open: "open", Local: "local", Closed: "closed"}
+
+// String returns the name used in configuration.
+func (f Failure) String() string {
+	if f < failures {
+		return failureNames[f]
+	}
+	return fmt.Sprintf("Failure(%d)", uint8(f))
+}

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Settle corrects what an allowed request was charged, now that its response is
+// known: units of a cost that was estimated are charged or given back, and
+// rules that count responses charge those that count. What is above a limit's
+// quota counts as debt, up to the limit's Debt. Slots of requests in flight are
+// released.
+//
+// It asks the store once or, where there is nothing to correct, not at all. It
+// goes on when ctx ends, for a second at most: a client that hangs up has still
+// spent its units. A second call does nothing, as does one for a request that
+// was not allowed.
+func (v *Verdict) Settle(ctx context.Context, r Response) error {
+	return v.settle(ctx, func(c *charge) int64 {
+		actual := c.rule.Cost.after(c.Cost, v.length, &r)
+		if w := c.rule.When; w != nil && !w.counts(r.Status) {
+			return 0
+		}
+		return actual
+	})
+}
+
+// Cancel gives back what an allowed request was charged that was not passed on
+// after all, because its client hung up while it was held back. It asks the
+// store as Settle does, and is instead of it.
+func (v *Verdict) Cancel(ctx context.Context) error {
+	return v.settle(ctx, func(*charge) int64 { return 0 })
+}
+
+func (v *Verdict) settle(ctx context.Context, actual func(*charge) int64) error {
+	if !v.Allowed || v.peek || v.settled {
+		return nil
+	}
+	v.settled = true
+	return errors.Join(v.release(ctx), v.correctAll(ctx, actual))
+}
+
+// correctAll makes what was charged what it should have been.
+func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) error {
+	v.requests, v.results = v.requests[:0], v.results[:0]
+	var moved []sluice.Charge // of all requests, one behind the other
+	for i := range v.asks {
+		k := &v.asks[i]
+		if k.result.Err != nil || !k.result.Decision.Allowed {
+			continue // nothing was charged
+		}
+		moved = v.correct(k, moved, actual, sluice.OpRefund)
+		moved = v.correct(k, moved, actual, sluice.OpCharge)
+	}
+	if len(v.requests) == 0 {
+		return nil
+	}
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	if len(v.requests) == 1 {
+		_, err := v.store.Take(ctx, v.requests[0])
+		return err
+	}
+	for range v.requests {
+		v.results = append(v.results, sluice.Result{})
+	}
+	if err := v.store.TakeBatch(ctx, v.requests, v.results); err != nil {
+		return err
+	}
+	var errs []error
+	for i := range v.results {
+		errs = append(errs, v.results[i].Err)
+	}
+	return errors.Join(errs...)
+}
+
+// correct adds the request that refunds, or charges, what an ask has charged
+// too much, or too little.
+func (v *Verdict) correct(k *ask, moved []sluice.Charge, actual func(*charge) int64, op sluice.Op) []sluice.Charge {
+	first := len(moved)
+	for j := k.first; j < k.first+k.n; j++ {
+		c := &v.charges[j]
+		was := c.Cost
+		if k.peek {
+			was = 0
+		}
+		more := actual(c) - was
+		if op == sluice.OpRefund {
+			more = -more
+		}
+		if more > 0 {
+			moved = append(moved, sluice.Charge{Plan: c.Plan, Key: c.Key, Cost: more})
+		}
+	}
+	if n := len(moved); n > first {
+		req := sluice.Request{Op: op, Charge: moved[first], More: moved[first+1 : n : n]}
+		if op == sluice.OpRefund {
+			req.At, req.Due = k.result.Decision.At, k.result.Decision.Due
+		}
+		v.requests = append(v.requests, req)
+	}
+	return moved
+}

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/sluicegate/sluice/policy"
+)
+
+func TestCostIsSettled(t *testing.T) {
+	tests := map[string]struct {
+		cost     policy.Cost
+		limit    string
+		request  policy.Plain
+		response policy.Response
+		before   int64
+		after    int64
+	}{
+		"fixed": {
+			cost: policy.Cost{Units: 7}, limit: "100/min fixed-window", before: 93, after: 93,
+		},
+		"response bytes": {
+			cost: policy.Cost{Of: policy.ResponseBytes}, limit: "100B/min fixed-window",
+			response: policy.Response{Written: 40}, before: 99, after: 60,
+		},
+		"response bytes of an empty body": {
+			cost: policy.Cost{Of: policy.ResponseBytes}, limit: "100B/min fixed-window", before: 99, after: 100,
+		},
+		"request bytes with a length": {
+			cost: policy.Cost{Of: policy.RequestBytes}, limit: "100B/min fixed-window",
+			request: policy.Plain{Bytes: 30}, response: policy.Response{Read: 10}, before: 70, after: 70,
+		},
+		"request bytes without a length": {
+			cost: policy.Cost{Of: policy.RequestBytes}, limit: "100B/min fixed-window",
+			request: policy.Plain{Bytes: -1}, response: policy.Response{Read: 10}, before: 99, after: 90,
+		},
+		"request header": {
+			cost: policy.Cost{Of: policy.RequestHeader, Header: "x-cost", Most: 50}, limit: "100/min fixed-window",
+			request: policy.Plain{Headers: map[string][]string{"X-Cost": {"9"}}}, before: 91, after: 91,
+		},
+		"request header above most": {
+			cost: policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 50}, limit: "100/min fixed-window",
+			request: policy.Plain{Headers: map[string][]string{"X-Cost": {"9000"}}}, before: 50, after: 50,
+		},
+		"request header unusable": {
+			cost: policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 50, Units: 3}, limit: "100/min fixed-window",
+			request: policy.Plain{Headers: map[string][]string{"X-Cost": {"-1"}}}, before: 97, after: 97,
+		},
+		"response header": {
+			cost: policy.Cost{Of: policy.ResponseHeader, Header: "X-Cost", Most: 50, Units: 10}, limit: "100/min fixed-window",
+			response: policy.Response{Header: func(string) []string { return []string{"4"} }}, before: 90, after: 96,
+		},
+		"response header missing": {
+			cost: policy.Cost{Of: policy.ResponseHeader, Header: "X-Cost", Most: 50, Units: 10}, limit: "100/min fixed-window",
+			before: 90, after: 90,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			shadow := one("shadow", nil, test.limit)
+			shadow.Shadow, shadow.Cost = true, test.cost
+			r := one("rule", nil, test.limit)
+			r.Cost = test.cost
+			w := newWorld(t, r, shadow)
+			test.request.RequestPath = "/"
+			v := w.allow(&test.request)
+			for _, rule := range []string{"rule", "shadow"} {
+				if got := w.remaining(rule, "")[0]; got != test.before {
+					t.Errorf("%s: %d left before the response, want %d", rule, got, test.before)
+				}
+			}
+			w.settle(v, test.response)
+			for _, rule := range []string{"rule", "shadow"} {
+				if got := w.remaining(rule, "")[0]; got != test.after {
+					t.Errorf("%s: %d left after the response, want %d", rule, got, test.after)
+				}
+			}
+		})
+	}
+}
+
+func TestCancelGivesBack(t *testing.T) {
+	w := newWorld(t, one("a", nil, "5/min fixed-window"), one("b", by(policy.IP()), "5/min token-bucket"))
+	v := w.allow(from("192.0.2.1"))
+	if err := v.Cancel(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := slices.Concat(w.remaining("a", ""), w.remaining("b", "", "192.0.2.1")), []int64{5, 5}; !slices.Equal(got, want) {
+		t.Errorf("remaining %v, want %v", got, want)
+	}
+}

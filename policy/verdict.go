@@ -1,0 +1,290 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"iter"
+	"math/bits"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Verdict is what became of a request. The zero Verdict is ready for
+// [Evaluator.Decide]; one that has been used keeps its memory and may be used
+// again. It belongs to one goroutine at a time.
+type Verdict struct {
+	// Allowed says that the request may go on, after Decision.Delay. A request
+	// that no rule matches is allowed.
+	Allowed bool
+	// Decision describes the limit that binds, among all of the rules in force;
+	// its Binding counts as Outcomes does. It is zero if there is none.
+	Decision sluice.Decision
+	// Refused says, of a request that is not allowed, that it lacks a usable
+	// key: the client's fault, and no limit's.
+	Refused *PartError
+	// InFlight is the limit of requests in flight that has denied, nil if none
+	// has. Nothing was charged then, and Decision.RetryAfter is the longest that
+	// it can take; the end of another request may come sooner.
+	InFlight *InFlight
+	// Err is why the store has not decided; Allowed follows from Failure then.
+	// With a denial it may also be that the store could not take back what
+	// another rule had charged.
+	Err error
+	// Failure is the failure policy of the rules that the store did not decide.
+	Failure Failure
+
+	store    sluice.Store
+	slots    sluice.SlotStore
+	owner    string // of the slots
+	holds    []hold
+	peek     bool
+	settled  bool
+	bound    bool // whether a limit binds
+	length   int64
+	matches  Matches
+	values   []string
+	charges  []charge
+	trials   []charge
+	asks     []ask
+	flat     []sluice.Charge
+	outcomes []sluice.Outcome
+	requests []sluice.Request
+	results  []sluice.Result
+	sideErrs []Side
+}
+
+func (v *Verdict) reset(e *Evaluator, peek bool) {
+	slots := e.Slots
+	if slots == nil {
+		slots, _ = e.Store.(sluice.SlotStore)
+	}
+	*v = Verdict{
+		store: e.Store, slots: slots, peek: peek, holds: v.holds[:0], matches: v.matches, values: v.values[:0],
+		charges: v.charges[:0], trials: v.trials[:0], asks: v.asks[:0], flat: v.flat[:0],
+		outcomes: v.outcomes[:0], requests: v.requests[:0], results: v.results[:0], sideErrs: v.sideErrs[:0],
+	}
+}
+
+// Outcome is what one limit of a rule in force had to say of a request.
+type Outcome struct {
+	Rule  *Rule
+	Level *Level
+	Key   string
+	Cost  int64
+	// Limit is the limit, with its defaults. Soft says that it is a soft one,
+	// Grace that it is the grace limit of one that has denied.
+	Limit       *sluice.Term
+	Soft, Grace bool
+	sluice.Outcome
+}
+
+// Outcomes returns the outcomes of all limits in force that the request was
+// charged under, in the order of the rules; those that count responses come
+// last. They are valid until v is used again. There are none if no rule
+// applied, or the request was refused; where the store has not decided they are
+// zero.
+func (v *Verdict) Outcomes() iter.Seq[Outcome] {
+	return func(yield func(Outcome) bool) {
+		for i := range v.enforced() {
+			for o := range v.outcomesOf(&v.asks[i]) {
+				if !yield(o) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (v *Verdict) outcomesOf(k *ask) iter.Seq[Outcome] {
+	return func(yield func(Outcome) bool) {
+		at := k.outcomes
+		for j := k.first; j < k.first+k.n; j++ {
+			for t := range v.charges[j].Plan.Len() {
+				if !yield(v.outcome(j, t, at)) {
+					return
+				}
+				at++
+			}
+		}
+	}
+}
+
+// outcome describes term t of charge j, whose outcome is at that place.
+func (v *Verdict) outcome(j, t, at int) Outcome {
+	c := &v.charges[j]
+	o := Outcome{
+		Rule: &c.rule.Rule, Level: c.level.Level, Key: c.Key, Cost: c.Cost,
+		Limit: c.Plan.Term(t), Outcome: v.outcomes[at],
+	}
+	if last := c.set.soft(); last == t {
+		o.Soft, o.Grace = !c.over, c.over
+		if c.over && !o.Allowed {
+			// The request passes again when either has room.
+			o.RetryAfter = min(o.RetryAfter, c.soft.RetryAfter)
+		}
+	}
+	return o
+}
+
+// Binding returns the outcome of the limit that binds. It is not ok if there
+// is none.
+func (v *Verdict) Binding() (o Outcome, ok bool) {
+	if !v.bound {
+		return Outcome{}, false
+	}
+	i := 0
+	for o = range v.Outcomes() {
+		if i == v.Decision.Binding {
+			break
+		}
+		i++
+	}
+	return o, true
+}
+
+// Warning is a soft limit that a request went over.
+type Warning struct {
+	Rule  *Rule
+	Level *Level
+	Soft  *sluice.Term   // the limit it went over
+	Grace *sluice.Term   // the limit it drew on instead
+	Left  sluice.Outcome // what the grace limit has to say
+}
+
+// Warnings returns the soft limits that the request went over. A request that
+// is allowed with a warning should tell the client.
+func (v *Verdict) Warnings() iter.Seq[Warning] {
+	return func(yield func(Warning) bool) {
+		for i := range v.asks {
+			k := &v.asks[i]
+			if k.role != taken {
+				return
+			}
+			at := k.outcomes
+			for j := k.first; j < k.first+k.n; j++ {
+				c := &v.charges[j]
+				at += c.Plan.Len()
+				if !c.over {
+					continue
+				}
+				last := c.Plan.Len() - 1
+				w := Warning{Rule: &c.rule.Rule, Level: c.level.Level, Soft: c.set.take.Term(last), Grace: c.set.over.Term(last), Left: v.outcomes[at-1]}
+				if !yield(w) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Side is the judgement of what is only on trial: a shadow rule, or a candidate.
+type Side struct {
+	Rule      *Rule
+	Level     *Level     // of a candidate, or that a shadow rule's key is missing of; else nil
+	Candidate *Candidate // nil for a shadow rule
+	Shadow    bool
+	Allowed   bool
+	Decision  sluice.Decision
+	Limit     *sluice.Term // the one that binds
+	Err       error        // why there is no judgement
+}
+
+// Sides returns what shadow rules and candidates would have done. A shadow rule
+// counts as if it stood alone, and a candidate as if it stood in its level's
+// place: neither knows what other rules have denied.
+func (v *Verdict) Sides() iter.Seq[Side] {
+	return func(yield func(Side) bool) {
+		for _, s := range v.sideErrs {
+			if !yield(s) {
+				return
+			}
+		}
+		for i := range v.asks {
+			k := &v.asks[i]
+			if k.role < shadowed {
+				continue
+			}
+			c := &v.charges[k.first]
+			s := Side{Rule: &c.rule.Rule, Shadow: c.rule.Shadow, Allowed: k.result.Err == nil && k.result.Decision.Allowed, Decision: k.result.Decision, Err: k.result.Err}
+			if k.role == candidacy {
+				s.Level, s.Candidate = c.level.Level, c.candidate.Candidate
+			}
+			if s.Err == nil {
+				s.Limit = v.limit(k, s.Decision.Binding)
+			}
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// limit returns the i-th limit of an ask.
+func (v *Verdict) limit(k *ask, i int) *sluice.Term {
+	for _, c := range v.flat[k.first : k.first+k.n] {
+		if i < c.Plan.Len() {
+			return c.Plan.Term(i)
+		}
+		i -= c.Plan.Len()
+	}
+	return nil
+}
+
+// enforced returns how many asks are of rules in force; they come first.
+func (v *Verdict) enforced() int {
+	n := 0
+	for n < len(v.asks) && v.asks[n].role <= counted {
+		n++
+	}
+	return n
+}
+
+// failing returns the failure policy of all rules in force that an ask is about.
+func (v *Verdict) failing(k *ask) Failure {
+	worst := Open
+	for j := k.first; j < k.first+k.n; j++ {
+		worst = max(worst, v.charges[j].rule.Failure)
+	}
+	return worst
+}
+
+// binds finds the limit that binds and describes it in the decision.
+func (v *Verdict) binds() {
+	i := 0
+	var best Outcome
+	for i0 := range v.enforced() {
+		k := &v.asks[i0]
+		if k.result.Err != nil {
+			i += k.terms
+			continue
+		}
+		for o := range v.outcomesOf(k) {
+			if v.Allowed == o.Allowed && (!v.bound || tighter(&o, &best, v.Allowed)) {
+				best, v.bound = o, true
+				v.Decision.Binding = i
+			}
+			i++
+		}
+	}
+	v.Decision.Remaining, v.Decision.RetryAfter, v.Decision.ResetAfter = best.Remaining, best.RetryAfter, best.ResetAfter
+}
+
+func tighter(a, b *Outcome, allowed bool) bool {
+	if !allowed {
+		return a.RetryAfter > b.RetryAfter
+	}
+	// a.Remaining/a.Cost < b.Remaining/b.Cost
+	ahi, alo := bits.Mul64(uint64(max(a.Remaining, 0)), uint64(max(b.Cost, 1)))
+	bhi, blo := bits.Mul64(uint64(max(b.Remaining, 0)), uint64(max(a.Cost, 1)))
+	return ahi < bhi || ahi == bhi && alo < blo
+}
+
+// undoTimeout is how long giving units back may take once nobody waits.
+const undoTimeout = time.Second
+
+func undoContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+}
