@@ -19,7 +19,7 @@ const (
 	MaxCharges   = 16                   // most charges in a Request
 
 	// DefaultPrecision is the Precision of a sliding histogram that names none.
-	DefaultPrecision = 32
+	DefaultPrecision = 27
 )
 
 // Never is the RetryAfter of a cost that can never fit.

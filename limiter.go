@@ -40,8 +40,9 @@ func (l *Limiter) Of(key string, cost int64) Charge {
 }
 
 // Take spends cost units of key if every limit has them, and nothing if not.
-func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, error) {
-	return l.store.Take(ctx, Request{Charge: Charge{Plan: l.plan, Key: key, Cost: cost}})
+func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision, err error) {
+	d, err = l.store.Take(ctx, Request{Charge: Charge{l.plan, key, cost}})
+	return
 }
 
 // Peek answers as Take would and spends nothing.

@@ -27,30 +27,38 @@ func Bound(l sluice.Limit, d time.Duration) int64 {
 	switch l.Algorithm {
 	case sluice.TokenBucket, sluice.LeakyBucket:
 		if l.Refill == sluice.Interval {
-			return add(l.Burst+l.Debt, times(l.Quota, length/window+1))
+			// A refill gives no more than is missing.
+			most := l.Burst + l.Debt
+			return add(most, times(min(l.Quota, most), ceilDiv(length-1, window)))
 		}
 		return add(l.Burst+l.Debt, mulDiv(length, l.Quota, window))
 	case sluice.FixedWindow:
 		// A span of one instant meets one window, of one µs more two.
 		return times(quota, (length-1+shortest(l)-1)/shortest(l)+1)
 	case sluice.SlidingCounter:
-		if l.Conservative {
-			return times(quota, ceilDiv(length, window))
-		}
-		// Within all but a sub-window of the window, the quota; from there on
-		// the oldest sub-window, weighed down to nothing, may have been full.
-		sub := window / int64(l.SubWindows)
-		inOne := func(d int64) int64 {
-			over := max(d-(window-sub), 0)
-			return min(add(quota, mulDiv(over, quota, sub)), 2*quota-1)
-		}
-		bound := times(inOne(window), length/window)
-		if rest := length % window; rest > 0 {
-			bound = add(bound, inOne(rest))
-		}
-		return bound
+		return counterBound(quota, window/int64(l.SubWindows), int64(l.SubWindows), length, l.Conservative)
 	default:
 		return times(quota, ceilDiv(length, window))
+	}
+}
+
+// counterBound is the bound of a sliding counter of n sub-windows of sub µs. The
+// worst span starts with the last µs of a sub-window that is full; what it
+// meets of the last one is elapsed. Of any n sub-windows in a row at most quota
+// units are admitted, and of n+1 too if the oldest counts whole. Else it counts
+// by the part that is in sight, and the last may admit the rest again.
+func counterBound(quota, sub, n, length int64, conservative bool) int64 {
+	if length < 2 {
+		return quota
+	}
+	behind, elapsed := (length-2)/sub+1, (length-2)%sub // sub-windows behind the first
+	switch {
+	case conservative:
+		return times(quota, ceilDiv(behind+1, n+1))
+	case behind%n == 0:
+		return add(times(quota, behind/n), mulDiv(elapsed, quota, sub))
+	default:
+		return times(quota, behind/n+1)
 	}
 }
 
@@ -71,7 +79,7 @@ func shortest(l sluice.Limit) int64 {
 	const hour = int64(time.Hour / time.Microsecond)
 	switch l.Calendar {
 	case sluice.Day:
-		return 20 * hour // clocks go forward by an hour or two, once by 3
+		return 17 * hour // clocks went forward by 7 hours in Antarctica once
 	case sluice.Week:
 		return 6 * 24 * hour
 	case sluice.Month:

@@ -69,14 +69,40 @@ func (bucket) spend(t *sluice.Term, s *State, _, at, cost int64) {
 	setBucketTime(t, s, t.Rate.Add(start, t.Rate.Times(cost)))
 }
 
-func (bucket) refund(t *sluice.Term, s *State, now, at, units int64) int64 {
-	d := debt(t, s, now)
-	back := t.Rate.Sub(t.Rate.Times(units), span.Span{Micros: max(now-at, 0)})
-	if back.Micros < 0 {
-		return 0
+// refund gives back no more than could still be spent had the units never been
+// taken: what has drained since they began to is forgiven already. And where
+// others go on later than they, because of a reservation or in a queue, those
+// keep their instants: what they stand for is not given back either, or it
+// would be spent a second time at those instants.
+func (bucket) refund(t *sluice.Term, s *State, now, at, due, units int64) int64 {
+	units = min(units, t.Burst+t.Debt)
+	start, free := at, t.Burst // from start on they drain; a free unit goes on at once
+	if t.DelayAfter > 0 {
+		free = t.DelayAfter
 	}
+	var rounded span.Span
+	if due > at {
+		// The units left the queue free of them behind their due instant,
+		// whoever came before.
+		start = max(start, due+t.Rate.Times(free).Micros-t.Rate.Times(units).Ceil())
+		rounded.Micros = 1 // a reservation's instant is, and its due instant anew
+	}
+	d := debt(t, s, now)
+	last := t.Rate.Sub(t.Rate.Add(span.Span{Micros: now}, d), t.Rate.Times(free+t.Debt))
+	behind := t.Rate.Sub(last, span.Span{Micros: due})
+	gone := span.Span{Micros: max(now-start, 0)}
+	if rounded.Less(behind) {
+		units = min(units, free)
+		if gone.Less(behind) {
+			gone = behind
+		}
+	}
+	back := t.Rate.Sub(t.Rate.Times(units), gone)
 	if d.Less(back) {
 		back = d
+	}
+	if back.Micros < 0 || back == (span.Span{}) {
+		return 0
 	}
 	d = t.Rate.Sub(d, back)
 	if d == (span.Span{}) && lag(t) == 0 {
@@ -96,7 +122,7 @@ func (bucket) horizon(t *sluice.Term) int64 {
 // and A, zero if never seen. It equals [Decide] for that one limit. If denied,
 // the new word is the old one, unless the clock has stepped back so far that
 // the state starts over. It does not allocate.
-func WordTake(t *sluice.Term, idle, rem, now, cost int64) (newIdle, newRem int64, d sluice.Decision) {
+func WordTake(t *sluice.Term, idle, rem, now, cost int64, d *sluice.Decision) (newIdle, newRem int64) {
 	r := &t.Rate
 	var ahead span.Span // how long until the bucket is full
 	if idle > now {
@@ -114,36 +140,36 @@ func WordTake(t *sluice.Term, idle, rem, now, cost int64) (newIdle, newRem int64
 		after = r.Add(after, r.One)
 	} else {
 		if cost > t.Burst {
-			return idle, rem, wordDenied(t, ahead, now, never)
+			wordDenied(t, ahead, now, never, d)
+			return idle, rem
 		}
 		after = r.Add(after, r.Times(cost))
 	}
 	if t.Reach.Less(after) {
-		return idle, rem, wordDenied(t, ahead, now, r.Sub(after, t.Reach).Ceil())
+		wordDenied(t, ahead, now, r.Sub(after, t.Reach).Ceil(), d)
+		return idle, rem
 	}
-	d = sluice.Decision{
-		Allowed:    true,
-		Spent:      cost,
-		Remaining:  r.Units(r.Sub(t.Reach, after)),
-		ResetAfter: micros(after.Ceil()),
-		At:         sluice.Instant(now),
-		Due:        sluice.Instant(now),
-	}
+	d.Allowed = true
+	d.Spent = cost
+	d.Remaining = r.Units(r.Sub(t.Reach, after))
+	d.RetryAfter, d.Delay = 0, 0
+	d.ResetAfter = micros(after.Ceil())
+	d.At = sluice.Instant(now)
+	d.Due = sluice.Instant(now)
 	if t.DelayAfter != 0 && t.DelayAfter < t.Burst {
-		d = held(d, 0, max(r.Sub(after, r.Times(t.DelayAfter)).Ceil(), 0))
+		*d = held(*d, 0, max(r.Sub(after, r.Times(t.DelayAfter)).Ceil(), 0))
 	}
 	if cost == 0 {
-		return idle, rem, d
+		return idle, rem
 	}
-	return now + after.Ceil(), after.Rem, d
+	return now + after.Ceil(), after.Rem
 }
 
-func wordDenied(t *sluice.Term, ahead span.Span, now, retry int64) sluice.Decision {
-	return sluice.Decision{
-		Remaining:  t.Rate.Units(t.Rate.Sub(t.Reach, ahead)),
-		RetryAfter: micros(retry),
-		ResetAfter: micros(ahead.Ceil()),
-		At:         sluice.Instant(now),
-		Due:        sluice.Instant(now),
-	}
+func wordDenied(t *sluice.Term, ahead span.Span, now, retry int64, d *sluice.Decision) {
+	d.Allowed, d.Spent, d.Delay = false, 0, 0
+	d.Remaining = t.Rate.Units(t.Rate.Sub(t.Reach, ahead))
+	d.RetryAfter = micros(retry)
+	d.ResetAfter = micros(ahead.Ceil())
+	d.At = sluice.Instant(now)
+	d.Due = sluice.Instant(now)
 }

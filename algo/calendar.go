@@ -84,6 +84,11 @@ func firstInstant(d date, loc *time.Location) int64 {
 		_, offset := at.Zone()
 		local := midnight.Add(-time.Duration(offset) * time.Second)
 		_, until := at.ZoneBounds()
+		if !until.IsZero() && !until.After(at) {
+			// After its last table entry, package time ends a leap year's last
+			// stretch a day early: no clock changes in the hour behind that.
+			until = at.Add(time.Hour)
+		}
 		switch {
 		case !local.After(at):
 			return max(at.UnixMicro(), 0)

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/span"
 )
 
 // never is the instant at which a cost fits that is more than a limit holds.
@@ -31,8 +32,9 @@ type counter interface {
 	// spend counts cost, which is positive, at instant at ≥ now.
 	spend(t *sluice.Term, s *State, now, at, cost int64)
 	// refund takes back units spent at instant at, as far as they still
-	// count, and returns how many those were, rounded down.
-	refund(t *sluice.Term, s *State, now, at, units int64) int64
+	// count, and returns how many those were, rounded down. A queue let them
+	// go on at instant due; elsewhere that is at.
+	refund(t *sluice.Term, s *State, now, at, due, units int64) int64
 	// horizon returns how far ahead of now a state may be idle at most.
 	horizon(t *sluice.Term) int64
 }
@@ -74,6 +76,13 @@ func lag(t *sluice.Term) int64 {
 // maxWait is [sluice.MaxWait] in µs.
 const maxWait = int64(sluice.MaxWait / 1000)
 
+// latest is the last instant that there is, in the year 2112: with what is
+// reserved for later, instants take 52 bits.
+const latest = 1<<52 - 1 - maxWait
+
+// clamp returns the instant at which a decision of now is made.
+func clamp(now int64) int64 { return min(max(now, 0), latest) }
+
 // prepare readies it for a decision at now: what is idle is forgotten, a state
 // too far ahead is one from before the clock stepped back and starts over
 // fully in debt, and a key seen for the first time gets its initial state.
@@ -99,8 +108,9 @@ func (it *Item) prepare(c counter, now int64) {
 	}
 }
 
-// clear makes s a never-seen state that keeps its ring's memory.
-func (s *State) clear() { *s = State{Ring: s.Ring} }
+// clear makes s a never-seen state. Its ring stays as it is: the memory is the
+// store's, which may keep the old state if all this is not written.
+func (s *State) clear() { *s = State{} }
 
 // remaining returns how many units a take at now may spend.
 func (it *Item) remaining(c counter, now int64) int64 {
@@ -130,25 +140,52 @@ func (it *Item) earliest(c counter, now, cost int64) int64 {
 }
 
 // Carry returns what state s, written under the limit from, is worth under the
-// limit to: the units it still counts, rounded up and at most what to holds,
-// become one charge at now on a key seen for the first time.
+// limit to: the units it still counts, rounded up, become one charge at now on
+// a key seen for the first time. What is more than the new limit holds is debt,
+// so that two limits used in turn admit no more than the larger one does.
+// Where units are reserved, or a bucket is in debt, the charge is at the
+// instant at which the next would have had its turn.
 func Carry(from, to *sluice.Term, s *State, now int64) State {
-	now = max(now, 0)
+	now = clamp(now)
 	old := Item{Term: from, State: *s}
 	c := counterOf(from)
 	old.prepare(c, now)
 	fresh := Item{Term: to}
+	at, units := now, int64(0)
+	if !old.State.Zero() {
+		if old.State.Reserved || from.Burst > 0 {
+			at = min(c.earliest(from, &old.State, now, 0), now+maxWait)
+		}
+		units = c.counted(from, &old.State, at)
+		if at > now {
+			units = max(units, 1) // what is to be decided no earlier needs a state to say so
+		}
+	}
 	c = counterOf(to)
 	fresh.prepare(c, now)
-	var units int64
-	if !old.State.Zero() {
-		units = min(counterOf(from).counted(from, &old.State, now), full(to))
-	}
-	if !fresh.State.Zero() {
-		units = min(units, full(to)-c.counted(to, &fresh.State, now))
+	units = min(units, carries(to, at-now))
+	// What a key starts with less counts too, but not what fills the window
+	// before: that is in sight for a shorter time than units of now.
+	if !fresh.State.Zero() && !to.PreFilled {
+		units = min(units, carries(to, at-now)-c.counted(to, &fresh.State, at))
 	}
 	if units > 0 {
-		c.spend(to, &fresh.State, now, now, units)
+		c.spend(to, &fresh.State, now, at, units)
 	}
 	return fresh.State
+}
+
+// carries returns the most units that a state of t may hold which are charged
+// ahead of now: within the horizon of a bucket and the room of its form.
+func carries(t *sluice.Term, ahead int64) int64 {
+	switch {
+	case t.Burst > 0 && t.Refill == sluice.Interval:
+		return t.Burst + t.Debt
+	case t.Burst > 0:
+		return t.Rate.Units(t.Rate.Add(t.Most, span.Span{Micros: maxWait - ahead}))
+	case Shape(t) == FormDuo:
+		return 1<<32 - 1
+	default:
+		return math.MaxInt64
+	}
 }

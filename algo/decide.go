@@ -17,7 +17,10 @@ import (
 // that a log may count denials and that a key's initial state is kept. It fills
 // req.Outcomes. It allocates only where a ring must grow.
 func Decide(req *sluice.Request, items []Item, now int64) sluice.Decision {
-	now = max(now, 0)
+	now = clamp(now)
+	if len(items) == 1 && req.Op == sluice.OpTake && req.MaxWait == 0 && len(req.Outcomes) == 0 {
+		return items[0].take(now)
+	}
 	r := round{req: req, items: items, now: now}
 	for i := range items {
 		items[i].prepare(counterOf(items[i].Term), now)
@@ -36,11 +39,44 @@ func Decide(req *sluice.Request, items []Item, now int64) sluice.Decision {
 	}
 }
 
+// take decides what most requests are, a take under one limit, as [round.take]
+// would, without its bookkeeping.
+func (it *Item) take(now int64) (d sluice.Decision) {
+	c := counterOf(it.Term)
+	it.prepare(c, now)
+	d.At, d.Due = sluice.Instant(now), sluice.Instant(now)
+	if at := it.earliest(c, now, it.Cost); at <= now {
+		if it.queues() {
+			delay := it.delayIf(now, it.Cost)
+			d.Delay, d.Due = micros(delay), d.Due+sluice.Instant(delay)
+		}
+		if it.Cost > 0 {
+			c.spend(it.Term, &it.State, now, now, it.Cost)
+			it.Written = true
+		}
+		d.Allowed, d.Spent = true, it.Cost
+	} else {
+		if it.Term.CountDenied && it.Cost > 0 {
+			slidingLog{}.record(it.Term, &it.State, now, it.Cost)
+			it.Written = true
+			at = it.earliest(c, now, it.Cost)
+		}
+		d.RetryAfter = sluice.Never
+		if at != never {
+			d.RetryAfter = micros(at - now)
+		}
+	}
+	d.Remaining = it.remaining(c, now)
+	d.ResetAfter = micros(it.resetAfter(now))
+	return d
+}
+
 // round is one request being decided.
 type round struct {
 	req   *sluice.Request
 	items []Item
 	now   int64
+	least int64 // how far from now a reservation or charge counts at the earliest
 }
 
 // wait returns how far from now cost fits the item, never if it cannot.
@@ -73,7 +109,7 @@ func (it *Item) delayIf(now, cost int64) int64 {
 }
 
 func (r *round) take(op sluice.Op) sluice.Decision {
-	var longest, delay int64
+	longest, delay := r.least, int64(0)
 	for i := range r.items {
 		it := &r.items[i]
 		it.wait = r.wait(it, it.Cost)
@@ -117,10 +153,14 @@ func held(d sluice.Decision, wait, delay int64) sluice.Decision {
 func (r *round) takeUpTo() sluice.Decision {
 	n := int64(math.MaxInt64)
 	for i := range r.items {
-		it := &r.items[i]
-		n = min(n, it.Cost, it.remaining(counterOf(it.Term), r.now))
+		switch it := &r.items[i]; {
+		case it.Cost > 0:
+			n = min(n, it.Cost, it.remaining(counterOf(it.Term), r.now))
+		case r.wait(it, 0) > 0:
+			n = 0
+		}
 	}
-	if n == 0 && r.req.Cost > 0 {
+	if n == 0 {
 		for i := range r.items {
 			it := &r.items[i]
 			it.Cost = min(it.Cost, 1)
@@ -131,27 +171,33 @@ func (r *round) takeUpTo() sluice.Decision {
 	var delay int64
 	for i := range r.items {
 		it := &r.items[i]
-		it.Cost = n
-		if n > 0 {
-			delay = max(delay, it.delayIf(r.now, n))
-			counterOf(it.Term).spend(it.Term, &it.State, r.now, r.now, n)
+		it.Cost = min(it.Cost, n)
+		delay = max(delay, it.delayIf(r.now, it.Cost))
+		if it.Cost > 0 {
+			counterOf(it.Term).spend(it.Term, &it.State, r.now, r.now, it.Cost)
 			it.Written = true
 		}
 	}
 	d := r.answer(true)
-	d.Spent = n
+	d.Spent = min(r.req.Cost, n)
 	return held(d, 0, delay)
 }
 
 func (r *round) charge() sluice.Decision {
-	spent := r.req.Cost
+	spent, wait := r.req.Cost, r.least
+	for i := range r.items {
+		// Units count no earlier than those reserved before.
+		if it := &r.items[i]; it.State.Reserved {
+			wait = max(wait, counterOf(it.Term).instant(it.Term, &it.State)-r.now)
+		}
+	}
 	for i := range r.items {
 		it := &r.items[i]
 		c := counterOf(it.Term)
 		room := full(it.Term) + it.Term.Debt - c.counted(it.Term, &it.State, r.now)
 		cost := max(min(it.Cost, room), 0)
 		if cost > 0 {
-			c.spend(it.Term, &it.State, r.now, r.now, cost)
+			c.spend(it.Term, &it.State, r.now, r.now+wait, cost)
 			it.Written = true
 		}
 		if i < r.req.Plan.Len() {
@@ -160,7 +206,7 @@ func (r *round) charge() sluice.Decision {
 	}
 	d := r.answer(true)
 	d.Spent = spent
-	return d
+	return held(d, wait, 0)
 }
 
 func (r *round) refund() sluice.Decision {
@@ -174,13 +220,14 @@ func (r *round) refund() sluice.Decision {
 	for i := range r.items {
 		it := &r.items[i]
 		at := int64(r.req.At)
-		if due := int64(r.req.Due); due > at && queues == 1 && it.queues() {
-			// The units left the queue DelayAfter of them behind their due
-			// instant, whoever came before: they began to drain Cost before that.
-			at = due + it.Term.Rate.Times(it.Term.DelayAfter).Micros - it.Term.Rate.Times(it.Cost).Ceil()
+		due := at
+		if queues == 1 && it.queues() { // with several, Due may be another's
+			due = max(due, int64(r.req.Due))
 		}
-		back := counterOf(it.Term).refund(it.Term, &it.State, r.now, at, it.Cost)
-		it.Written = it.Written || back > 0
+		before := it.State
+		back := counterOf(it.Term).refund(it.Term, &it.State, r.now, at, due, it.Cost)
+		// A bucket may have got back a part of a unit.
+		it.Written = it.Written || back > 0 || it.State.Idle != before.Idle || it.State.A != before.A
 		if i < r.req.Plan.Len() {
 			most = max(most, back)
 		}

@@ -13,13 +13,23 @@ import "github.com/sluicegate/sluice"
 // behind the refills before it.
 type intervalBucket struct{}
 
-// missing returns the units missing at now and how many refills make up for them.
-func (intervalBucket) missing(t *sluice.Term, s *State, now int64) (units, refills int64) {
+// written returns the instant of a refill as of which A units were missing.
+func (intervalBucket) written(t *sluice.Term, s *State) int64 {
+	return s.Idle - lag(t) - ceilDiv(s.A, t.Quota)*t.Micros
+}
+
+// missing returns the units missing at now and how many refills make up for
+// them. Where now lies before the state, because of a reservation or as the
+// clock stepped back, the refills up to the state are missing too.
+func (b intervalBucket) missing(t *sluice.Term, s *State, now int64) (units, refills int64) {
 	if s.Zero() {
 		return 0, 0
 	}
 	refills = max(ceilDiv(s.Idle-lag(t)-now, t.Micros), 0)
-	passed := max(ceilDiv(s.A, t.Quota)-refills, 0)
+	passed := ceilDiv(s.A, t.Quota) - refills
+	if passed < 0 {
+		return add(s.A, times(t.Quota, -passed)), refills
+	}
 	return max(s.A-passed*t.Quota, 0), refills
 }
 
@@ -38,12 +48,7 @@ func (b intervalBucket) counted(t *sluice.Term, s *State, now int64) int64 {
 }
 
 func (b intervalBucket) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
-	units, refills := b.missing(t, s, now)
-	need := units + cost - t.Burst
-	if need <= 0 {
-		return now
-	}
-	return s.Idle - lag(t) - (refills-ceilDiv(need, t.Quota))*t.Micros
+	return max(now, b.written(t, s)+ceilDiv(s.A+cost-t.Burst, t.Quota)*t.Micros)
 }
 
 func (b intervalBucket) spend(t *sluice.Term, s *State, _, at, cost int64) {
@@ -62,13 +67,14 @@ func (intervalBucket) set(t *sluice.Term, s *State, now, units, refills int64) {
 	s.Idle = last + ceilDiv(units, t.Quota)*t.Micros + lag(t)
 }
 
-func (b intervalBucket) refund(t *sluice.Term, s *State, now, at, units int64) int64 {
+func (b intervalBucket) refund(t *sluice.Term, s *State, now, at, _, units int64) int64 {
 	missing, refills := b.missing(t, s, now)
 	if missing == 0 {
 		return 0
 	}
-	grid := s.Idle - lag(t)
-	passed := floorDiv(now-grid, t.Micros) - floorDiv(min(at, now)-grid, t.Micros)
+	// Refills up to the instant of the last reservation are promised too.
+	grid, until := s.Idle-lag(t), max(now, b.written(t, s))
+	passed := floorDiv(until-grid, t.Micros) - floorDiv(min(at, until)-grid, t.Micros)
 	back := min(missing, units)
 	if passed > 0 {
 		if passed >= ceilDiv(units, t.Quota) {
@@ -76,9 +82,16 @@ func (b intervalBucket) refund(t *sluice.Term, s *State, now, at, units int64) i
 		}
 		back = min(missing, units-passed*t.Quota)
 	}
-	if missing == back && lag(t) == 0 {
+	switch written := b.written(t, s); {
+	case now < written:
+		// What was given back is there when the reservation's turn has come,
+		// and until then nobody overtakes.
+		back = min(back, s.A)
+		s.A -= back
+		s.Idle = written + ceilDiv(s.A, t.Quota)*t.Micros + lag(t)
+	case missing == back && lag(t) == 0:
 		s.clear()
-	} else {
+	default:
 		b.set(t, s, now, missing-back, refills)
 	}
 	return back

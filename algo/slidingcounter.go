@@ -195,7 +195,7 @@ func (c slidingCounter) turn(t *sluice.Term, s *State, at int64) {
 	}
 }
 
-func (c slidingCounter) refund(t *sluice.Term, s *State, now, at, units int64) int64 {
+func (c slidingCounter) refund(t *sluice.Term, s *State, now, at, _, units int64) int64 {
 	if s.Zero() {
 		return 0
 	}

@@ -75,10 +75,12 @@ func (l slidingLog) spend(t *sluice.Term, s *State, now, at, cost int64) {
 		at = max(at, l.instant(t, s))
 	}
 	l.expire(t, s, at)
+	words := logWords(t)
 	if t.Algorithm == sluice.SlidingHistogram {
 		l.merge(t, s)
+		words = min(words, int(max(s.B, mergeMark))+1) // an entry of two from below the mark
 	}
-	ring{s}.add(entry{at: at, units: cost}, logWords(t))
+	ring{s}.add(entry{at: at, units: cost}, words)
 	s.Idle = at + t.Micros
 	s.Reserved = reserved && at > now
 }
@@ -89,13 +91,17 @@ func logWords(t *sluice.Term) int {
 }
 
 // record counts a denied cost at now: the log keeps the newest units, Quota of
-// them.
+// them, or as many as it has where there is debt, which denials must not pay.
 func (l slidingLog) record(t *sluice.Term, s *State, now, cost int64) {
 	cost = min(cost, t.Quota)
+	if !s.Zero() {
+		l.expire(t, s, max(now, l.instant(t, s)))
+	}
+	keep := max(t.Quota, s.A) - cost
 	r := ring{s}
-	for s.A > t.Quota-cost {
+	for s.A > keep {
 		e := r.entry(0)
-		over := s.A - (t.Quota - cost)
+		over := s.A - keep
 		r.drop(e)
 		if e.units > over {
 			r.unshift(entry{at: e.at, units: e.units - over})
@@ -127,14 +133,18 @@ func (slidingLog) merge(t *sluice.Term, s *State) {
 	}
 	write += r.put(write, oldest)
 	s.Len = write
-	s.B = int64(write + max(mergeMark/2, write/4))
+	s.B = int64(write + max(mergeMark/2, write/8))
 }
 
-func (l slidingLog) refund(t *sluice.Term, s *State, now, at, units int64) int64 {
+func (l slidingLog) refund(t *sluice.Term, s *State, now, at, _, units int64) int64 {
 	if s.Zero() {
 		return 0
 	}
-	l.expire(t, s, max(now, l.instant(t, s)))
+	now = max(now, l.instant(t, s))
+	l.expire(t, s, now)
+	if at <= now-t.Micros {
+		return 0 // a merged entry may still hold them, but another's units too
+	}
 	back := ring{s}.take(at, units, t.Algorithm == sluice.SlidingLog)
 	if s.Len == 0 && !s.Reserved {
 		s.clear()

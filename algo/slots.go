@@ -14,6 +14,9 @@ type lease struct {
 
 const leaseWords = 3
 
+// longestLease is the longest TTL, in µs.
+const longestLease = int64(sluice.MaxWindow / 1000)
+
 // leases reads and writes the leases of a state's Ring, which starts at Head 0.
 // A is the sum of their units, Idle the last of their ends.
 type leases struct{ s *State }
@@ -42,20 +45,26 @@ func (l leases) remove(i int) {
 // that is Zero then must be forgotten. It takes time in proportion to the
 // number of holders.
 func DecideSlot(req *sluice.SlotRequest, owner uint64, s *State, now int64) (d sluice.SlotDecision, written bool) {
-	now = max(now, 0)
+	now = clamp(now)
 	l := leases{s}
 	ttl := req.Limit.TTL.Microseconds()
 	mine := -1
 	for i := s.Len - leaseWords; i >= 0; i -= leaseWords {
-		switch e := l.at(i); {
-		case e.expires <= now || e.expires > now+int64(sluice.MaxWindow/1000):
-			// Expired, or from before the clock stepped back further than any TTL.
+		e := l.at(i)
+		if e.expires <= now {
 			l.remove(i)
 			written = true
 			if mine == s.Len {
 				mine = i
 			}
-		case e.owner == owner:
+			continue
+		}
+		if e.expires > now+longestLease { // the clock stepped back: its holder may live
+			e.expires = now + ttl
+			l.put(i, e)
+			written = true
+		}
+		if e.owner == owner {
 			mine = i
 		}
 	}
@@ -101,25 +110,24 @@ func (l leases) free(req *sluice.SlotRequest, now int64) int64 {
 	if req.Cost > req.Limit.Cap {
 		return never
 	}
-	// Leases are not kept in the order of their ends: look for the first end
-	// by which enough have ended. Ends repeat rarely and holders are few, so
-	// it goes from one end to the next, each in one pass.
-	held, end := l.s.A, now
-	for held+req.Cost > req.Limit.Cap {
-		next, units := int64(never), int64(0)
+	// Leases are not kept in the order of their ends: halve the time in which
+	// enough of them end until one instant is left.
+	enough := func(at int64) bool {
+		held := int64(0)
 		for i := 0; i < l.s.Len; i += leaseWords {
-			switch e := l.at(i); {
-			case e.expires <= end || e.expires > next:
-			case e.expires == next:
-				units += e.units
-			default:
-				next, units = e.expires, e.units
+			if e := l.at(i); e.expires > at {
+				held += e.units
 			}
 		}
-		if next == never {
-			return never // cannot be: without leases nothing is held
-		}
-		held, end = held-units, next
+		return held+req.Cost <= req.Limit.Cap
 	}
-	return end - now
+	early, late := now, l.s.Idle
+	for late-early > 1 {
+		if at := early + (late-early)/2; enough(at) {
+			late = at
+		} else {
+			early = at
+		}
+	}
+	return late - now
 }

@@ -42,7 +42,9 @@ func BenchmarkTake(b *testing.B) {
 		b.Run(bench.name+"/serial", func(b *testing.B) {
 			lim := benchLimiter(b, bench.text)
 			for _, k := range keys[:bench.keys] {
-				lim.Take(b.Context(), k, 1)
+				if _, err := lim.Take(b.Context(), k, 1); err != nil {
+					b.Fatal(err)
+				}
 			}
 			ctx := b.Context()
 			b.ReportAllocs()
@@ -57,7 +59,9 @@ func BenchmarkTake(b *testing.B) {
 		b.Run(bench.name+"/parallel", func(b *testing.B) {
 			lim := benchLimiter(b, bench.text)
 			for _, k := range keys[:bench.keys] {
-				lim.Take(b.Context(), k, 1)
+				if _, err := lim.Take(b.Context(), k, 1); err != nil {
+					b.Fatal(err)
+				}
 			}
 			ctx := b.Context()
 			b.ReportAllocs()

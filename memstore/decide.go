@@ -103,7 +103,8 @@ func (s *Store) newWord(sh *shard, req *sluice.Request, hash uint64, now int64) 
 	}
 	var state algo.State
 	word, _ := sh.load(algo.FormWord, id, now, &state)
-	idle, rem, d := algo.WordTake(t, state.Idle, state.A, now, req.Cost)
+	var d sluice.Decision
+	idle, rem := algo.WordTake(t, state.Idle, state.A, now, req.Cost, &d)
 	if idle == state.Idle && rem == state.A {
 		sh.words.thaw(id, word)
 		return d, true

@@ -5,6 +5,7 @@ package memstore
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -132,9 +133,7 @@ func (r *registry) add(scope string, t *sluice.Term, now int64) []*record {
 		recs = slices.DeleteFunc(recs, func(rec *record) bool { return rec == oldest })
 	}
 	fresh := make(map[uint64][]*record, len(old)+1)
-	for k, v := range old {
-		fresh[k] = v
-	}
+	maps.Copy(fresh, old)
 	fresh[t.Series] = recs
 	forgotten := len(fresh) > maxSeries
 	if forgotten {

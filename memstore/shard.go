@@ -37,12 +37,13 @@ type shardState struct {
 	soonest  int64  // no state dies before this, as far as the last look could tell
 }
 
-func (sh *shard) init(cap int, r *registry) {
-	sh.cap, sh.words.cap, sh.registry = cap, cap, r
+// init makes an empty shard of at most most states.
+func (sh *shard) init(most int, r *registry) {
+	sh.cap, sh.words.cap, sh.registry = most, most, r
 	for f := range sh.tables {
 		sh.tables[f].form = algo.Form(f)
 		sh.tables[f].stride = strides[f]
-		sh.tables[f].cap = cap
+		sh.tables[f].cap = most
 	}
 }
 

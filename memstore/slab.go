@@ -98,7 +98,10 @@ func (s *slab) extend(size int) {
 			c.mark = len(c.words)
 		}
 	}
-	words := slices.Grow([]uint64(nil), max(size, min(max(s.total/slack, minChunk), maxChunk)))
+	// A multiple of the size asked for: most rings of a shard are of one length,
+	// and what is left at a chunk's end would be of use to none of them.
+	length := min(max(s.total/slack, minChunk), maxChunk)
+	words := slices.Grow([]uint64(nil), (length+size-1)/size*size)
 	words = words[:cap(words)]
 	s.total += len(words)
 	for i := range s.chunks {

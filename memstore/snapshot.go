@@ -126,7 +126,8 @@ func (sw *snapshotWriter) state(f algo.Form, id uint64, s *algo.State) {
 	if s.Reserved {
 		kind |= 1
 	}
-	b := append(sw.buf, kind)
+	b := sw.buf
+	b = append(b, kind)
 	b = binary.LittleEndian.AppendUint64(b, id)
 	b = binary.AppendVarint(b, s.Idle)
 	b = binary.AppendVarint(b, s.A)

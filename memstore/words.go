@@ -119,7 +119,7 @@ func (w *words) take(id uint64, t *sluice.Term, cost, now int64, generation uint
 		}
 		rem := int64(word & (1<<lowBits - 1))
 		var newIdle, newRem int64
-		newIdle, newRem, *d = algo.WordTake(t, idle, rem, now, cost)
+		newIdle, newRem = algo.WordTake(t, idle, rem, now, cost, d)
 		if newIdle == idle && newRem == rem {
 			return true
 		}

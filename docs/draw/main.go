@@ -8,9 +8,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 )
 
 func main() {
@@ -18,14 +18,27 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: draw FOLDER")
 		os.Exit(2)
 	}
+	if err := drawAll(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "draw:", err)
+		os.Exit(1)
+	}
+}
+
+// drawAll writes every picture into a folder, which must exist.
+func drawAll(folder string) (err error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
 	for _, p := range pictures {
 		svg, err := p.draw()
-		if err == nil {
-			err = os.WriteFile(filepath.Join(os.Args[1], p.file), svg, 0o644)
-		}
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "draw:", p.file+":", err)
-			os.Exit(1)
+			return fmt.Errorf("%s: %w", p.file, err)
+		}
+		if err := root.WriteFile(p.file, svg, 0o644); err != nil {
+			return err
 		}
 	}
+	return nil
 }

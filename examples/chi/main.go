@@ -11,6 +11,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -85,7 +86,10 @@ func routes(store sluice.Store) (http.Handler, error) {
 	r := chi.NewRouter()
 	r.Use(perAddress.Wrap)
 	r.Get("/users/{user}", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "user %s\n", chi.URLParam(r, "user"))
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(map[string]string{"user": chi.URLParam(r, "user")}); err != nil {
+			log.Print(err) // the client is gone
+		}
 	})
 	r.With(perUser.Wrap).Post("/users/{user}/messages", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusCreated)

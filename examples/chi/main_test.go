@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -25,7 +26,7 @@ func TestRoutes(t *testing.T) {
 	}
 	srv := httptest.NewServer(handler)
 	defer srv.Close()
-	send := func(method, path string) (*http.Response, string) {
+	send := func(method, path string) (status int, header http.Header, body string) {
 		req, err := http.NewRequestWithContext(t.Context(), method, srv.URL+path, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -34,34 +35,33 @@ func TestRoutes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
+		all, err := io.ReadAll(resp.Body)
+		if err := errors.Join(err, resp.Body.Close()); err != nil {
 			t.Fatal(err)
 		}
-		return resp, string(body)
+		return resp.StatusCode, resp.Header, string(all)
 	}
 
 	var got []int
 	for range 4 {
-		resp, _ := send(http.MethodPost, "/users/u1/messages")
-		got = append(got, resp.StatusCode)
+		status, _, _ := send(http.MethodPost, "/users/u1/messages")
+		got = append(got, status)
 	}
-	resp, _ := send(http.MethodPost, "/users/u2/messages")
-	got = append(got, resp.StatusCode)
+	status, header, _ := send(http.MethodPost, "/users/u2/messages")
+	got = append(got, status)
 	if want := []int{201, 201, 201, 429, 201}; !slices.Equal(got, want) {
 		t.Errorf("posts: statuses %v, want %v", got, want)
 	}
 	// Both limits speak: the outer one first.
-	if policies := strings.Join(resp.Header.Values("RateLimit-Policy"), ", "); policies != `"per-address";q=10;w=1, "per-user";q=3;w=60` {
+	if policies := strings.Join(header.Values("RateLimit-Policy"), ", "); policies != `"per-address";q=10;w=1, "per-user";q=3;w=60` {
 		t.Errorf("RateLimit-Policy: %s", policies)
 	}
 
 	got = nil
 	var last string
 	for range 6 { // five requests have been sent already
-		resp, body := send(http.MethodGet, "/users/u1")
-		got = append(got, resp.StatusCode)
+		status, _, body := send(http.MethodGet, "/users/u1")
+		got = append(got, status)
 		last = body
 	}
 	if want := []int{200, 200, 200, 200, 200, 429}; !slices.Equal(got, want) {
@@ -95,7 +95,6 @@ func TestServeUntilStopped(t *testing.T) {
 		t.Errorf("stopped with %v", err)
 	}
 	if conn, err := net.Dial("tcp", listener.Addr().String()); err == nil {
-		conn.Close()
-		t.Error("still listening")
+		t.Errorf("still listening; closing: %v", conn.Close())
 	}
 }

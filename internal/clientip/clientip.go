@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
+	"slices"
 	"strings"
 )
 
@@ -119,8 +120,8 @@ func (f *Finder) Client(remote string, h http.Header) (netip.Addr, bool) {
 	// From the right, which is where trusted proxies write, to the first hop
 	// that is not trusted or cannot be read. All of them trusted: the leftmost.
 	hops := 0
-	for i := len(lines) - 1; i >= 0; i-- {
-		for rest, more := lines[i], true; more; hops++ {
+	for _, line := range slices.Backward(lines) {
+		for rest, more := line, true; more; hops++ {
 			var element string
 			if hops == MaxHops {
 				return client, true

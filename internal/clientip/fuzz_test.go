@@ -6,6 +6,7 @@ package clientip_test
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,9 +36,9 @@ func checkWalk(t *testing.T, header, forged string, element func(string) string)
 	appended[len(appended)-1] += ", " + element(client)
 	chains := map[string][]string{
 		"one proxy, appending":             appended,
-		"one proxy, adding a line":         append(lines[:len(lines):len(lines)], element(client)),
+		"one proxy, adding a line":         append(slices.Clip(lines), element(client)),
 		"two proxies, appending":           append(appended[:len(appended)-1:len(appended)-1], appended[len(appended)-1]+","+element(outer)),
-		"two proxies, the 2nd adds a line": append(appended[:len(appended):len(appended)], element(outer)),
+		"two proxies, the 2nd adds a line": append(slices.Clip(appended), element(outer)),
 	}
 	for name, chain := range chains {
 		if addr, ok := f.Client(inner, http.Header{header: chain}); !ok || addr.String() != client {

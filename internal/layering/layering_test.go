@@ -16,7 +16,10 @@ const module = "github.com/sluicegate/sluice"
 
 // required must exist and be checked, so that a mistake in this test or a
 // renamed folder cannot pass unseen.
-var required = []string{"", "/algo", "/memstore", "/storetest", "/httplimit"}
+var required = []string{
+	"", "/algo", "/denycache", "/failure", "/gateway", "/httplimit",
+	"/internal/clientip", "/internal/span", "/memstore", "/policy", "/storetest",
+}
 
 // heavy are the folders whose packages may compile other modules. Every other
 // package is the library, and may not compile these either.
@@ -49,7 +52,8 @@ func TestLibraryCompilesOnlyTheStandardLibrary(t *testing.T) {
 }
 
 // TestWordsDoNotKnowTheirUsers: the root package compiles nothing of this
-// module but its arithmetic, and algo nothing but that and the root.
+// module but its arithmetic, algo nothing but that and the root, and so on
+// outwards: what a package may compile are layers further in.
 func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 	for _, c := range []struct {
 		pkg     string
@@ -58,7 +62,11 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/internal/span", nil},
 		{"", []string{"/internal/span"}},
 		{"/algo", []string{"", "/internal/span"}},
+		{"/denycache", []string{"", "/internal/span", "/algo"}},
+		{"/failure", []string{"", "/internal/span", "/algo", "/memstore"}},
+		{"/policy", []string{"", "/internal/span", "/internal/clientip"}},
 		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/policy"}},
+		{"/gateway", []string{"", "/internal/span", "/internal/clientip", "/policy", "/httplimit"}},
 	} {
 		t.Run("sluice"+c.pkg, func(t *testing.T) {
 			allowed := map[string]bool{c.pkg: true}

@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo_test
+
+import (
+	"math/big"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// answer is what the oracles and Decide must agree on.
+type answer struct {
+	Allowed          bool
+	Remaining        int64
+	Retry, Reset, At int64
+}
+
+func answerOf(d sluice.Decision) answer {
+	retry := d.RetryAfter.Microseconds()
+	if d.RetryAfter == sluice.Never {
+		retry = neverFit
+	}
+	return answer{d.Allowed, d.Remaining, retry, d.ResetAfter.Microseconds(), int64(d.At)}
+}
+
+func rat(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
+
+func floor(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
+
+func ceil(r *big.Rat) int64 { return -floor(new(big.Rat).Neg(r)) }
+
+// tokenOracle is the token bucket of the textbooks, in rational numbers: it
+// holds burst units at most and gains rate units per µs.
+type tokenOracle struct {
+	rate, held *big.Rat
+	burst      int64
+	last       int64
+}
+
+func (o *tokenOracle) take(now, cost int64) answer {
+	o.held.Add(o.held, new(big.Rat).Mul(o.rate, rat(now-o.last)))
+	if o.last = now; o.held.Cmp(rat(o.burst)) > 0 {
+		o.held.SetInt64(o.burst)
+	}
+	a := answer{At: now}
+	missing := new(big.Rat).Sub(rat(cost), o.held)
+	switch {
+	case missing.Sign() <= 0:
+		a.Allowed = true
+		o.held.Sub(o.held, rat(cost))
+	case cost > o.burst:
+		a.Retry = neverFit
+	default:
+		a.Retry = ceil(missing.Quo(missing, o.rate))
+	}
+	a.Remaining = floor(o.held)
+	below := new(big.Rat).Sub(rat(o.burst), o.held)
+	a.Reset = ceil(below.Quo(below, o.rate))
+	return a
+}
+
+// meterOracle is the leaky bucket as a meter, in rational numbers: takes pour
+// in, rate units per µs leak out, and what would overflow is denied.
+type meterOracle struct {
+	rate, level *big.Rat
+	depth       int64
+	last        int64
+}
+
+func (o *meterOracle) take(now, cost int64) answer {
+	o.level.Sub(o.level, new(big.Rat).Mul(o.rate, rat(now-o.last)))
+	if o.last = now; o.level.Sign() < 0 {
+		o.level.SetInt64(0)
+	}
+	a := answer{At: now}
+	after := new(big.Rat).Add(o.level, rat(cost))
+	switch over := new(big.Rat).Sub(after, rat(o.depth)); {
+	case over.Sign() <= 0:
+		a.Allowed = true
+		o.level = after
+	case cost > o.depth:
+		a.Retry = neverFit
+	default:
+		a.Retry = ceil(over.Quo(over, o.rate))
+	}
+	a.Remaining = floor(new(big.Rat).Sub(rat(o.depth), o.level))
+	a.Reset = ceil(new(big.Rat).Quo(o.level, o.rate))
+	return a
+}
+
+// drawRate draws a bucket with quotas and windows up to the bounds.
+func drawRate(t *rapid.T) sluice.Limit {
+	l := sluice.Limit{
+		Quota: rapid.OneOf(
+			rapid.Int64Range(1, 10), rapid.Int64Range(1, 1<<17),
+			rapid.SampledFrom([]int64{3, 7, 1 << 16, 1<<16 + 1, sluice.MaxQuota}), rapid.Int64Range(1, sluice.MaxQuota),
+		).Draw(t, "quota"),
+		Window: dur(rapid.OneOf(
+			rapid.SampledFrom([]int64{1, s, m, h, 366 * 24 * h}), rapid.Int64Range(1, 1000), rapid.Int64Range(1, 366*24*h),
+		).Draw(t, "window")),
+		Burst: rapid.OneOf(rapid.Int64Range(1, 20), rapid.Int64Range(1, sluice.MaxQuota)).Draw(t, "burst"),
+	}
+	if l.Validate() != nil { // more than refills in time
+		l.Burst = 1
+	}
+	return l
+}
+
+func TestInvariant06BucketIsTokenBucketIsMeter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawRate(t)
+		asMeter := l
+		asMeter.Algorithm, asMeter.DelayAfter = sluice.LeakyBucket, l.Burst
+		bucket, meter := open(t, l), open(t, asMeter)
+		rate := big.NewRat(l.Quota, l.Window.Microseconds())
+		oracleA := &tokenOracle{rate: rate, held: rat(l.Burst), burst: l.Burst}
+		oracleB := &meterOracle{rate: rate, level: rat(0), depth: l.Burst}
+		now := int64(origin)
+		for range 40 {
+			now += rapid.OneOf(
+				rapid.Int64Range(0, 3), rapid.Int64Range(0, l.Window.Microseconds()/l.Quota+2), rapid.Int64Range(0, l.Window.Microseconds()),
+			).Draw(t, "gap")
+			cost := rapid.OneOf(
+				rapid.Int64Range(0, 2), rapid.Int64Range(0, l.Burst), rapid.Just(l.Burst+1), rapid.Int64Range(0, sluice.MaxQuota),
+			).Draw(t, "cost")
+			cost = min(cost, sluice.MaxQuota)
+			want := oracleA.take(now, cost)
+			if other := oracleB.take(now, cost); other != want {
+				t.Fatalf("the oracles disagree: token bucket %+v, meter %+v", want, other)
+			}
+			if got := answerOf(bucket.take(now, cost)); got != want {
+				t.Fatalf("%v: take %d at %d: got %+v, want %+v", l, cost, now, got, want)
+			}
+			if got := answerOf(meter.take(now, cost)); got != want {
+				t.Fatalf("%v: take %d at %d: got %+v, want %+v", asMeter, cost, now, got, want)
+			}
+		}
+	})
+}
+
+// wordEqualsDecide plays takes on a word and on a State.
+func wordEqualsDecide(t rapid.TB, l sluice.Limit, now int64, moves []int64, costs []int64) {
+	t.Helper()
+	plan := compile(t, l)
+	term := plan.Term(0)
+	if algo.Shape(term) != algo.FormWord || term.Withheld > 0 {
+		return
+	}
+	var idle, rem int64
+	a := open(t, l)
+	for i, move := range moves {
+		now = max(now+move, 0)
+		cost := costs[i%len(costs)]
+		want := a.take(now, cost)
+		var got sluice.Decision
+		newIdle, newRem := algo.WordTake(term, idle, rem, now, cost, &got)
+		if got != want {
+			t.Fatalf("%v: take %d at %d on (%d, %d): got %+v, want %+v", l, cost, now, idle, rem, got, want)
+		}
+		if !got.Allowed && (newIdle != idle || newRem != rem) && idle-now <= term.Most.Ceil()+sluice.MaxWait.Microseconds() {
+			t.Fatalf("%v: a denial has turned (%d, %d) into (%d, %d)", l, idle, rem, newIdle, newRem)
+		}
+		idle, rem = newIdle, newRem
+		if st := a.items[0].State; idle > now && (st.Idle != idle || st.A != rem) {
+			t.Fatalf("%v: the word is (%d, %d), the state %+v", l, idle, rem, st)
+		}
+		if idle <= now { // both may forget it from now on
+			idle, rem, a.items[0].State = 0, 0, algo.State{}
+		}
+		if rem < 0 || rem >= 1<<16 {
+			t.Fatalf("%v: the remainder %d does not fit 16 bits", l, rem)
+		}
+	}
+}
+
+func TestWordTakeEqualsDecide(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawRate(t)
+		if rapid.Bool().Draw(t, "leaky") {
+			l.Algorithm, l.DelayAfter = sluice.LeakyBucket, rapid.Int64Range(0, l.Burst).Draw(t, "delay after")
+		}
+		w := l.Window.Microseconds()
+		gap := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, w/l.Quota+2), rapid.Int64Range(-w, w), rapid.SampledFrom([]int64{-3 * w, -2 * h, -1}))
+		cost := rapid.OneOf(rapid.Int64Range(0, 2), rapid.Int64Range(0, l.Burst), rapid.Int64Range(0, sluice.MaxQuota))
+		wordEqualsDecide(t, l, origin, rapid.SliceOfN(gap, 1, 40).Draw(t, "gaps"), rapid.SliceOfN(cost, 1, 40).Draw(t, "costs"))
+	})
+}
+
+func FuzzWordTake(f *testing.F) {
+	f.Add(int64(3), int64(1e6), int64(3), int64(0), int64(1), int64(333_333), int64(1))
+	f.Add(int64(65_536), int64(60e6), int64(20), int64(5), int64(2), int64(916), int64(3))
+	f.Add(int64(1), int64(366*24*3600*1e6), int64(1), int64(1), int64(0), int64(-7200e6), int64(1))
+	f.Fuzz(func(t *testing.T, quota, windowMicros, burst, delayAfter, debt, move, cost int64) {
+		if windowMicros > sluice.MaxWindow.Microseconds() || cost < 0 || cost > sluice.MaxQuota || move < -1e15 || move > 1e15 {
+			return
+		}
+		l := sluice.Limit{Quota: quota, Window: time.Duration(windowMicros) * time.Microsecond, Burst: burst, Debt: debt, DelayAfter: delayAfter}
+		if delayAfter != 0 {
+			l.Algorithm = sluice.LeakyBucket
+		}
+		if l.Validate() != nil {
+			return
+		}
+		wordEqualsDecide(t, l, origin, []int64{0, move, 1, move, 0, -move, move / 2, 3}, []int64{cost, 1, cost / 2})
+	})
+}
+
+// TestShortcutEqualsDecide: a take under one limit that wants no outcomes is
+// decided on a shorter way, to the same end.
+func TestShortcutEqualsDecide(t *testing.T) {
+	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
+		short, long := play(open(t, l)), play(open(t, l))
+		short.out = nil
+		now := drawStart(t, l)
+		for _, e := range drawTrace(t, l, 40) {
+			now += e.Gap
+			if got, want := short.step(now, e), long.step(now, e); got != want {
+				t.Fatalf("%v: %v %d: without outcomes got %+v, with %+v", l, e.Op, e.Cost, got, want)
+			}
+			if o := long.out[0]; e.Op == sluice.OpTake && o.Remaining < 0 {
+				t.Fatalf("outcome %+v", o)
+			}
+			if got, want := short.states()[0], long.states()[0]; !equalStates(got, want) {
+				t.Fatalf("%v: without outcomes the state is %+v, with %+v", l, got, want)
+			}
+		}
+	})
+}

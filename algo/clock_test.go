@@ -1,0 +1,233 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo_test
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// TestInvariant12ClockBackGrantsNothing lets the clock step back and forth. By
+// the latest time at which anything was counted, no bound is exceeded, as long
+// as the clock does not go back behind an instant at which the key was as good as
+// never seen: of that nothing is kept.
+func TestInvariant12ClockBackGrantsNothing(t *testing.T) {
+	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
+		p := open(t, l)
+		var book ledger
+		now := drawStart(t, l)
+		latest, rested := int64(0), int64(0)
+		for _, e := range drawTrace(t, l, 40, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge) {
+			if now += e.Gap; rapid.IntRange(0, 3).Draw(t, "back") == 0 {
+				now = max(now-rapid.Int64Range(1, 2*window(l)).Draw(t, "by"), 0)
+				// Further and the state starts over, fully in debt.
+				now = max(now, latest-window(l)/2)
+			}
+			now = max(now, rested)
+			if p.items[0].State.Idle <= now {
+				rested = now
+			}
+			got := p.peek(now, 1).Remaining
+			if before := p.peek(max(now, latest), 1).Remaining; got > before {
+				t.Fatalf("%v: %d remain at %d, but %d when the clock shows %d less", l, before, latest, got, latest-now)
+			}
+			d := p.do(now, sluice.Request{Op: e.Op, Charge: sluice.Charge{Cost: e.Cost}})
+			if d.Spent > 0 || l.CountDenied && !d.Allowed {
+				latest = max(now, latest)
+			}
+			if d.Spent > 0 {
+				book.add(latest, d.Spent)
+			}
+		}
+		checkBounds(t, l, book)
+	})
+}
+
+// stall is the longest that a key can be denied because the clock stepped back:
+// what a state can be ahead at most, and its debt.
+func stall(l sluice.Limit) int64 {
+	full := l.Filled()
+	w := window(l)
+	refill := (full.Full()+l.Debt)*w/l.Quota + w
+	if l.Calendar != sluice.NoCalendar {
+		w += 48 * h
+	}
+	return 2*(w+refill) + 3*part(l) + sluice.MaxWait.Microseconds()
+}
+
+func TestInvariant12ClockBackStallsForALimitedTime(t *testing.T) {
+	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
+		p, now := somewhere(t, l)
+		now += rapid.OneOf(rapid.Int64Range(0, 10*s), rapid.Int64Range(0, 400*24*h)).Draw(t, "ahead")
+		p.step(now, event{Op: sluice.OpTakeUpTo, Cost: sluice.MaxQuota})
+		back := now - rapid.OneOf(rapid.Int64Range(0, 3*window(l)), rapid.Int64Range(0, 1000*24*h), rapid.Just(int64(now))).Draw(t, "back")
+		d := p.take(back, 1)
+		if d.Allowed {
+			t.Fatalf("%v: everything was spent at %d, but at %d a unit is there", l, now, back)
+		}
+		if got, most := d.RetryAfter.Microseconds(), stall(l); got > most {
+			t.Fatalf("%v: denied for %d µs, want at most %d", l, got, most)
+		}
+		if again := p.take(back+d.RetryAfter.Microseconds(), 1); !again.Allowed && !l.CountDenied {
+			t.Fatalf("%v: at %d denied for %v, and then again: %+v", l, back, d.RetryAfter, again)
+		}
+	})
+}
+
+func TestInvariant12ForwardJumpGrantsAtMostFull(t *testing.T) {
+	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
+		p, now := somewhere(t, l)
+		now += rapid.Int64Range(0, math.MaxInt64-now).Draw(t, "jump")
+		if d := p.upTo(now, sluice.MaxQuota); d.Spent > l.Full() {
+			t.Fatalf("%v: a jump to %d grants %d", l, now, d.Spent)
+		}
+		if d := p.upTo(now, sluice.MaxQuota); d.Spent != 0 {
+			t.Fatalf("%v: a jump to %d grants %d more", l, now, d.Spent)
+		}
+	})
+}
+
+func TestTimeStartsAtZero(t *testing.T) {
+	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
+		p := play(open(t, l))
+		now := int64(0)
+		for i, e := range drawTrace(t, l, 40) {
+			d := p.step(now, e)
+			if i == 0 && d.At < 0 {
+				t.Fatalf("got %+v", d)
+			}
+			now += e.Gap
+		}
+		checkBounds(t, l, p.ledger)
+	})
+}
+
+func TestTimeBeforeZeroIsZero(t *testing.T) {
+	for _, v := range variants() {
+		for _, now := range []int64{-1, math.MinInt64} {
+			a, b := open(t, v.limit), open(t, v.limit)
+			if got, want := a.upTo(now, 3), b.upTo(0, 3); got != want {
+				t.Errorf("%s at %d: got %+v, want as at 0 %+v", v.name, now, got, want)
+			}
+			if got, want := a.take(5, 1), b.take(5, 1); got != want {
+				t.Errorf("%s at %d, then 5: got %+v, want %+v", v.name, now, got, want)
+			}
+		}
+	}
+}
+
+// TestTimeHasAnEnd: at the end of int64 time no longer passes, but neither
+// does anything overflow.
+func TestTimeHasAnEnd(t *testing.T) {
+	for _, v := range variants() {
+		for _, now := range []int64{1<<52 - 1, 1 << 52, 1 << 53, math.MaxInt64} {
+			p := play(open(t, v.limit))
+			for range 20 {
+				for _, op := range []sluice.Op{sluice.OpTakeUpTo, sluice.OpReserve, sluice.OpCharge, sluice.OpTake, sluice.OpRefund} {
+					d := p.step(now, event{Op: op, Cost: 2, Wait: 3600 * s})
+					if d.At <= 0 || d.Due <= 0 || d.RetryAfter < 0 || d.ResetAfter < 0 || d.Remaining < 0 || d.Remaining > v.limit.Full() {
+						t.Fatalf("%s: %v at %d: got %+v", v.name, op, now, d)
+					}
+				}
+			}
+			if d := p.upTo(now, 1); v.limit.Withheld == 0 && d.Allowed {
+				if again := p.upTo(now, sluice.MaxQuota); p.upTo(now, 1).Allowed {
+					t.Errorf("%s at %d: everything is spent by %+v, and a unit is there", v.name, now, again)
+				}
+			}
+		}
+	}
+}
+
+// TestInitialStateIsForgottenAWindowAfterItIsFull: a key that starts with less
+// earns the rest, keeps it for a window, and starts again.
+func TestInitialStateIsForgottenAWindowAfterItIsFull(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		limit sluice.Limit
+		first int64 // remaining at first
+		full  int64 // µs until all are there
+	}{
+		{"withheld", with(tokens(10, s, 10), withheld(6)), 4, 600 * ms},
+		{"all withheld", with(tokens(3, s, 3), withheld(3)), 0, s},
+		{"withheld in thirds", with(tokens(3, s, 5), withheld(4)), 1, 1_333_334},
+		{"interval withheld", with(tokens(3, s, 10), byInterval, withheld(5)), 5, 2 * s},
+		{"pre-filled", with(counter(10, s, 1), preFilled), 0, s},
+		{"6 sub-windows pre-filled", with(counter(12, 6*ms, 6), preFilled), 0, 6 * ms},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			full, w := c.limit.Full(), window(c.limit)
+			a := open(t, c.limit)
+			if d := a.take(origin, full); d.Allowed || d.Remaining != c.first || d.ResetAfter != dur(c.full) {
+				t.Fatalf("at first got %+v, want %d remaining and full after %d µs", d, c.first, c.full)
+			}
+			for _, step := range []struct {
+				at   int64
+				want bool
+			}{{c.full - 1, false}, {c.full, true}, {c.full + w - 1, true}, {c.full + w, false}} {
+				if d := a.fork().take(origin+step.at, full); d.Allowed != step.want {
+					t.Errorf("%d µs later a take of all: got %+v, want allowed %v", step.at, d, step.want)
+				}
+			}
+			// A refund that fills it starts the window anew, one of nothing does not.
+			b := a.fork()
+			d := b.take(origin+c.full, 1)
+			b.refund(origin+c.full, 1, d)
+			if !b.fork().take(origin+c.full+w-1, full).Allowed {
+				t.Error("a take given back at once: want everything until a window later")
+			}
+			b = a.fork()
+			b.refund(origin+c.full+w/2, 1, sluice.Decision{At: sluice.Instant(origin - s), Spent: 1})
+			if b.take(origin+c.full+w, full).Allowed {
+				t.Error("a refund of nothing has kept the state alive")
+			}
+		})
+	}
+}
+
+// TestPreFilledNeverStartsWithABurst: before its first window has passed a
+// pre-filled key gets no more than the rate.
+func TestPreFilledNeverStartsWithABurst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := with(counter(rapid.Int64Range(1, 1000).Draw(t, "quota"), 6*s, rapid.SampledFrom([]int{1, 2, 3, 6}).Draw(t, "n")), preFilled)
+		a := open(t, l)
+		start := drawStart(t, l)
+		edge := start - start%part(l) // the pre-filled window ends here
+		var spent int64
+		for now := start; now < start+window(l); now += rapid.Int64Range(1, s).Draw(t, "gap") {
+			spent += a.upTo(now, l.Quota).Spent
+			// Each sub-window of the fill gives back its share as it leaves.
+			if most := l.Quota*(now-edge)/window(l) + l.Quota/int64(l.SubWindows) + 1; l.SubWindows > 1 && spent > most || l.SubWindows == 1 && spent > l.Quota*(now-edge)/window(l) {
+				t.Fatalf("%v: %d µs into the fill got %d", l, now-edge, spent)
+			}
+		}
+	})
+}
+
+func TestShapeHoldsEveryState(t *testing.T) {
+	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
+		p := play(open(t, l))
+		now := drawStart(t, l)
+		for _, e := range drawTrace(t, l, 40) {
+			now += e.Gap
+			p.step(now, e)
+			st := p.items[0].State
+			switch form := algo.Shape(p.plan.Term(0)); {
+			case form == algo.FormWord && (st.B != 0 || st.Reserved || st.A < 0 || st.A >= 1<<16),
+				form == algo.FormPair && st.B != 0,
+				form == algo.FormDuo && (st.A < 0 || st.B < 0 || st.A >= 1<<32 || st.B >= 1<<32),
+				form != algo.FormRing && (st.Ring != nil || st.Len != 0 || st.Head != 0):
+				t.Fatalf("%v: form %v does not hold %+v", l, form, st)
+			}
+			if st.Len > len(st.Ring) || st.Head > len(st.Ring) || st.Idle < 0 {
+				t.Fatalf("%v: %+v", l, st)
+			}
+		}
+	})
+}

@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// hourly is one unit per 50 min under every algorithm: a reservation of the
+// second is almost as far ahead as one may be.
+func hourly() []sluice.Limit {
+	const w = 50 * m
+	return []sluice.Limit{
+		tokens(1, w, 1), with(tokens(1, w, 1), byInterval), leaky(1, w, 1, 1),
+		fixed(1, w), with(fixed(1, w), onFirst), log(1, w), histogram(1, w, 3),
+		counter(1, w, 1), counter(1, w, 5), with(counter(1, w, 5), conservative),
+	}
+}
+
+func TestLongReservationIsNoClockThatSteppedBack(t *testing.T) {
+	const start = origin - origin%(50*m) // of a window on the clock
+	for _, l := range hourly() {
+		a := open(t, l)
+		a.take(start, 1)
+		r := a.reserve(start, 1, 60*m)
+		if !r.Allowed || r.Delay < 50*time.Minute {
+			// A counter waits until nothing of the first is in sight.
+			if l.Algorithm != sluice.SlidingCounter {
+				t.Errorf("%v: got %+v, want a reservation", l, r)
+			}
+			continue
+		}
+		first := a.peek(start, 1)
+		if got := a.take(start, 1); got.Allowed || got.RetryAfter != first.RetryAfter {
+			t.Errorf("%v: a peek is told %v, a take %v", l, first.RetryAfter, got.RetryAfter)
+		}
+		want := r.Delay + 50*time.Minute
+		if l.SubWindows > 1 {
+			want += 10 * time.Minute // until its sub-window is out of sight
+		}
+		if first.RetryAfter != want {
+			t.Errorf("%v: denied for %v, want %v: the reservation is lost", l, first.RetryAfter, want)
+		}
+		if back := a.refund(start, 1, r); back.Spent != -1 {
+			t.Errorf("%v: cancelled: got %+v", l, back)
+		}
+	}
+}
+
+func TestClockBackAtTheHorizon(t *testing.T) {
+	l := tokens(1, s, 3)
+	term := compile(t, l).Term(0)
+	horizon := 3*s + sluice.MaxWait.Microseconds()
+	for _, c := range []struct {
+		name  string
+		ahead int64
+		retry time.Duration
+	}{
+		{"at the horizon it is still a reservation", horizon, sluice.MaxWait + time.Second},
+		{"behind it the clock stepped back", horizon + 1, time.Second},
+	} {
+		a := open(t, l)
+		a.items[0].State = algo.State{Idle: origin + c.ahead}
+		var word sluice.Decision
+		algo.WordTake(term, origin+c.ahead, 0, origin, 1, &word)
+		if got := a.take(origin, 1); got.RetryAfter != c.retry || word != got {
+			t.Errorf("%s: got %+v and of a word %+v, want a denial for %v", c.name, got, word, c.retry)
+		}
+	}
+}
+
+func TestRefundBehindARefill(t *testing.T) {
+	a := open(t, with(tokens(3, s, 10), byInterval))
+	d := a.take(origin, 5)
+	a.take(origin, 5)
+	// Of the first 5 the refill has made up for 3.
+	if r := a.refund(origin+s, 5, d); r.Spent != -2 || r.Remaining != 5 {
+		t.Errorf("got %+v, want 2 back and 5 remaining", r)
+	}
+	if r := a.refund(origin+2*s, 5, d); r.Spent != 0 {
+		t.Errorf("two refills later got %+v, want nothing back", r)
+	}
+}
+
+func TestRefundOfDebt(t *testing.T) {
+	for _, l := range []sluice.Limit{
+		with(tokens(7, s, 5), debtOf(9)), with(tokens(7, s, 5), byInterval, debtOf(9)), with(leaky(7, s, 5, 5), debtOf(9)),
+		with(fixed(5, s), debtOf(9)), with(log(5, s), debtOf(9)), with(counter(5, s, 1), debtOf(9)), with(histogram(5, s, 3), debtOf(9)),
+	} {
+		a := open(t, l)
+		d := a.charge(origin, 20)
+		if d.Spent != 14 {
+			t.Errorf("%v: charged %d, want 14", l, d.Spent)
+		}
+		if r := a.refund(origin, 14, d); r.Spent != -14 || r.Remaining != 5 || r.ResetAfter != 0 {
+			t.Errorf("%v: refund of all: got %+v", l, r)
+		}
+	}
+}
+
+func TestCancelInAQueue(t *testing.T) {
+	a := open(t, leaky(1, s, 20, 1))
+	first := a.take(origin, 5)
+	second := a.take(origin, 1)
+	if first.Delay != 4*time.Second || second.Delay != 5*time.Second {
+		t.Fatalf("got delays of %v and %v, want 4s and 5s", first.Delay, second.Delay)
+	}
+	// Whoever is behind keeps its instant, so what is in front of it stays taken.
+	if d := a.refund(origin, 5, first); d.Spent != 0 {
+		t.Errorf("cancelled the first of two: got back %d, want none", -d.Spent)
+	}
+	if d := a.refund(origin, 1, second); d.Spent != -1 {
+		t.Errorf("cancelled the last: got back %d, want 1", -d.Spent)
+	}
+	if d := a.take(origin, 1); d.Delay != 5*time.Second {
+		t.Errorf("the next is held back %v, want 5s", d.Delay)
+	}
+}
+
+func TestRefundOfWhatWasNeverTaken(t *testing.T) {
+	for _, l := range []sluice.Limit{fixed(5, s), with(fixed(5, s), onFirst), log(5, s), counter(5, s, 1), counter(6, 6*ms, 6)} {
+		for _, at := range []int64{-window(l) - 1, window(l), 5 * window(l)} {
+			a := open(t, l)
+			a.take(origin, 3)
+			d := a.refund(origin+window(l)/2, 3, sluice.Decision{At: sluice.Instant(origin + at), Spent: 3})
+			if d.Spent != 0 {
+				t.Errorf("%v: units said to be of %d µs later: got back %d", l, at, -d.Spent)
+			}
+		}
+	}
+}
+
+func TestReset(t *testing.T) {
+	for _, v := range variants() {
+		a := open(t, v.limit)
+		fresh := a.peek(origin, 1)
+		a.upTo(origin, 3)
+		a.charge(origin, 3)
+		a.reserve(origin, 1, s)
+		a.reset(origin)
+		if got := a.peek(origin, 1); got != fresh {
+			t.Errorf("%s: got %+v, want as never seen %+v", v.name, got, fresh)
+		}
+	}
+}
+
+func TestTakeCapsTheDelayOfAQueue(t *testing.T) {
+	a := open(t, leaky(10, s, 6, 1))
+	for i, want := range []bool{true, true, true, false} {
+		d := a.do(origin, sluice.Request{Charge: sluice.Charge{Cost: 1}, MaxWait: 200 * time.Millisecond})
+		if d.Allowed != want {
+			t.Errorf("take %d: got %+v, want allowed %v", i+1, d, want)
+		}
+		if !want && d.RetryAfter != 100*time.Millisecond {
+			t.Errorf("take %d: denied for %v, want 100ms", i+1, d.RetryAfter)
+		}
+	}
+	if d := a.take(origin, 1); !d.Allowed || d.Delay != 300*time.Millisecond {
+		t.Errorf("with more patience: got %+v, want a delay of 300ms", d)
+	}
+}

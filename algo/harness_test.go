@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo_test
+
+import (
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// origin is 2026-01-01 00:00 UTC in µs, the start of a minute, an hour and a
+// day: most tests count time from it.
+const origin = 1767225600 * s
+
+const (
+	µs = int64(1)
+	ms = 1000 * µs
+	s  = 1000 * ms
+	m  = 60 * s
+	h  = 60 * m
+)
+
+// account is one key under a plan with the states that a store would keep.
+type account struct {
+	t     rapid.TB
+	plan  *sluice.Plan
+	items []algo.Item
+	out   []sluice.Outcome
+}
+
+func open(t rapid.TB, limits ...sluice.Limit) *account {
+	t.Helper()
+	return &account{
+		t: t, plan: compile(t, limits...),
+		items: make([]algo.Item, len(limits)),
+		out:   make([]sluice.Outcome, len(limits)),
+	}
+}
+
+func compile(t rapid.TB, limits ...sluice.Limit) *sluice.Plan {
+	t.Helper()
+	plan, err := sluice.Compile("test", limits...)
+	if err != nil {
+		t.Fatalf("compile: %v", err)
+	}
+	return plan
+}
+
+// do decides req for the account's key at now, as a store does that lends Decide
+// its own memory: what is not Written must not have changed.
+func (a *account) do(now int64, req sluice.Request) sluice.Decision {
+	a.t.Helper()
+	req.Plan = a.plan
+	if req.Outcomes == nil {
+		clear(a.out)
+		req.Outcomes = a.out
+	}
+	if err := req.Validate(); err != nil {
+		a.t.Fatalf("request %+v: %v", req, err)
+	}
+	kept := make([]algo.State, len(a.items))
+	words := make([][]uint64, len(a.items))
+	for i := range a.items {
+		it := &a.items[i]
+		it.Term, it.Cost = a.plan.Term(i), req.Cost
+		kept[i], words[i] = it.State, slices.Clone(it.State.Ring)
+	}
+	d := algo.Decide(&req, a.items, now)
+	for i := range a.items {
+		it := &a.items[i]
+		switch {
+		case !it.Written:
+			if !slices.Equal(kept[i].Ring, words[i]) {
+				a.t.Fatalf("%v at %d of %v: not written, but the kept ring has changed from %x to %x", req.Op, now, it.Term.Limit, words[i], kept[i].Ring)
+			}
+			it.State = kept[i]
+		case it.State.Zero():
+			it.State = algo.State{}
+		}
+	}
+	return d
+}
+
+func (a *account) take(now, cost int64) sluice.Decision {
+	a.t.Helper()
+	return a.do(now, sluice.Request{Charge: sluice.Charge{Cost: cost}})
+}
+
+func (a *account) peek(now, cost int64) sluice.Decision {
+	a.t.Helper()
+	return a.do(now, sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Cost: cost}})
+}
+
+func (a *account) charge(now, cost int64) sluice.Decision {
+	a.t.Helper()
+	return a.do(now, sluice.Request{Op: sluice.OpCharge, Charge: sluice.Charge{Cost: cost}})
+}
+
+func (a *account) upTo(now, cost int64) sluice.Decision {
+	a.t.Helper()
+	return a.do(now, sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Cost: cost}})
+}
+
+func (a *account) reserve(now, cost, wait int64) sluice.Decision {
+	a.t.Helper()
+	return a.do(now, sluice.Request{Op: sluice.OpReserve, Charge: sluice.Charge{Cost: cost}, MaxWait: dur(wait)})
+}
+
+func (a *account) refund(now, units int64, taken sluice.Decision) sluice.Decision {
+	a.t.Helper()
+	return a.do(now, sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Cost: units}, At: taken.At, Due: taken.Due})
+}
+
+func (a *account) reset(now int64) {
+	a.t.Helper()
+	a.do(now, sluice.Request{Op: sluice.OpReset})
+}
+
+// states returns a copy of what the store keeps.
+func (a *account) states() []algo.State {
+	var all []algo.State
+	for _, it := range a.items {
+		all = append(all, clone(it.State))
+	}
+	return all
+}
+
+// clone copies a state with its ring in order, so that equal states are equal.
+func clone(st algo.State) algo.State {
+	var ring []uint64
+	for i := range st.Len {
+		ring = append(ring, st.Ring[(st.Head+i)%len(st.Ring)])
+	}
+	st.Ring, st.Head = ring, 0
+	return st
+}
+
+func equalStates(a, b algo.State) bool {
+	a, b = clone(a), clone(b)
+	return a.Idle == b.Idle && a.A == b.A && a.B == b.B && a.Reserved == b.Reserved && slices.Equal(a.Ring, b.Ring)
+}
+
+// fork returns an independent account with the same states.
+func (a *account) fork() *account {
+	b := *a
+	b.items = slices.Clone(a.items)
+	b.out = make([]sluice.Outcome, len(a.out))
+	for i := range b.items {
+		b.items[i].State = clone(b.items[i].State)
+	}
+	return &b
+}
+
+func dur(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
+
+func limit(a sluice.Algorithm, quota, window int64) sluice.Limit {
+	return sluice.Limit{Algorithm: a, Quota: quota, Window: dur(window)}
+}
+
+func tokens(quota, window, burst int64) sluice.Limit {
+	return limit(sluice.TokenBucket, quota, window).WithBurst(burst)
+}
+
+func log(quota, window int64) sluice.Limit { return limit(sluice.SlidingLog, quota, window) }
+
+func fixed(quota, window int64) sluice.Limit { return limit(sluice.FixedWindow, quota, window) }
+
+func counter(quota, window int64, subWindows int) sluice.Limit {
+	l := limit(sluice.SlidingCounter, quota, window)
+	l.SubWindows = subWindows
+	return l
+}
+
+func histogram(quota, window int64, precision int) sluice.Limit {
+	l := limit(sluice.SlidingHistogram, quota, window)
+	l.Precision = precision
+	return l
+}
+
+func leaky(quota, window, burst, delayAfter int64) sluice.Limit {
+	l := limit(sluice.LeakyBucket, quota, window).WithBurst(burst)
+	l.DelayAfter = delayAfter
+	return l
+}
+
+// with returns l changed by each of the changes.
+func with(l sluice.Limit, changes ...func(*sluice.Limit)) sluice.Limit {
+	for _, change := range changes {
+		change(&l)
+	}
+	return l
+}
+
+func debtOf(n int64) func(*sluice.Limit)   { return func(l *sluice.Limit) { l.Debt = n } }
+func withheld(n int64) func(*sluice.Limit) { return func(l *sluice.Limit) { l.Withheld = n } }
+func byInterval(l *sluice.Limit)           { l.Refill = sluice.Interval }
+func onFirst(l *sluice.Limit)              { l.Anchor = sluice.OnFirst }
+func conservative(l *sluice.Limit)         { l.Conservative = true }
+func preFilled(l *sluice.Limit)            { l.PreFilled = true }
+func countDenied(l *sluice.Limit)          { l.CountDenied = true }
+func daily(zone string) func(*sluice.Limit) {
+	return func(l *sluice.Limit) { l.Window, l.Calendar, l.Zone = 0, sluice.Day, zone }
+}

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// The tests of this file each pin a fault that was once here.
+
+func TestRefundOfMoreThanABucketHolds(t *testing.T) {
+	year := 366 * 24 * h
+	for _, l := range []sluice.Limit{tokens(1, year, 1), leaky(1, year, 2, 1), with(tokens(1, year, 1), byInterval)} {
+		a := open(t, l)
+		d := a.take(origin, 1)
+		d.Due = math.MaxInt64
+		if got := a.refund(origin, sluice.MaxQuota, d); got.Spent != -1 || got.Remaining != l.Full() {
+			t.Errorf("%v: got %+v, want the 1 unit back", l, got)
+		}
+	}
+}
+
+func TestReservationAddsNothingToAnIntervalBucket(t *testing.T) {
+	a := open(t, with(tokens(2, s, 10), byInterval))
+	a.take(origin, 10)
+	if d := a.reserve(origin, 1, s); !d.Allowed || d.Delay != time.Second {
+		t.Fatalf("got %+v, want a reservation at the refill", d)
+	}
+	if d := a.take(origin, 1); d.Allowed || d.Remaining != 0 || d.RetryAfter != time.Second {
+		t.Errorf("got %+v, want a denial until the refill", d)
+	}
+	if d := a.upTo(origin+s, 5); d.Spent != 1 {
+		t.Errorf("at the refill of 2, of which 1 is reserved, got %d", d.Spent)
+	}
+}
+
+func TestHistogramRefundsNothingExpired(t *testing.T) {
+	a := open(t, histogram(5, s, 3))
+	d := a.take(origin, 1)
+	a.take(origin+900*ms, 4)
+	for _, at := range []int64{s, s + 50*ms} {
+		if got := a.refund(origin+at, 1, d); got.Spent != 0 || got.Remaining != 1 {
+			t.Errorf("%d µs later got back %+v, want none: the unit has expired", at, got)
+		}
+	}
+}
+
+func TestDenialsPayNoDebt(t *testing.T) {
+	a := open(t, with(log(10, s), countDenied, debtOf(10)))
+	a.take(origin, 10)
+	if d := a.charge(origin, 20); d.Spent != 10 {
+		t.Fatalf("charged %d, want the debt of 10", d.Spent)
+	}
+	if d := a.take(origin+1, 10); d.Allowed {
+		t.Fatal("allowed in debt")
+	}
+	if d := a.charge(origin+2, 10); d.Spent != 0 {
+		t.Errorf("behind a denial %d more were charged, want none", d.Spent)
+	}
+	if d := a.charge(origin+s, 10); d.Spent != 10 {
+		t.Errorf("when the first have expired got %d, want 10: the denied are counted", d.Spent)
+	}
+}
+
+func TestRefundOfAPartOfAUnitIsKept(t *testing.T) {
+	a := open(t, tokens(1, s, 2))
+	d := a.take(origin, 1)
+	if r := a.refund(origin+400*ms, 1, d); r.Spent != 0 || r.Remaining != 2 {
+		t.Errorf("got %+v, want no whole unit, and 2 remaining", r)
+	}
+	if got := a.peek(origin+400*ms, 2); !got.Allowed || got.ResetAfter != 0 {
+		t.Errorf("a peek then: got %+v, want 2 and nothing to come", got)
+	}
+}
+
+func TestChargeBehindAReservationCountsThere(t *testing.T) {
+	for _, l := range []sluice.Limit{fixed(5, s), log(5, s), histogram(5, s, 3)} {
+		a := open(t, l)
+		a.take(origin, 5)
+		r := a.reserve(origin+1, 1, 2*s)
+		d := a.charge(origin+2, 3)
+		if !r.Allowed || d.At != r.At || d.Spent != 3 || d.Delay != 0 || d.Due != sluice.Instant(origin+2) {
+			t.Errorf("%v: reserved %+v, then charged %+v, want At of the reservation", l, r, d)
+		}
+		if got := a.refund(origin+3, 3, d); got.Spent != -3 {
+			t.Errorf("%v: refund of the charge: got %+v", l, got)
+		}
+	}
+}
+
+func TestReservationSurvivesAChange(t *testing.T) {
+	for _, c := range []struct{ from, to sluice.Limit }{
+		{log(5, s), log(6, s)},
+		{fixed(5, s), log(6, s)},
+		{histogram(5, s, 3), log(6, s)},
+		{counter(5, s, 1), log(6, s)},
+		{tokens(5, s, 5), log(6, s)},
+		{with(tokens(5, s, 5), byInterval), log(6, s)},
+	} {
+		p := play(open(t, c.from))
+		p.take(origin, 5)
+		r := p.reserve(origin+1, 5, 2*s)
+		if !r.Allowed || int64(r.At) < origin+s {
+			t.Fatalf("%v: got %+v", c.from, r)
+		}
+		p.carry(t, c.to, origin+2)
+		// The reserved go on at r.At: until a window later 5 of 6 are theirs.
+		for _, at := range []int64{int64(r.At), int64(r.At) + s - 1} {
+			if d := p.fork().upTo(at, 6); d.Spent > 1 {
+				t.Errorf("%v to %v: %d µs behind a reservation of 5 got %d", c.from, c.to, at-int64(r.At), d.Spent)
+			}
+		}
+		if d := p.take(origin+3, 1); d.Allowed {
+			t.Errorf("%v to %v: overtakes the reservation: %+v", c.from, c.to, d)
+		}
+	}
+}
+
+func TestRefundBeforeAReservation(t *testing.T) {
+	// The reservation keeps its instant: at it nobody else may go on.
+	for _, l := range []sluice.Limit{tokens(1, s, 1), with(tokens(1, s, 1), byInterval), leaky(1, s, 1, 1)} {
+		a := open(t, l)
+		first := a.take(origin, 1)
+		if d := a.reserve(origin, 1, s); !d.Allowed || d.Delay != time.Second {
+			t.Fatalf("%v: got %+v", l, d)
+		}
+		a.refund(origin, 1, first)
+		if d := a.take(origin+s, 1); d.Allowed {
+			t.Errorf("%v: two at one instant", l)
+		}
+	}
+}

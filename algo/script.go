@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo
+
+import (
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// What follows is for a store that decides in a script, and for one that must
+// ask several servers before it knows what came of a request.
+
+// Horizon returns how far ahead of now, in µs, a state of t may be idle at
+// most. One further ahead is from before the clock stepped back.
+func Horizon(t *sluice.Term) int64 { return counterOf(t).horizon(t) }
+
+// Lag returns how long, in µs, a state of t is kept after it is as good as new.
+func Lag(t *sluice.Term) int64 { return lag(t) }
+
+// DecideLate decides req, an OpReserve or OpCharge, as [Decide] does, but spends
+// its units no earlier than least from now: where other limits of the same
+// request, decided elsewhere, have their turn only then.
+func DecideLate(req *sluice.Request, items []Item, now int64, least time.Duration) sluice.Decision {
+	r := round{req: req, items: items, now: clamp(now), least: least.Microseconds()}
+	for i := range items {
+		items[i].prepare(counterOf(items[i].Term), r.now)
+	}
+	if req.Op == sluice.OpCharge {
+		return r.charge()
+	}
+	return r.take(sluice.OpReserve)
+}
+
+// Turn returns how far from now an OpCharge counts over states that a decision
+// at now has just looked at: behind what is reserved in them.
+func Turn(items []Item, now int64) time.Duration {
+	var wait int64
+	for i := range items {
+		if it := &items[i]; it.State.Reserved {
+			wait = max(wait, counterOf(it.Term).instant(it.Term, &it.State)-clamp(now))
+		}
+	}
+	return time.Duration(wait) * time.Microsecond
+}
+
+// Deny decides req, an OpTake, as [Decide] does if one of its limits denies,
+// whether or not one of items does: where a limit decided elsewhere did.
+func Deny(req *sluice.Request, items []Item, now int64) sluice.Decision {
+	r := round{req: req, items: items, now: clamp(now)}
+	for i := range items {
+		it := &items[i]
+		it.prepare(counterOf(it.Term), r.now)
+		it.wait = r.wait(it, it.Cost)
+	}
+	return r.deny()
+}
+
+// Binds reports whether outcome o of a limit charged cost binds more than
+// outcome p of one charged other: of several limits the one that denies for
+// longest or, if all allow, the one with the least left in relation to its cost.
+func Binds(o *sluice.Outcome, cost int64, p *sluice.Outcome, other int64) bool {
+	d := sluice.Decision{Remaining: p.Remaining, RetryAfter: p.RetryAfter}
+	return binds(o, cost, &d, other)
+}
+
+// AppendEntry appends an entry of a log to the words of a [State]'s Ring.
+func AppendEntry(words []uint64, at, units int64) []uint64 {
+	if units < manyUnits {
+		return append(words, uint64(at)<<12|uint64(units)<<1)
+	}
+	return append(words, uint64(at)<<12|manyUnits<<1, uint64(units)<<1|1)
+}

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo_test
+
+import (
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// variant is a limit that the invariants are tested on.
+type variant struct {
+	name  string
+	limit sluice.Limit
+}
+
+// variants returns limits of every algorithm in every variant, with quotas that
+// divide their windows and such that do not. Windows are short, so that
+// random instants meet all of their parts.
+func variants() []variant {
+	month := sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 7, Calendar: sluice.Month, Zone: "America/New_York"}
+	week := sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 7, Calendar: sluice.Week, WeekStart: time.Monday, Zone: "Europe/Berlin"}
+	return []variant{
+		{"bucket 3 per s", tokens(3, s, 3)},
+		{"bucket 7 per min", tokens(7, m, 7)},
+		{"bucket 65537 per min", tokens(65_537, m, 20_000)},
+		{"bucket 1 per s", tokens(1, s, 1)},
+		{"bucket burst above quota", tokens(3, s, 11)},
+		{"bucket burst below quota", tokens(100, s, 5)},
+		{"bucket with debt", with(tokens(7, s, 5), debtOf(9))},
+		{"bucket 10 µs per unit", tokens(100, ms, 30)},
+		{"bucket many units per µs", tokens(70, 10*µs, 50)},
+		{"bucket withheld", with(tokens(7, s, 10), withheld(6))},
+		{"bucket all withheld", with(tokens(3, s, 3), withheld(3))},
+		{"interval bucket", with(tokens(3, s, 10), byInterval)},
+		{"interval bucket of one", with(tokens(1, s, 1), byInterval)},
+		{"interval bucket burst below quota", with(tokens(10, s, 4), byInterval)},
+		{"interval bucket with debt", with(tokens(3, s, 5), byInterval, debtOf(7))},
+		{"interval bucket withheld", with(tokens(3, s, 10), byInterval, withheld(5))},
+		{"meter", leaky(7, s, 5, 5)},
+		{"queue", leaky(7, s, 5, 1)},
+		{"queue beyond 3", leaky(3, s, 8, 3)},
+		{"queue with debt", with(leaky(3, s, 4, 2), debtOf(3))},
+		{"queue of one", leaky(1, s, 1, 1)},
+		{"fixed", fixed(7, s)},
+		{"fixed of one", fixed(1, s)},
+		{"fixed with debt", with(fixed(7, s), debtOf(3))},
+		{"fixed on first", with(fixed(7, s), onFirst)},
+		{"fixed on first with debt", with(fixed(5, s), onFirst, debtOf(4))},
+		{"day in New York", with(fixed(7, 0), daily("America/New_York"))},
+		{"week in Berlin", week},
+		{"month in New York", month},
+		{"log", log(7, s)},
+		{"log of one", log(1, s)},
+		{"log with debt", with(log(7, s), debtOf(4))},
+		{"log of large entries", log(10_000, s)},
+		{"log counting denials", with(log(7, s), countDenied)},
+		{"log counting denials with debt", with(log(7, s), countDenied, debtOf(5))},
+		{"counter", counter(7, s, 1)},
+		{"counter of one", counter(1, s, 1)},
+		{"counter with debt", with(counter(7, s, 1), debtOf(4))},
+		{"counter conservative", with(counter(7, s, 1), conservative)},
+		{"counter pre-filled", with(counter(7, s, 1), preFilled)},
+		{"counter of 6", counter(7, 6*ms, 6)},
+		{"counter of 6 conservative", with(counter(7, 6*ms, 6), conservative)},
+		{"counter of 6 pre-filled", with(counter(20, 6*ms, 6), preFilled)},
+		{"counter of 6 with debt", with(counter(20, 6*ms, 6), debtOf(5))},
+		{"counter of 60", counter(100, 60*ms, 60)},
+		{"counter of 60 conservative", with(counter(100, 60*ms, 60), conservative)},
+		{"histogram 3", histogram(100, s, 3)},
+		{"histogram 12", histogram(1000, s, 12)},
+		{"histogram 32", histogram(60, s, 32)},
+		{"histogram of one", histogram(1, s, 3)},
+		{"histogram with debt", with(histogram(100, s, 3), debtOf(50))},
+	}
+}

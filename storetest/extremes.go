@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// testKeys shows that any two keys are two keys, whatever is in them.
+func testKeys(t *testing.T, b *bench) {
+	h, clock := b.store(t)
+	c := newChecker(h, clock)
+	long := strings.Repeat("k", sluice.MaxKeyBytes)
+	keys := []string{
+		"", " ", "a", "A", "a ", "\x00", "\x00\x00", "a\x00b", "a:b", "{a}", "}", "{}", "%", "%7D", "a\nb", "\xff\xfe", "ключ", "鍵",
+		long, long[1:], long[:len(long)-1] + "l", "l" + long[1:],
+	}
+	for _, scope := range []string{"s", "s:", "s}", "{s}", "s%", "鍵", strings.Repeat("s", sluice.MaxScopeBytes)} {
+		for _, limit := range []string{"1/day anchor first fixed-window", "1/day sliding-log"} {
+			plan := compile(t, scope, parse(t, limit)...)
+			for _, key := range keys {
+				d := c.take(t, sluice.Request{Charge: sluice.Charge{Plan: plan, Key: key, Cost: 1}})
+				if !d.Allowed {
+					t.Errorf("scope %.20q key %.20q: the first take is denied", scope, key)
+				}
+			}
+		}
+	}
+	// A scope and a key do not run together.
+	for _, pair := range [][2]string{{"ab", "c"}, {"a", "bc"}, {"abc", ""}} {
+		plan := compile(t, pair[0], parse(t, "1/day fixed-window anchor first")...)
+		if d := c.take(t, sluice.Request{Charge: sluice.Charge{Plan: plan, Key: pair[1], Cost: 1}}); !d.Allowed {
+			t.Errorf("scope %q key %q: the first take is denied", pair[0], pair[1])
+		}
+	}
+}
+
+// testCosts puts the largest numbers to the store.
+func testCosts(t *testing.T, b *bench) {
+	h, clock := b.store(t)
+	c := newChecker(h, clock)
+	const most = sluice.MaxQuota
+	year := sluice.MaxWindow
+	all := []sluice.Limit{
+		{Quota: most, Window: time.Microsecond},
+		{Quota: most, Window: year, Debt: most},
+		{Quota: most, Window: year, Refill: sluice.Interval, Debt: most},
+		{Quota: 1, Window: year, Burst: 1, Debt: 1},
+		{Quota: 1, Window: time.Microsecond, Refill: sluice.Interval},
+		{Algorithm: sluice.LeakyBucket, Quota: most, Window: year, Burst: most},
+		{Algorithm: sluice.LeakyBucket, Quota: 1, Window: year, Burst: 2},
+		{Algorithm: sluice.FixedWindow, Quota: most, Window: year, Debt: most},
+		{Algorithm: sluice.FixedWindow, Quota: most, Calendar: sluice.Year, Zone: "Pacific/Apia"},
+		{Algorithm: sluice.SlidingLog, Quota: sluice.MaxLogQuota, Window: year},
+		{Algorithm: sluice.SlidingCounter, Quota: most, Window: year, Debt: most},
+		{Algorithm: sluice.SlidingCounter, Quota: most, Window: 1024 * time.Microsecond, SubWindows: 1024, Debt: most},
+		{Algorithm: sluice.SlidingHistogram, Quota: most, Window: year, Precision: 1024, Debt: most},
+		{Algorithm: sluice.SlidingHistogram, Quota: most, Window: time.Microsecond, Precision: 3},
+	}
+	for i, l := range all {
+		plan := compile(t, fmt.Sprint("extreme ", i), l)
+		var last sluice.Decision
+		for _, op := range []sluice.Op{sluice.OpPeek, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReserve, sluice.OpRefund, sluice.OpReset} {
+			for _, cost := range []int64{0, 1, l.Full() - 1, l.Full(), l.Full() + 1, most} {
+				if cost > most {
+					continue
+				}
+				req := sluice.Request{Op: op, Charge: sluice.Charge{Plan: plan, Key: "k", Cost: cost}}
+				switch op {
+				case sluice.OpTake, sluice.OpPeek, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReset: // are complete
+				case sluice.OpReserve:
+					req.MaxWait = sluice.MaxWait
+				case sluice.OpRefund:
+					req.At, req.Due = last.At, last.Due
+					if cost == most {
+						req.At, req.Due = 1, math.MaxInt64
+					}
+				}
+				last = c.take(t, req)
+				clock.micros.Add(int64(i % 2))
+			}
+		}
+	}
+}
+
+// testTimeZero lets time begin.
+func testTimeZero(t *testing.T, b *bench) {
+	runs(t, func(t *testing.T, seed uint64) {
+		h, clock := b.settable(t)
+		clock.set(0)
+		c, rnd := newChecker(h, clock), newSource(seed, 2, plans(t))
+		for range h.Steps / 10 {
+			req := rnd.request()
+			rnd.keep(req, c.take(t, req))
+			clock.micros.Add(rnd.Int64N(50_000))
+		}
+	})
+}
+
+// testClockBack shows that a clock that steps back grants nothing.
+func testClockBack(t *testing.T, b *bench) {
+	for _, back := range []time.Duration{time.Microsecond, time.Millisecond, time.Second, time.Hour, 24 * time.Hour, 40 * 24 * time.Hour} {
+		h, clock := b.settable(t)
+		for _, plan := range plans(t) {
+			clock.set(start)
+			everything := sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Plan: plan, Key: "k", Cost: sluice.MaxQuota}}
+			for range 3 { // a queue may take the rest in parts
+				d, err := h.Store.Take(t.Context(), everything)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !d.Allowed {
+					break
+				}
+			}
+			clock.set(start - back.Microseconds())
+			d, err := h.Store.Take(t.Context(), everything)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Spent != 0 {
+				t.Errorf("%v: %v back: got %d units, want none", plan.Term(0).Limit, back, d.Spent)
+			}
+		}
+	}
+}
+
+// testRefused puts invalid requests to the store: errors, no decisions, and
+// nothing has changed.
+func testRefused(t *testing.T, b *bench) {
+	h, clock := b.store(t)
+	c := newChecker(h, clock)
+	plan := compile(t, "refused", parse(t, "5/day", "x: 9/day sliding-log")...)
+	charge := sluice.Charge{Plan: plan, Key: "k", Cost: 1}
+	for _, bad := range []struct {
+		name string
+		req  sluice.Request
+	}{
+		{"no plan", sluice.Request{Charge: sluice.Charge{Key: "k", Cost: 1}}},
+		{"negative cost", sluice.Request{Charge: sluice.Charge{Plan: plan, Key: "k", Cost: -1}}},
+		{"least cost", sluice.Request{Charge: sluice.Charge{Plan: plan, Key: "k", Cost: math.MinInt64}}},
+		{"cost too large", sluice.Request{Charge: sluice.Charge{Plan: plan, Key: "k", Cost: sluice.MaxQuota + 1}}},
+		{"largest cost", sluice.Request{Charge: sluice.Charge{Plan: plan, Key: "k", Cost: math.MaxInt64}}},
+		{"key too long", sluice.Request{Charge: sluice.Charge{Plan: plan, Key: strings.Repeat("k", sluice.MaxKeyBytes+1), Cost: 1}}},
+		{"unknown operation", sluice.Request{Op: 99, Charge: charge}},
+		{"negative wait", sluice.Request{Op: sluice.OpReserve, Charge: charge, MaxWait: -1}},
+		{"wait too long", sluice.Request{Op: sluice.OpReserve, Charge: charge, MaxWait: sluice.MaxWait + 1}},
+		{"refund without a receipt", sluice.Request{Op: sluice.OpRefund, Charge: charge}},
+		{"one key twice", sluice.Request{Charge: charge, More: []sluice.Charge{charge}}},
+		{"no plan in More", sluice.Request{Charge: charge, More: []sluice.Charge{{Key: "l", Cost: 1}}}},
+		{"negative cost in More", sluice.Request{Charge: charge, More: []sluice.Charge{{Plan: plan, Key: "l", Cost: -1}}}},
+		{"too many charges", sluice.Request{Charge: charge, More: make([]sluice.Charge, sluice.MaxCharges)}},
+		{"no room for outcomes", sluice.Request{Charge: charge, Outcomes: make([]sluice.Outcome, 1)}},
+	} {
+		t.Run(bad.name, func(t *testing.T) {
+			want := bad.req.Validate()
+			if want == nil {
+				t.Fatal("Validate takes it")
+			}
+			_, err := h.Store.Take(t.Context(), bad.req)
+			wantRefused(t, bad.name, err, want)
+			out := make([]sluice.Result, 1)
+			if err := h.Store.TakeBatch(t.Context(), []sluice.Request{bad.req}, out); err != nil {
+				t.Fatalf("batch: got error %v, want it in the result", err)
+			}
+			wantRefused(t, bad.name, out[0].Err, want)
+			c.take(t, sluice.Request{Op: sluice.OpPeek, Charge: charge})
+		})
+	}
+	if err := h.Store.TakeBatch(t.Context(), make([]sluice.Request, 2), make([]sluice.Result, 1)); err == nil {
+		t.Error("a batch of 2 into 1 result: got no error")
+	}
+	if err := h.Store.TakeBatch(t.Context(), nil, nil); err != nil {
+		t.Errorf("an empty batch: %v", err)
+	}
+}
+
+// wantRefused fails the test unless err is or wraps the same *RequestError as want.
+func wantRefused(t *testing.T, name string, err, want error) {
+	t.Helper()
+	var got, wanted *sluice.RequestError
+	if !errors.As(want, &wanted) {
+		t.Fatalf("%s: Validate returned %T, want a *RequestError", name, want)
+	}
+	if !errors.As(err, &got) || *got != *wanted {
+		t.Fatalf("%s: got error %v, want %v", name, err, want)
+	}
+}

@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// limits are of every algorithm, variant and size of state, with windows from
+// ms to days so that both a set clock and a running one cross them.
+var limits = []string{
+	"100/s",
+	"3/s",
+	"7/100ms burst 3",
+	"65537/min burst 50",
+	"5/50ms debt 9",
+	"10/s initial 2",
+	"10/s initial 0 burst 4",
+	"10/200ms burst 20 interval-refill",
+	"3/s burst 7 interval-refill initial 5 debt 4",
+	"50/s burst 5 leaky-bucket",
+	"50/s burst 9 leaky-bucket delay-after 4 debt 3",
+	"70/s burst 5 leaky-bucket nodelay",
+	"10/100ms fixed-window",
+	"10/s fixed-window anchor first debt 5",
+	"50/day calendar Asia/Seoul",
+	"500/week calendar Europe/Berlin week-starts monday",
+	"20/100ms sliding-counter",
+	"20/s sliding-counter debt 10",
+	"20/s sliding-counter conservative pre-filled",
+	"10GB/s sliding-counter",
+	"30/60ms sliding-counter sub-windows 6",
+	"30/s sliding-counter sub-windows 4 conservative",
+	"30/s sliding-counter sub-windows 10 pre-filled debt 7",
+	"12/100ms sliding-log",
+	"5/s sliding-log count-denied",
+	"9000/s sliding-log debt 50",
+	"300/s sliding-histogram precision 3",
+	"3000/s sliding-histogram precision 4 debt 100",
+	"100MB/min sliding-histogram",
+}
+
+func parse(t *testing.T, texts ...string) []sluice.Limit {
+	t.Helper()
+	var all []sluice.Limit
+	for _, text := range texts {
+		l, err := sluice.ParseLimit(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+func compile(t *testing.T, scope string, limits ...sluice.Limit) *sluice.Plan {
+	t.Helper()
+	p, err := sluice.Compile(scope, limits...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// plans returns a plan of each limit and some of several.
+func plans(t *testing.T) []*sluice.Plan {
+	t.Helper()
+	var all []*sluice.Plan
+	for i, text := range limits {
+		all = append(all, compile(t, fmt.Sprint("one ", i), parse(t, text)...))
+	}
+	for i, texts := range [][]string{
+		{"20/s", "100/min fixed-window"},
+		{"10/s sliding-log", "a: 30/s burst 20 leaky-bucket", "40/s sliding-counter sub-windows 4"},
+		{"a: 20/s leaky-bucket burst 4", "b: 30/s leaky-bucket burst 5", "100/min sliding-histogram precision 5"},
+		{"a: 90/s", "b: 91/s", "c: 92/s", "d: 93/s", "e: 94/s", "f: 95/s", "g: 96/s sliding-log", "h: 97/s fixed-window", "i: 98/s sliding-counter"},
+	} {
+		all = append(all, compile(t, fmt.Sprint("several ", i), parse(t, texts...)...))
+	}
+	return all
+}
+
+// source draws requests.
+type source struct {
+	*rand.Rand
+	plans    []*sluice.Plan
+	keys     int
+	receipts []sluice.Request // refunds that could be asked for
+}
+
+var ops = []sluice.Op{
+	sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpPeek, sluice.OpTakeUpTo,
+	sluice.OpCharge, sluice.OpReserve, sluice.OpReserve, sluice.OpRefund, sluice.OpRefund, sluice.OpReset,
+}
+
+// request returns a valid request.
+func (s *source) request() sluice.Request {
+	for {
+		req := sluice.Request{Op: ops[s.IntN(len(ops))], Charge: s.charge()}
+		for s.IntN(4) == 0 && len(req.More) < 3 {
+			req.More = append(req.More, s.charge())
+		}
+		switch req.Op {
+		case sluice.OpPeek, sluice.OpTakeUpTo, sluice.OpCharge: // are complete
+		case sluice.OpTake:
+			if s.IntN(8) == 0 {
+				req.MaxWait = time.Duration(s.IntN(200)) * time.Millisecond
+			}
+		case sluice.OpReserve:
+			req.MaxWait = time.Duration(s.IntN(3_000_000)) * time.Microsecond
+			if s.IntN(20) == 0 {
+				req.MaxWait = sluice.MaxWait
+			}
+		case sluice.OpRefund:
+			if len(s.receipts) == 0 {
+				continue
+			}
+			newest := s.IntN(min(len(s.receipts), 1+s.IntN(20)))
+			req = s.receipts[len(s.receipts)-1-newest]
+			if s.IntN(3) == 0 {
+				req.Cost = s.Int64N(req.Cost + 1)
+			}
+		case sluice.OpReset:
+			if s.IntN(8) > 0 {
+				continue
+			}
+		}
+		if req.Validate() == nil {
+			return req
+		}
+	}
+}
+
+func (s *source) charge() sluice.Charge {
+	c := sluice.Charge{Plan: s.plans[s.IntN(len(s.plans))], Key: fmt.Sprint("key ", s.IntN(s.keys)), Cost: 1}
+	full := c.Plan.Term(0).Full()
+	switch s.IntN(10) {
+	case 0:
+		c.Cost = 0
+	case 1, 2, 3:
+		c.Cost = 1 + s.Int64N(1+full/2)
+	case 4:
+		c.Cost = s.Int64N(3 * full)
+	case 5:
+		c.Cost = full
+	case 6:
+		if s.IntN(10) == 0 {
+			c.Cost = sluice.MaxQuota
+		}
+	}
+	return c
+}
+
+// keep remembers that what d has spent could be refunded.
+func (s *source) keep(req sluice.Request, d sluice.Decision) {
+	if !d.Allowed || d.Spent <= 0 || d.At <= 0 {
+		return
+	}
+	refund := sluice.Request{Op: sluice.OpRefund, Charge: req.Charge, More: req.More, At: d.At, Due: d.Due}
+	refund.Cost = d.Spent
+	s.receipts = append(s.receipts, refund)
+	if len(s.receipts) > 50 {
+		s.receipts = s.receipts[25:]
+	}
+}
+
+// describe writes a request for a failure.
+func describe(req sluice.Request) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v", req.Op)
+	for i := range len(req.More) + 1 {
+		c := req.Charge
+		if i > 0 {
+			c = req.More[i-1]
+		}
+		key := c.Key
+		if len(key) > 40 {
+			key = key[:40] + "…"
+		}
+		fmt.Fprintf(&b, " %d of %q under", c.Cost, key)
+		for j := range c.Plan.Len() {
+			fmt.Fprintf(&b, " [%v]", c.Plan.Term(j).Limit)
+		}
+	}
+	if req.MaxWait > 0 {
+		fmt.Fprintf(&b, " waiting up to %v", req.MaxWait)
+	}
+	if req.At > 0 {
+		fmt.Fprintf(&b, " spent at %d due %d", req.At, req.Due)
+	}
+	return b.String()
+}
+
+// runs calls run with sources of several seeds, which a failure names.
+func runs(t *testing.T, run func(t *testing.T, seed uint64)) {
+	t.Helper()
+	for seed := range uint64(seeds) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { run(t, seed) })
+	}
+}
+
+func newSource(seed uint64, keys int, plans []*sluice.Plan) *source {
+	return &source{Rand: rand.New(rand.NewPCG(seed, 0x51)), plans: plans, keys: keys}
+}

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storetest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sluicegate/sluice"
+)
+
+// testRequests puts every operation, over one and several limits and keys, to
+// the store, one after the other.
+func testRequests(t *testing.T, b *bench) {
+	runs(t, func(t *testing.T, seed uint64) {
+		h, clock := b.store(t)
+		c, rnd := newChecker(h, clock), newSource(seed, 3, plans(t))
+		for range h.Steps {
+			req := rnd.request()
+			rnd.keep(req, c.take(t, req))
+			clock.move(rnd.Rand)
+		}
+	})
+}
+
+// testBatches puts requests to the store many at a time, some of them invalid.
+func testBatches(t *testing.T, b *bench) {
+	runs(t, func(t *testing.T, seed uint64) {
+		h, clock := b.store(t)
+		c, rnd := newChecker(h, clock), newSource(seed, 3, plans(t))
+		for done := 0; done < h.Steps; {
+			reqs := make([]sluice.Request, rnd.IntN(40))
+			for i := range reqs {
+				reqs[i] = rnd.request()
+				reqs[i].Outcomes = make([]sluice.Outcome, reqs[i].Limits())
+				if rnd.IntN(20) == 0 {
+					reqs[i].Cost = -1
+				}
+			}
+			out := make([]sluice.Result, len(reqs))
+			if err := h.Store.TakeBatch(t.Context(), reqs, out); err != nil {
+				t.Fatalf("batch of %d: %v", len(reqs), err)
+			}
+			for i, req := range reqs {
+				if want := req.Validate(); want != nil {
+					wantRefused(t, describe(req), out[i].Err, want)
+					continue
+				}
+				if out[i].Err != nil {
+					t.Fatalf("%s, %d of a batch: got error %v", describe(req), i+1, out[i].Err)
+				}
+				c.check(t, req, out[i].Decision)
+				rnd.keep(req, out[i].Decision)
+			}
+			done += len(reqs) + 1
+			clock.move(rnd.Rand)
+		}
+	})
+}
+
+// testChangedLimits changes limits while their keys live, to and fro.
+func testChangedLimits(t *testing.T, b *bench) {
+	series := [][]string{
+		{"x: 10/s", "x: 30/s", "x: 7/s burst 3", "x: 10/s initial 2"},
+		{"x: 20/s sliding-log", "x: 5/s sliding-log", "x: 20/s sliding-log count-denied"},
+		{"x: 20/s fixed-window", "x: 40/s fixed-window", "x: 20/s fixed-window anchor first"},
+		{"x: 20/s sliding-counter", "x: 20/s sliding-counter sub-windows 5", "x: 30/s sliding-counter pre-filled"},
+		{"x: 200/s sliding-histogram precision 3", "x: 100/s sliding-histogram precision 5", "x: 50/s sliding-log"},
+		{"x: 10/s", "x: 10/s sliding-log", "x: 10/s fixed-window", "x: 10/s sliding-counter sub-windows 4", "x: 10/s leaky-bucket burst 5", "x: 10/s interval-refill"},
+	}
+	runs(t, func(t *testing.T, seed uint64) {
+		h, clock := b.store(t)
+		var all []*sluice.Plan
+		for i, texts := range series {
+			for _, text := range texts {
+				all = append(all, compile(t, fmt.Sprint("changing ", i), parse(t, text)...))
+				all = append(all, compile(t, fmt.Sprint("changing one of two ", i), parse(t, text, "25/s sliding-log")...))
+			}
+		}
+		c, rnd := newChecker(h, clock), newSource(seed, 4, nil)
+		for range h.Steps {
+			if len(rnd.plans) == 0 || rnd.IntN(10) == 0 { // the plans in use for a while
+				rnd.plans = []*sluice.Plan{all[rnd.IntN(len(all))], all[rnd.IntN(len(all))]}
+			}
+			req := rnd.request()
+			rnd.keep(req, c.take(t, req))
+			clock.move(rnd.Rand)
+		}
+	})
+}

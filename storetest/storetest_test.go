@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storetest_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	_ "time/tzdata" // the suite's zones, on a machine without zone files
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/storetest"
+)
+
+// simple is the least that a store can be, with faults to order.
+type simple struct {
+	now   func() time.Time
+	fault string
+
+	mu     sync.Mutex
+	states map[place]kept
+	slots  map[place]*algo.State
+	owners map[string]uint64
+}
+
+type place struct {
+	series     uint64
+	scope, key string
+}
+
+type kept struct {
+	term  *sluice.Term
+	state algo.State
+}
+
+func newSimple(now func() time.Time, fault string) *simple {
+	return &simple{
+		now: now, fault: fault,
+		states: make(map[place]kept), slots: make(map[place]*algo.State), owners: make(map[string]uint64),
+	}
+}
+
+func (s *simple) Take(_ context.Context, req sluice.Request) (sluice.Decision, error) {
+	if err := req.Validate(); err != nil && s.fault != "validates nothing" {
+		return sluice.Decision{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now().UnixMicro()
+	if s.fault == "counts in ms" {
+		now -= now % 1000
+	}
+	var items []algo.Item
+	var places []place
+	var moved []bool
+	for i, c := range append([]sluice.Charge{req.Charge}, req.More...) {
+		if c.Plan == nil || i > 0 && s.fault == "forgets More" {
+			continue
+		}
+		for j := range c.Plan.Len() {
+			term := c.Plan.Term(j)
+			at := place{term.Series, c.Plan.Scope(), c.Key}
+			switch s.fault {
+			case "runs scope and key together":
+				at = place{0, "", c.Plan.Scope() + c.Key + term.Name}
+			case "cuts keys":
+				at.key = at.key[:min(len(at.key), 1000)]
+			}
+			k := s.states[at]
+			state := k.state
+			state.Ring = slices.Clone(state.Ring)
+			if state.Idle <= now {
+				k.term, state = nil, algo.State{}
+			}
+			carried := k.term != nil && k.term.ID != term.ID
+			if carried && s.fault != "ignores changes" {
+				if state = algo.Carry(k.term, term, &state, now); s.fault == "forgets on change" {
+					state = algo.State{}
+				}
+			}
+			places, moved = append(places, at), append(moved, carried)
+			items = append(items, algo.Item{Term: term, Cost: c.Cost, State: state})
+		}
+	}
+	switch s.fault {
+	case "forgets MaxWait":
+		req.MaxWait = 0
+	case "forgets Due":
+		req.Due = 0
+	case "peeks in earnest":
+		if req.Op == sluice.OpPeek {
+			req.Op = sluice.OpTake
+		}
+	}
+	d := algo.Decide(&req, items, now)
+	if s.fault == "lets others in between" {
+		s.mu.Unlock()
+		runtime.Gosched()
+		s.mu.Lock()
+	}
+	if s.fault == "forgets outcomes" {
+		clear(req.Outcomes)
+	}
+	for i, it := range items {
+		switch {
+		case req.Op == sluice.OpPeek:
+		case !d.Allowed && s.fault == "keeps nothing of denials":
+		case it.State.Zero():
+			delete(s.states, places[i])
+		case it.Written || moved[i]:
+			if s.fault == "forgets Reserved" {
+				it.State.Reserved = false
+			}
+			s.states[places[i]] = kept{it.Term, it.State}
+		}
+	}
+	return d, nil
+}
+
+func (s *simple) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
+	if len(out) != len(reqs) && s.fault != "takes any batch" {
+		return &sluice.RequestError{Field: "out", Problem: "has another length"}
+	}
+	for i := range out {
+		j := i
+		if s.fault == "decides batches backwards" {
+			j = len(out) - 1 - i
+		}
+		out[j].Decision, out[j].Err = s.Take(ctx, reqs[j])
+	}
+	return nil
+}
+
+func (s *simple) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	if err := req.Validate(); err != nil {
+		return sluice.SlotDecision{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := place{0, req.Scope + "|" + req.Limit.Name, req.Key}
+	if s.slots[at] == nil || s.fault == "holds no slots" {
+		s.slots[at] = &algo.State{}
+	}
+	if _, known := s.owners[req.Owner]; !known {
+		s.owners[req.Owner] = uint64(len(s.owners))
+	}
+	d, _ := algo.DecideSlot(&req, s.owners[req.Owner], s.slots[at], s.now().UnixMicro())
+	return d, nil
+}
+
+const faultVar = "STORETEST_FAULT"
+
+func TestSimple(t *testing.T) {
+	fault := os.Getenv(faultVar)
+	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
+		s := newSimple(now, fault)
+		return storetest.Harness{Store: s, Slots: s, Steps: 3000}
+	})
+}
+
+// TestOwnClock runs the suite on a store that goes by the clock on the wall.
+func TestOwnClock(t *testing.T) {
+	storetest.Test(t, func(_ *testing.T, _ func() time.Time) storetest.Harness {
+		s := newSimple(time.Now, "")
+		return storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 3000}
+	})
+}
+
+// TestFindsFaults runs the suite on faulty stores, each in a process of its
+// own, and wants it to fail.
+func TestFindsFaults(t *testing.T) {
+	for _, c := range []struct{ fault, want string }{
+		{"validates nothing", "TestSimple/Refused"},
+		{"counts in ms", "TestSimple/Requests"},
+		{"forgets More", "TestSimple/Requests"},
+		{"runs scope and key together", "TestSimple/Keys"},
+		{"cuts keys", "TestSimple/Keys"},
+		{"ignores changes", "TestSimple/ChangedLimits"},
+		{"forgets on change", "TestSimple/ChangedLimits"},
+		{"forgets MaxWait", "TestSimple/Requests"},
+		{"forgets Due", "TestSimple/Requests"},
+		{"forgets outcomes", "TestSimple/Batches"},
+		{"peeks in earnest", "TestSimple/Requests"},
+		{"keeps nothing of denials", "TestSimple/Requests"},
+		{"forgets Reserved", "TestSimple/Requests"},
+		{"takes any batch", "TestSimple/Refused"},
+		{"decides batches backwards", "TestSimple/Batches"},
+		{"holds no slots", "TestSimple/SlotsConcurrent"},
+		{"lets others in between", "TestSimple/Concurrent"},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSimple$/^"+strings.TrimPrefix(c.want, "TestSimple/")+"$")
+			cmd.Env = append(os.Environ(), faultVar+"="+c.fault)
+			out, err := cmd.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), c.want) {
+				t.Errorf("the suite ended with %v, want a failure of %s:\n%s", err, c.want, out)
+			}
+		})
+	}
+}
