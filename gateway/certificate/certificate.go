@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package certificate serves TLS with a certificate from files that may be
+// replaced at any time, as ACME clients and Kubernetes do: the new pair serves
+// the next handshake, without a restart and without a goroutine that watches.
+package certificate
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// maxFile is the largest file that is read, in bytes.
+const maxFile = 1 << 20
+
+// Options say how a [Pair] follows its files. The zero value works.
+type Options struct {
+	// Every is how long a pair serves before a handshake looks at the files
+	// again. Zero means 2 s.
+	Every time.Duration
+	// OnChange, if not nil, is called with a nil error when a new pair serves
+	// and with the fault of one that does not, once for each content of the
+	// files. It is called by a handshake and should be quick.
+	OnChange func(error)
+}
+
+// Pair is a certificate and its key, in two files of PEM. It is safe for
+// concurrent use.
+type Pair struct {
+	certFile, keyFile string
+	opts              Options
+
+	current atomic.Pointer[tls.Certificate]
+	due     atomic.Pointer[time.Time] // when to look next
+
+	mu        sync.Mutex // held by the one who looks
+	cert, key []byte     // what was looked at last
+	err       error      // what was wrong with it
+}
+
+// Load reads the files and returns the Pair, or what is wrong with them. The
+// file of the certificate holds the chain, leaf first.
+func Load(certFile, keyFile string, o Options) (*Pair, error) {
+	if o.Every < 0 {
+		return nil, fmt.Errorf("certificate: Every: %v is negative; leave it 0 for 2s", o.Every)
+	}
+	if o.Every == 0 {
+		o.Every = 2 * time.Second
+	}
+	p := &Pair{certFile: certFile, keyFile: keyFile, opts: o}
+	p.opts.OnChange = nil // the first pair is no change
+	if err := p.Reload(); err != nil {
+		return nil, err
+	}
+	p.opts.OnChange = o.OnChange
+	return p, nil
+}
+
+// Config returns a new configuration that serves the Pair from TLS 1.2 on, with
+// HTTP/2 and HTTP/1.1.
+func (p *Pair) Config() *tls.Config {
+	return &tls.Config{
+		GetCertificate: p.GetCertificate,
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"h2", "http/1.1"},
+	}
+}
+
+// GetCertificate is for [tls.Config]. A handshake that finds the time come looks
+// at the files first; those that come meanwhile get the pair that is there.
+func (p *Pair) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if due := p.due.Load(); !time.Now().Before(*due) && p.mu.TryLock() {
+		defer p.mu.Unlock()
+		_ = p.look() // OnChange has been told, and Err says it
+	}
+	return p.current.Load(), nil
+}
+
+// Reload looks at the files now. If they hold no good pair, the one that serves
+// goes on serving, and the error says why.
+func (p *Pair) Reload() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.look()
+}
+
+// Err returns why the files do not hold what serves, or nil if they do, as of
+// when they were looked at last.
+func (p *Pair) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// NotAfter returns when the certificate that serves expires.
+func (p *Pair) NotAfter() time.Time { return p.current.Load().Leaf.NotAfter }
+
+func (p *Pair) look() error {
+	now := time.Now()
+	due := now.Add(p.opts.Every)
+	p.due.Store(&due)
+	cert, cerr := read(p.certFile)
+	key, kerr := read(p.keyFile)
+	if err := errors.Join(cerr, kerr); err != nil {
+		// A file that is being replaced may be away for a moment. What it held
+		// is forgotten, so that its return is seen.
+		said := p.err != nil && p.err.Error() == err.Error()
+		p.cert, p.key, p.err = nil, nil, err
+		p.report(err, said)
+		return err
+	}
+	if bytes.Equal(cert, p.cert) && bytes.Equal(key, p.key) {
+		return p.err
+	}
+	p.cert, p.key = cert, key
+	p.err = p.use(cert, key, now)
+	p.report(p.err, false)
+	return p.err
+}
+
+// use makes the pair the current one unless it is worse.
+func (p *Pair) use(cert, key []byte, now time.Time) error {
+	next, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return fmt.Errorf("certificate: %s and %s are not a good pair: %w", p.certFile, p.keyFile, err)
+	}
+	if old := p.current.Load(); old != nil && now.After(next.Leaf.NotAfter) && now.Before(old.Leaf.NotAfter) {
+		return fmt.Errorf("certificate: %s expired on %s; the one before it goes on serving", p.certFile, next.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	p.current.Store(&next)
+	return nil
+}
+
+func (p *Pair) report(err error, said bool) {
+	if p.opts.OnChange != nil && !said {
+		p.opts.OnChange(err)
+	}
+}
+
+func read(name string) (content []byte, err error) {
+	f, err := os.Open(name) //nolint:gosec // whoever configures the server names its files
+	if err != nil {
+		return nil, fmt.Errorf("certificate: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	content, err = io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("certificate: %w", err)
+	}
+	if len(content) > maxFile {
+		return nil, fmt.Errorf("certificate: %s has more than %d bytes; it should hold a PEM block or a few", name, maxFile)
+	}
+	return content, nil
+}

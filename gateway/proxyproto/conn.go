@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package proxyproto
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// HeaderError says why a connection's header was refused.
+type HeaderError struct {
+	Peer net.Addr // the proxy
+	Err  error
+}
+
+// Error names the proxy and what was wrong.
+func (e *HeaderError) Error() string {
+	return fmt.Sprintf("proxyproto: header from %v: %v", e.Peer, e.Err)
+}
+
+// Unwrap returns what was wrong.
+func (e *HeaderError) Unwrap() error { return e.Err }
+
+// Conn is a connection that begins with a header. The header is read by the
+// first call that needs it, which blocks until it is there or its time is up:
+// Read, Write, RemoteAddr, LocalAddr and ReadHeader. All methods may be called
+// concurrently, but only one goroutine at a time may read.
+type Conn struct {
+	net.Conn
+	end time.Time // for the header
+
+	once   sync.Once
+	err    error
+	source net.Addr // nil: the connection's own
+	target net.Addr
+	buf    *bufio.Reader // holds what came with the header; nil once read
+
+	mu       sync.Mutex
+	pending  bool // the header has not been read
+	deadline time.Time
+}
+
+func newConn(c net.Conn, end time.Time) *Conn {
+	return &Conn{Conn: c, end: end, buf: bufio.NewReaderSize(c, 512), pending: true}
+}
+
+// ReadHeader reads the header, if that was not done, and returns why it was
+// refused, if it was: a [*HeaderError].
+func (c *Conn) ReadHeader() error {
+	c.once.Do(func() {
+		c.mu.Lock()
+		err := c.setReadDeadline()
+		c.mu.Unlock()
+		var h header
+		if err == nil {
+			h, err = readHeader(c.buf)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.pending = false
+		if err == nil {
+			// An error means that the other end is gone. What it sent before
+			// can still be read.
+			_ = c.setReadDeadline()
+		}
+		if err != nil {
+			c.err, c.buf = &HeaderError{Peer: c.Conn.RemoteAddr(), Err: err}, nil
+			return
+		}
+		if h.source.IsValid() {
+			c.source, c.target = net.TCPAddrFromAddrPort(h.source), net.TCPAddrFromAddrPort(h.target)
+		}
+	})
+	return c.err
+}
+
+// setReadDeadline sets the caller's deadline, or that of the header if it is
+// closer and the header still to come.
+func (c *Conn) setReadDeadline() error {
+	t := c.deadline
+	if c.pending && (t.IsZero() || t.After(c.end)) {
+		t = c.end
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// Read reads what comes after the header.
+func (c *Conn) Read(p []byte) (int, error) {
+	if err := c.ReadHeader(); err != nil {
+		return 0, err
+	}
+	if c.buf != nil {
+		if c.buf.Buffered() > 0 {
+			n, err := c.buf.Read(p)
+			if c.buf.Buffered() == 0 {
+				c.buf = nil
+			}
+			return n, err
+		}
+		c.buf = nil
+	}
+	return c.Conn.Read(p)
+}
+
+// Write writes to the client once the header has been read.
+func (c *Conn) Write(p []byte) (int, error) {
+	if err := c.ReadHeader(); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
+// ReadFrom lets the kernel copy where it can.
+func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
+	if err := c.ReadHeader(); err != nil {
+		return 0, err
+	}
+	return io.Copy(c.Conn, r)
+}
+
+// RemoteAddr returns the client's address as the proxy states it, or the
+// proxy's own if it states none or its header was refused.
+func (c *Conn) RemoteAddr() net.Addr {
+	if c.ReadHeader() != nil || c.source == nil {
+		return c.Conn.RemoteAddr()
+	}
+	return c.source
+}
+
+// LocalAddr returns the address to which the client connected, likewise.
+func (c *Conn) LocalAddr() net.Addr {
+	if c.ReadHeader() != nil || c.target == nil {
+		return c.Conn.LocalAddr()
+	}
+	return c.target
+}
+
+// NetConn returns the connection below, whose addresses are its own.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
+// CloseWrite ends what the client is sent and leaves what it sends open. It is
+// an error where the connection below cannot do that.
+func (c *Conn) CloseWrite() error {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return fmt.Errorf("proxyproto: close write: %T cannot be half closed", c.Conn)
+	}
+	return half.CloseWrite()
+}
+
+// SetDeadline sets both deadlines.
+func (c *Conn) SetDeadline(t time.Time) error {
+	if err := c.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(t)
+}
+
+// SetReadDeadline sets that of reads. It never gives the header more time.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline = t
+	return c.setReadDeadline()
+}

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package proxyproto lets proxies of layer 4 say who the client is: it reads
+// the header of the PROXY protocol, version 1 or 2, that HAProxy, nginx and
+// load balancers write in front of a connection's bytes.
+//
+// Only the peers listed are believed, and these must send a header. What any
+// other peer sends is passed on as it came, so that a header it made up is
+// just bytes which the application refuses. A header that is not exactly as the
+// protocol says, that does not come in time, or whose checksum is wrong fails
+// every read and write of its connection with a [*HeaderError]. One that names
+// no client, such as UNKNOWN or a load balancer's own LOCAL health check, leaves
+// the connection its own addresses.
+package proxyproto
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Options say who is believed. Trusted is required.
+type Options struct {
+	// Trusted are the networks of the proxies that send a header.
+	Trusted []netip.Prefix
+	// Timeout is how long a header may take from when its connection was
+	// accepted. Zero means 5 s.
+	Timeout time.Duration
+}
+
+// Listener is a [net.Listener] whose connections have the addresses that
+// trusted proxies state.
+type Listener struct {
+	net.Listener
+	trusted []netip.Prefix
+	timeout time.Duration
+}
+
+// Listen returns a Listener that takes its connections from l, or every fault
+// of o joined. Closing it closes l.
+func Listen(l net.Listener, o Options) (*Listener, error) {
+	var faults []error
+	if len(o.Trusted) == 0 {
+		faults = append(faults, errors.New("proxyproto: Trusted is empty, so that no header would be read; list the networks of the proxies"))
+	}
+	if o.Timeout < 0 {
+		faults = append(faults, fmt.Errorf("proxyproto: Timeout: %v is negative; leave it 0 for 5s", o.Timeout))
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 5 * time.Second
+	}
+	trusted := make([]netip.Prefix, 0, len(o.Trusted))
+	for _, p := range o.Trusted {
+		if !p.IsValid() {
+			faults = append(faults, errors.New(`proxyproto: Trusted: a prefix is not valid; write for example netip.MustParsePrefix("10.0.0.0/8")`))
+			continue
+		}
+		if p.Addr().Is4In6() && p.Bits() >= 96 {
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+		}
+		trusted = append(trusted, p.Masked())
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return &Listener{Listener: l, trusted: trusted, timeout: o.Timeout}, nil
+}
+
+// Accept returns the next connection: a [*Conn] if a trusted peer made it, and
+// the one of the Listener below if not. It does not wait for a header.
+func (l *Listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil || !l.trusts(c.RemoteAddr()) {
+		return c, err
+	}
+	return newConn(c, time.Now().Add(l.timeout)), nil
+}
+
+func (l *Listener) trusts(peer net.Addr) bool {
+	at, err := netip.ParseAddrPort(peer.String())
+	if err != nil { // a Unix socket
+		return false
+	}
+	addr := at.Addr().Unmap().WithZone("")
+	for _, p := range l.trusted {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// largest is how many bytes are read at once.
+const largest = 32 << 10
+
+var bufferPool = sync.Pool{New: func() any { return new([largest]byte) }}
+
+var errIdle = errors.New("tcp: no byte moved for too long")
+
+// exchange is a client and the upstream, talking.
+type exchange struct {
+	server           *Server
+	key              string
+	client, upstream net.Conn
+	cut              context.CancelFunc
+	moved            atomic.Int64 // when a byte last did, in ns since 1970
+	carrying         atomic.Int32 // directions that have bytes in hand
+}
+
+func newExchange(s *Server, key string, client, upstream net.Conn, cut context.CancelFunc) *exchange {
+	x := &exchange{server: s, key: key, client: client, upstream: upstream, cut: cut}
+	x.touch()
+	return x
+}
+
+// run returns when both directions have ended.
+func (x *exchange) run(ctx context.Context) {
+	var up sync.WaitGroup
+	up.Go(func() { x.pass(ctx, x.upstream, x.client, &x.server.received) })
+	x.pass(ctx, x.client, x.upstream, &x.server.sent)
+	up.Wait()
+}
+
+// pass carries one direction until its end. The end of src is passed on, while
+// the other direction may continue. So it may when dst takes no more, for what
+// dst said before can still be on its way. What ends otherwise ends both.
+func (x *exchange) pass(ctx context.Context, dst, src net.Conn, count *atomic.Int64) {
+	buf, ok := bufferPool.Get().(*[largest]byte)
+	if !ok {
+		buf = new([largest]byte)
+	}
+	defer bufferPool.Put(buf)
+	chunk := buf[:]
+	if x.server.shape != nil {
+		chunk = buf[:x.server.shape.chunk]
+	}
+	for {
+		n, err := x.read(src, chunk)
+		if n > 0 {
+			if werr := x.carry(ctx, dst, chunk[:n], count); werr != nil {
+				if !errors.Is(werr, errWrite) {
+					x.fail(ctx, werr)
+				}
+				return
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			x.closeWrite(dst)
+			return
+		case err != nil:
+			x.fail(ctx, err)
+			return
+		}
+	}
+}
+
+// errWrite marks an error of the end that is written to.
+var errWrite = errors.New("tcp: write")
+
+// carry holds bytes back until they fit and writes them.
+func (x *exchange) carry(ctx context.Context, dst net.Conn, b []byte, count *atomic.Int64) error {
+	x.carrying.Add(1)
+	defer x.carrying.Add(-1)
+	if x.server.shape != nil {
+		if err := x.server.shape.wait(ctx, &x.server.log, x.key, int64(len(b))); err != nil {
+			return err
+		}
+	}
+	if err := dst.SetWriteDeadline(time.Now().Add(x.server.opts.IdleTimeout)); err != nil {
+		return errors.Join(errWrite, err)
+	}
+	n, err := dst.Write(b)
+	count.Add(int64(n))
+	x.touch()
+	if err != nil {
+		return errors.Join(errWrite, err)
+	}
+	return nil
+}
+
+// read reads from src. It is idle only if nothing moved in the other direction
+// either.
+func (x *exchange) read(src net.Conn, b []byte) (int, error) {
+	idle := x.server.opts.IdleTimeout
+	for {
+		end := time.Unix(0, x.moved.Load()).Add(idle)
+		now := time.Now()
+		if !end.After(now) {
+			if x.carrying.Load() == 0 {
+				return 0, errIdle
+			}
+			end = now.Add(idle)
+		}
+		if err := src.SetReadDeadline(end); err != nil {
+			return 0, err
+		}
+		n, err := src.Read(b)
+		if n > 0 {
+			x.touch()
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
+}
+
+func (x *exchange) touch() { x.moved.Store(time.Now().UnixNano()) }
+
+// closeWrite tells dst that nothing more will come. An end that cannot be told
+// so alone is closed.
+func (x *exchange) closeWrite(dst net.Conn) {
+	if half, ok := dst.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		return
+	}
+	dst.Close() //nolint:errcheck // its reader will find out
+}
+
+// fail ends both directions. That a peer is gone, or idle, is nothing to be
+// reported.
+func (x *exchange) fail(ctx context.Context, err error) {
+	if ctx.Err() == nil && errors.Is(err, errShape) {
+		x.server.log.warn(ctx, "connection given up", err)
+	}
+	x.cut()
+}

@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// handle sees a connection through from its first byte to its last. cut ends
+// ctx.
+func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.Conn, owner string) {
+	defer client.Close() //nolint:errcheck // nobody is left to be told
+	stop := context.AfterFunc(ctx, func() { reset(client) })
+	defer stop()
+	addr, err := identify(client)
+	if err != nil {
+		s.log.warn(ctx, "connection refused", err)
+		reset(client)
+		return
+	}
+	e := Event{Client: addr, Key: s.opts.Key(addr)}
+	release := s.decide(ctx, &e, owner, cut)
+	if s.opts.OnDecision != nil {
+		s.opts.OnDecision(e)
+	}
+	if e.Verdict != Allowed {
+		s.denied.Add(1)
+		reset(client)
+		return
+	}
+	defer release()
+	upstream, err := s.connect(ctx, client)
+	if err != nil {
+		s.log.warn(ctx, "connection not passed on", err)
+		reset(client)
+		return
+	}
+	defer upstream.Close() //nolint:errcheck // nobody is left to be told
+	stopUpstream := context.AfterFunc(ctx, func() { reset(upstream) })
+	defer stopUpstream()
+	newExchange(s, e.Key, client, upstream, cut).run(ctx)
+}
+
+// identify returns the client's address, once a header of the PROXY protocol
+// has been read, if there is one. That may lie below TLS.
+func identify(client net.Conn) (netip.Addr, error) {
+	below := client
+	for range 4 { // wrappers are few
+		if h, ok := below.(interface{ ReadHeader() error }); ok {
+			if err := h.ReadHeader(); err != nil {
+				return netip.Addr{}, err
+			}
+		}
+		w, ok := below.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		below = w.NetConn()
+	}
+	at, err := netip.ParseAddrPort(client.RemoteAddr().String())
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("tcp: a client without an IP address: %w", err)
+	}
+	return at.Addr().Unmap().WithZone(""), nil
+}
+
+// decide sets e's verdict. If the connection is allowed, release gives its slot
+// back. A connection is charged to the rate and takes a slot, or neither.
+func (s *Server) decide(ctx context.Context, e *Event, owner string, cut context.CancelFunc) (release func()) {
+	if s.opts.Admit != nil && !s.opts.Admit(e.Client) {
+		e.Verdict = DeniedClient
+		return nil
+	}
+	charge := sluice.Charge{Plan: s.opts.Rate, Key: e.Key, Cost: 1}
+	var taken sluice.Decision
+	if s.opts.Rate != nil {
+		d, err := s.take(ctx, sluice.Request{Charge: charge})
+		switch {
+		case err != nil:
+			if s.failed(ctx, e, err) {
+				return nil
+			}
+		case !d.Allowed:
+			e.Verdict, e.Limit, e.RetryAfter = DeniedRate, s.opts.Rate.Term(d.Binding).Name, d.RetryAfter
+			return nil
+		}
+		taken = d
+	}
+	if s.slots == nil {
+		return func() {}
+	}
+	l, d, err := s.acquire(ctx, e.Key, owner, cut)
+	switch {
+	case err != nil:
+		if !s.failed(ctx, e, err) {
+			return l.release // it may have been acquired, though no answer came
+		}
+		l.release() //nolint:contextcheck // a slot is given back though the connection has ended
+	case d.Allowed:
+		return l.release
+	default:
+		e.Verdict, e.Limit, e.RetryAfter = DeniedOpen, s.opts.Open.Name, d.RetryAfter
+		if e.Limit == "" {
+			e.Limit = "slots"
+		}
+	}
+	if taken.Spent > 0 {
+		undo := sluice.Request{Op: sluice.OpRefund, Charge: charge, At: taken.At, Due: taken.Due}
+		if _, err := s.take(context.WithoutCancel(ctx), undo); err != nil {
+			s.log.warn(ctx, "rate not refunded", err)
+		}
+	}
+	return nil
+}
+
+// failed reports whether an error of the store denies, as the options say.
+func (s *Server) failed(ctx context.Context, e *Event, err error) bool {
+	s.log.warn(ctx, "connection not decided", err)
+	if s.opts.FailClosed {
+		e.Verdict = Undecided
+	}
+	return s.opts.FailClosed
+}
+
+func (s *Server) take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.DecisionTimeout)
+	defer cancel()
+	return s.opts.Store.Take(ctx, req)
+}
+
+// connect ends the client's TLS, if it speaks it, and dials the upstream.
+func (s *Server) connect(ctx context.Context, client net.Conn) (net.Conn, error) {
+	if c, ok := client.(interface{ HandshakeContext(context.Context) error }); ok {
+		shake, cancel := context.WithTimeout(ctx, s.opts.DialTimeout)
+		defer cancel()
+		if err := c.HandshakeContext(shake); err != nil {
+			return nil, fmt.Errorf("tcp: TLS handshake with %v: %w", client.RemoteAddr(), err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.DialTimeout)
+	defer cancel()
+	upstream, err := s.opts.Dial(ctx, "tcp", s.opts.Upstream)
+	if err != nil {
+		return nil, fmt.Errorf("tcp: upstream %s: %w", s.opts.Upstream, err)
+	}
+	return upstream, nil
+}
+
+// reset closes a connection without a farewell, which leaves the system nothing
+// to remember of it.
+func reset(c net.Conn) {
+	for below := c; ; {
+		if l, ok := below.(interface{ SetLinger(sec int) error }); ok {
+			_ = l.SetLinger(0) // then it is closed the slower way
+			break
+		}
+		w, ok := below.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		below = w.NetConn()
+	}
+	// A TLS connection would first say goodbye, to an end that may not read.
+	_ = c.SetWriteDeadline(time.Now())
+	_ = c.Close() // it is being given up
+}

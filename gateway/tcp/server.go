@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// ErrServerClosed is what Serve returns after Shutdown or Close.
+var ErrServerClosed = errors.New("tcp: server closed")
+
+// Server passes connections on under limits. It is safe for concurrent use.
+type Server struct {
+	opts   Options
+	slots  *sluice.Slots // nil: any number
+	shape  *shaper       // nil: bytes pass as they come
+	owner  string        // of slots: this server
+	places chan struct{} // holds one value for each connection
+	log    sampledLog
+	serial atomic.Uint64
+
+	accepted, denied, sent, received atomic.Int64
+
+	mu        sync.Mutex
+	closed    chan struct{}
+	listeners map[net.Listener]struct{}
+	cuts      map[uint64]context.CancelFunc // of every connection
+	handlers  sync.WaitGroup
+}
+
+// Stats are counts since a [Server] was made, but for Open.
+type Stats struct {
+	Open     int   // connections that are there now
+	Accepted int64 // connections that came
+	Denied   int64 // of these, turned away by a limit or by Admit
+	Received int64 // bytes from clients to the upstream
+	Sent     int64 // bytes from the upstream to clients
+}
+
+// New returns a Server, or every fault of o joined.
+func New(o Options) (*Server, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		opts:      o,
+		owner:     rand.Text(),
+		places:    make(chan struct{}, o.MaxConnections),
+		log:       sampledLog{log: o.Log},
+		closed:    make(chan struct{}),
+		listeners: make(map[net.Listener]struct{}),
+		cuts:      make(map[uint64]context.CancelFunc),
+	}
+	if o.Open.Cap != 0 {
+		slots, err := sluice.NewSlots(o.SlotStore, o.Scope, o.Open)
+		if err != nil {
+			return nil, fmt.Errorf("tcp: Open: %w", err)
+		}
+		s.slots = slots
+	}
+	if o.Bytes != nil {
+		s.shape = newShaper(o)
+	}
+	return s, nil
+}
+
+// Stats returns the counts.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	open := len(s.cuts)
+	s.mu.Unlock()
+	return Stats{
+		Open: open, Accepted: s.accepted.Load(), Denied: s.denied.Load(),
+		Received: s.received.Load(), Sent: s.sent.Load(),
+	}
+}
+
+// Serve passes on the connections of l until the Server is closed, and closes
+// l. It always returns an error: [ErrServerClosed], or that of l.
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	if s.isClosed() {
+		s.mu.Unlock()
+		return errors.Join(ErrServerClosed, l.Close())
+	}
+	s.listeners[l] = struct{}{}
+	s.mu.Unlock()
+	err := s.accept(l)
+	s.mu.Lock()
+	delete(s.listeners, l)
+	s.mu.Unlock()
+	if s.isClosed() {
+		return ErrServerClosed
+	}
+	return errors.Join(err, l.Close())
+}
+
+// accept starts a handler for each connection. Where the system is short of
+// something it waits, ever longer up to a second.
+func (s *Server) accept(l net.Listener) error {
+	const first, most = 5 * time.Millisecond, time.Second
+	pause := first
+	for {
+		select {
+		case s.places <- struct{}{}:
+		case <-s.closed:
+			return ErrServerClosed
+		}
+		conn, err := l.Accept()
+		if err == nil {
+			pause = first
+			s.start(conn)
+			continue
+		}
+		<-s.places
+		//nolint:staticcheck // net/http asks the same: there is no other way to tell
+		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() || s.isClosed() {
+			return fmt.Errorf("tcp: accept: %w", err)
+		}
+		s.log.warn(context.Background(), "accept failed", err)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-s.closed:
+			timer.Stop()
+		}
+		pause = min(2*pause, most)
+	}
+}
+
+// start handles conn in a goroutine that the Server waits for.
+func (s *Server) start(conn net.Conn) {
+	ctx, cancel := context.WithCancel(context.Background())
+	id := s.serial.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed() {
+		cancel()
+		conn.Close() //nolint:errcheck // it was never used
+		<-s.places
+		return
+	}
+	s.accepted.Add(1)
+	s.cuts[id] = cancel
+	s.handlers.Go(func() {
+		defer func() {
+			cancel()
+			s.mu.Lock()
+			delete(s.cuts, id)
+			s.mu.Unlock()
+			<-s.places
+		}()
+		s.handle(ctx, cancel, conn, s.owner+"-"+strconv.FormatUint(id, 36))
+	})
+}
+
+// Shutdown stops accepting and waits until all connections have ended. When ctx
+// ends first it cuts those that are left and returns ctx's error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.stop()
+	done := make(chan struct{})
+	go func() {
+		s.handlers.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return err
+	case <-ctx.Done():
+		s.cut()
+		<-done
+		return errors.Join(err, ctx.Err())
+	}
+}
+
+// Close stops accepting and cuts all connections.
+func (s *Server) Close() error {
+	err := s.stop()
+	s.cut()
+	s.handlers.Wait()
+	return err
+}
+
+// stop closes the listeners.
+func (s *Server) stop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed() {
+		return nil
+	}
+	close(s.closed)
+	var faults []error
+	for l := range s.listeners {
+		faults = append(faults, l.Close())
+	}
+	return errors.Join(faults...)
+}
+
+func (s *Server) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, cancel := range s.cuts {
+		cancel()
+	}
+}
+
+func (s *Server) isClosed() bool {
+	select {
+	case <-s.closed:
+		return true
+	default:
+		return false
+	}
+}

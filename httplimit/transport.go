@@ -1,0 +1,238 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// TransportOptions say how a [Transport] keeps to the limits of servers. Every
+// zero field means what it says; the zero TransportOptions are ready to use.
+type TransportOptions struct {
+	// Base sends the requests. Nil means [http.DefaultTransport].
+	Base http.RoundTripper
+
+	// Fields are the header fields that are obeyed besides Retry-After, which
+	// always is. Zero means [Draft11]. X-RateLimit-Reset has two meanings that
+	// cannot be told apart, so it is read only when told which: [XRateLimit]
+	// is in seconds from now, [XRateLimitEpoch] in seconds since 1970.
+	Fields Fields
+
+	// Partition, if not nil, says whose budget at its host a request draws on,
+	// such as the name of the API key that it carries. Nil means that all
+	// requests to a host draw on one.
+	Partition func(*http.Request) string
+
+	// MaxWait is how long a request may be held back in all, before it is sent
+	// and between attempts; at most sluice.MaxWindow. Zero means a minute. A
+	// wait that would be longer, or that would outlast the deadline of the
+	// request's context, is not begun: see [HoldError].
+	MaxWait time.Duration
+
+	// MaxRetries is how often a request is sent again after an answer of 429
+	// or 503. Zero means 3, a negative number never.
+	MaxRetries int
+
+	// Repeatable says whether a request may be sent again though its method
+	// does not promise that this does no harm. Nil means one that carries an
+	// Idempotency-Key. GET, HEAD, OPTIONS, TRACE, PUT and DELETE always may; no
+	// request may whose body cannot be had again: set GetBody.
+	Repeatable func(*http.Request) bool
+
+	// MaxBudgets is how many budgets, one for each host and partition, are
+	// remembered: of more, the one not used for longest is forgotten. Zero
+	// means 1024.
+	MaxBudgets int
+
+	// OnHold, if not nil, is called before a request is held back, with how
+	// long at least. It must be safe for concurrent use and should be quick.
+	OnHold func(r *http.Request, wait time.Duration)
+}
+
+// HoldError says that a request was not sent, as its server had asked for a
+// longer wait than was allowed.
+type HoldError struct {
+	Host string
+	// Wait is how long it would have been held back at least; 0 if it did not
+	// get its turn among the requests that waited before it.
+	Wait time.Duration
+	err  error
+}
+
+// Error says how long the wait would have been.
+func (e *HoldError) Error() string {
+	why := "longer than MaxWait"
+	if e.err != nil {
+		why = "past the request's deadline"
+	}
+	if e.Wait <= 0 {
+		return fmt.Sprintf("httplimit: not sent to %s: the wait for its limit is %s", e.Host, why)
+	}
+	return fmt.Sprintf("httplimit: not sent to %s: its limit asks to wait %v, %s", e.Host, e.Wait, why)
+}
+
+// Unwrap returns [context.DeadlineExceeded] if the request's own deadline was
+// too close, and nil if MaxWait was.
+func (e *HoldError) Unwrap() error { return e.err }
+
+// Transport is an [http.RoundTripper] that keeps to the limits which servers
+// state: the client's end of a [Middleware], of use with any server that sends
+// such fields.
+//
+// Of "at most r units within t" it makes a pace: requests are spread over t and
+// go out in the order in which they came. After a Retry-After no request goes
+// to that host before its end. What was answered with 429 or 503 is sent again,
+// with a random delay on top so that clients do not come back all at once, as
+// often and as long as the options allow; then the answer is handed on as it
+// is. Until a host has stated a limit nothing is held back.
+//
+// Fields on answers from a cache (Age above 0) are ignored, as they were meant
+// for another request. A cache belongs around a Transport, not within, or else
+// what it could answer at once is paced too.
+//
+// It is safe for concurrent use, has no goroutine and needs no closing.
+type Transport struct {
+	base    http.RoundTripper
+	opts    TransportOptions
+	budgets *budgets
+}
+
+// NewTransport returns a Transport, or every fault of o joined.
+func NewTransport(o TransportOptions) (*Transport, error) {
+	var all []error
+	fault := func(format string, args ...any) { all = append(all, fmt.Errorf("httplimit: "+format, args...)) }
+	if o.MaxWait < 0 || o.MaxWait > sluice.MaxWindow {
+		fault("MaxWait: %v must be 0 to %v", o.MaxWait, sluice.MaxWindow)
+	}
+	if o.MaxBudgets < 0 {
+		fault("MaxBudgets: %d is negative; leave it 0 for 1024", o.MaxBudgets)
+	}
+	switch f := o.Fields; {
+	case f >= fieldsEnd:
+		fault("Fields: %#x has bits without a meaning", uint8(f))
+	case f&NoFields != 0 && f != NoFields:
+		fault("Fields: NoFields does not go with others")
+	case f&XRateLimit != 0 && f&XRateLimitEpoch != 0:
+		fault("Fields: X-RateLimit-Reset is either in seconds from now or since 1970; choose XRateLimit or XRateLimitEpoch")
+	case f == 0:
+		o.Fields = Draft11
+	}
+	if len(all) > 0 {
+		return nil, errors.Join(all...)
+	}
+	if o.Base == nil {
+		o.Base = http.DefaultTransport
+	}
+	if o.MaxWait == 0 {
+		o.MaxWait = time.Minute
+	}
+	if o.MaxRetries == 0 {
+		o.MaxRetries = 3
+	}
+	if o.MaxBudgets == 0 {
+		o.MaxBudgets = 1024
+	}
+	return &Transport{base: o.Base, opts: o, budgets: newBudgets(o.MaxBudgets)}, nil
+}
+
+// CloseIdleConnections closes those of the Base, if it can.
+func (t *Transport) CloseIdleConnections() {
+	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// RoundTrip sends the request when its turn has come, and again if it should
+// be. It blocks at most for MaxWait longer than the Base does; the end of the
+// request's context ends every wait.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	key := r.URL.Scheme + "://" + r.URL.Host
+	if t.opts.Partition != nil {
+		key += " " + t.opts.Partition(r)
+	}
+	b := t.budgets.of(key)
+	h := newHold(r, t.opts)
+	ticket, err := b.enter(h)
+	if err != nil {
+		closeBody(r)
+		return nil, err
+	}
+	for attempt := 1; ; attempt++ {
+		res, err := t.base.RoundTrip(r)
+		if err != nil {
+			b.lost()
+			return res, err
+		}
+		s := t.statement(res, time.Now())
+		b.answered(ticket, s)
+		if !s.denied || attempt > t.opts.MaxRetries {
+			return res, nil
+		}
+		again, ok := t.repeat(r)
+		if !ok {
+			return res, nil
+		}
+		keep := buffer(res)
+		ticket, err = b.again(h, backoff(attempt, s))
+		if err != nil {
+			closeBody(again)
+			if _, refused := errors.AsType[*HoldError](err); refused {
+				return res, nil // the server's own answer says more than we could
+			}
+			res.Body.Close() //nolint:errcheck // no one reads on
+			return nil, err
+		}
+		if !keep {
+			res.Body.Close() //nolint:errcheck // no one reads on
+		}
+		r = again
+	}
+}
+
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		r.Body.Close() //nolint:errcheck // nothing was read
+	}
+}
+
+// buffer takes a small answer off its connection, which need not wait with us.
+// It reports whether nothing is left to be closed.
+func buffer(res *http.Response) bool {
+	const small = 16 << 10
+	if res.ContentLength > small {
+		return false
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, small))
+	rest := res.Body
+	res.Body = &bufferedBody{ahead: body, rest: rest}
+	if err != nil || len(body) == small {
+		return false
+	}
+	rest.Close() //nolint:errcheck // it has been read to its end
+	res.Body = &bufferedBody{ahead: body, rest: http.NoBody}
+	return true
+}
+
+// bufferedBody is a body of which a part has been read ahead.
+type bufferedBody struct {
+	ahead []byte
+	rest  io.ReadCloser
+}
+
+func (b *bufferedBody) Read(p []byte) (int, error) {
+	if len(b.ahead) > 0 {
+		n := copy(p, b.ahead)
+		b.ahead = b.ahead[n:]
+		return n, nil
+	}
+	return b.rest.Read(p)
+}
+
+func (b *bufferedBody) Close() error { return b.rest.Close() }

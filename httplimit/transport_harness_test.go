@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// pipes is a listener whose connections are in memory, so that time in a
+// bubble of testing/synctest passes while both ends wait.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// peer gives a pipe the address that the middleware wants to know.
+type peer struct{ net.Conn }
+
+func (peer) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4711} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case p.conns <- peer{server}:
+		return client, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// limited starts a server in the bubble and returns a client that keeps to its
+// limits.
+func limited(t *testing.T, h http.Handler, o httplimit.TransportOptions) *http.Client {
+	t.Helper()
+	l := newPipes()
+	base := &http.Transport{DialContext: l.dial, MaxIdleConnsPerHost: 200}
+	srv := &http.Server{Handler: h}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	t.Cleanup(func() {
+		base.CloseIdleConnections()
+		if err := srv.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("server: %v", err)
+		}
+	})
+	o.Base = base
+	rt, err := httplimit.NewTransport(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Transport: rt}
+}
+
+// get returns the status of a request's answer, which is read to its end.
+func get(ctx context.Context, c *http.Client, url string) (int, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := c.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	return res.StatusCode, errors.Join(err, res.Body.Close())
+}
+
+// counter is a middleware on the real store that counts what it decides.
+type counter struct {
+	http.Handler
+	allowed, denied atomic.Int64
+}
+
+func newCounter(t *testing.T, fields httplimit.Fields, limit string) *counter {
+	t.Helper()
+	c := &counter{}
+	c.Handler = newMiddleware(t, httplimit.Options{
+		Store:  memstore.New(memstore.Options{}),
+		Rules:  []httplimit.Rule{{Plan: compile(t, "api", limit), Key: httplimit.ByIP()}},
+		Fields: fields,
+		OnDecision: func(_ *http.Request, e httplimit.Event) {
+			if e.Verdict == httplimit.Denied {
+				c.denied.Add(1)
+			} else {
+				c.allowed.Add(1)
+			}
+		},
+	}).Wrap(ok)
+	return c
+}

@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+
+	"github.com/sluicegate/sluice"
+)
+
+func TestStatement(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name   string
+		fields Fields
+		status int
+		lines  []string
+		want   string // cached, wait, then "name/pk r t q w" of each item
+	}{
+		{"two limits", 0, 200, []string{`RateLimit-Policy: "a";q=10;w=1, "b";q=100;w=60`, `RateLimit: "b";r=7;t=30`}, `false 0s [a/ false 0 0s 10 1s] [b/ true 7 30s 100 1m0s]`},
+		{"two lines", 0, 200, []string{`RateLimit: "a";r=1;t=1`, `RateLimit: "b";r=2;t=2`}, `false 0s [a/ true 1 1s 0 0s] [b/ true 2 2s 0 0s]`},
+		{"token as name", 0, 200, []string{`RateLimit: a;r=1;t=1`}, `false 0s [a/ true 1 1s 0 0s]`},
+		{"partitions", 0, 200, []string{`RateLimit: "a";r=1;t=1;pk=:QQ==:, "a";r=2;t=1;pk=:Qg==:`}, `false 0s [a/A true 1 1s 0 0s] [a/B true 2 1s 0 0s]`},
+		{"window for t", 0, 200, []string{`RateLimit-Policy: "a";q=10;w=5`, `RateLimit: "a";r=1`}, `false 0s [a/ true 1 0s 10 5s]`},
+		{"bytes are not requests", 0, 200, []string{`RateLimit-Policy: "a";q=10;w=5;qu="content-bytes"`, `RateLimit: "a";r=0;t=9`}, `false 0s [a/ false 0 0s 0 0s]`},
+		{"unknown parameters", 0, 200, []string{`RateLimit: "a";r=1;t=1;acme-x="y";z;n=1.5;d=@12;u=%"f%c3%bc"`}, `false 0s [a/ true 1 1s 0 0s]`},
+		{"without r", 0, 200, []string{`RateLimit: "a";t=1`}, `false 0s`},
+		{"r is no integer", 0, 200, []string{`RateLimit: "a";r=1.5;t=1`}, `false 0s`},
+		{"negative r", 0, 200, []string{`RateLimit: "a";r=-1;t=1`}, `false 0s`},
+		{"one fault voids all", 0, 200, []string{`RateLimit: "a";r=1;t=1, (b)`}, `false 0s`},
+		{"draft 07", 0, 200, []string{`RateLimit: limit=10, remaining=5, reset=5`}, `false 0s`},
+		{"too many", 0, 200, []string{"RateLimit: " + strings.Repeat(`"a";r=1;t=1, `, maxItems) + `"b";r=1;t=1`}, `false 0s`},
+		{"too long", 0, 200, []string{`RateLimit: "` + strings.Repeat("a", maxFieldBytes) + `";r=1;t=1`}, `false 0s`},
+		{"endless t", 0, 200, []string{`RateLimit: "a";r=1;t=999999999999999`}, `false 0s [a/ true 1 8784h0m0s 0 0s]`},
+		{"from a cache", 0, 429, []string{"Age: 1", "Retry-After: 9", `RateLimit: "a";r=1;t=1`}, `true 0s`},
+		{"age 0 is fresh", 0, 429, []string{"Age: 0", "Retry-After: 9"}, `false 9s`},
+		{"success is not told to retry", 0, 201, []string{"Retry-After: 9"}, `false 0s`},
+		{"Retry-After wins", 0, 429, []string{"Retry-After: 3", `RateLimit: "a";r=0;t=9`}, `false 3s [a/ true 0 9s 0 0s]`},
+		{"endless", 0, 429, []string{"Retry-After: " + strings.Repeat("9", 400)}, `false 8784h0m0s`},
+		{"a date", 0, 429, []string{"Retry-After: Fri, 01 May 2026 12:00:05 GMT"}, `false 5s`},
+		{"a date gone by", 0, 429, []string{"Retry-After: Fri, 01 May 2026 11:00:00 GMT"}, `false 0s`},
+		{"by the server's clock", 0, 429, []string{"Date: Fri, 01 May 2026 11:59:58 GMT", "Retry-After: Fri, 01 May 2026 12:00:05 GMT"}, `false 7s`},
+		{"neither form", 0, 429, []string{"Retry-After: 2.0"}, `false 0s`},
+		{"signed", 0, 429, []string{"Retry-After: +2"}, `false 0s`},
+		{"not asked for", 0, 200, []string{"X-RateLimit-Remaining: 3", "X-RateLimit-Reset: 7"}, `false 0s`},
+		{"from now", XRateLimit, 200, []string{"X-Ratelimit-Remaining: 3", "X-Ratelimit-Reset: 7"}, `false 0s [x-ratelimit/ true 3 7s 0 0s]`},
+		{"since 1970", XRateLimitEpoch, 200, []string{"X-RateLimit-Remaining: 3", fmt.Sprint("X-RateLimit-Reset: ", now.Unix()+7)}, `false 0s [x-ratelimit/ true 3 7s 0 0s]`},
+		{"twice", XRateLimit, 200, []string{"X-RateLimit-Remaining: 3", "X-RateLimit-Remaining: 4", "X-RateLimit-Reset: 7"}, `false 0s`},
+		{"only Retry-After", NoFields, 429, []string{"Retry-After: 2", `RateLimit: "a";r=0;t=9`}, `false 2s`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rt, err := NewTransport(TransportOptions{Fields: c.fields})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := http.Header{}
+			for _, l := range c.lines {
+				name, value, _ := strings.Cut(l, ": ")
+				h[name] = append(h[name], value)
+			}
+			s := rt.statement(&http.Response{StatusCode: c.status, Header: h}, now)
+			got := fmt.Sprint(s.cached, " ", s.wait)
+			for _, it := range s.items {
+				got += fmt.Sprintf(" [%s/%s %v %d %v %d %v]", it.name, it.partition, it.stated, it.left, it.span, it.quota, it.window)
+			}
+			if got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestBudgetsAreBounded: the one not used for longest goes.
+func TestBudgetsAreBounded(t *testing.T) {
+	s := newBudgets(2)
+	a, b := s.of("a"), s.of("b")
+	if s.of("a") != a {
+		t.Error("a was not kept")
+	}
+	s.of("c")
+	if s.of("a") != a || len(s.byKey) != 2 || s.used.Len() != 2 {
+		t.Errorf("a was forgotten, or %d are kept; want a and c", len(s.byKey))
+	}
+	if s.of("b") == b {
+		t.Error("b was kept; want the one forgotten that was not used for longest")
+	}
+}
+
+// TestLateAnswers: what a late answer says can only tighten.
+func TestLateAnswers(t *testing.T) {
+	now := time.Unix(1000, 0)
+	b := newBudget("k")
+	b.spend(now)
+	b.spend(now)
+	say := func(left int64) statement {
+		return statement{at: now, items: []item{{name: "a", stated: true, left: left, span: time.Second}}}
+	}
+	b.answered(2, say(3))
+	if got := b.paces[0].left; got != 2 {
+		t.Errorf("left is %d; want 2 of 3, as one request is in flight", got)
+	}
+	b.answered(1, say(9))
+	if got := b.paces[0].left; got != 2 {
+		t.Errorf("left is %d after a late answer; want 2", got)
+	}
+	if b.inFlight != 0 {
+		t.Errorf("%d in flight; want 0", b.inFlight)
+	}
+}
+
+// FuzzList: whatever is read is what another reader of RFC 9651 reads.
+func FuzzList(f *testing.F) {
+	for _, seed := range []string{
+		``, `"a";r=1;t=2`, `"a";r=1, "b";r=2`, `a;q=1;w=60;pk=:QQ:`, `"a\"\\";x=?1;y=-1.5;z`, `"a";d=@12;u=%"f%c3%bc"`,
+		`"a",`, `("a" "b")`, `"a";r=1000000000000000`, `"a"; r=1`, "\"a\"\t,\t\"b\"", `*x;*y=*z`, `"a";pk=:Q===:`, `"a";r=-`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := parseList([]string{text})
+		if err != nil {
+			return
+		}
+		if len(got) > maxItems {
+			t.Fatalf("%d members", len(got))
+		}
+		if len(got) == 0 {
+			return
+		}
+		want, err := httpsfv.UnmarshalList([]string{text})
+		if err != nil && strings.Contains(err.Error(), "base64") {
+			return // it insists on padding, which RFC 9651 says a reader should not
+		}
+		if err != nil {
+			t.Fatalf("%q was read, but: %v", text, err)
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%q: got %d members; want %d", text, len(got), len(want))
+		}
+		for i, m := range got {
+			w, ok := want[i].(httpsfv.Item)
+			if !ok {
+				t.Fatalf("%q: member %d is no item", text, i)
+			}
+			if name := fmt.Sprint(w.Value); name != m.name {
+				t.Errorf("%q: got the name %q; want %q", text, m.name, name)
+			}
+			if len(m.params) != len(w.Params.Names()) {
+				t.Errorf("%q: got %d parameters; want %v", text, len(m.params), w.Params.Names())
+			}
+			for _, p := range m.params {
+				v, ok := w.Params.Get(p.key)
+				if !ok {
+					t.Errorf("%q: parameter %q is not there", text, p.key)
+				}
+				if n, isInt := v.(int64); isInt != (p.kind == 'i') || n != p.num {
+					t.Errorf("%q: got %s=%d; want %v", text, p.key, p.num, v)
+				}
+			}
+		}
+	})
+}
+
+// FuzzStatement: no field makes a client wait for longer than is believed, or
+// remember more than a few limits.
+func FuzzStatement(f *testing.F) {
+	f.Add("9", "Fri, 01 May 2026 11:59:58 GMT", `"a";q=10;w=1`, `"a";r=1;t=1`, "3", "7")
+	f.Add("Fri, 01 May 2026 12:00:05 GMT", "", `"a";q=0;w=0`, `"a";r=0;t=999999999999999`, "-1", "99999999999999999999")
+	f.Add("99999999999999999999", "x", `"a";q=999999999999999;w=999999999999999`, `"b";r=999999999999999;t=1`, "9223372036854775807", "9223372036854775807")
+	rt, err := NewTransport(TransportOptions{Fields: Draft11 | XRateLimit})
+	if err != nil {
+		f.Fatal(err)
+	}
+	epoch, err := NewTransport(TransportOptions{Fields: Draft11 | XRateLimitEpoch})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, retry, date, policy, limit, left, reset string) {
+		now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+		h := http.Header{
+			"Retry-After": {retry}, "Date": {date}, "Ratelimit-Policy": {policy}, "Ratelimit": {limit},
+			"X-Ratelimit-Remaining": {left}, "X-Ratelimit-Reset": {reset},
+		}
+		for _, rt := range []*Transport{rt, epoch} {
+			b := newBudget("k")
+			for _, status := range []int{200, 429, 200} {
+				b.spend(now)
+				s := rt.statement(&http.Response{StatusCode: status, Header: h}, now)
+				b.answered(b.sent, s)
+				if len(b.paces) > 2*maxItems+1 {
+					t.Fatalf("%d limits are remembered", len(b.paces))
+				}
+				at, known := b.next(now)
+				if !known {
+					t.Fatal("waits for an answer, but none is due")
+				}
+				if at.Sub(now) > sluice.MaxWindow {
+					t.Fatalf("waits for %v", at.Sub(now))
+				}
+				for _, p := range b.paces {
+					if p.left < 0 || p.every < 0 || p.span < 0 {
+						t.Fatalf("got %+v", p)
+					}
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+)
+
+// budgets are the budgets that were used last.
+type budgets struct {
+	most int
+
+	mu    sync.Mutex
+	byKey map[string]*list.Element
+	used  list.List // of *budget, the latest in front
+}
+
+func newBudgets(most int) *budgets {
+	return &budgets{most: most, byKey: make(map[string]*list.Element)}
+}
+
+func (s *budgets) of(key string) *budget {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.byKey[key]; ok {
+		s.used.MoveToFront(e)
+		return e.Value.(*budget) // nothing else is put in
+	}
+	if s.used.Len() >= s.most {
+		oldest := s.used.Remove(s.used.Back()).(*budget) // as above
+		delete(s.byKey, oldest.key)
+	}
+	b := newBudget(key)
+	s.byKey[key] = s.used.PushFront(b)
+	return b
+}
+
+// budget is what is known of the limits on the requests of one host and
+// partition.
+type budget struct {
+	key string
+	// turn holds one value while no request is next in line. Who waits for it
+	// is served in order of arrival.
+	turn chan struct{}
+
+	mu       sync.Mutex
+	news     chan struct{} // closed and replaced when an answer came
+	hold     time.Time     // nothing is sent before
+	last     time.Time     // when the latest request was sent
+	sent     uint64        // requests
+	newest   uint64        // of those, the latest that was answered
+	inFlight int           // sent and not answered
+	paces    []pace        // at most maxItems
+}
+
+func newBudget(key string) *budget {
+	b := &budget{key: key, turn: make(chan struct{}, 1), news: make(chan struct{})}
+	b.turn <- struct{}{}
+	return b
+}
+
+// enter blocks until a request may be sent and returns its number.
+func (b *budget) enter(h *hold) (uint64, error) {
+	if err := b.queue(h); err != nil {
+		return 0, err
+	}
+	defer func() { b.turn <- struct{}{} }()
+	for told := false; ; {
+		now := time.Now()
+		b.mu.Lock()
+		at, known := b.next(now)
+		if known && !at.After(now) {
+			b.spend(now)
+			ticket := b.sent
+			b.mu.Unlock()
+			return ticket, nil
+		}
+		news := b.news
+		b.mu.Unlock()
+		if !known {
+			at = h.end // the answer to another request will tell
+			if !at.After(now) {
+				return 0, h.refuse(0)
+			}
+		} else if err := h.exceeds(at, now); err != nil {
+			return 0, err
+		} else if !told {
+			h.told(at.Sub(now))
+			told = true
+		}
+		if err := h.sleep(at, news); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// queue waits for the turn. A request whose time is up leaves the queue.
+func (b *budget) queue(h *hold) error {
+	ctx := h.request.Context()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	select {
+	case <-b.turn:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(time.Until(h.end))
+	defer timer.Stop()
+	select {
+	case <-b.turn:
+		return nil
+	case <-timer.C:
+		return h.refuse(0)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// again enters after a wait of its own.
+func (b *budget) again(h *hold, wait time.Duration) (uint64, error) {
+	now := time.Now()
+	at := now.Add(wait)
+	if err := h.exceeds(at, now); err != nil {
+		return 0, err
+	}
+	h.told(wait)
+	if err := h.sleep(at, nil); err != nil {
+		return 0, err
+	}
+	return b.enter(h)
+}
+
+// next returns when the next request may be sent. It is not known if an answer
+// must come first.
+func (b *budget) next(now time.Time) (at time.Time, known bool) {
+	at = b.hold
+	for i := range b.paces {
+		p := &b.paces[i]
+		p.renew(now, b.inFlight)
+		if p.blind && b.inFlight > 0 {
+			return at, false
+		}
+		if t := p.next(b.last); t.After(at) {
+			at = t
+		}
+	}
+	return at, true
+}
+
+// spend counts a request that is sent now.
+func (b *budget) spend(now time.Time) {
+	b.last = now
+	b.sent++
+	b.inFlight++
+	for i := range b.paces {
+		b.paces[i].left = max(b.paces[i].left-1, 0)
+	}
+}
+
+// lost says that a request has no answer: it may have been counted or not.
+func (b *budget) lost() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inFlight--
+	b.wake()
+}
+
+// answered takes in what the answer to a request says.
+func (b *budget) answered(ticket uint64, s statement) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.wake()
+	b.inFlight--
+	if s.cached {
+		for i := range b.paces {
+			b.paces[i].left++ // it never was with the server
+		}
+		return
+	}
+	if until := s.at.Add(s.wait); s.wait > 0 && until.After(b.hold) {
+		b.hold = until
+	}
+	late := ticket < b.newest
+	b.newest = max(b.newest, ticket)
+	for _, it := range s.items {
+		b.pace(it).state(it, s, late, b.inFlight)
+	}
+	if !s.denied && !late {
+		b.forget(s)
+	}
+	if len(b.paces) > maxItems {
+		b.paces = b.paces[len(b.paces)-maxItems:]
+	}
+}
+
+// pace returns that of the limit which it is about.
+func (b *budget) pace(it item) *pace {
+	for i := range b.paces {
+		if b.paces[i].name == it.name && b.paces[i].partition == it.partition {
+			return &b.paces[i]
+		}
+	}
+	b.paces = append(b.paces, pace{name: it.name, partition: it.partition})
+	return &b.paces[len(b.paces)-1]
+}
+
+// forget drops limits whose time is up and which the server mentions no more.
+func (b *budget) forget(s statement) {
+	kept := b.paces[:0]
+	for _, p := range b.paces {
+		if p.until.After(s.at) || s.mentions(p.name, p.partition) {
+			kept = append(kept, p)
+		}
+	}
+	clear(b.paces[len(kept):])
+	b.paces = kept
+}
+
+func (b *budget) wake() {
+	close(b.news)
+	b.news = make(chan struct{})
+}

@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Bounds of what is read of an answer. A field that exceeds them is ignored.
+const (
+	maxFieldBytes = 8 << 10
+	maxItems      = 16 // limits
+	maxParams     = 16 // of each
+	// maxSeconds is the longest wait that is believed.
+	maxSeconds = int64(sluice.MaxWindow / time.Second)
+)
+
+// statement is what an answer says of the limits.
+type statement struct {
+	at     time.Time     // when it came
+	cached bool          // it was meant for another request; the rest is empty
+	denied bool          // status 429 or 503
+	wait   time.Duration // before which nothing is to be sent; 0 if it does not say
+	items  []item
+}
+
+// item is what is said of one limit.
+type item struct {
+	name, partition string
+	stated          bool          // left and span are known
+	left            int64         // units
+	span            time.Duration // 0: the window
+	quota           int64         // units; 0: unknown
+	window          time.Duration // 0: unknown
+}
+
+func (s *statement) mentions(name, partition string) bool {
+	for _, it := range s.items {
+		if it.name == name && it.partition == partition {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Transport) statement(res *http.Response, now time.Time) statement {
+	s := statement{at: now, denied: res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable}
+	if age, ok := seconds(res.Header.Get("Age")); ok && age > 0 {
+		return statement{at: now, cached: true}
+	}
+	if s.denied {
+		s.wait = retryAfter(res.Header, now)
+	}
+	f := t.opts.Fields
+	if f&Draft11 != 0 {
+		s.draft11(res.Header)
+	}
+	if f&(XRateLimit|XRateLimitEpoch) != 0 {
+		s.xRateLimit(res.Header, now, f&XRateLimitEpoch != 0)
+	}
+	if s.denied && s.wait == 0 {
+		// No Retry-After, but a limit that has nothing left.
+		for _, it := range s.items {
+			if it.stated && it.left == 0 {
+				s.wait = max(s.wait, it.span)
+			}
+		}
+	}
+	return s
+}
+
+// retryAfter returns what Retry-After says, in either form; 0 if it says nothing.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	text := h.Get(fieldRetryAfter)
+	if n, ok := seconds(text); ok {
+		return time.Duration(n) * time.Second
+	}
+	if len(text) > 64 {
+		return 0
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	// By the server's own clock, if it says what that is.
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(at.Sub(now), 0), sluice.MaxWindow)
+}
+
+// seconds reads a non-negative number of them, digits only. One longer than is
+// believed counts as the longest.
+func seconds(text string) (int64, bool) {
+	if text == "" || len(text) > maxFieldBytes {
+		return 0, false
+	}
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil { // out of range
+		return maxSeconds, true
+	}
+	return min(n, maxSeconds), true
+}
+
+// lines returns the lines of a field. On the wire case does not matter, but in
+// a map it does.
+func lines(h http.Header, name string) []string {
+	if v := h.Values(name); len(v) > 0 {
+		return v
+	}
+	return h[name]
+}
+
+// draft11 reads RateLimit-Policy and RateLimit. Items without the parameter
+// that they must have are left out, as are those that count something else
+// than requests.
+func (s *statement) draft11(h http.Header) {
+	policies, _ := parseList(lines(h, fieldPolicy)) // malformed: as if not there
+	for _, m := range policies {
+		it := item{name: m.name, partition: m.partition()}
+		if q, ok := m.integer("q"); ok && q > 0 {
+			it.quota = q
+		}
+		if w, ok := m.integer("w"); ok && w > 0 {
+			it.window = time.Duration(min(w, maxSeconds)) * time.Second
+		}
+		if it.window == 0 || !m.requests() {
+			it.quota, it.window = 0, 0
+		}
+		s.items = append(s.items, it)
+	}
+	limits, _ := parseList(lines(h, fieldRateLimit))
+	for _, m := range limits {
+		r, ok := m.integer("r")
+		if !ok || r < 0 {
+			continue
+		}
+		it := s.item(m.name, m.partition())
+		if !counts(policies, m) {
+			continue
+		}
+		t, ok := m.integer("t")
+		if ok && t >= 0 {
+			it.span = time.Duration(min(t, maxSeconds)) * time.Second
+		}
+		it.left, it.stated = r, it.span > 0 || it.window > 0
+	}
+}
+
+// counts reports whether the limit m counts requests: its policy says so.
+func counts(policies []member, m member) bool {
+	for _, p := range policies {
+		if p.name == m.name && p.partition() == m.partition() {
+			return p.requests()
+		}
+	}
+	return true
+}
+
+// item returns the one of that name and partition, made if need be.
+func (s *statement) item(name, partition string) *item {
+	for i := range s.items {
+		if s.items[i].name == name && s.items[i].partition == partition {
+			return &s.items[i]
+		}
+	}
+	s.items = append(s.items, item{name: name, partition: partition})
+	return &s.items[len(s.items)-1]
+}
+
+// xRateLimit reads X-RateLimit-Remaining and X-RateLimit-Reset.
+func (s *statement) xRateLimit(h http.Header, now time.Time, epoch bool) {
+	one := func(name string) string {
+		if v := lines(h, name); len(v) == 1 {
+			return strings.TrimSpace(v[0])
+		}
+		return ""
+	}
+	left, lerr := strconv.ParseInt(one(fieldXRemaining), 10, 64)
+	reset, rerr := strconv.ParseInt(one(fieldXReset), 10, 64)
+	if lerr != nil || rerr != nil || left < 0 || reset < 0 {
+		return
+	}
+	if epoch {
+		if date, err := http.ParseTime(h.Get("Date")); err == nil {
+			now = date
+		}
+		reset = max(reset-now.Unix(), 0)
+	}
+	if reset == 0 {
+		return
+	}
+	it := s.item("x-ratelimit", "")
+	it.left, it.stated = left, true
+	it.span = time.Duration(min(reset, maxSeconds)) * time.Second
+}

@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import "time"
+
+// pace is what is known of one limit: at most left units until then, which are
+// sent at least every apart.
+type pace struct {
+	name, partition string
+
+	left  int64
+	until time.Time
+	span  time.Duration // how long until was away when it was said
+	every time.Duration
+
+	quota  int64         // of RateLimit-Policy; 0 if unknown
+	window time.Duration // likewise
+
+	// blind says that the time is up and nothing is known of the next: then
+	// one request is sent, and the others wait for what its answer says.
+	blind bool
+}
+
+// state takes in an item of an answer. Requests in flight may not have been
+// counted in it. What a late answer says can only be too much.
+func (p *pace) state(it item, s statement, late bool, inFlight int) {
+	if it.quota > 0 && it.window > 0 {
+		p.quota, p.window = it.quota, it.window
+	}
+	if !it.stated {
+		return
+	}
+	left, span := it.left, it.span
+	if span == 0 {
+		span = p.window
+	}
+	if s.denied && s.wait > 0 { // Retry-After is more exact than t
+		left, span = 0, s.wait
+	}
+	spare := max(left-int64(inFlight), 0)
+	if late && p.until.After(s.at) {
+		p.left = min(p.left, spare)
+		return
+	}
+	p.left, p.span, p.until, p.blind = spare, span, s.at.Add(span), false
+	p.every = spread(span, left)
+}
+
+// spread returns how far apart n units are within span.
+func spread(span time.Duration, n int64) time.Duration {
+	if n <= 0 {
+		return 0
+	}
+	return (span + time.Duration(n) - 1) / time.Duration(n)
+}
+
+// renew starts over when the time is up: with the quota, if that is known, or
+// else as before; and after a denial, blindly.
+func (p *pace) renew(now time.Time, inFlight int) {
+	if now.Before(p.until) {
+		return
+	}
+	switch {
+	case p.blind:
+	case p.quota > 0:
+		p.every = spread(p.window, p.quota)
+		p.left = max(p.quota-int64(inFlight), 0)
+		p.until = now.Add(p.window)
+	case p.every > 0 && p.span > 0:
+		p.left = max(int64(p.span/p.every)-int64(inFlight), 0)
+		p.until = now.Add(p.span)
+	default:
+		p.blind = true
+	}
+}
+
+// next returns when the next unit may be spent.
+func (p *pace) next(last time.Time) time.Time {
+	switch {
+	case p.blind:
+		return time.Time{}
+	case p.left <= 0:
+		return p.until
+	}
+	return last.Add(p.every)
+}
