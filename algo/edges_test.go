@@ -135,6 +135,65 @@ func TestRefundOfWhatWasNeverTaken(t *testing.T) {
 	}
 }
 
+func TestRefundOutOfSight(t *testing.T) {
+	for _, l := range []sluice.Limit{counter(7, s, 1), counter(7, s, 5)} {
+		a := open(t, l)
+		d := a.take(origin, 3)
+		a.take(origin+s, 1)
+		if r := a.refund(origin+s+part(l), 3, d); r.Spent != 0 {
+			t.Errorf("%v: out of sight, but got back %d", l, -r.Spent)
+		}
+	}
+}
+
+// TestCancelKeepsTheFrontier: units come back, but nobody overtakes.
+func TestCancelKeepsTheFrontier(t *testing.T) {
+	for _, l := range []sluice.Limit{log(1, s), histogram(1, s, 3), fixed(1, s), with(fixed(1, s), onFirst)} {
+		a := open(t, l)
+		first := a.take(origin, 1)
+		r := a.reserve(origin, 1, s)
+		a.refund(origin, 1, first)
+		if back := a.refund(origin, 1, r); back.Spent != -1 || back.Remaining != 0 {
+			t.Errorf("%v: cancelled: got %+v", l, back)
+		}
+		if d := a.take(origin+s-1, 1); d.Allowed || d.RetryAfter != time.Microsecond {
+			t.Errorf("%v: before the instant of a cancelled reservation: got %+v", l, d)
+		}
+		if d := a.take(origin+s, 1); !d.Allowed {
+			t.Errorf("%v: at the instant of a cancelled reservation: got %+v", l, d)
+		}
+	}
+}
+
+func TestRemainingAtTheEdgeOfASubWindow(t *testing.T) {
+	for _, c := range []struct {
+		limit         sluice.Limit
+		before, after int64 // remaining
+	}{
+		{with(counter(10, s, 1), conservative), 3, 10},
+		{with(counter(10, s, 5), conservative), 3, 10},
+		{counter(10, s, 1), 9, 10},
+		{counter(10, s, 5), 9, 10},
+	} {
+		a := open(t, c.limit)
+		a.take(origin, 7)
+		edge := origin + s + part(c.limit)
+		if got := a.peek(edge-1, 1).Remaining; got != c.before {
+			t.Errorf("%v: 1 µs before the edge got %d remaining, want %d", c.limit, got, c.before)
+		}
+		if got := a.peek(edge, 1).Remaining; got != c.after {
+			t.Errorf("%v: at the edge got %d remaining, want %d", c.limit, got, c.after)
+		}
+	}
+	// At an edge that the state is not idle at.
+	a := open(t, with(counter(10, s, 5), conservative))
+	a.take(origin, 4)
+	a.take(origin+s/5, 3)
+	if got := a.peek(origin+s+s/5, 1).Remaining; got != 7 {
+		t.Errorf("when the first of two sub-windows has left sight got %d remaining, want 7", got)
+	}
+}
+
 func TestReset(t *testing.T) {
 	for _, v := range variants() {
 		a := open(t, v.limit)

@@ -80,6 +80,21 @@ func TestInvariant07HistogramIsTheLogWhileSmall(t *testing.T) {
 	})
 }
 
+// TestInvariant07HistogramMergesNothingBelowTwiceItsPrecision fills histograms
+// to the last unit, one by one.
+func TestInvariant07HistogramMergesNothingBelowTwiceItsPrecision(t *testing.T) {
+	for k := 33; k <= 64; k++ {
+		quota := 2*int64(k) - 1
+		a, exact := open(t, histogram(quota, s, k)), open(t, log(quota, s))
+		for i := range 4 * quota {
+			now := origin + i*(s/quota-1)
+			if got, want := a.take(now, 1), exact.take(now, 1); got != want {
+				t.Fatalf("precision %d, take %d: got %+v, the log %+v", k, i+1, got, want)
+			}
+		}
+	}
+}
+
 // TestInvariant07HistogramDeniesLittleTooMuch loads histograms beyond their
 // quota, evenly, in bursts and with large costs.
 func TestInvariant07HistogramDeniesLittleTooMuch(t *testing.T) {
@@ -109,6 +124,12 @@ func TestInvariant07HistogramDeniesLittleTooMuch(t *testing.T) {
 					cost = 1 + rnd.Int64N(c.quota/50+1)
 				case seed%3 == 2 && rnd.IntN(100) == 0:
 					cost = 1 + rnd.Int64N(c.quota)
+				}
+				// At any instant at most one entry counts units that have expired.
+				ahead := now + rnd.Int64N(s)
+				counted, count := c.quota-a.peek(ahead, 1).Remaining, book.within(ahead-s, ahead)
+				if counted < count || counted > 0 && count*int64(c.precision-1) <= int64(c.precision-2)*counted {
+					t.Fatalf("%v: %d are counted of %d", l, counted, count)
 				}
 				if d := a.take(now, cost); d.Allowed {
 					book.add(now, cost)

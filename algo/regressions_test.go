@@ -67,6 +67,15 @@ func TestDenialsPayNoDebt(t *testing.T) {
 	}
 }
 
+func TestDenialsTakeNoRoomFromDebt(t *testing.T) {
+	a := open(t, with(log(10, s), countDenied, debtOf(10)))
+	a.take(origin, 10)
+	a.take(origin+1, 1)
+	if d := a.charge(origin+2, 20); d.Spent != 10 {
+		t.Errorf("behind a denial %d were charged, want the debt of 10", d.Spent)
+	}
+}
+
 func TestRefundOfAPartOfAUnitIsKept(t *testing.T) {
 	a := open(t, tokens(1, s, 2))
 	d := a.take(origin, 1)

@@ -147,7 +147,7 @@ func TestRefuseWritesTheAnswer(t *testing.T) {
 		Rules: []httplimit.Rule{{Plan: compile(t, "api", "a: 1/min"), Key: httplimit.ByQuery("userId")}},
 		Refuse: func(w http.ResponseWriter, r *http.Request, e httplimit.Event) {
 			w.WriteHeader(e.Status)
-			fmt.Fprintf(w, "%s %v %s %v %v", r.URL.Path, e.Verdict, e.Charge.Key, e.Decision.RetryAfter, e.Err)
+			write(t, w, fmt.Sprintf("%s %v %s %v %v", r.URL.Path, e.Verdict, e.Charge.Key, e.Decision.RetryAfter, e.Err))
 		},
 	}).Wrap(ok)
 	ask(t, h, "/x?userId=u1")

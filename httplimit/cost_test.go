@@ -77,8 +77,8 @@ func TestCostBefore(t *testing.T) {
 }
 
 func TestCostAfter(t *testing.T) {
-	write := func(n int) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, strings.Repeat("x", n)) }
+	body := func(n int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { write(t, w, strings.Repeat("x", n)) }
 	}
 	header := func(v string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Cost", v) }
@@ -94,17 +94,17 @@ func TestCostAfter(t *testing.T) {
 		handler http.HandlerFunc
 		spent   int64
 	}{
-		{"response bytes", "GET", httplimit.Rule{Cost: httplimit.ResponseBytes()}, write(40), 40},
-		{"no response bytes: the estimate is refunded", "GET", httplimit.Rule{Cost: httplimit.ResponseBytes()}, write(0), 0},
-		{"response bytes to HEAD are not sent", "HEAD", httplimit.Rule{Cost: httplimit.ResponseBytes()}, write(40), 0},
-		{"response bytes above what is left", "GET", httplimit.Rule{Cost: httplimit.ResponseBytes()}, write(140), 100},
+		{"response bytes", "GET", httplimit.Rule{Cost: httplimit.ResponseBytes()}, body(40), 40},
+		{"no response bytes: the estimate is refunded", "GET", httplimit.Rule{Cost: httplimit.ResponseBytes()}, body(0), 0},
+		{"response bytes to HEAD are not sent", "HEAD", httplimit.Rule{Cost: httplimit.ResponseBytes()}, body(40), 0},
+		{"response bytes above what is left", "GET", httplimit.Rule{Cost: httplimit.ResponseBytes()}, body(140), 100},
 		{"response header", "GET", httplimit.Rule{Cost: httplimit.ResponseHeader("x-cost", 5)}, header("30"), 30},
 		{"response header below the estimate", "GET", httplimit.Rule{Cost: httplimit.ResponseHeader("x-cost", 5)}, header("2"), 2},
 		{"response header equal to the estimate", "GET", httplimit.Rule{Cost: httplimit.ResponseHeader("x-cost", 5)}, header("5"), 5},
 		{"response header that is no number", "GET", httplimit.Rule{Cost: httplimit.ResponseHeader("x-cost", 5)}, header("lots"), 5},
 		{"response header negative", "GET", httplimit.Rule{Cost: httplimit.ResponseHeader("x-cost", 5)}, header("-3"), 5},
-		{"no response header", "GET", httplimit.Rule{Cost: httplimit.ResponseHeader("x-cost", 5)}, write(1), 5},
-		{"a cost above every limit", "GET", httplimit.Rule{Cost: httplimit.Cost{After: func(*http.Request, httplimit.Response) int64 { return 1<<63 - 1 }}}, write(0), 100},
+		{"no response header", "GET", httplimit.Rule{Cost: httplimit.ResponseHeader("x-cost", 5)}, body(1), 5},
+		{"a cost above every limit", "GET", httplimit.Rule{Cost: httplimit.Cost{After: func(*http.Request, httplimit.Response) int64 { return 1<<63 - 1 }}}, body(0), 100},
 		{"refund on a status", "GET", httplimit.Rule{Cost: httplimit.Units(9), RefundOn: failed}, status(503), 0},
 		{"no refund on another", "GET", httplimit.Rule{Cost: httplimit.Units(9), RefundOn: failed}, status(404), 9},
 		{"no status is 200", "GET", httplimit.Rule{RefundOn: func(s int) bool { return s == 200 }}, func(http.ResponseWriter, *http.Request) {}, 0},
@@ -113,8 +113,8 @@ func TestCostAfter(t *testing.T) {
 			w.WriteHeader(http.StatusNoContent)
 		}, 0},
 		{"refund goes before cost", "GET", httplimit.Rule{Cost: httplimit.ResponseBytes(), RefundOn: failed}, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(500)
-			fmt.Fprint(w, "0123456789")
+			w.WriteHeader(http.StatusInternalServerError)
+			write(t, w, "0123456789")
 		}, 0},
 	}
 	for _, c := range cases {
@@ -160,7 +160,7 @@ func TestCostsOfSeveralRules(t *testing.T) {
 			{Plan: bytes, Key: httplimit.ByIP()}, // counts response bytes by default
 			{Plan: all, Key: httplimit.ByHost()},
 		},
-	}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "0123456789") }))
+	}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { write(t, w, "0123456789") }))
 	rec := ask(t, h, "http://example.com/")
 	got := []int64{spent(t, store, requests, client), spent(t, store, bytes, client), spent(t, store, all, "example.com")}
 	if want := []int64{0, 10, 1}; !slices.Equal(got, want) {
@@ -181,11 +181,13 @@ func TestStreamedResponseBytes(t *testing.T) {
 	h := newMiddleware(t, httplimit.Options{Store: store, Rules: []httplimit.Rule{{Plan: plan, Key: httplimit.ByIP()}}}).
 		Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			for range 2 {
-				fmt.Fprint(w, part)
+				write(t, w, part)
 				w.(http.Flusher).Flush()
 				<-received // goes on only when the client has this part
 			}
-			io.Copy(w, strings.NewReader(part)) //nolint:errcheck // the client's count is checked
+			if _, err := io.Copy(w, strings.NewReader(part)); err != nil {
+				t.Error(err)
+			}
 		}))
 	srv := httptest.NewServer(h)
 	defer srv.Close()
@@ -194,8 +196,12 @@ func TestStreamedResponseBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close()
-		if resp.StatusCode == 200 {
+		defer func() {
+			if err := resp.Body.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		if resp.StatusCode == http.StatusOK {
 			buf := make([]byte, len(part))
 			for range 2 {
 				if _, err := io.ReadFull(resp.Body, buf); err != nil {
@@ -236,7 +242,7 @@ func TestRequestBytesOfUnknownLength(t *testing.T) {
 		Store: store, Rules: []httplimit.Rule{{Plan: plan, Key: httplimit.ByIP(), Cost: httplimit.RequestBytes()}},
 	}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, io.LimitReader(r.Body, 60))
-		fmt.Fprint(w, n, err)
+		write(t, w, fmt.Sprint(n, err))
 	}))
 	srv := httptest.NewServer(h)
 	defer srv.Close()
@@ -269,14 +275,15 @@ func TestPanickingHandlerIsSettled(t *testing.T) {
 		},
 	}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/started" {
-			fmt.Fprint(w, "0123456789")
+			write(t, w, "0123456789")
 		}
 		panic(http.ErrAbortHandler)
 	}))
 	for _, path := range []string{"/started", "/"} {
 		func() {
 			defer func() {
-				if got := recover(); got != http.ErrAbortHandler {
+				got := recover()
+				if err, _ := got.(error); !errors.Is(err, http.ErrAbortHandler) {
 					t.Errorf("recovered %v", got)
 				}
 			}()
@@ -298,7 +305,7 @@ func TestErrorsAfterTheResponseAreReported(t *testing.T) {
 		OnError: func(_ *http.Request, err error) { seen = append(seen, err) },
 	}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		store.down.Store(true)
-		fmt.Fprint(w, "0123456789")
+		write(t, w, "0123456789")
 	}))
 	if rec := ask(t, h, "/"); rec.Code != 200 || rec.Body.Len() != 10 || len(seen) != 1 || !errors.Is(seen[0], errDown) {
 		t.Errorf("status %d, %d bytes, errors %v", rec.Code, rec.Body.Len(), seen)
@@ -315,7 +322,7 @@ func TestSettlingOutlivesTheRequest(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	h.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, "0123456789")
+		write(t, w, "0123456789")
 		cancel()
 	})).ServeHTTP(httptest.NewRecorder(), request(t, "/").WithContext(ctx))
 	if got := spent(t, store, plan, client); got != 10 {

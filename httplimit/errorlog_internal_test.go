@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ func TestErrorLogWritesOnceASecond(t *testing.T) {
 	defer slog.SetDefault(before)
 
 	var l errorLog
-	r := httptest.NewRequest("GET", "/", nil)
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	start := time.Unix(1_700_000_000, 0)
 	for _, after := range []time.Duration{0, 100 * time.Millisecond, 900 * time.Millisecond, time.Second} {
 		l.log(r, errors.New("down"), start.Add(after))

@@ -26,6 +26,13 @@ func show(h http.Handler, target string, lines ...[2]string) {
 	fmt.Println(target, rec.Code)
 }
 
+// hello is the application behind the limits.
+func hello(w http.ResponseWriter, _ *http.Request) {
+	if _, err := fmt.Fprintln(w, "hello"); err != nil {
+		log.Print(err)
+	}
+}
+
 // Three requests of one address, of which two a minute are allowed.
 func Example() {
 	store := memstore.New(memstore.Options{})
@@ -34,7 +41,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+	mux.HandleFunc("GET /", hello)
 	handler := mw.Wrap(mux) // http.ListenAndServe(addr, handler)
 
 	for range 3 {
@@ -89,7 +96,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	handler := mw.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }))
+	handler := mw.Wrap(http.HandlerFunc(hello))
 	for range 3 {
 		show(handler, "/", [2]string{"X-User-Id", "u1"})
 	}
@@ -174,7 +181,9 @@ func ExampleOptions_refuse() {
 		Refuse: func(w http.ResponseWriter, _ *http.Request, e httplimit.Event) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(e.Status)
-			fmt.Fprintf(w, `{"status":"rate_limited","userId":%q}`, e.Charge.Key)
+			if _, err := fmt.Fprintf(w, `{"status":"rate_limited","userId":%q}`, e.Charge.Key); err != nil {
+				log.Print(err)
+			}
 		},
 	})
 	if err != nil {

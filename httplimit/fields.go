@@ -5,6 +5,7 @@ package httplimit
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -51,25 +52,30 @@ const (
 const maxInteger = 999_999_999_999_999
 
 // policyItems returns the items of RateLimit-Policy for the limits of a plan.
-// Windows that are not whole seconds, or differ in length, are left out: w is
-// optional, and any number would be wrong.
 func policyItems(p *sluice.Plan) string {
 	var b []byte
 	for i := range p.Len() {
-		t := p.Term(i)
 		if i > 0 {
 			b = append(b, ", "...)
 		}
-		b = appendItem(b, t.Name)
-		b = appendParam(b, ";q=", t.Quota)
-		if t.Unit == sluice.Bytes {
-			b = append(b, `;qu="content-bytes"`...)
-		}
-		if t.Window%time.Second == 0 && t.Calendar != sluice.Month && t.Calendar != sluice.Year {
-			b = appendParam(b, ";w=", int64(t.Window/time.Second))
-		}
+		b = appendPolicy(b, p.Term(i))
 	}
 	return string(b)
+}
+
+// appendPolicy appends the item of RateLimit-Policy for a limit. Windows that
+// are not whole seconds, or differ in length, are left out: w is optional, and
+// any number would be wrong.
+func appendPolicy(b []byte, t *sluice.Term) []byte {
+	b = appendItem(b, t.Name)
+	b = appendParam(b, ";q=", t.Quota)
+	if t.Unit == sluice.Bytes {
+		b = append(b, `;qu="content-bytes"`...)
+	}
+	if t.Window%time.Second == 0 && t.Calendar != sluice.Month && t.Calendar != sluice.Year {
+		b = appendParam(b, ";w=", int64(t.Window/time.Second))
+	}
+	return b
 }
 
 // appendItem appends name as a String. Names of limits have no byte that
@@ -146,7 +152,7 @@ func (f Fields) setFields(h http.Header, policy string, t *sluice.Term, d sluice
 // addField keeps the items of a limiter further out: both fields are lists.
 func addField(h http.Header, key string, value []string) {
 	if before := h[key]; len(before) > 0 {
-		value = append(before[:len(before):len(before)], value...)
+		value = append(slices.Clip(before), value...)
 	}
 	h[key] = value
 }

@@ -149,7 +149,8 @@ func TestSetFieldsAddsToLists(t *testing.T) {
 		if got := h[key]; len(got) != 2 || got[0] != got[1] {
 			t.Errorf("%s: got %q, want two equal lines", key, got)
 		}
-		if got := append(h[key], "x"); len(got) != 3 || h[fieldPolicy][0] != policyItems(p) {
+		got := h[key]
+		if got = append(got, "x"); len(got) != 3 || h[fieldPolicy][0] != policyItems(p) {
 			t.Errorf("appending to %s changed RateLimit-Policy to %q", key, h[fieldPolicy])
 		}
 	}
@@ -192,10 +193,10 @@ func TestFieldsAreStructuredFields(t *testing.T) {
 			if got := item.Value; got != l.Name {
 				t.Fatalf("policy %d: name %v, want %s", i, got, l.Name)
 			}
-			if got, want := param(item, "q"), min(l.Quota, maxInteger); got != want {
+			if got, want := integer(item, "q"), min(l.Quota, maxInteger); got != want {
 				t.Fatalf("q=%v, want %d", got, want)
 			}
-			if w, ok := item.Params.Get("w"); ok && time.Duration(w.(int64))*time.Second != l.Window {
+			if w, ok := item.Params.Get("w"); ok && (w != int64(l.Window/time.Second) || l.Window%time.Second != 0) {
 				t.Fatalf("w=%v of %v", w, l.Window)
 			}
 			if qu, ok := item.Params.Get("qu"); ok != (l.Unit == sluice.Bytes) || ok && qu != "content-bytes" {
@@ -203,10 +204,10 @@ func TestFieldsAreStructuredFields(t *testing.T) {
 			}
 		}
 		state := readList(t, h, fieldRateLimit)
-		if len(state) != 1 || state[0].Value != p.Term(d.Binding).Name || param(state[0], "r") != min(d.Remaining, maxInteger) {
+		if len(state) != 1 || state[0].Value != p.Term(d.Binding).Name || integer(state[0], "r") != min(d.Remaining, maxInteger) {
 			t.Fatalf("got %v of %+v", h, d)
 		}
-		wait := param(state[0], "t")
+		wait := integer(state[0], "t")
 		retry := h[fieldRetryAfter]
 		switch {
 		case d.Allowed || d.RetryAfter == sluice.Never:
@@ -238,7 +239,7 @@ func readList(t *rapid.T, h http.Header, key string) []httpsfv.Item {
 	return items
 }
 
-func param(item httpsfv.Item, name string) int64 {
+func integer(item httpsfv.Item, name string) int64 {
 	v, ok := item.Params.Get(name)
 	if n, isInt := v.(int64); ok && isInt {
 		return n

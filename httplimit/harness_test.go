@@ -4,7 +4,9 @@
 package httplimit_test
 
 import (
-	"fmt"
+	"errors"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -65,7 +67,30 @@ func newMiddleware(t testing.TB, o httplimit.Options) *httplimit.Middleware {
 	return mw
 }
 
-var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	if _, err := io.WriteString(w, "ok\n"); err != nil {
+		panic(err)
+	}
+})
+
+// write writes text to w.
+func write(t testing.TB, w io.Writer, text string) {
+	t.Helper()
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Error(err)
+	}
+}
+
+// closeAtEnd closes c when the test is over. That it is closed already is no
+// fault.
+func closeAtEnd(t testing.TB, c io.Closer) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
 
 func ask(t testing.TB, h http.Handler, target string, lines ...string) *httptest.ResponseRecorder {
 	t.Helper()

@@ -140,8 +140,8 @@ func join(n int, key httplimit.Key) httplimit.Key {
 
 func TestByIP(t *testing.T) {
 	behind := httplimit.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
-	real := behind
-	real.Header = "X-Real-IP"
+	realIP := behind
+	realIP.Header = "X-Real-IP"
 	wide := httplimit.ClientIP{IPv4Bits: 24, IPv6Bits: 48}
 	cases := []struct {
 		name   string
@@ -155,7 +155,7 @@ func TestByIP(t *testing.T) {
 		{"IPv6 by its /64", httplimit.ByIP(), "[2001:db8:1:2:3:4:5:6]:55", nil, "2001:db8:1:2::/64"},
 		{"through a proxy", httplimit.ByClientIP(behind), "10.0.0.1:55", []string{"X-Forwarded-For: 1.1.1.1, 203.0.113.9"}, "203.0.113.9"},
 		{"around the proxy", httplimit.ByClientIP(behind), "203.0.113.9:55", []string{"X-Forwarded-For: 1.1.1.1"}, "203.0.113.9"},
-		{"X-Real-IP", httplimit.ByClientIP(real), "10.0.0.1:55", []string{"X-Real-IP: 203.0.113.9", "X-Forwarded-For: 1.1.1.1"}, "203.0.113.9"},
+		{"X-Real-IP", httplimit.ByClientIP(realIP), "10.0.0.1:55", []string{"X-Real-IP: 203.0.113.9", "X-Forwarded-For: 1.1.1.1"}, "203.0.113.9"},
 		{"IPv4 by prefix", httplimit.ByClientIP(wide), "203.0.113.9:55", nil, "203.0.113.0/24"},
 		{"IPv6 by prefix", httplimit.ByClientIP(wide), "[2001:db8:1:2:3:4:5:6]:55", nil, "2001:db8:1::/48"},
 	}
@@ -215,7 +215,7 @@ func TestKeyFunc(t *testing.T) {
 			if isMissing := errors.As(err, &bad) && bad.Missing; got != c.want || isMissing != c.missing {
 				t.Errorf("got %q, %v, want %q, missing %v", got, err, c.want, c.missing)
 			}
-			if c.err == down && !errors.Is(err, down) {
+			if errors.Is(c.err, down) && !errors.Is(err, down) {
 				t.Errorf("got error %v, want %v", err, down)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -131,13 +132,13 @@ func checkRule(r Rule, n int, seen map[string]string) (all []error) {
 	if other, taken := seen["scope "+r.Plan.Scope()]; taken {
 		fault("Plan: rule %s has the scope %q too, so that both may charge one key; give each its own", other, r.Plan.Scope())
 	}
-	seen["scope "+r.Plan.Scope()] = fmt.Sprint(n)
+	seen["scope "+r.Plan.Scope()] = strconv.Itoa(n)
 	for i := range r.Plan.Len() {
 		t := r.Plan.Term(i)
 		if other, taken := seen["limit "+t.Name]; taken {
 			fault("Plan: rule %s has a limit %q too, and a client could not tell them apart; name one of them", other, t.Name)
 		}
-		seen["limit "+t.Name] = fmt.Sprint(n)
+		seen["limit "+t.Name] = strconv.Itoa(n)
 		if t.Unit != r.Plan.Term(0).Unit {
 			fault("Plan: the limits %q and %q count %v and %v, but get one cost; give each a rule of its own",
 				r.Plan.Term(0).Name, t.Name, r.Plan.Term(0).Unit, t.Unit)

@@ -219,9 +219,9 @@ func TestConcurrentRequests(t *testing.T) {
 					t.Error(err)
 				}
 				switch resp.StatusCode {
-				case 200:
+				case http.StatusOK:
 					passed.Add(1)
-				case 429:
+				case http.StatusTooManyRequests:
 					denied.Add(1)
 				}
 			}

@@ -6,7 +6,6 @@ package httplimit_test
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -146,8 +145,12 @@ func TestHijackOverSockets(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		defer conn.Close()
-		fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		defer func() {
+			if err := conn.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		write(t, rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		if err := rw.Flush(); err != nil {
 			t.Error(err)
 		}
@@ -155,7 +158,7 @@ func TestHijackOverSockets(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		fmt.Fprint(rw, strings.ToUpper(line))
+		write(t, rw, strings.ToUpper(line))
 		if err := rw.Flush(); err != nil {
 			t.Error(err)
 		}
@@ -165,15 +168,15 @@ func TestHijackOverSockets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	closeAtEnd(t, conn)
+	write(t, conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	in := bufio.NewReader(conn)
 	for line := ""; line != "\r\n"; {
 		if line, err = in.ReadString('\n'); err != nil {
 			t.Fatal(err)
 		}
 	}
-	fmt.Fprint(conn, "hello\n")
+	write(t, conn, "hello\n")
 	if got, err := in.ReadString('\n'); got != "HELLO\n" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -191,11 +194,11 @@ func TestFieldNamesOnTheWire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	closeAtEnd(t, conn)
 	for range 2 {
-		fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		write(t, conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	}
-	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	write(t, conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 	answers, err := io.ReadAll(conn)
 	if err != nil {
 		t.Fatal(err)

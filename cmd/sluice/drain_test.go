@@ -202,13 +202,18 @@ type program struct {
 
 func startProgram(t *testing.T, args ...string) *program {
 	t.Helper()
+	return startProgramWith(t, append([]string{"--listen", "127.0.0.1:0", "--admin", "off"}, args...)...)
+}
+
+func startProgramWith(t *testing.T, args ...string) *program {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel) // kills what is left
-	p := &program{Cmd: exec.CommandContext(ctx, self, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "off"}, args...)...), logs: &syncBuffer{}}
+	p := &program{Cmd: exec.CommandContext(ctx, self, append([]string{"serve"}, args...)...), logs: &syncBuffer{}}
 	p.Env = append(os.Environ(), "SLUICE_TEST_AS_PROGRAM=1")
 	p.Stderr = p.logs
 	out, err := p.StdoutPipe()

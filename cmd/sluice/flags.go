@@ -35,6 +35,7 @@ type config struct {
 	admin        string // empty: off
 	fields       httplimit.Fields
 	state        string // empty: none
+	shared       sharedConfig
 	drain        time.Duration
 
 	now func() time.Time // of the store; nil is the system's clock
@@ -103,6 +104,8 @@ func (p *parser) define(fs *flag.FlagSet) {
 			p.fault("--state: names no file; write for example sluice.state")
 		}
 	})
+	once("store", p.setStore)
+	once("failure", p.setFailure)
 	once("drain", func(s string) {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < 0 || d > 24*time.Hour {
@@ -200,6 +203,7 @@ func (p *parser) finish() {
 	if p.upstreamHostPort == p.listen {
 		p.fault("--upstream: is the address of --listen, so that requests would go in circles; give the service's own")
 	}
+	p.checkStore()
 	p.checkNames()
 	p.makeKey()
 	p.checkAdmin()

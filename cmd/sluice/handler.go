@@ -16,15 +16,18 @@ import (
 // --state keeps.
 var scopes = map[sluice.Unit]string{sluice.Requests: "gateway", sluice.Bytes: "gateway.bytes"}
 
-// handler returns what answers clients: deadlines around limits around the
-// upstream or the sample app.
+// handler returns what answers clients: limits around the upstream or the sample
+// app.
 func (s *server) handler() (http.Handler, error) {
 	rules, err := s.rules()
 	if err != nil {
 		return nil, err
 	}
 	o := httplimit.Options{
-		Store: s.metrics.Wrap(s.store), Rules: rules, Fields: s.fields, OnDecision: s.metrics.CountHTTP,
+		Store: s.metrics.Wrap(s.decider()), Rules: rules, Fields: s.fields, OnDecision: s.metrics.CountHTTP,
+	}
+	if s.redis != nil {
+		s.redis.apply(&o)
 	}
 	var next http.Handler
 	if s.upstream == "" {
@@ -39,7 +42,7 @@ func (s *server) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gateway.WithDeadlines(mw.Wrap(next), stallTimeout), nil
+	return mw.Wrap(next), nil
 }
 
 // rules returns one rule for the limits of each unit, under one key.

@@ -4,6 +4,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,6 +20,7 @@ const (
 	loadQuota   = 1000
 	loadClients = 32 // connections
 	loadRuns    = 20
+	throughRuns = 5
 )
 
 // loads are limits that promise exactly 1000 of 1001 requests, with the clock
@@ -49,6 +52,7 @@ func fixed() func() time.Time   { return fixedClock }
 func TestLoad(t *testing.T) {
 	for _, l := range loads {
 		t.Run(l.limit, func(t *testing.T) {
+			t.Parallel()
 			r := startLoad(t, l.clock, "--limit", l.limit)
 			t.Log("exact, as", l.why)
 			loadTimes(t, r, runs(loadRuns), nil)
@@ -57,17 +61,18 @@ func TestLoad(t *testing.T) {
 }
 
 // TestLoadThroughToUpstream: the same in front of another server, which sees
-// exactly what passed.
+// exactly what passed, 5 times in a row.
 func TestLoadThroughToUpstream(t *testing.T) {
 	for _, l := range loads {
 		t.Run(l.limit, func(t *testing.T) {
+			t.Parallel()
 			var seen atomic.Int64
 			up := backend(t, func(w http.ResponseWriter, _ *http.Request) {
 				seen.Add(1)
 				w.WriteHeader(http.StatusNoContent)
 			})
 			r := startLoad(t, l.clock, "--limit", l.limit, "--upstream", up, "--by", "query.userId")
-			loadTimes(t, r, runs(2), &seen)
+			loadTimes(t, r, runs(throughRuns), &seen)
 		})
 	}
 }
@@ -88,14 +93,22 @@ func startLoad(t *testing.T, clock func() func() time.Time, args ...string) *run
 	return startAt(t, clock(), args...)
 }
 
-// loadTimes sends 1001 requests for each of as many users.
+// loadTimes sends 1001 requests for each of as many users: the first time with
+// the client of net/http, then with one of less weight.
 func loadTimes(t *testing.T, r *running, runs int, seen *atomic.Int64) {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: loadClients}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport}
+	client := &http.Client{Transport: transport, Timeout: answerLimit}
+	lean := dial(t, strings.TrimPrefix(r.url, "http://"), loadClients)
 	for run := range runs {
-		counts := loadOnce(t, client, fmt.Sprintf("%s/?userId=u%d", r.url, run))
+		path := fmt.Sprintf("/?userId=u%d", run)
+		counts := loadOnce(t, func(i int) (int, error) {
+			if run == 0 {
+				return statusOf(t.Context(), client, r.url+path)
+			}
+			return lean[i].get(path)
+		})
 		passed := counts[http.StatusOK] + counts[http.StatusNoContent]
 		if passed != loadQuota || counts[http.StatusTooManyRequests] != 1 || len(counts) != 2 {
 			t.Errorf("run %d: statuses %v, want %d passed and 1 denied", run+1, counts, loadQuota)
@@ -118,35 +131,25 @@ func loadTimes(t *testing.T, r *running, runs int, seen *atomic.Int64) {
 	}
 }
 
-// loadOnce sends 1001 requests and counts the statuses.
-func loadOnce(t *testing.T, client *http.Client, url string) map[int]int {
+// loadOnce has every client ask until 1001 requests have been sent, and counts
+// the statuses.
+func loadOnce(t *testing.T, ask func(client int) (status int, err error)) map[int]int {
 	t.Helper()
 	var left atomic.Int64
 	left.Store(loadQuota + 1)
 	var mu sync.Mutex
 	counts := make(map[int]int)
 	var clients sync.WaitGroup
-	for range loadClients {
+	for i := range loadClients {
 		clients.Go(func() {
 			mine := make(map[int]int)
 			for left.Add(-1) >= 0 {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+				status, err := ask(i)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				resp, err := client.Do(req)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-					t.Error(err)
-				}
-				if err := resp.Body.Close(); err != nil {
-					t.Error(err)
-				}
-				mine[resp.StatusCode]++
+				mine[status]++
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -157,4 +160,18 @@ func loadOnce(t *testing.T, client *http.Client, url string) map[int]int {
 	}
 	clients.Wait()
 	return counts
+}
+
+// statusOf reads an answer to its end.
+func statusOf(ctx context.Context, client *http.Client, url string) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, errors.Join(err, resp.Body.Close())
 }

@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"syscall"
 )
 
 // Exit codes.
@@ -30,6 +33,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch args[0] {
 	case "serve":
 		return runServe(ctx, args[1:], stdout, stderr)
+	case "lint":
+		return runLint(ctx, args[1:], stdout, stderr)
+	case "convert":
+		return runConvert(args[1:], os.Stdin, stdout, stderr)
+	case "status":
+		return runStatus(ctx, args[1:], stdout, stderr)
+	case "key":
+		return runKey(ctx, args[1:], stdout, stderr)
 	case "version", "--version", "-version":
 		say(stdout, version()+"\n")
 		return exitOK
@@ -37,12 +48,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		say(stdout, usage)
 		return exitOK
 	default:
-		say(stderr, fmt.Sprintf("sluice: there is no command %q; write serve or version, or see sluice --help\n", args[0]))
+		say(stderr, fmt.Sprintf("sluice: there is no command %q; write serve, lint, convert, status, key or version, or see sluice --help\n", args[0]))
 		return exitUsage
 	}
 }
 
 func runServe(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if namesFile(args) {
+		return runSite(ctx, args, stdout, stderr)
+	}
 	c, err := parseServe(args)
 	switch {
 	case errors.Is(err, errHelp):
@@ -56,6 +70,30 @@ func runServe(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	}
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	if err := serve(ctx, c, stdout, log); err != nil {
+		say(stderr, fmt.Sprintf("sluice serve: %v\n", err))
+		return exitFailed
+	}
+	return exitOK
+}
+
+// runSite serves what a configuration file says.
+func runSite(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	c, err := parseSite(args)
+	if errors.Is(err, errHelp) {
+		say(stdout, serveUsage)
+		return exitOK
+	}
+	if err != nil {
+		for line := range strings.Lines(err.Error() + "\n") {
+			say(stderr, "sluice serve: "+line)
+		}
+		return exitUsage
+	}
+	hurry := make(chan os.Signal, 1)
+	signal.Notify(hurry, syscall.SIGHUP)
+	defer signal.Stop(hurry)
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	if err := serveSite(ctx, c, hurry, stdout, log); err != nil {
 		say(stderr, fmt.Sprintf("sluice serve: %v\n", err))
 		return exitFailed
 	}

@@ -310,7 +310,7 @@ func TestRun(t *testing.T) {
 		{"help", []string{"--help"}, exitOK, "sluice serve [flags]", ""},
 		{"help of serve", []string{"serve", "--help"}, exitOK, "--limit TEXT", ""},
 		{"version", []string{"version"}, exitOK, "sluice ", ""},
-		{"another command", []string{"sevre"}, exitUsage, "", `sluice: there is no command "sevre"; write serve or version`},
+		{"another command", []string{"sevre"}, exitUsage, "", `sluice: there is no command "sevre"; write serve, lint, convert, status, key or version`},
 		{"faults", []string{"serve", "--limit", "x", "--by", "y"}, exitUsage, "", "sluice serve: --limit \"x\": column 1: \"x\" is not a quota and a window; write for example 100/min\nsluice serve: --by \"y\": "},
 		{"address taken", []string{"serve", "--listen", taken, "--admin", "off"}, exitFailed, "", "choose another with --listen"},
 		{"admin's address taken", []string{"serve", "--listen", "127.0.0.1:0", "--admin", taken}, exitFailed, "", "or --admin off"},

@@ -6,6 +6,10 @@ package main
 const usage = `sluice limits the rate of HTTP requests.
 
   sluice serve [flags]     pass requests on to a service, within limits
+  sluice lint FILE         check a configuration file and say it in plain words
+  sluice convert nginx FILE  turn nginx's request limits into such a file
+  sluice status            what a running sluice --config has let through
+  sluice key show|reset|override  what a key has left, and how to change it
   sluice version           print the version
   sluice serve --help      all flags, with examples
 
@@ -17,9 +21,23 @@ Start here; it needs no service, it brings a sample app:
 In front of your own service, 100 requests a minute for each client address:
 
   sluice serve --upstream http://127.0.0.1:3000 --limit 100/min --by ip
+
+With rules for paths, users and plans, written in a file that may change while
+it runs (docs/configuration.md):
+
+  sluice serve --config sluice.yaml
 `
 
 const serveUsage = `sluice serve passes HTTP requests on to a service, within limits.
+
+  --config FILE      what is served and limited is in FILE, see
+                     docs/configuration.md. It is read again when it changes, or
+                     on SIGHUP; one with faults is not put in force. Beside it go
+                     --drain and only these flags:
+  --overrides FILE   keep what "sluice key override" does over a restart
+  --audit FILE       append every change to FILE (default: standard error)
+
+Without --config:
 
   --upstream URL     the service, such as http://127.0.0.1:3000; without it a
                      built-in sample app answers
@@ -40,6 +58,15 @@ const serveUsage = `sluice serve passes HTTP requests on to a service, within li
                      without --upstream: draft-11,x-ratelimit)
   --state FILE       keep the state of all keys over a restart: read FILE at the
                      start, write it at a clean stop
+  --store URL        share the limits with all who name the same store:
+                     redis://HOST, redis-sentinel://HOST,HOST/MASTER or
+                     redis-cluster://HOST,HOST; rediss:// and so on with TLS.
+                     A user may be in it; the password is read from the variable
+                     SLUICE_STORE_PASSWORD or by ?password_file=FILE. Further
+                     parameters: ca_file, cert_file, key_file, prefix
+  --failure POLICY   while that store is away: open lets requests through,
+                     local gives each node its share of the limits, closed
+                     refuses (default open)
   --drain DURATION   how long requests may take to end after a signal to stop
                      (default 30s); a second signal ends them at once
   --upstream-host    send the upstream's own name in Host, not the client's
@@ -61,4 +88,5 @@ Examples:
   sluice serve
   sluice serve --upstream http://127.0.0.1:3000 --limit 100/min --by ip
   sluice serve --upstream http://127.0.0.1:3000 --limit 10/s --limit "1000/day calendar UTC" --by header.X-Api-Key
+  sluice serve --upstream http://127.0.0.1:3000 --limit 100/min --store redis://127.0.0.1:6379 --failure local
 `

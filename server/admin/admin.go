@@ -17,8 +17,16 @@ import (
 type Options struct {
 	// Ready says whether traffic should come here. Nil means always.
 	Ready func() bool
+	// Store, if not nil, says in a line how the store is, and whether traffic
+	// can be answered with it as it is.
+	Store func() (line string, ok bool)
+	// Config, if not nil, says in a line which configuration is in force and, if
+	// a newer one is not, why.
+	Config func() string
 	// Metrics, if not nil, answers /metrics.
 	Metrics http.Handler
+	// API, if not nil, answers /policy and what lies below /v1/.
+	API http.Handler
 }
 
 // Handler returns the admin pages: /healthz is 200 as long as the program
@@ -31,13 +39,30 @@ func Handler(o Options) http.Handler {
 			text(w, http.StatusServiceUnavailable, "draining\n")
 			return
 		}
-		text(w, http.StatusOK, "ready\n")
+		status, detail := http.StatusOK, "ready\n"
+		if o.Store != nil {
+			line, ok := o.Store()
+			if !ok {
+				status, detail = http.StatusServiceUnavailable, "not ready\n"
+			}
+			detail += line + "\n"
+		}
+		if o.Config != nil {
+			detail += o.Config() + "\n"
+		}
+		text(w, status, detail)
 	})
 	if o.Metrics != nil {
 		mux.Handle("GET /metrics", o.Metrics)
 	}
+	pages := "sluice admin\n/healthz\n/readyz\n/metrics\n"
+	if o.API != nil {
+		pages += "/policy\n/v1/top\n"
+		mux.Handle("/policy", o.API)
+		mux.Handle("/v1/", o.API)
+	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		text(w, http.StatusOK, "sluice admin\n/healthz\n/readyz\n/metrics\n")
+		text(w, http.StatusOK, pages)
 	})
 	return mux
 }

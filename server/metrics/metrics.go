@@ -17,6 +17,8 @@
 //	sluice_http_requests_total{verdict}          what became of HTTP requests
 //	sluice_keys, sluice_store_bytes              what a memory store holds
 //	sluice_evictions_total                       states it had to forget
+//	sluice_store_up, sluice_store_outages_total  how a shared store fares
+//	sluice_degraded_total{policy}                what was decided in its place
 //	sluice_build_info{version,revision,goversion}
 //
 // beside those of the Go runtime and the process. A decision counts once, for

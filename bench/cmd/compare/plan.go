@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+
+	"github.com/sluicegate/sluice/bench/load"
+	"github.com/sluicegate/sluice/bench/peers"
+)
+
+// turn is one benchmark of one contender.
+type turn struct {
+	bench string // as in report.Sample
+	who   string
+	// benchtime is a number of iterations, such as "1x"; empty is timed.
+	benchtime string
+	// busy is how many cores the benchmark keeps busy, for telling whether the
+	// machine gave them; 0 does not matter.
+	busy int
+}
+
+// pattern is the turn's -test.bench.
+func (t turn) pattern() string {
+	parts := strings.Split(t.bench+"/who="+t.who, "/")
+	parts[0] = "Benchmark" + parts[0]
+	for i, p := range parts {
+		parts[i] = "^" + strings.ReplaceAll(p, ".", `\.`) + "$"
+	}
+	return strings.Join(parts, "/")
+}
+
+// group is benchmarks that go together.
+type group struct {
+	name  string
+	turns func(cores int) []turn
+}
+
+func groups() []group {
+	return []group{
+		{"take", takeTurnsOf},
+		{"new", everyone("New", "1000000x", 1)},
+		{"live", everyone("Live", "1x", 0)},
+		{"full", named("Full", "1x", "sliding-log-100", "sliding-histogram-1000000", "sliding-histogram-100", "sub-windows-60")},
+		{"stall", everyone("Stall", "1x", 0)},
+		{"contended", everyone("Contended", "1x", 0)},
+		{"algo", algoTurns},
+		{"http", named("HTTP", "", "none", "sluice", "sluice.denied", "httprate", "tollbooth")},
+	}
+}
+
+func groupNames() []string {
+	var names []string
+	for _, g := range groups() {
+		names = append(names, g.name)
+	}
+	return names
+}
+
+// plan returns the turns of one round.
+func plan(o options) []turn {
+	var turns []turn
+	for _, name := range o.groups {
+		for _, g := range groups() {
+			if g.name != name {
+				continue
+			}
+			for _, t := range g.turns(o.cores) {
+				if o.who.MatchString(t.who) {
+					turns = append(turns, t)
+				}
+			}
+		}
+	}
+	return turns
+}
+
+func takeTurnsOf(cores int) []turn {
+	var turns []turn
+	for _, l := range load.All() {
+		for _, mode := range modes(cores) {
+			for _, c := range peers.All() {
+				if l.Suits(c.Name) {
+					turns = append(turns, turn{bench: "Take/load=" + l.Name + "/mode=" + mode.name, who: c.Name, busy: mode.busy})
+				}
+			}
+		}
+	}
+	return turns
+}
+
+// everyone is a benchmark of all contenders that keep keys.
+func everyone(bench, benchtime string, busy int) func(int) []turn {
+	return func(int) []turn {
+		var turns []turn
+		for _, c := range peers.All() {
+			if c.Name != "floor-one-word" {
+				turns = append(turns, turn{bench: bench, who: c.Name, benchtime: benchtime, busy: busy})
+			}
+		}
+		return turns
+	}
+}
+
+// named is a benchmark with contenders of its own.
+func named(bench, benchtime string, whos ...string) func(int) []turn {
+	return func(int) []turn {
+		var turns []turn
+		for _, who := range whos {
+			turns = append(turns, turn{bench: bench, who: who, benchtime: benchtime})
+		}
+		return turns
+	}
+}
+
+// decisions are the contenders of the group algo.
+var decisions = []string{
+	"token-bucket", "token-bucket-remainder", "token-bucket-interval",
+	"leaky-bucket-meter", "leaky-bucket-queue",
+	"fixed-window", "fixed-window-first", "fixed-window-calendar",
+	"sliding-log", "sliding-counter", "sliding-counter-60", "sliding-histogram",
+}
+
+func algoTurns(int) []turn {
+	var turns []turn
+	for _, take := range []string{"paced", "denied"} {
+		for _, who := range decisions {
+			turns = append(turns, turn{bench: "Algo/take=" + take, who: who, busy: 1})
+		}
+	}
+	return turns
+}
+
+// mode is a number of goroutines.
+type mode struct {
+	name string
+	busy int
+}
+
+func modes(cores int) []mode { return []mode{{"serial", 1}, {"parallel", cores}} }

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/sluicegate/sluice/bench/load"
+	"github.com/sluicegate/sluice/bench/report"
+)
+
+// publish writes the tables to stdout and beside the raw results.
+func publish(o options, h host, raw *record, set report.Set, stdout io.Writer) (err error) {
+	w := stdout
+	if raw.path != "" {
+		f, createErr := os.Create(raw.path + ".md")
+		if createErr != nil {
+			return createErr
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		w = io.MultiWriter(stdout, f)
+	}
+	return writeTables(w, h.header(), set, o.cores)
+}
+
+func writeTables(w io.Writer, header string, set report.Set, cores int) error {
+	if _, err := fmt.Fprintf(w, "# Comparison\n\n```\n%s```\n", header); err != nil {
+		return err
+	}
+	if err := set.Goals(w, goals()); err != nil {
+		return err
+	}
+	for _, t := range tables(cores) {
+		if err := set.Table(w, t.title, t.base, t.columns); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type table struct {
+	title, base string
+	columns     []report.Column
+}
+
+func tables(cores int) []table {
+	take := func(unit string) (cs []report.Column) {
+		for _, l := range load.All() {
+			for _, m := range modes(cores) {
+				cs = append(cs, report.Column{Title: l.Name + " " + m.name, Bench: "Take/load=" + l.Name + "/mode=" + m.name, Unit: unit})
+			}
+		}
+		return cs
+	}
+	one := func(bench string, least bool, titlesAndUnits ...string) (cs []report.Column) {
+		for i := 0; i+1 < len(titlesAndUnits); i += 2 {
+			cs = append(cs, report.Column{Title: titlesAndUnits[i], Bench: bench, Unit: titlesAndUnits[i+1], Least: least})
+		}
+		return cs
+	}
+	return []table{
+		{"A take, ns on the wall", "floor", take("ns/op")},
+		{"A take, ns of CPU", "floor", take("cpu-ns/op")},
+		{"A key never seen", "floor", one("New", false, "CPU ns", "cpu-ns/op", "wall ns", "ns/op", "allocs", "allocs/op", "B", "B/op")},
+		{"1,000,000 live keys", "floor", one("Live", false, "B per key", "B/key", "objects per key", "obj/key", "collection, CPU ms", "gc-cpu-ms")},
+		{"Keys with their quota spent", "", one("Full", false, "B per key", "B/key", "objects per key", "obj/key", "collection, CPU ms", "gc-cpu-ms", "ns per take", "ns/take")},
+		{"Worst single call, least of all rounds, µs", "floor", one("Stall", true,
+			"filling, CPU", "fill-max-cpu-µs", "filling, wall", "fill-max-wall-µs", "full, CPU", "full-max-cpu-µs", "full, wall", "full-max-wall-µs")},
+		{"Slowest call but one in 10,000, µs", "floor", one("Stall", false,
+			"filling, CPU", "fill-p99.99-cpu-µs", "filling, wall", "fill-p99.99-wall-µs", "full, CPU", "full-p99.99-cpu-µs", "full, wall", "full-p99.99-wall-µs")},
+		{"64 goroutines on one key, admitted in % of what is due", "", one("Contended", false, "admitted", "%due", "errors", "errs")},
+		{"A decision alone, ns of CPU", "", append(one("Algo/take=paced", false, "paced", "cpu-ns/op", "allocs", "allocs/op"),
+			one("Algo/take=denied", false, "denied", "cpu-ns/op", "allocs", "allocs/op")...)},
+		{"A net/http request", "", one("HTTP", false, "CPU ns", "cpu-ns/op", "allocs", "allocs/op", "B", "B/op")},
+	}
+}

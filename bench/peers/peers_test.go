@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package peers_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/bench/peers"
+)
+
+// TestAll asks every contender for 5 units a day: an adapter that measures
+// another limit, or none, would make a comparison of nothing.
+func TestAll(t *testing.T) {
+	limit := peers.Limit{Quota: 5, Window: 24 * time.Hour, Burst: 5}
+	names := make(map[string]bool)
+	for _, c := range peers.All() {
+		t.Run(c.Name, func(t *testing.T) {
+			if names[c.Name] {
+				t.Fatalf("two contenders of the name %q", c.Name)
+			}
+			names[c.Name] = true
+			lim, err := c.New(limit, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 8 {
+				got, err := lim.Take("alice")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := i < 5; got != want {
+					t.Errorf("take %d of alice: got allowed=%v, want %v", i+1, got, want)
+				}
+			}
+			keyed := c.Name != "floor-one-word"
+			if got, err := lim.Take("bob"); err != nil || got != keyed {
+				t.Errorf("take of bob: got %v, %v; want allowed=%v", got, err, keyed)
+			}
+			if err := lim.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/server/admin"
+	"github.com/sluicegate/sluice/server/audit"
+)
+
+const keyRules = `
+rules:
+  - {name: api, by: [header.X-User, ip], limits: [3/min sliding-log, 100/h sliding-log], candidates: {tight: 1/min sliding-log}}
+  - {name: address, by: ip, limits: 50/min sliding-log}
+  - {name: trial, by: ip, limits: 2/min sliding-log, mode: shadow}
+`
+
+// TestKeyCommands: what a key has left is shown with its arithmetic, and can be
+// forgotten or changed for a while; every change is written down.
+func TestKeyCommands(t *testing.T) {
+	dir := t.TempDir()
+	auditFile, overrides := filepath.Join(dir, "audit.jsonl"), filepath.Join(dir, "overrides.json")
+	s := startSite(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+keyRules, stopped, func(c *siteConfig) {
+		c.audit, c.overrides = auditFile, overrides
+	})
+	at := "--admin=" + s.admin
+	ask := func(want int) {
+		t.Helper()
+		if got := s.get(t, "/", "X-User", "ada"); got.status != want {
+			t.Errorf("got %d, want %d", got.status, want)
+		}
+	}
+	show := func(want ...string) {
+		t.Helper()
+		out, _ := command(t, exitOK, "key", "show", "ip=127.0.0.1", "header.x-user=ada", at)
+		for _, text := range want {
+			if !strings.Contains(out, text) {
+				t.Errorf("key show lacks %q:\n%s", text, out)
+			}
+		}
+	}
+	show("api: header.X-User=ada ip=127.0.0.1", "nothing is spent: all 3 are left", "address: ip=127.0.0.1", "in shadow")
+	for _, want := range []int{200, 200, 200, 429} {
+		ask(want)
+	}
+	show("full is 3, 0 left: 3 count as spent", "1 more fits in 1m0s", "full is 100, 97 left")
+
+	out, _ := command(t, exitOK, "status", at)
+	for _, text := range []string{s.file, "on trial: tight", "3 of 4", "2 of 4", "once  header.X-User=ada ip=127.0.0.1"} {
+		if !strings.Contains(out, text) {
+			t.Errorf("status lacks %q:\n%s", text, out)
+		}
+	}
+
+	command(t, exitOK, "key", "override", "header.X-User=ada", "ip=127.0.0.1", "--rule", "api", "--limit", "5/min sliding-log",
+		"--for=1h", "--reason", "launch", "--author=eve", at)
+	for _, want := range []int{200, 200, 429} {
+		ask(want)
+	}
+	show("limits of its own: launch (eve), until 2")
+	if out, _ = command(t, exitOK, "status", at); !strings.Contains(out, "override of api for ada, 127.0.0.1: 5/min sliding-log") {
+		t.Errorf("status lacks the override:\n%s", out)
+	}
+	if kept, err := os.ReadFile(overrides); err != nil || !strings.Contains(string(kept), `"launch"`) {
+		t.Errorf("kept %q, %v", kept, err)
+	}
+	command(t, exitOK, "key", "override", "header.X-User=ada", "ip=127.0.0.1", "--rule=api", "--remove", "--author=eve", at)
+	ask(429)
+	command(t, exitOK, "key", "reset", "header.X-User=ada", "ip=127.0.0.1", "--rule=api", "--reason=asked for it", "--author=eve", at)
+	ask(200)
+
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"no such rule", []string{"key", "show", "ip=127.0.0.1", "--rule=nope"}, `there is no rule "nope"`},
+		{"no such part", []string{"key", "show", "cookie.x=1"}, "write header.X-User=… ip=…, or ip=…"},
+		{"a word that is no part", []string{"key", "show", "user=1"}, "says not whose budget it is"},
+		{"an override without a rule", []string{"key", "override", "ip=127.0.0.1", "--limit=1/s", "--reason=x"}, "name the rule"},
+		{"an override without a reason", []string{"key", "override", "ip=127.0.0.1", "--rule=address", "--limit=1/s"}, "reason is missing"},
+		{"a limit that cannot be read", []string{"key", "override", "ip=127.0.0.1", "--rule=address", "--limit=many", "--reason=x"}, `limit "many"`},
+		{"a limit that does not fit its rule", []string{"key", "override", "ip=127.0.0.1", "--rule=address", "--limit=1MB/s", "--reason=x"}, "bytes"},
+		{"an end of what is not", []string{"key", "override", "ip=127.0.0.1", "--rule=address", "--remove"}, "there is none for this key"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, stderr := command(t, exitFailed, append(c.args, at)...); !strings.Contains(stderr, c.want) {
+				t.Errorf("got %q, want %q", stderr, c.want)
+			}
+		})
+	}
+	s.end(t)
+	var actions []string
+	data, err := os.ReadFile(auditFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		var e audit.Entry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Time.IsZero() || e.Remote == "" || e.Author == "" {
+			t.Errorf("incomplete: %s", line)
+		}
+		if e.Error != "" {
+			e.Action += " failed"
+		}
+		actions = append(actions, e.Action)
+	}
+	want := "override, end-override, reset, override, override failed, end-override, end-override failed"
+	if got := strings.Join(actions, ", "); got != want {
+		t.Errorf("audited %s, want %s", got, want)
+	}
+}
+
+// TestOverridesLast: overrides in a file outlive the program, and end.
+func TestOverridesLast(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "overrides.json")
+	entry := func(expires time.Time) {
+		doc := fmt.Sprintf(`[{"rule":"address","key":["127.0.0.1"],"limits":["1/min sliding-log"],"expires":%q,"reason":"x","author":"y","added":"2026-01-01T00:00:00Z"}]`,
+			expires.Format(time.RFC3339))
+		if err := os.WriteFile(file, []byte(doc), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		expires time.Time
+		want    int
+	}{
+		{"in force", fixedClock().Add(time.Second), 429},
+		{"over", fixedClock(), 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			entry(c.expires)
+			s := startSite(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+keyRules, stopped, func(c *siteConfig) { c.overrides = file })
+			s.get(t, "/", "X-User", "ada")
+			if got := s.get(t, "/", "X-User", "ada"); got.status != c.want {
+				t.Errorf("got %d, want %d", got.status, c.want)
+			}
+		})
+	}
+}
+
+// TestAdminToken: with a token, callers without it see no key and change
+// nothing.
+func TestAdminToken(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(tokens, []byte("0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startSite(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}\nupstream: %q\n", tokens, named(t, "up"))+keyRules, stopped)
+	for range 4 {
+		s.get(t, "/", "X-User", "ada")
+	}
+	top := func(header ...string) (doc admin.Top) {
+		got := fetch(t, http.DefaultClient, s.admin+"/v1/top", header...)
+		if err := json.Unmarshal([]byte(got.body), &doc); err != nil {
+			t.Fatalf("%v: %s", err, got.body)
+		}
+		return doc
+	}
+	hidden := top()
+	if !hidden.Hidden || len(hidden.Levels) != 1 || hidden.Levels[0].Keys[0].Hash == "" || hidden.Levels[0].Keys[0].Parts != nil {
+		t.Errorf("without the token: %+v", hidden)
+	}
+	if shown := top("Authorization", "Bearer 0123456789abcdef0123456789abcdef"); shown.Hidden || shown.Levels[0].Keys[0].Parts["header.X-User"] != "ada" {
+		t.Errorf("with the token: %+v", shown)
+	}
+	at := "--admin=" + s.admin
+	for _, args := range [][]string{{"status", at}, {"key", "show", "ip=127.0.0.1", at}, {"key", "reset", "ip=127.0.0.1", at}} {
+		if _, stderr := command(t, exitFailed, args...); !strings.Contains(stderr, "this needs the token") {
+			t.Errorf("%v: got %q", args, stderr)
+		}
+		command(t, exitOK, append(args, "--token-file", tokens)...)
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/policy": 401, "/v1/key?ip=127.0.0.1": 401} {
+		if got := fetch(t, http.DefaultClient, s.admin+path); got.status != want {
+			t.Errorf("%s: got %d, want %d", path, got.status, want)
+		}
+	}
+}
+
+// TestAdminAnswersThisMachineOnly: without a token no web page gets at it, by
+// its own name or across origins.
+func TestAdminAnswersThisMachineOnly(t *testing.T) {
+	s := startSite(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+keyRules, stopped)
+	for _, c := range []struct {
+		name, host, origin string
+		want               int
+	}{
+		{"itself", "", "", 200},
+		{"localhost", "localhost:9090", "", 200},
+		{"a name that points here", "rebound.example:9090", "", 403},
+		{"another origin", "", "https://evil.example", 403},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			body := `{"parts":{"ip":"127.0.0.1"},"rule":"address","author":"x"}`
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.admin+"/v1/key/reset", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if req.Host = c.host; c.origin != "" {
+				req.Header.Set("Origin", c.origin)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := resp.Body.Close(); err != nil {
+				t.Error(err)
+			}
+			if resp.StatusCode != c.want {
+				t.Errorf("got %d, want %d", resp.StatusCode, c.want)
+			}
+		})
+	}
+}

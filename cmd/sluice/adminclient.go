@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice/server/admin"
+)
+
+const mostAnswer = 64 << 20 // bytes of an answer
+
+// adminClient asks a running program.
+type adminClient struct {
+	base  string
+	token string
+}
+
+// newAdminClient reads --admin and --token-file.
+func newAdminClient(values map[string][]string) (*adminClient, error) {
+	at := last(values["admin"])
+	if at == "" {
+		at = defaultAdmin
+	}
+	if !strings.Contains(at, "://") {
+		at = "http://" + at
+	}
+	token, err := readToken(last(values["token-file"]))
+	return &adminClient{base: strings.TrimSuffix(at, "/"), token: token}, err
+}
+
+func last(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
+}
+
+// call sends a document, nil if there is none, and reads the answer's.
+func (c *adminClient) call(ctx context.Context, method, path string, send, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	var body io.Reader
+	if send != nil {
+		doc, err := json.Marshal(send)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(doc)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return fmt.Errorf("--admin: %w; write for example 127.0.0.1:9090", err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("%w; is sluice serve running, and is this its admin address?", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		var fault admin.Error
+		if err := json.Unmarshal(data, &fault); err != nil || fault.Error == "" {
+			return fmt.Errorf("%s answers %s; was it started with --config?", c.base, resp.Status)
+		}
+		return errors.New(fault.Error)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("the answer of %s cannot be read: %w", c.base, err)
+	}
+	return nil
+}

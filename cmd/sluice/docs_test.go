@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// TestConfigurationDocument: the YAML of docs/configuration.md is one file,
+// without fault or warning, that has every key there is; and its cases hold.
+func TestConfigurationDocument(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file, cases string
+	for i, part := range strings.Split(string(doc), "```") {
+		text, isYAML := strings.CutPrefix(part, "yaml\n")
+		switch {
+		case i%2 == 0 || !isYAML:
+		case strings.HasPrefix(text, "cases:"):
+			cases += text
+		default:
+			file += text
+		}
+	}
+	dir := t.TempDir()
+	name, casesName := filepath.Join(dir, "sluice.yaml"), filepath.Join(dir, "cases.yaml")
+	for path, text := range map[string]string{name: file, casesName: cases} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, _ := command(t, exitOK, "lint", name, "--test", casesName)
+	if strings.Contains(out, "warning:") || !strings.Contains(out, "\nok ") {
+		t.Errorf("got\n%s", out)
+	}
+
+	every, err := os.ReadFile("../../config/testdata/every-key.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Names that the writer of a file chooses.
+	chosen := []string{"X-Plan", "X-Debug", "format", "pro", "tight", "loose"}
+	have, commented := keysOf(t, []byte(file)), file
+	for _, key := range slices.Sorted(maps.Keys(keysOf(t, every))) {
+		if !have[key] && !slices.Contains(chosen, key) && !strings.Contains(commented, key+":") {
+			t.Errorf("docs/configuration.md lacks the key %q", key)
+		}
+	}
+}
+
+// keysOf returns the keys of all mappings in a YAML document.
+func keysOf(t *testing.T, data []byte) map[string]bool {
+	t.Helper()
+	var root yaml.Node
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		t.Fatal(err)
+	}
+	keys := make(map[string]bool)
+	var walk func(*yaml.Node)
+	walk = func(n *yaml.Node) {
+		for i, child := range n.Content {
+			if n.Kind == yaml.MappingNode && i%2 == 0 {
+				keys[child.Value] = true
+			}
+			walk(child)
+		}
+	}
+	walk(&root)
+	return keys
+}

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os/user"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice/server/admin"
+)
+
+const keyUsage = `  sluice key show PART=VALUE... [--rule NAME] [--level NAME]
+  sluice key reset PART=VALUE... [--rule NAME] [--level NAME] [--reason TEXT]
+  sluice key override PART=VALUE... --rule NAME --limit TEXT... --reason TEXT
+                      [--for DURATION | --expires TIME] [--level NAME]
+  sluice key override PART=VALUE... --rule NAME --remove [--reason TEXT]
+
+asks a running sluice what a key has left, makes it forget what the key has
+spent, or gives it other limits for a while. The parts are those that the rules'
+keys are made of, as under "by": ip=192.0.2.1, header.X-User=ada, claim.sub=7.
+
+  --admin ADDRESS    where it is (default 127.0.0.1:9090)
+  --token-file FILE  holds its token, if it has one
+  --author NAME      who makes the change (default: who you are)
+`
+
+// runKey shows and changes keys of a running program.
+func runKey(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	remove := slices.Contains(args, "--remove")
+	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--remove" })
+	values, rest, err := words(args, "admin", "token-file", "rule", "level", "reason", "author", "limit", "for", "expires")
+	if err == nil && len(rest) == 0 {
+		err = errors.New("key: says not what to do")
+	}
+	var k admin.Key
+	if err == nil {
+		k, err = keyOf(rest[1:], values)
+	}
+	if err != nil {
+		return usageError(stderr, err, keyUsage)
+	}
+	c, err := newAdminClient(values)
+	if err != nil {
+		return ended(stderr, err)
+	}
+	switch rest[0] {
+	case "show":
+		err = showKey(ctx, c, k, stdout)
+	case "reset":
+		var done admin.ResetDone
+		err = c.call(ctx, http.MethodPost, "/v1/key/reset", admin.Reset{Key: k, Reason: last(values["reason"]), Author: author(values)}, &done)
+		if err == nil {
+			err = writeReset(stdout, done)
+		}
+	case "override":
+		err = overrideKey(ctx, c, k, values, remove, stdout)
+	default:
+		return usageError(stderr, fmt.Errorf("key: there is no %q", rest[0]), keyUsage)
+	}
+	return ended(stderr, err)
+}
+
+func keyOf(parts []string, values map[string][]string) (admin.Key, error) {
+	k := admin.Key{Rule: last(values["rule"]), Level: last(values["level"]), Parts: make(map[string]string)}
+	for _, p := range parts {
+		name, value, ok := strings.Cut(p, "=")
+		if !ok || value == "" {
+			return k, fmt.Errorf("key: %q is not a part with its value", p)
+		}
+		if _, twice := k.Parts[name]; twice {
+			return k, fmt.Errorf("key: %s is given twice", name)
+		}
+		k.Parts[name] = value
+	}
+	return k, nil
+}
+
+// author returns who makes a change.
+func author(values map[string][]string) string {
+	if a := last(values["author"]); a != "" {
+		return a
+	}
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}
+
+func showKey(ctx context.Context, c *adminClient, k admin.Key, stdout io.Writer) error {
+	q := url.Values{}
+	for _, name := range slices.Sorted(maps.Keys(k.Parts)) {
+		q.Set(name, k.Parts[name])
+	}
+	if k.Rule != "" {
+		q.Set("rule", k.Rule)
+	}
+	if k.Level != "" {
+		q.Set("level", k.Level)
+	}
+	var states admin.KeyStates
+	if err := c.call(ctx, http.MethodGet, "/v1/key?"+q.Encode(), nil, &states); err != nil {
+		return err
+	}
+	var b strings.Builder
+	for i := range states.Keys {
+		writeKey(&b, &states.Keys[i])
+	}
+	if states.Omitted {
+		b.WriteString("there are more; name a rule with --rule\n")
+	}
+	_, err := io.WriteString(stdout, b.String())
+	return err
+}
+
+func writeKey(b *strings.Builder, s *admin.KeyState) {
+	fmt.Fprintf(b, "%s: %s\n", levelOf(s), keyText(s.Parts, ""))
+	switch {
+	case s.Exempt:
+		b.WriteString("  exempt: its requests are not charged\n")
+	case s.Override != "":
+		fmt.Fprintf(b, "  limits of its own: %s\n", s.Override)
+	case s.Shadow:
+		b.WriteString("  in shadow: nothing is denied\n")
+	}
+	for _, l := range s.Limits {
+		fmt.Fprintf(b, "  %s\n    %s\n", l.Limit, l.Words)
+	}
+}
+
+func levelOf(s *admin.KeyState) string {
+	if s.Level == "" {
+		return s.Rule
+	}
+	return s.Rule + "/" + s.Level
+}
+
+func writeReset(w io.Writer, done admin.ResetDone) error {
+	var b strings.Builder
+	for i := range done.Keys {
+		fmt.Fprintf(&b, "reset %s: %s\n", levelOf(&done.Keys[i]), keyText(done.Keys[i].Parts, ""))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func overrideKey(ctx context.Context, c *adminClient, k admin.Key, values map[string][]string, remove bool, stdout io.Writer) error {
+	o := admin.Override{Key: k, Limits: values["limit"], Reason: last(values["reason"]), Author: author(values)}
+	until, length := last(values["expires"]), last(values["for"])
+	var err error
+	switch {
+	case until != "" && length != "":
+		err = errors.New("--for and --expires exclude each other; give one")
+	case length != "":
+		var d time.Duration
+		if d, err = time.ParseDuration(length); err == nil {
+			o.Expires = time.Now().Add(d).UTC().Truncate(time.Second)
+		}
+	case until != "":
+		if o.Expires, err = time.Parse(time.RFC3339, until); err != nil {
+			err = fmt.Errorf("--expires %q: is not a moment; write for example 2026-12-31T18:00:00Z", until)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	method := http.MethodPut
+	if remove {
+		method = http.MethodDelete
+	}
+	var done admin.OverrideDone
+	if err := c.call(ctx, method, "/v1/override", o, &done); err != nil {
+		return err
+	}
+	var b strings.Builder
+	writeKey(&b, &done.Key)
+	_, err = io.WriteString(stdout, b.String())
+	return err
+}

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	file "github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/config/nginx"
+)
+
+// words splits arguments into those of one value each and the rest, in any
+// order.
+func words(args []string, valued ...string) (values map[string][]string, rest []string, err error) {
+	values = make(map[string][]string)
+	for i := 0; i < len(args); i++ {
+		name, value, joined := strings.Cut(args[i], "=")
+		flag := ""
+		for _, v := range valued {
+			if name == "--"+v || name == "-"+v {
+				flag = v
+			}
+		}
+		switch {
+		case flag == "" && strings.HasPrefix(args[i], "-") && args[i] != "-":
+			if name == "--help" || name == "-help" || name == "-h" {
+				return nil, nil, errHelp
+			}
+			return nil, nil, fmt.Errorf("%s: there is no such flag", name)
+		case flag == "":
+			rest = append(rest, args[i])
+		case joined:
+			values[flag] = append(values[flag], value)
+		case i+1 == len(args):
+			return nil, nil, fmt.Errorf("--%s: lacks its value", flag)
+		default:
+			i++
+			values[flag] = append(values[flag], args[i])
+		}
+	}
+	return values, rest, nil
+}
+
+// usageError says what is wrong with a command, and how it is written.
+func usageError(stderr io.Writer, err error, use string) int {
+	if errors.Is(err, errHelp) {
+		say(stderr, use)
+		return exitOK
+	}
+	say(stderr, fmt.Sprintf("sluice: %v; write\n%s", err, use))
+	return exitUsage
+}
+
+const lintUsage = `  sluice lint FILE [--test CASES]...
+
+says every rule of FILE in plain words with its worst case, and what makes no
+sense; with --test it runs the given-expect cases in CASES, on virtual time. It
+exits with 1 if FILE has a fault or a case does not hold.
+`
+
+// runLint checks configuration files.
+func runLint(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	values, rest, err := words(args, "test")
+	if err == nil && len(rest) != 1 {
+		err = fmt.Errorf("lint: names %d files, and needs one", len(rest))
+	}
+	if err != nil {
+		return usageError(stderr, err, lintUsage)
+	}
+	c, err := file.Load(rest[0])
+	if err != nil {
+		say(stderr, err.Error()+"\n")
+		return exitFailed
+	}
+	if err := file.Lint(c, time.Now()).WriteText(stdout); err != nil {
+		say(stderr, fmt.Sprintf("sluice: standard output: %v\n", err))
+		return exitFailed
+	}
+	code := exitOK
+	for _, name := range values["test"] {
+		ok, err := runCases(ctx, c, name, stdout)
+		if err != nil {
+			say(stderr, err.Error()+"\n")
+		}
+		if err != nil || !ok {
+			code = exitFailed
+		}
+	}
+	return code
+}
+
+func runCases(ctx context.Context, c *file.Config, name string, stdout io.Writer) (ok bool, err error) {
+	data, err := readBounded(name, file.MaxBytes)
+	if err != nil {
+		return false, err
+	}
+	results, err := file.RunCases(ctx, c, name, data)
+	if err != nil {
+		return false, err
+	}
+	if _, err := io.WriteString(stdout, "\n"); err != nil {
+		return false, err
+	}
+	return results.Failed() == 0, results.WriteText(stdout)
+}
+
+// readBounded reads a file that is not larger than it should be.
+func readBounded(name string, most int64) (data []byte, err error) {
+	f, err := os.Open(name) //nolint:gosec // the file is the operator's choice
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	data, err = io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s is larger than %d bytes", name, most)
+	}
+	return data, err
+}
+
+const convertUsage = `  sluice convert nginx FILE
+
+writes the request limits of an nginx configuration, or of Ingress objects for
+ingress-nginx, as rules of sluice's file to standard output. What cannot be kept
+is noted on standard error, line by line. FILE may be - for standard input. It
+exits with 1 if FILE cannot be read or has no limit.
+`
+
+// runConvert turns other programs' configurations into sluice's.
+func runConvert(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	_, rest, err := words(args)
+	if err == nil && (len(rest) != 2 || rest[0] != "nginx") {
+		err = errors.New("convert: needs a kind, which is nginx, and a file")
+	}
+	if err != nil {
+		return usageError(stderr, err, convertUsage)
+	}
+	name, from := rest[1], stdin
+	if name == "-" {
+		name = "standard input"
+	} else {
+		f, err := os.Open(name) //nolint:gosec // the file is the operator's choice
+		if err != nil {
+			say(stderr, fmt.Sprintf("sluice: %v\n", err))
+			return exitFailed
+		}
+		defer f.Close() //nolint:errcheck // it was only read
+		from = f
+	}
+	yaml, notes, err := nginx.Convert(from, name)
+	for _, note := range notes {
+		say(stderr, note.String()+"\n")
+	}
+	if err == nil {
+		_, err = stdout.Write(yaml)
+	}
+	if err != nil {
+		say(stderr, fmt.Sprintf("sluice: %v\n", err))
+		return exitFailed
+	}
+	return exitOK
+}

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestLintExamples: the examples have neither fault nor warning, and their
+// cases hold.
+func TestLintExamples(t *testing.T) {
+	files, err := filepath.Glob("../../examples/configs/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, file := range files {
+		base, isCases := strings.CutSuffix(file, ".cases.yaml")
+		if isCases {
+			if _, err := os.Stat(base + ".yaml"); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+			continue
+		}
+		n++
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			out, _ := command(t, exitOK, "lint", file, "--test", strings.TrimSuffix(file, ".yaml")+".cases.yaml")
+			if strings.Contains(out, "warning") || strings.Contains(out, "FAIL") || !strings.Contains(out, "at most") || !strings.Contains(out, "\nok ") {
+				t.Errorf("got\n%s", out)
+			}
+		})
+	}
+	if n < 5 {
+		t.Errorf("%d examples, want 5 or more", n)
+	}
+}
+
+// TestLintFaults: every fault is told with its place, and the exit code says so.
+func TestLintFaults(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	bad := write("bad.yaml", "rules:\n  - {name: a, by: nobody, limits: 5/min}\n  - {name: b, by: ip, limts: 5/min}\n")
+	good := write("good.yaml", "rules:\n  - {name: a, by: ip, limits: 5/min fixed-window}\n")
+	fails := write("fails.yaml", "cases:\n  - name: too many\n    steps: [{given: {request: GET /, from: 192.0.2.1, times: 6}, expect: allowed}]\n")
+	holds := write("holds.yaml", "cases:\n  - name: five\n    steps: [{given: {request: GET /, from: 192.0.2.1, times: 5}, expect: allowed}]\n")
+
+	_, stderr := command(t, exitFailed, "lint", bad)
+	for _, want := range []string{"bad.yaml:2:", "bad.yaml:3:", `"limts"`} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("got %q, want %q", stderr, want)
+		}
+	}
+	out, _ := command(t, exitOK, "lint", "--test="+holds, good)
+	if !strings.Contains(out, "at most 10 requests in any minute") || !strings.Contains(out, "1 of 1 cases hold") {
+		t.Errorf("got\n%s", out)
+	}
+	out, _ = command(t, exitFailed, "lint", good, "--test", holds, "--test", fails)
+	if !strings.Contains(out, "FAIL too many") || !strings.Contains(out, "fails.yaml:3:") {
+		t.Errorf("got\n%s", out)
+	}
+	_, stderr = command(t, exitFailed, "lint", filepath.Join(dir, "none.yaml"))
+	if !strings.Contains(stderr, "no such file") {
+		t.Errorf("got %q", stderr)
+	}
+	for _, args := range [][]string{{"lint"}, {"lint", good, good}, {"lint", good, "--tests", holds}, {"lint", good, "--test"}} {
+		command(t, exitUsage, args...)
+	}
+}
+
+// TestConvert: what nginx limits becomes a file that lint accepts, and the rest
+// is told.
+func TestConvert(t *testing.T) {
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "nginx.conf")
+	text := `http {
+  limit_req_zone $binary_remote_addr zone=one:10m rate=10r/s;
+  server {
+    location /login { limit_req zone=one burst=5 nodelay; limit_req_status 429; }
+    location /geo { limit_req zone=elsewhere; }
+  }
+}
+`
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	yaml, notes := command(t, exitOK, "convert", "nginx", conf)
+	if !strings.Contains(notes, conf+":5: ") {
+		t.Errorf("notes %q, want line 5", notes)
+	}
+	file := filepath.Join(dir, "sluice.yaml")
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := command(t, exitOK, "lint", file)
+	if !strings.Contains(out, "/login") || !strings.Contains(out, "leaky-bucket") {
+		t.Errorf("got\n%s\nof\n%s", out, yaml)
+	}
+	command(t, exitUsage, "convert", "haproxy", conf)
+	command(t, exitFailed, "convert", "nginx", filepath.Join(dir, "none.conf"))
+}

@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice/algo"
+	file "github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/server/admin"
+	"github.com/sluicegate/sluice/server/audit"
+	"github.com/sluicegate/sluice/server/metrics"
+	"github.com/sluicegate/sluice/server/override"
+	"github.com/sluicegate/sluice/server/reload"
+)
+
+const (
+	defaultListen = "127.0.0.1:8080"
+	defaultAdmin  = "127.0.0.1:9090"
+)
+
+// siteServer is what serve --config runs.
+type siteServer struct {
+	siteConfig
+	log     *slog.Logger
+	first   *file.Config
+	metrics *metrics.Metrics
+	states  *states
+	site    *site
+	watcher *reload.Watcher
+	audit   *audit.Log
+	doors   *doors
+}
+
+// serveSite runs what a configuration file says until ctx ends and all requests
+// have been answered. Each value of hurry reads the file anew.
+func serveSite(ctx context.Context, c siteConfig, hurry <-chan os.Signal, stdout io.Writer, log *slog.Logger) (err error) {
+	s := &siteServer{siteConfig: c, log: log, metrics: metrics.New()}
+	if s.first, err = file.Load(c.file); err != nil {
+		return err
+	}
+	if err := s.wire(ctx); err != nil {
+		return errors.Join(err, s.close())
+	}
+	if err := s.listen(ctx); err != nil {
+		return errors.Join(err, s.doors.close(), s.close())
+	}
+	if err := s.announce(stdout); err != nil {
+		return errors.Join(err, s.doors.close(), s.close())
+	}
+	watching, stop := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watcher.Run(watching, hurry)
+	}()
+	err = s.doors.serve(ctx)
+	stop()
+	<-watched
+	err = errors.Join(err, s.states.save(), s.close())
+	log.Info("stopped")
+	return err
+}
+
+// wire makes everything but the doors' sockets.
+func (s *siteServer) wire(ctx context.Context) error {
+	overrides, err := override.Open(s.overrides)
+	if err != nil {
+		return err
+	}
+	if s.site, err = newSite(s.log, s.metrics, overrides, s.now); err != nil {
+		return err
+	}
+	s.audit = audit.New(os.Stderr)
+	if s.siteConfig.audit != "" {
+		if s.audit, err = audit.Open(s.siteConfig.audit); err != nil {
+			return err
+		}
+	}
+	if s.states, err = openStates(s.first.Store, s.now, s.site.failureOf, s.metrics, s.log); err != nil {
+		return err
+	}
+	s.site.store, s.site.slots, s.site.report = s.metrics.Wrap(s.states.store), s.states.slots, s.states.report
+	if err := s.site.apply(s.first); err != nil {
+		return err
+	}
+	s.watcher = reload.New(reload.Options{File: s.file, Apply: s.apply, Changed: s.changed}, s.first, time.Now())
+	s.metrics.WatchPolicy(&s.site.tally, s.watcher.Status)
+	token, err := readToken(s.first.Admin.TokenFile)
+	if err != nil {
+		return err
+	}
+	api, err := admin.NewAPI(admin.APIOptions{
+		Policy: s.site.policyInForce, Store: s.site.store, Tally: &s.site.tally, Version: s.watcher.Status,
+		Overrides: overrides, Apply: s.site.override, Audit: s.audit, Token: token, Now: s.now,
+	})
+	if err != nil {
+		return err
+	}
+	o := admin.Options{
+		Ready: func() bool { return !s.doors.draining.Load() }, Store: s.states.ready,
+		Config: s.readyLine, Metrics: s.metrics.Handler(), API: api,
+	}
+	s.doors = newDoors(ctx, s.site, admin.Handler(o), s.drain, s.log)
+	return nil
+}
+
+func (s *siteServer) close() error {
+	var errs []error
+	if s.states != nil {
+		errs = append(errs, s.states.close())
+	}
+	if s.audit != nil {
+		errs = append(errs, s.audit.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// listen opens all doors, or fails.
+func (s *siteServer) listen(ctx context.Context) error {
+	listeners := s.first.Listen
+	if len(listeners) == 0 {
+		listeners = []file.Listener{{Address: defaultListen}}
+	}
+	for _, l := range listeners {
+		if err := s.doors.listen(ctx, l, s.site.admits); err != nil {
+			return fmt.Errorf("%s: %w", s.file, err)
+		}
+	}
+	at := cmp.Or(s.first.Admin.Address, defaultAdmin)
+	if at == "off" {
+		return nil
+	}
+	if err := s.doors.listenAdmin(ctx, at); err != nil {
+		return fmt.Errorf("%w; write another address under admin, or admin: off", err)
+	}
+	return nil
+}
+
+// apply puts a new file in force, but for what is settled at the start.
+func (s *siteServer) apply(c *file.Config) error {
+	if err := s.site.apply(c); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		name    string
+		changed bool
+	}{
+		{"listen", fmt.Sprint(c.Listen) != fmt.Sprint(s.first.Listen)},
+		{"admin", c.Admin != s.first.Admin},
+		{"store", fmt.Sprint(c.Store) != fmt.Sprint(s.first.Store)},
+	} {
+		if part.changed {
+			s.log.Warn("a part of the configuration takes effect at the next start only", slog.String("part", part.name))
+		}
+	}
+	return nil
+}
+
+// changed logs what came of a new file.
+func (s *siteServer) changed(v reload.Version, err error) {
+	if err == nil {
+		s.log.Info("a new configuration is in force", slog.String("file", v.File), slog.String("hash", v.Hash))
+		return
+	}
+	for line := range strings.Lines(err.Error()) {
+		s.log.Error("the configuration as it is now is not in force; the one before goes on",
+			slog.String("hash", v.Hash), slog.String("problem", strings.TrimSpace(line)))
+	}
+}
+
+// readyLine says which configuration is in force.
+func (s *siteServer) readyLine() string {
+	v, failure := s.watcher.Status()
+	line := fmt.Sprintf("config: %s, version %s, in force since %s", v.File, v.Hash, v.Loaded.UTC().Format(time.RFC3339))
+	if failure != nil {
+		line += "; as it is now it is not in force:\n" + failure.Err.Error()
+	}
+	return line
+}
+
+// announce prints what is limited and how.
+func (s *siteServer) announce(stdout io.Writer) error {
+	var b strings.Builder
+	for _, o := range s.doors.open {
+		scheme, to := "http", "the built-in sample app"
+		switch {
+		case o.raw != nil:
+			scheme, to = "tcp", o.config.Upstream
+		case len(s.first.Upstreams) > 0:
+			urls := make([]string, len(s.first.Upstreams))
+			for i, u := range s.first.Upstreams {
+				urls[i] = u.Host + u.Path + " "
+				if urls[i] == " " {
+					urls[i] = ""
+				}
+				urls[i] += u.URL.String()
+			}
+			to = strings.Join(urls, ", ")
+		}
+		if o.tls != nil && o.raw == nil {
+			scheme = "https"
+		}
+		fmt.Fprintf(&b, "sluice: %s://%s -> %s\n", scheme, o.Addr(), to)
+	}
+	const most = 20
+	p := s.site.policyInForce()
+	for i := range min(p.Len(), most) {
+		r := p.Rule(i)
+		for _, l := range r.Levels {
+			for _, limit := range l.Limits {
+				fmt.Fprintf(&b, "  rule   %s: %v: %s\n", r.Name, limit, algo.Worst(limit.Limit))
+			}
+		}
+	}
+	if p.Len() > most {
+		fmt.Fprintf(&b, "  and %d rules more; see sluice lint %s\n", p.Len()-most, s.file)
+	}
+	if s.doors.adminSocket != nil {
+		fmt.Fprintf(&b, "  admin  http://%s/metrics, /healthz, /readyz, /policy; see sluice status\n", s.doors.adminSocket.Addr())
+	}
+	fmt.Fprintf(&b, "  config %s, version %s: changes take effect within a second\n", s.file, s.first.Version)
+	if _, err := io.WriteString(stdout, b.String()); err != nil {
+		return fmt.Errorf("standard output: %w", err)
+	}
+	return nil
+}
+
+const leastToken = 16 // bytes
+
+// readToken returns the token that a file holds, empty if there is no file.
+func readToken(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(name) //nolint:gosec // the file is the operator's choice
+	if err != nil {
+		return "", fmt.Errorf("token file: %w", err)
+	}
+	token := strings.TrimSpace(string(data))
+	if len(token) < leastToken {
+		return "", fmt.Errorf("token file %s: %d bytes can be guessed; write %d or more, such as those of openssl rand -hex 32", name, len(token), leastToken)
+	}
+	return token, nil
+}

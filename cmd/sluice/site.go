@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	file "github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/gateway"
+	"github.com/sluicegate/sluice/gateway/guard"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/metrics"
+	"github.com/sluicegate/sluice/server/override"
+	"github.com/sluicegate/sluice/server/tally"
+	"github.com/sluicegate/sluice/server/token"
+)
+
+// askOwn is how often a client may ask for its own limits.
+const askOwn = "30/min burst 10"
+
+// site answers clients as the configuration in force says. A new one takes its
+// place as a whole, between two requests: states are in the store and stay.
+type site struct {
+	log       *slog.Logger
+	metrics   *metrics.Metrics
+	store     sluice.Store
+	slots     sluice.SlotStore
+	report    func(*http.Request, error)
+	tally     tally.Tally
+	overrides *override.List
+	queue     *guard.Queue
+	askers    *sluice.Limiter
+	now       func() time.Time
+
+	mu      sync.Mutex // of changes
+	current atomic.Pointer[generation]
+}
+
+// generation is what one configuration, with the overrides of its time, makes.
+type generation struct {
+	config    *file.Config
+	policy    *policy.Policy // overrides included
+	failures  map[string]failure.Policy
+	guard     *guard.Guard
+	routes    http.Handler
+	upstreams map[upstreamOf]*gateway.Gateway
+	claims    func(*http.Request) func(string) (string, bool)
+}
+
+// upstreamOf is what a gateway depends on: while that stays it is kept, with its
+// connections.
+type upstreamOf struct {
+	url     string
+	timeout time.Duration
+	trusted string
+}
+
+func newSite(log *slog.Logger, m *metrics.Metrics, overrides *override.List, now func() time.Time) (*site, error) {
+	s := &site{log: log, metrics: m, overrides: overrides, queue: guard.NewQueue(guard.DefaultQueue), now: now}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	limit, err := sluice.ParseLimit(askOwn)
+	if err != nil {
+		return nil, err
+	}
+	s.askers, err = sluice.New(memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now}), "own-limits", limit.Named("own-limits"))
+	return s, err
+}
+
+// ServeHTTP answers a client.
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.current.Load().guard.ServeHTTP(w, r)
+}
+
+// admits reports whether a client is let in at all.
+func (s *site) admits(client netip.Addr) bool { return s.current.Load().guard.Admits(client) }
+
+// policyInForce returns the policy with all overrides.
+func (s *site) policyInForce() *policy.Policy { return s.current.Load().policy }
+
+// failureOf returns what happens to requests under a plan while a shared store
+// is away: what its rule says.
+func (s *site) failureOf(p *sluice.Plan) failure.Policy {
+	g := s.current.Load()
+	if g == nil {
+		return failure.Open
+	}
+	scope := p.Scope()
+	for i := range len(scope) {
+		if scope[i] == '/' || scope[i] == '+' {
+			scope = scope[:i]
+			break
+		}
+	}
+	return g.failures[scope]
+}
+
+// apply puts a configuration in force. If it returns an error nothing changes.
+func (s *site) apply(c *file.Config) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := &generation{config: c}
+	if err := s.addRoutes(g); err != nil {
+		return err
+	}
+	if c.Tokens != nil {
+		v, err := token.New(token.Options{
+			Header: c.Tokens.Header, Cookie: c.Tokens.Cookie, JWKSFile: c.Tokens.JWKS, HMACFile: c.Tokens.HMAC,
+			KeyFile: c.Tokens.Key, Issuer: c.Tokens.Issuer, Audience: c.Tokens.Audience, Now: s.now,
+		})
+		if err != nil {
+			return fmt.Errorf("%s: tokens: %w", c.File, err)
+		}
+		g.claims = v.Claims
+	}
+	return s.enforce(g, s.overrides.All(s.now()))
+}
+
+// override puts the configuration in force once more, with other overrides.
+func (s *site) override(all []override.Override) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := *s.current.Load()
+	return s.enforce(&g, all)
+}
+
+// enforce makes the guard of g and puts it in the place of the one before.
+func (s *site) enforce(g *generation, overrides []override.Override) error {
+	rules, lost, err := override.Over(g.config.Policy.Rules(), overrides)
+	if err != nil {
+		return err
+	}
+	g.policy = g.config.Policy
+	if len(overrides) > 0 {
+		if g.policy, err = policy.Compile(rules); err != nil {
+			return fmt.Errorf("with the overrides made while running: %w", err)
+		}
+	}
+	g.failures = make(map[string]failure.Policy, len(rules))
+	for i := range rules {
+		g.failures[rules[i].Name] = map[policy.Failure]failure.Policy{
+			policy.Open: failure.Open, policy.Local: failure.Local, policy.Closed: failure.Closed,
+		}[rules[i].Failure]
+	}
+	fields := fieldsOf(g.config.Fields)
+	own, err := guard.NewOwn(g.policy, s.store, s.askers, fields, s.now)
+	if err != nil {
+		return err
+	}
+	g.guard, err = guard.New(guard.Options{
+		Policy: g.policy, Store: s.store, Slots: s.slots, Next: g.routes,
+		Trusted: g.config.ClientIP.Trusted, ClientHeader: g.config.ClientIP.Header, Claims: g.claims,
+		Allow: g.config.Allow, Deny: g.config.Deny, Fields: fields,
+		Queue: s.queue, Own: own, OnVerdict: s.count, OnError: s.report, Now: s.now,
+	})
+	if err != nil {
+		return err
+	}
+	for _, o := range lost {
+		s.log.Warn("an override is of no use: the configuration has no such rule, level or key", slog.String("rule", o.Rule), slog.String("level", o.Level))
+	}
+	s.tally.Follow(g.policy)
+	old := s.current.Swap(g)
+	if old == nil {
+		return nil
+	}
+	for at, up := range old.upstreams {
+		if g.upstreams[at] != up {
+			up.Close() // connections in use close when they are done
+		}
+	}
+	return nil
+}
+
+// addRoutes makes what passes requests on.
+func (s *site) addRoutes(g *generation) error {
+	c := g.config
+	g.upstreams = make(map[upstreamOf]*gateway.Gateway)
+	var before map[upstreamOf]*gateway.Gateway
+	if old := s.current.Load(); old != nil {
+		before = old.upstreams
+	}
+	if len(c.Upstreams) == 0 {
+		g.routes = newSampleApp()
+		return nil
+	}
+	var routes []gateway.Route
+	var faults []error
+	for _, u := range c.Upstreams {
+		at := upstreamOf{u.URL.String(), u.Timeout, fmt.Sprint(c.ClientIP.Trusted)}
+		up := g.upstreams[at]
+		if up == nil {
+			up = before[at]
+		}
+		if up == nil {
+			var err error
+			up, err = gateway.New(at.url, gateway.Options{
+				Trusted: c.ClientIP.Trusted, ResponseTimeout: u.Timeout, StallTimeout: stallTimeout, Log: s.log,
+			})
+			if err != nil {
+				faults = append(faults, err)
+				continue
+			}
+		}
+		g.upstreams[at] = up
+		routes = append(routes, gateway.Route{Host: u.Host, Path: u.Path, MaxBody: u.MaxBody, Handler: up})
+	}
+	var err error
+	if g.routes, err = gateway.NewRoutes(routes...); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// count counts what became of a request.
+func (s *site) count(v *policy.Verdict) {
+	s.tally.Count(v)
+	e := httplimit.Event{Verdict: httplimit.Allowed}
+	switch {
+	case v.Refused != nil:
+		e.Verdict = httplimit.Refused
+	case v.InFlight != nil:
+		e.Verdict = httplimit.Denied
+	case !v.Allowed:
+		e.Verdict = httplimit.FailedClosed
+		if _, bound := v.Binding(); bound {
+			e.Verdict = httplimit.Denied
+		}
+	case v.Err != nil:
+		e.Verdict = httplimit.FailedOpen
+	}
+	s.metrics.CountHTTP(nil, e)
+}
+
+// fieldsOf returns the header fields that the configuration names.
+func fieldsOf(name string) httplimit.Fields {
+	switch name {
+	case "legacy":
+		return httplimit.XRateLimit
+	case "both":
+		return httplimit.Draft11 | httplimit.XRateLimit
+	case "none":
+		return httplimit.NoFields
+	default:
+		return httplimit.Draft11
+	}
+}

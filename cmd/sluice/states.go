@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	file "github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
+	"github.com/sluicegate/sluice/server/metrics"
+)
+
+// states is the store that a configuration names, in this process or shared.
+type states struct {
+	store  sluice.Store
+	slots  sluice.SlotStore
+	report func(*http.Request, error)
+	memory *memstore.Store // nil if shared
+	shared *shared         // nil if in this process
+	file   string          // of the memory's state; empty: none
+}
+
+// openStates opens the store and restores the state of one in this process.
+func openStates(c file.Store, now func() time.Time, failureOf func(*sluice.Plan) failure.Policy, m *metrics.Metrics, log *slog.Logger) (*states, error) {
+	if len(c.Redis) > 0 {
+		target, err := redisurl.Parse(storeURL(c), os.Getenv)
+		if err != nil {
+			return nil, fmt.Errorf("store: %w", err)
+		}
+		sh, err := openShared(sharedConfig{target: target, policyOf: failureOf}, log)
+		if err != nil {
+			return nil, err
+		}
+		m.WatchShared(sh.store.Stats, sh.denials.Stats)
+		return &states{store: sh.store, slots: late{sh}, report: sh.report, shared: sh}, nil
+	}
+	s := &states{memory: memstore.New(memstore.Options{MaxKeys: int(c.MaxKeys), Now: now}), file: c.State}
+	s.store, s.slots = s.memory, s.memory
+	s.report = (&errorLog{log: log}).report
+	m.WatchMemory(s.memory.Stats)
+	if s.file == "" {
+		return s, nil
+	}
+	found, err := restoreState(s.memory, s.file)
+	if err != nil {
+		return nil, err
+	}
+	log.Info("state", slog.String("file", s.file), slog.Bool("found", found), slog.Int("states", s.memory.Stats().States))
+	return s, nil
+}
+
+// storeURL returns the one URL that the list of them and the prefix make:
+// several servers are those of a Cluster.
+func storeURL(c file.Store) string {
+	u, err := url.Parse(c.Redis[0])
+	if err != nil {
+		return c.Redis[0] // redisurl says what is wrong with it
+	}
+	for _, more := range c.Redis[1:] {
+		if other, err := url.Parse(more); err == nil {
+			u.Host += "," + other.Host
+		}
+	}
+	if len(c.Redis) > 1 && !strings.HasSuffix(u.Scheme, "-cluster") {
+		u.Scheme += "-cluster"
+	}
+	if c.Prefix != "" {
+		q := u.Query()
+		q.Set("prefix", c.Prefix)
+		u.RawQuery = q.Encode()
+	}
+	return u.String()
+}
+
+// ready says how the store is. While a shared one is away every rule goes on as
+// it says itself, so that traffic may come.
+func (s *states) ready() (line string, ok bool) {
+	if s.shared == nil {
+		return "store: in this process", true
+	}
+	line, _ = s.shared.ready()
+	line, _, _ = strings.Cut(line, ";")
+	if line == "store: down" {
+		line += "; each rule goes on as its failure says"
+	}
+	return line, true
+}
+
+// save writes the state of a store in this process, if it has a file.
+func (s *states) save() error {
+	if s.memory == nil || s.file == "" {
+		return nil
+	}
+	return saveState(s.memory, s.file)
+}
+
+func (s *states) close() error {
+	if s.shared == nil {
+		return nil
+	}
+	return s.shared.Close()
+}
+
+// Slot is of [sluice.SlotStore].
+func (l late) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	if r := l.redis.Load(); r != nil {
+		return r.Slot(ctx, req)
+	}
+	return sluice.SlotDecision{}, errNotConnected
+}
+
+// errorLog lets one line a second through.
+type errorLog struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	next    time.Time
+	skipped int
+}
+
+func (l *errorLog) report(_ *http.Request, err error) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Before(l.next) {
+		l.skipped++
+		return
+	}
+	l.log.Warn("a request could not be decided, or settled, as it should be", slog.Any("error", err), slog.Int("unreported", l.skipped))
+	l.next, l.skipped = now.Add(time.Second), 0
+}

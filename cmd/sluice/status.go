@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/sluicegate/sluice/server/admin"
+)
+
+const statusUsage = `  sluice status [--admin ADDRESS] [--token-file FILE]
+
+says which configuration is in force, what became of requests under each rule,
+what candidates would have denied, and which keys are denied most.
+`
+
+// runStatus shows what a running program does.
+func runStatus(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	values, rest, err := words(args, "admin", "token-file")
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("status: %q is not a flag", rest[0])
+	}
+	if err != nil {
+		return usageError(stderr, err, statusUsage)
+	}
+	var s admin.Status
+	var top admin.Top
+	c, err := newAdminClient(values)
+	if err == nil {
+		err = c.call(ctx, http.MethodGet, "/policy", nil, &s)
+	}
+	if err == nil {
+		err = c.call(ctx, http.MethodGet, "/v1/top?n=5", nil, &top)
+	}
+	if err == nil {
+		err = writeStatus(stdout, &s, &top)
+	}
+	return ended(stderr, err)
+}
+
+// ended says what went wrong, if anything did.
+func ended(stderr io.Writer, err error) int {
+	if err != nil {
+		say(stderr, fmt.Sprintf("sluice: %v\n", err))
+		return exitFailed
+	}
+	return exitOK
+}
+
+func writeStatus(w io.Writer, s *admin.Status, top *admin.Top) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, version %s, in force since %s\n", s.File, s.Hash, s.Loaded.Format(time.RFC3339))
+	if s.Failure != "" {
+		fmt.Fprintf(&b, "the file as it is now is NOT in force:\n%s\n", s.Failure)
+	}
+	b.WriteByte('\n')
+	var table strings.Builder
+	table.WriteString("rule\tallowed\twarned\tdenied\trefused\tfailed\twould deny\t\n")
+	for _, r := range s.Rules {
+		trial := ""
+		if r.Mode == "shadow" {
+			trial = fmt.Sprintf("%d of %d", r.WouldDeny, r.Judged)
+		}
+		fmt.Fprintf(&table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t\n", r.Name, r.Allowed, r.Warned, r.Denied, r.Refused, r.Failed, trial)
+		for _, c := range r.Candidates {
+			name := c.Name
+			if c.Level != "" {
+				name = c.Level + "/" + name
+			}
+			fmt.Fprintf(&table, "on trial: %s\t\t\t\t\t\t%d of %d\t\n", name, c.WouldDeny, c.Judged)
+		}
+	}
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if _, err := io.WriteString(t, table.String()); err != nil {
+		return err
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, o := range s.Overrides {
+		until := "until it is removed"
+		if !o.Expires.IsZero() {
+			until = "until " + o.Expires.Format(time.RFC3339)
+		}
+		fmt.Fprintf(&b, "\noverride of %s for %s: %s, %s (%s; %s)\n", o.Rule, strings.Join(o.Key, ", "), strings.Join(o.Limits, ", "), until, o.Reason, o.Author)
+	}
+	for _, l := range top.Levels {
+		name := l.Rule
+		if l.Level != "" {
+			name += "/" + l.Level
+		}
+		fmt.Fprintf(&b, "\ndenied most by %s, of %d denials:\n", name, l.Total)
+		for _, k := range l.Keys {
+			fmt.Fprintf(&b, "  %s  %s\n", between(k.Least, k.Most), keyText(k.Parts, k.Hash))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func between(least, most uint64) string {
+	switch {
+	case most == 1:
+		return "once"
+	case least == most:
+		return fmt.Sprintf("%d times", most)
+	}
+	return fmt.Sprintf("%d to %d times", least, most)
+}
+
+// keyText writes a key as "sluice key" reads it.
+func keyText(parts map[string]string, hash string) string {
+	if hash != "" {
+		return "hidden:" + hash
+	}
+	if len(parts) == 0 {
+		return "one for all"
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		text := name + "=" + parts[name]
+		if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("'\"\\$`&|;<>()*?#~", r) }) {
+			text = fmt.Sprintf("%q", text)
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, " ")
+}

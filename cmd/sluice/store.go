@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/denycache"
+	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
+)
+
+// sharedConfig says where the store is that other processes use too. Without a
+// target states live in this process.
+type sharedConfig struct {
+	target   *redisurl.Target
+	failure  failure.Policy
+	policyOf func(*sluice.Plan) failure.Policy // nil: failure, for all
+}
+
+const (
+	connectEvery = time.Second      // while there is no connection yet
+	beatEvery    = 10 * time.Second // between two signs of life of a node
+	beatTTL      = 3 * beatEvery    // after which a silent node is no longer counted
+	beatTimeout  = time.Second
+	logEvery     = 10 * time.Second // between two lines about the store
+)
+
+// shared is a store that other processes use too, wrapped so that this one
+// stays calm when it dies. It has one goroutine, which Close ends: it connects
+// if the store was away at the start, tells the others that this node lives,
+// and writes what there is to log.
+type shared struct {
+	config  sharedConfig
+	log     *slog.Logger
+	redis   atomic.Pointer[redisstore.Store] // nil until connected
+	denials *denycache.Store
+	store   *failure.Store
+
+	id     string       // of this node
+	nodes  atomic.Int64 // last known number of live ones
+	change chan struct{}
+	errors chan error
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+// openShared connects to the store. Where it cannot be reached that is logged,
+// and tried again in the background: a node must come up in an outage too. What
+// cannot pass by itself, such as a refused password, is an error.
+func openShared(c sharedConfig, log *slog.Logger) (*shared, error) {
+	s := &shared{
+		config: c, log: log, id: rand.Text()[:16],
+		change: make(chan struct{}, 1), errors: make(chan error, 1), ended: make(chan struct{}),
+	}
+	s.nodes.Store(1)
+	if err := s.connect(); err != nil {
+		if !redisurl.Temporary(err) {
+			return nil, fmt.Errorf("--store %v: %w", c.target, err)
+		}
+		log.Warn("the store cannot be reached; it is tried again every second", s.attr(), slog.Any("error", err),
+			slog.String("meanwhile", meanwhile(c.failure)))
+	}
+	s.denials = denycache.Wrap(late{s}, denycache.Options{})
+	var err error
+	s.store, err = failure.Wrap(s.denials, failure.Options{
+		Policy: c.failure, PolicyOf: c.policyOf,
+		Nodes:    func() int { return int(s.nodes.Load()) },
+		OnChange: func(failure.Health) { s.changed() },
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.disconnect())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	go s.keep(ctx)
+	return s, nil
+}
+
+func (s *shared) attr() slog.Attr { return slog.String("store", s.config.target.String()) }
+
+func (s *shared) connect() error {
+	r, err := s.config.target.Open(redisstore.Options{Logger: s.log})
+	if err == nil {
+		s.redis.Store(r)
+	}
+	return err
+}
+
+func (s *shared) disconnect() error {
+	if r := s.redis.Load(); r != nil {
+		return r.Close()
+	}
+	return nil
+}
+
+// Close ends the goroutine, then the store.
+func (s *shared) Close() error {
+	s.cancel()
+	<-s.ended
+	return errors.Join(s.store.Close(), s.disconnect())
+}
+
+// ready says how the store is, and whether requests can be answered with it as
+// it is: those under a policy that is closed cannot.
+func (s *shared) ready() (line string, ok bool) {
+	if s.redis.Load() != nil && s.store.Healthy() {
+		return "store: up", true
+	}
+	return "store: down; " + meanwhile(s.config.failure), s.config.failure != failure.Closed
+}
+
+// meanwhile says what becomes of requests while the store is away.
+func meanwhile(p failure.Policy) string {
+	switch p {
+	case failure.Open:
+		return "requests are let through"
+	case failure.Local:
+		return "each node decides with its share of the limit"
+	default:
+		return "requests are refused"
+	}
+}
+
+// changed is called when the store is given up and when it is back.
+func (s *shared) changed() {
+	select {
+	case s.change <- struct{}{}:
+	default: // it is looked at anyway
+	}
+}
+
+// report takes errors of requests. That the store is away is told once, not
+// for each of them.
+func (s *shared) report(_ *http.Request, err error) {
+	if _, away := errors.AsType[*failure.UnavailableError](err); away {
+		return
+	}
+	select {
+	case s.errors <- err:
+	default: // one is waiting already
+	}
+}
+
+// late is the store that may not be connected yet.
+type late struct{ *shared }
+
+var errNotConnected = errors.New("there is no connection yet")
+
+func (l late) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	if r := l.redis.Load(); r != nil {
+		return r.Take(ctx, req)
+	}
+	return sluice.Decision{}, errNotConnected
+}
+
+func (l late) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
+	if r := l.redis.Load(); r != nil {
+		return r.TakeBatch(ctx, reqs, out)
+	}
+	return errNotConnected
+}

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// pulse is how the nodes of a fleet count themselves: each holds a slot.
+var pulse = sluice.SlotLimit{Name: "alive", Cap: sluice.MaxSlots, TTL: beatTTL}
+
+// keep runs until ctx ends.
+func (s *shared) keep(ctx context.Context) {
+	defer close(s.ended)
+	connect := time.NewTicker(connectEvery)
+	defer connect.Stop()
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	l := outageLog{shared: s, up: s.redis.Load() != nil}
+	s.beat(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			s.leave(context.WithoutCancel(ctx))
+			return
+		case <-connect.C:
+			if s.redis.Load() == nil {
+				// What is wrong now may have been hidden by the outage.
+				if err := s.connect(); err != nil {
+					l.failed(err)
+				} else {
+					s.beat(ctx)
+				}
+			}
+			l.look()
+		case <-beat.C:
+			s.beat(ctx)
+		case <-s.change:
+			l.look()
+		case err := <-s.errors:
+			l.failed(err)
+		}
+	}
+}
+
+// beat tells that this node lives and learns how many do. If it fails the last
+// number stays.
+func (s *shared) beat(ctx context.Context) {
+	r := s.redis.Load()
+	if r == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+	defer cancel()
+	slots, err := sluice.NewSlots(r, "sluice.nodes", pulse)
+	if err != nil {
+		s.report(nil, err)
+		return
+	}
+	d, err := slots.Acquire(ctx, "", s.id, 1)
+	if err == nil && d.Held > 0 {
+		s.nodes.Store(d.Held)
+	}
+}
+
+// leave tells that this node is gone. If that is lost its slot expires.
+func (s *shared) leave(ctx context.Context) {
+	r := s.redis.Load()
+	if r == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+	defer cancel()
+	if slots, err := sluice.NewSlots(r, "sluice.nodes", pulse); err == nil {
+		_, _ = slots.Release(ctx, "", s.id)
+	}
+}
+
+// outageLog writes the changes of the store's state, and errors, each at most
+// once in logEvery: a store that comes and goes floods nothing. A change that
+// had to wait is told later, if it is still one.
+type outageLog struct {
+	*shared
+	up           bool // as last told
+	told, warned time.Time
+	unsaid       int // errors since warned
+	outages      uint64
+}
+
+func (l *outageLog) look() {
+	stats := l.store.Stats()
+	up := l.redis.Load() != nil && stats.Healthy
+	if up == l.up && stats.Outages == l.outages || time.Since(l.told) < logEvery {
+		return
+	}
+	since := slog.Uint64("outages", stats.Outages-l.outages)
+	if up {
+		l.log.Info("the store is back", l.attr(), since)
+	} else {
+		l.log.Warn("the store is away", l.attr(), since, slog.String("meanwhile", meanwhile(l.config.failure)))
+	}
+	l.up, l.told, l.outages = up, time.Now(), stats.Outages
+}
+
+func (l *outageLog) failed(err error) {
+	if time.Since(l.warned) < logEvery {
+		l.unsaid++
+		return
+	}
+	l.log.Warn("the store failed", l.attr(), slog.Any("error", err), slog.Int("errors_not_logged", l.unsaid))
+	l.warned, l.unsaid = time.Now(), 0
+}

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package guard_test
+
+import (
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/gateway/guard"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// TestAdmits: the set of networks answers as a walk over all of them does.
+func TestAdmits(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable
+	random := func() netip.Addr {
+		if r.IntN(2) == 0 {
+			return netip.AddrFrom4([4]byte{10, byte(r.IntN(4)), byte(r.IntN(4)), byte(r.IntN(256))})
+		}
+		return netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, byte(r.IntN(4)), 15: byte(r.IntN(256))})
+	}
+	list := func(n int) (all []netip.Prefix) {
+		for range n {
+			a := random()
+			p, err := a.Prefix(r.IntN(a.BitLen()-8) + 8)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, p)
+		}
+		return all
+	}
+	holds := func(all []netip.Prefix, a netip.Addr) bool {
+		return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(a.Unmap()) })
+	}
+	for range 50 {
+		allow, deny := list(r.IntN(4)), list(r.IntN(4))
+		g := newGuard(t, "  - {name: a, limits: 1/s}", ok, guard.Options{Allow: allow, Deny: deny})
+		for range 200 {
+			a := random()
+			if a.Is4() && r.IntN(2) == 0 {
+				a = netip.AddrFrom16(a.As16())
+			}
+			want := !holds(deny, a) && (len(allow) == 0 || holds(allow, a))
+			if got := g.Admits(a); got != want {
+				t.Fatalf("%v with allow %v, deny %v: got %v", a, allow, deny, got)
+			}
+		}
+		if got := g.Admits(netip.Addr{}); got != (len(allow) == 0) {
+			t.Errorf("a client without address, allow %v: got %v", allow, got)
+		}
+	}
+}
+
+// TestClaimsAreVerifiedOnce: and only where a rule needs one.
+func TestClaimsAreVerifiedOnce(t *testing.T) {
+	asked := 0
+	claims := func(*http.Request) func(string) (string, bool) {
+		asked++
+		return func(name string) (string, bool) { return "value of " + name, true }
+	}
+	g := newGuard(t, "  - {name: a, match: {path: /a}, by: [claim.x, claim.y], limits: 1/s}\n  - {name: b, by: ip, limits: 9/s}", ok, guard.Options{Claims: claims})
+	for path, want := range map[string]int{"/": 0, "/a": 1} {
+		asked = 0
+		if w := ask(g, request(t, "GET", path, "")); w.Code != http.StatusOK || asked != want {
+			t.Errorf("%s: got %d, verified %d times, want %d", path, w.Code, asked, want)
+		}
+	}
+}
+
+// TestVerdictIsToldOnce: whatever becomes of a request.
+func TestVerdictIsToldOnce(t *testing.T) {
+	var told []bool
+	o := guard.Options{OnVerdict: func(v *policy.Verdict) { told = append(told, v.Allowed) }}
+	g := newGuard(t, "  - {name: a, by: header.X-User, limits: 1/min}", ok, o)
+	for _, user := range []string{"ada", "ada", ""} {
+		r := request(t, "GET", "/", "")
+		r.Header.Set("X-User", user)
+		ask(g, r)
+	}
+	if want := []bool{true, false, false}; !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
+	}
+}
+
+// TestMissingOptions: all are told at once.
+func TestMissingOptions(t *testing.T) {
+	_, err := guard.New(guard.Options{ClientHeader: "X-Real-IP"})
+	for _, want := range []string{"Policy", "Store", "Next", "Header"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// TestRequestsAreReused: what belonged to one request is not seen by the next,
+// many at a time.
+func TestRequestsAreReused(t *testing.T) {
+	g := newGuard(t, "  - {name: a, by: header.X-User, cost: response-bytes, limits: 1000000B/min debt 10}", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if _, err := io.WriteString(w, r.Header.Get("X-User")+string(body)); err != nil {
+			t.Error(err)
+		}
+	}, guard.Options{})
+	t.Run("parallel", func(t *testing.T) {
+		for _, user := range []string{"ada", "bob", "cho", "dee"} {
+			t.Run(user, func(t *testing.T) {
+				t.Parallel()
+				for range 200 {
+					r := request(t, "POST", "/", "+"+user)
+					r.Header.Set("X-User", user)
+					if w := ask(g, r); w.Body.String() != user+"+"+user {
+						t.Fatalf("got %q", w.Body)
+					}
+				}
+			})
+		}
+	})
+}
+
+func BenchmarkGuard(b *testing.B) {
+	for _, c := range []struct{ name, limit string }{{"allowed", "1000000000/min"}, {"denied", "1/day"}} {
+		b.Run(c.name, func(b *testing.B) {
+			var t testing.T
+			g := newGuard(&t, "  - {name: a, by: ip, limits: "+c.limit+"}", func(http.ResponseWriter, *http.Request) {}, guard.Options{})
+			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/", nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				g.ServeHTTP(httptest.NewRecorder(), r)
+			}
+		})
+	}
+}

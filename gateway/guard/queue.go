@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// DefaultQueue is how many requests a Guard holds back at once if it is not
+// told otherwise.
+const DefaultQueue = 10_000
+
+// ErrQueueFull is why a request is not held back: as many as may be are.
+var ErrQueueFull = errors.New("guard: as many requests are held back as may be")
+
+// Queue bounds how many requests are held back at once, whatever the rules. It
+// is safe for concurrent use.
+type Queue struct {
+	places int64
+	held   atomic.Int64
+}
+
+// NewQueue returns a Queue of so many places, at least 1.
+func NewQueue(places int) *Queue { return &Queue{places: int64(max(places, 1))} }
+
+// Held returns how many requests are held back now.
+func (q *Queue) Held() int { return int(q.held.Load()) }
+
+// wait blocks for d in a place of the queue. It returns [ErrQueueFull] at once
+// if there is none, and ctx's error as soon as ctx ends.
+func (q *Queue) wait(ctx context.Context, d time.Duration) error {
+	defer q.held.Add(-1)
+	if q.held.Add(1) > q.places {
+		return ErrQueueFull
+	}
+	return sleep(ctx, d)
+}
+
+// sleep blocks for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+)
+
+// recorder is a ResponseWriter that remembers the status, counts the bytes of
+// the body and, where a rule shapes, lets them through at its pace.
+type recorder struct {
+	http.ResponseWriter
+	status   int
+	head     bool // nothing of the body is sent
+	returned bool // the handler did, other than by a panic
+	written  atomic.Int64
+	pace     *pace // nil: as fast as it goes
+}
+
+// Unwrap lets [http.ResponseController] through.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *recorder) WriteHeader(status int) {
+	// Informational answers come before the real one, but 101 ends the exchange.
+	if w.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recorder) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	if w.head {
+		return w.ResponseWriter.Write(p)
+	}
+	if w.pace == nil {
+		n, err := w.ResponseWriter.Write(p)
+		w.written.Add(int64(n))
+		return n, err
+	}
+	return w.pace.write(p, func(p []byte) (int, error) {
+		n, err := w.ResponseWriter.Write(p)
+		w.written.Add(int64(n))
+		if err == nil {
+			// What has waited for its turn does not wait in a buffer, too.
+			err = http.NewResponseController(w.ResponseWriter).Flush()
+		}
+		return n, err
+	})
+}
+
+// Hijack counts and paces a connection that switches protocol, too.
+func (w *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return conn, rw, err
+	}
+	if w.status == 0 {
+		w.status = http.StatusSwitchingProtocols
+	}
+	return &countedConn{Conn: conn, recorder: w}, rw, nil
+}
+
+// response returns the status of the answer. A handler that did not return
+// answered 500, unless it had begun with something else.
+func (w *recorder) response() int {
+	switch {
+	case w.status != 0:
+		return w.status
+	case w.returned:
+		return http.StatusOK
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+// countedConn is a connection that has switched protocol: what is written to it
+// counts as the response's body.
+type countedConn struct {
+	net.Conn
+	recorder *recorder
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	write := func(p []byte) (int, error) {
+		n, err := c.Conn.Write(p)
+		c.recorder.written.Add(int64(n))
+		return n, err
+	}
+	if c.recorder.pace == nil {
+		return write(p)
+	}
+	return c.recorder.pace.write(p, write)
+}
+
+// countedBody counts what is read of a request's body, by whichever goroutine
+// reads it, and lets it through at the pace of a rule that shapes.
+type countedBody struct {
+	io.ReadCloser
+	read atomic.Int64
+	pace *pace
+}
+
+func (b *countedBody) Read(p []byte) (int, error) {
+	if b.pace != nil {
+		p = p[:min(len(p), b.pace.chunk)]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.read.Add(int64(n))
+	if b.pace != nil && n > 0 {
+		if slow := b.pace.take(n); slow != nil && err == nil {
+			err = slow
+		}
+	}
+	return n, err
+}

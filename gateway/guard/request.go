@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// request is one request on its way through a Guard. It is used again.
+type request struct {
+	guard      *Guard
+	w          http.ResponseWriter
+	r          *http.Request
+	client     netip.Addr
+	attributes policy.HTTP
+	verdict    policy.Verdict
+	// These two are never used again: who passes the request on may touch them
+	// after it has been answered.
+	recorder *recorder
+	body     *countedBody // nil if the request has none
+
+	claims   func(string) (string, bool)
+	verified bool
+	claim    func(string) (string, bool) // c.lookUp, made once
+}
+
+func (c *request) begin(g *Guard, w http.ResponseWriter, r *http.Request, client netip.Addr) {
+	c.guard, c.w, c.r, c.client = g, w, r, client
+	if c.claim == nil {
+		c.claim = c.lookUp
+	}
+	var claims func(string) (string, bool)
+	if g.opts.Claims != nil {
+		claims = c.claim
+	}
+	c.attributes.Reset(r, client, claims)
+}
+
+// end lets go of all that belongs to the request.
+func (c *request) end() {
+	c.guard, c.w, c.r, c.client = nil, nil, nil, netip.Addr{}
+	c.claims, c.verified = nil, false
+	c.attributes = policy.HTTP{}
+	c.recorder, c.body = nil, nil
+}
+
+// lookUp returns a claim of the request's token, which is verified at the first.
+func (c *request) lookUp(name string) (string, bool) {
+	if !c.verified {
+		c.claims, c.verified = c.guard.opts.Claims(c.r), true
+	}
+	if c.claims == nil {
+		return "", false
+	}
+	return c.claims(name)
+}
+
+func (c *request) serve() {
+	g, v := c.guard, &c.verdict
+	var paces paces
+	if g.shape != nil {
+		var refused *policy.PartError
+		if paces, refused = g.shape.of(c.r, &c.attributes, v); refused != nil {
+			httplimit.WriteProblem(c.w, c.r, httplimit.Event{Verdict: httplimit.Refused, Status: http.StatusBadRequest, Err: refused})
+			return
+		}
+	}
+	g.judge.Decide(c.r.Context(), &c.attributes, v)
+	if g.opts.OnVerdict != nil {
+		g.opts.OnVerdict(v)
+	}
+	g.report(c.r, v.Err)
+	if !v.Allowed {
+		c.deny()
+		return
+	}
+	if v.Decision.Delay > 0 && !c.hold() {
+		return
+	}
+	c.tell()
+	c.pass(paces)
+}
+
+// hold waits until the request may go on. It reports false if it may not: then
+// it is answered, and has cost nothing.
+func (c *request) hold() bool {
+	g, v := c.guard, &c.verdict
+	err := g.opts.Queue.wait(c.r.Context(), v.Decision.Delay)
+	if err == nil {
+		v.Decision.ResetAfter = max(v.Decision.ResetAfter-v.Decision.Delay, 0)
+		return true
+	}
+	g.report(c.r, v.Cancel(c.r.Context()))
+	e := httplimit.Event{Verdict: httplimit.Abandoned, Status: http.StatusServiceUnavailable, Err: err}
+	if errors.Is(err, ErrQueueFull) {
+		e.Verdict = httplimit.FailedClosed
+		c.w.Header().Set("Retry-After", retryAfter(v.Decision.Delay))
+	}
+	httplimit.WriteProblem(c.w, c.r, e)
+	return false
+}
+
+// pass gives the request to Next and puts right afterwards what it has cost,
+// also if Next panics.
+func (c *request) pass(paces paces) {
+	g, v := c.guard, &c.verdict
+	seen := c.r
+	c.recorder = &recorder{ResponseWriter: c.w, head: c.r.Method == http.MethodHead, pace: paces.response}
+	if c.r.Body != nil && c.r.Body != http.NoBody {
+		c.body = &countedBody{ReadCloser: c.r.Body, pace: paces.request}
+		copied := *c.r // a handler must not change its request
+		copied.Body = c.body
+		seen = &copied
+	}
+	stop := func() {}
+	if lease := v.Lease(); lease > 0 {
+		stop = g.renew(c.r, v, lease)
+	}
+	defer func() {
+		stop()
+		c.settle()
+	}()
+	g.opts.Next.ServeHTTP(c.recorder, seen)
+	c.recorder.returned = true
+}
+
+// settle corrects what the request was charged.
+func (c *request) settle() {
+	resp := policy.Response{Status: c.recorder.response(), Header: c.header, Written: c.recorder.written.Load()}
+	if c.body != nil {
+		resp.Read = c.body.read.Load()
+	}
+	c.guard.report(c.r, c.verdict.Settle(c.r.Context(), resp))
+}
+
+func (c *request) header(name string) []string { return c.w.Header()[name] }

@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/gateway/guard"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+const (
+	down = "  - {name: down, by: ip, cost: response-bytes, limits: 10000B/s leaky-bucket burst 2000}\n"
+	up   = "  - {name: up, by: ip, cost: request-bytes, limits: 10000B/s leaky-bucket burst 2000}\n"
+)
+
+// TestShapes: only rules of bytes whose limits all queue shape.
+func TestShapes(t *testing.T) {
+	for _, c := range []struct {
+		name, yaml string
+		want       bool
+	}{
+		{"a queue of bytes", down, true},
+		{"of requests", "  - {name: a, limits: 10/s leaky-bucket burst 5}", false},
+		{"a meter", "  - {name: a, cost: response-bytes, limits: 1000B/s leaky-bucket burst 500 nodelay}", false},
+		{"another algorithm", "  - {name: a, cost: response-bytes, limits: 1000B/s}", false},
+		{"one of two", "  - {name: a, cost: response-bytes, limits: [1000B/s, 10000B/s leaky-bucket burst 2000]}", false},
+		{"in shadow", "  - {name: a, mode: shadow, cost: response-bytes, limits: 1000B/s leaky-bucket burst 500}", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := guard.Shapes(rules(t, c.yaml).Rule(0)); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestShaping: bodies pass whole, and no faster than the limit: all that a
+// client gets shares its pace, which costs the requests nothing else.
+func TestShaping(t *testing.T) {
+	const size = 50_000 // 5 s at 10,000 bytes a second
+	body := strings.Repeat("x", size)
+	for _, c := range []struct {
+		name, yaml, method string
+		least, most        time.Duration
+	}{
+		{"a response", down, "GET", 4800 * time.Millisecond, 5 * time.Second},
+		{"a request", up, "POST", 4800 * time.Millisecond, 5 * time.Second},
+		{"both by themselves", down + up, "POST", 4800 * time.Millisecond, 10 * time.Second},
+		{"neither", down + up, "HEAD", 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGuard(t, c.yaml, func(w http.ResponseWriter, r *http.Request) {
+					if r.Method != http.MethodPost {
+						if _, err := io.WriteString(w, body); err != nil {
+							t.Error(err)
+						}
+						return
+					}
+					if _, err := io.Copy(w, r.Body); err != nil {
+						t.Error(err)
+					}
+				}, guard.Options{})
+				sent := ""
+				if c.method == http.MethodPost {
+					sent = body
+				}
+				start := time.Now()
+				w := ask(g, request(t, c.method, "/", sent))
+				took := time.Since(start)
+				if took < c.least || took > c.most {
+					t.Errorf("took %v, want %v to %v", took, c.least, c.most)
+				}
+				if w.Code != http.StatusOK || c.method != http.MethodHead && w.Body.String() != body {
+					t.Errorf("got %d with %d bytes, want 200 with %d", w.Code, w.Body.Len(), size)
+				}
+			})
+		})
+	}
+}
+
+// TestShapingIsShared: two downloads of one client have the pace of one.
+func TestShapingIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, down, func(w http.ResponseWriter, _ *http.Request) {
+			if _, err := io.WriteString(w, strings.Repeat("x", 20_000)); err != nil {
+				t.Error(err)
+			}
+		}, guard.Options{})
+		start := time.Now()
+		done := make(chan time.Duration, 2)
+		for range 2 {
+			go func() {
+				ask(g, request(t, "GET", "/", ""))
+				done <- time.Since(start)
+			}()
+		}
+		if took := max(<-done, <-done); took < 3800*time.Millisecond || took > 4*time.Second {
+			t.Errorf("took %v for 40,000 bytes at 10,000 a second", took)
+		}
+	})
+}
+
+// TestShapingEndsWithTheClient: who hangs up while bytes wait frees their turn.
+func TestShapingEndsWithTheClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failed error
+		g := newGuard(t, down, func(w http.ResponseWriter, r *http.Request) {
+			_, err := io.WriteString(w, strings.Repeat("x", 20_000))
+			if r.URL.Path == "/gone" {
+				failed = err
+			} else if err != nil {
+				t.Error(err)
+			}
+		}, guard.Options{})
+		ctx, hangUp := context.WithTimeout(t.Context(), time.Second)
+		defer hangUp()
+		start := time.Now()
+		ask(g, request(t, "GET", "/gone", "").WithContext(ctx))
+		if !errors.Is(failed, context.DeadlineExceeded) || time.Since(start) != time.Second {
+			t.Errorf("ended with %v after %v, want the context's end after 1s", failed, time.Since(start))
+		}
+		start = time.Now()
+		ask(g, request(t, "GET", "/", ""))
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("the next took %v, want at most 2s", took)
+		}
+	})
+}
+
+// failing is a store that is away.
+type failing struct{ sluice.Store }
+
+var errAway = errors.New("the store is away")
+
+func (failing) Take(context.Context, sluice.Request) (sluice.Decision, error) {
+	return sluice.Decision{}, errAway
+}
+
+func (failing) TakeBatch(context.Context, []sluice.Request, []sluice.Result) error { return errAway }
+
+// TestStoreAway: what happens without the store is what the rules say, and is
+// reported.
+func TestStoreAway(t *testing.T) {
+	for _, c := range []struct {
+		name, yaml string
+		status     int
+		cut        bool
+	}{
+		{"open", "  - {name: a, limits: 1/min}", 200, false},
+		{"closed", "  - {name: a, limits: 1/min, failure: closed}", 503, false},
+		{"shaped and open", down, 200, false},
+		{"shaped and closed", strings.Replace(down, "by: ip", "by: ip, failure: closed", 1), 200, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var reported errorList
+			var failed error
+			g := newGuard(t, c.yaml, func(w http.ResponseWriter, _ *http.Request) {
+				_, failed = io.WriteString(w, "text")
+			}, guard.Options{Store: failing{memstore.New(memstore.Options{})}, OnError: reported.report})
+			w := ask(g, request(t, "GET", "/", ""))
+			if w.Code != c.status || errors.Is(failed, errAway) != c.cut {
+				t.Errorf("got %d, write %v; want %d, cut %v", w.Code, failed, c.status, c.cut)
+			}
+			if strings.Contains(w.Body.String(), "away") {
+				t.Errorf("the client is told: %s", w.Body)
+			}
+			if all := reported.all(); len(all) == 0 || !errors.Is(all[0], errAway) {
+				t.Errorf("reported %v", all)
+			}
+		})
+	}
+}

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path"
+	"strings"
+)
+
+// Route says which requests a handler gets: those for Host whose path begins
+// with Path.
+type Route struct {
+	// Host is compared without case and port; "*.example.com" stands for all
+	// hosts below it. Empty means any.
+	Host string
+	// Path is a prefix of whole segments: "/api" takes "/api" and "/api/x" but
+	// not "/apis". Empty means any.
+	Path string
+	// MaxBody is the largest body of a request, in bytes. What is larger is
+	// answered with 413. Zero means no bound.
+	MaxBody int64
+	Handler http.Handler
+}
+
+// Routes is an [http.Handler] that gives each request to the first [Route] that
+// fits. It does not change and is safe for concurrent use.
+type Routes struct{ routes []Route }
+
+// NewRoutes returns Routes in this order. All faults are returned at once.
+func NewRoutes(routes ...Route) (*Routes, error) {
+	r := &Routes{}
+	var faults []error
+	for i, route := range routes {
+		if route.Handler == nil {
+			faults = append(faults, fmt.Errorf("gateway: route %d: Handler is nil", i+1))
+		}
+		if route.Path != "" && !strings.HasPrefix(route.Path, "/") {
+			faults = append(faults, fmt.Errorf("gateway: route %d: Path %q: write a prefix that begins with a slash, such as /api", i+1, route.Path))
+		}
+		if route.MaxBody < 0 {
+			faults = append(faults, fmt.Errorf("gateway: route %d: MaxBody: %d is negative; leave it 0 for no bound", i+1, route.MaxBody))
+		}
+		route.Host = strings.ToLower(route.Host)
+		route.Path = strings.TrimSuffix(route.Path, "/")
+		r.routes = append(r.routes, route)
+	}
+	return r, errors.Join(faults...)
+}
+
+// ServeHTTP passes the request on, or answers 404 if no route fits. The path is
+// cleaned before it is compared, so that dot segments do not lead from one route
+// into another; what the handler gets is the path as it came.
+func (rs *Routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	host, clean := "", ""
+	for i := range rs.routes {
+		route := &rs.routes[i]
+		if route.Host != "" {
+			if host == "" {
+				host = hostOf(r.Host)
+			}
+			if !route.forHost(host) {
+				continue
+			}
+		}
+		if route.Path != "" {
+			if clean == "" {
+				clean = path.Clean("/" + r.URL.Path)
+			}
+			if rest, ok := strings.CutPrefix(clean, route.Path); !ok || rest != "" && rest[0] != '/' {
+				continue
+			}
+		}
+		route.serve(w, r)
+		return
+	}
+	writeProblem(w, http.StatusNotFound, "nothing is served here")
+}
+
+func (route *Route) forHost(host string) bool {
+	if below, ok := strings.CutPrefix(route.Host, "*"); ok {
+		return len(host) > len(below) && strings.HasSuffix(host, below)
+	}
+	return host == route.Host
+}
+
+func (route *Route) serve(w http.ResponseWriter, r *http.Request) {
+	if route.MaxBody > 0 && r.Body != nil && r.Body != http.NoBody {
+		if r.ContentLength > route.MaxBody {
+			// It is not read, so another request cannot follow it.
+			w.Header().Set("Connection", "close")
+			writeProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the request's body is larger than %d bytes", route.MaxBody))
+			return
+		}
+		r = r.WithContext(r.Context()) // a copy: the caller's keeps its Body
+		r.Body = http.MaxBytesReader(w, r.Body, route.MaxBody)
+	}
+	route.Handler.ServeHTTP(w, r)
+}
+
+func hostOf(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.TrimSuffix(strings.ToLower(host), ".")
+}

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+)
+
+// slots is how many hash slots a Cluster has.
+const slots = 16384
+
+// Cluster is a running Redis Cluster.
+type Cluster struct {
+	Masters  []*Server // in the order of their slots
+	Replicas []*Server // the i-th is a replica of the i-th master
+}
+
+// StartCluster starts a Cluster of so many masters, with a replica each if
+// replicas is set. It is stopped when the test ends.
+func StartCluster(t testing.TB, b Binary, masters int, replicas bool) *Cluster {
+	t.Helper()
+	c := &Cluster{}
+	node := func() *Server {
+		return Start(t, b, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(FreePort(t)),
+			"--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
+	}
+	for range masters {
+		c.Masters = append(c.Masters, node())
+		if replicas {
+			c.Replicas = append(c.Replicas, node())
+		}
+	}
+	first := c.Masters[0].Client(t)
+	for _, s := range c.nodes()[1:] {
+		do(t, first, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(s.Port), s.busPort())
+	}
+	for i, s := range c.Masters {
+		from, to := i*slots/masters, (i+1)*slots/masters-1
+		do(t, s.Client(t), "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(from), strconv.Itoa(to))
+	}
+	for _, s := range c.nodes() {
+		waitInfo(t, s, "cluster", "cluster_known_nodes:"+strconv.Itoa(len(c.nodes())))
+	}
+	for i, s := range c.Replicas {
+		id := do(t, c.Masters[i].Client(t), "CLUSTER", "MYID")
+		client := s.Client(t)
+		waitFor(t, "a node to know its master", func(ctx context.Context) error {
+			return client.Do(ctx, client.B().Arbitrary("CLUSTER", "REPLICATE", id).Build()).Error()
+		})
+	}
+	for _, s := range c.nodes() {
+		waitInfo(t, s, "cluster", "cluster_state:ok", "cluster_slots_ok:"+strconv.Itoa(slots))
+	}
+	for i, s := range c.Replicas {
+		waitInfo(t, s, "replication", "role:slave", "master_port:"+strconv.Itoa(c.Masters[i].Port), "master_link_status:up")
+	}
+	return c
+}
+
+func (c *Cluster) nodes() []*Server {
+	return append(append([]*Server(nil), c.Masters...), c.Replicas...)
+}
+
+// Option returns how to connect to the Cluster.
+func (c *Cluster) Option() rueidis.ClientOption {
+	o := rueidis.ClientOption{DisableCache: true, DisableRetry: true}
+	for _, s := range c.nodes() {
+		o.InitAddress = append(o.InitAddress, s.Addr)
+	}
+	return o
+}
+
+// Client returns a client of the Cluster, closed when the test ends.
+func (c *Cluster) Client(t testing.TB) rueidis.Client {
+	t.Helper()
+	return Connect(t, c.Option())
+}
+
+func (s *Server) busPort() string {
+	for i, a := range s.args {
+		if a == "--cluster-port" {
+			return s.args[i+1]
+		}
+	}
+	return strconv.Itoa(s.Port + 10000)
+}
+
+// do runs a command and returns its reply as text.
+func do(t testing.TB, client rueidis.Client, command ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	text, err := client.Do(ctx, client.B().Arbitrary(command...).Build()).ToString()
+	if err != nil {
+		t.Fatalf("%s: %v", strings.Join(command, " "), err)
+	}
+	return text
+}
+
+// waitInfo waits until the server says all of lines about itself.
+func waitInfo(t testing.TB, s *Server, section string, lines ...string) {
+	t.Helper()
+	client := s.Client(t)
+	command := []string{"INFO", section}
+	if section == "cluster" {
+		command = []string{"CLUSTER", "INFO"}
+	}
+	waitFor(t, fmt.Sprintf("%s: %v", s.Addr, lines), func(ctx context.Context) error {
+		text, err := client.Do(ctx, client.B().Arbitrary(command...).Build()).ToString()
+		if err != nil {
+			return err
+		}
+		for _, line := range lines {
+			if !strings.Contains(text, line+"\r\n") {
+				return errors.New(text)
+			}
+		}
+		return nil
+	})
+}

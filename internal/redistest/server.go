@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Binary is a server program that tests can start.
+type Binary struct {
+	Name string // "redis" or "valkey"
+	Path string
+}
+
+// Redis returns the redis-server on the PATH. A test that has none fails.
+func Redis(t testing.TB) Binary {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Fatal("redis-server is not on the PATH; install it with: apt-get install redis-server")
+	}
+	return Binary{Name: "redis", Path: path}
+}
+
+// Binaries returns redis-server and, if there is one, valkey-server.
+func Binaries(t testing.TB) []Binary {
+	t.Helper()
+	list := []Binary{Redis(t)}
+	if path, err := exec.LookPath("valkey-server"); err == nil {
+		list = append(list, Binary{Name: "valkey", Path: path})
+	}
+	return list
+}
+
+// startTimeout is how long a server may take to answer.
+const startTimeout = 20 * time.Second
+
+// Server is one running process.
+type Server struct {
+	Addr string // 127.0.0.1 and the port
+	Port int
+	Dir  string // its working directory
+
+	binary Binary
+	args   []string
+	dial   func(*rueidis.ClientOption) // how clients of this server connect
+
+	mu  sync.Mutex
+	cmd *exec.Cmd
+	out *bytes.Buffer
+}
+
+// Start starts a server without persistence. args are further options, as in
+// "--maxmemory", "1mb". It is stopped when the test ends.
+func Start(t testing.TB, b Binary, args ...string) *Server {
+	t.Helper()
+	s := newServer(t, b, FreePort(t), args)
+	s.Run(t)
+	return s
+}
+
+func newServer(t testing.TB, b Binary, port int, args []string) *Server {
+	t.Helper()
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Port: port, Dir: t.TempDir(), binary: b}
+	s.args = append([]string{
+		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", s.Dir,
+		"--save", "", "--appendonly", "no", "--daemonize", "no",
+	}, args...)
+	return s
+}
+
+// Run starts the process again, after [Server.Kill] or [Server.Shutdown], and
+// waits until it answers.
+func (s *Server) Run(t testing.TB) {
+	t.Helper()
+	s.start(t, s.args)
+	client := s.Client(t)
+	waitFor(t, s.Addr+" to answer", func(ctx context.Context) error {
+		err := client.Do(ctx, client.B().Ping().Build()).Error()
+		if err != nil && s.exited() {
+			t.Fatalf("%s ended:\n%s", s.binary.Path, s.Output())
+		}
+		return err
+	})
+}
+
+func (s *Server) start(t testing.TB, args []string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out = new(bytes.Buffer)
+	s.cmd = exec.Command(s.binary.Path, args...)
+	w := &lockedWriter{mu: &s.mu, to: s.out}
+	dieWithParent(s.cmd)
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = w, w, s.Dir
+	if err := s.cmd.Start(); err != nil {
+		t.Fatalf("start %s: %v", s.binary.Path, err)
+	}
+	cmd, ended := s.cmd, make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // how it ended says ProcessState
+	}()
+	t.Cleanup(func() {
+		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Errorf("stop %s: %v", s.Addr, err)
+		}
+		<-ended
+	})
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	to *bytes.Buffer
+}
+
+func (w *lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
+}
+
+func (s *Server) exited() bool {
+	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	if err == nil {
+		_ = conn.Close()
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Contains(s.out.String(), "Fatal") || strings.Contains(s.out.String(), "FATAL")
+}
+
+// Output returns what the process has written.
+func (s *Server) Output() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out.String()
+}
+
+// Process returns the running process: to kill, stop and continue it.
+func (s *Server) Process() *os.Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd.Process
+}
+
+// Kill ends the process at once.
+func (s *Server) Kill(t testing.TB) {
+	t.Helper()
+	if err := s.Process().Kill(); err != nil {
+		t.Fatalf("kill %s: %v", s.Addr, err)
+	}
+	waitFor(t, s.Addr+" to be gone", func(ctx context.Context) error {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", s.Addr)
+		if err != nil {
+			return nil //nolint:nilerr // nobody listens: that is what is waited for
+		}
+		_ = conn.Close()
+		return errors.New("it still listens")
+	})
+}
+
+// Option returns how to connect to the server.
+func (s *Server) Option() rueidis.ClientOption {
+	o := rueidis.ClientOption{InitAddress: []string{s.Addr}, DisableCache: true, DisableRetry: true, ForceSingleClient: true}
+	if s.dial != nil {
+		s.dial(&o)
+	}
+	return o
+}
+
+// Client returns a client of the server, closed when the test ends. It waits
+// until the server accepts connections.
+func (s *Server) Client(t testing.TB) rueidis.Client {
+	t.Helper()
+	return Connect(t, s.Option())
+}
+
+// Connect returns a client, closed when the test ends. It waits until a server
+// accepts the connection.
+func Connect(t testing.TB, o rueidis.ClientOption) rueidis.Client {
+	t.Helper()
+	var client rueidis.Client
+	waitFor(t, fmt.Sprintf("%v to accept connections", o.InitAddress), func(context.Context) (err error) {
+		client, err = rueidis.NewClient(o)
+		return err
+	})
+	t.Cleanup(client.Close)
+	return client
+}
+
+// waitFor asks until what is so, and fails the test if it takes too long.
+func waitFor(t testing.TB, what string, is func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	for {
+		err := is(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("wait for %s: %v", what, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// FreePort returns a port of 127.0.0.1 on which nobody listens.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("find a free port: %v", err)
+	}
+	defer func() {
+		if err := l.Close(); err != nil {
+			t.Errorf("free the port: %v", err)
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func write(t testing.TB, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

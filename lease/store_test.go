@@ -1,0 +1,453 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	_ "time/tzdata" // the suite's zones, on a machine without zone files
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/lease"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/storetest"
+)
+
+// hand is a clock that stands where the test puts it.
+type hand struct{ nanos atomic.Int64 }
+
+func newHand() *hand {
+	h := &hand{}
+	h.nanos.Store(1_790_000_000_123_456_000)
+	return h
+}
+
+func (h *hand) now() time.Time          { return time.Unix(0, h.nanos.Load()) }
+func (h *hand) advance(d time.Duration) { h.nanos.Add(int64(d)) }
+
+// counted is a store that counts what it is asked and fails when told to.
+type counted struct {
+	sluice.Store
+	asked, refunds atomic.Int64
+	fails          atomic.Pointer[error]
+}
+
+func (c *counted) note(reqs ...sluice.Request) error {
+	c.asked.Add(1)
+	for _, r := range reqs {
+		if r.Op == sluice.OpRefund {
+			c.refunds.Add(r.Cost)
+		}
+	}
+	if err := c.fails.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (c *counted) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	if err := c.note(req); err != nil {
+		return sluice.Decision{}, err
+	}
+	return c.Store.Take(ctx, req)
+}
+
+func (c *counted) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
+	if err := c.note(reqs...); err != nil {
+		return err
+	}
+	return c.Store.TakeBatch(ctx, reqs, out)
+}
+
+func always(terms lease.Terms) func(*sluice.Plan) (lease.Terms, bool) {
+	return func(*sluice.Plan) (lease.Terms, bool) { return terms, true }
+}
+
+// fleet is nodes on one store, all on one clock.
+type fleet struct {
+	t     *testing.T
+	clock *hand
+	store *counted
+	nodes []*lease.Store
+	plan  *sluice.Plan
+}
+
+func newFleet(t *testing.T, nodes int, text string, terms lease.Terms) *fleet {
+	t.Helper()
+	plan, err := sluice.Compile("fleet", sluice.MustParseLimit(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{t: t, clock: newHand(), plan: plan}
+	f.store = &counted{Store: memstore.New(memstore.Options{MaxKeys: 1000, Now: f.clock.now})}
+	for range nodes {
+		f.nodes = append(f.nodes, lease.Wrap(f.store, lease.Options{Of: always(terms), Now: f.clock.now}))
+	}
+	return f
+}
+
+func (f *fleet) do(node int, op sluice.Op, cost int64) sluice.Decision {
+	f.t.Helper()
+	req := sluice.Request{Op: op, Charge: sluice.Charge{Plan: f.plan, Key: "k", Cost: cost}}
+	d, err := f.nodes[node].Take(context.Background(), req)
+	if err != nil {
+		f.t.Fatalf("%v %d at node %d: %v", op, cost, node, err)
+	}
+	return d
+}
+
+func TestConformanceWithoutLeases(t *testing.T) {
+	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
+		s := memstore.New(memstore.Options{Now: now})
+		return storetest.Harness{Store: lease.Wrap(s, lease.Options{Now: now}), Slots: s}
+	})
+}
+
+// TestAllOfTheQuota: one node alone gets all of the quota of a key at rest, with
+// few calls, and then nothing before the first units are forgotten.
+func TestAllOfTheQuota(t *testing.T) {
+	f := newFleet(t, 1, "1000/s sliding-log", lease.Terms{TTL: 30 * time.Millisecond, Units: 10})
+	for i := range 1000 {
+		if d := f.do(0, sluice.OpTake, 1); !d.Allowed || d.Spent != 1 || d.Remaining != int64(999-i) {
+			t.Fatalf("take %d: %+v", i+1, d)
+		}
+	}
+	if got := f.store.asked.Load(); got > 120 {
+		t.Errorf("%d calls for 1000 takes", got)
+	}
+	d := f.do(0, sluice.OpTake, 1)
+	if d.Allowed || d.RetryAfter != 1030*time.Millisecond {
+		t.Fatalf("take 1001: allowed %v, retry after %v, want denied and 1.03s", d.Allowed, d.RetryAfter)
+	}
+	asked := f.store.asked.Load()
+	for range 500 {
+		f.clock.advance(time.Millisecond)
+		if d := f.do(0, sluice.OpTake, 1); d.Allowed || d.RetryAfter > 1030*time.Millisecond {
+			t.Fatalf("denied take: %+v", d)
+		}
+	}
+	if got := f.store.asked.Load() - asked; got != 0 {
+		t.Errorf("%d calls about a key that is known to be denied", got)
+	}
+}
+
+// TestExpiredUnitsComeBack: units that a node has not used within the TTL are
+// given back with its next question, and others may take them.
+func TestExpiredUnitsComeBack(t *testing.T) {
+	f := newFleet(t, 2, "100/s sliding-log", lease.Terms{TTL: 50 * time.Millisecond, Units: 10})
+	for range 5 {
+		f.do(0, sluice.OpTake, 1)
+	}
+	stats := f.nodes[0].Stats()
+	held := int64(stats.Leased - stats.Allowed)
+	if held == 0 {
+		t.Fatal("nothing was leased")
+	}
+	left := func() int64 { return f.do(1, sluice.OpPeek, 1).Remaining }
+	if got, want := left(), 95-held; got != want {
+		t.Fatalf("the other node sees %d, want %d", got, want)
+	}
+	f.clock.advance(60 * time.Millisecond)
+	f.do(0, sluice.OpTake, 1) // asks for what it needs, gives back the rest
+	now := f.nodes[0].Stats()
+	if got, want := left(), 94-int64(now.Leased-now.Allowed-now.Returned); got != want || now.Returned != uint64(held) {
+		t.Fatalf("the other node sees %d, want %d; %d returned of %d", got, want, now.Returned, held)
+	}
+}
+
+func TestReturn(t *testing.T) {
+	for _, limit := range []string{"100/s sliding-log", "100/s", "100/s fixed-window", "100/s sliding-counter"} {
+		t.Run(limit, func(t *testing.T) {
+			f := newFleet(t, 2, limit, lease.Terms{TTL: 20 * time.Millisecond, Units: 20})
+			for range 12 {
+				f.do(0, sluice.OpTake, 1)
+			}
+			before := f.do(1, sluice.OpPeek, 1).Remaining
+			if err := f.nodes[0].Return(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			held := f.store.refunds.Load()
+			if got := f.do(1, sluice.OpPeek, 1).Remaining; held == 0 || got != before+held {
+				t.Errorf("%d remain after %d were returned, %d before", got, held, before)
+			}
+			if err := f.nodes[0].Return(t.Context()); err != nil || f.store.refunds.Load() != held {
+				t.Errorf("returned again: %d, %v", f.store.refunds.Load()-held, err)
+			}
+		})
+	}
+}
+
+// TestReturnFails: what cannot be given back is an error, and not spent either.
+func TestReturnFails(t *testing.T) {
+	f := newFleet(t, 1, "100/s sliding-log", lease.Terms{TTL: 20 * time.Millisecond, Units: 20})
+	for range 12 {
+		f.do(0, sluice.OpTake, 1)
+	}
+	gone := errors.New("gone")
+	f.store.fails.Store(&gone)
+	if err := f.nodes[0].Return(t.Context()); !errors.Is(err, gone) {
+		t.Fatalf("return: %v", err)
+	}
+	if stats := f.nodes[0].Stats(); stats.Lost == 0 || stats.Returned != 0 {
+		t.Errorf("%+v", stats)
+	}
+	if _, err := f.nodes[0].Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: f.plan, Key: "k", Cost: 1}}); !errors.Is(err, gone) {
+		t.Errorf("a take after the return: %v, want the store's error", err)
+	}
+}
+
+// TestOutageIsBridged: units in hand are spent while the store fails, no longer
+// than the TTL.
+func TestOutageIsBridged(t *testing.T) {
+	f := newFleet(t, 1, "100/s sliding-log", lease.Terms{TTL: 20 * time.Millisecond, Units: 20})
+	for range 12 {
+		f.do(0, sluice.OpTake, 1)
+	}
+	gone := errors.New("gone")
+	f.store.fails.Store(&gone)
+	if d := f.do(0, sluice.OpTake, 1); !d.Allowed {
+		t.Fatalf("%+v", d)
+	}
+	f.clock.advance(20 * time.Millisecond)
+	if _, err := f.nodes[0].Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: f.plan, Key: "k", Cost: 1}}); !errors.Is(err, gone) {
+		t.Fatalf("after the TTL: %v, want the store's error", err)
+	}
+}
+
+// TestResetForgets: a reset here forgets units in hand and what was denied.
+func TestResetForgets(t *testing.T) {
+	f := newFleet(t, 1, "20/s sliding-log", lease.Terms{TTL: 20 * time.Millisecond, Units: 5})
+	for f.do(0, sluice.OpTake, 1).Allowed {
+	}
+	f.do(0, sluice.OpReset, 0)
+	n := 0
+	for f.do(0, sluice.OpTake, 1).Allowed {
+		n++
+	}
+	if n != 20 {
+		t.Errorf("%d allowed after a reset, want 20", n)
+	}
+}
+
+// TestRefundOpensDeniedKey: what is refunded through this store is there at once.
+func TestRefundOpensDeniedKey(t *testing.T) {
+	f := newFleet(t, 1, "20/s sliding-log", lease.Terms{TTL: 20 * time.Millisecond, Units: 5})
+	var last sluice.Decision
+	for {
+		d := f.do(0, sluice.OpTake, 1)
+		if !d.Allowed {
+			break
+		}
+		last = d
+	}
+	req := sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Plan: f.plan, Key: "k", Cost: 1}, At: last.At, Due: last.Due}
+	d, err := f.nodes[0].Take(t.Context(), req)
+	if err != nil || d.Spent != -1 {
+		t.Fatalf("refund: %+v, %v", d, err)
+	}
+	if d := f.do(0, sluice.OpTake, 1); !d.Allowed {
+		t.Errorf("after the refund: %+v", d)
+	}
+	if d := f.do(0, sluice.OpTake, 1); d.Allowed {
+		t.Errorf("one more than was refunded: %+v", d)
+	}
+}
+
+// TestConcurrentFleet: whatever goes on at once, all takes of one instant get
+// exactly the quota or, by what nodes have in hand at the end, less.
+func TestConcurrentFleet(t *testing.T) {
+	f := newFleet(t, 4, "500/s sliding-log", lease.Terms{TTL: 30 * time.Millisecond, Units: 10})
+	var allowed atomic.Int64
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			batch := g%4 == 0
+			for range 100 {
+				req := sluice.Request{Charge: sluice.Charge{Plan: f.plan, Key: "k", Cost: 1}}
+				if batch {
+					out := make([]sluice.Result, 3)
+					if err := f.nodes[g/4].TakeBatch(context.Background(), []sluice.Request{req, req, req}, out); err != nil {
+						t.Error(err)
+					}
+					for _, r := range out {
+						if r.Err != nil {
+							t.Error(r.Err)
+						}
+						if r.Decision.Allowed {
+							allowed.Add(1)
+						}
+					}
+					continue
+				}
+				d, err := f.nodes[g/4].Take(context.Background(), req)
+				if err != nil {
+					t.Error(err)
+				}
+				if d.Allowed {
+					allowed.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var held int64
+	for _, n := range f.nodes {
+		if err := n.Return(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		held = f.store.refunds.Load()
+	}
+	if got := allowed.Load(); got > 500 || got+held < 500 {
+		t.Errorf("%d allowed, %d in hand; want 500 together", got, held)
+	}
+}
+
+// TestWaitersLeave: who waits for another's answer leaves with its own context.
+func TestWaitersLeave(t *testing.T) {
+	f := newFleet(t, 1, "500/s sliding-log", lease.Terms{TTL: 30 * time.Millisecond, Units: 10})
+	f.do(0, sluice.OpTake, 1)
+	hang := &hanging{Store: f.store, entered: make(chan struct{}), release: make(chan struct{})}
+	node := lease.Wrap(hang, lease.Options{Of: always(lease.Terms{TTL: time.Second, Units: 10}), Now: f.clock.now})
+	req := sluice.Request{Charge: sluice.Charge{Plan: f.plan, Key: "k", Cost: 1}}
+	for range 3 {
+		if _, err := node.Take(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for { // until it asks again
+		if _, err := node.Take(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		if s := node.Stats(); s.Leased == s.Allowed {
+			break
+		}
+	}
+	hang.on.Store(true)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if d, err := node.Take(context.Background(), req); err != nil || !d.Allowed {
+			t.Errorf("the one who asked: %+v, %v", d, err)
+		}
+	})
+	<-hang.entered
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := node.Take(ctx, req); !errors.Is(err, context.Canceled) {
+		t.Errorf("one who waits: %v, want its context's error", err)
+	}
+	close(hang.release)
+	wg.Wait()
+}
+
+// hanging is a store whose takes hang when it is on.
+type hanging struct {
+	sluice.Store
+	on               atomic.Bool
+	entered, release chan struct{}
+}
+
+func (h *hanging) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	if h.on.Load() {
+		h.entered <- struct{}{}
+		<-h.release
+	}
+	return h.Store.Take(ctx, req)
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		name, limit string
+		terms       lease.Terms
+		want        string // part of the error; "" for none
+	}{
+		{"defaults", "100/min", lease.Terms{}, ""},
+		{"log", "100/min sliding-log", lease.Terms{}, ""},
+		{"calendar", "100/day fixed-window calendar Asia/Seoul", lease.Terms{}, ""},
+		{"meter", "100/s leaky-bucket burst 50 nodelay", lease.Terms{}, ""},
+		{"queue", "100/s leaky-bucket burst 50", lease.Terms{}, "holds requests back"},
+		{"denials count", "100/s sliding-log count-denied", lease.Terms{}, "counts denied"},
+		{"no burst left", "100/s burst 5", lease.Terms{TTL: 50 * time.Millisecond}, "leaves nothing to lease"},
+		{"burst of 1", "100/s burst 1", lease.Terms{}, "leaves nothing to lease"},
+		{"window too long", "100/8784h sliding-log", lease.Terms{TTL: time.Minute}, "shorten either"},
+		{"TTL too long", "100/min", lease.Terms{TTL: 2 * time.Minute}, "TTL 2m0s must be"},
+		{"TTL not whole", "100/min", lease.Terms{TTL: 1500}, "TTL 1.5µs must be"},
+		{"TTL negative", "100/min", lease.Terms{TTL: -1}, "TTL -1ns must be"},
+		{"units negative", "100/min", lease.Terms{Units: -1}, "Units -1 must be"},
+		{"nodes negative", "100/min", lease.Terms{Nodes: -1}, "Nodes -1 must be"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			plan, err := sluice.Compile("check", sluice.MustParseLimit(c.limit))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = lease.Check(plan, c.terms)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("check: %v, want %q", err, c.want)
+			}
+			s := lease.Wrap(memstore.New(memstore.Options{}), lease.Options{Of: always(c.terms)})
+			_, err = s.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: plan, Key: "k", Cost: 1}})
+			if (err == nil) != (c.want == "") {
+				t.Fatalf("take: %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestUnder(t *testing.T) {
+	terms := lease.Terms{TTL: 50 * time.Millisecond, Units: 10}
+	for _, c := range []struct {
+		limit, want string
+	}{
+		{"1000/s sliding-log", "never over; under by at most 48 of 1000 requests per 1s, and by the up to 80 that 8 nodes hold for up to 50ms"},
+		{"1000/s burst 200", "never over; under by at most 50 of a burst of 200 requests, and by the up to 80 that 8 nodes hold for up to 50ms"},
+		{"1000/s fixed-window", "never over; under by at most the up to 80 that 8 nodes hold for up to 50ms"},
+		{"20/s sliding-log", "never over; under by at most 1 of 20 requests per 1s, and by the up to 20 that 8 nodes hold for up to 50ms"},
+	} {
+		t.Run(c.limit, func(t *testing.T) {
+			s, err := lease.Under(sluice.MustParseLimit(c.limit), terms, 8)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.String(); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+	if _, err := lease.Under(sluice.PerSecond(10), terms, 0); err == nil {
+		t.Error("0 nodes: no error")
+	}
+	if _, err := lease.Under(sluice.Limit{}, terms, 1); err == nil {
+		t.Error("no limit: no error")
+	}
+}
+
+// TestKeysWithoutRoom: more keys than are kept track of are decided all the same.
+func TestKeysWithoutRoom(t *testing.T) {
+	f := newFleet(t, 1, "3/s sliding-log", lease.Terms{})
+	node := lease.Wrap(f.store, lease.Options{Of: always(lease.Terms{TTL: time.Millisecond, Units: 2}), MaxKeys: -1, Now: f.clock.now})
+	for round := range 5 {
+		for k := range 500 {
+			req := sluice.Request{Charge: sluice.Charge{Plan: f.plan, Key: strings.Repeat("x", k), Cost: 1}}
+			d, err := node.Take(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if round >= 3 && d.Allowed {
+				t.Fatalf("take %d of a key with a quota of 3 is allowed", round+1)
+			}
+		}
+	}
+	if node.Stats().Untracked == 0 {
+		t.Error("there was room for all: this shows nothing")
+	}
+	if bound := algo.Bound(f.plan.Term(0).Limit, time.Second); bound != 3 {
+		t.Errorf("bound %d", bound)
+	}
+}

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/span"
+)
+
+// Shortfall is what leases cost: how much less than the limit may be admitted.
+// More than the limit, never.
+type Shortfall struct {
+	// PerWindow is how many units of a Window's Quota are not granted because
+	// units count for longer than a Window. Sliding log and histogram.
+	PerWindow int64
+	// Burst is how many units of a rested key's Burst are not granted. Buckets.
+	Burst int64
+	// Held is how many units the nodes together may have in hand that none of
+	// them uses while others are denied, and TTL for how long. Units of a node
+	// that died, or whose grant was lost, are gone for this lease as well.
+	Held int64
+	TTL  time.Duration
+
+	limit sluice.Limit
+	nodes int
+}
+
+// Under returns the most by which nodes that lease l under the terms fall short
+// of it, or why they cannot lease it.
+func Under(l sluice.Limit, given Terms, nodes int) (Shortfall, error) {
+	if nodes < 1 || nodes > 1<<20 {
+		return Shortfall{}, fmt.Errorf("lease: %d nodes; must be 1 to %d", nodes, 1<<20)
+	}
+	plan, err := sluice.Compile("lease", l)
+	if err != nil {
+		return Shortfall{}, err
+	}
+	t := derive(plan, given)
+	if t.err != nil {
+		return Shortfall{}, t.err
+	}
+	before, after := plan.Term(0), t.plan.Term(0)
+	s := Shortfall{TTL: time.Duration(t.ttl) * time.Microsecond, limit: before.Limit, nodes: nodes}
+	if t.units > 1 {
+		// A node that has spent one has at most the others; one that waited
+		// for its turn may have all, and no one who wants them.
+		s.Held = before.Full()
+		if t.units <= s.Held/int64(nodes) {
+			s.Held = t.units * int64(nodes)
+		}
+	}
+	s.Burst = before.Full() - after.Full()
+	if longer := after.Micros - before.Micros; longer > 0 {
+		s.PerWindow = share(before.Quota, longer, after.Micros)
+	}
+	return s, nil
+}
+
+// String says it in words: "never over; under by at most 31 of 1000 requests
+// per 1s, and by the up to 72 that 8 nodes hold for up to 31.25ms".
+func (s Shortfall) String() string {
+	var b strings.Builder
+	b.WriteString("never over; under by at most ")
+	switch {
+	case s.PerWindow > 0:
+		fmt.Fprintf(&b, "%d of %d %v per %v, and by ", s.PerWindow, s.limit.Quota, s.limit.Unit, s.limit.Window)
+	case s.Burst > 0:
+		fmt.Fprintf(&b, "%d of a burst of %d %v, and by ", s.Burst, s.limit.Full(), s.limit.Unit)
+	}
+	fmt.Fprintf(&b, "the up to %d that %d nodes hold for up to %v", s.Held, s.nodes, s.TTL)
+	return b.String()
+}
+
+// share returns n·part/whole, rounded up.
+func share(n, part, whole int64) int64 {
+	q, rem := span.MulDiv(n, part, whole)
+	if rem > 0 {
+		q++
+	}
+	return q
+}

@@ -1,0 +1,315 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// world is a store and the nodes that lease from it, on one thread, in time
+// that passes from event to event. The same seed gives the same run.
+type world struct {
+	t      *testing.T
+	rng    *rand.Rand
+	faults faults
+	terms  *terms
+	item   algo.Item // what the store keeps of the one key
+	now    int64     // µs on the store's clock
+	events events
+	nodes  []*node
+
+	uses                                    []use
+	calls, decisions, allowed, denied, fell int
+	units                                   int64 // used
+	most                                    int64 // units that the nodes had in hand at once
+}
+
+// faults is what goes wrong, each as one case in so many; zero is never.
+type faults struct {
+	delay                                int64 // µs, the most that a message takes
+	loss, repeat, crash, clockSet, stall int
+	drift                                bool // clocks differ in rate as much as Drift allows
+}
+
+// use is units that were used at an instant.
+type use struct{ at, units int64 }
+
+type event struct {
+	at, order int64
+	do        func()
+}
+
+type events struct {
+	list  []event
+	order int64
+}
+
+func (e *events) Len() int      { return len(e.list) }
+func (e *events) Swap(i, j int) { e.list[i], e.list[j] = e.list[j], e.list[i] }
+func (e *events) Push(x any)    { e.list = append(e.list, x.(event)) }
+func (e *events) Less(i, j int) bool {
+	a, b := &e.list[i], &e.list[j]
+	return a.at < b.at || a.at == b.at && a.order < b.order
+}
+
+func (e *events) Pop() any {
+	last := e.list[len(e.list)-1]
+	e.list = e.list[:len(e.list)-1]
+	return last
+}
+
+// node is one process.
+type node struct {
+	w       *world
+	hold    hold
+	life    int // how often it was started
+	pace    int64
+	wall    int64 // ns by which its wall clock was set
+	boot    int64
+	flying  bool
+	waiting []int64 // costs of takes that wait for the flight
+}
+
+const worldStart = 1_790_000_000_123_457
+
+func newWorld(t *testing.T, seed uint64, nodes int, l sluice.Limit, given Terms, f faults) *world {
+	t.Helper()
+	plan, err := sluice.Compile("world", l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 20)), faults: f, terms: derive(plan, given), now: worldStart}
+	if w.terms.err != nil {
+		t.Fatal(w.terms.err)
+	}
+	for range nodes {
+		n := &node{w: w, boot: w.now}
+		if f.drift {
+			// The pace of the store's clock is 0: theirs is up to a part in
+			// Drift slower or faster.
+			n.pace = w.rng.Int64N(2*1_000_000/Drift+1) - 1_000_000/Drift
+		}
+		w.nodes = append(w.nodes, n)
+	}
+	return w
+}
+
+func (w *world) once(in int) bool { return in > 0 && w.rng.IntN(in) == 0 }
+
+func (w *world) after(micros int64, do func()) {
+	w.events.order++
+	heap.Push(&w.events, event{at: w.now + micros, order: w.events.order, do: do})
+}
+
+// run lets arrivals come until the end and everything else after.
+func (w *world) run() {
+	for w.events.Len() > 0 {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		e.do()
+		var held int64
+		for _, n := range w.nodes {
+			for i := range n.hold.parcels {
+				if p := &n.hold.parcels[i]; p.wait(n.clock()) == 0 && n.clock().since(p.sent) < p.usable {
+					held += p.left
+				}
+			}
+		}
+		w.most = max(w.most, held)
+	}
+}
+
+func (n *node) clock() moment {
+	passed := (n.w.now - n.boot) * 1000
+	passed += (n.w.now - n.boot) * n.pace / 1000
+	return moment{mono: passed, wall: passed + n.wall}
+}
+
+// arrive is a request that wants cost units.
+func (n *node) arrive(cost int64) {
+	w := n.w
+	if w.once(w.faults.crash) {
+		*n = node{w: w, life: n.life + 1, pace: n.pace, boot: w.now}
+	}
+	if w.once(w.faults.clockSet) {
+		n.wall += w.rng.Int64N(int64(4*time.Second)) - int64(2*time.Second)
+	}
+	w.decisions++
+	n.hold.demand(w.terms, n.clock(), cost)
+	n.decide(cost)
+}
+
+func (n *node) decide(cost int64) {
+	w := n.w
+	if d, ok := n.hold.take(n.clock(), cost, nil); ok {
+		w.decided(w.now, cost, d.Allowed)
+		return
+	}
+	op, units := n.hold.ask(w.terms, cost)
+	leases := units > cost || op == sluice.OpReserve
+	if leases && n.flying {
+		n.waiting = append(n.waiting, cost)
+		return
+	}
+	n.send(&flight{cost: cost, op: op, units: units, sent: n.clock(), epoch: n.hold.epoch}, leases)
+}
+
+func (w *world) decided(at, cost int64, allowed bool) {
+	if !allowed {
+		w.denied++
+		return
+	}
+	w.allowed++
+	w.units += cost
+	w.uses = append(w.uses, use{at, cost})
+}
+
+// trip is the way of one question to the store and back.
+type trip struct {
+	n      *node
+	f      *flight
+	life   int
+	leases bool
+	back   bool // answered, or no longer waited for
+	spare  []parcel
+}
+
+// patience is how long a caller waits for an answer, in µs.
+const patience = 200_000
+
+func (n *node) send(f *flight, leases bool) {
+	w := n.w
+	w.calls++
+	k := &trip{n: n, f: f, life: n.life, leases: leases}
+	copies := 1
+	switch {
+	case leases && len(n.hold.spare) > 0:
+		// No store sends twice what may have arrived, so that units are not
+		// given back twice. Takes that arrive twice only deny more.
+		k.spare = append(k.spare, n.hold.spare...)
+		n.hold.spare = n.hold.spare[:0]
+		n.hold.unsound()
+		f.epoch = n.hold.epoch
+	case w.once(w.faults.repeat):
+		copies = 2
+	}
+	n.flying = n.flying || leases
+	for range copies {
+		if !w.once(w.faults.loss) {
+			w.after(w.delay(), k.arrive)
+		}
+	}
+	w.after(patience, func() { k.fail() })
+}
+
+func (w *world) delay() int64 {
+	if w.once(w.faults.stall) {
+		return w.rng.Int64N(20*w.faults.delay + 1)
+	}
+	return w.rng.Int64N(w.faults.delay + 1)
+}
+
+// arrive is the question at the store.
+func (k *trip) arrive() {
+	w := k.n.w
+	for i := range k.spare {
+		p := &k.spare[i]
+		w.decide(sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Cost: p.left}, At: p.grant.At})
+	}
+	outcomes := make([]sluice.Outcome, 1)
+	req := sluice.Request{Op: k.f.op, Charge: sluice.Charge{Cost: k.f.units}, Outcomes: outcomes}
+	if req.Op == sluice.OpReserve {
+		req.MaxWait = time.Duration(w.terms.ttl) * time.Microsecond
+	}
+	d := w.decide(req)
+	if w.once(w.faults.loss) {
+		return
+	}
+	w.after(w.delay(), func() { k.answer(d, outcomes) })
+}
+
+func (w *world) decide(req sluice.Request) sluice.Decision {
+	req.Plan = w.terms.plan
+	if err := req.Validate(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.item.Term, w.item.Cost = req.Plan.Term(0), req.Cost
+	items := []algo.Item{w.item}
+	kept := w.item.State
+	d := algo.Decide(&req, items, w.now)
+	w.item.State = kept
+	if items[0].Written {
+		w.item.State = items[0].State
+	}
+	return d
+}
+
+func (k *trip) answer(d sluice.Decision, outcomes []sluice.Outcome) {
+	n := k.n
+	if k.back || k.life != n.life {
+		return
+	}
+	k.back = true
+	k.f.outcomes = outcomes
+	got, ok := n.hold.answered(n.w.terms, k.f, n.clock(), d)
+	if !ok {
+		f := *k.f
+		f.less()
+		f.sent, f.epoch = n.clock(), n.hold.epoch
+		n.send(&f, k.leases)
+		return
+	}
+	// What the store decides counts when it does, as without leases.
+	n.w.decided(int64(d.At), k.f.cost, got.Allowed)
+	k.land()
+}
+
+// fail is the end of the caller's patience.
+func (k *trip) fail() {
+	if k.back || k.life != k.n.life {
+		return
+	}
+	k.back = true
+	k.n.w.fell++
+	k.land()
+}
+
+// land lets those go on who waited.
+func (k *trip) land() {
+	if !k.leases {
+		return
+	}
+	n := k.n
+	n.flying = false
+	waiting := n.waiting
+	n.waiting = nil
+	for _, cost := range waiting {
+		n.decide(cost)
+	}
+}
+
+// over returns by how many units uses exceed, in any span (t, t+d], what l
+// allows in one.
+func (w *world) over(l sluice.Limit, d time.Duration) int64 {
+	bound := algo.Bound(l, d)
+	sorted := append([]use(nil), w.uses...)
+	sortUses(sorted)
+	var sum, worst int64
+	first := 0
+	for _, u := range sorted {
+		sum += u.units
+		for sorted[first].at <= u.at-d.Microseconds() {
+			sum -= sorted[first].units
+			first++
+		}
+		worst = max(worst, sum-bound)
+	}
+	return worst
+}

@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/audit"
+	"github.com/sluicegate/sluice/server/override"
+	"github.com/sluicegate/sluice/server/reload"
+	"github.com/sluicegate/sluice/server/tally"
+)
+
+// APIOptions are what an [API] shows and changes. All but Token, Secret and Now
+// are required.
+type APIOptions struct {
+	// Policy returns the policy in force, overrides included.
+	Policy func() *policy.Policy
+	Store  sluice.Store
+	Tally  *tally.Tally
+	// Version returns the file in force, and why the last one is not.
+	Version func() (reload.Version, *reload.Failure)
+	// Overrides are changed by putting a policy with them in force by Apply.
+	Overrides *override.List
+	Apply     func([]override.Override) error
+	// Audit is told of every change before it is made.
+	Audit *audit.Log
+
+	// Token is what a caller must show as a bearer token. Empty means that every
+	// caller on this machine may see and change everything: the API then
+	// answers no other, and no request that a web page may have made.
+	Token string
+	// Secret hides keys from callers without the token. Nil means a new one.
+	Secret []byte
+	Now    func() time.Time // nil means time.Now
+}
+
+// API is the [http.Handler] behind "sluice status" and "sluice key". Answers are
+// JSON; errors are {"error": "what is wrong; what to write instead"}.
+//
+//	GET    /policy           the version in force, its rules and what became of requests
+//	GET    /v1/key           the state of a key: ?ip=192.0.2.1&header.X-User=ada
+//	POST   /v1/key/reset     forget what a key has spent
+//	PUT    /v1/override      give a key other limits, for a while
+//	DELETE /v1/override      end that
+//	GET    /v1/top           the keys denied most, hidden from callers without the token
+type API struct {
+	o   APIOptions
+	mux *http.ServeMux
+}
+
+// NewAPI returns an API, or what is missing.
+func NewAPI(o APIOptions) (*API, error) {
+	if o.Policy == nil || o.Store == nil || o.Tally == nil || o.Version == nil || o.Overrides == nil || o.Apply == nil || o.Audit == nil {
+		return nil, errors.New("admin: new API: only Token, Secret and Now may be left out")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Secret == nil {
+		o.Secret = []byte(rand.Text())
+	}
+	a := &API{o: o, mux: http.NewServeMux()}
+	a.mux.HandleFunc("GET /v1/top", a.top)
+	for pattern, handle := range map[string]http.HandlerFunc{
+		"GET /policy": a.policy, "GET /v1/key": a.showKey, "POST /v1/key/reset": a.resetKey,
+		"PUT /v1/override": a.putOverride, "DELETE /v1/override": a.deleteOverride,
+	} {
+		a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if !a.authorised(r) {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				fail(w, http.StatusUnauthorized, errors.New("this needs the token: send Authorization: Bearer TOKEN, or give --token-file"))
+				return
+			}
+			handle(w, r)
+		})
+	}
+	return a, nil
+}
+
+// ServeHTTP answers the caller.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if a.o.Token == "" && !local(r) {
+		fail(w, http.StatusForbidden, errors.New("only callers on this machine are answered, at a loopback address or localhost; give the program a token for others"))
+		return
+	}
+	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+		fail(w, http.StatusForbidden, err)
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+// local reports whether a request comes from this machine and was meant for it:
+// a web page whose host's name was made to point here has a name of its own.
+func local(r *http.Request) bool {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !at.Addr().Unmap().IsLoopback() {
+		return false
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// authorised reports whether a caller may see keys and change things.
+func (a *API) authorised(r *http.Request) bool {
+	if a.o.Token == "" {
+		return true // ServeHTTP has let in only callers on this machine
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(token), []byte(a.o.Token)) == 1
+}
+
+// Error is the document of an answer that is not as it should be.
+type Error struct {
+	Error string `json:"error"`
+}
+
+func fail(w http.ResponseWriter, status int, err error) { answer(w, status, Error{err.Error()}) }
+
+func answer(w http.ResponseWriter, status int, doc any) {
+	body, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		status, body = http.StatusInternalServerError, []byte(`{"error": "the answer cannot be written"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	// An error means that the client is gone.
+	_, _ = w.Write(append(body, '\n'))
+}
+
+const mostBody = 1 << 20 // bytes of a request
+
+// read reads the document of a change, strictly.
+func read(r *http.Request, into any) error {
+	d := json.NewDecoder(io.LimitReader(r.Body, mostBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("the request's document cannot be read: %w", err)
+	}
+	return nil
+}
+
+// change writes a change down and makes it.
+func (a *API) change(r *http.Request, e audit.Entry, do func() error) error {
+	if e.Author == "" {
+		return errors.New("author is missing: whoever reads it later wants to know; give --author")
+	}
+	e.Remote = r.RemoteAddr
+	if err := a.o.Audit.Write(e); err != nil {
+		return fmt.Errorf("nothing was changed, as it cannot be written down: %w", err)
+	}
+	err := do()
+	if err != nil {
+		e.Error = err.Error()
+		e.Time = time.Time{}
+		return errors.Join(err, a.o.Audit.Write(e))
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/audit"
+)
+
+// KeyStates is the answer of GET /v1/key.
+type KeyStates struct {
+	Keys    []KeyState `json:"keys"`
+	Omitted bool       `json:"omitted,omitempty"` // there are more; name a rule
+}
+
+// KeyState is what a key has spent under the limits of a level.
+type KeyState struct {
+	Rule     string            `json:"rule"`
+	Level    string            `json:"level,omitempty"`
+	Parts    map[string]string `json:"parts"`
+	Exempt   bool              `json:"exempt,omitempty"`   // its requests are not charged
+	Shadow   bool              `json:"shadow,omitempty"`   // nothing is denied
+	Override string            `json:"override,omitempty"` // why it has limits of its own
+	Limits   []LimitState      `json:"limits"`
+}
+
+// LimitState is what a key has left under a limit.
+type LimitState struct {
+	Limit      string        `json:"limit"`
+	Full       int64         `json:"full"`      // units that a rested key may spend at once
+	Remaining  int64         `json:"remaining"` // units left to spend now
+	Allowed    bool          `json:"allowed"`   // a cost of 1 would fit
+	RetryAfter time.Duration `json:"retry_after_ns"`
+	ResetAfter time.Duration `json:"reset_after_ns"`
+	Words      string        `json:"words"` // the arithmetic
+}
+
+func (a *API) showKey(w http.ResponseWriter, r *http.Request) {
+	k := Key{Parts: make(map[string]string)}
+	for name, values := range r.URL.Query() {
+		switch {
+		case len(values) > 1:
+			fail(w, http.StatusBadRequest, fmt.Errorf("%s is given more than once; give it one value", name))
+			return
+		case name == "rule":
+			k.Rule = values[0]
+		case name == "level":
+			k.Level = values[0]
+		default:
+			k.Parts[name] = values[0]
+		}
+	}
+	p := a.o.Policy()
+	targets, omitted, err := k.targets(p)
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	states := KeyStates{Omitted: omitted}
+	for i := range targets {
+		s, err := a.state(r.Context(), p, &targets[i])
+		if err != nil {
+			fail(w, http.StatusServiceUnavailable, err)
+			return
+		}
+		states.Keys = append(states.Keys, s)
+	}
+	answer(w, http.StatusOK, states)
+}
+
+func (t *target) describe() KeyState {
+	s := KeyState{Rule: t.rule.Name, Level: t.level.Name, Shadow: t.rule.Shadow, Parts: make(map[string]string)}
+	for i, p := range t.level.By {
+		s.Parts[p.String()] = t.values[i]
+	}
+	return s
+}
+
+// state peeks at a key under all limits of its level.
+func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState, error) {
+	s := t.describe()
+	now := a.o.Now()
+	s.Exempt = slices.ContainsFunc(t.level.ExemptKeys, func(k []string) bool { return slices.Equal(k, t.values) })
+	for _, o := range t.level.Overrides {
+		if slices.Equal(o.Key, t.values) && (o.Expires.IsZero() || now.Before(o.Expires)) {
+			s.Override = o.Reason + " (" + o.Author + ")"
+			if !o.Expires.IsZero() {
+				s.Override += ", until " + o.Expires.UTC().Format(time.RFC3339)
+			}
+		}
+	}
+	if len(t.level.Limits) == 0 && s.Override == "" && t.tier == "" {
+		return s, nil // requests in flight only
+	}
+	charge, err := p.Charge(s.Rule, s.Level, t.values, t.tier, now)
+	if err != nil {
+		return s, err
+	}
+	n := charge.Plan.Len()
+	outcomes := make([]sluice.Outcome, n)
+	d, err := a.o.Store.Take(ctx, sluice.Request{Op: sluice.OpPeek, Charge: charge, Outcomes: outcomes})
+	if err != nil {
+		return s, err
+	}
+	for i := range n {
+		o := outcomes[i]
+		if n == 1 {
+			o = sluice.Outcome{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+		}
+		term := charge.Plan.Term(i)
+		s.Limits = append(s.Limits, LimitState{
+			Limit: term.Limit.String(), Full: term.Full(), Remaining: o.Remaining, Allowed: o.Allowed,
+			RetryAfter: o.RetryAfter, ResetAfter: o.ResetAfter, Words: words(term, o),
+		})
+	}
+	return s, nil
+}
+
+// words says what an outcome means, with the numbers it follows from.
+func words(t *sluice.Term, o sluice.Outcome) string {
+	var b strings.Builder
+	full := t.Full()
+	fmt.Fprintf(&b, "full is %d, %d left: %d count as spent", full, o.Remaining, full-o.Remaining)
+	switch {
+	case o.Remaining == full:
+		b.Reset()
+		fmt.Fprintf(&b, "nothing is spent: all %d are left", full)
+	case t.Algorithm == sluice.TokenBucket && t.Refill == sluice.Continuous || t.Algorithm == sluice.LeakyBucket:
+		fmt.Fprintf(&b, "; one comes back every %v", (t.Window / time.Duration(t.Quota)).Round(time.Microsecond))
+	case t.Algorithm == sluice.FixedWindow:
+		b.WriteString("; all come back when the window ends")
+	default:
+		fmt.Fprintf(&b, "; each comes back as it leaves the window of %v", t.Window)
+	}
+	switch {
+	case o.RetryAfter == sluice.Never:
+		b.WriteString("; 1 more can never fit")
+	case !o.Allowed:
+		fmt.Fprintf(&b, "; 1 more fits in %v", o.RetryAfter)
+	case o.Remaining < full:
+		b.WriteString("; 1 more fits now")
+	}
+	if o.ResetAfter > 0 {
+		fmt.Fprintf(&b, "; as never seen in %v", o.ResetAfter)
+	}
+	return b.String()
+}
+
+// Reset is the document of POST /v1/key/reset: forget what a key has spent.
+type Reset struct {
+	Key
+	Reason string `json:"reason,omitempty"`
+	Author string `json:"author"`
+}
+
+// ResetDone is the answer of POST /v1/key/reset.
+type ResetDone struct {
+	Keys []KeyState `json:"keys"` // without limits
+}
+
+func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
+	var q Reset
+	if err := read(r, &q); err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	p := a.o.Policy()
+	targets, omitted, err := q.targets(p)
+	if err == nil && omitted {
+		err = fmt.Errorf("more than %d keys are meant; name a rule", mostTargets)
+	}
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	var done ResetDone
+	for i := range targets {
+		done.Keys = append(done.Keys, targets[i].describe())
+	}
+	ctx := r.Context()
+	e := audit.Entry{Action: "reset", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"keys": done.Keys}}
+	err = a.change(r, e, func() error {
+		var errs []error
+		for i := range targets {
+			errs = append(errs, a.reset(ctx, p, &targets[i]))
+		}
+		return errors.Join(errs...)
+	})
+	if err != nil {
+		fail(w, http.StatusServiceUnavailable, err)
+		return
+	}
+	answer(w, http.StatusOK, done)
+}
+
+func (a *API) reset(ctx context.Context, p *policy.Policy, t *target) error {
+	charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, t.tier, a.o.Now())
+	if err != nil {
+		return err
+	}
+	charge.Cost = 0
+	_, err = a.o.Store.Take(ctx, sluice.Request{Op: sluice.OpReset, Charge: charge})
+	return err
+}

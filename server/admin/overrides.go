@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/audit"
+	"github.com/sluicegate/sluice/server/override"
+)
+
+// Override is the document of PUT and DELETE /v1/override. To end one, Limits
+// and Expires are left out.
+type Override struct {
+	Key
+	Limits  []string  `json:"limits,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
+	Reason  string    `json:"reason"`
+	Author  string    `json:"author"`
+}
+
+// OverrideDone is the answer of PUT and DELETE /v1/override.
+type OverrideDone struct {
+	Key KeyState `json:"key"` // as it is now
+}
+
+// one returns the only key that is meant.
+func (k *Key) one(p *policy.Policy) (target, error) {
+	if k.Rule == "" {
+		return target{}, errors.New("rule is missing; name the rule whose limits are meant")
+	}
+	targets, _, err := k.targets(p)
+	if err != nil {
+		return target{}, err
+	}
+	if len(targets) > 1 {
+		return target{}, fmt.Errorf("rule %q has several levels with such a key; name one", k.Rule)
+	}
+	return targets[0], nil
+}
+
+func (q *Override) check(now time.Time) error {
+	var faults []error
+	if q.Reason == "" {
+		faults = append(faults, errors.New("reason is missing: whoever reads it later wants to know; give --reason"))
+	}
+	if len(q.Limits) == 0 {
+		faults = append(faults, errors.New("limits are missing; write for example 1000/min"))
+	}
+	for _, text := range q.Limits {
+		if _, err := sluice.ParseLimit(text); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if !q.Expires.IsZero() && !q.Expires.After(now) {
+		faults = append(faults, fmt.Errorf("expires %s is over already; write a moment to come", q.Expires.Format(time.RFC3339)))
+	}
+	return errors.Join(faults...)
+}
+
+func (a *API) putOverride(w http.ResponseWriter, r *http.Request) {
+	var q Override
+	now := a.o.Now()
+	err := read(r, &q)
+	if err == nil {
+		err = q.check(now)
+	}
+	var t target
+	if err == nil {
+		t, err = q.one(a.o.Policy())
+	}
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	o := override.Override{
+		Rule: t.rule.Name, Level: t.level.Name, Key: t.values, Limits: q.Limits,
+		Expires: q.Expires, Reason: q.Reason, Author: q.Author, Added: now,
+	}
+	e := audit.Entry{Action: "override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}}
+	a.finish(w, r, &t, a.change(r, e, func() error { return a.o.Overrides.Add(o, now, a.o.Apply) }))
+}
+
+func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
+	var q Override
+	err := read(r, &q)
+	if err == nil && (len(q.Limits) > 0 || !q.Expires.IsZero()) {
+		err = errors.New("to end an override, leave out limits and expires")
+	}
+	var t target
+	if err == nil {
+		t, err = q.one(a.o.Policy())
+	}
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	e := audit.Entry{Action: "end-override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"key": t.describe()}}
+	a.finish(w, r, &t, a.change(r, e, func() error {
+		return a.o.Overrides.Remove(t.rule.Name, t.level.Name, t.values, a.o.Now(), a.o.Apply)
+	}))
+}
+
+// finish answers a change of overrides with the key as it is now.
+func (a *API) finish(w http.ResponseWriter, r *http.Request, t *target, err error) {
+	status := http.StatusBadRequest
+	if errors.Is(err, override.ErrNone) {
+		status = http.StatusNotFound
+	}
+	if err != nil {
+		fail(w, status, err)
+		return
+	}
+	p := a.o.Policy()
+	k := Key{Rule: t.rule.Name, Level: t.level.Name, Parts: t.describe().Parts}
+	now, err := k.one(p)
+	if err != nil {
+		fail(w, http.StatusInternalServerError, err)
+		return
+	}
+	s, err := a.state(r.Context(), p, &now)
+	if err != nil {
+		fail(w, http.StatusServiceUnavailable, err)
+		return
+	}
+	answer(w, http.StatusOK, OverrideDone{s})
+}

@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// mostTargets is how many keys one call is about at most.
+const mostTargets = 256
+
+// Key says which key is meant in the words of a rule: the values of the parts
+// that its key is made of, such as "ip" and "header.X-User". It is the key of
+// every level of every rule that needs these parts and no others; Rule and
+// Level, if not empty, say which.
+type Key struct {
+	Rule  string            `json:"rule,omitempty"`
+	Level string            `json:"level,omitempty"`
+	Parts map[string]string `json:"parts"`
+}
+
+// target is a key of a level.
+type target struct {
+	rule   *policy.Rule
+	level  *policy.Level
+	values []string
+	tier   string
+}
+
+// given is a part with its value.
+type given struct {
+	part  policy.Part
+	value string
+	used  bool
+}
+
+func (k *Key) given() ([]given, error) {
+	var all []given
+	var faults []error
+	for _, text := range slices.Sorted(maps.Keys(k.Parts)) {
+		part, err := policy.ParsePart(text)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		if part.Source == policy.SourceHeader {
+			part.Name = http.CanonicalHeaderKey(part.Name)
+		}
+		all = append(all, given{part: part, value: k.Parts[text]})
+	}
+	return all, errors.Join(faults...)
+}
+
+// targets returns the keys that are meant. It is an error if there are none.
+func (k *Key) targets(p *policy.Policy) (targets []target, omitted bool, err error) {
+	parts, err := k.given()
+	if err != nil {
+		return nil, false, err
+	}
+	found := k.Rule == ""
+	for i := range p.Len() {
+		r := p.Rule(i)
+		if k.Rule != "" && r.Name != k.Rule {
+			continue
+		}
+		found = true
+		for j := range r.Levels {
+			l := &r.Levels[j]
+			if k.Level != "" && l.Name != k.Level || len(l.By) == 0 && k.Rule == "" {
+				continue
+			}
+			t, ok, err := pick(r, l, parts)
+			if err != nil {
+				return nil, false, err
+			}
+			if !ok {
+				continue
+			}
+			if len(targets) == mostTargets {
+				return targets, true, nil
+			}
+			targets = append(targets, t)
+		}
+	}
+	switch {
+	case !found:
+		return nil, false, fmt.Errorf("there is no rule %q; see sluice status for those that are", k.Rule)
+	case len(targets) == 0:
+		return nil, false, fmt.Errorf("no rule has a key of %s; %s", strings.Join(slices.Sorted(maps.Keys(k.Parts)), " and "), needs(p, k.Rule))
+	}
+	for _, g := range parts {
+		if !g.used {
+			return nil, false, fmt.Errorf("no key is made of %v; %s", g.part, needs(p, k.Rule))
+		}
+	}
+	return targets, false, nil
+}
+
+// needs says what keys are made of.
+func needs(p *policy.Policy, rule string) string {
+	const most = 8
+	var all []string
+	for i := range p.Len() {
+		r := p.Rule(i)
+		if rule != "" && r.Name != rule {
+			continue
+		}
+		for _, l := range r.Levels {
+			parts := make([]string, len(l.By))
+			for j, part := range l.By {
+				parts[j] = part.String() + "=…"
+			}
+			if text := strings.Join(parts, " "); text != "" && !slices.Contains(all, text) {
+				all = append(all, text)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return "no rule has keys"
+	}
+	if len(all) > most {
+		all = append(all[:most], "…")
+	}
+	return "write " + strings.Join(all, ", or ")
+}
+
+// pick returns the key of a level, if all of its parts are given.
+func pick(r *policy.Rule, l *policy.Level, parts []given) (t target, ok bool, err error) {
+	t = target{rule: r, level: l}
+	var used []int
+	for _, need := range l.By {
+		i := slices.IndexFunc(parts, func(g given) bool { return same(g.part, need) })
+		if i < 0 {
+			return t, false, nil
+		}
+		value := parts[i].value
+		if need.Source == policy.SourceIP {
+			if value, err = group(need, value); err != nil {
+				return t, false, err
+			}
+		}
+		used = append(used, i)
+		t.values = append(t.values, value)
+	}
+	if l.Tiers != nil {
+		if i := slices.IndexFunc(parts, func(g given) bool { return same(g.part, l.Tiers.By) }); i >= 0 {
+			t.tier = parts[i].value
+			used = append(used, i)
+		}
+	}
+	for _, i := range used {
+		parts[i].used = true
+	}
+	return t, true, nil
+}
+
+func same(have, need policy.Part) bool {
+	return have.Source == need.Source && have.Name == need.Name
+}
+
+// group returns the network that shares a budget with an address, as a key has
+// it. A network that is written as the key is taken as it is.
+func group(part policy.Part, value string) (string, error) {
+	finder, err := clientip.New(clientip.Options{IPv4Bits: part.IPv4Bits, IPv6Bits: part.IPv6Bits})
+	if err != nil {
+		return "", err
+	}
+	addr, err := netip.ParseAddr(value)
+	if err != nil {
+		network, err := netip.ParsePrefix(value)
+		if err != nil {
+			return "", fmt.Errorf("ip %q is not an address; write for example 192.0.2.1", value)
+		}
+		addr = network.Masked().Addr()
+	}
+	return finder.Group(addr), nil
+}
+
+// partsOf returns the parts of an encoded key, by their names.
+func partsOf(l *policy.Level, key string) map[string]string {
+	values := []string{key}
+	if len(l.By) > 1 {
+		values = strings.Split(key, "|")
+		for i := range values {
+			values[i] = unescape.Replace(values[i])
+		}
+	}
+	parts := make(map[string]string, len(l.By))
+	for i, p := range l.By {
+		if i < len(values) {
+			parts[p.String()] = values[i]
+		}
+	}
+	return parts
+}
+
+var unescape = strings.NewReplacer("%25", "%", "%7C", "|")

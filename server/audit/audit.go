@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package audit writes down who changed what: a line of JSON for every change,
+// to a file that is only ever appended to.
+package audit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// Entry is one change.
+type Entry struct {
+	Time   time.Time      `json:"time"` // set by [Log.Write] if zero
+	Action string         `json:"action"`
+	Author string         `json:"author,omitempty"`
+	Remote string         `json:"remote,omitempty"` // where the change came from
+	Reason string         `json:"reason,omitempty"`
+	Detail map[string]any `json:"detail,omitempty"`
+	Error  string         `json:"error,omitempty"` // why it was not made
+}
+
+// Log is where changes are written down. It is safe for concurrent use.
+type Log struct {
+	mu   sync.Mutex
+	to   io.Writer
+	file *os.File // nil if to is not a file of the Log's own
+	now  func() time.Time
+}
+
+// New returns a Log that writes to w.
+func New(w io.Writer) *Log { return &Log{to: w, now: time.Now} }
+
+// Open returns a Log that appends to a file, which is made if there is none;
+// only its owner may read it, as it may hold keys. The caller closes it.
+func Open(path string) (*Log, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600) //nolint:gosec // the file is the operator's choice
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	return &Log{to: f, file: f, now: time.Now}, nil
+}
+
+// Write appends an entry as one line. A change that cannot be written down
+// should not be made: write before it, and once more if it fails.
+func (l *Log) Write(e Entry) error {
+	if e.Time.IsZero() {
+		e.Time = l.now().UTC()
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, err := l.to.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	if l.file == nil {
+		return nil
+	}
+	if err := l.file.Sync(); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
+}
+
+// Close closes the file. Entries after it are errors.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil {
+		return nil
+	}
+	if err := l.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package override keeps the overrides that were made while the program ran:
+// other limits for single keys until they expire. They are put over the rules
+// of the file, and kept in a file of their own if there is one, so that a
+// restart does not end them.
+package override
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Most is how many overrides a [List] holds, and MostBytes how large its file
+// may be.
+const (
+	Most      = 10_000
+	mostBytes = 64 << 20
+)
+
+// Override gives one key of a rule's level other limits.
+type Override struct {
+	Rule    string    `json:"rule"`
+	Level   string    `json:"level,omitempty"`
+	Key     []string  `json:"key"`    // the values of all parts
+	Limits  []string  `json:"limits"` // as texts
+	Expires time.Time `json:"expires,omitzero"`
+	Reason  string    `json:"reason"`
+	Author  string    `json:"author"`
+	Added   time.Time `json:"added"`
+}
+
+func (o *Override) same(rule, level string, key []string) bool {
+	return o.Rule == rule && o.Level == level && slices.Equal(o.Key, key)
+}
+
+func (o *Override) expired(now time.Time) bool { return !o.Expires.IsZero() && !now.Before(o.Expires) }
+
+// List is overrides in force. It is safe for concurrent use.
+type List struct {
+	mu   sync.Mutex
+	file string // empty: in memory only
+	of   []Override
+}
+
+// Open returns a List that is kept in a file, and reads it if it is there. An
+// empty name keeps it in memory only.
+func Open(file string) (*List, error) {
+	l := &List{file: file}
+	if file == "" {
+		return l, nil
+	}
+	f, err := os.Open(file) //nolint:gosec // the file is the operator's choice
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("override: %w", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, mostBytes))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("override: %w", err)
+	}
+	if err := json.Unmarshal(data, &l.of); err != nil {
+		return nil, fmt.Errorf("override: %s cannot be read: %w; correct it, or move it away to start without overrides", file, err)
+	}
+	return l, nil
+}
+
+// All returns the overrides that have not expired.
+func (l *List) All(now time.Time) []Override {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.of), func(o Override) bool { return o.expired(now) })
+}
+
+// ErrNone is what Remove returns if there is no such override.
+var ErrNone = errors.New("override: there is none for this key")
+
+// Add puts o in the place of the one for the same key, if there is one, and
+// keeps it. Apply is called before, with all overrides as they would be: if it
+// returns an error nothing changes. Expired ones are dropped.
+func (l *List) Add(o Override, now time.Time, apply func([]Override) error) error {
+	return l.change(now, apply, func(all []Override) ([]Override, error) {
+		all = slices.DeleteFunc(all, func(p Override) bool { return p.same(o.Rule, o.Level, o.Key) })
+		if len(all) >= Most {
+			return nil, fmt.Errorf("override: there are %d already; write lasting ones into the configuration", Most)
+		}
+		return append(all, o), nil
+	})
+}
+
+// Remove ends the override of a key, as Add begins one.
+func (l *List) Remove(rule, level string, key []string, now time.Time, apply func([]Override) error) error {
+	return l.change(now, apply, func(all []Override) ([]Override, error) {
+		n := len(all)
+		all = slices.DeleteFunc(all, func(p Override) bool { return p.same(rule, level, key) })
+		if len(all) == n {
+			return nil, ErrNone
+		}
+		return all, nil
+	})
+}
+
+func (l *List) change(now time.Time, apply func([]Override) error, edit func([]Override) ([]Override, error)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := slices.DeleteFunc(slices.Clone(l.of), func(o Override) bool { return o.expired(now) })
+	next, err := edit(next)
+	if err != nil {
+		return err
+	}
+	if err := apply(next); err != nil {
+		return err
+	}
+	if err := l.save(next); err != nil {
+		return errors.Join(err, apply(l.of)) // as if nothing had been
+	}
+	l.of = next
+	return nil
+}
+
+// save writes the file, which is there whole or as it was before.
+func (l *List) save(all []Override) error {
+	if l.file == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return fmt.Errorf("override: %w", err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(l.file), filepath.Base(l.file)+".*.tmp")
+	if err != nil {
+		return fmt.Errorf("override: %w", err)
+	}
+	_, err = f.Write(append(data, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), l.file)
+	}
+	if err != nil {
+		return fmt.Errorf("override: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}
+
+// Over returns rules with the overrides put over those of the rules themselves.
+// Overrides of rules or levels that are not there are returned as lost: a rule
+// may come back. Its errors are limits that cannot be read.
+func Over(rules []policy.Rule, all []Override) (with []policy.Rule, lost []Override, err error) {
+	with = slices.Clone(rules)
+	var faults []error
+	for _, o := range all {
+		r, l := find(with, rules, o.Rule, o.Level)
+		if r == nil || len(l.By) != len(o.Key) {
+			lost = append(lost, o)
+			continue
+		}
+		p := policy.Override{Key: o.Key, Expires: o.Expires, Reason: o.Reason, Author: o.Author}
+		for _, text := range o.Limits {
+			limit, err := sluice.ParseLimit(text)
+			if err != nil {
+				faults = append(faults, err)
+				continue
+			}
+			p.Limits = append(p.Limits, policy.Limit{Limit: limit})
+		}
+		l.Overrides = slices.DeleteFunc(l.Overrides, func(q policy.Override) bool { return slices.Equal(q.Key, o.Key) })
+		l.Overrides = append(l.Overrides, p)
+	}
+	return with, lost, errors.Join(faults...)
+}
+
+// find returns a rule of with, and its level, so that they can be changed
+// without changing those of rules.
+func find(with, rules []policy.Rule, rule, level string) (*policy.Rule, *policy.Level) {
+	for i := range with {
+		r := &with[i]
+		if r.Name != rule {
+			continue
+		}
+		for j := range r.Levels {
+			if r.Levels[j].Name != level {
+				continue
+			}
+			if &r.Levels[0] == &rules[i].Levels[0] {
+				r.Levels = slices.Clone(r.Levels)
+			}
+			l := &r.Levels[j]
+			l.Overrides = slices.Clone(l.Overrides)
+			return r, l
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reload_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/server/reload"
+)
+
+func text(quota int) string {
+	return fmt.Sprintf("rules: [{name: a, by: ip, limits: %d/min}]\n", quota)
+}
+
+// watched is a Watcher that runs, and what it was told.
+type watched struct {
+	*reload.Watcher
+	file    string
+	hurry   chan os.Signal
+	refuse  error
+	applied []int64 // quotas
+	told    []string
+}
+
+// watch runs a Watcher in a bubble, where a second passes when nothing else
+// happens.
+func watch(t *testing.T, story func(*watched)) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{file: file, hurry: make(chan os.Signal)}
+		w.write(t, text(1))
+		c, err := config.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Watcher = reload.New(reload.Options{
+			File: file,
+			Apply: func(c *config.Config) error {
+				if w.refuse == nil {
+					w.applied = append(w.applied, c.Policy.Rule(0).Levels[0].Limits[0].Quota)
+				}
+				return w.refuse
+			},
+			Changed: func(_ reload.Version, err error) { w.told = append(w.told, fmt.Sprint(err)) },
+		}, c, time.Now())
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.Run(ctx, w.hurry)
+		}()
+		story(w)
+		stop()
+		<-done
+	})
+}
+
+func (w *watched) write(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(w.file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pass lets the Watcher look, thrice.
+func pass() {
+	time.Sleep(3*reload.Every + reload.Every/2)
+	synctest.Wait()
+}
+
+func TestWatch(t *testing.T) {
+	watch(t, func(w *watched) {
+		first, failure := w.Status()
+		if failure != nil {
+			t.Fatal(failure.Err)
+		}
+		expect := func(what string, quotas, told int, failed string) {
+			t.Helper()
+			v, failure := w.Status()
+			if len(w.applied) != quotas || len(w.told) != told {
+				t.Errorf("%s: applied %v, told %q", what, w.applied, w.told)
+			}
+			if (failure == nil) != (failed == "") || failure != nil && !strings.Contains(failure.Err.Error(), failed) {
+				t.Errorf("%s: failure %v, want %q", what, failure, failed)
+			}
+			if quotas == 0 && v != first {
+				t.Errorf("%s: version %v, want %v", what, v, first)
+			}
+		}
+		pass()
+		expect("nothing happened", 0, 0, "")
+		w.write(t, text(1))
+		pass()
+		expect("written as it was", 0, 0, "")
+		w.write(t, "rules: [{nmae: a}]\n")
+		pass()
+		expect("a bad file", 0, 1, "sluice.yaml:1:10:")
+		w.write(t, text(1))
+		pass()
+		expect("as it was before the bad one", 1, 2, "")
+		w.write(t, text(22))
+		pass()
+		expect("another", 2, 3, "")
+		if w.applied[1] != 22 {
+			t.Errorf("applied %v", w.applied)
+		}
+		if v, _ := w.Status(); v.Hash == first.Hash || !v.Loaded.After(first.Loaded) {
+			t.Errorf("version %v after %v", v, first)
+		}
+		if err := os.Remove(w.file); err != nil {
+			t.Fatal(err)
+		}
+		pass()
+		expect("no file", 2, 4, "no such file")
+		w.write(t, text(22))
+		pass()
+		expect("the file is back as it was", 3, 5, "")
+		w.hurry <- syscall.SIGHUP
+		synctest.Wait()
+		expect("a signal", 4, 6, "")
+		w.refuse = errors.New("no such upstream")
+		w.write(t, text(333))
+		pass()
+		expect("one that cannot be applied", 4, 7, "no such upstream")
+		w.refuse = nil
+		if err := w.Reload(); err != nil {
+			t.Error(err)
+		}
+		expect("once more", 5, 8, "")
+	})
+}

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tally
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluicegate/sluice/server/topkeys"
+)
+
+// Counts are what became of requests under a rule, at one moment. An allowed
+// request that went over a soft limit is counted as warned, too.
+type Counts struct {
+	Allowed   uint64 `json:"allowed"`
+	Warned    uint64 `json:"warned"`
+	Denied    uint64 `json:"denied"`
+	Refused   uint64 `json:"refused"`
+	Failed    uint64 `json:"failed"`
+	Judged    uint64 `json:"judged"`
+	WouldDeny uint64 `json:"would_deny"`
+}
+
+func (r *Rule) counts() Counts {
+	return Counts{
+		Allowed: r.Allowed.Load(), Warned: r.Warned.Load(), Denied: r.Denied.Load(), Refused: r.Refused.Load(),
+		Failed: r.Failed.Load(), Judged: r.Judged.Load(), WouldDeny: r.WouldDeny.Load(),
+	}
+}
+
+// Report is the counts of a rule.
+type Report struct {
+	Rule string
+	Counts
+	Candidates []CandidateReport
+}
+
+// CandidateReport is what a candidate would have denied.
+type CandidateReport struct {
+	Level, Name       string
+	Judged, WouldDeny uint64
+}
+
+// Reports returns the counts of all rules, in the order of the policy.
+func (t *Tally) Reports() []Report {
+	in := t.current.Load()
+	if in == nil {
+		return nil
+	}
+	reports := make([]Report, 0, len(in.names))
+	for _, name := range in.names {
+		c := in.rules[name]
+		r := Report{Rule: name, Counts: c.counts()}
+		for _, candidate := range slices.Sorted(maps.Keys(c.candidates)) {
+			level, short, _ := strings.Cut(candidate, "+")
+			counts := c.candidates[candidate].counts()
+			r.Candidates = append(r.Candidates, CandidateReport{Level: level, Name: short, Judged: counts.Judged, WouldDeny: counts.WouldDeny})
+		}
+		reports = append(reports, r)
+	}
+	return reports
+}
+
+// Denied are the keys of a rule's level that were denied most.
+type Denied struct {
+	Rule, Level string
+	Total       uint64 // denials of the level
+	Keys        []topkeys.Count
+}
+
+// Top returns the n keys denied most of each level that has denied any, in the
+// order of the policy. Empty rule means all rules.
+func (t *Tally) Top(rule string, n int) []Denied {
+	in := t.current.Load()
+	if in == nil {
+		return nil
+	}
+	var all []Denied
+	for _, name := range in.names {
+		if rule != "" && rule != name {
+			continue
+		}
+		c := in.rules[name]
+		for _, level := range slices.Sorted(maps.Keys(c.levels)) {
+			if keys, total := c.levels[level].Top(n); total > 0 {
+				all = append(all, Denied{Rule: name, Level: level, Total: total, Keys: keys})
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package token verifies the tokens that requests bring (JWT, RFC 7519), so that
+// a policy may trust their claims. A request whose token is missing, forged,
+// expired or for somebody else has no claims at all.
+package token
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+const (
+	maxFile  = 1 << 20  // bytes of a file of keys
+	maxToken = 16 << 10 // bytes of a token
+	// leeway is how far the issuer's clock may be from this one.
+	leeway = time.Minute
+	// leastHMAC is the shortest secret, in bytes: RFC 7518, section 3.2.
+	leastHMAC = 32
+)
+
+// Options say where a token is and by what it is verified. Exactly one of
+// JWKSFile, HMACFile and KeyFile is required.
+type Options struct {
+	// Header holds the token, after "Bearer " in Authorization, which is what
+	// empty means. With Cookie the token is in that, and in no header.
+	Header, Cookie string
+
+	JWKSFile string // a JSON Web Key Set (RFC 7517) of public keys
+	HMACFile string // a secret of 32 bytes or more, for HS256, HS384 and HS512
+	KeyFile  string // a public key in PEM: RSA, ECDSA or Ed25519
+
+	Issuer, Audience string // what iss and aud must be, if not empty
+
+	Now func() time.Time // nil means time.Now
+}
+
+// Verifier verifies tokens. It does not change and is safe for concurrent use.
+type Verifier struct {
+	o          Options
+	key        any // what jwt verifies by
+	algorithms []jose.SignatureAlgorithm
+}
+
+// New reads the keys and returns a Verifier, or what is wrong with them.
+func New(o Options) (*Verifier, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	v := &Verifier{o: o}
+	var err error
+	switch {
+	case o.JWKSFile != "" && o.HMACFile == "" && o.KeyFile == "":
+		err = v.readSet(o.JWKSFile)
+	case o.HMACFile != "" && o.JWKSFile == "" && o.KeyFile == "":
+		err = v.readSecret(o.HMACFile)
+	case o.KeyFile != "" && o.JWKSFile == "" && o.HMACFile == "":
+		err = v.readKey(o.KeyFile)
+	default:
+		err = errors.New("exactly one of a key set, a secret and a public key is needed")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("token: %w", err)
+	}
+	return v, nil
+}
+
+func readFile(name string) (data []byte, err error) {
+	f, err := os.Open(name) //nolint:gosec // the file is the operator's choice
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	data, err = io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s is larger than %d bytes", name, maxFile)
+	}
+	return data, err
+}
+
+func (v *Verifier) readSecret(name string) error {
+	data, err := readFile(name)
+	if err != nil {
+		return err
+	}
+	secret := bytes.TrimRight(data, "\r\n")
+	if len(secret) < leastHMAC {
+		return fmt.Errorf("%s: a secret of %d bytes can be guessed; write %d or more, such as those of openssl rand -hex 32", name, len(secret), leastHMAC)
+	}
+	v.key, v.algorithms = secret, []jose.SignatureAlgorithm{jose.HS256, jose.HS384, jose.HS512}
+	return nil
+}
+
+func (v *Verifier) readKey(name string) error {
+	data, err := readFile(name)
+	if err != nil {
+		return err
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return fmt.Errorf("%s holds no PEM; write a file that begins with -----BEGIN PUBLIC KEY-----", name)
+	}
+	var key any
+	switch block.Type {
+	case "PUBLIC KEY":
+		key, err = x509.ParsePKIXPublicKey(block.Bytes)
+	case "RSA PUBLIC KEY":
+		key, err = x509.ParsePKCS1PublicKey(block.Bytes)
+	case "CERTIFICATE":
+		var c *x509.Certificate
+		if c, err = x509.ParseCertificate(block.Bytes); err == nil {
+			key = c.PublicKey
+		}
+	default:
+		err = fmt.Errorf("is a %s; write a public key", block.Type)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	v.key = key
+	if v.algorithms = algorithmsOf(key); v.algorithms == nil {
+		return fmt.Errorf("%s: a %T cannot verify a token; write an RSA, ECDSA or Ed25519 key", name, key)
+	}
+	return nil
+}
+
+func (v *Verifier) readSet(name string) error {
+	data, err := readFile(name)
+	if err != nil {
+		return err
+	}
+	var set jose.JSONWebKeySet
+	if err := json.Unmarshal(data, &set); err != nil {
+		return fmt.Errorf("%s is not a key set: %w", name, err)
+	}
+	seen := make(map[jose.SignatureAlgorithm]bool)
+	for i := range set.Keys {
+		k := &set.Keys[i]
+		if k.Use != "" && k.Use != "sig" {
+			continue
+		}
+		if !k.IsPublic() {
+			return fmt.Errorf("%s: key %d is not a public one; leave private keys and secrets with the issuer", name, i+1)
+		}
+		for _, a := range algorithmsOf(k.Key) {
+			if !seen[a] && (k.Algorithm == "" || k.Algorithm == string(a)) {
+				seen[a] = true
+				v.algorithms = append(v.algorithms, a)
+			}
+		}
+	}
+	if len(v.algorithms) == 0 {
+		return fmt.Errorf("%s: no key can verify a token; write RSA, ECDSA or Ed25519 keys", name)
+	}
+	v.key = &set
+	if len(set.Keys) == 1 {
+		v.key = set.Keys[0].Key // whatever the token calls it
+	}
+	return nil
+}
+
+// algorithmsOf returns how tokens may be signed that a public key verifies:
+// never by a secret, or the public key itself would serve as one.
+func algorithmsOf(key crypto.PublicKey) []jose.SignatureAlgorithm {
+	switch key.(type) {
+	case *rsa.PublicKey:
+		return []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512}
+	case *ecdsa.PublicKey:
+		return []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.ES512}
+	case ed25519.PublicKey:
+		return []jose.SignatureAlgorithm{jose.EdDSA}
+	}
+	return nil
+}
+
+// Claims verifies the token of a request and returns what looks its claims up:
+// nil if there is no valid one.
+func (v *Verifier) Claims(r *http.Request) func(name string) (string, bool) {
+	raw := v.find(r)
+	if raw == "" || len(raw) > maxToken {
+		return nil
+	}
+	parsed, err := jwt.ParseSigned(raw, v.algorithms)
+	if err != nil {
+		return nil
+	}
+	var standard jwt.Claims
+	var all map[string]json.RawMessage
+	if err := parsed.Claims(v.key, &standard, &all); err != nil {
+		return nil
+	}
+	expected := jwt.Expected{Issuer: v.o.Issuer, Time: v.o.Now()}
+	if v.o.Audience != "" {
+		expected.AnyAudience = jwt.Audience{v.o.Audience}
+	}
+	if err := standard.ValidateWithLeeway(expected, leeway); err != nil {
+		return nil
+	}
+	return func(name string) (string, bool) { return text(all[name]) }
+}
+
+// find returns the request's token, as sent.
+func (v *Verifier) find(r *http.Request) string {
+	if v.o.Cookie != "" {
+		if cookies := r.CookiesNamed(v.o.Cookie); len(cookies) == 1 {
+			return cookies[0].Value
+		}
+		return ""
+	}
+	name := v.o.Header
+	if name == "" {
+		name = "Authorization"
+	}
+	values := r.Header.Values(name)
+	if len(values) != 1 {
+		return "" // the application might take the other one
+	}
+	if scheme, token, ok := strings.Cut(values[0], " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(token)
+	}
+	if v.o.Header != "" {
+		return values[0]
+	}
+	return ""
+}
+
+// text returns a claim that has a text: a string, a number as it is written, or
+// a truth.
+func text(claim json.RawMessage) (string, bool) {
+	var s string
+	switch {
+	case len(claim) == 0 || strings.IndexByte("{[n", claim[0]) >= 0:
+		return "", false
+	case claim[0] != '"':
+		return string(claim), true
+	case json.Unmarshal(claim, &s) != nil:
+		return "", false
+	default:
+		return s, true
+	}
+}

@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package topkeys finds the keys that are denied most, in memory that does not
+// grow with their number: the Space-Saving list of Metwally, Agrawal and El
+// Abbadi, "Efficient computation of frequent and top-k elements in data
+// streams", 2005.
+package topkeys
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// MaxKeyBytes is how much of a key is kept. Longer ones that begin alike count
+// as one.
+const MaxKeyBytes = 256
+
+// Count is how often a key was counted: at least Least and at most Most times.
+type Count struct {
+	Key         string
+	Least, Most uint64
+}
+
+// List counts keys in a fixed number of places. Every key that was counted more
+// than Total divided by the places times is in it. It is safe for concurrent
+// use.
+type List struct {
+	mu     sync.Mutex
+	places int
+	total  uint64
+	of     map[string]*place
+	heap   least
+}
+
+type place struct {
+	key         string
+	count, over uint64 // over: how much of count may be others'
+	index       int    // in the heap
+}
+
+// New returns a List of so many places, at least 1.
+func New(places int) *List {
+	places = max(places, 1)
+	return &List{places: places, of: make(map[string]*place)}
+}
+
+// Add counts key. It takes time logarithmic in the places.
+func (l *List) Add(key string) {
+	if len(key) > MaxKeyBytes {
+		key = key[:MaxKeyBytes]
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total++
+	if p, ok := l.of[key]; ok {
+		p.count++
+		heap.Fix(&l.heap, p.index)
+		return
+	}
+	key = strings.Clone(key) // it may be a part of a whole request
+	if len(l.heap) < l.places {
+		p := &place{key: key, count: 1}
+		l.of[key] = p
+		heap.Push(&l.heap, p)
+		return
+	}
+	// The key counted least makes room, and its count stays: it bounds what the
+	// new one may have had before.
+	p := l.heap[0]
+	delete(l.of, p.key)
+	p.key, p.over = key, p.count
+	p.count++
+	l.of[key] = p
+	heap.Fix(&l.heap, 0)
+}
+
+// Top returns the n keys counted most, most first, and how many were counted in
+// all.
+func (l *List) Top(n int) (counts []Count, total uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	counts = make([]Count, 0, len(l.heap))
+	for _, p := range l.heap {
+		counts = append(counts, Count{Key: p.key, Least: p.count - p.over, Most: p.count})
+	}
+	slices.SortFunc(counts, func(a, b Count) int {
+		return cmp.Or(cmp.Compare(b.Most, a.Most), cmp.Compare(b.Least, a.Least), cmp.Compare(a.Key, b.Key))
+	})
+	return counts[:min(max(n, 0), len(counts))], l.total
+}
+
+// least is a heap of places with the one counted least on top.
+type least []*place
+
+// Len is of [heap.Interface].
+func (h *least) Len() int { return len(*h) }
+
+// Less is of [heap.Interface].
+func (h *least) Less(i, j int) bool { return (*h)[i].count < (*h)[j].count }
+
+// Swap is of [heap.Interface].
+func (h *least) Swap(i, j int) {
+	s := *h
+	s[i], s[j] = s[j], s[i]
+	s[i].index, s[j].index = i, j
+}
+
+// Push is of [heap.Interface].
+func (h *least) Push(x any) {
+	p := x.(*place) //nolint:forcetypeassert // only Add pushes
+	p.index = len(*h)
+	*h = append(*h, p)
+}
+
+// Pop is of [heap.Interface]; nothing is ever popped.
+func (h *least) Pop() any {
+	p := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return p
+}

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package topkeys_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluicegate/sluice/server/topkeys"
+)
+
+// TestBounds: whatever comes, the counts enclose the truth, they add up, and
+// every key that came more often than total/places is there.
+func TestBounds(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		places int
+		key    func(*rand.Rand) int
+	}{
+		{"skewed", 20, func(r *rand.Rand) int { return int(r.ExpFloat64() * 15) }},
+		{"even, more keys than places", 20, func(r *rand.Rand) int { return r.IntN(60) }},
+		{"ever new keys around one", 5, func(r *rand.Rand) int { return max(0, r.IntN(1<<30)-1<<29) }},
+		{"as many keys as places", 20, func(r *rand.Rand) int { return r.IntN(20) }},
+		{"one place", 1, func(r *rand.Rand) int { return r.IntN(3) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(1, 2))
+			list, truth := topkeys.New(c.places), make(map[string]uint64)
+			const n = 20_000
+			for range n {
+				key := fmt.Sprint(c.key(r))
+				truth[key]++
+				list.Add(key)
+			}
+			all, total := list.Top(c.places)
+			if total != n || len(all) > c.places {
+				t.Fatalf("total %d of %d, %d keys in %d places", total, n, len(all), c.places)
+			}
+			found, sum := make(map[string]bool), uint64(0)
+			for i, k := range all {
+				if k.Least > truth[k.Key] || k.Most < truth[k.Key] {
+					t.Errorf("%s: %d to %d, but was %d", k.Key, k.Least, k.Most, truth[k.Key])
+				}
+				if i > 0 && k.Most > all[i-1].Most {
+					t.Errorf("%s comes after one that is counted less", k.Key)
+				}
+				found[k.Key], sum = true, sum+k.Most
+			}
+			if sum != n {
+				t.Errorf("the counts add up to %d, want %d", sum, n)
+			}
+			for key, count := range truth {
+				if count > n/uint64(c.places) && !found[key] {
+					t.Errorf("%s came %d times and is missing", key, count)
+				}
+			}
+		})
+	}
+}
+
+// TestLongKeys: what is kept of a key is bounded.
+func TestLongKeys(t *testing.T) {
+	list := topkeys.New(2)
+	list.Add(strings.Repeat("x", 1<<16))
+	all, _ := list.Top(10)
+	if len(all) != 1 || len(all[0].Key) != topkeys.MaxKeyBytes {
+		t.Errorf("got %d keys, the first of %d bytes", len(all), len(all[0].Key))
+	}
+}
+
+// TestConcurrent: no count is lost.
+func TestConcurrent(t *testing.T) {
+	list := topkeys.New(10)
+	var adders sync.WaitGroup
+	for i := range 4 {
+		adders.Go(func() {
+			for j := range 1000 {
+				list.Add(fmt.Sprint((i + j) % 12))
+				list.Top(3)
+			}
+		})
+	}
+	adders.Wait()
+	if _, total := list.Top(0); total != 4000 {
+		t.Errorf("total %d, want 4000", total)
+	}
+}
