@@ -155,8 +155,12 @@ func length(d time.Duration) string {
 		d    time.Duration
 		name string
 	}{
-		{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"},
-		{time.Millisecond, "millisecond"}, {time.Microsecond, "microsecond"},
+		{24 * time.Hour, "day"},
+		{time.Hour, "hour"},
+		{time.Minute, "minute"},
+		{time.Second, "second"},
+		{time.Millisecond, "millisecond"},
+		{time.Microsecond, "microsecond"},
 	} {
 		if d == u.d {
 			return u.name

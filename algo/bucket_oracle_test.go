@@ -121,7 +121,7 @@ func TestInvariant06BucketIsTokenBucketIsMeter(t *testing.T) {
 		rate := big.NewRat(l.Quota, l.Window.Microseconds())
 		oracleA := &tokenOracle{rate: rate, held: rat(l.Burst), burst: l.Burst}
 		oracleB := &meterOracle{rate: rate, level: rat(0), depth: l.Burst}
-		now := int64(origin)
+		now := origin
 		for range 40 {
 			now += rapid.OneOf(
 				rapid.Int64Range(0, 3), rapid.Int64Range(0, l.Window.Microseconds()/l.Quota+2), rapid.Int64Range(0, l.Window.Microseconds()),

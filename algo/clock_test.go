@@ -66,7 +66,7 @@ func TestInvariant12ClockBackStallsForALimitedTime(t *testing.T) {
 		p, now := somewhere(t, l)
 		now += rapid.OneOf(rapid.Int64Range(0, 10*s), rapid.Int64Range(0, 400*24*h)).Draw(t, "ahead")
 		p.step(now, event{Op: sluice.OpTakeUpTo, Cost: sluice.MaxQuota})
-		back := now - rapid.OneOf(rapid.Int64Range(0, 3*window(l)), rapid.Int64Range(0, 1000*24*h), rapid.Just(int64(now))).Draw(t, "back")
+		back := now - rapid.OneOf(rapid.Int64Range(0, 3*window(l)), rapid.Int64Range(0, 1000*24*h), rapid.Just(now)).Draw(t, "back")
 		d := p.take(back, 1)
 		if d.Allowed {
 			t.Fatalf("%v: everything was spent at %d, but at %d a unit is there", l, now, back)

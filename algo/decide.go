@@ -257,6 +257,7 @@ func (r *round) deny() sluice.Decision {
 				it.Written = true
 			}
 		}
+	default: // a reservation that is denied is not one that was refused service
 	}
 	return r.answer(false)
 }

@@ -20,7 +20,7 @@ func FuzzDecide(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which uint8, data []byte) {
 		l := all[int(which)%len(all)].limit
 		p := play(open(t, l))
-		now := int64(origin)
+		now := origin
 		ops := []sluice.Op{sluice.OpTake, sluice.OpPeek, sluice.OpRefund, sluice.OpCharge, sluice.OpTakeUpTo, sluice.OpReserve}
 		for n := 0; len(data) >= 3 && n < 300; n++ {
 			op, gap, cost := ops[int(data[0])%len(ops)], int64(data[1]), int64(data[2])

@@ -61,7 +61,7 @@ func (w fixedWindow) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	s.A += cost
 }
 
-func (w fixedWindow) refund(t *sluice.Term, s *State, now, at, _, units int64) int64 {
+func (w fixedWindow) refund(t *sluice.Term, s *State, _, at, _, units int64) int64 {
 	if s.Zero() || at >= s.Idle || at < w.instant(t, s) {
 		return 0
 	}

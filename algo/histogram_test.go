@@ -110,7 +110,7 @@ func TestInvariant07HistogramDeniesLittleTooMuch(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 8))
 			a := open(t, l)
 			var book ledger
-			denials, now := 0, int64(origin)
+			denials, now := 0, origin
 			for range 4000 {
 				switch rnd.IntN(3) {
 				case 0:

@@ -74,7 +74,7 @@ func TestInvariant09LogAdmitsAsManyAsCan(t *testing.T) {
 		l := log(rapid.Int64Range(1, 4).Draw(t, "quota"), 100)
 		a := open(t, l)
 		at := []int64{}
-		now := int64(origin)
+		now := origin
 		got := 0
 		for range rapid.IntRange(1, 10).Draw(t, "requests") {
 			now += rapid.Int64Range(0, 120).Draw(t, "gap")

@@ -32,7 +32,7 @@ func TestInvariant16SeveralLimitsAllOrNone(t *testing.T) {
 		for i, l := range limits {
 			single[i] = open(t, l)
 		}
-		now := int64(origin)
+		now := origin
 		for range 40 {
 			now += drawGap(t, limits[rapid.IntRange(0, len(limits)-1).Draw(t, "of")])
 			cost := rapid.Int64Range(0, 4).Draw(t, "cost")
@@ -98,8 +98,8 @@ func TestInvariant16SeveralKeysAllOrNone(t *testing.T) {
 		first, second := drawLimits(t), drawLimits(t)
 		a, b := compile(t, first...), compile(t, second...)
 		items := make([]algo.Item, a.Len()+b.Len())
-		now := int64(origin)
-		var books = make([]ledger, len(items))
+		now := origin
+		books := make([]ledger, len(items))
 		for range 40 {
 			now += drawGap(t, first[0])
 			req := sluice.Request{

@@ -93,7 +93,7 @@ func TestSlotsEqualOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := slots(rapid.Int64Range(1, 6).Draw(t, "cap"), s)
 		leases := make(map[uint64]held)
-		now := int64(origin)
+		now := origin
 		for range 60 {
 			now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, s/3), rapid.SampledFrom([]int64{s - 1, s, 2 * s})).Draw(t, "gap")
 			op := rapid.SampledFrom([]sluice.SlotOp{sluice.SlotAcquire, sluice.SlotAcquire, sluice.SlotRenew, sluice.SlotRelease}).Draw(t, "op")

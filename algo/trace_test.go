@@ -167,12 +167,12 @@ func (l *ledger) add(at, units int64) {
 func (l *ledger) remove(at, units int64) { l.add(at, -units) }
 
 // most returns the most units in any span (t, t+d].
-func (l ledger) most(d int64) int64 {
+func (l *ledger) most(d int64) int64 {
 	var best, sum int64
 	oldest := 0
-	for _, a := range l {
-		for sum += a.units; l[oldest].at <= a.at-d; oldest++ {
-			sum -= l[oldest].units
+	for _, a := range *l {
+		for sum += a.units; (*l)[oldest].at <= a.at-d; oldest++ {
+			sum -= (*l)[oldest].units
 		}
 		best = max(best, sum)
 	}
@@ -180,9 +180,9 @@ func (l ledger) most(d int64) int64 {
 }
 
 // within returns the units in (from, to].
-func (l ledger) within(from, to int64) int64 {
+func (l *ledger) within(from, to int64) int64 {
 	var sum int64
-	for _, a := range l {
+	for _, a := range *l {
 		if a.at > from && a.at <= to {
 			sum += a.units
 		}

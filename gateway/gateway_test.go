@@ -207,7 +207,9 @@ func TestStreamsBothWays(t *testing.T) {
 
 // TestSwitchesProtocol: after 101 both ends talk as they like, as websockets do.
 func TestSwitchesProtocol(t *testing.T) {
+	ended := make(chan struct{}) // the upstream's part
 	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
 		if got := r.Header.Get("Upgrade"); got != "websocket" {
 			t.Errorf("upgrade to %q", got)
 		}
@@ -256,6 +258,7 @@ func TestSwitchesProtocol(t *testing.T) {
 	if rest := readAll(t, r); rest != "" {
 		t.Errorf("after the end: %q", rest)
 	}
+	<-ended
 }
 
 // refusing returns an address at which nobody listens.

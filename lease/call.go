@@ -5,6 +5,7 @@ package lease
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,7 +166,7 @@ func (s *Store) ask(ctx context.Context, refunds []sluice.Request, c *call) (slu
 	if len(refunds) == 0 {
 		return s.store.Take(ctx, c.request())
 	}
-	reqs := append(refunds, c.request())
+	reqs := slices.Concat(refunds, []sluice.Request{c.request()})
 	out := make([]sluice.Result, len(reqs))
 	err := s.store.TakeBatch(ctx, reqs, out)
 	last := len(reqs) - 1

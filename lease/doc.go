@@ -10,8 +10,8 @@
 //		Of: func(p *sluice.Plan) (lease.Terms, bool) { return lease.Terms{}, p == downloads },
 //	})
 //
-// A lease is an ordinary take of several units; what makes it safe is the limit that
-// the store is given. Units that are granted at g may be used until g+TTL, so
+// A lease is an ordinary take of several units; what makes it safe is the limit
+// that the store is given. Units that are granted at g may be used until g+TTL, so
 // whatever is used within some span was granted within that span or less than
 // TTL before. Each limit of a leased plan is therefore replaced by one whose
 // promise for the longer span is the original's for the shorter:
@@ -24,8 +24,8 @@
 //     as they are: between two edges it makes no difference when a unit is
 //     used, so a lease ends at the next edge.
 //
-// The original bound, as package algo states it, then holds for the uses, in every span, and
-// a store needs to know nothing of leases. What it costs is [Under]. Limits that
+// The original bound, as package algo states it, then holds for the uses in
+// every span, and a store needs to know nothing of leases. What it costs is [Under]. Limits that
 // cannot be leased, and why, are named by [Check].
 //
 // A node counts the TTL on its own clock from before it sent its request, and
@@ -44,8 +44,8 @@
 // # What passes through
 //
 // Plain takes of one key are leased, singly or in batches: [sluice.OpTake] with
-// one charge, a cost and no MaxWait. Everything else is asked of the store, under the
-// same stricter limits. A reset makes the store forget units that are out on
+// one charge, a cost and no MaxWait. Everything else is asked of the store, under
+// the same stricter limits. A reset makes the store forget units that are out on
 // lease: other nodes may use theirs on top, for a TTL.
 //
 // A node that finds a key empty reserves its next units, and denies until their

@@ -254,8 +254,8 @@ type flight struct {
 // decided, because more was asked for than the take needs: then f must be sent
 // again as less makes it.
 func (h *hold) answered(t *terms, f *flight, heard moment, d sluice.Decision) (sluice.Decision, bool) {
-	if d.Degraded { // nothing of it can be leased
-		return d, d.Allowed || f.units == f.cost || f.op == sluice.OpTakeUpTo
+	if d.Degraded {
+		return degraded(f, d)
 	}
 	h.heard, h.room = true, d.Remaining
 	if !d.Allowed {

@@ -28,7 +28,7 @@ func TestUsesWithinBound(t *testing.T) {
 					w.greedy(l)
 				}
 				for _, d := range []int64{1, 2, w.terms.ttl / 2, w.terms.ttl, 100_000, 500_000, 999_999, 1_000_000, 1_000_000 + w.terms.ttl, 1_999_999, 2_500_000} {
-					span := max(time.Duration(d), 1) * time.Microsecond
+					span := time.Microsecond * time.Duration(max(d, 1))
 					if over := w.over(l, span); over > 0 {
 						t.Fatalf("seed %d, TTL %v: %d units over the bound in %v", seed, given.TTL, over, span)
 					}
@@ -111,6 +111,41 @@ func granted(t *testing.T, delay time.Duration) *hold {
 		t.Fatalf("answered: %+v, %v", got, ok)
 	}
 	return h
+}
+
+// TestDegradedIsNotLeased: of what a failure policy decided, only the take that
+// asked has anything.
+func TestDegradedIsNotLeased(t *testing.T) {
+	plan, err := sluice.Compile("hold", sluice.MustParseLimit("100/s sliding-log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := derive(plan, Terms{TTL: 50 * time.Millisecond, Units: 10})
+	for _, c := range []struct {
+		name    string
+		op      sluice.Op
+		d       sluice.Decision
+		known   bool
+		allowed bool
+	}{
+		{"units", sluice.OpTakeUpTo, sluice.Decision{Allowed: true, Spent: 6}, true, true},
+		{"reserved", sluice.OpReserve, sluice.Decision{Allowed: true, Spent: 6, Delay: time.Millisecond}, true, false},
+		{"denied", sluice.OpTakeUpTo, sluice.Decision{}, true, false},
+		{"more than needed denied", sluice.OpTake, sluice.Decision{}, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var h hold
+			c.d.Degraded = true
+			f := &flight{op: c.op, cost: 1, units: 6, outcomes: make([]sluice.Outcome, 1)}
+			d, known := h.answered(terms, f, both(1), c.d)
+			if known != c.known || d.Allowed != c.allowed || d.Delay != 0 || d.Allowed && d.Spent != 1 {
+				t.Errorf("%+v, known %v", d, known)
+			}
+			if d, ok := h.take(both(2), 1, nil); ok {
+				t.Errorf("another take is decided here: %+v", d)
+			}
+		})
+	}
 }
 
 func both(ns int64) moment { return moment{mono: ns, wall: ns} }

@@ -6,6 +6,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,9 +89,7 @@ func (s *Store) terms(plan *sluice.Plan) (*terms, error) {
 		old := *s.plans.Load()
 		plans := make(map[*sluice.Plan]*terms, len(old)+1)
 		if len(old) < mostPlans {
-			for p, t := range old {
-				plans[p] = t
-			}
+			maps.Copy(plans, old)
 		}
 		plans[plan] = t
 		s.plans.Store(&plans)

@@ -75,13 +75,13 @@ func Check(plan *sluice.Plan, t Terms) error {
 func derive(plan *sluice.Plan, given Terms) *terms {
 	var faults []error
 	if given.TTL < 0 || given.TTL > MaxTTL || given.TTL%time.Microsecond != 0 {
-		faults = append(faults, fmt.Errorf("TTL %v must be whole microseconds up to %v, or 0 for the default", given.TTL, MaxTTL))
+		faults = append(faults, fmt.Errorf("a TTL of %v must be whole microseconds up to %v, or 0 for the default", given.TTL, MaxTTL))
 	}
 	if given.Units < 0 || given.Units > sluice.MaxQuota {
-		faults = append(faults, fmt.Errorf("Units %d must be 1 to %d, or 0 for the default", given.Units, int64(sluice.MaxQuota)))
+		faults = append(faults, fmt.Errorf("leases of %d Units must have 1 to %d, or 0 for the default", given.Units, int64(sluice.MaxQuota)))
 	}
 	if given.Nodes < 0 || given.Nodes > 1<<20 {
-		faults = append(faults, fmt.Errorf("Nodes %d must be 1 to %d, or 0 for leases of a fixed size", given.Nodes, 1<<20))
+		faults = append(faults, fmt.Errorf("%d Nodes must be 1 to %d, or 0 for leases of a fixed size", given.Nodes, 1<<20))
 	}
 	t := &terms{plan: plan, nodes: int64(given.Nodes), deniable: true, returns: true}
 	if len(faults) == 0 {
@@ -199,7 +199,7 @@ func refill(t *sluice.Term, ttl int64) int64 {
 // that cut it. outcomes are what the limits had to say wait µs before.
 func (t *terms) usable(at, wait int64, outcomes []sluice.Outcome) (ttl int64, cut bool) {
 	ttl = t.ttl
-	for i := range t.plan.Len() {
+	for i := range outcomes {
 		term, edge := t.plan.Term(i), int64(-1)
 		reset := outcomes[i].ResetAfter.Microseconds() - wait
 		switch {

@@ -77,11 +77,12 @@ rules: [{name: all, by: ip, limits: 2/min sliding-log}]
 	t.Run("TLS", func(t *testing.T) {
 		transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: trust, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}}
 		defer transport.CloseIdleConnections()
-		got := fetch(t, &http.Client{Transport: transport}, s.urls[1]+"/tls")
+		client := &http.Client{Transport: transport}
+		got := fetch(t, client, s.urls[1]+"/tls")
 		if got.status != 200 || got.body != "up /tls 0" {
 			t.Errorf("got %d %q", got.status, got.body)
 		}
-		resp, err := (&http.Client{Transport: transport}).Get(s.urls[1])
+		resp, err := client.Get(s.urls[1])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -211,3 +211,26 @@ func TestHangUpSignal(t *testing.T) {
 		t.Errorf("ended with %v; logged %s", err, p.logs)
 	}
 }
+
+// TestOverridesAndReloadsTogether: neither waits for the other for good, and
+// none is lost.
+func TestOverridesAndReloadsTogether(t *testing.T) {
+	s := startSite(t, "rules: [{name: api, by: query.userId, limits: 5/min sliding-log}]\n", stopped)
+	const each = 20
+	var changes sync.WaitGroup
+	changes.Go(func() {
+		for range each {
+			s.hurry <- syscall.SIGHUP
+		}
+	})
+	for i := range each {
+		command(t, exitOK, "key", "override", fmt.Sprintf("query.userId=u%d", i), "--rule=api", "--limit=1/min sliding-log", "--reason=x", "--author=eve", "--admin="+s.admin)
+	}
+	changes.Wait()
+	for i := range each {
+		path := fmt.Sprintf("/?userId=u%d", i)
+		if a, b := s.get(t, path), s.get(t, path); a.status != 200 || b.status != 429 {
+			t.Errorf("u%d: got %d, %d, want 200, 429", i, a.status, b.status)
+		}
+	}
+}

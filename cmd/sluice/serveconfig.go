@@ -86,7 +86,8 @@ func (s *siteServer) wire(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.states, err = openStates(s.first.Store, s.now, s.site.failureOf, s.metrics, s.log); err != nil {
+	s.states, err = openStates(s.first.Store, s.now, s.site.failureOf, s.metrics, s.log) //nolint:contextcheck // the store has a timeout of its own
+	if err != nil {
 		return err
 	}
 	s.site.store, s.site.slots, s.site.report = s.metrics.Wrap(s.states.store), s.states.slots, s.states.report

@@ -44,7 +44,7 @@ type site struct {
 	askers    *sluice.Limiter
 	now       func() time.Time
 
-	mu      sync.Mutex // of changes
+	mu      sync.Mutex // of changes, taken inside that of overrides
 	current atomic.Pointer[generation]
 }
 
@@ -110,8 +110,15 @@ func (s *site) failureOf(p *sluice.Plan) failure.Policy {
 
 // apply puts a configuration in force. If it returns an error nothing changes.
 func (s *site) apply(c *file.Config) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	return s.overrides.Apply(s.now(), func(all []override.Override) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.generate(c, all)
+	})
+}
+
+// generate makes a generation of a configuration and puts it in force.
+func (s *site) generate(c *file.Config, overrides []override.Override) error {
 	g := &generation{config: c}
 	if err := s.addRoutes(g); err != nil {
 		return err
@@ -126,7 +133,7 @@ func (s *site) apply(c *file.Config) error {
 		}
 		g.claims = v.Claims
 	}
-	return s.enforce(g, s.overrides.All(s.now()))
+	return s.enforce(g, overrides)
 }
 
 // override puts the configuration in force once more, with other overrides.

@@ -4,7 +4,6 @@
 package guard
 
 import (
-	"errors"
 	"net/http"
 	"net/netip"
 
@@ -85,25 +84,6 @@ func (c *request) serve() {
 	}
 	c.tell()
 	c.pass(paces)
-}
-
-// hold waits until the request may go on. It reports false if it may not: then
-// it is answered, and has cost nothing.
-func (c *request) hold() bool {
-	g, v := c.guard, &c.verdict
-	err := g.opts.Queue.wait(c.r.Context(), v.Decision.Delay)
-	if err == nil {
-		v.Decision.ResetAfter = max(v.Decision.ResetAfter-v.Decision.Delay, 0)
-		return true
-	}
-	g.report(c.r, v.Cancel(c.r.Context()))
-	e := httplimit.Event{Verdict: httplimit.Abandoned, Status: http.StatusServiceUnavailable, Err: err}
-	if errors.Is(err, ErrQueueFull) {
-		e.Verdict = httplimit.FailedClosed
-		c.w.Header().Set("Retry-After", retryAfter(v.Decision.Delay))
-	}
-	httplimit.WriteProblem(c.w, c.r, e)
-	return false
 }
 
 // pass gives the request to Next and puts right afterwards what it has cost,

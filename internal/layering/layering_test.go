@@ -18,7 +18,7 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/denycache", "/failure", "/gateway", "/httplimit",
-	"/internal/clientip", "/internal/span", "/memstore", "/policy", "/storetest",
+	"/internal/clientip", "/internal/span", "/lease", "/memstore", "/policy", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
@@ -64,6 +64,7 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/algo", []string{"", "/internal/span"}},
 		{"/denycache", []string{"", "/internal/span", "/algo"}},
 		{"/failure", []string{"", "/internal/span", "/algo", "/memstore"}},
+		{"/lease", []string{"", "/internal/span"}},
 		{"/policy", []string{"", "/internal/span", "/internal/clientip"}},
 		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/policy"}},
 		{"/gateway", []string{"", "/internal/span", "/internal/clientip", "/policy", "/httplimit"}},

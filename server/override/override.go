@@ -86,6 +86,14 @@ func (l *List) All(now time.Time) []Override {
 	return slices.DeleteFunc(slices.Clone(l.of), func(o Override) bool { return o.expired(now) })
 }
 
+// Apply calls apply with the overrides that have not expired. Nobody changes
+// them meanwhile: whoever puts something else in force beside them loses none.
+func (l *List) Apply(now time.Time, apply func([]Override) error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return apply(slices.DeleteFunc(slices.Clone(l.of), func(o Override) bool { return o.expired(now) }))
+}
+
 // ErrNone is what Remove returns if there is no such override.
 var ErrNone = errors.New("override: there is none for this key")
 

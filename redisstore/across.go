@@ -1,0 +1,313 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// A request over keys in several slots of a Cluster is one call for each slot.
+// First it looks at all, and if one denies nothing is written. Then it charges
+// them one by one, in the order of their slots, and if one denies after all, as
+// another request came in between, it undoes those before. Meanwhile others may
+// be denied what is given back later, but nothing is ever admitted twice. Who
+// dies in between leaves units charged, which the limits forgive in time.
+//
+// All calls ask to be decided at the instant of the first, which a server
+// grants if it has only just passed on its clock: then the decision is the very
+// one that a single server would have made. Where clocks differ by more, each
+// server decides at its own, and the receipt names the earliest.
+
+// tries is how often a request is tried again because another one came
+// between its look and its charge.
+const tries = 3
+
+// across decides a request over keys with these tags.
+func (s *Store) across(ctx context.Context, req *sluice.Request, tags []string) (sluice.Decision, error) {
+	x := newCrossing(s, req, tags)
+	switch req.Op {
+	case sluice.OpPeek, sluice.OpReset, sluice.OpRefund:
+		err := x.all(ctx, func(p *part) []*job {
+			r := x.partOf(p, nil)
+			if r.Op == sluice.OpRefund && x.queues() > 1 {
+				r.Due = 0 // it may be that of a queue in another slot
+			}
+			return []*job{{op: r.Op, req: r}}
+		})
+		if err != nil {
+			return sluice.Decision{}, err
+		}
+		return x.decision(), nil
+	case sluice.OpCharge:
+		return x.charge(ctx)
+	default:
+		return x.spend(ctx)
+	}
+}
+
+// ask makes a call of jobs on one part.
+func (x *crossing) ask(ctx context.Context, p *part, jobs []*job) error {
+	c := x.store.newCall(jobs[0].req)
+	c.jobs, c.at = jobs, x.at
+	if err := x.store.run(ctx, c); err != nil {
+		return err
+	}
+	p.call, p.job = c, jobs[0]
+	return nil
+}
+
+// all makes a call on every part: on the first alone, if there is no instant
+// yet, and then on the others at once.
+func (x *crossing) all(ctx context.Context, jobs func(*part) []*job) error {
+	rest := x.parts
+	if x.at == 0 {
+		if err := x.ask(ctx, rest[0], jobs(rest[0])); err != nil {
+			return err
+		}
+		x.at, rest = rest[0].call.now, rest[1:]
+	}
+	return each(rest, func(p *part) error { return x.ask(ctx, p, jobs(p)) })
+}
+
+// each does something to all parts at once.
+func each(parts []*part, do func(*part) error) error {
+	errs := make([]error, len(parts))
+	var wg sync.WaitGroup
+	for i, p := range parts {
+		wg.Go(func() { errs[i] = do(p) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// charge decides an OpCharge.
+func (x *crossing) charge(ctx context.Context) (sluice.Decision, error) {
+	if _, err := x.look(ctx); err != nil {
+		return sluice.Decision{}, err
+	}
+	var wait time.Duration // behind what is reserved in any of them
+	for _, p := range x.parts {
+		wait = max(wait, p.job.turn)
+	}
+	err := x.all(ctx, func(p *part) []*job {
+		return []*job{{op: sluice.OpCharge, req: x.partOf(p, nil), least: wait}}
+	})
+	if err != nil {
+		return sluice.Decision{}, err
+	}
+	return x.decision(), nil
+}
+
+// spend decides an operation that spends from all parts or from none.
+func (x *crossing) spend(ctx context.Context) (sluice.Decision, error) {
+	for range tries {
+		x.at = 0
+		wait, err := x.look(ctx)
+		if err != nil {
+			return sluice.Decision{}, err
+		}
+		var cost func(int64) int64
+		allowed := wait <= x.req.MaxWait
+		if x.req.Op == sluice.OpTakeUpTo {
+			n := x.upTo()
+			allowed, cost = n > 0, func(c int64) int64 { return min(c, n) }
+		} else {
+			for _, p := range x.parts {
+				allowed = allowed && p.job.decision.Allowed
+			}
+		}
+		if !allowed {
+			return x.deny(ctx)
+		}
+		if done, err := x.commit(ctx, cost, wait); err != nil {
+			return sluice.Decision{}, err
+		} else if done {
+			return x.decision(), nil
+		}
+	}
+	x.at = 0
+	if _, err := x.look(ctx); err != nil {
+		return sluice.Decision{}, err
+	}
+	return x.deny(ctx)
+}
+
+// look asks every part what would come of the request. Of a reservation it
+// returns how far from now all parts have the units.
+func (x *crossing) look(ctx context.Context) (wait time.Duration, err error) {
+	err = x.all(ctx, func(p *part) []*job {
+		req, cost := x.partOf(p, nil), func(c int64) int64 { return c }
+		switch req.Op { //nolint:exhaustive // the others are not looked at, or as they are
+		case sluice.OpTakeUpTo:
+			// What is left does not depend on the cost, and a cost of nothing
+			// fits where nobody has to be waited for.
+			req = x.partOf(p, func(int64) int64 { return 0 })
+			req.Op = sluice.OpPeek
+			cost = func(c int64) int64 { return min(c, 1) }
+		case sluice.OpTake, sluice.OpCharge:
+			req.Op = sluice.OpPeek
+		}
+		p.denied = &job{op: sluice.OpPeek, req: x.partOf(p, cost), denied: true}
+		return []*job{{op: sluice.OpPeek, req: req}, p.denied}
+	})
+	if err != nil || x.req.Op != sluice.OpReserve {
+		return 0, err
+	}
+	for _, p := range x.parts {
+		if d := &p.job.decision; d.Allowed {
+			wait = max(wait, time.Duration(int64(d.At)-decidedAt(d))*time.Microsecond)
+		}
+	}
+	return wait, nil
+}
+
+// decidedAt returns the instant at which d was decided.
+func decidedAt(d *sluice.Decision) int64 { return int64(d.Due) - d.Delay.Microseconds() }
+
+// upTo returns how many units every charge of the request has.
+func (x *crossing) upTo() int64 {
+	n := int64(math.MaxInt64)
+	for _, p := range x.parts {
+		k := 0
+		for _, i := range p.charges {
+			c := x.chargeOf(i)
+			for range c.Plan.Len() {
+				switch o := &p.job.req.Outcomes[k]; {
+				case c.Cost > 0:
+					n = min(n, c.Cost, o.Remaining)
+				case !o.Allowed:
+					n = 0
+				}
+				k++
+			}
+		}
+	}
+	return n
+}
+
+// deny denies a request that has been looked at. Where that changes a state, as
+// a log counts it, the parts are told.
+func (x *crossing) deny(ctx context.Context) (sluice.Decision, error) {
+	op := opDeny
+	if x.req.Op == sluice.OpReserve {
+		op = opRefuse
+	}
+	changes := false
+	for _, p := range x.parts {
+		changes = changes || p.denied.written || p.call.from != nil
+		p.job = p.denied
+	}
+	if changes {
+		err := x.all(ctx, func(p *part) []*job {
+			return []*job{{op: op, req: p.denied.req, denied: true}}
+		})
+		if err != nil {
+			return sluice.Decision{}, err
+		}
+	}
+	return x.decision(), nil
+}
+
+// commit charges the parts in their order. It reports whether all were charged
+// what the look promised; if not, nothing is.
+func (x *crossing) commit(ctx context.Context, cost func(int64) int64, wait time.Duration) (bool, error) {
+	for i, p := range x.parts {
+		req := x.partOf(p, cost)
+		err := x.ask(ctx, p, []*job{{op: req.Op, req: req, least: wait}})
+		if err != nil {
+			return false, errors.Join(err, x.undo(ctx, x.parts[:i]))
+		}
+		d := &p.job.decision
+		if !d.Allowed {
+			return false, x.undo(ctx, x.parts[:i])
+		}
+		if d.Spent != req.Cost || req.Op == sluice.OpReserve && int64(d.At)-decidedAt(d) != wait.Microseconds() {
+			return false, x.undo(ctx, x.parts[:i+1])
+		}
+	}
+	return true, nil
+}
+
+// undo gives back what was charged to parts: states that nobody has changed
+// since become what they were, of others it is refunded. It is done even if
+// ctx has ended.
+func (x *crossing) undo(ctx context.Context, parts []*part) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.store.options.Timeout)
+	defer cancel()
+	err := each(parts, func(p *part) error {
+		req := *p.job.req
+		req.Op, req.At, req.Due, req.MaxWait = sluice.OpRefund, p.job.decision.At, p.job.decision.Due, 0
+		c := x.store.newCall(&req)
+		c.jobs, c.undo = []*job{{op: sluice.OpRefund, req: &req}}, true
+		c.from, c.to = p.call.stored(p.call.after), p.call.stored(p.call.before)
+		return x.store.run(ctx, c)
+	})
+	if err != nil {
+		return fmt.Errorf("undo: %w", err)
+	}
+	return nil
+}
+
+// stored returns states of fixed size as the scripts keep them.
+func (c *call) stored(states []algo.State) []string {
+	list := make([]string, len(states))
+	for i := range states {
+		if t := c.items[i].term; kindOf(t) != kindLog && !states[i].Zero() {
+			list[i] = formatState(t, &states[i])
+		}
+	}
+	return list
+}
+
+// decision puts together what came of the parts' last jobs.
+func (x *crossing) decision() sluice.Decision {
+	limits := x.req.Limits()
+	outcomes, costs := make([]sluice.Outcome, limits), make([]int64, limits)
+	d := sluice.Decision{Allowed: true}
+	now := int64(math.MaxInt64)
+	for i, p := range x.parts {
+		of := &p.job.decision
+		k := 0
+		for n, charge := range p.charges {
+			for range x.chargeOf(charge).Plan.Len() {
+				at := p.limits[k]
+				outcomes[at], costs[at] = p.job.req.Outcomes[k], p.job.cost(n)
+				k++
+			}
+			if charge == 0 {
+				d.Spent = of.Spent
+				if of.Spent > 0 {
+					d.Spent = min(of.Spent, p.job.cost(n))
+				}
+			}
+		}
+		d.Allowed = d.Allowed && of.Allowed
+		d.Delay = max(d.Delay, of.Delay)
+		now = min(now, decidedAt(of))
+		if i == 0 || of.At < d.At {
+			d.At = of.At
+		}
+	}
+	if !d.Allowed {
+		d.Spent, d.Delay, d.At = 0, 0, sluice.Instant(now)
+	}
+	for i := range outcomes {
+		if i == 0 || algo.Binds(&outcomes[i], costs[i], &outcomes[d.Binding], costs[d.Binding]) {
+			d.Binding = i
+		}
+	}
+	o := &outcomes[d.Binding]
+	d.Remaining, d.RetryAfter, d.ResetAfter = o.Remaining, o.RetryAfter, o.ResetAfter
+	d.Due = sluice.Instant(now) + sluice.Instant(d.Delay.Microseconds())
+	copy(x.req.Outcomes, outcomes)
+	return d
+}

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+// contents returns every key of a Cluster with its value.
+func contents(t *testing.T, c *redistest.Cluster) []string {
+	t.Helper()
+	var all []string
+	for _, s := range c.Masters {
+		client := s.Client(t)
+		for _, key := range keys(t, client) {
+			value, err := client.Do(t.Context(), client.B().Get().Key(key).Build()).ToString()
+			if err != nil && !rueidis.IsRedisNil(err) {
+				t.Fatal(err)
+			}
+			all = append(all, fmt.Sprintf("%q: %x", key, value))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestDenialAcrossSlotsLeavesNothing: a request over several slots of a Cluster
+// that is denied changes nothing anywhere, whichever key denies.
+func TestDenialAcrossSlotsLeavesNothing(t *testing.T) {
+	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
+	s := open(t, c.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	wide := limiter(t, s, "1000/day", "1000/day sliding-log", "1000/day sliding-histogram", "1000/day leaky-bucket burst 1000", "1000/day sliding-counter sub-windows 4")
+	limit, err := sluice.ParseLimit("10/day sliding-log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	narrow, err := sluice.New(s, "narrow", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		if _, err := narrow.Take(t.Context(), fmt.Sprint(i), 10); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := wide.Take(t.Context(), fmt.Sprint(i), 5); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := contents(t, c)
+	for i := range 60 {
+		req := sluice.Request{
+			Op:     []sluice.Op{sluice.OpTake, sluice.OpTakeUpTo, sluice.OpReserve}[i%3],
+			Charge: wide.Of(fmt.Sprint(i%20), 7),
+			More:   []sluice.Charge{narrow.Of(fmt.Sprint((i+7)%20), 1), wide.Of(fmt.Sprint(40+i), 3)},
+		}
+		d, err := s.Take(t.Context(), req)
+		if err != nil || d.Allowed || d.Spent != 0 {
+			t.Fatalf("%v: got %+v, %v, want a denial", req.Op, d, err)
+		}
+		if d.Binding != wide.Plan().Len() {
+			t.Errorf("%v: limit %d binds, want %d", req.Op, d.Binding, wide.Plan().Len())
+		}
+	}
+	if got := contents(t, c); !slices.Equal(got, before) {
+		t.Errorf("got\n%q\nwant\n%q", got, before)
+	}
+}
+
+// TestAcrossSlotsNeverOver: requests over several slots that get in each
+// other's way admit no more than there is on any key, and what they undo is
+// there for others.
+func TestAcrossSlotsNeverOver(t *testing.T) {
+	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
+	s := open(t, c.Option(), redisstore.Options{Timeout: 20 * time.Second})
+	for _, text := range []string{"300/366day fixed-window anchor first", "300/366day sliding-log", "300/366day", "300/366day sliding-histogram precision 1024", "300/366day sliding-counter"} {
+		t.Run(text, func(t *testing.T) {
+			limit, err := sluice.ParseLimit(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := sluice.New(s, text, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const keys = 4
+			var spent [keys]atomic.Int64
+			line(16, func(i int) {
+				rnd := rand.New(rand.NewPCG(uint64(i), 1))
+				for range 60 {
+					k := rnd.Perm(keys)
+					req := sluice.Request{Charge: l.Of(fmt.Sprint(k[0]), 1), More: []sluice.Charge{l.Of(fmt.Sprint(k[1]), 2)}}
+					d, err := s.Take(t.Context(), req)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if d.Allowed {
+						spent[k[0]].Add(1)
+						spent[k[1]].Add(2)
+					}
+				}
+			})()
+			for k := range spent {
+				d, err := l.TakeUpTo(t.Context(), fmt.Sprint(k), 300)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := spent[k].Load() + d.Spent; got != 300 {
+					t.Errorf("key %d: got %d units admitted and %d left, want 300 together", k, spent[k].Load(), d.Spent)
+				}
+			}
+		})
+	}
+}

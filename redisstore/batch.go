@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+)
+
+// TakeBatch decides independent requests in order, each by itself, and fills
+// out. All that are of one slot each are sent at once; those for one key under
+// one plan that follow each other share a call. It blocks for one round trip,
+// for no longer than ctx or Options.Timeout; a request over several slots of a
+// Cluster takes its own, after those before it.
+func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
+	if len(out) != len(reqs) {
+		return &sluice.RequestError{Field: "Results", Problem: fmt.Sprintf("room for %d of %d requests", len(out), len(reqs))}
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.pending.Done()
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	b := batch{store: s, last: make(map[string]*sent)}
+	for i := range reqs {
+		req := &reqs[i]
+		out[i] = sluice.Result{}
+		if out[i].Err = req.Validate(); out[i].Err != nil {
+			continue
+		}
+		c := s.newCall(req)
+		if c.swaps() || s.cluster && !oneSlot(c.tags) {
+			b.flush(ctx)
+			var err error
+			if out[i].Decision, err = s.direct(ctx, c, req); err != nil {
+				out[i] = sluice.Result{Err: wrap(req, err)}
+			}
+			continue
+		}
+		b.add(c, req, &out[i])
+	}
+	b.flush(ctx)
+	return nil
+}
+
+// batch is calls that wait to be sent together.
+type batch struct {
+	store *Store
+	calls []*sent
+	last  map[string]*sent // by tag: the last call on a key
+}
+
+// sent is a call and where its jobs' results go.
+type sent struct {
+	call    *call
+	plan    *sluice.Plan // if the call is of one charge
+	results []*sluice.Result
+	inv     *invocation
+}
+
+// add appends a request to the last call on its key, if that is of the same
+// plan, or to the list as a call of its own.
+func (b *batch) add(c *call, req *sluice.Request, result *sluice.Result) {
+	j := &job{op: req.Op, req: req}
+	if len(req.More) == 0 {
+		if l := b.last[c.tags[0]]; l != nil && l.plan == req.Plan && len(l.call.jobs) < together {
+			l.call.jobs = append(l.call.jobs, j)
+			l.results = append(l.results, result)
+			return
+		}
+	}
+	c.jobs = []*job{j}
+	n := &sent{call: c, results: []*sluice.Result{result}}
+	if len(req.More) == 0 {
+		n.plan = req.Plan
+	}
+	for _, tag := range c.tags {
+		b.last[tag] = n
+	}
+	b.calls = append(b.calls, n)
+}
+
+// flush sends what waits and fills its results.
+func (b *batch) flush(ctx context.Context) {
+	s := b.store
+	wire := make([]rueidis.Completed, len(b.calls))
+	for i, n := range b.calls {
+		s.guess(n.call)
+		n.inv = s.invocation(n.call)
+		wire[i] = n.inv.bySHA(s.client.B())
+	}
+	var replies []rueidis.RedisResult
+	if len(wire) > 0 {
+		replies = s.client.DoMulti(ctx, wire...)
+	}
+	for i, n := range b.calls {
+		err := s.conclude(ctx, n.call, n.inv, n.inv.retry(ctx, s.client, replies[i]))
+		for k, r := range n.results {
+			if j := n.call.jobs[k]; err != nil {
+				r.Err = wrap(j.req, err)
+			} else {
+				r.Decision = j.decision
+			}
+		}
+	}
+	b.calls = b.calls[:0]
+	clear(b.last)
+}

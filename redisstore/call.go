@@ -1,0 +1,274 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// opDeny is, beside those of package sluice, the operation of a script: a take
+// that another limit has denied.
+const (
+	opDeny   = sluice.OpReset + 1 + iota
+	opRefuse // a reservation that another limit has denied
+)
+
+// job is one operation of a call.
+type job struct {
+	// op is what the script does. It is the request's, but for opDeny and,
+	// where only the outcome is asked for, OpPeek.
+	op  sluice.Op
+	req *sluice.Request // its charges are those of the call, its Outcomes the call's limits
+	// denied says that the outcome is that of a request which another limit,
+	// charged elsewhere, denies.
+	denied bool
+	// least is, of a reservation or charge, how far from now it counts at the
+	// earliest.
+	least time.Duration
+
+	decision sluice.Decision
+	written  bool          // whether it changed a state, or would have
+	turn     time.Duration // how far from now a charge would count
+}
+
+// cost returns the cost of the n-th charge.
+func (j *job) cost(n int) int64 {
+	if n == 0 {
+		return j.req.Cost
+	}
+	return j.req.More[n-1].Cost
+}
+
+// plain reports whether the job is what the take script decides.
+func (j *job) plain() bool {
+	return j.op == sluice.OpTake && j.req.MaxWait == 0 && len(j.req.More) == 0
+}
+
+// newCall returns a call on the keys of req, without jobs.
+func (s *Store) newCall(req *sluice.Request) *call {
+	c := &call{charges: 1 + len(req.More)}
+	for n := range c.charges {
+		charge := &req.Charge
+		if n > 0 {
+			charge = &req.More[n-1]
+		}
+		tag := s.keyer.tag(charge.Plan.Scope(), charge.Key)
+		c.tags = append(c.tags, tag)
+		c.items = s.keyer.appendItems(c.items, charge, n, tag)
+	}
+	return c
+}
+
+// call is a list of operations on the same limits of the same keys, all in one
+// slot, decided in order by one script.
+type call struct {
+	items   []item
+	tags    []string // of the charges' keys
+	charges int
+	jobs    []*job
+
+	// at, if positive, is the instant at which keys of another slot were
+	// decided: the call is decided at the same if it has only just passed.
+	at int64
+	// undo gives back what a call spent: states that are still as it left them,
+	// those in from, become what they were before it, those in to.
+	undo     bool
+	from, to []string
+
+	// beyond says that a state counts more than a script can.
+	beyond bool
+	// whole says that after is wanted as it must be stored.
+	whole bool
+
+	now    int64        // the server's instant, once decided
+	before []algo.State // of limits with a state of fixed size
+	after  []algo.State
+}
+
+// attempts is how often a call is asked again because a limit has been changed
+// or a calendar window has ended meanwhile.
+const attempts = 8
+
+var errChanging = errors.New("limits of the key were changed again and again meanwhile")
+
+// status is how a script went.
+type status int64
+
+const (
+	done    status = iota
+	outside        // the calendar edges are of another time than the server's
+	foreign        // another limit wrote a state
+	beyond         // a state counts more than a script can
+)
+
+// guess sets c.now to about the server's now.
+func (s *Store) guess(c *call) {
+	if s.inject != nil {
+		c.now = s.inject()
+	} else {
+		c.now = max(s.clock().UnixMicro(), 0)
+	}
+}
+
+// run decides the call.
+func (s *Store) run(ctx context.Context, c *call) error {
+	if c.swaps() {
+		return s.swap(ctx, c)
+	}
+	s.guess(c)
+	inv := s.invocation(c)
+	return s.conclude(ctx, c, inv, inv.do(ctx, s.client))
+}
+
+// conclude works out the decisions from the script's reply. Where the script
+// needs to know more it is asked again.
+func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res rueidis.RedisResult) error {
+	for range attempts {
+		st, replies, err := s.replied(c, inv, res)
+		if err != nil {
+			return err
+		}
+		switch st {
+		case done:
+			return c.describe(replies)
+		case foreign:
+			if err := c.carry(replies); err != nil {
+				return err
+			}
+		case outside: // c.now is the server's now
+		case beyond:
+			c.beyond = true
+		}
+		if c.swaps() {
+			return s.swap(ctx, c)
+		}
+		inv = s.invocation(c)
+		res = inv.do(ctx, s.client)
+	}
+	return errChanging
+}
+
+// plain reports whether the call is takes under one limit and nothing else.
+func (c *call) plain() bool {
+	if len(c.items) > 1 || algo.Lag(c.items[0].term) > 0 || c.at > 0 || c.from != nil {
+		return false
+	}
+	for _, j := range c.jobs {
+		if !j.plain() {
+			return false
+		}
+	}
+	return true
+}
+
+// invocation returns the script that decides the call.
+func (s *Store) invocation(c *call) *invocation {
+	mode, at := int64(0), int64(0)
+	switch {
+	case s.inject != nil:
+		mode, at = 1, c.now
+	case c.at > 0:
+		mode, at = 2, c.at
+	}
+	if c.plain() {
+		return s.takes(c, mode, at)
+	}
+	inv := &invocation{program: s.programs.of(kindsOf(c.items))}
+	inv.keys = make([]string, 0, len(c.items))
+	inv.args = make([]string, 0, 2+4*len(c.items))
+	var ops []byte
+	for _, j := range c.jobs {
+		ops = appendNumbers(ops, int64(j.op), j.req.MaxWait.Microseconds(), int64(j.req.At), int64(j.req.Due), j.least.Microseconds())
+		for n := range c.charges {
+			ops = appendNumbers(ops, j.cost(n))
+		}
+	}
+	inv.args = append(inv.args, string(appendNumbers(nil, mode, at, int64(c.charges), bit(c.undo))), string(ops))
+	for i := range c.items {
+		it := &c.items[i]
+		inv.keys = append(inv.keys, it.key)
+		inv.args = append(inv.args, string(it.appendArgs(nil, c.now)), it.head)
+	}
+	for i := range c.from {
+		inv.args = append(inv.args, c.from[i], c.to[i])
+	}
+	return inv
+}
+
+// takes returns the script for a plain call.
+func (s *Store) takes(c *call, mode, at int64) *invocation {
+	it := &c.items[0]
+	t := it.term
+	if k := kindOf(t); k != kindBucket {
+		costs := appendNumbers(nil, mode, at)
+		for _, j := range c.jobs {
+			costs = appendNumbers(costs, j.req.Cost)
+		}
+		return &invocation{
+			program: s.programs.ofTakes(k),
+			keys:    []string{it.key},
+			args:    []string{string(costs), string(it.appendArgs(nil, c.now)), it.head},
+		}
+	}
+	b := make([]byte, 0, 96+8*len(c.jobs))
+	b = appendNumbers(b, mode, at, algo.Horizon(t), t.Rate.Num, t.Rate.Den, t.Rate.One.Micros, t.Rate.One.Rem,
+		t.Reach.Micros, t.Reach.Rem, int64(remainderBytes(t)), t.Most.Micros, t.Most.Rem)
+	for _, j := range c.jobs {
+		b = appendNumbers(b, j.req.Cost)
+	}
+	return &invocation{program: s.programs.take, keys: []string{it.key}, args: []string{it.head, string(b)}}
+}
+
+// decide works out the job's decision and what the states of fixed size become.
+func (j *job) decide(items []algo.Item, now int64, only bool) {
+	var room [4]algo.State
+	kept := room[:0]
+	if !only || j.op == sluice.OpPeek {
+		// A state that is not written is as it was for the next operation.
+		for i := range items {
+			kept = append(kept, copyOf(&items[i].State))
+		}
+	}
+	switch {
+	case j.denied:
+		j.decision = algo.Deny(j.req, items, now)
+	case j.least > 0:
+		j.decision = algo.DecideLate(j.req, items, now, j.least)
+	default:
+		j.decision = algo.Decide(j.req, items, now)
+	}
+	if j.op == sluice.OpPeek {
+		j.turn = algo.Turn(items, now)
+	}
+	for i := range items {
+		j.written = j.written || items[i].Written
+	}
+	for i := range kept {
+		if !items[i].Written || j.op == sluice.OpPeek {
+			items[i].State = kept[i]
+		}
+	}
+}
+
+func copyOf(s *algo.State) algo.State {
+	c := *s
+	c.Ring = slices.Clone(s.Ring)
+	return c
+}
+
+func states(items []algo.Item) []algo.State {
+	list := make([]algo.State, len(items))
+	for i := range items {
+		list[i] = copyOf(&items[i].State)
+	}
+	return list
+}

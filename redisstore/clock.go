@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"time"
+)
+
+// now tells the time of this machine. It has no say in decisions: it bounds how
+// long requests take, and guesses in which calendar window the server is.
+func now() time.Time { return time.Now() } //nolint:forbidigo // see above
+
+// wait reports whether d has passed before ctx ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d) //nolint:forbidigo // a pause between two questions to a server
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+// calls returns how many scripts a server has run since [resetCalls].
+func calls(t *testing.T, client rueidis.Client) (n int) {
+	t.Helper()
+	info, err := client.Do(t.Context(), client.B().Info().Section("commandstats").Build()).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(info) {
+		for _, command := range []string{"evalsha", "eval"} {
+			var k int
+			if _, err := fmt.Sscanf(line, "cmdstat_"+command+":calls=%d,", &k); err == nil {
+				n += k
+			}
+		}
+	}
+	return n
+}
+
+func resetCalls(t *testing.T, client rueidis.Client) {
+	t.Helper()
+	if err := client.Do(t.Context(), client.B().ConfigResetstat().Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// holdUp makes the server wait with writes until release is called.
+func holdUp(t *testing.T, client rueidis.Client) (release func()) {
+	t.Helper()
+	if err := client.Do(t.Context(), client.B().ClientPause().Timeout(60_000).Write().Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := client.Do(t.Context(), client.B().ClientUnpause().Build()).Error(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// line starts n callers, one after the other, and returns how to wait for them.
+func line(n int, take func(i int)) (wait func()) {
+	var wg sync.WaitGroup
+	for i := range n {
+		started := make(chan struct{})
+		wg.Go(func() {
+			close(started)
+			take(i)
+		})
+		<-started
+	}
+	return wg.Wait
+}
+
+// TestWaitingTakesShareACall: takes of one key that come while one is on its
+// way go together, and each has a decision of its own.
+func TestWaitingTakesShareACall(t *testing.T) {
+	for _, text := range []string{"1000/h", "1000/h sliding-log", "1000/h sliding-counter", "1000/h fixed-window", "1000/day sliding-histogram precision 3"} {
+		t.Run(text, func(t *testing.T) {
+			server := redistest.Start(t, redistest.Redis(t))
+			s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
+			client := server.Client(t)
+			l := limiter(t, s, text)
+			if _, err := l.Take(t.Context(), "k", 1); err != nil { // so that the server knows the script
+				t.Fatal(err)
+			}
+			resetCalls(t, client)
+			release := holdUp(t, client)
+			const takes = 100
+			var mu sync.Mutex
+			left := make(map[int64]int)
+			wait := line(takes, func(int) {
+				d, err := l.Take(t.Context(), "k", 1)
+				if err != nil || !d.Allowed || d.Spent != 1 {
+					t.Errorf("got %+v, %v, want allowed", d, err)
+				}
+				mu.Lock()
+				left[d.Remaining]++
+				mu.Unlock()
+			})
+			release()
+			wait()
+			for n := int64(999 - takes); n < 999; n++ {
+				if left[n] != 1 {
+					t.Errorf("%d units remaining: got %d decisions, want 1", n, left[n])
+				}
+			}
+			if got := calls(t, client); got >= takes/2 {
+				t.Errorf("got %d calls for %d takes, want them to share calls", got, takes)
+			}
+		})
+	}
+}
+
+// TestWaitingRequestsOfEveryKindShareACall: a call may hold any operations.
+func TestWaitingRequestsOfEveryKindShareACall(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
+	l := limiter(t, s, "100/h", "50/h sliding-log")
+	release := holdUp(t, server.Client(t))
+	var spent atomic.Int64
+	wait := line(60, func(i int) {
+		req := sluice.Request{Charge: l.Of("k", 3), Outcomes: make([]sluice.Outcome, 2)}
+		switch i % 3 {
+		case 1:
+			req.Op = sluice.OpTakeUpTo
+		case 2:
+			req.Op = sluice.OpPeek
+		}
+		d, err := s.Take(t.Context(), req)
+		if err != nil {
+			t.Error(err)
+		}
+		if o := req.Outcomes[d.Binding]; o.Remaining != d.Remaining || o.ResetAfter != d.ResetAfter {
+			t.Errorf("the binding outcome is %+v, the decision %+v", o, d)
+		}
+		spent.Add(d.Spent)
+	})
+	release()
+	wait()
+	if got := spent.Load(); got != 50 {
+		t.Errorf("got %d units admitted, want 50", got)
+	}
+}
+
+// TestWhoLeavesTheLineIsNotCharged: a caller that is gone before its request is
+// sent spends nothing.
+func TestWhoLeavesTheLineIsNotCharged(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
+	client := server.Client(t)
+	l := limiter(t, s, "1000/h sliding-log")
+	if _, err := l.Take(t.Context(), "k", 1); err != nil {
+		t.Fatal(err)
+	}
+	release := holdUp(t, client)
+	first := line(1, func(int) { // it is on its way, and the others wait for it
+		if d, err := l.Take(t.Context(), "k", 10); err != nil || !d.Allowed {
+			t.Errorf("got %+v, %v, want allowed", d, err)
+		}
+	})
+	for blocked := 0; blocked == 0; { // until the server has it
+		info, err := client.Do(t.Context(), client.B().ClientList().Build()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocked = strings.Count(info, "cmd=evalsha") * strings.Count(info, "flags=b")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	left := line(50, func(int) {
+		if _, err := l.Take(ctx, "k", 1); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want %v", err, context.Canceled)
+		}
+	})
+	cancel()
+	left()
+	release()
+	first()
+	d, err := l.Peek(t.Context(), "k", 1)
+	if err != nil || d.Remaining != 1000-1-10 {
+		t.Errorf("got %+v, %v, want 989 remaining", d, err)
+	}
+}
+
+// TestHotKeyIsExact: many callers of one key get exactly what is due.
+func TestHotKeyIsExact(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	for _, text := range []string{"500/day", "500/day sliding-log", "500/year fixed-window calendar UTC", "500/day sliding-histogram", "500/366day sliding-counter conservative"} {
+		t.Run(text, func(t *testing.T) {
+			s := open(t, server.Option(), redisstore.Options{Prefix: t.Name(), Timeout: 30 * time.Second})
+			other := open(t, server.Option(), redisstore.Options{Prefix: t.Name(), Timeout: 30 * time.Second, NoCoalescing: true})
+			var allowed atomic.Int64
+			line(64, func(i int) {
+				store := s
+				if i%8 == 0 {
+					store = other
+				}
+				l := limiter(t, store, text)
+				for range 20 {
+					d, err := l.Take(t.Context(), "k", 1)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					allowed.Add(d.Spent)
+				}
+			})()
+			if got := allowed.Load(); got != 500 {
+				t.Errorf("got %d units admitted, want 500", got)
+			}
+		})
+	}
+}

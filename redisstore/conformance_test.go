@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"testing"
+	"time"
+	_ "time/tzdata" // zones of calendar windows
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/storetest"
+)
+
+// open returns a store, closed when the test ends.
+func open(t *testing.T, option rueidis.ClientOption, options redisstore.Options) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.Open(option, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// conform runs the suite on an empty store under a prefix of its own for each
+// part.
+func conform(t *testing.T, option rueidis.ClientOption, options redisstore.Options) {
+	t.Helper()
+	storetest.Test(t, func(t *testing.T, _ func() time.Time) storetest.Harness {
+		options.Prefix = t.Name()
+		options.Timeout = 10 * time.Second // other tests keep the machine busy
+		s := open(t, option, options)
+		return storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 3000}
+	})
+}
+
+func TestConformance(t *testing.T) {
+	for _, b := range redistest.Binaries(t) {
+		t.Run(b.Name, func(t *testing.T) {
+			t.Run("single", func(t *testing.T) {
+				conform(t, redistest.Start(t, b).Option(), redisstore.Options{})
+			})
+			t.Run("cluster", func(t *testing.T) {
+				conform(t, redistest.StartCluster(t, b, 3, false).Option(), redisstore.Options{Secret: []byte("a secret of sixteen")})
+			})
+		})
+	}
+}

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// The oldest versions with all that the scripts use.
+const (
+	oldestRedis  = 7
+	oldestValkey = 8
+)
+
+// checkServers asks every server for its version and settings. Of several, one
+// must answer: the others may be down.
+func (s *Store) checkServers(ctx context.Context) error {
+	if !s.cluster {
+		return s.checkServer(ctx, "", s.client)
+	}
+	var faults []error
+	answered := false
+	for addr, node := range s.client.Nodes() {
+		err := s.checkServer(ctx, addr, node)
+		if _, old := errors.AsType[*versionError](err); old {
+			return err
+		}
+		answered = answered || err == nil
+		faults = append(faults, err)
+	}
+	if answered {
+		return nil
+	}
+	return errors.Join(faults...)
+}
+
+func (s *Store) checkServer(ctx context.Context, addr string, client rueidis.Client) error {
+	text, err := client.Do(ctx, client.B().Info().Build()).ToString()
+	if err != nil {
+		return fmt.Errorf("ask %s for its version: %w", addr, err)
+	}
+	info := parseInfo(text)
+	if err := checkVersion(info); err != nil {
+		return err
+	}
+	if policy := info["maxmemory_policy"]; strings.HasPrefix(policy, "allkeys-") {
+		s.options.Logger.LogAttrs(ctx, slog.LevelWarn,
+			"the server may forget limits when its memory is full: set maxmemory-policy to noeviction or volatile-ttl",
+			slog.String("server", addr), slog.String("maxmemory_policy", policy))
+	}
+	return nil
+}
+
+func parseInfo(text string) map[string]string {
+	info := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	return info
+}
+
+// versionError is a server that is too old.
+type versionError struct{ name, version, oldest string }
+
+// Error says what the server is and what it would have to be.
+func (e *versionError) Error() string {
+	return fmt.Sprintf("the server is %s %q: a Store needs %s or later", e.name, e.version, e.oldest)
+}
+
+func checkVersion(info map[string]string) error {
+	name, version, oldest := "Redis", info["redis_version"], oldestRedis
+	if v, ok := info["valkey_version"]; ok {
+		name, version, oldest = "Valkey", v, oldestValkey
+	}
+	first, _, _ := strings.Cut(version, ".")
+	major, err := strconv.Atoi(first)
+	if err != nil || major < oldest {
+		return &versionError{name, version, fmt.Sprintf("Redis %d.0 or Valkey %d", oldestRedis, oldestValkey)}
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"slices"
+
+	"github.com/sluicegate/sluice"
+)
+
+// oneSlot reports whether all keys are in one slot.
+func oneSlot(tags []string) bool {
+	for _, tag := range tags[1:] {
+		if slot(tag) != slot(tags[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+// part is what a request charges in one slot.
+type part struct {
+	slot    uint16
+	charges []int // which of the request's
+	limits  []int // where their outcomes are in the request's
+
+	call *call // the last that was made
+	job  *job
+	// denied is, after a look, what there is to say if the request is denied.
+	denied *job
+}
+
+// crossing is a request over several slots.
+type crossing struct {
+	store *Store
+	req   *sluice.Request
+	parts []*part
+	at    int64 // the instant of the first call
+}
+
+func newCrossing(s *Store, req *sluice.Request, tags []string) *crossing {
+	x := &crossing{store: s, req: req}
+	first := make([]int, len(tags)) // of each charge's limits
+	order := make([]int, len(tags))
+	for n := range tags {
+		order[n] = n
+		if n > 0 {
+			first[n] = first[n-1] + x.chargeOf(n-1).Plan.Len()
+		}
+	}
+	if req.Op == sluice.OpTakeUpTo {
+		// The first charge of a call says how many units it got: not one of none.
+		slices.SortStableFunc(order, func(a, b int) int {
+			return int(bit(x.chargeOf(a).Cost == 0) - bit(x.chargeOf(b).Cost == 0))
+		})
+	}
+	for _, n := range order {
+		sl := slot(tags[n])
+		i := slices.IndexFunc(x.parts, func(p *part) bool { return p.slot == sl })
+		if i < 0 {
+			i = len(x.parts)
+			x.parts = append(x.parts, &part{slot: sl})
+		}
+		p := x.parts[i]
+		p.charges = append(p.charges, n)
+		for k := range x.chargeOf(n).Plan.Len() {
+			p.limits = append(p.limits, first[n]+k)
+		}
+	}
+	slices.SortFunc(x.parts, func(p, q *part) int { return int(p.slot) - int(q.slot) })
+	return x
+}
+
+// chargeOf returns the n-th charge of the request.
+func (x *crossing) chargeOf(n int) *sluice.Charge {
+	if n == 0 {
+		return &x.req.Charge
+	}
+	return &x.req.More[n-1]
+}
+
+// partOf returns the request as far as it concerns p, with the costs that cost
+// makes of its own.
+func (x *crossing) partOf(p *part, cost func(int64) int64) *sluice.Request {
+	req := *x.req
+	req.More = nil
+	for i, n := range p.charges {
+		c := *x.chargeOf(n)
+		if cost != nil {
+			c.Cost = cost(c.Cost)
+		}
+		if i == 0 {
+			req.Charge = c
+		} else {
+			req.More = append(req.More, c)
+		}
+	}
+	req.Outcomes = make([]sluice.Outcome, len(p.limits))
+	return &req
+}
+
+// queues returns how many limits of the request hold requests back.
+func (x *crossing) queues() (n int) {
+	for i := range len(x.req.More) + 1 {
+		plan := x.chargeOf(i).Plan
+		for k := range plan.Len() {
+			if t := plan.Term(k); t.Algorithm == sluice.LeakyBucket && t.DelayAfter < t.Burst {
+				n++
+			}
+		}
+	}
+	return n
+}

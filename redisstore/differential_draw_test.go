@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// subject makes a subject of up to three keys with up to three limits each.
+func (d *differential) subject(name string) *subject {
+	s := &subject{now: d.instant()}
+	charges := 1
+	if d.rand.IntN(6) == 0 {
+		charges += 1 + d.rand.IntN(2)
+	}
+	for n := range charges {
+		limits := 1
+		if d.rand.IntN(3) == 0 {
+			limits += d.rand.IntN(3)
+		}
+		list := make([]sluice.Limit, limits)
+		for i := range list {
+			list[i] = d.limit().Named(fmt.Sprintf("l%d", i))
+		}
+		s.charges = append(s.charges, sluice.Charge{Plan: d.plan(list), Key: fmt.Sprintf("%s.%d", name, n)})
+	}
+	s.makeItems(d.store)
+	s.model = make([]modelState, len(s.items))
+	return s
+}
+
+func (s *subject) makeItems(store *Store) {
+	s.items = nil
+	for n := range s.charges {
+		c := &s.charges[n]
+		s.items = store.keyer.appendItems(s.items, c, n, store.keyer.tag(c.Plan.Scope(), c.Key))
+	}
+}
+
+func (d *differential) plan(limits []sluice.Limit) *sluice.Plan {
+	p, err := sluice.Compile("differential", limits...)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// call makes the next call of a subject: at a later or earlier instant, with
+// one operation or several, sometimes under a changed limit.
+func (d *differential) call(s *subject) *call {
+	s.now = min(max(s.now+d.step(s), 0), 1<<52)
+	if d.rand.IntN(200) == 0 {
+		c := &s.charges[d.rand.IntN(len(s.charges))]
+		list := make([]sluice.Limit, c.Plan.Len())
+		which := d.rand.IntN(len(list))
+		for i := range list {
+			list[i] = c.Plan.Term(i).Limit
+			if i == which {
+				list[i] = d.change(list[i])
+			}
+		}
+		c.Plan = d.plan(list)
+		s.makeItems(d.store)
+		s.trail = append(s.trail, fmt.Sprintf("changed to %v", list))
+		d.changed++
+	}
+	c := &call{items: s.items, charges: len(s.charges), now: s.now}
+	jobs := 1
+	if d.rand.IntN(8) == 0 {
+		jobs += d.rand.IntN(4)
+	}
+	for range jobs {
+		j := d.job(s)
+		c.jobs = append(c.jobs, j)
+		s.trail = append(s.trail, fmt.Sprintf("at %d: %s", s.now, describeJob(j)))
+	}
+	if len(s.trail) > 64 {
+		s.trail = slices.Clone(s.trail[32:])
+	}
+	return c
+}
+
+func (d *differential) job(s *subject) *job {
+	ops := []sluice.Op{
+		sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTake,
+		sluice.OpPeek, sluice.OpRefund, sluice.OpRefund, sluice.OpCharge, sluice.OpTakeUpTo, sluice.OpReserve, sluice.OpReserve, opDeny,
+	}
+	op := ops[d.rand.IntN(len(ops))]
+	if d.rand.IntN(100) == 0 {
+		op = sluice.OpReset
+	}
+	req := &sluice.Request{Op: op, Charge: s.charges[0]}
+	if len(s.charges) > 1 {
+		req.More = slices.Clone(s.charges[1:])
+	}
+	req.Cost = d.cost(s.charges[0].Plan)
+	for i := range req.More {
+		req.More[i].Cost = d.cost(req.More[i].Plan)
+	}
+	j := &job{op: op, req: req}
+	if op == opDeny {
+		req.Op, j.denied = sluice.OpTake, true
+	}
+	switch op {
+	case sluice.OpReserve:
+		req.MaxWait = time.Duration(d.upTo(sluice.MaxWait.Microseconds())) * time.Microsecond
+		if d.rand.IntN(8) == 0 {
+			j.least = time.Duration(d.upTo(req.MaxWait.Microseconds())) * time.Microsecond
+		}
+	case sluice.OpCharge:
+		if d.rand.IntN(8) == 0 {
+			j.least = time.Duration(d.upTo(1e6)) * time.Microsecond
+		}
+	case sluice.OpTake, sluice.OpPeek:
+		if d.rand.IntN(8) == 0 {
+			req.MaxWait = time.Duration(d.upTo(sluice.MaxWait.Microseconds())) * time.Microsecond
+		}
+	case sluice.OpRefund:
+		req.At = sluice.Instant(max(s.now-d.upTo(s.reach()), 1))
+		if n := len(s.taken); n > 0 && d.rand.IntN(4) > 0 {
+			taken := s.taken[d.rand.IntN(n)]
+			req.At, req.Due = max(taken.At, 1), taken.Due
+			if d.rand.IntN(2) == 0 && taken.Spent > 0 {
+				req.Cost = taken.Spent
+			}
+		}
+	}
+	return j
+}
+
+// reach returns a length of time that matters to the subject, in µs.
+func (s *subject) reach() int64 {
+	var longest int64
+	for i := range s.items {
+		longest = max(longest, s.items[i].term.Micros)
+	}
+	return longest
+}
+
+// step returns how far the clock moves: often not at all or by a unit's share,
+// now and then to an edge, over a window or back.
+func (d *differential) step(s *subject) int64 {
+	t := s.items[d.rand.IntN(len(s.items))].term
+	switch d.rand.IntN(24) {
+	case 0, 1, 2, 3:
+		return 0
+	case 4, 5:
+		return 1
+	case 6, 7, 8:
+		return d.upTo(t.Micros)
+	case 9, 10, 11, 12:
+		return d.upTo(t.Micros/min(t.Quota, t.Micros) + 1)
+	case 13, 14:
+		return t.Sub - s.now%t.Sub - 1 + d.rand.Int64N(3)
+	case 15, 16:
+		// to where a state is idle, or a µs beside that
+		if m := &s.model[d.rand.IntN(len(s.model))]; m.term != nil && m.state.Idle > s.now {
+			return m.state.Idle - s.now - 1 + d.rand.Int64N(3)
+		}
+		return t.Micros
+	case 17:
+		return -d.upTo(2 * t.Micros)
+	case 18:
+		if d.rand.IntN(10) == 0 {
+			return d.instant() - s.now
+		}
+		return -d.upTo(1000)
+	default:
+		return d.upTo(t.Micros/8 + 1)
+	}
+}
+
+// instant returns a moment: near today or far from it.
+func (d *differential) instant() int64 {
+	switch d.rand.IntN(8) {
+	case 0:
+		return d.rand.Int64N(1 << 20)
+	case 1:
+		return d.rand.Int64N(1 << 51)
+	default:
+		return 1_763_700_000_000_000 + d.rand.Int64N(400*24*3600*1e6)
+	}
+}
+
+// upTo returns a number of 0 to most, small or large.
+func (d *differential) upTo(most int64) int64 {
+	switch d.rand.IntN(6) {
+	case 0:
+		return d.rand.Int64N(min(most, 3) + 1)
+	case 1:
+		return most - d.rand.Int64N(min(most, 3)+1)
+	case 2:
+		return d.rand.Int64N(d.rand.Int64N(most+1) + 1)
+	default:
+		return d.rand.Int64N(most + 1)
+	}
+}
+
+// cost returns a cost that is of interest to a plan.
+func (d *differential) cost(p *sluice.Plan) int64 {
+	t := p.Term(d.rand.IntN(p.Len()))
+	full := max(t.Quota, t.Burst)
+	if t.Burst > 0 {
+		full = t.Burst
+	}
+	switch d.rand.IntN(40) {
+	case 0:
+		return 0
+	case 1:
+		return min(full+d.rand.Int64N(3), sluice.MaxQuota)
+	case 2:
+		return d.upTo(sluice.MaxQuota)
+	case 3, 4, 5, 6:
+		return d.upTo(full)
+	case 7, 8, 9, 10, 11, 12, 13, 14:
+		return 1 + d.rand.Int64N(full/4+1)
+	case 15, 16, 17, 18, 19, 20, 21, 22, 23:
+		return 1 + d.rand.Int64N(full/16+1)
+	default:
+		return 1
+	}
+}

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// limit returns a random limit: any algorithm and variant, usual or extreme.
+func (d *differential) limit() sluice.Limit {
+	for {
+		l := d.anyLimit()
+		if d.huge && l.Algorithm != sluice.SlidingLog && d.rand.IntN(4) > 0 {
+			l.Quota, l.Debt = sluice.MaxQuota-d.rand.Int64N(1000), sluice.MaxQuota-d.rand.Int64N(1000)
+			if l.Burst > 0 {
+				l.Burst = sluice.MaxQuota - d.rand.Int64N(1000)
+			}
+			if l.Validate() == nil {
+				return l
+			}
+			continue
+		}
+		if l.Validate() != nil {
+			continue
+		}
+		if p, err := sluice.Compile("any", l); err != nil || !countable(p.Term(0)) {
+			continue
+		}
+		return l
+	}
+}
+
+func (d *differential) anyLimit() sluice.Limit {
+	l := sluice.Limit{
+		Algorithm: sluice.Algorithm(d.rand.IntN(int(sluice.SlidingHistogram) + 1)),
+		Quota:     d.quota(),
+		Window:    d.window(),
+	}
+	debt := func(most int64) {
+		if d.rand.IntN(3) == 0 && most > 0 {
+			l.Debt = d.upTo(most)
+		}
+	}
+	switch l.Algorithm {
+	case sluice.TokenBucket:
+		d.burst(&l)
+		if d.rand.IntN(3) == 0 {
+			l.Refill = sluice.Interval
+		}
+		if d.rand.IntN(4) == 0 {
+			l.Withheld = d.upTo(l.Filled().Burst)
+		}
+	case sluice.LeakyBucket:
+		if d.rand.IntN(2) == 0 {
+			l.Burst = 1 + d.rand.Int64N(20)
+		} else {
+			d.burst(&l)
+		}
+		if d.rand.IntN(2) == 0 {
+			l.DelayAfter = d.upTo(l.Filled().Burst)
+		}
+	case sluice.FixedWindow:
+		debt(min(l.Quota, sluice.MaxQuota-l.Quota))
+		switch d.rand.IntN(4) {
+		case 0:
+			l.Anchor = sluice.OnFirst
+		case 1:
+			l.Window = 0
+			l.Calendar = sluice.Calendar(1 + d.rand.IntN(4))
+			l.Zone = []string{"", "Asia/Seoul", "America/New_York", "Europe/London", "Pacific/Apia", "Africa/Cairo"}[d.rand.IntN(6)]
+			if l.Calendar == sluice.Week {
+				l.WeekStart = time.Weekday(d.rand.IntN(7))
+			}
+		}
+	case sluice.SlidingLog:
+		if l.Quota > sluice.MaxLogQuota {
+			l.Quota = 1 + d.rand.Int64N(sluice.MaxLogQuota)
+		}
+		debt(sluice.MaxLogQuota - l.Quota)
+		l.CountDenied = d.rand.IntN(3) == 0
+	case sluice.SlidingCounter:
+		debt(min(l.Quota, sluice.MaxQuota-l.Quota))
+		l.Conservative = d.rand.IntN(3) == 0
+		l.PreFilled = d.rand.IntN(4) == 0
+		if d.rand.IntN(2) == 0 {
+			l.SubWindows = []int{2, 3, 4, 6, 10, 60}[d.rand.IntN(6)]
+		}
+	case sluice.SlidingHistogram:
+		debt(min(l.Quota, sluice.MaxQuota-l.Quota))
+		l.Precision = []int{0, 3, 4, 8, 32, 1024}[d.rand.IntN(6)]
+	}
+	return l
+}
+
+func (d *differential) burst(l *sluice.Limit) {
+	switch d.rand.IntN(3) {
+	case 0:
+		l.Burst = 1 + d.upTo(min(2*l.Quota, sluice.MaxQuota-1))
+	case 1:
+		l.Burst = 1 + d.rand.Int64N(10)
+	}
+	if d.rand.IntN(3) == 0 {
+		l.Debt = d.upTo(min(l.Quota, 1000))
+	}
+}
+
+func (d *differential) quota() int64 {
+	switch d.rand.IntN(8) {
+	case 0:
+		return 1
+	case 1:
+		return sluice.MaxQuota - d.rand.Int64N(3)
+	case 2:
+		return 1 + d.upTo(sluice.MaxQuota-1)
+	case 3:
+		return 1 + d.rand.Int64N(1<<32)
+	case 4:
+		return 1 + d.rand.Int64N(5000)
+	default:
+		return 1 + d.rand.Int64N(100)
+	}
+}
+
+func (d *differential) window() time.Duration {
+	const longest = int64(sluice.MaxWindow / time.Microsecond)
+	micros := []int64{
+		1, 2, 7, 1000, 1e6, 3e6, 60e6, 3600e6, 86400e6, longest, longest - 1,
+		1 + d.rand.Int64N(1000), 1 + d.rand.Int64N(1e9), 1 + d.rand.Int64N(longest),
+	}
+	return time.Duration(micros[d.rand.IntN(len(micros))]) * time.Microsecond
+}
+
+// change returns l with another quota or as another limit altogether, under
+// its name.
+func (d *differential) change(l sluice.Limit) sluice.Limit {
+	if other := l; !d.huge && d.rand.IntN(2) == 0 {
+		other.Quota = 1 + d.upTo(min(2*l.Quota, sluice.MaxQuota-1))
+		if other.Validate() == nil {
+			if p, err := sluice.Compile("any", other); err == nil && countable(p.Term(0)) {
+				return other
+			}
+		}
+	}
+	return d.limit().Named(l.Name)
+}

@@ -1,0 +1,370 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	_ "time/tzdata" // zones of calendar windows
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// differentialSteps is how many operations the scripts and algo are compared
+// over. SLUICE_DIFFERENTIAL_STEPS in the environment asks for another number.
+func differentialSteps(t *testing.T) int {
+	steps := 1_000_000
+	if raceEnabled {
+		steps = 60_000 // the race detector slows the Go side down; the scripts are the same
+	}
+	if text := os.Getenv("SLUICE_DIFFERENTIAL_STEPS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("SLUICE_DIFFERENTIAL_STEPS=%q: write a number of steps, such as 10000000", text)
+		}
+		steps = n
+	}
+	return steps
+}
+
+// TestScriptsEqualAlgo compares the scripts with package algo: decision by
+// decision and state by state, over random limits, operations and instants.
+func TestScriptsEqualAlgo(t *testing.T) {
+	for _, b := range redistest.Binaries(t) {
+		t.Run(b.Name, func(t *testing.T) {
+			server := redistest.Start(t, b)
+			seed := uint64(time.Now().UnixNano())
+			if text := os.Getenv("SLUICE_DIFFERENTIAL_SEED"); text != "" {
+				n, err := strconv.ParseUint(text, 10, 64)
+				if err != nil {
+					t.Fatalf("SLUICE_DIFFERENTIAL_SEED=%q: %v", text, err)
+				}
+				seed = n
+			}
+			t.Logf("SLUICE_DIFFERENTIAL_SEED=%d", seed)
+			d := &differential{
+				client: server.Client(t),
+				store:  &Store{client: server.Client(t), programs: newPrograms(), keyer: keyer{prefix: defaultPrefix}},
+				rand:   rand.New(rand.NewPCG(seed, 1)),
+			}
+			d.store.inject = func() int64 { return d.now }
+			d.load(t)
+			total, want := 0, differentialSteps(t)
+			for epoch := 0; total < want; epoch++ {
+				total += d.epoch(t, epoch, min(want-total, 20_000))
+			}
+			t.Logf("%d operations: %d allowed, %d denied, %d limits changed, %d beyond 2^53", total, d.allowed, d.denied, d.changed, d.swapped)
+			if d.allowed < total/10 || d.denied < total/10 {
+				t.Errorf("of %d operations %d were allowed and %d denied: the test is too weak", total, d.allowed, d.denied)
+			}
+		})
+	}
+}
+
+// TestCountsBeyondScriptsEqualAlgo compares with package algo what a Store
+// decides itself: limits that count more than a script can.
+func TestCountsBeyondScriptsEqualAlgo(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	d := &differential{
+		client: server.Client(t),
+		store:  &Store{client: server.Client(t), programs: newPrograms(), keyer: keyer{prefix: defaultPrefix}},
+		rand:   rand.New(rand.NewPCG(seed, 1)),
+		huge:   true,
+	}
+	d.store.inject = func() int64 { return d.now }
+	for i := range 40 {
+		s := d.subject(fmt.Sprint("s", i))
+		for range 150 {
+			c := d.call(s)
+			d.now = c.now
+			if err := d.store.run(t.Context(), c); err != nil {
+				t.Fatalf("%v\n%s", err, s.story())
+			}
+			if !d.check(t, s, c, d.now, d.client.DoMulti(t.Context(), d.look(nil, c)...)) {
+				return
+			}
+		}
+	}
+	if d.allowed < 500 || d.denied < 500 {
+		t.Errorf("%d were allowed and %d denied: the test is too weak", d.allowed, d.denied)
+	}
+}
+
+type differential struct {
+	client rueidis.Client
+	store  *Store
+	rand   *rand.Rand
+
+	now  int64 // the instant of what is decided beside the pipeline
+	huge bool  // most limits count beyond what a script can
+
+	allowed, denied, changed, swapped int
+}
+
+// load gives the server every program: unknown ones would be sent again, and
+// a pipeline decided out of order.
+func (d *differential) load(t *testing.T) {
+	t.Helper()
+	list := []*program{d.store.programs.take}
+	for set := range 1 << (kinds - 1) {
+		list = append(list, d.store.programs.of(uint8(set<<1)))
+	}
+	for k := kindInterval; k < kinds; k++ {
+		list = append(list, d.store.programs.ofTakes(k))
+	}
+	for _, p := range list {
+		sha, err := d.client.Do(t.Context(), d.client.B().ScriptLoad().Script(p.text).Build()).ToString()
+		if err != nil || sha != p.sha {
+			t.Fatalf("load a script: %q, %v, want %q\n%s", sha, err, p.sha, p.text)
+		}
+	}
+}
+
+// subject is a few keys that are charged together, and what algo says of them.
+type subject struct {
+	charges []sluice.Charge
+	items   []item
+	model   []modelState
+	now     int64
+	taken   []sluice.Decision // receipts of late
+
+	trail []string // what was done of late
+}
+
+type modelState struct {
+	term  *sluice.Term // the limit that wrote the state
+	state algo.State
+}
+
+// epoch runs up to so many operations over new subjects and returns how many.
+func (d *differential) epoch(t *testing.T, epoch, steps int) int {
+	t.Helper()
+	subjects := make([]*subject, 100)
+	for i := range subjects {
+		subjects[i] = d.subject(fmt.Sprintf("%d.%d", epoch, i))
+	}
+	n := 0
+	for n < steps {
+		calls := make([]*call, len(subjects))
+		var wire []rueidis.Completed
+		for i, s := range subjects {
+			calls[i] = d.call(s)
+			n += len(calls[i].jobs)
+			wire = d.append(wire, calls[i])
+		}
+		replies := d.client.DoMulti(context.Background(), wire...)
+		for i, s := range subjects {
+			size := 1 + len(s.items)
+			if !d.compare(t, s, calls[i], replies[:size]) {
+				return n
+			}
+			replies = replies[size:]
+		}
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	if err := d.client.Do(context.Background(), d.client.B().Flushall().Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// append appends a call and a look at its states to what is sent.
+func (d *differential) append(wire []rueidis.Completed, c *call) []rueidis.Completed {
+	return d.look(append(wire, d.store.invocation(c).bySHA(d.client.B())), c)
+}
+
+// look appends a look at a call's states.
+func (d *differential) look(wire []rueidis.Completed, c *call) []rueidis.Completed {
+	for i := range c.items {
+		wire = append(wire, d.client.B().Get().Key(c.items[i].key).Build())
+	}
+	return wire
+}
+
+// compare holds the script's replies against algo.
+func (d *differential) compare(t *testing.T, s *subject, c *call, replies []rueidis.RedisResult) bool {
+	t.Helper()
+	now := c.now
+	stored, err := d.conclude(c, replies)
+	if err != nil {
+		t.Errorf("%v\n%s", err, s.story())
+		return false
+	}
+	return d.check(t, s, c, now, stored)
+}
+
+// check holds decisions and what is stored against algo.
+func (d *differential) check(t *testing.T, s *subject, c *call, now int64, stored []rueidis.RedisResult) bool {
+	t.Helper()
+	for _, j := range c.jobs {
+		want := s.decide(j, now)
+		if j.decision != want {
+			t.Errorf("%s: got %+v, want %+v\n%s", describeJob(j), j.decision, want, s.story())
+			return false
+		}
+		if want.Allowed {
+			d.allowed++
+			s.taken = append(s.taken, want)
+			if len(s.taken) > 16 {
+				s.taken = s.taken[1:]
+			}
+		} else {
+			d.denied++
+		}
+	}
+	for i := range s.items {
+		raw, err := text(messageOf(&stored[i]))
+		if err != nil {
+			t.Errorf("%v\n%s", err, s.story())
+			return false
+		}
+		if raw == "" && s.model[i].state.Idle <= now {
+			s.model[i] = modelState{} // it may be deleted when it is as never seen
+		}
+		got, want := canonical(s.items[i].term, raw), ""
+		if m := &s.model[i]; m.term != nil {
+			want = canonical(s.items[i].term, formatState(m.term, &m.state))
+		}
+		if got != want {
+			t.Errorf("state %d:\ngot  %s\nwant %s\n%s", i, got, want, s.story())
+			return false
+		}
+	}
+	return true
+}
+
+// conclude does with replies what [Store.conclude] does, and returns what is
+// stored then.
+func (d *differential) conclude(c *call, replies []rueidis.RedisResult) (stored []rueidis.RedisResult, err error) {
+	now := c.now
+	for {
+		st, found, err := d.store.replied(c, d.store.invocation(c), replies[0])
+		if err != nil {
+			return nil, err
+		}
+		switch st {
+		case done:
+			return replies[1:], c.describe(found)
+		case foreign:
+			if err := c.carry(found); err != nil {
+				return nil, err
+			}
+			c.now = now
+		case beyond:
+			c.beyond = true
+		default:
+			return nil, fmt.Errorf("status %d", st)
+		}
+		if c.swaps() {
+			d.now, d.swapped = now, d.swapped+1
+			if err := d.store.swap(context.Background(), c); err != nil {
+				return nil, err
+			}
+			return d.client.DoMulti(context.Background(), d.look(nil, c)...), nil
+		}
+		replies = d.client.DoMulti(context.Background(), d.append(nil, c)...)
+	}
+}
+
+func messageOf(r *rueidis.RedisResult) *rueidis.RedisMessage {
+	m, err := r.ToMessage()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		panic(err)
+	}
+	return &m
+}
+
+// canonical writes a state so that equal ones have equal text.
+func canonical(t *sluice.Term, raw string) string {
+	if raw == "" {
+		return ""
+	}
+	from, size, err := parseHead(t.Name, raw)
+	if err != nil {
+		return err.Error()
+	}
+	s, err := parseState(from, raw[size:])
+	if err != nil {
+		return err.Error()
+	}
+	var words []uint64
+	for i := range s.Len {
+		words = append(words, s.Ring[(s.Head+i)%len(s.Ring)])
+	}
+	return fmt.Sprintf("%v: idle %d a %d b %d reserved %t ring %x", from.Limit, s.Idle, s.A, s.B, s.Reserved, words)
+}
+
+// decide is the model: algo, over the states that it has left behind itself.
+func (s *subject) decide(j *job, now int64) sluice.Decision {
+	items := make([]algo.Item, len(s.items))
+	carried := make([]bool, len(s.items))
+	for i := range items {
+		t := s.items[i].term
+		items[i] = algo.Item{Term: t, Cost: j.cost(s.items[i].charge)}
+		if m := &s.model[i]; m.term != nil {
+			items[i].State = copyOf(&m.state)
+			if carried[i] = m.term.ID != t.ID; carried[i] {
+				items[i].State = algo.Carry(m.term, t, &items[i].State, now)
+			}
+		}
+	}
+	var d sluice.Decision
+	switch {
+	case j.op == opDeny:
+		d = algo.Deny(j.req, items, now)
+	case j.least > 0:
+		d = algo.DecideLate(j.req, items, now, j.least)
+	default:
+		d = algo.Decide(j.req, items, now)
+	}
+	for i := range items {
+		if items[i].Written || carried[i] && j.op != sluice.OpPeek {
+			s.model[i] = modelState{}
+			if items[i].State.Idle > now { // the script deletes what is as never seen
+				s.model[i] = modelState{term: items[i].Term, state: items[i].State}
+			}
+		}
+	}
+	return d
+}
+
+func (s *subject) story() string {
+	var b strings.Builder
+	for i := range s.items {
+		fmt.Fprintf(&b, "limit %d of charge %d: %v\n", i, s.items[i].charge, s.items[i].term.Limit)
+	}
+	first := max(len(s.trail)-12, 0)
+	for i := range s.model {
+		if m := &s.model[i]; m.term != nil {
+			state := copyOf(&m.state)
+			fmt.Fprintf(&b, "state %d: %s\n", i, canonical(s.items[i].term, formatState(m.term, &state)))
+		}
+	}
+	for _, line := range s.trail[first:] {
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}
+
+func describeJob(j *job) string {
+	costs := []int64{j.req.Cost}
+	for _, m := range j.req.More {
+		costs = append(costs, m.Cost)
+	}
+	return fmt.Sprintf("%v of %d wait %v at %d due %d least %v", j.op, costs, j.req.MaxWait, j.req.At, j.req.Due, j.least)
+}

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// slotMoves moves every slot that holds a key to another master, as an operator
+// does it who gives a Cluster more room.
+func slotMoves(t *testing.T) (string, func(), func()) {
+	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
+	ids := make([]string, len(c.Masters))
+	for i, m := range c.Masters {
+		ids[i] = command(t, m, "CLUSTER", "MYID")
+	}
+	moved := make(map[string]bool)
+	return clusterURL(c), func() {
+		for from := range c.Masters {
+			to := (from + 1) % len(c.Masters)
+			for _, key := range list(t, c.Masters[from], "KEYS", "*") {
+				m := tell(t, c.Masters[from], "CLUSTER", "KEYSLOT", key)
+				n, err := m.AsInt64()
+				if err != nil {
+					t.Fatal(err)
+				}
+				slot := strconv.FormatInt(n, 10)
+				if moved[slot] {
+					continue
+				}
+				moved[slot] = true
+				command(t, c.Masters[to], "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[from])
+				command(t, c.Masters[from], "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[to])
+				move(t, c.Masters[from], c.Masters[to], slot)
+				for i := range c.Masters {
+					command(t, c.Masters[i], "CLUSTER", "SETSLOT", slot, "NODE", ids[to])
+				}
+			}
+		}
+		if len(moved) == 0 {
+			t.Error("no slot was moved")
+		}
+	}, func() {}
+}
+
+// list runs a command that answers with a list, which is short.
+func list(t *testing.T, s *redistest.Server, words ...string) []string {
+	t.Helper()
+	m := tell(t, s, words...)
+	names, err := m.AsStrSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// move moves the keys of a slot until it is empty.
+func move(t *testing.T, from, to *redistest.Server, slot string) {
+	t.Helper()
+	host, port, _ := strings.Cut(to.Addr, ":")
+	for range 100 {
+		keys := list(t, from, "CLUSTER", "GETKEYSINSLOT", slot, "100")
+		if len(keys) == 0 {
+			return
+		}
+		command(t, from, append([]string{"MIGRATE", host, port, "", "0", "5000", "KEYS"}, keys...)...)
+	}
+	t.Fatalf("slot %s does not get empty", slot)
+}

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Every state begins with its head: the limit that wrote it, with all that it
+// takes to read the state under that limit again. So a store that charges a
+// limit which has been changed since finds out by comparing heads, and what the
+// old limit still counts can be carried over by a process that has never heard
+// of it. A head holds no name: that is in the state's key.
+//
+// It is a byte with the length of the rest, a byte of flags, and what the
+// flags say, in varints. The lower three bits are the algorithm.
+const (
+	headBytes     = 1 << 3 // Unit is Bytes
+	headDebt      = 1 << 4 // Debt follows
+	headBurst     = 1 << 5 // Burst follows
+	headVariant   = 1 << 6 // Refill, DelayAfter follows, Anchor, CountDenied, Conservative
+	headVariant2  = 1 << 7 // Withheld follows, calendar follows, PreFilled
+	headAlgorithm = 7
+)
+
+// appendHead appends the head of l, which is valid and filled in.
+func appendHead(b []byte, l *sluice.Limit) []byte {
+	start := len(b)
+	b = append(b, 0, 0)
+	flags := byte(l.Algorithm)
+	flag := func(set bool, f byte) bool {
+		if set {
+			flags |= f
+		}
+		return set
+	}
+	number := func(n int64) { b = binary.AppendUvarint(b, uint64(n)) }
+
+	flag(l.Unit == sluice.Bytes, headBytes)
+	number(l.Quota)
+	if l.Calendar == sluice.NoCalendar {
+		number(l.Window.Microseconds())
+	}
+	if flag(l.Debt != 0, headDebt) {
+		number(l.Debt)
+	}
+	switch l.Algorithm {
+	case sluice.TokenBucket:
+		if flag(l.Burst != l.Quota, headBurst) {
+			number(l.Burst)
+		}
+		flag(l.Refill == sluice.Interval, headVariant)
+		if flag(l.Withheld != 0, headVariant2) {
+			number(l.Withheld)
+		}
+	case sluice.LeakyBucket:
+		if flag(l.Burst != 1, headBurst) {
+			number(l.Burst)
+		}
+		if flag(l.DelayAfter != 1, headVariant) {
+			number(l.DelayAfter)
+		}
+	case sluice.FixedWindow:
+		flag(l.Anchor == sluice.OnFirst, headVariant)
+		if flag(l.Calendar != sluice.NoCalendar, headVariant2) {
+			b = append(b, byte(l.Calendar)<<3|byte(l.WeekStart))
+			b = append(b, l.Zone...)
+		}
+	case sluice.SlidingLog:
+		flag(l.CountDenied, headVariant)
+	case sluice.SlidingCounter:
+		flag(l.Conservative, headVariant)
+		flag(l.PreFilled, headVariant2)
+		number(int64(l.SubWindows))
+	case sluice.SlidingHistogram:
+		number(int64(l.Precision))
+	}
+	b[start], b[start+1] = byte(len(b)-start-1), flags
+	return b
+}
+
+var errHead = errors.New("the state does not begin with a limit: another program wrote this key")
+
+// parseHead returns the limit that wrote a state, under that name, and how
+// long the head is.
+func parseHead(name, state string) (*sluice.Term, int, error) {
+	if len(state) < 2 || len(state) < int(state[0])+1 || state[0] < 1 {
+		return nil, 0, errHead
+	}
+	size := int(state[0]) + 1
+	flags, rest := state[1], []byte(state[2:size])
+	l := sluice.Limit{Name: name, Algorithm: sluice.Algorithm(flags & headAlgorithm)}
+	bad := false
+	number := func() int64 {
+		n, k := binary.Uvarint(rest)
+		if k <= 0 || n > sluice.MaxQuota {
+			bad = true
+			return 0
+		}
+		rest = rest[k:]
+		return int64(n)
+	}
+	variant, variant2 := flags&headVariant != 0, flags&headVariant2 != 0
+	calendar := l.Algorithm == sluice.FixedWindow && variant2
+	if flags&headBytes != 0 {
+		l.Unit = sluice.Bytes
+	}
+	l.Quota = number()
+	if !calendar {
+		l.Window = time.Duration(min(number(), sluice.MaxWindow.Microseconds()+1)) * time.Microsecond
+	}
+	if flags&headDebt != 0 {
+		l.Debt = number()
+	}
+	if flags&headBurst != 0 {
+		l.Burst = number()
+	}
+	switch l.Algorithm {
+	case sluice.TokenBucket:
+		if variant {
+			l.Refill = sluice.Interval
+		}
+		if variant2 {
+			l.Withheld = number()
+		}
+	case sluice.LeakyBucket:
+		if variant {
+			l.DelayAfter = number()
+		}
+	case sluice.FixedWindow:
+		if variant {
+			l.Anchor = sluice.OnFirst
+		}
+		if calendar && len(rest) > 0 {
+			l.Calendar, l.WeekStart = sluice.Calendar(rest[0]>>3), time.Weekday(rest[0]&7)
+			l.Zone, rest = string(rest[1:]), nil
+		}
+	case sluice.SlidingLog:
+		l.CountDenied = variant
+	case sluice.SlidingCounter:
+		l.Conservative, l.PreFilled = variant, variant2
+		l.SubWindows = int(number())
+	case sluice.SlidingHistogram:
+		l.Precision = int(number())
+	}
+	if bad || len(rest) > 0 {
+		return nil, 0, errHead
+	}
+	plan, err := sluice.Compile("carried", l)
+	if err != nil {
+		return nil, 0, fmt.Errorf("the limit that wrote the state: %w", err)
+	}
+	return plan.Term(0), size, nil
+}

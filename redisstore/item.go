@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// item is one limit of a request, with the key of its state.
+type item struct {
+	term   *sluice.Term
+	charge int // which of the request's charges
+	key    string
+	head   string
+}
+
+// appendItems appends the limits of a request's charge, the n-th of it.
+func (k *keyer) appendItems(items []item, c *sluice.Charge, n int, tag string) []item {
+	for i := range c.Plan.Len() {
+		t := c.Plan.Term(i)
+		items = append(items, item{
+			term:   t,
+			charge: n,
+			key:    k.limit(tag, t.Name),
+			head:   string(appendHead(nil, &t.Limit)),
+		})
+	}
+	return items
+}
+
+// kindsOf returns the kinds of items, a bit for each.
+func kindsOf(items []item) (set uint8) {
+	for i := range items {
+		set |= 1 << kindOf(items[i].term)
+	}
+	return set
+}
+
+// appendNumbers appends numbers as the scripts take them. All are integers
+// below 2^53.
+func appendNumbers(b []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		b = binary.BigEndian.AppendUint64(b, math.Float64bits(float64(n)))
+	}
+	return b
+}
+
+func bit(set bool) int64 {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// appendArgs appends the numbers of the item's limit. now is about the
+// server's: a calendar's edges are those around it.
+func (it *item) appendArgs(b []byte, now int64) []byte {
+	t := it.term
+	full := t.Quota
+	if t.Burst > 0 {
+		full = t.Burst
+	}
+	k := kindOf(t)
+	b = appendNumbers(b, int64(k), int64(it.charge), t.Micros, algo.Lag(t), full, t.Debt, t.Quota, algo.Horizon(t))
+	switch k {
+	case kindBucket:
+		r := &t.Rate
+		before := r.Times(t.DelayAfter)
+		queues := t.Algorithm == sluice.LeakyBucket && t.DelayAfter < t.Burst
+		free := t.DelayAfter
+		if free == 0 {
+			free = t.Burst
+		}
+		return appendNumbers(b, r.Num, r.Den, r.One.Micros, r.One.Rem, t.Reach.Micros, t.Reach.Rem,
+			before.Micros, before.Rem, bit(queues), free, t.Withheld, int64(remainderBytes(t)))
+	case kindInterval:
+		return appendNumbers(b, t.Withheld)
+	case kindFixed:
+		switch {
+		case t.Calendar != sluice.NoCalendar:
+			return appendEdges(appendNumbers(b, 2), t, now)
+		case t.Anchor == sluice.OnFirst:
+			return appendNumbers(b, 1)
+		}
+		return appendNumbers(b, 0)
+	case kindCounter:
+		return appendNumbers(b, t.Sub, int64(t.SubWindows), bit(t.Conservative))
+	default:
+		return appendNumbers(b, int64(t.Precision), bit(t.CountDenied), min(t.Quota+t.Debt, 1<<30))
+	}
+}
+
+// appendEdges appends the edges of every calendar window from that of now to
+// the last in which a state may end.
+func appendEdges(b []byte, t *sluice.Term, now int64) []byte {
+	start, end := algo.CalendarWindow(t, now)
+	b = appendNumbers(b, start, end)
+	// Wherever in its window the server's now is, a reservation or a clock
+	// that stepped back reaches no further than that behind its end.
+	for last := end + algo.Horizon(t); end <= last; {
+		_, end = algo.CalendarWindow(t, end)
+		b = appendNumbers(b, end)
+	}
+	return b
+}

@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"strings"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Keys are a stored format:
+//
+//	PREFIX { VERSION SCOPE / KEY } NAME
+//
+// without the spaces. What is in braces is what a Cluster hashes: all limits of
+// a key are on one node. Bytes that have a meaning are escaped as %XX in scope
+// and key, so that no two identities have one name. A long key is replaced by
+// its SHA-256 and every key by its HMAC if there is a secret, cut to 144 bits;
+// what separates it from the scope is then another byte. In NAME an
+// algorithm's name and its dot are one capital, as names have no capitals.
+const (
+	keyVersion    = "1"
+	sepPlain      = '/'
+	sepHashed     = '#'
+	sepSecret     = '@'
+	sepSlots      = '!' // between key and NAME: who holds slots
+	keyHashed     = 18  // bytes of a hash that are kept
+	longestKey    = 64  // bytes of a key that is not hashed
+	special       = "%{}/#@!"
+	hexDigits     = "0123456789ABCDEF"
+	defaultPrefix = "sluice"
+)
+
+// keyer names states.
+type keyer struct {
+	prefix string
+	secret []byte
+}
+
+// tag returns all that is the same for every limit of key.
+func (k *keyer) tag(scope, key string) string {
+	b := append(make([]byte, 0, 128), k.prefix...)
+	b = append(b, '{')
+	b = append(b, keyVersion...)
+	b = appendEscaped(b, scope)
+	switch {
+	case len(k.secret) > 0:
+		mac := hmac.New(sha256.New, k.secret)
+		mac.Write([]byte(key)) // a hash's Write never fails
+		b = append(b, sepSecret)
+		b = base64.RawURLEncoding.AppendEncode(b, mac.Sum(nil)[:keyHashed])
+	case len(key) > longestKey:
+		sum := sha256.Sum256([]byte(key))
+		b = append(b, sepHashed)
+		b = base64.RawURLEncoding.AppendEncode(b, sum[:keyHashed])
+	default:
+		b = append(b, sepPlain)
+		b = appendEscaped(b, key)
+	}
+	return string(append(b, '}'))
+}
+
+func appendEscaped(b []byte, s string) []byte {
+	if !strings.ContainsAny(s, special) {
+		return append(b, s...)
+	}
+	for i := range len(s) {
+		c := s[i]
+		if strings.IndexByte(special, c) >= 0 {
+			b = append(b, '%', hexDigits[c>>4], hexDigits[c&15])
+			continue
+		}
+		b = append(b, c)
+	}
+	return b
+}
+
+// limit returns the key of a limit's state.
+func (*keyer) limit(tag, name string) string {
+	for a := sluice.TokenBucket; a <= sluice.SlidingHistogram; a++ {
+		if rest, ok := strings.CutPrefix(name, a.String()+"."); ok {
+			return tag + "TLFGCH"[a:a+1] + rest
+		}
+	}
+	return tag + name
+}
+
+// slots returns the key of who holds slots.
+func (k *keyer) slots(scope, key, name string) string {
+	return k.tag(scope, key) + string(sepSlots) + name
+}
+
+// slot returns the hash slot of a tag.
+func slot(tag string) uint16 {
+	open := strings.IndexByte(tag, '{')
+	var crc uint16
+	for i := open + 1; tag[i] != '}'; i++ {
+		crc ^= uint16(tag[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return crc & 16383
+}

@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+// keys returns all keys of a server.
+func keys(t *testing.T, client rueidis.Client) []string {
+	t.Helper()
+	list, err := client.Do(t.Context(), client.B().Keys().Pattern("*").Build()).AsStrSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func flush(t *testing.T, client rueidis.Client) {
+	t.Helper()
+	if err := client.Do(t.Context(), client.B().Flushall().Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func limiter(t *testing.T, s sluice.Store, texts ...string) *sluice.Limiter {
+	t.Helper()
+	var limits []sluice.Limit
+	for _, text := range texts {
+		l, err := sluice.ParseLimit(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits = append(limits, l)
+	}
+	l, err := sluice.New(s, "scope", limits...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestKeysLiveAsLongAsTheirDebt: a key expires, and not before its state is as
+// good as never seen. The cases include those in which others forget early.
+func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	client := server.Client(t)
+	for _, c := range []struct {
+		limit string
+		cost  int64
+	}{
+		{"1/s burst 100", 100},  // elsewhere gone after 2 s whatever the burst
+		{"1/10s burst 1", 1},    // elsewhere alive for half the time it takes
+		{"6/min burst 2", 2},    // the same with a burst
+		{"1000000/s", 1},        // elsewhere an expiry of zero: no key, no limit
+		{"1/us burst 1", 1},     // over before the reply is read
+		{"1/366day burst 2", 2}, // longer than 2^31 s are ms
+		{"7/3ms burst 5", 5},    // whole ms are not enough
+		{"1000/s initial 0", 1}, // denied, and yet remembered
+		{"5/min leaky-bucket burst 5", 5},
+		{"10/s burst 20 interval-refill", 20},
+		{"3/s fixed-window", 3},
+		{"3/min fixed-window anchor first", 1},
+		{"3/year calendar Asia/Seoul", 1},
+		{"3/s sliding-counter", 1},
+		{"30/min sliding-counter sub-windows 60", 10},
+		{"3/s sliding-log", 1},
+		{"3/s sliding-log count-denied", 3},
+		{"300/min sliding-histogram", 100},
+	} {
+		t.Run(c.limit, func(t *testing.T) {
+			flush(t, client)
+			l := limiter(t, s, c.limit)
+			d, err := l.Take(t.Context(), "k", c.cost)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list := keys(t, client)
+			if d.ResetAfter >= time.Second && len(list) != 1 {
+				t.Fatalf("got keys %q, want one", list)
+			}
+			for _, key := range list {
+				ends, err := client.Do(t.Context(), client.B().Pexpiretime().Key(key).Build()).AsInt64()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ends == -2 {
+					continue // gone meanwhile, as it may
+				}
+				idle := d.At.Time().Add(d.ResetAfter)
+				if got := time.UnixMilli(ends); got.Before(idle) {
+					t.Errorf("the key ends at %v, its state at %v", got, idle)
+				} else if most := idle.Add(l.Plan().Term(0).Window + time.Second); got.After(most) {
+					t.Errorf("the key ends at %v, long behind its state's %v", got, idle)
+				}
+			}
+		})
+	}
+}
+
+// TestNothingIsKeptOfAFullKey: what is as good as never seen is deleted at once.
+func TestNothingIsKeptOfAFullKey(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	client := server.Client(t)
+	for _, text := range []string{
+		"5/min", "5/min leaky-bucket burst 5", "5/min interval-refill", "5/h fixed-window", "5/h fixed-window anchor first", "5/day calendar UTC",
+		"5/h sliding-counter", "6/h sliding-counter sub-windows 6", "5/h sliding-log", "5/h sliding-histogram",
+	} {
+		t.Run(text, func(t *testing.T) {
+			flush(t, client)
+			l := limiter(t, s, text)
+			for _, end := range []struct {
+				name string
+				do   func(taken sluice.Decision) error
+			}{
+				{"refund", func(taken sluice.Decision) error {
+					if l.Plan().Term(0).Rate.Den > 0 && l.Plan().Term(0).Refill == sluice.Continuous {
+						return l.Reset(t.Context(), "k") // a bucket has given back a part by itself
+					}
+					_, err := l.Refund(t.Context(), "k", taken.Spent, taken)
+					return err
+				}},
+				{"reset", func(sluice.Decision) error { return l.Reset(t.Context(), "k") }},
+			} {
+				d, err := l.Take(t.Context(), "k", 3)
+				if err != nil || !d.Allowed {
+					t.Fatal(d, err)
+				}
+				if got := len(keys(t, client)); got != 1 {
+					t.Fatalf("got %d keys, want 1", got)
+				}
+				if err := end.do(d); err != nil {
+					t.Fatal(err)
+				}
+				if got := keys(t, client); len(got) != 0 {
+					t.Errorf("%s: got keys %q, want none", end.name, got)
+				}
+			}
+			if _, err := l.Peek(t.Context(), "k", 1); err != nil {
+				t.Fatal(err)
+			}
+			if got := keys(t, client); len(got) != 0 {
+				t.Errorf("peek: got keys %q, want none", got)
+			}
+		})
+	}
+}
+
+// TestMemoryOfKeys: what MEMORY USAGE tells of keys of 16 bytes.
+func TestMemoryOfKeys(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	client := server.Client(t)
+	for _, c := range []struct {
+		limit string
+		takes int
+		most  int64 // bytes
+	}{
+		{"100/min", 1, 120},
+		{"1000000/h burst 5000", 1, 120},
+		{"100/min leaky-bucket", 1, 120},
+		{"100/min fixed-window", 1, 120},
+		{"100/min sliding-counter", 1, 152},
+		{"100/min sliding-log", 100, 1100},
+		{"1000000/h sliding-histogram", 5000, 5000},
+	} {
+		t.Run(c.limit, func(t *testing.T) {
+			flush(t, client)
+			l := limiter(t, s, c.limit)
+			reqs := make([]sluice.Request, c.takes)
+			for i := range reqs {
+				reqs[i] = sluice.Request{Charge: l.Of("0123456789abcdef", 1)}
+			}
+			out := make([]sluice.Result, len(reqs))
+			if err := s.TakeBatch(t.Context(), reqs, out); err != nil {
+				t.Fatal(err)
+			}
+			for i, r := range out {
+				if r.Err != nil || !r.Decision.Allowed && l.Plan().Term(0).DelayAfter == 0 {
+					t.Fatalf("take %d: %+v", i, r)
+				}
+			}
+			for _, key := range keys(t, client) {
+				got, err := client.Do(t.Context(), client.B().MemoryUsage().Key(key).Samples(0).Build()).AsInt64()
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%s: %d bytes", fmt.Sprintf("%.60s", key), got)
+				if got > c.most {
+					t.Errorf("got %d bytes, want at most %d", got, c.most)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,210 @@
+-- SPDX-FileCopyrightText: The sluice authors
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- See algo/slidingcounter.go. State: idle, reserved, and the counts of the
+-- sub-windows from the newest on: c[0] to c[n].
+
+local counter = {}
+kinds[4] = counter
+
+function counter.new(key, head, s)
+	local _, charge, window, lag, full, debt, quota, horizon, size, n, conservative = unpack('>ddddddddddd', s)
+	local c = {}
+	for k = 0, n do
+		c[k] = 0
+	end
+	return {
+		key = key, head = head, kind = counter, charge = charge, window = window, lag = lag, full = full, debt = debt, quota = quota,
+		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, queues = 0, written = false, exists = false,
+		swapped = false, sub = size, n = n, conservative = conservative, c = c,
+		clear = counter.clear,
+	}
+end
+
+function counter.clear(it)
+	for k = 0, it.n do
+		it.c[k] = 0
+	end
+end
+
+function counter.load(it, raw, pos)
+	local flags
+	it.idle, flags = unpack('>I7B', raw, pos)
+	it.reserved = flags == 1
+	pos = pos + 8
+	for k = 0, it.n do
+		it.c[k] = unpack('>I7', raw, pos)
+		it.a = max(it.a, it.c[k])
+		pos = pos + 7
+	end
+end
+
+function counter.save(it)
+	local parts = {it.head, pack('>I7B', it.idle, it.reserved and 1 or 0)}
+	for k = 0, it.n do
+		parts[k + 3] = pack('>I7', it.c[k])
+	end
+	set(it, table.concat(parts))
+end
+
+local function start(it)
+	return it.idle - it.lag - it.sub - it.window
+end
+
+local function setStart(it, at)
+	it.idle = at + it.sub + it.window + it.lag
+end
+
+counter.instant = start
+
+-- view returns what is whole in sight at an instant, what is partly, by how
+-- many sub-windows the newest one is older than the instant's, and the start
+-- of that.
+local function view(it, at)
+	local from, shift = start(it), 0
+	if at >= from + it.sub then
+		local steps = floor((at - from) / it.sub)
+		from = from + steps * it.sub
+		shift = min(steps, it.n + 1)
+	end
+	local whole = 0
+	for k = 0, it.n - shift - 1 do
+		whole = whole + it.c[k]
+	end
+	return whole, it.c[it.n - shift] or 0, shift, from
+end
+
+local function fits(it, whole, oldest, from, cost)
+	local room = it.quota - whole - cost
+	if room < 0 then
+		return nil
+	end
+	if oldest <= room then
+		return from
+	end
+	if it.conservative == 1 then
+		return nil
+	end
+	local inSight = muldiv(room, it.sub, oldest)
+	if inSight > 0 then
+		return from + it.sub - inSight
+	end
+	return nil
+end
+
+--<more>
+function counter.first(it)
+	setStart(it, now - now % it.sub - it.sub)
+	if it.n == 1 then
+		it.c[0] = it.quota
+		return
+	end
+	for k = 0, it.n - 1 do
+		local extra = it.n - 1 - k
+		-- floor((quota + extra) / n), whose sum may pass 2^53
+		local q = floor(it.quota / it.n)
+		it.c[k] = q + floor((it.quota - q * it.n + extra) / it.n)
+	end
+end
+--</more>
+
+--<more>
+function counter.counted(it)
+	if it.idle == 0 then
+		return 0
+	end
+	local at = max(now, start(it))
+	local whole, oldest, _, from = view(it, at)
+	if it.conservative == 1 then
+		return whole + oldest
+	end
+	local n, rem = muldiv(oldest, it.sub - (at - from), it.sub)
+	return whole + n + (rem > 0 and 1 or 0)
+end
+--</more>
+
+function counter.earliest(it, cost)
+	local begin = max(now, start(it))
+	local whole, oldest, shift, from = view(it, begin)
+	while true do
+		local at = fits(it, whole, oldest, from, cost)
+		if at then
+			at = max(at, begin)
+			if at == begin and not it.reserved then
+				return now
+			end
+			return at
+		end
+		shift = shift + 1
+		from = from + it.sub
+		oldest = it.c[it.n - shift] or 0
+		whole = whole - oldest
+	end
+end
+
+local function turn(it, at)
+	local from = start(it)
+	if at < from + it.sub then
+		return
+	end
+	local steps = floor((at - from) / it.sub)
+	setStart(it, from + steps * it.sub)
+	for k = it.n, 0, -1 do
+		it.c[k] = it.c[k - steps] or 0
+	end
+end
+
+function counter.spend(it, at, cost)
+	if it.idle == 0 then
+		it:clear()
+		setStart(it, at - at % it.sub)
+	end
+	turn(it, at)
+	it.c[0] = it.c[0] + cost
+	it.reserved = it.reserved or at > now and start(it) > now
+end
+
+--<more>
+local function trim(it)
+	if it.reserved then
+		return
+	end
+	local newest = 0
+	while newest <= it.n and it.c[newest] == 0 do
+		newest = newest + 1
+	end
+	if newest > it.n then
+		if it.lag == 0 then
+			clear(it)
+		end
+		return
+	end
+	if newest > 0 then
+		setStart(it, start(it) - newest * it.sub)
+		for k = 0, it.n do
+			it.c[k] = it.c[k + newest] or 0
+		end
+	end
+end
+--</more>
+
+--<more>
+function counter.refund(it, at, _, units)
+	if it.idle == 0 then
+		return false
+	end
+	local from = start(it)
+	if at >= from + it.sub then
+		return false
+	end
+	local k = min(ceildiv(from - at, it.sub), it.n + 1)
+	local shift = max(floor((now - from) / it.sub), 0)
+	if k < 0 or k + shift > it.n then
+		return false
+	end
+	local back = min(units, it.c[k])
+	it.c[k] = it.c[k] - back
+	trim(it)
+	return back > 0
+end
+--</more>

@@ -1,0 +1,103 @@
+-- SPDX-FileCopyrightText: The sluice authors
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- The usual take of a log or histogram, in one stretch: a state is there, no
+-- clock stepped back, nothing is reserved, merged or grown, and few words have
+-- to be read. What is not usual has written nothing here, and goes on to
+-- log.lua and takes.lua, whose arguments these are.
+
+local function usual()
+	local key, costs, args, head = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+	local header = call('GETRANGE', key, 0, #head + 33)
+	if #costs ~= 24 or #header ~= #head + 34 or sub(header, 1, #head) ~= head then
+		return nil
+	end
+	local mode, instant, cost = unpack('>ddd', costs)
+	local window, _, _, _, quota, horizon, precision, countDenied = unpack('>dddddddd', args, 17)
+	local idle, flags, a, mark, first, len, cap = unpack('>I7BI7I7I4I4I4', header, #head + 1)
+	if mode == 1 then
+		now = instant
+	else
+		local time = call('TIME')
+		now, how = time[1] * 1000000 + time[2], 'PXAT'
+	end
+	now = min(now, LATEST)
+	local newest = idle - window
+	if flags == 1 or idle <= now or newest >= now or idle - now > horizon or countDenied == 1 or cost < 1 or cost > min(quota, 2046)
+		or now == LATEST or a > MOST - cost then
+		return nil
+	end
+
+	-- Words from the oldest on, a few or many at a time.
+	local words, pos, at, units, read, chunk = '', 1, 0, 0, 0, 1
+	local function nextEntry()
+		if pos > #words then
+			if read >= len or read > 128 then
+				return false
+			end
+			local p = first + read
+			if p >= cap then
+				p = p - cap
+			end
+			local n = min(chunk, cap - p, len - read)
+			chunk = 16
+			words = call('GETRANGE', key, #head + 34 + p * 8, #head + 33 + (p + n) * 8)
+			pos, read = 1, read + n
+		end
+		local hi, lo
+		hi, lo, pos = unpack('>I4I4', words, pos)
+		local low = lo % 4096
+		at, units = hi * 1048576 + (lo - low) / 4096, floor(low / 2)
+		return units < 2047
+	end
+	local live, gone = a, 0
+	repeat
+		if not nextEntry() then
+			return nil
+		end
+		local old = at <= now - window
+		if old then
+			live, gone = live - units, gone + 1
+		end
+	until not old
+
+	local seen = pack('>I7B', idle, 0)
+	if cost <= quota - live then
+		if precision > 0 and len - gone >= max(mark, 64) or len - gone >= cap then
+			return nil
+		end
+		first = first + gone
+		if first >= cap then
+			first = first - cap
+		end
+		len = len - gone
+		local p = first + len
+		if p >= cap then
+			p = p - cap
+		end
+		local hi = floor(now / 1048576)
+		call('SETRANGE', key, #head + 34 + p * 8, pack('>I4I4', hi, (now - hi * 1048576) * 4096 + cost * 2))
+		idle = now + window
+		call('SETRANGE', key, #head, pack('>I7BI7I7I4I4I4', idle, 0, live + cost, mark, first, len + 1, cap))
+		if how == 'PX' then
+			call('PEXPIRE', key, floor(window / 1000) + 3600101)
+		else
+			call('PEXPIREAT', key, floor(idle / 1000) + 101)
+		end
+		return seen .. pack('>I7I7', newest, live)
+	end
+	local sum = units
+	while live - sum > quota - cost do
+		if not nextEntry() then
+			return nil
+		end
+		sum = sum + units
+	end
+	seen = seen .. pack('>I7I7', at, sum)
+	return live > sum and seen .. pack('>I7I7', newest, live - sum) or seen
+end
+
+local seen = usual()
+if seen then
+	return {0, string.format('%.0f', now), {seen}}
+end

@@ -1,0 +1,270 @@
+-- SPDX-FileCopyrightText: The sluice authors
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- The operations, as algo/decide.go has them. It returns how it went (0: done,
+-- 1: the calendar edges are of another time, 2: another limit wrote a state, 3: a
+-- state carried over from a limit of far more units counts beyond 2^53),
+-- the server's instant, and for each limit: its state as it was found, or for a
+-- log what each operation has seen of it, or, of 2, all of it.
+
+local mode, instant, charges, flags = unpack('>dddd', ARGV[1])
+local clock = 0
+if mode == 1 then
+	now = instant
+else
+	-- With mode 2 the caller has decided the first keys of a request on another
+	-- node at an instant, and asks for the same if it has just passed here.
+	-- States that were idle since are not gone yet: keys outlive them by 100 ms.
+	local time = call('TIME')
+	clock, how = time[1] * 1000000 + time[2], 'PXAT'
+	now = clock
+	if mode == 2 and now >= instant and now - instant < 100000 then
+		now = instant
+	end
+end
+
+now = min(now, LATEST)
+
+local its, foreign, reply = {}, false, {0, string.format('%.0f', now)}
+local swaps = 3 + 2 * #KEYS
+local undo = flags == 1
+for i = 1, #KEYS do
+	local s = ARGV[2 * i + 1]
+	local k = kinds[unpack('>d', s)]
+	local it = k.new(KEYS[i], ARGV[2 * i + 2], s)
+	local raw
+	if k.read then
+		raw = k.read(it)
+	else
+		raw = call('GET', it.key) or ''
+	end
+	local old, new = ARGV[swaps + 2 * i - 2], ARGV[swaps + 2 * i - 1]
+	if raw ~= '' then
+		it.exists = true
+		local own = sub(raw, 1, #it.head) == it.head
+		if own and not (undo and raw == old) then
+			k.load(it, raw, #it.head + 1)
+			if it.a > MOST then
+				return {3, reply[2]}
+			end
+		else
+			if k.read then
+				raw = call('GET', it.key)
+			end
+			if raw == old then
+				it.swapped, raw = true, new
+				if new ~= '' then
+					k.load(it, new, #it.head + 1)
+				end
+			else
+				foreign = true
+			end
+		end
+	end
+	reply[i + 2] = raw
+	its[i] = it
+end
+-- No earlier than a log has counted since, or the receipt would name an instant
+-- at which it holds no entry.
+for _, it in ipairs(its) do
+	local newest = it.idle - it.window
+	if it.ring and not it.reserved and newest > now and newest <= clock then
+		now = newest
+	end
+end
+reply[2] = string.format('%.0f', now)
+for _, it in ipairs(its) do
+	if it.kind.outside and it.kind.outside(it, now) then
+		return {1, reply[2]}
+	end
+end
+if foreign then
+	reply[1] = 2
+	return reply
+end
+
+local function prepare(it)
+	local written = false
+	if it.idle ~= 0 then
+		local ahead = it.idle - now
+		if ahead <= 0 then
+			clear(it)
+			written = true
+		elseif ahead > it.horizon then
+			clear(it)
+			it.kind.spend(it, now, it.full + it.debt)
+			written = true
+		elseif it.reserved and it.kind.instant(it) <= now then
+			it.reserved = false
+		end
+	end
+	if it.idle == 0 and it.lag > 0 then
+		it.kind.first(it)
+		written = true
+	end
+	it.written = it.written or written
+end
+
+local function remaining(it)
+	if it.reserved then
+		return 0
+	end
+	return max(it.full - it.kind.counted(it), 0)
+end
+
+local function delay(it, cost)
+	return it.queues == 1 and it.kind.delay(it, cost) or 0
+end
+
+local function wait(it, cost, op, maxWait)
+	if cost > it.full then
+		return NEVER
+	end
+	local w = it.idle == 0 and 0 or it.kind.earliest(it, cost) - now
+	if maxWait > 0 or op == RESERVE then
+		w = max(w, delay(it, cost) - maxWait)
+	end
+	return w
+end
+
+local function spend(it, at, cost)
+	if cost > 0 then
+		it.kind.spend(it, at, cost)
+		it.written = true
+	end
+end
+
+local function deny(op)
+	if op == RESERVE then
+		return
+	end
+	for _, it in ipairs(its) do
+		if it.countDenied == 1 and it.cost > 0 then
+			it.kind.record(it, it.cost)
+			it.written = true
+		end
+	end
+end
+
+local ops = {}
+
+local function take(op, maxWait, _, _, least)
+	local longest, held = least, 0
+	for _, it in ipairs(its) do
+		local w = wait(it, it.cost, op, maxWait)
+		longest = max(longest, w)
+		if w < NEVER then
+			held = max(held, delay(it, it.cost))
+		end
+	end
+	local allowed = longest == 0
+	if op == RESERVE then
+		allowed = max(held, longest) <= maxWait
+	end
+	if not allowed then
+		return deny(op)
+	end
+	for _, it in ipairs(its) do
+		spend(it, now + longest, it.cost)
+	end
+end
+
+ops[TAKE], ops[RESERVE], ops[DENY] = take, take, deny
+ops[REFUSE] = function() end
+
+ops[UPTO] = function(op, maxWait)
+	local n = NEVER
+	for _, it in ipairs(its) do
+		if it.cost > 0 then
+			n = min(n, it.cost, remaining(it))
+		elseif wait(it, 0, op, maxWait) > 0 then
+			n = 0
+		end
+	end
+	if n == 0 then
+		for _, it in ipairs(its) do
+			it.cost = min(it.cost, 1)
+		end
+		return deny(op)
+	end
+	for _, it in ipairs(its) do
+		spend(it, now, min(it.cost, n))
+	end
+end
+
+ops[CHARGE] = function(_, _, _, _, least)
+	-- Units count no earlier than those reserved before.
+	local at = now + least
+	for _, it in ipairs(its) do
+		if it.reserved then
+			at = max(at, it.kind.instant(it))
+		end
+	end
+	for _, it in ipairs(its) do
+		spend(it, at, max(min(it.cost, it.full + it.debt - it.kind.counted(it)), 0))
+	end
+end
+
+ops[REFUND] = function(_, _, at, due)
+	local queues = 0
+	for _, it in ipairs(its) do
+		queues = queues + it.queues
+	end
+	for _, it in ipairs(its) do
+		if not it.swapped or not undo then
+			local went = at
+			if queues == 1 and it.queues == 1 then
+				went = max(at, due)
+			end
+			local idle, a = it.idle, it.a
+			if it.kind.refund(it, at, went, it.cost) or it.idle ~= idle or it.a ~= a then
+				it.written = true
+			end
+		end
+	end
+end
+
+ops[RESET] = function()
+	for _, it in ipairs(its) do
+		clear(it)
+		it.written = true
+	end
+end
+
+local list, seen = ARGV[2], {}
+local size = 40 + 8 * charges
+for pos = 1, #list, size do
+	local op, maxWait, at, due, least = unpack('>ddddd', list, pos)
+	for i, it in ipairs(its) do
+		it.cost = unpack('>d', list, pos + 40 + 8 * it.charge)
+		if it.ring then
+			local cost = it.cost
+			if op == UPTO then
+				cost = min(cost, 1)
+			end
+			seen[i] = seen[i] or {}
+			table.insert(seen[i], it.kind.seen(it, op, cost, at))
+		end
+	end
+	if op ~= PEEK then
+		for _, it in ipairs(its) do
+			prepare(it)
+			it.written = it.written or it.swapped
+		end
+		ops[op](op, maxWait, at, due, least)
+	end
+end
+
+for i, it in ipairs(its) do
+	if it.ring then
+		reply[i + 2] = seen[i]
+	end
+	if it.written then
+		if it.idle > now then
+			it.kind.save(it)
+		elseif it.exists then
+			call('DEL', it.key)
+		end
+	end
+end
+return reply

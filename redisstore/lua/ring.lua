@@ -1,0 +1,134 @@
+-- SPDX-FileCopyrightText: The sluice authors
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- See algo/ring.go: the entries of a log, oldest first.
+
+local MANY = 2047
+
+-- fetch reads words from the p-th of the ring on.
+local function fetch(it, p)
+	local s, pos = it.raw, p * 8 + 1
+	local n = min(it.chunk, (s and #s / 8 or it.cap) - p)
+	it.chunk = min(it.chunk * 2, 128)
+	if not s then
+		s, pos = call('GETRANGE', it.key, it.base + p * 8, it.base + (p + n) * 8 - 1), 1
+	end
+	if n == 4 and not it.hi[p + 1] and not it.hi[p + 2] and not it.hi[p + 3] then
+		local hi, lo = it.hi, it.lo
+		hi[p], lo[p], hi[p + 1], lo[p + 1], hi[p + 2], lo[p + 2], hi[p + 3], lo[p + 3] = unpack('>I4I4I4I4I4I4I4I4', s, pos)
+		return
+	end
+	local words = {unpack('>' .. string.rep('I4', 2 * n), s, pos)}
+	for k = 0, n - 1 do
+		if not it.hi[p + k] then
+			it.hi[p + k], it.lo[p + k] = words[2 * k + 1], words[2 * k + 2]
+		end
+	end
+end
+
+-- word returns the i-th word from the oldest.
+local function word(it, i)
+	local p = it.first + i
+	if p >= it.cap then
+		p = p - it.cap
+	end
+	local hi = it.hi[p]
+	if not hi then
+		fetch(it, p)
+		hi = it.hi[p]
+	end
+	return hi, it.lo[p]
+end
+
+local function putWord(it, i, hi, lo)
+	local p = it.first + i
+	if p >= it.cap then
+		p = p - it.cap
+	end
+	it.hi[p], it.lo[p], it.dirty[p] = hi, lo, true
+end
+
+-- entry returns the instant, units and words of the entry whose first word is
+-- the i-th.
+local function entry(it, i)
+	local hi, lo = word(it, i)
+	local low = lo % 4096
+	local at, units = hi * 1048576 + (lo - low) / 4096, floor(low / 2)
+	if units < MANY then
+		return at, units, 1
+	end
+	hi, lo = word(it, i + 1)
+	return at, hi * 2147483648 + floor(lo / 2), 2
+end
+
+local function put(it, i, at, units)
+	local hi = floor(at / 1048576)
+	local lo = (at - hi * 1048576) * 4096
+	if units < MANY then
+		putWord(it, i, hi, lo + units * 2)
+		return 1
+	end
+	putWord(it, i, hi, lo + MANY * 2)
+	hi = floor(units / 2147483648)
+	putWord(it, i + 1, hi, (units - hi * 2147483648) * 2 + 1)
+	return 2
+end
+
+local function drop(it, units, words)
+	it.len, it.a = it.len - words, it.a - units
+	it.first = it.first + words
+	if it.first >= it.cap then
+		it.first = it.first - it.cap
+	end
+end
+
+-- grow makes the ring one of so many words, the oldest first.
+local function grow(it, words)
+	local first, cap, stop = it.first, it.cap, it.first + it.len
+	local function part(from, to)
+		if it.raw then
+			return sub(it.raw, from * 8 + 1, to * 8)
+		end
+		if it.exists and from < to then
+			return call('GETRANGE', it.key, it.base + from * 8, it.base + to * 8 - 1)
+		end
+		return ''
+	end
+	local raw = part(first, min(stop, cap))
+	if stop > cap then
+		raw = raw .. part(0, stop - cap)
+	end
+	local hi, lo, dirty = {}, {}, {}
+	for p in pairs(it.dirty) do
+		local i = p - first
+		if i < 0 then
+			i = i + cap
+		end
+		if i < it.len then
+			hi[i], lo[i], dirty[i] = it.hi[p], it.lo[p], true
+		end
+	end
+	it.raw, it.hi, it.lo, it.dirty, it.first, it.cap = raw, hi, lo, dirty, 0, words
+end
+
+--<more>
+-- find returns where the first entry that is not older than at begins, at best
+-- len.
+local function find(it, at)
+	local from, to = 0, it.len
+	while from < to do
+		local i = floor((from + to) / 2)
+		local _, lo = word(it, i)
+		if lo % 2 == 1 then
+			i = i - 1
+		end
+		local e, _, words = entry(it, i)
+		if e < at then
+			from = i + words
+		else
+			to = i
+		end
+	end
+	return from
+end
+--</more>

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+// command runs a command and returns its reply as text.
+func command(t *testing.T, client rueidis.Client, words ...string) string {
+	t.Helper()
+	text, err := client.Do(t.Context(), client.B().Arbitrary(words...).Build()).ToString()
+	if err != nil {
+		t.Fatalf("%q: %v", words, err)
+	}
+	return text
+}
+
+// TestSlotMovesToAnotherNode: a plan of two limits is charged once for each take
+// while the slot of its keys goes from one node to another, also in the moment
+// in which one key is here and one is there.
+func TestSlotMovesToAnotherNode(t *testing.T) {
+	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
+	s := open(t, c.Option(), redisstore.Options{Timeout: 20 * time.Second})
+	l := limiter(t, s, "1000/day", "1000/day sliding-log")
+	take := func() sluice.Decision {
+		t.Helper()
+		d, err := l.Take(t.Context(), "k", 1)
+		if err != nil || !d.Allowed {
+			t.Fatalf("got %+v, %v, want allowed", d, err)
+		}
+		return d
+	}
+	take()
+
+	var from, to *redistest.Server
+	var list []string
+	for _, m := range c.Masters {
+		if k := keys(t, m.Client(t)); len(k) > 0 {
+			from, list = m, k
+		} else {
+			to = m
+		}
+	}
+	if len(list) != 2 {
+		t.Fatalf("got keys %q, want the two limits' in one slot", list)
+	}
+	source, target := from.Client(t), to.Client(t)
+	slot, err := source.Do(t.Context(), source.B().ClusterKeyslot().Key(list[0]).Build()).AsInt64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := strconv.FormatInt(slot, 10)
+	sourceID, targetID := command(t, source, "CLUSTER", "MYID"), command(t, target, "CLUSTER", "MYID")
+	move := func(key string) {
+		command(t, source, "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), key, "0", "5000")
+	}
+	command(t, target, "CLUSTER", "SETSLOT", number, "IMPORTING", sourceID)
+	command(t, source, "CLUSTER", "SETSLOT", number, "MIGRATING", targetID)
+	take() // all keys are here still
+	move(list[0])
+
+	decided := make(chan struct{})
+	wait := line(1, func(int) {
+		defer close(decided)
+		if d, err := l.Take(t.Context(), "k", 1); err != nil || !d.Allowed {
+			t.Errorf("between nodes: got %+v, %v, want allowed", d, err)
+		}
+	})
+	for refused := false; !refused; { // until it was told to try again
+		select {
+		case <-decided:
+			t.Fatal("decided while its keys were on two nodes")
+		default:
+		}
+		for _, client := range []rueidis.Client{source, target} {
+			info, err := client.Do(t.Context(), client.B().Info().Section("errorstats").Build()).ToString()
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused = refused || strings.Contains(info, "errorstat_TRYAGAIN")
+		}
+	}
+	move(list[1])
+	wait()
+	take() // by ASK
+	for _, client := range []rueidis.Client{target, source} {
+		command(t, client, "CLUSTER", "SETSLOT", number, "NODE", targetID)
+	}
+	if got := take().Remaining; got != 1000-5 {
+		t.Errorf("got %d remaining, want 995", got)
+	}
+}

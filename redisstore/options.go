@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// Options are how a [Store] names states and asks for them. The zero value is
+// ready to use.
+type Options struct {
+	// Prefix begins the name of every key. Empty means "sluice". Stores with
+	// different prefixes share nothing. It may not hold braces.
+	Prefix string
+	// Secret, if not empty, makes the names of keys and of slots' owners
+	// keyed hashes (HMAC-SHA-256, 144 and 128 bits), so that who can read the
+	// server cannot read identities. All processes that share a budget must
+	// have the same. Scopes and names of limits stay readable.
+	Secret []byte
+	// Timeout bounds every request, also one whose context has a later
+	// deadline or none. Zero means [DefaultTimeout].
+	Timeout time.Duration
+	// NoCoalescing sends each request by itself. Otherwise those for one key
+	// under one plan that come while one is on its way share the next call.
+	// That changes no decision.
+	NoCoalescing bool
+	// Logger is warned of a server that may forget states. Nil means
+	// [slog.Default].
+	Logger *slog.Logger
+}
+
+// DefaultTimeout is the Timeout of Options that name none.
+const DefaultTimeout = time.Second
+
+const longestPrefix = 256
+
+// filled returns o with defaults, or all its faults.
+func (o Options) filled() (Options, error) {
+	var faults []error
+	if o.Prefix == "" {
+		o.Prefix = defaultPrefix
+	}
+	if strings.ContainsAny(o.Prefix, "{}") || len(o.Prefix) > longestPrefix {
+		faults = append(faults, fmt.Errorf("option Prefix %.40q: must have at most %d bytes and no braces, which mark what a Cluster hashes", o.Prefix, longestPrefix))
+	}
+	if n := len(o.Secret); n > 0 && n < 16 {
+		faults = append(faults, fmt.Errorf("option Secret of %d bytes can be guessed: give it 16 random bytes or more", n))
+	}
+	if o.Timeout < 0 {
+		faults = append(faults, fmt.Errorf("option Timeout %v is negative: leave it zero for %v", o.Timeout, DefaultTimeout))
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o, errors.Join(faults...)
+}

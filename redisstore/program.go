@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // the name that Redis gives a script, not a secret
+	"embed"
+	"encoding/hex"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+// program is a script and its name on the server.
+type program struct{ text, sha string }
+
+// assemble makes a program of files, without their comments: what a server
+// keeps of a script is all of its text.
+//
+// Without more it leaves out what is between the marks <more> and </more>.
+func assemble(more bool, files ...string) *program {
+	var b strings.Builder
+	skip := false
+	for _, f := range files {
+		src, err := sources.ReadFile("lua/" + f + ".lua")
+		if err != nil {
+			panic("redisstore: " + err.Error()) //nolint:forbidigo // cannot be: the names are those embedded
+		}
+		for line := range strings.Lines(string(src)) {
+			line = strings.TrimSpace(line)
+			switch line {
+			case "--<more>":
+				skip = !more
+			case "--</more>":
+				skip = false
+			}
+			if !skip && line != "" && !strings.HasPrefix(line, "--") {
+				b.WriteString(line)
+				b.WriteByte('\n')
+			}
+		}
+	}
+	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // see the import
+	return &program{text: b.String(), sha: hex.EncodeToString(sum[:])}
+}
+
+// programs are the scripts of a store. One that decides in general holds the
+// kinds of limit that a request needs and no others, as its functions are made
+// anew with every call.
+type programs struct {
+	take, slots, swap *program
+
+	mu      sync.Mutex
+	general [1 << kinds]*program
+	takes   [kinds]*program
+}
+
+var kindFiles = [kinds][]string{
+	kindBucket: {"bucket"}, kindInterval: {"interval"}, kindFixed: {"fixed"}, kindCounter: {"counter"}, kindLog: {"ring", "log"},
+}
+
+func newPrograms() *programs {
+	return &programs{take: assemble(true, "core", "take"), slots: assemble(true, "core", "slots"), swap: assemble(true, "swap")}
+}
+
+// of returns the program for a set of kinds, a bit for each.
+func (p *programs) of(set uint8) *program {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.general[set] == nil {
+		files := []string{"core", "general"}
+		for k, list := range kindFiles {
+			if set&(1<<k) != 0 {
+				files = append(files, list...)
+			}
+		}
+		p.general[set] = assemble(true, append(files, "main")...)
+	}
+	return p.general[set]
+}
+
+// ofTakes returns the program for takes under one limit of kind k.
+func (p *programs) ofTakes(k kind) *program {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.takes[k] == nil {
+		files := []string{"core", "general"}
+		if k == kindLog {
+			files = append(files, "logtake")
+		}
+		p.takes[k] = assemble(false, append(append(files, kindFiles[k]...), "takes")...)
+	}
+	return p.takes[k]
+}
+
+// invocation is a program with its keys, all of one slot, and arguments.
+type invocation struct {
+	*program
+	keys, args []string
+}
+
+func (c *invocation) bySHA(b rueidis.Builder) rueidis.Completed {
+	return b.Evalsha().Sha1(c.sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+}
+
+func (c *invocation) byText(b rueidis.Builder) rueidis.Completed {
+	return b.Eval().Script(c.text).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+}
+
+// A slot on its way to another node has keys on both for a moment: the server
+// runs nothing and says to try again.
+const (
+	movingTries = 12
+	movingPause = 2 * time.Millisecond // doubled each time, to at most
+	movingMost  = 100 * time.Millisecond
+)
+
+// do runs the program. A server that does not know it yet is given its text,
+// and one that moves its keys is asked again: it has run nothing then. Nothing
+// else is sent twice, but for what the client does about MOVED and ASK.
+func (c *invocation) do(ctx context.Context, client rueidis.Client) rueidis.RedisResult {
+	return c.retry(ctx, client, client.Do(ctx, c.bySHA(client.B())))
+}
+
+// retry returns res or, where that says that nothing was run, the result of
+// sending the program again.
+func (c *invocation) retry(ctx context.Context, client rueidis.Client, res rueidis.RedisResult) rueidis.RedisResult {
+	pause := movingPause
+	for range movingTries {
+		err, ok := rueidis.IsRedisErr(res.Error())
+		switch {
+		case ok && err.IsNoScript():
+			res = client.Do(ctx, c.byText(client.B()))
+		case ok && err.IsTryAgain():
+			if !wait(ctx, pause) {
+				return res
+			}
+			pause = min(2*pause, movingMost)
+			res = client.Do(ctx, c.bySHA(client.B()))
+		default:
+			return res
+		}
+	}
+	return res
+}

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package redisurl says in one line where a store's servers are:
+//
+//	redis://[USER@]HOST[:PORT][/DATABASE]
+//	redis-sentinel://[USER@]HOST[:PORT],…/MASTER[/DATABASE]
+//	redis-cluster://[USER@]HOST[:PORT],…
+//
+// and the same with rediss, rediss-sentinel and rediss-cluster for TLS. Behind
+// a question mark may stand, joined by &,
+//
+//	password_file=FILE            the user's password
+//	ca_file=FILE                  who may have signed the server's certificate
+//	cert_file=FILE, key_file=FILE this client's own certificate
+//	sentinel_user=NAME            the user at the sentinels
+//	sentinel_password_file=FILE   the password there
+//	prefix=TEXT                   begins the name of every key
+//	secret_file=FILE              names keys by keyed hashes, under this secret
+//
+// User and password may also come from the variables [UserVariable] and
+// [PasswordVariable]. A password is never part of the line: lines end up in
+// process lists, shell histories and logs.
+package redisurl

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisurl
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+const (
+	// patience is how long a connection may be made or say nothing. A server
+	// that hangs for longer is dialled again, so that one which returns is
+	// found without waiting for the network to repeat what it lost.
+	patience = time.Second
+	// refresh is how often sentinels or a Cluster are asked who is who, beside
+	// when something points to a change.
+	refresh = time.Second
+
+	largestFile = 1 << 20 // bytes
+)
+
+// Option returns how to connect. It reads the files that the line names.
+func (t *Target) Option() (rueidis.ClientOption, error) {
+	s := schemes[t.scheme]
+	o := rueidis.ClientOption{
+		InitAddress: t.addresses, SelectDB: t.database, Username: t.user, Password: t.password, ClientName: "sluice",
+		Dialer: net.Dialer{Timeout: patience, KeepAlive: patience}, ConnWriteTimeout: patience,
+		ForceSingleClient: s.kind == single, DisableCache: true, DisableRetry: true,
+	}
+	secrets := []struct {
+		name string
+		into *string
+	}{{"password_file", &o.Password}, {"sentinel_password_file", &o.Sentinel.Password}}
+	for _, f := range secrets {
+		text, err := t.file(f.name)
+		if err != nil {
+			return o, err
+		}
+		if len(text) > 0 {
+			*f.into = strings.TrimRight(string(text), "\r\n")
+		}
+	}
+	if s.tls {
+		var err error
+		if o.TLSConfig, err = t.tls(); err != nil {
+			return o, err
+		}
+	}
+	switch s.kind {
+	case sentinel:
+		o.Sentinel.MasterSet, o.Sentinel.Username = t.master, t.query["sentinel_user"]
+		o.Sentinel.Dialer, o.Sentinel.TLSConfig, o.Sentinel.TopologyRefreshInterval = o.Dialer, o.TLSConfig, refresh
+	case cluster:
+		o.ClusterOption.ShardsRefreshInterval = refresh
+	case single:
+	}
+	return o, nil
+}
+
+func (t *Target) tls() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	text, err := t.file("ca_file")
+	if err != nil {
+		return nil, err
+	}
+	if text != nil {
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, errors.New("ca_file: holds no certificate in PEM")
+		}
+	}
+	if t.query["cert_file"] == "" {
+		return c, nil
+	}
+	pair, err := tls.LoadX509KeyPair(t.query["cert_file"], t.query["key_file"])
+	if err != nil {
+		return nil, fmt.Errorf("cert_file and key_file: %w", err)
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return c, nil
+}
+
+// file returns what is in the file that a parameter names, nil if none does.
+func (t *Target) file(name string) (text []byte, err error) {
+	path := t.query[name]
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path) //nolint:gosec // the file is the operator's choice
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	text, err = io.ReadAll(io.LimitReader(f, largestFile+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case len(text) == 0:
+		return nil, fmt.Errorf("%s: %q is empty", name, path)
+	case len(text) > largestFile:
+		return nil, fmt.Errorf("%s: %q has more than %d bytes", name, path, largestFile)
+	}
+	return text, nil
+}
+
+// Open connects and returns the store, as [redisstore.Open] does. Of options,
+// Prefix and Secret are the line's where it names them.
+func (t *Target) Open(options redisstore.Options) (*redisstore.Store, error) {
+	o, err := t.Option()
+	if err != nil {
+		return nil, err
+	}
+	secret, err := t.file("secret_file")
+	if err != nil {
+		return nil, err
+	}
+	if secret != nil {
+		options.Secret = secret
+	}
+	if p := t.query["prefix"]; p != "" {
+		options.Prefix = p
+	}
+	return redisstore.Open(o, options)
+}
+
+// Temporary reports whether an error of [Target.Open] may pass by itself: the
+// servers cannot be reached, or are not ready. A refused password, a missing
+// file and a server that is too old stay until somebody acts.
+func Temporary(err error) bool {
+	if reply, ok := rueidis.IsRedisErr(err); ok {
+		return reply.IsLoading() || reply.IsClusterDown() || reply.IsTryAgain() || strings.HasPrefix(reply.Error(), "MASTERDOWN")
+	}
+	switch {
+	case errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(tls.RecordHeaderError)), errors.As(err, new(tls.AlertError)):
+		return false
+	case errors.As(err, new(*net.OpError)), errors.As(err, new(*net.DNSError)), errors.Is(err, context.DeadlineExceeded), errors.Is(err, io.EOF), errors.Is(err, rueidis.ErrClosing), errors.Is(err, rueidis.ErrNoSlot):
+		return true
+	}
+	return false
+}

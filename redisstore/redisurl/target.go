@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisurl
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Where user and password are looked for if the line names none.
+const (
+	UserVariable     = "SLUICE_STORE_USER"
+	PasswordVariable = "SLUICE_STORE_PASSWORD"
+)
+
+// Target is where a store's servers are. Make one with [Parse].
+type Target struct {
+	scheme    string
+	addresses []string
+	master    string // of sentinels
+	database  int
+	user      string
+	password  string // from the environment
+	query     map[string]string
+}
+
+// kind is how the servers work together.
+type kind uint8
+
+const (
+	single kind = iota
+	sentinel
+	cluster
+)
+
+// schemes are what a line may begin with.
+var schemes = map[string]struct {
+	kind kind
+	tls  bool
+	port string
+}{
+	"redis": {single, false, "6379"}, "rediss": {single, true, "6379"},
+	"redis-sentinel": {sentinel, false, "26379"}, "rediss-sentinel": {sentinel, true, "26379"},
+	"redis-cluster": {cluster, false, "6379"}, "rediss-cluster": {cluster, true, "6379"},
+}
+
+var parameters = []string{
+	"ca_file", "cert_file", "key_file", "password_file", "prefix", "secret_file",
+	"sentinel_password_file", "sentinel_user",
+}
+
+const (
+	longestLine   = 4096
+	mostAddresses = 64
+	mostDatabases = 1 << 20
+)
+
+// Parse reads a line, and user and password from getenv, which is asked for
+// [UserVariable] and [PasswordVariable]; it may be nil. The error joins all
+// faults. It says where they are and quotes nothing: a password that is not
+// escaped can turn up in any part of a line.
+func Parse(line string, getenv func(string) string) (*Target, error) {
+	scheme, rest, found := strings.Cut(line, "://")
+	s, known := schemes[scheme]
+	switch {
+	case len(line) > longestLine:
+		return nil, fmt.Errorf("the URL has %d bytes: it may have %d", len(line), longestLine)
+	case !found || !known:
+		return nil, fmt.Errorf("the URL must begin with %s:// and the address of a server; write for example redis://127.0.0.1:6379",
+			strings.Join(slices.Sorted(maps.Keys(schemes)), "://, "))
+	case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return nil, errors.New("the URL holds a control character; take it out")
+	}
+	p := &parsing{Target: Target{scheme: scheme, query: make(map[string]string)}}
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		p.setUser(authority[:at])
+		authority = authority[at+1:]
+	}
+	p.setAddresses(authority, s.port, s.kind)
+	p.setPath(path, s.kind)
+	p.setQuery(query, s.kind, s.tls)
+	if getenv != nil {
+		if p.user == "" {
+			p.user = getenv(UserVariable)
+		}
+		p.password = getenv(PasswordVariable)
+	}
+	if p.password != "" && p.query["password_file"] != "" {
+		p.fault("a password is in %s and in password_file: keep one", PasswordVariable)
+	}
+	if len(p.faults) > 0 {
+		return nil, errors.Join(p.faults...)
+	}
+	return &p.Target, nil
+}
+
+// parsing keeps every fault.
+type parsing struct {
+	Target
+	faults []error
+}
+
+func (p *parsing) fault(format string, args ...any) {
+	p.faults = append(p.faults, fmt.Errorf(format, args...))
+}
+
+func (p *parsing) setUser(info string) {
+	name, _, found := strings.Cut(info, ":")
+	if found {
+		p.fault("the URL holds a password, which process lists and logs would show: put it into the variable %s, or into a file and write ?password_file=FILE", PasswordVariable)
+		return
+	}
+	var err error
+	if p.user, err = url.PathUnescape(name); err != nil {
+		p.fault("the user's name holds a %% that begins no escape; write %%25 for it")
+	}
+}
+
+func (p *parsing) setAddresses(list, port string, k kind) {
+	all := strings.Split(list, ",")
+	if k == single && len(all) > 1 || len(all) > mostAddresses {
+		p.fault("%d servers: redis:// has one; write redis-cluster:// or redis-sentinel:// for several, of which %d are enough", len(all), mostAddresses)
+		return
+	}
+	for i, a := range all {
+		host, given := a, port
+		if strings.Contains(strings.TrimPrefix(a[strings.LastIndexByte(a, ']')+1:], "]"), ":") {
+			var err error
+			if host, given, err = net.SplitHostPort(a); err != nil {
+				p.fault("address %d is not a host and a port; write for example 127.0.0.1:%s", i+1, port)
+				continue
+			}
+		}
+		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+		if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 || host == "" || strings.ContainsAny(host, " @%#") {
+			p.fault("address %d is not a host and a port; write for example 127.0.0.1:%s", i+1, port)
+			continue
+		}
+		p.addresses = append(p.addresses, net.JoinHostPort(host, given))
+	}
+}
+
+func (p *parsing) setPath(path string, k kind) {
+	if k == sentinel {
+		name, db, _ := strings.Cut(path, "/")
+		master, err := url.PathUnescape(name)
+		if p.master, path = master, db; err != nil || master == "" {
+			p.fault("sentinels need the name under which they watch the master; write for example redis-sentinel://127.0.0.1:26379/mymaster")
+		}
+	}
+	if path == "" {
+		return
+	}
+	n, err := strconv.ParseUint(path, 10, 32)
+	switch {
+	case err != nil || n >= mostDatabases:
+		p.fault("what follows the last slash is not the number of a database; write for example /0, or leave it out")
+	case k == cluster && n != 0:
+		p.fault("a Cluster has database 0 only; leave out /%d", n)
+	}
+	p.database = int(n)
+}
+
+func (p *parsing) setQuery(query string, k kind, tls bool) {
+	for i, pair := range strings.Split(query, "&") {
+		if pair == "" {
+			continue
+		}
+		name, raw, _ := strings.Cut(pair, "=")
+		value, err := url.QueryUnescape(raw)
+		_, twice := p.query[name]
+		switch {
+		case !slices.Contains(parameters, name):
+			p.fault("parameter %d is none of %s", i+1, strings.Join(parameters, ", "))
+		case err != nil || value == "":
+			p.fault("%s: has no value that can be read; write for example %s=FILE", name, name)
+		case twice:
+			p.fault("%s: is given twice; it has one value", name)
+		default:
+			p.query[name] = value
+		}
+	}
+	has := func(name string) bool { return p.query[name] != "" }
+	if !tls && (has("ca_file") || has("cert_file") || has("key_file")) {
+		p.fault("ca_file, cert_file and key_file are about TLS; begin the URL with %s://", strings.Replace(p.scheme, "redis", "rediss", 1))
+	}
+	if has("cert_file") != has("key_file") {
+		p.fault("cert_file and key_file belong together; write both")
+	}
+	if k != sentinel && (has("sentinel_user") || has("sentinel_password_file")) {
+		p.fault("sentinel_user and sentinel_password_file are of redis-sentinel://")
+	}
+}
+
+// String returns the line without user and parameters: what may be shown.
+func (t *Target) String() string {
+	s := t.scheme + "://" + strings.Join(t.addresses, ",")
+	if t.master != "" {
+		s += "/" + url.PathEscape(t.master)
+	}
+	if t.database != 0 {
+		s += "/" + strconv.Itoa(t.database)
+	}
+	return s
+}

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// A lease takes 28 bytes: the owner's 17, 7 of its end and 4 of its units. An
+// owner is its length and its bytes or, if it is longer than 16 or there is a
+// secret, a mark and as much of its hash.
+const (
+	ownerBytes  = 16
+	ownerHashed = 0xff
+	ownerSecret = 0xfe
+	leaseBytes  = 1 + ownerBytes + 7 + 4
+)
+
+func (k *keyer) owner(owner string) string {
+	var b [1 + ownerBytes]byte
+	switch {
+	case len(k.secret) > 0:
+		mac := hmac.New(sha256.New, k.secret)
+		mac.Write([]byte(owner)) // a hash's Write never fails
+		b[0] = ownerSecret
+		copy(b[1:], mac.Sum(nil))
+	case len(owner) > ownerBytes:
+		sum := sha256.Sum256([]byte(owner))
+		b[0] = ownerHashed
+		copy(b[1:], sum[:])
+	default:
+		b[0] = byte(len(owner))
+		copy(b[1:], owner)
+	}
+	return string(b[:])
+}
+
+// Slot decides one request for slots. It blocks for one round trip, for no
+// longer than ctx or Options.Timeout.
+func (s *Store) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	if err := req.Validate(); err != nil {
+		return sluice.SlotDecision{}, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return sluice.SlotDecision{}, err
+	}
+	defer s.pending.Done()
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	d, err := s.slot(ctx, &req)
+	if err != nil {
+		return sluice.SlotDecision{}, fmt.Errorf("redisstore: slots %q: %w", req.Scope, err)
+	}
+	return d, nil
+}
+
+func (s *Store) slot(ctx context.Context, req *sluice.SlotRequest) (sluice.SlotDecision, error) {
+	mode, now := int64(0), int64(0)
+	if s.inject != nil {
+		mode, now = 1, s.inject()
+	}
+	owner := s.keyer.owner(req.Owner)
+	inv := &invocation{
+		program: s.programs.slots,
+		keys:    []string{s.keyer.slots(req.Scope, req.Key, req.Limit.Name)},
+		args: []string{string(appendNumbers(nil, mode, now, int64(req.Op), req.Limit.TTL.Microseconds(),
+			req.Limit.Cap, req.Cost, sluice.MaxWindow.Microseconds())), owner},
+	}
+	reply, err := inv.do(ctx, s.client).ToArray()
+	if err != nil {
+		return sluice.SlotDecision{}, err
+	}
+	if len(reply) != 3 {
+		return sluice.SlotDecision{}, errReply
+	}
+	raw, err := text(&reply[0])
+	if err != nil {
+		return sluice.SlotDecision{}, err
+	}
+	if s.inject == nil {
+		if now, err = serverTime(reply[1:]); err != nil {
+			return sluice.SlotDecision{}, err
+		}
+	}
+	state, mine, err := parseLeases(raw, owner)
+	if err != nil {
+		return sluice.SlotDecision{}, err
+	}
+	d, _ := algo.DecideSlot(req, mine, &state, now)
+	return d, nil
+}
+
+// parseLeases reads leases as a state in which owners are numbered, and
+// returns the number of one of them.
+func parseLeases(raw, owner string) (algo.State, uint64, error) {
+	r := reader{s: raw}
+	var s algo.State
+	mine := uint64(len(raw)) // no other's
+	for n := uint64(0); r.s != "" && !r.past; n++ {
+		if len(r.s) < leaseBytes {
+			return algo.State{}, 0, errState
+		}
+		if r.s[:1+ownerBytes] == owner {
+			mine = n
+		}
+		r.s = r.s[1+ownerBytes:]
+		expires, units := r.int(7), r.int(4)
+		s.Ring = append(s.Ring, n, uint64(expires), uint64(units))
+		s.A += units
+		s.Idle = max(s.Idle, expires)
+	}
+	s.Len = len(s.Ring)
+	return s, mine, nil
+}

@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// kind is how a script keeps and decides a limit: the folder lua has a file
+// for each.
+type kind uint8
+
+const (
+	kindBucket kind = iota + 1
+	kindInterval
+	kindFixed
+	kindCounter
+	kindLog
+	kinds // how many, and one
+)
+
+func kindOf(t *sluice.Term) kind {
+	switch t.Algorithm {
+	case sluice.FixedWindow:
+		return kindFixed
+	case sluice.SlidingCounter:
+		return kindCounter
+	case sluice.SlidingLog, sluice.SlidingHistogram:
+		return kindLog
+	default:
+		if t.Refill == sluice.Interval {
+			return kindInterval
+		}
+		return kindBucket
+	}
+}
+
+// remainderBytes is how many bytes a bucket's remainder takes.
+func remainderBytes(t *sluice.Term) int {
+	if t.Rate.Den <= 1<<16 {
+		return 2
+	}
+	return 7
+}
+
+// Numbers below 2^53 take 7 bytes, most significant first.
+func appendInt(b []byte, n int64) []byte {
+	var w [8]byte
+	binary.BigEndian.PutUint64(w[:], uint64(n))
+	return append(b, w[1:]...)
+}
+
+// reader reads numbers from a state. Past its end it reads zeros and
+// remembers that.
+type reader struct {
+	s    string
+	past bool
+}
+
+func (r *reader) int(size int) int64 {
+	if len(r.s) < size {
+		r.s, r.past = "", true
+		return 0
+	}
+	var n int64
+	for i := range size {
+		n = n<<8 | int64(r.s[i])
+	}
+	r.s = r.s[size:]
+	return n
+}
+
+func (r *reader) bool() bool { return r.int(1) == 1 }
+
+var errState = errors.New("the state is cut short or has bytes too many: another program wrote this key")
+
+// formatState returns s, which is not Zero, as the scripts keep it.
+func formatState(t *sluice.Term, s *algo.State) string {
+	b := appendInt(appendHead(nil, &t.Limit), s.Idle)
+	reserved := byte(0)
+	if s.Reserved {
+		reserved = 1
+	}
+	switch kindOf(t) {
+	case kindBucket:
+		if remainderBytes(t) == 2 {
+			b = binary.BigEndian.AppendUint16(b, uint16(s.A))
+		} else {
+			b = appendInt(b, s.A)
+		}
+	case kindInterval:
+		b = appendInt(b, s.A)
+	case kindFixed:
+		b = appendInt(append(b, reserved), s.A)
+	case kindCounter:
+		b = append(b, reserved)
+		if t.SubWindows == 1 {
+			b = appendInt(appendInt(b, s.A), s.B)
+			break
+		}
+		for i := range t.SubWindows + 1 {
+			b = appendInt(b, int64(s.Ring[(s.Head+i)%(t.SubWindows+1)]))
+		}
+	default:
+		b = appendInt(appendInt(append(b, reserved), s.A), s.B)
+		b = binary.BigEndian.AppendUint32(b, 0)
+		b = binary.BigEndian.AppendUint32(b, uint32(s.Len))
+		b = binary.BigEndian.AppendUint32(b, uint32(s.Len))
+		for i := range s.Len {
+			b = binary.BigEndian.AppendUint64(b, s.Ring[(s.Head+i)%len(s.Ring)])
+		}
+	}
+	return string(b)
+}
+
+// parseState reads what follows the head of a state of t.
+func parseState(t *sluice.Term, body string) (algo.State, error) {
+	r := reader{s: body}
+	s := algo.State{Idle: r.int(7)}
+	switch kindOf(t) {
+	case kindBucket:
+		s.A = r.int(remainderBytes(t))
+	case kindInterval:
+		s.A = r.int(7)
+	case kindFixed:
+		s.Reserved, s.A = r.bool(), r.int(7)
+	case kindCounter:
+		s.Reserved = r.bool()
+		if t.SubWindows == 1 {
+			s.A, s.B = r.int(7), r.int(7)
+			break
+		}
+		s.Ring, s.Len = make([]uint64, t.SubWindows+1), t.SubWindows+1
+		for i := range s.Ring {
+			n := r.int(7)
+			s.Ring[i] = uint64(n)
+			s.A += n
+		}
+	default:
+		s.Reserved = r.bool()
+		s.A, s.B = r.int(7), r.int(7)
+		s.Head, s.Len = int(r.int(4)), int(r.int(4))
+		words := int(r.int(4))
+		if words > len(r.s)/8 || s.Len > words || s.Head > words {
+			return algo.State{}, errState
+		}
+		s.Ring = make([]uint64, words)
+		for i := range s.Ring {
+			s.Ring[i] = uint64(r.int(8))
+		}
+	}
+	if r.past || r.s != "" {
+		return algo.State{}, errState
+	}
+	return s, nil
+}
+
+// parseSeen reads what a script has seen of a log: a state that has the same
+// outcome for the one operation it was made for.
+func parseSeen(seen string) (algo.State, error) {
+	r := reader{s: seen}
+	s := algo.State{Idle: r.int(7), Reserved: r.bool()}
+	for r.s != "" {
+		at, units := r.int(7), r.int(7)
+		s.A += units
+		s.Ring = algo.AppendEntry(s.Ring, at, units)
+	}
+	s.Len = len(s.Ring)
+	if r.past {
+		return algo.State{}, errState
+	}
+	return s, nil
+}

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Store is a [sluice.Store] and [sluice.SlotStore] on a Redis or Valkey server:
+// a single one, the master that a Sentinel names, or a Cluster. Time is the
+// server's. A Store is safe for concurrent use and ends with [Store.Close].
+//
+// An error other than a [*sluice.RequestError] means that the outcome is not
+// known: a script that was on its way may have run. It is not sent again.
+type Store struct {
+	client   rueidis.Client
+	owned    bool // Close closes the client
+	options  Options
+	programs *programs
+	keyer    keyer
+	cluster  bool
+	clock    func() time.Time // this machine's: it only guesses calendar windows
+	lines    lines
+
+	inject func() int64 // the server's now, for tests of the scripts
+
+	mu      sync.RWMutex
+	closed  bool
+	pending sync.WaitGroup
+}
+
+// New returns a Store on the client's server. It asks the server for its
+// version, which must be Redis 7.0 or Valkey 8 or later, and warns of settings
+// under which it may forget. The client stays the caller's, to be closed after
+// the Store. Scripts are never sent a second time whatever the client's options
+// are: see [Open] for a client made as a Store needs it.
+func New(client rueidis.Client, options Options) (*Store, error) {
+	options, err := options.filled()
+	if err != nil {
+		return nil, fmt.Errorf("redisstore: new: %w", err)
+	}
+	s := &Store{
+		client:   client,
+		options:  options,
+		programs: newPrograms(),
+		keyer:    keyer{prefix: options.Prefix, secret: options.Secret},
+		cluster:  client.Mode() == rueidis.ClientModeCluster,
+		clock:    now,
+	}
+	s.lines.init()
+	ctx, cancel := context.WithTimeout(context.Background(), max(options.Timeout, 5*time.Second))
+	defer cancel()
+	if err := s.checkServers(ctx); err != nil {
+		return nil, fmt.Errorf("redisstore: new: %w", err)
+	}
+	return s, nil
+}
+
+// Open connects to a server and returns a Store that closes the connection
+// with itself. In option it switches off what a Store has no use for.
+func Open(option rueidis.ClientOption, options Options) (*Store, error) {
+	option.DisableCache, option.DisableRetry = true, true
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return nil, fmt.Errorf("redisstore: open: %w", err)
+	}
+	s, err := New(client, options)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	s.owned = true
+	return s, nil
+}
+
+// Close waits for requests on their way, no longer than Options.Timeout, and
+// ends the Store. Requests after it return [sluice.ErrClosed].
+func (s *Store) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	s.mu.Unlock()
+	s.pending.Wait()
+	if first && s.owned {
+		s.client.Close()
+	}
+	return nil
+}
+
+// enter counts a request in. Who calls it counts it out with s.pending.Done,
+// unless there is an error.
+func (s *Store) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return sluice.ErrClosed
+	}
+	s.pending.Add(1)
+	return nil
+}
+
+// bound returns ctx with the Timeout of the options.
+func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.options.Timeout)
+}
+
+// Take decides one request. It blocks for one round trip, for no longer than
+// ctx or Options.Timeout; over keys in different slots of a Cluster, for one
+// and two more for each slot. If ctx ends before the request is sent nothing
+// is charged.
+func (s *Store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	if err := req.Validate(); err != nil {
+		return sluice.Decision{}, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return sluice.Decision{}, err
+	}
+	defer s.pending.Done()
+	d, err := s.decide(ctx, &req)
+	if err != nil {
+		return sluice.Decision{}, wrap(&req, err)
+	}
+	return d, nil
+}
+
+func wrap(req *sluice.Request, err error) error {
+	return fmt.Errorf("redisstore: %v of scope %q: %w", req.Op, req.Plan.Scope(), err)
+}
+
+// decide decides a valid request.
+func (s *Store) decide(ctx context.Context, req *sluice.Request) (sluice.Decision, error) {
+	if len(req.More) == 0 && !s.options.NoCoalescing && s.inject == nil {
+		return s.coalesce(ctx, req)
+	}
+	return s.alone(ctx, req)
+}
+
+// direct decides req by c, or by calls to several slots.
+func (s *Store) direct(ctx context.Context, c *call, req *sluice.Request) (sluice.Decision, error) {
+	if s.cluster && !oneSlot(c.tags) {
+		return s.across(ctx, req, c.tags)
+	}
+	j := &job{op: req.Op, req: req}
+	c.jobs = []*job{j}
+	err := s.run(ctx, c)
+	return j.decision, err
+}

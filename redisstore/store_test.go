@@ -1,0 +1,267 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+func TestOptionsAreChecked(t *testing.T) {
+	client := redistest.Start(t, redistest.Redis(t)).Client(t)
+	for _, c := range []struct {
+		name    string
+		options redisstore.Options
+		want    string
+	}{
+		{"braces", redisstore.Options{Prefix: "a{b}"}, "no braces"},
+		{"long prefix", redisstore.Options{Prefix: strings.Repeat("x", 257)}, "at most 256"},
+		{"short secret", redisstore.Options{Secret: []byte("short")}, "16 random bytes"},
+		{"timeout", redisstore.Options{Timeout: -1}, "negative"},
+		{"two faults", redisstore.Options{Prefix: "{", Timeout: -1}, "negative"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := redisstore.New(client, c.options); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestWarnsOfEviction: a server that may evict any key is warned of.
+func TestWarnsOfEviction(t *testing.T) {
+	for policy, want := range map[string]bool{"allkeys-lru": true, "allkeys-random": true, "volatile-ttl": false, "noeviction": false} {
+		t.Run(policy, func(t *testing.T) {
+			server := redistest.Start(t, redistest.Redis(t), "--maxmemory-policy", policy)
+			var log bytes.Buffer
+			open(t, server.Option(), redisstore.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			if got := strings.Contains(log.String(), policy); got != want {
+				t.Errorf("warned: got %t, want %t: %s", got, want, log.String())
+			}
+		})
+	}
+}
+
+func TestClosedStoreAnswersNothing(t *testing.T) {
+	s, err := redisstore.Open(redistest.Start(t, redistest.Redis(t)).Option(), redisstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limiter(t, s, "5/min")
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Take(t.Context(), "k", 1); !errors.Is(err, sluice.ErrClosed) {
+		t.Errorf("take: got %v, want %v", err, sluice.ErrClosed)
+	}
+	if err := s.TakeBatch(t.Context(), nil, nil); !errors.Is(err, sluice.ErrClosed) {
+		t.Errorf("batch: got %v, want %v", err, sluice.ErrClosed)
+	}
+	slots, err := sluice.NewSlots(s, "scope", sluice.SlotLimit{Cap: 1, TTL: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slots.Acquire(t.Context(), "k", "o", 1); !errors.Is(err, sluice.ErrClosed) {
+		t.Errorf("acquire: got %v, want %v", err, sluice.ErrClosed)
+	}
+}
+
+// TestNoCallOutlivesItsDeadline: with a server that hangs, calls end by
+// themselves, and Close ends too.
+func TestNoCallOutlivesItsDeadline(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s, err := redisstore.Open(server.Option(), redisstore.Options{Timeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limiter(t, s, "5/min")
+	if err := server.Process().Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	line(20, func(i int) {
+		if i%2 == 0 {
+			if _, err := l.Take(context.Background(), "k", 1); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+			}
+			return
+		}
+		out := make([]sluice.Result, 1)
+		err := s.TakeBatch(context.Background(), []sluice.Request{{Charge: l.Of("other", 1)}}, out)
+		if err := errors.Join(err, out[0].Err); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("batch: got %v, want %v", err, context.DeadlineExceeded)
+		}
+	})()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := server.Process().Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestScriptsAreLoadedAgain: a server that has forgotten the scripts, as after a
+// restart, is given them again.
+func TestScriptsAreLoadedAgain(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	client := server.Client(t)
+	l := limiter(t, s, "5/min")
+	reqs := []sluice.Request{{Charge: l.Of("k", 1)}, {Charge: l.Of("k", 1), Op: sluice.OpTakeUpTo}, {Charge: l.Of("other", 1)}}
+	for want := int64(3); want > 0; want -= 2 {
+		if err := client.Do(t.Context(), client.B().ScriptFlush().Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		out := make([]sluice.Result, len(reqs))
+		if err := s.TakeBatch(t.Context(), reqs, out); err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range out {
+			if r.Err != nil || !r.Decision.Allowed {
+				t.Errorf("request %d: got %+v, want allowed", i, r)
+			}
+		}
+		if got := out[1].Decision.Remaining; got != want {
+			t.Errorf("got %d remaining, want %d", got, want)
+		}
+	}
+}
+
+// cutter is a proxy that passes commands on. Once told to, it cuts the
+// connection on which the next script goes, in place of the reply.
+type cutter struct {
+	net.Listener
+	told atomic.Bool
+}
+
+func newCutter(t *testing.T, to string) *cutter {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cutter{Listener: l}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = from.Close()
+				continue
+			}
+			c.pass(from, server)
+		}
+	}()
+	return c
+}
+
+// pass passes bytes between a client and a server until one of them ends.
+func (c *cutter) pass(client, server net.Conn) {
+	var cut atomic.Bool
+	go func() {
+		defer func() { _ = server.Close() }()
+		b := make([]byte, 64<<10)
+		for {
+			n, err := client.Read(b)
+			if err != nil {
+				return
+			}
+			if bytes.Contains(b[:n], []byte("EVAL")) && c.told.CompareAndSwap(true, false) {
+				cut.Store(true)
+			}
+			if _, err := server.Write(b[:n]); err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		defer func() { _ = client.Close() }()
+		b := make([]byte, 64<<10)
+		for {
+			n, err := server.Read(b)
+			if err != nil || cut.Load() {
+				return
+			}
+			if _, err := client.Write(b[:n]); err != nil {
+				return
+			}
+		}
+	}()
+}
+
+// TestNothingIsSentTwice: where the reply is lost the request may have been
+// decided, so it is not sent again.
+func TestNothingIsSentTwice(t *testing.T) {
+	for _, retry := range []bool{false, true} {
+		server := redistest.Start(t, redistest.Redis(t))
+		proxy := newCutter(t, server.Addr)
+		o := server.Option()
+		o.InitAddress, o.DisableRetry = []string{proxy.Addr().String()}, !retry
+		s, err := redisstore.New(redistest.Connect(t, o), redisstore.Options{Timeout: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		direct := open(t, server.Option(), redisstore.Options{})
+		for _, text := range []string{"1000/day", "1000/day sliding-log", "1000/day sliding-counter"} {
+			l, look := limiter(t, s, text), limiter(t, direct, text)
+			if _, err := l.Take(t.Context(), "k", 1); err != nil {
+				t.Fatal(err)
+			}
+			proxy.told.Store(true)
+			if _, err := l.Take(t.Context(), "k", 10); err == nil {
+				t.Errorf("%s: got no error though the reply was lost", text)
+			}
+			if proxy.told.Load() {
+				t.Fatal("no script was sent")
+			}
+			if d, err := look.Peek(t.Context(), "k", 1); err != nil || d.Remaining != 1000-1-10 {
+				t.Errorf("%s with the client's retries %t: got %+v, %v, want 989 remaining", text, retry, d, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestSentinelAndTLS: the ways to connect that a single server does not try.
+func TestSentinelAndTLS(t *testing.T) {
+	for _, b := range redistest.Binaries(t) {
+		for name, option := range map[string]func() rueidis.ClientOption{
+			"sentinel": func() rueidis.ClientOption { return redistest.StartSentinel(t, b).Option() },
+			"TLS":      func() rueidis.ClientOption { return redistest.StartTLS(t, b).Option() },
+		} {
+			t.Run(b.Name+" "+name, func(t *testing.T) {
+				s := open(t, option(), redisstore.Options{Timeout: 10 * time.Second})
+				for _, text := range []string{"2/day", "2/day sliding-log", "2/day sliding-counter", "2/day sliding-histogram", "2/year calendar UTC"} {
+					l := limiter(t, s, text)
+					for i, want := range []bool{true, true, false} {
+						if d, err := l.Take(t.Context(), "k", 1); err != nil || d.Allowed != want {
+							t.Errorf("%s: take %d: got %+v, %v, want allowed %t", text, i+1, d, err, want)
+						}
+					}
+				}
+			})
+		}
+	}
+}
