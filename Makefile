@@ -33,7 +33,7 @@ check: lint test ## what a change must pass: lint and test
 
 .PHONY: lint
 lint: ## check style, layers and formatting
-	$(TOOL) golangci-lint run ./...
+	$(TOOL) golangci-lint run --allow-parallel-runners ./...
 
 .PHONY: fmt
 fmt: ## format all Go code

@@ -12,6 +12,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -163,8 +164,16 @@ func TestWebsocketThroughSite(t *testing.T) {
 	}
 	r := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(r, nil)
-	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("got %v, %v", resp, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := resp.Body.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("got %d", resp.StatusCode)
 	}
 	message := bytes.Repeat([]byte("x"), 1200)
 	if _, err := conn.Write(message); err != nil {
