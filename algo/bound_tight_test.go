@@ -188,6 +188,7 @@ func TestBoundEdges(t *testing.T) {
 		{"bucket", tokens(5, m, 7), time.Minute, 12},
 		{"interval bucket", with(tokens(5, m, 7), byInterval), time.Minute, 12},
 		{"interval bucket of less than a refill", with(tokens(9, m, 4), byInterval, debtOf(1)), time.Minute, 10},
+		{"interval bucket with two refills", with(tokens(5, m, 7), byInterval), time.Minute + 2*time.Microsecond, 17},
 		{"fixed", fixed(5, m), time.Minute, 10},
 		{"fixed in an instant", fixed(5, m), time.Microsecond, 5},
 		{"counter", counter(5, m, 1), time.Minute, 9},

@@ -74,6 +74,42 @@ func TestClockBackAtTheHorizon(t *testing.T) {
 	}
 }
 
+func TestClockBackLeavesAllTheDebt(t *testing.T) {
+	for _, l := range []sluice.Limit{with(tokens(1, s, 3), debtOf(2)), with(tokens(1, s, 3), byInterval, debtOf(2))} {
+		a := open(t, l)
+		a.items[0].State = algo.State{Idle: origin + 24*h, A: 0}
+		if d := a.take(origin, 1); d.Allowed || d.RetryAfter != 3*time.Second {
+			t.Errorf("%v: got %+v, want a denial for the debt and a unit", l, d)
+		}
+	}
+}
+
+// TestRefundUnderSeveralQueues: Due is that of the slowest queue and says
+// nothing of when the units drained from another.
+func TestRefundUnderSeveralQueues(t *testing.T) {
+	plan := compile(t, leaky(10, s, 6, 1).Named("fast"), leaky(1, s, 3, 1).Named("slow"))
+	items := []algo.Item{{Term: plan.Term(0)}, {Term: plan.Term(1)}}
+	do := func(items []algo.Item, op sluice.Op, now, cost int64, d sluice.Decision) sluice.Decision {
+		for i := range items {
+			items[i].Cost = cost
+		}
+		req := sluice.Request{Op: op, Charge: sluice.Charge{Plan: plan, Cost: cost}, At: d.At, Due: d.Due}
+		return algo.Decide(&req, items, now)
+	}
+	do(items, sluice.OpTake, origin, 1, sluice.Decision{})
+	second := do(items, sluice.OpTake, origin, 1, sluice.Decision{})
+	if second.Delay != time.Second {
+		t.Fatalf("got a delay of %v, want 1s", second.Delay)
+	}
+	// Others use the fast queue alone; the second's unit has left it by then.
+	do(items[:1], sluice.OpTake, origin+s/2, 5, sluice.Decision{})
+	before := items[0].State
+	do(items, sluice.OpRefund, origin+s/2, 1, second)
+	if items[0].State.Idle != before.Idle || items[0].State.A != before.A {
+		t.Errorf("the fast queue gave back a unit of others: %+v has become %+v", before, items[0].State)
+	}
+}
+
 func TestRefundBehindARefill(t *testing.T) {
 	a := open(t, with(tokens(3, s, 10), byInterval))
 	d := a.take(origin, 5)
@@ -186,6 +222,12 @@ func TestRemainingAtTheEdgeOfASubWindow(t *testing.T) {
 		}
 	}
 	// At an edge that the state is not idle at.
+	b := open(t, with(counter(10, s, 1), conservative))
+	b.take(origin, 4)
+	b.take(origin+s, 3)
+	if got := b.peek(origin+2*s, 1).Remaining; got != 7 {
+		t.Errorf("when the first of two windows has left sight got %d remaining, want 7", got)
+	}
 	a := open(t, with(counter(10, s, 5), conservative))
 	a.take(origin, 4)
 	a.take(origin+s/5, 3)

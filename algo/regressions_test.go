@@ -130,6 +130,30 @@ func TestReservationSurvivesAChange(t *testing.T) {
 	}
 }
 
+func TestChangeOfAPreFilledLimitKeepsWhatWasSpent(t *testing.T) {
+	l := with(counter(20, 6*ms, 6), preFilled)
+	next := l
+	next.Quota = 3
+	p := play(open(t, l))
+	p.take(origin, 0)
+	p.take(origin+5999, 19)
+	p.carry(t, next, origin+5999)
+	// The fill leaves sight before the units of now do.
+	if d := p.upTo(origin+10_000, 3); d.Spent != 0 {
+		t.Errorf("4 ms behind 19 of 20 got %d", d.Spent)
+	}
+}
+
+func TestRefundOfWhatADenialHasPushedOut(t *testing.T) {
+	a := open(t, with(log(2, m), countDenied))
+	first := a.take(origin, 1)
+	a.take(origin+s, 1)
+	a.take(origin+2*s, 1) // denied, and kept in place of the first
+	if r := a.refund(origin+3*s, 1, first); r.Spent != 0 {
+		t.Errorf("got back %d of another's", -r.Spent)
+	}
+}
+
 func TestRefundBeforeAReservation(t *testing.T) {
 	// The reservation keeps its instant: at it nobody else may go on.
 	for _, l := range []sluice.Limit{tokens(1, s, 1), with(tokens(1, s, 1), byInterval), leaky(1, s, 1, 1)} {

@@ -22,10 +22,12 @@ import (
 // be denied what is given back later, but nothing is ever admitted twice. Who
 // dies in between leaves units charged, which the limits forgive in time.
 //
-// All calls ask to be decided at the instant of the first, which a server
-// grants if it has only just passed on its clock: then the decision is the very
-// one that a single server would have made. Where clocks differ by more, each
-// server decides at its own, and the receipt names the earliest.
+// All calls ask to be decided at one instant, the earliest that a server's clock
+// shows. A server grants that unless it is a second ago: a state that stands at
+// a later instant is no reason not to, as it is decided then as of that. So the
+// decision is the very one that a single server would have made. Where clocks
+// differ by more, each server decides at its own, and the receipt names the
+// earliest.
 
 // tries is how often a request is tried again because another one came
 // between its look and its charge.
@@ -65,17 +67,25 @@ func (x *crossing) ask(ctx context.Context, p *part, jobs []*job) error {
 	return nil
 }
 
-// all makes a call on every part: on the first alone, if there is no instant
-// yet, and then on the others at once.
+// all makes a call on every part, all at once. Before the first it asks them
+// for their time.
 func (x *crossing) all(ctx context.Context, jobs func(*part) []*job) error {
-	rest := x.parts
 	if x.at == 0 {
-		if err := x.ask(ctx, rest[0], jobs(rest[0])); err != nil {
+		err := each(x.parts, func(p *part) error {
+			req := x.partOf(p, func(int64) int64 { return 0 })
+			req.Op = sluice.OpPeek
+			return x.ask(ctx, p, []*job{{op: sluice.OpPeek, req: req}})
+		})
+		if err != nil {
 			return err
 		}
-		x.at, rest = rest[0].call.now, rest[1:]
+		for _, p := range x.parts {
+			if x.at == 0 || p.call.now < x.at {
+				x.at = p.call.now
+			}
+		}
 	}
-	return each(rest, func(p *part) error { return x.ask(ctx, p, jobs(p)) })
+	return each(x.parts, func(p *part) error { return x.ask(ctx, p, jobs(p)) })
 }
 
 // each does something to all parts at once.

@@ -10,11 +10,11 @@ import (
 
 // now tells the time of this machine. It has no say in decisions: it bounds how
 // long requests take, and guesses in which calendar window the server is.
-func now() time.Time { return time.Now() } //nolint:forbidigo // see above
+func now() time.Time { return time.Now() }
 
 // wait reports whether d has passed before ctx ended.
 func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d) //nolint:forbidigo // a pause between two questions to a server
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

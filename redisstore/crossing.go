@@ -36,7 +36,7 @@ type crossing struct {
 	store *Store
 	req   *sluice.Request
 	parts []*part
-	at    int64 // the instant of the first call
+	at    int64 // the instant at which all is decided
 }
 
 func newCrossing(s *Store, req *sluice.Request, tags []string) *crossing {

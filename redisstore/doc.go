@@ -19,10 +19,10 @@
 // Such a request looks at all keys first. If one denies nothing is written,
 // otherwise they are charged one after the other, and what was charged is undone
 // if one denies after all. Others may be denied meanwhile; nothing is admitted
-// twice. The receipt of such a decision names one instant. Where the clocks of
-// the nodes agree to less than the time a call takes, it is the instant of every
-// key; otherwise a sliding log on the other nodes may not find the units again
-// and keeps them counted.
+// twice. The receipt of such a decision names one instant, the earliest that the
+// clocks of the nodes show. Where these differ by more than a second, or requests
+// get in each other's way, a sliding log on another node may not find the units
+// again and keeps them counted.
 //
 // A limit whose Quota or Burst together with its Debt is more than 2^53 - 1
 // units is decided in this process on the server's state, in two round trips.
@@ -44,7 +44,7 @@
 // bytes is replaced by its SHA-256, and every key by a keyed hash if there is an
 // Options.Secret, each cut to 144 bits. LIMIT is the limit's name, in which one
 // capital stands for an algorithm's name and a dot. The 1 is the version of the
-// format. A key expires 100 ms after its state is as good as never seen, and a
+// format. A key expires a second after its state is as good as never seen, and a
 // state that is so at once is deleted at once.
 //
 // A value begins with the limit that wrote it. If that has been changed since,

@@ -116,8 +116,8 @@ func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
 // Take decides one request. It blocks for one round trip, for no longer than
-// ctx or Options.Timeout; over keys in different slots of a Cluster, for one
-// and two more for each slot. If ctx ends before the request is sent nothing
+// ctx or Options.Timeout; over keys in different slots of a Cluster, for two
+// and one more for each slot. If ctx ends before the request is sent nothing
 // is charged.
 func (s *Store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
 	if err := req.Validate(); err != nil {

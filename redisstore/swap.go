@@ -99,7 +99,7 @@ func (s *Store) setNow(c *call, reply []rueidis.RedisMessage) error {
 }
 
 // graceMicros is how long keys outlive their states, in µs.
-const graceMicros = 100_000
+const graceMicros = 1_000_000
 
 // decideHere decides the jobs over the states that were found. It returns the
 // arguments of the script that replaces them, and whether there is need to.
@@ -139,7 +139,7 @@ func (s *Store) decideHere(c *call, found []rueidis.RedisMessage) (args []string
 			st = &before
 		}
 		if st.Idle > c.now {
-			next, ends = formatState(items[i].Term, st), st.Idle/1000+101
+			next, ends = formatState(items[i].Term, st), st.Idle/1000+1001
 		}
 		if s.inject != nil {
 			ends = 3600e3

@@ -55,7 +55,7 @@ func serve(ctx context.Context, c config, stdout io.Writer, log *slog.Logger) er
 // newServer wires everything and restores the state.
 func newServer(ctx context.Context, c config, log *slog.Logger) (*server, error) {
 	s := &server{config: c, log: log, metrics: metrics.New()}
-	if err := s.openStore(); err != nil {
+	if err := s.openStore(); err != nil { //nolint:contextcheck // the connection outlives the start, and is closed by the server
 		return nil, err
 	}
 	handler, err := s.handler()

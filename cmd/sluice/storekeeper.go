@@ -31,7 +31,7 @@ func (s *shared) keep(ctx context.Context) {
 		case <-connect.C:
 			if s.redis.Load() == nil {
 				// What is wrong now may have been hidden by the outage.
-				if err := s.connect(); err != nil {
+				if err := s.connect(); err != nil { //nolint:contextcheck // it bounds its own time
 					l.failed(err)
 				} else {
 					s.beat(ctx)

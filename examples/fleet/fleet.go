@@ -51,7 +51,7 @@ func startFleet(ctx context.Context, dir, conf, store string, program [nodes]str
 		}
 	}()
 	for i := range f.nodes {
-		if f.address[i], err = freeAddress(); err != nil {
+		if f.address[i], err = freeAddress(ctx); err != nil {
 			return nil, err
 		}
 		if err := f.startNode(ctx, i); err != nil {
@@ -59,7 +59,7 @@ func startFleet(ctx context.Context, dir, conf, store string, program [nodes]str
 		}
 		conf = strings.Replace(conf, fmt.Sprintf("127.0.0.1:%d", 8081+i), f.address[i], 1)
 	}
-	front, err := freeAddress()
+	front, err := freeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func main() {
 	defer cancel()
 	if err := run(ctx, *store, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "fleet:", err)
-		os.Exit(1) //nolint:gocritic // nothing is left to be cancelled
+		os.Exit(1)
 	}
 }
 

@@ -41,7 +41,7 @@ func (p *process) output() string {
 // startProcess starts a program and waits until it accepts connections at
 // address.
 func startProcess(ctx context.Context, address, dir, path string, args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(path, args...), ended: make(chan struct{})} //nolint:gosec // programs of the caller
+	p := &process{cmd: exec.Command(path, args...), ended: make(chan struct{})} //nolint:gosec,noctx // programs of the caller, which end them
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, p, p
 	p.cmd.WaitDelay = 5 * time.Second // for children that hold on to its output
 	if err := p.cmd.Start(); err != nil {
@@ -85,8 +85,9 @@ func (p *process) end() {
 }
 
 // freeAddress returns an address of this machine at which nobody listens.
-func freeAddress() (address string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func freeAddress(ctx context.Context) (address string, err error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
@@ -100,7 +101,7 @@ func startRedis(ctx context.Context, dir string) (*process, string, error) {
 	if err != nil {
 		return nil, "", errors.New("redis-server is missing; install it with: apt-get install redis-server")
 	}
-	address, err := freeAddress()
+	address, err := freeAddress(ctx)
 	if err != nil {
 		return nil, "", err
 	}

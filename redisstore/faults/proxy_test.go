@@ -150,7 +150,7 @@ func (p *proxy) hold(ctx context.Context, n int) (size int, ok bool) {
 		case cutting:
 			return 0, false
 		case delaying:
-			wait, size = 500*time.Millisecond, n
+			wait, size = 2*time.Second, n
 		case trickling:
 			wait, size = 20*time.Millisecond, 1
 		case swallowing:

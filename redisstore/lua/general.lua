@@ -38,7 +38,7 @@ local function ttl(it)
 	if how == 'PX' then
 		return floor((it.idle - now) / 1000) + 3600101
 	end
-	return floor(it.idle / 1000) + 101
+	return floor(it.idle / 1000) + 1001
 end
 
 local function set(it, value)

@@ -82,7 +82,7 @@ local function usual()
 		if how == 'PX' then
 			call('PEXPIRE', key, floor(window / 1000) + 3600101)
 		else
-			call('PEXPIREAT', key, floor(idle / 1000) + 101)
+			call('PEXPIREAT', key, floor(idle / 1000) + 1001)
 		end
 		return seen .. pack('>I7I7', newest, live)
 	end

@@ -12,13 +12,13 @@ local clock = 0
 if mode == 1 then
 	now = instant
 else
-	-- With mode 2 the caller has decided the first keys of a request on another
-	-- node at an instant, and asks for the same if it has just passed here.
-	-- States that were idle since are not gone yet: keys outlive them by 100 ms.
+	-- With mode 2 keys on other nodes are decided at this instant too: it holds
+	-- here if it is not long ago. States that were idle since are not gone yet,
+	-- as keys outlive them by a second.
 	local time = call('TIME')
 	clock, how = time[1] * 1000000 + time[2], 'PXAT'
 	now = clock
-	if mode == 2 and now >= instant and now - instant < 100000 then
+	if mode == 2 and now >= instant and now - instant < 1000000 then
 		now = instant
 	end
 end

@@ -77,7 +77,7 @@ if written then
 			last = math.max(last, e[2])
 		end
 		if mode == 0 then
-			call('SET', KEYS[1], table.concat(parts), 'PXAT', floor(last / 1000) + 101)
+			call('SET', KEYS[1], table.concat(parts), 'PXAT', floor(last / 1000) + 1001)
 		else
 			call('SET', KEYS[1], table.concat(parts), 'PX', floor((last - now) / 1000) + 3600101)
 		end

@@ -24,7 +24,7 @@ if ARGV[1] == '1' then
 end
 local how = ARGV[2]
 -- States that were idle since the decision are not gone yet: keys outlive them.
-if how == 'PXAT' and time[1] * 1000000 + time[2] - ARGV[3] >= 100000 then
+if how == 'PXAT' and time[1] * 1000000 + time[2] - ARGV[3] >= 1000000 then
 	return {0, time[1], time[2]}
 end
 for i, key in ipairs(KEYS) do

@@ -82,7 +82,7 @@ if written then
 		end
 		idle = now + ahead
 		call('SET', KEYS[1], head .. struct.pack(size == 2 and '>I7I2' or '>I7I7', idle, aheadRem),
-			how, how == 'PXAT' and floor(idle / 1000) + 101 or floor(ahead / 1000) + 3600101)
+			how, how == 'PXAT' and floor(idle / 1000) + 1001 or floor(ahead / 1000) + 3600101)
 	end
 end
 return {raw, time[1], time[2]}

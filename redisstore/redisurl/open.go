@@ -27,7 +27,7 @@ const (
 	patience = time.Second
 	// refresh is how often sentinels or a Cluster are asked who is who, beside
 	// when something points to a change.
-	refresh = time.Second
+	refresh = 500 * time.Millisecond
 
 	largestFile = 1 << 20 // bytes
 )

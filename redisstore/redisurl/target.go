@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -17,7 +18,7 @@ import (
 // Where user and password are looked for if the line names none.
 const (
 	UserVariable     = "SLUICE_STORE_USER"
-	PasswordVariable = "SLUICE_STORE_PASSWORD"
+	PasswordVariable = "SLUICE_STORE_PASSWORD" //nolint:gosec // the name of a variable
 )
 
 // Target is where a store's servers are. Make one with [Parse].
@@ -58,6 +59,7 @@ var parameters = []string{
 
 const (
 	longestLine   = 4096
+	longestMaster = 256
 	mostAddresses = 64
 	mostDatabases = 1 << 20
 )
@@ -140,8 +142,11 @@ func (p *parsing) setAddresses(list, port string, k kind) {
 				continue
 			}
 		}
-		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-		if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 || host == "" || strings.ContainsAny(host, " @%#") {
+		if inner, ok := strings.CutPrefix(host, "["); ok {
+			host = strings.TrimSuffix(inner, "]")
+		}
+		_, notIP := netip.ParseAddr(host)
+		if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 || host == "" || notIP != nil && strings.ContainsAny(host, " @%#[]:") {
 			p.fault("address %d is not a host and a port; write for example 127.0.0.1:%s", i+1, port)
 			continue
 		}
@@ -153,8 +158,8 @@ func (p *parsing) setPath(path string, k kind) {
 	if k == sentinel {
 		name, db, _ := strings.Cut(path, "/")
 		master, err := url.PathUnescape(name)
-		if p.master, path = master, db; err != nil || master == "" {
-			p.fault("sentinels need the name under which they watch the master; write for example redis-sentinel://127.0.0.1:26379/mymaster")
+		if p.master, path = master, db; err != nil || master == "" || len(master) > longestMaster {
+			p.fault("sentinels need the name, of up to %d bytes, under which they watch the master; write for example redis-sentinel://127.0.0.1:26379/mymaster", longestMaster)
 		}
 	}
 	if path == "" {

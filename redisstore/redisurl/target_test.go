@@ -156,6 +156,9 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
+		if len(target.String()) > 4096 {
+			return // ports and escapes have made it longer than a line may be
+		}
 		again, err := redisurl.Parse(target.String(), nil)
 		if err != nil || again.String() != target.String() {
 			t.Errorf("%q is shown as %q, which reads back as %v: %v", line, target, again, err)
