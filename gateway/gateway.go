@@ -21,6 +21,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/sampledlog"
 )
 
 // Options say how a [Gateway] treats its upstream. The zero value works.
@@ -56,7 +58,7 @@ type Options struct {
 type Gateway struct {
 	proxy     httputil.ReverseProxy
 	transport *http.Transport
-	log       *sampledLog
+	log       *sampledlog.Log
 }
 
 // New returns a Gateway to upstream, an absolute URL such as
@@ -95,7 +97,7 @@ func New(upstream string, opts Options) (*Gateway, error) {
 	if opts.Log == nil {
 		opts.Log = slog.Default()
 	}
-	g := &Gateway{transport: newTransport(opts), log: &sampledLog{log: opts.Log}}
+	g := &Gateway{transport: newTransport(opts), log: &sampledlog.Log{Logger: opts.Log, Part: "gateway"}}
 	forward := forwarding{trusted: opts.Trusted, upstreamHost: opts.UpstreamHost, target: target}
 	g.proxy = httputil.ReverseProxy{
 		Rewrite:       forward.rewrite,
@@ -143,7 +145,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// A response may begin before the request's body has ended. Where that
 		// is not supported there is nothing to switch on.
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			g.log.warn(r.Context(), "cannot stream both ways", err)
+			g.log.Warn(r.Context(), "cannot stream both ways", err)
 		}
 	}
 	g.proxy.ServeHTTP(x, x.request)

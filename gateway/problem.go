@@ -28,10 +28,10 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(r.Context().Err(), context.Canceled):
 		w.WriteHeader(statusClientGone)
 	case isTimeout(err):
-		g.log.warn(r.Context(), "upstream took too long", err)
+		g.log.Warn(r.Context(), "upstream took too long", err)
 		writeProblem(w, http.StatusGatewayTimeout, "the upstream took too long to answer")
 	default:
-		g.log.warn(r.Context(), "upstream did not answer", err)
+		g.log.Warn(r.Context(), "upstream did not answer", err)
 		writeProblem(w, http.StatusBadGateway, "the upstream did not answer; the request may be sent again if it is safe to")
 	}
 }

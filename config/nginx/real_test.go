@@ -59,7 +59,7 @@ http {
 func TestRealNginx(t *testing.T) {
 	program, err := exec.LookPath("nginx")
 	if err != nil {
-		t.Skip("nginx is not installed; install the package nginx to compare with it")
+		t.Fatal("nginx is not installed; install it with: apt-get install nginx")
 	}
 	base, text := startNginx(t, program)
 	yaml, notes, err := nginx.Convert(strings.NewReader(text), "nginx.conf")

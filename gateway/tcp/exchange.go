@@ -147,7 +147,7 @@ func (x *exchange) closeWrite(dst net.Conn) {
 // reported.
 func (x *exchange) fail(ctx context.Context, err error) {
 	if ctx.Err() == nil && errors.Is(err, errShape) {
-		x.server.log.warn(ctx, "connection given up", err)
+		x.server.log.Warn(ctx, "connection given up", err)
 	}
 	x.cut()
 }

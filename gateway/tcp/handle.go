@@ -21,7 +21,7 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 	defer stop()
 	addr, err := identify(client)
 	if err != nil {
-		s.log.warn(ctx, "connection refused", err)
+		s.log.Warn(ctx, "connection refused", err)
 		reset(client)
 		return
 	}
@@ -38,7 +38,7 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 	defer release()
 	upstream, err := s.connect(ctx, client)
 	if err != nil {
-		s.log.warn(ctx, "connection not passed on", err)
+		s.log.Warn(ctx, "connection not passed on", err)
 		reset(client)
 		return
 	}
@@ -114,7 +114,7 @@ func (s *Server) decide(ctx context.Context, e *Event, owner string, cut context
 	if taken.Spent > 0 {
 		undo := sluice.Request{Op: sluice.OpRefund, Charge: charge, At: taken.At, Due: taken.Due}
 		if _, err := s.take(context.WithoutCancel(ctx), undo); err != nil {
-			s.log.warn(ctx, "rate not refunded", err)
+			s.log.Warn(ctx, "rate not refunded", err)
 		}
 	}
 	return nil
@@ -122,7 +122,7 @@ func (s *Server) decide(ctx context.Context, e *Event, owner string, cut context
 
 // failed reports whether an error of the store denies, as the options say.
 func (s *Server) failed(ctx context.Context, e *Event, err error) bool {
-	s.log.warn(ctx, "connection not decided", err)
+	s.log.Warn(ctx, "connection not decided", err)
 	if s.opts.FailClosed {
 		e.Verdict = Undecided
 	}

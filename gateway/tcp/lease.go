@@ -54,7 +54,7 @@ func (l *lease) renew() {
 	}
 	switch {
 	case err != nil:
-		l.server.log.warn(ctx, "slot not renewed", err)
+		l.server.log.Warn(ctx, "slot not renewed", err)
 	case !d.Allowed:
 		l.cut()
 		return
@@ -73,6 +73,6 @@ func (l *lease) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), l.server.opts.DecisionTimeout)
 	defer cancel()
 	if _, err := l.server.slots.Release(ctx, l.key, l.owner); err != nil {
-		l.server.log.warn(ctx, "slot not released", err)
+		l.server.log.Warn(ctx, "slot not released", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/sampledlog"
 )
 
 // ErrServerClosed is what Serve returns after Shutdown or Close.
@@ -27,7 +28,7 @@ type Server struct {
 	shape  *shaper       // nil: bytes pass as they come
 	owner  string        // of slots: this server
 	places chan struct{} // holds one value for each connection
-	log    sampledLog
+	log    sampledlog.Log
 	serial atomic.Uint64
 
 	accepted, denied, sent, received atomic.Int64
@@ -57,7 +58,7 @@ func New(o Options) (*Server, error) {
 		opts:      o,
 		owner:     rand.Text(),
 		places:    make(chan struct{}, o.MaxConnections),
-		log:       sampledLog{log: o.Log},
+		log:       sampledlog.Log{Logger: o.Log, Part: "tcp front"},
 		closed:    make(chan struct{}),
 		listeners: make(map[net.Listener]struct{}),
 		cuts:      make(map[uint64]context.CancelFunc),
@@ -128,7 +129,7 @@ func (s *Server) accept(l net.Listener) error {
 		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() || s.isClosed() {
 			return fmt.Errorf("tcp: accept: %w", err)
 		}
-		s.log.warn(context.Background(), "accept failed", err)
+		s.log.Warn(context.Background(), "accept failed", err)
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/sampledlog"
 )
 
 // minChunk is the least that a limit on bytes must grant at once.
@@ -44,11 +45,11 @@ func newShaper(o Options) *shaper {
 }
 
 // wait blocks until n bytes of key fit, in the order in which they came.
-func (s *shaper) wait(ctx context.Context, log *sampledLog, key string, n int64) error {
+func (s *shaper) wait(ctx context.Context, log *sampledlog.Log, key string, n int64) error {
 	charge := sluice.Charge{Plan: s.plan, Key: key, Cost: n}
 	d, err := s.take(ctx, sluice.Request{Op: sluice.OpReserve, Charge: charge, MaxWait: s.maxDelay})
 	if err != nil {
-		log.warn(ctx, "bytes not decided", err)
+		log.Warn(ctx, "bytes not decided", err)
 		if s.closed {
 			return fmt.Errorf("%w: %w", errShape, err)
 		}
@@ -68,7 +69,7 @@ func (s *shaper) wait(ctx context.Context, log *sampledLog, key string, n int64)
 	case <-ctx.Done():
 		undo := sluice.Request{Op: sluice.OpRefund, Charge: charge, At: d.At, Due: d.Due}
 		if _, err := s.take(context.WithoutCancel(ctx), undo); err != nil {
-			log.warn(ctx, "bytes not refunded", err)
+			log.Warn(ctx, "bytes not refunded", err)
 		}
 		return ctx.Err()
 	}

@@ -67,7 +67,7 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/lease", []string{"", "/internal/span"}},
 		{"/policy", []string{"", "/internal/span", "/internal/clientip"}},
 		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/policy"}},
-		{"/gateway", []string{"", "/internal/span", "/internal/clientip", "/policy", "/httplimit"}},
+		{"/gateway", []string{"", "/internal/span", "/internal/clientip", "/internal/sampledlog", "/policy", "/httplimit"}},
 	} {
 		t.Run("sluice"+c.pkg, func(t *testing.T) {
 			allowed := map[string]bool{c.pkg: true}
