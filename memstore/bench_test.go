@@ -145,3 +145,30 @@ func BenchmarkWorstTake(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFirstTakes is what the first take under each of many limits costs, as
+// when a policy of 10,000 rules starts: ns per limit.
+func BenchmarkFirstTakes(b *testing.B) {
+	for _, limits := range []int{100, 10_000} {
+		b.Run(strconv.Itoa(limits), func(b *testing.B) {
+			plans := make([]*sluice.Plan, limits)
+			for i := range plans {
+				p, err := sluice.Compile("rule-"+strconv.Itoa(i), sluice.PerMinute(5))
+				if err != nil {
+					b.Fatal(err)
+				}
+				plans[i] = p
+			}
+			for b.Loop() {
+				store := memstore.New(memstore.Options{})
+				for _, p := range plans {
+					req := sluice.Request{Charge: sluice.Charge{Plan: p, Key: "k", Cost: 1}}
+					if _, err := store.Take(b.Context(), req); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*limits), "ns/limit")
+		})
+	}
+}

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	maxSeries  = 4096 // scopes and names whose limits are remembered
-	maxChanges = 16   // limits of one series
+	stripes    = 256 // of the registry: adding a series copies one
+	maxSeries  = 256 // scopes and names whose limits a stripe remembers
+	maxChanges = 16  // limits of one series
 )
 
 // registry remembers under which limits states have been written, so that a
@@ -24,10 +25,12 @@ const (
 // limit is missing, those under its predecessors are looked up. A key that is
 // found never asks it.
 //
-// Reading takes no lock. What is read never changes; writers replace it.
+// Reading takes no lock. What is read never changes; writers replace it, a
+// stripe at a time, so that a policy of 10,000 limits is not slow to start.
 type registry struct {
-	mu     sync.Mutex
-	series atomic.Pointer[map[uint64][]*record]
+	mu       sync.Mutex
+	stripes  [stripes]atomic.Pointer[map[uint64][]*record]
+	replaced int // series that have more than one limit; under mu
 	// generation is odd while some series has more than one limit. Then every
 	// take notes which of them it used, so that one of which no state can be
 	// alive any more is dropped. Each time that one is dropped it is another.
@@ -64,10 +67,23 @@ func lifetime(t *sluice.Term) int64 {
 	return windows*t.Micros + t.Most.Micros + 2*sluice.MaxWait.Microseconds()
 }
 
+// stripe returns where a series is remembered. Series are hashes.
+func (r *registry) stripe(series uint64) *atomic.Pointer[map[uint64][]*record] {
+	return &r.stripes[series%stripes]
+}
+
+// of returns the limits of a series.
+func (r *registry) of(series uint64) []*record {
+	if m := r.stripe(series).Load(); m != nil {
+		return (*m)[series]
+	}
+	return nil
+}
+
 // touch is called by the hit path while limits change: it says that term's
 // states are in use.
 func (r *registry) touch(t *sluice.Term, now int64) {
-	for _, rec := range (*r.series.Load())[t.Series] {
+	for _, rec := range r.of(t.Series) {
 		if rec.term.ID == t.ID {
 			rec.used.Store(max(rec.used.Load(), now))
 		}
@@ -77,14 +93,9 @@ func (r *registry) touch(t *sluice.Term, now int64) {
 // enter makes sure that t, a limit of scope, is known before a state is written
 // under it, and returns all limits of its series.
 func (r *registry) enter(scope string, t *sluice.Term, now int64) []*record {
-	if m := r.series.Load(); m != nil {
-		recs := (*m)[t.Series]
-		if len(recs) == 1 && recs[0].term.ID == t.ID {
-			return recs
-		}
-		if known(recs, t, now) {
-			return recs
-		}
+	recs := r.of(t.Series)
+	if len(recs) == 1 && recs[0].term.ID == t.ID || known(recs, t, now) {
+		return recs
 	}
 	return r.add(scope, t, now)
 }
@@ -106,17 +117,14 @@ func known(recs []*record, t *sluice.Term, now int64) bool {
 func (r *registry) add(scope string, t *sluice.Term, now int64) []*record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var old map[uint64][]*record
-	if m := r.series.Load(); m != nil {
-		old = *m
-	}
+	old := r.of(t.Series)
 	var recs []*record
 	self := (*record)(nil)
-	for _, rec := range old[t.Series] {
+	for _, rec := range old {
 		switch {
 		case rec.term.ID == t.ID:
 			self = rec
-		case len(old[t.Series]) == 1:
+		case len(old) == 1:
 			// Until now nobody noted its use: it may have been a moment ago.
 			rec.used.Store(max(rec.used.Load(), now))
 			recs = append(recs, rec)
@@ -132,45 +140,53 @@ func (r *registry) add(scope string, t *sluice.Term, now int64) []*record {
 		oldest := slices.MinFunc(recs[:len(recs)-1], byUse)
 		recs = slices.DeleteFunc(recs, func(rec *record) bool { return rec == oldest })
 	}
-	fresh := make(map[uint64][]*record, len(old)+1)
-	maps.Copy(fresh, old)
+	stripe := r.stripe(t.Series)
+	fresh := make(map[uint64][]*record)
+	if m := stripe.Load(); m != nil {
+		maps.Copy(fresh, *m)
+	}
 	fresh[t.Series] = recs
+	r.replaced += plural(recs) - plural(old)
 	forgotten := len(fresh) > maxSeries
 	if forgotten {
-		forgetSeries(fresh, t.Series)
+		r.replaced -= forgetSeries(fresh, t.Series)
 	}
-	r.publish(fresh, forgotten)
+	r.publish(forgotten, func() { stripe.Store(&fresh) })
 	return recs
 }
 
-// publish makes m what is known. A take that asks for the generation first
-// either sees that limits change or came before that.
-func (r *registry) publish(m map[uint64][]*record, forgotten bool) {
-	changing := false
-	for _, recs := range m {
-		changing = changing || len(recs) > 1
+// plural returns 1 if a series has more than one limit, else 0.
+func plural(recs []*record) int {
+	if len(recs) > 1 {
+		return 1
 	}
+	return 0
+}
+
+// publish has store make known what changed. A take that asks for the generation
+// first either sees that limits change or came before that.
+func (r *registry) publish(forgotten bool, store func()) {
 	g := r.generation.Load()
 	switch {
-	case changing && g&1 == 0:
+	case r.replaced > 0 && g&1 == 0:
 		r.generation.Store(g + 1)
-		r.series.Store(&m)
-	case !changing && g&1 == 1:
-		r.series.Store(&m)
+		store()
+	case r.replaced == 0 && g&1 == 1:
+		store()
 		r.generation.Store(g + 1)
 	case forgotten && g&1 == 0:
 		r.generation.Store(g + 2)
-		r.series.Store(&m)
+		store()
 	default:
-		r.series.Store(&m)
+		store()
 	}
 }
 
 func byUse(a, b *record) int { return cmp.Compare(a.used.Load(), b.used.Load()) }
 
 // forgetSeries drops the half of m whose last new key is longest ago, but not
-// keep.
-func forgetSeries(m map[uint64][]*record, keep uint64) {
+// keep. It returns how many of them had more than one limit.
+func forgetSeries(m map[uint64][]*record, keep uint64) (replaced int) {
 	type use struct {
 		series uint64
 		at     int64
@@ -183,16 +199,20 @@ func forgetSeries(m map[uint64][]*record, keep uint64) {
 	}
 	slices.SortFunc(uses, func(a, b use) int { return cmp.Compare(a.at, b.at) })
 	for _, u := range uses[:len(uses)/2] {
+		replaced += plural(m[u.series])
 		delete(m, u.series)
 	}
+	return replaced
 }
 
 // records returns all that is known, for a snapshot.
 func (r *registry) records() []*record {
 	var all []*record
-	if m := r.series.Load(); m != nil {
-		for _, recs := range *m {
-			all = append(all, recs...)
+	for i := range r.stripes {
+		if m := r.stripes[i].Load(); m != nil {
+			for _, recs := range *m {
+				all = append(all, recs...)
+			}
 		}
 	}
 	return all
@@ -202,9 +222,23 @@ func (r *registry) records() []*record {
 func (r *registry) replace(recs []*record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := make(map[uint64][]*record)
+	var all [stripes]map[uint64][]*record
 	for _, rec := range recs {
-		m[rec.term.Series] = append(m[rec.term.Series], rec)
+		m := &all[rec.term.Series%stripes]
+		if *m == nil {
+			*m = make(map[uint64][]*record)
+		}
+		(*m)[rec.term.Series] = append((*m)[rec.term.Series], rec)
 	}
-	r.publish(m, true)
+	r.replaced = 0
+	for _, m := range all {
+		for _, recs := range m {
+			r.replaced += plural(recs)
+		}
+	}
+	r.publish(true, func() {
+		for i := range all {
+			r.stripes[i].Store(&all[i])
+		}
+	})
 }

@@ -32,7 +32,7 @@ func TestRegistryForgetsLimitsOutOfUse(t *testing.T) {
 	if got := len(r.enter("s", b, now)); got != 2 || !r.changing() {
 		t.Errorf("second limit: got %d, changing %t, want 2, true", got, r.changing())
 	}
-	life := (*r.series.Load())[a.Series][0].life
+	life := r.of(a.Series)[0].life
 	for range 10 { // a is in use all the time
 		now += life / 2
 		r.touch(a, now)
@@ -59,19 +59,44 @@ func TestRegistryIsBounded(t *testing.T) {
 	if got := len(r.records()); got != maxChanges {
 		t.Errorf("got %d limits of a series, want %d", got, maxChanges)
 	}
-	many := make(map[uint64][]*record)
-	for i := range maxSeries {
-		rec := newRecord("x", &sluice.Term{ID: uint64(i), Series: uint64(i)}, int64(i))
-		many[uint64(i)] = []*record{rec}
-	}
-	r.publish(many, false)
 	last := term(t, "another", "5/min")
-	r.enter("another", last, maxSeries)
-	m := *r.series.Load()
-	if len(m) > maxSeries {
-		t.Errorf("got %d series, want at most %d", len(m), maxSeries)
+	var many []*record
+	for i := range uint64(maxSeries) { // all in the stripe of last
+		series := last.Series + (i+1)*stripes
+		many = append(many, newRecord("x", &sluice.Term{ID: i, Series: series}, int64(i)))
 	}
-	if m[maxSeries-1] == nil || m[last.Series] == nil || m[0] != nil {
+	r.replace(many)
+	r.enter("another", last, maxSeries)
+	if got := len(r.records()); got > maxSeries {
+		t.Errorf("got %d series, want at most %d", got, maxSeries)
+	}
+	newest, oldest := many[maxSeries-1].term.Series, many[0].term.Series
+	if r.of(newest) == nil || r.of(last.Series) == nil || r.of(oldest) != nil {
 		t.Error("got the newest series forgotten or the oldest kept, want the reverse")
+	}
+}
+
+func TestRegistryCountsSeriesThatChange(t *testing.T) {
+	t.Parallel()
+	var r registry
+	a, b := term(t, "s", "n: 10/min"), term(t, "s", "n: 20/min")
+	r.enter("s", a, 1)
+	r.enter("s", b, 2)
+	kept := r.records()
+	r.replace(nil)
+	if r.changing() {
+		t.Error("nothing is known: got changing, want not")
+	}
+	r.replace(kept)
+	if !r.changing() {
+		t.Error("a series of two limits: got not changing, want changing")
+	}
+	// Forgetting the series, as it is the oldest of a full stripe, ends it.
+	for i := range uint64(maxSeries) {
+		series := a.Series + (i+1)*stripes
+		r.enter("x", &sluice.Term{ID: i, Series: series}, int64(i+3))
+	}
+	if r.of(a.Series) != nil || r.changing() {
+		t.Errorf("forgotten: got known %t, changing %t, want neither", r.of(a.Series) != nil, r.changing())
 	}
 }

@@ -220,7 +220,7 @@ func (rr *snapshotReader) ring(s *algo.State) error {
 }
 
 func (rr *snapshotReader) records() ([]*record, error) {
-	n, err := rr.size("limits", maxSeries*maxChanges)
+	n, err := rr.size("limits", stripes*maxSeries*maxChanges)
 	if err != nil {
 		return nil, err
 	}
