@@ -86,8 +86,10 @@ func (e *HoldError) Unwrap() error { return e.err }
 // state: the client's end of a [Middleware], of use with any server that sends
 // such fields.
 //
-// Of "at most r units within t" it makes a pace: requests are spread over t and
-// go out in the order in which they came. After a Retry-After no request goes
+// Of "at most r units within t" it makes a pace: requests are spread over t, or
+// as the limit's quota allows in the long run if that is more, and go out in the
+// order in which they came. When nothing is left the next goes out as soon as
+// units that were spent before are back for certain. After a Retry-After no request goes
 // to that host before its end. What was answered with 429 or 503 is sent again,
 // with a random delay on top so that clients do not come back all at once, as
 // often and as long as the options allow; then the answer is handed on as it

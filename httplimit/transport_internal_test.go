@@ -115,6 +115,28 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
+// TestReturnsAreBounded: units come back late rather than early, and all do.
+func TestReturnsAreBounded(t *testing.T) {
+	const n = 10 * mostReturns
+	start := time.Unix(1000, 0)
+	var r returns
+	for i := range n {
+		r.add(start.Add(time.Duration((i*7)%n) * time.Second)) // in no order
+		if len(r) > mostReturns {
+			t.Fatalf("%d instants are remembered; want at most %d", len(r), mostReturns)
+		}
+	}
+	var back int64
+	for i := range int64(n) {
+		if back += r.take(start.Add(time.Duration(i) * time.Second)); back > i+1 {
+			t.Fatalf("after %d s %d units are back; want at most %d", i, back, i+1)
+		}
+	}
+	if back != n {
+		t.Errorf("%d units came back; want %d", back, n)
+	}
+}
+
 // FuzzList: whatever is read is what another reader of RFC 9651 reads.
 func FuzzList(f *testing.F) {
 	for _, seed := range []string{
@@ -205,7 +227,7 @@ func FuzzStatement(f *testing.F) {
 					t.Fatalf("waits for %v", at.Sub(now))
 				}
 				for _, p := range b.paces {
-					if p.left < 0 || p.every < 0 || p.span < 0 {
+					if p.left < 0 || p.every < 0 || p.span < 0 || len(p.returns) > mostReturns {
 						t.Fatalf("got %+v", p)
 					}
 				}

@@ -18,13 +18,15 @@ type pace struct {
 	quota  int64         // of RateLimit-Policy; 0 if unknown
 	window time.Duration // likewise
 
+	returns returns // what of ours comes back, and when
+
 	// blind says that the time is up and nothing is known of the next: then
 	// one request is sent, and the others wait for what its answer says.
 	blind bool
 }
 
 // state takes in an item of an answer. Requests in flight may not have been
-// counted in it. What a late answer says can only be too much.
+// counted in it. What a late answer says of what is left can only be too much.
 func (p *pace) state(it item, s statement, late bool, inFlight int) {
 	if it.quota > 0 && it.window > 0 {
 		p.quota, p.window = it.quota, it.window
@@ -39,6 +41,9 @@ func (p *pace) state(it item, s statement, late bool, inFlight int) {
 	if s.denied && s.wait > 0 { // Retry-After is more exact than t
 		left, span = 0, s.wait
 	}
+	if !s.denied && span > 0 {
+		p.returns.add(s.at.Add(span)) // by then all that was counted has come back
+	}
 	spare := max(left-int64(inFlight), 0)
 	if late && p.until.After(s.at) {
 		p.left = min(p.left, spare)
@@ -46,6 +51,12 @@ func (p *pace) state(it item, s statement, late bool, inFlight int) {
 	}
 	p.left, p.span, p.until, p.blind = spare, span, s.at.Add(span), false
 	p.every = spread(span, left)
+	if sustained := spread(p.window, p.quota); sustained > 0 {
+		// A window that slides is never all empty while it is used: what is left
+		// need not last until it would be.
+		p.every = min(p.every, sustained)
+	}
+	p.returns.take(s.at) // is in what is left
 }
 
 // spread returns how far apart n units are within span.
@@ -56,10 +67,14 @@ func spread(span time.Duration, n int64) time.Duration {
 	return (span + time.Duration(n) - 1) / time.Duration(n)
 }
 
-// renew starts over when the time is up: with the quota, if that is known, or
+// renew adds what came back, and starts over when the time is up: with the quota, if that is known, or
 // else as before; and after a denial, blindly.
 func (p *pace) renew(now time.Time, inFlight int) {
+	n := p.returns.take(now)
 	if now.Before(p.until) {
+		if p.left += n; p.quota > 0 {
+			p.left = min(p.left, max(p.quota-int64(inFlight), 0))
+		}
 		return
 	}
 	switch {
@@ -82,6 +97,9 @@ func (p *pace) next(last time.Time) time.Time {
 	case p.blind:
 		return time.Time{}
 	case p.left <= 0:
+		if at, ok := p.returns.next(); ok && at.Before(p.until) {
+			return at
+		}
 		return p.until
 	}
 	return last.Add(p.every)
