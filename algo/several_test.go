@@ -294,6 +294,21 @@ func TestCarryCountsRoundedUp(t *testing.T) {
 	}
 }
 
+// TestCarryOutlastsThePreFill: units that are carried count for as long as any,
+// beside those that a pre-filled window only starts with.
+func TestCarryOutlastsThePreFill(t *testing.T) {
+	p := play(open(t, log(10, s)))
+	now := origin + 200*ms // in sight of a pre-filled window are 8 of its 10
+	p.take(now, 5)
+	p.carry(t, with(counter(10, s, 1), preFilled), now)
+	if got := p.peek(now, 1).Remaining; got != 0 {
+		t.Errorf("at the change: got %d remaining, want 0", got)
+	}
+	if got := p.peek(origin+s, 1).Remaining; got != 5 {
+		t.Errorf("when the pre-filled window is out of sight: got %d remaining, want 5", got)
+	}
+}
+
 // TestInvariant24LimitsInTurn changes a limit to and fro at every step, as two
 // versions of a program on one store would.
 func TestInvariant24LimitsInTurn(t *testing.T) {
