@@ -164,9 +164,7 @@ func Carry(from, to *sluice.Term, s *State, now int64) State {
 	c = counterOf(to)
 	fresh.prepare(c, now)
 	units = min(units, carries(to, at-now))
-	// What a key starts with less counts too, but not what fills the window
-	// before: that is in sight for a shorter time than units of now.
-	if !fresh.State.Zero() && !to.PreFilled {
+	if !fresh.State.Zero() { // what a key starts with less counts too
 		units = min(units, carries(to, at-now)-c.counted(to, &fresh.State, at))
 	}
 	if units > 0 {
