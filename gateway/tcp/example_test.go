@@ -34,8 +34,8 @@ func Example() {
 	store := memstore.New(memstore.Options{})
 	front, err := tcp.New(tcp.Options{
 		Upstream: database.Addr().String(),
-		Store:    store, Rate: connections, Bytes: bytes,
-		SlotStore: store, Open: sluice.SlotLimit{Cap: 20},
+		Store:    store, SlotStore: store,
+		Limits:     tcp.Limits{Rate: connections, Bytes: bytes, Open: sluice.SlotLimit{Cap: 20}},
 		OnDecision: func(e tcp.Event) { decided <- e },
 	})
 	if err != nil {

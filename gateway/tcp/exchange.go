@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -24,15 +25,15 @@ var errIdle = errors.New("tcp: no byte moved for too long")
 // exchange is a client and the upstream, talking.
 type exchange struct {
 	server           *Server
-	key              string
+	addr             netip.Addr // of the client
 	client, upstream net.Conn
 	cut              context.CancelFunc
 	moved            atomic.Int64 // when a byte last did, in ns since 1970
 	carrying         atomic.Int32 // directions that have bytes in hand
 }
 
-func newExchange(s *Server, key string, client, upstream net.Conn, cut context.CancelFunc) *exchange {
-	x := &exchange{server: s, key: key, client: client, upstream: upstream, cut: cut}
+func newExchange(s *Server, addr netip.Addr, client, upstream net.Conn, cut context.CancelFunc) *exchange {
+	x := &exchange{server: s, addr: addr, client: client, upstream: upstream, cut: cut}
 	x.touch()
 	return x
 }
@@ -54,14 +55,12 @@ func (x *exchange) pass(ctx context.Context, dst, src net.Conn, count *atomic.In
 		buf = new([largest]byte)
 	}
 	defer bufferPool.Put(buf)
-	chunk := buf[:]
-	if x.server.shape != nil {
-		chunk = buf[:x.server.shape.chunk]
-	}
+	var p pace
 	for {
+		chunk := buf[:p.now(x)]
 		n, err := x.read(src, chunk)
 		if n > 0 {
-			if werr := x.carry(ctx, dst, chunk[:n], count); werr != nil {
+			if werr := x.carry(ctx, dst, chunk[:n], &p, count); werr != nil {
 				if !errors.Is(werr, errWrite) {
 					x.fail(ctx, werr)
 				}
@@ -82,15 +81,48 @@ func (x *exchange) pass(ctx context.Context, dst, src net.Conn, count *atomic.In
 // errWrite marks an error of the end that is written to.
 var errWrite = errors.New("tcp: write")
 
-// carry holds bytes back until they fit and writes them.
-func (x *exchange) carry(ctx context.Context, dst net.Conn, b []byte, count *atomic.Int64) error {
-	x.carrying.Add(1)
-	defer x.carrying.Add(-1)
-	if x.server.shape != nil {
-		if err := x.server.shape.wait(ctx, &x.server.log, x.key, int64(len(b))); err != nil {
-			return err
+// pace is how fast one direction goes.
+type pace struct {
+	terms *terms // those that the others follow from
+	shape *shaper
+	key   string
+}
+
+// now follows the server's terms, which may have changed, and returns how many
+// bytes go at once.
+func (p *pace) now(x *exchange) int {
+	if t := x.server.terms.Load(); t != p.terms {
+		*p = pace{terms: t, shape: t.shape, key: t.Key(x.addr)}
+		if t.exempt(x.addr) {
+			p.shape = nil
 		}
 	}
+	if p.shape == nil {
+		return largest
+	}
+	return p.shape.chunk
+}
+
+// carry writes bytes, each part of them when it fits.
+func (x *exchange) carry(ctx context.Context, dst net.Conn, b []byte, p *pace, count *atomic.Int64) error {
+	x.carrying.Add(1)
+	defer x.carrying.Add(-1)
+	for len(b) > 0 {
+		part := b[:min(len(b), p.now(x))] // less than was read, if the terms have changed since
+		if p.shape != nil {
+			if err := p.shape.wait(ctx, &x.server.log, p.key, int64(len(part))); err != nil {
+				return err
+			}
+		}
+		if err := x.write(dst, part, count); err != nil {
+			return err
+		}
+		b = b[len(part):]
+	}
+	return nil
+}
+
+func (x *exchange) write(dst net.Conn, b []byte, count *atomic.Int64) error {
 	if err := dst.SetWriteDeadline(time.Now().Add(x.server.opts.IdleTimeout)); err != nil {
 		return errors.Join(errWrite, err)
 	}

@@ -39,7 +39,7 @@ func TestShaping(t *testing.T) {
 				up, front := newPipes(), newPipes()
 				defer up.run(echo)()
 				_, stop := serve(t, front, tcp.Options{
-					Upstream: "up:1", Dial: up.dial, Store: memstore.New(memstore.Options{}), Bytes: compile(t, "bytes", c.limit),
+					Upstream: "up:1", Dial: up.dial, Store: memstore.New(memstore.Options{}), Limits: tcp.Limits{Bytes: compile(t, "bytes", c.limit)},
 				})
 				defer stop()
 				data := make([]byte, c.each)
@@ -78,7 +78,7 @@ func TestMaxDelay(t *testing.T) {
 		defer up.run(echo)()
 		_, stop := serve(t, front, tcp.Options{
 			Upstream: "up:1", Dial: up.dial, Store: memstore.New(memstore.Options{}),
-			Bytes: compile(t, "bytes", "1000B/min burst 1000"), MaxDelay: 10 * time.Second,
+			Limits: tcp.Limits{Bytes: compile(t, "bytes", "1000B/min burst 1000")}, MaxDelay: 10 * time.Second,
 		})
 		defer stop()
 		start := time.Now()

@@ -25,8 +25,9 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 		reset(client)
 		return
 	}
-	e := Event{Client: addr, Key: s.opts.Key(addr)}
-	release := s.decide(ctx, &e, owner, cut)
+	t := s.terms.Load()
+	e := Event{Client: addr, Key: t.Key(addr)}
+	release := s.decide(ctx, t, &e, owner, cut)
 	if s.opts.OnDecision != nil {
 		s.opts.OnDecision(e)
 	}
@@ -36,7 +37,7 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 		return
 	}
 	defer release()
-	upstream, err := s.connect(ctx, client)
+	upstream, err := s.connect(ctx, client, t.upstream)
 	if err != nil {
 		s.log.Warn(ctx, "connection not passed on", err)
 		reset(client)
@@ -45,7 +46,7 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 	defer upstream.Close() //nolint:errcheck // nobody is left to be told
 	stopUpstream := context.AfterFunc(ctx, func() { reset(upstream) })
 	defer stopUpstream()
-	newExchange(s, e.Key, client, upstream, cut).run(ctx)
+	newExchange(s, addr, client, upstream, cut).run(ctx)
 }
 
 // identify returns the client's address, once a header of the PROXY protocol
@@ -73,40 +74,43 @@ func identify(client net.Conn) (netip.Addr, error) {
 
 // decide sets e's verdict. If the connection is allowed, release gives its slot
 // back. A connection is charged to the rate and takes a slot, or neither.
-func (s *Server) decide(ctx context.Context, e *Event, owner string, cut context.CancelFunc) (release func()) {
+func (s *Server) decide(ctx context.Context, t *terms, e *Event, owner string, cut context.CancelFunc) (release func()) {
 	if s.opts.Admit != nil && !s.opts.Admit(e.Client) {
 		e.Verdict = DeniedClient
 		return nil
 	}
-	charge := sluice.Charge{Plan: s.opts.Rate, Key: e.Key, Cost: 1}
+	if t.exempt(e.Client) {
+		return func() {}
+	}
+	charge := sluice.Charge{Plan: t.Rate, Key: e.Key, Cost: 1}
 	var taken sluice.Decision
-	if s.opts.Rate != nil {
+	if t.Rate != nil {
 		d, err := s.take(ctx, sluice.Request{Charge: charge})
 		switch {
 		case err != nil:
-			if s.failed(ctx, e, err) {
+			if s.failed(ctx, t, e, err) {
 				return nil
 			}
 		case !d.Allowed:
-			e.Verdict, e.Limit, e.RetryAfter = DeniedRate, s.opts.Rate.Term(d.Binding).Name, d.RetryAfter
+			e.Verdict, e.Limit, e.RetryAfter = DeniedRate, t.Rate.Term(d.Binding).Name, d.RetryAfter
 			return nil
 		}
 		taken = d
 	}
-	if s.slots == nil {
+	if t.slots == nil {
 		return func() {}
 	}
-	l, d, err := s.acquire(ctx, e.Key, owner, cut)
+	l, d, err := s.acquire(ctx, t, e.Key, owner, cut)
 	switch {
 	case err != nil:
-		if !s.failed(ctx, e, err) {
+		if !s.failed(ctx, t, e, err) {
 			return l.release // it may have been acquired, though no answer came
 		}
 		l.release() //nolint:contextcheck // a slot is given back though the connection has ended
 	case d.Allowed:
 		return l.release
 	default:
-		e.Verdict, e.Limit, e.RetryAfter = DeniedOpen, s.opts.Open.Name, d.RetryAfter
+		e.Verdict, e.Limit, e.RetryAfter = DeniedOpen, t.Open.Name, d.RetryAfter
 		if e.Limit == "" {
 			e.Limit = "slots"
 		}
@@ -121,12 +125,12 @@ func (s *Server) decide(ctx context.Context, e *Event, owner string, cut context
 }
 
 // failed reports whether an error of the store denies, as the options say.
-func (s *Server) failed(ctx context.Context, e *Event, err error) bool {
+func (s *Server) failed(ctx context.Context, t *terms, e *Event, err error) bool {
 	s.log.Warn(ctx, "connection not decided", err)
-	if s.opts.FailClosed {
+	if t.FailClosed {
 		e.Verdict = Undecided
 	}
-	return s.opts.FailClosed
+	return t.FailClosed
 }
 
 func (s *Server) take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
@@ -136,7 +140,7 @@ func (s *Server) take(ctx context.Context, req sluice.Request) (sluice.Decision,
 }
 
 // connect ends the client's TLS, if it speaks it, and dials the upstream.
-func (s *Server) connect(ctx context.Context, client net.Conn) (net.Conn, error) {
+func (s *Server) connect(ctx context.Context, client net.Conn, to string) (net.Conn, error) {
 	if c, ok := client.(interface{ HandshakeContext(context.Context) error }); ok {
 		shake, cancel := context.WithTimeout(ctx, s.opts.DialTimeout)
 		defer cancel()
@@ -146,9 +150,9 @@ func (s *Server) connect(ctx context.Context, client net.Conn) (net.Conn, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.DialTimeout)
 	defer cancel()
-	upstream, err := s.opts.Dial(ctx, "tcp", s.opts.Upstream)
+	upstream, err := s.opts.Dial(ctx, "tcp", to)
 	if err != nil {
-		return nil, fmt.Errorf("tcp: upstream %s: %w", s.opts.Upstream, err)
+		return nil, fmt.Errorf("tcp: upstream %s: %w", to, err)
 	}
 	return upstream, nil
 }

@@ -15,6 +15,7 @@ import (
 // Between renewals there is a timer and no goroutine.
 type lease struct {
 	server     *Server
+	terms      *terms // those under which it was acquired
 	key, owner string
 	cut        context.CancelFunc
 
@@ -25,14 +26,14 @@ type lease struct {
 
 // acquire asks for a slot. Where the answer is an error the lease is kept up
 // all the same: the store may be back for the next renewal.
-func (s *Server) acquire(ctx context.Context, key, owner string, cut context.CancelFunc) (*lease, sluice.SlotDecision, error) {
-	l := &lease{server: s, key: key, owner: owner, cut: cut}
+func (s *Server) acquire(ctx context.Context, t *terms, key, owner string, cut context.CancelFunc) (*lease, sluice.SlotDecision, error) {
+	l := &lease{server: s, terms: t, key: key, owner: owner, cut: cut}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.DecisionTimeout)
 	defer cancel()
-	d, err := s.slots.Acquire(ctx, key, owner, 1)
+	d, err := t.slots.Acquire(ctx, key, owner, 1)
 	if err != nil || d.Allowed {
 		l.mu.Lock()
-		l.timer = time.AfterFunc(s.opts.Open.TTL/3, l.renew)
+		l.timer = time.AfterFunc(t.Open.TTL/3, l.renew)
 		l.mu.Unlock()
 	}
 	return l, d, err
@@ -48,9 +49,9 @@ func (l *lease) renew() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.server.opts.DecisionTimeout)
 	defer cancel()
-	d, err := l.server.slots.Renew(ctx, l.key, l.owner)
+	d, err := l.terms.slots.Renew(ctx, l.key, l.owner)
 	if err == nil && !d.Allowed {
-		d, err = l.server.slots.Acquire(ctx, l.key, l.owner, 1)
+		d, err = l.terms.slots.Acquire(ctx, l.key, l.owner, 1)
 	}
 	switch {
 	case err != nil:
@@ -59,7 +60,7 @@ func (l *lease) renew() {
 		l.cut()
 		return
 	}
-	l.timer.Reset(l.server.opts.Open.TTL / 3)
+	l.timer.Reset(l.terms.Open.TTL / 3)
 }
 
 // release gives the slot back.
@@ -72,7 +73,7 @@ func (l *lease) release() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.server.opts.DecisionTimeout)
 	defer cancel()
-	if _, err := l.server.slots.Release(ctx, l.key, l.owner); err != nil {
+	if _, err := l.terms.slots.Release(ctx, l.key, l.owner); err != nil {
 		l.server.log.Warn(ctx, "slot not released", err)
 	}
 }

@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/clientip"
 )
 
 // Options say where connections go and what limits them. Upstream is required.
@@ -35,31 +34,15 @@ type Options struct {
 
 	// Store decides Rate and Bytes, and is required for either.
 	Store sluice.Store
-	// Rate, if not nil, is charged 1 for every connection.
-	Rate *sluice.Plan
-	// Bytes, if not nil, is charged every byte that passes, in both directions
-	// and of all connections of a key. Its limits must each grant at least 256
-	// units at once, so that bytes need not go one by one.
-	Bytes *sluice.Plan
-
 	// SlotStore decides Open, and is required for it.
 	SlotStore sluice.SlotStore
-	// Open is how many connections a key may hold at once; a Cap of 0 means any
-	// number. A TTL of 0 means a minute: after so long the connections of a
-	// front server that died count no more.
-	Open sluice.SlotLimit
-	// Scope says whose budget Open is. Empty means "tcp".
-	Scope string
+	// Limits are what each client may do. [Server.Change] puts others in their
+	// place.
+	Limits
 
-	// Key returns under which key a client is charged. Nil means its address,
-	// and of IPv6 the network of 64 bits.
-	Key func(netip.Addr) string
 	// Admit, if not nil, says which clients are let in at all.
 	Admit func(netip.Addr) bool
 
-	// FailClosed resets connections that could not be decided, as the store had
-	// an error. By default they pass, and their bytes as well.
-	FailClosed bool
 	// DecisionTimeout is how long the store may take. Zero means 1 s.
 	DecisionTimeout time.Duration
 
@@ -83,6 +66,45 @@ type Options struct {
 	OnDecision func(Event)
 	// Log is told, at most once a second, what failed. Nil means [slog.Default].
 	Log *slog.Logger
+}
+
+// fill checks o and puts the defaults in. All faults are returned at once.
+func (o *Options) fill() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("tcp: "+format, args...)) }
+	if o.MaxConnections < 0 {
+		fault("MaxConnections: %d is negative; leave it 0 for 10000", o.MaxConnections)
+	}
+	if o.MaxConnections == 0 {
+		o.MaxConnections = 10_000
+	}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		def   time.Duration
+	}{
+		{"DecisionTimeout", &o.DecisionTimeout, time.Second},
+		{"MaxDelay", &o.MaxDelay, 5 * time.Minute},
+		{"IdleTimeout", &o.IdleTimeout, 10 * time.Minute},
+		{"DialTimeout", &o.DialTimeout, 5 * time.Second},
+	} {
+		if *d.value < 0 {
+			fault("%s: %v is negative; leave it 0 for %v", d.name, *d.value, d.def)
+		}
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+	}
+	if o.MaxDelay > sluice.MaxWait {
+		fault("MaxDelay: %v must be at most %v", o.MaxDelay, sluice.MaxWait)
+	}
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{}).DialContext
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return errors.Join(faults...)
 }
 
 // Verdict is what became of a connection.
@@ -122,76 +144,4 @@ type Event struct {
 	// RetryAfter is how long it takes until the next connection fits; 0 if it
 	// was not a limit that denied.
 	RetryAfter time.Duration
-}
-
-// fill checks o and puts the defaults in. All faults are returned at once.
-func (o *Options) fill() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("tcp: "+format, args...)) }
-	if _, port, err := net.SplitHostPort(o.Upstream); err != nil || port == "" {
-		fault("Upstream: %q is not of the form host:port; write for example 127.0.0.1:5432", o.Upstream)
-	}
-	if o.Store == nil && (o.Rate != nil || o.Bytes != nil) {
-		fault("Store is nil, but Rate or Bytes need one; make one, such as memstore.New(memstore.Options{})")
-	}
-	if o.SlotStore == nil && o.Open.Cap != 0 {
-		fault("SlotStore is nil, but Open needs one; make one, such as memstore.New(memstore.Options{})")
-	}
-	if o.Rate != nil && o.Bytes != nil && o.Rate.Scope() == o.Bytes.Scope() {
-		fault("Rate and Bytes both have the scope %q, so that they may charge one key; give each its own", o.Rate.Scope())
-	}
-	if o.Bytes != nil {
-		for i := range o.Bytes.Len() {
-			if t := o.Bytes.Term(i); t.Full() < minChunk {
-				fault("Bytes: the limit %q grants at most %d bytes at once; it must be %d or more, so write a burst", t.Name, t.Full(), minChunk)
-			}
-		}
-	}
-	if o.MaxConnections < 0 {
-		fault("MaxConnections: %d is negative; leave it 0 for 10000", o.MaxConnections)
-	}
-	if o.MaxConnections == 0 {
-		o.MaxConnections = 10_000
-	}
-	for _, d := range []struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-	}{
-		{"DecisionTimeout", &o.DecisionTimeout, time.Second},
-		{"MaxDelay", &o.MaxDelay, 5 * time.Minute},
-		{"IdleTimeout", &o.IdleTimeout, 10 * time.Minute},
-		{"DialTimeout", &o.DialTimeout, 5 * time.Second},
-	} {
-		if *d.value < 0 {
-			fault("%s: %v is negative; leave it 0 for %v", d.name, *d.value, d.def)
-		}
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-	}
-	if o.MaxDelay > sluice.MaxWait {
-		fault("MaxDelay: %v must be at most %v", o.MaxDelay, sluice.MaxWait)
-	}
-	if o.Scope == "" {
-		o.Scope = "tcp"
-	}
-	if o.Open.TTL == 0 {
-		o.Open.TTL = time.Minute
-	}
-	if o.Key == nil {
-		finder, err := clientip.New(clientip.Options{})
-		if err != nil {
-			faults = append(faults, err)
-		} else {
-			o.Key = finder.Group
-		}
-	}
-	if o.Dial == nil {
-		o.Dial = (&net.Dialer{}).DialContext
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	return errors.Join(faults...)
 }

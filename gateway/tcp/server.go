@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 )
 
@@ -23,9 +22,8 @@ var ErrServerClosed = errors.New("tcp: server closed")
 
 // Server passes connections on under limits. It is safe for concurrent use.
 type Server struct {
-	opts   Options
-	slots  *sluice.Slots // nil: any number
-	shape  *shaper       // nil: bytes pass as they come
+	opts   Options // but for Upstream and Limits, which are those of the start
+	terms  atomic.Pointer[terms]
 	owner  string        // of slots: this server
 	places chan struct{} // holds one value for each connection
 	log    sampledlog.Log
@@ -51,7 +49,9 @@ type Stats struct {
 
 // New returns a Server, or every fault of o joined.
 func New(o Options) (*Server, error) {
-	if err := o.fill(); err != nil {
+	err := o.fill()
+	t, faults := newTerms(&o, o.Upstream, o.Limits)
+	if err = errors.Join(faults, err); err != nil {
 		return nil, err
 	}
 	s := &Server{
@@ -63,16 +63,7 @@ func New(o Options) (*Server, error) {
 		listeners: make(map[net.Listener]struct{}),
 		cuts:      make(map[uint64]context.CancelFunc),
 	}
-	if o.Open.Cap != 0 {
-		slots, err := sluice.NewSlots(o.SlotStore, o.Scope, o.Open)
-		if err != nil {
-			return nil, fmt.Errorf("tcp: Open: %w", err)
-		}
-		s.slots = slots
-	}
-	if o.Bytes != nil {
-		s.shape = newShaper(o)
-	}
+	s.terms.Store(t)
 	return s, nil
 }
 

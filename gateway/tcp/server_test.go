@@ -56,7 +56,7 @@ func TestHalfClose(t *testing.T) {
 		opts tcp.Options
 	}{
 		{"unlimited", tcp.Options{}},
-		{"shaped", tcp.Options{Store: memstore.New(memstore.Options{}), Bytes: compile(t, "bytes", "1GB/s")}},
+		{"shaped", tcp.Options{Store: memstore.New(memstore.Options{}), Limits: tcp.Limits{Bytes: compile(t, "bytes", "1GB/s")}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			to := upstream(t, func(conn net.Conn) {
@@ -98,7 +98,7 @@ func TestRate(t *testing.T) {
 	to := upstream(t, func(c net.Conn) { heard <- struct{}{}; echo(c) })
 	l := listen(t)
 	s, stop := serve(t, l, tcp.Options{
-		Upstream: to, Store: memstore.New(memstore.Options{Now: stopped}), Rate: compile(t, "connections", "per-client: 2/min"),
+		Upstream: to, Store: memstore.New(memstore.Options{Now: stopped}), Limits: tcp.Limits{Rate: compile(t, "connections", "per-client: 2/min")},
 		OnDecision: e.add, Admit: func(a netip.Addr) bool { return a != netip.MustParseAddr("127.0.0.3") },
 	})
 	for i, c := range []struct {
@@ -129,7 +129,7 @@ func TestOpen(t *testing.T) {
 		store := memstore.New(memstore.Options{})
 		_, stop := serve(t, front, tcp.Options{
 			Upstream: "up:1", Dial: up.dial, SlotStore: store, Store: store, OnDecision: e.add, IdleTimeout: 24 * time.Hour,
-			Rate: compile(t, "rate", "few: 3/366d"), Open: sluice.SlotLimit{Cap: 2, TTL: time.Minute},
+			Limits: tcp.Limits{Rate: compile(t, "rate", "few: 3/366d"), Open: sluice.SlotLimit{Cap: 2, TTL: time.Minute}},
 		})
 		defer stop()
 		try := func() (net.Conn, bool) {
@@ -310,12 +310,12 @@ func TestStoreDown(t *testing.T) {
 		closed bool
 		opts   tcp.Options
 	}{
-		{"rate", false, tcp.Options{Store: down{}, Rate: rate}},
-		{"rate closed", true, tcp.Options{Store: down{}, Rate: rate}},
-		{"open", false, tcp.Options{SlotStore: down{}, Open: sluice.SlotLimit{Cap: 1}}},
-		{"open closed", true, tcp.Options{SlotStore: down{}, Open: sluice.SlotLimit{Cap: 1}}},
-		{"bytes", false, tcp.Options{Store: down{}, Bytes: bytes}},
-		{"bytes closed", true, tcp.Options{Store: down{}, Bytes: bytes}},
+		{"rate", false, tcp.Options{Store: down{}, Limits: tcp.Limits{Rate: rate}}},
+		{"rate closed", true, tcp.Options{Store: down{}, Limits: tcp.Limits{Rate: rate}}},
+		{"open", false, tcp.Options{SlotStore: down{}, Limits: tcp.Limits{Open: sluice.SlotLimit{Cap: 1}}}},
+		{"open closed", true, tcp.Options{SlotStore: down{}, Limits: tcp.Limits{Open: sluice.SlotLimit{Cap: 1}}}},
+		{"bytes", false, tcp.Options{Store: down{}, Limits: tcp.Limits{Bytes: bytes}}},
+		{"bytes closed", true, tcp.Options{Store: down{}, Limits: tcp.Limits{Bytes: bytes}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := listen(t)
@@ -338,7 +338,7 @@ func TestBehindProxy(t *testing.T) {
 	}
 	_, stop := serve(t, l, tcp.Options{
 		Upstream: upstream(t, echo), Store: memstore.New(memstore.Options{Now: stopped}),
-		Rate: compile(t, "connections", "one: 1/min"), OnDecision: e.add,
+		Limits: tcp.Limits{Rate: compile(t, "connections", "one: 1/min")}, OnDecision: e.add,
 	})
 	for i, c := range []struct {
 		from, header string
@@ -377,18 +377,19 @@ func TestUpstreamDown(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	_, err := tcp.New(tcp.Options{
-		Upstream: "nowhere", Rate: compile(t, "same", "1/s"), Bytes: compile(t, "same", "100B/s"),
-		Open: sluice.SlotLimit{Cap: 1}, MaxConnections: -1, IdleTimeout: -1, MaxDelay: 2 * time.Hour,
+		Upstream: "nowhere", Limits: tcp.Limits{
+			Rate: compile(t, "same", "1/s leaky-bucket burst 5"), Bytes: compile(t, "same", "100B/s"), Open: sluice.SlotLimit{Cap: 1},
+		}, MaxConnections: -1, IdleTimeout: -1, MaxDelay: 2 * time.Hour,
 	})
 	if err == nil {
 		t.Fatal("got no error")
 	}
-	for _, want := range []string{"Upstream: \"nowhere\"", "Store is nil", "SlotStore is nil", "scope \"same\"", "at most 100 bytes at once", "MaxConnections: -1", "IdleTimeout: -1ns", "MaxDelay: 2h"} {
+	for _, want := range []string{"Upstream: \"nowhere\"", "Store is nil", "SlotStore is nil", "scope \"same\"", "at most 100 bytes at once", "write nodelay", "MaxConnections: -1", "IdleTimeout: -1ns", "MaxDelay: 2h"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v; want it to say %s", err, want)
 		}
 	}
-	if _, err := tcp.New(tcp.Options{Upstream: "a:1", SlotStore: memstore.New(memstore.Options{}), Open: sluice.SlotLimit{Cap: -1}}); err == nil {
+	if _, err := tcp.New(tcp.Options{Upstream: "a:1", SlotStore: memstore.New(memstore.Options{}), Limits: tcp.Limits{Open: sluice.SlotLimit{Cap: -1}}}); err == nil {
 		t.Error("a negative Cap was taken")
 	}
 }

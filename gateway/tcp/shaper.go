@@ -13,9 +13,6 @@ import (
 	"github.com/sluicegate/sluice/internal/sampledlog"
 )
 
-// minChunk is the least that a limit on bytes must grant at once.
-const minChunk = 256
-
 var errShape = errors.New("tcp: bytes do not fit in time")
 
 // shaper holds bytes back until the limits have them.
@@ -31,16 +28,15 @@ type shaper struct {
 // newShaper chooses a chunk of what the limits grant in a tenth of a second, so
 // that connections of one key take turns, but not so small that each costs
 // more to decide than to send.
-func newShaper(o Options) *shaper {
+func newShaper(o *Options, l *Limits) *shaper {
 	chunk := int64(largest)
-	for i := range o.Bytes.Len() {
-		t := o.Bytes.Term(i)
+	for t := range eachTerm(l.Bytes) {
 		tenth := int64(float64(t.Quota) * float64(100*time.Millisecond) / float64(t.Window))
 		chunk = min(chunk, max(tenth, 1024), t.Full())
 	}
 	return &shaper{
-		store: o.Store, plan: o.Bytes, chunk: int(chunk),
-		maxDelay: o.MaxDelay, timeout: o.DecisionTimeout, closed: o.FailClosed,
+		store: o.Store, plan: l.Bytes, chunk: int(chunk),
+		maxDelay: o.MaxDelay, timeout: o.DecisionTimeout, closed: l.FailClosed,
 	}
 }
 

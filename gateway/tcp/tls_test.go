@@ -30,7 +30,7 @@ func TestTLS(t *testing.T) {
 	}
 	_, stop := serve(t, tls.NewListener(l, &tls.Config{Certificates: issuer.TLS.Certificates, MinVersion: tls.VersionTLS12}), tcp.Options{
 		Upstream: upstream(t, echo), Store: memstore.New(memstore.Options{Now: stopped}),
-		Rate: compile(t, "connections", "one: 1/min"), OnDecision: e.add,
+		Limits: tcp.Limits{Rate: compile(t, "connections", "one: 1/min")}, OnDecision: e.add,
 	})
 	roots := x509.NewCertPool()
 	roots.AddCert(issuer.Certificate())
