@@ -24,6 +24,8 @@ type Config struct {
 	Tokens    *Tokens        // nil: no token is verified, and no claim known
 	Allow     []netip.Prefix // clients let in; none: all
 	Deny      []netip.Prefix // clients turned away, whatever Allow says
+	Exempt    []netip.Prefix // clients to whom no limit applies; the rules have it, too
+	MaxHeld   int64          // requests held back at once, over all rules; zero: the gateway's default
 	Fields    string         // header fields of the answers: "draft-11", "legacy", "both" or "none"; empty: draft-11
 	Policy    *policy.Policy
 
@@ -33,30 +35,26 @@ type Config struct {
 // Line returns where the i-th rule of the policy stands.
 func (c *Config) Line(i int) int { return c.lines[i] }
 
-// Listener is an address at which clients come in.
-type Listener struct {
-	Address       string // host:port
-	TCP           bool   // bytes are passed on as they are, without HTTP
-	Upstream      string // host:port, of TCP
-	CertFile      string // TLS, with KeyFile; empty: none
-	KeyFile       string
-	ProxyProtocol []netip.Prefix // peers that begin with a PROXY protocol header
-}
-
 // Upstream is a server behind the gateway. The first whose Host and Path fit a
 // request gets it.
 type Upstream struct {
 	URL     *url.URL
-	Host    string        // empty: any
+	Host    string        // in lower case; *.example.com: all below; empty: any
 	Path    string        // a prefix of whole segments; empty: any
 	Timeout time.Duration // until the response's header; zero: the gateway's default
 	MaxBody int64         // bytes of a request's body; zero: no bound
+	// UpstreamHost sends the upstream's own name in Host, not the client's.
+	UpstreamHost bool
 }
 
 // Admin is the address of the operator's pages.
 type Admin struct {
 	Address   string // host:port; empty: the program's default; "off": none
 	TokenFile string // holds a bearer token, which an address that is not loopback requires
+	// OverridesFile keeps the overrides made while running; empty: they are in
+	// memory only.
+	OverridesFile string
+	AuditFile     string // to which every change is appended; empty: standard error
 }
 
 // Store is where states live. The zero Store is in this process.

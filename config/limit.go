@@ -103,8 +103,9 @@ func (d *decoder) limit(n *yaml.Node, text string, offset int) (sluice.Limit, bo
 	return l, false
 }
 
-// inFlight reads how many requests may run at once: 10, or {cap: 10, ttl: 1m}.
-func (d *decoder) inFlight(n *yaml.Node) *sluice.SlotLimit {
+// slots reads how many of something there may be at once: 10, or
+// {cap: 10, ttl: 1m}.
+func (d *decoder) slots(n *yaml.Node, name, may string) *sluice.SlotLimit {
 	l := &sluice.SlotLimit{}
 	limit := d.number("cap", 1, sluice.MaxSlots, &l.Cap)
 	m := d.enter(n)
@@ -112,13 +113,13 @@ func (d *decoder) inFlight(n *yaml.Node) *sluice.SlotLimit {
 		return l
 	}
 	if m.Kind != yaml.MappingNode {
-		d.number("in_flight", 1, sluice.MaxSlots, &l.Cap).read(n)
+		d.number(name, 1, sluice.MaxSlots, &l.Cap).read(n)
 		return l
 	}
 	before := len(d.faults)
-	d.mapping(n, "in_flight", limit, d.duration("ttl", time.Millisecond, sluice.MaxWindow, &l.TTL))
+	d.mapping(n, name, limit, d.duration("ttl", time.Millisecond, sluice.MaxWindow, &l.TTL))
 	if l.Cap == 0 && len(d.faults) == before {
-		d.fault(n, "in_flight without a cap; write how many requests may run at once, such as cap: 10")
+		d.fault(n, "%s without a cap; write how many %s at once, such as cap: 10", name, may)
 	}
 	return l
 }

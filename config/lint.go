@@ -17,36 +17,51 @@ import (
 
 // Report is what there is to say of a file without faults.
 type Report struct {
-	File     string
-	Version  string
-	Rules    []Words
-	Warnings []Warning
+	File      string
+	Version   string
+	Listeners []Words // of TCP, with limits
+	Rules     []Words
+	Warnings  []Warning
 }
 
-// Words are a rule in plain words.
+// Words are a rule, or a listener, in plain words.
 type Words struct {
-	Rule  string
+	Rule  string // of a listener its name
 	Line  int
 	Lines []string
 }
 
 // Warning is something that is allowed but makes no sense.
 type Warning struct {
-	File    string
-	Line    int // of the rule
-	Rule    string
-	Problem string // what is wrong; what to write instead
+	File     string
+	Line     int    // of the rule or listener
+	Rule     string // empty: of a listener
+	Listener string // empty: of a rule
+	Problem  string // what is wrong; what to write instead
 }
 
 // String returns FILE:LINE: and the warning.
 func (w Warning) String() string {
+	if w.Rule == "" {
+		return fmt.Sprintf("%s:%d: warning: listener %q: %s", w.File, w.Line, w.Listener, w.Problem)
+	}
 	return fmt.Sprintf("%s:%d: warning: rule %q: %s", w.File, w.Line, w.Rule, w.Problem)
 }
 
-// Lint describes every rule of c with its worst case, and warns. The instant
+// Lint describes every rule of c, and every TCP listener that has limits, with its worst case, and warns. The instant
 // says which overrides have expired.
 func Lint(c *Config, now time.Time) *Report {
 	l := &Report{File: c.File, Version: c.Version}
+	for i := range c.Listen {
+		at := &c.Listen[i]
+		if !at.Limits.Limited() {
+			continue
+		}
+		l.Listeners = append(l.Listeners, Words{Rule: at.Name, Line: at.line, Lines: listenerWords(c, at)})
+		for _, text := range listenerWarnings(at) {
+			l.Warnings = append(l.Warnings, Warning{File: c.File, Line: at.line, Listener: at.Name, Problem: text})
+		}
+	}
 	for i := range c.Policy.Len() {
 		r := c.Policy.Rule(i)
 		l.Rules = append(l.Rules, Words{Rule: r.Name, Line: c.Line(i), Lines: words(r)})
@@ -61,6 +76,12 @@ func Lint(c *Config, now time.Time) *Report {
 func (l *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, version %s: %s\n", l.File, l.Version, count(len(l.Rules), "rule"))
+	for _, at := range l.Listeners {
+		fmt.Fprintf(&b, "\nTCP listener %s (line %d)\n", at.Rule, at.Line)
+		for _, line := range at.Lines {
+			b.WriteString("  " + line + "\n")
+		}
+	}
 	for _, r := range l.Rules {
 		fmt.Fprintf(&b, "\n%s (line %d)\n", r.Rule, r.Line)
 		for _, line := range r.Lines {
@@ -140,9 +161,12 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	burst := f.Burst
 	if f.Algorithm == sluice.LeakyBucket {
 		burst = f.DelayAfter
-		if _, wait := algo.Output(l, f.Window); wait > 30*time.Second && (r.MaxWait == 0 || r.MaxWait > 30*time.Second) {
+		if _, wait := algo.Output(l, f.Window); !r.Shape && wait > 30*time.Second && (r.MaxWait == 0 || r.MaxWait > 30*time.Second) {
 			texts = append(texts, fmt.Sprintf("%v holds a request back for up to %v, longer than most clients wait; write a max_wait, a smaller burst, or nodelay", l, wait))
 		}
+	}
+	if r.Cost.Bytes() && !r.Shape && policy.Queues(l) {
+		texts = append(texts, fmt.Sprintf("%v holds a request back as a whole, by the bytes that are known of it when it comes; write shape: true to slow bodies down, or nodelay", l))
 	}
 	if burst/10 < f.Quota {
 		return texts

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"slices"
 
@@ -54,7 +53,6 @@ func Parse(name string, data []byte) (*Config, error) {
 
 func (d *decoder) config(root *yaml.Node, c *Config) {
 	var ruleNodes []*yaml.Node
-	var exempt []netip.Prefix
 	one := func(name string, read func(n *yaml.Node)) field { return field{name, read} }
 	d.mapping(root, "the file",
 		one("listen", func(n *yaml.Node) { d.list(n, func(n *yaml.Node) { d.listener(n, c) }) }),
@@ -66,15 +64,16 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		one("allow", func(n *yaml.Node) { d.networks(n, &c.Allow) }),
 		one("deny", func(n *yaml.Node) { d.networks(n, &c.Deny) }),
 		one("fields", func(n *yaml.Node) { d.choice(n, "fields", &c.Fields, "draft-11", "legacy", "both", "none") }),
+		d.number("max_held", 1, 1_000_000, &c.MaxHeld),
 		one("exempt", func(n *yaml.Node) {
-			d.mapping(n, "exempt", one("networks", func(n *yaml.Node) { d.networks(n, &exempt) }))
+			d.mapping(n, "exempt", one("networks", func(n *yaml.Node) { d.networks(n, &c.Exempt) }))
 		}),
 		one("rules", func(n *yaml.Node) { ruleNodes = d.ruleNodes(n) }),
 	)
 	if ruleNodes == nil && len(d.faults) == 0 {
 		d.fault(root, "no rules; write at least one under rules")
 	}
-	rules := d.rules(ruleNodes, exempt)
+	rules := d.rules(ruleNodes, c.Exempt)
 	var clean []policy.Rule
 	var nodes []*yaml.Node
 	for i := range rules {

@@ -31,20 +31,22 @@ func TestEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := parse(t, string(data))
-	got := fmt.Sprintf("%+v\n%+v\n%+v\n%+v\n%+v\n%+v\n%v %v %v\n", c.Listen, c.Upstreams[1].URL, c.Admin, c.Store, c.ClientIP, *c.Tokens, c.Allow, c.Deny, c.Fields)
-	want := `[{Address:127.0.0.1:8080 TCP:false Upstream: CertFile: KeyFile: ProxyProtocol:[]} {Address:127.0.0.1:8443 TCP:false Upstream: CertFile:cert.pem KeyFile:key.pem ProxyProtocol:[10.0.0.0/8]} {Address:127.0.0.1:5433 TCP:true Upstream:127.0.0.1:5432 CertFile: KeyFile: ProxyProtocol:[]}]
+	up := c.Upstreams[0]
+	got := fmt.Sprintf("%+v\n%v %+v %v %v\n%v\n%+v\n%+v\n%+v\n%+v\n%v %v %v %v %v\n", c.Listen, up.Host, up.Path, up.MaxBody, up.UpstreamHost, c.Upstreams[1].URL, c.Admin, c.Store, c.ClientIP, *c.Tokens, c.Allow, c.Deny, c.Exempt, c.MaxHeld, c.Fields)
+	want := `[{Address:127.0.0.1:8080 TCP:false Upstream: CertFile: KeyFile: ProxyProtocol:[] Name: Limits:{By:nothing Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} line:3} {Address:127.0.0.1:8443 TCP:false Upstream: CertFile:cert.pem KeyFile:key.pem ProxyProtocol:[10.0.0.0/8] Name: Limits:{By:nothing Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} line:4} {Address:127.0.0.1:5433 TCP:true Upstream:127.0.0.1:5432 CertFile: KeyFile: ProxyProtocol:[] Name:db Limits:{By:ip/24/48 Connections:[10/s burst 20 1000/hour] Open:{Name: Cap:100 TTL:30s} Bytes:[100MB/min burst 1MB] Failure:closed} line:7}]
+api.example.com /v1 1000000 true
 http://127.0.0.1:3001
-{Address:127.0.0.1:9090 TokenFile:admin.token}
+{Address:127.0.0.1:9090 TokenFile:admin.token OverridesFile:overrides.json AuditFile:audit.jsonl}
 {Redis:[redis://127.0.0.1:6379] Prefix:sluice MaxKeys:0 State:}
 {Trusted:[10.0.0.0/8 ::1/128] Header:X-Forwarded-For}
 {Header:X-Token Cookie: JWKS: HMAC:secret Key: Issuer:https://login.example.com Audience:api}
-[10.0.0.0/8] [10.6.6.6/32] both
+[10.0.0.0/8] [10.6.6.6/32] [10.9.0.0/16] 500 both
 `
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if n := c.Policy.Len(); n != 3 {
-		t.Fatalf("%d rules, want 3", n)
+	if n := c.Policy.Len(); n != 4 {
+		t.Fatalf("%d rules, want 4", n)
 	}
 	r := c.Policy.Rule(0)
 	if got, want := fmt.Sprintf("%+v", r.Match), "{Methods:[GET POST] Hosts:[api.example.com *.example.org] Paths:[/v1/{org}/ /v2/{org}/{rest...}] Except:[/v1/{org}/health] "+
@@ -67,8 +69,11 @@ http://127.0.0.1:3001
 	if w := c.Policy.Rule(1).When; w == nil || fmt.Sprint(w.Status, w.Hold) != "[401 4xx 500-503] true" {
 		t.Errorf("when %+v", w)
 	}
+	if c.Policy.Rule(0).Shape || !c.Policy.Rule(3).Shape {
+		t.Error("the last rule, and not the first, shapes")
+	}
 	if got, want := fmt.Sprint(c.Line(0), c.Line(1), c.Policy.Rule(2).Shadow, len(c.Policy.Rule(2).Levels),
-		c.Policy.Rule(1).Levels[0].InFlight.Cap, c.Policy.Rule(1).Levels[0].InFlight.TTL, c.Policy.Rule(2).Levels[1].InFlight.Cap, c.Policy.Rule(2).Levels[1].InFlight.TTL), "31 68 true 2 10 0s 5 1m0s"; got != want {
+		c.Policy.Rule(1).Levels[0].InFlight.Cap, c.Policy.Rule(1).Levels[0].InFlight.TTL, c.Policy.Rule(2).Levels[1].InFlight.Cap, c.Policy.Rule(2).Levels[1].InFlight.TTL), "40 77 true 2 10 0s 5 1m0s"; got != want {
 		t.Errorf("lines, shadow and levels %s, want %s", got, want)
 	}
 }

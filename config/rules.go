@@ -55,6 +55,7 @@ func (d *decoder) rule(n *yaml.Node, exempt []netip.Prefix) policy.Rule {
 		{"mode", func(n *yaml.Node) { mode = n }},
 		{"when", func(n *yaml.Node) { r.When = d.when(n) }},
 		{"failure", func(n *yaml.Node) { d.failure(n, &r.Failure) }},
+		d.flag("shape", &r.Shape),
 		d.number("status", 400, 599, &status),
 		d.duration("max_wait", time.Microsecond, sluice.MaxWait, &r.MaxWait),
 		{"exempt", func(n *yaml.Node) {
@@ -108,7 +109,7 @@ func (d *decoder) levelFields(l *policy.Level) []field {
 			l.Missing = policy.Missing(max(slices.Index([]string{"refuse", "share", "skip"}, word), 0))
 		}},
 		{"limits", func(n *yaml.Node) { l.Limits = d.limits(n) }},
-		{"in_flight", func(n *yaml.Node) { l.InFlight = d.inFlight(n) }},
+		{"in_flight", func(n *yaml.Node) { l.InFlight = d.slots(n, "in_flight", "requests may run") }},
 		{"plans", func(n *yaml.Node) { l.Tiers = d.plans(n) }},
 		{"overrides", func(n *yaml.Node) { d.list(n, func(n *yaml.Node) { d.override(n, l) }) }},
 		{"candidates", func(n *yaml.Node) {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicegate/sluice/policy"
 )
 
 func (d *decoder) choice(n *yaml.Node, what string, into *string, choices ...string) {
@@ -59,52 +61,6 @@ func (d *decoder) address(n *yaml.Node, what, s string) bool {
 	return false
 }
 
-func (d *decoder) listener(n *yaml.Node, c *Config) {
-	var l Listener
-	take := func(n *yaml.Node) {
-		s, ok := d.text(n, "listen")
-		if !ok {
-			return
-		}
-		l.Address, l.TCP = strings.CutPrefix(s, "tcp://")
-		d.address(n, "listen", l.Address)
-	}
-	if m := d.enter(n); m == nil {
-		return
-	} else if m.Kind != yaml.MappingNode {
-		take(n)
-	} else {
-		d.mapping(n, "listen",
-			field{"address", take},
-			field{"upstream", func(n *yaml.Node) {
-				if s, ok := d.text(n, "upstream"); ok && d.address(n, "upstream", s) {
-					l.Upstream = s
-				}
-			}},
-			field{"tls", func(n *yaml.Node) {
-				d.mapping(n, "tls", d.word("cert", &l.CertFile), d.word("key", &l.KeyFile))
-				if l.CertFile == "" || l.KeyFile == "" {
-					d.fault(n, "tls needs a cert and a key; write both files")
-				}
-			}},
-			field{"proxy_protocol", func(n *yaml.Node) { d.networks(n, &l.ProxyProtocol) }},
-		)
-		if l.Address == "" {
-			d.fault(n, "listen has no address; write address: 127.0.0.1:8080")
-		}
-	}
-	switch {
-	case l.TCP && l.Upstream == "":
-		d.fault(n, "a TCP listener needs an upstream of its own; write address: tcp://… and upstream: host:port")
-	case !l.TCP && l.Upstream != "":
-		d.fault(n, "an HTTP listener has no upstream of its own; write it under upstream, beside listen")
-	}
-	if slices.ContainsFunc(c.Listen, func(o Listener) bool { return o.Address == l.Address }) && l.Address != "" {
-		d.fault(n, "%s is listened at already; write another address", l.Address)
-	}
-	c.Listen = append(c.Listen, l)
-}
-
 func (d *decoder) upstream(n *yaml.Node, c *Config) {
 	var u Upstream
 	take := func(n *yaml.Node) {
@@ -127,7 +83,16 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 		before := len(d.faults)
 		d.mapping(n, "upstream",
 			field{"url", take},
-			d.word("host", &u.Host),
+			field{"host", func(n *yaml.Node) {
+				s, ok := d.text(n, "host")
+				if !ok {
+					return
+				}
+				var err error
+				if u.Host, err = policy.ParseHost(s); err != nil {
+					d.fault(n, "%v", err)
+				}
+			}},
 			field{"path", func(n *yaml.Node) {
 				if s, ok := d.text(n, "path"); ok && !strings.HasPrefix(s, "/") {
 					d.fault(n, "path is %q; write a prefix that starts with a slash, such as /api", shorten(s))
@@ -137,18 +102,28 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 			}},
 			d.duration("timeout", time.Millisecond, 24*time.Hour, &u.Timeout),
 			d.number("max_body", 1, 1<<50, &u.MaxBody),
+			d.flag("upstream_host", &u.UpstreamHost),
 		)
 		if u.URL == nil && len(d.faults) == before {
 			d.fault(n, "upstream has no url; write url: http://127.0.0.1:3000")
 		}
 	}
 	for _, o := range c.Upstreams {
-		if o.URL != nil && u.URL != nil && (o.Host == "" || o.Host == u.Host) && below(u.Path, o.Path) {
+		if o.URL != nil && u.URL != nil && allOf(o.Host, u.Host) && below(u.Path, o.Path) {
 			d.fault(n, "never gets a request, as an upstream before it takes every one; put the narrower first")
 			break
 		}
 	}
 	c.Upstreams = append(c.Upstreams, u)
+}
+
+// allOf reports whether every host that narrow stands for is one of wide.
+func allOf(wide, narrow string) bool {
+	if wide == "" || wide == narrow {
+		return true
+	}
+	under, ok := strings.CutPrefix(wide, "*")
+	return ok && strings.HasSuffix(narrow, under)
 }
 
 // below reports whether every path with the prefix has the other one, too.
@@ -168,7 +143,8 @@ func (d *decoder) admin(n *yaml.Node, a *Admin) {
 	} else if m.Kind != yaml.MappingNode {
 		take(n)
 	} else {
-		d.mapping(n, "admin", field{"address", take}, d.word("token_file", &a.TokenFile))
+		d.mapping(n, "admin", field{"address", take}, d.word("token_file", &a.TokenFile),
+			d.word("overrides_file", &a.OverridesFile), d.word("audit_file", &a.AuditFile))
 	}
 	if a.Address == "" || a.Address == "off" || a.TokenFile != "" {
 		return

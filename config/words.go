@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -24,7 +25,7 @@ func words(r *policy.Rule) (lines []string) {
 		add("not those from %s", prefixes(r.ExemptNetworks))
 	}
 	if r.Cost != (policy.Cost{}) {
-		add("each costs %s", costWords(r.Cost))
+		add("each costs %s", costWords(r.Cost, r.Shape))
 	}
 	if w := r.When; w != nil {
 		statuses := make([]string, len(w.Status))
@@ -41,13 +42,19 @@ func words(r *policy.Rule) (lines []string) {
 	for i := range r.Levels {
 		lines = append(lines, levelWords(&r.Levels[i])...)
 	}
-	if r.MaxWait > 0 {
+	if r.Shape {
+		add("what goes over a limit is slowed down, not denied: each part waits its turn for at most %v", cmp.Or(r.MaxWait, policy.ShapeTurn))
+	} else if r.MaxWait > 0 {
 		add("held back for at most %v, else denied", r.MaxWait)
 	}
 	if r.Status != 0 {
 		add("a denial is answered by status %d", r.Status)
 	}
 	switch {
+	case r.Shape && r.Failure == policy.Open:
+		add("if the store fails: bodies pass as fast as they go")
+	case r.Shape:
+		add("if the store fails: bodies are cut off%s", map[bool]string{true: ", unless this process can decide"}[r.Failure == policy.Local])
 	case r.Shadow:
 		add("in shadow: reported, never denied")
 	case r.Failure == policy.Open:
@@ -180,11 +187,14 @@ func whoseBudget(by []policy.Part) string {
 	return "one for each " + strings.Join(parts, " and ")
 }
 
-func costWords(c policy.Cost) string {
+func costWords(c policy.Cost, shape bool) string {
 	switch c.Of {
 	case policy.RequestBytes:
 		return "the bytes of its body"
 	case policy.ResponseBytes:
+		if shape {
+			return "the bytes of its response"
+		}
 		return "the bytes of its response; as much as is under way may pass beyond the limits"
 	case policy.RequestHeader:
 		return fmt.Sprintf("what its header %s says, %d at most", c.Header, c.Most)

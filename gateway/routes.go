@@ -45,7 +45,7 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 		if route.MaxBody < 0 {
 			faults = append(faults, fmt.Errorf("gateway: route %d: MaxBody: %d is negative; leave it 0 for no bound", i+1, route.MaxBody))
 		}
-		route.Host = strings.ToLower(route.Host)
+		route.Host = hostOf(route.Host)
 		route.Path = strings.TrimSuffix(route.Path, "/")
 		r.routes = append(r.routes, route)
 	}
@@ -106,5 +106,6 @@ func hostOf(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]") // of IPv6 without a port
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }

@@ -36,6 +36,8 @@ func TestRoutes(t *testing.T) {
 		{"host and path", "api.example.com", "/v1/users", "", "api v1"},
 		{"the path itself", "api.example.com", "/v1", "", "api v1"},
 		{"a port, a final dot, capitals", "Api.Example.com.:443", "/v1/", "", "api v1"},
+		{"an address of IPv6", "[2001:db8::1]", "/", "", "literal"},
+		{"an address of IPv6 and a port", "[2001:DB8::1]:80", "/", "", "literal"},
 		{"a longer segment", "api.example.com", "/v1x", "", ""},
 		{"below a host", "www.example.com", "/x/y", "", "below x"},
 		{"the host itself is not below it", "example.com", "/x", "", ""},

@@ -83,18 +83,21 @@ func (c *compiler) crowds(p *Policy) {
 	for i := range p.rules {
 		r := &p.rules[i]
 		p.Match(r.specimen(), &m)
-		n := [2]int{}
+		var n, shaped [2]int
 		var names []string
 		for _, hit := range m.hits {
-			if o := &p.rules[hit.rule]; !o.Shadow {
+			if o := &p.rules[hit.rule]; o.Shape {
+				shaped[o.Cost.Of-RequestBytes] += len(o.levels)
+				names = append(names, o.Name)
+			} else if !o.Shadow {
 				n[o.phase()] += len(o.levels)
 				names = append(names, o.Name)
 			}
 		}
-		if max(n[0], n[1]) > sluice.MaxCharges {
+		if most := max(n[0], n[1], shaped[0], shaped[1]); most > sluice.MaxCharges {
 			c.number, c.name = i, r.Name
 			c.fault("Match", "a request may be charged under %d levels of rules at once (%s); at most %d can be decided together: narrow what they match",
-				max(n[0], n[1]), strings.Join(names, ", "), sluice.MaxCharges)
+				most, strings.Join(names, ", "), sluice.MaxCharges)
 			return
 		}
 	}
@@ -134,6 +137,7 @@ func (c *compiler) rule(r *rule) {
 	for i := range r.Levels {
 		c.level(r, i)
 	}
+	c.shape(r)
 }
 
 func everyone(networks []netip.Prefix) bool {

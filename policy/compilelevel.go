@@ -154,6 +154,11 @@ func (c *compiler) set(r *rule, at, scope string, limits []Limit) *set {
 		} else if l.Unit != unit {
 			c.fault(here, "counts %v but the first limit %v, and a rule has one cost; put it into a rule of its own", l.Unit, unit)
 		}
+		if r.Shape {
+			if problem := Unshapeable(l.Limit, r.MaxWait); problem != "" {
+				c.fault(here, "%v %s", l, problem)
+			}
+		}
 		if l.Grace == nil {
 			hard = append(hard, l.Limit)
 			continue
@@ -162,6 +167,8 @@ func (c *compiler) set(r *rule, at, scope string, limits []Limit) *set {
 		switch {
 		case r.Shadow:
 			c.fault(here, "a soft limit in a shadow rule, which denies nothing anyway; make one of them of it")
+		case r.Shape:
+			c.fault(here, "a soft limit in a rule that shapes, which denies nothing anyway; write it as a hard one")
 		case r.When != nil:
 			c.fault(here, "a soft limit cannot count by the response; write it as a hard one")
 		case len(soft) > 0:

@@ -21,9 +21,9 @@ func (c *compiler) match(r *rule) {
 	}
 	m.Hosts = slices.Clone(m.Hosts)
 	for i, h := range m.Hosts {
-		host := strings.TrimSuffix(strings.ToLower(h), ".")
-		if !validHost(strings.TrimPrefix(host, "*.")) {
-			c.fault(fmt.Sprintf("Match.Hosts[%d]", i), "%q is not a host; write api.example.com, or *.example.com for all below it, without a port", h)
+		host, err := ParseHost(h)
+		if err != nil {
+			c.fault(fmt.Sprintf("Match.Hosts[%d]", i), "%w", err)
 		}
 		m.Hosts[i] = host
 	}
@@ -43,6 +43,16 @@ func (c *compiler) match(r *rule) {
 			c.fault("Match", "a list of %d; at most %d are accepted", n, maxListed)
 		}
 	}
+}
+
+// ParseHost returns a host to be matched, api.example.com or *.example.com, as
+// it is compared.
+func ParseHost(text string) (string, error) {
+	host := strings.TrimSuffix(strings.ToLower(text), ".")
+	if !validHost(strings.TrimPrefix(host, "*.")) {
+		return "", fmt.Errorf("%q is not a host; write api.example.com, or *.example.com for all below it, without a port", text)
+	}
+	return host, nil
 }
 
 func (c *compiler) patterns(where string, texts []string) []pattern {

@@ -24,8 +24,9 @@ type Evaluator struct {
 	Now func() time.Time
 }
 
-// Decide charges a request under all rules that match it and puts what became
-// of it into v, which may have been used before. It asks the store once, again
+// Decide charges a request under all rules that match it, but for those that
+// shape, and puts what became of it into v, which may have been used before:
+// [Verdict.Shapes] says what slows its bytes down. It asks the store once, again
 // only for a request that goes over a soft limit, and once more to give back
 // what was charged to a request that a rule which counts responses denies. It
 // allocates little more than the keys.
@@ -136,6 +137,9 @@ func (v *Verdict) collect(a Attributes, now func() time.Time) {
 	v.pick(a, now, taken)
 	v.pick(a, now, counted)
 	v.pick(a, now, shadowed)
+	if v.Refused == nil {
+		v.pickShaped(a, now)
+	}
 }
 
 func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
@@ -146,7 +150,7 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 		if r.Shadow {
 			in = shadowed
 		}
-		if in != role || len(r.ExemptNetworks) > 0 && within(r.ExemptNetworks, v.matches.found.client) {
+		if r.Shape || in != role || len(r.ExemptNetworks) > 0 && within(r.ExemptNetworks, v.matches.found.client) {
 			continue
 		}
 		if role == shadowed {

@@ -31,11 +31,16 @@ type Rule struct {
 	Shadow bool
 	// When, if not nil, counts only some responses.
 	When *When
+	// Shape slows bodies down rather than deny requests: the bytes that the rule
+	// counts wait until its limits have room. Its Cost is in bytes, and it has
+	// no Shadow, When, InFlight, Candidates or Status.
+	Shape bool
 
 	// ExemptNetworks are clients to whom the rule does not apply.
 	ExemptNetworks []netip.Prefix
 	// MaxWait caps how long a leaky bucket that queues may hold a request back;
-	// zero leaves it to the limit. Of several rules the least counts.
+	// zero leaves it to the limit. Of several rules the least counts. In a rule
+	// that shapes it is how long each part of a body waits, and zero ShapeTurn.
 	MaxWait time.Duration
 	// Failure is what happens if the store cannot decide. The zero value is
 	// [Open].

@@ -54,6 +54,7 @@ type Verdict struct {
 	requests []sluice.Request
 	results  []sluice.Result
 	sideErrs []Side
+	shapes   []Shape
 }
 
 func (v *Verdict) reset(e *Evaluator, peek bool) {
@@ -64,7 +65,7 @@ func (v *Verdict) reset(e *Evaluator, peek bool) {
 	*v = Verdict{
 		store: e.Store, slots: slots, peek: peek, holds: v.holds[:0], matches: v.matches, values: v.values[:0],
 		charges: v.charges[:0], trials: v.trials[:0], asks: v.asks[:0], flat: v.flat[:0],
-		outcomes: v.outcomes[:0], requests: v.requests[:0], results: v.results[:0], sideErrs: v.sideErrs[:0],
+		outcomes: v.outcomes[:0], requests: v.requests[:0], results: v.results[:0], sideErrs: v.sideErrs[:0], shapes: v.shapes[:0],
 	}
 }
 

@@ -14,7 +14,7 @@
 //     the field RateLimit-Warning.
 //   - What a request has cost is settled after its response, and its slots in
 //     flight are renewed while it runs.
-//   - Bodies whose bytes a rule shapes are slowed down, not cut: see [Shapes].
+//   - Bodies whose bytes a rule shapes are slowed down, not cut: see [policy.Rule].
 //   - A client may ask at [OwnPath] what it has left; that charges nothing.
 //
 // Clients may be turned away by their network before anything is decided.

@@ -68,7 +68,6 @@ type Options struct {
 type Guard struct {
 	opts        Options
 	judge       policy.Evaluator
-	shape       *shaper // nil if no rule shapes
 	finder      *clientip.Finder
 	allow, deny networks
 	names       names
@@ -101,13 +100,8 @@ func New(o Options) (*Guard, error) {
 	}
 	g := &Guard{opts: o, finder: finder, allow: newNetworks(o.Allow), deny: newNetworks(o.Deny)}
 	g.cases.New = func() any { return new(request) }
-	judged, shape, err := splitShaped(o)
-	if err != nil {
-		return nil, fmt.Errorf("guard: %w", err)
-	}
-	g.shape = shape
 	var live policy.Live
-	live.Swap(judged)
+	live.Swap(o.Policy)
 	g.judge = policy.Evaluator{Policy: &live, Store: o.Store, Slots: o.Slots, Now: o.Now}
 	return g, nil
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 
-	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -62,14 +61,6 @@ func (c *request) lookUp(name string) (string, bool) {
 
 func (c *request) serve() {
 	g, v := c.guard, &c.verdict
-	var paces paces
-	if g.shape != nil {
-		var refused *policy.PartError
-		if paces, refused = g.shape.of(c.r, &c.attributes, v); refused != nil {
-			httplimit.WriteProblem(c.w, c.r, httplimit.Event{Verdict: httplimit.Refused, Status: http.StatusBadRequest, Err: refused})
-			return
-		}
-	}
 	g.judge.Decide(c.r.Context(), &c.attributes, v)
 	if g.opts.OnVerdict != nil {
 		g.opts.OnVerdict(v)
@@ -83,7 +74,7 @@ func (c *request) serve() {
 		return
 	}
 	c.tell()
-	c.pass(paces)
+	c.pass(g.pacesOf(c.r, v))
 }
 
 // pass gives the request to Next and puts right afterwards what it has cost,

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,29 +20,13 @@ import (
 )
 
 const (
-	down = "  - {name: down, by: ip, cost: response-bytes, limits: 10000B/s leaky-bucket burst 2000}\n"
-	up   = "  - {name: up, by: ip, cost: request-bytes, limits: 10000B/s leaky-bucket burst 2000}\n"
+	down = "  - {name: down, by: ip, cost: response-bytes, shape: true, limits: 10000B/s leaky-bucket burst 2000}\n"
+	up   = "  - {name: up, by: ip, cost: request-bytes, shape: true, limits: 10000B/s leaky-bucket burst 2000}\n"
 )
 
-// TestShapes: only rules of bytes whose limits all queue shape.
-func TestShapes(t *testing.T) {
-	for _, c := range []struct {
-		name, yaml string
-		want       bool
-	}{
-		{"a queue of bytes", down, true},
-		{"of requests", "  - {name: a, limits: 10/s leaky-bucket burst 5}", false},
-		{"a meter", "  - {name: a, cost: response-bytes, limits: 1000B/s leaky-bucket burst 500 nodelay}", false},
-		{"another algorithm", "  - {name: a, cost: response-bytes, limits: 1000B/s}", false},
-		{"one of two", "  - {name: a, cost: response-bytes, limits: [1000B/s, 10000B/s leaky-bucket burst 2000]}", false},
-		{"in shadow", "  - {name: a, mode: shadow, cost: response-bytes, limits: 1000B/s leaky-bucket burst 500}", false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := guard.Shapes(rules(t, c.yaml).Rule(0)); got != c.want {
-				t.Errorf("got %v, want %v", got, c.want)
-			}
-		})
-	}
+// slowed returns a rule that shapes responses under other limits.
+func slowed(limits string) string {
+	return "  - {name: down, by: ip, cost: response-bytes, shape: true, limits: " + limits + "}\n"
 }
 
 // TestShaping: bodies pass whole, and no faster than the limit: all that a
@@ -56,6 +41,11 @@ func TestShaping(t *testing.T) {
 		{"a response", down, "GET", 4800 * time.Millisecond, 5 * time.Second},
 		{"a request", up, "POST", 4800 * time.Millisecond, 5 * time.Second},
 		{"both by themselves", down + up, "POST", 4800 * time.Millisecond, 10 * time.Second},
+		{"a token bucket", slowed("10000B/s burst 2000"), "GET", 4800 * time.Millisecond, 5 * time.Second},
+		{"a meter", slowed("10000B/s leaky-bucket burst 2000 nodelay"), "GET", 4800 * time.Millisecond, 5 * time.Second},
+		{"a fixed window", slowed("10000B/s fixed-window"), "GET", 4 * time.Second, 5 * time.Second},
+		{"a sliding window", slowed("10000B/s sliding-histogram"), "GET", 4 * time.Second, 5 * time.Second},
+		{"the slower of two", slowed("[10000B/s burst 2000, \"fast: 1MB/s\"]"), "GET", 4800 * time.Millisecond, 5 * time.Second},
 		{"neither", down + up, "HEAD", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -180,4 +170,39 @@ func TestStoreAway(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestShapingGivesUp: bytes whose turn would not come in time are cut off.
+func TestShapingGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := make(chan error, 8)
+		start := time.Now()
+		g := newGuard(t, strings.Replace(slowed("1000B/s burst 1000"), "shape: true", "shape: true, max_wait: 1s", 1), func(w http.ResponseWriter, r *http.Request) {
+			_, err := io.WriteString(w, strings.Repeat("x", 5000))
+			if r.URL.Path == "/late" {
+				late <- err
+			} else if err != nil {
+				t.Error(err)
+			}
+		}, guard.Options{})
+		ask(g, request(t, "GET", "/", "")) // is alone, so that each part comes in time
+		if took := time.Since(start); took < 4*time.Second || took > 5*time.Second {
+			t.Errorf("5000 bytes at 1000 a second took %v", took)
+		}
+		var others sync.WaitGroup
+		for range 4 {
+			others.Go(func() { ask(g, request(t, "GET", "/late", "")) })
+		}
+		others.Wait()
+		close(late)
+		cut := 0
+		for err := range late {
+			if err != nil && strings.Contains(err.Error(), "within 1s") {
+				cut++
+			}
+		}
+		if cut == 0 {
+			t.Error("four shared a pace that is too slow for them, and none was cut off")
+		}
+	})
 }

@@ -118,6 +118,13 @@ func (t *Tally) Count(v *policy.Verdict) {
 			warned = w.Rule.Name
 		}
 		in.each(v, func(c *counted) { c.Allowed.Add(1) })
+		var last *policy.Rule
+		for s := range v.Shapes() {
+			if c := in.rules[s.Rule.Name]; c != nil && s.Rule != last {
+				c.Allowed.Add(1)
+			}
+			last = s.Rule // the levels of a rule lie together
+		}
 	}
 }
 

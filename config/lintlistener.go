@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// openLease is how long connections of a gateway that died count, if the file
+// does not say.
+const openLease = time.Minute
+
+// listenerWords returns a TCP listener with limits in plain words, with the
+// worst case of each.
+func listenerWords(c *Config, at *Listener) (lines []string) {
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	l := &at.Limits
+	add("tcp://%s goes on to %s", at.Address, at.Upstream)
+	if len(c.Exempt) > 0 {
+		add("not limited: those from %s", prefixes(c.Exempt))
+	}
+	by := l.By
+	if by.Source == policy.SourceNone {
+		by = policy.IP()
+	}
+	add("whose budget: %s", whoseBudget([]policy.Part{by}))
+	for _, limit := range l.Connections {
+		add("connections %v: %s; what comes above is reset", limit, ofConnections(algo.Worst(limit)))
+	}
+	if l.Open.Cap > 0 {
+		many := "connections"
+		if l.Open.Cap == 1 {
+			many = "connection"
+		}
+		add("open: at most %d %s at once, what comes above is reset; those of a gateway that died count for %v", l.Open.Cap, many, cmp.Or(l.Open.TTL, openLease))
+	}
+	for _, limit := range l.Bytes {
+		add("bytes %v: %s, in both directions together; what comes above waits", limit, algo.Worst(limit))
+	}
+	switch {
+	case l.Failure == policy.Open:
+		add("if the store fails: connections pass")
+	case l.Failure == policy.Local && l.Open.Cap == 0:
+		add("if the store fails: limited in this process")
+	default: // how many are open elsewhere cannot be known here
+		add("if the store fails: connections are reset")
+	}
+	return lines
+}
+
+// listenerWarnings returns what makes no sense in a TCP listener's limits.
+func listenerWarnings(at *Listener) (texts []string) {
+	for _, list := range [][]sluice.Limit{at.Limits.Connections, at.Limits.Bytes} {
+		var r policy.Rule // which charges one unit, and holds nothing back as a whole
+		r.Shape = true
+		set := make([]policy.Limit, len(list))
+		for i := range list {
+			set[i].Limit = list[i]
+			texts = append(texts, odd(&r, list[i])...)
+		}
+		more, _ := pointless(&r, set)
+		texts = append(texts, more...)
+	}
+	for i := range texts {
+		texts[i] = ofConnections(texts[i])
+	}
+	return texts
+}
+
+// ofConnections makes words that are about requests, as those of a limit are,
+// words about connections.
+func ofConnections(text string) string { return strings.ReplaceAll(text, "request", "connection") }

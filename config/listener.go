@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"net/netip"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Listener is an address at which clients come in.
+type Listener struct {
+	Address       string // host:port
+	TCP           bool   // bytes are passed on as they are, without HTTP
+	Upstream      string // host:port, of TCP
+	CertFile      string // TLS, with KeyFile; empty: none
+	KeyFile       string
+	ProxyProtocol []netip.Prefix // peers that begin with a PROXY protocol header
+	// Name is that of the budgets of Limits, and in metrics. Of a TCP listener
+	// that is not named it is the Address.
+	Name   string
+	Limits TCPLimits // of TCP
+
+	line int
+}
+
+// Equal reports whether two listeners are the same, wherever they are written.
+func (l Listener) Equal(o Listener) bool {
+	l.line, o.line = 0, 0
+	return reflect.DeepEqual(l, o)
+}
+
+// TCPLimits are what each client network may do at a TCP listener. The zero
+// TCPLimits limit nothing.
+type TCPLimits struct {
+	By          policy.Part      // an ip; the zero Part is the address
+	Connections []sluice.Limit   // opened per time; what comes above is reset
+	Open        sluice.SlotLimit // at once; a Cap of 0: any number
+	Bytes       []sluice.Limit   // in both directions, of all connections; what comes above waits
+	Failure     policy.Failure   // if the store is away; not open: connections are reset
+}
+
+// Limited reports whether there is a limit.
+func (l *TCPLimits) Limited() bool {
+	return len(l.Connections) > 0 || len(l.Bytes) > 0 || l.Open.Cap > 0
+}
+
+// Scope returns whose budgets the limits of a TCP listener are. No rule has the
+// name.
+func (l *Listener) Scope() string { return "tcp:" + l.Name }
+
+// OpenScope is the scope of Limits.Open.
+func (l *Listener) OpenScope() string { return l.Scope() + "/open" }
+
+// Plans compiles Limits.Connections and Limits.Bytes, nil where there are none.
+// There is no error after [Parse].
+func (l *Listener) Plans() (connections, bytes *sluice.Plan, err error) {
+	var faults []error
+	compile := func(what string, limits []sluice.Limit) *sluice.Plan {
+		if len(limits) == 0 {
+			return nil
+		}
+		p, err := sluice.Compile(l.Scope()+"/"+what, limits...)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		return p
+	}
+	connections, bytes = compile("connections", l.Limits.Connections), compile("bytes", l.Limits.Bytes)
+	return connections, bytes, errors.Join(faults...)
+}
+
+// leastBytes is the least that a limit must grant at once where bytes wait for
+// their turn, as each decision costs more than few bytes do.
+const leastBytes = policy.LeastShaped
+
+var listenerName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
+
+func (d *decoder) listener(n *yaml.Node, c *Config) {
+	l := Listener{line: n.Line}
+	take := func(n *yaml.Node) {
+		s, ok := d.text(n, "listen")
+		if !ok {
+			return
+		}
+		l.Address, l.TCP = strings.CutPrefix(s, "tcp://")
+		d.address(n, "listen", l.Address)
+	}
+	var limits []*yaml.Node // keys that only TCP has
+	if m := d.enter(n); m == nil {
+		return
+	} else if m.Kind != yaml.MappingNode {
+		take(n)
+	} else {
+		fields := []field{
+			{"address", take},
+			{"upstream", func(n *yaml.Node) {
+				if s, ok := d.text(n, "upstream"); ok && d.address(n, "upstream", s) {
+					l.Upstream = s
+				}
+			}},
+			{"tls", func(n *yaml.Node) {
+				d.mapping(n, "tls", d.word("cert", &l.CertFile), d.word("key", &l.KeyFile))
+				if l.CertFile == "" || l.KeyFile == "" {
+					d.fault(n, "tls needs a cert and a key; write both files")
+				}
+			}},
+			{"proxy_protocol", func(n *yaml.Node) { d.networks(n, &l.ProxyProtocol) }},
+		}
+		for _, f := range d.tcpFields(&l) {
+			fields = append(fields, field{f.name, func(n *yaml.Node) { limits = append(limits, n); f.read(n) }})
+		}
+		d.mapping(n, "listen", fields...)
+		if l.Address == "" {
+			d.fault(n, "listen has no address; write address: 127.0.0.1:8080")
+		}
+	}
+	switch {
+	case l.TCP && l.Upstream == "":
+		d.fault(n, "a TCP listener needs an upstream of its own; write address: tcp://… and upstream: host:port")
+	case !l.TCP && l.Upstream != "":
+		d.fault(n, "an HTTP listener has no upstream of its own; write it under upstream, beside listen")
+	}
+	for _, n := range limits {
+		if !l.TCP && l.Address != "" {
+			d.fault(n, "is of TCP listeners; write what limits HTTP under rules, or address: tcp://…")
+		}
+	}
+	if l.TCP && l.Name == "" {
+		l.Name = l.Address
+	}
+	if l.TCP && !l.Limits.Limited() && (l.Limits.By != policy.Part{} || l.Limits.Failure != policy.Open) {
+		d.fault(n, "by and failure are of limits, and there are none; write connections, open or bytes")
+	}
+	if slices.ContainsFunc(c.Listen, func(o Listener) bool { return o.Address == l.Address }) && l.Address != "" {
+		d.fault(n, "%s is listened at already; write another address", l.Address)
+	}
+	if i := slices.IndexFunc(c.Listen, func(o Listener) bool { return o.Name == l.Name }); i >= 0 && l.Name != "" && l.Name != l.Address {
+		d.fault(n, "%q is the name of the listener on line %d, too; two of one name would share a budget: choose another", l.Name, c.Listen[i].line)
+	}
+	c.Listen = append(c.Listen, l)
+}
+
+// tcpFields are the keys of a listener that only one of TCP has.
+func (d *decoder) tcpFields(l *Listener) []field {
+	return []field{
+		{"name", func(n *yaml.Node) {
+			s, ok := d.text(n, "name")
+			if ok && !listenerName.MatchString(s) {
+				d.fault(n, "name is %q; write 1 to 64 of a-z, 0-9, '.', '_' and '-'", shorten(s))
+			}
+			l.Name = s
+		}},
+		{"by", func(n *yaml.Node) {
+			s, ok := d.text(n, "by")
+			if !ok {
+				return
+			}
+			p, err := policy.ParsePart(s)
+			switch {
+			case err == nil && p.Source == policy.SourceIP:
+				l.Limits.By = p
+			case err != nil && strings.HasPrefix(s, "ip"):
+				d.fault(n, "%v", err)
+			default:
+				d.fault(n, "by is %q, but all that is known of a TCP connection is its address; write ip, or ip/24/48", shorten(s))
+			}
+		}},
+		{"connections", func(n *yaml.Node) { l.Limits.Connections = d.tcpLimits(n, l, "connections") }},
+		{"open", func(n *yaml.Node) {
+			if s := d.slots(n, "open", "connections may be open"); s != nil {
+				l.Limits.Open = *s
+			}
+		}},
+		{"bytes", func(n *yaml.Node) { l.Limits.Bytes = d.tcpLimits(n, l, "bytes") }},
+		{"failure", func(n *yaml.Node) { d.failure(n, &l.Limits.Failure) }},
+	}
+}
+
+// tcpLimits reads what limits connections, or bytes.
+func (d *decoder) tcpLimits(n *yaml.Node, l *Listener, what string) (limits []sluice.Limit) {
+	before := len(d.faults)
+	d.list(n, func(n *yaml.Node) {
+		for _, limit := range d.limits(n) {
+			f := limit.Filled()
+			switch {
+			case limit.Grace != nil:
+				d.fault(n, "a soft limit warns, which TCP has no words for; write a hard one")
+			case what == "connections" && f.Unit != sluice.Requests:
+				d.fault(n, "counts %v; write how many connections may be opened, such as 10/s burst 20, and what limits bytes under bytes", f.Unit)
+			case what == "bytes" && f.Unit != sluice.Bytes:
+				d.fault(n, "counts connections; write a limit of bytes, such as 100MB/min burst 1MB")
+			case what == "connections" && policy.Queues(f):
+				d.fault(n, "%v holds back, but a connection is let in at once or not at all; write nodelay behind it", limit)
+			case what == "bytes":
+				if p := policy.Unshapeable(f, 0); p != "" {
+					d.fault(n, "%v %s", limit, p)
+				}
+			}
+			limits = append(limits, limit.Limit)
+		}
+	})
+	if len(d.faults) > before {
+		return limits
+	}
+	if _, err := sluice.Compile(what, limits...); err != nil {
+		for _, err := range flatten(err) {
+			d.fault(n, "%v", err)
+		}
+	}
+	return limits
+}

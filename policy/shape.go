@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+const (
+	// LeastShaped is how many bytes a limit that shapes must grant at once at
+	// least: of fewer, each costs more to decide than to send.
+	LeastShaped = 256
+	// ShapeTurn is how long bytes wait for their turn if their rule has no
+	// MaxWait. Who would wait longer is cut off.
+	ShapeTurn = time.Minute
+)
+
+// Shape is what one level of a rule that shapes charges for the bytes of a
+// request. Whoever passes them on reserves them in parts: with OpReserve, the
+// Charge at a Cost of as many bytes, and MaxWait.
+type Shape struct {
+	Rule    *Rule
+	Level   *Level
+	Charge  sluice.Charge // its Cost is 0
+	MaxWait time.Duration // of each part
+}
+
+// Shapes returns what slows down the bytes of the request, or of its response:
+// Rule.Cost says which. They are valid until v is used again. There are none if
+// the request was refused.
+func (v *Verdict) Shapes() iter.Seq[Shape] {
+	return func(yield func(Shape) bool) {
+		if v.Refused != nil {
+			return
+		}
+		for _, s := range v.shapes {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// pickShaped finds what slows the request down.
+func (v *Verdict) pickShaped(a Attributes, now func() time.Time) {
+	for _, hit := range v.matches.hits {
+		r := &v.matches.of.rules[hit.rule]
+		if !r.Shape || len(r.ExemptNetworks) > 0 && within(r.ExemptNetworks, v.matches.found.client) {
+			continue
+		}
+		for i := range r.levels {
+			l := &r.levels[i]
+			key, ok, err := r.key(l, a, v, hit)
+			if err != nil {
+				v.Refused = err
+				return
+			}
+			if !ok {
+				continue
+			}
+			s := Shape{Rule: &r.Rule, Level: l.Level, MaxWait: r.MaxWait, Charge: sluice.Charge{Plan: r.set(l, key, a, v, hit, now).take, Key: key}}
+			if s.MaxWait == 0 {
+				s.MaxWait = ShapeTurn
+			}
+			v.shapes = append(v.shapes, s)
+		}
+	}
+}
+
+// Queues reports whether a limit holds requests back: a leaky bucket whose
+// units do not all pass without delay.
+func Queues(l sluice.Limit) bool {
+	f := l.Filled()
+	return f.Algorithm == sluice.LeakyBucket && f.DelayAfter < f.Burst
+}
+
+// Unshapeable returns why bytes cannot be slowed down by a limit, where each
+// part of them waits for maxWait at most, and what to write instead. It returns
+// "" if they can. A maxWait of 0 is [ShapeTurn].
+func Unshapeable(l sluice.Limit, maxWait time.Duration) string {
+	if maxWait == 0 {
+		maxWait = ShapeTurn
+	}
+	f := l.Filled()
+	if f.Unit != sluice.Bytes || f.Quota < 1 || f.Window <= 0 {
+		return "" // which is another fault
+	}
+	full, wait := f.Quota, f.Window
+	switch f.Algorithm {
+	case sluice.TokenBucket, sluice.LeakyBucket:
+		full = f.Burst
+		if f.Refill == sluice.Continuous {
+			wait = time.Duration(float64(LeastShaped) / float64(f.Quota) * float64(f.Window)) // of the order of it
+		}
+	case sluice.SlidingCounter:
+		wait *= 2
+	default: // units come back within the window
+	}
+	switch {
+	case f.CountDenied:
+		return "counts what is denied, and bytes that are slowed down are not; leave out count-denied"
+	case f.Debt > 0:
+		return "has a debt, which is of bytes that are counted after they have passed; leave it out"
+	case full < LeastShaped:
+		return fmt.Sprintf("grants at most %d bytes at once; it must be %d or more, so write a burst, such as burst 1KB", full, LeastShaped)
+	case wait > maxWait:
+		return fmt.Sprintf("may hold bytes back for %v, and they wait for %v at most before they are cut off; write a bucket with a higher quota, such as 1MB/s burst 1MB", wait.Round(time.Second), maxWait)
+	default:
+		return ""
+	}
+}
+
+// shape finds what makes no sense in a rule that shapes.
+func (c *compiler) shape(r *rule) {
+	if !r.Shape {
+		return
+	}
+	if !r.Cost.Bytes() {
+		c.fault("Shape", "slows bodies down, but the rule counts requests; set the cost to request-bytes or response-bytes")
+	}
+	if r.Shadow {
+		c.fault("Shape", "slows down, which a shadow rule does not; leave out one of them")
+	}
+	if r.When != nil {
+		c.fault("Shape", "slows bytes down as they pass, when it is not known yet which responses count; leave out one of them")
+	}
+	if r.Status != 0 {
+		c.fault("Status", "is that of a denial, and a rule that shapes denies nothing; leave it out")
+	}
+	for i := range r.Levels {
+		at := fmt.Sprintf("Levels[%d].", i)
+		if r.Levels[i].InFlight != nil {
+			c.fault(at+"InFlight", "denies, and a rule that shapes does not; put it into a rule of its own")
+		}
+		if len(r.Levels[i].Candidates) > 0 {
+			c.fault(at+"Candidates", "are about who would be denied, and a rule that shapes denies nothing; leave them out")
+		}
+	}
+}
