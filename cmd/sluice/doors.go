@@ -5,22 +5,18 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	file "github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/gateway"
-	"github.com/sluicegate/sluice/gateway/certificate"
-	"github.com/sluicegate/sluice/gateway/proxyproto"
-	"github.com/sluicegate/sluice/gateway/tcp"
 )
 
 // doors are where clients and operators come in. They are opened together, and
@@ -32,17 +28,17 @@ type doors struct {
 	inflight inflight
 	cancel   context.CancelCauseFunc // of the requests' contexts
 
-	front, admin http.Server
-	open         []*door
-	adminSocket  net.Listener // nil if there is none
-}
+	tcp         *tcpParts // nil: no door is for TCP
+	newFront    func() *http.Server
+	admin       http.Server
+	adminSocket net.Listener // nil if there is none
 
-// door is one address at which clients come in.
-type door struct {
-	net.Listener
-	config file.Listener
-	tls    *tls.Config
-	raw    *tcp.Server // for TCP; nil for HTTP
+	mu      sync.Mutex
+	open    []*door        // in the order of the configuration
+	leaving []*door        // closed, while what was begun there ends
+	closing bool           // no door is opened any more
+	failed  chan error     // takes the first; nil until they are served
+	serving sync.WaitGroup // of all doors
 }
 
 // newDoors returns doors that lead to a handler, and to another for operators.
@@ -56,10 +52,13 @@ func newDoors(ctx context.Context, handler, admin http.Handler, drain time.Durat
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true) // for clients that know, such as gRPC's
-	d.front = http.Server{
-		Handler: d.inflight.wrap(gateway.WithDeadlines(handler, stallTimeout)), ErrorLog: errorLog, Protocols: &protocols,
-		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		BaseContext: func(net.Listener) context.Context { return base },
+	front := d.inflight.wrap(gateway.WithDeadlines(handler, stallTimeout))
+	d.newFront = func() *http.Server {
+		return &http.Server{
+			Handler: front, ErrorLog: errorLog, Protocols: &protocols,
+			ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+			BaseContext: func(net.Listener) context.Context { return base },
+		}
 	}
 	d.admin = http.Server{
 		Handler: admin, ErrorLog: errorLog, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
@@ -68,44 +67,13 @@ func newDoors(ctx context.Context, handler, admin http.Handler, drain time.Durat
 	return d
 }
 
-// listen opens a door for clients.
-func (d *doors) listen(ctx context.Context, c file.Listener, admits func(netip.Addr) bool) error {
-	o := &door{config: c}
-	if c.CertFile != "" {
-		pair, err := certificate.Load(c.CertFile, c.KeyFile, certificate.Options{OnChange: func(err error) {
-			if err != nil {
-				d.log.Error("the certificate has changed and cannot be used; the one before is kept", slog.String("file", c.CertFile), slog.Any("error", err))
-				return
-			}
-			d.log.Info("a new certificate serves", slog.String("file", c.CertFile))
-		}})
-		if err != nil {
-			return fmt.Errorf("listen %s: tls: %w", c.Address, err)
-		}
-		o.tls = pair.Config()
-	}
-	if c.TCP {
-		var err error
-		if o.raw, err = tcp.New(tcp.Options{Upstream: c.Upstream, Admit: admits, Log: d.log}); err != nil {
-			return fmt.Errorf("listen tcp://%s: %w", c.Address, err)
-		}
-	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", c.Address)
+// listen opens doors for clients, all or none.
+func (d *doors) listen(ctx context.Context, listeners ...file.Listener) error {
+	c, err := d.prepare(ctx, listeners)
 	if err != nil {
-		return fmt.Errorf("listen: %w; choose another", err)
+		return err
 	}
-	o.Listener = l
-	if len(c.ProxyProtocol) > 0 {
-		if o.Listener, err = proxyproto.Listen(l, proxyproto.Options{Trusted: c.ProxyProtocol}); err != nil {
-			return errors.Join(fmt.Errorf("listen %s: %w", c.Address, err), l.Close())
-		}
-	}
-	if o.raw != nil && o.tls != nil {
-		o.Listener = tls.NewListener(o.Listener, o.tls)
-	}
-	d.open = append(d.open, o)
-	return nil
+	return c.commit()
 }
 
 // listenAdmin opens the door for operators.
@@ -132,36 +100,35 @@ func (d *doors) close() error {
 // serve lets clients in until ctx ends, or a door breaks, and then lets what was
 // begun finish.
 func (d *doors) serve(ctx context.Context) error {
-	failed := make(chan error, len(d.open)+1)
-	var serving sync.WaitGroup
-	start := func(serve func() error, closed error) {
-		serving.Go(func() {
-			if err := serve(); !errors.Is(err, closed) {
-				failed <- err
+	d.mu.Lock()
+	d.failed = make(chan error, 1)
+	for _, o := range d.open {
+		d.start(o)
+	}
+	if d.adminSocket != nil {
+		d.serving.Go(func() {
+			if err := d.admin.Serve(d.adminSocket); !errors.Is(err, http.ErrServerClosed) {
+				d.fail(err)
 			}
 		})
 	}
-	for _, o := range d.open {
-		switch {
-		case o.raw != nil:
-			start(func() error { return o.raw.Serve(o.Listener) }, tcp.ErrServerClosed) //nolint:contextcheck // connections end with Shutdown, not with ctx
-		case o.tls != nil:
-			start(func() error { return d.front.Serve(tls.NewListener(o.Listener, o.tls)) }, http.ErrServerClosed)
-		default:
-			start(func() error { return d.front.Serve(o.Listener) }, http.ErrServerClosed)
-		}
-	}
-	if d.adminSocket != nil {
-		start(func() error { return d.admin.Serve(d.adminSocket) }, http.ErrServerClosed)
-	}
+	d.mu.Unlock()
 	var err error
 	select {
 	case <-ctx.Done():
-	case err = <-failed:
+	case err = <-d.failed:
 	}
 	err = errors.Join(err, d.stop(context.WithoutCancel(ctx)))
-	serving.Wait()
+	d.serving.Wait()
 	return err
+}
+
+// fail ends the program for a door that broke.
+func (d *doors) fail(err error) {
+	select {
+	case d.failed <- err:
+	default: // it is ending already
+	}
 }
 
 // stop takes no more connections, lets requests end within the drain time and
@@ -170,10 +137,14 @@ func (d *doors) serve(ctx context.Context) error {
 // a little more, or with ctx.
 func (d *doors) stop(ctx context.Context) error {
 	d.draining.Store(true)
+	d.mu.Lock()
+	d.closing = true
+	all := slices.Concat(d.open, d.leaving)
+	d.mu.Unlock()
 	d.log.Info("draining", slog.Duration("timeout", d.drain))
 	drain, cancel := context.WithTimeout(ctx, d.drain)
 	defer cancel()
-	err := d.shutdown(drain)
+	err := shutdown(drain, all)
 	if errors.Is(err, context.DeadlineExceeded) {
 		d.log.Warn("requests are cut off: they did not end within the drain time")
 		err = nil
@@ -185,22 +156,22 @@ func (d *doors) stop(ctx context.Context) error {
 		d.log.Warn("requests do not end", slog.Int("left", left))
 	}
 	// The last answers may not have been sent yet.
-	if last := d.front.Shutdown(end); !errors.Is(last, context.DeadlineExceeded) {
+	if last := shutdown(end, all); !errors.Is(last, context.DeadlineExceeded) {
 		err = errors.Join(err, last)
 	}
-	return errors.Join(err, d.front.Close(), d.admin.Close())
+	for _, o := range all {
+		err = errors.Join(err, o.close())
+	}
+	return errors.Join(err, d.admin.Close())
 }
 
 // shutdown waits for all doors at once.
-func (d *doors) shutdown(ctx context.Context) error {
-	results := make([]error, len(d.open)+1)
+func shutdown(ctx context.Context, all []*door) error {
+	results := make([]error, len(all))
 	var wait sync.WaitGroup
-	for i, o := range d.open {
-		if o.raw != nil {
-			wait.Go(func() { results[i] = o.raw.Shutdown(ctx) })
-		}
+	for i, o := range all {
+		wait.Go(func() { results[i] = o.shutdown(ctx) })
 	}
-	results[len(d.open)] = d.front.Shutdown(ctx)
 	wait.Wait()
 	return errors.Join(results...)
 }

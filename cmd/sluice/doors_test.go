@@ -56,6 +56,11 @@ func certificateFiles(t *testing.T) (cert, key string, trust *x509.CertPool) {
 	return cert, key, trust
 }
 
+// clientTransport trusts a certificate for 127.0.0.1.
+func clientTransport(trust *x509.CertPool) *http.Transport {
+	return &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: trust, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}}
+}
+
 // TestDoors: one program serves HTTP with and without TLS, believes the PROXY
 // protocol of those it should, and passes TCP on.
 func TestDoors(t *testing.T) {
@@ -76,7 +81,7 @@ rules: [{name: all, by: ip, limits: 2/min sliding-log}]
 	}
 
 	t.Run("TLS", func(t *testing.T) {
-		transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: trust, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}}
+		transport := clientTransport(trust)
 		defer transport.CloseIdleConnections()
 		client := &http.Client{Transport: transport}
 		got := fetch(t, client, s.urls[1]+"/tls")

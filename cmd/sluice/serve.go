@@ -75,7 +75,7 @@ func newServer(ctx context.Context, c config, log *slog.Logger) (*server, error)
 
 // listen opens both doors, or fails.
 func (s *server) listen(ctx context.Context) error {
-	if err := s.doors.listen(ctx, file.Listener{Address: s.config.listen}, nil); err != nil {
+	if err := s.doors.listen(ctx, file.Listener{Address: s.config.listen}); err != nil {
 		return fmt.Errorf("--%w with --listen 127.0.0.1:PORT", err)
 	}
 	if s.config.admin == "" {

@@ -38,6 +38,8 @@ type siteServer struct {
 	site    *site
 	watcher *reload.Watcher
 	audit   *audit.Log
+	api     *admin.API
+	active  string // the version that was last told
 	doors   *doors
 }
 
@@ -73,6 +75,9 @@ func serveSite(ctx context.Context, c siteConfig, hurry <-chan os.Signal, stdout
 
 // wire makes everything but the doors' sockets.
 func (s *siteServer) wire(ctx context.Context) error {
+	if err := s.adminFiles(); err != nil {
+		return err
+	}
 	overrides, err := override.Open(s.overrides)
 	if err != nil {
 		return err
@@ -91,16 +96,19 @@ func (s *siteServer) wire(ctx context.Context) error {
 		return err
 	}
 	s.site.store, s.site.slots, s.site.report = s.metrics.Wrap(s.states.store), s.states.slots, s.states.report
+	s.watcher = reload.New(reload.Options{
+		File: s.file, Apply: func(c *file.Config) error { return s.apply(ctx, c) }, Named: s.keys, Changed: s.changed,
+	}, s.first, time.Now())
+	s.active = s.first.Version
 	if err := s.site.apply(s.first); err != nil {
 		return err
 	}
-	s.watcher = reload.New(reload.Options{File: s.file, Apply: s.apply, Changed: s.changed}, s.first, time.Now())
 	s.metrics.WatchPolicy(&s.site.tally, s.watcher.Status)
 	token, err := readToken(s.first.Admin.TokenFile)
 	if err != nil {
 		return err
 	}
-	api, err := admin.NewAPI(admin.APIOptions{
+	s.api, err = admin.NewAPI(admin.APIOptions{
 		Policy: s.site.policyInForce, Store: s.site.store, Tally: &s.site.tally, Version: s.watcher.Status,
 		Overrides: overrides, Apply: s.site.override, Audit: s.audit, Token: token, Now: s.now,
 	})
@@ -109,9 +117,11 @@ func (s *siteServer) wire(ctx context.Context) error {
 	}
 	o := admin.Options{
 		Ready: func() bool { return !s.doors.draining.Load() }, Store: s.states.ready,
-		Config: s.readyLine, Metrics: s.metrics.Handler(), API: api,
+		Config: s.readyLine, Metrics: s.metrics.Handler(), API: s.api,
 	}
 	s.doors = newDoors(ctx, s.site, admin.Handler(o), s.drain, s.log)
+	s.doors.tcp = &tcpParts{store: s.site.store, slots: s.site.slots, admits: s.site.admits, exempt: s.site.exempt, metrics: s.metrics}
+	s.metrics.WatchTCP(s.doors.stats)
 	return nil
 }
 
@@ -128,14 +138,9 @@ func (s *siteServer) close() error {
 
 // listen opens all doors, or fails.
 func (s *siteServer) listen(ctx context.Context) error {
-	listeners := s.first.Listen
-	if len(listeners) == 0 {
-		listeners = []file.Listener{{Address: defaultListen}}
-	}
-	for _, l := range listeners {
-		if err := s.doors.listen(ctx, l, s.site.admits); err != nil {
-			return fmt.Errorf("%s: %w", s.file, err)
-		}
+	listeners := listenersOf(s.first)
+	if err := s.doors.listen(ctx, listeners...); err != nil {
+		return fmt.Errorf("%s: %w", s.file, err)
 	}
 	at := cmp.Or(s.first.Admin.Address, defaultAdmin)
 	if at == "off" {
@@ -147,16 +152,66 @@ func (s *siteServer) listen(ctx context.Context) error {
 	return nil
 }
 
-// apply puts a new file in force, but for what is settled at the start.
-func (s *siteServer) apply(c *file.Config) error {
-	if err := s.site.apply(c); err != nil {
+// adminFiles settles where overrides and the audit log are: in the flags or in
+// the file.
+func (s *siteServer) adminFiles() error {
+	var faults []error
+	for _, f := range []struct {
+		flag, word, inFile string
+		into               *string
+	}{
+		{"overrides", "overrides_file", s.first.Admin.OverridesFile, &s.overrides},
+		{"audit", "audit_file", s.first.Admin.AuditFile, &s.siteConfig.audit},
+	} {
+		if f.inFile != "" && *f.into != "" && f.inFile != *f.into {
+			faults = append(faults, fmt.Errorf("--%s %s: %s has %s: %s under admin; keep one of them", f.flag, *f.into, s.file, f.word, f.inFile))
+		}
+		*f.into = cmp.Or(*f.into, f.inFile)
+	}
+	return errors.Join(faults...)
+}
+
+// keys returns the files of a configuration that hold keys and secrets.
+func (s *siteServer) keys(c *file.Config) (names []string) {
+	if t := c.Tokens; t != nil {
+		names = append(names, cmp.Or(t.JWKS, t.HMAC, t.Key))
+	}
+	if s.first.Admin.TokenFile != "" { // which is settled at the start
+		names = append(names, s.first.Admin.TokenFile)
+	}
+	return names
+}
+
+// listenersOf returns where clients come in.
+func listenersOf(c *file.Config) []file.Listener {
+	if len(c.Listen) == 0 {
+		return []file.Listener{{Address: defaultListen}}
+	}
+	return c.Listen
+}
+
+// apply puts a new file in force, but for what is settled at the start: all of
+// it, or nothing.
+func (s *siteServer) apply(ctx context.Context, c *file.Config) error {
+	token, err := readToken(s.first.Admin.TokenFile)
+	if err != nil {
 		return err
+	}
+	change, err := s.doors.prepare(ctx, listenersOf(c))
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.file, err)
+	}
+	if err := s.site.apply(c); err != nil {
+		return errors.Join(err, change.abandon())
+	}
+	s.api.SetToken(token)
+	if err := change.commit(); err != nil {
+		s.log.Error("an address does not serve as it should", slog.Any("error", err))
 	}
 	for _, part := range []struct {
 		name    string
 		changed bool
 	}{
-		{"listen", fmt.Sprint(c.Listen) != fmt.Sprint(s.first.Listen)},
 		{"admin", c.Admin != s.first.Admin},
 		{"store", fmt.Sprint(c.Store) != fmt.Sprint(s.first.Store)},
 	} {
@@ -169,7 +224,12 @@ func (s *siteServer) apply(c *file.Config) error {
 
 // changed logs what came of a new file.
 func (s *siteServer) changed(v reload.Version, err error) {
+	if err == nil && v.Hash == s.active {
+		s.log.Info("the configuration has been read again, with the files that it names", slog.String("file", v.File), slog.String("hash", v.Hash))
+		return
+	}
 	if err == nil {
+		s.active = v.Hash
 		s.log.Info("a new configuration is in force", slog.String("file", v.File), slog.String("hash", v.Hash))
 		return
 	}
@@ -192,26 +252,12 @@ func (s *siteServer) readyLine() string {
 // announce prints what is limited and how.
 func (s *siteServer) announce(stdout io.Writer) error {
 	var b strings.Builder
+	urls := make([]string, len(s.first.Upstreams))
+	for i, u := range s.first.Upstreams {
+		urls[i] = strings.TrimSpace(u.Host + u.Path + " " + u.URL.String())
+	}
 	for _, o := range s.doors.open {
-		scheme, to := "http", "the built-in sample app"
-		switch {
-		case o.raw != nil:
-			scheme, to = "tcp", o.config.Upstream
-		case len(s.first.Upstreams) > 0:
-			urls := make([]string, len(s.first.Upstreams))
-			for i, u := range s.first.Upstreams {
-				urls[i] = u.Host + u.Path + " "
-				if urls[i] == " " {
-					urls[i] = ""
-				}
-				urls[i] += u.URL.String()
-			}
-			to = strings.Join(urls, ", ")
-		}
-		if o.tls != nil && o.raw == nil {
-			scheme = "https"
-		}
-		fmt.Fprintf(&b, "sluice: %s://%s -> %s\n", scheme, o.Addr(), to)
+		fmt.Fprintf(&b, "sluice: %s\n", o.describe(strings.Join(urls, ", ")))
 	}
 	const most = 20
 	p := s.site.policyInForce()

@@ -4,11 +4,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,7 +66,20 @@ type generation struct {
 type upstreamOf struct {
 	url     string
 	timeout time.Duration
+	own     bool // its own name in Host
 	trusted string
+}
+
+// wordedFailure returns the failure policy of a word of a file.
+func wordedFailure(f policy.Failure) failure.Policy {
+	switch f {
+	case policy.Open:
+		return failure.Open
+	case policy.Local:
+		return failure.Local
+	default:
+		return failure.Closed
+	}
 }
 
 func newSite(log *slog.Logger, m *metrics.Metrics, overrides *override.List, now func() time.Time) (*site, error) {
@@ -87,6 +102,11 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // admits reports whether a client is let in at all.
 func (s *site) admits(client netip.Addr) bool { return s.current.Load().guard.Admits(client) }
+
+// exempt reports whether no limit applies to a client.
+func (s *site) exempt(client netip.Addr) bool {
+	return slices.ContainsFunc(s.current.Load().config.Exempt, func(p netip.Prefix) bool { return p.Contains(client) })
+}
 
 // policyInForce returns the policy with all overrides.
 func (s *site) policyInForce() *policy.Policy { return s.current.Load().policy }
@@ -158,9 +178,11 @@ func (s *site) enforce(g *generation, overrides []override.Override) error {
 	}
 	g.failures = make(map[string]failure.Policy, len(rules))
 	for i := range rules {
-		g.failures[rules[i].Name] = map[policy.Failure]failure.Policy{
-			policy.Open: failure.Open, policy.Local: failure.Local, policy.Closed: failure.Closed,
-		}[rules[i].Failure]
+		g.failures[rules[i].Name] = wordedFailure(rules[i].Failure)
+	}
+	for i := range g.config.Listen {
+		l := &g.config.Listen[i]
+		g.failures[l.Scope()] = wordedFailure(l.Limits.Failure)
 	}
 	fields := fieldsOf(g.config.Fields)
 	own, err := guard.NewOwn(g.policy, s.store, s.askers, fields, s.now)
@@ -180,6 +202,7 @@ func (s *site) enforce(g *generation, overrides []override.Override) error {
 		s.log.Warn("an override is of no use: the configuration has no such rule, level or key", slog.String("rule", o.Rule), slog.String("level", o.Level))
 	}
 	s.tally.Follow(g.policy)
+	s.queue.Resize(int(cmp.Or(g.config.MaxHeld, guard.DefaultQueue)))
 	old := s.current.Swap(g)
 	if old == nil {
 		return nil
@@ -207,7 +230,7 @@ func (s *site) addRoutes(g *generation) error {
 	var routes []gateway.Route
 	var faults []error
 	for _, u := range c.Upstreams {
-		at := upstreamOf{u.URL.String(), u.Timeout, fmt.Sprint(c.ClientIP.Trusted)}
+		at := upstreamOf{u.URL.String(), u.Timeout, u.UpstreamHost, fmt.Sprint(c.ClientIP.Trusted)}
 		up := g.upstreams[at]
 		if up == nil {
 			up = before[at]
@@ -215,7 +238,7 @@ func (s *site) addRoutes(g *generation) error {
 		if up == nil {
 			var err error
 			up, err = gateway.New(at.url, gateway.Options{
-				Trusted: c.ClientIP.Trusted, ResponseTimeout: u.Timeout, StallTimeout: stallTimeout, Log: s.log,
+				Trusted: c.ClientIP.Trusted, ResponseTimeout: u.Timeout, UpstreamHost: u.UpstreamHost, StallTimeout: stallTimeout, Log: s.log,
 			})
 			if err != nil {
 				faults = append(faults, err)

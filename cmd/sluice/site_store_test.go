@@ -70,6 +70,28 @@ rules:
 	}
 }
 
+// signed returns what a request with a token has under Authorization.
+func signed(t *testing.T, secret, sub, plan string) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: []byte(secret)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, err := json.Marshal(map[string]any{"sub": sub, "plan": plan, "exp": fixedClock().Unix() + 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	message, err := signer.Sign(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := message.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "Bearer " + text
+}
+
 // TestSiteClaims: budgets and plans follow the claims of a token that is valid,
 // and of no other.
 func TestSiteClaims(t *testing.T) {
@@ -87,32 +109,13 @@ rules:
     limits: 1/min sliding-log
     plans: {by: claim.plan, limits: {pro: 3/min sliding-log}}
 `, named(t, "up"), file), stopped)
-	token := func(secret, sub, plan string) string {
-		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: []byte(secret)}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		claims, err := json.Marshal(map[string]any{"sub": sub, "plan": plan, "exp": fixedClock().Unix() + 60})
-		if err != nil {
-			t.Fatal(err)
-		}
-		signed, err := signer.Sign(claims)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := signed.CompactSerialize()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return "Bearer " + text
-	}
 	for _, c := range []struct {
 		name, token string
 		want        []int
 	}{
-		{"free", token(secret, "ann", "free"), []int{200, 429}},
-		{"pro", token(secret, "bob", "pro"), []int{200, 200, 200, 429}},
-		{"forged", token(strings.ToUpper(secret), "bob", "pro"), []int{400}},
+		{"free", signed(t, secret, "ann", "free"), []int{200, 429}},
+		{"pro", signed(t, secret, "bob", "pro"), []int{200, 200, 200, 429}},
+		{"forged", signed(t, strings.ToUpper(secret), "bob", "pro"), []int{400}},
 		{"none", "", []int{400}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,4 +126,65 @@ rules:
 			}
 		})
 	}
+}
+
+// TestKeysAreReadAgain: a key that changes takes effect without a signal, as does
+// the admin's token; one that is no good leaves the one before and says why.
+func TestKeysAreReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const first, second = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
+	write("secret", first)
+	write("admin", "the-first-token-of-all")
+	s := startSite(t, fmt.Sprintf(`
+upstream: %q
+admin: {address: 127.0.0.1:0, token_file: %q}
+tokens: {hmac_file: %q}
+rules: [{name: user, by: claim.sub, limits: 1000/min sliding-log}]
+`, named(t, "up"), filepath.Join(dir, "admin"), filepath.Join(dir, "secret")), stopped)
+	ask := func(secret string) int {
+		return s.get(t, "/", "Authorization", signed(t, secret, "ann", "free")).status
+	}
+	admin := func(token string) int {
+		return fetch(t, http.DefaultClient, s.admin+"/policy", "Authorization", "Bearer "+token).status
+	}
+	if a, b := ask(first), ask(second); a != 200 || b != 400 {
+		t.Fatalf("got %d, %d, want 200, 400", a, b)
+	}
+	ready := func(text string) {
+		t.Helper()
+		for !strings.Contains(fetch(t, http.DefaultClient, s.admin+"/readyz").body, text) {
+			if t.Context().Err() != nil || t.Failed() {
+				t.Fatalf("/readyz never says %q", text)
+			}
+		}
+	}
+	write("secret", "short")
+	ready("can be guessed")
+	if a, b := ask(first), s.metrics(t)["sluice_config_current"]; a != 200 || b != 0 {
+		t.Errorf("with a key that is no good: got %d, sluice_config_current %v; want 200, 0", a, b)
+	}
+	write("secret", second)
+	for ask(second) != 200 && !t.Failed() && t.Context().Err() == nil {
+	}
+	if a, b := ask(first), s.metrics(t)["sluice_config_current"]; a != 400 || b != 1 {
+		t.Errorf("with the second key: got %d, sluice_config_current %v; want 400, 1", a, b)
+	}
+	write("admin", "guess")
+	ready("5 bytes can be guessed")
+	if got := admin("the-first-token-of-all"); got != 200 {
+		t.Errorf("a token file that is no good has taken the token away: got %d", got)
+	}
+	write("admin", "the-second-token-of-all")
+	for admin("the-second-token-of-all") != 200 && !t.Failed() && t.Context().Err() == nil {
+	}
+	if got := admin("the-first-token-of-all"); got != 401 {
+		t.Errorf("the first token: got %d, want 401", got)
+	}
+	s.forgive("not in force")
 }

@@ -32,8 +32,9 @@ const serveUsage = `sluice serve passes HTTP requests on to a service, within li
 
   --config FILE      what is served and limited is in FILE, see
                      docs/configuration.md. It is read again when it changes, or
-                     on SIGHUP; one with faults is not put in force. Beside it go
-                     --drain and only these flags:
+                     a file of keys that it names does, or on SIGHUP; one with
+                     faults is not put in force. Beside it go --drain and only
+                     these flags, which may be in the file instead:
   --overrides FILE   keep what "sluice key override" does over a restart
   --audit FILE       append every change to FILE (default: standard error)
 

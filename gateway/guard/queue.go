@@ -20,12 +20,19 @@ var ErrQueueFull = errors.New("guard: as many requests are held back as may be")
 // Queue bounds how many requests are held back at once, whatever the rules. It
 // is safe for concurrent use.
 type Queue struct {
-	places int64
+	places atomic.Int64
 	held   atomic.Int64
 }
 
 // NewQueue returns a Queue of so many places, at least 1.
-func NewQueue(places int) *Queue { return &Queue{places: int64(max(places, 1))} }
+func NewQueue(places int) *Queue {
+	q := &Queue{}
+	q.Resize(places)
+	return q
+}
+
+// Resize makes it so many places, at least 1. Who is held back already stays.
+func (q *Queue) Resize(places int) { q.places.Store(int64(max(places, 1))) }
 
 // Held returns how many requests are held back now.
 func (q *Queue) Held() int { return int(q.held.Load()) }
@@ -34,7 +41,7 @@ func (q *Queue) Held() int { return int(q.held.Load()) }
 // if there is none, and ctx's error as soon as ctx ends.
 func (q *Queue) wait(ctx context.Context, d time.Duration) error {
 	defer q.held.Add(-1)
-	if q.held.Add(1) > q.places {
+	if q.held.Add(1) > q.places.Load() {
 		return ErrQueueFull
 	}
 	return sleep(ctx, d)

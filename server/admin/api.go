@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -58,8 +59,18 @@ type APIOptions struct {
 //	DELETE /v1/override      end that
 //	GET    /v1/top           the keys denied most, hidden from callers without the token
 type API struct {
-	o   APIOptions
-	mux *http.ServeMux
+	o     APIOptions
+	mux   *http.ServeMux
+	token atomic.Pointer[string]
+}
+
+// SetToken puts another bearer token in the place of that of the start. It is
+// safe for concurrent use. An API that had a token keeps it if the new one is
+// empty: it must not become open to all on this machine.
+func (a *API) SetToken(token string) {
+	if token != "" || *a.token.Load() == "" {
+		a.token.Store(&token)
+	}
 }
 
 // NewAPI returns an API, or what is missing.
@@ -74,6 +85,7 @@ func NewAPI(o APIOptions) (*API, error) {
 		o.Secret = []byte(rand.Text())
 	}
 	a := &API{o: o, mux: http.NewServeMux()}
+	a.token.Store(&o.Token)
 	a.mux.HandleFunc("GET /v1/top", a.top)
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"GET /policy": a.policy, "GET /v1/key": a.showKey, "POST /v1/key/reset": a.resetKey,
@@ -93,7 +105,7 @@ func NewAPI(o APIOptions) (*API, error) {
 
 // ServeHTTP answers the caller.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if a.o.Token == "" && !local(r) {
+	if *a.token.Load() == "" && !local(r) {
 		fail(w, http.StatusForbidden, errors.New("only callers on this machine are answered, at a loopback address or localhost; give the program a token for others"))
 		return
 	}
@@ -124,11 +136,12 @@ func local(r *http.Request) bool {
 
 // authorised reports whether a caller may see keys and change things.
 func (a *API) authorised(r *http.Request) bool {
-	if a.o.Token == "" {
+	want := *a.token.Load()
+	if want == "" {
 		return true // ServeHTTP has let in only callers on this machine
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(token), []byte(a.o.Token)) == 1
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(token), []byte(want)) == 1
 }
 
 // Error is the document of an answer that is not as it should be.

@@ -47,6 +47,8 @@ type Metrics struct {
 	duration  prometheus.Histogram
 	ops       [numOps]opCounters
 	requests  [numVerdicts]prometheus.Counter
+
+	connections *prometheus.CounterVec
 }
 
 type opCounters struct{ asked, failed prometheus.Counter }
@@ -68,6 +70,9 @@ func New() *Metrics {
 			Buckets: prometheus.ExponentialBuckets(1e-6, 4, 12), // 1 µs to 4.2 s
 		}),
 	}
+	m.connections = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_tcp_connections_total", Help: "TCP connections by what became of them.",
+	}, []string{"listener", "verdict"})
 	asked := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_operations_total", Help: "Everything that was asked of the store.",
 	}, []string{"op"})
@@ -92,7 +97,7 @@ func New() *Metrics {
 	}
 	version, revision, goversion := buildInfo()
 	build.WithLabelValues(version, revision, goversion).Set(1)
-	m.registry.MustRegister(m.decisions, m.duration, asked, failed, requests, build,
+	m.registry.MustRegister(m.decisions, m.duration, asked, failed, requests, m.connections, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -43,6 +43,10 @@ type Options struct {
 	// Apply puts a configuration in force, as a whole or not at all. It is
 	// called by one goroutine at a time.
 	Apply func(*config.Config) error
+	// Named, if not nil, returns the files that a configuration names and Apply
+	// reads, of which there are few: keys, tokens. Where one of them changes the
+	// configuration is put in force once more.
+	Named func(*config.Config) []string
 	// Changed, if not nil, is called after every try to put a file in force,
 	// with why it failed, nil if it did not. Reasons that repeat are told once.
 	Changed func(Version, error)
@@ -54,6 +58,7 @@ type Watcher struct {
 
 	apply sync.Mutex // held while a file is read and put in force
 	seen  mark       // the file when it was last tried
+	named []named    // the files that it names, then
 
 	mu      sync.Mutex
 	active  Version
@@ -69,10 +74,21 @@ type mark struct {
 	sum      [sha256.Size]byte
 }
 
-// New returns a Watcher whose file is c, which is in force already, as read at
-// the moment now.
+// New returns a Watcher whose file is c, as read at the moment now. Whoever puts
+// c in force does it after New, so that a file that it names may change
+// meanwhile.
 func New(o Options, c *config.Config, now time.Time) *Watcher {
-	return &Watcher{o: o, active: Version{File: c.File, Hash: c.Version, Loaded: now}}
+	w := &Watcher{o: o, active: Version{File: c.File, Hash: c.Version, Loaded: now}}
+	w.note(c)
+	return w
+}
+
+// note remembers the files that a configuration names, as they are before it is
+// put in force.
+func (w *Watcher) note(c *config.Config) {
+	if w.o.Named != nil {
+		w.named = look(w.o.Named(c))
+	}
 }
 
 // Status returns the version in force, and the last failure since it was put in
@@ -87,8 +103,9 @@ func (w *Watcher) Status() (Version, *Failure) {
 	return w.active, &f
 }
 
-// Run looks at the file every second and reads it when it has changed, and at
-// once, changed or not, for each value of hurry. It ends with ctx.
+// Run looks at the file, and at those that it names, every second and reads it
+// when one of them has changed, and at once, changed or not, for each value of
+// hurry. It ends with ctx.
 func (w *Watcher) Run(ctx context.Context, hurry <-chan os.Signal) {
 	ticker := time.NewTicker(Every)
 	defer ticker.Stop()
@@ -104,8 +121,7 @@ func (w *Watcher) Run(ctx context.Context, hurry <-chan os.Signal) {
 	}
 }
 
-// Reload reads the file and puts it in force, changed or not: certificates and
-// keys that it names may have.
+// Reload reads the file and puts it in force, changed or not.
 func (w *Watcher) Reload() error {
 	w.apply.Lock()
 	defer w.apply.Unlock()
@@ -117,10 +133,14 @@ func (w *Watcher) look() {
 	w.apply.Lock()
 	defer w.apply.Unlock()
 	info, err := os.Stat(w.o.File)
-	if err == nil && w.seen.id != nil && os.SameFile(info, w.seen.id) && info.ModTime().Equal(w.seen.modified) && info.Size() == w.seen.size {
-		return
+	same := err == nil && w.seen.id != nil && os.SameFile(info, w.seen.id) && info.ModTime().Equal(w.seen.modified) && info.Size() == w.seen.size
+	changed := false
+	for i := range w.named {
+		changed = w.named[i].changed() || changed
 	}
-	w.load(false) //nolint:errcheck // Changed is told
+	if changed || !same {
+		w.load(changed) //nolint:errcheck // Changed is told
+	}
 }
 
 func (w *Watcher) load(force bool) error {
@@ -139,6 +159,7 @@ func (w *Watcher) load(force bool) error {
 	}
 	c, err := config.Parse(w.o.File, data)
 	if err == nil {
+		w.note(c)
 		err = w.o.Apply(c)
 	}
 	if err != nil {

@@ -29,6 +29,7 @@ type watched struct {
 	file    string
 	hurry   chan os.Signal
 	refuse  error
+	names   string  // a file that the configuration names
 	applied []int64 // quotas
 	told    []string
 }
@@ -39,7 +40,7 @@ func watch(t *testing.T, story func(*watched)) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
 	synctest.Test(t, func(t *testing.T) {
-		w := &watched{file: file, hurry: make(chan os.Signal)}
+		w := &watched{file: file, hurry: make(chan os.Signal), names: filepath.Join(filepath.Dir(file), "key")}
 		w.write(t, text(1))
 		c, err := config.Load(file)
 		if err != nil {
@@ -53,6 +54,7 @@ func watch(t *testing.T, story func(*watched)) {
 				}
 				return w.refuse
 			},
+			Named:   func(*config.Config) []string { return []string{w.names} },
 			Changed: func(_ reload.Version, err error) { w.told = append(w.told, fmt.Sprint(err)) },
 		}, c, time.Now())
 		ctx, stop := context.WithCancel(t.Context())
@@ -139,5 +141,49 @@ func TestWatch(t *testing.T) {
 			t.Error(err)
 		}
 		expect("once more", 5, 8, "")
+	})
+}
+
+// TestNamedFiles: a file that the configuration names puts it in force anew
+// where it holds something else, and only there.
+func TestNamedFiles(t *testing.T) {
+	watch(t, func(w *watched) {
+		key := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(w.names, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			pass()
+		}
+		expect := func(what string, applied int) {
+			t.Helper()
+			if len(w.applied) != applied {
+				t.Errorf("%s: applied %d times, want %d", what, len(w.applied), applied)
+			}
+		}
+		pass()
+		expect("nothing happened", 0)
+		key("one")
+		expect("it is there", 1)
+		key("one")
+		expect("written as it was", 1)
+		key("two")
+		expect("another", 2)
+		w.refuse = errors.New("a bad key")
+		key("bad")
+		if _, failure := w.Status(); failure == nil || failure.Err.Error() != "a bad key" || len(w.told) != 3 {
+			t.Errorf("failure %v, told %q", failure, w.told)
+		}
+		w.refuse = nil
+		key("three")
+		expect("a good one after a bad one", 3)
+		if _, failure := w.Status(); failure != nil {
+			t.Errorf("failure %v", failure.Err)
+		}
+		if err := os.Remove(w.names); err != nil {
+			t.Fatal(err)
+		}
+		pass()
+		expect("it is gone", 4) // whoever applies it says that it cannot be read
 	})
 }

@@ -1,0 +1,200 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+
+	"github.com/sluicegate/sluice"
+	file "github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/gateway/certificate"
+	"github.com/sluicegate/sluice/gateway/proxyproto"
+	"github.com/sluicegate/sluice/gateway/tcp"
+	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/metrics"
+)
+
+// door is one address at which clients come in.
+type door struct {
+	net.Listener              // what is served: the socket, and what lies over it
+	socket       net.Listener // whose port it is
+	config       atomic.Pointer[file.Listener]
+	front        *http.Server // nil for TCP
+	raw          *tcp.Server  // nil for HTTP
+}
+
+// tcpParts are what the doors for TCP need beside their configuration.
+type tcpParts struct {
+	store          sluice.Store
+	slots          sluice.SlotStore
+	admits, exempt func(netip.Addr) bool
+	metrics        *metrics.Metrics
+}
+
+// limits returns what a listener lets each client do.
+func (p *tcpParts) limits(c *file.Listener) (l tcp.Limits, err error) {
+	finder, err := clientip.New(clientip.Options{IPv4Bits: c.Limits.By.IPv4Bits, IPv6Bits: c.Limits.By.IPv6Bits})
+	if err != nil {
+		return l, err
+	}
+	l.Key, l.Exempt = finder.Group, p.exempt
+	l.Open, l.Scope, l.FailClosed = c.Limits.Open, c.OpenScope(), c.Limits.Failure != policy.Open
+	l.Rate, l.Bytes, err = c.Plans()
+	return l, err
+}
+
+// kind is what a door cannot change while it is open.
+func kind(c *file.Listener) string {
+	return fmt.Sprint(c.TCP, " ", c.CertFile, " ", c.KeyFile, " ", c.ProxyProtocol)
+}
+
+// newDoor opens a door for clients. One that is at the address already is taken
+// over: its port stays open meanwhile.
+func (d *doors) newDoor(ctx context.Context, c *file.Listener, old *door) (o *door, err error) {
+	o = &door{}
+	o.config.Store(c)
+	var secure *tls.Config
+	if c.CertFile != "" {
+		pair, err := certificate.Load(c.CertFile, c.KeyFile, certificate.Options{OnChange: func(err error) {
+			if err != nil {
+				d.log.Error("the certificate has changed and cannot be used; the one before is kept", slog.String("file", c.CertFile), slog.Any("error", err))
+				return
+			}
+			d.log.Info("a new certificate serves", slog.String("file", c.CertFile))
+		}})
+		if err != nil {
+			return nil, fmt.Errorf("listen %s: tls: %w", c.Address, err)
+		}
+		secure = pair.Config()
+	}
+	if c.TCP {
+		if o.raw, err = d.newRaw(o); err != nil {
+			return nil, fmt.Errorf("listen tcp://%s: %w", c.Address, err)
+		}
+	} else {
+		o.front = d.newFront()
+	}
+	if o.socket, err = listen(ctx, c.Address, old); err != nil {
+		return nil, fmt.Errorf("listen: %w; choose another", err)
+	}
+	o.Listener = o.socket
+	if len(c.ProxyProtocol) > 0 {
+		if o.Listener, err = proxyproto.Listen(o.socket, proxyproto.Options{Trusted: c.ProxyProtocol}); err != nil {
+			return nil, errors.Join(fmt.Errorf("listen %s: %w", c.Address, err), o.socket.Close())
+		}
+	}
+	if secure != nil {
+		o.Listener = tls.NewListener(o.Listener, secure)
+	}
+	return o, nil
+}
+
+// listen opens an address, or opens once more the port of a door that is there.
+func listen(ctx context.Context, address string, old *door) (net.Listener, error) {
+	if old == nil {
+		var lc net.ListenConfig
+		return lc.Listen(ctx, "tcp", address)
+	}
+	t, ok := old.socket.(*net.TCPListener)
+	if !ok {
+		return nil, fmt.Errorf("listen tcp %s: cannot be taken over", address)
+	}
+	f, err := t.File()
+	if err != nil {
+		return nil, fmt.Errorf("listen tcp %s: %w", address, err)
+	}
+	l, err := net.FileListener(f)
+	return l, errors.Join(err, f.Close())
+}
+
+// newRaw returns what passes the connections of a door on as they are.
+func (d *doors) newRaw(o *door) (*tcp.Server, error) {
+	c := o.config.Load()
+	l, err := d.tcp.limits(c)
+	if err != nil {
+		return nil, err
+	}
+	return tcp.New(tcp.Options{
+		Upstream: c.Upstream, Store: d.tcp.store, SlotStore: d.tcp.slots, Limits: l, Admit: d.tcp.admits, Log: d.log,
+		OnDecision: func(e tcp.Event) { d.tcp.metrics.CountTCP(o.config.Load().Name, e) },
+	})
+}
+
+// adjust puts another configuration of the same kind in force.
+func (d *doors) adjust(o *door, c *file.Listener) error {
+	if o.raw != nil {
+		l, err := d.tcp.limits(c)
+		if err == nil {
+			err = o.raw.Change(c.Upstream, l)
+		}
+		if err != nil {
+			return fmt.Errorf("listen tcp://%s: %w", c.Address, err)
+		}
+	}
+	o.config.Store(c)
+	return nil
+}
+
+// serve lets clients in until the door is shut. It returns nil then.
+func (o *door) serve() error {
+	var err, shut error
+	if o.raw != nil {
+		err, shut = o.raw.Serve(o.Listener), tcp.ErrServerClosed
+	} else {
+		err, shut = o.front.Serve(o.Listener), http.ErrServerClosed
+	}
+	if errors.Is(err, shut) {
+		return nil
+	}
+	return err
+}
+
+// shutdown lets nobody in and waits until what was begun has ended, or ctx has.
+func (o *door) shutdown(ctx context.Context) error {
+	if o.raw != nil {
+		return o.raw.Shutdown(ctx)
+	}
+	return o.front.Shutdown(ctx)
+}
+
+// close ends what goes on.
+func (o *door) close() error {
+	if o.raw != nil {
+		return o.raw.Close()
+	}
+	return o.front.Close()
+}
+
+// at returns the door at an address, nil if there is none.
+func (d *doors) at(address string) *door {
+	i := slices.IndexFunc(d.open, func(o *door) bool { return o.config.Load().Address == address })
+	if i < 0 {
+		return nil
+	}
+	return d.open[i]
+}
+
+// describe says where a door is, and where it leads.
+func (o *door) describe(upstreams string) string {
+	c := o.config.Load()
+	scheme, to := "http", upstreams
+	switch {
+	case c.TCP:
+		scheme, to = "tcp", c.Upstream
+	case c.CertFile != "":
+		scheme = "https"
+	}
+	return fmt.Sprintf("%s://%s -> %s", scheme, o.Addr(), cmp.Or(to, "the built-in sample app"))
+}
