@@ -22,6 +22,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/sluicegate/sluice/bench/record"
 )
 
 func main() {
@@ -117,16 +119,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 			err = e
 		}
 	}()
-	host, err := inspect(ctx, o)
+	host, err := record.Inspect(ctx, o.cores, fmt.Sprintf("-rounds %d -benchtime %v -cores %d -tries %d -groups %s -who %v",
+		o.rounds, o.benchtime, o.cores, o.tries, strings.Join(o.groups, ","), o.who))
 	if err != nil {
 		return err
 	}
-	raw, err := newRecord(o.results, host)
+	raw, err := record.New(o.results, "", host)
 	if err != nil {
 		return err
 	}
 	set, err := takeTurns(ctx, o, turns, runner{binary: binary, cores: o.cores}, raw, stderr)
-	if closeErr := raw.close(); err == nil {
+	if closeErr := raw.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {

@@ -10,21 +10,22 @@ import (
 	"os"
 
 	"github.com/sluicegate/sluice/bench/load"
+	"github.com/sluicegate/sluice/bench/record"
 	"github.com/sluicegate/sluice/bench/report"
 )
 
 // publish writes the tables to stdout and beside the raw results.
-func publish(o options, h host, raw *record, set report.Set, stdout io.Writer) (err error) {
+func publish(o options, h record.Host, raw *record.Record, set report.Set, stdout io.Writer) (err error) {
 	w := stdout
-	if raw.path != "" {
-		f, createErr := os.Create(raw.path + ".md")
+	if raw.Path() != "" {
+		f, createErr := os.Create(raw.Path() + ".md")
 		if createErr != nil {
 			return createErr
 		}
 		defer func() { err = errors.Join(err, f.Close()) }()
 		w = io.MultiWriter(stdout, f)
 	}
-	return writeTables(w, h.header(), set, o.cores)
+	return writeTables(w, h.Header(), set, o.cores)
 }
 
 func writeTables(w io.Writer, header string, set report.Set, cores int) error {

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sluicegate/sluice/bench/record"
 	"github.com/sluicegate/sluice/bench/report"
 )
 
@@ -77,11 +78,11 @@ const enough = 0.9
 // takeTurns runs every turn once a round. A turn that had too little of the
 // cores is tried again; the try that had most counts, whatever it measured.
 // All go to the record.
-func takeTurns(ctx context.Context, o options, turns []turn, r runner, raw *record, progress io.Writer) (report.Set, error) {
+func takeTurns(ctx context.Context, o options, turns []turn, r runner, raw *record.Record, progress io.Writer) (report.Set, error) {
 	var set report.Set
 	start := time.Now()
 	for round := 1; round <= o.rounds; round++ {
-		if err := raw.round(round); err != nil {
+		if err := raw.Round(round); err != nil {
 			return nil, err
 		}
 		for i, t := range turns {
@@ -101,7 +102,7 @@ func takeTurns(ctx context.Context, o options, turns []turn, r runner, raw *reco
 	return set, err
 }
 
-func bestTry(ctx context.Context, o options, t turn, r runner, raw *record, round int) (report.Sample, error) {
+func bestTry(ctx context.Context, o options, t turn, r runner, raw *record.Record, round int) (report.Sample, error) {
 	var best report.Sample
 	var faults []error
 	most := -1.0
@@ -117,7 +118,11 @@ func bestTry(ctx context.Context, o options, t turn, r runner, raw *record, roun
 			continue
 		}
 		share := served(t, s)
-		if err := raw.write(out, share); err != nil {
+		note := ""
+		if share < enough {
+			note = fmt.Sprintf("the line above had %.2f of each core that it kept busy", share)
+		}
+		if err := raw.Write(out, note); err != nil {
 			return best, err
 		}
 		if share > most {

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	manyRules   = 10_000
+	reloads     = 6 // in one round
+	between     = time.Second
+	reloadLimit = 30 * time.Second
+	inForce     = "a new configuration is in force"
+)
+
+// reload puts a file of many rules in force again and again while requests come
+// at a steady rate, and compares those that come meanwhile with those of a time
+// in which nothing changes.
+func (m *measurer) reload(ctx context.Context) error {
+	address, err := freePort(ctx)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(m.house.dir, "many.yaml")
+	if err := replaceFile(name, rulesFile(address, m.house.upstream, 0)); err != nil {
+		return err
+	}
+	p, err := start(ctx, address, m.house.sluice, "serve", "--config", name)
+	if err != nil {
+		return err
+	}
+	err = m.rounds("Reload", func(round int) error { return m.reloadRound(ctx, p, name, round) })
+	return errors.Join(err, p.stop())
+}
+
+func (m *measurer) reloadRound(ctx context.Context, p *process, name string, round int) error {
+	quiet, quietCPU, err := m.measured(ctx, p, func() error {
+		time.Sleep(reloads * between)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var times []span
+	busy, busyCPU, err := m.measured(ctx, p, func() error {
+		for i := range reloads {
+			s, err := reloadOnce(p, name, rulesFile(p.address, m.house.upstream, round*reloads+i))
+			if err != nil {
+				return err
+			}
+			times = append(times, s)
+			time.Sleep(between - s.end.Sub(s.begin))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	during := func(t timed) bool {
+		return slices.ContainsFunc(times, func(s span) bool { return t.at.Before(s.end) && t.at.Add(t.took).After(s.begin) })
+	}
+	without, within := tooks(quiet, func(timed) bool { return true }), tooks(busy, during)
+	lengths := make([]time.Duration, len(times))
+	for i, s := range times {
+		lengths[i] = s.end.Sub(s.begin)
+	}
+	slices.Sort(lengths)
+	return m.keep(round, "Reload", "sluice.config", len(within),
+		micro(quantile(lengths, 0.5))/1000, "ms", micro(slices.Max(lengths))/1000, "max-ms",
+		micro((busyCPU-quietCPU)/reloads)/1000, "cpu-ms",
+		micro(quantile(without, 0.5)), "p50-µs", micro(quantile(within, 0.5)), "p50-during-µs",
+		micro(quantile(without, 0.99)), "p99-µs", micro(quantile(within, 0.99)), "p99-during-µs",
+		float64(quantile(within, 0.99))/float64(quantile(without, 0.99)), "p99-during/without")
+}
+
+type span struct{ begin, end time.Time }
+
+// measured sends requests while f runs.
+func (m *measurer) measured(ctx context.Context, p *process, f func() error) (sent []timed, used time.Duration, err error) {
+	before, err := p.cpu()
+	if err != nil {
+		return nil, 0, err
+	}
+	paced := pace(ctx, p.address, "/v1/service500/77/items", 8, m.rate, nil)
+	err = f()
+	sent, stopErr := paced.stop()
+	after, cpuErr := p.cpu()
+	return sent, after - before, errors.Join(err, stopErr, cpuErr)
+}
+
+func reloadOnce(p *process, name, text string) (s span, err error) {
+	if err := replaceFile(name, text); err != nil {
+		return s, err
+	}
+	came := p.said.await(inForce)
+	s.begin = time.Now()
+	if err := syscall.Kill(p.cmd.Process.Pid, syscall.SIGHUP); err != nil {
+		return s, err
+	}
+	select {
+	case s.end = <-came:
+		return s, nil
+	case <-time.After(reloadLimit):
+		return s, fmt.Errorf("the new file is not in force after %v:\n%s", reloadLimit, p.said)
+	}
+}
+
+func tooks(all []timed, which func(timed) bool) []time.Duration {
+	var some []time.Duration
+	for _, t := range all {
+		if which(t) {
+			some = append(some, t.took)
+		}
+	}
+	slices.Sort(some)
+	return some
+}
+
+// replaceFile puts a file in the place of another as a whole.
+func replaceFile(name, text string) error {
+	if err := os.WriteFile(name+".new", []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// rulesFile is a file of many rules that differ in path, host, header and
+// network, and from version to version in their quotas.
+func rulesFile(address, upstream string, version int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "listen: %s\nadmin: \"off\"\nupstream: http://%s\nrules:\n", address, upstream)
+	for i := range manyRules {
+		var match string
+		switch i % 5 {
+		case 0:
+			match = fmt.Sprintf("path: \"/v1/service%d/{id}/items\"", i)
+		case 1:
+			match = fmt.Sprintf("path: /v1/service%d/", i)
+		case 2:
+			match = fmt.Sprintf("host: tenant%d.example.com, path: /v1/", i)
+		case 3:
+			match = fmt.Sprintf("header: {X-Partner: partner%d}", i)
+		case 4:
+			match = fmt.Sprintf("network: 10.%d.%d.0/24", i>>8, i&0xff)
+		}
+		fmt.Fprintf(&b, "  - name: rule%d\n    match: {method: [GET, POST], %s}\n    by: ip\n    limits: %d/s\n", i, match, 1_000_000+version)
+	}
+	return b.String()
+}

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/sluicegate/sluice/bench/report"
+)
+
+// goals are what the project wants. They are shown beside what was measured;
+// nothing fails by them.
+func goals() []report.Goal {
+	var gs []report.Goal
+	for _, who := range []string{"sluice", "sluice.config"} {
+		for _, n := range []string{"1", "4"} {
+			gs = append(gs, report.Goal{
+				Title: who + ", " + n + " connections: µs added to the p50 of the same proxy", Bench: "Latency/connections=" + n,
+				Who: who, From: "unlimited", Unit: "p50-µs", Want: 15,
+			})
+		}
+		gs = append(gs,
+			report.Goal{Title: who + ": CPU of the same proxy without limits", Bench: "Proxy", Who: who, To: "unlimited", Unit: "cpu-µs/req", Want: 1.1},
+			report.Goal{Title: who + ": requests per CPU second, of Caddy's", Bench: "Proxy", Who: who, To: "caddy", Unit: "cpu-µs/req", Invert: true, Want: 1},
+			report.Goal{Title: who + ": requests per CPU second, of Traefik's", Bench: "Proxy", Who: who, To: "traefik", Unit: "cpu-µs/req", Invert: true, Want: 1},
+			report.Goal{Title: who + ", denying: CPU of an empty net/http answer", Bench: "Denied", Who: who, To: "empty", Unit: "cpu-µs/req", Want: 1.3},
+		)
+	}
+	return append(gs,
+		report.Goal{Title: "10,000 rules: ms from the signal until they are in force", Bench: "Reload", Who: "sluice.config", Unit: "ms", Want: 200},
+		report.Goal{Title: "p99 while they are read, of that without", Bench: "Reload", Who: "sluice.config", Unit: "p99-during/without", Want: 2},
+		report.Goal{Title: "soak: RSS at the end, of that when the table was full", Bench: "Soak", Who: "sluice.config", Unit: "rss-end/full", Want: 1.05},
+		report.Goal{Title: "soak: heap at the end, of that when the table was full", Bench: "Soak", Who: "sluice.config", Unit: "heap-end/full", Want: 1.05},
+	)
+}
+
+func writeTables(w io.Writer, header string, set report.Set) error {
+	if _, err := fmt.Fprintf(w, "# Gateway\n\n```\n%s```\n", header); err != nil {
+		return err
+	}
+	if err := set.Goals(w, goals()); err != nil {
+		return err
+	}
+	saturated := func(bench string) []report.Column {
+		return []report.Column{
+			{Title: "requests/s", Bench: bench, Unit: "req/s"}, {Title: "CPU µs per request", Bench: bench, Unit: "cpu-µs/req"},
+			{Title: "requests per CPU second", Bench: bench, Unit: "req/cpu-s"},
+		}
+	}
+	var latency []report.Column
+	for _, n := range []string{"1", "4"} {
+		for _, q := range []string{"p50", "p90", "p99"} {
+			latency = append(latency, report.Column{Title: n + " connections, " + q, Bench: "Latency/connections=" + n, Unit: q + "-µs"})
+		}
+	}
+	for _, t := range []struct {
+		title, base string
+		columns     []report.Column
+	}{
+		{"Proxies, both cores full", "unlimited", saturated("Proxy")},
+		{"Denying, both cores full", "empty", saturated("Denied")},
+		{"Latency, µs", "unlimited", latency},
+		{"Reload of 10,000 rules", "", []report.Column{
+			{Title: "ms until in force", Bench: "Reload", Unit: "ms"}, {Title: "CPU ms", Bench: "Reload", Unit: "cpu-ms"},
+			{Title: "p50 without, µs", Bench: "Reload", Unit: "p50-µs"}, {Title: "p50 during", Bench: "Reload", Unit: "p50-during-µs"},
+			{Title: "p99 without, µs", Bench: "Reload", Unit: "p99-µs"}, {Title: "p99 during", Bench: "Reload", Unit: "p99-during-µs"},
+			{Title: "p99 during/without", Bench: "Reload", Unit: "p99-during/without"},
+		}},
+		{"Soak", "", []report.Column{
+			{Title: "requests", Bench: "Soak", Unit: "requests"}, {Title: "RSS when full, MB", Bench: "Soak", Unit: "rss-full-MB"},
+			{Title: "RSS at the end, MB", Bench: "Soak", Unit: "rss-end-MB"}, {Title: "RSS at most, MB", Bench: "Soak", Unit: "rss-max-MB"},
+			{Title: "heap when full, MB", Bench: "Soak", Unit: "heap-full-MB"}, {Title: "heap at the end, MB", Bench: "Soak", Unit: "heap-end-MB"},
+		}},
+	} {
+		if err := set.Table(w, t.title, t.base, t.columns); err != nil {
+			return err
+		}
+	}
+	return nil
+}
