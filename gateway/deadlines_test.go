@@ -5,6 +5,7 @@ package gateway_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -178,5 +179,45 @@ func TestSwitchedConnectionIsLeftAlone(t *testing.T) {
 				t.Errorf("read %q, %v", got, err)
 			}
 		}
+	})
+}
+
+// TestSilentStream: over HTTP/2, too, a handler may be silent for any time.
+func TestSilentStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		l := &pipeListener{make(chan net.Conn, 1)}
+		l.conns <- theirs
+		close(l.conns)
+		var protocols http.Protocols
+		protocols.SetUnencryptedHTTP2(true)
+		server := http.Server{Protocols: &protocols, Handler: gateway.WithDeadlines(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for range 3 {
+				time.Sleep(5 * patience)
+				if _, err := io.WriteString(w, "a\n"); err != nil {
+					t.Error(err)
+				}
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					t.Error(err)
+				}
+			}
+		}), patience)}
+		if err := server.Serve(l); !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+		client := http.Client{Transport: &http.Transport{
+			Protocols:   &protocols,
+			DialContext: func(context.Context, string, string) (net.Conn, error) { return ours, nil },
+		}}
+		resp, err := client.Get("http://x/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "a\na\na\n" {
+			t.Errorf("read %q, %v", body, err)
+		}
+		check(t, resp.Body.Close())
+		client.CloseIdleConnections()
+		check(t, server.Close())
 	})
 }

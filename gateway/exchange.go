@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync/atomic"
 )
 
@@ -15,13 +16,27 @@ import (
 // handlers around the Gateway have set.
 type exchange struct {
 	http.ResponseWriter
-	request *http.Request
-	around  http.Header
-	body    *body // nil if the request has none
+	request  *http.Request
+	around   []field
+	few      [8]field // memory of around
+	informed bool     // an informational response was passed on
+	began    bool     // the response has
+	whole    bool     // and it was passed on to its end
+	body     *body    // nil if the request has none
+}
+
+// field is a header field.
+type field struct {
+	name   string
+	values []string
 }
 
 func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{ResponseWriter: w, request: r, around: w.Header().Clone()}
+	x := &exchange{ResponseWriter: w, request: r}
+	x.around = x.few[:0]
+	for name, values := range w.Header() {
+		x.around = append(x.around, field{name, slices.Clip(values)})
+	}
 	if r.Body != nil && r.Body != http.NoBody {
 		x.body = &body{ReadCloser: r.Body}
 		x.request = r.WithContext(r.Context()) // a copy: the caller's keeps its Body
@@ -38,11 +53,16 @@ func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 // request's body is the last on its connection: net/http cannot serve another
 // one behind a body that was left half read while streaming both ways.
 func (x *exchange) WriteHeader(status int) {
-	if status >= http.StatusOK {
+	if status < http.StatusOK {
+		x.informed = true
+	} else {
+		x.began = true
 		h := x.Header()
-		for name, values := range x.around {
-			if _, ok := h[name]; !ok {
-				h[name] = values
+		if x.informed {
+			for _, f := range x.around {
+				if _, ok := h[f.name]; !ok {
+					h[f.name] = f.values
+				}
 			}
 		}
 		if x.body != nil && !x.body.ended.Load() && x.request.ProtoMajor == 1 {
@@ -50,6 +70,15 @@ func (x *exchange) WriteHeader(status int) {
 		}
 	}
 	x.ResponseWriter.WriteHeader(status)
+}
+
+// flushBroken sends what has come of a response that the upstream broke off, for
+// which ReverseProxy panics: so the client knows that there was one.
+func (x *exchange) flushBroken() {
+	if x.began && !x.whole {
+		// An error means that the client is gone, too.
+		_ = http.NewResponseController(x.ResponseWriter).Flush()
+	}
 }
 
 // body is a request's body that remembers how it ended.

@@ -25,6 +25,12 @@ import (
 	"github.com/sluicegate/sluice/internal/sampledlog"
 )
 
+// flushInterval is how long what came of a response of known length may wait for
+// more of it. Others, and server-sent events, go on at once by ReverseProxy's
+// own rule. None at all would send every header by itself, from a goroutine made
+// for it: a fifth of what a small response costs.
+const flushInterval = time.Millisecond
+
 // Options say how a [Gateway] treats its upstream. The zero value works.
 type Options struct {
 	// Trusted are the networks of proxies whose X-Forwarded-For, -Host and
@@ -102,7 +108,7 @@ func New(upstream string, opts Options) (*Gateway, error) {
 	g.proxy = httputil.ReverseProxy{
 		Rewrite:       forward.rewrite,
 		Transport:     g.transport,
-		FlushInterval: -1, // whatever comes goes on at once
+		FlushInterval: flushInterval,
 		BufferPool:    newBuffers(),
 		ErrorHandler:  g.fail,
 		ErrorLog:      slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug),
@@ -148,7 +154,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			g.log.Warn(r.Context(), "cannot stream both ways", err)
 		}
 	}
+	defer x.flushBroken()
 	g.proxy.ServeHTTP(x, x.request)
+	x.whole = true
 }
 
 // Close closes the connections to the upstream that are not in use.

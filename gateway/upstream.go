@@ -35,15 +35,19 @@ func newTransport(o Options) *http.Transport {
 	}
 }
 
-// stallConn is a connection whose other end must go on reading.
+// stallConn is a connection whose other end must go on reading. One goroutine
+// at a time writes to it, as to that of any transport.
 type stallConn struct {
 	net.Conn
 	timeout time.Duration
+	last    moving
 }
 
 func (c *stallConn) Write(b []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
-		return 0, err
+	if deadline, ok := c.last.extend(c.timeout); ok {
+		if err := c.SetWriteDeadline(deadline); err != nil {
+			return 0, err
+		}
 	}
 	return c.Conn.Write(b)
 }
