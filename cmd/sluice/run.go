@@ -54,6 +54,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func runServe(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	room := newHeapRoom()
+	defer runtime.KeepAlive(room)
 	if namesFile(args) {
 		return runSite(ctx, args, stdout, stderr)
 	}
