@@ -27,7 +27,7 @@ func BenchmarkContended(b *testing.B) {
 		b.Run("who="+c.Name, func(b *testing.B) {
 			l := load.Pressed()
 			lim := open(b, c, l, tableKeys)
-			admitted, errs, elapsed := press(lim, pressFor)
+			admitted, errs, elapsed := pressOne(lim, pressFor)
 			due := float64(l.Burst) + float64(l.Quota)*float64(elapsed)/float64(l.Window)
 			if c.Windowed {
 				due = float64(l.Quota * (int64(elapsed/l.Window) + 1))
@@ -41,7 +41,7 @@ func BenchmarkContended(b *testing.B) {
 	}
 }
 
-func press(lim peers.Limiter, length time.Duration) (admitted, errs int64, elapsed time.Duration) {
+func pressOne(lim peers.Limiter, length time.Duration) (admitted, errs int64, elapsed time.Duration) {
 	var allowed, failed atomic.Int64
 	var stop atomic.Bool
 	var wg sync.WaitGroup

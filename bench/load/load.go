@@ -91,3 +91,21 @@ func Lasting() peers.Limit {
 func Pressed() peers.Limit {
 	return peers.Limit{Quota: 10_000, Window: 100 * time.Millisecond, Burst: 10_000}
 }
+
+// Redis returns the loads of contenders on Redis. Under them a key that has
+// been taken is in debt for as long as a benchmark lasts: were it not, the
+// server would spend its time on throwing keys away.
+func Redis() []Load {
+	return []Load{
+		{
+			"uniform", Lasting(), true,
+			func() Keys { return Distinct(0, keys) },
+			func(stream int) Keys { return Uniform(keys, draws, stream) },
+		},
+		{
+			"hot", endless, true,
+			func() Keys { return Distinct(42, 1) },
+			func(int) Keys { return Distinct(42, 1) },
+		},
+	}
+}

@@ -75,6 +75,10 @@ func newThrottled(l Limit, keys int) (Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newThrottledOn(s, l)
+}
+
+func newThrottledOn(s throttled.GCRAStoreCtx, l Limit) (throttledLimiter, error) {
 	// Its MaxBurst is what may come on top of the first.
 	lim, err := throttled.NewGCRARateLimiterCtx(s, throttled.RateQuota{
 		MaxRate: throttled.PerDuration(int(l.Quota), l.Window), MaxBurst: int(l.Burst - 1),

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+// RedisContender is a limiter, or a yardstick, that keeps its state in Redis.
+type RedisContender struct {
+	Name   string // as in reports: [a-z0-9._-]
+	Counts string // its algorithm, and which client it talks through
+	// Module is where it comes from, empty for what this repository holds.
+	Module string
+	// Yardstick says that it decides nothing: it allows whatever is asked.
+	Yardstick bool
+	// New connects a Limiter to the server at addr.
+	New func(addr string, l Limit) (Limiter, error)
+}
+
+// Redis returns the contenders on Redis: the yardsticks first, then sluice,
+// then the peers.
+func Redis() []RedisContender {
+	return slices.Concat(redisFloors(), redisSluices(), redisPeers())
+}
+
+// RedisOption is how everything here that talks through rueidis connects.
+func RedisOption(addr string) rueidis.ClientOption {
+	return rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true, DisableRetry: true}
+}
+
+// redisTimeout leaves a slow machine time: an error is no decision.
+const redisTimeout = 10 * time.Second
+
+// OpenRedis returns a sluice store on the server at addr.
+func OpenRedis(addr string, o redisstore.Options) (*redisstore.Store, error) {
+	o.Timeout = redisTimeout
+	return redisstore.Open(RedisOption(addr), o)
+}
+
+// redisSluices are sluice's contenders: the token bucket under the plain name,
+// the same with a call for every take, and so each other algorithm.
+func redisSluices() []RedisContender {
+	shared := func(a string) RedisContender {
+		return RedisContender{Name: "sluice", Counts: a + " in redisstore", New: newRedisSluice(a, redisstore.Options{})}
+	}
+	alone := func(name, a string) RedisContender {
+		return RedisContender{Name: name, Counts: a + " in redisstore, a call for every take", New: newRedisSluice(a, redisstore.Options{NoCoalescing: true})}
+	}
+	const bucket = "token-bucket"
+	all := []RedisContender{shared(bucket), alone("sluice.alone", bucket)}
+	for _, a := range []string{"leaky-bucket", "fixed-window", "sliding-counter", "sliding-log", "sliding-histogram"} {
+		all = append(all, alone("sluice."+a, a))
+	}
+	return all
+}
+
+func newRedisSluice(algorithm string, o redisstore.Options) func(string, Limit) (Limiter, error) {
+	return func(addr string, l Limit) (Limiter, error) {
+		store, err := OpenRedis(addr, o)
+		if err != nil {
+			return nil, err
+		}
+		lim, err := sluice.New(store, "bench", Algorithms(l)[algorithm])
+		return redisSluice{sluiceLimiter{lim: lim, ctx: context.Background()}, store}, err
+	}
+}
+
+type redisSluice struct {
+	sluiceLimiter
+	store *redisstore.Store
+}
+
+func (s redisSluice) Close() error { return s.store.Close() }
