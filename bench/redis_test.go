@@ -40,13 +40,10 @@ func benchmarkRedis(b *testing.B, l load.Load, callers int, c peers.RedisContend
 	type setting struct {
 		server *redisServer
 		lim    peers.Limiter
-		keys   []load.Keys
+		keys   load.Keys
 	}
 	set := sync.OnceValue(func() setting {
-		s := setting{server: startRedis(b), keys: make([]load.Keys, callers)}
-		for i := range s.keys {
-			s.keys[i] = l.Keys(i)
-		}
+		s := setting{server: startRedis(b), keys: l.Keys(0)}
 		s.lim = openRedis(b, c, s.server, l.Limit)
 		warm := l.Warm()
 		press(b, callers, warm.Len(), func(_, i int) error {
@@ -61,8 +58,7 @@ func benchmarkRedis(b *testing.B, l load.Load, callers int, c peers.RedisContend
 		cost := s.server.begin(b)
 		b.ResetTimer()
 		took := press(b, callers, b.N, func(caller, i int) error {
-			keys := s.keys[caller]
-			allowed, err := s.lim.Take(keys.At(i % keys.Len()))
+			allowed, err := s.lim.Take(s.keys.At(i % s.keys.Len()))
 			tallies[caller].add(allowed == l.Allowed, err)
 			return nil
 		})

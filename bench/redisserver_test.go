@@ -52,19 +52,26 @@ func (s *redisServer) cpu(b *testing.B) time.Duration {
 	return sum
 }
 
-// scripts returns how many calls of scripts the server has had.
-func (s *redisServer) scripts(b *testing.B) int {
+// scripts returns how many calls of scripts the server has had, and how long
+// they ran.
+func (s *redisServer) scripts(b *testing.B) (calls int64, ran time.Duration) {
 	b.Helper()
-	_, rest, ok := strings.Cut(s.info(b, "commandstats")["cmdstat_evalsha"], "calls=")
-	if !ok {
-		return 0
+	for field := range strings.SplitSeq(s.info(b, "commandstats")["cmdstat_evalsha"], ",") {
+		name, value, _ := strings.Cut(field, "=")
+		if name != "calls" && name != "usec" {
+			continue
+		}
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			b.Fatalf("INFO: cmdstat_evalsha: %s: %v", name, err)
+		}
+		if name == "calls" {
+			calls = n
+		} else {
+			ran = time.Duration(n) * time.Microsecond
+		}
 	}
-	text, _, _ := strings.Cut(rest, ",")
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		b.Fatalf("INFO: cmdstat_evalsha: %v", err)
-	}
-	return n
+	return calls, ran
 }
 
 // memory returns what MEMORY USAGE tells of a key.
@@ -81,25 +88,30 @@ func (s *redisServer) memory(b *testing.B, key string) int64 {
 type spending struct {
 	at             time.Time
 	client, server time.Duration
-	scripts        int
+	calls          int64 // of scripts
+	ran            time.Duration
 }
 
 func (s *redisServer) begin(b *testing.B) spending {
 	b.Helper()
-	return spending{server: s.cpu(b), scripts: s.scripts(b), client: processTime(b), at: time.Now()}
+	calls, ran := s.scripts(b)
+	return spending{server: s.cpu(b), calls: calls, ran: ran, client: processTime(b), at: time.Now()}
 }
 
 // report reports what has been used since for n decisions: decisions a second,
-// and seconds of client and server for 100,000.
+// seconds of client and server for 100,000, and how many scripts ran how long.
 func (from spending) report(b *testing.B, s *redisServer, n int) {
 	b.Helper()
 	wall, client := time.Since(from.at), processTime(b)-from.client
-	server, scripts := s.cpu(b)-from.server, s.scripts(b)-from.scripts
+	server := s.cpu(b) - from.server
+	calls, ran := s.scripts(b)
+	calls, ran = calls-from.calls, ran-from.ran
 	per := 1e5 / float64(n)
 	b.ReportMetric(float64(n)/wall.Seconds(), "decisions/s")
 	b.ReportMetric(client.Seconds()*per, "client-s/100k")
 	b.ReportMetric(server.Seconds()*per, "redis-s/100k")
-	if scripts > 0 {
-		b.ReportMetric(float64(scripts)/float64(n), "calls/decision")
+	if calls > 0 {
+		b.ReportMetric(float64(calls)/float64(n), "calls/decision")
+		b.ReportMetric(float64(ran.Microseconds())/float64(calls), "script-µs")
 	}
 }

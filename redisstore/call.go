@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -219,13 +220,19 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 			args:    []string{string(costs), string(it.appendArgs(nil, c.now)), it.head},
 		}
 	}
-	b := make([]byte, 0, 96+8*len(c.jobs))
-	b = appendNumbers(b, mode, at, algo.Horizon(t), t.Rate.Num, t.Rate.Den, t.Rate.One.Micros, t.Rate.One.Rem,
-		t.Reach.Micros, t.Reach.Rem, int64(remainderBytes(t)), t.Most.Micros, t.Most.Rem)
-	for _, j := range c.jobs {
-		b = appendNumbers(b, j.req.Cost)
+	b := make([]byte, 0, 72+8*len(c.jobs))
+	b = appendNumbers(b, algo.Horizon(t), t.Rate.Den, t.Rate.One.Micros, t.Rate.One.Rem,
+		t.Reach.Micros, t.Reach.Rem, t.Rate.Num, t.Most.Micros, t.Most.Rem)
+	if len(c.jobs) > 1 || c.jobs[0].req.Cost != 1 {
+		for _, j := range c.jobs {
+			b = appendNumbers(b, j.req.Cost)
+		}
 	}
-	return &invocation{program: s.programs.take, keys: []string{it.key}, args: []string{it.head, string(b)}}
+	inv := &invocation{program: s.programs.take, keys: []string{it.key}, args: []string{it.head, string(b)}}
+	if mode == 1 {
+		inv.args = append(inv.args, strconv.FormatInt(at, 10))
+	}
+	return inv
 }
 
 // decide works out the job's decision and what the states of fixed size become.

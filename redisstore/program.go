@@ -24,12 +24,14 @@ type program struct{ text, sha string }
 // assemble makes a program of files, without their comments: what a server
 // keeps of a script is all of its text.
 //
-// Without more it leaves out what is between the marks <more> and </more>.
+// Without more it leaves out what is between the marks <more> and </more>. At
+// the mark <core> it puts the file core.
 func assemble(more bool, files ...string) *program {
 	var b strings.Builder
 	skip := false
-	for _, f := range files {
-		src, err := sources.ReadFile("lua/" + f + ".lua")
+	var add func(file string)
+	add = func(file string) {
+		src, err := sources.ReadFile("lua/" + file + ".lua")
 		if err != nil {
 			panic("redisstore: " + err.Error()) //nolint:forbidigo // cannot be: the names are those embedded
 		}
@@ -40,12 +42,17 @@ func assemble(more bool, files ...string) *program {
 				skip = !more
 			case "--</more>":
 				skip = false
+			case "--<core>":
+				add("core")
 			}
 			if !skip && line != "" && !strings.HasPrefix(line, "--") {
 				b.WriteString(line)
 				b.WriteByte('\n')
 			}
 		}
+	}
+	for _, f := range files {
+		add(f)
 	}
 	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // see the import
 	return &program{text: b.String(), sha: hex.EncodeToString(sum[:])}
@@ -67,7 +74,7 @@ var kindFiles = [kinds][]string{
 }
 
 func newPrograms() *programs {
-	return &programs{take: assemble(true, "core", "take"), slots: assemble(true, "core", "slots"), swap: assemble(true, "swap")}
+	return &programs{take: assemble(true, "take"), slots: assemble(true, "core", "slots"), swap: assemble(true, "swap")}
 }
 
 // of returns the program for a set of kinds, a bit for each.

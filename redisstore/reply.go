@@ -17,26 +17,66 @@ import (
 
 var errReply = errors.New("the script's reply makes no sense: is it another program's?")
 
-// replied reads a script's reply and sets c.now. It returns what there was to
-// say of each limit.
-func (s *Store) replied(c *call, inv *invocation, res rueidis.RedisResult) (status, []rueidis.RedisMessage, error) {
+// found is what a script has to say of each limit of a call: the state as it
+// was, or for a log a list of what every job saw of it.
+type found struct {
+	raw  string // that of the take script, which is of one limit
+	list []rueidis.RedisMessage
+}
+
+// state returns the state of the i-th limit as it was.
+func (f *found) state(i int) (string, error) {
+	if f.list == nil {
+		return f.raw, nil
+	}
+	return text(&f.list[i])
+}
+
+// replied reads a script's reply and sets c.now.
+func (s *Store) replied(c *call, inv *invocation, res rueidis.RedisResult) (status, found, error) {
+	if inv.program == s.programs.take {
+		text, err := res.ToString()
+		if err != nil {
+			return 0, found{}, err
+		}
+		return s.repliedTake(c, text)
+	}
+	st, list, err := s.repliedList(c, res)
+	return st, found{list: list}, err
+}
+
+// repliedTake reads the take script's reply: seconds, µs and the state.
+func (s *Store) repliedTake(c *call, reply string) (status, found, error) {
+	reply, other := strings.CutPrefix(reply, "!")
+	seconds, rest, _ := strings.Cut(reply, " ")
+	micros, raw, ok := strings.Cut(rest, " ")
+	if !ok {
+		return 0, found{}, errReply
+	}
+	if s.inject == nil {
+		sec, err := strconv.ParseInt(seconds, 10, 64)
+		if err != nil {
+			return 0, found{}, err
+		}
+		us, err := strconv.ParseInt(micros, 10, 64)
+		if err != nil {
+			return 0, found{}, err
+		}
+		c.now = sec*1e6 + us
+	}
+	if other {
+		return foreign, found{raw: raw}, nil
+	}
+	return done, found{raw: raw}, nil
+}
+
+func (s *Store) repliedList(c *call, res rueidis.RedisResult) (status, []rueidis.RedisMessage, error) {
 	reply, err := res.ToArray()
 	if err != nil {
 		return 0, nil, err
 	}
 	if len(reply) < 2 {
 		return 0, nil, errReply
-	}
-	if inv.program == s.programs.take {
-		if s.inject == nil {
-			if c.now, err = serverTime(reply[1:]); err != nil {
-				return 0, nil, err
-			}
-		}
-		if len(reply) > 3 {
-			return foreign, reply[:1], nil
-		}
-		return done, reply[:1], nil
 	}
 	st, err := reply[0].AsInt64()
 	if err != nil {
@@ -82,7 +122,7 @@ func text(m *rueidis.RedisMessage) (string, error) {
 
 // carry works out what the states that other limits wrote are worth under the
 // call's, for the next attempt.
-func (c *call) carry(replies []rueidis.RedisMessage) error {
+func (c *call) carry(f found) error {
 	if c.undo {
 		return fmt.Errorf("undo: %w", errChanging)
 	}
@@ -91,7 +131,7 @@ func (c *call) carry(replies []rueidis.RedisMessage) error {
 	c.from, c.to = make([]string, len(c.items)), make([]string, len(c.items))
 	for i := range c.items {
 		it := &c.items[i]
-		raw, err := text(&replies[i])
+		raw, err := f.state(i)
 		if err != nil {
 			return err
 		}
@@ -116,14 +156,17 @@ func (c *call) carry(replies []rueidis.RedisMessage) error {
 }
 
 // describe works out every job's decision from what the script found.
-func (c *call) describe(replies []rueidis.RedisMessage) error {
+func (c *call) describe(f found) error {
+	if f.list == nil {
+		return c.describeTakes(f.raw)
+	}
 	items := make([]algo.Item, len(c.items))
 	seen := make([][]rueidis.RedisMessage, len(c.items))
 	for i := range c.items {
 		it := &c.items[i]
 		items[i].Term = it.term
 		if kindOf(it.term) == kindLog {
-			list, err := replies[i].ToArray()
+			list, err := f.list[i].ToArray()
 			if err != nil {
 				return err
 			}
@@ -133,7 +176,7 @@ func (c *call) describe(replies []rueidis.RedisMessage) error {
 			seen[i] = list
 			continue
 		}
-		raw, err := text(&replies[i])
+		raw, err := f.state(i)
 		if err != nil || raw == "" {
 			if err != nil {
 				return err
@@ -162,6 +205,31 @@ func (c *call) describe(replies []rueidis.RedisMessage) error {
 		}
 		return nil
 	})
+}
+
+// describeTakes does what describe does for what the take script decides.
+func (c *call) describeTakes(raw string) error {
+	it := &c.items[0]
+	var items [1]algo.Item
+	items[0].Term = it.term
+	if raw != "" {
+		if !strings.HasPrefix(raw, it.head) {
+			return errReply
+		}
+		var err error
+		if items[0].State, err = parseState(it.term, raw[len(it.head):]); err != nil {
+			return err
+		}
+	}
+	for _, j := range c.jobs {
+		before := items[0].State
+		items[0].Cost, items[0].Written = j.req.Cost, false
+		j.decision = algo.Decide(j.req, items[:], c.now)
+		if !items[0].Written {
+			items[0].State = before
+		}
+	}
+	return nil
 }
 
 // decide decides the jobs one after the other. Before each it calls see.
