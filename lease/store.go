@@ -6,7 +6,6 @@ package lease
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,8 +42,8 @@ type Store struct {
 	base  time.Time
 	table table
 
-	mu    sync.Mutex // held to change plans
-	plans atomic.Pointer[map[*sluice.Plan]*terms]
+	plans sync.Map     // *sluice.Plan to *terms, nil of those that are not leased
+	known atomic.Int64 // how many, about
 }
 
 var _ sluice.Store = (*Store)(nil)
@@ -61,7 +60,6 @@ func Wrap(store sluice.Store, opts Options) *Store {
 		keys = DefaultMaxKeys
 	}
 	s.table.init(keys)
-	s.plans.Store(&map[*sluice.Plan]*terms{})
 	return s
 }
 
@@ -70,29 +68,27 @@ func (s *Store) clock() moment {
 	return moment{mono: int64(now.Sub(s.base)), wall: int64(now.Round(0).Sub(s.base.Round(0)))}
 }
 
-// mostPlans is how many plans are remembered: when there are more, as policies
-// were replaced often, all are made ready anew.
-const mostPlans = 1024
+// mostPlans is about how many plans are remembered: when there are more, as
+// policies were replaced often, all are made ready anew.
+const mostPlans = 1 << 15
 
 // terms returns how plan is leased, nil if it is not.
 func (s *Store) terms(plan *sluice.Plan) (*terms, error) {
 	if s.of == nil {
 		return nil, nil
 	}
-	t, known := (*s.plans.Load())[plan]
-	if !known {
+	var t *terms
+	if made, known := s.plans.Load(plan); known {
+		t, _ = made.(*terms)
+	} else {
 		if given, ok := s.of(plan); ok {
 			t = derive(plan, given)
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		old := *s.plans.Load()
-		plans := make(map[*sluice.Plan]*terms, len(old)+1)
-		if len(old) < mostPlans {
-			maps.Copy(plans, old)
+		if s.known.Add(1) > mostPlans {
+			s.plans.Clear()
+			s.known.Store(1)
 		}
-		plans[plan] = t
-		s.plans.Store(&plans)
+		s.plans.Store(plan, t)
 	}
 	if t != nil && t.err != nil {
 		return nil, t.err
