@@ -4,19 +4,12 @@
 package nginx_test
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/config/nginx"
@@ -30,12 +23,12 @@ const realConfig = `
 daemon off;
 master_process off;
 error_log stderr crit;
-pid %[1]s/pid;
+pid DIR/pid;
 events { worker_connections 64; }
 http {
 	access_log off;
-	client_body_temp_path %[1]s/a; proxy_temp_path %[1]s/b; fastcgi_temp_path %[1]s/c; uwsgi_temp_path %[1]s/d; scgi_temp_path %[1]s/e;
-	root %[1]s/root;
+	client_body_temp_path DIR/a; proxy_temp_path DIR/b; fastcgi_temp_path DIR/c; uwsgi_temp_path DIR/d; scgi_temp_path DIR/e;
+	root DIR/root;
 	geo $limited { default 1; 127.0.0.2/32 0; }
 	map $limited $limit_key { 0 ""; 1 $binary_remote_addr; }
 	limit_req_zone $http_x_key zone=key:1m rate=1r/m;
@@ -43,7 +36,7 @@ http {
 	limit_req_zone $limit_key zone=most:1m rate=1r/m;
 	limit_req_zone all zone=all:1m rate=1r/m;
 	server {
-		listen 127.0.0.1:%[2]d;
+		listen 127.0.0.1:PORT;
 		limit_req zone=all burst=40 nodelay;
 		location / { }
 		location /key/ { limit_req zone=key burst=3 nodelay; limit_req_status 429; }
@@ -57,11 +50,7 @@ http {
 
 // The same requests go to nginx and to what Convert made of its configuration.
 func TestRealNginx(t *testing.T) {
-	program, err := exec.LookPath("nginx")
-	if err != nil {
-		t.Fatal("nginx is not installed; install it with: apt-get install nginx")
-	}
-	base, text := startNginx(t, program)
+	base, text := startNginx(t, realConfig)
 	yaml, notes, err := nginx.Convert(strings.NewReader(text), "nginx.conf")
 	if err != nil {
 		t.Fatal(err)
@@ -154,66 +143,4 @@ func ask(t *testing.T, req *http.Request, from string) int {
 		t.Fatal(err)
 	}
 	return resp.StatusCode
-}
-
-// startNginx starts nginx on a free port, until the test ends, and returns its
-// address and its configuration.
-func startNginx(t *testing.T, program string) (base, text string) {
-	t.Helper()
-	dir := t.TempDir()
-	for _, name := range []string{"key/x", "pair", "most/x", "dry/x", "other"} {
-		file := filepath.Join(dir, "root", name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("ok"), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	text = fmt.Sprintf(realConfig, dir, port)
-	conf := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, program, "-p", dir, "-c", conf)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err == nil {
-			t.Error("nginx ended by itself")
-		}
-	})
-	address := fmt.Sprintf("127.0.0.1:%d", port)
-	deadline := time.After(10 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if conn, err := net.Dial("tcp", address); err == nil {
-			if err := conn.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return "http://" + address, text
-		}
-		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("nginx has ended: %v\n%s", err, stderr.String())
-		case <-deadline:
-			t.Fatal("nginx does not listen")
-		case <-tick.C:
-		}
-	}
 }

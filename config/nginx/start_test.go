@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nginx_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startNginx starts nginx on a free port, until the test ends, and returns its
+// address and its configuration: text, in which DIR stands for a directory that
+// it may write to and PORT for the port.
+func startNginx(t *testing.T, text string) (base, config string) {
+	t.Helper()
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		t.Fatal("nginx is not installed; install it with: apt-get install nginx")
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"key/x", "pair", "most/x", "dry/x", "other"} {
+		file := filepath.Join(dir, "root", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("ok"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	address := freeAddress(t)
+	_, port, _ := net.SplitHostPort(address)
+	config = strings.NewReplacer("DIR", dir, "PORT", port).Replace(text)
+	file := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, program, "-p", dir, "-c", file)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err == nil {
+			t.Error("nginx ended by itself")
+		}
+	})
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			if err := conn.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return "http://" + address, config
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("nginx has ended: %v\n%s", err, stderr.String())
+		case <-deadline:
+			t.Fatal("nginx does not listen")
+		case <-tick.C:
+		}
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	return listener.Addr().String()
+}
