@@ -6,7 +6,6 @@ package config
 import (
 	"errors"
 	"net/netip"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,12 +30,6 @@ type Listener struct {
 	Limits TCPLimits // of TCP
 
 	line int
-}
-
-// Equal reports whether two listeners are the same, wherever they are written.
-func (l Listener) Equal(o Listener) bool {
-	l.line, o.line = 0, 0
-	return reflect.DeepEqual(l, o)
 }
 
 // TCPLimits are what each client network may do at a TCP listener. The zero
@@ -78,10 +71,6 @@ func (l *Listener) Plans() (connections, bytes *sluice.Plan, err error) {
 	connections, bytes = compile("connections", l.Limits.Connections), compile("bytes", l.Limits.Bytes)
 	return connections, bytes, errors.Join(faults...)
 }
-
-// leastBytes is the least that a limit must grant at once where bytes wait for
-// their turn, as each decision costs more than few bytes do.
-const leastBytes = policy.LeastShaped
 
 var listenerName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 
@@ -175,19 +164,19 @@ func (d *decoder) tcpFields(l *Listener) []field {
 				d.fault(n, "by is %q, but all that is known of a TCP connection is its address; write ip, or ip/24/48", shorten(s))
 			}
 		}},
-		{"connections", func(n *yaml.Node) { l.Limits.Connections = d.tcpLimits(n, l, "connections") }},
+		{"connections", func(n *yaml.Node) { l.Limits.Connections = d.tcpLimits(n, "connections") }},
 		{"open", func(n *yaml.Node) {
 			if s := d.slots(n, "open", "connections may be open"); s != nil {
 				l.Limits.Open = *s
 			}
 		}},
-		{"bytes", func(n *yaml.Node) { l.Limits.Bytes = d.tcpLimits(n, l, "bytes") }},
+		{"bytes", func(n *yaml.Node) { l.Limits.Bytes = d.tcpLimits(n, "bytes") }},
 		{"failure", func(n *yaml.Node) { d.failure(n, &l.Limits.Failure) }},
 	}
 }
 
 // tcpLimits reads what limits connections, or bytes.
-func (d *decoder) tcpLimits(n *yaml.Node, l *Listener, what string) (limits []sluice.Limit) {
+func (d *decoder) tcpLimits(n *yaml.Node, what string) (limits []sluice.Limit) {
 	before := len(d.faults)
 	d.list(n, func(n *yaml.Node) {
 		for _, limit := range d.limits(n) {

@@ -73,7 +73,7 @@ func (d *doors) listen(ctx context.Context, listeners ...file.Listener) error {
 	if err != nil {
 		return err
 	}
-	return c.commit()
+	return c.commit() //nolint:contextcheck // connections end with their door, not with ctx
 }
 
 // listenAdmin opens the door for operators.
@@ -103,7 +103,7 @@ func (d *doors) serve(ctx context.Context) error {
 	d.mu.Lock()
 	d.failed = make(chan error, 1)
 	for _, o := range d.open {
-		d.start(o)
+		d.start(o) //nolint:contextcheck // connections end with their door, not with ctx
 	}
 	if d.adminSocket != nil {
 		d.serving.Go(func() {

@@ -205,7 +205,7 @@ func (s *siteServer) apply(ctx context.Context, c *file.Config) error {
 		return errors.Join(err, change.abandon())
 	}
 	s.api.SetToken(token)
-	if err := change.commit(); err != nil {
+	if err := change.commit(); err != nil { //nolint:contextcheck // connections end with their door, not with ctx
 		s.log.Error("an address does not serve as it should", slog.Any("error", err))
 	}
 	for _, part := range []struct {

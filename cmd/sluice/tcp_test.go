@@ -17,7 +17,7 @@ import (
 // greeter is an upstream for TCP that says a text and then what it hears.
 func greeter(t *testing.T, text string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is open at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,13 +182,13 @@ func TestTCPBytes(t *testing.T) {
 // TestListenChanges: addresses are opened and closed while the program runs,
 // what was begun may end, and one that cannot be opened changes nothing.
 func TestListenChanges(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is open at once
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	closeAtEnd(t, taken)
 	free := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is open at once
+		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,11 @@ func TestHangUpIsSeen(t *testing.T) {
 	for _, c := range []struct{ name, request string }{
 		{"without a body", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"},
 		{"with a body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"},
+		{"with the largest that is read", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 65536\r\n\r\n" + strings.Repeat("x", 64<<10)},
+		{"in the middle of a body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhe"},
+		{"in the middle of a large body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n" + strings.Repeat("x", 60_000)},
+		{"with a chunked body", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"},
+		{"in the middle of a chunked body", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			queue := guard.NewQueue(10)
@@ -82,6 +87,65 @@ func TestHeldBodies(t *testing.T) {
 		ask(g, request(t, "GET", "/", ""))
 		if got := fmt.Sprint(time.Since(start)); got != "4s" {
 			t.Errorf("after a broken body: %s, want 4s", got)
+		}
+	})
+}
+
+// TestBodyAcrossTheWait: a body that comes in parts before, during and after the
+// wait arrives whole, and an answer need not wait for it.
+func TestBodyAcrossTheWait(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		length int64
+		parts  []int // sizes; the wait ends between the second and the third
+	}{
+		{"small", -1, []int{10, 10, 10, 10}},
+		{"small, and its size is known", 40, []int{10, 10, 10, 10}},
+		{"all but the end before the wait is over", 20, []int{10, 10, 0}},
+		{"more than is kept", -1, []int{50_000, 50_000, 50_000, 1}},
+		{"nothing before the end of the wait", -1, []int{0, 0, 100, 100}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGuard(t, "  - {name: a, limits: 1/4s leaky-bucket burst 9}", ok, guard.Options{})
+				ask(g, request(t, "GET", "/", "")) // at once
+				from, to := io.Pipe()
+				r := request(t, "POST", "/", "")
+				r.Body, r.ContentLength = from, c.length
+				var sent strings.Builder
+				go func() {
+					for i, size := range c.parts {
+						time.Sleep(1600 * time.Millisecond)
+						part := strings.Repeat(string(rune('a'+i)), size)
+						sent.WriteString(part)
+						if _, err := io.WriteString(to, part); err != nil {
+							t.Error(err)
+						}
+					}
+					if err := to.Close(); err != nil {
+						t.Error(err)
+					}
+				}()
+				w := ask(g, r)
+				if w.Code != http.StatusOK || w.Body.String() != sent.String() {
+					t.Errorf("got %d with %d bytes, want 200 with %d", w.Code, w.Body.Len(), sent.Len())
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, "  - {name: a, limits: 1/4s leaky-bucket burst 9}", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusTeapot)
+		}, guard.Options{})
+		ask(g, request(t, "GET", "/", ""))
+		from, to := io.Pipe()
+		r := request(t, "POST", "/", "")
+		r.Body, r.ContentLength = from, -1
+		if w := ask(g, r); w.Code != http.StatusTeapot {
+			t.Errorf("got %d, want 418 though the body never came", w.Code)
+		}
+		if err := to.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

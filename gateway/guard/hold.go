@@ -4,26 +4,22 @@
 package guard
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
 	"github.com/sluicegate/sluice/httplimit"
 )
 
-// mostKept is the largest body that is read while its request is held back.
-const mostKept = 64 << 10 // bytes
-
 // hold waits until the request may go on. It reports false if it may not: then
 // it is answered, and has cost nothing.
 func (c *request) hold() bool {
 	g, v := c.guard, &c.verdict
 	due := time.Now().Add(v.Decision.Delay)
-	err := c.readAhead()
+	err := g.opts.Queue.enter()
 	if err == nil {
-		err = g.opts.Queue.wait(c.r.Context(), time.Until(due))
+		err = c.await(due)
+		g.opts.Queue.leave()
 	}
 	if err == nil {
 		v.Decision.ResetAfter = max(v.Decision.ResetAfter-v.Decision.Delay, 0)
@@ -42,29 +38,24 @@ func (c *request) hold() bool {
 	return false
 }
 
-var errBody = errors.New("the request's body cannot be read")
-
-// readAhead reads a small body before the wait: net/http finds out that a client
-// of HTTP/1 has hung up only once nothing of the request is left to be read. Of
-// a larger body, or one of unknown size, it learns after the wait.
-func (c *request) readAhead() error {
-	n := c.r.ContentLength
-	if n <= 0 || n > mostKept || c.r.Body == nil {
+// await blocks until an instant. It returns an error as soon as the client is
+// gone, or its body cannot be read.
+func (c *request) await(due time.Time) error {
+	ctx := c.r.Context()
+	a := c.readAhead()
+	var broken chan struct{}
+	if a != nil {
+		defer a.over()
+		broken = a.broken
+	}
+	timer := time.NewTimer(time.Until(due))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
 		return nil
-	}
-	body := make([]byte, n)
-	if _, err := io.ReadFull(c.r.Body, body); err != nil {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-broken:
 		return errBody
 	}
-	// The end is read, too: only then is it known that nothing is left.
-	if more, err := c.r.Body.Read(make([]byte, 1)); more > 0 || !errors.Is(err, io.EOF) {
-		return errBody
-	}
-	copied := *c.r // the caller's keeps its body
-	copied.Body = struct {
-		io.Reader
-		io.Closer
-	}{bytes.NewReader(body), c.r.Body}
-	c.r = &copied
-	return nil
 }

@@ -37,15 +37,17 @@ func (q *Queue) Resize(places int) { q.places.Store(int64(max(places, 1))) }
 // Held returns how many requests are held back now.
 func (q *Queue) Held() int { return int(q.held.Load()) }
 
-// wait blocks for d in a place of the queue. It returns [ErrQueueFull] at once
-// if there is none, and ctx's error as soon as ctx ends.
-func (q *Queue) wait(ctx context.Context, d time.Duration) error {
-	defer q.held.Add(-1)
+// enter takes a place, which leave gives back. It returns [ErrQueueFull] if there
+// is none.
+func (q *Queue) enter() error {
 	if q.held.Add(1) > q.places.Load() {
+		q.held.Add(-1)
 		return ErrQueueFull
 	}
-	return sleep(ctx, d)
+	return nil
 }
+
+func (q *Queue) leave() { q.held.Add(-1) }
 
 // sleep blocks for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
