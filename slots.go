@@ -45,6 +45,9 @@ const (
 	SlotAcquire SlotOp = iota // hold Cost units as Owner, if they are free
 	SlotRenew                 // hold on for another TTL
 	SlotRelease               // give back whatever Owner holds
+	// SlotPeek says what SlotAcquire would, and changes nothing. Owner may be
+	// empty, for one who holds nothing.
+	SlotPeek
 )
 
 // SlotRequest is what a [SlotStore] decides.
@@ -59,11 +62,12 @@ type SlotRequest struct {
 
 // SlotDecision is what came of a [SlotRequest].
 type SlotDecision struct {
-	// Allowed says that Owner holds its units now; of a release, that it held any.
+	// Allowed says that Owner holds its units now; of a release, that it held
+	// any, and of a peek, that it would.
 	Allowed bool
 	Held    int64 // units held by all owners
 	Free    int64 // units left
-	// RetryAfter is, of a denied acquire, how long it takes at most until
+	// RetryAfter is, of a denied acquire or peek, how long it takes at most until
 	// enough leases expire; releases may come sooner. 0 if allowed.
 	RetryAfter time.Duration
 }
@@ -113,6 +117,12 @@ func (s *Slots) Release(ctx context.Context, key, owner string) (SlotDecision, e
 	return s.ask(ctx, SlotRelease, key, owner, 1)
 }
 
+// Peek says how many units of key are held, and whether a new owner would get
+// cost of them. It changes nothing.
+func (s *Slots) Peek(ctx context.Context, key string, cost int64) (SlotDecision, error) {
+	return s.ask(ctx, SlotPeek, key, "", cost)
+}
+
 func (s *Slots) ask(ctx context.Context, op SlotOp, key, owner string, cost int64) (SlotDecision, error) {
 	return s.store.Slot(ctx, SlotRequest{Op: op, Scope: s.scope, Limit: s.limit, Key: key, Owner: owner, Cost: cost})
 }
@@ -120,9 +130,9 @@ func (s *Slots) ask(ctx context.Context, op SlotOp, key, owner string, cost int6
 // Validate returns nil or a [*RequestError]. Every SlotStore calls it.
 func (r *SlotRequest) Validate() error {
 	switch {
-	case r.Op > SlotRelease:
+	case r.Op > SlotPeek:
 		return &RequestError{"Op", fmt.Sprintf("%d is not a slot operation", r.Op)}
-	case r.Owner == "" || len(r.Owner) > MaxKeyBytes:
+	case r.Owner == "" && r.Op != SlotPeek || len(r.Owner) > MaxKeyBytes:
 		return &RequestError{"Owner", fmt.Sprintf("%d bytes; an owner has 1 to %d", len(r.Owner), MaxKeyBytes)}
 	case len(r.Key) > MaxKeyBytes:
 		return &RequestError{"Key", fmt.Sprintf("%d bytes; a key has at most %d", len(r.Key), MaxKeyBytes)}

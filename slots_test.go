@@ -48,7 +48,8 @@ func TestSlotRequestValidate(t *testing.T) {
 	}{
 		{"acquire", func(*sluice.SlotRequest) {}, ""},
 		{"longest key and owner", func(r *sluice.SlotRequest) { r.Key, r.Owner = long[1:], long[1:] }, ""},
-		{"unknown operation", func(r *sluice.SlotRequest) { r.Op = sluice.SlotRelease + 1 }, "Op"},
+		{"unknown operation", func(r *sluice.SlotRequest) { r.Op = sluice.SlotPeek + 1 }, "Op"},
+		{"a peek without an owner", func(r *sluice.SlotRequest) { r.Op, r.Owner = sluice.SlotPeek, "" }, ""},
 		{"no owner", func(r *sluice.SlotRequest) { r.Owner = "" }, "Owner"},
 		{"long owner", func(r *sluice.SlotRequest) { r.Owner = long }, "Owner"},
 		{"long key", func(r *sluice.SlotRequest) { r.Key = long }, "Key"},

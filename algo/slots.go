@@ -93,13 +93,15 @@ func DecideSlot(req *sluice.SlotRequest, owner uint64, s *State, now int64) (d s
 			l.remove(mine)
 			d.Allowed, written = true, true
 		}
+	case sluice.SlotPeek:
+		d.Allowed = mine >= 0 || s.A+req.Cost <= req.Limit.Cap
 	}
 	s.Idle = 0
 	for i := 0; i < s.Len; i += leaseWords {
 		s.Idle = max(s.Idle, l.at(i).expires)
 	}
 	d.Held, d.Free = s.A, max(req.Limit.Cap-s.A, 0)
-	if req.Op == sluice.SlotAcquire && !d.Allowed {
+	if (req.Op == sluice.SlotAcquire || req.Op == sluice.SlotPeek) && !d.Allowed {
 		d.RetryAfter = micros(l.free(req, now))
 	}
 	return d, written

@@ -38,7 +38,7 @@ func TestSlots(t *testing.T) {
 		cost  int64
 		want  sluice.SlotDecision
 	}
-	const acquire, renew, release = sluice.SlotAcquire, sluice.SlotRenew, sluice.SlotRelease
+	const acquire, renew, release, peek = sluice.SlotAcquire, sluice.SlotRenew, sluice.SlotRelease, sluice.SlotPeek
 	for _, c := range []struct {
 		name  string
 		n     int64
@@ -74,6 +74,14 @@ func TestSlots(t *testing.T) {
 			{2 * s, acquire, 1, 5, sluice.SlotDecision{Allowed: true, Held: 4, Free: 1}}, // holds 2, renewed
 			{12 * s, acquire, 3, 5, sluice.SlotDecision{Allowed: true, Held: 5}},
 		}},
+		{"a look changes nothing", 2, []step{
+			{0, peek, 1, 1, sluice.SlotDecision{Allowed: true, Free: 2}},
+			{0, acquire, 1, 1, sluice.SlotDecision{Allowed: true, Held: 1, Free: 1}},
+			{1 * s, peek, 2, 1, sluice.SlotDecision{Allowed: true, Held: 1, Free: 1}},
+			{1 * s, peek, 2, 2, sluice.SlotDecision{Held: 1, Free: 1, RetryAfter: 9 * time.Second}},
+			{2 * s, peek, 1, 2, sluice.SlotDecision{Allowed: true, Held: 1, Free: 1}}, // holds already, and is not renewed
+			{10 * s, peek, 1, 1, sluice.SlotDecision{Allowed: true, Free: 2}},
+		}},
 		{"nothing to release", 1, []step{{0, release, 1, 1, sluice.SlotDecision{Free: 1}}, {0, renew, 1, 1, sluice.SlotDecision{Free: 1}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -96,7 +104,7 @@ func TestSlotsEqualOracle(t *testing.T) {
 		now := origin
 		for range 60 {
 			now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, s/3), rapid.SampledFrom([]int64{s - 1, s, 2 * s})).Draw(t, "gap")
-			op := rapid.SampledFrom([]sluice.SlotOp{sluice.SlotAcquire, sluice.SlotAcquire, sluice.SlotRenew, sluice.SlotRelease}).Draw(t, "op")
+			op := rapid.SampledFrom([]sluice.SlotOp{sluice.SlotAcquire, sluice.SlotAcquire, sluice.SlotRenew, sluice.SlotRelease, sluice.SlotPeek}).Draw(t, "op")
 			owner, cost := rapid.Uint64Range(1, 8).Draw(t, "owner"), rapid.Int64Range(1, 4).Draw(t, "cost")
 			var sum int64
 			for o, l := range leases {
@@ -108,19 +116,23 @@ func TestSlotsEqualOracle(t *testing.T) {
 			}
 			mine, holds := leases[owner]
 			want := sluice.SlotDecision{Allowed: holds}
+			takes := op == sluice.SlotAcquire || op == sluice.SlotPeek
 			switch {
 			case op == sluice.SlotRelease:
 				delete(leases, owner)
 				sum -= mine.units
+			case holds && op == sluice.SlotPeek:
 			case holds:
 				leases[owner] = held{now + s, mine.units}
+			case op == sluice.SlotPeek && sum+cost <= k.limit.Cap:
+				want.Allowed = true
 			case op == sluice.SlotAcquire && sum+cost <= k.limit.Cap:
 				want.Allowed = true
 				leases[owner] = held{now + s, cost}
 				sum += cost
-			case op == sluice.SlotAcquire && cost > k.limit.Cap:
+			case takes && cost > k.limit.Cap:
 				want.RetryAfter = sluice.Never
-			case op == sluice.SlotAcquire:
+			case takes:
 				first := int64(math.MaxInt64)
 				for _, end := range leases {
 					var left int64

@@ -139,6 +139,22 @@ func (p *Policy) RuleOf(scope string) (*Rule, bool) {
 	return p.Rule(i), true
 }
 
+// InFlight returns what asks how many requests of a key are in flight under a
+// level of a rule, to be answered by a [sluice.SlotStore]. It is not ok if the
+// level limits none.
+func (p *Policy) InFlight(rule, level string, values []string) (req sluice.SlotRequest, ok bool) {
+	i, ok := p.names[rule]
+	if !ok {
+		return req, false
+	}
+	for j := range p.rules[i].levels {
+		if l := &p.rules[i].levels[j]; l.Name == level && l.InFlight != nil && len(values) == len(l.By) {
+			return sluice.SlotRequest{Op: sluice.SlotPeek, Scope: l.scope, Limit: l.inFlight, Key: encodeKey(values), Cost: 1}, true
+		}
+	}
+	return req, false
+}
+
 // Charge returns what a level of a rule would charge a key, at a cost of 1: to
 // peek at or reset what the key has spent. The values are those of the level's
 // parts; tier is the value of the attribute that chooses among the level's

@@ -31,7 +31,7 @@ func testSlots(t *testing.T, b *bench) {
 		states := make(map[string]*algo.State)
 		for range h.Steps {
 			req := sluice.SlotRequest{
-				Op:    sluice.SlotOp(rnd.IntN(3)),
+				Op:    sluice.SlotOp(rnd.IntN(4)),
 				Scope: "slots",
 				Limit: sluice.SlotLimit{Name: fmt.Sprint("limit-", rnd.IntN(2)), Cap: 1 + rnd.Int64N(8), TTL: ttls[rnd.IntN(len(ttls))]},
 				Key:   strconv.Itoa(rnd.IntN(3)),

@@ -226,3 +226,39 @@ func TestAdminAnswersThisMachineOnly(t *testing.T) {
 		})
 	}
 }
+
+// TestKeyShowsInFlight: how many requests of a key run is shown while they do,
+// and a reset leaves them be.
+func TestKeyShowsInFlight(t *testing.T) {
+	came, goOn := make(chan struct{}), make(chan struct{})
+	up := backend(t, func(http.ResponseWriter, *http.Request) {
+		came <- struct{}{}
+		<-goOn
+	})
+	s := startSite(t, fmt.Sprintf("upstream: %q\nrules: [{name: run, by: ip, in_flight: 3}, {name: both, by: ip, limits: 9/min sliding-log, in_flight: {cap: 2, ttl: 1m}}]\n", up), stopped)
+	show := func(want ...string) {
+		t.Helper()
+		out, _ := command(t, exitOK, "key", "show", "ip=127.0.0.1", "--admin="+s.admin)
+		for _, text := range want {
+			if !strings.Contains(out, text) {
+				t.Errorf("key show lacks %q:\n%s", text, out)
+			}
+		}
+	}
+	show("0 of 3 run now: 3 more may", "0 of 2 run now: 2 more may")
+	done := make(chan int, 1)
+	go func() { done <- s.get(t, "/").status }()
+	<-came
+	show("1 of 3 run now: 2 more may", "1 of 2 run now: 1 more may", "full is 9, 8 left")
+	command(t, exitOK, "key", "reset", "ip=127.0.0.1", "--author=eve", "--admin="+s.admin)
+	show("1 of 3 run now", "1 of 2 run now", "nothing is spent")
+	close(goOn)
+	if got := <-done; got != http.StatusOK {
+		t.Errorf("got %d", got)
+	}
+	for t.Context().Err() == nil { // they end a moment after their answer
+		if out, _ := command(t, exitOK, "key", "show", "ip=127.0.0.1", "--admin="+s.admin); strings.Contains(out, "0 of 3 run now") && strings.Contains(out, "0 of 2 run now") {
+			break
+		}
+	}
+}

@@ -135,6 +135,9 @@ func writeKey(b *strings.Builder, s *admin.KeyState) {
 	for _, l := range s.Limits {
 		fmt.Fprintf(b, "  %s\n    %s\n", l.Limit, l.Words)
 	}
+	if f := s.InFlight; f != nil {
+		fmt.Fprintf(b, "  in flight\n    %d of %d run now: %d more may\n", f.Held, f.Cap, f.Free)
+	}
 }
 
 func levelOf(s *admin.KeyState) string {

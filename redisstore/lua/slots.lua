@@ -11,7 +11,7 @@
 -- It returns the leases it found and the server's time in seconds and µs.
 
 local pack, unpack, call, floor = struct.pack, struct.unpack, redis.call, math.floor
-local ACQUIRE, RELEASE = 0, 2
+local ACQUIRE, RELEASE, PEEK = 0, 2, 3
 local mode, now, op, life, cap, cost, longest = unpack('>ddddddd', ARGV[1])
 local me = ARGV[2]
 local time = {'0', '0'}
@@ -58,7 +58,7 @@ if op == RELEASE then
 	if mine then
 		remove(mine)
 	end
-elseif mine then
+elseif mine and op ~= PEEK then
 	list[mine][2] = now + life
 	written = true
 elseif op == ACQUIRE and held + cost <= cap then

@@ -32,6 +32,14 @@ type KeyState struct {
 	Shadow   bool              `json:"shadow,omitempty"`   // nothing is denied
 	Override string            `json:"override,omitempty"` // why it has limits of its own
 	Limits   []LimitState      `json:"limits"`
+	InFlight *InFlightState    `json:"in_flight,omitempty"` // nil: no limit of these
+}
+
+// InFlightState is how many requests of a key run now.
+type InFlightState struct {
+	Cap  int64 `json:"cap"`
+	Held int64 `json:"held"`
+	Free int64 `json:"free"`
 }
 
 // LimitState is what a key has left under a limit.
@@ -98,6 +106,13 @@ func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState,
 				s.Override += ", until " + o.Expires.UTC().Format(time.RFC3339)
 			}
 		}
+	}
+	if req, ok := p.InFlight(s.Rule, s.Level, t.values); ok && a.o.Slots != nil {
+		d, err := a.o.Slots.Slot(ctx, req)
+		if err != nil {
+			return s, err
+		}
+		s.InFlight = &InFlightState{Cap: req.Limit.Cap, Held: d.Held, Free: d.Free}
 	}
 	if len(t.level.Limits) == 0 && s.Override == "" && t.tier == "" {
 		return s, nil // requests in flight only
@@ -204,6 +219,9 @@ func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) reset(ctx context.Context, p *policy.Policy, t *target) error {
+	if l := t.level; len(l.Limits)+len(l.Overrides)+len(l.Candidates) == 0 && l.Tiers == nil {
+		return nil // requests in flight only, which end by themselves
+	}
 	charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, t.tier, a.o.Now())
 	if err != nil {
 		return err
