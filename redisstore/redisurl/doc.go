@@ -19,6 +19,7 @@
 //	secret_file=FILE              names keys by keyed hashes, under this secret
 //
 // User and password may also come from the variables [UserVariable] and
-// [PasswordVariable]. A password is never part of the line: lines end up in
+// [PasswordVariable]. Files are read when a store is opened; password_file once
+// more for each connection that is made, but with sentinels. A password is never part of the line: lines end up in
 // process lists, shell histories and logs.
 package redisurl

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -53,6 +54,9 @@ func (t *Target) Option() (rueidis.ClientOption, error) {
 			*f.into = strings.TrimRight(string(text), "\r\n")
 		}
 	}
+	if t.query["password_file"] != "" && s.kind != sentinel { // whose sentinels would be sent it, too
+		o.AuthCredentialsFn = t.passwords(o.Password)
+	}
 	if s.tls {
 		var err error
 		if o.TLSConfig, err = t.tls(); err != nil {
@@ -68,6 +72,20 @@ func (t *Target) Option() (rueidis.ClientOption, error) {
 	case single:
 	}
 	return o, nil
+}
+
+// passwords returns what reads the password again for each connection that is
+// made. Where its file is no good the last one that was is used.
+func (t *Target) passwords(last string) func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+	var mu sync.Mutex
+	return func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if text, err := t.file("password_file"); err == nil {
+			last = strings.TrimRight(string(text), "\r\n")
+		}
+		return rueidis.AuthCredentials{Username: t.user, Password: last}, nil
+	}
 }
 
 func (t *Target) tls() (*tls.Config, error) {
