@@ -197,11 +197,10 @@ func TestHangUpSignal(t *testing.T) {
 		t.Fatalf("got %d, %d", a, b)
 	}
 	for range 3 { // as it was: told each time, unlike a change that is seen
-		before := strings.Count(p.logs.String(), "a new configuration is in force")
+		const told = "the configuration has been read again"
+		before := strings.Count(p.logs.String(), told)
 		p.signal(t, syscall.SIGHUP)
-		until(t, "the signal to be heeded", func() bool {
-			return strings.Count(p.logs.String(), "a new configuration is in force") > before
-		})
+		until(t, "the signal to be heeded", func() bool { return strings.Count(p.logs.String(), told) > before })
 	}
 	write("2/day sliding-log")
 	p.signal(t, syscall.SIGHUP)

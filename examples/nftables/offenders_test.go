@@ -70,7 +70,7 @@ func server() error {
 	var mu sync.Mutex
 	denied := make(map[string]int)
 	s, err := tcp.New(tcp.Options{
-		Upstream: up.Addr().String(), Store: memstore.New(memstore.Options{}), Rate: plan,
+		Upstream: up.Addr().String(), Store: memstore.New(memstore.Options{}), Limits: tcp.Limits{Rate: plan},
 		Log: slog.New(slog.DiscardHandler),
 		OnDecision: func(e tcp.Event) {
 			mu.Lock()
