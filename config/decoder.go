@@ -4,10 +4,12 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +41,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		return nil
 	}
 	d.most = fewNodes + len(data) // without aliases, a file has less values than bytes
-	dec := yaml.NewDecoder(strings.NewReader(string(data)))
+	dec := yaml.NewDecoder(&polite{bytes.NewReader(data)})
 	var doc, second yaml.Node
 	err := dec.Decode(&doc)
 	switch {
@@ -62,6 +64,19 @@ func (d *decoder) document(data []byte) *yaml.Node {
 	}
 	return doc.Content[0]
 }
+
+// polite lets others have the processor now and then while a large file is
+// parsed: those who wait for it otherwise wait until they are preempted for, 10
+// ms at a time.
+type polite struct{ io.Reader }
+
+func (p *polite) Read(b []byte) (int, error) {
+	runtime.Gosched()
+	return p.Reader.Read(b[:min(len(b), 1<<10)])
+}
+
+// turn is how many rules are read before others have the processor.
+const turn = 8
 
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
 

@@ -74,8 +74,9 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		d.fault(root, "no rules; write at least one under rules")
 	}
 	rules := d.rules(ruleNodes, c.Exempt)
-	var clean []policy.Rule
-	var nodes []*yaml.Node
+	clean := make([]policy.Rule, 0, len(rules))
+	nodes := make([]*yaml.Node, 0, len(rules))
+	c.lines = make([]int, 0, len(rules))
 	for i := range rules {
 		if len(rules[i].faults) > 0 {
 			d.rest(&rules[i], ruleNodes[i])

@@ -5,6 +5,7 @@ package config
 
 import (
 	"net/netip"
+	"runtime"
 	"slices"
 	"time"
 
@@ -24,6 +25,9 @@ func (d *decoder) rules(nodes []*yaml.Node, exempt []netip.Prefix) []rule {
 	rules := make([]rule, len(nodes))
 	lines := make(map[string]int, len(nodes))
 	for i, n := range nodes {
+		if i%turn == 0 {
+			runtime.Gosched()
+		}
 		before := len(d.faults)
 		rules[i].Rule = d.rule(n, exempt)
 		if name := rules[i].Name; name != "" {
@@ -47,7 +51,8 @@ func (d *decoder) rule(n *yaml.Node, exempt []netip.Prefix) policy.Rule {
 	keep := func(f field) field {
 		return field{f.name, func(n *yaml.Node) { own = append(own, n); f.read(n) }}
 	}
-	fields := []field{
+	fields := make([]field, 0, 32) // it stays here, and holds those of a level, too
+	fields = append(fields, []field{
 		d.word("name", &r.Name),
 		{"match", func(n *yaml.Node) { d.match(n, &r.Match) }},
 		{"levels", func(n *yaml.Node) { levels = n }},
@@ -68,7 +73,7 @@ func (d *decoder) rule(n *yaml.Node, exempt []netip.Prefix) policy.Rule {
 				keep(field{"keys", func(n *yaml.Node) { d.keys(n, &flat.ExemptKeys) }}),
 			)
 		}},
-	}
+	}...)
 	for _, f := range d.levelFields(&flat) {
 		fields = append(fields, keep(f))
 	}

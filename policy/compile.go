@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -21,6 +22,10 @@ const (
 	maxListed    = 10_000 // hosts, paths, values, networks, tiers of one rule
 	MaxOverrides = 100_000
 )
+
+// turn is how many rules are compiled before others have the processor: who
+// waits for it otherwise waits until the compiler is preempted, 10 ms at a time.
+const turn = 8
 
 var nameForm = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 
@@ -51,6 +56,9 @@ func Compile(rules []Rule) (*Policy, error) {
 	}
 	p := &Policy{rules: make([]rule, len(rules)), names: make(map[string]int, len(rules)), index: &index{}}
 	for i := range rules {
+		if i%turn == 0 {
+			runtime.Gosched() // requests are decided meanwhile
+		}
 		c.number, c.name = i, rules[i].Name
 		r := &p.rules[i]
 		r.Rule = rules[i]
@@ -81,6 +89,9 @@ func Compile(rules []Rule) (*Policy, error) {
 func (c *compiler) crowds(p *Policy) {
 	var m Matches
 	for i := range p.rules {
+		if i%turn == 0 {
+			runtime.Gosched()
+		}
 		r := &p.rules[i]
 		p.Match(r.specimen(), &m)
 		var n, shaped [2]int

@@ -47,6 +47,9 @@ type Options struct {
 	// reads, of which there are few: keys, tokens. Where one of them changes the
 	// configuration is put in force once more.
 	Named func(*config.Config) []string
+	// Around, if not nil, is called with what reads a file and applies it, and
+	// calls it: a large file takes a while.
+	Around func(func() error) error
 	// Changed, if not nil, is called after every try to put a file in force,
 	// with why it failed, nil if it did not. Reasons that repeat are told once.
 	Changed func(Version, error)
@@ -78,6 +81,9 @@ type mark struct {
 // c in force does it after New, so that a file that it names may change
 // meanwhile.
 func New(o Options, c *config.Config, now time.Time) *Watcher {
+	if o.Around == nil {
+		o.Around = func(f func() error) error { return f() }
+	}
 	w := &Watcher{o: o, active: Version{File: c.File, Hash: c.Version, Loaded: now}}
 	w.note(c)
 	return w
@@ -157,20 +163,25 @@ func (w *Watcher) load(force bool) error {
 	if !force && (same || failure == nil && version(m) == active.Hash) {
 		return nil
 	}
-	c, err := config.Parse(w.o.File, data)
-	if err == nil {
-		w.note(c)
-		err = w.o.Apply(c)
-	}
-	if err != nil {
-		return w.failed(err)
-	}
-	active = Version{File: c.File, Hash: c.Version, Loaded: time.Now()}
+	return w.o.Around(func() error {
+		c, err := config.Parse(w.o.File, data)
+		if err == nil {
+			w.note(c)
+			err = w.o.Apply(c)
+		}
+		if err != nil {
+			return w.failed(err)
+		}
+		w.done(Version{File: c.File, Hash: c.Version, Loaded: time.Now()})
+		return nil
+	})
+}
+
+func (w *Watcher) done(active Version) {
 	w.mu.Lock()
 	w.active, w.failure = active, nil
 	w.mu.Unlock()
 	w.tell(active, nil)
-	return nil
 }
 
 func version(m mark) string { return hex.EncodeToString(m.sum[:6]) }

@@ -7,6 +7,7 @@
 package tally
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -56,6 +57,9 @@ func (t *Tally) Follow(p *policy.Policy) {
 	next := &index{rules: make(map[string]*counted, p.Len())}
 	lists := 0
 	for i := range p.Len() {
+		if i%64 == 0 {
+			runtime.Gosched() // requests are counted meanwhile
+		}
 		r := p.Rule(i)
 		was := &counted{Rule: new(Rule)}
 		if old != nil {

@@ -22,7 +22,7 @@ type saturation struct {
 }
 
 const (
-	connections = 32
+	connections = 64
 	warmUp      = time.Second
 )
 
@@ -71,7 +71,7 @@ func saturate(ctx context.Context, p *process, length time.Duration) (s saturati
 
 func wrk(ctx context.Context, address string, length time.Duration) (string, error) {
 	seconds := max(int(length.Seconds()), 1)
-	cmd := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(connections), "-d"+strconv.Itoa(seconds)+"s", "http://"+address+"/")
+	cmd := exec.CommandContext(ctx, "wrk", "-t2", "-c"+strconv.Itoa(connections), "-d"+strconv.Itoa(seconds)+"s", "http://"+address+"/")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("wrk: %w\n%s", err, out)
