@@ -56,6 +56,7 @@ func goals() []report.Goal {
 		}
 	}
 	return append(gs,
+		report.Goal{Title: "which of 1,000 rules match: ns", Bench: "Rules/n=1000", Who: "sluice", Unit: "cpu-ns/op", Want: 2000},
 		report.Goal{Title: "net/http request: ns added", Bench: "HTTP", Who: "sluice", From: "none", Unit: "cpu-ns/op", Want: 1500},
 		report.Goal{Title: "net/http request: allocations added", Bench: "HTTP", Who: "sluice", From: "none", Unit: "allocs/op", Want: 6},
 	)

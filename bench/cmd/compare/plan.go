@@ -46,6 +46,9 @@ func groups() []group {
 		{"stall", everyone("Stall", "1x", 0)},
 		{"contended", everyone("Contended", "1x", 0)},
 		{"algo", algoTurns},
+		{"rules", func(int) []turn {
+			return []turn{{bench: "Rules/n=1000", who: "sluice", busy: 1}, {bench: "Rules/n=10000", who: "sluice", busy: 1}}
+		}},
 		{"http", named("HTTP", "", "none", "sluice", "sluice.denied", "httprate", "tollbooth")},
 	}
 }

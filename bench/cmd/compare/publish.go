@@ -76,6 +76,8 @@ func tables(cores int) []table {
 		{"64 goroutines on one key, admitted in % of what is due", "", one("Contended", false, "admitted", "%due", "errors", "errs")},
 		{"A decision alone, ns of CPU", "", append(one("Algo/take=paced", false, "paced", "cpu-ns/op", "allocs", "allocs/op"),
 			one("Algo/take=denied", false, "denied", "cpu-ns/op", "allocs", "allocs/op")...)},
+		{"Which rules match a request", "", append(one("Rules/n=1000", false, "of 1,000, CPU ns", "cpu-ns/op", "allocs", "allocs/op"),
+			one("Rules/n=10000", false, "of 10,000, CPU ns", "cpu-ns/op")...)},
 		{"A net/http request", "", one("HTTP", false, "CPU ns", "cpu-ns/op", "allocs", "allocs/op", "B", "B/op")},
 	}
 }
