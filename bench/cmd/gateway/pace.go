@@ -36,11 +36,11 @@ func pace(ctx context.Context, address, path string, connections, rate int, requ
 	for n := range connections {
 		p.wait.Go(func() {
 			first := time.Now().Add(interval * time.Duration(n) / time.Duration(connections))
-			var make func(i int) []byte
+			var own func(i int) []byte
 			if request != nil {
-				make = func(i int) []byte { return request(i*connections + n) }
+				own = func(i int) []byte { return request(i*connections + n) }
 			}
-			sent, err := pacedLoop(ctx, address, path, first, interval, make)
+			sent, err := pacedLoop(ctx, address, path, first, interval, own)
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.sent, p.faults = append(p.sent, sent...), append(p.faults, err)
@@ -75,11 +75,12 @@ func pacedLoop(ctx context.Context, address, path string, due time.Time, interva
 		if _, err := c.do(); err != nil {
 			return sent, err
 		}
-		if request == nil {
+		switch {
+		case request == nil:
 			sent = append(sent, timed{began, time.Since(began)})
-		} else if i == 0 {
+		case i == 0:
 			sent = make([]timed, 1) // of a soak only their number is kept
-		} else {
+		default:
 			sent[0].took++
 		}
 	}

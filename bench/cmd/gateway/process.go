@@ -122,7 +122,7 @@ func cpuOf(pid int) (time.Duration, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
 	}
-	for _, child := range strings.Fields(string(children)) {
+	for child := range strings.FieldsSeq(string(children)) {
 		n, err := strconv.Atoi(child)
 		if err != nil {
 			return 0, err

@@ -45,7 +45,8 @@ func writeTables(w io.Writer, header string, set report.Set) error {
 	}
 	saturated := func(bench string) []report.Column {
 		return []report.Column{
-			{Title: "requests/s", Bench: bench, Unit: "req/s"}, {Title: "CPU µs per request", Bench: bench, Unit: "cpu-µs/req"},
+			{Title: "requests/s", Bench: bench, Unit: "req/s"},
+			{Title: "CPU µs per request", Bench: bench, Unit: "cpu-µs/req"},
 			{Title: "requests per CPU second", Bench: bench, Unit: "req/cpu-s"},
 		}
 	}
@@ -63,15 +64,21 @@ func writeTables(w io.Writer, header string, set report.Set) error {
 		{"Denying, both cores full", "empty", saturated("Denied")},
 		{"Latency, µs", "unlimited", latency},
 		{"Reload of 10,000 rules", "", []report.Column{
-			{Title: "ms until in force", Bench: "Reload", Unit: "ms"}, {Title: "CPU ms", Bench: "Reload", Unit: "cpu-ms"},
-			{Title: "p50 without, µs", Bench: "Reload", Unit: "p50-µs"}, {Title: "p50 during", Bench: "Reload", Unit: "p50-during-µs"},
-			{Title: "p99 without, µs", Bench: "Reload", Unit: "p99-µs"}, {Title: "p99 during", Bench: "Reload", Unit: "p99-during-µs"},
+			{Title: "ms until in force", Bench: "Reload", Unit: "ms"},
+			{Title: "CPU ms", Bench: "Reload", Unit: "cpu-ms"},
+			{Title: "p50 without, µs", Bench: "Reload", Unit: "p50-µs"},
+			{Title: "p50 during", Bench: "Reload", Unit: "p50-during-µs"},
+			{Title: "p99 without, µs", Bench: "Reload", Unit: "p99-µs"},
+			{Title: "p99 during", Bench: "Reload", Unit: "p99-during-µs"},
 			{Title: "p99 during/without", Bench: "Reload", Unit: "p99-during/without"},
 		}},
 		{"Soak", "", []report.Column{
-			{Title: "requests", Bench: "Soak", Unit: "requests"}, {Title: "RSS when full, MB", Bench: "Soak", Unit: "rss-full-MB"},
-			{Title: "RSS at the end, MB", Bench: "Soak", Unit: "rss-end-MB"}, {Title: "RSS at most, MB", Bench: "Soak", Unit: "rss-max-MB"},
-			{Title: "heap when full, MB", Bench: "Soak", Unit: "heap-full-MB"}, {Title: "heap at the end, MB", Bench: "Soak", Unit: "heap-end-MB"},
+			{Title: "requests", Bench: "Soak", Unit: "requests"},
+			{Title: "RSS when full, MB", Bench: "Soak", Unit: "rss-full-MB"},
+			{Title: "RSS at the end, MB", Bench: "Soak", Unit: "rss-end-MB"},
+			{Title: "RSS at most, MB", Bench: "Soak", Unit: "rss-max-MB"},
+			{Title: "heap when full, MB", Bench: "Soak", Unit: "heap-full-MB"},
+			{Title: "heap at the end, MB", Bench: "Soak", Unit: "heap-end-MB"},
 		}},
 	} {
 		if err := set.Table(w, t.title, t.base, t.columns); err != nil {
