@@ -67,15 +67,14 @@ type sent struct {
 // add appends a request to the last call on its key, if that is of the same
 // plan, or to the list as a call of its own.
 func (b *batch) add(c *call, req *sluice.Request, result *sluice.Result) {
-	j := &job{op: req.Op, req: req}
 	if len(req.More) == 0 {
 		if l := b.last[c.tags[0]]; l != nil && l.plan == req.Plan && len(l.call.jobs) < together {
-			l.call.jobs = append(l.call.jobs, j)
+			l.call.jobs = append(l.call.jobs, &job{op: req.Op, req: req})
 			l.results = append(l.results, result)
 			return
 		}
 	}
-	c.jobs = []*job{j}
+	c.ask(req)
 	n := &sent{call: c, results: []*sluice.Result{result}}
 	if len(req.More) == 0 {
 		n.plan = req.Plan

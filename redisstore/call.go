@@ -57,16 +57,26 @@ func (j *job) plain() bool {
 // newCall returns a call on the keys of req, without jobs.
 func (s *Store) newCall(req *sluice.Request) *call {
 	c := &call{charges: 1 + len(req.More)}
+	c.items, c.tags = c.room.items[:0], c.room.tags[:0]
 	for n := range c.charges {
 		charge := &req.Charge
 		if n > 0 {
 			charge = &req.More[n-1]
 		}
-		tag := s.keyer.tag(charge.Plan.Scope(), charge.Key)
+		var tag string
+		c.items, tag = s.appendItems(c.items, charge, n)
 		c.tags = append(c.tags, tag)
-		c.items = s.keyer.appendItems(c.items, charge, n, tag)
 	}
 	return c
+}
+
+// ask makes req the call's only job.
+func (c *call) ask(req *sluice.Request) *job {
+	j := &c.room.job
+	j.op, j.req = req.Op, req
+	c.room.jobs[0] = j
+	c.jobs = c.room.jobs[:]
+	return j
 }
 
 // call is a list of operations on the same limits of the same keys, all in one
@@ -93,6 +103,19 @@ type call struct {
 	now    int64        // the server's instant, once decided
 	before []algo.State // of limits with a state of fixed size
 	after  []algo.State
+
+	room room
+}
+
+// room is what most calls need, one job on one limit, in one piece.
+type room struct {
+	items [1]item
+	tags  [1]string
+	job   job
+	jobs  [1]*job
+	inv   invocation
+	keys  [1]string
+	args  [3]string
 }
 
 // attempts is how often a call is asked again because a limit has been changed
@@ -127,7 +150,7 @@ func (s *Store) run(ctx context.Context, c *call) error {
 	}
 	s.guess(c)
 	inv := s.invocation(c)
-	return s.conclude(ctx, c, inv, inv.do(ctx, s.client))
+	return s.conclude(ctx, c, inv, s.send(ctx, inv))
 }
 
 // conclude works out the decisions from the script's reply. Where the script
@@ -220,19 +243,22 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 			args:    []string{string(costs), string(it.appendArgs(nil, c.now)), it.head},
 		}
 	}
-	b := make([]byte, 0, 72+8*len(c.jobs))
-	b = appendNumbers(b, algo.Horizon(t), t.Rate.Den, t.Rate.One.Micros, t.Rate.One.Rem,
-		t.Reach.Micros, t.Reach.Rem, t.Rate.Num, t.Most.Micros, t.Most.Rem)
+	numbers := it.take
 	if len(c.jobs) > 1 || c.jobs[0].req.Cost != 1 {
+		b := append(make([]byte, 0, len(numbers)+8*len(c.jobs)), numbers...)
 		for _, j := range c.jobs {
 			b = appendNumbers(b, j.req.Cost)
 		}
+		numbers = string(b)
 	}
-	inv := &invocation{program: s.programs.take, keys: []string{it.key}, args: []string{it.head, string(b)}}
+	r := &c.room
+	r.keys[0], r.args[0], r.args[1] = it.key, it.head, numbers
+	r.inv = invocation{program: s.programs.take, keys: r.keys[:], args: r.args[:2]}
 	if mode == 1 {
-		inv.args = append(inv.args, strconv.FormatInt(at, 10))
+		r.args[2] = strconv.FormatInt(at, 10)
+		r.inv.args = r.args[:]
 	}
-	return inv
+	return &r.inv
 }
 
 // decide works out the job's decision and what the states of fixed size become.

@@ -37,8 +37,7 @@ func (d *differential) subject(name string) *subject {
 func (s *subject) makeItems(store *Store) {
 	s.items = nil
 	for n := range s.charges {
-		c := &s.charges[n]
-		s.items = store.keyer.appendItems(s.items, c, n, store.keyer.tag(c.Plan.Scope(), c.Key))
+		s.items, _ = store.appendItems(s.items, &s.charges[n], n)
 	}
 }
 

@@ -13,24 +13,24 @@ import (
 
 // item is one limit of a request, with the key of its state.
 type item struct {
-	term   *sluice.Term
+	*preparedLimit
 	charge int // which of the request's charges
 	key    string
-	head   string
 }
 
-// appendItems appends the limits of a request's charge, the n-th of it.
-func (k *keyer) appendItems(items []item, c *sluice.Charge, n int, tag string) []item {
-	for i := range c.Plan.Len() {
-		t := c.Plan.Term(i)
-		items = append(items, item{
-			term:   t,
-			charge: n,
-			key:    k.limit(tag, t.Name),
-			head:   string(appendHead(nil, &t.Limit)),
-		})
+// appendItems appends the limits of a request's charge, the n-th of it, and
+// returns the tag of their keys.
+func (s *Store) appendItems(items []item, c *sluice.Charge, n int) (list []item, tag string) {
+	p := s.plans.of(c.Plan, &s.keyer)
+	var room [192]byte
+	b := s.keyer.appendTag(room[:0], p.scope, c.Key)
+	size := len(b)
+	for i := range p.limits {
+		key := string(append(b[:size], p.limits[i].name...))
+		items = append(items, item{preparedLimit: &p.limits[i], charge: n, key: key})
+		tag = key[:size]
 	}
-	return items
+	return items, tag
 }
 
 // kindsOf returns the kinds of items, a bit for each.

@@ -41,12 +41,22 @@ type keyer struct {
 	secret []byte
 }
 
-// tag returns all that is the same for every limit of key.
-func (k *keyer) tag(scope, key string) string {
-	b := append(make([]byte, 0, 128), k.prefix...)
+// scope returns what all keys of a scope begin with.
+func (k *keyer) scope(scope string) string {
+	b := append(make([]byte, 0, 64), k.prefix...)
 	b = append(b, '{')
 	b = append(b, keyVersion...)
-	b = appendEscaped(b, scope)
+	return string(appendEscaped(b, scope))
+}
+
+// tag returns all that is the same for every limit of key.
+func (k *keyer) tag(scope, key string) string {
+	return string(k.appendTag(nil, k.scope(scope), key))
+}
+
+// appendTag appends the tag of key, given what all keys of its scope begin with.
+func (k *keyer) appendTag(b []byte, scope, key string) []byte {
+	b = append(b, scope...)
 	switch {
 	case len(k.secret) > 0:
 		mac := hmac.New(sha256.New, k.secret)
@@ -61,7 +71,7 @@ func (k *keyer) tag(scope, key string) string {
 		b = append(b, sepPlain)
 		b = appendEscaped(b, key)
 	}
-	return string(append(b, '}'))
+	return append(b, '}')
 }
 
 func appendEscaped(b []byte, s string) []byte {
@@ -79,15 +89,18 @@ func appendEscaped(b []byte, s string) []byte {
 	return b
 }
 
-// limit returns the key of a limit's state.
-func (*keyer) limit(tag, name string) string {
+// nameOf returns what the key of a limit's state has after the tag.
+func nameOf(limit string) string {
 	for a := sluice.TokenBucket; a <= sluice.SlidingHistogram; a++ {
-		if rest, ok := strings.CutPrefix(name, a.String()+"."); ok {
-			return tag + "TLFGCH"[a:a+1] + rest
+		if rest, ok := strings.CutPrefix(limit, a.String()+"."); ok {
+			return "TLFGCH"[a:a+1] + rest
 		}
 	}
-	return tag + name
+	return limit
 }
+
+// limit returns the key of a limit's state.
+func (*keyer) limit(tag, name string) string { return tag + nameOf(name) }
 
 // slots returns the key of who holds slots.
 func (k *keyer) slots(scope, key, name string) string {

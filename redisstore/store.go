@@ -26,9 +26,13 @@ type Store struct {
 	options  Options
 	programs *programs
 	keyer    keyer
+	plans    plans
 	cluster  bool
 	clock    func() time.Time // this machine's: it only guesses calendar windows
 	lines    lines
+	spans    spans
+
+	gathering gathering
 
 	inject func() int64 // the server's now, for tests of the scripts
 
@@ -110,11 +114,6 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-// bound returns ctx with the Timeout of the options.
-func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, s.options.Timeout)
-}
-
 // Take decides one request. It blocks for one round trip, for no longer than
 // ctx or Options.Timeout; over keys in different slots of a Cluster, for two
 // and one more for each slot. If ctx ends before the request is sent nothing
@@ -151,8 +150,7 @@ func (s *Store) direct(ctx context.Context, c *call, req *sluice.Request) (sluic
 	if s.cluster && !oneSlot(c.tags) {
 		return s.across(ctx, req, c.tags)
 	}
-	j := &job{op: req.Op, req: req}
-	c.jobs = []*job{j}
+	j := c.ask(req)
 	err := s.run(ctx, c)
 	return j.decision, err
 }

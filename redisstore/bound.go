@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// spanParts is in how many spans a Timeout is cut. Requests of one span share
+// an end, and so one timer: a timer for each costs as much as its decision.
+const spanParts = 64
+
+// spans hands out ends of requests. The zero value is ready to use.
+type spans struct{ current atomic.Pointer[span] }
+
+// span is a short time whose requests all end at end.
+type span struct {
+	over time.Time // from here on requests are of another span
+	end  time.Time
+	done chan struct{} // closed at end
+}
+
+// bound returns ctx with the Timeout of the options, less up to 1/spanParts of
+// it.
+func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	t := now()
+	if d, ok := ctx.Deadline(); ok && d.Before(t.Add(s.options.Timeout)) {
+		return ctx, func() {}
+	}
+	if ctx.Done() != nil {
+		return context.WithTimeout(ctx, s.options.Timeout)
+	}
+	return bounded{ctx, s.spans.of(t, s.options.Timeout)}, func() {}
+}
+
+// of returns the span in which t is.
+func (s *spans) of(t time.Time, timeout time.Duration) *span {
+	old := s.current.Load()
+	if old != nil && t.Before(old.over) {
+		return old
+	}
+	n := &span{over: t.Add(timeout / spanParts), end: t.Add(timeout), done: make(chan struct{})}
+	if !s.current.CompareAndSwap(old, n) {
+		// Another has begun this one or a later: it ends no later than a Timeout
+		// from when it began, which is now.
+		return s.current.Load()
+	}
+	time.AfterFunc(timeout, func() { close(n.done) })
+	return n
+}
+
+// bounded is a context that never ends by itself with the end of a span.
+type bounded struct {
+	context.Context
+	span *span
+}
+
+// Deadline returns the span's end.
+func (b bounded) Deadline() (time.Time, bool) { return b.span.end, true }
+
+// Done returns what is closed at the span's end.
+func (b bounded) Done() <-chan struct{} { return b.span.done }
+
+// Err returns [context.DeadlineExceeded] once the span has ended.
+func (b bounded) Err() error {
+	select {
+	case <-b.span.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
