@@ -122,12 +122,23 @@ func newHot(b *testing.B, store sluice.Store, l sluice.Limit) *sluice.Limiter {
 // take and after it. What the server would have allowed before and the cache
 // denied is wrong, as nobody else spends.
 func BenchmarkRedisDenied(b *testing.B) {
-	for _, who := range []string{"sluice.alone", "sluice", "sluice.deny-cache"} {
-		b.Run("who="+who, func(b *testing.B) {
+	perSecond := sluice.Per(hotQuota, time.Second)
+	for _, c := range []struct {
+		who    string
+		cached bool
+		limit  sluice.Limit
+	}{
+		{"sluice.alone", false, perSecond},
+		{"sluice", false, perSecond},
+		{"deny-cache", true, perSecond},
+		{"deny-cache.fixed-window", true, perSecond.With(sluice.FixedWindow)},
+		{"deny-cache.sliding-log", true, perSecond.With(sluice.SlidingLog)},
+	} {
+		b.Run("who="+c.who, func(b *testing.B) {
 			server := startRedis(b)
-			l := sluice.Per(hotQuota, time.Second)
-			store := sluice.Store(openSluice(b, server, redisstore.Options{NoCoalescing: who == "sluice.alone"}))
-			if who == "sluice.deny-cache" {
+			l := c.limit
+			store := sluice.Store(openSluice(b, server, redisstore.Options{NoCoalescing: c.who == "sluice.alone"}))
+			if c.cached {
 				store = denycache.Wrap(store, denycache.Options{})
 			}
 			lim := newHot(b, store, l)
@@ -207,7 +218,7 @@ func BenchmarkRedisLeased(b *testing.B) {
 			after, _ := server.scripts(b)
 			b.ReportMetric(0, "ns/op") // not shown
 			b.ReportMetric(float64(after-before)/float64(len(takes)), "calls/decision")
-			b.ReportMetric(100*float64(admitted(takes))/float64(exact(b, takes, c.limit)), "%exact")
+			b.ReportMetric(100-100*float64(admitted(takes))/float64(exact(b, takes, c.limit)), "%lost")
 			if c.limit.Algorithm != sluice.TokenBucket {
 				b.ReportMetric(float64(over(takes, hotQuota, time.Second)), "over")
 			}

@@ -29,7 +29,7 @@ local function usual()
 	end
 
 	-- Words from the oldest on, a few or many at a time.
-	local words, pos, at, units, read, chunk = '', 1, 0, 0, 0, 1
+	local words, pos, at, units, read, chunk = '', 1, 0, 0, 0, 4
 	local function nextEntry()
 		if pos > #words then
 			if read >= len or read > 128 then
@@ -79,11 +79,7 @@ local function usual()
 		call('SETRANGE', key, #head + 34 + p * 8, pack('>I4I4', hi, (now - hi * 1048576) * 4096 + cost * 2))
 		idle = now + window
 		call('SETRANGE', key, #head, pack('>I7BI7I7I4I4I4', idle, 0, live + cost, mark, first, len + 1, cap))
-		if how == 'PX' then
-			call('PEXPIRE', key, floor(window / 1000) + 3600101)
-		else
-			call('PEXPIREAT', key, floor(idle / 1000) + 1001)
-		end
+		call('PEXPIRE', key, string.format('%d', window / 1000 + (how == 'PX' and 3600101 or 1002)))
 		return seen .. pack('>I7I7', newest, live)
 	end
 	local sum = units
@@ -99,5 +95,5 @@ end
 
 local seen = usual()
 if seen then
-	return {0, string.format('%.0f', now), {seen}}
+	return {0, string.format('%d', now), {seen}}
 end

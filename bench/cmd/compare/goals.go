@@ -55,9 +55,47 @@ func goals() []report.Goal {
 			gs = append(gs, report.Goal{Title: "decision, " + who + ", " + take + ": ns", Bench: "Algo/take=" + take, Who: who, Unit: "cpu-ns/op", Want: want})
 		}
 	}
+	gs = append(gs, redisGoals()...)
 	return append(gs,
 		report.Goal{Title: "which of 1,000 rules match: ns", Bench: "Rules/n=1000", Who: "sluice", Unit: "cpu-ns/op", Want: 2000},
 		report.Goal{Title: "net/http request: ns added", Bench: "HTTP", Who: "sluice", From: "none", Unit: "cpu-ns/op", Want: 1500},
 		report.Goal{Title: "net/http request: allocations added", Bench: "HTTP", Who: "sluice", From: "none", Unit: "allocs/op", Want: 6},
+	)
+}
+
+// redisGoals are what the project wants of redisstore. Rates are compared on
+// the wall: client and server press the same cores.
+func redisGoals() []report.Goal {
+	const (
+		uniform = "Redis/load=uniform/callers=64"
+		hot     = "Redis/load=hot/callers=64"
+		one     = "Redis/load=uniform/callers=1"
+		cost    = "redis-s/100k"
+		calls   = "calls/decision"
+	)
+	gs := []report.Goal{
+		{Title: "Redis, 100k keys: faster than redis_rate", Bench: uniform, Who: "sluice", To: "redis_rate", Unit: "ns/op", Invert: true, Want: 2},
+		{Title: "Redis, 100k keys: as fast as the bare GCRA script", Bench: uniform, Who: "sluice", To: "gcra", Unit: "ns/op", Invert: true, Want: 0.9},
+		{Title: "Redis, 100k keys: the server's CPU, of redis_rate's", Bench: uniform, Who: "sluice", To: "redis_rate", Unit: cost, Want: 0.6},
+		{Title: "Redis, one hot key: faster than redis_rate", Bench: hot, Who: "sluice", To: "redis_rate", Unit: "ns/op", Invert: true, Want: 8},
+		{Title: "Redis, one goroutine: p50, of an INCR's", Bench: one, Who: "sluice", To: "incr", Unit: "p50-µs", Want: 1.2},
+	}
+	for _, who := range []string{"deny-cache", "deny-cache.fixed-window", "deny-cache.sliding-log"} {
+		gs = append(gs,
+			report.Goal{Title: "Redis, key at 10× its limit, " + who + ": calls per decision", Bench: "RedisDenied", Who: who, Unit: calls, Want: 0.1},
+			report.Goal{Title: "Redis, key at 10× its limit, " + who + ": wrong verdicts", Bench: "RedisDenied", Who: who, Unit: "wrong", Want: 0},
+		)
+	}
+	for _, who := range []string{"leased.sliding-log", "leased.sliding-histogram", "leased.token-bucket"} {
+		gs = append(gs,
+			report.Goal{Title: "Redis, 8 nodes, key at 2× its limit, " + who + ": calls per decision", Bench: "RedisLeased", Who: who, Unit: calls, Want: 0.13},
+			report.Goal{Title: "Redis, 8 nodes, key at 2× its limit, " + who + ": admitted over the limit", Bench: "RedisLeased", Who: who, Unit: "over", Want: 0},
+			report.Goal{Title: "Redis, 8 nodes, key at 2× its limit, " + who + ": % denied that an exact limiter admits", Bench: "RedisLeased", Who: who, Unit: "%lost", Want: 4},
+		)
+	}
+	return append(gs,
+		report.Goal{Title: "Redis, sliding log of 10,000: the server's CPU, of a token bucket's", Bench: "RedisLog", Who: "sluice.sliding-log", To: "sluice.alone", Unit: cost, Want: 2},
+		report.Goal{Title: "Redis, token bucket: B per key", Bench: "RedisMemory", Who: "sluice.alone", Unit: "B/key", Want: 120},
+		report.Goal{Title: "Redis, full sliding log of 100: B per key", Bench: "RedisMemory", Who: "sluice.sliding-log", Unit: "B/key", Want: 1100},
 	)
 }

@@ -50,6 +50,8 @@ func groups() []group {
 			return []turn{{bench: "Rules/n=1000", who: "sluice", busy: 1}, {bench: "Rules/n=10000", who: "sluice", busy: 1}}
 		}},
 		{"http", named("HTTP", "", "none", "sluice", "sluice.denied", "httprate", "tollbooth")},
+		{"redis", redisTurns},
+		{"redis-state", redisStateTurns},
 	}
 }
 
@@ -131,6 +133,40 @@ func algoTurns(int) []turn {
 		for _, who := range decisions {
 			turns = append(turns, turn{bench: "Algo/take=" + take, who: who, busy: 1})
 		}
+	}
+	return turns
+}
+
+// redisTurns press servers with takes.
+func redisTurns(int) []turn {
+	var turns []turn
+	for _, c := range []struct {
+		bench, benchtime string
+		whos             []string
+	}{
+		{"Redis/load=uniform/callers=64", "100000x", []string{"incr", "incr-go-redis", "return-1", "gcra", "sluice", "redis_rate", "throttled"}},
+		{"Redis/load=hot/callers=64", "100000x", []string{"incr", "gcra", "sluice", "sluice.alone", "redis_rate", "throttled"}},
+		{"Redis/load=uniform/callers=1", "10000x", []string{"incr", "return-1", "gcra", "sluice", "redis_rate"}},
+	} {
+		for _, who := range c.whos {
+			turns = append(turns, turn{bench: c.bench, who: who, benchtime: c.benchtime})
+		}
+	}
+	return turns
+}
+
+// redisStateTurns are what does not depend on how fast the machine is, and what
+// a log costs.
+func redisStateTurns(cores int) []turn {
+	var turns []turn
+	for _, t := range []func(int) []turn{
+		named("RedisDenied", "1x", "sluice.alone", "sluice", "deny-cache", "deny-cache.fixed-window", "deny-cache.sliding-log"),
+		named("RedisLeased", "1x", "sluice.sliding-log", "leased.sliding-log", "leased.sliding-histogram", "leased.token-bucket"),
+		named("RedisLog", "100000x", "sluice.alone", "sluice.sliding-log", "sluice.sliding-histogram", "zset-log"),
+		named("RedisMemory", "1x", "sluice.alone", "sluice.leaky-bucket", "sluice.fixed-window", "sluice.sliding-counter",
+			"sluice.sliding-log", "sluice.sliding-histogram", "gcra", "zset-log", "redis_rate", "throttled"),
+	} {
+		turns = append(turns, t(cores)...)
 	}
 	return turns
 }

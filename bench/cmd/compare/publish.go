@@ -63,6 +63,10 @@ func tables(cores int) []table {
 		}
 		return cs
 	}
+	pressed := []string{
+		"decisions/s", "decisions/s", "client, CPU s per 100k", "client-s/100k", "Redis, CPU s per 100k", "redis-s/100k",
+		"scripts per decision", "calls/decision", "µs in a script", "script-µs", "p50, µs", "p50-µs", "p99, µs", "p99-µs", "errors, %", "err%",
+	}
 	return []table{
 		{"A take, ns on the wall", "floor", take("ns/op")},
 		{"A take, ns of CPU", "floor", take("cpu-ns/op")},
@@ -79,5 +83,12 @@ func tables(cores int) []table {
 		{"Which rules match a request", "", append(one("Rules/n=1000", false, "of 1,000, CPU ns", "cpu-ns/op", "allocs", "allocs/op"),
 			one("Rules/n=10000", false, "of 10,000, CPU ns", "cpu-ns/op")...)},
 		{"A net/http request", "", one("HTTP", false, "CPU ns", "cpu-ns/op", "allocs", "allocs/op", "B", "B/op")},
+		{"Redis: 100,000 keys, 64 goroutines", "redis_rate", one("Redis/load=uniform/callers=64", false, pressed...)},
+		{"Redis: one hot key, 64 goroutines", "redis_rate", one("Redis/load=hot/callers=64", false, pressed...)},
+		{"Redis: one goroutine", "incr", one("Redis/load=uniform/callers=1", false, "p50, µs", "p50-µs", "p99, µs", "p99-µs")},
+		{"Redis: a key at 10 times its limit, 64 goroutines", "", one("RedisDenied", false, "calls per decision", "calls/decision", "admitted, % of exact", "%exact", "wrong verdicts", "wrong")},
+		{"Redis: a key at twice its limit, 8 nodes", "", one("RedisLeased", false, "calls per decision", "calls/decision", "lost, % of exact", "%lost", "over the limit", "over")},
+		{"Redis: 16 keys with a quota of 10,000 a second, 64 goroutines", "sluice.alone", one("RedisLog", false, pressed...)},
+		{"Redis: a key with its quota of 100 spent", "", one("RedisMemory", false, "B per key", "B/key")},
 	}
 }
