@@ -67,7 +67,9 @@ func (s *Store) send(ctx context.Context, inv *invocation) rueidis.RedisResult {
 	}
 	p := g.parcel(inv)
 	g.mu.Unlock()
-	list = append(list, p)
+	if ctx.Err() == nil { // or the others go without it
+		list = append(list, p)
+	}
 	if _, ok := ctx.(bounded); ok {
 		s.sendAll(list) // ends when ctx does
 	} else {

@@ -23,7 +23,8 @@ type Options struct {
 	// have the same. Scopes and names of limits stay readable.
 	Secret []byte
 	// Timeout bounds every request, also one whose context has a later
-	// deadline or none. Zero means [DefaultTimeout].
+	// deadline or none: it ends then or up to 1/64 of it sooner. Zero means
+	// [DefaultTimeout].
 	Timeout time.Duration
 	// NoCoalescing sends each request by itself. Otherwise those for one key
 	// under one plan that come while one is on its way share the next call.
