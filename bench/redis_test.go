@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/redistest"
+
 	"github.com/sluicegate/sluice/bench/load"
 	"github.com/sluicegate/sluice/bench/peers"
-	"github.com/sluicegate/sluice/internal/redistest"
 )
 
 // BenchmarkRedis presses every contender on Redis, each with a server of its

@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/bench/peers"
 	"github.com/sluicegate/sluice/denycache"
 	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
+
+	"github.com/sluicegate/sluice/bench/peers"
 )
 
 const (

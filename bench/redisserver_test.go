@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice/internal/redistest"
 )
 

@@ -52,10 +52,10 @@ func (s *spans) of(t time.Time, timeout time.Duration) *span {
 	return n
 }
 
-// bounded is a context that never ends by itself with the end of a span.
+// bounded is a context that never ends, but for the end of a span.
 type bounded struct {
-	context.Context
-	span *span
+	context.Context //nolint:containedctx // it is one
+	span            *span
 }
 
 // Deadline returns the span's end.

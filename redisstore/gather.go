@@ -71,13 +71,10 @@ func (s *Store) send(ctx context.Context, inv *invocation) rueidis.RedisResult {
 		list = append(list, p)
 	}
 	if _, ok := ctx.(bounded); ok {
-		s.sendAll(list) // ends when ctx does
+		s.sendAll(list) //nolint:contextcheck // it has a context of its own, which ends when ctx does
 	} else {
-		s.pending.Add(1) // the caller is pending still: Close waits for both
-		go func() {
-			defer s.pending.Done()
-			s.sendAll(list)
-		}()
+		// The caller is pending still: Close waits for both.
+		s.pending.Go(func() { s.sendAll(list) }) //nolint:contextcheck // the others may wait for longer
 	}
 	return s.receive(ctx, p)
 }

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/bench/peers"
 	"github.com/sluicegate/sluice/internal/redistest"
+
+	"github.com/sluicegate/sluice/bench/peers"
 )
 
 // TestRedis asks every contender on a server of its own for 5 units a day.
