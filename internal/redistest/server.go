@@ -84,12 +84,24 @@ func newServer(t testing.TB, b Binary, port int, args []string) *Server {
 	return s
 }
 
-// Run starts the process again, after [Server.Kill] or [Server.Shutdown], and
-// waits until it answers.
+// Run starts the process again, after [Server.Kill], and waits until it answers.
 func (s *Server) Run(t testing.TB) {
 	t.Helper()
+	s.Launch(t)
+	s.Await(t)
+}
+
+// Launch starts the process again and does not wait for it.
+func (s *Server) Launch(t testing.TB) {
+	t.Helper()
 	s.start(t, s.args)
-	client := s.Client(t)
+}
+
+// Await waits until the process answers: it may have to load what it had saved.
+func (s *Server) Await(t testing.TB) {
+	t.Helper()
+	client := dial(t, s.Option())
+	defer client.Close() // what stays open after a fault is not the harness's
 	waitFor(t, s.Addr+" to answer", func(ctx context.Context) error {
 		err := client.Do(ctx, client.B().Ping().Build()).Error()
 		if err != nil && s.exited() {
@@ -197,12 +209,17 @@ func (s *Server) Client(t testing.TB) rueidis.Client {
 // accepts the connection.
 func Connect(t testing.TB, o rueidis.ClientOption) rueidis.Client {
 	t.Helper()
-	var client rueidis.Client
+	client := dial(t, o)
+	t.Cleanup(client.Close)
+	return client
+}
+
+func dial(t testing.TB, o rueidis.ClientOption) (client rueidis.Client) {
+	t.Helper()
 	waitFor(t, fmt.Sprintf("%v to accept connections", o.InitAddress), func(context.Context) (err error) {
 		client, err = rueidis.NewClient(o)
 		return err
 	})
-	t.Cleanup(client.Close)
 	return client
 }
 

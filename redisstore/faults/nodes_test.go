@@ -4,39 +4,60 @@
 package faults_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/failure"
+	"github.com/anishathalye/porcupine"
+
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 )
 
-// TestInvariant17 (concurrency): what many goroutines of several nodes are
-// admitted at once is what one queue would be: the quota, neither more nor less.
-func TestInvariant17(t *testing.T) {
-	const nodes, goroutines, each = 4, 16, 25 // 1600 takes of 300 units
-	for _, c := range []struct {
-		name string
-		url  func(t *testing.T) string
-	}{
-		{"single", func(t *testing.T) string { return "redis://" + redistest.Start(t, redistest.Redis(t)).Addr }},
-		{"cluster", func(t *testing.T) string {
-			return clusterURL(redistest.StartCluster(t, redistest.Redis(t), 3, false))
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			url := c.url(t)
+// fleets are servers that nodes share.
+var fleets = []struct {
+	name string
+	url  func(t *testing.T) string
+}{
+	{"single", func(t *testing.T) string { return "redis://" + redistest.Start(t, redistest.Redis(t)).Addr }},
+	{"cluster", func(t *testing.T) string {
+		return clusterURL(redistest.StartCluster(t, redistest.Redis(t), 3, false))
+	}},
+}
+
+// nodesOn returns stores with connections of their own, closed with the test.
+func nodesOn(t *testing.T, url string, n int) []sluice.Store {
+	t.Helper()
+	nodes := make([]sluice.Store, n)
+	for i := range nodes {
+		s := openURL(t, url, 10*time.Second)
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		nodes[i] = s
+	}
+	return nodes
+}
+
+// TestInvariant17SumOverNodes: what many goroutines of several nodes are
+// admitted at once is the quota, neither more nor less.
+func TestInvariant17SumOverNodes(t *testing.T) {
+	const nodes, goroutines, each, units = 4, 16, 25, 300 // 1600 takes
+	for _, f := range fleets {
+		t.Run(f.name, func(t *testing.T) {
 			var admitted, denied atomic.Int64
 			var group sync.WaitGroup
-			for range nodes {
-				r := newRig(t, url, failure.Closed, 10*time.Second)
-				defer r.close(t)
+			for _, node := range nodesOn(t, f.url(t), nodes) {
+				lim := limiter(t, node, "sum", fmt.Sprintf("%d/h sliding-log", units))
 				for range goroutines {
 					group.Go(func() {
 						for range each {
-							switch d, err := r.hot.Take(t.Context(), "k", 1); {
+							switch d, err := lim.Take(t.Context(), "k", 1); {
 							case err != nil:
 								t.Error(err)
 							case d.Allowed:
@@ -49,9 +70,95 @@ func TestInvariant17(t *testing.T) {
 				}
 			}
 			group.Wait()
-			if a, d := admitted.Load(), denied.Load(); a != quota || a+d != nodes*goroutines*each {
-				t.Errorf("%d admitted, %d denied; want %d and the others", a, d, quota)
+			if a, d := admitted.Load(), denied.Load(); a != units || a+d != nodes*goroutines*each {
+				t.Errorf("%d admitted, %d denied; want %d and the others", a, d, units)
 			}
 		})
 	}
+}
+
+const linearQuota = 6
+
+// sequential is what one key must look like from outside: units left. It knows
+// nothing of algorithms.
+var sequential = porcupine.Model{
+	Init: func() any { return int64(linearQuota) },
+	Step: func(state, input, output any) (bool, any) {
+		left, req, d := state.(int64), input.(sluice.Request), output.(sluice.Decision)
+		switch req.Op {
+		case sluice.OpPeek:
+			return d.Allowed == (left >= req.Cost) && d.Remaining == left, left
+		case sluice.OpTakeUpTo:
+			n := min(req.Cost, left)
+			return d.Spent == n && d.Remaining == left-n, left - n
+		case sluice.OpReset:
+			return true, int64(linearQuota)
+		default:
+			if left < req.Cost {
+				return !d.Allowed, left
+			}
+			return d.Allowed && d.Remaining == left-req.Cost, left - req.Cost
+		}
+	},
+	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
+}
+
+// TestInvariant17LinearizableOverNodes records what many goroutines of several
+// nodes ask of one key, and when, and has porcupine look for a serial order with
+// the same answers.
+func TestInvariant17LinearizableOverNodes(t *testing.T) {
+	const count, goroutines, requests, rounds = 3, 3, 12, 8
+	for _, f := range fleets {
+		t.Run(f.name, func(t *testing.T) {
+			nodes := nodesOn(t, f.url(t), count)
+			for _, text := range []string{"6/h", "6/h sliding-log", "6/h fixed-window anchor first", "6/h sliding-counter"} {
+				for round := range rounds {
+					history := record(t, nodes, text, uint64(round), goroutines, requests)
+					if got := porcupine.CheckOperationsTimeout(sequential, history, time.Minute); got != porcupine.Ok {
+						t.Fatalf("%s, round %d: got %v for %d requests, want %v", text, round, got, len(history), porcupine.Ok)
+					}
+				}
+			}
+		})
+	}
+}
+
+// record lets goroutines of every node ask for random things of one key.
+func record(t *testing.T, nodes []sluice.Store, text string, seed uint64, goroutines, requests int) (history []porcupine.Operation) {
+	t.Helper()
+	var ticks atomic.Int64
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for n, node := range nodes {
+		lim := limiter(t, node, text, text)
+		for g := range goroutines {
+			id := n*goroutines + g
+			group.Go(func() {
+				rnd := rand.New(rand.NewPCG(seed, uint64(id)))
+				for range requests {
+					req := sluice.Request{Charge: lim.Of(fmt.Sprint(seed), 1+rnd.Int64N(3))}
+					switch rnd.IntN(12) {
+					case 0, 1:
+						req.Op = sluice.OpPeek
+					case 2, 3:
+						req.Op = sluice.OpTakeUpTo
+					case 4:
+						req.Op = sluice.OpReset
+					}
+					call := ticks.Add(1)
+					d, err := node.Take(t.Context(), req)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					op := porcupine.Operation{ClientId: id, Input: req, Call: call, Output: d, Return: ticks.Add(1)}
+					mu.Lock()
+					history = append(history, op)
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	group.Wait()
+	return history
 }

@@ -6,6 +6,8 @@ package faults_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,16 +24,19 @@ const (
 	// tolerance is how much longer a call may take where the machine has other
 	// work: it tells a call that was late from one that waited for the store.
 	tolerance = 10
-	quota     = 300 // of the hot key, in an hour: nothing comes back during a test
+	quota     = 600 // of the hot key, in an hour: nothing comes back during a test
+	plenty    = 1_000_000_000
 	workers   = 8
 )
 
 // rig is a store wrapped as programs wrap it, under load.
 type rig struct {
-	policy     failure.Policy
-	redis      *redisstore.Store
-	store      *failure.Store
-	hot, meter *sluice.Limiter
+	policy           failure.Policy
+	redis            *redisstore.Store
+	witness          *witness
+	store            *failure.Store
+	hot, meter       *sluice.Limiter
+	hotKey, meterKey string
 
 	stop  context.CancelFunc
 	group sync.WaitGroup
@@ -39,32 +44,71 @@ type rig struct {
 	calls    atomic.Int64 // takes of the meter
 	known    atomic.Int64 // those that the store is known to have allowed
 	asked    atomic.Int64 // takes of the hot key
-	admitted atomic.Int64 // those that the store allowed
-	degraded atomic.Int64 // and those that the policy did
+	denied   atomic.Int64 // those that the store denied
+	degraded atomic.Int64 // and those that the policy allowed
 	decided  atomic.Int64 // all decisions of the store
 	unasked  atomic.Int64 // decisions and refusals of the policy
 	odd      atomic.Int64 // errors that no policy explains
 	longest  atomic.Int64 // ns of a call
+	slow     atomic.Int64 // calls that took longer than the usual deadline
 	lastOdd  atomic.Value
+
+	mu       sync.Mutex
+	receipts []sluice.Instant // of units of the hot key that the store allowed
 }
 
-// newRig connects to the servers of a URL. No call may outlive the deadline.
-func newRig(t *testing.T, url string, policy failure.Policy, deadline time.Duration) *rig {
+// newRig connects to the servers of a stage. No call may outlive the deadline.
+func newRig(t *testing.T, g *stage, policy failure.Policy, deadline time.Duration) *rig {
+	t.Helper()
+	r := &rig{policy: policy, redis: openURL(t, g.url, max(deadline, redisstore.DefaultTimeout))}
+	r.witness = &witness{Store: r.redis}
+	var err error
+	if r.store, err = failure.Wrap(denycache.Wrap(r.witness, denycache.Options{}), failure.Options{Policy: policy, Timeout: deadline}); err != nil {
+		t.Fatal(err)
+	}
+	r.hot = limiter(t, r.store, "hot-"+policy.String(), fmt.Sprintf("%d/h sliding-log", quota))
+	r.meter = limiter(t, r.store, "meter-"+policy.String(), fmt.Sprintf("%d/h fixed-window anchor first", plenty))
+	r.hotKey, r.meterKey = r.place(t, g, r.hot), r.place(t, g, r.meter)
+	return r
+}
+
+// openURL returns a store of the servers of a URL.
+func openURL(t *testing.T, url string, timeout time.Duration) *redisstore.Store {
 	t.Helper()
 	target, err := redisurl.Parse(url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{policy: policy}
-	if r.redis, err = target.Open(redisstore.Options{Timeout: max(deadline, redisstore.DefaultTimeout)}); err != nil {
+	s, err := target.Open(redisstore.Options{Timeout: timeout})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if r.store, err = failure.Wrap(denycache.Wrap(r.redis, denycache.Options{}), failure.Options{Policy: policy, Timeout: deadline}); err != nil {
-		t.Fatal(err)
+	return s
+}
+
+// place returns a key of lim that is where the fault strikes.
+func (r *rig) place(t *testing.T, g *stage, lim *sluice.Limiter) string {
+	t.Helper()
+	if g.holds == nil {
+		return "k"
 	}
-	r.hot = limiter(t, r.store, "hot-"+policy.String(), "300/h sliding-log")
-	r.meter = limiter(t, r.store, "meter-"+policy.String(), "1000000000/h fixed-window anchor first")
-	return r
+	for n := range 100 {
+		key := fmt.Sprint("k", n, "k")
+		ask := sluice.Request{Charge: lim.Of(key, 1)}
+		if _, err := r.redis.Take(t.Context(), ask); err != nil {
+			t.Fatal(err)
+		}
+		here := g.holds(lim.Plan().Scope() + "*" + key)
+		ask.Op = sluice.OpReset
+		if _, err := r.redis.Take(t.Context(), ask); err != nil {
+			t.Fatal(err)
+		}
+		if here {
+			return key
+		}
+	}
+	t.Fatal("no key is where the fault strikes")
+	return ""
 }
 
 func limiter(t *testing.T, store sluice.Store, scope, text string) *sluice.Limiter {
@@ -105,31 +149,64 @@ func (r *rig) halt() {
 	r.group.Wait()
 }
 
+// settle waits until nothing is under way.
+func (r *rig) settle(t *testing.T) {
+	t.Helper()
+	waitFor(t, "late answers and owed units", func() bool { s := r.store.Stats(); return s.InFlight == 0 && s.Owed == 0 })
+}
+
 func (r *rig) press() {
 	r.calls.Add(1)
-	if d, ok := r.take(r.meter); ok && d.Allowed && !d.Degraded {
+	if d, ok := r.take(r.meter, r.meterKey); ok && d.Allowed && !d.Degraded {
 		r.known.Add(1)
 	}
 	r.asked.Add(1)
-	switch d, ok := r.take(r.hot); {
-	case !ok || !d.Allowed:
-	case d.Degraded:
+	switch d, ok := r.take(r.hot, r.hotKey); {
+	case !ok:
+	case d.Allowed && d.Degraded:
 		r.degraded.Add(1)
-	default:
-		r.admitted.Add(1)
+	case d.Allowed:
+		r.mu.Lock()
+		r.receipts = append(r.receipts, d.At)
+		r.mu.Unlock()
+	case !d.Degraded:
+		r.denied.Add(1)
 	}
 }
 
+// admitted returns how many units of the hot key the store has allowed.
+func (r *rig) admitted() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return int64(len(r.receipts))
+}
+
+// sorted returns the receipts of all that were admitted, in their order.
+func (r *rig) sorted() []sluice.Instant {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(slices.Values(r.receipts))
+}
+
+// forget drops the receipts, which are the test's and no part of what is tested.
+func (r *rig) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.receipts = nil
+}
+
+func (r *rig) outages() uint64 { return r.store.Stats().Outages }
+
 // take takes one unit. It reports whether there was a decision.
-func (r *rig) take(lim *sluice.Limiter) (sluice.Decision, bool) {
+func (r *rig) take(lim *sluice.Limiter, key string) (sluice.Decision, bool) {
 	began := time.Now()
-	d, err := lim.Take(context.Background(), "k", 1)
-	took := int64(time.Since(began))
-	for {
-		longest := r.longest.Load()
-		if took <= longest || r.longest.CompareAndSwap(longest, took) {
-			break
-		}
+	d, err := lim.Take(context.Background(), key, 1)
+	took := time.Since(began)
+	if took > failure.DefaultTimeout {
+		r.slow.Add(1)
+	}
+	for longest := r.longest.Load(); int64(took) > longest && !r.longest.CompareAndSwap(longest, int64(took)); {
+		longest = r.longest.Load()
 	}
 	_, refused := errors.AsType[*failure.UnavailableError](err)
 	switch {
@@ -180,14 +257,18 @@ func (r *rig) close(t *testing.T) {
 	}
 }
 
-// spent asks the server how many units the meter's key has spent.
-func (r *rig) spent(t *testing.T) int64 {
+// spent asks the server how many units the key of a limiter has spent.
+func (r *rig) spent(t *testing.T, lim *sluice.Limiter) int64 {
 	t.Helper()
-	d, err := r.redis.Take(t.Context(), sluice.Request{Op: sluice.OpPeek, Charge: r.meter.Of("k", 0)})
+	key := r.hotKey
+	if lim == r.meter {
+		key = r.meterKey
+	}
+	d, err := r.redis.Take(t.Context(), sluice.Request{Op: sluice.OpPeek, Charge: lim.Of(key, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return 1000000000 - d.Remaining
+	return lim.Plan().Term(0).Full() - d.Remaining
 }
 
 // waitFor asks until is says that it is so.

@@ -8,19 +8,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 )
 
 // slotMoves moves every slot that holds a key to another master, as an operator
 // does it who gives a Cluster more room.
-func slotMoves(t *testing.T) (string, func(), func()) {
+func slotMoves(t *testing.T) *stage {
 	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
 	ids := make([]string, len(c.Masters))
 	for i, m := range c.Masters {
 		ids[i] = command(t, m, "CLUSTER", "MYID")
 	}
 	moved := make(map[string]bool)
-	return clusterURL(c), func() {
+	g := &stage{url: clusterURL(c), servers: c.Masters, heal: func() {}}
+	g.strike = func([]*rig) sluice.Instant {
 		for from := range c.Masters {
 			to := (from + 1) % len(c.Masters)
 			for _, key := range list(t, c.Masters[from], "KEYS", "*") {
@@ -45,18 +47,10 @@ func slotMoves(t *testing.T) (string, func(), func()) {
 		if len(moved) == 0 {
 			t.Error("no slot was moved")
 		}
-	}, func() {}
-}
-
-// list runs a command that answers with a list, which is short.
-func list(t *testing.T, s *redistest.Server, words ...string) []string {
-	t.Helper()
-	m := tell(t, s, words...)
-	names, err := m.AsStrSlice()
-	if err != nil {
-		t.Fatal(err)
+		clear(moved)
+		return nothing
 	}
-	return names
+	return g
 }
 
 // move moves the keys of a slot until it is empty.

@@ -158,7 +158,7 @@ func (t *Target) Open(options redisstore.Options) (*redisstore.Store, error) {
 // servers cannot be reached, or are not ready. A refused password, a missing
 // file and a server that is too old stay until somebody acts.
 func Temporary(err error) bool {
-	if reply, ok := rueidis.IsRedisErr(err); ok {
+	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return reply.IsLoading() || reply.IsClusterDown() || reply.IsTryAgain() || strings.HasPrefix(reply.Error(), "MASTERDOWN")
 	}
 	switch {

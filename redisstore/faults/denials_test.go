@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/denycache"
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// TestInvariant19DenyCache: each request that a node denies without asking would
+// have been denied by the server at that instant. Nodes press keys of their own,
+// so that what the server says before and after tells what it would have said.
+func TestInvariant19DenyCache(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	for _, text := range []string{
+		"20/200ms", "3/50ms burst 9", "20/200ms interval-refill", "30/200ms leaky-bucket burst 5 nodelay", "30/100ms sliding-log",
+		"20/100ms fixed-window", "40/200ms sliding-counter", "40/200ms sliding-counter conservative", "200/200ms sliding-histogram precision 3",
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			var local, again atomic.Int64
+			var group sync.WaitGroup
+			for n, node := range nodesOn(t, "redis://"+server.Addr, 3) {
+				w := &witness{Store: node}
+				p := prober{
+					witness: w, lim: limiter(t, denycache.Wrap(w, denycache.Options{}), text, text),
+					key: fmt.Sprint("k", n), rnd: rand.New(rand.NewPCG(uint64(n), 19)),
+				}
+				group.Go(func() {
+					p.probe(t)
+					local.Add(int64(p.local))
+					again.Add(int64(p.again))
+				})
+			}
+			group.Wait()
+			t.Logf("%d requests denied without asking; %d times units were there again", local.Load(), again.Load())
+			if local.Load() == 0 || again.Load() == 0 {
+				t.Error("this shows nothing")
+			}
+		})
+	}
+}
+
+// prober presses one key that nobody else presses.
+type prober struct {
+	witness *witness
+	lim     *sluice.Limiter
+	key     string
+	rnd     *rand.Rand
+
+	fits         [4]time.Time // by cost: until then the server denies, as it has said
+	taken        sluice.Decision
+	local, again int
+}
+
+// probe takes until units have come back often, and now and then gives some
+// back.
+func (p *prober) probe(t *testing.T) {
+	t.Helper()
+	const steps, enough = 20_000, 8
+	for range steps {
+		if p.again >= enough {
+			return
+		}
+		var err error
+		switch n := p.rnd.IntN(400); {
+		case n == 0:
+			err = errors.Join(p.lim.Reset(t.Context(), p.key), p.learn(t))
+		case n < 4 && p.taken.Allowed:
+			_, err = p.lim.Refund(t.Context(), p.key, 1, p.taken)
+			err = errors.Join(err, p.learn(t))
+		default:
+			err = p.take(t, 1+p.rnd.Int64N(int64(len(p.fits)-1)))
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+	}
+}
+
+// take takes some units.
+func (p *prober) take(t *testing.T, cost int64) error {
+	t.Helper()
+	asked, began := p.witness.requests(), time.Now()
+	d, err := p.lim.Take(t.Context(), p.key, cost)
+	if err != nil {
+		return err
+	}
+	if p.witness.requests() > asked {
+		if d.Allowed {
+			p.taken = d
+			if !p.fits[cost].IsZero() {
+				p.again++
+			}
+		}
+		return p.learn(t)
+	}
+	if p.local++; d.Allowed {
+		return fmt.Errorf("%d units were allowed without asking", cost)
+	}
+	now, err := p.peek(t, cost)
+	if err == nil && now.Allowed && !began.Before(p.fits[cost]) {
+		// Else it was denied all the time, or the units came meanwhile.
+		return fmt.Errorf("%d units denied at %v, which the server has from %v on", cost, began, p.fits[cost])
+	}
+	return err
+}
+
+// learn asks the server until when it denies.
+func (p *prober) learn(t *testing.T) error {
+	t.Helper()
+	for cost := range int64(len(p.fits)) {
+		d, err := p.peek(t, cost)
+		if err != nil {
+			return err
+		}
+		p.fits[cost] = time.Time{}
+		if !d.Allowed {
+			p.fits[cost] = d.At.Time().Add(d.RetryAfter)
+		}
+	}
+	return nil
+}
+
+// peek asks the server, past the cache.
+func (p *prober) peek(t *testing.T, cost int64) (sluice.Decision, error) {
+	t.Helper()
+	return p.witness.Store.Take(t.Context(), sluice.Request{Op: sluice.OpPeek, Charge: p.lim.Of(p.key, cost)})
+}

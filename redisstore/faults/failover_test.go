@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// pair is a master and its replica, which take turns.
+type pair struct {
+	master, replica *redistest.Server
+	fallen          bool // the replica is not running
+}
+
+// fail has the replica fall behind, waits until the store has admitted more that
+// it does not know, and kills the master. It returns since when that was
+// admitted.
+func (p *pair) fail(t *testing.T, rigs []*rig) sluice.Instant {
+	t.Helper()
+	if p.fallen {
+		p.replica.Run(t)
+		waitFor(t, "the old master to be a replica", func() bool {
+			return strings.Contains(command(t, p.replica, "INFO", "replication"), "role:slave") &&
+				info(t, p.replica, "replication", "master_link_status") == "up"
+		})
+	}
+	since := sluice.InstantOf(time.Now())
+	sent := offset(t, p.master, "master_repl_offset")
+	waitFor(t, "the replica to follow", func() bool { return offset(t, p.replica, "slave_repl_offset") >= sent })
+	signal(t, p.replica, syscall.SIGSTOP)
+	fill(t, p.master) // all that comes now waits behind it
+	admitMore(t, rigs)
+	p.master.Kill(t)
+	signal(t, p.replica, syscall.SIGCONT)
+	return since
+}
+
+// turn makes the replica the master, as the servers have.
+func (p *pair) turn() { p.master, p.replica, p.fallen = p.replica, p.master, true }
+
+// fill writes more to a server than the connection to its replica can hold.
+func fill(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	client, err := rueidis.NewClient(s.Option())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	value := strings.Repeat("-", 24<<20)
+	for n := range 100 {
+		err := client.Do(t.Context(), client.B().Set().Key("filler"+strconv.Itoa(n)).Value(value).Ex(time.Minute).Build()).Error()
+		if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
+			if _, moved := reply.IsMoved(); moved {
+				continue
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Fatal("no key is kept by this server")
+}
+
+// info returns what a server says of one of its properties.
+func info(t *testing.T, s *redistest.Server, section, name string) string {
+	t.Helper()
+	for line := range strings.Lines(command(t, s, "INFO", section)) {
+		if is, value, _ := strings.Cut(strings.TrimSpace(line), ":"); is == name {
+			return value
+		}
+	}
+	return ""
+}
+
+func offset(t *testing.T, s *redistest.Server, name string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(info(t, s, "replication", name), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func waitMaster(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	waitFor(t, "a replica to be master", func() bool { return info(t, s, "replication", "role") == "master" })
+}
+
+// sentinelFailover kills the master. What returns is its replica, when the
+// sentinels name it: before that no client can know.
+func sentinelFailover(t *testing.T) *stage {
+	s := redistest.StartSentinel(t, redistest.Redis(t))
+	var addresses []string
+	for _, n := range s.Sentinels {
+		addresses = append(addresses, n.Addr)
+	}
+	p := &pair{master: s.Master, replica: s.Replica}
+	g := &stage{url: fmt.Sprintf("redis-sentinel://%s/%s", strings.Join(addresses, ","), redistest.MasterSet)}
+	g.strike = func(rigs []*rig) sluice.Instant {
+		since := p.fail(t, rigs)
+		g.servers = []*redistest.Server{p.replica} // the only one left
+		return since
+	}
+	g.heal = func() {
+		waitMaster(t, p.replica)
+		began := time.Now()
+		waitFor(t, "the sentinels to name the new master", func() bool {
+			named := 0
+			for _, n := range s.Sentinels {
+				at := list(t, n, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", redistest.MasterSet)
+				if len(at) == 2 && at[1] == strconv.Itoa(p.replica.Port) {
+					named++
+				}
+			}
+			return named > len(s.Sentinels)/2
+		})
+		t.Logf("named by the sentinels %v after it was master", time.Since(began).Round(time.Millisecond))
+		p.turn()
+	}
+	return g
+}
+
+// clusterFailover kills a master. What returns is its replica, when the Cluster
+// is whole.
+func clusterFailover(t *testing.T) *stage {
+	c := redistest.StartCluster(t, redistest.Redis(t), 3, true)
+	p := &pair{master: c.Masters[0], replica: c.Replicas[0]}
+	g := &stage{url: clusterURL(c)}
+	g.strike = func(rigs []*rig) sluice.Instant {
+		since := p.fail(t, rigs)
+		g.servers = append([]*redistest.Server{p.replica}, append(c.Masters[1:], c.Replicas[1:]...)...)
+		return since
+	}
+	g.heal = func() {
+		waitMaster(t, p.replica)
+		waitFor(t, "the Cluster to be whole", func() bool {
+			return strings.Contains(command(t, p.replica, "CLUSTER", "INFO"), "cluster_state:ok")
+		})
+		p.turn()
+	}
+	g.holds = func(text string) bool { return len(list(t, p.master, "KEYS", "*"+text+"*")) > 0 }
+	return g
+}
+
+func clusterURL(c *redistest.Cluster) string {
+	var addresses []string
+	for _, s := range append(c.Masters, c.Replicas...) {
+		addresses = append(addresses, s.Addr)
+	}
+	return "redis-cluster://" + strings.Join(addresses, ",")
+}

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// held is what a process may forget to give back.
+type held struct {
+	goroutines, files, connections int
+	heap                           int64
+}
+
+// holding counts what is held now. Connections are those that servers have with
+// stores.
+func holding(t *testing.T, servers []*redistest.Server) held {
+	t.Helper()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := held{files: len(files), heap: int64(m.HeapAlloc)}
+	for _, s := range servers {
+		h.connections += strings.Count(command(t, s, "CLIENT", "LIST"), " name=sluice ")
+	}
+	h.goroutines = runtime.NumGoroutine()
+	return h
+}
+
+// awaitNoMore waits until no more is held than before, but for room bytes.
+func awaitNoMore(t *testing.T, servers []*redistest.Server, before held, room int64) {
+	t.Helper()
+	var now held
+	defer func() { t.Logf("held before %+v, now %+v", before, now) }()
+	waitFor(t, "everything to be given back", func() bool {
+		now = holding(t, servers)
+		return now.goroutines <= before.goroutines && now.files <= before.files &&
+			now.connections <= before.connections && now.heap <= before.heap+room
+	})
+}
+
+// TestNothingGrows: a process that has lived through many outages holds what it
+// held after the first ones, while it goes on working.
+func TestNothingGrows(t *testing.T) {
+	for _, f := range []fault{
+		{name: "SIGKILL", setUp: killed},
+		{name: "SIGSTOP", setUp: stopped},
+		{name: "network cuts", setUp: proxied(cutting)},
+		{name: "network swallows", setUp: proxied(swallowing)},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			const first, more = 2, 6
+			g := f.setUp(t)
+			r := newRig(t, g, failure.Local, f.patience())
+			var before held
+			for n := range first + more*times(t) {
+				r.start()
+				was := r.outages()
+				g.strike([]*rig{r})
+				waitFor(t, "an outage", func() bool { return r.outages() > was })
+				g.heal()
+				waitFor(t, "the store to be healthy", r.store.Healthy)
+				r.halt() // what is in flight is no leak
+				r.settle(t)
+				r.forget()
+				if n+1 == first {
+					before = holding(t, g.servers)
+				}
+			}
+			awaitNoMore(t, g.servers, before, 1<<18)
+			r.close(t)
+			waitFor(t, "connections to be closed", func() bool { return holding(t, g.servers).connections == 0 })
+		})
+	}
+}

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/lease"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+// use is a unit that was used, at some instant between two.
+type use struct{ began, ended time.Time }
+
+// leaser is a node that leases, behind a network of its own. It may die: then
+// what it has in hand is lost, and another takes its place.
+type leaser struct {
+	proxy *proxy
+	store *redisstore.Store
+	terms lease.Terms
+	plan  *sluice.Plan
+	node  atomic.Pointer[lease.Store]
+
+	mu     sync.Mutex
+	uses   []use
+	taken  int
+	failed int
+}
+
+func (l *leaser) begin() {
+	l.node.Store(lease.Wrap(l.store, lease.Options{Of: func(*sluice.Plan) (lease.Terms, bool) { return l.terms, true }}))
+}
+
+// press takes units one by one until ctx ends.
+func (l *leaser) press(ctx context.Context) {
+	tick := time.NewTicker(500 * time.Microsecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		u := use{began: time.Now()}
+		d, err := l.node.Load().Take(context.WithoutCancel(ctx), sluice.Request{Charge: sluice.Charge{Plan: l.plan, Key: "hot", Cost: 1}})
+		u.ended = time.Now()
+		l.mu.Lock()
+		l.taken++
+		switch {
+		case err != nil:
+			l.failed++
+		case d.Allowed:
+			l.uses = append(l.uses, u)
+		}
+		l.mu.Unlock()
+	}
+}
+
+// TestInvariant20Leases: what nodes use of units that they leased from a real
+// server stays within the bound of the limit in any span, whatever the network
+// loses, delays or cuts, while the server hangs and nodes die.
+func TestInvariant20Leases(t *testing.T) {
+	const nodes, each, lasts = 4, 3, 4 * time.Second
+	for _, text := range []string{"200/500ms sliding-log", "200/500ms sliding-histogram precision 10", "400/s burst 100", "200/500ms fixed-window"} {
+		t.Run(text, func(t *testing.T) {
+			server := redistest.Start(t, redistest.Redis(t))
+			limit := sluice.MustParseLimit(text)
+			plan, err := sluice.Compile("leased", limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), lasts)
+			defer cancel()
+			var all []*leaser
+			var group sync.WaitGroup
+			for range nodes {
+				l := &leaser{proxy: startProxy(t, server.Addr), plan: plan, terms: lease.Terms{TTL: 40 * time.Millisecond, Units: 8}}
+				l.store = openURL(t, "redis://"+l.proxy.addr, 100*time.Millisecond)
+				l.begin()
+				all = append(all, l)
+				for range each {
+					group.Go(func() { l.press(ctx) })
+				}
+			}
+			disturb(ctx, t, server, all)
+			group.Wait()
+			checkUses(t, limit, all)
+			for _, l := range all {
+				if err := l.store.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// disturb does something to one node or to the server every few milliseconds.
+func disturb(ctx context.Context, t *testing.T, server *redistest.Server, all []*leaser) {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 20))
+	for ctx.Err() == nil {
+		pause(time.Duration(1+rnd.IntN(60)) * time.Millisecond)
+		l := all[rnd.IntN(len(all))]
+		switch rnd.IntN(8) {
+		case 0:
+			l.begin() // the node before it is dead
+		case 1:
+			signal(t, server, syscall.SIGSTOP)
+			pause(time.Duration(1+rnd.IntN(80)) * time.Millisecond)
+			signal(t, server, syscall.SIGCONT)
+		case 2:
+			l.proxy.set(delaying)
+		case 3:
+			l.proxy.set(trickling)
+		case 4:
+			l.proxy.set(swallowing)
+		case 5:
+			l.proxy.set(cutting)
+		default:
+			l.proxy.set(faithful)
+		}
+	}
+	for _, l := range all {
+		l.proxy.set(faithful)
+	}
+}
+
+// checkUses holds the uses against the limit's bound. A unit was used within a
+// span for sure if its take began and ended in it.
+func checkUses(t *testing.T, limit sluice.Limit, all []*leaser) {
+	t.Helper()
+	var uses []use
+	var taken, failed int
+	var asked uint64
+	for _, l := range all {
+		uses = append(uses, l.uses...)
+		taken, failed = taken+l.taken, failed+l.failed
+		asked += l.node.Load().Stats().Asked // of the living
+	}
+	slices.SortFunc(uses, func(a, b use) int { return a.began.Compare(b.began) })
+	worst := int64(0)
+	for _, d := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 40 * time.Millisecond, limit.Window / 2, limit.Window, 2 * limit.Window} {
+		bound := algo.Bound(limit, d)
+		for i, first := range uses {
+			end, n := first.began.Add(d), int64(0)
+			for _, u := range uses[i:] {
+				if !u.began.Before(end) {
+					break
+				}
+				if u.ended.Before(end) {
+					n++
+				}
+			}
+			if n > bound {
+				t.Fatalf("%d units used in %v, want at most %d", n, d, bound)
+			}
+			if d == limit.Window {
+				worst = max(worst, n)
+			}
+		}
+	}
+	t.Logf("%d takes, %d failed, %d allowed; at most %d in a window, bound %d; the nodes alive asked %d times", taken, failed, len(uses), worst, algo.Bound(limit, limit.Window), asked)
+	if failed == 0 || worst < limit.Quota/2 || int(asked) >= taken {
+		t.Error("too calm, too few or nothing leased: this shows nothing")
+	}
+}
