@@ -28,13 +28,32 @@ type span struct {
 func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	t := now()
 	if d, ok := ctx.Deadline(); ok && d.Before(t.Add(s.options.Timeout)) {
-		return ctx, func() {}
+		return s.own(ctx), func() {}
 	}
 	if ctx.Done() != nil {
 		return context.WithTimeout(ctx, s.options.Timeout)
 	}
 	return bounded{ctx, s.spans.of(t, s.options.Timeout)}, func() {}
 }
+
+// until returns ctx with a deadline.
+func (s *Store) until(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	return s.own(ctx), cancel
+}
+
+// own returns ctx, whose deadline the client is not told of if it is well before
+// the Timeout: then it is the caller's and not the connection's.
+func (s *Store) own(ctx context.Context) context.Context {
+	if end, ok := ctx.Deadline(); ok && end.Sub(now()) < s.options.Timeout-s.slack() {
+		return hurried{ctx}
+	}
+	return ctx
+}
+
+// slack is how much sooner than its Timeout a request may be given up, for what
+// it shares with others.
+func (s *Store) slack() time.Duration { return s.options.Timeout / 16 }
 
 // of returns the span in which t is.
 func (s *spans) of(t time.Time, timeout time.Duration) *span {

@@ -116,7 +116,7 @@ func (s *Store) serve(sh *lineShard, k lineKey, ln *line) {
 	defer s.pending.Done()
 	for {
 		sh.mu.Lock()
-		n := min(len(ln.waiting), together)
+		n := s.company(ln.waiting)
 		if n == 0 {
 			delete(sh.lines, k)
 			sh.mu.Unlock()
@@ -129,12 +129,23 @@ func (s *Store) serve(sh *lineShard, k lineKey, ln *line) {
 	}
 }
 
+// company returns how many of those who wait go together: no more than a script
+// should decide, and only such as have about as much time left as the first.
+// When a call before has hung, others have more.
+func (s *Store) company(waiting []*rider) int {
+	n := min(len(waiting), together)
+	for n > 1 && waiting[n-1].came.Sub(waiting[0].came) > s.slack() {
+		n--
+	}
+	return n
+}
+
 // drive makes one call for riders and tells each what came of it.
 func (s *Store) drive(riders []*rider) {
 	// Who leaves meanwhile has no say: the call is the others' too. It ends when
 	// the time of the first is over. The call before was made before that one
 	// came, so it has ended by then, and nobody waits longer than the Timeout.
-	ctx, cancel := context.WithDeadline(context.Background(), riders[0].came.Add(s.options.Timeout))
+	ctx, cancel := s.until(context.Background(), riders[0].came.Add(s.options.Timeout))
 	defer cancel()
 	c := s.newCall(riders[0].job.req)
 	for _, r := range riders {
