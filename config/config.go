@@ -59,10 +59,10 @@ type Admin struct {
 
 // Store is where states live. The zero Store is in this process.
 type Store struct {
-	Redis   []string // redis:// or rediss:// URLs; empty: in this process
-	Prefix  string   // of keys in Redis
-	MaxKeys int64    // in this process; zero: the default
-	State   string   // file to which a clean stop writes; empty: none
+	Redis   string // where the servers are, as package redisurl reads it; empty: in this process
+	Prefix  string // of keys in Redis; empty: the URL's, or the default
+	MaxKeys int64  // in this process; zero: the default
+	State   string // file to which a clean stop writes; empty: none
 }
 
 // ClientIP says how the client's address is found.

@@ -14,7 +14,7 @@ import (
 var yamlNames = map[string]string{
 	"Name": "name", "Match": "match", "Methods": "method", "Hosts": "host", "Paths": "path", "Except": "except_path",
 	"Headers": "header", "Queries": "query", "Networks": "network", "Cost": "cost", "When": "when",
-	"Failure": "failure", "Shape": "shape", "MaxWait": "max_wait", "By": "by", "Missing": "missing",
+	"Failure": "failure", "Shape": "shape", "Lease": "lease", "MaxWait": "max_wait", "By": "by", "Missing": "missing",
 	"Limits": "limits", "InFlight": "in_flight", "Tiers": "plans", "Overrides": "overrides", "Candidates": "candidates",
 	"Key": "key", "Reason": "reason", "Author": "author",
 }

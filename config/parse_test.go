@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -37,7 +38,7 @@ func TestEveryKey(t *testing.T) {
 api.example.com /v1 1000000 true
 http://127.0.0.1:3001
 {Address:127.0.0.1:9090 TokenFile:admin.token OverridesFile:overrides.json AuditFile:audit.jsonl}
-{Redis:[redis://127.0.0.1:6379] Prefix:sluice MaxKeys:0 State:}
+{Redis:rediss-sentinel://10.0.0.1,10.0.0.2:26380/limits?ca_file=ca.pem Prefix:sluice MaxKeys:0 State:}
 {Trusted:[10.0.0.0/8 ::1/128] Header:X-Forwarded-For}
 {Header:X-Token Cookie: JWKS: HMAC:secret Key: Issuer:https://login.example.com Audience:api}
 [10.0.0.0/8] [10.6.6.6/32] [10.9.0.0/16] 500 both
@@ -45,8 +46,8 @@ http://127.0.0.1:3001
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if n := c.Policy.Len(); n != 4 {
-		t.Fatalf("%d rules, want 4", n)
+	if n := c.Policy.Len(); n != 6 {
+		t.Fatalf("%d rules, want 6", n)
 	}
 	r := c.Policy.Rule(0)
 	if got, want := fmt.Sprintf("%+v", r.Match), "{Methods:[GET POST] Hosts:[api.example.com *.example.org] Paths:[/v1/{org}/ /v2/{org}/{rest...}] Except:[/v1/{org}/health] "+
@@ -65,6 +66,11 @@ http://127.0.0.1:3001
 	}
 	if r.MaxWait != 2*time.Second || r.Failure != policy.Closed || r.Status != 503 || r.Cost != (policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 100, Units: 2}) {
 		t.Errorf("max wait %v, failure %v, cost %+v", r.MaxWait, r.Failure, r.Cost)
+	}
+	for i, want := range []*lease.Terms{nil, nil, nil, nil, {TTL: 20 * time.Millisecond, Units: 100, Nodes: 8}, {}} {
+		if got := c.Policy.Rule(i).Lease; (got == nil) != (want == nil) || got != nil && *got != *want {
+			t.Errorf("rule %d: lease %+v, want %+v", i+1, got, want)
+		}
 	}
 	if w := c.Policy.Rule(1).When; w == nil || fmt.Sprint(w.Status, w.Hold) != "[401 4xx 500-503] true" {
 		t.Errorf("when %+v", w)

@@ -61,6 +61,7 @@ func (d *decoder) rule(n *yaml.Node, exempt []netip.Prefix) policy.Rule {
 		{"when", func(n *yaml.Node) { r.When = d.when(n) }},
 		{"failure", func(n *yaml.Node) { d.failure(n, &r.Failure) }},
 		d.flag("shape", &r.Shape),
+		{"lease", func(n *yaml.Node) { r.Lease = d.lease(n) }},
 		d.number("status", 400, 599, &status),
 		d.duration("max_wait", time.Microsecond, sluice.MaxWait, &r.MaxWait),
 		{"exempt", func(n *yaml.Node) {

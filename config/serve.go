@@ -155,48 +155,6 @@ func (d *decoder) admin(n *yaml.Node, a *Admin) {
 	}
 }
 
-func (d *decoder) store(n *yaml.Node, s *Store) {
-	if m := d.enter(n); m == nil {
-		return
-	} else if m.Kind != yaml.MappingNode {
-		var word string
-		d.choice(n, "store", &word, "memory")
-		return
-	}
-	var memory, redis bool
-	d.mapping(n, "store",
-		field{"memory", func(n *yaml.Node) {
-			memory = true
-			d.mapping(n, "memory", d.number("max_keys", 1, 1<<40, &s.MaxKeys), d.word("state", &s.State))
-		}},
-		field{"redis", func(n *yaml.Node) {
-			redis = true
-			d.mapping(n, "redis",
-				field{"url", func(n *yaml.Node) {
-					d.list(n, func(n *yaml.Node) {
-						t, ok := d.text(n, "url")
-						if !ok {
-							return
-						}
-						if u, err := url.Parse(t); err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Host == "" {
-							d.fault(n, "url is not one of Redis; write redis://host:6379 or, for TLS, rediss://host:6379")
-							return
-						}
-						s.Redis = append(s.Redis, t)
-					})
-				}},
-				d.word("prefix", &s.Prefix),
-			)
-			if len(s.Redis) == 0 {
-				d.fault(n, "redis has no url; write url: redis://127.0.0.1:6379")
-			}
-		}},
-	)
-	if memory == redis {
-		d.fault(n, "a store is memory or redis; write one of them")
-	}
-}
-
 var headerForm = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,256}$`)
 
 func (d *decoder) clientIP(n *yaml.Node, c *ClientIP) {

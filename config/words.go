@@ -42,6 +42,15 @@ func words(r *policy.Rule) (lines []string) {
 	for i := range r.Levels {
 		lines = append(lines, levelWords(&r.Levels[i])...)
 	}
+	if r.Lease != nil {
+		l := &r.Levels[0]
+		lines = append(lines, leaseWords(r.Lease, "", l.Limits)...)
+		if l.Tiers != nil {
+			for _, tier := range sortedKeys(l.Tiers.Limits) {
+				lines = append(lines, leaseWords(r.Lease, fmt.Sprintf("where %v is %s: ", l.Tiers.By, tier), l.Tiers.Limits[tier])...)
+			}
+		}
+	}
 	if r.Shape {
 		add("what goes over a limit is slowed down, not denied: each part waits its turn for at most %v", cmp.Or(r.MaxWait, policy.ShapeTurn))
 	} else if r.MaxWait > 0 {

@@ -49,6 +49,37 @@ type Terms struct {
 	Nodes int
 }
 
+// Validate returns nil or what is wrong with the terms, joined, whatever they
+// are for.
+func (t Terms) Validate() error {
+	var faults []error
+	if t.TTL < 0 || t.TTL > MaxTTL || t.TTL%time.Microsecond != 0 {
+		faults = append(faults, fmt.Errorf("a TTL of %v must be whole microseconds up to %v, or 0 for the default", t.TTL, MaxTTL))
+	}
+	if t.Units < 0 || t.Units > sluice.MaxQuota {
+		faults = append(faults, fmt.Errorf("leases of %d Units must have 1 to %d, or 0 for the default", t.Units, int64(sluice.MaxQuota)))
+	}
+	if t.Nodes < 0 || t.Nodes > 1<<20 {
+		faults = append(faults, fmt.Errorf("%d Nodes must be 1 to %d, or 0 for leases of a fixed size", t.Nodes, 1<<20))
+	}
+	return errors.Join(faults...)
+}
+
+// LimitError is a limit of a plan that cannot be leased.
+type LimitError struct {
+	Index int          // in the plan
+	Limit sluice.Limit // with every default filled in
+	Err   error        // why
+}
+
+// Error names the limit and says why.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("limit %q (%v): %v", e.Limit.Name, e.Limit, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *LimitError) Unwrap() error { return e.Err }
+
 // terms is a plan made ready for leasing.
 type terms struct {
 	plan     *sluice.Plan // what the store is given
@@ -63,7 +94,7 @@ type terms struct {
 }
 
 // Check returns nil if plan can be leased under the terms, or every reason why
-// not.
+// not: joined, each limit's a [*LimitError].
 func Check(plan *sluice.Plan, t Terms) error {
 	if plan == nil {
 		return errors.New("lease: plan is nil; make one with sluice.Compile")
@@ -74,14 +105,8 @@ func Check(plan *sluice.Plan, t Terms) error {
 // derive returns the terms of plan, whose err says what is wrong with them.
 func derive(plan *sluice.Plan, given Terms) *terms {
 	var faults []error
-	if given.TTL < 0 || given.TTL > MaxTTL || given.TTL%time.Microsecond != 0 {
-		faults = append(faults, fmt.Errorf("a TTL of %v must be whole microseconds up to %v, or 0 for the default", given.TTL, MaxTTL))
-	}
-	if given.Units < 0 || given.Units > sluice.MaxQuota {
-		faults = append(faults, fmt.Errorf("leases of %d Units must have 1 to %d, or 0 for the default", given.Units, int64(sluice.MaxQuota)))
-	}
-	if given.Nodes < 0 || given.Nodes > 1<<20 {
-		faults = append(faults, fmt.Errorf("%d Nodes must be 1 to %d, or 0 for leases of a fixed size", given.Nodes, 1<<20))
+	if err := given.Validate(); err != nil {
+		faults = append(faults, err)
 	}
 	t := &terms{plan: plan, nodes: int64(given.Nodes), deniable: true, returns: true}
 	if len(faults) == 0 {
@@ -91,7 +116,7 @@ func derive(plan *sluice.Plan, given Terms) *terms {
 			term := plan.Term(i)
 			l, err := stricter(term, t.ttl)
 			if err != nil {
-				faults = append(faults, fmt.Errorf("limit %q (%v): %w", term.Name, term.Limit, err))
+				faults = append(faults, &LimitError{Index: i, Limit: term.Limit, Err: err})
 			}
 			limits[i] = l
 			if i == 0 || l.Full() < t.full {

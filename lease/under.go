@@ -33,32 +33,46 @@ type Shortfall struct {
 // Under returns the most by which nodes that lease l under the terms fall short
 // of it, or why they cannot lease it.
 func Under(l sluice.Limit, given Terms, nodes int) (Shortfall, error) {
-	if nodes < 1 || nodes > 1<<20 {
-		return Shortfall{}, fmt.Errorf("lease: %d nodes; must be 1 to %d", nodes, 1<<20)
-	}
 	plan, err := sluice.Compile("lease", l)
 	if err != nil {
 		return Shortfall{}, err
 	}
+	all, err := UnderPlan(plan, given, nodes)
+	if err != nil {
+		return Shortfall{}, err
+	}
+	return all[0], nil
+}
+
+// UnderPlan is [Under] for each limit of a plan, in its order. They are leased
+// together: for the TTL, and in the units, that suit all of them.
+func UnderPlan(plan *sluice.Plan, given Terms, nodes int) ([]Shortfall, error) {
+	if nodes < 1 || nodes > 1<<20 {
+		return nil, fmt.Errorf("lease: %d nodes; must be 1 to %d", nodes, 1<<20)
+	}
 	t := derive(plan, given)
 	if t.err != nil {
-		return Shortfall{}, t.err
+		return nil, t.err
 	}
-	before, after := plan.Term(0), t.plan.Term(0)
-	s := Shortfall{TTL: time.Duration(t.ttl) * time.Microsecond, limit: before.Limit, nodes: nodes}
-	if t.units > 1 {
-		// A node that has spent one has at most the others; one that waited
-		// for its turn may have all, and no one who wants them.
-		s.Held = before.Full()
-		if t.units <= s.Held/int64(nodes) {
-			s.Held = t.units * int64(nodes)
+	all := make([]Shortfall, plan.Len())
+	for i := range all {
+		before, after := plan.Term(i), t.plan.Term(i)
+		s := Shortfall{TTL: time.Duration(t.ttl) * time.Microsecond, limit: before.Limit, nodes: nodes}
+		if t.units > 1 {
+			// A node that has spent one has at most the others; one that waited
+			// for its turn may have all, and no one who wants them.
+			s.Held = before.Full()
+			if t.units <= s.Held/int64(nodes) {
+				s.Held = t.units * int64(nodes)
+			}
 		}
+		s.Burst = before.Full() - after.Full()
+		if longer := after.Micros - before.Micros; longer > 0 {
+			s.PerWindow = share(before.Quota, longer, after.Micros)
+		}
+		all[i] = s
 	}
-	s.Burst = before.Full() - after.Full()
-	if longer := after.Micros - before.Micros; longer > 0 {
-		s.PerWindow = share(before.Quota, longer, after.Micros)
-	}
-	return s, nil
+	return all, nil
 }
 
 // String says it in words: "never over; under by at most 31 of 1000 requests

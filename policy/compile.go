@@ -143,6 +143,9 @@ func (c *compiler) rule(r *rule) {
 	if len(r.Levels) == 0 || len(r.Levels) > MaxLevels {
 		c.fault("Levels", "%d levels; a rule has 1 to %d", len(r.Levels), MaxLevels)
 	}
+	if r.Lease != nil {
+		c.lease(r)
+	}
 	r.Levels = slices.Clone(r.Levels)
 	r.levels = make([]level, len(r.Levels))
 	for i := range r.Levels {

@@ -58,6 +58,7 @@ func (c *compiler) level(r *rule, i int) {
 	}
 	if source.InFlight == nil || len(source.Limits)+len(source.Overrides)+len(source.Candidates) > 0 || source.Tiers != nil {
 		l.base = c.set(r, at+".Limits", scope, source.Limits)
+		c.leasable(r, at+".Limits", l.base)
 	}
 	c.tiers(r, l, at, scope)
 	c.overrides(r, l, at, scope)
@@ -169,6 +170,8 @@ func (c *compiler) set(r *rule, at, scope string, limits []Limit) *set {
 			c.fault(here, "a soft limit in a shadow rule, which denies nothing anyway; make one of them of it")
 		case r.Shape:
 			c.fault(here, "a soft limit in a rule that shapes, which denies nothing anyway; write it as a hard one")
+		case r.Lease != nil:
+			c.fault(here, "a soft limit cannot be leased, as what goes over it is charged to another; write it as a hard one, or leave out the lease")
 		case r.When != nil:
 			c.fault(here, "a soft limit cannot count by the response; write it as a hard one")
 		case len(soft) > 0:
@@ -267,7 +270,9 @@ func (c *compiler) tiers(r *rule, l *level, at, scope string) {
 		if value == "" {
 			c.fault(at+".Tiers", "a tier without a name; requests without one get the rule's own limits")
 		}
-		l.tiers[value] = c.set(r, fmt.Sprintf("%s.Tiers.Limits[%s]", at, value), scope, t.Limits[value])
+		here := fmt.Sprintf("%s.Tiers.Limits[%s]", at, value)
+		l.tiers[value] = c.set(r, here, scope, t.Limits[value])
+		c.leasable(r, here, l.tiers[value])
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/lease"
 )
 
 // Rule says which requests are charged to whom under which limits. It is plain
@@ -45,6 +46,10 @@ type Rule struct {
 	// Failure is what happens if the store cannot decide. The zero value is
 	// [Open].
 	Failure Failure
+	// Lease, if not nil, says that a node may take units of a hot key in
+	// advance, see package lease. It is for a store that nodes share; whoever
+	// wires the stores puts it into effect, by [Rule.Leased].
+	Lease *lease.Terms
 	// Status is what an HTTP front answers a request that the rule denies: 400
 	// to 599. Zero means 429.
 	Status int

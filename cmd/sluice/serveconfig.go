@@ -91,7 +91,7 @@ func (s *siteServer) wire(ctx context.Context) error {
 			return err
 		}
 	}
-	s.states, err = openStates(s.first.Store, s.now, s.site.failureOf, s.metrics, s.log) //nolint:contextcheck // the store has a timeout of its own
+	s.states, err = openStates(s.first.Store, s.now, s.site, s.metrics, s.log) //nolint:contextcheck // the store has a timeout of its own
 	if err != nil {
 		return err
 	}

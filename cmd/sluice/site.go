@@ -21,6 +21,7 @@ import (
 	"github.com/sluicegate/sluice/gateway"
 	"github.com/sluicegate/sluice/gateway/guard"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/metrics"
@@ -126,6 +127,22 @@ func (s *site) failureOf(p *sluice.Plan) failure.Policy {
 		}
 	}
 	return g.failures[scope]
+}
+
+// leaseOf returns whether the limits of a plan are leased, and how: as the rule
+// says whose they are. After a change of that the store carries over what keys
+// have spent, as after any change of a limit, and what is still in hand under
+// the old terms is not used by requests under the new ones.
+func (s *site) leaseOf(p *sluice.Plan) (terms lease.Terms, leased bool) {
+	g := s.current.Load()
+	if g == nil {
+		return terms, false
+	}
+	r, ok := g.policy.RuleOf(p.Scope())
+	if !ok {
+		return terms, false
+	}
+	return r.Leased(p)
 }
 
 // apply puts a configuration in force. If it returns an error nothing changes.

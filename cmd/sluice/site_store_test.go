@@ -92,6 +92,50 @@ func signed(t *testing.T, secret, sub, plan string) string {
 	return "Bearer " + text
 }
 
+// The file names servers as --store does: sentinels and a Cluster, too.
+func TestSiteStores(t *testing.T) {
+	b := redistest.Redis(t)
+	for _, c := range []struct {
+		name string
+		url  func(t *testing.T) string
+	}{
+		{"sentinel", func(t *testing.T) string {
+			var hosts []string
+			for _, s := range redistest.StartSentinel(t, b).Sentinels {
+				hosts = append(hosts, s.Addr)
+			}
+			return "redis-sentinel://" + strings.Join(hosts, ",") + "/" + redistest.MasterSet
+		}},
+		{"cluster", func(t *testing.T) string {
+			var hosts []string
+			for _, s := range redistest.StartCluster(t, b, 3, false).Masters {
+				hosts = append(hosts, s.Addr)
+			}
+			return "redis-cluster://" + strings.Join(hosts, ",") + "?prefix=site"
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			yaml := fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\nrules:\n  - {name: shared, by: query.user, limits: 10/h sliding-log}\n",
+				named(t, "up"), c.url(t))
+			fleet := []*runningSite{startSite(t, yaml), startSite(t, yaml)}
+			for user := range 5 {
+				passed := 0
+				for i := range 30 {
+					if got := fleet[i%2].get(t, fmt.Sprintf("/?user=%d", user)); got.status == http.StatusOK {
+						passed++
+					}
+				}
+				if passed != 10 {
+					t.Errorf("user %d: %d passed, want 10", user, passed)
+				}
+			}
+			if page := fetch(t, http.DefaultClient, fleet[0].admin+"/readyz"); !strings.Contains(page.body, "store: up") {
+				t.Errorf("readyz: %q", page.body)
+			}
+		})
+	}
+}
+
 // TestSiteClaims: budgets and plans follow the claims of a token that is valid,
 // and of no other.
 func TestSiteClaims(t *testing.T) {

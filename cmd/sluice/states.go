@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	file "github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/server/metrics"
@@ -33,17 +31,18 @@ type states struct {
 }
 
 // openStates opens the store and restores the state of one in this process.
-func openStates(c file.Store, now func() time.Time, failureOf func(*sluice.Plan) failure.Policy, m *metrics.Metrics, log *slog.Logger) (*states, error) {
-	if len(c.Redis) > 0 {
-		target, err := redisurl.Parse(storeURL(c), os.Getenv)
+func openStates(c file.Store, now func() time.Time, of *site, m *metrics.Metrics, log *slog.Logger) (*states, error) {
+	if c.Redis != "" {
+		target, err := redisurl.Parse(c.Redis, os.Getenv)
 		if err != nil {
 			return nil, fmt.Errorf("store: %w", err)
 		}
-		sh, err := openShared(sharedConfig{target: target, policyOf: failureOf}, log)
+		sh, err := openShared(sharedConfig{target: target, prefix: c.Prefix, policyOf: of.failureOf, leaseOf: of.leaseOf}, log)
 		if err != nil {
 			return nil, err
 		}
 		m.WatchShared(sh.store.Stats, sh.denials.Stats)
+		m.WatchLeases(sh.leases.Stats)
 		return &states{store: sh.store, slots: late{sh}, report: sh.report, shared: sh}, nil
 	}
 	s := &states{memory: memstore.New(memstore.Options{MaxKeys: int(c.MaxKeys), Now: now}), file: c.State}
@@ -59,29 +58,6 @@ func openStates(c file.Store, now func() time.Time, failureOf func(*sluice.Plan)
 	}
 	log.Info("state", slog.String("file", s.file), slog.Bool("found", found), slog.Int("states", s.memory.Stats().States))
 	return s, nil
-}
-
-// storeURL returns the one URL that the list of them and the prefix make:
-// several servers are those of a Cluster.
-func storeURL(c file.Store) string {
-	u, err := url.Parse(c.Redis[0])
-	if err != nil {
-		return c.Redis[0] // redisurl says what is wrong with it
-	}
-	for _, more := range c.Redis[1:] {
-		if other, err := url.Parse(more); err == nil {
-			u.Host += "," + other.Host
-		}
-	}
-	if len(c.Redis) > 1 && !strings.HasSuffix(u.Scheme, "-cluster") {
-		u.Scheme += "-cluster"
-	}
-	if c.Prefix != "" {
-		q := u.Query()
-		q.Set("prefix", c.Prefix)
-		u.RawQuery = q.Encode()
-	}
-	return u.String()
 }
 
 // ready says how the store is. While a shared one is away every rule goes on as

@@ -16,6 +16,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/denycache"
 	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
@@ -24,8 +25,10 @@ import (
 // target states live in this process.
 type sharedConfig struct {
 	target   *redisurl.Target
+	prefix   string // of keys, if the target names none; empty: the default
 	failure  failure.Policy
-	policyOf func(*sluice.Plan) failure.Policy // nil: failure, for all
+	policyOf func(*sluice.Plan) failure.Policy      // nil: failure, for all
+	leaseOf  func(*sluice.Plan) (lease.Terms, bool) // nil: nothing is leased
 }
 
 const (
@@ -33,6 +36,7 @@ const (
 	beatEvery    = 10 * time.Second // between two signs of life of a node
 	beatTTL      = 3 * beatEvery    // after which a silent node is no longer counted
 	beatTimeout  = time.Second
+	lastTimeout  = time.Second      // to give back what is on lease, at the end
 	logEvery     = 10 * time.Second // between two lines about the store
 )
 
@@ -45,7 +49,8 @@ type shared struct {
 	log     *slog.Logger
 	redis   atomic.Pointer[redisstore.Store] // nil until connected
 	denials *denycache.Store
-	store   *failure.Store
+	leases  *lease.Store
+	store   *failure.Store // what decides: see wrap
 
 	id     string       // of this node
 	nodes  atomic.Int64 // last known number of live ones
@@ -71,14 +76,7 @@ func openShared(c sharedConfig, log *slog.Logger) (*shared, error) {
 		log.Warn("the store cannot be reached; it is tried again every second", s.attr(), slog.Any("error", err),
 			slog.String("meanwhile", meanwhile(c.failure)))
 	}
-	s.denials = denycache.Wrap(late{s}, denycache.Options{})
-	var err error
-	s.store, err = failure.Wrap(s.denials, failure.Options{
-		Policy: c.failure, PolicyOf: c.policyOf,
-		Nodes:    func() int { return int(s.nodes.Load()) },
-		OnChange: func(failure.Health) { s.changed() },
-	})
-	if err != nil {
+	if err := s.wrap(); err != nil {
 		return nil, errors.Join(err, s.disconnect())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -87,10 +85,33 @@ func openShared(c sharedConfig, log *slog.Logger) (*shared, error) {
 	return s, nil
 }
 
+// wrap puts around the store what keeps this process calm and the servers idle.
+// A request passes, from the outside in:
+//
+//   - the failure policy, whose deadline and breaker must hold for all that is
+//     inside, and whose own decisions must be neither leased nor remembered;
+//   - the leases, which remember denials of leased keys themselves, together
+//     with the units in hand: outside of them, a memory of denials would not
+//     know of units that come in advance;
+//   - the memory of denials, for keys that are not leased. Units that leases
+//     give back pass through it, so that it forgets what was denied before;
+//   - the store.
+func (s *shared) wrap() (err error) {
+	c := &s.config
+	s.denials = denycache.Wrap(late{s}, denycache.Options{})
+	s.leases = lease.Wrap(s.denials, lease.Options{Of: c.leaseOf})
+	s.store, err = failure.Wrap(s.leases, failure.Options{
+		Policy: c.failure, PolicyOf: c.policyOf,
+		Nodes:    func() int { return int(s.nodes.Load()) },
+		OnChange: func(failure.Health) { s.changed() },
+	})
+	return err
+}
+
 func (s *shared) attr() slog.Attr { return slog.String("store", s.config.target.String()) }
 
 func (s *shared) connect() error {
-	r, err := s.config.target.Open(redisstore.Options{Logger: s.log})
+	r, err := s.config.target.Open(redisstore.Options{Logger: s.log, Prefix: s.config.prefix})
 	if err == nil {
 		s.redis.Store(r)
 	}
@@ -104,11 +125,25 @@ func (s *shared) disconnect() error {
 	return nil
 }
 
-// Close ends the goroutine, then the store.
+// Close ends the goroutine, which gives back what is on lease, then the store.
+// There must be no requests any more.
 func (s *shared) Close() error {
 	s.cancel()
 	<-s.ended
 	return errors.Join(s.store.Close(), s.disconnect())
+}
+
+// giveBack gives back what is on lease, within lastTimeout. What it cannot give
+// back counts in the store until it is forgotten there, which errs to denying.
+func (s *shared) giveBack(ctx context.Context) {
+	if s.redis.Load() == nil || !s.store.Healthy() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lastTimeout)
+	defer cancel()
+	if err := s.leases.Return(ctx); err != nil {
+		s.log.Warn("units on lease could not be given back, and count until they are forgotten", s.attr(), slog.Any("error", err))
+	}
 }
 
 // ready says how the store is, and whether requests can be answered with it as

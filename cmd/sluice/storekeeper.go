@@ -26,6 +26,7 @@ func (s *shared) keep(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			s.giveBack(context.WithoutCancel(ctx))
 			s.leave(context.WithoutCancel(ctx))
 			return
 		case <-connect.C:

@@ -65,9 +65,9 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/denycache", []string{"", "/internal/span", "/algo"}},
 		{"/failure", []string{"", "/internal/span", "/algo", "/memstore"}},
 		{"/lease", []string{"", "/internal/span"}},
-		{"/policy", []string{"", "/internal/span", "/internal/clientip"}},
-		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/policy"}},
-		{"/gateway", []string{"", "/internal/span", "/internal/clientip", "/internal/sampledlog", "/policy", "/httplimit"}},
+		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/lease"}},
+		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/lease", "/policy"}},
+		{"/gateway", []string{"", "/internal/span", "/internal/clientip", "/internal/sampledlog", "/lease", "/policy", "/httplimit"}},
 	} {
 		t.Run("sluice"+c.pkg, func(t *testing.T) {
 			allowed := map[string]bool{c.pkg: true}

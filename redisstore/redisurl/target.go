@@ -206,6 +206,9 @@ func (p *parsing) setQuery(query string, k kind, tls bool) {
 	}
 }
 
+// Prefix returns the prefix of keys that the line names, empty if it names none.
+func (t *Target) Prefix() string { return t.query["prefix"] }
+
 // String returns the line without user and parameters: what may be shown.
 func (t *Target) String() string {
 	s := t.scheme + "://" + strings.Join(t.addresses, ",")

@@ -19,6 +19,8 @@
 //	sluice_evictions_total                       states it had to forget
 //	sluice_store_up, sluice_store_outages_total  how a shared store fares
 //	sluice_degraded_total{policy}                what was decided in its place
+//	sluice_lease_store_calls_total               what leased limits asked the store
+//	sluice_lease_decisions_total{verdict}        what they decided without it
 //	sluice_build_info{version,revision,goversion}
 //
 // beside those of the Go runtime and the process. A decision counts once, for

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/lease"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// lease reads true, false, or {ttl: 500ms, units: 100, nodes: 8}.
+func (d *decoder) lease(n *yaml.Node) *lease.Terms {
+	m := d.enter(n)
+	if m == nil {
+		return nil
+	}
+	if m.Kind != yaml.MappingNode {
+		var on bool
+		d.flag("lease", &on).read(n)
+		if on {
+			return &lease.Terms{}
+		}
+		return nil
+	}
+	t := &lease.Terms{}
+	var nodes int64
+	d.mapping(n, "lease",
+		d.duration("ttl", time.Microsecond, lease.MaxTTL, &t.TTL),
+		d.number("units", 1, sluice.MaxQuota, &t.Units),
+		d.number("nodes", 1, 1<<20, &nodes),
+	)
+	t.Nodes = int(nodes)
+	return t
+}
+
+// someNodes is how many nodes the cost of a lease is told for, where the terms
+// do not say how many there are.
+const someNodes = 4
+
+// leaseWords says what leasing limits costs.
+func leaseWords(t *lease.Terms, prefix string, limits []policy.Limit) (lines []string) {
+	costs, err := leaseCosts(t, limits)
+	if err != nil {
+		return []string{prefix + "leased: " + err.Error()} // which a policy has checked
+	}
+	for i, s := range costs {
+		lines = append(lines, fmt.Sprintf("%sleased, %v: %v", prefix, limits[i].Limit, s))
+	}
+	return lines
+}
+
+// leaseCosts returns what leasing limits, together, costs each of them.
+func leaseCosts(t *lease.Terms, limits []policy.Limit) ([]lease.Shortfall, error) {
+	hard := make([]sluice.Limit, len(limits))
+	for i := range hard {
+		hard[i] = limits[i].Limit
+	}
+	plan, err := sluice.Compile("lease", hard...)
+	if err != nil {
+		return nil, err
+	}
+	return lease.UnderPlan(plan, *t, cmp.Or(t.Nodes, someNodes))
+}
+
+// unleased returns why a rule's lease saves little or nothing.
+func unleased(c *Config, i int) (texts []string) {
+	r := c.Policy.Rule(i)
+	if r.Lease == nil {
+		return nil
+	}
+	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
+	if c.Store.Redis == "" {
+		add("nothing is leased, as the store is in this process; leave out the lease, or write a store that nodes share")
+	}
+	if r.Levels[0].InFlight != nil {
+		add("requests in flight are counted by the store, each when it comes and when it goes; leave out the lease, or put in_flight into a rule of its own that matches less")
+	}
+	if costs, err := leaseCosts(r.Lease, r.Levels[0].Limits); err == nil && costs[0].Held == 0 {
+		add("the limits are too small for leases of more than a unit, and others save nothing; leave out the lease, or write its units")
+	}
+	var m policy.Matches
+	c.Policy.Match(c.Policy.Specimen(i), &m)
+	for k := range m.Len() {
+		other := m.Rule(k)
+		switch {
+		case m.At(k) == i:
+		case !other.Shadow && !r.Shadow:
+			add("what rule %q matches, too, is charged to both by the store, all or none, and not leased; narrow what they match", other.Name)
+		case other.Lease == nil:
+			add("of what rule %q matches, too, the store is asked each time all the same; lease both, or narrow what they match", other.Name)
+		}
+	}
+	return texts
+}

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicegate/sluice/redisstore/redisurl"
+)
+
+func (d *decoder) store(n *yaml.Node, s *Store) {
+	if m := d.enter(n); m == nil {
+		return
+	} else if m.Kind != yaml.MappingNode {
+		var word string
+		d.choice(n, "store", &word, "memory")
+		return
+	}
+	var memory, redis bool
+	d.mapping(n, "store",
+		field{"memory", func(n *yaml.Node) {
+			memory = true
+			d.mapping(n, "memory", d.number("max_keys", 1, 1<<40, &s.MaxKeys), d.word("state", &s.State))
+		}},
+		field{"redis", func(n *yaml.Node) {
+			redis = true
+			before, prefixed := len(d.faults), false
+			d.mapping(n, "redis",
+				field{"url", func(n *yaml.Node) { prefixed = d.storeURL(n, s) }},
+				d.word("prefix", &s.Prefix),
+			)
+			if prefixed && s.Prefix != "" {
+				d.fault(child(n, "prefix"), "the url names a prefix already; write one of them")
+			}
+			if s.Redis == "" && len(d.faults) == before {
+				d.fault(n, "redis has no url; write url: redis://127.0.0.1:6379")
+			}
+		}},
+	)
+	if memory == redis {
+		d.fault(n, "a store is memory or redis; write one of them")
+	}
+}
+
+// storeURL reads where the servers are, as --store does. Who the user is may
+// be in the environment, which is asked at the start. It reports whether the
+// URL names a prefix.
+func (d *decoder) storeURL(n *yaml.Node, s *Store) (prefixed bool) {
+	m := d.enter(n)
+	if m == nil {
+		return false
+	}
+	if m.Kind == yaml.SequenceNode {
+		d.fault(n, "url is a list; write one that names all servers, such as redis-cluster://10.0.0.1,10.0.0.2")
+		return false
+	}
+	text, ok := d.text(m, "url")
+	if !ok {
+		return false
+	}
+	target, err := redisurl.Parse(text, nil)
+	for _, err := range flatten(err) {
+		d.fault(n, "%v", err)
+	}
+	s.Redis = text
+	return target != nil && target.Prefix() != ""
+}

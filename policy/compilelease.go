@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/lease"
+)
+
+// lease reports what is wrong with a rule's terms, and what of the rule would
+// send every request to the store, so that nothing of it could be leased.
+func (c *compiler) lease(r *rule) {
+	if err := r.Lease.Validate(); err != nil {
+		for _, err := range joined(err) {
+			c.fault("Lease", "%w", err)
+		}
+		r.Lease = &lease.Terms{} // the limits may be at fault, too
+	}
+	switch {
+	case len(r.Levels) > 1:
+		c.fault("Lease", "the levels of a hierarchy are charged all or none, which only the store can decide; leave out the lease, or make a rule of one level")
+	case len(r.Levels) == 1 && len(r.Levels[0].Limits) == 0 && r.Levels[0].InFlight != nil:
+		c.fault("Lease", "the rule limits requests in flight only, which are not leased; leave out the lease")
+	}
+	switch {
+	case r.Shape:
+		c.fault("Lease", "a rule that shapes has each part wait its turn in the store; leave out the lease")
+	case r.When != nil:
+		c.fault("Lease", "the rule counts by the response, and the store is told each time; leave out the lease")
+	case r.Cost.Of == ResponseBytes || r.Cost.Of == ResponseHeader:
+		c.fault("Lease", "the cost is known after the response, and the store is told each time; leave out the lease, or charge a number or the bytes of requests")
+	}
+	if r.MaxWait > 0 {
+		c.fault("Lease", "requests that may wait are not leased; leave out the lease, or the longest wait")
+	}
+}
+
+// leasable reports which limits of a set cannot be leased. Those of overrides
+// and candidates need not be: see [Rule.Leased].
+func (c *compiler) leasable(r *rule, at string, s *set) {
+	if r.Lease == nil || s == nil {
+		return
+	}
+	err := lease.Check(s.take, *r.Lease)
+	if err == nil {
+		return
+	}
+	for _, err := range joined(errors.Unwrap(err)) {
+		if fault, ok := errors.AsType[*lease.LimitError](err); ok {
+			c.fault(fmt.Sprintf("%s[%d]", at, fault.Index), "cannot be leased: %w", fault.Err)
+		} else {
+			c.fault(at, "cannot be leased: %w", err)
+		}
+	}
+}
+
+// Leased returns the terms under which limits of the rule are leased, and false
+// if they are not: if the rule has none, or if these are limits of an override
+// or a candidate that cannot be. It derives the terms each time: a
+// [lease.Store] asks once for each plan.
+func (r *Rule) Leased(plan *sluice.Plan) (terms lease.Terms, leased bool) {
+	if r.Lease == nil || lease.Check(plan, *r.Lease) != nil {
+		return terms, false
+	}
+	return *r.Lease, true
+}
