@@ -65,8 +65,11 @@ type SlotDecision struct {
 	// Allowed says that Owner holds its units now; of a release, that it held
 	// any, and of a peek, that it would.
 	Allowed bool
-	Held    int64 // units held by all owners
-	Free    int64 // units left
+	// Degraded says that the store could not be asked and a failure policy
+	// decided in its place. Stores leave it false.
+	Degraded bool
+	Held     int64 // units held by all owners
+	Free     int64 // units left
 	// RetryAfter is, of a denied acquire or peek, how long it takes at most until
 	// enough leases expire; releases may come sooner. 0 if allowed.
 	RetryAfter time.Duration

@@ -16,6 +16,8 @@
 // limit that counts denied requests, or one whose keys start with less than
 // full.
 //
+// Slots are passed on as they are: others release theirs at any time.
+//
 // # What it promises
 //
 // A request is denied here only if the store would deny it at that instant.

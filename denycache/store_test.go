@@ -20,7 +20,8 @@ import (
 func TestConformance(t *testing.T) {
 	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
 		s := memstore.New(memstore.Options{Now: now})
-		return storetest.Harness{Store: denycache.Wrap(s, denycache.Options{Now: now, MaxAge: 1}), Slots: s}
+		w := denycache.Wrap(s, denycache.Options{Now: now, MaxAge: 1})
+		return storetest.Harness{Store: w, Slots: w}
 	})
 }
 

@@ -26,6 +26,8 @@ var (
 type call struct {
 	store   *Store
 	single  bool
+	slot    *sluice.SlotRequest // in the place of reqs
+	held    sluice.SlotDecision // the answer to slot
 	reqs    []sluice.Request
 	results []sluice.Result
 	err     error // of all of them
@@ -84,9 +86,12 @@ func (s *Store) ask(ctx context.Context, c *call, most int64) error {
 // itself, and ends when the store returns.
 func (c *call) run(ctx context.Context, cancel context.CancelFunc) {
 	defer cancel()
-	if c.single {
+	switch {
+	case c.slot != nil:
+		c.held, c.err = c.store.slots.Slot(ctx, *c.slot)
+	case c.single:
 		c.results[0].Decision, c.results[0].Err = c.store.store.Take(ctx, c.reqs[0])
-	} else {
+	default:
 		c.err = c.store.store.TakeBatch(ctx, c.reqs, c.results)
 	}
 	if c.state.CompareAndSwap(waiting, answered) {
@@ -102,6 +107,13 @@ func (c *call) run(ctx context.Context, cancel context.CancelFunc) {
 // their callers had left by then.
 func (c *call) late(ctx context.Context, passed []bool) {
 	if c.err != nil {
+		return
+	}
+	if c.slot != nil {
+		if c.slot.Op == sluice.SlotAcquire && c.held.Allowed && !passed[0] {
+			c.store.release(c.slot)
+		}
+		c.store.nudge()
 		return
 	}
 	alive := false
@@ -139,6 +151,9 @@ func (c *call) giveBack(ctx context.Context, req *sluice.Request, d *sluice.Deci
 // failure returns the error that says that the store has failed, nil if none
 // does: a request that is not valid is not the store's fault.
 func (c *call) failure() error {
+	if c.slot != nil {
+		return storeError(c.err)
+	}
 	if c.err != nil {
 		return c.err
 	}

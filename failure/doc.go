@@ -27,6 +27,20 @@
 // charge that fails on the store's return, or finds no room while it waits, is
 // counted as dropped.
 //
+// # Slots
+//
+// Slots of a [sluice.SlotStore] fare alike. Of one that the store does not
+// grant, [Open] lets its owner go on, [Local] grants it in the memory of this
+// process, of whose slots each node has its share of the cap, but at least one,
+// and [Closed] refuses. Such slots come on top of those that the store gave
+// before, and of those that it gives after its return, until they are released:
+// at most the cap in the store and, under Local, the nodes' shares beside it.
+// Owners to whom the store gave their slot keep it: under Open and Local its
+// renewal is granted, and if the store is away for longer than the TTL others
+// may be in their place when it is back. A release is never refused: what the
+// store was not told, and what it may have granted without being heard, is
+// released on its return, or has expired by then.
+//
 // A reset is not decided by any policy: where it does not reach the store it is
 // an error.
 package failure

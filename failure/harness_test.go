@@ -120,6 +120,17 @@ func (f *faulty) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slu
 	return f.do(ctx, func() error { return f.Store.TakeBatch(context.WithoutCancel(ctx), reqs, out) })
 }
 
+func (f *faulty) Slot(ctx context.Context, req sluice.SlotRequest) (d sluice.SlotDecision, err error) {
+	failed := f.do(ctx, func() error {
+		d, err = f.Store.Slot(ctx, req)
+		return err
+	})
+	if failed != nil {
+		return sluice.SlotDecision{}, failed
+	}
+	return d, nil
+}
+
 // wrap returns a Store in front of f that ends with the test.
 func wrap(t *testing.T, f sluice.Store, opts failure.Options) *failure.Store {
 	t.Helper()

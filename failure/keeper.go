@@ -88,7 +88,7 @@ func (s *Store) step(ctx context.Context) bool {
 		if !k.wait(jitter(half), k.nudged) || !k.wait(pace, nil) {
 			return false
 		}
-		if s.ping(ctx) && s.settle(ctx, settling, s.direct) {
+		if s.ping(ctx) && s.settle(ctx, settling, s.direct) && s.settleSlots(ctx, settling, s.direct) {
 			s.breaker.try()
 		}
 	case halfOpen:
@@ -98,12 +98,12 @@ func (s *Store) step(ctx context.Context) bool {
 		c.tell([]bool{true})
 		return k.wait(pace, nil)
 	case closed:
-		if !s.settle(ctx, time.Hour, s.send) && !k.wait(s.opts.Probe/2, nil) {
+		if !(s.settle(ctx, time.Hour, s.send) && s.settleSlots(ctx, time.Hour, s.send)) && !k.wait(s.opts.Probe/2, nil) {
 			return false
 		}
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.running = s.breaker.is() != closed || s.ledger.len() > 0
+		k.running = s.breaker.is() != closed || s.ledger.len() > 0 || s.releases.len() > 0
 		return k.running && !k.ended()
 	}
 	return true

@@ -27,6 +27,10 @@ type Options struct {
 	PolicyOf func(*sluice.Plan) Policy
 	Policy   Policy
 
+	// SlotPolicyOf returns the policy of slots of a scope, as PolicyOf does of a
+	// plan.
+	SlotPolicyOf func(scope string) Policy
+
 	// Timeout is how long a caller waits for the store at most; less if its
 	// context ends earlier. Zero means [DefaultTimeout].
 	Timeout time.Duration

@@ -35,7 +35,9 @@ type Stats struct {
 	// Owed is how many keys have units to be charged to the store. Charged and
 	// Dropped are the units that were, and that could not be. GivenBack counts
 	// decisions that came too late and were refunded.
-	Owed                        int
+	Owed int
+	// Unreleased is how many slots are to be released on the store's return.
+	Unreleased                  int
 	Charged, Dropped, GivenBack uint64
 }
 
@@ -52,7 +54,7 @@ func (s *Store) Stats() Stats {
 		Healthy: s.Healthy(), Outages: c.outages.Load(), Decided: c.decided.Load(),
 		Opened: c.opened.Load(), Localized: c.localized.Load(), Refused: c.refused.Load(),
 		Timeouts: c.timeouts.Load(), Errors: c.errors.Load(), Skipped: c.skipped.Load(), Crowded: c.crowded.Load(),
-		InFlight: int(s.inFlight.Load()), Owed: s.ledger.len(),
+		InFlight: int(s.inFlight.Load()), Owed: s.ledger.len(), Unreleased: s.releases.len(),
 		Charged: c.charged.Load(), Dropped: c.dropped.Load(), GivenBack: c.givenBack.Load(),
 	}
 }

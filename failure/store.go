@@ -16,13 +16,16 @@ import (
 )
 
 // Store is a [sluice.Store] that has an answer whatever the store behind it
-// does. It is safe for concurrent use.
+// does. It is a [sluice.SlotStore] too, if that is one. It is safe for
+// concurrent use.
 type Store struct {
 	store    sluice.Store
+	slots    sluice.SlotStore // store, nil if it keeps none
 	opts     Options
 	breaker  breaker
 	local    local
 	ledger   ledger
+	releases releases
 	keeper   keeper
 	inFlight atomic.Int64
 	used     atomic.Bool // whether local may hold states
@@ -31,7 +34,10 @@ type Store struct {
 	probe    *sluice.Plan
 }
 
-var _ sluice.Store = (*Store)(nil)
+var (
+	_ sluice.Store     = (*Store)(nil)
+	_ sluice.SlotStore = (*Store)(nil)
+)
 
 // Wrap returns a Store in front of store. It has a goroutine only while store
 // is away or is owed units; Close ends it.
@@ -53,6 +59,8 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 		ledger: ledger{most: opts.MaxKeys, owed: make(map[debtor]owed)},
 		keeper: newKeeper(),
 	}
+	s.slots, _ = store.(sluice.SlotStore)
+	s.releases.most = opts.MaxKeys
 	s.breaker.failures = opts.Failures
 	s.breaker.changed = s.changed
 	return s, nil
@@ -184,7 +192,7 @@ func (s *Store) finish(ctx context.Context, c *call, i int, req *sluice.Request,
 }
 
 // Close ends the Store's goroutine and waits for it, for Timeout at most. Units that are still owed
-// are dropped. Calls in flight end when the store returns; from now on the
+// are dropped, and slots that could not be released expire. Calls in flight end when the store returns; from now on the
 // answer is [sluice.ErrClosed]. It always returns nil, and may be called again.
 func (s *Store) Close() error {
 	s.keeper.close()

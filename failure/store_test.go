@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		return storetest.Harness{Store: s, Slots: m, Steps: 4_000}
+		return storetest.Harness{Store: s, Slots: s, Steps: 4_000}
 	})
 }
 

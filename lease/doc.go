@@ -48,6 +48,8 @@
 // the same stricter limits. A reset makes the store forget units that are out on
 // lease: other nodes may use theirs on top, for a TTL.
 //
+// Slots are passed on as they are.
+//
 // A node that finds a key empty reserves its next units, and denies until their
 // turn has come: nodes are served in their order and do not ask in vain. Until
 // then who asks the store for the key otherwise finds nothing left.

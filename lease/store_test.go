@@ -106,7 +106,8 @@ func (f *fleet) do(node int, op sluice.Op, cost int64) sluice.Decision {
 func TestConformanceWithoutLeases(t *testing.T) {
 	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
 		s := memstore.New(memstore.Options{Now: now})
-		return storetest.Harness{Store: lease.Wrap(s, lease.Options{Now: now}), Slots: s, Steps: 3000}
+		w := lease.Wrap(s, lease.Options{Now: now})
+		return storetest.Harness{Store: w, Slots: w, Steps: 3000}
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,7 +56,6 @@ type site struct {
 type generation struct {
 	config    *file.Config
 	policy    *policy.Policy // overrides included
-	failures  map[string]failure.Policy
 	guard     *guard.Guard
 	routes    http.Handler
 	upstreams map[upstreamOf]*gateway.Gateway
@@ -69,18 +69,6 @@ type upstreamOf struct {
 	timeout time.Duration
 	own     bool // its own name in Host
 	trusted string
-}
-
-// wordedFailure returns the failure policy of a word of a file.
-func wordedFailure(f policy.Failure) failure.Policy {
-	switch f {
-	case policy.Open:
-		return failure.Open
-	case policy.Local:
-		return failure.Local
-	default:
-		return failure.Closed
-	}
 }
 
 func newSite(log *slog.Logger, m *metrics.Metrics, overrides *override.List, now func() time.Time) (*site, error) {
@@ -113,20 +101,35 @@ func (s *site) exempt(client netip.Addr) bool {
 func (s *site) policyInForce() *policy.Policy { return s.current.Load().policy }
 
 // failureOf returns what happens to requests under a plan while a shared store
-// is away: what its rule says.
-func (s *site) failureOf(p *sluice.Plan) failure.Policy {
+// is away: what its rule or its listener says.
+func (s *site) failureOf(p *sluice.Plan) failure.Policy { return s.failureOfScope(p.Scope()) }
+
+func (s *site) failureOfScope(scope string) failure.Policy {
 	g := s.current.Load()
 	if g == nil {
 		return failure.Open
 	}
-	scope := p.Scope()
-	for i := range len(scope) {
-		if scope[i] == '/' || scope[i] == '+' {
-			scope = scope[:i]
-			break
+	if r, ok := g.policy.RuleOf(scope); ok {
+		return worded(r.Failure)
+	}
+	for i := range g.config.Listen {
+		if l := &g.config.Listen[i]; strings.HasPrefix(scope, l.Scope()+"/") {
+			return worded(l.Limits.Failure)
 		}
 	}
-	return g.failures[scope]
+	return failure.Open
+}
+
+// worded returns the failure policy of a word of a file.
+func worded(f policy.Failure) failure.Policy {
+	switch f {
+	case policy.Open:
+		return failure.Open
+	case policy.Local:
+		return failure.Local
+	default:
+		return failure.Closed
+	}
 }
 
 // leaseOf returns whether the limits of a plan are leased, and how: as the rule
@@ -192,14 +195,6 @@ func (s *site) enforce(g *generation, overrides []override.Override) error {
 		if g.policy, err = policy.Compile(rules); err != nil {
 			return fmt.Errorf("with the overrides made while running: %w", err)
 		}
-	}
-	g.failures = make(map[string]failure.Policy, len(rules))
-	for i := range rules {
-		g.failures[rules[i].Name] = wordedFailure(rules[i].Failure)
-	}
-	for i := range g.config.Listen {
-		l := &g.config.Listen[i]
-		g.failures[l.Scope()] = wordedFailure(l.Limits.Failure)
 	}
 	fields := fieldsOf(g.config.Fields)
 	own, err := guard.NewOwn(g.policy, s.store, s.askers, fields, s.now)

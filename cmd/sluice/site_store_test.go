@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/go-jose/go-jose/v4"
@@ -90,6 +91,58 @@ func signed(t *testing.T, secret, sub, plan string) string {
 		t.Fatal(err)
 	}
 	return "Bearer " + text
+}
+
+// A slot in flight whose request ends while the store hangs is free when it is
+// back, though nobody could tell it; meanwhile each rule does as it says.
+func TestSiteSlotsInAnOutage(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	arrived, release := make(chan struct{}), make(chan struct{})
+	up := backend(t, func(http.ResponseWriter, *http.Request) {
+		select {
+		case arrived <- struct{}{}:
+		case <-release:
+		}
+		<-release
+	})
+	s := startSite(t, fmt.Sprintf(`
+upstream: %q
+store: {redis: {url: "redis://%s"}}
+rules:
+  - {name: guarded, match: {path: /guarded}, in_flight: 1, failure: closed}
+  - {name: local, match: {path: /local}, in_flight: 1, failure: local}
+  - {name: open, match: {path: /open}, in_flight: 1}
+`, up, server.Addr))
+	got := make(chan answer, 1)
+	go func() { got <- s.get(t, "/guarded") }()
+	<-arrived
+	if a := s.get(t, "/guarded"); a.status != http.StatusTooManyRequests {
+		t.Errorf("a second of one: got %d", a.status)
+	}
+	if err := server.Process().Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	if a := <-got; a.status != http.StatusOK {
+		t.Errorf("what was in flight: got %d", a.status)
+	}
+	for _, c := range []struct {
+		path string
+		want int
+	}{{"/guarded", http.StatusServiceUnavailable}, {"/local", http.StatusOK}, {"/local", http.StatusOK}, {"/open", http.StatusOK}} {
+		if a := s.get(t, c.path); a.status != c.want {
+			t.Errorf("%s while the store hangs: got %d, want %d", c.path, a.status, c.want)
+		}
+	}
+	if err := server.Process().Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the slot to be free", func() bool { return s.get(t, "/guarded").status == http.StatusOK })
+	for range 5 { // and it is given back again each time
+		if a := s.get(t, "/guarded"); a.status != http.StatusOK {
+			t.Errorf("afterwards: got %d", a.status)
+		}
+	}
 }
 
 // The file names servers as --store does: sentinels and a Cluster, too.

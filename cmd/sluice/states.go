@@ -37,13 +37,13 @@ func openStates(c file.Store, now func() time.Time, of *site, m *metrics.Metrics
 		if err != nil {
 			return nil, fmt.Errorf("store: %w", err)
 		}
-		sh, err := openShared(sharedConfig{target: target, prefix: c.Prefix, policyOf: of.failureOf, leaseOf: of.leaseOf}, log)
+		sh, err := openShared(sharedConfig{target: target, prefix: c.Prefix, policyOf: of.failureOf, slotsOf: of.failureOfScope, leaseOf: of.leaseOf}, log)
 		if err != nil {
 			return nil, err
 		}
 		m.WatchShared(sh.store.Stats, sh.denials.Stats)
 		m.WatchLeases(sh.leases.Stats)
-		return &states{store: sh.store, slots: late{sh}, report: sh.report, shared: sh}, nil
+		return &states{store: sh.store, slots: sh.store, report: sh.report, shared: sh}, nil
 	}
 	s := &states{memory: memstore.New(memstore.Options{MaxKeys: int(c.MaxKeys), Now: now}), file: c.State}
 	s.store, s.slots = s.memory, s.memory

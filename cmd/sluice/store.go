@@ -28,6 +28,7 @@ type sharedConfig struct {
 	prefix   string // of keys, if the target names none; empty: the default
 	failure  failure.Policy
 	policyOf func(*sluice.Plan) failure.Policy      // nil: failure, for all
+	slotsOf  func(scope string) failure.Policy      // as policyOf, of requests in flight
 	leaseOf  func(*sluice.Plan) (lease.Terms, bool) // nil: nothing is leased
 }
 
@@ -96,12 +97,15 @@ func openShared(c sharedConfig, log *slog.Logger) (*shared, error) {
 //   - the memory of denials, for keys that are not leased. Units that leases
 //     give back pass through it, so that it forgets what was denied before;
 //   - the store.
+//
+// Requests for slots pass through all of it; only the failure policy looks at
+// them.
 func (s *shared) wrap() (err error) {
 	c := &s.config
 	s.denials = denycache.Wrap(late{s}, denycache.Options{})
 	s.leases = lease.Wrap(s.denials, lease.Options{Of: c.leaseOf})
 	s.store, err = failure.Wrap(s.leases, failure.Options{
-		Policy: c.failure, PolicyOf: c.policyOf,
+		Policy: c.failure, PolicyOf: c.policyOf, SlotPolicyOf: c.slotsOf,
 		Nodes:    func() int { return int(s.nodes.Load()) },
 		OnChange: func(failure.Health) { s.changed() },
 	})
