@@ -16,6 +16,11 @@
 // limit that counts denied requests, or one whose keys start with less than
 // full.
 //
+// Requests that ask for the outcomes of several limits are sent on: of the
+// limits that had room at the denial, only the store knows what has been spent
+// since, by other plans of the scope or other processes. A caller may act on
+// that: a policy charges a grace limit where only the soft one denied.
+//
 // Slots are passed on as they are: others release theirs at any time.
 //
 // # What it promises

@@ -38,17 +38,8 @@ func StartCluster(t testing.TB, b Binary, masters int, replicas bool) *Cluster {
 			c.Replicas = append(c.Replicas, node())
 		}
 	}
-	first := c.Masters[0].Client(t)
-	for _, s := range c.nodes()[1:] {
-		do(t, first, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(s.Port), s.busPort())
-	}
-	for i, s := range c.Masters {
-		from, to := i*slots/masters, (i+1)*slots/masters-1
-		do(t, s.Client(t), "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(from), strconv.Itoa(to))
-	}
-	for _, s := range c.nodes() {
-		waitInfo(t, s, "cluster", "cluster_known_nodes:"+strconv.Itoa(len(c.nodes())))
-	}
+	meet(t, c.nodes())
+	share(t, c.Masters)
 	for i, s := range c.Replicas {
 		id := do(t, c.Masters[i].Client(t), "CLUSTER", "MYID")
 		client := s.Client(t)
@@ -63,6 +54,37 @@ func StartCluster(t testing.TB, b Binary, masters int, replicas bool) *Cluster {
 		waitInfo(t, s, "replication", "role:slave", "master_port:"+strconv.Itoa(c.Masters[i].Port), "master_link_status:up")
 	}
 	return c
+}
+
+// meet lets nodes know each other.
+func meet(t testing.TB, nodes []*Server) {
+	t.Helper()
+	first := nodes[0].Client(t)
+	for _, s := range nodes[1:] {
+		do(t, first, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(s.Port), s.busPort())
+	}
+	for _, s := range nodes {
+		waitInfo(t, s, "cluster", "cluster_known_nodes:"+strconv.Itoa(len(nodes)))
+	}
+}
+
+// share gives each master its part of the slots.
+func share(t testing.TB, masters []*Server) {
+	t.Helper()
+	for i, s := range masters {
+		from, to := i*slots/len(masters), (i+1)*slots/len(masters)-1
+		do(t, s.Client(t), "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(from), strconv.Itoa(to))
+	}
+}
+
+// joinCluster makes a Cluster of masters.
+func joinCluster(t testing.TB, masters []*Server) {
+	t.Helper()
+	meet(t, masters)
+	share(t, masters)
+	for _, s := range masters {
+		waitInfo(t, s, "cluster", "cluster_state:ok", "cluster_slots_ok:"+strconv.Itoa(slots))
+	}
 }
 
 func (c *Cluster) nodes() []*Server {

@@ -13,6 +13,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"strconv"
@@ -32,20 +33,96 @@ const (
 // StartTLS starts a server that speaks TLS only and lets in one user.
 func StartTLS(t testing.TB, b Binary) *Server {
 	t.Helper()
-	port := FreePort(t)
-	s := newServer(t, b, port, nil)
-	cert, key, pool := certificate(t)
-	acl := write(t, s.Dir, "users.acl", "user default off\nuser "+User+" on #"+hexSum(Password)+
-		" ~sluice* +@read +@write +@scripting +@connection +time +info +config|get\n")
-	s.args = append(s.args,
-		"--port", "0", "--tls-port", strconv.Itoa(port), "--tls-auth-clients", "no", "--aclfile", acl,
-		"--tls-cert-file", write(t, s.Dir, "cert.pem", cert), "--tls-key-file", write(t, s.Dir, "key.pem", key))
-	s.dial = func(o *rueidis.ClientOption) {
-		o.TLSConfig = &tls.Config{RootCAs: pool, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
-		o.Username, o.Password = User, Password
-	}
+	s := newTLS(t, b, FreePort(t), newIdentity(t), "user default off\n"+acl("+config|get"))
 	s.Run(t)
 	return s
+}
+
+// acl lets in [User] to what a store needs, and to more.
+func acl(more string) string {
+	return "user " + User + " on #" + hexSum(Password) + " ~sluice* +@read +@write +@scripting +@connection +time +info " + more + "\n"
+}
+
+// identity is a certificate that several servers show.
+type identity struct {
+	cert, key string
+	pool      *x509.CertPool
+}
+
+func newIdentity(t testing.TB) identity {
+	t.Helper()
+	cert, key, pool := certificate(t)
+	return identity{cert, key, pool}
+}
+
+// newTLS returns a server that speaks TLS only, to the users of an ACL.
+func newTLS(t testing.TB, b Binary, port int, id identity, users string, args ...string) *Server {
+	t.Helper()
+	s := newServer(t, b, port, nil)
+	cert := write(t, s.Dir, "cert.pem", id.cert)
+	s.args = append(s.args,
+		"--port", "0", "--tls-port", strconv.Itoa(port), "--tls-auth-clients", "no", "--aclfile", write(t, s.Dir, "users.acl", users),
+		"--tls-ca-cert-file", cert, "--tls-cert-file", cert, "--tls-key-file", write(t, s.Dir, "key.pem", id.key))
+	s.args = append(s.args, args...)
+	s.dial = func(o *rueidis.ClientOption) {
+		o.TLSConfig = &tls.Config{RootCAs: id.pool, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
+		o.Username, o.Password = User, Password
+	}
+	return s
+}
+
+// adminName and adminPassword are what tests and servers themselves use, where
+// several must speak with each other.
+const adminName, adminPassword = "admin", "admins-own"
+
+const adminACL = "user default off\nuser " + adminName + " on >" + adminPassword + " ~* &* +@all\n"
+
+func asAdmin(s *Server) {
+	user := s.dial
+	s.dial = func(o *rueidis.ClientOption) {
+		user(o)
+		o.Username, o.Password = adminName, adminPassword
+	}
+}
+
+// StartTLSCluster starts three masters that speak TLS only, also to each other,
+// and let in [User] to what a store needs.
+func StartTLSCluster(t testing.TB, b Binary) []*Server {
+	t.Helper()
+	id := newIdentity(t)
+	var nodes []*Server
+	for range 3 {
+		s := newTLS(t, b, FreePort(t), id, adminACL+acl("+cluster|slots +cluster|shards"), "--tls-cluster", "yes", "--tls-replication", "yes",
+			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(FreePort(t)), "--cluster-node-timeout", "2000")
+		asAdmin(s)
+		s.Run(t)
+		nodes = append(nodes, s)
+	}
+	joinCluster(t, nodes)
+	return nodes
+}
+
+// StartTLSSentinel starts a master watched by one sentinel, both of which speak
+// TLS only and let in [User]: at the sentinel to what a client needs there.
+func StartTLSSentinel(t testing.TB, b Binary) (master, sentinel *Server) {
+	t.Helper()
+	id := newIdentity(t)
+	master = newTLS(t, b, FreePort(t), id, adminACL+acl("+role"), "--tls-replication", "yes")
+	asAdmin(master)
+	master.Run(t)
+	port := FreePort(t)
+	sentinel = newTLS(t, b, port, id, adminACL+"user "+User+" on #"+hexSum(Password)+
+		" &* +@connection +subscribe +psubscribe +sentinel|get-master-addr-by-name +sentinel|sentinels +sentinel|replicas +sentinel|slaves\n")
+	asAdmin(sentinel)
+	dir := sentinel.Dir + "/"
+	sentinel.args = []string{write(t, sentinel.Dir, "sentinel.conf", fmt.Sprintf(
+		"port 0\ntls-port %d\nbind 127.0.0.1\ndir %s\ntls-auth-clients no\ntls-replication yes\n"+
+			"tls-ca-cert-file %[2]scert.pem\ntls-cert-file %[2]scert.pem\ntls-key-file %[2]skey.pem\naclfile %[2]susers.acl\n"+
+			"sentinel monitor %[3]s 127.0.0.1 %[4]d 1\nsentinel auth-user %[3]s %[5]s\nsentinel auth-pass %[3]s %[6]s\n",
+		port, dir, MasterSet, master.Port, adminName, adminPassword)), "--sentinel"}
+	sentinel.Run(t)
+	waitInfo(t, sentinel, "sentinel", fmt.Sprintf("master0:name=%s,status=ok,address=%s,slaves=0,sentinels=1", MasterSet, master.Addr))
+	return master, sentinel
 }
 
 // certificate makes a certificate for 127.0.0.1 that signs itself.
@@ -59,7 +136,7 @@ func certificate(t testing.TB) (cert, key string, pool *x509.CertPool) {
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "127.0.0.1"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, // nodes are clients, too
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {

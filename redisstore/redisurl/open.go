@@ -33,7 +33,10 @@ const (
 	largestFile = 1 << 20 // bytes
 )
 
-// Option returns how to connect. It reads the files that the line names.
+// Option returns how to connect. It reads the files that the line names. The
+// user's password is read again for every connection that is made, so that one
+// which changes needs no restart: but for sentinels, as the client asks for
+// their passwords in the same way.
 func (t *Target) Option() (rueidis.ClientOption, error) {
 	s := schemes[t.scheme]
 	o := rueidis.ClientOption{
