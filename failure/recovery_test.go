@@ -91,7 +91,7 @@ func recovery(t *testing.T, fault fault, phase, gap time.Duration, owed int) (as
 	if gap > 0 {
 		go func() {
 			for ctx.Err() == nil {
-				take(t, s, charge(p, "k", 1))
+				take(t, s, charge(p, "k", 1)) //nolint:contextcheck // what has begun is not cut off
 				time.Sleep(gap)
 			}
 		}()

@@ -18,7 +18,9 @@ func now() time.Time { return time.Now() }
 // Where only the end is heard of, the caller leaves and the connection lives on,
 // for some µs more: so this is for deadlines sooner than the Timeout, after which
 // a server that says nothing is given up.
-type hurried struct{ context.Context }
+type hurried struct {
+	context.Context //nolint:containedctx // it is one
+}
 
 // Deadline says that there is none.
 func (hurried) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
