@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/sluicegate/sluice"
@@ -31,8 +32,22 @@ type door struct {
 	net.Listener              // what is served: the socket, and what lies over it
 	socket       net.Listener // whose port it is
 	config       atomic.Pointer[file.Listener]
-	front        *http.Server // nil for TCP
-	raw          *tcp.Server  // nil for HTTP
+	front        *http.Server  // nil for TCP
+	raw          *tcp.Server   // nil for HTTP
+	shut         chan struct{} // closed when nobody comes in any more
+}
+
+// shutting is a listener that tells when it has been closed.
+type shutting struct {
+	net.Listener
+	once sync.Once
+	shut chan struct{}
+}
+
+// Close closes the listener: when it returns no Accept has a connection to come.
+func (l *shutting) Close() error {
+	defer l.once.Do(func() { close(l.shut) })
+	return l.Listener.Close()
 }
 
 // tcpParts are what the doors for TCP need beside their configuration.
@@ -63,7 +78,7 @@ func kind(c *file.Listener) string {
 // newDoor opens a door for clients. One that is at the address already is taken
 // over: its port stays open meanwhile.
 func (d *doors) newDoor(ctx context.Context, c *file.Listener, old *door) (o *door, err error) {
-	o = &door{}
+	o = &door{shut: make(chan struct{})}
 	o.config.Store(c)
 	var secure *tls.Config
 	if c.CertFile != "" {
@@ -98,6 +113,7 @@ func (d *doors) newDoor(ctx context.Context, c *file.Listener, old *door) (o *do
 	if secure != nil {
 		o.Listener = tls.NewListener(o.Listener, secure)
 	}
+	o.Listener = &shutting{Listener: o.Listener, shut: o.shut}
 	return o, nil
 }
 

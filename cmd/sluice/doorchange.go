@@ -77,16 +77,19 @@ func (c *doorChange) commit() error {
 	if d.failed == nil {
 		return errors.Join(errs...) // nothing is served yet
 	}
-	for _, o := range c.opened {
-		d.log.Info("an address is open", slog.String("address", o.Addr().String()))
-		d.start(o)
-	}
 	for _, o := range old {
 		if !slices.Contains(c.next, o) {
 			d.log.Info("an address is closed; what was begun there may end", slog.String("address", o.Addr().String()))
 			d.leaving = append(d.leaving, o)
 			d.serving.Go(func() { d.retire(o) })
+			// Who comes to a port that is taken over waits in its queue for the new
+			// door, and is not let in by the old one.
+			<-o.shut
 		}
+	}
+	for _, o := range c.opened {
+		d.log.Info("an address is open", slog.String("address", o.Addr().String()))
+		d.start(o)
 	}
 	return errors.Join(errs...)
 }

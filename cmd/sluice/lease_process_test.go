@@ -129,7 +129,7 @@ func TestLeaseOfProcesses(t *testing.T) {
 	yaml := fmt.Sprintf(`
 listen: 127.0.0.1:0
 admin: off
-store: {redis: {url: "redis://%s"}}
+store: {redis: {url: "redis://%s?timeout=1s"}}
 rules:
   - name: hot
     limits: %d/s sliding-log

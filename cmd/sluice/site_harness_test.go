@@ -30,12 +30,6 @@ type runningSite struct {
 // more goes before it, as the flags of serve --config.
 func startSite(t *testing.T, yaml string, more ...func(*siteConfig)) *runningSite {
 	t.Helper()
-	if !strings.Contains(yaml, "listen:") {
-		yaml = "listen: 127.0.0.1:0\n" + yaml
-	}
-	if !strings.Contains(yaml, "admin:") {
-		yaml = "admin: 127.0.0.1:0\n" + yaml
-	}
 	s := &runningSite{
 		running: &running{logs: &syncBuffer{}, ended: make(chan error, 1)},
 		file:    filepath.Join(t.TempDir(), "sluice.yaml"), hurry: make(chan os.Signal, 1),
@@ -74,9 +68,15 @@ func startSite(t *testing.T, yaml string, more ...func(*siteConfig)) *runningSit
 	return s
 }
 
-// write puts another file in the place of the configuration, whole.
+// write puts another file in the place of the configuration, whole. Addresses
+// that it does not name are free ones.
 func (s *runningSite) write(t *testing.T, yaml string) {
 	t.Helper()
+	for _, part := range []string{"listen", "admin"} {
+		if !strings.Contains(yaml, part+":") {
+			yaml = part + ": 127.0.0.1:0\n" + yaml
+		}
+	}
 	next := s.file + ".next"
 	if err := os.WriteFile(next, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)

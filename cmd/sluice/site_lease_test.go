@@ -16,9 +16,9 @@ func leased(t *testing.T, store, lease string) string {
 	t.Helper()
 	return fmt.Sprintf(`
 upstream: %q
-store: {redis: {url: "redis://%s"}}
+store: {redis: {url: "redis://%s?timeout=1s"}}
 rules:
-  - {name: hot, limits: 1000/h sliding-log%s}
+  - {name: hot, failure: closed, limits: 1000/h sliding-log%s}
 `, named(t, "up"), store, lease)
 }
 

@@ -105,7 +105,7 @@ func (s *shared) wrap() (err error) {
 	s.denials = denycache.Wrap(late{s}, denycache.Options{})
 	s.leases = lease.Wrap(s.denials, lease.Options{Of: c.leaseOf})
 	s.store, err = failure.Wrap(s.leases, failure.Options{
-		Policy: c.failure, PolicyOf: c.policyOf, SlotPolicyOf: c.slotsOf,
+		Policy: c.failure, PolicyOf: c.policyOf, SlotPolicyOf: c.slotsOf, Timeout: c.target.Timeout(),
 		Nodes:    func() int { return int(s.nodes.Load()) },
 		OnChange: func(failure.Health) { s.changed() },
 	})

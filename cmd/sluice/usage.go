@@ -64,7 +64,7 @@ Without --config:
                      redis-cluster://HOST,HOST; rediss:// and so on with TLS.
                      A user may be in it; the password is read from the variable
                      SLUICE_STORE_PASSWORD or by ?password_file=FILE. Further
-                     parameters: ca_file, cert_file, key_file, prefix
+                     parameters: ca_file, cert_file, key_file, prefix, timeout
   --failure POLICY   while that store is away: open lets requests through,
                      local gives each node its share of the limits, closed
                      refuses (default open)

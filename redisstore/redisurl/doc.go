@@ -17,6 +17,7 @@
 //	sentinel_password_file=FILE   the password there
 //	prefix=TEXT                   begins the name of every key
 //	secret_file=FILE              names keys by keyed hashes, under this secret
+//	timeout=DURATION              how long a decision may wait, 1ms to 1s
 //
 // User and password may also come from the variables [UserVariable] and
 // [PasswordVariable]. Files are read when a store is opened; password_file once

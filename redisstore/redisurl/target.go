@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Where user and password are looked for if the line names none.
@@ -30,6 +31,7 @@ type Target struct {
 	user      string
 	password  string // from the environment
 	query     map[string]string
+	timeout   time.Duration
 }
 
 // kind is how the servers work together.
@@ -54,8 +56,15 @@ var schemes = map[string]struct {
 
 var parameters = []string{
 	"ca_file", "cert_file", "key_file", "password_file", "prefix", "secret_file",
-	"sentinel_password_file", "sentinel_user",
+	"sentinel_password_file", "sentinel_user", "timeout",
 }
+
+// How long a decision may wait, if a line says so: no longer than a connection
+// may say nothing.
+const (
+	leastTimeout = time.Millisecond
+	mostTimeout  = patience
+)
 
 const (
 	longestLine   = 4096
@@ -194,6 +203,13 @@ func (p *parsing) setQuery(query string, k kind, tls bool) {
 			p.query[name] = value
 		}
 	}
+	if text := p.query["timeout"]; text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < leastTimeout || d > mostTimeout {
+			p.fault("timeout: is no duration from %v to %v; write for example timeout=250ms", leastTimeout, mostTimeout)
+		}
+		p.timeout = d
+	}
 	has := func(name string) bool { return p.query[name] != "" }
 	if !tls && (has("ca_file") || has("cert_file") || has("key_file")) {
 		p.fault("ca_file, cert_file and key_file are about TLS; begin the URL with %s://", strings.Replace(p.scheme, "redis", "rediss", 1))
@@ -208,6 +224,10 @@ func (p *parsing) setQuery(query string, k kind, tls bool) {
 
 // Prefix returns the prefix of keys that the line names, empty if it names none.
 func (t *Target) Prefix() string { return t.query["prefix"] }
+
+// Timeout returns how long a decision may wait for the servers, zero if the line
+// does not say.
+func (t *Target) Timeout() time.Duration { return t.timeout }
 
 // String returns the line without user and parameters: what may be shown.
 func (t *Target) String() string {

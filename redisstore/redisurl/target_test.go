@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
@@ -91,6 +92,9 @@ var badLines = []struct{ name, line, want string }{
 	{"sentinel's user elsewhere", "redis://h?sentinel_user=x", "are of redis-sentinel://"},
 	{"parameter twice", "redis://h?prefix=a&prefix=b", "given twice"},
 	{"parameter without value", "redis://h?prefix=", "no value"},
+	{"timeout is a number", "redis://h?timeout=250", "timeout: is no duration from 1ms to 1s"},
+	{"timeout too long", "redis://h?timeout=2s", "timeout: is no duration from 1ms to 1s"},
+	{"timeout too short", "redis://h?timeout=10us", "timeout: is no duration from 1ms to 1s"},
 	{"control character", "redis://h\n", "control character"},
 	{"too long", "redis://" + strings.Repeat("h", 5000), "may have 4096"},
 }
@@ -106,6 +110,18 @@ func TestBadLines(t *testing.T) {
 				t.Errorf("the error tells the password: %v", err)
 			}
 		})
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	for line, want := range map[string]time.Duration{"redis://h": 0, "redis-cluster://h?timeout=250ms": 250 * time.Millisecond, "redis://h?timeout=1s": time.Second} {
+		target, err := redisurl.Parse(line, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := target.Timeout(); got != want {
+			t.Errorf("%s: got %v, want %v", line, got, want)
+		}
 	}
 }
 
