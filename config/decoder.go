@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicegate/sluice/internal/spelling"
 )
 
 // Bounds of what is read.
@@ -331,38 +333,15 @@ func names(fields []field) string {
 
 // suggestion returns the field that is nearest to a misspelt one, or all.
 func suggestion(word string, fields []field) string {
-	best, least := "", 3
-	for _, f := range fields {
-		if n := distance(word, f.name); n < least {
-			best, least = f.name, n
+	best := spelling.Nearest(word, func(yield func(string) bool) {
+		for _, f := range fields {
+			if !yield(f.name) {
+				return
+			}
 		}
-	}
+	})
 	if best != "" {
 		return best
 	}
 	return "one of " + names(fields)
-}
-
-// distance is how many letters must be changed to get from a to b, as long as
-// they are short.
-func distance(a, b string) int {
-	if len(a) > 32 || len(b) > 32 {
-		return 32
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := last
-			if a[i] != b[j] {
-				cost = 1 + min(last, row[j], row[j+1])
-			}
-			last, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

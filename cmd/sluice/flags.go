@@ -20,6 +20,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/gateway"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/spelling"
 	"github.com/sluicegate/sluice/server/admin"
 )
 
@@ -147,38 +148,16 @@ func (p *parser) read(fs *flag.FlagSet, args []string) error {
 	return nil
 }
 
-// suggest returns the flag that may have been meant: the one that is a letter
-// or two away.
+// suggest returns the flag that may have been meant.
 func suggest(fs *flag.FlagSet, name string) string {
-	const farthest = 2
-	best, least := "", farthest+1
-	fs.VisitAll(func(f *flag.Flag) {
-		if d := distance(name, f.Name); d < least && len(name) <= 2*len(f.Name) {
-			best, least = "; did you mean --"+f.Name, d
-		}
+	best := spelling.Nearest(name, func(yield func(string) bool) {
+		more := true
+		fs.VisitAll(func(f *flag.Flag) { more = more && yield(f.Name) })
 	})
-	return best
-}
-
-// distance returns how many letters must be changed, put in or taken out to
-// make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	if best == "" {
+		return ""
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], d
-		}
-	}
-	return row[len(b)]
+	return "; did you mean --" + best
 }
 
 // finish settles what depends on several flags.
