@@ -9,11 +9,12 @@ import "net/netip"
 // over its native request, so that nothing is copied; what it cannot know is
 // empty. Methods may be called any number of times, by one goroutine at a time.
 type Attributes interface {
-	// Method is the request's method, as sent: "GET".
+	// Method is the request's method in capitals: "GET".
 	Method() string
 	// Host is what the request is for, lower case and without a port.
 	Host() string
 	// Path is the escaped path, as sent: "/users/a%2Fb". The policy cleans it.
+	// What does not begin with a slash matches no pattern.
 	Path() string
 	// Header returns the values of a header field, by its canonical name.
 	Header(name string) []string

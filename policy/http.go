@@ -39,14 +39,23 @@ func hostOf(host string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// Method returns the request's method.
-func (h *HTTP) Method() string { return h.request.Method }
+// Method returns the request's method in capitals: many an application reads
+// "post" as POST, so it must not get around a rule.
+func (h *HTTP) Method() string { return strings.ToUpper(h.request.Method) }
 
 // Host returns the requested host, lower case and without its port.
 func (h *HTTP) Host() string { return h.host }
 
-// Path returns the escaped path.
-func (h *HTTP) Path() string { return h.request.URL.EscapedPath() }
+// Path returns the escaped path. A target that has none, as that of "GET
+// http://host" and "CONNECT host:443", is passed on as "/", and "*" as "/*": so
+// they are judged as these.
+func (h *HTTP) Path() string {
+	p := h.request.URL.EscapedPath()
+	if p == "" || p[0] != '/' {
+		return "/" + p
+	}
+	return p
+}
 
 // Header returns the values of a header field; of "Host", the request's host.
 func (h *HTTP) Header(name string) []string {

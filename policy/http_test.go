@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"bufio"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/policy"
+)
+
+// TestRequestTargets: a rule applies to a request however its target and its
+// method are written, if what is passed on is what the rule is about.
+func TestRequestTargets(t *testing.T) {
+	p := compile(t,
+		rule("all", policy.Match{Paths: []string{"/"}}),
+		rule("root", policy.Match{Paths: []string{"/{$}"}}),
+		rule("login", policy.Match{Methods: []string{"POST"}, Paths: []string{"/login"}}),
+		rule("page", policy.Match{Methods: []string{"GET"}, Paths: []string{"/login"}}),
+	)
+	tests := []struct {
+		name, line string
+		want       []string
+	}{
+		{"a path", "POST /login", []string{"all", "login"}},
+		{"a URL", "POST http://other/login", []string{"all", "login"}},
+		{"a URL without a path", "GET http://other", []string{"all", "root"}},
+		{"a URL with a query only", "GET http://other?q", []string{"all", "root"}},
+		{"a server to connect to", "CONNECT other:443", []string{"all", "root"}},
+		{"an asterisk", "GET *", []string{"all"}},
+		{"small letters", "post /login", []string{"all", "login"}},
+		{"letters of both kinds", "PosT /login", []string{"all", "login"}},
+		{"HEAD in small letters", "head /login", []string{"all", "page"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(test.line + " HTTP/1.1\r\nHost: a\r\n\r\n")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var h policy.HTTP
+			h.Reset(r, netip.Addr{}, nil)
+			if got := matched(p, &h); !slices.Equal(got, test.want) {
+				t.Errorf("%q matched %v, want %v", test.line, got, test.want)
+			}
+		})
+	}
+}
