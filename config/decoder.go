@@ -31,6 +31,7 @@ const (
 type decoder struct {
 	file   string
 	faults Faults
+	more   bool // whether there were more than are kept
 	nodes  int  // read so far
 	most   int  // that may be read
 	over   bool // whether that was passed; nothing is read from then on
@@ -95,11 +96,25 @@ func (d *decoder) syntax(err error) {
 }
 
 func (d *decoder) add(f Fault) {
-	if len(d.faults) < maxFaults {
+	switch {
+	case d.over:
+	case len(d.faults) < maxFaults:
 		d.faults = append(d.faults, f)
-	} else if len(d.faults) == maxFaults {
-		d.faults = append(d.faults, Fault{File: d.file, Line: 1 << 30, Column: 1, Problem: "and more; only the first are listed"})
+	default:
+		d.more = true
 	}
+}
+
+// problems returns the faults by place, nil if there are none.
+func (d *decoder) problems() error {
+	if len(d.faults) == 0 {
+		return nil
+	}
+	faults := d.faults.sorted()
+	if d.more {
+		faults = append(faults, Fault{File: d.file, Problem: fmt.Sprintf("has more faults; these are the first %d that were found", maxFaults)})
+	}
+	return faults
 }
 
 func (d *decoder) whole(format string, args ...any) {
@@ -136,8 +151,8 @@ func (d *decoder) enter(n *yaml.Node) *yaml.Node {
 	case d.over:
 		return nil
 	case d.nodes > d.most:
-		d.over = true
 		d.fault(at, "aliases make the file more than %d values long; write less", d.most)
+		d.over = true // what else seems wrong is so only because nothing more is read
 		return nil
 	}
 	return n

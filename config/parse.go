@@ -45,8 +45,8 @@ func Parse(name string, data []byte) (*Config, error) {
 	if root := d.document(data); root != nil {
 		d.config(root, c)
 	}
-	if len(d.faults) > 0 {
-		return nil, d.faults.sorted()
+	if err := d.problems(); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
@@ -121,8 +121,8 @@ func encloses(n *yaml.Node, f Fault) bool {
 
 // claims finds rules that ask for a claim where no token is verified.
 func (d *decoder) claims(c *Config, rules []policy.Rule, nodes []*yaml.Node) {
-	if c.Tokens != nil || len(c.Listen) == 0 {
-		return // whoever decides without listening brings the claims along
+	if c.Tokens != nil || len(c.Listen) == 0 && len(c.Upstreams) == 0 {
+		return // whoever decides without serving brings the claims along
 	}
 	check := func(i int, p policy.Part, field string) {
 		if p.Source == policy.SourceClaim {

@@ -154,6 +154,42 @@ func TestAliases(t *testing.T) {
 	}
 }
 
+// TestManyFaults: faults are listed up to a bound, and only those that the
+// writer of the file has made.
+func TestManyFaults(t *testing.T) {
+	values := "[" + strings.Repeat("192.0.2.1, ", 2000) + "192.0.2.1]"
+	var rules strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&rules, "  - {name: r%d, match: {network: *a}, by: ip, limits: 1/s}\n", i)
+	}
+	tests := []struct {
+		name, text string
+		lines      int
+		last       string
+	}{
+		{"more than are kept", "rules:\n" + strings.Repeat("  - {nmae: a}\n", 1100), 1001, "sluice.yaml: has more faults; these are the first 1000 that were found"},
+		{
+			"what is not read", "allow: &a " + values + "\nrules:\n" + rules.String(), 1,
+			"aliases make the file more than",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := config.Parse("sluice.yaml", []byte(test.text))
+			if err == nil {
+				t.Fatal("no error")
+			}
+			lines := strings.Split(err.Error(), "\n")
+			if got, want := len(lines), test.lines; got != want {
+				t.Errorf("%d faults, want %d", got, want)
+			}
+			if got, want := lines[len(lines)-1], test.last; !strings.Contains(got, want) {
+				t.Errorf("last fault %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 func TestLoad(t *testing.T) {
 	if _, err := config.Load(filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v, want that the file does not exist", err)

@@ -67,8 +67,8 @@ func RunCases(ctx context.Context, c *Config, name string, data []byte) (*Result
 	if root := d.document(data); root != nil {
 		cases = d.cases(root)
 	}
-	if len(d.faults) > 0 {
-		return nil, d.faults.sorted()
+	if err := d.problems(); err != nil {
+		return nil, err
 	}
 	results := &Results{File: name}
 	for i := range cases {

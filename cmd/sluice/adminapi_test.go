@@ -196,16 +196,17 @@ func TestAdminToken(t *testing.T) {
 func TestAdminAnswersThisMachineOnly(t *testing.T) {
 	s := startSite(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+keyRules, stopped)
 	for _, c := range []struct {
-		name, host, origin string
-		want               int
+		name, host, origin, more string
+		want                     int
 	}{
-		{"itself", "", "", 200},
-		{"localhost", "localhost:9090", "", 200},
-		{"a name that points here", "rebound.example:9090", "", 403},
-		{"another origin", "", "https://evil.example", 403},
+		{"itself", "", "", "\n", 200},
+		{"localhost", "localhost:9090", "", "", 200},
+		{"a name that points here", "rebound.example:9090", "", "", 403},
+		{"another origin", "", "https://evil.example", "", 403},
+		{"two documents", "", "", "{}", 400},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			body := `{"parts":{"ip":"127.0.0.1"},"rule":"address","author":"x"}`
+			body := `{"parts":{"ip":"127.0.0.1"},"rule":"address","author":"x"}` + c.more
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.admin+"/v1/key/reset", strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)

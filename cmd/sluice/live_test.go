@@ -4,7 +4,10 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/sluicegate/sluice/server/reload"
 )
 
 // TestLiveChange: while clients press on, a limit is raised, lowered, made
@@ -132,6 +137,22 @@ func (s *runningSite) forgive(text string) {
 	}
 	s.logs.buf.Reset()
 	s.logs.buf.WriteString(kept.String())
+}
+
+// TestManyFaultsAreNotLogged: a file with a thousand faults does not flood the
+// log each time it is read.
+func TestManyFaultsAreNotLogged(t *testing.T) {
+	for _, c := range []struct{ faults, lines int }{{1, 1}, {21, 21}, {22, 21}, {1001, 21}} {
+		var logs bytes.Buffer
+		s := siteServer{log: slog.New(slog.NewTextHandler(&logs, nil))}
+		s.changed(reload.Version{}, errors.New(strings.Repeat("a fault\n", c.faults)))
+		if got, want := strings.Count(logs.String(), "\n"), c.lines; got != want {
+			t.Errorf("%d faults: %d lines, want %d", c.faults, got, want)
+		}
+		if got, want := strings.Contains(logs.String(), fmt.Sprintf("and %d faults more", c.faults-20)), c.faults > 21; got != want {
+			t.Errorf("%d faults: said how many more is %v, want %v", c.faults, got, want)
+		}
+	}
 }
 
 // TestFileIsWatched: a file that changes takes effect without a signal.

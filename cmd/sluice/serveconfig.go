@@ -234,7 +234,12 @@ func (s *siteServer) changed(v reload.Version, err error) {
 		s.log.Info("a new configuration is in force", slog.String("file", v.File), slog.String("hash", v.Hash))
 		return
 	}
-	for line := range strings.Lines(err.Error()) {
+	const most = 20 // lines; all of them are at /readyz
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	if n := len(lines) - most; n > 1 {
+		lines = append(lines[:most], fmt.Sprintf("and %d faults more; see sluice lint %s", n, s.file))
+	}
+	for _, line := range lines {
 		s.log.Error("the configuration as it is now is not in force; the one before goes on",
 			slog.String("hash", v.Hash), slog.String("problem", strings.TrimSpace(line)))
 	}

@@ -173,6 +173,9 @@ func read(r *http.Request, into any) error {
 	if err := d.Decode(into); err != nil {
 		return fmt.Errorf("the request's document cannot be read: %w", err)
 	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("the request's document is followed by something else; send one document")
+	}
 	return nil
 }
 

@@ -31,6 +31,7 @@ type Log struct {
 	mu   sync.Mutex
 	to   io.Writer
 	file *os.File // nil if to is not a file of the Log's own
+	torn bool     // the last line was written in part
 	now  func() time.Time
 }
 
@@ -59,9 +60,14 @@ func (l *Log) Write(e Entry) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, err := l.to.Write(append(line, '\n')); err != nil {
+	if l.torn { // what the full disk cut off must not spoil this line, too
+		line = append([]byte("\n"), line...)
+	}
+	if n, err := l.to.Write(append(line, '\n')); err != nil {
+		l.torn = l.torn || n > 0
 		return fmt.Errorf("audit: %w", err)
 	}
+	l.torn = false
 	if l.file == nil {
 		return nil
 	}

@@ -9,7 +9,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/sluicegate/sluice/server/audit"
@@ -63,5 +65,48 @@ func TestAppends(t *testing.T) {
 	}
 	if want := 2 * writers * each; n != want {
 		t.Errorf("%d lines, want %d", n, want)
+	}
+}
+
+// full is a disk with room for some bytes.
+type full struct {
+	room    int
+	written []byte
+}
+
+func (f *full) Write(p []byte) (int, error) {
+	n := min(len(p), f.room)
+	f.room -= n
+	f.written = append(f.written, p[:n]...)
+	if n < len(p) {
+		return n, syscall.ENOSPC
+	}
+	return n, nil
+}
+
+// TestTorn: a line that did not fit is an error, and leaves the next one whole.
+func TestTorn(t *testing.T) {
+	disk := &full{room: 20}
+	log := audit.New(disk)
+	for range 2 {
+		if err := log.Write(audit.Entry{Action: "lost"}); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("full disk: got %v, want %v", err, syscall.ENOSPC)
+		}
+	}
+	disk.room = 1000
+	for _, action := range []string{"first", "second"} {
+		if err := log.Write(audit.Entry{Action: action}); err != nil {
+			t.Error(err)
+		}
+	}
+	lines := strings.Split(string(disk.written), "\n")
+	if len(lines) != 4 {
+		t.Fatalf("lines %q", lines)
+	}
+	for i, want := range []string{"first", "second"} {
+		var e audit.Entry
+		if err := json.Unmarshal([]byte(lines[i+1]), &e); err != nil || e.Action != want {
+			t.Errorf("line %q: got %q, %v, want %q", lines[i+1], e.Action, err, want)
+		}
 	}
 }

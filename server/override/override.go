@@ -182,7 +182,7 @@ func Over(rules []policy.Rule, all []Override) (with []policy.Rule, lost []Overr
 		for _, text := range o.Limits {
 			limit, err := sluice.ParseLimit(text)
 			if err != nil {
-				faults = append(faults, err)
+				faults = append(faults, fmt.Errorf("override of rule %q for the key %q: %w", o.Rule, o.Key, err))
 				continue
 			}
 			p.Limits = append(p.Limits, policy.Limit{Limit: limit})

@@ -61,8 +61,9 @@ func TestOver(t *testing.T) {
 	if _, err := policy.Compile(with); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := override.Over(rules, []override.Override{of("a", "x", "many", now)}); err == nil {
-		t.Error("a limit that cannot be read: no error")
+	_, _, err = override.Over(rules, []override.Override{of("a", "x", "many", now)})
+	if want := `override of rule "a" for the key ["x"]: `; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("a limit that cannot be read: error %v, want %q", err, want)
 	}
 }
 
