@@ -45,7 +45,28 @@ func Open(path string) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
-	return &Log{to: f, file: f, now: time.Now}, nil
+	torn, err := endsTorn(path)
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", errors.Join(err, f.Close()))
+	}
+	return &Log{to: f, file: f, torn: torn, now: time.Now}, nil
+}
+
+// endsTorn reports whether the last line of a file was written in part, by a
+// process that has died since.
+func endsTorn(path string) (bool, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false, err
+	}
+	f, err := os.Open(path) //nolint:gosec // see Open
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() //nolint:errcheck // it was read only
+	last := make([]byte, 1)
+	_, err = f.ReadAt(last, info.Size()-1)
+	return last[0] != '\n', err
 }
 
 // Write appends an entry as one line. A change that cannot be written down

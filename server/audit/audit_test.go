@@ -110,3 +110,34 @@ func TestTorn(t *testing.T) {
 		}
 	}
 }
+
+// TestTornBefore: nor does what a process left behind that died while it wrote.
+func TestTornBefore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit")
+	if err := os.WriteFile(path, []byte(`{"action":"los`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		log, err := audit.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(log.Write(audit.Entry{Action: "kept"}), log.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if len(lines) != 3 {
+		t.Fatalf("lines %q, want the torn one and two", lines)
+	}
+	for _, line := range lines[1:] {
+		var e audit.Entry
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Action != "kept" {
+			t.Errorf("line %q: got %q, %v", line, e.Action, err)
+		}
+	}
+}
