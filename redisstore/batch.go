@@ -95,11 +95,15 @@ func (b *batch) flush(ctx context.Context) {
 		wire[i] = n.inv.bySHA(s.client.B())
 	}
 	var replies []rueidis.RedisResult
+	var lost error // of all
 	if len(wire) > 0 {
-		replies = s.client.DoMulti(ctx, wire...)
+		replies, lost = s.passAll(ctx, wire)
 	}
 	for i, n := range b.calls {
-		err := s.conclude(ctx, n.call, n.inv, n.inv.retry(ctx, s.client, replies[i]))
+		err := lost
+		if err == nil {
+			err = s.conclude(ctx, n.call, n.inv, n.inv.retry(ctx, s, replies[i]))
+		}
 		for k, r := range n.results {
 			if j := n.call.jobs[k]; err != nil {
 				r.Err = wrap(j.req, err)

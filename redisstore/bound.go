@@ -28,27 +28,26 @@ type span struct {
 func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	t := now()
 	if d, ok := ctx.Deadline(); ok && d.Before(t.Add(s.options.Timeout)) {
-		return s.own(ctx), func() {}
+		return ctx, func() {}
 	}
 	if ctx.Done() != nil {
 		return context.WithTimeout(ctx, s.options.Timeout)
 	}
-	return bounded{ctx, s.spans.of(t, s.options.Timeout)}, func() {}
+	return s.timed(ctx, t), func() {}
 }
 
-// until returns ctx with a deadline.
+// timed returns ctx, which never ends by itself, with the Timeout.
+func (s *Store) timed(ctx context.Context, t time.Time) bounded {
+	return bounded{ctx, s.spans.of(t, s.options.Timeout)}
+}
+
+// until returns ctx, which never ends by itself, with a deadline.
 func (s *Store) until(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
-	return s.own(ctx), cancel
-}
-
-// own returns ctx, whose deadline the client is not told of if it is well before
-// the Timeout: then it is the caller's and not the connection's.
-func (s *Store) own(ctx context.Context) context.Context {
-	if end, ok := ctx.Deadline(); ok && end.Sub(now()) < s.options.Timeout-s.slack() {
-		return hurried{ctx}
+	if deadline.Sub(now()) >= s.options.Timeout-s.slack() {
+		return patient{ctx}, cancel
 	}
-	return ctx
+	return ctx, cancel
 }
 
 // slack is how much sooner than its Timeout a request may be given up, for what
@@ -69,6 +68,11 @@ func (s *spans) of(t time.Time, timeout time.Duration) *span {
 	}
 	time.AfterFunc(timeout, func() { close(n.done) })
 	return n
+}
+
+// patient is a context that ends about when a Timeout does.
+type patient struct {
+	context.Context //nolint:containedctx // it is one
 }
 
 // bounded is a context that never ends, but for the end of a span.

@@ -176,7 +176,7 @@ func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res ruei
 			return s.swap(ctx, c)
 		}
 		inv = s.invocation(c)
-		res = inv.do(ctx, s.client)
+		res = inv.do(ctx, s)
 	}
 	return errChanging
 }

@@ -55,7 +55,7 @@ func TestScriptsEqualAlgo(t *testing.T) {
 			t.Logf("SLUICE_DIFFERENTIAL_SEED=%d", seed)
 			d := &differential{
 				client: server.Client(t),
-				store:  &Store{client: server.Client(t), programs: newPrograms(), keyer: keyer{prefix: defaultPrefix}},
+				store:  &Store{client: server.Client(t), options: Options{Timeout: time.Minute}, programs: newPrograms(), keyer: keyer{prefix: defaultPrefix}},
 				rand:   rand.New(rand.NewPCG(seed, 1)),
 			}
 			d.store.inject = func() int64 { return d.now }
@@ -80,7 +80,7 @@ func TestCountsBeyondScriptsEqualAlgo(t *testing.T) {
 	t.Logf("seed %d", seed)
 	d := &differential{
 		client: server.Client(t),
-		store:  &Store{client: server.Client(t), programs: newPrograms(), keyer: keyer{prefix: defaultPrefix}},
+		store:  &Store{client: server.Client(t), options: Options{Timeout: time.Minute}, programs: newPrograms(), keyer: keyer{prefix: defaultPrefix}},
 		rand:   rand.New(rand.NewPCG(seed, 1)),
 		huge:   true,
 	}

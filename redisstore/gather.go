@@ -42,13 +42,13 @@ func (s *Store) send(ctx context.Context, inv *invocation) rueidis.RedisResult {
 	g := &s.gathering
 	defer g.under.Add(-1)
 	if g.under.Add(1) == 1 || s.cluster {
-		return inv.do(ctx, s.client)
+		return inv.do(ctx, s)
 	}
 	g.mu.Lock()
 	if g.leading {
 		if len(g.waiting) >= most {
 			g.mu.Unlock()
-			return inv.do(ctx, s.client)
+			return inv.do(ctx, s)
 		}
 		p := g.parcel(inv)
 		g.waiting = append(g.waiting, p)
@@ -63,7 +63,7 @@ func (s *Store) send(ctx context.Context, inv *invocation) rueidis.RedisResult {
 	g.leading, g.waiting = false, nil
 	if len(list) == 0 {
 		g.mu.Unlock()
-		return inv.do(ctx, s.client)
+		return inv.do(ctx, s)
 	}
 	p := g.parcel(inv)
 	g.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *Store) receive(ctx context.Context, p *parcel) rueidis.RedisResult {
 	select {
 	case res := <-p.reply:
 		g.replies.Put(p.reply)
-		return p.inv.retry(ctx, s.client, res)
+		return p.inv.retry(ctx, s, res)
 	case <-ctx.Done():
 	}
 	g.mu.Lock()

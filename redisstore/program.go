@@ -132,25 +132,25 @@ const (
 // do runs the program. A server that does not know it yet is given its text,
 // and one that moves its keys is asked again: it has run nothing then. Nothing
 // else is sent twice, but for what the client does about MOVED and ASK.
-func (c *invocation) do(ctx context.Context, client rueidis.Client) rueidis.RedisResult {
-	return c.retry(ctx, client, client.Do(ctx, c.bySHA(client.B())))
+func (c *invocation) do(ctx context.Context, s *Store) rueidis.RedisResult {
+	return c.retry(ctx, s, s.pass(ctx, c.bySHA(s.client.B())))
 }
 
 // retry returns res or, where that says that nothing was run, the result of
 // sending the program again.
-func (c *invocation) retry(ctx context.Context, client rueidis.Client, res rueidis.RedisResult) rueidis.RedisResult {
+func (c *invocation) retry(ctx context.Context, s *Store, res rueidis.RedisResult) rueidis.RedisResult {
 	pause := movingPause
 	for range movingTries {
 		err, ok := rueidis.IsRedisErr(res.Error())
 		switch {
 		case ok && err.IsNoScript():
-			res = client.Do(ctx, c.byText(client.B()))
+			res = s.pass(ctx, c.byText(s.client.B()))
 		case ok && err.IsTryAgain():
 			if !wait(ctx, pause) {
 				return res
 			}
 			pause = min(2*pause, movingMost)
-			res = client.Do(ctx, c.bySHA(client.B()))
+			res = s.pass(ctx, c.bySHA(s.client.B()))
 		default:
 			return res
 		}

@@ -73,7 +73,7 @@ func (s *Store) slot(ctx context.Context, req *sluice.SlotRequest) (sluice.SlotD
 		args: []string{string(appendNumbers(nil, mode, now, int64(req.Op), req.Limit.TTL.Microseconds(),
 			req.Limit.Cap, req.Cost, sluice.MaxWindow.Microseconds())), owner},
 	}
-	reply, err := inv.do(ctx, s.client).ToArray()
+	reply, err := inv.do(ctx, s).ToArray()
 	if err != nil {
 		return sluice.SlotDecision{}, err
 	}

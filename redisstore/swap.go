@@ -52,7 +52,7 @@ func (s *Store) swap(ctx context.Context, c *call) error {
 	}
 	for range swapAttempts {
 		look := &invocation{program: s.programs.swap, keys: keys, args: []string{"1"}}
-		reply, err := look.do(ctx, s.client).ToArray()
+		reply, err := look.do(ctx, s).ToArray()
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (s *Store) swap(ctx context.Context, c *call) error {
 			return err
 		}
 		replace := &invocation{program: s.programs.swap, keys: keys, args: args}
-		reply, err = replace.do(ctx, s.client).ToArray()
+		reply, err = replace.do(ctx, s).ToArray()
 		if err != nil {
 			return err
 		}
