@@ -113,7 +113,9 @@ func (l Limit) String() string {
 	if l.Calendar != NoCalendar {
 		b.WriteString(" calendar " + orDefault(l.Zone, "UTC"))
 	}
-	flag(l.WeekStart != time.Sunday, "week-starts "+strings.ToLower(l.WeekStart.String()))
+	if l.WeekStart != time.Sunday {
+		b.WriteString(" week-starts " + strings.ToLower(l.WeekStart.String()))
+	}
 	flag(l.Anchor == OnFirst, "anchor first")
 	flag(l.Refill == Interval, "interval-refill")
 	if l.Withheld != 0 {

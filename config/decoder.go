@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/spelling"
 )
 
@@ -35,6 +35,12 @@ type decoder struct {
 	nodes  int  // read so far
 	most   int  // that may be read
 	over   bool // whether that was passed; nothing is read from then on
+	pause  func()
+	limits map[string]sluice.Limit // by text: many rules have the same
+}
+
+func newDecoder(file string, pause func()) *decoder {
+	return &decoder{file: file, pause: pause, limits: make(map[string]sluice.Limit)}
 }
 
 // document parses data and returns its one document, nil if there is none.
@@ -44,7 +50,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		return nil
 	}
 	d.most = fewNodes + len(data) // without aliases, a file has less values than bytes
-	dec := yaml.NewDecoder(&polite{bytes.NewReader(data)})
+	dec := yaml.NewDecoder(&paced{bytes.NewReader(data), d.pause})
 	var doc, second yaml.Node
 	err := dec.Decode(&doc)
 	switch {
@@ -68,18 +74,17 @@ func (d *decoder) document(data []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
-// polite lets others have the processor now and then while a large file is
-// parsed: those who wait for it otherwise wait until they are preempted for, 10
-// ms at a time.
-type polite struct{ io.Reader }
-
-func (p *polite) Read(b []byte) (int, error) {
-	runtime.Gosched()
-	return p.Reader.Read(b[:min(len(b), 1<<10)])
+// paced pauses now and then while a large file is parsed: the parser asks for
+// more of it as it goes.
+type paced struct {
+	io.Reader
+	pause func()
 }
 
-// turn is how many rules are read before others have the processor.
-const turn = 8
+func (p *paced) Read(b []byte) (int, error) {
+	p.pause()
+	return p.Reader.Read(b[:min(len(b), 1<<10)])
+}
 
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
 

@@ -15,9 +15,9 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// limits reads one or more limits: "100/min", "soft 100/min grace 500/day", or
+// limitList reads one or more limits: "100/min", "soft 100/min grace 500/day", or
 // {soft: 100/min, grace: 500/day}.
-func (d *decoder) limits(n *yaml.Node) (limits []policy.Limit) {
+func (d *decoder) limitList(n *yaml.Node) (limits []policy.Limit) {
 	d.list(n, func(n *yaml.Node) {
 		m := d.enter(n)
 		if m == nil {
@@ -82,8 +82,12 @@ func (d *decoder) limitText(n *yaml.Node) (policy.Limit, bool) {
 
 // limit reads a limit's text, which begins at an offset into the node's.
 func (d *decoder) limit(n *yaml.Node, text string, offset int) (sluice.Limit, bool) {
+	if l, ok := d.limits[text]; ok {
+		return l, true
+	}
 	l, err := sluice.ParseLimit(text)
 	if err == nil {
+		d.limits[text] = l
 		return l, true
 	}
 	if place, ok := errors.AsType[*sluice.TextError](err); ok {

@@ -38,10 +38,15 @@ func read(name string) (data []byte, err error) {
 
 // Parse reads the content of a file of that name. Its error is [Faults], with
 // all that is wrong, by place.
-func Parse(name string, data []byte) (*Config, error) {
+func Parse(name string, data []byte) (*Config, error) { return ParsePaced(name, data, func() {}) }
+
+// ParsePaced is [Parse] beside work that must not wait. It calls pause some
+// microseconds after it did last, which returns at once or lets others have the
+// processor.
+func ParsePaced(name string, data []byte, pause func()) (*Config, error) {
 	sum := sha256.Sum256(data)
 	c := &Config{File: name, Version: hex.EncodeToString(sum[:6])}
-	d := &decoder{file: name}
+	d := newDecoder(name, pause)
 	if root := d.document(data); root != nil {
 		d.config(root, c)
 	}
@@ -73,21 +78,20 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 	if ruleNodes == nil && len(d.faults) == 0 {
 		d.fault(root, "no rules; write at least one under rules")
 	}
-	rules := d.rules(ruleNodes, c.Exempt)
-	clean := make([]policy.Rule, 0, len(rules))
-	nodes := make([]*yaml.Node, 0, len(rules))
+	rules, faults := d.rules(ruleNodes, c.Exempt)
+	clean, nodes := rules[:0], ruleNodes[:0] // those without faults, in the same memory
 	c.lines = make([]int, 0, len(rules))
 	for i := range rules {
-		if len(rules[i].faults) > 0 {
-			d.rest(&rules[i], ruleNodes[i])
+		if len(faults[i]) > 0 {
+			d.rest(&rules[i], faults[i], ruleNodes[i])
 			continue
 		}
-		clean, nodes = append(clean, rules[i].Rule), append(nodes, ruleNodes[i])
+		clean, nodes = append(clean, rules[i]), append(nodes, ruleNodes[i])
 		c.lines = append(c.lines, ruleNodes[i].Line)
 	}
 	d.claims(c, clean, nodes)
 	var err error
-	c.Policy, err = policy.Compile(clean)
+	c.Policy, err = policy.CompilePaced(clean, d.pause)
 	if faults, ok := errors.AsType[policy.Faults](err); ok {
 		for _, f := range faults {
 			d.fault(locate(nodes[f.Rule], f.Field), "%s", f.Problem)
@@ -97,15 +101,15 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 
 // rest finds what else is wrong with a rule that could be read in part: what
 // the policy says of keys in which nothing else is wrong.
-func (d *decoder) rest(r *rule, n *yaml.Node) {
-	_, err := policy.Compile([]policy.Rule{r.Rule})
+func (d *decoder) rest(r *policy.Rule, known Faults, n *yaml.Node) {
+	_, err := policy.Compile([]policy.Rule{*r})
 	var faults policy.Faults
 	if !errors.As(err, &faults) {
 		return
 	}
 	for _, f := range faults {
 		at := locate(n, f.Field)
-		if at != n && !slices.ContainsFunc(r.faults, func(f Fault) bool { return encloses(at, f) }) {
+		if at != n && !slices.ContainsFunc(known, func(f Fault) bool { return encloses(at, f) }) {
 			d.fault(at, "%s", f.Problem)
 		}
 	}
@@ -124,19 +128,19 @@ func (d *decoder) claims(c *Config, rules []policy.Rule, nodes []*yaml.Node) {
 	if c.Tokens != nil || len(c.Listen) == 0 && len(c.Upstreams) == 0 {
 		return // whoever decides without serving brings the claims along
 	}
-	check := func(i int, p policy.Part, field string) {
-		if p.Source == policy.SourceClaim {
-			d.fault(locate(nodes[i], field), "no token is verified, so that no request has the claim %s; say under tokens how to verify them", p.Name)
-		}
+	fault := func(i int, p policy.Part, format string, at ...any) {
+		d.fault(locate(nodes[i], fmt.Sprintf(format, at...)), "no token is verified, so that no request has the claim %s; say under tokens how to verify them", p.Name)
 	}
 	for i := range rules {
 		for j := range rules[i].Levels {
 			l := &rules[i].Levels[j]
 			for k, p := range l.By {
-				check(i, p, fmt.Sprintf("Levels[%d].By[%d]", j, k))
+				if p.Source == policy.SourceClaim {
+					fault(i, p, "Levels[%d].By[%d]", j, k)
+				}
 			}
-			if l.Tiers != nil {
-				check(i, l.Tiers.By, fmt.Sprintf("Levels[%d].Tiers.By", j))
+			if l.Tiers != nil && l.Tiers.By.Source == policy.SourceClaim {
+				fault(i, l.Tiers.By, "Levels[%d].Tiers.By", j)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -240,6 +241,66 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestParsePaced: whoever shares a processor is asked throughout, and what comes
+// out is the same.
+func TestParsePaced(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("rules:\n")
+	const rules = 200
+	for i := range rules {
+		fmt.Fprintf(&b, "  - {name: rule%d, match: {path: /a%d/}, by: ip, limits: 100/min}\n", i, i)
+	}
+	pauses := 0
+	got, err := config.ParsePaced("f", []byte(b.String()), func() { pauses++ })
+	if err != nil {
+		t.Fatal(err)
+	}
+	// While the text is parsed, while rules are read, compiled, and compared.
+	if least := 3*rules + b.Len()>>10; pauses < least {
+		t.Errorf("pause was called %d times, want %d or more", pauses, least)
+	}
+	want, err := config.Parse("f", []byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Policy.Rules(), want.Policy.Rules()) {
+		t.Error("a paced parse gives other rules")
+	}
+}
+
+// TestRulesShareNothing: one reader reads all rules, and what one says is not
+// found in the next.
+func TestRulesShareNothing(t *testing.T) {
+	const text = `
+rules:
+  - name: first
+    match: {method: POST, host: a.example.com, path: /a, except_path: /a/b, header: {X-A: "1"}, query: {q: "1"}, network: 10.0.0.0/8}
+    by: header.X-User
+    missing: skip
+    cost: 3
+    mode: shadow
+    when: {response: 401}
+    failure: closed
+    status: 503
+    exempt: {networks: 192.0.2.0/24, keys: [vip]}
+    limits: 100/min
+    candidates: {tight: 10/min}
+  - name: second
+    limits: 100/min
+`
+	c, err := config.Parse("f", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, err := config.Parse("f", []byte("rules:\n  - name: second\n    limits: 100/min\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := *c.Policy.Rule(1), *alone.Policy.Rule(0); !reflect.DeepEqual(got, want) {
+		t.Errorf("behind another a rule is read as\n%+v, alone as\n%+v", got, want)
+	}
 }
 
 func BenchmarkParse(b *testing.B) {

@@ -5,7 +5,6 @@ package config
 
 import (
 	"net/netip"
-	"runtime"
 	"slices"
 	"time"
 
@@ -15,21 +14,28 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// rule is a rule being read.
-type rule struct {
-	policy.Rule
-	faults Faults // what is wrong with how it is written
+// ruleReader reads rules, one behind the other. What it reads them into stays
+// where it is, so that its fields are made once for all of them.
+type ruleReader struct {
+	*decoder
+	fields []field
+	rule   policy.Rule
+	flat   policy.Level // of a rule that is its own level
+	own    []*yaml.Node // keys of a level that stand in the rule itself
+	levels *yaml.Node   // nil if there are none
+	mode   *yaml.Node   // nil if there is none
+	status int64
 }
 
-func (d *decoder) rules(nodes []*yaml.Node, exempt []netip.Prefix) []rule {
-	rules := make([]rule, len(nodes))
+// rules returns the rules, and what is wrong with how each is written.
+func (d *decoder) rules(nodes []*yaml.Node, exempt []netip.Prefix) ([]policy.Rule, []Faults) {
+	rules, faults := make([]policy.Rule, len(nodes)), make([]Faults, len(nodes))
 	lines := make(map[string]int, len(nodes))
+	r := d.newRuleReader()
 	for i, n := range nodes {
-		if i%turn == 0 {
-			runtime.Gosched()
-		}
+		d.pause()
 		before := len(d.faults)
-		rules[i].Rule = d.rule(n, exempt)
+		rules[i] = r.read(n, exempt)
 		if name := rules[i].Name; name != "" {
 			if line, taken := lines[name]; taken {
 				d.fault(locate(n, "Name"), "%q is the name of the rule on line %d, too; two rules of one name would share a budget: choose another", name, line)
@@ -37,71 +43,78 @@ func (d *decoder) rules(nodes []*yaml.Node, exempt []netip.Prefix) []rule {
 				lines[name] = n.Line
 			}
 		}
-		rules[i].faults = d.faults[before:]
+		faults[i] = d.faults[before:]
 	}
-	return rules
+	return rules, faults
 }
 
-func (d *decoder) rule(n *yaml.Node, exempt []netip.Prefix) policy.Rule {
-	r := policy.Rule{ExemptNetworks: slices.Clone(exempt)}
-	var flat policy.Level
-	var own []*yaml.Node // keys of a level that stand in the rule itself
-	var levels, mode *yaml.Node
-	var status int64
+func (d *decoder) newRuleReader() *ruleReader {
+	r := &ruleReader{decoder: d}
 	keep := func(f field) field {
-		return field{f.name, func(n *yaml.Node) { own = append(own, n); f.read(n) }}
+		return field{f.name, func(n *yaml.Node) { r.own = append(r.own, n); f.read(n) }}
 	}
-	fields := make([]field, 0, 32) // it stays here, and holds those of a level, too
-	fields = append(fields, []field{
-		d.word("name", &r.Name),
-		{"match", func(n *yaml.Node) { d.match(n, &r.Match) }},
-		{"levels", func(n *yaml.Node) { levels = n }},
-		{"cost", func(n *yaml.Node) { d.cost(n, &r.Cost) }},
-		{"mode", func(n *yaml.Node) { mode = n }},
-		{"when", func(n *yaml.Node) { r.When = d.when(n) }},
-		{"failure", func(n *yaml.Node) { d.failure(n, &r.Failure) }},
-		d.flag("shape", &r.Shape),
-		{"lease", func(n *yaml.Node) { r.Lease = d.lease(n) }},
-		d.number("status", 400, 599, &status),
-		d.duration("max_wait", time.Microsecond, sluice.MaxWait, &r.MaxWait),
-		{"exempt", func(n *yaml.Node) {
-			d.mapping(n, "exempt",
-				field{"networks", func(n *yaml.Node) {
-					var networks []netip.Prefix
-					d.networks(n, &networks)
-					r.ExemptNetworks = append(networks, r.ExemptNetworks...) // its own first, as locate expects
-				}},
-				keep(field{"keys", func(n *yaml.Node) { d.keys(n, &flat.ExemptKeys) }}),
-			)
+	match := d.matchFields(&r.rule.Match)
+	exempt := []field{
+		{"networks", func(n *yaml.Node) {
+			var networks []netip.Prefix
+			d.networks(n, &networks)
+			r.rule.ExemptNetworks = append(networks, r.rule.ExemptNetworks...) // its own first, as locate expects
 		}},
-	}...)
-	for _, f := range d.levelFields(&flat) {
-		fields = append(fields, keep(f))
+		keep(field{"keys", func(n *yaml.Node) { d.keys(n, &r.flat.ExemptKeys) }}),
 	}
-	before := len(d.faults)
-	d.mapping(n, "a rule", fields...)
-	if r.Name == "" && len(d.faults) == before {
-		d.fault(n, "a rule without a name; write name: and a word that says whose budget it is")
+	r.fields = []field{
+		d.word("name", &r.rule.Name),
+		{"match", func(n *yaml.Node) { d.mapping(n, "match", match...) }},
+		{"levels", func(n *yaml.Node) { r.levels = n }},
+		{"cost", func(n *yaml.Node) { d.cost(n, &r.rule.Cost) }},
+		{"mode", func(n *yaml.Node) { r.mode = n }},
+		{"when", func(n *yaml.Node) { r.rule.When = d.when(n) }},
+		{"failure", func(n *yaml.Node) { d.failure(n, &r.rule.Failure) }},
+		d.flag("shape", &r.rule.Shape),
+		{"lease", func(n *yaml.Node) { r.rule.Lease = d.lease(n) }},
+		d.number("status", 400, 599, &r.status),
+		d.duration("max_wait", time.Microsecond, sluice.MaxWait, &r.rule.MaxWait),
+		{"exempt", func(n *yaml.Node) { d.mapping(n, "exempt", exempt...) }},
 	}
-	r.Status = int(status)
-	if levels == nil {
-		r.Levels = []policy.Level{flat}
-	} else {
-		for _, n := range own {
-			d.fault(n, "stands beside levels; write it into the level that it is about")
-		}
-		d.list(levels, func(n *yaml.Node) {
-			var l policy.Level
-			d.mapping(n, "a level", append(d.levelFields(&l), d.word("name", &l.Name), field{"exempt", func(n *yaml.Node) {
-				d.mapping(n, "exempt", field{"keys", func(n *yaml.Node) { d.keys(n, &l.ExemptKeys) }})
-			}})...)
-			r.Levels = append(r.Levels, l)
-		})
-	}
-	if mode != nil {
-		d.mode(mode, &r)
+	for _, f := range d.levelFields(&r.flat) {
+		r.fields = append(r.fields, keep(f))
 	}
 	return r
+}
+
+// read returns the rule at n.
+func (r *ruleReader) read(n *yaml.Node, exempt []netip.Prefix) policy.Rule {
+	r.rule, r.flat, r.own = policy.Rule{ExemptNetworks: slices.Clone(exempt)}, policy.Level{}, r.own[:0]
+	r.levels, r.mode, r.status = nil, nil, 0
+	before := len(r.faults)
+	r.mapping(n, "a rule", r.fields...)
+	if r.rule.Name == "" && len(r.faults) == before {
+		r.fault(n, "a rule without a name; write name: and a word that says whose budget it is")
+	}
+	r.rule.Status = int(r.status)
+	if r.levels == nil {
+		r.rule.Levels = []policy.Level{r.flat}
+	} else {
+		r.hierarchy()
+	}
+	if r.mode != nil {
+		r.readMode(r.mode, &r.rule)
+	}
+	return r.rule
+}
+
+// hierarchy reads the levels of a rule that has several.
+func (r *ruleReader) hierarchy() {
+	for _, n := range r.own {
+		r.fault(n, "stands beside levels; write it into the level that it is about")
+	}
+	r.list(r.levels, func(n *yaml.Node) {
+		var l policy.Level
+		r.mapping(n, "a level", append(r.levelFields(&l), r.word("name", &l.Name), field{"exempt", func(n *yaml.Node) {
+			r.mapping(n, "exempt", field{"keys", func(n *yaml.Node) { r.keys(n, &l.ExemptKeys) }})
+		}})...)
+		r.rule.Levels = append(r.rule.Levels, l)
+	})
 }
 
 // levelFields are the keys that stand in a level or, if a rule has only one,
@@ -114,14 +127,14 @@ func (d *decoder) levelFields(l *policy.Level) []field {
 			d.choice(n, "missing", &word, "refuse", "share", "skip")
 			l.Missing = policy.Missing(max(slices.Index([]string{"refuse", "share", "skip"}, word), 0))
 		}},
-		{"limits", func(n *yaml.Node) { l.Limits = d.limits(n) }},
+		{"limits", func(n *yaml.Node) { l.Limits = d.limitList(n) }},
 		{"in_flight", func(n *yaml.Node) { l.InFlight = d.slots(n, "in_flight", "requests may run") }},
 		{"plans", func(n *yaml.Node) { l.Tiers = d.plans(n) }},
 		{"overrides", func(n *yaml.Node) { d.list(n, func(n *yaml.Node) { d.override(n, l) }) }},
 		{"candidates", func(n *yaml.Node) {
 			d.pairs(n, "candidates", policy.MaxLevels, func(key, value *yaml.Node) {
 				c := policy.Candidate{Name: key.Value}
-				for _, l := range d.limits(value) {
+				for _, l := range d.limitList(value) {
 					if l.Grace != nil {
 						d.fault(value, "a candidate with a soft limit; write its limits as hard ones")
 					}
@@ -133,7 +146,7 @@ func (d *decoder) levelFields(l *policy.Level) []field {
 	}
 }
 
-func (d *decoder) mode(n *yaml.Node, r *policy.Rule) {
+func (d *decoder) readMode(n *yaml.Node, r *policy.Rule) {
 	var word string
 	d.choice(n, "mode", &word, "enforce", "shadow", "soft")
 	soft := slices.ContainsFunc(r.Levels, func(l policy.Level) bool {
@@ -149,22 +162,22 @@ func (d *decoder) mode(n *yaml.Node, r *policy.Rule) {
 	}
 }
 
-func (d *decoder) match(n *yaml.Node, m *policy.Match) {
-	d.mapping(n, "match",
-		field{"method", func(n *yaml.Node) { d.texts(n, "method", &m.Methods) }},
-		field{"host", func(n *yaml.Node) { d.texts(n, "host", &m.Hosts) }},
-		field{"path", func(n *yaml.Node) { d.texts(n, "path", &m.Paths) }},
-		field{"except_path", func(n *yaml.Node) { d.texts(n, "except_path", &m.Except) }},
-		field{"header", func(n *yaml.Node) { d.fields(n, "header", &m.Headers) }},
-		field{"query", func(n *yaml.Node) { d.fields(n, "query", &m.Queries) }},
-		field{"without_header", func(n *yaml.Node) { d.absent(n, "without_header", &m.Headers) }},
-		field{"without_query", func(n *yaml.Node) { d.absent(n, "without_query", &m.Queries) }},
-		field{"network", func(n *yaml.Node) { d.networks(n, &m.Networks) }},
-	)
+func (d *decoder) matchFields(m *policy.Match) []field {
+	return []field{
+		{"method", func(n *yaml.Node) { d.texts(n, "method", &m.Methods) }},
+		{"host", func(n *yaml.Node) { d.texts(n, "host", &m.Hosts) }},
+		{"path", func(n *yaml.Node) { d.texts(n, "path", &m.Paths) }},
+		{"except_path", func(n *yaml.Node) { d.texts(n, "except_path", &m.Except) }},
+		{"header", func(n *yaml.Node) { d.pairsOf(n, "header", &m.Headers) }},
+		{"query", func(n *yaml.Node) { d.pairsOf(n, "query", &m.Queries) }},
+		{"without_header", func(n *yaml.Node) { d.absent(n, "without_header", &m.Headers) }},
+		{"without_query", func(n *yaml.Node) { d.absent(n, "without_query", &m.Queries) }},
+		{"network", func(n *yaml.Node) { d.networks(n, &m.Networks) }},
+	}
 }
 
-// fields reads names with the values of which one must be there; "*" is any.
-func (d *decoder) fields(n *yaml.Node, what string, into *[]policy.Field) {
+// pairsOf reads names with the values of which one must be there; "*" is any.
+func (d *decoder) pairsOf(n *yaml.Node, what string, into *[]policy.Field) {
 	d.pairs(n, what, 64, func(key, value *yaml.Node) {
 		f := policy.Field{Name: key.Value}
 		d.texts(value, what+" "+shorten(key.Value), &f.Values)
@@ -234,7 +247,7 @@ func (d *decoder) plans(n *yaml.Node) *policy.Tiers {
 			}
 		}},
 		field{"limits", func(n *yaml.Node) {
-			d.pairs(n, "limits", 1000, func(key, value *yaml.Node) { t.Limits[key.Value] = d.limits(value) })
+			d.pairs(n, "limits", 1000, func(key, value *yaml.Node) { t.Limits[key.Value] = d.limitList(value) })
 		}},
 	)
 	if t.By.Source == policy.SourceNone && len(d.faults) == before {
@@ -248,7 +261,7 @@ func (d *decoder) override(n *yaml.Node, l *policy.Level) {
 	before := len(d.faults)
 	d.mapping(n, "an override",
 		field{"key", func(n *yaml.Node) { o.Key = d.key(n) }},
-		field{"limits", func(n *yaml.Node) { o.Limits = d.limits(n) }},
+		field{"limits", func(n *yaml.Node) { o.Limits = d.limitList(n) }},
 		field{"expires", func(n *yaml.Node) {
 			s, ok := d.text(n, "expires")
 			if !ok {

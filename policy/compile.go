@@ -6,12 +6,12 @@ package policy
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
-	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/clientip"
 )
 
 // Bounds of what rules may hold.
@@ -23,17 +23,33 @@ const (
 	MaxOverrides = 100_000
 )
 
-// turn is how many rules are compiled before others have the processor: who
-// waits for it otherwise waits until the compiler is preempted, 10 ms at a time.
-const turn = 8
-
-var nameForm = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
-
 // compiler gathers what is wrong with the rule it is at.
 type compiler struct {
 	faults Faults
 	number int
 	name   string
+	// naming says that places are given names: of a rule that has a fault. It
+	// is compiled a second time for that, as most have none and names cost as
+	// much as the rest.
+	naming  bool
+	sound   sluice.Limit // the last that was validated: many rules have the same
+	finders map[[2]int]*clientip.Finder
+}
+
+// in returns the name of a field within a place.
+func (c *compiler) in(at, field string) string {
+	if !c.naming {
+		return ""
+	}
+	return at + field
+}
+
+// item returns the name of an item of a list.
+func (c *compiler) item(at string, i int) string {
+	if !c.naming {
+		return ""
+	}
+	return at + "[" + strconv.Itoa(i) + "]"
 }
 
 func (c *compiler) fault(field, format string, args ...any) {
@@ -46,9 +62,24 @@ func (c *compiler) fault(field, format string, args ...any) {
 	c.faults = append(c.faults, f)
 }
 
+// validName reports whether s is 1 to 64 of a-z, 0-9, '.', '_' and '-'.
+func validName(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return 1 <= len(s) && len(s) <= 64
+}
+
 // Compile checks rules and makes a [Policy] of them. Its error is [Faults],
 // with everything that is wrong. The rules must not be changed afterwards.
-func Compile(rules []Rule) (*Policy, error) {
+func Compile(rules []Rule) (*Policy, error) { return CompilePaced(rules, func() {}) }
+
+// CompilePaced is [Compile] beside work that must not wait. It calls pause some
+// microseconds after it did last, which returns at once or lets others have the
+// processor.
+func CompilePaced(rules []Rule, pause func()) (*Policy, error) {
 	c := &compiler{}
 	if len(rules) > MaxRules {
 		c.fault("Name", "%d rules; a policy has at most %d", len(rules), MaxRules)
@@ -56,13 +87,11 @@ func Compile(rules []Rule) (*Policy, error) {
 	}
 	p := &Policy{rules: make([]rule, len(rules)), names: make(map[string]int, len(rules)), index: &index{}}
 	for i := range rules {
-		if i%turn == 0 {
-			runtime.Gosched() // requests are decided meanwhile
-		}
+		pause()
 		c.number, c.name = i, rules[i].Name
 		r := &p.rules[i]
 		r.Rule = rules[i]
-		if !nameForm.MatchString(r.Name) {
+		if !validName(r.Name) {
 			c.fault("Name", "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", r.Name)
 		} else if first, taken := p.names[r.Name]; taken {
 			c.fault("Name", "%q is the name of rule %d, too; two rules of one name would share a budget: choose another", r.Name, first+1)
@@ -70,13 +99,19 @@ func Compile(rules []Rule) (*Policy, error) {
 			p.names[r.Name] = i
 		}
 		before := len(c.faults)
-		c.rule(r)
+		c.naming = false
+		if c.rule(r); len(c.faults) > before {
+			c.faults = c.faults[:before]
+			*r = rule{Rule: rules[i]}
+			c.naming = true
+			c.rule(r)
+		}
 		if len(c.faults) == before {
 			p.index.add(int32(i), r)
 		}
 	}
 	if len(c.faults) == 0 {
-		c.crowds(p)
+		c.crowds(p, pause)
 	}
 	if len(c.faults) > 0 {
 		return nil, c.faults
@@ -86,16 +121,17 @@ func Compile(rules []Rule) (*Policy, error) {
 
 // crowds finds rules that match a request together with more others than a
 // store can charge at once. It tries each rule's own specimen of a request.
-func (c *compiler) crowds(p *Policy) {
+func (c *compiler) crowds(p *Policy, pause func()) {
 	var m Matches
+	var names []string
+	request := newPlain()
 	for i := range p.rules {
-		if i%turn == 0 {
-			runtime.Gosched()
-		}
+		pause()
 		r := &p.rules[i]
-		p.Match(r.specimen(), &m)
+		r.specimen(request)
+		p.Match(request, &m)
 		var n, shaped [2]int
-		var names []string
+		names = names[:0]
 		for _, hit := range m.hits {
 			if o := &p.rules[hit.rule]; o.Shape {
 				shaped[o.Cost.Of-RequestBytes] += len(o.levels)

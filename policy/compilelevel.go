@@ -5,10 +5,8 @@ package policy
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/clientip"
@@ -17,31 +15,33 @@ import (
 func (c *compiler) level(r *rule, i int) {
 	source, l := &r.Levels[i], &r.levels[i]
 	l.Level = source
-	at := fmt.Sprintf("Levels[%d]", i)
+	at := c.item("Levels", i)
 	if source.Name == "" {
 		if len(r.Levels) > 1 {
-			c.fault(at+".Name", "is empty; the levels of a hierarchy need names")
+			c.fault(c.in(at, ".Name"), "is empty; the levels of a hierarchy need names")
 		}
-	} else if !nameForm.MatchString(source.Name) {
-		c.fault(at+".Name", "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", source.Name)
+	} else if !validName(source.Name) {
+		c.fault(c.in(at, ".Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", source.Name)
 	}
 	for j := range r.Levels[:i] {
 		if r.Levels[j].Name == source.Name && source.Name != "" {
-			c.fault(at+".Name", "%q is the name of level %d, too; choose another", source.Name, j+1)
+			c.fault(c.in(at, ".Name"), "%q is the name of level %d, too; choose another", source.Name, j+1)
 		}
 	}
 	if source.Missing >= missings {
-		c.fault(at+".Missing", "%v is not one of refuse, share and skip", source.Missing)
+		c.fault(c.in(at, ".Missing"), "%v is not one of refuse, share and skip", source.Missing)
 	}
 	if len(source.By) > MaxParts {
-		c.fault(at+".By", "%d parts; a key has at most %d", len(source.By), MaxParts)
+		c.fault(c.in(at, ".By"), "%d parts; a key has at most %d", len(source.By), MaxParts)
 	}
 	source.By = slices.Clone(source.By)
+	l.parts = make([]keyPart, 0, len(source.By))
 	for j := range source.By {
-		part := c.part(r, fmt.Sprintf("%s.By[%d]", at, j), source.By[j])
+		here := c.item(c.in(at, ".By"), j)
+		part := c.part(r, here, source.By[j])
 		source.By[j] = part.Part
 		if slices.ContainsFunc(l.parts, func(p keyPart) bool { return p.Part == part.Part }) {
-			c.fault(fmt.Sprintf("%s.By[%d]", at, j), "%v is a part of the key already; leave it out", part.Part)
+			c.fault(here, "%v is a part of the key already; leave it out", part.Part)
 		}
 		l.parts = append(l.parts, part)
 	}
@@ -57,8 +57,9 @@ func (c *compiler) level(r *rule, i int) {
 		c.inFlight(l, at)
 	}
 	if source.InFlight == nil || len(source.Limits)+len(source.Overrides)+len(source.Candidates) > 0 || source.Tiers != nil {
-		l.base = c.set(r, at+".Limits", scope, source.Limits)
-		c.leasable(r, at+".Limits", l.base)
+		here := c.in(at, ".Limits")
+		l.base = c.set(r, here, scope, source.Limits)
+		c.leasable(r, here, l.base)
 	}
 	c.tiers(r, l, at, scope)
 	c.overrides(r, l, at, scope)
@@ -67,7 +68,7 @@ func (c *compiler) level(r *rule, i int) {
 		l.exempt = make(map[string]struct{}, len(source.ExemptKeys))
 	}
 	for j, values := range source.ExemptKeys {
-		if c.keyValues(l, fmt.Sprintf("%s.ExemptKeys[%d]", at, j), values) {
+		if c.keyValues(l, c.item(c.in(at, ".ExemptKeys"), j), values) {
 			l.exempt[encodeKey(values)] = struct{}{}
 		}
 	}
@@ -83,7 +84,7 @@ func (c *compiler) inFlight(l *level, at string) {
 	}
 	if err := l.inFlight.Validate(); err != nil {
 		for _, err := range joined(err) {
-			c.fault(at+".InFlight", "%w", err)
+			c.fault(c.in(at, ".InFlight"), "%w", err)
 		}
 	}
 }
@@ -131,9 +132,18 @@ func (c *compiler) part(r *rule, at string, p Part) keyPart {
 		}
 		return keyPart{Part: p}
 	}
-	finder, err := clientip.New(clientip.Options{IPv4Bits: p.IPv4Bits, IPv6Bits: p.IPv6Bits})
-	if err != nil {
-		c.fault(at, "%w", err)
+	bits := [2]int{p.IPv4Bits, p.IPv6Bits}
+	finder, ok := c.finders[bits]
+	if !ok {
+		var err error
+		if finder, err = clientip.New(clientip.Options{IPv4Bits: p.IPv4Bits, IPv6Bits: p.IPv6Bits}); err != nil {
+			c.fault(at, "%w", err)
+			return keyPart{Part: p}
+		}
+		if c.finders == nil {
+			c.finders = make(map[[2]int]*clientip.Finder)
+		}
+		c.finders[bits] = finder
 	}
 	return keyPart{Part: p, finder: finder}
 }
@@ -148,7 +158,7 @@ func (c *compiler) set(r *rule, at, scope string, limits []Limit) *set {
 	unit := sluice.Requests
 	hard = make([]sluice.Limit, 0, len(limits))
 	for i, l := range limits {
-		here := at + "[" + strconv.Itoa(i) + "]"
+		here := c.item(at, i)
 		c.limit(here, l.Limit)
 		if i == 0 {
 			unit = l.Unit
@@ -164,7 +174,7 @@ func (c *compiler) set(r *rule, at, scope string, limits []Limit) *set {
 			hard = append(hard, l.Limit)
 			continue
 		}
-		c.limit(here+".Grace", *l.Grace)
+		c.limit(c.in(here, ".Grace"), *l.Grace)
 		switch {
 		case r.Shadow:
 			c.fault(here, "a soft limit in a shadow rule, which denies nothing anyway; make one of them of it")
@@ -177,7 +187,7 @@ func (c *compiler) set(r *rule, at, scope string, limits []Limit) *set {
 		case len(soft) > 0:
 			c.fault(here, "a second soft limit; a list has one: make the others hard, or a rule of their own")
 		case l.Grace.Unit != l.Unit:
-			c.fault(here+".Grace", "counts %v but its limit %v", l.Grace.Unit, l.Unit)
+			c.fault(c.in(here, ".Grace"), "counts %v but its limit %v", l.Grace.Unit, l.Unit)
 		}
 		g := *l.Grace
 		if g.Name == "" {
@@ -213,8 +223,12 @@ func (c *compiler) set(r *rule, at, scope string, limits []Limit) *set {
 
 // limit reports each fault of a limit by itself.
 func (c *compiler) limit(at string, l sluice.Limit) {
+	if l == c.sound {
+		return
+	}
 	err := l.Validate()
 	if err == nil {
+		c.sound = l
 		return
 	}
 	for _, err := range joined(err) {
@@ -236,8 +250,8 @@ func joined(err error) []error {
 
 func (c *compiler) plan(at, scope string, lists ...[]sluice.Limit) *sluice.Plan {
 	limits := lists[0]
-	if len(lists) > 1 {
-		limits = slices.Concat(lists...)
+	for _, more := range lists[1:] {
+		limits = append(limits[:len(limits):len(limits)], more...)
 	}
 	p, err := sluice.Compile(scope, limits...)
 	if err == nil {
@@ -261,16 +275,16 @@ func (c *compiler) tiers(r *rule, l *level, at, scope string) {
 	if t == nil {
 		return
 	}
-	l.tierPart = c.part(r, at+".Tiers.By", t.By)
+	l.tierPart = c.part(r, c.in(at, ".Tiers.By"), t.By)
 	if len(t.Limits) == 0 || len(t.Limits) > maxListed {
-		c.fault(at+".Tiers", "%d tiers; name at least one", len(t.Limits))
+		c.fault(c.in(at, ".Tiers"), "%d tiers; name at least one", len(t.Limits))
 	}
 	l.tiers = make(map[string]*set, len(t.Limits))
 	for _, value := range slices.Sorted(maps.Keys(t.Limits)) {
 		if value == "" {
-			c.fault(at+".Tiers", "a tier without a name; requests without one get the rule's own limits")
+			c.fault(c.in(at, ".Tiers"), "a tier without a name; requests without one get the rule's own limits")
 		}
-		here := fmt.Sprintf("%s.Tiers.Limits[%s]", at, value)
+		here := c.in(at, ".Tiers.Limits["+value+"]")
 		l.tiers[value] = c.set(r, here, scope, t.Limits[value])
 		c.leasable(r, here, l.tiers[value])
 	}
@@ -278,27 +292,27 @@ func (c *compiler) tiers(r *rule, l *level, at, scope string) {
 
 func (c *compiler) overrides(r *rule, l *level, at, scope string) {
 	if len(l.Overrides) > MaxOverrides {
-		c.fault(at+".Overrides", "%d overrides; a level has at most %d", len(l.Overrides), MaxOverrides)
+		c.fault(c.in(at, ".Overrides"), "%d overrides; a level has at most %d", len(l.Overrides), MaxOverrides)
 		return
 	}
 	if len(l.Overrides) > 0 {
 		l.overrides = make(map[string]override, len(l.Overrides))
 	}
 	for i := range l.Overrides {
-		o, here := &l.Overrides[i], fmt.Sprintf("%s.Overrides[%d]", at, i)
+		o, here := &l.Overrides[i], c.item(c.in(at, ".Overrides"), i)
 		if o.Reason == "" {
-			c.fault(here+".Reason", "the reason is empty; say why the key has limits of its own")
+			c.fault(c.in(here, ".Reason"), "the reason is empty; say why the key has limits of its own")
 		}
 		if o.Author == "" {
-			c.fault(here+".Author", "the author is empty; say who wants it")
+			c.fault(c.in(here, ".Author"), "the author is empty; say who wants it")
 		}
-		s := c.set(r, here+".Limits", scope, o.Limits)
-		if !c.keyValues(l, here+".Key", o.Key) {
+		s := c.set(r, c.in(here, ".Limits"), scope, o.Limits)
+		if !c.keyValues(l, c.in(here, ".Key"), o.Key) {
 			continue
 		}
 		key := encodeKey(o.Key)
 		if _, taken := l.overrides[key]; taken {
-			c.fault(here+".Key", "has an override already; a key has one")
+			c.fault(c.in(here, ".Key"), "has an override already; a key has one")
 		}
 		l.overrides[key] = override{set: s, expires: o.Expires}
 	}
@@ -306,23 +320,23 @@ func (c *compiler) overrides(r *rule, l *level, at, scope string) {
 
 func (c *compiler) candidates(r *rule, l *level, at, scope string) {
 	if len(l.Candidates) > MaxLevels {
-		c.fault(at+".Candidates", "%d candidates; a level has at most %d", len(l.Candidates), MaxLevels)
+		c.fault(c.in(at, ".Candidates"), "%d candidates; a level has at most %d", len(l.Candidates), MaxLevels)
 	}
 	for i := range l.Candidates {
-		source, here := &l.Candidates[i], fmt.Sprintf("%s.Candidates[%d]", at, i)
-		if !nameForm.MatchString(source.Name) {
-			c.fault(here+".Name", "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", source.Name)
+		source, here := &l.Candidates[i], c.item(c.in(at, ".Candidates"), i)
+		if !validName(source.Name) {
+			c.fault(c.in(here, ".Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", source.Name)
 		}
 		for j := range l.Candidates[:i] {
 			if l.Candidates[j].Name == source.Name {
-				c.fault(here+".Name", "%q is the name of candidate %d, too; choose another", source.Name, j+1)
+				c.fault(c.in(here, ".Name"), "%q is the name of candidate %d, too; choose another", source.Name, j+1)
 			}
 		}
 		hard := make([]Limit, len(source.Limits))
 		for j := range hard {
 			hard[j].Limit = source.Limits[j]
 		}
-		if s := c.set(r, here+".Limits", scope+"+"+source.Name, hard); s != nil {
+		if s := c.set(r, c.in(here, ".Limits"), scope+"+"+source.Name, hard); s != nil {
 			l.candidates = append(l.candidates, candidate{source, s.take})
 		}
 	}

@@ -110,7 +110,7 @@ func validHost(h string) bool {
 func (c *compiler) fields(where string, fields []Field, header bool) []Field {
 	fields = slices.Clone(fields)
 	for i := range fields {
-		f, at := &fields[i], fmt.Sprintf("%s[%d]", where, i)
+		f, at := &fields[i], c.item(where, i)
 		if header {
 			if !fieldName(f.Name) {
 				c.fault(at, "%q is not a header field's name", f.Name)
@@ -150,9 +150,14 @@ func (c *compiler) networks(where string, networks []netip.Prefix) []netip.Prefi
 	return networks
 }
 
-// specimen returns a request that the rule matches.
-func (r *rule) specimen() *Plain {
-	p := &Plain{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{}, Queries: map[string][]string{}}
+// newPlain returns a request to be made a specimen.
+func newPlain() *Plain { return &Plain{Headers: map[string][]string{}, Queries: map[string][]string{}} }
+
+// specimen makes p a request that the rule matches.
+func (r *rule) specimen(p *Plain) {
+	clear(p.Headers)
+	clear(p.Queries)
+	*p = Plain{RequestMethod: "GET", Headers: p.Headers, Queries: p.Queries}
 	m := &r.Match
 	if len(m.Methods) > 0 {
 		p.RequestMethod = m.Methods[0]
@@ -175,11 +180,13 @@ func (r *rule) specimen() *Plain {
 	if len(m.Networks) > 0 {
 		p.Address = m.Networks[0].Addr()
 	}
-	return p
 }
 
 // specimenPath returns a path that the rule matches, as far as one is found.
 func (r *rule) specimenPath() string {
+	if len(r.patterns) == 0 && len(r.except) == 0 {
+		return "/"
+	}
 	candidates := []string{"/", "/specimen", "/specimen/"}
 	for i := range r.patterns {
 		s := r.patterns[i].specimen()

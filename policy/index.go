@@ -27,7 +27,7 @@ type tree struct {
 type node struct {
 	literal map[string]*node
 	wild    *node
-	ends    [endBelow + 1]group
+	ends    [endBelow + 1]*group // nil where no pattern ends
 }
 
 // ref is a rule with the pattern under which it was filed.
@@ -97,6 +97,9 @@ func (n *node) add(at ref, p *pattern, r *rule) {
 			}
 		}
 		n = next
+	}
+	if n.ends[p.end] == nil {
+		n.ends[p.end] = &group{}
 	}
 	n.ends[p.end].add(at, r)
 }
@@ -209,6 +212,9 @@ func (n *node) find(s *search, depth int) {
 }
 
 func (g *group) find(s *search) {
+	if g == nil {
+		return
+	}
 	s.found = append(s.found, g.plain...)
 	for i := range g.fields {
 		f := &g.fields[i]

@@ -40,7 +40,11 @@ func (p *Policy) Rules() []Rule {
 
 // Specimen returns a request that the i-th rule matches, for showing and
 // checking. Others may match it, too.
-func (p *Policy) Specimen(i int) *Plain { return p.rules[i].specimen() }
+func (p *Policy) Specimen(i int) *Plain {
+	request := newPlain()
+	p.rules[i].specimen(request)
+	return request
+}
 
 // Matches are the rules that match a request. The zero Matches is ready to use
 // and may be used again; it keeps its memory.

@@ -98,7 +98,7 @@ func (s *siteServer) wire(ctx context.Context) error {
 	s.site.store, s.site.slots, s.site.report = s.metrics.Wrap(s.states.store), s.states.slots, s.states.report
 	s.watcher = reload.New(reload.Options{
 		File: s.file, Apply: func(c *file.Config) error { return s.apply(ctx, c) }, Named: s.keys,
-		Around: collectAfter, Changed: s.changed,
+		Around: collectAfter, Pause: pacer(), Changed: s.changed,
 	}, s.first, time.Now())
 	s.active = s.first.Version
 	if err := s.site.apply(s.first); err != nil {

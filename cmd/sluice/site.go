@@ -186,15 +186,9 @@ func (s *site) override(all []override.Override) error {
 
 // enforce makes the guard of g and puts it in the place of the one before.
 func (s *site) enforce(g *generation, overrides []override.Override) error {
-	rules, lost, err := override.Over(g.config.Policy.Rules(), overrides)
+	lost, err := g.override(overrides)
 	if err != nil {
 		return err
-	}
-	g.policy = g.config.Policy
-	if len(overrides) > 0 {
-		if g.policy, err = policy.Compile(rules); err != nil {
-			return fmt.Errorf("with the overrides made while running: %w", err)
-		}
 	}
 	fields := fieldsOf(g.config.Fields)
 	own, err := guard.NewOwn(g.policy, s.store, s.askers, fields, s.now)
@@ -225,6 +219,23 @@ func (s *site) enforce(g *generation, overrides []override.Override) error {
 		}
 	}
 	return nil
+}
+
+// override makes the policy of g: that of its configuration with the overrides.
+// It returns those that it has no use for.
+func (g *generation) override(overrides []override.Override) (lost []override.Override, err error) {
+	g.policy = g.config.Policy
+	if len(overrides) == 0 {
+		return nil, nil
+	}
+	rules, lost, err := override.Over(g.policy.Rules(), overrides)
+	if err != nil {
+		return nil, err
+	}
+	if g.policy, err = policy.CompilePaced(rules, pacer()); err != nil {
+		return nil, fmt.Errorf("with the overrides made while running: %w", err)
+	}
+	return lost, nil
 }
 
 // addRoutes makes what passes requests on.

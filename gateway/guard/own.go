@@ -44,8 +44,9 @@ type Own struct {
 func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields httplimit.Fields, now func() time.Time) (*Own, error) {
 	o := &Own{askers: askers, fields: fields}
 	var rules []policy.Rule
-	for _, r := range p.Rules() {
-		if r = ownRule(r); len(r.Levels) == 0 {
+	for i := range p.Len() {
+		r := ownRule(*p.Rule(i))
+		if len(r.Levels) == 0 {
 			continue
 		}
 		if len(rules) == mostOwn {

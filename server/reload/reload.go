@@ -50,6 +50,9 @@ type Options struct {
 	// Around, if not nil, is called with what reads a file and applies it, and
 	// calls it: a large file takes a while.
 	Around func(func() error) error
+	// Pause, if not nil, is called again and again while a file is read, some
+	// microseconds apart: it may let others have the processor.
+	Pause func()
 	// Changed, if not nil, is called after every try to put a file in force,
 	// with why it failed, nil if it did not. Reasons that repeat are told once.
 	Changed func(Version, error)
@@ -83,6 +86,9 @@ type mark struct {
 func New(o Options, c *config.Config, now time.Time) *Watcher {
 	if o.Around == nil {
 		o.Around = func(f func() error) error { return f() }
+	}
+	if o.Pause == nil {
+		o.Pause = func() {}
 	}
 	w := &Watcher{o: o, active: Version{File: c.File, Hash: c.Version, Loaded: now}}
 	w.note(c)
@@ -164,7 +170,7 @@ func (w *Watcher) load(force bool) error {
 		return nil
 	}
 	return w.o.Around(func() error {
-		c, err := config.Parse(w.o.File, data)
+		c, err := config.ParsePaced(w.o.File, data, w.o.Pause)
 		if err == nil {
 			w.note(c)
 			err = w.o.Apply(c)
