@@ -251,7 +251,7 @@ func joined(err error) []error {
 func (c *compiler) plan(at, scope string, lists ...[]sluice.Limit) *sluice.Plan {
 	limits := lists[0]
 	for _, more := range lists[1:] {
-		limits = append(limits[:len(limits):len(limits)], more...)
+		limits = append(slices.Clip(limits), more...)
 	}
 	p, err := sluice.Compile(scope, limits...)
 	if err == nil {

@@ -24,3 +24,18 @@ func pacer() func() {
 		}
 	}
 }
+
+// aside calls f, which computes for long, on a thread of its own and with less
+// priority: so the kernel lets the threads of requests go first, where processors
+// are scarce. It returns f's error, and why f had the priority of others if so.
+func aside(f func() error) (failed, equal error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // for good: the thread, whose priority cannot be raised again, ends here
+		equal = yieldPriority()
+		failed = f()
+	}()
+	<-done
+	return failed, equal
+}

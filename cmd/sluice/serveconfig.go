@@ -98,7 +98,7 @@ func (s *siteServer) wire(ctx context.Context) error {
 	s.site.store, s.site.slots, s.site.report = s.metrics.Wrap(s.states.store), s.states.slots, s.states.report
 	s.watcher = reload.New(reload.Options{
 		File: s.file, Apply: func(c *file.Config) error { return s.apply(ctx, c) }, Named: s.keys,
-		Around: collectAfter, Pause: pacer(), Changed: s.changed,
+		Around: s.load, Pause: pacer(), Changed: s.changed,
 	}, s.first, time.Now())
 	s.active = s.first.Version
 	if err := s.site.apply(s.first); err != nil {
@@ -221,6 +221,18 @@ func (s *siteServer) apply(ctx context.Context, c *file.Config) error {
 		}
 	}
 	return nil
+}
+
+// load calls f, which reads a file and puts it in force, so that requests feel
+// little of it.
+func (s *siteServer) load(f func() error) error {
+	return collectAfter(func() error {
+		failed, equal := aside(f)
+		if equal != nil {
+			s.log.Warn("requests may wait while a configuration is read", slog.Any("error", equal))
+		}
+		return failed
+	})
 }
 
 // changed logs what came of a new file.
