@@ -75,9 +75,10 @@ func (l *lines) rider(req *sluice.Request) *rider {
 	if !ok {
 		r = &rider{done: make(chan struct{}, 1)}
 	}
-	outcomes := r.req.Outcomes[:0]
+	outcomes := slices.Grow(r.req.Outcomes[:0], len(req.Outcomes))[:len(req.Outcomes)]
+	copy(outcomes, req.Outcomes)
 	r.req = *req
-	r.req.Outcomes = append(outcomes, req.Outcomes...)
+	r.req.Outcomes = outcomes
 	r.job = job{op: req.Op, req: &r.req}
 	r.came, r.err = now(), nil
 	return r
