@@ -31,19 +31,21 @@ type leg struct {
 }
 
 // enter answers req into d if its denial is known. Else it notes that the
-// request is on its way, and leave must follow.
-func (s *Store) enter(c *call, req *sluice.Request, d *sluice.Decision) bool {
+// request is on its way, and leave must follow; or it returns what to wait for
+// before it is called again.
+func (s *Store) enter(c *call, req *sluice.Request, d *sluice.Decision, waits bool) (known bool, wait <-chan struct{}) {
 	c.sent = s.clock()
 	c.cost = req.Cost
 	c.plain = plain(req)
 	c.first = s.leg(req.Op, &req.Charge)
 	if c.plain {
 		c.rule = ruleOf(req.Plan)
-		if c.first.stripe.answer(c, d) {
-			if len(req.Outcomes) > 0 {
-				req.Outcomes[0] = sluice.Outcome{Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
-			}
-			return true
+		known, wait = c.first.stripe.answer(c, d, waits)
+		if known && len(req.Outcomes) > 0 {
+			req.Outcomes[0] = sluice.Outcome{Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+		}
+		if known || wait != nil {
+			return known, wait
 		}
 	} else {
 		c.first.stripe.enter(&c.first)
@@ -55,7 +57,7 @@ func (s *Store) enter(c *call, req *sluice.Request, d *sluice.Decision) bool {
 		c.more[i] = s.leg(req.Op, &req.More[i])
 		c.more[i].stripe.enter(&c.more[i])
 	}
-	return false
+	return false, nil
 }
 
 // leave takes note of the store's answer.

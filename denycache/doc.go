@@ -11,6 +11,10 @@
 // was sent, and for a second at most. A client that keeps pressing a key far
 // over its limit then costs the store next to nothing.
 //
+// Once the denial of a pressed key has ended, one take asks the store. The others
+// wait for what it learns, as long as that call takes and never twice: mostly the
+// one unit that has come back is gone with it, and they are denied.
+//
 // It answers plain takes: [sluice.OpTake] with one charge and no MaxWait, under
 // one limit or several. It is off where a denial changes something: under a
 // limit that counts denied requests, or one whose keys start with less than

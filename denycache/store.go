@@ -85,7 +85,10 @@ func Wrap(store sluice.Store, opts Options) *Store {
 func (s *Store) clock() int64 { return int64(s.now().Sub(s.base)) }
 
 // Take answers req from memory, without blocking or allocating, or else by
-// asking the store. The error is the store's, or a [*sluice.RequestError].
+// asking the store. Where another take has begun to ask what comes after a denial
+// that has ended, it waits for what that one learns, or until ctx ends, and asks
+// only if that does not answer it. The error is the store's, ctx's, or a
+// [*sluice.RequestError].
 func (s *Store) Take(ctx context.Context, req sluice.Request) (d sluice.Decision, err error) {
 	if err := req.Validate(); err != nil {
 		return sluice.Decision{}, err
@@ -94,7 +97,16 @@ func (s *Store) Take(ctx context.Context, req sluice.Request) (d sluice.Decision
 		return s.store.Take(ctx, req)
 	}
 	var c call
-	if s.enter(&c, &req, &d) {
+	known, wait := s.enter(&c, &req, &d, true)
+	if wait != nil {
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return sluice.Decision{}, fmt.Errorf("denycache: take: %w", ctx.Err())
+		}
+		known, _ = s.enter(&c, &req, &d, false)
+	}
+	if known {
 		return d, nil
 	}
 	defer func() { s.leave(&c, &d, err) }()
@@ -142,8 +154,10 @@ type batch struct {
 func (b *batch) enter(s *Store, i int, req *sluice.Request, out *sluice.Result) {
 	c := call{index: i}
 	*out = sluice.Result{}
-	if req.Validate() == nil && req.Op != sluice.OpPeek && s.enter(&c, req, &out.Decision) {
-		return
+	if req.Validate() == nil && req.Op != sluice.OpPeek {
+		if known, _ := s.enter(&c, req, &out.Decision, false); known {
+			return
+		}
 	}
 	b.calls = append(b.calls, c)
 }

@@ -28,6 +28,9 @@ type flight struct {
 	unsound int    // how many of them could make a denial wrong
 	clean   uint64 // what was sent up to here may have been decided before one of those
 	plan    uint64 // the limits of the last
+
+	scout uint64        // which of them was the first after a denial had ended, 0 if none
+	back  chan struct{} // closed when the scout is back, nil if nobody waits for it
 }
 
 func (st *stripe) init(size int) {
@@ -35,16 +38,33 @@ func (st *stripe) init(size int) {
 	st.flights = make(map[uint64]flight)
 }
 
-// answer is enter for a plain take, unless its denial is known.
-func (st *stripe) answer(c *call, d *sluice.Decision) bool {
+// answer is enter for a plain take, unless its denial is known. If the denial
+// that was known has just ended, and another take asks the store what is now, it
+// returns what to wait for before it is tried again; only who does not wait is
+// entered.
+func (st *stripe) answer(c *call, d *sluice.Decision, waits bool) (known bool, wait <-chan struct{}) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if e := st.find(c.first.key); e != nil && e.plan == c.first.plan && e.answer(c.rule, c.cost, c.sent, d) {
+	e := st.find(c.first.key)
+	told := e != nil && e.plan == c.first.plan && c.cost >= e.cost
+	if told && e.answer(c.rule, c.cost, c.sent, d) {
 		st.stats.Answered++
-		return true
+		return true, nil
+	}
+	ended := told && c.sent >= e.until
+	if f := st.flights[c.first.key]; ended && waits && f.scout != 0 {
+		if f.back == nil {
+			f.back = make(chan struct{})
+			st.flights[c.first.key] = f
+		}
+		return false, f.back
 	}
 	st.entered(&c.first)
-	return false
+	if f := st.flights[c.first.key]; ended && f.scout == 0 {
+		f.scout = c.first.seq
+		st.flights[c.first.key] = f
+	}
+	return false, nil
 }
 
 // enter notes that l is sent.
@@ -100,6 +120,12 @@ func (st *stripe) left(l *leg) flight {
 	if l.unsound {
 		f.unsound--
 		f.clean = st.seq // whatever is under way was sent before now
+	}
+	if f.scout == l.seq {
+		if f.back != nil {
+			close(f.back) // who waits finds what is learnt: the stripe is locked until then
+		}
+		f.scout, f.back = 0, nil
 	}
 	if f.calls > 0 {
 		st.flights[l.key] = f
