@@ -9,7 +9,8 @@ import (
 )
 
 // dieWithParent has the process killed if the test that started it dies
-// without stopping it, as at a timeout.
+// without stopping it, as at a timeout: with the thread that starts it, which
+// must live on.
 func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -120,14 +121,22 @@ func (s *Server) start(t testing.TB, args []string) {
 	w := &lockedWriter{mu: &s.mu, to: s.out}
 	dieWithParent(s.cmd)
 	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = w, w, s.Dir
-	if err := s.cmd.Start(); err != nil {
-		t.Fatalf("start %s: %v", s.binary.Path, err)
-	}
-	cmd, ended := s.cmd, make(chan struct{})
+	cmd, started, ended := s.cmd, make(chan error), make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // how it ended says ProcessState
+		// It dies with the thread that started it, so that one must not end
+		// before, as some do.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended says ProcessState
+		}
 	}()
+	if err := <-started; err != nil {
+		t.Fatalf("start %s: %v", s.binary.Path, err)
+	}
 	t.Cleanup(func() {
 		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			t.Errorf("stop %s: %v", s.Addr, err)
