@@ -6,6 +6,7 @@ package faults_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -134,7 +135,7 @@ func sentinelFailover(t *testing.T) *stage {
 }
 
 // clusterFailover kills a master. What returns is its replica, when the Cluster
-// is whole.
+// is whole, as each of its servers says that a client may ask.
 func clusterFailover(t *testing.T) *stage {
 	c := redistest.StartCluster(t, redistest.Redis(t), 3, true)
 	p := &pair{master: c.Masters[0], replica: c.Replicas[0]}
@@ -146,9 +147,13 @@ func clusterFailover(t *testing.T) *stage {
 	}
 	g.heal = func() {
 		waitMaster(t, p.replica)
+		began := time.Now()
 		waitFor(t, "the Cluster to be whole", func() bool {
-			return strings.Contains(command(t, p.replica, "CLUSTER", "INFO"), "cluster_state:ok")
+			return !slices.ContainsFunc(g.servers, func(s *redistest.Server) bool {
+				return !strings.Contains(command(t, s, "CLUSTER", "INFO"), "cluster_state:ok")
+			})
 		})
+		t.Logf("whole to all its servers %v after the replica was master", time.Since(began).Round(time.Millisecond))
 		p.turn()
 	}
 	g.holds = func(text string) bool { return len(list(t, p.master, "KEYS", "*"+text+"*")) > 0 }

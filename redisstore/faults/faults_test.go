@@ -222,7 +222,7 @@ func tell(t *testing.T, s *redistest.Server, words ...string) (m rueidis.RedisMe
 	t.Helper()
 	var err error
 	for range 3 {
-		if m, err = tellOnce(t.Context(), s, words...); !errors.Is(err, io.EOF) {
+		if m, err = tellOnce(t.Context(), s, words...); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 			break
 		}
 	}

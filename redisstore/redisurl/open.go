@@ -27,8 +27,9 @@ const (
 	// found without waiting for the network to repeat what it lost.
 	patience = time.Second
 	// refresh is how often sentinels or a Cluster are asked who is who, beside
-	// when something points to a change.
-	refresh = 500 * time.Millisecond
+	// when something points to a change. Of a Cluster they are asked after a wait
+	// of the client's, of up to a second.
+	refresh = 250 * time.Millisecond
 
 	largestFile = 1 << 20 // bytes
 )
