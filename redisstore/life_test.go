@@ -108,6 +108,40 @@ func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 	}
 }
 
+// TestKeysThatAreTakenFromLiveOn: the life of a log that is taken from again and
+// again is not told to the server each time, and yet never too short.
+func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	client := server.Client(t)
+	l := limiter(t, s, "10000/2s sliding-log")
+	told := make(map[int64]bool)
+	takes := 0
+	for start := sluice.Instant(0); ; takes++ {
+		d, err := l.Take(t.Context(), "k", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if start == 0 {
+			start = d.At
+		} else if d.At > start+1_600_000 { // three half seconds later
+			break
+		}
+		ends, err := client.Do(t.Context(), client.B().Pexpiretime().Key(keys(t, client)[0]).Build()).AsInt64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		told[ends] = true
+		idle := d.At.Time().Add(d.ResetAfter)
+		if got := time.UnixMilli(ends); got.Before(idle.Add(500*time.Millisecond)) || got.After(idle.Add(2*time.Second)) {
+			t.Fatalf("the key ends at %v, its state at %v", got, idle)
+		}
+	}
+	if n := len(told); n < 3 || n > 50 { // a ring that grows is written anew
+		t.Errorf("%d takes told the key's end %d times, want about once in half a second", takes, n)
+	}
+}
+
 // TestNothingIsKeptOfAFullKey: what is as good as never seen is deleted at once.
 func TestNothingIsKeptOfAFullKey(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))

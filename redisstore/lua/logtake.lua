@@ -6,6 +6,31 @@
 -- to be read. What is not usual has written nothing here, and goes on to
 -- log.lua and takes.lua, whose arguments these are.
 
+-- following returns the words after so many of a ring that begins at base, a
+-- few at first, or nothing where the ring ends or too many have been read.
+local function following(key, base, first, len, cap, read)
+	if read >= len or read > 128 then
+		return nil
+	end
+	local p = first + read
+	if p >= cap then
+		p = p - cap
+	end
+	local n = min(read == 0 and 4 or 16, cap - p, len - read)
+	return call('GETRANGE', key, base + p * 8, base + (p + n) * 8 - 1)
+end
+
+-- instantAndUnits returns what the word at pos says, or nothing if it does not
+-- hold all of its entry.
+local function instantAndUnits(words, pos)
+	local hi, lo = unpack('>I4I4', words, pos)
+	local low = lo % 4096
+	local units = floor(low / 2)
+	if units < 2047 then
+		return hi * 1048576 + (lo - low) / 4096, units
+	end
+end
+
 local function usual()
 	local key, costs, args, head = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 	local header = call('GETRANGE', key, 0, #head + 33)
@@ -29,32 +54,21 @@ local function usual()
 	end
 
 	-- Words from the oldest on, a few or many at a time.
-	local words, pos, at, units, read, chunk = '', 1, 0, 0, 0, 4
-	local function nextEntry()
-		if pos > #words then
-			if read >= len or read > 128 then
-				return false
-			end
-			local p = first + read
-			if p >= cap then
-				p = p - cap
-			end
-			local n = min(chunk, cap - p, len - read)
-			chunk = 16
-			words = call('GETRANGE', key, #head + 34 + p * 8, #head + 33 + (p + n) * 8)
-			pos, read = 1, read + n
-		end
-		local hi, lo
-		hi, lo, pos = unpack('>I4I4', words, pos)
-		local low = lo % 4096
-		at, units = hi * 1048576 + (lo - low) / 4096, floor(low / 2)
-		return units < 2047
-	end
+	local words, pos, at, units, read = '', 1, 0, 0, 0
 	local live, gone = a, 0
 	repeat
-		if not nextEntry() then
+		if pos > #words then
+			words, pos = following(key, #head + 34, first, len, cap, read), 1
+			if not words then
+				return nil
+			end
+			read = read + #words / 8
+		end
+		at, units = instantAndUnits(words, pos)
+		if not at then
 			return nil
 		end
+		pos = pos + 8
 		local old = at <= now - window
 		if old then
 			live, gone = live - units, gone + 1
@@ -79,15 +93,27 @@ local function usual()
 		call('SETRANGE', key, #head + 34 + p * 8, pack('>I4I4', hi, (now - hi * 1048576) * 4096 + cost * 2))
 		idle = now + window
 		call('SETRANGE', key, #head, pack('>I7BI7I7I4I4I4', idle, 0, live + cost, mark, first, len + 1, cap))
-		call('PEXPIRE', key, string.format('%d', window / 1000 + (how == 'PX' and 3600101 or 1002)))
+		-- Half a second of the time to live to spare is enough: so once in half a
+		-- second will do.
+		if floor(newest / 500000) ~= floor(now / 500000) then
+			call('PEXPIRE', key, string.format('%d', window / 1000 + (how == 'PX' and 3600101 or 1002)))
+		end
 		return seen .. pack('>I7I7', newest, live)
 	end
 	local sum = units
 	while live - sum > quota - cost do
-		if not nextEntry() then
+		if pos > #words then
+			words, pos = following(key, #head + 34, first, len, cap, read), 1
+			if not words then
+				return nil
+			end
+			read = read + #words / 8
+		end
+		at, units = instantAndUnits(words, pos)
+		if not at then
 			return nil
 		end
-		sum = sum + units
+		pos, sum = pos + 8, sum + units
 	end
 	seen = seen .. pack('>I7I7', at, sum)
 	return live > sum and seen .. pack('>I7I7', newest, live - sum) or seen
