@@ -75,7 +75,6 @@ local function usual()
 		end
 	until not old
 
-	local seen = pack('>I7B', idle, 0)
 	if cost <= quota - live then
 		if precision > 0 and len - gone >= max(mark, 64) or len - gone >= cap then
 			return nil
@@ -91,14 +90,13 @@ local function usual()
 		end
 		local hi = floor(now / 1048576)
 		call('SETRANGE', key, #head + 34 + p * 8, pack('>I4I4', hi, (now - hi * 1048576) * 4096 + cost * 2))
-		idle = now + window
-		call('SETRANGE', key, #head, pack('>I7BI7I7I4I4I4', idle, 0, live + cost, mark, first, len + 1, cap))
+		call('SETRANGE', key, #head, pack('>I7BI7I7I4I4I4', now + window, 0, live + cost, mark, first, len + 1, cap))
 		-- Half a second of the time to live to spare is enough: so once in half a
 		-- second will do.
 		if floor(newest / 500000) ~= floor(now / 500000) then
 			call('PEXPIRE', key, string.format('%d', window / 1000 + (how == 'PX' and 3600101 or 1002)))
 		end
-		return seen .. pack('>I7I7', newest, live)
+		return pack('>I7BI7I7', idle, 0, newest, live)
 	end
 	local sum = units
 	while live - sum > quota - cost do
@@ -115,7 +113,7 @@ local function usual()
 		end
 		pos, sum = pos + 8, sum + units
 	end
-	seen = seen .. pack('>I7I7', at, sum)
+	local seen = pack('>I7BI7I7', idle, 0, at, sum)
 	return live > sum and seen .. pack('>I7I7', newest, live - sum) or seen
 end
 
