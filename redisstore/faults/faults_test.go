@@ -39,6 +39,7 @@ type fault struct {
 type stage struct {
 	url     string
 	servers []*redistest.Server // whose connections are counted
+	steady  bool                // whether connections are alike under any load
 	// strike begins the fault. What was admitted before since is never forgotten,
 	// and what is admitted after its return not by this strike.
 	strike func(rigs []*rig) (since sluice.Instant)

@@ -62,6 +62,7 @@ func TestNothingGrows(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			const first, more = 2, 6
 			g := f.setUp(t)
+			g.steady = true
 			r := newRig(t, g, failure.Local, f.patience())
 			var before held
 			for n := range first + more*times(t) {

@@ -86,7 +86,7 @@ func TestInvariant20Leases(t *testing.T) {
 			var group sync.WaitGroup
 			for range nodes {
 				l := &leaser{proxy: startProxy(t, server.Addr), plan: plan, terms: lease.Terms{TTL: 40 * time.Millisecond, Units: 8}}
-				l.store = openURL(t, "redis://"+l.proxy.addr, 100*time.Millisecond)
+				l.store = openURL(t, "redis://"+l.proxy.addr, false, 100*time.Millisecond)
 				l.begin()
 				all = append(all, l)
 				for range each {

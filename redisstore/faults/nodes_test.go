@@ -33,7 +33,7 @@ func nodesOn(t *testing.T, url string, n int) []sluice.Store {
 	t.Helper()
 	nodes := make([]sluice.Store, n)
 	for i := range nodes {
-		s := openURL(t, url, 10*time.Second)
+		s := openURL(t, url, false, 10*time.Second)
 		t.Cleanup(func() {
 			if err := s.Close(); err != nil {
 				t.Error(err)

@@ -60,7 +60,7 @@ type rig struct {
 // newRig connects to the servers of a stage. No call may outlive the deadline.
 func newRig(t *testing.T, g *stage, policy failure.Policy, deadline time.Duration) *rig {
 	t.Helper()
-	r := &rig{policy: policy, redis: openURL(t, g.url, max(deadline, redisstore.DefaultTimeout))}
+	r := &rig{policy: policy, redis: openURL(t, g.url, g.steady, max(deadline, redisstore.DefaultTimeout))}
 	r.witness = &witness{Store: r.redis}
 	var err error
 	if r.store, err = failure.Wrap(denycache.Wrap(r.witness, denycache.Options{}), failure.Options{Policy: policy, Timeout: deadline}); err != nil {
@@ -72,14 +72,20 @@ func newRig(t *testing.T, g *stage, policy failure.Policy, deadline time.Duratio
 	return r
 }
 
-// openURL returns a store of the servers of a URL.
-func openURL(t *testing.T, url string, timeout time.Duration) *redisstore.Store {
+// openURL returns a store of the servers of a URL. Steady connections have all
+// their goroutines from the start, others those that their load so far has needed.
+func openURL(t *testing.T, url string, steady bool, timeout time.Duration) *redisstore.Store {
 	t.Helper()
 	target, err := redisurl.Parse(url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := target.Open(redisstore.Options{Timeout: timeout})
+	option, err := target.Option()
+	if err != nil {
+		t.Fatal(err)
+	}
+	option.AlwaysPipelining = steady
+	s, err := redisstore.Open(option, redisstore.Options{Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
