@@ -122,11 +122,14 @@ rules: [{name: api, limits: %d/min sliding-log}]
 	if !strings.Contains(logs, "not in force") || !strings.Contains(logs, "sluice.yaml:5:") {
 		t.Errorf("the fault was not logged: %s", logs)
 	}
-	s.forgive("not in force")
+	s.forgive(t, "not in force")
 }
 
-// forgive takes lines that were expected out of the log.
-func (s *runningSite) forgive(text string) {
+// forgive takes lines that are expected out of the log. They come to it a little
+// later than to others who are told.
+func (s *runningSite) forgive(t *testing.T, text string) {
+	t.Helper()
+	until(t, "the log to say "+text, func() bool { return strings.Contains(s.logs.String(), text) })
 	s.logs.mu.Lock()
 	defer s.logs.mu.Unlock()
 	var kept strings.Builder
