@@ -39,7 +39,8 @@ type faulty struct {
 	mu        sync.Mutex
 	fault     fault
 	mended    chan struct{}
-	now, most int           // calls at once
+	now, most int           // calls at once, of those that count
+	counts    func() bool   // whether one that comes now does; nil if all do
 	pause     time.Duration // of every call that is answered
 }
 
@@ -57,12 +58,15 @@ func (f *faulty) set(next fault) {
 	}
 }
 
-func (f *faulty) enter() (fault, chan struct{}) {
+func (f *faulty) enter() (fault fault, mended chan struct{}, leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.counts != nil && !f.counts() {
+		return f.fault, f.mended, func() {}
+	}
 	f.now++
 	f.most = max(f.most, f.now)
-	return f.fault, f.mended
+	return f.fault, f.mended, f.leave
 }
 
 func (f *faulty) leave() {
@@ -80,8 +84,8 @@ func (f *faulty) peak() (most int) {
 }
 
 func (f *faulty) do(ctx context.Context, decide func() error) error {
-	fault, mended := f.enter()
-	defer f.leave()
+	fault, mended, leave := f.enter()
+	defer leave()
 	time.Sleep(f.pause)
 	switch fault {
 	case erring:
