@@ -194,9 +194,17 @@ func loading(t *testing.T) *stage {
 // spent, as it is when a fault has struck some times.
 func admitMore(t *testing.T, rigs []*rig) {
 	t.Helper()
+	spend(rigs)
 	for _, r := range rigs {
 		enough, denied := r.admitted()+10, r.denied.Load()
 		waitFor(t, "more to be admitted", func() bool { return r.admitted() >= enough || r.denied.Load() > denied })
+	}
+}
+
+// spend ends the saving of the hot keys.
+func spend(rigs []*rig) {
+	for _, r := range rigs {
+		r.saving.Store(false)
 	}
 }
 

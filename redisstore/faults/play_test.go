@@ -25,6 +25,7 @@ func (f *fault) play(t *testing.T) {
 	for _, p := range []failure.Policy{failure.Closed, failure.Open, failure.Local} {
 		r := newRig(t, g, p, f.patience())
 		rigs = append(rigs, r)
+		r.saving.Store(true)
 		r.start()
 	}
 	var blows []blow
@@ -38,6 +39,7 @@ func (f *fault) play(t *testing.T) {
 		}
 		b := blow{since: g.strike(rigs)}
 		b.until = sluice.InstantOf(time.Now())
+		spend(rigs)
 		blows = append(blows, b)
 		pause(lasting)
 		g.heal()

@@ -41,6 +41,10 @@ type rig struct {
 	stop  context.CancelFunc
 	group sync.WaitGroup
 
+	// saving has workers leave most of the hot key for what a strike shall make
+	// the servers forget, however long that takes to prepare.
+	saving atomic.Bool
+
 	calls    atomic.Int64 // takes of the meter
 	known    atomic.Int64 // those that the store is known to have allowed
 	asked    atomic.Int64 // takes of the hot key
@@ -165,6 +169,9 @@ func (r *rig) press() {
 	r.calls.Add(1)
 	if d, ok := r.take(r.meter, r.meterKey); ok && d.Allowed && !d.Degraded {
 		r.known.Add(1)
+	}
+	if r.saving.Load() && r.admitted() >= quota/4 {
+		return
 	}
 	r.asked.Add(1)
 	switch d, ok := r.take(r.hot, r.hotKey); {
