@@ -108,12 +108,12 @@ func (m *measurer) latency(ctx context.Context) error {
 	return m.together(ctx, of, func(running []*process) error {
 		return m.rounds("Latency", func(round int) error {
 			for _, n := range []int{1, 4} {
-				for i, p := range running {
-					took, err := latencies(ctx, p.address, n, m.length)
-					if err != nil {
-						return fmt.Errorf("%s: %w", of[i].name, err)
-					}
-					err = m.keep(round, fmt.Sprintf("Latency/connections=%d", n), of[i].name, len(took),
+				all, err := inTurns(ctx, running, n, m.length)
+				if err != nil {
+					return err
+				}
+				for i, took := range all {
+					err := m.keep(round, fmt.Sprintf("Latency/connections=%d", n), of[i].name, len(took),
 						micro(quantile(took, 0.5)), "p50-µs", micro(quantile(took, 0.9)), "p90-µs", micro(quantile(took, 0.99)), "p99-µs")
 					if err != nil {
 						return err
