@@ -245,11 +245,7 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 	}
 	numbers := it.take
 	if len(c.jobs) > 1 || c.jobs[0].req.Cost != 1 {
-		b := append(make([]byte, 0, len(numbers)+8*len(c.jobs)), numbers...)
-		for _, j := range c.jobs {
-			b = appendNumbers(b, j.req.Cost)
-		}
-		numbers = string(b)
+		numbers = string(appendRuns(append(make([]byte, 0, len(numbers)+64), numbers...), c.jobs))
 	}
 	r := &c.room
 	r.keys[0], r.args[0], r.args[1] = it.key, it.head, numbers
@@ -259,6 +255,21 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 		r.inv.args = r.args[:]
 	}
 	return &r.inv
+}
+
+// appendRuns appends how many of the jobs in a row have which cost: those that
+// share a call mostly have the same. The costs of a run have a sum that a script
+// can count.
+func appendRuns(b []byte, jobs []*job) []byte {
+	for len(jobs) > 0 {
+		n, cost := 1, jobs[0].req.Cost
+		for n < len(jobs) && jobs[n].req.Cost == cost && cost <= sluice.MaxQuota/int64(n+1) {
+			n++
+		}
+		b = appendNumbers(b, int64(n), cost)
+		jobs = jobs[n:]
+	}
+	return b
 }
 
 // decide works out the job's decision and what the states of fixed size become.

@@ -74,9 +74,15 @@ func (d *differential) call(s *subject) *call {
 		jobs += d.rand.IntN(4)
 	}
 	for range jobs {
-		j := d.job(s)
-		c.jobs = append(c.jobs, j)
-		s.trail = append(s.trail, fmt.Sprintf("at %d: %s", s.now, describeJob(j)))
+		j, times := d.job(s), 1
+		if d.rand.IntN(64) == 0 {
+			times += d.rand.IntN(together) // as when many ask at once
+		}
+		for range times {
+			again := *j
+			c.jobs = append(c.jobs, &again)
+		}
+		s.trail = append(s.trail, fmt.Sprintf("at %d: %d times %s", s.now, times, describeJob(j)))
 	}
 	if len(s.trail) > 64 {
 		s.trail = slices.Clone(s.trail[32:])

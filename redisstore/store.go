@@ -142,7 +142,7 @@ func (s *Store) decide(ctx context.Context, req *sluice.Request) (sluice.Decisio
 	if len(req.More) == 0 && !s.options.NoCoalescing && s.inject == nil {
 		return s.coalesce(ctx, req)
 	}
-	return s.alone(ctx, req)
+	return s.alone(ctx, *req)
 }
 
 // direct decides req by c, or by calls to several slots.

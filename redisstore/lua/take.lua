@@ -7,7 +7,8 @@
 -- KEYS[1]  the state's key
 -- ARGV[1]  the limit that writes the state, as it stands at the head of it
 -- ARGV[2]  numbers: horizon, den, a unit's span, Burst units' span, num, the
---          span of all debt; then the costs, or nothing for a cost of 1
+--          span of all debt; then how many takes of which cost, one pair after
+--          the other, or nothing for one take of a unit
 -- ARGV[3]  now, in tests
 --
 -- It returns the server's time in seconds and µs and the state it found, one
@@ -48,31 +49,43 @@ if raw then
 	end
 end
 
-local last = #args
-for pos = 73, last == 72 and 73 or last, 8 do
-	local cost = last == 72 and 1 or unpack('>d', args, pos)
-	local after, afterRem = one, oneRem
-	if cost ~= 1 then
-		local num = unpack('>d', args, 49)
-		if cost * num < 9007199254740992 then
-			after = math.floor(cost * num / den)
-			afterRem = cost * num - after * den
+local pos, last, count, cost = 73, #args, 1, 1
+repeat
+	if pos < last then
+		count, cost = unpack('>dd', args, pos)
+	end
+	-- Takes that all fit are worth one of their sum. Of others half is tried.
+	local some = count
+	while some >= 1 do
+		local after, afterRem = one, oneRem
+		local units = some * cost
+		if units ~= 1 then
+			local num = unpack('>d', args, 49)
+			if units * num < 9007199254740992 then
+				after = math.floor(units * num / den)
+				afterRem = units * num - after * den
+			else
+				--<core>
+				after, afterRem = muldiv(units, num, den)
+			end
+		end
+		after = after + ahead
+		if afterRem >= den - aheadRem then
+			after, afterRem = after + 1, afterRem - (den - aheadRem)
 		else
-			--<core>
-			after, afterRem = muldiv(cost, num, den)
+			afterRem = afterRem + aheadRem
+		end
+		if after < reach or after == reach and afterRem <= reachRem then
+			ahead, aheadRem = after, afterRem
+			written = written or units > 0
+			count = count - some
+			some = math.min(some, count)
+		else
+			some = math.floor(some / 2)
 		end
 	end
-	after = after + ahead
-	if afterRem >= den - aheadRem then
-		after, afterRem = after + 1, afterRem - (den - aheadRem)
-	else
-		afterRem = afterRem + aheadRem
-	end
-	if after < reach or after == reach and afterRem <= reachRem then
-		ahead, aheadRem = after, afterRem
-		written = written or cost > 0
-	end
-end
+	pos = pos + 16
+until pos > last
 
 if written then
 	if ahead == 0 and aheadRem == 0 then
