@@ -6,10 +6,11 @@ package gateway
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"path"
 	"strings"
+
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 // Route says which requests a handler gets: those for Host whose path begins
@@ -45,7 +46,7 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 		if route.MaxBody < 0 {
 			faults = append(faults, fmt.Errorf("gateway: route %d: MaxBody: %d is negative; leave it 0 for no bound", i+1, route.MaxBody))
 		}
-		route.Host = hostOf(route.Host)
+		route.Host = wire.Host(route.Host)
 		route.Path = strings.TrimSuffix(route.Path, "/")
 		r.routes = append(r.routes, route)
 	}
@@ -61,7 +62,7 @@ func (rs *Routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		route := &rs.routes[i]
 		if route.Host != "" {
 			if host == "" {
-				host = hostOf(r.Host)
+				host = wire.Host(r.Host)
 			}
 			if !route.forHost(host) {
 				continue
@@ -100,12 +101,4 @@ func (route *Route) serve(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, route.MaxBody)
 	}
 	route.Handler.ServeHTTP(w, r)
-}
-
-func hostOf(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]") // of IPv6 without a port
-	return strings.TrimSuffix(strings.ToLower(host), ".")
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 // ByHeader returns a Key of a request header field's value, compared byte by
@@ -39,21 +41,19 @@ func only(part string, values []string) (string, error) {
 
 func twice(part string) error { return Invalid(part, "is sent more than once; send it once") }
 
-// ByCookie returns a Key of a cookie's value. A cookie that net/http does not
-// accept is a missing one.
+// ByCookie returns a Key of a cookie's value. A cookie that RFC 6265 does not
+// allow is refused: net/http ignores it, but an application may not.
 func ByCookie(name string) Key {
 	if !validFieldName(name) {
 		return badKey("ByCookie: %q is not a cookie's name", name)
 	}
 	part := "cookie " + name
 	return Key{name: part, value: func(r *http.Request) (string, error) {
-		switch cookies := r.CookiesNamed(name); len(cookies) {
-		case 0:
-			return "", nil
-		case 1:
-			return cookies[0].Value, nil
+		values, ok := wire.Cookies(r, name)
+		if !ok {
+			return "", Invalid(part, "has bytes that no cookie may have; send it as RFC 6265 has it")
 		}
-		return "", twice(part)
+		return only(part, values)
 	}}
 }
 
@@ -62,17 +62,10 @@ func ByCookie(name string) Key {
 // front that accepts known ones only.
 func ByHost() Key {
 	return Key{name: "host", value: func(r *http.Request) (string, error) {
-		host := r.Host
-		if strings.HasPrefix(host, "[") {
-			end := strings.IndexByte(host, ']')
-			if end < 0 {
-				return "", Invalid("host", "has a bracket that is not closed")
-			}
-			host = host[1:end]
-		} else if i := strings.LastIndexByte(host, ':'); i >= 0 {
-			host = host[:i]
+		if strings.HasPrefix(r.Host, "[") && !strings.Contains(r.Host, "]") {
+			return "", Invalid("host", "has a bracket that is not closed")
 		}
-		return strings.ToLower(strings.TrimSuffix(host, ".")), nil
+		return strings.Trim(wire.Host(r.Host), "[]"), nil
 	}}
 }
 

@@ -75,7 +75,7 @@ func (l *level) tier(value string) *set {
 }
 
 // set returns the limits of a key.
-func (r *rule) set(l *level, key string, a Attributes, v *Verdict, hit ref, now func() time.Time) *set {
+func (r *rule) set(l *level, key string, a Attributes, v *Verdict, by hit, now func() time.Time) *set {
 	if len(l.overrides) > 0 {
 		if o, ok := l.overrides[key]; ok && (o.expires.IsZero() || o.valid(now())) {
 			return o.set
@@ -84,7 +84,7 @@ func (r *rule) set(l *level, key string, a Attributes, v *Verdict, hit ref, now 
 	if l.Tiers == nil {
 		return l.base
 	}
-	value, problem := r.value(&l.tierPart, a, &v.matches, hit)
+	value, problem := r.value(&l.tierPart, a, &v.matches, by)
 	if problem != "" {
 		return l.base
 	}

@@ -4,11 +4,12 @@
 package policy
 
 import (
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 // HTTP is [Attributes] of an HTTP request. It may be reused for another
@@ -26,17 +27,7 @@ type HTTP struct {
 // which knows which proxies to trust. Claims may be nil: a request without a
 // verified token.
 func (h *HTTP) Reset(r *http.Request, client netip.Addr, claims func(name string) (string, bool)) {
-	*h = HTTP{request: r, client: client, claims: claims, host: hostOf(r.Host)}
-}
-
-// hostOf returns a request's host as rules name it.
-func hostOf(host string) string {
-	if strings.LastIndexByte(host, ':') > strings.LastIndexByte(host, ']') {
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-	}
-	return strings.TrimSuffix(strings.ToLower(host), ".")
+	*h = HTTP{request: r, client: client, claims: claims, host: wire.Host(r.Host)}
 }
 
 // Method returns the request's method in capitals: many an application reads
@@ -48,7 +39,8 @@ func (h *HTTP) Host() string { return h.host }
 
 // Path returns the escaped path. A target that has none, as that of "GET
 // http://host" and "CONNECT host:443", is passed on as "/", and "*" as "/*": so
-// they are judged as these.
+// they are judged as these. A front must refuse one that is neither path nor
+// server, such as "GET x:y", whose URL is Opaque.
 func (h *HTTP) Path() string {
 	p := h.request.URL.EscapedPath()
 	if p == "" || p[0] != '/' {
@@ -74,11 +66,13 @@ func (h *HTTP) Query(name string) []string {
 	return h.query[name]
 }
 
-// Cookie returns the values of a cookie.
+// Cookie returns the values of a cookie. One that RFC 6265 does not allow makes
+// it one that is sent more than once: what an application reads into it is not
+// known.
 func (h *HTTP) Cookie(name string) []string {
-	var values []string
-	for _, c := range h.request.CookiesNamed(name) {
-		values = append(values, c.Value)
+	values, ok := wire.Cookies(h.request, name)
+	if !ok {
+		return append(values, "", "")
 	}
 	return values
 }

@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,35 @@ func TestRequestTargets(t *testing.T) {
 			h.Reset(r, netip.Addr{}, nil)
 			if got := matched(p, &h); !slices.Equal(got, test.want) {
 				t.Errorf("%q matched %v, want %v", test.line, got, test.want)
+			}
+		})
+	}
+}
+
+// TestCookiesThatOthersRead: a cookie that net/http leaves out is not one that
+// the application does not see.
+func TestCookiesThatOthersRead(t *testing.T) {
+	r := one("session", by(policy.Cookie("sid")), "9/min fixed-window")
+	r.Levels[0].Missing = policy.Skip
+	for _, c := range []struct {
+		cookie string
+		want   bool
+	}{
+		{"sid=abc", true},
+		{"other=abc", true},
+		{"sid=r1; sid=abc", false},
+		{`sid=r1; sid="\141bc"`, false},
+		{`sid="\141bc"`, false},
+		{`sid=r1; sid=abc\`, false},
+		{"sid=r1; sid=ab\xe9", false},
+	} {
+		t.Run(c.cookie, func(t *testing.T) {
+			w := newWorld(t, r)
+			req := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}, Header: http.Header{"Cookie": {c.cookie}}}
+			var h policy.HTTP
+			h.Reset(req, netip.Addr{}, nil)
+			if v := w.decide(&h); v.Allowed != c.want || (v.Refused == nil) != c.want {
+				t.Errorf("allowed %v, refused %v; want allowed %v", v.Allowed, v.Refused, c.want)
 			}
 		})
 	}

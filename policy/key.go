@@ -29,7 +29,7 @@ func (e *PartError) Error() string {
 
 // value returns the part's value, "" if the request has none. The problem says
 // why a value that is there cannot be used.
-func (r *rule) value(p *keyPart, a Attributes, m *Matches, hit ref) (value, problem string) {
+func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value, problem string) {
 	var values []string
 	switch p.Source {
 	case SourceHeader:
@@ -44,8 +44,10 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, hit ref) (value, prob
 		}
 		return p.finder.Group(m.found.client), ""
 	case SourcePath:
-		pat := &r.patterns[hit.pattern]
-		value = m.path.value(pat, pat.find(p.Name))
+		var ok bool
+		if value, ok = m.wildcard(r, p.Name, by); !ok {
+			return "", "has an escaped slash that can be read in two ways; send the path in its shortest form"
+		}
 	case SourceClaim:
 		value, _ = a.Claim(p.Name)
 	case SourceHost:
@@ -55,6 +57,9 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, hit ref) (value, prob
 	case SourceNone, sources: // Compile refuses them
 	}
 	if len(values) > 1 {
+		if p.Source == SourceCookie {
+			return "", "is sent more than once, or with bytes that no cookie may have"
+		}
 		return "", "is sent more than once"
 	}
 	if len(values) == 1 {
@@ -68,11 +73,11 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, hit ref) (value, prob
 
 // key returns the request's key at a level. It is not ok if the level does not
 // apply; err says why the request cannot be charged.
-func (r *rule) key(l *level, a Attributes, v *Verdict, hit ref) (key string, ok bool, err *PartError) {
+func (r *rule) key(l *level, a Attributes, v *Verdict, by hit) (key string, ok bool, err *PartError) {
 	v.values = v.values[:0]
 	for i := range l.parts {
 		p := &l.parts[i]
-		value, problem := r.value(p, a, &v.matches, hit)
+		value, problem := r.value(p, a, &v.matches, by)
 		if problem != "" {
 			return "", false, &PartError{Rule: r.Name, Part: p.Part, Problem: problem}
 		}

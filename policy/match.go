@@ -18,9 +18,14 @@ type Match struct {
 	// Paths are patterns as in net/http.ServeMux, without method and host:
 	// "/users/{id}", "/static/" for all below it, "/files/{rest...}",
 	// "/exact/{$}". A request's path is cleaned before it is compared: doubled
-	// slashes and dot segments, escaped or not, do not get around a rule.
+	// slashes and dot segments, escaped or not, do not get around a rule. Nor
+	// does an escaped slash: one path matches that does if %2F is a part of a
+	// segment, as ServeMux has it, or a slash, or if a backslash is one, too.
+	// Where a wildcard that is part of a key then stands for two values, the
+	// request is refused.
 	Paths []string
-	// Except are patterns of paths that are not meant, whatever Paths say.
+	// Except are patterns of paths that are not meant, whatever Paths say of the
+	// same reading of the path.
 	Except []string
 	// Headers and Queries must all hold.
 	Headers []Field

@@ -49,10 +49,17 @@ func (p *Policy) Specimen(i int) *Plain {
 // Matches are the rules that match a request. The zero Matches is ready to use
 // and may be used again; it keeps its memory.
 type Matches struct {
-	path  path
+	path  reader
 	found search
-	hits  []ref
+	hits  []hit // one of each rule
+	all   []hit // in every reading of the path, if there are several
 	of    *Policy
+}
+
+// hit is a rule that matches, by one of its patterns, in a reading of the path.
+type hit struct {
+	ref
+	reading int32
 }
 
 // Len returns how many rules matched.
@@ -69,13 +76,16 @@ func (m *Matches) Rule(i int) *Rule { return m.of.Rule(int(m.hits[i].rule)) }
 // there are, and allocates only for an unclean path or when m grows.
 func (p *Policy) Match(a Attributes, m *Matches) {
 	m.of = p
-	m.hits = m.hits[:0]
+	m.hits, m.all = m.hits[:0], m.all[:0]
 	m.path.set(a.Path())
-	m.found = search{attributes: a, path: &m.path, client: a.Client().Unmap().WithZone(""), found: m.found.found[:0]}
-	p.index.find(&m.found)
-	for _, at := range m.found.found {
-		if r := &p.rules[at.rule]; r.matches(a, m.found.client) && !r.excepts(&m.path) {
-			m.hits = append(m.hits, at)
+	m.found.attributes, m.found.client = a, a.Client().Unmap().WithZone("")
+	for i := range m.path.n {
+		m.found.path, m.found.found = &m.path.paths[i], m.found.found[:0]
+		p.index.find(&m.found)
+		for _, at := range m.found.found {
+			if r := &p.rules[at.rule]; r.matches(a, m.found.client) && !r.excepts(m.found.path) {
+				m.hits = append(m.hits, hit{at, int32(i)})
+			}
 		}
 	}
 	m.found.attributes = nil
@@ -83,10 +93,32 @@ func (p *Policy) Match(a Attributes, m *Matches) {
 		return
 	}
 	// A rule with several hosts or paths may have been found twice.
-	slices.SortFunc(m.hits, func(a, b ref) int {
-		return cmp.Or(cmp.Compare(a.rule, b.rule), cmp.Compare(a.pattern, b.pattern))
+	slices.SortFunc(m.hits, func(a, b hit) int {
+		return cmp.Or(cmp.Compare(a.rule, b.rule), cmp.Compare(a.reading, b.reading), cmp.Compare(a.pattern, b.pattern))
 	})
-	m.hits = slices.CompactFunc(m.hits, func(a, b ref) bool { return a.rule == b.rule })
+	if m.path.n > 1 {
+		m.all = append(m.all, m.hits...)
+	}
+	m.hits = slices.CompactFunc(m.hits, func(a, b hit) bool { return a.rule == b.rule })
+}
+
+// wildcard returns what a wildcard of a rule's pattern stands for. It is not ok
+// if that depends on how the path is read.
+func (m *Matches) wildcard(r *rule, name string, by hit) (value string, ok bool) {
+	stands := func(h hit) string {
+		pat := &r.patterns[h.pattern]
+		return m.path.paths[h.reading].value(pat, pat.find(name))
+	}
+	value = stands(by)
+	reading := by.reading
+	for _, h := range m.all {
+		if h.rule == by.rule && h.reading != reading {
+			if reading = h.reading; stands(h) != value {
+				return "", false
+			}
+		}
+	}
+	return value, true
 }
 
 // matches checks what the index may have left open. Host and path it has not.

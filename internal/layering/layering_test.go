@@ -18,7 +18,7 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/denycache", "/failure", "/gateway", "/httplimit",
-	"/internal/clientip", "/internal/span", "/lease", "/memstore", "/policy", "/storetest",
+	"/internal/clientip", "/internal/span", "/internal/wire", "/lease", "/memstore", "/policy", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
@@ -65,9 +65,9 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/denycache", []string{"", "/internal/span", "/algo"}},
 		{"/failure", []string{"", "/internal/span", "/algo", "/memstore"}},
 		{"/lease", []string{"", "/internal/span"}},
-		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/lease"}},
-		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/lease", "/policy"}},
-		{"/gateway", []string{"", "/internal/span", "/internal/clientip", "/internal/sampledlog", "/lease", "/policy", "/httplimit"}},
+		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/internal/wire", "/lease"}},
+		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/internal/wire", "/lease", "/policy"}},
+		{"/gateway", []string{"", "/internal/span", "/internal/clientip", "/internal/sampledlog", "/internal/wire", "/lease", "/policy", "/httplimit"}},
 	} {
 		t.Run("sluice"+c.pkg, func(t *testing.T) {
 			allowed := map[string]bool{c.pkg: true}

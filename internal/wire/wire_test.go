@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/wire"
+)
+
+func TestHost(t *testing.T) {
+	for _, c := range []struct{ authority, want string }{
+		{"", ""},
+		{"api.example.com", "api.example.com"},
+		{"API.Example.com:8443", "api.example.com"},
+		{"api.example.com.", "api.example.com"},
+		{"api.example.com..:80", "api.example.com"},
+		{"api.example.com:80:80", "api.example.com"},
+		{"192.0.2.1:80", "192.0.2.1"},
+		{"[::1]", "[::1]"},
+		{"[::1]:80", "[::1]"},
+		{"[0:0::0:1]:80", "[::1]"},
+		{"[2001:DB8::A]", "[2001:db8::a]"},
+		{"[v1.X]:80", "[v1.x]"},
+		{"[::1", "[::1]"},
+		{":80", ""},
+	} {
+		if got := wire.Host(c.authority); got != c.want {
+			t.Errorf("%q: got %q, want %q", c.authority, got, c.want)
+		}
+	}
+}
+
+func TestCookies(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		fields []string
+		want   []string
+		ok     bool
+	}{
+		{"none", nil, nil, true},
+		{"another", []string{"a=b; resid=x"}, nil, true},
+		{"one", []string{"a=b; sid=x"}, []string{"x"}, true},
+		{"empty", []string{"sid="}, []string{""}, true},
+		{"quoted", []string{`sid="x"`}, []string{"x"}, true},
+		{"two", []string{"sid=x; sid=y"}, []string{"x", "y"}, true},
+		{"two fields", []string{"sid=x", "sid=y"}, []string{"x", "y"}, true},
+		{"an octal escape", []string{`sid="\141bc"`}, nil, false},
+		{"a second one with an escape", []string{`sid=x; sid="\141bc"`}, []string{"x"}, false},
+		{"a second one with a backslash", []string{`sid=x; sid=abc\`}, []string{"x"}, false},
+		{"a second one with bytes above ASCII", []string{"sid=x; sid=ab\xe9"}, []string{"x"}, false},
+		{"a second one with spaces around its name", []string{"sid=x;\t sid =\"\\141\""}, []string{"x"}, false},
+		{"a second one without a value", []string{"sid=x; sid"}, []string{"x", ""}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &http.Request{Header: http.Header{"Cookie": c.fields}}
+			got, ok := wire.Cookies(r, "sid")
+			if !slices.Equal(got, c.want) || ok != c.ok {
+				t.Errorf("got %q, %v; want %q, %v", got, ok, c.want, c.ok)
+			}
+		})
+	}
+}
