@@ -139,6 +139,9 @@ func TestFaultsOfTheClient(t *testing.T) {
 	}{
 		{"chunk without a length", g, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", http.StatusBadRequest},
 		{"body above its bound", limited, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n", http.StatusRequestEntityTooLarge},
+		{"target with a host within", g, "GET x:http://h/login HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest},
+		{"target without a slash", g, "GET x:login HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest},
+		{"target of http without a slash", g, "GET http:login HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest},
 		{"unreadable protocol", g, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: \xff\xfe\r\n\r\n", http.StatusBadRequest},
 	} {
 		t.Run(c.name, func(t *testing.T) {

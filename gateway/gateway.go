@@ -146,6 +146,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusBadRequest, "the field Upgrade does not name a protocol")
 		return
 	}
+	if r.URL.Opaque != "" { // others read a path or a host into it
+		writeProblem(w, http.StatusBadRequest, "the request's target is neither a path nor a URL of http")
+		return
+	}
 	x := newExchange(w, r)
 	if x.body != nil {
 		// A response may begin before the request's body has ended. Where that

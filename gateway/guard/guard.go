@@ -114,7 +114,11 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		client = netip.Addr{}
 	}
 	if !g.Admits(client) {
-		forbid(w, r)
+		refuse(w, r, http.StatusForbidden, errForbidden)
+		return
+	}
+	if r.URL.Opaque != "" { // as of "GET x:/login": others read a path or a host into it
+		refuse(w, r, http.StatusBadRequest, errTarget)
 		return
 	}
 	c, ok := g.cases.Get().(*request)
@@ -148,11 +152,12 @@ func (g *Guard) report(r *http.Request, err error) {
 	}
 }
 
-// forbid answers a client that is turned away by its network.
-func forbid(w http.ResponseWriter, r *http.Request) {
-	httplimit.WriteProblem(w, r, httplimit.Event{
-		Verdict: httplimit.Refused, Status: http.StatusForbidden, Err: errForbidden,
-	})
+// refuse answers a request that is not judged at all.
+func refuse(w http.ResponseWriter, r *http.Request, status int, why error) {
+	httplimit.WriteProblem(w, r, httplimit.Event{Verdict: httplimit.Refused, Status: status, Err: why})
 }
 
-var errForbidden = errors.New("clients from this network are not let in")
+var (
+	errForbidden = errors.New("clients from this network are not let in")
+	errTarget    = errors.New("the request's target is neither a path nor a URL of http")
+)

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package guard_test
+
+import (
+	"bufio"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/gateway"
+	"github.com/sluicegate/sluice/gateway/guard"
+)
+
+// TestTargetsThatAreNone: what is neither a path nor a URL of http is refused
+// before anything is charged.
+func TestTargetsThatAreNone(t *testing.T) {
+	g := newGuard(t, "  - {name: all, limits: 1/h}\n", func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Opaque != "" {
+			t.Errorf("%q was passed on", r.RequestURI)
+		}
+	}, guard.Options{})
+	for _, target := range []string{"x:http://h/login", "x:login", "http:login", "x:%2flogin"} {
+		if got := statusOf(t, g, target); got != http.StatusBadRequest {
+			t.Errorf("%q: got %d, want 400", target, got)
+		}
+	}
+	if got := statusOf(t, g, "/"); got != http.StatusOK {
+		t.Errorf("after that: got %d, want the only unit", got)
+	}
+}
+
+func statusOf(t *testing.T, h http.Handler, target string) int {
+	t.Helper()
+	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET " + target + " HTTP/1.1\r\nHost: h\r\n\r\n")))
+	if err != nil {
+		t.Skip("no request: ", err)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code
+}
+
+// FuzzRoutesAndRules: what is routed to the upstream of a path is under the rule
+// of that path.
+func FuzzRoutesAndRules(f *testing.F) {
+	for _, target := range []string{
+		"/v1/a", "/v1%2fa", "/x/..%2fv1/a", "/%2e%2e%2Fv1/", "/x%2f..%2fv1/a%5c..%5c..%5c..", `/x\..\v1/a`, "//v1//a", "http://h/v1/a", "x:/v1/a", "*",
+	} {
+		f.Add(target)
+	}
+	f.Fuzz(func(t *testing.T, target string) {
+		if strings.ContainsAny(target, " \r\n") {
+			return
+		}
+		routed := false
+		routes, err := gateway.NewRoutes(
+			gateway.Route{Path: "/v1", Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { routed = true })},
+			gateway.Route{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})},
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := newGuard(t, "  - {name: v1, match: {path: [/v1, /v1/]}, limits: 1/h}\n", routes.ServeHTTP, guard.Options{})
+		if statusOf(t, g, "/v1"); !routed {
+			t.Fatal("/v1 is routed elsewhere")
+		}
+		routed = false
+		if status := statusOf(t, g, target); routed {
+			t.Errorf("%q: got %d from the upstream of /v1, whose quota was spent", target, status)
+		}
+	})
+}
