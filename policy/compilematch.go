@@ -9,6 +9,8 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 func (c *compiler) match(r *rule) {
@@ -52,7 +54,7 @@ func ParseHost(text string) (string, error) {
 	if !validHost(strings.TrimPrefix(host, "*.")) {
 		return "", fmt.Errorf("%q is not a host; write api.example.com, or *.example.com for all below it, without a port", text)
 	}
-	return host, nil
+	return wire.Host(host), nil
 }
 
 func (c *compiler) patterns(where string, texts []string) []pattern {
