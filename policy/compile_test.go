@@ -95,7 +95,7 @@ func TestCompileFaults(t *testing.T) {
 		{"in flight", func(r *policy.Rule) { r.Levels[0].InFlight = &sluice.SlotLimit{Name: "Z", Cap: 0} }, []string{"Levels[0].InFlight: sluice: limit: Name", "Levels[0].InFlight: sluice: limit: Cap"}},
 		{"override", func(r *policy.Rule) {
 			r.Levels[0].By = by(policy.IP())
-			o := policy.Override{Key: []string{"a"}, Limits: limits("1/s"), Reason: "r", Author: "a"}
+			o := policy.Override{Key: []string{"192.0.2.1"}, Limits: limits("1/s"), Reason: "r", Author: "a"}
 			r.Levels[0].Overrides = []policy.Override{o, o, {Key: []string{""}, Limits: limits("1/s")}}
 		}, []string{"Levels[0].Overrides[1].Key: has an override", "Levels[0].Overrides[2].Reason:", "Levels[0].Overrides[2].Author:", "Levels[0].Overrides[2].Key: an empty value"}},
 		{"candidates", func(r *policy.Rule) {

@@ -67,9 +67,10 @@ func (c *compiler) level(r *rule, i int) {
 	if len(source.ExemptKeys) > 0 {
 		l.exempt = make(map[string]struct{}, len(source.ExemptKeys))
 	}
-	for j, values := range source.ExemptKeys {
-		if c.keyValues(l, c.item(c.in(at, ".ExemptKeys"), j), values) {
-			l.exempt[encodeKey(values)] = struct{}{}
+	source.ExemptKeys = slices.Clone(source.ExemptKeys)
+	for j := range source.ExemptKeys {
+		if c.key(l, c.item(c.in(at, ".ExemptKeys"), j), &source.ExemptKeys[j]) {
+			l.exempt[encodeKey(source.ExemptKeys[j])] = struct{}{}
 		}
 	}
 }
@@ -89,16 +90,16 @@ func (c *compiler) inFlight(l *level, at string) {
 	}
 }
 
-// keyValues checks that values make a key of the level.
-func (c *compiler) keyValues(l *level, at string, values []string) bool {
-	if len(values) != len(l.By) || len(values) == 0 {
-		c.fault(at, "a key of %d values; the level's key has %d: %v", len(values), len(l.By), l.By)
+// key makes of values what requests have, if it is a key of the level.
+func (c *compiler) key(l *level, at string, values *[]string) bool {
+	key, err := l.key(*values)
+	if err != nil {
+		for _, err := range joined(err) {
+			c.fault(at, "%w", err)
+		}
 		return false
 	}
-	if slices.Contains(values, "") && l.Missing != Share {
-		c.fault(at, "an empty value; no request has one, as it counts as missing")
-		return false
-	}
+	*values = key
 	return true
 }
 
@@ -285,6 +286,11 @@ func (c *compiler) tiers(r *rule, l *level, at, scope string) {
 			c.fault(c.in(at, ".Tiers"), "a tier without a name; requests without one get the rule's own limits")
 		}
 		here := c.in(at, ".Tiers.Limits["+value+"]")
+		if as, err := l.tierPart.written(value); err != nil {
+			c.fault(here, "%v: %w", t.By, err)
+		} else if as != value {
+			c.fault(here, "%v: no request has %q; write %q", t.By, value, as)
+		}
 		l.tiers[value] = c.set(r, here, scope, t.Limits[value])
 		c.leasable(r, here, l.tiers[value])
 	}
@@ -297,6 +303,7 @@ func (c *compiler) overrides(r *rule, l *level, at, scope string) {
 	}
 	if len(l.Overrides) > 0 {
 		l.overrides = make(map[string]override, len(l.Overrides))
+		l.Overrides = slices.Clone(l.Overrides)
 	}
 	for i := range l.Overrides {
 		o, here := &l.Overrides[i], c.item(c.in(at, ".Overrides"), i)
@@ -307,7 +314,7 @@ func (c *compiler) overrides(r *rule, l *level, at, scope string) {
 			c.fault(c.in(here, ".Author"), "the author is empty; say who wants it")
 		}
 		s := c.set(r, c.in(here, ".Limits"), scope, o.Limits)
-		if !c.keyValues(l, c.in(here, ".Key"), o.Key) {
+		if !c.key(l, c.in(here, ".Key"), &o.Key) {
 			continue
 		}
 		key := encodeKey(o.Key)

@@ -28,8 +28,8 @@ func rulesOf(t *testing.T) []policy.Rule {
 	limits := []policy.Limit{{Limit: sluice.MustParseLimit("5/min")}}
 	return []policy.Rule{
 		{Name: "a", Levels: []policy.Level{{By: []policy.Part{policy.IP()}, Limits: limits, Overrides: []policy.Override{
-			{Key: []string{"file"}, Limits: limits, Reason: "r", Author: "file"},
-			{Key: []string{"both"}, Limits: limits, Reason: "r", Author: "file"},
+			{Key: []string{"192.0.2.1"}, Limits: limits, Reason: "r", Author: "file"},
+			{Key: []string{"192.0.2.2"}, Limits: limits, Reason: "r", Author: "file"},
 		}}}},
 		{Name: "b", Levels: []policy.Level{{By: []policy.Part{policy.IP()}, Limits: limits}}},
 	}
@@ -40,7 +40,7 @@ func rulesOf(t *testing.T) []policy.Rule {
 func TestOver(t *testing.T) {
 	rules := rulesOf(t)
 	with, lost, err := override.Over(rules, []override.Override{
-		of("a", "both", "9/min", time.Time{}), of("a", "new", "9/min", now), of("gone", "x", "9/min", now),
+		of("a", "192.0.2.2", "9/min", time.Time{}), of("a", "192.0.2.3", "9/min", now), of("gone", "x", "9/min", now),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestOver(t *testing.T) {
 	for _, o := range with[0].Levels[0].Overrides {
 		got = append(got, o.Key[0]+" "+o.Author)
 	}
-	if want := []string{"file file", "both a", "new a"}; !slices.Equal(got, want) {
+	if want := []string{"192.0.2.1 file", "192.0.2.2 a", "192.0.2.3 a"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if len(lost) != 1 || lost[0].Rule != "gone" {

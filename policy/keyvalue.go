@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/internal/wire"
+)
+
+// Value returns a value that somebody wrote as requests have it that are keyed
+// by the part: the network that shares a budget with an address, a host in lower
+// case, a method in capitals. Its error says why no request has such a value.
+func (p Part) Value(text string) (string, error) {
+	if p.Source != SourceIP {
+		return (&keyPart{Part: p}).written(text)
+	}
+	finder, err := clientip.New(clientip.Options{IPv4Bits: p.IPv4Bits, IPv6Bits: p.IPv6Bits})
+	if err != nil {
+		return "", err
+	}
+	return (&keyPart{p, finder}).written(text)
+}
+
+// Key returns the values of a key as requests have them that the level charges,
+// by [Part.Value]. Its error says why they are the key of no request.
+func (l *Level) Key(values []string) ([]string, error) {
+	return l.key(values, func(i int, text string) (string, error) { return l.By[i].Value(text) })
+}
+
+// key is Key by a function that reads the value of the i-th part.
+func (l *Level) key(values []string, value func(i int, text string) (string, error)) ([]string, error) {
+	if len(values) != len(l.By) || len(values) == 0 {
+		return nil, fmt.Errorf("a key of %d values; the level's key has %d: %v", len(values), len(l.By), l.By)
+	}
+	var faults []error
+	key := slices.Clone(values)
+	for i, text := range values {
+		if text == "" {
+			if l.Missing != Share {
+				faults = append(faults, fmt.Errorf("an empty value of %v; no request has one, as it counts as missing", l.By[i]))
+			}
+			continue
+		}
+		var err error
+		if key[i], err = value(i, text); err != nil {
+			faults = append(faults, fmt.Errorf("%v: %w", l.By[i], err))
+		}
+	}
+	if n := len(encodeKey(key)); len(faults) == 0 && n > sluice.MaxKeyBytes {
+		faults = append(faults, fmt.Errorf("a key of %d bytes; requests with more than %d are refused", n, sluice.MaxKeyBytes))
+	}
+	return key, errors.Join(faults...)
+}
+
+// key returns the values of a key as requests have them.
+func (l *level) key(values []string) ([]string, error) {
+	return l.Level.key(values, func(i int, text string) (string, error) { return l.parts[i].written(text) })
+}
+
+// written returns a value that somebody wrote as requests have it.
+func (p *keyPart) written(text string) (string, error) {
+	switch {
+	case len(text) > MaxValueBytes:
+		return "", fmt.Errorf("%d bytes; requests with more than %d are refused", len(text), MaxValueBytes)
+	case p.Source == SourceIP && p.finder != nil: // else the part has a fault of its own
+		return p.group(text)
+	case p.Source == SourceHost, p.Source == SourceHeader && canonical(p.Name) == "Host":
+		return hostValue(text)
+	case p.Source == SourceMethod:
+		if !fieldName(text) {
+			return "", fmt.Errorf("%q is not a method; write one such as POST", text)
+		}
+		return strings.ToUpper(text), nil
+	}
+	return text, nil
+}
+
+// group returns the network that shares a budget with an address. A network is
+// taken only if it is one.
+func (p *keyPart) group(text string) (string, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return p.finder.Group(addr), nil
+	}
+	network, err := netip.ParsePrefix(text)
+	if err != nil {
+		return "", fmt.Errorf("%q is not an address; write one such as 192.0.2.7", text)
+	}
+	if network.Addr().Is4In6() && network.Bits() >= 96 {
+		network = netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
+	}
+	network = network.Masked()
+	group := p.finder.Group(network.Addr())
+	if group == network.String() || network.IsSingleIP() && group == network.Addr().String() {
+		return group, nil
+	}
+	return "", fmt.Errorf("%q is not a network that shares a budget; write one such as %s", text, group)
+}
+
+func hostValue(text string) (string, error) {
+	if addr, err := netip.ParseAddr(text); err == nil && addr.Is6() {
+		text = "[" + text + "]"
+	}
+	host := wire.Host(text)
+	if host == "" || strings.HasPrefix(host, "*.") || strings.ContainsFunc(text, notInHost) {
+		return "", fmt.Errorf("%q is not a host; write one such as api.example.com", text)
+	}
+	if strings.Contains(text[strings.LastIndexByte(text, ']')+1:], ":") {
+		return "", fmt.Errorf("%q has a port, which is no part of a key; write %q", text, host)
+	}
+	return host, nil
+}
+
+// notInHost reports whether no request's host has c: what RFC 3986 leaves out.
+func notInHost(c rune) bool {
+	return c <= ' ' || c > '~' || strings.ContainsRune("\"#/<>?@\\^`{|}", c)
+}

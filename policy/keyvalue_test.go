@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/policy"
+)
+
+// A value that somebody wrote becomes what requests have, or is refused.
+func TestPartValue(t *testing.T) {
+	method := policy.Part{Source: policy.SourceMethod}
+	tests := []struct {
+		part       policy.Part
+		text, want string // want begins with a colon: the error holds what follows
+	}{
+		{policy.IP(), "192.0.2.7", "192.0.2.7"},
+		{policy.IP(), "192.0.2.7/32", "192.0.2.7"},
+		{policy.IP(), "::ffff:192.0.2.7", "192.0.2.7"},
+		{policy.IP(), "2001:db8::9", "2001:db8::/64"},
+		{policy.IP(), "2001:DB8:0::/64", "2001:db8::/64"},
+		{policy.IP(), "2001:db8::/48", ":such as 2001:db8::/64"},
+		{policy.IP(), "127.0.0.0/8", ":such as 127.0.0.0"},
+		{policy.IP(), "64:ff9b::8.8.8.8", "8.8.8.8"},
+		{policy.IP(), "192.0.2.007", ":is not an address; write one such as 192.0.2.7"},
+		{policy.IP(), "not-an-ip", ":is not an address"},
+		{policy.Network(24, 48), "192.0.2.7", "192.0.2.0/24"},
+		{policy.Network(24, 48), "192.0.2.0/24", "192.0.2.0/24"},
+		{policy.Network(24, 48), "::ffff:192.0.2.0/120", "192.0.2.0/24"},
+		{policy.Network(24, 48), "192.0.2.7/32", ":such as 192.0.2.0/24"},
+		{policy.Network(24, 48), "2001:db8:0:1::/64", ":such as 2001:db8::/48"},
+		{policy.Network(24, 128), "2001:db8::9", "2001:db8::9"},
+		{policy.Network(40, 200), "192.0.2.7", ":IPv4Bits"},
+		{policy.Host(), "API.example.com.", "api.example.com"},
+		{policy.Host(), "api.example.com:80", `:write "api.example.com"`},
+		{policy.Host(), "[0:0::1]", "[::1]"},
+		{policy.Host(), "::1", "[::1]"},
+		{policy.Host(), "[::1]:80", `:write "[::1]"`},
+		{policy.Host(), "*.example.com", ":is not a host"},
+		{policy.Host(), "http://example.com", ":is not a host"},
+		{policy.Header("host"), "API.example.com", "api.example.com"},
+		{policy.Header("X-User"), "Ada", "Ada"},
+		{policy.Header("X-User"), strings.Repeat("x", policy.MaxValueBytes+1), ":bytes; requests with more"},
+		{method, "get", "GET"},
+		{method, "GET /", ":is not a method"},
+	}
+	for _, test := range tests {
+		t.Run(test.part.String()+" "+test.text[:min(len(test.text), 40)], func(t *testing.T) {
+			got, err := test.part.Value(test.text)
+			if problem, bad := strings.CutPrefix(test.want, ":"); bad {
+				if err == nil || !strings.Contains(err.Error(), problem) {
+					t.Fatalf("got %q, error %v, want %q", got, err, problem)
+				}
+				return
+			}
+			if err != nil || got != test.want {
+				t.Fatalf("got %q, %v, want %q", got, err, test.want)
+			}
+			if again, err := test.part.Value(got); err != nil || again != got {
+				t.Errorf("%q again: got %q, %v", got, again, err)
+			}
+		})
+	}
+}
+
+// Overrides and exemptions apply to the requests that they were written for,
+// and are shown as the keys that these have.
+func TestWrittenKeysMatch(t *testing.T) {
+	tests := map[string]struct {
+		by      []policy.Part
+		request string // METHOD HOST ADDRESS
+		written []string
+		key     []string
+	}{
+		"IPv6":          {by(policy.IP()), "GET x 2001:db8::1", []string{"2001:db8::9"}, []string{"2001:db8::/64"}},
+		"network":       {by(policy.Network(24, 48)), "GET x 192.0.2.1", []string{"192.0.2.7"}, []string{"192.0.2.0/24"}},
+		"host":          {by(policy.Host()), "GET API.example.com:80 192.0.2.1", []string{"Api.example.com."}, []string{"api.example.com"}},
+		"IPv6 host":     {by(policy.Host()), "GET [2001:db8::1]:80 192.0.2.1", []string{"2001:DB8::1"}, []string{"[2001:db8::1]"}},
+		"header of it":  {by(policy.Header("Host")), "GET API.example.com 192.0.2.1", []string{"API.example.com"}, []string{"api.example.com"}},
+		"method":        {by(policy.Part{Source: policy.SourceMethod}), "post x 192.0.2.1", []string{"post"}, []string{"POST"}},
+		"several parts": {by(policy.Host(), policy.IP()), "GET x 2001:db8::1", []string{"X", "2001:db8::2"}, []string{"x", "2001:db8::/64"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			parts := strings.Fields(test.request)
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.Method, r.Host = parts[0], parts[1]
+			var a policy.HTTP
+			a.Reset(r, netip.MustParseAddr(parts[2]), nil)
+
+			rule := one("api", test.by, "1/h sliding-log")
+			written := slices.Clone(test.written)
+			rule.Levels[0].Overrides = []policy.Override{{Key: written, Limits: limits("2/h sliding-log"), Reason: "r", Author: "a"}}
+			w := newWorld(t, rule)
+			for range 2 {
+				w.allow(&a)
+			}
+			if v := w.decide(&a); v.Allowed {
+				t.Error("a third is allowed")
+			}
+			if got := w.live.Load().Rule(0).Levels[0].Overrides[0].Key; !slices.Equal(got, test.key) {
+				t.Errorf("the override is kept as one of %v, want %v", got, test.key)
+			}
+			rule.Levels[0].ExemptKeys = [][]string{written}
+			w = newWorld(t, rule)
+			for range 3 {
+				w.allow(&a)
+			}
+			if got := w.live.Load().Rule(0).Levels[0].ExemptKeys[0]; !slices.Equal(got, test.key) {
+				t.Errorf("the exemption is kept as one of %v, want %v", got, test.key)
+			}
+			if !slices.Equal(written, test.written) {
+				t.Errorf("the rule that was compiled has changed: %v", written)
+			}
+		})
+	}
+}
+
+// Two texts of one key are one key, and what no request has is a fault.
+func TestKeysThatNeverMatch(t *testing.T) {
+	r := one("api", by(policy.Host(), policy.IP()), "1/s")
+	l := &r.Levels[0]
+	for _, address := range []string{"2001:db8::1", "2001:db8::2"} {
+		l.Overrides = append(l.Overrides, policy.Override{Key: []string{"x", address}, Limits: limits("1/s"), Reason: "r", Author: "a"})
+	}
+	l.ExemptKeys = [][]string{{"x:80", "10.0.0.0/8"}, {"x"}, {"", "192.0.2.1"}}
+	l.Tiers = &policy.Tiers{By: policy.Host(), Limits: map[string][]policy.Limit{"A": limits("1/s"), "b:1": limits("1/s"), "c": limits("1/s")}}
+	_, err := policy.Compile([]policy.Rule{r})
+	want := []string{
+		`Levels[0].Tiers.Limits[A]: host: no request has "A"; write "a"`,
+		`Levels[0].Tiers.Limits[b:1]: host: "b:1" has a port, which is no part of a key; write "b"`,
+		"Levels[0].Overrides[1].Key: has an override already; a key has one",
+		`Levels[0].ExemptKeys[0]: host: "x:80" has a port, which is no part of a key; write "x"`,
+		`Levels[0].ExemptKeys[0]: ip: "10.0.0.0/8" is not a network that shares a budget; write one such as 10.0.0.0`,
+		"Levels[0].ExemptKeys[1]: a key of 1 values; the level's key has 2: [host ip]",
+		"Levels[0].ExemptKeys[2]: an empty value of host; no request has one, as it counts as missing",
+	}
+	faults, ok := err.(policy.Faults) //nolint:errorlint // Compile returns it as it is
+	if !ok || len(faults) != len(want) {
+		t.Fatalf("got\n%v", err)
+	}
+	for i, f := range faults {
+		if got := f.Field + ": " + f.Problem; got != want[i] {
+			t.Errorf("got %s, want %s", got, want[i])
+		}
+	}
+	long := slices.Repeat([]string{strings.Repeat("x", policy.MaxValueBytes)}, policy.MaxParts)
+	wide := policy.Level{By: slices.Repeat(by(policy.Header("A")), policy.MaxParts)}
+	if _, err := wide.Key(long); err == nil || !strings.Contains(err.Error(), "are refused") {
+		t.Errorf("a key of 64 KiB and 7 bytes: error %v", err)
+	}
+}
