@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
-	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -68,6 +66,7 @@ func (k *Key) targets(p *policy.Policy) (targets []target, omitted bool, err err
 		return nil, false, err
 	}
 	found := k.Rule == ""
+	var never error // why a level has no such key
 	for i := range p.Len() {
 		r := p.Rule(i)
 		if k.Rule != "" && r.Name != k.Rule {
@@ -80,11 +79,11 @@ func (k *Key) targets(p *policy.Policy) (targets []target, omitted bool, err err
 				continue
 			}
 			t, ok, err := pick(r, l, parts)
-			if err != nil {
-				return nil, false, err
+			if err != nil && never == nil {
+				never = fmt.Errorf("rule %q: %w", r.Name, err)
 			}
-			if !ok {
-				continue
+			if err != nil || !ok {
+				continue // a value may be one of another rule's key only
 			}
 			if len(targets) == mostTargets {
 				return targets, true, nil
@@ -95,10 +94,15 @@ func (k *Key) targets(p *policy.Policy) (targets []target, omitted bool, err err
 	switch {
 	case !found:
 		return nil, false, fmt.Errorf("there is no rule %q; see sluice status for those that are", k.Rule)
+	case len(targets) == 0 && never != nil:
+		return nil, false, never
 	case len(targets) == 0:
 		return nil, false, fmt.Errorf("no rule has a key of %s; %s", strings.Join(slices.Sorted(maps.Keys(k.Parts)), " and "), needs(p, k.Rule))
 	}
 	for _, g := range parts {
+		if !g.used && never != nil {
+			return nil, false, never
+		}
 		if !g.used {
 			return nil, false, fmt.Errorf("no key is made of %v; %s", g.part, needs(p, k.Rule))
 		}
@@ -143,18 +147,21 @@ func pick(r *policy.Rule, l *policy.Level, parts []given) (t target, ok bool, er
 		if i < 0 {
 			return t, false, nil
 		}
-		value := parts[i].value
-		if need.Source == policy.SourceIP {
-			if value, err = group(need, value); err != nil {
-				return t, false, err
-			}
-		}
 		used = append(used, i)
-		t.values = append(t.values, value)
+		t.values = append(t.values, parts[i].value)
+	}
+	if len(l.By) > 0 {
+		if t.values, err = l.Key(t.values); err != nil {
+			return t, false, err
+		}
 	}
 	if l.Tiers != nil {
 		if i := slices.IndexFunc(parts, func(g given) bool { return same(g.part, l.Tiers.By) }); i >= 0 {
-			t.tier = parts[i].value
+			if t.tier = parts[i].value; t.tier != "" {
+				if t.tier, err = l.Tiers.By.Value(t.tier); err != nil {
+					return t, false, err
+				}
+			}
 			used = append(used, i)
 		}
 	}
@@ -166,24 +173,6 @@ func pick(r *policy.Rule, l *policy.Level, parts []given) (t target, ok bool, er
 
 func same(have, need policy.Part) bool {
 	return have.Source == need.Source && have.Name == need.Name
-}
-
-// group returns the network that shares a budget with an address, as a key has
-// it. A network that is written as the key is taken as it is.
-func group(part policy.Part, value string) (string, error) {
-	finder, err := clientip.New(clientip.Options{IPv4Bits: part.IPv4Bits, IPv6Bits: part.IPv6Bits})
-	if err != nil {
-		return "", err
-	}
-	addr, err := netip.ParseAddr(value)
-	if err != nil {
-		network, err := netip.ParsePrefix(value)
-		if err != nil {
-			return "", fmt.Errorf("ip %q is not an address; write for example 192.0.2.1", value)
-		}
-		addr = network.Masked().Addr()
-	}
-	return finder.Group(addr), nil
 }
 
 // partsOf returns the parts of an encoded key, by their names.
