@@ -94,6 +94,9 @@ func ownRule(r policy.Rule) policy.Rule {
 			continue
 		}
 		l.Missing, l.InFlight, l.Candidates = policy.Skip, nil, nil
+		// What others without the part share is not shown as the client's own.
+		l.Overrides = slices.DeleteFunc(slices.Clone(l.Overrides), func(o policy.Override) bool { return slices.Contains(o.Key, "") })
+		l.ExemptKeys = slices.DeleteFunc(slices.Clone(l.ExemptKeys), func(key []string) bool { return slices.Contains(key, "") })
 		levels = append(levels, l)
 	}
 	r.Levels = levels
