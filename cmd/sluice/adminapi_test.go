@@ -125,6 +125,45 @@ func TestKeyCommands(t *testing.T) {
 	}
 }
 
+// TestSharedBudget: that of requests without a part of the key is shown,
+// forgotten and changed by an empty value.
+func TestSharedBudget(t *testing.T) {
+	s := startSite(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+`
+rules:
+  - {name: shared, by: [header.X-User, ip], missing: share, limits: 2/min sliding-log}
+  - {name: refused, by: header.X-Team, limits: 50/min sliding-log}
+`, stopped)
+	key := []string{"header.X-User=", "ip=127.0.0.1", "--admin=" + s.admin}
+	ask := func(want int) {
+		t.Helper()
+		if got := s.get(t, "/", "X-Team", "a"); got.status != want {
+			t.Errorf("got %d, want %d", got.status, want)
+		}
+	}
+	for _, want := range []int{200, 200, 429} {
+		ask(want)
+	}
+	if out, _ := command(t, exitOK, append([]string{"key", "show"}, key...)...); !strings.Contains(out, "shared: header.X-User= ip=127.0.0.1\n") || !strings.Contains(out, "0 left") {
+		t.Errorf("got %s", out)
+	}
+	command(t, exitOK, append([]string{"key", "reset"}, key...)...)
+	for _, want := range []int{200, 200, 429} {
+		ask(want)
+	}
+	command(t, exitOK, append([]string{"key", "override", "--rule=shared", "--limit=3/min sliding-log", "--reason=x"}, key...)...)
+	ask(200)
+	command(t, exitOK, append([]string{"key", "override", "--rule=shared", "--remove"}, key...)...)
+	ask(429)
+	_, stderr := command(t, exitFailed, "key", "show", "header.X-Team=", "--admin="+s.admin)
+	if want := "an empty value of header.X-Team; no request has one"; !strings.Contains(stderr, want) {
+		t.Errorf("got %q, want %q", stderr, want)
+	}
+	_, stderr = command(t, exitUsage, "key", "show", "ip")
+	if want := "not a part with its value; write"; !strings.Contains(stderr, want) {
+		t.Errorf("got %q, want %q", stderr, want)
+	}
+}
+
 // TestOverridesLast: overrides in a file outlive the program, and end.
 func TestOverridesLast(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")

@@ -28,6 +28,7 @@ const keyUsage = `  sluice key show PART=VALUE... [--rule NAME] [--level NAME]
 asks a running sluice what a key has left, makes it forget what the key has
 spent, or gives it other limits for a while. The parts are those that the rules'
 keys are made of, as under "by": ip=192.0.2.1, header.X-User=ada, claim.sub=7.
+The budget of requests without a part, where they share one: header.X-User=
 
   --admin ADDRESS    where it is (default 127.0.0.1:9090)
   --token-file FILE  holds its token, if it has one
@@ -74,8 +75,8 @@ func keyOf(parts []string, values map[string][]string) (admin.Key, error) {
 	k := admin.Key{Rule: last(values["rule"]), Level: last(values["level"]), Parts: make(map[string]string)}
 	for _, p := range parts {
 		name, value, ok := strings.Cut(p, "=")
-		if !ok || value == "" {
-			return k, fmt.Errorf("key: %q is not a part with its value", p)
+		if !ok {
+			return k, fmt.Errorf("key: %q is not a part with its value; write for example ip=192.0.2.1", p)
 		}
 		if _, twice := k.Parts[name]; twice {
 			return k, fmt.Errorf("key: %s is given twice", name)

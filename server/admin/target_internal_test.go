@@ -39,6 +39,9 @@ func TestTargets(t *testing.T) {
 		{"host with a port", "", "host=a.example:80", "has a port"},
 		{"plan", "", "claim.sub=x host=A.example", "host a.example, plans x as a.example"},
 		{"plan by a host with a port", "plans", "claim.sub=x host=a.example:80", "has a port"},
+		{"none, which a rule shares", "", "header.X-User=", "shared "},
+		{"none of one part", "", "header.X-User= ip=2001:db8::1", "ip 2001:db8::/64, net 2001:db8::/48, shared , both |2001:db8::/64"},
+		{"none, of a rule that refuses it", "user", "header.X-User=", "an empty value of header.X-User"},
 		{"one of two is none", "", "header.X-User=a ip=home", `ip: "home" is not an address`},
 	}
 	for _, test := range tests {
