@@ -204,9 +204,7 @@ func (s *site) enforce(g *generation, overrides []override.Override) error {
 	if err != nil {
 		return err
 	}
-	for _, o := range lost {
-		s.log.Warn("an override is of no use: the configuration has no such rule, level or key", slog.String("rule", o.Rule), slog.String("level", o.Level))
-	}
+	s.tellLost(lost)
 	s.tally.Follow(g.policy)
 	s.queue.Resize(int(cmp.Or(g.config.MaxHeld, guard.DefaultQueue)))
 	old := s.current.Swap(g)
@@ -222,20 +220,14 @@ func (s *site) enforce(g *generation, overrides []override.Override) error {
 }
 
 // override makes the policy of g: that of its configuration with the overrides.
-// It returns those that it has no use for.
-func (g *generation) override(overrides []override.Override) (lost []override.Override, err error) {
+// It returns those that are left out.
+func (g *generation) override(overrides []override.Override) (lost []override.Lost, err error) {
 	g.policy = g.config.Policy
 	if len(overrides) == 0 {
 		return nil, nil
 	}
-	rules, lost, err := override.Over(g.policy.Rules(), overrides)
-	if err != nil {
-		return nil, err
-	}
-	if g.policy, err = policy.CompilePaced(rules, pacer()); err != nil {
-		return nil, fmt.Errorf("with the overrides made while running: %w", err)
-	}
-	return lost, nil
+	g.policy, lost, err = override.Compile(g.policy.Rules(), overrides, pacer())
+	return lost, err
 }
 
 // addRoutes makes what passes requests on.

@@ -84,7 +84,12 @@ func (a *API) putOverride(w http.ResponseWriter, r *http.Request) {
 		Expires: q.Expires, Reason: q.Reason, Author: q.Author, Added: now,
 	}
 	e := audit.Entry{Action: "override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}}
-	a.finish(w, r, &t, a.change(r, e, func() error { return a.o.Overrides.Add(o, now, a.o.Apply) }))
+	a.finish(w, r, &t, a.change(r, e, func() error {
+		if err := override.Fits(a.o.Policy(), o); err != nil {
+			return err
+		}
+		return a.o.Overrides.Add(o, now, a.o.Apply)
+	}))
 }
 
 func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {

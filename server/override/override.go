@@ -18,9 +18,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/policy"
 )
 
 // Most is how many overrides a [List] holds, and MostBytes how large its file
@@ -164,54 +161,4 @@ func (l *List) save(all []Override) error {
 		return fmt.Errorf("override: %w", errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
-}
-
-// Over returns rules with the overrides put over those of the rules themselves.
-// Overrides of rules or levels that are not there are returned as lost: a rule
-// may come back. Its errors are limits that cannot be read.
-func Over(rules []policy.Rule, all []Override) (with []policy.Rule, lost []Override, err error) {
-	with = slices.Clone(rules)
-	var faults []error
-	for _, o := range all {
-		r, l := find(with, rules, o.Rule, o.Level)
-		if r == nil || len(l.By) != len(o.Key) {
-			lost = append(lost, o)
-			continue
-		}
-		p := policy.Override{Key: o.Key, Expires: o.Expires, Reason: o.Reason, Author: o.Author}
-		for _, text := range o.Limits {
-			limit, err := sluice.ParseLimit(text)
-			if err != nil {
-				faults = append(faults, fmt.Errorf("override of rule %q for the key %q: %w", o.Rule, o.Key, err))
-				continue
-			}
-			p.Limits = append(p.Limits, policy.Limit{Limit: limit})
-		}
-		l.Overrides = slices.DeleteFunc(l.Overrides, func(q policy.Override) bool { return slices.Equal(q.Key, o.Key) })
-		l.Overrides = append(l.Overrides, p)
-	}
-	return with, lost, errors.Join(faults...)
-}
-
-// find returns a rule of with, and its level, so that they can be changed
-// without changing those of rules.
-func find(with, rules []policy.Rule, rule, level string) (*policy.Rule, *policy.Level) {
-	for i := range with {
-		r := &with[i]
-		if r.Name != rule {
-			continue
-		}
-		for j := range r.Levels {
-			if r.Levels[j].Name != level {
-				continue
-			}
-			if &r.Levels[0] == &rules[i].Levels[0] {
-				r.Levels = slices.Clone(r.Levels)
-			}
-			l := &r.Levels[j]
-			l.Overrides = slices.Clone(l.Overrides)
-			return r, l
-		}
-	}
-	return nil, nil
 }

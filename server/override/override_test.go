@@ -5,6 +5,7 @@ package override_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,35 +36,83 @@ func rulesOf(t *testing.T) []policy.Rule {
 	}
 }
 
-// TestOver: overrides of the list beat those of the file for the same key, and
-// what they are put over stays as it was.
-func TestOver(t *testing.T) {
+// TestCompile: overrides of the list beat those of the file for the same key,
+// and what they are put over stays as it was.
+func TestCompile(t *testing.T) {
 	rules := rulesOf(t)
-	with, lost, err := override.Over(rules, []override.Override{
-		of("a", "192.0.2.2", "9/min", time.Time{}), of("a", "192.0.2.3", "9/min", now), of("gone", "x", "9/min", now),
-	})
-	if err != nil {
-		t.Fatal(err)
+	p, lost, err := override.Compile(rules, []override.Override{
+		of("a", "192.0.2.2", "9/min", time.Time{}), of("a", "192.0.2.3", "9/min", now), of("a", "192.0.2.3", "8/min", now), of("b", "192.0.2.3", "9/min", now),
+	}, func() {})
+	if err != nil || len(lost) > 0 {
+		t.Fatalf("lost %v, error %v", lost, err)
 	}
 	var got []string
-	for _, o := range with[0].Levels[0].Overrides {
-		got = append(got, o.Key[0]+" "+o.Author)
+	for i := range p.Len() {
+		for _, o := range p.Rule(i).Levels[0].Overrides {
+			got = append(got, fmt.Sprint(o.Key[0], " ", o.Author, " ", o.Limits))
+		}
 	}
-	if want := []string{"192.0.2.1 file", "192.0.2.2 a", "192.0.2.3 a"}; !slices.Equal(got, want) {
+	want := []string{"192.0.2.1 file [5/min]", "192.0.2.2 a [9/min]", "192.0.2.3 a [8/min]", "192.0.2.3 a [9/min]"}
+	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
-	}
-	if len(lost) != 1 || lost[0].Rule != "gone" {
-		t.Errorf("lost %v", lost)
 	}
 	if n := len(rules[0].Levels[0].Overrides); n != 2 || rules[0].Levels[0].Overrides[1].Author != "file" {
 		t.Errorf("the rules were changed: %v", rules[0].Levels[0].Overrides)
 	}
-	if _, err := policy.Compile(with); err != nil {
+}
+
+// TestLost: an override that does not fit the rules as they are is left out and
+// told, and the others are in force.
+func TestLost(t *testing.T) {
+	rules := rulesOf(t)
+	two := of("b", "192.0.2.8", "9/min", time.Time{})
+	two.Key = append(two.Key, "x")
+	bare := of("b", "192.0.2.9", "9/min", time.Time{})
+	bare.Reason = ""
+	tests := map[string]struct {
+		o    override.Override
+		want string
+		fits bool
+	}{
+		"no rule":           {of("gone", "192.0.2.3", "9/min", now), "the configuration has no such rule or level", false},
+		"no level":          {override.Override{Rule: "a", Level: "x", Key: []string{"192.0.2.3"}}, "the configuration has no such rule or level", false},
+		"more parts":        {two, "the rule has no such key", false},
+		"another network":   {of("net", "192.0.2.3", "9/min", now), "the rule has no such key", false},
+		"unreadable limits": {of("a", "192.0.2.3", "many", now), `its limits cannot be read: sluice: limit "many"`, true},
+		"other unit":        {of("a", "192.0.2.2", "1MB/min", now), "its limits do not fit the rule: counts bytes but the rule's cost", true},
+		"no limits":         {override.Override{Rule: "b", Key: []string{"192.0.2.3"}, Reason: "r", Author: "a"}, "its limits do not fit the rule: no limit", true},
+		"no reason":         {bare, "its limits do not fit the rule: the reason is empty", true},
+	}
+	net := rules[1]
+	net.Name, net.Levels = "net", []policy.Level{{By: []policy.Part{policy.Network(24, 48)}, Limits: net.Levels[0].Limits}}
+	rules = append(rules, net)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			p, lost, err := override.Compile(rules, []override.Override{of("b", "192.0.2.5", "9/min", now), test.o}, func() {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(lost) != 1 || !strings.HasPrefix(lost[0].Problem, test.want) || lost[0].Fits != test.fits || lost[0].Rule != test.o.Rule {
+				t.Errorf("lost %+v, want %q", lost, test.want)
+			}
+			if a, b := p.Rule(0).Levels[0].Overrides, p.Rule(1).Levels[0].Overrides; len(a) != 2 || a[1].Author != "file" || len(b) != 1 {
+				t.Errorf("in force %v and %v", a, b)
+			}
+			if err := override.Fits(p, test.o); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("fits: got %v, want %q", err, test.want)
+			}
+		})
+	}
+	p, err := policy.Compile(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := override.Fits(p, of("a", "192.0.2.3", "9/min", now)); err != nil {
 		t.Error(err)
 	}
-	_, _, err = override.Over(rules, []override.Override{of("a", "x", "many", now)})
-	if want := `override of rule "a" for the key ["x"]: `; err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("a limit that cannot be read: error %v, want %q", err, want)
+	rules[0].Levels[0].Limits = nil
+	if _, _, err := override.Compile(rules, []override.Override{of("b", "192.0.2.5", "9/min", now)}, func() {}); err == nil {
+		t.Error("a rule without limits is no fault")
 	}
 }
 

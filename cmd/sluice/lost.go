@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"log/slog"
+
+	"github.com/sluicegate/sluice/server/override"
+)
+
+// mostLost is how many overrides the log names at a time.
+const mostLost = 10
+
+// tellLost says which overrides are left out, and how to be rid of them. It
+// names no keys, which may be secrets.
+func (s *site) tellLost(lost []override.Lost) {
+	for i := range lost {
+		if i == mostLost {
+			s.log.Warn("more overrides are left out", slog.Int("overrides", len(lost)-i))
+			return
+		}
+		o := &lost[i]
+		remedy := "bring the rule back, or wait until it expires; without a time to expire, take it out of the overrides file while sluice is stopped"
+		if o.Fits {
+			remedy = "make it anew, or end it by sluice key override PART=VALUE... --rule " + o.Rule
+			if o.Level != "" {
+				remedy += " --level " + o.Level
+			}
+			remedy += " --remove; its key is in sluice status"
+		}
+		s.log.Warn("an override is left out", slog.String("rule", o.Rule), slog.String("level", o.Level),
+			slog.String("reason", o.Reason), slog.String("author", o.Author), slog.String("problem", o.Problem), slog.String("remedy", remedy))
+	}
+}

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package override
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Lost is an override that the rules as they are have no use for: they may have
+// changed since it was made, and may change back.
+type Lost struct {
+	Override
+	Problem string // why
+	// Fits is whether the rules have the key, so that the override can be ended
+	// by its key, or made anew.
+	Fits bool
+}
+
+// Compile returns a policy of rules, which have no fault, with the overrides put
+// over those of the rules themselves, and says which are left out. Pause is that
+// of [policy.CompilePaced].
+func Compile(rules []policy.Rule, all []Override, pause func()) (*policy.Policy, []Lost, error) {
+	with, lost := over(rules, all)
+	p, err := policy.CompilePaced(with, pause)
+	if err == nil {
+		return p, lost, nil
+	}
+	misfits, err := misfits(with, err)
+	if err != nil {
+		return nil, nil, err
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(o Override) bool {
+		problem, misfit := misfits[o.id()]
+		if misfit {
+			lost = append(lost, Lost{o, "its limits do not fit the rule: " + problem, true})
+		}
+		return misfit
+	})
+	with, _ = over(rules, all)
+	if p, err = policy.CompilePaced(with, pause); err != nil {
+		return nil, nil, fmt.Errorf("with the overrides made while running: %w", err)
+	}
+	return p, lost, nil
+}
+
+// Fits says why an override cannot be put over a policy, if so.
+func Fits(p *policy.Policy, o Override) error {
+	var rules []policy.Rule
+	for i := range p.Len() {
+		if r := p.Rule(i); r.Name == o.Rule {
+			rules = append(rules, *r)
+		}
+	}
+	_, lost, err := Compile(rules, []Override{o}, func() {})
+	if err == nil && len(lost) > 0 {
+		err = errors.New("override: " + lost[0].Problem)
+	}
+	return err
+}
+
+// misfits returns what is wrong with each override of rules that has a fault,
+// and the error if another part of the rules has.
+func misfits(with []policy.Rule, err error) (map[string]string, error) {
+	faults, ok := errors.AsType[policy.Faults](err)
+	if !ok {
+		return nil, err
+	}
+	problems := make(map[string]string)
+	for _, f := range faults {
+		var level, at int
+		if _, scanned := fmt.Sscanf(f.Field, "Levels[%d].Overrides[%d]", &level, &at); scanned != nil {
+			return nil, err
+		}
+		r := &with[f.Rule]
+		l := &r.Levels[level]
+		o := Override{Rule: r.Name, Level: l.Name, Key: l.Overrides[at].Key}
+		if _, told := problems[o.id()]; !told {
+			problems[o.id()] = f.Problem
+		}
+	}
+	return problems, nil
+}
+
+// id tells the overrides of different keys apart.
+func (o *Override) id() string {
+	return fmt.Sprintf("%q", append([]string{o.Rule, o.Level}, o.Key...))
+}
+
+// over returns rules with the overrides put over those of the rules themselves.
+func over(rules []policy.Rule, all []Override) (with []policy.Rule, lost []Lost) {
+	b := &board{with: slices.Clone(rules), levels: make(map[[2]string]*place)}
+	for i := range all {
+		if l := b.put(&all[i]); l != nil {
+			lost = append(lost, *l)
+		}
+	}
+	return b.with, lost
+}
+
+// board is rules whose overrides change.
+type board struct {
+	with   []policy.Rule
+	rules  map[string]int
+	levels map[[2]string]*place // that have changed
+}
+
+// place is a level, and where the override of each of its keys is.
+type place struct {
+	*policy.Level
+	at map[string]int
+}
+
+func (b *board) put(o *Override) *Lost {
+	l := b.level(o.Rule, o.Level)
+	if l == nil {
+		return &Lost{Override: *o, Problem: "the configuration has no such rule or level"}
+	}
+	// A key that is another's now would be given what it was not meant for.
+	if key, err := l.Key(o.Key); err != nil || !slices.Equal(key, o.Key) {
+		return &Lost{Override: *o, Problem: "the rule has no such key"}
+	}
+	with := policy.Override{Key: o.Key, Expires: o.Expires, Reason: o.Reason, Author: o.Author}
+	for _, text := range o.Limits {
+		limit, err := sluice.ParseLimit(text)
+		if err != nil {
+			return &Lost{*o, "its limits cannot be read: " + err.Error(), true}
+		}
+		with.Limits = append(with.Limits, policy.Limit{Limit: limit})
+	}
+	if i, ok := l.at[o.id()]; ok {
+		l.Overrides[i] = with
+		return nil
+	}
+	if len(l.Overrides) == policy.MaxOverrides {
+		return &Lost{*o, fmt.Sprintf("the level has %d overrides, and no more", len(l.Overrides)), true}
+	}
+	l.at[o.id()] = len(l.Overrides)
+	l.Overrides = append(l.Overrides, with)
+	return nil
+}
+
+// level returns a level that can be changed without changing that of the rules
+// which the board was made of; nil if there is none.
+func (b *board) level(rule, level string) *place {
+	if l, ok := b.levels[[2]string{rule, level}]; ok {
+		return l
+	}
+	if b.rules == nil {
+		b.rules = make(map[string]int, len(b.with))
+		for i := range b.with {
+			b.rules[b.with[i].Name] = i
+		}
+	}
+	i, ok := b.rules[rule]
+	if !ok {
+		return nil
+	}
+	r := &b.with[i]
+	j := slices.IndexFunc(r.Levels, func(l policy.Level) bool { return l.Name == level })
+	if j < 0 {
+		return nil
+	}
+	return b.open(r, j)
+}
+
+// open makes a level of a rule ready to be changed.
+func (b *board) open(r *policy.Rule, j int) *place {
+	r.Levels = slices.Clone(r.Levels)
+	for k := range r.Levels { // those that are open have moved
+		if p, ok := b.levels[[2]string{r.Name, r.Levels[k].Name}]; ok {
+			p.Level = &r.Levels[k]
+		}
+	}
+	l := &place{Level: &r.Levels[j], at: make(map[string]int)}
+	l.Overrides = slices.Clone(l.Overrides)
+	for i := range l.Overrides {
+		o := Override{Rule: r.Name, Level: l.Name, Key: l.Overrides[i].Key}
+		l.at[o.id()] = i
+	}
+	b.levels[[2]string{r.Name, l.Name}] = l
+	return l
+}
