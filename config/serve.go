@@ -6,7 +6,6 @@ package config
 import (
 	"net"
 	"net/netip"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluicegate/sluice/internal/upstream"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -63,14 +63,15 @@ func (d *decoder) address(n *yaml.Node, what, s string) bool {
 
 func (d *decoder) upstream(n *yaml.Node, c *Config) {
 	var u Upstream
+	before := len(d.faults)
 	take := func(n *yaml.Node) {
 		s, ok := d.text(n, "upstream")
 		if !ok {
 			return
 		}
-		v, err := url.Parse(s)
-		if err != nil || v.Scheme != "http" && v.Scheme != "https" || v.Host == "" || v.User != nil || v.RawQuery != "" || v.Fragment != "" {
-			d.fault(n, "upstream is %q; write http:// or https:// with a host, such as http://127.0.0.1:3000", shorten(s))
+		v, err := upstream.Parse(s)
+		if err != nil {
+			d.fault(n, "upstream %v", err)
 			return
 		}
 		u.URL = v
@@ -80,7 +81,6 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 	} else if m.Kind != yaml.MappingNode {
 		take(n)
 	} else {
-		before := len(d.faults)
 		d.mapping(n, "upstream",
 			field{"url", take},
 			field{"host", func(n *yaml.Node) {
@@ -94,10 +94,13 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 				}
 			}},
 			field{"path", func(n *yaml.Node) {
-				if s, ok := d.text(n, "path"); ok && !strings.HasPrefix(s, "/") {
-					d.fault(n, "path is %q; write a prefix that starts with a slash, such as /api", shorten(s))
-				} else {
-					u.Path = s
+				s, ok := d.text(n, "path")
+				if !ok {
+					return
+				}
+				var err error
+				if u.Path, err = upstream.ParsePath(s); err != nil {
+					d.fault(n, "path %v", err)
 				}
 			}},
 			d.duration("timeout", time.Millisecond, 24*time.Hour, &u.Timeout),
@@ -107,6 +110,10 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 		if u.URL == nil && len(d.faults) == before {
 			d.fault(n, "upstream has no url; write url: http://127.0.0.1:3000")
 		}
+	}
+	if len(d.faults) > before {
+		c.Upstreams = append(c.Upstreams, Upstream{}) // there is one, whatever it is
+		return
 	}
 	for _, o := range c.Upstreams {
 		if o.URL != nil && u.URL != nil && allOf(o.Host, u.Host) && below(u.Path, o.Path) {

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/sampledlog"
+	"github.com/sluicegate/sluice/internal/upstream"
 )
 
 // flushInterval is how long what came of a response of known length may wait for
@@ -67,11 +68,11 @@ type Gateway struct {
 	log       *sampledlog.Log
 }
 
-// New returns a Gateway to upstream, an absolute URL such as
+// New returns a Gateway to an upstream, an absolute URL such as
 // "http://127.0.0.1:3000". A path in it goes before the path of each request.
 // All faults are returned at once.
-func New(upstream string, opts Options) (*Gateway, error) {
-	target, err := ParseUpstream(upstream)
+func New(to string, opts Options) (*Gateway, error) {
+	target, err := ParseUpstream(to)
 	var faults []error
 	if err != nil {
 		faults = append(faults, fmt.Errorf("upstream: %w", err))
@@ -118,25 +119,7 @@ func New(upstream string, opts Options) (*Gateway, error) {
 
 // ParseUpstream reads an upstream's URL as [New] does. The error says what to
 // write instead.
-func ParseUpstream(s string) (*url.URL, error) {
-	const example = "write for example http://127.0.0.1:3000"
-	u, err := url.Parse(s)
-	switch {
-	case s == "":
-		return nil, errors.New("is empty; " + example)
-	case err != nil:
-		return nil, fmt.Errorf("%q is not a URL; %s", s, example)
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%q does not begin with http:// or https://; %s", s, example)
-	case u.Hostname() == "":
-		return nil, fmt.Errorf("%q names no host; %s", s, example)
-	case u.User != nil:
-		return nil, fmt.Errorf("the one at %q holds a user name, which would be ignored; leave it out", u.Host)
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("%q has a query or a fragment; end it with the path", s)
-	}
-	return u, nil
-}
+func ParseUpstream(s string) (*url.URL, error) { return upstream.Parse(s) }
 
 // ServeHTTP passes the request on and blocks until it is answered, or until a
 // connection that switched protocol is closed by either end or by the end of

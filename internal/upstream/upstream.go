@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package upstream reads where requests go: the one parser of files, flags and
+// the gateway, so that what one takes the others do.
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// mostBytes is the longest URL or path that is taken.
+const mostBytes = 4 << 10
+
+// Parse reads an upstream's URL. The error says what to write instead.
+func Parse(s string) (*url.URL, error) {
+	const example = "write for example http://127.0.0.1:3000"
+	if len(s) > mostBytes {
+		return nil, fmt.Errorf("has %d bytes; write one of %d at most", len(s), mostBytes)
+	}
+	u, err := url.Parse(s)
+	switch {
+	case s == "":
+		return nil, errors.New("is empty; " + example)
+	case err != nil:
+		return nil, fmt.Errorf("%q is not a URL; %s", s, example)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("%q does not begin with http:// or https://; %s", s, example)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("%q names no host; %s", s, example)
+	case u.User != nil:
+		return nil, fmt.Errorf("the one at %q holds a user name, which would be ignored; leave it out", u.Host)
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%q has a query or a fragment; end it with the path", s)
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, fmt.Errorf("%q has the port %s; write one from 1 to 65535", s, port)
+		}
+	}
+	return u, nil
+}
+
+// ParsePath reads the path that the requests to an upstream begin with, as it
+// is compared: without escapes, which it may have. The error says what to write
+// instead of a path that no request has, as those are cleaned.
+func ParsePath(s string) (string, error) {
+	if len(s) > mostBytes {
+		return "", fmt.Errorf("has %d bytes; write one of %d at most", len(s), mostBytes)
+	}
+	if !strings.HasPrefix(s, "/") {
+		return "", fmt.Errorf("%q does not begin with a slash; write a prefix such as /api", s)
+	}
+	if at := strings.IndexAny(s, "?#"); at >= 0 {
+		return "", fmt.Errorf("%q has a query or a fragment, which are no part of a path; write %s", s, s[:at])
+	}
+	plain, err := url.PathUnescape(s)
+	if err != nil {
+		return "", fmt.Errorf("%q holds an escape that is not valid; write %%25 for a percent sign", s)
+	}
+	if strings.Count(plain, "/") > strings.Count(s, "/") {
+		return "", fmt.Errorf("%q holds an escaped slash, which is compared as any slash; write it as one", s)
+	}
+	if clean := path.Clean(plain); clean != plain && (clean == "/" || clean+"/" != plain) {
+		return "", fmt.Errorf("%q can never match, as doubled slashes and dot segments are resolved in a request's path; write %s",
+			s, (&url.URL{Path: clean}).EscapedPath())
+	}
+	return plain, nil
+}

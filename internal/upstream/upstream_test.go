@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream_test
+
+import (
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/upstream"
+)
+
+func TestParse(t *testing.T) {
+	for _, s := range []string{
+		"http://127.0.0.1:3000", "https://example.com/base", "http://[::1]:80", "http://h:1", "http://h:65535", "http://h:",
+	} {
+		if u, err := upstream.Parse(s); err != nil || u.String() != s {
+			t.Errorf("%s: got %v, %v", s, u, err)
+		}
+	}
+	for s, want := range map[string]string{
+		"":                                      "is empty; write for example",
+		"http://h:x":                            "is not a URL",
+		"localhost:3000":                        "does not begin with http://",
+		"ftp://h":                               "does not begin with http://",
+		"http://":                               "names no host",
+		"http://:80":                            "names no host",
+		"http:///x":                             "names no host",
+		"http://u:secret@h":                     `the one at "h" holds a user name`,
+		"http://h/?a=b":                         "has a query",
+		"http://h/#a":                           "has a query or a fragment",
+		"http://h:0":                            "has the port 0; write one from 1 to 65535",
+		"http://h:99999":                        "has the port 99999; write one from 1 to 65535",
+		"http://[::1]:070000000000000000000000": "has the port",
+		"http://" + strings.Repeat("h", 1<<12):  "has 4103 bytes; write one of 4096 at most",
+	} {
+		if u, err := upstream.Parse(s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, %v, want %q", s, u, err, want)
+		}
+	}
+}
+
+var paths = []struct{ text, want string }{ // want begins with a colon: the error holds what follows
+	{"/", "/"},
+	{"/api", "/api"},
+	{"/api/", "/api/"},
+	{"/a.b/..c", "/a.b/..c"},
+	{"/caf%C3%A9", "/café"},
+	{"/q%3Fx", "/q?x"},
+	{"/100%25", "/100%"},
+	{"", ":such as /api"},
+	{"api", ":such as /api"},
+	{"/a//b", ":write /a/b"},
+	{"/a//", ":write /a"},
+	{"//", ":write /"},
+	{"/" + strings.Repeat("a", 1<<12), ":has 4097 bytes; write one of 4096 at most"},
+	{"/v/../w", ":write /w"},
+	{"/v/.", ":write /v"},
+	{"/v/%2e%2E/%C3%A9", ":write /%C3%A9"},
+	{"/q?x", ":write /q"},
+	{"/q#x", ":write /q"},
+	{"/a%2Fb", ":escaped slash"},
+	{"/a%", ":write %25"},
+}
+
+func TestParsePath(t *testing.T) {
+	for _, c := range paths {
+		got, err := upstream.ParsePath(c.text)
+		if problem, bad := strings.CutPrefix(c.want, ":"); bad {
+			if err == nil || !strings.Contains(err.Error(), problem) {
+				t.Errorf("%s: got %q, %v, want %q", c.text, got, err, problem)
+			}
+		} else if err != nil || got != c.want {
+			t.Errorf("%s: got %q, %v, want %q", c.text, got, err, c.want)
+		}
+	}
+}
+
+// What is taken is the clean path of a request.
+func FuzzParsePath(f *testing.F) {
+	for _, c := range paths {
+		f.Add(c.text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := upstream.ParsePath(text)
+		if err != nil {
+			return
+		}
+		if bare := strings.TrimSuffix(got, "/"); bare != "" && path.Clean("/"+bare) != bare {
+			t.Errorf("%q: %q is not clean", text, got)
+		}
+	})
+}
