@@ -4,9 +4,9 @@
 package config
 
 import (
+	"maps"
 	"net/netip"
 	"net/textproto"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,7 +43,10 @@ type given struct {
 }
 
 // verdicts are what may become of a request, in the words of a case.
-var verdicts = []string{"allowed", "warned", "denied", "refused"}
+var verdicts = []string{"allowed", "warned", "denied", "refused", forbidden}
+
+// forbidden is the verdict of a client that is not let in by its network.
+const forbidden = "forbidden"
 
 // expectation is what must become of a step's requests. Counts are by verdict;
 // what is said of a limit is about the last request.
@@ -154,7 +157,7 @@ func (d *decoder) step(n *yaml.Node, base given, at time.Duration) step {
 
 // given reads requests, over what the case says of all of them.
 func (d *decoder) given(n *yaml.Node, base given) given {
-	g := base
+	g, host := base, base.request.RequestHost
 	word := func(what string, set func(n *yaml.Node, s string)) field {
 		return field{what, func(n *yaml.Node) {
 			if s, ok := d.text(n, what); ok {
@@ -169,10 +172,15 @@ func (d *decoder) given(n *yaml.Node, base given) given {
 			if err != nil {
 				d.fault(n, "from is %q; write an address, such as 203.0.113.7", shorten(s))
 			}
-			g.request.Address = addr
+			g.request.Address = addr.Unmap().WithZone("")
 		}),
-		word("host", func(_ *yaml.Node, s string) { g.request.RequestHost = strings.ToLower(s) }),
-		field{"headers", func(n *yaml.Node) { g.request.Headers = d.values(n, "headers", textproto.CanonicalMIMEHeaderKey) }},
+		word("host", func(_ *yaml.Node, s string) { host = s }),
+		field{"headers", func(n *yaml.Node) {
+			g.request.Headers = d.values(n, "headers", textproto.CanonicalMIMEHeaderKey)
+			if named := g.request.Headers["Host"]; len(named) == 1 {
+				host = named[0]
+			}
+		}},
 		field{"cookies", func(n *yaml.Node) {
 			g.request.Cookies = d.values(n, "cookies", func(s string) string { return s })
 		}},
@@ -188,22 +196,13 @@ func (d *decoder) given(n *yaml.Node, base given) given {
 		d.number("times", 1, maxTimes, &g.times),
 		field{"response", func(n *yaml.Node) { d.response(n, &g.response) }},
 	)
+	g.request.RequestHost = hostAsSent(host)
+	g.request.Headers = maps.Clone(g.request.Headers)
+	if g.request.Headers == nil {
+		g.request.Headers = make(map[string][]string)
+	}
+	g.request.Headers["Host"] = []string{g.request.RequestHost}
 	return g
-}
-
-// requestLine reads "POST /path?query" or "/path".
-func (d *decoder) requestLine(n *yaml.Node, s string, p *policy.Plain) {
-	method, target, ok := strings.Cut(s, " ")
-	if !ok {
-		method, target = "GET", s
-	}
-	path, query, _ := strings.Cut(target, "?")
-	values, err := url.ParseQuery(query)
-	if !strings.HasPrefix(path, "/") && path != "*" || strings.ContainsAny(target, " #") || err != nil {
-		d.fault(n, "request is %q; write a method and a path, such as POST /posts?draft=1", shorten(s))
-		return
-	}
-	p.RequestMethod, p.RequestPath, p.Queries = method, path, values
 }
 
 func (d *decoder) values(n *yaml.Node, what string, name func(string) string) map[string][]string {

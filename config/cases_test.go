@@ -72,6 +72,69 @@ func TestRunCases(t *testing.T) {
 	golden(t, "testdata/cases/results.txt", b.String())
 }
 
+// A case is judged as the gateway judges what clients send: in whichever way a
+// method, a host and a path are written, and after allow and deny.
+func TestCasesAsTheGateway(t *testing.T) {
+	c := parse(t, `
+allow: [192.0.2.0/24, "::ffff:198.51.100.0/120"]
+deny: 192.0.2.66
+upstream: http://127.0.0.1:3000
+rules:
+  - {name: login, match: {method: POST, host: api.example.com, path: /login}, limits: 1/h fixed-window}
+  - {name: field, match: {header: {Host: www.example.com}}, limits: 1/h fixed-window}
+  - {name: server, match: {method: OPTIONS, path: "/*"}, limits: 1/h fixed-window}
+  - {name: cafe, match: {path: /café}, limits: 1/h fixed-window}
+`[1:])
+	const cases = `
+cases:
+  - name: another way to write it
+    given: {from: 192.0.2.1, host: API.example.com:8080}
+    steps:
+      - {given: {request: post /login}, expect: {verdict: allowed, rule: login}}
+      - {given: {request: POST /./login, host: api.example.com.}, expect: {verdict: denied, rule: login}}
+      - {given: {request: POST /login, headers: {host: api.example.com}, host: api.example.com}, expect: denied}
+      - {given: {host: "www.example.com:1"}, expect: {verdict: allowed, rule: field}}
+      - {given: {headers: {Host: WWW.example.com}}, expect: {verdict: denied, rule: field}}
+      - {given: {request: "OPTIONS *"}, expect: {verdict: allowed, rule: server}}
+      - {given: {request: GET /café}, expect: {verdict: allowed, rule: cafe}}
+      - {given: {request: GET /caf%C3%A9}, expect: {verdict: denied, rule: cafe}}
+  - name: who is let in
+    steps:
+      - {given: {from: 192.0.2.66}, expect: forbidden}
+      - {given: {from: "::ffff:192.0.2.66"}, expect: forbidden}
+      - {given: {from: 203.0.113.1, times: 3}, expect: {forbidden: 3, would_deny: []}}
+      - {given: {from: "::ffff:192.0.2.1"}, expect: allowed}
+      - {given: {from: 198.51.100.7}, expect: {forbidden: 0, allowed: 1}}
+      - {expect: forbidden}
+  - name: what is said
+    steps:
+      - {given: {from: 192.0.2.66}, expect: allowed}
+      - {given: {from: 192.0.2.66}, expect: {verdict: forbidden, rule: login}}
+      - {expect: allowed}
+      - {given: {from: 192.0.2.1}, expect: forbidden}
+`
+	results, err := config.RunCases(t.Context(), c, "cases", []byte(cases))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := results.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	const want = `ok   another way to write it
+ok   who is let in
+FAIL what is said
+     cases:24:45: step 1: want 1 allowed, got 1 forbidden (allow and deny do not let in 192.0.2.66)
+     cases:25:72: step 2: want rule login, got  (allow and deny do not let in 192.0.2.66)
+     cases:26:18: step 3: want 1 allowed, got 1 forbidden (allow and deny do not let in a client without an address; write one under from)
+     cases:27:44: step 4: want 1 forbidden, got 1 allowed (no rule applies to the last)
+cases: 2 of 3 cases hold
+`
+	if b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+}
+
 func TestCasesFaults(t *testing.T) {
 	c := parse(t, "rules: [{name: a, limits: 1/s}]")
 	data, err := os.ReadFile("testdata/cases/faults.yaml")

@@ -72,7 +72,7 @@ func RunCases(ctx context.Context, c *Config, name string, data []byte) (*Result
 	}
 	results := &Results{File: name}
 	for i := range cases {
-		run := runner{file: name, policy: c.Policy}
+		run := runner{file: name, policy: c.Policy, clients: clientsOf(c)}
 		result := CaseResult{Name: cases[i].name, Line: cases[i].node.Line}
 		if err := run.story(ctx, &cases[i]); err != nil {
 			return nil, err
@@ -87,6 +87,7 @@ func RunCases(ctx context.Context, c *Config, name string, data []byte) (*Result
 type runner struct {
 	file     string
 	policy   *policy.Policy
+	clients  clients
 	failures []Fault
 }
 
@@ -100,6 +101,10 @@ func (r *runner) story(ctx context.Context, c *testCase) error {
 	for i := range c.steps {
 		s := &c.steps[i]
 		now = c.start.Add(s.at)
+		if !r.clients.admits(s.given.request.Address) {
+			r.compare(i, s, map[string]int64{forbidden: s.given.times}, new(policy.Verdict), "allow and deny do not let in "+addressOf(s))
+			continue
+		}
 		counts := map[string]int64{}
 		for range s.given.times {
 			if err := ctx.Err(); err != nil {
@@ -116,7 +121,7 @@ func (r *runner) story(ctx context.Context, c *testCase) error {
 				}
 			}
 		}
-		r.compare(i, s, counts, &v)
+		r.compare(i, s, counts, &v, describe(&v))
 	}
 	return nil
 }
@@ -135,8 +140,9 @@ func wordOf(v *policy.Verdict) string {
 	return "allowed"
 }
 
-// compare adds what differs from what a step expects.
-func (r *runner) compare(i int, s *step, counts map[string]int64, v *policy.Verdict) {
+// compare adds what differs from what a step expects. Why says what became of
+// the last request.
+func (r *runner) compare(i int, s *step, counts map[string]int64, v *policy.Verdict, why string) {
 	e := &s.expect
 	fail := func(what, format string, args ...any) {
 		n := e.asked[what]
@@ -154,7 +160,7 @@ func (r *runner) compare(i int, s *step, counts map[string]int64, v *policy.Verd
 			want = s.given.times
 		}
 		if got := counts[word]; said && got != want {
-			fail("verdict", "want %s, got %s (%s)", plural(want, word), listCounts(counts), describe(v))
+			fail("verdict", "want %s, got %s (%s)", plural(want, word), listCounts(counts), why)
 			return // the rest would only say so again
 		}
 	}
@@ -164,7 +170,7 @@ func (r *runner) compare(i int, s *step, counts map[string]int64, v *policy.Verd
 	}
 	check := func(what string, want, got any) {
 		if e.asked[what] != nil && want != got {
-			fail(what, "want %s %v, got %v (%s)", what, want, got, describe(v))
+			fail(what, "want %s %v, got %v (%s)", what, want, got, why)
 		}
 	}
 	if v.Refused != nil && e.asked["rule"] != nil {
@@ -194,6 +200,13 @@ func (r *runner) compare(i int, s *step, counts map[string]int64, v *policy.Verd
 	if !slices.Equal(got, e.wouldDeny) {
 		fail("would_deny", "want denials on trial by %v, got %v", e.wouldDeny, got)
 	}
+}
+
+func addressOf(s *step) string {
+	if addr := s.given.request.Address; addr.IsValid() {
+		return addr.String()
+	}
+	return "a client without an address; write one under from"
 }
 
 func listCounts(counts map[string]int64) string {

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicegate/sluice/policy"
+)
+
+// What a case says of a request is read as the gateway reads what clients send,
+// by the attributes that it has of them.
+
+// requestLine reads "POST /path?query" or "/path".
+func (d *decoder) requestLine(n *yaml.Node, s string, p *policy.Plain) {
+	method, target, ok := strings.Cut(s, " ")
+	if !ok {
+		method, target = http.MethodGet, s
+	}
+	path, query, _ := strings.Cut(target, "?")
+	values, err := url.ParseQuery(query)
+	u, uerr := url.ParseRequestURI(target)
+	if !strings.HasPrefix(path, "/") && path != "*" || strings.ContainsAny(target, " #") || err != nil || uerr != nil {
+		d.fault(n, "request is %q; write a method and a path, such as POST /posts?draft=1", shorten(s))
+		return
+	}
+	var sent policy.HTTP
+	sent.Reset(&http.Request{Method: method, URL: u}, netip.Addr{}, nil)
+	p.RequestMethod, p.RequestPath, p.Queries = sent.Method(), sent.Path(), values
+}
+
+// hostAsSent returns the host of a Host field as rules name it.
+func hostAsSent(field string) string {
+	var sent policy.HTTP
+	sent.Reset(&http.Request{Host: field}, netip.Addr{}, nil)
+	return sent.Host()
+}
+
+// clients are those who are let in at all.
+type clients struct{ allow, deny []netip.Prefix }
+
+func clientsOf(c *Config) clients { return clients{unmapped(c.Allow), unmapped(c.Deny)} }
+
+func unmapped(networks []netip.Prefix) []netip.Prefix {
+	networks = slices.Clone(networks)
+	for i, n := range networks {
+		if n.Addr().Is4In6() && n.Bits() >= 96 {
+			networks[i] = netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-96).Masked()
+		}
+	}
+	return networks
+}
+
+// admits reports whether a client is let in; the zero Addr is one whose address
+// is not known.
+func (c *clients) admits(client netip.Addr) bool {
+	holds := func(n netip.Prefix) bool { return n.Contains(client) }
+	return !slices.ContainsFunc(c.deny, holds) && (len(c.allow) == 0 || slices.ContainsFunc(c.allow, holds))
+}
