@@ -140,7 +140,7 @@ func warnings(p *policy.Policy, i int, now time.Time) (texts []string) {
 			}
 		}
 	}
-	return append(texts, covered(p, i, told)...)
+	return slices.Concat(texts, covered(p, i, told), free(p, i))
 }
 
 func same(a []sluice.Limit, b []policy.Limit) bool {
@@ -239,4 +239,27 @@ func covered(p *policy.Policy, i int, told []sluice.Limit) (texts []string) {
 		}
 	}
 	return texts
+}
+
+// free warns if clients may say themselves that their requests cost nothing, and
+// no rule of a fixed cost limits these.
+func free(p *policy.Policy, i int) (texts []string) {
+	r := p.Rule(i)
+	if r.Shadow || r.Cost.Of != policy.RequestHeader {
+		return nil
+	}
+	var m policy.Matches
+	p.Match(p.Specimen(i), &m)
+	for k := range m.Len() {
+		other := *m.Rule(k)
+		if other.Cost.Of != policy.Fixed {
+			continue
+		}
+		other.Cost = r.Cost
+		if wider(&other, r) && len(other.Levels[0].Limits) > 0 {
+			return nil
+		}
+	}
+	return []string{fmt.Sprintf("a client that sends %s: 0 is not limited, as that passes when all is spent; have a proxy in front set the field, or add a rule of the same match and key with a fixed cost",
+		r.Cost.Header)}
 }
