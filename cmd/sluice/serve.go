@@ -101,7 +101,7 @@ func (s *server) announce(stdout io.Writer) error {
 	}
 	fmt.Fprintf(&b, "  by     %s\n", strings.Join(s.by, ", "))
 	if s.redis != nil {
-		fmt.Fprintf(&b, "  store  %v; while it is away %s\n", s.shared.target, meanwhile(s.shared.failure))
+		fmt.Fprintf(&b, "  store  %v; while it is away %s\n", s.shared.target, s.shared.meanwhile())
 	}
 	if s.doors.adminSocket != nil {
 		fmt.Fprintf(&b, "  admin  http://%s/metrics, /healthz, /readyz\n", s.doors.adminSocket.Addr())

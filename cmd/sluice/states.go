@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -67,10 +66,6 @@ func (s *states) ready() (line string, ok bool) {
 		return "store: in this process", true
 	}
 	line, _ = s.shared.ready()
-	line, _, _ = strings.Cut(line, ";")
-	if line == "store: down" {
-		line += "; each rule goes on as its failure says"
-	}
 	return line, true
 }
 

@@ -75,7 +75,7 @@ func openShared(c sharedConfig, log *slog.Logger) (*shared, error) {
 			return nil, fmt.Errorf("--store %v: %w", c.target, err)
 		}
 		log.Warn("the store cannot be reached; it is tried again every second", s.attr(), slog.Any("error", err),
-			slog.String("meanwhile", meanwhile(c.failure)))
+			slog.String("meanwhile", c.meanwhile()))
 	}
 	if err := s.wrap(); err != nil {
 		return nil, errors.Join(err, s.disconnect())
@@ -156,12 +156,15 @@ func (s *shared) ready() (line string, ok bool) {
 	if s.redis.Load() != nil && s.store.Healthy() {
 		return "store: up", true
 	}
-	return "store: down; " + meanwhile(s.config.failure), s.config.failure != failure.Closed
+	return "store: down; " + s.config.meanwhile(), s.config.failure != failure.Closed
 }
 
 // meanwhile says what becomes of requests while the store is away.
-func meanwhile(p failure.Policy) string {
-	switch p {
+func (c *sharedConfig) meanwhile() string {
+	if c.policyOf != nil {
+		return "each rule goes on as its failure says"
+	}
+	switch c.failure {
 	case failure.Open:
 		return "requests are let through"
 	case failure.Local:

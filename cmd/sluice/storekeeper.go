@@ -103,7 +103,7 @@ func (l *outageLog) look() {
 	if up {
 		l.log.Info("the store is back", l.attr(), since)
 	} else {
-		l.log.Warn("the store is away", l.attr(), since, slog.String("meanwhile", meanwhile(l.config.failure)))
+		l.log.Warn("the store is away", l.attr(), since, slog.String("meanwhile", l.config.meanwhile()))
 	}
 	l.up, l.told, l.outages = up, time.Now(), stats.Outages
 }
