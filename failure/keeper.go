@@ -119,7 +119,17 @@ func (s *Store) pingRequest() sluice.Request {
 // all others may hang.
 func (s *Store) direct(ctx context.Context, c *call) (sent bool, err error) {
 	err = s.ask(ctx, c, int64(s.opts.MaxInFlight)+1)
-	return !errors.Is(err, errCrowded), err
+	if errors.Is(err, errCrowded) {
+		return false, err
+	}
+	why := err
+	if why == nil {
+		why = c.failure()
+	}
+	if why != nil {
+		s.cause.Store(&why)
+	}
+	return true, err
 }
 
 // ping reports whether the store answers.

@@ -57,7 +57,7 @@ type Options struct {
 	// OnChange, if not nil, is called when the store is given up and when all
 	// requests are let back to it, and at no other time: what to log. It is
 	// called under a lock, must return quickly and may call nothing of the Store
-	// but Healthy and Stats.
+	// but Healthy, Cause and Stats.
 	OnChange func(Health)
 }
 

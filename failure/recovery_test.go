@@ -5,6 +5,9 @@ package failure_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,4 +111,41 @@ func recovery(t *testing.T, fault fault, phase, gap time.Duration, owed int) (as
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.asked.Sub(h.mended), healthy
+}
+
+// TestCause: in an outage the Store says why it does not ask, as the store said
+// it last, be it to a request or to what tries it; before and after it says
+// nothing.
+func TestCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaulty()
+		var s *failure.Store
+		told := make(chan error, 8)
+		s = wrap(t, f, failure.Options{OnChange: func(failure.Health) { told <- s.Cause() }})
+		defer end(t, f, s)
+		expect := func(when string, want error) {
+			t.Helper()
+			if got := s.Cause(); !errors.Is(got, want) {
+				t.Errorf("%s: got %v, want %v", when, got, want)
+			}
+		}
+		expect("before", nil)
+		bring(t, f, s, hung)
+		if got := s.Cause(); got == nil || !strings.Contains(got.Error(), "no answer in time") {
+			t.Errorf("given up: got %v", got)
+		}
+		f.set(erring)
+		time.Sleep(3 * failure.DefaultProbe) // no request comes
+		expect("when it was tried", errBroken)
+		mend(t, f, s)
+		expect("afterwards", nil)
+		bring(t, f, s, erring)
+		expect("the next outage", errBroken)
+		mend(t, f, s)
+		for i, want := range []string{"no answer in time", "<nil>", errBroken.Error(), "<nil>"} {
+			if got := fmt.Sprint(<-told); !strings.Contains(got, want) {
+				t.Errorf("OnChange, time %d: saw %s, want %s", i+1, got, want)
+			}
+		}
+	})
 }

@@ -59,6 +59,16 @@ func (s *Store) Stats() Stats {
 	}
 }
 
+// Cause returns why requests do not go to the store: its last failure, in its
+// own words, which are what a server or the network said. It is nil if the store
+// is healthy. It never blocks.
+func (s *Store) Cause() error {
+	if err := s.cause.Load(); err != nil && !s.Healthy() {
+		return *err
+	}
+	return nil
+}
+
 // Healthy reports whether requests go to the store: false from when the breaker
 // opens until all requests are let back. It is for readiness checks and never
 // blocks.

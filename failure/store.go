@@ -31,6 +31,7 @@ type Store struct {
 	used     atomic.Bool // whether local may hold states
 	counters counters
 	downAt   time.Time // guarded by the breaker's lock
+	cause    atomic.Pointer[error]
 	probe    *sluice.Plan
 }
 
@@ -69,12 +70,16 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 // changed follows the breaker, under its lock.
 func (s *Store) changed(to state, err error) {
 	var h Health
+	if to == open {
+		s.cause.Store(&err)
+	}
 	switch {
 	case to == open && s.downAt.IsZero():
 		s.downAt = time.Now()
 		s.counters.outages.Add(1)
 		h = Health{Err: err}
 	case to == closed:
+		s.cause.Store(nil)
 		h = Health{Healthy: true, Down: time.Since(s.downAt)}
 		s.downAt = time.Time{}
 	}

@@ -49,6 +49,7 @@ type shared struct {
 	config  sharedConfig
 	log     *slog.Logger
 	redis   atomic.Pointer[redisstore.Store] // nil until connected
+	refusal atomic.Pointer[error]            // why it was not, last
 	denials *denycache.Store
 	leases  *lease.Store
 	store   *failure.Store // what decides: see wrap
@@ -116,10 +117,12 @@ func (s *shared) attr() slog.Attr { return slog.String("store", s.config.target.
 
 func (s *shared) connect() error {
 	r, err := s.config.target.Open(redisstore.Options{Logger: s.log, Prefix: s.config.prefix})
-	if err == nil {
-		s.redis.Store(r)
+	if err != nil {
+		s.refusal.Store(&err)
+		return err
 	}
-	return err
+	s.redis.Store(r)
+	return nil
 }
 
 func (s *shared) disconnect() error {
@@ -156,7 +159,11 @@ func (s *shared) ready() (line string, ok bool) {
 	if s.redis.Load() != nil && s.store.Healthy() {
 		return "store: up", true
 	}
-	return "store: down; " + s.config.meanwhile(), s.config.failure != failure.Closed
+	line = "store: down; " + s.config.meanwhile()
+	if why := s.cause(); why != "" {
+		line += "; last failure: " + why
+	}
+	return line, s.config.failure != failure.Closed
 }
 
 // meanwhile says what becomes of requests while the store is away.

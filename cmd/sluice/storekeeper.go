@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
 
 // pulse is how the nodes of a fleet count themselves: each holds a slot.
@@ -88,6 +89,7 @@ func (s *shared) leave(ctx context.Context) {
 type outageLog struct {
 	*shared
 	up           bool // as last told
+	explained    bool // a server has said why it is not
 	told, warned time.Time
 	unsaid       int // errors since warned
 	outages      uint64
@@ -96,16 +98,32 @@ type outageLog struct {
 func (l *outageLog) look() {
 	stats := l.store.Stats()
 	up := l.redis.Load() != nil && stats.Healthy
-	if up == l.up && stats.Outages == l.outages || time.Since(l.told) < logEvery {
+	if up == l.up && stats.Outages == l.outages {
+		l.explain()
+		return
+	}
+	if time.Since(l.told) < logEvery {
 		return
 	}
 	since := slog.Uint64("outages", stats.Outages-l.outages)
 	if up {
 		l.log.Info("the store is back", l.attr(), since)
 	} else {
-		l.log.Warn("the store is away", l.attr(), since, slog.String("meanwhile", l.config.meanwhile()))
+		l.explained = redisurl.Answered(l.lastFailure())
+		l.log.Warn("the store is away", l.attr(), since, slog.String("cause", l.cause()),
+			slog.String("meanwhile", l.config.meanwhile()))
 	}
 	l.up, l.told, l.outages = up, time.Now(), stats.Outages
+}
+
+// explain tells what a server says is wrong with it where that was not known when
+// it was told that it is away: once in an outage.
+func (l *outageLog) explain() {
+	if l.up || l.explained || l.redis.Load() == nil || !redisurl.Answered(l.store.Cause()) {
+		return
+	}
+	l.explained = true
+	l.log.Warn("the store is away, and has said why", l.attr(), slog.String("cause", l.cause()))
 }
 
 func (l *outageLog) failed(err error) {

@@ -158,6 +158,13 @@ func (t *Target) Open(options redisstore.Options) (*redisstore.Store, error) {
 	return redisstore.Open(o, options)
 }
 
+// Answered reports whether an error is a server's answer, such as NOPERM, and so
+// says what is wrong there; others are the network's.
+func Answered(err error) bool {
+	_, ok := errors.AsType[*rueidis.RedisError](err)
+	return ok
+}
+
 // Temporary reports whether an error of [Target.Open] may pass by itself: the
 // servers cannot be reached, or are not ready. A refused password, a missing
 // file and a server that is too old stay until somebody acts.

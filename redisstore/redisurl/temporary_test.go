@@ -5,6 +5,7 @@ package redisurl_test
 
 import (
 	"fmt"
+	"io"
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/redistest"
@@ -33,5 +34,11 @@ func TestTemporary(t *testing.T) {
 		if got := redisurl.Temporary(fmt.Errorf("redisstore: new: %w", err)); got != c.want {
 			t.Errorf("%v, told on: got %t, want %t", err, got, c.want)
 		}
+		if !redisurl.Answered(fmt.Errorf("redisstore: take: %w", err)) {
+			t.Errorf("%v: is no answer", err)
+		}
+	}
+	if redisurl.Answered(io.EOF) {
+		t.Error("the end of a connection is an answer")
 	}
 }
