@@ -51,3 +51,46 @@ func TestSiteOutageLog(t *testing.T) {
 		t.Errorf("at the start: got %q, want %q", got, want)
 	}
 }
+
+// While the store is away a gateway is not ready where nothing passes, and only
+// there.
+func TestSiteReadyInAnOutage(t *testing.T) {
+	const (
+		web  = "listen: 127.0.0.1:0\n"
+		tcp  = "listen: [{address: \"tcp://127.0.0.1:0\", upstream: \"127.0.0.1:1\", open: 1, failure: %s}]\n"
+		both = "listen: [127.0.0.1:0, {address: \"tcp://127.0.0.2:0\", upstream: \"127.0.0.1:1\", name: db%s}]\n"
+	)
+	rule := func(name, more string) string { return fmt.Sprintf("  - {name: %s, limits: 1000/min%s}\n", name, more) }
+	closed, open := rule("closed", ", failure: closed"), rule("open", "")
+	below := func(path string) string { return ", match: {path: " + path + "/}, failure: closed" }
+	for _, c := range []struct {
+		name, listen, rules string
+		want                int
+	}{
+		{"closed", web, closed, 503},
+		{"open", web, open, 200},
+		{"local", web, rule("a", ", failure: local"), 200},
+		{"closed for all, open for some", web, closed + rule("a", ", match: {path: /a/}"), 503},
+		{"closed for some, open for all", web, rule("a", below("/a")) + open, 200},
+		{"closed, each for some", web, rule("a", below("/a")) + rule("b", below("/b")), 503},
+		{"closed where a key is there, open for all", web, rule("a", ", by: header.X-Key, missing: skip, failure: closed") + open, 200},
+		{"closed in shadow", web, rule("a", ", mode: shadow, failure: closed"), 200},
+		{"closed, open in shadow", web, rule("a", below("/a")) + rule("b", ", mode: shadow"), 503},
+		{"TCP alone, closed", fmt.Sprintf(tcp, "closed"), open, 503},
+		{"TCP alone, local", fmt.Sprintf(tcp, "local"), closed, 200},
+		{"TCP without limits beside HTTP", fmt.Sprintf(both, ""), closed, 200},
+		{"TCP beside HTTP, both closed", fmt.Sprintf(both, ", open: 1, failure: closed"), closed, 503},
+		{"TCP beside HTTP, which is open", fmt.Sprintf(both, ", open: 1, failure: closed"), open, 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := startSite(t, fmt.Sprintf("store: {redis: {url: \"redis://127.0.0.1:%d\"}}\n%srules:\n%s", redistest.FreePort(t), c.listen, c.rules))
+			got := ready(t, s.running)
+			if c.want == 503 && c.listen == web && s.get(t, "/a/").status != 503 {
+				t.Error("not ready, and yet a request is let in")
+			}
+			if got.status != c.want || !strings.Contains(got.body, "store: down; each rule goes on as its failure says") {
+				t.Errorf("got %d %q, want %d", got.status, got.body, c.want)
+			}
+		})
+	}
+}

@@ -36,7 +36,9 @@ func openStates(c file.Store, now func() time.Time, of *site, m *metrics.Metrics
 		if err != nil {
 			return nil, fmt.Errorf("store: %w", err)
 		}
-		sh, err := openShared(sharedConfig{target: target, prefix: c.Prefix, policyOf: of.failureOf, slotsOf: of.failureOfScope, leaseOf: of.leaseOf}, log)
+		sh, err := openShared(sharedConfig{
+			target: target, prefix: c.Prefix, policyOf: of.failureOf, refuses: of.refusesAll, slotsOf: of.failureOfScope, leaseOf: of.leaseOf,
+		}, log)
 		if err != nil {
 			return nil, err
 		}
@@ -59,14 +61,12 @@ func openStates(c file.Store, now func() time.Time, of *site, m *metrics.Metrics
 	return s, nil
 }
 
-// ready says how the store is. While a shared one is away every rule goes on as
-// it says itself, so that traffic may come.
+// ready says how the store is, and whether traffic may come.
 func (s *states) ready() (line string, ok bool) {
 	if s.shared == nil {
 		return "store: in this process", true
 	}
-	line, _ = s.shared.ready()
-	return line, true
+	return s.shared.ready()
 }
 
 // save writes the state of a store in this process, if it has a file.

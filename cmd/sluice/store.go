@@ -28,6 +28,7 @@ type sharedConfig struct {
 	prefix   string // of keys, if the target names none; empty: the default
 	failure  failure.Policy
 	policyOf func(*sluice.Plan) failure.Policy      // nil: failure, for all
+	refuses  func() bool                            // with policyOf: whether nothing passes while the store is away
 	slotsOf  func(scope string) failure.Policy      // as policyOf, of requests in flight
 	leaseOf  func(*sluice.Plan) (lease.Terms, bool) // nil: nothing is leased
 }
@@ -153,8 +154,8 @@ func (s *shared) giveBack(ctx context.Context) {
 	}
 }
 
-// ready says how the store is, and whether requests can be answered with it as
-// it is: those under a policy that is closed cannot.
+// ready says how the store is, and whether any requests can be answered with it
+// as it is: those under a policy that is closed cannot.
 func (s *shared) ready() (line string, ok bool) {
 	if s.redis.Load() != nil && s.store.Healthy() {
 		return "store: up", true
@@ -163,7 +164,15 @@ func (s *shared) ready() (line string, ok bool) {
 	if why := s.cause(); why != "" {
 		line += "; last failure: " + why
 	}
-	return line, s.config.failure != failure.Closed
+	return line, !s.config.refusesAll()
+}
+
+// refusesAll reports whether nothing passes while the store is away.
+func (c *sharedConfig) refusesAll() bool {
+	if c.refuses != nil {
+		return c.refuses()
+	}
+	return c.failure == failure.Closed
 }
 
 // meanwhile says what becomes of requests while the store is away.
