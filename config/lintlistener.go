@@ -45,12 +45,12 @@ func listenerWords(c *Config, at *Listener) (lines []string) {
 	for _, limit := range l.Bytes {
 		add("bytes %v: %s, in both directions together; what comes above waits", limit, algo.Worst(limit))
 	}
-	switch {
-	case l.Failure == policy.Open:
+	switch l.Failure {
+	case policy.Open:
 		add("if the store fails: connections pass")
-	case l.Failure == policy.Local && l.Open.Cap == 0:
+	case policy.Local:
 		add("if the store fails: limited in this process")
-	default: // how many are open elsewhere cannot be known here
+	default:
 		add("if the store fails: connections are reset")
 	}
 	return lines

@@ -39,7 +39,7 @@ type TCPLimits struct {
 	Connections []sluice.Limit   // opened per time; what comes above is reset
 	Open        sluice.SlotLimit // at once; a Cap of 0: any number
 	Bytes       []sluice.Limit   // in both directions, of all connections; what comes above waits
-	Failure     policy.Failure   // if the store is away; not open: connections are reset
+	Failure     policy.Failure   // if the store is away; closed: connections are reset
 }
 
 // Limited reports whether there is a limit.

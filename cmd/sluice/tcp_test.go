@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/redistest"
 )
 
 // greeter is an upstream for TCP that says a text and then what it hears.
@@ -288,5 +290,35 @@ func TestSiteUpstreamHost(t *testing.T) {
 		if got := s.get(t, path); got.body != want {
 			t.Errorf("%s: Host %q, want %q", path, got.body, want)
 		}
+	}
+}
+
+// TestTCPOutage: how many connections a network is let open while the store is
+// away is what lint says of the listener's failure.
+func TestTCPOutage(t *testing.T) {
+	for _, c := range []struct {
+		failure, lint string
+		passed        int // of 5; 3 may be open
+	}{
+		{"open", "connections pass", 5},
+		{"local", "limited in this process", 3},
+		{"closed", "connections are reset", 0},
+	} {
+		t.Run(c.failure, func(t *testing.T) {
+			s := startSite(t, fmt.Sprintf("store: {redis: {url: \"redis://127.0.0.1:%d\"}}", redistest.FreePort(t))+
+				tcpFile(greeter(t, "hello"), ", open: 3, failure: "+c.failure))
+			passed := 0
+			for range 5 {
+				if _, ok := call(t, s.urls[1], "127.0.0.1", "hello"); ok {
+					passed++
+				}
+			}
+			if passed != c.passed {
+				t.Errorf("%d passed, want %d", passed, c.passed)
+			}
+			if out, _ := command(t, exitOK, "lint", s.file); !strings.Contains(out, "if the store fails: "+c.lint) {
+				t.Errorf("lint says %q, want %q", out, c.lint)
+			}
+		})
 	}
 }
