@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluicegate/sluice/algo"
 	file "github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/server/admin"
 	"github.com/sluicegate/sluice/server/audit"
 	"github.com/sluicegate/sluice/server/metrics"
@@ -65,10 +66,14 @@ func serveSite(ctx context.Context, c siteConfig, hurry <-chan os.Signal, stdout
 		defer close(watched)
 		s.watcher.Run(watching, hurry)
 	}()
-	err = s.doors.serve(ctx)
+	err = errors.Join(s.doors.serve(ctx), s.states.save()) // no request is left
 	stop()
-	<-watched
-	err = errors.Join(err, s.states.save(), s.close())
+	select {
+	case <-watched:
+	case <-time.After(endTimeout):
+		log.Warn("a configuration that is being read is not waited for", slog.String("file", s.file))
+	}
+	err = errors.Join(err, s.close())
 	log.Info("stopped")
 	return err
 }
@@ -300,15 +305,23 @@ func (s *siteServer) announce(stdout io.Writer) error {
 	return nil
 }
 
-const leastToken = 16 // bytes
+// Bytes of the admin's token, and of its file.
+const (
+	leastToken = 16
+	mostToken  = 1 << 20
+)
 
 // readToken returns the token that a file holds, empty if there is no file.
 func readToken(name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	data, err := os.ReadFile(name) //nolint:gosec // the file is the operator's choice
+	f, _, err := regular.Open(name)
 	if err != nil {
+		return "", fmt.Errorf("token file: %w", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, mostToken))
+	if err := errors.Join(err, f.Close()); err != nil {
 		return "", fmt.Errorf("token file: %w", err)
 	}
 	token := strings.TrimSpace(string(data))

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"os"
+
+	"github.com/sluicegate/sluice/internal/regular"
 )
 
 // mostNamed is how much of a file that a configuration names is looked at: more
@@ -48,7 +50,7 @@ func (n *named) changed() bool {
 }
 
 func sumOf(name string) (sum [sha256.Size]byte, err error) {
-	f, err := os.Open(name) //nolint:gosec // the operator names the file
+	f, _, err := regular.Open(name)
 	if err != nil {
 		return sum, err
 	}

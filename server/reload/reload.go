@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/regular"
 )
 
 // Every is how often a [Watcher] looks whether its file has changed.
@@ -213,15 +214,11 @@ func (w *Watcher) tell(v Version, err error) {
 // read returns a file's content and what to know it by. It reads one byte more
 // than config accepts.
 func read(name string) (data []byte, m mark, err error) {
-	f, err := os.Open(name) //nolint:gosec // the file is the operator's choice
+	f, info, err := regular.Open(name)
 	if err != nil {
 		return nil, m, fmt.Errorf("reload: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, m, fmt.Errorf("reload: %w", err)
-	}
 	if data, err = io.ReadAll(io.LimitReader(f, config.MaxBytes+1)); err != nil {
 		return nil, m, fmt.Errorf("reload: %w", err)
 	}

@@ -243,6 +243,7 @@ func TestFaults(t *testing.T) {
 		{"no key", token.Options{}, "exactly one"},
 		{"two keys", token.Options{HMACFile: "a", KeyFile: "b"}, "exactly one"},
 		{"no file", token.Options{KeyFile: filepath.Join(t.TempDir(), "none")}, "no such file"},
+		{"a directory", token.Options{HMACFile: t.TempDir()}, "is a directory; write the path of a regular file"},
 		{"a short secret", token.Options{HMACFile: write(t, []byte("secret"))}, "6 bytes can be guessed"},
 		{"no PEM", token.Options{KeyFile: write(t, []byte("secret"))}, "BEGIN PUBLIC KEY"},
 		{"a private key", token.Options{KeyFile: write(t, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))}, "write a public key"},

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package regular opens files whose path may come to name something else while
+// a program runs: a pipe, whose opening waits for somebody to write, must not
+// hold it up.
+package regular
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// Open opens a regular file for reading, behind symbolic links too. It waits for
+// nobody. Whatever else is at the path is an error, and is not touched.
+func Open(path string) (f *os.File, info fs.FileInfo, err error) {
+	if info, err = os.Stat(path); err != nil {
+		return nil, nil, err
+	}
+	if err := check(path, info); err != nil {
+		return nil, nil, err
+	}
+	// It may be something else by now.
+	if f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0); err != nil { //nolint:gosec // the caller chooses the file
+		return nil, nil, err
+	}
+	if info, err = f.Stat(); err == nil {
+		err = check(path, info)
+	}
+	if err != nil {
+		_ = f.Close() // nothing was read
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+func check(path string, info fs.FileInfo) error {
+	if info.Mode().IsRegular() {
+		return nil
+	}
+	return fmt.Errorf("%s is %s; write the path of a regular file", path, kind(info.Mode()))
+}
+
+// kind says what is at a path where a file should be.
+func kind(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	default:
+		return "no regular file"
+	}
+}
