@@ -12,6 +12,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rsa"
+	"crypto/sha512"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -45,7 +46,10 @@ type Options struct {
 	Header, Cookie string
 
 	JWKSFile string // a JSON Web Key Set (RFC 7517) of public keys
-	HMACFile string // a secret of 32 bytes or more, for HS256, HS384 and HS512
+	// HMACFile is a secret: of 32 bytes or more for HS256, of 48 for HS384 too,
+	// of 64 for HS512 too. A token signed in a way for which it is too short is
+	// not valid.
+	HMACFile string
 	KeyFile  string // a public key in PEM: RSA, ECDSA or Ed25519
 
 	Issuer, Audience string // what iss and aud must be, if not empty
@@ -105,8 +109,21 @@ func (v *Verifier) readSecret(name string) error {
 	if len(secret) < leastHMAC {
 		return fmt.Errorf("%s: a secret of %d bytes can be guessed; write %d or more, such as those of openssl rand -hex 32", name, len(secret), leastHMAC)
 	}
-	v.key, v.algorithms = secret, []jose.SignatureAlgorithm{jose.HS256, jose.HS384, jose.HS512}
+	v.key, v.algorithms = secret, algorithmsOfSecret(len(secret))
 	return nil
+}
+
+// algorithmsOfSecret returns how tokens may be signed by a secret of n bytes: it
+// must be as long as what the hash makes (RFC 7518, section 3.2).
+func algorithmsOfSecret(n int) []jose.SignatureAlgorithm {
+	algorithms := []jose.SignatureAlgorithm{jose.HS256}
+	if n >= sha512.Size384 {
+		algorithms = append(algorithms, jose.HS384)
+	}
+	if n >= sha512.Size {
+		algorithms = append(algorithms, jose.HS512)
+	}
+	return algorithms
 }
 
 func (v *Verifier) readKey(name string) error {

@@ -8,12 +8,17 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/sha512"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"hash"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -138,7 +143,7 @@ func TestClaims(t *testing.T) {
 	jwks := set(t, jose.JSONWebKey{Key: &ours.rsa.PublicKey, KeyID: "r", Use: "sig"}, jose.JSONWebKey{Key: &ours.ec.PublicKey, KeyID: "e", Use: "sig"})
 	ecSet := verifier(t, token.Options{JWKSFile: write(t, jwks)})
 	one := verifier(t, token.Options{JWKSFile: write(t, set(t, jose.JSONWebKey{Key: &ours.ec.PublicKey, KeyID: "e"}))})
-	hmac := verifier(t, token.Options{HMACFile: write(t, []byte(secret+"\n"))})
+	hmacs := verifier(t, token.Options{HMACFile: write(t, []byte(secret+"\n"))})
 	public := verifier(t, token.Options{KeyFile: write(t, rsaPEM)})
 	ed := verifier(t, token.Options{KeyFile: write(t, publicPEM(t, ours.ed.Public()))})
 	strict := verifier(t, token.Options{HMACFile: write(t, []byte(secret)), Issuer: "https://login.example.com", Audience: "api"})
@@ -151,10 +156,10 @@ func TestClaims(t *testing.T) {
 		token string
 		want  bool
 	}{
-		{"a secret", hmac, good, true},
-		{"another secret", hmac, sign(t, jose.HS256, []byte(strings.ToUpper(secret)), "", nil), false},
-		{"no signature", hmac, none, false},
-		{"a changed payload", hmac, good[:len(good)/2] + "A" + good[len(good)/2+1:], false},
+		{"a secret", hmacs, good, true},
+		{"another secret", hmacs, sign(t, jose.HS256, []byte(strings.ToUpper(secret)), "", nil), false},
+		{"no signature", hmacs, none, false},
+		{"a changed payload", hmacs, good[:len(good)/2] + "A" + good[len(good)/2+1:], false},
 		{"RSA", public, sign(t, jose.RS256, ours.rsa, "", nil), true},
 		{"another's RSA", public, sign(t, jose.RS256, theirs.rsa, "", nil), false},
 		{"the public key as a secret", public, sign(t, jose.HS256, rsaPEM, "", nil), false},
@@ -164,14 +169,14 @@ func TestClaims(t *testing.T) {
 		{"of a set, by another's key of that name", ecSet, sign(t, jose.ES256, theirs.ec, "e", nil), false},
 		{"of a set, by an unknown name", ecSet, sign(t, jose.ES256, ours.ec, "x", nil), false},
 		{"of a set of one, without a name", one, sign(t, jose.ES256, ours.ec, "", nil), true},
-		{"expired", hmac, hs(map[string]any{"exp": now.Add(-2 * time.Minute).Unix()}), false},
-		{"expired just now", hmac, hs(map[string]any{"exp": now.Add(-30 * time.Second).Unix()}), true},
-		{"not valid yet", hmac, hs(map[string]any{"nbf": now.Add(2 * time.Minute).Unix()}), false},
+		{"expired", hmacs, hs(map[string]any{"exp": now.Add(-2 * time.Minute).Unix()}), false},
+		{"expired just now", hmacs, hs(map[string]any{"exp": now.Add(-30 * time.Second).Unix()}), true},
+		{"not valid yet", hmacs, hs(map[string]any{"nbf": now.Add(2 * time.Minute).Unix()}), false},
 		{"for us, by whom we trust", strict, good, true},
 		{"by another issuer", strict, hs(map[string]any{"iss": "https://evil.example.com"}), false},
 		{"for somebody else", strict, hs(map[string]any{"aud": "other"}), false},
-		{"garbage", hmac, "x.y.z", false},
-		{"huge", hmac, hs(map[string]any{"x": strings.Repeat("x", 20_000)}), false},
+		{"garbage", hmacs, "x.y.z", false},
+		{"huge", hmacs, hs(map[string]any{"x": strings.Repeat("x", 20_000)}), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			claim := c.v.Claims(bearer(c.token))
@@ -192,6 +197,36 @@ func TestClaims(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// byHand returns a token signed by a secret, however short that is.
+func byHand(t *testing.T, alg string, of func() hash.Hash, secret []byte) string {
+	t.Helper()
+	encode := base64.RawURLEncoding.EncodeToString
+	text := encode([]byte(`{"alg":"`+alg+`"}`)) + "." + encode([]byte(`{"sub":"ada"}`))
+	h := hmac.New(of, secret)
+	if _, err := io.WriteString(h, text); err != nil {
+		t.Fatal(err)
+	}
+	return text + "." + encode(h.Sum(nil))
+}
+
+// TestSecretLength: a secret verifies what is signed by a hash that makes no more
+// bytes than it has.
+func TestSecretLength(t *testing.T) {
+	for _, alg := range []struct {
+		name  string
+		of    func() hash.Hash
+		least int
+	}{{"HS256", sha256.New, 32}, {"HS384", sha512.New384, 48}, {"HS512", sha512.New, 64}} {
+		for _, n := range []int{32, 47, 48, 63, 64, 100} {
+			text := []byte(strings.Repeat("s", n))
+			v := verifier(t, token.Options{HMACFile: write(t, text)})
+			if got, want := v.Claims(bearer(byHand(t, alg.name, alg.of, text))) != nil, n >= alg.least; got != want {
+				t.Errorf("%s by %d bytes: believed %v, want %v", alg.name, n, got, want)
+			}
+		}
 	}
 }
 
