@@ -27,6 +27,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 const (
@@ -237,10 +238,11 @@ func (v *Verifier) Claims(r *http.Request) func(name string) (string, bool) {
 // find returns the request's token, as sent.
 func (v *Verifier) find(r *http.Request) string {
 	if v.o.Cookie != "" {
-		if cookies := r.CookiesNamed(v.o.Cookie); len(cookies) == 1 {
-			return cookies[0].Value
+		values, ok := wire.Cookies(r, v.o.Cookie)
+		if !ok || len(values) != 1 {
+			return "" // the application might take the other one
 		}
-		return ""
+		return values[0]
 	}
 	name := v.o.Header
 	if name == "" {
@@ -248,7 +250,7 @@ func (v *Verifier) find(r *http.Request) string {
 	}
 	values := r.Header.Values(name)
 	if len(values) != 1 {
-		return "" // the application might take the other one
+		return ""
 	}
 	if scheme, token, ok := strings.Cut(values[0], " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(token)

@@ -251,6 +251,9 @@ func TestWhere(t *testing.T) {
 		{"in a header, with bearer", header, http.Header{"X-Token": {"Bearer " + good}}, true},
 		{"in a cookie", cookie, http.Header{"Cookie": {"session=" + good}}, true},
 		{"in two cookies", cookie, http.Header{"Cookie": {"session=" + good + "; session=x"}}, false},
+		{"in two cookies, one of them not of RFC 6265", cookie, http.Header{"Cookie": {"session=" + good + "; session=\"x,\\"}}, false},
+		{"in two fields, one of them not of RFC 6265", cookie, http.Header{"Cookie": {"session=x\xff", "session=" + good}}, false},
+		{"in a cookie beside one of another name", cookie, http.Header{"Cookie": {"session=" + good + "; other=x\xff"}}, true},
 		{"nowhere", plain, http.Header{}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
