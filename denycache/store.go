@@ -49,8 +49,12 @@ type Store struct {
 
 var _ sluice.Store = (*Store)(nil)
 
-// Wrap returns a Store that asks store what it does not know.
+// Wrap returns a Store that asks store what it does not know. It panics if store
+// is nil.
 func Wrap(store sluice.Store, opts Options) *Store {
+	if store == nil {
+		panic("denycache: wrap: store is nil; make one, such as memstore.New(memstore.Options{})") //nolint:forbidigo // a mistake of the program's, and there is no error to return
+	}
 	keys := opts.MaxKeys
 	switch {
 	case keys == 0:

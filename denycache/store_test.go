@@ -325,3 +325,14 @@ func TestRefusesInvalidRequests(t *testing.T) {
 		t.Errorf("the store was asked %d times", asked)
 	}
 }
+
+// TestNil: a store that is forgotten is told where it is passed, not by the first
+// request.
+func TestNil(t *testing.T) {
+	defer func() {
+		if got, want := recover(), "denycache: wrap: store is nil; make one, such as memstore.New(memstore.Options{})"; got != want {
+			t.Errorf("got %v, want %q", got, want)
+		}
+	}()
+	denycache.Wrap(nil, denycache.Options{})
+}

@@ -149,8 +149,11 @@ func checkRule(r Rule, n int, seen map[string]string) (all []error) {
 
 // Wrap returns a handler that passes on to next what the limits allow and
 // answers the rest. One Middleware may wrap any number of handlers, which then
-// share its budgets.
+// share its budgets. It panics if next is nil.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
+	if next == nil {
+		panic("httplimit: wrap: next is nil; pass the handler that is to be limited, such as an http.ServeMux") //nolint:forbidigo // a mistake of the program's, and there is no error to return
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if m.opts.Skip != nil && m.opts.Skip(r) {
 			next.ServeHTTP(w, r)

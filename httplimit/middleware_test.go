@@ -232,3 +232,18 @@ func TestConcurrentRequests(t *testing.T) {
 		t.Errorf("%d passed, %d reached the handler, %d denied; want %d, %d, %d", passed.Load(), reached.Load(), denied.Load(), quota, quota, clients*each-quota)
 	}
 }
+
+// TestNil: a handler that is forgotten is told where it is passed, not by the
+// first request.
+func TestNil(t *testing.T) {
+	mw := newMiddleware(t, httplimit.Options{
+		Store: newStore(newClock()),
+		Rules: []httplimit.Rule{{Plan: compile(t, "ip", "3/min"), Key: httplimit.ByIP()}},
+	})
+	defer func() {
+		if got, want := recover(), "httplimit: wrap: next is nil; pass the handler that is to be limited, such as an http.ServeMux"; got != want {
+			t.Errorf("got %v, want %q", got, want)
+		}
+	}()
+	mw.Wrap(nil)
+}

@@ -48,8 +48,12 @@ type Store struct {
 
 var _ sluice.Store = (*Store)(nil)
 
-// Wrap returns a Store that asks store what it does not hold itself.
+// Wrap returns a Store that asks store what it does not hold itself. It panics if store
+// is nil.
 func Wrap(store sluice.Store, opts Options) *Store {
+	if store == nil {
+		panic("lease: wrap: store is nil; make one, such as memstore.New(memstore.Options{})") //nolint:forbidigo // a mistake of the program's, and there is no error to return
+	}
 	s := &Store{store: store, of: opts.Of, now: opts.Now}
 	if s.now == nil {
 		s.now = time.Now

@@ -385,3 +385,14 @@ func TestKeysWithoutRoom(t *testing.T) {
 		t.Errorf("bound %d", bound)
 	}
 }
+
+// TestNil: a store that is forgotten is told where it is passed, not by the first
+// request.
+func TestNil(t *testing.T) {
+	defer func() {
+		if got, want := recover(), "lease: wrap: store is nil; make one, such as memstore.New(memstore.Options{})"; got != want {
+			t.Errorf("got %v, want %q", got, want)
+		}
+	}()
+	lease.Wrap(nil, lease.Options{})
+}
