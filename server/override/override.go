@@ -53,11 +53,15 @@ type List struct {
 }
 
 // Open returns a List that is kept in a file, and reads it if it is there. An
-// empty name keeps it in memory only.
+// empty name keeps it in memory only. That the file can be written later is found
+// out here.
 func Open(file string) (*List, error) {
 	l := &List{file: file}
 	if file == "" {
 		return l, nil
+	}
+	if err := tryFolder(file); err != nil {
+		return nil, fmt.Errorf("override: %s cannot be kept: %w; make its folder and let this process write there, or name another file", file, err)
 	}
 	f, err := os.Open(file) //nolint:gosec // the file is the operator's choice
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,6 +78,15 @@ func Open(file string) (*List, error) {
 		return nil, fmt.Errorf("override: %s cannot be read: %w; correct it, or move it away to start without overrides", file, err)
 	}
 	return l, nil
+}
+
+// tryFolder makes a file beside another, as save does, and removes it.
+func tryFolder(file string) error {
+	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // All returns the overrides that have not expired.

@@ -170,6 +170,27 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestBadFolder: a folder that is not there, or in which nothing can be kept, is
+// told at the start, not by the first change; a good one is left as it was.
+func TestBadFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"none", "file"} {
+		file := filepath.Join(dir, folder, "overrides.json")
+		if _, err := override.Open(file); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "folder") {
+			t.Errorf("%s: got %v", folder, err)
+		}
+	}
+	if _, err := override.Open(filepath.Join(dir, "overrides.json")); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left in the folder: %v, %v", left, err)
+	}
+}
+
 // TestBadFile: a file that cannot be read is told, and not written over.
 func TestBadFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
