@@ -34,23 +34,15 @@ func closedTCP(l *file.Listener) bool {
 	return l.Limits.Limited() && l.Limits.Failure == policy.Closed
 }
 
-// closedHTTP reports whether all rules in force are closed, or one that matches
-// every request is: then the others do not matter.
+// closedHTTP reports whether a rule in force is closed that matches every
+// request: then the others do not matter.
 func closedHTTP(p *policy.Policy) bool {
-	closed, others := false, false
 	for i := range p.Len() {
-		r := p.Rule(i)
-		switch {
-		case r.Shadow:
-		case r.Failure != policy.Closed:
-			others = true
-		case matchesAll(r):
+		if r := p.Rule(i); !r.Shadow && r.Failure == policy.Closed && matchesAll(r) {
 			return true
-		default:
-			closed = true
 		}
 	}
-	return closed && !others
+	return false
 }
 
 // matchesAll reports whether a rule leaves out no request, exemptions apart.
