@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"net/http"
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
@@ -27,6 +28,9 @@ var origins = []string{
 
 func (f *forwarding) rewrite(p *httputil.ProxyRequest) {
 	p.SetURL(f.target)
+	if len(p.Out.Header["Upgrade"]) > 0 {
+		keepUpgrade(p.Out.Header)
+	}
 	if !f.upstreamHost {
 		p.Out.Host = p.In.Host
 	}
@@ -55,6 +59,28 @@ func (f *forwarding) rewrite(p *httputil.ProxyRequest) {
 			p.Out.Header[name] = slices.Clone(values)
 		}
 	}
+}
+
+// keepUpgrade takes away what a proxy must not pass on: a switch to another HTTP
+// on one connection, by which requests would get past whoever judges them, and
+// to TLS.
+func keepUpgrade(h http.Header) {
+	delete(h, "Http2-Settings")
+	var kept []string
+	for _, line := range h["Upgrade"] {
+		for name := range strings.SplitSeq(line, ",") {
+			protocol, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(name)), "/")
+			if protocol != "" && protocol != "h2c" && protocol != "h2" && protocol != "http" && protocol != "tls" {
+				kept = append(kept, strings.TrimSpace(name))
+			}
+		}
+	}
+	if kept == nil {
+		delete(h, "Upgrade")
+		delete(h, "Connection")
+		return
+	}
+	h["Upgrade"] = []string{strings.Join(kept, ", ")}
 }
 
 // normalised returns how an application may read the name of a field that says

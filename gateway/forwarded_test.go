@@ -92,6 +92,42 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
+// TestUpgrades: what would carry requests past whoever judges them is not passed
+// on.
+func TestUpgrades(t *testing.T) {
+	for _, c := range []struct{ sent, want string }{
+		{"websocket", "websocket"},
+		{"h2c", ""},
+		{"H2C, websocket", "websocket"},
+		{"HTTP/2.0", ""},
+		{"TLS/1.2, HTTP/1.1", ""},
+		{"tcp, example/2", "tcp, example/2"},
+		{" , ", ""},
+	} {
+		t.Run(c.sent, func(t *testing.T) {
+			var got http.Header
+			upstream := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front(t, upstream, gateway.Options{}), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header = http.Header{"Connection": {"Upgrade, HTTP2-Settings"}, "Upgrade": {c.sent}, "Http2-Settings": {"AAMAAABkAAQAAP__"}}
+			resp, err := http.DefaultTransport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, resp.Body.Close())
+			connection := "Upgrade"
+			if c.want == "" {
+				connection = ""
+			}
+			if got.Get("Upgrade") != c.want || got.Get("Connection") != connection || got.Get("Http2-Settings") != "" {
+				t.Errorf("the upstream got %v, want to upgrade to %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestUpstreamHostAndPath(t *testing.T) {
 	var host, path string
 	upstream := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { host, path = r.Host, r.URL.String() }))

@@ -4,7 +4,8 @@
 // Package gateway passes HTTP requests on to one upstream: a reverse proxy that
 // can stand in front of any service without changing it.
 //
-// It limits nothing by itself: wrap it with package httplimit. Bodies pass both
+// It limits nothing by itself: wrap it with package httplimit, and both with
+// [EndToEnd]. Bodies pass both
 // ways as they come, unbuffered; so do server-sent events and connections that
 // switch protocol, such as websockets. Hop-by-hop fields stay on their hop, and
 // what a client wrote into the fields that say where a request came from is
@@ -24,6 +25,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/internal/upstream"
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 // flushInterval is how long what came of a response of known length may wait for
@@ -144,6 +146,14 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer x.flushBroken()
 	g.proxy.ServeHTTP(x, x.request)
 	x.whole = true
+}
+
+// EndToEnd returns a handler that hides from next the header fields that a
+// request's Connection field names, which a Gateway does not pass on. It belongs
+// around whatever judges requests by their header, as package httplimit does: a
+// client could otherwise name a key that the upstream never sees.
+func EndToEnd(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, wire.EndToEnd(r)) })
 }
 
 // Close closes the connections to the upstream that are not in use.

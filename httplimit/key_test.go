@@ -70,6 +70,7 @@ func TestKeys(t *testing.T) {
 		{"query semicolon elsewhere", httplimit.ByQuery("userId"), "/?q=1;x=1&userId=u1", nil, "u1", ""},
 		{"query too large", httplimit.ByQuery("userId"), "/?userId=x" + huge, nil, "", "at most 8192"},
 		{"cookie", httplimit.ByCookie("sid"), "/", []string{"Cookie: a=b; sid=s1"}, "s1", ""},
+		{"cookie escaped", httplimit.ByCookie("sid"), "/", []string{"Cookie: sid=%73%31"}, "s1", ""},
 		{"cookie missing", httplimit.ByCookie("sid"), "/", []string{"Cookie: a=b"}, "", "cookie sid is missing"},
 		{"cookie twice", httplimit.ByCookie("sid"), "/", []string{"Cookie: sid=s1; sid=s2"}, "", "sent more than once"},
 		{"cookie twice in two lines", httplimit.ByCookie("sid"), "/", []string{"Cookie: sid=s1", "Cookie: sid=s2"}, "", "sent more than once"},

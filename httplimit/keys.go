@@ -41,8 +41,9 @@ func only(part string, values []string) (string, error) {
 
 func twice(part string) error { return Invalid(part, "is sent more than once; send it once") }
 
-// ByCookie returns a Key of a cookie's value. A cookie that RFC 6265 does not
-// allow is refused: net/http ignores it, but an application may not.
+// ByCookie returns a Key of a cookie's value, in which escapes such as %41 stand
+// for what they mean, as many an application reads it. A cookie that RFC 6265
+// does not allow is refused: net/http ignores it, but an application may not.
 func ByCookie(name string) Key {
 	if !validFieldName(name) {
 		return badKey("ByCookie: %q is not a cookie's name", name)

@@ -66,7 +66,7 @@ func (h *HTTP) Query(name string) []string {
 	return h.query[name]
 }
 
-// Cookie returns the values of a cookie. One that RFC 6265 does not allow makes
+// Cookie returns the values of a cookie, unescaped. One that RFC 6265 does not allow makes
 // it one that is sent more than once: what an application reads into it is not
 // known.
 func (h *HTTP) Cookie(name string) []string {

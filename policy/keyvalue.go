@@ -74,6 +74,8 @@ func (p *keyPart) written(text string) (string, error) {
 		return p.group(text)
 	case p.Source == SourceHost, p.Source == SourceHeader && canonical(p.Name) == "Host":
 		return hostValue(text)
+	case p.Source == SourceCookie:
+		return wire.Unescape(text), nil
 	case p.Source == SourceMethod:
 		if !fieldName(text) {
 			return "", fmt.Errorf("%q is not a method; write one such as POST", text)

@@ -45,6 +45,7 @@ func TestPartValue(t *testing.T) {
 		{policy.Host(), "[::1]:80", `:write "[::1]"`},
 		{policy.Host(), "*.example.com", ":is not a host"},
 		{policy.Host(), "http://example.com", ":is not a host"},
+		{policy.Cookie("sid"), "%61+b", "a b"},
 		{policy.Header("host"), "API.example.com", "api.example.com"},
 		{policy.Header("X-User"), "Ada", "Ada"},
 		{policy.Header("X-User"), strings.Repeat("x", policy.MaxValueBytes+1), ":bytes; requests with more"},

@@ -42,7 +42,7 @@ func (s *server) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mw.Wrap(next), nil
+	return gateway.EndToEnd(mw.Wrap(next)), nil
 }
 
 // rules returns one rule for the limits of each unit, under one key.

@@ -176,6 +176,23 @@ func TestForwardedFor(t *testing.T) {
 }
 
 // TestMetricsEqualDecisions: what the page says is what clients have seen.
+// TestFieldsOfTheHop: a key that Connection names is none, as the upstream does
+// not get it.
+func TestFieldsOfTheHop(t *testing.T) {
+	up := backend(t, func(_ http.ResponseWriter, r *http.Request) {
+		if _, ok := r.Header["X-Api-Key"]; !ok {
+			t.Error("a request without a key was passed on")
+		}
+	})
+	r := start(t, "--upstream", up, "--by", "header.X-Api-Key", "--limit", "2/min")
+	if a := r.get(t, "/", "X-Api-Key", "a"); a.status != http.StatusOK {
+		t.Errorf("with a key: got %d, want 200", a.status)
+	}
+	if a := r.get(t, "/", "X-Api-Key", "b", "Connection", "X-Api-Key"); a.status != http.StatusBadRequest {
+		t.Errorf("with a key for this hop only: got %d, want 400", a.status)
+	}
+}
+
 func TestMetricsEqualDecisions(t *testing.T) {
 	r := startAt(t, fixedClock, "--limit", "7/min sliding-log", "--limit", "3/s fixed-window")
 	statuses := map[int]float64{}

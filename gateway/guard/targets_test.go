@@ -43,6 +43,31 @@ func statusOf(t *testing.T, h http.Handler, target string) int {
 	return w.Code
 }
 
+// TestFieldsOfTheHop: what Connection names is not passed on, and so not judged.
+func TestFieldsOfTheHop(t *testing.T) {
+	g := newGuard(t, "  - {name: key, by: header.X-Api-Key, limits: 9/h}\n  - {name: session, by: cookie.sid, missing: share, limits: 1/h}\n", ok, guard.Options{})
+	for _, c := range []struct {
+		connection string
+		want       int
+	}{
+		{"", http.StatusOK},
+		{"X-Api-Key", http.StatusBadRequest},
+		{"keep-alive, x-api-key", http.StatusBadRequest},
+		{"Cookie", http.StatusOK}, // the unit that is shared
+		{"cookie", http.StatusTooManyRequests},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+		r.Header = http.Header{"X-Api-Key": {"k"}, "Cookie": {"sid=x" + c.connection}}
+		if c.connection != "" {
+			r.Header.Set("Connection", c.connection)
+		}
+		w := httptest.NewRecorder()
+		if g.ServeHTTP(w, r); w.Code != c.want {
+			t.Errorf("Connection: %s: got %d, want %d", c.connection, w.Code, c.want)
+		}
+	}
+}
+
 // FuzzRoutesAndRules: what is routed to the upstream of a path is under the rule
 // of that path.
 func FuzzRoutesAndRules(f *testing.F) {

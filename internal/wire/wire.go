@@ -6,9 +6,11 @@
 package wire
 
 import (
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/textproto"
+	"strconv"
 	"strings"
 )
 
@@ -27,12 +29,14 @@ func Host(authority string) string {
 	return strings.ToLower(strings.TrimRight(name, "."))
 }
 
-// Cookies returns the values of all cookies of a name. It is not ok if there is
-// one among them that RFC 6265 does not allow: net/http leaves such a cookie out,
-// while an application may well have a use for it.
+// Cookies returns the values of all cookies of a name, as applications read them
+// that unescape cookies: what others tell apart has the same value then, and so
+// the same budget. It is not ok if there is one among them that RFC 6265 does not
+// allow: net/http leaves such a cookie out, while an application may well have a
+// use for it.
 func Cookies(r *http.Request, name string) (values []string, ok bool) {
 	for _, c := range r.CookiesNamed(name) {
-		values = append(values, c.Value)
+		values = append(values, Unescape(c.Value))
 	}
 	named := 0
 	for _, line := range r.Header["Cookie"] {
@@ -44,4 +48,58 @@ func Cookies(r *http.Request, name string) (values []string, ok bool) {
 		}
 	}
 	return values, named == len(values)
+}
+
+// Unescape returns a cookie's value without escapes: %41 is A and a plus a space.
+// What is no escape stays as it is.
+func Unescape(value string) string {
+	if !strings.ContainsAny(value, "%+") {
+		return value
+	}
+	b := make([]byte, 0, len(value))
+	for i := 0; i < len(value); i++ {
+		c := value[i]
+		switch {
+		case c == '+':
+			c = ' '
+		case c == '%' && i+2 < len(value):
+			if n, err := strconv.ParseUint(value[i+1:i+3], 16, 8); err == nil {
+				c = byte(n)
+				i += 2
+			}
+		}
+		b = append(b, c)
+	}
+	return string(b)
+}
+
+// EndToEnd returns the request without the header fields that its Connection
+// field names: they are for this hop, and a proxy does not pass them on. The
+// request itself stays as it is.
+func EndToEnd(r *http.Request) *http.Request {
+	var kept http.Header
+	for _, line := range r.Header["Connection"] {
+		for option := range strings.SplitSeq(line, ",") {
+			name := http.CanonicalHeaderKey(textproto.TrimString(option))
+			if _, sent := r.Header[name]; !sent || ofConnection(name) {
+				continue
+			}
+			if kept == nil {
+				kept = maps.Clone(r.Header)
+			}
+			delete(kept, name)
+		}
+	}
+	if kept == nil {
+		return r
+	}
+	copied := *r
+	copied.Header = kept
+	return &copied
+}
+
+// ofConnection reports whether a field is about the connection itself, which is
+// for the proxy to see.
+func ofConnection(name string) bool {
+	return name == "Connection" || name == "Upgrade" || name == "Te"
 }

@@ -5,6 +5,7 @@ package wire_test
 
 import (
 	"net/http"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -46,6 +47,9 @@ func TestCookies(t *testing.T) {
 		{"one", []string{"a=b; sid=x"}, []string{"x"}, true},
 		{"empty", []string{"sid="}, []string{""}, true},
 		{"quoted", []string{`sid="x"`}, []string{"x"}, true},
+		{"escaped", []string{"sid=%61b%63"}, []string{"abc"}, true},
+		{"escapes that are none", []string{"sid=%6x%"}, []string{"%6x%"}, true},
+		{"a plus", []string{"sid=a+b%2B"}, []string{"a b+"}, true},
 		{"two", []string{"sid=x; sid=y"}, []string{"x", "y"}, true},
 		{"two fields", []string{"sid=x", "sid=y"}, []string{"x", "y"}, true},
 		{"an octal escape", []string{`sid="\141bc"`}, nil, false},
@@ -60,6 +64,43 @@ func TestCookies(t *testing.T) {
 			got, ok := wire.Cookies(r, "sid")
 			if !slices.Equal(got, c.want) || ok != c.ok {
 				t.Errorf("got %q, %v; want %q, %v", got, ok, c.want, c.ok)
+			}
+		})
+	}
+}
+
+// TestEndToEnd: what Connection names is not there, and all else is.
+func TestEndToEnd(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		connection []string
+		gone       []string
+	}{
+		{"none", nil, nil},
+		{"of the connection", []string{"close", "keep-alive, Upgrade, TE"}, nil},
+		{"a field", []string{"X-Api-Key"}, []string{"X-Api-Key"}},
+		{"in small letters", []string{"x-api-key"}, []string{"X-Api-Key"}},
+		{"fields", []string{"close,cookie ,, X-Api-Key", "\tCookie"}, []string{"X-Api-Key", "Cookie"}},
+		{"what was not sent", []string{"X-Other"}, nil},
+		{"itself", []string{"Connection"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sent := http.Header{"X-Api-Key": {"k"}, "Cookie": {"a=b"}, "Upgrade": {"websocket"}, "Te": {"trailers"}}
+			if c.connection != nil {
+				sent["Connection"] = c.connection
+			}
+			want := sent.Clone()
+			for _, name := range c.gone {
+				want.Del(name)
+			}
+			r := &http.Request{Header: sent, Method: http.MethodGet}
+			before := sent.Clone()
+			got := wire.EndToEnd(r)
+			if !reflect.DeepEqual(got.Header, want) || got.Method != http.MethodGet {
+				t.Errorf("got %v, want %v", got.Header, want)
+			}
+			if !reflect.DeepEqual(r.Header, before) {
+				t.Errorf("the request has now %v, it had %v", r.Header, before)
 			}
 		})
 	}
