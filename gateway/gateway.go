@@ -5,11 +5,10 @@
 // can stand in front of any service without changing it.
 //
 // It limits nothing by itself: wrap it with package httplimit, and both with
-// [EndToEnd]. Bodies pass both
-// ways as they come, unbuffered; so do server-sent events and connections that
-// switch protocol, such as websockets. Hop-by-hop fields stay on their hop, and
-// what a client wrote into the fields that say where a request came from is
-// not passed on: see [Options].
+// [EndToEnd]. Bodies pass both ways as they come, unbuffered; so do server-sent
+// events and connections that switch protocol, such as websockets. Hop-by-hop
+// fields stay on their hop, and what a client wrote into the fields that say
+// where a request came from is not passed on: see [Options].
 package gateway
 
 import (
