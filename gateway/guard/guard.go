@@ -110,8 +110,8 @@ func New(o Options) (*Guard, error) {
 // ServeHTTP judges the request and passes it on or answers it. It blocks as
 // long as the request is held back and then as long as Next does.
 func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r = wire.EndToEnd(r) // Next does not pass on what it leaves out
 	client, known := g.finder.Client(r.RemoteAddr, r.Header)
+	r = wire.EndToEnd(r) // Next does not pass on what it leaves out
 	if !known {
 		client = netip.Addr{}
 	}

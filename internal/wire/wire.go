@@ -98,8 +98,12 @@ func EndToEnd(r *http.Request) *http.Request {
 	return &copied
 }
 
-// ofConnection reports whether a field is about the connection itself, which is
-// for the proxy to see.
+// ofConnection reports whether a field is for the proxy itself to see: about the
+// connection, or about where the request came from before.
 func ofConnection(name string) bool {
-	return name == "Connection" || name == "Upgrade" || name == "Te"
+	switch name {
+	case "Connection", "Upgrade", "Te", "Forwarded":
+		return true
+	}
+	return strings.HasPrefix(name, "X-Forwarded-")
 }

@@ -83,9 +83,10 @@ func TestEndToEnd(t *testing.T) {
 		{"fields", []string{"close,cookie ,, X-Api-Key", "\tCookie"}, []string{"X-Api-Key", "Cookie"}},
 		{"what was not sent", []string{"X-Other"}, nil},
 		{"itself", []string{"Connection"}, nil},
+		{"where it came from", []string{"X-Forwarded-For, Forwarded"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			sent := http.Header{"X-Api-Key": {"k"}, "Cookie": {"a=b"}, "Upgrade": {"websocket"}, "Te": {"trailers"}}
+			sent := http.Header{"X-Api-Key": {"k"}, "Cookie": {"a=b"}, "Upgrade": {"websocket"}, "Te": {"trailers"}, "X-Forwarded-For": {"192.0.2.1"}, "Forwarded": {"for=192.0.2.1"}}
 			if c.connection != nil {
 				sent["Connection"] = c.connection
 			}
