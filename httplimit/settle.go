@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -42,7 +43,7 @@ func (m *Middleware) run(w http.ResponseWriter, r *http.Request, next http.Handl
 	defer func() {
 		resp := count.response(returned)
 		if body != nil {
-			resp.Read = body.read
+			resp.Read = body.read.Load()
 		}
 		m.settle(r, m.corrections(r, c, d, resp))
 	}()
@@ -100,14 +101,15 @@ func (m *Middleware) settle(r *http.Request, reqs []sluice.Request) {
 	}
 }
 
-// countingBody counts what is read of a request's body.
+// countingBody counts what is read of a request's body. Whoever reads it may go
+// on after the handler has returned, as the transport of a reverse proxy does.
 type countingBody struct {
 	io.ReadCloser
-	read int64
+	read atomic.Int64
 }
 
 func (b *countingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.read += int64(n)
+	b.read.Add(int64(n))
 	return n, err
 }
