@@ -6,7 +6,6 @@ package httplimit
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -16,7 +15,8 @@ import (
 // TransportOptions say how a [Transport] keeps to the limits of servers. Every
 // zero field means what it says; the zero TransportOptions are ready to use.
 type TransportOptions struct {
-	// Base sends the requests. Nil means [http.DefaultTransport].
+	// Base sends the requests. Nil means [http.DefaultTransport]. The bodies of
+	// its answers may be closed while they are read, as those of net/http may.
 	Base http.RoundTripper
 
 	// Fields are the header fields that are obeyed besides Retry-After, which
@@ -99,7 +99,9 @@ func (e *HoldError) Unwrap() error { return e.err }
 // for another request. A cache belongs around a Transport, not within, or else
 // what it could answer at once is paced too.
 //
-// It is safe for concurrent use, has no goroutine and needs no closing.
+// It is safe for concurrent use and needs no closing. A goroutine reads a small
+// answer that denied off its connection, until the request is sent again or the
+// answer's body is closed.
 type Transport struct {
 	base    http.RoundTripper
 	opts    TransportOptions
@@ -177,12 +179,16 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if !s.denied || attempt > t.opts.MaxRetries {
 			return res, nil
 		}
+		wait := backoff(attempt, s)
+		if !h.allows(wait) {
+			return res, nil
+		}
 		again, ok := t.repeat(r)
 		if !ok {
 			return res, nil
 		}
-		keep := buffer(res)
-		ticket, err = b.again(h, backoff(attempt, s))
+		readAhead(res)
+		ticket, err = b.again(h, wait)
 		if err != nil {
 			closeBody(again)
 			if _, refused := errors.AsType[*HoldError](err); refused {
@@ -191,9 +197,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			res.Body.Close() //nolint:errcheck // no one reads on
 			return nil, err
 		}
-		if !keep {
-			res.Body.Close() //nolint:errcheck // no one reads on
-		}
+		res.Body.Close() //nolint:errcheck // no one reads on
 		r = again
 	}
 }
@@ -203,38 +207,3 @@ func closeBody(r *http.Request) {
 		r.Body.Close() //nolint:errcheck // nothing was read
 	}
 }
-
-// buffer takes a small answer off its connection, which need not wait with us.
-// It reports whether nothing is left to be closed.
-func buffer(res *http.Response) bool {
-	const small = 16 << 10
-	if res.ContentLength > small {
-		return false
-	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, small))
-	rest := res.Body
-	res.Body = &bufferedBody{ahead: body, rest: rest}
-	if err != nil || len(body) == small {
-		return false
-	}
-	rest.Close() //nolint:errcheck // it has been read to its end
-	res.Body = &bufferedBody{ahead: body, rest: http.NoBody}
-	return true
-}
-
-// bufferedBody is a body of which a part has been read ahead.
-type bufferedBody struct {
-	ahead []byte
-	rest  io.ReadCloser
-}
-
-func (b *bufferedBody) Read(p []byte) (int, error) {
-	if len(b.ahead) > 0 {
-		n := copy(p, b.ahead)
-		b.ahead = b.ahead[n:]
-		return n, nil
-	}
-	return b.rest.Read(p)
-}
-
-func (b *bufferedBody) Close() error { return b.rest.Close() }

@@ -121,15 +121,10 @@ func (b *budget) queue(h *hold) error {
 	}
 }
 
-// again enters after a wait of its own.
+// again enters after a wait of its own, which h allows.
 func (b *budget) again(h *hold, wait time.Duration) (uint64, error) {
-	now := time.Now()
-	at := now.Add(wait)
-	if err := h.exceeds(at, now); err != nil {
-		return 0, err
-	}
 	h.told(wait)
-	if err := h.sleep(at, nil); err != nil {
+	if err := h.sleep(time.Now().Add(wait), nil); err != nil {
 		return 0, err
 	}
 	return b.enter(h)

@@ -34,6 +34,9 @@ func (h *hold) exceeds(until, now time.Time) error {
 	return h.refuse(until.Sub(now))
 }
 
+// allows reports whether a wait from now on would not be too long.
+func (h *hold) allows(wait time.Duration) bool { return !time.Now().Add(wait).After(h.end) }
+
 func (h *hold) refuse(wait time.Duration) error {
 	e := &HoldError{Host: h.request.URL.Host, Wait: wait}
 	if h.own {
