@@ -32,9 +32,10 @@ type door struct {
 	net.Listener              // what is served: the socket, and what lies over it
 	socket       net.Listener // whose port it is
 	config       atomic.Pointer[file.Listener]
-	front        *http.Server  // nil for TCP
-	raw          *tcp.Server   // nil for HTTP
-	shut         chan struct{} // closed when nobody comes in any more
+	front        *http.Server      // nil for TCP
+	raw          *tcp.Server       // nil for HTTP
+	pair         *certificate.Pair // nil without TLS
+	shut         chan struct{}     // closed when nobody comes in any more
 }
 
 // shutting is a listener that tells when it has been closed.
@@ -82,7 +83,7 @@ func (d *doors) newDoor(ctx context.Context, c *file.Listener, old *door) (o *do
 	o.config.Store(c)
 	var secure *tls.Config
 	if c.CertFile != "" {
-		pair, err := certificate.Load(c.CertFile, c.KeyFile, certificate.Options{OnChange: func(err error) {
+		o.pair, err = certificate.Load(c.CertFile, c.KeyFile, certificate.Options{OnChange: func(err error) {
 			if err != nil {
 				d.log.Error("the certificate has changed and cannot be used; the one before is kept", slog.String("file", c.CertFile), slog.Any("error", err))
 				return
@@ -92,7 +93,7 @@ func (d *doors) newDoor(ctx context.Context, c *file.Listener, old *door) (o *do
 		if err != nil {
 			return nil, fmt.Errorf("listen %s: tls: %w", c.Address, err)
 		}
-		secure = pair.Config()
+		secure = o.pair.Config()
 	}
 	if c.TCP {
 		if o.raw, err = d.newRaw(o); err != nil {

@@ -128,6 +128,7 @@ func (s *siteServer) wire(ctx context.Context) error {
 	s.doors = newDoors(ctx, s.site, admin.Handler(o), s.drain, s.log)
 	s.doors.tcp = &tcpParts{store: s.site.store, slots: s.site.slots, admits: s.site.admits, exempt: s.site.exempt, metrics: s.metrics}
 	s.metrics.WatchTCP(s.doors.stats)
+	s.metrics.WatchCertificates(s.doors.certificates)
 	return nil
 }
 
@@ -262,14 +263,14 @@ func (s *siteServer) changed(v reload.Version, err error) {
 	}
 }
 
-// readyLine says which configuration is in force.
+// readyLine says which configuration is in force, and which certificate is not.
 func (s *siteServer) readyLine() string {
 	v, failure := s.watcher.Status()
 	line := fmt.Sprintf("config: %s, version %s, in force since %s", v.File, v.Hash, v.Loaded.UTC().Format(time.RFC3339))
 	if failure != nil {
 		line += "; as it is now it is not in force:\n" + failure.Err.Error()
 	}
-	return line
+	return line + s.doors.certificateLines(time.Now())
 }
 
 // announce prints what is limited and how.
