@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // pipe puts a pipe, whose opening waits for somebody to write, in the place of a
@@ -66,24 +68,31 @@ rules: [{name: a, limits: 1000/min}]
 	}
 }
 
-// A configuration that takes for ever to read holds up the stop by a second at
-// most, and the state is saved all the same.
+// A configuration that takes for ever to put in force holds up the stop by a
+// second at most, and the state is saved all the same.
 func TestSiteStopsBesideAReload(t *testing.T) {
-	dir := t.TempDir()
-	state, cert := filepath.Join(dir, "state"), filepath.Join(dir, "cert.pem")
-	s := startSite(t, fmt.Sprintf("store: {memory: {state: %q}}\nrules: [{name: a, limits: 1000/min}]\n", state))
-	s.get(t, "/")
-	pipe(t, cert)
-	s.write(t, fmt.Sprintf("listen: {address: 127.0.0.1:0, tls: {cert: %q, key: %q}}\nrules: [{name: a, limits: 1000/min}]\n", cert, cert))
-	s.hurry <- syscall.SIGHUP
-	var writer *os.File
-	until(t, "the certificate to be read", func() (reads bool) {
-		var err error
-		writer, err = os.OpenFile(cert, os.O_WRONLY|syscall.O_NONBLOCK, 0)
-		return err == nil
+	state := filepath.Join(t.TempDir(), "state")
+	var stuck atomic.Bool
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	defer close(goOn)
+	s := startSite(t, fmt.Sprintf("store: {memory: {state: %q}}\nrules: [{name: a, limits: 1000/min}]\n", state), func(c *siteConfig) {
+		c.now = func() time.Time {
+			if stuck.CompareAndSwap(true, false) { // no request comes: it is the reload that asks
+				close(asked)
+				<-goOn
+			}
+			return fixedClock()
+		}
 	})
-	defer writer.Close() //nolint:errcheck // whoever reads goes on then
+	s.get(t, "/")
+	stuck.Store(true)
+	s.write(t, "rules: [{name: a, limits: 2000/min}]\n")
+	s.hurry <- syscall.SIGHUP
+	<-asked
 	s.end(t)
+	if !strings.Contains(s.logs.String(), "is not waited for") {
+		t.Error("the reload was waited for")
+	}
 	if _, err := os.Stat(state); err != nil {
 		t.Error(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -17,7 +18,7 @@ import (
 // was one. It also finds out whether the file could be written later, since at
 // the stop it is too late to say so.
 func restoreState(store *memstore.Store, path string) (found bool, err error) {
-	f, err := os.Open(path) //nolint:gosec // the file is the operator's choice
+	f, _, err := regular.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:

@@ -64,12 +64,15 @@ func TestStateThatCannotBe(t *testing.T) {
 	}
 	flipped := append([]byte(nil), good...)
 	flipped[len(flipped)/2] ^= 1
+	fifo := filepath.Join(dir, "fifo")
+	pipe(t, fifo)
 	for _, c := range []struct{ name, path, want string }{
 		{"not a snapshot", write("text", []byte("hello\n")), "move the file away"},
 		{"empty", write("empty", nil), "move the file away"},
 		{"cut short", write("short", good[:len(good)-1]), "move the file away"},
 		{"damaged", write("damaged", flipped), "move the file away"},
-		{"a folder", dir, "move the file away"},
+		{"a folder", dir, "is a directory; write the path of a regular file"},
+		{"a pipe", fifo, "is a pipe; write the path of a regular file"},
 		{"in no folder", filepath.Join(dir, "none", "x"), "its folder cannot be written to"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -77,12 +80,19 @@ func TestStateThatCannotBe(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			before, _ := os.ReadFile(c.path) // of what is not a file there is nothing to compare
+			content := func() []byte {
+				if c.path == fifo {
+					return nil
+				}
+				text, _ := os.ReadFile(c.path) // of what is not a file there is nothing to compare
+				return text
+			}
+			before := content()
 			err = serve(t.Context(), conf, &strings.Builder{}, discard())
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.path) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
-			if after, _ := os.ReadFile(c.path); string(after) != string(before) {
+			if after := content(); string(after) != string(before) {
 				t.Error("the file was changed")
 			}
 		})

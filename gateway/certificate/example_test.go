@@ -22,6 +22,6 @@ func ExampleLoad() {
 	srv := &http.Server{Addr: "127.0.0.1:8443", TLSConfig: pair.Config()}
 	fmt.Println(srv.ListenAndServeTLS("", ""))
 	// Output:
-	// certificate: open cert.pem: no such file or directory
-	// certificate: open key.pem: no such file or directory
+	// certificate: stat cert.pem: no such file or directory
+	// certificate: stat key.pem: no such file or directory
 }

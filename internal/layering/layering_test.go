@@ -68,6 +68,7 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/internal/wire", "/lease"}},
 		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/internal/wire", "/lease", "/policy"}},
 		{"/gateway", []string{"", "/internal/span", "/internal/clientip", "/internal/sampledlog", "/internal/upstream", "/internal/wire", "/lease", "/policy", "/httplimit"}},
+		{"/gateway/certificate", []string{"/internal/regular"}},
 	} {
 		t.Run("sluice"+c.pkg, func(t *testing.T) {
 			allowed := map[string]bool{c.pkg: true}

@@ -18,6 +18,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/regular"
 )
 
 // Most is how many overrides a [List] holds, and MostBytes how large its file
@@ -63,7 +65,7 @@ func Open(file string) (*List, error) {
 	if err := tryFolder(file); err != nil {
 		return nil, fmt.Errorf("override: %s cannot be kept: %w; make its folder and let this process write there, or name another file", file, err)
 	}
-	f, err := os.Open(file) //nolint:gosec // the file is the operator's choice
+	f, _, err := regular.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
 	}
