@@ -21,14 +21,15 @@ func (s *site) tellLost(lost []override.Lost) {
 			return
 		}
 		o := &lost[i]
-		remedy := "bring the rule back, or wait until it expires; without a time to expire, take it out of the overrides file while sluice is stopped"
+		remedy := "bring the rule back"
 		if o.Fits {
-			remedy = "make it anew, or end it by sluice key override PART=VALUE... --rule " + o.Rule
-			if o.Level != "" {
-				remedy += " --level " + o.Level
-			}
-			remedy += " --remove; its key is in sluice status"
+			remedy = "make it anew"
 		}
+		remedy += ", or end it by sluice key override PART=VALUE... --rule " + o.Rule
+		if o.Level != "" {
+			remedy += " --level " + o.Level
+		}
+		remedy += " --remove; its key is in sluice status"
 		s.log.Warn("an override is left out", slog.String("rule", o.Rule), slog.String("level", o.Level),
 			slog.String("reason", o.Reason), slog.String("author", o.Author), slog.String("problem", o.Problem), slog.String("remedy", remedy))
 	}

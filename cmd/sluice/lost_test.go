@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,7 +45,7 @@ func TestOverridesThatNoLongerFit(t *testing.T) {
 	logs := s.logs.String()
 	for _, want := range []string{
 		"rule=api", "reason=launch", "its limits do not fit the rule: counts requests but the rule's cost is in bytes",
-		"sluice key override PART=VALUE... --rule api --remove", "overrides=990",
+		"make it anew, or end it by sluice key override PART=VALUE... --rule api --remove; ", "overrides=990",
 	} {
 		if !strings.Contains(logs, want) {
 			t.Errorf("the log lacks %q:\n%.2000s", want, logs)
@@ -76,5 +77,74 @@ func TestOverridesThatNoLongerFit(t *testing.T) {
 	change(bytes)
 	if got := s.get(t, "/", "X-User", "u2"); got.status != 200 {
 		t.Errorf("after the second change: got %d", got.status)
+	}
+}
+
+// TestOverridesWithoutAKeyEnd: one whose rule or level is gone, or whose key has
+// another form now, ends by the values that it was made for, and no other does.
+func TestOverridesWithoutAKeyEnd(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "overrides.json")
+	var all []override.Override
+	for _, of := range []override.Override{
+		{Rule: "gone", Level: "user", Key: []string{"ada", "192.0.2.1"}},
+		{Rule: "gone", Key: []string{"ada"}},
+		{Rule: "net", Key: []string{"192.0.2.1"}},
+		{Rule: "net", Key: []string{"192.0.2.0/24"}}, // in force
+		{Rule: "net", Key: []string{"a", "b"}},
+		{Rule: "net", Key: []string{"b", "a"}},
+	} {
+		of.Limits, of.Reason, of.Author = []string{"1/min sliding-log"}, "launch", "eve"
+		all = append(all, of)
+	}
+	doc, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, doc, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startSite(t, fmt.Sprintf("upstream: %q\nrules: [{name: net, by: ip/24/48, limits: 50/min}]\n", named(t, "up")),
+		stopped, func(c *siteConfig) { c.overrides = file })
+	if logs, want := s.logs.String(), "bring the rule back, or end it by sluice key override PART=VALUE... --rule gone --level user --remove"; !strings.Contains(logs, want) {
+		t.Errorf("the log lacks %q:\n%s", want, logs)
+	}
+	saved := func() (left []string) {
+		var all []override.Override
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &all)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range all {
+			left = append(left, fmt.Sprint(o.Rule, "/", o.Level, o.Key))
+		}
+		return left
+	}
+	for _, c := range []struct{ key, fault, want string }{
+		{"header.X-User=ada ip=192.0.2.1 --rule=gone", "no rule", ""},
+		{"ip=192.0.2.1 --rule=gone --level=user", "no rule", ""},
+		{"header.X-User=ada --rule=other", "no rule", ""},
+		{"x=a y=b --rule=net", "in different orders", ""},
+		{"header.X-User=ada ip=192.0.2.1 --rule=gone --level=user", "", "gone/user[ada 192.0.2.1]"},
+		{"x=ada --rule=gone", "", "gone/[ada]"},
+		{"ip=192.0.2.1 --rule=net", "", "net/[192.0.2.1]"},
+		{"ip=192.0.2.1 --rule=net", "", "net/[192.0.2.0/24]"}, // whose network it is
+		{"ip=192.0.2.1 --rule=net", "there is none", ""},
+	} {
+		before := saved()
+		code := exitOK
+		if c.fault != "" {
+			code = exitFailed
+		}
+		_, stderr := command(t, code, append([]string{"key", "override", "--remove", "--admin=" + s.admin}, strings.Fields(c.key)...)...)
+		if !strings.Contains(stderr, c.fault) {
+			t.Errorf("%s: got %q, want %q", c.key, stderr, c.fault)
+		}
+		want := slices.DeleteFunc(before, func(text string) bool { return text == c.want })
+		if got := saved(); !slices.Equal(got, want) {
+			t.Errorf("%s: %q are left, want %q", c.key, got, want)
+		}
 	}
 }

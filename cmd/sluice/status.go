@@ -91,7 +91,11 @@ func writeStatus(w io.Writer, s *admin.Status, top *admin.Top) error {
 		if !o.Expires.IsZero() {
 			until = "until " + o.Expires.Format(time.RFC3339)
 		}
-		fmt.Fprintf(&b, "\noverride of %s for %s: %s, %s (%s; %s)\n", o.Rule, strings.Join(o.Key, ", "), strings.Join(o.Limits, ", "), until, o.Reason, o.Author)
+		name := o.Rule
+		if o.Level != "" {
+			name += "/" + o.Level
+		}
+		fmt.Fprintf(&b, "\noverride of %s for %s: %s, %s (%s; %s)\n", name, strings.Join(o.Key, ", "), strings.Join(o.Limits, ", "), until, o.Reason, o.Author)
 	}
 	for _, l := range top.Levels {
 		name := l.Rule

@@ -6,7 +6,9 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -27,7 +29,7 @@ type Override struct {
 
 // OverrideDone is the answer of PUT and DELETE /v1/override.
 type OverrideDone struct {
-	Key KeyState `json:"key"` // as it is now
+	Key KeyState `json:"key"` // as it is now; without limits if the rules have no such key
 }
 
 // one returns the only key that is meant.
@@ -98,6 +100,14 @@ func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
 	if err == nil && (len(q.Limits) > 0 || !q.Expires.IsZero()) {
 		err = errors.New("to end an override, leave out limits and expires")
 	}
+	var unused *override.Override
+	if err == nil {
+		unused, err = a.unused(&q.Key)
+	}
+	if unused != nil {
+		a.endUnused(w, r, &q, unused)
+		return
+	}
 	var t target
 	if err == nil {
 		t, err = q.one(a.o.Policy())
@@ -112,14 +122,51 @@ func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
 	}))
 }
 
-// finish answers a change of overrides with the key as it is now.
-func (a *API) finish(w http.ResponseWriter, r *http.Request, t *target, err error) {
+// unused returns the override of exactly this key, if the rules have no use for
+// it. They do not say in which order the values are.
+func (a *API) unused(k *Key) (found *override.Override, err error) {
+	p, values := a.o.Policy(), slices.Sorted(maps.Values(k.Parts))
+	all := a.o.Overrides.All(a.o.Now())
+	for i := range all {
+		o := &all[i]
+		if o.Rule != k.Rule || o.Level != k.Level || !slices.Equal(slices.Sorted(slices.Values(o.Key)), values) || !override.Unused(p, *o) {
+			continue
+		}
+		if found != nil && !slices.Equal(o.Key, found.Key) {
+			return nil, fmt.Errorf("several overrides of rule %q that it has no use for have these values, in different orders; take them out of the overrides file while sluice is stopped", k.Rule)
+		}
+		found = o
+	}
+	return found, nil
+}
+
+// endUnused ends an override that the rules have no use for. Its key has no
+// state that could be shown.
+func (a *API) endUnused(w http.ResponseWriter, r *http.Request, q *Override, o *override.Override) {
+	e := audit.Entry{Action: "end-override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}}
+	err := a.change(r, e, func() error {
+		return a.o.Overrides.Remove(o.Rule, o.Level, o.Key, a.o.Now(), a.o.Apply)
+	})
+	if err != nil {
+		failChange(w, err)
+		return
+	}
+	answer(w, http.StatusOK, OverrideDone{KeyState{Rule: o.Rule, Level: o.Level, Parts: q.Parts}})
+}
+
+// failChange answers that a change of overrides was not made.
+func failChange(w http.ResponseWriter, err error) {
 	status := http.StatusBadRequest
 	if errors.Is(err, override.ErrNone) {
 		status = http.StatusNotFound
 	}
+	fail(w, status, err)
+}
+
+// finish answers a change of overrides with the key as it is now.
+func (a *API) finish(w http.ResponseWriter, r *http.Request, t *target, err error) {
 	if err != nil {
-		fail(w, status, err)
+		failChange(w, err)
 		return
 	}
 	p := a.o.Policy()

@@ -17,8 +17,8 @@ import (
 type Lost struct {
 	Override
 	Problem string // why
-	// Fits is whether the rules have the key, so that the override can be ended
-	// by its key, or made anew.
+	// Fits is whether the rules have the key, so that the override can be made
+	// anew.
 	Fits bool
 }
 
@@ -62,6 +62,27 @@ func Fits(p *policy.Policy, o Override) error {
 		err = errors.New("override: " + lost[0].Problem)
 	}
 	return err
+}
+
+// Unused reports whether the rules of a policy have no such key as that of an
+// override.
+func Unused(p *policy.Policy, o Override) bool {
+	for i := range p.Len() {
+		r := p.Rule(i)
+		for j := range r.Levels {
+			if l := &r.Levels[j]; r.Name == o.Rule && l.Name == o.Level && has(l, o.Key) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// has reports whether a level has a key as it is written. One that is another's
+// now would be given what it was not meant for.
+func has(l *policy.Level, values []string) bool {
+	key, err := l.Key(values)
+	return err == nil && slices.Equal(key, values)
 }
 
 // misfits returns what is wrong with each override of rules that has a fault,
@@ -121,8 +142,7 @@ func (b *board) put(o *Override) *Lost {
 	if l == nil {
 		return &Lost{Override: *o, Problem: "the configuration has no such rule or level"}
 	}
-	// A key that is another's now would be given what it was not meant for.
-	if key, err := l.Key(o.Key); err != nil || !slices.Equal(key, o.Key) {
+	if !has(l.Level, o.Key) {
 		return &Lost{Override: *o, Problem: "the rule has no such key"}
 	}
 	with := policy.Override{Key: o.Key, Expires: o.Expires, Reason: o.Reason, Author: o.Author}

@@ -101,6 +101,9 @@ func TestLost(t *testing.T) {
 			if err := override.Fits(p, test.o); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("fits: got %v, want %q", err, test.want)
 			}
+			if got := override.Unused(p, test.o); got == test.fits {
+				t.Errorf("unused: got %v", got)
+			}
 		})
 	}
 	p, err := policy.Compile(rules)
