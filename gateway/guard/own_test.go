@@ -14,6 +14,17 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
+// newOwn returns an Own of a policy on a store of its own.
+func newOwn(t *testing.T, p *policy.Policy) (*guard.Own, error) {
+	t.Helper()
+	store := memstore.New(memstore.Options{})
+	askers, err := sluice.New(store, "askers", sluice.PerMinute(30))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guard.NewOwn(p, store, askers, httplimit.Draft11, time.Now)
+}
+
 // A client's own limits are those of every policy, also of one that has other
 // limits, or none, for the budget of requests without a part of the key.
 func TestOwnOfSharedBudget(t *testing.T) {
@@ -26,15 +37,49 @@ func TestOwnOfSharedBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := memstore.New(memstore.Options{})
-	askers, err := sluice.New(store, "askers", sluice.PerMinute(30))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := guard.NewOwn(p, store, askers, httplimit.Draft11, time.Now); err != nil {
+	if _, err := newOwn(t, p); err != nil {
 		t.Error(err)
 	}
 	if l := p.Rule(0).Levels[0]; len(l.Overrides) != 1 || len(l.ExemptKeys) != 1 {
 		t.Errorf("the policy has changed: %+v", l)
+	}
+}
+
+// TestOwnOfAnyRule: a rule that a policy may have never keeps a client's own
+// limits from being shown.
+func TestOwnOfAnyRule(t *testing.T) {
+	for _, c := range []struct{ name, rule string }{
+		{"a number, leased", "by: ip, cost: 3, limits: 1000000/min burst 100000, lease: true"},
+		{"request bytes, leased", "by: ip, cost: request-bytes, limits: 100MB/min burst 10MB, lease: true"},
+		{"request bytes of a window, leased", "by: ip, cost: request-bytes, limits: 100MB/min sliding-histogram, lease: {ttl: 1s}"},
+		{"a header, leased", "by: ip, cost: {request_header: X-C, most: 1000}, limits: 1000000/min burst 100000, lease: true"},
+		{"shadow, leased", "mode: shadow, by: ip, cost: request-bytes, limits: 100MB/min burst 10MB, lease: true"},
+		{"request bytes, shaped", "by: ip, cost: request-bytes, limits: 100MB/min leaky-bucket burst 10MB, shape: true"},
+		{"response bytes, shaped and waiting", "by: ip, cost: response-bytes, limits: 1MB/min burst 1MB, shape: true, max_wait: 10s"},
+		{"request bytes that wait", "by: ip, cost: request-bytes, max_wait: 1s, limits: 100MB/min leaky-bucket burst 1MB"},
+		{"requests that wait", "by: ip, limits: 1/s leaky-bucket burst 5, max_wait: 2s"},
+		{"bytes of a header", "by: ip, cost: {request_header: X-C, most: 1000}, limits: 100MB/min"},
+		{"responses held", "by: ip, limits: 10/min, when: {response: [401], hold: true}"},
+		{"responses counted", "by: ip, limits: 10/min, when: {response: [401]}"},
+		{"a header of the response", "by: ip, cost: {response_header: X-C, most: 1000}, limits: 10/min debt 10"},
+		{"soft", "by: ip, limits: {soft: 10/min, grace: 5/h}, mode: soft, in_flight: 3"},
+		{"soft bytes", "by: ip, cost: response-bytes, limits: {soft: 1MB/min, grace: 5MB/min}, mode: soft"},
+		{"in flight only", "by: ip, in_flight: 3"},
+		{"candidates", "by: ip, cost: response-bytes, limits: 1MB/min debt 5MB, candidates: {t: 1MB/h}"},
+		{"an override", "by: header.X-A, limits: 10/min, overrides: [{key: k, limits: 5/s, reason: r, author: a}], exempt: {keys: [l]}"},
+		{"an override, leased", "by: ip, cost: request-bytes, limits: 100MB/min burst 10MB, lease: true, overrides: [{key: 192.0.2.1, limits: 1GB/min burst 10MB, reason: r, author: a}]"},
+		{"methods and queries", "match: {method: POST, path: /x/, header: {X-A: '*'}}, by: [ip, method], limits: 10/min"},
+		{"plans by a path", "match: {path: '/x/{org}/'}, by: ip, limits: 10/min, plans: {by: path.org, limits: {p: 5/s}}"},
+		{"plans, leased", "by: ip, cost: request-bytes, lease: true, limits: 100MB/min burst 10MB, plans: {by: header.X-P, limits: {p: 200MB/min burst 10MB}}"},
+		{"levels", "match: {path: '/s/{x}/'}, cost: 3, levels: [{name: o, by: path.x, limits: 100/h}, {name: u, by: [path.x, ip], limits: 10/h, in_flight: {cap: 5, ttl: 1m}}]"},
+		{"levels of which one is shown", "levels: [{name: o, by: header.Org, missing: skip, limits: 100/h}, {name: u, by: [header.Org, query.q], missing: skip, limits: 10/h}]"},
+		{"networks", "match: {network: 10.0.0.0/8}, by: ip, limits: 10/min, exempt: {networks: 10.1.0.0/16}"},
+		{"one budget for all", "limits: 10/min"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := newOwn(t, rules(t, "  - {name: a, "+c.rule+"}\n")); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
