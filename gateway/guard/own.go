@@ -27,8 +27,9 @@ const mostOwn = 64
 // Own answers a client with the state of its own keys: of every rule whose key
 // can be made of what the request at [OwnPath] itself has, its address, fields
 // and cookies, whatever paths and methods the rule is about. Looking charges
-// none of them. Rules in shadow, candidates and limits of requests in flight
-// are not shown. It does not change and is safe for concurrent use.
+// none of them. A budget of all clients, or of all of one host, is nobody's own
+// and not shown. Nor are rules in shadow, candidates and limits of requests in
+// flight. It does not change and is safe for concurrent use.
 type Own struct {
 	rules   []string // names, in order; empty where nothing can be shown
 	judge   policy.Evaluator
@@ -87,7 +88,7 @@ func ownRule(r policy.Rule) policy.Rule {
 	}
 	var levels []policy.Level
 	for _, l := range r.Levels {
-		if l.Limits == nil || slices.ContainsFunc(l.By, notOwn) {
+		if l.Limits == nil || slices.ContainsFunc(l.By, notOwn) || !slices.ContainsFunc(l.By, ofClient) {
 			continue
 		}
 		if l.Tiers != nil && notOwn(l.Tiers.By) {
@@ -118,6 +119,9 @@ func notOwn(p policy.Part) bool {
 		return true
 	}
 }
+
+// ofClient reports whether a part tells clients apart.
+func ofClient(p policy.Part) bool { return p.Source != policy.SourceHost && !notOwn(p) }
 
 // ownRequest are the attributes of a client that asks, at another path.
 type ownRequest struct {

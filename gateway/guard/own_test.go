@@ -4,6 +4,8 @@
 package guard_test
 
 import (
+	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,6 +25,32 @@ func newOwn(t *testing.T, p *policy.Policy) (*guard.Own, error) {
 		t.Fatal(err)
 	}
 	return guard.NewOwn(p, store, askers, httplimit.Draft11, time.Now)
+}
+
+// TestOwnShowsNoSharedBudget: what is left to all clients together is no one's
+// own, nor are the names of such limits.
+func TestOwnShowsNoSharedBudget(t *testing.T) {
+	yaml := "  - {name: all, limits: 100/min}\n" +
+		"  - {name: site, by: host, limits: 100/min}\n" +
+		"  - {name: tree, levels: [{name: top, limits: 100/min}, {name: leaf, by: ip, limits: 10/min}]}\n" +
+		"  - {name: pair, by: [host, ip], limits: 10/min}\n"
+	own, err := newOwn(t, rules(t, yaml))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGuard(t, yaml, ok, guard.Options{Own: own})
+	w := ask(g, request(t, "GET", guard.OwnPath, ""))
+	var got guard.OwnAnswer
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatalf("%v of %q", err, w.Body)
+	}
+	var names []string
+	for _, l := range got.Limits {
+		names = append(names, l.Name)
+	}
+	if want := []string{"tree/leaf", "pair"}; !slices.Equal(names, want) {
+		t.Errorf("got %q, want %q", names, want)
+	}
 }
 
 // A client's own limits are those of every policy, also of one that has other
