@@ -15,6 +15,8 @@
 //   - What a request has cost is settled after its response, and its slots in
 //     flight are renewed while it runs.
 //   - Bodies whose bytes a rule shapes are slowed down, not cut: see [policy.Rule].
+//   - What passes after a switch of protocol counts as the bodies of its request
+//     and response, and is slowed down as they are.
 //   - A client may ask at [OwnPath] what it has left; that charges nothing.
 //
 // Clients may be turned away by their network before anything is decided.

@@ -130,7 +130,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer g.release(c)
 	c.begin(g, w, r, client)
 	if g.opts.Own != nil && r.URL.Path == OwnPath {
-		g.opts.Own.serve(w, r, &c.attributes, client)
+		g.opts.Own.serve(w, r, &c.attributes.HTTP, client)
 		return
 	}
 	c.serve() //nolint:contextcheck // it takes the context of the request

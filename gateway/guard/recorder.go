@@ -4,9 +4,7 @@
 package guard
 
 import (
-	"bufio"
 	"io"
-	"net"
 	"net/http"
 	"sync/atomic"
 )
@@ -19,7 +17,9 @@ type recorder struct {
 	head     bool // nothing of the body is sent
 	returned bool // the handler did, other than by a panic
 	written  atomic.Int64
-	pace     *pace // nil: as fast as it goes
+	read     atomic.Int64 // after a switch of protocol, beside the request's body
+	pace     *pace        // nil: as fast as it goes
+	requests *pace        // that of the request's body, likewise
 }
 
 // Unwrap lets [http.ResponseController] through.
@@ -56,18 +56,6 @@ func (w *recorder) Write(p []byte) (int, error) {
 	})
 }
 
-// Hijack counts and paces a connection that switches protocol, too.
-func (w *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	if err != nil {
-		return conn, rw, err
-	}
-	if w.status == 0 {
-		w.status = http.StatusSwitchingProtocols
-	}
-	return &countedConn{Conn: conn, recorder: w}, rw, nil
-}
-
 // response returns the status of the answer. A handler that did not return
 // answered 500, unless it had begun with something else.
 func (w *recorder) response() int {
@@ -81,25 +69,6 @@ func (w *recorder) response() int {
 	}
 }
 
-// countedConn is a connection that has switched protocol: what is written to it
-// counts as the response's body.
-type countedConn struct {
-	net.Conn
-	recorder *recorder
-}
-
-func (c *countedConn) Write(p []byte) (int, error) {
-	write := func(p []byte) (int, error) {
-		n, err := c.Conn.Write(p)
-		c.recorder.written.Add(int64(n))
-		return n, err
-	}
-	if c.recorder.pace == nil {
-		return write(p)
-	}
-	return c.recorder.pace.write(p, write)
-}
-
 // countedBody counts what is read of a request's body, by whichever goroutine
 // reads it, and lets it through at the pace of a rule that shapes.
 type countedBody struct {
@@ -109,15 +78,5 @@ type countedBody struct {
 }
 
 func (b *countedBody) Read(p []byte) (int, error) {
-	if b.pace != nil {
-		p = p[:min(len(p), b.pace.chunk)]
-	}
-	n, err := b.ReadCloser.Read(p)
-	b.read.Add(int64(n))
-	if b.pace != nil && n > 0 {
-		if slow := b.pace.take(n); slow != nil && err == nil {
-			err = slow
-		}
-	}
-	return n, err
+	return b.pace.read(p, &b.read, b.ReadCloser.Read)
 }

@@ -16,7 +16,7 @@ type request struct {
 	w          http.ResponseWriter
 	r          *http.Request
 	client     netip.Addr
-	attributes policy.HTTP
+	attributes attributes
 	verdict    policy.Verdict
 	// These two are never used again: who passes the request on may touch them
 	// after it has been answered.
@@ -38,13 +38,14 @@ func (c *request) begin(g *Guard, w http.ResponseWriter, r *http.Request, client
 		claims = c.claim
 	}
 	c.attributes.Reset(r, client, claims)
+	c.attributes.switches = maySwitch(r)
 }
 
 // end lets go of all that belongs to the request.
 func (c *request) end() {
 	c.guard, c.w, c.r, c.client = nil, nil, nil, netip.Addr{}
 	c.claims, c.verified = nil, false
-	c.attributes = policy.HTTP{}
+	c.attributes = attributes{}
 	c.recorder, c.body = nil, nil
 }
 
@@ -82,7 +83,7 @@ func (c *request) serve() {
 func (c *request) pass(paces paces) {
 	g, v := c.guard, &c.verdict
 	seen := c.r
-	c.recorder = &recorder{ResponseWriter: c.w, head: c.r.Method == http.MethodHead, pace: paces.response}
+	c.recorder = &recorder{ResponseWriter: c.w, head: c.r.Method == http.MethodHead, pace: paces.response, requests: paces.request}
 	if c.r.Body != nil && c.r.Body != http.NoBody {
 		c.body = &countedBody{ReadCloser: c.r.Body, pace: paces.request}
 		copied := *c.r // a handler must not change its request
@@ -103,9 +104,9 @@ func (c *request) pass(paces paces) {
 
 // settle corrects what the request was charged.
 func (c *request) settle() {
-	resp := policy.Response{Status: c.recorder.response(), Header: c.header, Written: c.recorder.written.Load()}
+	resp := policy.Response{Status: c.recorder.response(), Header: c.header, Written: c.recorder.written.Load(), Read: c.recorder.read.Load()}
 	if c.body != nil {
-		resp.Read = c.body.read.Load()
+		resp.Read += c.body.read.Load()
 	}
 	c.guard.report(c.r, c.verdict.Settle(c.r.Context(), resp))
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -75,6 +77,32 @@ func (p *pace) write(b []byte, write func([]byte) (int, error)) (n int, err erro
 		b = b[m:]
 	}
 	return n, nil
+}
+
+// read reads by read and counts what comes. It returns when its turn has come;
+// nil is as fast as it goes.
+func (p *pace) read(b []byte, count *atomic.Int64, read func([]byte) (int, error)) (int, error) {
+	if p != nil {
+		b = b[:min(len(b), p.chunk)]
+	}
+	n, err := read(b)
+	count.Add(int64(n))
+	if p != nil && n > 0 {
+		if slow := p.take(n); slow != nil && err == nil {
+			err = slow
+		}
+	}
+	return n, err
+}
+
+// clone returns a pace of the same keys, for another goroutine.
+func (p *pace) clone() *pace {
+	if p == nil {
+		return nil
+	}
+	other := *p
+	other.charges = slices.Clone(p.charges)
+	return &other
 }
 
 // take blocks until n bytes, a chunk at most, may go on.
