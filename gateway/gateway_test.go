@@ -224,6 +224,7 @@ func TestSwitchesProtocol(t *testing.T) {
 		if _, err := io.Copy(conn, rw); err != nil {
 			t.Error(err)
 		}
+		check(t, conn.Close())
 	}))
 	addr := strings.TrimPrefix(front(t, upstream, gateway.Options{}), "http://")
 	var d net.Dialer

@@ -5,6 +5,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -50,6 +51,16 @@ func (c *stallConn) Write(b []byte) (int, error) {
 		}
 	}
 	return c.Conn.Write(b)
+}
+
+// CloseWrite ends what the upstream is sent and leaves what it sends open. It is
+// an error where the connection below cannot do that.
+func (c *stallConn) CloseWrite() error {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return fmt.Errorf("gateway: close write: %T cannot be half closed", c.Conn)
+	}
+	return half.CloseWrite()
 }
 
 // buffers are the buffers in which bodies pass.

@@ -5,6 +5,7 @@ package guard
 
 import (
 	"bufio"
+	"fmt"
 	"net"
 	"net/http"
 
@@ -79,4 +80,14 @@ func (c *countedConn) Write(p []byte) (int, error) {
 		return write(p)
 	}
 	return c.recorder.pace.write(p, write)
+}
+
+// CloseWrite ends what the client is sent and leaves what it sends open. It is
+// an error where the connection below cannot do that.
+func (c *countedConn) CloseWrite() error {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return fmt.Errorf("guard: close write: %T cannot be half closed", c.Conn)
+	}
+	return half.CloseWrite()
 }

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway_test
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/gateway"
+	"github.com/sluicegate/sluice/gateway/guard"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// switched returns an upstream that switches protocol and lets talk speak.
+func switched(t *testing.T, talk func(net.Conn, io.Reader)) string {
+	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		closeAtEnd(t, conn)
+		if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"); err != nil {
+			t.Error(err)
+		}
+		talk(conn, rw)
+		check(t, conn.Close())
+	}))
+}
+
+// switches returns a client's connection that has switched protocol.
+func switches(t *testing.T, url string) (*net.TCPConn, io.Reader) {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, conn)
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, resp.Body.Close())
+	return conn.(*net.TCPConn), r
+}
+
+// guarded returns g behind a Guard.
+func guarded(t *testing.T, g http.Handler) http.Handler {
+	t.Helper()
+	p, err := policy.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	around, err := guard.New(guard.Options{Policy: p, Store: memstore.New(memstore.Options{}), Next: g})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return around
+}
+
+// sendAll sends all and says that this was all.
+func sendAll(t *testing.T, conn net.Conn, all []byte) {
+	t.Helper()
+	if _, err := conn.Write(all); err != nil {
+		t.Error(err)
+	}
+	check(t, conn.(*net.TCPConn).CloseWrite())
+}
+
+// receiveAll reads until the other side has said that this was all.
+func receiveAll(t *testing.T, r io.Reader, want []byte) {
+	t.Helper()
+	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("got %d bytes, %v; want the %d that were sent", len(got), err, len(want))
+	}
+}
+
+// TestHalfClose: after a switch of protocol, who has said all is told all that
+// the other has to say then, whoever is first.
+func TestHalfClose(t *testing.T) {
+	question, answer := bytes.Repeat([]byte("0123456789abcdef"), 1<<16), bytes.Repeat([]byte("fedcba"), 1<<18)
+	for _, c := range []struct {
+		name          string
+		guarded, last bool // the client is last
+	}{
+		{"client first", false, false},
+		{"upstream first", false, true},
+		{"client first, behind a guard", true, false},
+		{"upstream first, behind a guard", true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			done := make(chan struct{})
+			g, err := gateway.New(switched(t, func(conn net.Conn, r io.Reader) {
+				defer close(done)
+				if c.last {
+					sendAll(t, conn, answer)
+				}
+				receiveAll(t, r, question)
+				if !c.last {
+					sendAll(t, conn, answer)
+				}
+			}), gateway.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var handler http.Handler = g
+			if c.guarded {
+				handler = guarded(t, g)
+			}
+			conn, r := switches(t, serve(t, gateway.WithDeadlines(handler, time.Minute), g.Close))
+			if c.last {
+				receiveAll(t, r, answer)
+			}
+			sendAll(t, conn, question)
+			if !c.last {
+				receiveAll(t, r, answer)
+			}
+			<-done
+		})
+	}
+}
