@@ -103,7 +103,7 @@ func New(o Options) (*Guard, error) {
 	g.cases.New = func() any { return new(request) }
 	var live policy.Live
 	live.Swap(o.Policy)
-	g.judge = policy.Evaluator{Policy: &live, Store: o.Store, Slots: o.Slots, Now: o.Now}
+	g.judge = policy.Evaluator{Policy: &live, Store: o.Store, Slots: slotsOf(&o), Now: o.Now}
 	return g, nil
 }
 

@@ -9,15 +9,41 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
 )
 
 // ErrExpired is what OnError is told of a request that lost its slot in flight
-// while it ran: another may have run in its place.
-var ErrExpired = errors.New("guard: a slot in flight expired while the request ran")
+// while it ran: another runs in its place. It counts again when one is free.
+var ErrExpired = errors.New("guard: a slot in flight expired while the request ran, and is taken")
 
-// renew keeps the slots of a request while it runs. Nothing else may use v
-// until stop has returned.
+// holder is a store of slots in which who renews one that has expired, as the
+// store was away for long, acquires it anew.
+type holder struct{ sluice.SlotStore }
+
+func (h holder) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	d, err := h.SlotStore.Slot(ctx, req)
+	if req.Op == sluice.SlotRenew && err == nil && !d.Allowed {
+		req.Op = sluice.SlotAcquire
+		return h.SlotStore.Slot(ctx, req)
+	}
+	return d, err
+}
+
+// slotsOf returns where the requests in flight are kept, nil if nowhere.
+func slotsOf(o *Options) sluice.SlotStore {
+	slots := o.Slots
+	if slots == nil {
+		slots, _ = o.Store.(sluice.SlotStore)
+	}
+	if slots == nil {
+		return nil
+	}
+	return holder{slots}
+}
+
+// renew keeps the slots of a request while it runs, and asks for those again
+// that it has lost. Nothing else may use v until stop has returned.
 func (g *Guard) renew(r *http.Request, v *policy.Verdict, lease time.Duration) (stop func()) {
 	// A client that hangs up does not free the slot: its request still runs.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
@@ -26,6 +52,7 @@ func (g *Guard) renew(r *http.Request, v *policy.Verdict, lease time.Duration) (
 		defer close(done)
 		ticker := time.NewTicker(max(lease/3, time.Millisecond))
 		defer ticker.Stop()
+		lost := false
 		for {
 			select {
 			case <-ctx.Done():
@@ -37,10 +64,13 @@ func (g *Guard) renew(r *http.Request, v *policy.Verdict, lease time.Duration) (
 				return
 			}
 			g.report(r, err)
-			if err == nil && !held {
-				g.report(r, ErrExpired)
-				return
+			if err != nil {
+				continue
 			}
+			if !held && !lost {
+				g.report(r, ErrExpired)
+			}
+			lost = !held
 		}
 	}()
 	return func() {
