@@ -32,10 +32,12 @@ type door struct {
 	net.Listener              // what is served: the socket, and what lies over it
 	socket       net.Listener // whose port it is
 	config       atomic.Pointer[file.Listener]
-	front        *http.Server      // nil for TCP
-	raw          *tcp.Server       // nil for HTTP
-	pair         *certificate.Pair // nil without TLS
-	shut         chan struct{}     // closed when nobody comes in any more
+	front        *http.Server            // nil for TCP
+	raw          *tcp.Server             // nil for HTTP
+	pair         *certificate.Pair       // nil without TLS
+	shut         chan struct{}           // closed when nobody comes in any more
+	inflight     inflight                // requests that came in here
+	cancel       context.CancelCauseFunc // of their contexts; nil for TCP
 }
 
 // shutting is a listener that tells when it has been closed.
@@ -99,8 +101,6 @@ func (d *doors) newDoor(ctx context.Context, c *file.Listener, old *door) (o *do
 		if o.raw, err = d.newRaw(o); err != nil {
 			return nil, fmt.Errorf("listen tcp://%s: %w", c.Address, err)
 		}
-	} else {
-		o.front = d.newFront()
 	}
 	if o.socket, err = listen(ctx, c.Address, old); err != nil {
 		return nil, fmt.Errorf("listen: %w; choose another", err)
@@ -115,6 +115,9 @@ func (d *doors) newDoor(ctx context.Context, c *file.Listener, old *door) (o *do
 		o.Listener = tls.NewListener(o.Listener, secure)
 	}
 	o.Listener = &shutting{Listener: o.Listener, shut: o.shut}
+	if !c.TCP {
+		d.newFront(o)
+	}
 	return o, nil
 }
 
@@ -179,11 +182,36 @@ func (o *door) serve() error {
 }
 
 // shutdown lets nobody in and waits until what was begun has ended, or ctx has.
+// Connections that have switched protocol are not waited for.
 func (o *door) shutdown(ctx context.Context) error {
 	if o.raw != nil {
 		return o.raw.Shutdown(ctx)
 	}
 	return o.front.Shutdown(ctx)
+}
+
+// drain is shutdown that waits for those, too. It ends what is left then.
+func (o *door) drain(ctx context.Context) error {
+	err := o.shutdown(ctx)
+	if o.raw != nil {
+		return err
+	}
+	if o.inflight.wait(ctx) > 0 {
+		err = errors.Join(err, context.DeadlineExceeded)
+	}
+	o.cancel(http.ErrServerClosed)
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer stop()
+	o.inflight.wait(end) // for the last answers; close ends who is left
+	return err
+}
+
+// abandon closes a door at which nobody came in.
+func (o *door) abandon() error {
+	if o.cancel != nil {
+		o.cancel(http.ErrServerClosed)
+	}
+	return o.Close()
 }
 
 // close ends what goes on.

@@ -54,7 +54,7 @@ func (d *doors) prepare(ctx context.Context, listeners []file.Listener) (*doorCh
 func (c *doorChange) abandon() error {
 	var errs []error
 	for _, o := range c.opened {
-		errs = append(errs, o.Close())
+		errs = append(errs, o.abandon())
 	}
 	return errors.Join(errs...)
 }
@@ -108,7 +108,7 @@ func (d *doors) start(o *door) {
 func (d *doors) retire(o *door) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.drain)
 	defer cancel()
-	err := o.shutdown(ctx)
+	err := o.drain(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		d.log.Warn("what was begun at an address that is closed is cut off: it did not end within the drain time", slog.String("address", o.Addr().String()))
 		err = nil

@@ -29,7 +29,7 @@ type doors struct {
 	cancel   context.CancelCauseFunc // of the requests' contexts
 
 	tcp         *tcpParts // nil: no door is for TCP
-	newFront    func() *http.Server
+	newFront    func(*door)
 	admin       http.Server
 	adminSocket net.Listener // nil if there is none
 
@@ -53,11 +53,13 @@ func newDoors(ctx context.Context, handler, admin http.Handler, drain time.Durat
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true) // for clients that know, such as gRPC's
 	front := d.inflight.wrap(gateway.WithDeadlines(handler, stallTimeout))
-	d.newFront = func() *http.Server {
-		return &http.Server{
-			Handler: front, ErrorLog: errorLog, Protocols: &protocols,
+	d.newFront = func(o *door) {
+		var own context.Context
+		own, o.cancel = context.WithCancelCause(base)
+		o.front = &http.Server{
+			Handler: o.inflight.wrap(front), ErrorLog: errorLog, Protocols: &protocols,
 			ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-			BaseContext: func(net.Listener) context.Context { return base },
+			BaseContext: func(net.Listener) context.Context { return own },
 		}
 	}
 	d.admin = http.Server{
