@@ -45,7 +45,7 @@ type doors struct {
 // The requests' contexts do not end with ctx: they may finish first.
 func newDoors(ctx context.Context, handler, admin http.Handler, drain time.Duration, log *slog.Logger) *doors {
 	d := &doors{log: log, drain: drain}
-	errorLog := slog.NewLogLogger(log.Handler(), slog.LevelError)
+	errorLog := slog.NewLogLogger(newServerLog(log), slog.LevelError)
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	d.cancel = cancel
 	var protocols http.Protocols

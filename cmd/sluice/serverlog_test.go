@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestServerLog: handshakes that fail are told once a second, all else each time.
+func TestServerLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		to := slog.NewLogLogger(newServerLog(slog.New(slog.NewTextHandler(&out, nil))), slog.LevelError)
+		for i := range 100 {
+			to.Printf("http: TLS handshake error from 192.0.2.%d:4711: EOF", i)
+		}
+		time.Sleep(time.Second)
+		to.Print("http: TLS handshake error from 192.0.2.200:4711: EOF")
+		to.Print("http: panic serving 192.0.2.1:4711: x")
+		to.Print("http: panic serving 192.0.2.2:4711: y")
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		for i, want := range [][]string{
+			{"level=WARN", "192.0.2.0:4711: EOF"},
+			{"level=WARN", "192.0.2.200:4711: EOF", "unreported=99"},
+			{"level=ERROR", "panic serving 192.0.2.1"},
+			{"level=ERROR", "panic serving 192.0.2.2"},
+		} {
+			for _, text := range want {
+				if i >= len(lines) || !strings.Contains(lines[i], text) {
+					t.Errorf("line %d: want %q in %q", i+1, text, lines)
+				}
+			}
+		}
+		if len(lines) != 4 {
+			t.Errorf("got %d lines, want 4", len(lines))
+		}
+	})
+}
+
+// tell sends a text to a door of a site, and reads until it hangs up.
+func tell(t *testing.T, url, text string) {
+	t.Helper()
+	_, address, _ := strings.Cut(url, "://")
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, conn)
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, conn) // it may be reset
+}
+
+// TestFailedHandshakes: they are warned of, and no errors of the program.
+func TestFailedHandshakes(t *testing.T) {
+	cert, key, _ := certificateFiles(t)
+	s := startSite(t, fmt.Sprintf("listen: {address: 127.0.0.1:0, tls: {cert: %q, key: %q}}\nrules: [{name: all, by: ip, limits: 2/min}]\n", cert, key))
+	for range 3 {
+		tell(t, s.url, "not a handshake at all\r\n\r\n")
+	}
+	until(t, "the log to say so", func() bool {
+		return strings.Contains(s.logs.String(), `level=WARN msg=failed part=listener problem="TLS handshake"`)
+	})
+}
