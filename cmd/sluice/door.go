@@ -107,7 +107,7 @@ func (d *doors) newDoor(ctx context.Context, c *file.Listener, old *door) (o *do
 	}
 	o.Listener = o.socket
 	if len(c.ProxyProtocol) > 0 {
-		if o.Listener, err = proxyproto.Listen(o.socket, proxyproto.Options{Trusted: c.ProxyProtocol}); err != nil {
+		if o.Listener, err = proxyproto.Listen(o.socket, d.proxies(ctx, c)); err != nil {
 			return nil, errors.Join(fmt.Errorf("listen %s: %w", c.Address, err), o.socket.Close())
 		}
 	}
@@ -119,6 +119,17 @@ func (d *doors) newDoor(ctx context.Context, c *file.Listener, old *door) (o *do
 		d.newFront(o)
 	}
 	return o, nil
+}
+
+// proxies says which proxies send a header at a listener.
+func (d *doors) proxies(ctx context.Context, c *file.Listener) proxyproto.Options {
+	o := proxyproto.Options{Trusted: c.ProxyProtocol}
+	if !c.TCP { // whose server tells of it
+		o.OnError = func(err *proxyproto.HeaderError) {
+			d.headers.Warn(ctx, "PROXY header refused", err)
+		}
+	}
+	return o
 }
 
 // listen opens an address, or opens once more the port of a door that is there.

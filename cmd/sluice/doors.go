@@ -17,12 +17,14 @@ import (
 
 	file "github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/gateway"
+	"github.com/sluicegate/sluice/internal/sampledlog"
 )
 
 // doors are where clients and operators come in. They are opened together, and
 // closed when what was begun has ended.
 type doors struct {
 	log      *slog.Logger
+	headers  sampledlog.Log // of the PROXY protocol that are refused
 	drain    time.Duration
 	draining atomic.Bool
 	inflight inflight
@@ -44,7 +46,7 @@ type doors struct {
 // newDoors returns doors that lead to a handler, and to another for operators.
 // The requests' contexts do not end with ctx: they may finish first.
 func newDoors(ctx context.Context, handler, admin http.Handler, drain time.Duration, log *slog.Logger) *doors {
-	d := &doors{log: log, drain: drain}
+	d := &doors{log: log, headers: sampledlog.Log{Logger: log, Part: "listener"}, drain: drain}
 	errorLog := slog.NewLogLogger(newServerLog(log), slog.LevelError)
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	d.cancel = cancel

@@ -27,6 +27,9 @@ func newServerLog(to *slog.Logger) slog.Handler {
 // Handle logs a line.
 func (l *serverLog) Handle(ctx context.Context, r slog.Record) error {
 	if client, ok := strings.CutPrefix(r.Message, "http: TLS handshake error from "); ok {
+		if strings.Contains(client, "proxyproto: header from") {
+			return nil // the listener below tells of it
+		}
 		l.handshakes.Warn(ctx, "TLS handshake", errors.New(client))
 		return nil
 	}

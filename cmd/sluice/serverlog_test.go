@@ -72,3 +72,25 @@ func TestFailedHandshakes(t *testing.T) {
 		return strings.Contains(s.logs.String(), `level=WARN msg=failed part=listener problem="TLS handshake"`)
 	})
 }
+
+// TestRefusedHeaders: a proxy that sends no header is told of, once, whatever
+// lies over it.
+func TestRefusedHeaders(t *testing.T) {
+	cert, key, _ := certificateFiles(t)
+	for _, c := range []struct{ name, listen string }{
+		{"HTTP", `{address: 127.0.0.1:0, proxy_protocol: 127.0.0.0/8}`},
+		{"TLS", fmt.Sprintf("{address: 127.0.0.1:0, proxy_protocol: 127.0.0.0/8, tls: {cert: %q, key: %q}}", cert, key)},
+		{"TCP", fmt.Sprintf(`{address: "tcp://127.0.0.1:0", proxy_protocol: 127.0.0.0/8, upstream: %q}`, strings.TrimPrefix(named(t, "up"), "http://"))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := startSite(t, "listen: "+c.listen+"\nrules: [{name: all, by: ip, limits: 2/min}]\n")
+			tell(t, s.url, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			const want = "let the proxy send one, or take it off the list"
+			until(t, "the log to say so", func() bool { return strings.Contains(s.logs.String(), want) })
+			s.end(t)
+			if got := strings.Count(s.logs.String(), want); got != 1 {
+				t.Errorf("told %d times, want once: %s", got, s.logs)
+			}
+		})
+	}
+}

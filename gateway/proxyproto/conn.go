@@ -5,9 +5,11 @@ package proxyproto
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
@@ -32,7 +34,8 @@ func (e *HeaderError) Unwrap() error { return e.Err }
 // concurrently, but only one goroutine at a time may read.
 type Conn struct {
 	net.Conn
-	end time.Time // for the header
+	end     time.Time // for the header
+	onError func(*HeaderError)
 
 	once   sync.Once
 	err    error
@@ -45,38 +48,48 @@ type Conn struct {
 	deadline time.Time
 }
 
-func newConn(c net.Conn, end time.Time) *Conn {
-	return &Conn{Conn: c, end: end, buf: bufio.NewReaderSize(c, 512), pending: true}
+func newConn(c net.Conn, end time.Time, onError func(*HeaderError)) *Conn {
+	return &Conn{Conn: c, end: end, onError: onError, buf: bufio.NewReaderSize(c, 512), pending: true}
 }
 
 // ReadHeader reads the header, if that was not done, and returns why it was
 // refused, if it was: a [*HeaderError].
 func (c *Conn) ReadHeader() error {
 	c.once.Do(func() {
-		c.mu.Lock()
-		err := c.setReadDeadline()
-		c.mu.Unlock()
-		var h header
+		err := c.readHeader()
 		if err == nil {
-			h, err = readHeader(c.buf)
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.pending = false
-		if err == nil {
-			// An error means that the other end is gone. What it sent before
-			// can still be read.
-			_ = c.setReadDeadline()
-		}
-		if err != nil {
-			c.err, c.buf = &HeaderError{Peer: c.Conn.RemoteAddr(), Err: err}, nil
 			return
 		}
-		if h.source.IsValid() {
-			c.source, c.target = net.TCPAddrFromAddrPort(h.source), net.TCPAddrFromAddrPort(h.target)
+		refused := &HeaderError{Peer: c.Conn.RemoteAddr(), Err: err}
+		c.err, c.buf = refused, nil
+		if c.onError != nil && (!errors.Is(err, errNothing) || errors.Is(err, os.ErrDeadlineExceeded)) {
+			c.onError(refused)
 		}
 	})
 	return c.err
+}
+
+func (c *Conn) readHeader() error {
+	c.mu.Lock()
+	err := c.setReadDeadline()
+	c.mu.Unlock()
+	var h header
+	if err == nil {
+		h, err = readHeader(c.buf)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending = false
+	if err != nil {
+		return err
+	}
+	// An error means that the other end is gone. What it sent before can still
+	// be read.
+	_ = c.setReadDeadline()
+	if h.source.IsValid() {
+		c.source, c.target = net.TCPAddrFromAddrPort(h.source), net.TCPAddrFromAddrPort(h.target)
+	}
+	return nil
 }
 
 // setReadDeadline sets the caller's deadline, or that of the header if it is

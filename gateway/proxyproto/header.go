@@ -21,6 +21,10 @@ type header struct{ source, target netip.AddrPort }
 
 var errNoHeader = errors.New("the connection does not begin with a PROXY protocol header; let the proxy send one, or take it off the list of those that do")
 
+// errNothing is of a connection that ends, or whose time does, before its first
+// byte.
+var errNothing = errors.New("no header came")
+
 // maxLine is the longest header of version 1, with its end.
 const maxLine = 107
 
@@ -30,7 +34,7 @@ var signature = []byte("\r\n\r\n\x00\r\nQUIT\n")
 func readHeader(r *bufio.Reader) (header, error) {
 	first, err := r.Peek(1)
 	if err != nil {
-		return header{}, fmt.Errorf("no header came: %w", err)
+		return header{}, fmt.Errorf("%w: %w", errNothing, err)
 	}
 	switch first[0] {
 	case 'P':

@@ -29,6 +29,11 @@ type Options struct {
 	// Timeout is how long a header may take from when its connection was
 	// accepted. Zero means 5 s.
 	Timeout time.Duration
+	// OnError, if not nil, is told of each header that is refused or does not
+	// come in time, by whoever needs it first: a server of HTTP tells nobody. Of
+	// a connection that ends before its first byte, as checks of a port do, it
+	// is not told. It must be safe for concurrent use and quick.
+	OnError func(*HeaderError)
 }
 
 // Listener is a [net.Listener] whose connections have the addresses that
@@ -37,6 +42,7 @@ type Listener struct {
 	net.Listener
 	trusted []netip.Prefix
 	timeout time.Duration
+	onError func(*HeaderError)
 }
 
 // Listen returns a Listener that takes its connections from l, or every fault
@@ -66,7 +72,7 @@ func Listen(l net.Listener, o Options) (*Listener, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	return &Listener{Listener: l, trusted: trusted, timeout: o.Timeout}, nil
+	return &Listener{Listener: l, trusted: trusted, timeout: o.Timeout, onError: o.OnError}, nil
 }
 
 // Accept returns the next connection: a [*Conn] if a trusted peer made it, and
@@ -76,7 +82,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err != nil || !l.trusts(c.RemoteAddr()) {
 		return c, err
 	}
-	return newConn(c, time.Now().Add(l.timeout)), nil
+	return newConn(c, time.Now().Add(l.timeout), l.onError), nil
 }
 
 func (l *Listener) trusts(peer net.Addr) bool {

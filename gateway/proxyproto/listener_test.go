@@ -317,6 +317,48 @@ func TestServer(t *testing.T) {
 	}
 }
 
+// TestOnError: a refused header is told once, and a connection that ends before
+// it said anything is not.
+func TestOnError(t *testing.T) {
+	for _, c := range []struct {
+		name, sent string
+		hangsUp    bool
+		want       string // "" if nothing is told
+	}{
+		{"no header", "GET / HTTP/1.1\r\n", false, "does not begin with a PROXY protocol header"},
+		{"cut off", "PROXY TCP4", true, "it ends after 10 bytes"},
+		{"too late", "", false, "no header came"},
+		{"nothing", "", true, ""},
+		{"a header", "PROXY UNKNOWN\r\n", true, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told []string
+				proxy, server := accept(t, "127.0.0.9:1234", proxyproto.Options{Trusted: loopback, OnError: func(err *proxyproto.HeaderError) {
+					told = append(told, err.Error())
+				}})
+				go func() {
+					_, _ = io.WriteString(proxy, c.sent) // the server may refuse it
+					if c.hangsUp {
+						hangUp(proxy)
+					}
+				}()
+				for range 2 {
+					_ = server.RemoteAddr()
+					_, _ = server.Read(make([]byte, 1))
+				}
+				hangUp(server)
+				if c.want == "" && len(told) == 0 {
+					return
+				}
+				if len(told) != 1 || c.want == "" || !strings.Contains(told[0], c.want) {
+					t.Errorf("told %q, want %q once", told, c.want)
+				}
+			})
+		})
+	}
+}
+
 func TestListenRefuses(t *testing.T) {
 	_, err := proxyproto.Listen(nil, proxyproto.Options{Timeout: -1})
 	if err == nil || !strings.Contains(err.Error(), "Trusted is empty") || !strings.Contains(err.Error(), "Timeout: -1ns") {
