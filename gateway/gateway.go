@@ -122,9 +122,9 @@ func New(to string, opts Options) (*Gateway, error) {
 // write instead.
 func ParseUpstream(s string) (*url.URL, error) { return upstream.Parse(s) }
 
-// ServeHTTP passes the request on and blocks until it is answered, or until a
-// connection that switched protocol is closed by either end or by the end of
-// the request's context.
+// ServeHTTP passes the request on and blocks until it is answered. Of a connection
+// that switched protocol each side may end what it sends: it blocks until both
+// have, one is gone, or the request's context ends.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if up := r.Header.Get("Upgrade"); strings.ContainsFunc(up, func(c rune) bool { return c < ' ' || c > '~' }) {
 		writeProblem(w, http.StatusBadRequest, "the field Upgrade does not name a protocol")

@@ -35,7 +35,8 @@ const (
 	// Fixed is Units for every request.
 	Fixed CostOf = iota
 	// RequestBytes is the size of the request's body: its Content-Length or,
-	// where it has none, 1 at first and what was read of it afterwards.
+	// where it has none, 1 at first and what was read of it afterwards; with
+	// what is read after a switch of protocol.
 	RequestBytes
 	// ResponseBytes is the size of the response's body: 1 at first.
 	ResponseBytes
@@ -104,7 +105,7 @@ func (c Cost) before(a Attributes) int64 {
 func (c Cost) after(charged, length int64, r *Response) int64 {
 	switch c.Of {
 	case RequestBytes:
-		if length < 0 {
+		if length < 0 || r.Read > length { // more follows a switch of protocol
 			return clamp(r.Read)
 		}
 	case ResponseBytes:
