@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -72,7 +73,7 @@ func RunCases(ctx context.Context, c *Config, name string, data []byte) (*Result
 	}
 	results := &Results{File: name}
 	for i := range cases {
-		run := runner{file: name, policy: c.Policy, clients: clientsOf(c)}
+		run := runner{file: name, policy: c.Policy, clients: clientip.NewAdmission(c.Allow, c.Deny)}
 		result := CaseResult{Name: cases[i].name, Line: cases[i].node.Line}
 		if err := run.story(ctx, &cases[i]); err != nil {
 			return nil, err
@@ -87,7 +88,7 @@ func RunCases(ctx context.Context, c *Config, name string, data []byte) (*Result
 type runner struct {
 	file     string
 	policy   *policy.Policy
-	clients  clients
+	clients  clientip.Admission
 	failures []Fault
 }
 
@@ -101,7 +102,7 @@ func (r *runner) story(ctx context.Context, c *testCase) error {
 	for i := range c.steps {
 		s := &c.steps[i]
 		now = c.start.Add(s.at)
-		if !r.clients.admits(s.given.request.Address) {
+		if !r.clients.Admits(s.given.request.Address) {
 			r.compare(i, s, map[string]int64{forbidden: s.given.times}, new(policy.Verdict), "allow and deny do not let in "+addressOf(s))
 			continue
 		}

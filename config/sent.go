@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -41,26 +40,4 @@ func hostAsSent(field string) string {
 	var sent policy.HTTP
 	sent.Reset(&http.Request{Host: field}, netip.Addr{}, nil)
 	return sent.Host()
-}
-
-// clients are those who are let in at all.
-type clients struct{ allow, deny []netip.Prefix }
-
-func clientsOf(c *Config) clients { return clients{unmapped(c.Allow), unmapped(c.Deny)} }
-
-func unmapped(networks []netip.Prefix) []netip.Prefix {
-	networks = slices.Clone(networks)
-	for i, n := range networks {
-		if n.Addr().Is4In6() && n.Bits() >= 96 {
-			networks[i] = netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-96).Masked()
-		}
-	}
-	return networks
-}
-
-// admits reports whether a client is let in; the zero Addr is one whose address
-// is not known.
-func (c *clients) admits(client netip.Addr) bool {
-	holds := func(n netip.Prefix) bool { return n.Contains(client) }
-	return !slices.ContainsFunc(c.deny, holds) && (len(c.allow) == 0 || slices.ContainsFunc(c.allow, holds))
 }

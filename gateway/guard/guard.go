@@ -67,12 +67,12 @@ type Options struct {
 // on what it allows. It does not change and is safe for concurrent use: for
 // another policy make another Guard, which finds the states in the store.
 type Guard struct {
-	opts        Options
-	judge       policy.Evaluator
-	finder      *clientip.Finder
-	allow, deny networks
-	names       names
-	cases       sync.Pool // of *request
+	opts    Options
+	judge   policy.Evaluator
+	finder  *clientip.Finder
+	clients clientip.Admission
+	names   names
+	cases   sync.Pool // of *request
 }
 
 // New returns a Guard, or every fault of o joined.
@@ -99,7 +99,7 @@ func New(o Options) (*Guard, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	g := &Guard{opts: o, finder: finder, allow: newNetworks(o.Allow), deny: newNetworks(o.Deny)}
+	g := &Guard{opts: o, finder: finder, clients: clientip.NewAdmission(o.Allow, o.Deny)}
 	g.cases.New = func() any { return new(request) }
 	var live policy.Live
 	live.Swap(o.Policy)
@@ -139,7 +139,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Admits reports whether Allow and Deny let a client in. The zero Addr is one
 // whose address is not known.
 func (g *Guard) Admits(client netip.Addr) bool {
-	return !g.deny.contains(client) && (len(g.opts.Allow) == 0 || g.allow.contains(client))
+	return g.clients.Admits(client)
 }
 
 // release keeps c for another request, without what belongs to this one.

@@ -1,12 +1,30 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package guard
+package clientip
 
 import (
 	"net/netip"
 	"slices"
 )
+
+// Admission says which clients are let in. It does not change and is safe for concurrent use.
+type Admission struct {
+	allow, deny networks
+	all         bool // but for deny
+}
+
+// NewAdmission returns one that lets in the clients of allow, all of them if that
+// is empty, but for those of deny.
+func NewAdmission(allow, deny []netip.Prefix) Admission {
+	return Admission{allow: newNetworks(allow), deny: newNetworks(deny), all: len(allow) == 0}
+}
+
+// Admits reports whether a client is let in. The zero Addr is one whose address
+// is not known.
+func (a *Admission) Admits(client netip.Addr) bool {
+	return !a.deny.contains(client) && (a.all || a.allow.contains(client))
+}
 
 // networks is a set of networks in which finding an address takes a look-up for
 // each length of prefix, however many there are.
