@@ -64,6 +64,13 @@ func (c *crowd) run(t *testing.T) context.CancelFunc {
 	return cancel
 }
 
+// outage has the store away for longer than the TTL.
+func (c *crowd) outage() {
+	c.store.away.Store(true)
+	time.Sleep(4500 * time.Millisecond)
+	c.store.away.Store(false)
+}
+
 // full reports whether another request finds no place.
 func (c *crowd) full(t *testing.T) bool {
 	t.Helper()
@@ -87,9 +94,7 @@ func TestSlotsAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
 		end := c.run(t)
-		c.store.away.Store(true)
-		time.Sleep(4500 * time.Millisecond)
-		c.store.away.Store(false)
+		c.outage()
 		time.Sleep(time.Second) // a third of the TTL
 		if !c.full(t) {
 			t.Error("a third request runs beside the two that ran before the outage")
@@ -111,9 +116,7 @@ func TestSlotsTakenAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
 		end := c.run(t)
-		c.store.away.Store(true)
-		time.Sleep(4500 * time.Millisecond)
-		c.store.away.Store(false)
+		c.outage()
 		endOthers := c.run(t) // before the first two have asked again
 		time.Sleep(10 * time.Second)
 		if n := c.expired(); n != 2 {

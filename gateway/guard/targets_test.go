@@ -23,24 +23,24 @@ func TestTargetsThatAreNone(t *testing.T) {
 		}
 	}, guard.Options{})
 	for _, target := range []string{"x:http://h/login", "x:login", "http:login", "x:%2flogin"} {
-		if got := statusOf(t, g, target); got != http.StatusBadRequest {
-			t.Errorf("%q: got %d, want 400", target, got)
+		if got, ok := statusOf(g, target); !ok || got != http.StatusBadRequest {
+			t.Errorf("%q: got %d, %v, want 400", target, got, ok)
 		}
 	}
-	if got := statusOf(t, g, "/"); got != http.StatusOK {
-		t.Errorf("after that: got %d, want the only unit", got)
+	if got, ok := statusOf(g, "/"); !ok || got != http.StatusOK {
+		t.Errorf("after that: got %d, %v, want the only unit", got, ok)
 	}
 }
 
-func statusOf(t *testing.T, h http.Handler, target string) int {
-	t.Helper()
+// statusOf asks for a target as it is sent. It is not ok if that makes no request.
+func statusOf(h http.Handler, target string) (status int, ok bool) {
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET " + target + " HTTP/1.1\r\nHost: h\r\n\r\n")))
 	if err != nil {
-		t.Skip("no request: ", err)
+		return 0, false
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	return w.Code
+	return w.Code, true
 }
 
 // TestFieldsOfTheHop: what Connection names is not passed on, and so not judged.
@@ -89,11 +89,11 @@ func FuzzRoutesAndRules(f *testing.F) {
 			t.Fatal(err)
 		}
 		g := newGuard(t, "  - {name: v1, match: {path: [/v1, /v1/]}, limits: 1/h}\n", routes.ServeHTTP, guard.Options{})
-		if statusOf(t, g, "/v1"); !routed {
+		if _, ok := statusOf(g, "/v1"); !ok || !routed {
 			t.Fatal("/v1 is routed elsewhere")
 		}
 		routed = false
-		if status := statusOf(t, g, target); routed {
+		if status, _ := statusOf(g, target); routed { // what is no request is not
 			t.Errorf("%q: got %d from the upstream of /v1, whose quota was spent", target, status)
 		}
 	})
