@@ -41,7 +41,7 @@ func (l *Limiter) Of(key string, cost int64) Charge {
 
 // Take spends cost units of key if every limit has them, and nothing if not.
 func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision, err error) {
-	d, err = l.store.Take(ctx, Request{Charge: Charge{l.plan, key, cost}})
+	d, err = l.store.Take(ctx, Request{Charge: Charge{Plan: l.plan, Key: key, Cost: cost}})
 	return
 }
 
@@ -64,28 +64,35 @@ func (l *Limiter) Charge(ctx context.Context, key string, cost int64) (Decision,
 
 // Refund gives back units of what the decision taken has spent, as far as they
 // still count: what has been forgiven since cannot be spent twice. Of taken it
-// reads At, and Due where all of it is given back.
+// reads At, Due and Spent. The Decision's Spent is negative: what was given
+// back. Who gives back in several steps uses [Limiter.Settle], which returns
+// the receipt for the next.
 func (l *Limiter) Refund(ctx context.Context, key string, units int64, taken Decision) (Decision, error) {
-	req := Request{Op: OpRefund, Charge: l.Of(key, units), At: taken.At}
-	if units == taken.Spent {
-		req.Due = taken.Due
-	}
+	req := Request{Op: OpRefund, Charge: l.Of(key, units), At: taken.At, Due: taken.Due}
+	req.Held = max(taken.Spent, units)
 	return l.store.Take(ctx, req)
 }
 
 // Settle corrects an allowed decision once the actual cost is known: it
-// refunds what was spent too much or charges what was spent too little. If
-// they are equal it asks nothing of the store and returns taken.
-func (l *Limiter) Settle(ctx context.Context, key string, taken Decision, actual int64) (Decision, error) {
+// refunds what was spent too much or charges what was spent too little. The
+// Decision is the receipt of what is spent now, actual, and may be settled
+// again: its At and Due are those of taken. If nothing changes it asks nothing
+// of the store and returns taken.
+func (l *Limiter) Settle(ctx context.Context, key string, taken Decision, actual int64) (d Decision, err error) {
 	switch {
 	case actual < 0:
 		return Decision{}, &RequestError{"Cost", fmt.Sprintf("the actual cost %d is negative", actual)}
 	case actual < taken.Spent:
-		return l.Refund(ctx, key, taken.Spent-actual, taken)
+		d, err = l.Refund(ctx, key, taken.Spent-actual, taken)
 	case actual > taken.Spent:
-		return l.Charge(ctx, key, actual-taken.Spent)
+		d, err = l.Charge(ctx, key, actual-taken.Spent)
+	default:
+		return taken, nil
 	}
-	return taken, nil
+	if err == nil {
+		d.Spent, d.At, d.Due = actual, taken.At, taken.Due
+	}
+	return d, err
 }
 
 // Reserve spends cost units of key at the first instant at which every limit

@@ -68,6 +68,10 @@ type Charge struct {
 	Plan *Plan
 	Key  string // any bytes, up to MaxKeyBytes; the empty key is a key
 	Cost int64  // units, 0 to MaxQuota; 0 asks for nothing and fits unless the key is in debt
+	// Held is, for OpRefund, how many units the receipt still counts, of which
+	// Cost are given back: what was spent less what was refunded before. Zero
+	// means Cost: all of it is given back.
+	Held int64
 }
 
 // Request is what a [Store] decides: all its charges, or none.
@@ -80,7 +84,7 @@ type Request struct {
 	// caps the delay of a leaky bucket that queues; zero leaves it to the limit.
 	MaxWait time.Duration
 	// At and Due are, for OpRefund, those of the decision that spent the units.
-	// Due is set only to give all of it back: parts go by At alone.
+	// A refund of a part names what the receipt holds: see Charge.Held.
 	At, Due Instant
 	// Outcomes, if not empty, receives every limit's outcome: the limits of
 	// Charge in their order, then those of More. It must have room for all.
@@ -207,7 +211,7 @@ func (r *Request) Validate() error {
 }
 
 func (c *Charge) validate() error {
-	if c.Plan != nil && uint64(c.Cost) <= MaxQuota && len(c.Key) <= MaxKeyBytes {
+	if c.Plan != nil && uint64(c.Cost) <= MaxQuota && len(c.Key) <= MaxKeyBytes && c.Held == 0 {
 		return nil
 	}
 	switch {
@@ -217,9 +221,12 @@ func (c *Charge) validate() error {
 		return &RequestError{"Cost", fmt.Sprintf("%d is negative; units are given back with a refund", c.Cost)}
 	case c.Cost > MaxQuota:
 		return &RequestError{"Cost", fmt.Sprintf("%d is more than %d", c.Cost, int64(MaxQuota))}
-	default:
+	case len(c.Key) > MaxKeyBytes:
 		return &RequestError{"Key", fmt.Sprintf("%d bytes; a key has at most %d", len(c.Key), MaxKeyBytes)}
+	case c.Held < c.Cost || c.Held > MaxQuota:
+		return &RequestError{"Held", fmt.Sprintf("%d must be the cost of %d to %d, or 0 for the cost", c.Held, c.Cost, int64(MaxQuota))}
 	}
+	return nil
 }
 
 // same reports whether two charges could count in the same state.
