@@ -30,8 +30,8 @@ const (
 	// Quota in any Window, exactly, in memory that grows with Quota.
 	SlidingLog
 	// SlidingCounter weighs the previous window by how much of it is still in
-	// sight: small and common, but up to 2·Quota-1 within one Window unless
-	// Conservative.
+	// sight: small and common, but up to 2·Quota within one Window, one less if
+	// Strict, unless Conservative.
 	SlidingCounter
 	// SlidingHistogram is a sliding log whose old entries are merged: never
 	// more than Quota in any Window, in small memory. See Datar, Gionis, Indyk

@@ -63,6 +63,7 @@ type Limit struct {
 
 	SubWindows   int  // sliding counter: parts of the window; zero means 1; must divide Window
 	Conservative bool // sliding counter: count the part that is half in sight whole: never over Quota
+	Strict       bool // sliding counter: round the weighed part up, not down: 2·Quota-1 at most, less of a small Quota
 	PreFilled    bool // sliding counter: a never-seen key starts as if Quota had been used in the window before
 
 	Precision int // sliding histogram: k, 3 to 1024; zero means DefaultPrecision

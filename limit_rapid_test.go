@@ -50,6 +50,7 @@ func drawLimit(t *rapid.T) sluice.Limit {
 			return n < 2 || l.Window.Microseconds()%int64(n) == 0
 		}).Draw(t, "sub-windows")
 		l.Conservative = rapid.Bool().Draw(t, "conservative")
+		l.Strict = !l.Conservative && rapid.Bool().Draw(t, "strict")
 		l.PreFilled = rapid.Bool().Draw(t, "pre-filled")
 	case sluice.SlidingHistogram:
 		l.Precision = rapid.OneOf(rapid.Just(0), rapid.IntRange(3, 1024)).Draw(t, "precision")

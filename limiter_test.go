@@ -249,7 +249,8 @@ func TestWaitLastsUntilDue(t *testing.T) {
 		{"2/s fixed-window", 2 * time.Second},
 		{"2/s fixed-window anchor first", 2 * time.Second},
 		{"2/s sliding-log", 2 * time.Second},
-		{"2/s sliding-counter", 4 * time.Second}, // at 0, 0, 1.5, 2, 3 and 4 s
+		{"2/s sliding-counter", 2500001 * time.Microsecond}, // at 0 and 0, and 1 µs after 1, 1.5, 2 and 2.5 s
+		{"2/s sliding-counter strict", 4 * time.Second},     // at 0, 0, 1.5, 2, 3 and 4 s
 		{"2/s sliding-histogram", 2 * time.Second},
 	} {
 		t.Run(c.limit, func(t *testing.T) {

@@ -51,6 +51,7 @@ var owners = []struct {
 	{"count-denied", []Algorithm{SlidingLog}},
 	{"sub-windows", []Algorithm{SlidingCounter}},
 	{"conservative", []Algorithm{SlidingCounter}},
+	{"strict", []Algorithm{SlidingCounter}},
 	{"pre-filled", []Algorithm{SlidingCounter}},
 	{"precision", []Algorithm{SlidingHistogram}},
 }
@@ -110,7 +111,7 @@ func (p *parser) finish() error {
 	if p.has("calendar") && !p.has("algorithm") {
 		l.Algorithm = FixedWindow
 	}
-	for _, o := range p.seen {
+	for i, o := range p.seen {
 		for _, owner := range owners {
 			if owner.kind == o.kind && !slices.Contains(owner.of, l.Algorithm) {
 				return p.fail(o.at, "%s belongs to %s, not to %v; leave it out or write that algorithm", o.word, join(owner.of, " and "), l.Algorithm)
@@ -118,6 +119,9 @@ func (p *parser) finish() error {
 		}
 		if o.kind == "week-starts" && l.Calendar != Week {
 			return p.fail(o.at, "only a calendar week has a first day; write for example 100/week calendar UTC week-starts monday")
+		}
+		if other, ok := p.excluded(i); ok {
+			return p.fail(o.at, "%s excludes %s; use one of them", o.word, other)
 		}
 	}
 	if p.has("initial") {
@@ -129,6 +133,12 @@ func (p *parser) finish() error {
 		l.DelayAfter = l.Filled().Burst
 	}
 	return nil
+}
+
+// excluded returns the option before the i-th that does not go together with it.
+func (p *parser) excluded(i int) (word string, ok bool) {
+	other := map[string]string{"strict": "conservative", "conservative": "strict"}[p.seen[i].kind]
+	return other, other != "" && slices.ContainsFunc(p.seen[:i], func(o option) bool { return o.kind == other })
 }
 
 // join writes items one behind the other.
@@ -270,6 +280,8 @@ func (p *parser) option(w string) error {
 		return p.small(w, 1, MaxSubWindow, &l.SubWindows)
 	case "conservative":
 		l.Conservative = true
+	case "strict":
+		l.Strict = true
 	case "pre-filled":
 		l.PreFilled = true
 	case "precision":

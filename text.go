@@ -45,7 +45,8 @@ const MaxTextBytes = 1024
 //	anchor first                     fixed-window
 //	calendar ZONE, week-starts DAY   fixed-window, which calendar implies
 //	count-denied                     sliding-log
-//	sub-windows N, conservative, pre-filled   sliding-counter
+//	sub-windows N, pre-filled        sliding-counter
+//	strict or conservative           sliding-counter
 //	precision N                      sliding-histogram
 //
 // A text that cannot be read is a [*TextError]; one that can but makes no
@@ -129,6 +130,7 @@ func (l Limit) String() string {
 	flag(l.CountDenied, "count-denied")
 	number("sub-windows", int64(l.SubWindows))
 	flag(l.Conservative, "conservative")
+	flag(l.Strict, "strict")
 	flag(l.PreFilled, "pre-filled")
 	number("precision", int64(l.Precision))
 	if l.Debt != 0 {

@@ -57,6 +57,9 @@ func (l Limit) Validate() error {
 		} else if n := int64(max(l.SubWindows, 1)); l.Window.Microseconds()%n != 0 {
 			add("SubWindows", "%d must divide the window of %v into whole microseconds", l.SubWindows, l.Window)
 		}
+		if l.Strict && l.Conservative {
+			add("Strict", "a conservative counter rounds nothing; use one of them")
+		}
 	case SlidingHistogram:
 		if l.Precision != 0 && (l.Precision < 3 || l.Precision > 1024) {
 			add("Precision", "%d must be 3 to 1024, or 0 for %d", l.Precision, DefaultPrecision)
@@ -113,6 +116,7 @@ func (l Limit) validateStrays(add func(string, string, ...any)) {
 		{"CountDenied", l.CountDenied, SlidingLog},
 		{"SubWindows", l.SubWindows != 0, SlidingCounter},
 		{"Conservative", l.Conservative, SlidingCounter},
+		{"Strict", l.Strict, SlidingCounter},
 		{"PreFilled", l.PreFilled, SlidingCounter},
 		{"Precision", l.Precision != 0, SlidingHistogram},
 	} {

@@ -97,22 +97,22 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		},
 
 		{"strays of a token bucket", strays(sluice.TokenBucket), []string{
-			"Anchor", "Calendar", "Conservative", "CountDenied", "DelayAfter", "PreFilled", "Precision", "SubWindows", "WeekStart", "Zone",
+			"Anchor", "Calendar", "Conservative", "CountDenied", "DelayAfter", "PreFilled", "Precision", "Strict", "SubWindows", "WeekStart", "Zone",
 		}},
 		{"strays of a leaky bucket", strays(sluice.LeakyBucket), []string{
-			"Anchor", "Calendar", "Conservative", "CountDenied", "PreFilled", "Precision", "Refill", "SubWindows", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Calendar", "Conservative", "CountDenied", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a sliding log", strays(sluice.SlidingLog), []string{
-			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "PreFilled", "Precision", "Refill", "SubWindows", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a sliding counter", strays(sluice.SlidingCounter), []string{
-			"Anchor", "Burst", "Calendar", "CountDenied", "DelayAfter", "Precision", "Refill", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Burst", "Calendar", "CountDenied", "DelayAfter", "Precision", "Refill", "Strict", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a sliding histogram", strays(sluice.SlidingHistogram), []string{
-			"Anchor", "Burst", "Calendar", "Conservative", "CountDenied", "DelayAfter", "PreFilled", "Refill", "SubWindows", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Burst", "Calendar", "Conservative", "CountDenied", "DelayAfter", "PreFilled", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a fixed window", strays(sluice.FixedWindow), []string{
-			"Anchor", "Burst", "Conservative", "CountDenied", "DelayAfter", "PreFilled", "Precision", "Refill", "SubWindows", "Withheld",
+			"Anchor", "Burst", "Conservative", "CountDenied", "DelayAfter", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "Withheld",
 		}},
 
 		{"unknown anchor", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Window: 1000, Anchor: 2}, []string{"Anchor"}},
@@ -131,6 +131,8 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		{"log too large with its debt", sluice.Limit{Algorithm: sluice.SlidingLog, Quota: sluice.MaxLogQuota, Window: 1000, Debt: 1}, []string{"Quota"}},
 		{"log of the largest numbers", sluice.Limit{Algorithm: sluice.SlidingLog, Quota: math.MaxInt64, Window: 1000, Debt: math.MaxInt64}, []string{"Debt", "Quota", "Quota"}},
 
+		{"strict", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 1, Window: time.Minute, Strict: true}, nil},
+		{"strict and conservative", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 1, Window: time.Minute, Strict: true, Conservative: true}, []string{"Strict"}},
 		{"sub-windows that divide", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 1, Window: time.Minute, SubWindows: 1000}, nil},
 		{"sub-windows that do not", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 1, Window: time.Minute, SubWindows: 7}, []string{"SubWindows"}},
 		{"sub-windows below 1 µs", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 1, Window: time.Microsecond, SubWindows: 2}, []string{"SubWindows"}},
@@ -154,7 +156,7 @@ func strays(a sluice.Algorithm) sluice.Limit {
 	return sluice.Limit{
 		Algorithm: a, Quota: 10, Burst: 3, Refill: sluice.Interval, Withheld: 1, DelayAfter: 1,
 		Anchor: sluice.OnFirst, Calendar: sluice.Week, Zone: "Asia/Seoul", WeekStart: time.Monday,
-		CountDenied: true, SubWindows: 1, Conservative: true, PreFilled: true, Precision: 3,
+		CountDenied: true, SubWindows: 1, Conservative: true, Strict: true, PreFilled: true, Precision: 3,
 	}
 }
 
@@ -181,6 +183,7 @@ func TestAnyLimitIsSafe(t *testing.T) {
 			CountDenied:  rapid.Bool().Draw(t, "count denied"),
 			SubWindows:   rapid.Int().Draw(t, "sub-windows"),
 			Conservative: rapid.Bool().Draw(t, "conservative"),
+			Strict:       rapid.Bool().Draw(t, "strict"),
 			PreFilled:    rapid.Bool().Draw(t, "pre-filled"),
 			Precision:    rapid.Int().Draw(t, "precision"),
 		}

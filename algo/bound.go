@@ -36,29 +36,33 @@ func Bound(l sluice.Limit, d time.Duration) int64 {
 		// A span of one instant meets one window, of one µs more two.
 		return times(quota, (length-1+shortest(l)-1)/shortest(l)+1)
 	case sluice.SlidingCounter:
-		return counterBound(quota, window/int64(l.SubWindows), int64(l.SubWindows), length, l.Conservative)
+		return counterBound(&l, quota, window/int64(l.SubWindows), length)
 	default:
 		return times(quota, ceilDiv(length, window))
 	}
 }
 
-// counterBound is the bound of a sliding counter of n sub-windows of sub µs. The
+// counterBound is the bound of a sliding counter with sub-windows of sub µs. The
 // worst span starts with the last µs of a sub-window that is full; what it
 // meets of the last one is elapsed. Of any n sub-windows in a row at most quota
 // units are admitted, and of n+1 too if the oldest counts whole. Else it counts
-// by the part that is in sight, and the last may admit the rest again.
-func counterBound(quota, sub, n, length int64, conservative bool) int64 {
+// by the part that is in sight, and the last may admit the rest again: rounded
+// up, as the part in sight is rounded down, unless the limit is strict.
+func counterBound(l *sluice.Limit, quota, sub, length int64) int64 {
 	if length < 2 {
 		return quota
 	}
+	n := int64(l.SubWindows)
 	behind, elapsed := (length-2)/sub+1, (length-2)%sub // sub-windows behind the first
 	switch {
-	case conservative:
+	case l.Conservative:
 		return times(quota, ceilDiv(behind+1, n+1))
-	case behind%n == 0:
-		return add(times(quota, behind/n), mulDiv(elapsed, quota, sub))
-	default:
+	case behind%n > 0:
 		return times(quota, behind/n+1)
+	case l.Strict:
+		return add(times(quota, behind/n), mulDiv(elapsed, quota, sub))
+	default: // quota·elapsed/sub rounded up
+		return add(times(quota, behind/n), quota-mulDiv(sub-elapsed, quota, sub))
 	}
 }
 

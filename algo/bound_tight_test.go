@@ -129,11 +129,14 @@ func TestBoundIsReached(t *testing.T) {
 				// A bucket's bound counts a span's first µs as refill time too.
 				slack := 1 + l.Quota/w
 				if l.Algorithm == sluice.SlidingCounter && !l.Conservative {
-					// At the end of each window a unit has not quite come back.
-					slack = max(d/w, 1) + 2*(l.Quota+l.Debt)/part(l)
+					// What the last µs of each window before keeps from coming back.
+					slack = 2 * (l.Quota + l.Debt) / part(l)
+					if l.Strict {
+						slack += max(d/w, 1) // not quite a unit each time, rounded up
+					}
 				}
 				v := adversary{Rand: rand.New(rand.NewPCG(uint64(i), 7)), limit: l, plan: compile(t, l), d: d}
-				best, presses := v.climb(most-slack+1, 6000)
+				best, presses := v.climb(min(most-slack+1, most), 6000)
 				if best > most {
 					t.Fatalf("%d µs: got %d units, more than the bound of %d: %v", d, best, most, presses)
 				}
@@ -191,7 +194,15 @@ func TestBoundEdges(t *testing.T) {
 		{"interval bucket with two refills", with(tokens(5, m, 7), byInterval), time.Minute + 2*time.Microsecond, 17},
 		{"fixed", fixed(5, m), time.Minute, 10},
 		{"fixed in an instant", fixed(5, m), time.Microsecond, 5},
-		{"counter", counter(5, m, 1), time.Minute, 9},
+		{"counter", counter(5, m, 1), time.Minute, 10},
+		{"counter in an instant", counter(5, m, 1), time.Microsecond, 5},
+		{"counter across an edge", counter(5, m, 1), 2 * time.Microsecond, 5},
+		{"counter 1 µs behind an edge", counter(5, m, 1), 3 * time.Microsecond, 6},
+		{"counter of 6", counter(5, m, 6), time.Minute, 10},
+		{"counter of 6 in all but a sub-window", counter(5, m, 6), 50 * time.Second, 5},
+		{"strict", with(counter(5, m, 1), strict), time.Minute, 9},
+		{"strict 1 µs behind an edge", with(counter(5, m, 1), strict), 3 * time.Microsecond, 5},
+		{"strict of 6", with(counter(5, m, 6), strict), time.Minute, 9},
 		{"conservative", with(counter(5, m, 6), conservative), time.Minute, 5},
 		{"log", log(5, m), time.Minute, 5},
 	} {
@@ -208,7 +219,9 @@ func TestWorstSaysTheBound(t *testing.T) {
 	}{
 		{sluice.PerMinute(100), "at most 200 requests in any minute"},
 		{fixed(100, m), "at most 200 requests in any minute"},
-		{counter(100, m, 1), "at most 199 requests in any minute"},
+		{counter(100, m, 1), "at most 200 requests in any minute"},
+		{with(counter(100, m, 1), strict), "at most 199 requests in any minute"},
+		{with(counter(100, m, 6), strict), "at most 199 requests in any minute"},
 		{log(1, 90*s), "at most 1 request in any 90 seconds"},
 		{with(log(10, 15*m), debtOf(3)), "at most 13 requests in any 15 minutes, a debt of 3 requests included"},
 		{with(fixed(9, 0), daily("Asia/Seoul")), "at most 9 requests in any calendar day (Asia/Seoul), and 18 requests around midnight when one follows another"},

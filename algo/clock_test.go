@@ -158,8 +158,8 @@ func TestInitialStateIsForgottenAWindowAfterItIsFull(t *testing.T) {
 		{"all withheld", with(tokens(3, s, 3), withheld(3)), 0, s},
 		{"withheld in thirds", with(tokens(3, s, 5), withheld(4)), 1, 1_333_334},
 		{"interval withheld", with(tokens(3, s, 10), byInterval, withheld(5)), 5, 2 * s},
-		{"pre-filled", with(counter(10, s, 1), preFilled), 0, s},
-		{"6 sub-windows pre-filled", with(counter(12, 6*ms, 6), preFilled), 0, 6 * ms},
+		{"pre-filled", with(counter(10, s, 1), strict, preFilled), 0, s},
+		{"6 sub-windows pre-filled", with(counter(12, 6*ms, 6), strict, preFilled), 0, 6 * ms},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			full, w := c.limit.Full(), window(c.limit)
@@ -192,18 +192,25 @@ func TestInitialStateIsForgottenAWindowAfterItIsFull(t *testing.T) {
 }
 
 // TestPreFilledNeverStartsWithABurst: before its first window has passed a
-// pre-filled key gets no more than the rate.
+// pre-filled key gets no more than the rate: rounded up, or down if it is strict.
 func TestPreFilledNeverStartsWithABurst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := with(counter(rapid.Int64Range(1, 1000).Draw(t, "quota"), 6*s, rapid.SampledFrom([]int{1, 2, 3, 6}).Draw(t, "n")), preFilled)
+		l.Strict = rapid.Bool().Draw(t, "strict")
 		a := open(t, l)
 		start := drawStart(t, l)
 		edge := start - start%part(l) // the pre-filled window ends here
 		var spent int64
 		for now := start; now < start+window(l); now += rapid.Int64Range(1, s).Draw(t, "gap") {
 			spent += a.upTo(now, l.Quota).Spent
-			// Each sub-window of the fill gives back its share as it leaves.
-			if most := l.Quota*(now-edge)/window(l) + l.Quota/int64(l.SubWindows) + 1; l.SubWindows > 1 && spent > most || l.SubWindows == 1 && spent > l.Quota*(now-edge)/window(l) {
+			most := l.Quota * (now - edge)
+			if !l.Strict {
+				most += window(l) - 1
+			}
+			if most /= window(l); l.SubWindows > 1 {
+				most += l.Quota/int64(l.SubWindows) + 1 // each sub-window of the fill gives back its share as it leaves
+			}
+			if spent > most {
 				t.Fatalf("%v: %d µs into the fill got %d", l, now-edge, spent)
 			}
 		}

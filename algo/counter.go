@@ -24,7 +24,8 @@ type counter interface {
 	// instant returns the moment a windowed state stands at: what is decided
 	// before it is decided as of it. A bucket stands at no moment: 0.
 	instant(t *sluice.Term, s *State) int64
-	// counted returns how many units count against the limit at now, rounded up.
+	// counted returns how many units count against the limit at now: full less
+	// these is the largest cost that fits.
 	counted(t *sluice.Term, s *State, now int64) int64
 	// earliest returns the first instant from now on at which cost fits if
 	// nothing else comes. Cost is at most what the limit holds.

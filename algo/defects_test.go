@@ -47,11 +47,16 @@ func TestDefectPartialSubWindowIsDropped(t *testing.T) {
 }
 
 func TestDefectCounterErrorIsLeftUnsaid(t *testing.T) {
-	a, l := open(t, counter(100, m, 1)), counter(100, m, 1)
-	first := a.upTo(origin+60*s-1, 100).Spent
-	second := a.upTo(origin+120*s-3, 100).Spent
-	if got, want := first+second, algo.Bound(l, dur(m)); got != want || want != 199 {
-		t.Errorf("got %d within a minute, want the stated bound %d = 199", got, want)
+	for _, c := range []struct {
+		limit sluice.Limit
+		want  int64
+	}{{counter(100, m, 1), 200}, {with(counter(100, m, 1), strict), 199}} {
+		a := open(t, c.limit)
+		first := a.upTo(origin+60*s-1, 100).Spent
+		second := a.upTo(origin+120*s-3, 100).Spent
+		if got, stated := first+second, algo.Bound(c.limit, dur(m)); got != stated || stated != c.want {
+			t.Errorf("%v: got %d within a minute, want the stated bound %d = %d", c.limit, got, stated, c.want)
+		}
 	}
 }
 
@@ -103,10 +108,15 @@ func TestDefectOneExtraIsAdmitted(t *testing.T) {
 }
 
 func TestDefectPreviousWindowIsNotFound(t *testing.T) {
-	a := open(t, counter(10, m, 1))
-	a.take(origin+59*s, 10)
-	if d := a.take(origin+60*s, 1); d.Allowed || d.RetryAfter != dur(6*s) {
-		t.Errorf("at the edge got %+v, want a denial for 6 s", d)
+	for _, c := range []struct {
+		limit sluice.Limit
+		want  int64
+	}{{counter(10, m, 1), 1}, {with(counter(10, m, 1), strict), 6 * s}, {with(counter(10, m, 1), conservative), 60 * s}} {
+		a := open(t, c.limit)
+		a.take(origin+59*s, 10)
+		if d := a.take(origin+60*s, 1); d.Allowed || d.RetryAfter != dur(c.want) {
+			t.Errorf("%v: at the edge got %+v, want a denial for %d µs", c.limit, d, c.want)
+		}
 	}
 }
 

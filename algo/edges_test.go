@@ -18,7 +18,7 @@ func hourly() []sluice.Limit {
 	return []sluice.Limit{
 		tokens(1, w, 1), with(tokens(1, w, 1), byInterval), leaky(1, w, 1, 1),
 		fixed(1, w), with(fixed(1, w), onFirst), log(1, w), histogram(1, w, 3),
-		counter(1, w, 1), counter(1, w, 5), with(counter(1, w, 5), conservative),
+		counter(1, w, 1), counter(1, w, 5), with(counter(1, w, 1), strict), with(counter(1, w, 5), strict), with(counter(1, w, 5), conservative),
 	}
 }
 
@@ -29,8 +29,8 @@ func TestLongReservationIsNoClockThatSteppedBack(t *testing.T) {
 		a.take(start, 1)
 		r := a.reserve(start, 1, 60*m)
 		if !r.Allowed || r.Delay < 50*time.Minute {
-			// A counter waits until nothing of the first is in sight.
-			if l.Algorithm != sluice.SlidingCounter {
+			// A strict counter waits until nothing of the first is in sight.
+			if !l.Strict {
 				t.Errorf("%v: got %+v, want a reservation", l, r)
 			}
 			continue
@@ -40,7 +40,7 @@ func TestLongReservationIsNoClockThatSteppedBack(t *testing.T) {
 			t.Errorf("%v: a peek is told %v, a take %v", l, first.RetryAfter, got.RetryAfter)
 		}
 		want := r.Delay + 50*time.Minute
-		if l.SubWindows > 1 {
+		if l.Strict || l.Conservative {
 			want += 10 * time.Minute // until its sub-window is out of sight
 		}
 		if first.RetryAfter != want {
@@ -208,8 +208,10 @@ func TestRemainingAtTheEdgeOfASubWindow(t *testing.T) {
 	}{
 		{with(counter(10, s, 1), conservative), 3, 10},
 		{with(counter(10, s, 5), conservative), 3, 10},
-		{counter(10, s, 1), 9, 10},
-		{counter(10, s, 5), 9, 10},
+		{counter(10, s, 1), 10, 10}, // 7 by a millionth, rounded down
+		{counter(10, s, 5), 10, 10},
+		{with(counter(10, s, 1), strict), 9, 10},
+		{with(counter(10, s, 5), strict), 9, 10},
 	} {
 		a := open(t, c.limit)
 		a.take(origin, 7)

@@ -6,6 +6,8 @@ package algo_test
 import (
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/sluicegate/sluice"
 )
 
@@ -121,12 +123,17 @@ func TestGoldenPlatforms(t *testing.T) {
 			{0, take, 366, pass, 0, noRetry, 4 * h, noDelay},
 			{h, take, 100, pass, 0, noRetry, 4 * h, noDelay},
 		}},
-		{"RateLimitJ 10 s rule of precision 1 s", one(with(counter(10, 10*s, 10), conservative)), []step{
-			{500 * ms, take, 8, pass, 2, noRetry, 10*s + 500*ms, noDelay},
-			{9 * s, take, 3, deny, 2, 2 * s, 2 * s, noDelay},
-			{9 * s, take, 2, pass, 0, noRetry, 11 * s, noDelay},
-			{11*s - 1, take, 1, deny, 0, 1, 9*s + 1, noDelay},
-			{11 * s, take, 8, pass, 0, noRetry, 11 * s, noDelay},
+		{"RateLimitJ 10 s rule of precision 1 s: ten blocks, the running one included", one(with(counter(10, 9*s, 9), conservative)), []step{
+			{500 * ms, take, 8, pass, 2, noRetry, 9*s + 500*ms, noDelay},
+			{9 * s, take, 3, deny, 2, s, s, noDelay},
+			{9 * s, take, 2, pass, 0, noRetry, 10 * s, noDelay},
+			{10*s - 1, take, 1, deny, 0, 1, 9*s + 1, noDelay},
+			{10 * s, take, 8, pass, 0, noRetry, 10 * s, noDelay},
+		}},
+		{"six blocks of 10 s: 70 used at 10:00:59, 51 at 10:01:05", one(with(counter(100, 50*s, 5), conservative)), []step{
+			{5 * s, take, 20, pass, 80, noRetry, 55 * s, noDelay},
+			{59 * s, take, 50, pass, 30, noRetry, 51 * s, noDelay},
+			{65 * s, take, 1, pass, 49, noRetry, 55 * s, noDelay},
 		}},
 		{"GitHub without a login: 60 an hour from the first request", one(with(fixed(60, h), onFirst)), []step{
 			{17 * m, take, 60, pass, 0, noRetry, h, noDelay},
@@ -165,6 +172,40 @@ func TestGoldenAPIGateway(t *testing.T) {
 			t.Errorf("got %d allowed, want 6000", allowed)
 		}
 	})
+}
+
+// TestGoldenBlocks holds conservative counters against a plain count per block,
+// which is how RateLimitJ counts: the running block and those before it.
+func TestGoldenBlocks(t *testing.T) {
+	for _, c := range []struct {
+		name                 string
+		quota, block, blocks int64
+	}{
+		{"RateLimitJ 10 s rule of precision 1 s", 10, s, 10},
+		{"six blocks of 10 s", 100, 10 * s, 6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := with(counter(c.quota, (c.blocks-1)*c.block, int(c.blocks-1)), conservative)
+			rapid.Check(t, func(t *rapid.T) {
+				a, now, counts := open(t, l), origin, make(map[int64]int64)
+				for range rapid.IntRange(1, 100).Draw(t, "takes") {
+					now += rapid.Int64Range(0, 2*c.block).Draw(t, "gap")
+					cost := rapid.Int64Range(1, c.quota).Draw(t, "cost")
+					id, used := now/c.block, int64(0)
+					for i := range c.blocks {
+						used += counts[id-i]
+					}
+					want := used+cost <= c.quota
+					if want {
+						counts[id] += cost
+					}
+					if got := a.take(now, cost).Allowed; got != want {
+						t.Fatalf("a take of %d at %d with %d used: allowed %v, want %v", cost, now-origin, used, got, want)
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestGoldenRedisCell plays the vectors of CL.THROTTLE. Its burst leaves out

@@ -201,6 +201,7 @@ func withheld(n int64) func(*sluice.Limit) { return func(l *sluice.Limit) { l.Wi
 func byInterval(l *sluice.Limit)           { l.Refill = sluice.Interval }
 func onFirst(l *sluice.Limit)              { l.Anchor = sluice.OnFirst }
 func conservative(l *sluice.Limit)         { l.Conservative = true }
+func strict(l *sluice.Limit)               { l.Strict = true }
 func preFilled(l *sluice.Limit)            { l.PreFilled = true }
 func countDenied(l *sluice.Limit)          { l.CountDenied = true }
 func daily(zone string) func(*sluice.Limit) {

@@ -264,8 +264,8 @@ func TestInvariant24ChangeGrantsNoMoreThanANewKeyHas(t *testing.T) {
 	})
 }
 
-// TestCarryCountsRoundedUp: nothing that counted is lost on the way.
-func TestCarryCountsRoundedUp(t *testing.T) {
+// TestCarryCountsAsTheOldLimit: nothing that counted is lost on the way.
+func TestCarryCountsAsTheOldLimit(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		from, to sluice.Limit
@@ -278,7 +278,8 @@ func TestCarryCountsRoundedUp(t *testing.T) {
 		{"bucket, part of a unit drained", tokens(10, s, 10), tokens(20, s, 20), 5, 50 * ms, 15},
 		{"bucket, a unit drained", tokens(10, s, 10), tokens(20, s, 20), 5, 100 * ms, 16},
 		{"fixed to log", fixed(10, s), log(10, s), 5, 999 * ms, 5},
-		{"counter by its estimate", counter(10, s, 1), log(10, s), 5, 1500 * ms, 7},
+		{"counter by its estimate, which rounds down", counter(10, s, 1), log(10, s), 5, 1500 * ms, 8},
+		{"strict counter by its estimate", with(counter(10, s, 1), strict), log(10, s), 5, 1500 * ms, 7},
 		{"idle", log(10, s), log(10, 2*s), 5, s, 10},
 		{"log to pre-filled, which has none", log(10, s), with(counter(10, s, 1), preFilled), 5, 0, 0},
 		{"log to withheld, counted on top", log(10, s), with(tokens(10, s, 10), withheld(3)), 5, 0, 2},

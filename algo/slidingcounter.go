@@ -11,7 +11,8 @@ import (
 // slidingCounter counts units per sub-window of Sub µs, SubWindows of which
 // make a Window, aligned to the clock. The oldest one is only partly in sight:
 // it is weighed by the part that is (an estimate that assumes its units were
-// spread evenly), or counted whole if Conservative.
+// spread evenly), or counted whole if Conservative. In units, a weight counts
+// rounded down or, if Strict, up.
 //
 // State: Idle is a window and a sub-window behind the start of the newest
 // sub-window that has units. With one sub-window, A is its count and B that of
@@ -85,8 +86,10 @@ func (c slidingCounter) next(t *sluice.Term, s *State, v *view) {
 
 // fits returns the first instant in the view's sub-window at which cost fits.
 //
-// The rule is oldest·(Sub−e) ≤ (Quota−whole−cost)·Sub, e being the time since
-// the sub-window began: the same as that of the estimate, with nothing rounded.
+// The rule is oldest·(Sub−e) < (Quota−whole−cost+1)·Sub, e being the time since
+// the sub-window began: before its last unit the estimate is below the quota.
+// If Strict, it is oldest·(Sub−e) ≤ (Quota−whole−cost)·Sub: after it the estimate
+// is no more than the quota. Neither rounds anything.
 func (v *view) fits(t *sluice.Term, cost int64) (at int64, ok bool) {
 	room := t.Quota - v.whole - cost
 	switch {
@@ -97,7 +100,15 @@ func (v *view) fits(t *sluice.Term, cost int64) (at int64, ok bool) {
 	case t.Conservative:
 		return 0, false
 	}
-	inSight, _ := span.MulDiv(room, t.Sub, v.oldest)
+	below := int64(1)
+	if t.Strict {
+		below = 0
+	}
+	// The largest number of µs with oldest·inSight < or ≤ what the rule says.
+	inSight, rem := span.MulDiv(room+below, t.Sub, v.oldest)
+	if rem == 0 {
+		inSight -= below
+	}
 	return v.start + t.Sub - inSight, inSight > 0
 }
 
@@ -127,6 +138,8 @@ func (slidingCounter) makeRing(t *sluice.Term, s *State) {
 // instant returns the start of the newest sub-window.
 func (c slidingCounter) instant(t *sluice.Term, s *State) int64 { return c.start(t, s) }
 
+// counted rounds as the rule does, so that the largest cost that fits is what is
+// left of the quota.
 func (c slidingCounter) counted(t *sluice.Term, s *State, now int64) int64 {
 	if s.Zero() {
 		return 0
@@ -137,7 +150,7 @@ func (c slidingCounter) counted(t *sluice.Term, s *State, now int64) int64 {
 		return v.whole + v.oldest
 	}
 	n, rem := span.MulDiv(v.oldest, t.Sub-(now-v.start), t.Sub)
-	if rem > 0 {
+	if t.Strict && rem > 0 {
 		n++
 	}
 	return v.whole + n
