@@ -84,6 +84,7 @@ func (d *differential) anyLimit() sluice.Limit {
 	case sluice.SlidingCounter:
 		debt(min(l.Quota, sluice.MaxQuota-l.Quota))
 		l.Conservative = d.rand.IntN(3) == 0
+		l.Strict = !l.Conservative && d.rand.IntN(2) == 0
 		l.PreFilled = d.rand.IntN(4) == 0
 		if d.rand.IntN(2) == 0 {
 			l.SubWindows = []int{2, 3, 4, 6, 10, 60}[d.rand.IntN(6)]

@@ -23,7 +23,7 @@ import (
 const (
 	headBytes     = 1 << 3 // Unit is Bytes
 	headDebt      = 1 << 4 // Debt follows
-	headBurst     = 1 << 5 // Burst follows
+	headBurst     = 1 << 5 // Burst follows, Strict
 	headVariant   = 1 << 6 // Refill, DelayAfter follows, Anchor, CountDenied, Conservative
 	headVariant2  = 1 << 7 // Withheld follows, calendar follows, PreFilled
 	headAlgorithm = 7
@@ -76,6 +76,9 @@ func appendHead(b []byte, l *sluice.Limit) []byte {
 		flag(l.CountDenied, headVariant)
 	case sluice.SlidingCounter:
 		flag(l.Conservative, headVariant)
+		// No number follows: nodes from before there was Strict look for one,
+		// miss it, and refuse the state where they would decide otherwise.
+		flag(l.Strict, headBurst)
 		flag(l.PreFilled, headVariant2)
 		number(int64(l.SubWindows))
 	case sluice.SlidingHistogram:
@@ -118,7 +121,7 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 	if flags&headDebt != 0 {
 		l.Debt = number()
 	}
-	if flags&headBurst != 0 {
+	if flags&headBurst != 0 && l.Algorithm != sluice.SlidingCounter {
 		l.Burst = number()
 	}
 	switch l.Algorithm {
@@ -144,7 +147,7 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 	case sluice.SlidingLog:
 		l.CountDenied = variant
 	case sluice.SlidingCounter:
-		l.Conservative, l.PreFilled = variant, variant2
+		l.Conservative, l.Strict, l.PreFilled = variant, flags&headBurst != 0, variant2
 		l.SubWindows = int(number())
 	case sluice.SlidingHistogram:
 		l.Precision = int(number())

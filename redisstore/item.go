@@ -89,7 +89,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		}
 		return appendNumbers(b, 0)
 	case kindCounter:
-		return appendNumbers(b, t.Sub, int64(t.SubWindows), bit(t.Conservative))
+		return appendNumbers(b, t.Sub, int64(t.SubWindows), bit(t.Conservative), bit(t.Strict))
 	default:
 		return appendNumbers(b, int64(t.Precision), bit(t.CountDenied), min(t.Quota+t.Debt, 1<<30))
 	}

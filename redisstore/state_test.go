@@ -4,6 +4,7 @@
 package redisstore
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 
@@ -69,4 +70,68 @@ func FuzzParseState(f *testing.F) {
 			t.Fatalf("got %+v, %v, want %+v", back, err, s)
 		}
 	})
+}
+
+// TestHeadsOfCountersAreFixed: nodes of several versions share the states of
+// sliding counters, so that their heads may not change.
+func TestHeadsOfCountersAreFixed(t *testing.T) {
+	for text, want := range map[string]string{
+		"x: 100/min sliding-counter":                                        "\x07\x04\x64\x80\x8e\xce\x1c\x01",
+		"x: 100/min sliding-counter sub-windows 6 conservative":             "\x07\x44\x64\x80\x8e\xce\x1c\x06",
+		"x: 100/min sliding-counter pre-filled debt 5":                      "\x08\x94\x64\x80\x8e\xce\x1c\x05\x01",
+		"x: 100/min sliding-counter strict":                                 "\x07\x24\x64\x80\x8e\xce\x1c\x01",
+		"x: 100/min sliding-counter sub-windows 6 strict pre-filled debt 5": "\x08\xb4\x64\x80\x8e\xce\x1c\x05\x06",
+	} {
+		p, err := sluice.Compile("any", sluice.MustParseLimit(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(appendHead(nil, &p.Term(0).Limit)); got != want {
+			t.Errorf("%s: head %x, want %x", text, got, want)
+		}
+	}
+}
+
+// TestOldNodesRefuseStrict: a node from before there was strict reads a number
+// where the bit of a burst is set, and finds none that is left for the
+// sub-windows.
+func TestOldNodesRefuseStrict(t *testing.T) {
+	d := &differential{rand: rand.New(rand.NewPCG(7, 9))}
+	strict := 0
+	for range 20_000 {
+		l := d.limit()
+		if l.Algorithm != sluice.SlidingCounter {
+			continue
+		}
+		if l.Strict {
+			strict++
+		}
+		l = l.Filled()
+		if refused := !oldCounterHead(string(appendHead(nil, &l))); refused != l.Strict {
+			t.Fatalf("%v: an old node refuses it: %v", l, refused)
+		}
+	}
+	if strict < 100 {
+		t.Fatalf("only %d strict limits drawn", strict)
+	}
+}
+
+// oldCounterHead reads the head of a sliding counter as it was read when the
+// bit of a burst always had a number behind it, and reports whether it is one.
+func oldCounterHead(head string) bool {
+	flags, rest := head[1], []byte(head[2:])
+	numbers := 3 // quota, window and sub-windows
+	for _, f := range []byte{headDebt, headBurst} {
+		if flags&f != 0 {
+			numbers++
+		}
+	}
+	for range numbers {
+		_, k := binary.Uvarint(rest)
+		if k <= 0 {
+			return false
+		}
+		rest = rest[k:]
+	}
+	return len(rest) == 0 && flags&headBurst == 0 // a counter with a burst is no limit
 }

@@ -61,6 +61,7 @@ func testCosts(t *testing.T, b *bench) {
 		{Algorithm: sluice.FixedWindow, Quota: most, Calendar: sluice.Year, Zone: "Pacific/Apia"},
 		{Algorithm: sluice.SlidingLog, Quota: sluice.MaxLogQuota, Window: year},
 		{Algorithm: sluice.SlidingCounter, Quota: most, Window: year, Debt: most},
+		{Algorithm: sluice.SlidingCounter, Quota: most, Window: year, Strict: true},
 		{Algorithm: sluice.SlidingCounter, Quota: most, Window: 1024 * time.Microsecond, SubWindows: 1024, Debt: most},
 		{Algorithm: sluice.SlidingHistogram, Quota: most, Window: year, Precision: 1024, Debt: most},
 		{Algorithm: sluice.SlidingHistogram, Quota: most, Window: time.Microsecond, Precision: 3},

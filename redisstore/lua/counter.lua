@@ -8,7 +8,7 @@ local counter = {}
 kinds[4] = counter
 
 function counter.new(key, head, s)
-	local _, charge, window, lag, full, debt, quota, horizon, size, n, conservative = unpack('>ddddddddddd', s)
+	local _, charge, window, lag, full, debt, quota, horizon, size, n, conservative, strict = unpack('>dddddddddddd', s)
 	local c = {}
 	for k = 0, n do
 		c[k] = 0
@@ -16,7 +16,7 @@ function counter.new(key, head, s)
 	return {
 		key = key, head = head, kind = counter, charge = charge, window = window, lag = lag, full = full, debt = debt, quota = quota,
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, queues = 0, written = false, exists = false,
-		swapped = false, sub = size, n = n, conservative = conservative, c = c,
+		swapped = false, sub = size, n = n, conservative = conservative, strict = strict, c = c,
 		clear = counter.clear,
 	}
 end
@@ -85,7 +85,11 @@ local function fits(it, whole, oldest, from, cost)
 	if it.conservative == 1 then
 		return nil
 	end
-	local inSight = muldiv(room, it.sub, oldest)
+	local below = 1 - it.strict
+	local inSight, rem = muldiv(room + below, it.sub, oldest)
+	if rem == 0 then
+		inSight = inSight - below
+	end
 	if inSight > 0 then
 		return from + it.sub - inSight
 	end
@@ -119,7 +123,7 @@ function counter.counted(it)
 		return whole + oldest
 	end
 	local n, rem = muldiv(oldest, it.sub - (at - from), it.sub)
-	return whole + n + (rem > 0 and 1 or 0)
+	return whole + n + (rem > 0 and it.strict or 0)
 end
 --</more>
 
