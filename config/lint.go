@@ -158,6 +158,9 @@ func same(a []sluice.Limit, b []policy.Limit) bool {
 // odd returns what makes no sense in a limit by itself.
 func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	f := l.Filled()
+	if text := unserved(l); text != "" {
+		texts = append(texts, text)
+	}
 	burst := f.Burst
 	if f.Algorithm == sluice.LeakyBucket {
 		burst = f.DelayAfter

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+
+	"github.com/sluicegate/sluice"
+)
+
+// unserved says what part of its quota a sliding counter serves and what would
+// serve more, where that is much; else "".
+func unserved(l sluice.Limit) string {
+	f := l.Filled()
+	share := servedPercent(f)
+	says := fmt.Sprintf("%v serves %d %% of its quota to a client that asks all the time", l, share)
+	switch {
+	case f.Conservative && share < 80:
+		if n := moreSubWindows(f); n > 0 {
+			f.SubWindows = n
+			return fmt.Sprintf("%s; use sub-windows %d, which serve %d %%", says, n, servedPercent(f))
+		}
+		return says + "; use sliding-histogram, which never admits more than the quota either"
+	case f.Strict && share <= 90:
+		return says + "; leave out strict, which serves all of it and admits at most one unit more in any window"
+	default:
+		return ""
+	}
+}
+
+// servedPercent returns about what part of its quota a client gets who takes a
+// unit whenever one fits. A conservative counter of n sub-windows gives the
+// quota once in n+1 of them, a strict one no less, and all but a unit in each
+// window. Any other limit gives all.
+func servedPercent(f sluice.Limit) int {
+	if !f.Conservative && !f.Strict {
+		return 100
+	}
+	n := float64(f.SubWindows)
+	share := n / (n + 1)
+	if f.Strict {
+		share = max(share, float64(f.Quota-1)/float64(f.Quota))
+	}
+	return int(100*share + 0.5)
+}
+
+// moreSubWindows returns how many sub-windows to recommend, 0 if the window
+// cannot be divided into many.
+func moreSubWindows(f sluice.Limit) int {
+	for _, n := range []int{60, 50, 30, 20, 10, 7, 6, 5} {
+		if f.Window.Microseconds()%int64(n) == 0 {
+			return n
+		}
+	}
+	return 0
+}
