@@ -12,6 +12,8 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
+func headOf(l sluice.Limit) string { return string(appendHead(nil, &l)) }
+
 // TestHeadsTellLimitsApart: a head reads as the limit that it was written for,
 // so heads are equal if and only if limits are.
 func TestHeadsTellLimitsApart(t *testing.T) {
@@ -25,7 +27,7 @@ func TestHeadsTellLimitsApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		head := string(appendHead(nil, &p.Term(0).Limit))
+		head := headOf(p.Term(0).Limit)
 		got, size, err := parseHead("x", head+"the state")
 		if err != nil || size != len(head) {
 			t.Fatalf("%v: %d of %d bytes read, %v", l, size, len(head), err)
@@ -86,7 +88,7 @@ func TestHeadsOfCountersAreFixed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := string(appendHead(nil, &p.Term(0).Limit)); got != want {
+		if got := headOf(p.Term(0).Limit); got != want {
 			t.Errorf("%s: head %x, want %x", text, got, want)
 		}
 	}
@@ -107,7 +109,7 @@ func TestOldNodesRefuseStrict(t *testing.T) {
 			strict++
 		}
 		l = l.Filled()
-		if refused := !oldCounterHead(string(appendHead(nil, &l))); refused != l.Strict {
+		if refused := !oldCounterHead(headOf(l)); refused != l.Strict {
 			t.Fatalf("%v: an old node refuses it: %v", l, refused)
 		}
 	}
