@@ -56,6 +56,9 @@ func (it *Item) take(now int64) (d sluice.Decision) {
 		}
 		d.Allowed, d.Spent = true, it.Cost
 	} else {
+		if it.wait = never; at != never {
+			it.wait = at - now
+		}
 		if it.Term.CountDenied && it.Cost > 0 {
 			slidingLog{}.record(it.Term, &it.State, now, it.Cost)
 			it.Written = true

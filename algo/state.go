@@ -49,23 +49,34 @@ type Item struct {
 	wait int64 // how far from now Cost fits, before anything is written
 }
 
+// Denied reports, after a take or reservation that was denied, whether it is this
+// limit that has too little left for now. A cost that it never holds does not
+// say that.
+func (it *Item) Denied() bool { return it.wait > 0 && it.wait < never }
+
 // Form is the size of a term's states.
 type Form uint8
 
 // The forms.
 const (
-	FormWord Form = iota // Idle, and A below 1<<16
+	FormWord Form = iota // Idle, and A below 1<<16: see longestWord
 	FormPair             // Idle, Reserved, and A
 	FormDuo              // Idle, Reserved, and A and B below 1<<32
 	FormTrio             // Idle, Reserved, and A and B
 	FormRing             // all of it
 )
 
+// longestWord is how far ahead of the clock, in µs, the Idle of a FormWord may be
+// at most, reservations apart: stores keep it in fewer bits than that of others.
+// Only a bucket that refills for longer than a year and starts with less than
+// its burst is beyond that.
+const longestWord = int64(sluice.MaxRefill / 1000)
+
 // Shape returns the form that every state of t has.
 func Shape(t *sluice.Term) Form {
 	switch t.Algorithm {
 	case sluice.TokenBucket, sluice.LeakyBucket:
-		if t.Refill == sluice.Continuous && t.Rate.Den <= 1<<16 {
+		if t.Refill == sluice.Continuous && t.Rate.Den <= 1<<16 && t.Most.Ceil()+lag(t) <= longestWord {
 			return FormWord
 		}
 		return FormPair

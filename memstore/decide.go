@@ -16,6 +16,9 @@ type place struct {
 	hash  uint64
 	id    uint64
 	form  algo.Form
+	empty bool    // the key is
+	live  bool    // there is a state
+	class class   // that the state is stored with
 	word  uint64  // what load returned
 	old   *record // limit under which the state was found, nil if the item's own
 	under uint64  // the word of that
@@ -106,11 +109,15 @@ func (s *Store) newWord(sh *shard, req *sluice.Request, hash uint64, now int64) 
 	var d sluice.Decision
 	idle, rem := algo.WordTake(t, state.Idle, state.A, now, req.Cost, &d)
 	if idle == state.Idle && rem == state.A {
-		sh.words.thaw(id, word)
+		sh.words.thaw(id, marked(word, &d))
 		return d, true
 	}
+	c := classOf(word)
+	if req.Key == "" && sh.keeps(c) {
+		c = kept
+	}
 	state.Idle, state.A = idle, rem
-	sh.store(algo.FormWord, id, now, &state, nil)
+	sh.store(algo.FormWord, id, now, &state, c.after(&d), nil)
 	return d, true
 }
 
@@ -171,6 +178,7 @@ func (s *Store) locked(sh *shard, req *sluice.Request, hashes *[sluice.MaxCharge
 				hash:  hashes[i],
 				id:    identity(hashes[i], termMask(t.ID)),
 				form:  algo.Shape(t),
+				empty: c.Key == "",
 			}
 			keep[k] = places[k].id
 			s.load(c.Plan, &items[k], &places[k], now)
@@ -180,6 +188,11 @@ func (s *Store) locked(sh *shard, req *sluice.Request, hashes *[sluice.MaxCharge
 	items, places, keep = items[:k], places[:k], keep[:k]
 	d := algo.Decide(&sc.req, items, now)
 	peek := req.Op == sluice.OpPeek
+	for i := range places {
+		if !peek {
+			places[i].classify(req.Op, d.Allowed, &items[i])
+		}
+	}
 	for i := range places {
 		places[i].release(!peek, items[i].Written)
 	}
@@ -194,8 +207,7 @@ func (s *Store) locked(sh *shard, req *sluice.Request, hashes *[sluice.MaxCharge
 // load reads the item's state: under its own limit or else, carried over, under
 // a limit that this one has replaced.
 func (s *Store) load(plan *sluice.Plan, it *algo.Item, p *place, now int64) {
-	var found bool
-	if p.word, found = p.shard.load(p.form, p.id, now, &it.State); found {
+	if p.word, p.live = p.shard.load(p.form, p.id, now, &it.State); p.live {
 		if s.registry.changing() {
 			s.registry.touch(it.Term, now)
 		}
@@ -222,7 +234,7 @@ func (s *Store) load(plan *sluice.Plan, it *algo.Item, p *place, now int64) {
 		// new one is stored. And a peek must leave the old state as it is.
 		old.Ring = slices.Clone(old.Ring)
 		it.State = algo.Carry(rec.term, it.Term, &old, now)
-		p.old, p.under = rec, word
+		p.old, p.under, p.live = rec, word, true
 		return
 	}
 }
@@ -250,6 +262,6 @@ func (p *place) release(write, written bool) {
 // would not hold.
 func (p *place) store(it *algo.Item, now int64, keep pins) {
 	if it.Written || p.old != nil {
-		p.shard.store(p.form, p.id, now, &it.State, keep)
+		p.shard.store(p.form, p.id, now, &it.State, p.class, keep)
 	}
 }

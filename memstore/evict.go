@@ -12,64 +12,214 @@ import (
 )
 
 const (
-	// group is how many states are looked at for one to evict.
-	group = 16
+	// group is how many denied states are looked at for one to evict.
+	group = 64
 	// purgeShare says how often a full shard looks for states that died: after
 	// every cap/purgeShare evictions.
 	purgeShare = 16
+	// keptPart and sparePart are the part of a shard's states that may be of
+	// class kept, and the part that must not be shielded. If all of a shard
+	// could be denied, whoever fills it with keys of their own would have every
+	// other key forgotten at once, and could guess under any that is not denied
+	// yet.
+	keptPart, sparePart = 4, 8
 )
 
-// makeRoom drops a state so that one of identity id, which would live until
-// idle, has room. Now and then it drops all that are idle. If there are none it
-// evicts, from the form with the most states, the one of a group that is idle
-// soonest, if that is no later than the newcomer is. Otherwise it looks through
-// the whole shard for such a one, and only if all owe for longer goes the one
-// that is idle soonest of all.
-func (sh *shard) makeRoom(id uint64, now, idle int64, keep pins) {
+// room is what the choice of states to evict remembers.
+type room struct {
+	hand   hand // of the clock
+	second hand // of those that shielded states give way to
+	excess int  // how many states are shielded beyond what may be
+	kept   int  // at least how many states are kept
+}
+
+// hand is a place in the ring of all slots of a shard, form by form.
+type hand struct {
+	form algo.Form
+	at   int
+}
+
+// slot is a state that a hand points at.
+type slot struct {
+	hand
+	word  uint64 // of FormWord
+	idle  int64
+	class class
+}
+
+// makeRoom drops a state so that a new one has room, but none of those to keep.
+// Now and then it drops all that are idle. If there are none, the hand goes on
+// to the first state that is idle or cold, and makes those cold that it passes
+// and that have been used. So a state that is not shielded goes if it was not
+// taken for between one and two of the hand's rounds. If too many are shielded,
+// a denied one goes.
+func (sh *shard) makeRoom(now int64, keep pins) {
 	if sh.purge--; sh.purge < 0 && now >= sh.soonest {
 		sh.purge = sh.cap / purgeShare
 		if sh.dropIdle(now) {
 			return
 		}
 	}
-	fullest := sh.fullest()
-	from, slot, at := fullest, -1, int64(0)
-	look := func(f algo.Form) {
-		var i int
-		var when int64
-		if f == algo.FormWord {
-			i, when = sh.words.lightest(id, idle, keep)
-		} else {
-			i, when = sh.tables[f].lightest(id, idle, keep)
+	r := &sh.room
+	for left := 2 * sh.round(); left > 0 && r.excess == 0; left-- {
+		if sh.settle(&r.hand) {
+			denied, kept := sh.shielded(now)
+			r.kept = kept
+			r.excess = max(denied+kept-(sh.cap-max(sh.cap/sparePart, 1)), 0)
 		}
-		if i >= 0 && (slot < 0 || when < at) {
-			from, slot, at = f, i, when
+		if s, ok := sh.look(r.hand, keep); ok && sh.pass(&s, now) {
+			return // the hand stays: another state may have moved to its place
 		}
+		r.hand.at++
 	}
-	look(fullest)
+	sh.giveWay(now, keep)
+	r.excess = max(r.excess-1, 0)
+}
+
+// round returns how many slots there are in all.
+func (sh *shard) round() (n int) {
 	for f := range forms {
-		if slot >= 0 && at <= idle {
+		n += sh.slots(f)
+	}
+	return n
+}
+
+// slots returns how many slots states of a form have.
+func (sh *shard) slots(f algo.Form) int {
+	if f == algo.FormWord {
+		return sh.words.slots()
+	}
+	return sh.tables[f].n
+}
+
+// settle puts a hand that is beyond the slots of its form to the first slot of
+// the next, and reports whether it starts a new round.
+func (sh *shard) settle(h *hand) (round bool) {
+	for range forms + 1 {
+		if h.at < sh.slots(h.form) {
 			break
 		}
-		if f != fullest {
-			look(f)
+		h.at = 0
+		if h.form++; h.form == forms {
+			h.form, round = 0, true
 		}
 	}
-	if slot < 0 {
-		return // all are this request's: it may exceed the cap by its own limits
+	return round
+}
+
+// look returns the state that h points at, if there is one that may be dropped.
+func (sh *shard) look(h hand, keep pins) (s slot, ok bool) {
+	s.hand = h
+	if h.form == algo.FormWord {
+		a := sh.words.array.Load()
+		if s.word = atomic.LoadUint64(a.word(h.at)); s.word == 0 || s.word == busy {
+			return s, false
+		}
+		s.idle, s.class = a.idle(s.word), classOf(s.word)
+		return s, !slices.Contains(keep, a.id(h.at))
 	}
-	if from == algo.FormWord {
-		// It may have changed since it was looked at.
-		at = sh.words.array.Load().idle(sh.words.remove(slot))
-	} else {
-		sh.remove(&sh.tables[from], slot)
+	t := &sh.tables[h.form]
+	if t.id(h.at) == 0 {
+		return s, false
 	}
-	if at <= now {
+	s.idle, s.class = t.idle(h.at), t.class(h.at)
+	return s, !slices.Contains(keep, t.id(h.at))
+}
+
+// pass drops the state that the hand has come to, or reports false and leaves
+// it, cold if it was used.
+func (sh *shard) pass(s *slot, now int64) (dropped bool) {
+	switch {
+	case s.idle <= now || s.class == cold:
+		if s.form == algo.FormWord {
+			// Who has taken it meanwhile keeps it.
+			if !atomic.CompareAndSwapUint64(sh.words.array.Load().word(s.at), s.word, 0) {
+				return false
+			}
+			sh.words.used--
+		} else {
+			sh.remove(&sh.tables[s.form], s.at)
+		}
+		sh.dropped(s.idle, now)
+		return true
+	case s.class != used:
+	case s.form == algo.FormWord:
+		atomic.CompareAndSwapUint64(sh.words.array.Load().word(s.at), s.word, withClass(s.word, cold))
+	default:
+		sh.tables[s.form].setClass(s.at, cold)
+	}
+	return false
+}
+
+// dropped counts a state that was dropped.
+func (sh *shard) dropped(idle, now int64) {
+	if idle <= now {
 		sh.latest = max(sh.latest, now)
 		return
 	}
 	sh.evicted++
-	sh.forgiven = min(sh.forgiven+uint64(at-now), math.MaxInt64/1000)
+	sh.forgiven = min(sh.forgiven+uint64(idle-now), math.MaxInt64/1000)
+}
+
+// giveWay drops, of the next group of denied states, the one that is idle
+// soonest. If no state is denied another goes, one that is kept last of all.
+func (sh *shard) giveWay(now int64, keep pins) {
+	order := [...]int{denied: 0, cold: 1, used: 1, kept: 2}
+	h, n := &sh.room.second, 0
+	var best slot
+	found := false
+	for left := sh.round(); left > 0 && n < group; left-- {
+		sh.settle(h)
+		s, ok := sh.look(*h, keep)
+		h.at++
+		if !ok {
+			continue
+		}
+		if s.class == denied {
+			n++
+		}
+		if a, b := order[s.class], order[best.class]; !found || a < b || a == b && s.idle < best.idle {
+			best, found = s, true
+		}
+	}
+	if !found {
+		return // all are this request's: it may exceed the cap by its own limits
+	}
+	if best.form == algo.FormWord {
+		// It may have changed since it was looked at.
+		best.idle = sh.words.array.Load().idle(sh.words.remove(best.at))
+	} else {
+		sh.remove(&sh.tables[best.form], best.at)
+	}
+	sh.dropped(best.idle, now)
+}
+
+// shielded returns how many states that live at now are denied, and how many,
+// dead or alive, are kept.
+func (sh *shard) shielded(now int64) (deniedOnes, keptOnes int) {
+	count := func(c class, idle int64) {
+		switch {
+		case c == kept:
+			keptOnes++
+		case c == denied && idle > now:
+			deniedOnes++
+		}
+	}
+	a := sh.words.array.Load()
+	for i := range sh.words.slots() {
+		if word := atomic.LoadUint64(a.word(i)); word != 0 && word != busy {
+			count(classOf(word), a.idle(word))
+		}
+	}
+	for f := range sh.tables {
+		t := &sh.tables[f]
+		for i := range t.n {
+			if t.id(i) != 0 {
+				count(t.class(i), t.idle(i))
+			}
+		}
+	}
+	return deniedOnes, keptOnes
 }
 
 // dropIdle drops all states that are idle at now and reports whether there were
@@ -120,43 +270,4 @@ func (w *words) dead(now int64) (n int, next int64) {
 		}
 	}
 	return n, next
-}
-
-// fullest returns the form with the most states.
-func (sh *shard) fullest() algo.Form {
-	best, most := algo.FormWord, sh.words.used
-	for f := range sh.tables {
-		if n := sh.tables[f].used; n > most {
-			best, most = algo.Form(f), n
-		}
-	}
-	return best
-}
-
-// lightest returns, of a group of states behind id's place, the one that is
-// idle soonest, and when that is. If that is later than idle it goes on until it
-// finds one that is not, or has seen all. It returns -1 if there is none but
-// those to keep.
-func (t *table) lightest(id uint64, idle int64, keep pins) (best int, at int64) {
-	best = -1
-	if t.used == 0 {
-		return best, 0
-	}
-	seen := 0
-	i := t.home(id)
-	for range t.n {
-		if other := t.id(i); other != 0 && !slices.Contains(keep, other) {
-			if when := t.idle(i); best < 0 || when < at {
-				best, at = i, when
-			}
-			seen++
-		}
-		if best >= 0 && seen >= group && at <= idle {
-			break
-		}
-		if i++; i == t.n {
-			i = 0
-		}
-	}
-	return best, at
 }

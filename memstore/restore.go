@@ -191,7 +191,7 @@ func (rr *snapshotReader) state(s *Store, now int64) error {
 		}
 	}
 	// The bits of a hash that choose the shard are the identity's too.
-	s.shardOf(id).store(form, id, now, &state, nil)
+	s.shardOf(id).store(form, id, now, &state, used, nil)
 	return nil
 }
 

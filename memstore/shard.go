@@ -31,6 +31,7 @@ type shardState struct {
 
 	scratch *scratch
 
+	room     room   // who makes room for a new key
 	evicted  uint64 // states that were dropped alive
 	forgiven uint64 // µs that these had yet to live, in all
 	purge    int    // evictions until the next look for states that died
@@ -69,7 +70,7 @@ func (sh *shard) load(f algo.Form, id uint64, now int64, s *algo.State) (word ui
 		word = sh.words.own(id)
 		if word != 0 {
 			if idle := sh.words.array.Load().idle(word); idle > now {
-				s.Idle, s.A = idle, int64(word&(1<<lowBits-1))
+				s.Idle, s.A = idle, int64(word&remMask)
 				return word, true
 			}
 		}
@@ -93,14 +94,14 @@ func (sh *shard) ring(t *table, i int) []uint64 {
 }
 
 // store keeps the state of id, or forgets it if it is as never seen.
-func (sh *shard) store(f algo.Form, id uint64, now int64, s *algo.State, keep pins) {
+func (sh *shard) store(f algo.Form, id uint64, now int64, s *algo.State, c class, keep pins) {
 	if s.Idle <= now {
 		sh.forget(f, id)
 		return
 	}
 	sh.soonest = min(sh.soonest, s.Idle)
 	if f == algo.FormWord {
-		sh.storeWord(id, now, s, keep)
+		sh.storeWord(id, now, s, c, keep)
 		return
 	}
 	t := &sh.tables[f]
@@ -116,24 +117,24 @@ func (sh *shard) store(f algo.Form, id uint64, now int64, s *algo.State, keep pi
 	if f == algo.FormRing {
 		sh.storeRing(t, i, s)
 	}
-	t.write(i, s)
+	t.write(i, s, c)
 }
 
-func (sh *shard) storeWord(id uint64, now int64, s *algo.State, keep pins) {
+func (sh *shard) storeWord(id uint64, now int64, s *algo.State, c class, keep pins) {
 	w := &sh.words
-	if w.put(id, s.Idle, s.A, sh.used() < sh.cap) {
+	if w.put(id, s.Idle, s.A, c, sh.used() < sh.cap) {
 		return
 	}
 	if a := w.array.Load(); sh.used() >= sh.cap && (a == nil || a.live(id) == 0) {
-		sh.makeRoom(id, now, s.Idle, keep)
+		sh.makeRoom(now, keep)
 	}
-	if w.put(id, s.Idle, s.A, true) {
+	if w.put(id, s.Idle, s.A, c, true) {
 		return
 	}
 	sh.rebuildWords(now)
-	if !w.put(id, s.Idle, s.A, true) {
+	if !w.put(id, s.Idle, s.A, c, true) {
 		// The instant is beyond any epoch: it saturates.
-		w.put(id, w.array.Load().epoch+idleMax, s.A, true)
+		w.put(id, w.array.Load().epoch+wordIdleMax, s.A, c, true)
 	}
 }
 
@@ -234,7 +235,7 @@ func (sh *shard) insert(t *table, id uint64, now, idle int64, keep pins) int {
 		sh.rebuild(t, now)
 	}
 	if sh.used() >= sh.cap {
-		sh.makeRoom(id, now, idle, keep)
+		sh.makeRoom(now, keep)
 	}
 	i := t.home(id)
 	for t.id(i) != 0 && t.idle(i) > now {

@@ -94,14 +94,14 @@ func TestShardEqualsMap(t *testing.T) {
 						s.Idle++
 						kept := s
 						kept.Ring = slices.Clone(s.Ring)
-						sh.store(n.form, n.id, now, &s, nil)
+						sh.store(n.form, n.id, now, &s, used, nil)
 						want[n] = kept
 					}
 				case 2:
 					now += rnd.Int64N(1e7)
 				default:
 					s := randomState(rnd, n.form, now)
-					sh.store(n.form, n.id, now, &s, nil)
+					sh.store(n.form, n.id, now, &s, used, nil)
 					want[n] = s
 				}
 				check(n)
@@ -173,7 +173,8 @@ func checkSlab(t *testing.T, sh *shard) {
 }
 
 // TestIdleBeyondTheEpoch stores instants far apart: the table moves its epoch
-// with the clock, and what lies more than 8.9 years ahead saturates.
+// with the clock, and what lies more than 8.9 years ahead saturates, or 2.2 in a
+// word.
 func TestIdleBeyondTheEpoch(t *testing.T) {
 	t.Parallel()
 	const year = int64(365 * 24 * 3600 * 1e6)
@@ -190,13 +191,17 @@ func TestIdleBeyondTheEpoch(t *testing.T) {
 		{"20 years ahead", 36 * year, 56 * year, 36*year - epochLead + idleMax},
 	}
 	for f := range forms {
+		tests := slices.Clone(tests)
+		if f == algo.FormWord {
+			tests[len(tests)-1].want += wordIdleMax - idleMax
+		}
 		t.Run(fmt.Sprint("form ", f), func(t *testing.T) {
 			t.Parallel()
 			var sh shard
 			sh.init(100, new(registry))
 			for _, tt := range tests {
 				s := algo.State{Idle: tt.idle, A: 3}
-				sh.store(f, 77, tt.now, &s, nil)
+				sh.store(f, 77, tt.now, &s, used, nil)
 				var got algo.State
 				word, found := sh.load(f, 77, tt.now, &got)
 				sh.words.thaw(77, word)
@@ -219,7 +224,7 @@ func BenchmarkRebuild(b *testing.B) {
 			rnd := rand.New(rand.NewPCG(1, 1))
 			for range perShard {
 				s := algo.State{Idle: 2e15, A: 1}
-				sh.store(f, rnd.Uint64()>>shardBits|1, 1e15, &s, nil)
+				sh.store(f, rnd.Uint64()>>shardBits|1, 1e15, &s, used, nil)
 			}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -35,10 +35,30 @@ func (s *Store) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDeci
 	defer sh.mu.Unlock()
 	now = s.fresh(sh, now)
 	var state algo.State
-	sh.load(algo.FormRing, id, now, &state)
+	_, live := sh.load(algo.FormRing, id, now, &state)
 	d, written := algo.DecideSlot(&req, owner, &state, now)
-	if written {
-		sh.store(algo.FormRing, id, now, &state, nil)
+	denies := !d.Allowed && req.Op == sluice.SlotAcquire
+	switch {
+	case written:
+		sh.store(algo.FormRing, id, now, &state, sh.slotClass(&req, id, live, denies), nil)
+	case live && denies:
+		sh.mark(algo.FormRing, id)
 	}
 	return d, nil
+}
+
+// slotClass returns the class of a key's slots that are about to be stored.
+func (sh *shard) slotClass(req *sluice.SlotRequest, id uint64, live, denies bool) class {
+	prior := used
+	if t := &sh.tables[algo.FormRing]; live {
+		prior = t.class(t.find(id))
+	}
+	switch {
+	case req.Key == "" && sh.keeps(prior):
+		return kept
+	case denies || prior == denied && req.Op != sluice.SlotAcquire:
+		return denied
+	default:
+		return used
+	}
 }

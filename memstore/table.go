@@ -32,9 +32,10 @@ type table struct {
 
 const (
 	idleBits  = 48
-	idleMax   = 1<<idleBits - 2 // all ones means something else in [words]
+	idleMax   = 1<<idleBits - 1
 	lowBits   = 64 - idleBits
 	reserved  = 1               // flag in low
+	lowClass  = 1               // where in low the class is
 	epochLead = 24 * 3600 * 1e6 // µs by which a clock may step back before a rebuild is due
 )
 
@@ -142,11 +143,11 @@ func (t *table) read(i int, s *algo.State) {
 }
 
 // write packs s into slot i but for a ring's words and their place.
-func (t *table) write(i int, s *algo.State) {
+func (t *table) write(i int, s *algo.State, c class) {
 	w := t.slots[i*t.stride : (i+1)*t.stride]
-	var low uint64
+	low := uint64(c) << lowClass
 	if s.Reserved {
-		low = reserved
+		low |= reserved
 	}
 	w[1] = packIdle(s.Idle, t.epoch, low)
 	switch t.form {

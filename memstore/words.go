@@ -16,8 +16,8 @@ import (
 // there needs no lock: it loads the word, decides, and swaps the new word for
 // the old one if that is still there. A denial writes nothing.
 //
-// A slot holds an identity and idle<<16 | A, idle in µs since the epoch. These
-// rules make it right:
+// A slot holds an identity and idle<<18 | class<<16 | A, idle in µs since the
+// epoch. These rules make it right:
 //
 //  1. Within one array an identity is written once, into an empty slot, after
 //     its word. It never moves and never changes. So a word that is loaded from
@@ -56,6 +56,16 @@ type wordArray struct {
 
 const busy = ^uint64(0)
 
+// What a word consists of. 46 bits hold the longest refill that a limit can
+// have, with [sluice.MaxWait], and 80 days for which the epoch can stay.
+const (
+	remBits      = 16
+	remMask      = 1<<remBits - 1
+	wordLowBits  = remBits + classBits
+	wordIdleMax  = 1<<(64-wordLowBits) - 2 // all ones is busy
+	wordShielded = shielded << remBits
+)
+
 func (a *wordArray) home(id uint64) int {
 	hi, _ := bits.Mul64(id<<shardBits, uint64(a.n))
 	return int(hi)
@@ -63,7 +73,7 @@ func (a *wordArray) home(id uint64) int {
 
 func (a *wordArray) id(i int) uint64        { return atomic.LoadUint64(&a.slots[2*i]) }
 func (a *wordArray) word(i int) *uint64     { return &a.slots[2*i+1] }
-func (a *wordArray) idle(word uint64) int64 { return a.epoch + int64(word>>lowBits) }
+func (a *wordArray) idle(word uint64) int64 { return a.epoch + int64(word>>wordLowBits) }
 
 // find returns the slot of id, or -1. It needs no lock.
 func (a *wordArray) find(id uint64) int {
@@ -92,11 +102,11 @@ func (a *wordArray) free(id uint64) int {
 }
 
 func (a *wordArray) inRange(idle int64) bool {
-	return idle > a.epoch && idle-a.epoch <= idleMax
+	return idle > a.epoch && idle-a.epoch <= wordIdleMax
 }
 
-func (a *wordArray) pack(idle, rem int64) uint64 {
-	return packIdle(idle, a.epoch, uint64(rem))
+func (a *wordArray) pack(idle, rem int64, c class) uint64 {
+	return uint64(min(max(idle-a.epoch, 1), wordIdleMax))<<wordLowBits | uint64(c)<<remBits | uint64(rem)
 }
 
 // take decides a plain take of cost units at now into d, without the lock.
@@ -117,16 +127,20 @@ func (w *words) take(id uint64, t *sluice.Term, cost, now int64, generation uint
 		if word == busy || word == 0 || idle <= now && a.generation != generation {
 			return false
 		}
-		rem := int64(word & (1<<lowBits - 1))
-		var newIdle, newRem int64
-		newIdle, newRem = algo.WordTake(t, idle, rem, now, cost, d)
+		rem := int64(word & remMask)
+		newIdle, newRem := algo.WordTake(t, idle, rem, now, cost, d)
+		var next uint64
 		if newIdle == idle && newRem == rem {
-			return true
+			if next = marked(word, d); next == word {
+				return true
+			}
+		} else {
+			if !a.inRange(newIdle) || newIdle <= now {
+				return false
+			}
+			next = a.pack(newIdle, newRem, classOf(word).after(d))
 		}
-		if !a.inRange(newIdle) || newIdle <= now {
-			return false
-		}
-		if atomic.CompareAndSwapUint64(a.word(i), word, a.pack(newIdle, newRem)) {
+		if atomic.CompareAndSwapUint64(a.word(i), word, next) {
 			return true
 		}
 	}
@@ -173,14 +187,14 @@ func (w *words) thaw(id, word uint64) {
 
 // put keeps a state under id and reports false, having done nothing, where it
 // has no room in the array, or more states than others would be held.
-func (w *words) put(id uint64, idle, rem int64, room bool) bool {
+func (w *words) put(id uint64, idle, rem int64, c class, room bool) bool {
 	a := w.array.Load()
 	if a == nil || !a.inRange(idle) {
 		return false
 	}
 	i := a.find(id)
 	if i >= 0 && atomic.LoadUint64(a.word(i)) != 0 {
-		atomic.StoreUint64(a.word(i), a.pack(idle, rem))
+		atomic.StoreUint64(a.word(i), a.pack(idle, rem, c))
 		return true
 	}
 	if !room {
@@ -194,7 +208,7 @@ func (w *words) put(id uint64, idle, rem int64, room bool) bool {
 		w.occupied++
 	}
 	w.used++
-	atomic.StoreUint64(a.word(i), a.pack(idle, rem))
+	atomic.StoreUint64(a.word(i), a.pack(idle, rem, c))
 	atomic.StoreUint64(&a.slots[2*i], id)
 	return true
 }
@@ -239,7 +253,7 @@ func (w *words) rebuild(now int64, generation uint64) {
 			continue
 		}
 		if word != busy { // the lock's holder owns it and will put it
-			word = a.pack(old.idle(word), int64(word&(1<<lowBits-1)))
+			word = a.pack(old.idle(word), int64(word&remMask), classOf(word))
 		}
 		j := a.free(id)
 		a.slots[2*j], a.slots[2*j+1] = id, word // nobody else sees a yet
@@ -248,33 +262,6 @@ func (w *words) rebuild(now int64, generation uint64) {
 	w.used = w.occupied
 	w.limit = a.n * load / 64
 	w.array.Store(a)
-}
-
-// lightest is as that of table.
-func (w *words) lightest(id uint64, idle int64, keep pins) (best int, at int64) {
-	best = -1
-	a := w.array.Load()
-	if w.used == 0 {
-		return best, 0
-	}
-	seen := 0
-	i := a.home(id)
-	for range a.n {
-		word := atomic.LoadUint64(a.word(i))
-		if other := a.id(i); other != 0 && word != 0 && word != busy && !slices.Contains(keep, other) {
-			if when := a.idle(word); best < 0 || when < at {
-				best, at = i, when
-			}
-			seen++
-		}
-		if best >= 0 && seen >= group && at <= idle {
-			break
-		}
-		if i++; i == a.n {
-			i = 0
-		}
-	}
-	return best, at
 }
 
 // each calls f for every state that lives at now. Under the lock, but single
@@ -287,7 +274,7 @@ func (w *words) each(now int64, f func(id uint64, s *algo.State)) {
 	for i := range a.n {
 		word := atomic.LoadUint64(a.word(i))
 		if id := a.id(i); id != 0 && word != 0 && a.idle(word) > now {
-			f(id, &algo.State{Idle: a.idle(word), A: int64(word & (1<<lowBits - 1))})
+			f(id, &algo.State{Idle: a.idle(word), A: int64(word & remMask)})
 		}
 	}
 }

@@ -1,0 +1,440 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// lock takes for a key until it is denied.
+func lock(t testing.TB, s *memstore.Store, p *sluice.Plan, key string) {
+	t.Helper()
+	for i := range 200 {
+		if !take(t, s, charge(p, key, 1)).Allowed {
+			return
+		}
+		if i == 199 {
+			t.Fatalf("key %q: still allowed after %d takes", key, i+1)
+		}
+	}
+}
+
+func lockAll(t testing.TB, s *memstore.Store, p *sluice.Plan, n int) {
+	t.Helper()
+	for i := range n {
+		lock(t, s, p, fmt.Sprint("locked ", i))
+	}
+}
+
+// freed returns how many keys of lockAll are denied no more.
+func freed(t testing.TB, s *memstore.Store, p *sluice.Plan, n int) (freed int) {
+	t.Helper()
+	for i := range n {
+		if take(t, s, charge(p, fmt.Sprint("locked ", i), 1)).Allowed {
+			freed++
+		}
+	}
+	return freed
+}
+
+// lockable is a limit of 5 units of every algorithm and form.
+var lockable = []string{
+	"5/15min sliding-log", "5/15min sliding-log count-denied", "5/15min sliding-histogram", "5/15min fixed-window", "5/15min fixed-window anchor first",
+	"5/15min sliding-counter", "5/15min sliding-counter sub-windows 3", "5/15min", "1000003/365d burst 5", "5/15min interval-refill", "5/15min initial 3",
+	"1/3min leaky-bucket burst 5 nodelay",
+}
+
+// TestFloodFreesNoLockedKey floods a store with 20 times as many new keys as it
+// has room for, one unit each: by the locked keys' own rule, by one of a longer
+// window, and by another algorithm.
+func TestFloodFreesNoLockedKey(t *testing.T) {
+	t.Parallel()
+	const maxKeys, locked = 1000, 20
+	for _, l := range lockable {
+		for name, by := range map[string]string{"same rule": "", "longer window": "3/day", "log of a day": "3/day sliding-log", "histogram": "5/15min sliding-histogram"} {
+			t.Run(l+", "+name, func(t *testing.T) {
+				t.Parallel()
+				clock := newHand()
+				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+				p := plan(t, "login", l)
+				f := p
+				if by != "" {
+					f = plan(t, "other", by)
+				}
+				lockAll(t, s, p, locked)
+				flood(t, s, clock, f, 20*maxKeys, 1)
+				if got := freed(t, s, p, locked); got != 0 {
+					t.Errorf("got %d of %d locked keys freed, want none", got, locked)
+				}
+				if st := s.Stats(); st.Evicted < 15*maxKeys {
+					t.Errorf("got %+v, want evictions, or this tests nothing", st)
+				}
+			})
+		}
+	}
+}
+
+// TestLockedKeysSurviveALongFlood is the same with more room.
+func TestLockedKeysSurviveALongFlood(t *testing.T) {
+	t.Parallel()
+	clock := newHand()
+	s := memstore.New(memstore.Options{MaxKeys: 10_000, Now: clock.now})
+	p, keyless := plan(t, "login", "5/15min sliding-log"), plan(t, "all", "100/h fixed-window")
+	lockAll(t, s, p, 10)
+	for range 100 {
+		take(t, s, charge(keyless, "", 1))
+	}
+	flood(t, s, clock, p, 100_000, 1)
+	if got := freed(t, s, p, 10); got != 0 {
+		t.Errorf("got %d of 10 locked keys freed, want none", got)
+	}
+	if take(t, s, charge(keyless, "", 1)).Allowed {
+		t.Error("limit without a key: got allowed, want denied: it was spent before the flood")
+	}
+}
+
+// TestFloodWearsOutNoLimitWithoutAKey takes on a limit that all requests share
+// as often as on one by user whose keys are always new.
+func TestFloodWearsOutNoLimitWithoutAKey(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		text    string
+		seconds int
+		most    int64
+	}{
+		{"50/s burst 10", 10, 510},
+		{"200/s leaky-bucket burst 100", 10, 2100},
+		{"200/s leaky-bucket burst 100 nodelay", 10, 2100},
+		{"50/s sliding-log", 4, 200},
+		{"50/s fixed-window", 4, 200},
+		{"1000003/s burst 50", 1, 1_000_053},
+		{"50/s sliding-counter", 4, 250},
+	}
+	for _, tt := range tests {
+		t.Run(tt.text, func(t *testing.T) {
+			t.Parallel()
+			clock := newHand()
+			s, alone := memstore.New(memstore.Options{MaxKeys: 1000, Now: clock.now}), memstore.New(memstore.Options{Now: clock.now})
+			keyless, user := plan(t, "all", tt.text), plan(t, "user", "10/min")
+			got, want := int64(0), int64(0)
+			for i := range tt.seconds * 5000 {
+				if i%10 == 0 && take(t, s, charge(keyless, "", 1)).Allowed {
+					got++
+				}
+				if i%10 == 0 && take(t, alone, charge(keyless, "", 1)).Allowed {
+					want++
+				}
+				take(t, s, charge(user, fmt.Sprint("user ", i), 1))
+				clock.advance(200 * time.Microsecond)
+			}
+			if got != want || got > tt.most {
+				t.Errorf("got %d admitted, want %d as without a flood, and %d at most", got, want, tt.most)
+			}
+			if st := s.Stats(); st.Evicted == 0 {
+				t.Errorf("got %+v, want evictions, or this tests nothing", st)
+			}
+		})
+	}
+}
+
+// TestFloodBeforeDenial tries a key now and then while new keys come: who is
+// not denied yet is forgotten only if as many new keys come between two tries
+// as half of the store holds.
+func TestFloodBeforeDenial(t *testing.T) {
+	t.Parallel()
+	const maxKeys, tries = 1000, 40
+	tests := []struct {
+		name           string
+		every, preload int
+		least, most    int
+	}{
+		{"a try per N/64", maxKeys / 64, 0, 5, 5},
+		{"a try per N/16", maxKeys / 16, 0, 5, 5},
+		{"a try per N/4", maxKeys / 4, 0, 5, 8},
+		{"a try per N", maxKeys, 0, 5, tries},
+		{"a try per N/64, filled before", maxKeys / 64, 4, 5, 5},
+		{"a try per N/16, filled before", maxKeys / 16, 4, 5, 5},
+		{"a try per N/4, filled before", maxKeys / 4, 4, 5, 8},
+	}
+	for _, l := range []string{"5/15min sliding-log", "5/15min", "5/15min fixed-window"} {
+		for _, tt := range tests {
+			t.Run(l+", "+tt.name, func(t *testing.T) {
+				t.Parallel()
+				clock := newHand()
+				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+				p := plan(t, "login", l)
+				for i := range maxKeys * min(tt.preload, 1) {
+					take(t, s, charge(p, fmt.Sprint("before ", i), 4))
+				}
+				admitted, next := 0, 0
+				for range tries {
+					if take(t, s, charge(p, "guessed", 1)).Allowed {
+						admitted++
+					}
+					for range tt.every {
+						take(t, s, charge(p, fmt.Sprint("new ", next), 1))
+						next++
+					}
+					clock.advance(time.Microsecond)
+				}
+				t.Logf("%d of %d", admitted, tries)
+				if admitted < tt.least || admitted > tt.most {
+					t.Errorf("got %d of %d tries admitted, want %d to %d", admitted, tries, tt.least, tt.most)
+				}
+			})
+		}
+	}
+}
+
+// TestAllDenied fills a store with locked keys. Newcomers still get in, and who
+// is not denied yet is not forgotten at once: an eighth of the room is theirs.
+func TestAllDenied(t *testing.T) {
+	t.Parallel()
+	for _, l := range []string{"5/15min sliding-log", "5/15min"} {
+		for _, maxKeys := range []int{1, 2, 3, 8, 1000} {
+			t.Run(fmt.Sprintf("%s, %d keys", l, maxKeys), func(t *testing.T) {
+				t.Parallel()
+				clock := newHand()
+				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+				p := plan(t, "login", l)
+				lockAll(t, s, p, 3*maxKeys)
+				admitted := 0
+				for i := range 40 {
+					if take(t, s, charge(p, "guessed", 1)).Allowed {
+						admitted++
+					}
+					flood(t, s, clock, plan(t, fmt.Sprint("new ", i), l), maxKeys/50, 1)
+				}
+				if admitted != 5 {
+					t.Errorf("got %d tries admitted, want 5", admitted)
+				}
+				flood(t, s, clock, p, 20*maxKeys, 1)
+				st := s.Stats()
+				if st.States > maxKeys*5/4+1 {
+					t.Errorf("got %d states, want about %d at most", st.States, maxKeys)
+				}
+				got := freed(t, s, p, 3*maxKeys) - 2*maxKeys
+				t.Logf("%d of the last %d freed, %+v", got, maxKeys, st)
+				if maxKeys > 3 && got > maxKeys/2 {
+					t.Errorf("got %d freed of as many locked keys as there is room for, %d, want about an eighth", got, maxKeys)
+				}
+			})
+		}
+	}
+}
+
+// TestFloodOfEveryOperation sends what a flood may consist of: nothing but a
+// denial, or a take that is allowed, changes what was denied.
+func TestFloodOfEveryOperation(t *testing.T) {
+	t.Parallel()
+	const maxKeys, locked = 1000, 20
+	p := plan(t, "login", "5/15min sliding-log")
+	word := plan(t, "word", "5/15min")
+	window := plan(t, "window", "5/15min fixed-window")
+	floods := map[string]func(s *memstore.Store, clock *hand, key string, i int) []sluice.Request{
+		"peeks of cost 0": func(_ *memstore.Store, _ *hand, key string, _ int) []sluice.Request {
+			return []sluice.Request{{Op: sluice.OpPeek, Charge: charge(p, key, 0).Charge}, charge(p, key, 1), {Op: sluice.OpPeek, Charge: charge(word, key, 1).Charge}}
+		},
+		"peeks of locked keys": func(_ *memstore.Store, _ *hand, key string, i int) []sluice.Request {
+			k := fmt.Sprint("locked ", i%locked)
+			return []sluice.Request{{Op: sluice.OpPeek, Charge: charge(p, k, 1).Charge}, {Op: sluice.OpPeek, Charge: charge(word, k, 0).Charge}, charge(p, key, 1)}
+		},
+		"takes of cost 0": func(_ *memstore.Store, _ *hand, key string, i int) []sluice.Request {
+			k := fmt.Sprint("locked ", i%locked)
+			return []sluice.Request{charge(p, key, 0), charge(p, k, 0), charge(word, k, 0), charge(word, key, 1)}
+		},
+		"reservations": func(_ *memstore.Store, _ *hand, key string, _ int) []sluice.Request {
+			return []sluice.Request{{Op: sluice.OpReserve, Charge: charge(word, key, 5).Charge, MaxWait: time.Hour}, {Op: sluice.OpReserve, Charge: charge(word, key, 5).Charge, MaxWait: time.Hour}}
+		},
+		"refunds": func(_ *memstore.Store, clock *hand, key string, i int) []sluice.Request {
+			at := sluice.InstantOf(clock.now())
+			// Refunds of locked keys too, of instants at which they spent nothing.
+			k := fmt.Sprint("locked ", i%locked)
+			return []sluice.Request{charge(p, key, 2), {Op: sluice.OpRefund, Charge: charge(p, key, 1).Charge, At: at}, {Op: sluice.OpRefund, Charge: charge(p, k, 1).Charge, At: 1}, {Op: sluice.OpRefund, Charge: charge(window, k, 1).Charge, At: 1}}
+		},
+		"charges": func(_ *memstore.Store, _ *hand, key string, i int) []sluice.Request {
+			k := fmt.Sprint("locked ", i%locked)
+			return []sluice.Request{{Op: sluice.OpCharge, Charge: charge(p, k, 1).Charge}, {Op: sluice.OpCharge, Charge: charge(word, k, 1).Charge}, {Op: sluice.OpCharge, Charge: charge(word, key, 1).Charge}}
+		},
+		"resets": func(_ *memstore.Store, _ *hand, key string, _ int) []sluice.Request {
+			return []sluice.Request{charge(p, key, 1), {Op: sluice.OpReset, Charge: charge(p, key, 0).Charge}, charge(p, key, 1)}
+		},
+		"as many as there are": func(_ *memstore.Store, _ *hand, key string, _ int) []sluice.Request {
+			return []sluice.Request{{Op: sluice.OpTakeUpTo, Charge: charge(word, key, 3).Charge}, {Op: sluice.OpTakeUpTo, Charge: charge(p, key, 3).Charge}}
+		},
+		"two keys at once": func(_ *memstore.Store, _ *hand, key string, i int) []sluice.Request {
+			req := charge(p, key, 1)
+			req.More = []sluice.Charge{charge(word, key, 1).Charge, charge(window, fmt.Sprint("locked ", i%locked), 0).Charge}
+			return []sluice.Request{req}
+		},
+		"costs that never fit": func(_ *memstore.Store, _ *hand, key string, _ int) []sluice.Request {
+			return []sluice.Request{charge(p, key, 1), charge(p, key, 9), charge(word, key, 1), charge(word, key, 9)}
+		},
+	}
+	for name, requests := range floods {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := newHand()
+			s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+			plans := []*sluice.Plan{p, word, window}
+			for _, p := range plans {
+				lockAll(t, s, p, locked)
+			}
+			for i := range 10 * maxKeys {
+				for _, req := range requests(s, clock, fmt.Sprint("stranger ", i), i) {
+					take(t, s, req)
+				}
+				if i%50 == 0 {
+					clock.advance(time.Microsecond)
+				}
+			}
+			for _, p := range plans {
+				if got := freed(t, s, p, locked); got != 0 {
+					t.Errorf("%s: got %d of %d locked keys freed, want none", p.Scope(), got, locked)
+				}
+			}
+		})
+	}
+}
+
+// TestFloodOfAPlanOfTwo: a key that one limit of its plan denies stays denied,
+// and one whose request was denied by another key is not spared for that.
+func TestFloodOfAPlanOfTwo(t *testing.T) {
+	t.Parallel()
+	const maxKeys, locked = 1000, 20
+	for _, l := range [][2]string{{"a: 5/15min", "b: 100/day"}, {"a: 100/min", "b: 5/day sliding-log"}, {"a: 100/day fixed-window", "b: 5/15min sliding-counter"}} {
+		t.Run(l[0]+", "+l[1], func(t *testing.T) {
+			t.Parallel()
+			clock := newHand()
+			s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+			p := plan(t, "login", l[0], l[1])
+			lockAll(t, s, p, locked)
+			flood(t, s, clock, p, 10*maxKeys, 1)
+			if got := freed(t, s, p, locked); got != 0 {
+				t.Errorf("got %d of %d locked keys freed, want none", got, locked)
+			}
+		})
+	}
+	t.Run("denied for another key", func(t *testing.T) {
+		t.Parallel()
+		clock := newHand()
+		s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+		ip, user := plan(t, "ip", "5/15min"), plan(t, "user", "5/15min sliding-log")
+		lockAll(t, s, user, locked)
+		lock(t, s, ip, "attacker")
+		for i := range 10 * maxKeys {
+			key := fmt.Sprint("stranger ", i)
+			take(t, s, charge(user, key, 1))
+			req := charge(user, key, 1)
+			req.More = []sluice.Charge{charge(ip, "attacker", 1).Charge}
+			if take(t, s, req).Allowed {
+				t.Fatal("got allowed, want denied by ip")
+			}
+		}
+		if got := freed(t, s, user, locked); got != 0 {
+			t.Errorf("got %d of %d locked keys freed, want none: the flood's keys were not what denied", got, locked)
+		}
+	})
+}
+
+// TestFloodOfManyKeysWithoutAKey: limits without a key take no more than a
+// quarter of the room from others.
+func TestFloodOfManyKeysWithoutAKey(t *testing.T) {
+	t.Parallel()
+	const maxKeys = 400
+	clock := newHand()
+	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+	p := plan(t, "login", "5/15min sliding-log")
+	lockAll(t, s, p, 20)
+	for i := range 3 * maxKeys {
+		take(t, s, charge(plan(t, fmt.Sprint("rule ", i), []string{"5/15min", "5/15min fixed-window"}[i%2]), "", 1))
+	}
+	if got := freed(t, s, p, 20); got != 0 {
+		t.Errorf("got %d of 20 locked keys freed, want none", got)
+	}
+	kept := 0
+	for i := range 3 * maxKeys {
+		peek := charge(plan(t, fmt.Sprint("rule ", i), []string{"5/15min", "5/15min fixed-window"}[i%2]), "", 0)
+		peek.Op = sluice.OpPeek
+		if take(t, s, peek).Remaining == 4 && i < maxKeys/4 {
+			kept++
+		}
+	}
+	if kept < maxKeys/4-1 {
+		t.Errorf("got %d of the first %d limits kept, want all", kept, maxKeys/4)
+	}
+}
+
+// TestSlotsSurviveAFlood: who is refused a slot is not let in for new keys.
+func TestSlotsSurviveAFlood(t *testing.T) {
+	t.Parallel()
+	const maxKeys = 1000
+	clock := newHand()
+	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+	acquire := func(key, owner string) bool {
+		t.Helper()
+		d, err := s.Slot(t.Context(), sluice.SlotRequest{Op: sluice.SlotAcquire, Scope: "s", Key: key, Owner: owner, Cost: 1, Limit: sluice.SlotLimit{Name: "n", Cap: 2, TTL: time.Hour}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Allowed
+	}
+	for _, key := range []string{"", "full"} {
+		for i := range 3 {
+			if got := acquire(key, fmt.Sprint(i)); got != (i < 2) {
+				t.Fatalf("key %q, owner %d: got %t", key, i, got)
+			}
+		}
+	}
+	for i := range 10 * maxKeys {
+		acquire(fmt.Sprint("stranger ", i), "o")
+	}
+	for _, key := range []string{"", "full"} {
+		if acquire(key, "late") {
+			t.Errorf("key %q: got a third slot of 2", key)
+		}
+	}
+}
+
+// TestFloodByManyGoroutines floods a store from all sides while locked keys go
+// on trying.
+func TestFloodByManyGoroutines(t *testing.T) {
+	t.Parallel()
+	const maxKeys, locked, goroutines = 1000, 20, 8
+	clock := newHand()
+	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+	var plans []*sluice.Plan
+	for _, l := range lockable {
+		p := plan(t, l, l)
+		plans = append(plans, p)
+		lockAll(t, s, p, locked)
+	}
+	together(t, goroutines, func(g int) error {
+		for i := range 4 * maxKeys {
+			p := plans[(g+i)%len(plans)]
+			if _, err := s.Take(t.Context(), charge(p, fmt.Sprint("stranger ", g, i), 1)); err != nil {
+				return err
+			}
+			if i%16 == 0 {
+				if _, err := s.Take(t.Context(), charge(p, fmt.Sprint("locked ", i%locked), 1)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	for _, p := range plans {
+		if got := freed(t, s, p, locked); got != 0 {
+			t.Errorf("%s: got %d of %d locked keys freed, want none", p.Scope(), got, locked)
+		}
+	}
+	if st := s.Stats(); st.States > maxKeys*5/4 {
+		t.Errorf("got %d states, want at most a quarter more than %d", st.States, maxKeys)
+	}
+}

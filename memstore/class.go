@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore
+
+import (
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// class says what becomes of a living state when room is needed. It lies in the
+// state's slot and costs no memory.
+type class uint64
+
+const (
+	used   class = iota // taken since the hand last passed: see [shard.makeRoom]
+	cold                // not taken since, so it may go
+	denied              // the last take found too little left
+	kept                // the key is empty, so that all requests share the state
+
+	classBits = 2
+	classMask = 1<<classBits - 1
+	// shielded is the bit that denied and kept have in common: the hand passes
+	// them.
+	shielded = 2
+)
+
+// after returns the class of a state of class c that a take has changed.
+func (c class) after(d *sluice.Decision) class {
+	switch {
+	case c == kept:
+		return kept
+	case d.Allowed:
+		return used
+	default:
+		return denied
+	}
+}
+
+// classOf returns the class in a word of [words], used if there is none.
+func classOf(word uint64) class { return class(word >> remBits & classMask) }
+
+// marked returns word after a take that did not change the state: of class
+// denied if the take was, unless that is known or the word is 0. A cost that
+// never fits says nothing of the key.
+func marked(word uint64, d *sluice.Decision) uint64 {
+	if d.Allowed || word&wordShielded != 0 || word == 0 || d.RetryAfter == sluice.Never {
+		return word
+	}
+	return withClass(word, denied)
+}
+
+func withClass(word uint64, c class) uint64 {
+	return word&^(classMask<<remBits) | uint64(c)<<remBits
+}
+
+func (t *table) class(i int) class {
+	return class(t.slots[i*t.stride+1] >> lowClass & classMask)
+}
+
+func (t *table) setClass(i int, c class) {
+	w := &t.slots[i*t.stride+1]
+	*w = *w&^(classMask<<lowClass) | uint64(c)<<lowClass
+}
+
+// classify chooses the class of an item's state after a decision that was no
+// peek. A state that is not written is marked where it is if the item denied.
+// What is charged or given back leaves a denied key denied.
+func (p *place) classify(op sluice.Op, allowed bool, it *algo.Item) {
+	denies := !allowed && it.Denied()
+	if !it.Written && p.old == nil {
+		if denies && p.live {
+			p.mark()
+		}
+		return
+	}
+	takes := op == sluice.OpTake || op == sluice.OpTakeUpTo || op == sluice.OpReserve
+	switch {
+	case p.empty && p.shard.keeps(p.prior()):
+		p.class = kept
+	case denies:
+		p.class = denied
+	case takes && allowed:
+		p.class = used
+	case p.prior() == denied:
+		p.class = denied
+	}
+}
+
+// prior returns the class of the state that was found, used if none was.
+func (p *place) prior() class {
+	form, id, word := p.form, p.id, p.word
+	if p.old != nil {
+		form, id, word = p.old.form, identity(p.hash, p.old.mask), p.under
+	}
+	if !p.live {
+		return used
+	}
+	if form == algo.FormWord {
+		return classOf(word)
+	}
+	t := &p.shard.tables[form]
+	return t.class(t.find(id))
+}
+
+// mark makes the state that was found one of class denied, if it is not kept.
+func (p *place) mark() {
+	if p.form == algo.FormWord {
+		if p.word&wordShielded == 0 {
+			p.word = withClass(p.word, denied) // release puts it back
+		}
+		return
+	}
+	p.shard.mark(p.form, p.id)
+}
+
+// mark is as that of place, for a form that is not FormWord.
+func (sh *shard) mark(f algo.Form, id uint64) {
+	t := &sh.tables[f]
+	if i := t.find(id); i >= 0 && t.class(i)&shielded == 0 {
+		t.setClass(i, denied)
+	}
+}
+
+// keeps reports whether a state of the empty key, of class c up to now, is to
+// be kept: as long as a quarter of the shard's states are not. That bounds what
+// a program with very many such limits can take from others.
+func (sh *shard) keeps(c class) bool {
+	most := sh.cap / keptPart
+	if c == kept || most == 0 {
+		return c == kept
+	}
+	if sh.room.kept >= most {
+		_, sh.room.kept = sh.shielded(0) // some may have been dropped since
+	}
+	if sh.room.kept >= most {
+		return false
+	}
+	sh.room.kept++
+	return true
+}
