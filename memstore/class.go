@@ -10,7 +10,7 @@ import (
 
 // class says what becomes of a living state when room is needed. It lies in the
 // state's slot and costs no memory.
-type class uint64
+type class uint8
 
 const (
 	used   class = iota // taken since the hand last passed: see [shard.makeRoom]
