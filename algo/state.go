@@ -76,7 +76,7 @@ const longestWord = int64(sluice.MaxRefill / 1000)
 func Shape(t *sluice.Term) Form {
 	switch t.Algorithm {
 	case sluice.TokenBucket, sluice.LeakyBucket:
-		if t.Refill == sluice.Continuous && t.Rate.Den <= 1<<16 && t.Most.Ceil()+lag(t) <= longestWord {
+		if t.Refill == sluice.Continuous && t.Rate.Den <= 1<<16 && (t.Withheld == 0 || t.Most.Micros+t.Micros < longestWord) {
 			return FormWord
 		}
 		return FormPair

@@ -63,63 +63,46 @@ func (t *table) setClass(i int, c class) {
 	*w = *w&^(classMask<<lowClass) | uint64(c)<<lowClass
 }
 
+// takes reports whether an operation, if allowed, shows that its keys have units
+// left.
+func takes(op sluice.Op) bool {
+	return op == sluice.OpTake || op == sluice.OpTakeUpTo || op == sluice.OpReserve
+}
+
 // classify chooses the class of an item's state after a decision that was no
 // peek. A state that is not written is marked where it is if the item denied.
-// What is charged or given back leaves a denied key denied.
+// What is charged or given back leaves a denied key denied. An allowed take of a
+// key that is not empty has nothing to choose: its state is used.
 func (p *place) classify(op sluice.Op, allowed bool, it *algo.Item) {
+	word := p.word
+	if p.old != nil {
+		word = p.under
+	}
+	prior := used
+	if p.live {
+		prior = classOf(word)
+	}
 	denies := !allowed && it.Denied()
-	if !it.Written && p.old == nil {
-		if denies && p.live {
+	switch {
+	case !it.Written && p.old == nil:
+		if denies && p.live && prior&shielded == 0 {
 			p.mark()
 		}
-		return
-	}
-	takes := op == sluice.OpTake || op == sluice.OpTakeUpTo || op == sluice.OpReserve
-	switch {
-	case p.empty && p.shard.keeps(p.prior()):
+	case p.empty && p.shard.keeps(prior):
 		p.class = kept
-	case denies:
-		p.class = denied
-	case takes && allowed:
-		p.class = used
-	case p.prior() == denied:
+	case denies, prior == denied && !(takes(op) && allowed):
 		p.class = denied
 	}
 }
 
-// prior returns the class of the state that was found, used if none was.
-func (p *place) prior() class {
-	form, id, word := p.form, p.id, p.word
-	if p.old != nil {
-		form, id, word = p.old.form, identity(p.hash, p.old.mask), p.under
-	}
-	if !p.live {
-		return used
-	}
-	if form == algo.FormWord {
-		return classOf(word)
-	}
-	t := &p.shard.tables[form]
-	return t.class(t.find(id))
-}
-
-// mark makes the state that was found one of class denied, if it is not kept.
+// mark makes the state that was found one of class denied.
 func (p *place) mark() {
 	if p.form == algo.FormWord {
-		if p.word&wordShielded == 0 {
-			p.word = withClass(p.word, denied) // release puts it back
-		}
+		p.word = withClass(p.word, denied) // release puts it back
 		return
 	}
-	p.shard.mark(p.form, p.id)
-}
-
-// mark is as that of place, for a form that is not FormWord.
-func (sh *shard) mark(f algo.Form, id uint64) {
-	t := &sh.tables[f]
-	if i := t.find(id); i >= 0 && t.class(i)&shielded == 0 {
-		t.setClass(i, denied)
-	}
+	t := &p.shard.tables[p.form]
+	t.setClass(t.find(p.id), denied)
 }
 
 // keeps reports whether a state of the empty key, of class c up to now, is to

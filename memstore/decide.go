@@ -173,15 +173,14 @@ func (s *Store) locked(sh *shard, req *sluice.Request, hashes *[sluice.MaxCharge
 		for j := range c.Plan.Len() {
 			t := c.Plan.Term(j)
 			items[k].Term, items[k].Cost = t, c.Cost
-			places[k] = place{
-				shard: s.shardOf(hashes[i]),
-				hash:  hashes[i],
-				id:    identity(hashes[i], termMask(t.ID)),
-				form:  algo.Shape(t),
-				empty: c.Key == "",
-			}
-			keep[k] = places[k].id
-			s.load(c.Plan, &items[k], &places[k], now)
+			// Not a literal: that is built of single bytes and then copied as
+			// words, for which the processor waits.
+			p := &places[k]
+			p.shard, p.hash = s.shardOf(hashes[i]), hashes[i]
+			p.id = identity(hashes[i], termMask(t.ID))
+			p.form, p.empty = algo.Shape(t), c.Key == ""
+			keep[k] = p.id
+			s.load(c.Plan, &items[k], p, now)
 			k++
 		}
 	}
@@ -189,8 +188,8 @@ func (s *Store) locked(sh *shard, req *sluice.Request, hashes *[sluice.MaxCharge
 	d := algo.Decide(&sc.req, items, now)
 	peek := req.Op == sluice.OpPeek
 	for i := range places {
-		if !peek {
-			places[i].classify(req.Op, d.Allowed, &items[i])
+		if p := &places[i]; !peek && (p.empty || !d.Allowed || !takes(req.Op)) {
+			p.classify(req.Op, d.Allowed, &items[i])
 		}
 	}
 	for i := range places {
@@ -243,16 +242,17 @@ func (s *Store) load(plan *sluice.Plan, it *algo.Item, p *place, now int64) {
 // item's own replaces. It comes before anything is stored, for then arrays may
 // be replaced.
 func (p *place) release(write, written bool) {
-	if !write || !written && p.old == nil {
+	if p.form == algo.FormWord && (!write || !written && p.old == nil) {
 		p.shard.words.thaw(p.id, p.word)
 	}
 	if p.old == nil {
 		return
 	}
 	id := identity(p.hash, p.old.mask)
-	if write {
+	switch {
+	case write:
 		p.shard.forget(p.old.form, id)
-	} else {
+	case p.old.form == algo.FormWord:
 		p.shard.words.thaw(id, p.under)
 	}
 }

@@ -64,7 +64,8 @@ type pins []uint64
 // load reads the state of id. It reports false and reads nothing if there is
 // none or it is idle. A ring lies in the slab: the caller may change it in
 // place and must hold the lock until it has stored the state. A word that load
-// returns is the caller's: it must store or forget the state, or thaw it.
+// returns is the caller's: it must store or forget the state, or thaw it. Of a
+// form that is not FormWord it has nothing but the class.
 func (sh *shard) load(f algo.Form, id uint64, now int64, s *algo.State) (word uint64, found bool) {
 	if f == algo.FormWord {
 		word = sh.words.own(id)
@@ -85,7 +86,7 @@ func (sh *shard) load(f algo.Form, id uint64, now int64, s *algo.State) (word ui
 	if f == algo.FormRing {
 		s.Ring = sh.ring(t, i)
 	}
-	return 0, true
+	return uint64(t.class(i)) << remBits, true
 }
 
 func (sh *shard) ring(t *table, i int) []uint64 {

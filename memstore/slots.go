@@ -35,30 +35,27 @@ func (s *Store) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDeci
 	defer sh.mu.Unlock()
 	now = s.fresh(sh, now)
 	var state algo.State
-	_, live := sh.load(algo.FormRing, id, now, &state)
+	word, live := sh.load(algo.FormRing, id, now, &state)
 	d, written := algo.DecideSlot(&req, owner, &state, now)
-	denies := !d.Allowed && req.Op == sluice.SlotAcquire
-	switch {
-	case written:
-		sh.store(algo.FormRing, id, now, &state, sh.slotClass(&req, id, live, denies), nil)
-	case live && denies:
-		sh.mark(algo.FormRing, id)
+	p := place{shard: sh, id: id, form: algo.FormRing, empty: req.Key == "", live: live, word: word}
+	p.classifySlot(req.Op, d.Allowed, written)
+	if written {
+		sh.store(algo.FormRing, id, now, &state, p.class, nil)
 	}
 	return d, nil
 }
 
-// slotClass returns the class of a key's slots that are about to be stored.
-func (sh *shard) slotClass(req *sluice.SlotRequest, id uint64, live, denies bool) class {
-	prior := used
-	if t := &sh.tables[algo.FormRing]; live {
-		prior = t.class(t.find(id))
-	}
+// classifySlot is classify for a key's slots, which only an acquire takes.
+func (p *place) classifySlot(op sluice.SlotOp, allowed, written bool) {
+	prior, denies := classOf(p.word), !allowed && op == sluice.SlotAcquire
 	switch {
-	case req.Key == "" && sh.keeps(prior):
-		return kept
-	case denies || prior == denied && req.Op != sluice.SlotAcquire:
-		return denied
-	default:
-		return used
+	case !written:
+		if denies && p.live && prior&shielded == 0 {
+			p.mark()
+		}
+	case p.empty && p.shard.keeps(prior):
+		p.class = kept
+	case denies, prior == denied && op != sluice.SlotAcquire:
+		p.class = denied
 	}
 }
