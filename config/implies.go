@@ -91,6 +91,11 @@ func wider(a, b *policy.Rule) bool {
 		lb.Tiers != nil || len(lb.Overrides) > 0 {
 		return false
 	}
+	return matchesAll(a, b)
+}
+
+// matchesAll reports whether rule a matches whatever b does. It errs to no.
+func matchesAll(a, b *policy.Rule) bool {
 	ma, mb := &a.Match, &b.Match
 	return len(ma.Except) == 0 && subset(mb.Methods, ma.Methods) && subset(mb.Hosts, ma.Hosts) && (slices.Contains(ma.Paths, "/") || subset(mb.Paths, ma.Paths)) &&
 		asks(ma.Headers, mb.Headers) && asks(ma.Queries, mb.Queries) &&

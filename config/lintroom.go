@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+const (
+	// newKeys is how many new keys in a second lint takes for plausible of one
+	// client that nothing else limits.
+	newKeys = 100
+	// shortRoom is the time for which a key must be remembered before lint
+	// speaks of it.
+	shortRoom = time.Minute
+	// largeNetwork is the prefix of IPv6 that one client may have.
+	largeNetwork = 48
+)
+
+// crowded warns where a client may choose its keys freely, and can send so many
+// of them while a key must be remembered that the store in this process forgets
+// keys that are not denied: see package memstore.
+func crowded(c *Config, i int) (texts []string) {
+	r := c.Policy.Rule(i)
+	if c.Store.Redis != "" || r.Shadow {
+		return nil
+	}
+	maxKeys := cmp.Or(c.Store.MaxKeys, memstore.DefaultMaxKeys)
+	room := max(maxKeys/2, 1)
+	for j := range r.Levels {
+		l := &r.Levels[j]
+		limit, life := longest(l)
+		if life < shortRoom || int64(life/time.Second)*newKeys < room || bounded(c.Policy, i, j, life, room) {
+			continue
+		}
+		which, remedy := freelyChosen(r, l, room)
+		if which == "" {
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("%s: %d new ones within %s make the store in this process forget keys that are not denied, each of which may then spend up to %s anew; %s, or raise max_keys (now %d)",
+			which, room, within(life), units(algo.Bound(limit, time.Microsecond), limit.Unit), remedy, maxKeys))
+	}
+	return texts
+}
+
+// within writes a span that something lasts.
+func within(d time.Duration) string {
+	s := span(d)
+	if s[0] > '9' {
+		return "one " + s
+	}
+	return s
+}
+
+// longest returns the limit of a level that remembers a key for longest, and for
+// how long that is.
+func longest(l *policy.Level) (limit sluice.Limit, life time.Duration) {
+	look := func(limits []policy.Limit) {
+		for _, one := range limits {
+			f := one.Limit.Filled()
+			d := f.Window
+			if f.Burst > f.Quota {
+				d = time.Duration(float64(f.Burst) / float64(f.Quota) * float64(d)).Round(time.Second) // for people to read
+			}
+			if d > life {
+				limit, life = one.Limit, d
+			}
+		}
+	}
+	look(l.Limits)
+	if l.Tiers != nil {
+		for _, tier := range sortedKeys(l.Tiers.Limits) {
+			look(l.Tiers.Limits[tier])
+		}
+	}
+	return limit, life
+}
+
+// freelyChosen says of which part of a level's key a client can choose so many
+// values, and what to do about it, or returns nothing.
+func freelyChosen(r *policy.Rule, l *policy.Level, room int64) (which, remedy string) {
+	for _, p := range l.By {
+		if chosen(r, p) {
+			return "clients choose the " + strings.TrimSpace(p.Source.String()+" "+p.Name), "add a rule by ip that matches as much"
+		}
+		if p.Source == policy.SourceIP {
+			bits := cmp.Or(p.IPv6Bits, 64) - largeNetwork
+			if bits > 0 && int64(1)<<min(bits, 62) >= room {
+				return fmt.Sprintf("one client may have a /%d of IPv6, which is %d keys", largeNetwork, int64(1)<<min(bits, 62)), fmt.Sprintf("write ip/32/%d", largeNetwork)
+			}
+		}
+	}
+	return "", ""
+}
+
+// chosen reports whether clients can send whatever they like for a part.
+func chosen(r *policy.Rule, p policy.Part) bool {
+	switch p.Source {
+	case policy.SourceHeader, policy.SourceQuery, policy.SourceCookie, policy.SourcePath:
+		return true
+	case policy.SourceHost:
+		return len(r.Match.Hosts) == 0 || slices.ContainsFunc(r.Match.Hosts, func(h string) bool { return strings.HasPrefix(h, "*") })
+	default: // a claim is verified, and methods are few
+		return false
+	}
+}
+
+// bounded reports whether something else lets fewer requests than room through
+// within d, of those that the i-th rule charges at its j-th level: a limit whose
+// key a client cannot choose.
+func bounded(p *policy.Policy, i, j int, d time.Duration, room int64) bool {
+	r := p.Rule(i)
+	for k := range p.Len() {
+		other := p.Rule(k)
+		if k != i && !matchesAll(other, r) || other.Shadow || other.When != nil || other.Cost.Of != policy.Fixed {
+			continue
+		}
+		for m := range other.Levels {
+			l := &other.Levels[m]
+			if k == i && m == j || l.Missing == policy.Skip || len(l.ExemptKeys) > 0 {
+				continue
+			}
+			if which, _ := freelyChosen(other, l, room); which != "" {
+				continue
+			}
+			for _, limit := range l.Limits {
+				if limit.Grace == nil && algo.Bound(limit.Limit, d)/max(other.Cost.Units, 1) < room {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
