@@ -4,6 +4,7 @@
 package memstore_test
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 	"time"
@@ -436,5 +437,36 @@ func TestFloodByManyGoroutines(t *testing.T) {
 	}
 	if st := s.Stats(); st.States > maxKeys*5/4 {
 		t.Errorf("got %d states, want at most a quarter more than %d", st.States, maxKeys)
+	}
+}
+
+// TestFloodAfterARestart: what is denied, or without a key, is restored as that.
+func TestFloodAfterARestart(t *testing.T) {
+	t.Parallel()
+	const maxKeys, locked = 1000, 20
+	clock := newHand()
+	before, s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now}), memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+	var snapshot bytes.Buffer
+	var plans []*sluice.Plan
+	for _, l := range lockable {
+		p := plan(t, l, l)
+		plans = append(plans, p)
+		lockAll(t, before, p, locked)
+		take(t, before, charge(p, "", p.Term(0).Full()-p.Term(0).Withheld))
+	}
+	if err := before.Snapshot(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Restore(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	flood(t, s, clock, plan(t, "other", "5/15min sliding-log"), 10*maxKeys, 1)
+	for _, p := range plans {
+		if got := freed(t, s, p, locked); got != 0 {
+			t.Errorf("%s: got %d of %d locked keys freed, want none", p.Scope(), got, locked)
+		}
+		if take(t, s, charge(p, "", 1)).Allowed {
+			t.Errorf("%s without a key: got allowed, want denied", p.Scope())
+		}
 	}
 }

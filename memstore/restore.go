@@ -171,7 +171,7 @@ func (rr *snapshotReader) state(s *Store, now int64) error {
 		return err
 	}
 	var state algo.State
-	form := algo.Form(kind >> 1)
+	form, c := algo.Form(kind>>1&(1<<(kindClass-1)-1)), class(kind>>kindClass)
 	state.Reserved = kind&1 != 0
 	id, err := rr.word()
 	if err != nil {
@@ -191,7 +191,11 @@ func (rr *snapshotReader) state(s *Store, now int64) error {
 		}
 	}
 	// The bits of a hash that choose the shard are the identity's too.
-	s.shardOf(id).store(form, id, now, &state, used, nil)
+	sh := s.shardOf(id)
+	if c == kept && !sh.keeps(used) {
+		c = used
+	}
+	sh.store(form, id, now, &state, c, nil)
 	return nil
 }
 

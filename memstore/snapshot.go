@@ -29,6 +29,8 @@ const (
 	snapshotVersion = 1
 
 	maxRing = 1<<20 - 1 // words
+
+	kindClass = 6 // where in a state's kind its class is, above Reserved and form
 )
 
 var crcTable = crc64.MakeTable(crc64.ECMA)
@@ -91,8 +93,8 @@ func (sw *snapshotWriter) shard(sh *shard, now int64) {
 	start := len(sw.buf)
 	live := uint32(0)
 	sw.buf = append(sw.buf, 1, 0, 0, 0, 0)
-	sh.each(now, func(f algo.Form, id uint64, s *algo.State) {
-		sw.state(f, id, s)
+	sh.each(now, func(f algo.Form, id uint64, s *algo.State, c class) {
+		sw.state(f, id, s, c)
 		live++
 	})
 	if live == 0 {
@@ -103,8 +105,8 @@ func (sw *snapshotWriter) shard(sh *shard, now int64) {
 }
 
 // each calls f for every state that lives at now.
-func (sh *shard) each(now int64, f func(f algo.Form, id uint64, s *algo.State)) {
-	sh.words.each(now, func(id uint64, s *algo.State) { f(algo.FormWord, id, s) })
+func (sh *shard) each(now int64, f func(f algo.Form, id uint64, s *algo.State, c class)) {
+	sh.words.each(now, func(id uint64, s *algo.State, c class) { f(algo.FormWord, id, s, c) })
 	for k := range sh.tables {
 		t := &sh.tables[k]
 		for i := range t.n {
@@ -116,13 +118,13 @@ func (sh *shard) each(now int64, f func(f algo.Form, id uint64, s *algo.State)) 
 			if t.form == algo.FormRing {
 				s.Ring = sh.ring(t, i)
 			}
-			f(t.form, t.id(i), &s)
+			f(t.form, t.id(i), &s, t.class(i))
 		}
 	}
 }
 
-func (sw *snapshotWriter) state(f algo.Form, id uint64, s *algo.State) {
-	kind := byte(f) << 1
+func (sw *snapshotWriter) state(f algo.Form, id uint64, s *algo.State, c class) {
+	kind := byte(f)<<1 | byte(c)<<kindClass
 	if s.Reserved {
 		kind |= 1
 	}

@@ -266,7 +266,7 @@ func (w *words) rebuild(now int64, generation uint64) {
 
 // each calls f for every state that lives at now. Under the lock, but single
 // words may change meanwhile.
-func (w *words) each(now int64, f func(id uint64, s *algo.State)) {
+func (w *words) each(now int64, f func(id uint64, s *algo.State, c class)) {
 	a := w.array.Load()
 	if a == nil {
 		return
@@ -274,7 +274,7 @@ func (w *words) each(now int64, f func(id uint64, s *algo.State)) {
 	for i := range a.n {
 		word := atomic.LoadUint64(a.word(i))
 		if id := a.id(i); id != 0 && word != 0 && a.idle(word) > now {
-			f(id, &algo.State{Idle: a.idle(word), A: int64(word & remMask)})
+			f(id, &algo.State{Idle: a.idle(word), A: int64(word & remMask)}, classOf(word))
 		}
 	}
 }

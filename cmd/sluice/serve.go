@@ -33,6 +33,7 @@ type server struct {
 	log     *slog.Logger
 	store   *memstore.Store // nil if a shared one is asked
 	redis   *shared         // nil if states live in this process
+	full    *fullLog        // of store
 	metrics *metrics.Metrics
 	doors   *doors
 }
@@ -65,7 +66,7 @@ func newServer(ctx context.Context, c config, log *slog.Logger) (*server, error)
 	if c.state != "" {
 		found, err := restoreState(s.store, c.state)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, s.closeStore())
 		}
 		log.Info("state", slog.String("file", c.state), slog.Bool("found", found), slog.Int("states", s.store.Stats().States))
 	}

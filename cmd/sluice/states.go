@@ -26,6 +26,7 @@ type states struct {
 	report func(*http.Request, error)
 	memory *memstore.Store // nil if shared
 	shared *shared         // nil if in this process
+	full   *fullLog        // of the memory
 	file   string          // of the memory's state; empty: none
 }
 
@@ -51,6 +52,7 @@ func openStates(c file.Store, now func() time.Time, of *site, m *metrics.Metrics
 	s.report = (&errorLog{log: log}).report
 	m.WatchMemory(s.memory.Stats)
 	if s.file == "" {
+		s.full = watchFull(s.memory.Stats, c.MaxKeys, log)
 		return s, nil
 	}
 	found, err := restoreState(s.memory, s.file)
@@ -58,6 +60,7 @@ func openStates(c file.Store, now func() time.Time, of *site, m *metrics.Metrics
 		return nil, err
 	}
 	log.Info("state", slog.String("file", s.file), slog.Bool("found", found), slog.Int("states", s.memory.Stats().States))
+	s.full = watchFull(s.memory.Stats, c.MaxKeys, log)
 	return s, nil
 }
 
@@ -78,6 +81,7 @@ func (s *states) save() error {
 }
 
 func (s *states) close() error {
+	s.full.close()
 	if s.shared == nil {
 		return nil
 	}

@@ -47,6 +47,7 @@ func (s *server) openStore() (err error) {
 	if s.shared.target == nil {
 		s.store = memstore.New(memstore.Options{Now: s.now})
 		s.metrics.WatchMemory(s.store.Stats)
+		s.full = watchFull(s.store.Stats, 0, s.log)
 		return nil
 	}
 	if s.redis, err = openShared(s.shared, s.log); err != nil {
@@ -57,6 +58,7 @@ func (s *server) openStore() (err error) {
 }
 
 func (s *server) closeStore() error {
+	s.full.close()
 	if s.redis == nil {
 		return nil
 	}
