@@ -20,22 +20,27 @@
 //
 // A state that is idle, that is as never seen, makes room for a new key without
 // any loss. Where all of the shard are alive, a new key is never refused: a
-// state is evicted, and [Stats] counts it and what it owed. The rule is:
+// state is evicted, and [Stats] counts it and what it owed. A shard holds a part
+// of MaxKeys, 2,000 states and fewer in small Stores; N is how many. The rule is:
 //
-//   - Of a group of at least 16 states the one that is idle soonest goes, if
-//     that is no later than the newcomer will be.
-//   - Otherwise the search goes on through the shard, so that a state that owes
-//     for longer than the newcomer is evicted only if all states of its shard
-//     do. So whoever floods the store with cheap takes of ever new keys never
-//     frees a denied key, until every slot of a shard holds as much debt.
-//   - Newcomers that owe as much as the denied key, such as under a limit of one
-//     unit, can push it out, but only if all 16 of its group owe longer still:
-//     while half of the slots hold lighter states, the odds are 1 in 32,768 for
-//     each eviction near it.
-//   - Nothing alive is evicted at all unless, within the last sixteenth of the
-//     shard's slots in new keys, more than 15 of 16 slots were alive.
-//   - The form of state that takes most slots gives first: a flood of one
-//     limit's keys is paid for by that limit's.
+//   - A state goes that was not taken while between N/2 and N new keys came
+//     (second chance, or CLOCK).
+//   - A denied key does not go: one whose last take found too little left, under
+//     the state of each limit that denied it. An allowed take makes it one like
+//     all others; a peek, a charge and a refund do not.
+//   - That holds while at most 7 of 8 states are shielded in this way. Above that
+//     the denied key goes that is idle soonest of 64, for each new key. So the
+//     rest of the room stays for others, and they are not forgotten at once.
+//     Where denied keys do fill it, N above is that rest: at least N/8.
+//   - A state of the empty key does not go, as all requests share it: that of a
+//     limit for all. So it is for a quarter of the states at most.
+//
+// A flood of new keys therefore frees no denied key and wears out no limit
+// without a key, by whatever limits and algorithms, unless it consists of denied
+// keys itself: of 7N/8, each of which has spent its quota first. What is left to
+// it is to have keys forgotten that are not denied: who sends N/2 to N new keys,
+// one unit each, may use up to a whole quota again of a key that was not asked
+// for once too often. A limit of one unit denies nobody at their first take.
 //
 // # Concurrency
 //

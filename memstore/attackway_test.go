@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// TestFloodOfEveryOperation sends what a flood may consist of: nothing but a
+// denial, or a take that is allowed, changes what was denied.
+func TestFloodOfEveryOperation(t *testing.T) {
+	t.Parallel()
+	const maxKeys, locked = 1000, 20
+	p := plan(t, "login", "5/15min sliding-log")
+	word := plan(t, "word", "5/15min")
+	window := plan(t, "window", "5/15min fixed-window")
+	floods := map[string]func(s *memstore.Store, clock *hand, key string, i int) []sluice.Request{
+		"peeks of cost 0": func(_ *memstore.Store, _ *hand, key string, _ int) []sluice.Request {
+			return []sluice.Request{{Op: sluice.OpPeek, Charge: charge(p, key, 0).Charge}, charge(p, key, 1), {Op: sluice.OpPeek, Charge: charge(word, key, 1).Charge}}
+		},
+		"peeks of locked keys": func(_ *memstore.Store, _ *hand, key string, i int) []sluice.Request {
+			k := fmt.Sprint("locked ", i%locked)
+			return []sluice.Request{{Op: sluice.OpPeek, Charge: charge(p, k, 1).Charge}, {Op: sluice.OpPeek, Charge: charge(word, k, 0).Charge}, charge(p, key, 1)}
+		},
+		"takes of cost 0": func(_ *memstore.Store, _ *hand, key string, i int) []sluice.Request {
+			k := fmt.Sprint("locked ", i%locked)
+			return []sluice.Request{charge(p, key, 0), charge(p, k, 0), charge(word, k, 0), charge(word, key, 1)}
+		},
+		"reservations": func(_ *memstore.Store, _ *hand, key string, _ int) []sluice.Request {
+			return []sluice.Request{{Op: sluice.OpReserve, Charge: charge(word, key, 5).Charge, MaxWait: time.Hour}, {Op: sluice.OpReserve, Charge: charge(word, key, 5).Charge, MaxWait: time.Hour}}
+		},
+		"refunds": func(_ *memstore.Store, clock *hand, key string, i int) []sluice.Request {
+			at := sluice.InstantOf(clock.now())
+			// Refunds of locked keys too, of instants at which they spent nothing.
+			k := fmt.Sprint("locked ", i%locked)
+			return []sluice.Request{charge(p, key, 2), {Op: sluice.OpRefund, Charge: charge(p, key, 1).Charge, At: at}, {Op: sluice.OpRefund, Charge: charge(p, k, 1).Charge, At: 1}, {Op: sluice.OpRefund, Charge: charge(window, k, 1).Charge, At: 1}}
+		},
+		"charges": func(_ *memstore.Store, _ *hand, key string, i int) []sluice.Request {
+			k := fmt.Sprint("locked ", i%locked)
+			return []sluice.Request{{Op: sluice.OpCharge, Charge: charge(p, k, 1).Charge}, {Op: sluice.OpCharge, Charge: charge(word, k, 1).Charge}, {Op: sluice.OpCharge, Charge: charge(word, key, 1).Charge}}
+		},
+		"resets": func(_ *memstore.Store, _ *hand, key string, _ int) []sluice.Request {
+			return []sluice.Request{charge(p, key, 1), {Op: sluice.OpReset, Charge: charge(p, key, 0).Charge}, charge(p, key, 1)}
+		},
+		"as many as there are": func(_ *memstore.Store, _ *hand, key string, _ int) []sluice.Request {
+			return []sluice.Request{{Op: sluice.OpTakeUpTo, Charge: charge(word, key, 3).Charge}, {Op: sluice.OpTakeUpTo, Charge: charge(p, key, 3).Charge}}
+		},
+		"two keys at once": func(_ *memstore.Store, _ *hand, key string, i int) []sluice.Request {
+			req := charge(p, key, 1)
+			req.More = []sluice.Charge{charge(word, key, 1).Charge, charge(window, fmt.Sprint("locked ", i%locked), 0).Charge}
+			return []sluice.Request{req}
+		},
+		"costs that never fit": func(_ *memstore.Store, _ *hand, key string, _ int) []sluice.Request {
+			return []sluice.Request{charge(p, key, 1), charge(p, key, 9), charge(word, key, 1), charge(word, key, 9)}
+		},
+	}
+	for name, requests := range floods {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := newHand()
+			s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+			plans := []*sluice.Plan{p, word, window}
+			for _, p := range plans {
+				lockAll(t, s, p, locked)
+			}
+			for i := range 10 * maxKeys {
+				for _, req := range requests(s, clock, fmt.Sprint("stranger ", i), i) {
+					take(t, s, req)
+				}
+				if i%50 == 0 {
+					clock.advance(time.Microsecond)
+				}
+			}
+			for _, p := range plans {
+				if got := freed(t, s, p, locked); got != 0 {
+					t.Errorf("%s: got %d of %d locked keys freed, want none", p.Scope(), got, locked)
+				}
+			}
+		})
+	}
+}
+
+// TestFloodOfAPlanOfTwo: a key that one limit of its plan denies stays denied,
+// and one whose request was denied by another key is not spared for that.
+func TestFloodOfAPlanOfTwo(t *testing.T) {
+	t.Parallel()
+	const maxKeys, locked = 1000, 20
+	for _, l := range [][2]string{{"a: 5/15min", "b: 100/day"}, {"a: 100/min", "b: 5/day sliding-log"}, {"a: 100/day fixed-window", "b: 5/15min sliding-counter"}} {
+		t.Run(l[0]+", "+l[1], func(t *testing.T) {
+			t.Parallel()
+			clock := newHand()
+			s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+			p := plan(t, "login", l[0], l[1])
+			lockAll(t, s, p, locked)
+			flood(t, s, clock, p, 10*maxKeys, 1)
+			if got := freed(t, s, p, locked); got != 0 {
+				t.Errorf("got %d of %d locked keys freed, want none", got, locked)
+			}
+		})
+	}
+	t.Run("denied for another key", func(t *testing.T) {
+		t.Parallel()
+		clock := newHand()
+		s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+		ip, user := plan(t, "ip", "5/15min"), plan(t, "user", "5/15min sliding-log")
+		lockAll(t, s, user, locked)
+		lock(t, s, ip, "attacker")
+		for i := range 10 * maxKeys {
+			key := fmt.Sprint("stranger ", i)
+			take(t, s, charge(user, key, 1))
+			req := charge(user, key, 1)
+			req.More = []sluice.Charge{charge(ip, "attacker", 1).Charge}
+			if take(t, s, req).Allowed {
+				t.Fatal("got allowed, want denied by ip")
+			}
+		}
+		if got := freed(t, s, user, locked); got != 0 {
+			t.Errorf("got %d of %d locked keys freed, want none: the flood's keys were not what denied", got, locked)
+		}
+	})
+}
+
+// TestFloodOfManyKeysWithoutAKey: limits without a key take no more than a
+// quarter of the room from others.
+func TestFloodOfManyKeysWithoutAKey(t *testing.T) {
+	t.Parallel()
+	const maxKeys = 400
+	clock := newHand()
+	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+	p := plan(t, "login", "5/15min sliding-log")
+	lockAll(t, s, p, 20)
+	for i := range 3 * maxKeys {
+		take(t, s, charge(plan(t, fmt.Sprint("rule ", i), []string{"5/15min", "5/15min fixed-window"}[i%2]), "", 1))
+	}
+	if got := freed(t, s, p, 20); got != 0 {
+		t.Errorf("got %d of 20 locked keys freed, want none", got)
+	}
+	kept := 0
+	for i := range 3 * maxKeys {
+		peek := charge(plan(t, fmt.Sprint("rule ", i), []string{"5/15min", "5/15min fixed-window"}[i%2]), "", 0)
+		peek.Op = sluice.OpPeek
+		if take(t, s, peek).Remaining == 4 && i < maxKeys/4 {
+			kept++
+		}
+	}
+	if kept < maxKeys/4-1 {
+		t.Errorf("got %d of the first %d limits kept, want all", kept, maxKeys/4)
+	}
+}
+
+// TestSlotsSurviveAFlood: who is refused a slot is not let in for new keys.
+func TestSlotsSurviveAFlood(t *testing.T) {
+	t.Parallel()
+	const maxKeys = 1000
+	clock := newHand()
+	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+	acquire := func(key, owner string) bool {
+		t.Helper()
+		d, err := s.Slot(t.Context(), sluice.SlotRequest{Op: sluice.SlotAcquire, Scope: "s", Key: key, Owner: owner, Cost: 1, Limit: sluice.SlotLimit{Name: "n", Cap: 2, TTL: time.Hour}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Allowed
+	}
+	for _, key := range []string{"", "full"} {
+		for i := range 3 {
+			if got := acquire(key, fmt.Sprint(i)); got != (i < 2) {
+				t.Fatalf("key %q, owner %d: got %t", key, i, got)
+			}
+		}
+	}
+	for i := range 10 * maxKeys {
+		acquire(fmt.Sprint("stranger ", i), "o")
+	}
+	for _, key := range []string{"", "full"} {
+		if acquire(key, "late") {
+			t.Errorf("key %q: got a third slot of 2", key)
+		}
+	}
+}
+
+// TestFloodByManyGoroutines floods a store from all sides while locked keys go
+// on trying.
+func TestFloodByManyGoroutines(t *testing.T) {
+	t.Parallel()
+	const maxKeys, locked, goroutines = 1000, 20, 8
+	clock := newHand()
+	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+	var plans []*sluice.Plan
+	for _, l := range lockable {
+		p := plan(t, l, l)
+		plans = append(plans, p)
+		lockAll(t, s, p, locked)
+	}
+	together(t, goroutines, func(g int) error {
+		for i := range 4 * maxKeys {
+			p := plans[(g+i)%len(plans)]
+			if _, err := s.Take(t.Context(), charge(p, fmt.Sprint("stranger ", g, i), 1)); err != nil {
+				return err
+			}
+			if i%16 == 0 {
+				if _, err := s.Take(t.Context(), charge(p, fmt.Sprint("locked ", i%locked), 1)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	for _, p := range plans {
+		if got := freed(t, s, p, locked); got != 0 {
+			t.Errorf("%s: got %d of %d locked keys freed, want none", p.Scope(), got, locked)
+		}
+	}
+	if st := s.Stats(); st.States > maxKeys*5/4 {
+		t.Errorf("got %d states, want at most a quarter more than %d", st.States, maxKeys)
+	}
+}
+
+// TestFloodAfterARestart: what is denied, or without a key, is restored as that.
+func TestFloodAfterARestart(t *testing.T) {
+	t.Parallel()
+	const maxKeys, locked = 1000, 20
+	clock := newHand()
+	before, s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now}), memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+	var snapshot bytes.Buffer
+	var plans []*sluice.Plan
+	for _, l := range lockable {
+		p := plan(t, l, l)
+		plans = append(plans, p)
+		lockAll(t, before, p, locked)
+		take(t, before, charge(p, "", p.Term(0).Full()-p.Term(0).Withheld))
+	}
+	if err := before.Snapshot(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Restore(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	flood(t, s, clock, plan(t, "other", "5/15min sliding-log"), 10*maxKeys, 1)
+	for _, p := range plans {
+		if got := freed(t, s, p, locked); got != 0 {
+			t.Errorf("%s: got %d of %d locked keys freed, want none", p.Scope(), got, locked)
+		}
+		if take(t, s, charge(p, "", 1)).Allowed {
+			t.Errorf("%s without a key: got allowed, want denied", p.Scope())
+		}
+	}
+}
