@@ -47,7 +47,7 @@ type Limit struct {
 	Debt int64
 
 	Refill   Refill // token bucket: continuous or interval
-	Withheld int64  // token bucket: units of Burst that a never-seen key lacks and earns as it goes
+	Withheld int64  // token bucket: units of Burst that every key lacks when the rule starts, and earns from then on
 
 	// DelayAfter is, in a leaky bucket, how many units of a burst pass without
 	// delay. Zero means 1: every further unit waits its turn (a queue). Burst
@@ -64,7 +64,7 @@ type Limit struct {
 	SubWindows   int  // sliding counter: parts of the window; zero means 1; must divide Window
 	Conservative bool // sliding counter: count the part that is half in sight whole: never over Quota
 	Strict       bool // sliding counter: round the weighed part up, not down: 2·Quota-1 at most, less of a small Quota
-	PreFilled    bool // sliding counter: a never-seen key starts as if Quota had been used in the window before
+	PreFilled    bool // sliding counter: the rule starts as if every key had used Quota in the window before
 
 	Precision int // sliding histogram: k, 3 to 1024; zero means DefaultPrecision
 }

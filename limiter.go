@@ -66,17 +66,19 @@ func (l *Limiter) Charge(ctx context.Context, key string, cost int64) (Decision,
 // still count: what has been forgiven since cannot be spent twice. Of taken it
 // reads At, Due and Spent. The Decision's Spent is negative: what was given
 // back. Who gives back in several steps uses [Limiter.Settle], which returns
-// the receipt for the next.
+// the receipt of what is left.
 func (l *Limiter) Refund(ctx context.Context, key string, units int64, taken Decision) (Decision, error) {
-	req := Request{Op: OpRefund, Charge: l.Of(key, units), At: taken.At, Due: taken.Due}
-	req.Held = max(taken.Spent, units)
+	req := Request{Op: OpRefund, Charge: l.Of(key, units), At: taken.At}
+	if req.Held = max(taken.Spent, units); req.Held == units {
+		req.Due = taken.Due
+	}
 	return l.store.Take(ctx, req)
 }
 
 // Settle corrects an allowed decision once the actual cost is known: it
 // refunds what was spent too much or charges what was spent too little. The
 // Decision is the receipt of what is spent now, actual, and may be settled
-// again: its At and Due are those of taken. If nothing changes it asks nothing
+// again: its At is that of taken. If nothing changes it asks nothing
 // of the store and returns taken.
 func (l *Limiter) Settle(ctx context.Context, key string, taken Decision, actual int64) (d Decision, err error) {
 	switch {
@@ -90,7 +92,7 @@ func (l *Limiter) Settle(ctx context.Context, key string, taken Decision, actual
 		return taken, nil
 	}
 	if err == nil {
-		d.Spent, d.At, d.Due = actual, taken.At, taken.Due
+		d.Spent, d.At, d.Due = actual, taken.At, taken.At
 	}
 	return d, err
 }

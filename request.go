@@ -84,7 +84,8 @@ type Request struct {
 	// caps the delay of a leaky bucket that queues; zero leaves it to the limit.
 	MaxWait time.Duration
 	// At and Due are, for OpRefund, those of the decision that spent the units.
-	// A refund of a part names what the receipt holds: see Charge.Held.
+	// Due is set only to give all of it back at once: a part, and what is left
+	// behind one, go by At alone, with what the receipt holds in Charge.Held.
 	At, Due Instant
 	// Outcomes, if not empty, receives every limit's outcome: the limits of
 	// Charge in their order, then those of More. It must have room for all.
@@ -128,6 +129,11 @@ type Outcome struct {
 	Remaining  int64
 	RetryAfter time.Duration
 	ResetAfter time.Duration
+	// Spent is how many units were spent, negative if they were given back. A
+	// charge may find room for more of them under one limit than under another:
+	// who refunds it gives back, of each key, no more than the least of its
+	// limits has.
+	Spent int64
 }
 
 // Result is a [Decision] or the error that took its place.

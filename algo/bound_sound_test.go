@@ -31,6 +31,21 @@ func checkBounds(t rapid.TB, l sluice.Limit, book ledger) {
 	}
 }
 
+// checkBoundsOfChange is checkBounds for limits that took turns.
+func checkBoundsOfChange(t rapid.TB, book ledger, limits ...sluice.Limit) {
+	t.Helper()
+	for _, l := range limits {
+		for _, d := range spans(l) {
+			if d <= 0 {
+				continue
+			}
+			if got, most := book.most(d), algo.BoundOfChange(dur(d), limits...); got > most {
+				t.Fatalf("%v: %d units within %d µs, want at most %d: %v", limits, got, d, most, book)
+			}
+		}
+	}
+}
+
 // boundHolds plays random requests of every operation.
 func boundHolds(t *rapid.T, l sluice.Limit) {
 	p := play(open(t, l))

@@ -14,108 +14,263 @@ import (
 // moves it on by Window/Quota; a cost fits if that stays within Burst units
 // of now.
 //
-// State: Idle is that instant rounded up (later by a window where a key starts
-// with less than its burst), A the remainder that was rounded away, in 1/Den µs.
+// State: Idle is that instant rounded up, A the remainder that was rounded
+// away, in 1/Den µs, both at the rate of the limit that wrote it. Where several
+// limits use the balance, or units are reserved, there are two more instants:
+// Last, from which on a faster limit's rate counts, which is the due instant of
+// the latest reservation while that lies ahead; and Since, from which on its
+// writer has been the only one.
 type bucket struct{}
 
-// bucketTime returns the exact instant at which the bucket is full.
-func bucketTime(t *sluice.Term, s *State) span.Span {
-	tat := span.Span{Micros: s.Idle - lag(t), Rem: s.A}
+// bucketTime returns the exact instant at which the bucket is full, at the rate
+// of its writer.
+func bucketTime(s *State) span.Span {
+	tat := span.Span{Micros: s.Idle, Rem: s.A}
 	if tat.Rem > 0 {
 		tat.Micros--
 	}
 	return tat
 }
 
-func setBucketTime(t *sluice.Term, s *State, tat span.Span) {
-	s.Idle, s.A = tat.Ceil()+lag(t), tat.Rem
-}
+func setBucketTime(s *State, tat span.Span) { s.Idle, s.A = tat.Ceil(), tat.Rem }
 
-// debt returns the debt of s at now: how long until the bucket is full, zero
-// if it is.
-func debt(t *sluice.Term, s *State, now int64) span.Span {
-	if s.Zero() {
-		return span.Span{}
-	}
-	d := t.Rate.Sub(bucketTime(t, s), span.Span{Micros: now})
+// until returns how long it takes from at to the instant tat, zero if that has
+// come.
+func until(r *span.Rate, tat span.Span, at int64) span.Span {
+	d := r.Sub(tat, span.Span{Micros: at})
 	if d.Micros < 0 {
 		return span.Span{}
 	}
 	return d
 }
 
-func (bucket) first(t *sluice.Term, s *State, now int64) {
-	setBucketTime(t, s, t.Rate.Add(span.Span{Micros: now}, t.Rate.Times(t.Withheld)))
+// debt returns what s owes at instant at, as long as its units last at the rate
+// of t, and no less than what the rule has not given out since its start.
+func debt(t *sluice.Term, s *State, at int64) span.Span {
+	d := owed(t, s, at)
+	if s.fill != 0 {
+		if least := until(&t.Rate, span.Span{Micros: s.fill, Rem: s.fillRem}, at); d.Less(least) {
+			return least
+		}
+	}
+	return d
+}
+
+// owed is debt without the rule's start. What another limit has written drains
+// at the faster rate of the two, at t's only from Last on.
+func owed(t *sluice.Term, s *State, at int64) span.Span {
+	switch {
+	case s.Zero():
+		return span.Span{}
+	case own(t, s):
+		return until(&t.Rate, bucketTime(s), at)
+	case s.Last == 0 || !faster(t, s.By):
+		return convert(s.By, t, until(&s.By.Rate, bucketTime(s), at))
+	}
+	return until(&t.Rate, drained(t, s), at)
+}
+
+// drained returns when a balance that a slower limit wrote is zero at t's rate.
+func drained(t *sluice.Term, s *State) span.Span {
+	d := convert(s.By, t, until(&s.By.Rate, bucketTime(s), s.Last))
+	return t.Rate.Add(span.Span{Micros: s.Last}, d)
+}
+
+// pending reports whether another limit's reservation lies ahead of now, or the
+// first of t's own in a balance that another wrote: what that owes drains at
+// another rate until then.
+func (bucket) pending(t *sluice.Term, s *State, now int64) bool {
+	return s.Since > now || !own(t, s) && s.Last > now
+}
+
+func (b bucket) floor(t *sluice.Term, s *State, now, start int64) {
+	least := t.Rate.Add(span.Span{Micros: start}, t.Rate.Times(t.Withheld))
+	if least.Ceil() > now {
+		s.fill, s.fillRem = least.Micros, least.Rem
+	}
 }
 
 func (bucket) instant(*sluice.Term, *State) int64 { return 0 }
 
-func (bucket) counted(t *sluice.Term, s *State, now int64) int64 {
-	d := debt(t, s, now)
-	n := t.Rate.Units(d)
-	if t.Rate.Times(n).Less(d) {
-		n++
+func (bucket) arrive(*sluice.Term, *State) {}
+
+// stepped reports whether s lies further ahead of now than a clock that only
+// runs forward allows.
+func (bucket) stepped(t *sluice.Term, s *State, now int64) bool {
+	if s.Last > 0 {
+		return s.Last-now > maxWait
 	}
-	return n
+	return s.Idle-now > writer(t, s).Most.Ceil()+maxWait
 }
 
-func (bucket) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
-	after := t.Rate.Add(bucketTime(t, s), t.Rate.Times(cost))
+// clamp makes s, from before the clock stepped back, one that owes all it can.
+func (bucket) clamp(t *sluice.Term, s *State, now int64) {
+	w := writer(t, s)
+	most := w.Most
+	if s.Last > 0 {
+		if d := until(&w.Rate, bucketTime(s), s.Last); most.Less(d) {
+			most = d
+		}
+	}
+	if s.Last > 0 || s.Since > 0 {
+		s.Since, s.Last = now, now
+	}
+	setBucketTime(s, w.Rate.Add(span.Span{Micros: now}, most))
+}
+
+// meet notes when a faster limit first came to see what another wrote.
+func (bucket) meet(t *sluice.Term, s *State, now int64) bool {
+	if own(t, s) || s.Last > 0 || !faster(t, s.By) {
+		return false
+	}
+	s.Last = now
+	return true
+}
+
+func (bucket) counted(t *sluice.Term, s *State, now int64) int64 {
+	return unitsUp(&t.Rate, debt(t, s, now))
+}
+
+func (bucket) insert(*sluice.Term, *State, int64, int64) {}
+
+func (b bucket) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
+	if b.pending(t, s, now) {
+		now = s.Last // nobody overtakes
+	}
+	if s.fill != 0 {
+		now = b.fitsAt(t, span.Span{Micros: s.fill, Rem: s.fillRem}, now, cost)
+	}
+	switch {
+	case s.Zero():
+		return now
+	case own(t, s):
+		return b.fitsAt(t, bucketTime(s), now, cost)
+	case s.Last > 0 && faster(t, s.By):
+		return b.fitsAt(t, drained(t, s), now, cost)
+	}
+	// The writer's rate is the faster one: find the last µs at which the units
+	// that are too many are still there.
+	room := t.Rate.Sub(t.Reach, t.Rate.Times(cost))
+	fits := func(at int64) bool { return !room.Less(owed(t, s, at)) }
+	at := max(now, bucketTime(s).Micros-convert(t, s.By, room).Micros)
+	for range 4 { // conversions round by less than a µs each
+		if at > now && fits(at-1) {
+			at--
+		}
+	}
+	for range 8 {
+		if !fits(at) {
+			at++
+		}
+	}
+	return at
+}
+
+// fitsAt returns when cost fits a bucket that is full at tat.
+func (bucket) fitsAt(t *sluice.Term, tat span.Span, now, cost int64) int64 {
+	after := t.Rate.Add(tat, t.Rate.Times(cost))
 	return max(now, t.Rate.Sub(after, t.Reach).Ceil())
 }
 
-func (bucket) spend(t *sluice.Term, s *State, _, at, cost int64) {
-	start := t.Rate.Add(span.Span{Micros: at}, debt(t, s, at))
-	setBucketTime(t, s, t.Rate.Add(start, t.Rate.Times(cost)))
+// spend makes t the writer of the balance if it has room for it all. Otherwise,
+// as units are charged into debt, the writer stays.
+func (bucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
+	after := t.Rate.Add(debt(t, s, at), t.Rate.Times(cost))
+	extended := at > now || s.Last > 0 || s.Since > 0
+	if !own(t, s) {
+		w := s.By
+		before := until(&w.Rate, bucketTime(s), at)
+		if least := convert(t, w, until(&t.Rate, span.Span{Micros: s.fill, Rem: s.fillRem}, at)); before.Less(least) {
+			before = least
+		}
+		if (t.Reach.Less(after) || s.Last > at) && w.Rate.Fits(cost, maxRefill) {
+			if kept := w.Rate.Add(before, w.Rate.Times(cost)); kept.Micros <= maxRefill {
+				setBucketTime(s, w.Rate.Add(span.Span{Micros: at}, kept))
+				s.Last = max(s.Last, at)
+				return
+			}
+		}
+		s.By, s.Since, extended = nil, at, true
+	}
+	setBucketTime(s, t.Rate.Add(span.Span{Micros: at}, after))
+	switch {
+	case !extended:
+	case at <= now && s.Last <= now && s.Since+t.Most.Ceil() <= now:
+		s.Since, s.Last = 0, 0 // whoever else has used it, it does not matter any more
+	default:
+		s.Last = max(s.Last, at)
+	}
 }
 
 // refund gives back no more than could still be spent had the units never been
 // taken: what has drained since they began to is forgiven already. And where
 // others go on later than they, because of a reservation or in a queue, those
-// keep their instants: what they stand for is not given back either, or it
-// would be spent a second time at those instants.
-func (bucket) refund(t *sluice.Term, s *State, now, at, due, units int64) int64 {
-	units = min(units, t.Burst+t.Debt)
-	start, free := at, t.Burst // from start on they drain; a free unit goes on at once
-	if t.DelayAfter > 0 {
-		free = t.DelayAfter
+// keep their instants: what has drained until then is not given back either.
+func (bucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
+	w := writer(t, s)
+	if g.foreign || g.at < s.Since {
+		return 0
 	}
-	var rounded span.Span
-	if due > at {
-		// The units left the queue free of them behind their due instant,
-		// whoever came before.
-		start = max(start, due+t.Rate.Times(free).Micros-t.Rate.Times(units).Ceil())
-		rounded.Micros = 1 // a reservation's instant is, and its due instant anew
-	}
-	d := debt(t, s, now)
-	last := t.Rate.Sub(t.Rate.Add(span.Span{Micros: now}, d), t.Rate.Times(free+t.Debt))
-	behind := t.Rate.Sub(last, span.Span{Micros: due})
-	gone := span.Span{Micros: max(now-start, 0)}
-	if rounded.Less(behind) {
-		units = min(units, free)
-		if gone.Less(behind) {
-			gone = behind
+	held := min(g.held, w.Burst+w.Debt)
+	start, early := g.at, int64(0)
+	rounded := min(w.Rate.Den-1, 1) // due instants are, if a unit does not last whole µs
+	if queues(w) && g.due > g.at {
+		// In a queue, units drain behind their due instant, whoever came before.
+		if behind := g.due - w.Rate.Times(max(held-w.DelayAfter, 0)).Ceil(); behind > start {
+			start, early = behind, rounded
 		}
 	}
-	back := t.Rate.Sub(t.Rate.Times(units), gone)
-	if d.Less(back) {
-		back = d
+	gone := max(now-start+early, 0)
+	if s.Last > max(g.at, now) {
+		gone = max(gone, s.Last-start+early)
+	}
+	if queues(w) {
+		// That is when the last in the queue is due.
+		if last := w.Rate.Sub(bucketTime(s), w.Rate.Times(w.DelayAfter)).Ceil(); last > g.due+rounded {
+			gone = max(gone, last-start+rounded)
+		}
+	}
+	back := w.Rate.Sub(w.Rate.Times(held), span.Span{Micros: gone})
+	if some := w.Rate.Times(min(g.units, held)); some.Less(back) {
+		back = some
+	}
+	if all := until(&w.Rate, bucketTime(s), now); all.Less(back) {
+		back = all
 	}
 	if back.Micros < 0 || back == (span.Span{}) {
 		return 0
 	}
-	d = t.Rate.Sub(d, back)
-	if d == (span.Span{}) && lag(t) == 0 {
-		s.clear()
-	} else {
-		setBucketTime(t, s, t.Rate.Add(span.Span{Micros: now}, d))
+	setBucketTime(s, w.Rate.Sub(bucketTime(s), back))
+	if s.Last > 0 {
+		s.Last = max(s.Last, now) // until now it drained at the writer's rate
 	}
-	return t.Rate.Units(back)
+	if s.Idle <= now {
+		s.rest()
+	}
+	return unitsUp(&w.Rate, back)
 }
 
-func (bucket) horizon(t *sluice.Term) int64 {
-	return t.Most.Ceil() + maxWait + lag(t)
+// unitsUp returns how many units last for d, a part of one counted as a whole.
+func unitsUp(r *span.Rate, d span.Span) int64 {
+	n := r.Units(d)
+	if r.Times(n).Less(d) {
+		n++
+	}
+	return n
 }
+
+func (bucket) resetAfter(t *sluice.Term, s *State, now int64) int64 {
+	idle := s.Idle
+	if !s.Zero() && !own(t, s) && s.Last > 0 && faster(t, s.By) {
+		idle = drained(t, s).Ceil()
+	}
+	if s.fill != 0 {
+		idle = max(idle, span.Span{Micros: s.fill, Rem: s.fillRem}.Ceil())
+	}
+	return max(idle-now, 0)
+}
+
+func (bucket) horizon(t *sluice.Term) int64 { return t.Most.Ceil() + maxWait }
 
 // WordTake decides an OpTake of cost units on the state of one word of a
 // bucket ([FormWord]) with no Withheld units: idle and rem are the state's Idle

@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/span"
 )
 
 // never is the instant at which a cost fits that is more than a limit holds.
@@ -15,15 +14,25 @@ const never = math.MaxInt64
 
 // counter is what the algorithms have in common. Implementations keep nothing:
 // all they know is in the term and the state. A state given to them is not
-// idle at now; the zero state is a key that was never seen and, but for first,
-// one that has everything.
+// idle at now; the zero state is a key that was never seen.
 type counter interface {
-	// first makes the state of a key seen for the first time, where that is
-	// not the zero state.
-	first(t *sluice.Term, s *State, now int64)
+	// floor sets in s what a limit sees that withholds units at its start.
+	floor(t *sluice.Term, s *State, now, start int64)
 	// instant returns the moment a windowed state stands at: what is decided
 	// before it is decided as of it. A bucket stands at no moment: 0.
 	instant(t *sluice.Term, s *State) int64
+	// arrive drops what a reservation that was cancelled has left of s, once its
+	// instant has come.
+	arrive(t *sluice.Term, s *State)
+	// stepped reports whether s is from before the clock stepped back, and
+	// clamp makes such a one count as much as it may, from now on.
+	stepped(t *sluice.Term, s *State, now int64) bool
+	clamp(t *sluice.Term, s *State, now int64)
+	// meet notes in s what t must know to decide again over a state that
+	// another limit wrote. It reports whether it did.
+	meet(t *sluice.Term, s *State, now int64) bool
+	// pending reports whether t must wait for another limit's reservation.
+	pending(t *sluice.Term, s *State, now int64) bool
 	// counted returns how many units count against the limit at now: full less
 	// these is the largest cost that fits.
 	counted(t *sluice.Term, s *State, now int64) int64
@@ -32,12 +41,24 @@ type counter interface {
 	earliest(t *sluice.Term, s *State, now, cost int64) int64
 	// spend counts cost, which is positive, at instant at ≥ now.
 	spend(t *sluice.Term, s *State, now, at, cost int64)
-	// refund takes back units spent at instant at, as far as they still
-	// count, and returns how many those were, rounded down. A queue let them
-	// go on at instant due; elsewhere that is at.
-	refund(t *sluice.Term, s *State, now, at, due, units int64) int64
+	// insert counts cost at an instant before the one that s stands at.
+	insert(t *sluice.Term, s *State, at, cost int64)
+	// refund takes back units, as far as they still count, and returns how
+	// many those were, a part of one counted as a whole.
+	refund(t *sluice.Term, s *State, now int64, g grant) int64
+	// resetAfter returns how long it takes until s is as good as never seen.
+	resetAfter(t *sluice.Term, s *State, now int64) int64
 	// horizon returns how far ahead of now a state may be idle at most.
 	horizon(t *sluice.Term) int64
+}
+
+// grant is what a refund gives back.
+type grant struct {
+	at  int64 // when the units were counted
+	due int64 // when a queue let them go on; elsewhere at
+	// units are given back of those that the receipt holds.
+	units, held int64
+	foreign     bool // another limit wrote the state
 }
 
 // counterOf returns the algorithm of t.
@@ -65,15 +86,6 @@ func full(t *sluice.Term) int64 {
 	return t.Quota
 }
 
-// lag is how long a state is kept after it is as good as new: where a
-// never-seen key starts with less, forgetting at once would take units away.
-func lag(t *sluice.Term) int64 {
-	if t.Withheld > 0 || t.PreFilled {
-		return t.Micros
-	}
-	return 0
-}
-
 // maxWait is [sluice.MaxWait] in µs.
 const maxWait = int64(sluice.MaxWait / 1000)
 
@@ -84,28 +96,55 @@ const latest = 1<<52 - 1 - maxWait
 // clamp returns the instant at which a decision of now is made.
 func clamp(now int64) int64 { return min(max(now, 0), latest) }
 
-// prepare readies it for a decision at now: what is idle is forgotten, a state
-// too far ahead is one from before the clock stepped back and starts over
-// fully in debt, and a key seen for the first time gets its initial state.
-func (it *Item) prepare(c counter, now int64) {
-	s := &it.State
-	it.Written = false
-	if !s.Zero() {
-		switch ahead := s.Idle - now; {
-		case ahead <= 0:
-			s.clear()
-			it.Written = true
-		case ahead > c.horizon(it.Term):
-			s.clear()
-			c.spend(it.Term, s, now, now, full(it.Term)+it.Term.Debt)
-			it.Written = true
-		case s.Reserved && c.instant(it.Term, s) <= now:
-			s.Reserved = false
-		}
-	}
-	if s.Zero() && lag(it.Term) > 0 {
-		c.first(it.Term, s, now)
+// maxRefill is [sluice.MaxRefill] in µs.
+const maxRefill = int64(sluice.MaxRefill / 1000)
+
+// prepare readies it for a decision at now: what is idle is forgotten, and a
+// state too far ahead is one from before the clock stepped back and starts over
+// fully in debt. A form that the key has no state in starts with what the
+// others know.
+func (it *Item) prepare(now int64) {
+	it.Written, it.met, it.on, it.spent = false, false, nil, 0
+	if !it.State.Zero() && settle(counterOf(it.Term), it.Term, &it.State, now) {
 		it.Written = true
+	}
+	if len(it.Others) > 0 {
+		it.prepareOthers(now)
+	}
+}
+
+// settle brings s, which t or another limit of its form has written, to now. It
+// reports whether that is a change to be kept.
+func settle(c counter, t *sluice.Term, s *State, now int64) bool {
+	switch {
+	case s.Idle <= now:
+		s.rest()
+		return true
+	case c.stepped(t, s, now):
+		c.clamp(t, s, now)
+		return true
+	case s.Reserved && c.instant(t, s) <= now:
+		s.Reserved = false
+		c.arrive(t, s)
+	}
+	return false
+}
+
+// see makes it what the limit sees: a form that the key has no state in starts
+// with what others know, a limit may meet a balance that another wrote, and no
+// key has more than the rule has given out since its start. A denial keeps that
+// a balance was met, and nothing else of that.
+func (it *Item) see(now int64) {
+	c := counterOf(it.Term) // not before: there may be no room for the limit's own form
+	if len(it.Others) > 0 {
+		it.seedFrom(now)
+	}
+	if s := &it.State; s.By != nil && !s.Zero() {
+		it.met = c.meet(it.Term, s, now)
+	}
+	it.State.fill = 0
+	if t := it.Term; (t.Withheld > 0 || t.PreFilled) && it.Start > 0 {
+		c.floor(t, &it.State, now, min(it.Start, now))
 	}
 }
 
@@ -113,20 +152,24 @@ func (it *Item) prepare(c counter, now int64) {
 // store's, which may keep the old state if all this is not written.
 func (s *State) clear() { *s = State{} }
 
+// rest makes s a state that owes nothing, which still tells whose receipts
+// count.
+func (s *State) rest() { *s = State{Since: s.Since} }
+
 // remaining returns how many units a take at now may spend.
 func (it *Item) remaining(c counter, now int64) int64 {
-	if it.State.Reserved {
+	if it.State.Reserved || c.pending(it.Term, &it.State, now) {
 		return 0 // nobody overtakes a reservation
 	}
 	return max(full(it.Term)-c.counted(it.Term, &it.State, now), 0)
 }
 
 // resetAfter returns how long it takes until the key is as good as new, in µs.
-func (it *Item) resetAfter(now int64) int64 {
-	if it.State.Zero() {
+func (it *Item) resetAfter(c counter, now int64) int64 {
+	if it.State.Zero() && it.State.fill == 0 {
 		return 0
 	}
-	return max(it.State.Idle-lag(it.Term)-now, 0)
+	return c.resetAfter(it.Term, &it.State, now)
 }
 
 // earliest returns when the item's cost fits, or never.
@@ -134,57 +177,39 @@ func (it *Item) earliest(c counter, now, cost int64) int64 {
 	if cost > full(it.Term) {
 		return never
 	}
-	if it.State.Zero() {
+	if it.State.Zero() && it.State.fill == 0 {
 		return now
 	}
 	return c.earliest(it.Term, &it.State, now, cost)
 }
 
-// Carry returns what state s, written under the limit from, is worth under the
-// limit to: the units it still counts, rounded up, become one charge at now on
-// a key seen for the first time. What is more than the new limit holds is debt,
-// so that two limits used in turn admit no more than the larger one does.
-// Where units are reserved, or a bucket is in debt, the charge is at the
-// instant at which the next would have had its turn.
-func Carry(from, to *sluice.Term, s *State, now int64) State {
-	now = clamp(now)
-	old := Item{Term: from, State: *s}
-	c := counterOf(from)
-	old.prepare(c, now)
-	fresh := Item{Term: to}
-	at, units := now, int64(0)
-	if !old.State.Zero() {
-		if old.State.Reserved || from.Burst > 0 {
-			at = min(c.earliest(from, &old.State, now, 0), now+maxWait)
-		}
-		units = c.counted(from, &old.State, at)
-		if at > now {
-			units = max(units, 1) // what is to be decided no earlier needs a state to say so
-		}
+// spend counts cost at instant at in every state of the key.
+func (it *Item) spend(c counter, now, at, cost int64) {
+	if cost <= 0 {
+		return
 	}
-	c = counterOf(to)
-	fresh.prepare(c, now)
-	units = min(units, carries(to, at-now))
-	if !fresh.State.Zero() { // what a key starts with less counts too
-		units = min(units, carries(to, at-now)-c.counted(to, &fresh.State, at))
+	c.spend(it.Term, &it.State, now, at, cost)
+	it.Written = true
+	if it.on != nil {
+		it.State.By = it.on
 	}
-	if units > 0 {
-		c.spend(to, &fresh.State, now, at, units)
+	for i := range it.Others {
+		spendOther(&it.Others[i], now, at, cost)
 	}
-	return fresh.State
 }
 
-// carries returns the most units that a state of t may hold which are charged
-// ahead of now: within the horizon of a bucket and the room of its form.
-func carries(t *sluice.Term, ahead int64) int64 {
-	switch {
-	case t.Burst > 0 && t.Refill == sluice.Interval:
-		return t.Burst + t.Debt
-	case t.Burst > 0:
-		return t.Rate.Units(t.Rate.Add(t.Most, span.Span{Micros: maxWait - ahead}))
-	case Shape(t) == FormDuo:
-		return 1<<32 - 1
-	default:
-		return math.MaxInt64
-	}
+// windows is what the windowed algorithms have in common.
+type windows struct{}
+
+func (windows) floor(*sluice.Term, *State, int64, int64)             {}
+func (windows) meet(*sluice.Term, *State, int64) bool                { return false }
+func (windows) pending(*sluice.Term, *State, int64) bool             { return false }
+func (windows) resetAfter(_ *sluice.Term, s *State, now int64) int64 { return max(s.Idle-now, 0) }
+
+// clampWindow makes s, from before the clock stepped back, count all that it
+// holds, and no less than t may, as of now.
+func clampWindow(c counter, t *sluice.Term, s *State, now int64) {
+	units := max(full(t)+t.Debt, c.counted(t, s, c.instant(t, s)))
+	*s = State{By: s.By}
+	c.spend(t, s, now, now, units)
 }

@@ -22,9 +22,7 @@ func Decide(req *sluice.Request, items []Item, now int64) sluice.Decision {
 		return items[0].take(now)
 	}
 	r := round{req: req, items: items, now: now}
-	for i := range items {
-		items[i].prepare(counterOf(items[i].Term), now)
-	}
+	r.prepare()
 	switch req.Op {
 	case sluice.OpTake, sluice.OpPeek, sluice.OpReserve:
 		return r.take(req.Op)
@@ -42,26 +40,23 @@ func Decide(req *sluice.Request, items []Item, now int64) sluice.Decision {
 // take decides what most requests are, a take under one limit, as [round.take]
 // would, without its bookkeeping.
 func (it *Item) take(now int64) (d sluice.Decision) {
+	it.prepare(now)
+	it.see(now)
 	c := counterOf(it.Term)
-	it.prepare(c, now)
 	d.At, d.Due = sluice.Instant(now), sluice.Instant(now)
 	if at := it.earliest(c, now, it.Cost); at <= now {
 		if it.queues() {
 			delay := it.delayIf(now, it.Cost)
 			d.Delay, d.Due = micros(delay), d.Due+sluice.Instant(delay)
 		}
-		if it.Cost > 0 {
-			c.spend(it.Term, &it.State, now, now, it.Cost)
-			it.Written = true
-		}
+		it.spend(c, now, now, it.Cost)
 		d.Allowed, d.Spent = true, it.Cost
+		d.At = it.countedAt(d.At)
 	} else {
 		if it.wait = never; at != never {
 			it.wait = at - now
 		}
-		if it.Term.CountDenied && it.Cost > 0 {
-			slidingLog{}.record(it.Term, &it.State, now, it.Cost)
-			it.Written = true
+		if it.denied(now) {
 			at = it.earliest(c, now, it.Cost)
 		}
 		d.RetryAfter = sluice.Never
@@ -70,8 +65,20 @@ func (it *Item) take(now int64) (d sluice.Decision) {
 		}
 	}
 	d.Remaining = it.remaining(c, now)
-	d.ResetAfter = micros(it.resetAfter(now))
+	d.ResetAfter = micros(it.resetAfter(c, now))
 	return d
+}
+
+// denied keeps what a denial changes: a log may count it, and a limit that meets
+// another's balance notes that. It reports whether the log has changed.
+func (it *Item) denied(now int64) bool {
+	it.Written = it.Written || it.met
+	if !it.Term.CountDenied || it.Cost <= 0 {
+		return false
+	}
+	slidingLog{}.record(it.Term, &it.State, now, it.Cost)
+	it.Written = true
+	return true
 }
 
 // round is one request being decided.
@@ -80,6 +87,17 @@ type round struct {
 	items []Item
 	now   int64
 	least int64 // how far from now a reservation or charge counts at the earliest
+}
+
+// prepare readies all items.
+func (r *round) prepare() {
+	for i := range r.items {
+		it := &r.items[i]
+		it.prepare(r.now)
+		if r.req.Op != sluice.OpRefund && r.req.Op != sluice.OpReset {
+			it.see(r.now)
+		}
+	}
 }
 
 // wait returns how far from now cost fits the item, never if it cannot.
@@ -97,8 +115,10 @@ func (r *round) wait(it *Item, cost int64) int64 {
 }
 
 // queues reports whether the limit holds requests back.
-func (it *Item) queues() bool {
-	return it.Term.Algorithm == sluice.LeakyBucket && it.Term.DelayAfter < it.Term.Burst
+func (it *Item) queues() bool { return queues(it.Term) }
+
+func queues(t *sluice.Term) bool {
+	return t.Algorithm == sluice.LeakyBucket && t.DelayAfter < t.Burst
 }
 
 // delayIf returns how long a leaky bucket that queues would hold back cost.
@@ -135,14 +155,31 @@ func (r *round) take(op sluice.Op) sluice.Decision {
 	}
 	for i := range r.items {
 		it := &r.items[i]
-		if it.Cost > 0 {
-			counterOf(it.Term).spend(it.Term, &it.State, r.now, r.now+longest, it.Cost)
-			it.Written = true
-		}
+		it.spend(counterOf(it.Term), r.now, r.now+longest, it.Cost)
+		it.spent = it.Cost
 	}
 	d := r.answer(true)
 	d.Spent = r.req.Cost
-	return held(d, longest, delay)
+	d = held(d, longest, delay)
+	if op == sluice.OpTake {
+		r.countedAt(&d)
+	}
+	return d
+}
+
+// countedAt makes At the instant at which the logs have counted, which is that
+// of their newest entry where the caller's clock is behind it.
+func (r *round) countedAt(d *sluice.Decision) {
+	for i := range r.items {
+		d.At = r.items[i].countedAt(d.At)
+	}
+}
+
+func (it *Item) countedAt(at sluice.Instant) sluice.Instant {
+	if it.Cost > 0 && logs(it.Term) && !it.State.Reserved {
+		return max(at, sluice.Instant(it.State.Idle-it.Term.Micros))
+	}
+	return at
 }
 
 // held returns d for units that count from wait µs on and go on after delay µs.
@@ -176,33 +213,36 @@ func (r *round) takeUpTo() sluice.Decision {
 		it := &r.items[i]
 		it.Cost = min(it.Cost, n)
 		delay = max(delay, it.delayIf(r.now, it.Cost))
-		if it.Cost > 0 {
-			counterOf(it.Term).spend(it.Term, &it.State, r.now, r.now, it.Cost)
-			it.Written = true
-		}
+		it.spend(counterOf(it.Term), r.now, r.now, it.Cost)
+		it.spent = it.Cost
 	}
 	d := r.answer(true)
 	d.Spent = min(r.req.Cost, n)
-	return held(d, 0, delay)
+	d = held(d, 0, delay)
+	r.countedAt(&d)
+	return d
 }
 
 func (r *round) charge() sluice.Decision {
 	spent, wait := r.req.Cost, r.least
 	for i := range r.items {
 		// Units count no earlier than those reserved before.
-		if it := &r.items[i]; it.State.Reserved {
+		it := &r.items[i]
+		if it.State.Reserved {
 			wait = max(wait, counterOf(it.Term).instant(it.Term, &it.State)-r.now)
 		}
+		wait = max(wait, it.State.Since-r.now)
 	}
 	for i := range r.items {
 		it := &r.items[i]
 		c := counterOf(it.Term)
+		if it.State.Last > 0 && !own(it.Term, &it.State) {
+			it.State.Last = max(it.State.Last, r.now) // a charge sees the writer's rate only
+		}
 		room := full(it.Term) + it.Term.Debt - c.counted(it.Term, &it.State, r.now)
 		cost := max(min(it.Cost, room), 0)
-		if cost > 0 {
-			c.spend(it.Term, &it.State, r.now, r.now+wait, cost)
-			it.Written = true
-		}
+		it.spend(c, r.now, r.now+wait, cost)
+		it.spent = cost
 		if i < r.req.Plan.Len() {
 			spent = min(spent, cost)
 		}
@@ -222,30 +262,65 @@ func (r *round) refund() sluice.Decision {
 	}
 	for i := range r.items {
 		it := &r.items[i]
-		at := int64(r.req.At)
-		due := at
-		if queues == 1 && it.queues() { // with several, Due may be another's
-			due = max(due, int64(r.req.Due))
+		g := grant{at: int64(r.req.At), due: int64(r.req.At), units: it.Cost, held: max(it.Held, it.Cost)}
+		// With several, Due may be another's, and it is not that of a part.
+		if queues == 1 && it.queues() && g.units == g.held {
+			g.due = max(g.due, int64(r.req.Due))
 		}
-		before := it.State
-		back := counterOf(it.Term).refund(it.Term, &it.State, r.now, at, due, it.Cost)
-		// A bucket may have got back a part of a unit.
-		it.Written = it.Written || back > 0 || it.State.Idle != before.Idle || it.State.A != before.A
+		back := it.refund(g, r.now)
+		it.spent = -back
 		if i < r.req.Plan.Len() {
 			most = max(most, back)
 		}
 	}
-	d := r.answer(true)
+	d := r.describe()
 	d.Spent = -most
 	return d
 }
 
+// describe is answer for an operation that changes states as they are, and not
+// what the limits see of them.
+func (r *round) describe() sluice.Decision {
+	var room [4]State
+	states := room[:0]
+	for i := range r.items {
+		it := &r.items[i]
+		states = append(states, it.State)
+		it.see(r.now)
+	}
+	d := r.answer(true)
+	for i := range states {
+		r.items[i].State = states[i]
+	}
+	return d
+}
+
+// refund gives back what g says in every state of the key, and returns how much
+// that is in the one that gives most.
+func (it *Item) refund(g grant, now int64) int64 {
+	g.foreign = !own(it.Term, &it.State)
+	back := counterOf(it.Term).refund(it.Term, &it.State, now, g)
+	it.Written = it.Written || back > 0
+	for i := range it.Others {
+		// A log knows its units by their instants. In other forms they may never
+		// have been counted, or only in part.
+		if o := &it.Others[i]; !o.Zero() && o.By.Algorithm == sluice.SlidingLog {
+			n := counterOf(o.By).refund(o.By, o, now, g)
+			it.Written = it.Written || n > 0
+			back = max(back, n)
+		}
+	}
+	return back
+}
+
 func (r *round) reset() sluice.Decision {
 	for i := range r.items {
-		r.items[i].State.clear()
-		r.items[i].Written = true
+		it := &r.items[i]
+		it.State.clear()
+		clear(it.Others)
+		it.Others, it.Written = it.Others[:0], true
 	}
-	return r.answer(true)
+	return r.describe()
 }
 
 // deny leaves every state as it is, but for the logs that count denials.
@@ -255,10 +330,8 @@ func (r *round) deny() sluice.Decision {
 		r.forgetChanges()
 	case sluice.OpTake, sluice.OpTakeUpTo:
 		for i := range r.items {
-			if it := &r.items[i]; it.Term.CountDenied && it.Cost > 0 {
-				slidingLog{}.record(it.Term, &it.State, r.now, it.Cost)
-				it.Written = true
-			}
+			it := &r.items[i]
+			it.denied(r.now)
 		}
 	default: // a reservation that is denied is not one that was refused service
 	}
@@ -282,7 +355,8 @@ func (r *round) answer(allowed bool) sluice.Decision {
 		o := sluice.Outcome{
 			Allowed:    true,
 			Remaining:  it.remaining(counterOf(it.Term), r.now),
-			ResetAfter: micros(it.resetAfter(r.now)),
+			ResetAfter: micros(it.resetAfter(counterOf(it.Term), r.now)),
+			Spent:      it.spent,
 		}
 		if !allowed {
 			// Not it.wait again: a log may have counted this denial since.

@@ -164,7 +164,12 @@ func TestDefectStatesAreKeptForever(t *testing.T) {
 	for _, v := range variants() {
 		t.Run(v.name, func(t *testing.T) {
 			a := open(t, v.limit)
-			a.upTo(origin, 1)
+			first := origin
+			if !startsFull(v.limit) {
+				a.peek(origin, 1)
+				first += 3 * window(v.limit)
+			}
+			a.upTo(first, 1)
 			idle := a.items[0].State.Idle
 			if idle <= origin {
 				t.Fatalf("a used key is idle from %d, want later than %d", idle, origin)
@@ -174,9 +179,11 @@ func TestDefectStatesAreKeptForever(t *testing.T) {
 				t.Errorf("a reset key keeps %+v", st)
 			}
 			// What an idle state answers is what no state answers.
-			b := open(t, v.limit)
-			b.upTo(origin, 1)
-			if got, want := b.peek(idle, 1), open(t, v.limit).peek(idle, 1); got != want {
+			b, never := open(t, v.limit), open(t, v.limit)
+			b.peek(origin, 0)
+			never.peek(origin, 0)
+			b.upTo(first, 1)
+			if got, want := b.peek(idle, 1), never.peek(idle, 1); got != want {
 				t.Errorf("idle: got %+v, want as never seen %+v", got, want)
 			}
 		})

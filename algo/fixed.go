@@ -9,7 +9,7 @@ import "github.com/sluicegate/sluice"
 // or opened by a key's first request.
 //
 // State: A is the count, Idle the end of the window.
-type fixedWindow struct{}
+type fixedWindow struct{ windows }
 
 // windowOf returns the window that holds at, for a key without one.
 func windowOf(t *sluice.Term, at int64) (start, end int64) {
@@ -24,7 +24,17 @@ func windowOf(t *sluice.Term, at int64) (start, end int64) {
 	}
 }
 
-func (fixedWindow) first(*sluice.Term, *State, int64) {}
+func (fixedWindow) arrive(_ *sluice.Term, s *State) {
+	if s.A == 0 {
+		s.clear()
+	}
+}
+
+func (w fixedWindow) stepped(t *sluice.Term, s *State, now int64) bool {
+	return s.Idle-now > w.horizon(t)
+}
+
+func (w fixedWindow) clamp(t *sluice.Term, s *State, now int64) { clampWindow(w, t, s, now) }
 
 // instant returns the start of the window.
 func (fixedWindow) instant(t *sluice.Term, s *State) int64 {
@@ -59,13 +69,18 @@ func (w fixedWindow) spend(t *sluice.Term, s *State, now, at, cost int64) {
 		s.A, s.Idle, s.Reserved = 0, end, start > now
 	}
 	s.A += cost
+	s.By = nil
 }
 
-func (w fixedWindow) refund(t *sluice.Term, s *State, _, at, _, units int64) int64 {
-	if s.Zero() || at >= s.Idle || at < w.instant(t, s) {
+// insert has nothing to do: the window at that instant is not kept, as all who
+// come are decided in the one that is reserved.
+func (fixedWindow) insert(*sluice.Term, *State, int64, int64) {}
+
+func (w fixedWindow) refund(t *sluice.Term, s *State, _ int64, g grant) int64 {
+	if s.Zero() || g.at >= s.Idle || g.at < w.instant(t, s) {
 		return 0
 	}
-	back := min(units, s.A)
+	back := min(g.units, s.A)
 	s.A -= back
 	if s.A == 0 && !s.Reserved {
 		s.clear()

@@ -31,6 +31,7 @@ type account struct {
 	plan  *sluice.Plan
 	items []algo.Item
 	out   []sluice.Outcome
+	start int64 // of the rule: its first request
 }
 
 func open(t rapid.TB, limits ...sluice.Limit) *account {
@@ -63,27 +64,50 @@ func (a *account) do(now int64, req sluice.Request) sluice.Decision {
 	if err := req.Validate(); err != nil {
 		a.t.Fatalf("request %+v: %v", req, err)
 	}
-	kept := make([]algo.State, len(a.items))
+	if now = max(now, 0); a.start == 0 || now < a.start {
+		a.start = max(now, 1) // a start ahead of now is now
+	}
+	kept := make([][]algo.State, len(a.items))
 	words := make([][]uint64, len(a.items))
 	for i := range a.items {
 		it := &a.items[i]
-		it.Term, it.Cost = a.plan.Term(i), req.Cost
-		kept[i], words[i] = it.State, slices.Clone(it.State.Ring)
+		it.Term, it.Cost, it.Held, it.Start = a.plan.Term(i), req.Cost, req.Held, a.start
+		kept[i] = append([]algo.State{it.State}, it.Others...)
+		for _, st := range kept[i] {
+			words[i] = append(words[i], st.Ring...)
+		}
 	}
 	d := algo.Decide(&req, a.items, now)
 	for i := range a.items {
 		it := &a.items[i]
-		switch {
-		case !it.Written:
-			if !slices.Equal(kept[i].Ring, words[i]) {
-				a.t.Fatalf("%v at %d of %v: not written, but the kept ring has changed from %x to %x", req.Op, now, it.Term.Limit, words[i], kept[i].Ring)
-			}
-			it.State = kept[i]
-		case it.State.Zero():
-			it.State = algo.State{}
+		if it.Written {
+			it.Pick(it.Keep(nil))
+			continue
 		}
+		var same []uint64
+		for _, st := range kept[i] {
+			same = append(same, st.Ring...)
+		}
+		if !slices.Equal(same, words[i]) {
+			a.t.Fatalf("%v at %d of %v: not written, but the kept rings have changed from %x to %x", req.Op, now, it.Term.Limit, words[i], same)
+		}
+		it.State, it.Others = kept[i][0], kept[i][1:]
 	}
 	return d
+}
+
+// change replaces the account's limits: others of the same names.
+func (a *account) change(limits ...sluice.Limit) {
+	a.t.Helper()
+	old := a.plan
+	a.plan = compile(a.t, limits...)
+	for i := range a.items {
+		it := &a.items[i]
+		it.Term = old.Term(i)
+		all := it.Keep(nil)
+		it.Term = a.plan.Term(i)
+		it.Pick(all)
+	}
 }
 
 func (a *account) take(now, cost int64) sluice.Decision {
@@ -113,7 +137,7 @@ func (a *account) reserve(now, cost, wait int64) sluice.Decision {
 
 func (a *account) refund(now, units int64, taken sluice.Decision) sluice.Decision {
 	a.t.Helper()
-	return a.do(now, sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Cost: units}, At: taken.At, Due: taken.Due})
+	return a.do(now, sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Cost: units, Held: max(units, taken.Spent)}, At: taken.At, Due: taken.Due})
 }
 
 func (a *account) reset(now int64) {
@@ -151,7 +175,12 @@ func (a *account) fork() *account {
 	b.items = slices.Clone(a.items)
 	b.out = make([]sluice.Outcome, len(a.out))
 	for i := range b.items {
-		b.items[i].State = clone(b.items[i].State)
+		it := &b.items[i]
+		it.State = clone(it.State)
+		it.Others = slices.Clone(it.Others)
+		for k := range it.Others {
+			it.Others[k] = clone(it.Others[k])
+		}
 	}
 	return &b
 }

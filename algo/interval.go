@@ -10,95 +10,166 @@ import "github.com/sluicegate/sluice"
 //
 // State: A is the units missing from the burst when the state was written,
 // Idle the instant of the refill that makes it full again, whole windows
-// behind the refills before it.
+// behind the refills before it. Since is as in a bucket.
 type intervalBucket struct{}
 
 // written returns the instant of a refill as of which A units were missing.
+// It lies ahead of now only where units are reserved.
 func (intervalBucket) written(t *sluice.Term, s *State) int64 {
-	return s.Idle - lag(t) - ceilDiv(s.A, t.Quota)*t.Micros
+	return s.Idle - ceilDiv(s.A, writer(t, s).Quota)*t.Micros
 }
 
-// missing returns the units missing at now and how many refills make up for
-// them. Where now lies before the state, because of a reservation or as the
-// clock stepped back, the refills up to the state are missing too.
-func (b intervalBucket) missing(t *sluice.Term, s *State, now int64) (units, refills int64) {
-	if s.Zero() {
-		return 0, 0
+// missing returns the units missing at now. What another limit has written is
+// given back at the larger quota of the two. Where now lies before the state,
+// because of a reservation or as the clock stepped back, the refills up to the
+// state are missing too.
+func (b intervalBucket) missing(t *sluice.Term, s *State, now int64) int64 {
+	missing := int64(0)
+	if !s.Zero() {
+		refills := floorDiv(now-b.written(t, s), t.Micros)
+		if refills < 0 {
+			return add(s.A, times(writer(t, s).Quota, -refills))
+		}
+		missing = max(s.A-times(max(t.Quota, writer(t, s).Quota), refills), 0)
 	}
-	refills = max(ceilDiv(s.Idle-lag(t)-now, t.Micros), 0)
-	passed := ceilDiv(s.A, t.Quota) - refills
-	if passed < 0 {
-		return add(s.A, times(t.Quota, -passed)), refills
+	if s.fill != 0 {
+		missing = max(missing, b.withheld(t, s, now))
 	}
-	return max(s.A-passed*t.Quota, 0), refills
+	return missing
 }
 
-func (b intervalBucket) first(t *sluice.Term, s *State, now int64) {
-	if t.Withheld > 0 {
-		s.A = t.Withheld
-		s.Idle = now + ceilDiv(t.Withheld, t.Quota)*t.Micros + lag(t)
+// withheld returns the units that a rule has not given out since its start.
+func (intervalBucket) withheld(t *sluice.Term, s *State, now int64) int64 {
+	return max(t.Withheld-times(t.Quota, floorDiv(now-s.fill, t.Micros)), 0)
+}
+
+// pending is as that of bucket.
+func (b intervalBucket) pending(t *sluice.Term, s *State, now int64) bool {
+	return s.Since > now || !own(t, s) && b.written(t, s) > now
+}
+
+func (intervalBucket) floor(t *sluice.Term, s *State, now, start int64) {
+	if start+ceilDiv(t.Withheld, t.Quota)*t.Micros > now {
+		s.fill = start
 	}
 }
+
+func (intervalBucket) insert(*sluice.Term, *State, int64, int64) {}
 
 func (intervalBucket) instant(*sluice.Term, *State) int64 { return 0 }
 
+func (intervalBucket) arrive(*sluice.Term, *State) {}
+
+func (b intervalBucket) stepped(t *sluice.Term, s *State, now int64) bool {
+	w := writer(t, s)
+	most := max(w.Burst+w.Debt, s.A) // another limit's debt may be more
+	return s.Idle-now > (ceilDiv(most, w.Quota)+1)*t.Micros+maxWait
+}
+
+func (b intervalBucket) clamp(t *sluice.Term, s *State, now int64) {
+	w := writer(t, s)
+	s.A = max(w.Burst+w.Debt, s.A)
+	s.Idle = now + ceilDiv(s.A, w.Quota)*t.Micros
+	if s.Since > 0 {
+		s.Since = now
+	}
+}
+
+func (intervalBucket) meet(*sluice.Term, *State, int64) bool { return false }
+
 func (b intervalBucket) counted(t *sluice.Term, s *State, now int64) int64 {
-	units, _ := b.missing(t, s, now)
-	return units
+	return b.missing(t, s, now)
 }
 
 func (b intervalBucket) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
-	return max(now, b.written(t, s)+ceilDiv(s.A+cost-t.Burst, t.Quota)*t.Micros)
+	at := now
+	if !s.Zero() {
+		written := b.written(t, s)
+		at = max(at, written+ceilDiv(s.A+cost-t.Burst, max(t.Quota, writer(t, s).Quota))*t.Micros)
+		if b.pending(t, s, now) {
+			at = max(at, written)
+		}
+	}
+	if s.fill != 0 {
+		at = max(at, s.fill+ceilDiv(t.Withheld+cost-t.Burst, t.Quota)*t.Micros)
+	}
+	return at
 }
 
-func (b intervalBucket) spend(t *sluice.Term, s *State, _, at, cost int64) {
-	units, refills := b.missing(t, s, at)
-	b.set(t, s, at, units+cost, refills)
-}
-
-// set makes the state miss units, on the grid of refills that it has, of which
-// there are refills to come; with none a new grid starts at now.
-func (intervalBucket) set(t *sluice.Term, s *State, now, units, refills int64) {
-	last := now // the instant of a refill, or the start of the grid
-	if refills > 0 {
-		last = s.Idle - lag(t) - refills*t.Micros
+// spend keeps the instants of the refills. Like that of bucket it makes t the
+// writer if it has room.
+func (b intervalBucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
+	units := b.missing(t, s, at)
+	last := at // the instant of a refill: a new grid starts with the first unit
+	switch {
+	case units == 0:
+	case s.fill != 0 && units == b.withheld(t, s, at):
+		last = s.fill + floorDiv(at-s.fill, t.Micros)*t.Micros
+	default:
+		last = s.Idle - ceilDiv(s.Idle-at, t.Micros)*t.Micros
+	}
+	units += cost
+	quota := t.Quota
+	if w := writer(t, s); !s.Zero() && !own(t, s) {
+		if (units > t.Burst || b.pending(t, s, at)) && ceilDiv(units, w.Quota) <= maxRefill/t.Micros {
+			quota = w.Quota
+		} else {
+			s.By, s.Since = nil, at
+		}
 	}
 	s.A = units
-	s.Idle = last + ceilDiv(units, t.Quota)*t.Micros + lag(t)
+	s.Idle = last + ceilDiv(units, quota)*t.Micros
+	if own(t, s) && at <= now && s.Since+b.horizon(t) <= now {
+		s.Since = 0
+	}
 }
 
-func (b intervalBucket) refund(t *sluice.Term, s *State, now, at, _, units int64) int64 {
-	missing, refills := b.missing(t, s, now)
-	if missing == 0 {
+// refund is as that of bucket. Refills up to the instant of the last reservation
+// are promised too.
+func (b intervalBucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
+	w := writer(t, s)
+	missing := b.missing(w, s, now)
+	if missing == 0 || g.foreign || g.at < s.Since {
 		return 0
 	}
-	// Refills up to the instant of the last reservation are promised too.
-	grid, until := s.Idle-lag(t), max(now, b.written(t, s))
-	passed := floorDiv(until-grid, t.Micros) - floorDiv(min(at, until)-grid, t.Micros)
-	back := min(missing, units)
-	if passed > 0 {
-		if passed >= ceilDiv(units, t.Quota) {
-			return 0
-		}
-		back = min(missing, units-passed*t.Quota)
+	held := min(g.held, w.Burst+w.Debt)
+	written := b.written(t, s)
+	until := max(now, written)
+	passed := floorDiv(until-s.Idle, t.Micros) - floorDiv(min(g.at, until)-s.Idle, t.Micros)
+	back := min(missing, g.units, held-times(w.Quota, passed))
+	if back <= 0 {
+		return 0
 	}
-	switch written := b.written(t, s); {
-	case now < written:
+	if now < written {
 		// What was given back is there when the reservation's turn has come,
 		// and until then nobody overtakes.
 		back = min(back, s.A)
 		s.A -= back
-		s.Idle = written + ceilDiv(s.A, t.Quota)*t.Micros + lag(t)
-	case missing == back && lag(t) == 0:
-		s.clear()
-	default:
-		b.set(t, s, now, missing-back, refills)
+		s.Idle = written + ceilDiv(s.A, w.Quota)*t.Micros
+		return back
 	}
+	last := s.Idle - ceilDiv(s.Idle-now, t.Micros)*t.Micros
+	if s.A = missing - back; s.A == 0 {
+		s.rest()
+		return back
+	}
+	s.Idle = last + ceilDiv(s.A, w.Quota)*t.Micros
 	return back
 }
 
+func (b intervalBucket) resetAfter(t *sluice.Term, s *State, now int64) int64 {
+	idle := int64(0)
+	if !s.Zero() {
+		idle = b.written(t, s) + ceilDiv(s.A, max(t.Quota, writer(t, s).Quota))*t.Micros
+	}
+	if s.fill != 0 {
+		idle = max(idle, s.fill+ceilDiv(t.Withheld, t.Quota)*t.Micros)
+	}
+	return max(idle-now, 0)
+}
+
 func (intervalBucket) horizon(t *sluice.Term) int64 {
-	return (ceilDiv(t.Burst+t.Debt, t.Quota)+1)*t.Micros + maxWait + lag(t)
+	return (ceilDiv(t.Burst+t.Debt, t.Quota)+1)*t.Micros + maxWait
 }
 
 // ceilDiv returns a/b rounded up, for b > 0.

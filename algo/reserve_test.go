@@ -136,7 +136,7 @@ func TestRefundAdmitsNoMore(t *testing.T) {
 		now += drawGap(t, l)
 		part := rapid.Int64Range(0, cost).Draw(t, "part")
 		p.refund(now, part, d)
-		d.Due = 0 // the rest is a part too
+		d.Spent, d.Due = cost-part, 0 // the rest is a part too
 		p.refund(now, cost-part, d)
 		for range 10 {
 			got, most := p.fork().upTo(now, sluice.MaxQuota).Spent, never.fork().upTo(now, sluice.MaxQuota).Spent

@@ -6,16 +6,21 @@ package algo
 // entry is units spent at one instant.
 type entry struct {
 	at, units int64
-	words     int // how many words of the ring it takes, as read
+	denied    bool // the units were refused, and count all the same
+	words     int  // how many words of the ring it takes, as read
 }
 
 // ring reads and writes the entries of a state's Ring, oldest first. An entry
 // is one word, its instant in the upper 52 bits and its units in 11 below, or
 // two, the second holding the units where those are more than fit. Bit 0 tells
-// a second word.
+// a second word. Of units that were denied, one is a word without units, and
+// more are always two words, of which the second has its highest bit set.
 type ring struct{ s *State }
 
-const manyUnits = 1<<11 - 1
+const (
+	manyUnits  = 1<<11 - 1
+	deniedUnit = 1 << 63 // in a second word
+)
 
 // word returns where the i-th word from the oldest is.
 func (r ring) word(i int) *uint64 {
@@ -30,28 +35,47 @@ func (r ring) word(i int) *uint64 {
 func (r ring) entry(i int) entry {
 	w := *r.word(i)
 	e := entry{at: int64(w >> 12), units: int64(w >> 1 & manyUnits), words: 1}
-	if e.units == manyUnits {
-		e.units, e.words = int64(*r.word(i + 1)>>1), 2
+	switch e.units {
+	case manyUnits:
+		second := *r.word(i + 1)
+		e.denied = second&deniedUnit != 0
+		e.units, e.words = int64(second&^deniedUnit>>1), 2
+	case 0:
+		e.units, e.denied = 1, true
 	}
 	return e
 }
 
 // put writes e from the i-th word on and returns how many words that took.
 func (r ring) put(i int, e entry) int {
-	if e.units < manyUnits {
-		*r.word(i) = uint64(e.at)<<12 | uint64(e.units)<<1
+	first, second := e.pack()
+	*r.word(i) = first
+	if second == 0 {
 		return 1
 	}
-	*r.word(i) = uint64(e.at)<<12 | manyUnits<<1
-	*r.word(i + 1) = uint64(e.units)<<1 | 1
+	*r.word(i + 1) = second
 	return 2
 }
 
-func (e entry) size() int {
-	if e.units < manyUnits {
-		return 1
+// pack returns the words of e, the second 0 if there is none.
+func (e entry) pack() (first, second uint64) {
+	at := uint64(e.at) << 12
+	switch {
+	case e.denied && e.units == 1:
+		return at, 0
+	case e.denied:
+		return at | manyUnits<<1, deniedUnit | uint64(e.units)<<1 | 1
+	case e.units < manyUnits:
+		return at | uint64(e.units)<<1, 0
 	}
-	return 2
+	return at | manyUnits<<1, uint64(e.units)<<1 | 1
+}
+
+func (e entry) size() int {
+	if _, second := e.pack(); second != 0 {
+		return 2
+	}
+	return 1
 }
 
 // drop forgets the oldest entry, which is e.
@@ -63,15 +87,13 @@ func (r ring) drop(e entry) {
 	}
 }
 
-// unshift puts e before the oldest, in room that drop has just left.
-func (r ring) unshift(e entry) {
-	n := e.size()
-	if r.s.Head -= n; r.s.Head < 0 {
-		r.s.Head += len(r.s.Ring)
+// newest returns where the newest entry begins.
+func (r ring) newest() int {
+	i := r.s.Len - 1
+	if *r.word(i)&1 == 1 {
+		i--
 	}
-	r.s.Len += n
-	r.s.A += e.units
-	r.put(0, e)
+	return i
 }
 
 // add appends e, to the newest entry if that is of the same instant. A ring
@@ -80,11 +102,8 @@ func (r ring) add(e entry, most int) {
 	s := r.s
 	s.A += e.units
 	if s.Len > 0 {
-		i := s.Len - 1
-		if *r.word(i)&1 == 1 {
-			i--
-		}
-		if newest := r.entry(i); newest.at == e.at {
+		i := r.newest()
+		if newest := r.entry(i); newest.at == e.at && newest.denied == e.denied {
 			s.Len = i
 			e.units += newest.units
 		}
@@ -104,31 +123,41 @@ func (r ring) grow(words int) {
 }
 
 // take takes back units of the entry that holds those spent at instant at: the
-// first that is not older or, if exact, only the one of that very instant. It
-// returns how many that entry had.
+// first that is not older or, if exact, those of that very instant. It returns
+// how many it had.
 func (r ring) take(at, units int64, exact bool) int64 {
 	s := r.s
+	write, back := -1, int64(0) // where words move to, once some are gone
 	for i := 0; i < s.Len; {
 		e := r.entry(i)
-		if e.at < at {
+		if n := min(units-back, e.units); n > 0 && !e.denied && e.at >= at && (e.at == at || !exact && back == 0) {
+			if write < 0 {
+				write = i
+			}
+			if back, s.A = back+n, s.A-n; e.units > n {
+				write += r.put(write, entry{at: e.at, units: e.units - n})
+			}
 			i += e.words
 			continue
 		}
-		if exact && e.at != at {
-			return 0
+		if write < 0 && (e.at > at || back == units) {
+			return back
 		}
-		back := min(units, e.units)
-		s.A -= back
-		write := i
-		if e.units > back {
-			write += r.put(i, entry{at: e.at, units: e.units - back})
+		if write >= 0 {
+			r.move(write, i, e.words)
+			write += e.words
 		}
-		for i += e.words; i < s.Len; i++ {
-			*r.word(write) = *r.word(i)
-			write++
-		}
-		s.Len = write
-		return back
+		i += e.words
 	}
-	return 0
+	if write >= 0 {
+		s.Len = write
+	}
+	return back
+}
+
+// move copies words within the ring, towards its head.
+func (r ring) move(to, from, words int) {
+	for k := range words {
+		*r.word(to + k) = *r.word(from + k)
+	}
 }

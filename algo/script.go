@@ -16,17 +16,12 @@ import (
 // most. One further ahead is from before the clock stepped back.
 func Horizon(t *sluice.Term) int64 { return counterOf(t).horizon(t) }
 
-// Lag returns how long, in µs, a state of t is kept after it is as good as new.
-func Lag(t *sluice.Term) int64 { return lag(t) }
-
 // DecideLate decides req, an OpReserve or OpCharge, as [Decide] does, but spends
 // its units no earlier than least from now: where other limits of the same
 // request, decided elsewhere, have their turn only then.
 func DecideLate(req *sluice.Request, items []Item, now int64, least time.Duration) sluice.Decision {
 	r := round{req: req, items: items, now: clamp(now), least: least.Microseconds()}
-	for i := range items {
-		items[i].prepare(counterOf(items[i].Term), r.now)
-	}
+	r.prepare()
 	if req.Op == sluice.OpCharge {
 		return r.charge()
 	}
@@ -38,9 +33,11 @@ func DecideLate(req *sluice.Request, items []Item, now int64, least time.Duratio
 func Turn(items []Item, now int64) time.Duration {
 	var wait int64
 	for i := range items {
-		if it := &items[i]; it.State.Reserved {
+		it := &items[i]
+		if it.State.Reserved {
 			wait = max(wait, counterOf(it.Term).instant(it.Term, &it.State)-clamp(now))
 		}
+		wait = max(wait, it.State.Since-clamp(now))
 	}
 	return time.Duration(wait) * time.Microsecond
 }
@@ -51,7 +48,8 @@ func Deny(req *sluice.Request, items []Item, now int64) sluice.Decision {
 	r := round{req: req, items: items, now: clamp(now)}
 	for i := range items {
 		it := &items[i]
-		it.prepare(counterOf(it.Term), r.now)
+		it.prepare(r.now)
+		it.see(r.now)
 		it.wait = r.wait(it, it.Cost)
 	}
 	return r.deny()
@@ -65,10 +63,25 @@ func Binds(o *sluice.Outcome, cost int64, p *sluice.Outcome, other int64) bool {
 	return binds(o, cost, &d, other)
 }
 
-// AppendEntry appends an entry of a log to the words of a [State]'s Ring.
-func AppendEntry(words []uint64, at, units int64) []uint64 {
-	if units < manyUnits {
-		return append(words, uint64(at)<<12|uint64(units)<<1)
+// AppendEntry appends an entry of a log to the words of a [State]'s Ring: units
+// that were counted at an instant, or denied.
+func AppendEntry(words []uint64, at, units int64, denied bool) []uint64 {
+	first, second := entry{at: at, units: units, denied: denied}.pack()
+	if words = append(words, first); second != 0 {
+		words = append(words, second)
 	}
-	return append(words, uint64(at)<<12|manyUnits<<1, uint64(units)<<1|1)
+	return words
+}
+
+// Refusals reports whether the log s counts units that were denied.
+func Refusals(s *State) bool {
+	r := ring{s}
+	for i := 0; i < s.Len; {
+		e := r.entry(i)
+		if e.denied {
+			return true
+		}
+		i += e.words
+	}
+	return false
 }

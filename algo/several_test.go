@@ -28,9 +28,11 @@ func TestInvariant16SeveralLimitsAllOrNone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := drawLimits(t)
 		both := open(t, limits...)
+		both.start = origin
 		single := make([]*account, len(limits))
 		for i, l := range limits {
 			single[i] = open(t, l)
+			single[i].start = origin
 		}
 		now := origin
 		for range 40 {
@@ -55,7 +57,7 @@ func TestInvariant16SeveralLimitsAllOrNone(t *testing.T) {
 			for i, a := range single {
 				o := both.out[i]
 				if allowed {
-					if d := a.take(now, cost); o != (sluice.Outcome{Allowed: true, Remaining: d.Remaining, ResetAfter: d.ResetAfter}) {
+					if d := a.take(now, cost); o != (sluice.Outcome{Allowed: true, Remaining: d.Remaining, ResetAfter: d.ResetAfter, Spent: cost}) {
 						t.Fatalf("outcome %d: got %+v, alone %+v", i, o, d)
 					}
 				} else {
@@ -209,131 +211,108 @@ func TestInvariant24ChangeOfLimit(t *testing.T) {
 			p.step(now, e)
 		}
 		now += drawGap(t, l)
-		p.carry(t, next, now)
+		p.change(next)
+		p.receipts = nil
 		for _, e := range drawTrace(t, next, 25, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpReserve) {
 			p.step(now, e)
 			now += e.Gap
 		}
-		larger := l
-		larger.Quota, larger.Burst = max(l.Quota, next.Quota), max(l.Burst, next.Burst)
-		larger.Withheld, larger.DelayAfter = 0, min(larger.DelayAfter, larger.Burst)
-		if larger.Validate() == nil {
-			checkBounds(t, larger, p.ledger)
-		}
+		checkBoundsOfChange(t, p.ledger, l, next)
 	})
-}
-
-// carry changes the account's limit.
-func (p *player) carry(t rapid.TB, next sluice.Limit, now int64) {
-	t.Helper()
-	from := p.plan.Term(0)
-	old := p.items[0].State
-	words := slices.Clone(old.Ring)
-	p.plan = compile(t, next)
-	p.items[0].State = algo.Carry(from, p.plan.Term(0), &old, now)
-	if !slices.Equal(words, old.Ring) {
-		t.Fatalf("Carry has changed the old ring")
-	}
-	p.receipts = nil
-}
-
-func TestInvariant24ChangeGrantsNoMoreThanANewKeyHas(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		from := rapid.SampledFrom(variants()).Draw(t, "from").limit
-		to := rapid.SampledFrom(variants()).Draw(t, "to").limit
-		p, now := somewhere(t, from)
-		p.carry(t, to, now)
-		fresh := open(t, to)
-		n := 20
-		switch {
-		case to.Refill == sluice.Interval || to.Anchor == sluice.OnFirst:
-			n = 1 // a new key's own first take starts the grid
-		case to.Withheld > 0 || to.PreFilled:
-			n = 1 // a new key is forgotten, and starts with less again, before one that had more to earn
-		}
-		for _, e := range drawTrace(t, to, n, sluice.OpTakeUpTo) {
-			got, most := p.fork().upTo(now, sluice.MaxQuota).Spent, fresh.fork().upTo(now, sluice.MaxQuota).Spent
-			if got > most {
-				t.Fatalf("%v changed to %v: %d remain, to a new key %d", from, to, got, most)
-			}
-			cost := min(e.Cost, got)
-			p.upTo(now, cost)
-			fresh.upTo(now, cost)
-			now += e.Gap
-		}
-	})
-}
-
-// TestCarryCountsAsTheOldLimit: nothing that counted is lost on the way.
-func TestCarryCountsAsTheOldLimit(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		from, to sluice.Limit
-		spent    int64
-		after    int64 // µs from the take to the change
-		want     int64 // remaining
-	}{
-		{"log to log of less", log(10, s), log(7, s), 5, 0, 2},
-		{"log to log of too little", log(10, s), log(4, s), 5, 0, 0},
-		{"bucket, part of a unit drained", tokens(10, s, 10), tokens(20, s, 20), 5, 50 * ms, 15},
-		{"bucket, a unit drained", tokens(10, s, 10), tokens(20, s, 20), 5, 100 * ms, 16},
-		{"fixed to log", fixed(10, s), log(10, s), 5, 999 * ms, 5},
-		{"counter by its estimate, which rounds down", counter(10, s, 1), log(10, s), 5, 1500 * ms, 8},
-		{"strict counter by its estimate", with(counter(10, s, 1), strict), log(10, s), 5, 1500 * ms, 7},
-		{"idle", log(10, s), log(10, 2*s), 5, s, 10},
-		{"log to pre-filled, which has none", log(10, s), with(counter(10, s, 1), preFilled), 5, 0, 0},
-		{"log to withheld, counted on top", log(10, s), with(tokens(10, s, 10), withheld(3)), 5, 0, 2},
-		{"interval, before its refill", with(tokens(3, s, 10), byInterval), log(10, s), 5, s - 1, 5},
-		{"interval, behind its refill", with(tokens(3, s, 10), byInterval), log(10, s), 5, s, 8},
-	} {
-		p := play(open(t, c.from))
-		p.take(origin, c.spent)
-		p.carry(t, c.to, origin+c.after)
-		if got := p.peek(origin+c.after, 1).Remaining; got != c.want {
-			t.Errorf("%s: got %d remaining, want %d", c.name, got, c.want)
-		}
-	}
-}
-
-// TestCarryOutlastsThePreFill: units that are carried count for as long as any,
-// beside those that a pre-filled window only starts with.
-func TestCarryOutlastsThePreFill(t *testing.T) {
-	p := play(open(t, log(10, s)))
-	now := origin + 200*ms // in sight of a pre-filled window are 8 of its 10
-	p.take(now, 5)
-	p.carry(t, with(counter(10, s, 1), preFilled), now)
-	if got := p.peek(now, 1).Remaining; got != 0 {
-		t.Errorf("at the change: got %d remaining, want 0", got)
-	}
-	if got := p.peek(origin+s, 1).Remaining; got != 5 {
-		t.Errorf("when the pre-filled window is out of sight: got %d remaining, want 5", got)
-	}
 }
 
 // TestInvariant24LimitsInTurn changes a limit to and fro at every step, as two
 // versions of a program on one store would.
 func TestInvariant24LimitsInTurn(t *testing.T) {
 	for _, text := range []string{
-		"10/min sliding-log", "10/min sliding-histogram precision 3", "10/min sliding-counter conservative",
-		"10/min fixed-window", "10/min burst 10", "10/min burst 5 leaky-bucket nodelay",
+		"n: 10/min sliding-log", "n: 10/min sliding-log count-denied", "n: 10/min sliding-histogram precision 3",
+		"n: 10/min sliding-counter conservative", "n: 10/min fixed-window", "n: 10/min burst 10",
+		"n: 10/min burst 5 leaky-bucket nodelay", "n: 10/min burst 20 interval-refill",
 	} {
 		t.Run(text, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				one := sluice.MustParseLimit(text)
 				two := one
 				two.Quota = rapid.Int64Range(1, 40).Draw(t, "quota")
+				if rapid.Bool().Draw(t, "another window") {
+					two.Window = dur(rapid.Int64Range(1, 100).Draw(t, "seconds") * s)
+				}
 				limits := []sluice.Limit{one, two}
 				p := play(open(t, one))
 				now := drawStart(t, one)
 				for i := range rapid.IntRange(2, 80).Draw(t, "steps") {
 					now += rapid.Int64Range(0, 20_000_000).Draw(t, "gap")
-					p.carry(t, limits[i%2], now)
+					p.change(limits[i%2])
 					p.step(now, event{Op: sluice.OpTake, Cost: rapid.Int64Range(1, 4).Draw(t, "cost")})
 				}
-				larger := one
-				larger.Quota = max(one.Quota, two.Quota)
-				checkBounds(t, larger, p.ledger)
+				checkBoundsOfChange(t, p.ledger, one, two)
 			})
 		})
+	}
+}
+
+// TestChangeServes: two versions of a limit in turn starve no key. (Due: what
+// the stricter of the two gives.)
+func TestChangeServes(t *testing.T) {
+	for _, c := range []struct {
+		one, two string
+		every    int64
+		least    int
+	}{
+		{"n: 10/min", "n: 12/min", s / 2, 600},
+		{"n: 60/min", "n: 120/min", 300 * ms, 3600},
+		{"n: 5/min sliding-log", "n: 6/min sliding-log", s / 2, 300},
+		{"n: 10/min sliding-histogram", "n: 12/min sliding-histogram", s / 2, 600},
+		{"n: 10/min fixed-window", "n: 12/min fixed-window", s / 2, 600},
+		{"n: 10/min burst 10 interval-refill", "n: 12/min burst 12 interval-refill", s / 2, 600},
+		{"n: 1/s burst 100", "n: 100/min burst 10 leaky-bucket nodelay", s / 4, 3600},
+	} {
+		limits := []sluice.Limit{sluice.MustParseLimit(c.one), sluice.MustParseLimit(c.two)}
+		a := open(t, limits[0])
+		admitted := 0
+		for i, now := 0, origin; now <= origin+h; i, now = i+1, now+c.every {
+			a.change(limits[i%2])
+			if a.take(now, 1).Allowed {
+				admitted++
+			}
+		}
+		if admitted < c.least {
+			t.Errorf("%s and %s in turn: %d admitted in an hour, want at least %d", c.one, c.two, admitted, c.least)
+		}
+	}
+}
+
+// TestChangeForgetsNothing: a limit that is lowered and put back, at one instant
+// or over an hour, gives nothing anew.
+func TestChangeForgetsNothing(t *testing.T) {
+	for _, c := range []struct {
+		one, two    string
+		every, most int64
+	}{
+		{"n: 1000/day", "n: 10/day", 0, 1000},
+		{"n: 1/s burst 10", "n: 1/s burst 100000", 0, 100000},
+		{"n: 1000/h interval-refill", "n: 10/h interval-refill", 0, 1000},
+		{"n: 1000/day burst 1000 leaky-bucket nodelay", "n: 10/day leaky-bucket", 0, 1000},
+		{"n: 1000/h fixed-window", "n: 10/min fixed-window", 121 * s, 1000 + 10*60},
+		{"n: 1000/h sliding-log", "n: 10/min sliding-log", 121 * s, 1000 + 10*60},
+		{"n: 1000/h sliding-log count-denied", "n: 10/h sliding-log count-denied", 0, 1000},
+		{"n: 1000/h sliding-histogram", "n: 10/min sliding-histogram", 121 * s, 1000 + 10*60},
+		{"n: 1000/h sliding-counter", "n: 10/min sliding-counter", 121 * s, 2000 + 10*60},
+		{"n: 1000/day", "n: 10/min sliding-log", 121 * s, 1042 + 10*60},
+	} {
+		limits := []sluice.Limit{sluice.MustParseLimit(c.one), sluice.MustParseLimit(c.two)}
+		a := open(t, limits[0])
+		var admitted int64
+		now := origin
+		for i := range 100 {
+			a.change(limits[i%2])
+			admitted += a.upTo(now, 1_000_000).Spent
+			if now += c.every; now >= origin+h {
+				break
+			}
+		}
+		if admitted > c.most {
+			t.Errorf("%s and %s in turn: %d admitted, want at most %d", c.one, c.two, admitted, c.most)
+		}
 	}
 }

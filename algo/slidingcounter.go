@@ -18,15 +18,15 @@ import (
 // sub-window that has units. With one sub-window, A is its count and B that of
 // the one before. With more, Ring holds the counts of SubWindows+1, the newest
 // at Head, and A their sum.
-type slidingCounter struct{}
+type slidingCounter struct{ windows }
 
 // start returns the start of the newest sub-window.
 func (slidingCounter) start(t *sluice.Term, s *State) int64 {
-	return s.Idle - lag(t) - t.Sub - t.Micros
+	return s.Idle - t.Sub - t.Micros
 }
 
 func setStart(t *sluice.Term, s *State, start int64) {
-	s.Idle = start + t.Sub + t.Micros + lag(t)
+	s.Idle = start + t.Sub + t.Micros
 }
 
 // count returns the units of the k-th newest sub-window, of which there are
@@ -63,15 +63,21 @@ type view struct {
 // at returns the view from an instant in the state's newest sub-window or later.
 func (c slidingCounter) at(t *sluice.Term, s *State, now int64) view {
 	v := view{whole: c.sum(t, s), start: c.start(t, s)}
+	if s.fill != 0 {
+		v.whole = 0
+		for k := range t.SubWindows + 1 {
+			v.whole += c.seen(t, s, k)
+		}
+	}
 	if now >= v.start+t.Sub {
 		steps := (now - v.start) / t.Sub
 		v.start += steps * t.Sub
 		v.shift = int(min(steps, int64(t.SubWindows)+1))
 	}
 	for k := t.SubWindows; k >= 0 && k > t.SubWindows-v.shift; k-- {
-		v.whole -= c.count(t, s, k) // out of sight
+		v.whole -= c.seen(t, s, k) // out of sight
 	}
-	v.oldest = c.count(t, s, t.SubWindows-v.shift)
+	v.oldest = c.seen(t, s, t.SubWindows-v.shift)
 	v.whole -= v.oldest
 	return v
 }
@@ -80,7 +86,7 @@ func (c slidingCounter) at(t *sluice.Term, s *State, now int64) view {
 func (c slidingCounter) next(t *sluice.Term, s *State, v *view) {
 	v.shift++
 	v.start += t.Sub
-	v.oldest = c.count(t, s, t.SubWindows-v.shift)
+	v.oldest = c.seen(t, s, t.SubWindows-v.shift)
 	v.whole -= v.oldest
 }
 
@@ -112,18 +118,54 @@ func (v *view) fits(t *sluice.Term, cost int64) (at int64, ok bool) {
 	return v.start + t.Sub - inSight, inSight > 0
 }
 
-func (c slidingCounter) first(t *sluice.Term, s *State, now int64) {
-	setStart(t, s, now-now%t.Sub-t.Sub)
-	if t.SubWindows == 1 {
-		s.A = t.Quota
+// floor makes s what a limit that is pre-filled sees: the window before the
+// rule's start is full while any of it is in sight.
+func (c slidingCounter) floor(t *sluice.Term, s *State, now, start int64) {
+	start -= start % t.Sub
+	if !t.PreFilled || now >= start+t.Micros {
 		return
 	}
-	c.makeRing(t, s)
-	n := int64(t.SubWindows)
-	for k := range t.SubWindows {
-		s.Ring[k] = uint64((t.Quota + int64(t.SubWindows-1-k)) / n) // sums up to Quota
+	if s.Zero() {
+		if t.SubWindows > 1 {
+			c.makeRing(t, s)
+		}
+		setStart(t, s, start-t.Sub)
 	}
-	s.A = t.Quota
+	s.fill = start
+}
+
+// seen returns the units that the limit sees of the k-th newest sub-window: the
+// pre-filled ones sum up to Quota.
+func (c slidingCounter) seen(t *sluice.Term, s *State, k int) int64 {
+	n := c.count(t, s, k)
+	if s.fill == 0 || k < 0 || k > t.SubWindows {
+		return n
+	}
+	parts := int64(t.SubWindows)
+	if before := (s.fill-c.start(t, s))/t.Sub + int64(k); before >= 1 && before <= parts {
+		n += (t.Quota + parts - before) / parts
+	}
+	return n
+}
+
+func (c slidingCounter) arrive(t *sluice.Term, s *State) { c.trim(t, s) }
+
+func (c slidingCounter) stepped(t *sluice.Term, s *State, now int64) bool {
+	return s.Idle-now > c.horizon(t)
+}
+
+func (c slidingCounter) clamp(t *sluice.Term, s *State, now int64) { clampWindow(c, t, s, now) }
+
+// known returns what is known of the units: they came no earlier than their
+// sub-window.
+func (c slidingCounter) known(t *sluice.Term, s *State) []known {
+	var list []known
+	for k := t.SubWindows; k >= 0; k-- {
+		if n := c.count(t, s, k); n > 0 {
+			list = append(list, known{max(c.start(t, s)-int64(k)*t.Sub, 0), n})
+		}
+	}
+	return list
 }
 
 func (slidingCounter) makeRing(t *sluice.Term, s *State) {
@@ -182,7 +224,23 @@ func (c slidingCounter) spend(t *sluice.Term, s *State, now, at, cost int64) {
 		s.Ring[s.Head] += uint64(cost)
 	}
 	s.A += cost
+	s.By = nil
 	s.Reserved = s.Reserved || at > now && c.start(t, s) > now
+}
+
+func (c slidingCounter) insert(t *sluice.Term, s *State, at, cost int64) {
+	k := int(min(ceilDiv(c.start(t, s)-at, t.Sub), int64(t.SubWindows)+1))
+	switch {
+	case k > t.SubWindows:
+		return // out of sight for all who are still to be decided
+	case t.SubWindows > 1:
+		s.Ring[(s.Head+k)%(t.SubWindows+1)] += uint64(cost)
+		s.A += cost
+	case k == 0:
+		s.A += cost
+	default:
+		s.B += cost
+	}
 }
 
 // turn makes the sub-window of at the newest, unless it is already or is older.
@@ -208,17 +266,17 @@ func (c slidingCounter) turn(t *sluice.Term, s *State, at int64) {
 	}
 }
 
-func (c slidingCounter) refund(t *sluice.Term, s *State, now, at, _, units int64) int64 {
+func (c slidingCounter) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	if s.Zero() {
 		return 0
 	}
-	start := c.start(t, s)
+	at, start := g.at, c.start(t, s)
 	k := int(min(ceilDiv(start-at, t.Sub), int64(t.SubWindows)+1)) // at's sub-window
 	shift := max((now-start)/t.Sub, 0)
 	if at >= start+t.Sub || k < 0 || int64(k)+shift > int64(t.SubWindows) {
 		return 0
 	}
-	back := min(units, c.count(t, s, k))
+	back := min(g.units, c.count(t, s, k))
 	switch {
 	case t.SubWindows > 1:
 		s.Ring[(s.Head+k)%(t.SubWindows+1)] -= uint64(back)
@@ -239,9 +297,7 @@ func (c slidingCounter) trim(t *sluice.Term, s *State) {
 		return
 	}
 	if c.sum(t, s) == 0 {
-		if lag(t) == 0 {
-			s.clear()
-		}
+		s.clear()
 		return
 	}
 	for c.count(t, s, 0) == 0 {
@@ -255,5 +311,5 @@ func (c slidingCounter) trim(t *sluice.Term, s *State) {
 }
 
 func (slidingCounter) horizon(t *sluice.Term) int64 {
-	return t.Micros + t.Sub + lag(t) + maxWait
+	return t.Micros + t.Sub + maxWait
 }

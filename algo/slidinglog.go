@@ -20,12 +20,49 @@ import (
 //
 // State: Ring holds the entries, A the sum of their units, B the words at which
 // a histogram merges next; Idle is a Window behind the newest entry.
-type slidingLog struct{}
+type slidingLog struct{ windows }
+
+// logs reports whether t keeps entries.
+func logs(t *sluice.Term) bool {
+	return t.Algorithm == sluice.SlidingLog || t.Algorithm == sluice.SlidingHistogram
+}
 
 // mergeMark is how many words a histogram has before it first merges.
 const mergeMark = 64
 
-func (slidingLog) first(*sluice.Term, *State, int64) {}
+func (slidingLog) arrive(t *sluice.Term, s *State) {
+	if s.Len == 0 {
+		s.clear()
+		return
+	}
+	r := ring{s}
+	s.Idle = r.entry(r.newest()).at + t.Micros
+}
+
+func (l slidingLog) stepped(t *sluice.Term, s *State, now int64) bool {
+	return s.Idle-now > l.horizon(t)
+}
+
+func (l slidingLog) clamp(t *sluice.Term, s *State, now int64) { clampWindow(l, t, s, now) }
+
+// known returns the admitted units with their instants. Units that a histogram
+// has merged may be as old as what follows the entry before.
+func (slidingLog) known(t *sluice.Term, s *State) []known {
+	var list []known
+	r, before := ring{s}, int64(0)
+	for i := 0; i < s.Len; {
+		e := r.entry(i)
+		i += e.words
+		k := known{e.at, e.units}
+		if t.Algorithm == sluice.SlidingHistogram && s.B > 0 {
+			k.at = max(before, e.at-t.Micros) + 1
+		}
+		if before = e.at; !e.denied {
+			list = append(list, k)
+		}
+	}
+	return list
+}
 
 // instant returns that of the newest entry.
 func (slidingLog) instant(t *sluice.Term, s *State) int64 { return s.Idle - t.Micros }
@@ -49,7 +86,18 @@ func (l slidingLog) counted(t *sluice.Term, s *State, now int64) int64 {
 	}
 	seen := *s
 	l.expire(t, &seen, max(now, l.instant(t, s)))
-	return seen.A
+	if seen.A <= t.Quota || !t.CountDenied {
+		return seen.A
+	}
+	// Of denials only the newest Quota units have a say: none in what is owed.
+	r, denied := ring{&seen}, int64(0)
+	for i := 0; i < seen.Len; {
+		e := r.entry(i)
+		if i += e.words; e.denied {
+			denied += e.units
+		}
+	}
+	return max(seen.A-denied, t.Quota)
 }
 
 func (l slidingLog) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
@@ -70,44 +118,88 @@ func (l slidingLog) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
 }
 
 func (l slidingLog) spend(t *sluice.Term, s *State, now, at, cost int64) {
-	reserved := s.Reserved || at > now
+	l.add(t, s, now, entry{at: at, units: cost})
+}
+
+// add adds an entry, no earlier than the newest is.
+func (l slidingLog) add(t *sluice.Term, s *State, now int64, e entry) {
+	reserved := s.Reserved || e.at > now
 	if !s.Zero() {
-		at = max(at, l.instant(t, s))
+		e.at = max(e.at, l.instant(t, s))
 	}
-	l.expire(t, s, at)
-	words := logWords(t)
+	l.expire(t, s, e.at)
+	words := RingWords(t)
 	if t.Algorithm == sluice.SlidingHistogram {
 		l.merge(t, s)
 		words = min(words, int(max(s.B, mergeMark))+1) // an entry of two from below the mark
 	}
-	ring{s}.add(entry{at: at, units: cost}, words)
-	s.Idle = at + t.Micros
-	s.Reserved = reserved && at > now
+	ring{s}.add(e, words)
+	s.Idle = e.at + t.Micros
+	s.Reserved = reserved && e.at > now
+	s.By = nil
 }
 
-// logWords is the most words that a ring of t can need, if that is known.
-func logWords(t *sluice.Term) int {
-	return int(min(t.Quota+t.Debt, 1<<30))
+func (l slidingLog) insert(t *sluice.Term, s *State, at, cost int64) {
+	r := ring{s}
+	var newer []entry
+	for s.Len > 0 {
+		i := r.newest()
+		e := r.entry(i)
+		if e.at <= at {
+			break
+		}
+		newer = append(newer, e)
+		s.Len, s.A = i, s.A-e.units
+	}
+	r.add(entry{at: at, units: cost}, RingWords(t))
+	for i := range newer {
+		r.add(newer[len(newer)-1-i], RingWords(t))
+	}
 }
 
-// record counts a denied cost at now: the log keeps the newest units, Quota of
-// them, or as many as it has where there is debt, which denials must not pay.
+// RingWords returns the most words that the ring of a log of t needs, if
+// nothing else counts in it.
+func RingWords(t *sluice.Term) int {
+	words := t.Quota + t.Debt
+	if t.CountDenied {
+		words += deniedMark(t)
+	}
+	return int(min(words, 1<<30))
+}
+
+// deniedMark is how many words a log may have before it forgets denials that
+// are too old to matter.
+func deniedMark(t *sluice.Term) int64 { return 2*t.Quota + 16 }
+
+// record counts a denied cost at now. Only the newest Quota units have a say, so
+// denials that are older are forgotten now and then. What was admitted never is:
+// a limit of more units may count in the same log.
 func (l slidingLog) record(t *sluice.Term, s *State, now, cost int64) {
 	cost = min(cost, t.Quota)
 	if !s.Zero() {
 		l.expire(t, s, max(now, l.instant(t, s)))
 	}
-	keep := max(t.Quota, s.A) - cost
-	r := ring{s}
-	for s.A > keep {
-		e := r.entry(0)
-		over := s.A - keep
-		r.drop(e)
-		if e.units > over {
-			r.unshift(entry{at: e.at, units: e.units - over})
-		}
+	if int64(s.Len) >= t.Quota+t.Debt+deniedMark(t)-2 {
+		l.forgetDenied(s, t.Quota-cost)
 	}
-	l.spend(t, s, now, now, cost)
+	l.add(t, s, now, entry{at: now, units: cost, denied: true})
+}
+
+// forgetDenied drops the denials that are not among the newest keep units.
+func (slidingLog) forgetDenied(s *State, keep int64) {
+	r := ring{s}
+	newer, write := s.A, 0
+	for i := 0; i < s.Len; {
+		e := r.entry(i)
+		if newer -= e.units; e.denied && newer >= keep {
+			s.A -= e.units
+		} else {
+			r.move(write, i, e.words)
+			write += e.words
+		}
+		i += e.words
+	}
+	s.Len = write
 }
 
 // merge merges neighbours if the ring has reached its mark, and sets the next.
@@ -136,18 +228,18 @@ func (slidingLog) merge(t *sluice.Term, s *State) {
 	s.B = int64(write + max(mergeMark/2, write/8))
 }
 
-func (l slidingLog) refund(t *sluice.Term, s *State, now, at, _, units int64) int64 {
+func (l slidingLog) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	if s.Zero() {
 		return 0
 	}
-	now = max(now, l.instant(t, s))
-	l.expire(t, s, now)
-	if at <= now-t.Micros {
+	from := max(now, l.instant(t, s))
+	l.expire(t, s, from)
+	if g.at <= from-t.Micros {
 		return 0 // a merged entry may still hold them, but another's units too
 	}
-	back := ring{s}.take(at, units, t.Algorithm == sluice.SlidingLog)
-	if s.Len == 0 && !s.Reserved {
-		s.clear()
+	back := ring{s}.take(g.at, g.units, t.Algorithm == sluice.SlidingLog)
+	if !s.Reserved { // else who comes later waits: entries that are old then count now, and are gone
+		l.arrive(t, s)
 	}
 	return back
 }

@@ -25,6 +25,19 @@ type State struct {
 	// Reserved says that the state's own instant lies ahead because of a
 	// reservation: who comes earlier is decided no earlier than that.
 	Reserved bool
+	// By is the limit under which the state was written, of the same scope,
+	// name and form as the item's; nil means the item's own.
+	By *sluice.Term
+	// Since and Last belong to buckets that several limits use, or in which
+	// units are reserved; elsewhere they are 0. A receipt older than Since is of
+	// another limit, and while it lies ahead nothing is decided earlier. From
+	// Last on a faster limit's rate counts; while it lies ahead, units are
+	// reserved until then.
+	Since, Last int64
+	// fill, if not 0, is what a limit sees that starts with less, set for a
+	// decision and never kept: the instant before which a pre-filled counter's
+	// window is full, or that at which a bucket has earned all, with its remainder.
+	fill, fillRem int64
 
 	// Ring is a circular buffer of Len words from Head on; its length is its
 	// capacity. Nil in states of a fixed size.
@@ -35,18 +48,31 @@ type State struct {
 // Zero reports whether s means never seen.
 func (s *State) Zero() bool { return s.Idle == 0 }
 
-// Item is one limit of a request, with the state of its key.
+// Item is one limit of a request, with the states of its key.
 type Item struct {
 	Term *sluice.Term
 	Cost int64
-	// State is read and changed by [Decide]. If the Ring must grow it is
-	// replaced by a new slice.
+	// Held is that of the request's charge.
+	Held int64
+	// Start is the instant at which the store first met a limit of this scope
+	// and name: what a rule withholds at its start counts from there. Zero
+	// means long ago.
+	Start int64
+	// State is the one of Term's form. It is read and changed by [Decide]. If
+	// the Ring must grow it is replaced by a new slice.
 	State State
-	// Written is set by [Decide] if State has changed and must be kept. A
-	// State that is Zero then must be forgotten.
+	// Others are the states that the key has in other forms under the same
+	// name, [MaxForms] in all, each with By set. What one limit admits is
+	// counted in all of them.
+	Others []State
+	// Written is set by [Decide] if State has changed and must be kept, with
+	// Others if there are any. A State that is Zero then must be forgotten.
 	Written bool
 
-	wait int64 // how far from now Cost fits, before anything is written
+	wait  int64        // how far from now Cost fits, before anything is written
+	spent int64        // units that were counted, or negative given back
+	met   bool         // the limit has noted in State that it has come to see it
+	on    *sluice.Term // the limit in whose state Term counts, where that is another's
 }
 
 // Denied reports, after a take or reservation that was denied, whether it is this
@@ -54,43 +80,27 @@ type Item struct {
 // say that.
 func (it *Item) Denied() bool { return it.wait > 0 && it.wait < never }
 
-// Form is the size of a term's states.
-type Form uint8
+// Size is how much of a State the states of a limit use.
+type Size uint8
 
-// The forms.
+// The sizes.
 const (
-	FormWord Form = iota // Idle, and A below 1<<16: see longestWord
-	FormPair             // Idle, Reserved, and A
-	FormDuo              // Idle, Reserved, and A and B below 1<<32
-	FormTrio             // Idle, Reserved, and A and B
-	FormRing             // all of it
+	SizeWord  Size = iota // Idle, and A below 1<<16; By, Since and Last only where it has them
+	SizeFixed             // all but the ring
+	SizeRing              // all of it
 )
 
-// longestWord is how far ahead of the clock, in µs, the Idle of a FormWord may be
-// at most, reservations apart: stores keep it in fewer bits than that of others.
-// Only a bucket that refills for longer than a year and starts with less than
-// its burst is beyond that.
-const longestWord = int64(sluice.MaxRefill / 1000)
-
-// Shape returns the form that every state of t has.
-func Shape(t *sluice.Term) Form {
-	switch t.Algorithm {
-	case sluice.TokenBucket, sluice.LeakyBucket:
-		if t.Refill == sluice.Continuous && t.Rate.Den <= 1<<16 && (t.Withheld == 0 || t.Most.Micros+t.Micros < longestWord) {
-			return FormWord
-		}
-		return FormPair
-	case sluice.FixedWindow:
-		return FormPair
-	case sluice.SlidingCounter:
-		switch {
-		case t.SubWindows > 1:
-			return FormRing
-		case t.Quota+t.Debt < 1<<32:
-			return FormDuo
-		}
-		return FormTrio
-	default:
-		return FormRing
+// SizeOf returns the size that every state of t's form has.
+func SizeOf(t *sluice.Term) Size {
+	switch {
+	case t.Burst > 0 && t.Refill == sluice.Continuous && t.Rate.Den <= 1<<16:
+		return SizeWord
+	case t.Burst > 0 || t.Algorithm == sluice.FixedWindow || t.Algorithm == sluice.SlidingCounter && t.SubWindows == 1:
+		return SizeFixed
 	}
+	return SizeRing
 }
+
+// Plain reports whether s, the state of a bucket, is one that Idle and A
+// describe: nothing is reserved, and its writer is the only limit that matters.
+func (s *State) Plain() bool { return s.Since == 0 && s.Last == 0 }

@@ -133,14 +133,29 @@ func (r rule) retryAfter(e *denial, cost int64, left time.Duration) (time.Durati
 		// Both wait for the next window, unless a reservation holds the key.
 		return left, e.retryAfter == e.resetAfter
 	default:
-		return left + time.Duration(cost-e.cost)*r.each, true
+		return left + time.Duration(cost-e.cost)*r.each, r.refills(e)
 	}
+}
+
+// refills reports whether e waits for units of a bucket alone, at its own rate:
+// not for the instant at which a reservation under another form of the limit is
+// due, nor for what another form has left to refill. A cost that takes the whole
+// bucket does not tell.
+func (r rule) refills(e *denial) bool {
+	return r.each > 0 && e.cost < r.full &&
+		e.retryAfter == e.resetAfter-time.Duration(r.full-e.cost)*r.each &&
+		e.remaining == r.units(e.cost, e.retryAfter)
+}
+
+// units returns how many units a bucket has in which cost fits after left.
+func (r rule) units(cost int64, left time.Duration) int64 {
+	return int64(max(time.Duration(cost)*r.each-left, 0) / r.each)
 }
 
 // remaining returns how many units are left when the cost denied fits after left.
 func (r rule) remaining(e *denial, left time.Duration) int64 {
-	if r.each == 0 {
+	if !r.refills(e) {
 		return e.remaining
 	}
-	return int64(max(time.Duration(e.cost)*r.each-left, 0) / r.each)
+	return r.units(e.cost, left)
 }

@@ -40,7 +40,8 @@
 // RetryAfter, ResetAfter and the instants are counted down, as the store's own
 // would be. Costs above the one remembered are answered only where the answer
 // follows exactly: under one token or leaky bucket whose units last whole
-// microseconds, and under one fixed window. Remaining is exact for these, and
-// for a cost of 1; else it is what it was at the denial, and the store may have
-// more by now.
+// microseconds, and under one fixed window. Remaining is exact for these, unless
+// the cost takes the whole bucket or the limit has just been changed, and for a
+// cost of 1; else it is what it was at the denial, and the store may have more by
+// now.
 package denycache

@@ -145,7 +145,8 @@ func check(t *rapid.T, w *world, req sluice.Request, got sluice.Decision, unit t
 		t.Fatalf("denied from memory, allowed by the store: %d of %v\n got %+v\nwant %+v", req.Cost, req.Plan.Term(0), got, want)
 	}
 	term := req.Plan.Term(0)
-	exact := req.Cost <= 1 || req.Plan.Len() == 1 && term.Burst > 0 && term.Rate.Den == 1 && term.Refill == sluice.Continuous
+	exact := req.Cost <= 1 || req.Cost < term.Burst && req.Plan.Scope() != "changing" &&
+		req.Plan.Len() == 1 && term.Rate.Den == 1 && term.Refill == sluice.Continuous
 	if !exact && got.Remaining <= want.Remaining {
 		got.Remaining = want.Remaining
 	}
@@ -160,5 +161,27 @@ func check(t *rapid.T, w *world, req sluice.Request, got sluice.Decision, unit t
 	}
 	if got != want {
 		t.Fatalf("%d of %v:\n got %+v\nwant %+v", req.Cost, term, got, want)
+	}
+}
+
+// TestChangedLimit: what another form of the limit makes a bucket wait for says
+// nothing about other costs.
+func TestChangedLimit(t *testing.T) {
+	w := newWorld(denycache.Options{})
+	now, before := plan(t, "changing", "x: 10/s"), plan(t, "changing", "x: 30/s burst 2")
+	for range 2 {
+		take(t, w.cache, charge(before, "a", 2))
+		reserved := charge(before, "a", 1)
+		reserved.Op, reserved.MaxWait = sluice.OpReserve, time.Second
+		take(t, w.cache, reserved)
+		for cost := int64(1); cost <= 10; cost++ {
+			req := charge(now, "a", cost)
+			got := take(t, w.cache, req)
+			req.Op = sluice.OpPeek
+			if want := take(t, w.store.Store, req); got.Allowed || got != want {
+				t.Errorf("%d of the new limit:\n got %+v\nwant %+v", cost, got, want)
+			}
+		}
+		w.clock.advance(time.Second)
 	}
 }

@@ -66,7 +66,7 @@ func (m *Middleware) corrections(r *http.Request, c *charged, d sluice.Decision,
 		switch {
 		case actual < 0 || actual == taken:
 		case actual < taken:
-			charge.Cost = taken - actual
+			charge.Cost, charge.Held = taken-actual, taken
 			reqs = append(reqs, sluice.Request{Op: sluice.OpRefund, Charge: charge, At: d.At, Due: d.Due})
 		default:
 			charge.Cost = actual - taken

@@ -111,6 +111,38 @@ func BenchmarkNewKey(b *testing.B) {
 	}
 }
 
+// BenchmarkNewKeyOfVersions takes never-seen keys under a limit that has so many
+// versions: tiers, overrides.
+func BenchmarkNewKeyOfVersions(b *testing.B) {
+	const million = 1_000_000
+	keys := keysOf(million)
+	for _, versions := range []int{1, 2, 100_000} {
+		b.Run(strconv.Itoa(versions), func(b *testing.B) {
+			limiters := make([]*sluice.Limiter, versions)
+			var s *memstore.Store
+			for i := range b.N {
+				if i%million == 0 {
+					b.StopTimer()
+					s = memstore.New(memstore.Options{MaxKeys: 2 * million})
+					for k := range limiters {
+						var err error
+						if limiters[k], err = sluice.New(s, "bench", sluice.PerDay(int64(k+10)).Named("n")); err != nil {
+							b.Fatal(err)
+						}
+						if _, err := limiters[k].Take(b.Context(), "first", 1); err != nil {
+							b.Fatal(err)
+						}
+					}
+					b.StartTimer()
+				}
+				if _, err := limiters[i%1000%versions].Take(b.Context(), keys[i%million], 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkWorstTake reports the longest call of many on a full store of a
 // million keys. What the machine does meanwhile is in it: take the least of
 // several runs.

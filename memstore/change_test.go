@@ -9,106 +9,79 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// carried returns the decision of a take under the plan to, at now, by a key
-// that has just spent cost under the plan from.
-func carried(from, to *sluice.Plan, cost, at, now int64) sluice.Decision {
-	old := []algo.Item{{Term: from.Term(0), Cost: cost}}
-	req := charge(from, "k", cost)
-	algo.Decide(&req, old, at)
-	item := []algo.Item{{Term: to.Term(0), Cost: 1}}
-	if s := &old[0].State; s.Idle > now {
-		item[0].State = algo.Carry(from.Term(0), to.Term(0), s, now)
-	}
-	req = charge(to, "k", 1)
-	return algo.Decide(&req, item, now)
-}
-
-func TestChangedLimitCarriesOver(t *testing.T) {
+// TestManyVersions: what a key has spent counts under every version of a limit,
+// however many others there are (tiers, overrides).
+func TestManyVersions(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name, from, to string
-		cost           int64
-		wait           time.Duration
-	}{
-		{"word, larger", "n: 10/min", "n: 20/min", 10, time.Second},
-		{"word, smaller", "n: 20/min", "n: 10/min", 15, time.Second},
-		{"word to pair", "n: 10/min", "n: 10/min fixed-window", 7, time.Second},
-		{"word to ring", "n: 10/min", "n: 10/min sliding-log", 7, time.Second},
-		{"ring to word", "n: 10/min sliding-log", "n: 10/min", 7, time.Second},
-		{"ring to ring", "n: 10/min sliding-log", "n: 12/min sliding-log", 10, 30 * time.Second},
-		{"ring to another ring", "n: 60/min sliding-log", "n: 60/min sliding-counter sub-windows 6", 30, time.Second},
-		{"duo to trio", "n: 10/min sliding-counter", "n: 10000000000/min sliding-counter", 10, time.Second},
-		{"default name, quota only", "10/min fixed-window", "5/min fixed-window", 4, time.Second},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			from, to := plan(t, "s", tt.from), plan(t, "s", tt.to)
-			for _, way := range []struct {
-				name     string
-				from, to *sluice.Plan
-			}{{"there", from, to}, {"back", to, from}} {
-				t.Run(way.name, func(t *testing.T) {
-					clock := newHand()
-					s := memstore.New(memstore.Options{Now: clock.now})
-					at := clock.micros.Load()
-					if d := take(t, s, charge(way.from, "k", tt.cost)); !d.Allowed {
-						tt.cost = 5
-						take(t, s, charge(way.from, "k", tt.cost))
-					}
-					clock.advance(tt.wait)
-					now := clock.micros.Load()
-					peek := charge(way.to, "k", 1)
-					peek.Op = sluice.OpPeek
-					wantPeek := carried(way.from, way.to, tt.cost, at, now)
-					if got := take(t, s, peek); got.Allowed != wantPeek.Allowed || got.RetryAfter != wantPeek.RetryAfter {
-						t.Errorf("peek: got %+v, want %+v", got, wantPeek)
-					}
-					got, want := take(t, s, charge(way.to, "k", 1)), carried(way.from, way.to, tt.cost, at, now)
-					if got != want {
-						t.Errorf("got %+v, want %+v", got, want)
-					}
-					if n := s.Stats().States; n != 1 {
-						t.Errorf("got %d states, want 1: the old one goes when the new one is written", n)
-					}
-				})
-			}
-		})
+	for _, algorithm := range []string{"", " sliding-log", " fixed-window", " sliding-counter", " sliding-histogram", " interval-refill"} {
+		clock := newHand()
+		s := memstore.New(memstore.Options{Now: clock.now})
+		const versions = 3000
+		plans := make([]*sluice.Plan, versions)
+		for i := range plans {
+			plans[i] = plan(t, "s", fmt.Sprintf("n: %d/h%s", 100+i, algorithm))
+		}
+		if d := take(t, s, charge(plans[0], "k", 100)); !d.Allowed {
+			t.Fatalf("%s: got %+v", algorithm, d)
+		}
+		for i, p := range plans[1:] {
+			take(t, s, charge(p, fmt.Sprint("other ", i), 1))
+		}
+		last := charge(plans[versions-1], "k", sluice.MaxQuota)
+		last.Op = sluice.OpTakeUpTo
+		if d := take(t, s, last); d.Spent != versions-1 {
+			t.Errorf("%q: the last version got %d, want %d", algorithm, d.Spent, versions-1)
+		}
 	}
 }
 
-// TestOldAndNewPlanInTurn keeps both plans in use: whatever the order, the key
-// has one state, which is carried over each time.
-func TestOldAndNewPlanInTurn(t *testing.T) {
+// TestStateBudget: a key takes at most 40 bytes under one algorithm and window,
+// however many versions there are and whichever wrote it.
+func TestStateBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("100,000 limits")
+	}
+	for _, suffix := range []string{"", " fixed-window", " sliding-counter", " interval-refill"} {
+		const keys = 100_000
+		clock := newHand()
+		s := memstore.New(memstore.Options{Now: clock.now, MaxKeys: 2 * keys})
+		for i := range keys {
+			p := plan(t, "s", fmt.Sprintf("n: %d/h%s", 1+i, suffix))
+			take(t, s, charge(p, fmt.Sprint("key ", i), 1))
+		}
+		for i := range keys { // and under another one
+			if i%7 == 0 {
+				take(t, s, charge(plan(t, "s", fmt.Sprintf("n: %d/h%s", 2+i, suffix)), fmt.Sprint("key ", i), 1))
+			}
+		}
+		st := s.Stats()
+		if perKey := float64(st.Bytes) / keys; st.States != keys || perKey > 40 {
+			t.Errorf("%q: got %d states of %.1f bytes each, want %d of at most 40", suffix, st.States, perKey, keys)
+		}
+	}
+}
+
+// TestAnotherWindow: each further window that still counts has a state of its own.
+func TestAnotherWindow(t *testing.T) {
 	t.Parallel()
 	clock := newHand()
 	s := memstore.New(memstore.Options{Now: clock.now})
-	plans := []*sluice.Plan{plan(t, "s", "n: 10/min sliding-log"), plan(t, "s", "n: 14/min"), plan(t, "s", "n: 12/min sliding-counter")}
-	var state algo.State
-	var under *sluice.Term
-	for i := range 300 {
-		now := clock.micros.Load()
-		p := plans[i*i%7%3]
-		term := p.Term(0)
-		if under != nil && under != term && state.Idle > now {
-			state = algo.Carry(under, term, &state, now)
+	texts := []string{"n: 10/min", "n: 100/h fixed-window", "n: 1000/day sliding-counter", "n: 5/s sliding-log", "n: 2000/day fixed-window"}
+	for i, text := range texts {
+		if d := take(t, s, charge(plan(t, "s", text), "k", 1)); !d.Allowed {
+			t.Errorf("%s: got %+v", text, d)
 		}
-		under = term
-		req := charge(p, "k", 1)
-		item := []algo.Item{{Term: term, Cost: 1, State: state}}
-		want := algo.Decide(&req, item, now)
-		state = item[0].State
-		if got := take(t, s, req); got != want {
-			t.Fatalf("take %d: got %+v, want %+v", i, got, want)
+		if n := s.Stats().States; n != min(i+1, 4) {
+			t.Errorf("%s: got %d states, want %d", text, n, min(i+1, 4))
 		}
-		if n := s.Stats().States; n != 1 {
-			t.Fatalf("take %d: got %d states, want 1", i, n)
-		}
-		clock.advance(700 * time.Millisecond)
+	}
+	clock.advance(25 * time.Hour)
+	take(t, s, charge(plan(t, "s", texts[0]), "other", 1)) // others have died
+	if d := take(t, s, charge(plan(t, "s", texts[0]), "k", 10)); !d.Allowed {
+		t.Errorf("a day later: got %+v", d)
 	}
 }
 
@@ -116,31 +89,70 @@ func TestOldAndNewPlanInTurn(t *testing.T) {
 // allowed at it, although the state came from another limit.
 func TestRetryAfterHoldsAcrossChange(t *testing.T) {
 	t.Parallel()
-	clock := newHand()
-	s := memstore.New(memstore.Options{Now: clock.now})
-	take(t, s, charge(plan(t, "s", "n: 100/h sliding-log"), "k", 100))
-	clock.advance(10 * time.Minute)
-	to := plan(t, "s", "n: 100/h")
-	d := take(t, s, charge(to, "k", 1))
-	if d.Allowed || d.RetryAfter != 36*time.Second {
-		t.Fatalf("got %+v, want denied for 36 s", d)
-	}
-	clock.advance(d.RetryAfter)
-	if d := take(t, s, charge(to, "k", 1)); !d.Allowed {
-		t.Errorf("got %+v, want allowed", d)
+	for _, c := range []struct{ from, to string }{
+		{"n: 100/h sliding-log", "n: 100/h"},
+		{"n: 100/day", "n: 100/h"},
+		{"n: 100/h", "n: 50/day burst 50"},
+		{"n: 100/h sliding-log", "n: 50/h sliding-log"},
+		{"n: 100/h", "n: 7/min"},
+		{"n: 100/h interval-refill", "n: 30/h interval-refill"},
+	} {
+		clock := newHand()
+		s := memstore.New(memstore.Options{Now: clock.now})
+		take(t, s, charge(plan(t, "s", c.from), "k", 100))
+		clock.advance(10 * time.Minute)
+		to := plan(t, "s", c.to)
+		d := take(t, s, charge(to, "k", 1))
+		if d.Allowed {
+			continue // the forms share nothing
+		}
+		if again := take(t, s, charge(to, "k", 1)); again != d {
+			t.Errorf("%v: a denial changes the next: got %+v, want %+v", c, again, d)
+		}
+		clock.advance(d.RetryAfter - time.Microsecond)
+		if d := take(t, s, charge(to, "k", 1)); d.Allowed {
+			t.Errorf("%v: 1 µs before: got %+v, want denied", c, d)
+		}
+		clock.advance(time.Microsecond)
+		if d := take(t, s, charge(to, "k", 1)); !d.Allowed {
+			t.Errorf("%v: got %+v, want allowed", c, d)
+		}
 	}
 }
 
-// TestManyChanges changes a limit more often than the store remembers.
-func TestManyChanges(t *testing.T) {
-	t.Parallel()
-	clock := newHand()
-	s := memstore.New(memstore.Options{Now: clock.now})
-	for i := range 50 {
-		p := plan(t, "s", fmt.Sprintf("n: %d/min sliding-log", 100+i))
-		if d := take(t, s, charge(p, "k", 1)); d.Remaining != 99 {
-			t.Fatalf("change %d: got %d remaining, want 99: one more unit counts, and the quota has one more", i, d.Remaining)
+// TestInstantsOutliveATable: that a faster limit has met a balance, and since
+// when a limit is its writer, is known for as long as the balance lives, however
+// often tables are made anew.
+func TestInstantsOutliveATable(t *testing.T) {
+	for _, c := range []struct {
+		slow, fast string
+		cost       int64
+	}{
+		{"n: 10/180d", "n: 21/180d burst 10", 5},
+		{"n: 300000007/180d", "n: 600000011/180d", 100_000_000}, // whose remainders take another size of slot
+	} {
+		clock := newHand()
+		s := memstore.New(memstore.Options{Now: clock.now})
+		slow, fast := plan(t, "s", c.slow), plan(t, "s", c.fast)
+		all := take(t, s, charge(slow, "k", slow.Term(0).Burst))
+		d := take(t, s, charge(fast, "k", fast.Term(0).Burst-c.cost))
+		if !all.Allowed || d.Allowed {
+			t.Fatalf("%s: got %+v, then %+v", c.slow, all, d)
 		}
-		clock.advance(time.Second)
+		for left := d.RetryAfter; left > 0; {
+			if got := take(t, s, charge(fast, "k", fast.Term(0).Burst-c.cost)); got.RetryAfter != left {
+				t.Fatalf("%s: got %v, want what is left of %v, %v", c.slow, got.RetryAfter, d.RetryAfter, left)
+			}
+			day := min(24*time.Hour, left)
+			clock.advance(day)
+			left -= day
+			for i := range 500 { // tables grow
+				take(t, s, charge(slow, fmt.Sprint(left, i), 1))
+				take(t, s, charge(fast, fmt.Sprint(left, i), 1))
+			}
+		}
+		if got := take(t, s, charge(fast, "k", fast.Term(0).Burst-c.cost)); !got.Allowed {
+			t.Errorf("%s: when its time has come got %+v", c.slow, got)
+		}
 	}
 }

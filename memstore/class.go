@@ -63,46 +63,50 @@ func (t *table) setClass(i int, c class) {
 	*w = *w&^(classMask<<lowClass) | uint64(c)<<lowClass
 }
 
-// takes reports whether an operation, if allowed, shows that its keys have units
-// left.
-func takes(op sluice.Op) bool {
-	return op == sluice.OpTake || op == sluice.OpTakeUpTo || op == sluice.OpReserve
-}
-
 // classify chooses the class of an item's state after a decision that was no
 // peek. A state that is not written is marked where it is if the item denied.
-// What is charged or given back leaves a denied key denied. An allowed take of a
-// key that is not empty has nothing to choose: its state is used.
+// What is charged or given back leaves a denied key denied.
 func (p *place) classify(op sluice.Op, allowed bool, it *algo.Item) {
-	word := p.word
-	if p.old != nil {
-		word = p.under
-	}
-	prior := used
-	if p.live {
-		prior = classOf(word)
-	}
 	denies := !allowed && it.Denied()
-	switch {
-	case !it.Written && p.old == nil:
-		if denies && p.live && prior&shielded == 0 {
+	if !it.Written {
+		if denies && p.class&shielded == 0 { // else it is known
 			p.mark()
 		}
-	case p.empty && p.shard.keeps(prior):
+		return
+	}
+	takes := op == sluice.OpTake || op == sluice.OpTakeUpTo || op == sluice.OpReserve
+	switch {
+	case p.empty && p.shard.keeps(p.class):
 		p.class = kept
-	case denies, prior == denied && !(takes(op) && allowed):
+	case denies:
 		p.class = denied
+	case takes && allowed:
+		p.class = used
+	case p.class != denied:
+		p.class = used
 	}
 }
 
-// mark makes the state that was found one of class denied.
+// mark makes the states that were found ones of class denied, if they are not
+// kept.
 func (p *place) mark() {
-	if p.form == algo.FormWord {
+	if p.word != 0 && p.word&wordShielded == 0 {
 		p.word = withClass(p.word, denied) // release puts it back
-		return
 	}
-	t := &p.shard.tables[p.form]
-	t.setClass(t.find(p.id), denied)
+	for r := range p.ranks {
+		p.shard.mark(p.sizes[r], p.rank(r))
+	}
+	if p.old != 0 {
+		p.shard.mark(p.oldSize, p.old)
+	}
+}
+
+// mark makes the state of id, in a slot, one of class denied, if it is not kept.
+func (sh *shard) mark(size algo.Size, id uint64) {
+	t := &sh.tables[size]
+	if i := t.find(id); i >= 0 && t.class(i)&shielded == 0 {
+		t.setClass(i, denied)
+	}
 }
 
 // keeps reports whether a state of the empty key, of class c up to now, is to

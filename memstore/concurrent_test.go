@@ -279,3 +279,33 @@ func TestChangesWhileStatesDie(t *testing.T) {
 		clock.advance(time.Duration(1+round%2*20_000) * time.Second) // now and then limits are forgotten
 	}
 }
+
+// TestReceiptsUnderConcurrency: whoever gives back at once what he took gets it
+// back, however many do.
+func TestReceiptsUnderConcurrency(t *testing.T) {
+	t.Parallel()
+	s := memstore.New(memstore.Options{})
+	p := plan(t, "s", "60000/min sliding-log")
+	var lost atomic.Int64
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for range 500 {
+				d, err := s.Take(t.Context(), charge(p, "k", 1))
+				if err != nil || !d.Allowed {
+					t.Errorf("got %+v, %v", d, err)
+					return
+				}
+				back := charge(p, "k", 1)
+				back.Op, back.At, back.Due = sluice.OpRefund, d.At, d.Due
+				if d, err = s.Take(t.Context(), back); err != nil || d.Spent != -1 {
+					lost.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := lost.Load(); n > 0 {
+		t.Errorf("%d of 32,000 refunds gave nothing back", n)
+	}
+}

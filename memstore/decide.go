@@ -10,20 +10,6 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// place is where the state of one item is kept.
-type place struct {
-	shard *shard
-	hash  uint64
-	id    uint64
-	form  algo.Form
-	empty bool    // the key is
-	live  bool    // there is a state
-	class class   // that the state is stored with
-	word  uint64  // what load returned
-	old   *record // limit under which the state was found, nil if the item's own
-	under uint64  // the word of that
-}
-
 // fewLimits is how many limits of a request are decided without allocating.
 const fewLimits = 8
 
@@ -31,8 +17,10 @@ const fewLimits = 8
 // of the caller's stack would not stay there, as algo calls its algorithms
 // through an interface.
 type scratch struct {
-	req   sluice.Request
-	items [fewLimits]algo.Item
+	req    sluice.Request
+	items  [fewLimits]algo.Item
+	places [fewLimits]place
+	keep   [2 * fewLimits]uint64
 }
 
 // take returns the shard's scratch with the request in it.
@@ -47,7 +35,12 @@ func (sh *shard) take(req *sluice.Request) *scratch {
 // done lets go of what the caller's request refers to.
 func (sc *scratch) done(n int) {
 	sc.req = sluice.Request{}
-	clear(sc.items[:n])
+	for i := range n {
+		it, p := &sc.items[i], &sc.places[i]
+		it.Term, it.State.By, it.State.Ring = nil, nil, nil
+		clear(it.Others)
+		p.shard, p.scope, p.term, p.version = nil, "", nil, nil
+	}
 }
 
 // decide decides a valid request into d, which saves copies on the shortest way.
@@ -92,20 +85,24 @@ func (s *Store) fresh(sh *shard, now int64) int64 {
 
 // plainTake reports whether [algo.WordTake] can decide req, of one limit.
 func plainTake(req *sluice.Request, t *sluice.Term) bool {
-	return req.Op == sluice.OpTake && req.MaxWait == 0 && t.Withheld == 0 && len(req.Outcomes) == 0 && algo.Shape(t) == algo.FormWord
+	return req.Op == sluice.OpTake && req.MaxWait == 0 && t.Withheld == 0 && len(req.Outcomes) == 0 && algo.SizeOf(t) == algo.SizeWord
 }
 
 // newWord decides a plain take of a key that has no state or, by the time of
-// the lock, has one. It reports false, having done nothing, where the state may
-// have to be carried over from another limit.
+// the lock, has a word. It reports false, having done nothing, where the key may
+// have a state in a slot, or one that another limit wrote.
 func (s *Store) newWord(sh *shard, req *sluice.Request, hash uint64, now int64) (sluice.Decision, bool) {
 	t := req.Plan.Term(0)
-	id := identity(hash, termMask(t.ID))
-	if s.registry.changing() || len(s.registry.enter(req.Plan.Scope(), t, now)) > 1 {
+	v := s.registry.enter(req.Plan.Scope(), t, now)
+	if ser := v.series; ser.words.Load() != v || ser.sizes.Load() != 0 || !ser.alone(now) {
 		return sluice.Decision{}, false
 	}
+	id := identity(hash, termMask(t.ID))
 	var state algo.State
-	word, _ := sh.load(algo.FormWord, id, now, &state)
+	word, live := sh.word(id, now, &state)
+	if !live {
+		state = algo.State{}
+	}
 	var d sluice.Decision
 	idle, rem := algo.WordTake(t, state.Idle, state.A, now, req.Cost, &d)
 	if idle == state.Idle && rem == state.A {
@@ -116,8 +113,7 @@ func (s *Store) newWord(sh *shard, req *sluice.Request, hash uint64, now int64) 
 	if req.Key == "" && sh.keeps(c) {
 		c = kept
 	}
-	state.Idle, state.A = idle, rem
-	sh.store(algo.FormWord, id, now, &state, c.after(&d), nil)
+	sh.storeWord(id, now, &algo.State{Idle: idle, A: rem}, c.after(&d), nil)
 	return d, true
 }
 
@@ -153,16 +149,12 @@ func (s *Store) several(req *sluice.Request, now int64) sluice.Decision {
 // locked decides a request whose shards are locked, in the scratch of one of
 // them: it loads all states, decides once and stores what has changed.
 func (s *Store) locked(sh *shard, req *sluice.Request, hashes *[sluice.MaxCharges]uint64, now int64) sluice.Decision {
-	var (
-		placeRoom [fewLimits]place
-		keepRoom  [fewLimits]uint64
-	)
 	n := req.Limits()
 	sc := sh.take(req)
 	defer sc.done(min(n, fewLimits))
-	items, places, keep := sc.items[:], placeRoom[:], keepRoom[:]
+	items, places := sc.items[:], sc.places[:]
 	if n > fewLimits {
-		items, places, keep = make([]algo.Item, n), make([]place, n), make([]uint64, n)
+		items, places = make([]algo.Item, n), make([]place, n)
 	}
 	k := 0
 	for i := range len(req.More) + 1 {
@@ -171,97 +163,37 @@ func (s *Store) locked(sh *shard, req *sluice.Request, hashes *[sluice.MaxCharge
 			c = &req.More[i-1]
 		}
 		for j := range c.Plan.Len() {
-			t := c.Plan.Term(j)
-			items[k].Term, items[k].Cost = t, c.Cost
-			// Not a literal: that is built of single bytes and then copied as
-			// words, for which the processor waits.
+			it := &items[k]
+			it.Term, it.Cost, it.Held = c.Plan.Term(j), c.Cost, c.Held
 			p := &places[k]
-			p.shard, p.hash = s.shardOf(hashes[i]), hashes[i]
-			p.id = identity(hashes[i], termMask(t.ID))
-			p.form, p.empty = algo.Shape(t), c.Key == ""
-			keep[k] = p.id
-			s.load(c.Plan, &items[k], p, now)
+			p.shard, p.scope, p.term, p.hash, p.empty = s.shardOf(hashes[i]), c.Plan.Scope(), it.Term, hashes[i], c.Key == ""
+			p.version, p.class, p.word, p.ranks, p.old = nil, used, 0, 0, 0
+			p.load(it, now)
 			k++
 		}
 	}
-	items, places, keep = items[:k], places[:k], keep[:k]
+	items, places = items[:k], places[:k]
 	d := algo.Decide(&sc.req, items, now)
-	peek := req.Op == sluice.OpPeek
+	if req.Op == sluice.OpPeek {
+		for i := range places {
+			places[i].release()
+		}
+		return d
+	}
+	keep := pins(sc.keep[:0])
 	for i := range places {
-		if p := &places[i]; !peek && (p.empty || !d.Allowed || !takes(req.Op)) {
-			p.classify(req.Op, d.Allowed, &items[i])
+		p := &places[i]
+		p.classify(req.Op, d.Allowed, &items[i])
+		if items[i].Written {
+			keep = p.pin(keep, len(items[i].Others))
+		} else {
+			p.release() // before anything is stored, for then arrays may be replaced
 		}
 	}
 	for i := range places {
-		places[i].release(!peek, items[i].Written)
-	}
-	for i := range places {
-		if !peek {
+		if items[i].Written {
 			places[i].store(&items[i], now, keep)
 		}
 	}
 	return d
-}
-
-// load reads the item's state: under its own limit or else, carried over, under
-// a limit that this one has replaced.
-func (s *Store) load(plan *sluice.Plan, it *algo.Item, p *place, now int64) {
-	if p.word, p.live = p.shard.load(p.form, p.id, now, &it.State); p.live {
-		if s.registry.changing() {
-			s.registry.touch(it.Term, now)
-		}
-		return
-	}
-	recs := s.registry.enter(plan.Scope(), it.Term, now)
-	if len(recs) == 1 {
-		return
-	}
-	for _, rec := range recs {
-		if rec.term.ID == it.Term.ID {
-			continue
-		}
-		var old algo.State
-		id := identity(p.hash, rec.mask)
-		word, found := p.shard.load(rec.form, id, now, &old)
-		if !found {
-			if word != 0 { // idle, and must not come to life beside its successor
-				p.shard.forget(rec.form, id)
-			}
-			continue
-		}
-		// A ring must not be shared: the old state's block is freed before the
-		// new one is stored. And a peek must leave the old state as it is.
-		old.Ring = slices.Clone(old.Ring)
-		it.State = algo.Carry(rec.term, it.Term, &old, now)
-		p.old, p.under, p.live = rec, word, true
-		return
-	}
-}
-
-// release gives back words that will not be stored. It drops the state that the
-// item's own replaces. It comes before anything is stored, for then arrays may
-// be replaced.
-func (p *place) release(write, written bool) {
-	if p.form == algo.FormWord && (!write || !written && p.old == nil) {
-		p.shard.words.thaw(p.id, p.word)
-	}
-	if p.old == nil {
-		return
-	}
-	id := identity(p.hash, p.old.mask)
-	switch {
-	case write:
-		p.shard.forget(p.old.form, id)
-	case p.old.form == algo.FormWord:
-		p.shard.words.thaw(id, p.under)
-	}
-}
-
-// store keeps the item's state if it has changed, or was carried over: a denial
-// must not be decided twice by what an older limit counts, or its RetryAfter
-// would not hold.
-func (p *place) store(it *algo.Item, now int64, keep pins) {
-	if it.Written || p.old != nil {
-		p.shard.store(p.form, p.id, now, &it.State, p.class, keep)
-	}
 }

@@ -9,8 +9,8 @@
 //
 // A state lies in a block without pointers, found by 64 bits of a keyed hash of
 // scope and key; the key itself is not kept. A token bucket takes about 16 to 30
-// bytes in all, a fixed window or sliding counter at most 40, a full sliding log
-// of 100 units at most 900.
+// bytes in all, a fixed window or sliding counter at most 40, and a full sliding
+// log of 100 units at most 900 in a Store that is about as full as MaxKeys says.
 //
 // Two keys that have the same hash share one state. The secret of the hash is
 // drawn at random by [New], so nobody outside can look for such keys. Among n
@@ -52,11 +52,24 @@
 //
 // # Changed limits
 //
-// A state is kept under the limit that wrote it, with all its parameters. Where
-// a key has none under the limit at hand, but one under a limit of the same
-// scope and name that was in use before, this is carried over by [algo.Carry].
-// Limits are remembered while states of theirs can be alive, up to 16 of one
-// name and 4,096 names. A peek carries nothing over; it decides as if it had.
+// A key has one state for each name of a limit and form: buckets with continuous
+// refill share a balance, and limits that count the same windows in the same way
+// share the counts, whatever their quotas (see [algo.SameForm]). A state names
+// the limit that wrote it. So a changed quota, a tier or an override finds what
+// the key has spent, however many versions of the limit there are, and a take of
+// a never-seen key costs the same with 1 and with 100,000 of them. [algo.BoundOfChange]
+// says what versions admit together. A key takes at most 40 bytes, and at most 40
+// for each further window that still counts; only a bucket whose reduced quota is
+// above 2^28 takes 52 while several versions use it or units are reserved.
+//
+// The first token or leaky bucket of a name keeps its states in words, which
+// need no lock. Later versions of that name take the lock. A limit is forgotten
+// when no state names it. One of each scope and name is kept for good, up to
+// 65,536 of them; beyond that, those that were not looked up for longer than
+// their states live.
+//
+// What a limit withholds at its start ("initial", "pre-filled") counts from the
+// Store's first request under its scope and name, which a snapshot keeps.
 //
 // # Clock
 //

@@ -35,14 +35,14 @@ type room struct {
 
 // hand is a place in the ring of all slots of a shard, form by form.
 type hand struct {
-	form algo.Form
+	size algo.Size
 	at   int
 }
 
 // slot is a state that a hand points at.
 type slot struct {
 	hand
-	word  uint64 // of FormWord
+	word  uint64 // of SizeWord
 	idle  int64
 	class class
 }
@@ -78,15 +78,15 @@ func (sh *shard) makeRoom(now int64, keep pins) {
 
 // round returns how many slots there are in all.
 func (sh *shard) round() (n int) {
-	for f := range forms {
+	for f := range sizes {
 		n += sh.slots(f)
 	}
 	return n
 }
 
 // slots returns how many slots states of a form have.
-func (sh *shard) slots(f algo.Form) int {
-	if f == algo.FormWord {
+func (sh *shard) slots(f algo.Size) int {
+	if f == algo.SizeWord {
 		return sh.words.slots()
 	}
 	return sh.tables[f].n
@@ -95,13 +95,13 @@ func (sh *shard) slots(f algo.Form) int {
 // settle puts a hand that is beyond the slots of its form to the first slot of
 // the next, and reports whether it starts a new round.
 func (sh *shard) settle(h *hand) (round bool) {
-	for range forms + 1 {
-		if h.at < sh.slots(h.form) {
+	for range sizes + 1 {
+		if h.at < sh.slots(h.size) {
 			break
 		}
 		h.at = 0
-		if h.form++; h.form == forms {
-			h.form, round = 0, true
+		if h.size++; h.size == sizes {
+			h.size, round = 0, true
 		}
 	}
 	return round
@@ -110,7 +110,7 @@ func (sh *shard) settle(h *hand) (round bool) {
 // look returns the state that h points at, if there is one that may be dropped.
 func (sh *shard) look(h hand, keep pins) (s slot, ok bool) {
 	s.hand = h
-	if h.form == algo.FormWord {
+	if h.size == algo.SizeWord {
 		a := sh.words.array.Load()
 		if s.word = atomic.LoadUint64(a.word(h.at)); s.word == 0 || s.word == busy {
 			return s, false
@@ -118,7 +118,7 @@ func (sh *shard) look(h hand, keep pins) (s slot, ok bool) {
 		s.idle, s.class = a.idle(s.word), classOf(s.word)
 		return s, !slices.Contains(keep, a.id(h.at))
 	}
-	t := &sh.tables[h.form]
+	t := &sh.tables[h.size]
 	if t.id(h.at) == 0 {
 		return s, false
 	}
@@ -131,22 +131,22 @@ func (sh *shard) look(h hand, keep pins) (s slot, ok bool) {
 func (sh *shard) pass(s *slot, now int64) (dropped bool) {
 	switch {
 	case s.idle <= now || s.class == cold:
-		if s.form == algo.FormWord {
+		if s.size == algo.SizeWord {
 			// Who has taken it meanwhile keeps it.
 			if !atomic.CompareAndSwapUint64(sh.words.array.Load().word(s.at), s.word, 0) {
 				return false
 			}
 			sh.words.used--
 		} else {
-			sh.remove(&sh.tables[s.form], s.at)
+			sh.remove(&sh.tables[s.size], s.at)
 		}
 		sh.dropped(s.idle, now)
 		return true
 	case s.class != used:
-	case s.form == algo.FormWord:
+	case s.size == algo.SizeWord:
 		atomic.CompareAndSwapUint64(sh.words.array.Load().word(s.at), s.word, withClass(s.word, cold))
 	default:
-		sh.tables[s.form].setClass(s.at, cold)
+		sh.tables[s.size].setClass(s.at, cold)
 	}
 	return false
 }
@@ -185,11 +185,11 @@ func (sh *shard) giveWay(now int64, keep pins) {
 	if !found {
 		return // all are this request's: it may exceed the cap by its own limits
 	}
-	if best.form == algo.FormWord {
+	if best.size == algo.SizeWord {
 		// It may have changed since it was looked at.
 		best.idle = sh.words.array.Load().idle(sh.words.remove(best.at))
 	} else {
-		sh.remove(&sh.tables[best.form], best.at)
+		sh.remove(&sh.tables[best.size], best.at)
 	}
 	sh.dropped(best.idle, now)
 }

@@ -81,27 +81,38 @@ func charge(p *sluice.Plan, key string, cost int64) sluice.Request {
 }
 
 // model is a Store as simple as can be: a map of states without a bound.
-type model struct{ states map[string]algo.State }
+type model struct {
+	states map[string][]algo.State
+	starts map[string]int64
+}
 
 func (m *model) take(req sluice.Request, now int64) sluice.Decision {
 	var items []algo.Item
 	var names []string
 	for _, c := range append([]sluice.Charge{req.Charge}, req.More...) {
 		for i := range c.Plan.Len() {
-			t := c.Plan.Term(i)
-			name := fmt.Sprintf("%s|%s|%x", c.Plan.Scope(), c.Key, t.ID)
-			s := m.states[name]
-			if s.Idle <= now {
-				s = algo.State{}
+			it := algo.Item{Term: c.Plan.Term(i), Cost: c.Cost}
+			rule := c.Plan.Scope() + "|" + it.Term.Name
+			if m.starts[rule] == 0 {
+				m.starts[rule] = now
 			}
-			s.Ring = append([]uint64(nil), s.Ring...)
-			items, names = append(items, algo.Item{Term: t, Cost: c.Cost, State: s}), append(names, name)
+			it.Start = m.starts[rule]
+			name := rule + "|" + c.Key
+			var live []algo.State
+			for _, s := range m.states[name] {
+				if s.Idle > now {
+					s.Ring = append([]uint64(nil), s.Ring...)
+					live = append(live, s)
+				}
+			}
+			it.Pick(live)
+			items, names = append(items, it), append(names, name)
 		}
 	}
 	d := algo.Decide(&req, items, now)
-	for i, it := range items {
-		if it.Written {
-			m.states[names[i]] = it.State
+	for i := range items {
+		if items[i].Written && req.Op != sluice.OpPeek {
+			m.states[names[i]] = items[i].Keep(nil)
 		}
 	}
 	return d
@@ -131,7 +142,7 @@ func TestEqualsModel(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			clock := newHand()
 			store := memstore.New(memstore.Options{Now: clock.now, MaxKeys: 20_000})
-			m := &model{states: make(map[string]algo.State)}
+			m := &model{states: make(map[string][]algo.State), starts: make(map[string]int64)}
 			randomCharge := func() sluice.Charge {
 				c := sluice.Charge{Plan: plans[rnd.IntN(len(plans))], Key: fmt.Sprint("key-", rnd.IntN(20)), Cost: 1}
 				switch rnd.IntN(8) {

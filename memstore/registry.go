@@ -4,9 +4,6 @@
 package memstore
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -14,51 +11,68 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
+// registry knows the limits under which states have been written. A slot names
+// the one that wrote it by its index; words name none, and belong to the first
+// limit of their series that could have some.
+//
+// A version is looked up by the ID of its limit, whatever others there are, so
+// that the hundred-thousandth costs what the first does. One that no slot names
+// is forgotten when the next ones come.
+type registry struct {
+	versions sync.Map // of the ID of a term to *version
+	series   sync.Map // of the Series of a term to *series
+
+	// generation changes when a series is forgotten: a word from before that
+	// does not come to life again.
+	generation atomic.Uint64
+
+	byIndex atomic.Pointer[[]*version] // the first is nil: no version
+
+	mu    sync.Mutex
+	free  []uint32 // indexes of versions that were forgotten
+	known int      // versions
+	kinds int      // series
+	sweep int      // known at which unused versions are looked for
+}
+
 const (
-	stripes    = 256 // of the registry: adding a series copies one
-	maxSeries  = 256 // scopes and names whose limits a stripe remembers
-	maxChanges = 16  // limits of one series
+	maxVersions = 1<<byBits - 1
+	minSweep    = 1024
+	// manySeries is how many series are kept though no slot names a version of
+	// theirs: words do not tell whose they are.
+	manySeries = 1 << 16
 )
 
-// registry remembers under which limits states have been written, so that a
-// state outlives a change of its limit: where the identity under the current
-// limit is missing, those under its predecessors are looked up. A key that is
-// found never asks it.
-//
-// Reading takes no lock. What is read never changes; writers replace it, a
-// stripe at a time, so that a policy of 10,000 limits is not slow to start.
-type registry struct {
-	mu       sync.Mutex
-	stripes  [stripes]atomic.Pointer[map[uint64][]*record]
-	replaced int // series that have more than one limit; under mu
-	// generation is odd while some series has more than one limit. Then every
-	// take notes which of them it used, so that one of which no state can be
-	// alive any more is dropped. Each time that one is dropped it is another.
-	generation atomic.Uint64
+// version is one limit with all its parameters.
+type version struct {
+	term   *sluice.Term
+	scope  string
+	series *series
+	index  uint32
+	refs   atomic.Int64 // slots that name it; below 0 once it is forgotten
+	used   atomic.Int64 // about when it was last looked up
 }
 
-// changing reports whether some series has more than one limit.
-func (r *registry) changing() bool { return r.generation.Load()&1 == 1 }
-
-// record is a limit under which states may exist.
-type record struct {
-	term  *sluice.Term
-	scope string
-	form  algo.Form
-	mask  uint64
-	life  int64        // µs that a state can live at most
-	used  atomic.Int64 // instant of the last take that could have written one
+// series is what limits of one scope and name have in common.
+type series struct {
+	start atomic.Int64            // instant at which the first was met
+	words atomic.Pointer[version] // whose plain states may be words
+	count atomic.Int64            // versions that are known
+	// owing is until when there may be receipts of versions that are forgotten.
+	owing atomic.Int64
+	// sizes has a bit for each size of slot that its states have had.
+	sizes atomic.Uint32
+	// legacy are the limits that an older snapshot held states of, each under
+	// an identity of its own, which are gone at legacyUntil.
+	legacy      []*version
+	legacyUntil int64
 }
 
-func newRecord(scope string, t *sluice.Term, now int64) *record {
-	r := &record{term: t, scope: scope, form: algo.Shape(t), mask: termMask(t.ID), life: lifetime(t)}
-	r.used.Store(now)
-	return r
-}
+// alone reports whether no other limit of the series can have used a key.
+func (s *series) alone(now int64) bool { return s.count.Load() <= 1 && now >= s.owing.Load() }
 
 // lifetime returns how long a state of t can live behind its last take: until
-// all debt is gone, an initial state is forgotten and a reservation is over,
-// rounded up generously.
+// all debt is gone and a reservation is over, rounded up generously.
 func lifetime(t *sluice.Term) int64 {
 	windows := int64(3)
 	if t.Refill == sluice.Interval {
@@ -67,178 +81,162 @@ func lifetime(t *sluice.Term) int64 {
 	return windows*t.Micros + t.Most.Micros + 2*sluice.MaxWait.Microseconds()
 }
 
-// stripe returns where a series is remembered. Series are hashes.
-func (r *registry) stripe(series uint64) *atomic.Pointer[map[uint64][]*record] {
-	return &r.stripes[series%stripes]
-}
-
-// of returns the limits of a series.
-func (r *registry) of(series uint64) []*record {
-	if m := r.stripe(series).Load(); m != nil {
-		return (*m)[series]
+// at returns the version of an index, nil of 0.
+func (r *registry) at(index uint32) *version {
+	if index == 0 {
+		return nil
 	}
-	return nil
+	return (*r.byIndex.Load())[index]
 }
 
-// touch is called by the hit path while limits change: it says that term's
-// states are in use.
-func (r *registry) touch(t *sluice.Term, now int64) {
-	for _, rec := range r.of(t.Series) {
-		if rec.term.ID == t.ID {
-			rec.used.Store(max(rec.used.Load(), now))
-		}
+// enter returns the version of t, a limit of scope, which is known from now on.
+func (r *registry) enter(scope string, t *sluice.Term, now int64) *version {
+	known, ok := r.versions.Load(t.ID)
+	if !ok {
+		return r.add(scope, t, now)
 	}
-}
-
-// enter makes sure that t, a limit of scope, is known before a state is written
-// under it, and returns all limits of its series.
-func (r *registry) enter(scope string, t *sluice.Term, now int64) []*record {
-	recs := r.of(t.Series)
-	if len(recs) == 1 && recs[0].term.ID == t.ID || known(recs, t, now) {
-		return recs
+	v := known.(*version)
+	if used := v.used.Load(); now-used > 1e6 || now < used {
+		v.used.Store(now)
 	}
-	return r.add(scope, t, now)
+	return v
 }
 
-// known reports whether t is among recs and none of these has had its time.
-func known(recs []*record, t *sluice.Term, now int64) bool {
-	found, over := false, false
-	for _, rec := range recs {
-		if rec.term.ID == t.ID {
-			rec.used.Store(max(rec.used.Load(), now))
-			found = true
-		} else if now-rec.used.Load() > rec.life {
-			over = true
-		}
+// startOf returns when the rule started, which a clock that steps back moves.
+func (s *series) startOf(now int64) int64 {
+	start := s.start.Load()
+	if now < start {
+		s.start.CompareAndSwap(start, now)
+		return now
 	}
-	return found && !over
+	return start
 }
 
-func (r *registry) add(scope string, t *sluice.Term, now int64) []*record {
+func (r *registry) add(scope string, t *sluice.Term, now int64) *version {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old := r.of(t.Series)
-	var recs []*record
-	self := (*record)(nil)
-	for _, rec := range old {
-		switch {
-		case rec.term.ID == t.ID:
-			self = rec
-		case len(old) == 1:
-			// Until now nobody noted its use: it may have been a moment ago.
-			rec.used.Store(max(rec.used.Load(), now))
-			recs = append(recs, rec)
-		case now-rec.used.Load() <= rec.life:
-			recs = append(recs, rec)
-		}
+	if known, ok := r.versions.Load(t.ID); ok {
+		return known.(*version)
 	}
-	if self == nil {
-		self = newRecord(scope, t, now)
+	if r.known >= max(r.sweep, minSweep) {
+		r.forget(now)
+		r.sweep = 2 * r.known
 	}
-	recs = append(recs, self)
-	if len(recs) > maxChanges {
-		oldest := slices.MinFunc(recs[:len(recs)-1], byUse)
-		recs = slices.DeleteFunc(recs, func(rec *record) bool { return rec == oldest })
-	}
-	stripe := r.stripe(t.Series)
-	fresh := make(map[uint64][]*record)
-	if m := stripe.Load(); m != nil {
-		maps.Copy(fresh, *m)
-	}
-	fresh[t.Series] = recs
-	r.replaced += plural(recs) - plural(old)
-	forgotten := len(fresh) > maxSeries
-	if forgotten {
-		r.replaced -= forgetSeries(fresh, t.Series)
-	}
-	r.publish(forgotten, func() { stripe.Store(&fresh) })
-	return recs
+	return r.insert(scope, t, now)
 }
 
-// plural returns 1 if a series has more than one limit, else 0.
-func plural(recs []*record) int {
-	if len(recs) > 1 {
-		return 1
+// insert makes t known. The caller holds mu.
+func (r *registry) insert(scope string, t *sluice.Term, now int64) *version {
+	var ser *series
+	if known, ok := r.series.Load(t.Series); ok {
+		ser = known.(*series)
+	} else {
+		ser = &series{}
+		ser.start.Store(max(now, 1))
+		r.series.Store(t.Series, ser)
+		r.kinds++
 	}
-	return 0
+	v := &version{term: t, scope: scope, series: ser, index: r.index()}
+	v.used.Store(now)
+	if v.index > 0 {
+		(*r.byIndex.Load())[v.index] = v
+	}
+	if ser.words.Load() == nil && algo.SizeOf(t) == algo.SizeWord {
+		ser.words.Store(v)
+	}
+	ser.count.Add(1)
+	r.known++
+	r.versions.Store(t.ID, v)
+	return v
 }
 
-// publish has store make known what changed. A take that asks for the generation
-// first either sees that limits change or came before that.
-func (r *registry) publish(forgotten bool, store func()) {
-	g := r.generation.Load()
-	switch {
-	case r.replaced > 0 && g&1 == 0:
-		r.generation.Store(g + 1)
-		store()
-	case r.replaced == 0 && g&1 == 1:
-		store()
-		r.generation.Store(g + 1)
-	case forgotten && g&1 == 0:
-		r.generation.Store(g + 2)
-		store()
-	default:
-		store()
+// index returns an index that no version has. If there are no more it is 0,
+// which says nothing: a state without a version is dropped when it is read.
+func (r *registry) index() uint32 {
+	if n := len(r.free); n > 0 {
+		index := r.free[n-1]
+		r.free = r.free[:n-1]
+		return index
 	}
+	all := []*version{nil}
+	if p := r.byIndex.Load(); p != nil {
+		all = *p
+	}
+	if len(all) > maxVersions {
+		return 0
+	}
+	all = append(all, nil)
+	r.byIndex.Store(&all)
+	return uint32(len(all) - 1)
 }
 
-func byUse(a, b *record) int { return cmp.Compare(a.used.Load(), b.used.Load()) }
-
-// forgetSeries drops the half of m whose last new key is longest ago, but not
-// keep. It returns how many of them had more than one limit.
-func forgetSeries(m map[uint64][]*record, keep uint64) (replaced int) {
-	type use struct {
-		series uint64
-		at     int64
-	}
-	uses := make([]use, 0, len(m))
-	for series, recs := range m {
-		if series != keep {
-			uses = append(uses, use{series, slices.MaxFunc(recs, byUse).used.Load()})
+// forget drops versions that no slot names. The one that may have words stays,
+// unless there are very many series and it was not looked up for longer than a
+// state lives. The caller holds mu.
+func (r *registry) forget(now int64) {
+	r.versions.Range(func(id, known any) bool {
+		v := known.(*version)
+		idle := now - v.used.Load()
+		if v.series.words.Load() == v && (r.kinds < manySeries || idle <= lifetime(v.term) || v.series.count.Load() > 1) {
+			return true
 		}
-	}
-	slices.SortFunc(uses, func(a, b use) int { return cmp.Compare(a.at, b.at) })
-	for _, u := range uses[:len(uses)/2] {
-		replaced += plural(m[u.series])
-		delete(m, u.series)
-	}
-	return replaced
-}
-
-// records returns all that is known, for a snapshot.
-func (r *registry) records() []*record {
-	var all []*record
-	for i := range r.stripes {
-		if m := r.stripes[i].Load(); m != nil {
-			for _, recs := range *m {
-				all = append(all, recs...)
-			}
+		if idle < 2e6 || !v.refs.CompareAndSwap(0, -1) { // used is noted once a second
+			return true
 		}
-	}
-	return all
-}
-
-// replace makes recs all that is known.
-func (r *registry) replace(recs []*record) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var all [stripes]map[uint64][]*record
-	for _, rec := range recs {
-		m := &all[rec.term.Series%stripes]
-		if *m == nil {
-			*m = make(map[uint64][]*record)
+		r.versions.Delete(id)
+		r.known--
+		if v.index > 0 {
+			r.free = append(r.free, v.index)
 		}
-		(*m)[rec.term.Series] = append((*m)[rec.term.Series], rec)
-	}
-	r.replaced = 0
-	for _, m := range all {
-		for _, recs := range m {
-			r.replaced += plural(recs)
+		v.series.owing.Store(max(v.series.owing.Load(), now+lifetime(v.term)))
+		if v.series.count.Add(-1) == 0 {
+			r.series.Delete(v.term.Series)
+			r.kinds--
+			r.generation.Add(1)
 		}
-	}
-	r.publish(true, func() {
-		for i := range all {
-			r.stripes[i].Store(&all[i])
-		}
+		return true
 	})
+}
+
+// name counts a slot that names v from now on. It returns v or, where that has
+// been forgotten, what has come in its place.
+func (r *registry) name(v *version, now int64) *version {
+	for {
+		refs := v.refs.Load()
+		if refs >= 0 && v.refs.CompareAndSwap(refs, refs+1) {
+			return v
+		}
+		if refs < 0 {
+			v = r.enter(v.scope, v.term, now)
+		}
+	}
+}
+
+// unname counts a slot that names the version of an index no more.
+func (r *registry) unname(index uint32) {
+	if v := r.at(index); v != nil {
+		v.refs.Add(-1)
+	}
+}
+
+// all returns all versions that are known, for a snapshot.
+func (r *registry) all() []*version {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []*version
+	r.versions.Range(func(_, known any) bool {
+		list = append(list, known.(*version))
+		return true
+	})
+	return list
+}
+
+// clear forgets everything.
+func (r *registry) clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.versions.Clear()
+	r.series.Clear()
+	r.byIndex.Store(nil)
+	r.free, r.known, r.kinds, r.sweep = nil, 0, 0, 0
 }

@@ -5,98 +5,90 @@ package memstore
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/sluicegate/sluice"
 )
 
-func term(t *testing.T, scope, text string) *sluice.Term {
+func term(t *testing.T, text string) *sluice.Term {
 	t.Helper()
-	p, err := sluice.Compile(scope, sluice.MustParseLimit(text))
+	p, err := sluice.Compile("s", sluice.MustParseLimit(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p.Term(0)
 }
 
-func TestRegistryForgetsLimitsOutOfUse(t *testing.T) {
+// TestRegistryForgetsWhatNoSlotNames: versions come and go without end.
+func TestRegistryForgetsWhatNoSlotNames(t *testing.T) {
 	t.Parallel()
 	var r registry
-	a, b := term(t, "s", "n: 10/min"), term(t, "s", "n: 20/min")
 	now := int64(1e15)
-	r.enter("s", a, now)
-	if got := r.changing(); got {
-		t.Error("one limit: got changing, want not")
+	base := r.enter("s", term(t, "n: 1/min"), now)
+	named := r.name(r.enter("s", term(t, "n: 2/min"), now), now)
+	for i := range 20 * minSweep {
+		now += 1e6
+		r.enter("s", term(t, fmt.Sprintf("n: %d/min", i+3)), now)
 	}
-	now += 1e12
-	if got := len(r.enter("s", b, now)); got != 2 || !r.changing() {
-		t.Errorf("second limit: got %d, changing %t, want 2, true", got, r.changing())
+	if got := len(r.all()); got > 4*minSweep || r.known != got {
+		t.Errorf("got %d versions (%d counted), want at most %d", got, r.known, 4*minSweep)
 	}
-	life := r.of(a.Series)[0].life
-	for range 10 { // a is in use all the time
-		now += life / 2
-		r.touch(a, now)
-		if got := len(r.enter("s", b, now)); got != 2 {
-			t.Fatalf("while both are used: got %d limits, want 2", got)
-		}
+	if r.at(base.index) != base || r.at(named.index) != named {
+		t.Error("the limit that words are of, or one that a slot names, is forgotten")
 	}
-	now += life
-	if got := len(r.enter("s", b, now)); got != 2 {
-		t.Errorf("at the end of its life: got %d limits, want 2", got)
+	if n := len(*r.byIndex.Load()); n > 4*minSweep {
+		t.Errorf("got %d indexes, want those of forgotten versions used again", n)
 	}
-	now++
-	if got := len(r.enter("s", b, now)); got != 1 || r.changing() {
-		t.Errorf("after it: got %d limits, changing %t, want 1, false", got, r.changing())
+	if named.series.alone(now) {
+		t.Error("got alone, want not")
 	}
 }
 
-func TestRegistryIsBounded(t *testing.T) {
+// TestRegistryNamesWhatWasForgotten: who has looked up a version before it was
+// forgotten names the one in its place.
+func TestRegistryNamesWhatWasForgotten(t *testing.T) {
 	t.Parallel()
 	var r registry
-	for i := range 3 * maxChanges {
-		r.enter("s", term(t, "s", fmt.Sprintf("n: %d/min", i+1)), int64(i+1))
+	now := int64(1e15)
+	r.enter("s", term(t, "n: 1/min"), now)
+	v := r.enter("s", term(t, "n: 2/min"), now)
+	now += 1e9
+	r.mu.Lock()
+	r.forget(now)
+	r.mu.Unlock()
+	if r.at(v.index).refs.Load() >= 0 {
+		t.Fatal("got the version kept, want it forgotten")
 	}
-	if got := len(r.records()); got != maxChanges {
-		t.Errorf("got %d limits of a series, want %d", got, maxChanges)
+	got := r.name(v, now)
+	if got == v || got.term.ID != v.term.ID || got.refs.Load() != 1 || r.at(got.index) != got {
+		t.Errorf("got %+v, want another version of the same limit", got)
 	}
-	last := term(t, "another", "5/min")
-	var many []*record
-	for i := range uint64(maxSeries) { // all in the stripe of last
-		series := last.Series + (i+1)*stripes
-		many = append(many, newRecord("x", &sluice.Term{ID: i, Series: series}, int64(i)))
-	}
-	r.replace(many)
-	r.enter("another", last, maxSeries)
-	if got := len(r.records()); got > maxSeries {
-		t.Errorf("got %d series, want at most %d", got, maxSeries)
-	}
-	newest, oldest := many[maxSeries-1].term.Series, many[0].term.Series
-	if r.of(newest) == nil || r.of(last.Series) == nil || r.of(oldest) != nil {
-		t.Error("got the newest series forgotten or the oldest kept, want the reverse")
+	if v.series.alone(now) {
+		t.Error("got alone, want not: receipts of the forgotten may be about")
 	}
 }
 
-func TestRegistryCountsSeriesThatChange(t *testing.T) {
+func TestRegistryConcurrently(t *testing.T) {
 	t.Parallel()
 	var r registry
-	a, b := term(t, "s", "n: 10/min"), term(t, "s", "n: 20/min")
-	r.enter("s", a, 1)
-	r.enter("s", b, 2)
-	kept := r.records()
-	r.replace(nil)
-	if r.changing() {
-		t.Error("nothing is known: got changing, want not")
+	terms := make([]*sluice.Term, 3*minSweep)
+	for i := range terms {
+		terms[i] = term(t, fmt.Sprintf("n: %d/min", i+1))
 	}
-	r.replace(kept)
-	if !r.changing() {
-		t.Error("a series of two limits: got not changing, want changing")
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			now := int64(1e15)
+			for i := range 4 * len(terms) {
+				now += 1e6
+				v := r.name(r.enter("s", terms[(i*(2*g+1))%len(terms)], now), now)
+				if got := r.at(v.index); got != v {
+					t.Errorf("index %d: got another version", v.index)
+				}
+				r.unname(v.index)
+			}
+		})
 	}
-	// Forgetting the series, as it is the oldest of a full stripe, ends it.
-	for i := range uint64(maxSeries) {
-		series := a.Series + (i+1)*stripes
-		r.enter("x", &sluice.Term{ID: i, Series: series}, int64(i+3))
-	}
-	if r.of(a.Series) != nil || r.changing() {
-		t.Errorf("forgotten: got known %t, changing %t, want neither", r.of(a.Series) != nil, r.changing())
-	}
+	wg.Wait()
 }

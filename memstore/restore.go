@@ -30,17 +30,16 @@ func (s *Store) Restore(r io.Reader) error {
 	}
 	before := s.secret
 	rr := &snapshotReader{r: bufio.NewReaderSize(r, 64<<10), crc: crc64.New(crcTable)}
-	recs, err := rr.snapshot(s)
-	if err != nil {
+	if err := rr.snapshot(s); err != nil {
 		s.clear()
 		s.secret = before
 		return fmt.Errorf("memstore: restore: byte %d: %w", rr.at, err)
 	}
-	s.registry.replace(recs)
 	return nil
 }
 
 func (s *Store) clear() {
+	s.registry.clear()
 	for i := range s.shards {
 		sh := &s.shards[i]
 		perShard := sh.cap
@@ -58,6 +57,10 @@ type snapshotReader struct {
 	crc hash.Hash64
 	at  int64 // bytes read
 	one [8]byte
+
+	now      int64
+	version  byte                // of the snapshot
+	versions map[uint64]*version // by the index that they had
 }
 
 // ReadByte makes the reader one that varints are read from.
@@ -98,105 +101,148 @@ func (rr *snapshotReader) size(what string, limit int) (int, error) {
 	return int(n), err
 }
 
-func (rr *snapshotReader) snapshot(s *Store) ([]*record, error) {
+func (rr *snapshotReader) snapshot(s *Store) error {
 	head := make([]byte, len(snapshotMagic)+1)
 	if err := rr.full(head); err != nil {
-		return nil, err
+		return err
 	}
 	if string(head[:len(snapshotMagic)]) != snapshotMagic {
-		return nil, fmt.Errorf("not a snapshot: it starts with %q, not %q", head[:len(snapshotMagic)], snapshotMagic)
+		return fmt.Errorf("not a snapshot: it starts with %q, not %q", head[:len(snapshotMagic)], snapshotMagic)
 	}
-	if v := head[len(snapshotMagic)]; v != snapshotVersion {
-		return nil, fmt.Errorf("version %d; this program reads version %d only", v, snapshotVersion)
+	rr.version = head[len(snapshotMagic)]
+	if rr.version != snapshotVersion && rr.version != versionOne {
+		return fmt.Errorf("version %d; this program reads versions %d and %d: a newer one has written it", rr.version, versionOne, snapshotVersion)
 	}
 	for i := range s.secret {
 		word, err := rr.word()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.secret[i] = word
 	}
 	if _, err := rr.varint(); err != nil {
-		return nil, err
+		return err
 	}
+	rr.now, rr.versions = s.clock.now(), make(map[uint64]*version)
 	if err := rr.shards(s); err != nil {
-		return nil, err
+		return err
 	}
-	recs, err := rr.records()
-	if err != nil {
-		return nil, err
+	if err := rr.limits(s); err != nil {
+		return err
 	}
 	want := rr.crc.Sum64()
 	if got, err := rr.word(); err != nil || got != want {
-		return nil, errors.Join(err, fmt.Errorf("damaged: the checksum is %016x, not %016x", got, want))
+		return errors.Join(err, fmt.Errorf("damaged: the checksum is %016x, not %016x", got, want))
 	}
 	if _, err := rr.r.ReadByte(); !errors.Is(err, io.EOF) {
-		return nil, errors.Join(err, errors.New("something follows behind the snapshot"))
+		return errors.Join(err, errors.New("something follows behind the snapshot"))
 	}
-	return recs, nil
+	return nil
 }
 
 func (rr *snapshotReader) shards(s *Store) error {
-	now, room := s.clock.now(), s.room()
+	room := s.room()
 	for {
-		more, err := rr.ReadByte()
+		next, err := rr.ReadByte()
 		if err != nil {
 			return err
 		}
-		if more == 0 {
+		if next == 0 {
 			return nil
 		}
-		if more != 1 {
-			return fmt.Errorf("damaged: %d where a shard should start", more)
+		if next != 1 {
+			return fmt.Errorf("damaged: %d where a shard should start", next)
 		}
 		if err := rr.full(rr.one[:4]); err != nil {
 			return err
 		}
-		n := int(binary.LittleEndian.Uint32(rr.one[:]))
-		if n > room {
-			return fmt.Errorf("more states than the %d this store may hold; make one of more MaxKeys", s.room())
-		}
-		room -= n
-		for range n {
-			if err := rr.state(s, now); err != nil {
+		for range binary.LittleEndian.Uint32(rr.one[:]) {
+			if room < 0 {
+				return fmt.Errorf("more states than the %d this store may hold; make one of more MaxKeys", s.room())
+			}
+			state, err := rr.entry(s)
+			if err != nil {
 				return err
+			}
+			if state {
+				room--
 			}
 		}
 	}
 }
 
-func (rr *snapshotReader) state(s *Store, now int64) error {
+// entry reads an entry and reports whether it is a state.
+func (rr *snapshotReader) entry(s *Store) (state bool, err error) {
 	kind, err := rr.ReadByte()
 	if err != nil {
-		return err
+		return false, err
 	}
+	if rr.version == versionOne {
+		return true, rr.stateOne(s, kind)
+	}
+	if kind == entryLimit {
+		return false, rr.limit(s)
+	}
+	return true, rr.state(s, kind)
+}
+
+func (rr *snapshotReader) state(s *Store, kind byte) error {
 	var state algo.State
-	form, c := algo.Form(kind>>1&(1<<(kindClass-1)-1)), class(kind>>kindClass)
-	state.Reserved = kind&1 != 0
+	size, c := algo.Size(kind&entrySize), class(kind>>entryClass&classMask)
+	state.Reserved = kind&entryReserved != 0
 	id, err := rr.word()
 	if err != nil {
 		return err
 	}
-	for _, field := range []*int64{&state.Idle, &state.A, &state.B} {
+	fields := []*int64{&state.Idle, &state.A, &state.B, &state.Since, &state.Last}
+	if size == algo.SizeWord {
+		fields = fields[:2]
+	}
+	for _, field := range fields {
 		if *field, err = rr.varint(); err != nil {
 			return err
 		}
 	}
-	if form >= forms || id == 0 || !fits(form, &state) {
+	var v *version
+	if size != algo.SizeWord {
+		index, err := binary.ReadUvarint(rr)
+		if err != nil {
+			return err
+		}
+		if v = rr.versions[index]; v == nil && index != 0 {
+			return fmt.Errorf("damaged: a state of limit %d, which is not there", index)
+		}
+	}
+	if size >= sizes || id == 0 || !fits(size, &state, v) || kind&^(entrySize|entryReserved|entryMore|classMask<<entryClass) != 0 {
 		return fmt.Errorf("damaged: a state of kind %d is not one", kind)
 	}
-	if form == algo.FormRing {
+	if size == algo.SizeRing {
 		if err := rr.ring(&state); err != nil {
 			return err
 		}
 	}
-	// The bits of a hash that choose the shard are the identity's too.
-	sh := s.shardOf(id)
-	if c == kept && !sh.keeps(used) {
-		c = used
+	flags := uint64(0)
+	if kind&entryMore != 0 {
+		flags = more
 	}
-	sh.store(form, id, now, &state, c, nil)
+	rr.keep(s, size, id, v, &state, c, flags)
 	return nil
+}
+
+// keep stores a state unless it has died since.
+func (rr *snapshotReader) keep(s *Store, size algo.Size, id uint64, v *version, state *algo.State, c class, flags uint64) {
+	if state.Idle <= rr.now {
+		return
+	}
+	sh := s.shardOf(id) // the bits of a hash that choose the shard are the identity's too
+	if size == algo.SizeWord {
+		sh.storeWord(id, rr.now, state, c, nil)
+		return
+	}
+	if v != nil {
+		v.series.sizes.Or(1 << size)
+	}
+	sh.store(size, id, rr.now, v, state, c, flags, nil)
 }
 
 func (rr *snapshotReader) ring(s *algo.State) error {
@@ -223,53 +269,91 @@ func (rr *snapshotReader) ring(s *algo.State) error {
 	return nil
 }
 
-func (rr *snapshotReader) records() ([]*record, error) {
-	n, err := rr.size("limits", stripes*maxSeries*maxChanges)
+// limits reads the limits at the end.
+func (rr *snapshotReader) limits(s *Store) error {
+	n, err := rr.size("limits", maxVersions)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var recs []*record
 	for range n {
-		rec, err := rr.record()
-		if err != nil {
-			return nil, err
+		if rr.version == versionOne {
+			if err := rr.limitOne(s); err != nil {
+				return err
+			}
+			continue
 		}
-		recs = append(recs, rec)
+		kind, err := rr.ReadByte()
+		if err != nil {
+			return err
+		}
+		if kind != entryLimit {
+			return fmt.Errorf("damaged: %d where a limit should start", kind)
+		}
+		if err := rr.limit(s); err != nil {
+			return err
+		}
 	}
-	return recs, nil
+	return nil
 }
 
-func (rr *snapshotReader) record() (*record, error) {
+func (rr *snapshotReader) limit(s *Store) error {
+	index, err := binary.ReadUvarint(rr)
+	if err != nil {
+		return err
+	}
+	scope, term, used, err := rr.term()
+	if err != nil {
+		return err
+	}
+	start, err := rr.varint()
+	if err != nil {
+		return err
+	}
+	owns, err := rr.ReadByte()
+	if err != nil {
+		return err
+	}
+	v := s.registry.add(scope, term, used)
+	v.series.start.Store(max(start, 1))
+	if owns == 1 && algo.SizeOf(term) == algo.SizeWord {
+		v.series.words.Store(v)
+	}
+	rr.versions[index] = v
+	return nil
+}
+
+// term reads a limit with its scope and when it was last used.
+func (rr *snapshotReader) term() (scope string, t *sluice.Term, used int64, err error) {
 	var texts [2]string
 	for i, most := range []int{sluice.MaxScopeBytes, sluice.MaxTextBytes} {
 		n, err := rr.size("bytes of a scope or limit", most)
 		if err != nil {
-			return nil, err
+			return "", nil, 0, err
 		}
 		b := make([]byte, n)
 		if err := rr.full(b); err != nil {
-			return nil, err
+			return "", nil, 0, err
 		}
 		texts[i] = string(b)
 	}
 	id, err := rr.word()
 	if err != nil {
-		return nil, err
+		return "", nil, 0, err
 	}
-	used, err := rr.varint()
-	if err != nil {
-		return nil, err
+	if used, err = rr.varint(); err != nil {
+		return "", nil, 0, err
 	}
 	limit, err := sluice.ParseLimit(texts[1])
 	if err != nil {
-		return nil, err
+		return "", nil, 0, err
 	}
 	plan, err := sluice.Compile(texts[0], limit)
 	if err != nil {
-		return nil, err
+		return "", nil, 0, err
 	}
-	if t := plan.Term(0); t.ID != id {
-		return nil, fmt.Errorf("the limit %q has the ID %016x, not %016x: it was written by another version", texts[1], t.ID, id)
+	t = plan.Term(0)
+	if t.ID != id && rr.version == snapshotVersion {
+		return "", nil, 0, fmt.Errorf("the limit %q has the ID %016x, not %016x: it was written by another version", texts[1], t.ID, id)
 	}
-	return newRecord(texts[0], plan.Term(0), used), nil
+	return texts[0], t, used, nil
 }

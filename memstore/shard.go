@@ -10,7 +10,7 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-const forms = algo.FormRing + 1
+const sizes = algo.SizeRing + 1
 
 // shard is a part of the states under one lock. It is small, so that rebuilding
 // one of its tables takes tens of µs and no call ever waits for long.
@@ -22,7 +22,7 @@ type shard struct {
 type shardState struct {
 	words    words // takes of these need no lock: see there
 	mu       sync.Mutex
-	tables   [forms]table // that of FormWord is not used
+	tables   [sizes]table // that of SizeWord is not used
 	slab     slab
 	cap      int       // most states held
 	registry *registry // the Store's
@@ -42,7 +42,7 @@ type shardState struct {
 func (sh *shard) init(most int, r *registry) {
 	sh.cap, sh.words.cap, sh.registry = most, most, r
 	for f := range sh.tables {
-		sh.tables[f].form = algo.Form(f)
+		sh.tables[f].size, sh.tables[f].registry = algo.Size(f), r
 		sh.tables[f].stride = strides[f]
 		sh.tables[f].cap = most
 	}
@@ -61,32 +61,34 @@ func (sh *shard) used() int {
 // room for each other.
 type pins []uint64
 
-// load reads the state of id. It reports false and reads nothing if there is
-// none or it is idle. A ring lies in the slab: the caller may change it in
-// place and must hold the lock until it has stored the state. A word that load
-// returns is the caller's: it must store or forget the state, or thaw it. Of a
-// form that is not FormWord it has nothing but the class.
-func (sh *shard) load(f algo.Form, id uint64, now int64, s *algo.State) (word uint64, found bool) {
-	if f == algo.FormWord {
-		word = sh.words.own(id)
-		if word != 0 {
-			if idle := sh.words.array.Load().idle(word); idle > now {
-				s.Idle, s.A = idle, int64(word&remMask)
-				return word, true
-			}
-		}
-		return word, false
-	}
-	t := &sh.tables[f]
-	i := t.find(id)
-	if i < 0 || t.idle(i) <= now {
+// word takes the word of id, if there is one, and reports whether it is a state
+// that lives at now. The word is the caller's, who must put, remove or thaw it.
+func (sh *shard) word(id uint64, now int64, s *algo.State) (word uint64, live bool) {
+	if word = sh.words.own(id); word == 0 {
 		return 0, false
 	}
-	t.read(i, s)
-	if f == algo.FormRing {
+	s.Idle, s.A = sh.words.array.Load().idle(word), int64(word&remMask)
+	return word, s.Idle > now
+}
+
+// find returns the slot of id in t, -1 if there is none or its state is idle.
+func (sh *shard) find(t *table, id uint64, now int64) int {
+	if i := t.find(id); i >= 0 && t.idle(i) > now {
+		return i
+	}
+	return -1
+}
+
+// read reads the state of slot i and who wrote it. A ring lies in the slab: the
+// caller may change it in place and must hold the lock until it has stored the
+// state.
+func (sh *shard) read(t *table, i int, s *algo.State) *version {
+	v := sh.registry.at(t.by(i))
+	t.read(i, v, s)
+	if t.size == algo.SizeRing && !balance(v) {
 		s.Ring = sh.ring(t, i)
 	}
-	return uint64(t.class(i)) << remBits, true
+	return v
 }
 
 func (sh *shard) ring(t *table, i int) []uint64 {
@@ -94,18 +96,10 @@ func (sh *shard) ring(t *table, i int) []uint64 {
 	return sh.slab.words(block(w[ringBlock]), int(w[ringShape]>>40))
 }
 
-// store keeps the state of id, or forgets it if it is as never seen.
-func (sh *shard) store(f algo.Form, id uint64, now int64, s *algo.State, c class, keep pins) {
-	if s.Idle <= now {
-		sh.forget(f, id)
-		return
-	}
+// store keeps the state of id, written by v, in a slot, and returns it.
+func (sh *shard) store(size algo.Size, id uint64, now int64, v *version, s *algo.State, c class, flags uint64, keep pins) {
 	sh.soonest = min(sh.soonest, s.Idle)
-	if f == algo.FormWord {
-		sh.storeWord(id, now, s, c, keep)
-		return
-	}
-	t := &sh.tables[f]
+	t := &sh.tables[size]
 	i := t.find(id)
 	if i < 0 {
 		i = sh.insert(t, id, now, s.Idle, keep)
@@ -115,10 +109,16 @@ func (sh *shard) store(f algo.Form, id uint64, now int64, s *algo.State, c class
 			i = sh.insert(t, id, now, s.Idle, keep)
 		}
 	}
-	if f == algo.FormRing {
+	if before := t.by(i); v == nil || before != v.index {
+		if v != nil {
+			v = sh.registry.name(v, now)
+		}
+		sh.registry.unname(before)
+	}
+	if size == algo.SizeRing {
 		sh.storeRing(t, i, s)
 	}
-	t.write(i, s, c)
+	t.write(i, v, s, c, flags)
 }
 
 func (sh *shard) storeWord(id uint64, now int64, s *algo.State, c class, keep pins) {
@@ -172,7 +172,7 @@ func (sh *shard) clearOut() {
 		return
 	}
 	sh.slab.abandon(from)
-	t := &sh.tables[algo.FormRing]
+	t := &sh.tables[algo.SizeRing]
 	for i := range t.n {
 		w := t.slots[i*t.stride : (i+1)*t.stride]
 		old := block(w[ringBlock])
@@ -188,17 +188,18 @@ func (sh *shard) clearOut() {
 	sh.slab.drop(from)
 }
 
-// forget drops the state of id, if there is one.
-func (sh *shard) forget(f algo.Form, id uint64) {
-	if f == algo.FormWord {
-		if a := sh.words.array.Load(); a != nil && a.live(id) != 0 {
-			sh.words.remove(a.find(id))
-		}
-		return
-	}
-	t := &sh.tables[f]
+// forget drops the state of id in a slot of a size, if there is one.
+func (sh *shard) forget(size algo.Size, id uint64) {
+	t := &sh.tables[size]
 	if i := t.find(id); i >= 0 {
 		sh.remove(t, i)
+	}
+}
+
+// forgetWord drops the word of id, if there is one.
+func (sh *shard) forgetWord(id uint64) {
+	if a := sh.words.array.Load(); a != nil && a.live(id) != 0 {
+		sh.words.remove(a.find(id))
 	}
 }
 
@@ -209,21 +210,21 @@ func (sh *shard) remove(t *table, i int) {
 
 // free gives back what a state has outside its slot.
 func (sh *shard) free(t *table, i int) {
-	if t.form != algo.FormRing {
-		return
-	}
+	index := t.by(i)
 	w := t.slots[i*t.stride : (i+1)*t.stride]
-	sh.slab.release(block(w[ringBlock]), int(w[ringShape]>>40))
-	w[ringBlock], w[ringShape] = 0, 0
+	if t.size == algo.SizeRing {
+		sh.slab.release(block(w[ringBlock]), int(w[ringShape]>>40))
+		w[ringBlock], w[ringShape] = 0, 0
+	}
+	sh.registry.unname(index)
+	w[1], w[2] = w[1]&^(lowMask>>lowBy<<lowBy), w[2]&^(1<<byHigh-1) // it names nobody any more
 }
 
 func (sh *shard) rebuild(t *table, now int64) {
 	sh.latest = max(sh.latest, now)
-	if t.form == algo.FormRing {
-		for i := range t.n {
-			if t.id(i) != 0 && t.idle(i) <= now {
-				sh.free(t, i)
-			}
+	for i := range t.n {
+		if t.id(i) != 0 && t.idle(i) <= now {
+			sh.free(t, i)
 		}
 	}
 	t.rebuild(now)

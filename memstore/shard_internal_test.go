@@ -9,67 +9,153 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 )
 
-// randomState returns a state that form f can hold.
-func randomState(rnd *rand.Rand, f algo.Form, now int64) algo.State {
-	s := algo.State{Idle: now + 1 + rnd.Int64N(1e9)}
-	if f != algo.FormWord {
-		s.Reserved = rnd.IntN(2) == 0
+// known are versions whose states have every shape that a slot can have.
+func known(t testing.TB, r *registry) []*version {
+	t.Helper()
+	var all []*version
+	for _, text := range []string{
+		"10/min", "65537/min", "1000000007/min", "10/min interval-refill", "10/min fixed-window",
+		"10/min sliding-counter", "10/min sliding-counter sub-windows 6", "10/min sliding-log",
+	} {
+		plan, err := sluice.Compile("s", sluice.MustParseLimit(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r.enter("s", plan.Term(0), 1))
 	}
-	switch f {
-	case algo.FormWord:
-		s.A = rnd.Int64N(1 << 16)
-	case algo.FormPair:
-		s.A = rnd.Int64() - rnd.Int64()
-	case algo.FormDuo:
-		s.A, s.B = rnd.Int64N(1<<32), rnd.Int64N(1<<32)
-	default:
-		s.A, s.B = rnd.Int64(), -rnd.Int64()
+	return append(all, nil) // of slots in flight
+}
+
+// randomState returns a state as v could have written it.
+func randomState(rnd *rand.Rand, v *version, now int64) algo.State {
+	s := algo.State{Idle: now + 1 + rnd.Int64N(1e9), A: rnd.Int64N(1 << 53)}
+	if v != nil {
+		s.By = v.term
 	}
-	if f == algo.FormRing {
-		n := rnd.IntN(40)
-		if rnd.IntN(50) == 0 {
-			n = rnd.IntN(3 * maxChunk)
+	switch {
+	case balance(v):
+		s.A = rnd.Int64N(v.term.Rate.Den)
+		if rnd.IntN(2) == 0 {
+			s.Since, s.Last = now-rnd.Int64N(1e9), now+rnd.Int64N(1e9)
 		}
-		for range n {
-			s.Ring = append(s.Ring, rnd.Uint64())
-		}
-		s.Ring = slices.Clip(s.Ring)
-		if n > 0 {
-			s.Head, s.Len = rnd.IntN(n), rnd.IntN(n+1)
-		}
+		return s
+	case v != nil && v.term.Burst > 0:
+		s.Since = rnd.Int64N(2) * (now - rnd.Int64N(1e9))
+		return s
+	}
+	s.B, s.Reserved = rnd.Int64N(1<<53), rnd.IntN(2) == 0
+	if v != nil && algo.SizeOf(v.term) != algo.SizeRing {
+		return s
+	}
+	n := rnd.IntN(40)
+	if rnd.IntN(50) == 0 {
+		n = rnd.IntN(3 * maxChunk)
+	}
+	for range n {
+		s.Ring = append(s.Ring, rnd.Uint64())
+	}
+	s.Ring = slices.Clip(s.Ring)
+	if n > 0 {
+		s.Head, s.Len = rnd.IntN(n), rnd.IntN(n+1)
 	}
 	return s
 }
 
 func equal(a, b *algo.State) bool {
-	return a.Idle == b.Idle && a.A == b.A && a.B == b.B && a.Reserved == b.Reserved &&
+	return a.Idle == b.Idle && a.A == b.A && a.B == b.B && a.Reserved == b.Reserved && a.By == b.By && a.Since == b.Since && a.Last == b.Last &&
 		a.Head == b.Head && a.Len == b.Len && slices.Equal(a.Ring, b.Ring)
 }
 
+// holder is a shard with what must be told to store a state in it.
+type holder struct {
+	*shard
+	all []*version
+}
+
+func newHolder(t testing.TB, most int) *holder {
+	t.Helper()
+	h := &holder{shard: new(shard)}
+	r := new(registry)
+	h.init(most, r)
+	h.all = known(t, r)
+	return h
+}
+
+// words says that a state is kept in a word.
+const wordsOnly = -1
+
+func (h *holder) put(which int, id uint64, now int64, s *algo.State) {
+	if which == wordsOnly {
+		h.storeWord(id, now, s, used, nil)
+		return
+	}
+	v := h.all[which]
+	size := algo.SizeRing
+	if v != nil {
+		size = sizeOf(v, s)
+	}
+	for _, other := range []algo.Size{algo.SizeFixed, algo.SizeRing} {
+		if other != size {
+			h.forget(other, id)
+		}
+	}
+	h.shard.store(size, id, now, v, s, used, 0, nil)
+}
+
+func (h *holder) get(which int, id uint64, now int64, s *algo.State) bool {
+	if which == wordsOnly {
+		word, live := h.word(id, now, s)
+		h.words.thaw(id, word)
+		return live
+	}
+	for _, size := range []algo.Size{algo.SizeFixed, algo.SizeRing} {
+		t := &h.tables[size]
+		if i := h.find(t, id, now); i >= 0 {
+			h.read(t, i, s)
+			return true
+		}
+	}
+	return false
+}
+
+func (h *holder) drop(which int, id uint64) {
+	if which == wordsOnly {
+		h.forgetWord(id)
+		return
+	}
+	h.forget(algo.SizeFixed, id)
+	h.forget(algo.SizeRing, id)
+}
+
 // TestShardEqualsMap stores, loads, changes and forgets random states of all
-// forms, lets others die, and compares all with a map.
+// kinds, lets others die, and compares all with a map.
 func TestShardEqualsMap(t *testing.T) {
 	t.Parallel()
 	type name struct {
-		form algo.Form
-		id   uint64
+		words bool
+		id    uint64
 	}
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(seed, 2))
 			now := int64(1e15)
-			var sh shard
-			sh.init(1<<20, new(registry))
+			sh := newHolder(t, 1<<20)
 			want := make(map[name]algo.State)
+			where := func(n name) int {
+				if n.words {
+					return wordsOnly
+				}
+				return 0
+			}
 			check := func(n name) {
 				t.Helper()
 				var got algo.State
-				word, found := sh.load(n.form, n.id, now, &got)
-				sh.words.thaw(n.id, word)
+				found := sh.get(where(n), n.id, now, &got)
 				w, there := want[n]
 				if there = there && w.Idle > now; found != there || found && !equal(&got, &w) {
 					t.Fatalf("%v: got %t %+v, want %t %+v", n, found, got, there, w)
@@ -77,42 +163,53 @@ func TestShardEqualsMap(t *testing.T) {
 			}
 			for step := range 30_000 {
 				// Identities that crowd together, so that they push each other on.
-				n := name{algo.Form(rnd.IntN(int(forms))), 1 + rnd.Uint64N(600)<<38}
+				n := name{rnd.IntN(4) == 0, 1 + rnd.Uint64N(600)<<38}
 				switch rnd.IntN(8) {
 				case 0:
-					sh.forget(n.form, n.id)
+					sh.drop(where(n), n.id)
 					delete(want, n)
-				case 1: // changed in place
-					var s algo.State
-					word, found := sh.load(n.form, n.id, now, &s)
-					if !found {
-						sh.words.thaw(n.id, word)
-					} else {
-						if len(s.Ring) > 0 {
-							s.Ring[0]++
-						}
-						s.Idle++
-						kept := s
-						kept.Ring = slices.Clone(s.Ring)
-						sh.store(n.form, n.id, now, &s, used, nil)
-						want[n] = kept
-					}
-				case 2:
+				case 1:
 					now += rnd.Int64N(1e7)
 				default:
-					s := randomState(rnd, n.form, now)
-					sh.store(n.form, n.id, now, &s, used, nil)
-					want[n] = s
+					which := rnd.IntN(len(sh.all))
+					s := randomState(rnd, sh.all[which], now)
+					if n.words {
+						which, s = wordsOnly, algo.State{Idle: s.Idle, A: s.A & remMask}
+					}
+					kept := s
+					kept.Ring = slices.Clone(s.Ring)
+					sh.put(which, n.id, now, &s)
+					want[n] = kept
 				}
 				check(n)
 				if step%1000 == 0 {
 					for n := range want {
 						check(n)
 					}
-					checkSlab(t, &sh)
+					checkSlab(t, sh.shard)
+					checkRefs(t, sh)
 				}
 			}
 		})
+	}
+}
+
+// checkRefs compares how many slots name each version with what it counts.
+func checkRefs(t *testing.T, h *holder) {
+	t.Helper()
+	refs := make(map[uint32]int64)
+	for f := range h.tables {
+		tb := &h.tables[f]
+		for i := range tb.n {
+			if tb.id(i) != 0 {
+				refs[tb.by(i)]++
+			}
+		}
+	}
+	for _, v := range h.all {
+		if v != nil && v.refs.Load() != refs[v.index] {
+			t.Fatalf("%v: got %d slots counted, want %d", v.term.Limit, v.refs.Load(), refs[v.index])
+		}
 	}
 }
 
@@ -129,7 +226,7 @@ func checkSlab(t *testing.T, sh *shard) {
 				continue
 			}
 			inTable++
-			if tb.form == algo.FormRing {
+			if tb.size == algo.SizeRing {
 				w := tb.slots[i*tb.stride:]
 				if b := block(w[ringBlock]); b != 0 {
 					live[b.chunk()] += int(w[ringShape] >> 40)
@@ -137,7 +234,7 @@ func checkSlab(t *testing.T, sh *shard) {
 			}
 		}
 		if inTable != tb.used {
-			t.Fatalf("form %d: got %d used, want %d", f, tb.used, inTable)
+			t.Fatalf("size %d: got %d used, want %d", f, tb.used, inTable)
 		}
 		used += inTable
 	}
@@ -173,39 +270,34 @@ func checkSlab(t *testing.T, sh *shard) {
 }
 
 // TestIdleBeyondTheEpoch stores instants far apart: the table moves its epoch
-// with the clock, and what lies more than 8.9 years ahead saturates, or 2.2 in a
-// word.
+// with the clock, and what lies more than 2.2 years ahead saturates.
 func TestIdleBeyondTheEpoch(t *testing.T) {
 	t.Parallel()
 	const year = int64(365 * 24 * 3600 * 1e6)
-	tests := []struct {
-		name       string
-		now        int64
-		idle, want int64
-	}{
-		{"at the start of time", 0, 1, 1},
-		{"today", 55 * year, 55*year + 1, 55*year + 1},
-		{"a year later", 56 * year, 58 * year, 58 * year},
-		{"20 years later", 76 * year, 76*year + 5, 76*year + 5},
-		{"40 years earlier", 36 * year, 36*year + 7, 36*year + 7},
-		{"20 years ahead", 36 * year, 56 * year, 36*year - epochLead + idleMax},
-	}
-	for f := range forms {
-		tests := slices.Clone(tests)
-		if f == algo.FormWord {
-			tests[len(tests)-1].want += wordIdleMax - idleMax
-		}
-		t.Run(fmt.Sprint("form ", f), func(t *testing.T) {
+	for _, which := range []int{wordsOnly, 0, 4, 7} {
+		t.Run(fmt.Sprint("kind ", which), func(t *testing.T) {
 			t.Parallel()
-			var sh shard
-			sh.init(100, new(registry))
-			for _, tt := range tests {
+			sh := newHolder(t, 100)
+			most := int64(idleMax)
+			if which == wordsOnly {
+				most = wordIdleMax
+			}
+			for _, tt := range []struct {
+				name       string
+				now        int64
+				idle, want int64
+			}{
+				{"at the start of time", 0, 1, 1},
+				{"today", 55 * year, 55*year + 1, 55*year + 1},
+				{"a year later", 56 * year, 58 * year, 58 * year},
+				{"20 years later", 76 * year, 76*year + 5, 76*year + 5},
+				{"40 years earlier", 36 * year, 36*year + 7, 36*year + 7},
+				{"20 years ahead", 36 * year, 56 * year, 36*year - epochLead + most},
+			} {
 				s := algo.State{Idle: tt.idle, A: 3}
-				sh.store(f, 77, tt.now, &s, used, nil)
+				sh.put(which, 77, tt.now, &s)
 				var got algo.State
-				word, found := sh.load(f, 77, tt.now, &got)
-				sh.words.thaw(77, word)
-				if !found || got.Idle != tt.want || got.A != 3 {
+				if !sh.get(which, 77, tt.now, &got) || got.Idle != tt.want || got.A != 3 {
 					t.Errorf("%s: got %+v, want idle at %d", tt.name, got, tt.want)
 				}
 			}
@@ -217,21 +309,23 @@ func TestIdleBeyondTheEpoch(t *testing.T) {
 // can take, but for what it decides.
 func BenchmarkRebuild(b *testing.B) {
 	_, perShard := shardsFor(DefaultMaxKeys)
-	for f := range forms {
-		b.Run(fmt.Sprint("form ", f), func(b *testing.B) {
-			var sh shard
-			sh.init(perShard, new(registry))
+	for _, which := range []int{wordsOnly, 4, 7} {
+		b.Run(fmt.Sprint("kind ", which), func(b *testing.B) {
+			sh := newHolder(b, perShard)
 			rnd := rand.New(rand.NewPCG(1, 1))
 			for range perShard {
 				s := algo.State{Idle: 2e15, A: 1}
-				sh.store(f, rnd.Uint64()>>shardBits|1, 1e15, &s, used, nil)
+				sh.put(which, rnd.Uint64()>>shardBits|1, 1e15, &s)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if f == algo.FormWord {
+				switch which {
+				case wordsOnly:
 					sh.rebuildWords(1e15)
-				} else {
-					sh.rebuild(&sh.tables[f], 1e15)
+				case 7:
+					sh.rebuild(&sh.tables[algo.SizeRing], 1e15)
+				default:
+					sh.rebuild(&sh.tables[algo.SizeFixed], 1e15)
 				}
 			}
 		})

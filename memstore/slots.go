@@ -35,27 +35,44 @@ func (s *Store) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDeci
 	defer sh.mu.Unlock()
 	now = s.fresh(sh, now)
 	var state algo.State
-	word, live := sh.load(algo.FormRing, id, now, &state)
+	t := &sh.tables[algo.SizeRing]
+	i := sh.find(t, id, now)
+	if i >= 0 {
+		sh.read(t, i, &state)
+	}
+	live := i >= 0
 	d, written := algo.DecideSlot(&req, owner, &state, now)
-	p := place{shard: sh, id: id, form: algo.FormRing, empty: req.Key == "", live: live, word: word}
-	p.classifySlot(req.Op, d.Allowed, written)
-	if written {
-		sh.store(algo.FormRing, id, now, &state, p.class, nil)
+	denies := !d.Allowed && req.Op == sluice.SlotAcquire
+	switch {
+	case written:
+		sh.storeSlots(id, now, &state, sh.slotClass(&req, id, live, denies))
+	case live && denies:
+		sh.mark(algo.SizeRing, id)
 	}
 	return d, nil
 }
 
-// classifySlot is classify for a key's slots, which only an acquire takes.
-func (p *place) classifySlot(op sluice.SlotOp, allowed, written bool) {
-	prior, denies := classOf(p.word), !allowed && op == sluice.SlotAcquire
-	switch {
-	case !written:
-		if denies && p.live && prior&shielded == 0 {
-			p.mark()
-		}
-	case p.empty && p.shard.keeps(prior):
-		p.class = kept
-	case denies, prior == denied && op != sluice.SlotAcquire:
-		p.class = denied
+// slotClass returns the class of a key's slots that are about to be stored.
+func (sh *shard) slotClass(req *sluice.SlotRequest, id uint64, live, denies bool) class {
+	prior := used
+	if t := &sh.tables[algo.SizeRing]; live {
+		prior = t.class(t.find(id))
 	}
+	switch {
+	case req.Key == "" && sh.keeps(prior):
+		return kept
+	case denies || prior == denied && req.Op != sluice.SlotAcquire:
+		return denied
+	default:
+		return used
+	}
+}
+
+// storeSlots keeps who holds the slots of a key, or forgets it if nobody does.
+func (sh *shard) storeSlots(id uint64, now int64, s *algo.State, c class) {
+	if s.Idle <= now {
+		sh.forget(algo.SizeRing, id)
+		return
+	}
+	sh.store(algo.SizeRing, id, now, nil, s, c, 0, nil)
 }

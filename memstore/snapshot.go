@@ -11,6 +11,7 @@ import (
 	"hash/crc64"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/sluicegate/sluice/algo"
 )
@@ -19,18 +20,27 @@ import (
 //
 //	"sluicem", version
 //	secret (4 words), instant of writing
-//	shards: for each 1, its number of states in 32 bits, and these; then a 0
-//	limits: their number, and for each: scope, text, ID, last use
+//	shards: for each 1, its number of entries in 32 bits, and these; then a 0
+//	limits: their number, and these
 //	CRC-64 (ECMA) of all that
 //
-// The limits come last so that those of every state are among them.
+// An entry is a limit, before the first state that names it, or a state. The
+// limits at the end are those that no slot names.
 const (
 	snapshotMagic   = "sluicem"
-	snapshotVersion = 1
+	snapshotVersion = 2
+	versionOne      = 1 // which Restore reads too
 
 	maxRing = 1<<20 - 1 // words
+)
 
-	kindClass = 6 // where in a state's kind its class is, above Reserved and form
+// The first byte of an entry: the size of a state, with flags, or entryLimit.
+const (
+	entrySize     = 3
+	entryReserved = 1 << 2
+	entryMore     = 1 << 3
+	entryClass    = 4 // where the class is
+	entryLimit    = 1 << 7
 )
 
 var crcTable = crc64.MakeTable(crc64.ECMA)
@@ -45,7 +55,7 @@ var crcTable = crc64.MakeTable(crc64.ECMA)
 // The snapshot holds the secret of the hash: who reads it can make keys collide.
 func (s *Store) Snapshot(w io.Writer) error {
 	buffered := bufio.NewWriterSize(w, 64<<10)
-	sw := &snapshotWriter{w: buffered, crc: crc64.New(crcTable)}
+	sw := &snapshotWriter{w: buffered, crc: crc64.New(crcTable), told: make(map[uint32]bool)}
 	now := s.clock.now()
 	sw.buf = append(sw.buf, snapshotMagic...)
 	sw.buf = append(sw.buf, snapshotVersion)
@@ -58,7 +68,7 @@ func (s *Store) Snapshot(w io.Writer) error {
 		sw.flush()
 	}
 	sw.buf = append(sw.buf, 0)
-	sw.records(s.registry.records())
+	sw.limits(s.registry.all())
 	sw.flush()
 	sw.buf = binary.LittleEndian.AppendUint64(sw.buf, sw.crc.Sum64())
 	sw.flush()
@@ -77,6 +87,8 @@ type snapshotWriter struct {
 	crc hash.Hash64
 	buf []byte
 	err error
+	// told are the indexes of the versions that have been written.
+	told map[uint32]bool
 }
 
 func (sw *snapshotWriter) flush() {
@@ -91,22 +103,12 @@ func (sw *snapshotWriter) shard(sh *shard, now int64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	start := len(sw.buf)
-	live := uint32(0)
+	entries := uint32(0)
 	sw.buf = append(sw.buf, 1, 0, 0, 0, 0)
-	sh.each(now, func(f algo.Form, id uint64, s *algo.State, c class) {
-		sw.state(f, id, s, c)
-		live++
+	sh.words.each(now, func(id uint64, s *algo.State, c class) {
+		sw.state(algo.SizeWord, id, 0, s, c, 0)
+		entries++
 	})
-	if live == 0 {
-		sw.buf = sw.buf[:start]
-		return
-	}
-	binary.LittleEndian.PutUint32(sw.buf[start+1:], live)
-}
-
-// each calls f for every state that lives at now.
-func (sh *shard) each(now int64, f func(f algo.Form, id uint64, s *algo.State, c class)) {
-	sh.words.each(now, func(id uint64, s *algo.State, c class) { f(algo.FormWord, id, s, c) })
 	for k := range sh.tables {
 		t := &sh.tables[k]
 		for i := range t.n {
@@ -114,27 +116,42 @@ func (sh *shard) each(now int64, f func(f algo.Form, id uint64, s *algo.State, c
 				continue
 			}
 			var s algo.State
-			t.read(i, &s)
-			if t.form == algo.FormRing {
-				s.Ring = sh.ring(t, i)
+			v := sh.read(t, i, &s)
+			if v != nil && !sw.told[v.index] {
+				sw.limit(v)
+				entries++
 			}
-			f(t.form, t.id(i), &s, t.class(i))
+			sw.state(t.size, t.id(i), t.by(i), &s, t.class(i), t.slots[i*t.stride+1]&more)
+			entries++
 		}
 	}
+	if entries == 0 {
+		sw.buf = sw.buf[:start]
+		return
+	}
+	binary.LittleEndian.PutUint32(sw.buf[start+1:], entries)
 }
 
-func (sw *snapshotWriter) state(f algo.Form, id uint64, s *algo.State, c class) {
-	kind := byte(f)<<1 | byte(c)<<kindClass
+func (sw *snapshotWriter) state(size algo.Size, id uint64, by uint32, s *algo.State, c class, flags uint64) {
+	kind := byte(size) | byte(c)<<entryClass
 	if s.Reserved {
-		kind |= 1
+		kind |= entryReserved
+	}
+	if flags&more != 0 {
+		kind |= entryMore
 	}
 	b := sw.buf
 	b = append(b, kind)
 	b = binary.LittleEndian.AppendUint64(b, id)
 	b = binary.AppendVarint(b, s.Idle)
 	b = binary.AppendVarint(b, s.A)
-	b = binary.AppendVarint(b, s.B)
-	if f == algo.FormRing {
+	if size != algo.SizeWord {
+		b = binary.AppendVarint(b, s.B)
+		b = binary.AppendVarint(b, s.Since)
+		b = binary.AppendVarint(b, s.Last)
+		b = binary.AppendUvarint(b, uint64(by))
+	}
+	if size == algo.SizeRing {
 		b = binary.AppendUvarint(b, uint64(len(s.Ring)))
 		b = binary.AppendUvarint(b, uint64(s.Head))
 		b = binary.AppendUvarint(b, uint64(s.Len))
@@ -145,31 +162,48 @@ func (sw *snapshotWriter) state(f algo.Form, id uint64, s *algo.State, c class) 
 	sw.buf = b
 }
 
-func (sw *snapshotWriter) records(recs []*record) {
-	sw.buf = binary.AppendUvarint(sw.buf, uint64(len(recs)))
-	for _, rec := range recs {
-		for _, text := range []string{rec.scope, rec.term.Limit.String()} {
-			sw.buf = binary.AppendUvarint(sw.buf, uint64(len(text)))
-			sw.buf = append(sw.buf, text...)
-		}
-		sw.buf = binary.LittleEndian.AppendUint64(sw.buf, rec.term.ID)
-		sw.buf = binary.AppendVarint(sw.buf, rec.used.Load())
+// limit writes a version: its index, scope, text and ID, when it was last looked
+// up, when its series started, and whether words are its own.
+func (sw *snapshotWriter) limit(v *version) {
+	sw.told[v.index] = true
+	b := sw.buf
+	b = append(b, entryLimit)
+	b = binary.AppendUvarint(b, uint64(v.index))
+	for _, text := range []string{v.scope, v.term.Limit.String()} {
+		b = binary.AppendUvarint(b, uint64(len(text)))
+		b = append(b, text...)
+	}
+	b = binary.LittleEndian.AppendUint64(b, v.term.ID)
+	b = binary.AppendVarint(b, v.used.Load())
+	b = binary.AppendVarint(b, v.series.start.Load())
+	owns := byte(0)
+	if v.series.words.Load() == v {
+		owns = 1
+	}
+	b = append(b, owns)
+	sw.buf = b
+}
+
+// limits writes the versions that have not been written.
+func (sw *snapshotWriter) limits(all []*version) {
+	all = slices.DeleteFunc(all, func(v *version) bool { return sw.told[v.index] })
+	sw.buf = binary.AppendUvarint(sw.buf, uint64(len(all)))
+	for _, v := range all {
+		sw.limit(v)
 	}
 }
 
-// fits reports whether a state of form f can be what s says.
-func fits(f algo.Form, s *algo.State) bool {
-	if s.Idle < 1 || s.Idle > math.MaxInt64/2 || s.Reserved && f == algo.FormWord {
+// fits reports whether a slot of a size can hold s, written by v.
+func fits(size algo.Size, s *algo.State, v *version) bool {
+	if s.Idle < 1 || s.Idle > math.MaxInt64/2 || s.A < 0 || s.Since < 0 || s.Last < 0 {
 		return false
 	}
-	switch f {
-	case algo.FormWord:
-		return uint64(s.A) < 1<<lowBits && s.B == 0
-	case algo.FormPair:
-		return s.B == 0
-	case algo.FormDuo:
-		return uint64(s.A) < 1<<32 && uint64(s.B) < 1<<32
-	default:
+	switch {
+	case size == algo.SizeWord:
+		return s.A < 1<<remBits && !s.Reserved
+	case v != nil:
+		return sizeOf(v, s) == size
+	default: // of slots in flight, or of a snapshot of version 1
 		return true
 	}
 }

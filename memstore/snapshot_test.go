@@ -100,6 +100,8 @@ func TestChangedLimitCarriesOverRestart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			take(t, a, charge(from, "another", 2))
+			clock.advance(50 * time.Hour) // behind the start of the rule
 			take(t, a, charge(from, "k", 2))
 			clock.advance(time.Millisecond)
 			b := memstore.New(memstore.Options{Now: clock.now})
@@ -149,12 +151,13 @@ func TestRestoreRefuses(t *testing.T) {
 		{"another secret", "checksum", 0, changed(10, 4)},
 		{"too many states", "more MaxKeys", 100, whole},
 		{"no shard", "damaged", 0, sealed(append(bytes.Clone(body[:head]), 7))},
-		{"a huge shard", "more MaxKeys", 0, sealed(append(bytes.Clone(body[:head]), 1, 0xff, 0xff, 0xff, 0xff))},
+		{"a huge shard", "cut short", 0, sealed(append(bytes.Clone(body[:head]), 1, 0xff, 0xff, 0xff, 0xff))},
 		{"an overlong number", "overflow", 0, sealed(append(bytes.Clone(body[:head]), append([]byte{1, 1, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8}, bytes.Repeat([]byte{0xff}, 11)...)...))},
-		{"a state of no form", "is not one", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 99, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2))},
+		{"a state of no size", "is not one", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 67, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2, 2, 2, 0))},
+		{"a state of no limit", "which is not there", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2, 2, 2, 9))},
 		{"a state without identity", "is not one", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 0))},
-		{"a ring beyond its size", "more than", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2, 4, 5, 1))},
-		{"a huge ring", "cut short", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2, 0xff, 0xff, 0x3f, 0, 0))},
+		{"a ring beyond its size", "more than", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2, 0, 0, 0, 4, 5, 1))},
+		{"a huge ring", "cut short", 0, sealed(append(bytes.Clone(body[:head]), 1, 1, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 2, 0, 0, 0, 0xff, 0xff, 0x3f, 0, 0))},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

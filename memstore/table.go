@@ -7,53 +7,94 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 )
 
-// table keeps the states of one form of one shard, but for those of one word: open addressing with linear
-// probing in one block without pointers, so that a state costs its words and
-// nothing else, and the collector has nothing to follow. A slot holds
+// table keeps the states of one size of one shard, but for those of one word:
+// open addressing with linear probing in one block without pointers, so that a
+// state costs its words and nothing else, and the collector has nothing to
+// follow. A slot holds
 //
-//	identity, idle<<16 | low, …
+//	identity, idle<<18 | flags, A<<10 | version, B, …
 //
-// where idle is the state's Idle in µs since the table's epoch, and low its
-// flags. What follows is the form's: see read and write. A slot whose Idle has
-// come equals never-seen: a new state takes it like an empty one.
+// where idle is the state's Idle in µs since the table's epoch: see read and
+// write. A slot whose Idle has come equals never-seen: a new state takes it like
+// an empty one.
 type table struct {
-	form   algo.Form
-	stride int   // words per slot
-	n      int   // slots
-	used   int   // slots that hold a state, idle ones included
-	limit  int   // used at which the table must be rebuilt
-	cap    int   // most states it is asked to hold
-	epoch  int64 // µs since 1970
-	slots  []uint64
+	size     algo.Size
+	stride   int   // words per slot
+	n        int   // slots
+	used     int   // slots that hold a state, idle ones included
+	limit    int   // used at which the table must be rebuilt
+	cap      int   // most states it is asked to hold
+	epoch    int64 // µs since 1970
+	slots    []uint64
+	registry *registry
 }
 
+// What the second word of a slot consists of. 46 bits hold the longest that a
+// state lives, and 80 days for which the epoch can stay.
 const (
-	idleBits  = 48
+	idleBits  = 46
 	idleMax   = 1<<idleBits - 1
 	lowBits   = 64 - idleBits
-	reserved  = 1               // flag in low
-	lowClass  = 1               // where in low the class is
+	lowMask   = 1<<lowBits - 1
+	reserved  = 1      // flag
+	lowClass  = 1      // where the class is
+	more      = 1 << 3 // flag: the key has another form, in the slot of the next rank
+	plain     = 1 << 4 // flag: a bucket without Since and Last
+	lowBy     = 5      // where the lower bits of the version's index are
+	byLow     = lowBits - lowBy
+	byHigh    = 8 // bits of it in the third word
+	byBits    = byLow + byHigh
+	countBits = 10              // the third word's bits below A
 	epochLead = 24 * 3600 * 1e6 // µs by which a clock may step back before a rebuild is due
 )
 
-var strides = [...]int{algo.FormPair: 3, algo.FormDuo: 3, algo.FormTrio: 4, algo.FormRing: 6}
+// remLow and remHigh are how many bits of a bucket's remainder there are room
+// for beside Since and Last.
+const (
+	remLow  = lowBits
+	remHigh = lowBits - byHigh
+	maxRem  = 1 << (remLow + remHigh)
+)
 
-// The words of a slot of FormRing behind identity, idle, A and B.
+var strides = [...]int{algo.SizeFixed: 4, algo.SizeRing: 6}
+
+// The words of a slot of SizeRing behind identity, idle, A and B.
 const (
 	ringShape = 4 // capacity, head, len: 20 bits each
 	ringBlock = 5 // where in the slab
 )
 
-// density returns how many 64ths of the slots may be used, and by what part of
-// its states a table grows: so that all stay below 40 bytes per state.
-func (t *table) density() (load, part int) {
-	if t.stride == 3 {
-		return 56, 5
+// load is how many 64ths of the slots may be used.
+const load = 59
+
+// growth returns by what part of its states a table grows: so that those of
+// fixed size stay below 40 bytes.
+func (t *table) growth() int {
+	if t.size == algo.SizeFixed {
+		return 14
 	}
-	return 59, 16
+	return 16
+}
+
+// sizeOf returns the size of slot that s, written by v, needs.
+func sizeOf(v *version, s *algo.State) algo.Size {
+	switch {
+	case algo.SizeOf(v.term) == algo.SizeRing:
+		return algo.SizeRing
+	case balance(v) && !s.Plain() && v.term.Rate.Den > maxRem:
+		return algo.SizeRing
+	}
+	return algo.SizeFixed
+}
+
+// balance reports whether states of v are those of a bucket that refills all
+// the time.
+func balance(v *version) bool {
+	return v != nil && v.term.Burst > 0 && v.term.Refill == sluice.Continuous
 }
 
 func (t *table) home(id uint64) int {
@@ -119,48 +160,112 @@ func (t *table) inRange(idle int64) bool {
 }
 
 // packIdle returns the second word of a slot. An instant that no epoch can
-// express together with now lies more than 8.9 years ahead; it saturates.
+// express together with now saturates.
 func packIdle(idle, epoch int64, low uint64) uint64 {
 	return uint64(min(max(idle-epoch, 1), idleMax))<<lowBits | low
 }
 
-// read unpacks slot i but for a ring, which is in the slab.
-func (t *table) read(i int, s *algo.State) {
+// by returns the index of the version that slot i names.
+func (t *table) by(i int) uint32 {
 	w := t.slots[i*t.stride : (i+1)*t.stride]
-	s.Idle = t.epoch + int64(w[1]>>lowBits)
-	s.Reserved = w[1]&reserved != 0
-	switch t.form {
-	case algo.FormPair:
-		s.A = int64(w[2])
-	case algo.FormDuo:
-		s.A, s.B = int64(w[2]>>32), int64(w[2]&(1<<32-1))
-	default:
-		s.A, s.B = int64(w[2]), int64(w[3])
+	return uint32(w[1]&lowMask>>lowBy) | uint32(w[2]&(1<<byHigh-1))<<byLow
+}
+
+// ahead is how far behind a bucket's Idle its Since and Last may lie: a
+// reservation that was cancelled leaves its instant.
+const ahead = 2 * int64(sluice.MaxWait/1000) // µs
+
+// before returns how long before idle an instant of a bucket is, from ahead on,
+// 0 for none, and instant the reverse. It does not go by the epoch: which moves,
+// and such an instant must not, as long as it matters. One from years before
+// becomes a later one.
+func before(idle, at int64) uint64 {
+	if at == 0 {
+		return 0
 	}
-	if t.form == algo.FormRing {
-		s.Head, s.Len = int(w[ringShape]>>20&(1<<20-1)), int(w[ringShape]&(1<<20-1))
+	return uint64(min(max(idle+ahead-at, 1), idleMax))
+}
+
+func instant(idle int64, before uint64) int64 {
+	if before == 0 {
+		return 0
+	}
+	return max(idle+ahead-int64(before), 1)
+}
+
+// read unpacks slot i, which v wrote, but for a ring, which is in the slab.
+func (t *table) read(i int, v *version, s *algo.State) {
+	w := t.slots[i*t.stride : (i+1)*t.stride]
+	*s = algo.State{Idle: t.epoch + int64(w[1]>>lowBits), Reserved: w[1]&reserved != 0}
+	if v != nil {
+		s.By = v.term
+	}
+	switch {
+	case balance(v):
+		t.readBalance(w, s)
+	case v != nil && v.term.Burst > 0:
+		s.A, s.Since = int64(w[2]>>countBits), instant(s.Idle, w[3])
+	default:
+		s.A, s.B = int64(w[2]>>countBits), int64(w[3])
+		if t.size == algo.SizeRing {
+			s.Head, s.Len = int(w[ringShape]>>20&(1<<20-1)), int(w[ringShape]&(1<<20-1))
+		}
 	}
 }
 
-// write packs s into slot i but for a ring's words and their place.
-func (t *table) write(i int, s *algo.State, c class) {
+func (t *table) readBalance(w []uint64, s *algo.State) {
+	switch {
+	case t.size == algo.SizeRing:
+		s.A = int64(w[2] >> countBits)
+		s.Since, s.Last = instant(s.Idle, w[3]>>lowBits), instant(s.Idle, w[3]&lowMask<<28|w[ringShape])
+	case w[1]&plain != 0:
+		s.A = int64(w[3])
+	default:
+		s.A = int64(w[3]&lowMask | w[2]>>byHigh&(1<<remHigh-1)<<remLow)
+		s.Since, s.Last = instant(s.Idle, w[3]>>lowBits), instant(s.Idle, w[2]>>lowBits)
+	}
+}
+
+// write packs s, which v wrote, into slot i but for a ring's words and their
+// place. Counts beyond 2^54 saturate: no limit has as many.
+func (t *table) write(i int, v *version, s *algo.State, c class, flags uint64) {
 	w := t.slots[i*t.stride : (i+1)*t.stride]
-	low := uint64(c) << lowClass
+	low, high := flags|uint64(c)<<lowClass, uint64(0)
+	if v != nil {
+		low |= uint64(v.index) << lowBy & lowMask
+		high = uint64(v.index) >> byLow
+	}
 	if s.Reserved {
 		low |= reserved
 	}
-	w[1] = packIdle(s.Idle, t.epoch, low)
-	switch t.form {
-	case algo.FormPair:
-		w[2] = uint64(s.A)
-	case algo.FormDuo:
-		w[2] = uint64(s.A)<<32 | uint64(s.B)
+	w[1] = packIdle(s.Idle, t.epoch, 0)
+	count := uint64(min(s.A, 1<<(64-countBits)-1))<<countBits | high
+	switch idle := t.idle(i); { // as it is read, should it be out of range
+	case balance(v):
+		low |= t.writeBalance(w, s, idle, high)
+	case v != nil && v.term.Burst > 0:
+		w[2], w[3] = count, before(idle, s.Since)
 	default:
-		w[2], w[3] = uint64(s.A), uint64(s.B)
+		w[2], w[3] = count, uint64(s.B)
+		if t.size == algo.SizeRing {
+			w[ringShape] = uint64(len(s.Ring))<<40 | uint64(s.Head)<<20 | uint64(s.Len)
+		}
 	}
-	if t.form == algo.FormRing {
-		w[ringShape] = uint64(len(s.Ring))<<40 | uint64(s.Head)<<20 | uint64(s.Len)
+	w[1] |= low
+}
+
+func (t *table) writeBalance(w []uint64, s *algo.State, idle int64, high uint64) (flags uint64) {
+	rem, since, last := uint64(s.A), before(idle, s.Since), before(idle, s.Last)
+	switch {
+	case t.size == algo.SizeRing:
+		w[2], w[3], w[ringShape] = rem<<countBits|high, since<<lowBits|last>>28, last&(1<<28-1)
+	case s.Plain():
+		w[2], w[3] = high, rem
+		return plain
+	default:
+		w[2], w[3] = last<<lowBits|rem>>remLow<<byHigh|high, since<<lowBits|rem&lowMask
 	}
+	return 0
 }
 
 // rebuild makes a new block for the states that live at now, with room for a
@@ -172,8 +277,7 @@ func (t *table) rebuild(now int64) {
 			live++
 		}
 	}
-	load, part := t.density()
-	want := live + live/part + 8
+	want := live + live/t.growth() + 8
 	if live < 64 {
 		want = 2*live + 8
 	}
@@ -204,5 +308,5 @@ func (t *table) adopt(old *table, i int) {
 	}
 	to := t.slots[j*t.stride : (j+1)*t.stride]
 	copy(to, w)
-	to[1] = packIdle(old.idle(i), t.epoch, w[1]&(1<<lowBits-1))
+	to[1] = packIdle(old.idle(i), t.epoch, w[1]&lowMask)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// words keeps the states of one word (FormWord) so that a take of a key that is
+// words keeps the states of one word ([algo.SizeWord]) so that a take of a key that is
 // there needs no lock: it loads the word, decides, and swaps the new word for
 // the old one if that is still there. A denial writes nothing.
 //
@@ -31,9 +31,9 @@ import (
 //  3. An array that is replaced is left with busy in every word, and each word
 //     is copied after that. Who still reads it goes for the lock too.
 //  4. A state that is idle is as never seen, so it may come to life again where
-//     it is, but not beside a state of the same key under a changed limit. So
-//     it does only in an array that was made since limits last changed, and who
-//     looks for the states of older limits removes those that are idle.
+//     it is, but not beside a state of the same key under another limit. So who
+//     looks for the states of other limits removes words that are idle, and in
+//     an array from before a series was forgotten none comes to life.
 //
 // As slots are not used again, an array is replaced when those that died fill
 // it: that is when memory is taken, never in a take of a key that is there.
@@ -114,7 +114,7 @@ func (a *wordArray) pack(idle, rem int64, c class) uint64 {
 // nothing, where the lock is needed.
 func (w *words) take(id uint64, t *sluice.Term, cost, now int64, generation uint64, d *sluice.Decision) bool {
 	a := w.array.Load()
-	if a == nil || generation&1 == 1 { // limits change: their use must be noted
+	if a == nil {
 		return false
 	}
 	i := a.find(id)

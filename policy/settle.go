@@ -94,7 +94,11 @@ func (v *Verdict) correct(k *ask, moved []sluice.Charge, actual func(*charge) in
 			more = -more
 		}
 		if more > 0 {
-			moved = append(moved, sluice.Charge{Plan: c.Plan, Key: c.Key, Cost: more})
+			charge := sluice.Charge{Plan: c.Plan, Key: c.Key, Cost: more}
+			if op == sluice.OpRefund {
+				charge.Held = was
+			}
+			moved = append(moved, charge)
 		}
 	}
 	if n := len(moved); n > first {

@@ -59,7 +59,7 @@ func (s *Store) across(ctx context.Context, req *sluice.Request, tags []string) 
 // ask makes a call of jobs on one part.
 func (x *crossing) ask(ctx context.Context, p *part, jobs []*job) error {
 	c := x.store.newCall(jobs[0].req)
-	c.jobs, c.at = jobs, x.at
+	c.jobs, c.at, c.part = jobs, x.at, true
 	if err := x.store.run(ctx, c); err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (x *crossing) deny(ctx context.Context) (sluice.Decision, error) {
 	}
 	changes := false
 	for _, p := range x.parts {
-		changes = changes || p.denied.written || p.call.from != nil
+		changes = changes || p.denied.written
 		p.job = p.denied
 	}
 	if changes {
@@ -257,25 +257,14 @@ func (x *crossing) undo(ctx context.Context, parts []*part) error {
 		req := *p.job.req
 		req.Op, req.At, req.Due, req.MaxWait = sluice.OpRefund, p.job.decision.At, p.job.decision.Due, 0
 		c := x.store.newCall(&req)
-		c.jobs, c.undo = []*job{{op: sluice.OpRefund, req: &req}}, true
-		c.from, c.to = p.call.stored(p.call.after), p.call.stored(p.call.before)
+		c.jobs, c.undo, c.part = []*job{{op: sluice.OpRefund, req: &req}}, true, true
+		c.from, c.to = p.call.after, p.call.before
 		return x.store.run(ctx, c)
 	})
 	if err != nil {
 		return fmt.Errorf("undo: %w", err)
 	}
 	return nil
-}
-
-// stored returns states of fixed size as the scripts keep them.
-func (c *call) stored(states []algo.State) []string {
-	list := make([]string, len(states))
-	for i := range states {
-		if t := c.items[i].term; kindOf(t) != kindLog && !states[i].Zero() {
-			list[i] = formatState(t, &states[i])
-		}
-	}
-	return list
 }
 
 // decision puts together what came of the parts' last jobs.

@@ -14,7 +14,8 @@ import (
 
 // TakeBatch decides independent requests in order, each by itself, and fills
 // out. All that are of one slot each are sent at once; those for one key under
-// one plan that follow each other share a call. It blocks for one round trip,
+// one plan that follow each other share a call, and those for one key whose limit
+// was changed go one after the other. It blocks for one round trip,
 // for no longer than ctx or Options.Timeout; a request over several slots of a
 // Cluster takes its own, after those before it.
 func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
@@ -35,7 +36,7 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 			continue
 		}
 		c := s.newCall(req)
-		if c.swaps() || s.cluster && !oneSlot(c.tags) {
+		if s.swaps(c) || s.cluster && !oneSlot(c.tags) {
 			b.flush(ctx)
 			var err error
 			if out[i].Decision, err = s.direct(ctx, c, req); err != nil {
@@ -43,7 +44,7 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 			}
 			continue
 		}
-		b.add(c, req, &out[i])
+		b.add(ctx, c, req, &out[i])
 	}
 	b.flush(ctx)
 	return nil
@@ -62,11 +63,35 @@ type sent struct {
 	plan    *sluice.Plan // if the call is of one charge
 	results []*sluice.Result
 	inv     *invocation
+	foreign bool // the script may not decide it
+}
+
+// follows reports whether a key of the call waits in one that may not be decided
+// by its script, but later than all that is sent with it.
+func (b *batch) follows(c *call) bool {
+	for _, tag := range c.tags {
+		if l := b.last[tag]; l != nil && l.foreign {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeForeign reports whether others may have written what c finds, as far as
+// this process can tell.
+func (s *Store) mayBeForeign(c *call) bool {
+	s.guess(c)
+	for i := range c.items {
+		if it := &c.items[i]; it.several || it.series.sight(it.term) > c.now {
+			return true
+		}
+	}
+	return false
 }
 
 // add appends a request to the last call on its key, if that is of the same
 // plan, or to the list as a call of its own.
-func (b *batch) add(c *call, req *sluice.Request, result *sluice.Result) {
+func (b *batch) add(ctx context.Context, c *call, req *sluice.Request, result *sluice.Result) {
 	if len(req.More) == 0 {
 		if l := b.last[c.tags[0]]; l != nil && l.plan == req.Plan && len(l.call.jobs) < together {
 			l.call.jobs = append(l.call.jobs, &job{op: req.Op, req: req})
@@ -74,8 +99,11 @@ func (b *batch) add(c *call, req *sluice.Request, result *sluice.Result) {
 			return
 		}
 	}
+	if b.follows(c) {
+		b.flush(ctx)
+	}
 	c.ask(req)
-	n := &sent{call: c, results: []*sluice.Result{result}}
+	n := &sent{call: c, results: []*sluice.Result{result}, foreign: b.store.mayBeForeign(c)}
 	if len(req.More) == 0 {
 		n.plan = req.Plan
 	}
@@ -85,14 +113,31 @@ func (b *batch) add(c *call, req *sluice.Request, result *sluice.Result) {
 	b.calls = append(b.calls, n)
 }
 
+// first reports whether another call on a key of n is to come after it. A server
+// that does not know n's script would run that one before.
+func (b *batch) first(n *sent) bool {
+	for _, tag := range n.call.tags {
+		if b.last[tag] != n {
+			return true
+		}
+	}
+	return false
+}
+
 // flush sends what waits and fills its results.
 func (b *batch) flush(ctx context.Context) {
 	s := b.store
 	wire := make([]rueidis.Completed, len(b.calls))
+	loaded := make(map[string]bool)
 	for i, n := range b.calls {
 		s.guess(n.call)
 		n.inv = s.invocation(n.call)
-		wire[i] = n.inv.bySHA(s.client.B())
+		if b.first(n) && !loaded[n.inv.sha] {
+			wire[i] = n.inv.byText(s.client.B())
+			loaded[n.inv.sha] = !s.cluster // a node says nothing of the others
+		} else {
+			wire[i] = n.inv.bySHA(s.client.B())
+		}
 	}
 	var replies []rueidis.RedisResult
 	var lost error // of all

@@ -49,6 +49,14 @@ func (j *job) cost(n int) int64 {
 	return j.req.More[n-1].Cost
 }
 
+// held returns what the n-th charge holds, of which a refund gives back a part.
+func (j *job) held(n int) int64 {
+	if n == 0 {
+		return j.req.Held
+	}
+	return j.req.More[n-1].Held
+}
+
 // plain reports whether the job is what the take script decides.
 func (j *job) plain() bool {
 	return j.op == sluice.OpTake && j.req.MaxWait == 0 && len(j.req.More) == 0
@@ -94,15 +102,14 @@ type call struct {
 	// those in from, become what they were before it, those in to.
 	undo     bool
 	from, to []string
+	// rare says that the script for takes leaves it to that for all.
+	rare bool
+	// part says that the call decides a part of a request.
+	part bool
 
-	// beyond says that a state counts more than a script can.
-	beyond bool
-	// whole says that after is wanted as it must be stored.
-	whole bool
-
-	now    int64        // the server's instant, once decided
-	before []algo.State // of limits with a state of fixed size
-	after  []algo.State
+	now int64 // the server's instant, once decided
+	// before and after are the values of the keys, where they are known.
+	before, after []string
 
 	room room
 }
@@ -115,14 +122,14 @@ type room struct {
 	jobs  [1]*job
 	inv   invocation
 	keys  [1]string
-	args  [3]string
+	args  [4]string
 }
 
-// attempts is how often a call is asked again because a limit has been changed
-// or a calendar window has ended meanwhile.
+// attempts is how often a call is asked again because a calendar window has
+// ended meanwhile.
 const attempts = 8
 
-var errChanging = errors.New("limits of the key were changed again and again meanwhile")
+var errChanging = errors.New("calendar windows ended again and again meanwhile")
 
 // status is how a script went.
 type status int64
@@ -130,8 +137,9 @@ type status int64
 const (
 	done    status = iota
 	outside        // the calendar edges are of another time than the server's
-	foreign        // another limit wrote a state
+	foreign        // another limit wrote a state, or the start of a rule is in sight
 	beyond         // a state counts more than a script can
+	rare           // the script for takes leaves it to that for all
 )
 
 // guess sets c.now to about the server's now.
@@ -145,8 +153,8 @@ func (s *Store) guess(c *call) {
 
 // run decides the call.
 func (s *Store) run(ctx context.Context, c *call) error {
-	if c.swaps() {
-		return s.swap(ctx, c)
+	if s.swaps(c) {
+		return s.swap(ctx, c, nil)
 	}
 	s.guess(c)
 	inv := s.invocation(c)
@@ -163,17 +171,22 @@ func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res ruei
 		}
 		switch st {
 		case done:
-			return c.describe(replies)
-		case foreign:
-			if err := c.carry(replies); err != nil {
+			if err := c.describe(replies); err != nil {
 				return err
 			}
-		case outside: // c.now is the server's now
+			c.noteDecided()
+			return nil
+		case foreign:
+			found, err := replies.values()
+			if err != nil {
+				return err
+			}
+			return s.swap(ctx, c, found)
 		case beyond:
-			c.beyond = true
-		}
-		if c.swaps() {
-			return s.swap(ctx, c)
+			return s.swap(ctx, c, nil)
+		case rare:
+			c.rare = true
+		case outside: // c.now is the server's now
 		}
 		inv = s.invocation(c)
 		res = inv.do(ctx, s)
@@ -181,9 +194,22 @@ func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res ruei
 	return errChanging
 }
 
+// noteDecided notes that the limits of a request were in use at an instant.
+func (c *call) noteDecided() {
+	if c.part {
+		return
+	}
+	for i := range c.items {
+		c.items[i].series.decided(c.now)
+	}
+}
+
 // plain reports whether the call is takes under one limit and nothing else.
 func (c *call) plain() bool {
-	if len(c.items) > 1 || algo.Lag(c.items[0].term) > 0 || c.at > 0 || c.from != nil {
+	if len(c.items) > 1 || c.at > 0 || c.from != nil || c.rare {
+		return false
+	}
+	if t := c.items[0].term; t.Withheld > 0 && kindOf(t) == kindBucket {
 		return false
 	}
 	for _, j := range c.jobs {
@@ -213,7 +239,7 @@ func (s *Store) invocation(c *call) *invocation {
 	for _, j := range c.jobs {
 		ops = appendNumbers(ops, int64(j.op), j.req.MaxWait.Microseconds(), int64(j.req.At), int64(j.req.Due), j.least.Microseconds())
 		for n := range c.charges {
-			ops = appendNumbers(ops, j.cost(n))
+			ops = appendNumbers(ops, j.cost(n), j.held(n))
 		}
 	}
 	inv.args = append(inv.args, string(appendNumbers(nil, mode, at, int64(c.charges), bit(c.undo))), string(ops))
@@ -250,8 +276,12 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 	r := &c.room
 	r.keys[0], r.args[0], r.args[1] = it.key, it.head, numbers
 	r.inv = invocation{program: s.programs.take, keys: r.keys[:], args: r.args[:2]}
+	if it.several {
+		r.args[2] = "1"
+		r.inv.args = r.args[:3]
+	}
 	if mode == 1 {
-		r.args[2] = strconv.FormatInt(at, 10)
+		r.args[3] = strconv.FormatInt(at, 10)
 		r.inv.args = r.args[:]
 	}
 	return &r.inv
@@ -272,16 +302,8 @@ func appendRuns(b []byte, jobs []*job) []byte {
 	return b
 }
 
-// decide works out the job's decision and what the states of fixed size become.
-func (j *job) decide(items []algo.Item, now int64, only bool) {
-	var room [4]algo.State
-	kept := room[:0]
-	if !only || j.op == sluice.OpPeek {
-		// A state that is not written is as it was for the next operation.
-		for i := range items {
-			kept = append(kept, copyOf(&items[i].State))
-		}
-	}
+// decide works out the job's decision and what the states become.
+func (j *job) decide(items []algo.Item, now int64) {
 	switch {
 	case j.denied:
 		j.decision = algo.Deny(j.req, items, now)
@@ -293,13 +315,9 @@ func (j *job) decide(items []algo.Item, now int64, only bool) {
 	if j.op == sluice.OpPeek {
 		j.turn = algo.Turn(items, now)
 	}
+	j.written = false
 	for i := range items {
 		j.written = j.written || items[i].Written
-	}
-	for i := range kept {
-		if !items[i].Written || j.op == sluice.OpPeek {
-			items[i].State = kept[i]
-		}
 	}
 }
 
@@ -307,12 +325,4 @@ func copyOf(s *algo.State) algo.State {
 	c := *s
 	c.Ring = slices.Clone(s.Ring)
 	return c
-}
-
-func states(items []algo.Item) []algo.State {
-	list := make([]algo.State, len(items))
-	for i := range items {
-		list[i] = copyOf(&items[i].State)
-	}
-	return list
 }

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
 )
 
 // subject makes a subject of up to three keys with up to three limits each.
 func (d *differential) subject(name string) *subject {
-	s := &subject{now: d.instant()}
+	s := &subject{scope: name, now: d.instant(), rules: make(map[uint64]*modelRule)}
 	charges := 1
 	if d.rand.IntN(6) == 0 {
 		charges += 1 + d.rand.IntN(2)
@@ -27,10 +28,10 @@ func (d *differential) subject(name string) *subject {
 		for i := range list {
 			list[i] = d.limit().Named(fmt.Sprintf("l%d", i))
 		}
-		s.charges = append(s.charges, sluice.Charge{Plan: d.plan(list), Key: fmt.Sprintf("%s.%d", name, n)})
+		s.charges = append(s.charges, sluice.Charge{Plan: d.plan(s.scope, list), Key: fmt.Sprintf("%s.%d", name, n)})
 	}
-	s.makeItems(d.store)
-	s.model = make([]modelState, len(s.items))
+	s.makeItems(new(Store)) // the other one meets limits with the first call
+	s.model = make([][]algo.State, len(s.items))
 	return s
 }
 
@@ -41,19 +42,28 @@ func (s *subject) makeItems(store *Store) {
 	}
 }
 
-func (d *differential) plan(limits []sluice.Limit) *sluice.Plan {
-	p, err := sluice.Compile("differential", limits...)
+func (d *differential) plan(scope string, limits []sluice.Limit) *sluice.Plan {
+	p, err := sluice.Compile(scope, limits...)
 	if err != nil {
 		panic(err)
 	}
 	return p
 }
 
+// limitsOf returns the limits of a charge.
+func limitsOf(charge int, p *sluice.Plan) was {
+	list := make([]sluice.Limit, p.Len())
+	for i := range list {
+		list[i] = p.Term(i).Limit
+	}
+	return was{charge, list}
+}
+
 // call makes the next call of a subject: at a later or earlier instant, with
 // one operation or several, sometimes under a changed limit.
 func (d *differential) call(s *subject) *call {
 	s.now = min(max(s.now+d.step(s), 0), 1<<52)
-	if d.rand.IntN(200) == 0 {
+	if n := len(s.before); n > 0 && d.rand.IntN(60) == 0 || d.rand.IntN(200) == 0 {
 		c := &s.charges[d.rand.IntN(len(s.charges))]
 		list := make([]sluice.Limit, c.Plan.Len())
 		which := d.rand.IntN(len(list))
@@ -63,11 +73,16 @@ func (d *differential) call(s *subject) *call {
 				list[i] = d.change(list[i])
 			}
 		}
-		c.Plan = d.plan(list)
-		s.makeItems(d.store)
+		if n > 0 && d.rand.IntN(2) == 0 { // to and fro
+			old := s.before[d.rand.IntN(n)]
+			c, list = &s.charges[old.charge], old.limits
+		}
+		s.before = append(s.before, limitsOf(slices.IndexFunc(s.charges, func(o sluice.Charge) bool { return o.Key == c.Key }), c.Plan))
+		c.Plan = d.plan(s.scope, list)
 		s.trail = append(s.trail, fmt.Sprintf("changed to %v", list))
 		d.changed++
 	}
+	s.makeItems(d.store) // as every request does
 	c := &call{items: s.items, charges: len(s.charges), now: s.now}
 	jobs := 1
 	if d.rand.IntN(8) == 0 {
@@ -133,6 +148,10 @@ func (d *differential) job(s *subject) *job {
 			if d.rand.IntN(2) == 0 && taken.Spent > 0 {
 				req.Cost = taken.Spent
 			}
+			if d.rand.IntN(3) == 0 {
+				req.Held = req.Cost
+				req.Cost = d.upTo(req.Cost)
+			}
 		}
 	}
 	return j
@@ -164,8 +183,8 @@ func (d *differential) step(s *subject) int64 {
 		return t.Sub - s.now%t.Sub - 1 + d.rand.Int64N(3)
 	case 15, 16:
 		// to where a state is idle, or a µs beside that
-		if m := &s.model[d.rand.IntN(len(s.model))]; m.term != nil && m.state.Idle > s.now {
-			return m.state.Idle - s.now - 1 + d.rand.Int64N(3)
+		if m := s.model[d.rand.IntN(len(s.model))]; len(m) > 0 && m[0].Idle > s.now {
+			return m[0].Idle - s.now - 1 + d.rand.Int64N(3)
 		}
 		return t.Micros
 	case 17:

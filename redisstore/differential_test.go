@@ -6,6 +6,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -55,7 +56,7 @@ func TestScriptsEqualAlgo(t *testing.T) {
 			t.Logf("SLUICE_DIFFERENTIAL_SEED=%d", seed)
 			d := &differential{
 				client: server.Client(t),
-				store:  &Store{client: server.Client(t), options: Options{Timeout: time.Minute}, programs: newPrograms(), keyer: keyer{prefix: defaultPrefix}},
+				store:  bare(server.Client(t)),
 				rand:   rand.New(rand.NewPCG(seed, 1)),
 			}
 			d.store.inject = func() int64 { return d.now }
@@ -80,7 +81,7 @@ func TestCountsBeyondScriptsEqualAlgo(t *testing.T) {
 	t.Logf("seed %d", seed)
 	d := &differential{
 		client: server.Client(t),
-		store:  &Store{client: server.Client(t), options: Options{Timeout: time.Minute}, programs: newPrograms(), keyer: keyer{prefix: defaultPrefix}},
+		store:  bare(server.Client(t)),
 		rand:   rand.New(rand.NewPCG(seed, 1)),
 		huge:   true,
 	}
@@ -100,6 +101,14 @@ func TestCountsBeyondScriptsEqualAlgo(t *testing.T) {
 	}
 	if d.allowed < 500 || d.denied < 500 {
 		t.Errorf("%d were allowed and %d denied: the test is too weak", d.allowed, d.denied)
+	}
+}
+
+// bare returns a store that asks nobody anything by itself.
+func bare(client rueidis.Client) *Store {
+	return &Store{
+		client: client, options: Options{Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)},
+		programs: newPrograms(), keyer: keyer{prefix: defaultPrefix}, clock: now, swapping: newTurns(),
 	}
 }
 
@@ -135,18 +144,23 @@ func (d *differential) load(t *testing.T) {
 
 // subject is a few keys that are charged together, and what algo says of them.
 type subject struct {
+	scope   string
 	charges []sluice.Charge
 	items   []item
-	model   []modelState
+	model   [][]algo.State // of each item
+	rules   map[uint64]*modelRule
+	several []bool // whether other limits of each item's scope and name were met
 	now     int64
 	taken   []sluice.Decision // receipts of late
 
-	trail []string // what was done of late
+	trail  []string // what was done of late
+	before []was
 }
 
-type modelState struct {
-	term  *sluice.Term // the limit that wrote the state
-	state algo.State
+// was is limits that a charge had before it was changed.
+type was struct {
+	charge int
+	limits []sluice.Limit
 }
 
 // epoch runs up to so many operations over new subjects and returns how many.
@@ -163,11 +177,16 @@ func (d *differential) epoch(t *testing.T, epoch, steps int) int {
 		for i, s := range subjects {
 			calls[i] = d.call(s)
 			n += len(calls[i].jobs)
-			wire = d.append(wire, calls[i])
+			if !d.store.swaps(calls[i]) {
+				wire = d.append(wire, calls[i])
+			}
 		}
 		replies := d.client.DoMulti(context.Background(), wire...)
 		for i, s := range subjects {
 			size := 1 + len(s.items)
+			if d.store.swaps(calls[i]) {
+				size = 0
+			}
 			if !d.compare(t, s, calls[i], replies[:size]) {
 				return n
 			}
@@ -211,6 +230,7 @@ func (d *differential) compare(t *testing.T, s *subject, c *call, replies []ruei
 // check holds decisions and what is stored against algo.
 func (d *differential) check(t *testing.T, s *subject, c *call, now int64, stored []rueidis.RedisResult) bool {
 	t.Helper()
+	s.meet(now)
 	for _, j := range c.jobs {
 		want := s.decide(j, now)
 		if j.decision != want {
@@ -233,13 +253,7 @@ func (d *differential) check(t *testing.T, s *subject, c *call, now int64, store
 			t.Errorf("%v\n%s", err, s.story())
 			return false
 		}
-		if raw == "" && s.model[i].state.Idle <= now {
-			s.model[i] = modelState{} // it may be deleted when it is as never seen
-		}
-		got, want := canonical(s.items[i].term, raw), ""
-		if m := &s.model[i]; m.term != nil {
-			want = canonical(s.items[i].term, formatState(m.term, &m.state))
-		}
+		got, want := d.canonical(&s.items[i], raw, now), canonical(s.model[i], now)
 		if got != want {
 			t.Errorf("state %d:\ngot  %s\nwant %s\n%s", i, got, want, s.story())
 			return false
@@ -251,33 +265,39 @@ func (d *differential) check(t *testing.T, s *subject, c *call, now int64, store
 // conclude does with replies what [Store.conclude] does, and returns what is
 // stored then.
 func (d *differential) conclude(c *call, replies []rueidis.RedisResult) (stored []rueidis.RedisResult, err error) {
-	now := c.now
-	for {
-		st, found, err := d.store.replied(c, d.store.invocation(c), replies[0])
+	swap := func(found []string) ([]rueidis.RedisResult, error) {
+		d.swapped++
+		if err := d.store.swap(context.Background(), c, found); err != nil {
+			return nil, err
+		}
+		return d.client.DoMulti(context.Background(), d.look(nil, c)...), nil
+	}
+	d.now = c.now
+	if len(replies) == 0 {
+		return swap(nil)
+	}
+	st, found, err := d.store.replied(c, d.store.invocation(c), replies[0])
+	if err != nil {
+		return nil, err
+	}
+	switch st {
+	case done:
+		err := c.describe(found)
+		c.noteDecided()
+		return replies[1:], err
+	case foreign:
+		list, err := found.values()
 		if err != nil {
 			return nil, err
 		}
-		switch st {
-		case done:
-			return replies[1:], c.describe(found)
-		case foreign:
-			if err := c.carry(found); err != nil {
-				return nil, err
-			}
-			c.now = now
-		case beyond:
-			c.beyond = true
-		default:
-			return nil, fmt.Errorf("status %d", st)
-		}
-		if c.swaps() {
-			d.now, d.swapped = now, d.swapped+1
-			if err := d.store.swap(context.Background(), c); err != nil {
-				return nil, err
-			}
-			return d.client.DoMulti(context.Background(), d.look(nil, c)...), nil
-		}
-		replies = d.client.DoMulti(context.Background(), d.append(nil, c)...)
+		return swap(list)
+	case beyond:
+		return swap(nil)
+	case rare:
+		c.rare = true
+		return d.conclude(c, d.client.DoMulti(context.Background(), d.append(nil, c)...))
+	default:
+		return nil, fmt.Errorf("status %d", st)
 	}
 }
 
@@ -289,60 +309,6 @@ func messageOf(r *rueidis.RedisResult) *rueidis.RedisMessage {
 	return &m
 }
 
-// canonical writes a state so that equal ones have equal text.
-func canonical(t *sluice.Term, raw string) string {
-	if raw == "" {
-		return ""
-	}
-	from, size, err := parseHead(t.Name, raw)
-	if err != nil {
-		return err.Error()
-	}
-	s, err := parseState(from, raw[size:])
-	if err != nil {
-		return err.Error()
-	}
-	var words []uint64
-	for i := range s.Len {
-		words = append(words, s.Ring[(s.Head+i)%len(s.Ring)])
-	}
-	return fmt.Sprintf("%v: idle %d a %d b %d reserved %t ring %x", from.Limit, s.Idle, s.A, s.B, s.Reserved, words)
-}
-
-// decide is the model: algo, over the states that it has left behind itself.
-func (s *subject) decide(j *job, now int64) sluice.Decision {
-	items := make([]algo.Item, len(s.items))
-	carried := make([]bool, len(s.items))
-	for i := range items {
-		t := s.items[i].term
-		items[i] = algo.Item{Term: t, Cost: j.cost(s.items[i].charge)}
-		if m := &s.model[i]; m.term != nil {
-			items[i].State = copyOf(&m.state)
-			if carried[i] = m.term.ID != t.ID; carried[i] {
-				items[i].State = algo.Carry(m.term, t, &items[i].State, now)
-			}
-		}
-	}
-	var d sluice.Decision
-	switch {
-	case j.op == opDeny:
-		d = algo.Deny(j.req, items, now)
-	case j.least > 0:
-		d = algo.DecideLate(j.req, items, now, j.least)
-	default:
-		d = algo.Decide(j.req, items, now)
-	}
-	for i := range items {
-		if items[i].Written || carried[i] && j.op != sluice.OpPeek {
-			s.model[i] = modelState{}
-			if items[i].State.Idle > now { // the script deletes what is as never seen
-				s.model[i] = modelState{term: items[i].Term, state: items[i].State}
-			}
-		}
-	}
-	return d
-}
-
 func (s *subject) story() string {
 	var b strings.Builder
 	for i := range s.items {
@@ -350,10 +316,7 @@ func (s *subject) story() string {
 	}
 	first := max(len(s.trail)-12, 0)
 	for i := range s.model {
-		if m := &s.model[i]; m.term != nil {
-			state := copyOf(&m.state)
-			fmt.Fprintf(&b, "state %d: %s\n", i, canonical(s.items[i].term, formatState(m.term, &state)))
-		}
+		fmt.Fprintf(&b, "state %d: %s\n", i, canonical(s.model[i], 0))
 	}
 	for _, line := range s.trail[first:] {
 		b.WriteString(line + "\n")
@@ -366,5 +329,5 @@ func describeJob(j *job) string {
 	for _, m := range j.req.More {
 		costs = append(costs, m.Cost)
 	}
-	return fmt.Sprintf("%v of %d wait %v at %d due %d least %v", j.op, costs, j.req.MaxWait, j.req.At, j.req.Due, j.least)
+	return fmt.Sprintf("%v of %d held %d wait %v at %d due %d least %v", j.op, costs, j.req.Held, j.req.MaxWait, j.req.At, j.req.Due, j.least)
 }

@@ -15,6 +15,12 @@
 // those for one key and plan that come while one is on its way share the next
 // call. So a clock of this machine that is wrong changes nothing.
 //
+// A script decides on states that its own limit wrote. All others are decided in
+// this process, on what the server has, which is then replaced if nobody has
+// changed it meanwhile: a second round trip, and more where several processes
+// press the same key. See below for when that is. So are limits whose Quota or
+// Burst together with its Debt is more than 2^53 - 1 units.
+//
 // Over keys in several slots of a Cluster there is no script: see [Store.Take].
 // Such a request looks at all keys first. If one denies nothing is written,
 // otherwise they are charged one after the other, and what was charged is undone
@@ -24,8 +30,36 @@
 // get in each other's way, a sliding log on another node may not find the units
 // again and keeps them counted.
 //
-// A limit whose Quota or Burst together with its Debt is more than 2^53 - 1
-// units is decided in this process on the server's state, in two round trips.
+// # When a limit changes
+//
+// A key's state is that of a scope, a key and the name of a limit, whoever wrote
+// it: limits of one name share what a key owes, as package algo has it. Those that
+// differ in quota share one state. The first request under the new one that
+// changes it, or each while processes with both are in use, takes a second round
+// trip. Limits whose windows or algorithms differ count in states of their own, up
+// to [algo.MaxForms] in one value, and while more than one of them lives all
+// requests for that key take a second round trip. A denial writes nothing.
+//
+// A process that has met several limits of a scope and name, as when plans or
+// overrides differ in quota, writes with each new balance since when it is, so
+// that receipts of the others give nothing back of it. It does so in a format
+// that is not the first: see Formats. A receipt of a limit that another process has
+// replaced gives nothing back either, as long as it names its own limit.
+//
+// # Starts
+//
+// What a limit withholds at its start (Withheld, PreFilled) counts from the first
+// use of a limit of its scope and name that withholds any, or that this process
+// used before. The instant is kept on the server for 400 days from the last use,
+// in a key of its own:
+//
+//	PREFIX{1SCOPE}!start.LIMIT
+//
+// A process asks for it with the first request, and again once a day. While what
+// is withheld is in sight, as the server's clock has it, requests take a second
+// round trip. A start that the server has lost is a new one, which is logged, as
+// every first start is. One that is ahead of the server's clock counts, and is
+// kept, as the clock's now.
 //
 // # Nothing is charged twice
 //
@@ -47,12 +81,27 @@
 // format. A key expires a second after its state is as good as never seen, and a
 // state that is so at once is deleted at once.
 //
-// A value begins with the limit that wrote it. If that has been changed since,
-// what it still counts is carried over by the first request that is not a peek.
+// # Formats
+//
+// A value of the first format begins with the limit that wrote it. It has no room
+// for all that there is to say: since when a balance is, when its last reservation
+// is due, states of several forms, and denials in a log that counts them. Then
+// the value begins with a byte 255 and one that names its format, 0 or 1. All
+// else is in the first format, byte for byte as nodes wrote it that know no other,
+// so that these share the budgets of limits that are not changed.
+//
+// Nodes that know the first format only refuse the others with an error. And where
+// they meet the state of another limit they carry it over by a rule of their own,
+// rounded up to whole units, which may starve a key whose limit they use in turn
+// with the new one. So upgrade all nodes first, and change limits then. Until all
+// are upgraded, refusals are to be expected where limits count denials, where one
+// scope and name has several limits, and for buckets in which units are reserved.
+// Formats later than 1 are refused with an error that says so.
 //
 // With a user's key of 16 bytes a token bucket, leaky bucket or fixed window
 // takes 120 bytes as MEMORY USAGE tells, a sliding counter up to 152, and a full
-// sliding log of 100 units about 950.
+// sliding log of 100 units about 950. What a bucket says beyond the first format
+// takes 16 bytes more, for as long as its burst and debt take to come back.
 //
 // # What the server can lose
 //

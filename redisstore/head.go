@@ -15,8 +15,8 @@ import (
 // Every state begins with its head: the limit that wrote it, with all that it
 // takes to read the state under that limit again. So a store that charges a
 // limit which has been changed since finds out by comparing heads, and what the
-// old limit still counts can be carried over by a process that has never heard
-// of it. A head holds no name: that is in the state's key.
+// old limit still counts can be read by a process that has never heard of it. A
+// head holds no name: that is in the state's key.
 //
 // It is a byte with the length of the rest, a byte of flags, and what the
 // flags say, in varints. The lower three bits are the algorithm.
@@ -155,7 +155,7 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 	if bad || len(rest) > 0 {
 		return nil, 0, errHead
 	}
-	plan, err := sluice.Compile("carried", l)
+	plan, err := sluice.Compile("writer", l)
 	if err != nil {
 		return nil, 0, fmt.Errorf("the limit that wrote the state: %w", err)
 	}

@@ -14,23 +14,32 @@ import (
 // item is one limit of a request, with the key of its state.
 type item struct {
 	*preparedLimit
-	charge int // which of the request's charges
-	key    string
+	charge  int // which of the request's charges
+	key     string
+	several bool // other limits of its scope and name may have used the key
 }
 
 // appendItems appends the limits of a request's charge, the n-th of it, and
 // returns the tag of their keys.
 func (s *Store) appendItems(items []item, c *sluice.Charge, n int) (list []item, tag string) {
-	p := s.plans.of(c.Plan, &s.keyer)
+	p := s.plans.of(c.Plan, &s.keyer, &s.series)
 	var room [192]byte
 	b := s.keyer.appendTag(room[:0], p.scope, c.Key)
 	size := len(b)
 	for i := range p.limits {
 		key := string(append(b[:size], p.limits[i].name...))
-		items = append(items, item{preparedLimit: &p.limits[i], charge: n, key: key})
+		items = append(items, item{preparedLimit: &p.limits[i], charge: n, key: key, several: p.limits[i].series.several.Load()})
 		tag = key[:size]
 	}
 	return items, tag
+}
+
+// fresh makes s, if it owes nothing, a balance that other limits' receipts are
+// not of.
+func (it *item) fresh(s *algo.State, now int64) {
+	if it.several && it.term.Burst > 0 && s.Idle <= now {
+		*s = algo.State{Since: now}
+	}
 }
 
 // kindsOf returns the kinds of items, a bit for each.
@@ -66,20 +75,17 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		full = t.Burst
 	}
 	k := kindOf(t)
-	b = appendNumbers(b, int64(k), int64(it.charge), t.Micros, algo.Lag(t), full, t.Debt, t.Quota, algo.Horizon(t))
+	b = appendNumbers(b, int64(k), int64(it.charge), t.Micros, full, t.Debt, t.Quota, algo.Horizon(t))
 	switch k {
 	case kindBucket:
 		r := &t.Rate
 		before := r.Times(t.DelayAfter)
 		queues := t.Algorithm == sluice.LeakyBucket && t.DelayAfter < t.Burst
-		free := t.DelayAfter
-		if free == 0 {
-			free = t.Burst
-		}
-		return appendNumbers(b, r.Num, r.Den, r.One.Micros, r.One.Rem, t.Reach.Micros, t.Reach.Rem,
-			before.Micros, before.Rem, bit(queues), free, t.Withheld, int64(remainderBytes(t)))
+		return appendNumbers(b, lag(t), it.series.sight(t), bit(it.several),
+			r.Num, r.Den, r.One.Micros, r.One.Rem, t.Reach.Micros, t.Reach.Rem, t.Most.Micros, t.Most.Rem,
+			before.Micros, before.Rem, bit(queues), t.DelayAfter, int64(remainderBytes(t)))
 	case kindInterval:
-		return appendNumbers(b, t.Withheld)
+		return appendNumbers(b, lag(t), it.series.sight(t), bit(it.several))
 	case kindFixed:
 		switch {
 		case t.Calendar != sluice.NoCalendar:
@@ -89,9 +95,9 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		}
 		return appendNumbers(b, 0)
 	case kindCounter:
-		return appendNumbers(b, t.Sub, int64(t.SubWindows), bit(t.Conservative), bit(t.Strict))
+		return appendNumbers(b, lag(t), it.series.sight(t), t.Sub, int64(t.SubWindows), bit(t.Conservative), bit(t.Strict))
 	default:
-		return appendNumbers(b, int64(t.Precision), bit(t.CountDenied), min(t.Quota+t.Debt, 1<<30))
+		return appendNumbers(b, int64(t.Precision), bit(t.CountDenied), int64(algo.RingWords(t)))
 	}
 }
 

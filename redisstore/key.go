@@ -16,7 +16,11 @@ import (
 //
 //	PREFIX { VERSION SCOPE / KEY } NAME
 //
-// without the spaces. What is in braces is what a Cluster hashes: all limits of
+// without the spaces, and for the start of a rule
+//
+//	PREFIX { VERSION SCOPE } !start. NAME
+//
+// What is in braces is what a Cluster hashes: all limits of
 // a key are on one node. Bytes that have a meaning are escaped as %XX in scope
 // and key, so that no two identities have one name. A long key is replaced by
 // its SHA-256 and every key by its HMAC if there is a secret, cut to 144 bits;
@@ -27,9 +31,10 @@ const (
 	sepPlain      = '/'
 	sepHashed     = '#'
 	sepSecret     = '@'
-	sepSlots      = '!' // between key and NAME: who holds slots
-	keyHashed     = 18  // bytes of a hash that are kept
-	longestKey    = 64  // bytes of a key that is not hashed
+	sepSlots      = '!'       // between key and NAME: who holds slots
+	sepStart      = "!start." // between scope and NAME: when a rule started
+	keyHashed     = 18        // bytes of a hash that are kept
+	longestKey    = 64        // bytes of a key that is not hashed
 	special       = "%{}/#@!"
 	hexDigits     = "0123456789ABCDEF"
 	defaultPrefix = "sluice"
@@ -105,6 +110,11 @@ func (*keyer) limit(tag, name string) string { return tag + nameOf(name) }
 // slots returns the key of who holds slots.
 func (k *keyer) slots(scope, key, name string) string {
 	return k.tag(scope, key) + string(sepSlots) + name
+}
+
+// start returns the key of a rule's start.
+func (k *keyer) start(scope, name string) string {
+	return k.scope(scope) + "}" + sepStart + name
 }
 
 // slot returns the hash slot of a tag.

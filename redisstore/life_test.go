@@ -5,6 +5,7 @@ package redisstore_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +91,9 @@ func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 				t.Fatalf("got keys %q, want one", list)
 			}
 			for _, key := range list {
+				if strings.Contains(key, "!start.") {
+					continue // of the rule
+				}
 				ends, err := client.Do(t.Context(), client.B().Pexpiretime().Key(key).Build()).AsInt64()
 				if err != nil {
 					t.Fatal(err)
@@ -145,7 +149,6 @@ func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 // TestNothingIsKeptOfAFullKey: what is as good as never seen is deleted at once.
 func TestNothingIsKeptOfAFullKey(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
 	client := server.Client(t)
 	for _, text := range []string{
 		"5/min", "5/min leaky-bucket burst 5", "5/min interval-refill", "5/h fixed-window", "5/h fixed-window anchor first", "5/day calendar UTC",
@@ -153,6 +156,8 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			flush(t, client)
+			// A store that has met other limits of the name keeps whose receipts count.
+			s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
 			l := limiter(t, s, text)
 			for _, end := range []struct {
 				name string

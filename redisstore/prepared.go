@@ -19,10 +19,13 @@ type prepared struct {
 
 // preparedLimit is one limit of a plan.
 type preparedLimit struct {
-	term *sluice.Term
-	name string // in which the names of its keys end
-	head string // of its states
-	take string // the numbers of the take script, of buckets
+	term      *sluice.Term
+	scope     string // of the plan
+	name      string // in which the names of its keys end
+	head      string // what its states begin with
+	plainHead string // the same in the first format
+	take      string // the numbers of the take script, of buckets
+	series    *series
 }
 
 // plansKept is how many plans are kept ready. A process that makes new ones
@@ -36,7 +39,7 @@ type plans struct {
 }
 
 // of returns p, prepared with names as k gives them.
-func (l *plans) of(p *sluice.Plan, k *keyer) *prepared {
+func (l *plans) of(p *sluice.Plan, k *keyer, all *allSeries) *prepared {
 	if r, ok := l.ready.Load(p); ok {
 		return r.(*prepared)
 	}
@@ -44,16 +47,18 @@ func (l *plans) of(p *sluice.Plan, k *keyer) *prepared {
 		l.ready.Clear()
 		l.count.Store(1)
 	}
-	r := k.prepare(p)
+	r := k.prepare(p, all)
 	l.ready.Store(p, r)
 	return r
 }
 
-func (k *keyer) prepare(p *sluice.Plan) *prepared {
+func (k *keyer) prepare(p *sluice.Plan, all *allSeries) *prepared {
 	r := &prepared{scope: k.scope(p.Scope()), limits: make([]preparedLimit, p.Len())}
 	for i := range r.limits {
 		t := p.Term(i)
-		r.limits[i] = preparedLimit{term: t, name: nameOf(t.Name), head: string(appendHead(nil, &t.Limit))}
+		r.limits[i] = preparedLimit{
+			term: t, scope: p.Scope(), name: nameOf(t.Name), head: headOf(t), plainHead: string(appendHead(nil, &t.Limit)), series: all.of(t),
+		}
 		if kindOf(t) == kindBucket {
 			r.limits[i].take = string(appendNumbers(nil, algo.Horizon(t), t.Rate.Den, t.Rate.One.Micros, t.Rate.One.Rem,
 				t.Reach.Micros, t.Reach.Rem, t.Rate.Num, t.Most.Micros, t.Most.Rem))

@@ -8,6 +8,7 @@ import (
 	"crypto/sha1" //nolint:gosec // the name that Redis gives a script, not a secret
 	"embed"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -70,7 +71,7 @@ type programs struct {
 }
 
 var kindFiles = [kinds][]string{
-	kindBucket: {"bucket"}, kindInterval: {"interval"}, kindFixed: {"fixed"}, kindCounter: {"counter"}, kindLog: {"ring", "log"},
+	kindBucket: {"balance", "bucket"}, kindInterval: {"balance", "interval"}, kindFixed: {"window", "fixed"}, kindCounter: {"window", "counter"}, kindLog: {"window", "ring", "log"},
 }
 
 func newPrograms() *programs {
@@ -85,7 +86,11 @@ func (p *programs) of(set uint8) *program {
 		files := []string{"core", "general"}
 		for k, list := range kindFiles {
 			if set&(1<<k) != 0 {
-				files = append(files, list...)
+				for _, f := range list {
+					if !slices.Contains(files, f) {
+						files = append(files, f)
+					}
+				}
 			}
 		}
 		p.general[set] = assemble(true, append(files, "main")...)

@@ -5,7 +5,6 @@ package redisstore
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -30,6 +29,21 @@ func (f *found) state(i int) (string, error) {
 		return f.raw, nil
 	}
 	return text(&f.list[i])
+}
+
+// values returns all that was found.
+func (f *found) values() ([]string, error) {
+	if f.list == nil {
+		return []string{f.raw}, nil
+	}
+	list := make([]string, len(f.list))
+	for i := range list {
+		var err error
+		if list[i], err = text(&f.list[i]); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 // replied reads a script's reply and sets c.now.
@@ -85,7 +99,7 @@ func (s *Store) repliedList(c *call, res rueidis.RedisResult) (status, []rueidis
 	if c.now, err = number(&reply[1]); err != nil {
 		return 0, nil, err
 	}
-	if status(st) != outside && status(st) != beyond && len(reply) != 2+len(c.items) {
+	if (status(st) == done || status(st) == foreign) && len(reply) != 2+len(c.items) {
 		return 0, nil, errReply
 	}
 	return status(st), reply[2:], nil
@@ -120,41 +134,6 @@ func text(m *rueidis.RedisMessage) (string, error) {
 	return m.ToString()
 }
 
-// carry works out what the states that other limits wrote are worth under the
-// call's, for the next attempt.
-func (c *call) carry(f found) error {
-	if c.undo {
-		return fmt.Errorf("undo: %w", errChanging)
-	}
-	// What is carried over is worth that at this instant, and decided at it.
-	c.at = c.now
-	c.from, c.to = make([]string, len(c.items)), make([]string, len(c.items))
-	for i := range c.items {
-		it := &c.items[i]
-		raw, err := f.state(i)
-		if err != nil {
-			return err
-		}
-		if raw == "" || strings.HasPrefix(raw, it.head) {
-			continue
-		}
-		from, size, err := parseHead(it.term.Name, raw)
-		if err != nil {
-			return err
-		}
-		old, err := parseState(from, raw[size:])
-		if err != nil {
-			return err
-		}
-		c.from[i] = raw
-		if state := algo.Carry(from, it.term, &old, c.now); !state.Zero() {
-			c.beyond = c.beyond || state.A > sluice.MaxQuota && kindOf(it.term) != kindBucket
-			c.to[i] = formatState(it.term, &state)
-		}
-	}
-	return nil
-}
-
 // describe works out every job's decision from what the script found.
 func (c *call) describe(f found) error {
 	if f.list == nil {
@@ -177,34 +156,77 @@ func (c *call) describe(f found) error {
 			continue
 		}
 		raw, err := f.state(i)
-		if err != nil || raw == "" {
-			if err != nil {
-				return err
-			}
-			continue
+		if err != nil {
+			return err
 		}
-		if !strings.HasPrefix(raw, it.head) {
-			return errReply
-		}
-		if items[i].State, err = parseState(it.term, raw[len(it.head):]); err != nil {
+		if items[i].State, err = c.readOwn(i, raw); err != nil {
 			return err
 		}
 	}
-	return c.decide(items, func(n int) error {
-		for i := range items {
-			if seen[i] == nil {
-				continue
-			}
-			raw, err := seen[i][n].ToString()
-			if err != nil {
-				return err
-			}
-			if items[i].State, err = parseSeen(raw); err != nil {
-				return err
-			}
+	c.before = c.valuesOf(items)
+	for n, j := range c.jobs {
+		if err := see(items, seen, n); err != nil {
+			return err
 		}
+		c.decideNext(j, items, n == len(c.jobs)-1 && !c.part)
+	}
+	c.after = c.valuesOf(items)
+	return nil
+}
+
+// see sets in items what the n-th job has seen of logs.
+func see(items []algo.Item, seen [][]rueidis.RedisMessage, n int) error {
+	for i := range items {
+		if seen[i] == nil {
+			continue
+		}
+		raw, err := seen[i][n].ToString()
+		if err != nil {
+			return err
+		}
+		if items[i].State, err = parseSeen(raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decideNext decides a job over items that the one before has left. What the
+// last one leaves is of no interest.
+func (c *call) decideNext(j *job, items []algo.Item, last bool) {
+	var room [4]algo.State
+	before := room[:0]
+	for i := range items {
+		items[i].Cost, items[i].Held = j.cost(c.items[i].charge), j.held(c.items[i].charge)
+		if !last {
+			// A state that is not written is as it was for the next operation.
+			before = append(before, copyOf(&items[i].State))
+		}
+		c.items[i].fresh(&items[i].State, c.now)
+	}
+	j.decide(items, c.now)
+	for i := range before {
+		if !items[i].Written || j.op == sluice.OpPeek {
+			items[i].State = before[i]
+		}
+	}
+}
+
+// valuesOf returns what is stored of states of fixed size, where it matters for
+// an undo.
+func (c *call) valuesOf(items []algo.Item) []string {
+	if !c.part {
 		return nil
-	})
+	}
+	values := make([]string, len(items))
+	for i := range items {
+		it := items[i]
+		if kindOf(it.Term) != kindLog {
+			list, _ := kept(&it, c.now)
+			values[i] = formatValue(list)
+		}
+	}
+	return values
 }
 
 // describeTakes does what describe does for what the take script decides.
@@ -212,38 +234,18 @@ func (c *call) describeTakes(raw string) error {
 	it := &c.items[0]
 	var items [1]algo.Item
 	items[0].Term = it.term
-	if raw != "" {
-		if !strings.HasPrefix(raw, it.head) {
-			return errReply
-		}
-		var err error
-		if items[0].State, err = parseState(it.term, raw[len(it.head):]); err != nil {
-			return err
-		}
+	var err error
+	if items[0].State, err = c.readOwn(0, raw); err != nil {
+		return err
 	}
 	for _, j := range c.jobs {
 		before := items[0].State
-		items[0].Cost, items[0].Written = j.req.Cost, false
+		items[0].Cost = j.req.Cost
+		it.fresh(&items[0].State, c.now)
 		j.decision = algo.Decide(j.req, items[:], c.now)
 		if !items[0].Written {
 			items[0].State = before
 		}
 	}
-	return nil
-}
-
-// decide decides the jobs one after the other. Before each it calls see.
-func (c *call) decide(items []algo.Item, see func(n int) error) error {
-	c.before = states(items)
-	for n, j := range c.jobs {
-		if err := see(n); err != nil {
-			return err
-		}
-		for i := range items {
-			items[i].Cost = j.cost(c.items[i].charge)
-		}
-		j.decide(items, c.now, len(c.jobs) == 1 && !c.whole)
-	}
-	c.after = states(items)
 	return nil
 }

@@ -79,9 +79,24 @@ func (r *reader) bool() bool { return r.int(1) == 1 }
 
 var errState = errors.New("the state is cut short or has bytes too many: another program wrote this key")
 
-// formatState returns s, which is not Zero, as the scripts keep it.
-func formatState(t *sluice.Term, s *algo.State) string {
-	b := appendInt(appendHead(nil, &t.Limit), s.Idle)
+// lag returns how much later than it is an idle instant is stored, in µs. Where
+// a limit starts with less, nodes of the first format keep states so much
+// longer.
+func lag(t *sluice.Term) int64 {
+	if t.Withheld > 0 || t.PreFilled {
+		return t.Micros
+	}
+	return 0
+}
+
+// formatState appends s after the head of the limit that wrote it, t, as the
+// first format has it.
+func formatState(b []byte, t *sluice.Term, s *algo.State) []byte {
+	idle := s.Idle
+	if idle > 0 {
+		idle += lag(t)
+	}
+	b = appendInt(appendHead(b, &t.Limit), idle)
 	reserved := byte(0)
 	if s.Reserved {
 		reserved = 1
@@ -115,13 +130,16 @@ func formatState(t *sluice.Term, s *algo.State) string {
 			b = binary.BigEndian.AppendUint64(b, s.Ring[(s.Head+i)%len(s.Ring)])
 		}
 	}
-	return string(b)
+	return b
 }
 
-// parseState reads what follows the head of a state of t.
+// parseState reads what follows the head of a state of t, in the first format.
 func parseState(t *sluice.Term, body string) (algo.State, error) {
 	r := reader{s: body}
 	s := algo.State{Idle: r.int(7)}
+	if n := lag(t); n > 0 && s.Idle > 0 {
+		s.Idle = max(s.Idle-n, 1)
+	}
 	switch kindOf(t) {
 	case kindBucket:
 		s.A = r.int(remainderBytes(t))
@@ -160,6 +178,10 @@ func parseState(t *sluice.Term, body string) (algo.State, error) {
 	return s, nil
 }
 
+// refused is set in the instant of units that were denied, as a script has seen
+// them.
+const refused = 1 << 52
+
 // parseSeen reads what a script has seen of a log: a state that has the same
 // outcome for the one operation it was made for.
 func parseSeen(seen string) (algo.State, error) {
@@ -168,7 +190,7 @@ func parseSeen(seen string) (algo.State, error) {
 	for r.s != "" {
 		at, units := r.int(7), r.int(7)
 		s.A += units
-		s.Ring = algo.AppendEntry(s.Ring, at, units)
+		s.Ring = algo.AppendEntry(s.Ring, at&^refused, units, at&refused != 0)
 	}
 	s.Len = len(s.Ring)
 	if r.past {

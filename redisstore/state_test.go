@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-func headOf(l sluice.Limit) string { return string(appendHead(nil, &l)) }
+func plainHead(l sluice.Limit) string { return string(appendHead(nil, &l)) }
 
 // TestHeadsTellLimitsApart: a head reads as the limit that it was written for,
 // so heads are equal if and only if limits are.
@@ -27,7 +27,7 @@ func TestHeadsTellLimitsApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		head := headOf(p.Term(0).Limit)
+		head := plainHead(p.Term(0).Limit)
 		got, size, err := parseHead("x", head+"the state")
 		if err != nil || size != len(head) {
 			t.Fatalf("%v: %d of %d bytes read, %v", l, size, len(head), err)
@@ -50,26 +50,36 @@ func FuzzParseState(f *testing.F) {
 		item := []algo.Item{{Term: p.Term(0), Cost: 1}}
 		req := sluice.Request{Op: sluice.OpCharge, Charge: sluice.Charge{Plan: p, Cost: 1}}
 		algo.Decide(&req, item, 1_763_700_000_000_000)
-		f.Add(formatState(p.Term(0), &item[0].State))
+		f.Add(formatOne(p.Term(0), &item[0].State))
 	}
 	f.Add("")
 	f.Add("\x02\x07\x01")
+	f.Add(extended + "\x02\x07\x01")
+	f.Add(severalForms + "\x02\x00\x01")
+	p, err := sluice.Compile("any", d.limit().Named("x"))
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		term, size, err := parseHead("x", raw)
+		var s Store
+		it := item{preparedLimit: &preparedLimit{term: p.Term(0), plainHead: plainHead(p.Term(0).Limit)}}
+		list, err := s.parseValue(&it, raw)
 		if err != nil {
 			return
 		}
-		s, err := parseState(term, raw[size:])
-		if err != nil || kindOf(term) == kindLog {
-			return // a ring may be turned, and have room that is not written again
+		for i := range list {
+			if kindOf(list[i].By) == kindLog {
+				return // a ring may be turned, and have room that is not written again
+			}
 		}
-		again := formatState(term, &s)
-		term, size, err = parseHead("x", again)
-		if err != nil {
-			t.Fatal(err)
+		back, err := s.parseValue(&it, formatValue(list))
+		if err != nil || len(back) != len(list) {
+			t.Fatalf("got %+v, %v, want %+v", back, err, list)
 		}
-		if back, err := parseState(term, again[size:]); err != nil || back.Idle != s.Idle || back.A != s.A || back.B != s.B {
-			t.Fatalf("got %+v, %v, want %+v", back, err, s)
+		for i := range back {
+			if b, l := &back[i], &list[i]; b.Idle != l.Idle || b.A != l.A || b.B != l.B || b.Since != l.Since || b.Last != l.Last {
+				t.Fatalf("got %+v, want %+v", b, l)
+			}
 		}
 	})
 }
@@ -88,7 +98,7 @@ func TestHeadsOfCountersAreFixed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := headOf(p.Term(0).Limit); got != want {
+		if got := plainHead(p.Term(0).Limit); got != want {
 			t.Errorf("%s: head %x, want %x", text, got, want)
 		}
 	}
@@ -109,7 +119,7 @@ func TestOldNodesRefuseStrict(t *testing.T) {
 			strict++
 		}
 		l = l.Filled()
-		if refused := !oldCounterHead(headOf(l)); refused != l.Strict {
+		if refused := !oldCounterHead(plainHead(l)); refused != l.Strict {
 			t.Fatalf("%v: an old node refuses it: %v", l, refused)
 		}
 	}

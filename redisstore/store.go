@@ -27,6 +27,9 @@ type Store struct {
 	programs *programs
 	keyer    keyer
 	plans    plans
+	series   allSeries
+	writers  writers
+	swapping *turns
 	cluster  bool
 	clock    func() time.Time // this machine's: it only guesses calendar windows
 	lines    lines
@@ -58,6 +61,7 @@ func New(client rueidis.Client, options Options) (*Store, error) {
 		keyer:    keyer{prefix: options.Prefix, secret: options.Secret},
 		cluster:  client.Mode() == rueidis.ClientModeCluster,
 		clock:    now,
+		swapping: newTurns(),
 	}
 	s.lines.init()
 	ctx, cancel := context.WithTimeout(context.Background(), max(options.Timeout, 5*time.Second))
@@ -115,8 +119,9 @@ func (s *Store) enter(ctx context.Context) error {
 }
 
 // Take decides one request. It blocks for one round trip, for no longer than
-// ctx or Options.Timeout; over keys in different slots of a Cluster, for two
-// and one more for each slot. If ctx ends before the request is sent nothing
+// ctx or Options.Timeout; where a limit was changed or its rule has just started,
+// for two or more; over keys in different slots of a Cluster, for two and one more
+// for each slot. If ctx ends before the request is sent nothing
 // is charged.
 func (s *Store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
 	if err := req.Validate(); err != nil {
@@ -148,7 +153,12 @@ func (s *Store) decide(ctx context.Context, req *sluice.Request) (sluice.Decisio
 // direct decides req by c, or by calls to several slots.
 func (s *Store) direct(ctx context.Context, c *call, req *sluice.Request) (sluice.Decision, error) {
 	if s.cluster && !oneSlot(c.tags) {
-		return s.across(ctx, req, c.tags)
+		d, err := s.across(ctx, req, c.tags)
+		if err == nil {
+			c.now = decidedAt(&d)
+			c.noteDecided()
+		}
+		return d, err
 	}
 	j := c.ask(req)
 	err := s.run(ctx, c)

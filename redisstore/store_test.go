@@ -116,6 +116,26 @@ func TestNoCallOutlivesItsDeadline(t *testing.T) {
 	}
 }
 
+// TestBatchKeepsItsOrderWithoutScripts: the first requests of a batch are not
+// overtaken by those on the same key whose script the server still knows.
+func TestBatchKeepsItsOrderWithoutScripts(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	l := limiter(t, s, "5/day")
+	both := sluice.Request{Charge: l.Of("k", 2), More: []sluice.Charge{l.Of("other", 1)}}
+	out := make([]sluice.Result, 1)
+	if err := s.TakeBatch(t.Context(), []sluice.Request{{Charge: l.Of("k", 1)}}, out); err != nil {
+		t.Fatal(err)
+	}
+	out = make([]sluice.Result, 2)
+	if err := s.TakeBatch(t.Context(), []sluice.Request{both, {Charge: l.Of("k", 1)}}, out); err != nil {
+		t.Fatal(err)
+	}
+	if first, second := out[0].Decision.Remaining, out[1].Decision.Remaining; first != 2 || second != 1 {
+		t.Errorf("remaining %d, then %d; want 2, then 1", first, second)
+	}
+}
+
 // TestScriptsAreLoadedAgain: a server that has forgotten the scripts, as after a
 // restart, is given them again.
 func TestScriptsAreLoadedAgain(t *testing.T) {

@@ -6,94 +6,154 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"hash/maphash"
+	"math/rand/v2"
 	"strconv"
-	"strings"
-
-	"github.com/redis/rueidis"
+	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 )
 
-// A script counts to 2^53. A limit whose units and debt are more than that
-// together is decided here, on the state that the server had, which is then
-// replaced if nobody has changed it meanwhile: two round trips, and more where
-// others press the same key.
+// A script decides what its own limit wrote, and counts to 2^53. All else is
+// decided here, on the values that the server had, which are then replaced if
+// nobody has changed them meanwhile: two round trips, or three where no script
+// was asked before, and more where others press the same key. That is a key
+// whose limit was changed since, until the new one has written it; one that is
+// used under limits that count in different ways; a limit that withholds units,
+// while the start of its rule is in sight; and limits whose units and debt are
+// more than 2^53 together.
 
 // countable reports whether a script can count the units of t.
 func countable(t *sluice.Term) bool {
 	return t.Debt <= sluice.MaxQuota-max(t.Quota, t.Burst)
 }
 
-// swaps reports whether the call must be decided here.
-func (c *call) swaps() bool {
-	if c.beyond {
-		return true
-	}
+// swaps reports whether the call must be decided here, or wants to know when a rule
+// started.
+func (s *Store) swaps(c *call) bool {
 	for i := range c.items {
-		if !countable(c.items[i].term) {
+		it := &c.items[i]
+		if !countable(it.term) || withholds(it.term) && it.series.stale(s.clock()) {
 			return true
 		}
 	}
 	return false
 }
 
-// swapAttempts is how often a state is looked at again because it has changed.
-const swapAttempts = 64
+// swapAttempts is how often a value is looked at again because it has changed, and
+// swapPause the longest pause before, for each time that it has.
+const (
+	swapAttempts = 64
+	swapPause    = 100 * time.Microsecond
+)
 
 var errContended = errors.New("others changed the key again and again meanwhile")
 
-// swap decides the call.
-func (s *Store) swap(ctx context.Context, c *call) error {
-	c.whole = true
+// swap decides the call, on what was found of its keys at c.now or, if that is
+// nil, on what it finds itself. Of this store's calls on one key only one is at
+// it at a time.
+func (s *Store) swap(ctx context.Context, c *call, found []string) error {
 	keys := make([]string, len(c.items))
 	for i := range c.items {
 		keys[i] = c.items[i].key
 	}
-	for range swapAttempts {
-		look := &invocation{program: s.programs.swap, keys: keys, args: []string{"1"}}
-		reply, err := look.do(ctx, s).ToArray()
+	turn := s.swapping.of(keys[0])
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	default:
+		found = nil // it will not be true any more
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if c.at > 0 {
+		found = nil // the instant of the decision depends on the server's
+	}
+	for n := range swapAttempts {
+		if n > 2 && !wait(ctx, rand.N(time.Duration(n)*swapPause)) { //nolint:gosec // it only has to differ
+			return ctx.Err()
+		}
+		if found == nil {
+			var err error
+			if _, found, err = s.exchange(ctx, c, keys, []string{"1"}); err != nil {
+				return err
+			}
+		}
+		next, err := s.decideHere(ctx, c, found)
 		if err != nil {
 			return err
 		}
-		if len(reply) != 3+len(keys) {
-			return errReply
+		done := next == nil
+		if !done {
+			if done, found, err = s.replace(ctx, c, keys, found, next); err != nil {
+				return err
+			}
 		}
-		if err := s.setNow(c, reply); err != nil {
-			return err
-		}
-		args, changed, err := s.decideHere(c, reply[3:])
-		if err != nil || !changed {
-			return err
-		}
-		replace := &invocation{program: s.programs.swap, keys: keys, args: args}
-		reply, err = replace.do(ctx, s).ToArray()
-		if err != nil {
-			return err
-		}
-		if len(reply) != 3 {
-			return errReply
-		}
-		if n, err := reply[0].AsInt64(); err != nil || n == 1 {
-			return err
+		if done {
+			c.noteDecided()
+			return nil
 		}
 	}
 	return errContended
 }
 
-// setNow sets the instant of the decision: the server's or, if it has only just
-// passed there, that of keys in another slot.
-func (s *Store) setNow(c *call, reply []rueidis.RedisMessage) error {
+// exchange runs the script that replaces values, or looks at them. It reports
+// whether they are replaced. If not it returns what they are, and sets c.now: the
+// server's or, if it has only just passed there, that of keys in another slot.
+func (s *Store) exchange(ctx context.Context, c *call, keys, args []string) (done bool, found []string, err error) {
+	inv := &invocation{program: s.programs.swap, keys: keys, args: args}
+	reply, err := inv.do(ctx, s).ToArray()
+	if err != nil {
+		return false, nil, err
+	}
+	if len(reply) == 3 {
+		return true, nil, nil
+	}
+	if len(reply) != 3+len(keys) {
+		return false, nil, errReply
+	}
+	found = make([]string, len(keys))
+	for i := range found {
+		if found[i], err = text(&reply[3+i]); err != nil {
+			return false, nil, err
+		}
+	}
 	if s.inject != nil {
 		c.now = s.inject()
-		return nil
+		return false, found, nil
 	}
 	now, err := serverTime(reply[1:])
 	if err != nil {
-		return err
+		return false, nil, err
 	}
 	if c.now = now; c.at > 0 && now >= c.at && now-c.at < graceMicros/2 {
 		c.now = c.at
+	}
+	return false, found, s.notBefore(c, found, now)
+}
+
+// notBefore moves c.now up to where a log has counted since: else the receipt
+// would name an instant at which it holds no entry.
+func (s *Store) notBefore(c *call, found []string, clock int64) error {
+	for i := range c.items {
+		it := &c.items[i]
+		if c.now == clock || kindOf(it.term) != kindLog {
+			continue
+		}
+		list, err := s.parseValue(it, found[i])
+		if err != nil {
+			return err
+		}
+		for k := range list {
+			if st := &list[k]; algo.SameForm(st.By, it.term) && !st.Reserved && st.Idle-it.term.Micros <= clock {
+				c.now = max(c.now, st.Idle-it.term.Micros)
+			}
+		}
 	}
 	return nil
 }
@@ -101,69 +161,145 @@ func (s *Store) setNow(c *call, reply []rueidis.RedisMessage) error {
 // graceMicros is how long keys outlive their states, in µs.
 const graceMicros = 1_000_000
 
-// decideHere decides the jobs over the states that were found. It returns the
-// arguments of the script that replaces them, and whether there is need to.
-func (s *Store) decideHere(c *call, found []rueidis.RedisMessage) (args []string, changed bool, err error) {
-	items, raw := make([]algo.Item, len(c.items)), make([]string, len(c.items))
-	for i := range items {
-		items[i].Term = c.items[i].term
-		if raw[i], err = text(&found[i]); err != nil {
-			return nil, false, err
+// next is what a value becomes and until when it matters, in µs.
+type next struct {
+	value string
+	ends  int64
+}
+
+// decideHere decides the jobs over the values that were found. It returns what
+// these become, nil if they stay.
+func (s *Store) decideHere(ctx context.Context, c *call, found []string) ([]next, error) {
+	keys := make([]swapped, len(c.items))
+	for i := range keys {
+		raw := found[i]
+		if c.undo && raw != "" && raw == c.from[i] {
+			raw = c.to[i]
+			keys[i].undone = true
 		}
-		if items[i].State, err = c.read(i, raw[i]); err != nil {
-			return nil, false, err
+		var err error
+		if keys[i].states, err = s.parseValue(&c.items[i], raw); err != nil {
+			return nil, err
 		}
+		keys[i].value, keys[i].written = raw, keys[i].undone
 	}
-	if err := c.decide(items, func(int) error { return nil }); err != nil {
-		return nil, false, err
+	if err := s.learnStarts(ctx, c, keys); err != nil {
+		return nil, err
 	}
-	looks := true
 	for _, j := range c.jobs {
-		looks = looks && j.op == sluice.OpPeek
+		c.swapNext(j, keys)
 	}
-	if looks {
-		return nil, false, nil
+	c.before = found
+	c.after = make([]string, len(keys))
+	list, changed := make([]next, len(keys)), false
+	for i := range keys {
+		k := &keys[i]
+		list[i] = next{found[i], 0}
+		if k.written {
+			list[i].value, list[i].ends = formatValue(k.states), k.ends
+		}
+		if k.undone && len(k.states) > 0 {
+			list[i] = next{k.value, ends(k.states)}
+		}
+		changed = changed || list[i].value != found[i]
+		c.after[i] = list[i].value
 	}
+	if !changed {
+		return nil, nil
+	}
+	return list, nil
+}
+
+// swapped is the states of a key that are decided here.
+type swapped struct {
+	value   string
+	states  []algo.State
+	ends    int64 // until when they matter, if they were written
+	start   int64
+	written bool
+	undone  bool // they are again as before what is given back
+}
+
+// ends returns until when any of states matters.
+func ends(states []algo.State) (last int64) {
+	for i := range states {
+		last = max(last, matters(states[i].By, &states[i]))
+	}
+	return last
+}
+
+// learnStarts sets the starts of rules where they have a say.
+func (s *Store) learnStarts(ctx context.Context, c *call, keys []swapped) (err error) {
+	for i := range keys {
+		if it := &c.items[i]; withholds(it.term) {
+			if keys[i].start, err = s.startOf(ctx, it, c.now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// swapNext decides a job over what the one before has left.
+func (c *call) swapNext(j *job, keys []swapped) {
+	items := make([]algo.Item, len(keys))
+	for i := range items {
+		k, it := &keys[i], &c.items[i]
+		items[i] = algo.Item{Term: it.term, Cost: j.cost(it.charge), Held: j.held(it.charge), Start: k.start}
+		list := make([]algo.State, 0, len(k.states))
+		for n := range k.states {
+			if st := &k.states[n]; !st.Zero() || algo.SameForm(st.By, it.term) {
+				list = append(list, copyOf(st))
+			}
+		}
+		items[i].Pick(list)
+		if st := &items[i].State; st.Zero() {
+			st.By = nil // it only tells since when it owes nothing
+		}
+		it.fresh(&items[i].State, c.now)
+	}
+	j.decide(items, c.now)
+	for i := range items {
+		if k := &keys[i]; items[i].Written && j.op != sluice.OpPeek && !k.undone {
+			k.states, k.ends = kept(&items[i], c.now)
+			k.written = true
+		}
+	}
+}
+
+// replace replaces what was found, unless somebody has changed it meanwhile: then
+// it returns what it is.
+func (s *Store) replace(ctx context.Context, c *call, keys, found []string, list []next) (bool, []string, error) {
 	how := "PXAT"
 	if s.inject != nil {
 		how = "PX"
 	}
-	args = append(args, "2", how, strconv.FormatInt(c.now, 10))
-	for i := range items {
-		st, next, ends := &items[i].State, "", int64(0)
-		if c.undo && kindOf(items[i].Term) != kindLog && raw[i] == c.from[i] {
-			before, err := c.read(i, c.to[i])
-			if err != nil {
-				return nil, false, err
-			}
-			st = &before
-		}
-		if st.Idle > c.now {
-			next, ends = formatState(items[i].Term, st), st.Idle/1000+1001
-		}
+	args := []string{"2", how, strconv.FormatInt(c.now, 10)}
+	for i := range list {
+		ends := list[i].ends/1000 + 1001
 		if s.inject != nil {
 			ends = 3600e3
 		}
-		changed = changed || next != raw[i]
-		args = append(args, raw[i], next, strconv.FormatInt(ends, 10))
+		args = append(args, found[i], list[i].value, strconv.FormatInt(ends, 10))
 	}
-	return args, changed, nil
+	return s.exchange(ctx, c, keys, args)
 }
 
-// read returns the state of the i-th limit that the server has, carried over if
-// another limit wrote it.
-func (c *call) read(i int, raw string) (algo.State, error) {
-	it := &c.items[i]
-	if raw == "" {
-		return algo.State{}, nil
+// turns are who swaps values of a key, one of a store's calls at a time. Keys that
+// share one wait for each other in vain.
+type turns struct {
+	seed  maphash.Seed
+	turns [64]chan struct{}
+}
+
+func newTurns() *turns {
+	t := &turns{seed: maphash.MakeSeed()}
+	for i := range t.turns {
+		t.turns[i] = make(chan struct{}, 1)
 	}
-	from, size, err := parseHead(it.term.Name, raw)
-	if err != nil {
-		return algo.State{}, err
-	}
-	state, err := parseState(from, raw[size:])
-	if err == nil && !strings.HasPrefix(raw, it.head) {
-		state = algo.Carry(from, it.term, &state, c.now)
-	}
-	return state, err
+	return t
+}
+
+func (t *turns) of(key string) chan struct{} {
+	return t.turns[maphash.String(t.seed, key)%uint64(len(t.turns))]
 }

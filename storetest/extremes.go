@@ -111,6 +111,9 @@ func testClockBack(t *testing.T, b *bench) {
 	for _, back := range []time.Duration{time.Microsecond, time.Millisecond, time.Second, time.Hour, 24 * time.Hour, 40 * 24 * time.Hour} {
 		h, clock := b.settable(t)
 		for _, plan := range plans(t) {
+			if plan.Term(0).PreFilled {
+				continue // a rule that started behind the clock starts anew
+			}
 			clock.set(start)
 			everything := sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Plan: plan, Key: "k", Cost: sluice.MaxQuota}}
 			for range 3 { // a queue may take the rest in parts

@@ -13,11 +13,12 @@ import (
 
 // model is a store as simple as can be: a map of states around package algo.
 //
-// It fixes what algo leaves to stores. A state belongs to scope, key and the
-// limit's name. If the limit has changed since it was written, any request but
-// a peek first turns it into what [algo.Carry] says it is worth now.
+// It fixes what algo leaves to stores. States belong to scope, key and the
+// limit's name: one for each form, whichever limit of that name wrote it. A rule
+// starts when the store first meets a limit of its scope and name.
 type model struct {
-	states map[place]kept
+	states map[place][]algo.State
+	rules  map[uint64]*rule
 }
 
 type place struct {
@@ -25,61 +26,68 @@ type place struct {
 	key    string
 }
 
-type kept struct {
-	term  *sluice.Term
-	state algo.State
+// rule is what is known of a scope and name.
+type rule struct {
+	start  int64
+	limits map[uint64]bool // IDs of those that were met
 }
 
-func newModel() *model { return &model{states: make(map[place]kept)} }
+func newModel() *model {
+	return &model{states: make(map[place][]algo.State), rules: make(map[uint64]*rule)}
+}
 
 // decide returns what req has to come to at instant now. It fills
 // req.Outcomes.
 func (m *model) decide(req sluice.Request, now int64) sluice.Decision {
 	var places []place
 	var items []algo.Item
-	var moved []bool
 	for i := range len(req.More) + 1 {
 		c := req.Charge
 		if i > 0 {
 			c = req.More[i-1]
 		}
 		for j := range c.Plan.Len() {
-			term := c.Plan.Term(j)
-			at := place{term.Series, c.Key}
-			state, carried := m.load(at, term, now)
-			places = append(places, at)
-			items = append(items, algo.Item{Term: term, Cost: c.Cost, State: state})
-			moved = append(moved, carried)
+			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Held: c.Held}
+			at := place{it.Term.Series, c.Key}
+			m.load(at, &it, now)
+			places, items = append(places, at), append(items, it)
 		}
 	}
 	d := algo.Decide(&req, items, now)
 	if req.Op == sluice.OpPeek {
 		return d
 	}
-	for i, it := range items {
-		switch {
-		case !it.Written && !moved[i]:
-		case it.State.Zero():
-			delete(m.states, places[i])
-		default:
-			m.states[places[i]] = kept{it.Term, it.State}
+	for i := range items {
+		if items[i].Written {
+			m.states[places[i]] = items[i].Keep(nil)
 		}
 	}
 	return d
 }
 
-// load returns a copy of a state, and whether it was written under another limit.
-func (m *model) load(at place, term *sluice.Term, now int64) (state algo.State, carried bool) {
-	k, ok := m.states[at]
-	if !ok || k.state.Idle <= now {
-		return algo.State{}, false
+// load gives the item copies of the states at a place that live.
+func (m *model) load(at place, it *algo.Item, now int64) {
+	r := m.rules[at.series]
+	if r == nil {
+		r = &rule{start: max(now, 1), limits: make(map[uint64]bool)}
+		m.rules[at.series] = r
 	}
-	state = k.state
-	state.Ring = slices.Clone(state.Ring)
-	if k.term.ID == term.ID {
-		return state, false
+	r.limits[it.Term.ID] = true
+	if it.Term.Withheld > 0 || it.Term.PreFilled {
+		r.start = min(r.start, max(now, 1))
 	}
-	return algo.Carry(k.term, term, &state, now), true
+	it.Start = r.start
+	var live []algo.State
+	for _, s := range m.states[at] {
+		if s.Idle > now {
+			s.Ring = slices.Clone(s.Ring)
+			live = append(live, s)
+		}
+	}
+	it.Pick(live)
+	if it.Term.Burst > 0 && it.State.Zero() && len(r.limits) > 1 {
+		it.State.Since = now
+	}
 }
 
 // instant returns when a decision was made: a decision's Due is its instant

@@ -26,7 +26,8 @@ type simple struct {
 	fault string
 
 	mu     sync.Mutex
-	states map[place]kept
+	states map[place][]algo.State
+	rules  map[uint64]*rule
 	slots  map[place]*algo.State
 	owners map[string]uint64
 }
@@ -36,15 +37,16 @@ type place struct {
 	scope, key string
 }
 
-type kept struct {
-	term  *sluice.Term
-	state algo.State
+// rule is what is known of a scope and name.
+type rule struct {
+	start  int64
+	limits map[uint64]bool
 }
 
 func newSimple(now func() time.Time, fault string) *simple {
 	return &simple{
 		now: now, fault: fault,
-		states: make(map[place]kept), slots: make(map[place]*algo.State), owners: make(map[string]uint64),
+		states: make(map[place][]algo.State), rules: make(map[uint64]*rule), slots: make(map[place]*algo.State), owners: make(map[string]uint64),
 	}
 }
 
@@ -60,7 +62,6 @@ func (s *simple) Take(_ context.Context, req sluice.Request) (sluice.Decision, e
 	}
 	var items []algo.Item
 	var places []place
-	var moved []bool
 	for i, c := range append([]sluice.Charge{req.Charge}, req.More...) {
 		if c.Plan == nil || i > 0 && s.fault == "forgets More" {
 			continue
@@ -74,20 +75,9 @@ func (s *simple) Take(_ context.Context, req sluice.Request) (sluice.Decision, e
 			case "cuts keys":
 				at.key = at.key[:min(len(at.key), 1000)]
 			}
-			k := s.states[at]
-			state := k.state
-			state.Ring = slices.Clone(state.Ring)
-			if state.Idle <= now {
-				k.term, state = nil, algo.State{}
-			}
-			carried := k.term != nil && k.term.ID != term.ID
-			if carried && s.fault != "ignores changes" {
-				if state = algo.Carry(k.term, term, &state, now); s.fault == "forgets on change" {
-					state = algo.State{}
-				}
-			}
-			places, moved = append(places, at), append(moved, carried)
-			items = append(items, algo.Item{Term: term, Cost: c.Cost, State: state})
+			it := algo.Item{Term: term, Cost: c.Cost, Held: c.Held}
+			s.load(at, &it, now)
+			places, items = append(places, at), append(items, it)
 		}
 	}
 	switch s.fault {
@@ -109,20 +99,55 @@ func (s *simple) Take(_ context.Context, req sluice.Request) (sluice.Decision, e
 	if s.fault == "forgets outcomes" {
 		clear(req.Outcomes)
 	}
-	for i, it := range items {
+	for i := range items {
+		it := &items[i]
 		switch {
-		case req.Op == sluice.OpPeek:
+		case req.Op == sluice.OpPeek || !it.Written:
 		case !d.Allowed && s.fault == "keeps nothing of denials":
-		case it.State.Zero():
-			delete(s.states, places[i])
-		case it.Written || moved[i]:
+		default:
 			if s.fault == "forgets Reserved" {
 				it.State.Reserved = false
 			}
-			s.states[places[i]] = kept{it.Term, it.State}
+			if s.fault == "counts in one form" {
+				it.Others = nil
+			}
+			s.states[places[i]] = it.Keep(nil)
 		}
 	}
 	return d, nil
+}
+
+// load gives the item the states at a place.
+func (s *simple) load(at place, it *algo.Item, now int64) {
+	r := s.rules[it.Term.Series]
+	if r == nil {
+		r = &rule{start: max(now, 1), limits: make(map[uint64]bool)}
+		s.rules[it.Term.Series] = r
+	}
+	r.limits[it.Term.ID] = true
+	if it.Start = r.start; s.fault != "starts with each key" && (it.Term.Withheld > 0 || it.Term.PreFilled) {
+		r.start = min(r.start, max(now, 1))
+		it.Start = r.start
+	}
+	var live []algo.State
+	for _, st := range s.states[at] {
+		switch {
+		case st.Idle <= now:
+		case st.By.ID != it.Term.ID && s.fault == "forgets on change":
+		default:
+			st.Ring = slices.Clone(st.Ring)
+			if s.fault == "ignores changes" {
+				st.By = it.Term
+			}
+			live = append(live, st)
+		}
+	}
+	if it.Pick(live); len(live) == 0 && s.fault == "starts with each key" {
+		it.Start = max(now, 1)
+	}
+	if it.Term.Burst > 0 && it.State.Zero() && len(r.limits) > 1 {
+		it.State.Since = now
+	}
 }
 
 func (s *simple) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
@@ -185,6 +210,8 @@ func TestFindsFaults(t *testing.T) {
 		{"cuts keys", "TestSimple/Keys"},
 		{"ignores changes", "TestSimple/ChangedLimits"},
 		{"forgets on change", "TestSimple/ChangedLimits"},
+		{"counts in one form", "TestSimple/ChangedLimits"},
+		{"starts with each key", "TestSimple/Requests"},
 		{"forgets MaxWait", "TestSimple/Requests"},
 		{"forgets Due", "TestSimple/Requests"},
 		{"forgets outcomes", "TestSimple/Batches"},

@@ -129,3 +129,42 @@ func gcd(a, b int64) int64 {
 	}
 	return a
 }
+
+// longest is the longest Span that Convert returns: no limit lasts as long.
+const longest = 1 << 60
+
+// Convert returns how long, at rate to, the units last that last s at rate r:
+// rounded up to the next Span of that rate, and never more than 2^60 µs.
+// s must not be negative.
+func (r Rate) Convert(s Span, to Rate) Span {
+	// s is (Micros·Den + Rem) / Num units: some whole ones and rest/Num.
+	hi, lo := bits.Mul64(uint64(s.Micros), uint64(r.Den))
+	lo, carry := bits.Add64(lo, uint64(s.Rem), 0)
+	hi += carry
+	if hi >= uint64(r.Num) {
+		return Span{Micros: longest}
+	}
+	units, rest := bits.Div64(hi, lo, uint64(r.Num))
+	part := mulDivUp(rest, uint64(to.Num), uint64(r.Num)) // at most to.Num
+	hi, lo = bits.Mul64(units, uint64(to.Num))
+	lo, carry = bits.Add64(lo, part, 0)
+	hi += carry
+	if hi >= uint64(to.Den) {
+		return Span{Micros: longest}
+	}
+	q, rem := bits.Div64(hi, lo, uint64(to.Den))
+	if q >= longest {
+		return Span{Micros: longest}
+	}
+	return Span{Micros: int64(q), Rem: int64(rem)}
+}
+
+// mulDivUp returns a·b/c rounded up, for a < c.
+func mulDivUp(a, b, c uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	q, rem := bits.Div64(hi, lo, c)
+	if rem > 0 {
+		q++
+	}
+	return q
+}

@@ -1,29 +1,23 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- See algo/bucket.go. State: idle, a the remainder that was rounded away.
+-- See algo/bucket.go, of which this is what a limit does with a balance that it
+-- wrote itself. State: idle, a the remainder that was rounded away, since and
+-- last.
 
-local bucket = {}
+local bucket = {extended = true, load = load, save = save}
 kinds[1] = bucket
 
 function bucket.new(key, head, s)
-	local _, charge, window, lag, full, debt, quota, horizon, num, den, one, oneRem, reach, reachRem, before, beforeRem, queues, free, withheld, size =
-		unpack('>dddddddddddddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, lag, sight, several, num, den, one, oneRem, reach, reachRem, most, mostRem, before, beforeRem, queues, free, size =
+		unpack('>ddddddddddddddddddddddd', s)
 	return {
-		key = key, head = head, kind = bucket, charge = charge, window = window, lag = lag, full = full, debt = debt, quota = quota,
-		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, queues = queues, written = false, exists = false,
-		swapped = false,
-		num = num, den = den, one = one, oneRem = oneRem, reach = reach, reachRem = reachRem, before = before,
-		beforeRem = beforeRem, free = free, withheld = withheld, form = size == 2 and '>I7I2' or '>I7I7',
+		key = key, head = head, kind = bucket, charge = charge, window = window, full = full, debt = debt, quota = quota,
+		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = queues, written = false, exists = false,
+		swapped = false, since = 0, last = 0, lag = lag, sight = sight, several = several,
+		num = num, den = den, one = one, oneRem = oneRem, reach = reach, reachRem = reachRem, most = most, mostRem = mostRem,
+		before = before, beforeRem = beforeRem, free = free, form = size == 2 and '>I7I2' or '>I7I7',
 	}
-end
-
-function bucket.load(it, raw, pos)
-	it.idle, it.a = unpack(it.form, raw, pos)
-end
-
-function bucket.save(it)
-	set(it, it.head .. pack(it.form, it.idle, it.a))
 end
 
 local function times(it, n)
@@ -51,23 +45,26 @@ local function ceil(m, r)
 	return r > 0 and m + 1 or m
 end
 
--- full returns the exact instant at which the bucket is full.
-local function whenFull(it)
-	local m = it.idle - it.lag
-	if it.a > 0 then
-		m = m - 1
+local function less(m, r, m2, r2)
+	if m2 < m or m2 == m and r2 < r then
+		return m2, r2
 	end
-	return m, it.a
+	return m, r
+end
+
+-- whenFull returns the exact instant at which the bucket is full.
+local function whenFull(it)
+	if it.a > 0 then
+		return it.idle - 1, it.a
+	end
+	return it.idle, 0
 end
 
 local function setFull(it, m, r)
-	it.idle, it.a = ceil(m, r) + it.lag, r
+	it.idle, it.a = ceil(m, r), r
 end
 
 local function debt(it, at)
-	if it.idle == 0 then
-		return 0, 0
-	end
 	local m, r = whenFull(it)
 	if m < at then
 		return 0, 0
@@ -75,13 +72,29 @@ local function debt(it, at)
 	return m - at, r
 end
 
-function bucket.first(it)
-	local m, r = times(it, it.withheld)
-	setFull(it, now + m, r)
-end
-
 function bucket.instant()
 	return 0
+end
+
+function bucket.stepped(it)
+	if it.last > 0 then
+		return it.last - now > MAXWAIT
+	end
+	return it.idle - now > it.horizon
+end
+
+function bucket.clamp(it)
+	local m, r = it.most, it.mostRem
+	if it.last > 0 then
+		local owed, owedRem = debt(it, it.last)
+		if m < owed or m == owed and r < owedRem then
+			m, r = owed, owedRem
+		end
+	end
+	if it.last > 0 or it.since > 0 then
+		it.since, it.last = now, now
+	end
+	setFull(it, now + m, r)
 end
 
 -- counted returns the units that count, rounded up.
@@ -102,45 +115,60 @@ end
 function bucket.earliest(it, cost)
 	local m, r = whenFull(it)
 	m, r = plus(it, m, r, times(it, cost))
-	return max(now, ceil(minus(it, m, r, it.reach, it.reachRem)))
+	-- Behind a reservation in another limit's balance nobody overtakes.
+	return max(it.since > now and it.last or now, ceil(minus(it, m, r, it.reach, it.reachRem)))
 end
 
 function bucket.spend(it, at, cost)
 	local m, r = debt(it, at)
 	m, r = plus(it, at + m, r, times(it, cost))
 	setFull(it, m, r)
+	if at <= now and it.last == 0 and it.since == 0 then
+		return
+	end
+	if at <= now and it.last <= now and it.since + it.horizon - MAXWAIT <= now then
+		it.since, it.last = 0, 0
+	else
+		it.last = max(it.last, at)
+	end
 end
 
-function bucket.refund(it, at, due, units)
-	units = min(units, it.full + it.debt)
-	local start, rounded = at, 0
-	if due > at then
-		start = max(at, due + (times(it, it.free)) - ceil(times(it, units)))
-		rounded = 1
-	end
-	local m, r = debt(it, now)
-	local bm, br = minus(it, now + m, r, times(it, it.free + it.debt))
-	bm = bm - due
-	local gm, gr = max(now - start, 0), 0
-	if bm > rounded or bm == rounded and br > 0 then
-		units = min(units, it.free)
-		if gm < bm or gm == bm and gr < br then
-			gm, gr = bm, br
-		end
-	end
-	bm, br = times(it, units)
-	bm, br = minus(it, bm, br, gm, gr)
-	if m < bm or m == bm and r < br then
-		bm, br = m, r
-	end
-	if bm < 0 or bm == 0 and br == 0 then
+function bucket.refund(it, at, due, cost, held)
+	if at < it.since then
 		return false
 	end
-	m, r = minus(it, m, r, bm, br)
-	if m == 0 and r == 0 and it.lag == 0 then
-		clear(it)
-	else
-		setFull(it, now + m, r)
+	held = min(held, it.full + it.debt)
+	local start, early, rounded = at, 0, min(it.den - 1, 1)
+	if it.queues == 1 and due > at then
+		local behind = due - ceil(times(it, max(held - it.free, 0)))
+		if behind > start then
+			start, early = behind, rounded
+		end
+	end
+	local gone = max(now - start + early, 0)
+	if it.last > max(at, now) then
+		gone = max(gone, it.last - start + early)
+	end
+	if it.queues == 1 then
+		local m, r = whenFull(it)
+		local last = ceil(minus(it, m, r, it.before, it.beforeRem))
+		if last > due + rounded then
+			gone = max(gone, last - start + rounded)
+		end
+	end
+	local m, r = times(it, held)
+	m, r = less(m - gone, r, times(it, min(cost, held)))
+	m, r = less(m, r, debt(it, now))
+	if m < 0 or m == 0 and r == 0 then
+		return false
+	end
+	local fm, fr = whenFull(it)
+	setFull(it, minus(it, fm, fr, m, r))
+	if it.last > 0 then
+		it.last = max(it.last, now)
+	end
+	if it.idle <= now then
+		rest(it)
 	end
 	return true
 end

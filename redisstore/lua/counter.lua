@@ -8,15 +8,15 @@ local counter = {}
 kinds[4] = counter
 
 function counter.new(key, head, s)
-	local _, charge, window, lag, full, debt, quota, horizon, size, n, conservative, strict = unpack('>dddddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, lag, sight, size, n, conservative, strict = unpack('>ddddddddddddd', s)
 	local c = {}
 	for k = 0, n do
 		c[k] = 0
 	end
 	return {
-		key = key, head = head, kind = counter, charge = charge, window = window, lag = lag, full = full, debt = debt, quota = quota,
-		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, queues = 0, written = false, exists = false,
-		swapped = false, sub = size, n = n, conservative = conservative, strict = strict, c = c,
+		key = key, head = head, kind = counter, charge = charge, window = window, full = full, debt = debt, quota = quota,
+		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
+		swapped = false, since = 0, last = 0, lag = lag, sight = sight, sub = size, n = n, conservative = conservative, strict = strict, c = c,
 		clear = counter.clear,
 	}
 end
@@ -31,16 +31,19 @@ function counter.load(it, raw, pos)
 	local flags
 	it.idle, flags = unpack('>I7B', raw, pos)
 	it.reserved = flags == 1
+	if it.lag > 0 then
+		it.idle = max(it.idle - it.lag, 1)
+	end
 	pos = pos + 8
 	for k = 0, it.n do
 		it.c[k] = unpack('>I7', raw, pos)
-		it.a = max(it.a, it.c[k])
+		it.a = it.a + it.c[k]
 		pos = pos + 7
 	end
 end
 
 function counter.save(it)
-	local parts = {it.head, pack('>I7B', it.idle, it.reserved and 1 or 0)}
+	local parts = {it.head, pack('>I7B', it.idle + it.lag, it.reserved and 1 or 0)}
 	for k = 0, it.n do
 		parts[k + 3] = pack('>I7', it.c[k])
 	end
@@ -48,11 +51,11 @@ function counter.save(it)
 end
 
 local function start(it)
-	return it.idle - it.lag - it.sub - it.window
+	return it.idle - it.sub - it.window
 end
 
 local function setStart(it, at)
-	it.idle = at + it.sub + it.window + it.lag
+	it.idle = at + it.sub + it.window
 end
 
 counter.instant = start
@@ -97,27 +100,13 @@ local function fits(it, whole, oldest, from, cost)
 end
 
 --<more>
-function counter.first(it)
-	setStart(it, now - now % it.sub - it.sub)
-	if it.n == 1 then
-		it.c[0] = it.quota
-		return
-	end
-	for k = 0, it.n - 1 do
-		local extra = it.n - 1 - k
-		-- floor((quota + extra) / n), whose sum may pass 2^53
-		local q = floor(it.quota / it.n)
-		it.c[k] = q + floor((it.quota - q * it.n + extra) / it.n)
-	end
-end
---</more>
+counter.stepped, counter.clamp = windowStepped, windowClamp
 
---<more>
-function counter.counted(it)
+function counter.counted(it, at)
 	if it.idle == 0 then
 		return 0
 	end
-	local at = max(now, start(it))
+	at = max(at, start(it))
 	local whole, oldest, _, from = view(it, at)
 	if it.conservative == 1 then
 		return whole + oldest
@@ -168,8 +157,8 @@ function counter.spend(it, at, cost)
 	it.reserved = it.reserved or at > now and start(it) > now
 end
 
---<more>
-local function trim(it)
+-- arrive makes the newest sub-window that has units the state's newest.
+function counter.arrive(it)
 	if it.reserved then
 		return
 	end
@@ -178,9 +167,7 @@ local function trim(it)
 		newest = newest + 1
 	end
 	if newest > it.n then
-		if it.lag == 0 then
-			clear(it)
-		end
+		clear(it)
 		return
 	end
 	if newest > 0 then
@@ -190,7 +177,6 @@ local function trim(it)
 		end
 	end
 end
---</more>
 
 --<more>
 function counter.refund(it, at, _, units)
@@ -208,7 +194,7 @@ function counter.refund(it, at, _, units)
 	end
 	local back = min(units, it.c[k])
 	it.c[k] = it.c[k] - back
-	trim(it)
+	counter.arrive(it)
 	return back > 0
 end
 --</more>

@@ -9,18 +9,18 @@ kinds[3] = fixed
 -- mode 0 is a window on the clock, 1 on the first request, 2 on the calendar,
 -- whose edges follow: the first is the start of the caller's window.
 function fixed.new(key, head, s)
-	local _, charge, window, lag, full, debt, quota, horizon, mode = unpack('>ddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, mode = unpack('>dddddddd', s)
 	local edges = false
 	if mode == 2 then
 		edges = {}
-		for pos = 73, #s, 8 do
+		for pos = 65, #s, 8 do
 			edges[#edges + 1] = unpack('>d', s, pos)
 		end
 	end
 	return {
-		key = key, head = head, kind = fixed, charge = charge, window = window, lag = lag, full = full, debt = debt, quota = quota,
-		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, queues = 0, written = false, exists = false,
-		swapped = false, mode = mode, edges = edges,
+		key = key, head = head, kind = fixed, charge = charge, window = window, full = full, debt = debt, quota = quota,
+		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
+		swapped = false, since = 0, last = 0, mode = mode, edges = edges,
 	}
 end
 
@@ -61,9 +61,18 @@ function fixed.instant(it)
 	return it.idle - it.window
 end
 
+-- arrive drops what a reservation that was cancelled has left.
+function fixed.arrive(it)
+	if it.a == 0 then
+		clear(it)
+	end
+end
+
 --<more>
-function fixed.counted(it)
-	return now >= it.idle and 0 or it.a
+fixed.stepped, fixed.clamp = windowStepped, windowClamp
+
+function fixed.counted(it, at)
+	return at >= it.idle and 0 or it.a
 end
 --</more>
 

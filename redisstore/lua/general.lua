@@ -13,7 +13,7 @@
 
 local call, floor, max, min = redis.call, math.floor, math.max, math.min
 local pack, unpack, sub = struct.pack, struct.unpack, string.sub
-local NEVER = math.huge
+local NEVER, MAXWAIT = math.huge, 3600000000
 local TAKE, PEEK, REFUND, CHARGE, UPTO, RESERVE, RESET, DENY, REFUSE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 local now, how = 0, 'PX'
 local kinds = {}
@@ -26,21 +26,67 @@ local function ceildiv(a, b)
 end
 
 local function clear(it)
-	it.idle, it.a, it.b, it.reserved = 0, 0, 0, false
+	it.idle, it.a, it.b, it.reserved, it.since, it.last = 0, 0, 0, false, 0, 0
 	if it.clear then
 		it:clear()
 	end
 end
 
--- write keeps value until the state is idle. Keys outlive that by a little:
--- see hint below.
+-- ttl returns when the state's key ends, a second after it says anything: see
+-- main.lua on what other nodes decide. A balance says whose receipts count, too,
+-- as long as these could be given back.
 local function ttl(it)
-	if how == 'PX' then
-		return floor((it.idle - now) / 1000) + 3600101
+	local ends = it.idle
+	if it.since > 0 then
+		ends = max(ends, it.since + it.horizon - MAXWAIT)
 	end
-	return floor(it.idle / 1000) + 1001
+	if how == 'PX' then
+		return floor((ends - now) / 1000) + 3600101
+	end
+	return floor(ends / 1000) + 1001
 end
 
 local function set(it, value)
 	call('SET', it.key, value, how, ttl(it))
 end
+
+--<more>
+-- matters reports whether the state says anything.
+local function matters(it)
+	return it.idle > now or it.since > 0 and it.since + it.horizon - MAXWAIT > now
+end
+
+-- own returns where the state begins in a value that this limit wrote, nil of
+-- any other.
+local function own(it, raw)
+	local n = #it.head
+	if sub(raw, 1, n) == it.head then
+		return n + 1
+	end
+	if it.kind.extended and sub(raw, 1, 2) == '\255\7' and sub(raw, 3, n + 2) == it.head then
+		return n + 3
+	end
+end
+
+-- ready brings the state to now. Where receipts of other limits may be about, a
+-- balance that owes nothing is a new one.
+local function ready(it)
+	if it.several == 1 and it.idle <= now then
+		local before = it.since
+		clear(it)
+		it.since, it.earlier = now, before
+	elseif it.idle == 0 then
+		return
+	elseif it.idle <= now then
+		local since = it.since
+		clear(it)
+		it.since, it.written = since, it.written or not it.arrived
+	elseif it.kind.stepped(it) then
+		it.kind.clamp(it)
+		it.written = true
+	elseif it.reserved and it.kind.instant(it) <= now then
+		it.reserved, it.arrived = false, true -- which is not kept for its own sake
+		it.kind.arrive(it)
+	end
+end
+--</more>

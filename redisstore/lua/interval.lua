@@ -1,38 +1,30 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- See algo/interval.go. State: idle, a the units missing.
+-- See algo/interval.go, of which this is what a limit does with a balance that
+-- it wrote itself. State: idle, a the units missing, since.
 
-local interval = {}
+local interval = {extended = true, load = load, save = save}
 kinds[2] = interval
 
 function interval.new(key, head, s)
-	local _, charge, window, lag, full, debt, quota, horizon, withheld =
-		unpack('>ddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, lag, sight, several = unpack('>dddddddddd', s)
 	return {
-		key = key, head = head, kind = interval, charge = charge, window = window, lag = lag, full = full, debt = debt, quota = quota,
-		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, queues = 0, written = false, exists = false,
-		swapped = false, withheld = withheld,
+		key = key, head = head, kind = interval, charge = charge, window = window, full = full, debt = debt, quota = quota,
+		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
+		swapped = false, since = 0, last = 0, lag = lag, sight = sight, several = several, form = '>I7I7',
 	}
 end
 
-function interval.load(it, raw, pos)
-	it.idle, it.a = unpack('>I7I7', raw, pos)
-end
-
-function interval.save(it)
-	set(it, it.head .. pack('>I7I7', it.idle, it.a))
-end
-
 local function writtenAt(it)
-	return it.idle - it.lag - ceildiv(it.a, it.quota) * it.window
+	return it.idle - ceildiv(it.a, it.quota) * it.window
 end
 
 local function missing(it, at)
 	if it.idle == 0 then
 		return 0, 0
 	end
-	local refills = max(ceildiv(it.idle - it.lag - at, it.window), 0)
+	local refills = max(ceildiv(it.idle - at, it.window), 0)
 	local passed = ceildiv(it.a, it.quota) - refills
 	return max(it.a - passed * it.quota, 0), refills
 end
@@ -40,60 +32,76 @@ end
 local function setMissing(it, at, units, refills)
 	local last = at
 	if refills > 0 then
-		last = it.idle - it.lag - refills * it.window
+		last = it.idle - refills * it.window
 	end
 	it.a = units
-	it.idle = last + ceildiv(units, it.quota) * it.window + it.lag
+	it.idle = last + ceildiv(units, it.quota) * it.window
 end
-
---<more>
-function interval.first(it)
-	it.a = it.withheld
-	it.idle = now + ceildiv(it.withheld, it.quota) * it.window + it.lag
-end
---</more>
 
 function interval.instant()
 	return 0
 end
 
 --<more>
+-- most returns the most units that may be missing.
+local function most(it)
+	return max(it.full + it.debt, it.a)
+end
+
+function interval.stepped(it)
+	return it.idle - now > (ceildiv(most(it), it.quota) + 1) * it.window + MAXWAIT
+end
+
+function interval.clamp(it)
+	it.a = most(it)
+	it.idle = now + ceildiv(it.a, it.quota) * it.window
+	if it.since > 0 then
+		it.since = now
+	end
+end
+
 function interval.counted(it)
 	return (missing(it, now))
 end
 --</more>
 
 function interval.earliest(it, cost)
-	return max(now, writtenAt(it) + ceildiv(it.a - (it.full - cost), it.quota) * it.window)
+	local written = writtenAt(it)
+	-- Behind a reservation in another limit's balance nobody overtakes.
+	return max(it.since > now and written or now, now, written + ceildiv(it.a - (it.full - cost), it.quota) * it.window)
 end
 
 function interval.spend(it, at, cost)
 	local units, refills = missing(it, at)
 	setMissing(it, at, units + cost, refills)
+	if at <= now and it.since + it.horizon <= now then
+		it.since = 0
+	end
 end
 
 --<more>
-function interval.refund(it, at, _, units)
+function interval.refund(it, at, _, cost, held)
 	local gone, refills = missing(it, now)
-	if gone == 0 then
+	if gone == 0 or at < it.since then
 		return false
 	end
+	held = min(held, it.full + it.debt)
 	local written = writtenAt(it)
-	local grid, untl = it.idle - it.lag, max(now, written)
-	local passed = floor((untl - grid) / it.window) - floor((min(at, untl) - grid) / it.window)
-	local back = min(gone, units)
-	if passed > 0 then
-		if passed >= ceildiv(units, it.quota) then
-			return false
-		end
-		back = min(gone, units - passed * it.quota)
+	local untl = max(now, written)
+	local passed = floor((untl - it.idle) / it.window) - floor((min(at, untl) - it.idle) / it.window)
+	if passed >= ceildiv(held, it.quota) then
+		return false
+	end
+	local back = min(gone, cost, held - passed * it.quota)
+	if back <= 0 then
+		return false
 	end
 	if now < written then
 		back = min(back, it.a)
 		it.a = it.a - back
-		it.idle = written + ceildiv(it.a, it.quota) * it.window + it.lag
-	elseif gone == back and it.lag == 0 then
-		clear(it)
+		it.idle = written + ceildiv(it.a, it.quota) * it.window
+	elseif gone == back then
+		rest(it)
 	else
 		setMissing(it, now, gone - back, refills)
 	end

@@ -14,13 +14,15 @@ kinds[5] = log
 
 local FORM, SIZE, SMALL = '>I7BI7I7I4I4I4', 34, 0
 
+-- Of what is seen, instants have it added where the units were denied.
+local REFUSED = 4503599627370496
+
 function log.new(key, head, s)
-	local _, charge, window, lag, full, debt, quota, horizon, precision, countDenied, most =
-		unpack('>ddddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, precision, countDenied, most = unpack('>dddddddddd', s)
 	return {
-		key = key, head = head, kind = log, charge = charge, window = window, lag = lag, full = full, debt = debt, quota = quota,
-		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, queues = 0, written = false, exists = false,
-		swapped = false,
+		key = key, head = head, kind = log, charge = charge, window = window, full = full, debt = debt, quota = quota,
+		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
+		swapped = false, since = 0, last = 0,
 		precision = precision, countDenied = countDenied, most = most, ring = true, hi = {}, lo = {}, dirty = {},
 		first = 0, len = 0, cap = 0, chunk = 4, base = 0, raw = false, clear = log.clear,
 	}
@@ -58,20 +60,52 @@ local function expire(it, at)
 	end
 end
 
---<more>
-function log.counted(it)
-	if it.idle == 0 then
-		return 0
+-- arrive makes the newest entry the one that the state stands at.
+function log.arrive(it)
+	if it.len == 0 then
+		clear(it)
+	else
+		it.idle = entry(it, newestOf(it)) + it.window
 	end
-	local at, i, a = max(now, it.idle - it.window), 0, it.a
+end
+
+-- live returns where the first entry begins that counts at an instant, and the
+-- units from there on.
+local function live(it, at)
+	local i, left = 0, it.a
 	while i < it.len do
 		local e, units, words = entry(it, i)
 		if e > at - it.window then
 			break
 		end
-		a, i = a - units, i + words
+		left, i = left - units, i + words
 	end
-	return a
+	return i, left
+end
+
+--<more>
+log.stepped, log.clamp = windowStepped, windowClamp
+
+-- refused returns how many of the units from the i-th word on, left of them, were
+-- denied and have no say in what is owed.
+local function refused(it, i, left)
+	local sum = 0
+	if it.countDenied == 1 and left > it.quota then
+		while i < it.len do
+			local _, units, words, denied = entry(it, i)
+			sum, i = sum + (denied and units or 0), i + words
+		end
+		sum = min(sum, left - it.quota)
+	end
+	return sum
+end
+
+function log.counted(it, at)
+	if it.idle == 0 then
+		return 0
+	end
+	local i, left = live(it, max(at, it.idle - it.window))
+	return left - refused(it, i, left)
 end
 --</more>
 
@@ -103,36 +137,36 @@ local function merge(it)
 			at, units = e, both
 		else
 			newer = newer - units
-			write = write + put(it, write, at, units)
+			write = write + put(it, write, at, units, false)
 			at, units = e, more
 		end
 	end
-	write = write + put(it, write, at, units)
+	write = write + put(it, write, at, units, false)
 	it.len = write
 	it.b = write + max(32, floor(write / 8))
 end
 
-local function add(it, at, units)
+local function add(it, at, units, denied)
 	it.a = it.a + units
 	if it.len > 0 and at == it.idle - it.window then
-		local i = it.len - 1
-		local _, lo = word(it, i)
-		if lo % 2 == 1 then
-			i = i - 1
-		end
-		local e, more = entry(it, i)
-		if e == at then
+		local i = newestOf(it)
+		local e, more, _, refusal = entry(it, i)
+		if e == at and refusal == denied then
 			it.len, units = i, units + more
 		end
 	end
-	local need = it.len + (units < MANY and 1 or 2)
+	local need = it.len + (units < (denied and 2 or MANY) and 1 or 2)
 	if need > it.cap then
-		grow(it, max(need, min(it.cap + max(floor(it.cap / 2), 4), it.most)))
+		local most = it.most
+		if it.precision > 0 then
+			most = min(most, max(it.b, 64) + 1)
+		end
+		grow(it, max(need, min(it.cap + max(floor(it.cap / 2), 4), most)))
 	end
-	it.len = it.len + put(it, it.len, at, units)
+	it.len = it.len + put(it, it.len, at, units, denied)
 end
 
-function log.spend(it, at, cost)
+function log.spend(it, at, cost, denied)
 	local reserved = it.reserved or at > now
 	if it.idle ~= 0 then
 		at = max(at, it.idle - it.window)
@@ -141,33 +175,33 @@ function log.spend(it, at, cost)
 	if it.precision > 0 then
 		merge(it)
 	end
-	add(it, at, cost)
+	add(it, at, cost, denied or false)
 	it.idle = at + it.window
 	it.reserved = reserved and at > now
 end
 
--- record counts a denied cost: the log keeps the newest units, quota of them.
+-- record counts a denied cost, and now and then forgets those that are too old
+-- to have a say.
 function log.record(it, cost)
 	cost = min(cost, it.quota)
 	if it.idle ~= 0 then
 		expire(it, max(now, it.idle - it.window))
 	end
-	local keep = max(it.quota, it.a) - cost
-	while it.a > keep do
-		local at, units, words = entry(it, 0)
-		local over = it.a - keep
-		drop(it, units, words)
-		if units > over then
-			words = units - over < MANY and 1 or 2
-			it.first = it.first - words
-			if it.first < 0 then
-				it.first = it.first + it.cap
+	if it.len >= it.most - 2 then
+		local newer, write, i = it.a, 0, 0
+		while i < it.len do
+			local _, units, words, denied = entry(it, i)
+			newer = newer - units
+			if denied and newer >= it.quota - cost then
+				it.a = it.a - units
+			else
+				write = move(it, write, i, words)
 			end
-			it.len, it.a = it.len + words, it.a + units - over
-			put(it, 0, at, units - over)
+			i = i + words
 		end
+		it.len = write
 	end
-	log.spend(it, now, cost)
+	log.spend(it, now, cost, true)
 end
 
 --<more>
@@ -180,90 +214,119 @@ function log.refund(it, at, _, units)
 	if at <= seen - it.window then
 		return false
 	end
-	local back, i = 0, find(it, at)
-	if i < it.len then
-		local e, had, words = entry(it, i)
-		if it.precision > 0 or e == at then
-			back = min(units, had)
-			it.a = it.a - back
-			local write = i
-			if had > back then
-				write = write + put(it, i, e, had - back)
+	local back, i, write = 0, find(it, at), nil
+	while i < it.len do
+		local e, had, words, denied = entry(it, i)
+		local n = min(units - back, had)
+		if n > 0 and not denied and (e == at or it.precision > 0 and back == 0) then
+			write = write or i
+			back, it.a = back + n, it.a - n
+			if had > n then
+				write = write + put(it, write, e, had - n, false)
 			end
-			for j = i + words, it.len - 1 do
-				if write ~= j then
-					putWord(it, write, word(it, j))
-				end
-				write = write + 1
-			end
-			it.len = write
+		elseif write then
+			write = move(it, write, i, words)
+		elseif e > at or back == units then
+			break
 		end
+		i = i + words
 	end
-	if it.len == 0 and not it.reserved then
-		clear(it)
+	it.len = write or it.len
+	if not it.reserved then
+		log.arrive(it)
 	end
 	return back > 0
+end
+
+-- found returns what a refund of units spent at an instant has to know of the
+-- entries from the i-th word on, left units: those it may give back, and who is
+-- the newest without them.
+local function found(it, at, i, left)
+	local newest, k, j = entry(it, newestOf(it)), find(it, at), nil
+	local got, denied, had = 0, 0, at
+	j = k
+	while j < it.len do
+		local e, units, words, refusal = entry(it, j)
+		if e ~= at and (it.precision == 0 or j > k) then
+			break
+		end
+		if refusal then
+			denied = denied + units
+		else
+			got, had = got + units, e
+		end
+		j = j + words
+	end
+	if got == 0 then
+		return pack('>I7I7', newest == at and at + REFUSED or newest, left)
+	end
+	local newer, parts = 0, {}
+	if it.len - j < k - i then
+		while j < it.len do
+			local _, units, words = entry(it, j)
+			newer, j = newer + units, j + words
+		end
+	else
+		newer = left - got - denied
+		while i < k do
+			local _, units, words = entry(it, i)
+			newer, i = newer - units, i + words
+		end
+	end
+	local older = left - got - denied - newer
+	if older > 0 then
+		local _, lo = word(it, k - 1)
+		parts[1] = pack('>I7I7', entry(it, lo % 2 == 1 and k - 2 or k - 1), older)
+	end
+	parts[#parts + 1] = pack('>I7I7', had, got)
+	if denied > 0 then
+		parts[#parts + 1] = pack('>I7I7', at + REFUSED, denied)
+	end
+	if newer > 0 then
+		parts[#parts + 1] = pack('>I7I7', newest, newer)
+	end
+	return table.concat(parts)
 end
 --</more>
 
 -- seen returns as much of the state as the caller needs to describe the
 -- outcome: the units that must be forgotten for cost to fit, with the instant
--- of the last of them, and the same for the denial counted; of a refund the
--- entry found; the rest as one.
+-- of the last of them, and the same for the denial counted; of a charge which
+-- were denied; of a refund the entry found; the rest as one.
 function log.seen(it, op, cost, at)
-	local flag = it.reserved and 1 or 0
-	if it.idle <= now or it.idle - now > it.horizon then
-		return pack('>I7B', it.idle, flag)
+	local header = pack('>I7B', it.idle, it.reserved and 1 or 0)
+	if it.idle <= now then
+		return header
 	end
 	local newest = it.idle - it.window
 	local from = max(now, newest)
-	local i, left = 0, it.a
-	while i < it.len do
-		local e, units, words = entry(it, i)
-		if e > from - it.window then
-			break
-		end
-		left, i = left - units, i + words
+	local i, left = live(it, from)
+	if left == 0 then
+		return header
 	end
-	if op == TAKE and it.countDenied == 0 and cost <= it.quota - left then
-		return left == 0 and pack('>I7B', it.idle, flag) or pack('>I7BI7I7', it.idle, flag, newest, left)
+	if it.reserved and newest <= now then
+		newest = entry(it, newestOf(it))
 	end
-	local parts = {pack('>I7B', it.idle, flag)}
-	if op == REFUND then
+	local parts = {header}
 --<more>
-		local k = at > from - it.window and find(it, at) or it.len
-		-- Where no entry is found, the rest must not be taken for it.
-		local rest = it.precision > 0 and max(from - it.window + 1, 0) or max(at, from - it.window) + 1
-		if k < it.len then
-			local e, units, words = entry(it, k)
-			if it.precision > 0 or e == at then
-				-- What is older has no say, but it must not be taken for newer.
-				local older = left - units
-				if it.len - k - words < k - i then
-					local m = k + words
-					while m < it.len do
-						local _, u, w = entry(it, m)
-						older, m = older - u, m + w
-					end
-				else
-					local j, sum = i, 0
-					while j < k do
-						local _, u, w = entry(it, j)
-						sum, j = sum + u, j + w
-					end
-					older = sum
-				end
-				if older > 0 then
-					parts[2] = pack('>I7I7', max(from - it.window + 1, 0), older)
-				end
-				parts[#parts + 1] = pack('>I7I7', e, units)
-				left = left - older - units
-				rest = newest
-			end
+	if op == CHARGE or windowStepped(it) then
+		local denied = refused(it, i, left)
+		left = left - denied
+		if denied > 0 then
+			parts[2] = pack('>I7I7', newest + REFUSED, denied)
 		end
-		newest = rest
+		cost = NEVER
+	elseif op == REFUND then
+		if at > from - it.window then
+			return header .. found(it, at, i, left)
+		end
+		cost = NEVER
+	end
 --</more>
-	elseif op ~= CHARGE and op ~= RESET and cost <= it.quota then
+	if op == TAKE and it.countDenied == 0 and cost <= it.quota - left then
+		return header .. pack('>I7I7', newest, left)
+	end
+	if op ~= RESET and cost <= it.quota then
 		-- By differences: the sum of units and cost may pass 2^53.
 		for step = 1, it.countDenied == 1 and 2 or 1 do
 			local units, e = 0, newest

@@ -38,7 +38,7 @@ local function usual()
 		return nil
 	end
 	local mode, instant, cost = unpack('>ddd', costs)
-	local window, _, _, _, quota, horizon, precision, countDenied = unpack('>dddddddd', args, 17)
+	local window, _, _, quota, horizon, precision, countDenied = unpack('>ddddddd', args, 17)
 	local idle, flags, a, mark, first, len, cap = unpack('>I7BI7I7I4I4I4', header, #head + 1)
 	if mode == 1 then
 		now = instant

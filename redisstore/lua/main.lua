@@ -2,8 +2,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- The operations, as algo/decide.go has them. It returns how it went (0: done,
--- 1: the calendar edges are of another time, 2: another limit wrote a state, 3: a
--- state carried over from a limit of far more units counts beyond 2^53),
+-- 1: the calendar edges are of another time, 2: another limit wrote a state, or
+-- what a rule withholds at its start is in sight, 3: a state counts beyond 2^53,
+-- 4: takes.lua leaves it to this),
 -- the server's instant, and for each limit: its state as it was found, or for a
 -- log what each operation has seen of it, or, of 2, all of it.
 
@@ -38,27 +39,21 @@ for i = 1, #KEYS do
 	else
 		raw = call('GET', it.key) or ''
 	end
-	local old, new = ARGV[swaps + 2 * i - 2], ARGV[swaps + 2 * i - 1]
-	if raw ~= '' then
+	if it.sight and it.sight > now then
+		foreign = true
+	elseif raw ~= '' then
 		it.exists = true
-		local own = sub(raw, 1, #it.head) == it.head
-		if own and not (undo and raw == old) then
-			k.load(it, raw, #it.head + 1)
+		if undo and raw == ARGV[swaps + 2 * i - 2] then
+			it.swapped, it.written, raw = true, true, ARGV[swaps + 2 * i - 1]
+		end
+		local pos = own(it, raw)
+		if pos then
+			k.load(it, raw, pos)
 			if it.a > MOST then
 				return {3, reply[2]}
 			end
-		else
-			if k.read then
-				raw = call('GET', it.key)
-			end
-			if raw == old then
-				it.swapped, raw = true, new
-				if new ~= '' then
-					k.load(it, new, #it.head + 1)
-				end
-			else
-				foreign = true
-			end
+		elseif raw ~= '' then
+			foreign = true
 		end
 	end
 	reply[i + 2] = raw
@@ -80,36 +75,17 @@ for _, it in ipairs(its) do
 end
 if foreign then
 	reply[1] = 2
+	for i, key in ipairs(KEYS) do
+		reply[i + 2] = call('GET', key) or ''
+	end
 	return reply
 end
 
-local function prepare(it)
-	local written = false
-	if it.idle ~= 0 then
-		local ahead = it.idle - now
-		if ahead <= 0 then
-			clear(it)
-			written = true
-		elseif ahead > it.horizon then
-			clear(it)
-			it.kind.spend(it, now, it.full + it.debt)
-			written = true
-		elseif it.reserved and it.kind.instant(it) <= now then
-			it.reserved = false
-		end
-	end
-	if it.idle == 0 and it.lag > 0 then
-		it.kind.first(it)
-		written = true
-	end
-	it.written = it.written or written
-end
-
 local function remaining(it)
-	if it.reserved then
+	if it.reserved or it.since > now then
 		return 0
 	end
-	return max(it.full - it.kind.counted(it), 0)
+	return max(it.full - it.kind.counted(it, now), 0)
 end
 
 local function delay(it, cost)
@@ -199,9 +175,10 @@ ops[CHARGE] = function(_, _, _, _, least)
 		if it.reserved then
 			at = max(at, it.kind.instant(it))
 		end
+		at = max(at, it.since)
 	end
 	for _, it in ipairs(its) do
-		spend(it, at, max(min(it.cost, it.full + it.debt - it.kind.counted(it)), 0))
+		spend(it, at, max(min(it.cost, it.full + it.debt - it.kind.counted(it, now)), 0))
 	end
 end
 
@@ -212,12 +189,13 @@ ops[REFUND] = function(_, _, at, due)
 	end
 	for _, it in ipairs(its) do
 		if not it.swapped or not undo then
-			local went = at
-			if queues == 1 and it.queues == 1 then
+			-- With several, the due instant may be another's, and it is not that
+			-- of a part.
+			local went, held = at, max(it.held, it.cost)
+			if queues == 1 and it.queues == 1 and it.cost == held then
 				went = max(at, due)
 			end
-			local idle, a = it.idle, it.a
-			if it.kind.refund(it, at, went, it.cost) or it.idle ~= idle or it.a ~= a then
+			if it.kind.refund(it, at, went, it.cost, held) then
 				it.written = true
 			end
 		end
@@ -232,11 +210,11 @@ ops[RESET] = function()
 end
 
 local list, seen = ARGV[2], {}
-local size = 40 + 8 * charges
+local size = 40 + 16 * charges
 for pos = 1, #list, size do
 	local op, maxWait, at, due, least = unpack('>ddddd', list, pos)
 	for i, it in ipairs(its) do
-		it.cost = unpack('>d', list, pos + 40 + 8 * it.charge)
+		it.cost, it.held = unpack('>dd', list, pos + 40 + 16 * it.charge)
 		if it.ring then
 			local cost = it.cost
 			if op == UPTO then
@@ -248,10 +226,18 @@ for pos = 1, #list, size do
 	end
 	if op ~= PEEK then
 		for _, it in ipairs(its) do
-			prepare(it)
-			it.written = it.written or it.swapped
+			ready(it)
 		end
 		ops[op](op, maxWait, at, due, least)
+		for _, it in ipairs(its) do
+			if it.earlier and it.idle == 0 and op ~= RESET then
+				it.since = it.earlier -- nothing was spent of a new balance
+			end
+			it.earlier = nil
+			if it.written and not matters(it) then
+				it.since = 0
+			end
+		end
 	end
 end
 
@@ -260,7 +246,7 @@ for i, it in ipairs(its) do
 		reply[i + 2] = seen[i]
 	end
 	if it.written then
-		if it.idle > now then
+		if matters(it) then
 			it.kind.save(it)
 		elseif it.exists then
 			call('DEL', it.key)

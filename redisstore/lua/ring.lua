@@ -3,7 +3,7 @@
 --
 -- See algo/ring.go: the entries of a log, oldest first.
 
-local MANY = 2047
+local MANY, DENIED = 2047, 2147483648
 
 -- fetch reads words from the p-th of the ring on.
 local function fetch(it, p)
@@ -49,28 +49,38 @@ local function putWord(it, i, hi, lo)
 end
 
 -- entry returns the instant, units and words of the entry whose first word is
--- the i-th.
+-- the i-th, and whether they were denied.
 local function entry(it, i)
 	local hi, lo = word(it, i)
 	local low = lo % 4096
 	local at, units = hi * 1048576 + (lo - low) / 4096, floor(low / 2)
+	if units == 0 then
+		return at, 1, 1, true
+	end
 	if units < MANY then
-		return at, units, 1
+		return at, units, 1, false
 	end
 	hi, lo = word(it, i + 1)
-	return at, hi * 2147483648 + floor(lo / 2), 2
+	if hi >= DENIED then
+		return at, (hi - DENIED) * 2147483648 + floor(lo / 2), 2, true
+	end
+	return at, hi * 2147483648 + floor(lo / 2), 2, false
 end
 
-local function put(it, i, at, units)
+local function put(it, i, at, units, denied)
 	local hi = floor(at / 1048576)
 	local lo = (at - hi * 1048576) * 4096
-	if units < MANY then
+	if denied and units == 1 then
+		putWord(it, i, hi, lo)
+		return 1
+	end
+	if units < MANY and not denied then
 		putWord(it, i, hi, lo + units * 2)
 		return 1
 	end
 	putWord(it, i, hi, lo + MANY * 2)
 	hi = floor(units / 2147483648)
-	putWord(it, i + 1, hi, (units - hi * 2147483648) * 2 + 1)
+	putWord(it, i + 1, hi + (denied and DENIED or 0), (units - hi * 2147483648) * 2 + 1)
 	return 2
 end
 
@@ -109,6 +119,23 @@ local function grow(it, words)
 		end
 	end
 	it.raw, it.hi, it.lo, it.dirty, it.first, it.cap = raw, hi, lo, dirty, 0, words
+end
+
+-- newest returns where the newest entry begins.
+local function newestOf(it)
+	local i = it.len - 1
+	local _, lo = word(it, i)
+	return lo % 2 == 1 and i - 1 or i
+end
+
+-- move copies words within the ring, towards its head.
+local function move(it, to, from, words)
+	if to ~= from then
+		for k = 0, words - 1 do
+			putWord(it, to + k, word(it, from + k))
+		end
+	end
+	return to + words
 end
 
 --<more>

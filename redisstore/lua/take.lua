@@ -9,7 +9,9 @@
 -- ARGV[2]  numbers: horizon, den, a unit's span, Burst units' span, num, the
 --          span of all debt; then how many takes of which cost, one pair after
 --          the other, or nothing for one take of a unit
--- ARGV[3]  now, in tests
+-- ARGV[3]  '1' if receipts of other limits may be about, so that a new balance
+--          says since when it is
+-- ARGV[4]  now, in tests
 --
 -- It returns the server's time in seconds and µs and the state it found, one
 -- text: the caller works out the rest. If another limit wrote the state it
@@ -18,7 +20,7 @@
 local unpack, call = struct.unpack, redis.call
 local key, head, args = KEYS[1], ARGV[1], ARGV[2]
 local horizon, den, one, oneRem, reach, reachRem = unpack('>dddddd', args)
-local now, time, grace = ARGV[3], nil, 1002
+local now, time, grace = ARGV[4], nil, 1002
 if now then
 	now, time, grace = tonumber(now), {'0', '0'}, 3600101
 else
@@ -31,31 +33,52 @@ end
 local raw, form = call('GET', key), den > 65536 and '>I7I7' or '>I7I2'
 
 -- ahead + aheadRem/den is how long until the bucket is full.
-local ahead, aheadRem, written = 0, 0, false
+local ahead, aheadRem, written, since, last = 0, 0, false, 0, 0
 if raw then
+	local pos = #head + 1
 	if string.sub(raw, 1, #head) ~= head then
-		return '!' .. time[1] .. ' ' .. time[2] .. ' ' .. raw
+		if string.sub(raw, 1, 2) ~= '\255\7' or string.sub(raw, 3, #head + 2) ~= head then
+			return '!' .. time[1] .. ' ' .. time[2] .. ' ' .. raw
+		end
+		pos = #head + 3
+		since, last = unpack('>I7I7', raw, #raw - 13)
 	end
-	ahead, aheadRem = unpack(form, raw, #head + 1)
+	ahead, aheadRem = unpack(form, raw, pos)
 	ahead = ahead - now
 	if ahead <= 0 then
-		ahead, aheadRem, written = 0, 0, true
-	elseif ahead > horizon then
-		-- Written before the clock stepped back: fully in debt.
-		ahead, aheadRem = unpack('>dd', args, 57)
-		written = true
-	elseif aheadRem > 0 then
-		ahead = ahead - 1
+		ahead, aheadRem, written, last = 0, 0, true, 0
+	else
+		if aheadRem > 0 then
+			ahead = ahead - 1
+		end
+		if last > 0 and last - now > 3600000000 or last == 0 and ahead + (aheadRem > 0 and 1 or 0) > horizon then
+			-- Written before the clock stepped back: fully in debt.
+			local most, mostRem = unpack('>dd', args, 57)
+			local owed = ahead + now - last
+			if last == 0 or owed < most or owed == most and aheadRem < mostRem then
+				ahead, aheadRem = most, mostRem
+			else
+				ahead = owed
+			end
+			if last > 0 or since > 0 then
+				since, last = now, now
+			end
+			written = true
+		end
 	end
 end
+if ARGV[3] == '1' and ahead == 0 and aheadRem == 0 then
+	since, written = now, false
+end
 
-local pos, last, count, cost = 73, #args, 1, 1
+local pos, stop, count, cost, spent = 73, #args, 1, 1, false
 repeat
-	if pos < last then
+	if pos < stop then
 		count, cost = unpack('>dd', args, pos)
 	end
-	-- Takes that all fit are worth one of their sum. Of others half is tried.
-	local some = count
+	-- Takes that all fit are worth one of their sum. Of others half is tried. Behind
+	-- a reservation in another limit's balance none fits.
+	local some = since > now and (ahead > 0 or aheadRem > 0) and 0 or count
 	while some >= 1 do
 		local after, afterRem = one, oneRem
 		local units = some * cost
@@ -77,7 +100,7 @@ repeat
 		end
 		if after < reach or after == reach and afterRem <= reachRem then
 			ahead, aheadRem = after, afterRem
-			written = written or units > 0
+			spent = spent or units > 0
 			count = count - some
 			some = math.min(some, count)
 		else
@@ -85,19 +108,36 @@ repeat
 		end
 	end
 	pos = pos + 16
-until pos > last
+until pos > stop
 
-if written then
-	if ahead == 0 and aheadRem == 0 then
+if written or spent then
+	local extended, ends, idle = since > 0 or last > 0, ahead, now + ahead
+	if aheadRem > 0 then
+		ends, idle = ahead + 1, idle + 1
+	end
+	if extended then
+		local most = horizon - 3600000000
+		if spent and last <= now and since + most <= now then
+			extended = false
+		else
+			last = spent and math.max(last, now) or last
+			ends = since > 0 and math.max(ends, since + most - now) or ends
+		end
+	end
+	if ends <= 0 then
 		if raw then
 			call('DEL', key)
 		end
 	else
-		if aheadRem > 0 then
-			ahead = ahead + 1
+		if idle <= now then
+			idle = 0
+		end
+		local state = head .. struct.pack(form, idle, aheadRem)
+		if extended then
+			state = '\255\7' .. state .. struct.pack('>I7I7', since, last)
 		end
 		-- A format is quicker than Redis' own way with numbers.
-		call('SET', key, head .. struct.pack(form, now + ahead, aheadRem), 'PX', string.format('%d', ahead / 1000 + grace))
+		call('SET', key, state, 'PX', string.format('%d', ends / 1000 + grace))
 	end
 end
 return time[1] .. ' ' .. time[2] .. ' ' .. (raw or '')

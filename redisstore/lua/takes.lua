@@ -26,16 +26,26 @@ local reply = {0, string.format('%.0f', now)}
 if k.outside and k.outside(it, now) then
 	return {1, reply[2]}
 end
+if it.sight and it.sight > now then
+	return {2, reply[2], call('GET', it.key) or ''}
+end
 local raw = k.read and k.read(it) or call('GET', it.key) or ''
 reply[3] = raw
 if raw ~= '' then
 	it.exists = true
+	local pos = #it.head + 1
 	if sub(raw, 1, #it.head) ~= it.head then
-		return {2, reply[2], k.read and call('GET', it.key) or raw}
+		pos = pos + 2
+		if not k.extended or sub(raw, 1, 2) ~= '\255\7' or sub(raw, 3, pos - 1) ~= it.head then
+			return {2, reply[2], k.read and call('GET', it.key) or raw}
+		end
 	end
-	k.load(it, raw, #it.head + 1)
+	k.load(it, raw, pos)
 	if it.a > MOST then
 		return {3, reply[2]}
+	end
+	if it.idle - now > it.horizon then
+		return {4, reply[2]}
 	end
 end
 if it.ring then
@@ -47,18 +57,14 @@ for pos = 17, #costs, 8 do
 	if it.ring then
 		reply[3][(pos - 9) / 8] = k.seen(it, TAKE, cost, 0)
 	end
-	if it.idle ~= 0 then
-		local ahead = it.idle - now
-		if ahead <= 0 then
-			clear(it)
-			it.written = true
-		elseif ahead > it.horizon then
-			clear(it)
-			k.spend(it, now, it.full + it.debt)
-			it.written = true
-		elseif it.reserved and k.instant(it) <= now then
-			it.reserved = false
-		end
+	if it.idle <= now and (it.idle > 0 or it.several == 1) then
+		local since, several = it.since, it.several == 1
+		it.written = it.written or it.idle > 0 and not several and not it.arrived
+		clear(it)
+		it.since = several and now or since
+	elseif it.reserved and k.instant(it) <= now then
+		it.reserved, it.arrived = false, true
+		k.arrive(it)
 	end
 	if cost <= it.full and (it.idle == 0 or k.earliest(it, cost) <= now) then
 		if cost > 0 then
@@ -72,7 +78,7 @@ for pos = 17, #costs, 8 do
 end
 
 if it.written then
-	if it.idle > now then
+	if it.idle > now or it.since > 0 and it.since + it.horizon - MAXWAIT > now then
 		k.save(it)
 	elseif it.exists then
 		call('DEL', it.key)

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Limits of one name whose windows or algorithms differ keep states of
+// different forms. Each decides by its own, and what it admits is counted in
+// all that live, at the same instant: so no form admits more than its bound, and
+// all of them together no more than the sum. A form lives until its own window
+// is empty.
+
+// known is units that were certainly admitted no earlier than an instant.
+type known struct{ at, units int64 }
+
+// prepareOthers readies the states of the other forms.
+func (it *Item) prepareOthers(now int64) {
+	for i := range it.Others {
+		o := &it.Others[i]
+		w := o.By
+		settle(counterOf(w), w, o, now)
+		o.By = w // who starts over fully in debt forgets it
+	}
+	it.Others = slices.DeleteFunc(it.Others, func(s State) bool { return s.Zero() })
+	if it.State.Zero() && len(it.Others) >= MaxForms {
+		it.displace()
+	}
+}
+
+// seedFrom makes the state of a form that the key has none in beside others: it
+// starts with what the one that knows most tells of its window. That depends on
+// now only in what has left the window, so a denial need not keep it.
+func (it *Item) seedFrom(now int64) {
+	// A balance may have been there and have drained, and a window that the first
+	// request opens may have opened before all that is known.
+	if !it.State.Zero() || it.Term.Burst > 0 || it.Term.Anchor == sluice.OnFirst {
+		return
+	}
+	since := it.State.Since
+	var most int64
+	for i := range it.Others {
+		if o := &it.Others[i]; !o.Zero() {
+			if s, units := seed(it.Term, o, now); units > most {
+				it.State, most = s, units
+			}
+		}
+	}
+	it.State.Since = since
+}
+
+// displace makes do with the forms that there are, as they are too many: the
+// limit counts in the shortest that is at least as long as its own window. Where
+// none is, the shortest of all makes room.
+func (it *Item) displace() {
+	on, shortest := -1, 0
+	for i := range it.Others {
+		w := it.Others[i].By
+		if w.Burst == 0 && w.Micros >= it.Term.Micros && (on < 0 || w.Micros < it.Others[on].By.Micros) {
+			on = i
+		}
+		if w.Micros < it.Others[shortest].By.Micros {
+			shortest = i
+		}
+	}
+	if on < 0 {
+		it.Others = slices.Delete(it.Others, shortest, shortest+1)
+		return
+	}
+	it.on = it.Others[on].By
+	t := *it.on
+	t.Quota, t.Debt = it.Term.Quota, it.Term.Debt
+	it.Term, it.State = &t, it.Others[on]
+	it.Others = slices.Delete(it.Others, on, on+1)
+}
+
+// seed returns the state that t starts with beside o, and the units it counts.
+func seed(t *sluice.Term, o *State, now int64) (State, int64) {
+	c := counterOf(t)
+	var s State
+	for _, k := range knownOf(o) {
+		units := min(k.units, room(t, &s, k.at))
+		if units <= 0 || k.at < now-c.horizon(t) {
+			continue
+		}
+		c.spend(t, &s, min(k.at, now), k.at, units)
+	}
+	if s.Zero() || settle(c, t, &s, now) && s.Zero() {
+		return State{}, 0
+	}
+	return s, c.counted(t, &s, now)
+}
+
+// spendOther counts cost in the state of another form, as far as there is room.
+// What is reserved counts in a bucket from now on: nobody waits for it there.
+func spendOther(o *State, now, at, cost int64) {
+	t := o.By
+	c := counterOf(t)
+	if t.Burst > 0 {
+		at = now
+	}
+	switch cost = min(cost, room(t, o, at)); {
+	case cost <= 0:
+	case o.Reserved && at < c.instant(t, o):
+		c.insert(t, o, at, cost)
+	default:
+		c.spend(t, o, now, at, cost)
+		o.By = t
+	}
+}
+
+// room returns how many units of other forms a state takes: of a bucket its
+// Burst, of windows all that a limit of this form could count.
+func room(t *sluice.Term, s *State, at int64) int64 {
+	counted := int64(0)
+	switch {
+	case t.Burst > 0:
+		if !s.Zero() {
+			counted = counterOf(t).counted(t, s, at)
+		}
+		return t.Burst - counted
+	case t.Algorithm == sluice.SlidingLog:
+		return sluice.MaxLogQuota - s.A
+	}
+	return sluice.MaxQuota - s.A - s.B
+}
+
+// knownOf returns what s tells of the units that it counts, oldest first. A
+// bucket does not tell when they came.
+func knownOf(s *State) []known {
+	t := s.By
+	switch t.Algorithm {
+	case sluice.FixedWindow:
+		return []known{{fixedWindow{}.instant(t, s), s.A}}
+	case sluice.SlidingCounter:
+		return slidingCounter{}.known(t, s)
+	case sluice.SlidingLog, sluice.SlidingHistogram:
+		return slidingLog{}.known(t, s)
+	default:
+		return nil
+	}
+}
+
+// Pick takes the states that a store keeps of a key under the name of it.Term:
+// the one of Term's form becomes State, the rest Others. Each has By set.
+func (it *Item) Pick(states []State) {
+	it.State, it.Others = State{}, it.Others[:0]
+	for i := range states {
+		if s := &states[i]; SameForm(s.By, it.Term) {
+			it.State = *s
+		} else {
+			it.Others = append(it.Others, *s)
+		}
+	}
+	if len(it.Others) > 1 { // whatever order the store has them in
+		slices.SortFunc(it.Others, func(a, b State) int { return byForm(a.By, b.By) })
+	}
+}
+
+// byForm orders limits of different forms.
+func byForm(a, b *sluice.Term) int {
+	return cmp.Or(
+		cmp.Compare(a.Micros, b.Micros), cmp.Compare(a.Algorithm, b.Algorithm), cmp.Compare(a.SubWindows, b.SubWindows),
+		cmp.Compare(a.Refill, b.Refill), cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.Calendar, b.Calendar),
+		cmp.Compare(a.WeekStart, b.WeekStart), cmp.Compare(a.Zone, b.Zone),
+	)
+}
+
+// Keep appends to list the states to be kept after a decision, each with By set.
+func (it *Item) Keep(list []State) []State {
+	if s := it.State; !s.Zero() {
+		if s.fill = 0; s.By == nil {
+			s.By = it.Term
+		}
+		list = append(list, s)
+	}
+	for _, s := range it.Others {
+		if !s.Zero() {
+			list = append(list, s)
+		}
+	}
+	return list
+}

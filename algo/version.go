@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo
+
+import (
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/span"
+)
+
+// MaxForms is how many forms of state a key keeps under one limit name.
+const MaxForms = 4
+
+// SameForm reports whether states of a and b, two limits of one name, are one
+// state: buckets with continuous refill share a balance, and limits that count
+// the same windows in the same way share the counts, whatever their quotas.
+func SameForm(a, b *sluice.Term) bool {
+	if continuous(a) || continuous(b) {
+		return continuous(a) && continuous(b)
+	}
+	return a.Algorithm == b.Algorithm && a.Micros == b.Micros && a.SubWindows == b.SubWindows &&
+		a.Anchor == b.Anchor && a.Calendar == b.Calendar && a.WeekStart == b.WeekStart && a.Zone == b.Zone
+}
+
+// continuous reports whether t is a bucket that refills all the time.
+func continuous(t *sluice.Term) bool { return t.Burst > 0 && t.Refill == sluice.Continuous }
+
+// own reports whether s was written under t, as far as its owner can tell.
+func own(t *sluice.Term, s *State) bool { return s.By == nil || s.By.ID == t.ID }
+
+// writer returns the limit that s was written under.
+func writer(t *sluice.Term, s *State) *sluice.Term {
+	if s.By == nil {
+		return t
+	}
+	return s.By
+}
+
+// faster reports whether t gives units back faster than w.
+func faster(t, w *sluice.Term) bool {
+	return span.LessProduct(t.Rate.Num, w.Rate.Den, w.Rate.Num, t.Rate.Den)
+}
+
+// convert returns how long at t's rate the units last that last s at w's,
+// rounded up by less than 1 µs.
+func convert(w, t *sluice.Term, s span.Span) span.Span {
+	if s.Micros <= 0 && s.Rem == 0 {
+		return span.Span{}
+	}
+	return w.Rate.Convert(s, t.Rate)
+}

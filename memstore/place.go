@@ -1,0 +1,294 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// place is where the states of one item are kept: of its key under the name of
+// its limit, in all forms. The state of a bucket that one limit alone uses is a
+// word. All others lie in slots, one for each form, which name the limit that
+// wrote them: the one that lives longest at rank 0, so that none is cut off from
+// it.
+type place struct {
+	shard *shard
+	scope string
+	term  *sluice.Term
+	hash  uint64
+
+	version *version // of the item's limit, nil until it is looked up
+	empty   bool     // the key is
+	class   class    // of what was found, and then of what is stored
+	word    uint64   // the word that was found and is held, 0 if there is none
+	owner   uint64   // the ID of the limit that wrote it
+	ranks   int      // how many slots were found
+	sizes   [algo.MaxForms]algo.Size
+	old     uint64 // the identity of what an older snapshot held, 0 if it is not that
+	oldSize algo.Size
+}
+
+// rank returns the identity of the slot of a rank.
+func (p *place) rank(r int) uint64 {
+	const golden = 0x9e3779b97f4a7c15
+	return identity(p.hash, termMask(p.term.Series+uint64(r)*golden))
+}
+
+// wordOf returns the identity of the word that a limit would have.
+func (p *place) wordOf(id uint64) uint64 { return identity(p.hash, termMask(id)) }
+
+// load reads the states of the item's key.
+func (p *place) load(it *algo.Item, now int64) {
+	it.State, it.Others, it.Start = algo.State{}, it.Others[:0], 0
+	if it.Term.Withheld == 0 && !it.Term.PreFilled && p.loadOne(it, now) {
+		return
+	}
+	p.loadAll(it, now)
+}
+
+// loadOne reads the state of a key that has only one, of the item's form, if
+// that is where it is looked for first. That is what most keys have.
+func (p *place) loadOne(it *algo.Item, now int64) bool {
+	size := algo.SizeOf(it.Term)
+	if size == algo.SizeWord {
+		return p.loadWord(it.Term.ID, now, &it.State)
+	}
+	t := &p.shard.tables[size]
+	i := p.shard.find(t, p.rank(0), now)
+	if i < 0 || t.slots[i*t.stride+1]&more != 0 {
+		return false
+	}
+	v := p.shard.registry.at(t.by(i))
+	if v == nil || v.term.ID != it.Term.ID && !algo.SameForm(v.term, it.Term) {
+		return false
+	}
+	p.shard.read(t, i, &it.State)
+	p.ranks, p.sizes[0], p.class = 1, size, t.class(i)
+	if v.term.ID == it.Term.ID {
+		p.version, it.State.By = v, nil
+	}
+	return true
+}
+
+// loadWord reads the word that the limit of an ID has written. One that is idle
+// is removed: it must not come to life beside a state of another limit.
+func (p *place) loadWord(id uint64, now int64, s *algo.State) bool {
+	at := p.wordOf(id)
+	word, live := p.shard.word(at, now, s)
+	if !live {
+		*s = algo.State{}
+		if word != 0 {
+			p.shard.forgetWord(at)
+		}
+		return false
+	}
+	p.word, p.owner, p.class = word, id, classOf(word)
+	return true
+}
+
+// loadAll reads all states of the key under the limit's name, whoever wrote them.
+func (p *place) loadAll(it *algo.Item, now int64) {
+	var room [algo.MaxForms]algo.State
+	states := room[:0]
+	p.lookUp(now)
+	ser := p.version.series
+	if it.Start = ser.start.Load(); it.Term.Withheld > 0 || it.Term.PreFilled {
+		it.Start = ser.startOf(now)
+	}
+	if w := ser.words.Load(); w != nil {
+		s := algo.State{By: w.term}
+		if p.loadWord(w.term.ID, now, &s) {
+			s.By = w.term
+			states = append(states, s)
+		}
+	}
+	if ser.sizes.Load() != 0 && p.word == 0 {
+		states = p.loadSlots(states, now)
+	}
+	if len(states) == 0 && now < ser.legacyUntil {
+		states = p.loadLegacy(states, ser, now)
+	}
+	it.Pick(states)
+	if it.Term.Burst > 0 && it.State.Zero() && !ser.alone(now) {
+		it.State.Since = now // receipts of other limits are not of this balance
+	}
+}
+
+func (p *place) loadSlots(states []algo.State, now int64) []algo.State {
+	for p.ranks < algo.MaxForms {
+		t := &p.shard.tables[algo.SizeFixed]
+		i := p.shard.find(t, p.rank(p.ranks), now)
+		if i < 0 {
+			t = &p.shard.tables[algo.SizeRing]
+			i = p.shard.find(t, p.rank(p.ranks), now)
+		}
+		if i < 0 {
+			break
+		}
+		var s algo.State
+		if p.shard.read(t, i, &s) == nil {
+			p.shard.remove(t, i) // there were too many versions to name its own
+			break
+		}
+		states = append(states, s)
+		p.class = max(p.class, t.class(i))
+		p.sizes[p.ranks] = t.size
+		p.ranks++
+		if t.slots[i*t.stride+1]&more == 0 {
+			break
+		}
+	}
+	return states
+}
+
+// lookUp makes sure that the version of the item's limit is known.
+func (p *place) lookUp(now int64) {
+	if p.version == nil {
+		p.version = p.shard.registry.enter(p.scope, p.term, now)
+	}
+}
+
+// release gives back the word that was found.
+func (p *place) release() {
+	if p.word != 0 {
+		p.shard.words.thaw(p.wordOf(p.owner), p.word)
+	}
+}
+
+// pin appends the identities under which states may be stored.
+func (p *place) pin(list pins, others int) pins {
+	if p.word != 0 {
+		list = append(list, p.wordOf(p.owner))
+	}
+	for r := range max(p.ranks, others+1) {
+		list = append(list, p.rank(r))
+	}
+	return list
+}
+
+// store keeps the states of an item that was written.
+func (p *place) store(it *algo.Item, now int64, keep pins) {
+	if len(it.Others) > 0 || p.ranks > 1 {
+		p.storeAll(it, now, keep)
+		return
+	}
+	s := &it.State
+	if s.Idle <= now {
+		p.forgetAll()
+		return
+	}
+	v := p.writer(s, now)
+	if p.keepsWord(v, s) {
+		if p.ranks > 0 {
+			p.shard.forget(p.sizes[0], p.rank(0))
+		}
+		if id := v.term.ID; p.word != 0 && p.owner != id {
+			p.shard.forgetWord(p.wordOf(p.owner))
+		}
+		if p.old != 0 {
+			p.shard.forget(p.oldSize, p.old)
+		}
+		p.shard.storeWord(p.wordOf(v.term.ID), now, s, p.class, keep)
+		return
+	}
+	if p.old != 0 {
+		s.Ring = slices.Clone(s.Ring)
+		p.forgetAll()
+	}
+	if p.word != 0 {
+		p.shard.forgetWord(p.wordOf(p.owner))
+	}
+	if p.ranks > 0 && p.sizes[0] != sizeOf(v, s) {
+		p.shard.forget(p.sizes[0], p.rank(0))
+	}
+	p.storeSlot(0, v, s, now, 0, keep)
+}
+
+// writer returns the version that s is stored under.
+func (p *place) writer(s *algo.State, now int64) *version {
+	if s.By == nil || s.By.ID == p.term.ID {
+		p.lookUp(now)
+		return p.version
+	}
+	return p.shard.registry.enter(p.scope, s.By, now)
+}
+
+// keepsWord reports whether s, written by v, is kept in a word.
+func (p *place) keepsWord(v *version, s *algo.State) bool {
+	return s.Plain() && algo.SizeOf(v.term) == algo.SizeWord && v.series.words.Load() == v
+}
+
+func (p *place) storeSlot(r int, v *version, s *algo.State, now int64, flags uint64, keep pins) {
+	size := sizeOf(v, s)
+	if bit := uint32(1) << size; v.series.sizes.Load()&bit == 0 {
+		v.series.sizes.Or(bit)
+	}
+	p.shard.store(size, p.rank(r), now, v, s, p.class, flags, keep)
+}
+
+// storeAll keeps the states of a key that has several forms, or had.
+func (p *place) storeAll(it *algo.Item, now int64, keep pins) {
+	states := slices.DeleteFunc(it.Keep(nil), func(s algo.State) bool { return s.Idle <= now })
+	for i := range states {
+		states[i].Ring = slices.Clone(states[i].Ring) // forgetting frees what it lies in
+	}
+	slices.SortFunc(states, func(a, b algo.State) int { return cmp.Compare(b.Idle, a.Idle) })
+	p.forgetAll()
+	for i := range states {
+		s := &states[i]
+		v := p.writer(s, now)
+		if len(states) == 1 && p.keepsWord(v, s) {
+			p.shard.storeWord(p.wordOf(v.term.ID), now, s, p.class, keep)
+			return
+		}
+		flags := uint64(0)
+		if i < len(states)-1 {
+			flags = more
+		}
+		p.storeSlot(i, v, s, now, flags, keep)
+	}
+}
+
+// forgetAll drops all states of the key.
+func (p *place) forgetAll() {
+	if p.word != 0 {
+		p.shard.forgetWord(p.wordOf(p.owner))
+	}
+	for r := range p.ranks {
+		p.shard.forget(p.sizes[r], p.rank(r))
+	}
+	if p.old != 0 {
+		p.shard.forget(p.oldSize, p.old)
+	}
+}
+
+// loadLegacy reads a state that an older snapshot held, under the identity of
+// its own limit.
+func (p *place) loadLegacy(states []algo.State, ser *series, now int64) []algo.State {
+	for _, v := range ser.legacy {
+		var s algo.State
+		if algo.SizeOf(v.term) == algo.SizeWord {
+			if p.loadWord(v.term.ID, now, &s) {
+				s.By = v.term
+				return append(states, s)
+			}
+			continue
+		}
+		t := &p.shard.tables[algo.SizeOf(v.term)]
+		if i := p.shard.find(t, p.wordOf(v.term.ID), now); i >= 0 {
+			p.shard.read(t, i, &s)
+			if v.term.Withheld > 0 || v.term.PreFilled {
+				s.Idle -= v.term.Micros // these were kept for a window longer
+			}
+			s.By, p.class = v.term, t.class(i)
+			p.old, p.oldSize = p.wordOf(v.term.ID), t.size
+			return append(states, s)
+		}
+	}
+	return states
+}

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// TestRestoreReadsVersionOne restores a snapshot that the release before wrote
+// (commit 34ef9f3): under each limit its key has spent 7 units a second before.
+func TestRestoreReadsVersionOne(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join("testdata", "version1.snapshot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := newHand()
+	clock.advance(time.Second)
+	s := memstore.New(memstore.Options{Now: clock.now})
+	if err := s.Restore(bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	upTo := func(scope, text, key string) int64 {
+		req := charge(plan(t, scope, text), key, 1000)
+		req.Op = sluice.OpTakeUpTo
+		return take(t, s, req).Spent
+	}
+	for _, c := range []struct {
+		text string
+		want int64
+	}{
+		{"n: 10/min", 3},
+		{"n: 65537/min burst 10", 10},
+		{"n: 10/min burst 10 interval-refill", 3},
+		{"n: 10/min fixed-window", 3},
+		{"n: 10/min sliding-counter", 3},
+		{"n: 10/min sliding-counter sub-windows 6", 3},
+		{"n: 10/min sliding-log", 3},
+		{"n: 10/min sliding-histogram precision 3", 3},
+	} {
+		if got := upTo("scope "+c.text, c.text, "k"); got != c.want {
+			t.Errorf("%s: %d left, want %d", c.text, got, c.want)
+		}
+		if got := upTo("scope "+c.text, c.text, "k"); got != 0 {
+			t.Errorf("%s: %d left behind that, want none", c.text, got)
+		}
+	}
+	// A limit that has changed before, or is another now.
+	for _, scope := range []string{"changed", "changed bucket"} {
+		words := map[string]string{"changed": " sliding-log", "changed bucket": ""}[scope]
+		for key, want := range map[string]int64{"old": 23, "new": 23} {
+			if got := upTo(scope, "n: 30/min"+words, key); got != want {
+				t.Errorf("%s, %s: %d left of 30, want %d", scope, key, got, want)
+			}
+		}
+	}
+	// What is written again has the version of today.
+	var out bytes.Buffer
+	if err := s.Snapshot(&out); err != nil {
+		t.Fatal(err)
+	}
+	if v := out.Bytes()[7]; v != 2 {
+		t.Errorf("version %d, want 2", v)
+	}
+	if err := memstore.New(memstore.Options{Now: clock.now}).Restore(&out); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// modelRule is what is known of a scope and the name of a limit.
+type modelRule struct {
+	start  int64
+	limits map[uint64]bool
+}
+
+// canonical writes a value so that equal ones have equal text.
+func (d *differential) canonical(it *item, raw string, now int64) string {
+	list, err := d.store.parseValue(it, raw)
+	if err != nil {
+		return err.Error()
+	}
+	return canonical(list, now)
+}
+
+func canonical(list []algo.State, now int64) string {
+	var all []string
+	for i := range list {
+		s := &list[i]
+		if matters(s.By, s) <= now {
+			continue // it may be deleted when it is as never seen
+		}
+		var words []uint64
+		for i := range s.Len {
+			words = append(words, s.Ring[(s.Head+i)%len(s.Ring)])
+		}
+		text := fmt.Sprintf("%v: idle %d a %d b %d reserved %t since %d last %d ring %x",
+			s.By.Limit, s.Idle, s.A, s.B, s.Reserved, s.Since, s.Last, words)
+		if s.Idle <= now {
+			text = fmt.Sprintf("%v: since %d", s.By.Limit, s.Since)
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "\n")
+}
+
+// decide is the model: algo, over the states that it has left behind itself.
+func (s *subject) decide(j *job, now int64) sluice.Decision {
+	items := make([]algo.Item, len(s.items))
+	for i := range items {
+		t := s.items[i].term
+		items[i] = algo.Item{Term: t, Cost: j.cost(s.items[i].charge), Held: j.held(s.items[i].charge)}
+		s.load(i, &items[i], now)
+	}
+	var d sluice.Decision
+	switch {
+	case j.op == opDeny:
+		d = algo.Deny(j.req, items, now)
+	case j.least > 0:
+		d = algo.DecideLate(j.req, items, now, j.least)
+	default:
+		d = algo.Decide(j.req, items, now)
+	}
+	for i := range items {
+		if items[i].Written && j.op != sluice.OpPeek {
+			s.model[i], _ = kept(&items[i], now)
+		}
+	}
+	return d
+}
+
+// meet notes which limits a call is about.
+func (s *subject) meet(now int64) {
+	s.several = make([]bool, len(s.items))
+	for i := range s.items {
+		t := s.items[i].term
+		r := s.rules[t.Series]
+		if r == nil {
+			r = &modelRule{start: max(now, 1), limits: make(map[uint64]bool)}
+			s.rules[t.Series] = r
+		}
+		if r.limits[t.ID] = true; withholds(t) {
+			r.start = min(r.start, max(now, 1))
+		}
+		s.several[i] = len(r.limits) > 1
+	}
+}
+
+// load gives an item what the model has of the i-th key.
+func (s *subject) load(i int, it *algo.Item, now int64) {
+	r := s.rules[it.Term.Series]
+	it.Start = r.start
+	var live []algo.State
+	for k := range s.model[i] {
+		if st := &s.model[i][k]; st.Idle > now || algo.SameForm(st.By, it.Term) {
+			live = append(live, copyOf(st))
+		}
+	}
+	it.Pick(live)
+	if st := &it.State; st.Idle <= now {
+		*st = algo.State{Idle: st.Idle, Since: st.Since}
+		if it.Term.Burst > 0 && s.several[i] {
+			*st = algo.State{Since: now}
+		}
+	}
+}

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+)
+
+// series is what this process knows of a scope and the name of a limit.
+type series struct {
+	first   uint64        // the ID of the limit that was met first
+	several atomic.Bool   // others were met too
+	met     atomic.Int64  // the instant of the first decision, 0 if there was none
+	start   atomic.Int64  // when the rule started, 0 if it is not known yet
+	renewed atomic.Int64  // when that was made to live on, by this machine's clock
+	asking  chan struct{} // has room for one, who asks for the start
+}
+
+// seriesKept is how many series are kept. A process that makes new ones all the
+// time learns some again.
+const seriesKept = 1 << 16
+
+// allSeries are the series of a Store. The zero value is ready to use.
+type allSeries struct {
+	mu    sync.Mutex
+	known map[uint64]*series
+}
+
+// of returns the series of t and notes that t was met.
+func (a *allSeries) of(t *sluice.Term) *series {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known == nil || len(a.known) >= seriesKept {
+		a.known = make(map[uint64]*series)
+	}
+	r := a.known[t.Series]
+	if r == nil {
+		r = &series{first: t.ID, asking: make(chan struct{}, 1)}
+		a.known[t.Series] = r
+	}
+	if r.first != t.ID {
+		r.several.Store(true)
+	}
+	return r
+}
+
+// decided notes that a decision was made at an instant of the server's.
+func (r *series) decided(now int64) {
+	if r.met.Load() == 0 {
+		r.met.CompareAndSwap(0, max(now, 1))
+	}
+}
+
+// withholds reports whether a limit gives less at the start of its rule.
+func withholds(t *sluice.Term) bool { return t.Withheld > 0 || t.PreFilled }
+
+// sight returns until when a limit looks at the start of its rule.
+func (r *series) sight(t *sluice.Term) int64 {
+	start := r.start.Load()
+	switch {
+	case !withholds(t):
+		return 0
+	case t.PreFilled:
+		return start - start%t.Sub + t.Micros
+	case t.Refill == sluice.Interval:
+		return start + (t.Withheld+t.Quota-1)/t.Quota*t.Micros
+	}
+	return start + t.Rate.Times(t.Withheld).Ceil()
+}
+
+// A rule's start is kept on the server, in a key that lives on as long as the
+// rule is used at least once a year. A process asks for it once, and once a day
+// after that.
+const (
+	startLife  = 400 * 24 * time.Hour
+	startRenew = 24 * time.Hour
+)
+
+// startOf returns when the rule of a limit started, as of an instant of the
+// server's: that is when a limit of its scope and name was first used. A start
+// ahead of that instant is from before the server's clock stepped back, and is
+// that instant.
+func (s *Store) startOf(ctx context.Context, it *item, now int64) (int64, error) {
+	r := it.series
+	if start := r.start.Load(); start <= now && !r.stale(s.clock()) {
+		return start, nil
+	}
+	select {
+	case r.asking <- struct{}{}:
+		defer func() { <-r.asking }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	known := r.start.Load()
+	if known <= now && !r.stale(s.clock()) {
+		return known, nil
+	}
+	start := max(now, 1)
+	for _, seen := range []int64{known, r.met.Load()} {
+		if seen > 0 {
+			start = min(start, seen)
+		}
+	}
+	start, err := s.recordStart(ctx, it, start)
+	if err != nil {
+		return 0, err
+	}
+	r.start.Store(start)
+	r.renewed.Store(s.clock().UnixMicro())
+	return start, nil
+}
+
+// stale reports whether the start is not known or should be made to live on.
+func (r *series) stale(now time.Time) bool {
+	if r.start.Load() == 0 {
+		return true
+	}
+	d := now.UnixMicro() - r.renewed.Load()
+	return d < 0 || d > startRenew.Microseconds()
+}
+
+// recordStart records a start unless there is an earlier one, and returns the
+// earlier one of the two.
+func (s *Store) recordStart(ctx context.Context, it *item, start int64) (int64, error) {
+	key, value := s.keyer.start(it.scope, it.term.Name), strconv.FormatInt(start, 10)
+	life := strconv.FormatInt(startLife.Milliseconds(), 10)
+	set := func(how ...string) rueidis.RedisResult {
+		b := s.client.B().Arbitrary("SET").Keys(key).Args(value, "PX", life).Args(how...)
+		return s.pass(ctx, b.Build())
+	}
+	found, err := set("NX", "GET").ToString()
+	if rueidis.IsRedisNil(err) {
+		s.options.Logger.LogAttrs(ctx, slog.LevelInfo, "the server knew of no start of a rule: what it withholds counts from this one",
+			slog.String("scope", it.scope), slog.String("limit", it.term.Name), slog.Time("start", time.UnixMicro(start)))
+		return start, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	recorded, err := strconv.ParseInt(found, 10, 64)
+	if err != nil {
+		return 0, errState
+	}
+	if recorded > start {
+		return start, set().Error()
+	}
+	return max(recorded, 1), s.pass(ctx, s.client.B().Pexpire().Key(key).Milliseconds(startLife.Milliseconds()).Build()).Error()
+}

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// A key's value is, in the first format, one state behind the head of the limit
+// that wrote it. What that format cannot say begins with two bytes that nodes
+// which know no other refuse: as a head it would be one of 255 bytes, of an
+// algorithm that is none. The second byte is the format, above three bits that
+// are set.
+//
+//	0  a state as before, and of a bucket behind it since when its writer has
+//	   been the only one and when its last reservation is due; or a log in which
+//	   denials are told from what was admitted
+//	1  several states of a key, as the limits of one name that it is used under
+//	   count in different ways: how many, and each with its length before it
+const (
+	extended     = "\xff\x07"
+	severalForms = "\xff\x0f"
+	formatBits   = 3
+	lastFormat   = 1
+)
+
+// tells reports whether the first format has no room for what s says.
+func tells(t *sluice.Term, s *algo.State) bool {
+	if t.Burst > 0 {
+		return !s.Plain()
+	}
+	return t.CountDenied || kindOf(t) == kindLog && algo.Refusals(s)
+}
+
+// headOf returns what a value begins with that is a state of t. Of a bucket it is
+// that of the first format.
+func headOf(t *sluice.Term) string {
+	head := string(appendHead(nil, &t.Limit))
+	if t.CountDenied {
+		return extended + head
+	}
+	return head
+}
+
+// formatOne returns a value of one state, which t wrote.
+func formatOne(t *sluice.Term, s *algo.State) string {
+	if !tells(t, s) {
+		return string(formatState(nil, t, s))
+	}
+	b := formatState([]byte(extended), t, s)
+	if t.Burst > 0 {
+		b = appendInt(appendInt(b, s.Since), s.Last)
+	}
+	return string(b)
+}
+
+// formatValue returns the value of states, each with By set.
+func formatValue(list []algo.State) string {
+	switch len(list) {
+	case 0:
+		return ""
+	case 1:
+		return formatOne(list[0].By, &list[0])
+	}
+	b := append([]byte(severalForms), byte(len(list)))
+	for i := range list {
+		one := formatOne(list[i].By, &list[i])
+		b = append(binary.AppendUvarint(b, uint64(len(one))), one...)
+	}
+	return string(b)
+}
+
+// parseValue returns the states of a value, each with By set.
+func (s *Store) parseValue(it *item, raw string) (list []algo.State, err error) {
+	switch {
+	case raw == "":
+		return nil, nil
+	case !strings.HasPrefix(raw, severalForms):
+		state, err := s.parseOne(it, raw)
+		return []algo.State{state}, err
+	}
+	rest := raw[len(severalForms):]
+	if rest == "" {
+		return nil, errState
+	}
+	count := int(rest[0])
+	rest = rest[1:]
+	for range count {
+		size, n := binary.Uvarint([]byte(rest[:min(len(rest), binary.MaxVarintLen64)]))
+		if n <= 0 || size > uint64(len(rest)-n) {
+			return nil, errState
+		}
+		state, err := s.parseOne(it, rest[n:n+int(size)])
+		if err != nil {
+			return nil, err
+		}
+		list, rest = append(list, state), rest[n+int(size):]
+	}
+	if rest != "" {
+		return nil, errState
+	}
+	return list, nil
+}
+
+// parseOne reads a value of one state.
+func (s *Store) parseOne(it *item, raw string) (algo.State, error) {
+	body, more, err := cutFormat(raw)
+	if err != nil {
+		return algo.State{}, err
+	}
+	by, size := it.term, len(it.plainHead)
+	if !strings.HasPrefix(body, it.plainHead) {
+		if by, size, err = s.writers.of(it.term.Name, body); err != nil {
+			return algo.State{}, err
+		}
+	}
+	state, err := parseExtended(by, body[size:], more)
+	state.By = by
+	return state, err
+}
+
+// cutFormat returns the value without what tells its format, and whether that
+// says more than the first.
+func cutFormat(raw string) (body string, more bool, err error) {
+	if len(raw) < 2 || raw[0] != extended[0] || raw[1]&(1<<formatBits-1) != 1<<formatBits-1 {
+		return raw, false, nil
+	}
+	switch format := raw[1] >> formatBits; format {
+	case 0:
+		return raw[len(extended):], true, nil
+	case 1:
+		return "", false, errors.New("the state has forms within forms: another program wrote this key")
+	default:
+		return "", false, fmt.Errorf("the state has format %d, this program knows up to %d: upgrade it", format, lastFormat)
+	}
+}
+
+// parseExtended reads what follows a head, and what more an extended state says.
+func parseExtended(t *sluice.Term, body string, more bool) (algo.State, error) {
+	const size = 14
+	if !more || t.Burst == 0 {
+		return parseState(t, body)
+	}
+	if len(body) < size {
+		return algo.State{}, errState
+	}
+	tail := reader{s: body[len(body)-size:]}
+	s, err := parseState(t, body[:len(body)-size])
+	s.Since, s.Last = tail.int(7), tail.int(7)
+	return s, err
+}
+
+// readOwn returns the state of the i-th limit from a value that it wrote itself,
+// or none.
+func (c *call) readOwn(i int, raw string) (algo.State, error) {
+	it := &c.items[i]
+	if raw == "" {
+		return algo.State{}, nil
+	}
+	body, more, err := cutFormat(raw)
+	if err != nil || !strings.HasPrefix(body, it.plainHead) {
+		return algo.State{}, errors.Join(errReply, err)
+	}
+	return parseExtended(it.term, body[len(it.plainHead):], more)
+}
+
+// matters returns until when a state that t wrote says anything, in µs: until it
+// is idle, and, where receipts of other limits may be about, as long as these
+// could be given back.
+func matters(t *sluice.Term, s *algo.State) int64 {
+	if s.Since == 0 {
+		return s.Idle
+	}
+	return max(s.Idle, s.Since+algo.Horizon(t)-sluice.MaxWait.Microseconds())
+}
+
+// kept returns the states that must be kept after a decision at now, each with
+// By set, and until when they matter. A balance that owes nothing may still tell
+// whose receipts count.
+func kept(it *algo.Item, now int64) (list []algo.State, ends int64) {
+	all := it.Keep(nil)
+	if it.State.Zero() && it.State.Since > 0 {
+		all = append(all, algo.State{Since: it.State.Since, By: it.Term})
+	}
+	for i := range all {
+		if end := matters(all[i].By, &all[i]); end > now {
+			list, ends = append(list, all[i]), max(ends, end)
+		}
+	}
+	return list, ends
+}

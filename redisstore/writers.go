@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluicegate/sluice"
+)
+
+// writers are limits that wrote states and are not those of the plans at hand.
+// The zero value is ready to use.
+type writers struct {
+	known sync.Map // of writer to *sluice.Term
+	count atomic.Int64
+}
+
+type writer struct{ name, head string }
+
+// writersKept is how many are kept ready.
+const writersKept = 1024
+
+// of returns the limit of a name that a state begins with, and how long its head
+// is.
+func (w *writers) of(name, state string) (*sluice.Term, int, error) {
+	if len(state) > 0 && int(state[0]) < len(state) {
+		head := state[:int(state[0])+1]
+		if t, ok := w.known.Load(writer{name, head}); ok {
+			return t.(*sluice.Term), len(head), nil
+		}
+	}
+	t, size, err := parseHead(name, state)
+	if err != nil {
+		return nil, 0, err
+	}
+	if w.count.Add(1) > writersKept {
+		w.known.Clear()
+		w.count.Store(1)
+	}
+	w.known.Store(writer{name, state[:size]}, t)
+	return t, size, nil
+}
