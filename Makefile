@@ -5,11 +5,12 @@ SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-GO       ?= go
-TOOL     := $(GO) tool -modfile=tools/go.mod
-MODULES  := . bench tools
-FUZZTIME ?= 20s
-BENCH    ?= .
+GO        ?= go
+TOOL      := $(GO) tool -modfile=tools/go.mod
+MODULES   := . bench tools
+FUZZTIME  ?= 20s
+BENCH     ?= .
+SPECSTEPS ?= 10000000
 
 .PHONY: help
 help: ## list the targets
@@ -25,8 +26,14 @@ test: ## run every test, with the race detector where there is a C compiler
 	@.ci/packages
 	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || { race=; echo "no C compiler: testing without the race detector" >&2; }; \
 	set -x; $(GO) test $$race -shuffle=on -timeout 10m ./...
+	@$(MAKE) --no-print-directory spec
 	$(GO) -C bench vet ./...
 	$(GO) -C bench build ./...
+
+# Without the race detector, as nothing runs at the same time: two minutes.
+.PHONY: spec
+spec: ## check SPECSTEPS (10 million) decisions against the specification: every short sequence, and random ones
+	SLUICE_SPEC_STEPS=$(SPECSTEPS) $(GO) test -v -run '^Test(Exhaustive|BreadthFirst|Random)$$' ./internal/spec | grep -v -e '^=== ' -e '^    --- PASS'
 
 .PHONY: check
 check: lint test ## what a change must pass: lint and test

@@ -18,7 +18,7 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/denycache", "/failure", "/gateway", "/httplimit",
-	"/internal/clientip", "/internal/span", "/internal/wire", "/lease", "/memstore", "/policy", "/storetest",
+	"/internal/clientip", "/internal/spec", "/internal/span", "/internal/wire", "/lease", "/memstore", "/policy", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
@@ -62,6 +62,7 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/internal/span", nil},
 		{"", []string{"/internal/span"}},
 		{"/algo", []string{"", "/internal/span"}},
+		{"/internal/spec", []string{"", "/internal/span"}},
 		{"/denycache", []string{"", "/internal/span", "/algo"}},
 		{"/failure", []string{"", "/internal/span", "/algo", "/memstore"}},
 		{"/lease", []string{"", "/internal/span"}},

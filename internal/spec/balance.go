@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+// balance is what a key of a bucket owes, in 1/den units: at least lo and at
+// most hi as of the instant last. Under a single version both are the same and
+// exact. Where versions change, lo has drained at the fastest rate used and hi
+// at the slowest: the rules drain at the faster of two (rules.md 1), and the
+// documents promise no more than what lies between.
+type balance struct {
+	lo, hi int64
+	last   int64 // ahead of now while a reservation is pending
+}
+
+// at returns the balance at now. While a reservation is pending, what drains
+// until it is due is owed too: a reservation raises the balance to its instant.
+func (b *balance) at(now int64, slow, fast *version) between {
+	if now >= b.last {
+		_, most := fast.drained(now - b.last)
+		least, _ := slow.drained(now - b.last)
+		return between{max(b.lo-most, 0), max(b.hi-least, 0)}
+	}
+	least, _ := slow.drained(b.last - now)
+	_, most := fast.drained(b.last - now)
+	return between{min(b.lo+least, plenty), min(b.hi+most, plenty)}
+}
+
+// add counts units at an instant, on the balance owed there.
+func (b *balance) add(at int64, owed between, units between, den int64) {
+	if at < b.last { // behind what is reserved for later
+		b.lo = min(b.lo+units.lo*den, plenty)
+		b.hi = min(b.hi+units.hi*den, plenty)
+		return
+	}
+	b.lo, b.hi, b.last = min(owed.lo+units.lo*den, plenty), min(owed.hi+units.hi*den, plenty), at
+}
+
+// fold returns what a bucket that drains like v owes at now for all units, at
+// most: they were admitted under limits of several forms, and a bucket among
+// these takes in no more than its Burst of them. Each time that another bucket
+// became the balance's writer it may have been rounded up.
+func (us list) fold(v *version, now int64) (level int64) {
+	var last int64
+	for i := range us {
+		u := &us[i]
+		gone, _ := v.drained(u.drains - last)
+		level = min(max(level-gone, 0)+u.most*v.series.den+u.rounded, plenty)
+		last = max(last, u.drains)
+	}
+	if now < last {
+		_, more := v.drained(last - now)
+		return min(level+more, plenty)
+	}
+	gone, _ := v.drained(now - last)
+	return max(level-gone, 0)
+}
+
+// rates returns the slowest and the fastest bucket of the versions used and v.
+func (l *ledger) rates(v *version) (slow, fast *version) {
+	for _, u := range l.used {
+		if u.kind != bucketKind {
+			continue
+		}
+		if slow == nil || slow.faster(u) {
+			slow = u
+		}
+		if fast == nil || u.faster(fast) {
+			fast = u
+		}
+	}
+	if v == nil || v.kind != bucketKind {
+		return slow, fast
+	}
+	if slow == nil {
+		return v, v
+	}
+	if v.faster(fast) {
+		fast = v
+	}
+	return slow, fast
+}
+
+// owed returns what the key owes under v at now.
+//
+// rules.md 4: under v every key owes at least Withheld less what has drained
+// since the rule's start.
+func (l *ledger) owed(v *version, now int64) between {
+	slow, fast := l.rates(v)
+	o := l.bal.at(now, slow, fast)
+	if l.manyForms(v) {
+		o = l.folded(v, slow, now)
+	}
+	if o.hi > 0 {
+		o.hi = min(o.hi+l.conversion(v), plenty)
+	}
+	if v.withheld > 0 {
+		o.lo = max(o.lo, v.floor(now-l.start.lo).lo)
+		o.hi = max(o.hi, v.floor(now-l.start.hi).hi)
+	}
+	return o
+}
+
+// folded returns what a balance owes beside other forms: at most all units that
+// were admitted, on top of what was withheld at the start.
+func (l *ledger) folded(v, slow *version, now int64) between {
+	most := l.units.fold(slow, now)
+	for _, u := range v.series.versions {
+		if u.withheld > 0 {
+			most += u.withheld * v.series.den
+		}
+	}
+	return between{0, most}
+}
+
+// floor returns what a key owes for the initial level, so long after the start.
+func (v *version) floor(since int64) between {
+	least, most := v.drained(since)
+	whole := v.withheld * v.series.den
+	return between{max(whole-most, 0), max(whole-least, 0)}
+}
+
+// bucketFits returns the first instant from now on at which cost fits:
+// owed + cost ≤ Burst (rules.md 1).
+func (l *ledger) bucketFits(v *version, now, cost int64) between {
+	if cost > v.burst {
+		return exactly(never)
+	}
+	slow, fast := l.rates(v)
+	if !v.faster(slow) && v != slow {
+		slow = v // RetryAfter may be told by the asking version's rate
+	}
+	den := v.series.den
+	o := l.bal.at(now, slow, fast)
+	if l.manyForms(v) {
+		o = l.folded(v, slow, now)
+	}
+	if o.hi > 0 {
+		o.hi = min(o.hi+l.conversion(v), plenty)
+	}
+	room := (v.burst - cost) * den
+	fits := between{now + fast.drains(o.lo-room), now + slow.drains(o.hi-room)}
+	if v.withheld > 0 {
+		wait := v.drains(v.withheld*den - room)
+		fits.lo, fits.hi = max(fits.lo, l.start.lo+wait), max(fits.hi, l.start.hi+wait)
+	}
+	if l.manyVersions(v) && l.bal.last > now {
+		// While a reservation is pending, takes of other versions are denied
+		// until it is due.
+		fits.hi = max(fits.hi, l.bal.last)
+	}
+	return fits
+}
+
+// bucketRemaining returns the whole units below Burst.
+func (l *ledger) bucketRemaining(v *version, now int64) between {
+	o, den := l.owed(v, now), v.series.den
+	r := between{max(v.burst*den-o.hi, 0) / den, max(v.burst*den-o.lo, 0) / den}
+	if l.manyVersions(v) && l.bal.last > now {
+		r.lo = 0
+	}
+	return r
+}
+
+// bucketReset returns how long it takes until nothing is owed. The documents do
+// not say what a key that lacks its initial level is reset to: to nothing owed,
+// or to what every key owes.
+func (l *ledger) bucketReset(v *version, now int64) between {
+	slow, fast := l.rates(v)
+	if !v.faster(slow) && v != slow {
+		slow = v
+	}
+	o := l.owed(v, now)
+	r := between{fast.drains(o.lo), slow.drains(o.hi)}
+	if v.withheld > 0 {
+		r.lo = 0
+	}
+	return r
+}
+
+// bucketDelay returns how long a queue holds cost back: until all but
+// DelayAfter units have drained.
+func (l *ledger) bucketDelay(v *version, now, cost int64) between {
+	slow, fast := l.rates(v)
+	if !v.faster(slow) && v != slow {
+		slow = v
+	}
+	o, over := l.owed(v, now), (cost-v.delayAfter)*v.series.den
+	return between{fast.drains(o.lo + over), slow.drains(o.hi + over)}
+}
+
+// conversion is what the balance may be rounded up by where another version
+// than its writer asks: 1 µs of time (rules.md 1).
+func (l *ledger) conversion(v *version) int64 {
+	if l.writer == nil || l.writer == v {
+		return 0
+	}
+	_, fast := l.rates(v)
+	if fast == nil {
+		return 0
+	}
+	_, up := fast.drained(1)
+	return up
+}

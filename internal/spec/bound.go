@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+import "fmt"
+
+// envelope is the fastest and largest bucket of the versions used: what it owes
+// if it has admitted exactly the units that count. It overflows if and only if
+// some span of time has seen more than its Burst, its Debt and what its rate
+// gives in that span.
+type envelope struct {
+	level int64 // 1/den units, as of the instant last
+	last  int64
+	fast  *version
+	most  int64 // Burst + Debt
+}
+
+// grow takes a new version in and reads the units again.
+func (e *envelope) grow(l *ledger) {
+	*e = envelope{}
+	for _, v := range l.used {
+		if v.kind != bucketKind {
+			continue
+		}
+		if e.fast == nil || v.faster(e.fast) {
+			e.fast = v
+		}
+	}
+	var burst, debt int64
+	for _, v := range l.used {
+		if v.kind == bucketKind {
+			burst, debt = max(burst, v.burst), max(debt, v.debt)
+		}
+	}
+	e.most = burst + debt
+	if e.fast == nil {
+		return
+	}
+	for i := range l.units {
+		e.add(&l.units[i])
+	}
+}
+
+func (e *envelope) add(u *unit) {
+	if e.fast == nil || u.denied || u.n == 0 {
+		return
+	}
+	_, gone := e.fast.drained(u.at - e.last)
+	e.level = max(e.level-gone, 0) + u.n*e.fast.series.den
+	e.last = u.at
+}
+
+// without returns what the envelope's bucket would owe at now, a reservation
+// ahead of now included, had the units of a step been fewer.
+func (l *ledger) without(step int, fewer, now int64) int64 {
+	e := l.env
+	e.level, e.last = 0, 0
+	for _, u := range l.units {
+		if u.step == step {
+			u.n = max(u.n-fewer, 0)
+		}
+		e.add(&u)
+	}
+	if e.fast == nil {
+		return 0
+	}
+	if now < e.last {
+		more, _ := e.fast.drained(e.last - now)
+		return e.level + more
+	}
+	_, gone := e.fast.drained(now - e.last)
+	return max(e.level-gone, 0)
+}
+
+// checkBound is DESIGN §4, "Change of a limit": buckets admit at most max Burst +
+// max Debt + max rate·d in any span d; windows the sum over the forms used of
+// each form's bound with its largest Quota and Debt.
+func (l *ledger) checkBound() error {
+	if l.env.fast != nil && !l.severalForms() {
+		if l.env.level > l.env.most*l.series.den {
+			return fmt.Errorf("bound: %d units above the largest Burst and Debt of %d and what the fastest version gives in time",
+				ceilDiv(l.env.level, l.series.den)-l.env.most, l.env.most)
+		}
+		return nil
+	}
+	if len(l.units) == 0 {
+		return nil
+	}
+	to := l.units[len(l.units)-1].at
+	var sum int64
+	for i := len(l.units) - 1; i >= 0; i-- {
+		u := &l.units[i]
+		if sum += u.count(least); i > 0 && l.units[i-1].at == u.at {
+			continue
+		}
+		if most := l.bound(u.at, to); sum > most {
+			return fmt.Errorf("bound: %d units in the %d µs from %d to %d, at most %d are stated", sum, to-u.at, u.at, to, most)
+		}
+	}
+	return nil
+}
+
+func (l *ledger) severalForms() bool {
+	for _, v := range l.used {
+		if v.form != l.used[0].form {
+			return true
+		}
+	}
+	return false
+}
+
+// bound returns the sum of the bounds of all forms used, between two instants
+// both of which are included.
+func (l *ledger) bound(from, to int64) (sum int64) {
+	for i, v := range l.used {
+		first := true
+		for _, u := range l.used[:i] {
+			first = first && u.form != v.form
+		}
+		if first {
+			sum += l.formBound(v.form, from, to)
+		}
+	}
+	return sum
+}
+
+// formBound is the bound of one form: that of the version with the largest
+// numbers of all that have this form.
+func (l *ledger) formBound(f form, from, to int64) int64 {
+	var quota, burst, debt int64
+	careful := true // all versions of a counter are conservative
+	var fast *version
+	for _, v := range l.used {
+		if v.form != f {
+			continue
+		}
+		quota, burst, debt = max(quota, v.quota), max(burst, v.burst), max(debt, v.debt)
+		careful = careful && v.rule == conservative
+		if v.kind == bucketKind && (fast == nil || v.faster(fast)) {
+			fast = v
+		}
+	}
+	switch d := to - from; f.kind {
+	case bucketKind:
+		gone, _ := mulDiv(d, fast.quota, fast.window)
+		return burst + debt + gone
+	case refillKind: // a refill gives no more than is missing
+		return burst + debt + min(quota, burst+debt)*ceilDiv(d, f.window)
+	case fixedKind:
+		return (quota + debt) * (cell(to, f.window) - cell(from, f.window) + 1)
+	case firstKind: // windows open at least a window apart
+		return (quota + debt) * (ceilDiv(d, f.window) + 1)
+	case counterKind:
+		if sub := f.window / f.parts; !careful {
+			// Any Window of sub-windows that are whole in sight holds Quota.
+			return (quota + debt) * ceilDiv(cell(to, sub)-cell(from, sub)+1, f.parts)
+		}
+		return (quota + debt) * (d/f.window + 1)
+	default: // a log and a histogram: Quota in any Window
+		return (quota + debt) * (d/f.window + 1)
+	}
+}

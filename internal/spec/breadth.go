@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"testing"
+)
+
+// Search is what [BreadthFirst] tries: in every world all states of the
+// specification that operations of its alphabet lead to, up to Depth of them
+// and until Steps have been put to the store.
+type Search struct {
+	Depth int
+	Steps int     // for each world and tick
+	Ticks []int64 // µs
+}
+
+// BreadthFirst puts the shortest sequence to every state it finds, and every
+// operation after it, to stores. A Store shows no state, so states are told
+// apart by the specification's own. It logs how many those were, and to which
+// depth in how many worlds all of them.
+func BreadthFirst(t *testing.T, open Open, cfg Search) {
+	t.Helper()
+	var all coverage
+	whole := make([]int, cfg.Depth+1) // worlds of which all states of a depth were tried
+	worlds, part := 0, 0.0
+	for _, tick := range cfg.Ticks {
+		for _, w := range smallWorlds(t, tick) {
+			t.Run(fmt.Sprintf("%s of %s", w.Name, micros(tick)), func(t *testing.T) {
+				c := search(t, w, open, tick, cfg)
+				all.states, all.steps = all.states+c.states, all.steps+c.steps
+				worlds, part = worlds+1, part+c.part
+				for depth := range c.depth + 1 {
+					whole[depth]++
+				}
+			})
+		}
+	}
+	t.Logf("breadth first: %d worlds, %d states, %d steps; of the depth at which the steps end, %.0f %% on average", worlds, all.states, all.steps, 100*part/float64(max(worlds, 1)))
+	for depth, n := range whole {
+		if depth > 0 && n > 0 {
+			t.Logf("all states at depth %d: in %d worlds", depth, n)
+		}
+	}
+}
+
+// coverage is what a search has tried.
+type coverage struct {
+	states, steps int
+	depth         int     // to which all states were tried
+	part          float64 // of those one deeper
+}
+
+func search(t *testing.T, w *World, open Open, tick int64, cfg Search) coverage {
+	t.Helper()
+	alphabet := w.alphabet(tick)
+	r := newRunner(t, w, open, tick)
+	seed := maphash.MakeSeed()
+	seen := map[uint64]bool{}
+	level := [][]byte{nil}
+	covered := func(depth int, part float64) coverage {
+		return coverage{states: len(seen), steps: r.steps, depth: depth, part: part}
+	}
+	for depth := 1; depth <= cfg.Depth; depth++ {
+		var next [][]byte
+		for i, path := range level {
+			for k := range alphabet {
+				seq := make([]Step, 0, depth)
+				for _, b := range path {
+					seq = append(seq, alphabet[b])
+				}
+				if f := r.run(append(seq, alphabet[k])); f != nil {
+					report(t, w, open, f, "breadth first")
+					return covered(depth-1, 0)
+				}
+				state := maphash.Bytes(seed, r.last.state(tick))
+				if !seen[state] {
+					seen[state] = true
+					next = append(next, append(slices.Clone(path), byte(k)))
+				}
+			}
+			if r.steps > cfg.Steps {
+				return covered(depth-1, float64(i+1)/float64(len(level)))
+			}
+		}
+		level = next
+	}
+	return covered(cfg.Depth, 1)
+}
+
+// state returns all that the specification knows of the keys, in relation to
+// now: equal states are judged alike.
+func (j *judge) state(tick int64) []byte {
+	var b []byte
+	put := func(ns ...int64) {
+		for _, n := range ns {
+			b = binary.LittleEndian.AppendUint64(b, uint64(n))
+		}
+	}
+	ago := func(at int64) int64 { return max(j.now-at, -1<<40) }
+	places := make([]place, 0, len(j.ledgers))
+	for p := range j.ledgers {
+		places = append(places, p)
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if c := compareTexts(a.series, b.series); c != 0 {
+			return c
+		}
+		return a.key - b.key
+	})
+	for _, p := range places {
+		l := j.ledgers[p]
+		put(int64(p.key), j.phase(l.series))
+		if slow, fast := l.rates(nil); slow != nil && l.bal.at(j.now, slow, fast).hi > 0 {
+			put(l.bal.lo, l.bal.hi, ago(l.bal.last))
+		}
+		if l.missed.missing > 0 && ago(l.missed.grid) < l.series.longest {
+			put(l.missed.missing, ago(l.missed.grid))
+		}
+		put(min(ago(l.front.lo), 0), min(ago(l.front.hi), 0), flags(l.loose, l.waited, l.refunded, l.unsure))
+		if j.world.Starts {
+			put(min(ago(l.start.lo), 16*tick))
+		}
+		for _, v := range l.used {
+			b = append(b, v.text...)
+		}
+		for i := range l.units {
+			u := &l.units[i]
+			if ago(u.at) < 2*l.series.longest {
+				put(ago(u.at), u.n, u.most)
+			}
+		}
+	}
+	for i := range j.receipts {
+		if r := &j.receipts[i]; r.held > 0 {
+			put(min(ago(int64(r.at)), 16*tick), r.held)
+		}
+	}
+	return b
+}
+
+// phase returns the place of now in the windows that stand on the clock.
+func (j *judge) phase(s *series) int64 {
+	length := int64(1)
+	for _, v := range s.versions {
+		if v.kind == fixedKind || v.kind == counterKind {
+			length = length / gcd(length, v.window) * v.window
+		}
+	}
+	return j.now % length
+}
+
+func compareTexts(a, b *series) int {
+	switch x, y := a.versions[0].text, b.versions[0].text; {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	default:
+		return 0
+	}
+}
+
+func flags(all ...bool) (n int64) {
+	for i, set := range all {
+		if set {
+			n |= 1 << i
+		}
+	}
+	return n
+}

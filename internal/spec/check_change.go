@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluicegate/sluice"
+)
+
+// parts returns what a request charges, as a receipt names it.
+func (j *judge) parts(req *sluice.Request) []Part {
+	return j.current[:1+len(req.More)]
+}
+
+// spend records what an allowed request has spent: n of every limit.
+func (j *judge) spend(req *sluice.Request, id int, d *sluice.Decision, n between) {
+	at := int64(d.At)
+	for i := range j.items {
+		it := &j.items[i]
+		if at > j.now && n.hi > 0 {
+			it.l.wait(at, it.fits.lo == at && it.fits.hi == at, j.now)
+		}
+		it.l.spend(it.v, id, j.now, at, n)
+	}
+	j.keep(req, id, d)
+}
+
+// keep remembers the receipt.
+func (j *judge) keep(req *sluice.Request, id int, d *sluice.Decision) {
+	j.keepParts(j.parts(req), id, d)
+}
+
+func (j *judge) keepParts(parts []Part, id int, d *sluice.Decision) {
+	if d.Spent <= 0 {
+		return
+	}
+	if len(j.receipts) >= 64 {
+		j.receipts = append(j.receipts[:0], j.receipts[32:]...)
+	}
+	j.receipts = append(j.receipts, receipt{id, append([]Part(nil), parts...), d.At, d.Due, d.Spent, false})
+}
+
+// deny records a denial where denials count. What RetryAfter is then counts it.
+func (j *judge) deny(id int, d *sluice.Decision) {
+	if d.Allowed {
+		return
+	}
+	for i := range j.items {
+		it := &j.items[i]
+		if !it.v.countDenied || it.cost == 0 {
+			continue
+		}
+		it.l.deny(it.v, id, j.now, it.cost)
+		it.fits.hi = it.l.fits(it.v, j.now, it.cost).hi
+	}
+}
+
+// checkCharge: the cost is recorded whether it fits or not, up to full plus
+// Debt, and no earlier than what is reserved.
+func (j *judge) checkCharge(req *sluice.Request, id int, d *sluice.Decision) error {
+	if !d.Allowed {
+		return fmt.Errorf("charge: denied for %v; a charge never is", d.RetryAfter)
+	}
+	first := req.Plan.Len()
+	spent, at := exactly(req.Cost), exactly(j.now)
+	rooms := make([]between, len(j.items))
+	for i := range j.items {
+		it := &j.items[i]
+		if front := max(it.l.front.hi, it.l.bal.last); front > j.now {
+			at.hi = max(at.hi, front)
+		}
+		if rooms[i] = it.room(j.now); d.At > sluice.Instant(j.now) {
+			rooms[i].lo, rooms[i].hi = 0, it.v.full()+it.v.debt // of now, or of the instant at which it counts
+		}
+		if i < first {
+			spent = spent.atMost(rooms[i])
+		}
+	}
+	if err := j.checkReceipt(d, at, between{d.Delay.Microseconds(), d.Delay.Microseconds()}, spent); err != nil {
+		return err
+	}
+	even := true
+	for i := range j.items {
+		it := &j.items[i]
+		n := rooms[i].atMost(exactly(req.Cost))
+		even = even && (i < first || n.lo >= d.Spent)
+		if i < first {
+			if n.lo = max(n.lo, d.Spent); first == 1 {
+				n.hi = d.Spent
+			}
+		}
+		if int64(d.At) > j.now && n.hi > 0 {
+			it.l.wait(int64(d.At), false, j.now)
+			// Whether nothing was recorded, or that at a later instant, is not told.
+			it.l.loose = it.l.loose || n.lo == 0
+		}
+		it.l.spend(it.v, id, j.now, int64(d.At), n)
+	}
+	parts, told := j.charged(req, d)
+	if even || told {
+		j.keepParts(parts, id, d)
+	}
+	return nil
+}
+
+// charged returns the parts of a charge that have recorded all that the first
+// has, and whether the others have recorded nothing.
+func (j *judge) charged(req *sluice.Request, d *sluice.Decision) (parts []Part, even bool) {
+	all := j.parts(req)
+	if len(req.Outcomes) == 0 {
+		return all, false
+	}
+	even, k := true, 0
+	for i, p := range all {
+		n := int64(math.MaxInt64)
+		for range j.world.plans[p.Plan].Len() {
+			n = min(n, req.Outcomes[k].Spent)
+			k++
+		}
+		if even = even && (n == 0 || n == d.Spent); n > 0 || i == 0 {
+			parts = append(parts, p)
+		}
+	}
+	return parts, even
+}
+
+// room returns how many units a charge can record: up to full plus Debt.
+func (it *item) room(now int64) between {
+	top := it.v.full() + it.v.debt
+	if it.l.bounded(it.v) || it.l.manyForms(it.v) {
+		return between{0, top}
+	}
+	h := it.l.held(it.v, now)
+	r := between{max(top-h.hi, 0), max(top-h.lo, 0)}
+	if it.l.front.hi > now {
+		r.lo = 0
+	}
+	if it.v.kind == counterKind && it.v.rule == interpolated {
+		// Whether the part of a unit that is in sight leaves room for a whole
+		// one is not stated.
+		r.lo = max(r.lo-1, 0)
+	}
+	return r
+}
+
+// checkRefund: a refund gives back no more than what still counts, and where it
+// is stated exactly that.
+func (j *judge) checkRefund(req *sluice.Request, r *receipt, d *sluice.Decision) error {
+	first := req.Plan.Len()
+	var spent between
+	backs := make([]between, len(j.items))
+	for i := range j.items {
+		it := &j.items[i]
+		backs[i] = it.l.giveBack(it.v, r.step, j.now, int64(r.at), r.held, req.Cost)
+		if i < first {
+			spent = spent.and(backs[i])
+		}
+	}
+	if back := -d.Spent; !spent.has(back) {
+		return fmt.Errorf("refund: gives back %d of %d (the receipt holds %d), want %d to %d", back, req.Cost, r.held, spent.lo, spent.hi)
+	}
+	for i := range j.items {
+		it := &j.items[i]
+		if i < first {
+			if backs[i].hi = min(backs[i].hi, -d.Spent); first == 1 {
+				backs[i].lo = -d.Spent
+			}
+		}
+		it.l.refund(it.v, r.step, j.now, backs[i], req.Cost)
+	}
+	r.held -= req.Cost
+	r.parted = true
+	return nil
+}
+
+// reset forgets the keys of a request, and their receipts: what they gave back
+// would be another's.
+func (j *judge) reset(req *sluice.Request) {
+	for i := range j.items {
+		it := &j.items[i]
+		*it.l = ledger{series: it.v.series, start: it.l.start}
+	}
+	for i := range j.receipts {
+		r := &j.receipts[i]
+		for _, p := range r.charges {
+			for _, q := range j.parts(req) {
+				if p.Key == q.Key && j.sharesSeries(p.Plan, q.Plan) {
+					r.held = 0
+				}
+			}
+		}
+	}
+}
+
+func (j *judge) sharesSeries(a, b int) bool {
+	for _, v := range j.world.terms[a] {
+		for _, u := range j.world.terms[b] {
+			if v.series == u.series {
+				return true
+			}
+		}
+	}
+	return false
+}

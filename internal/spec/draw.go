@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// drawWorld draws the limits of a world: one limit, versions of one, or two
+// limits with versions.
+func drawWorld(rnd *rand.Rand) *World {
+	switch rnd.IntN(8) {
+	case 0, 1:
+		return &World{Name: "one version", Plans: []Plan{of(drawLimit(rnd, "a", drawForm(rnd)))}}
+	case 2, 3:
+		return drawVersions(rnd)
+	case 4:
+		return drawForms(rnd)
+	case 5:
+		return &World{Name: "two limits", Plans: []Plan{of(drawLimit(rnd, "a", drawForm(rnd)), drawLimit(rnd, "b", drawForm(rnd)))}}
+	case 6:
+		return &World{Name: "two scopes", Plans: []Plan{
+			{"s", []string{drawLimit(rnd, "a", drawForm(rnd))}},
+			{"u", []string{drawLimit(rnd, "a", drawForm(rnd))}},
+		}}
+	default:
+		w := &World{Name: "versions of two limits"}
+		f, g := drawForm(rnd), drawForm(rnd)
+		for range 2 + rnd.IntN(2) {
+			w.Plans = append(w.Plans, of(drawLimit(rnd, "a", f), drawLimit(rnd, "b", g)))
+		}
+		return w
+	}
+}
+
+// drawVersions draws versions that share a state.
+func drawVersions(rnd *rand.Rand) *World {
+	f := drawForm(rnd)
+	w := &World{Name: "versions of a " + f.words[0], one: rnd.IntN(2) == 0}
+	for range 2 + rnd.IntN(2) {
+		if f.words[0] == "bucket" && rnd.IntN(2) == 0 {
+			f.window = drawWindow(rnd)
+		}
+		w.Plans = append(w.Plans, of(drawLimit(rnd, "a", f)))
+	}
+	return w
+}
+
+// drawForms draws versions of several forms.
+func drawForms(rnd *rand.Rand) *World {
+	w := &World{Name: "several forms", one: rnd.IntN(2) == 0}
+	near := drawWindow(rnd)
+	for range 2 + rnd.IntN(2) {
+		f := drawForm(rnd)
+		if rnd.IntN(3) > 0 { // about as long as each other
+			f.window = near * (1 + rnd.Int64N(6)) / (1 + rnd.Int64N(3))
+			f.window = min(max(f.window-f.window%12, 12), year)
+		}
+		w.Plans = append(w.Plans, of(drawLimit(rnd, "a", f)))
+	}
+	return w
+}
+
+// shape is what a limit's text is drawn from.
+type shape struct {
+	words  []string // a name and the text
+	window int64
+}
+
+// year is the longest window in µs, in a whole number of parts.
+const year = int64(366 * 24 * time.Hour / time.Microsecond)
+
+func drawForm(rnd *rand.Rand) shape {
+	all := [][]string{
+		{"bucket", ""},
+		{"bucket", ""},
+		{"bucket", "leaky-bucket nodelay"},
+		{"bucket", "leaky-bucket"},
+		{"refilled bucket", "interval-refill"},
+		{"fixed window", "fixed-window"},
+		{"first window", "fixed-window anchor first"},
+		{"log", "sliding-log"},
+		{"log", "sliding-log"},
+		{"log that counts denials", "sliding-log count-denied"},
+		{"counter", "sliding-counter"},
+		{"strict counter", "sliding-counter strict"},
+		{"conservative counter", "sliding-counter conservative"},
+		{"counter of parts", "sliding-counter sub-windows 4"},
+		{"conservative parts", "sliding-counter sub-windows 3 conservative"},
+		{"pre-filled counter", "sliding-counter pre-filled"},
+		{"histogram", "sliding-histogram precision 3"},
+		{"histogram", "sliding-histogram precision 5"},
+		{"bucket with an initial level", "initial"},
+	}
+	return shape{all[rnd.IntN(len(all))], drawWindow(rnd)}
+}
+
+// drawWindow draws a window of 1 µs to 366 days, about evenly by its magnitude.
+func drawWindow(rnd *rand.Rand) int64 {
+	if rnd.IntN(3) == 0 {
+		return []int64{1, 12, 1_000_000, 60_000_000, 3600_000_000, 86_400_000_000, year}[rnd.IntN(7)]
+	}
+	n := int64(1) << rnd.IntN(45)
+	n = min(n+rnd.Int64N(n), year)
+	if n >= 12 {
+		n -= n % 12 // sub-windows are whole
+	}
+	return n
+}
+
+func drawLimit(rnd *rand.Rand, name string, f shape) string {
+	quota := 1 + rnd.Int64N(6)
+	if rnd.IntN(4) == 0 {
+		quota = 1 + rnd.Int64N(120)
+	}
+	text := fmt.Sprintf("%s: %d/%dus %s", name, quota, f.window, f.words[1])
+	if strings.Contains(f.words[0], "bucket") {
+		burst := 1 + rnd.Int64N(8)
+		if rnd.IntN(3) == 0 {
+			burst = quota
+		}
+		burst = max(min(burst, year/f.window*quota/2), 1)
+		if f.words[1] == "initial" {
+			text += fmt.Sprintf(" %d", rnd.Int64N(burst+1))
+		}
+		text += fmt.Sprintf(" burst %d", burst)
+	}
+	if rnd.IntN(4) == 0 {
+		text += fmt.Sprintf(" debt %d", 1+rnd.Int64N(6))
+	}
+	return text
+}

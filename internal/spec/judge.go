@@ -1,0 +1,252 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/sluicegate/sluice"
+)
+
+// judge puts steps to a store and judges its answers.
+type judge struct {
+	world    *compiled
+	store    Store
+	began    int64
+	now      int64
+	prefix   string
+	ledgers  map[place]*ledger
+	starts   map[*series]*between
+	receipts []receipt
+	items    []item
+	current  []Part // what the request charges
+	outcomes [16]sluice.Outcome
+	steps    int
+	asked    int // requests to the store
+}
+
+type place struct {
+	series *series
+	key    int
+}
+
+// item is one limit of a request.
+type item struct {
+	v    *version
+	l    *ledger
+	cost int64
+	fits between // before the request
+}
+
+// receipt is what a step has spent and not given back.
+type receipt struct {
+	step    int
+	charges []Part
+	at, due sluice.Instant
+	held    int64
+	parted  bool // a part was given back, and Due is that of all of it
+}
+
+func newJudge(world *compiled, store Store, now int64, prefix string) *judge {
+	return &judge{
+		world: world, store: store, began: now, now: now, prefix: prefix,
+		ledgers: make(map[place]*ledger), starts: make(map[*series]*between),
+	}
+}
+
+// do puts a step to the store. It returns the answer, or nil where there was
+// nothing to ask, and what is wrong with it.
+func (j *judge) do(s *Step) (*sluice.Decision, error) {
+	j.steps++
+	id := s.ID
+	if id == 0 {
+		id = j.steps
+	}
+	j.now += s.Advance
+	j.store.Set(j.now)
+	req, r := j.request(s)
+	if req == nil {
+		return nil, nil //nolint:nilnil // there was nothing to ask, which is no fault
+	}
+	j.begin(req, s, r)
+	if s.Asks && (s.Op == sluice.OpTake || s.Op == sluice.OpReserve) {
+		if err := j.asks(req); err != nil {
+			return nil, err
+		}
+	}
+	d, err := j.ask(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.judge(req, r, id, &d); err != nil {
+		return &d, err
+	}
+	if s.Asks && !d.Allowed && !j.countsDenied() {
+		again, err := j.ask(req)
+		if err != nil {
+			return &d, err
+		}
+		if again != d {
+			return &d, fmt.Errorf("unchanged: a denial changes nothing, but asked again the answer is %+v, not %+v", again, d)
+		}
+	}
+	return &d, nil
+}
+
+func (j *judge) ask(req *sluice.Request) (sluice.Decision, error) {
+	j.asked++
+	d, err := j.store.Take(background(), *req)
+	if err != nil {
+		return d, fmt.Errorf("decision: %w", err)
+	}
+	return d, nil
+}
+
+// request makes a step's request, nil if its receipt is not there.
+func (j *judge) request(s *Step) (*sluice.Request, *receipt) {
+	req := &sluice.Request{Op: s.Op, MaxWait: micros(s.Wait)}
+	if s.Op != sluice.OpRefund {
+		req.Charge = j.charge(s.Plan, s.Key, s.Cost)
+		for _, m := range s.More {
+			req.More = append(req.More, j.charge(m.Plan, m.Key, s.Cost))
+		}
+	}
+	var r *receipt
+	if s.Op == sluice.OpRefund {
+		if r = j.receipt(s.Of); r == nil {
+			return nil, nil
+		}
+		units := min(s.Give.of(r.held), r.held)
+		for i, p := range r.charges {
+			if i == 0 && s.Plan < len(j.world.plans) && j.versions(p.Plan, s.Plan) {
+				p.Plan = s.Plan // another version gives back what this one took
+			}
+			c := j.charge(p.Plan, p.Key, units)
+			if c.Held = r.held; i == 0 {
+				req.Charge = c
+			} else {
+				req.More = append(req.More, c)
+			}
+		}
+		if req.At = r.at; units == r.held && !r.parted {
+			req.Due = r.due
+		}
+	}
+	if s.Outcomes || s.Op == sluice.OpCharge && len(req.More) > 0 {
+		req.Outcomes = j.outcomes[:req.Limits()]
+	}
+	return req, r
+}
+
+// versions reports whether two plans are versions of each other that count in
+// the same states: each limit of one has another version in the other.
+func (j *judge) versions(a, b int) bool {
+	p, q := j.world.terms[a], j.world.terms[b]
+	if len(p) != len(q) {
+		return false
+	}
+	for i := range p {
+		if p[i].series != q[i].series || p[i].form != q[i].form {
+			return false
+		}
+	}
+	return true
+}
+
+func (j *judge) charge(plan, key int, cost int64) sluice.Charge {
+	return sluice.Charge{Plan: j.world.plans[plan], Key: j.prefix + strconv.Itoa(key), Cost: cost}
+}
+
+// receipt returns one that still holds units.
+func (j *judge) receipt(of int) *receipt {
+	for i := range j.receipts {
+		r := &j.receipts[i]
+		switch {
+		case of == Newest:
+			r = &j.receipts[len(j.receipts)-1-i]
+		case of != Oldest && r.step != of:
+			continue
+		}
+		if r.held > 0 {
+			return r
+		}
+	}
+	return nil
+}
+
+// begin finds the ledgers of a request and when each limit fits before it.
+func (j *judge) begin(req *sluice.Request, s *Step, r *receipt) {
+	j.items, j.current = j.items[:0], j.current[:0]
+	if r != nil {
+		for i, p := range r.charges {
+			if i == 0 && j.versions(p.Plan, s.Plan) {
+				p.Plan = s.Plan
+			}
+			j.add(p, req)
+		}
+		return
+	}
+	j.add(Part{s.Plan, s.Key}, req)
+	for _, m := range s.More {
+		j.add(m, req)
+	}
+}
+
+func (j *judge) add(p Part, req *sluice.Request) {
+	j.current = append(j.current, p)
+	for _, v := range j.world.terms[p.Plan] {
+		it := item{v: v, l: j.ledger(v, p.Key, req.Op), cost: req.Cost}
+		it.fits = j.fits(&it, req)
+		j.items = append(j.items, it)
+	}
+}
+
+// ledger returns that of a key, and notes when the rule started.
+//
+// rules.md 4 has the start at the first compile, DESIGN §4 at the start of the
+// rule; a store learns of a rule by its first use. Whether a peek is a use is
+// not stated.
+func (j *judge) ledger(v *version, key int, op sluice.Op) *ledger {
+	start := j.starts[v.series]
+	if start == nil {
+		start = &between{j.now, never}
+		j.starts[v.series] = start
+	}
+	if op != sluice.OpPeek {
+		start.hi = min(start.hi, j.now)
+	}
+	at := place{v.series, key}
+	l := j.ledgers[at]
+	if l == nil {
+		l = &ledger{series: v.series}
+		j.ledgers[at] = l
+	}
+	l.start = between{start.lo, min(start.hi, j.now)}
+	return l
+}
+
+// fits returns when a request's cost fits a limit. A queue's delay beyond
+// MaxWait counts as not fitting: MaxWait is a shorter queue.
+func (j *judge) fits(it *item, req *sluice.Request) between {
+	f := it.l.fits(it.v, j.now, it.cost)
+	if !it.v.queues || req.MaxWait == 0 && req.Op != sluice.OpReserve || f.lo == never {
+		return f
+	}
+	delay, patience := it.l.bucketDelay(it.v, j.now, it.cost), req.MaxWait.Microseconds()
+	f.lo = max(f.lo, j.now+delay.lo-patience)
+	if f.hi != never {
+		f.hi = max(f.hi, j.now+delay.hi-patience)
+	}
+	return f
+}
+
+func (j *judge) countsDenied() bool {
+	for i := range j.items {
+		if j.items[i].v.countDenied {
+			return true
+		}
+	}
+	return false
+}

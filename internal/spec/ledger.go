@@ -1,0 +1,287 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+import "slices"
+
+// ledger is what was admitted to one key under the versions of one limit.
+type ledger struct {
+	series *series
+	start  between // of the rule: its first use, which a peek may be or not
+	units  list
+	used   []*version // those that wrote, in the order of their first use
+	writer *version   // the last one
+	owner  *version   // the last bucket of these
+	bal    balance
+	missed refills
+	env    envelope
+
+	// front is the instant before which nothing more is decided: that of the
+	// latest reservation. It has two ends where another limit made that wait.
+	front between
+	back  between // of a balance, what the refund at hand gives back, in 1/den units
+
+	loose    bool // only bounds are stated from here on
+	waited   bool // a reservation had to wait
+	refunded bool // a histogram promises less once newer units are gone
+	unsure   bool // a unit's two numbers may differ
+}
+
+// manyVersions reports whether another version than v has written.
+func (l *ledger) manyVersions(v *version) bool {
+	for _, u := range l.used {
+		if u != v {
+			return true
+		}
+	}
+	return false
+}
+
+// frontOf is the frontier as v knows it: a counter knows only the sub-window of
+// an instant, which makes a difference to limits of another quota.
+func (l *ledger) frontOf(v *version) between {
+	f := l.front
+	if v.kind == counterKind && l.manyVersions(v) {
+		f.lo = cell(f.lo, v.sub) * v.sub
+	}
+	return f
+}
+
+// manyForms reports whether a version of another form than v's has written.
+func (l *ledger) manyForms(v *version) bool {
+	for _, u := range l.used {
+		if u.form != v.form {
+			return true
+		}
+	}
+	return false
+}
+
+// use remembers that v has written.
+func (l *ledger) use(v *version) {
+	l.writer = v
+	if !slices.Contains(l.used, v) {
+		l.used = append(l.used, v)
+		l.env.grow(l)
+	}
+}
+
+// bounded reports whether the documents state only bounds for v's decisions on
+// this key, and no single decision.
+func (l *ledger) bounded(v *version) bool {
+	return l.loose || v.kind == refillKind && (l.manyVersions(v) || v.withheld > 0)
+}
+
+// fits returns the first instant from now on at which cost fits if nothing else
+// comes.
+func (l *ledger) fits(v *version, now, cost int64) between {
+	if cost > v.full() {
+		return exactly(never)
+	}
+	if l.bounded(v) {
+		return between{now, never}
+	}
+	if l.manyForms(v) {
+		// All used versions applied together allow it (rules.md 2, liveness).
+		sure := l.fitsAlone(v, now, cost).hi
+		for _, u := range l.used {
+			sure = max(sure, l.fitsTogether(u, now, cost))
+		}
+		return between{now, sure}
+	}
+	return l.fitsAlone(v, now, cost)
+}
+
+// fitsTogether is when cost is sure to fit u, one of several forms.
+func (l *ledger) fitsTogether(u *version, now, cost int64) int64 {
+	if cost > u.full() || l.bounded(u) || u.kind == refillKind || u.kind == firstKind {
+		return never
+	}
+	return l.fitsAlone(u, now, cost).hi
+}
+
+// fitsAlone decides by v, to whose form all units count.
+func (l *ledger) fitsAlone(v *version, now, cost int64) between {
+	switch v.kind {
+	case bucketKind:
+		return l.bucketFits(v, now, cost)
+	case refillKind:
+		return exactly(l.missed.fits(v, now, cost))
+	default: // windows
+	}
+	lo := l.windowFits(v, max(now, l.frontOf(v).lo), cost, least)
+	if !l.unsure && !v.preFilled && v.kind != histogramKind && l.frontOf(v).lo == l.frontOf(v).hi {
+		return exactly(lo)
+	}
+	return between{lo, l.windowFits(v, max(now, l.frontOf(v).hi), cost, most)}
+}
+
+func (l *ledger) windowFits(v *version, from, cost int64, s side) int64 {
+	switch v.kind {
+	case fixedKind:
+		return l.units.fixedFits(v, from, cost, s)
+	case firstKind:
+		end, n := l.units.opened(v, from, s)
+		if n+cost > v.quota {
+			return end
+		}
+		return from
+	case counterKind:
+		return l.counterFits(v, from, cost, s)
+	case histogramKind:
+		if s == most && !l.exactHistogram(v) {
+			if l.refunded {
+				return never
+			}
+			return l.units.logFits(v.window, sureLimit(v.quota, cost, l.precision(v)), from, s)
+		}
+	default: // a log
+	}
+	return l.units.logFits(v.window, v.quota-cost, from, s)
+}
+
+// exactHistogram: it equals the exact log while Quota ≤ k.
+func (l *ledger) exactHistogram(v *version) bool {
+	k := l.precision(v)
+	for _, u := range l.used {
+		if u.full()+u.debt > k {
+			return false
+		}
+	}
+	return v.quota+v.debt <= k
+}
+
+func (l *ledger) precision(v *version) int64 {
+	k := v.precision
+	for _, u := range l.used {
+		if u.kind == histogramKind {
+			k = min(k, u.precision)
+		}
+	}
+	return k
+}
+
+// held returns how many units v counts at now.
+func (l *ledger) held(v *version, now int64) between {
+	switch v.kind {
+	case bucketKind:
+		o := l.owed(v, now)
+		return between{ceilDiv(o.lo, v.series.den), ceilDiv(o.hi, v.series.den)}
+	case refillKind:
+		return exactly(l.missed.at(v, now).missing)
+	default: // windows
+	}
+	lo := l.windowHeld(v, max(now, l.frontOf(v).lo), least)
+	if !l.unsure && !v.preFilled && v.kind != histogramKind && l.frontOf(v).lo == l.frontOf(v).hi {
+		return exactly(lo)
+	}
+	hi := l.windowHeld(v, max(now, l.frontOf(v).lo), most)
+	if l.frontOf(v).lo != l.frontOf(v).hi { // counted at one of two instants
+		at := max(now, l.frontOf(v).hi)
+		lo, hi = min(lo, l.windowHeld(v, at, least)), max(hi, l.windowHeld(v, at, most))
+	}
+	return between{lo, hi}
+}
+
+func (l *ledger) windowHeld(v *version, at int64, s side) int64 {
+	switch v.kind {
+	case fixedKind:
+		c := cell(at, v.window)
+		return l.units.inCells(v.window, c, c, s)
+	case firstKind:
+		_, n := l.units.opened(v, at, s)
+		return n
+	case counterKind:
+		whole, oldest := l.counted(v, at, s)
+		return whole + v.weighed(oldest, at)
+	default: // a log and a histogram
+	}
+	n := l.units.since(at-v.window, s)
+	if v.kind == histogramKind && s == most && !l.exactHistogram(v) {
+		if l.refunded {
+			return n + v.quota + v.debt
+		}
+		return mulDivUp(n, v.precision-1, v.precision-2)
+	}
+	return n
+}
+
+// remaining returns how many units a take at now may spend.
+func (l *ledger) remaining(v *version, now int64) between {
+	if l.bounded(v) {
+		return between{0, v.full()}
+	}
+	if l.manyForms(v) {
+		sure := l.remainingAlone(v, now).lo
+		for _, u := range l.used {
+			if l.bounded(u) || u.kind == refillKind || u.kind == firstKind {
+				return between{0, v.full()}
+			}
+			sure = min(sure, l.remainingAlone(u, now).lo)
+		}
+		return between{sure, v.full()}
+	}
+	return l.remainingAlone(v, now)
+}
+
+func (l *ledger) remainingAlone(v *version, now int64) between {
+	if v.kind == bucketKind {
+		return l.bucketRemaining(v, now)
+	}
+	h := l.held(v, now)
+	r := between{max(v.full()-h.hi, 0), max(v.full()-h.lo, 0)}
+	if v.kind == histogramKind && h.lo != h.hi && !l.refunded {
+		n, k := l.units.since(max(now, l.frontOf(v).hi)-v.window, most), l.precision(v)
+		r.lo = max(v.quota-mulDivUp(n, k-1, k-2), 0)
+	}
+	if l.frontOf(v).hi > now { // nobody overtakes a reservation
+		r.lo = 0
+		if l.frontOf(v).lo > now {
+			r.hi = 0
+		}
+	}
+	return r
+}
+
+// reset returns how long it takes until the key is as good as never seen.
+func (l *ledger) reset(v *version, now int64) between {
+	if l.bounded(v) || l.manyForms(v) {
+		return between{0, never}
+	}
+	switch v.kind {
+	case bucketKind:
+		return l.bucketReset(v, now)
+	case refillKind:
+		return exactly(l.missed.reset(v, now))
+	default: // windows
+	}
+	r := between{l.windowReset(v, now, least), l.windowReset(v, now, most)}
+	if l.frontOf(v).hi > now && l.waited {
+		// A frontier may stay where its units were given back.
+		r.hi = max(r.hi, l.frontOf(v).hi+v.window+v.sub-now)
+	}
+	if v.preFilled { // as a bucket's initial level: either is as never seen
+		r.hi = max(r.hi, (cell(l.start.hi, v.sub)+v.parts+1)*v.sub-now)
+		r.lo = 0
+	}
+	return r
+}
+
+func (l *ledger) windowReset(v *version, now int64, s side) int64 {
+	at, ok := l.units.newest(s)
+	if !ok {
+		return 0
+	}
+	end := at + v.window
+	switch v.kind {
+	case fixedKind:
+		end = (cell(at, v.window) + 1) * v.window
+	case firstKind:
+		end, _ = l.units.opened(v, at, s)
+	case counterKind:
+		end = (cell(at, v.sub)+1)*v.sub + v.window
+	default: // a log and a histogram
+	}
+	return max(end-now, 0)
+}

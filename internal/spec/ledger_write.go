@@ -1,0 +1,270 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+// spend counts units under v at an instant, which is ahead of now for a
+// reservation. They are exact, or of a charge at least and at most so many.
+func (l *ledger) spend(v *version, step int, now, at int64, n between) {
+	if n.hi <= 0 {
+		return
+	}
+	l.prune(now)
+	var owed between
+	if v.kind == bucketKind {
+		owed = l.owed(v, at)
+		if n.lo == 0 {
+			owed.lo = min(owed.lo, l.least(v, at)) // it may have written nothing
+		}
+	}
+	rounded := l.turn(v)
+	l.use(v)
+	if v.kind == bucketKind {
+		l.bal.add(at, owed, n, l.series.den)
+	}
+	if v.kind == refillKind {
+		if at > now {
+			l.loose = true // where the grid stands then is not stated
+		}
+		l.missed = l.missed.at(v, at)
+		l.missed.missing += n.hi
+	}
+	l.unsure = l.unsure || n.lo != n.hi
+	u := unit{at: at, step: step, n: n.lo, most: n.hi, drains: at, rounded: rounded}
+	if k := len(l.units); k > 0 {
+		u.drains = max(at, l.units[k-1].at)
+	}
+	if u.drains == at {
+		l.units = append(l.units, u)
+		l.env.add(&u)
+		return
+	}
+	l.insert(u)
+	l.env.grow(l)
+}
+
+// turn makes v the writer of the balance and returns what that may round it up
+// by: 1 µs of time (rules.md 1).
+func (l *ledger) turn(v *version) (rounded int64) {
+	if v.kind != bucketKind {
+		return 0
+	}
+	if l.owner != nil && l.owner != v {
+		_, rounded = v.drained(1)
+	}
+	l.owner = v
+	return rounded
+}
+
+func (l *ledger) insert(u unit) {
+	i := len(l.units)
+	for i > 0 && l.units[i-1].at > u.at {
+		i--
+	}
+	l.units = append(l.units, unit{})
+	copy(l.units[i+1:], l.units[i:])
+	l.units[i] = u
+}
+
+// deny counts a denial, where denials count: at least not at all, at most until
+// it is a window old. Which of them a full log forgets is not judged, nor
+// whether they count from the frontier on.
+func (l *ledger) deny(v *version, step int, now, cost int64) {
+	l.unsure = true
+	l.use(v)
+	l.insert(unit{at: max(now, l.front.hi), step: step, most: cost, denied: true, drains: now})
+}
+
+// wait moves the frontier to the instant of a reservation.
+func (l *ledger) wait(at int64, own bool, now int64) {
+	if at <= now {
+		return
+	}
+	l.waited = true
+	l.front.hi = max(l.front.hi, at)
+	if own {
+		l.front.lo = max(l.front.lo, at)
+	}
+}
+
+// prune forgets units that no rule asks for any more.
+func (l *ledger) prune(now int64) {
+	if len(l.units) < 32 {
+		return
+	}
+	keep := now - 3*l.series.longest
+	if l.env.fast != nil && l.severalForms() { // a balance may go back as far as it has not been zero
+		if slow, _ := l.rates(nil); slow != nil && l.units.fold(slow, keep) > 0 {
+			return
+		}
+	}
+	if l.env.fast != nil && !l.severalForms() {
+		if slow, fast := l.rates(nil); l.bal.at(now, slow, fast).hi > 0 {
+			return
+		}
+		keep = now - 1
+	}
+	for _, v := range l.series.versions {
+		if v.kind == firstKind { // every window starts where the one before has ended
+			return
+		}
+	}
+	i := 0
+	for i < len(l.units) && l.units[i].at <= keep {
+		i++
+	}
+	l.units = append(l.units[:0], l.units[i:]...)
+}
+
+// giveBack returns how many units a refund of want units may give back, of a
+// receipt of that step and instant which still counts held.
+func (l *ledger) giveBack(v *version, step int, now, at, held, want int64) between {
+	if want = min(want, l.recorded(step)); want == 0 {
+		return between{}
+	}
+	if l.loose || l.manyForms(v) {
+		l.back = between{0, want * l.series.den}
+		return between{0, want}
+	}
+	switch v.kind {
+	case bucketKind:
+		return l.bucketBack(v, step, now, at, held, want)
+	case refillKind:
+		// No more than is missing, and what was refilled since is forgiven.
+		passed := (now - at) / v.window
+		most := min(want, max(held-passed*v.quota, 0))
+		if !l.manyVersions(v) {
+			most = min(most, l.missed.at(v, now).missing)
+		}
+		return between{0, most}
+	case firstKind:
+		return between{0, want}
+	default:
+		return l.windowBack(v, max(now, l.front.hi), at, want)
+	}
+}
+
+// recorded returns how many units of a step still count at most.
+func (l *ledger) recorded(step int) (n int64) {
+	for i := range l.units {
+		if u := &l.units[i]; u.step == step && !u.denied {
+			n += u.most
+		}
+	}
+	return n
+}
+
+// windowBack: exactly what the unit's cell still counts; of a histogram no more
+// than its entry holds, and nothing once the receipt is a window old.
+func (l *ledger) windowBack(v *version, now, at, want int64) between {
+	counts := at > now-v.window
+	switch v.kind {
+	case fixedKind:
+		counts = cell(at, v.window) >= cell(now, v.window)
+	case counterKind:
+		counts = cell(at, v.sub) >= cell(now, v.sub)-v.parts
+	default: // a log and a histogram
+	}
+	switch {
+	case !counts && l.front.lo == l.front.hi:
+		return between{}
+	case v.kind == histogramKind || l.front.lo != l.front.hi || l.unsure:
+		return between{0, want}
+	default:
+		return exactly(want)
+	}
+}
+
+// bucketBack is rules.md 3 on a balance that is exact: back = min(owed, h−k,
+// max(0, h − rate·(max(now, F) − at))), and never so much that less is owed than
+// had the units never been taken. A part of a unit is told as a whole one. It is
+// exact under one version, with no reservation or queue between.
+func (l *ledger) bucketBack(v *version, step int, now, at, held, want int64) between {
+	den := v.series.den
+	slow, _ := l.rates(v)
+	owed := l.owed(v, now)
+	least, most := slow.drained(max(now, l.bal.last) - at)
+	due := max(now, l.bal.last)
+	back := between{
+		min(want*den, owed.lo, held*den-most),
+		min(want*den, max(l.owed(v, due).hi-l.without(step, want, due), 0)),
+	}
+	if !v.queues { // in a queue units may count as going on when they are due
+		back.hi = min(back.hi, owed.hi, held*den-least)
+	}
+	if v.queues || l.manyVersions(v) || l.waited || v.withheld > 0 || owed.lo != owed.hi {
+		back.lo = 0
+	}
+	l.back = between{max(back.lo, 0), max(back.hi, 0)}
+	return between{ceilDiv(l.back.lo, den), ceilDiv(l.back.hi, den)}
+}
+
+// refund takes units of a step back: back is how many the store gave, as far
+// as is known, want how many were asked for.
+func (l *ledger) refund(v *version, step int, now int64, back between, want int64) {
+	if back.hi == 0 {
+		return
+	}
+	if l.manyForms(v) { // another form may have given back all of it
+		back = between{0, want}
+		l.back = between{0, want * l.series.den}
+	}
+	l.refunded = true
+	for _, u := range l.used {
+		l.loose = l.loose || u.kind == firstKind // whether an emptied window stays open is not stated
+	}
+	whole := back.lo
+	if v.kind == bucketKind {
+		whole-- // of the last one a part may still count
+	}
+	for i := range l.units {
+		u := &l.units[i]
+		if u.step != step || u.denied {
+			continue
+		}
+		u.n, u.most = max(u.n-back.hi, 0), max(u.most-max(whole, 0), 0)
+		l.unsure = l.unsure || u.n != u.most
+		l.env.grow(l)
+	}
+	if v.kind == refillKind {
+		l.missed = l.missed.at(v, now)
+		l.missed.missing = max(l.missed.missing-back.hi, 0)
+		l.loose = l.loose || back.lo != back.hi
+	}
+	l.bal.less(l, v, now, back)
+	if l.front.hi > now {
+		// Whether the frontier moves back to the reservation before is stated
+		// only for the last one.
+		l.front.lo = now
+	}
+}
+
+// least returns what is owed at least if no write has come since the last, as
+// a faster version may ask next.
+func (l *ledger) least(v *version, now int64) int64 {
+	slow, fast := l.rates(v)
+	for _, u := range v.series.versions {
+		if u.kind == bucketKind && u.faster(fast) {
+			fast = u
+		}
+	}
+	return l.bal.at(now, slow, fast).lo
+}
+
+// less takes units off the balance.
+func (b *balance) less(l *ledger, v *version, now int64, units between) {
+	if v.kind != bucketKind {
+		return
+	}
+	den := l.series.den
+	// Of the last unit that was told, a part may be all that came back.
+	least := max(l.back.lo, min((units.lo-1)*den+1, units.lo*den), 0)
+	most := max(min(l.back.hi, units.hi*den), least)
+	if b.last > now { // ahead of now the balance keeps its instant
+		b.lo, b.hi = b.lo-most, b.hi-least
+		return
+	}
+	o := l.owed(v, now)
+	o.lo = min(o.lo, l.least(v, now)) // what gives nothing back need not be a write
+	b.lo, b.hi, b.last = max(o.lo-most, 0), max(o.hi-least, 0), now
+}

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Random puts so many random steps to stores: sequences over limits of every
+// form and windows from 1 µs to 366 days, of all operations mixed, with changes
+// of version, several limits and several keys. It stops after a few failures
+// that differ.
+func Random(t *testing.T, open Open, steps int, seed uint64) {
+	t.Helper()
+	store := open(t)
+	broken := make(map[string]int)
+	now := int64(start)
+	done, asked, worlds := 0, 0, 0
+	for ; done < steps; worlds++ {
+		rnd := rand.New(rand.NewPCG(seed, uint64(worlds))) //nolint:gosec // sequences must be repeatable
+		w := drawWorld(rnd)
+		c, err := w.compile(strconv.Itoa(worlds))
+		if err != nil {
+			continue // a draw that Validate refuses
+		}
+		if now > 2_600_000_000_000_000 || worlds%1000 == 999 { // its clock comes near its end, or it is full of old states
+			store, now = open(t), start
+		}
+		j := newJudge(c, store, now, "k")
+		f, seq := runRandom(rnd, j)
+		done, asked = done+j.steps, asked+j.asked
+		now = j.now + 3600_000_000
+		if f == nil {
+			continue
+		}
+		// The clock at which the world started is a part of the sequence.
+		seq[0].Advance += j.began - start
+		f.steps = seq
+		name := fmt.Sprintf("%s, %s", w.Name, f.rule())
+		if broken[name]++; broken[name] == 1 {
+			report(t, w, open, f, fmt.Sprintf("seed %d, world %d", seed, worlds))
+		}
+		if len(broken) >= 12 {
+			break
+		}
+	}
+	t.Logf("seed %d: %d worlds, %d steps, %d requests", seed, worlds, done, asked)
+	for name, n := range broken {
+		t.Logf("%s: %d times", name, n)
+	}
+}
+
+// latest is about the end of a store's clock, in the year 2110.
+const latest = 4_440_000_000_000_000
+
+// perWorld is how many steps a world has.
+const perWorld = 120
+
+func runRandom(rnd *rand.Rand, j *judge) (*failure, []Step) {
+	d := newDrawer(rnd, j.world)
+	seq := make([]Step, 0, perWorld)
+	for i := range perWorld {
+		s := d.step(j)
+		s.ID = i + 1
+		seq = append(seq, s)
+		if _, err := j.do(&seq[i]); err != nil {
+			return &failure{seq, err}, seq
+		}
+	}
+	return nil, seq
+}
+
+// drawer draws steps for a world.
+type drawer struct {
+	*rand.Rand
+	world  *compiled
+	unit   []int64 // times after which something happens: windows, parts, a unit
+	most   int64   // cost
+	even   bool    // all costs are 1
+	ops    []sluice.Op
+	steady int // one in so many steps changes the version
+	plan   int
+}
+
+func newDrawer(rnd *rand.Rand, w *compiled) *drawer {
+	d := &drawer{Rand: rnd, world: w, even: rnd.IntN(4) == 0, steady: 1 + rnd.IntN(20)}
+	for _, terms := range w.terms {
+		for _, v := range terms {
+			d.unit = append(d.unit, v.window, v.sub, max(v.window/v.quota, 1))
+			d.most = max(d.most, v.full()+v.debt)
+		}
+	}
+	d.ops = []sluice.Op{sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTake}
+	for _, op := range []sluice.Op{
+		sluice.OpTake, sluice.OpPeek, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReserve,
+		sluice.OpRefund, sluice.OpRefund, sluice.OpRefund,
+	} {
+		if rnd.IntN(3) > 0 { // mixes differ
+			d.ops = append(d.ops, op)
+		}
+	}
+	if rnd.IntN(8) == 0 {
+		d.ops = append(d.ops, sluice.OpReset)
+	}
+	return d
+}
+
+func (d *drawer) step(j *judge) Step {
+	if d.IntN(d.steady) == 0 {
+		d.plan = d.IntN(len(d.world.Plans))
+	}
+	s := Step{
+		Advance: d.advance(), Op: d.ops[d.IntN(len(d.ops))], Plan: d.plan, Key: d.IntN(2), Cost: d.cost(),
+		Asks: d.IntN(8) == 0, Outcomes: d.IntN(3) == 0,
+	}
+	if d.world.one {
+		s.Key = 0
+	}
+	s.Advance = min(s.Advance, latest-j.now)
+	switch s.Op {
+	case sluice.OpReserve:
+		s.Wait = min(d.advance()*3, sluice.MaxWait.Microseconds())
+	case sluice.OpTakeUpTo:
+		s.Cost = max(s.Cost, 1)
+	case sluice.OpRefund:
+		s.Give = Share(d.IntN(3))
+		if s.Of = Newest; len(j.receipts) > 0 && d.IntN(2) == 0 {
+			s.Of = j.receipts[d.IntN(len(j.receipts))].step
+		}
+	case sluice.OpReset:
+		if d.IntN(10) > 0 {
+			s.Op = sluice.OpTake
+		}
+	case sluice.OpTake:
+		if d.IntN(12) == 0 {
+			s.Wait = min(d.advance(), sluice.MaxWait.Microseconds())
+		}
+	default: // are complete
+	}
+	if s.Op != sluice.OpRefund && !d.world.one && d.IntN(5) == 0 {
+		s.More = []Part{{d.IntN(len(d.world.Plans)), 1 - s.Key}}
+	}
+	return s
+}
+
+// cost is mostly small, now and then more than fits.
+func (d *drawer) cost() int64 {
+	if d.even {
+		return 1
+	}
+	switch d.IntN(8) {
+	case 0:
+		return d.Int64N(2*d.most + 1)
+	case 1, 2:
+		return 1 + d.Int64N(d.most)
+	case 3:
+		return d.most
+	case 4:
+		return d.Int64N(2)
+	default:
+		return 1 + d.Int64N(1+d.most/4)
+	}
+}
+
+// advance is often nothing, often about the time in which something changes.
+func (d *drawer) advance() int64 {
+	u := d.unit[d.IntN(len(d.unit))]
+	switch d.IntN(10) {
+	case 0, 1, 2:
+		return 0
+	case 3:
+		return 1
+	case 4:
+		return u
+	case 5:
+		return max(u-1, 0)
+	case 6:
+		return u / 2
+	default:
+		return d.Int64N(u + 1)
+	}
+}

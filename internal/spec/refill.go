@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+// refills is a bucket that gets Quota units back at once every Window, counted
+// from the take that found it full: units missing as of the instant grid.
+type refills struct{ missing, grid int64 }
+
+// at returns what is missing at now and the last instant of the grid.
+func (r refills) at(v *version, now int64) refills {
+	if r.missing == 0 || now < r.grid {
+		return refills{r.missing, now}
+	}
+	passed := (now - r.grid) / v.window
+	if passed >= ceilDiv(r.missing, v.quota) {
+		return refills{0, now}
+	}
+	return refills{r.missing - passed*v.quota, r.grid + passed*v.window}
+}
+
+// fits returns the first instant at which no more than burst−cost are missing.
+func (r refills) fits(v *version, now, cost int64) int64 {
+	if cost > v.burst {
+		return never
+	}
+	r = r.at(v, now)
+	n := ceilDiv(r.missing+cost-v.burst, v.quota)
+	if n == 0 {
+		return now
+	}
+	return r.grid + n*v.window
+}
+
+// reset returns how long it takes until nothing is missing.
+func (r refills) reset(v *version, now int64) int64 {
+	r = r.at(v, now)
+	if r.missing == 0 {
+		return 0
+	}
+	return r.grid + ceilDiv(r.missing, v.quota)*v.window - now
+}

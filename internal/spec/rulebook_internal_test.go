@@ -1,0 +1,413 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/sluicegate/sluice"
+)
+
+// rulebook is a store that does what rules.md says, in fractions, for requests
+// of one limit. It shows that the specification allows what the rules say.
+type rulebook struct {
+	now     int64
+	buckets map[string]*owes
+	windows map[string]*ledger
+	terms   map[uint64]*version // by the ID of the limit
+	steps   int
+}
+
+// owes is rules.md 1: one balance, its last instant, the version that wrote it;
+// rules.md 3: since when that is the writer, and the latest reservation.
+type owes struct {
+	units            *big.Rat
+	last, since, due int64
+	writer           *version
+}
+
+func (b *rulebook) Set(micros int64) { b.now = micros }
+
+func (b *rulebook) TakeBatch(context.Context, []sluice.Request, []sluice.Result) error {
+	return errors.New("not here")
+}
+
+func rat(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
+
+func (v *version) perMicro() *big.Rat { return big.NewRat(v.quota, v.window) }
+
+func ceilRat(r *big.Rat) int64 {
+	n, m := new(big.Int).DivMod(r.Num(), r.Denom(), new(big.Int))
+	if m.Sign() > 0 {
+		return n.Int64() + 1
+	}
+	return n.Int64()
+}
+
+func floorRat(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
+
+// rate is the faster of that of the writer and of the version that asks.
+func (o *owes) rate(v *version) *big.Rat {
+	if o.writer == nil || v.faster(o.writer) {
+		return v.perMicro()
+	}
+	return o.writer.perMicro()
+}
+
+func (o *owes) at(now int64, rate *big.Rat) *big.Rat {
+	left, from := new(big.Rat).Set(o.units), o.last
+	less := func(to int64, rate *big.Rat) {
+		if to > from {
+			left.Sub(left, new(big.Rat).Mul(rate, rat(to-from)))
+			from = to
+		}
+		if left.Sign() < 0 {
+			left.SetInt64(0)
+		}
+	}
+	if o.due > from { // a pending balance drains at the writer's rate
+		less(min(now, o.due), o.writer.perMicro())
+	}
+	less(now, rate)
+	return left
+}
+
+// write makes v the writer if that is allowed.
+func (o *owes) write(v *version, now int64, units *big.Rat, writes bool) {
+	o.units, o.last = units, now
+	if o.writer != v && writes {
+		o.writer, o.since = v, now
+	}
+}
+
+func (b *rulebook) Take(_ context.Context, r sluice.Request) (d sluice.Decision, err error) {
+	v := b.terms[r.Plan.Term(0).ID]
+	key := r.Plan.Scope() + "\x00" + r.Key
+	d.At, d.Due = sluice.Instant(b.now), sluice.Instant(b.now)
+	if r.Op == sluice.OpReset {
+		delete(b.buckets, key)
+		delete(b.windows, key)
+	}
+	if v.kind == bucketKind {
+		o := b.buckets[key]
+		if o == nil {
+			o = &owes{units: rat(0), writer: nil}
+			b.buckets[key] = o
+		}
+		b.bucket(v, o, &r, &d)
+	} else {
+		l := b.windows[key]
+		if l == nil {
+			l = &ledger{series: v.series}
+			b.windows[key] = l
+		}
+		b.window(v, l, &r, &d)
+	}
+	if len(r.Outcomes) > 0 {
+		r.Outcomes[0] = sluice.Outcome{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+	}
+	return d, nil
+}
+
+func (b *rulebook) bucket(v *version, o *owes, r *sluice.Request, d *sluice.Decision) {
+	now := b.now
+	rate := o.rate(v)
+	owed := o.at(now, rate)
+	foreign := o.pending(v, now)
+	wait := func(cost int64) int64 {
+		if cost > v.burst {
+			return never
+		}
+		over := new(big.Rat).Sub(owed, rat(v.burst-cost))
+		w := max(ceilRat(over.Quo(over, rate)), 0)
+		if foreign {
+			w = max(w, o.due-now)
+		}
+		return w
+	}
+	delay := func(cost int64) int64 {
+		if !v.queues {
+			return 0
+		}
+		over := new(big.Rat).Add(owed, rat(cost-v.delayAfter))
+		return max(ceilRat(over.Quo(over, rate)), 0)
+	}
+	d.Allowed = true
+	add := func(cost int64) {
+		if cost > 0 {
+			o.write(v, now, new(big.Rat).Add(owed, rat(cost)), true)
+		}
+		d.Spent = cost
+	}
+	deny := func(w int64) {
+		d.Allowed, d.RetryAfter = false, sluice.Never
+		if w != never {
+			d.RetryAfter = micros(w)
+		}
+	}
+	switch r.Op {
+	case sluice.OpTake, sluice.OpPeek:
+		w := wait(r.Cost)
+		if w != never && r.MaxWait > 0 {
+			w = max(w, delay(r.Cost)-r.MaxWait.Microseconds())
+		}
+		if w > 0 {
+			deny(w)
+			break
+		}
+		d.Delay = micros(delay(r.Cost))
+		if r.Op == sluice.OpTake {
+			add(r.Cost)
+		}
+	case sluice.OpTakeUpTo:
+		n := min(b.left(v, o), r.Cost)
+		if n == 0 {
+			deny(wait(1))
+			break
+		}
+		d.Delay = micros(delay(n))
+		add(n)
+	case sluice.OpReserve:
+		w := wait(r.Cost)
+		if w == never || max(w, delay(r.Cost)) > r.MaxWait.Microseconds() {
+			if w != never {
+				w = max(w, delay(r.Cost)-r.MaxWait.Microseconds())
+			}
+			deny(w)
+			break
+		}
+		d.Delay = micros(max(w, delay(r.Cost)))
+		if w > 0 {
+			d.At += sluice.Instant(w)
+			// What is left when its turn comes, and what v's rate drains until then.
+			if owed.Sub(owed, new(big.Rat).Mul(rate, rat(w))); owed.Sign() < 0 {
+				owed.SetInt64(0)
+			}
+			owed.Add(owed, new(big.Rat).Mul(v.perMicro(), rat(w)))
+			o.due = max(o.due, now+w)
+		}
+		before := o.writer
+		if add(r.Cost); before != nil && before != o.writer {
+			o.since = now + w // until then it drains at the rate of another
+		}
+	case sluice.OpCharge:
+		if o.writer != nil {
+			owed = o.at(now, o.writer.perMicro())
+		}
+		n := max(min(r.Cost, v.burst+v.debt-ceilRat(owed)), 0)
+		d.At = max(d.At, sluice.Instant(o.since)) // no earlier than what v has reserved
+		if d.Spent = n; n > 0 {
+			sum := new(big.Rat).Add(owed, rat(n))
+			o.write(v, now, sum, !foreign && sum.Cmp(rat(v.burst)) <= 0 || o.writer == nil)
+		}
+	case sluice.OpRefund:
+		b.giveBack(v, o, r, d)
+	default:
+	}
+	d.Due += sluice.Instant(d.Delay.Microseconds())
+	d.Remaining = b.left(v, o)
+	rate = o.rate(v)
+	owed = o.at(now, rate)
+	d.ResetAfter = micros(ceilRat(owed.Quo(owed, rate)))
+}
+
+// pending reports whether another version's reservation lies ahead, or the first
+// one of v in a balance that another wrote.
+func (o *owes) pending(v *version, now int64) bool {
+	return o.since > now || o.due > now && o.writer != v
+}
+
+func (b *rulebook) left(v *version, o *owes) int64 {
+	if o.pending(v, b.now) {
+		return 0
+	}
+	return max(floorRat(new(big.Rat).Sub(rat(v.burst), o.at(b.now, o.rate(v)))), 0)
+}
+
+func (b *rulebook) giveBack(_ *version, o *owes, r *sluice.Request, d *sluice.Decision) {
+	if o.writer == nil || int64(r.At) < o.since {
+		return
+	}
+	owed := o.at(b.now, o.writer.perMicro())
+	gone := new(big.Rat).Mul(o.writer.perMicro(), rat(max(max(b.now, o.due)-int64(r.At), 0)))
+	held := r.Held
+	if held == 0 {
+		held = r.Cost
+	}
+	back := new(big.Rat).Sub(rat(held), gone)
+	for _, most := range []*big.Rat{rat(r.Cost), owed} {
+		if most.Cmp(back) < 0 {
+			back = most
+		}
+	}
+	if back.Sign() > 0 {
+		d.Spent = -ceilRat(back)
+		o.write(o.writer, b.now, new(big.Rat).Sub(owed, back), true)
+	}
+}
+
+// window decides by the rule of v alone over all units, which every form sees.
+func (b *rulebook) window(v *version, l *ledger, r *sluice.Request, d *sluice.Decision) {
+	now := b.now
+	from := max(now, l.front.hi)
+	l.used = nil
+	wait := func(cost int64) int64 {
+		if cost > v.quota {
+			return never
+		}
+		return l.windowFits(v, from, cost, most) - now
+	}
+	left := func() int64 {
+		if l.front.hi > now {
+			return 0
+		}
+		return max(v.quota-l.windowHeld(v, now, most), 0)
+	}
+	add := func(at, n int64) {
+		d.Spent = n
+		if n == 0 {
+			return
+		}
+		b.steps++
+		l.insert(unit{at: at, step: b.steps, n: n, most: n})
+		if at > now {
+			l.front = exactly(at)
+		}
+	}
+	d.Allowed = true
+	deny := func(w int64) {
+		d.Allowed, d.RetryAfter = false, sluice.Never
+		if w != never {
+			d.RetryAfter = micros(w)
+		}
+	}
+	switch r.Op {
+	case sluice.OpTake, sluice.OpPeek:
+		if w := wait(r.Cost); w > 0 {
+			deny(w)
+		} else if r.Op == sluice.OpTake {
+			add(now, r.Cost)
+		}
+	case sluice.OpTakeUpTo:
+		if n := min(left(), r.Cost); n > 0 {
+			add(now, n)
+		} else {
+			deny(wait(1))
+		}
+	case sluice.OpReserve:
+		w := wait(r.Cost)
+		if w > r.MaxWait.Microseconds() {
+			deny(w)
+			break
+		}
+		d.Delay = micros(w)
+		d.At += sluice.Instant(w)
+		d.Due = d.At
+		add(int64(d.At), r.Cost)
+	case sluice.OpCharge:
+		d.At = sluice.Instant(from)
+		d.Delay = micros(from - now)
+		d.Due = d.At
+		add(from, max(min(r.Cost, v.quota+v.debt-l.windowHeld(v, from, most)), 0))
+	case sluice.OpRefund:
+		if l.windowBack(v, from, int64(r.At), r.Cost).hi > 0 {
+			b.takeBack(l, r, d)
+		}
+	default:
+	}
+	d.Remaining = left()
+	d.ResetAfter = micros(l.windowReset(v, now, most))
+}
+
+func (b *rulebook) takeBack(l *ledger, r *sluice.Request, d *sluice.Decision) {
+	left := r.Cost
+	for i := range l.units {
+		if u := &l.units[i]; u.at == int64(r.At) {
+			n := min(left, u.n)
+			u.n, u.most = u.n-n, u.most-n
+			left -= n
+		}
+	}
+	d.Spent = left - r.Cost
+}
+
+// TestRulebook: what rules.md says is allowed by the specification.
+func TestRulebook(t *testing.T) {
+	worlds := 4000
+	if text := os.Getenv("SLUICE_SPEC_STEPS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("SLUICE_SPEC_STEPS: %v", err)
+		}
+		worlds = n / perWorld
+	}
+	broken := make(map[string]bool)
+	total := 0
+	for n := range worlds {
+		rnd := rand.New(rand.NewPCG(7, uint64(n)))
+		w := drawVersions(rnd)
+		if rnd.IntN(4) == 0 {
+			w = drawForms(rnd)
+		}
+		w.one = true
+		open := func(testing.TB) Store { return newRulebook(t, w) }
+		c, err := w.compile("")
+		if err != nil || !inRulebook(c) {
+			continue
+		}
+		j := newJudge(c, newRulebook(t, w), start, "k")
+		f, seq := runRandom(rnd, j)
+		total += j.steps
+		if f == nil {
+			continue
+		}
+		f.steps = seq
+		if name := w.Name + f.rule(); !broken[name] {
+			broken[name] = true
+			report(t, w, open, f, "random")
+		}
+		if len(broken) > 5 {
+			break
+		}
+	}
+	t.Log(total, "steps")
+}
+
+func newRulebook(t *testing.T, w *World) *rulebook {
+	t.Helper()
+	c, err := w.compile("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &rulebook{buckets: make(map[string]*owes), windows: make(map[string]*ledger), terms: make(map[uint64]*version)}
+	for i, p := range c.plans {
+		b.terms[p.Term(0).ID] = c.terms[i][0]
+	}
+	return b
+}
+
+// inRulebook reports whether the rulebook has the limits of a world: buckets
+// among themselves, and windows that count admitted units exactly.
+func inRulebook(c *compiled) bool {
+	buckets := 0
+	for _, terms := range c.terms {
+		switch v := terms[0]; v.kind {
+		case bucketKind:
+			buckets++
+		case fixedKind, counterKind, logKind:
+			if v.countDenied {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return !c.Starts && (buckets == 0 || buckets == len(c.terms))
+}

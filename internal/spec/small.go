@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice"
+)
+
+// smallLimits are the worlds of the exhaustive drivers: the versions of each,
+// where T stands for a tick. A text that this tree does not know is skipped.
+var smallLimits = []struct {
+	name   string
+	plans  []Plan
+	events string // the operations of its alphabet
+}{
+	{"token bucket", []Plan{of("a: 1/T burst 3")}, "takes receipts waits"},
+	{"slow token bucket", []Plan{of("a: 2/3T burst 2 debt 2")}, "takes receipts debt"},
+	{"meter", []Plan{of("a: 1/2T burst 3 leaky-bucket nodelay")}, "takes receipts waits"},
+	{"queue", []Plan{of("a: 1/T burst 3 leaky-bucket")}, "takes receipts waits"},
+	{"refill at intervals", []Plan{of("a: 2/3T burst 3 interval-refill")}, "takes receipts upto"},
+	{"fixed window", []Plan{of("a: 3/3T fixed-window")}, "takes receipts waits"},
+	{"first window", []Plan{of("a: 3/3T fixed-window anchor first")}, "takes upto waits"},
+	{"log", []Plan{of("a: 3/3T sliding-log")}, "takes receipts waits"},
+	{"log that counts denials", []Plan{of("a: 2/3T sliding-log count-denied")}, "takes upto debt"},
+	{"histogram", []Plan{of("a: 3/4T sliding-histogram precision 3")}, "takes receipts waits"},
+	{"counter", []Plan{of("a: 3/3T sliding-counter")}, "takes receipts waits"},
+	{"strict counter", []Plan{of("a: 3/3T sliding-counter strict")}, "takes receipts waits"},
+	{"conservative counter", []Plan{of("a: 3/2T sliding-counter conservative")}, "takes receipts waits"},
+	{"counter of parts", []Plan{of("a: 3/4T sliding-counter sub-windows 2")}, "takes receipts waits"},
+	{"initial level", []Plan{of("a: 1/T burst 3 initial 0")}, "takes upto"},
+	{"pre-filled", []Plan{of("a: 3/2T sliding-counter pre-filled")}, "takes upto"},
+
+	{"two bursts", []Plan{of("a: 1/T burst 1"), of("a: 1/T burst 3")}, "takes receipts"},
+	{"two rates", []Plan{of("a: 1/4T burst 3"), of("a: 3/T burst 3")}, "takes receipts"},
+	{"two buckets", []Plan{of("a: 1/2T burst 1"), of("a: 3/T burst 3 debt 1")}, "takes debt"},
+	{"bucket that waits, changed", []Plan{of("a: 1/2T burst 2"), of("a: 1/T burst 3")}, "takes waits"},
+	{"two logs", []Plan{of("a: 1/3T sliding-log"), of("a: 3/3T sliding-log")}, "takes receipts"},
+	{"two fixed windows", []Plan{of("a: 1/2T fixed-window"), of("a: 3/2T fixed-window")}, "takes receipts"},
+	{"two counters", []Plan{of("a: 1/2T sliding-counter strict"), of("a: 3/2T sliding-counter strict")}, "takes receipts"},
+	{"two counters", []Plan{of("a: 1/2T sliding-counter conservative"), of("a: 3/2T sliding-counter conservative")}, "takes receipts"},
+	{"two histograms", []Plan{of("a: 1/3T sliding-histogram precision 3"), of("a: 3/3T sliding-histogram precision 3")}, "takes receipts"},
+	{"two windows", []Plan{of("a: 3/4T sliding-log"), of("a: 1/T sliding-log")}, "takes receipts"},
+	{"two fixed forms", []Plan{of("a: 3/4T fixed-window"), of("a: 2/T fixed-window")}, "takes receipts"},
+	{"log and bucket", []Plan{of("a: 3/4T sliding-log"), of("a: 1/T burst 1")}, "takes receipts"},
+	{"counter and log", []Plan{of("a: 3/2T sliding-counter conservative"), of("a: 2/3T sliding-log")}, "takes receipts"},
+
+	{"bucket beside a window", []Plan{of("a: 3/3T burst 3", "b: 2/3T fixed-window")}, "takes receipts waits"},
+	{"log beside a bucket", []Plan{of("a: 3/3T sliding-log", "b: 1/T burst 2")}, "takes receipts waits"},
+	{"two keys", []Plan{of("a: 1/T burst 2")}, "keys waits receipts"},
+	{"two keys of a log", []Plan{of("a: 2/3T sliding-log")}, "keys waits receipts"},
+}
+
+// smallWorlds returns the worlds of limits with ticks so long.
+func smallWorlds(t testing.TB, tick int64) (worlds []*World) {
+	t.Helper()
+	for _, s := range smallLimits {
+		w := &World{Name: s.name, events: s.events}
+		for _, p := range s.plans {
+			q := Plan{Scope: p.Scope}
+			for _, text := range p.Limits {
+				q.Limits = append(q.Limits, withTicks(text, tick))
+			}
+			w.Plans = append(w.Plans, q)
+		}
+		if _, err := w.compile(""); err != nil {
+			t.Logf("skipped %q: %v", s.name, err)
+			continue
+		}
+		worlds = append(worlds, w)
+	}
+	return worlds
+}
+
+// withTicks writes a window of ticks in µs: "2/3T" with a tick of 1 s is
+// "2/3000000us".
+func withTicks(text string, tick int64) string {
+	words := strings.Fields(text)
+	for i, w := range words {
+		quota, window, ok := strings.Cut(w, "/")
+		if n, of := strings.CutSuffix(window, "T"); ok && of {
+			ticks := int64(1)
+			if n != "" {
+				ticks = int64(n[0] - '0')
+			}
+			words[i] = fmt.Sprintf("%s/%dus", quota, ticks*tick)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// alphabet returns the operations of a world, at most 24: its events, each
+// after no time, one tick, and in some cases three.
+func (w *World) alphabet(tick int64) []Step {
+	var steps []Step
+	for p := range w.Plans {
+		steps = append(steps, Step{Op: sluice.OpTake, Cost: 1, Plan: p, Asks: true})
+		for event := range strings.FieldsSeq(w.events) {
+			steps = append(steps, w.event(event, p, tick)...)
+		}
+	}
+	var all []Step
+	advances := []int64{0, 1, 3}
+	if len(steps) > 8 {
+		advances = []int64{0, 2}
+	}
+	for _, a := range advances {
+		for _, s := range steps {
+			s.Advance = a * tick
+			s.Outcomes = a == 1
+			all = append(all, s)
+		}
+	}
+	return all[:min(len(all), 24)]
+}
+
+func (w *World) event(name string, plan int, tick int64) []Step {
+	switch name {
+	case "takes":
+		return []Step{{Op: sluice.OpTake, Cost: 2, Plan: plan}, {Op: sluice.OpTake, Cost: 3, Plan: plan}}
+	case "upto":
+		return []Step{{Op: sluice.OpTakeUpTo, Cost: 3, Plan: plan}}
+	case "debt":
+		return []Step{{Op: sluice.OpCharge, Cost: 3, Plan: plan}}
+	case "waits":
+		return []Step{{Op: sluice.OpReserve, Cost: 2, Plan: plan, Wait: 4 * tick}}
+	case "keys":
+		return []Step{
+			{Op: sluice.OpTake, Cost: 1, Key: 1},
+			{Op: sluice.OpTake, Cost: 1, More: []Part{{0, 1}}},
+			{Op: sluice.OpReserve, Cost: 1, Key: 1, More: []Part{{0, 0}}, Wait: 4 * tick},
+		}
+	default: // receipts
+		steps := []Step{{Op: sluice.OpRefund, Of: Oldest, Plan: plan}}
+		if len(w.Plans) == 1 {
+			steps = append(steps, Step{Op: sluice.OpRefund, Of: Newest, Give: One})
+		}
+		return steps
+	}
+}

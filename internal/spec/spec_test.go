@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec_test
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/spec"
+)
+
+// steps returns how many random steps are put to the store: SLUICE_SPEC_STEPS,
+// or what takes a second or two.
+func steps(t *testing.T) int {
+	t.Helper()
+	if text := os.Getenv("SLUICE_SPEC_STEPS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("SLUICE_SPEC_STEPS: %v", err)
+		}
+		return n
+	}
+	if raceEnabled {
+		return 50_000
+	}
+	return 1_000_000
+}
+
+// seeds returns those of SLUICE_SPEC_SEED, "7" or "1-40", or 1.
+func seeds(t *testing.T) (first, last uint64) {
+	t.Helper()
+	text := os.Getenv("SLUICE_SPEC_SEED")
+	if text == "" {
+		return 1, 1
+	}
+	from, to, several := strings.Cut(text, "-")
+	if !several {
+		to = from
+	}
+	first, err := strconv.ParseUint(from, 10, 32)
+	if err == nil {
+		last, err = strconv.ParseUint(to, 10, 32)
+	}
+	if err != nil {
+		t.Fatalf("SLUICE_SPEC_SEED: %v; want a number, or two as in 1-40", err)
+	}
+	return first, last
+}
+
+// TestExhaustive tries all sequences of 3 operations, and of 4 where millions
+// of steps are asked for.
+func TestExhaustive(t *testing.T) {
+	cfg := spec.Sequences{Depth: 3, Ticks: []int64{1, 1_000_000}}
+	switch n := steps(t); {
+	case n >= 10_000_000:
+		cfg.Depth = 4
+	case raceEnabled:
+		cfg.Depth = 2
+	}
+	spec.Exhaustive(t, open, cfg)
+}
+
+func TestBreadthFirst(t *testing.T) {
+	spec.BreadthFirst(t, open, spec.Search{Depth: 8, Steps: steps(t) / 50, Ticks: []int64{1, 1_000_000}})
+}
+
+func TestRandom(t *testing.T) {
+	first, last := seeds(t)
+	for seed := first; seed <= last; seed++ {
+		spec.Random(t, open, steps(t), seed)
+	}
+}
+
+// TestOfOtherStores is the two above for stores that go on from a snapshot every
+// few requests, and for such as decide in batches.
+func TestOfOtherStores(t *testing.T) {
+	n := steps(t) / 10
+	short := spec.Sequences{Depth: 2, Ticks: []int64{1, 1_000_000}}
+	t.Run("snapshot", func(t *testing.T) {
+		spec.Exhaustive(t, openRestored, short)
+		spec.Random(t, openRestoredNowAndThen, n, 1)
+	})
+	t.Run("batch", func(t *testing.T) {
+		spec.Exhaustive(t, openBatched, short)
+		spec.Random(t, openBatched, n, 2)
+	})
+}

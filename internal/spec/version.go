@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluicegate/sluice"
+)
+
+// kind is the way in which a version counts.
+type kind uint8
+
+const (
+	bucketKind    kind = iota // token bucket and leaky bucket: one balance that drains
+	refillKind                // token bucket that is refilled at intervals
+	fixedKind                 // fixed window on the clock
+	firstKind                 // fixed window opened by the first request
+	logKind                   // sliding log
+	histogramKind             // sliding histogram
+	counterKind               // sliding counter
+)
+
+// counterRule is how a sliding counter weighs its oldest sub-window.
+type counterRule uint8
+
+const (
+	interpolated counterRule = iota // prev·(W−e) < (Quota−cur−cost+1)·W
+	strict                          // prev·(W−e) ≤ (Quota−cur−cost)·W
+	conservative                    // prev + cur + cost ≤ Quota
+)
+
+// form is what versions of one name share a state by: all buckets are one
+// balance, windows are told apart by their length and their parts.
+type form struct {
+	kind   kind
+	window int64
+	parts  int64
+}
+
+// version is a limit with the numbers that the rules need.
+type version struct {
+	text   string
+	series *series
+	kind   kind
+	form   form
+	rule   counterRule
+
+	quota, debt, window, burst, withheld, delayAfter int64
+	sub, parts, precision                            int64
+	queues, countDenied, preFilled                   bool
+}
+
+// series is all versions of one limit: those of one scope and name.
+type series struct {
+	versions []*version
+	den      int64 // balances are counted in 1/den units
+	longest  int64 // time for which a unit counts
+}
+
+// notJudgedError says that the specification has no rule for a limit.
+type notJudgedError string
+
+func (e notJudgedError) Error() string { return "spec: no rule for " + string(e) }
+
+func newVersion(l sluice.Limit) (*version, error) {
+	text := l.String()
+	l = l.Filled()
+	v := &version{
+		text: text, quota: l.Quota, debt: l.Debt, window: l.Window.Microseconds(), burst: l.Burst,
+		withheld: l.Withheld, delayAfter: l.DelayAfter, parts: int64(max(l.SubWindows, 1)),
+		precision: int64(l.Precision), countDenied: l.CountDenied, preFilled: l.PreFilled,
+	}
+	v.sub = v.window / v.parts
+	v.form = form{window: v.window, parts: v.parts}
+	switch l.Algorithm {
+	case sluice.TokenBucket, sluice.LeakyBucket:
+		v.queues = l.Algorithm == sluice.LeakyBucket && l.DelayAfter < l.Burst
+		if l.Refill == sluice.Interval {
+			v.kind = refillKind
+		} else {
+			v.kind, v.form = bucketKind, form{}
+		}
+	case sluice.FixedWindow:
+		if l.Calendar != sluice.NoCalendar {
+			return nil, notJudgedError(text)
+		}
+		if v.kind = fixedKind; l.Anchor == sluice.OnFirst {
+			v.kind = firstKind
+		}
+	case sluice.SlidingLog:
+		v.kind = logKind
+	case sluice.SlidingHistogram:
+		v.kind = histogramKind
+	case sluice.SlidingCounter:
+		v.kind = counterKind
+		switch {
+		case l.Conservative:
+			v.rule = conservative
+		case strings.Contains(text+" ", " strict "):
+			v.rule = strict
+		}
+	default:
+		return nil, notJudgedError(text)
+	}
+	v.form.kind = v.kind
+	const most = 1 << 20 // units for which no product below passes 63 bits
+	if v.quota > most || v.debt > most || v.burst > most {
+		return nil, notJudgedError(fmt.Sprintf("%s: more than %d units", text, most))
+	}
+	return v, nil
+}
+
+// full returns how many units a rested key may spend at once.
+func (v *version) full() int64 {
+	if v.kind <= refillKind {
+		return v.burst
+	}
+	return v.quota
+}
+
+// settle chooses the series' denominator: a multiple of every bucket's window,
+// so that what drains in a µs is a whole number, or else one that is fine
+// enough to round by.
+func (s *series) settle() {
+	s.den = 1
+	units := int64(1)
+	for _, v := range s.versions {
+		s.longest = max(s.longest, v.window, v.window*ceilDiv(v.burst+v.debt, v.quota))
+		units = max(units, v.burst+v.debt, v.quota+v.debt)
+	}
+	for _, v := range s.versions {
+		if v.kind != bucketKind {
+			continue
+		}
+		d := s.den / gcd(s.den, v.window)
+		if d > (1<<59)/units/v.window {
+			s.den = (1 << 59) / units
+			return
+		}
+		s.den = d * v.window
+	}
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

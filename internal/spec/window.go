@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+// unit is what was admitted at one instant by one request.
+type unit struct {
+	at      int64
+	step    int   // the step that asked for it
+	n, most int64 // units that still count: at least and at most
+	denied  bool  // a denial that counts too
+
+	// Of a balance: the instant from which the unit drains, behind what was
+	// reserved before, and 1/den units that it may have been rounded up by.
+	drains, rounded int64
+}
+
+// side chooses which of its two numbers a unit counts by.
+type side bool
+
+const (
+	least side = false
+	most  side = true
+)
+
+func (u *unit) count(s side) int64 {
+	switch {
+	case s == most:
+		return u.most
+	case u.denied:
+		return 0
+	default:
+		return u.n
+	}
+}
+
+// list is units in the order of their instants.
+type list []unit
+
+// since returns the units behind an instant.
+func (us list) since(after int64, s side) (n int64) {
+	for i := range us {
+		if us[i].at > after {
+			n += us[i].count(s)
+		}
+	}
+	return n
+}
+
+// newest returns the instant of the newest unit that counts.
+func (us list) newest(s side) (at int64, ok bool) {
+	for i := len(us) - 1; i >= 0; i-- {
+		if us[i].count(s) > 0 {
+			return us[i].at, true
+		}
+	}
+	return 0, false
+}
+
+// logFits returns the first instant at which the units in (t−W, t] leave room:
+// their sum is at most limit. Those reserved for later count too.
+func (us list) logFits(window, limit, from int64, s side) int64 {
+	if limit < 0 {
+		return never
+	}
+	over := us.since(from-window, s) - limit
+	for i := range us {
+		if over <= 0 {
+			break
+		}
+		if u := &us[i]; u.at > from-window {
+			if n := u.count(s); n > 0 {
+				over -= n
+				if over <= 0 {
+					return u.at + window
+				}
+			}
+		}
+	}
+	return from
+}
+
+// cell returns the number of the part of the clock that holds at.
+func cell(at, length int64) int64 { return at / length }
+
+// inCells returns the units of the parts first to last.
+func (us list) inCells(length, first, last int64, s side) (n int64) {
+	for i := range us {
+		if c := cell(us[i].at, length); first <= c && c <= last {
+			n += us[i].count(s)
+		}
+	}
+	return n
+}
+
+// fixedFits returns the first instant at which the window's units leave room.
+func (us list) fixedFits(v *version, from, cost int64, s side) int64 {
+	for {
+		c := cell(from, v.window)
+		if us.inCells(v.window, c, c, s)+cost <= v.quota {
+			return from
+		}
+		from = (c + 1) * v.window
+	}
+}
+
+// opened returns the window that holds at if windows are opened by the first
+// request, and what it counts. A window that nobody has opened is empty.
+func (us list) opened(v *version, at int64, s side) (end, n int64) {
+	for i := range us {
+		u := &us[i]
+		if u.at > at {
+			break
+		}
+		if u.count(s) == 0 {
+			continue
+		}
+		if u.at >= end {
+			end, n = u.at+v.window, 0
+		}
+		n += u.count(s)
+	}
+	if at >= end {
+		return at + v.window, 0
+	}
+	return end, n
+}
+
+// counted returns the units of the sub-windows that are whole in sight from an
+// instant, and of the oldest, which is partly in sight.
+//
+// A pre-filled counter starts as if Quota had been used in the window before
+// the rule's start. How it is spread over several sub-windows is not stated: at
+// most it is all in the newest.
+func (l *ledger) counted(v *version, at int64, s side) (whole, oldest int64) {
+	c := cell(at, v.sub)
+	whole = l.units.inCells(v.sub, c-v.parts+1, c, s)
+	oldest = l.units.inCells(v.sub, c-v.parts, c-v.parts, s)
+	if !v.preFilled || v.parts > 1 && s == least {
+		return whole, oldest
+	}
+	start := l.start.lo
+	if s == most {
+		start = l.start.hi
+	}
+	switch full := cell(start, v.sub) - 1; {
+	case full == c-v.parts:
+		oldest += v.quota
+	case full > c-v.parts:
+		whole += v.quota
+	}
+	return whole, oldest
+}
+
+// weighed returns the oldest sub-window's units by the part in sight, which
+// the rule of v rounds down or up.
+func (v *version) weighed(oldest, at int64) int64 {
+	left := v.sub - at%v.sub
+	switch v.rule {
+	case conservative:
+		return oldest
+	case strict:
+		return mulDivUp(oldest, left, v.sub)
+	default:
+		n, _ := mulDiv(oldest, left, v.sub)
+		return n
+	}
+}
+
+// counterFits returns the first instant from which on cost fits, by the rule of
+// v: see counterRule.
+func (l *ledger) counterFits(v *version, from, cost int64, s side) int64 {
+	for {
+		whole, oldest := l.counted(v, from, s)
+		start, room := cell(from, v.sub)*v.sub, v.quota-whole-cost
+		if at, ok := v.fitsWithin(start, oldest, room); ok {
+			return max(at, from)
+		}
+		from = start + v.sub
+	}
+}
+
+// fitsWithin returns the first instant of a sub-window at which its oldest
+// fits the room.
+func (v *version) fitsWithin(start, oldest, room int64) (int64, bool) {
+	switch {
+	case room < 0:
+		return 0, false
+	case oldest <= room:
+		return start, true
+	case v.rule == conservative:
+		return 0, false
+	}
+	inSight, _ := mulDiv(room, v.sub, oldest) // oldest·inSight ≤ room·sub
+	if v.rule == interpolated {               // oldest·inSight < (room+1)·sub
+		inSight = min(mulDivUp(room+1, v.sub, oldest)-1, v.sub)
+	}
+	return start + v.sub - inSight, inSight > 0
+}
+
+// sureLimit returns how many units a histogram may hold so that cost is sure to
+// fit: a denial of cost implies a true count > (1−1/(k−1))·(Quota−cost).
+func sureLimit(quota, cost, k int64) int64 {
+	if cost > quota {
+		return -1
+	}
+	n, _ := mulDiv(quota-cost, k-2, k-1)
+	return n
+}

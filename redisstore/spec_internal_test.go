@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+	_ "time/tzdata" // zones of calendar windows
+
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/spec"
+)
+
+// onServer is a store on a real server whose clock is set.
+type onServer struct {
+	*Store
+	micros *atomic.Int64
+}
+
+func (s onServer) Set(micros int64) { s.micros.Store(micros) }
+
+// clocked returns a store on a server, under a prefix, whose clock is set.
+func clocked(t testing.TB, server *redistest.Server, prefix string) onServer {
+	t.Helper()
+	s, err := New(server.Client(t), Options{Prefix: prefix, Timeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	micros := new(atomic.Int64)
+	s.inject = micros.Load
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return onServer{s, micros}
+}
+
+// numberOf returns a number from the environment, or another.
+func numberOf(t *testing.T, name string, other int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return other
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// TestSpecification puts random steps to a store on a real server and holds the
+// decisions against the executable specification. SLUICE_SPEC_STEPS in the
+// environment asks for another number of steps, SLUICE_SPEC_SEED for others.
+func TestSpecification(t *testing.T) {
+	steps := 30_000
+	if raceEnabled {
+		steps = 10_000
+	}
+	server := redistest.Start(t, redistest.Redis(t))
+	var opened atomic.Int64
+	open := func(t testing.TB) spec.Store { return clocked(t, server, fmt.Sprint("spec", opened.Add(1))) }
+	spec.Random(t, open, numberOf(t, "SLUICE_SPEC_STEPS", steps), uint64(numberOf(t, "SLUICE_SPEC_SEED", 1)))
+}
