@@ -124,6 +124,7 @@ func warnings(p *policy.Policy, i int, now time.Time) (texts []string) {
 				add("the override of %s expired on %s; remove it", strings.Join(o.Key, ", "), o.Expires.Format(time.DateOnly))
 			}
 		}
+		texts = append(texts, crossing(sets)...)
 		for _, set := range sets {
 			more, some := pointless(r, set)
 			texts, told = append(texts, more...), append(told, some...)
