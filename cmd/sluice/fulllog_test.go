@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -20,7 +19,7 @@ import (
 // at all while none is.
 func TestFullLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out syncBuffer
 		store := memstore.New(memstore.Options{MaxKeys: 100})
 		lim, err := sluice.New(store, "s", sluice.PerDay(5))
 		if err != nil {
