@@ -222,6 +222,7 @@ func (d *decoder) response(n *yaml.Node, r *policy.Response) {
 		d.number("status", 100, 599, &status),
 		d.number("bytes", 0, sluice.MaxQuota, &r.Written),
 		d.number("read", 0, sluice.MaxQuota, &r.Read),
+		d.flag("unseen", &r.Unseen),
 		field{"headers", func(n *yaml.Node) { headers = d.values(n, "headers", textproto.CanonicalMIMEHeaderKey) }},
 	)
 	if status > 0 {

@@ -6,7 +6,9 @@ package gateway
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"sync/atomic"
 )
@@ -23,6 +25,8 @@ type exchange struct {
 	began    bool     // the response has
 	whole    bool     // and it was passed on to its end
 	body     *body    // nil if the request has none
+	trace    httptrace.ClientTrace
+	sent     atomic.Bool // there was a connection for the request
 }
 
 // field is a header field.
@@ -37,12 +41,34 @@ func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	for name, values := range w.Header() {
 		x.around = append(x.around, field{name, slices.Clip(values)})
 	}
+	x.trace.GotConn = func(httptrace.GotConnInfo) { x.sent.Store(true) }
+	x.request = r.WithContext(httptrace.WithClientTrace(r.Context(), &x.trace)) // a copy: the caller's keeps its Body
 	if r.Body != nil && r.Body != http.NoBody {
 		x.body = &body{ReadCloser: r.Body}
-		x.request = r.WithContext(r.Context()) // a copy: the caller's keeps its Body
 		x.request.Body = x.body
 	}
 	return x
+}
+
+// unseen tells the handlers around that a request has failed of which the
+// upstream may have read enough to act on it. One that found no connection, as
+// that was refused or not made in time, was not sent: else an upstream that is
+// down would count against all clients.
+func (x *exchange) unseen(err error) {
+	var dial *net.OpError
+	if !x.sent.Load() || errors.As(err, &dial) && dial.Op == "dial" {
+		return
+	}
+	for w := x.ResponseWriter; ; {
+		if o, ok := w.(interface{ Unseen() }); ok {
+			o.Unseen()
+		}
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return
+		}
+		w = u.Unwrap()
+	}
 }
 
 // Unwrap lets [http.ResponseController] through.

@@ -18,9 +18,12 @@ const statusClientGone = 499
 
 // fail answers a request that was not passed on, or not answered.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if x, ok := w.(*exchange); ok && x.bodyError() != nil {
-		failBody(w, x.bodyError())
-		return
+	if x, ok := w.(*exchange); ok {
+		x.unseen(err)
+		if x.bodyError() != nil {
+			failBody(w, x.bodyError())
+			return
+		}
 	}
 	switch {
 	case errors.Is(context.Cause(r.Context()), http.ErrServerClosed):

@@ -44,7 +44,7 @@ const (
 	// a trusted peer sets. Without a usable one the cost is Units.
 	RequestHeader
 	// ResponseHeader is a whole number that the response names: Units at first.
-	// Without a usable one the cost stays that.
+	// Without a usable one, or if nobody saw the response, the cost stays that.
 	ResponseHeader
 	costs
 )
@@ -109,9 +109,12 @@ func (c Cost) after(charged, length int64, r *Response) int64 {
 			return clamp(r.Read)
 		}
 	case ResponseBytes:
+		if r.Unseen {
+			return max(charged, clamp(r.Written))
+		}
 		return clamp(r.Written)
 	case ResponseHeader:
-		if r.Header != nil {
+		if r.Header != nil && !r.Unseen {
 			if n, ok := c.number(r.Header(c.Header)); ok {
 				return n
 			}
@@ -140,4 +143,9 @@ type Response struct {
 	Header  func(name string) []string // by canonical name; nil: none
 	Read    int64                      // bytes read of the request's body
 	Written int64                      // bytes of the response's body
+	// Unseen says that the request may have been acted on and nobody saw the
+	// response: the client left, the upstream broke off or took too long. Then it
+	// counts whatever a rule waits for: a client could otherwise hang up to get
+	// around it.
+	Unseen bool
 }

@@ -216,6 +216,23 @@ func TestCountingResponsesOfParallelRequests(t *testing.T) {
 	}
 }
 
+// TestUnseenResponsesCount: a client that hangs up does not get around a rule
+// that waits for the response.
+func TestUnseenResponsesCount(t *testing.T) {
+	for name, hold := range map[string]bool{"peek": false, "hold": true} {
+		t.Run(name, func(t *testing.T) {
+			r := one("failures", nil, "2/min fixed-window")
+			r.When = &policy.When{Status: []policy.Status{policy.Code(401)}, Hold: hold}
+			w := newWorld(t, r)
+			w.settle(w.allow(from("192.0.2.1")), policy.Response{Status: 499, Unseen: true})
+			w.settle(w.allow(from("192.0.2.1")), policy.Response{Status: 502})
+			if got, want := w.remaining("failures", ""), []int64{1}; !slices.Equal(got, want) {
+				t.Errorf("remaining %v, want %v", got, want)
+			}
+		})
+	}
+}
+
 func TestPeekChargesNothing(t *testing.T) {
 	failures := one("failures", nil, "2/min fixed-window")
 	failures.When = &policy.When{Status: []policy.Status{policy.Class(4)}}

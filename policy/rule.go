@@ -126,8 +126,8 @@ type Candidate struct {
 	Limits []sluice.Limit
 }
 
-// When makes a rule count only requests whose response is of a certain status.
-// A request is let in if the limits have room for it and charged once its
+// When makes a rule count only requests whose response is of a certain status,
+// or was not seen: see [Response.Unseen]. A request is let in if the limits have room for it and charged once its
 // response is known. Requests that run at the same time are let in together,
 // so as many as run at once may pass beyond the quota, unless Hold.
 type When struct {

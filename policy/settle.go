@@ -12,7 +12,7 @@ import (
 
 // Settle corrects what an allowed request was charged, now that its response is
 // known: units of a cost that was estimated are charged or given back, and
-// rules that count responses charge those that count. What is above a limit's
+// rules that count responses charge those that count, and those that nobody saw. What is above a limit's
 // quota counts as debt, up to the limit's Debt. Slots of requests in flight are
 // released.
 //
@@ -23,7 +23,7 @@ import (
 func (v *Verdict) Settle(ctx context.Context, r Response) error {
 	return v.settle(ctx, func(c *charge) int64 {
 		actual := c.rule.Cost.after(c.Cost, v.length, &r)
-		if w := c.rule.When; w != nil && !w.counts(r.Status) {
+		if w := c.rule.When; w != nil && !r.Unseen && !w.counts(r.Status) {
 			return 0
 		}
 		return actual

@@ -57,6 +57,18 @@ func TestCostIsSettled(t *testing.T) {
 			cost: policy.Cost{Of: policy.ResponseHeader, Header: "X-Cost", Most: 50, Units: 10}, limit: "100/min fixed-window",
 			response: policy.Response{Header: func(string) []string { return []string{"4"} }}, before: 90, after: 96,
 		},
+		"response bytes that nobody saw": {
+			cost: policy.Cost{Of: policy.ResponseBytes}, limit: "100B/min fixed-window",
+			response: policy.Response{Unseen: true}, before: 99, after: 99,
+		},
+		"request bytes of a response that nobody saw": {
+			cost: policy.Cost{Of: policy.RequestBytes}, limit: "100B/min fixed-window",
+			request: policy.Plain{Bytes: -1}, response: policy.Response{Read: 10, Unseen: true}, before: 99, after: 90,
+		},
+		"response header that nobody saw": {
+			cost: policy.Cost{Of: policy.ResponseHeader, Header: "X-Cost", Most: 50, Units: 10}, limit: "100/min fixed-window",
+			response: policy.Response{Header: func(string) []string { return []string{"4"} }, Unseen: true}, before: 90, after: 90,
+		},
 		"response header missing": {
 			cost: policy.Cost{Of: policy.ResponseHeader, Header: "X-Cost", Most: 50, Units: 10}, limit: "100/min fixed-window",
 			before: 90, after: 90,

@@ -16,6 +16,7 @@ type recorder struct {
 	status   int
 	head     bool // nothing of the body is sent
 	returned bool // the handler did, other than by a panic
+	lost     bool // the request may have been acted on, but nobody saw the response
 	written  atomic.Int64
 	read     atomic.Int64 // after a switch of protocol, beside the request's body
 	pace     *pace        // nil: as fast as it goes
@@ -55,6 +56,13 @@ func (w *recorder) Write(p []byte) (int, error) {
 		return n, err
 	})
 }
+
+// Unseen is called by a handler that answers in the place of an upstream which
+// may have acted on the request, and whose response it has not seen.
+func (w *recorder) Unseen() { w.lost = true }
+
+// unseen reports whether nobody saw the response to what may have been acted on.
+func (w *recorder) unseen() bool { return w.lost || w.status == 0 && !w.returned }
 
 // response returns the status of the answer. A handler that did not return
 // answered 500, unless it had begun with something else.

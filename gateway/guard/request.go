@@ -104,7 +104,7 @@ func (c *request) pass(paces paces) {
 
 // settle corrects what the request was charged.
 func (c *request) settle() {
-	resp := policy.Response{Status: c.recorder.response(), Header: c.header, Written: c.recorder.written.Load(), Read: c.recorder.read.Load()}
+	resp := policy.Response{Status: c.recorder.response(), Header: c.header, Written: c.recorder.written.Load(), Read: c.recorder.read.Load(), Unseen: c.recorder.unseen()}
 	if c.body != nil {
 		resp.Read += c.body.read.Load()
 	}
