@@ -68,15 +68,22 @@ func (s *Store) ask(ctx context.Context, c *call, most int64) error {
 		s.inFlight.Add(-1)
 		return errCrowded
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.Timeout, errTimeout)
-	go c.run(ctx, cancel)
+	// A store whose context ends drops the answer, and what it has charged: so it
+	// is not told that the caller has left.
+	go c.run(context.WithTimeout(context.WithoutCancel(ctx), s.opts.Timeout+s.opts.Late))
+	timer := time.NewTimer(s.opts.Timeout)
+	defer timer.Stop()
+	var why error
 	select {
 	case <-c.done:
 		return nil
 	case <-ctx.Done():
+		why = context.Cause(ctx)
+	case <-timer.C:
+		why = errTimeout
 	}
 	if c.state.CompareAndSwap(waiting, abandoned) {
-		return context.Cause(ctx)
+		return why
 	}
 	<-c.done
 	return nil
@@ -141,11 +148,13 @@ func (c *call) giveBack(ctx context.Context, req *sluice.Request, d *sluice.Deci
 			undo.More[i].Cost = min(undo.More[i].Cost, d.Spent)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.store.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.store.opts.Timeout+c.store.opts.Late)
 	defer cancel()
-	if _, err := c.store.store.Take(ctx, undo); err == nil {
-		c.store.counters.givenBack.Add(1)
+	if _, err := c.store.store.Take(ctx, undo); err != nil {
+		c.store.counters.kept.Add(1)
+		return
 	}
+	c.store.counters.givenBack.Add(1)
 }
 
 // failure returns the error that says that the store has failed, nil if none

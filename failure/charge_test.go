@@ -4,6 +4,7 @@
 package failure_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -102,23 +103,32 @@ func TestGivenBack(t *testing.T) {
 		{"up to", sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 70}, More: more(60)}},
 		{"reservation", sluice.Request{Op: sluice.OpReserve, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 7}, MaxWait: time.Minute}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFaulty()
-				s := wrap(t, f, failure.Options{Policy: failure.Closed})
-				defer end(t, f, s)
-				f.set(slow)
-				_, err := s.Take(t.Context(), c.req)
-				if _, unavailable := errors.AsType[*failure.UnavailableError](err); !unavailable {
-					t.Fatalf("got %v", err)
-				}
-				f.set(none)
-				time.Sleep(2 * slowness)
-				if a, b := spent(t, f, p, "k"), spent(t, f, q, "k"); a != 0 || b != 0 || s.Stats().GivenBack != 1 {
-					t.Errorf("the store still counts %d and %d units; %+v", a, b, s.Stats())
-				}
-			})
-		})
+		for _, fault := range []fault{slow, tardy} {
+			for _, leaves := range []bool{false, true} { // the caller, before the deadline
+				t.Run(fmt.Sprintf("%s, store %s, caller leaves %v", c.name, fault, leaves), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						f := newFaulty()
+						s := wrap(t, f, failure.Options{Policy: failure.Closed})
+						defer end(t, f, s)
+						f.set(fault)
+						ctx, leave := context.WithCancel(t.Context())
+						defer leave()
+						if leaves {
+							time.AfterFunc(failure.DefaultTimeout/2, leave)
+						}
+						_, err := s.Take(ctx, c.req)
+						if _, unavailable := errors.AsType[*failure.UnavailableError](err); unavailable == leaves || errors.Is(err, context.Canceled) != leaves {
+							t.Fatalf("got %v", err)
+						}
+						f.set(none)
+						time.Sleep(2 * slowness)
+						if a, b := spent(t, f, p, "k"), spent(t, f, q, "k"); a != 0 || b != 0 || s.Stats().GivenBack != 1 {
+							t.Errorf("the store still counts %d and %d units; %+v", a, b, s.Stats())
+						}
+					})
+				})
+			}
+		}
 	}
 }
 

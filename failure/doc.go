@@ -6,9 +6,9 @@
 // memory of this process with this node's share of the limit ([Local]), or
 // refused ([Closed]).
 //
-// Every call has a deadline, kept whatever the store does: one that hangs and
-// ignores its context costs a bounded number of goroutines, which end when it
-// returns. A circuit breaker stops asking a store that fails, tries it in the
+// Every call has a deadline, kept whatever the store does. The store does not
+// learn that a caller has left: it is listened to for a while longer, by a bounded
+// number of goroutines, which end when it answers, or when it heeds its context. A circuit breaker stops asking a store that fails, tries it in the
 // background, and lets requests back to it a few at a time: with the defaults
 // all of them within a second of its return.
 //
@@ -22,8 +22,10 @@
 // far as it would still count: what the key spent in the last one or two windows
 // (of a bucket: the time in which it refills), capped by the store at full plus
 // the limit's Debt. Nothing is charged twice: a request that was sent and not
-// answered is never sent again nor charged later. If its answer comes late and
-// spent units for a request that was not let through, they are given back. A
+// answered is never sent again nor charged later. If its answer comes within
+// Options.Late and spent units for a request that was not let through, they are
+// given back; of one that never comes, as the connection broke, it is not known
+// whether it spent any. A
 // charge that fails on the store's return, or finds no room while it waits, is
 // counted as dropped.
 //

@@ -29,9 +29,13 @@ const (
 	late   fault = "answers late"      // decides, and answers when it is mended
 	slow   fault = "is slow"           // decides after a while, whatever its context says
 	deaf   fault = "heeds its context" // waits for the end of its context
+	tardy  fault = "is tardy"          // decides, and answers soon, unless its context has ended by then
 )
 
-const slowness = 3 * time.Second
+const (
+	slowness  = 3 * time.Second
+	tardiness = 250 * time.Millisecond
+)
 
 // faulty is a store of this process that can be broken and mended.
 type faulty struct {
@@ -98,6 +102,12 @@ func (f *faulty) do(ctx context.Context, decide func() error) error {
 		return ctx.Err()
 	case slow:
 		time.Sleep(slowness)
+	case tardy:
+		if err := decide(); err != nil {
+			return err
+		}
+		time.Sleep(tardiness)
+		return ctx.Err() // as one that reads answers no longer
 	case lost, late:
 		err := decide()
 		if fault == lost {

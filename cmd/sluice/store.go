@@ -117,7 +117,9 @@ func (s *shared) wrap() (err error) {
 func (s *shared) attr() slog.Attr { return slog.String("store", s.config.target.String()) }
 
 func (s *shared) connect() error {
-	r, err := s.config.target.Open(redisstore.Options{Logger: s.log, Prefix: s.config.prefix})
+	r, err := s.config.target.Open(redisstore.Options{
+		Logger: s.log, Prefix: s.config.prefix, Timeout: s.config.target.Timeout() + failure.DefaultLate,
+	})
 	if err != nil {
 		s.refusal.Store(&err)
 		return err
