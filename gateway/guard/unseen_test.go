@@ -53,7 +53,7 @@ func startGateway(t *testing.T, yaml, upstream string, opts gateway.Options) *si
 	return s
 }
 
-func insecure() *tls.Config { return &tls.Config{InsecureSkipVerify: true} } //nolint:gosec // the certificate is the test's
+func insecure() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
 
 // client returns one that speaks a version of HTTP to the site.
 func (s *site) client(t *testing.T, h2 bool) *http.Client {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,8 +21,11 @@ import (
 // TestInvariant19DenyCache: each request that a node denies without asking would
 // have been denied by the server at that instant. Nodes press keys of their own,
 // so that what the server says before and after tells what it would have said.
+// The network of one cuts and delays what it passes on.
 func TestInvariant19DenyCache(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
+	jittering := redistest.StartProxy(t, server.Addr)
+	jittering.Set(redistest.Jittering)
 	for _, text := range []string{
 		"20/200ms", "3/50ms burst 9", "20/200ms interval-refill", "30/200ms leaky-bucket burst 5 nodelay", "30/100ms sliding-log",
 		"20/100ms fixed-window", "40/200ms sliding-counter", "40/200ms sliding-counter conservative", "200/200ms sliding-histogram precision 3",
@@ -30,7 +34,7 @@ func TestInvariant19DenyCache(t *testing.T) {
 			t.Parallel()
 			var local, again atomic.Int64
 			var group sync.WaitGroup
-			for n, node := range nodesOn(t, "redis://"+server.Addr, 3) {
+			for n, node := range slices.Concat(nodesOn(t, "redis://"+server.Addr, 2), nodesOn(t, "redis://"+jittering.Addr, 1)) {
 				w := &witness{Store: node}
 				p := prober{
 					witness: w, lim: limiter(t, denycache.Wrap(w, denycache.Options{}), text, text),

@@ -105,10 +105,10 @@ var outages = []fault{
 	{name: "OOM", says: "OOM", setUp: ordered([]string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"})},
 	{name: "READONLY", says: "READONLY", setUp: ordered([]string{"REPLICAOF", "127.0.0.1", "1"}, []string{"REPLICAOF", "NO", "ONE"})},
 	{name: "LOADING", says: "LOADING", tight: true, setUp: loading},
-	{name: "network delays", setUp: proxied(delaying)},
-	{name: "network trickles", setUp: proxied(trickling)},
-	{name: "network swallows", setUp: proxied(swallowing)},
-	{name: "network cuts", setUp: proxied(cutting)},
+	{name: "network delays", setUp: proxied(redistest.Delaying)},
+	{name: "network trickles", setUp: proxied(redistest.Trickling)},
+	{name: "network swallows", setUp: proxied(redistest.Swallowing)},
+	{name: "network cuts", setUp: proxied(redistest.Cutting)},
 }
 
 var failovers = []fault{
@@ -209,17 +209,17 @@ func spend(rigs []*rig) {
 }
 
 // proxied starts one server behind a proxy that changes its manner.
-func proxied(m manner) func(*testing.T) *stage {
+func proxied(m redistest.Manner) func(*testing.T) *stage {
 	return func(t *testing.T) *stage {
 		s := redistest.Start(t, redistest.Redis(t))
-		p := startProxy(t, s.Addr)
+		p := redistest.StartProxy(t, s.Addr)
 		g := one(s)
-		g.url = "redis://" + p.addr
+		g.url = "redis://" + p.Addr
 		g.strike = func([]*rig) sluice.Instant {
-			p.set(m)
+			p.Set(m)
 			return nothing
 		}
-		g.heal = func() { p.set(faithful) }
+		g.heal = func() { p.Set(redistest.Faithful) }
 		return g
 	}
 }

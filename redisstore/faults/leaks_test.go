@@ -56,8 +56,8 @@ func TestNothingGrows(t *testing.T) {
 	for _, f := range []fault{
 		{name: "SIGKILL", setUp: killed},
 		{name: "SIGSTOP", setUp: stopped},
-		{name: "network cuts", setUp: proxied(cutting)},
-		{name: "network swallows", setUp: proxied(swallowing)},
+		{name: "network cuts", setUp: proxied(redistest.Cutting)},
+		{name: "network swallows", setUp: proxied(redistest.Swallowing)},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			const first, more = 2, 6

@@ -26,7 +26,7 @@ type use struct{ began, ended time.Time }
 // leaser is a node that leases, behind a network of its own. It may die: then
 // what it has in hand is lost, and another takes its place.
 type leaser struct {
-	proxy *proxy
+	proxy *redistest.Proxy
 	store *redisstore.Store
 	terms lease.Terms
 	plan  *sluice.Plan
@@ -85,8 +85,8 @@ func TestInvariant20Leases(t *testing.T) {
 			var all []*leaser
 			var group sync.WaitGroup
 			for range nodes {
-				l := &leaser{proxy: startProxy(t, server.Addr), plan: plan, terms: lease.Terms{TTL: 40 * time.Millisecond, Units: 8}}
-				l.store = openURL(t, "redis://"+l.proxy.addr, false, 100*time.Millisecond)
+				l := &leaser{proxy: redistest.StartProxy(t, server.Addr), plan: plan, terms: lease.Terms{TTL: 40 * time.Millisecond, Units: 8}}
+				l.store = openURL(t, "redis://"+l.proxy.Addr, false, 100*time.Millisecond)
 				l.begin()
 				all = append(all, l)
 				for range each {
@@ -122,19 +122,19 @@ func disturb(ctx context.Context, t *testing.T, server *redistest.Server, all []
 			pause(time.Duration(1+rnd.IntN(80)) * time.Millisecond)
 			signal(t, server, syscall.SIGCONT)
 		case 2:
-			l.proxy.set(delaying)
+			l.proxy.Set(redistest.Delaying)
 		case 3:
-			l.proxy.set(trickling)
+			l.proxy.Set(redistest.Trickling)
 		case 4:
-			l.proxy.set(swallowing)
+			l.proxy.Set(redistest.Swallowing)
 		case 5:
-			l.proxy.set(cutting)
+			l.proxy.Set(redistest.Cutting)
 		default:
-			l.proxy.set(faithful)
+			l.proxy.Set(redistest.Faithful)
 		}
 	}
 	for _, l := range all {
-		l.proxy.set(faithful)
+		l.proxy.Set(redistest.Faithful)
 	}
 }
 

@@ -1,47 +1,52 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package faults_test
+package redistest
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"testing"
 	"time"
 )
 
-// manner is how a proxy passes bytes on.
-type manner uint8
+// Manner is how a [Proxy] passes bytes on.
+type Manner uint8
 
+// The manners.
 const (
-	faithful   manner = iota
-	delaying          // each piece half a second late
-	trickling         // a byte every 20 ms
-	swallowing        // never
-	cutting           // no connection lives
+	Faithful   Manner = iota
+	Jittering         // one piece in 16 is cut, and comes up to a millisecond late
+	Lagging           // each piece 150 ms late
+	Delaying          // each piece two seconds late
+	Trickling         // a byte every 20 ms
+	Swallowing        // never
+	Cutting           // no connection lives
 )
 
-// proxy stands between clients and a server.
-type proxy struct {
-	addr   string
+// Proxy stands between clients and a server. It is safe for concurrent use.
+type Proxy struct {
+	Addr   string
 	target string
 
 	mu      sync.Mutex
-	manner  manner
+	manner  Manner
 	changed chan struct{} // closed when manner changes
 	conns   map[net.Conn]struct{}
 }
 
-// startProxy starts a proxy that passes on faithfully. It ends with the test.
-func startProxy(t *testing.T, target string) *proxy {
+// StartProxy starts a Proxy of target, an address, that passes on faithfully. It
+// ends with the test.
+func StartProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{addr: l.Addr().String(), target: target, changed: make(chan struct{}), conns: make(map[net.Conn]struct{})}
+	p := &Proxy{Addr: l.Addr().String(), target: target, changed: make(chan struct{}), conns: make(map[net.Conn]struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -58,48 +63,48 @@ func startProxy(t *testing.T, target string) *proxy {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
-		p.set(cutting)
+		p.Set(Cutting)
 		group.Wait()
 	})
 	return p
 }
 
-// set changes the manner, of open connections too.
-func (p *proxy) set(m manner) {
+// Set changes the manner, of open connections too.
+func (p *Proxy) Set(m Manner) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.manner = m
 	close(p.changed)
 	p.changed = make(chan struct{})
-	if m == cutting {
+	if m == Cutting {
 		for c := range p.conns {
 			_ = c.Close() // it may have ended by itself
 		}
 	}
 }
 
-func (p *proxy) now() (manner, <-chan struct{}) {
+func (p *Proxy) now() (Manner, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.manner, p.changed
 }
 
 // keep remembers c, unless connections are cut.
-func (p *proxy) keep(c net.Conn) bool {
+func (p *Proxy) keep(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.conns[c] = struct{}{}
-	return p.manner != cutting
+	return p.manner != Cutting
 }
 
-func (p *proxy) drop(c net.Conn) {
+func (p *Proxy) drop(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, c)
 	_ = c.Close() // it may have been cut
 }
 
-func (p *proxy) serve(ctx context.Context, client net.Conn) {
+func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 	defer p.drop(client)
 	var d net.Dialer
 	server, err := d.DialContext(ctx, "tcp", p.target)
@@ -117,7 +122,7 @@ func (p *proxy) serve(ctx context.Context, client net.Conn) {
 }
 
 // pass copies from one side to the other until either ends.
-func (p *proxy) pass(ctx context.Context, to, from net.Conn) {
+func (p *Proxy) pass(ctx context.Context, to, from net.Conn) {
 	defer p.drop(to)
 	defer p.drop(from)
 	buf := make([]byte, 32<<10)
@@ -140,20 +145,27 @@ func (p *proxy) pass(ctx context.Context, to, from net.Conn) {
 }
 
 // hold waits as long as the manner wants and returns how many of n bytes go now.
-func (p *proxy) hold(ctx context.Context, n int) (size int, ok bool) {
+func (p *Proxy) hold(ctx context.Context, n int) (size int, ok bool) {
 	for {
 		m, changed := p.now()
 		var wait time.Duration
 		switch m {
-		case faithful:
+		case Faithful:
 			return n, true
-		case cutting:
+		case Cutting:
 			return 0, false
-		case delaying:
+		case Jittering:
+			if rand.N(16) > 0 {
+				return n, true
+			}
+			wait, size = rand.N(time.Millisecond), min(1+rand.N(512), n)
+		case Lagging:
+			wait, size = 150*time.Millisecond, n
+		case Delaying:
 			wait, size = 2*time.Second, n
-		case trickling:
+		case Trickling:
 			wait, size = 20*time.Millisecond, 1
-		case swallowing:
+		case Swallowing:
 			wait, size = time.Hour, n
 		}
 		timer := time.NewTimer(wait)
