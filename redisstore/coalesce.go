@@ -62,6 +62,7 @@ type rider struct {
 	came time.Time
 	err  error
 	done chan struct{} // receives one value when job.decision or err is there
+	by   presence
 }
 
 func (l *lines) init() {
@@ -83,6 +84,7 @@ func (l *lines) rider(req *sluice.Request) *rider {
 	r.req.Outcomes = outcomes
 	r.job = job{op: req.Op, req: &r.req}
 	r.came, r.err = now(), nil
+	r.by.ended.Store(false)
 	return r
 }
 
@@ -235,7 +237,8 @@ func (s *Store) drive(riders []*rider) {
 	err := s.run(ctx, c)
 	for _, r := range riders {
 		r.err = err
-		r.done <- struct{}{}
+		s.left.over(&r.by)
+		r.done <- struct{}{} // from here on it is its caller's
 	}
 }
 
@@ -250,6 +253,8 @@ func (s *Store) leave(ctx context.Context, sh *lineShard, ln *line, r *rider) er
 	sh.mu.Unlock()
 	if i >= 0 {
 		s.lines.release(r)
+	} else {
+		s.left.leave(&r.by)
 	}
 	return ctx.Err()
 }

@@ -32,6 +32,7 @@ type gathering struct {
 type parcel struct {
 	inv   *invocation
 	reply chan rueidis.RedisResult // has room for it
+	by    presence
 }
 
 // most is how many programs go out in one piece.
@@ -67,7 +68,8 @@ func (s *Store) send(ctx context.Context, inv *invocation) rueidis.RedisResult {
 	}
 	p := g.parcel(inv)
 	g.mu.Unlock()
-	if ctx.Err() == nil { // or the others go without it
+	gone := ctx.Err()
+	if gone == nil { // or the others go without it
 		list = append(list, p)
 	}
 	if _, ok := ctx.(bounded); ok {
@@ -75,6 +77,9 @@ func (s *Store) send(ctx context.Context, inv *invocation) rueidis.RedisResult {
 	} else {
 		// The caller is pending still: Close waits for both.
 		s.pending.Go(func() { s.sendAll(list) }) //nolint:contextcheck // the others may wait for longer
+	}
+	if gone != nil {
+		return rueidis.NewErrorResult(gone)
 	}
 	return s.receive(ctx, p)
 }
@@ -84,7 +89,7 @@ func (g *gathering) parcel(inv *invocation) *parcel {
 	if !ok {
 		reply = make(chan rueidis.RedisResult, 1)
 	}
-	return &parcel{inv, reply}
+	return &parcel{inv: inv, reply: reply}
 }
 
 // sendAll sends programs in one piece and hands out their results.
@@ -97,6 +102,7 @@ func (s *Store) sendAll(list []*parcel) {
 	}
 	for i, res := range s.client.DoMulti(ctx, wire...) {
 		list[i].reply <- res
+		s.left.over(&list[i].by)
 	}
 }
 
@@ -115,8 +121,9 @@ func (s *Store) receive(ctx context.Context, p *parcel) rueidis.RedisResult {
 	for i, other := range g.waiting {
 		if other == p {
 			g.waiting = append(g.waiting[:i], g.waiting[i+1:]...)
-			break
+			return rueidis.NewErrorResult(ctx.Err())
 		}
 	}
+	s.left.leave(&p.by)
 	return rueidis.NewErrorResult(ctx.Err())
 }

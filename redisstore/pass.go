@@ -52,13 +52,17 @@ func apart[T any](ctx context.Context, s *Store, ask func(context.Context) T) (a
 	if err := ctx.Err(); err != nil {
 		return answer, err
 	}
-	reply := make(chan T, 1)
+	reply, caller := make(chan T, 1), new(presence)
 	// The caller is pending still: Close waits for both.
-	s.pending.Go(func() { reply <- ask(s.timed(context.Background(), now())) }) //nolint:contextcheck // see above
+	s.pending.Go(func() { //nolint:contextcheck // see above
+		reply <- ask(s.timed(context.Background(), now()))
+		s.left.over(caller)
+	})
 	select {
 	case answer = <-reply:
 		return answer, nil
 	case <-ctx.Done():
+		s.left.leave(caller)
 		return answer, ctx.Err()
 	}
 }

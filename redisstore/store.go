@@ -36,6 +36,7 @@ type Store struct {
 	spans    spans
 
 	gathering gathering
+	left      left
 
 	inject func() int64 // the server's now, for tests of the scripts
 
@@ -109,6 +110,9 @@ func (s *Store) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if s.left.crowded() {
+		return ErrCrowded
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -122,13 +126,14 @@ func (s *Store) enter(ctx context.Context) error {
 // ctx or Options.Timeout; where a limit was changed or its rule has just started,
 // for two or more; over keys in different slots of a Cluster, for two and one more
 // for each slot. If ctx ends before the request is sent nothing
-// is charged.
+// is charged. Where the server hangs and too many callers have left it, requests
+// end at once with [ErrCrowded], unsent.
 func (s *Store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
 	if err := req.Validate(); err != nil {
 		return sluice.Decision{}, err
 	}
 	if err := s.enter(ctx); err != nil {
-		return sluice.Decision{}, err
+		return sluice.Decision{}, wrap(&req, err)
 	}
 	defer s.pending.Done()
 	d, err := s.decide(ctx, &req)

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+// TestCallersThatLeave: callers that leave a server which hangs leave no more
+// behind than a bounded number of requests, however many they are, and when the
+// server is back all is as before.
+func TestCallersThatLeave(t *testing.T) {
+	const callers, each, most = 64, 100, 2500 // goroutines: up to two for each request that is left
+	server := redistest.Start(t, redistest.Redis(t))
+	cluster := redistest.StartCluster(t, redistest.Redis(t), 1, false) // where each request is sent by itself
+	for _, c := range []struct {
+		name   string
+		keys   int
+		option rueidis.ClientOption
+		server *redistest.Server
+	}{
+		{"of one key", 1, server.Option(), server},
+		{"of many keys", callers * each, server.Option(), server},
+		{"of many keys, Cluster", callers * each, cluster.Option(), cluster.Masters[0]},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t, c.option, redisstore.Options{Timeout: 20 * time.Second, Prefix: t.Name()})
+			l, client := limiter(t, s, "1000000/h"), c.server.Client(t)
+			if _, err := l.Take(t.Context(), "first", 1); err != nil {
+				t.Fatal(err)
+			}
+			before := runtime.NumGoroutine()
+			release := holdUp(t, client)
+			var group sync.WaitGroup
+			var mu sync.Mutex
+			crowded, highest := 0, 0
+			for caller := range callers {
+				group.Go(func() {
+					for n := range each {
+						ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+						_, err := l.Take(ctx, fmt.Sprint("k", (caller*each+n)%c.keys), 1)
+						cancel()
+						mu.Lock()
+						highest = max(highest, runtime.NumGoroutine())
+						switch {
+						case errors.Is(err, redisstore.ErrCrowded):
+							crowded++
+						case !errors.Is(err, context.DeadlineExceeded):
+							t.Errorf("got %v", err)
+						}
+						mu.Unlock()
+					}
+				})
+			}
+			group.Wait()
+			t.Logf("%d goroutines before, %d at most; %d of %d requests found no room", before, highest, crowded, callers*each)
+			if c.keys > 1 && crowded == 0 {
+				t.Error("every request found room")
+			}
+			if highest > before+callers+most {
+				t.Errorf("%d goroutines, want at most %d more than the %d before", highest, callers+most, before)
+			}
+			release()
+			for end := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
+				_, err := l.Take(t.Context(), "k0", 1)
+				if err == nil && runtime.NumGoroutine() <= before+10 {
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatalf("%d goroutines when the server is back, %v", runtime.NumGoroutine(), err)
+				}
+			}
+		})
+	}
+}
