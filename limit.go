@@ -122,7 +122,9 @@ func (l Limit) Filled() Limit {
 	case SlidingHistogram:
 		l.Precision = orDefault(l.Precision, DefaultPrecision)
 	}
-	l.Name = orDefault(l.Name, l.defaultName())
+	if l.Name == "" {
+		l.Name = l.defaultName()
+	}
 	return l
 }
 

@@ -85,6 +85,33 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestXLimitIsWhatALimitHolds: nobody has more left than the limit is.
+func TestXLimitIsWhatALimitHolds(t *testing.T) {
+	for _, c := range []struct{ limit, full, left string }{
+		{"100/s burst 1000", "1000", "999"},
+		{"100/s", "100", "99"},
+		{"100/s leaky-bucket", "1", "0"},
+		{"100/s leaky-bucket burst 7", "7", "6"},
+		{"100/s burst 7 debt 50", "7", "6"},
+		{"100/s fixed-window", "100", "99"},
+		{"100/s sliding-log", "100", "99"},
+		{"100/s sliding-counter", "100", "99"},
+		{"100/s sliding-histogram", "100", "99"},
+	} {
+		for _, fields := range []httplimit.Fields{httplimit.XRateLimit, httplimit.XRateLimitEpoch} {
+			h := newMiddleware(t, httplimit.Options{
+				Store:  newStore(newClock()),
+				Rules:  []httplimit.Rule{{Plan: compile(t, "api", c.limit), Key: httplimit.ByIP()}},
+				Fields: fields,
+			}).Wrap(ok)
+			rec := ask(t, h, "/")
+			if full, left := field(rec, "X-RateLimit-Limit"), field(rec, "X-RateLimit-Remaining"); full != c.full || left != c.left {
+				t.Errorf("%s: limit %s, remaining %s; want %s, %s", c.limit, full, left, c.full, c.left)
+			}
+		}
+	}
+}
+
 func TestProblem(t *testing.T) {
 	c := newClock()
 	mw := newMiddleware(t, httplimit.Options{

@@ -24,11 +24,14 @@ type Fields uint8
 const (
 	// Draft11 is RateLimit-Policy and RateLimit of
 	// draft-ietf-httpapi-ratelimit-headers-11, whose format is that of the
-	// drafts from 08 on. They add to fields that are there already.
+	// drafts from 08 on. They add to fields that are there already. The policy's
+	// q is the Quota of its window w, as only that says the pace; a bucket may
+	// have more left, up to its Burst.
 	Draft11 Fields = 1 << iota
-	// XRateLimit is X-RateLimit-Limit, X-RateLimit-Remaining and
-	// X-RateLimit-Reset, which is in seconds from now until the binding limit's
-	// key is as good as new, and on denials X-Ratelimit-Retry-After.
+	// XRateLimit is X-RateLimit-Limit, the units that the binding limit holds
+	// when full (the Burst of a bucket, else the Quota), X-RateLimit-Remaining,
+	// X-RateLimit-Reset, which is in seconds from now until the key is as good as
+	// new, and on denials X-Ratelimit-Retry-After.
 	XRateLimit
 	// XRateLimitEpoch is XRateLimit with X-RateLimit-Reset in seconds since 1970.
 	XRateLimitEpoch
@@ -113,7 +116,7 @@ func (f Fields) setFields(h http.Header, policy string, t *sluice.Term, d sluice
 		end(fieldRateLimit)
 	}
 	if f&(XRateLimit|XRateLimitEpoch) != 0 {
-		b = strconv.AppendInt(b, t.Quota, 10)
+		b = strconv.AppendInt(b, t.Full(), 10)
 		end(fieldXLimit)
 		b = strconv.AppendInt(b, max(d.Remaining, 0), 10)
 		end(fieldXRemaining)

@@ -22,7 +22,8 @@ import (
 //	RateLimit-Warning: "api";r=3;t=20;why="near"
 //
 // A soft one went over a soft limit, and r is what its grace has left; a near
-// one has a tenth of its quota left, or no room for another such request.
+// one has a tenth left of what the limit holds when full, or no room for another
+// such request.
 const WarningField = "RateLimit-Warning"
 
 // deny answers a request that is not let through.
@@ -117,7 +118,7 @@ func (c *request) tell() {
 
 // near reports whether a limit will soon deny.
 func near(o *policy.Outcome, remaining int64) bool {
-	return remaining < o.Cost || remaining <= o.Limit.Quota/10
+	return remaining < o.Cost || remaining <= o.Limit.Full()/10
 }
 
 func appendWarning(b []byte, name string, remaining int64, reset time.Duration, why string) []byte {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/gateway/guard"
+	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -87,6 +88,30 @@ func TestVerdictIsToldOnce(t *testing.T) {
 	}
 	if want := []bool{true, false, false}; !slices.Equal(told, want) {
 		t.Errorf("told %v, want %v", told, want)
+	}
+}
+
+// TestFieldsSayWhatALimitHolds: what is left is never more than the limit, and
+// little only beside what the limit holds.
+func TestFieldsSayWhatALimitHolds(t *testing.T) {
+	for _, c := range []struct {
+		limits     string
+		full, left string
+		near       bool
+	}{
+		{"100/min burst 1000", "1000", "999", false},
+		{"100/min burst 5", "5", "4", false},
+		{"100/min burst 1", "1", "0", true},
+		{"5/min fixed-window", "5", "4", false},
+	} {
+		g := newGuard(t, "  - {name: a, by: ip, limits: "+c.limits+"}", ok, guard.Options{Fields: httplimit.XRateLimit})
+		h := ask(g, request(t, "GET", "/", "")).Header()
+		if full, left := h["X-RateLimit-Limit"], h["X-RateLimit-Remaining"]; !slices.Equal(full, []string{c.full}) || !slices.Equal(left, []string{c.left}) {
+			t.Errorf("%s: limit %s, remaining %s; want %s, %s", c.limits, full, left, c.full, c.left)
+		}
+		if warned := h[guard.WarningField] != nil; warned != c.near {
+			t.Errorf("%s: warned %v, want %v: %s", c.limits, warned, c.near, h[guard.WarningField])
+		}
 	}
 }
 

@@ -135,6 +135,7 @@ func (r *ownRequest) Path() string { return r.path }
 type OwnLimit struct {
 	Name       string `json:"name"`
 	Quota      int64  `json:"quota"`
+	Full       int64  `json:"full,omitempty"` // units of a key that has spent nothing, if not the quota
 	Unit       string `json:"unit"`
 	Window     int64  `json:"window"`      // seconds, rounded up
 	Remaining  int64  `json:"remaining"`   // units
@@ -196,6 +197,9 @@ func (o *Own) look(r *http.Request, a *policy.HTTP, answer *OwnAnswer) error {
 				Name: o.names.label(&out).term.Name, Quota: out.Limit.Quota, Unit: out.Limit.Unit.String(),
 				Window: seconds(out.Limit.Window), Remaining: max(out.Remaining, 0), ResetAfter: seconds(out.ResetAfter),
 				Soft: out.Soft, Grace: out.Grace,
+			}
+			if full := out.Limit.Full(); full != l.Quota {
+				l.Full = full
 			}
 			if !out.Allowed && out.RetryAfter != sluice.Never {
 				l.RetryAfter = max(seconds(out.RetryAfter), 1)

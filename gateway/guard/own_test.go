@@ -53,6 +53,30 @@ func TestOwnShowsNoSharedBudget(t *testing.T) {
 	}
 }
 
+// TestOwnSaysWhatALimitHolds: where that is not its quota.
+func TestOwnSaysWhatALimitHolds(t *testing.T) {
+	yaml := "  - {name: large, by: ip, limits: 100/s burst 1000}\n" +
+		"  - {name: small, by: ip, limits: 100/s leaky-bucket}\n" +
+		"  - {name: window, by: ip, limits: 100/s fixed-window}\n"
+	own, err := newOwn(t, rules(t, yaml))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGuard(t, yaml, ok, guard.Options{Own: own})
+	w := ask(g, request(t, "GET", guard.OwnPath, ""))
+	var got guard.OwnAnswer
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatalf("%v of %q", err, w.Body)
+	}
+	var full, left []int64
+	for _, l := range got.Limits {
+		full, left = append(full, l.Full), append(left, l.Remaining)
+	}
+	if !slices.Equal(full, []int64{1000, 1, 0}) || !slices.Equal(left, []int64{1000, 1, 100}) {
+		t.Errorf("full %v, left %v; want 1000, 1 and the quota, all of it", full, left)
+	}
+}
+
 // A client's own limits are those of every policy, also of one that has other
 // limits, or none, for the budget of requests without a part of the key.
 func TestOwnOfSharedBudget(t *testing.T) {
