@@ -61,7 +61,7 @@ func Combine(all ...Policy) Policy {
 // that no policy let pass. The request was not let through; the store may have
 // counted it nevertheless, if it fails late.
 type UnavailableError struct {
-	// RetryAfter is when the store will have been tried again.
+	// RetryAfter is after how long the store will have been tried again.
 	RetryAfter time.Duration
 	// Err is why the store did not decide.
 	Err error
@@ -72,3 +72,7 @@ func (e *UnavailableError) Error() string { return "failure: store unavailable: 
 
 // Unwrap returns why the store did not decide.
 func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// Wait returns RetryAfter: by this method fronts that do not know this type
+// tell their clients.
+func (e *UnavailableError) Wait() time.Duration { return e.RetryAfter }

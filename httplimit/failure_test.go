@@ -6,13 +6,16 @@ package httplimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/httplimit"
 )
 
@@ -65,6 +68,54 @@ func TestFailure(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUnavailableSaysWhenToRetry: by what the store's error says, in whole
+// seconds rounded up, and else a second.
+func TestUnavailableSaysWhenToRetry(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"an error that does not say", errDown, "1"},
+		{"less than a second", &failure.UnavailableError{RetryAfter: 500 * time.Millisecond, Err: errDown}, "1"},
+		{"more", &failure.UnavailableError{RetryAfter: 7*time.Second + 1, Err: errDown}, "8"},
+		{"wrapped", fmt.Errorf("a: %w", errors.Join(errDown, &failure.UnavailableError{RetryAfter: 3 * time.Second, Err: errDown})), "3"},
+		{"nothing", &failure.UnavailableError{Err: errDown}, "1"},
+		{"negative", &failure.UnavailableError{RetryAfter: -time.Hour, Err: errDown}, "1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := httplimit.Options{
+				Store:   broken{err: c.err},
+				Failure: httplimit.FailClosed,
+				Rules:   []httplimit.Rule{{Plan: compile(t, "api", "1/min"), Key: httplimit.ByIP()}},
+				OnError: func(*http.Request, error) {},
+			}
+			rec := ask(t, newMiddleware(t, o).Wrap(ok), "/")
+			if got := field(rec, "Retry-After"); rec.Code != 503 || got != c.want {
+				t.Errorf("status %d, Retry-After %q; want 503, %s", rec.Code, got, c.want)
+			}
+			o.Refuse = func(w http.ResponseWriter, _ *http.Request, e httplimit.Event) { w.WriteHeader(e.Status) }
+			if got := field(ask(t, newMiddleware(t, o).Wrap(ok), "/"), "Retry-After"); got != c.want {
+				t.Errorf("an answer of its own: Retry-After %q, want %s", got, c.want)
+			}
+			o.Failure = httplimit.FailOpen
+			if rec := ask(t, newMiddleware(t, o).Wrap(ok), "/"); rec.Code != 200 || field(rec, "Retry-After") != "" {
+				t.Errorf("fail open: status %d, Retry-After %q; want 200 and none", rec.Code, field(rec, "Retry-After"))
+			}
+		})
+	}
+}
+
+// broken is a store that answers with its error.
+type broken struct {
+	sluice.Store // none
+	err          error
+}
+
+func (b broken) Take(context.Context, sluice.Request) (sluice.Decision, error) {
+	return sluice.Decision{}, b.err
 }
 
 // A client cannot get past a limit by asking for what no Store decides.

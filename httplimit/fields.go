@@ -4,6 +4,7 @@
 package httplimit
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -150,6 +151,23 @@ func (f Fields) setFields(h http.Header, policy string, t *sluice.Term, d sluice
 		values[n] = policy
 		addField(h, fieldPolicy, values[n:n+1:n+1])
 	}
+}
+
+// setRetryAfter tells the client of a request that was not decided, or not in
+// time, when to come again: once the delay that it was held back for is over, or
+// when the error says; else in a second. It says no more than what is said.
+func setRetryAfter(h http.Header, e *Event) {
+	if e.Verdict != FailedClosed && e.Verdict != Abandoned || h[fieldRetryAfter] != nil {
+		return
+	}
+	wait := e.Decision.Delay
+	if says, ok := errors.AsType[interface {
+		error
+		Wait() time.Duration
+	}](e.Err); ok {
+		wait = max(wait, says.Wait())
+	}
+	h[fieldRetryAfter] = []string{strconv.FormatInt(max(ceilSeconds(wait), 1), 10)}
 }
 
 // addField keeps the items of a limiter further out: both fields are lists.

@@ -97,7 +97,7 @@ const (
 	// FailOpen passes the request on: an outage of the limiter is not one of
 	// the service. Choose FailClosed where a limit guards a secret.
 	FailOpen Failure = iota
-	// FailClosed answers 503.
+	// FailClosed answers 503, and when to retry: see [WriteProblem].
 	FailClosed
 	failures
 )

@@ -17,7 +17,8 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // WriteProblem is the answer of [Options] without Refuse: e.Status with a
 // problem document (RFC 9457, application/problem+json) that says what
 // happened and names the limits that denied. It tells a client nothing of an
-// error of the store.
+// error of the store but when to retry: one that has a method Wait() time.Duration
+// says so, and a second is said without.
 func WriteProblem(w http.ResponseWriter, _ *http.Request, e Event) {
 	h := w.Header()
 	for _, of := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
@@ -25,6 +26,7 @@ func WriteProblem(w http.ResponseWriter, _ *http.Request, e Event) {
 	}
 	values := []string{"application/problem+json", "no-store"}
 	h["Content-Type"], h["Cache-Control"] = values[0:1:1], values[1:2:2]
+	setRetryAfter(h, &e)
 	w.WriteHeader(e.Status)
 	w.Write(appendProblem(make([]byte, 0, 384), e)) //nolint:errcheck // a client that is gone needs no answer
 }

@@ -233,6 +233,7 @@ func (m *Middleware) decided(r *http.Request, e Event) {
 func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, e Event) {
 	m.decided(r, e)
 	if m.opts.Refuse != nil {
+		setRetryAfter(w.Header(), &e)
 		m.opts.Refuse(w, r, e)
 		return
 	}

@@ -29,7 +29,6 @@ const WarningField = "RateLimit-Warning"
 // deny answers a request that is not let through.
 func (c *request) deny() {
 	v := &c.verdict
-	h := c.w.Header()
 	if v.Refused != nil {
 		httplimit.WriteProblem(c.w, c.r, httplimit.Event{Verdict: httplimit.Refused, Status: http.StatusBadRequest, Err: v.Refused})
 		return
@@ -44,12 +43,11 @@ func (c *request) deny() {
 	}
 	binding, bound := v.Binding()
 	if !bound {
-		h.Set("Retry-After", "1")
 		httplimit.WriteProblem(c.w, c.r, httplimit.Event{Verdict: httplimit.FailedClosed, Status: http.StatusServiceUnavailable, Err: v.Err})
 		return
 	}
 	l := c.guard.names.label(&binding)
-	c.guard.opts.Fields.Set(h, c.policies(), &l.term, v.Decision)
+	c.guard.opts.Fields.Set(c.w.Header(), c.policies(), &l.term, v.Decision)
 	httplimit.WriteProblem(c.w, c.r, httplimit.Event{
 		Verdict: httplimit.Denied, Status: cmp.Or(binding.Rule.Status, http.StatusTooManyRequests),
 		Decision: v.Decision, Limit: &l.term, Charge: sluice.Charge{Key: binding.Key, Cost: binding.Cost},
@@ -130,8 +128,6 @@ func appendWarning(b []byte, name string, remaining int64, reset time.Duration, 
 	b = strconv.AppendInt(append(b, ";t="...), seconds(reset), 10)
 	return append(append(append(b, `;why="`...), why...), '"')
 }
-
-func retryAfter(d time.Duration) string { return strconv.FormatInt(max(seconds(d), 1), 10) }
 
 // seconds returns d in whole seconds, rounded up: never too early.
 func seconds(d time.Duration) int64 {

@@ -26,11 +26,10 @@ func (c *request) hold() bool {
 		return true
 	}
 	g.report(c.r, v.Cancel(c.r.Context()))
-	e := httplimit.Event{Verdict: httplimit.Abandoned, Status: http.StatusServiceUnavailable, Err: err}
+	e := httplimit.Event{Verdict: httplimit.Abandoned, Status: http.StatusServiceUnavailable, Decision: v.Decision, Err: err}
 	switch {
 	case errors.Is(err, ErrQueueFull):
 		e.Verdict = httplimit.FailedClosed
-		c.w.Header().Set("Retry-After", retryAfter(v.Decision.Delay))
 	case errors.Is(err, errBody):
 		e.Verdict, e.Status = httplimit.Refused, http.StatusBadRequest
 	}

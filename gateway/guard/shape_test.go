@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/gateway/guard"
 	"github.com/sluicegate/sluice/memstore"
 )
@@ -170,6 +171,34 @@ func TestStoreAway(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUnavailableSaysWhenToRetry: as the library does.
+func TestUnavailableSaysWhenToRetry(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{errAway, "1"},
+		{&failure.UnavailableError{RetryAfter: 2500 * time.Millisecond, Err: errAway}, "3"},
+	} {
+		var reported errorList
+		g := newGuard(t, "  - {name: a, limits: 1/min, failure: closed}", ok, guard.Options{Store: broken{err: c.err}, OnError: reported.report})
+		w := ask(g, request(t, "GET", "/", ""))
+		if got := w.Header().Get("Retry-After"); w.Code != 503 || got != c.want {
+			t.Errorf("%v: got %d, Retry-After %q; want 503, %s", c.err, w.Code, got, c.want)
+		}
+	}
+}
+
+// broken is a store that answers with its error.
+type broken struct {
+	sluice.Store // none
+	err          error
+}
+
+func (b broken) Take(context.Context, sluice.Request) (sluice.Decision, error) {
+	return sluice.Decision{}, b.err
 }
 
 // TestShapingGivesUp: bytes whose turn would not come in time are cut off.
