@@ -42,17 +42,23 @@ func only(part string, values []string) (string, error) {
 func twice(part string) error { return Invalid(part, "is sent more than once; send it once") }
 
 // ByCookie returns a Key of a cookie's value, in which escapes such as %41 stand
-// for what they mean, as many an application reads it. A cookie that RFC 6265
-// does not allow is refused: net/http ignores it, but an application may not.
+// for what they mean, as many an application reads it. Blanks and quotes around it
+// do not count.
+//
+// What servers read in different ways is refused, as a session would have a budget
+// for every spelling: a value that RFC 6265 does not allow, such as one with a
+// blank or a comma, and a cookie whose name is taken for this one by some only,
+// such as "SID", "%73id", "sid" and a Unicode blank, or "sid" behind a comma in
+// the value of another.
 func ByCookie(name string) Key {
 	if !validFieldName(name) {
 		return badKey("ByCookie: %q is not a cookie's name", name)
 	}
 	part := "cookie " + name
 	return Key{name: part, value: func(r *http.Request) (string, error) {
-		values, ok := wire.Cookies(r, name)
-		if !ok {
-			return "", Invalid(part, "has bytes that no cookie may have; send it as RFC 6265 has it")
+		values, problem := wire.Cookies(r, name)
+		if problem != "" {
+			return "", Invalid(part, problem)
 		}
 		return only(part, values)
 	}}

@@ -66,13 +66,13 @@ func (h *HTTP) Query(name string) []string {
 	return h.query[name]
 }
 
-// Cookie returns the values of a cookie, unescaped. One that RFC 6265 does not allow makes
-// it one that is sent more than once: what an application reads into it is not
-// known.
+// Cookie returns the values of a cookie, unescaped, without blanks and quotes
+// around them. One that servers read in different ways counts as sent more than
+// once: what an application reads into it is not known.
 func (h *HTTP) Cookie(name string) []string {
-	values, ok := wire.Cookies(h.request, name)
-	if !ok {
-		return append(values, "", "")
+	values, problem := wire.Cookies(h.request, name)
+	if problem != "" {
+		return []string{"", ""}
 	}
 	return values
 }

@@ -69,6 +69,11 @@ func TestCookiesThatOthersRead(t *testing.T) {
 		{`sid="\141bc"`, false},
 		{`sid=r1; sid=abc\`, false},
 		{"sid=r1; sid=ab\xe9", false},
+		{"sid=r1 sid=abc", false},
+		{"sid=r1,sid=abc", false},
+		{"sid=r1; other=x sid=abc", false},
+		{"sid=r1; sid\u00a0=abc", false},
+		{"sid=r1; SID=abc", false},
 	} {
 		t.Run(c.cookie, func(t *testing.T) {
 			w := newWorld(t, r)
@@ -79,5 +84,24 @@ func TestCookiesThatOthersRead(t *testing.T) {
 				t.Errorf("allowed %v, refused %v; want allowed %v", v.Allowed, v.Refused, c.want)
 			}
 		})
+	}
+}
+
+// TestCookieOfOneSession: however many blanks and quotes stand around it, a
+// session has one budget.
+func TestCookieOfOneSession(t *testing.T) {
+	w := newWorld(t, one("session", by(policy.Cookie("sid")), "3/h fixed-window"))
+	allowed := 0
+	for i := range 12 {
+		value := strings.Repeat(" ", i/2) + []string{"v", `"v"`}[i%2] + strings.Repeat("\t", i)
+		req := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}, Header: http.Header{"Cookie": {"sid=" + value}}}
+		var h policy.HTTP
+		h.Reset(req, netip.Addr{}, nil)
+		if w.decide(&h).Allowed {
+			allowed++
+		}
+	}
+	if allowed != 3 {
+		t.Errorf("%d of 12 spellings of one session were allowed; want 3", allowed)
 	}
 }

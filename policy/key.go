@@ -58,7 +58,7 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value, probl
 	}
 	if len(values) > 1 {
 		if p.Source == SourceCookie {
-			return "", "is sent more than once, or with bytes that no cookie may have"
+			return "", "is sent more than once, or in a spelling that servers read in different ways; send it once, as RFC 6265 has it"
 		}
 		return "", "is sent more than once"
 	}

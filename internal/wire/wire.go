@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
-	"strconv"
 	"strings"
 )
 
@@ -27,50 +26,6 @@ func Host(authority string) string {
 	}
 	name, _, _ := strings.Cut(authority, ":")
 	return strings.ToLower(strings.TrimRight(name, "."))
-}
-
-// Cookies returns the values of all cookies of a name, as applications read them
-// that unescape cookies: what others tell apart has the same value then, and so
-// the same budget. It is not ok if there is one among them that RFC 6265 does not
-// allow: net/http leaves such a cookie out, while an application may well have a
-// use for it.
-func Cookies(r *http.Request, name string) (values []string, ok bool) {
-	for _, c := range r.CookiesNamed(name) {
-		values = append(values, Unescape(c.Value))
-	}
-	named := 0
-	for _, line := range r.Header["Cookie"] {
-		for part := range strings.SplitSeq(line, ";") {
-			key, _, _ := strings.Cut(part, "=")
-			if textproto.TrimString(key) == name {
-				named++
-			}
-		}
-	}
-	return values, named == len(values)
-}
-
-// Unescape returns a cookie's value without escapes: %41 is A and a plus a space.
-// What is no escape stays as it is.
-func Unescape(value string) string {
-	if !strings.ContainsAny(value, "%+") {
-		return value
-	}
-	b := make([]byte, 0, len(value))
-	for i := 0; i < len(value); i++ {
-		c := value[i]
-		switch {
-		case c == '+':
-			c = ' '
-		case c == '%' && i+2 < len(value):
-			if n, err := strconv.ParseUint(value[i+1:i+3], 16, 8); err == nil {
-				c = byte(n)
-				i += 2
-			}
-		}
-		b = append(b, c)
-	}
-	return string(b)
 }
 
 // EndToEnd returns the request without the header fields that its Connection

@@ -6,7 +6,6 @@ package wire_test
 import (
 	"net/http"
 	"reflect"
-	"slices"
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/wire"
@@ -32,40 +31,6 @@ func TestHost(t *testing.T) {
 		if got := wire.Host(c.authority); got != c.want {
 			t.Errorf("%q: got %q, want %q", c.authority, got, c.want)
 		}
-	}
-}
-
-func TestCookies(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		fields []string
-		want   []string
-		ok     bool
-	}{
-		{"none", nil, nil, true},
-		{"another", []string{"a=b; resid=x"}, nil, true},
-		{"one", []string{"a=b; sid=x"}, []string{"x"}, true},
-		{"empty", []string{"sid="}, []string{""}, true},
-		{"quoted", []string{`sid="x"`}, []string{"x"}, true},
-		{"escaped", []string{"sid=%61b%63"}, []string{"abc"}, true},
-		{"escapes that are none", []string{"sid=%6x%"}, []string{"%6x%"}, true},
-		{"a plus", []string{"sid=a+b%2B"}, []string{"a b+"}, true},
-		{"two", []string{"sid=x; sid=y"}, []string{"x", "y"}, true},
-		{"two fields", []string{"sid=x", "sid=y"}, []string{"x", "y"}, true},
-		{"an octal escape", []string{`sid="\141bc"`}, nil, false},
-		{"a second one with an escape", []string{`sid=x; sid="\141bc"`}, []string{"x"}, false},
-		{"a second one with a backslash", []string{`sid=x; sid=abc\`}, []string{"x"}, false},
-		{"a second one with bytes above ASCII", []string{"sid=x; sid=ab\xe9"}, []string{"x"}, false},
-		{"a second one with spaces around its name", []string{"sid=x;\t sid =\"\\141\""}, []string{"x"}, false},
-		{"a second one without a value", []string{"sid=x; sid"}, []string{"x", ""}, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := &http.Request{Header: http.Header{"Cookie": c.fields}}
-			got, ok := wire.Cookies(r, "sid")
-			if !slices.Equal(got, c.want) || ok != c.ok {
-				t.Errorf("got %q, %v; want %q, %v", got, ok, c.want, c.ok)
-			}
-		})
 	}
 }
 

@@ -238,8 +238,8 @@ func (v *Verifier) Claims(r *http.Request) func(name string) (string, bool) {
 // find returns the request's token, as sent.
 func (v *Verifier) find(r *http.Request) string {
 	if v.o.Cookie != "" {
-		values, ok := wire.Cookies(r, v.o.Cookie)
-		if !ok || len(values) != 1 {
+		values, problem := wire.Cookies(r, v.o.Cookie)
+		if problem != "" || len(values) != 1 {
 			return "" // the application might take the other one
 		}
 		return values[0]

@@ -253,6 +253,9 @@ func TestWhere(t *testing.T) {
 		{"in two cookies", cookie, http.Header{"Cookie": {"session=" + good + "; session=x"}}, false},
 		{"in two cookies, one of them not of RFC 6265", cookie, http.Header{"Cookie": {"session=" + good + "; session=\"x,\\"}}, false},
 		{"in two fields, one of them not of RFC 6265", cookie, http.Header{"Cookie": {"session=x\xff", "session=" + good}}, false},
+		{"in a cookie, between blanks", cookie, http.Header{"Cookie": {"session=  \"" + good + "\" "}}, true},
+		{"in a cookie, beside one within another", cookie, http.Header{"Cookie": {"session=" + good + "; a=b session=x"}}, false},
+		{"in a cookie, beside one of almost that name", cookie, http.Header{"Cookie": {"session=" + good + "; session\u00a0=x"}}, false},
 		{"in a cookie beside one of another name", cookie, http.Header{"Cookie": {"session=" + good + "; other=x\xff"}}, true},
 		{"nowhere", plain, http.Header{}, false},
 	} {

@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+)
+
+// Cookies returns the values of all cookies of a name, as applications read them
+// that unescape cookies: what others tell apart has the same value then, and so
+// the same budget.
+//
+// There are none if servers read one of the cookies in more than one way, so that
+// an application may see another one, or another value. The problem says so; it
+// never holds what the client sent, and is empty otherwise.
+func Cookies(r *http.Request, name string) (values []string, problem string) {
+	for _, line := range r.Header["Cookie"] {
+		for part := range strings.SplitSeq(line, ";") {
+			part = textproto.TrimString(part)
+			key, value, _ := strings.Cut(part, "=")
+			if textproto.TrimString(key) != name {
+				if hides(part, len(key), name) {
+					return nil, "is sent under a name that some servers read as another; send it once, as RFC 6265 has it"
+				}
+				continue
+			}
+			plain, ok := cookieValue(value)
+			if !ok {
+				return nil, "has a blank, a comma or bytes that no cookie may have; send it as RFC 6265 has it"
+			}
+			values = append(values, plain)
+		}
+	}
+	return values, ""
+}
+
+// cookieValue returns what stands behind a cookie's equals sign without blanks
+// around it, quotes and escapes. It is not ok if RFC 6265 does not allow it:
+// some servers end a value at a blank or a comma, leave out one with other bytes,
+// or have escapes of their own within quotes.
+func cookieValue(text string) (value string, ok bool) {
+	text = textproto.TrimString(text)
+	if n := len(text); n > 1 && text[0] == '"' && text[n-1] == '"' {
+		text = text[1 : n-1]
+	}
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c > '~' || c == '"' || c == ',' || c == '\\' {
+			return "", false
+		}
+	}
+	value = Unescape(text)
+	// Of j: and a text in JSON some frameworks make the text.
+	if json, found := strings.CutPrefix(value, "j:"); found && strings.HasPrefix(strings.TrimLeft(json, " \t\r\n"), `"`) {
+		return "", false
+	}
+	return value, true
+}
+
+// hides reports whether some server finds a cookie of that name in a part of a
+// Cookie field whose own name, of own bytes, is spelled otherwise: there are those
+// that end a cookie at a blank or a comma, too.
+func hides(part string, own int, name string) bool {
+	if own == len(part) {
+		return false // no value
+	}
+	if alike(part[:own], name) {
+		return true
+	}
+	part = strings.TrimRight(part, "=") // no value follows
+	if own > 0 && strings.IndexByte(part[min(own+1, len(part)):], '=') < 0 && strings.IndexFunc(part[:own], ends) < 0 {
+		return false // as most are
+	}
+	// Every word up to its equals sign; some servers skip those before it.
+	from, to, named := 0, 0, false
+	for i := range len(part) {
+		switch c := part[i]; {
+		case ends(rune(c)):
+			continue
+		case c == '=' && (from == to || named && to < i):
+			from, to, named = i+1, i+1, false
+			continue
+		case c == '=' && !named:
+			if named = true; alike(part[from:to], name) {
+				return true
+			}
+		case c != '=' && to < i:
+			from, named = i, false
+		}
+		to = i + 1
+	}
+	return false
+}
+
+// alike reports whether some server takes one cookie's name for another's: there
+// are those that drop blanks around or within it, unescape it, look it up without
+// case, or put an underscore for what PHP allows in no variable's name.
+func alike(spelled, name string) bool {
+	if len(spelled) < len(name) {
+		return false
+	}
+	if strings.IndexFunc(spelled, unusual) < 0 {
+		return folds(spelled, name)
+	}
+	spelled = strings.TrimFunc(Unescape(spelled), invisible)
+	return folds(spelled, name) || folds(strings.Map(visible, spelled), name)
+}
+
+func folds(spelled, name string) bool {
+	if len(spelled) != len(name) {
+		return false
+	}
+	for i := range len(name) {
+		s, n := spelled[i], name[i]
+		if lower(s) != lower(n) && (n != '_' || strings.IndexByte(" .[", s) < 0) {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
+
+// invisible is every blank of ASCII and of Unicode, in whatever bytes it is
+// written, and whatever else no cookie's name has.
+func invisible(c rune) bool { return c <= ' ' || c > '~' }
+
+// unusual is what a name has that is not read as it stands.
+func unusual(c rune) bool { return invisible(c) || c == '%' || c == '+' }
+
+// ends is what ends a cookie for some servers.
+func ends(c rune) bool { return invisible(c) || c == ',' }
+
+func visible(c rune) rune {
+	if invisible(c) {
+		return -1
+	}
+	return c
+}
+
+// Unescape returns a cookie's value without escapes: %41 is A and a plus a space.
+// What is no escape stays as it is.
+func Unescape(value string) string {
+	if !strings.ContainsAny(value, "%+") {
+		return value
+	}
+	b := make([]byte, 0, len(value))
+	for i := 0; i < len(value); i++ {
+		c := value[i]
+		switch {
+		case c == '+':
+			c = ' '
+		case c == '%' && i+2 < len(value):
+			if n, err := strconv.ParseUint(value[i+1:i+3], 16, 8); err == nil {
+				c = byte(n)
+				i += 2
+			}
+		}
+		b = append(b, c)
+	}
+	return string(b)
+}
