@@ -26,8 +26,9 @@ const (
 	// Draft11 is RateLimit-Policy and RateLimit of
 	// draft-ietf-httpapi-ratelimit-headers-11, whose format is that of the
 	// drafts from 08 on. They add to fields that are there already. The policy's
-	// q is the Quota of its window w, as only that says the pace; a bucket may
-	// have more left, up to its Burst.
+	// q is the Quota of its window w, as only that says the pace. A bucket may
+	// have more left, up to its Burst: where that differs, and units come back one
+	// by one, it is in a parameter of our own, sluice-burst.
 	Draft11 Fields = 1 << iota
 	// XRateLimit is X-RateLimit-Limit, the units that the binding limit holds
 	// when full (the Burst of a bucket, else the Quota), X-RateLimit-Remaining,
@@ -52,6 +53,10 @@ const (
 	fieldXRetry     = "X-Ratelimit-Retry-After"
 )
 
+// paramBurst is a parameter of our own in RateLimit-Policy: how many units a
+// bucket holds that has no debt and refills all the time, if not its quota.
+const paramBurst = "sluice-burst"
+
 // maxInteger is the largest Integer of a structured field (RFC 9651).
 const maxInteger = 999_999_999_999_999
 
@@ -69,7 +74,9 @@ func policyItems(p *sluice.Plan) string {
 
 // appendPolicy appends the item of RateLimit-Policy for a limit. Windows that
 // are not whole seconds, or differ in length, are left out: w is optional, and
-// any number would be wrong.
+// any number would be wrong. The burst is told where each spent unit is back after
+// its share of the window: by that alone a client can keep a pace of more than a
+// request a second under a small one, as t is in whole seconds.
 func appendPolicy(b []byte, t *sluice.Term) []byte {
 	b = appendItem(b, t.Name)
 	b = appendParam(b, ";q=", t.Quota)
@@ -78,6 +85,9 @@ func appendPolicy(b []byte, t *sluice.Term) []byte {
 	}
 	if t.Window%time.Second == 0 && t.Calendar != sluice.Month && t.Calendar != sluice.Year {
 		b = appendParam(b, ";w=", int64(t.Window/time.Second))
+	}
+	if t.Burst != t.Quota && t.Burst > 0 && t.Debt == 0 && t.Refill == sluice.Continuous {
+		b = appendParam(b, ";"+paramBurst+"=", t.Burst)
 	}
 	return b
 }

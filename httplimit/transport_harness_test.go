@@ -108,10 +108,21 @@ type counter struct {
 
 func newCounter(t *testing.T, fields httplimit.Fields, limit string) *counter {
 	t.Helper()
+	return newCounterOf(t, fields, httplimit.Rule{Plan: compile(t, "api", limit), Key: httplimit.ByIP()})
+}
+
+// newCostlyCounter is newCounter of requests at a cost.
+func newCostlyCounter(t *testing.T, limit string, cost int64) *counter {
+	t.Helper()
+	return newCounterOf(t, 0, httplimit.Rule{Plan: compile(t, "api", limit), Key: httplimit.ByIP(), Cost: httplimit.Units(cost)})
+}
+
+func newCounterOf(t *testing.T, fields httplimit.Fields, rule httplimit.Rule) *counter {
+	t.Helper()
 	c := &counter{}
 	c.Handler = newMiddleware(t, httplimit.Options{
 		Store:  memstore.New(memstore.Options{}),
-		Rules:  []httplimit.Rule{{Plan: compile(t, "api", limit), Key: httplimit.ByIP()}},
+		Rules:  []httplimit.Rule{rule},
 		Fields: fields,
 		OnDecision: func(_ *http.Request, e httplimit.Event) {
 			if e.Verdict == httplimit.Denied {

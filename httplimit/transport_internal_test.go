@@ -29,6 +29,7 @@ func TestStatement(t *testing.T) {
 		{"token as name", 0, 200, []string{`RateLimit: a;r=1;t=1`}, `false 0s [a/ true 1 1s 0 0s]`},
 		{"partitions", 0, 200, []string{`RateLimit: "a";r=1;t=1;pk=:QQ==:, "a";r=2;t=1;pk=:Qg==:`}, `false 0s [a/A true 1 1s 0 0s] [a/B true 2 1s 0 0s]`},
 		{"window for t", 0, 200, []string{`RateLimit-Policy: "a";q=10;w=5`, `RateLimit: "a";r=1`}, `false 0s [a/ true 1 0s 10 5s]`},
+		{"a burst of bytes", 0, 200, []string{`RateLimit-Policy: "a";q=10;w=5;qu="content-bytes";sluice-burst=1`, `RateLimit: "b";r=0;t=9`}, `false 0s [a/ false 0 0s 0 0s] [b/ true 0 9s 0 0s]`},
 		{"bytes are not requests", 0, 200, []string{`RateLimit-Policy: "a";q=10;w=5;qu="content-bytes"`, `RateLimit: "a";r=0;t=9`}, `false 0s [a/ false 0 0s 0 0s]`},
 		{"unknown parameters", 0, 200, []string{`RateLimit: "a";r=1;t=1;acme-x="y";z;n=1.5;d=@12;u=%"f%c3%bc"`}, `false 0s [a/ true 1 1s 0 0s]`},
 		{"without r", 0, 200, []string{`RateLimit: "a";t=1`}, `false 0s`},
@@ -90,6 +91,55 @@ func TestBudgetsAreBounded(t *testing.T) {
 	}
 	if s.of("b") == b {
 		t.Error("b was kept; want the one forgotten that was not used for longest")
+	}
+}
+
+// TestSpread: paces are in whole microseconds, and n of them are never less than
+// the span.
+func TestSpread(t *testing.T) {
+	for _, c := range []struct {
+		span time.Duration
+		n    int64
+		want time.Duration
+	}{
+		{time.Second, 10, 100 * time.Millisecond},
+		{time.Second, 3, 333334 * time.Microsecond},
+		{time.Minute, 65537, 916 * time.Microsecond},
+		{time.Second, 1 << 62, time.Microsecond},
+		{sluice.MaxWindow, 1<<63 - 1, time.Microsecond},
+		{time.Second, 0, 0},
+		{time.Second, -1, 0},
+		{0, 5, 0},
+	} {
+		if got := spread(c.span, c.n); got != c.want {
+			t.Errorf("%v of %d: got %v, want %v", c.span, c.n, got, c.want)
+		}
+	}
+}
+
+// TestFull: what a bucket's burst says of when it is full is more exact than t,
+// unless the server says something else.
+func TestFull(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		burst, left, quota int64
+		window, span, want time.Duration
+	}{
+		{"one of one", 1, 0, 10, time.Second, time.Second, 100 * time.Millisecond},
+		{"two of three", 3, 1, 10, time.Second, time.Second, 200 * time.Millisecond},
+		{"no unit lost", 3, 3, 10, time.Second, time.Second, time.Second},
+		{"more than there can be", 3, 9, 10, time.Second, time.Second, time.Second},
+		{"seconds", 25, 0, 10, time.Second, 3 * time.Second, 2500 * time.Millisecond},
+		{"the server says longer", 25, 0, 10, time.Second, 4 * time.Second, 4 * time.Second},
+		{"the server says less", 25, 0, 10, time.Second, time.Second, time.Second},
+		{"no burst", 0, 0, 10, time.Second, time.Second, time.Second},
+		{"no window", 1, 0, 0, 0, time.Second, time.Second},
+		{"huge", 1 << 62, 0, 1, sluice.MaxWindow, time.Second, time.Second},
+	} {
+		p := pace{burst: c.burst, quota: c.quota, window: c.window}
+		if got := p.full(c.span, c.left); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
 	}
 }
 

@@ -38,6 +38,7 @@ type item struct {
 	span            time.Duration // 0: the window
 	quota           int64         // units; 0: unknown
 	window          time.Duration // 0: unknown
+	burst           int64         // units of a bucket whose units come back one by one; 0: unknown
 }
 
 func (s *statement) mentions(name, partition string) bool {
@@ -135,8 +136,11 @@ func (s *statement) draft11(h http.Header) {
 		if w, ok := m.integer("w"); ok && w > 0 {
 			it.window = time.Duration(min(w, maxSeconds)) * time.Second
 		}
+		if b, ok := m.integer(paramBurst); ok && b > 0 {
+			it.burst = b
+		}
 		if it.window == 0 || !m.requests() {
-			it.quota, it.window = 0, 0
+			it.quota, it.window, it.burst = 0, 0, 0
 		}
 		s.items = append(s.items, it)
 	}
@@ -202,6 +206,6 @@ func (s *statement) xRateLimit(h http.Header, now time.Time, epoch bool) {
 		return
 	}
 	it := s.item("x-ratelimit", "")
-	it.left, it.stated = left, true
+	it.left, it.stated = min(left, maxInteger), true
 	it.span = time.Duration(min(reset, maxSeconds)) * time.Second
 }

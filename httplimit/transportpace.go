@@ -17,6 +17,7 @@ type pace struct {
 
 	quota  int64         // of RateLimit-Policy; 0 if unknown
 	window time.Duration // likewise
+	burst  int64         // likewise
 
 	returns returns // what of ours comes back, and when
 
@@ -29,7 +30,7 @@ type pace struct {
 // counted in it. What a late answer says of what is left can only be too much.
 func (p *pace) state(it item, s statement, late bool, inFlight int) {
 	if it.quota > 0 && it.window > 0 {
-		p.quota, p.window = it.quota, it.window
+		p.quota, p.window, p.burst = it.quota, it.window, it.burst
 	}
 	if !it.stated {
 		return
@@ -41,7 +42,14 @@ func (p *pace) state(it item, s statement, late bool, inFlight int) {
 	if s.denied && s.wait > 0 { // Retry-After is more exact than t
 		left, span = 0, s.wait
 	}
+	every := spread(span, left)
+	if sustained := spread(p.window, p.quota); sustained > 0 {
+		// A window that slides is never all empty while it is used: what is left
+		// need not last until it would be.
+		every = min(every, sustained)
+	}
 	if !s.denied && span > 0 {
+		span = p.full(span, left)
 		p.returns.add(s.at.Add(span)) // by then all that was counted has come back
 	}
 	spare := max(left-int64(inFlight), 0)
@@ -49,22 +57,39 @@ func (p *pace) state(it item, s statement, late bool, inFlight int) {
 		p.left = min(p.left, spare)
 		return
 	}
-	p.left, p.span, p.until, p.blind = spare, span, s.at.Add(span), false
-	p.every = spread(span, left)
-	if sustained := spread(p.window, p.quota); sustained > 0 {
-		// A window that slides is never all empty while it is used: what is left
-		// need not last until it would be.
-		p.every = min(p.every, sustained)
-	}
+	p.left, p.every, p.span, p.until, p.blind = spare, every, span, s.at.Add(span), false
 	p.returns.take(s.at) // is in what is left
 }
 
-// spread returns how far apart n units are within span.
+// full returns after how long the limit is as good as new, of which the server
+// has said span, rounded up to seconds: of a bucket that refills one by one it is
+// the time that what is gone of the burst takes. Where that is more than rounding,
+// the server knows better.
+func (p *pace) full(span time.Duration, left int64) time.Duration {
+	every, gone := spread(p.window, p.quota), p.burst-left
+	if gone <= 0 || every <= 0 || gone > int64(span/every) {
+		return span
+	}
+	if exact := time.Duration(gone) * every; exact > span-time.Second {
+		return exact
+	}
+	return span
+}
+
+// spread returns how far apart n units are within span, in the µs that servers
+// count in: any less, and one might not be there yet.
 func spread(span time.Duration, n int64) time.Duration {
-	if n <= 0 {
+	if n <= 0 || span <= 0 {
 		return 0
 	}
-	return (span + time.Duration(n) - 1) / time.Duration(n)
+	d := span / time.Duration(n)
+	if d*time.Duration(n) < span {
+		d++
+	}
+	if part := d % time.Microsecond; part > 0 {
+		d += time.Microsecond - part
+	}
+	return d
 }
 
 // renew adds what came back, and starts over when the time is up: with the quota, if that is known, or
