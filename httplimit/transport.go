@@ -36,6 +36,14 @@ type TransportOptions struct {
 	// request's context, is not begun: see [HoldError].
 	MaxWait time.Duration
 
+	// MaxHold is how long a server's word is taken for a wait: when an answer
+	// asks for more, one request goes out after MaxHold all the same, and the
+	// others wait for what its answer says. At most sluice.MaxWindow. Zero means
+	// 10 minutes, or MaxWait if that is longer: a server that means it is asked
+	// six times an hour in vain, and one mistaken answer, such as a point in time
+	// where seconds belong, keeps nobody out for a year.
+	MaxHold time.Duration
+
 	// MaxRetries is how often a request is sent again after an answer of 429
 	// or 503. Zero means 3, a negative number never.
 	MaxRetries int
@@ -60,8 +68,8 @@ type TransportOptions struct {
 // longer wait than was allowed.
 type HoldError struct {
 	Host string
-	// Wait is how long it would have been held back at least; 0 if it did not
-	// get its turn among the requests that waited before it.
+	// Wait is how long it would have been held back at least, MaxHold at most; 0
+	// if it did not get its turn among the requests that waited before it.
 	Wait time.Duration
 	err  error
 }
@@ -93,7 +101,9 @@ func (e *HoldError) Unwrap() error { return e.err }
 // to that host before its end. What was answered with 429 or 503 is sent again,
 // with a random delay on top so that clients do not come back all at once, as
 // often and as long as the options allow; then the answer is handed on as it
-// is. Until a host has stated a limit nothing is held back.
+// is. Until a host has stated a limit nothing is held back. No answer is taken for
+// granted for longer than MaxHold, and [Transport.Forget] ends a wait that is known
+// to be mistaken.
 //
 // Fields on answers from a cache (Age above 0) are ignored, as they were meant
 // for another request. A cache belongs around a Transport, not within, or else
@@ -114,6 +124,9 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	fault := func(format string, args ...any) { all = append(all, fmt.Errorf("httplimit: "+format, args...)) }
 	if o.MaxWait < 0 || o.MaxWait > sluice.MaxWindow {
 		fault("MaxWait: %v must be 0 to %v", o.MaxWait, sluice.MaxWindow)
+	}
+	if o.MaxHold < 0 || o.MaxHold > sluice.MaxWindow {
+		fault("MaxHold: %v must be 0 to %v", o.MaxHold, sluice.MaxWindow)
 	}
 	if o.MaxBudgets < 0 {
 		fault("MaxBudgets: %d is negative; leave it 0 for 1024", o.MaxBudgets)
@@ -137,13 +150,16 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	if o.MaxWait == 0 {
 		o.MaxWait = time.Minute
 	}
+	if o.MaxHold == 0 {
+		o.MaxHold = max(10*time.Minute, o.MaxWait)
+	}
 	if o.MaxRetries == 0 {
 		o.MaxRetries = 3
 	}
 	if o.MaxBudgets == 0 {
 		o.MaxBudgets = 1024
 	}
-	return &Transport{base: o.Base, opts: o, budgets: newBudgets(o.MaxBudgets)}, nil
+	return &Transport{base: o.Base, opts: o, budgets: newBudgets(o.MaxBudgets, o.MaxHold)}, nil
 }
 
 // CloseIdleConnections closes those of the Base, if it can.
@@ -153,6 +169,12 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
+// Forget forgets what a host has said of its limits, so that its next requests are
+// held back no longer; those that wait go on. The host is as in a request's URL,
+// with the port if that has one: [HoldError] has it. All its partitions are
+// meant. What answers to requests on their way say still counts.
+func (t *Transport) Forget(host string) { t.budgets.forget(host) }
+
 // RoundTrip sends the request when its turn has come, and again if it should
 // be. It blocks at most for MaxWait longer than the Base does; the end of the
 // request's context ends every wait.
@@ -161,7 +183,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.opts.Partition != nil {
 		key += " " + t.opts.Partition(r)
 	}
-	b := t.budgets.of(key)
+	b := t.budgets.of(key, r.URL.Host)
 	h := newHold(r, t.opts)
 	ticket, err := b.enter(h)
 	if err != nil {
@@ -179,7 +201,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if !s.denied || attempt > t.opts.MaxRetries {
 			return res, nil
 		}
-		wait := backoff(attempt, s)
+		wait := backoff(attempt, min(s.wait, t.opts.MaxHold))
 		if !h.allows(wait) {
 			return res, nil
 		}

@@ -5,6 +5,7 @@ package httplimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net/http"
@@ -49,4 +50,50 @@ func ExampleTransport() {
 	fmt.Println(answers)
 	// Output:
 	// map[200 OK:30]
+}
+
+// A server once sent a point in time where Retry-After has seconds, and has been
+// mended. The client need not wait for MaxHold until it asks again.
+func ExampleTransport_Forget() {
+	mended := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !mended {
+			w.Header().Set("Retry-After", "1790000000")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer server.Close()
+
+	transport, err := httplimit.NewTransport(httplimit.TransportOptions{MaxHold: 5 * time.Minute})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := &http.Client{Transport: transport}
+	ask := func() error {
+		r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, server.URL, nil)
+		if err != nil {
+			return err
+		}
+		res, err := client.Do(r)
+		if err != nil {
+			return err
+		}
+		fmt.Println(res.Status)
+		return res.Body.Close()
+	}
+	if err := ask(); err != nil {
+		log.Fatal(err)
+	}
+	if hold, held := errors.AsType[*httplimit.HoldError](ask()); held {
+		fmt.Println("held back for at most 5 minutes:", hold.Wait <= 5*time.Minute)
+		mended = true
+		transport.Forget(hold.Host)
+	}
+	if err := ask(); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// 429 Too Many Requests
+	// held back for at most 5 minutes: true
+	// 200 OK
 }

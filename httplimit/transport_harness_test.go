@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -60,13 +61,12 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// limited starts a server in the bubble and returns a client that keeps to its
-// limits.
-func limited(t *testing.T, h http.Handler, o httplimit.TransportOptions) *http.Client {
+// base starts a server in the bubble and returns what sends requests to it.
+func base(t *testing.T, h http.Handler) *http.Transport {
 	t.Helper()
 	l := newPipes()
 	base := &http.Transport{DialContext: l.dial, MaxIdleConnsPerHost: 200}
-	srv := &http.Server{Handler: h}
+	srv := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	t.Cleanup(func() {
@@ -78,7 +78,13 @@ func limited(t *testing.T, h http.Handler, o httplimit.TransportOptions) *http.C
 			t.Errorf("server: %v", err)
 		}
 	})
-	o.Base = base
+	return base
+}
+
+// limited returns a client of a server in the bubble that keeps to its limits.
+func limited(t *testing.T, h http.Handler, o httplimit.TransportOptions) *http.Client {
+	t.Helper()
+	o.Base = base(t, h)
 	rt, err := httplimit.NewTransport(o)
 	if err != nil {
 		t.Fatal(err)

@@ -5,9 +5,12 @@ package httplimit
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dunglas/httpsfv"
@@ -37,6 +40,7 @@ func TestStatement(t *testing.T) {
 		{"negative r", 0, 200, []string{`RateLimit: "a";r=-1;t=1`}, `false 0s`},
 		{"one fault voids all", 0, 200, []string{`RateLimit: "a";r=1;t=1, (b)`}, `false 0s`},
 		{"draft 07", 0, 200, []string{`RateLimit: limit=10, remaining=5, reset=5`}, `false 0s`},
+		{"a long name", 0, 200, []string{`RateLimit: "` + strings.Repeat("a", maxNameBytes+1) + `";r=1;t=1, "b";r=1;t=1`}, `false 0s [b/ true 1 1s 0 0s]`},
 		{"too many", 0, 200, []string{"RateLimit: " + strings.Repeat(`"a";r=1;t=1, `, maxItems) + `"b";r=1;t=1`}, `false 0s`},
 		{"too long", 0, 200, []string{`RateLimit: "` + strings.Repeat("a", maxFieldBytes) + `";r=1;t=1`}, `false 0s`},
 		{"endless t", 0, 200, []string{`RateLimit: "a";r=1;t=999999999999999`}, `false 0s [a/ true 1 8784h0m0s 0 0s]`},
@@ -80,18 +84,77 @@ func TestStatement(t *testing.T) {
 
 // TestBudgetsAreBounded: the one not used for longest goes.
 func TestBudgetsAreBounded(t *testing.T) {
-	s := newBudgets(2)
-	a, b := s.of("a"), s.of("b")
-	if s.of("a") != a {
+	s := newBudgets(2, time.Minute)
+	a, b := s.of("a", "h"), s.of("b", "h")
+	if s.of("a", "h") != a {
 		t.Error("a was not kept")
 	}
-	s.of("c")
-	if s.of("a") != a || len(s.byKey) != 2 || s.used.Len() != 2 {
+	s.of("c", "h")
+	if s.of("a", "h") != a || len(s.byKey) != 2 || s.used.Len() != 2 {
 		t.Errorf("a was forgotten, or %d are kept; want a and c", len(s.byKey))
 	}
-	if s.of("b") == b {
+	if s.of("b", "h") == b {
 		t.Error("b was kept; want the one forgotten that was not used for longest")
 	}
+}
+
+// upstream answers requests by a function.
+type upstream func(*http.Request) http.Header
+
+func (u upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: u(r), Body: http.NoBody, Request: r}, nil
+}
+
+// TestMemoryIsBounded: whatever hosts and limits there are, and however their
+// names change, no more is remembered than was said.
+func TestMemoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(1, 2)) // repeatable
+		rt, err := NewTransport(TransportOptions{MaxBudgets: 8, Base: upstream(func(*http.Request) http.Header {
+			var limits, policies []string
+			for range r.IntN(12) {
+				name := strings.Repeat("n", r.IntN(2*maxNameBytes)) + strconv.Itoa(r.IntN(1000))
+				limits = append(limits, fmt.Sprintf(`"%s";r=%d;t=1`, name, 1000+r.IntN(1000)))
+				policies = append(policies, fmt.Sprintf("%s;q=1000;w=1;pk=:QQ==:", name))
+			}
+			return http.Header{"Ratelimit": limits, "Ratelimit-Policy": policies}
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := 0
+		for i := range 2000 {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://h%d.test/", i%100/(1+i%7)), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := rt.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := res.Body.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(rt.budgets.byKey); n > 8 || rt.budgets.used.Len() != n {
+				t.Fatalf("%d budgets of %d are remembered; want at most 8", rt.budgets.used.Len(), n)
+			}
+			for _, e := range rt.budgets.byKey {
+				b := e.Value.(*budget) // nothing else is put in
+				most = max(most, len(b.paces))
+				if len(b.paces) > maxItems || cap(b.paces) > 4*maxItems {
+					t.Fatalf("%d limits in room for %d are remembered; want at most %d", len(b.paces), cap(b.paces), maxItems)
+				}
+				for _, p := range b.paces {
+					if len(p.name)+len(p.partition) > maxNameBytes || len(p.returns) > mostReturns {
+						t.Fatalf("a name of %d bytes and %d instants are remembered", len(p.name), len(p.returns))
+					}
+				}
+			}
+		}
+		if most < maxItems {
+			t.Errorf("%d limits at most were remembered; want the bound tried", most)
+		}
+	})
 }
 
 // TestSpread: paces are in whole microseconds, and n of them are never less than
@@ -146,7 +209,7 @@ func TestFull(t *testing.T) {
 // TestLateAnswers: what a late answer says can only tighten.
 func TestLateAnswers(t *testing.T) {
 	now := time.Unix(1000, 0)
-	b := newBudget("k")
+	b := newBudget("k", "h", time.Minute)
 	b.spend(now)
 	b.spend(now)
 	say := func(left int64) statement {
@@ -162,6 +225,37 @@ func TestLateAnswers(t *testing.T) {
 	}
 	if b.inFlight != 0 {
 		t.Errorf("%d in flight; want 0", b.inFlight)
+	}
+}
+
+// TestHoldOfAnswersInFlight: of answers to requests sent before the first denial
+// was known, none makes the wait shorter; one to a later request does.
+func TestHoldOfAnswersInFlight(t *testing.T) {
+	now := time.Unix(1000, 0)
+	b := newBudget("k", "h", time.Minute)
+	for range 4 {
+		b.spend(now)
+	}
+	for i, c := range []struct {
+		s    statement
+		want time.Duration // of the wait, from now
+	}{
+		{statement{denied: true, wait: 30 * time.Second}, 30 * time.Second},
+		{statement{denied: true, wait: 10 * time.Second}, 30 * time.Second},
+		{statement{}, 30 * time.Second},
+		{statement{denied: true, wait: 40 * time.Second}, 40 * time.Second},
+		{statement{denied: true, wait: 20 * time.Second}, 20 * time.Second},
+		{statement{denied: true}, 20 * time.Second},
+		{statement{}, 0},
+	} {
+		if i >= 4 {
+			b.spend(now)
+		}
+		c.s.at = now
+		b.answered(uint64(i+1), c.s)
+		if got := max(b.hold.Sub(now), 0); got != c.want {
+			t.Errorf("after answer %d: held back for %v; want %v", i+1, got, c.want)
+		}
 	}
 }
 
@@ -261,7 +355,8 @@ func FuzzStatement(f *testing.F) {
 			"X-Ratelimit-Remaining": {left}, "X-Ratelimit-Reset": {reset},
 		}
 		for _, rt := range []*Transport{rt, epoch} {
-			b := newBudget("k")
+			const maxHold = time.Minute
+			b := newBudget("k", "h", maxHold)
 			for _, status := range []int{200, 429, 200} {
 				b.spend(now)
 				s := rt.statement(&http.Response{StatusCode: status, Header: h}, now)
@@ -273,7 +368,7 @@ func FuzzStatement(f *testing.F) {
 				if !known {
 					t.Fatal("waits for an answer, but none is due")
 				}
-				if at.Sub(now) > sluice.MaxWindow {
+				if at.Sub(now) > maxHold {
 					t.Fatalf("waits for %v", at.Sub(now))
 				}
 				for _, p := range b.paces {

@@ -81,74 +81,6 @@ func TestTransportStaysWithinLimits(t *testing.T) {
 	}
 }
 
-// TestTransportPace: a client gets what it is due also of what its server holds
-// the least of, and never asks before there is a unit.
-func TestTransportPace(t *testing.T) {
-	const n = 30
-	for _, c := range []struct {
-		limit string
-		cost  int64         // of each request, 1 if 0
-		most  time.Duration // all n must be through by then
-	}{
-		{"10/s leaky-bucket", 0, 2900 * time.Millisecond},
-		{"10/s leaky-bucket nodelay", 0, 2900 * time.Millisecond},
-		{"10/s burst 1", 0, 2900 * time.Millisecond},
-		{"3/s burst 1", 0, 9667 * time.Millisecond},
-		{"7/min burst 1", 0, 249 * time.Second},
-		{"2/3s leaky-bucket", 0, 44 * time.Second},
-		{"65537/min leaky-bucket", 0, 27 * time.Millisecond},
-		{"1000/s leaky-bucket burst 2", 0, 60 * time.Millisecond},
-		{"10/s burst 2", 0, 4 * time.Second},
-		{"1/s burst 1", 0, 29 * time.Second},
-		{"100/h burst 1", 0, 29 * 36 * time.Second},
-		{"10/s burst 5", 5, 15 * time.Second},
-		// What would be too early is not sent, however slow that makes it.
-		{"10/s burst 1 debt 5", 0, 30 * time.Second},
-		{"10/s burst 5 debt 20", 5, 30 * time.Second},
-		{"10/s interval-refill", 0, 30 * time.Second},
-		{"10/s burst 1 interval-refill", 0, 30 * time.Second},
-		{"10/s initial 0", 0, 30 * time.Second},
-		{"10/s fixed-window", 0, 30 * time.Second},
-		{"1/s fixed-window", 0, 30 * time.Second},
-		{"10/min fixed-window", 0, 30 * time.Minute},
-		{"10/s fixed-window", 10, 30 * time.Second},
-		{"10/3s fixed-window", 5, 90 * time.Second},
-		{"10/s sliding-log", 0, 30 * time.Second},
-		{"1/s sliding-log", 0, 30 * time.Second},
-		{"3/s sliding-log", 0, 30 * time.Second},
-		{"10/s sliding-log", 10, 30 * time.Second},
-		{"10/s sliding-counter", 0, 60 * time.Second},
-		{"10/s sliding-histogram", 5, 60 * time.Second},
-	} {
-		for _, latency := range []time.Duration{0, 7 * time.Millisecond} {
-			t.Run(fmt.Sprintf("%s cost %d latency %v", c.limit, max(c.cost, 1), latency), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					h := newCostlyCounter(t, c.limit, max(c.cost, 1))
-					far := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						time.Sleep(latency) // of the bubble
-						h.ServeHTTP(w, r)
-						time.Sleep(latency)
-					})
-					client := limited(t, far, httplimit.TransportOptions{MaxWait: time.Hour})
-					time.Sleep(123456789 * time.Nanosecond) // windows are not opened at their edge
-					start := time.Now()
-					for range n {
-						if status, err := get(t.Context(), client, "http://api.test/"); err != nil || status != http.StatusOK {
-							t.Fatalf("got %d, %v; want 200", status, err)
-						}
-					}
-					if got := h.denied.Load(); got != 0 && c.limit != "10/s initial 0" { // its first has no unit
-						t.Errorf("%d requests were denied; want 0", got)
-					}
-					if took := time.Since(start); took > c.most+n*2*latency {
-						t.Errorf("took %v; want at most %v", took, c.most)
-					}
-				})
-			})
-		}
-	}
-}
-
 // TestTransportRecovers: of a burst out of nothing some is denied, as no limit
 // has been stated; but each request once at most, and all get through.
 func TestTransportRecovers(t *testing.T) {
@@ -246,6 +178,7 @@ func TestTransportRetries(t *testing.T) {
 		{name: "count spent", answers: []http.HandlerFunc{denial, denial, denial, denial, denial}, want: 429, attempts: 4, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "never", opts: httplimit.TransportOptions{MaxRetries: -1}, answers: []http.HandlerFunc{denial}, want: 429, attempts: 1},
 		{name: "too long", opts: httplimit.TransportOptions{MaxWait: 7 * time.Second}, answers: []http.HandlerFunc{denial}, want: 429, attempts: 1},
+		{name: "longer than MaxHold", opts: httplimit.TransportOptions{MaxWait: time.Hour, MaxHold: time.Minute}, answers: []http.HandlerFunc{answer(429, "Retry-After: 1800")}, want: 200, attempts: 2, from: time.Minute, to: 68 * time.Second},
 		{name: "hostile number", answers: []http.HandlerFunc{answer(429, "Retry-After: 99999999999999999999")}, want: 429, attempts: 1},
 		{name: "POST", method: "POST", body: strings.NewReader("hello"), answers: []http.HandlerFunc{denial}, want: 429, attempts: 1},
 		{name: "POST with a key", method: "POST", key: "k1", body: strings.NewReader("hello"), answers: []http.HandlerFunc{denial}, want: 200, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
@@ -432,12 +365,12 @@ func TestTransportBlind(t *testing.T) {
 
 func TestNewTransportRefuses(t *testing.T) {
 	_, err := httplimit.NewTransport(httplimit.TransportOptions{
-		MaxWait: -1, MaxBudgets: -1, Fields: httplimit.XRateLimit | httplimit.XRateLimitEpoch,
+		MaxWait: -1, MaxHold: -1, MaxBudgets: -1, Fields: httplimit.XRateLimit | httplimit.XRateLimitEpoch,
 	})
 	if err == nil {
 		t.Fatal("got no error")
 	}
-	for _, want := range []string{"MaxWait: -1ns", "MaxBudgets: -1", "choose XRateLimit or XRateLimitEpoch"} {
+	for _, want := range []string{"MaxWait: -1ns", "MaxHold: -1ns", "MaxBudgets: -1", "choose XRateLimit or XRateLimitEpoch"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %q; want it to say %q", err, want)
 		}

@@ -6,24 +6,26 @@ package httplimit
 import (
 	"container/list"
 	"context"
+	"strings"
 	"sync"
 	"time"
 )
 
 // budgets are the budgets that were used last.
 type budgets struct {
-	most int
+	most    int
+	maxHold time.Duration
 
 	mu    sync.Mutex
 	byKey map[string]*list.Element
 	used  list.List // of *budget, the latest in front
 }
 
-func newBudgets(most int) *budgets {
-	return &budgets{most: most, byKey: make(map[string]*list.Element)}
+func newBudgets(most int, maxHold time.Duration) *budgets {
+	return &budgets{most: most, maxHold: maxHold, byKey: make(map[string]*list.Element)}
 }
 
-func (s *budgets) of(key string) *budget {
+func (s *budgets) of(key, host string) *budget {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e, ok := s.byKey[key]; ok {
@@ -34,15 +36,27 @@ func (s *budgets) of(key string) *budget {
 		oldest := s.used.Remove(s.used.Back()).(*budget) // as above
 		delete(s.byKey, oldest.key)
 	}
-	b := newBudget(key)
+	b := newBudget(key, host, s.maxHold)
 	s.byKey[key] = s.used.PushFront(b)
 	return b
+}
+
+// forget forgets what is known of a host.
+func (s *budgets) forget(host string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := s.used.Front(); e != nil; e = e.Next() {
+		if b := e.Value.(*budget); strings.EqualFold(b.host, host) { // as above
+			b.clear()
+		}
+	}
 }
 
 // budget is what is known of the limits on the requests of one host and
 // partition.
 type budget struct {
-	key string
+	key, host string
+	maxHold   time.Duration
 	// turn holds one value while no request is next in line. Who waits for it
 	// is served in order of arrival.
 	turn chan struct{}
@@ -50,6 +64,8 @@ type budget struct {
 	mu       sync.Mutex
 	news     chan struct{} // closed and replaced when an answer came
 	hold     time.Time     // nothing is sent before
+	holdSaid time.Time     // when hold was said
+	heldBy   uint64        // requests sent by then: what answers to later ones say is newer
 	last     time.Time     // when the latest request was sent
 	sent     uint64        // requests
 	newest   uint64        // of those, the latest that was answered
@@ -57,8 +73,8 @@ type budget struct {
 	paces    []pace        // at most maxItems
 }
 
-func newBudget(key string) *budget {
-	b := &budget{key: key, turn: make(chan struct{}, 1), news: make(chan struct{})}
+func newBudget(key, host string, maxHold time.Duration) *budget {
+	b := &budget{key: key, host: host, maxHold: maxHold, turn: make(chan struct{}, 1), news: make(chan struct{})}
 	b.turn <- struct{}{}
 	return b
 }
@@ -81,9 +97,8 @@ func (b *budget) enter(h *hold) (uint64, error) {
 		}
 		news := b.news
 		b.mu.Unlock()
-		if !known {
-			at = h.end // the answer to another request will tell
-			if !at.After(now) {
+		if !known { // the answer to another request will tell
+			if !h.end.After(now) {
 				return 0, h.refuse(0)
 			}
 		} else if err := h.exceeds(at, now); err != nil {
@@ -131,18 +146,23 @@ func (b *budget) again(h *hold, wait time.Duration) (uint64, error) {
 }
 
 // next returns when the next request may be sent. It is not known if an answer
-// must come first.
+// must come first: then not before at, when that answer is waited for no longer.
 func (b *budget) next(now time.Time) (at time.Time, known bool) {
-	at = b.hold
+	at, blind := b.hold, false
+	if doubt := b.holdSaid.Add(b.maxHold); at.After(doubt) {
+		at, blind = doubt, !now.Before(doubt)
+	}
 	for i := range b.paces {
 		p := &b.paces[i]
-		p.renew(now, b.inFlight)
-		if p.blind && b.inFlight > 0 {
-			return at, false
-		}
-		if t := p.next(b.last); t.After(at) {
+		doubt := p.said.Add(b.maxHold)
+		p.renew(now, doubt, b.inFlight)
+		blind = blind || p.blind
+		if t := earlier(p.next(b.last), doubt); t.After(at) {
 			at = t
 		}
+	}
+	if over := b.last.Add(b.maxHold); blind && b.inFlight > 0 && now.Before(over) {
+		return over, false
 	}
 	return at, true
 }
@@ -177,9 +197,7 @@ func (b *budget) answered(ticket uint64, s statement) {
 		}
 		return
 	}
-	if until := s.at.Add(s.wait); s.wait > 0 && until.After(b.hold) {
-		b.hold = until
-	}
+	b.holdBack(ticket, s)
 	late := ticket < b.newest
 	b.newest = max(b.newest, ticket)
 	for _, it := range s.items {
@@ -193,6 +211,20 @@ func (b *budget) answered(ticket uint64, s statement) {
 	}
 }
 
+// holdBack takes in what an answer says of a wait for all. One to a request that
+// was sent before the last such answer came can only make it longer.
+func (b *budget) holdBack(ticket uint64, s statement) {
+	until, newer := s.at.Add(s.wait), ticket > b.heldBy
+	switch {
+	case s.wait > 0 && (newer || until.After(b.hold)):
+		b.hold, b.holdSaid, b.heldBy = until, s.at, b.sent
+	case newer && s.denied: // for how long it does not say: as before
+		b.holdSaid = s.at
+	case newer:
+		b.hold = time.Time{}
+	}
+}
+
 // pace returns that of the limit which it is about.
 func (b *budget) pace(it item) *pace {
 	for i := range b.paces {
@@ -200,20 +232,30 @@ func (b *budget) pace(it item) *pace {
 			return &b.paces[i]
 		}
 	}
-	b.paces = append(b.paces, pace{name: it.name, partition: it.partition})
+	// What was read may lie within all that the answer said.
+	b.paces = append(b.paces, pace{name: strings.Clone(it.name), partition: strings.Clone(it.partition)})
 	return &b.paces[len(b.paces)-1]
 }
 
-// forget drops limits whose time is up and which the server mentions no more.
+// forget drops limits whose time is up, or of which nothing was heard for long,
+// and which the server mentions no more.
 func (b *budget) forget(s statement) {
 	kept := b.paces[:0]
 	for _, p := range b.paces {
-		if p.until.After(s.at) || s.mentions(p.name, p.partition) {
+		if p.until.After(s.at) && !p.blind || s.mentions(p.name, p.partition) {
 			kept = append(kept, p)
 		}
 	}
 	clear(b.paces[len(kept):])
 	b.paces = kept
+}
+
+// clear forgets what the server has said.
+func (b *budget) clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hold, b.paces = time.Time{}, nil
+	b.wake()
 }
 
 func (b *budget) wake() {

@@ -5,6 +5,7 @@ package httplimit
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,8 +16,9 @@ import (
 // Bounds of what is read of an answer. A field that exceeds them is ignored.
 const (
 	maxFieldBytes = 8 << 10
-	maxItems      = 16 // limits
-	maxParams     = 16 // of each
+	maxNameBytes  = 512 // of a limit and its partition
+	maxItems      = 16  // limits
+	maxParams     = 16  // of each
 	// maxSeconds is the longest wait that is believed.
 	maxSeconds = int64(sluice.MaxWindow / time.Second)
 )
@@ -123,11 +125,18 @@ func lines(h http.Header, name string) []string {
 	return h[name]
 }
 
+// members returns the items of a field, none if it is malformed. One whose name
+// is too long to be remembered is left out.
+func members(h http.Header, name string) []member {
+	all, _ := parseList(lines(h, name)) // malformed: as if not there
+	return slices.DeleteFunc(all, func(m member) bool { return len(m.name)+len(m.partition()) > maxNameBytes })
+}
+
 // draft11 reads RateLimit-Policy and RateLimit. Items without the parameter
 // that they must have are left out, as are those that count something else
 // than requests.
 func (s *statement) draft11(h http.Header) {
-	policies, _ := parseList(lines(h, fieldPolicy)) // malformed: as if not there
+	policies := members(h, fieldPolicy)
 	for _, m := range policies {
 		it := item{name: m.name, partition: m.partition()}
 		if q, ok := m.integer("q"); ok && q > 0 {
@@ -144,8 +153,7 @@ func (s *statement) draft11(h http.Header) {
 		}
 		s.items = append(s.items, it)
 	}
-	limits, _ := parseList(lines(h, fieldRateLimit))
-	for _, m := range limits {
+	for _, m := range members(h, fieldRateLimit) {
 		r, ok := m.integer("r")
 		if !ok || r < 0 {
 			continue

@@ -11,6 +11,7 @@ type pace struct {
 	name, partition string
 
 	left  int64
+	said  time.Time // when that was said
 	until time.Time
 	span  time.Duration // how long until was away when it was said
 	every time.Duration
@@ -21,8 +22,9 @@ type pace struct {
 
 	returns returns // what of ours comes back, and when
 
-	// blind says that the time is up and nothing is known of the next: then
-	// one request is sent, and the others wait for what its answer says.
+	// blind says that the time is up and nothing is known of the next, or that
+	// what was said is not believed any longer: then one request is sent, and the
+	// others wait for what its answer says.
 	blind bool
 }
 
@@ -57,7 +59,8 @@ func (p *pace) state(it item, s statement, late bool, inFlight int) {
 		p.left = min(p.left, spare)
 		return
 	}
-	p.left, p.every, p.span, p.until, p.blind = spare, every, span, s.at.Add(span), false
+	p.left, p.every, p.span, p.blind = spare, every, span, false
+	p.said, p.until = s.at, s.at.Add(span)
 	p.returns.take(s.at) // is in what is left
 }
 
@@ -92,9 +95,14 @@ func spread(span time.Duration, n int64) time.Duration {
 	return d
 }
 
-// renew adds what came back, and starts over when the time is up: with the quota, if that is known, or
-// else as before; and after a denial, blindly.
-func (p *pace) renew(now time.Time, inFlight int) {
+// renew adds what came back, and starts over when the time is up: with the quota,
+// if that is known, or else as before; and after a denial, blindly. So it does
+// once it is in doubt what was said.
+func (p *pace) renew(now, doubt time.Time, inFlight int) {
+	if !now.Before(doubt) {
+		p.blind = true
+		return
+	}
 	n := p.returns.take(now)
 	if now.Before(p.until) {
 		if p.left += n; p.quota > 0 {
@@ -116,14 +124,21 @@ func (p *pace) renew(now time.Time, inFlight int) {
 	}
 }
 
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // next returns when the next unit may be spent.
 func (p *pace) next(last time.Time) time.Time {
 	switch {
 	case p.blind:
 		return time.Time{}
 	case p.left <= 0:
-		if at, ok := p.returns.next(); ok && at.Before(p.until) {
-			return at
+		if at, ok := p.returns.next(); ok {
+			return earlier(at, p.until)
 		}
 		return p.until
 	}

@@ -72,10 +72,10 @@ func (h *hold) told(wait time.Duration) {
 // backoff returns how long to wait after the n-th answer that denied: what the
 // server asked for and up to an eighth more, or if it did not say, half a
 // second doubled each time, and half of it left to chance.
-func backoff(n int, s statement) time.Duration {
+func backoff(n int, asked time.Duration) time.Duration {
 	const first, most = 500 * time.Millisecond, 30 * time.Second
-	if s.wait > 0 {
-		return s.wait + chance(max(s.wait/8, first/5))
+	if asked > 0 {
+		return asked + chance(max(asked/8, first/5))
 	}
 	d := min(first<<min(n-1, 10), most)
 	return d/2 + chance(d/2)

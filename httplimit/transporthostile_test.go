@@ -1,0 +1,309 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice/httplimit"
+)
+
+// lies are answers of an upstream that is broken or means harm.
+var lies = []struct {
+	name   string
+	status int
+	fields []string
+}{
+	{"an epoch second in Retry-After", 429, []string{"Retry-After: 1790000000"}},
+	{"milliseconds since 1970", 503, []string{"Retry-After: 1790000000000"}},
+	{"overflow", 429, []string{"Retry-After: 99999999999999999999999"}},
+	{"a date in the far future", 429, []string{"Retry-After: Fri, 31 Dec 9999 23:59:59 GMT"}},
+	{"a date by a clock of long ago", 429, []string{"Date: Mon, 01 Jan 0001 00:00:00 GMT", "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT"}},
+	{"a date in the past", 429, []string{"Retry-After: Thu, 01 Jan 1970 00:00:00 GMT"}},
+	{"a negative wait", 429, []string{"Retry-After: -1000000000"}},
+	{"no number", 429, []string{"Retry-After: NaN"}},
+	{"infinity", 429, []string{"Retry-After: Infinity"}},
+	{"an exponent", 429, []string{"Retry-After: 1e9"}},
+	{"two of them", 429, []string{"Retry-After: 1", "Retry-After: 1000000000"}},
+	{"two in one", 429, []string{"Retry-After: 1000000000, 1"}},
+	{"nothing left for 30 years", 200, []string{`RateLimit: "a";r=0;t=999999999`}},
+	{"nothing left, denied", 429, []string{`RateLimit: "a";r=0;t=999999999`}},
+	{"the largest t", 200, []string{`RateLimit: "a";r=0;t=999999999999999`}},
+	{"t beyond an Integer", 200, []string{`RateLimit: "a";r=0;t=9999999999999999`}},
+	{"a negative t", 200, []string{`RateLimit: "a";r=0;t=-1`}},
+	{"a decimal t", 200, []string{`RateLimit: "a";r=0;t=1e9`}},
+	{"a negative r", 200, []string{`RateLimit: "a";r=-5;t=999999999`}},
+	{"one left for 30 years", 200, []string{`RateLimit: "a";r=1;t=999999999`}},
+	{"few left for 30 years", 200, []string{`RateLimit: "a";r=3;t=999999999`}},
+	{"one a year", 200, []string{`RateLimit-Policy: "a";q=1;w=31536000`, `RateLimit: "a";r=0;t=1`}},
+	{"one in the largest window", 200, []string{`RateLimit-Policy: "a";q=1;w=999999999999999`, `RateLimit: "a";r=0`}},
+	{"a window of no length", 200, []string{`RateLimit-Policy: "a";q=0;w=0`, `RateLimit: "a";r=0;t=0`}},
+	{"a burst without end", 200, []string{`RateLimit-Policy: "a";q=1;w=1;sluice-burst=999999999999999`, `RateLimit: "a";r=0;t=999999999`}},
+	{"both", 429, []string{"Retry-After: 1000000000", `RateLimit: "a";r=0;t=999999999`}},
+	{"one name, many times", 200, []string{"RateLimit: " + strings.Repeat(`"a";r=0;t=999999999, `, 15) + `"a";r=0;t=1`}},
+	{"thousands of limits", 200, []string{"RateLimit: " + strings.Repeat(`"a";r=0;t=999999999, `, 5000) + `"b";r=0;t=1`}},
+	{"thousands of lines", 200, strings.Split(strings.Repeat("RateLimit: \"a\";r=0;t=999999999\n", 5000)+"X: y", "\n")},
+	{"thousands of parameters", 200, []string{`RateLimit: "a";r=0;t=999999999` + strings.Repeat(";x", 5000)}},
+	{"an enormous name", 200, []string{`RateLimit: "` + strings.Repeat("a", 100_000) + `";r=0;t=999999999`}},
+	{"a large name", 200, []string{`RateLimit: "` + strings.Repeat("a", 8000) + `";r=0;t=999999999`}},
+	{"bytes that no field has", 200, []string{"RateLimit: \"\xff\";r=0;t=9", "Retry-After: \xff"}},
+	{"X-RateLimit", 200, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1790000000"}},
+	{"X-RateLimit, the largest", 200, []string{"X-RateLimit-Remaining: 9223372036854775807", "X-RateLimit-Reset: 9223372036854775807"}},
+	{"X-RateLimit, negative", 200, []string{"X-RateLimit-Remaining: -9223372036854775808", "X-RateLimit-Reset: -9223372036854775808"}},
+	{"X-RateLimit, twice", 200, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 5", "X-RateLimit-Reset: 1790000000"}},
+}
+
+// TestTransportMaxHold: whatever one answer says, MaxHold later a request goes
+// out, and when the server has come to its senses all do.
+func TestTransportMaxHold(t *testing.T) {
+	for _, c := range lies {
+		for _, times := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%s %d times", c.name, times), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var mended atomic.Bool
+					h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						if !mended.Load() {
+							answer(c.status, c.fields...)(w, r)
+						}
+					})
+					client := limited(t, h, httplimit.TransportOptions{MaxHold: 5 * time.Minute, MaxRetries: -1, Fields: httplimit.Draft11 | httplimit.XRateLimit})
+					for range times {
+						if status, err := get(t.Context(), client, "http://api.test/"); status != c.status || err != nil {
+							t.Fatalf("got %d, %v; want %d", status, err, c.status)
+						}
+						// Until MaxHold is over, who would have to wait is told so at once, and for how long.
+						_, err := get(t.Context(), client, "http://api.test/")
+						var hold *httplimit.HoldError
+						if err != nil && (!errors.As(err, &hold) || hold.Wait <= 0 || hold.Wait > 5*time.Minute) {
+							t.Fatalf("got %v; want a HoldError of at most 5m", err)
+						}
+						time.Sleep(5 * time.Minute)
+					}
+					mended.Store(true)
+					for range 3 {
+						if status, err := get(t.Context(), client, "http://api.test/"); status != 200 || err != nil {
+							t.Errorf("after all: got %d, %v; want 200", status, err)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestTransportProbes: once an answer is not believed any longer one request
+// asks, and the others wait for what its answer says.
+func TestTransportProbes(t *testing.T) {
+	lie := answer(429, "Retry-After: 1790000000")
+	empty := answer(200, `RateLimit: "a";r=0;t=999999999`)
+	for _, c := range []struct {
+		name       string
+		lie, probe http.HandlerFunc
+		want       map[string]int // answers to ten requests at once, and the longest hold
+		last       time.Duration  // when the last of them came to the server
+	}{
+		{"mended", lie, answer(200), map[string]int{"200": 10}, 5 * time.Second},
+		{"mended, with a limit", lie, answer(200, `RateLimit: "a";r=1000;t=1`), map[string]int{"200": 10}, 5*time.Second + 8*time.Millisecond},
+		{"mended, for less time", lie, answer(429, "Retry-After: 90"), map[string]int{"429": 1, "held 1m30s": 9}, 0},
+		{"as before", lie, lie, map[string]int{"429": 1, "held 10m0s": 9}, 0},
+		{"nothing left", lie, empty, map[string]int{"200": 1, "held 10m0s": 9}, 0},
+		{"denied, without a word", lie, answer(429), map[string]int{"429": 1, "held 10m0s": 9}, 0},
+		{"of a limit", empty, answer(200), map[string]int{"200": 10}, 5 * time.Second},
+		{"of a limit, as before", empty, empty, map[string]int{"200": 1, "held 10m0s": 9}, 0},
+		{"of a limit, another", empty, answer(200, `RateLimit: "b";r=0;t=90`), map[string]int{"200": 1, "held 1m30s": 9}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{answers: []http.HandlerFunc{c.lie, c.probe}, start: time.Now()}
+				h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					s.ServeHTTP(w, r)
+					time.Sleep(5 * time.Second) // of the bubble; so late is the answer sent
+				})
+				client := limited(t, h, httplimit.TransportOptions{MaxRetries: -1})
+				if _, err := get(t.Context(), client, "http://api.test/"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Minute)
+				asked := time.Since(s.start)
+				var mu sync.Mutex
+				got := make(map[string]int)
+				var wg sync.WaitGroup
+				for range 10 {
+					wg.Go(func() {
+						status, err := get(t.Context(), client, "http://api.test/")
+						what := strconv.Itoa(status)
+						if hold, held := errors.AsType[*httplimit.HoldError](err); held {
+							what = fmt.Sprint("held ", hold.Wait)
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						got[what]++
+					})
+				}
+				synctest.Wait()
+				s.mu.Lock()
+				if len(s.at) != 2 || s.at[1] != asked {
+					t.Errorf("requests came at %v; want a second one at %v", s.at, asked)
+				}
+				s.mu.Unlock()
+				wg.Wait()
+				if last := s.at[len(s.at)-1] - asked; last != c.last {
+					t.Errorf("the last request came %v after the probe; want %v: %v", last, c.last, s.at)
+				}
+				if fmt.Sprint(got) != fmt.Sprint(c.want) {
+					t.Errorf("got %v; want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestTransportProbeLost: a probe without an answer says nothing, and one that
+// hangs does not keep the others back for longer than MaxHold.
+func TestTransportProbeLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		s := &script{answers: []http.HandlerFunc{
+			answer(200, `RateLimit: "a";r=0;t=999999999`),
+			func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			func(http.ResponseWriter, *http.Request) { <-hang },
+		}, start: time.Now()}
+		client := limited(t, s, httplimit.TransportOptions{MaxHold: 2 * time.Minute})
+		if _, err := get(t.Context(), client, "http://api.test/"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := get(ctx, client, "http://api.test/"); err == nil {
+			t.Error("the answer was not lost")
+		}
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer close(hang)
+		wg.Go(func() {
+			if _, err := get(t.Context(), client, "http://api.test/"); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		var hold *httplimit.HoldError
+		if _, err := get(t.Context(), client, "http://api.test/"); !errors.As(err, &hold) {
+			t.Errorf("while one asks: got %v; want a HoldError", err)
+		}
+		time.Sleep(time.Minute)
+		if status, err := get(t.Context(), client, "http://api.test/"); status != 200 || err != nil {
+			t.Errorf("after MaxHold: got %d, %v; want 200", status, err)
+		}
+	})
+}
+
+// TestTransportForget: what a host has said is forgotten, for all who wait too.
+func TestTransportForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if time.Since(start) == 0 {
+				answer(200, `RateLimit: "a";r=0;t=50`)(w, r)
+			}
+		})
+		rt, err := httplimit.NewTransport(httplimit.TransportOptions{
+			Base:      base(t, h),
+			Partition: func(r *http.Request) string { return r.URL.Path },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := &http.Client{Transport: rt}
+		urls := []string{"http://api.test:8080/1", "http://api.test:8080/2", "http://other.test/"}
+		var wg sync.WaitGroup
+		for _, url := range urls {
+			if _, err := get(t.Context(), client, url); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				wg.Go(func() {
+					if _, err := get(t.Context(), client, url); err != nil {
+						t.Error(err)
+					}
+					want := 10 * time.Second
+					if strings.Contains(url, "other") {
+						want = 50 * time.Second
+					}
+					if took := time.Since(start); took != want {
+						t.Errorf("%s: after %v; want %v", url, took, want)
+					}
+				})
+			}
+		}
+		time.Sleep(10 * time.Second)
+		rt.Forget("unknown.test")
+		rt.Forget("api.test:8080")
+		wg.Wait()
+	})
+}
+
+// TestTransportAmongLies: answers that change all the time make no request wait
+// longer than MaxWait, and none keeps the server from being asked for long.
+func TestTransportAmongLies(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1)) // repeatable
+			start, last := time.Now(), time.Now()
+			var mu sync.Mutex
+			h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				mu.Lock()
+				last = time.Now()
+				lie := lies[r.IntN(len(lies))]
+				fields := lie.fields
+				if r.IntN(4) == 0 {
+					fields = []string{fmt.Sprintf(`RateLimit-Policy: "n%d";q=%d;w=%d`, r.IntN(1000), r.IntN(10), r.IntN(100)), fmt.Sprintf(`RateLimit: "n%d";r=%d;t=%d`, r.IntN(1000), r.IntN(10), r.IntN(1000))}
+				}
+				if r.IntN(8) == 0 {
+					fields = append([]string{"Age: 1"}, fields...)
+				}
+				pause := time.Duration(r.IntN(3)) * time.Second
+				mu.Unlock()
+				time.Sleep(pause)
+				answer(lie.status, fields...)(w, req)
+			})
+			fields := []httplimit.Fields{httplimit.Draft11 | httplimit.XRateLimit, httplimit.Draft11 | httplimit.XRateLimitEpoch}[seed%2]
+			client := limited(t, h, httplimit.TransportOptions{Fields: fields, MaxWait: 20 * time.Second, MaxHold: time.Minute})
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for time.Since(start) < time.Hour {
+						began := time.Now()
+						_, err := get(t.Context(), client, "http://api.test/")
+						var hold *httplimit.HoldError
+						if err != nil && !errors.As(err, &hold) {
+							t.Errorf("got %v", err)
+						}
+						if took := time.Since(began); took > 20*time.Second+4*2*time.Second {
+							t.Errorf("a request took %v; want at most MaxWait and its answers", took)
+						}
+						mu.Lock()
+						if quiet := time.Since(last); quiet > 2*time.Minute {
+							t.Errorf("the server was not asked for %v", quiet)
+						}
+						mu.Unlock()
+						time.Sleep(time.Second)
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
