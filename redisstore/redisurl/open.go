@@ -155,7 +155,35 @@ func (t *Target) Open(options redisstore.Options) (*redisstore.Store, error) {
 	if p := t.query["prefix"]; p != "" {
 		options.Prefix = p
 	}
-	return redisstore.Open(o, options)
+	store, err := redisstore.Open(o, options)
+	if err != nil && schemes[t.scheme].kind == sentinel && Answered(err) && !Temporary(err) {
+		err = refusal(o, err)
+	}
+	return store, err
+}
+
+// refusal says who has refused with err: a sentinel, whose address it names, or
+// the master. The client tells neither, and each has a user of its own.
+func refusal(o rueidis.ClientOption, err error) error {
+	for _, addr := range o.InitAddress {
+		client, refused := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: []string{addr}, Username: o.Sentinel.Username, Password: o.Sentinel.Password, TLSConfig: o.Sentinel.TLSConfig,
+			Dialer: o.Dialer, ConnWriteTimeout: o.ConnWriteTimeout, ForceSingleClient: true, DisableCache: true, DisableRetry: true,
+		})
+		if refused == nil {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			refused = client.Do(ctx, client.B().SentinelGetMasterAddrByName().Master(o.Sentinel.MasterSet).Build()).Error()
+			cancel()
+			client.Close()
+		}
+		switch {
+		case refused == nil || rueidis.IsRedisNil(refused):
+			return fmt.Errorf("the master, as the sentinels name it, refuses: %w; its user and password are those of the URL, %s and password_file", err, PasswordVariable)
+		case Answered(refused):
+			return fmt.Errorf("sentinel %s refuses: %w; the user and password there are sentinel_user and sentinel_password_file", addr, err)
+		}
+	}
+	return err // they no longer answer
 }
 
 // Answered reports whether an error is a server's answer, such as NOPERM, and so
