@@ -58,8 +58,8 @@ func Combine(all ...Policy) Policy {
 }
 
 // UnavailableError is the answer to a request that the store did not decide and
-// that no policy let pass. The request was not let through; the store may have
-// counted it nevertheless, if it fails late.
+// that no policy let pass. The request was not let through. What the store has
+// counted for it is given back, if it says so within Options.Late.
 type UnavailableError struct {
 	// RetryAfter is after how long the store will have been tried again.
 	RetryAfter time.Duration
