@@ -22,6 +22,7 @@ type house struct {
 	dir      string // for their files
 	self     string // this program
 	sluice   string
+	before   string // another sluice; empty if there is none
 	traefik  string // empty if there is none
 	upstream string // the address of the server behind the proxies
 }
@@ -38,6 +39,7 @@ func proxies(h *house) []contender {
 		{"sluice", sluiceFlags("--limit", enough)},
 		{"sluice.config", sluiceConfig("limits: " + enough)},
 	}
+	all = append(all, h.beside("limits: "+enough, "--limit", enough)...)
 	if _, err := exec.LookPath("caddy"); err == nil {
 		all = append(all, contender{"caddy", startCaddy})
 	}
@@ -48,12 +50,27 @@ func proxies(h *house) []contender {
 }
 
 // denied are servers that answer by themselves.
-func denied() []contender {
-	return []contender{
+func denied(h *house) []contender {
+	return append([]contender{
 		{"empty", role("empty")},
 		{"sluice", sluiceFlags("--limit", "1/day")},
 		{"sluice.config", sluiceConfig("limits: 1/day")},
+	}, h.beside("limits: 1/day", "--limit", "1/day")...)
+}
+
+// beside are the other sluice, by a file and by flags, if there is one.
+func (h *house) beside(rule string, flags ...string) []contender {
+	if h.before == "" {
+		return nil
 	}
+	by := func(how func(context.Context, *house, string) (*process, error)) func(context.Context, *house, string) (*process, error) {
+		return func(ctx context.Context, h *house, address string) (*process, error) {
+			other := *h
+			other.sluice = h.before
+			return how(ctx, &other, address)
+		}
+	}
+	return []contender{{"before", by(sluiceFlags(flags...))}, {"before.config", by(sluiceConfig(rule))}}
 }
 
 func role(name string) func(context.Context, *house, string) (*process, error) {

@@ -45,6 +45,7 @@ type options struct {
 	length  time.Duration
 	groups  []string
 	traefik string
+	before  string
 	results string
 	rate    int
 	soak    time.Duration
@@ -64,6 +65,7 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	fs.DurationVar(&o.length, "length", 4*time.Second, "length of one turn, 1s to 1m")
 	fs.StringVar(&groups, "groups", strings.Join(all[:4], ","), "which measurements; there is soak, too")
 	fs.StringVar(&o.traefik, "traefik", "", "a traefik to compare with; see make traefik")
+	fs.StringVar(&o.before, "before", "", "another sluice program, such as one built before a change, to be measured beside")
 	fs.StringVar(&o.results, "results", "results", "folder for raw results; empty keeps none")
 	fs.IntVar(&o.rate, "rate", 2000, "requests a second of the groups reload and soak, 1 to 100000")
 	fs.DurationVar(&o.soak, "soak", 10*time.Minute, "length of the soak, 1s to 24h")
@@ -141,7 +143,7 @@ func newHouse(ctx context.Context, o options) (h *house, cleanUp func() error, e
 	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nginx reads its files as another user
 		return fail(err)
 	}
-	h = &house{dir: dir, sluice: filepath.Join(dir, "sluice"), traefik: o.traefik}
+	h = &house{dir: dir, before: o.before, sluice: filepath.Join(dir, "sluice"), traefik: o.traefik}
 	if h.self, err = os.Executable(); err != nil {
 		return fail(err)
 	}

@@ -31,7 +31,7 @@ func (m *measurer) all(ctx context.Context) error {
 		case "proxy":
 			err = m.saturated(ctx, "Proxy", proxies(m.house), 0)
 		case "denied":
-			err = m.saturated(ctx, "Denied", denied(), 1)
+			err = m.saturated(ctx, "Denied", denied(m.house), 1)
 		case "latency":
 			err = m.latency(ctx)
 		case "reload":
@@ -101,7 +101,7 @@ func (m *measurer) saturated(ctx context.Context, bench string, of []contender, 
 func (m *measurer) latency(ctx context.Context) error {
 	var of []contender
 	for _, c := range proxies(m.house) {
-		if c.name == "reverseproxy" || c.name == "unlimited" || strings.HasPrefix(c.name, "sluice") {
+		if c.name == "reverseproxy" || c.name == "unlimited" || strings.HasPrefix(c.name, "sluice") || strings.HasPrefix(c.name, "before") {
 			of = append(of, c)
 		}
 	}
