@@ -27,6 +27,7 @@ type exchange struct {
 	body     *body    // nil if the request has none
 	trace    httptrace.ClientTrace
 	sent     atomic.Bool // there was a connection for the request
+	failed   bool        // the response is the Gateway's own
 }
 
 // field is a header field.
@@ -55,10 +56,14 @@ func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 // that was refused or not made in time, was not sent: else an upstream that is
 // down would count against all clients.
 func (x *exchange) unseen(err error) {
+	x.failed = true
 	var dial *net.OpError
-	if !x.sent.Load() || errors.As(err, &dial) && dial.Op == "dial" {
-		return
+	if x.sent.Load() && !(errors.As(err, &dial) && dial.Op == "dial") {
+		x.tellUnseen()
 	}
+}
+
+func (x *exchange) tellUnseen() {
 	for w := x.ResponseWriter; ; {
 		if o, ok := w.(interface{ Unseen() }); ok {
 			o.Unseen()
@@ -83,6 +88,9 @@ func (x *exchange) WriteHeader(status int) {
 		x.informed = true
 	} else {
 		x.began = true
+		if status == http.StatusGatewayTimeout && !x.failed {
+			x.tellUnseen() // the upstream has not seen one either
+		}
 		h := x.Header()
 		if x.informed {
 			for _, f := range x.around {

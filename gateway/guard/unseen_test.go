@@ -178,6 +178,7 @@ func TestUnseenOutcomes(t *testing.T) {
 		{"counts", answer(http.StatusUnauthorized), gateway.Options{}, http.StatusUnauthorized, true},
 		{"does not count", answer(http.StatusOK), gateway.Options{}, http.StatusOK, false},
 		{"502 of the upstream", answer(http.StatusBadGateway), gateway.Options{}, http.StatusBadGateway, false},
+		{"504 of the upstream", answer(http.StatusGatewayTimeout), gateway.Options{}, http.StatusGatewayTimeout, true},
 		{"breaks off", broken, gateway.Options{}, http.StatusBadGateway, true},
 		{"takes too long", quiet, gateway.Options{ResponseTimeout: time.Millisecond}, http.StatusGatewayTimeout, true},
 		{"refuses the connection", nil, gateway.Options{}, http.StatusBadGateway, false},
