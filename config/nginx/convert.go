@@ -62,7 +62,7 @@ func Convert(r io.Reader, name string) (yaml []byte, notes []Note, err error) {
 	if len(data) > MaxBytes {
 		return nil, nil, &SyntaxError{name, 1, fmt.Sprintf("more than %d bytes; convert a part of it", MaxBytes)}
 	}
-	c := &converter{file: name, zones: map[string]*zone{}, names: map[string]bool{}, noted: map[Note]bool{}}
+	c := &converter{file: name, zones: map[string]*zone{}, names: map[string]bool{}, again: map[string]int{}, noted: map[Note]bool{}}
 	text := strings.ToValidUTF8(string(data), "\uFFFD")
 	if isIngress(text) {
 		err = c.ingresses(text)
@@ -109,6 +109,7 @@ type converter struct {
 	zones   map[string]*zone
 	rules   []rule
 	names   map[string]bool // of rules
+	again   map[string]int  // how often a name was taken already
 	geos    map[string]*directive
 	maps    map[string]*directive
 	trusted []string // proxies of set_real_ip_from

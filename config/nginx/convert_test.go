@@ -102,6 +102,30 @@ type brokenReader struct{ err error }
 
 func (b brokenReader) Read([]byte) (int, error) { return 0, b.err }
 
+// A rate that nginx rounds is not what its file says, and the file of ours must
+// say why.
+func TestRoundedRateIsExplained(t *testing.T) {
+	for _, test := range []struct{ rate, limit, why string }{
+		{"100r/m", "833/500s", "   # 100r/m: nginx counts in thousandths of a request a second, rounded down, which makes it 1.666r/s"},
+		{"1r/m", "2/125s", "   # 1r/m: nginx counts in thousandths of a request a second, rounded down, which makes it 0.016r/s"},
+		{"30r/m", "1/2s", ""},
+		{"7r/s", "7/s", ""},
+	} {
+		text := fmt.Sprintf("http { limit_req_zone $binary_remote_addr zone=z:1m rate=%s; limit_req zone=z burst=5 nodelay; }", test.rate)
+		yaml, _, err := nginx.Convert(strings.NewReader(text), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "    limits: " + test.limit + " leaky-bucket burst 6 nodelay" + test.why + "\n"; !strings.Contains(string(yaml), want) {
+			t.Errorf("%s: got\n%swant the line\n%s", test.rate, yaml, want)
+		}
+		c, err := config.Parse("f", yaml)
+		if err != nil || c.Policy.Len() != 1 {
+			t.Errorf("%s: what was made is not a file of ours: %v", test.rate, err)
+		}
+	}
+}
+
 // nginx decides by this arithmetic (ngx_http_limit_req_module.c), on a clock of
 // milliseconds: excess in thousandths of a request.
 type nginxZone struct {

@@ -137,25 +137,25 @@ func (c *converter) ingress(o *object) {
 		name = o.Metadata.Namespace + "." + name
 	}
 	z := &zone{name: name, by: []string{"ip/32/128"}, share: true, exempt: c.allowlist(a)}
-	var limits []string
+	var limits []limit
 	line := 0
 	multiplier := c.number(a, "limit-burst-multiplier", 5)
 	if multiplier == 0 {
 		multiplier = 5
 	}
 	for _, each := range []struct {
-		name    string
-		seconds int64
-	}{{"limit-rps", 1}, {"limit-rpm", 60}} {
+		name string
+		of   func(int64) rate
+	}{{"limit-rps", perSecond}, {"limit-rpm", perMinute}} {
 		n := c.number(a, each.name, 0)
 		if n > 0 {
-			limits = append(limits, limitText(n*1000/each.seconds, n*multiplier, 0, true))
+			limits = append(limits, limitOf(each.of(n), n*multiplier, 0, true))
 			line = max(line, a.lines[each.name])
 		}
 	}
 	if len(limits) == 2 {
 		// Under their own names, as their windows may be one and the same.
-		limits[0], limits[1] = `"rps: `+limits[0]+`"`, `"rpm: `+limits[1]+`"`
+		limits[0].text, limits[1].text = `"rps: `+limits[0].text+`"`, `"rpm: `+limits[1].text+`"`
 	}
 	inFlight := min(c.number(a, "limit-connections", 0), 65535)
 	if inFlight > 0 {
@@ -170,7 +170,9 @@ func (c *converter) ingress(o *object) {
 			c.note(line, "ingress %s: its hosts have different paths; they share a budget in ingress-nginx, and have one each here", name)
 		}
 		ruleName = c.name(name)
-		c.rules = append(c.rules, rule{name: ruleName, origin: []int{line}, zone: z, limits: limits, inFlight: inFlight, status: "503", hosts: g.hosts, paths: g.paths})
+		c.rules = append(c.rules, rule{
+			name: ruleName, origin: []int{line}, budget: budget{zone: z, inFlight: inFlight, status: "503"}, limits: limits, hosts: g.hosts, paths: g.paths,
+		})
 	}
 	c.note(line, "ingress %s: ingress-nginx has this limit in each of its replicas; here it is one for all that share a store", name)
 }
@@ -195,6 +197,7 @@ func (c *converter) allowlist(a annotations) (networks []string) {
 // routes groups the hosts of an Ingress that have the same paths.
 func (c *converter) routes(o *object, line int) (groups []area) {
 	n := 0
+	var listed []map[string]bool // the hosts of each group
 	for _, r := range o.Spec.Rules {
 		var g area
 		if r.Host != "" {
@@ -237,11 +240,11 @@ func (c *converter) routes(o *object, line int) (groups []area) {
 		i := slices.IndexFunc(groups, func(o area) bool { return slices.Equal(o.paths, g.paths) })
 		switch {
 		case i < 0:
-			groups = append(groups, g)
+			groups, listed = append(groups, g), append(listed, nil)
 		case len(g.hosts) == 0 || len(groups[i].hosts) == 0:
 			groups[i].hosts = nil
 		default:
-			groups[i].hosts = union(groups[i].hosts, g.hosts)
+			groups[i].hosts = union(groups[i].hosts, g.hosts, &listed[i])
 		}
 	}
 	if len(o.Spec.Rules) == 0 {

@@ -4,6 +4,7 @@
 package nginx
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -26,6 +27,9 @@ type location struct {
 	exact bool
 	line  int
 	settings
+
+	around *location // the smallest that gets its requests if it is not there; nil: none
+	again  bool      // one further out has its settings, and around has not
 }
 
 // server reads a block of http, with the servers in it, or of a server. Blocks
@@ -110,13 +114,76 @@ func (c *converter) locations(block []*directive, s settings, hosts []string) {
 	if !slices.ContainsFunc(all, func(l location) bool { return l.path == "/" && !l.exact }) {
 		all = append(all, location{path: "/", settings: s})
 	}
-	var done []settings
-	for _, l := range all {
-		if l.limits != nil && !slices.Contains(done, l.settings) {
-			done = append(done, l.settings)
-			c.area(all, l.settings, hosts)
+	nest(all)
+	groups := map[settings]*group{}
+	of := func(s settings) *group {
+		if groups[s] == nil {
+			groups[s] = &group{}
+		}
+		return groups[s]
+	}
+	var order []settings // those with limits, as they come
+	for i := range all {
+		l := &all[i]
+		g := of(l.settings)
+		if len(g.own) == 0 && l.limits != nil {
+			order = append(order, l.settings)
+		}
+		g.own = append(g.own, l)
+		if l.around != nil && l.around.settings != l.settings {
+			inner := of(l.around.settings)
+			inner.except = append(inner.except, l)
 		}
 	}
+	for _, s := range order {
+		c.area(groups[s], s, hosts)
+	}
+}
+
+// group is what has to do with some settings.
+type group struct {
+	own    []*location // those that have them
+	except []*location // others, directly within one of own
+}
+
+// nest finds for every location which is around it. In the order of their paths
+// those around one stand before it, so a stack of them is enough.
+func nest(all []location) {
+	sorted := make([]*location, len(all))
+	for i := range all {
+		sorted[i] = &all[i]
+	}
+	slices.SortStableFunc(sorted, func(a, b *location) int {
+		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(btoi(a.exact), btoi(b.exact)))
+	})
+	var stack []*location
+	open := map[settings]int{} // how many of the stack have them
+	for _, l := range sorted {
+		for len(stack) > 0 && !strings.HasPrefix(l.path, stack[len(stack)-1].path) {
+			open[stack[len(stack)-1].settings]--
+			stack = stack[:len(stack)-1]
+		}
+		top := len(stack) - 1
+		twice := !l.exact && top >= 0 && stack[top].path == l.path // which nginx refuses
+		if twice {
+			top--
+		}
+		if top >= 0 {
+			l.around = stack[top]
+			l.again = l.around.settings != l.settings && open[l.settings] > 0
+		}
+		if !l.exact && !twice {
+			stack = append(stack, l)
+			open[l.settings]++
+		}
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // flatten lists the locations of a block and of those within it.
@@ -166,25 +233,19 @@ type area struct {
 
 // area makes areas of the locations that have the same settings: their paths,
 // but for other locations within them.
-func (c *converter) area(all []location, s settings, hosts []string) {
+func (c *converter) area(g *group, s settings, hosts []string) {
 	a := area{hosts: hosts, settings: s}
-	for i, l := range all {
-		if l.settings != s {
-			continue
-		}
-		around, ok := innermost(all, i)
-		if ok && around.settings == s {
+	for _, l := range g.own {
+		if l.around != nil && l.around.settings == s {
 			continue // a part of the one around it
 		}
-		a.paths = append(a.paths, c.patterns(l)...)
-		if ok && slices.ContainsFunc(all, func(o location) bool { return o.settings == s && o.contains(around) }) {
-			c.note(l.line, "location %s: lies in %s, which is limited otherwise, and that in one that is limited as this is; a rule cannot say so, and %s is not limited here", l.path, around.path, l.path)
+		a.paths = append(a.paths, c.patterns(*l)...)
+		if l.again {
+			c.note(l.line, "location %s: lies in %s, which is limited otherwise, and that in one that is limited as this is; a rule cannot say so, and %s is not limited here", l.path, l.around.path, l.path)
 		}
 	}
-	for i, l := range all {
-		if around, ok := innermost(all, i); ok && l.settings != s && around.settings == s {
-			a.except = append(a.except, c.patterns(l)...)
-		}
+	for _, l := range g.except {
+		a.except = append(a.except, c.patterns(*l)...)
 	}
 	if slices.Contains(a.paths, "/") {
 		a.paths = nil
@@ -193,21 +254,6 @@ func (c *converter) area(all []location, s settings, hosts []string) {
 		a.use = use
 		c.areas = append(c.areas, a)
 	}
-}
-
-// innermost returns the smallest location that contains the i-th.
-func innermost(all []location, i int) (best location, ok bool) {
-	for j, l := range all {
-		if j != i && l.contains(all[i]) && (!ok || len(l.path) > len(best.path)) {
-			best, ok = l, true
-		}
-	}
-	return best, ok
-}
-
-// contains reports whether all requests of o would go to l if o were not there.
-func (l location) contains(o location) bool {
-	return !l.exact && strings.HasPrefix(o.path, l.path) && (len(l.path) < len(o.path) || o.exact)
 }
 
 // patterns returns the path patterns of a location.

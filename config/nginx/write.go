@@ -12,20 +12,31 @@ import (
 
 // rule is a rule of sluice's file.
 type rule struct {
-	name                 string
-	origin               []int // lines of the limit_req
-	zone                 *zone
-	limits               []string
-	inFlight             int64
-	status               string
-	shadow               bool
+	name   string
+	origin []int // lines of the limit_req
+	budget
+	limits               []limit
 	hosts, paths, except []string
+	hosted, pathed       map[string]bool // what is in hosts and paths, once some were added
 }
+
+// budget is what rules have in common that may become one.
+type budget struct {
+	zone     *zone
+	limit    limit // of a limit_req
+	inFlight int64
+	status   string
+	shadow   bool
+}
+
+// limit is a limit's text, and why it differs from what nginx's file says.
+type limit struct{ text, why string }
 
 // merge makes rules of areas. Areas of one zone and one limit share a budget in
 // nginx, so they become one rule as far as one rule can say them.
 func (c *converter) merge() {
 	perZone := map[*zone][]int{} // lines of the rules of a zone
+	alike := map[budget][]int{}  // which rules have it
 	for _, a := range c.areas {
 		name, zoneKind := a.use.arg(0), "limit_conn_zone"
 		if c.kind == "limit_req" {
@@ -44,10 +55,10 @@ func (c *converter) merge() {
 		}
 		z.used = true
 		r := rule{
-			origin: []int{a.use.line}, zone: z, shadow: a.dryRun,
-			hosts: a.hosts, paths: a.paths, except: a.except, status: c.status(a),
+			origin: []int{a.use.line}, budget: budget{zone: z, shadow: a.dryRun, status: c.status(a)},
+			hosts: a.hosts, paths: a.paths, except: a.except,
 		}
-		if !c.limit(a.use, &r) || c.joined(&r) {
+		if !c.limit(a.use, &r) || slices.ContainsFunc(alike[r.budget], func(i int) bool { return c.rules[i].join(&r) }) {
 			continue
 		}
 		r.name = c.name(name)
@@ -55,35 +66,24 @@ func (c *converter) merge() {
 			c.note(a.use.line, "%s: the zone %s is one budget with line %d in nginx; here they are two rules, with a budget each", c.kind, name, others[0])
 		}
 		perZone[z] = append(perZone[z], a.use.line)
+		alike[r.budget] = append(alike[r.budget], len(c.rules))
 		c.rules = append(c.rules, r)
 	}
 	c.areas = nil
 }
 
-// joined reports whether a rule could be made a part of another.
-func (c *converter) joined(r *rule) bool {
-	for i := range c.rules {
-		if c.rules[i].join(r) {
-			return true
-		}
-	}
-	return false
-}
-
-// join adds what another rule is about, if one rule can say both.
+// join adds what another rule of the same budget is about, if one rule can say
+// both.
 func (r *rule) join(o *rule) bool {
-	if r.zone != o.zone || !slices.Equal(r.limits, o.limits) || r.inFlight != o.inFlight || r.status != o.status || r.shadow != o.shadow {
-		return false
-	}
 	switch {
 	case slices.Equal(r.paths, o.paths) && slices.Equal(r.except, o.except):
 		if len(r.hosts) == 0 || len(o.hosts) == 0 {
 			r.hosts = nil
 		} else {
-			r.hosts = union(r.hosts, o.hosts)
+			r.hosts = union(r.hosts, o.hosts, &r.hosted)
 		}
 	case slices.Equal(r.hosts, o.hosts) && len(r.paths) > 0 && len(o.paths) > 0 && len(r.except)+len(o.except) == 0:
-		r.paths = union(r.paths, o.paths)
+		r.paths = union(r.paths, o.paths, &r.pathed)
 	default:
 		return false
 	}
@@ -91,14 +91,23 @@ func (r *rule) join(o *rule) bool {
 	return true
 }
 
-func union(a, b []string) []string {
-	u := slices.Clone(a)
+// union adds to a what b has beside. What is in a is kept in listed, which is
+// nil at first: a may belong to others, too, then.
+func union(a, b []string, listed *map[string]bool) []string {
+	if *listed == nil {
+		*listed = make(map[string]bool, len(a)+len(b))
+		for _, s := range a {
+			(*listed)[s] = true
+		}
+		a = slices.Clone(a)
+	}
 	for _, s := range b {
-		if !slices.Contains(u, s) {
-			u = append(u, s)
+		if !(*listed)[s] {
+			(*listed)[s] = true
+			a = append(a, s)
 		}
 	}
-	return u
+	return a
 }
 
 // limit reads a limit_req or a limit_conn into a rule. nginx does not count a
@@ -133,12 +142,14 @@ func (c *converter) limit(d *directive, r *rule) bool {
 			c.note(d.line, "limit_req: %s is not known; not kept", a)
 		}
 	}
-	r.limits = []string{limitText(r.zone.rate, burst, delay, slices.Contains(d.args, "nodelay"))}
+	r.limit = limitOf(r.zone.rate, burst, delay, slices.Contains(d.args, "nodelay"))
+	r.limits = []limit{r.limit}
 	return ok && ok2
 }
 
-func limitText(rate, burst, delay int64, nodelay bool) string {
-	quota, seconds := rate, int64(1000)
+// limitOf returns the limit of a rate.
+func limitOf(r rate, burst, delay int64, nodelay bool) limit {
+	quota, seconds := r.milli, int64(1000)
 	for a, b := quota, seconds; ; {
 		if b == 0 {
 			quota, seconds = quota/a, seconds/a
@@ -152,7 +163,7 @@ func limitText(rate, burst, delay int64, nodelay bool) string {
 	}
 	text := fmt.Sprintf("%d/%s leaky-bucket", quota, window)
 	if burst == 0 {
-		return text
+		return limit{text, r.why()}
 	}
 	text += fmt.Sprintf(" burst %d", burst+1)
 	switch {
@@ -161,7 +172,7 @@ func limitText(rate, burst, delay int64, nodelay bool) string {
 	case delay > 0:
 		text += fmt.Sprintf(" delay-after %d", delay+1)
 	}
-	return text
+	return limit{text, r.why()}
 }
 
 func (c *converter) status(a area) string {
@@ -187,8 +198,9 @@ func (c *converter) name(zone string) string {
 	}, zone)
 	base = base[:min(len(base), 48)]
 	name := base
-	for i := 2; c.names[name]; i++ {
-		name = fmt.Sprintf("%s-%d", base, i)
+	for c.names[name] {
+		c.again[base]++ // not from 2 each time: a zone may be used thousands of times
+		name = fmt.Sprintf("%s-%d", base, c.again[base]+1)
 	}
 	c.names[name] = true
 	return name
@@ -222,6 +234,14 @@ func printable(r rune) rune {
 	return r
 }
 
+// line is a limit in the file, with a comment where there is something to say.
+func (l limit) line() string {
+	if l.why == "" {
+		return l.text + "\n"
+	}
+	return l.text + "   # " + l.why + "\n"
+}
+
 func (r *rule) write(b *strings.Builder) {
 	lines := make([]string, len(r.origin))
 	for i, l := range r.origin {
@@ -251,11 +271,11 @@ func (r *rule) write(b *strings.Builder) {
 	switch len(r.limits) {
 	case 0:
 	case 1:
-		fmt.Fprintf(b, "    limits: %s\n", r.limits[0])
+		b.WriteString("    limits: " + r.limits[0].line())
 	default:
 		b.WriteString("    limits:\n")
 		for _, l := range r.limits {
-			fmt.Fprintf(b, "      - %s\n", l)
+			b.WriteString("      - " + l.line())
 		}
 	}
 	if r.inFlight > 0 {

@@ -23,7 +23,7 @@ type zone struct {
 	share  bool     // a request without a part of the key is limited nevertheless
 	exempt []string // networks
 	only   []string // networks, if only these are limited
-	rate   int64    // thousandths of a request a second
+	rate   rate
 	used   bool
 	lost   bool // its key or its rate cannot be kept
 }
@@ -114,10 +114,10 @@ func (c *converter) zone(d *directive) {
 		return
 	}
 	c.zones[name] = z
-	if rate, _ := d.option("rate"); !z.conn {
+	if text, _ := d.option("rate"); !z.conn {
 		var ok bool
-		if z.rate, ok = milli(rate); !ok {
-			c.note(d.line, "zone %s: the rate %q is not one of nginx's, such as 10r/s or 30r/m; not kept", name, rate)
+		if z.rate, ok = parseRate(text); !ok {
+			c.note(d.line, "zone %s: the rate %q is not one of nginx's, such as 10r/s or 30r/m; not kept", name, text)
 			z.lost = true
 		}
 	}
@@ -126,24 +126,39 @@ func (c *converter) zone(d *directive) {
 	}
 }
 
-// milli returns a rate in thousandths of a request a second, truncated as nginx
-// does: of 1r/m it keeps 16, not 16⅔.
-func milli(rate string) (int64, bool) {
-	number, perMinute := strings.CutSuffix(rate, "r/m")
-	if !perMinute {
-		var ok bool
-		if number, ok = strings.CutSuffix(rate, "r/s"); !ok {
-			return 0, false
+// rate is how fast nginx lets requests through: in thousandths of a request a
+// second, truncated. Of 1r/m it keeps 16, not 16⅔.
+type rate struct {
+	milli     int64
+	perMinute int64 // requests, as nginx's file says; 0 where it says them per second
+}
+
+func perSecond(n int64) rate { return rate{milli: n * 1000} }
+func perMinute(n int64) rate { return rate{milli: n * 1000 / 60, perMinute: n} }
+
+// why says why a limit is not what nginx's file says, "" where it is.
+func (r rate) why() string {
+	if r.perMinute*1000%60 == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%dr/m: nginx counts in thousandths of a request a second, rounded down, which makes it %d.%03dr/s",
+		r.perMinute, r.milli/1000, r.milli%1000)
+}
+
+func parseRate(text string) (rate, bool) {
+	of := perSecond
+	number, ok := strings.CutSuffix(text, "r/s")
+	if !ok {
+		of = perMinute
+		if number, ok = strings.CutSuffix(text, "r/m"); !ok {
+			return rate{}, false
 		}
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n <= 0 || n > 1<<40 {
-		return 0, false
+		return rate{}, false
 	}
-	if perMinute {
-		return n * 1000 / 60, true
-	}
-	return n * 1000, true
+	return of(n), true
 }
 
 // key finds whose budget a zone is.
