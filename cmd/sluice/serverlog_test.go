@@ -15,35 +15,49 @@ import (
 	"time"
 )
 
-// TestServerLog: handshakes that fail are told once a second, all else each time.
+// TestServerLog: of each kind of line there is one a second, and one kind does
+// not hide another. What clients do is warned of, and no error of the program.
 func TestServerLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+	var out bytes.Buffer
+	synctest.Test(t, func(*testing.T) {
 		to := slog.NewLogLogger(newServerLog(slog.New(slog.NewTextHandler(&out, nil))), slog.LevelError)
 		for i := range 100 {
 			to.Printf("http: TLS handshake error from 192.0.2.%d:4711: EOF", i)
+			to.Printf("http2: server connection error from 192.0.2.%d:4711: connection error: PROTOCOL_ERROR", i)
 		}
 		time.Sleep(time.Second)
 		to.Print("http: TLS handshake error from 192.0.2.200:4711: EOF")
 		to.Print("http: panic serving 192.0.2.1:4711: x")
-		to.Print("http: panic serving 192.0.2.2:4711: y")
-		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-		for i, want := range [][]string{
-			{"level=WARN", "192.0.2.0:4711: EOF"},
-			{"level=WARN", "192.0.2.200:4711: EOF", "unreported=99"},
-			{"level=ERROR", "panic serving 192.0.2.1"},
-			{"level=ERROR", "panic serving 192.0.2.2"},
-		} {
-			for _, text := range want {
-				if i >= len(lines) || !strings.Contains(lines[i], text) {
-					t.Errorf("line %d: want %q in %q", i+1, text, lines)
-				}
+		to.Print("http2: panic serving 192.0.2.2:4711: y")
+		to.Print("http: Accept error: accept tcp: too many open files; retrying in 5ms")
+		time.Sleep(1500 * time.Millisecond)
+		for i := range 1000 {
+			to.Printf("line %d that is not known", i)
+		}
+		time.Sleep(time.Minute) // in which what was left out is told
+		synctest.Wait()
+	})
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	for i, want := range [][]string{
+		{"level=WARN", `problem="TLS handshake"`, "192.0.2.0:4711: EOF", "unreported=0"},
+		{"level=WARN", `problem="http2: server connection error"`, "192.0.2.0:4711: connection error", "unreported=0"},
+		{"level=WARN", "192.0.2.200:4711: EOF", "unreported=99"},
+		{"level=ERROR", `problem="panic serving"`, "192.0.2.1:4711: x"},
+		{"level=ERROR", "problem=accept", "too many open files"},
+		{"level=WARN", "192.0.2.99:4711: connection error", "unreported=98"},
+		{"level=ERROR", "problem=server", "line 0 that", "unreported=0"},
+		{"level=ERROR", `problem="panic serving"`, "192.0.2.2:4711: y", "unreported=0"},
+		{"level=ERROR", "line 999 that", "unreported=998"},
+	} {
+		for _, text := range want {
+			if i >= len(lines) || !strings.Contains(lines[i], text) {
+				t.Errorf("line %d: want %q in %q", i+1, text, lines)
 			}
 		}
-		if len(lines) != 4 {
-			t.Errorf("got %d lines, want 4", len(lines))
-		}
-	})
+	}
+	if len(lines) != 9 {
+		t.Errorf("got %d lines, want 9", len(lines))
+	}
 }
 
 // tell sends a text to a door of a site, and reads until it hangs up.

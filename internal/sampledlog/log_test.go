@@ -6,7 +6,9 @@ package sampledlog_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -32,4 +34,68 @@ func TestOneLineASecond(t *testing.T) {
 			t.Errorf("got %q, want a second line that tells of 4 unreported", lines)
 		}
 	})
+}
+
+// logged returns what is logged by f and in the time after it.
+func logged(t *testing.T, f func(*sampledlog.Log)) (lines []string) {
+	t.Helper()
+	var out bytes.Buffer
+	synctest.Test(t, func(*testing.T) {
+		f(&sampledlog.Log{Logger: slog.New(slog.NewTextHandler(&out, nil)), Part: "gateway"})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+	})
+	return strings.Split(strings.TrimSpace(out.String()), "\n")
+}
+
+// TestEndOfFlood: how many lines were left out is told when no more come, too.
+func TestEndOfFlood(t *testing.T) {
+	lines := logged(t, func(log *sampledlog.Log) {
+		for i := range 100 {
+			log.Warn(t.Context(), "upstream", fmt.Errorf("refused %d", i))
+		}
+	})
+	if len(lines) != 2 || !strings.Contains(lines[0], `error="refused 0" unreported=0`) || !strings.Contains(lines[1], `error="refused 99" unreported=98`) {
+		t.Errorf("got %q, want the first and the last of 100, with 98 unreported", lines)
+	}
+}
+
+// TestProblemsApart: the flood of one problem does not hide another, and an
+// error stays one.
+func TestProblemsApart(t *testing.T) {
+	lines := logged(t, func(log *sampledlog.Log) {
+		for range 100 {
+			log.Warn(t.Context(), "upstream", errors.New("refused"))
+		}
+		log.Error(t.Context(), "panic", errors.New("nil"))
+	})
+	if len(lines) != 3 || !strings.Contains(lines[1], `level=ERROR msg=failed part=gateway problem=panic error=nil unreported=0`) {
+		t.Errorf("got %q, want a line of the panic among those of the upstream", lines)
+	}
+}
+
+// TestManyProblems: what is kept, and told, is bounded whatever is called a
+// problem.
+func TestManyProblems(t *testing.T) {
+	const problems = 10_000
+	lines := logged(t, func(log *sampledlog.Log) {
+		for i := range problems {
+			log.Warn(t.Context(), fmt.Sprint("problem ", i), errors.New("x"))
+		}
+	})
+	if len(lines) > 66 {
+		t.Fatalf("got %d lines, want 66", len(lines))
+	}
+	told := len(lines)
+	for _, line := range lines {
+		_, n, _ := strings.Cut(line, "unreported=")
+		skipped, err := strconv.Atoi(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told += skipped
+	}
+	if told != problems {
+		t.Errorf("told of %d, want %d", told, problems)
+	}
 }
