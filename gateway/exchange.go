@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"net/http/httptrace"
 	"slices"
 	"sync/atomic"
+
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 // exchange is one request and its response on their way through. It keeps what
@@ -78,6 +81,12 @@ func (x *exchange) tellUnseen() {
 
 // Unwrap lets [http.ResponseController] through.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// Hijack keeps what the client has sent along with its request to switch
+// protocol, which ReverseProxy would not pass on.
+func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return wire.Hijack(x.ResponseWriter)
+}
 
 // WriteHeader sets the fields again that ReverseProxy clears when it has passed
 // on an informational response. A response that comes before the end of the

@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,8 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/gateway"
 	"github.com/sluicegate/sluice/gateway/guard"
+	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -43,12 +46,19 @@ func switched(t *testing.T, talk func(net.Conn, io.Reader)) string {
 // switches returns a client's connection that has switched protocol.
 func switches(t *testing.T, url string) (*net.TCPConn, io.Reader) {
 	t.Helper()
+	return switchesWith(t, url, "")
+}
+
+// switchesWith is switches where the client sends some bytes in one packet with
+// its request.
+func switchesWith(t *testing.T, url, early string) (*net.TCPConn, io.Reader) {
+	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	closeAtEnd(t, conn)
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"+early); err != nil {
 		t.Fatal(err)
 	}
 	r := bufio.NewReader(conn)
@@ -72,6 +82,27 @@ func guarded(t *testing.T, g http.Handler) http.Handler {
 		t.Fatal(err)
 	}
 	return around
+}
+
+// limited returns g behind the middleware of package httplimit, as the gateway
+// of serve --upstream has it.
+func limited(t *testing.T, g http.Handler) http.Handler {
+	t.Helper()
+	limit, err := sluice.ParseLimit("100/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := sluice.Compile("all", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mw, err := httplimit.New(httplimit.Options{
+		Store: memstore.New(memstore.Options{}), Rules: []httplimit.Rule{{Plan: plan, Key: httplimit.ByIP()}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gateway.EndToEnd(mw.Wrap(g))
 }
 
 // sendAll sends all and says that this was all.
@@ -133,5 +164,35 @@ func TestHalfClose(t *testing.T) {
 			}
 			<-done
 		})
+	}
+}
+
+// TestSentWithTheSwitch: what a client sends in one packet with its request to
+// switch protocol, not waiting for the answer, reaches the upstream before what
+// follows, whatever lies around the gateway.
+func TestSentWithTheSwitch(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		around func(*testing.T, http.Handler) http.Handler
+	}{
+		{"alone", func(_ *testing.T, g http.Handler) http.Handler { return g }},
+		{"behind limits", limited},
+		{"behind a guard", guarded},
+	} {
+		for _, early := range []string{"", "0", strings.Repeat("early ", 300)} {
+			t.Run(fmt.Sprintf("%s, %d bytes", c.name, len(early)), func(t *testing.T) {
+				const later = "and what follows"
+				g, err := gateway.New(switched(t, func(conn net.Conn, r io.Reader) {
+					receiveAll(t, r, []byte(early+later))
+					sendAll(t, conn, []byte("all is here"))
+				}), gateway.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				conn, r := switchesWith(t, serve(t, gateway.WithDeadlines(c.around(t, g), time.Minute), g.Close), early)
+				sendAll(t, conn, []byte(later))
+				receiveAll(t, r, []byte("all is here"))
+			})
+		}
 	}
 }

@@ -5,10 +5,10 @@ package guard
 
 import (
 	"bufio"
-	"fmt"
 	"net"
 	"net/http"
 
+	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -35,14 +35,14 @@ func maySwitch(r *http.Request) bool {
 
 // Hijack counts and paces a connection that switches protocol, too.
 func (w *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	conn, rw, err := wire.Hijack(w.ResponseWriter)
 	if err != nil {
 		return conn, rw, err
 	}
 	if w.status == 0 {
 		w.status = http.StatusSwitchingProtocols
 	}
-	c := &countedConn{Conn: conn, early: rw.Reader, recorder: w, pace: w.requests.clone()}
+	c := &countedConn{Conn: conn, recorder: w, pace: w.requests.clone()}
 	return c, bufio.NewReadWriter(bufio.NewReader(c), rw.Writer), nil
 }
 
@@ -50,24 +50,12 @@ func (w *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // counts as the request's body, and what is written as the response's.
 type countedConn struct {
 	net.Conn
-	early    *bufio.Reader // what has come before the switch; nil once read
 	recorder *recorder
 	pace     *pace // of what is read; one of its own, as a body may still be read
 }
 
 func (c *countedConn) Read(p []byte) (int, error) {
-	return c.pace.read(p, &c.recorder.read, c.next)
-}
-
-// next reads what has come with the request, and then what follows.
-func (c *countedConn) next(p []byte) (int, error) {
-	if c.early != nil {
-		if n := c.early.Buffered(); n > 0 {
-			return c.early.Read(p[:min(len(p), n)])
-		}
-		c.early = nil
-	}
-	return c.Conn.Read(p)
+	return c.pace.read(p, &c.recorder.read, c.Conn.Read)
 }
 
 func (c *countedConn) Write(p []byte) (int, error) {
@@ -84,10 +72,4 @@ func (c *countedConn) Write(p []byte) (int, error) {
 
 // CloseWrite ends what the client is sent and leaves what it sends open. It is
 // an error where the connection below cannot do that.
-func (c *countedConn) CloseWrite() error {
-	half, ok := c.Conn.(interface{ CloseWrite() error })
-	if !ok {
-		return fmt.Errorf("guard: close write: %T cannot be half closed", c.Conn)
-	}
-	return half.CloseWrite()
-}
+func (c *countedConn) CloseWrite() error { return wire.CloseWrite(c.Conn) }

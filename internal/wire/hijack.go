@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+)
+
+// Hijack takes over the connection of w as [http.ResponseController] does. What
+// the client has sent along with its request is read from the connection first:
+// by net/http it is in the reader alone, which [httputil.ReverseProxy] does not
+// read. Of the two only one is to be read.
+func Hijack(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil || rw.Reader.Buffered() == 0 {
+		return conn, rw, err
+	}
+	whole := &earlyConn{Conn: conn, early: rw.Reader}
+	return whole, bufio.NewReadWriter(bufio.NewReader(whole), rw.Writer), nil
+}
+
+// earlyConn is a connection of which some bytes have been read already.
+type earlyConn struct {
+	net.Conn
+	early *bufio.Reader // nil once they are read again
+}
+
+func (c *earlyConn) Read(p []byte) (int, error) {
+	if c.early != nil {
+		if n := c.early.Buffered(); n > 0 {
+			return c.early.Read(p[:min(len(p), n)])
+		}
+		c.early = nil
+	}
+	return c.Conn.Read(p)
+}
+
+// CloseWrite ends what is sent and leaves open what comes. It is an error where
+// the connection below cannot do that.
+func (c *earlyConn) CloseWrite() error { return CloseWrite(c.Conn) }
+
+// CloseWrite ends what is sent over a connection and leaves open what comes. It
+// is an error where the connection cannot do that.
+func CloseWrite(conn net.Conn) error {
+	half, ok := conn.(interface{ CloseWrite() error })
+	if !ok {
+		return fmt.Errorf("close write: %T cannot be half closed", conn)
+	}
+	return half.CloseWrite()
+}
