@@ -186,3 +186,27 @@ func FuzzRunCases(f *testing.F) {
 		}
 	})
 }
+
+// TestCasesOfBytes: in a case all of a body comes, unless it says otherwise.
+func TestCasesOfBytes(t *testing.T) {
+	c, err := config.Parse("f", []byte("rules: [{name: up, by: ip, cost: request-bytes, limits: 100B/min sliding-log}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := config.RunCases(t.Context(), c, "cases", []byte(`
+cases:
+  - name: all of it comes
+    given: {from: 192.0.2.1, bytes: 30}
+    steps:
+      - {given: {times: 3}, expect: allowed}
+      - {expect: denied}
+  - name: a part of it comes
+    given: {from: 192.0.2.1, bytes: 30, response: {read: 10}}
+    steps:
+      - {given: {times: 8}, expect: allowed}
+      - {expect: denied}
+`))
+	if err != nil || results.Failed() > 0 {
+		t.Errorf("%v, %+v", err, results)
+	}
+}

@@ -34,9 +34,9 @@ type CostOf uint8
 const (
 	// Fixed is Units for every request.
 	Fixed CostOf = iota
-	// RequestBytes is the size of the request's body: its Content-Length or,
-	// where it has none, 1 at first and what was read of it afterwards; with
-	// what is read after a switch of protocol.
+	// RequestBytes is the size of the request's body: at first its
+	// Content-Length or, where it has none, 1, and afterwards what was read of
+	// it, with what is read after a switch of protocol.
 	RequestBytes
 	// ResponseBytes is the size of the response's body: 1 at first.
 	ResponseBytes
@@ -102,12 +102,10 @@ func (c Cost) before(a Attributes) int64 {
 }
 
 // after returns what the request has cost, given what it was charged.
-func (c Cost) after(charged, length int64, r *Response) int64 {
+func (c Cost) after(charged int64, r *Response) int64 {
 	switch c.Of {
 	case RequestBytes:
-		if length < 0 || r.Read > length { // more follows a switch of protocol
-			return clamp(r.Read)
-		}
+		return clamp(r.Read) // whatever the client has said that it would send
 	case ResponseBytes:
 		if r.Unseen {
 			return max(charged, clamp(r.Written))
@@ -141,7 +139,7 @@ func clamp(n int64) int64 { return max(min(n, sluice.MaxQuota), 0) }
 type Response struct {
 	Status  int
 	Header  func(name string) []string // by canonical name; nil: none
-	Read    int64                      // bytes read of the request's body
+	Read    int64                      // bytes read of the request's body; what it lacks is given back
 	Written int64                      // bytes of the response's body
 	// Unseen says that the request may have been acted on and nobody saw the
 	// response: the client left, the upstream broke off or took too long. Then it

@@ -58,7 +58,6 @@ func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek
 		v.Allowed = true
 		return
 	}
-	v.length = a.Length()
 	v.layout()
 	if v.crowded(ctx) {
 		return

@@ -22,7 +22,7 @@ import (
 // was not allowed.
 func (v *Verdict) Settle(ctx context.Context, r Response) error {
 	return v.settle(ctx, func(c *charge) int64 {
-		actual := c.rule.Cost.after(c.Cost, v.length, &r)
+		actual := c.rule.Cost.after(c.Cost, &r)
 		if w := c.rule.When; w != nil && !r.Unseen && !w.counts(r.Status) {
 			return 0
 		}

@@ -31,7 +31,11 @@ func TestCostIsSettled(t *testing.T) {
 		},
 		"request bytes with a length": {
 			cost: policy.Cost{Of: policy.RequestBytes}, limit: "100B/min fixed-window",
-			request: policy.Plain{Bytes: 30}, response: policy.Response{Read: 10}, before: 70, after: 70,
+			request: policy.Plain{Bytes: 30}, response: policy.Response{Read: 30}, before: 70, after: 70,
+		},
+		"request bytes with a length that is a lie": {
+			cost: policy.Cost{Of: policy.RequestBytes}, limit: "100B/min fixed-window",
+			request: policy.Plain{Bytes: 30}, response: policy.Response{Read: 10}, before: 70, after: 90,
 		},
 		"request bytes without a length": {
 			cost: policy.Cost{Of: policy.RequestBytes}, limit: "100B/min fixed-window",

@@ -43,7 +43,6 @@ type Verdict struct {
 	peek     bool
 	settled  bool
 	bound    bool // whether a limit binds
-	length   int64
 	matches  Matches
 	values   []string
 	charges  []charge

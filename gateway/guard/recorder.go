@@ -82,9 +82,21 @@ func (w *recorder) response() int {
 type countedBody struct {
 	io.ReadCloser
 	read atomic.Int64
+	over atomic.Bool // what comes from now on does not count, and goes nowhere
 	pace *pace
 }
 
 func (b *countedBody) Read(p []byte) (int, error) {
-	return b.pace.read(p, &b.read, b.ReadCloser.Read)
+	n, err := b.pace.read(p, &b.read, b.ReadCloser.Read)
+	if b.over.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	return n, err
+}
+
+// end returns how much was read. A Read that has not returned by then, as of a
+// transport whose response came early, passes on nothing that is not counted.
+func (b *countedBody) end() int64 {
+	b.over.Store(true)
+	return b.read.Load()
 }

@@ -106,7 +106,7 @@ func (c *request) pass(paces paces) {
 func (c *request) settle() {
 	resp := policy.Response{Status: c.recorder.response(), Header: c.header, Written: c.recorder.written.Load(), Read: c.recorder.read.Load(), Unseen: c.recorder.unseen()}
 	if c.body != nil {
-		resp.Read += c.body.read.Load()
+		resp.Read += c.body.end()
 	}
 	c.guard.report(c.r, c.verdict.Settle(c.r.Context(), resp))
 }
