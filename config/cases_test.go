@@ -210,3 +210,27 @@ cases:
 		t.Errorf("%v, %+v", err, results)
 	}
 }
+
+// TestCasesWithoutToken: where a token is required, a request without claims is
+// refused, whatever the rule says of one that lacks a claim.
+func TestCasesWithoutToken(t *testing.T) {
+	c, err := config.Parse("f", []byte(`
+tokens: {hmac_file: secret, required: true}
+rules: [{name: user, match: {path: /a}, by: claim.sub, missing: skip, limits: 1/min}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := config.RunCases(t.Context(), c, "cases", []byte(`
+cases:
+  - name: tokens
+    steps:
+      - {given: {request: /a}, expect: {verdict: refused, rule: user}}
+      - {given: {request: /a, claims: {}}, expect: allowed}
+      - {given: {request: /a, claims: {sub: ada}}, expect: allowed}
+      - {given: {request: /b}, expect: allowed}
+`))
+	if err != nil || results.Failed() > 0 {
+		t.Errorf("%v, %+v", err, results)
+	}
+}

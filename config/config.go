@@ -80,4 +80,6 @@ type Tokens struct {
 	Key      string // file of a public key, PEM
 	Issuer   string // required if not empty
 	Audience string // required if not empty
+	// Required refuses requests without a token of which a rule needs a claim.
+	Required bool
 }

@@ -90,6 +90,9 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		c.lines = append(c.lines, ruleNodes[i].Line)
 	}
 	d.claims(c, clean, nodes)
+	if len(d.faults) == 0 && c.Tokens != nil && c.Tokens.Required && !slices.ContainsFunc(clean, needsClaim) {
+		d.fault(child(child(root, "tokens"), "required"), "no rule has a claim in its key or its plans, so no request needs a token; leave required out, or write by: claim.sub")
+	}
 	var err error
 	c.Policy, err = policy.CompilePaced(clean, d.pause)
 	if faults, ok := errors.AsType[policy.Faults](err); ok {
@@ -121,6 +124,14 @@ func encloses(n *yaml.Node, f Fault) bool {
 		return true
 	}
 	return slices.ContainsFunc(n.Content, func(n *yaml.Node) bool { return encloses(n, f) })
+}
+
+// needsClaim reports whether a rule needs a claim of requests.
+func needsClaim(r policy.Rule) bool {
+	return slices.ContainsFunc(r.Levels, func(l policy.Level) bool {
+		ofToken := func(p policy.Part) bool { return p.Source == policy.SourceClaim }
+		return slices.ContainsFunc(l.By, ofToken) || l.Tiers != nil && ofToken(l.Tiers.By)
+	})
 }
 
 // claims finds rules that ask for a claim where no token is verified.

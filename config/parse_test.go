@@ -41,7 +41,7 @@ http://127.0.0.1:3001
 {Address:127.0.0.1:9090 TokenFile:admin.token OverridesFile:overrides.json AuditFile:audit.jsonl}
 {Redis:rediss-sentinel://10.0.0.1,10.0.0.2:26380/limits?ca_file=ca.pem Prefix:sluice MaxKeys:0 State:}
 {Trusted:[10.0.0.0/8 ::1/128] Header:X-Forwarded-For}
-{Header:X-Token Cookie: JWKS: HMAC:secret Key: Issuer:https://login.example.com Audience:api}
+{Header:X-Token Cookie: JWKS: HMAC:secret Key: Issuer:https://login.example.com Audience:api Required:true}
 [10.0.0.0/8] [10.6.6.6/32] [10.9.0.0/16] 500 both
 `
 	if got != want {
@@ -80,7 +80,7 @@ http://127.0.0.1:3001
 		t.Error("the last rule, and not the first, shapes")
 	}
 	if got, want := fmt.Sprint(c.Line(0), c.Line(1), c.Policy.Rule(2).Shadow, len(c.Policy.Rule(2).Levels),
-		c.Policy.Rule(1).Levels[0].InFlight.Cap, c.Policy.Rule(1).Levels[0].InFlight.TTL, c.Policy.Rule(2).Levels[1].InFlight.Cap, c.Policy.Rule(2).Levels[1].InFlight.TTL), "40 77 true 2 10 0s 5 1m0s"; got != want {
+		c.Policy.Rule(1).Levels[0].InFlight.Cap, c.Policy.Rule(1).Levels[0].InFlight.TTL, c.Policy.Rule(2).Levels[1].InFlight.Cap, c.Policy.Rule(2).Levels[1].InFlight.TTL), "41 78 true 2 10 0s 5 1m0s"; got != want {
 		t.Errorf("lines, shadow and levels %s, want %s", got, want)
 	}
 }

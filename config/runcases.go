@@ -73,7 +73,7 @@ func RunCases(ctx context.Context, c *Config, name string, data []byte) (*Result
 	}
 	results := &Results{File: name}
 	for i := range cases {
-		run := runner{file: name, policy: c.Policy, clients: clientip.NewAdmission(c.Allow, c.Deny)}
+		run := runner{file: name, policy: c.Policy, clients: clientip.NewAdmission(c.Allow, c.Deny), token: c.Tokens != nil && c.Tokens.Required}
 		result := CaseResult{Name: cases[i].name, Line: cases[i].node.Line}
 		if err := run.story(ctx, &cases[i]); err != nil {
 			return nil, err
@@ -89,6 +89,7 @@ type runner struct {
 	file     string
 	policy   *policy.Policy
 	clients  clientip.Admission
+	token    bool // one is required
 	failures []Fault
 }
 
@@ -109,6 +110,9 @@ func (r *runner) story(ctx context.Context, c *testCase) error {
 		response := s.given.response
 		if response.Read < 0 {
 			response.Read = max(s.given.request.Bytes, 0)
+		}
+		if r.token && s.given.request.Claims == nil {
+			s.given.request.Token = policy.ErrNoToken
 		}
 		counts := map[string]int64{}
 		for range s.given.times {

@@ -183,6 +183,7 @@ func (d *decoder) tokens(n *yaml.Node) *Tokens {
 		d.word("header", &t.Header), d.word("cookie", &t.Cookie),
 		d.word("jwks_file", &t.JWKS), d.word("hmac_file", &t.HMAC), d.word("key_file", &t.Key),
 		d.word("issuer", &t.Issuer), d.word("audience", &t.Audience),
+		d.flag("required", &t.Required),
 	)
 	keys := 0
 	for _, f := range []string{t.JWKS, t.HMAC, t.Key} {

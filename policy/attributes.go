@@ -25,11 +25,36 @@ type Attributes interface {
 	// Client is the client's address, found through trusted proxies; the zero
 	// Addr if there is none.
 	Client() netip.Addr
-	// Claim returns a claim of a token that has been verified.
-	Claim(name string) (string, bool)
+	// Claim returns a claim of the request's token, which has been verified: ""
+	// if there is no token, or no such claim. With an error the request is
+	// refused, whatever [Missing] says, by a rule that has the claim in its key,
+	// and with a [*TokenError] by one that has it in its tiers, too. The text of
+	// an error goes behind the claim's name and never holds what the client sent.
+	Claim(name string) (string, error)
 	// Length is the size of the request's body in bytes, -1 if not known.
 	Length() int64
 }
+
+// TokenError is what [Attributes.Claim] returns of a request whose token cannot be
+// used, or that has none and must have one. A rule is not decided then as if it
+// had none, which may be under a looser limit.
+type TokenError struct {
+	// Problem is for the client and never holds what it sent: "the token has
+	// expired".
+	Problem string
+	Missing bool  // there is no token
+	Err     error // more of it, for a log; nil if there is nothing to add
+}
+
+// ErrNoToken is what Claim returns of a request that must have a token and has
+// none.
+var ErrNoToken = &TokenError{Problem: "a token is needed, and none was sent", Missing: true}
+
+// Error returns the problem.
+func (e *TokenError) Error() string { return e.Problem }
+
+// Unwrap returns Err.
+func (e *TokenError) Unwrap() error { return e.Err }
 
 // Plain is [Attributes] as data: for tests, for cases, and for protocols that
 // send no HTTP request.
@@ -42,6 +67,7 @@ type Plain struct {
 	Cookies       map[string][]string
 	Address       netip.Addr
 	Claims        map[string]string
+	Token         *TokenError // what Claim returns, if not nil
 	Bytes         int64
 }
 
@@ -67,9 +93,11 @@ func (p *Plain) Cookie(name string) []string { return p.Cookies[name] }
 func (p *Plain) Client() netip.Addr { return p.Address }
 
 // Claim returns what Claims has under name.
-func (p *Plain) Claim(name string) (string, bool) {
-	v, ok := p.Claims[name]
-	return v, ok
+func (p *Plain) Claim(name string) (string, error) {
+	if p.Token != nil {
+		return "", p.Token
+	}
+	return p.Claims[name], nil
 }
 
 // Length returns Bytes.

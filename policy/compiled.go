@@ -74,19 +74,24 @@ func (l *level) tier(value string) *set {
 	return l.base
 }
 
-// set returns the limits of a key.
-func (r *rule) set(l *level, key string, a Attributes, v *Verdict, by hit, now func() time.Time) *set {
+// set returns the limits of a key. The error says why the request cannot be
+// charged: its token, which says under which tier it is, cannot be used.
+func (r *rule) set(l *level, key string, a Attributes, v *Verdict, by hit, now func() time.Time) (*set, *PartError) {
 	if len(l.overrides) > 0 {
 		if o, ok := l.overrides[key]; ok && (o.expires.IsZero() || o.valid(now())) {
-			return o.set
+			return o.set, nil
 		}
 	}
 	if l.Tiers == nil {
-		return l.base
+		return l.base, nil
 	}
-	value, problem := r.value(&l.tierPart, a, &v.matches, by)
-	if problem != "" {
-		return l.base
+	value, err := r.value(&l.tierPart, a, &v.matches, by)
+	switch {
+	case err == nil:
+		return l.tier(value), nil
+	case err.ofToken():
+		return nil, err
+	default:
+		return l.base, nil
 	}
-	return l.tier(value)
 }

@@ -158,12 +158,17 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 		for i := range r.levels {
 			l := &r.levels[i]
 			key, ok, err := r.key(l, a, v, hit)
+			var s *set
+			if ok && l.base != nil {
+				s, err = r.set(l, key, a, v, hit, now)
+			}
 			if err != nil {
 				if role != shadowed {
 					v.Refused = err
 					return
 				}
 				v.sideErrs = append(v.sideErrs, Side{Rule: &r.Rule, Level: l.Level, Shadow: true, Err: err})
+				continue
 			}
 			if !ok {
 				continue
@@ -171,10 +176,9 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 			if l.InFlight != nil {
 				v.holds = append(v.holds, hold{rule: r, level: l, key: key})
 			}
-			if l.base == nil {
+			if s == nil { // requests in flight only
 				continue
 			}
-			s := r.set(l, key, a, v, hit, now)
 			cost := r.Cost.before(a)
 			v.charges = append(v.charges, charge{rule: r, level: l, set: s, role: role, Charge: sluice.Charge{Plan: s.take, Key: key, Cost: cost}})
 			for j := range l.candidates {

@@ -17,16 +17,16 @@ import (
 type HTTP struct {
 	request *http.Request
 	client  netip.Addr
-	claims  func(name string) (string, bool)
+	claims  func(name string) (string, error)
 	host    string
 	query   url.Values
 	parsed  bool
 }
 
 // Reset makes h the attributes of r. The client's address comes from the front,
-// which knows which proxies to trust. Claims may be nil: a request without a
-// verified token.
-func (h *HTTP) Reset(r *http.Request, client netip.Addr, claims func(name string) (string, bool)) {
+// which knows which proxies to trust. Claims is what Claim calls; nil is a request
+// without a token.
+func (h *HTTP) Reset(r *http.Request, client netip.Addr, claims func(name string) (string, error)) {
 	*h = HTTP{request: r, client: client, claims: claims, host: wire.Host(r.Host)}
 }
 
@@ -81,9 +81,9 @@ func (h *HTTP) Cookie(name string) []string {
 func (h *HTTP) Client() netip.Addr { return h.client }
 
 // Claim returns a claim of the request's verified token.
-func (h *HTTP) Claim(name string) (string, bool) {
+func (h *HTTP) Claim(name string) (string, error) {
 	if h.claims == nil {
-		return "", false
+		return "", nil
 	}
 	return h.claims(name)
 }

@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,16 +21,33 @@ type PartError struct {
 	Part    Part
 	Problem string // what is wrong with it; never holds what the client sent
 	Missing bool   // the part is not there, or empty
+	Err     error  // of [Attributes.Claim], such as a [*TokenError]; else nil
 }
 
 // Error returns the part and the problem.
 func (e *PartError) Error() string {
+	if e.ofToken() {
+		return fmt.Sprintf("%s %s: %s", e.Part.Source, e.Part.Name, e.Problem)
+	}
 	return fmt.Sprintf("%s %s %s", e.Part.Source, e.Part.Name, e.Problem)
 }
 
-// value returns the part's value, "" if the request has none. The problem says
-// why a value that is there cannot be used.
-func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value, problem string) {
+// Unwrap returns Err.
+func (e *PartError) Unwrap() error { return e.Err }
+
+func (e *PartError) ofToken() bool {
+	_, ok := errors.AsType[*TokenError](e.Err)
+	return ok
+}
+
+// unusable is a value that is there and cannot be used.
+func (r *rule) unusable(p *keyPart, problem string) *PartError {
+	return &PartError{Rule: r.Name, Part: p.Part, Problem: problem}
+}
+
+// value returns the part's value, "" if the request has none. The error says why
+// a value that is there cannot be used.
+func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string, fault *PartError) {
 	var values []string
 	switch p.Source {
 	case SourceHeader:
@@ -40,16 +58,19 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value, probl
 		values = a.Cookie(p.Name)
 	case SourceIP:
 		if !m.found.client.IsValid() {
-			return "", ""
+			return "", nil
 		}
-		return p.finder.Group(m.found.client), ""
+		return p.finder.Group(m.found.client), nil
 	case SourcePath:
 		var ok bool
 		if value, ok = m.wildcard(r, p.Name, by); !ok {
-			return "", "has an escaped slash that can be read in two ways; send the path in its shortest form"
+			return "", r.unusable(p, "has an escaped slash that can be read in two ways; send the path in its shortest form")
 		}
 	case SourceClaim:
-		value, _ = a.Claim(p.Name)
+		var err error
+		if value, err = a.Claim(p.Name); err != nil {
+			return "", &PartError{Rule: r.Name, Part: p.Part, Problem: err.Error(), Err: err}
+		}
 	case SourceHost:
 		value = a.Host()
 	case SourceMethod:
@@ -58,17 +79,17 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value, probl
 	}
 	if len(values) > 1 {
 		if p.Source == SourceCookie {
-			return "", "is sent more than once, or in a spelling that servers read in different ways; send it once, as RFC 6265 has it"
+			return "", r.unusable(p, "is sent more than once, or in a spelling that servers read in different ways; send it once, as RFC 6265 has it")
 		}
-		return "", "is sent more than once"
+		return "", r.unusable(p, "is sent more than once")
 	}
 	if len(values) == 1 {
 		value = values[0]
 	}
 	if len(value) > MaxValueBytes {
-		return "", fmt.Sprintf("is longer than %d bytes", MaxValueBytes)
+		return "", r.unusable(p, fmt.Sprintf("is longer than %d bytes", MaxValueBytes))
 	}
-	return value, ""
+	return value, nil
 }
 
 // key returns the request's key at a level. It is not ok if the level does not
@@ -77,9 +98,9 @@ func (r *rule) key(l *level, a Attributes, v *Verdict, by hit) (key string, ok b
 	v.values = v.values[:0]
 	for i := range l.parts {
 		p := &l.parts[i]
-		value, problem := r.value(p, a, &v.matches, by)
-		if problem != "" {
-			return "", false, &PartError{Rule: r.Name, Part: p.Part, Problem: problem}
+		value, err := r.value(p, a, &v.matches, by)
+		if err != nil {
+			return "", false, err
 		}
 		if value == "" {
 			if l.Missing == Skip {

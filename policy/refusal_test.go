@@ -119,3 +119,35 @@ func TestPartialFailure(t *testing.T) {
 		t.Errorf("remaining %v, want %v", got, want)
 	}
 }
+
+// A token that cannot be used refuses the request by every rule in force that
+// needs a claim, before anything is charged.
+func TestUnusableToken(t *testing.T) {
+	expired := &policy.TokenError{Problem: "the token has expired"}
+	for name, test := range map[string]struct {
+		change  func(*policy.Rule)
+		refused bool
+	}{
+		"refuse": {func(r *policy.Rule) { r.Levels[0].By = by(policy.Claim("sub")) }, true},
+		"skip":   {func(r *policy.Rule) { r.Levels[0].By, r.Levels[0].Missing = by(policy.Claim("sub")), policy.Skip }, true},
+		"share":  {func(r *policy.Rule) { r.Levels[0].By, r.Levels[0].Missing = by(policy.Claim("sub")), policy.Share }, true},
+		"tiers": {func(r *policy.Rule) {
+			r.Levels[0].Tiers = &policy.Tiers{By: policy.Claim("plan"), Limits: map[string][]policy.Limit{"free": limits("1/min")}}
+		}, true},
+		"no claim": {func(*policy.Rule) {}, false},
+		"shadow":   {func(r *policy.Rule) { r.Levels[0].By, r.Shadow = by(policy.Claim("sub")), true }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := one("api", nil, "2/min fixed-window")
+			test.change(&r)
+			w := newWorld(t, r)
+			v := w.decide(&policy.Plain{RequestPath: "/", Token: expired})
+			if (v.Refused != nil) != test.refused || v.Allowed == test.refused {
+				t.Fatalf("allowed %v, refused %v", v.Allowed, v.Refused)
+			}
+			if test.refused && (!errors.Is(v.Refused, expired) || w.store.takes+w.store.batches != 0) {
+				t.Errorf("%v after %d takes, want %v after none", v.Refused, w.store.takes+w.store.batches, expired)
+			}
+		})
+	}
+}

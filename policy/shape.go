@@ -56,6 +56,10 @@ func (v *Verdict) pickShaped(a Attributes, now func() time.Time) {
 		for i := range r.levels {
 			l := &r.levels[i]
 			key, ok, err := r.key(l, a, v, hit)
+			var limits *set
+			if ok {
+				limits, err = r.set(l, key, a, v, hit, now)
+			}
 			if err != nil {
 				v.Refused = err
 				return
@@ -63,7 +67,7 @@ func (v *Verdict) pickShaped(a Attributes, now func() time.Time) {
 			if !ok {
 				continue
 			}
-			s := Shape{Rule: &r.Rule, Level: l.Level, MaxWait: r.MaxWait, Charge: sluice.Charge{Plan: r.set(l, key, a, v, hit, now).take, Key: key}}
+			s := Shape{Rule: &r.Rule, Level: l.Level, MaxWait: r.MaxWait, Charge: sluice.Charge{Plan: limits.take, Key: key}}
 			if s.MaxWait == 0 {
 				s.MaxWait = ShapeTurn
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/sluicegate/sluice/gateway"
 	"github.com/sluicegate/sluice/gateway/guard"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
@@ -38,6 +39,7 @@ const askOwn = "30/min burst 10"
 // place as a whole, between two requests: states are in the store and stay.
 type site struct {
 	log       *slog.Logger
+	tokens    sampledlog.Log // that are refused
 	metrics   *metrics.Metrics
 	store     sluice.Store
 	slots     sluice.SlotStore
@@ -59,7 +61,7 @@ type generation struct {
 	guard     *guard.Guard
 	routes    http.Handler
 	upstreams map[upstreamOf]*gateway.Gateway
-	claims    func(*http.Request) func(string) (string, bool)
+	claims    func(*http.Request) (func(string) (string, error), error)
 }
 
 // upstreamOf is what a gateway depends on: while that stays it is kept, with its
@@ -72,7 +74,7 @@ type upstreamOf struct {
 }
 
 func newSite(log *slog.Logger, m *metrics.Metrics, overrides *override.List, now func() time.Time) (*site, error) {
-	s := &site{log: log, metrics: m, overrides: overrides, queue: guard.NewQueue(guard.DefaultQueue), now: now}
+	s := &site{log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, overrides: overrides, queue: guard.NewQueue(guard.DefaultQueue), now: now}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -167,6 +169,7 @@ func (s *site) generate(c *file.Config, overrides []override.Override) error {
 		v, err := token.New(token.Options{
 			Header: c.Tokens.Header, Cookie: c.Tokens.Cookie, JWKSFile: c.Tokens.JWKS, HMACFile: c.Tokens.HMAC,
 			KeyFile: c.Tokens.Key, Issuer: c.Tokens.Issuer, Audience: c.Tokens.Audience, Now: s.now,
+			OnRefuse: func(r *http.Request, err error) { s.tokens.Warn(r.Context(), "token not usable", err) },
 		})
 		if err != nil {
 			return fmt.Errorf("%s: tokens: %w", c.File, err)
@@ -197,7 +200,7 @@ func (s *site) enforce(g *generation, overrides []override.Override) error {
 	}
 	g.guard, err = guard.New(guard.Options{
 		Policy: g.policy, Store: s.store, Slots: s.slots, Next: g.routes,
-		Trusted: g.config.ClientIP.Trusted, ClientHeader: g.config.ClientIP.Header, Claims: g.claims,
+		Trusted: g.config.ClientIP.Trusted, ClientHeader: g.config.ClientIP.Header, Claims: g.claims, TokenRequired: g.config.Tokens != nil && g.config.Tokens.Required,
 		Allow: g.config.Allow, Deny: g.config.Deny, Fields: fields,
 		Queue: s.queue, Own: own, OnVerdict: s.count, OnError: s.report, Now: s.now,
 	})

@@ -212,7 +212,7 @@ rules:
 	}{
 		{"free", signed(t, secret, "ann", "free"), []int{200, 429}},
 		{"pro", signed(t, secret, "bob", "pro"), []int{200, 200, 200, 429}},
-		{"forged", signed(t, strings.ToUpper(secret), "bob", "pro"), []int{400}},
+		{"forged", signed(t, strings.ToUpper(secret), "bob", "pro"), []int{401}},
 		{"none", "", []int{400}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -250,8 +250,8 @@ rules: [{name: user, by: claim.sub, limits: 1000/min sliding-log}]
 	admin := func(token string) int {
 		return fetch(t, http.DefaultClient, s.admin+"/policy", "Authorization", "Bearer "+token).status
 	}
-	if a, b := ask(first), ask(second); a != 200 || b != 400 {
-		t.Fatalf("got %d, %d, want 200, 400", a, b)
+	if a, b := ask(first), ask(second); a != 200 || b != 401 {
+		t.Fatalf("got %d, %d, want 200, 401", a, b)
 	}
 	ready := func(text string) {
 		t.Helper()
@@ -269,8 +269,8 @@ rules: [{name: user, by: claim.sub, limits: 1000/min sliding-log}]
 	write("secret", second)
 	for ask(second) != 200 && !t.Failed() && t.Context().Err() == nil {
 	}
-	if a, b := ask(first), s.metrics(t)["sluice_config_current"]; a != 400 || b != 1 {
-		t.Errorf("with the second key: got %d, sluice_config_current %v; want 400, 1", a, b)
+	if a, b := ask(first), s.metrics(t)["sluice_config_current"]; a != 401 || b != 1 {
+		t.Errorf("with the second key: got %d, sluice_config_current %v; want 401, 1", a, b)
 	}
 	write("admin", "guess")
 	ready("5 bytes can be guessed")

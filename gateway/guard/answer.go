@@ -5,6 +5,7 @@ package guard
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -30,6 +31,10 @@ const WarningField = "RateLimit-Warning"
 func (c *request) deny() {
 	v := &c.verdict
 	if v.Refused != nil {
+		if token, ok := errors.AsType[*policy.TokenError](v.Refused.Err); ok {
+			c.denyToken(token)
+			return
+		}
 		httplimit.WriteProblem(c.w, c.r, httplimit.Event{Verdict: httplimit.Refused, Status: http.StatusBadRequest, Err: v.Refused})
 		return
 	}
@@ -53,6 +58,17 @@ func (c *request) deny() {
 		Decision: v.Decision, Limit: &l.term, Charge: sluice.Charge{Key: binding.Key, Cost: binding.Cost},
 		Violated: c.violated(l.term.Name),
 	})
+}
+
+// denyToken answers a request whose token cannot be used, or that must have one,
+// as RFC 6750, section 3, has it.
+func (c *request) denyToken(token *policy.TokenError) {
+	challenge := "Bearer"
+	if !token.Missing {
+		challenge += ` error="invalid_token", error_description=` + strconv.Quote(token.Problem)
+	}
+	c.w.Header()["Www-Authenticate"] = []string{challenge}
+	httplimit.WriteProblem(c.w, c.r, httplimit.Event{Verdict: httplimit.Refused, Status: http.StatusUnauthorized, Err: token})
 }
 
 // policies returns RateLimit-Policy of all limits that applied.

@@ -33,9 +33,13 @@ type Options struct {
 	Trusted      []netip.Prefix
 	ClientHeader string
 	// Claims, if not nil, verifies the token of a request and returns what
-	// looks its claims up, nil if there is no valid one. It is called once for
-	// each request, and only if a rule needs a claim.
-	Claims func(*http.Request) func(name string) (string, bool)
+	// looks its claims up, nil if it has none; a [*policy.TokenError] says why a
+	// token that it has cannot be used, which is answered with 401. It is called
+	// once for each request, and only if a rule needs a claim.
+	Claims func(*http.Request) (func(name string) (string, error), error)
+	// TokenRequired answers a request with 401 that has no token, and for which a
+	// rule needs a claim, whatever the rule says of requests without one.
+	TokenRequired bool
 
 	// Allow, if not empty, are the only networks from which clients are let in;
 	// Deny are those from which they are not, whatever Allow says. Who is turned

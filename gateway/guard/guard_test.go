@@ -63,9 +63,9 @@ func TestAdmits(t *testing.T) {
 // TestClaimsAreVerifiedOnce: and only where a rule needs one.
 func TestClaimsAreVerifiedOnce(t *testing.T) {
 	asked := 0
-	claims := func(*http.Request) func(string) (string, bool) {
+	claims := func(*http.Request) (func(string) (string, error), error) {
 		asked++
-		return func(name string) (string, bool) { return "value of " + name, true }
+		return func(name string) (string, error) { return "value of " + name, nil }, nil
 	}
 	g := newGuard(t, "  - {name: a, match: {path: /a}, by: [claim.x, claim.y], limits: 1/s}\n  - {name: b, by: ip, limits: 9/s}", ok, guard.Options{Claims: claims})
 	for path, want := range map[string]int{"/": 0, "/a": 1} {

@@ -23,9 +23,10 @@ type request struct {
 	recorder *recorder
 	body     *countedBody // nil if the request has none
 
-	claims   func(string) (string, bool)
+	claims   func(string) (string, error)
+	token    error // why there are no claims; nil also if there is no token
 	verified bool
-	claim    func(string) (string, bool) // c.lookUp, made once
+	claim    func(string) (string, error) // c.lookUp, made once
 }
 
 func (c *request) begin(g *Guard, w http.ResponseWriter, r *http.Request, client netip.Addr) {
@@ -33,7 +34,7 @@ func (c *request) begin(g *Guard, w http.ResponseWriter, r *http.Request, client
 	if c.claim == nil {
 		c.claim = c.lookUp
 	}
-	var claims func(string) (string, bool)
+	var claims func(string) (string, error)
 	if g.opts.Claims != nil {
 		claims = c.claim
 	}
@@ -44,18 +45,22 @@ func (c *request) begin(g *Guard, w http.ResponseWriter, r *http.Request, client
 // end lets go of all that belongs to the request.
 func (c *request) end() {
 	c.guard, c.w, c.r, c.client = nil, nil, nil, netip.Addr{}
-	c.claims, c.verified = nil, false
+	c.claims, c.token, c.verified = nil, nil, false
 	c.attributes = attributes{}
 	c.recorder, c.body = nil, nil
 }
 
 // lookUp returns a claim of the request's token, which is verified at the first.
-func (c *request) lookUp(name string) (string, bool) {
+func (c *request) lookUp(name string) (string, error) {
 	if !c.verified {
-		c.claims, c.verified = c.guard.opts.Claims(c.r), true
+		c.claims, c.token = c.guard.opts.Claims(c.r)
+		c.verified = true
+		if c.claims == nil && c.token == nil && c.guard.opts.TokenRequired {
+			c.token = policy.ErrNoToken
+		}
 	}
 	if c.claims == nil {
-		return "", false
+		return "", c.token
 	}
 	return c.claims(name)
 }

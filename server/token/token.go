@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package token verifies the tokens that requests bring (JWT, RFC 7519), so that
-// a policy may trust their claims. A request whose token is missing, forged,
-// expired or for somebody else has no claims at all.
+// a policy may trust their claims. One that is forged, expired or for somebody
+// else is an error, and not as if there were none.
 package token
 
 import (
@@ -20,14 +20,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/sluicegate/sluice/internal/regular"
-	"github.com/sluicegate/sluice/internal/wire"
+	"github.com/sluicegate/sluice/policy"
 )
 
 const (
@@ -54,6 +53,11 @@ type Options struct {
 	KeyFile  string // a public key in PEM: RSA, ECDSA or Ed25519
 
 	Issuer, Audience string // what iss and aud must be, if not empty
+
+	// OnRefuse, if not nil, is told why a token cannot be used, but not of one
+	// that has expired, and why a claim of one has no text. It must be safe for
+	// concurrent use and quick.
+	OnRefuse func(*http.Request, error)
 
 	Now func() time.Time // nil means time.Now
 }
@@ -209,70 +213,89 @@ func algorithmsOf(key crypto.PublicKey) []jose.SignatureAlgorithm {
 	return nil
 }
 
+// registered are the claims that say whether a token is valid. Others, sub among
+// them, may be of any type.
+type registered struct {
+	Issuer    string           `json:"iss"`
+	Audience  jwt.Audience     `json:"aud"`
+	Expiry    *jwt.NumericDate `json:"exp"`
+	NotBefore *jwt.NumericDate `json:"nbf"`
+	IssuedAt  *jwt.NumericDate `json:"iat"`
+}
+
+var (
+	errExpired = &policy.TokenError{Problem: "the token has expired"}
+	errLong    = &policy.TokenError{Problem: "the token is too long"}
+)
+
+// invalid tells a client no more than that: why is for the log.
+func invalid(why error) *policy.TokenError {
+	return &policy.TokenError{Problem: "the token is not valid", Err: why}
+}
+
+// detailed returns a fault with why, of which clients choose a part.
+func detailed(fault *policy.TokenError) error {
+	if fault.Err == nil {
+		return fault
+	}
+	return fmt.Errorf("%w: %.200s", fault, fault.Err.Error())
+}
+
 // Claims verifies the token of a request and returns what looks its claims up:
-// nil if there is no valid one.
-func (v *Verifier) Claims(r *http.Request) func(name string) (string, bool) {
-	raw := v.find(r)
-	if raw == "" || len(raw) > maxToken {
-		return nil
+// nil if no token was sent. The error, a [*policy.TokenError], says why one that
+// was sent cannot be used. What looks claims up returns the text of one, "" if
+// there is none, and an error if it is of a type that has no text.
+func (v *Verifier) Claims(r *http.Request) (claims func(name string) (string, error), err error) {
+	raw, fault := v.find(r)
+	var all map[string]json.RawMessage
+	if fault == nil && raw != "" {
+		all, fault = v.verify(raw)
+	}
+	switch {
+	case fault != nil:
+		if v.o.OnRefuse != nil && fault != errExpired {
+			v.o.OnRefuse(r, detailed(fault))
+		}
+		return nil, fault
+	case raw == "":
+		return nil, nil //nolint:nilnil // no token, and no fault of one
+	}
+	return func(name string) (string, error) {
+		value, err := text(all[name])
+		if err != nil && v.o.OnRefuse != nil {
+			v.o.OnRefuse(r, fmt.Errorf("claim %s %w", name, err))
+		}
+		return value, err
+	}, nil
+}
+
+// verify returns all claims of a token, as they are written in it.
+func (v *Verifier) verify(raw string) (map[string]json.RawMessage, *policy.TokenError) {
+	if len(raw) > maxToken {
+		return nil, errLong
 	}
 	parsed, err := jwt.ParseSigned(raw, v.algorithms)
 	if err != nil {
-		return nil
+		return nil, invalid(err)
 	}
-	var standard jwt.Claims
+	var standard registered
 	var all map[string]json.RawMessage
 	if err := parsed.Claims(v.key, &standard, &all); err != nil {
-		return nil
+		return nil, invalid(err)
 	}
 	expected := jwt.Expected{Issuer: v.o.Issuer, Time: v.o.Now()}
 	if v.o.Audience != "" {
 		expected.AnyAudience = jwt.Audience{v.o.Audience}
 	}
-	if err := standard.ValidateWithLeeway(expected, leeway); err != nil {
-		return nil
-	}
-	return func(name string) (string, bool) { return text(all[name]) }
-}
-
-// find returns the request's token, as sent.
-func (v *Verifier) find(r *http.Request) string {
-	if v.o.Cookie != "" {
-		values, problem := wire.Cookies(r, v.o.Cookie)
-		if problem != "" || len(values) != 1 {
-			return "" // the application might take the other one
-		}
-		return values[0]
-	}
-	name := v.o.Header
-	if name == "" {
-		name = "Authorization"
-	}
-	values := r.Header.Values(name)
-	if len(values) != 1 {
-		return ""
-	}
-	if scheme, token, ok := strings.Cut(values[0], " "); ok && strings.EqualFold(scheme, "Bearer") {
-		return strings.TrimSpace(token)
-	}
-	if v.o.Header != "" {
-		return values[0]
-	}
-	return ""
-}
-
-// text returns a claim that has a text: a string, a number as it is written, or
-// a truth.
-func text(claim json.RawMessage) (string, bool) {
-	var s string
+	err = jwt.Claims{
+		Issuer: standard.Issuer, Audience: standard.Audience,
+		Expiry: standard.Expiry, NotBefore: standard.NotBefore, IssuedAt: standard.IssuedAt,
+	}.ValidateWithLeeway(expected, leeway)
 	switch {
-	case len(claim) == 0 || strings.IndexByte("{[n", claim[0]) >= 0:
-		return "", false
-	case claim[0] != '"':
-		return string(claim), true
-	case json.Unmarshal(claim, &s) != nil:
-		return "", false
-	default:
-		return s, true
+	case errors.Is(err, jwt.ErrExpired):
+		return nil, errExpired
+	case err != nil:
+		return nil, invalid(err)
 	}
+	return all, nil
 }

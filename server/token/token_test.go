@@ -135,6 +135,12 @@ func bearer(text string) *http.Request {
 	return r
 }
 
+// believed reports whether a request has a token, and one that is valid.
+func believed(v *token.Verifier, r *http.Request) bool {
+	claims, err := v.Claims(r)
+	return claims != nil && err == nil
+}
+
 // TestClaims: a token is believed only if it is signed by a key of ours, in its
 // time, for us; of what it says only texts, numbers and truths are claims.
 func TestClaims(t *testing.T) {
@@ -179,7 +185,10 @@ func TestClaims(t *testing.T) {
 		{"huge", hmacs, hs(map[string]any{"x": strings.Repeat("x", 20_000)}), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			claim := c.v.Claims(bearer(c.token))
+			claim, err := c.v.Claims(bearer(c.token))
+			if (err == nil) != c.want {
+				t.Fatalf("error %v, want one: %v", err, !c.want)
+			}
 			if (claim != nil) != c.want {
 				t.Fatalf("believed: %v, want %v", claim != nil, c.want)
 			}
@@ -187,14 +196,15 @@ func TestClaims(t *testing.T) {
 				return
 			}
 			for name, want := range map[string]string{"sub": "ada", "org": "12345678901234567", "admin": "true"} {
-				if got, ok := claim(name); !ok || got != want {
-					t.Errorf("%s: got %q, %v, want %q", name, got, ok, want)
+				if got, err := claim(name); err != nil || got != want {
+					t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
 				}
 			}
-			for _, name := range []string{"roles", "nothing"} {
-				if got, ok := claim(name); ok {
-					t.Errorf("%s: got %q, want none", name, got)
-				}
+			if got, err := claim("nothing"); err != nil || got != "" {
+				t.Errorf("nothing: got %q, %v, want none", got, err)
+			}
+			if got, err := claim("roles"); err == nil {
+				t.Errorf("roles: got %q, want an error", got)
 			}
 		})
 	}
@@ -223,7 +233,7 @@ func TestSecretLength(t *testing.T) {
 		for _, n := range []int{32, 47, 48, 63, 64, 100} {
 			text := []byte(strings.Repeat("s", n))
 			v := verifier(t, token.Options{HMACFile: write(t, text)})
-			if got, want := v.Claims(bearer(byHand(t, alg.name, alg.of, text))) != nil, n >= alg.least; got != want {
+			if got, want := believed(v, bearer(byHand(t, alg.name, alg.of, text))), n >= alg.least; got != want {
 				t.Errorf("%s by %d bytes: believed %v, want %v", alg.name, n, got, want)
 			}
 		}
@@ -262,7 +272,7 @@ func TestWhere(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.Header = c.header
-			if got := c.v.Claims(r) != nil; got != c.want {
+			if got := believed(c.v, r); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package token
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/sluicegate/sluice/internal/wire"
+	"github.com/sluicegate/sluice/policy"
+)
+
+var (
+	errTwice = &policy.TokenError{Problem: "the token is sent more than once"}
+	errEmpty = &policy.TokenError{Problem: "the token is empty"}
+)
+
+// find returns the request's token, as sent; "" if none was. What is sent
+// elsewhere than where tokens are is none. Where an application might take
+// another one than this it is an error.
+func (v *Verifier) find(r *http.Request) (string, *policy.TokenError) {
+	if v.o.Cookie != "" {
+		values, problem := wire.Cookies(r, v.o.Cookie)
+		switch {
+		case problem != "":
+			return "", &policy.TokenError{Problem: "the token's cookie " + problem}
+		case len(values) > 1:
+			return "", errTwice
+		case len(values) == 0:
+			return "", nil
+		}
+		return values[0], nil
+	}
+	if v.o.Header != "" {
+		values := r.Header.Values(v.o.Header)
+		switch {
+		case len(values) > 1:
+			return "", errTwice
+		case len(values) == 0:
+			return "", nil
+		}
+		if token, ok := bearer(values[0]); ok {
+			return notEmpty(token)
+		}
+		return values[0], nil
+	}
+	return authorization(r.Header["Authorization"])
+}
+
+// authorization returns the token of the field Authorization. One of another
+// scheme, such as Basic, has none, unless some would read one behind a comma.
+func authorization(values []string) (string, *policy.TokenError) {
+	tokens := 0
+	for _, value := range values {
+		for part := range strings.SplitSeq(value, ",") {
+			if _, ok := bearer(part); ok {
+				tokens++
+			}
+		}
+	}
+	switch {
+	case tokens == 0:
+		return "", nil
+	case tokens > 1 || len(values) > 1:
+		return "", errTwice
+	}
+	token, ok := bearer(values[0])
+	if !ok {
+		return "", errTwice // the credentials of another scheme are before it
+	}
+	return notEmpty(token)
+}
+
+// bearer returns what follows the scheme Bearer, if a value has that. Some read
+// any white space behind it, so all does.
+func bearer(value string) (token string, ok bool) {
+	value = strings.TrimSpace(value)
+	const scheme = "bearer"
+	if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
+		return "", false
+	}
+	token = strings.TrimLeft(value[len(scheme):], " \t")
+	return token, token == "" || len(token) < len(value)-len(scheme)
+}
+
+func notEmpty(token string) (string, *policy.TokenError) {
+	if token == "" {
+		return "", errEmpty
+	}
+	return token, nil
+}
