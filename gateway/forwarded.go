@@ -27,6 +27,7 @@ var origins = []string{
 }
 
 func (f *forwarding) rewrite(p *httputil.ProxyRequest) {
+	p.Out.URL.RawQuery = p.In.URL.RawQuery // ReverseProxy has left out what net/url cannot parse
 	p.SetURL(f.target)
 	if len(p.Out.Header["Upgrade"]) > 0 {
 		keepUpgrade(p.Out.Header)

@@ -134,6 +134,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusBadRequest, "the request's target is neither a path nor a URL of http")
 		return
 	}
+	if strings.IndexByte(r.URL.RawQuery, ' ') >= 0 { // which ends the target in a line of HTTP/1
+		writeProblem(w, http.StatusBadRequest, "the request's query has a space that is not escaped")
+		return
+	}
 	x := newExchange(w, r)
 	if x.body != nil {
 		// A response may begin before the request's body has ended. Where that

@@ -7,11 +7,14 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 // ByQuery returns a Key of a query parameter's value, unescaped. It reads the
-// query as package net/url does, but refuses a parameter of that name which is
-// not well-formed and which net/url would leave out.
+// query as package net/url does, but refuses a parameter of that name on which
+// servers do not agree: one that is not well-formed, for which net/url would
+// leave it out, or that stands behind a semicolon or a number sign.
 func ByQuery(name string) Key {
 	if name == "" {
 		return badKey("ByQuery: the name is empty")
@@ -25,6 +28,7 @@ func ByQuery(name string) Key {
 // queryValue does not make a map of all parameters, as url.ParseQuery does.
 func queryValue(query, name, part string) (string, error) {
 	value, found := "", false
+	raw := query
 	for more := true; more; {
 		var pair string
 		pair, query, more = strings.Cut(query, "&")
@@ -43,6 +47,11 @@ func queryValue(query, name, part string) (string, error) {
 			return "", Invalid(part, "is not well-formed")
 		}
 		value, found = unescaped, true
+	}
+	if strings.ContainsAny(raw, ";#") {
+		if _, ok := wire.Query(raw, name); !ok {
+			return "", Invalid(part, "is sent beside a semicolon or a number sign that is not escaped; write them as %3B and %23")
+		}
 	}
 	return value, nil
 }

@@ -18,8 +18,10 @@ type Attributes interface {
 	Path() string
 	// Header returns the values of a header field, by its canonical name.
 	Header(name string) []string
-	// Query returns the values of a query parameter.
-	Query(name string) []string
+	// Query returns the values of a query parameter. It is not ok if servers do
+	// not agree on them: a rule that asks for the parameter matches then, and one
+	// that has it in its key refuses the request.
+	Query(name string) (values []string, ok bool)
 	// Cookie returns the values of a cookie.
 	Cookie(name string) []string
 	// Client is the client's address, found through trusted proxies; the zero
@@ -84,7 +86,7 @@ func (p *Plain) Path() string { return p.RequestPath }
 func (p *Plain) Header(name string) []string { return p.Headers[name] }
 
 // Query returns what Queries has under name.
-func (p *Plain) Query(name string) []string { return p.Queries[name] }
+func (p *Plain) Query(name string) ([]string, bool) { return p.Queries[name], true }
 
 // Cookie returns what Cookies has under name.
 func (p *Plain) Cookie(name string) []string { return p.Cookies[name] }

@@ -21,6 +21,7 @@ type HTTP struct {
 	host    string
 	query   url.Values
 	parsed  bool
+	odd     bool // the query is not one that everybody reads alike
 }
 
 // Reset makes h the attributes of r. The client's address comes from the front,
@@ -58,12 +59,19 @@ func (h *HTTP) Header(name string) []string {
 }
 
 // Query returns the values of a query parameter. The query is parsed once, and
-// only if a rule asks for it. A part of it that cannot be parsed is left out.
-func (h *HTTP) Query(name string) []string {
+// only if a rule asks for it. It is not ok if servers do not agree on the values,
+// as of q in "q=100%", "a;q=1" and "a#&q=1".
+func (h *HTTP) Query(name string) (values []string, ok bool) {
+	raw := h.request.URL.RawQuery
 	if !h.parsed {
-		h.query, h.parsed = h.request.URL.Query(), true
+		var err error // of a pair that is left out, or of more pairs than are read
+		h.query, err = url.ParseQuery(raw)
+		h.odd, h.parsed = err != nil || strings.IndexByte(raw, '#') >= 0, true
 	}
-	return h.query[name]
+	if h.odd {
+		return wire.Query(raw, name)
+	}
+	return h.query[name], true
 }
 
 // Cookie returns the values of a cookie, unescaped, without blanks and quotes

@@ -6,6 +6,7 @@ package policy_test
 import (
 	"bufio"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -103,5 +104,50 @@ func TestCookieOfOneSession(t *testing.T) {
 	}
 	if allowed != 3 {
 		t.Errorf("%d of 12 spellings of one session were allowed; want 3", allowed)
+	}
+}
+
+// A rule that asks for a parameter of the query applies where servers do not
+// agree on it, whichever value it asks for and also if it asks for none.
+func TestQueriesInEveryReading(t *testing.T) {
+	field := func(f policy.Field) policy.Rule {
+		r := one("r", nil, "1/min")
+		r.Match.Queries = []policy.Field{f}
+		return r
+	}
+	rules := []policy.Rule{
+		field(policy.Field{Name: "q", Values: []string{"1", "2"}}), field(policy.Field{Name: "q"}), field(policy.Field{Name: "q", Absent: true}),
+		one("all", nil, "1/min"),
+	}
+	for i := range rules {
+		rules[i].Name = "abcd"[i : i+1]
+	}
+	p := compile(t, rules...)
+	for query, want := range map[string]string{
+		"":            "cd",
+		"q=1":         "abd",
+		"q=3":         "bd",
+		"q=":          "d",
+		"r=%&q=1":     "abd",
+		"r;s#t":       "cd",
+		"q=%":         "abcd",
+		"q=3;r":       "abcd",
+		"r;q=3":       "abcd",
+		"r#&q=3":      "abcd",
+		"q=3&r;q=1":   "abcd",
+		"q=3&q=%zz&r": "abcd",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/?"+query, nil)
+		var h policy.HTTP
+		h.Reset(r, netip.Addr{}, nil)
+		var m policy.Matches
+		p.Match(&h, &m)
+		got := ""
+		for i := range m.Len() {
+			got += m.Rule(i).Name
+		}
+		if got != want {
+			t.Errorf("%q: matches %q, want %q", query, got, want)
+		}
 	}
 }

@@ -219,10 +219,17 @@ func (g *group) find(s *search) {
 	for i := range g.fields {
 		f := &g.fields[i]
 		var values []string
+		ok := true
 		if f.query {
-			values = s.attributes.Query(f.name)
+			values, ok = s.attributes.Query(f.name)
 		} else {
 			values = s.attributes.Header(f.name)
+		}
+		if !ok { // it may have any value for some server
+			for _, refs := range f.values {
+				s.found = append(s.found, refs...)
+			}
+			continue
 		}
 		for _, v := range values {
 			s.found = append(s.found, f.values[v]...)

@@ -53,7 +53,10 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string
 	case SourceHeader:
 		values = a.Header(p.Name)
 	case SourceQuery:
-		values = a.Query(p.Name)
+		var ok bool
+		if values, ok = a.Query(p.Name); !ok {
+			return "", r.unusable(p, "is sent in a way that servers do not agree on; escape a percent sign as %25, a semicolon as %3B and a number sign as %23")
+		}
 	case SourceCookie:
 		values = a.Cookie(p.Name)
 	case SourceIP:

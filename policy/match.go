@@ -27,7 +27,8 @@ type Match struct {
 	// Except are patterns of paths that are not meant, whatever Paths say of the
 	// same reading of the path.
 	Except []string
-	// Headers and Queries must all hold.
+	// Headers and Queries must all hold. A parameter on which servers do not
+	// agree, such as q in "q=100%", holds whatever is asked of it.
 	Headers []Field
 	Queries []Field
 	// Networks hold the client's address. A client without one is in none.

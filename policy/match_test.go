@@ -271,7 +271,14 @@ func TestHTTPAttributes(t *testing.T) {
 	var h policy.HTTP
 	h.Reset(r, netip.MustParseAddr("192.0.2.1"), nil)
 	claim, err := h.Claim("sub")
-	got := fmt.Sprintln(h.Method(), h.Host(), h.Path(), h.Header("X-One"), h.Header("Host"), h.Query("q"), h.Cookie("s"), h.Cookie("t"), h.Client(), claim != "" || err != nil, h.Length())
+	q, ok := h.Query("q")
+	if !ok {
+		t.Error("q is not ok")
+	}
+	if _, ok := h.Query("bad"); ok {
+		t.Error("bad is ok")
+	}
+	got := fmt.Sprintln(h.Method(), h.Host(), h.Path(), h.Header("X-One"), h.Header("Host"), q, h.Cookie("s"), h.Cookie("t"), h.Client(), claim != "" || err != nil, h.Length())
 	want := "POST example.com /a%2Fb [1] [example.com] [1 2] [v] [] 192.0.2.1 false 4\n"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

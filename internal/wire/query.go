@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Query returns the values of a parameter of a query, as it was sent. It is not
+// ok if servers do not agree on them: if a value has a percent sign that begins
+// no escape, for which some take it as it is and some leave the pair out, or a
+// semicolon, which some take for an ampersand, or if the parameter is behind a
+// number sign, at which some end a query. How the other parameters are written
+// is of no account.
+func Query(raw, name string) (values []string, ok bool) {
+	ok = true
+	ended := false // at a number sign, for some
+	for pair := range strings.SplitSeq(raw, "&") {
+		first, _, sign := strings.Cut(pair, "#")
+		ended = ended || sign
+		if !ended && strings.IndexByte(pair, ';') < 0 && escaped(pair) {
+			if key, value, _ := strings.Cut(pair, "="); pair != "" && Unescape(key) == name {
+				values = append(values, Unescape(value))
+			}
+			continue
+		}
+		if mayName(pair, name) || sign && mayName(first, name) {
+			ok = false
+		}
+	}
+	return values, ok
+}
+
+// mayName reports whether some read the name of a parameter into a pair.
+func mayName(pair, name string) bool {
+	is := func(pair string) bool {
+		key, _, _ := strings.Cut(pair, "=")
+		return pair != "" && Unescape(key) == name
+	}
+	if is(pair) {
+		return true
+	}
+	for part := range strings.SplitSeq(pair, ";") {
+		if is(part) {
+			return true
+		}
+	}
+	return false
+}
+
+// escaped reports whether every percent sign begins an escape.
+func escaped(s string) bool {
+	for {
+		_, rest, found := strings.Cut(s, "%")
+		if !found {
+			return true
+		}
+		if len(rest) < 2 {
+			return false
+		}
+		if _, err := strconv.ParseUint(rest[:2], 16, 8); err != nil {
+			return false
+		}
+		s = rest[2:]
+	}
+}
