@@ -20,6 +20,9 @@ type parser struct {
 	limit Limit
 	seen  []option // every option so far, in order
 
+	like      []Limit // in whose place the limit stands
+	inherited bool    // the algorithm is theirs
+
 	windowAt int           // where the window stands
 	named    time.Duration // the window, if it is one of a named unit: "day", not "24h"
 
@@ -105,6 +108,9 @@ func (p *parser) has(kind string) bool {
 // finish settles what depends on several words, in whatever order they came.
 func (p *parser) finish() error {
 	l := &p.limit
+	if err := p.inherit(); err != nil {
+		return err
+	}
 	if l.Window < 0 {
 		return p.fail(p.windowAt, "a %v has no fixed length; write calendar and a time zone behind it, or a number of days", l.Calendar)
 	}
@@ -114,7 +120,7 @@ func (p *parser) finish() error {
 	for i, o := range p.seen {
 		for _, owner := range owners {
 			if owner.kind == o.kind && !slices.Contains(owner.of, l.Algorithm) {
-				return p.fail(o.at, "%s belongs to %s, not to %v; leave it out or write that algorithm", o.word, join(owner.of, " and "), l.Algorithm)
+				return p.stray(o, owner.of)
 			}
 		}
 		if o.kind == "week-starts" && l.Calendar != Week {
@@ -328,18 +334,28 @@ func (p *parser) calendar() error {
 	if zone == "" || zone == "Local" {
 		return p.fail(p.pos, "calendar needs a time zone, such as UTC or Asia/Seoul")
 	}
-	switch {
-	case l.Calendar != NoCalendar: // month or year
-	case p.named == Day.Nominal():
-		l.Calendar = Day
-	case p.named == Week.Nominal():
-		l.Calendar = Week
-	default:
+	calendar, ok := p.calendarWindow()
+	if !ok {
 		return p.fail(p.windowAt, "calendar needs a window of one day, week, month or year, not %s", l.formatWindow())
 	}
-	l.Window = 0
+	l.Calendar, l.Window = calendar, 0
 	if zone != "UTC" {
 		l.Zone = zone
 	}
 	return nil
+}
+
+// calendarWindow returns the window that was read as one of a calendar, if it
+// is written as one: "day", not "24h".
+func (p *parser) calendarWindow() (c Calendar, ok bool) {
+	switch {
+	case p.limit.Calendar != NoCalendar: // month or year
+		return p.limit.Calendar, true
+	case p.named == Day.Nominal():
+		return Day, true
+	case p.named == Week.Nominal():
+		return Week, true
+	default:
+		return NoCalendar, false
+	}
 }

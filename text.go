@@ -51,11 +51,13 @@ const MaxTextBytes = 1024
 //
 // A text that cannot be read is a [*TextError]; one that can but makes no
 // limit gives the faults of [Limit.Validate]. [Limit.String] is its inverse.
-func ParseLimit(text string) (Limit, error) {
+func ParseLimit(text string) (Limit, error) { return parseLimit(text, nil) }
+
+func parseLimit(text string, like []Limit) (Limit, error) {
 	if len(text) > MaxTextBytes {
 		return Limit{}, &TextError{strings.ToValidUTF8(text[:32], "") + "…", MaxTextBytes, fmt.Sprintf("longer than %d bytes; a limit is one short line", MaxTextBytes)}
 	}
-	p := parser{text: text}
+	p := parser{text: text, like: like}
 	if err := p.parse(); err != nil {
 		return Limit{}, err
 	}

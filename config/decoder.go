@@ -37,6 +37,7 @@ type decoder struct {
 	over   bool // whether that was passed; nothing is read from then on
 	pause  func()
 	limits map[string]sluice.Limit // by text: many rules have the same
+	later  []func()                // what is read at the end of a level
 }
 
 func newDecoder(file string, pause func()) *decoder {

@@ -15,9 +15,22 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
+// like are the limits in whose place others stand, see [sluice.ParseLimitLike].
+type like struct{ limits, graces []sluice.Limit }
+
+func likeOf(limits []policy.Limit) (l like) {
+	for _, limit := range limits {
+		l.limits = append(l.limits, limit.Limit)
+		if limit.Grace != nil {
+			l.graces = append(l.graces, *limit.Grace)
+		}
+	}
+	return l
+}
+
 // limitList reads one or more limits: "100/min", "soft 100/min grace 500/day", or
 // {soft: 100/min, grace: 500/day}.
-func (d *decoder) limitList(n *yaml.Node) (limits []policy.Limit) {
+func (d *decoder) limitList(n *yaml.Node, of like) (limits []policy.Limit) {
 	d.list(n, func(n *yaml.Node) {
 		m := d.enter(n)
 		if m == nil {
@@ -26,9 +39,9 @@ func (d *decoder) limitList(n *yaml.Node) (limits []policy.Limit) {
 		var l policy.Limit
 		var ok bool
 		if m.Kind == yaml.MappingNode {
-			l, ok = d.softKeys(m)
+			l, ok = d.softKeys(m, of)
 		} else {
-			l, ok = d.limitText(m)
+			l, ok = d.limitText(m, of)
 		}
 		if ok {
 			limits = append(limits, l)
@@ -37,19 +50,19 @@ func (d *decoder) limitList(n *yaml.Node) (limits []policy.Limit) {
 	return limits
 }
 
-func (d *decoder) softKeys(n *yaml.Node) (policy.Limit, bool) {
+func (d *decoder) softKeys(n *yaml.Node, of like) (policy.Limit, bool) {
 	var soft, grace *sluice.Limit
-	read := func(into **sluice.Limit) func(*yaml.Node) {
+	read := func(into **sluice.Limit, like []sluice.Limit) func(*yaml.Node) {
 		return func(n *yaml.Node) {
 			if s, ok := d.text(n, "a limit"); ok {
-				if l, ok := d.limit(n, s, 0); ok {
+				if l, ok := d.limit(n, s, 0, like); ok {
 					*into = &l
 				}
 			}
 		}
 	}
 	before := len(d.faults)
-	d.mapping(n, "a limit", field{"soft", read(&soft)}, field{"grace", read(&grace)})
+	d.mapping(n, "a limit", field{"soft", read(&soft, of.limits)}, field{"grace", read(&grace, of.graces)})
 	if soft == nil || grace == nil {
 		if len(d.faults) == before {
 			d.fault(n, "a soft limit needs a grace limit; write both, such as {soft: 100/min, grace: 500/day}")
@@ -59,14 +72,14 @@ func (d *decoder) softKeys(n *yaml.Node) (policy.Limit, bool) {
 	return policy.Limit{Limit: *soft, Grace: grace}, true
 }
 
-func (d *decoder) limitText(n *yaml.Node) (policy.Limit, bool) {
+func (d *decoder) limitText(n *yaml.Node, of like) (policy.Limit, bool) {
 	text, ok := d.text(n, "a limit")
 	if !ok {
 		return policy.Limit{}, false
 	}
 	soft, isSoft := strings.CutPrefix(text, "soft ")
 	if !isSoft {
-		l, ok := d.limit(n, text, 0)
+		l, ok := d.limit(n, text, 0, of.limits)
 		return policy.Limit{Limit: l}, ok
 	}
 	const word = " grace "
@@ -75,19 +88,21 @@ func (d *decoder) limitText(n *yaml.Node) (policy.Limit, bool) {
 		d.faultAt(n, len(text), "a soft limit needs a grace limit behind it; write for example: soft 100/min grace 500/day")
 		return policy.Limit{}, false
 	}
-	l, ok := d.limit(n, soft[:at], len("soft "))
-	grace, ok2 := d.limit(n, soft[at+len(word):], len("soft ")+at+len(word))
+	l, ok := d.limit(n, soft[:at], len("soft "), of.limits)
+	grace, ok2 := d.limit(n, soft[at+len(word):], len("soft ")+at+len(word), of.graces)
 	return policy.Limit{Limit: l, Grace: &grace}, ok && ok2
 }
 
 // limit reads a limit's text, which begins at an offset into the node's.
-func (d *decoder) limit(n *yaml.Node, text string, offset int) (sluice.Limit, bool) {
-	if l, ok := d.limits[text]; ok {
+func (d *decoder) limit(n *yaml.Node, text string, offset int, like []sluice.Limit) (sluice.Limit, bool) {
+	if l, ok := d.limits[text]; ok && len(like) == 0 {
 		return l, true
 	}
-	l, err := sluice.ParseLimit(text)
+	l, err := sluice.ParseLimitLike(text, like...)
 	if err == nil {
-		d.limits[text] = l
+		if len(like) == 0 {
+			d.limits[text] = l
+		}
 		return l, true
 	}
 	if place, ok := errors.AsType[*sluice.TextError](err); ok {

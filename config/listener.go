@@ -179,7 +179,7 @@ func (d *decoder) tcpFields(l *Listener) []field {
 func (d *decoder) tcpLimits(n *yaml.Node, what string) (limits []sluice.Limit) {
 	before := len(d.faults)
 	d.list(n, func(n *yaml.Node) {
-		for _, limit := range d.limitList(n) {
+		for _, limit := range d.limitList(n, like{}) {
 			f := limit.Filled()
 			switch {
 			case limit.Grace != nil:

@@ -88,6 +88,7 @@ func (r *ruleReader) read(n *yaml.Node, exempt []netip.Prefix) policy.Rule {
 	r.levels, r.mode, r.status = nil, nil, 0
 	before := len(r.faults)
 	r.mapping(n, "a rule", r.fields...)
+	r.finishLevel()
 	if r.rule.Name == "" && len(r.faults) == before {
 		r.fault(n, "a rule without a name; write name: and a word that says whose budget it is")
 	}
@@ -113,6 +114,7 @@ func (r *ruleReader) hierarchy() {
 		r.mapping(n, "a level", append(r.levelFields(&l), r.word("name", &l.Name), field{"exempt", func(n *yaml.Node) {
 			r.mapping(n, "exempt", field{"keys", func(n *yaml.Node) { r.keys(n, &l.ExemptKeys) }})
 		}})...)
+		r.finishLevel()
 		r.rule.Levels = append(r.rule.Levels, l)
 	})
 }
@@ -127,23 +129,42 @@ func (d *decoder) levelFields(l *policy.Level) []field {
 			d.choice(n, "missing", &word, "refuse", "share", "skip")
 			l.Missing = policy.Missing(max(slices.Index([]string{"refuse", "share", "skip"}, word), 0))
 		}},
-		{"limits", func(n *yaml.Node) { l.Limits = d.limitList(n) }},
+		{"limits", func(n *yaml.Node) { l.Limits = d.limitList(n, like{}) }},
 		{"in_flight", func(n *yaml.Node) { l.InFlight = d.slots(n, "in_flight", "requests may run") }},
-		{"plans", func(n *yaml.Node) { l.Tiers = d.plans(n) }},
-		{"overrides", func(n *yaml.Node) { d.list(n, func(n *yaml.Node) { d.override(n, l) }) }},
-		{"candidates", func(n *yaml.Node) {
-			d.pairs(n, "candidates", policy.MaxLevels, func(key, value *yaml.Node) {
-				c := policy.Candidate{Name: key.Value}
-				for _, l := range d.limitList(value) {
-					if l.Grace != nil {
-						d.fault(value, "a candidate with a soft limit; write its limits as hard ones")
-					}
-					c.Limits = append(c.Limits, l.Limit)
-				}
-				l.Candidates = append(l.Candidates, c)
-			})
-		}},
+		d.afterLimits("plans", func(n *yaml.Node) { l.Tiers = d.plans(n, likeOf(l.Limits)) }),
+		d.afterLimits("overrides", func(n *yaml.Node) {
+			of := likeOf(l.Limits)
+			d.list(n, func(n *yaml.Node) { d.override(n, l, of) })
+		}),
+		d.afterLimits("candidates", func(n *yaml.Node) { d.candidates(n, l, likeOf(l.Limits)) }),
 	}
+}
+
+// afterLimits returns a field that is read when the limits of its level are
+// known, wherever they stand: it holds others in their place.
+func (d *decoder) afterLimits(name string, read func(n *yaml.Node)) field {
+	return field{name, func(n *yaml.Node) { d.later = append(d.later, func() { read(n) }) }}
+}
+
+// finishLevel reads what was put off.
+func (d *decoder) finishLevel() {
+	for _, read := range d.later {
+		read()
+	}
+	d.later = d.later[:0]
+}
+
+func (d *decoder) candidates(n *yaml.Node, l *policy.Level, of like) {
+	d.pairs(n, "candidates", policy.MaxLevels, func(key, value *yaml.Node) {
+		c := policy.Candidate{Name: key.Value}
+		for _, l := range d.limitList(value, of) {
+			if l.Grace != nil {
+				d.fault(value, "a candidate with a soft limit; write its limits as hard ones")
+			}
+			c.Limits = append(c.Limits, l.Limit)
+		}
+		l.Candidates = append(l.Candidates, c)
+	})
 }
 
 func (d *decoder) readMode(n *yaml.Node, r *policy.Rule) {
@@ -235,7 +256,7 @@ func (d *decoder) key(n *yaml.Node) (values []string) {
 	return values
 }
 
-func (d *decoder) plans(n *yaml.Node) *policy.Tiers {
+func (d *decoder) plans(n *yaml.Node, of like) *policy.Tiers {
 	t := &policy.Tiers{Limits: map[string][]policy.Limit{}}
 	before := len(d.faults)
 	d.mapping(n, "plans",
@@ -247,7 +268,7 @@ func (d *decoder) plans(n *yaml.Node) *policy.Tiers {
 			}
 		}},
 		field{"limits", func(n *yaml.Node) {
-			d.pairs(n, "limits", 1000, func(key, value *yaml.Node) { t.Limits[key.Value] = d.limitList(value) })
+			d.pairs(n, "limits", 1000, func(key, value *yaml.Node) { t.Limits[key.Value] = d.limitList(value, of) })
 		}},
 	)
 	if t.By.Source == policy.SourceNone && len(d.faults) == before {
@@ -256,12 +277,12 @@ func (d *decoder) plans(n *yaml.Node) *policy.Tiers {
 	return t
 }
 
-func (d *decoder) override(n *yaml.Node, l *policy.Level) {
+func (d *decoder) override(n *yaml.Node, l *policy.Level, of like) {
 	var o policy.Override
 	before := len(d.faults)
 	d.mapping(n, "an override",
 		field{"key", func(n *yaml.Node) { o.Key = d.key(n) }},
-		field{"limits", func(n *yaml.Node) { o.Limits = d.limitList(n) }},
+		field{"limits", func(n *yaml.Node) { o.Limits = d.limitList(n, of) }},
 		field{"expires", func(n *yaml.Node) {
 			s, ok := d.text(n, "expires")
 			if !ok {

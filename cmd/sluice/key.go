@@ -29,6 +29,7 @@ asks a running sluice what a key has left, makes it forget what the key has
 spent, or gives it other limits for a while. The parts are those that the rules'
 keys are made of, as under "by": ip=192.0.2.1, header.X-User=ada, claim.sub=7.
 The budget of requests without a part, where they share one: header.X-User=
+What the text of a --limit does not name, such as its algorithm, is as in the rule.
 --remove also ends an override whose rule or key is gone: write its values as
 sluice status has them, and its level.
 

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/audit"
 	"github.com/sluicegate/sluice/server/override"
@@ -55,11 +54,6 @@ func (q *Override) check(now time.Time) error {
 	if len(q.Limits) == 0 {
 		faults = append(faults, errors.New("limits are missing; write for example 1000/min"))
 	}
-	for _, text := range q.Limits {
-		if _, err := sluice.ParseLimit(text); err != nil {
-			faults = append(faults, err)
-		}
-	}
 	if !q.Expires.IsZero() && !q.Expires.After(now) {
 		faults = append(faults, fmt.Errorf("expires %s is over already; write a moment to come", q.Expires.Format(time.RFC3339)))
 	}
@@ -76,6 +70,9 @@ func (a *API) putOverride(w http.ResponseWriter, r *http.Request) {
 	var t target
 	if err == nil {
 		t, err = q.one(a.o.Policy())
+	}
+	if err == nil {
+		_, err = override.ParseLimits(t.level, q.Limits)
 	}
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)

@@ -49,6 +49,26 @@ func Compile(rules []policy.Rule, all []Override, pause func()) (*policy.Policy,
 	return p, lost, nil
 }
 
+// ParseLimits reads the texts of limits that stand in the place of a level's:
+// what they do not name is as there, see [sluice.ParseLimitLike]. The error
+// joins all faults.
+func ParseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err error) {
+	like := make([]sluice.Limit, len(l.Limits))
+	for i := range l.Limits {
+		like[i] = l.Limits[i].Limit
+	}
+	var faults []error
+	for _, text := range texts {
+		limit, err := sluice.ParseLimitLike(text, like...)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		limits = append(limits, policy.Limit{Limit: limit})
+	}
+	return limits, errors.Join(faults...)
+}
+
 // Fits says why an override cannot be put over a policy, if so.
 func Fits(p *policy.Policy, o Override) error {
 	var rules []policy.Rule
@@ -146,12 +166,9 @@ func (b *board) put(o *Override) *Lost {
 		return &Lost{Override: *o, Problem: "the rule has no such key"}
 	}
 	with := policy.Override{Key: o.Key, Expires: o.Expires, Reason: o.Reason, Author: o.Author}
-	for _, text := range o.Limits {
-		limit, err := sluice.ParseLimit(text)
-		if err != nil {
-			return &Lost{*o, "its limits cannot be read: " + err.Error(), true}
-		}
-		with.Limits = append(with.Limits, policy.Limit{Limit: limit})
+	var err error
+	if with.Limits, err = ParseLimits(l.Level, o.Limits); err != nil {
+		return &Lost{*o, "its limits cannot be read: " + err.Error(), true}
 	}
 	if i, ok := l.at[o.id()]; ok {
 		l.Overrides[i] = with

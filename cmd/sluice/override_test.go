@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestOverrideKeepsTheAlgorithm: what an override does not name is as in the
+// rule, so that a key keeps what it has spent; what cannot be so is told.
+func TestOverrideKeepsTheAlgorithm(t *testing.T) {
+	s := startSite(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+`
+rules:
+  - {name: log, match: {path: /log}, by: ip, limits: 3/min sliding-log}
+  - {name: parts, match: {path: /parts}, by: ip, limits: 60/min sliding-counter sub-windows 6 strict}
+  - {name: mixed, match: {path: /mixed}, by: ip, limits: [3/min sliding-log, 1000/day calendar Asia/Seoul]}
+`, stopped)
+	override := func(want int, rule, limit string) (stdout, stderr string) {
+		t.Helper()
+		return command(t, want, "key", "override", "ip=127.0.0.1", "--rule", rule, "--limit", limit, "--reason=x", "--admin="+s.admin)
+	}
+	for range 3 {
+		if got := s.get(t, "/log"); got.status != http.StatusOK {
+			t.Errorf("got %d", got.status)
+		}
+	}
+	for _, c := range []struct{ name, rule, limit, want string }{
+		{"more", "log", "10/min", "10/min sliding-log\n    full is 10, 7 left: 3 count as spent"},
+		{"another that it names", "log", "10/min token-bucket", "token-bucket.min: 10/min burst 10\n    nothing is spent: all 10 are left"},
+		{"sub-windows and strict", "parts", "120/min", "120/min sliding-counter sub-windows 6 strict\n"},
+		{"conservative for strict", "parts", "120/min conservative", "120/min sliding-counter sub-windows 6 conservative\n"},
+		{"of the same window", "mixed", "10/min", "10/min sliding-log\n"},
+		{"of the same calendar", "mixed", "2000/day", "2000/day fixed-window calendar Asia/Seoul\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if out, _ := override(exitOK, c.rule, c.limit); !strings.Contains(out, c.want) {
+				t.Errorf("override: got\n%s\nwant %q", out, c.want)
+			}
+			out, _ := command(t, exitOK, "key", "show", "ip=127.0.0.1", "--rule", c.rule, "--admin="+s.admin)
+			if !strings.Contains(out, c.want) {
+				t.Errorf("show: got\n%s\nwant %q", out, c.want)
+			}
+		})
+	}
+	for _, c := range []struct{ name, rule, limit, want string }{
+		{"a word of another algorithm", "log", "10/min burst 20", `column 8: burst belongs to token-bucket and leaky-bucket, and the limit in whose place this one stands is counted by sliding-log; leave it out, or write token-bucket`},
+		{"which of two", "mixed", "100/h", `stands in the place of limits counted by fixed-window and sliding-log; write which counts this one`},
+		{"too much for a log", "log", "1000000/min", "sliding-histogram"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, stderr := override(exitFailed, c.rule, c.limit); !strings.Contains(stderr, c.want) {
+				t.Errorf("got %q, want %q", stderr, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ParseLimitLike reads the text of a limit that stands in the place of others,
+// such as that of a single key in the place of its rule's, as [ParseLimit]
+// does. What the text does not name is as in one of them: its algorithm, and
+// with that its options, as far as they fit, but for the burst and the initial
+// level of a token bucket, which follow the quota (initial 0 stays 0).
+//
+// The one is that of the same name, or else of the same window, which gives its
+// name too, or else the only one. If several could be meant they give their
+// algorithm alone, and a text that must name one where they have several is a
+// [*TextError]. A text that names an algorithm, or a calendar, is read as it
+// stands but for the name. Limits of another unit give nothing.
+func ParseLimitLike(text string, like ...Limit) (Limit, error) { return parseLimit(text, like) }
+
+// inherit takes what the text does not name from the limits in whose place this
+// one stands.
+func (p *parser) inherit() error {
+	l := &p.limit
+	like := slices.DeleteFunc(slices.Clone(p.like), func(o Limit) bool { return o.Unit != l.Unit })
+	same := slices.DeleteFunc(slices.Clone(like), func(o Limit) bool { return o.Filled().Name != l.Name })
+	if len(same) == 0 {
+		same = slices.DeleteFunc(slices.Clone(like), func(o Limit) bool { return !p.sameWindow(o) })
+		if len(same) == 1 && l.Name == "" {
+			l.Name = same[0].Name
+		}
+	}
+	if len(same) > 0 {
+		like = same
+	}
+	if len(like) == 0 || p.has("algorithm") || p.has("calendar") {
+		return nil
+	}
+	algorithms := make([]Algorithm, len(like))
+	for i := range like {
+		algorithms[i] = like[i].Algorithm
+	}
+	slices.Sort(algorithms)
+	algorithms = slices.Compact(algorithms)
+	if len(algorithms) > 1 {
+		return p.fail(0, "stands in the place of limits counted by %s; write which counts this one, such as %q",
+			join(algorithms, " and "), strings.TrimSpace(p.text)+" "+algorithms[0].String())
+	}
+	p.inherited = true
+	l.Algorithm = algorithms[0]
+	if len(like) == 1 {
+		p.inheritOptions(like[0])
+	}
+	return nil
+}
+
+// sameWindow reports whether a limit has the window that was read.
+func (p *parser) sameWindow(o Limit) bool {
+	if p.limit.Window < 0 { // a month or a year
+		return o.Calendar == p.limit.Calendar
+	}
+	return o.Filled().Window == p.limit.Window
+}
+
+// inheritOptions takes the options of a limit of the same algorithm that the
+// text does not name, each of them if it fits.
+func (p *parser) inheritOptions(of Limit) {
+	l := &p.limit
+	keep := func(kind string, set func(*Limit)) {
+		with := *l
+		if set(&with); !p.has(kind) && with.Validate() == nil {
+			*l = with
+		}
+	}
+	switch l.Algorithm {
+	case TokenBucket:
+		keep("interval-refill", func(l *Limit) { l.Refill = of.Refill })
+		if of.Withheld > 0 {
+			keep("initial", func(l *Limit) { l.Withheld = max(0, l.Full()-(of.Full()-of.Withheld)) })
+		}
+	case LeakyBucket:
+		keep("burst", func(l *Limit) { l.Burst = of.Burst })
+		if !p.has("delay") && of.DelayAfter == of.Full() {
+			p.nodelay = true
+		} else {
+			keep("delay", func(l *Limit) { l.DelayAfter = min(of.DelayAfter, l.Full()) })
+		}
+	case FixedWindow:
+		if calendar, ok := p.calendarWindow(); ok && of.Calendar != NoCalendar {
+			keep("anchor", func(l *Limit) { l.Calendar, l.Zone, l.Window = calendar, of.Zone, 0 })
+		}
+		if l.Calendar == Week && of.Calendar == Week {
+			keep("week-starts", func(l *Limit) { l.WeekStart = of.WeekStart })
+		}
+		keep("anchor", func(l *Limit) { l.Anchor = of.Anchor })
+	case SlidingLog:
+		keep("count-denied", func(l *Limit) { l.CountDenied = of.CountDenied })
+	case SlidingCounter:
+		keep("sub-windows", func(l *Limit) { l.SubWindows = of.SubWindows })
+		keep("pre-filled", func(l *Limit) { l.PreFilled = of.PreFilled })
+		if !p.has("conservative") && !p.has("strict") {
+			keep("", func(l *Limit) { l.Conservative, l.Strict = of.Conservative, of.Strict })
+		}
+	case SlidingHistogram:
+		keep("precision", func(l *Limit) { l.Precision = of.Precision })
+	}
+	keep("debt", func(l *Limit) { l.Debt = of.Debt })
+}
+
+// stray says that an option does not belong to the algorithm.
+func (p *parser) stray(o option, of []Algorithm) error {
+	problem := fmt.Sprintf("%s belongs to %s, ", o.word, join(of, " and "))
+	if p.inherited {
+		problem += fmt.Sprintf("and the limit in whose place this one stands is counted by %v; leave it out, or write %v", p.limit.Algorithm, of[0])
+	} else {
+		problem += fmt.Sprintf("not to %v; leave it out or write that algorithm", p.limit.Algorithm)
+	}
+	return p.fail(o.at, "%s", problem)
+}

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluicegate/sluice"
+)
+
+// TestParseLimitLike: what a text does not name is as in the limit in whose
+// place it stands.
+func TestParseLimitLike(t *testing.T) {
+	for _, c := range []struct{ name, text, like, want string }{
+		{"nothing to be like", "10/min", "", "10/min"},
+		{"algorithm", "10/min", "5/min sliding-log", "10/min sliding-log"},
+		{"it names the algorithm", "10/min token-bucket", "5/min sliding-log", "10/min"},
+		{"it names the same one", "10/min sliding-counter", "5/min sliding-counter strict", "10/min sliding-counter"},
+		{"it names a calendar", "10/day calendar UTC", "5/day sliding-log", "10/day fixed-window calendar UTC"},
+		{"another window", "10/h", "5/min sliding-log", "10/h sliding-log"},
+		{"name, by the window", "10/min", "per-user: 5/min sliding-log", "per-user: 10/min sliding-log"},
+		{"name, by the window, of another algorithm", "10/min gcra", "per-user: 5/min sliding-log", "per-user: 10/min"},
+		{"no name of another window", "10/h", "per-user: 5/min sliding-log", "10/h sliding-log"},
+		{"a name of its own", "mine: 10/min", "per-user: 5/min sliding-log", "mine: 10/min sliding-log"},
+		{"bytes of bytes", "10MB/min", "5MB/min sliding-histogram precision 9", "10MB/min sliding-histogram precision 9"},
+		{"bytes of requests", "10MB/min", "5/min sliding-log", "10MB/min"},
+
+		{"burst follows the quota", "10/h", "1000/h burst 100", "10/h"},
+		{"refill and debt", "10/min burst 3", "5/min interval-refill debt 7", "10/min burst 3 interval-refill debt 7"},
+		{"debt of its own", "10/min debt 0", "5/min debt 7", "10/min"},
+		{"debt that does not fit", "65536/min", "5/min sliding-log debt 7", "65536/min sliding-log"},
+		{"initial 0 stays", "100/min", "5/min initial 0", "100/min initial 0"},
+		{"initial 2 at most", "1/min", "5/min initial 2", "1/min"},
+		{"initial of its own", "100/min initial 7", "5/min initial 0", "100/min initial 7"},
+		{"a meter", "100/s", "10/s burst 20 leaky-bucket nodelay", "100/s burst 20 leaky-bucket nodelay"},
+		{"a meter of another burst", "100/s burst 30", "10/s burst 20 leaky-bucket nodelay", "100/s burst 30 leaky-bucket nodelay"},
+		{"a queue", "100/s burst 3", "10/s burst 20 leaky-bucket delay-after 5", "100/s burst 3 leaky-bucket nodelay"},
+		{"a queue of its own", "100/s delay-after 2", "10/s burst 20 leaky-bucket nodelay", "100/s burst 20 leaky-bucket delay-after 2"},
+		{"anchor", "10/min", "5/min fixed-window anchor first", "10/min fixed-window anchor first"},
+		{"calendar day", "10/day", "5/day calendar Asia/Seoul", "10/day fixed-window calendar Asia/Seoul"},
+		{"calendar month", "10/month", "5/day calendar Asia/Seoul", "10/month fixed-window calendar Asia/Seoul"},
+		{"calendar month of month", "10/month", "m: 5/month calendar UTC", "m: 10/month fixed-window calendar UTC"},
+		{"calendar week", "10/week", "5/week calendar UTC week-starts monday", "10/week fixed-window calendar UTC week-starts monday"},
+		{"calendar week of its own", "10/week week-starts friday", "5/week calendar UTC week-starts monday", "10/week fixed-window calendar UTC week-starts friday"},
+		{"24h is no calendar day", "10/24h", "5/day calendar Asia/Seoul", "10/day fixed-window"},
+		{"no calendar minute", "10/min", "5/day calendar Asia/Seoul", "10/min fixed-window"},
+		{"count-denied", "10/min", "5/min sliding-log count-denied", "10/min sliding-log count-denied"},
+		{"sub-windows", "10/h", "5/min sliding-counter sub-windows 6 strict pre-filled", "10/h sliding-counter sub-windows 6 strict pre-filled"},
+		{"sub-windows that do not fit", "10/min", "5/7s sliding-counter sub-windows 7 conservative", "10/min sliding-counter conservative"},
+		{"strict for conservative", "10/min strict", "5/min sliding-counter sub-windows 6 conservative", "10/min sliding-counter sub-windows 6 strict"},
+
+		{"of two, by the window", "10/h", "5/s, 100/h sliding-log count-denied", "10/h sliding-log count-denied"},
+		{"of two, by the name", "b: 10/day", "a: 5/s, b: 100/h sliding-log count-denied", "b: 10/day sliding-log count-denied"},
+		{"of two, by a name it has by default", "sliding-log.hour: 10/h", "5/s, 100/h sliding-log", "sliding-log.hour: 10/h sliding-log"},
+		{"of two alike, neither meant", "10/day", "5/s sliding-log count-denied, 100/h sliding-log", "10/day sliding-log"},
+		{"of two of one window", "10/s", "a: 5/s sliding-log, b: 6/s sliding-log", "10/s sliding-log"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var like []sluice.Limit
+			for text := range strings.SplitSeq(c.like, ", ") {
+				if text != "" {
+					like = append(like, sluice.MustParseLimit(text))
+				}
+			}
+			got, err := sluice.ParseLimitLike(c.text, like...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := sluice.MustParseLimit(c.want); got != want {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestParseLimitLikeSaysWhereAndWhat(t *testing.T) {
+	like := []sluice.Limit{sluice.PerMinute(5).With(sluice.SlidingLog), sluice.PerHour(9).With(sluice.FixedWindow)}
+	for _, c := range []struct {
+		text   string
+		offset int
+		says   string
+	}{
+		{"10/min burst 20", 7, "burst belongs to token-bucket and leaky-bucket, and the limit in whose place this one stands is counted by sliding-log; leave it out, or write token-bucket"},
+		{"10/h strict", 5, "counted by fixed-window; leave it out, or write sliding-counter"},
+		{"10/day", 0, `stands in the place of limits counted by fixed-window and sliding-log; write which counts this one, such as "10/day fixed-window"`},
+		{"10/day sliding-log burst 20", 19, "not to sliding-log; leave it out or write that algorithm"},
+		{"5/month", 0, `such as "5/month fixed-window"`},
+	} {
+		t.Run(c.text, func(t *testing.T) {
+			l, err := sluice.ParseLimitLike(c.text, like...)
+			fault, ok := errors.AsType[*sluice.TextError](err)
+			if !ok || l != (sluice.Limit{}) {
+				t.Fatalf("got %v, %v, want a *TextError", l, err)
+			}
+			if fault.Offset != c.offset || !strings.Contains(fault.Problem, c.says) {
+				t.Errorf("got offset %d, problem %q\nwant offset %d, problem with %q", fault.Offset, fault.Problem, c.offset, c.says)
+			}
+		})
+	}
+}
+
+// TestLikeItself: the quota and window of any limit, in its own place, are that
+// limit, but for a token bucket's burst and initial level.
+func TestLikeItself(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := limits().Draw(t, "limit")
+		bare := sluice.Limit{Algorithm: sluice.FixedWindow, Quota: l.Quota, Unit: l.Unit, Window: l.Window, Calendar: l.Calendar}
+		text, _, _ := strings.Cut(bare.String(), " ")
+		got, err := sluice.ParseLimitLike(text, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := l.Filled()
+		if l.Algorithm == sluice.TokenBucket {
+			want.Burst, want.Withheld = l.Quota, got.Withheld
+			if initial := l.Full() - l.Withheld; l.Withheld > 0 && got.Withheld != max(0, l.Quota-initial) {
+				t.Errorf("%q like %q: got %v", text, l, got)
+			}
+		}
+		if got := got.Filled(); got != want {
+			t.Errorf("%q like %q: got %v, want %v", text, l, got, want)
+		}
+	})
+}
