@@ -33,6 +33,10 @@ What the text of a --limit does not name, such as its algorithm, is as in the ru
 --remove also ends an override whose rule or key is gone: write its values as
 sluice status has them, and its level.
 
+Where a rule has plans all are shown, or the one that is named by the part which
+its requests name it by. An override is in force on the node that is asked, and
+on no other; a reset is for all nodes that share a store.
+
   --admin ADDRESS    where it is (default 127.0.0.1:9090)
   --token-file FILE  holds its token, if it has one
   --author NAME      who makes the change (default: who you are)
@@ -136,11 +140,38 @@ func writeKey(b *strings.Builder, s *admin.KeyState) {
 	case s.Shadow:
 		b.WriteString("  in shadow: nothing is denied\n")
 	}
-	for _, l := range s.Limits {
-		fmt.Fprintf(b, "  %s\n    %s\n", l.Limit, l.Words)
-	}
+	writeLimits(b, s)
 	if f := s.InFlight; f != nil {
 		fmt.Fprintf(b, "  in flight\n    %d of %d run now: %d more may\n", f.Held, f.Cap, f.Free)
+	}
+}
+
+// writeLimits writes what a key has left. Where its rule has plans each line
+// says of which it is.
+func writeLimits(b *strings.Builder, s *admin.KeyState) {
+	write := func(of string, limits []admin.LimitState) {
+		for _, l := range limits {
+			fmt.Fprintf(b, "  %s%s\n    %s\n", of, l.Limit, l.Words)
+		}
+	}
+	switch {
+	case s.PlanBy == "":
+		write("", s.Limits)
+		return
+	case s.UnknownPlan != "":
+		fmt.Fprintf(b, "  %q is none of its plans\n", s.UnknownPlan)
+	case s.Plan != "":
+		write("plan "+s.Plan+": ", s.Limits)
+		return
+	case len(s.Plans) > 0:
+		fmt.Fprintf(b, "  the plan is what a request's %s says; add %s=NAME to see one alone\n", s.PlanBy, s.PlanBy)
+	}
+	write("no plan: ", s.Limits)
+	for _, p := range s.Plans {
+		write("plan "+p.Plan+": ", p.Limits)
+	}
+	if s.MorePlans > 0 {
+		fmt.Fprintf(b, "  %d plans more; add %s=NAME to see one\n", s.MorePlans, s.PlanBy)
 	}
 }
 
@@ -155,6 +186,11 @@ func writeReset(w io.Writer, done admin.ResetDone) error {
 	var b strings.Builder
 	for i := range done.Keys {
 		fmt.Fprintf(&b, "reset %s: %s\n", levelOf(&done.Keys[i]), keyText(done.Keys[i].Parts, ""))
+	}
+	if done.ThisNodeOnly {
+		b.WriteString("on this node only: its store is in its memory\n")
+	} else {
+		b.WriteString("in the store, for all nodes that share it\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -190,6 +226,9 @@ func overrideKey(ctx context.Context, c *adminClient, k admin.Key, values map[st
 	}
 	var b strings.Builder
 	writeKey(&b, &done.Key)
+	if done.ThisNodeOnly {
+		b.WriteString("on this node only: where several share a store, change each, or write it into their files\n")
+	}
 	_, err = io.WriteString(stdout, b.String())
 	return err
 }

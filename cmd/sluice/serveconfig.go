@@ -115,7 +115,7 @@ func (s *siteServer) wire(ctx context.Context) error {
 		return err
 	}
 	s.api, err = admin.NewAPI(admin.APIOptions{
-		Policy: s.site.policyInForce, Store: s.site.store, Slots: s.site.slots, Tally: &s.site.tally, Version: s.watcher.Status,
+		Policy: s.site.policyInForce, Store: s.site.store, Slots: s.site.slots, Shared: s.states.shared != nil, Tally: &s.site.tally, Version: s.watcher.Status,
 		Overrides: overrides, Apply: s.site.override, Audit: s.audit, Token: token, Now: s.now,
 	})
 	if err != nil {

@@ -25,13 +25,14 @@ import (
 	"github.com/sluicegate/sluice/server/tally"
 )
 
-// APIOptions are what an [API] shows and changes. All but Slots, Token, Secret and
-// Now are required.
+// APIOptions are what an [API] shows and changes. All but Slots, Shared, Token,
+// Secret and Now are required.
 type APIOptions struct {
 	// Policy returns the policy in force, overrides included.
 	Policy func() *policy.Policy
 	Store  sluice.Store
 	Slots  sluice.SlotStore // of requests in flight; nil: they are not shown
+	Shared bool             // other nodes use Store, too
 	Tally  *tally.Tally
 	// Version returns the file in force, and why the last one is not.
 	Version func() (reload.Version, *reload.Failure)
@@ -77,7 +78,7 @@ func (a *API) SetToken(token string) {
 // NewAPI returns an API, or what is missing.
 func NewAPI(o APIOptions) (*API, error) {
 	if o.Policy == nil || o.Store == nil || o.Tally == nil || o.Version == nil || o.Overrides == nil || o.Apply == nil || o.Audit == nil {
-		return nil, errors.New("admin: new API: only Slots, Token, Secret and Now may be left out")
+		return nil, errors.New("admin: new API: only Slots, Shared, Token, Secret and Now may be left out")
 	}
 	if o.Now == nil {
 		o.Now = time.Now

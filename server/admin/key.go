@@ -17,6 +17,10 @@ import (
 	"github.com/sluicegate/sluice/server/audit"
 )
 
+// mostPlans is how many plans of a rule are shown at most, beside its limits
+// without one.
+const mostPlans = 16
+
 // KeyStates is the answer of GET /v1/key.
 type KeyStates struct {
 	Keys    []KeyState `json:"keys"`
@@ -31,8 +35,24 @@ type KeyState struct {
 	Exempt   bool              `json:"exempt,omitempty"`   // its requests are not charged
 	Shadow   bool              `json:"shadow,omitempty"`   // nothing is denied
 	Override string            `json:"override,omitempty"` // why it has limits of its own
-	Limits   []LimitState      `json:"limits"`
-	InFlight *InFlightState    `json:"in_flight,omitempty"` // nil: no limit of these
+	// PlanBy is the part of a request that names its plan, and Plan the plan
+	// that was asked for. Both are empty if the rule has no plans, or the key
+	// limits of its own. UnknownPlan is what was asked for if it is no plan.
+	PlanBy      string       `json:"plan_by,omitempty"`
+	Plan        string       `json:"plan,omitempty"`
+	UnknownPlan string       `json:"unknown_plan,omitempty"`
+	Limits      []LimitState `json:"limits"` // of Plan, or without a plan
+	// Plans are the limits of each plan if none was asked for, and MorePlans
+	// how many there are beside these.
+	Plans     []PlanState    `json:"plans,omitempty"`
+	MorePlans int            `json:"more_plans,omitempty"`
+	InFlight  *InFlightState `json:"in_flight,omitempty"` // nil: no limit of these
+}
+
+// PlanState is what a key has left if it has a plan.
+type PlanState struct {
+	Plan   string       `json:"plan"`
+	Limits []LimitState `json:"limits"`
 }
 
 // InFlightState is how many requests of a key run now.
@@ -117,15 +137,41 @@ func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState,
 	if len(t.level.Limits) == 0 && s.Override == "" && t.tier == "" {
 		return s, nil // requests in flight only
 	}
-	charge, err := p.Charge(s.Rule, s.Level, t.values, t.tier, now)
-	if err != nil {
+	plans := t.plans()
+	if s.Override != "" {
+		plans = plans[:1] // which its own limits beat
+	} else if tiers := t.level.Tiers; tiers != nil {
+		s.PlanBy, s.Plan = tiers.By.String(), t.tier
+		if tiers.Limits[t.tier] == nil {
+			s.Plan, s.UnknownPlan = "", t.tier
+		}
+	}
+	var err error
+	if s.Limits, err = a.peek(ctx, p, t, plans[0]); err != nil {
 		return s, err
+	}
+	s.MorePlans = max(0, len(plans)-1-mostPlans)
+	for _, plan := range plans[1 : len(plans)-s.MorePlans] {
+		limits, err := a.peek(ctx, p, t, plan)
+		if err != nil {
+			return s, err
+		}
+		s.Plans = append(s.Plans, PlanState{plan, limits})
+	}
+	return s, nil
+}
+
+// peek returns what a key has left under a plan, or without one if it is empty.
+func (a *API) peek(ctx context.Context, p *policy.Policy, t *target, plan string) (limits []LimitState, err error) {
+	charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, plan, a.o.Now())
+	if err != nil {
+		return nil, err
 	}
 	n := charge.Plan.Len()
 	outcomes := make([]sluice.Outcome, n)
 	d, err := a.o.Store.Take(ctx, sluice.Request{Op: sluice.OpPeek, Charge: charge, Outcomes: outcomes})
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	for i := range n {
 		o := outcomes[i]
@@ -133,12 +179,12 @@ func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState,
 			o = sluice.Outcome{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 		}
 		term := charge.Plan.Term(i)
-		s.Limits = append(s.Limits, LimitState{
+		limits = append(limits, LimitState{
 			Limit: term.Limit.String(), Full: term.Full(), Remaining: o.Remaining, Allowed: o.Allowed,
 			RetryAfter: o.RetryAfter, ResetAfter: o.ResetAfter, Words: words(term, o),
 		})
 	}
-	return s, nil
+	return limits, nil
 }
 
 // words says what an outcome means, with the numbers it follows from.
@@ -181,6 +227,9 @@ type Reset struct {
 // ResetDone is the answer of POST /v1/key/reset.
 type ResetDone struct {
 	Keys []KeyState `json:"keys"` // without limits
+	// ThisNodeOnly is whether other nodes know as before what the keys have
+	// spent: the store is in this process.
+	ThisNodeOnly bool `json:"this_node_only"`
 }
 
 func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
@@ -198,7 +247,7 @@ func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
-	var done ResetDone
+	done := ResetDone{ThisNodeOnly: !a.o.Shared}
 	for i := range targets {
 		done.Keys = append(done.Keys, targets[i].describe())
 	}
@@ -222,11 +271,15 @@ func (a *API) reset(ctx context.Context, p *policy.Policy, t *target) error {
 	if l := t.level; len(l.Limits)+len(l.Overrides)+len(l.Candidates) == 0 && l.Tiers == nil {
 		return nil // requests in flight only, which end by themselves
 	}
-	charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, t.tier, a.o.Now())
-	if err != nil {
-		return err
+	for _, plan := range t.plans() { // it may have spent under each
+		charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, plan, a.o.Now())
+		if err != nil {
+			return err
+		}
+		charge.Cost = 0
+		if _, err = a.o.Store.Take(ctx, sluice.Request{Op: sluice.OpReset, Charge: charge}); err != nil {
+			return err
+		}
 	}
-	charge.Cost = 0
-	_, err = a.o.Store.Take(ctx, sluice.Request{Op: sluice.OpReset, Charge: charge})
-	return err
+	return nil
 }

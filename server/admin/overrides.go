@@ -29,6 +29,9 @@ type Override struct {
 // OverrideDone is the answer of PUT and DELETE /v1/override.
 type OverrideDone struct {
 	Key KeyState `json:"key"` // as it is now; without limits if the rules have no such key
+	// ThisNodeOnly is whether the limits of the key on other nodes are as
+	// before, also if these share the store. So it is always.
+	ThisNodeOnly bool `json:"this_node_only"`
 }
 
 // one returns the only key that is meant.
@@ -148,7 +151,7 @@ func (a *API) endUnused(w http.ResponseWriter, r *http.Request, q *Override, o *
 		failChange(w, err)
 		return
 	}
-	answer(w, http.StatusOK, OverrideDone{KeyState{Rule: o.Rule, Level: o.Level, Parts: q.Parts}})
+	answer(w, http.StatusOK, OverrideDone{KeyState{Rule: o.Rule, Level: o.Level, Parts: q.Parts}, true})
 }
 
 // failChange answers that a change of overrides was not made.
@@ -178,5 +181,5 @@ func (a *API) finish(w http.ResponseWriter, r *http.Request, t *target, err erro
 		fail(w, http.StatusServiceUnavailable, err)
 		return
 	}
-	answer(w, http.StatusOK, OverrideDone{s})
+	answer(w, http.StatusOK, OverrideDone{s, true})
 }

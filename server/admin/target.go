@@ -29,10 +29,23 @@ type Key struct {
 
 // target is a key of a level.
 type target struct {
-	rule   *policy.Rule
-	level  *policy.Level
-	values []string
-	tier   string
+	rule    *policy.Rule
+	level   *policy.Level
+	values  []string
+	tier    string
+	planned bool // the tier was given, and may be empty
+}
+
+// plans returns the names of the plans that the key may be under, the first of
+// them empty: its limits without one. It is the one that was given, if one was.
+func (t *target) plans() []string {
+	switch {
+	case t.planned:
+		return []string{t.tier}
+	case t.level.Tiers == nil:
+		return []string{""}
+	}
+	return slices.Concat([]string{""}, slices.Sorted(maps.Keys(t.level.Tiers.Limits)))
 }
 
 // given is a part with its value.
@@ -157,6 +170,7 @@ func pick(r *policy.Rule, l *policy.Level, parts []given) (t target, ok bool, er
 	}
 	if l.Tiers != nil {
 		if i := slices.IndexFunc(parts, func(g given) bool { return same(g.part, l.Tiers.By) }); i >= 0 {
+			t.planned = true
 			if t.tier = parts[i].value; t.tier != "" {
 				if t.tier, err = l.Tiers.By.Value(t.tier); err != nil {
 					return t, false, err

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// TestKeyShowsPlans: what a key has left depends on its plan, which its requests
+// name: without it every plan is shown, and how to name one.
+func TestKeyShowsPlans(t *testing.T) {
+	s := startSite(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+`
+rules:
+  - {name: api, by: ip, limits: 60/min sliding-log, plans: {by: header.X-Plan, limits: {pro: 600/min, team: [900/min, "all: 5000/h"]}}}
+  - {name: plain, by: ip, limits: 70/min}
+`, stopped)
+	key := func(verb string, args ...string) string {
+		t.Helper()
+		out, _ := command(t, exitOK, append([]string{"key", verb, "ip=127.0.0.1", "--admin=" + s.admin}, args...)...)
+		return out
+	}
+	check := func(out string, want, not []string) {
+		t.Helper()
+		for _, text := range want {
+			if !strings.Contains(out, text) {
+				t.Errorf("lacks %q:\n%s", text, out)
+			}
+		}
+		for _, text := range not {
+			if strings.Contains(out, text) {
+				t.Errorf("has %q:\n%s", text, out)
+			}
+		}
+	}
+	for range 52 {
+		if got := s.get(t, "/", "X-Plan", "pro"); got.status != http.StatusOK {
+			t.Fatalf("got %d", got.status)
+		}
+	}
+	none, pro, team := "full is 60, 8 left", "full is 600, 548 left", "full is 900, 848 left"
+	check(key("show"), []string{
+		"the plan is what a request's header.X-Plan says; add header.X-Plan=NAME to see one alone",
+		"  no plan: sliding-log.min: 60/min sliding-log\n    " + none,
+		"  plan pro: sliding-log.min: 600/min sliding-log\n    " + pro,
+		"  plan team: sliding-log.min: 900/min sliding-log\n    " + team,
+		"  plan team: all: 5000/hour sliding-log\n    nothing is spent",
+		"plain: ip=127.0.0.1\n  token-bucket.min: 70/min burst 70\n",
+	}, nil)
+	check(key("show", "header.X-Plan=pro", "--rule=api"), []string{"  plan pro: ", pro}, []string{none, team, "NAME"})
+	check(key("show", "header.X-Plan=", "--rule=api"), []string{"  no plan: ", none}, []string{pro, "NAME"})
+	check(key("show", "header.X-Plan=gold", "--rule=api"), []string{`"gold" is none of its plans`, "  no plan: ", none}, []string{pro})
+
+	s.get(t, "/", "X-Plan", "team")
+	check(key("show", "header.X-Plan=team", "--rule=api"), []string{"full is 5000, 4999 left"}, nil)
+	key("reset", "--rule=api", "--author=eve") // under whatever plan it has spent
+	check(key("show", "--rule=api"), []string{"all 60 are left", "all 600 are left", "all 900 are left", "all 5000 are left"}, nil)
+
+	key("override", "--rule=api", "--limit=10/min", "--reason=x")
+	check(key("show", "--rule=api"), []string{"limits of its own: x", "  sliding-log.min: 10/min sliding-log\n"}, []string{"plan"})
+	check(key("override", "--rule=api", "--remove"), []string{"plan pro"}, nil)
+}
+
+// TestKeyShowsFewPlans: of many plans some are shown, and that there are more.
+func TestKeyShowsFewPlans(t *testing.T) {
+	var plans strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&plans, "p%02d: %d/min, ", i, i+1)
+	}
+	s := startSite(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: ip, limits: 60/min, plans: {by: header.X-Plan, limits: {%s}}}]\n", named(t, "up"), plans.String()), stopped)
+	out, _ := command(t, exitOK, "key", "show", "ip=127.0.0.1", "--admin="+s.admin)
+	if !strings.Contains(out, "plan p15: ") || strings.Contains(out, "plan p16: ") || !strings.Contains(out, "  84 plans more; add header.X-Plan=NAME to see one\n") {
+		t.Errorf("got\n%s", out)
+	}
+}
+
+// TestKeySaysWhere: an override is of one node, and what a key has spent is
+// where its store is.
+func TestKeySaysWhere(t *testing.T) {
+	s := startSite(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+keyRules, stopped)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"override", "--limit=10/min", "--reason=x", "--rule=address"}, "on this node only: where several share a store, change each, or write it into their files\n"},
+		{[]string{"override", "--remove", "--rule=address"}, "on this node only: where"},
+		{[]string{"reset", "--rule=address"}, "reset address: ip=127.0.0.1\non this node only: its store is in its memory\n"},
+	} {
+		out, _ := command(t, exitOK, append([]string{"key", c.args[0], "ip=127.0.0.1", "--admin=" + s.admin}, c.args[1:]...)...)
+		if !strings.Contains(out, c.want) {
+			t.Errorf("%s: got\n%s\nwant %q", c.args, out, c.want)
+		}
+	}
+	server := redistest.Start(t, redistest.Redis(t))
+	s = startSite(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\n", named(t, "up"), "redis://"+server.Addr)+keyRules)
+	out, _ := command(t, exitOK, "key", "reset", "ip=127.0.0.1", "--rule=address", "--admin="+s.admin)
+	if want := "in the store, for all nodes that share it\n"; !strings.Contains(out, want) {
+		t.Errorf("got\n%s\nwant %q", out, want)
+	}
+	out, _ = command(t, exitOK, "key", "override", "ip=127.0.0.1", "--rule=address", "--limit=9/min", "--reason=x", "--admin="+s.admin)
+	if want := "on this node only"; !strings.Contains(out, want) {
+		t.Errorf("got\n%s\nwant %q", out, want)
+	}
+}
