@@ -55,6 +55,9 @@ type Admin struct {
 	// memory only.
 	OverridesFile string
 	AuditFile     string // to which every change is appended; empty: standard error
+	// Hosts are the names by which it answers beside an IP address, localhost
+	// and the name in Address, in lower case.
+	Hosts []string
 }
 
 // Store is where states live. The zero Store is in this process.

@@ -4,6 +4,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"regexp"
@@ -151,7 +152,8 @@ func (d *decoder) admin(n *yaml.Node, a *Admin) {
 		take(n)
 	} else {
 		d.mapping(n, "admin", field{"address", take}, d.word("token_file", &a.TokenFile),
-			d.word("overrides_file", &a.OverridesFile), d.word("audit_file", &a.AuditFile))
+			d.word("overrides_file", &a.OverridesFile), d.word("audit_file", &a.AuditFile),
+			field{"hosts", func(n *yaml.Node) { d.adminHosts(n, a) }})
 	}
 	if a.Address == "" || a.Address == "off" || a.TokenFile != "" {
 		return
@@ -160,6 +162,34 @@ func (d *decoder) admin(n *yaml.Node, a *Admin) {
 	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
 		d.fault(n, "admin at %s can be reached from other machines; write a loopback address, or a token_file that holds a secret", a.Address)
 	}
+}
+
+func (d *decoder) adminHosts(n *yaml.Node, a *Admin) {
+	d.list(n, func(n *yaml.Node) {
+		s, ok := d.text(n, "hosts")
+		if !ok {
+			return
+		}
+		host, err := ParseAdminHost(s)
+		if err != nil {
+			d.fault(n, "hosts: %v", err)
+			return
+		}
+		a.Hosts = append(a.Hosts, host)
+	})
+}
+
+// ParseAdminHost returns one of [Admin.Hosts] as it is compared.
+func ParseAdminHost(text string) (string, error) {
+	host, err := policy.ParseHost(text)
+	addr, aerr := netip.ParseAddr(strings.Trim(host, "[]"))
+	switch {
+	case err != nil || strings.HasPrefix(host, "*"):
+		return "", fmt.Errorf("%q is not a name; write one such as sluice.example.com, without a port", shorten(text))
+	case aerr == nil:
+		return "", fmt.Errorf("%v is an address, by which everybody may ask; leave it out, and write names only", addr)
+	}
+	return host, nil
 }
 
 var headerForm = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,256}$`)

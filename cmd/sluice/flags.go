@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	file "github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/gateway"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/spelling"
@@ -34,6 +35,7 @@ type config struct {
 	key          httplimit.Key
 	trusted      []netip.Prefix
 	admin        string // empty: off
+	adminHosts   []string
 	fields       httplimit.Fields
 	state        string // empty: none
 	shared       sharedConfig
@@ -97,6 +99,14 @@ func (p *parser) define(fs *flag.FlagSet) {
 	repeatable("by", p.addBy)
 	repeatable("trust", p.addTrusted)
 	once("admin", func(s string) { p.admin = s })
+	repeatable("admin-host", func(s string) {
+		host, err := file.ParseAdminHost(s)
+		if err != nil {
+			p.fault("--admin-host: %w", err)
+			return
+		}
+		p.adminHosts = append(p.adminHosts, host)
+	})
 	fs.BoolVar(&p.adminPublic, "admin-public", false, "")
 	fs.BoolVar(&p.upstreamHost, "upstream-host", false, "")
 	once("fields", p.setFields)
@@ -291,6 +301,7 @@ func (p *parser) checkAdmin() {
 		p.admin = ""
 		return
 	}
+	p.adminHosts = adminHosts(p.admin, p.adminHosts)
 	at, err := admin.Resolve(p.admin)
 	switch {
 	case errors.Is(err, admin.ErrNotLoopback) && p.adminPublic:

@@ -143,7 +143,7 @@ func TestHelpIsNotAFault(t *testing.T) {
 // TestHelpIsTrue: every flag is in the help, and every limit text in it is one.
 func TestHelpIsTrue(t *testing.T) {
 	for _, name := range []string{
-		"upstream", "limit", "by", "trust", "listen", "admin", "admin-public", "fields", "state", "drain", "upstream-host",
+		"upstream", "limit", "by", "trust", "listen", "admin", "admin-public", "admin-host", "fields", "state", "drain", "upstream-host",
 	} {
 		if !strings.Contains(serveUsage, "  --"+name+" ") {
 			t.Errorf("--%s is not in the help", name)

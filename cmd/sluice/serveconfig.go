@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -117,6 +119,7 @@ func (s *siteServer) wire(ctx context.Context) error {
 	s.api, err = admin.NewAPI(admin.APIOptions{
 		Policy: s.site.policyInForce, Store: s.site.store, Slots: s.site.slots, Shared: s.states.shared != nil, Tally: &s.site.tally, Version: s.watcher.Status,
 		Overrides: overrides, Apply: s.site.override, Audit: s.audit, Token: token, Now: s.now,
+		Hosts: adminHosts(s.first.Admin.Address, s.first.Admin.Hosts),
 	})
 	if err != nil {
 		return err
@@ -124,6 +127,7 @@ func (s *siteServer) wire(ctx context.Context) error {
 	o := admin.Options{
 		Ready: func() bool { return !s.doors.draining.Load() }, Store: s.states.ready,
 		Config: s.readyLine, Metrics: s.metrics.Handler(), API: s.api,
+		Hosts: adminHosts(s.first.Admin.Address, s.first.Admin.Hosts),
 	}
 	s.doors = newDoors(ctx, s.site, admin.Handler(o), s.drain, s.log)
 	s.doors.tcp = &tcpParts{store: s.site.store, slots: s.site.slots, admits: s.site.admits, exempt: s.site.exempt, metrics: s.metrics}
@@ -157,6 +161,16 @@ func (s *siteServer) listen(ctx context.Context) error {
 		return fmt.Errorf("%w; write another address under admin, or admin: off", err)
 	}
 	return nil
+}
+
+// adminHosts returns the names by which the admin address answers: those that
+// are listed, and its own.
+func adminHosts(address string, listed []string) []string {
+	host, _, _ := net.SplitHostPort(address) // empty if it is off, or the default
+	if own, err := file.ParseAdminHost(host); err == nil {
+		return append(slices.Clone(listed), own)
+	}
+	return listed
 }
 
 // adminFiles settles where overrides and the audit log are: in the flags or in
@@ -219,7 +233,7 @@ func (s *siteServer) apply(ctx context.Context, c *file.Config) error {
 		name    string
 		changed bool
 	}{
-		{"admin", c.Admin != s.first.Admin},
+		{"admin", fmt.Sprint(c.Admin) != fmt.Sprint(s.first.Admin)},
 		{"store", fmt.Sprint(c.Store) != fmt.Sprint(s.first.Store)},
 	} {
 		if part.changed {

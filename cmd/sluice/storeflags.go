@@ -74,7 +74,7 @@ func (s *server) decider() sluice.Store {
 }
 
 func (s *server) adminOptions() admin.Options {
-	o := admin.Options{Ready: func() bool { return !s.doors.draining.Load() }, Metrics: s.metrics.Handler()}
+	o := admin.Options{Ready: func() bool { return !s.doors.draining.Load() }, Metrics: s.metrics.Handler(), Hosts: s.adminHosts}
 	if s.redis != nil {
 		o.Store = s.redis.ready
 	}

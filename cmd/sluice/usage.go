@@ -54,6 +54,8 @@ Without --config:
   --admin ADDRESS    where /healthz, /readyz and /metrics are, or "off"
                      (default 127.0.0.1:9090)
   --admin-public     let --admin be an address that other machines can reach
+  --admin-host NAME  a name by which --admin may be asked, beside its IP address
+                     and localhost; repeatable
   --fields LIST      header fields of the answers, by commas: draft-11,
                      x-ratelimit, x-ratelimit-epoch, or none (default draft-11;
                      without --upstream: draft-11,x-ratelimit)

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 )
 
 // Options say what an admin handler shows. The zero value shows health only.
@@ -25,12 +26,17 @@ type Options struct {
 	Config func() string
 	// Metrics, if not nil, answers /metrics.
 	Metrics http.Handler
-	// API, if not nil, answers /policy and what lies below /v1/.
+	// API, if not nil, answers /policy and what lies below /v1/. It looks at
+	// the host of its requests itself.
 	API http.Handler
+	// Hosts are names, in lower case, by which the pages may be asked for beside
+	// an IP address and localhost.
+	Hosts []string
 }
 
 // Handler returns the admin pages: /healthz is 200 as long as the program
-// answers at all, /readyz is 503 while it should get no traffic.
+// answers at all, /readyz is 503 while it should get no traffic. What is asked for
+// by a name that is not known is answered 421.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })
@@ -58,13 +64,21 @@ func Handler(o Options) http.Handler {
 	pages := "sluice admin\n/healthz\n/readyz\n/metrics\n"
 	if o.API != nil {
 		pages += "/policy\n/v1/top\n"
-		mux.Handle("/policy", o.API)
-		mux.Handle("/v1/", o.API)
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		text(w, http.StatusOK, pages)
 	})
-	return mux
+	all := answering(o.Hosts, mux)
+	if o.API == nil {
+		return all
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/policy" || strings.HasPrefix(r.URL.Path, "/v1/") {
+			o.API.ServeHTTP(w, r)
+			return
+		}
+		all.ServeHTTP(w, r)
+	})
 }
 
 func text(w http.ResponseWriter, status int, s string) {

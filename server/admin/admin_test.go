@@ -40,7 +40,9 @@ func TestHandler(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			admin.Handler(c.opts).ServeHTTP(w, httptest.NewRequest(c.method, c.path, nil))
+			r := httptest.NewRequest(c.method, c.path, nil)
+			r.Host = "127.0.0.1:9090"
+			admin.Handler(c.opts).ServeHTTP(w, r)
 			if w.Code != c.status || w.Body.String() != c.body {
 				t.Errorf("got %d %q, want %d %q", w.Code, w.Body, c.status, c.body)
 			}

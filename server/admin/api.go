@@ -10,9 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -26,7 +24,7 @@ import (
 )
 
 // APIOptions are what an [API] shows and changes. All but Slots, Shared, Token,
-// Secret and Now are required.
+// Hosts, Secret and Now are required.
 type APIOptions struct {
 	// Policy returns the policy in force, overrides included.
 	Policy func() *policy.Policy
@@ -46,6 +44,8 @@ type APIOptions struct {
 	// caller on this machine may see and change everything: the API then
 	// answers no other, and no request that a web page may have made.
 	Token string
+	// Hosts are as in [Options].
+	Hosts []string
 	// Secret hides keys from callers without the token. Nil means a new one.
 	Secret []byte
 	Now    func() time.Time // nil means time.Now
@@ -78,7 +78,7 @@ func (a *API) SetToken(token string) {
 // NewAPI returns an API, or what is missing.
 func NewAPI(o APIOptions) (*API, error) {
 	if o.Policy == nil || o.Store == nil || o.Tally == nil || o.Version == nil || o.Overrides == nil || o.Apply == nil || o.Audit == nil {
-		return nil, errors.New("admin: new API: only Slots, Shared, Token, Secret and Now may be left out")
+		return nil, errors.New("admin: new API: only Slots, Shared, Token, Hosts, Secret and Now may be left out")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -108,7 +108,11 @@ func NewAPI(o APIOptions) (*API, error) {
 // ServeHTTP answers the caller.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if *a.token.Load() == "" && !local(r) {
-		fail(w, http.StatusForbidden, errors.New("only callers on this machine are answered, at a loopback address or localhost; give the program a token for others"))
+		fail(w, http.StatusForbidden, errNotLocal)
+		return
+	}
+	if err := misdirected(r, a.o.Hosts); err != nil {
+		fail(w, http.StatusMisdirectedRequest, err)
 		return
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
@@ -116,24 +120,6 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.mux.ServeHTTP(w, r)
-}
-
-// local reports whether a request comes from this machine and was meant for it:
-// a web page whose host's name was made to point here has a name of its own.
-func local(r *http.Request) bool {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !at.Addr().Unmap().IsLoopback() {
-		return false
-	}
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if host == "localhost" {
-		return true
-	}
-	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && addr.Unmap().IsLoopback()
 }
 
 // authorised reports whether a caller may see keys and change things.
