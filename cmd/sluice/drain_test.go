@@ -207,6 +207,12 @@ func startProgram(t *testing.T, args ...string) *program {
 
 func startProgramWith(t *testing.T, args ...string) *program {
 	t.Helper()
+	return startProgramBy(t, func(*exec.Cmd) {}, args...)
+}
+
+// startProgramBy is startProgramWith of a command that is changed before.
+func startProgramBy(t *testing.T, change func(*exec.Cmd), args ...string) *program {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -216,6 +222,7 @@ func startProgramWith(t *testing.T, args ...string) *program {
 	p := &program{Cmd: exec.CommandContext(ctx, self, append([]string{"serve"}, args...)...), logs: &syncBuffer{}}
 	p.Env = append(os.Environ(), "SLUICE_TEST_AS_PROGRAM=1")
 	p.Stderr = p.logs
+	change(p.Cmd)
 	out, err := p.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/internal/replace"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -30,11 +31,7 @@ func restoreState(store *memstore.Store, path string) (found bool, err error) {
 		}
 		found = true
 	}
-	try, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return found, fmt.Errorf("--state %q: its folder cannot be written to: %w", path, err)
-	}
-	if err := errors.Join(try.Close(), os.Remove(try.Name())); err != nil {
+	if err := replace.Try(path); err != nil {
 		return found, fmt.Errorf("--state %q: its folder cannot be written to: %w", path, err)
 	}
 	return found, nil
@@ -43,19 +40,8 @@ func restoreState(store *memstore.Store, path string) (found bool, err error) {
 // saveState writes the store's state to a file that is there whole or as it
 // was before. Only its owner can read it: it holds the store's secret.
 func saveState(store *memstore.Store, path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return fmt.Errorf("--state: %w", err)
-	}
-	err = store.Snapshot(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path) //nolint:gosec // as above
-	}
-	if err != nil {
-		return fmt.Errorf("--state %q: cannot be written: %w", path, errors.Join(err, os.Remove(f.Name()))) //nolint:gosec // as above
+	if err := replace.File(path, store.Snapshot); err != nil {
+		return fmt.Errorf("--state %q: cannot be written: %w", path, err)
 	}
 	return syncFolder(filepath.Dir(path))
 }

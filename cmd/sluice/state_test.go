@@ -4,6 +4,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -116,4 +117,23 @@ func TestStateThatCannotBeSaved(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("left in the folder: %v, %v", left, err)
 	}
+}
+
+// TestLeftovers: what processes that were killed have left of the files that
+// they were writing goes at the next start.
+func TestLeftovers(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"state.123.tmp", "overrides.json.4567.tmp", "mine.1.tmp"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("half of"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := startSite(t, fmt.Sprintf("store: {memory: {state: %q}}\nrules: [{name: a, limits: 1000/min}]\n", filepath.Join(dir, "state")), func(c *siteConfig) {
+		c.overrides = filepath.Join(dir, "overrides.json")
+	})
+	left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
+	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "mine.1.tmp" {
+		t.Errorf("left %v, %v", left, err)
+	}
+	s.end(t)
 }

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -166,6 +167,22 @@ func read(r *http.Request, into any) error {
 	return nil
 }
 
+// errNotWritten is what change returns if it has not made the change.
+var errNotWritten = errors.New("nothing was changed, as it cannot be written down")
+
+// statusOf returns the status of a change that was not made: otherwise, or that
+// of a server whose disk does not do its part.
+func statusOf(err error, otherwise int) int {
+	switch {
+	case !errors.Is(err, errNotWritten) && !errors.Is(err, override.ErrNotKept):
+		return otherwise
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+		return http.StatusInsufficientStorage
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
 // change writes a change down and makes it.
 func (a *API) change(r *http.Request, e audit.Entry, do func() error) error {
 	if e.Author == "" {
@@ -173,7 +190,7 @@ func (a *API) change(r *http.Request, e audit.Entry, do func() error) error {
 	}
 	e.Remote = r.RemoteAddr
 	if err := a.o.Audit.Write(e); err != nil {
-		return fmt.Errorf("nothing was changed, as it cannot be written down: %w", err)
+		return fmt.Errorf("%w: %w", errNotWritten, err)
 	}
 	err := do()
 	if err != nil {

@@ -261,7 +261,7 @@ func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 		return errors.Join(errs...)
 	})
 	if err != nil {
-		fail(w, http.StatusServiceUnavailable, err)
+		fail(w, statusOf(err, http.StatusServiceUnavailable), err)
 		return
 	}
 	answer(w, http.StatusOK, done)

@@ -160,7 +160,7 @@ func failChange(w http.ResponseWriter, err error) {
 	if errors.Is(err, override.ErrNone) {
 		status = http.StatusNotFound
 	}
-	fail(w, status, err)
+	fail(w, statusOf(err, status), err)
 }
 
 // finish answers a change of overrides with the key as it is now.

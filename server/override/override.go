@@ -13,13 +13,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/internal/replace"
 )
 
 // Most is how many overrides a [List] holds, and MostBytes how large its file
@@ -62,7 +61,7 @@ func Open(file string) (*List, error) {
 	if file == "" {
 		return l, nil
 	}
-	if err := tryFolder(file); err != nil {
+	if err := replace.Try(file); err != nil {
 		return nil, fmt.Errorf("override: %s cannot be kept: %w; make its folder and let this process write there, or name another file", file, err)
 	}
 	f, _, err := regular.Open(file)
@@ -82,15 +81,6 @@ func Open(file string) (*List, error) {
 	return l, nil
 }
 
-// tryFolder makes a file beside another, as save does, and removes it.
-func tryFolder(file string) error {
-	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
 // All returns the overrides that have not expired.
 func (l *List) All(now time.Time) []Override {
 	l.mu.Lock()
@@ -108,6 +98,10 @@ func (l *List) Apply(now time.Time, apply func([]Override) error) error {
 
 // ErrNone is what Remove returns if there is no such override.
 var ErrNone = errors.New("override: there is none for this key")
+
+// ErrNotKept is what Add and Remove return if the file cannot be written. What
+// was in force before is so again.
+var ErrNotKept = errors.New("override: nothing was changed, as it cannot be kept over a restart")
 
 // Add puts o in the place of the one for the same key, if there is one, and
 // keeps it. Apply is called before, with all overrides as they would be: if it
@@ -146,6 +140,7 @@ func (l *List) change(now time.Time, apply func([]Override) error, edit func([]O
 		return err
 	}
 	if err := l.save(next); err != nil {
+		err = fmt.Errorf("%w: %w", ErrNotKept, err)
 		return errors.Join(err, apply(l.of)) // as if nothing had been
 	}
 	l.of = next
@@ -159,21 +154,10 @@ func (l *List) save(all []Override) error {
 	}
 	data, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
-		return fmt.Errorf("override: %w", err)
+		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(l.file), filepath.Base(l.file)+".*.tmp")
-	if err != nil {
-		return fmt.Errorf("override: %w", err)
-	}
-	_, err = f.Write(append(data, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), l.file)
-	}
-	if err != nil {
-		return fmt.Errorf("override: %w", errors.Join(err, os.Remove(f.Name())))
-	}
-	return nil
+	return replace.File(l.file, func(w io.Writer) error {
+		_, err := w.Write(append(data, '\n'))
+		return err
+	})
 }
