@@ -35,6 +35,40 @@ type Match struct {
 	Networks []netip.Prefix
 }
 
+// All reports whether every request of a client with an address matches: there
+// is nothing that must hold, or only what always does, as the path "/" or
+// networks that hold all addresses. It errs to no.
+func (m *Match) All() bool {
+	return len(m.Methods)+len(m.Hosts)+len(m.Except)+len(m.Headers)+len(m.Queries) == 0 &&
+		(len(m.Paths) == 0 || slices.ContainsFunc(m.Paths, everyPath)) &&
+		(len(m.Networks) == 0 || holdsAll(m.Networks, netip.PrefixFrom(netip.IPv4Unspecified(), 0)) &&
+			holdsAll(m.Networks, netip.PrefixFrom(netip.IPv6Unspecified(), 0)))
+}
+
+// everyPath reports whether each path has the pattern.
+func everyPath(text string) bool {
+	p, err := parsePattern(text)
+	return err == nil && p.end == endBelow && len(p.segments) == 0
+}
+
+// holdsAll reports whether each address of a network is in one of a list.
+func holdsAll(list []netip.Prefix, of netip.Prefix) bool {
+	within := false // whether one of the list is a part of it
+	for _, p := range list {
+		if covers(p, of) {
+			return true
+		}
+		within = within || covers(of, p)
+	}
+	if !within {
+		return false
+	}
+	half := of.Addr().AsSlice()
+	half[of.Bits()/8] |= 0x80 >> (of.Bits() % 8)
+	second, _ := netip.AddrFromSlice(half) // of as many bytes as before
+	return holdsAll(list, netip.PrefixFrom(of.Addr(), of.Bits()+1)) && holdsAll(list, netip.PrefixFrom(second, of.Bits()+1))
+}
+
 // Field is what a header field or query parameter must be.
 type Field struct {
 	Name string

@@ -171,6 +171,44 @@ func FuzzMatchAsServeMux(f *testing.F) {
 	})
 }
 
+// TestMatchAll: what leaves out no request is told, and nothing else.
+func TestMatchAll(t *testing.T) {
+	networks := func(texts ...string) (m policy.Match) {
+		for _, text := range texts {
+			m.Networks = append(m.Networks, netip.MustParsePrefix(text))
+		}
+		return m
+	}
+	for _, c := range []struct {
+		name string
+		m    policy.Match
+		want bool
+	}{
+		{"nothing", policy.Match{}, true},
+		{"every path", policy.Match{Paths: []string{"/"}}, true},
+		{"every path, by a wildcard", policy.Match{Paths: []string{"/a", "/{rest...}"}}, true},
+		{"the root", policy.Match{Paths: []string{"/{$}"}}, false},
+		{"one segment", policy.Match{Paths: []string{"/{a}"}}, false},
+		{"below a segment", policy.Match{Paths: []string{"/{a}/"}}, false},
+		{"but one path", policy.Match{Paths: []string{"/"}, Except: []string{"/health"}}, false},
+		{"methods", policy.Match{Methods: []string{"GET", "POST"}}, false},
+		{"hosts", policy.Match{Hosts: []string{"*.example.com"}}, false},
+		{"any header", policy.Match{Headers: []policy.Field{{Name: "X"}}}, false},
+		{"no query", policy.Match{Queries: []policy.Field{{Name: "q", Absent: true}}}, false},
+		{"all networks", networks("::/0", "0.0.0.0/0"), true},
+		{"all networks and paths", policy.Match{Paths: []string{"/"}, Networks: networks("::/0", "0.0.0.0/0").Networks}, true},
+		{"IPv4", networks("0.0.0.0/0"), false},
+		{"IPv6", networks("::/0"), false},
+		{"in parts", networks("8000::/1", "128.0.0.0/1", "64.0.0.0/2", "::/2", "4000::/2", "0.0.0.0/2", "10.0.0.0/8"), true},
+		{"all parts but one", networks("8000::/1", "128.0.0.0/1", "64.0.0.0/2", "::/2", "4000::/3", "0.0.0.0/2"), false},
+		{"all but an address", networks("::/0", "128.0.0.0/1", "64.0.0.0/2", "0.0.0.1/32"), false},
+	} {
+		if got := c.m.All(); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 func TestWildcardsMakeKeys(t *testing.T) {
 	r := one("files", by(policy.Path("owner"), policy.Path("rest")), "9/min fixed-window")
 	r.Match.Paths = []string{"/u/{owner}/{rest...}", "/v/{rest...}"}

@@ -4,7 +4,7 @@
 package main
 
 import (
-	"reflect"
+	"slices"
 
 	file "github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/policy"
@@ -47,10 +47,12 @@ func closedHTTP(p *policy.Policy) bool {
 
 // matchesAll reports whether a rule leaves out no request, exemptions apart.
 func matchesAll(r *policy.Rule) bool {
-	for _, l := range r.Levels {
-		if l.Missing != policy.Skip {
-			return reflect.ValueOf(r.Match).IsZero()
-		}
-	}
-	return false
+	return r.Match.All() && slices.ContainsFunc(r.Levels, func(l policy.Level) bool {
+		return l.Missing != policy.Skip || !slices.ContainsFunc(l.By, mayLack)
+	})
+}
+
+// mayLack reports whether requests may lack a part of a key.
+func mayLack(p policy.Part) bool {
+	return p.Source != policy.SourceIP && p.Source != policy.SourceMethod
 }
