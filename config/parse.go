@@ -9,15 +9,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Load reads a file. What is wrong with its content is [Faults].
+// Load reads a file, or what the program was given open, such as /dev/stdin. A
+// pipe beside these is an error: it might never be written to. What is wrong with its content is [Faults].
 func Load(name string) (*Config, error) {
 	data, err := read(name)
 	if err != nil {
@@ -28,7 +29,7 @@ func Load(name string) (*Config, error) {
 
 // read returns a file's content, and one byte more than is accepted at most.
 func read(name string) (data []byte, err error) {
-	f, err := os.Open(name) //nolint:gosec // the operator names the file
+	f, err := regular.OpenGiven(name)
 	if err != nil {
 		return nil, err
 	}

@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	file "github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/config/nginx"
+	"github.com/sluicegate/sluice/internal/regular"
 )
 
 // words splits arguments into those of one value each and the rest, in any
@@ -113,7 +113,7 @@ func runCases(ctx context.Context, c *file.Config, name string, stdout io.Writer
 
 // readBounded reads a file that is not larger than it should be.
 func readBounded(name string, most int64) (data []byte, err error) {
-	f, err := os.Open(name) //nolint:gosec // the file is the operator's choice
+	f, err := regular.OpenGiven(name)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func runConvert(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if name == "-" {
 		name = "standard input"
 	} else {
-		f, err := os.Open(name) //nolint:gosec // the file is the operator's choice
+		f, err := regular.OpenGiven(name)
 		if err != nil {
 			say(stderr, fmt.Sprintf("sluice: %v\n", err))
 			return exitFailed

@@ -5,8 +5,10 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -95,5 +97,57 @@ func TestSiteStopsBesideAReload(t *testing.T) {
 	}
 	if _, err := os.Stat(state); err != nil {
 		t.Error(err)
+	}
+}
+
+// A pipe that nobody writes to, in the place of a file that is read at the
+// start, is told at once.
+func TestPipeAtTheStart(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo")
+	pipe(t, fifo)
+	file := filepath.Join(dir, "sluice.yaml")
+	const want = " is a pipe; write the path of a regular file"
+	for _, c := range []struct{ name, yaml string }{
+		{"password_file", "store: {redis: {url: \"redis://127.0.0.1:1?password_file=%s\"}}"},
+		{"secret_file", "store: {redis: {url: \"redis://127.0.0.1:1?secret_file=%s\"}}"},
+		{"ca_file", "store: {redis: {url: \"rediss://127.0.0.1:1?ca_file=%s\"}}"},
+		{"cert_file", "store: {redis: {url: \"rediss://127.0.0.1:1?key_file=/dev/null&cert_file=%s\"}}"},
+		{"key_file", "store: {redis: {url: \"rediss://127.0.0.1:1?cert_file=" + file + "&key_file=%s\"}}"},
+		{"audit_file", "admin: {address: 127.0.0.1:0, audit_file: %q}"},
+		{"overrides_file", "admin: {address: 127.0.0.1:0, overrides_file: %q}"},
+		{"state", "store: {memory: {state: %q}}"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			yaml := fmt.Sprintf(c.yaml, fifo) + "\nlisten: 127.0.0.1:0\nrules: [{name: a, by: ip, limits: 5/min}]\n"
+			if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := serveSite(t.Context(), siteConfig{file: file}, nil, io.Discard, discard())
+			if err == nil || !strings.Contains(err.Error(), fifo+want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		})
+	}
+	for _, args := range [][]string{{"serve", "--config", fifo}, {"lint", fifo}, {"lint", "--test", fifo, file}} {
+		if _, stderr := command(t, exitFailed, args...); !strings.Contains(stderr, fifo+want) {
+			t.Errorf("%v: got %q", args, stderr)
+		}
+	}
+}
+
+// What another program writes into a pipe that is open already is read.
+func TestConfigurationOnStandardInput(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"/dev/stdin", "/dev/fd/0"} {
+		p := exec.CommandContext(t.Context(), self, "lint", name)
+		p.Env = append(os.Environ(), "SLUICE_TEST_AS_PROGRAM=1")
+		p.Stdin = strings.NewReader("rules: [{name: a, by: ip, limits: 5/min}]\n") // through a pipe
+		if out, err := p.CombinedOutput(); err != nil || !strings.Contains(string(out), "5/min: at most 10 requests") {
+			t.Errorf("%s: got %v\n%s", name, err, out)
+		}
 	}
 }

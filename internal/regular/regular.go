@@ -7,9 +7,11 @@
 package regular
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 )
 
@@ -34,6 +36,42 @@ func Open(path string) (f *os.File, info fs.FileInfo, err error) {
 		return nil, nil, err
 	}
 	return f, info, nil
+}
+
+// OpenGiven is [Open] for a file that is named on the command line and read
+// once. It also opens what the process was given open, such as /dev/stdin, or
+// /dev/fd/63 of a shell's <(command): to read that may wait, as whoever writes
+// it knows.
+func OpenGiven(path string) (f *os.File, err error) {
+	if path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/") {
+		return os.Open(path) //nolint:gosec // as above
+	}
+	f, _, err = Open(path)
+	return f, err
+}
+
+// Append opens a regular file to append to. If there is none it is made, for its
+// owner alone. As Open it waits for nobody.
+func Append(path string) (f *os.File, err error) {
+	info, err := os.Stat(path)
+	if err == nil {
+		err = check(path, info)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE | syscall.O_NONBLOCK
+	if f, err = os.OpenFile(path, flags, 0o600); err != nil { //nolint:gosec // as above
+		return nil, err
+	}
+	if info, err = f.Stat(); err == nil {
+		err = check(path, info)
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return nil, err
+	}
+	return f, nil
 }
 
 func check(path string, info fs.FileInfo) error {

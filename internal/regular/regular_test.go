@@ -7,6 +7,7 @@ package regular_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -57,5 +58,66 @@ func TestOpen(t *testing.T) {
 	}
 	if _, _, err := regular.Open(at("none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: got %v", err)
+	}
+}
+
+// TestAppend: a file is made or appended to; what is none is named, and nothing
+// waits for it.
+func TestAppend(t *testing.T) {
+	dir := t.TempDir()
+	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		f, err := regular.Append(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.WriteString("text")
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "texttext" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+		t.Errorf("got %v, %v", info.Mode(), err)
+	}
+	for path, want := range map[string]string{
+		pipe: "is a pipe", dir: "is a directory", os.DevNull: "is a device", filepath.Join(dir, "none", "file"): "no such file",
+	} {
+		if _, err := regular.Append(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+	}
+}
+
+// TestOpenGiven: what is open already is read, whatever it is; a pipe at a path
+// is an error as ever.
+func TestOpenGiven(t *testing.T) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = in.WriteString("text")
+	if err := errors.Join(err, in.Close()); err != nil {
+		t.Fatal(err)
+	}
+	f, err := regular.OpenGiven(fmt.Sprintf("/dev/fd/%d", out.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close(), out.Close()); err != nil || string(text) != "text" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := regular.OpenGiven(pipe); err == nil || !strings.Contains(err.Error(), "is a pipe") {
+		t.Errorf("got %v", err)
 	}
 }

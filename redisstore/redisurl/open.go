@@ -11,13 +11,13 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -107,7 +107,15 @@ func (t *Target) tls() (*tls.Config, error) {
 	if t.query["cert_file"] == "" {
 		return c, nil
 	}
-	pair, err := tls.LoadX509KeyPair(t.query["cert_file"], t.query["key_file"])
+	cert, err := t.file("cert_file")
+	if err != nil {
+		return nil, err
+	}
+	key, err := t.file("key_file")
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		return nil, fmt.Errorf("cert_file and key_file: %w", err)
 	}
@@ -121,7 +129,7 @@ func (t *Target) file(name string) (text []byte, err error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := os.Open(path) //nolint:gosec // the file is the operator's choice
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -13,6 +13,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/regular"
 )
 
 // Entry is one change.
@@ -41,7 +43,7 @@ func New(w io.Writer) *Log { return &Log{to: w, now: time.Now} }
 // Open returns a Log that appends to a file, which is made if there is none;
 // only its owner may read it, as it may hold keys. The caller closes it.
 func Open(path string) (*Log, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600) //nolint:gosec // the file is the operator's choice
+	f, err := regular.Append(path)
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
@@ -56,7 +58,7 @@ func Open(path string) (*Log, error) {
 // process that has died since.
 func endsTorn(path string) (bool, error) {
 	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+	if err != nil || info.Size() == 0 {
 		return false, err
 	}
 	f, err := os.Open(path) //nolint:gosec // see Open
