@@ -30,6 +30,7 @@ type Config struct {
 	Policy    *policy.Policy
 
 	lines []int // of each rule
+	named map[Named]place
 }
 
 // Line returns where the i-th rule of the policy stands.

@@ -98,7 +98,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 				}
 			}},
 			{"tls", func(n *yaml.Node) {
-				d.mapping(n, "tls", d.word("cert", &l.CertFile), d.word("key", &l.KeyFile))
+				d.mapping(n, "tls", d.path("cert", &l.CertFile), d.path("key", &l.KeyFile))
 				if l.CertFile == "" || l.KeyFile == "" {
 					d.fault(n, "tls needs a cert and a key; write both files")
 				}

@@ -54,6 +54,7 @@ func ParsePaced(name string, data []byte, pause func()) (*Config, error) {
 	if err := d.problems(); err != nil {
 		return nil, err
 	}
+	c.named = d.named
 	return c, nil
 }
 

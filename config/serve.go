@@ -151,8 +151,8 @@ func (d *decoder) admin(n *yaml.Node, a *Admin) {
 	} else if m.Kind != yaml.MappingNode {
 		take(n)
 	} else {
-		d.mapping(n, "admin", field{"address", take}, d.word("token_file", &a.TokenFile),
-			d.word("overrides_file", &a.OverridesFile), d.word("audit_file", &a.AuditFile),
+		d.mapping(n, "admin", field{"address", take}, d.path("token_file", &a.TokenFile),
+			d.path("overrides_file", &a.OverridesFile), d.path("audit_file", &a.AuditFile),
 			field{"hosts", func(n *yaml.Node) { d.adminHosts(n, a) }})
 	}
 	if a.Address == "" || a.Address == "off" || a.TokenFile != "" {
@@ -211,7 +211,7 @@ func (d *decoder) tokens(n *yaml.Node) *Tokens {
 	t := &Tokens{}
 	d.mapping(n, "tokens",
 		d.word("header", &t.Header), d.word("cookie", &t.Cookie),
-		d.word("jwks_file", &t.JWKS), d.word("hmac_file", &t.HMAC), d.word("key_file", &t.Key),
+		d.path("jwks_file", &t.JWKS), d.path("hmac_file", &t.HMAC), d.path("key_file", &t.Key),
 		d.word("issuer", &t.Issuer), d.word("audience", &t.Audience),
 		d.flag("required", &t.Required),
 	)

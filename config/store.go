@@ -21,7 +21,7 @@ func (d *decoder) store(n *yaml.Node, s *Store) {
 	d.mapping(n, "store",
 		field{"memory", func(n *yaml.Node) {
 			memory = true
-			d.mapping(n, "memory", d.number("max_keys", 1, 1<<40, &s.MaxKeys), d.word("state", &s.State))
+			d.mapping(n, "memory", d.number("max_keys", 1, 1<<40, &s.MaxKeys), d.path("state", &s.State))
 		}},
 		field{"redis", func(n *yaml.Node) {
 			redis = true
@@ -64,5 +64,6 @@ func (d *decoder) storeURL(n *yaml.Node, s *Store) (prefixed bool) {
 		d.fault(n, "%v", err)
 	}
 	s.Redis = text
+	d.name(n, "url", text)
 	return target != nil && target.Prefix() != ""
 }

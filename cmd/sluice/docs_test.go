@@ -39,7 +39,7 @@ func TestConfigurationDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, _ := command(t, exitOK, "lint", name, "--test", casesName)
+	out, _ := command(t, exitOK, "lint", "--without-files", name, "--test", casesName)
 	if strings.Contains(out, "warning:") || !strings.Contains(out, "\nok ") {
 		t.Errorf("got\n%s", out)
 	}

@@ -53,6 +53,9 @@ func serveSite(ctx context.Context, c siteConfig, hurry <-chan os.Signal, stdout
 	if s.first, err = file.Load(c.file); err != nil {
 		return err
 	}
+	if err := checkFiles(s.first); err != nil {
+		return err
+	}
 	if err := s.wire(ctx); err != nil {
 		return errors.Join(err, s.close())
 	}

@@ -166,17 +166,20 @@ func (s *site) generate(c *file.Config, overrides []override.Override) error {
 		return err
 	}
 	if c.Tokens != nil {
-		v, err := token.New(token.Options{
-			Header: c.Tokens.Header, Cookie: c.Tokens.Cookie, JWKSFile: c.Tokens.JWKS, HMACFile: c.Tokens.HMAC,
-			KeyFile: c.Tokens.Key, Issuer: c.Tokens.Issuer, Audience: c.Tokens.Audience, Now: s.now,
-			OnRefuse: func(r *http.Request, err error) { s.tokens.Warn(r.Context(), "token not usable", err) },
-		})
+		v, err := token.New(tokenOptions(c.Tokens, s.now, func(r *http.Request, err error) { s.tokens.Warn(r.Context(), "token not usable", err) }))
 		if err != nil {
 			return fmt.Errorf("%s: tokens: %w", c.File, err)
 		}
 		g.claims = v.Claims
 	}
 	return s.enforce(g, overrides)
+}
+
+func tokenOptions(t *file.Tokens, now func() time.Time, onRefuse func(*http.Request, error)) token.Options {
+	return token.Options{
+		Header: t.Header, Cookie: t.Cookie, JWKSFile: t.JWKS, HMACFile: t.HMAC, KeyFile: t.Key,
+		Issuer: t.Issuer, Audience: t.Audience, Now: now, OnRefuse: onRefuse,
+	}
 }
 
 // override puts the configuration in force once more, with other overrides.

@@ -146,6 +146,14 @@ func (t *Target) file(name string) (text []byte, err error) {
 	return text, nil
 }
 
+// CheckFiles reads the files that the line names and says what is wrong with
+// them. It does not connect.
+func (t *Target) CheckFiles() error {
+	_, err := t.Option()
+	_, err2 := t.file("secret_file")
+	return errors.Join(err, err2)
+}
+
 // Open connects and returns the store, as [redisstore.Open] does. Of options,
 // Prefix and Secret are the line's where it names them.
 func (t *Target) Open(options redisstore.Options) (*redisstore.Store, error) {

@@ -64,9 +64,19 @@ func Open(file string) (*List, error) {
 	if err := replace.Try(file); err != nil {
 		return nil, fmt.Errorf("override: %s cannot be kept: %w; make its folder and let this process write there, or name another file", file, err)
 	}
+	all, err := Read(file)
+	if err != nil {
+		return nil, err
+	}
+	l.of = all
+	return l, nil
+}
+
+// Read returns the overrides that a file keeps, none if it is not there.
+func Read(file string) (all []Override, err error) {
 	f, _, err := regular.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return l, nil
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("override: %w", err)
@@ -75,10 +85,10 @@ func Open(file string) (*List, error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("override: %w", err)
 	}
-	if err := json.Unmarshal(data, &l.of); err != nil {
+	if err := json.Unmarshal(data, &all); err != nil {
 		return nil, fmt.Errorf("override: %s cannot be read: %w; correct it, or move it away to start without overrides", file, err)
 	}
-	return l, nil
+	return all, nil
 }
 
 // All returns the overrides that have not expired.

@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Named is a file that a configuration names: the key, such as "token_file", and
+// the path that stands under it. The files in the URL of a store have that URL.
+type Named struct{ Key, Path string }
+
+// NamedFaults returns what is wrong with files that the configuration names as
+// [Faults], each where its file is named first; nil if there is none. Each line
+// of an error is a fault.
+func (c *Config) NamedFaults(problems map[Named][]error) error {
+	var faults Faults
+	for name, errs := range problems {
+		at := c.named[name]
+		for _, err := range errs {
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				faults = append(faults, Fault{File: c.File, Line: at.line, Column: at.column, Problem: line})
+			}
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return faults.sorted()
+}
+
+// place is where something stands in a file.
+type place struct{ line, column int }
+
+// path returns a field that reads the path of a file.
+func (d *decoder) path(name string, into *string) field {
+	word := d.word(name, into)
+	return field{name, func(n *yaml.Node) {
+		word.read(n)
+		d.name(n, name, *into)
+	}}
+}
+
+// name remembers where a file is named first.
+func (d *decoder) name(n *yaml.Node, key, path string) {
+	if _, twice := d.named[Named{key, path}]; !twice {
+		d.named[Named{key, path}] = place{n.Line, n.Column}
+	}
+}
