@@ -51,7 +51,8 @@ rules: [{name: a, limits: 1000/min}]
 	for _, name := range []string{token, secret, s.file} {
 		pipe(t, name)
 		until(t, "the fault to be told", func() bool {
-			return strings.Contains(fetch(t, http.DefaultClient, s.admin+"/readyz").body, name+" is a pipe")
+			return strings.Contains(fetch(t, http.DefaultClient, s.admin+"/readyz").body, name+" is a pipe") &&
+				strings.Contains(s.logs.String(), name+" is a pipe") // a moment later
 		})
 		if name != s.file {
 			if err := os.Remove(name); err != nil {
