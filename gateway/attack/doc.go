@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package attack holds tests only: it starts the program, with an upstream that
+// keeps what arrives, and sends what should not get by. Each table has one line
+// for each attack. An attack is judged by its harm: a request that the upstream
+// processes beyond a limit, a wrong address, a client that is not served, memory
+// or a log without bound.
+//
+//	attack                            where
+//	addresses in forwarded fields     TestForwarded; internal/clientip, gateway TestOrigin
+//	spellings of paths                TestPaths; policy TestRequestTargets, TestMatch
+//	spellings of hosts                TestHosts; internal/wire TestHost
+//	spellings of cookies              TestCookies; internal/wire TestCookies
+//	queries that cannot be read       TestQueries
+//	smuggled requests                 TestSmuggling, TestSmugglingHTTP2; gateway TestUpgrades
+//	tokens that are forged            TestTokens; server/token TestClaims
+//	floods, of frames and of bytes    TestFloods
+//	floods of keys                    cmd/sluice TestFloodFreesNoLockedKey
+//	failures that fill the log        TestLogs; cmd/sluice TestServerLog, TestRefusedHeaders
+//	clients that leave                TestHangUps; gateway/guard TestHangUpIsSeen
+//	files that are bombs              TestFilesThatAreBombs; config FuzzParse
+//	kills while state is written      TestKillsWhileStateIsWritten; cmd/sluice TestStateThatCannotBe
+//	kills while overrides are written TestKillsWhileOverridesAreWritten; server/override TestBadFile
+//	stops under load                  TestStopUnderLoad; cmd/sluice TestDrainLosesNothing, TestSignals
+//	reloads under load                TestReloadsUnderLoad; cmd/sluice TestLiveChange
+//	the admin address by other names  TestAdminHosts; server/admin TestMisdirected
+//
+// A row that does not hold yet is pending, with the reason. It fails when it
+// holds, so that it is taken off.
+package attack

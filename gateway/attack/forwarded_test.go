@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package attack_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestForwarded: however a client writes where it comes from, it draws on the
+// budget of where it does, and the upstream is told the truth.
+//
+// In fields {c} is a client, {p} the peer that connects, {t} another proxy that
+// is trusted, {x} somebody else. Who is charged stands under want.
+func TestForwarded(t *testing.T) {
+	t.Parallel()
+	type row struct{ name, peer, fields, want string }
+	rows := []row{
+		// A peer that is not trusted: nothing it writes counts.
+		{"of a stranger: nothing", "stranger", "", "{p}"},
+		{"of a stranger: an address", "stranger", "X-Forwarded-For: {c}", "{p}"},
+		{"of a stranger: a trusted one", "stranger", "X-Forwarded-For: {t}", "{p}"},
+		{"of a stranger: loopback", "stranger", "X-Forwarded-For: 127.0.0.1", "{p}"},
+		{"of a stranger: a list", "stranger", "X-Forwarded-For: {c}, {t}", "{p}"},
+		{"of a stranger: two lines", "stranger", "X-Forwarded-For: {c}\nX-Forwarded-For: {x}", "{p}"},
+		{"of a stranger: small letters", "stranger", "x-forwarded-for: {c}", "{p}"},
+		{"of a stranger: underscores", "stranger", "X_Forwarded_For: {c}", "{p}"},
+		{"of a stranger: one underscore", "stranger", "X-Forwarded_For: {c}", "{p}"},
+		{"of a stranger: Forwarded", "stranger", "Forwarded: for={c}", "{p}"},
+		{"of a stranger: X-Real-IP", "stranger", "X-Real-IP: {c}", "{p}"},
+		{"of a stranger: X_Real_IP", "stranger", "X_Real_IP: {c}", "{p}"},
+		{"of a stranger: X-Client-IP", "stranger", "X-Client-IP: {c}", "{p}"},
+		{"of a stranger: True-Client-IP", "stranger", "True-Client-IP: {c}", "{p}"},
+		{"of a stranger: CF-Connecting-IP", "stranger", "CF-Connecting-IP: {c}", "{p}"},
+		{"of a stranger: X-Cluster-Client-IP", "stranger", "X-Cluster-Client-IP: {c}", "{p}"},
+		{"of a stranger: X-Original-Forwarded-For", "stranger", "X-Original-Forwarded-For: {c}", "{p}"},
+		{"of a stranger: all at once", "stranger", "X-Forwarded-For: {c}\nForwarded: for={c}\nX-Real-IP: {c}", "{p}"},
+		{"of a stranger: named by Connection", "stranger", "X-Forwarded-For: {c}\nConnection: X-Forwarded-For", "{p}"},
+		{"of a stranger: another host", "stranger", "X-Forwarded-Host: evil.example\nX-Forwarded-Proto: https", "{p}"},
+		{"of a stranger: 100 lines", "stranger", strings.TrimSpace(strings.Repeat("X-Forwarded-For: {c}\n", 100)), "{p}"},
+
+		// A trusted one: the rightmost address that is not trusted.
+		{"nothing", "proxy", "", "{p}"},
+		{"an address", "proxy", "X-Forwarded-For: {c}", "{c}"},
+		{"one before it", "proxy", "X-Forwarded-For: {x}, {c}", "{c}"},
+		{"another proxy behind it", "proxy", "X-Forwarded-For: {c}, {t}", "{c}"},
+		{"one before it, a proxy behind", "proxy", "X-Forwarded-For: {x}, {c}, {t}", "{c}"},
+		{"a trusted one before it", "proxy", "X-Forwarded-For: {t}, {c}", "{c}"},
+		{"two lines", "proxy", "X-Forwarded-For: {x}\nX-Forwarded-For: {c}", "{c}"},
+		{"two lines, a proxy in the second", "proxy", "X-Forwarded-For: {x}, {c}\nX-Forwarded-For: {t}", "{c}"},
+		{"an empty line behind", "proxy", "X-Forwarded-For: {c}\nX-Forwarded-For:", "{p}"},
+		{"a comma behind", "proxy", "X-Forwarded-For: {c},", "{p}"},
+		{"commas before", "proxy", "X-Forwarded-For: ,,,{c}", "{c}"},
+		{"blanks and tabs", "proxy", "X-Forwarded-For: {x} ,\t {c} \t", "{c}"},
+		{"no blank", "proxy", "X-Forwarded-For: {x},{c}", "{c}"},
+		{"a blank for a comma", "proxy", "X-Forwarded-For: {x} {c}", "{p}"},
+		{"a port", "proxy", "X-Forwarded-For: {c}:4711", "{c}"},
+		{"mapped into IPv6", "proxy", "X-Forwarded-For: ::ffff:{c}", "{c}"},
+		{"mapped, in brackets, with a port", "proxy", "X-Forwarded-For: [::ffff:{c}]:4711", "{c}"},
+		{"mapped, with a zone", "proxy", "X-Forwarded-For: ::ffff:{c}%eth0", "{c}"},
+		{"zeros in front", "proxy", "X-Forwarded-For: 0{c}", "{p}"},
+		{"words", "proxy", "X-Forwarded-For: {x}, unknown", "{p}"},
+		{"garbage behind it", "proxy", "X-Forwarded-For: {c}, \xff\xfe", "{p}"},
+		{"40 proxies behind it", "proxy", "X-Forwarded-For: {c}" + strings.Repeat(", {t}", 40), "{t}"},
+		{"another field", "proxy", "X-Real-IP: {c}", "{p}"},
+		{"Forwarded, which is not the one", "proxy", "Forwarded: for={c}", "{p}"},
+		{"underscores", "proxy", "X_Forwarded_For: {c}", "{p}"},
+		{"underscores behind", "proxy", "X-Forwarded-For: {c}\nX_Forwarded_For: {x}", "{c}"},
+		{"named by Connection", "proxy", "X-Forwarded-For: {c}\nConnection: X-Forwarded-For", "{c}"},
+		{"named in small letters", "proxy", "X-Forwarded-For: {c}\nConnection: close, x-forwarded-for", "{c}"},
+		{"IPv6", "proxy", "X-Forwarded-For: {c6}", "{c6}"},
+		{"IPv6 in brackets", "proxy", "X-Forwarded-For: [{c6}]", "{c6}"},
+		{"IPv6 with a port", "proxy", "X-Forwarded-For: [{c6}]:4711", "{c6}"},
+		{"IPv6 with a zone", "proxy", "X-Forwarded-For: {c6}%eth0", "{c6}"},
+		{"IPv6, the same network", "proxy", "X-Forwarded-For: {c6}:abcd:1", "{c6}"},
+		{"IPv6, all of it", "proxy", "X-Forwarded-For: {c6full}", "{c6}"},
+	}
+	names(t, nil, rows, func(r *row) string { return r.name })
+	u := newUpstream(t)
+	g := start(t, fmt.Sprintf(`
+listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
+admin: 127.0.0.1:0
+upstream: %s
+client_ip: {trusted: 10.0.0.0/8}
+rules: [{name: once, match: {path: /once}, by: ip, limits: 1/h sliding-log}]
+`, u.url()))
+	for i, r := range rows {
+		peer := address()
+		if r.peer == "proxy" {
+			peer = fmt.Sprintf("10.1.0.%d", i+1)
+		}
+		whole := strings.NewReplacer("{p}", peer, "{c}", address(), "{x}", address(), "{t}", fmt.Sprintf("10.2.0.%d", i+1),
+			"{c6}:abcd:1", fmt.Sprintf("2001:db8:6:%x::abcd:1", i+1), "{c6}", fmt.Sprintf("2001:db8:6:%x::1", i+1),
+			"{c6full}", fmt.Sprintf("2001:0DB8:0006:%04X:0000:0000:0000:0001", i+1))
+		sent := strings.Split(whole.Replace(r.fields), "\n")
+		if r.fields == "" {
+			sent = nil
+		}
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			row, from := number("forwarded", i), g.client(peer)
+			if got := from.get(t, row, "/", sent...); got.status != 200 {
+				t.Fatalf("got %d %s", got.status, got.body)
+			}
+			if err := told(u.of(row), sent, peer, r.peer == "proxy"); err != nil {
+				t.Error(err)
+			}
+			// Whoever is to be charged uses up the budget, from where it is.
+			want := whole.Replace(r.want)
+			if got := g.client(want).get(t, row, "/once"); got.status != 200 {
+				t.Fatalf("%s: got %d at first", want, got.status)
+			}
+			if got := from.get(t, row, "/once", sent...); got.status != 429 {
+				t.Errorf("got %d, want 429: the budget is not that of %s", got.status, want)
+			}
+		})
+	}
+}
+
+// told says what is wrong with what the upstream was told of where a request
+// came from.
+func told(got []request, sent []string, peer string, trusted bool) error {
+	if len(got) != 1 || got[0].fault != "" {
+		return fmt.Errorf("the upstream got %+v", got)
+	}
+	r := got[0]
+	want := []string{peer}
+	if trusted {
+		want = nil
+		for _, line := range sent {
+			if name, value, _ := strings.Cut(line, ":"); name == "X-Forwarded-For" {
+				want = append(want, strings.Trim(value, " \t"))
+			}
+		}
+		want = []string{strings.Join(append(want, peer), ", ")}
+	}
+	var faults []error
+	if got := r.values("X-Forwarded-For"); !slices.Equal(got, want) {
+		faults = append(faults, fmt.Errorf("X-Forwarded-For is %q, want %q", got, want))
+	}
+	if got := r.values("X-Forwarded-Host"); !slices.Equal(got, []string{"app.example"}) {
+		faults = append(faults, fmt.Errorf("X-Forwarded-Host is %q", got))
+	}
+	if got := r.values("X-Forwarded-Proto"); !slices.Equal(got, []string{"http"}) {
+		faults = append(faults, fmt.Errorf("X-Forwarded-Proto is %q", got))
+	}
+	if trusted { // whoever is trusted may say more, but not in two voices
+		return errors.Join(append(faults, only(r, "Forwarded"))...)
+	}
+	return errors.Join(append(faults, only(r, "Forwarded", "X-Real-IP", "X-Client-IP", "True-Client-IP",
+		"CF-Connecting-IP", "X-Cluster-Client-IP", "X-Original-Forwarded-For", "X-Forwarded-Port"))...)
+}
+
+// only says which of these fields there are.
+func only(r request, none ...string) error {
+	var faults []error
+	for _, name := range none {
+		if got := r.values(name); got != nil {
+			faults = append(faults, fmt.Errorf("%s is %q", name, got))
+		}
+	}
+	return errors.Join(faults...)
+}

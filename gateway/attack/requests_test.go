@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package attack_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestQueries: a query arrives as it was sent, or not at all.
+func TestQueries(t *testing.T) {
+	t.Parallel()
+	type row struct{ query string }
+	rows := []row{
+		{"q=1"},
+		{"q=1&q=2"},
+		{"q"},
+		{"&"},
+		{"&&q=1"},
+		{"="},
+		{"=1"},
+		{"q=a+b"},
+		{"q=%20"},
+		{"q=%00"},
+		{"q=%2526"},
+		{"q==1"},
+		{"q=100%&r=2"},
+		{"a;b"},
+		{"a=1;r=2"},
+		{"q=%zz"},
+		{"q=%&q=2"},
+		{"r=2&q=%u0041"},
+		{"%"},
+		{"q=\xff"},
+		{"q=a?b"},
+		{"q[]=1"},
+		{"q={\"a\":1}"},
+		{"q=a|b"},
+		{"q=a#b"},
+	}
+	names(t, nil, rows, func(r *row) string { return r.query })
+	u := newUpstream(t)
+	g := start(t, fmt.Sprintf(`
+listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
+admin: 127.0.0.1:0
+upstream: %s
+rules: [{name: all, match: {path: /}, by: query.r, missing: share, limits: 1000/h}]
+`, u.url()))
+	for i, r := range rows {
+		t.Run(r.query, func(t *testing.T) {
+			t.Parallel()
+			row := number("query", i)
+			got := g.client(address()).get(t, row, "/x?"+r.query)
+			arrived := u.of(row)
+			if got.status == refused && len(arrived) == 0 {
+				return
+			}
+			if len(arrived) != 1 || arrived[0].target != "/x?"+r.query {
+				t.Errorf("answered %d, and the upstream got %+v", got.status, arrived)
+			}
+		})
+	}
+}
+
+// TestAdminHosts: no page of a browser reads the admin address by a name of its
+// own.
+func TestAdminHosts(t *testing.T) {
+	t.Parallel()
+	const (
+		misdirected = 421 // and the answer says what to do about it
+		forbidden   = 403 // as all but this machine are, without a token
+	)
+	type row struct {
+		path, host string
+		want       int
+	}
+	rows := []row{
+		{"/metrics", "127.0.0.1:{port}", passes},
+		{"/metrics", "localhost:{port}", passes},
+		{"/metrics", "LOCALHOST", passes},
+		{"/metrics", "[::1]:{port}", passes},
+		{"/", "evil.example", misdirected},
+		{"/metrics", "evil.example", misdirected},
+		{"/readyz", "evil.example", misdirected},
+		{"/healthz", "evil.example", misdirected},
+		{"/policy", "evil.example", forbidden},
+		{"/v1/top", "evil.example", forbidden},
+		{"/metrics", "evil.example:{port}", misdirected},
+		{"/metrics", "localhost.evil.example", misdirected},
+		{"/metrics", "127.0.0.1.evil.example", misdirected},
+	}
+	name := func(r *row) string { return r.path + " of " + r.host }
+	names(t, nil, rows, name)
+	g := start(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nrules: [{name: all, by: ip, limits: 1/h}]\n")
+	_, port, err := net.SplitHostPort(g.admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		t.Run(name(&r), func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", g.admin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }() // the other side may have
+			if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+				t.Error(err)
+			}
+			host := strings.ReplaceAll(r.host, "{port}", port)
+			if _, err := io.WriteString(conn, "GET "+r.path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			got, err := readReply(bufio.NewReader(conn))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.status != r.want || r.want == misdirected && !strings.Contains(got.body, "admin.hosts") {
+				t.Errorf("got %d %.80q, want %d", got.status, got.body, r.want)
+			}
+		})
+	}
+}

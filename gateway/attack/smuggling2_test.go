@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package attack_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// smuggling2 are requests of HTTP/2 that say more than one of HTTP/1.1 may, to
+// the path "/a".
+var smuggling2 = []struct {
+	name string
+	// fields are names and values in turn, behind those of a request. One
+	// that begins with ":" is in place of the request's own.
+	fields []string
+	body   string
+	saw    string // what the upstream gets, as in smuggled
+}{
+	{"nothing is hidden", nil, "", "GET /a"},
+	{"a body", []string{":method", "POST"}, "hi", "POST /a hi"},
+	{"a length that is true", []string{":method", "POST", "content-length", "2"}, "hi", "POST /a hi"},
+	{"a body that looks like a request", []string{":method", "POST"}, "GET /hidden HTTP/1.1\r\n\r\n", "POST /a GET /hidden HTTP/1.1"},
+	{"a length that is too small", []string{":method", "POST", "content-length", "1"}, "hi", "cut"},
+	{"a length of 0", []string{":method", "POST", "content-length", "0"}, "hi", "cut"},
+	{"a length that is too large", []string{":method", "POST", "content-length", "9"}, "hi", "cut"},
+	{"a length with a sign", []string{":method", "POST", "content-length", "+2"}, "hi", "cut"},
+	{"two lengths", []string{":method", "POST", "content-length", "2", "content-length", "9"}, "hi", "POST /a hi"},
+	{"a coding", []string{":method", "POST", "transfer-encoding", "chunked"}, "0\r\n\r\nGET /hidden HTTP/1.1\r\n\r\n", ""},
+	{"a connection", []string{"connection", "close"}, "", ""},
+	{"an upgrade", []string{"upgrade", "h2c"}, "", ""},
+	{"te", []string{"te", "chunked"}, "", ""},
+	{"CR LF in a value", []string{"x-a", "b\r\nTransfer-Encoding: chunked"}, "", ""},
+	{"LF in a value", []string{"x-a", "b\nTransfer-Encoding: chunked"}, "", ""},
+	{"NUL in a value", []string{"x-a", "b\x00c"}, "", ""},
+	{"CR LF in a name", []string{"x-a: b\r\ntransfer-encoding", "chunked"}, "", ""},
+	{"a colon in a name", []string{"transfer-encoding: chunked", "b"}, "", ""},
+	{"a blank in a name", []string{"transfer-encoding ", "chunked"}, "", ""},
+	{"capitals in a name", []string{"Transfer-Encoding", "chunked"}, "", ""},
+	{"no name", []string{"", "b"}, "", ""},
+	{"CR LF in the path", []string{":path", "/a HTTP/1.1\r\nHost: x\r\n\r\nGET /hidden"}, "", ""},
+	{"a blank in the path", []string{":path", "/a HTTP/1.1"}, "", "GET /a%20HTTP/1.1"},
+	{"a path without a slash", []string{":path", "a"}, "", ""},
+	{"no path", []string{":path", ""}, "", ""},
+	{"a URL for a path", []string{":path", "http://y/a"}, "", "GET /a"},
+	{"CR LF in the method", []string{":method", "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\nGET"}, "", ""},
+	{"a blank in the method", []string{":method", "GET /hidden"}, "", "cut"},
+	{"CR LF in the host", []string{":authority", "x\r\nTransfer-Encoding: chunked"}, "", ""},
+	{"a slash in the host", []string{":authority", "x/hidden"}, "", "GET /a"},
+	{"a user in the host", []string{":authority", "y@x"}, "", ""},
+	{"another host in a field", []string{"host", "y"}, "", "GET /a"},
+	{"another scheme", []string{":scheme", "file"}, "", ""},
+	{"CR LF in the scheme", []string{":scheme", "http://y/a HTTP/1.1\r\n\r\n"}, "", ""},
+	{"a second path", []string{":more", "", ":path", "/b"}, "", ""},
+	{"an unknown pseudo-field", []string{":more", "", ":hidden", "/b"}, "", ""},
+	{"a pseudo-field behind others", []string{"x-a", "b", ":more", "", ":path", "/b"}, "", ""},
+	{"CONNECT", []string{":method", "CONNECT"}, "", ""},
+	{"CONNECT of a protocol", []string{":method", "CONNECT", ":more", "", ":protocol", "websocket"}, "", ""},
+	{"Expect", []string{":method", "POST", "expect", "100-continue"}, "hi", "POST /a hi"},
+}
+
+// TestSmugglingHTTP2: what comes in frames leaves as the one request that was
+// judged.
+func TestSmugglingHTTP2(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t)
+	g := start(t, fmt.Sprintf(`
+listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
+admin: 127.0.0.1:0
+upstream: %s
+rules: [{name: all, by: ip, limits: 1000/h sliding-log}]
+`, u.url()))
+	t.Run("rows", func(t *testing.T) {
+		for i, s := range smuggling2 {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				row, c := number("smuggle2-", i), g.client(address())
+				h := c.http2(t)
+				flags := byte(endHeaders)
+				if s.body == "" {
+					flags |= endStream
+				}
+				stream := h.open(flags, pseudo(row, s.fields))
+				if s.body != "" {
+					h.frame(frameData, endStream, stream, []byte(s.body))
+				}
+				status := h.status(t, stream)
+				var saw []string
+				for _, r := range u.of(row) {
+					if r.fault != "" {
+						t.Errorf("the upstream got %q, of which others may make something else: %s", r, r.fault)
+					}
+					saw = append(saw, strings.TrimSpace(r.method+" "+r.target+" "+r.body))
+				}
+				want := 1
+				switch s.saw {
+				case "":
+					want = 0
+				case "cut":
+					saw = []string{"cut"}
+				}
+				if len(saw) != want || want == 1 && saw[0] != s.saw {
+					t.Errorf("the upstream got %q, want %q", saw, s.saw)
+				}
+				if judged := 1000 - c.own(t, "all"); judged != want {
+					t.Errorf("%d requests were judged, want %d", judged, want)
+				}
+				if wrong := s.saw == "" || s.saw == "cut"; wrong == (status == 200) {
+					t.Errorf("answered %d", status)
+				}
+			})
+		}
+	})
+	if got := u.of(""); got != nil {
+		t.Errorf("the upstream got, beside: %+v", got)
+	}
+}
+
+// pseudo are the fields of a request, with others in their place.
+func pseudo(row string, fields []string) []byte {
+	names := []string{":method", ":scheme", ":authority", ":path"}
+	values := map[string]string{":method": "GET", ":scheme": "http", ":authority": "app.example", ":path": "/a"}
+	rest := []string{"x-row", row}
+	for i := 0; i+1 < len(fields); i += 2 {
+		if fields[i] == ":more" { // what follows is as it stands there
+			rest = append(rest, fields[i+2:]...)
+			break
+		}
+		if _, ok := values[fields[i]]; ok {
+			values[fields[i]] = fields[i+1]
+			continue
+		}
+		rest = append(rest, fields[i], fields[i+1])
+	}
+	var all []string
+	for _, name := range names {
+		all = append(all, name, values[name])
+	}
+	return block(append(all, rest...)...)
+}
