@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package attack_test
+
+import (
+	"bufio"
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// TestHangUps: a client that leaves before the answer gets no more requests
+// processed than one that stays. An answer that nobody saw counts. The upstream
+// takes 100 ms for each, and does not notice that the client has left.
+func TestHangUps(t *testing.T) {
+	t.Parallel()
+	const (
+		estimated = "an answer that nobody saw costs what was estimated"
+		freed     = "a slot is freed when the client leaves"
+	)
+	wait := pending{
+		"a cost that the answer says by HTTP/1.1":      estimated,
+		"a cost that the answer says by HTTP/2":        estimated,
+		"a cost that the answer says by HTTP/2, reset": estimated,
+		"in flight by HTTP/1.1":                        freed,
+		"in flight by HTTP/2":                          freed,
+		"in flight by HTTP/2, reset":                   freed,
+	}
+	const tries = 25
+	type rule struct {
+		name, yaml string
+		answer     string // of the upstream
+		most       int    // requests that it processes; 0: only those at once count
+		atOnce     int
+	}
+	rules := []rule{
+		{"every request", "limits: 5/15min sliding-log", "200 100 0", 5, 0},
+		{"failed log-ins", "limits: 5/15min sliding-log, when: {response: [401, 403]}", "401 100 0", 6, 0},
+		{"failed log-ins, held", "limits: 5/15min sliding-log, when: {response: [401, 403], hold: true}", "401 100 0", 5, 0},
+		{"successes", "limits: 5/15min sliding-log, when: {response: [200]}", "200 100 0", 6, 0},
+		{"a cost that the answer says", "limits: 500/15min sliding-log, cost: {response_header: X-Cost, most: 100}", "200 100 100", 6, 0},
+		{"a cost that is estimated at its most", "limits: 500/15min sliding-log, cost: {response_header: X-Cost, most: 100, estimate: 100}", "200 100 100", 5, 0},
+		{"in flight", "limits: 1000/h, in_flight: 2", "200 100 0", 0, 2},
+	}
+	type row struct {
+		rule
+		name, version, path string
+	}
+	var rows []row
+	yaml := ""
+	for i, r := range rules {
+		yaml += fmt.Sprintf("  - {name: r%d, match: {path: /r%d}, by: ip, %s}\n", i, i, r.yaml)
+		for _, v := range []string{"HTTP/1.1", "HTTP/2", "HTTP/2, reset"} {
+			rows = append(rows, row{r, r.name + " by " + v, v, fmt.Sprintf("/r%d", i)})
+		}
+	}
+	names(t, wait, rows, func(r *row) string { return r.name })
+	u := newUpstream(t)
+	g := start(t, fmt.Sprintf(`
+listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
+admin: 127.0.0.1:0
+upstream: %s
+rules:
+%s`, u.url(), yaml))
+	var all sync.WaitGroup
+	for i, r := range rows { // together, as they do nothing but wait
+		all.Go(func() {
+			h := hanger{g.client(address()), u, number("hangup", i), r.version, r.path, r.answer}
+			for range tries {
+				h.hangUp(t)
+				if r.most > 0 { // one at a time, so that there is one number
+					until(t, "the upstream to be done", func() bool { return u.idle(h.row) })
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			row := number("hangup", i)
+			var err error
+			if got := len(u.of(row)); r.most > 0 && got > r.most {
+				err = fmt.Errorf("%d requests were processed, want %d at most", got, r.most)
+			}
+			if got := u.atOnce(row); r.atOnce > 0 && got > r.atOnce {
+				err = fmt.Errorf("%d requests were processed at once, want %d at most", got, r.atOnce)
+			}
+			wait.judge(t, r.name, err)
+		})
+	}
+}
+
+// hanger is a client that leaves.
+type hanger struct {
+	client
+	u                          *upstream
+	row, version, path, answer string
+}
+
+// hangUp sends a request and leaves as soon as it has arrived at the upstream,
+// or is answered.
+func (h *hanger) hangUp(t *testing.T) {
+	t.Helper()
+	before := len(h.u.of(h.row))
+	answered := make(chan struct{})
+	var leave func()
+	if h.version == "HTTP/1.1" {
+		conn := h.dial(t)
+		h.write(t, conn, "GET "+h.path+" HTTP/1.1\r\nHost: x\r\nX-Row: "+h.row+"\r\nX-Answer: "+h.answer+"\r\n\r\n")
+		go func() {
+			defer close(answered)
+			_, _ = readReply(bufio.NewReader(conn)) // it may be cut off by the test itself
+		}()
+		leave = func() { _ = conn.Close() } // never fails
+	} else {
+		conn := h.http2(t)
+		stream := conn.open(ended, block(":method", "GET", ":scheme", "http", ":authority", "x", ":path", h.path, "x-row", h.row, "x-answer", h.answer))
+		go func() {
+			defer close(answered)
+			conn.status(t, stream)
+		}()
+		leave = func() {
+			if h.version == "HTTP/2, reset" { // and the connection stays
+				conn.frame(frameReset, 0, stream, []byte{0, 0, 0, 8})
+				return
+			}
+			_ = conn.Close() // never fails
+		}
+	}
+	until(t, "the request to arrive or be answered", func() bool {
+		select {
+		case <-answered:
+			return true
+		default:
+			return len(h.u.of(h.row)) > before
+		}
+	})
+	leave()
+}
+
+// TestHangUpsBeforeAnUpstreamThatIsDown: what never arrived is given back, so
+// that no one is locked out because the upstream is down.
+func TestHangUpsBeforeAnUpstreamThatIsDown(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []string{
+		"when: {response: [401, 403]}",
+		"when: {response: [401, 403], hold: true}",
+		"when: {response: [200], hold: true}",
+	} {
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+			down := listener(t)
+			g := start(t, fmt.Sprintf(`
+listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
+admin: 127.0.0.1:0
+upstream: http://%s
+rules: [{name: a, by: ip, limits: 5/15min sliding-log, %s}]
+`, down.addr, rule))
+			if err := down.Close(); err != nil { // nobody listens from now on
+				t.Fatal(err)
+			}
+			c := g.client(address())
+			for i := range 25 {
+				if got := c.get(t, "down", "/"); got.status != 502 {
+					t.Fatalf("request %d: got %d, want 502", i+1, got.status)
+				}
+			}
+		})
+	}
+}
