@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package attack_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestKillsWhileOverridesAreWritten: whenever a gateway is killed, the next one
+// has every override that was answered for.
+func TestKillsWhileOverridesAreWritten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sluice.yaml")
+	yaml := fmt.Sprintf(`
+listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
+admin: {address: "127.0.0.1:0", overrides_file: %q, audit_file: %q}
+upstream: %s
+rules: [{name: user, by: header.X-Key, limits: 1/day sliding-log}]
+`, filepath.Join(dir, "overrides.json"), filepath.Join(dir, "audit.jsonl"), newUpstream(t).url())
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	answered := 0 // keys whose limit was raised
+	for kill := range 12 {
+		g := launch(t, file)
+		raised := make(chan int)
+		go func() {
+			n := answered
+			for g.raise(n) {
+				n++
+			}
+			raised <- n
+		}()
+		time.Sleep(time.Duration(20+7*kill) * time.Millisecond)
+		g.signal(t, syscall.SIGKILL)
+		answered = <-raised
+		<-g.exited
+		g.sane(t)
+	}
+	g := start(t, yaml)
+	for n := range answered {
+		c := g.client(address())
+		key := fmt.Sprintf("X-Key: k%d", n)
+		if a, b := c.get(t, "raised", "/", key), c.get(t, "raised", "/", key); a.status != passes || b.status != passes {
+			t.Errorf("k%d: got %d and %d: its override is lost", n, a.status, b.status)
+		}
+	}
+	if t.Logf("%d overrides were answered for", answered); answered == 0 {
+		t.Error("no override was made")
+	}
+}
+
+// raise lets a key do twice as much, and reports whether that was answered.
+func (g *gate) raise(n int) bool {
+	body := fmt.Sprintf(`{"rule":"user","parts":{"header.X-Key":"k%d"},"limits":["2/day sliding-log"],"reason":"x","author":"y"}`, n)
+	req, err := http.NewRequest(http.MethodPut, "http://"+g.admin+"/v1/override", strings.NewReader(body))
+	if err != nil {
+		return false
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}).Do(req)
+	if err != nil {
+		return false
+	}
+	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
+}
