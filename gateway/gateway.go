@@ -130,8 +130,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusBadRequest, "the field Upgrade does not name a protocol")
 		return
 	}
-	if r.URL.Opaque != "" { // others read a path or a host into it
-		writeProblem(w, http.StatusBadRequest, "the request's target is neither a path nor a URL of http")
+	if fault := wire.Fault(r); fault != "" {
+		writeProblem(w, http.StatusBadRequest, fault)
 		return
 	}
 	if strings.IndexByte(r.URL.RawQuery, ' ') >= 0 { // which ends the target in a line of HTTP/1

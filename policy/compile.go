@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 // Bounds of what rules may hold.
@@ -218,7 +219,7 @@ func (c *compiler) cost(cost *Cost) {
 		}
 		return
 	}
-	if !fieldName(cost.Header) {
+	if !wire.Token(cost.Header) {
 		c.fault("Cost", "%q is not a header field's name", cost.Header)
 	}
 	if cost.Most < 1 || cost.Most > sluice.MaxQuota {

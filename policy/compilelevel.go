@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 func (c *compiler) level(r *rule, i int) {
@@ -112,7 +113,7 @@ func (c *compiler) part(r *rule, at string, p Part) keyPart {
 	case !p.Source.named() && p.Name != "":
 		c.fault(at, "%v has no name; leave out %q", p.Source, p.Name)
 	case p.Source == SourceHeader:
-		if !fieldName(p.Name) {
+		if !wire.Token(p.Name) {
 			c.fault(at, "%q is not a header field's name", p.Name)
 		}
 		p.Name = canonical(p.Name)

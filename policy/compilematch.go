@@ -17,7 +17,7 @@ func (c *compiler) match(r *rule) {
 	m := &r.Match
 	m.Methods = slices.Clone(m.Methods)
 	for i, method := range m.Methods {
-		if !fieldName(method) || strings.ToUpper(method) != method {
+		if !wire.Token(method) || strings.ToUpper(method) != method {
 			c.fault(fmt.Sprintf("Match.Methods[%d]", i), "%q is not a method; methods are written in capitals, such as POST", method)
 		}
 	}
@@ -114,7 +114,7 @@ func (c *compiler) fields(where string, fields []Field, header bool) []Field {
 	for i := range fields {
 		f, at := &fields[i], c.item(where, i)
 		if header {
-			if !fieldName(f.Name) {
+			if !wire.Token(f.Name) {
 				c.fault(at, "%q is not a header field's name", f.Name)
 			}
 			f.Name = canonical(f.Name)
@@ -206,17 +206,6 @@ func (r *rule) specimenPath() string {
 		}
 	}
 	return candidates[0]
-}
-
-// fieldName reports whether s is a token as RFC 9110 has it.
-func fieldName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && strings.IndexByte("-_.!#$%&'*+^`|~", c) < 0 {
-			return false
-		}
-	}
-	return s != ""
 }
 
 func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(name) }

@@ -77,7 +77,7 @@ func (p *keyPart) written(text string) (string, error) {
 	case p.Source == SourceCookie:
 		return wire.Unescape(text), nil
 	case p.Source == SourceMethod:
-		if !fieldName(text) {
+		if !wire.Token(text) {
 			return "", fmt.Errorf("%q is not a method; write one such as POST", text)
 		}
 		return strings.ToUpper(text), nil

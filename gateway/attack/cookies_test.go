@@ -85,7 +85,7 @@ func TestCookies(t *testing.T) {
 		{"named by Connection", "sid={s}\nConnection: Cookie", []int{refused}},
 		{"none", "a=b", []int{refused}},
 	}
-	names(t, nil, rows, func(r *row) string { return r.name })
+	names(t, rows, func(r *row) string { return r.name })
 	u := newUpstream(t)
 	g := start(t, fmt.Sprintf(`
 listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}

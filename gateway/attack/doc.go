@@ -26,6 +26,7 @@
 //	reloads under load                TestReloadsUnderLoad; cmd/sluice TestLiveChange
 //	the admin address by other names  TestAdminHosts; server/admin TestMisdirected
 //
-// A row that does not hold yet is pending, with the reason. It fails when it
-// holds, so that it is taken off.
+// Not held: a slot in flight is freed when its client leaves, while the upstream
+// still works, and a cost that the response names is what was estimated if nobody
+// saw the response.
 package attack

@@ -214,7 +214,7 @@ func (h *http2) drop(t *testing.T) {
 // memory is bounded.
 func TestFloods(t *testing.T) {
 	t.Parallel()
-	names(t, nil, floods, func(f *flood) string { return f.name })
+	names(t, floods, func(f *flood) string { return f.name })
 	const quota = 300
 	u := newUpstream(t)
 	g := start(t, fmt.Sprintf(`

@@ -79,7 +79,7 @@ func TestForwarded(t *testing.T) {
 		{"IPv6, the same network", "proxy", "X-Forwarded-For: {c6}:abcd:1", "{c6}"},
 		{"IPv6, all of it", "proxy", "X-Forwarded-For: {c6full}", "{c6}"},
 	}
-	names(t, nil, rows, func(r *row) string { return r.name })
+	names(t, rows, func(r *row) string { return r.name })
 	u := newUpstream(t)
 	g := start(t, fmt.Sprintf(`
 listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}

@@ -21,27 +21,8 @@ import (
 // patience is how long a test waits for what must come at all.
 const patience = 30 * time.Second
 
-// pending are the rows of a table that do not hold yet, and why. Such a row must
-// fail, so that it is taken off when it holds.
-type pending map[string]string
-
-// judge reports whether a row holds: err says why it does not.
-func (p pending) judge(t *testing.T, row string, err error) {
-	t.Helper()
-	why, ok := p[row]
-	switch {
-	case ok && err == nil:
-		t.Error("holds now: take it off the list of those that are pending")
-	case ok:
-		t.Logf("pending, as %s: %v", why, err)
-	case err != nil:
-		t.Error(err)
-	}
-}
-
-// names fails the test for a row that is pending and is none, and for one that
-// stands in the table twice.
-func names[T any](t *testing.T, p pending, rows []T, name func(*T) string) {
+// names fails the test for a row that stands in a table twice.
+func names[T any](t *testing.T, rows []T, name func(*T) string) {
 	t.Helper()
 	seen := make(map[string]bool)
 	for i := range rows {
@@ -49,11 +30,6 @@ func names[T any](t *testing.T, p pending, rows []T, name func(*T) string) {
 			t.Errorf("two rows are named %q", name(&rows[i]))
 		}
 		seen[name(&rows[i])] = true
-	}
-	for row := range p {
-		if !seen[row] {
-			t.Errorf("no row is named %q", row)
-		}
 	}
 }
 

@@ -16,11 +16,6 @@ import (
 // without being charged. The budgets of all hosts with a rule are spent.
 func TestHosts(t *testing.T) {
 	t.Parallel()
-	wait := pending{
-		"HTTP/2: of two languages":       "the transport writes letters beyond ASCII as xn--",
-		"an address with a zone":         "the transport takes the zone away",
-		"HTTP/2: an address with a zone": "the transport takes the zone away",
-	}
 	ruled := []string{"app.example", "xn--bcher-kva.example", "[2001:db8::1]"}
 	type row struct {
 		name, host string
@@ -35,7 +30,7 @@ func TestHosts(t *testing.T) {
 		{"a dot", "app.example.", false, charged},
 		{"dots", "app.example..", false, charged},
 		{"a dot and a port", "app.example.:80", false, charged},
-		{"two ports", "app.example:80:80", false, charged},
+		{"two ports", "app.example:80:80", false, refused},
 		{"a blank behind", "app.example ", false, charged},
 		{"a tab before", "\tapp.example", false, charged},
 		{"a blank within", "app.example x", false, refused},
@@ -45,7 +40,7 @@ func TestHosts(t *testing.T) {
 		{"a comma", "app.example, x", false, refused},
 		{"a wide letter", "\uff41pp.example", false, refused},
 		{"a wide dot", "app\u3002example", false, refused},
-		{"an escape", "app%2eexample", false, passes},
+		{"an escape", "app%2eexample", false, refused},
 		{"another", "other.example", false, passes},
 		{"none", "", false, passes},
 		{"of two languages", "b\u00fccher.example", false, refused},
@@ -54,26 +49,26 @@ func TestHosts(t *testing.T) {
 
 		{"an address", "[2001:db8::1]", false, charged},
 		{"an address, all of it", "[2001:0DB8:0:0:0:0:0:1]:80", false, charged},
-		{"an address with a zone", "[2001:db8::1%25x]", false, charged},
+		{"an address with a zone", "[2001:db8::1%25x]", false, refused},
 
 		{"HTTP/2: itself", "app.example", true, charged},
 		{"HTTP/2: capitals", "APP.Example:80", true, charged},
 		{"HTTP/2: a dot", "app.example.", true, charged},
-		{"HTTP/2: a slash", "app.example/", true, passes},
-		{"HTTP/2: a backslash", `app.example\x`, true, passes},
+		{"HTTP/2: a slash", "app.example/", true, refused},
+		{"HTTP/2: a backslash", `app.example\x`, true, refused},
 		{"HTTP/2: a user", "x@app.example", true, 0},
-		{"HTTP/2: a comma", "app.example, x", true, passes},
-		{"HTTP/2: a blank behind", "app.example ", true, passes},
-		{"HTTP/2: a wide letter", "\uff41pp.example", true, passes},
-		{"HTTP/2: a wide dot", "app\u3002example", true, passes},
-		{"HTTP/2: of two languages", "b\u00fccher.example", true, charged},
-		{"HTTP/2: of two languages, in capitals", "B\u00dcCHER.example", true, passes},
+		{"HTTP/2: a comma", "app.example, x", true, refused},
+		{"HTTP/2: a blank behind", "app.example ", true, refused},
+		{"HTTP/2: a wide letter", "\uff41pp.example", true, refused},
+		{"HTTP/2: a wide dot", "app\u3002example", true, refused},
+		{"HTTP/2: of two languages", "b\u00fccher.example", true, refused},
+		{"HTTP/2: of two languages, in capitals", "B\u00dcCHER.example", true, refused},
 		{"HTTP/2: of two languages, as sent", "xn--bcher-kva.example", true, charged},
-		{"HTTP/2: no UTF-8", "app.example\xff", true, passes},
-		{"HTTP/2: an address with a zone", "[2001:db8::1%x]", true, charged},
-		{"HTTP/2: a zone", "app.example%eth0", true, passes},
+		{"HTTP/2: no UTF-8", "app.example\xff", true, refused},
+		{"HTTP/2: an address with a zone", "[2001:db8::1%x]", true, refused},
+		{"HTTP/2: a zone", "app.example%eth0", true, refused},
 	}
-	names(t, wait, rows, func(r *row) string { return r.name })
+	names(t, rows, func(r *row) string { return r.name })
 	u := newUpstream(t)
 	g := start(t, fmt.Sprintf(`
 listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
@@ -101,17 +96,15 @@ rules:
 				replies := c.send(t, "GET / HTTP/1.1\r\nHost: "+r.host+"\r\nX-Row: "+row+"\r\nConnection: close\r\n\r\n")
 				status = replies[0].status
 			}
-			var err error
 			if status != r.want {
-				err = fmt.Errorf("got %d, want %d", status, r.want)
+				t.Errorf("got %d, want %d", status, r.want)
 			}
 			for _, r := range u.of(row) {
 				host := wire.Host(strings.Join(r.values("Host"), ","))
 				if slices.Contains(ruled, host) {
-					err = fmt.Errorf("the upstream got it for %s, and nothing was charged", host)
+					t.Errorf("the upstream got it for %s, and nothing was charged", host)
 				}
 			}
-			wait.judge(t, r.name, err)
 		})
 	}
 }

@@ -111,7 +111,7 @@ func TestLogs(t *testing.T) {
 		{"PROXY and TCP: none", tcp, "x\r\n"},
 		{"PROXY and TCP: an upstream that is down", tcp, "PROXY TCP4 203.0.113.1 192.0.2.1 1 2\r\nx\r\n"},
 	}
-	names(t, nil, rows, func(r *row) string { return r.name })
+	names(t, rows, func(r *row) string { return r.name })
 	down, odd := listener(t), speaker(t, "220 mail ESMTP\r\n")
 	if err := down.Close(); err != nil {
 		t.Fatal(err)

@@ -151,7 +151,7 @@ var spellings = []spelling{
 // without being charged, but for what is left to the rules.
 func TestPaths(t *testing.T) {
 	t.Parallel()
-	names(t, nil, spellings, func(s *spelling) string { return s.target })
+	names(t, spellings, func(s *spelling) string { return s.target })
 	u := newUpstream(t)
 	g := start(t, fmt.Sprintf(`
 listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}

@@ -44,7 +44,7 @@ func TestQueries(t *testing.T) {
 		{"q=a|b"},
 		{"q=a#b"},
 	}
-	names(t, nil, rows, func(r *row) string { return r.query })
+	names(t, rows, func(r *row) string { return r.query })
 	u := newUpstream(t)
 	g := start(t, fmt.Sprintf(`
 listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}
@@ -96,7 +96,7 @@ func TestAdminHosts(t *testing.T) {
 		{"/metrics", "127.0.0.1.evil.example", misdirected},
 	}
 	name := func(r *row) string { return r.path + " of " + r.host }
-	names(t, nil, rows, name)
+	names(t, rows, name)
 	g := start(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nrules: [{name: all, by: ip, limits: 1/h}]\n")
 	_, port, err := net.SplitHostPort(g.admin)
 	if err != nil {

@@ -140,7 +140,7 @@ var smuggling = []smuggled{
 // and written so that no server reads others.
 func TestSmuggling(t *testing.T) {
 	t.Parallel()
-	names(t, nil, smuggling, func(s *smuggled) string { return s.name })
+	names(t, smuggling, func(s *smuggled) string { return s.name })
 	u := newUpstream(t)
 	g := start(t, fmt.Sprintf(`
 listen: {address: "127.0.0.1:0", proxy_protocol: 127.0.0.0/8}

@@ -53,9 +53,9 @@ func (r *request) exactly(name string) (values []string) {
 // strictly than any server must.
 type upstream struct {
 	net.Listener
-	mu            sync.Mutex
-	requests      map[string][]request // by their field X-Row
-	running, most map[string]int       // how many of a row are processed at once
+	mu       sync.Mutex
+	requests map[string][]request // by their field X-Row
+	running  map[string]int       // how many of a row are processed at once
 }
 
 // newUpstream listens until the test ends.
@@ -65,7 +65,7 @@ func newUpstream(t *testing.T) *upstream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &upstream{Listener: l, requests: make(map[string][]request), running: make(map[string]int), most: make(map[string]int)}
+	u := &upstream{Listener: l, requests: make(map[string][]request), running: make(map[string]int)}
 	var open sync.WaitGroup
 	conns := make(map[net.Conn]bool)
 	t.Cleanup(func() {
@@ -113,7 +113,6 @@ func (u *upstream) serve(c net.Conn) {
 		u.mu.Lock()
 		u.requests[row] = append(u.requests[row], r)
 		u.running[row]++
-		u.most[row] = max(u.most[row], u.running[row])
 		u.mu.Unlock()
 		text := answer(&r)
 		u.mu.Lock()
@@ -137,13 +136,6 @@ func (u *upstream) idle(row string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.running[row] == 0
-}
-
-// atOnce returns how many requests of a row were processed at once, at most.
-func (u *upstream) atOnce(row string) int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.most[row]
 }
 
 // answer does what the request asks for in its field X-Answer: a status, after a

@@ -123,8 +123,8 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusForbidden, errForbidden)
 		return
 	}
-	if r.URL.Opaque != "" { // as of "GET x:/login": others read a path or a host into it
-		refuse(w, r, http.StatusBadRequest, errTarget)
+	if fault := wire.Fault(r); fault != "" {
+		refuse(w, r, http.StatusBadRequest, errors.New(fault))
 		return
 	}
 	c, ok := g.cases.Get().(*request)
@@ -163,7 +163,4 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, why error) {
 	httplimit.WriteProblem(w, r, httplimit.Event{Verdict: httplimit.Refused, Status: status, Err: why})
 }
 
-var (
-	errForbidden = errors.New("clients from this network are not let in")
-	errTarget    = errors.New("the request's target is neither a path nor a URL of http")
-)
+var errForbidden = errors.New("clients from this network are not let in")

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Fault says what is wrong with a request whose method, target or host others
+// could read differently than it was judged; empty if nothing is. A transport
+// writes some hosts in another way than they came: without the zone of an
+// address, or with other letters.
+func Fault(r *http.Request) string {
+	switch {
+	case r.URL.Opaque != "": // as of "GET x:/login": others read a path or a host into it
+		return "the request's target is neither a path nor a URL of http"
+	case !plainHost(r.Host):
+		return "the request's host is not a name, or an address without a zone, with at most a port behind it"
+	case !Token(r.Method):
+		return "the request's method is not one word"
+	}
+	return ""
+}
+
+// plainHost reports whether a host is written so that all read it alike. None is.
+func plainHost(host string) bool {
+	name, port, _ := strings.Cut(host, ":")
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		inner, rest, closed := strings.Cut(inner, "]")
+		addr, err := netip.ParseAddr(inner)
+		if !closed || err != nil || !addr.Is6() || addr.Zone() != "" || rest != "" && rest[0] != ':' {
+			return false
+		}
+		name, port = "", strings.TrimPrefix(rest, ":")
+	}
+	for i := range len(port) {
+		if port[i] < '0' || port[i] > '9' {
+			return false
+		}
+	}
+	for i := range len(name) {
+		if c := name[i]; !letterOrDigit(c) && c != '-' && c != '.' && c != '_' && c != '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// Token reports whether s is a token of RFC 9110, section 5.6.2: the name of a
+// field, or a method.
+func Token(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; !letterOrDigit(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func letterOrDigit(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
