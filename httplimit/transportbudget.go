@@ -154,10 +154,9 @@ func (b *budget) next(now time.Time) (at time.Time, known bool) {
 	}
 	for i := range b.paces {
 		p := &b.paces[i]
-		doubt := p.said.Add(b.maxHold)
-		p.renew(now, doubt, b.inFlight)
+		p.renew(now, p.said.Add(b.maxHold), b.inFlight)
 		blind = blind || p.blind
-		if t := earlier(p.next(b.last), doubt); t.After(at) {
+		if t := earlier(p.next(b.last), p.said.Add(b.maxHold)); t.After(at) {
 			at = t
 		}
 	}
@@ -201,6 +200,9 @@ func (b *budget) answered(ticket uint64, s statement) {
 	late := ticket < b.newest
 	b.newest = max(b.newest, ticket)
 	for _, it := range s.items {
+		if it.quota == 0 && !it.stated {
+			continue // of bytes, or nothing is said of it
+		}
 		b.pace(it).state(it, s, late, b.inFlight)
 	}
 	if !s.denied && !late {

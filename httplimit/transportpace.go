@@ -97,9 +97,9 @@ func spread(span time.Duration, n int64) time.Duration {
 
 // renew adds what came back, and starts over when the time is up: with the quota,
 // if that is known, or else as before; and after a denial, blindly. So it does
-// once it is in doubt what was said.
+// where requests are still held back once it is in doubt what was said.
 func (p *pace) renew(now, doubt time.Time, inFlight int) {
-	if !now.Before(doubt) {
+	if now.Before(p.until) && !now.Before(doubt) {
 		p.blind = true
 		return
 	}
@@ -115,10 +115,10 @@ func (p *pace) renew(now, doubt time.Time, inFlight int) {
 	case p.quota > 0:
 		p.every = spread(p.window, p.quota)
 		p.left = max(p.quota-int64(inFlight), 0)
-		p.until = now.Add(p.window)
+		p.said, p.until = now, now.Add(p.window)
 	case p.every > 0 && p.span > 0:
 		p.left = max(int64(p.span/p.every)-int64(inFlight), 0)
-		p.until = now.Add(p.span)
+		p.said, p.until = now, now.Add(p.span)
 	default:
 		p.blind = true
 	}
