@@ -62,7 +62,7 @@ type rider struct {
 	came time.Time
 	err  error
 	done chan struct{} // receives one value when job.decision or err is there
-	by   presence
+	left abandonment
 }
 
 func (l *lines) init() {
@@ -84,7 +84,7 @@ func (l *lines) rider(req *sluice.Request) *rider {
 	r.req.Outcomes = outcomes
 	r.job = job{op: req.Op, req: &r.req}
 	r.came, r.err = now(), nil
-	r.by.ended.Store(false)
+	r.left.ended.Store(false)
 	return r
 }
 
@@ -237,7 +237,7 @@ func (s *Store) drive(riders []*rider) {
 	err := s.run(ctx, c)
 	for _, r := range riders {
 		r.err = err
-		s.left.over(&r.by)
+		s.left.finish(&r.left)
 		r.done <- struct{}{} // from here on it is its caller's
 	}
 }
@@ -254,7 +254,7 @@ func (s *Store) leave(ctx context.Context, sh *lineShard, ln *line, r *rider) er
 	if i >= 0 {
 		s.lines.release(r)
 	} else {
-		s.left.leave(&r.by)
+		s.left.abandon(&r.left)
 	}
 	return ctx.Err()
 }

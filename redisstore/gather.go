@@ -32,7 +32,7 @@ type gathering struct {
 type parcel struct {
 	inv   *invocation
 	reply chan rueidis.RedisResult // has room for it
-	by    presence
+	left  abandonment
 }
 
 // most is how many programs go out in one piece.
@@ -102,7 +102,7 @@ func (s *Store) sendAll(list []*parcel) {
 	}
 	for i, res := range s.client.DoMulti(ctx, wire...) {
 		list[i].reply <- res
-		s.left.over(&list[i].by)
+		s.left.finish(&list[i].left)
 	}
 }
 
@@ -124,6 +124,6 @@ func (s *Store) receive(ctx context.Context, p *parcel) rueidis.RedisResult {
 			return rueidis.NewErrorResult(ctx.Err())
 		}
 	}
-	s.left.leave(&p.by)
+	s.left.abandon(&p.left)
 	return rueidis.NewErrorResult(ctx.Err())
 }

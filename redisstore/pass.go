@@ -52,17 +52,17 @@ func apart[T any](ctx context.Context, s *Store, ask func(context.Context) T) (a
 	if err := ctx.Err(); err != nil {
 		return answer, err
 	}
-	reply, caller := make(chan T, 1), new(presence)
+	reply, caller := make(chan T, 1), new(abandonment)
 	// The caller is pending still: Close waits for both.
 	s.pending.Go(func() { //nolint:contextcheck // see above
 		reply <- ask(s.timed(context.Background(), now()))
-		s.left.over(caller)
+		s.left.finish(caller)
 	})
 	select {
 	case answer = <-reply:
 		return answer, nil
 	case <-ctx.Done():
-		s.left.leave(caller)
+		s.left.abandon(caller)
 		return answer, ctx.Err()
 	}
 }
