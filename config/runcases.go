@@ -107,10 +107,6 @@ func (r *runner) story(ctx context.Context, c *testCase) error {
 			r.compare(i, s, map[string]int64{forbidden: s.given.times}, new(policy.Verdict), "allow and deny do not let in "+addressOf(s))
 			continue
 		}
-		response := s.given.response
-		if response.Read < 0 {
-			response.Read = max(s.given.request.Bytes, 0)
-		}
 		if r.token && s.given.request.Claims == nil {
 			s.given.request.Token = policy.ErrNoToken
 		}
@@ -125,7 +121,7 @@ func (r *runner) story(ctx context.Context, c *testCase) error {
 			}
 			counts[wordOf(&v)]++
 			if v.Allowed {
-				if err := v.Settle(ctx, response); err != nil {
+				if err := v.Settle(ctx, s.given.response); err != nil {
 					return fmt.Errorf("config: case %q, step %d: settle: %w", c.name, i+1, err)
 				}
 			}

@@ -70,7 +70,7 @@ func (s *Store) ask(ctx context.Context, c *call, most int64) error {
 	}
 	// A store whose context ends drops the answer, and what it has charged: so it
 	// is not told that the caller has left.
-	go c.run(context.WithTimeout(context.WithoutCancel(ctx), s.opts.Timeout+s.opts.Late))
+	go c.run(context.WithTimeout(context.WithoutCancel(ctx), s.opts.Timeout+s.opts.LateTimeout))
 	timer := time.NewTimer(s.opts.Timeout)
 	defer timer.Stop()
 	var why error
@@ -124,37 +124,66 @@ func (c *call) late(ctx context.Context, passed []bool) {
 		return
 	}
 	alive := false
+	var undo []sluice.Request
 	for i := range c.reqs {
-		d := &c.results[i].Decision
 		if c.results[i].Err != nil {
 			continue
 		}
 		alive = true
-		if !passed[i] && d.Allowed && d.Spent > 0 && c.reqs[i].Op != sluice.OpCharge {
-			c.giveBack(ctx, &c.reqs[i], d)
+		if !passed[i] {
+			undo = appendUndo(undo, &c.reqs[i], &c.results[i].Decision)
 		}
 	}
 	if alive {
 		c.store.nudge()
 	}
+	if len(undo) > 0 {
+		c.store.giveBack(ctx, undo)
+	}
 }
 
-func (c *call) giveBack(ctx context.Context, req *sluice.Request, d *sluice.Decision) {
-	undo := sluice.Request{Op: sluice.OpRefund, Charge: req.Charge, More: req.More, At: d.At, Due: d.Due}
-	if req.Op == sluice.OpTakeUpTo {
+// appendUndo appends the refund of what an allowed request was charged, if it was.
+func appendUndo(undo []sluice.Request, req *sluice.Request, d *sluice.Decision) []sluice.Request {
+	if !d.Allowed {
+		return undo
+	}
+	u := sluice.Request{Op: sluice.OpRefund, Charge: req.Charge, More: req.More, At: d.At, Due: d.Due}
+	switch req.Op {
+	case sluice.OpTake, sluice.OpReserve:
+	case sluice.OpTakeUpTo:
+		if d.Spent == 0 {
+			return undo // of a first charge of nothing: what the others got is not told
+		}
 		// Every charge that is not of nothing got as many as the first.
-		undo.Cost = d.Spent
-		for i := range undo.More {
-			undo.More[i].Cost = min(undo.More[i].Cost, d.Spent)
+		u.Cost = d.Spent
+		for i := range u.More {
+			u.More[i].Cost = min(u.More[i].Cost, d.Spent)
+		}
+	default: // a charge is of what has been used already
+		return undo
+	}
+	return append(undo, u)
+}
+
+// giveBack refunds, in one call, what was charged to requests that were not let
+// through.
+func (s *Store) giveBack(ctx context.Context, undo []sluice.Request) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout+s.opts.LateTimeout)
+	defer cancel()
+	out := make([]sluice.Result, len(undo))
+	var err error
+	if len(undo) == 1 { // most are, and a store may gather those
+		_, err = s.store.Take(ctx, undo[0])
+	} else {
+		err = s.store.TakeBatch(ctx, undo, out)
+	}
+	for i := range out {
+		if err != nil || out[i].Err != nil {
+			s.counters.notGivenBack.Add(1)
+		} else {
+			s.counters.givenBack.Add(1)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.store.opts.Timeout+c.store.opts.Late)
-	defer cancel()
-	if _, err := c.store.store.Take(ctx, undo); err != nil {
-		c.store.counters.kept.Add(1)
-		return
-	}
-	c.store.counters.givenBack.Add(1)
 }
 
 // failure returns the error that says that the store has failed, nil if none

@@ -100,6 +100,7 @@ func TestGivenBack(t *testing.T) {
 	}{
 		{"take", charge(p, "k", 7)},
 		{"take of two keys", sluice.Request{Charge: sluice.Charge{Plan: p, Key: "k", Cost: 7}, More: more(3)}},
+		{"take of nothing, and of another key", sluice.Request{Charge: sluice.Charge{Plan: p, Key: "k"}, More: more(3)}},
 		{"up to", sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 70}, More: more(60)}},
 		{"reservation", sluice.Request{Op: sluice.OpReserve, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 7}, MaxWait: time.Minute}},
 	} {

@@ -23,7 +23,7 @@
 // (of a bucket: the time in which it refills), capped by the store at full plus
 // the limit's Debt. Nothing is charged twice: a request that was sent and not
 // answered is never sent again nor charged later. If its answer comes within
-// Options.Late and spent units for a request that was not let through, they are
+// Options.LateTimeout and spent units for a request that was not let through, they are
 // given back; of one that never comes, as the connection broke, it is not known
 // whether it spent any. A
 // charge that fails on the store's return, or finds no room while it waits, is

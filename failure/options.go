@@ -12,7 +12,7 @@ import (
 // The defaults of [Options].
 const (
 	DefaultTimeout     = 100 * time.Millisecond
-	DefaultLate        = time.Second
+	DefaultLateTimeout = 800 * time.Millisecond
 	DefaultProbe       = 500 * time.Millisecond
 	DefaultFailures    = 5
 	DefaultMaxInFlight = 1024
@@ -35,10 +35,12 @@ type Options struct {
 	// Timeout is how long a caller waits for the store at most; less if its
 	// context ends earlier. Zero means [DefaultTimeout].
 	Timeout time.Duration
-	// Late is for how long after Timeout the store is listened to: what it has
-	// charged by an answer that comes so late is given back. The store's own bound
-	// on a call should not be less than both together. Zero means [DefaultLate].
-	Late time.Duration
+	// LateTimeout is for how long after Timeout the store's answer is waited for:
+	// what it has charged to a request that was not let through is given back
+	// then. The call counts as in flight meanwhile. The store's own bound on a call
+	// should be no less than both together. Zero and less mean
+	// [DefaultLateTimeout].
+	LateTimeout time.Duration
 	// MaxInFlight is how many calls may be with the store at once. A caller
 	// beyond that does not wait. Zero means [DefaultMaxInFlight].
 	MaxInFlight int
@@ -68,7 +70,7 @@ type Options struct {
 
 func (o Options) filled() Options {
 	o.Timeout = orDefault(o.Timeout, DefaultTimeout)
-	o.Late = orDefault(o.Late, DefaultLate)
+	o.LateTimeout = orDefault(o.LateTimeout, DefaultLateTimeout)
 	o.Probe = orDefault(o.Probe, DefaultProbe)
 	o.Failures = orDefault(o.Failures, DefaultFailures)
 	o.MaxInFlight = orDefault(o.MaxInFlight, DefaultMaxInFlight)

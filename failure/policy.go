@@ -59,7 +59,7 @@ func Combine(all ...Policy) Policy {
 
 // UnavailableError is the answer to a request that the store did not decide and
 // that no policy let pass. The request was not let through. What the store has
-// counted for it is given back, if it says so within Options.Late.
+// counted for it is given back, if it says so within Options.LateTimeout.
 type UnavailableError struct {
 	// RetryAfter is after how long the store will have been tried again.
 	RetryAfter time.Duration

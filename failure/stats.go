@@ -34,19 +34,19 @@ type Stats struct {
 	InFlight int
 	// Owed is how many keys have units to be charged to the store. Charged and
 	// Dropped are the units that were, and that could not be. GivenBack counts
-	// decisions that came too late and were refunded, Kept those of which the
-	// store did not say whether they were.
+	// decisions that came too late and were refunded, NotGivenBack those whose
+	// refund failed. Answers that never came are in neither.
 	Owed int
 	// Unreleased is how many slots are to be released on the store's return.
 	Unreleased                  int
 	Charged, Dropped, GivenBack uint64
-	Kept                        uint64
+	NotGivenBack                uint64
 }
 
 type counters struct {
 	outages, decided, opened, localized, refused atomic.Uint64
 	timeouts, errors, skipped, crowded           atomic.Uint64
-	charged, dropped, givenBack, kept            atomic.Uint64
+	charged, dropped, givenBack, notGivenBack    atomic.Uint64
 }
 
 // Stats returns what the Store has done. It does not block.
@@ -57,7 +57,7 @@ func (s *Store) Stats() Stats {
 		Opened: c.opened.Load(), Localized: c.localized.Load(), Refused: c.refused.Load(),
 		Timeouts: c.timeouts.Load(), Errors: c.errors.Load(), Skipped: c.skipped.Load(), Crowded: c.crowded.Load(),
 		InFlight: int(s.inFlight.Load()), Owed: s.ledger.len(), Unreleased: s.releases.len(),
-		Charged: c.charged.Load(), Dropped: c.dropped.Load(), GivenBack: c.givenBack.Load(), Kept: c.kept.Load(),
+		Charged: c.charged.Load(), Dropped: c.dropped.Load(), GivenBack: c.givenBack.Load(), NotGivenBack: c.notGivenBack.Load(),
 	}
 }
 

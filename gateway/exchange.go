@@ -62,20 +62,7 @@ func (x *exchange) unseen(err error) {
 	x.failed = true
 	var dial *net.OpError
 	if x.sent.Load() && !(errors.As(err, &dial) && dial.Op == "dial") {
-		x.tellUnseen()
-	}
-}
-
-func (x *exchange) tellUnseen() {
-	for w := x.ResponseWriter; ; {
-		if o, ok := w.(interface{ Unseen() }); ok {
-			o.Unseen()
-		}
-		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return
-		}
-		w = u.Unwrap()
+		wire.TellUnseen(x.ResponseWriter)
 	}
 }
 
@@ -98,7 +85,7 @@ func (x *exchange) WriteHeader(status int) {
 	} else {
 		x.began = true
 		if status == http.StatusGatewayTimeout && !x.failed {
-			x.tellUnseen() // the upstream has not seen one either
+			wire.TellUnseen(x.ResponseWriter) // the upstream has not seen one either
 		}
 		h := x.Header()
 		if x.informed {

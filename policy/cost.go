@@ -105,6 +105,9 @@ func (c Cost) before(a Attributes) int64 {
 func (c Cost) after(charged int64, r *Response) int64 {
 	switch c.Of {
 	case RequestBytes:
+		if r.Read < 0 {
+			return charged
+		}
 		return clamp(r.Read) // whatever the client has said that it would send
 	case ResponseBytes:
 		if r.Unseen {
@@ -139,7 +142,7 @@ func clamp(n int64) int64 { return max(min(n, sluice.MaxQuota), 0) }
 type Response struct {
 	Status  int
 	Header  func(name string) []string // by canonical name; nil: none
-	Read    int64                      // bytes read of the request's body; what it lacks is given back
+	Read    int64                      // bytes read of the request's body; below 0: not known, and the estimate stands
 	Written int64                      // bytes of the response's body
 	// Unseen says that the request may have been acted on and nobody saw the
 	// response: the client left, the upstream broke off or took too long. Then it

@@ -45,6 +45,10 @@ func TestCostIsSettled(t *testing.T) {
 			cost: policy.Cost{Of: policy.RequestBytes}, limit: "100B/min fixed-window",
 			request: policy.Plain{Bytes: 30}, response: policy.Response{Read: 50}, before: 70, after: 50,
 		},
+		"request bytes that are not known": {
+			cost: policy.Cost{Of: policy.RequestBytes}, limit: "100B/min fixed-window",
+			request: policy.Plain{Bytes: 30}, response: policy.Response{Read: -1}, before: 70, after: 70,
+		},
 		"request header": {
 			cost: policy.Cost{Of: policy.RequestHeader, Header: "x-cost", Most: 50}, limit: "100/min fixed-window",
 			request: policy.Plain{Headers: map[string][]string{"X-Cost": {"9"}}}, before: 91, after: 91,

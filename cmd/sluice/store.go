@@ -118,7 +118,7 @@ func (s *shared) attr() slog.Attr { return slog.String("store", s.config.target.
 
 func (s *shared) connect() error {
 	r, err := s.config.target.Open(redisstore.Options{
-		Logger: s.log, Prefix: s.config.prefix, Timeout: s.config.target.Timeout() + failure.DefaultLate,
+		Logger: s.log, Prefix: s.config.prefix, Timeout: s.config.target.Timeout() + failure.DefaultLateTimeout,
 	})
 	if err != nil {
 		s.refusal.Store(&err)

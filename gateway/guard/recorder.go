@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 // recorder is a ResponseWriter that remembers the status, counts the bytes of
@@ -56,6 +58,8 @@ func (w *recorder) Write(p []byte) (int, error) {
 		return n, err
 	})
 }
+
+var _ wire.Observer = (*recorder)(nil)
 
 // Unseen is called by a handler that answers in the place of an upstream which
 // may have acted on the request, and whose response it has not seen.

@@ -25,13 +25,13 @@ var (
 	owedDesc     = prometheus.NewDesc("sluice_store_owed_keys", "Keys with units to be charged to the shared store on its return.", nil, nil)
 	settledDesc  = prometheus.NewDesc("sluice_store_owed_units_total", "Units spent in the store's absence, by what became of them.", []string{"outcome"}, nil)
 	backDesc     = prometheus.NewDesc("sluice_store_given_back_total", "Decisions that came too late and were given back.", nil, nil)
-	keptDesc     = prometheus.NewDesc("sluice_store_not_given_back_total", "Decisions that came too late and of which the store did not say that they were given back.", nil, nil)
+	lostDesc     = prometheus.NewDesc("sluice_store_not_given_back_total", "Decisions that came too late and whose refund failed.", nil, nil)
 	savedDesc    = prometheus.NewDesc("sluice_denials_from_memory_total", "Requests denied without asking the shared store, as it would.", nil, nil)
 )
 
 // Describe is of [prometheus.Collector].
 func (s shared) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{upDesc, outagesDesc, degradedDesc, callsDesc, inFlightDesc, owedDesc, settledDesc, backDesc, keptDesc, savedDesc} {
+	for _, d := range []*prometheus.Desc{upDesc, outagesDesc, degradedDesc, callsDesc, inFlightDesc, owedDesc, settledDesc, backDesc, lostDesc, savedDesc} {
 		ch <- d
 	}
 }
@@ -63,7 +63,7 @@ func (s shared) Collect(ch chan<- prometheus.Metric) {
 	counter(settledDesc, f.Charged, "charged")
 	counter(settledDesc, f.Dropped, "dropped")
 	counter(backDesc, f.GivenBack)
-	counter(keptDesc, f.Kept)
+	counter(lostDesc, f.NotGivenBack)
 	counter(savedDesc, s.denials().Answered)
 }
 
