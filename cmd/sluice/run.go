@@ -71,6 +71,7 @@ func runServe(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		return exitUsage
 	}
 	log := slog.New(slog.NewTextHandler(stderr, nil))
+	takeStandardLog(log)
 	if err := serve(ctx, c, stdout, log); err != nil {
 		say(stderr, fmt.Sprintf("sluice serve: %v\n", err))
 		return exitFailed
@@ -95,6 +96,7 @@ func runSite(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	signal.Notify(hurry, syscall.SIGHUP)
 	defer signal.Stop(hurry)
 	log := slog.New(slog.NewTextHandler(stderr, nil))
+	takeStandardLog(log)
 	if err := serveSite(ctx, c, hurry, stdout, log); err != nil {
 		say(stderr, fmt.Sprintf("sluice serve: %v\n", err))
 		return exitFailed

@@ -47,9 +47,7 @@ func serve(ctx context.Context, c config, stdout io.Writer, log *slog.Logger) er
 	if err := s.listen(ctx); err != nil {
 		return errors.Join(err, s.doors.close(), s.closeStore())
 	}
-	if err := s.announce(stdout); err != nil {
-		return errors.Join(err, s.doors.close(), s.closeStore())
-	}
+	s.announce(stdout)
 	return s.run(ctx)
 }
 
@@ -89,7 +87,7 @@ func (s *server) listen(ctx context.Context) error {
 }
 
 // announce prints what is limited, how, and how to try it.
-func (s *server) announce(stdout io.Writer) error {
+func (s *server) announce(stdout io.Writer) {
 	var b strings.Builder
 	to := s.upstream
 	if to == "" {
@@ -110,9 +108,8 @@ func (s *server) announce(stdout io.Writer) error {
 	flags, path, _ := strings.Cut(curlArgs(s.by, s.upstream == ""), "\x00")
 	fmt.Fprintf(&b, "  try    curl -i %s'%s%s'\n", flags, front, path)
 	if _, err := io.WriteString(stdout, b.String()); err != nil {
-		return fmt.Errorf("standard output: %w", err)
+		s.log.Warn("standard output cannot be written", slog.Any("error", err)) // which is no reason not to serve
 	}
-	return nil
 }
 
 // run serves until ctx ends, then lets what was begun finish, and saves the

@@ -62,9 +62,7 @@ func serveSite(ctx context.Context, c siteConfig, hurry <-chan os.Signal, stdout
 	if err := s.listen(ctx); err != nil {
 		return errors.Join(err, s.doors.close(), s.close())
 	}
-	if err := s.announce(stdout); err != nil {
-		return errors.Join(err, s.doors.close(), s.close())
-	}
+	s.announce(stdout)
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {
@@ -291,7 +289,7 @@ func (s *siteServer) readyLine() string {
 }
 
 // announce prints what is limited and how.
-func (s *siteServer) announce(stdout io.Writer) error {
+func (s *siteServer) announce(stdout io.Writer) {
 	var b strings.Builder
 	urls := make([]string, len(s.first.Upstreams))
 	for i, u := range s.first.Upstreams {
@@ -318,9 +316,8 @@ func (s *siteServer) announce(stdout io.Writer) error {
 	}
 	fmt.Fprintf(&b, "  config %s, version %s: changes take effect within a second\n", s.file, s.first.Version)
 	if _, err := io.WriteString(stdout, b.String()); err != nil {
-		return fmt.Errorf("standard output: %w", err)
+		s.log.Warn("standard output cannot be written", slog.Any("error", err)) // which is no reason not to serve
 	}
-	return nil
 }
 
 // Bytes of the admin's token, and of its file.

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log" //nolint:depguard // what others write there is taken over
 	"log/slog"
 	"strings"
 
@@ -26,6 +27,7 @@ var serverLines = [...]struct {
 	begins, problem string
 	client          bool
 }{
+	{"Unsolicited response received on idle HTTP channel ", "upstream: answer without a request", true},
 	{"http: TLS handshake error from ", "TLS handshake", true},
 	{"http: Accept error: ", "accept", false},
 	{"http: panic serving ", "panic serving", false},
@@ -37,6 +39,13 @@ var serverLines = [...]struct {
 	{"http2: panic serving ", "panic serving", false},
 	{"timeout waiting for SETTINGS frames from ", "http2: no settings", true},
 	{"timeout waiting for PING response", "http2: no answer to a ping", true},
+}
+
+// takeStandardLog has what packages write by package log sampled, too: the
+// client of net/http tells there of what an upstream sends too much of.
+func takeStandardLog(to *slog.Logger) {
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(newServerLog(to), slog.LevelError).Writer())
 }
 
 // newServerLog returns what is behind an [http.Server]'s ErrorLog.

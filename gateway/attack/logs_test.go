@@ -95,6 +95,8 @@ func TestLogs(t *testing.T) {
 		{"HTTP/2: GOAWAY", plain, frames(frame(frameGoAway, 0, 0, []byte{0, 0, 0, 0, 0, 0, 0, 1, 'x'}))},
 		{"HTTP/2: a frame that is not known", plain, frames(frame(99, 0, 1, nil))},
 
+		{"an upstream that answers HEAD with a body", plain, "HEAD / HTTP/1.1\r\nHost: x\r\nX-Body: yes\r\nConnection: close\r\n\r\n"},
+
 		{"TLS: not a handshake", secure, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"},
 		{"TLS: bytes", secure, "\x00\x01\x02\x03\x04\x05\x06\x07"},
 		{"TLS: a handshake that breaks off", secure, "\x16\x03\x01\x02\x00\x01"},
@@ -167,12 +169,15 @@ func (g *gate) tell(t *testing.T, listener int, raw string) {
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Error(err)
 	}
-	_, _ = io.WriteString(conn, raw) // it may have hung up
-	if tcp, ok := conn.(*net.TCPConn); ok {
+	_, _ = io.WriteString(conn, raw)                                            // it may have hung up
+	if tcp, ok := conn.(*net.TCPConn); ok && !strings.HasPrefix(raw, "HEAD ") { // which waits for its answer
 		_ = tcp.CloseWrite() // it may have hung up
 	}
 	if !strings.HasPrefix(raw, "PRI ") {
 		_, _ = io.Copy(io.Discard, conn) // it may be reset
+		if strings.HasPrefix(raw, "HEAD ") {
+			time.Sleep(10 * time.Millisecond) // until the upstream has said more, to nobody
+		}
 		return
 	}
 	// The gateway tells why it will hang up, and waits for a second.

@@ -8,6 +8,7 @@ package sampledlog
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 )
@@ -18,6 +19,9 @@ const (
 	// maxProblems bounds the memory of a Log: problems beyond it are sampled as
 	// if they were one.
 	maxProblems = 64
+	// longest is how much of an error is written, in bytes: clients may choose a
+	// part of it.
+	longest = 500
 )
 
 // Log lets one line a second of each problem through and says how many it has
@@ -129,5 +133,16 @@ func (l *Log) tell(p *problem) {
 
 func (l *Log) write(ctx context.Context, what line, skipped int) {
 	l.Logger.LogAttrs(ctx, what.level, "failed",
-		slog.String("part", l.Part), slog.String("problem", what.problem), slog.Any("error", what.err), slog.Int("unreported", skipped))
+		slog.String("part", l.Part), slog.String("problem", what.problem), slog.String("error", short(what.err)), slog.Int("unreported", skipped))
+}
+
+func short(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := err.Error()
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
 }

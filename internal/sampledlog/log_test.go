@@ -60,6 +60,16 @@ func TestEndOfFlood(t *testing.T) {
 	}
 }
 
+// TestLongLines: of what a client has written only a part is.
+func TestLongLines(t *testing.T) {
+	lines := logged(t, func(log *sampledlog.Log) {
+		log.Warn(t.Context(), "TLS handshake", errors.New(strings.Repeat("ü", 30_000)))
+	})
+	if len(lines) != 1 || len(lines[0]) > 1000 || !strings.Contains(lines[0], "ü…") {
+		t.Errorf("got %d lines, the first of %d bytes: %.200s", len(lines), len(lines[0]), lines[0])
+	}
+}
+
 // TestProblemsApart: the flood of one problem does not hide another, and an
 // error stays one.
 func TestProblemsApart(t *testing.T) {

@@ -5,6 +5,7 @@ package token
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/sluicegate/sluice/internal/wire"
@@ -14,6 +15,7 @@ import (
 var (
 	errTwice = &policy.TokenError{Problem: "the token is sent more than once"}
 	errEmpty = &policy.TokenError{Problem: "the token is empty"}
+	errOther = &policy.TokenError{Problem: "the token is not behind the scheme Bearer, and a blank"}
 )
 
 // find returns the request's token, as sent; "" if none was. What is sent
@@ -49,7 +51,7 @@ func (v *Verifier) find(r *http.Request) (string, *policy.TokenError) {
 }
 
 // authorization returns the token of the field Authorization. One of another
-// scheme, such as Basic, has none, unless some would read one behind a comma.
+// scheme, such as Basic, has none, unless some would read one in it.
 func authorization(values []string) (string, *policy.TokenError) {
 	tokens := 0
 	for _, value := range values {
@@ -60,6 +62,8 @@ func authorization(values []string) (string, *policy.TokenError) {
 		}
 	}
 	switch {
+	case tokens == 0 && slices.ContainsFunc(values, holdsToken):
+		return "", errOther
 	case tokens == 0:
 		return "", nil
 	case tokens > 1 || len(values) > 1:
@@ -82,6 +86,21 @@ func bearer(value string) (token string, ok bool) {
 	}
 	token = strings.TrimLeft(value[len(scheme):], " \t")
 	return token, token == "" || len(token) < len(value)-len(scheme)
+}
+
+// holdsToken reports whether there is something like a JWT in a value, which an
+// application may find whatever is before it: parts of base64url between dots, of
+// which the first is a JSON object.
+func holdsToken(value string) bool {
+	between := func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.'
+	}
+	for word := range strings.FieldsFuncSeq(value, between) {
+		if _, rest, ok := strings.Cut(word, "eyJ"); ok && strings.Count(rest, ".") >= 2 {
+			return true
+		}
+	}
+	return false
 }
 
 func notEmpty(token string) (string, *policy.TokenError) {

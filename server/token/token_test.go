@@ -279,6 +279,40 @@ func TestWhere(t *testing.T) {
 	}
 }
 
+// TestOtherSchemes: a token that an application may find behind another scheme,
+// or none, is not as if there were none.
+func TestOtherSchemes(t *testing.T) {
+	good := sign(t, jose.HS256, []byte(secret), "", nil)
+	v := verifier(t, token.Options{HMACFile: write(t, []byte(secret))})
+	for _, c := range []struct {
+		value string
+		want  string // of the error
+	}{
+		{"", ""},
+		{"Basic YWxhZGRpbjpvcGVuc2VzYW1l", ""},
+		{"Negotiate YIIZ/eyJhYmMiOg==", ""},
+		{"Token 0123456789abcdef", ""},
+		{`Digest username="eve.example.org", realm="a.b.c"`, ""},
+		{"Token " + good, "Bearer"},
+		{"JWT " + good, "Bearer"},
+		{"DPoP " + good, "Bearer"},
+		{good, "Bearer"},
+		{"x Bearer " + good, "Bearer"},
+		{"Bearer" + good, "Bearer"},
+		{"Bearer\u00a0" + good, "Bearer"},
+		{"Bearer:" + good, "Bearer"},
+		{"Bearer=" + good, "Bearer"},
+		{`Bearer"` + good + `"`, "Bearer"},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header["Authorization"] = []string{c.value}
+		claims, err := v.Claims(r)
+		if claims != nil || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.40q: got %v, want an error with %q", c.value, err, c.want)
+		}
+	}
+}
+
 // TestFaults: keys that cannot serve are refused at the start.
 func TestFaults(t *testing.T) {
 	k := newKeys(t)
