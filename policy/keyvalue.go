@@ -75,7 +75,7 @@ func (p *keyPart) written(text string) (string, error) {
 	case p.Source == SourceHost, p.Source == SourceHeader && canonical(p.Name) == "Host":
 		return hostValue(text)
 	case p.Source == SourceCookie:
-		return wire.Unescape(text), nil
+		return wire.PlainCookie(text), nil
 	case p.Source == SourceMethod:
 		if !wire.Token(text) {
 			return "", fmt.Errorf("%q is not a method; write one such as POST", text)

@@ -52,7 +52,7 @@ func cookieValue(text string) (value string, ok bool) {
 			return "", false
 		}
 	}
-	value = Unescape(text)
+	value = PlainCookie(text)
 	// Of j: and a text in JSON some frameworks make the text.
 	if json, found := strings.CutPrefix(value, "j:"); found && strings.HasPrefix(strings.TrimLeft(json, " \t\r\n"), `"`) {
 		return "", false
@@ -105,7 +105,8 @@ func alike(spelled, name string) bool {
 	if strings.IndexFunc(spelled, unusual) < 0 {
 		return folds(spelled, name)
 	}
-	spelled = strings.TrimFunc(Unescape(spelled), invisible)
+	spelled, _, _ = strings.Cut(Unescape(spelled), "\x00") // at which some end a name
+	spelled = strings.TrimFunc(spelled, invisible)
 	return folds(spelled, name) || folds(strings.Map(visible, spelled), name)
 }
 
@@ -146,7 +147,14 @@ func visible(c rune) rune {
 	return c
 }
 
-// Unescape returns a cookie's value without escapes: %41 is A and a plus a space.
+// PlainCookie returns a cookie's value as it is compared: without escapes, and
+// with blanks for pluses. Some servers read a plus as a blank and some as it
+// stands, so that a plus, its escape and that of a blank may be one session.
+func PlainCookie(value string) string {
+	return strings.ReplaceAll(Unescape(value), "+", " ")
+}
+
+// Unescape returns a text of a form without escapes: %41 is A and a plus a space.
 // What is no escape stays as it is.
 func Unescape(value string) string {
 	if !strings.ContainsAny(value, "%+") {

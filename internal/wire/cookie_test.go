@@ -31,7 +31,7 @@ func TestCookies(t *testing.T) {
 		{"quoted, empty", []string{`sid=""`}, []string{""}, true},
 		{"escaped", []string{"sid=%61b%63"}, []string{"abc"}, true},
 		{"escapes that are none", []string{"sid=%6x%"}, []string{"%6x%"}, true},
-		{"a plus", []string{"sid=a+b%2B"}, []string{"a b+"}, true},
+		{"a plus, and an escaped one", []string{"sid=a+b%2B"}, []string{"a b "}, true},
 		{"an escaped blank", []string{"sid=a%20b"}, []string{"a b"}, true},
 		{"an escaped comma and quotes", []string{"sid=%22a%2C%22"}, []string{`"a,"`}, true},
 		{"an equals sign", []string{"sid=a=b=="}, []string{"a=b=="}, true},
@@ -75,6 +75,11 @@ func TestCookieSpellings(t *testing.T) {
 		{"sid=v\x1f", refused},
 		{"sid=v\x00w", refused},
 		{"sid=v\x7f", refused},
+		// One value to some who unescape it.
+		{"sid=a+b", "a b"},
+		{"sid=a%2Bb", "a b"},
+		{"sid=a%2bb", "a b"},
+		{"sid=a%20b", "a b"},
 		// Blanks and commas within it.
 		{"sid=w v", refused},
 		{"sid=w sid=v", refused},
@@ -146,6 +151,7 @@ func TestCookieSpellings(t *testing.T) {
 		{"sid=w; a= sid=v", refused},
 		{"sid=w; a=b SID=v", refused},
 		{"sid=w; a=b %73id=v", refused},
+		{"sid=w; sid%00x=v", refused},
 		{"$Version=1, sid=v; sid=w", refused},
 		{"$Version=1; sid=w, sid=v", refused},
 		{`$Version="1"; sid="v"; $Path="/"`, "v"},

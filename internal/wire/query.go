@@ -11,9 +11,9 @@ import (
 // Query returns the values of a parameter of a query, as it was sent. It is not
 // ok if servers do not agree on them: if a value has a percent sign that begins
 // no escape, for which some take it as it is and some leave the pair out, or a
-// semicolon, which some take for an ampersand, or if the parameter is behind a
-// number sign, at which some end a query. How the other parameters are written
-// is of no account.
+// semicolon, which some take for an ampersand, if the parameter is behind a
+// number sign, at which some end a query, or if there is one whose name some take
+// for this one's. How the other parameters are written is of no account.
 func Query(raw, name string) (values []string, ok bool) {
 	ok = true
 	ended := false // at a number sign, for some
@@ -21,8 +21,13 @@ func Query(raw, name string) (values []string, ok bool) {
 		first, _, sign := strings.Cut(pair, "#")
 		ended = ended || sign
 		if !ended && strings.IndexByte(pair, ';') < 0 && escaped(pair) {
-			if key, value, _ := strings.Cut(pair, "="); pair != "" && Unescape(key) == name {
+			key, value, _ := strings.Cut(pair, "=")
+			switch key = Unescape(key); {
+			case pair == "":
+			case key == name:
 				values = append(values, Unescape(value))
+			case likeParameter(key, name):
+				ok = false
 			}
 			continue
 		}
@@ -37,7 +42,8 @@ func Query(raw, name string) (values []string, ok bool) {
 func mayName(pair, name string) bool {
 	is := func(pair string) bool {
 		key, _, _ := strings.Cut(pair, "=")
-		return pair != "" && Unescape(key) == name
+		key = Unescape(key)
+		return pair != "" && (key == name || likeParameter(key, name))
 	}
 	if is(pair) {
 		return true
@@ -48,6 +54,21 @@ func mayName(pair, name string) bool {
 		}
 	}
 	return false
+}
+
+// likeParameter reports whether some server takes one parameter's name for
+// another's: there are those that drop blanks before it, end it at a NUL, look it
+// up without case, or read brackets behind it as of a list of that name.
+func likeParameter(spelled, name string) bool {
+	if len(spelled) < len(name) || !strings.EqualFold(spelled, name) && strings.IndexAny(spelled, " \x00[") < 0 {
+		return false
+	}
+	spelled, _, _ = strings.Cut(spelled, "\x00")
+	spelled = strings.TrimLeft(spelled, " ")
+	if !strings.HasSuffix(name, "]") {
+		spelled, _, _ = strings.Cut(spelled, "[")
+	}
+	return strings.EqualFold(spelled, name)
 }
 
 // escaped reports whether every percent sign begins an escape.
