@@ -54,7 +54,9 @@ func checkFiles(c *file.Config) error {
 		}
 		add("overrides_file", name, err)
 	}
-	add("audit_file", c.Admin.AuditFile, checkFile(c.Admin.AuditFile))
+	if name := c.Admin.AuditFile; !regular.Given(name) {
+		add("audit_file", name, checkFile(name))
+	}
 	add("state", c.Store.State, checkFile(c.Store.State))
 	if c.Store.Redis != "" {
 		target, err := redisurl.Parse(c.Store.Redis, nil)

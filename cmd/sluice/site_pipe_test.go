@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net/http"
@@ -150,5 +151,22 @@ func TestConfigurationOnStandardInput(t *testing.T) {
 		if out, err := p.CombinedOutput(); err != nil || !strings.Contains(string(out), "5/min: at most 10 requests") {
 			t.Errorf("%s: got %v\n%s", name, err, out)
 		}
+	}
+}
+
+// What the program was given open takes the audit log, whatever it is.
+func TestAuditOnStandardOutput(t *testing.T) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, out)
+	closeAtEnd(t, in)
+	file := fmt.Sprintf("/dev/fd/%d", in.Fd())
+	s := startSite(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, audit_file: %q}\nrules: [{name: a, by: ip, limits: 5/min}]\n", file),
+		func(c *siteConfig) { c.audit = "" })
+	command(t, exitOK, "key", "reset", "ip=127.0.0.1", "--reason=x", "--admin="+s.admin)
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, `"action":"reset"`) {
+		t.Errorf("got %q, %v", line, err)
 	}
 }

@@ -43,16 +43,30 @@ func Open(path string) (f *os.File, info fs.FileInfo, err error) {
 // /dev/fd/63 of a shell's <(command): to read that may wait, as whoever writes
 // it knows.
 func OpenGiven(path string) (f *os.File, err error) {
-	if path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/") {
+	if Given(path) {
 		return os.Open(path) //nolint:gosec // as above
 	}
 	f, _, err = Open(path)
 	return f, err
 }
 
-// Append opens a regular file to append to. If there is none it is made, for its
-// owner alone. As Open it waits for nobody.
+// Given reports whether a path names what the process was given open.
+func Given(path string) bool {
+	switch path {
+	case "/dev/stdin", "/dev/stdout", "/dev/stderr":
+		return true
+	default:
+		return strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/")
+	}
+}
+
+// Append opens a regular file to append to, or what the process was given open,
+// such as /dev/stdout. If there is no file it is made, for its owner alone. As
+// Open it waits for nobody.
 func Append(path string) (f *os.File, err error) {
+	if Given(path) {
+		return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0) //nolint:gosec // as above
+	}
 	info, err := os.Stat(path)
 	if err == nil {
 		err = check(path, info)

@@ -94,6 +94,26 @@ func TestAppend(t *testing.T) {
 	}
 }
 
+// TestAppendGiven: what is open already is written to, whatever it is.
+func TestAppendGiven(t *testing.T) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := regular.Append(fmt.Sprintf("/dev/fd/%d", in.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteString("text")
+	if err := errors.Join(err, f.Close(), in.Close()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(out)
+	if err := errors.Join(err, out.Close()); err != nil || string(text) != "text" {
+		t.Errorf("got %q, %v", text, err)
+	}
+}
+
 // TestOpenGiven: what is open already is read, whatever it is; a pipe at a path
 // is an error as ever.
 func TestOpenGiven(t *testing.T) {

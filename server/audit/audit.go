@@ -33,6 +33,7 @@ type Log struct {
 	mu   sync.Mutex
 	to   io.Writer
 	file *os.File // nil if to is not a file of the Log's own
+	sync bool     // to is a regular file: a pipe cannot be synced
 	torn bool     // the last line was written in part
 	now  func() time.Time
 }
@@ -41,25 +42,30 @@ type Log struct {
 func New(w io.Writer) *Log { return &Log{to: w, now: time.Now} }
 
 // Open returns a Log that appends to a file, which is made if there is none;
-// only its owner may read it, as it may hold keys. The caller closes it.
+// only its owner may read it, as it may hold keys. It may also be what the
+// process was given open, such as /dev/stdout. The caller closes it.
 func Open(path string) (*Log, error) {
 	f, err := regular.Append(path)
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
-	torn, err := endsTorn(path)
+	info, err := f.Stat()
+	l := &Log{to: f, file: f, now: time.Now}
+	if err == nil && info.Mode().IsRegular() {
+		l.sync = true
+		l.torn, err = endsTorn(path, info.Size())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", errors.Join(err, f.Close()))
 	}
-	return &Log{to: f, file: f, torn: torn, now: time.Now}, nil
+	return l, nil
 }
 
 // endsTorn reports whether the last line of a file was written in part, by a
 // process that has died since.
-func endsTorn(path string) (bool, error) {
-	info, err := os.Stat(path)
-	if err != nil || info.Size() == 0 {
-		return false, err
+func endsTorn(path string, size int64) (bool, error) {
+	if size == 0 {
+		return false, nil
 	}
 	f, err := os.Open(path) //nolint:gosec // see Open
 	if err != nil {
@@ -67,7 +73,7 @@ func endsTorn(path string) (bool, error) {
 	}
 	defer f.Close() //nolint:errcheck // it was read only
 	last := make([]byte, 1)
-	_, err = f.ReadAt(last, info.Size()-1)
+	_, err = f.ReadAt(last, size-1)
 	return last[0] != '\n', err
 }
 
@@ -91,7 +97,7 @@ func (l *Log) Write(e Entry) error {
 		return fmt.Errorf("audit: %w", err)
 	}
 	l.torn = false
-	if l.file == nil {
+	if !l.sync {
 		return nil
 	}
 	if err := l.file.Sync(); err != nil {

@@ -7,6 +7,8 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,6 +67,25 @@ func TestAppends(t *testing.T) {
 	}
 	if want := 2 * writers * each; n != want {
 		t.Errorf("%d lines, want %d", n, want)
+	}
+}
+
+// TestGiven: a pipe that the process was given open takes entries.
+func TestGiven(t *testing.T) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := audit.Open(fmt.Sprintf("/dev/fd/%d", in.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(log.Write(audit.Entry{Action: "reset"}), log.Close(), in.Close()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(out)
+	if err := errors.Join(err, out.Close()); err != nil || !strings.Contains(string(text), `"action":"reset"`) {
+		t.Errorf("got %q, %v", text, err)
 	}
 }
 
