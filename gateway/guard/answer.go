@@ -32,7 +32,7 @@ func (c *request) deny() {
 	v := &c.verdict
 	if v.Refused != nil {
 		if token, ok := errors.AsType[*policy.TokenError](v.Refused.Err); ok {
-			c.denyToken(token)
+			denyToken(c.w, c.r, token)
 			return
 		}
 		httplimit.WriteProblem(c.w, c.r, httplimit.Event{Verdict: httplimit.Refused, Status: http.StatusBadRequest, Err: v.Refused})
@@ -62,13 +62,13 @@ func (c *request) deny() {
 
 // denyToken answers a request whose token cannot be used, or that must have one,
 // as RFC 6750, section 3, has it.
-func (c *request) denyToken(token *policy.TokenError) {
+func denyToken(w http.ResponseWriter, r *http.Request, token *policy.TokenError) {
 	challenge := "Bearer"
 	if !token.Missing {
 		challenge += ` error="invalid_token", error_description=` + strconv.Quote(token.Problem)
 	}
-	c.w.Header()["Www-Authenticate"] = []string{challenge}
-	httplimit.WriteProblem(c.w, c.r, httplimit.Event{Verdict: httplimit.Refused, Status: http.StatusUnauthorized, Err: token})
+	w.Header()["Www-Authenticate"] = []string{challenge}
+	httplimit.WriteProblem(w, r, httplimit.Event{Verdict: httplimit.Refused, Status: http.StatusUnauthorized, Err: token})
 }
 
 // policies returns RateLimit-Policy of all limits that applied.

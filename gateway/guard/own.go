@@ -5,6 +5,7 @@ package guard
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -29,7 +30,8 @@ const mostOwn = 64
 // and cookies, whatever paths and methods the rule is about. Looking charges
 // none of them. A budget of all clients, or of all of one host, is nobody's own
 // and not shown. Nor are rules in shadow, candidates and limits of requests in
-// flight. It does not change and is safe for concurrent use.
+// flight. A token that cannot be used is answered with 401, as other requests
+// with it are. It does not change and is safe for concurrent use.
 type Own struct {
 	rules   []string // names, in order; empty where nothing can be shown
 	judge   policy.Evaluator
@@ -170,6 +172,10 @@ func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *policy.HTTP, clie
 	if err == nil {
 		err = o.look(r, a, &answer)
 	}
+	if token, ok := errors.AsType[*policy.TokenError](err); ok {
+		denyToken(w, r, token)
+		return
+	}
 	body, failed := json.Marshal(answer)
 	if err != nil || failed != nil {
 		httplimit.WriteProblem(w, r, httplimit.Event{Verdict: httplimit.FailedClosed, Status: http.StatusServiceUnavailable})
@@ -182,12 +188,19 @@ func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *policy.HTTP, clie
 	}
 }
 
+// look adds to answer what the client has left. Its error is the store's, or a
+// [*policy.TokenError] if a rule needs a claim of a token that cannot be used.
 func (o *Own) look(r *http.Request, a *policy.HTTP, answer *OwnAnswer) error {
 	var v policy.Verdict
 	for _, path := range o.rules {
 		o.judge.Peek(r.Context(), &ownRequest{a, path}, &v)
 		if v.Refused != nil {
-			continue // a part that is sent twice: no request of the client's would pass
+			if _, ok := errors.AsType[*policy.TokenError](v.Refused.Err); ok {
+				return v.Refused.Err
+			}
+			// A part that is sent twice, or in a way that servers read differently:
+			// the rule refuses every such request, so that it has no key to show.
+			continue
 		}
 		if v.Err != nil {
 			return v.Err

@@ -5,6 +5,7 @@ package guard_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -74,6 +75,43 @@ func TestOwnSaysWhatALimitHolds(t *testing.T) {
 	}
 	if !slices.Equal(full, []int64{1000, 1, 0}) || !slices.Equal(left, []int64{1000, 1, 100}) {
 		t.Errorf("full %v, left %v; want 1000, 1 and the quota, all of it", full, left)
+	}
+}
+
+// TestOwnOfBadToken: a client whose token cannot be used is told so, as by a
+// request of another path, and not that no rule is about it.
+func TestOwnOfBadToken(t *testing.T) {
+	yaml := "  - {name: ip, by: ip, limits: 5/min}\n  - {name: user, by: claim.sub, missing: skip, limits: 5/min}\n"
+	own, err := newOwn(t, rules(t, yaml))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expired := &policy.TokenError{Problem: "the token has expired"}
+	var token error
+	claims := func(*http.Request) (func(string) (string, error), error) { return nil, token }
+	g := newGuard(t, yaml, ok, guard.Options{Own: own, Claims: claims})
+	required := newGuard(t, yaml, ok, guard.Options{Own: own, Claims: claims, TokenRequired: true})
+	for _, c := range []struct {
+		name      string
+		guard     *guard.Guard
+		token     error
+		challenge string // empty: 200
+	}{
+		{"no token", g, nil, ""},
+		{"no token where one is required", required, nil, "Bearer"},
+		{"expired", g, expired, `Bearer error="invalid_token", error_description="the token has expired"`},
+	} {
+		token = c.token
+		for _, path := range []string{"/", guard.OwnPath} {
+			w := ask(c.guard, request(t, "GET", path, ""))
+			want := http.StatusOK
+			if c.challenge != "" {
+				want = http.StatusUnauthorized
+			}
+			if got := w.Header().Get("WWW-Authenticate"); w.Code != want || got != c.challenge {
+				t.Errorf("%s, %s: got %d, %q, want %d, %q", c.name, path, w.Code, got, want, c.challenge)
+			}
+		}
 	}
 }
 
