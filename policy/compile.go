@@ -5,7 +5,6 @@ package policy
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,7 +173,7 @@ func (c *compiler) rule(r *rule) {
 		c.fault("Status", "%d must be 400 to 599, or 0 for 429", r.Status)
 	}
 	r.ExemptNetworks = c.networks("ExemptNetworks", r.ExemptNetworks)
-	if everyone(r.ExemptNetworks) {
+	if everyAddress(r.ExemptNetworks) {
 		c.fault("ExemptNetworks", "exempt every address: the rule can never apply; leave it out, or exempt less")
 	}
 	if len(r.Levels) == 0 || len(r.Levels) > MaxLevels {
@@ -189,17 +188,6 @@ func (c *compiler) rule(r *rule) {
 		c.level(r, i)
 	}
 	c.shape(r)
-}
-
-func everyone(networks []netip.Prefix) bool {
-	var all4, all6 bool
-	for _, n := range networks {
-		if n.Bits() == 0 {
-			all4 = all4 || n.Addr().Is4()
-			all6 = all6 || n.Addr().Is6()
-		}
-	}
-	return all4 && all6
 }
 
 func (c *compiler) cost(cost *Cost) {

@@ -92,6 +92,7 @@ func TestCompileFaults(t *testing.T) {
 			r.Match.Networks, r.ExemptNetworks = prefixes("10.1.0.0/16", "11.0.0.0/8"), prefixes("10.0.0.0/8")
 		}, []string{"Match.Networks[0]: can never match"}},
 		{"everyone exempt", func(r *policy.Rule) { r.ExemptNetworks = prefixes("::/0", "0.0.0.0/0") }, []string{"ExemptNetworks: exempt every address"}},
+		{"everyone exempt, in halves", func(r *policy.Rule) { r.ExemptNetworks = prefixes("8000::/1", "::/1", "0.0.0.0/0") }, []string{"ExemptNetworks: exempt every address"}},
 		{"in flight", func(r *policy.Rule) { r.Levels[0].InFlight = &sluice.SlotLimit{Name: "Z", Cap: 0} }, []string{"Levels[0].InFlight: sluice: limit: Name", "Levels[0].InFlight: sluice: limit: Cap"}},
 		{"override", func(r *policy.Rule) {
 			r.Levels[0].By = by(policy.IP())

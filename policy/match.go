@@ -35,14 +35,13 @@ type Match struct {
 	Networks []netip.Prefix
 }
 
-// All reports whether every request of a client with an address matches: there
+// MatchesAll reports whether every request of a client with an address matches: there
 // is nothing that must hold, or only what always does, as the path "/" or
 // networks that hold all addresses. It errs to no.
-func (m *Match) All() bool {
+func (m *Match) MatchesAll() bool {
 	return len(m.Methods)+len(m.Hosts)+len(m.Except)+len(m.Headers)+len(m.Queries) == 0 &&
 		(len(m.Paths) == 0 || slices.ContainsFunc(m.Paths, everyPath)) &&
-		(len(m.Networks) == 0 || holdsAll(m.Networks, netip.PrefixFrom(netip.IPv4Unspecified(), 0)) &&
-			holdsAll(m.Networks, netip.PrefixFrom(netip.IPv6Unspecified(), 0)))
+		(len(m.Networks) == 0 || everyAddress(m.Networks))
 }
 
 // everyPath reports whether each path has the pattern.
@@ -51,22 +50,44 @@ func everyPath(text string) bool {
 	return err == nil && p.end == endBelow && len(p.segments) == 0
 }
 
-// holdsAll reports whether each address of a network is in one of a list.
-func holdsAll(list []netip.Prefix, of netip.Prefix) bool {
-	within := false // whether one of the list is a part of it
-	for _, p := range list {
-		if covers(p, of) {
-			return true
+// everyAddress reports whether each address is in one of some networks.
+func everyAddress(networks []netip.Prefix) bool {
+	if !within(networks, netip.IPv6Unspecified()) {
+		return false // as with most, which are not sorted for it
+	}
+	sorted := make([]netip.Prefix, len(networks))
+	for i, n := range networks {
+		sorted[i] = n.Masked()
+	}
+	slices.SortFunc(sorted, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
+	// Of each family, the first address that is in none so far; invalid if each is.
+	next4, next6 := netip.IPv4Unspecified(), netip.IPv6Unspecified()
+	for _, n := range sorted {
+		next := &next6
+		if n.Addr().Is4() {
+			next = &next4
 		}
-		within = within || covers(of, p)
+		if !next.IsValid() || !n.IsValid() {
+			continue
+		}
+		if n.Addr().Compare(*next) > 0 {
+			return false
+		}
+		if last := lastOf(n); last.Compare(*next) >= 0 {
+			*next = last.Next()
+		}
 	}
-	if !within {
-		return false
+	return !next4.IsValid() && !next6.IsValid()
+}
+
+// lastOf returns the last address of a network.
+func lastOf(n netip.Prefix) netip.Addr {
+	b := n.Addr().AsSlice()
+	for i := n.Bits(); i < 8*len(b); i++ {
+		b[i/8] |= 0x80 >> (i % 8)
 	}
-	half := of.Addr().AsSlice()
-	half[of.Bits()/8] |= 0x80 >> (of.Bits() % 8)
-	second, _ := netip.AddrFromSlice(half) // of as many bytes as before
-	return holdsAll(list, netip.PrefixFrom(of.Addr(), of.Bits()+1)) && holdsAll(list, netip.PrefixFrom(second, of.Bits()+1))
+	last, _ := netip.AddrFromSlice(b) // of as many bytes as before
+	return last
 }
 
 // Field is what a header field or query parameter must be.

@@ -171,8 +171,8 @@ func FuzzMatchAsServeMux(f *testing.F) {
 	})
 }
 
-// TestMatchAll: what leaves out no request is told, and nothing else.
-func TestMatchAll(t *testing.T) {
+// TestMatchesAll: what leaves out no request is told, and nothing else.
+func TestMatchesAll(t *testing.T) {
 	networks := func(texts ...string) (m policy.Match) {
 		for _, text := range texts {
 			m.Networks = append(m.Networks, netip.MustParsePrefix(text))
@@ -203,7 +203,7 @@ func TestMatchAll(t *testing.T) {
 		{"all parts but one", networks("8000::/1", "128.0.0.0/1", "64.0.0.0/2", "::/2", "4000::/3", "0.0.0.0/2"), false},
 		{"all but an address", networks("::/0", "128.0.0.0/1", "64.0.0.0/2", "0.0.0.1/32"), false},
 	} {
-		if got := c.m.All(); got != c.want {
+		if got := c.m.MatchesAll(); got != c.want {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
 	}

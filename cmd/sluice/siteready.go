@@ -47,7 +47,7 @@ func closedHTTP(p *policy.Policy) bool {
 
 // matchesAll reports whether a rule leaves out no request, exemptions apart.
 func matchesAll(r *policy.Rule) bool {
-	return r.Match.All() && slices.ContainsFunc(r.Levels, func(l policy.Level) bool {
+	return r.Match.MatchesAll() && slices.ContainsFunc(r.Levels, func(l policy.Level) bool {
 		return l.Missing != policy.Skip || !slices.ContainsFunc(l.By, mayLack)
 	})
 }
