@@ -119,12 +119,10 @@ func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState,
 	s := t.describe()
 	now := a.o.Now()
 	s.Exempt = slices.ContainsFunc(t.level.ExemptKeys, func(k []string) bool { return slices.Equal(k, t.values) })
-	for _, o := range t.level.Overrides {
-		if slices.Equal(o.Key, t.values) && (o.Expires.IsZero() || now.Before(o.Expires)) {
-			s.Override = o.Reason + " (" + o.Author + ")"
-			if !o.Expires.IsZero() {
-				s.Override += ", until " + o.Expires.UTC().Format(time.RFC3339)
-			}
+	if o := t.override(now); o != nil {
+		s.Override = o.Reason + " (" + o.Author + ")"
+		if !o.Expires.IsZero() {
+			s.Override += ", until " + o.Expires.UTC().Format(time.RFC3339)
 		}
 	}
 	if req, ok := p.InFlight(s.Rule, s.Level, t.values); ok && a.o.Slots != nil {
@@ -137,54 +135,66 @@ func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState,
 	if len(t.level.Limits) == 0 && s.Override == "" && t.tier == "" {
 		return s, nil // requests in flight only
 	}
-	plans := t.plans()
-	if s.Override != "" {
-		plans = plans[:1] // which its own limits beat
-	} else if tiers := t.level.Tiers; tiers != nil {
+	plans := t.plans(now)
+	if tiers := t.level.Tiers; s.Override == "" && tiers != nil {
 		s.PlanBy, s.Plan = tiers.By.String(), t.tier
 		if tiers.Limits[t.tier] == nil {
 			s.Plan, s.UnknownPlan = "", t.tier
 		}
 	}
-	var err error
-	if s.Limits, err = a.peek(ctx, p, t, plans[0]); err != nil {
+	s.MorePlans = max(0, len(plans)-1-mostPlans)
+	plans = plans[:len(plans)-s.MorePlans]
+	reqs, decisions, err := a.takes(ctx, p, t, sluice.OpPeek, plans, now)
+	if err != nil {
 		return s, err
 	}
-	s.MorePlans = max(0, len(plans)-1-mostPlans)
-	for _, plan := range plans[1 : len(plans)-s.MorePlans] {
-		limits, err := a.peek(ctx, p, t, plan)
-		if err != nil {
-			return s, err
-		}
-		s.Plans = append(s.Plans, PlanState{plan, limits})
+	s.Limits = limitsOf(&reqs[0], &decisions[0].Decision)
+	for i := 1; i < len(plans); i++ {
+		s.Plans = append(s.Plans, PlanState{plans[i], limitsOf(&reqs[i], &decisions[i].Decision)})
 	}
 	return s, nil
 }
 
-// peek returns what a key has left under a plan, or without one if it is empty.
-func (a *API) peek(ctx context.Context, p *policy.Policy, t *target, plan string) (limits []LimitState, err error) {
-	charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, plan, a.o.Now())
-	if err != nil {
-		return nil, err
+// takes asks the store about a key under each of some plans, at once. There is no
+// error among the results.
+func (a *API) takes(ctx context.Context, p *policy.Policy, t *target, op sluice.Op, plans []string, now time.Time) ([]sluice.Request, []sluice.Result, error) {
+	reqs, out := make([]sluice.Request, len(plans)), make([]sluice.Result, len(plans))
+	for i, plan := range plans {
+		charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, plan, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		if reqs[i] = (sluice.Request{Op: op, Charge: charge}); op == sluice.OpPeek {
+			reqs[i].Outcomes = make([]sluice.Outcome, charge.Plan.Len())
+		} else {
+			reqs[i].Cost = 0
+		}
 	}
-	n := charge.Plan.Len()
-	outcomes := make([]sluice.Outcome, n)
-	d, err := a.o.Store.Take(ctx, sluice.Request{Op: sluice.OpPeek, Charge: charge, Outcomes: outcomes})
-	if err != nil {
-		return nil, err
+	if err := a.o.Store.TakeBatch(ctx, reqs, out); err != nil {
+		return nil, nil, err
 	}
-	for i := range n {
-		o := outcomes[i]
-		if n == 1 {
+	for i := range out {
+		if out[i].Err != nil {
+			return nil, nil, out[i].Err
+		}
+	}
+	return reqs, out, nil
+}
+
+// limitsOf returns what a key has left under a plan at which the store has
+// peeked.
+func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
+	for i, o := range req.Outcomes {
+		if len(req.Outcomes) == 1 {
 			o = sluice.Outcome{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 		}
-		term := charge.Plan.Term(i)
+		term := req.Plan.Term(i)
 		limits = append(limits, LimitState{
 			Limit: term.Limit.String(), Full: term.Full(), Remaining: o.Remaining, Allowed: o.Allowed,
 			RetryAfter: o.RetryAfter, ResetAfter: o.ResetAfter, Words: words(term, o),
 		})
 	}
-	return limits, nil
+	return limits
 }
 
 // words says what an outcome means, with the numbers it follows from.
@@ -271,15 +281,7 @@ func (a *API) reset(ctx context.Context, p *policy.Policy, t *target) error {
 	if l := t.level; len(l.Limits)+len(l.Overrides)+len(l.Candidates) == 0 && l.Tiers == nil {
 		return nil // requests in flight only, which end by themselves
 	}
-	for _, plan := range t.plans() { // it may have spent under each
-		charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, plan, a.o.Now())
-		if err != nil {
-			return err
-		}
-		charge.Cost = 0
-		if _, err = a.o.Store.Take(ctx, sluice.Request{Op: sluice.OpReset, Charge: charge}); err != nil {
-			return err
-		}
-	}
-	return nil
+	now := a.o.Now()
+	_, _, err := a.takes(ctx, p, t, sluice.OpReset, t.plans(now), now) // it may have spent under each
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluicegate/sluice/policy"
 )
@@ -36,13 +37,25 @@ type target struct {
 	planned bool // the tier was given, and may be empty
 }
 
+// override returns the override that gives the key limits of its own at a moment,
+// nil if none does.
+func (t *target) override(now time.Time) *policy.Override {
+	for i := range t.level.Overrides {
+		if o := &t.level.Overrides[i]; slices.Equal(o.Key, t.values) && (o.Expires.IsZero() || now.Before(o.Expires)) {
+			return o
+		}
+	}
+	return nil
+}
+
 // plans returns the names of the plans that the key may be under, the first of
-// them empty: its limits without one. It is the one that was given, if one was.
-func (t *target) plans() []string {
+// them empty: its limits without one. It is the one that was given, if one was,
+// and any where an override holds, whose limits replace those of every plan.
+func (t *target) plans(now time.Time) []string {
 	switch {
 	case t.planned:
 		return []string{t.tier}
-	case t.level.Tiers == nil:
+	case t.level.Tiers == nil || t.override(now) != nil:
 		return []string{""}
 	}
 	return slices.Concat([]string{""}, slices.Sorted(maps.Keys(t.level.Tiers.Limits)))

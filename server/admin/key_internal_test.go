@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// counting counts what a store is asked.
+type counting struct {
+	sluice.Store
+	calls, requests int
+	fail            error // of the last request of a batch
+}
+
+func (c *counting) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	c.calls, c.requests = c.calls+1, c.requests+1
+	return c.Store.Take(ctx, req)
+}
+
+func (c *counting) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
+	c.calls, c.requests = c.calls+1, c.requests+len(reqs)
+	err := c.Store.TakeBatch(ctx, reqs, out)
+	if c.fail != nil {
+		out[len(out)-1].Err = c.fail
+	}
+	return err
+}
+
+// TestOneCall: what a key has left under all its plans is one question to the
+// store, and to forget it is one, too. A key with an override is asked for once.
+func TestOneCall(t *testing.T) {
+	limits := func(quota int64) []policy.Limit { return []policy.Limit{{Limit: sluice.PerMinute(quota)}} }
+	now := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	p, err := policy.Compile([]policy.Rule{{Name: "api", Levels: []policy.Level{{
+		By: []policy.Part{policy.Header("X-User")}, Limits: limits(10),
+		Tiers:     &policy.Tiers{By: policy.Header("X-Plan"), Limits: map[string][]policy.Limit{"a": limits(20), "b": limits(30)}},
+		Overrides: []policy.Override{{Key: []string{"vip"}, Limits: limits(40), Reason: "r", Author: "a", Expires: now.Add(time.Hour)}},
+	}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		key      string
+		now      time.Time
+		requests int
+	}{{"ada", now, 3}, {"vip", now, 1}, {"vip", now.Add(time.Hour), 3}} {
+		store := &counting{Store: memstore.New(memstore.Options{})}
+		a := &API{o: APIOptions{Store: store, Now: func() time.Time { return c.now }}}
+		one := func(name string, do func(*target) error) {
+			t.Helper()
+			store.calls, store.requests = 0, 0
+			key := Key{Parts: map[string]string{"header.X-User": c.key}}
+			targets, _, err := key.targets(p)
+			if err != nil || len(targets) != 1 {
+				t.Fatalf("%v, %v", targets, err)
+			}
+			if err := do(&targets[0]); !errors.Is(err, store.fail) {
+				t.Errorf("%s, %s: got %v, want %v", name, c.key, err, store.fail)
+			}
+			if store.calls != 1 || store.requests != c.requests {
+				t.Errorf("%s, %s: %d calls of %d requests, want 1 of %d", name, c.key, store.calls, store.requests, c.requests)
+			}
+		}
+		show := func(target *target) error {
+			s, err := a.state(t.Context(), p, target)
+			if err == nil && (len(s.Limits) != 1 || len(s.Plans) != c.requests-1) {
+				t.Errorf("%s: got %+v", c.key, s)
+			}
+			return err
+		}
+		reset := func(target *target) error { return a.reset(t.Context(), p, target) }
+		one("show", show)
+		one("reset", reset)
+		store.fail = errors.New("gone")
+		one("show", show)
+		one("reset", reset)
+	}
+}
