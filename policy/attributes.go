@@ -18,20 +18,23 @@ type Attributes interface {
 	Path() string
 	// Header returns the values of a header field, by its canonical name.
 	Header(name string) []string
-	// Query returns the values of a query parameter. It is not ok if servers do
-	// not agree on them: a rule that asks for the parameter matches then, and one
-	// that has it in its key refuses the request.
-	Query(name string) (values []string, ok bool)
-	// Cookie returns the values of a cookie.
-	Cookie(name string) []string
+	// Query returns the values of a query parameter. With an error, which says
+	// that servers do not agree on them, a rule that asks for the parameter
+	// matches, and one that has it in its key refuses the request. As with Cookie
+	// and Claim, the text of an error goes behind the part's name in the answer,
+	// and never holds what the client sent.
+	Query(name string) ([]string, error)
+	// Cookie returns the values of a cookie. With an error, which says that
+	// servers do not agree on them, a rule that has it in its key refuses the
+	// request.
+	Cookie(name string) ([]string, error)
 	// Client is the client's address, found through trusted proxies; the zero
 	// Addr if there is none.
 	Client() netip.Addr
 	// Claim returns a claim of the request's token, which has been verified: ""
 	// if there is no token, or no such claim. With an error the request is
 	// refused, whatever [Missing] says, by a rule that has the claim in its key,
-	// and with a [*TokenError] by one that has it in its tiers, too. The text of
-	// an error goes behind the claim's name and never holds what the client sent.
+	// and with a [*TokenError] by one that has it in its tiers, too.
 	Claim(name string) (string, error)
 	// Length is the size of the request's body in bytes, -1 if not known.
 	Length() int64
@@ -86,10 +89,10 @@ func (p *Plain) Path() string { return p.RequestPath }
 func (p *Plain) Header(name string) []string { return p.Headers[name] }
 
 // Query returns what Queries has under name.
-func (p *Plain) Query(name string) ([]string, bool) { return p.Queries[name], true }
+func (p *Plain) Query(name string) ([]string, error) { return p.Queries[name], nil }
 
 // Cookie returns what Cookies has under name.
-func (p *Plain) Cookie(name string) []string { return p.Cookies[name] }
+func (p *Plain) Cookie(name string) ([]string, error) { return p.Cookies[name], nil }
 
 // Client returns Address.
 func (p *Plain) Client() netip.Addr { return p.Address }

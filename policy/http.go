@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"errors"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -59,30 +60,36 @@ func (h *HTTP) Header(name string) []string {
 }
 
 // Query returns the values of a query parameter. The query is parsed once, and
-// only if a rule asks for it. It is not ok if servers do not agree on the values,
+// only if a rule asks for it. It is an error if servers do not agree on the values,
 // as of q in "q=100%", "a;q=1" and "a#&q=1".
-func (h *HTTP) Query(name string) (values []string, ok bool) {
+func (h *HTTP) Query(name string) ([]string, error) {
 	raw := h.request.URL.RawQuery
 	if !h.parsed {
 		var err error // of a pair that is left out, or of more pairs than are read
 		h.query, err = url.ParseQuery(raw)
 		h.odd, h.parsed = err != nil || strings.IndexByte(raw, '#') >= 0, true
 	}
-	if h.odd {
-		return wire.Query(raw, name)
+	if !h.odd {
+		return h.query[name], nil
 	}
-	return h.query[name], true
+	values, ok := wire.Query(raw, name)
+	if !ok {
+		return nil, errQuery
+	}
+	return values, nil
 }
 
+var errQuery = errors.New(wire.QueryProblem)
+
 // Cookie returns the values of a cookie, unescaped, without blanks and quotes
-// around them. One that servers read in different ways counts as sent more than
-// once: what an application reads into it is not known.
-func (h *HTTP) Cookie(name string) []string {
+// around them. One that servers read in different ways is an error: what an
+// application reads into it is not known.
+func (h *HTTP) Cookie(name string) ([]string, error) {
 	values, problem := wire.Cookies(h.request, name)
 	if problem != "" {
-		return []string{"", ""}
+		return nil, errors.New(problem)
 	}
-	return values
+	return values, nil
 }
 
 // Client returns the client's address.

@@ -219,13 +219,13 @@ func (g *group) find(s *search) {
 	for i := range g.fields {
 		f := &g.fields[i]
 		var values []string
-		ok := true
+		var err error
 		if f.query {
-			values, ok = s.attributes.Query(f.name)
+			values, err = s.attributes.Query(f.name)
 		} else {
 			values = s.attributes.Header(f.name)
 		}
-		if !ok { // it may have any value for some server
+		if err != nil { // it may have any value for some server
 			for _, refs := range f.values {
 				s.found = append(s.found, refs...)
 			}

@@ -21,7 +21,9 @@ type PartError struct {
 	Part    Part
 	Problem string // what is wrong with it; never holds what the client sent
 	Missing bool   // the part is not there, or empty
-	Err     error  // of [Attributes.Claim], such as a [*TokenError]; else nil
+	// Err is the error of [Attributes], such as a [*TokenError]; nil if there was
+	// none.
+	Err error
 }
 
 // Error returns the part and the problem.
@@ -49,16 +51,14 @@ func (r *rule) unusable(p *keyPart, problem string) *PartError {
 // a value that is there cannot be used.
 func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string, fault *PartError) {
 	var values []string
+	var err error
 	switch p.Source {
 	case SourceHeader:
 		values = a.Header(p.Name)
 	case SourceQuery:
-		var ok bool
-		if values, ok = a.Query(p.Name); !ok {
-			return "", r.unusable(p, "is sent in a way that servers do not agree on; escape a percent sign as %25, a semicolon as %3B and a number sign as %23")
-		}
+		values, err = a.Query(p.Name)
 	case SourceCookie:
-		values = a.Cookie(p.Name)
+		values, err = a.Cookie(p.Name)
 	case SourceIP:
 		if !m.found.client.IsValid() {
 			return "", nil
@@ -70,21 +70,18 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string
 			return "", r.unusable(p, "has an escaped slash that can be read in two ways; send the path in its shortest form")
 		}
 	case SourceClaim:
-		var err error
-		if value, err = a.Claim(p.Name); err != nil {
-			return "", &PartError{Rule: r.Name, Part: p.Part, Problem: err.Error(), Err: err}
-		}
+		value, err = a.Claim(p.Name)
 	case SourceHost:
 		value = a.Host()
 	case SourceMethod:
 		value = a.Method()
 	case SourceNone, sources: // Compile refuses them
 	}
+	if err != nil {
+		return "", &PartError{Rule: r.Name, Part: p.Part, Problem: err.Error(), Err: err}
+	}
 	if len(values) > 1 {
-		if p.Source == SourceCookie {
-			return "", r.unusable(p, "is sent more than once, or in a spelling that servers read in different ways; send it once, as RFC 6265 has it")
-		}
-		return "", r.unusable(p, "is sent more than once")
+		return "", r.unusable(p, "is sent more than once; send it once")
 	}
 	if len(values) == 1 {
 		value = values[0]

@@ -136,8 +136,8 @@ func (r *rule) matches(a Attributes, client netip.Addr) bool {
 		}
 	}
 	for i := range m.Queries {
-		if values, ok := a.Query(m.Queries[i].Name); ok && !m.Queries[i].holds(values) {
-			return false // where it is not ok, it may hold for some server
+		if values, err := a.Query(m.Queries[i].Name); err == nil && !m.Queries[i].holds(values) {
+			return false // where it is an error, it may hold for some server
 		}
 	}
 	return len(m.Networks) == 0 || within(m.Networks, client)
