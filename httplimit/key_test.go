@@ -57,14 +57,15 @@ func TestKeys(t *testing.T) {
 		{"query escaped value", httplimit.ByQuery("userId"), "/?userId=a%26b+c", nil, "a&b c", ""},
 		{"query escaped name", httplimit.ByQuery("userId"), "/?user%49d=u1", nil, "u1", ""},
 		{"query name with a space", httplimit.ByQuery("user id"), "/?user+id=u1", nil, "u1", ""},
-		{"query missing", httplimit.ByQuery("userId"), "/?userid=u1&xuserId=2", nil, "", "query parameter userId is missing"},
+		{"query missing", httplimit.ByQuery("userId"), "/?user=u1&xuserId=2", nil, "", "query parameter userId is missing"},
+		{"query in other letters", httplimit.ByQuery("userId"), "/?userid=u1", nil, "", "send it under this name alone"},
 		{"query empty", httplimit.ByQuery("userId"), "/?userId=", nil, "", missing},
 		{"query without value", httplimit.ByQuery("userId"), "/?userId", nil, "", missing},
 		{"no query", httplimit.ByQuery("userId"), "/", nil, "", missing},
 		{"query twice", httplimit.ByQuery("userId"), "/?userId=u1&userId=u2", nil, "", "sent more than once"},
 		{"query twice, once escaped", httplimit.ByQuery("userId"), "/?userId=u1&%75serId=u2", nil, "", "sent more than once"},
 		{"query twice, once empty", httplimit.ByQuery("userId"), "/?userId=u1&userId=", nil, "", "sent more than once"},
-		{"query bad escape", httplimit.ByQuery("userId"), "/?userId=%zz", nil, "", "not well-formed"},
+		{"query bad escape", httplimit.ByQuery("userId"), "/?userId=%zz", nil, "", "escape a percent sign as %25"},
 		{"query bad escape elsewhere", httplimit.ByQuery("userId"), "/?q=100%&userId=u1", nil, "u1", ""},
 		{"query semicolon", httplimit.ByQuery("userId"), "/?userId=u1;x=1", nil, "", "semicolon"},
 		{"query semicolon elsewhere", httplimit.ByQuery("userId"), "/?q=1;x=1&userId=u1", nil, "u1", ""},
@@ -330,5 +331,18 @@ func TestKeysFitTheStore(t *testing.T) {
 	got, err := key.Of(request(t, "/", "A: "+long))
 	if err == nil || len(got) > sluice.MaxKeyBytes {
 		t.Errorf("got a key of %d bytes, %v", len(got), err)
+	}
+}
+
+// TestByQueryAllocates nothing for a parameter that is sent once, as it is.
+func TestByQueryAllocates(t *testing.T) {
+	key, r := httplimit.ByQuery("userId"), request(t, "/?a=b&userId=u1&c=d")
+	got := testing.AllocsPerRun(200, func() {
+		if v, err := key.Of(r); err != nil || v != "u1" {
+			t.Errorf("got %q, %v", v, err)
+		}
+	})
+	if got != 0 {
+		t.Errorf("got %v allocations, want none", got)
 	}
 }
