@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/internal/replace"
@@ -42,18 +40,6 @@ func restoreState(store *memstore.Store, path string) (found bool, err error) {
 func saveState(store *memstore.Store, path string) error {
 	if err := replace.File(path, store.Snapshot); err != nil {
 		return fmt.Errorf("--state %q: cannot be written: %w", path, err)
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-// syncFolder makes a rename last through a power cut.
-func syncFolder(path string) error {
-	dir, err := os.Open(path) //nolint:gosec // as above
-	if err != nil {
-		return fmt.Errorf("--state: %w", err)
-	}
-	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
-		return fmt.Errorf("--state: folder %q: %w", path, err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ package replace
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -17,8 +18,10 @@ import (
 )
 
 // File puts what write writes in the place of a file, or returns an error and
-// leaves it as it was. Only its owner may read it. Two that replace a file at
-// the same time do not disturb each other: the last one stays.
+// leaves it as it was. Only if its folder cannot be synced then, which is an
+// error, too, the file is a new one, which may not last through a power cut. Only
+// its owner may read it. Two that replace a file at the same time do not disturb
+// each other: the last one stays.
 func File(path string, write func(io.Writer) error) error {
 	f, err := create(path)
 	if err != nil {
@@ -28,13 +31,17 @@ func File(path string, write func(io.Writer) error) error {
 	if err == nil {
 		err = f.Sync()
 	}
+	if err == nil && !renamesOpen {
+		err = f.Close()
+	}
 	if err == nil {
-		err = os.Rename(f.Name(), path) // while it is locked
+		err = os.Rename(f.Name(), path) // while it is locked, where that is possible
 	}
 	if err != nil {
 		return errors.Join(err, discard(f))
 	}
-	return f.Close()
+	_ = f.Close() // what was written is on the disk
+	return syncFolder(filepath.Dir(path))
 }
 
 // Try finds out whether a file can be replaced later, by a file beside that it
@@ -56,29 +63,38 @@ func Try(path string) error {
 // it was closed.
 func discard(f *os.File) error {
 	err, gone := f.Close(), os.Remove(f.Name())
+	if errors.Is(err, fs.ErrClosed) {
+		err = nil
+	}
 	if errors.Is(gone, fs.ErrNotExist) {
 		gone = nil
 	}
 	return errors.Join(err, gone)
 }
 
-// create makes a file beside path and locks it.
+// errLocked is what lock returns of a file that somebody else has locked.
+var errLocked = errors.New("the file is locked")
+
+// create makes a file beside path and locks it. Before it is locked another
+// process may take it for one that was left, lock it and remove it: then it makes
+// another one, some times at most.
 func create(path string) (*os.File, error) {
-	for {
+	const most = 100
+	for range most {
 		f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 		if err != nil {
 			return nil, err
 		}
-		lock(f)
-		// Another process may have taken it for one that was left, before it was
-		// locked.
-		if _, err := os.Stat(f.Name()); !errors.Is(err, fs.ErrNotExist) {
-			return f, nil
+		if !errors.Is(lock(f), errLocked) {
+			if _, err := os.Stat(f.Name()); !errors.Is(err, fs.ErrNotExist) {
+				return f, nil
+			}
 		}
-		if err := f.Close(); err != nil {
+		if err := discard(f); err != nil {
 			return nil, err
 		}
 	}
+	return nil, fmt.Errorf("%s.*.tmp: other processes have removed %d of these before they were locked", path, most)
 }
 
 // clean removes the files beside path that nobody has locked. One that cannot be
@@ -108,7 +124,7 @@ func removeUnlocked(path string) {
 	if err != nil {
 		return
 	}
-	if lock(f) {
+	if lock(f) == nil {
 		_ = os.Remove(path) // see clean
 	}
 	_ = f.Close() // nothing was written

@@ -110,7 +110,8 @@ func (l *List) Apply(now time.Time, apply func([]Override) error) error {
 var ErrNone = errors.New("override: there is none for this key")
 
 // ErrNotKept is what Add and Remove return if the file cannot be written. What
-// was in force before is so again.
+// was in force before is so again. Where it was written and its folder cannot be
+// synced, the next start may read the change all the same.
 var ErrNotKept = errors.New("override: nothing was changed, as it cannot be kept over a restart")
 
 // Add puts o in the place of the one for the same key, if there is one, and

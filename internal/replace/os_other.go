@@ -5,7 +5,15 @@
 
 package replace
 
-import "os"
+import (
+	"errors"
+	"os"
+)
+
+const renamesOpen = false
 
 // lock locks nothing here, so that nothing is taken for left.
-func lock(*os.File) bool { return false }
+func lock(*os.File) error { return errors.ErrUnsupported }
+
+// syncFolder does nothing: a folder cannot be synced here.
+func syncFolder(string) error { return nil }
