@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -67,7 +68,7 @@ func serveSite(ctx context.Context, c siteConfig, hurry <-chan os.Signal, stdout
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		s.watcher.Run(watching, hurry)
+		s.watch(watching, hurry)
 	}()
 	err = errors.Join(s.doors.serve(ctx), s.states.save()) // no request is left
 	stop()
@@ -79,6 +80,23 @@ func serveSite(ctx context.Context, c siteConfig, hurry <-chan os.Signal, stdout
 	err = errors.Join(err, s.close())
 	log.Info("stopped")
 	return err
+}
+
+// watch reads the file anew when it changes, unless it is one that the program
+// was given open: that was read to its end.
+func (s *siteServer) watch(ctx context.Context, hurry <-chan os.Signal) {
+	if !regular.Given(s.file) {
+		s.watcher.Run(ctx, hurry)
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hurry:
+			s.log.Warn("SIGHUP has no effect: a configuration that does not come from a file is read once", slog.String("file", s.file))
+		}
+	}
 }
 
 // wire makes everything but the doors' sockets.
@@ -234,8 +252,8 @@ func (s *siteServer) apply(ctx context.Context, c *file.Config) error {
 		name    string
 		changed bool
 	}{
-		{"admin", fmt.Sprint(c.Admin) != fmt.Sprint(s.first.Admin)},
-		{"store", fmt.Sprint(c.Store) != fmt.Sprint(s.first.Store)},
+		{"admin", !reflect.DeepEqual(c.Admin, s.first.Admin)},
+		{"store", !reflect.DeepEqual(c.Store, s.first.Store)},
 	} {
 		if part.changed {
 			s.log.Warn("a part of the configuration takes effect at the next start only", slog.String("part", part.name))
@@ -314,7 +332,11 @@ func (s *siteServer) announce(stdout io.Writer) {
 	if s.doors.adminSocket != nil {
 		fmt.Fprintf(&b, "  admin  http://%s/metrics, /healthz, /readyz, /policy; see sluice status\n", s.doors.adminSocket.Addr())
 	}
-	fmt.Fprintf(&b, "  config %s, version %s: changes take effect within a second\n", s.file, s.first.Version)
+	changes := "changes take effect within a second"
+	if regular.Given(s.file) {
+		changes = "read once"
+	}
+	fmt.Fprintf(&b, "  config %s, version %s: %s\n", s.file, s.first.Version, changes)
 	if _, err := io.WriteString(stdout, b.String()); err != nil {
 		s.log.Warn("standard output cannot be written", slog.Any("error", err)) // which is no reason not to serve
 	}

@@ -154,6 +154,32 @@ func TestConfigurationOnStandardInput(t *testing.T) {
 	}
 }
 
+// A configuration that came through a pipe is read once: nothing is looked for in
+// the pipe later, on SIGHUP either.
+func TestConfigurationThatIsReadOnce(t *testing.T) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, out)
+	yaml := "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nrules: [{name: a, by: ip, limits: 5/min}]\n"
+	if _, err := in.WriteString(yaml); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := startSite(t, yaml, func(c *siteConfig) { c.file = fmt.Sprintf("/dev/fd/%d", out.Fd()) })
+	if !strings.Contains(s.banner, ": read once\n") || strings.Contains(s.banner, "within a second") {
+		t.Errorf("got %s", s.banner)
+	}
+	s.hurry <- syscall.SIGHUP
+	until(t, "the log of SIGHUP", func() bool { return strings.Contains(s.logs.String(), "SIGHUP") })
+	if got := fetch(t, http.DefaultClient, s.admin+"/readyz"); got.status != http.StatusOK || strings.Contains(got.body, "not in force") {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+}
+
 // What the program was given open takes the audit log, whatever it is.
 func TestAuditOnStandardOutput(t *testing.T) {
 	out, in, err := os.Pipe()
