@@ -18,14 +18,9 @@ import (
 // like are the limits in whose place others stand, see [sluice.ParseLimitLike].
 type like struct{ limits, graces []sluice.Limit }
 
-func likeOf(limits []policy.Limit) (l like) {
-	for _, limit := range limits {
-		l.limits = append(l.limits, limit.Limit)
-		if limit.Grace != nil {
-			l.graces = append(l.graces, *limit.Grace)
-		}
-	}
-	return l
+func likeOf(l *policy.Level) (of like) {
+	of.limits, of.graces = l.Like()
+	return of
 }
 
 // limitList reads one or more limits: "100/min", "soft 100/min grace 500/day", or

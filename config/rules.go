@@ -131,12 +131,12 @@ func (d *decoder) levelFields(l *policy.Level) []field {
 		}},
 		{"limits", func(n *yaml.Node) { l.Limits = d.limitList(n, like{}) }},
 		{"in_flight", func(n *yaml.Node) { l.InFlight = d.slots(n, "in_flight", "requests may run") }},
-		d.afterLimits("plans", func(n *yaml.Node) { l.Tiers = d.plans(n, likeOf(l.Limits)) }),
+		d.afterLimits("plans", func(n *yaml.Node) { l.Tiers = d.plans(n, likeOf(l)) }),
 		d.afterLimits("overrides", func(n *yaml.Node) {
-			of := likeOf(l.Limits)
+			of := likeOf(l)
 			d.list(n, func(n *yaml.Node) { d.override(n, l, of) })
 		}),
-		d.afterLimits("candidates", func(n *yaml.Node) { d.candidates(n, l, likeOf(l.Limits)) }),
+		d.afterLimits("candidates", func(n *yaml.Node) { d.candidates(n, l, likeOf(l)) }),
 	}
 }
 

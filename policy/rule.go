@@ -83,6 +83,18 @@ type Level struct {
 	ExemptKeys [][]string
 }
 
+// Like returns the level's limits and grace limits, each for
+// [sluice.ParseLimitLike]: other limits that replace them are read by these.
+func (l *Level) Like() (limits, graces []sluice.Limit) {
+	for _, limit := range l.Limits {
+		limits = append(limits, limit.Limit)
+		if limit.Grace != nil {
+			graces = append(graces, *limit.Grace)
+		}
+	}
+	return limits, graces
+}
+
 // Limit is a limit of a rule. With Grace it is a soft one: what goes over it
 // passes with a warning as long as the grace limit has units, and draws on
 // these. A list of limits has at most one soft limit.
@@ -127,9 +139,10 @@ type Candidate struct {
 }
 
 // When makes a rule count only requests whose response is of a certain status,
-// or was not seen: see [Response.Unseen]. A request is let in if the limits have room for it and charged once its
-// response is known. Requests that run at the same time are let in together,
-// so as many as run at once may pass beyond the quota, unless Hold.
+// or was not seen: see [Response.Unseen]. A request is let in if the limits have
+// room for it and charged once its response is known. Requests that run at the
+// same time are let in together, so as many as run at once may pass beyond the
+// quota, unless Hold.
 type When struct {
 	Status []Status
 	// Hold charges the request when it comes and refunds it if its response

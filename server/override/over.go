@@ -53,10 +53,7 @@ func Compile(rules []policy.Rule, all []Override, pause func()) (*policy.Policy,
 // what they do not name is as there, see [sluice.ParseLimitLike]. The error
 // joins all faults.
 func ParseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err error) {
-	like := make([]sluice.Limit, len(l.Limits))
-	for i := range l.Limits {
-		like[i] = l.Limits[i].Limit
-	}
+	like, _ := l.Like()
 	var faults []error
 	for _, text := range texts {
 		limit, err := sluice.ParseLimitLike(text, like...)
