@@ -30,7 +30,7 @@ type Config struct {
 	Policy    *policy.Policy
 
 	lines []int // of each rule
-	named map[Named]place
+	named map[NamedFile]place
 }
 
 // Line returns where the i-th rule of the policy stands.

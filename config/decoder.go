@@ -38,11 +38,11 @@ type decoder struct {
 	pause  func()
 	limits map[string]sluice.Limit // by text: many rules have the same
 	later  []func()                // what is read at the end of a level
-	named  map[Named]place
+	named  map[NamedFile]place
 }
 
 func newDecoder(file string, pause func()) *decoder {
-	return &decoder{file: file, pause: pause, limits: make(map[string]sluice.Limit), named: make(map[Named]place)}
+	return &decoder{file: file, pause: pause, limits: make(map[string]sluice.Limit), named: make(map[NamedFile]place)}
 }
 
 // document parses data and returns its one document, nil if there is none.

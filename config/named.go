@@ -9,20 +9,26 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Named is a file that a configuration names: the key, such as "token_file", and
-// the path that stands under it. The files in the URL of a store have that URL.
-type Named struct{ Key, Path string }
+// NamedFile is a file that a configuration names: the key, such as "token_file",
+// and the path that stands under it. The files in the URL of a store have that
+// URL.
+type NamedFile struct{ Key, Path string }
 
 // NamedFaults returns what is wrong with files that the configuration names as
 // [Faults], each where its file is named first; nil if there is none. Each line
-// of an error is a fault.
-func (c *Config) NamedFaults(problems map[Named][]error) error {
+// of an error is a fault. That of a file which the configuration does not name is
+// at its beginning and says which file that is.
+func (c *Config) NamedFaults(problems map[NamedFile][]error) error {
 	var faults Faults
 	for name, errs := range problems {
-		at := c.named[name]
+		at, found := c.named[name]
+		said := ""
+		if !found {
+			at, said = place{1, 1}, name.Key+" "+name.Path+": "
+		}
 		for _, err := range errs {
 			for line := range strings.SplitSeq(err.Error(), "\n") {
-				faults = append(faults, Fault{File: c.File, Line: at.line, Column: at.column, Problem: line})
+				faults = append(faults, Fault{File: c.File, Line: at.line, Column: at.column, Problem: said + line})
 			}
 		}
 	}
@@ -46,7 +52,7 @@ func (d *decoder) path(name string, into *string) field {
 
 // name remembers where a file is named first.
 func (d *decoder) name(n *yaml.Node, key, path string) {
-	if _, twice := d.named[Named{key, path}]; !twice {
-		d.named[Named{key, path}] = place{n.Line, n.Column}
+	if _, twice := d.named[NamedFile{key, path}]; !twice {
+		d.named[NamedFile{key, path}] = place{n.Line, n.Column}
 	}
 }

@@ -22,12 +22,12 @@ import (
 // those with which a start fails. It writes nothing, so that it does not find
 // out whether a folder may be written to.
 func checkFiles(c *file.Config) error {
-	problems := make(map[file.Named][]error)
+	problems := make(map[file.NamedFile][]error)
 	add := func(key, path string, err error) {
 		if errors.Is(err, fs.ErrNotExist) && key != "url" {
 			err = fmt.Errorf("%w%s", err, started(path))
 		}
-		if at := (file.Named{Key: key, Path: path}); err != nil {
+		if at := (file.NamedFile{Key: key, Path: path}); err != nil {
 			problems[at] = append(problems[at], err)
 		}
 	}

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	file "github.com/sluicegate/sluice/config"
 )
 
 // TestLintFiles: a file that the configuration names, and with which serve would
@@ -89,6 +92,52 @@ func TestLintFiles(t *testing.T) {
 	files, err := filepath.Glob(at("*.tmp"))
 	if err != nil || len(files) > 0 {
 		t.Errorf("lint has written %v, %v", files, err)
+	}
+}
+
+// TestEveryFileIsChecked: there is no key of the configuration under which a path
+// stands and nobody looks what is there.
+func TestEveryFileIsChecked(t *testing.T) {
+	folder := t.TempDir() // where a file should be
+	tests := map[string]string{
+		"cert":           "listen: {address: 127.0.0.1:0, tls: {cert: %s, key: none}}",
+		"key":            "listen: {address: 127.0.0.1:0, tls: {cert: none, key: %s}}",
+		"jwks_file":      "tokens: {jwks_file: %s}",
+		"hmac_file":      "tokens: {hmac_file: %s}",
+		"key_file":       "tokens: {key_file: %s}",
+		"token_file":     "admin: {address: 127.0.0.1:0, token_file: %s}",
+		"overrides_file": "admin: {address: 127.0.0.1:0, overrides_file: %s}",
+		"audit_file":     "admin: {address: 127.0.0.1:0, audit_file: %s}",
+		"state":          "store: {memory: {state: %s}}",
+	}
+	for key, yaml := range tests {
+		c, err := file.Parse("sluice.yaml", []byte(fmt.Sprintf(yaml, folder)+"\nrules: [{name: a, by: ip, limits: 5/min}]\n"))
+		if err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+		if err := checkFiles(c); err == nil || !strings.Contains(err.Error(), folder+" is a directory") {
+			t.Errorf("%s: got %v", key, err)
+		}
+	}
+	sources, err := filepath.Glob("../../config/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, name := range sources {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range regexp.MustCompile(`d\.path\("(\w+)"`).FindAllSubmatch(text, -1) {
+			if _, tested := tests[string(call[1])]; !tested {
+				t.Errorf("%s reads the path of a file under %s; check it, and test that here", name, call[1])
+			}
+			read++
+		}
+	}
+	if read < len(tests) {
+		t.Errorf("%d keys with the path of a file are read, and %d tested", read, len(tests))
 	}
 }
 
