@@ -35,6 +35,7 @@ type Attributes interface {
 	// if there is no token, or no such claim. With an error the request is
 	// refused, whatever [Missing] says, by a rule that has the claim in its key,
 	// and with a [*TokenError] by one that has it in its tiers, too.
+	// A [*ClaimError] says that the token is good, and the claim cannot be used.
 	Claim(name string) (string, error)
 	// Length is the size of the request's body in bytes, -1 if not known.
 	Length() int64
@@ -60,6 +61,20 @@ func (e *TokenError) Error() string { return e.Problem }
 
 // Unwrap returns Err.
 func (e *TokenError) Unwrap() error { return e.Err }
+
+// ClaimError is what [Attributes.Claim] returns of a claim that the token has and
+// that cannot be a part of a key, such as a list.
+type ClaimError struct {
+	// Problem is for the client and never holds what it sent: "is a list".
+	Problem string
+	Err     error // more of it, for a log; nil if there is nothing to add
+}
+
+// Error returns the problem.
+func (e *ClaimError) Error() string { return e.Problem }
+
+// Unwrap returns Err.
+func (e *ClaimError) Unwrap() error { return e.Err }
 
 // Plain is [Attributes] as data: for tests, for cases, and for protocols that
 // send no HTTP request.

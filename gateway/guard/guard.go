@@ -33,9 +33,16 @@ type Options struct {
 	Trusted      []netip.Prefix
 	ClientHeader string
 	// Claims, if not nil, verifies the token of a request and returns what
-	// looks its claims up, nil if it has none; a [*policy.TokenError] says why a
-	// token that it has cannot be used, which is answered with 401. It is called
-	// once for each request, and only if a rule needs a claim.
+	// looks its claims up, nil if it has none. It is called once for each
+	// request, and only if a rule needs a claim.
+	//
+	// An error means that the token cannot be used, whatever else is returned:
+	// the request is answered with 401. That of what looks claims up means the
+	// same if it is a [*policy.TokenError]; otherwise that the claim cannot be
+	// used, which is answered with 400. The client reads the problem of a
+	// TokenError and of a [*policy.ClaimError]. Of other errors it reads nothing
+	// but that the token cannot be verified, or the claim not be read: OnError is
+	// called with these.
 	Claims func(*http.Request) (func(name string) (string, error), error)
 	// TokenRequired answers a request with 401 that has no token, and for which a
 	// rule needs a claim, whatever the rule says of requests without one.
@@ -60,8 +67,9 @@ type Options struct {
 	// returns. It must be safe for concurrent use and quick.
 	OnVerdict func(*policy.Verdict)
 	// OnError, if not nil, is called with every error of the store, also with
-	// those after the response, and when a slot in flight has expired. It must
-	// be safe for concurrent use and quick.
+	// those after the response, when a slot in flight has expired, and with
+	// errors of Claims that clients do not read. It must be safe for concurrent
+	// use and quick.
 	OnError func(*http.Request, error)
 	// Now says which overrides have expired. Nil means time.Now.
 	Now func() time.Time

@@ -4,6 +4,8 @@
 package guard_test
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -73,6 +75,45 @@ func TestClaimsAreVerifiedOnce(t *testing.T) {
 		if w := ask(g, request(t, "GET", path, "")); w.Code != http.StatusOK || asked != want {
 			t.Errorf("%s: got %d, verified %d times, want %d", path, w.Code, asked, want)
 		}
+	}
+}
+
+// TestClaimsThatFail: a client reads of a token or a claim what is meant for it,
+// and nothing of other errors, which are reported.
+func TestClaimsThatFail(t *testing.T) {
+	secret := errors.New("dial 10.0.0.5: refused")
+	expired := &policy.TokenError{Problem: "the token has expired"}
+	list := &policy.ClaimError{Problem: "is a list"}
+	for _, c := range []struct {
+		name        string
+		token, read error
+		status      int
+		want        string
+		reported    bool
+	}{
+		{"a token", fmt.Errorf("10.0.0.5: %w", expired), nil, 401, "the token has expired", false},
+		{"a token, seen late", nil, expired, 401, "the token has expired", false},
+		{"a key server", secret, nil, 401, "the token cannot be verified", true},
+		{"a claim", nil, fmt.Errorf("10.0.0.5: %w", list), 400, "claim sub is a list", false},
+		{"a server of claims", nil, secret, 400, "claim sub cannot be read", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var reported errorList
+			g := newGuard(t, "  - {name: a, by: claim.sub, missing: skip, limits: 1/s}\n", ok, guard.Options{
+				OnError: reported.report,
+				Claims: func(*http.Request) (func(string) (string, error), error) {
+					return func(string) (string, error) { return "", c.read }, c.token
+				},
+			})
+			w := ask(g, request(t, "GET", "/", ""))
+			text := w.Body.String() + w.Header().Get("WWW-Authenticate")
+			if w.Code != c.status || !strings.Contains(text, c.want) || strings.Contains(text, "10.0.0.5") {
+				t.Errorf("got %d %q, want %d %q", w.Code, text, c.status, c.want)
+			}
+			if got := errors.Is(errors.Join(reported.all()...), secret); got != c.reported {
+				t.Errorf("reported %v, want that it is %v", reported.all(), c.reported)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@
 package guard
 
 import (
+	"errors"
 	"net/http"
 	"net/netip"
 
@@ -53,7 +54,7 @@ func (c *request) end() {
 // lookUp returns a claim of the request's token, which is verified at the first.
 func (c *request) lookUp(name string) (string, error) {
 	if !c.verified {
-		c.claims, c.token = c.guard.opts.Claims(c.r)
+		c.verify()
 		c.verified = true
 		if c.claims == nil && c.token == nil && c.guard.opts.TokenRequired {
 			c.token = policy.ErrNoToken
@@ -62,7 +63,34 @@ func (c *request) lookUp(name string) (string, error) {
 	if c.claims == nil {
 		return "", c.token
 	}
-	return c.claims(name)
+	value, err := c.claims(name)
+	if err == nil {
+		return value, nil
+	}
+	if token, ok := errors.AsType[*policy.TokenError](err); ok {
+		return "", token
+	}
+	if claim, ok := errors.AsType[*policy.ClaimError](err); ok {
+		return "", claim
+	}
+	c.guard.report(c.r, err)
+	return "", &policy.ClaimError{Problem: "cannot be read", Err: err}
+}
+
+// verify asks for the claims of the request's token. What is no TokenError is not
+// for the client.
+func (c *request) verify() {
+	claims, err := c.guard.opts.Claims(c.r)
+	if err == nil {
+		c.claims, c.token = claims, nil
+		return
+	}
+	token, ok := errors.AsType[*policy.TokenError](err)
+	if !ok {
+		c.guard.report(c.r, err)
+		token = &policy.TokenError{Problem: "the token cannot be verified", Err: err}
+	}
+	c.claims, c.token = nil, token
 }
 
 func (c *request) serve() {

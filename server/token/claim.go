@@ -5,19 +5,20 @@ package token
 
 import (
 	"encoding/json"
-	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/sluicegate/sluice/policy"
 )
 
 // mostDigits is how long a number may be that is a key.
 const mostDigits = 64
 
 var (
-	errList   = errors.New("is a list in the token; a key is a text or a number")
-	errObject = errors.New("is an object in the token; a key is a text or a number")
-	errNumber = errors.New("is a number of more than 64 digits in the token")
-	errText   = errors.New("cannot be read in the token")
+	errList   = &policy.ClaimError{Problem: "is a list in the token; a key is a text or a number"}
+	errObject = &policy.ClaimError{Problem: "is an object in the token; a key is a text or a number"}
+	errNumber = &policy.ClaimError{Problem: "is a number of more than 64 digits in the token"}
+	errText   = &policy.ClaimError{Problem: "cannot be read in the token"}
 )
 
 // text returns the text of a claim, "" if there is none: of a string itself, of a
