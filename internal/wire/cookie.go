@@ -74,23 +74,26 @@ func hides(part string, own int, name string) bool {
 	if own > 0 && strings.IndexByte(part[min(own+1, len(part)):], '=') < 0 && strings.IndexFunc(part[:own], ends) < 0 {
 		return false // as most are
 	}
-	// Every word up to its equals sign; some servers skip those before it.
-	from, to, named := 0, 0, false
-	for i := range len(part) {
-		switch c := part[i]; {
-		case ends(rune(c)):
-			continue
-		case c == '=' && (from == to || named && to < i):
-			from, to, named = i+1, i+1, false
-			continue
-		case c == '=' && !named:
-			if named = true; alike(part[from:to], name) {
+	// Every word up to its equals sign; some servers skip those before it. The sign
+	// may also begin the next word.
+	before := "" // the last word, if it has none
+	for word := range strings.FieldsFuncSeq(part, ends) {
+		if before != "" && word[0] == '=' {
+			if alike(before, name) {
 				return true
 			}
-		case c != '=' && to < i:
-			from, named = i, false
+			before = "" // this word is its value
+			continue
 		}
-		to = i + 1
+		spelled, _, sign := strings.Cut(strings.TrimLeft(word, "="), "=")
+		switch {
+		case !sign:
+			before = spelled
+		case alike(spelled, name):
+			return true
+		default:
+			before = ""
+		}
 	}
 	return false
 }
