@@ -20,16 +20,26 @@ import (
 // words splits arguments into those of one value each and the rest, in any
 // order.
 func words(args []string, valued ...string) (values map[string][]string, rest []string, err error) {
+	return wordsAndSwitches(args, nil, valued...)
+}
+
+// wordsAndSwitches is words where there are also flags that take no value. Those
+// that are given have an empty one.
+func wordsAndSwitches(args, switches []string, valued ...string) (values map[string][]string, rest []string, err error) {
 	values = make(map[string][]string)
 	for i := 0; i < len(args); i++ {
 		name, value, joined := strings.Cut(args[i], "=")
 		flag := ""
-		for _, v := range valued {
+		for _, v := range slices.Concat(switches, valued) {
 			if name == "--"+v || name == "-"+v {
 				flag = v
 			}
 		}
 		switch {
+		case slices.Contains(switches, flag) && joined:
+			return nil, nil, fmt.Errorf("%s: takes no value", name)
+		case slices.Contains(switches, flag):
+			values[flag] = append(values[flag], "")
 		case flag == "" && strings.HasPrefix(args[i], "-") && args[i] != "-":
 			if name == "--help" || name == "-help" || name == "-h" {
 				return nil, nil, errHelp
@@ -70,10 +80,8 @@ Where these are not, as in a test run elsewhere, --without-files passes over the
 
 // runLint checks configuration files.
 func runLint(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	const passOver = "--without-files"
-	without := slices.Contains(args, passOver)
-	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == passOver })
-	values, rest, err := words(args, "test")
+	const passOver = "without-files"
+	values, rest, err := wordsAndSwitches(args, []string{passOver}, "test")
 	if err == nil && len(rest) != 1 {
 		err = fmt.Errorf("lint: names %d files, and needs one", len(rest))
 	}
@@ -90,7 +98,7 @@ func runLint(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	code := exitOK
-	if !without {
+	if values[passOver] == nil {
 		if err := checkFiles(c); err != nil {
 			say(stderr, err.Error()+"\n")
 			code = exitFailed

@@ -72,7 +72,11 @@ func TestLintFaults(t *testing.T) {
 	if !strings.Contains(stderr, "no such file") {
 		t.Errorf("got %q", stderr)
 	}
-	for _, args := range [][]string{{"lint"}, {"lint", good, good}, {"lint", good, "--tests", holds}, {"lint", good, "--test"}} {
+	_, stderr = command(t, exitFailed, "lint", good, "--test", "--without-files") // which are cases then
+	if !strings.Contains(stderr, "stat --without-files: no such file") {
+		t.Errorf("got %q", stderr)
+	}
+	for _, args := range [][]string{{"lint"}, {"lint", good, "--without-files=yes"}, {"lint", good, good}, {"lint", good, "--tests", holds}, {"lint", good, "--test"}} {
 		command(t, exitUsage, args...)
 	}
 }
