@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
 
 	"github.com/sluicegate/sluice/internal/wire"
@@ -20,9 +19,6 @@ type HTTP struct {
 	client  netip.Addr
 	claims  func(name string) (string, error)
 	host    string
-	query   url.Values
-	parsed  bool
-	odd     bool // the query is not one that everybody reads alike
 }
 
 // Reset makes h the attributes of r. The client's address comes from the front,
@@ -59,20 +55,10 @@ func (h *HTTP) Header(name string) []string {
 	return h.request.Header[name]
 }
 
-// Query returns the values of a query parameter. The query is parsed once, and
-// only if a rule asks for it. It is an error if servers do not agree on the values,
-// as of q in "q=100%", "a;q=1" and "a#&q=1".
+// Query returns the values of a query parameter. It is an error if servers do not
+// agree on them, as of q in "q=100%", "a;q=1", "a#&q=1" and "Q=1".
 func (h *HTTP) Query(name string) ([]string, error) {
-	raw := h.request.URL.RawQuery
-	if !h.parsed {
-		var err error // of a pair that is left out, or of more pairs than are read
-		h.query, err = url.ParseQuery(raw)
-		h.odd, h.parsed = err != nil || strings.IndexByte(raw, '#') >= 0, true
-	}
-	if !h.odd {
-		return h.query[name], nil
-	}
-	values, ok := wire.Query(raw, name)
+	values, ok := wire.Query(h.request.URL.RawQuery, name)
 	if !ok {
 		return nil, errQuery
 	}

@@ -145,6 +145,8 @@ func TestQueriesInEveryReading(t *testing.T) {
 		"r#&q=3":      "abcd",
 		"q=3&r;q=1":   "abcd",
 		"q=3&q=%zz&r": "abcd",
+		"Q=3":         "abcd",
+		"q=3&q[]=1":   "abcd",
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/?"+query, nil)
 		var h policy.HTTP
