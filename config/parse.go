@@ -17,8 +17,9 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Load reads a file, or what the program was given open, such as /dev/stdin. A
-// pipe beside these is an error: it might never be written to. What is wrong with its content is [Faults].
+// Load reads a file, or what the program was given open, such as /dev/stdin. Any
+// other pipe is an error: it might never be written to. What is wrong with its
+// content is [Faults].
 func Load(name string) (*Config, error) {
 	data, err := read(name)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 
 // Settle corrects what an allowed request was charged, now that its response is
 // known: units of a cost that was estimated are charged or given back, and
-// rules that count responses charge those that count, and those that nobody saw. What is above a limit's
-// quota counts as debt, up to the limit's Debt. Slots of requests in flight are
-// released.
+// rules that count responses charge those that count, and those that nobody
+// saw. What is above a limit's quota counts as debt, up to the limit's Debt.
+// Slots of requests in flight are released.
 //
 // It asks the store once or, where there is nothing to correct, not at all. It
 // goes on when ctx ends, for a second at most: a client that hangs up has still

@@ -17,7 +17,7 @@ const QueryProblem = "is sent in a way that servers do not agree on; send it und
 // no escape, for which some take it as it is and some leave the pair out, or a
 // semicolon, which some take for an ampersand, if the parameter is behind a
 // number sign, at which some end a query, or if there is one whose name some take
-// for this one's. How the other parameters are written is of no account.
+// for this one's. The other parameters are not checked.
 func Query(raw, name string) (values []string, ok bool) { return AppendQuery(nil, raw, name) }
 
 // AppendQuery is [Query] that appends to values.

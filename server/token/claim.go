@@ -22,7 +22,7 @@ var (
 )
 
 // text returns the text of a claim, "" if there is none: of a string itself, of a
-// truth true or false, and of a number its shortest decimal form, in which no
+// boolean true or false, and of a number its shortest decimal form, in which no
 // number has two budgets.
 func text(claim json.RawMessage) (string, error) {
 	if len(claim) == 0 {
