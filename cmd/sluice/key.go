@@ -46,7 +46,7 @@ on no other; a reset is for all nodes that share a store.
 func runKey(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	remove := slices.Contains(args, "--remove")
 	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--remove" })
-	values, rest, err := words(args, "admin", "token-file", "rule", "level", "reason", "author", "limit", "for", "expires")
+	values, rest, err := words(args, nil, "admin", "token-file", "rule", "level", "reason", "author", "limit", "for", "expires")
 	if err == nil && len(rest) == 0 {
 		err = errors.New("key: says not what to do")
 	}

@@ -17,15 +17,9 @@ import (
 	"github.com/sluicegate/sluice/internal/regular"
 )
 
-// words splits arguments into those of one value each and the rest, in any
-// order.
-func words(args []string, valued ...string) (values map[string][]string, rest []string, err error) {
-	return wordsAndSwitches(args, nil, valued...)
-}
-
-// wordsAndSwitches is words where there are also flags that take no value. Those
-// that are given have an empty one.
-func wordsAndSwitches(args, switches []string, valued ...string) (values map[string][]string, rest []string, err error) {
+// words splits arguments into those of one value each, switches, which take none
+// and have an empty one, and the rest, in any order.
+func words(args, switches []string, valued ...string) (values map[string][]string, rest []string, err error) {
 	values = make(map[string][]string)
 	for i := 0; i < len(args); i++ {
 		name, value, joined := strings.Cut(args[i], "=")
@@ -81,7 +75,7 @@ Where these are not, as in a test run elsewhere, --without-files passes over the
 // runLint checks configuration files.
 func runLint(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	const passOver = "without-files"
-	values, rest, err := wordsAndSwitches(args, []string{passOver}, "test")
+	values, rest, err := words(args, []string{passOver}, "test")
 	if err == nil && len(rest) != 1 {
 		err = fmt.Errorf("lint: names %d files, and needs one", len(rest))
 	}
@@ -155,7 +149,7 @@ exits with 1 if FILE cannot be read or has no limit.
 
 // runConvert turns other programs' configurations into sluice's.
 func runConvert(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	_, rest, err := words(args)
+	_, rest, err := words(args, nil)
 	if err == nil && (len(rest) != 2 || rest[0] != "nginx") {
 		err = errors.New("convert: needs a kind, which is nginx, and a file")
 	}

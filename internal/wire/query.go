@@ -67,7 +67,7 @@ func mayName(pair, name string) bool {
 // another's: there are those that drop blanks before it, end it at a NUL, look it
 // up without case, or read brackets behind it as of a list of that name.
 func likeParameter(spelled, name string) bool {
-	if len(spelled) < len(name) || !strings.EqualFold(spelled, name) && strings.IndexAny(spelled, " \x00[") < 0 {
+	if len(spelled) < len(name) || !strings.EqualFold(spelled, name) && !strings.ContainsAny(spelled, " \x00[") {
 		return false
 	}
 	spelled, _, _ = strings.Cut(spelled, "\x00")
