@@ -74,15 +74,16 @@ func (a *API) putOverride(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		t, err = q.one(a.o.Policy())
 	}
+	var limits []policy.Limit
 	if err == nil {
-		_, err = override.ParseLimits(t.level, q.Limits)
+		limits, err = override.ParseLimits(t.level, q.Limits)
 	}
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
 	o := override.Override{
-		Rule: t.rule.Name, Level: t.level.Name, Key: t.values, Limits: q.Limits,
+		Rule: t.rule.Name, Level: t.level.Name, Key: t.values, Limits: override.Texts(limits), // whatever the rule's become
 		Expires: q.Expires, Reason: q.Reason, Author: q.Author, Added: now,
 	}
 	e := audit.Entry{Action: "override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
@@ -64,6 +65,20 @@ func ParseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err er
 		limits = append(limits, policy.Limit{Limit: limit})
 	}
 	return limits, errors.Join(faults...)
+}
+
+// Texts returns what limits are by themselves, with their algorithms: as texts
+// of which nothing depends on what they stand in the place of.
+func Texts(limits []policy.Limit) (texts []string) {
+	for i := range limits {
+		l := &limits[i].Limit
+		text := l.String()
+		if algorithm := l.Algorithm.String(); !slices.Contains(strings.Fields(text), algorithm) {
+			text += " " + algorithm // the default, which a text leaves out
+		}
+		texts = append(texts, text)
+	}
+	return texts
 }
 
 // Fits says why an override cannot be put over a policy, if so.
