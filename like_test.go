@@ -122,6 +122,9 @@ func TestLikeItself(t *testing.T) {
 				t.Errorf("%q like %q: got %v", text, l, got)
 			}
 		}
+		if want.Validate() != nil {
+			want.Debt = 0 // which does not fit the quota's burst
+		}
 		if got := got.Filled(); got != want {
 			t.Errorf("%q like %q: got %v, want %v", text, l, got, want)
 		}
