@@ -73,6 +73,6 @@ func (e *UnavailableError) Error() string { return "failure: store unavailable: 
 // Unwrap returns why the store did not decide.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// Wait returns RetryAfter: by this method fronts that do not know this type
+// RetryIn returns RetryAfter: by this method fronts that do not know this type
 // tell their clients.
-func (e *UnavailableError) Wait() time.Duration { return e.RetryAfter }
+func (e *UnavailableError) RetryIn() time.Duration { return e.RetryAfter }

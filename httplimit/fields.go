@@ -163,6 +163,15 @@ func (f Fields) setFields(h http.Header, policy string, t *sluice.Term, d sluice
 	}
 }
 
+// RetryError is an error of a store that knows when to try again. A request that
+// was not decided because of it is answered with that as Retry-After, in seconds
+// rounded up, and at least one; it is found behind other errors, too. Without
+// it Retry-After is a second.
+type RetryError interface {
+	error
+	RetryIn() time.Duration
+}
+
 // setRetryAfter tells the client of a request that was not decided, or not in
 // time, when to come again: once the delay that it was held back for is over, or
 // when the error says; else in a second. It says no more than what is said.
@@ -171,11 +180,8 @@ func setRetryAfter(h http.Header, e *Event) {
 		return
 	}
 	wait := e.Decision.Delay
-	if says, ok := errors.AsType[interface {
-		error
-		Wait() time.Duration
-	}](e.Err); ok {
-		wait = max(wait, says.Wait())
+	if says, ok := errors.AsType[RetryError](e.Err); ok {
+		wait = max(wait, says.RetryIn())
 	}
 	h[fieldRetryAfter] = []string{strconv.FormatInt(max(ceilSeconds(wait), 1), 10)}
 }

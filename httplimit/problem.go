@@ -17,8 +17,7 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // WriteProblem is the answer of [Options] without Refuse: e.Status with a
 // problem document (RFC 9457, application/problem+json) that says what
 // happened and names the limits that denied. It tells a client nothing of an
-// error of the store but when to retry: one that has a method Wait() time.Duration
-// says so, and a second is said without.
+// error of the store but when to retry: see [RetryError].
 func WriteProblem(w http.ResponseWriter, _ *http.Request, e Event) {
 	h := w.Header()
 	for _, of := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
