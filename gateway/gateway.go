@@ -134,10 +134,6 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusBadRequest, fault)
 		return
 	}
-	if strings.IndexByte(r.URL.RawQuery, ' ') >= 0 { // which ends the target in a line of HTTP/1
-		writeProblem(w, http.StatusBadRequest, "the request's query has a space that is not escaped")
-		return
-	}
 	x := newExchange(w, r)
 	if x.body != nil {
 		// A response may begin before the request's body has ended. Where that

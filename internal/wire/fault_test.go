@@ -13,7 +13,7 @@ import (
 )
 
 func TestFault(t *testing.T) {
-	for _, c := range []struct{ method, host, opaque, want string }{
+	for _, c := range []struct{ method, host, opaque, query, want string }{
 		{method: "GET"},
 		{method: "M-SEARCH", host: "app.example"},
 		{method: "get", host: "My_App-1.example.:8080"},
@@ -42,8 +42,10 @@ func TestFault(t *testing.T) {
 		{method: "GÉT", want: "method"},
 		{method: "", want: "method"},
 		{method: "GET", opaque: "/login", want: "target"},
+		{method: "GET", query: "a=b%20c+d"},
+		{method: "GET", query: "a=b HTTP/1.1", want: "query"},
 	} {
-		r := &http.Request{Method: c.method, Host: c.host, URL: &url.URL{Opaque: c.opaque}}
+		r := &http.Request{Method: c.method, Host: c.host, URL: &url.URL{Opaque: c.opaque, RawQuery: c.query}}
 		got := wire.Fault(r)
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%q %q %q: got %q, want %q", c.method, c.host, c.opaque, got, c.want)
