@@ -54,6 +54,9 @@ func (m *modelRule) state(user string) *[3]counter {
 	return m.states[key]
 }
 
+// unseen is the status of a response that nobody saw: one that no rule counts.
+const unseen = 502
+
 var modelKinds = []string{"plain", "soft", "counted", "held", "shadow"}
 
 func drawRule(t *rapid.T, i int) *modelRule {
@@ -100,7 +103,7 @@ func TestDecidesAsTheModel(t *testing.T) {
 			w.now = w.now.Add(rapid.SampledFrom([]time.Duration{0, 0, 0, time.Second, 20 * time.Second, time.Minute}).Draw(rt, "pause"))
 			name := rapid.SampledFrom([]string{"ada", "bob"}).Draw(rt, "user")
 			path := rapid.SampledFrom([]string{"/a", "/b", "/c"}).Draw(rt, "path")
-			status := rapid.SampledFrom([]int{200, 404}).Draw(rt, "status")
+			status := rapid.SampledFrom([]int{200, 404, unseen}).Draw(rt, "status")
 			p := user(name)
 			p.RequestPath, p.Address = path, netip.MustParseAddr("192.0.2.1")
 
@@ -122,7 +125,7 @@ func TestDecidesAsTheModel(t *testing.T) {
 			if o, ok := v.Binding(); !v.Allowed && (!ok || o.Allowed || o.RetryAfter != v.Decision.RetryAfter || o.RetryAfter <= 0) {
 				rt.Fatalf("request %d is denied by %+v", i+1, o)
 			}
-			w.settle(v, policy.Response{Status: status})
+			w.settle(v, policy.Response{Status: status, Unseen: status == unseen})
 		}
 		for _, m := range models {
 			for key, s := range m.states {
@@ -168,7 +171,7 @@ func modelDecide(models []*modelRule, name, path string, status int, now time.Ti
 				s[0].used += m.cost
 			}
 			continue
-		case !allowed, (m.kind == "counted" || m.kind == "held") && status/100 != 4:
+		case !allowed, (m.kind == "counted" || m.kind == "held") && status/100 != 4 && status != unseen:
 			continue
 		}
 		s[0].used += m.cost
