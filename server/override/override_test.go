@@ -204,3 +204,45 @@ func TestBadFile(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestTextsStandAlone: what is kept of an override's limits is read as it was
+// made, whatever limits of the rule it replaces by then.
+func TestTextsStandAlone(t *testing.T) {
+	rules := []string{
+		"100/h", "100/h burst 7 interval-refill", "100/h leaky-bucket burst 9", "100/h leaky-bucket burst 9 nodelay", "100/h fixed-window anchor first",
+		"100/day calendar Asia/Seoul", "100/h sliding-log count-denied", "100/h sliding-counter sub-windows 6 strict",
+		"100/h sliding-counter conservative", "100/h sliding-histogram precision 9", "per-user: 100/h debt 5", "100/s initial 3",
+	}
+	level := func(texts ...string) *policy.Level {
+		l := &policy.Level{}
+		for _, text := range texts {
+			l.Limits = append(l.Limits, policy.Limit{Limit: sluice.MustParseLimit(text)})
+		}
+		return l
+	}
+	for _, made := range rules {
+		for _, typed := range []string{"50/h", "3/day", made} {
+			limits, err := override.ParseLimits(level(made), []string{typed})
+			if err != nil {
+				t.Fatalf("%q in the place of %q: %v", typed, made, err)
+			}
+			kept := override.Texts(limits)
+			for _, now := range rules {
+				for _, l := range []*policy.Level{level(now), level(now, "other: 9/min sliding-log", "one-more: 9/min")} {
+					again, err := override.ParseLimits(l, kept)
+					if err != nil {
+						t.Errorf("%q, made as %q in the place of %q, then of %q: %v", kept, typed, made, now, err)
+						continue
+					}
+					want := limits[0].Limit
+					if want.Name == "" { // by default, or that of a limit of its window
+						want.Name = again[0].Limit.Name
+					}
+					if again[0].Limit != want {
+						t.Errorf("%q in the place of %q: got %v, want %v", kept, now, again[0].Limit, want)
+					}
+				}
+			}
+		}
+	}
+}
