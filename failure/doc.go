@@ -7,8 +7,9 @@
 // refused ([Closed]).
 //
 // Every call has a deadline, kept whatever the store does. The store does not
-// learn that a caller has left: it is listened to for a while longer, by a bounded
-// number of goroutines, which end when it answers, or when it heeds its context. A circuit breaker stops asking a store that fails, tries it in the
+// learn that a caller has left: its answer is waited for a while longer, by a
+// bounded number of goroutines, which end when it answers, or when it heeds its
+// context. A circuit breaker stops asking a store that fails, tries it in the
 // background, and lets requests back to it a few at a time: with the defaults
 // all of them within a second of its return.
 //
@@ -23,11 +24,10 @@
 // (of a bucket: the time in which it refills), capped by the store at full plus
 // the limit's Debt. Nothing is charged twice: a request that was sent and not
 // answered is never sent again nor charged later. If its answer comes within
-// Options.LateTimeout and spent units for a request that was not let through, they are
-// given back; of one that never comes, as the connection broke, it is not known
-// whether it spent any. A
-// charge that fails on the store's return, or finds no room while it waits, is
-// counted as dropped.
+// Options.LateTimeout and spent units for a request that was not let through, they
+// are given back; of one that never comes, as the connection broke, it is not
+// known whether it spent any. A charge that fails on the store's return, or finds
+// no room while it waits, is counted as dropped.
 //
 // # Slots
 //

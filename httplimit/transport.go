@@ -36,9 +36,9 @@ type TransportOptions struct {
 	// request's context, is not begun: see [HoldError].
 	MaxWait time.Duration
 
-	// MaxHold is how long a server's word is taken for a wait: when an answer
-	// asks for more, one request goes out after MaxHold all the same, and the
-	// others wait for what its answer says. At most sluice.MaxWindow. Zero means
+	// MaxHold bounds how long one answer may hold requests back: when it asks for
+	// more, one request goes out after MaxHold all the same, and the others wait
+	// for what its answer says. At most sluice.MaxWindow. Zero means
 	// 10 minutes, or MaxWait if that is longer: a server that means it is asked
 	// six times an hour in vain, and one mistaken answer, such as a point in time
 	// where seconds belong, keeps nobody out for a year.
@@ -101,9 +101,9 @@ func (e *HoldError) Unwrap() error { return e.err }
 // to that host before its end. What was answered with 429 or 503 is sent again,
 // with a random delay on top so that clients do not come back all at once, as
 // often and as long as the options allow; then the answer is handed on as it
-// is. Until a host has stated a limit nothing is held back. No answer is taken for
-// granted for longer than MaxHold, and [Transport.Forget] ends a wait that is known
-// to be mistaken.
+// is. Until a host has stated a limit nothing is held back. No answer holds
+// requests back for longer than MaxHold, and [Transport.Forget] ends a wait that is
+// known to be mistaken.
 //
 // Fields on answers from a cache (Age above 0) are ignored, as they were meant
 // for another request. A cache belongs around a Transport, not within, or else

@@ -20,8 +20,8 @@ import (
 	"github.com/sluicegate/sluice/httplimit"
 )
 
-// lies are answers of an upstream that is broken or means harm.
-var lies = []struct {
+// badAnswers are those of an upstream that is broken or means harm.
+var badAnswers = []struct {
 	name   string
 	status int
 	fields []string
@@ -66,9 +66,9 @@ var lies = []struct {
 }
 
 // TestTransportMaxHold: whatever one answer says, MaxHold later a request goes
-// out, and when the server has come to its senses all do.
+// out, and when the server answers correctly again all do.
 func TestTransportMaxHold(t *testing.T) {
-	for _, c := range lies {
+	for _, c := range badAnswers {
 		for _, times := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%s %d times", c.name, times), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -255,9 +255,9 @@ func TestTransportForget(t *testing.T) {
 	})
 }
 
-// TestTransportAmongLies: answers that change all the time make no request wait
+// TestTransportAmongBadAnswers: answers that change all the time make no request wait
 // longer than MaxWait, and none keeps the server from being asked for long.
-func TestTransportAmongLies(t *testing.T) {
+func TestTransportAmongBadAnswers(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1)) // repeatable
@@ -266,7 +266,7 @@ func TestTransportAmongLies(t *testing.T) {
 			h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 				mu.Lock()
 				last = time.Now()
-				lie := lies[r.IntN(len(lies))]
+				lie := badAnswers[r.IntN(len(badAnswers))]
 				fields := lie.fields
 				if r.IntN(4) == 0 {
 					fields = []string{fmt.Sprintf(`RateLimit-Policy: "n%d";q=%d;w=%d`, r.IntN(1000), r.IntN(10), r.IntN(100)), fmt.Sprintf(`RateLimit: "n%d";r=%d;t=%d`, r.IntN(1000), r.IntN(10), r.IntN(1000))}
