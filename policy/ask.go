@@ -147,6 +147,9 @@ func (v *Verdict) judge(ctx context.Context) {
 		}
 		errs = append(errs, k.result.Err)
 		v.Failure = max(v.Failure, v.failing(k))
+		if _, refused := errors.AsType[*sluice.RequestError](k.result.Err); refused {
+			v.Failure = Closed // it is no outage, which might pass
+		}
 	}
 	v.Allowed = v.Allowed && (len(errs) == 0 || v.Failure == Open)
 	if first := &v.asks[0]; first.role == taken && first.result.Err == nil {

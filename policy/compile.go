@@ -196,6 +196,8 @@ func (c *compiler) cost(cost *Cost) {
 	case cost.Of >= costs:
 		c.fault("Cost", "%d is not a cost", cost.Of)
 		return
+	case (cost.Of == FuncCost) != (cost.Func != nil):
+		c.fault("Cost", "a Func goes with FuncCost, and with no other")
 	case cost.Bytes() && cost.Units != 0:
 		c.fault("Cost", "units belong to a fixed cost or the estimate of a header's; leave them out")
 	case cost.Units < 0 || cost.Units > sluice.MaxQuota:

@@ -36,6 +36,7 @@ type level struct {
 type keyPart struct {
 	Part
 	finder *clientip.Finder
+	of     []keyPart
 }
 
 // set is a list of limits, compiled.
@@ -45,6 +46,7 @@ type set struct {
 	all  *sluice.Plan // all of them
 	// counts says that a limit of take counts denied requests.
 	counts bool
+	queues bool // a limit of take holds requests back
 }
 
 // soft returns which limit of take is the soft one, -1 if none is.
@@ -76,7 +78,7 @@ func (l *level) tier(value string) *set {
 
 // set returns the limits of a key. The error says why the request cannot be
 // charged: its token, which says under which tier it is, cannot be used.
-func (r *rule) set(l *level, key string, a Attributes, v *Verdict, by hit, now func() time.Time) (*set, *PartError) {
+func (r *rule) set(l *level, key string, a Attributes, v *Verdict, by hit, now func() time.Time) (*set, error) {
 	if len(l.overrides) > 0 {
 		if o, ok := l.overrides[key]; ok && (o.expires.IsZero() || o.valid(now())) {
 			return o.set, nil
@@ -86,10 +88,11 @@ func (r *rule) set(l *level, key string, a Attributes, v *Verdict, by hit, now f
 		return l.base, nil
 	}
 	value, err := r.value(&l.tierPart, a, &v.matches, by)
+	bad, ok := err.(*PartError) //nolint:errorlint // value returns no other kind of it
 	switch {
 	case err == nil:
 		return l.tier(value), nil
-	case err.ofToken():
+	case !ok || bad.ofToken():
 		return nil, err
 	default:
 		return l.base, nil

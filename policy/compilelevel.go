@@ -117,7 +117,11 @@ func (c *compiler) part(r *rule, at string, p Part) keyPart {
 			c.fault(at, "%q is not a header field's name", p.Name)
 		}
 		p.Name = canonical(p.Name)
-	case p.Source == SourcePath:
+	case p.Source == SourceFunc && (p.made == nil || p.made.value == nil):
+		c.fault(at, "the function of %q is nil", p.Name)
+	case p.Source == SourceFirst || p.Source == SourceAll:
+		return c.madePart(r, at, p)
+	case p.Source == SourcePath && p.segment() == 0:
 		if len(r.Match.Paths) == 0 {
 			c.fault(at, "the rule has no path pattern; match a path with the wildcard {%s}", p.Name)
 		}
@@ -148,6 +152,19 @@ func (c *compiler) part(r *rule, at string, p Part) keyPart {
 		c.finders[bits] = finder
 	}
 	return keyPart{Part: p, finder: finder}
+}
+
+// madePart is part of one that is made of others.
+func (c *compiler) madePart(r *rule, at string, p Part) keyPart {
+	if p.made == nil || len(p.made.of) == 0 {
+		c.fault(at, "is made of no parts; name those that a request may have")
+		return keyPart{Part: p}
+	}
+	k := keyPart{Part: p}
+	for _, of := range p.made.of {
+		k.of = append(k.of, c.part(r, at, of))
+	}
+	return k
 }
 
 // set compiles a list of limits. It returns nil if something is wrong with it.
@@ -218,7 +235,9 @@ func (c *compiler) set(r *rule, at, scope string, limits []Limit) *set {
 		return nil
 	}
 	for i := range s.take.Len() {
-		s.counts = s.counts || s.take.Term(i).CountDenied
+		t := s.take.Term(i)
+		s.counts = s.counts || t.CountDenied
+		s.queues = s.queues || Queues(t.Limit)
 	}
 	return s
 }

@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -25,6 +26,19 @@ type Cost struct {
 	// more counts as this. It is required: without it a slip of the peer could
 	// spend a budget for good.
 	Most int64
+	// Func is the cost of CostFunc.
+	Func *CostFunc
+}
+
+// CostFunc is a cost that functions say. They must be safe for concurrent use.
+type CostFunc struct {
+	// Before is the cost, or an estimate, of a request that has not run. Nil means
+	// 1. A [*PartError] refuses the request; any other error is treated as one of
+	// the store.
+	Before func(Attributes) (int64, error)
+	// After, if not nil, is the actual cost. Below 0 the cost stays as it was
+	// taken. The Response is valid only until it returns.
+	After func(Attributes, *Response) int64
 }
 
 // CostOf is what a [Cost] is the number of.
@@ -46,6 +60,8 @@ const (
 	// ResponseHeader is a whole number that the response names: Units at first.
 	// Without a usable one, or if nobody saw the response, the cost stays that.
 	ResponseHeader
+	// FuncCost is what Func says.
+	FuncCost
 	costs
 )
 
@@ -62,6 +78,8 @@ func (c Cost) String() string {
 			word = "response-header"
 		}
 		return fmt.Sprintf("%s %s most %d", word, c.Header, c.Most)
+	case FuncCost:
+		return "func"
 	default:
 		return strconv.FormatInt(c.units(), 10)
 	}
@@ -79,7 +97,32 @@ func (c Cost) Bytes() bool { return c.Of == RequestBytes || c.Of == ResponseByte
 
 // Afterwards reports whether the cost may change once the response is known.
 func (c Cost) Afterwards() bool {
-	return c.Of == RequestBytes || c.Of == ResponseBytes || c.Of == ResponseHeader
+	return c.Of == RequestBytes || c.Of == ResponseBytes || c.Of == ResponseHeader || c.Of == FuncCost && c.Func.After != nil
+}
+
+// before returns what a request is charged under the rule when it comes.
+func (r *rule) before(a Attributes) (int64, error) {
+	c := &r.Cost
+	if c.Of != FuncCost {
+		return c.before(a), nil
+	}
+	if c.Func.Before == nil {
+		return 1, nil
+	}
+	n, err := c.Func.Before(a)
+	part := Part{Source: SourceFunc, Name: "cost"}
+	bad, ok := errors.AsType[*PartError](err)
+	switch {
+	case ok && bad.Part.Source != SourceNone:
+		return 0, &PartError{Rule: r.Name, Part: bad.Part, Problem: bad.Problem, Missing: bad.Missing}
+	case ok:
+		return 0, &PartError{Rule: r.Name, Part: part, Problem: bad.Problem, Missing: bad.Missing}
+	case err != nil:
+		return 0, fmt.Errorf("policy: rule %q: cost: %w", r.Name, err)
+	case n < 0 || n > sluice.MaxQuota:
+		return 0, &PartError{Rule: r.Name, Part: part, Problem: fmt.Sprintf("is not from 0 to %d", int64(sluice.MaxQuota))}
+	}
+	return n, nil
 }
 
 // before returns what the request is charged when it comes.
@@ -96,13 +139,13 @@ func (c Cost) before(a Attributes) int64 {
 		if n, ok := c.number(a.Header(c.Header)); ok {
 			return n
 		}
-	case Fixed, ResponseHeader, costs:
+	case Fixed, ResponseHeader, FuncCost, costs:
 	}
 	return c.units()
 }
 
 // after returns what the request has cost, given what it was charged.
-func (c Cost) after(charged int64, r *Response) int64 {
+func (c Cost) after(charged int64, a Attributes, r *Response) int64 {
 	switch c.Of {
 	case RequestBytes:
 		if r.Read < 0 {
@@ -118,6 +161,12 @@ func (c Cost) after(charged int64, r *Response) int64 {
 		if r.Header != nil && !r.Unseen {
 			if n, ok := c.number(r.Header(c.Header)); ok {
 				return n
+			}
+		}
+	case FuncCost:
+		if c.Func.After != nil {
+			if n := c.Func.After(a, r); n >= 0 {
+				return clamp(n)
 			}
 		}
 	case Fixed, RequestHeader, costs:

@@ -20,6 +20,10 @@ type Evaluator struct {
 	// Slots keeps the requests in flight. Nil means Store, if it is a
 	// [sluice.SlotStore], as one in this process is.
 	Slots sluice.SlotStore
+	// MaxWait is how long a request may be held back until it fits, whatever the
+	// algorithm; at most sluice.MaxWait. Zero holds back only for limits that
+	// queue, such as a leaky bucket, as long as these say.
+	MaxWait time.Duration
 	// Now says which overrides have expired. Nil means time.Now.
 	Now func() time.Time
 }
@@ -43,14 +47,15 @@ func (e *Evaluator) Peek(ctx context.Context, a Attributes, v *Verdict) {
 }
 
 func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek bool) {
-	v.reset(e, peek)
+	v.reset(e, a, peek)
+	v.patience(ctx, e.MaxWait)
 	now := e.Now
 	if now == nil {
 		now = time.Now //nolint:forbidigo // when an override ends, which is a date; no decision is computed of it
 	}
 	e.Policy.Load().Match(a, &v.matches)
 	v.collect(a, now)
-	if v.Refused != nil || !peek && len(v.holds) > 0 && !v.acquire(ctx) {
+	if v.Refused != nil || v.Failure != Open || !peek && len(v.holds) > 0 && !v.acquire(ctx) {
 		v.asks = v.asks[:0]
 		return
 	}
@@ -162,10 +167,16 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 			if ok && l.base != nil {
 				s, err = r.set(l, key, a, v, hit, now)
 			}
+			var cost int64
+			if ok && err == nil && s != nil {
+				cost, err = r.before(a)
+			}
 			if err != nil {
 				if role != shadowed {
-					v.Refused = err
-					return
+					if v.impossible(r, err) {
+						return
+					}
+					continue
 				}
 				v.sideErrs = append(v.sideErrs, Side{Rule: &r.Rule, Level: l.Level, Shadow: true, Err: err})
 				continue
@@ -179,7 +190,6 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 			if s == nil { // requests in flight only
 				continue
 			}
-			cost := r.Cost.before(a)
 			v.charges = append(v.charges, charge{rule: r, level: l, set: s, role: role, Charge: sluice.Charge{Plan: s.take, Key: key, Cost: cost}})
 			for j := range l.candidates {
 				k := &l.candidates[j]
@@ -198,6 +208,17 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 		v.charges = append(v.charges, k)
 		v.add(candidacy, len(v.charges)-1, k.rule.phase() == counted)
 	}
+}
+
+// impossible keeps why a request cannot be charged under a rule. It reports
+// whether it must not go on.
+func (v *Verdict) impossible(r *rule, err error) bool {
+	if bad, ok := err.(*PartError); ok { //nolint:errorlint // it is never wrapped here
+		v.Refused = bad
+		return true
+	}
+	v.Err, v.Failure = errors.Join(v.Err, err), max(v.Failure, r.Failure)
+	return false
 }
 
 func (v *Verdict) add(role role, first int, peek bool) {
@@ -235,7 +256,7 @@ func (v *Verdict) request(k *ask, op sluice.Op) sluice.Request {
 		return req
 	}
 	if k.role == taken {
-		req.MaxWait = v.maxWait(k)
+		req.Op, req.MaxWait = v.wait(k)
 	}
 	if k.peek || v.peek {
 		req.Op, req.MaxWait = sluice.OpPeek, 0
@@ -246,12 +267,31 @@ func (v *Verdict) request(k *ask, op sluice.Op) sluice.Request {
 	return req
 }
 
-func (v *Verdict) maxWait(k *ask) time.Duration {
-	var least time.Duration
+// patience finds out how long the request may be held back.
+func (v *Verdict) patience(ctx context.Context, maxWait time.Duration) {
+	v.maxWait, v.left = maxWait, 0
+	if deadline, ok := ctx.Deadline(); ok {
+		left := time.Until(deadline) //nolint:forbidigo // a context's deadline is of that clock
+		v.left = min(max(left, time.Microsecond), sluice.MaxWait)
+	}
+}
+
+// wait returns how an ask is taken, and how long its request may be held back.
+// What would be served after its deadline is better denied at once.
+func (v *Verdict) wait(k *ask) (sluice.Op, time.Duration) {
+	op, least, queues := sluice.OpTake, v.maxWait, false
+	if v.maxWait > 0 {
+		op = sluice.OpReserve
+	}
 	for i := range v.charges[k.first : k.first+k.n] {
-		if w := v.charges[k.first+i].rule.MaxWait; w > 0 && (least == 0 || w < least) {
+		c := &v.charges[k.first+i]
+		queues = queues || c.set.queues
+		if w := c.rule.MaxWait; w > 0 && (least == 0 || w < least) {
 			least = w
 		}
 	}
-	return least
+	if v.left > 0 && (queues && least == 0 || v.left < least) {
+		least = v.left
+	}
+	return op, least
 }

@@ -6,6 +6,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/sluicegate/sluice"
@@ -28,10 +29,14 @@ type PartError struct {
 
 // Error returns the part and the problem.
 func (e *PartError) Error() string {
-	if e.ofToken() {
-		return fmt.Sprintf("%s %s: %s", e.Part.Source, e.Part.Name, e.Problem)
+	part := e.Part.String()
+	if e.Part.Source.named() && e.Part.Source != SourceFunc {
+		part = e.Part.Source.String() + " " + e.Part.Name
 	}
-	return fmt.Sprintf("%s %s %s", e.Part.Source, e.Part.Name, e.Problem)
+	if e.ofToken() {
+		return part + ": " + e.Problem
+	}
+	return part + " " + e.Problem
 }
 
 // Unwrap returns Err.
@@ -48,10 +53,11 @@ func (r *rule) unusable(p *keyPart, problem string) *PartError {
 }
 
 // value returns the part's value, "" if the request has none. The error says why
-// a value that is there cannot be used.
-func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string, fault *PartError) {
+// a value that is there cannot be used: a [*PartError] is the client's fault.
+func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string, fault error) {
 	var values []string
 	var err error
+	most := MaxValueBytes
 	switch p.Source {
 	case SourceHeader:
 		values = a.Header(p.Name)
@@ -65,6 +71,13 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string
 		}
 		return p.finder.Group(m.found.client), nil
 	case SourcePath:
+		if n := p.segment(); n > 0 {
+			var problem string
+			if value, problem = segmentAt(a.Path(), n); problem != "" {
+				return "", r.unusable(p, problem)
+			}
+			break
+		}
 		var ok bool
 		if value, ok = m.wildcard(r, p.Name, by); !ok {
 			return "", r.unusable(p, "has an escaped slash that can be read in two ways; send the path in its shortest form")
@@ -75,6 +88,13 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string
 		value = a.Host()
 	case SourceMethod:
 		value = a.Method()
+	case SourceFunc:
+		return r.called(p, a)
+	case SourceFirst, SourceAll:
+		most = sluice.MaxKeyBytes
+		if value, err = r.made(p, a, m, by); err != nil {
+			return "", err
+		}
 	case SourceNone, sources: // Compile refuses them
 	}
 	if err != nil {
@@ -86,15 +106,55 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string
 	if len(values) == 1 {
 		value = values[0]
 	}
-	if len(value) > MaxValueBytes {
-		return "", r.unusable(p, fmt.Sprintf("is longer than %d bytes", MaxValueBytes))
+	if len(value) > most {
+		return "", r.unusable(p, fmt.Sprintf("is longer than %d bytes", most))
 	}
 	return value, nil
 }
 
+// called returns what a function says.
+func (r *rule) called(p *keyPart, a Attributes) (string, error) {
+	value, err := p.Part.made.value(a)
+	switch {
+	case err == nil && len(value) > MaxValueBytes:
+		return "", r.unusable(p, fmt.Sprintf("is longer than %d bytes", MaxValueBytes))
+	case err == nil:
+		return value, nil
+	}
+	bad, ok := errors.AsType[*PartError](err)
+	switch {
+	case !ok:
+		return "", fmt.Errorf("policy: rule %q: %s: %w", r.Name, p.Name, err)
+	case bad.Missing:
+		return "", nil
+	}
+	return "", &PartError{Rule: r.Name, Part: p.Part, Problem: bad.Problem, Err: bad.Err}
+}
+
+// made returns the value of a part that is made of others.
+func (r *rule) made(p *keyPart, a Attributes, m *Matches, by hit) (string, error) {
+	values := make([]string, 0, 4) // most have no more, and these need no memory
+	for i := range p.of {
+		value, err := r.value(&p.of[i], a, m, by)
+		switch {
+		case err != nil:
+			return "", err
+		case p.Source == SourceFirst && value != "":
+			return strconv.Itoa(i+1) + ":" + value, nil
+		case p.Source == SourceAll && value == "":
+			return "", nil
+		}
+		values = append(values, value)
+	}
+	if p.Source == SourceFirst {
+		return "", nil
+	}
+	return encodeKey(values), nil
+}
+
 // key returns the request's key at a level. It is not ok if the level does not
 // apply; err says why the request cannot be charged.
-func (r *rule) key(l *level, a Attributes, v *Verdict, by hit) (key string, ok bool, err *PartError) {
+func (r *rule) key(l *level, a Attributes, v *Verdict, by hit) (key string, ok bool, err error) {
 	v.values = v.values[:0]
 	for i := range l.parts {
 		p := &l.parts[i]

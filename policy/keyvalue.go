@@ -26,7 +26,7 @@ func (p Part) Value(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return (&keyPart{p, finder}).written(text)
+	return (&keyPart{Part: p, finder: finder}).written(text)
 }
 
 // Key returns the values of a key as requests have them that the level charges,

@@ -5,6 +5,8 @@ package policy
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -18,16 +20,20 @@ const (
 	SourceHeader               // a header field; a device id is one
 	SourceQuery                // a query parameter
 	SourceCookie               // a cookie
-	SourcePath                 // what a wildcard of the path pattern stands for
+	SourcePath                 // what a wildcard of the path pattern stands for, or a segment by its number
 	SourceClaim                // a claim of a verified token
 	SourceHost                 // the requested host
 	SourceMethod               // the method
+	SourceFunc                 // what a function says
+	SourceFirst                // the first of several parts that the request has
+	SourceAll                  // several parts, all of which the request must have
 	sources
 )
 
 var sourceNames = [...]string{
 	SourceNone: "nothing", SourceIP: "ip", SourceHeader: "header", SourceQuery: "query",
 	SourceCookie: "cookie", SourcePath: "path", SourceClaim: "claim", SourceHost: "host", SourceMethod: "method",
+	SourceFunc: "func", SourceFirst: "first", SourceAll: "all",
 }
 
 // String returns the name used in configuration.
@@ -41,7 +47,7 @@ func (s Source) String() string {
 // named reports whether parts of the source have a Name.
 func (s Source) named() bool {
 	switch s {
-	case SourceHeader, SourceQuery, SourceCookie, SourcePath, SourceClaim:
+	case SourceHeader, SourceQuery, SourceCookie, SourcePath, SourceClaim, SourceFunc:
 		return true
 	default:
 		return false
@@ -52,10 +58,17 @@ func (s Source) named() bool {
 // [Header] and their like.
 type Part struct {
 	Source Source
-	Name   string // of the header, parameter, cookie, wildcard or claim
+	Name   string // of the header, parameter, cookie, wildcard or claim; what a function's value is called
 	// IPv4Bits and IPv6Bits are how long a prefix shares a budget. Zero means
 	// 32, each address by itself, and 64, the least that one customer gets.
 	IPv4Bits, IPv6Bits int
+	made               *made
+}
+
+// made is what a part is made of that no text can say.
+type made struct {
+	value func(Attributes) (string, error)
+	of    []Part
 }
 
 // IP is the client's address; of IPv6 its network of /64.
@@ -78,15 +91,57 @@ func Cookie(name string) Part { return Part{Source: SourceCookie, Name: name} }
 // Path is what a wildcard of the rule's path pattern stands for.
 func Path(wildcard string) Part { return Part{Source: SourcePath, Name: wildcard} }
 
+// Segment is the n-th segment of the path, from 1: the second of /users/u1/cart
+// is u1. It is unescaped. The rule needs no path pattern.
+//
+// A path that others might read differently is refused: one with a segment of one
+// or two dots, and one that up to the n-th segment has an empty one or an escaped
+// slash or backslash.
+func Segment(n int) Part { return Part{Source: SourcePath, Name: strconv.Itoa(n)} }
+
 // Claim is a claim of a verified token.
 func Claim(name string) Part { return Part{Source: SourceClaim, Name: name} }
 
 // Host is the requested host.
 func Host() Part { return Part{Source: SourceHost} }
 
+// Func is what value says of a request, which is called name in error texts:
+// "session". It must be safe for concurrent use. If the request lacks the part it
+// returns "" or a [*PartError] with Missing; for what the client did wrong
+// otherwise a PartError, too. Any other error is treated as one of the store.
+func Func(name string, value func(Attributes) (string, error)) Part {
+	return Part{Source: SourceFunc, Name: name, made: &made{value: value}}
+}
+
+// First is the first of parts that a request has: a user's id if it is known, or
+// else the address. The value is preceded by which it was, as in "2:192.0.2.1", so
+// that the value of one never equals that of another.
+func First(parts ...Part) Part {
+	return Part{Source: SourceFirst, made: &made{of: slices.Clone(parts)}}
+}
+
+// All is several parts as one, for First: a level's By has no need of it.
+func All(parts ...Part) Part {
+	return Part{Source: SourceAll, made: &made{of: slices.Clone(parts)}}
+}
+
+// Parts returns what a part of First or All is made of, and else p alone.
+func (p Part) Parts() []Part {
+	if p.made == nil || p.Source == SourceFunc {
+		return []Part{p}
+	}
+	return slices.Clone(p.made.of)
+}
+
 // String returns the part's text: "ip", "ip/24/48", "header.X-User".
 func (p Part) String() string {
 	switch {
+	case p.Source == SourceFunc:
+		return p.Name
+	case p.Source == SourceFirst:
+		return p.list(" or ")
+	case p.Source == SourceAll:
+		return p.list(" and ")
 	case p.Source.named():
 		return p.Source.String() + "." + p.Name
 	case p.Source == SourceIP && (p.IPv4Bits != 0 || p.IPv6Bits != 0):
@@ -94,6 +149,23 @@ func (p Part) String() string {
 	default:
 		return p.Source.String()
 	}
+}
+
+func (p Part) list(between string) string {
+	var texts []string
+	for _, part := range p.Parts() {
+		texts = append(texts, part.String())
+	}
+	return strings.Join(texts, between)
+}
+
+// segment returns the number of a segment, 0 if p is none.
+func (p Part) segment() int {
+	n, err := strconv.Atoi(p.Name)
+	if err != nil || n < 1 || p.Source != SourcePath || strconv.Itoa(n) != p.Name {
+		return 0
+	}
+	return n
 }
 
 func (p Part) bits4() int {
@@ -111,11 +183,11 @@ func (p Part) bits6() int {
 }
 
 // ParsePart reads a part's text: ip, ip/V4BITS/V6BITS, header.NAME, query.NAME,
-// cookie.NAME, path.WILDCARD, claim.NAME, host, method.
+// cookie.NAME, path.WILDCARD, path.NUMBER of a segment, claim.NAME, host, method.
 func ParsePart(text string) (Part, error) {
-	const forms = "ip, ip/24/48, header.NAME, query.NAME, cookie.NAME, path.WILDCARD, claim.NAME, host or method"
+	const forms = "ip, ip/24/48, header.NAME, query.NAME, cookie.NAME, path.WILDCARD, path.NUMBER, claim.NAME, host or method"
 	word, name, named := strings.Cut(text, ".")
-	for s := SourceHeader; s < sources; s++ {
+	for s := SourceHeader; s < SourceFunc; s++ {
 		if s.String() != word {
 			continue
 		}

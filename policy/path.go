@@ -83,6 +83,40 @@ func (p *path) set(escaped string) {
 	}
 }
 
+// segmentAt returns the n-th segment of an escaped path, "" if it has fewer. The
+// problem says why it cannot be used: others might read another one.
+func segmentAt(escaped string, n int) (value, problem string) {
+	rest, more := strings.CutPrefix(escaped, "/")
+	for i := 1; more; i++ {
+		var part string
+		if part, rest, more = strings.Cut(rest, "/"); part == "" && more && i <= n {
+			return "", "has an empty segment; send it in its shortest form"
+		}
+		literal, err := url.PathUnescape(part)
+		if i <= n && (err != nil || strings.ContainsAny(literal, `/\`)) {
+			return "", "has an escaped slash or is not well-formed"
+		}
+		if hasDots(literal) {
+			return "", "has a segment of dots; send it in its shortest form"
+		}
+		if i == n {
+			value = literal
+		}
+	}
+	return value, ""
+}
+
+// hasDots reports whether a segment, or one that an escaped slash may begin in
+// it, is "." or "..".
+func hasDots(segment string) bool {
+	for part := range strings.FieldsFuncSeq(segment, func(c rune) bool { return c == '/' || c == '\\' }) {
+		if part == "." || part == ".." {
+			return true
+		}
+	}
+	return false
+}
+
 // value returns what the segment at i stands for: of the one behind the last
 // segment of pat, all that follows.
 func (p *path) value(pat *pattern, i int) string {

@@ -22,12 +22,23 @@ import (
 // was not allowed.
 func (v *Verdict) Settle(ctx context.Context, r Response) error {
 	return v.settle(ctx, func(c *charge) int64 {
-		actual := c.rule.Cost.after(c.Cost, &r)
+		actual := c.rule.Cost.after(c.Cost, v.attributes, &r)
 		if w := c.rule.When; w != nil && !r.Unseen && !w.counts(r.Status) {
 			return 0
 		}
 		return actual
 	})
+}
+
+// Settles reports whether Settle may have something to do: units to correct, or
+// slots to release. Where it has not, nobody needs to watch the response.
+func (v *Verdict) Settles() bool {
+	for i := range v.charges {
+		if r := v.charges[i].rule; r.When != nil || r.Cost.Afterwards() {
+			return true
+		}
+	}
+	return len(v.holds) > 0
 }
 
 // Cancel gives back what an allowed request was charged that was not passed on

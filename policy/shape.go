@@ -61,8 +61,10 @@ func (v *Verdict) pickShaped(a Attributes, now func() time.Time) {
 				limits, err = r.set(l, key, a, v, hit, now)
 			}
 			if err != nil {
-				v.Refused = err
-				return
+				if v.impossible(r, err) {
+					return
+				}
+				continue
 			}
 			if !ok {
 				continue

@@ -36,33 +36,36 @@ type Verdict struct {
 	// Failure is the failure policy of the rules that the store did not decide.
 	Failure Failure
 
-	store    sluice.Store
-	slots    sluice.SlotStore
-	owner    string // of the slots
-	holds    []hold
-	peek     bool
-	settled  bool
-	bound    bool // whether a limit binds
-	matches  Matches
-	values   []string
-	charges  []charge
-	trials   []charge
-	asks     []ask
-	flat     []sluice.Charge
-	outcomes []sluice.Outcome
-	requests []sluice.Request
-	results  []sluice.Result
-	sideErrs []Side
-	shapes   []Shape
+	store      sluice.Store
+	slots      sluice.SlotStore
+	attributes Attributes
+	maxWait    time.Duration // whatever the algorithm; 0: only for limits that queue
+	left       time.Duration // until the request's deadline; 0: it has none
+	owner      string        // of the slots
+	holds      []hold
+	peek       bool
+	settled    bool
+	bound      bool // whether a limit binds
+	matches    Matches
+	values     []string
+	charges    []charge
+	trials     []charge
+	asks       []ask
+	flat       []sluice.Charge
+	outcomes   []sluice.Outcome
+	requests   []sluice.Request
+	results    []sluice.Result
+	sideErrs   []Side
+	shapes     []Shape
 }
 
-func (v *Verdict) reset(e *Evaluator, peek bool) {
+func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	slots := e.Slots
 	if slots == nil {
 		slots, _ = e.Store.(sluice.SlotStore)
 	}
 	*v = Verdict{
-		store: e.Store, slots: slots, peek: peek, holds: v.holds[:0], matches: v.matches, values: v.values[:0],
+		store: e.Store, slots: slots, attributes: a, peek: peek, holds: v.holds[:0], matches: v.matches, values: v.values[:0],
 		charges: v.charges[:0], trials: v.trials[:0], asks: v.asks[:0], flat: v.flat[:0],
 		outcomes: v.outcomes[:0], requests: v.requests[:0], results: v.results[:0], sideErrs: v.sideErrs[:0], shapes: v.shapes[:0],
 	}
