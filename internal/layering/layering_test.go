@@ -17,7 +17,7 @@ const module = "github.com/sluicegate/sluice"
 // required must exist and be checked, so that a mistake in this test or a
 // renamed folder cannot pass unseen.
 var required = []string{
-	"", "/algo", "/denycache", "/failure", "/gateway", "/httplimit",
+	"", "/algo", "/denycache", "/failure", "/gateway", "/httpclient", "/httplimit",
 	"/internal/clientip", "/internal/spec", "/internal/span", "/internal/wire", "/lease", "/memstore", "/policy", "/storetest",
 }
 
@@ -67,6 +67,7 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/failure", []string{"", "/internal/span", "/algo", "/memstore"}},
 		{"/lease", []string{"", "/internal/span"}},
 		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/internal/wire", "/lease"}},
+		{"/httpclient", []string{"", "/internal/span"}},
 		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/internal/wire", "/lease", "/policy"}},
 		{"/gateway", []string{"", "/internal/span", "/internal/clientip", "/internal/sampledlog", "/internal/upstream", "/internal/wire", "/lease", "/policy", "/httplimit"}},
 		{"/gateway/certificate", []string{"/internal/regular"}},

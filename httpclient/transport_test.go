@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package httplimit_test
+package httpclient_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluicegate/sluice/httpclient"
 	"github.com/sluicegate/sluice/httplimit"
 )
 
@@ -26,7 +27,7 @@ func TestTransportStaysWithinLimits(t *testing.T) {
 		name   string
 		limit  string
 		server httplimit.Fields
-		client httplimit.Fields
+		client httpclient.Fields
 		atMost time.Duration // all n must be through by then
 	}{
 		{"token bucket", "10/s", 0, 0, 10 * time.Second},
@@ -41,14 +42,14 @@ func TestTransportStaysWithinLimits(t *testing.T) {
 		// Of a sliding counter the client knows only that it has forgotten a unit
 		// two windows later.
 		{"sliding counter", "10/s sliding-counter", 0, 0, 20 * time.Second},
-		{"X-RateLimit", "10/s", httplimit.XRateLimit, httplimit.XRateLimit, 12 * time.Second},
-		{"X-RateLimit since 1970", "10/s", httplimit.XRateLimitEpoch, httplimit.XRateLimitEpoch, 12 * time.Second},
+		{"X-RateLimit", "10/s", httplimit.XRateLimit, httpclient.XRateLimit, 12 * time.Second},
+		{"X-RateLimit since 1970", "10/s", httplimit.XRateLimitEpoch, httpclient.XRateLimitEpoch, 12 * time.Second},
 	} {
 		for _, together := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s together=%v", c.name, together), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := newCounter(t, c.server, c.limit)
-					client := limited(t, h, httplimit.TransportOptions{Fields: c.client, MaxWait: time.Hour})
+					client := limited(t, h, httpclient.TransportOptions{Fields: c.client, MaxWait: time.Hour})
 					start := time.Now()
 					ask := func() {
 						status, err := get(t.Context(), client, "http://api.test/")
@@ -90,7 +91,7 @@ func TestTransportRecovers(t *testing.T) {
 			time.Sleep(time.Millisecond) // until all are there
 			h.ServeHTTP(w, r)
 		})
-		client := limited(t, together, httplimit.TransportOptions{})
+		client := limited(t, together, httpclient.TransportOptions{})
 		var wg sync.WaitGroup
 		for range 100 {
 			wg.Go(func() {
@@ -160,7 +161,7 @@ func TestTransportRetries(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		answers  []http.HandlerFunc
-		opts     httplimit.TransportOptions
+		opts     httpclient.TransportOptions
 		method   string
 		key      string
 		body     io.Reader
@@ -176,13 +177,13 @@ func TestTransportRetries(t *testing.T) {
 		{name: "nonsense", answers: []http.HandlerFunc{answer(429, "Retry-After: soon")}, want: 200, attempts: 2, from: 250 * time.Millisecond, to: 500 * time.Millisecond},
 		{name: "other failures are not ours", answers: []http.HandlerFunc{answer(502, "Retry-After: 1")}, want: 502, attempts: 1},
 		{name: "count spent", answers: []http.HandlerFunc{denial, denial, denial, denial, denial}, want: 429, attempts: 4, from: 8 * time.Second, to: 9 * time.Second},
-		{name: "never", opts: httplimit.TransportOptions{MaxRetries: -1}, answers: []http.HandlerFunc{denial}, want: 429, attempts: 1},
-		{name: "too long", opts: httplimit.TransportOptions{MaxWait: 7 * time.Second}, answers: []http.HandlerFunc{denial}, want: 429, attempts: 1},
-		{name: "longer than MaxHold", opts: httplimit.TransportOptions{MaxWait: time.Hour, MaxHold: time.Minute}, answers: []http.HandlerFunc{answer(429, "Retry-After: 1800")}, want: 200, attempts: 2, from: time.Minute, to: 68 * time.Second},
+		{name: "never", opts: httpclient.TransportOptions{MaxRetries: -1}, answers: []http.HandlerFunc{denial}, want: 429, attempts: 1},
+		{name: "too long", opts: httpclient.TransportOptions{MaxWait: 7 * time.Second}, answers: []http.HandlerFunc{denial}, want: 429, attempts: 1},
+		{name: "longer than MaxHold", opts: httpclient.TransportOptions{MaxWait: time.Hour, MaxHold: time.Minute}, answers: []http.HandlerFunc{answer(429, "Retry-After: 1800")}, want: 200, attempts: 2, from: time.Minute, to: 68 * time.Second},
 		{name: "hostile number", answers: []http.HandlerFunc{answer(429, "Retry-After: 99999999999999999999")}, want: 429, attempts: 1},
 		{name: "POST", method: "POST", body: strings.NewReader("hello"), answers: []http.HandlerFunc{denial}, want: 429, attempts: 1},
 		{name: "POST with a key", method: "POST", key: "k1", body: strings.NewReader("hello"), answers: []http.HandlerFunc{denial}, want: 200, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
-		{name: "POST that may", method: "POST", opts: httplimit.TransportOptions{Repeatable: func(*http.Request) bool { return true }}, body: strings.NewReader("hello"), answers: []http.HandlerFunc{denial}, want: 200, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
+		{name: "POST that may", method: "POST", opts: httpclient.TransportOptions{Repeatable: func(*http.Request) bool { return true }}, body: strings.NewReader("hello"), answers: []http.HandlerFunc{denial}, want: 200, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "PUT", method: "PUT", body: strings.NewReader("hello"), answers: []http.HandlerFunc{denial}, want: 200, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "PUT of a stream", method: "PUT", body: io.MultiReader(strings.NewReader("hello")), answers: []http.HandlerFunc{denial}, want: 429, attempts: 1},
 	} {
@@ -232,12 +233,12 @@ func TestTransportRetries(t *testing.T) {
 func TestTransportHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answers: []http.HandlerFunc{answer(200, `RateLimit: "a";r=0;t=90`)}, start: time.Now()}
-		client := limited(t, s, httplimit.TransportOptions{})
+		client := limited(t, s, httpclient.TransportOptions{})
 		if status, err := get(t.Context(), client, "http://api.test/"); status != 200 || err != nil {
 			t.Fatal(status, err)
 		}
 		_, err := get(t.Context(), client, "http://api.test/")
-		var hold *httplimit.HoldError
+		var hold *httpclient.HoldError
 		if !errors.As(err, &hold) || hold.Host != "api.test" || hold.Wait != 90*time.Second || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v; want a HoldError of 90s for MaxWait", err)
 		}
@@ -285,7 +286,7 @@ func TestTransportKeepsHostsApart(t *testing.T) {
 			}
 			answer(200, fields...)(w, r)
 		})
-		client := limited(t, h, httplimit.TransportOptions{
+		client := limited(t, h, httpclient.TransportOptions{
 			Partition: func(r *http.Request) string { return r.Header.Get("X-Key") },
 		})
 		for _, url := range []string{"http://a.test/", "http://b.test/", "http://cached.test/", "http://cached.test/"} {
@@ -325,7 +326,7 @@ func TestTransportSpreads(t *testing.T) {
 			answer(200, `RateLimit: "a";r=4;t=8`), answer(200), answer(200), answer(200), answer(200),
 			answer(200, `RateLimit: "a";r=100;t=10`), // news from now on: ten in a second
 		}, start: time.Now()}
-		client := limited(t, s, httplimit.TransportOptions{})
+		client := limited(t, s, httpclient.TransportOptions{})
 		for range 8 {
 			if status, err := get(t.Context(), client, "http://api.test/"); status != 200 || err != nil {
 				t.Fatal(status, err)
@@ -344,7 +345,7 @@ func TestTransportBlind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		empty := answer(200, `RateLimit: "a";r=0;t=10`)
 		s := &script{answers: []http.HandlerFunc{empty, empty, empty}, start: time.Now()}
-		client := limited(t, s, httplimit.TransportOptions{})
+		client := limited(t, s, httpclient.TransportOptions{})
 		var wg sync.WaitGroup
 		if _, err := get(t.Context(), client, "http://api.test/"); err != nil {
 			t.Fatal(err)
@@ -364,8 +365,8 @@ func TestTransportBlind(t *testing.T) {
 }
 
 func TestNewTransportRefuses(t *testing.T) {
-	_, err := httplimit.NewTransport(httplimit.TransportOptions{
-		MaxWait: -1, MaxHold: -1, MaxBudgets: -1, Fields: httplimit.XRateLimit | httplimit.XRateLimitEpoch,
+	_, err := httpclient.NewTransport(httpclient.TransportOptions{
+		MaxWait: -1, MaxHold: -1, MaxBudgets: -1, Fields: httpclient.XRateLimit | httpclient.XRateLimitEpoch,
 	})
 	if err == nil {
 		t.Fatal("got no error")

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package httplimit_test
+package httpclient_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/httpclient"
 )
 
 // trickle denies with a body of n dots, one every 100 ms.
@@ -60,7 +60,7 @@ func TestTransportDoesNotWaitForBodies(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{answers: []http.HandlerFunc{c.answer}, start: time.Now()}
-				client := limited(t, s, httplimit.TransportOptions{MaxWait: c.maxWait})
+				client := limited(t, s, httpclient.TransportOptions{MaxWait: c.maxWait})
 				res := fetch(t.Context(), t, client)
 				if took := time.Since(s.start); res.StatusCode != c.status || took < c.from || took > c.to {
 					t.Errorf("got %d after %v; want %d after %v to %v", res.StatusCode, took, c.status, c.from, c.to)
@@ -89,7 +89,7 @@ func TestTransportLosesNothingOfABody(t *testing.T) {
 					trickle("3600", 0)(w, r)
 				}
 				s := &script{answers: []http.HandlerFunc{late, trickle("8", c.body)}, start: time.Now()}
-				client := limited(t, s, httplimit.TransportOptions{MaxWait: 10 * time.Second})
+				client := limited(t, s, httpclient.TransportOptions{MaxWait: 10 * time.Second})
 				done := make(chan error, 1)
 				go func() {
 					_, err := get(t.Context(), client, "http://api.test/")
@@ -114,7 +114,7 @@ func TestTransportLosesNothingOfABody(t *testing.T) {
 func TestTransportFreesConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answers: []http.HandlerFunc{trickle("8", 3)}, start: time.Now()}
-		client := limited(t, s, httplimit.TransportOptions{})
+		client := limited(t, s, httpclient.TransportOptions{})
 		var reused []bool
 		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 			GotConn: func(i httptrace.GotConnInfo) { reused = append(reused, i.Reused) },

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package httplimit_test
+package httpclient_test
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/httpclient"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
 )
@@ -82,10 +84,10 @@ func base(t *testing.T, h http.Handler) *http.Transport {
 }
 
 // limited returns a client of a server in the bubble that keeps to its limits.
-func limited(t *testing.T, h http.Handler, o httplimit.TransportOptions) *http.Client {
+func limited(t *testing.T, h http.Handler, o httpclient.TransportOptions) *http.Client {
 	t.Helper()
 	o.Base = base(t, h)
-	rt, err := httplimit.NewTransport(o)
+	rt, err := httpclient.NewTransport(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +108,25 @@ func get(ctx context.Context, c *http.Client, url string) (int, error) {
 	return res.StatusCode, errors.Join(err, res.Body.Close())
 }
 
+var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	if _, err := io.WriteString(w, "ok\n"); err != nil {
+		panic(err)
+	}
+})
+
+func compile(t testing.TB, text string) *sluice.Plan {
+	t.Helper()
+	limit, err := sluice.ParseLimit(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := sluice.Compile("api", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
 // counter is a middleware on the real store that counts what it decides.
 type counter struct {
 	http.Handler
@@ -114,19 +135,19 @@ type counter struct {
 
 func newCounter(t *testing.T, fields httplimit.Fields, limit string) *counter {
 	t.Helper()
-	return newCounterOf(t, fields, httplimit.Rule{Plan: compile(t, "api", limit), Key: httplimit.ByIP()})
+	return newCounterOf(t, fields, httplimit.Rule{Plan: compile(t, limit), Key: httplimit.ByIP()})
 }
 
 // newCostlyCounter is newCounter of requests at a cost.
 func newCostlyCounter(t *testing.T, limit string, cost int64) *counter {
 	t.Helper()
-	return newCounterOf(t, 0, httplimit.Rule{Plan: compile(t, "api", limit), Key: httplimit.ByIP(), Cost: httplimit.Units(cost)})
+	return newCounterOf(t, 0, httplimit.Rule{Plan: compile(t, limit), Key: httplimit.ByIP(), Cost: httplimit.Units(cost)})
 }
 
 func newCounterOf(t *testing.T, fields httplimit.Fields, rule httplimit.Rule) *counter {
 	t.Helper()
 	c := &counter{}
-	c.Handler = newMiddleware(t, httplimit.Options{
+	mw, err := httplimit.New(httplimit.Options{
 		Store:  memstore.New(memstore.Options{}),
 		Rules:  []httplimit.Rule{rule},
 		Fields: fields,
@@ -137,6 +158,10 @@ func newCounterOf(t *testing.T, fields httplimit.Fields, rule httplimit.Rule) *c
 				c.allowed.Add(1)
 			}
 		},
-	}).Wrap(ok)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Handler = mw.Wrap(ok)
 	return c
 }

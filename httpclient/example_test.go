@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package httplimit_test
+package httpclient_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/httpclient"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
 )
@@ -27,7 +28,7 @@ func ExampleTransport() {
 	server := httptest.NewServer(mw.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	defer server.Close()
 
-	transport, err := httplimit.NewTransport(httplimit.TransportOptions{MaxWait: 10 * time.Second})
+	transport, err := httpclient.NewTransport(httpclient.TransportOptions{MaxWait: 10 * time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func ExampleTransport_Forget() {
 	}))
 	defer server.Close()
 
-	transport, err := httplimit.NewTransport(httplimit.TransportOptions{MaxHold: 5 * time.Minute})
+	transport, err := httpclient.NewTransport(httpclient.TransportOptions{MaxHold: 5 * time.Minute})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func ExampleTransport_Forget() {
 	if err := ask(); err != nil {
 		log.Fatal(err)
 	}
-	if hold, held := errors.AsType[*httplimit.HoldError](ask()); held {
+	if hold, held := errors.AsType[*httpclient.HoldError](ask()); held {
 		fmt.Println("held back for at most 5 minutes:", hold.Wait <= 5*time.Minute)
 		mended = true
 		transport.Forget(hold.Host)

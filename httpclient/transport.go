@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package httplimit
+// Package httpclient is the client's end of rate limits: a [Transport] keeps to
+// what servers state in Retry-After, RateLimit and their like.
+package httpclient
 
 import (
 	"errors"
@@ -10,6 +12,24 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+)
+
+// Fields are families of header fields, which may be combined by |.
+type Fields uint8
+
+// The families, spelled as in package httplimit, which writes them.
+const (
+	// Draft11 is RateLimit-Policy and RateLimit of
+	// draft-ietf-httpapi-ratelimit-headers-11, whose format is that of the
+	// drafts from 08 on, with the parameter sluice-burst of our own.
+	Draft11 Fields = 1 << iota
+	// XRateLimit is X-RateLimit-Remaining and X-RateLimit-Reset, in seconds from now.
+	XRateLimit
+	// XRateLimitEpoch is XRateLimit with X-RateLimit-Reset in seconds since 1970.
+	XRateLimitEpoch
+	// NoFields is none of them.
+	NoFields
+	fieldsEnd
 )
 
 // TransportOptions say how a [Transport] keeps to the limits of servers. Every
@@ -81,9 +101,9 @@ func (e *HoldError) Error() string {
 		why = "past the request's deadline"
 	}
 	if e.Wait <= 0 {
-		return fmt.Sprintf("httplimit: not sent to %s: the wait for its limit is %s", e.Host, why)
+		return fmt.Sprintf("httpclient: not sent to %s: the wait for its limit is %s", e.Host, why)
 	}
-	return fmt.Sprintf("httplimit: not sent to %s: its limit asks to wait %v, %s", e.Host, e.Wait, why)
+	return fmt.Sprintf("httpclient: not sent to %s: its limit asks to wait %v, %s", e.Host, e.Wait, why)
 }
 
 // Unwrap returns [context.DeadlineExceeded] if the request's own deadline was
@@ -91,7 +111,7 @@ func (e *HoldError) Error() string {
 func (e *HoldError) Unwrap() error { return e.err }
 
 // Transport is an [http.RoundTripper] that keeps to the limits which servers
-// state: the client's end of a [Middleware], of use with any server that sends
+// state: the client's end of package httplimit, of use with any server that sends
 // such fields.
 //
 // Of "at most r units within t" it makes a pace: requests are spread over t, or
@@ -121,7 +141,7 @@ type Transport struct {
 // NewTransport returns a Transport, or every fault of o joined.
 func NewTransport(o TransportOptions) (*Transport, error) {
 	var all []error
-	fault := func(format string, args ...any) { all = append(all, fmt.Errorf("httplimit: "+format, args...)) }
+	fault := func(format string, args ...any) { all = append(all, fmt.Errorf("httpclient: "+format, args...)) }
 	if o.MaxWait < 0 || o.MaxWait > sluice.MaxWindow {
 		fault("MaxWait: %v must be 0 to %v", o.MaxWait, sluice.MaxWindow)
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package httplimit_test
+package httpclient_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/httpclient"
 )
 
 // TestTransportPace: a client gets what it is due also of what its server holds
@@ -61,7 +61,7 @@ func TestTransportPace(t *testing.T) {
 						h.ServeHTTP(w, r)
 						time.Sleep(latency)
 					})
-					client := limited(t, far, httplimit.TransportOptions{MaxWait: time.Hour})
+					client := limited(t, far, httpclient.TransportOptions{MaxWait: time.Hour})
 					time.Sleep(123456789 * time.Nanosecond) // windows are not opened at their edge
 					start := time.Now()
 					for range n {

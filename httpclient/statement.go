@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package httplimit
+package httpclient
 
 import (
 	"net/http"
@@ -12,6 +12,22 @@ import (
 
 	"github.com/sluicegate/sluice"
 )
+
+// The names of the fields that are read, with the case they have on the wire.
+const (
+	fieldPolicy     = "RateLimit-Policy"
+	fieldRateLimit  = "RateLimit"
+	fieldRetryAfter = "Retry-After"
+	fieldXRemaining = "X-RateLimit-Remaining"
+	fieldXReset     = "X-RateLimit-Reset"
+)
+
+// paramBurst is the parameter of RateLimit-Policy that tells how many units a
+// bucket holds, if not its quota.
+const paramBurst = "sluice-burst"
+
+// maxInteger is the largest Integer of a structured field (RFC 9651).
+const maxInteger = 999_999_999_999_999
 
 // Bounds of what is read of an answer. A field that exceeds them is ignored.
 const (

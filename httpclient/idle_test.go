@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package httplimit_test
+package httpclient_test
 
 import (
 	"net/http"
@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/httpclient"
 )
 
 // TestTransportAtOnce: what says nothing against it lets requests go at the same
@@ -39,7 +39,7 @@ func TestTransportAtOnce(t *testing.T) {
 					}
 					answer(200, c.fields...)(w, r)
 				})
-				client := limited(t, h, httplimit.TransportOptions{})
+				client := limited(t, h, httpclient.TransportOptions{})
 				if status, err := get(t.Context(), client, "http://api.test/"); status != 200 || err != nil {
 					t.Fatalf("got %d, %v", status, err)
 				}

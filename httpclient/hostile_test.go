@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package httplimit_test
+package httpclient_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/httpclient"
 )
 
 // badAnswers are those of an upstream that is broken or means harm.
@@ -78,14 +78,14 @@ func TestTransportMaxHold(t *testing.T) {
 							answer(c.status, c.fields...)(w, r)
 						}
 					})
-					client := limited(t, h, httplimit.TransportOptions{MaxHold: 5 * time.Minute, MaxRetries: -1, Fields: httplimit.Draft11 | httplimit.XRateLimit})
+					client := limited(t, h, httpclient.TransportOptions{MaxHold: 5 * time.Minute, MaxRetries: -1, Fields: httpclient.Draft11 | httpclient.XRateLimit})
 					for range times {
 						if status, err := get(t.Context(), client, "http://api.test/"); status != c.status || err != nil {
 							t.Fatalf("got %d, %v; want %d", status, err, c.status)
 						}
 						// Until MaxHold is over, who would have to wait is told so at once, and for how long.
 						_, err := get(t.Context(), client, "http://api.test/")
-						var hold *httplimit.HoldError
+						var hold *httpclient.HoldError
 						if err != nil && (!errors.As(err, &hold) || hold.Wait <= 0 || hold.Wait > 5*time.Minute) {
 							t.Fatalf("got %v; want a HoldError of at most 5m", err)
 						}
@@ -131,7 +131,7 @@ func TestTransportProbes(t *testing.T) {
 					s.ServeHTTP(w, r)
 					time.Sleep(5 * time.Second) // of the bubble; so late is the answer sent
 				})
-				client := limited(t, h, httplimit.TransportOptions{MaxRetries: -1})
+				client := limited(t, h, httpclient.TransportOptions{MaxRetries: -1})
 				if _, err := get(t.Context(), client, "http://api.test/"); err != nil {
 					t.Fatal(err)
 				}
@@ -144,7 +144,7 @@ func TestTransportProbes(t *testing.T) {
 					wg.Go(func() {
 						status, err := get(t.Context(), client, "http://api.test/")
 						what := strconv.Itoa(status)
-						if hold, held := errors.AsType[*httplimit.HoldError](err); held {
+						if hold, held := errors.AsType[*httpclient.HoldError](err); held {
 							what = fmt.Sprint("held ", hold.Wait)
 						}
 						mu.Lock()
@@ -180,7 +180,7 @@ func TestTransportProbeLost(t *testing.T) {
 			func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 			func(http.ResponseWriter, *http.Request) { <-hang },
 		}, start: time.Now()}
-		client := limited(t, s, httplimit.TransportOptions{MaxHold: 2 * time.Minute})
+		client := limited(t, s, httpclient.TransportOptions{MaxHold: 2 * time.Minute})
 		if _, err := get(t.Context(), client, "http://api.test/"); err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func TestTransportProbeLost(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		var hold *httplimit.HoldError
+		var hold *httpclient.HoldError
 		if _, err := get(t.Context(), client, "http://api.test/"); !errors.As(err, &hold) {
 			t.Errorf("while one asks: got %v; want a HoldError", err)
 		}
@@ -219,7 +219,7 @@ func TestTransportForget(t *testing.T) {
 				answer(200, `RateLimit: "a";r=0;t=50`)(w, r)
 			}
 		})
-		rt, err := httplimit.NewTransport(httplimit.TransportOptions{
+		rt, err := httpclient.NewTransport(httpclient.TransportOptions{
 			Base:      base(t, h),
 			Partition: func(r *http.Request) string { return r.URL.Path },
 		})
@@ -279,15 +279,15 @@ func TestTransportAmongBadAnswers(t *testing.T) {
 				time.Sleep(pause)
 				answer(lie.status, fields...)(w, req)
 			})
-			fields := []httplimit.Fields{httplimit.Draft11 | httplimit.XRateLimit, httplimit.Draft11 | httplimit.XRateLimitEpoch}[seed%2]
-			client := limited(t, h, httplimit.TransportOptions{Fields: fields, MaxWait: 20 * time.Second, MaxHold: time.Minute})
+			fields := []httpclient.Fields{httpclient.Draft11 | httpclient.XRateLimit, httpclient.Draft11 | httpclient.XRateLimitEpoch}[seed%2]
+			client := limited(t, h, httpclient.TransportOptions{Fields: fields, MaxWait: 20 * time.Second, MaxHold: time.Minute})
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(func() {
 					for time.Since(start) < time.Hour {
 						began := time.Now()
 						_, err := get(t.Context(), client, "http://api.test/")
-						var hold *httplimit.HoldError
+						var hold *httpclient.HoldError
 						if err != nil && !errors.As(err, &hold) {
 							t.Errorf("got %v", err)
 						}
