@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/server/admin"
-	"github.com/sluicegate/sluice/server/audit"
 )
 
 const keyRules = `
@@ -107,7 +106,7 @@ func TestKeyCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(data)) {
-		var e audit.Entry
+		var e admin.AuditEntry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/gateway/certificate"
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/redisstore/redisurl"
-	"github.com/sluicegate/sluice/server/override"
+	"github.com/sluicegate/sluice/server/admin"
 	"github.com/sluicegate/sluice/server/token"
 )
 
@@ -50,7 +50,7 @@ func checkFiles(c *file.Config) error {
 	if name := c.Admin.OverridesFile; name != "" {
 		err := checkFolder(name)
 		if err == nil {
-			_, err = override.Read(name)
+			_, err = admin.ReadOverrides(name)
 		}
 		add("overrides_file", name, err)
 	}

@@ -6,7 +6,7 @@ package main
 import (
 	"log/slog"
 
-	"github.com/sluicegate/sluice/server/override"
+	"github.com/sluicegate/sluice/server/admin"
 )
 
 // mostLost is how many overrides the log names at a time.
@@ -14,7 +14,7 @@ const mostLost = 10
 
 // tellLost says which overrides are left out, and how to be rid of them. It
 // names no keys, which may be secrets.
-func (s *site) tellLost(lost []override.Lost) {
+func (s *site) tellLost(lost []admin.LostOverride) {
 	for i := range lost {
 		if i == mostLost {
 			s.log.Warn("more overrides are left out", slog.Int("overrides", len(lost)-i))

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sluicegate/sluice/server/override"
+	"github.com/sluicegate/sluice/server/admin"
 )
 
 // TestOverridesThatNoLongerFit: they are left out and told, a few of them, at
@@ -21,9 +21,9 @@ import (
 // with the rule, and can be removed.
 func TestOverridesThatNoLongerFit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
-	var all []override.Override
+	var all []admin.StoredOverride
 	for i := range 1000 {
-		all = append(all, override.Override{Rule: "api", Key: []string{fmt.Sprint("u", i)}, Limits: []string{"1/min sliding-log"}, Reason: "launch", Author: "eve"})
+		all = append(all, admin.StoredOverride{Rule: "api", Key: []string{fmt.Sprint("u", i)}, Limits: []string{"1/min sliding-log"}, Reason: "launch", Author: "eve"})
 	}
 	doc, err := json.Marshal(all)
 	if err != nil {
@@ -84,8 +84,8 @@ func TestOverridesThatNoLongerFit(t *testing.T) {
 // another form now, ends by the values that it was made for, and no other does.
 func TestOverridesWithoutAKeyEnd(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
-	var all []override.Override
-	for _, of := range []override.Override{
+	var all []admin.StoredOverride
+	for _, of := range []admin.StoredOverride{
 		{Rule: "gone", Level: "user", Key: []string{"ada", "192.0.2.1"}},
 		{Rule: "gone", Key: []string{"ada"}},
 		{Rule: "net", Key: []string{"192.0.2.1"}},
@@ -109,7 +109,7 @@ func TestOverridesWithoutAKeyEnd(t *testing.T) {
 		t.Errorf("the log lacks %q:\n%s", want, logs)
 	}
 	saved := func() (left []string) {
-		var all []override.Override
+		var all []admin.StoredOverride
 		text, err := os.ReadFile(file)
 		if err == nil {
 			err = json.Unmarshal(text, &all)

@@ -21,9 +21,7 @@ import (
 	file "github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/server/admin"
-	"github.com/sluicegate/sluice/server/audit"
 	"github.com/sluicegate/sluice/server/metrics"
-	"github.com/sluicegate/sluice/server/override"
 	"github.com/sluicegate/sluice/server/reload"
 )
 
@@ -41,7 +39,7 @@ type siteServer struct {
 	states  *states
 	site    *site
 	watcher *reload.Watcher
-	audit   *audit.Log
+	audit   *admin.AuditLog
 	api     *admin.API
 	active  string // the version that was last told
 	doors   *doors
@@ -104,16 +102,16 @@ func (s *siteServer) wire(ctx context.Context) error {
 	if err := s.adminFiles(); err != nil {
 		return err
 	}
-	overrides, err := override.Open(s.overrides)
+	overrides, err := admin.OpenOverrides(s.overrides)
 	if err != nil {
 		return err
 	}
 	if s.site, err = newSite(s.log, s.metrics, overrides, s.now); err != nil {
 		return err
 	}
-	s.audit = audit.New(os.Stderr)
+	s.audit = admin.NewAuditLog(os.Stderr)
 	if s.siteConfig.audit != "" {
-		if s.audit, err = audit.Open(s.siteConfig.audit); err != nil {
+		if s.audit, err = admin.OpenAudit(s.siteConfig.audit); err != nil {
 			return err
 		}
 	}

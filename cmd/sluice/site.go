@@ -26,8 +26,8 @@ import (
 	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/admin"
 	"github.com/sluicegate/sluice/server/metrics"
-	"github.com/sluicegate/sluice/server/override"
 	"github.com/sluicegate/sluice/server/tally"
 	"github.com/sluicegate/sluice/server/token"
 )
@@ -45,7 +45,7 @@ type site struct {
 	slots     sluice.SlotStore
 	report    func(*http.Request, error)
 	tally     tally.Tally
-	overrides *override.List
+	overrides *admin.Overrides
 	queue     *guard.Queue
 	askers    *sluice.Limiter
 	now       func() time.Time
@@ -73,7 +73,7 @@ type upstreamOf struct {
 	trusted string
 }
 
-func newSite(log *slog.Logger, m *metrics.Metrics, overrides *override.List, now func() time.Time) (*site, error) {
+func newSite(log *slog.Logger, m *metrics.Metrics, overrides *admin.Overrides, now func() time.Time) (*site, error) {
 	s := &site{log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, overrides: overrides, queue: guard.NewQueue(guard.DefaultQueue), now: now}
 	if s.now == nil {
 		s.now = time.Now
@@ -152,7 +152,7 @@ func (s *site) leaseOf(p *sluice.Plan) (terms lease.Terms, leased bool) {
 
 // apply puts a configuration in force. If it returns an error nothing changes.
 func (s *site) apply(c *file.Config) error {
-	return s.overrides.Apply(s.now(), func(all []override.Override) error {
+	return s.overrides.Apply(s.now(), func(all []admin.StoredOverride) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.generate(c, all)
@@ -160,7 +160,7 @@ func (s *site) apply(c *file.Config) error {
 }
 
 // generate makes a generation of a configuration and puts it in force.
-func (s *site) generate(c *file.Config, overrides []override.Override) error {
+func (s *site) generate(c *file.Config, overrides []admin.StoredOverride) error {
 	g := &generation{config: c}
 	if err := s.addRoutes(g); err != nil {
 		return err
@@ -183,7 +183,7 @@ func tokenOptions(t *file.Tokens, now func() time.Time, onRefuse func(*http.Requ
 }
 
 // override puts the configuration in force once more, with other overrides.
-func (s *site) override(all []override.Override) error {
+func (s *site) override(all []admin.StoredOverride) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := *s.current.Load()
@@ -191,7 +191,7 @@ func (s *site) override(all []override.Override) error {
 }
 
 // enforce makes the guard of g and puts it in the place of the one before.
-func (s *site) enforce(g *generation, overrides []override.Override) error {
+func (s *site) enforce(g *generation, overrides []admin.StoredOverride) error {
 	lost, err := g.override(overrides)
 	if err != nil {
 		return err
@@ -227,12 +227,12 @@ func (s *site) enforce(g *generation, overrides []override.Override) error {
 
 // override makes the policy of g: that of its configuration with the overrides.
 // It returns those that are left out.
-func (g *generation) override(overrides []override.Override) (lost []override.Lost, err error) {
+func (g *generation) override(overrides []admin.StoredOverride) (lost []admin.LostOverride, err error) {
 	g.policy = g.config.Policy
 	if len(overrides) == 0 {
 		return nil, nil
 	}
-	g.policy, lost, err = override.Compile(g.policy.Rules(), overrides, pacer())
+	g.policy, lost, err = admin.CompileWith(g.policy.Rules(), overrides, pacer())
 	return lost, err
 }
 

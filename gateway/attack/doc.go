@@ -21,7 +21,7 @@
 //	clients that leave                TestHangUps; gateway/guard TestHangUpIsSeen
 //	files that are bombs              TestFilesThatAreBombs; config FuzzParse
 //	kills while state is written      TestKillsWhileStateIsWritten; cmd/sluice TestStateThatCannotBe
-//	kills while overrides are written TestKillsWhileOverridesAreWritten; server/override TestBadFile
+//	kills while overrides are written TestKillsWhileOverridesAreWritten; server/admin TestBadFile
 //	stops under load                  TestStopUnderLoad; cmd/sluice TestDrainLosesNothing, TestSignals
 //	reloads under load                TestReloadsUnderLoad; cmd/sluice TestLiveChange
 //	the admin address by other names  TestAdminHosts; server/admin TestMisdirected

@@ -18,8 +18,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
-	"github.com/sluicegate/sluice/server/audit"
-	"github.com/sluicegate/sluice/server/override"
 	"github.com/sluicegate/sluice/server/reload"
 	"github.com/sluicegate/sluice/server/tally"
 )
@@ -36,10 +34,10 @@ type APIOptions struct {
 	// Version returns the file in force, and why the last one is not.
 	Version func() (reload.Version, *reload.Failure)
 	// Overrides are changed by putting a policy with them in force by Apply.
-	Overrides *override.List
-	Apply     func([]override.Override) error
+	Overrides *Overrides
+	Apply     func([]StoredOverride) error
 	// Audit is told of every change before it is made.
-	Audit *audit.Log
+	Audit *AuditLog
 
 	// Token is what a caller must show as a bearer token. Empty means that every
 	// caller on this machine may see and change everything: the API then
@@ -174,7 +172,7 @@ var errNotWritten = errors.New("nothing was changed, as it cannot be written dow
 // of a server whose disk does not do its part.
 func statusOf(err error, otherwise int) int {
 	switch {
-	case !errors.Is(err, errNotWritten) && !errors.Is(err, override.ErrNotKept):
+	case !errors.Is(err, errNotWritten) && !errors.Is(err, errNotKept):
 		return otherwise
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
 		return http.StatusInsufficientStorage
@@ -184,7 +182,7 @@ func statusOf(err error, otherwise int) int {
 }
 
 // change writes a change down and makes it.
-func (a *API) change(r *http.Request, e audit.Entry, do func() error) error {
+func (a *API) change(r *http.Request, e AuditEntry, do func() error) error {
 	if e.Author == "" {
 		return errors.New("author is missing: whoever reads it later wants to know; give --author")
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
-	"github.com/sluicegate/sluice/server/audit"
 )
 
 // mostPlans is how many plans of a rule are shown at most, beside its limits
@@ -262,7 +261,7 @@ func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 		done.Keys = append(done.Keys, targets[i].describe())
 	}
 	ctx := r.Context()
-	e := audit.Entry{Action: "reset", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"keys": done.Keys}}
+	e := AuditEntry{Action: "reset", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"keys": done.Keys}}
 	err = a.change(r, e, func() error {
 		var errs []error
 		for i := range targets {

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/policy"
-	"github.com/sluicegate/sluice/server/audit"
-	"github.com/sluicegate/sluice/server/override"
 )
 
 // Override is the document of PUT and DELETE /v1/override. To end one, Limits
@@ -76,19 +74,19 @@ func (a *API) putOverride(w http.ResponseWriter, r *http.Request) {
 	}
 	var limits []policy.Limit
 	if err == nil {
-		limits, err = override.ParseLimits(t.level, q.Limits)
+		limits, err = parseLimits(t.level, q.Limits)
 	}
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
-	o := override.Override{
-		Rule: t.rule.Name, Level: t.level.Name, Key: t.values, Limits: override.Texts(limits), // whatever the rule's become
+	o := StoredOverride{
+		Rule: t.rule.Name, Level: t.level.Name, Key: t.values, Limits: textsOf(limits), // whatever the rule's become
 		Expires: q.Expires, Reason: q.Reason, Author: q.Author, Added: now,
 	}
-	e := audit.Entry{Action: "override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}}
+	e := AuditEntry{Action: "override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}}
 	a.finish(w, r, &t, a.change(r, e, func() error {
-		if err := override.Fits(a.o.Policy(), o); err != nil {
+		if err := fits(a.o.Policy(), o); err != nil {
 			return err
 		}
 		return a.o.Overrides.Add(o, now, a.o.Apply)
@@ -101,7 +99,7 @@ func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
 	if err == nil && (len(q.Limits) > 0 || !q.Expires.IsZero()) {
 		err = errors.New("to end an override, leave out limits and expires")
 	}
-	var unused *override.Override
+	var unused *StoredOverride
 	if err == nil {
 		unused, err = a.unused(&q.Key)
 	}
@@ -117,7 +115,7 @@ func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
-	e := audit.Entry{Action: "end-override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"key": t.describe()}}
+	e := AuditEntry{Action: "end-override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"key": t.describe()}}
 	a.finish(w, r, &t, a.change(r, e, func() error {
 		return a.o.Overrides.Remove(t.rule.Name, t.level.Name, t.values, a.o.Now(), a.o.Apply)
 	}))
@@ -125,12 +123,12 @@ func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
 
 // unused returns the override of exactly this key, if the rules have no use for
 // it. They do not say in which order the values are.
-func (a *API) unused(k *Key) (found *override.Override, err error) {
+func (a *API) unused(k *Key) (found *StoredOverride, err error) {
 	p, values := a.o.Policy(), slices.Sorted(maps.Values(k.Parts))
 	all := a.o.Overrides.All(a.o.Now())
 	for i := range all {
 		o := &all[i]
-		if o.Rule != k.Rule || o.Level != k.Level || !slices.Equal(slices.Sorted(slices.Values(o.Key)), values) || !override.Unused(p, *o) {
+		if o.Rule != k.Rule || o.Level != k.Level || !slices.Equal(slices.Sorted(slices.Values(o.Key)), values) || !unused(p, *o) {
 			continue
 		}
 		if found != nil && !slices.Equal(o.Key, found.Key) {
@@ -143,8 +141,8 @@ func (a *API) unused(k *Key) (found *override.Override, err error) {
 
 // endUnused ends an override that the rules have no use for. Its key has no
 // state that could be shown.
-func (a *API) endUnused(w http.ResponseWriter, r *http.Request, q *Override, o *override.Override) {
-	e := audit.Entry{Action: "end-override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}}
+func (a *API) endUnused(w http.ResponseWriter, r *http.Request, q *Override, o *StoredOverride) {
+	e := AuditEntry{Action: "end-override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}}
 	err := a.change(r, e, func() error {
 		return a.o.Overrides.Remove(o.Rule, o.Level, o.Key, a.o.Now(), a.o.Apply)
 	})
@@ -158,7 +156,7 @@ func (a *API) endUnused(w http.ResponseWriter, r *http.Request, q *Override, o *
 // failChange answers that a change of overrides was not made.
 func failChange(w http.ResponseWriter, err error) {
 	status := http.StatusBadRequest
-	if errors.Is(err, override.ErrNone) {
+	if errors.Is(err, errNoOverride) {
 		status = http.StatusNotFound
 	}
 	fail(w, statusOf(err, status), err)

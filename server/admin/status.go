@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/policy"
-	"github.com/sluicegate/sluice/server/override"
 	"github.com/sluicegate/sluice/server/tally"
 )
 
@@ -22,9 +21,9 @@ type Status struct {
 	Hash   string    `json:"hash"` // changes with the file's bytes
 	Loaded time.Time `json:"loaded"`
 	// Failure is why the file as it is now is not in force; empty if it is.
-	Failure   string              `json:"failure,omitempty"`
-	Rules     []RuleStatus        `json:"rules"`
-	Overrides []override.Override `json:"overrides"` // beside those of the file
+	Failure   string           `json:"failure,omitempty"`
+	Rules     []RuleStatus     `json:"rules"`
+	Overrides []StoredOverride `json:"overrides"` // beside those of the file
 }
 
 // RuleStatus is what became of requests under a rule.

@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/sluicegate/sluice/server/topkeys"
 )
 
 // Counts are what became of requests under a rule, at one moment. An allowed
@@ -67,7 +65,7 @@ func (t *Tally) Reports() []Report {
 type Denied struct {
 	Rule, Level string
 	Total       uint64 // denials of the level
-	Keys        []topkeys.Count
+	Keys        []KeyCount
 }
 
 // Top returns the n keys denied most of each level that has denied any, in the
@@ -84,7 +82,7 @@ func (t *Tally) Top(rule string, n int) []Denied {
 		}
 		c := in.rules[name]
 		for _, level := range slices.Sorted(maps.Keys(c.levels)) {
-			if keys, total := c.levels[level].Top(n); total > 0 {
+			if keys, total := c.levels[level].top(n); total > 0 {
 				all = append(all, Denied{Rule: name, Level: level, Total: total, Keys: keys})
 			}
 		}

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicegate/sluice/policy"
-	"github.com/sluicegate/sluice/server/topkeys"
 )
 
 // Places is how many keys are kept of each rule's level, and MostLists of how
@@ -39,8 +38,8 @@ type Rule struct {
 // policy follows another.
 type counted struct {
 	*Rule
-	candidates map[string]*Rule         // by LEVEL+NAME
-	levels     map[string]*topkeys.List // of denied keys
+	candidates map[string]*Rule    // by LEVEL+NAME
+	levels     map[string]*topKeys // of denied keys
 }
 
 type index struct {
@@ -65,7 +64,7 @@ func (t *Tally) Follow(p *policy.Policy) {
 		if old != nil {
 			was = orNew(old.rules, r.Name, was)
 		}
-		c := &counted{Rule: was.Rule, candidates: make(map[string]*Rule), levels: make(map[string]*topkeys.List)}
+		c := &counted{Rule: was.Rule, candidates: make(map[string]*Rule), levels: make(map[string]*topKeys)}
 		for j := range r.Levels {
 			l := &r.Levels[j]
 			for k := range l.Candidates {
@@ -73,7 +72,7 @@ func (t *Tally) Follow(p *policy.Policy) {
 				c.candidates[name] = orNew(was.candidates, name, new(Rule))
 			}
 			if lists++; lists <= MostLists {
-				c.levels[l.Name] = orNew(was.levels, l.Name, topkeys.New(Places))
+				c.levels[l.Name] = orNew(was.levels, l.Name, newTopKeys(Places))
 			}
 		}
 		next.rules[r.Name] = c
@@ -153,7 +152,7 @@ func (in *index) denied(r *policy.Rule, l *policy.Level, key string) {
 	}
 	c.Denied.Add(1)
 	if list := c.levels[l.Name]; list != nil {
-		list.Add(key)
+		list.add(key)
 	}
 }
 

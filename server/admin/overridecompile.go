@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package override
+package admin
 
 import (
 	"errors"
@@ -13,20 +13,20 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Lost is an override that the rules as they are have no use for: they may have
+// LostOverride is an override that the rules as they are have no use for: they may have
 // changed since it was made, and may change back.
-type Lost struct {
-	Override
+type LostOverride struct {
+	StoredOverride
 	Problem string // why
 	// Fits is whether the rules have the key, so that the override can be made
 	// anew.
 	Fits bool
 }
 
-// Compile returns a policy of rules, which have no fault, with the overrides put
+// CompileWith returns a policy of rules, which have no fault, with the overrides put
 // over those of the rules themselves, and says which are left out. Pause is that
 // of [policy.CompilePaced].
-func Compile(rules []policy.Rule, all []Override, pause func()) (*policy.Policy, []Lost, error) {
+func CompileWith(rules []policy.Rule, all []StoredOverride, pause func()) (*policy.Policy, []LostOverride, error) {
 	with, lost := over(rules, all)
 	p, err := policy.CompilePaced(with, pause)
 	if err == nil {
@@ -36,10 +36,10 @@ func Compile(rules []policy.Rule, all []Override, pause func()) (*policy.Policy,
 	if err != nil {
 		return nil, nil, err
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(o Override) bool {
+	all = slices.DeleteFunc(slices.Clone(all), func(o StoredOverride) bool {
 		problem, misfit := misfits[o.id()]
 		if misfit {
-			lost = append(lost, Lost{o, "its limits do not fit the rule: " + problem, true})
+			lost = append(lost, LostOverride{o, "its limits do not fit the rule: " + problem, true})
 		}
 		return misfit
 	})
@@ -50,10 +50,10 @@ func Compile(rules []policy.Rule, all []Override, pause func()) (*policy.Policy,
 	return p, lost, nil
 }
 
-// ParseLimits reads the texts of limits that stand in the place of a level's:
+// parseLimits reads the texts of limits that stand in the place of a level's:
 // what they do not name is as there, see [sluice.ParseLimitLike]. The error
 // joins all faults.
-func ParseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err error) {
+func parseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err error) {
 	like, _ := l.Like()
 	var faults []error
 	for _, text := range texts {
@@ -67,9 +67,9 @@ func ParseLimits(l *policy.Level, texts []string) (limits []policy.Limit, err er
 	return limits, errors.Join(faults...)
 }
 
-// Texts returns what limits are by themselves, with their algorithms: as texts
+// textsOf returns what limits are by themselves, with their algorithms: as texts
 // of which nothing depends on what they stand in the place of.
-func Texts(limits []policy.Limit) (texts []string) {
+func textsOf(limits []policy.Limit) (texts []string) {
 	for i := range limits {
 		l := &limits[i].Limit
 		text := l.String()
@@ -81,24 +81,24 @@ func Texts(limits []policy.Limit) (texts []string) {
 	return texts
 }
 
-// Fits says why an override cannot be put over a policy, if so.
-func Fits(p *policy.Policy, o Override) error {
+// fits says why an override cannot be put over a policy, if so.
+func fits(p *policy.Policy, o StoredOverride) error {
 	var rules []policy.Rule
 	for i := range p.Len() {
 		if r := p.Rule(i); r.Name == o.Rule {
 			rules = append(rules, *r)
 		}
 	}
-	_, lost, err := Compile(rules, []Override{o}, func() {})
+	_, lost, err := CompileWith(rules, []StoredOverride{o}, func() {})
 	if err == nil && len(lost) > 0 {
 		err = errors.New("override: " + lost[0].Problem)
 	}
 	return err
 }
 
-// Unused reports whether the rules of a policy have no such key as that of an
+// unused reports whether the rules of a policy have no such key as that of an
 // override.
-func Unused(p *policy.Policy, o Override) bool {
+func unused(p *policy.Policy, o StoredOverride) bool {
 	for i := range p.Len() {
 		r := p.Rule(i)
 		for j := range r.Levels {
@@ -132,7 +132,7 @@ func misfits(with []policy.Rule, err error) (map[string]string, error) {
 		}
 		r := &with[f.Rule]
 		l := &r.Levels[level]
-		o := Override{Rule: r.Name, Level: l.Name, Key: l.Overrides[at].Key}
+		o := StoredOverride{Rule: r.Name, Level: l.Name, Key: l.Overrides[at].Key}
 		if _, told := problems[o.id()]; !told {
 			problems[o.id()] = f.Problem
 		}
@@ -141,12 +141,12 @@ func misfits(with []policy.Rule, err error) (map[string]string, error) {
 }
 
 // id tells the overrides of different keys apart.
-func (o *Override) id() string {
+func (o *StoredOverride) id() string {
 	return fmt.Sprintf("%q", append([]string{o.Rule, o.Level}, o.Key...))
 }
 
 // over returns rules with the overrides put over those of the rules themselves.
-func over(rules []policy.Rule, all []Override) (with []policy.Rule, lost []Lost) {
+func over(rules []policy.Rule, all []StoredOverride) (with []policy.Rule, lost []LostOverride) {
 	b := &board{with: slices.Clone(rules), levels: make(map[[2]string]*place)}
 	for i := range all {
 		if l := b.put(&all[i]); l != nil {
@@ -169,25 +169,25 @@ type place struct {
 	at map[string]int
 }
 
-func (b *board) put(o *Override) *Lost {
+func (b *board) put(o *StoredOverride) *LostOverride {
 	l := b.level(o.Rule, o.Level)
 	if l == nil {
-		return &Lost{Override: *o, Problem: "the configuration has no such rule or level"}
+		return &LostOverride{StoredOverride: *o, Problem: "the configuration has no such rule or level"}
 	}
 	if !has(l.Level, o.Key) {
-		return &Lost{Override: *o, Problem: "the rule has no such key"}
+		return &LostOverride{StoredOverride: *o, Problem: "the rule has no such key"}
 	}
 	with := policy.Override{Key: o.Key, Expires: o.Expires, Reason: o.Reason, Author: o.Author}
 	var err error
-	if with.Limits, err = ParseLimits(l.Level, o.Limits); err != nil {
-		return &Lost{*o, "its limits cannot be read: " + err.Error(), true}
+	if with.Limits, err = parseLimits(l.Level, o.Limits); err != nil {
+		return &LostOverride{*o, "its limits cannot be read: " + err.Error(), true}
 	}
 	if i, ok := l.at[o.id()]; ok {
 		l.Overrides[i] = with
 		return nil
 	}
 	if len(l.Overrides) == policy.MaxOverrides {
-		return &Lost{*o, fmt.Sprintf("the level has %d overrides, and no more", len(l.Overrides)), true}
+		return &LostOverride{*o, fmt.Sprintf("the level has %d overrides, and no more", len(l.Overrides)), true}
 	}
 	l.at[o.id()] = len(l.Overrides)
 	l.Overrides = append(l.Overrides, with)
@@ -229,7 +229,7 @@ func (b *board) open(r *policy.Rule, j int) *place {
 	l := &place{Level: &r.Levels[j], at: make(map[string]int)}
 	l.Overrides = slices.Clone(l.Overrides)
 	for i := range l.Overrides {
-		o := Override{Rule: r.Name, Level: l.Name, Key: l.Overrides[i].Key}
+		o := StoredOverride{Rule: r.Name, Level: l.Name, Key: l.Overrides[i].Key}
 		l.at[o.id()] = i
 	}
 	b.levels[[2]string{r.Name, l.Name}] = l

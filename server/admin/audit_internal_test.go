@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package audit_test
+package admin
 
 import (
 	"bufio"
@@ -15,17 +15,15 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-
-	"github.com/sluicegate/sluice/server/audit"
 )
 
-// TestAppends: every entry is a line of its own, also of many at once and after
+// TestAuditAppends: every entry is a line of its own, also of many at once and after
 // those of before.
-func TestAppends(t *testing.T) {
+func TestAuditAppends(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	const writers, each = 4, 25
 	for range 2 {
-		log, err := audit.Open(file)
+		log, err := OpenAudit(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +31,7 @@ func TestAppends(t *testing.T) {
 		for range writers {
 			writing.Go(func() {
 				for range each {
-					if err := log.Write(audit.Entry{Action: "reset", Author: "eve", Reason: "a\nb", Detail: map[string]any{"key": "x"}}); err != nil {
+					if err := log.Write(AuditEntry{Action: "reset", Author: "eve", Reason: "a\nb", Detail: map[string]any{"key": "x"}}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -45,7 +43,7 @@ func TestAppends(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := log.Write(audit.Entry{Action: "late"}); !errors.Is(err, os.ErrClosed) {
+		if err := log.Write(AuditEntry{Action: "late"}); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("after the end: got %v", err)
 		}
 	}
@@ -60,7 +58,7 @@ func TestAppends(t *testing.T) {
 	}
 	n := 0
 	for lines := bufio.NewScanner(f); lines.Scan(); n++ {
-		var e audit.Entry
+		var e AuditEntry
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil || e.Time.IsZero() || e.Reason != "a\nb" {
 			t.Fatalf("%s: %v", lines.Text(), err)
 		}
@@ -70,17 +68,17 @@ func TestAppends(t *testing.T) {
 	}
 }
 
-// TestGiven: a pipe that the process was given open takes entries.
-func TestGiven(t *testing.T) {
+// TestAuditGiven: a pipe that the process was given open takes entries.
+func TestAuditGiven(t *testing.T) {
 	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := audit.Open(fmt.Sprintf("/dev/fd/%d", in.Fd()))
+	log, err := OpenAudit(fmt.Sprintf("/dev/fd/%d", in.Fd()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(log.Write(audit.Entry{Action: "reset"}), log.Close(), in.Close()); err != nil {
+	if err := errors.Join(log.Write(AuditEntry{Action: "reset"}), log.Close(), in.Close()); err != nil {
 		t.Fatal(err)
 	}
 	text, err := io.ReadAll(out)
@@ -105,18 +103,18 @@ func (f *full) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestTorn: a line that did not fit is an error, and leaves the next one whole.
-func TestTorn(t *testing.T) {
+// TestAuditTorn: a line that did not fit is an error, and leaves the next one whole.
+func TestAuditTorn(t *testing.T) {
 	disk := &full{room: 20}
-	log := audit.New(disk)
+	log := NewAuditLog(disk)
 	for range 2 {
-		if err := log.Write(audit.Entry{Action: "lost"}); !errors.Is(err, syscall.ENOSPC) {
+		if err := log.Write(AuditEntry{Action: "lost"}); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("full disk: got %v, want %v", err, syscall.ENOSPC)
 		}
 	}
 	disk.room = 1000
 	for _, action := range []string{"first", "second"} {
-		if err := log.Write(audit.Entry{Action: action}); err != nil {
+		if err := log.Write(AuditEntry{Action: action}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -125,25 +123,25 @@ func TestTorn(t *testing.T) {
 		t.Fatalf("lines %q", lines)
 	}
 	for i, want := range []string{"first", "second"} {
-		var e audit.Entry
+		var e AuditEntry
 		if err := json.Unmarshal([]byte(lines[i+1]), &e); err != nil || e.Action != want {
 			t.Errorf("line %q: got %q, %v, want %q", lines[i+1], e.Action, err, want)
 		}
 	}
 }
 
-// TestTornBefore: nor does what a process left behind that died while it wrote.
-func TestTornBefore(t *testing.T) {
+// TestAuditTornBefore: nor does what a process left behind that died while it wrote.
+func TestAuditTornBefore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit")
 	if err := os.WriteFile(path, []byte(`{"action":"los`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		log, err := audit.Open(path)
+		log, err := OpenAudit(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(log.Write(audit.Entry{Action: "kept"}), log.Close()); err != nil {
+		if err := errors.Join(log.Write(AuditEntry{Action: "kept"}), log.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -156,7 +154,7 @@ func TestTornBefore(t *testing.T) {
 		t.Fatalf("lines %q, want the torn one and two", lines)
 	}
 	for _, line := range lines[1:] {
-		var e audit.Entry
+		var e AuditEntry
 		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Action != "kept" {
 			t.Errorf("line %q: got %q, %v", line, e.Action, err)
 		}

@@ -1,11 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topkeys finds the keys that are denied most, in memory that does not
-// grow with their number: the Space-Saving list of Metwally, Agrawal and El
-// Abbadi, "Efficient computation of frequent and top-k elements in data
-// streams", 2005.
-package topkeys
+package tally
 
 import (
 	"cmp"
@@ -15,20 +11,21 @@ import (
 	"sync"
 )
 
-// MaxKeyBytes is how much of a key is kept. Longer ones that begin alike count
+// maxKeyBytes is how much of a key is kept. Longer ones that begin alike count
 // as one.
-const MaxKeyBytes = 256
+const maxKeyBytes = 256
 
-// Count is how often a key was counted: at least Least and at most Most times.
-type Count struct {
+// KeyCount is how often a key was counted: at least Least and at most Most times.
+type KeyCount struct {
 	Key         string
 	Least, Most uint64
 }
 
-// List counts keys in a fixed number of places. Every key that was counted more
-// than Total divided by the places times is in it. It is safe for concurrent
-// use.
-type List struct {
+// topKeys counts keys in a fixed number of places. Every key that was counted more
+// than the total divided by the places times is in it. It is the Space-Saving list of
+// Metwally, Agrawal and El Abbadi, "Efficient computation of frequent and top-k
+// elements in data streams", 2005. It is safe for concurrent use.
+type topKeys struct {
 	mu     sync.Mutex
 	places int
 	total  uint64
@@ -42,16 +39,16 @@ type place struct {
 	index       int    // in the heap
 }
 
-// New returns a List of so many places, at least 1.
-func New(places int) *List {
+// newTopKeys returns a list of so many places, at least 1.
+func newTopKeys(places int) *topKeys {
 	places = max(places, 1)
-	return &List{places: places, of: make(map[string]*place)}
+	return &topKeys{places: places, of: make(map[string]*place)}
 }
 
-// Add counts key. It takes time logarithmic in the places.
-func (l *List) Add(key string) {
-	if len(key) > MaxKeyBytes {
-		key = key[:MaxKeyBytes]
+// add counts key. It takes time logarithmic in the places.
+func (l *topKeys) add(key string) {
+	if len(key) > maxKeyBytes {
+		key = key[:maxKeyBytes]
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,16 +75,16 @@ func (l *List) Add(key string) {
 	heap.Fix(&l.heap, 0)
 }
 
-// Top returns the n keys counted most, most first, and how many were counted in
+// top returns the n keys counted most, most first, and how many were counted in
 // all.
-func (l *List) Top(n int) (counts []Count, total uint64) {
+func (l *topKeys) top(n int) (counts []KeyCount, total uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	counts = make([]Count, 0, len(l.heap))
+	counts = make([]KeyCount, 0, len(l.heap))
 	for _, p := range l.heap {
-		counts = append(counts, Count{Key: p.key, Least: p.count - p.over, Most: p.count})
+		counts = append(counts, KeyCount{Key: p.key, Least: p.count - p.over, Most: p.count})
 	}
-	slices.SortFunc(counts, func(a, b Count) int {
+	slices.SortFunc(counts, func(a, b KeyCount) int {
 		return cmp.Or(cmp.Compare(b.Most, a.Most), cmp.Compare(b.Least, a.Least), cmp.Compare(a.Key, b.Key))
 	})
 	return counts[:min(max(n, 0), len(counts))], l.total
@@ -111,7 +108,7 @@ func (h *least) Swap(i, j int) {
 
 // Push is of [heap.Interface].
 func (h *least) Push(x any) {
-	p := x.(*place) //nolint:forcetypeassert // only Add pushes
+	p := x.(*place) //nolint:forcetypeassert // only add pushes
 	p.index = len(*h)
 	*h = append(*h, p)
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package topkeys_test
+package tally
 
 import (
 	"fmt"
@@ -9,13 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/sluicegate/sluice/server/topkeys"
 )
 
-// TestBounds: whatever comes, the counts enclose the truth, they add up, and
+// TestTopKeysBounds: whatever comes, the counts enclose the truth, they add up, and
 // every key that came more often than total/places is there.
-func TestBounds(t *testing.T) {
+func TestTopKeysBounds(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		places int
@@ -29,14 +27,14 @@ func TestBounds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
-			list, truth := topkeys.New(c.places), make(map[string]uint64)
+			list, truth := newTopKeys(c.places), make(map[string]uint64)
 			const n = 20_000
 			for range n {
 				key := fmt.Sprint(c.key(r))
 				truth[key]++
-				list.Add(key)
+				list.add(key)
 			}
-			all, total := list.Top(c.places)
+			all, total := list.top(c.places)
 			if total != n || len(all) > c.places {
 				t.Fatalf("total %d of %d, %d keys in %d places", total, n, len(all), c.places)
 			}
@@ -64,28 +62,28 @@ func TestBounds(t *testing.T) {
 
 // TestLongKeys: what is kept of a key is bounded.
 func TestLongKeys(t *testing.T) {
-	list := topkeys.New(2)
-	list.Add(strings.Repeat("x", 1<<16))
-	all, _ := list.Top(10)
-	if len(all) != 1 || len(all[0].Key) != topkeys.MaxKeyBytes {
+	list := newTopKeys(2)
+	list.add(strings.Repeat("x", 1<<16))
+	all, _ := list.top(10)
+	if len(all) != 1 || len(all[0].Key) != maxKeyBytes {
 		t.Errorf("got %d keys, the first of %d bytes", len(all), len(all[0].Key))
 	}
 }
 
-// TestConcurrent: no count is lost.
-func TestConcurrent(t *testing.T) {
-	list := topkeys.New(10)
+// TestTopKeysConcurrent: no count is lost.
+func TestTopKeysConcurrent(t *testing.T) {
+	list := newTopKeys(10)
 	var adders sync.WaitGroup
 	for i := range 4 {
 		adders.Go(func() {
 			for j := range 1000 {
-				list.Add(fmt.Sprint((i + j) % 12))
-				list.Top(3)
+				list.add(fmt.Sprint((i + j) % 12))
+				list.top(3)
 			}
 		})
 	}
 	adders.Wait()
-	if _, total := list.Top(0); total != 4000 {
+	if _, total := list.top(0); total != 4000 {
 		t.Errorf("total %d, want 4000", total)
 	}
 }

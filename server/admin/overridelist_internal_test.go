@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package override_test
+package admin
 
 import (
 	"errors"
@@ -15,13 +15,12 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
-	"github.com/sluicegate/sluice/server/override"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func of(rule, key, limit string, expires time.Time) override.Override {
-	return override.Override{Rule: rule, Key: []string{key}, Limits: []string{limit}, Expires: expires, Reason: "r", Author: "a", Added: now}
+func of(rule, key, limit string, expires time.Time) StoredOverride {
+	return StoredOverride{Rule: rule, Key: []string{key}, Limits: []string{limit}, Expires: expires, Reason: "r", Author: "a", Added: now}
 }
 
 func rulesOf(t *testing.T) []policy.Rule {
@@ -40,7 +39,7 @@ func rulesOf(t *testing.T) []policy.Rule {
 // and what they are put over stays as it was.
 func TestCompile(t *testing.T) {
 	rules := rulesOf(t)
-	p, lost, err := override.Compile(rules, []override.Override{
+	p, lost, err := CompileWith(rules, []StoredOverride{
 		of("a", "192.0.2.2", "9/min", time.Time{}), of("a", "192.0.2.3", "9/min", now), of("a", "192.0.2.3", "8/min", now), of("b", "192.0.2.3", "9/min", now),
 	}, func() {})
 	if err != nil || len(lost) > 0 {
@@ -70,17 +69,17 @@ func TestLost(t *testing.T) {
 	bare := of("b", "192.0.2.9", "9/min", time.Time{})
 	bare.Reason = ""
 	tests := map[string]struct {
-		o    override.Override
+		o    StoredOverride
 		want string
 		fits bool
 	}{
 		"no rule":           {of("gone", "192.0.2.3", "9/min", now), "the configuration has no such rule or level", false},
-		"no level":          {override.Override{Rule: "a", Level: "x", Key: []string{"192.0.2.3"}}, "the configuration has no such rule or level", false},
+		"no level":          {StoredOverride{Rule: "a", Level: "x", Key: []string{"192.0.2.3"}}, "the configuration has no such rule or level", false},
 		"more parts":        {two, "the rule has no such key", false},
 		"another network":   {of("net", "192.0.2.3", "9/min", now), "the rule has no such key", false},
 		"unreadable limits": {of("a", "192.0.2.3", "many", now), `its limits cannot be read: sluice: limit "many"`, true},
 		"other unit":        {of("a", "192.0.2.2", "1MB/min", now), "its limits do not fit the rule: counts bytes but the rule's cost", true},
-		"no limits":         {override.Override{Rule: "b", Key: []string{"192.0.2.3"}, Reason: "r", Author: "a"}, "its limits do not fit the rule: no limit", true},
+		"no limits":         {StoredOverride{Rule: "b", Key: []string{"192.0.2.3"}, Reason: "r", Author: "a"}, "its limits do not fit the rule: no limit", true},
 		"no reason":         {bare, "its limits do not fit the rule: the reason is empty", true},
 	}
 	net := rules[1]
@@ -88,7 +87,7 @@ func TestLost(t *testing.T) {
 	rules = append(rules, net)
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			p, lost, err := override.Compile(rules, []override.Override{of("b", "192.0.2.5", "9/min", now), test.o}, func() {})
+			p, lost, err := CompileWith(rules, []StoredOverride{of("b", "192.0.2.5", "9/min", now), test.o}, func() {})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,10 +97,10 @@ func TestLost(t *testing.T) {
 			if a, b := p.Rule(0).Levels[0].Overrides, p.Rule(1).Levels[0].Overrides; len(a) != 2 || a[1].Author != "file" || len(b) != 1 {
 				t.Errorf("in force %v and %v", a, b)
 			}
-			if err := override.Fits(p, test.o); err == nil || !strings.Contains(err.Error(), test.want) {
+			if err := fits(p, test.o); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("fits: got %v, want %q", err, test.want)
 			}
-			if got := override.Unused(p, test.o); got == test.fits {
+			if got := unused(p, test.o); got == test.fits {
 				t.Errorf("unused: got %v", got)
 			}
 		})
@@ -110,11 +109,11 @@ func TestLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := override.Fits(p, of("a", "192.0.2.3", "9/min", now)); err != nil {
+	if err := fits(p, of("a", "192.0.2.3", "9/min", now)); err != nil {
 		t.Error(err)
 	}
 	rules[0].Levels[0].Limits = nil
-	if _, _, err := override.Compile(rules, []override.Override{of("b", "192.0.2.5", "9/min", now)}, func() {}); err == nil {
+	if _, _, err := CompileWith(rules, []StoredOverride{of("b", "192.0.2.5", "9/min", now)}, func() {}); err == nil {
 		t.Error("a rule without limits is no fault")
 	}
 }
@@ -123,27 +122,27 @@ func TestLost(t *testing.T) {
 // and a change that cannot be applied is none.
 func TestList(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
-	var applied [][]override.Override
-	apply := func(all []override.Override) error {
+	var applied [][]StoredOverride
+	apply := func(all []StoredOverride) error {
 		applied = append(applied, slices.Clone(all))
 		return nil
 	}
-	open := func() *override.List {
-		l, err := override.Open(file)
+	open := func() *Overrides {
+		l, err := OpenOverrides(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return l
 	}
 	l := open()
-	for _, o := range []override.Override{
+	for _, o := range []StoredOverride{
 		of("a", "x", "1/min", now.Add(time.Hour)), of("a", "y", "2/min", time.Time{}), of("a", "x", "3/min", now.Add(time.Hour)),
 	} {
 		if err := l.Add(o, now, apply); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, again := range []*override.List{l, open()} {
+	for _, again := range []*Overrides{l, open()} {
 		if all := again.All(now); len(all) != 2 || all[0].Key[0] != "y" || all[1].Limits[0] != "3/min" {
 			t.Errorf("got %v", all)
 		}
@@ -152,10 +151,10 @@ func TestList(t *testing.T) {
 		}
 	}
 	refused := errors.New("no")
-	if err := l.Add(of("a", "z", "1/min", time.Time{}), now, func([]override.Override) error { return refused }); !errors.Is(err, refused) {
+	if err := l.Add(of("a", "z", "1/min", time.Time{}), now, func([]StoredOverride) error { return refused }); !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
-	if err := l.Remove("b", "", []string{"y"}, now, apply); !errors.Is(err, override.ErrNone) {
+	if err := l.Remove("b", "", []string{"y"}, now, apply); !errors.Is(err, errNoOverride) {
 		t.Errorf("got %v, want ErrNone", err)
 	}
 	if all := l.All(now); len(all) != 2 {
@@ -182,11 +181,11 @@ func TestBadFolder(t *testing.T) {
 	}
 	for _, folder := range []string{"none", "file"} {
 		file := filepath.Join(dir, folder, "overrides.json")
-		if _, err := override.Open(file); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "folder") {
+		if _, err := OpenOverrides(file); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "folder") {
 			t.Errorf("%s: got %v", folder, err)
 		}
 	}
-	if _, err := override.Open(filepath.Join(dir, "overrides.json")); err != nil {
+	if _, err := OpenOverrides(filepath.Join(dir, "overrides.json")); err != nil {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
@@ -200,7 +199,7 @@ func TestBadFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := override.Open(file); err == nil || !strings.Contains(err.Error(), file) {
+	if _, err := OpenOverrides(file); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -222,14 +221,14 @@ func TestTextsStandAlone(t *testing.T) {
 	}
 	for _, made := range rules {
 		for _, typed := range []string{"50/h", "3/day", made} {
-			limits, err := override.ParseLimits(level(made), []string{typed})
+			limits, err := parseLimits(level(made), []string{typed})
 			if err != nil {
 				t.Fatalf("%q in the place of %q: %v", typed, made, err)
 			}
-			kept := override.Texts(limits)
+			kept := textsOf(limits)
 			for _, now := range rules {
 				for _, l := range []*policy.Level{level(now), level(now, "other: 9/min sliding-log", "one-more: 9/min")} {
-					again, err := override.ParseLimits(l, kept)
+					again, err := parseLimits(l, kept)
 					if err != nil {
 						t.Errorf("%q, made as %q in the place of %q, then of %q: %v", kept, typed, made, now, err)
 						continue

@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit writes down who changed what: a line of JSON for every change,
-// to a file that is only ever appended to.
-package audit
+package admin
 
 import (
 	"encoding/json"
@@ -17,9 +15,9 @@ import (
 	"github.com/sluicegate/sluice/internal/regular"
 )
 
-// Entry is one change.
-type Entry struct {
-	Time   time.Time      `json:"time"` // set by [Log.Write] if zero
+// AuditEntry is one change.
+type AuditEntry struct {
+	Time   time.Time      `json:"time"` // set by [AuditLog.Write] if zero
 	Action string         `json:"action"`
 	Author string         `json:"author,omitempty"`
 	Remote string         `json:"remote,omitempty"` // where the change came from
@@ -28,29 +26,30 @@ type Entry struct {
 	Error  string         `json:"error,omitempty"` // why it was not made
 }
 
-// Log is where changes are written down. It is safe for concurrent use.
-type Log struct {
+// AuditLog is where changes are written down, a line of JSON for every change: to a
+// file that is only ever appended to. It is safe for concurrent use.
+type AuditLog struct {
 	mu   sync.Mutex
 	to   io.Writer
-	file *os.File // nil if to is not a file of the Log's own
+	file *os.File // nil if to is not a file of the log's own
 	sync bool     // to is a regular file: a pipe cannot be synced
 	torn bool     // the last line was written in part
 	now  func() time.Time
 }
 
-// New returns a Log that writes to w.
-func New(w io.Writer) *Log { return &Log{to: w, now: time.Now} }
+// NewAuditLog returns an AuditLog that writes to w.
+func NewAuditLog(w io.Writer) *AuditLog { return &AuditLog{to: w, now: time.Now} }
 
-// Open returns a Log that appends to a file, which is made if there is none;
+// OpenAudit returns an AuditLog that appends to a file, which is made if there is none;
 // only its owner may read it, as it may hold keys. It may also be what the
 // process was given open, such as /dev/stdout. The caller closes it.
-func Open(path string) (*Log, error) {
+func OpenAudit(path string) (*AuditLog, error) {
 	f, err := regular.Append(path)
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	info, err := f.Stat()
-	l := &Log{to: f, file: f, now: time.Now}
+	l := &AuditLog{to: f, file: f, now: time.Now}
 	if err == nil && info.Mode().IsRegular() {
 		l.sync = true
 		l.torn, err = endsTorn(path, info.Size())
@@ -67,7 +66,7 @@ func endsTorn(path string, size int64) (bool, error) {
 	if size == 0 {
 		return false, nil
 	}
-	f, err := os.Open(path) //nolint:gosec // see Open
+	f, err := os.Open(path) //nolint:gosec // see OpenAudit
 	if err != nil {
 		return false, err
 	}
@@ -79,7 +78,7 @@ func endsTorn(path string, size int64) (bool, error) {
 
 // Write appends an entry as one line. A change that cannot be written down
 // should not be made: write before it, and once more if it fails.
-func (l *Log) Write(e Entry) error {
+func (l *AuditLog) Write(e AuditEntry) error {
 	if e.Time.IsZero() {
 		e.Time = l.now().UTC()
 	}
@@ -107,7 +106,7 @@ func (l *Log) Write(e Entry) error {
 }
 
 // Close closes the file. Entries after it are errors.
-func (l *Log) Close() error {
+func (l *AuditLog) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file == nil {
