@@ -121,14 +121,25 @@ func (s *siteServer) wire(ctx context.Context) error {
 	}
 	s.site.store, s.site.slots, s.site.report = s.metrics.Wrap(s.states.store), s.states.slots, s.states.report
 	s.watcher = reload.New(reload.Options{
-		File: s.file, Apply: func(c *file.Config) error { return s.apply(ctx, c) }, Named: s.keys,
-		Around: s.load, Pause: pacer(), Changed: s.changed,
-	}, s.first, time.Now())
+		File: s.file, MaxBytes: file.MaxBytes + 1, // one byte more than it accepts
+		Load: func(data []byte, named func([]string)) error {
+			c, err := file.ParsePaced(s.file, data, pacer())
+			if err != nil {
+				return err
+			}
+			named(s.keys(c))
+			return s.apply(ctx, c)
+		},
+		Around: s.load, Changed: s.changed,
+	}, reload.Version{File: s.file, Hash: s.first.Version, Loaded: time.Now()}, s.keys(s.first))
 	s.active = s.first.Version
 	if err := s.site.apply(s.first); err != nil {
 		return err
 	}
-	s.metrics.WatchPolicy(&s.site.tally, s.watcher.Status)
+	s.metrics.WatchPolicy(&s.site.tally, func() metrics.Config {
+		v, failure := s.watcher.Status()
+		return metrics.Config{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Current: failure == nil}
+	})
 	token, err := readToken(s.first.Admin.TokenFile)
 	if err != nil {
 		return err

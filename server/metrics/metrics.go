@@ -38,7 +38,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/memstore"
 )
 
 // Metrics are the series of one program, in a registry of their own. They are
@@ -119,12 +118,6 @@ func buildInfo() (version, revision, goversion string) {
 		}
 	}
 	return version, revision, goversion
-}
-
-// WatchMemory exports what a memory store holds: pass its Stats method. It is
-// called at every scrape. Only one store can be watched.
-func (m *Metrics) WatchMemory(stats func() memstore.Stats) {
-	m.registry.MustRegister(memory{stats})
 }
 
 // CountHTTP counts what became of an HTTP request. It fits OnDecision of

@@ -1,24 +1,17 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reload watches a configuration file and puts it in force when it
-// changes. A file with faults is not put in force: what was goes on, and why is
-// there to be seen.
+// Package reload watches a file, and those that it names, and puts it in force
+// when one of them changes. A file with faults is not put in force: what was goes
+// on, and why is there to be seen.
 package reload
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"sync"
 	"time"
-
-	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/internal/regular"
 )
 
 // Every is how often a [Watcher] looks whether its file has changed.
@@ -37,23 +30,20 @@ type Failure struct {
 	Err  error
 }
 
-// Options are what a [Watcher] watches and whom it tells. File and Apply are
-// required.
+// Options are what a [Watcher] watches and whom it tells. File, MaxBytes and Load
+// are required.
 type Options struct {
 	File string
-	// Apply puts a configuration in force, as a whole or not at all. It is
-	// called by one goroutine at a time.
-	Apply func(*config.Config) error
-	// Named, if not nil, returns the files that a configuration names and Apply
-	// reads, of which there are few: keys, tokens. Where one of them changes the
-	// configuration is put in force once more.
-	Named func(*config.Config) []string
-	// Around, if not nil, is called with what reads a file and applies it, and
-	// calls it: a large file takes a while.
+	// MaxBytes is how much of the file is read at most.
+	MaxBytes int64
+	// Load reads what the file holds and puts it in force, as a whole or not at
+	// all. Before it puts it in force it calls named with the files that it names
+	// and reads, of which there are few: keys, tokens. Where one of them changes
+	// the file is loaded once more. It is called by one goroutine at a time.
+	Load func(data []byte, named func(files []string)) error
+	// Around, if not nil, is called with what loads a file, and calls it: a large
+	// file takes a while.
 	Around func(func() error) error
-	// Pause, if not nil, is called again and again while a file is read, some
-	// microseconds apart: it may let others have the processor.
-	Pause func()
 	// Changed, if not nil, is called after every try to put a file in force,
 	// with why it failed, nil if it did not. Reasons that repeat are told once.
 	Changed func(Version, error)
@@ -72,35 +62,25 @@ type Watcher struct {
 	failure *Failure
 }
 
-// mark tells whether a file may have changed: what its folder says of it, and
-// what it holds.
-type mark struct {
-	modified time.Time
-	size     int64
-	id       os.FileInfo
-	sum      [sha256.Size]byte
-}
-
-// New returns a Watcher whose file is c, as read at the moment now. Whoever puts
-// c in force does it after New, so that a file that it names may change
-// meanwhile.
-func New(o Options, c *config.Config, now time.Time) *Watcher {
+// New returns a Watcher whose file is in force as an active version that names
+// files. Whoever puts it in force does it after New, so that a file that it names
+// may change meanwhile.
+func New(o Options, active Version, files []string) *Watcher {
 	if o.Around == nil {
 		o.Around = func(f func() error) error { return f() }
 	}
-	if o.Pause == nil {
-		o.Pause = func() {}
-	}
-	w := &Watcher{o: o, active: Version{File: c.File, Hash: c.Version, Loaded: now}}
-	w.note(c)
+	w := &Watcher{o: o, active: active}
+	w.note(files)
 	return w
 }
 
-// note remembers the files that a configuration names, as they are before it is
-// put in force.
-func (w *Watcher) note(c *config.Config) {
-	if w.o.Named != nil {
-		w.named = look(w.o.Named(c))
+// note remembers the files that a file names, as they are before it is put in
+// force.
+func (w *Watcher) note(files []string) {
+	w.named = make([]named, len(files))
+	for i, name := range files {
+		w.named[i].name = name
+		w.named[i].changed()
 	}
 }
 
@@ -145,9 +125,7 @@ func (w *Watcher) Reload() error {
 func (w *Watcher) look() {
 	w.apply.Lock()
 	defer w.apply.Unlock()
-	info, err := os.Stat(w.o.File)
-	same := err == nil && w.seen.id != nil && os.SameFile(info, w.seen.id) && info.ModTime().Equal(w.seen.modified) && info.Size() == w.seen.size
-	changed := false
+	same, changed := w.seen.holds(w.o.File), false
 	for i := range w.named {
 		changed = w.named[i].changed() || changed
 	}
@@ -157,29 +135,24 @@ func (w *Watcher) look() {
 }
 
 func (w *Watcher) load(force bool) error {
-	data, m, err := read(w.o.File)
+	data, m, err := read(w.o.File, w.o.MaxBytes)
 	if err != nil {
 		w.seen = mark{}
 		return w.failed(err)
 	}
 	// Touched, or written anew as it was, also if it has faults. At the first
 	// look it is mostly what is in force from the beginning.
-	same := w.seen.id != nil && m.sum == w.seen.sum
+	same := w.seen.info != nil && m.sum == w.seen.sum
 	active, failure := w.Status()
 	w.seen = m
 	if !force && (same || failure == nil && version(m) == active.Hash) {
 		return nil
 	}
 	return w.o.Around(func() error {
-		c, err := config.ParsePaced(w.o.File, data, w.o.Pause)
-		if err == nil {
-			w.note(c)
-			err = w.o.Apply(c)
-		}
-		if err != nil {
+		if err := w.o.Load(data, w.note); err != nil {
 			return w.failed(err)
 		}
-		w.done(Version{File: c.File, Hash: c.Version, Loaded: time.Now()})
+		w.done(Version{File: w.o.File, Hash: version(m), Loaded: time.Now()})
 		return nil
 	})
 }
@@ -209,18 +182,4 @@ func (w *Watcher) tell(v Version, err error) {
 	if w.o.Changed != nil {
 		w.o.Changed(v, err)
 	}
-}
-
-// read returns a file's content and what to know it by. It reads one byte more
-// than config accepts.
-func read(name string) (data []byte, m mark, err error) {
-	f, info, err := regular.Open(name)
-	if err != nil {
-		return nil, m, fmt.Errorf("reload: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if data, err = io.ReadAll(io.LimitReader(f, config.MaxBytes+1)); err != nil {
-		return nil, m, fmt.Errorf("reload: %w", err)
-	}
-	return data, mark{modified: info.ModTime(), size: info.Size(), id: info, sum: sha256.Sum256(data)}, nil
 }

@@ -47,16 +47,20 @@ func watch(t *testing.T, story func(*watched)) {
 			t.Fatal(err)
 		}
 		w.Watcher = reload.New(reload.Options{
-			File: file,
-			Apply: func(c *config.Config) error {
+			File: file, MaxBytes: config.MaxBytes,
+			Load: func(data []byte, named func([]string)) error {
+				c, err := config.Parse(file, data)
+				if err != nil {
+					return err
+				}
+				named([]string{w.names})
 				if w.refuse == nil {
 					w.applied = append(w.applied, c.Policy.Rule(0).Levels[0].Limits[0].Quota)
 				}
 				return w.refuse
 			},
-			Named:   func(*config.Config) []string { return []string{w.names} },
 			Changed: func(_ reload.Version, err error) { w.told = append(w.told, fmt.Sprint(err)) },
-		}, c, time.Now())
+		}, reload.Version{File: file, Hash: c.Version, Loaded: time.Now()}, []string{w.names})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -196,14 +200,16 @@ func TestAround(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text(1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var story []string
 	w := reload.New(reload.Options{
-		File:  file,
-		Apply: func(*config.Config) error { story = append(story, "apply"); return nil },
+		File: file, MaxBytes: config.MaxBytes,
+		Load: func(data []byte, _ func([]string)) error {
+			_, err := config.Parse(file, data)
+			if err == nil {
+				story = append(story, "apply")
+			}
+			return err
+		},
 		Around: func(f func() error) error {
 			story = append(story, "begin")
 			err := f()
@@ -211,7 +217,7 @@ func TestAround(t *testing.T) {
 			return err
 		},
 		Changed: func(_ reload.Version, err error) { story = append(story, fmt.Sprint("changed ", err == nil)) },
-	}, c, time.Now())
+	}, reload.Version{File: file}, nil)
 	if err := w.Reload(); err != nil {
 		t.Error(err)
 	}

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/denycache"
+	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/gateway/tcp"
+	"github.com/sluicegate/sluice/lease"
+	"github.com/sluicegate/sluice/server/metrics"
+	"github.com/sluicegate/sluice/server/tally"
+)
+
+func TestCertificates(t *testing.T) {
+	m := metrics.New()
+	m.WatchCertificates(func() map[string]metrics.Certificate {
+		return map[string]metrics.Certificate{
+			"a": {NotAfter: time.Unix(1_700_000_000, 0), Current: true},
+			"b": {NotAfter: time.Unix(1_600_000_000, 0)},
+		}
+	})
+	got := scrape(t, m)
+	for series, want := range map[string]float64{
+		`sluice_certificate_not_after_seconds{listener="a"}`: 1_700_000_000,
+		`sluice_certificate_not_after_seconds{listener="b"}`: 1_600_000_000,
+		`sluice_certificate_current{listener="a"}`:           1,
+		`sluice_certificate_current{listener="b"}`:           0,
+	} {
+		if v, ok := got[series]; !ok || v != want {
+			t.Errorf("%s: got %v, want %v", series, v, want)
+		}
+	}
+}
+
+// TestStats: every number is in the series that is about it.
+func TestStats(t *testing.T) {
+	m := metrics.New()
+	m.WatchShared(func() failure.Stats {
+		return failure.Stats{
+			Healthy: true, Outages: 2, Opened: 3, Localized: 4, Refused: 5, Timeouts: 6, Errors: 7, Skipped: 8, Crowded: 9,
+			InFlight: 10, Owed: 11, Charged: 12, Dropped: 13, GivenBack: 14, NotGivenBack: 15,
+		}
+	}, func() denycache.Stats { return denycache.Stats{Answered: 16} })
+	m.WatchLeases(func() lease.Stats {
+		return lease.Stats{Allowed: 21, Denied: 22, Asked: 23, Leased: 24, Returned: 25, Lost: 26, Untracked: 27}
+	})
+	m.WatchTCP(func() map[string]tcp.Stats { return map[string]tcp.Stats{"db": {Open: 31, Received: 32, Sent: 33}} })
+	m.WatchPolicy(new(tally.Tally), func() metrics.Config {
+		return metrics.Config{File: "a.yaml", Hash: "cafe", Loaded: time.UnixMilli(41_500), Current: true}
+	})
+	got := scrape(t, m)
+	for series, want := range map[string]float64{
+		"sluice_store_up": 1, "sluice_store_outages_total": 2,
+		`sluice_degraded_total{policy="open"}`: 3, `sluice_degraded_total{policy="local"}`: 4, `sluice_degraded_total{policy="closed"}`: 5,
+		`sluice_store_calls_failed_total{reason="timeout"}`: 6, `sluice_store_calls_failed_total{reason="error"}`: 7,
+		`sluice_store_calls_failed_total{reason="skipped"}`: 8, `sluice_store_calls_failed_total{reason="crowded"}`: 9,
+		"sluice_store_calls_in_flight": 10, "sluice_store_owed_keys": 11,
+		`sluice_store_owed_units_total{outcome="charged"}`: 12, `sluice_store_owed_units_total{outcome="dropped"}`: 13,
+		"sluice_store_given_back_total": 14, "sluice_store_not_given_back_total": 15, "sluice_denials_from_memory_total": 16,
+		`sluice_lease_decisions_total{verdict="allowed"}`: 21, `sluice_lease_decisions_total{verdict="denied"}`: 22,
+		"sluice_lease_store_calls_total": 23, `sluice_lease_units_total{outcome="leased"}`: 24,
+		`sluice_lease_units_total{outcome="returned"}`: 25, `sluice_lease_units_total{outcome="lost"}`: 26, "sluice_lease_untracked_total": 27,
+		`sluice_tcp_open_connections{listener="db"}`:                 31,
+		`sluice_tcp_bytes_total{direction="received",listener="db"}`: 32, `sluice_tcp_bytes_total{direction="sent",listener="db"}`: 33,
+		`sluice_config_info{file="a.yaml",hash="cafe"}`: 1, "sluice_config_loaded_seconds": 41.5, "sluice_config_current": 1,
+	} {
+		if v, ok := got[series]; !ok || v != want {
+			t.Errorf("%s: got %v, %v, want %v", series, v, ok, want)
+		}
+	}
+}
