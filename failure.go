@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice
+
+import "fmt"
+
+// Failure is what happens to a request that the store does not decide. The
+// zero value is [FailOpen]. Of several the greatest holds: closed beats local
+// beats open.
+type Failure uint8
+
+// The failure policies.
+const (
+	// FailOpen lets the request through, uncounted: an outage of the limiter is
+	// not one of the service.
+	FailOpen Failure = iota
+	// FailLocal decides in the memory of this process, under its share of each
+	// limit. Where no such store is wired, or it cannot decide either, the
+	// request is refused.
+	FailLocal
+	// FailClosed refuses the request: for limits that guard a secret.
+	FailClosed
+	failures
+)
+
+var failureNames = [...]string{FailOpen: "open", FailLocal: "local", FailClosed: "closed"}
+
+// Valid reports whether f is one of the failure policies.
+func (f Failure) Valid() bool { return f < failures }
+
+// String returns the name used in configuration.
+func (f Failure) String() string {
+	if f.Valid() {
+		return failureNames[f]
+	}
+	return fmt.Sprintf("Failure(%d)", uint8(f))
+}
+
+// ParseFailure returns the failure policy of that name.
+func ParseFailure(name string) (Failure, error) {
+	for i, n := range failureNames {
+		if n == name {
+			return Failure(i), nil
+		}
+	}
+	return 0, fmt.Errorf("sluice: unknown failure policy %q; write open, local or closed", name)
+}
