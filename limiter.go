@@ -146,28 +146,13 @@ func (l *Limiter) Wait(ctx context.Context, key string, cost int64) (Decision, e
 	if err := ctx.Err(); err != nil {
 		return Decision{}, err
 	}
-	d, err := l.Reserve(ctx, key, cost, max(maxWait, 0))
+	req := Request{Op: OpReserve, Charge: l.Of(key, cost), MaxWait: max(maxWait, 0)}
+	d, err := l.store.Take(ctx, req)
 	if err != nil {
 		return d, err
 	}
 	if !d.Allowed {
 		return d, &DeniedError{Limit: l.plan.terms[d.Binding].Limit, Decision: d}
 	}
-	if d.Delay <= 0 {
-		return d, nil
-	}
-	timer := time.NewTimer(d.Delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return d, nil
-	case <-ctx.Done():
-		// The caller is gone, but its place in the queue must not stay taken.
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if err := l.Cancel(undo, key, d); err != nil {
-			return d, errors.Join(ctx.Err(), err)
-		}
-		return d, ctx.Err()
-	}
+	return d, Await(ctx, l.store, req, d)
 }
