@@ -144,3 +144,9 @@ func (l Limit) Full() int64 {
 	}
 	return l.Quota
 }
+
+// Queues reports whether l may hold requests back until their turn: a leaky
+// bucket of which not all of a burst passes without delay.
+func (l Limit) Queues() bool {
+	return l.Algorithm == LeakyBucket && orDefault(l.DelayAfter, 1) < orDefault(l.Burst, 1)
+}

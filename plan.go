@@ -17,6 +17,7 @@ import (
 type Plan struct {
 	scope   string
 	scopeID uint64
+	id      uint64
 	terms   []Term
 }
 
@@ -39,6 +40,9 @@ type Term struct {
 
 	location *time.Location
 }
+
+// Queues reports whether the limit may hold requests back until their turn.
+func (t *Term) Queues() bool { return t.Algorithm == LeakyBucket && t.DelayAfter < t.Burst }
 
 // Location returns the time zone of a calendar window.
 func (t *Term) Location() *time.Location { return t.location }
@@ -71,6 +75,7 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 		}
 		names[t.Name] = i
 		p.terms = append(p.terms, t)
+		p.id = mix(p.id, t.ID)
 	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("sluice: compile %q: %w", scope, errors.Join(faults...))
@@ -119,6 +124,17 @@ func hashText(parts ...string) uint64 {
 	}
 	return h
 }
+
+// mix returns the hash of what h stands for followed by another.
+func mix(h, next uint64) uint64 {
+	const prime = 1099511628211
+	h = (h ^ next) * prime
+	return h ^ h>>32
+}
+
+// ID identifies the plan's limits, in their order, with scope and parameters,
+// as [Term.ID] does each of them. It is not part of a stored format.
+func (p *Plan) ID() uint64 { return p.id }
 
 // Scope returns whose budget the plan is.
 func (p *Plan) Scope() string { return p.scope }

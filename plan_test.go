@@ -300,3 +300,36 @@ func TestIdentityIsFixed(t *testing.T) {
 		t.Errorf("scope, series and ID are %s, want %s", got, want)
 	}
 }
+
+// TestPlanID: it tells plans apart whose limits differ in anything that counts.
+func TestPlanID(t *testing.T) {
+	a, b := sluice.PerMinute(5), sluice.PerHour(50)
+	id := mustCompile(t, "login", a, b).ID()
+	if got := mustCompile(t, "login", a, b).ID(); got != id {
+		t.Errorf("compiled again: %x, want %x", got, id)
+	}
+	for name, other := range map[string]*sluice.Plan{
+		"another scope": mustCompile(t, "api", a, b), "another order": mustCompile(t, "login", b, a),
+		"fewer limits": mustCompile(t, "login", a), "another burst": mustCompile(t, "login", a.WithBurst(6), b),
+	} {
+		if other.ID() == id {
+			t.Errorf("%s: the same ID", name)
+		}
+	}
+}
+
+func TestQueues(t *testing.T) {
+	for text, want := range map[string]bool{
+		"5/min": false, "5/min burst 3": false, "5/min fixed-window": false,
+		"5/min leaky-bucket": false, "5/min burst 3 leaky-bucket": true,
+		"5/min burst 3 leaky-bucket delay-after 2": true, "5/min burst 3 leaky-bucket nodelay": false,
+	} {
+		l := sluice.MustParseLimit(text)
+		if got := l.Queues(); got != want {
+			t.Errorf("%s: Limit.Queues = %t, want %t", text, got, want)
+		}
+		if got := mustCompile(t, "s", l).Term(0).Queues(); got != want {
+			t.Errorf("%s: Term.Queues = %t, want %t", text, got, want)
+		}
+	}
+}

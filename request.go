@@ -175,6 +175,24 @@ func (r *Request) Limits() int {
 	return n
 }
 
+// ChargeAt returns the charge that the i-th limit of the request belongs to,
+// counted as in Outcomes, and that limit's place in the charge's Plan. For an i
+// that no Store would give it is the first.
+func (r *Request) ChargeAt(i int) (c *Charge, term int) {
+	term = max(i, 0)
+	if term < r.Plan.Len() {
+		return &r.Charge, term
+	}
+	term -= r.Plan.Len()
+	for j := range r.More {
+		if c = &r.More[j]; term < c.Plan.Len() {
+			return c, term
+		}
+		term -= c.Plan.Len()
+	}
+	return &r.Charge, 0
+}
+
 // Validate returns nil or a [*RequestError]. Every Store calls it, so that
 // stores refuse the same requests. It does not allocate for a valid request.
 func (r *Request) Validate() error {

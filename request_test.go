@@ -112,6 +112,23 @@ func TestRequestLimits(t *testing.T) {
 	}
 }
 
+func TestRequestChargeAt(t *testing.T) {
+	one := mustCompile(t, "one", sluice.PerMinute(1))
+	two := mustCompile(t, "two", sluice.PerMinute(1), sluice.PerHour(1))
+	req := sluice.Request{Charge: sluice.Charge{Plan: one, Key: "a"}, More: []sluice.Charge{{Plan: two, Key: "b"}, {Plan: two, Key: "c"}}}
+	for i, want := range []struct {
+		key  string
+		term int
+	}{{"a", 0}, {"b", 0}, {"b", 1}, {"c", 0}, {"c", 1}, {"a", 0}} {
+		if c, term := req.ChargeAt(i); c.Key != want.key || term != want.term {
+			t.Errorf("ChargeAt(%d) = %q, %d, want %q, %d", i, c.Key, term, want.key, want.term)
+		}
+	}
+	if c, term := req.ChargeAt(-1); c.Key != "a" || term != 0 {
+		t.Errorf("ChargeAt(-1) = %q, %d, want the first limit", c.Key, term)
+	}
+}
+
 func TestInstant(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.FixedZone("", 9*3600))
 	i := sluice.InstantOf(at)
