@@ -124,7 +124,7 @@ func Worst(l sluice.Limit) string {
 	} else {
 		fmt.Fprintf(&b, "at most %s in any %s", amount(Bound(l, l.Window), l.Unit), length(l.Window))
 	}
-	if l.Algorithm == sluice.LeakyBucket && l.DelayAfter < l.Burst {
+	if l.Queues() {
 		units, wait := Output(l, l.Window)
 		fmt.Fprintf(&b, ", of which at most %s go on, the others held back up to %v", amount(units, l.Unit), wait)
 	}

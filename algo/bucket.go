@@ -214,7 +214,7 @@ func (bucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	held := min(g.held, w.Burst+w.Debt)
 	start, early := g.at, int64(0)
 	rounded := min(w.Rate.Den-1, 1) // due instants are, if a unit does not last whole µs
-	if queues(w) && g.due > g.at {
+	if w.Queues() && g.due > g.at {
 		// In a queue, units drain behind their due instant, whoever came before.
 		if behind := g.due - w.Rate.Times(max(held-w.DelayAfter, 0)).Ceil(); behind > start {
 			start, early = behind, rounded
@@ -224,7 +224,7 @@ func (bucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	if s.Last > max(g.at, now) {
 		gone = max(gone, s.Last-start+early)
 	}
-	if queues(w) {
+	if w.Queues() {
 		// That is when the last in the queue is due.
 		if last := w.Rate.Sub(bucketTime(s), w.Rate.Times(w.DelayAfter)).Ceil(); last > g.due+rounded {
 			gone = max(gone, last-start+rounded)
@@ -311,7 +311,7 @@ func WordTake(t *sluice.Term, idle, rem, now, cost int64, d *sluice.Decision) (n
 	d.ResetAfter = micros(after.Ceil())
 	d.At = sluice.Instant(now)
 	d.Due = sluice.Instant(now)
-	if t.DelayAfter != 0 && t.DelayAfter < t.Burst {
+	if t.Queues() {
 		*d = held(*d, 0, max(r.Sub(after, r.Times(t.DelayAfter)).Ceil(), 0))
 	}
 	if cost == 0 {

@@ -45,7 +45,7 @@ func (it *Item) take(now int64) (d sluice.Decision) {
 	c := counterOf(it.Term)
 	d.At, d.Due = sluice.Instant(now), sluice.Instant(now)
 	if at := it.earliest(c, now, it.Cost); at <= now {
-		if it.queues() {
+		if it.Term.Queues() {
 			delay := it.delayIf(now, it.Cost)
 			d.Delay, d.Due = micros(delay), d.Due+sluice.Instant(delay)
 		}
@@ -114,16 +114,9 @@ func (r *round) wait(it *Item, cost int64) int64 {
 	return wait
 }
 
-// queues reports whether the limit holds requests back.
-func (it *Item) queues() bool { return queues(it.Term) }
-
-func queues(t *sluice.Term) bool {
-	return t.Algorithm == sluice.LeakyBucket && t.DelayAfter < t.Burst
-}
-
 // delayIf returns how long a leaky bucket that queues would hold back cost.
 func (it *Item) delayIf(now, cost int64) int64 {
-	if !it.queues() {
+	if !it.Term.Queues() {
 		return 0
 	}
 	t := it.Term
@@ -256,7 +249,7 @@ func (r *round) refund() sluice.Decision {
 	var most int64
 	queues := 0
 	for i := range r.items {
-		if r.items[i].queues() {
+		if r.items[i].Term.Queues() {
 			queues++
 		}
 	}
@@ -264,7 +257,7 @@ func (r *round) refund() sluice.Decision {
 		it := &r.items[i]
 		g := grant{at: int64(r.req.At), due: int64(r.req.At), units: it.Cost, held: max(it.Held, it.Cost)}
 		// With several, Due may be another's, and it is not that of a part.
-		if queues == 1 && it.queues() && g.units == g.held {
+		if queues == 1 && it.Term.Queues() && g.units == g.held {
 			g.due = max(g.due, int64(r.req.Due))
 		}
 		back := it.refund(g, r.now)

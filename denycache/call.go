@@ -81,7 +81,7 @@ func (s *Store) leg(op sluice.Op, c *sluice.Charge) leg {
 	key := s.keyed(c.Plan.ScopeID(), c.Key)
 	// The upper bits choose the stripe, the lower ones its slots.
 	st := &s.stripes[key>>32&uint64(len(s.stripes)-1)]
-	return leg{stripe: st, key: key, plan: identity(c.Plan), unsound: op == sluice.OpRefund || op == sluice.OpReset || op == sluice.OpCharge}
+	return leg{stripe: st, key: key, plan: c.Plan.ID(), unsound: op == sluice.OpRefund || op == sluice.OpReset || op == sluice.OpCharge}
 }
 
 // keyed returns what stands for a key: a hash under this Store's own secret, so
@@ -92,17 +92,6 @@ func (s *Store) keyed(scope uint64, key string) uint64 {
 	binary.LittleEndian.PutUint64(raw[:], scope)
 	binary.LittleEndian.PutUint64(raw[8:], maphash.String(s.seed, key))
 	return maphash.Bytes(s.seed, raw[:])
-}
-
-// identity returns what tells the limits of a plan from others.
-func identity(p *sluice.Plan) uint64 {
-	const prime = 1099511628211
-	h := uint64(p.Len())
-	for i := range p.Len() {
-		h = (h ^ p.Term(i).ID) * prime
-		h ^= h >> 32
-	}
-	return h
 }
 
 // plain reports whether a denial of req may be remembered: nothing but the

@@ -130,8 +130,8 @@ func (c *call) late(ctx context.Context, passed []bool) {
 			continue
 		}
 		alive = true
-		if !passed[i] {
-			undo = appendUndo(undo, &c.reqs[i], &c.results[i].Decision)
+		if u, ok := c.reqs[i].Undo(c.results[i].Decision); ok && !passed[i] {
+			undo = append(undo, u)
 		}
 	}
 	if alive {
@@ -140,29 +140,6 @@ func (c *call) late(ctx context.Context, passed []bool) {
 	if len(undo) > 0 {
 		c.store.giveBack(ctx, undo)
 	}
-}
-
-// appendUndo appends the refund of what an allowed request was charged, if it was.
-func appendUndo(undo []sluice.Request, req *sluice.Request, d *sluice.Decision) []sluice.Request {
-	if !d.Allowed {
-		return undo
-	}
-	u := sluice.Request{Op: sluice.OpRefund, Charge: req.Charge, More: req.More, At: d.At, Due: d.Due}
-	switch req.Op {
-	case sluice.OpTake, sluice.OpReserve:
-	case sluice.OpTakeUpTo:
-		if d.Spent == 0 {
-			return undo // of a first charge of nothing: what the others got is not told
-		}
-		// Every charge that is not of nothing got as many as the first.
-		u.Cost = d.Spent
-		for i := range u.More {
-			u.More[i].Cost = min(u.More[i].Cost, d.Spent)
-		}
-	default: // a charge is of what has been used already
-		return undo
-	}
-	return append(undo, u)
 }
 
 // giveBack refunds, in one call, what was charged to requests that were not let

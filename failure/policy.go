@@ -4,47 +4,24 @@
 package failure
 
 import (
-	"fmt"
 	"time"
+
+	"github.com/sluicegate/sluice"
 )
 
-// Policy is what happens to a request that the store does not decide. The zero
-// value is [Open].
-type Policy uint8
+// Policy is what happens to a request that the store does not decide.
+type Policy = sluice.Failure
 
-// The policies.
+// The policies: Local decides under this node's [Share] of each limit, Closed
+// refuses with an [UnavailableError].
 const (
-	// Open lets the request through, uncounted: an outage of the limiter is not
-	// one of the service.
-	Open Policy = iota
-	// Local decides in the memory of this process, under this node's [Share] of
-	// each limit.
-	Local
-	// Closed refuses the request with an [UnavailableError]: for limits that
-	// guard a secret.
-	Closed
-	policies
+	Open   = sluice.FailOpen
+	Local  = sluice.FailLocal
+	Closed = sluice.FailClosed
 )
-
-var policyNames = [...]string{Open: "open", Local: "local", Closed: "closed"}
-
-// String returns the name used in configuration.
-func (p Policy) String() string {
-	if p < policies {
-		return policyNames[p]
-	}
-	return fmt.Sprintf("Policy(%d)", uint8(p))
-}
 
 // ParsePolicy returns the policy of that name.
-func ParsePolicy(name string) (Policy, error) {
-	for i, n := range policyNames {
-		if n == name {
-			return Policy(i), nil
-		}
-	}
-	return 0, fmt.Errorf("failure: unknown policy %q; write open, local or closed", name)
-}
+func ParsePolicy(name string) (Policy, error) { return sluice.ParseFailure(name) }
 
 // Combine returns the policy of a request over several rules: closed beats local
 // beats open. A policy that is none of these counts as closed. Without any it is

@@ -36,20 +36,6 @@ func TestCombine(t *testing.T) {
 	}
 }
 
-func TestPolicyNames(t *testing.T) {
-	for _, p := range []failure.Policy{failure.Open, failure.Local, failure.Closed} {
-		if got, err := failure.ParsePolicy(p.String()); err != nil || got != p {
-			t.Errorf("ParsePolicy(%q) = %v, %v", p, got, err)
-		}
-	}
-	if _, err := failure.ParsePolicy("ajar"); err == nil {
-		t.Error(`ParsePolicy("ajar"): no error`)
-	}
-	if got := failure.Policy(9).String(); got != "Policy(9)" {
-		t.Errorf("got %q", got)
-	}
-}
-
 // TestPolicyOf: a request over plans of several policies gets the strictest.
 func TestPolicyOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -46,7 +46,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	if store == nil {
 		return nil, errors.New("failure: wrap: store is nil")
 	}
-	if opts.Policy >= policies {
+	if !opts.Policy.Valid() {
 		return nil, fmt.Errorf("failure: wrap: %v is no policy; use Open, Local or Closed", opts.Policy)
 	}
 	probe, err := sluice.Compile("sluice.failure.probe", sluice.PerSecond(1000))

@@ -51,7 +51,7 @@ func (t *table) find(terms *terms, key string) (id, *shard) {
 		plan uint64
 		key  string
 	}
-	k := planKey{terms.id, key}
+	k := planKey{terms.plan.ID(), key}
 	n := id{maphash.Comparable(t.seeds[0], k), maphash.Comparable(t.seeds[1], k)}
 	return n, &t.shards[n.a%shards]
 }

@@ -83,8 +83,7 @@ func (e *LimitError) Unwrap() error { return e.Err }
 // terms is a plan made ready for leasing.
 type terms struct {
 	plan     *sluice.Plan // what the store is given
-	id       uint64
-	ttl      int64 // µs
+	ttl      int64        // µs
 	units    int64
 	nodes    int64
 	full     int64 // the largest cost that can fit
@@ -142,11 +141,6 @@ func derive(plan *sluice.Plan, given Terms) *terms {
 		t.err = fmt.Errorf("lease: scope %q: %w", plan.Scope(), errors.Join(faults...))
 		return t
 	}
-	const prime = 1099511628211
-	for i := range t.plan.Len() {
-		t.id = (t.id ^ t.plan.Term(i).ID) * prime
-		t.id ^= t.id >> 32
-	}
 	return t
 }
 
@@ -187,7 +181,7 @@ func stricter(t *sluice.Term, ttl int64) (sluice.Limit, error) {
 	switch {
 	case t.CountDenied:
 		return l, errors.New("counts denied requests, which a lease would not tell it of; leave out count-denied or the lease")
-	case t.Algorithm == sluice.LeakyBucket && t.DelayAfter < t.Burst:
+	case t.Queues():
 		return l, errors.New("holds requests back in one queue, which nodes cannot share; write nodelay or leave out the lease")
 	case logs(t):
 		l.Window += time.Duration(ttl) * time.Microsecond

@@ -105,7 +105,7 @@ func (x *crossing) queues() (n int) {
 	for i := range len(x.req.More) + 1 {
 		plan := x.chargeOf(i).Plan
 		for k := range plan.Len() {
-			if t := plan.Term(k); t.Algorithm == sluice.LeakyBucket && t.DelayAfter < t.Burst {
+			if plan.Term(k).Queues() {
 				n++
 			}
 		}

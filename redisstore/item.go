@@ -80,10 +80,9 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 	case kindBucket:
 		r := &t.Rate
 		before := r.Times(t.DelayAfter)
-		queues := t.Algorithm == sluice.LeakyBucket && t.DelayAfter < t.Burst
 		return appendNumbers(b, lag(t), it.series.sight(t), bit(it.several),
 			r.Num, r.Den, r.One.Micros, r.One.Rem, t.Reach.Micros, t.Reach.Rem, t.Most.Micros, t.Most.Rem,
-			before.Micros, before.Rem, bit(queues), t.DelayAfter, int64(remainderBytes(t)))
+			before.Micros, before.Rem, bit(t.Queues()), t.DelayAfter, int64(remainderBytes(t)))
 	case kindInterval:
 		return appendNumbers(b, lag(t), it.series.sight(t), bit(it.several))
 	case kindFixed:

@@ -81,38 +81,14 @@ func (x *exchange) pass(ctx context.Context, dst, src net.Conn, count *atomic.In
 // errWrite marks an error of the end that is written to.
 var errWrite = errors.New("tcp: write")
 
-// pace is how fast one direction goes.
-type pace struct {
-	terms *terms // those that the others follow from
-	shape *shaper
-	key   string
-}
-
-// now follows the server's terms, which may have changed, and returns how many
-// bytes go at once.
-func (p *pace) now(x *exchange) int {
-	if t := x.server.terms.Load(); t != p.terms {
-		*p = pace{terms: t, shape: t.shape, key: t.Key(x.addr)}
-		if t.exempt(x.addr) {
-			p.shape = nil
-		}
-	}
-	if p.shape == nil {
-		return largest
-	}
-	return p.shape.chunk
-}
-
 // carry writes bytes, each part of them when it fits.
 func (x *exchange) carry(ctx context.Context, dst net.Conn, b []byte, p *pace, count *atomic.Int64) error {
 	x.carrying.Add(1)
 	defer x.carrying.Add(-1)
 	for len(b) > 0 {
 		part := b[:min(len(b), p.now(x))] // less than was read, if the terms have changed since
-		if p.shape != nil {
-			if err := p.shape.wait(ctx, &x.server.log, p.key, int64(len(part))); err != nil {
-				return err
-			}
+		if err := p.wait(ctx, x.server, len(part)); err != nil {
+			return err
 		}
 		if err := x.write(dst, part, count); err != nil {
 			return err

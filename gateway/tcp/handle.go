@@ -82,10 +82,10 @@ func (s *Server) decide(ctx context.Context, t *terms, e *Event, owner string, c
 	if t.exempt(e.Client) {
 		return func() {}
 	}
-	charge := sluice.Charge{Plan: t.Rate, Key: e.Key, Cost: 1}
+	req := sluice.Request{Charge: sluice.Charge{Plan: t.Rate, Key: e.Key, Cost: 1}}
 	var taken sluice.Decision
 	if t.Rate != nil {
-		d, err := s.take(ctx, sluice.Request{Charge: charge})
+		d, err := s.take(ctx, req)
 		switch {
 		case err != nil:
 			if s.failed(ctx, t, e, err) {
@@ -115,8 +115,7 @@ func (s *Server) decide(ctx context.Context, t *terms, e *Event, owner string, c
 			e.Limit = "slots"
 		}
 	}
-	if taken.Spent > 0 {
-		undo := sluice.Request{Op: sluice.OpRefund, Charge: charge, At: taken.At, Due: taken.Due}
+	if undo, ok := req.Undo(taken); ok {
 		if _, err := s.take(context.WithoutCancel(ctx), undo); err != nil {
 			s.log.Warn(ctx, "rate not refunded", err)
 		}

@@ -50,7 +50,7 @@ type terms struct {
 	Limits
 	upstream string
 	slots    *sluice.Slots // nil: any number
-	shape    *shaper       // nil: bytes pass as they come
+	chunk    int           // most bytes at once
 }
 
 // newTerms checks an upstream and limits, with all their faults, and fills in
@@ -71,7 +71,7 @@ func newTerms(o *Options, upstream string, l Limits) (*terms, error) {
 		fault("Rate and Bytes both have the scope %q, so that they may charge one key; give each its own", l.Rate.Scope())
 	}
 	for t := range eachTerm(l.Rate) {
-		if t.Algorithm == sluice.LeakyBucket && t.DelayAfter < t.Burst {
+		if t.Queues() {
 			fault("Rate: the limit %q holds back, but a connection is let in at once or not at all; write nodelay", t.Name)
 		}
 	}
@@ -94,7 +94,7 @@ func newTerms(o *Options, upstream string, l Limits) (*terms, error) {
 			l.Key = finder.Group
 		}
 	}
-	t := &terms{Limits: l, upstream: upstream}
+	t := &terms{Limits: l, upstream: upstream, chunk: chunkOf(l.Bytes)}
 	if l.Open.Cap != 0 && o.SlotStore != nil {
 		var err error
 		if t.slots, err = sluice.NewSlots(o.SlotStore, l.Scope, l.Open); err != nil {
@@ -103,9 +103,6 @@ func newTerms(o *Options, upstream string, l Limits) (*terms, error) {
 	}
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
-	}
-	if l.Bytes != nil {
-		t.shape = newShaper(o, &l)
 	}
 	return t, nil
 }
