@@ -8,7 +8,7 @@ import "time"
 // Bounds of what a [Limit] and a [Request] may hold. Within them every decision
 // is computed exactly, in this process and in a script on Redis alike.
 const (
-	MaxQuota     = 1<<53 - 1            // units: largest Quota, Burst, Debt and cost
+	MaxQuota     = 1<<53 - 1            // units: largest cost, Quota plus Debt and Burst plus Debt
 	MaxWindow    = 366 * 24 * time.Hour // longest Window
 	MaxRefill    = 2 * MaxWindow        // longest time in which a bucket's Burst plus Debt may refill
 	MaxLogQuota  = 1 << 16              // units: largest Quota plus Debt of a sliding log

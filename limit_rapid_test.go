@@ -56,7 +56,7 @@ func drawLimit(t *rapid.T) sluice.Limit {
 		l.Precision = rapid.OneOf(rapid.Just(0), rapid.IntRange(3, 1024)).Draw(t, "precision")
 	}
 	if l.Burst == 0 && l.Algorithm != sluice.TokenBucket && l.Algorithm != sluice.LeakyBucket {
-		l.Debt = rapid.Int64Range(0, sluice.MaxQuota).Draw(t, "debt")
+		l.Debt = rapid.Int64Range(0, sluice.MaxQuota-l.Quota).Draw(t, "debt")
 	}
 	return l
 }
@@ -87,7 +87,7 @@ func drawBurst(t *rapid.T, l *sluice.Limit) {
 		units = min(units, most.Int64())
 	}
 	l.Burst = rapid.Int64Range(0, units).Draw(t, "burst")
-	l.Debt = rapid.Int64Range(0, max(0, units-l.Full())).Draw(t, "bucket debt")
+	l.Debt = rapid.Int64Range(0, max(0, min(units-l.Full(), sluice.MaxQuota-l.Quota))).Draw(t, "bucket debt")
 }
 
 func drawFixed(t *rapid.T, l *sluice.Limit) {

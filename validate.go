@@ -39,6 +39,8 @@ func (l Limit) Validate() error {
 	}
 	if l.Debt < 0 || l.Debt > MaxQuota {
 		add("Debt", "%d must be 0 to %d units", l.Debt, int64(MaxQuota))
+	} else if full := max(l.Quota, l.Burst); full <= MaxQuota && l.Debt > MaxQuota-full {
+		add("Debt", "%d and the quota or burst of %d are more than %d units together; write a debt of %d at most", l.Debt, full, int64(MaxQuota), MaxQuota-full)
 	}
 	l.validateWindow(add)
 	l.validateStrays(add)

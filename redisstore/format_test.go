@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
@@ -87,6 +88,40 @@ func TestFirstFormatIsRead(t *testing.T) {
 				t.Errorf("written again it is %x, want %s", got, c.value)
 			}
 		})
+	}
+}
+
+// TestLimitsOfTooMuchDebtAreRead: states of limits whose quota and debt are more
+// than there may be today still count, the debt as far as there may be one.
+func TestLimitsOfTooMuchDebtAreRead(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	s := clocked(t, server, "")
+	s.Set(epoch)
+	for _, was := range []sluice.Limit{
+		{Algorithm: sluice.FixedWindow, Quota: sluice.MaxQuota, Window: time.Hour, Debt: sluice.MaxQuota},
+		{Algorithm: sluice.FixedWindow, Quota: 1000, Window: time.Hour, Debt: sluice.MaxQuota},
+	} {
+		for _, counted := range []int64{100, sluice.MaxQuota, 2 * sluice.MaxQuota} {
+			now := was
+			now.Debt = 0
+			old := sluice.Term{Limit: was.Filled()}
+			start := int64(epoch) / time.Hour.Microseconds() * time.Hour.Microseconds()
+			raw := formatOne(&old, &algo.State{Idle: start + time.Hour.Microseconds(), A: counted})
+			p, err := sluice.Compile("s", now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req := takeOf(p, "k", 1)
+			set := client.B().Set().Key(s.newCall(&req).items[0].key).Value(raw).Build()
+			if err := client.Do(t.Context(), set).Error(); err != nil {
+				t.Fatal(err)
+			}
+			req.Op = sluice.OpPeek
+			if d, want := ask(t, s.Store, req), max(now.Quota-counted, 0); d.Remaining != want || d.Allowed != (want > 0) {
+				t.Errorf("%v after %d units: %+v, want %d left", was, counted, d, want)
+			}
+		}
 	}
 }
 

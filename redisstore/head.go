@@ -155,6 +155,8 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 	if bad || len(rest) > 0 {
 		return nil, 0, errHead
 	}
+	// A limit from before the two were bounded together wrote less than it may.
+	l.Debt = min(l.Debt, sluice.MaxQuota-max(l.Quota, l.Burst))
 	plan, err := sluice.Compile("writer", l)
 	if err != nil {
 		return nil, 0, fmt.Errorf("the limit that wrote the state: %w", err)

@@ -21,20 +21,14 @@ import (
 // was asked before, and more where others press the same key. That is a key
 // whose limit was changed since, until the new one has written it; one that is
 // used under limits that count in different ways; a limit that withholds units,
-// while the start of its rule is in sight; and limits whose units and debt are
-// more than 2^53 together.
+// while the start of its rule is in sight; and a state that counts more than
+// 2^53 units, in the sub-windows of a counter or under several limits.
 
-// countable reports whether a script can count the units of t.
-func countable(t *sluice.Term) bool {
-	return t.Debt <= sluice.MaxQuota-max(t.Quota, t.Burst)
-}
-
-// swaps reports whether the call must be decided here, or wants to know when a rule
-// started.
+// swaps reports whether the call wants to know when a rule started.
 func (s *Store) swaps(c *call) bool {
 	for i := range c.items {
 		it := &c.items[i]
-		if !countable(it.term) || withholds(it.term) && it.series.stale(s.clock()) {
+		if withholds(it.term) && it.series.stale(s.clock()) {
 			return true
 		}
 	}
