@@ -9,19 +9,6 @@ import (
 	"strings"
 )
 
-// ParseLimitLike reads the text of a limit that stands in the place of others,
-// such as that of a single key in the place of its rule's, as [ParseLimit]
-// does. What the text does not name is as in one of them: its algorithm, and
-// with that its options, as far as they fit, but for the burst and the initial
-// level of a token bucket, which follow the quota (initial 0 stays 0).
-//
-// The one is that of the same name, or else of the same window, which gives its
-// name too, or else the only one. If several could be meant they give their
-// algorithm alone, and a text that must name one where they have several is a
-// [*TextError]. A text that names an algorithm, or a calendar, is read as it
-// stands but for the name. Limits of another unit give nothing.
-func ParseLimitLike(text string, like ...Limit) (Limit, error) { return parseLimit(text, like) }
-
 // inherit takes what the text does not name from the limits in whose place this
 // one stands.
 func (p *parser) inherit() error {

@@ -3,7 +3,10 @@
 
 package sluice
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Bounds of what a [Limit] and a [Request] may hold. Within them every decision
 // is computed exactly, in this process and in a script on Redis alike.
@@ -149,4 +152,25 @@ func (l Limit) Full() int64 {
 // bucket of which not all of a burst passes without delay.
 func (l Limit) Queues() bool {
 	return l.Algorithm == LeakyBucket && orDefault(l.DelayAfter, 1) < orDefault(l.Burst, 1)
+}
+
+func (l Limit) defaultName() string {
+	name := l.Algorithm.String() + "." + strings.ReplaceAll(l.formatWindow(), "µ", "u")
+	if l.Calendar != NoCalendar {
+		name += "." + strings.ToLower(strings.ReplaceAll(orDefault(l.Zone, "UTC"), "/", "-"))
+	}
+	if l.Unit != Requests {
+		name += "." + l.Unit.String()
+	}
+	if len(name) > 64 {
+		name = name[:64]
+	}
+	return strings.ReplaceAll(name, "+", "p")
+}
+
+func (l Limit) formatWindow() string {
+	if l.Calendar != NoCalendar {
+		return l.Calendar.String()
+	}
+	return formatDuration(l.Window)
 }

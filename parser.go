@@ -12,6 +12,18 @@ import (
 	"time"
 )
 
+// TextError is a fault in a limit's text.
+type TextError struct {
+	Text    string // the whole text, or its beginning if it is over-long
+	Offset  int    // where in Text, in bytes from 0
+	Problem string // what is wrong and what to write instead
+}
+
+// Error returns the fault with its place, counted in bytes from 1.
+func (e *TextError) Error() string {
+	return fmt.Sprintf("sluice: limit %q: column %d: %s", e.Text, e.Offset+1, e.Problem)
+}
+
 // parser reads one limit text, word by word.
 type parser struct {
 	text  string

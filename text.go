@@ -10,18 +10,6 @@ import (
 	"time"
 )
 
-// TextError is a fault in a limit's text.
-type TextError struct {
-	Text    string // the whole text, or its beginning if it is over-long
-	Offset  int    // where in Text, in bytes from 0
-	Problem string // what is wrong and what to write instead
-}
-
-// Error returns the fault with its place, counted in bytes from 1.
-func (e *TextError) Error() string {
-	return fmt.Sprintf("sluice: limit %q: column %d: %s", e.Text, e.Offset+1, e.Problem)
-}
-
 // MaxTextBytes is the longest limit text that ParseLimit reads.
 const MaxTextBytes = 1024
 
@@ -52,6 +40,19 @@ const MaxTextBytes = 1024
 // A text that cannot be read is a [*TextError]; one that can but makes no
 // limit gives the faults of [Limit.Validate]. [Limit.String] is its inverse.
 func ParseLimit(text string) (Limit, error) { return parseLimit(text, nil) }
+
+// ParseLimitLike reads the text of a limit that stands in the place of others,
+// such as that of a single key in the place of its rule's, as [ParseLimit]
+// does. What the text does not name is as in one of them: its algorithm, and
+// with that its options, as far as they fit, but for the burst and the initial
+// level of a token bucket, which follow the quota (initial 0 stays 0).
+//
+// The one is that of the same name, or else of the same window, which gives its
+// name too, or else the only one. If several could be meant they give their
+// algorithm alone, and a text that must name one where they have several is a
+// [*TextError]. A text that names an algorithm, or a calendar, is read as it
+// stands but for the name. Limits of another unit give nothing.
+func ParseLimitLike(text string, like ...Limit) (Limit, error) { return parseLimit(text, like) }
 
 func parseLimit(text string, like []Limit) (Limit, error) {
 	if len(text) > MaxTextBytes {
@@ -139,96 +140,4 @@ func (l Limit) String() string {
 		b.WriteString(" debt " + formatQuota(l.Debt, l.Unit))
 	}
 	return b.String()
-}
-
-// sizes are the units of bytes, largest first; the first of a size is the one
-// written.
-var sizes = []struct {
-	name string
-	n    int64
-}{
-	{"TiB", 1 << 40},
-	{"TB", 1e12},
-	{"GiB", 1 << 30},
-	{"GB", 1e9},
-	{"MiB", 1 << 20},
-	{"MB", 1e6},
-	{"KiB", 1 << 10},
-	{"KB", 1e3},
-	{"kB", 1e3},
-	{"B", 1},
-}
-
-func formatQuota(n int64, unit Unit) string {
-	if unit != Bytes {
-		return strconv.FormatInt(n, 10)
-	}
-	for _, s := range sizes {
-		if n != 0 && n%s.n == 0 {
-			return strconv.FormatInt(n/s.n, 10) + s.name
-		}
-	}
-	return "0B"
-}
-
-// durations are the window's units, longest first; the first of a length is
-// the one written.
-var durations = []struct {
-	name string
-	d    time.Duration
-}{
-	{"week", 7 * 24 * time.Hour},
-	{"weeks", 7 * 24 * time.Hour},
-	{"w", 7 * 24 * time.Hour},
-	{"day", 24 * time.Hour},
-	{"days", 24 * time.Hour},
-	{"d", 24 * time.Hour},
-	{"hour", time.Hour},
-	{"hours", time.Hour},
-	{"h", time.Hour},
-	{"min", time.Minute},
-	{"minute", time.Minute},
-	{"minutes", time.Minute},
-	{"m", time.Minute},
-	{"s", time.Second},
-	{"sec", time.Second},
-	{"second", time.Second},
-	{"seconds", time.Second},
-	{"ms", time.Millisecond},
-	{"us", time.Microsecond},
-	{"µs", time.Microsecond},
-}
-
-func (l Limit) formatWindow() string {
-	if l.Calendar != NoCalendar {
-		return l.Calendar.String()
-	}
-	return formatDuration(l.Window)
-}
-
-// formatDuration writes d in the largest unit that leaves it whole.
-func formatDuration(d time.Duration) string {
-	for _, u := range durations {
-		if d >= u.d && d%u.d == 0 {
-			if d == u.d {
-				return u.name
-			}
-			return strconv.FormatInt(int64(d/u.d), 10) + u.name
-		}
-	}
-	return d.String()
-}
-
-func (l Limit) defaultName() string {
-	name := l.Algorithm.String() + "." + strings.ReplaceAll(l.formatWindow(), "µ", "u")
-	if l.Calendar != NoCalendar {
-		name += "." + strings.ToLower(strings.ReplaceAll(orDefault(l.Zone, "UTC"), "/", "-"))
-	}
-	if l.Unit != Requests {
-		name += "." + l.Unit.String()
-	}
-	if len(name) > 64 {
-		name = name[:64]
-	}
-	return strings.ReplaceAll(name, "+", "p")
 }

@@ -18,8 +18,7 @@
 // A script decides on states that its own limit wrote. All others are decided in
 // this process, on what the server has, which is then replaced if nobody has
 // changed it meanwhile: a second round trip, and more where several processes
-// press the same key. See below for when that is. So are limits whose Quota or
-// Burst together with its Debt is more than 2^53 - 1 units.
+// press the same key. See below for when that is.
 //
 // Over keys in several slots of a Cluster there is no script: see [Store.Take].
 // Such a request looks at all keys first. If one denies nothing is written,

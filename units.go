@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice
+
+import (
+	"strconv"
+	"time"
+)
+
+// sizes are the units of bytes, largest first; the first of a size is the one
+// written.
+var sizes = []struct {
+	name string
+	n    int64
+}{
+	{"TiB", 1 << 40},
+	{"TB", 1e12},
+	{"GiB", 1 << 30},
+	{"GB", 1e9},
+	{"MiB", 1 << 20},
+	{"MB", 1e6},
+	{"KiB", 1 << 10},
+	{"KB", 1e3},
+	{"kB", 1e3},
+	{"B", 1},
+}
+
+func formatQuota(n int64, unit Unit) string {
+	if unit != Bytes {
+		return strconv.FormatInt(n, 10)
+	}
+	for _, s := range sizes {
+		if n != 0 && n%s.n == 0 {
+			return strconv.FormatInt(n/s.n, 10) + s.name
+		}
+	}
+	return "0B"
+}
+
+// durations are the window's units, longest first; the first of a length is
+// the one written.
+var durations = []struct {
+	name string
+	d    time.Duration
+}{
+	{"week", 7 * 24 * time.Hour},
+	{"weeks", 7 * 24 * time.Hour},
+	{"w", 7 * 24 * time.Hour},
+	{"day", 24 * time.Hour},
+	{"days", 24 * time.Hour},
+	{"d", 24 * time.Hour},
+	{"hour", time.Hour},
+	{"hours", time.Hour},
+	{"h", time.Hour},
+	{"min", time.Minute},
+	{"minute", time.Minute},
+	{"minutes", time.Minute},
+	{"m", time.Minute},
+	{"s", time.Second},
+	{"sec", time.Second},
+	{"second", time.Second},
+	{"seconds", time.Second},
+	{"ms", time.Millisecond},
+	{"us", time.Microsecond},
+	{"µs", time.Microsecond},
+}
+
+// formatDuration writes d in the largest unit that leaves it whole.
+func formatDuration(d time.Duration) string {
+	for _, u := range durations {
+		if d >= u.d && d%u.d == 0 {
+			if d == u.d {
+				return u.name
+			}
+			return strconv.FormatInt(int64(d/u.d), 10) + u.name
+		}
+	}
+	return d.String()
+}
