@@ -6,6 +6,7 @@ package sluice
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/span"
@@ -19,6 +20,7 @@ type Plan struct {
 	scopeID uint64
 	id      uint64
 	terms   []Term
+	kept    atomic.Pointer[[]kept] // of each [Prepared], the latest first
 }
 
 // Term is one limit of a [Plan] with the numbers that follow from it.

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/sluicegate/sluice"
+)
+
+func TestPreparedKeepsOwnersApart(t *testing.T) {
+	a, b := mustCompile(t, "a", sluice.PerMinute(1)), mustCompile(t, "b", sluice.PerMinute(1))
+	one, two := new(sluice.Prepared[string]), new(sluice.Prepared[string])
+	if got, ok := one.Of(a); ok {
+		t.Errorf("kept %q before anything was", got)
+	}
+	one.Keep(a, "one of a")
+	two.Keep(a, "two of a")
+	one.Keep(b, "one of b")
+	one.Keep(a, "one of a again")
+	for _, c := range []struct {
+		of   *sluice.Prepared[string]
+		plan *sluice.Plan
+		want string
+		ok   bool
+	}{{one, a, "one of a again", true}, {two, a, "two of a", true}, {one, b, "one of b", true}, {two, b, "", false}} {
+		if got, ok := c.of.Of(c.plan); got != c.want || ok != c.ok {
+			t.Errorf("of %s: %q, %t, want %q, %t", c.plan.Scope(), got, ok, c.want, c.ok)
+		}
+	}
+}
+
+// TestPreparedIsBounded: owners that come and go leave no more than a few values
+// behind, and the last one always finds its own.
+func TestPreparedIsBounded(t *testing.T) {
+	plan := mustCompile(t, "s", sluice.PerMinute(1))
+	owners := make([]*sluice.Prepared[int], 100)
+	for i := range owners {
+		owners[i] = new(sluice.Prepared[int])
+		owners[i].Keep(plan, i)
+		if got, ok := owners[i].Of(plan); got != i || !ok {
+			t.Fatalf("owner %d finds %d, %t", i, got, ok)
+		}
+	}
+	n := 0
+	for i, o := range owners {
+		if got, ok := o.Of(plan); ok {
+			if n++; got != i {
+				t.Errorf("owner %d finds %d", i, got)
+			}
+		}
+	}
+	if n != 8 {
+		t.Errorf("%d values are kept, want 8", n)
+	}
+}
+
+func TestPreparedConcurrently(t *testing.T) {
+	plan := mustCompile(t, "s", sluice.PerMinute(1))
+	var group sync.WaitGroup
+	for range 8 {
+		o := new(sluice.Prepared[int])
+		for range 4 {
+			group.Go(func() {
+				for i := range 1000 {
+					o.Keep(plan, i)
+					if _, ok := o.Of(plan); !ok {
+						t.Error("lost what was kept")
+						return
+					}
+				}
+			})
+		}
+	}
+	group.Wait()
+}
+
+func TestPreparedIsFoundWithoutAllocating(t *testing.T) {
+	plan := mustCompile(t, "s", sluice.PerMinute(1))
+	o := new(sluice.Prepared[*sluice.Term])
+	o.Keep(plan, plan.Term(0))
+	if n := testing.AllocsPerRun(100, func() {
+		if _, ok := o.Of(plan); !ok {
+			t.Error("not found")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}
