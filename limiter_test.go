@@ -7,25 +7,14 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
-
-// clock is a time that a test sets.
-type clock struct{ now time.Time }
-
-func (c *clock) Now() time.Time { return c.now }
-
-func (c *clock) pass(d time.Duration) { c.now = c.now.Add(d) }
-
-func newClock() *clock {
-	return &clock{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-}
 
 func newLimiter(tb testing.TB, store sluice.Store, limits ...string) *sluice.Limiter {
 	tb.Helper()
@@ -52,25 +41,14 @@ func must(tb testing.TB) func(sluice.Decision, error) sluice.Decision {
 	}
 }
 
-// watched counts the requests of each Op on their way to a Store, and can fail them.
-type watched struct {
-	sluice.Store
-	mu    sync.Mutex
-	asked map[sluice.Op]int
-	fail  map[sluice.Op]error
-}
-
-func (w *watched) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.asked == nil {
-		w.asked = make(map[sluice.Op]int)
+// fails is a store's answer to the requests of an operation.
+func fails(op sluice.Op, err error) func(context.Context, sluice.Request) error {
+	return func(_ context.Context, req sluice.Request) error {
+		if req.Op == op {
+			return err
+		}
+		return nil
 	}
-	w.asked[req.Op]++
-	if err := w.fail[req.Op]; err != nil {
-		return sluice.Decision{}, err
-	}
-	return w.Store.Take(ctx, req)
 }
 
 func TestNewRefuses(t *testing.T) {
@@ -89,48 +67,48 @@ func TestLimiterOperations(t *testing.T) {
 	ctx := t.Context()
 	for _, c := range []struct {
 		name string
-		do   func(lim *sluice.Limiter, c *clock) (sluice.Decision, error)
+		do   func(lim *sluice.Limiter, c *storekit.Clock) (sluice.Decision, error)
 		want sluice.Decision // but for the receipt
 		left int64           // of 5, afterwards
 	}{
-		{"take", func(lim *sluice.Limiter, _ *clock) (sluice.Decision, error) {
+		{"take", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
 			return lim.Take(ctx, "k", 2)
 		}, sluice.Decision{Allowed: true, Spent: 2, Remaining: 3, ResetAfter: time.Minute}, 3},
-		{"take too much", func(lim *sluice.Limiter, _ *clock) (sluice.Decision, error) {
+		{"take too much", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
 			return lim.Take(ctx, "k", 6)
 		}, sluice.Decision{Remaining: 5, RetryAfter: sluice.Never}, 5},
-		{"peek", func(lim *sluice.Limiter, _ *clock) (sluice.Decision, error) {
+		{"peek", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
 			return lim.Peek(ctx, "k", 2)
 		}, sluice.Decision{Allowed: true, Remaining: 5}, 5},
-		{"take up to", func(lim *sluice.Limiter, _ *clock) (sluice.Decision, error) {
+		{"take up to", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
 			return lim.TakeUpTo(ctx, "k", 9)
 		}, sluice.Decision{Allowed: true, Spent: 5, ResetAfter: time.Minute}, 0},
-		{"charge", func(lim *sluice.Limiter, _ *clock) (sluice.Decision, error) {
+		{"charge", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
 			return lim.Charge(ctx, "k", 9)
 		}, sluice.Decision{Allowed: true, Spent: 5, ResetAfter: time.Minute}, 0},
-		{"refund", func(lim *sluice.Limiter, c *clock) (sluice.Decision, error) {
+		{"refund", func(lim *sluice.Limiter, c *storekit.Clock) (sluice.Decision, error) {
 			d, err := lim.Take(ctx, "k", 3)
 			if err != nil {
 				return d, err
 			}
-			c.pass(59 * time.Second)
+			c.Advance(59 * time.Second)
 			return lim.Refund(ctx, "k", 2, d)
 		}, sluice.Decision{Allowed: true, Spent: -2, Remaining: 4, ResetAfter: time.Second}, 4},
-		{"refund of what no longer counts", func(lim *sluice.Limiter, c *clock) (sluice.Decision, error) {
+		{"refund of what no longer counts", func(lim *sluice.Limiter, c *storekit.Clock) (sluice.Decision, error) {
 			d, err := lim.Take(ctx, "k", 3)
 			if err != nil {
 				return d, err
 			}
-			c.pass(time.Minute)
+			c.Advance(time.Minute)
 			return lim.Refund(ctx, "k", 3, d)
 		}, sluice.Decision{Allowed: true, Remaining: 5}, 5},
-		{"reserve", func(lim *sluice.Limiter, _ *clock) (sluice.Decision, error) {
+		{"reserve", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
 			if d, err := lim.Take(ctx, "k", 5); err != nil {
 				return d, err
 			}
 			return lim.Reserve(ctx, "k", 1, time.Minute)
 		}, sluice.Decision{Allowed: true, Spent: 1, ResetAfter: 2 * time.Minute, Delay: time.Minute}, 0},
-		{"reserve too late", func(lim *sluice.Limiter, _ *clock) (sluice.Decision, error) {
+		{"reserve too late", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
 			if d, err := lim.Take(ctx, "k", 5); err != nil {
 				return d, err
 			}
@@ -138,7 +116,7 @@ func TestLimiterOperations(t *testing.T) {
 		}, sluice.Decision{RetryAfter: time.Minute, ResetAfter: time.Minute}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			now := newClock()
+			now := storekit.NewClock()
 			lim := newLimiter(t, memstore.New(memstore.Options{Now: now.Now}), "5/min sliding-log")
 			got := must(t)(c.do(lim, now))
 			got.At, got.Due = 0, 0
@@ -187,7 +165,7 @@ func TestLimiterSettle(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		actual, left int64
-		refund, more int // requests to the store
+		refund, more int64 // requests to the store
 	}{
 		{"less", 1, 9, 1, 0},
 		{"nothing", 0, 10, 1, 0},
@@ -196,14 +174,14 @@ func TestLimiterSettle(t *testing.T) {
 		{"more than there is", 70, 0, 0, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store := &watched{Store: memstore.New(memstore.Options{Now: newClock().Now})}
+			store := &storekit.Store{Store: memstore.New(memstore.Options{Now: storekit.NewClock().Now})}
 			lim := newLimiter(t, store, "10/min sliding-log")
 			taken := must(t)(lim.Take(ctx, "k", 4))
 			must(t)(lim.Settle(ctx, "k", taken, c.actual))
 			if got := must(t)(lim.Peek(ctx, "k", 0)).Remaining; got != c.left {
 				t.Errorf("%d units left, want %d", got, c.left)
 			}
-			if r, m := store.asked[sluice.OpRefund], store.asked[sluice.OpCharge]; r != c.refund || m != c.more {
+			if r, m := store.Asked(sluice.OpRefund), store.Asked(sluice.OpCharge); r != c.refund || m != c.more {
 				t.Errorf("%d refunds and %d charges, want %d and %d", r, m, c.refund, c.more)
 			}
 		})
@@ -217,7 +195,7 @@ func TestLimiterSettle(t *testing.T) {
 
 func TestLimiterCancel(t *testing.T) {
 	ctx := t.Context()
-	store := &watched{Store: memstore.New(memstore.Options{Now: newClock().Now})}
+	store := &storekit.Store{Store: memstore.New(memstore.Options{Now: storekit.NewClock().Now})}
 	lim := newLimiter(t, store, "2/min sliding-log")
 	must(t)(lim.Take(ctx, "k", 1))
 	first := must(t)(lim.Reserve(ctx, "k", 1, time.Hour))
@@ -227,7 +205,7 @@ func TestLimiterCancel(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := store.asked[sluice.OpRefund]; got != 0 {
+	if got := store.Asked(sluice.OpRefund); got != 0 {
 		t.Errorf("%d refunds of what was never spent, want 0", got)
 	}
 	if err := lim.Cancel(ctx, "k", first); err != nil {
@@ -255,7 +233,7 @@ func TestWaitLastsUntilDue(t *testing.T) {
 	} {
 		t.Run(c.limit, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := &watched{Store: memstore.New(memstore.Options{})}
+				store := &storekit.Store{Store: memstore.New(memstore.Options{})}
 				lim := newLimiter(t, store, c.limit)
 				start := time.Now()
 				for range 6 {
@@ -267,7 +245,7 @@ func TestWaitLastsUntilDue(t *testing.T) {
 						t.Errorf("returned %v early", time.Until(due))
 					}
 				}
-				if got := store.asked[sluice.OpReserve]; got != 6 {
+				if got := store.Asked(sluice.OpReserve); got != 6 {
 					t.Errorf("the store was asked %d times, want 6", got)
 				}
 				if took := time.Since(start); took != c.want {
@@ -322,7 +300,7 @@ func TestWaitGivesBackWhenTheCallerLeaves(t *testing.T) {
 func TestWaitTellsThatItCouldNotGiveBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("store is gone")
-		store := &watched{Store: memstore.New(memstore.Options{}), fail: map[sluice.Op]error{sluice.OpRefund: gone}}
+		store := &storekit.Store{Store: memstore.New(memstore.Options{}), Before: fails(sluice.OpRefund, gone)}
 		lim := newLimiter(t, store, "1/min")
 		must(t)(lim.Take(t.Context(), "k", 1))
 		ctx, leave := context.WithCancel(t.Context())
@@ -335,7 +313,7 @@ func TestWaitTellsThatItCouldNotGiveBack(t *testing.T) {
 
 func TestWaitDoesNotStartInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &watched{Store: memstore.New(memstore.Options{})}
+		store := &storekit.Store{Store: memstore.New(memstore.Options{})}
 		lim := newLimiter(t, store, "1/min sliding-log")
 		must(t)(lim.Take(t.Context(), "k", 1))
 		start := time.Now()
@@ -361,14 +339,14 @@ func TestWaitDoesNotStartInVain(t *testing.T) {
 		if _, err := lim.Wait(ended, "k", 1); !errors.Is(err, context.Canceled) {
 			t.Errorf("after its end: %v, want context.Canceled", err)
 		}
-		if got := store.asked[sluice.OpReserve]; got != 2 {
+		if got := store.Asked(sluice.OpReserve); got != 2 {
 			t.Errorf("the store was asked %d times, want not after the end of the context", got)
 		}
 		if took := time.Since(start); took != 0 {
 			t.Errorf("waited %v in vain", took)
 		}
 		lost := errors.New("no connection")
-		store.fail = map[sluice.Op]error{sluice.OpReserve: lost}
+		store.Before = fails(sluice.OpReserve, lost)
 		if _, err := lim.Wait(t.Context(), "k", 1); !errors.Is(err, lost) {
 			t.Errorf("got %v, want the store's error", err)
 		}

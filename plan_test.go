@@ -14,20 +14,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
-
-func mustCompile(tb testing.TB, scope string, limits ...sluice.Limit) *sluice.Plan {
-	tb.Helper()
-	p, err := sluice.Compile(scope, limits...)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return p
-}
 
 func term(tb testing.TB, scope string, l sluice.Limit) *sluice.Term {
 	tb.Helper()
-	return mustCompile(tb, scope, l).Term(0)
+	return storekit.Compile(tb, scope, l).Term(0)
 }
 
 func TestCompileRefuses(t *testing.T) {
@@ -81,7 +73,7 @@ func TestCompileRefuses(t *testing.T) {
 
 func TestCompileKeepsOrderAndScope(t *testing.T) {
 	scope := strings.Repeat("\x00", sluice.MaxScopeBytes)
-	p := mustCompile(t, scope, sluice.PerMinute(1), sluice.PerHour(2), sluice.PerMinute(3).With(sluice.SlidingLog))
+	p := storekit.Compile(t, scope, sluice.PerMinute(1), sluice.PerHour(2), sluice.PerMinute(3).With(sluice.SlidingLog))
 	if got := p.Scope(); got != scope {
 		t.Errorf("Scope = %q, want %q", got, scope)
 	}
@@ -93,7 +85,7 @@ func TestCompileKeepsOrderAndScope(t *testing.T) {
 			t.Errorf("quota of term %d = %d, want %d", i, got, want)
 		}
 	}
-	if got := mustCompile(t, scope, sluice.PerSecond(1)).ScopeID(); got != p.ScopeID() {
+	if got := storekit.Compile(t, scope, sluice.PerSecond(1)).ScopeID(); got != p.ScopeID() {
 		t.Errorf("one scope has IDs %x and %x, want one", got, p.ScopeID())
 	}
 }
@@ -294,7 +286,7 @@ func TestIdentityDoesNotRunTogether(t *testing.T) {
 // TestIdentityIsFixed: IDs are written into snapshots and into stores that
 // several versions of a program share, so they may not change.
 func TestIdentityIsFixed(t *testing.T) {
-	p := mustCompile(t, "login", sluice.MustParseLimit("5/min"))
+	p := storekit.Compile(t, "login", sluice.MustParseLimit("5/min"))
 	got := fmt.Sprintf("%016x %016x %016x", p.ScopeID(), p.Term(0).Series, p.Term(0).ID)
 	if want := "54125f1ab773a4d6 28f198422dbbb2fb 45ce485c6d919c94"; got != want {
 		t.Errorf("scope, series and ID are %s, want %s", got, want)
@@ -304,13 +296,13 @@ func TestIdentityIsFixed(t *testing.T) {
 // TestPlanID: it tells plans apart whose limits differ in anything that counts.
 func TestPlanID(t *testing.T) {
 	a, b := sluice.PerMinute(5), sluice.PerHour(50)
-	id := mustCompile(t, "login", a, b).ID()
-	if got := mustCompile(t, "login", a, b).ID(); got != id {
+	id := storekit.Compile(t, "login", a, b).ID()
+	if got := storekit.Compile(t, "login", a, b).ID(); got != id {
 		t.Errorf("compiled again: %x, want %x", got, id)
 	}
 	for name, other := range map[string]*sluice.Plan{
-		"another scope": mustCompile(t, "api", a, b), "another order": mustCompile(t, "login", b, a),
-		"fewer limits": mustCompile(t, "login", a), "another burst": mustCompile(t, "login", a.WithBurst(6), b),
+		"another scope": storekit.Compile(t, "api", a, b), "another order": storekit.Compile(t, "login", b, a),
+		"fewer limits": storekit.Compile(t, "login", a), "another burst": storekit.Compile(t, "login", a.WithBurst(6), b),
 	} {
 		if other.ID() == id {
 			t.Errorf("%s: the same ID", name)
@@ -328,7 +320,7 @@ func TestQueues(t *testing.T) {
 		if got := l.Queues(); got != want {
 			t.Errorf("%s: Limit.Queues = %t, want %t", text, got, want)
 		}
-		if got := mustCompile(t, "s", l).Term(0).Queues(); got != want {
+		if got := storekit.Compile(t, "s", l).Term(0).Queues(); got != want {
 			t.Errorf("%s: Term.Queues = %t, want %t", text, got, want)
 		}
 	}

@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 func TestPreparedKeepsOwnersApart(t *testing.T) {
-	a, b := mustCompile(t, "a", sluice.PerMinute(1)), mustCompile(t, "b", sluice.PerMinute(1))
+	a, b := storekit.Compile(t, "a", sluice.PerMinute(1)), storekit.Compile(t, "b", sluice.PerMinute(1))
 	one, two := new(sluice.Prepared[string]), new(sluice.Prepared[string])
 	if got, ok := one.Of(a); ok {
 		t.Errorf("kept %q before anything was", got)
@@ -35,7 +36,7 @@ func TestPreparedKeepsOwnersApart(t *testing.T) {
 // TestPreparedIsBounded: owners that come and go leave no more than a few values
 // behind, and the last one always finds its own.
 func TestPreparedIsBounded(t *testing.T) {
-	plan := mustCompile(t, "s", sluice.PerMinute(1))
+	plan := storekit.Compile(t, "s", sluice.PerMinute(1))
 	owners := make([]*sluice.Prepared[int], 100)
 	for i := range owners {
 		owners[i] = new(sluice.Prepared[int])
@@ -58,7 +59,7 @@ func TestPreparedIsBounded(t *testing.T) {
 }
 
 func TestPreparedConcurrently(t *testing.T) {
-	plan := mustCompile(t, "s", sluice.PerMinute(1))
+	plan := storekit.Compile(t, "s", sluice.PerMinute(1))
 	var group sync.WaitGroup
 	for range 8 {
 		o := new(sluice.Prepared[int])
@@ -78,7 +79,7 @@ func TestPreparedConcurrently(t *testing.T) {
 }
 
 func TestPreparedIsFoundWithoutAllocating(t *testing.T) {
-	plan := mustCompile(t, "s", sluice.PerMinute(1))
+	plan := storekit.Compile(t, "s", sluice.PerMinute(1))
 	o := new(sluice.Prepared[*sluice.Term])
 	o.Keep(plan, plan.Term(0))
 	if n := testing.AllocsPerRun(100, func() {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -100,7 +101,7 @@ func TestNewSlotsRefuses(t *testing.T) {
 }
 
 func TestSlots(t *testing.T) {
-	now := newClock()
+	now := storekit.NewClock()
 	slots, err := sluice.NewSlots(memstore.New(memstore.Options{Now: now.Now}), "jobs", sluice.SlotLimit{Cap: 3, TTL: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +131,7 @@ func TestSlots(t *testing.T) {
 		{"released", 0, release("a"), sluice.SlotDecision{Allowed: true, Free: 3}},
 		{"released twice", 0, release("a"), sluice.SlotDecision{Free: 3}},
 	} {
-		now.pass(step.pass)
+		now.Advance(step.pass)
 		got, err := step.do()
 		if err != nil {
 			t.Fatalf("%s: %v", step.name, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/denycache"
 	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -57,15 +58,15 @@ func TestAnswersThatOvertake(t *testing.T) {
 		for _, order := range [][]string{{"take 1", "undo"}, {"undo", "take 1"}} {
 			t.Run(c.name+" "+order[0]+" first", func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					p := plan(t, "api", "2/h")
+					p := storekit.Plan(t, "api", "2/h")
 					store := &late{Store: memstore.New(memstore.Options{})}
 					cache := denycache.Wrap(store, denycache.Options{})
-					d := take(t, store, charge(p, "k", 2))
+					d := storekit.Take(t, store, storekit.Request(p, "k", 2))
 					undo := c.undo(p, d)
 					gates := map[string]chan struct{}{"take 1": make(chan struct{}), "undo": make(chan struct{})}
 					store.wait = map[string]chan struct{}{"take 1": gates["take 1"], name(&undo): gates["undo"]}
 					errs := make(chan error, 2)
-					for _, req := range []sluice.Request{charge(p, "k", 1), undo} {
+					for _, req := range []sluice.Request{storekit.Request(p, "k", 1), undo} {
 						go func() {
 							_, err := cache.Take(t.Context(), req)
 							errs <- err
@@ -83,7 +84,7 @@ func TestAnswersThatOvertake(t *testing.T) {
 						}
 						// The store has given the units back: one fits, and is
 						// taken to see that.
-						if d := take(t, cache, charge(p, "k", 1)); !d.Allowed {
+						if d := storekit.Take(t, cache, storekit.Request(p, "k", 1)); !d.Allowed {
 							t.Errorf("after the answer to %s: %+v, want it allowed", gate, d)
 						}
 					}
@@ -97,21 +98,21 @@ func TestAnswersThatOvertake(t *testing.T) {
 // is not remembered.
 func TestChangedLimitInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		narrow, wide := plan(t, "api", "x: 1/h"), plan(t, "api", "x: 9/s")
+		narrow, wide := storekit.Plan(t, "api", "x: 1/h"), storekit.Plan(t, "api", "x: 9/s")
 		store := &late{Store: memstore.New(memstore.Options{})}
 		cache := denycache.Wrap(store, denycache.Options{})
-		take(t, cache, charge(narrow, "k", 1))
-		take(t, cache, charge(wide, "k", 0)) // forgets what the first has left
-		take(t, store, charge(narrow, "k", 1))
+		storekit.Take(t, cache, storekit.Request(narrow, "k", 1))
+		storekit.Take(t, cache, storekit.Request(wide, "k", 0)) // forgets what the first has left
+		storekit.Take(t, store, storekit.Request(narrow, "k", 1))
 		gate := make(chan struct{})
 		store.wait = map[string]chan struct{}{"take 1": gate}
 		done := make(chan error, 1)
 		go func() {
-			_, err := cache.Take(t.Context(), charge(narrow, "k", 1))
+			_, err := cache.Take(t.Context(), storekit.Request(narrow, "k", 1))
 			done <- err
 		}()
 		synctest.Wait()
-		take(t, cache, charge(wide, "k", 9)) // overtakes, and carries the state over
+		storekit.Take(t, cache, storekit.Request(wide, "k", 9)) // overtakes, and carries the state over
 		close(gate)
 		if err := <-done; err != nil {
 			t.Fatal(err)
@@ -120,7 +121,7 @@ func TestChangedLimitInFlight(t *testing.T) {
 		store.mu.Lock()
 		store.wait = nil
 		store.mu.Unlock()
-		take(t, cache, charge(narrow, "k", 1))
+		storekit.Take(t, cache, storekit.Request(narrow, "k", 1))
 		if got := cache.Stats().Answered; got != before {
 			t.Errorf("%d requests answered from memory, want the store asked", got-before)
 		}
@@ -131,104 +132,87 @@ func TestChangedLimitInFlight(t *testing.T) {
 // counts, in whatever order their answers come.
 func TestOlderDenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := plan(t, "api", "10/s sliding-log")
+		p := storekit.Plan(t, "api", "10/s sliding-log")
 		store := &late{Store: memstore.New(memstore.Options{})}
 		cache := denycache.Wrap(store, denycache.Options{})
-		take(t, cache, charge(p, "k", 5))
+		storekit.Take(t, cache, storekit.Request(p, "k", 5))
 		time.Sleep(100 * time.Millisecond)
-		take(t, cache, charge(p, "k", 4))
+		storekit.Take(t, cache, storekit.Request(p, "k", 4))
 		gate := make(chan struct{})
 		store.wait = map[string]chan struct{}{"take 6": gate}
 		done := make(chan error, 1)
 		go func() {
-			_, err := cache.Take(t.Context(), charge(p, "k", 6)) // fits when the first 5 are gone
+			_, err := cache.Take(t.Context(), storekit.Request(p, "k", 6)) // fits when the first 5 are gone
 			done <- err
 		}()
 		synctest.Wait()
 		store.mu.Lock()
 		store.wait = nil
 		store.mu.Unlock()
-		take(t, cache, charge(p, "k", 1)) // now 6 fit only when the next 4 are gone too
-		want := take(t, cache, charge(p, "k", 6))
+		storekit.Take(t, cache, storekit.Request(p, "k", 1)) // now 6 fit only when the next 4 are gone too
+		want := storekit.Take(t, cache, storekit.Request(p, "k", 6))
 		close(gate)
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
 		before := cache.Stats().Answered
-		if got := take(t, cache, charge(p, "k", 6)); got != want || cache.Stats().Answered == before {
+		if got := storekit.Take(t, cache, storekit.Request(p, "k", 6)); got != want || cache.Stats().Answered == before {
 			t.Errorf("got %+v, want %+v from memory", got, want)
 		}
 	})
 }
 
-// failing is a store that decides and then loses every other answer.
-type failing struct {
-	sluice.Store
-	rnd *rand.Rand
-	mu  sync.Mutex
-}
-
 var errLost = errors.New("connection lost")
-
-func (f *failing) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	d, err := f.Store.Take(ctx, req)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.rnd.IntN(2) == 0 {
-		return sluice.Decision{}, errLost
-	}
-	return d, err
-}
 
 // TestLostAnswers: an answer that is lost leaves no trace, and the next take is
 // decided by the store.
 func TestLostAnswers(t *testing.T) {
-	clock := newHand()
-	store := &failing{Store: memstore.New(memstore.Options{Now: clock.now}), rnd: rand.New(rand.NewPCG(1, 2))}
-	cache := denycache.Wrap(store, denycache.Options{Now: clock.now})
-	p := plan(t, "api", "10/s")
+	clock := storekit.NewClock()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	store := &storekit.Store{Store: memstore.New(memstore.Options{Now: clock.Now})}
+	store.After = func(sluice.Request, sluice.Result) error {
+		if rnd.IntN(2) == 0 {
+			return errLost
+		}
+		return nil
+	}
+	cache := denycache.Wrap(store, denycache.Options{Now: clock.Now})
+	p := storekit.Plan(t, "api", "10/s")
 	lost, wrong := 0, 0
 	for range 10_000 {
 		before := cache.Stats().Answered
-		d, err := cache.Take(t.Context(), charge(p, "k", 1))
+		d, err := cache.Take(t.Context(), storekit.Request(p, "k", 1))
 		switch {
 		case errors.Is(err, errLost):
 			lost++
 		case err != nil:
 			t.Fatal(err)
 		case cache.Stats().Answered > before:
-			if take(t, store.Store, sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 1}}).Allowed {
+			if storekit.Take(t, store.Store, sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 1}}).Allowed {
 				wrong++
 			}
 		case d.RetryAfter > 100*time.Millisecond:
 			t.Fatalf("%+v", d)
 		}
-		clock.advance(5 * time.Millisecond)
+		clock.Advance(5 * time.Millisecond)
 	}
 	if lost == 0 || wrong > 0 || cache.Stats().Answered == 0 {
 		t.Errorf("%d answers lost, %d answers from memory, %d of them wrong", lost, cache.Stats().Answered, wrong)
 	}
 }
 
-// broken is a store that cannot be reached.
-type broken struct{ sluice.Store }
-
-func (broken) Take(context.Context, sluice.Request) (sluice.Decision, error) {
-	return sluice.Decision{}, errLost
-}
-
 // TestDegradedIsNotRemembered: what a failure policy has denied says nothing
 // about the store.
 func TestDegradedIsNotRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		policy, err := failure.Wrap(broken{memstore.New(memstore.Options{})}, failure.Options{Policy: failure.Local})
+		policy, err := failure.Wrap(storekit.Failing(errLost), failure.Options{Policy: failure.Local})
 		if err != nil {
 			t.Fatal(err)
 		}
 		cache := denycache.Wrap(policy, denycache.Options{})
-		p := plan(t, "api", "2/h")
+		p := storekit.Plan(t, "api", "2/h")
 		for i := range 5 {
-			if d := take(t, cache, charge(p, "k", 1)); d.Allowed != (i < 2) || !d.Degraded {
+			if d := storekit.Take(t, cache, storekit.Request(p, "k", 1)); d.Allowed != (i < 2) || !d.Degraded {
 				t.Errorf("take %d: %+v", i, d)
 			}
 		}
@@ -244,9 +228,9 @@ func TestDegradedIsNotRemembered(t *testing.T) {
 // TestConcurrent mixes everything from many goroutines, for the race detector,
 // and counts that no unit is admitted beyond the limit.
 func TestConcurrent(t *testing.T) {
-	clock := newHand()
-	cache := denycache.Wrap(memstore.New(memstore.Options{Now: clock.now}), denycache.Options{Now: clock.now, MaxKeys: 8})
-	p := plan(t, "api", "100/h")
+	clock := storekit.NewClock()
+	cache := denycache.Wrap(memstore.New(memstore.Options{Now: clock.Now}), denycache.Options{Now: clock.Now, MaxKeys: 8})
+	p := storekit.Plan(t, "api", "100/h")
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	held := map[string]int64{}
@@ -255,7 +239,7 @@ func TestConcurrent(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(uint64(g), 1))
 			for range 3_000 {
 				key := fmt.Sprint(rnd.IntN(4))
-				d, err := cache.Take(context.Background(), charge(p, key, 1))
+				d, err := cache.Take(context.Background(), storekit.Request(p, key, 1))
 				if err != nil {
 					t.Error(err)
 					return
@@ -283,10 +267,10 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 	// All units that are free fit, and no other does.
 	for key, n := range held {
-		if d := take(t, cache, charge(p, key, 101-n)); d.Allowed {
+		if d := storekit.Take(t, cache, storekit.Request(p, key, 101-n)); d.Allowed {
 			t.Errorf("key %s: %d more fit beside %d", key, 101-n, n)
 		}
-		if d := take(t, cache, charge(p, key, 100-n)); !d.Allowed {
+		if d := storekit.Take(t, cache, storekit.Request(p, key, 100-n)); !d.Allowed {
 			t.Errorf("key %s: %+v, want the %d left to fit", key, d, 100-n)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/denycache"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // limits are of every algorithm, and windows short enough for time to matter.
@@ -46,10 +47,10 @@ func allPlans(t testing.TB) []*sluice.Plan {
 	t.Helper()
 	var all []*sluice.Plan
 	for i, texts := range limits {
-		all = append(all, plan(t, fmt.Sprint("scope ", i), texts...))
+		all = append(all, storekit.Plan(t, fmt.Sprint("scope ", i), texts...))
 	}
 	for _, texts := range changed {
-		all = append(all, plan(t, "changing", texts...))
+		all = append(all, storekit.Plan(t, "changing", texts...))
 	}
 	return all
 }
@@ -74,7 +75,7 @@ func TestInvariant19(t *testing.T) {
 		}
 		unit := rapid.SampledFrom([]time.Duration{time.Microsecond, time.Nanosecond}).Draw(t, "clock")
 		if unit < time.Microsecond {
-			w.clock.advance(time.Duration(rapid.IntRange(0, 999).Draw(t, "phase")))
+			w.clock.Advance(time.Duration(rapid.IntRange(0, 999).Draw(t, "phase")))
 		}
 		var receipts []sluice.Request
 		drawCharge := func() sluice.Charge {
@@ -102,22 +103,22 @@ func TestInvariant19(t *testing.T) {
 			case "two keys":
 				req.More = []sluice.Charge{drawCharge()}
 			case "wait":
-				w.clock.advance(time.Duration(rapid.IntRange(0, 120_000_000).Draw(t, "wait")).Truncate(unit))
+				w.clock.Advance(time.Duration(rapid.IntRange(0, 120_000_000).Draw(t, "wait")).Truncate(unit))
 			case "short wait":
-				w.clock.advance(time.Duration(rapid.IntRange(0, 5_000).Draw(t, "wait")).Truncate(unit))
+				w.clock.Advance(time.Duration(rapid.IntRange(0, 5_000).Draw(t, "wait")).Truncate(unit))
 			case "wait until it fits":
-				d := take(t, w.store.Store, sluice.Request{Op: sluice.OpPeek, Charge: req.Charge})
+				d := storekit.Take(t, w.store.Store, sluice.Request{Op: sluice.OpPeek, Charge: req.Charge})
 				if d.RetryAfter < time.Hour {
 					early := time.Duration(rapid.IntRange(0, 2_000).Draw(t, "early")).Truncate(unit)
-					w.clock.advance(max(d.RetryAfter-early, 0))
+					w.clock.Advance(max(d.RetryAfter-early, 0))
 				}
 			}
 			if req.Validate() != nil {
 				continue // the same key twice
 			}
-			before := w.store.asked.Load()
-			d := take(t, w.cache, req)
-			if w.store.asked.Load() == before {
+			before := w.store.Asked()
+			d := storekit.Take(t, w.cache, req)
+			if w.store.Asked() == before {
 				answered++
 				check(t, w, req, d, unit)
 				continue
@@ -140,7 +141,7 @@ func TestInvariant19(t *testing.T) {
 func check(t *rapid.T, w *world, req sluice.Request, got sluice.Decision, unit time.Duration) {
 	t.Helper()
 	req.Op = sluice.OpPeek
-	want := take(t, w.store.Store, req)
+	want := storekit.Take(t, w.store.Store, req)
 	if want.Allowed {
 		t.Fatalf("denied from memory, allowed by the store: %d of %v\n got %+v\nwant %+v", req.Cost, req.Plan.Term(0), got, want)
 	}
@@ -168,20 +169,20 @@ func check(t *rapid.T, w *world, req sluice.Request, got sluice.Decision, unit t
 // nothing about other costs.
 func TestChangedLimit(t *testing.T) {
 	w := newWorld(denycache.Options{})
-	now, before := plan(t, "changing", "x: 10/s"), plan(t, "changing", "x: 30/s burst 2")
+	now, before := storekit.Plan(t, "changing", "x: 10/s"), storekit.Plan(t, "changing", "x: 30/s burst 2")
 	for range 2 {
-		take(t, w.cache, charge(before, "a", 2))
-		reserved := charge(before, "a", 1)
+		storekit.Take(t, w.cache, storekit.Request(before, "a", 2))
+		reserved := storekit.Request(before, "a", 1)
 		reserved.Op, reserved.MaxWait = sluice.OpReserve, time.Second
-		take(t, w.cache, reserved)
+		storekit.Take(t, w.cache, reserved)
 		for cost := int64(1); cost <= 10; cost++ {
-			req := charge(now, "a", cost)
-			got := take(t, w.cache, req)
+			req := storekit.Request(now, "a", cost)
+			got := storekit.Take(t, w.cache, req)
 			req.Op = sluice.OpPeek
-			if want := take(t, w.store.Store, req); got.Allowed || got != want {
+			if want := storekit.Take(t, w.store.Store, req); got.Allowed || got != want {
 				t.Errorf("%d of the new limit:\n got %+v\nwant %+v", cost, got, want)
 			}
 		}
-		w.clock.advance(time.Second)
+		w.clock.Advance(time.Second)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/denycache"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -43,15 +44,15 @@ type answer struct {
 // ended, after a rest, in front of a store whose answers now wait.
 func pressed(t *testing.T, rest time.Duration, first error) (*denycache.Store, *gated, *sluice.Plan) {
 	t.Helper()
-	p := plan(t, "api", "5/s")
+	p := storekit.Plan(t, "api", "5/s")
 	open := make(chan struct{})
 	close(open)
 	g := &gated{Store: memstore.New(memstore.Options{}), gate: open}
 	cache := denycache.Wrap(g, denycache.Options{})
-	if d := take(t, cache, charge(p, "k", 5)); !d.Allowed || d.Remaining != 0 {
+	if d := storekit.Take(t, cache, storekit.Request(p, "k", 5)); !d.Allowed || d.Remaining != 0 {
 		t.Fatalf("spending all: %+v", d)
 	}
-	if d := take(t, cache, charge(p, "k", 1)); d.Allowed || g.asked.Load() != 1 {
+	if d := storekit.Take(t, cache, storekit.Request(p, "k", 1)); d.Allowed || g.asked.Load() != 1 {
 		t.Fatalf("one more: %+v, by %d calls; want it denied from memory", d, g.asked.Load())
 	}
 	time.Sleep(rest)
@@ -65,7 +66,7 @@ func send(ctx context.Context, cache *denycache.Store, p *sluice.Plan, n int) <-
 	answers := make(chan answer, n)
 	for range n {
 		go func() {
-			d, err := cache.Take(ctx, charge(p, "k", 1))
+			d, err := cache.Take(ctx, storekit.Request(p, "k", 1))
 			answers <- answer{d, err}
 		}()
 		synctest.Wait()
@@ -84,7 +85,7 @@ func TestOneAsks(t *testing.T) {
 		}
 		close(g.gate)
 		synctest.Wait()
-		want := take(t, g.Store, charge(p, "k", 1))
+		want := storekit.Take(t, g.Store, storekit.Request(p, "k", 1))
 		allowed := 0
 		for range 10 {
 			a := <-answers

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/denycache"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/storetest"
 )
@@ -40,23 +41,23 @@ func TestAnswersUntilTheCostFits(t *testing.T) {
 		{"10/800ms anchor first fixed-window", 800 * time.Millisecond, 1},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			w, p := newWorld(denycache.Options{}), plan(t, "api", c.limit)
-			if d := take(t, w.cache, charge(p, "k", p.Term(0).Full())); !d.Allowed || d.Remaining != 0 {
+			w, p := newWorld(denycache.Options{}), storekit.Plan(t, "api", c.limit)
+			if d := storekit.Take(t, w.cache, storekit.Request(p, "k", p.Term(0).Full())); !d.Allowed || d.Remaining != 0 {
 				t.Fatalf("the first take: %+v, want it allowed and nothing left", d)
 			}
 			step := (c.fits / 50).Truncate(time.Microsecond)
 			for at := time.Duration(0); at < c.fits-time.Microsecond; at += step {
-				got, want := take(t, w.cache, charge(p, "k", 1)), take(t, w.store.Store, charge(p, "k", 1))
+				got, want := storekit.Take(t, w.cache, storekit.Request(p, "k", 1)), storekit.Take(t, w.store.Store, storekit.Request(p, "k", 1))
 				if got != want {
 					t.Fatalf("at %v: got %+v, want %+v", at, got, want)
 				}
-				if asked := w.store.asked.Load(); asked != c.asked {
+				if asked := w.store.Asked(); asked != c.asked {
 					t.Fatalf("at %v: the store was asked %d times, want %d", at, asked, c.asked)
 				}
-				w.clock.advance(step)
+				w.clock.Advance(step)
 			}
-			w.clock.nanos.Store(newHand().nanos.Load() + int64(c.fits))
-			if d := take(t, w.cache, charge(p, "k", 1)); !d.Allowed {
+			w.clock.Set(storekit.NewClock().Now().Add(c.fits))
+			if d := storekit.Take(t, w.cache, storekit.Request(p, "k", 1)); !d.Allowed {
 				t.Errorf("after %v: %+v, want it allowed", c.fits, d)
 			}
 		})
@@ -66,15 +67,15 @@ func TestAnswersUntilTheCostFits(t *testing.T) {
 // TestPartsOfMicroseconds: a store counts whole µs, which begin at other moments
 // than those of the cache. The last one is left to the store.
 func TestPartsOfMicroseconds(t *testing.T) {
-	w, p := newWorld(denycache.Options{}), plan(t, "api", "1/10us")
-	w.clock.advance(900)
-	take(t, w.cache, charge(p, "k", 1))
-	w.clock.advance(9*time.Microsecond - 1)
-	if d := take(t, w.cache, charge(p, "k", 1)); d.Allowed || w.store.asked.Load() != 1 {
+	w, p := newWorld(denycache.Options{}), storekit.Plan(t, "api", "1/10us")
+	w.clock.Advance(900)
+	storekit.Take(t, w.cache, storekit.Request(p, "k", 1))
+	w.clock.Advance(9*time.Microsecond - 1)
+	if d := storekit.Take(t, w.cache, storekit.Request(p, "k", 1)); d.Allowed || w.store.Asked() != 1 {
 		t.Errorf("before the last µs: %+v, want it denied from memory", d)
 	}
-	w.clock.advance(200)
-	if d := take(t, w.cache, charge(p, "k", 1)); !d.Allowed {
+	w.clock.Advance(200)
+	if d := storekit.Take(t, w.cache, storekit.Request(p, "k", 1)); !d.Allowed {
 		t.Errorf("in the tenth µs of the store: %+v, want it allowed", d)
 	}
 }
@@ -92,15 +93,15 @@ func TestSavesTheStore(t *testing.T) {
 		{"1000/s sliding-log", 1.6},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			w, p := newWorld(denycache.Options{}), plan(t, "api", c.limit)
+			w, p := newWorld(denycache.Options{}), storekit.Plan(t, "api", c.limit)
 			allowed := 0
 			for range 100_000 { // in ten seconds
-				if take(t, w.cache, charge(p, "hot", 1)).Allowed {
+				if storekit.Take(t, w.cache, storekit.Request(p, "hot", 1)).Allowed {
 					allowed++
 				}
-				w.clock.advance(100 * time.Microsecond)
+				w.clock.Advance(100 * time.Microsecond)
 			}
-			asked := w.store.asked.Load()
+			asked := w.store.Asked()
 			t.Logf("of 100000 takes %d were allowed, the store was asked %d times", allowed, asked)
 			if allowed < 9_000 || float64(asked) > c.most*float64(allowed) {
 				t.Errorf("%d store calls for %d allowed of 100000 takes, want at most %g for each", asked, allowed, c.most)
@@ -121,22 +122,22 @@ func TestLargerCosts(t *testing.T) {
 		{"20/s sliding-log", false},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			w, p := newWorld(denycache.Options{}), plan(t, "api", c.limit)
-			take(t, w.cache, charge(p, "k", 17))
-			take(t, w.cache, charge(p, "k", 5))
-			w.clock.advance(30 * time.Millisecond)
-			before := w.store.asked.Load()
+			w, p := newWorld(denycache.Options{}), storekit.Plan(t, "api", c.limit)
+			storekit.Take(t, w.cache, storekit.Request(p, "k", 17))
+			storekit.Take(t, w.cache, storekit.Request(p, "k", 5))
+			w.clock.Advance(30 * time.Millisecond)
+			before := w.store.Asked()
 			for _, cost := range []int64{5, 6, 19, 20, 21, sluice.MaxQuota} {
-				got, want := take(t, w.cache, charge(p, "k", cost)), take(t, w.store.Store, charge(p, "k", cost))
+				got, want := storekit.Take(t, w.cache, storekit.Request(p, "k", cost)), storekit.Take(t, w.store.Store, storekit.Request(p, "k", cost))
 				if got != want {
 					t.Errorf("cost %d: got %+v, want %+v", cost, got, want)
 				}
 			}
-			if answered := w.store.asked.Load() == before; answered != c.answered {
+			if answered := w.store.Asked() == before; answered != c.answered {
 				t.Errorf("answered without the store: %v, want %v", answered, c.answered)
 			}
-			before = w.store.asked.Load()
-			if d := take(t, w.cache, charge(p, "k", 3)); !d.Allowed || w.store.asked.Load() == before {
+			before = w.store.Asked()
+			if d := storekit.Take(t, w.cache, storekit.Request(p, "k", 3)); !d.Allowed || w.store.Asked() == before {
 				t.Errorf("a smaller cost: %+v, want it allowed by the store", d)
 			}
 		})
@@ -146,8 +147,8 @@ func TestLargerCosts(t *testing.T) {
 // TestForgets: what may give units back is seen by the next take.
 func TestForgets(t *testing.T) {
 	w := newWorld(denycache.Options{})
-	narrow, wide := plan(t, "api", "x: 2/s sliding-log"), plan(t, "api", "x: 5/s sliding-log")
-	other := plan(t, "other", "2/s")
+	narrow, wide := storekit.Plan(t, "api", "x: 2/s sliding-log"), storekit.Plan(t, "api", "x: 5/s sliding-log")
+	other := storekit.Plan(t, "other", "2/s")
 	of := func(p *sluice.Plan, key string, cost int64) sluice.Charge {
 		return sluice.Charge{Plan: p, Key: key, Cost: cost}
 	}
@@ -165,17 +166,17 @@ func TestForgets(t *testing.T) {
 		{"reset", narrow, func(sluice.Decision) sluice.Request {
 			return sluice.Request{Op: sluice.OpReset, Charge: of(narrow, "reset", 0)}
 		}},
-		{"changed limit", wide, func(sluice.Decision) sluice.Request { return charge(wide, "changed limit", 1) }},
+		{"changed limit", wide, func(sluice.Decision) sluice.Request { return storekit.Request(wide, "changed limit", 1) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := take(t, w.cache, charge(narrow, c.name, 2))
-			take(t, w.cache, charge(narrow, c.name, 1))
-			before := w.store.asked.Load()
-			if d := take(t, w.cache, charge(narrow, c.name, 1)); d.Allowed || w.store.asked.Load() != before {
+			d := storekit.Take(t, w.cache, storekit.Request(narrow, c.name, 2))
+			storekit.Take(t, w.cache, storekit.Request(narrow, c.name, 1))
+			before := w.store.Asked()
+			if d := storekit.Take(t, w.cache, storekit.Request(narrow, c.name, 1)); d.Allowed || w.store.Asked() != before {
 				t.Fatalf("got %+v, want a denial without the store", d)
 			}
-			take(t, w.cache, c.req(d))
-			if d := take(t, w.cache, charge(c.plan, c.name, 1)); !d.Allowed {
+			storekit.Take(t, w.cache, c.req(d))
+			if d := storekit.Take(t, w.cache, storekit.Request(c.plan, c.name, 1)); !d.Allowed {
 				t.Errorf("afterwards: %+v, want it allowed", d)
 			}
 		})
@@ -189,16 +190,16 @@ func TestChangesElsewhereAreSeenInTime(t *testing.T) {
 		{0, time.Second}, {time.Hour, time.Second}, {50 * time.Millisecond, 50 * time.Millisecond},
 	} {
 		t.Run(c.set.String(), func(t *testing.T) {
-			w, p := newWorld(denycache.Options{MaxAge: c.set}), plan(t, "api", "2/h")
-			take(t, w.cache, charge(p, "k", 2))
-			take(t, w.cache, charge(p, "k", 1))
-			take(t, w.store, sluice.Request{Op: sluice.OpReset, Charge: sluice.Charge{Plan: p, Key: "k"}})
-			w.clock.advance(c.age - 1)
-			if d := take(t, w.cache, charge(p, "k", 1)); d.Allowed {
+			w, p := newWorld(denycache.Options{MaxAge: c.set}), storekit.Plan(t, "api", "2/h")
+			storekit.Take(t, w.cache, storekit.Request(p, "k", 2))
+			storekit.Take(t, w.cache, storekit.Request(p, "k", 1))
+			storekit.Take(t, w.store, sluice.Request{Op: sluice.OpReset, Charge: sluice.Charge{Plan: p, Key: "k"}})
+			w.clock.Advance(c.age - 1)
+			if d := storekit.Take(t, w.cache, storekit.Request(p, "k", 1)); d.Allowed {
 				t.Errorf("before %v: %+v, want it denied from memory", c.age, d)
 			}
-			w.clock.advance(1)
-			if d := take(t, w.cache, charge(p, "k", 1)); !d.Allowed {
+			w.clock.Advance(1)
+			if d := storekit.Take(t, w.cache, storekit.Request(p, "k", 1)); !d.Allowed {
 				t.Errorf("after %v: %+v, want it allowed", c.age, d)
 			}
 		})
@@ -206,38 +207,38 @@ func TestChangesElsewhereAreSeenInTime(t *testing.T) {
 }
 
 func TestAsksAboutWhatIsNotPlain(t *testing.T) {
-	limit := func(texts ...string) *sluice.Plan { return plan(t, "api", texts...) }
+	limit := func(texts ...string) *sluice.Plan { return storekit.Plan(t, "api", texts...) }
 	for _, c := range []struct {
 		name string
 		req  sluice.Request
 		want bool // answered without the store
 	}{
-		{"plain", charge(limit("2/s"), "k", 1), true},
-		{"several limits", charge(limit("2/s", "9/s sliding-log"), "k", 1), true},
+		{"plain", storekit.Request(limit("2/s"), "k", 1), true},
+		{"several limits", storekit.Request(limit("2/s", "9/s sliding-log"), "k", 1), true},
 		{"outcome of one limit", sluice.Request{Charge: sluice.Charge{Plan: limit("2/s"), Key: "k", Cost: 1}, Outcomes: make([]sluice.Outcome, 1)}, true},
 		{"outcomes of several", sluice.Request{Charge: sluice.Charge{Plan: limit("2/s", "9/s sliding-log"), Key: "k", Cost: 1}, Outcomes: make([]sluice.Outcome, 2)}, false},
-		{"denials count", charge(limit("2/s sliding-log count-denied"), "k", 1), false},
-		{"initial level", charge(limit("2/s initial 1"), "k", 1), false},
-		{"pre-filled", charge(limit("2/s sliding-counter pre-filled"), "k", 1), false},
+		{"denials count", storekit.Request(limit("2/s sliding-log count-denied"), "k", 1), false},
+		{"initial level", storekit.Request(limit("2/s initial 1"), "k", 1), false},
+		{"pre-filled", storekit.Request(limit("2/s sliding-counter pre-filled"), "k", 1), false},
 		{"wait", sluice.Request{Charge: sluice.Charge{Plan: limit("2/s leaky-bucket"), Key: "k", Cost: 1}, MaxWait: 1}, false},
 		{"reservation", sluice.Request{Op: sluice.OpReserve, Charge: sluice.Charge{Plan: limit("2/s"), Key: "k", Cost: 1}}, false},
 		{"up to", sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Plan: limit("2/s"), Key: "k", Cost: 1}}, false},
 		{"peek", sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: limit("2/s"), Key: "k", Cost: 1}}, false},
-		{"more than it can hold", charge(limit("2/s sliding-log"), "k", 3), false},
+		{"more than it can hold", storekit.Request(limit("2/s sliding-log"), "k", 3), false},
 		{"two keys", sluice.Request{Charge: sluice.Charge{Plan: limit("2/s"), Key: "k", Cost: 1}, More: []sluice.Charge{{Plan: limit("2/s"), Key: "l", Cost: 1}}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(denycache.Options{})
 			for range 3 {
-				take(t, w.store, charge(c.req.Plan, c.req.Key, 1))
+				storekit.Take(t, w.store, storekit.Request(c.req.Plan, c.req.Key, 1))
 			}
-			take(t, w.cache, c.req)
-			before := w.store.asked.Load()
-			d := take(t, w.cache, c.req)
+			storekit.Take(t, w.cache, c.req)
+			before := w.store.Asked()
+			d := storekit.Take(t, w.cache, c.req)
 			if d.Allowed {
 				t.Fatalf("got %+v, want it denied", d)
 			}
-			if got := w.store.asked.Load() == before; got != c.want {
+			if got := w.store.Asked() == before; got != c.want {
 				t.Errorf("answered without the store: %v, want %v", got, c.want)
 			}
 			if n := len(c.req.Outcomes); n > 0 && c.req.Outcomes[0].RetryAfter != d.RetryAfter {
@@ -248,19 +249,19 @@ func TestAsksAboutWhatIsNotPlain(t *testing.T) {
 }
 
 func TestBatch(t *testing.T) {
-	w, p := newWorld(denycache.Options{}), plan(t, "api", "2/s")
-	d := take(t, w.cache, charge(p, "k", 2))
+	w, p := newWorld(denycache.Options{}), storekit.Plan(t, "api", "2/s")
+	d := storekit.Take(t, w.cache, storekit.Request(p, "k", 2))
 	refund := sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 1}, At: d.At}
-	reqs := []sluice.Request{charge(p, "k", 1), charge(p, "l", 1), charge(p, "k", -1), refund, charge(p, "k", 1), charge(p, "k", 1)}
+	reqs := []sluice.Request{storekit.Request(p, "k", 1), storekit.Request(p, "l", 1), storekit.Request(p, "k", -1), refund, storekit.Request(p, "k", 1), storekit.Request(p, "k", 1)}
 	out := make([]sluice.Result, len(reqs))
 	for i := range out {
 		out[i] = sluice.Result{Decision: sluice.Decision{Allowed: true}, Err: errors.New("left over")}
 	}
-	before := w.store.asked.Load()
+	before := w.store.Asked()
 	if err := w.cache.TakeBatch(t.Context(), reqs, out); err != nil {
 		t.Fatal(err)
 	}
-	if asked := w.store.asked.Load() - before; asked != 5 {
+	if asked := w.store.Asked() - before; asked != 5 {
 		t.Errorf("the store was asked about %d requests, want 5 of 6", asked)
 	}
 	for i, want := range []bool{false, true, false, true, true, false} {
@@ -273,10 +274,10 @@ func TestBatch(t *testing.T) {
 		}
 	}
 	// What was denied beside a refund in flight was not remembered, this is.
-	take(t, w.cache, charge(p, "k", 1))
-	before = w.store.asked.Load()
-	if err := w.cache.TakeBatch(t.Context(), reqs[:1], out[:1]); err != nil || out[0].Decision.Allowed || w.store.asked.Load() != before {
-		t.Errorf("a batch that is known: %+v, %v, asked %d times more", out[0], err, w.store.asked.Load()-before)
+	storekit.Take(t, w.cache, storekit.Request(p, "k", 1))
+	before = w.store.Asked()
+	if err := w.cache.TakeBatch(t.Context(), reqs[:1], out[:1]); err != nil || out[0].Decision.Allowed || w.store.Asked() != before {
+		t.Errorf("a batch that is known: %+v, %v, asked %d times more", out[0], err, w.store.Asked()-before)
 	}
 	if err := w.cache.TakeBatch(t.Context(), reqs, out[:1]); err == nil {
 		t.Error("fewer results than requests: no error")
@@ -286,10 +287,10 @@ func TestBatch(t *testing.T) {
 // TestMemoryIsBounded: a flood of denied keys takes no more room than was
 // allowed, and every answer stays right.
 func TestMemoryIsBounded(t *testing.T) {
-	w, p := newWorld(denycache.Options{MaxKeys: 100}), plan(t, "api", "1/min")
+	w, p := newWorld(denycache.Options{MaxKeys: 100}), storekit.Plan(t, "api", "1/min")
 	for round := range 3 {
 		for i := range 2_000 {
-			if d := take(t, w.cache, charge(p, fmt.Sprint(i), 1)); d.Allowed != (round == 0) {
+			if d := storekit.Take(t, w.cache, storekit.Request(p, fmt.Sprint(i), 1)); d.Allowed != (round == 0) {
 				t.Fatalf("round %d: key %d: %+v", round, i, d)
 			}
 		}
@@ -304,10 +305,10 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 func TestAnswersWithoutAllocating(t *testing.T) {
-	w, p := newWorld(denycache.Options{}), plan(t, "api", "1/min")
-	take(t, w.cache, charge(p, "k", 1))
-	req := charge(p, "k", 1)
-	if n := testing.AllocsPerRun(100, func() { take(t, w.cache, req) }); n != 0 {
+	w, p := newWorld(denycache.Options{}), storekit.Plan(t, "api", "1/min")
+	storekit.Take(t, w.cache, storekit.Request(p, "k", 1))
+	req := storekit.Request(p, "k", 1)
+	if n := testing.AllocsPerRun(100, func() { storekit.Take(t, w.cache, req) }); n != 0 {
 		t.Errorf("%g allocations, want none", n)
 	}
 	if got := w.cache.Stats().Answered; got != 101 {
@@ -321,7 +322,7 @@ func TestRefusesInvalidRequests(t *testing.T) {
 	if _, err := w.cache.Take(t.Context(), sluice.Request{}); !errors.As(err, &invalid) {
 		t.Errorf("a request without a plan: %v, want a RequestError", err)
 	}
-	if asked := w.store.asked.Load(); asked != 0 {
+	if asked := w.store.Asked(); asked != 0 {
 		t.Errorf("the store was asked %d times", asked)
 	}
 }

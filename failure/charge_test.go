@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // TestChargedOnReturn: what Local admitted is charged to the store once it is
@@ -38,24 +39,24 @@ func TestChargedOnReturn(t *testing.T) {
 				f := newFaulty()
 				s := wrap(t, f, failure.Options{Policy: failure.Local})
 				defer end(t, f, s)
-				p := plan(t, "api", c.limit)
+				p := storekit.Plan(t, "api", c.limit)
 				bring(t, f, s, erring)
 				for _, cost := range c.costs {
-					if d := take(t, s, charge(p, "k", cost)); !d.Allowed || !d.Degraded {
+					if d := storekit.Take(t, s, storekit.Request(p, "k", cost)); !d.Allowed || !d.Degraded {
 						t.Fatalf("cost %d: %+v", cost, d)
 					}
 					time.Sleep(c.pause)
 				}
 				if c.want > 10 { // charges beyond what fits
-					req := charge(p, "k", c.want-10)
+					req := storekit.Request(p, "k", c.want-10)
 					req.Op = sluice.OpCharge
-					take(t, s, req)
+					storekit.Take(t, s, req)
 				}
 				mend(t, f, s)
 				if st := s.Stats(); int64(st.Charged) != c.want || st.Owed != 0 || st.Dropped != 0 {
 					t.Errorf("%+v: want %d units charged", st, c.want)
 				}
-				if d := take(t, s, sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: p, Key: "k"}}); d.Remaining != c.left || d.Degraded {
+				if d := storekit.Take(t, s, sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: p, Key: "k"}}); d.Remaining != c.left || d.Degraded {
 					t.Errorf("at the store: %+v, want %d remaining", d, c.left)
 				}
 			})
@@ -72,16 +73,16 @@ func TestChargedOnce(t *testing.T) {
 				f := newFaulty()
 				s := wrap(t, f, failure.Options{Policy: failure.Local})
 				defer end(t, f, s)
-				p := plan(t, "api", "100/h sliding-log")
+				p := storekit.Plan(t, "api", "100/h sliding-log")
 				f.set(fault)
 				for range 20 {
-					if d := take(t, s, charge(p, "k", 1)); !d.Allowed || !d.Degraded {
+					if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); !d.Allowed || !d.Degraded {
 						t.Fatalf("%+v", d)
 					}
 				}
 				mend(t, f, s)
 				time.Sleep(2 * slowness)
-				if got := spent(t, f, p, "k"); got != 20 {
+				if got := storekit.Spent(t, f.Store, p, "k"); got != 20 {
 					t.Errorf("20 units were let through, the store counts %d; %+v", got, s.Stats())
 				}
 			})
@@ -92,13 +93,13 @@ func TestChargedOnce(t *testing.T) {
 // TestGivenBack: an answer that comes too late for a request that was refused
 // gives back what it spent, of every kind of request.
 func TestGivenBack(t *testing.T) {
-	p, q := plan(t, "api", "100/h sliding-log"), plan(t, "other", "50/h")
+	p, q := storekit.Plan(t, "api", "100/h sliding-log"), storekit.Plan(t, "other", "50/h")
 	more := func(cost int64) []sluice.Charge { return []sluice.Charge{{Plan: q, Key: "k", Cost: cost}} }
 	for _, c := range []struct {
 		name string
 		req  sluice.Request
 	}{
-		{"take", charge(p, "k", 7)},
+		{"take", storekit.Request(p, "k", 7)},
 		{"take of two keys", sluice.Request{Charge: sluice.Charge{Plan: p, Key: "k", Cost: 7}, More: more(3)}},
 		{"take of nothing, and of another key", sluice.Request{Charge: sluice.Charge{Plan: p, Key: "k"}, More: more(3)}},
 		{"up to", sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 70}, More: more(60)}},
@@ -123,7 +124,7 @@ func TestGivenBack(t *testing.T) {
 						}
 						f.set(none)
 						time.Sleep(2 * slowness)
-						if a, b := spent(t, f, p, "k"), spent(t, f, q, "k"); a != 0 || b != 0 || s.Stats().GivenBack != 1 {
+						if a, b := storekit.Spent(t, f.Store, p, "k"), storekit.Spent(t, f.Store, q, "k"); a != 0 || b != 0 || s.Stats().GivenBack != 1 {
 							t.Errorf("the store still counts %d and %d units; %+v", a, b, s.Stats())
 						}
 					})
@@ -168,7 +169,7 @@ func TestReceipts(t *testing.T) {
 					if !back {
 						mend(t, f, s)
 					}
-					if got := spent(t, f, lim.Plan(), "k"); got != want {
+					if got := storekit.Spent(t, f.Store, lim.Plan(), "k"); got != want {
 						t.Errorf("the store counts %d units, want %d", got, want)
 					}
 				})
@@ -183,10 +184,10 @@ func TestOwedIsBounded(t *testing.T) {
 		f := newFaulty()
 		s := wrap(t, f, failure.Options{Policy: failure.Local, MaxKeys: 300})
 		defer end(t, f, s)
-		p := plan(t, "api", "10/h")
+		p := storekit.Plan(t, "api", "10/h")
 		bring(t, f, s, erring)
 		for i := range 500 {
-			take(t, s, charge(p, fmt.Sprint(i), 2))
+			storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 2))
 		}
 		if st := s.Stats(); st.Owed != 300 || st.Dropped != 400 {
 			t.Errorf("%+v: want 300 keys owing and 400 units dropped", st)
@@ -205,17 +206,17 @@ func TestReset(t *testing.T) {
 		f := newFaulty()
 		s := wrap(t, f, failure.Options{Policy: failure.Local})
 		defer end(t, f, s)
-		p := plan(t, "api", "10/h")
+		p := storekit.Plan(t, "api", "10/h")
 		bring(t, f, s, erring)
-		take(t, s, charge(p, "k", 10))
-		if d := take(t, s, charge(p, "k", 1)); d.Allowed {
+		storekit.Take(t, s, storekit.Request(p, "k", 10))
+		if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); d.Allowed {
 			t.Fatalf("%+v, want it denied", d)
 		}
 		_, err := s.Take(t.Context(), sluice.Request{Op: sluice.OpReset, Charge: sluice.Charge{Plan: p, Key: "k"}})
 		if _, unavailable := errors.AsType[*failure.UnavailableError](err); !unavailable {
 			t.Errorf("reset: %v", err)
 		}
-		if d := take(t, s, charge(p, "k", 1)); !d.Allowed || d.Remaining != 9 {
+		if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); !d.Allowed || d.Remaining != 9 {
 			t.Errorf("after the reset: %+v, want 9 remaining", d)
 		}
 		mend(t, f, s)
@@ -232,10 +233,10 @@ func TestStoreDiesAgain(t *testing.T) {
 		f := newFaulty()
 		s := wrap(t, f, failure.Options{Policy: failure.Local})
 		defer end(t, f, s)
-		p := plan(t, "api", "1000/h sliding-log")
+		p := storekit.Plan(t, "api", "1000/h sliding-log")
 		bring(t, f, s, erring)
 		for i := range 1000 {
-			take(t, s, charge(p, fmt.Sprint(i), 1))
+			storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 1))
 		}
 		for range 3 {
 			f.set(none)
@@ -250,7 +251,7 @@ func TestStoreDiesAgain(t *testing.T) {
 			t.Errorf("%+v: want 1000 units charged or dropped", st)
 		}
 		for i := range 1000 {
-			if got := spent(t, f, p, fmt.Sprint(i)); got > 1 {
+			if got := storekit.Spent(t, f.Store, p, fmt.Sprint(i)); got > 1 {
 				t.Errorf("key %d is charged %d times", i, got)
 			}
 		}

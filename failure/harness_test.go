@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -170,49 +171,11 @@ func end(t *testing.T, f *faulty, s *failure.Store) {
 	}
 }
 
-func plan(t testing.TB, scope string, texts ...string) *sluice.Plan {
-	t.Helper()
-	var limits []sluice.Limit
-	for _, text := range texts {
-		l, err := sluice.ParseLimit(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		limits = append(limits, l)
-	}
-	p, err := sluice.Compile(scope, limits...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func charge(p *sluice.Plan, key string, cost int64) sluice.Request {
-	return sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}}
-}
-
-func take(t *testing.T, s sluice.Store, req sluice.Request) sluice.Decision {
-	t.Helper()
-	d, err := s.Take(context.Background(), req)
-	if err != nil {
-		t.Fatalf("%v %d of %q: %v", req.Op, req.Cost, req.Key, err)
-	}
-	return d
-}
-
-// spent returns what a key has spent at the store, under one limit of whole
-// units.
-func spent(t *testing.T, f *faulty, p *sluice.Plan, key string) int64 {
-	t.Helper()
-	d := take(t, f.Store, sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: p, Key: key}})
-	return p.Term(0).Full() - d.Remaining
-}
-
 // bring breaks s: it asks until the breaker is open.
 func bring(t *testing.T, f *faulty, s *failure.Store, to fault) {
 	t.Helper()
 	f.set(to)
-	p := plan(t, "breaking", "1000000/s")
+	p := storekit.Plan(t, "breaking", "1000000/s")
 	for range 20 {
 		if !s.Healthy() {
 			return

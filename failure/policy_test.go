@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -49,9 +50,9 @@ func TestPolicyOf(t *testing.T) {
 		}})
 		defer end(t, f, s)
 		bring(t, f, s, erring)
-		o, l, c := plan(t, "open", "1/h"), plan(t, "local", "1/h"), plan(t, "closed", "1/h")
+		o, l, c := storekit.Plan(t, "open", "1/h"), storekit.Plan(t, "local", "1/h"), storekit.Plan(t, "closed", "1/h")
 		ask := func(plans ...*sluice.Plan) string {
-			req := charge(plans[0], "k", 1)
+			req := storekit.Request(plans[0], "k", 1)
 			for _, p := range plans[1:] {
 				req.More = append(req.More, sluice.Charge{Plan: p, Key: "k", Cost: 1})
 			}
@@ -137,7 +138,7 @@ func TestBoundIsTrue(t *testing.T) {
 					fleet[i] = wrap(t, f, failure.Options{Policy: failure.Local, Nodes: func() int { return nodes }})
 					defer end(t, f, fleet[i])
 				}
-				p := plan(t, "api", text)
+				p := storekit.Plan(t, "api", text)
 				rnd := rand.New(rand.NewPCG(1, 2))
 				type grant struct {
 					at    time.Time
@@ -152,7 +153,7 @@ func TestBoundIsTrue(t *testing.T) {
 						time.Sleep(time.Duration(rnd.IntN(20_000)) * time.Microsecond)
 					}
 					cost := 1 + rnd.Int64N(3)
-					if !take(t, fleet[rnd.IntN(nodes)], charge(p, "k", cost)).Allowed {
+					if !storekit.Take(t, fleet[rnd.IntN(nodes)], storekit.Request(p, "k", cost)).Allowed {
 						continue
 					}
 					now := time.Now()
@@ -180,10 +181,10 @@ func TestNodesChange(t *testing.T) {
 		s := wrap(t, f, failure.Options{Policy: failure.Local, Nodes: func() int { return nodes }})
 		defer end(t, f, s)
 		bring(t, f, s, erring)
-		p := plan(t, "api", "10/min sliding-log")
-		take(t, s, charge(p, "k", 10))
+		p := storekit.Plan(t, "api", "10/min sliding-log")
+		storekit.Take(t, s, storekit.Request(p, "k", 10))
 		nodes = 6
-		if d := take(t, s, charge(p, "k", 1)); d.Allowed || d.RetryAfter != 6*time.Minute {
+		if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); d.Allowed || d.RetryAfter != 6*time.Minute {
 			t.Errorf("%+v, want it denied for 6 minutes", d)
 		}
 	})
@@ -192,9 +193,9 @@ func TestNodesChange(t *testing.T) {
 // TestMemstoreBehind: a store that never fails is never doubted.
 func TestMemstoreBehind(t *testing.T) {
 	s := wrap(t, memstore.New(memstore.Options{}), failure.Options{Timeout: time.Hour})
-	p := plan(t, "api", "5/h")
+	p := storekit.Plan(t, "api", "5/h")
 	for i := range 8 {
-		if d := take(t, s, charge(p, "k", 1)); d.Allowed != (i < 5) || d.Degraded {
+		if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); d.Allowed != (i < 5) || d.Degraded {
 			t.Errorf("take %d: %+v", i, d)
 		}
 	}

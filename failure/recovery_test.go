@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // heard is a store that notes when it was first asked since it was mended.
@@ -85,16 +86,16 @@ func recovery(t *testing.T, fault fault, phase, gap time.Duration, owed int) (as
 	h := &heard{faulty: newFaulty()}
 	s := wrap(t, h, failure.Options{Policy: failure.Local})
 	bring(t, h.faulty, s, fault)
-	p := plan(t, "api", "1000000/h")
+	p := storekit.Plan(t, "api", "1000000/h")
 	for i := range owed {
-		take(t, s, charge(p, string(rune('a'+i)), 1))
+		storekit.Take(t, s, storekit.Request(p, string(rune('a'+i)), 1))
 	}
 	time.Sleep(failure.DefaultProbe + phase)
 	ctx, cancel := context.WithCancel(t.Context())
 	if gap > 0 {
 		go func() {
 			for ctx.Err() == nil {
-				take(t, s, charge(p, "k", 1)) //nolint:contextcheck // what has begun is not cut off
+				storekit.Take(t, s, storekit.Request(p, "k", 1)) //nolint:contextcheck // what has begun is not cut off
 				time.Sleep(gap)
 			}
 		}()
@@ -104,7 +105,7 @@ func recovery(t *testing.T, fault fault, phase, gap time.Duration, owed int) (as
 	h.mu.Unlock()
 	healthy = mend(t, h.faulty, s)
 	cancel()
-	if d := take(t, s, charge(p, "k", 1)); d.Degraded {
+	if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); d.Degraded {
 		t.Errorf("healthy, but not asked: %+v", d)
 	}
 	end(t, h.faulty, s)

@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 func Example() {
-	clock := newHand() // in a program leave Now nil
-	store := memstore.New(memstore.Options{Now: clock.now})
+	clock := storekit.NewClock() // in a program leave Now nil
+	store := memstore.New(memstore.Options{Now: clock.Now})
 	node := lease.Wrap(store, lease.Options{
 		Of:  func(p *sluice.Plan) (lease.Terms, bool) { return lease.Terms{}, p.Scope() == "downloads" },
-		Now: clock.now,
+		Now: clock.Now,
 	})
 	downloads, err := sluice.New(node, "downloads", sluice.PerSecond(1000))
 	if err != nil {

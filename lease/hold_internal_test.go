@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // TestUsesWithinBound: whatever is granted under the stricter limit, and
@@ -93,10 +94,7 @@ const millis = int64(time.Millisecond)
 // node's clocks showed 100 ms, heard at 110 ms.
 func granted(t *testing.T, delay time.Duration) *hold {
 	t.Helper()
-	plan, err := sluice.Compile("hold", sluice.MustParseLimit("100/s sliding-log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := storekit.Plan(t, "hold", "100/s sliding-log")
 	terms := derive(plan, Terms{TTL: 50 * time.Millisecond, Units: 10})
 	h := &hold{dry: delay > 0}
 	op := sluice.OpTakeUpTo
@@ -116,10 +114,7 @@ func granted(t *testing.T, delay time.Duration) *hold {
 // TestDegradedIsNotLeased: of what a failure policy decided, only the take that
 // asked has anything.
 func TestDegradedIsNotLeased(t *testing.T) {
-	plan, err := sluice.Compile("hold", sluice.MustParseLimit("100/s sliding-log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := storekit.Plan(t, "hold", "100/s sliding-log")
 	terms := derive(plan, Terms{TTL: 50 * time.Millisecond, Units: 10})
 	for _, c := range []struct {
 		name    string
@@ -214,10 +209,7 @@ func TestReservedRetryAfter(t *testing.T) {
 // TestUsableUntilEdge: a lease ends before the next edge of any of its limits,
 // counted from when its units count, which for reserved ones is later.
 func TestUsableUntilEdge(t *testing.T) {
-	plan, err := sluice.Compile("edge", sluice.MustParseLimit("100/s sliding-log"), sluice.MustParseLimit("100/min fixed-window"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := storekit.Compile(t, "edge", sluice.MustParseLimit("100/s sliding-log"), sluice.MustParseLimit("100/min fixed-window"))
 	terms := derive(plan, Terms{TTL: 50 * time.Millisecond})
 	for _, c := range []struct {
 		name    string

@@ -15,56 +15,11 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/storetest"
 )
-
-// hand is a clock that stands where the test puts it.
-type hand struct{ nanos atomic.Int64 }
-
-func newHand() *hand {
-	h := &hand{}
-	h.nanos.Store(1_790_000_000_123_456_000)
-	return h
-}
-
-func (h *hand) now() time.Time          { return time.Unix(0, h.nanos.Load()) }
-func (h *hand) advance(d time.Duration) { h.nanos.Add(int64(d)) }
-
-// counted is a store that counts what it is asked and fails when told to.
-type counted struct {
-	sluice.Store
-	asked, refunds atomic.Int64
-	fails          atomic.Pointer[error]
-}
-
-func (c *counted) note(reqs ...sluice.Request) error {
-	c.asked.Add(1)
-	for _, r := range reqs {
-		if r.Op == sluice.OpRefund {
-			c.refunds.Add(r.Cost)
-		}
-	}
-	if err := c.fails.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-func (c *counted) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	if err := c.note(req); err != nil {
-		return sluice.Decision{}, err
-	}
-	return c.Store.Take(ctx, req)
-}
-
-func (c *counted) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
-	if err := c.note(reqs...); err != nil {
-		return err
-	}
-	return c.Store.TakeBatch(ctx, reqs, out)
-}
 
 func always(terms lease.Terms) func(*sluice.Plan) (lease.Terms, bool) {
 	return func(*sluice.Plan) (lease.Terms, bool) { return terms, true }
@@ -73,24 +28,33 @@ func always(terms lease.Terms) func(*sluice.Plan) (lease.Terms, bool) {
 // fleet is nodes on one store, all on one clock.
 type fleet struct {
 	t     *testing.T
-	clock *hand
-	store *counted
+	clock *storekit.Clock
+	store *storekit.Store
 	nodes []*lease.Store
 	plan  *sluice.Plan
+
+	refunds atomic.Int64          // units given back to the store
+	fails   atomic.Pointer[error] // what the store answers, if not nil
 }
 
 func newFleet(t *testing.T, nodes int, text string, terms lease.Terms) *fleet {
 	t.Helper()
-	plan, err := sluice.Compile("fleet", sluice.MustParseLimit(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &fleet{t: t, clock: newHand(), plan: plan}
-	f.store = &counted{Store: memstore.New(memstore.Options{MaxKeys: 1000, Now: f.clock.now})}
+	f := &fleet{t: t, clock: storekit.NewClock(), plan: storekit.Plan(t, "fleet", text)}
+	f.store = &storekit.Store{Store: memstore.New(memstore.Options{MaxKeys: 1000, Now: f.clock.Now}), Before: f.note}
 	for range nodes {
-		f.nodes = append(f.nodes, lease.Wrap(f.store, lease.Options{Of: always(terms), Now: f.clock.now}))
+		f.nodes = append(f.nodes, lease.Wrap(f.store, lease.Options{Of: always(terms), Now: f.clock.Now}))
 	}
 	return f
+}
+
+func (f *fleet) note(_ context.Context, req sluice.Request) error {
+	if req.Op == sluice.OpRefund {
+		f.refunds.Add(req.Cost)
+	}
+	if err := f.fails.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 func (f *fleet) do(node int, op sluice.Op, cost int64) sluice.Decision {
@@ -120,21 +84,21 @@ func TestAllOfTheQuota(t *testing.T) {
 			t.Fatalf("take %d: %+v", i+1, d)
 		}
 	}
-	if got := f.store.asked.Load(); got > 120 {
+	if got := f.store.Calls(); got > 120 {
 		t.Errorf("%d calls for 1000 takes", got)
 	}
 	d := f.do(0, sluice.OpTake, 1)
 	if d.Allowed || d.RetryAfter != 1030*time.Millisecond {
 		t.Fatalf("take 1001: allowed %v, retry after %v, want denied and 1.03s", d.Allowed, d.RetryAfter)
 	}
-	asked := f.store.asked.Load()
+	asked := f.store.Calls()
 	for range 500 {
-		f.clock.advance(time.Millisecond)
+		f.clock.Advance(time.Millisecond)
 		if d := f.do(0, sluice.OpTake, 1); d.Allowed || d.RetryAfter > 1030*time.Millisecond {
 			t.Fatalf("denied take: %+v", d)
 		}
 	}
-	if got := f.store.asked.Load() - asked; got != 0 {
+	if got := f.store.Calls() - asked; got != 0 {
 		t.Errorf("%d calls about a key that is known to be denied", got)
 	}
 }
@@ -155,7 +119,7 @@ func TestExpiredUnitsComeBack(t *testing.T) {
 	if got, want := left(), 95-held; got != want {
 		t.Fatalf("the other node sees %d, want %d", got, want)
 	}
-	f.clock.advance(60 * time.Millisecond)
+	f.clock.Advance(60 * time.Millisecond)
 	f.do(0, sluice.OpTake, 1) // asks for what it needs, gives back the rest
 	now := f.nodes[0].Stats()
 	if got, want := left(), 94-int64(now.Leased-now.Allowed-now.Returned); got != want || now.Returned != uint64(held) {
@@ -174,12 +138,12 @@ func TestReturn(t *testing.T) {
 			if err := f.nodes[0].Return(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			held := f.store.refunds.Load()
+			held := f.refunds.Load()
 			if got := f.do(1, sluice.OpPeek, 1).Remaining; held == 0 || got != before+held {
 				t.Errorf("%d remain after %d were returned, %d before", got, held, before)
 			}
-			if err := f.nodes[0].Return(t.Context()); err != nil || f.store.refunds.Load() != held {
-				t.Errorf("returned again: %d, %v", f.store.refunds.Load()-held, err)
+			if err := f.nodes[0].Return(t.Context()); err != nil || f.refunds.Load() != held {
+				t.Errorf("returned again: %d, %v", f.refunds.Load()-held, err)
 			}
 		})
 	}
@@ -192,7 +156,7 @@ func TestReturnFails(t *testing.T) {
 		f.do(0, sluice.OpTake, 1)
 	}
 	gone := errors.New("gone")
-	f.store.fails.Store(&gone)
+	f.fails.Store(&gone)
 	if err := f.nodes[0].Return(t.Context()); !errors.Is(err, gone) {
 		t.Fatalf("return: %v", err)
 	}
@@ -212,11 +176,11 @@ func TestOutageIsBridged(t *testing.T) {
 		f.do(0, sluice.OpTake, 1)
 	}
 	gone := errors.New("gone")
-	f.store.fails.Store(&gone)
+	f.fails.Store(&gone)
 	if d := f.do(0, sluice.OpTake, 1); !d.Allowed {
 		t.Fatalf("%+v", d)
 	}
-	f.clock.advance(20 * time.Millisecond)
+	f.clock.Advance(20 * time.Millisecond)
 	if _, err := f.nodes[0].Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: f.plan, Key: "k", Cost: 1}}); !errors.Is(err, gone) {
 		t.Fatalf("after the TTL: %v, want the store's error", err)
 	}
@@ -303,7 +267,7 @@ func TestConcurrentFleet(t *testing.T) {
 		if err := n.Return(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		held = f.store.refunds.Load()
+		held = f.refunds.Load()
 	}
 	if got := allowed.Load(); got > 500 || got+held < 500 {
 		t.Errorf("%d allowed, %d in hand; want 500 together", got, held)
@@ -314,8 +278,16 @@ func TestConcurrentFleet(t *testing.T) {
 func TestWaitersLeave(t *testing.T) {
 	f := newFleet(t, 1, "500/s sliding-log", lease.Terms{TTL: 30 * time.Millisecond, Units: 10})
 	f.do(0, sluice.OpTake, 1)
-	hang := &hanging{Store: f.store, entered: make(chan struct{}), release: make(chan struct{})}
-	node := lease.Wrap(hang, lease.Options{Of: always(lease.Terms{TTL: time.Second, Units: 10}), Now: f.clock.now})
+	var hangs atomic.Bool
+	entered, release := make(chan struct{}), make(chan struct{})
+	hang := &storekit.Store{Store: f.store, Before: func(context.Context, sluice.Request) error {
+		if hangs.Load() {
+			entered <- struct{}{}
+			<-release
+		}
+		return nil
+	}}
+	node := lease.Wrap(hang, lease.Options{Of: always(lease.Terms{TTL: time.Second, Units: 10}), Now: f.clock.Now})
 	req := sluice.Request{Charge: sluice.Charge{Plan: f.plan, Key: "k", Cost: 1}}
 	for range 3 {
 		if _, err := node.Take(t.Context(), req); err != nil {
@@ -330,42 +302,27 @@ func TestWaitersLeave(t *testing.T) {
 			break
 		}
 	}
-	hang.on.Store(true)
+	hangs.Store(true)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if d, err := node.Take(context.Background(), req); err != nil || !d.Allowed {
 			t.Errorf("the one who asked: %+v, %v", d, err)
 		}
 	})
-	<-hang.entered
+	<-entered
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := node.Take(ctx, req); !errors.Is(err, context.Canceled) {
 		t.Errorf("one who waits: %v, want its context's error", err)
 	}
-	close(hang.release)
+	close(release)
 	wg.Wait()
-}
-
-// hanging is a store whose takes hang when it is on.
-type hanging struct {
-	sluice.Store
-	on               atomic.Bool
-	entered, release chan struct{}
-}
-
-func (h *hanging) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	if h.on.Load() {
-		h.entered <- struct{}{}
-		<-h.release
-	}
-	return h.Store.Take(ctx, req)
 }
 
 // TestKeysWithoutRoom: more keys than are kept track of are decided all the same.
 func TestKeysWithoutRoom(t *testing.T) {
 	f := newFleet(t, 1, "3/s sliding-log", lease.Terms{})
-	node := lease.Wrap(f.store, lease.Options{Of: always(lease.Terms{TTL: time.Millisecond, Units: 2}), MaxKeys: -1, Now: f.clock.now})
+	node := lease.Wrap(f.store, lease.Options{Of: always(lease.Terms{TTL: time.Millisecond, Units: 2}), MaxKeys: -1, Now: f.clock.Now})
 	for round := range 5 {
 		for k := range 500 {
 			req := sluice.Request{Charge: sluice.Charge{Plan: f.plan, Key: strings.Repeat("x", k), Cost: 1}}

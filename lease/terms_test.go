@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/memstore"
 )
@@ -35,11 +36,8 @@ func TestCheck(t *testing.T) {
 		{"nodes negative", "100/min", lease.Terms{Nodes: -1}, "-1 Nodes must be"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			plan, err := sluice.Compile("check", sluice.MustParseLimit(c.limit))
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = lease.Check(plan, c.terms)
+			plan := storekit.Plan(t, "check", c.limit)
+			err := lease.Check(plan, c.terms)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("check: %v, want %q", err, c.want)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // world is a store and the nodes that lease from it, on one thread, in time
@@ -81,10 +82,7 @@ const worldStart = 1_790_000_000_123_457
 
 func newWorld(t *testing.T, seed uint64, nodes int, l sluice.Limit, given Terms, f faults) *world {
 	t.Helper()
-	plan, err := sluice.Compile("world", l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := storekit.Compile(t, "world", l)
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 20)), faults: f, terms: derive(plan, given), now: worldStart}
 	if w.terms.err != nil {
 		t.Fatal(w.terms.err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 func sortUses(uses []use) {
@@ -152,11 +153,7 @@ func TestWorldFindsFaults(t *testing.T) {
 			var worst int64
 			for seed := range uint64(40) {
 				w := newWorld(t, seed, 5, l, Terms{TTL: 200 * time.Millisecond, Units: 8}, faults{delay: 2_000})
-				plan, err := sluice.Compile("world", l)
-				if err != nil {
-					t.Fatal(err)
-				}
-				w.terms.plan = plan
+				w.terms.plan = storekit.Compile(t, "world", l)
 				w.pulse(l, 12_000_000)
 				w.run()
 				for _, d := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, l.Window} {
@@ -215,11 +212,7 @@ func efficiency(t *testing.T, l sluice.Limit, given Terms) (calls, kept float64)
 		t.Errorf("%d decisions: %d allowed, %d denied, %d without an answer", w.decisions, w.allowed, w.denied, w.fell)
 	}
 	exact := newWorld(t, 1, 1, l, given, faults{})
-	plan, err := sluice.Compile("exact", l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	exact.terms.plan = plan
+	exact.terms.plan = storekit.Compile(t, "exact", l)
 	admitted := 0
 	for _, at := range arrivals {
 		exact.now = at

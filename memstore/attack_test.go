@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -16,7 +17,7 @@ import (
 func lock(t testing.TB, s *memstore.Store, p *sluice.Plan, key string) {
 	t.Helper()
 	for i := range 200 {
-		if !take(t, s, charge(p, key, 1)).Allowed {
+		if !storekit.Take(t, s, storekit.Request(p, key, 1)).Allowed {
 			return
 		}
 		if i == 199 {
@@ -36,7 +37,7 @@ func lockAll(t testing.TB, s *memstore.Store, p *sluice.Plan, n int) {
 func freed(t testing.TB, s *memstore.Store, p *sluice.Plan, n int) (freed int) {
 	t.Helper()
 	for i := range n {
-		if take(t, s, charge(p, fmt.Sprint("locked ", i), 1)).Allowed {
+		if storekit.Take(t, s, storekit.Request(p, fmt.Sprint("locked ", i), 1)).Allowed {
 			freed++
 		}
 	}
@@ -60,12 +61,12 @@ func TestFloodFreesNoLockedKey(t *testing.T) {
 		for name, by := range map[string]string{"same rule": "", "longer window": "3/day", "log of a day": "3/day sliding-log", "histogram": "5/15min sliding-histogram"} {
 			t.Run(l+", "+name, func(t *testing.T) {
 				t.Parallel()
-				clock := newHand()
-				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
-				p := plan(t, "login", l)
+				clock := storekit.NewClock()
+				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
+				p := storekit.Plan(t, "login", l)
 				f := p
 				if by != "" {
-					f = plan(t, "other", by)
+					f = storekit.Plan(t, "other", by)
 				}
 				lockAll(t, s, p, locked)
 				flood(t, s, clock, f, 20*maxKeys, 1)
@@ -83,18 +84,18 @@ func TestFloodFreesNoLockedKey(t *testing.T) {
 // TestLockedKeysSurviveALongFlood is the same with more room.
 func TestLockedKeysSurviveALongFlood(t *testing.T) {
 	t.Parallel()
-	clock := newHand()
-	s := memstore.New(memstore.Options{MaxKeys: 10_000, Now: clock.now})
-	p, keyless := plan(t, "login", "5/15min sliding-log"), plan(t, "all", "100/h fixed-window")
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{MaxKeys: 10_000, Now: clock.Now})
+	p, keyless := storekit.Plan(t, "login", "5/15min sliding-log"), storekit.Plan(t, "all", "100/h fixed-window")
 	lockAll(t, s, p, 10)
 	for range 100 {
-		take(t, s, charge(keyless, "", 1))
+		storekit.Take(t, s, storekit.Request(keyless, "", 1))
 	}
 	flood(t, s, clock, p, 100_000, 1)
 	if got := freed(t, s, p, 10); got != 0 {
 		t.Errorf("got %d of 10 locked keys freed, want none", got)
 	}
-	if take(t, s, charge(keyless, "", 1)).Allowed {
+	if storekit.Take(t, s, storekit.Request(keyless, "", 1)).Allowed {
 		t.Error("limit without a key: got allowed, want denied: it was spent before the flood")
 	}
 }
@@ -119,19 +120,19 @@ func TestFloodWearsOutNoLimitWithoutAKey(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {
 			t.Parallel()
-			clock := newHand()
-			s, alone := memstore.New(memstore.Options{MaxKeys: 1000, Now: clock.now}), memstore.New(memstore.Options{Now: clock.now})
-			keyless, user := plan(t, "all", tt.text), plan(t, "user", "10/min")
+			clock := storekit.ClockAt(time.Unix(1_700_000_000, 0)) // where windows of a second begin
+			s, alone := memstore.New(memstore.Options{MaxKeys: 1000, Now: clock.Now}), memstore.New(memstore.Options{Now: clock.Now})
+			keyless, user := storekit.Plan(t, "all", tt.text), storekit.Plan(t, "user", "10/min")
 			got, want := int64(0), int64(0)
 			for i := range tt.seconds * 5000 {
-				if i%10 == 0 && take(t, s, charge(keyless, "", 1)).Allowed {
+				if i%10 == 0 && storekit.Take(t, s, storekit.Request(keyless, "", 1)).Allowed {
 					got++
 				}
-				if i%10 == 0 && take(t, alone, charge(keyless, "", 1)).Allowed {
+				if i%10 == 0 && storekit.Take(t, alone, storekit.Request(keyless, "", 1)).Allowed {
 					want++
 				}
-				take(t, s, charge(user, fmt.Sprint("user ", i), 1))
-				clock.advance(200 * time.Microsecond)
+				storekit.Take(t, s, storekit.Request(user, fmt.Sprint("user ", i), 1))
+				clock.Advance(200 * time.Microsecond)
 			}
 			if got != want || got > tt.most {
 				t.Errorf("got %d admitted, want %d as without a flood, and %d at most", got, want, tt.most)
@@ -166,22 +167,22 @@ func TestFloodBeforeDenial(t *testing.T) {
 		for _, tt := range tests {
 			t.Run(l+", "+tt.name, func(t *testing.T) {
 				t.Parallel()
-				clock := newHand()
-				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
-				p := plan(t, "login", l)
+				clock := storekit.NewClock()
+				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
+				p := storekit.Plan(t, "login", l)
 				for i := range maxKeys * min(tt.preload, 1) {
-					take(t, s, charge(p, fmt.Sprint("before ", i), 4))
+					storekit.Take(t, s, storekit.Request(p, fmt.Sprint("before ", i), 4))
 				}
 				admitted, next := 0, 0
 				for range tries {
-					if take(t, s, charge(p, "guessed", 1)).Allowed {
+					if storekit.Take(t, s, storekit.Request(p, "guessed", 1)).Allowed {
 						admitted++
 					}
 					for range tt.every {
-						take(t, s, charge(p, fmt.Sprint("new ", next), 1))
+						storekit.Take(t, s, storekit.Request(p, fmt.Sprint("new ", next), 1))
 						next++
 					}
-					clock.advance(time.Microsecond)
+					clock.Advance(time.Microsecond)
 				}
 				t.Logf("%d of %d", admitted, tries)
 				if admitted < tt.least || admitted > tt.most {
@@ -200,16 +201,16 @@ func TestAllDenied(t *testing.T) {
 		for _, maxKeys := range []int{1, 2, 3, 8, 1000} {
 			t.Run(fmt.Sprintf("%s, %d keys", l, maxKeys), func(t *testing.T) {
 				t.Parallel()
-				clock := newHand()
-				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
-				p := plan(t, "login", l)
+				clock := storekit.NewClock()
+				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
+				p := storekit.Plan(t, "login", l)
 				lockAll(t, s, p, 3*maxKeys)
 				admitted := 0
 				for i := range 40 {
-					if take(t, s, charge(p, "guessed", 1)).Allowed {
+					if storekit.Take(t, s, storekit.Request(p, "guessed", 1)).Allowed {
 						admitted++
 					}
-					flood(t, s, clock, plan(t, fmt.Sprint("new ", i), l), maxKeys/50, 1)
+					flood(t, s, clock, storekit.Plan(t, fmt.Sprint("new ", i), l), maxKeys/50, 1)
 				}
 				if admitted != 5 {
 					t.Errorf("got %d tries admitted, want 5", admitted)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -18,64 +19,64 @@ import (
 func TestFloodOfEveryOperation(t *testing.T) {
 	t.Parallel()
 	const maxKeys, locked = 1000, 20
-	p := plan(t, "login", "5/15min sliding-log")
-	word := plan(t, "word", "5/15min")
-	window := plan(t, "window", "5/15min fixed-window")
-	floods := map[string]func(s *memstore.Store, clock *hand, key string, i int) []sluice.Request{
-		"peeks of cost 0": func(_ *memstore.Store, _ *hand, key string, _ int) []sluice.Request {
-			return []sluice.Request{{Op: sluice.OpPeek, Charge: charge(p, key, 0).Charge}, charge(p, key, 1), {Op: sluice.OpPeek, Charge: charge(word, key, 1).Charge}}
+	p := storekit.Plan(t, "login", "5/15min sliding-log")
+	word := storekit.Plan(t, "word", "5/15min")
+	window := storekit.Plan(t, "window", "5/15min fixed-window")
+	floods := map[string]func(s *memstore.Store, clock *storekit.Clock, key string, i int) []sluice.Request{
+		"peeks of cost 0": func(_ *memstore.Store, _ *storekit.Clock, key string, _ int) []sluice.Request {
+			return []sluice.Request{{Op: sluice.OpPeek, Charge: storekit.Request(p, key, 0).Charge}, storekit.Request(p, key, 1), {Op: sluice.OpPeek, Charge: storekit.Request(word, key, 1).Charge}}
 		},
-		"peeks of locked keys": func(_ *memstore.Store, _ *hand, key string, i int) []sluice.Request {
+		"peeks of locked keys": func(_ *memstore.Store, _ *storekit.Clock, key string, i int) []sluice.Request {
 			k := fmt.Sprint("locked ", i%locked)
-			return []sluice.Request{{Op: sluice.OpPeek, Charge: charge(p, k, 1).Charge}, {Op: sluice.OpPeek, Charge: charge(word, k, 0).Charge}, charge(p, key, 1)}
+			return []sluice.Request{{Op: sluice.OpPeek, Charge: storekit.Request(p, k, 1).Charge}, {Op: sluice.OpPeek, Charge: storekit.Request(word, k, 0).Charge}, storekit.Request(p, key, 1)}
 		},
-		"takes of cost 0": func(_ *memstore.Store, _ *hand, key string, i int) []sluice.Request {
+		"takes of cost 0": func(_ *memstore.Store, _ *storekit.Clock, key string, i int) []sluice.Request {
 			k := fmt.Sprint("locked ", i%locked)
-			return []sluice.Request{charge(p, key, 0), charge(p, k, 0), charge(word, k, 0), charge(word, key, 1)}
+			return []sluice.Request{storekit.Request(p, key, 0), storekit.Request(p, k, 0), storekit.Request(word, k, 0), storekit.Request(word, key, 1)}
 		},
-		"reservations": func(_ *memstore.Store, _ *hand, key string, _ int) []sluice.Request {
-			return []sluice.Request{{Op: sluice.OpReserve, Charge: charge(word, key, 5).Charge, MaxWait: time.Hour}, {Op: sluice.OpReserve, Charge: charge(word, key, 5).Charge, MaxWait: time.Hour}}
+		"reservations": func(_ *memstore.Store, _ *storekit.Clock, key string, _ int) []sluice.Request {
+			return []sluice.Request{{Op: sluice.OpReserve, Charge: storekit.Request(word, key, 5).Charge, MaxWait: time.Hour}, {Op: sluice.OpReserve, Charge: storekit.Request(word, key, 5).Charge, MaxWait: time.Hour}}
 		},
-		"refunds": func(_ *memstore.Store, clock *hand, key string, i int) []sluice.Request {
-			at := sluice.InstantOf(clock.now())
+		"refunds": func(_ *memstore.Store, clock *storekit.Clock, key string, i int) []sluice.Request {
+			at := sluice.InstantOf(clock.Now())
 			// Refunds of locked keys too, of instants at which they spent nothing.
 			k := fmt.Sprint("locked ", i%locked)
-			return []sluice.Request{charge(p, key, 2), {Op: sluice.OpRefund, Charge: charge(p, key, 1).Charge, At: at}, {Op: sluice.OpRefund, Charge: charge(p, k, 1).Charge, At: 1}, {Op: sluice.OpRefund, Charge: charge(window, k, 1).Charge, At: 1}}
+			return []sluice.Request{storekit.Request(p, key, 2), {Op: sluice.OpRefund, Charge: storekit.Request(p, key, 1).Charge, At: at}, {Op: sluice.OpRefund, Charge: storekit.Request(p, k, 1).Charge, At: 1}, {Op: sluice.OpRefund, Charge: storekit.Request(window, k, 1).Charge, At: 1}}
 		},
-		"charges": func(_ *memstore.Store, _ *hand, key string, i int) []sluice.Request {
+		"charges": func(_ *memstore.Store, _ *storekit.Clock, key string, i int) []sluice.Request {
 			k := fmt.Sprint("locked ", i%locked)
-			return []sluice.Request{{Op: sluice.OpCharge, Charge: charge(p, k, 1).Charge}, {Op: sluice.OpCharge, Charge: charge(word, k, 1).Charge}, {Op: sluice.OpCharge, Charge: charge(word, key, 1).Charge}}
+			return []sluice.Request{{Op: sluice.OpCharge, Charge: storekit.Request(p, k, 1).Charge}, {Op: sluice.OpCharge, Charge: storekit.Request(word, k, 1).Charge}, {Op: sluice.OpCharge, Charge: storekit.Request(word, key, 1).Charge}}
 		},
-		"resets": func(_ *memstore.Store, _ *hand, key string, _ int) []sluice.Request {
-			return []sluice.Request{charge(p, key, 1), {Op: sluice.OpReset, Charge: charge(p, key, 0).Charge}, charge(p, key, 1)}
+		"resets": func(_ *memstore.Store, _ *storekit.Clock, key string, _ int) []sluice.Request {
+			return []sluice.Request{storekit.Request(p, key, 1), {Op: sluice.OpReset, Charge: storekit.Request(p, key, 0).Charge}, storekit.Request(p, key, 1)}
 		},
-		"as many as there are": func(_ *memstore.Store, _ *hand, key string, _ int) []sluice.Request {
-			return []sluice.Request{{Op: sluice.OpTakeUpTo, Charge: charge(word, key, 3).Charge}, {Op: sluice.OpTakeUpTo, Charge: charge(p, key, 3).Charge}}
+		"as many as there are": func(_ *memstore.Store, _ *storekit.Clock, key string, _ int) []sluice.Request {
+			return []sluice.Request{{Op: sluice.OpTakeUpTo, Charge: storekit.Request(word, key, 3).Charge}, {Op: sluice.OpTakeUpTo, Charge: storekit.Request(p, key, 3).Charge}}
 		},
-		"two keys at once": func(_ *memstore.Store, _ *hand, key string, i int) []sluice.Request {
-			req := charge(p, key, 1)
-			req.More = []sluice.Charge{charge(word, key, 1).Charge, charge(window, fmt.Sprint("locked ", i%locked), 0).Charge}
+		"two keys at once": func(_ *memstore.Store, _ *storekit.Clock, key string, i int) []sluice.Request {
+			req := storekit.Request(p, key, 1)
+			req.More = []sluice.Charge{storekit.Request(word, key, 1).Charge, storekit.Request(window, fmt.Sprint("locked ", i%locked), 0).Charge}
 			return []sluice.Request{req}
 		},
-		"costs that never fit": func(_ *memstore.Store, _ *hand, key string, _ int) []sluice.Request {
-			return []sluice.Request{charge(p, key, 1), charge(p, key, 9), charge(word, key, 1), charge(word, key, 9)}
+		"costs that never fit": func(_ *memstore.Store, _ *storekit.Clock, key string, _ int) []sluice.Request {
+			return []sluice.Request{storekit.Request(p, key, 1), storekit.Request(p, key, 9), storekit.Request(word, key, 1), storekit.Request(word, key, 9)}
 		},
 	}
 	for name, requests := range floods {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			clock := newHand()
-			s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+			clock := storekit.NewClock()
+			s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
 			plans := []*sluice.Plan{p, word, window}
 			for _, p := range plans {
 				lockAll(t, s, p, locked)
 			}
 			for i := range 10 * maxKeys {
 				for _, req := range requests(s, clock, fmt.Sprint("stranger ", i), i) {
-					take(t, s, req)
+					storekit.Take(t, s, req)
 				}
 				if i%50 == 0 {
-					clock.advance(time.Microsecond)
+					clock.Advance(time.Microsecond)
 				}
 			}
 			for _, p := range plans {
@@ -95,9 +96,9 @@ func TestFloodOfAPlanOfTwo(t *testing.T) {
 	for _, l := range [][2]string{{"a: 5/15min", "b: 100/day"}, {"a: 100/min", "b: 5/day sliding-log"}, {"a: 100/day fixed-window", "b: 5/15min sliding-counter"}} {
 		t.Run(l[0]+", "+l[1], func(t *testing.T) {
 			t.Parallel()
-			clock := newHand()
-			s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
-			p := plan(t, "login", l[0], l[1])
+			clock := storekit.NewClock()
+			s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
+			p := storekit.Plan(t, "login", l[0], l[1])
 			lockAll(t, s, p, locked)
 			flood(t, s, clock, p, 10*maxKeys, 1)
 			if got := freed(t, s, p, locked); got != 0 {
@@ -107,17 +108,17 @@ func TestFloodOfAPlanOfTwo(t *testing.T) {
 	}
 	t.Run("denied for another key", func(t *testing.T) {
 		t.Parallel()
-		clock := newHand()
-		s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
-		ip, user := plan(t, "ip", "5/15min"), plan(t, "user", "5/15min sliding-log")
+		clock := storekit.NewClock()
+		s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
+		ip, user := storekit.Plan(t, "ip", "5/15min"), storekit.Plan(t, "user", "5/15min sliding-log")
 		lockAll(t, s, user, locked)
 		lock(t, s, ip, "attacker")
 		for i := range 10 * maxKeys {
 			key := fmt.Sprint("stranger ", i)
-			take(t, s, charge(user, key, 1))
-			req := charge(user, key, 1)
-			req.More = []sluice.Charge{charge(ip, "attacker", 1).Charge}
-			if take(t, s, req).Allowed {
+			storekit.Take(t, s, storekit.Request(user, key, 1))
+			req := storekit.Request(user, key, 1)
+			req.More = []sluice.Charge{storekit.Request(ip, "attacker", 1).Charge}
+			if storekit.Take(t, s, req).Allowed {
 				t.Fatal("got allowed, want denied by ip")
 			}
 		}
@@ -132,21 +133,21 @@ func TestFloodOfAPlanOfTwo(t *testing.T) {
 func TestFloodOfManyKeysWithoutAKey(t *testing.T) {
 	t.Parallel()
 	const maxKeys = 400
-	clock := newHand()
-	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
-	p := plan(t, "login", "5/15min sliding-log")
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
+	p := storekit.Plan(t, "login", "5/15min sliding-log")
 	lockAll(t, s, p, 20)
 	for i := range 3 * maxKeys {
-		take(t, s, charge(plan(t, fmt.Sprint("rule ", i), []string{"5/15min", "5/15min fixed-window"}[i%2]), "", 1))
+		storekit.Take(t, s, storekit.Request(storekit.Plan(t, fmt.Sprint("rule ", i), []string{"5/15min", "5/15min fixed-window"}[i%2]), "", 1))
 	}
 	if got := freed(t, s, p, 20); got != 0 {
 		t.Errorf("got %d of 20 locked keys freed, want none", got)
 	}
 	kept := 0
 	for i := range 3 * maxKeys {
-		peek := charge(plan(t, fmt.Sprint("rule ", i), []string{"5/15min", "5/15min fixed-window"}[i%2]), "", 0)
+		peek := storekit.Request(storekit.Plan(t, fmt.Sprint("rule ", i), []string{"5/15min", "5/15min fixed-window"}[i%2]), "", 0)
 		peek.Op = sluice.OpPeek
-		if take(t, s, peek).Remaining == 4 && i < maxKeys/4 {
+		if storekit.Take(t, s, peek).Remaining == 4 && i < maxKeys/4 {
 			kept++
 		}
 	}
@@ -159,8 +160,8 @@ func TestFloodOfManyKeysWithoutAKey(t *testing.T) {
 func TestSlotsSurviveAFlood(t *testing.T) {
 	t.Parallel()
 	const maxKeys = 1000
-	clock := newHand()
-	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
 	acquire := func(key, owner string) bool {
 		t.Helper()
 		d, err := s.Slot(t.Context(), sluice.SlotRequest{Op: sluice.SlotAcquire, Scope: "s", Key: key, Owner: owner, Cost: 1, Limit: sluice.SlotLimit{Name: "n", Cap: 2, TTL: time.Hour}})
@@ -191,22 +192,22 @@ func TestSlotsSurviveAFlood(t *testing.T) {
 func TestFloodByManyGoroutines(t *testing.T) {
 	t.Parallel()
 	const maxKeys, locked, goroutines = 1000, 20, 8
-	clock := newHand()
-	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
 	var plans []*sluice.Plan
 	for _, l := range lockable {
-		p := plan(t, l, l)
+		p := storekit.Plan(t, l, l)
 		plans = append(plans, p)
 		lockAll(t, s, p, locked)
 	}
 	together(t, goroutines, func(g int) error {
 		for i := range 4 * maxKeys {
 			p := plans[(g+i)%len(plans)]
-			if _, err := s.Take(t.Context(), charge(p, fmt.Sprint("stranger ", g, i), 1)); err != nil {
+			if _, err := s.Take(t.Context(), storekit.Request(p, fmt.Sprint("stranger ", g, i), 1)); err != nil {
 				return err
 			}
 			if i%16 == 0 {
-				if _, err := s.Take(t.Context(), charge(p, fmt.Sprint("locked ", i%locked), 1)); err != nil {
+				if _, err := s.Take(t.Context(), storekit.Request(p, fmt.Sprint("locked ", i%locked), 1)); err != nil {
 					return err
 				}
 			}
@@ -227,15 +228,15 @@ func TestFloodByManyGoroutines(t *testing.T) {
 func TestFloodAfterARestart(t *testing.T) {
 	t.Parallel()
 	const maxKeys, locked = 1000, 20
-	clock := newHand()
-	before, s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now}), memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
+	clock := storekit.NewClock()
+	before, s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now}), memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
 	var snapshot bytes.Buffer
 	var plans []*sluice.Plan
 	for _, l := range lockable {
-		p := plan(t, l, l)
+		p := storekit.Plan(t, l, l)
 		plans = append(plans, p)
 		lockAll(t, before, p, locked)
-		take(t, before, charge(p, "", p.Term(0).Full()-p.Term(0).Withheld))
+		storekit.Take(t, before, storekit.Request(p, "", p.Term(0).Full()-p.Term(0).Withheld))
 	}
 	if err := before.Snapshot(&snapshot); err != nil {
 		t.Fatal(err)
@@ -243,12 +244,12 @@ func TestFloodAfterARestart(t *testing.T) {
 	if err := s.Restore(&snapshot); err != nil {
 		t.Fatal(err)
 	}
-	flood(t, s, clock, plan(t, "other", "5/15min sliding-log"), 10*maxKeys, 1)
+	flood(t, s, clock, storekit.Plan(t, "other", "5/15min sliding-log"), 10*maxKeys, 1)
 	for _, p := range plans {
 		if got := freed(t, s, p, locked); got != 0 {
 			t.Errorf("%s: got %d of %d locked keys freed, want none", p.Scope(), got, locked)
 		}
-		if take(t, s, charge(p, "", 1)).Allowed {
+		if storekit.Take(t, s, storekit.Request(p, "", 1)).Allowed {
 			t.Errorf("%s without a key: got allowed, want denied", p.Scope())
 		}
 	}

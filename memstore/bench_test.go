@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -185,11 +186,7 @@ func BenchmarkFirstTakes(b *testing.B) {
 		b.Run(strconv.Itoa(limits), func(b *testing.B) {
 			plans := make([]*sluice.Plan, limits)
 			for i := range plans {
-				p, err := sluice.Compile("rule-"+strconv.Itoa(i), sluice.PerMinute(5))
-				if err != nil {
-					b.Fatal(err)
-				}
-				plans[i] = p
+				plans[i] = storekit.Compile(b, "rule-"+strconv.Itoa(i), sluice.PerMinute(5))
 			}
 			for b.Loop() {
 				store := memstore.New(memstore.Options{})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -17,22 +18,22 @@ import (
 func TestManyVersions(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{"", " sliding-log", " fixed-window", " sliding-counter", " sliding-histogram", " interval-refill"} {
-		clock := newHand()
-		s := memstore.New(memstore.Options{Now: clock.now})
+		clock := storekit.NewClock()
+		s := memstore.New(memstore.Options{Now: clock.Now})
 		const versions = 3000
 		plans := make([]*sluice.Plan, versions)
 		for i := range plans {
-			plans[i] = plan(t, "s", fmt.Sprintf("n: %d/h%s", 100+i, algorithm))
+			plans[i] = storekit.Plan(t, "s", fmt.Sprintf("n: %d/h%s", 100+i, algorithm))
 		}
-		if d := take(t, s, charge(plans[0], "k", 100)); !d.Allowed {
+		if d := storekit.Take(t, s, storekit.Request(plans[0], "k", 100)); !d.Allowed {
 			t.Fatalf("%s: got %+v", algorithm, d)
 		}
 		for i, p := range plans[1:] {
-			take(t, s, charge(p, fmt.Sprint("other ", i), 1))
+			storekit.Take(t, s, storekit.Request(p, fmt.Sprint("other ", i), 1))
 		}
-		last := charge(plans[versions-1], "k", sluice.MaxQuota)
+		last := storekit.Request(plans[versions-1], "k", sluice.MaxQuota)
 		last.Op = sluice.OpTakeUpTo
-		if d := take(t, s, last); d.Spent != versions-1 {
+		if d := storekit.Take(t, s, last); d.Spent != versions-1 {
 			t.Errorf("%q: the last version got %d, want %d", algorithm, d.Spent, versions-1)
 		}
 	}
@@ -46,15 +47,15 @@ func TestStateBudget(t *testing.T) {
 	}
 	for _, suffix := range []string{"", " fixed-window", " sliding-counter", " interval-refill"} {
 		const keys = 100_000
-		clock := newHand()
-		s := memstore.New(memstore.Options{Now: clock.now, MaxKeys: 2 * keys})
+		clock := storekit.NewClock()
+		s := memstore.New(memstore.Options{Now: clock.Now, MaxKeys: 2 * keys})
 		for i := range keys {
-			p := plan(t, "s", fmt.Sprintf("n: %d/h%s", 1+i, suffix))
-			take(t, s, charge(p, fmt.Sprint("key ", i), 1))
+			p := storekit.Plan(t, "s", fmt.Sprintf("n: %d/h%s", 1+i, suffix))
+			storekit.Take(t, s, storekit.Request(p, fmt.Sprint("key ", i), 1))
 		}
 		for i := range keys { // and under another one
 			if i%7 == 0 {
-				take(t, s, charge(plan(t, "s", fmt.Sprintf("n: %d/h%s", 2+i, suffix)), fmt.Sprint("key ", i), 1))
+				storekit.Take(t, s, storekit.Request(storekit.Plan(t, "s", fmt.Sprintf("n: %d/h%s", 2+i, suffix)), fmt.Sprint("key ", i), 1))
 			}
 		}
 		st := s.Stats()
@@ -67,20 +68,20 @@ func TestStateBudget(t *testing.T) {
 // TestAnotherWindow: each further window that still counts has a state of its own.
 func TestAnotherWindow(t *testing.T) {
 	t.Parallel()
-	clock := newHand()
-	s := memstore.New(memstore.Options{Now: clock.now})
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{Now: clock.Now})
 	texts := []string{"n: 10/min", "n: 100/h fixed-window", "n: 1000/day sliding-counter", "n: 5/s sliding-log", "n: 2000/day fixed-window"}
 	for i, text := range texts {
-		if d := take(t, s, charge(plan(t, "s", text), "k", 1)); !d.Allowed {
+		if d := storekit.Take(t, s, storekit.Request(storekit.Plan(t, "s", text), "k", 1)); !d.Allowed {
 			t.Errorf("%s: got %+v", text, d)
 		}
 		if n := s.Stats().States; n != min(i+1, 4) {
 			t.Errorf("%s: got %d states, want %d", text, n, min(i+1, 4))
 		}
 	}
-	clock.advance(25 * time.Hour)
-	take(t, s, charge(plan(t, "s", texts[0]), "other", 1)) // others have died
-	if d := take(t, s, charge(plan(t, "s", texts[0]), "k", 10)); !d.Allowed {
+	clock.Advance(25 * time.Hour)
+	storekit.Take(t, s, storekit.Request(storekit.Plan(t, "s", texts[0]), "other", 1)) // others have died
+	if d := storekit.Take(t, s, storekit.Request(storekit.Plan(t, "s", texts[0]), "k", 10)); !d.Allowed {
 		t.Errorf("a day later: got %+v", d)
 	}
 }
@@ -97,24 +98,24 @@ func TestRetryAfterHoldsAcrossChange(t *testing.T) {
 		{"n: 100/h", "n: 7/min"},
 		{"n: 100/h interval-refill", "n: 30/h interval-refill"},
 	} {
-		clock := newHand()
-		s := memstore.New(memstore.Options{Now: clock.now})
-		take(t, s, charge(plan(t, "s", c.from), "k", 100))
-		clock.advance(10 * time.Minute)
-		to := plan(t, "s", c.to)
-		d := take(t, s, charge(to, "k", 1))
+		clock := storekit.NewClock()
+		s := memstore.New(memstore.Options{Now: clock.Now})
+		storekit.Take(t, s, storekit.Request(storekit.Plan(t, "s", c.from), "k", 100))
+		clock.Advance(10 * time.Minute)
+		to := storekit.Plan(t, "s", c.to)
+		d := storekit.Take(t, s, storekit.Request(to, "k", 1))
 		if d.Allowed {
 			continue // the forms share nothing
 		}
-		if again := take(t, s, charge(to, "k", 1)); again != d {
+		if again := storekit.Take(t, s, storekit.Request(to, "k", 1)); again != d {
 			t.Errorf("%v: a denial changes the next: got %+v, want %+v", c, again, d)
 		}
-		clock.advance(d.RetryAfter - time.Microsecond)
-		if d := take(t, s, charge(to, "k", 1)); d.Allowed {
+		clock.Advance(d.RetryAfter - time.Microsecond)
+		if d := storekit.Take(t, s, storekit.Request(to, "k", 1)); d.Allowed {
 			t.Errorf("%v: 1 µs before: got %+v, want denied", c, d)
 		}
-		clock.advance(time.Microsecond)
-		if d := take(t, s, charge(to, "k", 1)); !d.Allowed {
+		clock.Advance(time.Microsecond)
+		if d := storekit.Take(t, s, storekit.Request(to, "k", 1)); !d.Allowed {
 			t.Errorf("%v: got %+v, want allowed", c, d)
 		}
 	}
@@ -131,27 +132,27 @@ func TestInstantsOutliveATable(t *testing.T) {
 		{"n: 10/180d", "n: 21/180d burst 10", 5},
 		{"n: 300000007/180d", "n: 600000011/180d", 100_000_000}, // whose remainders take another size of slot
 	} {
-		clock := newHand()
-		s := memstore.New(memstore.Options{Now: clock.now})
-		slow, fast := plan(t, "s", c.slow), plan(t, "s", c.fast)
-		all := take(t, s, charge(slow, "k", slow.Term(0).Burst))
-		d := take(t, s, charge(fast, "k", fast.Term(0).Burst-c.cost))
+		clock := storekit.NewClock()
+		s := memstore.New(memstore.Options{Now: clock.Now})
+		slow, fast := storekit.Plan(t, "s", c.slow), storekit.Plan(t, "s", c.fast)
+		all := storekit.Take(t, s, storekit.Request(slow, "k", slow.Term(0).Burst))
+		d := storekit.Take(t, s, storekit.Request(fast, "k", fast.Term(0).Burst-c.cost))
 		if !all.Allowed || d.Allowed {
 			t.Fatalf("%s: got %+v, then %+v", c.slow, all, d)
 		}
 		for left := d.RetryAfter; left > 0; {
-			if got := take(t, s, charge(fast, "k", fast.Term(0).Burst-c.cost)); got.RetryAfter != left {
+			if got := storekit.Take(t, s, storekit.Request(fast, "k", fast.Term(0).Burst-c.cost)); got.RetryAfter != left {
 				t.Fatalf("%s: got %v, want what is left of %v, %v", c.slow, got.RetryAfter, d.RetryAfter, left)
 			}
 			day := min(24*time.Hour, left)
-			clock.advance(day)
+			clock.Advance(day)
 			left -= day
 			for i := range 500 { // tables grow
-				take(t, s, charge(slow, fmt.Sprint(left, i), 1))
-				take(t, s, charge(fast, fmt.Sprint(left, i), 1))
+				storekit.Take(t, s, storekit.Request(slow, fmt.Sprint(left, i), 1))
+				storekit.Take(t, s, storekit.Request(fast, fmt.Sprint(left, i), 1))
 			}
 		}
-		if got := take(t, s, charge(fast, "k", fast.Term(0).Burst-c.cost)); !got.Allowed {
+		if got := storekit.Take(t, s, storekit.Request(fast, "k", fast.Term(0).Burst-c.cost)); !got.Allowed {
 			t.Errorf("%s: when its time has come got %+v", c.slow, got)
 		}
 	}

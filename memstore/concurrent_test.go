@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -40,12 +41,12 @@ func TestContendedKeyAdmitsWhatIsDue(t *testing.T) {
 	for _, text := range []string{"1000/min", "1000003/min burst 1000", "1000/min fixed-window", "1000/min sliding-log", "1000/min sliding-counter", "1000/min sliding-histogram", "1000/min burst 1000 leaky-bucket nodelay"} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			s := memstore.New(memstore.Options{Now: newHand().now})
-			p := plan(t, "s", text)
+			s := memstore.New(memstore.Options{Now: storekit.NewClock().Now})
+			p := storekit.Plan(t, "s", text)
 			var admitted atomic.Int64
 			together(t, 64, func(int) error {
 				for range 50 {
-					d, err := s.Take(t.Context(), charge(p, "k", 1))
+					d, err := s.Take(t.Context(), storekit.Request(p, "k", 1))
 					if err != nil {
 						return err
 					}
@@ -67,21 +68,21 @@ func TestContendedKeyAdmitsWhatIsDue(t *testing.T) {
 // whatever the order in which goroutines read the clock and decide.
 func TestContendedKeyWhileTimePasses(t *testing.T) {
 	t.Parallel()
-	clock := newHand()
-	s := memstore.New(memstore.Options{Now: clock.now})
-	p := plan(t, "s", "1000/s burst 100") // one unit a ms
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{Now: clock.Now})
+	p := storekit.Plan(t, "s", "1000/s burst 100") // one unit a ms
 	const goroutines, rounds = 64, 200
 	// Empty to start with, so that no unit that falls due finds the bucket full
 	// and is lost: no goroutine is more than one ms ahead of its takes.
-	take(t, s, charge(p, "k", 100))
+	storekit.Take(t, s, storekit.Request(p, "k", 100))
 	var admitted atomic.Int64
-	start := clock.micros.Load()
+	start := clock.Micros()
 	together(t, goroutines, func(g int) error {
 		for i := range rounds {
 			if (g+i)%4 == 0 {
-				clock.advance(time.Millisecond)
+				clock.Advance(time.Millisecond)
 			}
-			d, err := s.Take(t.Context(), charge(p, "k", 1))
+			d, err := s.Take(t.Context(), storekit.Request(p, "k", 1))
 			if err != nil {
 				return err
 			}
@@ -92,10 +93,10 @@ func TestContendedKeyWhileTimePasses(t *testing.T) {
 		return nil
 	})
 	left := int64(0)
-	for take(t, s, charge(p, "k", 1)).Allowed {
+	for storekit.Take(t, s, storekit.Request(p, "k", 1)).Allowed {
 		left++
 	}
-	due := (clock.micros.Load() - start) / 1000
+	due := (clock.Micros() - start) / 1000
 	if got := admitted.Load() + left; got != due {
 		t.Errorf("got %d admitted and %d left, want %d in all", admitted.Load(), left, due)
 	}
@@ -107,17 +108,17 @@ func TestContendedKeyWhileTimePasses(t *testing.T) {
 func TestKeysAllOrNone(t *testing.T) {
 	t.Parallel()
 	const keys, quota = 5, 300
-	s := memstore.New(memstore.Options{Now: newHand().now})
-	word, ring := plan(t, "word", fmt.Sprintf("%d/h", quota)), plan(t, "ring", fmt.Sprintf("%d/h sliding-log", quota))
+	s := memstore.New(memstore.Options{Now: storekit.NewClock().Now})
+	word, ring := storekit.Plan(t, "word", fmt.Sprintf("%d/h", quota)), storekit.Plan(t, "ring", fmt.Sprintf("%d/h sliding-log", quota))
 	plans := []*sluice.Plan{word, ring}
 	var spent [2][keys]atomic.Int64
 	together(t, 16, func(g int) error {
 		for i := range 400 {
 			a, b := (g+i)%keys, (g*7+i*3+1)%keys
 			pa, pb := i%2, (i/2)%2
-			req := charge(plans[pa], fmt.Sprint(a), 1)
+			req := storekit.Request(plans[pa], fmt.Sprint(a), 1)
 			if g%4 != 0 && (a != b || pa != pb) {
-				req.More = []sluice.Charge{charge(plans[pb], fmt.Sprint(b), 2).Charge}
+				req.More = []sluice.Charge{storekit.Request(plans[pb], fmt.Sprint(b), 2).Charge}
 			}
 			d, err := s.Take(t.Context(), req)
 			if err != nil {
@@ -134,9 +135,9 @@ func TestKeysAllOrNone(t *testing.T) {
 	})
 	for i, p := range plans {
 		for k := range keys {
-			peek := charge(p, fmt.Sprint(k), 0)
+			peek := storekit.Request(p, fmt.Sprint(k), 0)
 			peek.Op = sluice.OpPeek
-			got, want := take(t, s, peek).Remaining, quota-spent[i][k].Load()
+			got, want := storekit.Take(t, s, peek).Remaining, quota-spent[i][k].Load()
 			if got != want {
 				t.Errorf("%s key %d: got %d remaining, want %d", p.Scope(), k, got, want)
 			}
@@ -149,13 +150,13 @@ func TestKeysAllOrNone(t *testing.T) {
 func TestManyKeysWhileTablesGrow(t *testing.T) {
 	t.Parallel()
 	const keys, goroutines = 20_000, 8
-	s := memstore.New(memstore.Options{Now: newHand().now, MaxKeys: 4 * keys})
+	s := memstore.New(memstore.Options{Now: storekit.NewClock().Now, MaxKeys: 4 * keys})
 	for _, text := range []string{"5/h", "5/h fixed-window", "5/h sliding-log"} {
-		p := plan(t, text, text)
+		p := storekit.Plan(t, text, text)
 		var admitted atomic.Int64
 		together(t, goroutines, func(g int) error {
 			for i := range keys {
-				d, err := s.Take(t.Context(), charge(p, fmt.Sprint((i+g*keys/goroutines/4)%keys), 1))
+				d, err := s.Take(t.Context(), storekit.Request(p, fmt.Sprint((i+g*keys/goroutines/4)%keys), 1))
 				if err != nil {
 					return err
 				}
@@ -178,12 +179,12 @@ func TestManyKeysWhileTablesGrow(t *testing.T) {
 // more than the larger one grants, by any interleaving.
 func TestConcurrentOldAndNewPlan(t *testing.T) {
 	t.Parallel()
-	s := memstore.New(memstore.Options{Now: newHand().now})
-	plans := []*sluice.Plan{plan(t, "s", "n: 500/h"), plan(t, "s", "n: 500/h burst 500 debt 7")}
+	s := memstore.New(memstore.Options{Now: storekit.NewClock().Now})
+	plans := []*sluice.Plan{storekit.Plan(t, "s", "n: 500/h"), storekit.Plan(t, "s", "n: 500/h burst 500 debt 7")}
 	var admitted atomic.Int64
 	together(t, 8, func(g int) error {
 		for i := range 300 {
-			d, err := s.Take(t.Context(), charge(plans[(g+i)%2], "k", 1))
+			d, err := s.Take(t.Context(), storekit.Request(plans[(g+i)%2], "k", 1))
 			if err != nil {
 				return err
 			}
@@ -205,26 +206,26 @@ func TestConcurrentOldAndNewPlan(t *testing.T) {
 func TestTakesWhileArraysAreReplaced(t *testing.T) {
 	t.Parallel()
 	const keys, quota = 10, 2000
-	clock := newHand()
-	s := memstore.New(memstore.Options{Now: clock.now, MaxKeys: 300})
-	light := plan(t, "light", "1000/s")
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{Now: clock.Now, MaxKeys: 300})
+	light := storekit.Plan(t, "light", "1000/s")
 	var plans [keys]*sluice.Plan
 	for k := range keys {
-		plans[k] = plan(t, fmt.Sprint(k), fmt.Sprintf("%d/day", quota))
-		take(t, s, charge(plans[k], "", 100))
+		plans[k] = storekit.Plan(t, fmt.Sprint(k), fmt.Sprintf("%d/day", quota))
+		storekit.Take(t, s, storekit.Request(plans[k], "", 100))
 	}
 	var admitted [keys]atomic.Int64
 	together(t, 8, func(g int) error {
 		for i := range 8000 {
-			req := charge(light, fmt.Sprint("stranger ", g, i), 1)
+			req := storekit.Request(light, fmt.Sprint("stranger ", g, i), 1)
 			if g%2 == 0 {
-				req = charge(plans[i%keys], "", 1)
+				req = storekit.Request(plans[i%keys], "", 1)
 			}
 			switch {
 			case g%2 == 0 && i%100 == 7: // under the lock, too
-				req.More = []sluice.Charge{charge(plans[(i+1)%keys], "", 1).Charge}
+				req.More = []sluice.Charge{storekit.Request(plans[(i+1)%keys], "", 1).Charge}
 			case g == 1 && i%50 == 0:
-				clock.advance(200 * time.Microsecond) // some newcomers become idle
+				clock.Advance(200 * time.Microsecond) // some newcomers become idle
 			}
 			d, err := s.Take(t.Context(), req)
 			if err != nil {
@@ -254,16 +255,16 @@ func TestTakesWhileArraysAreReplaced(t *testing.T) {
 // what falls due, by whichever limit.
 func TestChangesWhileStatesDie(t *testing.T) {
 	t.Parallel()
-	clock := newHand()
-	s := memstore.New(memstore.Options{Now: clock.now})
-	plans := []*sluice.Plan{plan(t, "s", "n: 10/s"), plan(t, "s", "n: 10/s debt 3")}
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{Now: clock.Now})
+	plans := []*sluice.Plan{storekit.Plan(t, "s", "n: 10/s"), storekit.Plan(t, "s", "n: 10/s debt 3")}
 	const rounds = 300
 	for round := range rounds {
 		var admitted atomic.Int64
 		together(t, 4, func(g int) error {
 			for i := range 10 {
 				// In some rounds but one of the limits is in use.
-				d, err := s.Take(t.Context(), charge(plans[(g+i)%2*(round/3%2)], "k", 1))
+				d, err := s.Take(t.Context(), storekit.Request(plans[(g+i)%2*(round/3%2)], "k", 1))
 				if err != nil {
 					return err
 				}
@@ -276,7 +277,7 @@ func TestChangesWhileStatesDie(t *testing.T) {
 		if got := admitted.Load(); got != 10 {
 			t.Fatalf("round %d: got %d admitted, want 10", round, got)
 		}
-		clock.advance(time.Duration(1+round%2*20_000) * time.Second) // now and then limits are forgotten
+		clock.Advance(time.Duration(1+round%2*20_000) * time.Second) // now and then limits are forgotten
 	}
 }
 
@@ -285,18 +286,18 @@ func TestChangesWhileStatesDie(t *testing.T) {
 func TestReceiptsUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	s := memstore.New(memstore.Options{})
-	p := plan(t, "s", "60000/min sliding-log")
+	p := storekit.Plan(t, "s", "60000/min sliding-log")
 	var lost atomic.Int64
 	var wg sync.WaitGroup
 	for range 64 {
 		wg.Go(func() {
 			for range 500 {
-				d, err := s.Take(t.Context(), charge(p, "k", 1))
+				d, err := s.Take(t.Context(), storekit.Request(p, "k", 1))
 				if err != nil || !d.Allowed {
 					t.Errorf("got %+v, %v", d, err)
 					return
 				}
-				back := charge(p, "k", 1)
+				back := storekit.Request(p, "k", 1)
 				back.Op, back.At, back.Due = sluice.OpRefund, d.At, d.Due
 				if d, err = s.Take(t.Context(), back); err != nil || d.Spent != -1 {
 					lost.Add(1)

@@ -9,18 +9,19 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 // flood sends takes of cost by n keys never seen before, clock by clock.
-func flood(t *testing.T, s *memstore.Store, clock *hand, p *sluice.Plan, n int, cost int64) {
+func flood(t *testing.T, s *memstore.Store, clock *storekit.Clock, p *sluice.Plan, n int, cost int64) {
 	t.Helper()
 	for i := range n {
-		if d := take(t, s, charge(p, fmt.Sprint("stranger ", i), cost)); !d.Allowed {
+		if d := storekit.Take(t, s, storekit.Request(p, fmt.Sprint("stranger ", i), cost)); !d.Allowed {
 			t.Fatalf("newcomer %d: got denied, want allowed: newcomers are never refused", i)
 		}
 		if i%50 == 0 {
-			clock.advance(time.Microsecond)
+			clock.Advance(time.Microsecond)
 		}
 	}
 }
@@ -28,8 +29,8 @@ func flood(t *testing.T, s *memstore.Store, clock *hand, p *sluice.Plan, n int, 
 // deny spends all that a key has, and then asks once more.
 func deny(t *testing.T, s *memstore.Store, p *sluice.Plan, key string) {
 	t.Helper()
-	full := charge(p, key, p.Term(0).Full())
-	if !take(t, s, full).Allowed || take(t, s, full).Allowed {
+	full := storekit.Request(p, key, p.Term(0).Full())
+	if !storekit.Take(t, s, full).Allowed || storekit.Take(t, s, full).Allowed {
 		t.Fatalf("key %q: want all allowed at first, and then no more", key)
 	}
 }
@@ -44,17 +45,17 @@ func TestFloodForgetsNoDeniedKey(t *testing.T) {
 		for _, share := range []int{1, 50, 90} {
 			t.Run(fmt.Sprintf("%s, %d percent denied", l, share), func(t *testing.T) {
 				t.Parallel()
-				clock := newHand()
-				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
-				p := plan(t, "s", l)
-				light := plan(t, "s", "light: 100/min")
+				clock := storekit.NewClock()
+				s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
+				p := storekit.Plan(t, "s", l)
+				light := storekit.Plan(t, "s", "light: 100/min")
 				denied := maxKeys * share / 100
 				for i := range denied {
 					deny(t, s, p, fmt.Sprint(i))
 				}
 				flood(t, s, clock, light, 10*maxKeys, 1)
 				for i := range denied {
-					if take(t, s, charge(p, fmt.Sprint(i), p.Term(0).Full())).Allowed {
+					if storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), p.Term(0).Full())).Allowed {
 						t.Fatalf("key %d of %d: got allowed, want denied", i, denied)
 					}
 				}
@@ -75,9 +76,9 @@ func TestFloodForgetsNoDeniedKey(t *testing.T) {
 func TestFloodOfEqualDebt(t *testing.T) {
 	t.Parallel()
 	const maxKeys = 4000
-	clock := newHand()
-	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
-	p := plan(t, "s", "60/min")
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
+	p := storekit.Plan(t, "s", "60/min")
 	flood(t, s, clock, p, 2*maxKeys, 1)
 	for i := range maxKeys / 4 {
 		deny(t, s, p, fmt.Sprint(i))
@@ -87,7 +88,7 @@ func TestFloodOfEqualDebt(t *testing.T) {
 	}
 	forgotten := 0
 	for i := range maxKeys / 4 {
-		if take(t, s, charge(p, fmt.Sprint(i), 60)).Allowed {
+		if storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 60)).Allowed {
 			forgotten++
 		}
 	}
@@ -100,15 +101,15 @@ func TestFloodOfEqualDebt(t *testing.T) {
 func TestFloodOfOneFormSparesOthers(t *testing.T) {
 	t.Parallel()
 	const maxKeys = 2000
-	clock := newHand()
-	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
-	quiet, loud := plan(t, "quiet", "1/s"), plan(t, "loud", "5/h sliding-log")
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
+	quiet, loud := storekit.Plan(t, "quiet", "1/s"), storekit.Plan(t, "loud", "5/h sliding-log")
 	for i := range 200 {
 		deny(t, s, quiet, fmt.Sprint(i))
 	}
 	flood(t, s, clock, loud, 10*maxKeys, 1)
 	for i := range 200 {
-		if take(t, s, charge(quiet, fmt.Sprint(i), 1)).Allowed {
+		if storekit.Take(t, s, storekit.Request(quiet, fmt.Sprint(i), 1)).Allowed {
 			t.Fatalf("key %d: got allowed, want denied", i)
 		}
 	}
@@ -119,12 +120,12 @@ func TestFloodOfOneFormSparesOthers(t *testing.T) {
 // goes.
 func TestFullOfDeniedKeysServesNewcomers(t *testing.T) {
 	t.Parallel()
-	clock := newHand()
-	s := memstore.New(memstore.Options{MaxKeys: 100, Now: clock.now})
-	p := plan(t, "s", "60/min")
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{MaxKeys: 100, Now: clock.Now})
+	p := storekit.Plan(t, "s", "60/min")
 	for i := range 100 {
 		deny(t, s, p, fmt.Sprint(i))
-		clock.advance(time.Microsecond)
+		clock.Advance(time.Microsecond)
 	}
 	flood(t, s, clock, p, 1, 1)
 	// At most 36 keys came before the first of a group of 64.
@@ -134,7 +135,7 @@ func TestFullOfDeniedKeysServesNewcomers(t *testing.T) {
 	flood(t, s, clock, p, 5000, 2)
 	stay := 0
 	for i := range 100 {
-		if !take(t, s, charge(p, fmt.Sprint(i), 60)).Allowed {
+		if !storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 60)).Allowed {
 			stay++
 		}
 	}
@@ -148,16 +149,16 @@ func TestFullOfDeniedKeysServesNewcomers(t *testing.T) {
 func TestDeadStatesGoBeforeLiving(t *testing.T) {
 	t.Parallel()
 	const maxKeys = 4000
-	clock := newHand()
-	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.now})
-	short, long := plan(t, "short", "1/s"), plan(t, "long", "1/h")
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: clock.Now})
+	short, long := storekit.Plan(t, "short", "1/s"), storekit.Plan(t, "long", "1/h")
 	for i := range maxKeys / 2 {
-		take(t, s, charge(short, fmt.Sprint(i), 1))
-		take(t, s, charge(long, fmt.Sprint(i), 1))
+		storekit.Take(t, s, storekit.Request(short, fmt.Sprint(i), 1))
+		storekit.Take(t, s, storekit.Request(long, fmt.Sprint(i), 1))
 	}
-	clock.advance(2 * time.Second)
+	clock.Advance(2 * time.Second)
 	for i := range maxKeys / 2 {
-		take(t, s, charge(long, fmt.Sprint("second ", i), 1))
+		storekit.Take(t, s, storekit.Request(long, fmt.Sprint("second ", i), 1))
 	}
 	if st := s.Stats(); st.Evicted != 0 {
 		t.Errorf("got %+v, want no eviction: half of the slots were idle", st)

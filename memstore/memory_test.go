@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -32,42 +33,42 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 		keys = keys[:20_000]
 	}
 	for _, l := range limits {
-		p := plan(t, "s", l.text)
-		many := plan(t, "many", "a: 1000/min", "b: 1000/min fixed-window", "c: 1000/h sliding-counter")
+		p := storekit.Plan(t, "s", l.text)
+		many := storekit.Plan(t, "many", "a: 1000/min", "b: 1000/min fixed-window", "c: 1000/h sliding-counter")
 		cost := p.Term(0).Full()
-		clock := newHand()
-		s := memstore.New(memstore.Options{Now: clock.now})
-		take(t, s, charge(p, "k", 1))
-		take(t, s, charge(p, "full", cost))
+		clock := storekit.NewClock()
+		s := memstore.New(memstore.Options{Now: clock.Now})
+		storekit.Take(t, s, storekit.Request(p, "k", 1))
+		storekit.Take(t, s, storekit.Request(p, "full", cost))
 		check := func(name string, want bool, req sluice.Request) {
 			t.Helper()
 			got := testing.AllocsPerRun(runs, func() {
-				d := take(t, s, req)
+				d := storekit.Take(t, s, req)
 				if d.Allowed != want && want {
-					clock.advance(time.Hour)
+					clock.Advance(time.Hour)
 				}
-				clock.advance(time.Millisecond)
+				clock.Advance(time.Millisecond)
 			})
 			if got != 0 {
 				t.Errorf("%s, %s: got %v allocations, want 0", l.name, name, got)
 			}
 		}
 		if l.name != "ring of a log of denials" { // its ring grows now and then
-			check("denial", false, charge(p, "full", cost))
+			check("denial", false, storekit.Request(p, "full", cost))
 		}
-		check("peek", true, sluice.Request{Op: sluice.OpPeek, Charge: charge(p, "k", 1).Charge})
-		check("several limits", true, charge(many, "k", 1))
-		check("several keys", true, sluice.Request{Charge: charge(many, "k", 1).Charge, More: []sluice.Charge{charge(many, "l", 1).Charge}})
-		check("outcomes", true, sluice.Request{Charge: charge(many, "k", 1).Charge, Outcomes: make([]sluice.Outcome, 3)})
+		check("peek", true, sluice.Request{Op: sluice.OpPeek, Charge: storekit.Request(p, "k", 1).Charge})
+		check("several limits", true, storekit.Request(many, "k", 1))
+		check("several keys", true, sluice.Request{Charge: storekit.Request(many, "k", 1).Charge, More: []sluice.Charge{storekit.Request(many, "l", 1).Charge}})
+		check("outcomes", true, sluice.Request{Charge: storekit.Request(many, "k", 1).Charge, Outcomes: make([]sluice.Outcome, 3)})
 
-		steady := charge(p, "k", 1)
+		steady := storekit.Request(p, "k", 1)
 		for range 1000 {
-			take(t, s, steady)
-			clock.advance(10 * time.Millisecond)
+			storekit.Take(t, s, steady)
+			clock.Advance(10 * time.Millisecond)
 		}
 		if got := testing.AllocsPerRun(runs, func() {
-			take(t, s, steady)
-			clock.advance(10 * time.Millisecond)
+			storekit.Take(t, s, steady)
+			clock.Advance(10 * time.Millisecond)
 		}); got != 0 {
 			t.Errorf("%s, take: got %v allocations, want 0", l.name, got)
 		}
@@ -76,7 +77,7 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 		}
 		next := 0
 		if got := testing.AllocsPerRun(len(keys)-2, func() {
-			take(t, s, charge(p, keys[next], 1))
+			storekit.Take(t, s, storekit.Request(p, keys[next], 1))
 			next++
 		}); got != 0 {
 			t.Errorf("%s, never-seen key: got %v allocations, want 0 on average", l.name, got)
@@ -131,17 +132,17 @@ func TestMemoryPerKey(t *testing.T) {
 				}
 				n /= 4
 			}
-			clock := newHand()
-			p := plan(t, "s", tt.text)
+			clock := storekit.NewClock()
+			p := storekit.Plan(t, "s", tt.text)
 			before, objects := heap()
-			s := memstore.New(memstore.Options{MaxKeys: n, Now: clock.now})
+			s := memstore.New(memstore.Options{MaxKeys: n, Now: clock.Now})
 			key := make([]byte, 0, 32)
 			once := func(i int) {
 				key = strconv.AppendInt(append(key[:0], "user-"...), int64(i), 10)
-				if _, err := s.Take(t.Context(), charge(p, string(key), 1)); err != nil {
+				if _, err := s.Take(t.Context(), storekit.Request(p, string(key), 1)); err != nil {
 					t.Fatal(err)
 				}
-				clock.advance(time.Microsecond)
+				clock.Advance(time.Microsecond)
 			}
 			for i := range n * tt.takes {
 				if tt.inTurn {

@@ -7,26 +7,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
-
-// hand is a clock that stands where the test puts it.
-type hand struct{ micros atomic.Int64 }
-
-func newHand() *hand {
-	h := &hand{}
-	h.micros.Store(1_700_000_000_000_000)
-	return h
-}
-
-func (h *hand) now() time.Time          { return time.UnixMicro(h.micros.Load()) }
-func (h *hand) advance(d time.Duration) { h.micros.Add(d.Microseconds()) }
 
 // limits has one or more limits of every form of state.
 var limits = []struct{ name, text string }{
@@ -48,36 +36,6 @@ var limits = []struct{ name, text string }{
 	{"ring of a log", "12/min sliding-log"},
 	{"ring of a log of denials", "5/10s sliding-log count-denied"},
 	{"ring of a histogram", "300/min sliding-histogram precision 4"},
-}
-
-func plan(t testing.TB, scope string, texts ...string) *sluice.Plan {
-	t.Helper()
-	var ls []sluice.Limit
-	for _, text := range texts {
-		l, err := sluice.ParseLimit(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ls = append(ls, l)
-	}
-	p, err := sluice.Compile(scope, ls...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func take(t testing.TB, s sluice.Store, req sluice.Request) sluice.Decision {
-	t.Helper()
-	d, err := s.Take(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-func charge(p *sluice.Plan, key string, cost int64) sluice.Request {
-	return sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}}
 }
 
 // model is a Store as simple as can be: a map of states without a bound.
@@ -124,12 +82,12 @@ func TestEqualsModel(t *testing.T) {
 	t.Parallel()
 	var plans []*sluice.Plan
 	for _, l := range limits {
-		plans = append(plans, plan(t, "one of "+l.name, l.text))
+		plans = append(plans, storekit.Plan(t, "one of "+l.name, l.text))
 	}
 	plans = append(plans,
-		plan(t, "two", "5/s", "50/min fixed-window"),
-		plan(t, "three", "20/min sliding-log", "10/s burst 20 leaky-bucket nodelay", "40/min sliding-counter sub-windows 4"),
-		plan(t, "nine", "a: 90/min", "b: 91/min", "c: 92/min", "d: 93/min", "e: 94/min", "f: 95/min", "g: 96/min sliding-log", "h: 97/min fixed-window", "i: 98/min sliding-counter"),
+		storekit.Plan(t, "two", "5/s", "50/min fixed-window"),
+		storekit.Plan(t, "three", "20/min sliding-log", "10/s burst 20 leaky-bucket nodelay", "40/min sliding-counter sub-windows 4"),
+		storekit.Plan(t, "nine", "a: 90/min", "b: 91/min", "c: 92/min", "d: 93/min", "e: 94/min", "f: 95/min", "g: 96/min sliding-log", "h: 97/min fixed-window", "i: 98/min sliding-counter"),
 	)
 	ops := []sluice.Op{sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpPeek, sluice.OpRefund, sluice.OpCharge, sluice.OpTakeUpTo, sluice.OpReserve, sluice.OpReset}
 	steps := 60_000
@@ -140,8 +98,8 @@ func TestEqualsModel(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(seed, 1))
-			clock := newHand()
-			store := memstore.New(memstore.Options{Now: clock.now, MaxKeys: 20_000})
+			clock := storekit.NewClock()
+			store := memstore.New(memstore.Options{Now: clock.Now, MaxKeys: 20_000})
 			m := &model{states: make(map[string][]algo.State), starts: make(map[string]int64)}
 			randomCharge := func() sluice.Charge {
 				c := sluice.Charge{Plan: plans[rnd.IntN(len(plans))], Key: fmt.Sprint("key-", rnd.IntN(20)), Cost: 1}
@@ -155,7 +113,7 @@ func TestEqualsModel(t *testing.T) {
 				}
 				return c
 			}
-			past := []sluice.Instant{sluice.InstantOf(clock.now())}
+			past := []sluice.Instant{sluice.InstantOf(clock.Now())}
 			for step := range steps {
 				req := sluice.Request{Op: ops[rnd.IntN(len(ops))], Charge: randomCharge()}
 				for rnd.IntN(4) == 0 && len(req.More) < 3 {
@@ -179,8 +137,8 @@ func TestEqualsModel(t *testing.T) {
 				if rnd.IntN(2) == 0 && req.Op != sluice.OpReserve {
 					want.Outcomes, got.Outcomes = nil, nil
 				}
-				wantD := m.take(want, clock.micros.Load())
-				gotD := take(t, store, got)
+				wantD := m.take(want, clock.Micros())
+				gotD := storekit.Take(t, store, got)
 				if gotD != wantD || !reflect.DeepEqual(got.Outcomes, want.Outcomes) {
 					t.Fatalf("step %d: %v of %q cost %d and %d more: got %+v %+v, want %+v %+v", step, req.Op, req.Plan.Scope(), req.Cost, len(req.More), gotD, got.Outcomes, wantD, want.Outcomes)
 				}
@@ -190,9 +148,9 @@ func TestEqualsModel(t *testing.T) {
 				}
 				switch rnd.IntN(40) {
 				case 0:
-					clock.advance(time.Duration(rnd.Int64N(int64(time.Minute))))
+					clock.Advance(time.Duration(rnd.Int64N(int64(time.Minute))))
 				default:
-					clock.advance(time.Duration(rnd.Int64N(int64(100 * time.Millisecond))))
+					clock.Advance(time.Duration(rnd.Int64N(int64(100 * time.Millisecond))))
 				}
 			}
 			if st := store.Stats(); st.Evicted != 0 || st.States == 0 {

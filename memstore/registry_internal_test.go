@@ -9,15 +9,12 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
-func term(t *testing.T, text string) *sluice.Term {
+func term(t testing.TB, text string) *sluice.Term {
 	t.Helper()
-	p, err := sluice.Compile("s", sluice.MustParseLimit(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p.Term(0)
+	return storekit.Plan(t, "s", text).Term(0)
 }
 
 // TestRegistryForgetsWhatNoSlotNames: versions come and go without end.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 )
 
@@ -21,11 +20,7 @@ func known(t testing.TB, r *registry) []*version {
 		"10/min", "65537/min", "1000000007/min", "10/min interval-refill", "10/min fixed-window",
 		"10/min sliding-counter", "10/min sliding-counter sub-windows 6", "10/min sliding-log",
 	} {
-		plan, err := sluice.Compile("s", sluice.MustParseLimit(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, r.enter("s", plan.Term(0), 1))
+		all = append(all, r.enter("s", term(t, text), 1))
 	}
 	return append(all, nil) // of slots in flight
 }

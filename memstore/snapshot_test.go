@@ -16,21 +16,22 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 // filled returns a store with states of every form, and the plans they are of.
-func filled(t testing.TB, clock *hand, keys int) (*memstore.Store, []*sluice.Plan) {
+func filled(t testing.TB, clock *storekit.Clock, keys int) (*memstore.Store, []*sluice.Plan) {
 	t.Helper()
-	s := memstore.New(memstore.Options{Now: clock.now})
+	s := memstore.New(memstore.Options{Now: clock.Now})
 	var plans []*sluice.Plan
 	rnd := rand.New(rand.NewPCG(7, 7))
 	for _, l := range limits {
-		p := plan(t, l.name, l.text)
+		p := storekit.Plan(t, l.name, l.text)
 		plans = append(plans, p)
 		for i := range keys {
-			take(t, s, charge(p, fmt.Sprint(i), 1+rnd.Int64N(p.Term(0).Quota)))
-			clock.advance(time.Duration(rnd.IntN(1000)) * time.Microsecond)
+			storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 1+rnd.Int64N(p.Term(0).Quota)))
+			clock.Advance(time.Duration(rnd.IntN(1000)) * time.Microsecond)
 		}
 	}
 	if _, err := s.Slot(t.Context(), slot("a")); err != nil {
@@ -59,9 +60,9 @@ func TestRestoreForgetsNothing(t *testing.T) {
 	for _, maxKeys := range []int{0, 40_000, 1 << 22} {
 		t.Run(fmt.Sprint("MaxKeys ", maxKeys), func(t *testing.T) {
 			t.Parallel()
-			clock := newHand()
+			clock := storekit.NewClock()
 			a, plans := filled(t, clock, 200)
-			b := memstore.New(memstore.Options{Now: clock.now, MaxKeys: maxKeys})
+			b := memstore.New(memstore.Options{Now: clock.Now, MaxKeys: maxKeys})
 			if err := b.Restore(bytes.NewReader(snapshot(t, a))); err != nil {
 				t.Fatal(err)
 			}
@@ -74,11 +75,11 @@ func TestRestoreForgetsNothing(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(1, 1))
 			for i := range 20_000 {
 				p := plans[rnd.IntN(len(plans))]
-				req := charge(p, fmt.Sprint(rnd.IntN(220)), 1+rnd.Int64N(p.Term(0).Quota))
-				if got, want := take(t, b, req), take(t, a, req); got != want {
+				req := storekit.Request(p, fmt.Sprint(rnd.IntN(220)), 1+rnd.Int64N(p.Term(0).Quota))
+				if got, want := storekit.Take(t, b, req), storekit.Take(t, a, req); got != want {
 					t.Fatalf("take %d of %q: got %+v, want %+v", i, p.Scope(), got, want)
 				}
-				clock.advance(time.Duration(rnd.IntN(20)) * time.Millisecond)
+				clock.Advance(time.Duration(rnd.IntN(20)) * time.Millisecond)
 			}
 		})
 	}
@@ -90,25 +91,22 @@ func TestChangedLimitCarriesOverRestart(t *testing.T) {
 	for _, l := range limits {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			clock := newHand()
-			a := memstore.New(memstore.Options{Now: clock.now})
-			from := plan(t, "s", "n: "+l.text)
+			clock := storekit.NewClock()
+			a := memstore.New(memstore.Options{Now: clock.Now})
+			from := storekit.Plan(t, "s", "n: "+l.text)
 			other := from.Term(0).Limit
 			other.Quota++
 			other.Name = "n"
-			to, err := sluice.Compile("s", other)
-			if err != nil {
-				t.Fatal(err)
-			}
-			take(t, a, charge(from, "another", 2))
-			clock.advance(50 * time.Hour) // behind the start of the rule
-			take(t, a, charge(from, "k", 2))
-			clock.advance(time.Millisecond)
-			b := memstore.New(memstore.Options{Now: clock.now})
+			to := storekit.Compile(t, "s", other)
+			storekit.Take(t, a, storekit.Request(from, "another", 2))
+			clock.Advance(50 * time.Hour) // behind the start of the rule
+			storekit.Take(t, a, storekit.Request(from, "k", 2))
+			clock.Advance(time.Millisecond)
+			b := memstore.New(memstore.Options{Now: clock.Now})
 			if err := b.Restore(bytes.NewReader(snapshot(t, a))); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := take(t, b, charge(to, "k", 1)), take(t, a, charge(to, "k", 1)); got != want {
+			if got, want := storekit.Take(t, b, storekit.Request(to, "k", 1)), storekit.Take(t, a, storekit.Request(to, "k", 1)); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 			if got := b.Stats().States; got != 1 {
@@ -126,7 +124,7 @@ func sealed(body []byte) []byte {
 
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
-	clock := newHand()
+	clock := storekit.NewClock()
 	a, _ := filled(t, clock, 20)
 	whole := snapshot(t, a)
 	body := whole[:len(whole)-8]
@@ -162,7 +160,7 @@ func TestRestoreRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := memstore.New(memstore.Options{Now: clock.now, MaxKeys: tt.maxKeys})
+			s := memstore.New(memstore.Options{Now: clock.Now, MaxKeys: tt.maxKeys})
 			err := s.Restore(bytes.NewReader(tt.data))
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "memstore: restore: byte ") {
 				t.Fatalf("got %v, want an error with %q and its place", err, tt.want)
@@ -196,7 +194,7 @@ func (d *fullDisk) Write(b []byte) (int, error) {
 
 func TestSnapshotReportsAWriteThatFails(t *testing.T) {
 	t.Parallel()
-	s, _ := filled(t, newHand(), 500)
+	s, _ := filled(t, storekit.NewClock(), 500)
 	for _, room := range []int{0, 70_000} {
 		if err := s.Snapshot(&fullDisk{room}); !errors.Is(err, errFull) {
 			t.Errorf("room for %d bytes: got %v, want %v", room, err, errFull)
@@ -208,11 +206,11 @@ func TestSnapshotReportsAWriteThatFails(t *testing.T) {
 // whole one, and keys that are not asked meanwhile must be in it.
 func TestSnapshotDuringTakes(t *testing.T) {
 	t.Parallel()
-	clock := newHand()
+	clock := storekit.NewClock()
 	s, plans := filled(t, clock, 50)
-	p := plan(t, "quiet", "3/h")
+	p := storekit.Plan(t, "quiet", "3/h")
 	for i := range 1000 {
-		take(t, s, charge(p, fmt.Sprint(i), 3))
+		storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 3))
 	}
 	stop, ended := make(chan struct{}), make(chan error)
 	go func() {
@@ -223,7 +221,7 @@ func TestSnapshotDuringTakes(t *testing.T) {
 				return
 			default:
 			}
-			if _, err := s.Take(t.Context(), charge(plans[i%len(plans)], fmt.Sprint(i%3000), 1)); err != nil {
+			if _, err := s.Take(t.Context(), storekit.Request(plans[i%len(plans)], fmt.Sprint(i%3000), 1)); err != nil {
 				ended <- err
 				return
 			}
@@ -232,12 +230,12 @@ func TestSnapshotDuringTakes(t *testing.T) {
 	for range 5 {
 		r, w := io.Pipe()
 		go func() { w.CloseWithError(s.Snapshot(w)) }()
-		b := memstore.New(memstore.Options{Now: clock.now})
+		b := memstore.New(memstore.Options{Now: clock.Now})
 		if err := b.Restore(r); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 1000 {
-			if take(t, b, charge(p, fmt.Sprint(i), 1)).Allowed {
+			if storekit.Take(t, b, storekit.Request(p, fmt.Sprint(i), 1)).Allowed {
 				t.Fatalf("key %d: got allowed, want denied: its state is in the snapshot", i)
 			}
 		}
@@ -251,17 +249,17 @@ func TestSnapshotDuringTakes(t *testing.T) {
 // FuzzRestore reads damaged snapshots, with a checksum that is right, so that
 // the reader itself must find the fault: an error or a store that works.
 func FuzzRestore(f *testing.F) {
-	clock := newHand()
-	s := memstore.New(memstore.Options{Now: clock.now})
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{Now: clock.Now})
 	for _, l := range limits {
-		take(f, s, charge(plan(f, l.name, l.text), "k", 1))
+		storekit.Take(f, s, storekit.Request(storekit.Plan(f, l.name, l.text), "k", 1))
 	}
 	whole := snapshot(f, s)
 	f.Add(whole[:len(whole)-8])
 	f.Add(whole[:60])
 	f.Add([]byte("sluicem\x01"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s := memstore.New(memstore.Options{Now: clock.now, MaxKeys: 1000})
+		s := memstore.New(memstore.Options{Now: clock.Now, MaxKeys: 1000})
 		for _, data := range [][]byte{body, sealed(body)} {
 			if err := s.Restore(bytes.NewReader(data)); err != nil {
 				continue
@@ -270,7 +268,7 @@ func FuzzRestore(f *testing.F) {
 				t.Fatalf("got %d states of at most 2000", got)
 			}
 			again := snapshot(t, s)
-			if err := memstore.New(memstore.Options{Now: clock.now, MaxKeys: 1000}).Restore(bytes.NewReader(again)); err != nil {
+			if err := memstore.New(memstore.Options{Now: clock.Now, MaxKeys: 1000}).Restore(bytes.NewReader(again)); err != nil {
 				t.Fatalf("what was restored and written again: %v", err)
 			}
 			return

@@ -12,24 +12,25 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 func TestTakeRefusesWhatIsNotValid(t *testing.T) {
 	t.Parallel()
-	p := plan(t, "s", "10/min")
+	p := storekit.Plan(t, "s", "10/min")
 	tests := []struct {
 		name  string
 		req   sluice.Request
 		field string
 	}{
 		{"no plan", sluice.Request{}, "Plan"},
-		{"negative cost", charge(p, "k", -1), "Cost"},
-		{"huge cost", charge(p, "k", 1<<62), "Cost"},
-		{"long key", charge(p, strings.Repeat("k", sluice.MaxKeyBytes+1), 1), "Key"},
-		{"unknown operation", sluice.Request{Op: 99, Charge: charge(p, "k", 1).Charge}, "Op"},
-		{"key twice", sluice.Request{Charge: charge(p, "k", 1).Charge, More: []sluice.Charge{charge(p, "k", 1).Charge}}, "More"},
-		{"refund of no instant", sluice.Request{Op: sluice.OpRefund, Charge: charge(p, "k", 1).Charge}, "At"},
+		{"negative cost", storekit.Request(p, "k", -1), "Cost"},
+		{"huge cost", storekit.Request(p, "k", 1<<62), "Cost"},
+		{"long key", storekit.Request(p, strings.Repeat("k", sluice.MaxKeyBytes+1), 1), "Key"},
+		{"unknown operation", sluice.Request{Op: 99, Charge: storekit.Request(p, "k", 1).Charge}, "Op"},
+		{"key twice", sluice.Request{Charge: storekit.Request(p, "k", 1).Charge, More: []sluice.Charge{storekit.Request(p, "k", 1).Charge}}, "More"},
+		{"refund of no instant", sluice.Request{Op: sluice.OpRefund, Charge: storekit.Request(p, "k", 1).Charge}, "At"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,9 +50,9 @@ func TestTakeRefusesWhatIsNotValid(t *testing.T) {
 
 func TestKeysOfEveryLengthAreApart(t *testing.T) {
 	t.Parallel()
-	clock := newHand()
-	s := memstore.New(memstore.Options{Now: clock.now})
-	p := plan(t, "s", "1/min")
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{Now: clock.Now})
+	p := storekit.Plan(t, "s", "1/min")
 	long := strings.Repeat("x", sluice.MaxKeyBytes)
 	var keys []string
 	for n := range 100 {
@@ -59,12 +60,12 @@ func TestKeysOfEveryLengthAreApart(t *testing.T) {
 	}
 	keys = append(keys, long, long[:len(long)-1], long[:len(long)-1]+"y", "y"+long[1:], "\x00", "\x00\x00", "é", "\xff")
 	for i, key := range keys {
-		if d := take(t, s, charge(p, key, 1)); !d.Allowed {
+		if d := storekit.Take(t, s, storekit.Request(p, key, 1)); !d.Allowed {
 			t.Errorf("key %d of %d bytes: got denied at its first take, want allowed", i, len(key))
 		}
 	}
 	for i, key := range keys {
-		if d := take(t, s, charge(p, key, 1)); d.Allowed {
+		if d := storekit.Take(t, s, storekit.Request(p, key, 1)); d.Allowed {
 			t.Errorf("key %d of %d bytes: got allowed at its second take, want denied", i, len(key))
 		}
 	}
@@ -72,14 +73,14 @@ func TestKeysOfEveryLengthAreApart(t *testing.T) {
 
 func TestScopesAreApartAndPlansOfOneShare(t *testing.T) {
 	t.Parallel()
-	s := memstore.New(memstore.Options{Now: newHand().now})
-	a, b, again := plan(t, "a", "1/min"), plan(t, "b", "1/min"), plan(t, "a", "1/min")
+	s := memstore.New(memstore.Options{Now: storekit.NewClock().Now})
+	a, b, again := storekit.Plan(t, "a", "1/min"), storekit.Plan(t, "b", "1/min"), storekit.Plan(t, "a", "1/min")
 	for _, tt := range []struct {
 		name string
 		plan *sluice.Plan
 		want bool
 	}{{"first", a, true}, {"another scope", b, true}, {"the same scope", again, false}} {
-		if got := take(t, s, charge(tt.plan, "k", 1)).Allowed; got != tt.want {
+		if got := storekit.Take(t, s, storekit.Request(tt.plan, "k", 1)).Allowed; got != tt.want {
 			t.Errorf("%s: got allowed %t, want %t", tt.name, got, tt.want)
 		}
 	}
@@ -87,9 +88,9 @@ func TestScopesAreApartAndPlansOfOneShare(t *testing.T) {
 
 func TestTakeBatch(t *testing.T) {
 	t.Parallel()
-	s := memstore.New(memstore.Options{Now: newHand().now})
-	p := plan(t, "s", "2/min")
-	reqs := []sluice.Request{charge(p, "a", 1), charge(p, "a", -1), charge(p, "a", 1), charge(p, "a", 1), charge(p, "b", 2)}
+	s := memstore.New(memstore.Options{Now: storekit.NewClock().Now})
+	p := storekit.Plan(t, "s", "2/min")
+	reqs := []sluice.Request{storekit.Request(p, "a", 1), storekit.Request(p, "a", -1), storekit.Request(p, "a", 1), storekit.Request(p, "a", 1), storekit.Request(p, "b", 2)}
 	out := make([]sluice.Result, len(reqs))
 	if err := s.TakeBatch(t.Context(), reqs, out); err != nil {
 		t.Fatal(err)
@@ -117,15 +118,15 @@ func TestIdleStatesMakeRoom(t *testing.T) {
 	for _, l := range limits {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			clock := newHand()
-			s := memstore.New(memstore.Options{MaxKeys: 1, Now: clock.now})
-			p := plan(t, "s", l.text)
+			clock := storekit.NewClock()
+			s := memstore.New(memstore.Options{MaxKeys: 1, Now: clock.Now})
+			p := storekit.Plan(t, "s", l.text)
 			for i := range 100 {
-				d := take(t, s, charge(p, fmt.Sprint(i), 1))
+				d := storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 1))
 				if want := i > 0 || l.name != "duo pre-filled"; d.Allowed != want {
 					t.Fatalf("key %d: got allowed %t, want %t", i, d.Allowed, want)
 				}
-				clock.advance(d.ResetAfter + 2*p.Term(0).Window)
+				clock.Advance(d.ResetAfter + 2*p.Term(0).Window)
 			}
 			if got := s.Stats(); got.States > 1 || got.Evicted != 0 {
 				t.Errorf("got %+v, want at most 1 state and no eviction", got)
@@ -139,15 +140,15 @@ func TestResetAndRefundForget(t *testing.T) {
 	for _, op := range []sluice.Op{sluice.OpReset, sluice.OpRefund} {
 		t.Run(op.String(), func(t *testing.T) {
 			t.Parallel()
-			s := memstore.New(memstore.Options{Now: newHand().now})
-			p := plan(t, "s", "5/min", "10/h fixed-window", "3/min sliding-log", "6/min sliding-counter")
-			d := take(t, s, charge(p, "k", 3))
+			s := memstore.New(memstore.Options{Now: storekit.NewClock().Now})
+			p := storekit.Plan(t, "s", "5/min", "10/h fixed-window", "3/min sliding-log", "6/min sliding-counter")
+			d := storekit.Take(t, s, storekit.Request(p, "k", 3))
 			if got := s.Stats().States; got != 4 {
 				t.Fatalf("got %d states after a take, want 4", got)
 			}
-			req := charge(p, "k", 3)
+			req := storekit.Request(p, "k", 3)
 			req.Op, req.At = op, d.At
-			take(t, s, req)
+			storekit.Take(t, s, req)
 			if got := s.Stats().States; got != 0 {
 				t.Errorf("got %d states after %v, want none", got, op)
 			}
@@ -157,8 +158,8 @@ func TestResetAndRefundForget(t *testing.T) {
 
 func TestSlots(t *testing.T) {
 	t.Parallel()
-	clock := newHand()
-	s := memstore.New(memstore.Options{Now: clock.now})
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{Now: clock.Now})
 	slots, err := sluice.NewSlots(s, "jobs", sluice.SlotLimit{Cap: 3, TTL: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +183,7 @@ func TestSlots(t *testing.T) {
 	}
 	for _, tt := range steps {
 		var d sluice.SlotDecision
-		clock.advance(tt.wait)
+		clock.Advance(tt.wait)
 		switch tt.op {
 		case "acquire":
 			d, err = slots.Acquire(t.Context(), "k", tt.owner, tt.cost)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -22,16 +23,16 @@ func TestRestoreReadsVersionOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clock := newHand()
-	clock.advance(time.Second)
-	s := memstore.New(memstore.Options{Now: clock.now})
+	clock := storekit.ClockAt(time.Unix(1_700_000_000, 0))
+	clock.Advance(time.Second)
+	s := memstore.New(memstore.Options{Now: clock.Now})
 	if err := s.Restore(bytes.NewReader(data)); err != nil {
 		t.Fatal(err)
 	}
 	upTo := func(scope, text, key string) int64 {
-		req := charge(plan(t, scope, text), key, 1000)
+		req := storekit.Request(storekit.Plan(t, scope, text), key, 1000)
 		req.Op = sluice.OpTakeUpTo
-		return take(t, s, req).Spent
+		return storekit.Take(t, s, req).Spent
 	}
 	for _, c := range []struct {
 		text string
@@ -70,7 +71,7 @@ func TestRestoreReadsVersionOne(t *testing.T) {
 	if v := out.Bytes()[7]; v != 2 {
 		t.Errorf("version %d, want 2", v)
 	}
-	if err := memstore.New(memstore.Options{Now: clock.now}).Restore(&out); err != nil {
+	if err := memstore.New(memstore.Options{Now: clock.Now}).Restore(&out); err != nil {
 		t.Error(err)
 	}
 }

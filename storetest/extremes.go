@@ -86,7 +86,7 @@ func testCosts(t *testing.T, b *bench) {
 					}
 				}
 				last = c.take(t, req)
-				clock.micros.Add(int64(i % 2))
+				clock.add(int64(i % 2))
 			}
 		}
 	}
@@ -96,12 +96,12 @@ func testCosts(t *testing.T, b *bench) {
 func testTimeZero(t *testing.T, b *bench) {
 	runs(t, func(t *testing.T, seed uint64) {
 		h, clock := b.settable(t)
-		clock.set(0)
+		clock.Set(time.UnixMicro(0))
 		c, rnd := newChecker(h, clock), newSource(seed, 2, plans(t))
 		for range h.Steps / 10 {
 			req := rnd.request()
 			rnd.keep(req, c.take(t, req))
-			clock.micros.Add(rnd.Int64N(50_000))
+			clock.add(rnd.Int64N(50_000))
 		}
 	})
 }
@@ -114,7 +114,7 @@ func testClockBack(t *testing.T, b *bench) {
 			if plan.Term(0).PreFilled {
 				continue // a rule that started behind the clock starts anew
 			}
-			clock.set(start)
+			clock.Set(start)
 			everything := sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Plan: plan, Key: "k", Cost: sluice.MaxQuota}}
 			for range 3 { // a queue may take the rest in parts
 				d, err := h.Store.Take(t.Context(), everything)
@@ -125,7 +125,7 @@ func testClockBack(t *testing.T, b *bench) {
 					break
 				}
 			}
-			clock.set(start - back.Microseconds())
+			clock.Set(start.Add(-back))
 			d, err := h.Store.Take(t.Context(), everything)
 			if err != nil {
 				t.Fatal(err)

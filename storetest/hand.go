@@ -5,16 +5,16 @@ package storetest
 
 import (
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
-// hand is a clock that stands where it is put, in µs.
-type hand struct{ micros atomic.Int64 }
+// hand is a clock that moves at random.
+type hand struct{ storekit.Clock }
 
-func (c *hand) now() time.Time { return time.UnixMicro(c.micros.Load()) }
-
-func (c *hand) set(micros int64) { c.micros.Store(micros) }
+// add puts the clock on by some µs.
+func (c *hand) add(micros int64) { c.Advance(time.Duration(micros) * time.Microsecond) }
 
 // move puts the clock on, often not at all, seldom beyond a window.
 func (c *hand) move(rnd *rand.Rand) {
@@ -22,21 +22,21 @@ func (c *hand) move(rnd *rand.Rand) {
 	switch rnd.IntN(20) {
 	case 0, 1, 2, 3, 4, 5, 6:
 	case 7, 8:
-		c.micros.Add(1)
+		c.add(1)
 	case 9, 10, 11, 12:
-		c.micros.Add(rnd.Int64N(ms))
+		c.add(rnd.Int64N(ms))
 	case 13, 14, 15:
-		c.micros.Add(rnd.Int64N(50 * ms))
+		c.add(rnd.Int64N(50 * ms))
 	case 16, 17:
-		c.micros.Add(rnd.Int64N(s))
+		c.add(rnd.Int64N(s))
 	case 18:
-		c.micros.Add(s - c.micros.Load()%s - 1) // just before the edge of a window
+		c.add(s - c.Micros()%s - 1) // just before the edge of a window
 	default:
 		switch rnd.IntN(50) {
 		case 0:
-			c.micros.Add(rnd.Int64N(2 * 24 * 3600 * s))
+			c.add(rnd.Int64N(2 * 24 * 3600 * s))
 		default:
-			c.micros.Add(rnd.Int64N(5 * s))
+			c.add(rnd.Int64N(5 * s))
 		}
 	}
 }

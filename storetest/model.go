@@ -120,7 +120,7 @@ func (c *checker) take(t *testing.T, req sluice.Request) sluice.Decision {
 // check compares the store's answer to req, Outcomes included, with the model's.
 func (c *checker) check(t *testing.T, req sluice.Request, got sluice.Decision) {
 	t.Helper()
-	now := c.clock.micros.Load()
+	now := c.clock.Micros()
 	if c.h.OwnClock {
 		now = instant(got)
 	}

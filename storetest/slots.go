@@ -50,7 +50,7 @@ func testSlots(t *testing.T, b *bench) {
 			if states[place] == nil {
 				states[place] = &algo.State{}
 			}
-			want, _ := algo.DecideSlot(&req, owner, states[place], clock.micros.Load())
+			want, _ := algo.DecideSlot(&req, owner, states[place], clock.Micros())
 			if h.OwnClock {
 				if (got.RetryAfter == 0) != (want.RetryAfter == 0) || (got.RetryAfter == sluice.Never) != (want.RetryAfter == sluice.Never) {
 					t.Fatalf("%+v: got %+v, want %+v or sooner", req, got, want)
@@ -58,7 +58,7 @@ func testSlots(t *testing.T, b *bench) {
 				got.RetryAfter = want.RetryAfter
 			}
 			if got != want {
-				t.Fatalf("%+v at %d:\n got %+v\nwant %+v", req, clock.micros.Load(), got, want)
+				t.Fatalf("%+v at %d:\n got %+v\nwant %+v", req, clock.Micros(), got, want)
 			}
 			if !h.OwnClock {
 				clock.move(rnd)

@@ -75,13 +75,13 @@ type bench struct {
 }
 
 // start is where clocks start: a moment like any other.
-const start = 1_790_000_000_123_456
+var start = time.UnixMicro(1_790_000_000_123_456)
 
 func (b *bench) store(t *testing.T) (Harness, *hand) {
 	t.Helper()
 	clock := &hand{}
-	clock.set(start)
-	h := b.open(t, clock.now)
+	clock.Set(start)
+	h := b.open(t, clock.Now)
 	if h.Store == nil {
 		t.Fatal("storetest: open returned no Store")
 	}

@@ -18,7 +18,7 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/denycache", "/failure", "/gateway", "/httpclient", "/httplimit",
-	"/internal/clientip", "/internal/spec", "/internal/span", "/internal/wire", "/lease", "/memstore", "/policy", "/storetest",
+	"/internal/clientip", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/lease", "/memstore", "/policy", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
@@ -63,6 +63,8 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"", []string{"/internal/span"}},
 		{"/algo", []string{"", "/internal/span"}},
 		{"/internal/spec", []string{"", "/internal/span"}},
+		{"/internal/storekit", []string{"", "/internal/span"}},
+		{"/storetest", []string{"", "/internal/span", "/internal/storekit", "/algo"}},
 		{"/denycache", []string{"", "/internal/span", "/algo"}},
 		{"/failure", []string{"", "/internal/span", "/algo", "/memstore"}},
 		{"/lease", []string{"", "/internal/span"}},

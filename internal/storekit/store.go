@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storekit
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Store passes requests on to the Store within and counts them. A test can hold
+// them up, fail them, and lose their answers. It is safe for concurrent use as
+// far as the functions are.
+type Store struct {
+	sluice.Store // may be nil if Before fails every request
+
+	// Before, if not nil, is called with every request before the Store within
+	// decides it. Its error is the answer to the whole call, which then is not
+	// passed on.
+	Before func(context.Context, sluice.Request) error
+	// After, if not nil, is called with every request and what became of it.
+	// Its error replaces the decision.
+	After func(sluice.Request, sluice.Result) error
+
+	calls atomic.Int64
+	asked [16]atomic.Int64 // by operation
+}
+
+// Failing returns a Store that answers every request with err.
+func Failing(err error) *Store {
+	return &Store{Before: func(context.Context, sluice.Request) error { return err }}
+}
+
+// Calls returns how many calls there were: a batch is one.
+func (s *Store) Calls() int64 { return s.calls.Load() }
+
+// Asked returns how many requests there were of the operations, or of all if
+// none is named.
+func (s *Store) Asked(ops ...sluice.Op) (n int64) {
+	for op := range s.asked {
+		if len(ops) == 0 || slices.Contains(ops, sluice.Op(op)) {
+			n += s.asked[op].Load()
+		}
+	}
+	return n
+}
+
+// Take implements [sluice.Store].
+func (s *Store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	s.calls.Add(1)
+	if err := s.before(ctx, req); err != nil {
+		return sluice.Decision{}, err
+	}
+	d, err := s.Store.Take(ctx, req)
+	r := s.after(req, sluice.Result{Decision: d, Err: err})
+	return r.Decision, r.Err
+}
+
+// TakeBatch implements [sluice.Store].
+func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
+	s.calls.Add(1)
+	var failed error
+	for _, req := range reqs {
+		failed = cmp.Or(failed, s.before(ctx, req))
+	}
+	if failed != nil {
+		return failed
+	}
+	if err := s.Store.TakeBatch(ctx, reqs, out); err != nil {
+		return err
+	}
+	for i, req := range reqs {
+		out[i] = s.after(req, out[i])
+	}
+	return nil
+}
+
+func (s *Store) before(ctx context.Context, req sluice.Request) error {
+	s.asked[min(int(req.Op), len(s.asked)-1)].Add(1)
+	if s.Before == nil {
+		return nil
+	}
+	return s.Before(ctx, req)
+}
+
+func (s *Store) after(req sluice.Request, r sluice.Result) sluice.Result {
+	if s.After == nil {
+		return r
+	}
+	if err := s.After(req, r); err != nil {
+		return sluice.Result{Err: err}
+	}
+	return r
+}
