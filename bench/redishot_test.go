@@ -206,7 +206,7 @@ func BenchmarkRedisLeased(b *testing.B) {
 			for i := range lims {
 				store := sluice.Store(openSluice(b, server, redisstore.Options{}))
 				if c.leased {
-					store = lease.Wrap(store, lease.Options{Of: func(*sluice.Plan) (lease.Terms, bool) { return lease.Terms{}, true }})
+					store = lease.Wrap(store, lease.Options{Of: func(*sluice.Plan) (sluice.LeaseTerms, bool) { return sluice.LeaseTerms{}, true }})
 				}
 				lims[i] = newHot(b, store, c.limit)
 			}

@@ -11,12 +11,12 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/lease"
+	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/policy"
 )
 
 // lease reads true, false, or {ttl: 500ms, units: 100, nodes: 8}.
-func (d *decoder) lease(n *yaml.Node) *lease.Terms {
+func (d *decoder) lease(n *yaml.Node) *sluice.LeaseTerms {
 	m := d.enter(n)
 	if m == nil {
 		return nil
@@ -25,14 +25,14 @@ func (d *decoder) lease(n *yaml.Node) *lease.Terms {
 		var on bool
 		d.flag("lease", &on).read(n)
 		if on {
-			return &lease.Terms{}
+			return &sluice.LeaseTerms{}
 		}
 		return nil
 	}
-	t := &lease.Terms{}
+	t := &sluice.LeaseTerms{}
 	var nodes int64
 	d.mapping(n, "lease",
-		d.duration("ttl", time.Microsecond, lease.MaxTTL, &t.TTL),
+		d.duration("ttl", time.Microsecond, sluice.MaxLeaseTTL, &t.TTL),
 		d.number("units", 1, sluice.MaxQuota, &t.Units),
 		d.number("nodes", 1, 1<<20, &nodes),
 	)
@@ -45,7 +45,7 @@ func (d *decoder) lease(n *yaml.Node) *lease.Terms {
 const someNodes = 4
 
 // leaseWords says what leasing limits costs.
-func leaseWords(t *lease.Terms, prefix string, limits []policy.Limit) (lines []string) {
+func leaseWords(t *sluice.LeaseTerms, prefix string, limits []policy.Limit) (lines []string) {
 	costs, err := leaseCosts(t, limits)
 	if err != nil {
 		return []string{prefix + "leased: " + err.Error()} // which a policy has checked
@@ -57,7 +57,7 @@ func leaseWords(t *lease.Terms, prefix string, limits []policy.Limit) (lines []s
 }
 
 // leaseCosts returns what leasing limits, together, costs each of them.
-func leaseCosts(t *lease.Terms, limits []policy.Limit) ([]lease.Shortfall, error) {
+func leaseCosts(t *sluice.LeaseTerms, limits []policy.Limit) ([]algo.Shortfall, error) {
 	hard := make([]sluice.Limit, len(limits))
 	for i := range hard {
 		hard[i] = limits[i].Limit
@@ -66,7 +66,7 @@ func leaseCosts(t *lease.Terms, limits []policy.Limit) ([]lease.Shortfall, error
 	if err != nil {
 		return nil, err
 	}
-	return lease.UnderPlan(plan, *t, cmp.Or(t.Nodes, someNodes))
+	return algo.LeaseCost(plan, *t, cmp.Or(t.Nodes, someNodes))
 }
 
 // unleased returns why a rule's lease saves little or nothing.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -68,7 +68,7 @@ http://127.0.0.1:3001
 	if r.MaxWait != 2*time.Second || r.Failure != policy.Closed || r.Status != 503 || r.Cost != (policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 100, Units: 2}) {
 		t.Errorf("max wait %v, failure %v, cost %+v", r.MaxWait, r.Failure, r.Cost)
 	}
-	for i, want := range []*lease.Terms{nil, nil, nil, nil, {TTL: 20 * time.Millisecond, Units: 100, Nodes: 8}, {}} {
+	for i, want := range []*sluice.LeaseTerms{nil, nil, nil, nil, {TTL: 20 * time.Millisecond, Units: 100, Nodes: 8}, {}} {
 		if got := c.Policy.Rule(i).Lease; (got == nil) != (want == nil) || got != nil && *got != *want {
 			t.Errorf("rule %d: lease %+v, want %+v", i+1, got, want)
 		}

@@ -7,7 +7,7 @@
 // lost, late or dead, the limit is never exceeded.
 //
 //	leased := lease.Wrap(store, lease.Options{
-//		Of: func(p *sluice.Plan) (lease.Terms, bool) { return lease.Terms{}, p == downloads },
+//		Of: func(p *sluice.Plan) (sluice.LeaseTerms, bool) { return sluice.LeaseTerms{}, p == downloads },
 //	})
 //
 // A lease is an ordinary take of several units; what makes it safe is the limit
@@ -25,8 +25,9 @@
 //     used, so a lease ends at the next edge.
 //
 // The original bound, as package algo states it, then holds for the uses in
-// every span, and a store needs to know nothing of leases. What it costs is [Under]. Limits that
-// cannot be leased, and why, are named by [Check].
+// every span, and a store needs to know nothing of leases. What it costs is
+// [algo.LeaseCost]. Limits that cannot be leased, and why, are named by
+// [sluice.Plan.Lease].
 //
 // A node counts the TTL on its own clock from before it sent its request, and
 // ends it early by a part in [Drift], so clocks need not agree, only run at

@@ -6,7 +6,6 @@ package lease_test
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/storekit"
@@ -18,7 +17,7 @@ func Example() {
 	clock := storekit.NewClock() // in a program leave Now nil
 	store := memstore.New(memstore.Options{Now: clock.Now})
 	node := lease.Wrap(store, lease.Options{
-		Of:  func(p *sluice.Plan) (lease.Terms, bool) { return lease.Terms{}, p.Scope() == "downloads" },
+		Of:  func(p *sluice.Plan) (sluice.LeaseTerms, bool) { return sluice.LeaseTerms{}, p.Scope() == "downloads" },
 		Now: clock.Now,
 	})
 	downloads, err := sluice.New(node, "downloads", sluice.PerSecond(1000))
@@ -38,14 +37,4 @@ func Example() {
 		fmt.Println(err)
 	}
 	// Output: decided here: true, asked of the store: true
-}
-
-func ExampleUnder() {
-	short, err := lease.Under(sluice.MustParseLimit("1000/s sliding-log"), lease.Terms{TTL: 25 * time.Millisecond}, 8)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(short)
-	// Output: never over; under by at most 25 of 1000 requests per 1s, and by the up to 80 that 8 nodes hold for up to 25ms
 }

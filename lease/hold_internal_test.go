@@ -22,7 +22,7 @@ func TestUsesWithinBound(t *testing.T) {
 			l := sluice.MustParseLimit(c.limit)
 			for seed := range uint64(150) {
 				rng := rand.New(rand.NewPCG(seed, 1))
-				given := Terms{TTL: time.Duration(1+rng.Int64N(150_000)) * time.Microsecond}
+				given := sluice.LeaseTerms{TTL: time.Duration(1+rng.Int64N(150_000)) * time.Microsecond}
 				w := newWorld(t, seed, 1, l, given, faults{})
 				for range 150 {
 					w.now += w.gap(l)
@@ -95,7 +95,7 @@ const millis = int64(time.Millisecond)
 func granted(t *testing.T, delay time.Duration) *hold {
 	t.Helper()
 	plan := storekit.Plan(t, "hold", "100/s sliding-log")
-	terms := derive(plan, Terms{TTL: 50 * time.Millisecond, Units: 10})
+	terms := derive(plan, sluice.LeaseTerms{TTL: 50 * time.Millisecond, Units: 10})
 	h := &hold{dry: delay > 0}
 	op := sluice.OpTakeUpTo
 	if delay > 0 {
@@ -115,7 +115,7 @@ func granted(t *testing.T, delay time.Duration) *hold {
 // asked has anything.
 func TestDegradedIsNotLeased(t *testing.T) {
 	plan := storekit.Plan(t, "hold", "100/s sliding-log")
-	terms := derive(plan, Terms{TTL: 50 * time.Millisecond, Units: 10})
+	terms := derive(plan, sluice.LeaseTerms{TTL: 50 * time.Millisecond, Units: 10})
 	for _, c := range []struct {
 		name    string
 		op      sluice.Op
@@ -210,7 +210,7 @@ func TestReservedRetryAfter(t *testing.T) {
 // counted from when its units count, which for reserved ones is later.
 func TestUsableUntilEdge(t *testing.T) {
 	plan := storekit.Compile(t, "edge", sluice.MustParseLimit("100/s sliding-log"), sluice.MustParseLimit("100/min fixed-window"))
-	terms := derive(plan, Terms{TTL: 50 * time.Millisecond})
+	terms := derive(plan, sluice.LeaseTerms{TTL: 50 * time.Millisecond})
 	for _, c := range []struct {
 		name    string
 		wait    int64

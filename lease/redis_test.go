@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/redisstore"
 )
@@ -23,8 +25,8 @@ func TestOnRedis(t *testing.T) {
 	for _, text := range []string{"1000/h sliding-log", "1000/24h burst 1000", "1000/24h fixed-window anchor first", "1000/h sliding-histogram precision 600"} {
 		t.Run(text, func(t *testing.T) {
 			limit := sluice.MustParseLimit(text)
-			terms := lease.Terms{TTL: 20 * time.Second, Units: 10}
-			under, err := lease.Under(limit, terms, 4)
+			terms := sluice.LeaseTerms{TTL: 20 * time.Second, Units: 10}
+			under, err := algo.LeaseCost(storekit.Compile(t, "bound", limit), terms, 4)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,8 +74,8 @@ func TestOnRedis(t *testing.T) {
 				}
 			}
 			got := allowed.Load()
-			if got > 1000 || got < 1000-under.Burst-under.Held {
-				t.Errorf("%d allowed of a quota of 1000, want at most that and %v", got, under)
+			if got > 1000 || got < 1000-under[0].Burst-under[0].Held {
+				t.Errorf("%d allowed of a quota of 1000, want at most that and %v", got, under[0])
 			}
 			if n := taken.Load(); asked*100 > uint64(n)*13 {
 				t.Errorf("%d calls for %d decisions, want at most 0.13 each", asked, n)

@@ -20,7 +20,7 @@ const DefaultMaxKeys = 1 << 16
 type Options struct {
 	// Of says which plans are leased and how. It is asked once for each plan,
 	// or a few times, and must answer the same every time. Nil leases none.
-	Of func(*sluice.Plan) (Terms, bool)
+	Of func(*sluice.Plan) (sluice.LeaseTerms, bool)
 	// MaxKeys is how many keys are kept track of at once, a few hundred bytes
 	// each; takes of others are asked of the store one by one. Zero means
 	// [DefaultMaxKeys], less than 64 means 64.
@@ -37,7 +37,7 @@ type Options struct {
 // until they are forgotten.
 type Store struct {
 	store sluice.Store
-	of    func(*sluice.Plan) (Terms, bool)
+	of    func(*sluice.Plan) (sluice.LeaseTerms, bool)
 	now   func() time.Time
 	base  time.Time
 	table table

@@ -21,8 +21,8 @@ import (
 	"github.com/sluicegate/sluice/storetest"
 )
 
-func always(terms lease.Terms) func(*sluice.Plan) (lease.Terms, bool) {
-	return func(*sluice.Plan) (lease.Terms, bool) { return terms, true }
+func always(terms sluice.LeaseTerms) func(*sluice.Plan) (sluice.LeaseTerms, bool) {
+	return func(*sluice.Plan) (sluice.LeaseTerms, bool) { return terms, true }
 }
 
 // fleet is nodes on one store, all on one clock.
@@ -37,7 +37,7 @@ type fleet struct {
 	fails   atomic.Pointer[error] // what the store answers, if not nil
 }
 
-func newFleet(t *testing.T, nodes int, text string, terms lease.Terms) *fleet {
+func newFleet(t *testing.T, nodes int, text string, terms sluice.LeaseTerms) *fleet {
 	t.Helper()
 	f := &fleet{t: t, clock: storekit.NewClock(), plan: storekit.Plan(t, "fleet", text)}
 	f.store = &storekit.Store{Store: memstore.New(memstore.Options{MaxKeys: 1000, Now: f.clock.Now}), Before: f.note}
@@ -78,7 +78,7 @@ func TestConformanceWithoutLeases(t *testing.T) {
 // TestAllOfTheQuota: one node alone gets all of the quota of a key at rest, with
 // few calls, and then nothing before the first units are forgotten.
 func TestAllOfTheQuota(t *testing.T) {
-	f := newFleet(t, 1, "1000/s sliding-log", lease.Terms{TTL: 30 * time.Millisecond, Units: 10})
+	f := newFleet(t, 1, "1000/s sliding-log", sluice.LeaseTerms{TTL: 30 * time.Millisecond, Units: 10})
 	for i := range 1000 {
 		if d := f.do(0, sluice.OpTake, 1); !d.Allowed || d.Spent != 1 || d.Remaining != int64(999-i) {
 			t.Fatalf("take %d: %+v", i+1, d)
@@ -106,7 +106,7 @@ func TestAllOfTheQuota(t *testing.T) {
 // TestExpiredUnitsComeBack: units that a node has not used within the TTL are
 // given back with its next question, and others may take them.
 func TestExpiredUnitsComeBack(t *testing.T) {
-	f := newFleet(t, 2, "100/s sliding-log", lease.Terms{TTL: 50 * time.Millisecond, Units: 10})
+	f := newFleet(t, 2, "100/s sliding-log", sluice.LeaseTerms{TTL: 50 * time.Millisecond, Units: 10})
 	for range 5 {
 		f.do(0, sluice.OpTake, 1)
 	}
@@ -130,7 +130,7 @@ func TestExpiredUnitsComeBack(t *testing.T) {
 func TestReturn(t *testing.T) {
 	for _, limit := range []string{"100/s sliding-log", "100/s", "100/s fixed-window", "100/s sliding-counter"} {
 		t.Run(limit, func(t *testing.T) {
-			f := newFleet(t, 2, limit, lease.Terms{TTL: 20 * time.Millisecond, Units: 20})
+			f := newFleet(t, 2, limit, sluice.LeaseTerms{TTL: 20 * time.Millisecond, Units: 20})
 			for range 12 {
 				f.do(0, sluice.OpTake, 1)
 			}
@@ -151,7 +151,7 @@ func TestReturn(t *testing.T) {
 
 // TestReturnFails: what cannot be given back is an error, and not spent either.
 func TestReturnFails(t *testing.T) {
-	f := newFleet(t, 1, "100/s sliding-log", lease.Terms{TTL: 20 * time.Millisecond, Units: 20})
+	f := newFleet(t, 1, "100/s sliding-log", sluice.LeaseTerms{TTL: 20 * time.Millisecond, Units: 20})
 	for range 12 {
 		f.do(0, sluice.OpTake, 1)
 	}
@@ -171,7 +171,7 @@ func TestReturnFails(t *testing.T) {
 // TestOutageIsBridged: units in hand are spent while the store fails, no longer
 // than the TTL.
 func TestOutageIsBridged(t *testing.T) {
-	f := newFleet(t, 1, "100/s sliding-log", lease.Terms{TTL: 20 * time.Millisecond, Units: 20})
+	f := newFleet(t, 1, "100/s sliding-log", sluice.LeaseTerms{TTL: 20 * time.Millisecond, Units: 20})
 	for range 12 {
 		f.do(0, sluice.OpTake, 1)
 	}
@@ -188,7 +188,7 @@ func TestOutageIsBridged(t *testing.T) {
 
 // TestResetForgets: a reset here forgets units in hand and what was denied.
 func TestResetForgets(t *testing.T) {
-	f := newFleet(t, 1, "20/s sliding-log", lease.Terms{TTL: 20 * time.Millisecond, Units: 5})
+	f := newFleet(t, 1, "20/s sliding-log", sluice.LeaseTerms{TTL: 20 * time.Millisecond, Units: 5})
 	for f.do(0, sluice.OpTake, 1).Allowed {
 	}
 	f.do(0, sluice.OpReset, 0)
@@ -203,7 +203,7 @@ func TestResetForgets(t *testing.T) {
 
 // TestRefundOpensDeniedKey: what is refunded through this store is there at once.
 func TestRefundOpensDeniedKey(t *testing.T) {
-	f := newFleet(t, 1, "20/s sliding-log", lease.Terms{TTL: 20 * time.Millisecond, Units: 5})
+	f := newFleet(t, 1, "20/s sliding-log", sluice.LeaseTerms{TTL: 20 * time.Millisecond, Units: 5})
 	var last sluice.Decision
 	for {
 		d := f.do(0, sluice.OpTake, 1)
@@ -228,7 +228,7 @@ func TestRefundOpensDeniedKey(t *testing.T) {
 // TestConcurrentFleet: whatever goes on at once, all takes of one instant get
 // exactly the quota or, by what nodes have in hand at the end, less.
 func TestConcurrentFleet(t *testing.T) {
-	f := newFleet(t, 4, "500/s sliding-log", lease.Terms{TTL: 30 * time.Millisecond, Units: 10})
+	f := newFleet(t, 4, "500/s sliding-log", sluice.LeaseTerms{TTL: 30 * time.Millisecond, Units: 10})
 	var allowed atomic.Int64
 	var wg sync.WaitGroup
 	for g := range 16 {
@@ -276,7 +276,7 @@ func TestConcurrentFleet(t *testing.T) {
 
 // TestWaitersLeave: who waits for another's answer leaves with its own context.
 func TestWaitersLeave(t *testing.T) {
-	f := newFleet(t, 1, "500/s sliding-log", lease.Terms{TTL: 30 * time.Millisecond, Units: 10})
+	f := newFleet(t, 1, "500/s sliding-log", sluice.LeaseTerms{TTL: 30 * time.Millisecond, Units: 10})
 	f.do(0, sluice.OpTake, 1)
 	var hangs atomic.Bool
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -287,7 +287,7 @@ func TestWaitersLeave(t *testing.T) {
 		}
 		return nil
 	}}
-	node := lease.Wrap(hang, lease.Options{Of: always(lease.Terms{TTL: time.Second, Units: 10}), Now: f.clock.Now})
+	node := lease.Wrap(hang, lease.Options{Of: always(sluice.LeaseTerms{TTL: time.Second, Units: 10}), Now: f.clock.Now})
 	req := sluice.Request{Charge: sluice.Charge{Plan: f.plan, Key: "k", Cost: 1}}
 	for range 3 {
 		if _, err := node.Take(t.Context(), req); err != nil {
@@ -321,8 +321,8 @@ func TestWaitersLeave(t *testing.T) {
 
 // TestKeysWithoutRoom: more keys than are kept track of are decided all the same.
 func TestKeysWithoutRoom(t *testing.T) {
-	f := newFleet(t, 1, "3/s sliding-log", lease.Terms{})
-	node := lease.Wrap(f.store, lease.Options{Of: always(lease.Terms{TTL: time.Millisecond, Units: 2}), MaxKeys: -1, Now: f.clock.Now})
+	f := newFleet(t, 1, "3/s sliding-log", sluice.LeaseTerms{})
+	node := lease.Wrap(f.store, lease.Options{Of: always(sluice.LeaseTerms{TTL: time.Millisecond, Units: 2}), MaxKeys: -1, Now: f.clock.Now})
 	for round := range 5 {
 		for k := range 500 {
 			req := sluice.Request{Charge: sluice.Charge{Plan: f.plan, Key: strings.Repeat("x", k), Cost: 1}}

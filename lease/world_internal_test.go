@@ -80,7 +80,7 @@ type node struct {
 
 const worldStart = 1_790_000_000_123_457
 
-func newWorld(t *testing.T, seed uint64, nodes int, l sluice.Limit, given Terms, f faults) *world {
+func newWorld(t *testing.T, seed uint64, nodes int, l sluice.Limit, given sluice.LeaseTerms, f faults) *world {
 	t.Helper()
 	plan := storekit.Compile(t, "world", l)
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 20)), faults: f, terms: derive(plan, given), now: worldStart}

@@ -115,7 +115,7 @@ func TestInvariant20(t *testing.T) {
 			l := sluice.MustParseLimit(c.limit)
 			served := 0
 			for seed := range seeds {
-				given := Terms{TTL: time.Duration(20+seed%30*5) * time.Millisecond, Units: int64(2 + seed%11)}
+				given := sluice.LeaseTerms{TTL: time.Duration(20+seed%30*5) * time.Millisecond, Units: int64(2 + seed%11)}
 				if seed%3 == 2 {
 					given.Nodes = 5
 				}
@@ -152,7 +152,7 @@ func TestWorldFindsFaults(t *testing.T) {
 			l := sluice.MustParseLimit(c.limit)
 			var worst int64
 			for seed := range uint64(40) {
-				w := newWorld(t, seed, 5, l, Terms{TTL: 200 * time.Millisecond, Units: 8}, faults{delay: 2_000})
+				w := newWorld(t, seed, 5, l, sluice.LeaseTerms{TTL: 200 * time.Millisecond, Units: 8}, faults{delay: 2_000})
 				w.terms.plan = storekit.Compile(t, "world", l)
 				w.pulse(l, 12_000_000)
 				w.run()
@@ -168,14 +168,14 @@ func TestWorldFindsFaults(t *testing.T) {
 	}
 }
 
-// TestHeldWithinBound: the nodes never have more in hand than Under says, and
+// TestHeldWithinBound: the nodes never have more in hand than algo says, and
 // units that nobody uses are there for others again when it says.
 func TestHeldWithinBound(t *testing.T) {
 	for _, c := range leasable {
 		t.Run(c.name, func(t *testing.T) {
 			l := sluice.MustParseLimit(c.limit)
-			given := Terms{TTL: 50 * time.Millisecond, Units: 7}
-			bound, err := Under(l, given, 6)
+			given := sluice.LeaseTerms{TTL: 50 * time.Millisecond, Units: 7}
+			bound, err := algo.LeaseCost(storekit.Compile(t, "bound", l), given, 6)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -183,8 +183,8 @@ func TestHeldWithinBound(t *testing.T) {
 				w := newWorld(t, seed, 6, l, given, everything)
 				w.press(l, 6_000_000, 2, 1, true)
 				w.run()
-				if w.most > bound.Held {
-					t.Errorf("seed %d: nodes had %d units in hand, bound %d", seed, w.most, bound.Held)
+				if w.most > bound[0].Held {
+					t.Errorf("seed %d: nodes had %d units in hand, bound %d", seed, w.most, bound[0].Held)
 				}
 				if w.most == 0 {
 					t.Errorf("seed %d: nothing was ever leased", seed)
@@ -195,7 +195,7 @@ func TestHeldWithinBound(t *testing.T) {
 }
 
 // efficiency is 8 nodes and a hot key at twice its limit.
-func efficiency(t *testing.T, l sluice.Limit, given Terms) (calls, kept float64) {
+func efficiency(t *testing.T, l sluice.Limit, given sluice.LeaseTerms) (calls, kept float64) {
 	t.Helper()
 	w := newWorld(t, 1, 8, l, given, faults{delay: 500})
 	w.press(l, max(40_000_000, l.Window.Microseconds()*5/2), 2, 1, false)
@@ -230,12 +230,12 @@ func efficiency(t *testing.T, l sluice.Limit, given Terms) (calls, kept float64)
 func TestEfficiency(t *testing.T) {
 	for _, c := range []struct {
 		limit string
-		terms Terms
+		terms sluice.LeaseTerms
 	}{
 		{limit: "1000/s sliding-log"},
 		{limit: "1000/s sliding-histogram"},
 		{limit: "1000/s"},
-		{limit: "1000/s burst 200", terms: Terms{TTL: 50 * time.Millisecond, Units: 8}},
+		{limit: "1000/s burst 200", terms: sluice.LeaseTerms{TTL: 50 * time.Millisecond, Units: 8}},
 		{limit: "1000/s leaky-bucket burst 1000 nodelay"},
 		{limit: "1000/s interval-refill"},
 		{limit: "1000/s fixed-window"},

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -48,32 +47,34 @@ func TestCompileFaults(t *testing.T) {
 		{"answer", func(r *policy.Rule) { r.Status = 200 }, []string{"Status: 200"}},
 		{"max wait", func(r *policy.Rule) { r.MaxWait = -1 }, []string{"MaxWait: -1ns"}},
 		{"terms of a lease", func(r *policy.Rule) {
-			r.Lease, r.Levels[0].Limits = &lease.Terms{TTL: -1, Units: -1, Nodes: -1}, limits("100/s")
+			r.Lease, r.Levels[0].Limits = &sluice.LeaseTerms{TTL: -1, Units: -1, Nodes: -1}, limits("100/s")
 		}, []string{"Lease: a TTL of -1ns", "Lease: leases of -1 Units", "Lease: -1 Nodes"}},
 		{"limits that are not leased", func(r *policy.Rule) {
-			r.Lease = &lease.Terms{}
+			r.Lease = &sluice.LeaseTerms{}
 			r.Levels[0].Limits = limits("10/s", "5/s burst 5 leaky-bucket", "9/min sliding-log count-denied")
 			r.Levels[0].Candidates = []policy.Candidate{{Name: "c", Limits: []sluice.Limit{sluice.MustParseLimit("1/s")}}} // need not be
 			r.Levels[0].Tiers = &policy.Tiers{By: policy.Header("X-Plan"), Limits: map[string][]policy.Limit{"pro": limits("1/s")}}
 		}, []string{"Levels[0].Limits[1]: cannot be leased: holds requests back", "Levels[0].Limits[2]: cannot be leased: counts denied", "Levels[0].Tiers.Limits[pro][0]: cannot be leased: its burst of 1 refills"}},
-		{"soft and leased", func(r *policy.Rule) { r.Lease, r.Levels[0].Limits = &lease.Terms{}, limits("soft 1/s grace 1/day") }, []string{"Levels[0].Limits[0]: a soft limit cannot be leased"}},
+		{"soft and leased", func(r *policy.Rule) {
+			r.Lease, r.Levels[0].Limits = &sluice.LeaseTerms{}, limits("soft 1/s grace 1/day")
+		}, []string{"Levels[0].Limits[0]: a soft limit cannot be leased"}},
 		{"leased in vain", func(r *policy.Rule) {
 			r.Levels[0].Limits = limits("100/s")
-			r.Lease, r.MaxWait, r.When = &lease.Terms{}, time.Second, &policy.When{Status: []policy.Status{policy.Class(4)}}
+			r.Lease, r.MaxWait, r.When = &sluice.LeaseTerms{}, time.Second, &policy.When{Status: []policy.Status{policy.Class(4)}}
 		}, []string{"Lease: the rule counts by the response", "Lease: requests that may wait"}},
 		{"leased and charged afterwards", func(r *policy.Rule) {
-			r.Lease, r.Cost, r.Levels[0].Limits = &lease.Terms{}, policy.Cost{Of: policy.ResponseBytes}, limits("1MB/s")
+			r.Lease, r.Cost, r.Levels[0].Limits = &sluice.LeaseTerms{}, policy.Cost{Of: policy.ResponseBytes}, limits("1MB/s")
 		}, []string{"Lease: the cost is known after"}},
 		{"leased and shaped", func(r *policy.Rule) {
-			r.Lease, r.Shape, r.Cost, r.Levels[0].Limits = &lease.Terms{}, true, policy.Cost{Of: policy.RequestBytes}, limits("1MB/s")
+			r.Lease, r.Shape, r.Cost, r.Levels[0].Limits = &sluice.LeaseTerms{}, true, policy.Cost{Of: policy.RequestBytes}, limits("1MB/s")
 		}, []string{"Lease: a rule that shapes"}},
 		{"leased levels", func(r *policy.Rule) {
-			r.Lease, r.Levels[0].Limits = &lease.Terms{}, limits("100/s")
+			r.Lease, r.Levels[0].Limits = &sluice.LeaseTerms{}, limits("100/s")
 			r.Levels = append(r.Levels, r.Levels[0])
 			r.Levels[0].Name, r.Levels[1].Name = "a", "b"
 		}, []string{"Lease: the levels of a hierarchy"}},
 		{"lease of requests in flight", func(r *policy.Rule) {
-			r.Lease, r.Levels[0].Limits, r.Levels[0].InFlight = &lease.Terms{}, nil, &sluice.SlotLimit{Cap: 1}
+			r.Lease, r.Levels[0].Limits, r.Levels[0].InFlight = &sluice.LeaseTerms{}, nil, &sluice.SlotLimit{Cap: 1}
 		}, []string{"Lease: the rule limits requests in flight only"}},
 		{"failure", func(r *policy.Rule) { r.Failure = 9 }, []string{"Failure: Failure(9)"}},
 		{"missing", func(r *policy.Rule) { r.Levels[0].Missing = 9 }, []string{"Levels[0].Missing: Missing(9)"}},

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/lease"
 )
 
 // lease reports what is wrong with a rule's terms, and what of the rule would
@@ -18,7 +17,7 @@ func (c *compiler) lease(r *rule) {
 		for _, err := range joined(err) {
 			c.fault("Lease", "%w", err)
 		}
-		r.Lease = &lease.Terms{} // the limits may be at fault, too
+		r.Lease = &sluice.LeaseTerms{} // the limits may be at fault, too
 	}
 	switch {
 	case len(r.Levels) > 1:
@@ -45,12 +44,12 @@ func (c *compiler) leasable(r *rule, at string, s *set) {
 	if r.Lease == nil || s == nil {
 		return
 	}
-	err := lease.Check(s.take, *r.Lease)
+	_, _, err := s.take.Lease(*r.Lease)
 	if err == nil {
 		return
 	}
-	for _, err := range joined(errors.Unwrap(err)) {
-		if fault, ok := errors.AsType[*lease.LimitError](err); ok {
+	for _, err := range joined(err) {
+		if fault, ok := errors.AsType[*sluice.LeaseError](err); ok {
 			c.fault(fmt.Sprintf("%s[%d]", at, fault.Index), "cannot be leased: %w", fault.Err)
 		} else {
 			c.fault(at, "cannot be leased: %w", err)
@@ -60,11 +59,12 @@ func (c *compiler) leasable(r *rule, at string, s *set) {
 
 // Leased returns the terms under which limits of the rule are leased, and false
 // if they are not: if the rule has none, or if these are limits of an override
-// or a candidate that cannot be. It derives the terms each time: a
-// [lease.Store] asks once for each plan.
-func (r *Rule) Leased(plan *sluice.Plan) (terms lease.Terms, leased bool) {
-	if r.Lease == nil || lease.Check(plan, *r.Lease) != nil {
+// or a candidate that cannot be. It tries them each time: a store asks once for
+// each plan.
+func (r *Rule) Leased(plan *sluice.Plan) (terms sluice.LeaseTerms, leased bool) {
+	if r.Lease == nil {
 		return terms, false
 	}
-	return *r.Lease, true
+	_, _, err := plan.Lease(*r.Lease)
+	return *r.Lease, err == nil
 }

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/lease"
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
 )
 
 func TestLeased(t *testing.T) {
 	r := one("hot", by(policy.Header("X-User")), "100/s")
-	r.Lease = &lease.Terms{Units: 7}
+	r.Lease = &sluice.LeaseTerms{Units: 7}
 	r.Levels[0].Overrides = []policy.Override{{Key: []string{"mallory"}, Limits: limits("1/h"), Reason: "abuse", Author: "ops"}}
 	p, err := policy.Compile([]policy.Rule{r, one("cold", by(policy.Header("X-User")), "100/s")})
 	if err != nil {
@@ -40,7 +40,7 @@ func TestLeased(t *testing.T) {
 			if got != c.want || got && terms.Units != 7 {
 				t.Errorf("got %+v, %v, want %v", terms, got, c.want)
 			}
-			if err := lease.Check(charge.Plan, terms); got && err != nil {
+			if _, _, err := charge.Plan.Lease(terms); got && err != nil {
 				t.Error(err)
 			}
 		})

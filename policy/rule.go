@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/lease"
 )
 
 // Rule says which requests are charged to whom under which limits. It is plain
@@ -49,7 +48,7 @@ type Rule struct {
 	// Lease, if not nil, says that a node may take units of a hot key in
 	// advance, see package lease. It is for a store that nodes share; whoever
 	// wires the stores puts it into effect, by [Rule.Leased].
-	Lease *lease.Terms
+	Lease *sluice.LeaseTerms
 	// Status is what an HTTP front answers a request that the rule denies: 400
 	// to 599. Zero means 429.
 	Status int

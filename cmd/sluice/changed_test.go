@@ -162,7 +162,7 @@ func spendAll(ask func() answer, n int) (passed int) {
 func TestChangedLimitThroughWrappers(t *testing.T) {
 	t.Parallel()
 	leases := lease.Wrap(denycache.Wrap(memstore.New(memstore.Options{}), denycache.Options{}), lease.Options{
-		Of: func(p *sluice.Plan) (lease.Terms, bool) { return lease.Terms{}, p.Scope() == "leased" },
+		Of: func(p *sluice.Plan) (sluice.LeaseTerms, bool) { return sluice.LeaseTerms{}, p.Scope() == "leased" },
 	})
 	store, err := failure.Wrap(leases, failure.Options{})
 	if err != nil {

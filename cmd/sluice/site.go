@@ -23,7 +23,6 @@ import (
 	"github.com/sluicegate/sluice/gateway/guard"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/sampledlog"
-	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/admin"
@@ -138,7 +137,7 @@ func worded(f policy.Failure) failure.Policy {
 // says whose they are. After a change of that the store carries over what keys
 // have spent, as after any change of a limit, and what is still in hand under
 // the old terms is not used by requests under the new ones.
-func (s *site) leaseOf(p *sluice.Plan) (terms lease.Terms, leased bool) {
+func (s *site) leaseOf(p *sluice.Plan) (terms sluice.LeaseTerms, leased bool) {
 	g := s.current.Load()
 	if g == nil {
 		return terms, false

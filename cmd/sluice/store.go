@@ -27,10 +27,10 @@ type sharedConfig struct {
 	target   *redisurl.Target
 	prefix   string // of keys, if the target names none; empty: the default
 	failure  failure.Policy
-	policyOf func(*sluice.Plan) failure.Policy      // nil: failure, for all
-	refuses  func() bool                            // with policyOf: whether nothing passes while the store is away
-	slotsOf  func(scope string) failure.Policy      // as policyOf, of requests in flight
-	leaseOf  func(*sluice.Plan) (lease.Terms, bool) // nil: nothing is leased
+	policyOf func(*sluice.Plan) failure.Policy            // nil: failure, for all
+	refuses  func() bool                                  // with policyOf: whether nothing passes while the store is away
+	slotsOf  func(scope string) failure.Policy            // as policyOf, of requests in flight
+	leaseOf  func(*sluice.Plan) (sluice.LeaseTerms, bool) // nil: nothing is leased
 }
 
 const (

@@ -68,10 +68,10 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/denycache", []string{"", "/internal/span", "/algo"}},
 		{"/failure", []string{"", "/internal/span", "/algo", "/memstore"}},
 		{"/lease", []string{"", "/internal/span"}},
-		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/internal/wire", "/lease"}},
+		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/internal/wire"}},
 		{"/httpclient", []string{"", "/internal/span"}},
-		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/internal/wire", "/lease", "/policy"}},
-		{"/gateway", []string{"", "/internal/span", "/internal/clientip", "/internal/sampledlog", "/internal/upstream", "/internal/wire", "/lease", "/policy", "/httplimit"}},
+		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/internal/wire", "/policy"}},
+		{"/gateway", []string{"", "/internal/span", "/internal/clientip", "/internal/sampledlog", "/internal/upstream", "/internal/wire", "/policy", "/httplimit"}},
 		{"/gateway/certificate", []string{"/internal/regular"}},
 	} {
 		t.Run("sluice"+c.pkg, func(t *testing.T) {

@@ -48,8 +48,8 @@ func newStack(t *testing.T, names, addr, prefix string, opts failure.Options) *s
 		inside = denycache.Wrap(inside, denycache.Options{})
 	}
 	if strings.Contains(names, "leases") {
-		terms := lease.Terms{TTL: 10 * time.Second, Units: 4}
-		s.leases = lease.Wrap(inside, lease.Options{Of: func(p *sluice.Plan) (lease.Terms, bool) { return terms, p.Scope() == "leased" }})
+		terms := sluice.LeaseTerms{TTL: 10 * time.Second, Units: 4}
+		s.leases = lease.Wrap(inside, lease.Options{Of: func(p *sluice.Plan) (sluice.LeaseTerms, bool) { return terms, p.Scope() == "leased" }})
 		inside = s.leases
 	}
 	if s.Store, err = failure.Wrap(inside, opts); err != nil {

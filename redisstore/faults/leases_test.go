@@ -28,7 +28,7 @@ type use struct{ began, ended time.Time }
 type leaser struct {
 	proxy *redistest.Proxy
 	store *redisstore.Store
-	terms lease.Terms
+	terms sluice.LeaseTerms
 	plan  *sluice.Plan
 	node  atomic.Pointer[lease.Store]
 
@@ -39,7 +39,7 @@ type leaser struct {
 }
 
 func (l *leaser) begin() {
-	l.node.Store(lease.Wrap(l.store, lease.Options{Of: func(*sluice.Plan) (lease.Terms, bool) { return l.terms, true }}))
+	l.node.Store(lease.Wrap(l.store, lease.Options{Of: func(*sluice.Plan) (sluice.LeaseTerms, bool) { return l.terms, true }}))
 }
 
 // press takes units one by one until ctx ends.
@@ -85,7 +85,7 @@ func TestInvariant20Leases(t *testing.T) {
 			var all []*leaser
 			var group sync.WaitGroup
 			for range nodes {
-				l := &leaser{proxy: redistest.StartProxy(t, server.Addr), plan: plan, terms: lease.Terms{TTL: 40 * time.Millisecond, Units: 8}}
+				l := &leaser{proxy: redistest.StartProxy(t, server.Addr), plan: plan, terms: sluice.LeaseTerms{TTL: 40 * time.Millisecond, Units: 8}}
 				l.store = openURL(t, "redis://"+l.proxy.Addr, false, 100*time.Millisecond)
 				l.begin()
 				all = append(all, l)

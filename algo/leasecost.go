@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package lease
+package algo
 
 import (
 	"fmt"
@@ -30,40 +30,27 @@ type Shortfall struct {
 	nodes int
 }
 
-// Under returns the most by which nodes that lease l under the terms fall short
-// of it, or why they cannot lease it.
-func Under(l sluice.Limit, given Terms, nodes int) (Shortfall, error) {
-	plan, err := sluice.Compile("lease", l)
-	if err != nil {
-		return Shortfall{}, err
-	}
-	all, err := UnderPlan(plan, given, nodes)
-	if err != nil {
-		return Shortfall{}, err
-	}
-	return all[0], nil
-}
-
-// UnderPlan is [Under] for each limit of a plan, in its order. They are leased
-// together: for the TTL, and in the units, that suit all of them.
-func UnderPlan(plan *sluice.Plan, given Terms, nodes int) ([]Shortfall, error) {
+// LeaseCost returns the most by which nodes that lease a plan under the terms fall
+// short of each of its limits, in its order, or why they cannot lease it. The
+// limits are leased together: for the TTL, and in the units, that suit all of them.
+func LeaseCost(plan *sluice.Plan, given sluice.LeaseTerms, nodes int) ([]Shortfall, error) {
 	if nodes < 1 || nodes > 1<<20 {
-		return nil, fmt.Errorf("lease: %d nodes; must be 1 to %d", nodes, 1<<20)
+		return nil, fmt.Errorf("algo: %d nodes; must be 1 to %d", nodes, 1<<20)
 	}
-	t := derive(plan, given)
-	if t.err != nil {
-		return nil, t.err
+	leased, given, err := plan.Lease(given)
+	if err != nil {
+		return nil, err
 	}
 	all := make([]Shortfall, plan.Len())
 	for i := range all {
-		before, after := plan.Term(i), t.plan.Term(i)
-		s := Shortfall{TTL: time.Duration(t.ttl) * time.Microsecond, limit: before.Limit, nodes: nodes}
-		if t.units > 1 {
+		before, after := plan.Term(i), leased.Term(i)
+		s := Shortfall{TTL: given.TTL, limit: before.Limit, nodes: nodes}
+		if given.Units > 1 {
 			// A node that has spent one has at most the others; one that waited
 			// for its turn may have all, and no one who wants them.
 			s.Held = before.Full()
-			if t.units <= s.Held/int64(nodes) {
-				s.Held = t.units * int64(nodes)
+			if given.Units <= s.Held/int64(nodes) {
+				s.Held = given.Units * int64(nodes)
 			}
 		}
 		s.Burst = before.Full() - after.Full()
