@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/memstore"
 )
 
 // The configurations under examples are without faults and warnings, and their
@@ -35,7 +37,7 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			results, err := config.RunCases(t.Context(), c, filepath.Base(file), data)
+			results, err := config.RunCases(t.Context(), c, filepath.Base(file), data, newStore)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,6 +52,11 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// newStore returns a store of a case's own.
+func newStore(now func() time.Time) sluice.Store {
+	return memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now})
+}
+
 // testdata/cases holds a policy, cases that do and do not hold, and what is
 // said of them.
 func TestRunCases(t *testing.T) {
@@ -61,7 +68,7 @@ func TestRunCases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := config.RunCases(t.Context(), c, "cases.yaml", data)
+	results, err := config.RunCases(t.Context(), c, "cases.yaml", data, newStore)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +120,7 @@ cases:
       - {expect: allowed}
       - {given: {from: 192.0.2.1}, expect: forbidden}
 `
-	results, err := config.RunCases(t.Context(), c, "cases", []byte(cases))
+	results, err := config.RunCases(t.Context(), c, "cases", []byte(cases), newStore)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +148,7 @@ func TestCasesFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = config.RunCases(t.Context(), c, "f", data)
+	_, err = config.RunCases(t.Context(), c, "f", data, newStore)
 	var faults config.Faults
 	if !errors.As(err, &faults) {
 		t.Fatalf("error %v", err)
@@ -150,7 +157,7 @@ func TestCasesFaults(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err = config.RunCases(ctx, c, "f", []byte("cases: [{name: a, steps: [{expect: allowed}]}]")); !errors.Is(err, context.Canceled) {
+	if _, err = config.RunCases(ctx, c, "f", []byte("cases: [{name: a, steps: [{expect: allowed}]}]"), newStore); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that the context ended", err)
 	}
 }
@@ -176,7 +183,7 @@ func FuzzRunCases(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // of a case that is long but bounded
 		defer cancel()
-		results, err := config.RunCases(ctx, c, "f", []byte(text))
+		results, err := config.RunCases(ctx, c, "f", []byte(text), newStore)
 		var faults config.Faults
 		if err != nil && !errors.As(err, &faults) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
@@ -205,7 +212,7 @@ cases:
     steps:
       - {given: {times: 8}, expect: allowed}
       - {expect: denied}
-`))
+`), newStore)
 	if err != nil || results.Failed() > 0 {
 		t.Errorf("%v, %+v", err, results)
 	}
@@ -229,7 +236,7 @@ cases:
       - {given: {request: /a, claims: {}}, expect: allowed}
       - {given: {request: /a, claims: {sub: ada}}, expect: allowed}
       - {given: {request: /b}, expect: allowed}
-`))
+`), newStore)
 	if err != nil || results.Failed() > 0 {
 		t.Errorf("%v, %+v", err, results)
 	}

@@ -9,7 +9,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/memstore"
 )
 
 func Example() {
@@ -35,7 +37,7 @@ cases:
       - {given: {times: 5}, expect: allowed}
       - {after: 10s, expect: {verdict: denied, rule: posts, retry_after: 50s}}
       - {after: 50s, expect: denied}
-`))
+`), func(now func() time.Time) sluice.Store { return memstore.New(memstore.Options{Now: now}) })
 	if err != nil {
 		fmt.Println(err)
 		return

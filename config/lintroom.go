@@ -12,7 +12,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
-	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -35,7 +34,7 @@ func crowded(c *Config, i int) (texts []string) {
 	if c.Store.Redis != "" || r.Shadow {
 		return nil
 	}
-	maxKeys := cmp.Or(c.Store.MaxKeys, memstore.DefaultMaxKeys)
+	maxKeys := cmp.Or(c.Store.MaxKeys, DefaultMaxKeys)
 	room := max(maxKeys/2, 1)
 	for j := range r.Levels {
 		l := &r.Levels[j]

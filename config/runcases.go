@@ -13,7 +13,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/clientip"
-	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -59,10 +58,10 @@ func (r *Results) WriteText(w io.Writer) error {
 }
 
 // RunCases runs the cases of a file of that name and content under c's policy.
-// Each has a store of its own, in this process, whose clock stands still but
-// for the steps, so that the same cases have the same results everywhere. Its
+// Each has a store of its own, which newStore makes with a clock that stands still
+// but for the steps, so that the same cases have the same results everywhere. Its
 // error is [Faults], if the file cannot be read, or ctx's.
-func RunCases(ctx context.Context, c *Config, name string, data []byte) (*Results, error) {
+func RunCases(ctx context.Context, c *Config, name string, data []byte, newStore func(now func() time.Time) sluice.Store) (*Results, error) {
 	d := newDecoder(name, func() {})
 	var cases []testCase
 	if root := d.document(data); root != nil {
@@ -73,7 +72,7 @@ func RunCases(ctx context.Context, c *Config, name string, data []byte) (*Result
 	}
 	results := &Results{File: name}
 	for i := range cases {
-		run := runner{file: name, policy: c.Policy, clients: clientip.NewAdmission(c.Allow, c.Deny), token: c.Tokens != nil && c.Tokens.Required}
+		run := runner{file: name, policy: c.Policy, newStore: newStore, clients: clientip.NewAdmission(c.Allow, c.Deny), token: c.Tokens != nil && c.Tokens.Required}
 		result := CaseResult{Name: cases[i].name, Line: cases[i].node.Line}
 		if err := run.story(ctx, &cases[i]); err != nil {
 			return nil, err
@@ -88,6 +87,7 @@ func RunCases(ctx context.Context, c *Config, name string, data []byte) (*Result
 type runner struct {
 	file     string
 	policy   *policy.Policy
+	newStore func(now func() time.Time) sluice.Store
 	clients  clientip.Admission
 	token    bool // one is required
 	failures []Fault
@@ -98,7 +98,7 @@ func (r *runner) story(ctx context.Context, c *testCase) error {
 	clock := func() time.Time { return now }
 	var live policy.Live
 	live.Swap(r.policy)
-	eval := policy.Evaluator{Policy: &live, Store: memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: clock}), Now: clock}
+	eval := policy.Evaluator{Policy: &live, Store: r.newStore(clock), Now: clock}
 	var v policy.Verdict
 	for i := range c.steps {
 		s := &c.steps[i]

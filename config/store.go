@@ -6,7 +6,7 @@ package config
 import (
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluicegate/sluice/redisstore/redisurl"
+	"github.com/sluicegate/sluice/internal/storeurl"
 )
 
 func (d *decoder) store(n *yaml.Node, s *Store) {
@@ -59,11 +59,11 @@ func (d *decoder) storeURL(n *yaml.Node, s *Store) (prefixed bool) {
 	if !ok {
 		return false
 	}
-	target, err := redisurl.Parse(text, nil)
+	target, err := storeurl.Parse(text, nil)
 	for _, err := range flatten(err) {
 		d.fault(n, "%v", err)
 	}
 	s.Redis = text
 	d.name(n, "url", text)
-	return target != nil && target.Prefix() != ""
+	return target != nil && target.Parameters["prefix"] != ""
 }

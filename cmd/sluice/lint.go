@@ -12,9 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	file "github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/config/nginx"
 	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/memstore"
 )
 
 // words splits arguments into those of one value each, switches, which take none
@@ -115,7 +117,9 @@ func runCases(ctx context.Context, c *file.Config, name string, stdout io.Writer
 	if err != nil {
 		return false, err
 	}
-	results, err := file.RunCases(ctx, c, name, data)
+	results, err := file.RunCases(ctx, c, name, data, func(now func() time.Time) sluice.Store {
+		return memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now})
+	})
 	if err != nil {
 		return false, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/internal/storeurl"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -25,7 +26,7 @@ const (
 	// patience is how long a connection may be made or say nothing. A server
 	// that hangs for longer is dialled again, so that one which returns is
 	// found without waiting for the network to repeat what it lost.
-	patience = time.Second
+	patience = storeurl.MostTimeout
 	// refresh is how often sentinels or a Cluster are asked who is who, beside
 	// when something points to a change. Of a Cluster they are asked after a wait
 	// of the client's, of up to a second.
@@ -34,16 +35,44 @@ const (
 	largestFile = 1 << 20 // bytes
 )
 
+// Where user and password are looked for if the line names none.
+const (
+	UserVariable     = storeurl.UserVariable
+	PasswordVariable = storeurl.PasswordVariable
+)
+
+// Target is where a store's servers are. Make one with [Parse].
+type Target struct{ url *storeurl.URL }
+
+// Parse reads a line, and user and password from getenv, which is asked for
+// [UserVariable] and [PasswordVariable]; it may be nil. The error joins all
+// faults. It says where they are and quotes nothing: a password that is not
+// escaped can turn up in any part of a line.
+func Parse(line string, getenv func(string) string) (*Target, error) {
+	u, err := storeurl.Parse(line, getenv)
+	if err != nil {
+		return nil, err
+	}
+	return &Target{u}, nil
+}
+
+// Timeout returns how long a decision may wait for the servers, zero if the line
+// does not say.
+func (t *Target) Timeout() time.Duration { return t.url.Timeout }
+
+// String returns the line without user and parameters: what may be shown.
+func (t *Target) String() string { return t.url.String() }
+
 // Option returns how to connect. It reads the files that the line names. The
 // user's password is read again for every connection that is made, so that one
 // which changes needs no restart: but for sentinels, as the client asks for
 // their passwords in the same way.
 func (t *Target) Option() (rueidis.ClientOption, error) {
-	s := schemes[t.scheme]
+	u := t.url
 	o := rueidis.ClientOption{
-		InitAddress: t.addresses, SelectDB: t.database, Username: t.user, Password: t.password, ClientName: "sluice",
+		InitAddress: u.Addresses, SelectDB: u.Database, Username: u.User, Password: u.Password, ClientName: "sluice",
 		Dialer: net.Dialer{Timeout: patience, KeepAlive: patience}, ConnWriteTimeout: patience,
-		ForceSingleClient: s.kind == single, DisableCache: true, DisableRetry: true,
+		ForceSingleClient: u.Kind == storeurl.Single, DisableCache: true, DisableRetry: true,
 	}
 	secrets := []struct {
 		name string
@@ -58,22 +87,22 @@ func (t *Target) Option() (rueidis.ClientOption, error) {
 			*f.into = strings.TrimRight(string(text), "\r\n")
 		}
 	}
-	if t.query["password_file"] != "" && s.kind != sentinel { // whose sentinels would be sent it, too
+	if u.Parameters["password_file"] != "" && u.Kind != storeurl.Sentinel { // whose sentinels would be sent it, too
 		o.AuthCredentialsFn = t.passwords(o.Password)
 	}
-	if s.tls {
+	if u.TLS {
 		var err error
 		if o.TLSConfig, err = t.tls(); err != nil {
 			return o, err
 		}
 	}
-	switch s.kind {
-	case sentinel:
-		o.Sentinel.MasterSet, o.Sentinel.Username = t.master, t.query["sentinel_user"]
+	switch u.Kind {
+	case storeurl.Sentinel:
+		o.Sentinel.MasterSet, o.Sentinel.Username = u.Master, u.Parameters["sentinel_user"]
 		o.Sentinel.Dialer, o.Sentinel.TLSConfig, o.Sentinel.TopologyRefreshInterval = o.Dialer, o.TLSConfig, refresh
-	case cluster:
+	case storeurl.Cluster:
 		o.ClusterOption.ShardsRefreshInterval = refresh
-	case single:
+	case storeurl.Single:
 	}
 	return o, nil
 }
@@ -88,7 +117,7 @@ func (t *Target) passwords(last string) func(rueidis.AuthCredentialsContext) (ru
 		if text, err := t.file("password_file"); err == nil {
 			last = strings.TrimRight(string(text), "\r\n")
 		}
-		return rueidis.AuthCredentials{Username: t.user, Password: last}, nil
+		return rueidis.AuthCredentials{Username: t.url.User, Password: last}, nil
 	}
 }
 
@@ -104,7 +133,7 @@ func (t *Target) tls() (*tls.Config, error) {
 			return nil, errors.New("ca_file: holds no certificate in PEM")
 		}
 	}
-	if t.query["cert_file"] == "" {
+	if t.url.Parameters["cert_file"] == "" {
 		return c, nil
 	}
 	cert, err := t.file("cert_file")
@@ -125,7 +154,7 @@ func (t *Target) tls() (*tls.Config, error) {
 
 // file returns what is in the file that a parameter names, nil if none does.
 func (t *Target) file(name string) (text []byte, err error) {
-	path := t.query[name]
+	path := t.url.Parameters[name]
 	if path == "" {
 		return nil, nil
 	}
@@ -168,11 +197,11 @@ func (t *Target) Open(options redisstore.Options) (*redisstore.Store, error) {
 	if secret != nil {
 		options.Secret = secret
 	}
-	if p := t.query["prefix"]; p != "" {
+	if p := t.url.Parameters["prefix"]; p != "" {
 		options.Prefix = p
 	}
 	store, err := redisstore.Open(o, options)
-	if err != nil && schemes[t.scheme].kind == sentinel && Answered(err) && !Temporary(err) {
+	if err != nil && t.url.Kind == storeurl.Sentinel && Answered(err) && !Temporary(err) {
 		err = refusal(o, err)
 	}
 	return store, err

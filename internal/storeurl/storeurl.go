@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package redisurl
+// Package storeurl reads the line that says where a shared store is, as package
+// redisurl describes it. It opens no file and connects to nothing.
+package storeurl
 
 import (
 	"errors"
@@ -22,36 +24,40 @@ const (
 	PasswordVariable = "SLUICE_STORE_PASSWORD" //nolint:gosec // the name of a variable
 )
 
-// Target is where a store's servers are. Make one with [Parse].
-type Target struct {
-	scheme    string
-	addresses []string
-	master    string // of sentinels
-	database  int
-	user      string
-	password  string // from the environment
-	query     map[string]string
-	timeout   time.Duration
+// URL is where a store's servers are. Make one with [Parse].
+type URL struct {
+	Kind       Kind
+	TLS        bool
+	Addresses  []string
+	Master     string // of sentinels
+	Database   int
+	User       string
+	Password   string            // from the environment
+	Parameters map[string]string // behind the question mark
+	Timeout    time.Duration     // how long a decision may wait; zero if the line does not say
+
+	scheme string
 }
 
-// kind is how the servers work together.
-type kind uint8
+// Kind is how the servers work together.
+type Kind uint8
 
+// The kinds.
 const (
-	single kind = iota
-	sentinel
-	cluster
+	Single Kind = iota
+	Sentinel
+	Cluster
 )
 
 // schemes are what a line may begin with.
 var schemes = map[string]struct {
-	kind kind
+	kind Kind
 	tls  bool
 	port string
 }{
-	"redis": {single, false, "6379"}, "rediss": {single, true, "6379"},
-	"redis-sentinel": {sentinel, false, "26379"}, "rediss-sentinel": {sentinel, true, "26379"},
-	"redis-cluster": {cluster, false, "6379"}, "rediss-cluster": {cluster, true, "6379"},
+	"redis": {Single, false, "6379"}, "rediss": {Single, true, "6379"},
+	"redis-sentinel": {Sentinel, false, "26379"}, "rediss-sentinel": {Sentinel, true, "26379"},
+	"redis-cluster": {Cluster, false, "6379"}, "rediss-cluster": {Cluster, true, "6379"},
 }
 
 var parameters = []string{
@@ -59,11 +65,11 @@ var parameters = []string{
 	"sentinel_password_file", "sentinel_user", "timeout",
 }
 
-// How long a decision may wait, if a line says so: no longer than a connection
-// may say nothing.
+// How long a decision may wait, if a line says so.
 const (
 	leastTimeout = time.Millisecond
-	mostTimeout  = patience
+	// MostTimeout is also how long a connection may say nothing.
+	MostTimeout = time.Second
 )
 
 const (
@@ -77,7 +83,7 @@ const (
 // [UserVariable] and [PasswordVariable]; it may be nil. The error joins all
 // faults. It says where they are and quotes nothing: a password that is not
 // escaped can turn up in any part of a line.
-func Parse(line string, getenv func(string) string) (*Target, error) {
+func Parse(line string, getenv func(string) string) (*URL, error) {
 	scheme, rest, found := strings.Cut(line, "://")
 	s, known := schemes[scheme]
 	switch {
@@ -89,34 +95,34 @@ func Parse(line string, getenv func(string) string) (*Target, error) {
 	case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return nil, errors.New("the URL holds a control character; take it out")
 	}
-	p := &parsing{Target: Target{scheme: scheme, query: make(map[string]string)}}
+	p := &parsing{URL: URL{Kind: s.kind, TLS: s.tls, scheme: scheme, Parameters: make(map[string]string)}}
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
 		p.setUser(authority[:at])
 		authority = authority[at+1:]
 	}
-	p.setAddresses(authority, s.port, s.kind)
-	p.setPath(path, s.kind)
-	p.setQuery(query, s.kind, s.tls)
+	p.setAddresses(authority, s.port)
+	p.setPath(path)
+	p.setQuery(query)
 	if getenv != nil {
-		if p.user == "" {
-			p.user = getenv(UserVariable)
+		if p.User == "" {
+			p.User = getenv(UserVariable)
 		}
-		p.password = getenv(PasswordVariable)
+		p.Password = getenv(PasswordVariable)
 	}
-	if p.password != "" && p.query["password_file"] != "" {
+	if p.Password != "" && p.Parameters["password_file"] != "" {
 		p.fault("a password is in %s and in password_file: keep one", PasswordVariable)
 	}
 	if len(p.faults) > 0 {
 		return nil, errors.Join(p.faults...)
 	}
-	return &p.Target, nil
+	return &p.URL, nil
 }
 
 // parsing keeps every fault.
 type parsing struct {
-	Target
+	URL
 	faults []error
 }
 
@@ -131,14 +137,14 @@ func (p *parsing) setUser(info string) {
 		return
 	}
 	var err error
-	if p.user, err = url.PathUnescape(name); err != nil {
+	if p.User, err = url.PathUnescape(name); err != nil {
 		p.fault("the user's name holds a %% that begins no escape; write %%25 for it")
 	}
 }
 
-func (p *parsing) setAddresses(list, port string, k kind) {
+func (p *parsing) setAddresses(list, port string) {
 	all := strings.Split(list, ",")
-	if k == single && len(all) > 1 || len(all) > mostAddresses {
+	if p.Kind == Single && len(all) > 1 || len(all) > mostAddresses {
 		p.fault("%d servers: redis:// has one; write redis-cluster:// or redis-sentinel:// for several, of which %d are enough", len(all), mostAddresses)
 		return
 	}
@@ -159,15 +165,15 @@ func (p *parsing) setAddresses(list, port string, k kind) {
 			p.fault("address %d is not a host and a port; write for example 127.0.0.1:%s", i+1, port)
 			continue
 		}
-		p.addresses = append(p.addresses, net.JoinHostPort(host, given))
+		p.Addresses = append(p.Addresses, net.JoinHostPort(host, given))
 	}
 }
 
-func (p *parsing) setPath(path string, k kind) {
-	if k == sentinel {
+func (p *parsing) setPath(path string) {
+	if p.Kind == Sentinel {
 		name, db, _ := strings.Cut(path, "/")
 		master, err := url.PathUnescape(name)
-		if p.master, path = master, db; err != nil || master == "" || len(master) > longestMaster {
+		if p.Master, path = master, db; err != nil || master == "" || len(master) > longestMaster {
 			p.fault("sentinels need the name, of up to %d bytes, under which they watch the master; write for example redis-sentinel://127.0.0.1:26379/mymaster", longestMaster)
 		}
 	}
@@ -178,20 +184,20 @@ func (p *parsing) setPath(path string, k kind) {
 	switch {
 	case err != nil || n >= mostDatabases:
 		p.fault("what follows the last slash is not the number of a database; write for example /0, or leave it out")
-	case k == cluster && n != 0:
+	case p.Kind == Cluster && n != 0:
 		p.fault("a Cluster has database 0 only; leave out /%d", n)
 	}
-	p.database = int(n)
+	p.Database = int(n)
 }
 
-func (p *parsing) setQuery(query string, k kind, tls bool) {
+func (p *parsing) setQuery(query string) {
 	for i, pair := range strings.Split(query, "&") {
 		if pair == "" {
 			continue
 		}
 		name, raw, _ := strings.Cut(pair, "=")
 		value, err := url.QueryUnescape(raw)
-		_, twice := p.query[name]
+		_, twice := p.Parameters[name]
 		switch {
 		case !slices.Contains(parameters, name):
 			p.fault("parameter %d is none of %s", i+1, strings.Join(parameters, ", "))
@@ -200,43 +206,36 @@ func (p *parsing) setQuery(query string, k kind, tls bool) {
 		case twice:
 			p.fault("%s: is given twice; it has one value", name)
 		default:
-			p.query[name] = value
+			p.Parameters[name] = value
 		}
 	}
-	if text := p.query["timeout"]; text != "" {
+	if text := p.Parameters["timeout"]; text != "" {
 		d, err := time.ParseDuration(text)
-		if err != nil || d < leastTimeout || d > mostTimeout {
-			p.fault("timeout: is no duration from %v to %v; write for example timeout=250ms", leastTimeout, mostTimeout)
+		if err != nil || d < leastTimeout || d > MostTimeout {
+			p.fault("timeout: is no duration from %v to %v; write for example timeout=250ms", leastTimeout, MostTimeout)
 		}
-		p.timeout = d
+		p.Timeout = d
 	}
-	has := func(name string) bool { return p.query[name] != "" }
-	if !tls && (has("ca_file") || has("cert_file") || has("key_file")) {
+	has := func(name string) bool { return p.Parameters[name] != "" }
+	if !p.TLS && (has("ca_file") || has("cert_file") || has("key_file")) {
 		p.fault("ca_file, cert_file and key_file are about TLS; begin the URL with %s://", strings.Replace(p.scheme, "redis", "rediss", 1))
 	}
 	if has("cert_file") != has("key_file") {
 		p.fault("cert_file and key_file belong together; write both")
 	}
-	if k != sentinel && (has("sentinel_user") || has("sentinel_password_file")) {
+	if p.Kind != Sentinel && (has("sentinel_user") || has("sentinel_password_file")) {
 		p.fault("sentinel_user and sentinel_password_file are of redis-sentinel://")
 	}
 }
 
-// Prefix returns the prefix of keys that the line names, empty if it names none.
-func (t *Target) Prefix() string { return t.query["prefix"] }
-
-// Timeout returns how long a decision may wait for the servers, zero if the line
-// does not say.
-func (t *Target) Timeout() time.Duration { return t.timeout }
-
 // String returns the line without user and parameters: what may be shown.
-func (t *Target) String() string {
-	s := t.scheme + "://" + strings.Join(t.addresses, ",")
-	if t.master != "" {
-		s += "/" + url.PathEscape(t.master)
+func (u *URL) String() string {
+	s := u.scheme + "://" + strings.Join(u.Addresses, ",")
+	if u.Master != "" {
+		s += "/" + url.PathEscape(u.Master)
 	}
-	if t.database != 0 {
-		s += "/" + strconv.Itoa(t.database)
+	if u.Database != 0 {
+		s += "/" + strconv.Itoa(u.Database)
 	}
 	return s
 }

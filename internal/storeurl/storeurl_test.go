@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storeurl_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/storeurl"
+)
+
+const secret = "s3cr3tw0rd"
+
+var badLines = []struct{ name, line, want string }{
+	{"empty", "", "must begin with"},
+	{"no scheme", "127.0.0.1:6379", "must begin with"},
+	{"another scheme", "http://127.0.0.1", "must begin with"},
+	{"password", "redis://me:" + secret + "@h", storeurl.PasswordVariable},
+	{"password with a slash", "redis://me:" + secret + "/" + secret + "@h", "not a host and a port"},
+	{"password with a question mark", "redis://me:" + secret + "?" + secret + "@h", "parameter 1"},
+	{"password with an at sign", "redis://me:" + secret + "@" + secret + "@h", storeurl.PasswordVariable},
+	{"password as a parameter", "redis://h?password=" + secret, "parameter 1"},
+	{"no host", "redis://", "address 1"},
+	{"port 0", "redis://h:0", "address 1"},
+	{"port too high", "redis://h:65536", "address 1"},
+	{"two servers", "redis://a,b", "redis-cluster://"},
+	{"one of two is bad", "redis-cluster://a,b:x", "address 2"},
+	{"database is a word", "redis://h/x", "number of a database"},
+	{"database of a Cluster", "redis-cluster://h/1", "database 0 only"},
+	{"sentinels without a master", "redis-sentinel://h", "redis-sentinel://127.0.0.1:26379/mymaster"},
+	{"CA without TLS", "redis://h?ca_file=x", "begin the URL with rediss://"},
+	{"certificate without key", "rediss://h?cert_file=x", "belong together"},
+	{"sentinel's user elsewhere", "redis://h?sentinel_user=x", "are of redis-sentinel://"},
+	{"parameter twice", "redis://h?prefix=a&prefix=b", "given twice"},
+	{"parameter without value", "redis://h?prefix=", "no value"},
+	{"timeout is a number", "redis://h?timeout=250", "timeout: is no duration from 1ms to 1s"},
+	{"timeout too long", "redis://h?timeout=2s", "timeout: is no duration from 1ms to 1s"},
+	{"timeout too short", "redis://h?timeout=10us", "timeout: is no duration from 1ms to 1s"},
+	{"control character", "redis://h\n", "control character"},
+	{"too long", "redis://" + strings.Repeat("h", 5000), "may have 4096"},
+}
+
+func TestBadLines(t *testing.T) {
+	for _, c := range badLines {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := storeurl.Parse(c.line, nil)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("error %v, want one with %q", err, c.want)
+			}
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("the error tells the password: %v", err)
+			}
+		})
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	for line, want := range map[string]time.Duration{"redis://h": 0, "redis-cluster://h?timeout=250ms": 250 * time.Millisecond, "redis://h?timeout=1s": time.Second} {
+		target, err := storeurl.Parse(line, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := target.Timeout; got != want {
+			t.Errorf("%s: got %v, want %v", line, got, want)
+		}
+	}
+}
+
+// All faults are told at once.
+func TestAllFaults(t *testing.T) {
+	_, err := storeurl.Parse("redis://h:x/y?z=1", nil)
+	for _, want := range []string{"address 1", "number of a database", "parameter 1"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v lacks %q", err, want)
+		}
+	}
+}
+
+// FuzzParse: whatever the line is, a password behind a user's name is neither
+// taken nor told, and what is shown reads back as the same servers.
+func FuzzParse(f *testing.F) {
+	for _, c := range badLines {
+		f.Add(c.line)
+	}
+	f.Add("redis-sentinel://a,[::1]:2/m/4?prefix=x")
+	f.Add("rediss://u@h/1?ca_file=/x")
+	f.Fuzz(func(t *testing.T, line string) {
+		target, err := storeurl.Parse(line, nil)
+		if err != nil {
+			if line != "" && strings.Contains(err.Error(), secret) {
+				t.Errorf("%q: the error tells the password: %v", line, err)
+			}
+			return
+		}
+		if len(target.String()) > 4096 {
+			return // ports and escapes have made it longer than a line may be
+		}
+		again, err := storeurl.Parse(target.String(), nil)
+		if err != nil || again.String() != target.String() {
+			t.Errorf("%q is shown as %q, which reads back as %v: %v", line, target, again, err)
+		}
+	})
+}
