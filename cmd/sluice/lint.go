@@ -172,7 +172,7 @@ func runConvert(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		defer f.Close() //nolint:errcheck // it was only read
 		from = f
 	}
-	yaml, notes, err := nginx.Convert(from, name)
+	yaml, notes, err := nginx.Convert(from, name, problemsOf)
 	for _, note := range notes {
 		say(stderr, note.String()+"\n")
 	}
@@ -184,4 +184,15 @@ func runConvert(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	return exitOK
+}
+
+// problemsOf says what is wrong with a file of rules.
+func problemsOf(yaml []byte) (problems []string) {
+	_, err := file.Parse("", yaml)
+	if faults, ok := errors.AsType[file.Faults](err); ok {
+		for _, f := range faults {
+			problems = append(problems, f.Problem)
+		}
+	}
+	return problems
 }

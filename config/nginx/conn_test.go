@@ -50,7 +50,7 @@ func TestRealNginxInFlight(t *testing.T) {
 	}))
 	t.Cleanup(upstream.Close) // after nginx has ended
 	base, text := startNginx(t, strings.ReplaceAll(connConfig, "UPSTREAM", upstream.Listener.Addr().String()))
-	yaml, notes, err := nginx.Convert(strings.NewReader(text), "nginx.conf")
+	yaml, notes, err := nginx.Convert(strings.NewReader(text), "nginx.conf", check)
 	if err != nil || len(notes) > 0 {
 		t.Fatalf("error %v, notes %v", err, notes)
 	}

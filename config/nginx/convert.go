@@ -13,8 +13,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"github.com/sluicegate/sluice/config"
 )
 
 // MaxBytes is the largest configuration that Convert reads.
@@ -53,8 +51,9 @@ var ErrNoLimits = errors.New("no limit that can be converted")
 // Convert reads an nginx configuration, or Ingress objects in YAML, and returns
 // the rules as sluice's file has them, and notes in the order of their lines.
 // Files that are included are not read but noted. A configuration that cannot
-// be read at all is a [*SyntaxError]. The name is for notes and errors.
-func Convert(r io.Reader, name string) (yaml []byte, notes []Note, err error) {
+// be read at all is a [*SyntaxError]. The name is for notes and errors. Check says
+// what is wrong with a file of ours: a rule that it finds fault with is left out.
+func Convert(r io.Reader, name string, check func(yaml []byte) (problems []string)) (yaml []byte, notes []Note, err error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
 	if err != nil {
 		return nil, nil, fmt.Errorf("nginx: read %s: %w", name, err)
@@ -62,7 +61,7 @@ func Convert(r io.Reader, name string) (yaml []byte, notes []Note, err error) {
 	if len(data) > MaxBytes {
 		return nil, nil, &SyntaxError{name, 1, fmt.Sprintf("more than %d bytes; convert a part of it", MaxBytes)}
 	}
-	c := &converter{file: name, zones: map[string]*zone{}, names: map[string]bool{}, again: map[string]int{}, noted: map[Note]bool{}}
+	c := &converter{file: name, check: check, zones: map[string]*zone{}, names: map[string]bool{}, again: map[string]int{}, noted: map[Note]bool{}}
 	text := strings.ToValidUTF8(string(data), "\uFFFD")
 	if isIngress(text) {
 		err = c.ingresses(text)
@@ -90,20 +89,17 @@ func (c *converter) checked() ([]byte, error) {
 
 // valid notes what is wrong with rules.
 func (c *converter) valid(line int, rules []rule, prefix string) bool {
-	_, err := config.Parse(c.file, c.write(rules))
-	var faults config.Faults
-	if !errors.As(err, &faults) {
-		return true
+	problems := c.check(c.write(rules))
+	for _, problem := range problems {
+		c.note(line, "%s%s", prefix, problem)
 	}
-	for _, f := range faults {
-		c.note(line, "%s%s", prefix, f.Problem)
-	}
-	return false
+	return len(problems) == 0
 }
 
 // converter gathers rules and notes.
 type converter struct {
 	file    string
+	check   func(yaml []byte) (problems []string)
 	notes   []Note
 	noted   map[Note]bool
 	zones   map[string]*zone

@@ -22,6 +22,17 @@ import (
 
 var update = flag.Bool("update", false, "rewrite expected results under testdata")
 
+// check reads what was made as a file of ours.
+func check(yaml []byte) (problems []string) {
+	_, err := config.Parse("f", yaml)
+	if faults, ok := errors.AsType[config.Faults](err); ok {
+		for _, f := range faults {
+			problems = append(problems, f.Problem)
+		}
+	}
+	return problems
+}
+
 // Each configuration of testdata has beside it what is made of it: a file of
 // ours, which must be without faults, and notes.
 func TestConvert(t *testing.T) {
@@ -44,7 +55,7 @@ func TestConvert(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			yaml, notes, err := nginx.Convert(f, filepath.Base(file))
+			yaml, notes, err := nginx.Convert(f, filepath.Base(file), check)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,14 +97,14 @@ func TestErrors(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := nginx.Convert(strings.NewReader(test.text), "f")
+			_, _, err := nginx.Convert(strings.NewReader(test.text), "f", check)
 			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("error %v, want %s", err, test.want)
 			}
 		})
 	}
 	broken := errors.New("broken")
-	if _, _, err := nginx.Convert(brokenReader{broken}, "f"); !errors.Is(err, broken) {
+	if _, _, err := nginx.Convert(brokenReader{broken}, "f", check); !errors.Is(err, broken) {
 		t.Errorf("error %v, want the reader's", err)
 	}
 }
@@ -112,7 +123,7 @@ func TestRoundedRateIsExplained(t *testing.T) {
 		{"7r/s", "7/s", ""},
 	} {
 		text := fmt.Sprintf("http { limit_req_zone $binary_remote_addr zone=z:1m rate=%s; limit_req zone=z burst=5 nodelay; }", test.rate)
-		yaml, _, err := nginx.Convert(strings.NewReader(text), "f")
+		yaml, _, err := nginx.Convert(strings.NewReader(text), "f", check)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +178,7 @@ func TestDecidesAsNginx(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.rate+" "+test.args, func(t *testing.T) {
 			text := fmt.Sprintf("http { limit_req_zone $binary_remote_addr zone=z:1m rate=%s; limit_req zone=z %s; }", test.rate, test.args)
-			yaml, notes, err := nginx.Convert(strings.NewReader(text), "f")
+			yaml, notes, err := nginx.Convert(strings.NewReader(text), "f", check)
 			if err != nil || len(notes) > 0 {
 				t.Fatalf("error %v, notes %v", err, notes)
 			}
@@ -218,7 +229,7 @@ func FuzzConvert(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		yaml, notes, err := nginx.Convert(strings.NewReader(text), "f")
+		yaml, notes, err := nginx.Convert(strings.NewReader(text), "f", check)
 		lines := strings.Count(text, "\n") + 1
 		for _, n := range notes {
 			if n.Line < 0 || n.Line > lines || n.Text == "" {

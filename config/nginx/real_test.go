@@ -51,7 +51,7 @@ http {
 // The same requests go to nginx and to what Convert made of its configuration.
 func TestRealNginx(t *testing.T) {
 	base, text := startNginx(t, realConfig)
-	yaml, notes, err := nginx.Convert(strings.NewReader(text), "nginx.conf")
+	yaml, notes, err := nginx.Convert(strings.NewReader(text), "nginx.conf", check)
 	if err != nil {
 		t.Fatal(err)
 	}

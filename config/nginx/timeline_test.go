@@ -137,7 +137,7 @@ func TestRealNginxInTime(t *testing.T) {
 	t.Parallel()
 	base, text := startNginx(t, timelineConfig)
 	log := regexp.MustCompile(`access_log (\S+)`).FindStringSubmatch(text)[1]
-	yaml, notes, err := nginx.Convert(strings.NewReader(text), "nginx.conf")
+	yaml, notes, err := nginx.Convert(strings.NewReader(text), "nginx.conf", check)
 	if err != nil || len(notes) > 0 {
 		t.Fatalf("error %v, notes %v", err, notes)
 	}
