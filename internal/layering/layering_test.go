@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"errors"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -44,9 +45,66 @@ func TestLibraryCompilesOnlyTheStandardLibrary(t *testing.T) {
 			}
 		})
 	}
+	for _, folder := range library {
+		if !seen[folder] || isHeavy(folder) {
+			t.Errorf("package %s%s was not found among those of the standard library alone", module, folder)
+		}
+	}
 	for _, folder := range required {
 		if !seen[folder] {
 			t.Errorf("package %s%s was not found", module, folder)
+		}
+	}
+}
+
+// library are the packages that compile nothing but the standard library and
+// this module: what people build on.
+var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/policy", "/storetest"}
+
+// mostDeep is how many packages of the product may lie upon each other, those
+// under internal included, and floors how many with and beneath one of a folder.
+const mostDeep = 7
+
+var floors = map[string]int{
+	"": 2, "/algo": 3, "/policy": 3, "/httpclient": 3, "/httplimit": 4, "/memstore": 4, "/redisstore": 4, "/config": 4,
+	"/server/admin": 5, "/server/reload": 5, "/server/tally": 5, "/server/token": 5,
+	"/server/metrics": 6, // it shows failure, which lies on memstore
+}
+
+// TestDepth: no chain of imports is longer than the house is high. Who changes
+// a package must know those beneath it.
+func TestDepth(t *testing.T) {
+	imports := make(map[string][]string)
+	for _, line := range goList(t, `{{.ImportPath}}{{range .Imports}},{{.}}{{end}}`, module+"/...") {
+		pkg, list, _ := strings.Cut(line, ",")
+		if folder := strings.TrimPrefix(pkg, module); !strings.HasPrefix(folder, "/examples/") && !strings.HasPrefix(folder, "/docs/") {
+			imports[pkg] = strings.Split(list, ",")
+		}
+	}
+	chains := make(map[string][]string) // the longest of each package, itself last
+	var chain func(pkg string) []string
+	chain = func(pkg string) []string {
+		if known, ok := chains[pkg]; ok {
+			return known
+		}
+		var longest []string
+		for _, dep := range imports[pkg] {
+			if strings.HasPrefix(dep+"/", module+"/") {
+				if under := chain(dep); len(under) > len(longest) {
+					longest = under
+				}
+			}
+		}
+		chains[pkg] = append(slices.Clip(longest), pkg)
+		return chains[pkg]
+	}
+	for pkg := range imports {
+		most, ok := floors[strings.TrimPrefix(pkg, module)]
+		if !ok {
+			most = mostDeep
+		}
+		if c := chain(pkg); len(c) > most {
+			t.Errorf("%d deep, at most %d: %s", len(c), most, strings.Join(c, " <- "))
 		}
 	}
 }
