@@ -39,6 +39,13 @@ type decoder struct {
 	limits map[string]sluice.Limit // by text: many rules have the same
 	later  []func()                // what is read at the end of a level
 	named  map[NamedFile]place
+	claims []claim // in rules without faults
+}
+
+// claim is where a rule names a claim of a token.
+type claim struct {
+	node *yaml.Node
+	name string
 }
 
 func newDecoder(file string, pause func()) *decoder {

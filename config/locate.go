@@ -4,10 +4,12 @@
 package config
 
 import (
-	"strconv"
+	"cmp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicegate/sluice/policy"
 )
 
 // yamlNames are the keys under which the fields of policy.Rule are written.
@@ -19,14 +21,13 @@ var yamlNames = map[string]string{
 	"Key": "key", "Reason": "reason", "Author": "author",
 }
 
-// locate returns the node where a field of a rule, as policy names it, is
+// locate returns the node where a place in a rule, as policy names it, is
 // written, or the nearest node around it.
-func locate(rule *yaml.Node, path string) *yaml.Node {
+func locate(rule *yaml.Node, place policy.Place) *yaml.Node {
 	at := rule
-	for step := range strings.SplitSeq(path, ".") {
-		name, indices, indexed := strings.Cut(strings.TrimSuffix(step, "]"), "[")
+	for _, step := range place.Steps() {
 		var next *yaml.Node
-		switch name {
+		switch step.Field {
 		case "Levels":
 			if next = child(at, "levels"); next == nil {
 				continue // the rule is its own level
@@ -37,18 +38,19 @@ func locate(rule *yaml.Node, path string) *yaml.Node {
 			}
 		case "ExemptNetworks", "ExemptKeys":
 			if next = child(at, "exempt"); next != nil {
-				next = child(next, strings.ToLower(strings.TrimPrefix(name, "Exempt")))
+				next = child(next, strings.ToLower(strings.TrimPrefix(step.Field, "Exempt")))
 			}
 		default:
-			next = child(at, yamlNames[name])
+			next = child(at, yamlNames[step.Field])
 		}
 		if next == nil {
 			return at
 		}
-		if indexed {
-			for index := range strings.SplitSeq(indices, "][") {
-				next = item(next, index)
-			}
+		if step.Key != "" {
+			next = cmp.Or(child(next, step.Key), next)
+		}
+		if step.Item > 0 {
+			next = item(next, step.Item-1)
 		}
 		at = next
 	}
@@ -69,20 +71,14 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// item returns the item of a list, or of a mapping by its number or key. What
+// item returns the item of a list, or the key of a mapping, by its number. What
 // is no list is the one item of it.
-func item(n *yaml.Node, index string) *yaml.Node {
+func item(n *yaml.Node, i int) *yaml.Node {
 	r := resolved(n)
-	i, err := strconv.Atoi(index)
 	switch {
-	case r.Kind == yaml.MappingNode:
-		if v := child(r, index); v != nil {
-			return v
-		}
-		if err == nil && 2*i < len(r.Content) {
-			return r.Content[2*i]
-		}
-	case r.Kind == yaml.SequenceNode && err == nil && i < len(r.Content):
+	case r.Kind == yaml.MappingNode && 2*i < len(r.Content):
+		return r.Content[2*i]
+	case r.Kind == yaml.SequenceNode && i < len(r.Content):
 		return r.Content[i]
 	}
 	return n

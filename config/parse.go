@@ -92,15 +92,19 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		clean, nodes = append(clean, rules[i]), append(nodes, ruleNodes[i])
 		c.lines = append(c.lines, ruleNodes[i].Line)
 	}
-	d.claims(c, clean, nodes)
-	if len(d.faults) == 0 && c.Tokens != nil && c.Tokens.Required && !slices.ContainsFunc(clean, needsClaim) {
+	if c.Tokens == nil && len(c.Listen)+len(c.Upstreams) > 0 { // whoever decides without serving brings the claims along
+		for _, at := range d.claims {
+			d.fault(at.node, "no token is verified, so that no request has the claim %s; say under tokens how to verify them", at.name)
+		}
+	}
+	if len(d.faults) == 0 && c.Tokens != nil && c.Tokens.Required && len(d.claims) == 0 {
 		d.fault(child(child(root, "tokens"), "required"), "no rule has a claim in its key or its plans, so no request needs a token; leave required out, or write by: claim.sub")
 	}
 	var err error
 	c.Policy, err = policy.CompilePaced(clean, d.pause)
 	if faults, ok := errors.AsType[policy.Faults](err); ok {
 		for _, f := range faults {
-			d.fault(locate(nodes[f.Rule], f.Field), "%s", f.Problem)
+			d.fault(locate(nodes[f.Rule], f.At), "%s", f.Problem)
 		}
 	}
 }
@@ -114,7 +118,7 @@ func (d *decoder) rest(r *policy.Rule, known Faults, n *yaml.Node) {
 		return
 	}
 	for _, f := range faults {
-		at := locate(n, f.Field)
+		at := locate(n, f.At)
 		if at != n && !slices.ContainsFunc(known, func(f Fault) bool { return encloses(at, f) }) {
 			d.fault(at, "%s", f.Problem)
 		}
@@ -127,37 +131,6 @@ func encloses(n *yaml.Node, f Fault) bool {
 		return true
 	}
 	return slices.ContainsFunc(n.Content, func(n *yaml.Node) bool { return encloses(n, f) })
-}
-
-// needsClaim reports whether a rule needs a claim of requests.
-func needsClaim(r policy.Rule) bool {
-	return slices.ContainsFunc(r.Levels, func(l policy.Level) bool {
-		ofToken := func(p policy.Part) bool { return p.Source == policy.SourceClaim }
-		return slices.ContainsFunc(l.By, ofToken) || l.Tiers != nil && ofToken(l.Tiers.By)
-	})
-}
-
-// claims finds rules that ask for a claim where no token is verified.
-func (d *decoder) claims(c *Config, rules []policy.Rule, nodes []*yaml.Node) {
-	if c.Tokens != nil || len(c.Listen) == 0 && len(c.Upstreams) == 0 {
-		return // whoever decides without serving brings the claims along
-	}
-	fault := func(i int, p policy.Part, format string, at ...any) {
-		d.fault(locate(nodes[i], fmt.Sprintf(format, at...)), "no token is verified, so that no request has the claim %s; say under tokens how to verify them", p.Name)
-	}
-	for i := range rules {
-		for j := range rules[i].Levels {
-			l := &rules[i].Levels[j]
-			for k, p := range l.By {
-				if p.Source == policy.SourceClaim {
-					fault(i, p, "Levels[%d].By[%d]", j, k)
-				}
-			}
-			if l.Tiers != nil && l.Tiers.By.Source == policy.SourceClaim {
-				fault(i, l.Tiers.By, "Levels[%d].Tiers.By", j)
-			}
-		}
-	}
 }
 
 // ruleNodes returns the items of the list of rules.

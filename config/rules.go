@@ -34,16 +34,18 @@ func (d *decoder) rules(nodes []*yaml.Node, exempt []netip.Prefix) ([]policy.Rul
 	r := d.newRuleReader()
 	for i, n := range nodes {
 		d.pause()
-		before := len(d.faults)
+		before, claims := len(d.faults), len(d.claims)
 		rules[i] = r.read(n, exempt)
 		if name := rules[i].Name; name != "" {
 			if line, taken := lines[name]; taken {
-				d.fault(locate(n, "Name"), "%q is the name of the rule on line %d, too; two rules of one name would share a budget: choose another", name, line)
+				d.fault(child(n, "name"), "%q is the name of the rule on line %d, too; two rules of one name would share a budget: choose another", name, line)
 			} else {
 				lines[name] = n.Line
 			}
 		}
-		faults[i] = d.faults[before:]
+		if faults[i] = d.faults[before:]; len(faults[i]) > 0 {
+			d.claims = d.claims[:claims]
+		}
 	}
 	return rules, faults
 }
@@ -228,6 +230,9 @@ func (d *decoder) part(n *yaml.Node, into *[]policy.Part) {
 	if err != nil {
 		d.fault(n, "%v", err)
 		return
+	}
+	if p.Source == policy.SourceClaim {
+		d.claims = append(d.claims, claim{n, p.Name})
 	}
 	*into = append(*into, p)
 }

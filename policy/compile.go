@@ -6,7 +6,6 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/sluicegate/sluice"
@@ -25,35 +24,15 @@ const (
 
 // compiler gathers what is wrong with the rule it is at.
 type compiler struct {
-	faults Faults
-	number int
-	name   string
-	// naming says that places are given names: of a rule that has a fault. It
-	// is compiled a second time for that, as most have none and names cost as
-	// much as the rest.
-	naming  bool
+	faults  Faults
+	number  int
+	name    string
 	sound   sluice.Limit // the last that was validated: many rules have the same
 	finders map[[2]int]*clientip.Finder
 }
 
-// in returns the name of a field within a place.
-func (c *compiler) in(at, field string) string {
-	if !c.naming {
-		return ""
-	}
-	return at + field
-}
-
-// item returns the name of an item of a list.
-func (c *compiler) item(at string, i int) string {
-	if !c.naming {
-		return ""
-	}
-	return at + "[" + strconv.Itoa(i) + "]"
-}
-
-func (c *compiler) fault(field, format string, args ...any) {
-	f := &Fault{Rule: c.number, Name: c.name, Field: field}
+func (c *compiler) fault(at Place, format string, args ...any) {
+	f := &Fault{Rule: c.number, Name: c.name, At: at}
 	err := fmt.Errorf(format, args...)
 	f.Problem = err.Error()
 	if u, ok := err.(interface{ Unwrap() error }); ok {
@@ -82,7 +61,7 @@ func Compile(rules []Rule) (*Policy, error) { return CompilePaced(rules, func() 
 func CompilePaced(rules []Rule, pause func()) (*Policy, error) {
 	c := &compiler{}
 	if len(rules) > MaxRules {
-		c.fault("Name", "%d rules; a policy has at most %d", len(rules), MaxRules)
+		c.fault(in("Name"), "%d rules; a policy has at most %d", len(rules), MaxRules)
 		return nil, c.faults
 	}
 	p := &Policy{rules: make([]rule, len(rules)), names: make(map[string]int, len(rules)), index: &index{}}
@@ -92,21 +71,14 @@ func CompilePaced(rules []Rule, pause func()) (*Policy, error) {
 		r := &p.rules[i]
 		r.Rule = rules[i]
 		if !validName(r.Name) {
-			c.fault("Name", "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", r.Name)
+			c.fault(in("Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", r.Name)
 		} else if first, taken := p.names[r.Name]; taken {
-			c.fault("Name", "%q is the name of rule %d, too; two rules of one name would share a budget: choose another", r.Name, first+1)
+			c.fault(in("Name"), "%q is the name of rule %d, too; two rules of one name would share a budget: choose another", r.Name, first+1)
 		} else {
 			p.names[r.Name] = i
 		}
 		before := len(c.faults)
-		c.naming = false
-		if c.rule(r); len(c.faults) > before {
-			c.faults = c.faults[:before]
-			*r = rule{Rule: rules[i]}
-			c.naming = true
-			c.rule(r)
-		}
-		if len(c.faults) == before {
+		if c.rule(r); len(c.faults) == before {
 			p.index.add(int32(i), r)
 		}
 	}
@@ -143,7 +115,7 @@ func (c *compiler) crowds(p *Policy, pause func()) {
 		}
 		if most := max(n[0], n[1], shaped[0], shaped[1]); most > sluice.MaxCharges {
 			c.number, c.name = i, r.Name
-			c.fault("Match", "a request may be charged under %d levels of rules at once (%s); at most %d can be decided together: narrow what they match",
+			c.fault(in("Match"), "a request may be charged under %d levels of rules at once (%s); at most %d can be decided together: narrow what they match",
 				most, strings.Join(names, ", "), sluice.MaxCharges)
 			return
 		}
@@ -155,29 +127,29 @@ func (c *compiler) rule(r *rule) {
 	c.cost(&r.Cost)
 	if w := r.When; w != nil {
 		if len(w.Status) == 0 || len(w.Status) > maxListed {
-			c.fault("When", "%d statuses; say which responses count, such as 401 or 4xx", len(w.Status))
+			c.fault(in("When"), "%d statuses; say which responses count, such as 401 or 4xx", len(w.Status))
 		}
 		for i, s := range w.Status {
 			if s.From < 100 || s.To > 599 || s.From > s.To {
-				c.fault(fmt.Sprintf("When.Status[%d]", i), "%d to %d is not a range of response codes from 100 to 599", s.From, s.To)
+				c.fault(in("When", "Status").item(i), "%d to %d is not a range of response codes from 100 to 599", s.From, s.To)
 			}
 		}
 	}
 	if r.Failure >= failures {
-		c.fault("Failure", "%v is not one of open, local and closed", r.Failure)
+		c.fault(in("Failure"), "%v is not one of open, local and closed", r.Failure)
 	}
 	if r.MaxWait < 0 || r.MaxWait > sluice.MaxWait {
-		c.fault("MaxWait", "%v must be 0 to %v", r.MaxWait, sluice.MaxWait)
+		c.fault(in("MaxWait"), "%v must be 0 to %v", r.MaxWait, sluice.MaxWait)
 	}
 	if r.Status != 0 && (r.Status < 400 || r.Status > 599) {
-		c.fault("Status", "%d must be 400 to 599, or 0 for 429", r.Status)
+		c.fault(in("Status"), "%d must be 400 to 599, or 0 for 429", r.Status)
 	}
-	r.ExemptNetworks = c.networks("ExemptNetworks", r.ExemptNetworks)
+	r.ExemptNetworks = c.networks(in("ExemptNetworks"), r.ExemptNetworks)
 	if everyAddress(r.ExemptNetworks) {
-		c.fault("ExemptNetworks", "exempt every address: the rule can never apply; leave it out, or exempt less")
+		c.fault(in("ExemptNetworks"), "exempt every address: the rule can never apply; leave it out, or exempt less")
 	}
 	if len(r.Levels) == 0 || len(r.Levels) > MaxLevels {
-		c.fault("Levels", "%d levels; a rule has 1 to %d", len(r.Levels), MaxLevels)
+		c.fault(in("Levels"), "%d levels; a rule has 1 to %d", len(r.Levels), MaxLevels)
 	}
 	if r.Lease != nil {
 		c.lease(r)
@@ -194,26 +166,26 @@ func (c *compiler) cost(cost *Cost) {
 	header := cost.Of == RequestHeader || cost.Of == ResponseHeader
 	switch {
 	case cost.Of >= costs:
-		c.fault("Cost", "%d is not a cost", cost.Of)
+		c.fault(in("Cost"), "%d is not a cost", cost.Of)
 		return
 	case (cost.Of == FuncCost) != (cost.Func != nil):
-		c.fault("Cost", "a Func goes with FuncCost, and with no other")
+		c.fault(in("Cost"), "a Func goes with FuncCost, and with no other")
 	case cost.Bytes() && cost.Units != 0:
-		c.fault("Cost", "units belong to a fixed cost or the estimate of a header's; leave them out")
+		c.fault(in("Cost"), "units belong to a fixed cost or the estimate of a header's; leave them out")
 	case cost.Units < 0 || cost.Units > sluice.MaxQuota:
-		c.fault("Cost", "%d units must be 1 to %d", cost.Units, int64(sluice.MaxQuota))
+		c.fault(in("Cost"), "%d units must be 1 to %d", cost.Units, int64(sluice.MaxQuota))
 	}
 	if !header {
 		if cost.Header != "" || cost.Most != 0 {
-			c.fault("Cost", "only the cost of a header has a header and a most; leave them out")
+			c.fault(in("Cost"), "only the cost of a header has a header and a most; leave them out")
 		}
 		return
 	}
 	if !wire.Token(cost.Header) {
-		c.fault("Cost", "%q is not a header field's name", cost.Header)
+		c.fault(in("Cost"), "%q is not a header field's name", cost.Header)
 	}
 	if cost.Most < 1 || cost.Most > sluice.MaxQuota {
-		c.fault("Cost", "most %d must be 1 to %d: the largest number that the header is believed", cost.Most, int64(sluice.MaxQuota))
+		c.fault(in("Cost"), "most %d must be 1 to %d: the largest number that the header is believed", cost.Most, int64(sluice.MaxQuota))
 	}
 	cost.Header = canonical(cost.Header)
 }

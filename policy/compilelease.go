@@ -5,7 +5,6 @@ package policy
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/sluicegate/sluice"
 )
@@ -15,32 +14,32 @@ import (
 func (c *compiler) lease(r *rule) {
 	if err := r.Lease.Validate(); err != nil {
 		for _, err := range joined(err) {
-			c.fault("Lease", "%w", err)
+			c.fault(in("Lease"), "%w", err)
 		}
 		r.Lease = &sluice.LeaseTerms{} // the limits may be at fault, too
 	}
 	switch {
 	case len(r.Levels) > 1:
-		c.fault("Lease", "the levels of a hierarchy are charged all or none, which only the store can decide; leave out the lease, or make a rule of one level")
+		c.fault(in("Lease"), "the levels of a hierarchy are charged all or none, which only the store can decide; leave out the lease, or make a rule of one level")
 	case len(r.Levels) == 1 && len(r.Levels[0].Limits) == 0 && r.Levels[0].InFlight != nil:
-		c.fault("Lease", "the rule limits requests in flight only, which are not leased; leave out the lease")
+		c.fault(in("Lease"), "the rule limits requests in flight only, which are not leased; leave out the lease")
 	}
 	switch {
 	case r.Shape:
-		c.fault("Lease", "a rule that shapes has each part wait its turn in the store; leave out the lease")
+		c.fault(in("Lease"), "a rule that shapes has each part wait its turn in the store; leave out the lease")
 	case r.When != nil:
-		c.fault("Lease", "the rule counts by the response, and the store is told each time; leave out the lease")
+		c.fault(in("Lease"), "the rule counts by the response, and the store is told each time; leave out the lease")
 	case r.Cost.Of == ResponseBytes || r.Cost.Of == ResponseHeader:
-		c.fault("Lease", "the cost is known after the response, and the store is told each time; leave out the lease, or charge a number or the bytes of requests")
+		c.fault(in("Lease"), "the cost is known after the response, and the store is told each time; leave out the lease, or charge a number or the bytes of requests")
 	}
 	if r.MaxWait > 0 {
-		c.fault("Lease", "requests that may wait are not leased; leave out the lease, or the longest wait")
+		c.fault(in("Lease"), "requests that may wait are not leased; leave out the lease, or the longest wait")
 	}
 }
 
 // leasable reports which limits of a set cannot be leased. Those of overrides
 // and candidates need not be: see [Rule.Leased].
-func (c *compiler) leasable(r *rule, at string, s *set) {
+func (c *compiler) leasable(r *rule, at Place, s *set) {
 	if r.Lease == nil || s == nil {
 		return
 	}
@@ -50,7 +49,7 @@ func (c *compiler) leasable(r *rule, at string, s *set) {
 	}
 	for _, err := range joined(err) {
 		if fault, ok := errors.AsType[*sluice.LeaseError](err); ok {
-			c.fault(fmt.Sprintf("%s[%d]", at, fault.Index), "cannot be leased: %w", fault.Err)
+			c.fault(at.item(fault.Index), "cannot be leased: %w", fault.Err)
 		} else {
 			c.fault(at, "cannot be leased: %w", err)
 		}

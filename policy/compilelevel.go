@@ -16,29 +16,29 @@ import (
 func (c *compiler) level(r *rule, i int) {
 	source, l := &r.Levels[i], &r.levels[i]
 	l.Level = source
-	at := c.item("Levels", i)
+	at := in("Levels").item(i)
 	if source.Name == "" {
 		if len(r.Levels) > 1 {
-			c.fault(c.in(at, ".Name"), "is empty; the levels of a hierarchy need names")
+			c.fault(at.in("Name"), "is empty; the levels of a hierarchy need names")
 		}
 	} else if !validName(source.Name) {
-		c.fault(c.in(at, ".Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", source.Name)
+		c.fault(at.in("Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", source.Name)
 	}
 	for j := range r.Levels[:i] {
 		if r.Levels[j].Name == source.Name && source.Name != "" {
-			c.fault(c.in(at, ".Name"), "%q is the name of level %d, too; choose another", source.Name, j+1)
+			c.fault(at.in("Name"), "%q is the name of level %d, too; choose another", source.Name, j+1)
 		}
 	}
 	if source.Missing >= missings {
-		c.fault(c.in(at, ".Missing"), "%v is not one of refuse, share and skip", source.Missing)
+		c.fault(at.in("Missing"), "%v is not one of refuse, share and skip", source.Missing)
 	}
 	if len(source.By) > MaxParts {
-		c.fault(c.in(at, ".By"), "%d parts; a key has at most %d", len(source.By), MaxParts)
+		c.fault(at.in("By"), "%d parts; a key has at most %d", len(source.By), MaxParts)
 	}
 	source.By = slices.Clone(source.By)
 	l.parts = make([]keyPart, 0, len(source.By))
 	for j := range source.By {
-		here := c.item(c.in(at, ".By"), j)
+		here := at.in("By").item(j)
 		part := c.part(r, here, source.By[j])
 		source.By[j] = part.Part
 		if slices.ContainsFunc(l.parts, func(p keyPart) bool { return p.Part == part.Part }) {
@@ -58,7 +58,7 @@ func (c *compiler) level(r *rule, i int) {
 		c.inFlight(l, at)
 	}
 	if source.InFlight == nil || len(source.Limits)+len(source.Overrides)+len(source.Candidates) > 0 || source.Tiers != nil {
-		here := c.in(at, ".Limits")
+		here := at.in("Limits")
 		l.base = c.set(r, here, scope, source.Limits)
 		c.leasable(r, here, l.base)
 	}
@@ -70,13 +70,13 @@ func (c *compiler) level(r *rule, i int) {
 	}
 	source.ExemptKeys = slices.Clone(source.ExemptKeys)
 	for j := range source.ExemptKeys {
-		if c.key(l, c.item(c.in(at, ".ExemptKeys"), j), &source.ExemptKeys[j]) {
+		if c.key(l, at.in("ExemptKeys").item(j), &source.ExemptKeys[j]) {
 			l.exempt[encodeKey(source.ExemptKeys[j])] = struct{}{}
 		}
 	}
 }
 
-func (c *compiler) inFlight(l *level, at string) {
+func (c *compiler) inFlight(l *level, at Place) {
 	l.inFlight = *l.InFlight
 	if l.inFlight.TTL == 0 {
 		l.inFlight.TTL = DefaultLease
@@ -86,13 +86,13 @@ func (c *compiler) inFlight(l *level, at string) {
 	}
 	if err := l.inFlight.Validate(); err != nil {
 		for _, err := range joined(err) {
-			c.fault(c.in(at, ".InFlight"), "%w", err)
+			c.fault(at.in("InFlight"), "%w", err)
 		}
 	}
 }
 
 // key makes of values what requests have, if it is a key of the level.
-func (c *compiler) key(l *level, at string, values *[]string) bool {
+func (c *compiler) key(l *level, at Place, values *[]string) bool {
 	key, err := l.key(*values)
 	if err != nil {
 		for _, err := range joined(err) {
@@ -104,7 +104,7 @@ func (c *compiler) key(l *level, at string, values *[]string) bool {
 	return true
 }
 
-func (c *compiler) part(r *rule, at string, p Part) keyPart {
+func (c *compiler) part(r *rule, at Place, p Part) keyPart {
 	switch {
 	case p.Source == SourceNone || p.Source >= sources:
 		c.fault(at, "is not a part of a key; write one such as ip or header.X-User")
@@ -155,7 +155,7 @@ func (c *compiler) part(r *rule, at string, p Part) keyPart {
 }
 
 // madePart is part of one that is made of others.
-func (c *compiler) madePart(r *rule, at string, p Part) keyPart {
+func (c *compiler) madePart(r *rule, at Place, p Part) keyPart {
 	if p.made == nil || len(p.made.of) == 0 {
 		c.fault(at, "is made of no parts; name those that a request may have")
 		return keyPart{Part: p}
@@ -168,7 +168,7 @@ func (c *compiler) madePart(r *rule, at string, p Part) keyPart {
 }
 
 // set compiles a list of limits. It returns nil if something is wrong with it.
-func (c *compiler) set(r *rule, at, scope string, limits []Limit) *set {
+func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 	before := len(c.faults)
 	var hard, soft, grace []sluice.Limit
 	if len(limits) == 0 {
@@ -177,7 +177,7 @@ func (c *compiler) set(r *rule, at, scope string, limits []Limit) *set {
 	unit := sluice.Requests
 	hard = make([]sluice.Limit, 0, len(limits))
 	for i, l := range limits {
-		here := c.item(at, i)
+		here := at.item(i)
 		c.limit(here, l.Limit)
 		if i == 0 {
 			unit = l.Unit
@@ -193,7 +193,7 @@ func (c *compiler) set(r *rule, at, scope string, limits []Limit) *set {
 			hard = append(hard, l.Limit)
 			continue
 		}
-		c.limit(c.in(here, ".Grace"), *l.Grace)
+		c.limit(here.in("Grace"), *l.Grace)
 		switch {
 		case r.Shadow:
 			c.fault(here, "a soft limit in a shadow rule, which denies nothing anyway; make one of them of it")
@@ -206,7 +206,7 @@ func (c *compiler) set(r *rule, at, scope string, limits []Limit) *set {
 		case len(soft) > 0:
 			c.fault(here, "a second soft limit; a list has one: make the others hard, or a rule of their own")
 		case l.Grace.Unit != l.Unit:
-			c.fault(c.in(here, ".Grace"), "counts %v but its limit %v", l.Grace.Unit, l.Unit)
+			c.fault(here.in("Grace"), "counts %v but its limit %v", l.Grace.Unit, l.Unit)
 		}
 		g := *l.Grace
 		if g.Name == "" {
@@ -243,7 +243,7 @@ func (c *compiler) set(r *rule, at, scope string, limits []Limit) *set {
 }
 
 // limit reports each fault of a limit by itself.
-func (c *compiler) limit(at string, l sluice.Limit) {
+func (c *compiler) limit(at Place, l sluice.Limit) {
 	if l == c.sound {
 		return
 	}
@@ -269,7 +269,7 @@ func joined(err error) []error {
 	return []error{err}
 }
 
-func (c *compiler) plan(at, scope string, lists ...[]sluice.Limit) *sluice.Plan {
+func (c *compiler) plan(at Place, scope string, lists ...[]sluice.Limit) *sluice.Plan {
 	limits := lists[0]
 	for _, more := range lists[1:] {
 		limits = append(slices.Clip(limits), more...)
@@ -291,21 +291,21 @@ func (c *compiler) plan(at, scope string, lists ...[]sluice.Limit) *sluice.Plan 
 	return nil
 }
 
-func (c *compiler) tiers(r *rule, l *level, at, scope string) {
+func (c *compiler) tiers(r *rule, l *level, at Place, scope string) {
 	t := l.Tiers
 	if t == nil {
 		return
 	}
-	l.tierPart = c.part(r, c.in(at, ".Tiers.By"), t.By)
+	l.tierPart = c.part(r, at.in("Tiers").in("By"), t.By)
 	if len(t.Limits) == 0 || len(t.Limits) > maxListed {
-		c.fault(c.in(at, ".Tiers"), "%d tiers; name at least one", len(t.Limits))
+		c.fault(at.in("Tiers"), "%d tiers; name at least one", len(t.Limits))
 	}
 	l.tiers = make(map[string]*set, len(t.Limits))
 	for _, value := range slices.Sorted(maps.Keys(t.Limits)) {
 		if value == "" {
-			c.fault(c.in(at, ".Tiers"), "a tier without a name; requests without one get the rule's own limits")
+			c.fault(at.in("Tiers"), "a tier without a name; requests without one get the rule's own limits")
 		}
-		here := c.in(at, ".Tiers.Limits["+value+"]")
+		here := at.in("Tiers").in("Limits").key(value)
 		if as, err := l.tierPart.written(value); err != nil {
 			c.fault(here, "%v: %w", t.By, err)
 		} else if as != value {
@@ -316,9 +316,9 @@ func (c *compiler) tiers(r *rule, l *level, at, scope string) {
 	}
 }
 
-func (c *compiler) overrides(r *rule, l *level, at, scope string) {
+func (c *compiler) overrides(r *rule, l *level, at Place, scope string) {
 	if len(l.Overrides) > MaxOverrides {
-		c.fault(c.in(at, ".Overrides"), "%d overrides; a level has at most %d", len(l.Overrides), MaxOverrides)
+		c.fault(at.in("Overrides"), "%d overrides; a level has at most %d", len(l.Overrides), MaxOverrides)
 		return
 	}
 	if len(l.Overrides) > 0 {
@@ -326,44 +326,44 @@ func (c *compiler) overrides(r *rule, l *level, at, scope string) {
 		l.Overrides = slices.Clone(l.Overrides)
 	}
 	for i := range l.Overrides {
-		o, here := &l.Overrides[i], c.item(c.in(at, ".Overrides"), i)
+		o, here := &l.Overrides[i], at.in("Overrides").item(i)
 		if o.Reason == "" {
-			c.fault(c.in(here, ".Reason"), "the reason is empty; say why the key has limits of its own")
+			c.fault(here.in("Reason"), "the reason is empty; say why the key has limits of its own")
 		}
 		if o.Author == "" {
-			c.fault(c.in(here, ".Author"), "the author is empty; say who wants it")
+			c.fault(here.in("Author"), "the author is empty; say who wants it")
 		}
-		s := c.set(r, c.in(here, ".Limits"), scope, o.Limits)
-		if !c.key(l, c.in(here, ".Key"), &o.Key) {
+		s := c.set(r, here.in("Limits"), scope, o.Limits)
+		if !c.key(l, here.in("Key"), &o.Key) {
 			continue
 		}
 		key := encodeKey(o.Key)
 		if _, taken := l.overrides[key]; taken {
-			c.fault(c.in(here, ".Key"), "has an override already; a key has one")
+			c.fault(here.in("Key"), "has an override already; a key has one")
 		}
 		l.overrides[key] = override{set: s, expires: o.Expires}
 	}
 }
 
-func (c *compiler) candidates(r *rule, l *level, at, scope string) {
+func (c *compiler) candidates(r *rule, l *level, at Place, scope string) {
 	if len(l.Candidates) > MaxLevels {
-		c.fault(c.in(at, ".Candidates"), "%d candidates; a level has at most %d", len(l.Candidates), MaxLevels)
+		c.fault(at.in("Candidates"), "%d candidates; a level has at most %d", len(l.Candidates), MaxLevels)
 	}
 	for i := range l.Candidates {
-		source, here := &l.Candidates[i], c.item(c.in(at, ".Candidates"), i)
+		source, here := &l.Candidates[i], at.in("Candidates").item(i)
 		if !validName(source.Name) {
-			c.fault(c.in(here, ".Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", source.Name)
+			c.fault(here.in("Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", source.Name)
 		}
 		for j := range l.Candidates[:i] {
 			if l.Candidates[j].Name == source.Name {
-				c.fault(c.in(here, ".Name"), "%q is the name of candidate %d, too; choose another", source.Name, j+1)
+				c.fault(here.in("Name"), "%q is the name of candidate %d, too; choose another", source.Name, j+1)
 			}
 		}
 		hard := make([]Limit, len(source.Limits))
 		for j := range hard {
 			hard[j].Limit = source.Limits[j]
 		}
-		if s := c.set(r, c.in(here, ".Limits"), scope+"+"+source.Name, hard); s != nil {
+		if s := c.set(r, here.in("Limits"), scope+"+"+source.Name, hard); s != nil {
 			l.candidates = append(l.candidates, candidate{source, s.take})
 		}
 	}

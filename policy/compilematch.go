@@ -18,31 +18,31 @@ func (c *compiler) match(r *rule) {
 	m.Methods = slices.Clone(m.Methods)
 	for i, method := range m.Methods {
 		if !wire.Token(method) || strings.ToUpper(method) != method {
-			c.fault(fmt.Sprintf("Match.Methods[%d]", i), "%q is not a method; methods are written in capitals, such as POST", method)
+			c.fault(in("Match", "Methods").item(i), "%q is not a method; methods are written in capitals, such as POST", method)
 		}
 	}
 	m.Hosts = slices.Clone(m.Hosts)
 	for i, h := range m.Hosts {
 		host, err := ParseHost(h)
 		if err != nil {
-			c.fault(fmt.Sprintf("Match.Hosts[%d]", i), "%w", err)
+			c.fault(in("Match", "Hosts").item(i), "%w", err)
 		}
 		m.Hosts[i] = host
 	}
-	r.patterns = c.patterns("Match.Paths", m.Paths)
-	r.except = c.patterns("Match.Except", m.Except)
+	r.patterns = c.patterns(in("Match", "Paths"), m.Paths)
+	r.except = c.patterns(in("Match", "Except"), m.Except)
 	c.excepted(r)
-	m.Headers = c.fields("Match.Headers", m.Headers, true)
-	m.Queries = c.fields("Match.Queries", m.Queries, false)
-	m.Networks = c.networks("Match.Networks", m.Networks)
+	m.Headers = c.fields(in("Match", "Headers"), m.Headers, true)
+	m.Queries = c.fields(in("Match", "Queries"), m.Queries, false)
+	m.Networks = c.networks(in("Match", "Networks"), m.Networks)
 	for i, n := range m.Networks {
 		if slices.ContainsFunc(r.ExemptNetworks, func(e netip.Prefix) bool { return covers(e.Masked(), n) }) {
-			c.fault(fmt.Sprintf("Match.Networks[%d]", i), "can never match, as the rule exempts all of %v", n)
+			c.fault(in("Match", "Networks").item(i), "can never match, as the rule exempts all of %v", n)
 		}
 	}
 	for _, n := range []int{len(m.Methods), len(m.Hosts), len(m.Paths), len(m.Except), len(m.Headers), len(m.Queries), len(m.Networks)} {
 		if n > maxListed {
-			c.fault("Match", "a list of %d; at most %d are accepted", n, maxListed)
+			c.fault(in("Match"), "a list of %d; at most %d are accepted", n, maxListed)
 		}
 	}
 }
@@ -57,12 +57,12 @@ func ParseHost(text string) (string, error) {
 	return wire.Host(host), nil
 }
 
-func (c *compiler) patterns(where string, texts []string) []pattern {
+func (c *compiler) patterns(where Place, texts []string) []pattern {
 	patterns := make([]pattern, 0, len(texts))
 	for i, text := range texts {
 		p, err := parsePattern(text)
 		if err != nil {
-			c.fault(fmt.Sprintf("%s[%d]", where, i), "%w", err)
+			c.fault(where.item(i), "%w", err)
 			continue
 		}
 		patterns = append(patterns, p)
@@ -75,11 +75,11 @@ func (c *compiler) excepted(r *rule) {
 	for i := range r.except {
 		all := &r.except[i]
 		if len(r.patterns) == 0 && all.end == endBelow && len(all.segments) == 0 {
-			c.fault(fmt.Sprintf("Match.Except[%d]", i), "%q excepts every path: the rule can never match; leave it out, or except less", all.text)
+			c.fault(in("Match", "Except").item(i), "%q excepts every path: the rule can never match; leave it out, or except less", all.text)
 		}
 		for j := range r.patterns {
 			if r.patterns[j].within(all) {
-				c.fault(fmt.Sprintf("Match.Paths[%d]", j), "%q can never match, as %q is excepted", r.patterns[j].text, all.text)
+				c.fault(in("Match", "Paths").item(j), "%q can never match, as %q is excepted", r.patterns[j].text, all.text)
 			}
 		}
 	}
@@ -109,10 +109,10 @@ func validHost(h string) bool {
 	return true
 }
 
-func (c *compiler) fields(where string, fields []Field, header bool) []Field {
+func (c *compiler) fields(where Place, fields []Field, header bool) []Field {
 	fields = slices.Clone(fields)
 	for i := range fields {
-		f, at := &fields[i], c.item(where, i)
+		f, at := &fields[i], where.item(i)
 		if header {
 			if !wire.Token(f.Name) {
 				c.fault(at, "%q is not a header field's name", f.Name)
@@ -137,11 +137,11 @@ func (c *compiler) fields(where string, fields []Field, header bool) []Field {
 }
 
 // networks checks prefixes and makes them comparable.
-func (c *compiler) networks(where string, networks []netip.Prefix) []netip.Prefix {
+func (c *compiler) networks(where Place, networks []netip.Prefix) []netip.Prefix {
 	networks = slices.Clone(networks)
 	for i, n := range networks {
 		if !n.IsValid() {
-			c.fault(fmt.Sprintf("%s[%d]", where, i), "is not a network; write one such as 10.0.0.0/8")
+			c.fault(where.item(i), "is not a network; write one such as 10.0.0.0/8")
 			continue
 		}
 		if n.Addr().Is4In6() && n.Bits() >= 96 {

@@ -8,11 +8,70 @@ import (
 	"strings"
 )
 
+// Step is a field of a rule, or of a part of one, or an item of that field.
+type Step struct {
+	Field string
+	Key   string // of a map; empty: all of it
+	Item  int    // of a list, from 1; 0: all of it
+}
+
+// Place is where in a rule something is. It is a value of a fixed size, as each
+// part of each rule has one and few have a fault.
+type Place struct {
+	steps [4]Step
+	n     int
+}
+
+// in returns the place of a field of a rule, within those before it.
+func in(fields ...string) (p Place) {
+	for _, f := range fields {
+		p = p.in(f)
+	}
+	return p
+}
+
+func (p Place) in(field string) Place {
+	p.steps[p.n] = Step{Field: field}
+	p.n++
+	return p
+}
+
+func (p Place) item(i int) Place {
+	p.steps[p.n-1].Item = i + 1
+	return p
+}
+
+func (p Place) key(k string) Place {
+	p.steps[p.n-1].Key = k
+	return p
+}
+
+// Steps returns the way to the place from the rule.
+func (p Place) Steps() []Step { return p.steps[:p.n] }
+
+// String returns the place as "Match.Paths[1]" or "Levels[0].Limits[2]".
+func (p Place) String() string {
+	var b strings.Builder
+	for i, s := range p.Steps() {
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(s.Field)
+		if s.Key != "" {
+			b.WriteString("[" + s.Key + "]")
+		}
+		if s.Item > 0 {
+			fmt.Fprintf(&b, "[%d]", s.Item-1)
+		}
+	}
+	return b.String()
+}
+
 // Fault is one thing that is wrong with a rule.
 type Fault struct { //nolint:errname // what people call it, and what a file of rules has
 	Rule    int    // which, counted from 0
 	Name    string // the rule's name, if it has one
-	Field   string // where in it: "Match.Paths[1]", "Levels[0].Limits[2]"
+	At      Place  // where in it
 	Problem string // what is wrong and what to write instead
 	Err     error  // the fault of a limit that is behind it, if there is one
 }
@@ -23,7 +82,7 @@ func (f *Fault) Error() string {
 	if f.Name != "" {
 		name = fmt.Sprintf("rule %q", f.Name)
 	}
-	return fmt.Sprintf("%s: %s: %s", name, f.Field, f.Problem)
+	return fmt.Sprintf("%s: %s: %s", name, f.At, f.Problem)
 }
 
 // Unwrap returns Err.

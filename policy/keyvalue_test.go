@@ -148,7 +148,7 @@ func TestKeysThatNeverMatch(t *testing.T) {
 		t.Fatalf("got\n%v", err)
 	}
 	for i, f := range faults {
-		if got := f.Field + ": " + f.Problem; got != want[i] {
+		if got := f.At.String() + ": " + f.Problem; got != want[i] {
 			t.Errorf("got %s, want %s", got, want[i])
 		}
 	}

@@ -127,24 +127,24 @@ func (c *compiler) shape(r *rule) {
 		return
 	}
 	if !r.Cost.Bytes() {
-		c.fault("Shape", "slows bodies down, but the rule counts requests; set the cost to request-bytes or response-bytes")
+		c.fault(in("Shape"), "slows bodies down, but the rule counts requests; set the cost to request-bytes or response-bytes")
 	}
 	if r.Shadow {
-		c.fault("Shape", "slows down, which a shadow rule does not; leave out one of them")
+		c.fault(in("Shape"), "slows down, which a shadow rule does not; leave out one of them")
 	}
 	if r.When != nil {
-		c.fault("Shape", "slows bytes down as they pass, when it is not known yet which responses count; leave out one of them")
+		c.fault(in("Shape"), "slows bytes down as they pass, when it is not known yet which responses count; leave out one of them")
 	}
 	if r.Status != 0 {
-		c.fault("Status", "is that of a denial, and a rule that shapes denies nothing; leave it out")
+		c.fault(in("Status"), "is that of a denial, and a rule that shapes denies nothing; leave it out")
 	}
 	for i := range r.Levels {
-		at := fmt.Sprintf("Levels[%d].", i)
+		at := in("Levels").item(i)
 		if r.Levels[i].InFlight != nil {
-			c.fault(at+"InFlight", "denies, and a rule that shapes does not; put it into a rule of its own")
+			c.fault(at.in("InFlight"), "denies, and a rule that shapes does not; put it into a rule of its own")
 		}
 		if len(r.Levels[i].Candidates) > 0 {
-			c.fault(at+"Candidates", "are about who would be denied, and a rule that shapes denies nothing; leave them out")
+			c.fault(at.in("Candidates"), "are about who would be denied, and a rule that shapes denies nothing; leave them out")
 		}
 	}
 }

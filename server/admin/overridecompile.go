@@ -126,13 +126,13 @@ func misfits(with []policy.Rule, err error) (map[string]string, error) {
 	}
 	problems := make(map[string]string)
 	for _, f := range faults {
-		var level, at int
-		if _, scanned := fmt.Sscanf(f.Field, "Levels[%d].Overrides[%d]", &level, &at); scanned != nil {
+		at := f.At.Steps()
+		if len(at) < 2 || at[1].Field != "Overrides" || at[1].Item == 0 {
 			return nil, err
 		}
 		r := &with[f.Rule]
-		l := &r.Levels[level]
-		o := StoredOverride{Rule: r.Name, Level: l.Name, Key: l.Overrides[at].Key}
+		l := &r.Levels[at[0].Item-1]
+		o := StoredOverride{Rule: r.Name, Level: l.Name, Key: l.Overrides[at[1].Item-1].Key}
 		if _, told := problems[o.id()]; !told {
 			problems[o.id()] = f.Problem
 		}
