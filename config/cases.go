@@ -94,14 +94,12 @@ func (d *decoder) testCase(n *yaml.Node) testCase {
 	var steps *yaml.Node
 	d.mapping(n, "a case",
 		d.word("name", &c.name),
-		field{"start", func(n *yaml.Node) {
-			if s, ok := d.text(n, "start"); ok {
-				var err error
-				if c.start, err = time.Parse(time.RFC3339, s); err != nil {
-					d.fault(n, "start is %q; write an instant, such as 2026-03-01T10:00:00Z", shorten(s))
-				}
+		d.scalar("start", func(n *yaml.Node, s string) {
+			var err error
+			if c.start, err = time.Parse(time.RFC3339, s); err != nil {
+				d.fault(n, "start is %q; write an instant, such as 2026-03-01T10:00:00Z", shorten(s))
 			}
-		}},
+		}),
 		field{"given", func(n *yaml.Node) { base = d.given(n, base) }},
 		field{"steps", func(n *yaml.Node) { steps = n }},
 	)
@@ -158,23 +156,16 @@ func (d *decoder) step(n *yaml.Node, base given, at time.Duration) step {
 // given reads requests, over what the case says of all of them.
 func (d *decoder) given(n *yaml.Node, base given) given {
 	g, host := base, base.request.RequestHost
-	word := func(what string, set func(n *yaml.Node, s string)) field {
-		return field{what, func(n *yaml.Node) {
-			if s, ok := d.text(n, what); ok {
-				set(n, s)
-			}
-		}}
-	}
 	d.mapping(n, "given",
-		word("request", func(n *yaml.Node, s string) { d.requestLine(n, s, &g.request) }),
-		word("from", func(n *yaml.Node, s string) {
+		d.scalar("request", func(n *yaml.Node, s string) { d.requestLine(n, s, &g.request) }),
+		d.scalar("from", func(n *yaml.Node, s string) {
 			addr, err := netip.ParseAddr(s)
 			if err != nil {
 				d.fault(n, "from is %q; write an address, such as 203.0.113.7", shorten(s))
 			}
 			g.request.Address = addr.Unmap().WithZone("")
 		}),
-		word("host", func(_ *yaml.Node, s string) { host = s }),
+		d.scalar("host", func(_ *yaml.Node, s string) { host = s }),
 		field{"headers", func(n *yaml.Node) {
 			g.request.Headers = d.values(n, "headers", textproto.CanonicalMIMEHeaderKey)
 			if named := g.request.Headers["Host"]; len(named) == 1 {

@@ -265,66 +265,68 @@ func (d *decoder) text(n *yaml.Node, what string) (string, bool) {
 	return n.Value, true
 }
 
-// texts reads a word or a list of words.
-func (d *decoder) texts(n *yaml.Node, what string, into *[]string) {
+// each reads a text, or a list of texts.
+func (d *decoder) each(n *yaml.Node, what string, read func(n *yaml.Node, s string)) {
 	d.list(n, func(n *yaml.Node) {
 		if s, ok := d.text(n, what); ok {
-			*into = append(*into, s)
+			read(n, s)
 		}
 	})
 }
 
-// word returns a field that reads one text.
-func (d *decoder) word(name string, into *string) field {
+// texts keeps a text, or a list of texts.
+func (d *decoder) texts(n *yaml.Node, what string, into *[]string) {
+	d.each(n, what, func(_ *yaml.Node, s string) { *into = append(*into, s) })
+}
+
+// scalar returns a field of one text.
+func (d *decoder) scalar(name string, read func(n *yaml.Node, s string)) field {
 	return field{name, func(n *yaml.Node) {
 		if s, ok := d.text(n, name); ok {
-			if s == "" {
-				d.fault(n, "%s is empty; leave it out, or write something", name)
-			}
-			*into = s
+			read(n, s)
 		}
 	}}
+}
+
+// word returns a field that keeps one text.
+func (d *decoder) word(name string, into *string) field {
+	return d.scalar(name, func(n *yaml.Node, s string) {
+		if s == "" {
+			d.fault(n, "%s is empty; leave it out, or write something", name)
+		}
+		*into = s
+	})
 }
 
 func (d *decoder) flag(name string, into *bool) field {
-	return field{name, func(n *yaml.Node) {
-		if s, ok := d.text(n, name); ok {
-			if s != "true" && s != "false" {
-				d.fault(n, "%s is %q; write true or false", name, shorten(s))
-			}
-			*into = s == "true"
+	return d.scalar(name, func(n *yaml.Node, s string) {
+		if s != "true" && s != "false" {
+			d.fault(n, "%s is %q; write true or false", name, shorten(s))
 		}
-	}}
+		*into = s == "true"
+	})
 }
 
 func (d *decoder) number(name string, least, most int64, into *int64) field {
-	return field{name, func(n *yaml.Node) {
-		s, ok := d.text(n, name)
-		if !ok {
-			return
-		}
+	return d.scalar(name, func(n *yaml.Node, s string) {
 		v, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
 		if err != nil || v < least || v > most {
 			d.fault(n, "%s is %q; write a whole number from %d to %d", name, shorten(s), least, most)
 			return
 		}
 		*into = v
-	}}
+	})
 }
 
 func (d *decoder) duration(name string, least, most time.Duration, into *time.Duration) field {
-	return field{name, func(n *yaml.Node) {
-		s, ok := d.text(n, name)
-		if !ok {
-			return
-		}
+	return d.scalar(name, func(n *yaml.Node, s string) {
 		v, err := time.ParseDuration(s)
 		if err != nil || v < least || v > most {
 			d.fault(n, "%s is %q; write a time from %v to %v with its unit, such as 1m30s", name, shorten(s), least, most)
 			return
 		}
 		*into = v
-	}}
+	})
 }
 
 // kind names what a node is, for error texts.

@@ -203,11 +203,7 @@ func (d *decoder) cost(n *yaml.Node, c *policy.Cost) {
 func (d *decoder) when(n *yaml.Node) *policy.When {
 	w := &policy.When{}
 	statuses := func(n *yaml.Node) {
-		d.list(n, func(n *yaml.Node) {
-			s, ok := d.text(n, "response")
-			if !ok {
-				return
-			}
+		d.each(n, "response", func(n *yaml.Node, s string) {
 			status, ok := parseStatus(s)
 			if !ok {
 				d.fault(n, "response is %q; write a status, a class or a range, such as 401, 4xx or 500-503", shorten(s))

@@ -92,11 +92,11 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	} else {
 		fields := []field{
 			{"address", take},
-			{"upstream", func(n *yaml.Node) {
-				if s, ok := d.text(n, "upstream"); ok && d.address(n, "upstream", s) {
+			d.scalar("upstream", func(n *yaml.Node, s string) {
+				if d.address(n, "upstream", s) {
 					l.Upstream = s
 				}
-			}},
+			}),
 			{"tls", func(n *yaml.Node) {
 				d.mapping(n, "tls", d.path("cert", &l.CertFile), d.path("key", &l.KeyFile))
 				if l.CertFile == "" || l.KeyFile == "" {
@@ -142,18 +142,13 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 // tcpFields are the keys of a listener that only one of TCP has.
 func (d *decoder) tcpFields(l *Listener) []field {
 	return []field{
-		{"name", func(n *yaml.Node) {
-			s, ok := d.text(n, "name")
-			if ok && !listenerName.MatchString(s) {
+		d.scalar("name", func(n *yaml.Node, s string) {
+			if !listenerName.MatchString(s) {
 				d.fault(n, "name is %q; write 1 to 64 of a-z, 0-9, '.', '_' and '-'", shorten(s))
 			}
 			l.Name = s
-		}},
-		{"by", func(n *yaml.Node) {
-			s, ok := d.text(n, "by")
-			if !ok {
-				return
-			}
+		}),
+		d.scalar("by", func(n *yaml.Node, s string) {
 			p, err := policy.ParsePart(s)
 			switch {
 			case err == nil && p.Source == policy.SourceIP:
@@ -163,7 +158,7 @@ func (d *decoder) tcpFields(l *Listener) []field {
 			default:
 				d.fault(n, "by is %q, but all that is known of a TCP connection is its address; write ip, or ip/24/48", shorten(s))
 			}
-		}},
+		}),
 		{"connections", func(n *yaml.Node) { l.Limits.Connections = d.tcpLimits(n, "connections") }},
 		{"open", func(n *yaml.Node) {
 			if s := d.slots(n, "open", "connections may be open"); s != nil {

@@ -214,11 +214,7 @@ func (d *decoder) pairsOf(n *yaml.Node, what string, into *[]policy.Field) {
 }
 
 func (d *decoder) absent(n *yaml.Node, what string, into *[]policy.Field) {
-	d.list(n, func(n *yaml.Node) {
-		if s, ok := d.text(n, what); ok {
-			*into = append(*into, policy.Field{Name: s, Absent: true})
-		}
-	})
+	d.each(n, what, func(_ *yaml.Node, s string) { *into = append(*into, policy.Field{Name: s, Absent: true}) })
 }
 
 func (d *decoder) part(n *yaml.Node, into *[]policy.Part) {
@@ -253,11 +249,7 @@ func (d *decoder) keys(n *yaml.Node, into *[][]string) {
 }
 
 func (d *decoder) key(n *yaml.Node) (values []string) {
-	d.list(n, func(n *yaml.Node) {
-		if s, ok := d.text(n, "a key"); ok {
-			values = append(values, s)
-		}
-	})
+	d.texts(n, "a key", &values)
 	return values
 }
 
@@ -288,11 +280,7 @@ func (d *decoder) override(n *yaml.Node, l *policy.Level, of like) {
 	d.mapping(n, "an override",
 		field{"key", func(n *yaml.Node) { o.Key = d.key(n) }},
 		field{"limits", func(n *yaml.Node) { o.Limits = d.limitList(n, of) }},
-		field{"expires", func(n *yaml.Node) {
-			s, ok := d.text(n, "expires")
-			if !ok {
-				return
-			}
+		d.scalar("expires", func(n *yaml.Node, s string) {
 			var err error
 			if o.Expires, err = time.Parse(time.RFC3339, s); err != nil {
 				o.Expires, err = time.Parse(time.DateOnly, s)
@@ -300,7 +288,7 @@ func (d *decoder) override(n *yaml.Node, l *policy.Level, of like) {
 			if err != nil {
 				d.fault(n, "expires is %q; write a day or an instant, such as 2026-12-31 or 2026-12-31T18:00:00Z", shorten(s))
 			}
-		}},
+		}),
 		d.word("reason", &o.Reason),
 		d.word("author", &o.Author),
 	)

@@ -30,11 +30,7 @@ func (d *decoder) choice(n *yaml.Node, what string, into *string, choices ...str
 
 // networks reads one or more networks; an address is a network of its own.
 func (d *decoder) networks(n *yaml.Node, into *[]netip.Prefix) {
-	d.list(n, func(n *yaml.Node) {
-		s, ok := d.text(n, "a network")
-		if !ok {
-			return
-		}
+	d.each(n, "a network", func(n *yaml.Node, s string) {
 		p, err := netip.ParsePrefix(s)
 		if a, aerr := netip.ParseAddr(s); aerr == nil && a.Zone() == "" {
 			p, err = netip.PrefixFrom(a, a.BitLen()), nil
@@ -65,45 +61,33 @@ func (d *decoder) address(n *yaml.Node, what, s string) bool {
 func (d *decoder) upstream(n *yaml.Node, c *Config) {
 	var u Upstream
 	before := len(d.faults)
-	take := func(n *yaml.Node) {
-		s, ok := d.text(n, "upstream")
-		if !ok {
-			return
-		}
+	url := d.scalar("upstream", func(n *yaml.Node, s string) {
 		v, err := upstream.Parse(s)
 		if err != nil {
 			d.fault(n, "upstream %v", err)
 			return
 		}
 		u.URL = v
-	}
+	})
 	if m := d.enter(n); m == nil {
 		return
 	} else if m.Kind != yaml.MappingNode {
-		take(n)
+		url.read(n)
 	} else {
 		d.mapping(n, "upstream",
-			field{"url", take},
-			field{"host", func(n *yaml.Node) {
-				s, ok := d.text(n, "host")
-				if !ok {
-					return
-				}
+			field{"url", url.read},
+			d.scalar("host", func(n *yaml.Node, s string) {
 				var err error
 				if u.Host, err = policy.ParseHost(s); err != nil {
 					d.fault(n, "%v", err)
 				}
-			}},
-			field{"path", func(n *yaml.Node) {
-				s, ok := d.text(n, "path")
-				if !ok {
-					return
-				}
+			}),
+			d.scalar("path", func(n *yaml.Node, s string) {
 				var err error
 				if u.Path, err = upstream.ParsePath(s); err != nil {
 					d.fault(n, "path %v", err)
 				}
-			}},
+			}),
 			d.duration("timeout", time.Millisecond, 24*time.Hour, &u.Timeout),
 			d.number("max_body", 1, 1<<50, &u.MaxBody),
 			d.flag("upstream_host", &u.UpstreamHost),
@@ -165,11 +149,7 @@ func (d *decoder) admin(n *yaml.Node, a *Admin) {
 }
 
 func (d *decoder) adminHosts(n *yaml.Node, a *Admin) {
-	d.list(n, func(n *yaml.Node) {
-		s, ok := d.text(n, "hosts")
-		if !ok {
-			return
-		}
+	d.each(n, "hosts", func(n *yaml.Node, s string) {
 		host, err := ParseAdminHost(s)
 		if err != nil {
 			d.fault(n, "hosts: %v", err)
