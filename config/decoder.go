@@ -207,6 +207,21 @@ func (d *decoder) mapping(n *yaml.Node, what string, fields ...field) {
 	}
 }
 
+// mappingOr reads a mapping, or lets short read what stands in its place. It
+// reports whether it was one.
+func (d *decoder) mappingOr(n *yaml.Node, what string, short func(n *yaml.Node), fields ...field) bool {
+	m := d.enter(n)
+	switch {
+	case m == nil:
+		return false
+	case m.Kind != yaml.MappingNode:
+		short(n)
+		return false
+	}
+	d.mapping(n, what, fields...)
+	return true
+}
+
 // pairs reads a mapping whose keys are the user's own.
 func (d *decoder) pairs(n *yaml.Node, what string, most int, read func(key, value *yaml.Node)) {
 	if n = d.enter(n); n == nil {

@@ -17,25 +17,17 @@ import (
 
 // lease reads true, false, or {ttl: 500ms, units: 100, nodes: 8}.
 func (d *decoder) lease(n *yaml.Node) *sluice.LeaseTerms {
-	m := d.enter(n)
-	if m == nil {
-		return nil
-	}
-	if m.Kind != yaml.MappingNode {
-		var on bool
-		d.flag("lease", &on).read(n)
-		if on {
-			return &sluice.LeaseTerms{}
-		}
-		return nil
-	}
-	t := &sluice.LeaseTerms{}
+	var on bool
 	var nodes int64
-	d.mapping(n, "lease",
+	t := &sluice.LeaseTerms{}
+	mapped := d.mappingOr(n, "lease", d.flag("lease", &on).read,
 		d.duration("ttl", time.Microsecond, sluice.MaxLeaseTTL, &t.TTL),
 		d.number("units", 1, sluice.MaxQuota, &t.Units),
 		d.number("nodes", 1, 1<<20, &nodes),
 	)
+	if !mapped && !on {
+		return nil
+	}
 	t.Nodes = int(nodes)
 	return t
 }

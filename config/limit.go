@@ -121,18 +121,10 @@ func (d *decoder) limit(n *yaml.Node, text string, offset int, like []sluice.Lim
 // {cap: 10, ttl: 1m}.
 func (d *decoder) slots(n *yaml.Node, name, may string) *sluice.SlotLimit {
 	l := &sluice.SlotLimit{}
-	limit := d.number("cap", 1, sluice.MaxSlots, &l.Cap)
-	m := d.enter(n)
-	if m == nil {
-		return l
-	}
-	if m.Kind != yaml.MappingNode {
-		d.number(name, 1, sluice.MaxSlots, &l.Cap).read(n)
-		return l
-	}
 	before := len(d.faults)
-	d.mapping(n, name, limit, d.duration("ttl", time.Millisecond, sluice.MaxWindow, &l.TTL))
-	if l.Cap == 0 && len(d.faults) == before {
+	short, limit := d.number(name, 1, sluice.MaxSlots, &l.Cap), d.number("cap", 1, sluice.MaxSlots, &l.Cap)
+	mapped := d.mappingOr(n, name, short.read, limit, d.duration("ttl", time.Millisecond, sluice.MaxWindow, &l.TTL))
+	if mapped && l.Cap == 0 && len(d.faults) == before {
 		d.fault(n, "%s without a cap; write how many %s at once, such as cap: 10", name, may)
 	}
 	return l

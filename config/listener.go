@@ -76,42 +76,31 @@ var listenerName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 
 func (d *decoder) listener(n *yaml.Node, c *Config) {
 	l := Listener{line: n.Line}
-	take := func(n *yaml.Node) {
-		s, ok := d.text(n, "listen")
-		if !ok {
-			return
-		}
+	address := d.scalar("listen", func(n *yaml.Node, s string) {
 		l.Address, l.TCP = strings.CutPrefix(s, "tcp://")
 		d.address(n, "listen", l.Address)
+	})
+	fields := []field{
+		{"address", address.read},
+		d.scalar("upstream", func(n *yaml.Node, s string) {
+			if d.address(n, "upstream", s) {
+				l.Upstream = s
+			}
+		}),
+		{"tls", func(n *yaml.Node) {
+			d.mapping(n, "tls", d.path("cert", &l.CertFile), d.path("key", &l.KeyFile))
+			if l.CertFile == "" || l.KeyFile == "" {
+				d.fault(n, "tls needs a cert and a key; write both files")
+			}
+		}},
+		{"proxy_protocol", func(n *yaml.Node) { d.networks(n, &l.ProxyProtocol) }},
 	}
 	var limits []*yaml.Node // keys that only TCP has
-	if m := d.enter(n); m == nil {
-		return
-	} else if m.Kind != yaml.MappingNode {
-		take(n)
-	} else {
-		fields := []field{
-			{"address", take},
-			d.scalar("upstream", func(n *yaml.Node, s string) {
-				if d.address(n, "upstream", s) {
-					l.Upstream = s
-				}
-			}),
-			{"tls", func(n *yaml.Node) {
-				d.mapping(n, "tls", d.path("cert", &l.CertFile), d.path("key", &l.KeyFile))
-				if l.CertFile == "" || l.KeyFile == "" {
-					d.fault(n, "tls needs a cert and a key; write both files")
-				}
-			}},
-			{"proxy_protocol", func(n *yaml.Node) { d.networks(n, &l.ProxyProtocol) }},
-		}
-		for _, f := range d.tcpFields(&l) {
-			fields = append(fields, field{f.name, func(n *yaml.Node) { limits = append(limits, n); f.read(n) }})
-		}
-		d.mapping(n, "listen", fields...)
-		if l.Address == "" {
-			d.fault(n, "listen has no address; write address: 127.0.0.1:8080")
-		}
+	for _, f := range d.tcpFields(&l) {
+		fields = append(fields, field{f.name, func(n *yaml.Node) { limits = append(limits, n); f.read(n) }})
+	}
+	if d.mappingOr(n, "listen", address.read, fields...) && l.Address == "" {
+		d.fault(n, "listen has no address; write address: 127.0.0.1:8080")
 	}
 	switch {
 	case l.TCP && l.Upstream == "":

@@ -69,32 +69,26 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 		}
 		u.URL = v
 	})
-	if m := d.enter(n); m == nil {
-		return
-	} else if m.Kind != yaml.MappingNode {
-		url.read(n)
-	} else {
-		d.mapping(n, "upstream",
-			field{"url", url.read},
-			d.scalar("host", func(n *yaml.Node, s string) {
-				var err error
-				if u.Host, err = policy.ParseHost(s); err != nil {
-					d.fault(n, "%v", err)
-				}
-			}),
-			d.scalar("path", func(n *yaml.Node, s string) {
-				var err error
-				if u.Path, err = upstream.ParsePath(s); err != nil {
-					d.fault(n, "path %v", err)
-				}
-			}),
-			d.duration("timeout", time.Millisecond, 24*time.Hour, &u.Timeout),
-			d.number("max_body", 1, 1<<50, &u.MaxBody),
-			d.flag("upstream_host", &u.UpstreamHost),
-		)
-		if u.URL == nil && len(d.faults) == before {
-			d.fault(n, "upstream has no url; write url: http://127.0.0.1:3000")
-		}
+	d.mappingOr(n, "upstream", url.read,
+		field{"url", url.read},
+		d.scalar("host", func(n *yaml.Node, s string) {
+			var err error
+			if u.Host, err = policy.ParseHost(s); err != nil {
+				d.fault(n, "%v", err)
+			}
+		}),
+		d.scalar("path", func(n *yaml.Node, s string) {
+			var err error
+			if u.Path, err = upstream.ParsePath(s); err != nil {
+				d.fault(n, "path %v", err)
+			}
+		}),
+		d.duration("timeout", time.Millisecond, 24*time.Hour, &u.Timeout),
+		d.number("max_body", 1, 1<<50, &u.MaxBody),
+		d.flag("upstream_host", &u.UpstreamHost),
+	)
+	if u.URL == nil && len(d.faults) == before {
+		d.fault(n, "upstream has no url; write url: http://127.0.0.1:3000")
 	}
 	if len(d.faults) > before {
 		c.Upstreams = append(c.Upstreams, Upstream{}) // there is one, whatever it is
@@ -125,24 +119,18 @@ func below(prefix, other string) bool {
 }
 
 func (d *decoder) admin(n *yaml.Node, a *Admin) {
-	take := func(n *yaml.Node) {
-		if s, ok := d.text(n, "admin"); ok && (s == "off" || d.address(n, "admin", s)) {
+	address := d.scalar("admin", func(n *yaml.Node, s string) {
+		if s == "off" || d.address(n, "admin", s) {
 			a.Address = s
 		}
-	}
-	if m := d.enter(n); m == nil {
-		return
-	} else if m.Kind != yaml.MappingNode {
-		take(n)
-	} else {
-		d.mapping(n, "admin", field{"address", take}, d.path("token_file", &a.TokenFile),
-			d.path("overrides_file", &a.OverridesFile), d.path("audit_file", &a.AuditFile),
-			field{"hosts", func(n *yaml.Node) { d.adminHosts(n, a) }})
-	}
+	})
+	d.mappingOr(n, "admin", address.read, field{"address", address.read}, d.path("token_file", &a.TokenFile),
+		d.path("overrides_file", &a.OverridesFile), d.path("audit_file", &a.AuditFile),
+		field{"hosts", func(n *yaml.Node) { d.adminHosts(n, a) }})
 	if a.Address == "" || a.Address == "off" || a.TokenFile != "" {
 		return
 	}
-	host, _, _ := net.SplitHostPort(a.Address) // take has checked it
+	host, _, _ := net.SplitHostPort(a.Address) // which has been checked
 	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
 		d.fault(n, "admin at %s can be reached from other machines; write a loopback address, or a token_file that holds a secret", a.Address)
 	}

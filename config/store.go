@@ -10,15 +10,12 @@ import (
 )
 
 func (d *decoder) store(n *yaml.Node, s *Store) {
-	if m := d.enter(n); m == nil {
-		return
-	} else if m.Kind != yaml.MappingNode {
+	var memory, redis bool
+	short := func(n *yaml.Node) {
 		var word string
 		d.choice(n, "store", &word, "memory")
-		return
 	}
-	var memory, redis bool
-	d.mapping(n, "store",
+	mapped := d.mappingOr(n, "store", short,
 		field{"memory", func(n *yaml.Node) {
 			memory = true
 			d.mapping(n, "memory", d.number("max_keys", 1, 1<<40, &s.MaxKeys), d.path("state", &s.State))
@@ -38,7 +35,7 @@ func (d *decoder) store(n *yaml.Node, s *Store) {
 			}
 		}},
 	)
-	if memory == redis {
+	if mapped && memory == redis {
 		d.fault(n, "a store is memory or redis; write one of them")
 	}
 }

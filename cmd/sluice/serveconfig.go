@@ -310,7 +310,7 @@ func (s *siteServer) readyLine() string {
 	v, failure := s.watcher.Status()
 	line := fmt.Sprintf("config: %s, version %s, in force since %s", v.File, v.Hash, v.Loaded.UTC().Format(time.RFC3339))
 	if failure != nil {
-		line += "; as it is now it is not in force:\n" + failure.Err.Error()
+		line += "; as it is now it is not in force:\n" + failure.Error()
 	}
 	return line + s.doors.certificateLines(time.Now())
 }

@@ -32,7 +32,7 @@ type APIOptions struct {
 	Shared bool             // other nodes use Store, too
 	Tally  *tally.Tally
 	// Version returns the file in force, and why the last one is not.
-	Version func() (reload.Version, *reload.Failure)
+	Version func() (active reload.Version, failure error)
 	// Overrides are changed by putting a policy with them in force by Apply.
 	Overrides *Overrides
 	Apply     func([]StoredOverride) error

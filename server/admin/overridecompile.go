@@ -146,92 +146,62 @@ func (o *StoredOverride) id() string {
 }
 
 // over returns rules with the overrides put over those of the rules themselves.
+// The rules stay as they are.
 func over(rules []policy.Rule, all []StoredOverride) (with []policy.Rule, lost []LostOverride) {
-	b := &board{with: slices.Clone(rules), levels: make(map[[2]string]*place)}
+	of := make(map[[2]string][]*StoredOverride) // by rule and level
 	for i := range all {
-		if l := b.put(&all[i]); l != nil {
-			lost = append(lost, *l)
+		at := [2]string{all[i].Rule, all[i].Level}
+		of[at] = append(of[at], &all[i])
+	}
+	with = slices.Clone(rules)
+	for i := range with {
+		r, cloned := &with[i], false
+		for j := range r.Levels {
+			at := [2]string{r.Name, r.Levels[j].Name}
+			if of[at] == nil {
+				continue
+			}
+			if !cloned {
+				r.Levels, cloned = slices.Clone(r.Levels), true
+			}
+			lost = append(lost, put(r.Name, &r.Levels[j], of[at])...)
+			delete(of, at)
 		}
 	}
-	return b.with, lost
-}
-
-// board is rules whose overrides change.
-type board struct {
-	with   []policy.Rule
-	rules  map[string]int
-	levels map[[2]string]*place // that have changed
-}
-
-// place is a level, and where the override of each of its keys is.
-type place struct {
-	*policy.Level
-	at map[string]int
-}
-
-func (b *board) put(o *StoredOverride) *LostOverride {
-	l := b.level(o.Rule, o.Level)
-	if l == nil {
-		return &LostOverride{StoredOverride: *o, Problem: "the configuration has no such rule or level"}
-	}
-	if !has(l.Level, o.Key) {
-		return &LostOverride{StoredOverride: *o, Problem: "the rule has no such key"}
-	}
-	with := policy.Override{Key: o.Key, Expires: o.Expires, Reason: o.Reason, Author: o.Author}
-	var err error
-	if with.Limits, err = parseLimits(l.Level, o.Limits); err != nil {
-		return &LostOverride{*o, "its limits cannot be read: " + err.Error(), true}
-	}
-	if i, ok := l.at[o.id()]; ok {
-		l.Overrides[i] = with
-		return nil
-	}
-	if len(l.Overrides) == policy.MaxOverrides {
-		return &LostOverride{*o, fmt.Sprintf("the level has %d overrides, and no more", len(l.Overrides)), true}
-	}
-	l.at[o.id()] = len(l.Overrides)
-	l.Overrides = append(l.Overrides, with)
-	return nil
-}
-
-// level returns a level that can be changed without changing that of the rules
-// which the board was made of; nil if there is none.
-func (b *board) level(rule, level string) *place {
-	if l, ok := b.levels[[2]string{rule, level}]; ok {
-		return l
-	}
-	if b.rules == nil {
-		b.rules = make(map[string]int, len(b.with))
-		for i := range b.with {
-			b.rules[b.with[i].Name] = i
+	for i := range all {
+		if of[[2]string{all[i].Rule, all[i].Level}] != nil {
+			lost = append(lost, LostOverride{StoredOverride: all[i], Problem: "the configuration has no such rule or level"})
 		}
 	}
-	i, ok := b.rules[rule]
-	if !ok {
-		return nil
-	}
-	r := &b.with[i]
-	j := slices.IndexFunc(r.Levels, func(l policy.Level) bool { return l.Name == level })
-	if j < 0 {
-		return nil
-	}
-	return b.open(r, j)
+	return with, lost
 }
 
-// open makes a level of a rule ready to be changed.
-func (b *board) open(r *policy.Rule, j int) *place {
-	r.Levels = slices.Clone(r.Levels)
-	for k := range r.Levels { // those that are open have moved
-		if p, ok := b.levels[[2]string{r.Name, r.Levels[k].Name}]; ok {
-			p.Level = &r.Levels[k]
-		}
-	}
-	l := &place{Level: &r.Levels[j], at: make(map[string]int)}
+// put puts overrides over those of a level.
+func put(rule string, l *policy.Level, all []*StoredOverride) (lost []LostOverride) {
 	l.Overrides = slices.Clone(l.Overrides)
+	at := make(map[string]int, len(l.Overrides)) // by key
 	for i := range l.Overrides {
-		o := StoredOverride{Rule: r.Name, Level: l.Name, Key: l.Overrides[i].Key}
-		l.at[o.id()] = i
+		o := StoredOverride{Rule: rule, Level: l.Name, Key: l.Overrides[i].Key}
+		at[o.id()] = i
 	}
-	b.levels[[2]string{r.Name, l.Name}] = l
-	return l
+	for _, o := range all {
+		with := policy.Override{Key: o.Key, Expires: o.Expires, Reason: o.Reason, Author: o.Author}
+		var err error
+		with.Limits, err = parseLimits(l, o.Limits)
+		i, taken := at[o.id()]
+		switch {
+		case !has(l, o.Key):
+			lost = append(lost, LostOverride{StoredOverride: *o, Problem: "the rule has no such key"})
+		case err != nil:
+			lost = append(lost, LostOverride{*o, "its limits cannot be read: " + err.Error(), true})
+		case taken:
+			l.Overrides[i] = with
+		case len(l.Overrides) == policy.MaxOverrides:
+			lost = append(lost, LostOverride{*o, fmt.Sprintf("the level has %d overrides, and no more", len(l.Overrides)), true})
+		default:
+			at[o.id()] = len(l.Overrides)
+			l.Overrides = append(l.Overrides, with)
+		}
+	}
+	return lost
 }

@@ -47,7 +47,7 @@ func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 	v, failure := a.o.Version()
 	s := Status{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Overrides: a.o.Overrides.All(a.o.Now())}
 	if failure != nil {
-		s.Failure = failure.Err.Error()
+		s.Failure = failure.Error()
 	}
 	reports := make(map[string]tally.Report)
 	for _, r := range a.o.Tally.Reports() {

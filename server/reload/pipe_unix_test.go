@@ -36,7 +36,7 @@ func TestPipe(t *testing.T) {
 		}
 		pipe(w.file)
 		pass()
-		if _, failure := w.Status(); failure == nil || !strings.Contains(failure.Err.Error(), "is a pipe") {
+		if _, failure := w.Status(); failure == nil || !strings.Contains(failure.Error(), "is a pipe") {
 			t.Errorf("failure %v", failure)
 		}
 		if err := w.Reload(); err == nil || !strings.Contains(err.Error(), "is a pipe") {

@@ -24,12 +24,6 @@ type Version struct {
 	Loaded time.Time
 }
 
-// Failure is a file that could not be put in force.
-type Failure struct {
-	Time time.Time
-	Err  error
-}
-
 // Options are what a [Watcher] watches and whom it tells. File, MaxBytes and Load
 // are required.
 type Options struct {
@@ -59,7 +53,7 @@ type Watcher struct {
 
 	mu      sync.Mutex
 	active  Version
-	failure *Failure
+	failure error
 }
 
 // New returns a Watcher whose file is in force as an active version that names
@@ -84,16 +78,12 @@ func (w *Watcher) note(files []string) {
 	}
 }
 
-// Status returns the version in force, and the last failure since it was put in
-// force, nil if there was none.
-func (w *Watcher) Status() (Version, *Failure) {
+// Status returns the version in force, and why the file as it was last tried is
+// not, nil if it is.
+func (w *Watcher) Status() (active Version, failure error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.failure == nil {
-		return w.active, nil
-	}
-	f := *w.failure
-	return w.active, &f
+	return w.active, w.failure
 }
 
 // Run looks at the file, and at those that it names, every second and reads it
@@ -168,8 +158,8 @@ func version(m mark) string { return hex.EncodeToString(m.sum[:6]) }
 
 func (w *Watcher) failed(err error) error {
 	w.mu.Lock()
-	again := w.failure != nil && w.failure.Err.Error() == err.Error()
-	w.failure = &Failure{Time: time.Now(), Err: err}
+	again := w.failure != nil && w.failure.Error() == err.Error()
+	w.failure = err
 	active := w.active
 	w.mu.Unlock()
 	if !again {

@@ -90,7 +90,7 @@ func TestWatch(t *testing.T) {
 	watch(t, func(w *watched) {
 		first, failure := w.Status()
 		if failure != nil {
-			t.Fatal(failure.Err)
+			t.Fatal(failure)
 		}
 		expect := func(what string, quotas, told int, failed string) {
 			t.Helper()
@@ -98,7 +98,7 @@ func TestWatch(t *testing.T) {
 			if len(w.applied) != quotas || len(w.told) != told {
 				t.Errorf("%s: applied %v, told %q", what, w.applied, w.told)
 			}
-			if (failure == nil) != (failed == "") || failure != nil && !strings.Contains(failure.Err.Error(), failed) {
+			if (failure == nil) != (failed == "") || failure != nil && !strings.Contains(failure.Error(), failed) {
 				t.Errorf("%s: failure %v, want %q", what, failure, failed)
 			}
 			if quotas == 0 && v != first {
@@ -175,14 +175,14 @@ func TestNamedFiles(t *testing.T) {
 		expect("another", 2)
 		w.refuse = errors.New("a bad key")
 		key("bad")
-		if _, failure := w.Status(); failure == nil || failure.Err.Error() != "a bad key" || len(w.told) != 3 {
+		if _, failure := w.Status(); failure == nil || failure.Error() != "a bad key" || len(w.told) != 3 {
 			t.Errorf("failure %v, told %q", failure, w.told)
 		}
 		w.refuse = nil
 		key("three")
 		expect("a good one after a bad one", 3)
 		if _, failure := w.Status(); failure != nil {
-			t.Errorf("failure %v", failure.Err)
+			t.Errorf("failure %v", failure)
 		}
 		if err := os.Remove(w.names); err != nil {
 			t.Fatal(err)
