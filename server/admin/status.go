@@ -32,15 +32,7 @@ type RuleStatus struct {
 	Mode   string   `json:"mode"` // enforce or shadow
 	Limits []string `json:"limits"`
 	tally.Counts
-	Candidates []CandidateStatus `json:"candidates,omitempty"`
-}
-
-// CandidateStatus is what a candidate would have denied.
-type CandidateStatus struct {
-	Level     string `json:"level,omitempty"`
-	Name      string `json:"name"`
-	Judged    uint64 `json:"judged"`
-	WouldDeny uint64 `json:"would_deny"`
+	Candidates []tally.CandidateReport `json:"candidates,omitempty"`
 }
 
 func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
@@ -57,7 +49,7 @@ func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 	for i := range p.Len() {
 		r := p.Rule(i)
 		report := reports[r.Name]
-		rs := RuleStatus{Name: r.Name, Mode: "enforce", Counts: report.Counts}
+		rs := RuleStatus{Name: r.Name, Mode: "enforce", Counts: report.Counts, Candidates: report.Candidates}
 		if r.Shadow {
 			rs.Mode = "shadow"
 		}
@@ -65,9 +57,6 @@ func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 			for _, limit := range r.Levels[j].Limits {
 				rs.Limits = append(rs.Limits, limit.String())
 			}
-		}
-		for _, c := range report.Candidates {
-			rs.Candidates = append(rs.Candidates, CandidateStatus(c))
 		}
 		s.Rules = append(s.Rules, rs)
 	}

@@ -5,8 +5,6 @@ package metrics
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,28 +15,19 @@ import (
 // Wrap returns a Store that asks inner and counts what it decides. Several
 // stores may be wrapped; they count together.
 func (m *Metrics) Wrap(inner sluice.Store) sluice.Store {
-	return &store{inner: inner, metrics: m}
+	return &store{inner: inner, metrics: m, plans: new(sluice.Prepared[[]verdicts])}
 }
 
 type store struct {
 	inner   sluice.Store
 	metrics *Metrics
-	plans   plans
+	// plans keeps the counters of each plan, since looking them up by their
+	// labels costs more than a take in memory does.
+	plans *sluice.Prepared[[]verdicts]
 }
 
 // verdicts are a limit's counters.
 type verdicts struct{ allowed, denied prometheus.Counter }
-
-// plans keeps the counters of each plan, since looking them up by their labels
-// costs more than a take in memory does.
-type plans struct {
-	of   sync.Map // *sluice.Plan to []verdicts
-	size atomic.Int64
-}
-
-// maxPlans bounds what is kept of plans that nobody uses any more, after
-// reloads. Beyond it all are looked up anew.
-const maxPlans = 1024
 
 func (s *store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
 	start := time.Now()
@@ -72,7 +61,8 @@ func (s *store) count(req *sluice.Request, d *sluice.Decision, err error) {
 	}
 	switch req.Op {
 	case sluice.OpTake, sluice.OpTakeUpTo, sluice.OpReserve:
-		if v := s.binding(req, d.Binding); d.Allowed {
+		c, term := req.ChargeAt(d.Binding)
+		if v := s.counters(c.Plan)[term]; d.Allowed {
 			v.allowed.Inc()
 		} else {
 			v.denied.Inc()
@@ -81,28 +71,12 @@ func (s *store) count(req *sluice.Request, d *sluice.Decision, err error) {
 	}
 }
 
-// binding returns the counters of the limit that binds.
-func (s *store) binding(req *sluice.Request, i int) verdicts {
-	n := req.Plan.Len()
-	if i < n {
-		return s.counters(req.Plan)[max(i, 0)]
-	}
-	i -= n
-	for j := range req.More {
-		plan := req.More[j].Plan
-		if i < plan.Len() {
-			return s.counters(plan)[i]
-		}
-		i -= plan.Len()
-	}
-	return s.counters(req.Plan)[0] // a store that miscounts; the sum stays right
-}
-
 func (s *store) counters(p *sluice.Plan) []verdicts {
-	if v, ok := s.plans.of.Load(p); ok {
-		return v.([]verdicts) //nolint:forcetypeassert // nothing else is ever stored
+	v, ok := s.plans.Of(p)
+	if ok {
+		return v
 	}
-	v := make([]verdicts, p.Len())
+	v = make([]verdicts, p.Len())
 	for i := range v {
 		limit := p.Term(i).Name
 		v[i] = verdicts{
@@ -110,10 +84,6 @@ func (s *store) counters(p *sluice.Plan) []verdicts {
 			denied:  s.metrics.decisions.WithLabelValues(p.Scope(), limit, "denied"),
 		}
 	}
-	if s.plans.size.Add(1) > maxPlans {
-		s.plans.of.Clear()
-		s.plans.size.Store(1)
-	}
-	s.plans.of.Store(p, v)
+	s.plans.Keep(p, v)
 	return v
 }

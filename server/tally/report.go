@@ -37,8 +37,10 @@ type Report struct {
 
 // CandidateReport is what a candidate would have denied.
 type CandidateReport struct {
-	Level, Name       string
-	Judged, WouldDeny uint64
+	Level     string `json:"level,omitempty"`
+	Name      string `json:"name"`
+	Judged    uint64 `json:"judged"`
+	WouldDeny uint64 `json:"would_deny"`
 }
 
 // Reports returns the counts of all rules, in the order of the policy.
