@@ -120,22 +120,22 @@ func Worst(l sluice.Limit) string {
 	var b strings.Builder
 	if l.Calendar != sluice.NoCalendar {
 		fmt.Fprintf(&b, "at most %s in any calendar %v (%s), and %s around midnight when one follows another",
-			amount(l.Quota+l.Debt, l.Unit), l.Calendar, l.Zone, amount(times(l.Quota+l.Debt, 2), l.Unit))
+			Amount(l.Quota+l.Debt, l.Unit), l.Calendar, l.Zone, Amount(times(l.Quota+l.Debt, 2), l.Unit))
 	} else {
-		fmt.Fprintf(&b, "at most %s in any %s", amount(Bound(l, l.Window), l.Unit), length(l.Window))
+		fmt.Fprintf(&b, "at most %s in any %s", Amount(Bound(l, l.Window), l.Unit), Length(l.Window))
 	}
 	if l.Queues() {
 		units, wait := Output(l, l.Window)
-		fmt.Fprintf(&b, ", of which at most %s go on, the others held back up to %v", amount(units, l.Unit), wait)
+		fmt.Fprintf(&b, ", of which at most %s go on, the others held back up to %v", Amount(units, l.Unit), wait)
 	}
 	if l.Debt > 0 {
-		fmt.Fprintf(&b, ", a debt of %s included", amount(l.Debt, l.Unit))
+		fmt.Fprintf(&b, ", a debt of %s included", Amount(l.Debt, l.Unit))
 	}
 	return b.String()
 }
 
-// amount writes n units: "200 requests", "1 request", "150 MB".
-func amount(n int64, u sluice.Unit) string {
+// Amount writes n units: "200 requests", "1 request", "150 MB".
+func Amount(n int64, u sluice.Unit) string {
 	if u == sluice.Bytes {
 		for _, s := range []struct {
 			n    int64
@@ -153,8 +153,8 @@ func amount(n int64, u sluice.Unit) string {
 	return fmt.Sprintf("%d requests", n)
 }
 
-// length writes a window: "minute", "15 minutes".
-func length(d time.Duration) string {
+// Length writes a window: "minute", "15 minutes".
+func Length(d time.Duration) string {
 	for _, u := range []struct {
 		d    time.Duration
 		name string

@@ -212,7 +212,7 @@ func never(loose policy.Limit, tight sluice.Limit, where string) string {
 	}
 	window := loose.Limit.Filled().Window
 	return fmt.Sprintf("%v %s: %v, %s, lets at most %s pass in any %s; leave it out, or lower it",
-		loose.Limit, verb, tight, where, units(algo.Bound(tight, window), tight.Unit), span(window))
+		loose.Limit, verb, tight, where, algo.Amount(algo.Bound(tight, window), tight.Unit), algo.Length(window))
 }
 
 // covered returns the limits of the i-th rule, but for those told already, that

@@ -39,7 +39,7 @@ func crossing(sets [][]policy.Limit) (texts []string) {
 		}
 		if n := algo.BoundOfChange(longest, all...); n > most {
 			texts = append(texts, fmt.Sprintf("a key that changes between the limits named %q, by a plan or an override, may pass up to %s within %s, more than any of them allows; use limits of which one contains the others, or names of their own",
-				name, units(n, all[0].Unit), span(longest)))
+				name, algo.Amount(n, all[0].Unit), algo.Length(longest)))
 		}
 	}
 	return texts

@@ -47,14 +47,14 @@ func crowded(c *Config, i int) (texts []string) {
 			continue
 		}
 		texts = append(texts, fmt.Sprintf("%s: %d new ones within %s make the store in this process forget keys that are not denied, each of which may then spend up to %s anew; %s, or raise max_keys (now %d)",
-			which, room, within(life), units(algo.Bound(limit, time.Microsecond), limit.Unit), remedy, maxKeys))
+			which, room, within(life), algo.Amount(algo.Bound(limit, time.Microsecond), limit.Unit), remedy, maxKeys))
 	}
 	return texts
 }
 
 // within writes a span that something lasts.
 func within(d time.Duration) string {
-	s := span(d)
+	s := algo.Length(d)
 	if s[0] > '9' {
 		return "one " + s
 	}

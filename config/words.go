@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
@@ -100,7 +99,7 @@ func levelWords(l *policy.Level) (lines []string) {
 	}
 	list("limit ", l.Limits)
 	if l.InFlight != nil {
-		add("in flight: at most %s at once", units(l.InFlight.Cap, sluice.Requests))
+		add("in flight: at most %s at once", algo.Amount(l.InFlight.Cap, sluice.Requests))
 	}
 	if l.Tiers != nil {
 		for _, tier := range sortedKeys(l.Tiers.Limits) {
@@ -210,7 +209,7 @@ func costWords(c policy.Cost, shape bool) string {
 	case policy.ResponseHeader:
 		return fmt.Sprintf("what its response's header %s says, %d at most; what goes beyond the estimate may pass beyond the limits", c.Header, c.Most)
 	default:
-		return units(c.Units, sluice.Requests)
+		return algo.Amount(c.Units, sluice.Requests)
 	}
 }
 
@@ -233,26 +232,3 @@ func keyList(keys [][]string) string {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-func units(n int64, u sluice.Unit) string {
-	if n == 1 && u == sluice.Requests {
-		return "1 request"
-	}
-	return fmt.Sprintf("%d %v", n, u)
-}
-
-// span writes a window as people say it.
-func span(d time.Duration) string {
-	for _, u := range []struct {
-		d    time.Duration
-		name string
-	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
-		if d == u.d {
-			return u.name
-		}
-		if d%u.d == 0 {
-			return fmt.Sprintf("%d %ss", d/u.d, u.name)
-		}
-	}
-	return d.String()
-}
