@@ -51,20 +51,26 @@ func testCosts(t *testing.T, b *bench) {
 	year := sluice.MaxWindow
 	all := []sluice.Limit{
 		{Quota: most, Window: time.Microsecond},
-		{Quota: most, Window: year, Debt: most},
-		{Quota: most, Window: year, Refill: sluice.Interval, Debt: most},
+		{Quota: most, Window: year},
+		{Quota: most, Window: year, Refill: sluice.Interval},
 		{Quota: 1, Window: year, Burst: 1, Debt: 1},
 		{Quota: 1, Window: time.Microsecond, Refill: sluice.Interval},
 		{Algorithm: sluice.LeakyBucket, Quota: most, Window: year, Burst: most},
 		{Algorithm: sluice.LeakyBucket, Quota: 1, Window: year, Burst: 2},
-		{Algorithm: sluice.FixedWindow, Quota: most, Window: year, Debt: most},
+		{Algorithm: sluice.FixedWindow, Quota: most, Window: year},
 		{Algorithm: sluice.FixedWindow, Quota: most, Calendar: sluice.Year, Zone: "Pacific/Apia"},
 		{Algorithm: sluice.SlidingLog, Quota: sluice.MaxLogQuota, Window: year},
-		{Algorithm: sluice.SlidingCounter, Quota: most, Window: year, Debt: most},
+		{Algorithm: sluice.SlidingCounter, Quota: most, Window: year},
 		{Algorithm: sluice.SlidingCounter, Quota: most, Window: year, Strict: true},
-		{Algorithm: sluice.SlidingCounter, Quota: most, Window: 1024 * time.Microsecond, SubWindows: 1024, Debt: most},
-		{Algorithm: sluice.SlidingHistogram, Quota: most, Window: year, Precision: 1024, Debt: most},
+		{Algorithm: sluice.SlidingCounter, Quota: most, Window: 1024 * time.Microsecond, SubWindows: 1024},
+		{Algorithm: sluice.SlidingHistogram, Quota: most, Window: year, Precision: 1024},
 		{Algorithm: sluice.SlidingHistogram, Quota: most, Window: time.Microsecond, Precision: 3},
+	}
+	for _, l := range all {
+		if l.Quota == most && l.Burst == 0 {
+			l.Quota, l.Debt = most/2+1, most/2
+			all = append(all, l)
+		}
 	}
 	for i, l := range all {
 		plan := compile(t, fmt.Sprint("extreme ", i), l)
