@@ -6,7 +6,6 @@ package failure
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/memstore"
@@ -14,27 +13,22 @@ import (
 
 // local decides in this process under shares of limits.
 type local struct {
-	store *memstore.Store
-	nodes func() int
-	mu    sync.Mutex
-	known int // nodes that the plans are for
-	plans map[*sluice.Plan]*sluice.Plan
+	store  *memstore.Store
+	nodes  func() int
+	shares *sluice.Prepared[share]
 }
 
-// manyPlans is how many shares are kept: policies change while the store is
-// away, and what they no longer use is not missed.
-const manyPlans = 4096
+// share is a plan of one node's shares, one of so many.
+type share struct {
+	nodes int
+	plan  *sluice.Plan
+}
 
 // share returns the plan of this node's shares.
 func (l *local) share(p *sluice.Plan) (*sluice.Plan, error) {
 	nodes := clampNodes(l.nodes())
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if nodes != l.known || len(l.plans) >= manyPlans {
-		l.known, l.plans = nodes, nil
-	}
-	if s, ok := l.plans[p]; ok {
-		return s, nil
+	if s, ok := l.shares.Of(p); ok && s.nodes == nodes {
+		return s.plan, nil
 	}
 	limits := make([]sluice.Limit, p.Len())
 	for i := range limits {
@@ -44,10 +38,7 @@ func (l *local) share(p *sluice.Plan) (*sluice.Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failure: share of %q among %d nodes: %w", p.Scope(), nodes, err)
 	}
-	if l.plans == nil {
-		l.plans = make(map[*sluice.Plan]*sluice.Plan)
-	}
-	l.plans[p] = s
+	l.shares.Keep(p, share{nodes, s})
 	return s, nil
 }
 

@@ -56,7 +56,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	opts = opts.filled()
 	s := &Store{
 		store: store, opts: opts, probe: probe,
-		local:  local{store: memstore.New(memstore.Options{MaxKeys: opts.MaxKeys}), nodes: opts.Nodes},
+		local:  local{store: memstore.New(memstore.Options{MaxKeys: opts.MaxKeys}), nodes: opts.Nodes, shares: new(sluice.Prepared[share])},
 		ledger: ledger{most: opts.MaxKeys, owed: make(map[debtor]owed)},
 		keeper: newKeeper(),
 	}

@@ -6,8 +6,6 @@ package lease
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -42,8 +40,7 @@ type Store struct {
 	base  time.Time
 	table table
 
-	plans sync.Map     // *sluice.Plan to *terms, nil of those that are not leased
-	known atomic.Int64 // how many, about
+	plans *sluice.Prepared[*terms] // nil of those that are not leased
 }
 
 var _ sluice.Store = (*Store)(nil)
@@ -54,7 +51,7 @@ func Wrap(store sluice.Store, opts Options) *Store {
 	if store == nil {
 		panic("lease: wrap: store is nil; make one, such as memstore.New(memstore.Options{})") //nolint:forbidigo // a mistake of the program's, and there is no error to return
 	}
-	s := &Store{store: store, of: opts.Of, now: opts.Now}
+	s := &Store{store: store, of: opts.Of, now: opts.Now, plans: new(sluice.Prepared[*terms])}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -72,27 +69,17 @@ func (s *Store) clock() moment {
 	return moment{mono: int64(now.Sub(s.base)), wall: int64(now.Round(0).Sub(s.base.Round(0)))}
 }
 
-// mostPlans is about how many plans are remembered: when there are more, as
-// policies were replaced often, all are made ready anew.
-const mostPlans = 1 << 15
-
 // terms returns how plan is leased, nil if it is not.
 func (s *Store) terms(plan *sluice.Plan) (*terms, error) {
 	if s.of == nil {
 		return nil, nil
 	}
-	var t *terms
-	if made, known := s.plans.Load(plan); known {
-		t, _ = made.(*terms)
-	} else {
+	t, known := s.plans.Of(plan)
+	if !known {
 		if given, ok := s.of(plan); ok {
 			t = derive(plan, given)
 		}
-		if s.known.Add(1) > mostPlans {
-			s.plans.Clear()
-			s.known.Store(1)
-		}
-		s.plans.Store(plan, t)
+		s.plans.Keep(plan, t)
 	}
 	if t != nil && t.err != nil {
 		return nil, t.err

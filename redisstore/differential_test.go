@@ -77,7 +77,8 @@ func TestScriptsEqualAlgo(t *testing.T) {
 func bare(client rueidis.Client) *Store {
 	return &Store{
 		client: client, options: Options{Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)},
-		programs: newPrograms(), keyer: keyer{prefix: defaultPrefix}, clock: now, swapping: newTurns(),
+		programs: newPrograms(), plans: new(sluice.Prepared[*prepared]),
+		keyer: keyer{prefix: defaultPrefix}, clock: now, swapping: newTurns(),
 	}
 }
 

@@ -22,7 +22,7 @@ type item struct {
 // appendItems appends the limits of a request's charge, the n-th of it, and
 // returns the tag of their keys.
 func (s *Store) appendItems(items []item, c *sluice.Charge, n int) (list []item, tag string) {
-	p := s.plans.of(c.Plan, &s.keyer, &s.series)
+	p := s.prepared(c.Plan)
 	var room [192]byte
 	b := s.keyer.appendTag(room[:0], p.scope, c.Key)
 	size := len(b)

@@ -4,9 +4,6 @@
 package redisstore
 
 import (
-	"sync"
-	"sync/atomic"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 )
@@ -15,6 +12,7 @@ import (
 type prepared struct {
 	scope  string // what the names of its keys begin with
 	limits []preparedLimit
+	age    int64 // that of the series
 }
 
 // preparedLimit is one limit of a plan.
@@ -28,36 +26,22 @@ type preparedLimit struct {
 	series    *series
 }
 
-// plansKept is how many plans are kept ready. A process that makes new ones
-// all the time prepares some again.
-const plansKept = 1024
-
-// plans are the plans that a Store has seen. The zero value is ready to use.
-type plans struct {
-	ready sync.Map // of *sluice.Plan to *prepared
-	count atomic.Int64
-}
-
-// of returns p, prepared with names as k gives them.
-func (l *plans) of(p *sluice.Plan, k *keyer, all *allSeries) *prepared {
-	if r, ok := l.ready.Load(p); ok {
-		return r.(*prepared)
+// prepared returns p, prepared.
+func (s *Store) prepared(p *sluice.Plan) *prepared {
+	if r, ok := s.plans.Of(p); ok && r.age == s.series.age.Load() {
+		return r
 	}
-	if l.count.Add(1) > plansKept {
-		l.ready.Clear()
-		l.count.Store(1)
-	}
-	r := k.prepare(p, all)
-	l.ready.Store(p, r)
+	r := s.prepare(p)
+	s.plans.Keep(p, r)
 	return r
 }
 
-func (k *keyer) prepare(p *sluice.Plan, all *allSeries) *prepared {
-	r := &prepared{scope: k.scope(p.Scope()), limits: make([]preparedLimit, p.Len())}
+func (s *Store) prepare(p *sluice.Plan) *prepared {
+	r := &prepared{scope: s.keyer.scope(p.Scope()), limits: make([]preparedLimit, p.Len()), age: s.series.age.Load()}
 	for i := range r.limits {
 		t := p.Term(i)
 		r.limits[i] = preparedLimit{
-			term: t, scope: p.Scope(), name: nameOf(t.Name), head: headOf(t), plainHead: string(appendHead(nil, &t.Limit)), series: all.of(t),
+			term: t, scope: p.Scope(), name: nameOf(t.Name), head: headOf(t), plainHead: string(appendHead(nil, &t.Limit)), series: s.series.of(t),
 		}
 		if kindOf(t) == kindBucket {
 			r.limits[i].take = string(appendNumbers(nil, algo.Horizon(t), t.Rate.Den, t.Rate.One.Micros, t.Rate.One.Rem,

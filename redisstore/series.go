@@ -34,6 +34,7 @@ const seriesKept = 1 << 16
 type allSeries struct {
 	mu    sync.Mutex
 	known map[uint64]*series
+	age   atomic.Int64 // how often they were learnt anew
 }
 
 // of returns the series of t and notes that t was met.
@@ -42,6 +43,7 @@ func (a *allSeries) of(t *sluice.Term) *series {
 	defer a.mu.Unlock()
 	if a.known == nil || len(a.known) >= seriesKept {
 		a.known = make(map[uint64]*series)
+		a.age.Add(1)
 	}
 	r := a.known[t.Series]
 	if r == nil {

@@ -26,7 +26,7 @@ type Store struct {
 	options  Options
 	programs *programs
 	keyer    keyer
-	plans    plans
+	plans    *sluice.Prepared[*prepared]
 	series   allSeries
 	writers  writers
 	swapping *turns
@@ -59,6 +59,7 @@ func New(client rueidis.Client, options Options) (*Store, error) {
 		client:   client,
 		options:  options,
 		programs: newPrograms(),
+		plans:    new(sluice.Prepared[*prepared]),
 		keyer:    keyer{prefix: options.Prefix, secret: options.Secret},
 		cluster:  client.Mode() == rueidis.ClientModeCluster,
 		clock:    now,
