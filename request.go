@@ -165,12 +165,22 @@ type RequestError struct {
 // Error returns the fault with its field.
 func (e *RequestError) Error() string { return "sluice: request: " + e.Field + ": " + e.Problem }
 
+// Charges returns how many charges the request has.
+func (r *Request) Charges() int { return 1 + len(r.More) }
+
+// Nth returns the n-th charge: from 0, which is Charge, on into More.
+func (r *Request) Nth(n int) *Charge {
+	if n == 0 {
+		return &r.Charge
+	}
+	return &r.More[n-1]
+}
+
 // Limits returns how many limits the request charges: the length that Outcomes
 // needs.
-func (r *Request) Limits() int {
-	n := r.Plan.Len()
-	for i := range r.More {
-		n += r.More[i].Plan.Len()
+func (r *Request) Limits() (n int) {
+	for i := range r.Charges() {
+		n += r.Nth(i).Plan.Len()
 	}
 	return n
 }
@@ -180,12 +190,8 @@ func (r *Request) Limits() int {
 // that no Store would give it is the first.
 func (r *Request) ChargeAt(i int) (c *Charge, term int) {
 	term = max(i, 0)
-	if term < r.Plan.Len() {
-		return &r.Charge, term
-	}
-	term -= r.Plan.Len()
-	for j := range r.More {
-		if c = &r.More[j]; term < c.Plan.Len() {
+	for n := range r.Charges() {
+		if c = r.Nth(n); term < c.Plan.Len() {
 			return c, term
 		}
 		term -= c.Plan.Len()

@@ -113,7 +113,7 @@ func TestRequestLimits(t *testing.T) {
 	}
 }
 
-func TestRequestChargeAt(t *testing.T) {
+func TestRequestCharges(t *testing.T) {
 	one := storekit.Compile(t, "one", sluice.PerMinute(1))
 	two := storekit.Compile(t, "two", sluice.PerMinute(1), sluice.PerHour(1))
 	req := sluice.Request{Charge: sluice.Charge{Plan: one, Key: "a"}, More: []sluice.Charge{{Plan: two, Key: "b"}, {Plan: two, Key: "c"}}}
@@ -124,6 +124,14 @@ func TestRequestChargeAt(t *testing.T) {
 		if c, term := req.ChargeAt(i); c.Key != want.key || term != want.term {
 			t.Errorf("ChargeAt(%d) = %q, %d, want %q, %d", i, c.Key, term, want.key, want.term)
 		}
+	}
+	for i, want := range []string{"a", "b", "c"} {
+		if got := req.Nth(i).Key; got != want {
+			t.Errorf("Nth(%d) is of key %q, want %q", i, got, want)
+		}
+	}
+	if got := req.Charges(); got != 3 {
+		t.Errorf("Charges = %d, want 3", got)
 	}
 	if c, term := req.ChargeAt(-1); c.Key != "a" || term != 0 {
 		t.Errorf("ChargeAt(-1) = %q, %d, want the first limit", c.Key, term)

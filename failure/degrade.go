@@ -16,9 +16,9 @@ func (s *Store) policy(req *sluice.Request) Policy {
 	if of == nil {
 		return s.opts.Policy
 	}
-	p := Combine(of(req.Plan))
-	for i := range req.More {
-		p = Combine(p, of(req.More[i].Plan))
+	p := Open
+	for i := range req.Charges() {
+		p = Combine(p, of(req.Nth(i).Plan))
 	}
 	return p
 }
@@ -99,9 +99,10 @@ func (s *Store) owe(req *sluice.Request, spent int64) {
 	default:
 		return
 	}
-	dropped := s.ledger.add(&req.Charge, min(req.Cost, most), now)
-	for i := range req.More {
-		dropped += s.ledger.add(&req.More[i], min(req.More[i].Cost, most), now)
+	dropped := int64(0)
+	for i := range req.Charges() {
+		c := req.Nth(i)
+		dropped += s.ledger.add(c, min(c.Cost, most), now)
 	}
 	s.counters.dropped.Add(uint64(dropped))
 	s.wake()
@@ -125,9 +126,8 @@ func (s *Store) refund(ctx context.Context, req *sluice.Request, m sluice.Instan
 
 // forget forgets what was spent by the keys of a reset.
 func (s *Store) forget(ctx context.Context, req *sluice.Request) error {
-	s.ledger.forget(&req.Charge)
-	for i := range req.More {
-		s.ledger.forget(&req.More[i])
+	for i := range req.Charges() {
+		s.ledger.forget(req.Nth(i))
 	}
 	_, err := s.local.take(ctx, *req)
 	return err

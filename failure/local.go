@@ -6,6 +6,7 @@ package failure
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/memstore"
@@ -44,17 +45,13 @@ func (l *local) share(p *sluice.Plan) (*sluice.Plan, error) {
 
 // take decides req, whose receipt is this store's or none.
 func (l *local) take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	var err error
-	if req.Plan, err = l.share(req.Plan); err != nil {
-		return sluice.Decision{}, err
-	}
-	more := req.More
-	req.More = make([]sluice.Charge, len(more))
-	for i, c := range more {
-		if c.Plan, err = l.share(c.Plan); err != nil {
+	req.More = slices.Clone(req.More)
+	for i := range req.Charges() {
+		part, err := l.share(req.Nth(i).Plan)
+		if err != nil {
 			return sluice.Decision{}, err
 		}
-		req.More[i] = c
+		req.Nth(i).Plan = part
 	}
 	req.At, req.Due = req.At&^marks, req.Due&^marks
 	return l.store.Take(ctx, req) // which does not look at ctx

@@ -121,14 +121,11 @@ func (s *Store) newWord(sh *shard, req *sluice.Request, hash uint64, now int64) 
 // of index, each once, so that no two requests wait for each other.
 func (s *Store) several(req *sluice.Request, now int64) sluice.Decision {
 	var hashes, order [sluice.MaxCharges]uint64
-	hashes[0] = s.secret.sum(req.Plan.ScopeID(), req.Key)
-	for i := range req.More {
-		c := &req.More[i]
-		hashes[i+1] = s.secret.sum(c.Plan.ScopeID(), c.Key)
-	}
-	n := len(req.More) + 1
-	for i, h := range hashes[:n] {
-		order[i] = h >> s.shift
+	n := req.Charges()
+	for i := range n {
+		c := req.Nth(i)
+		hashes[i] = s.secret.sum(c.Plan.ScopeID(), c.Key)
+		order[i] = hashes[i] >> s.shift
 	}
 	slices.Sort(order[:n])
 	locked := slices.Compact(order[:n])
@@ -157,11 +154,8 @@ func (s *Store) locked(sh *shard, req *sluice.Request, hashes *[sluice.MaxCharge
 		items, places = make([]algo.Item, n), make([]place, n)
 	}
 	k := 0
-	for i := range len(req.More) + 1 {
-		c := &req.Charge
-		if i > 0 {
-			c = &req.More[i-1]
-		}
+	for i := range req.Charges() {
+		c := req.Nth(i)
 		for j := range c.Plan.Len() {
 			it := &items[k]
 			it.Term, it.Cost, it.Held = c.Plan.Term(j), c.Cost, c.Held

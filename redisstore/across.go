@@ -189,7 +189,7 @@ func (x *crossing) upTo() int64 {
 	for _, p := range x.parts {
 		k := 0
 		for _, i := range p.charges {
-			c := x.chargeOf(i)
+			c := x.req.Nth(i)
 			for range c.Plan.Len() {
 				switch o := &p.job.req.Outcomes[k]; {
 				case c.Cost > 0:
@@ -277,15 +277,15 @@ func (x *crossing) decision() sluice.Decision {
 		of := &p.job.decision
 		k := 0
 		for n, charge := range p.charges {
-			for range x.chargeOf(charge).Plan.Len() {
+			for range x.req.Nth(charge).Plan.Len() {
 				at := p.limits[k]
-				outcomes[at], costs[at] = p.job.req.Outcomes[k], p.job.cost(n)
+				outcomes[at], costs[at] = p.job.req.Outcomes[k], p.job.req.Nth(n).Cost
 				k++
 			}
 			if charge == 0 {
 				d.Spent = of.Spent
 				if of.Spent > 0 {
-					d.Spent = min(of.Spent, p.job.cost(n))
+					d.Spent = min(of.Spent, p.job.req.Nth(n).Cost)
 				}
 			}
 		}

@@ -41,22 +41,6 @@ type job struct {
 	turn     time.Duration // how far from now a charge would count
 }
 
-// cost returns the cost of the n-th charge.
-func (j *job) cost(n int) int64 {
-	if n == 0 {
-		return j.req.Cost
-	}
-	return j.req.More[n-1].Cost
-}
-
-// held returns what the n-th charge holds, of which a refund gives back a part.
-func (j *job) held(n int) int64 {
-	if n == 0 {
-		return j.req.Held
-	}
-	return j.req.More[n-1].Held
-}
-
 // plain reports whether the job is what the take script decides.
 func (j *job) plain() bool {
 	return j.op == sluice.OpTake && j.req.MaxWait == 0 && len(j.req.More) == 0
@@ -64,15 +48,11 @@ func (j *job) plain() bool {
 
 // newCall returns a call on the keys of req, without jobs.
 func (s *Store) newCall(req *sluice.Request) *call {
-	c := &call{charges: 1 + len(req.More)}
+	c := &call{charges: req.Charges()}
 	c.items, c.tags = c.room.items[:0], c.room.tags[:0]
 	for n := range c.charges {
-		charge := &req.Charge
-		if n > 0 {
-			charge = &req.More[n-1]
-		}
 		var tag string
-		c.items, tag = s.appendItems(c.items, charge, n)
+		c.items, tag = s.appendItems(c.items, req.Nth(n), n)
 		c.tags = append(c.tags, tag)
 	}
 	return c
@@ -239,7 +219,8 @@ func (s *Store) invocation(c *call) *invocation {
 	for _, j := range c.jobs {
 		ops = appendNumbers(ops, int64(j.op), j.req.MaxWait.Microseconds(), int64(j.req.At), int64(j.req.Due), j.least.Microseconds())
 		for n := range c.charges {
-			ops = appendNumbers(ops, j.cost(n), j.held(n))
+			charge := j.req.Nth(n)
+			ops = appendNumbers(ops, charge.Cost, charge.Held)
 		}
 	}
 	inv.args = append(inv.args, string(appendNumbers(nil, mode, at, int64(c.charges), bit(c.undo))), string(ops))

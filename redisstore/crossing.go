@@ -46,13 +46,13 @@ func newCrossing(s *Store, req *sluice.Request, tags []string) *crossing {
 	for n := range tags {
 		order[n] = n
 		if n > 0 {
-			first[n] = first[n-1] + x.chargeOf(n-1).Plan.Len()
+			first[n] = first[n-1] + x.req.Nth(n-1).Plan.Len()
 		}
 	}
 	if req.Op == sluice.OpTakeUpTo {
 		// The first charge of a call says how many units it got: not one of none.
 		slices.SortStableFunc(order, func(a, b int) int {
-			return int(bit(x.chargeOf(a).Cost == 0) - bit(x.chargeOf(b).Cost == 0))
+			return int(bit(x.req.Nth(a).Cost == 0) - bit(x.req.Nth(b).Cost == 0))
 		})
 	}
 	for _, n := range order {
@@ -64,20 +64,12 @@ func newCrossing(s *Store, req *sluice.Request, tags []string) *crossing {
 		}
 		p := x.parts[i]
 		p.charges = append(p.charges, n)
-		for k := range x.chargeOf(n).Plan.Len() {
+		for k := range x.req.Nth(n).Plan.Len() {
 			p.limits = append(p.limits, first[n]+k)
 		}
 	}
 	slices.SortFunc(x.parts, func(p, q *part) int { return int(p.slot) - int(q.slot) })
 	return x
-}
-
-// chargeOf returns the n-th charge of the request.
-func (x *crossing) chargeOf(n int) *sluice.Charge {
-	if n == 0 {
-		return &x.req.Charge
-	}
-	return &x.req.More[n-1]
 }
 
 // partOf returns the request as far as it concerns p, with the costs that cost
@@ -86,7 +78,7 @@ func (x *crossing) partOf(p *part, cost func(int64) int64) *sluice.Request {
 	req := *x.req
 	req.More = nil
 	for i, n := range p.charges {
-		c := *x.chargeOf(n)
+		c := *x.req.Nth(n)
 		if cost != nil {
 			c.Cost = cost(c.Cost)
 		}
@@ -102,8 +94,8 @@ func (x *crossing) partOf(p *part, cost func(int64) int64) *sluice.Request {
 
 // queues returns how many limits of the request hold requests back.
 func (x *crossing) queues() (n int) {
-	for i := range len(x.req.More) + 1 {
-		plan := x.chargeOf(i).Plan
+	for i := range x.req.Charges() {
+		plan := x.req.Nth(i).Plan
 		for k := range plan.Len() {
 			if plan.Term(k).Queues() {
 				n++

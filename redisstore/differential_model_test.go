@@ -52,7 +52,8 @@ func (s *subject) decide(j *job, now int64) sluice.Decision {
 	items := make([]algo.Item, len(s.items))
 	for i := range items {
 		t := s.items[i].term
-		items[i] = algo.Item{Term: t, Cost: j.cost(s.items[i].charge), Held: j.held(s.items[i].charge)}
+		charge := j.req.Nth(s.items[i].charge)
+		items[i] = algo.Item{Term: t, Cost: charge.Cost, Held: charge.Held}
 		s.load(i, &items[i], now)
 	}
 	var d sluice.Decision

@@ -197,7 +197,8 @@ func (c *call) decideNext(j *job, items []algo.Item, last bool) {
 	var room [4]algo.State
 	before := room[:0]
 	for i := range items {
-		items[i].Cost, items[i].Held = j.cost(c.items[i].charge), j.held(c.items[i].charge)
+		charge := j.req.Nth(c.items[i].charge)
+		items[i].Cost, items[i].Held = charge.Cost, charge.Held
 		if !last {
 			// A state that is not written is as it was for the next operation.
 			before = append(before, copyOf(&items[i].State))

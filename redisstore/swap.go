@@ -239,7 +239,8 @@ func (c *call) swapNext(j *job, keys []swapped) {
 	items := make([]algo.Item, len(keys))
 	for i := range items {
 		k, it := &keys[i], &c.items[i]
-		items[i] = algo.Item{Term: it.term, Cost: j.cost(it.charge), Held: j.held(it.charge), Start: k.start}
+		charge := j.req.Nth(it.charge)
+		items[i] = algo.Item{Term: it.term, Cost: charge.Cost, Held: charge.Held, Start: k.start}
 		list := make([]algo.State, 0, len(k.states))
 		for n := range k.states {
 			if st := &k.states[n]; !st.Zero() || algo.SameForm(st.By, it.term) {

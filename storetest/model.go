@@ -41,11 +41,8 @@ func newModel() *model {
 func (m *model) decide(req sluice.Request, now int64) sluice.Decision {
 	var places []place
 	var items []algo.Item
-	for i := range len(req.More) + 1 {
-		c := req.Charge
-		if i > 0 {
-			c = req.More[i-1]
-		}
+	for i := range req.Charges() {
+		c := req.Nth(i)
 		for j := range c.Plan.Len() {
 			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Held: c.Held}
 			at := place{it.Term.Series, c.Key}

@@ -178,11 +178,8 @@ func (s *source) keep(req sluice.Request, d sluice.Decision) {
 func describe(req sluice.Request) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v", req.Op)
-	for i := range len(req.More) + 1 {
-		c := req.Charge
-		if i > 0 {
-			c = req.More[i-1]
-		}
+	for i := range req.Charges() {
+		c := req.Nth(i)
 		key := c.Key
 		if len(key) > 40 {
 			key = key[:40] + "…"
