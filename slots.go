@@ -81,6 +81,17 @@ type SlotStore interface {
 	Slot(ctx context.Context, req SlotRequest) (SlotDecision, error)
 }
 
+// ErrNoSlots is the error of a [Store] that is no [SlotStore].
+var ErrNoSlots = errors.New("sluice: the store keeps no slots; use or wrap one that does")
+
+// PassSlot asks the store behind a wrapper, which must be a [SlotStore].
+func PassSlot(ctx context.Context, store Store, req SlotRequest) (SlotDecision, error) {
+	if slots, ok := store.(SlotStore); ok {
+		return slots.Slot(ctx, req)
+	}
+	return SlotDecision{}, ErrNoSlots
+}
+
 // Slots is a [SlotLimit] on a [SlotStore]. It is safe for concurrent use.
 type Slots struct {
 	store SlotStore

@@ -47,7 +47,10 @@ type Store struct {
 	stripes []stripe // a power of two
 }
 
-var _ sluice.Store = (*Store)(nil)
+var (
+	_ sluice.Store     = (*Store)(nil)
+	_ sluice.SlotStore = (*Store)(nil)
+)
 
 // Wrap returns a Store that asks store what it does not know. It panics if store
 // is nil.
@@ -115,6 +118,11 @@ func (s *Store) Take(ctx context.Context, req sluice.Request) (d sluice.Decision
 	}
 	defer func() { s.leave(&c, &d, err) }()
 	return s.store.Take(ctx, req)
+}
+
+// Slot passes req on to the store, which must be a [sluice.SlotStore].
+func (s *Store) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	return sluice.PassSlot(ctx, s.store, req)
 }
 
 // TakeBatch answers from memory what it can, in order, and asks the store about

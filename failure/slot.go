@@ -11,8 +11,6 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-var errNoSlots = errors.New("failure: the store keeps no slots; wrap one that does")
-
 // Slot decides req by the store or, if that does not answer in time, by the
 // policy of its scope: see the package on what each does. It returns when the
 // deadline has passed at the latest. A release is never refused: what does not
@@ -21,7 +19,7 @@ var errNoSlots = errors.New("failure: the store keeps no slots; wrap one that do
 // acquire again: a release on its way could end what it then holds.
 func (s *Store) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	if s.slots == nil {
-		return sluice.SlotDecision{}, errNoSlots
+		return sluice.SlotDecision{}, sluice.ErrNoSlots
 	}
 	if err := s.ended(ctx); err != nil {
 		return sluice.SlotDecision{}, err

@@ -43,7 +43,10 @@ type Store struct {
 	plans *sluice.Prepared[*terms] // nil of those that are not leased
 }
 
-var _ sluice.Store = (*Store)(nil)
+var (
+	_ sluice.Store     = (*Store)(nil)
+	_ sluice.SlotStore = (*Store)(nil)
+)
 
 // Wrap returns a Store that asks store what it does not hold itself. It panics if store
 // is nil.
@@ -194,6 +197,11 @@ func (s *Store) peek(j *job) (d sluice.Decision, ok bool) {
 		return e.peek(s.clock(), j.req.Cost, j.req.Outcomes)
 	}
 	return d, false
+}
+
+// Slot passes req on to the store, which must be a [sluice.SlotStore].
+func (s *Store) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	return sluice.PassSlot(ctx, s.store, req)
 }
 
 // TakeBatch decides what it can from units in hand and asks the store about the
