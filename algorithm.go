@@ -5,6 +5,7 @@ package sluice
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -50,20 +51,13 @@ var algorithmNames = [...]string{
 }
 
 // String returns the name used in limit texts and configuration.
-func (a Algorithm) String() string {
-	if int(a) < len(algorithmNames) {
-		return algorithmNames[a]
-	}
-	return fmt.Sprintf("Algorithm(%d)", uint8(a))
-}
+func (a Algorithm) String() string { return nameOf(a, algorithmNames[:], "Algorithm") }
 
 // ParseAlgorithm returns the algorithm of that name; "gcra" is another name of
 // token-bucket.
 func ParseAlgorithm(name string) (Algorithm, error) {
-	for i, n := range algorithmNames {
-		if n == name {
-			return Algorithm(i), nil
-		}
+	if i := slices.Index(algorithmNames[:], name); i >= 0 {
+		return Algorithm(i), nil
 	}
 	if name == "gcra" {
 		return TokenBucket, nil
@@ -83,17 +77,10 @@ const (
 	units
 )
 
+var unitNames = [...]string{Requests: "requests", Bytes: "bytes"}
+
 // String returns "requests" or "bytes".
-func (u Unit) String() string {
-	switch u {
-	case Requests:
-		return "requests"
-	case Bytes:
-		return "bytes"
-	default:
-		return fmt.Sprintf("Unit(%d)", uint8(u))
-	}
-}
+func (u Unit) String() string { return nameOf(u, unitNames[:], "Unit") }
 
 // Calendar makes a fixed window follow the calendar of a time zone in place of
 // a fixed length. The zero value, [NoCalendar], does not.
@@ -113,12 +100,7 @@ const (
 var calendarNames = [...]string{NoCalendar: "none", Day: "day", Week: "week", Month: "month", Year: "year"}
 
 // String returns "day", "week", "month", "year" or "none".
-func (c Calendar) String() string {
-	if int(c) < len(calendarNames) {
-		return calendarNames[c]
-	}
-	return fmt.Sprintf("Calendar(%d)", uint8(c))
-}
+func (c Calendar) String() string { return nameOf(c, calendarNames[:], "Calendar") }
 
 // Nominal returns the window's usual length: 24 h for a day, 31 days for a
 // month, 366 for a year. It is what a calendar limit's Window holds. NoCalendar

@@ -3,7 +3,10 @@
 
 package sluice
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Failure is what happens to a request that the store does not decide. The
 // zero value is [FailOpen]. Of several the greatest holds: closed beats local
@@ -30,19 +33,12 @@ var failureNames = [...]string{FailOpen: "open", FailLocal: "local", FailClosed:
 func (f Failure) Valid() bool { return f < failures }
 
 // String returns the name used in configuration.
-func (f Failure) String() string {
-	if f.Valid() {
-		return failureNames[f]
-	}
-	return fmt.Sprintf("Failure(%d)", uint8(f))
-}
+func (f Failure) String() string { return nameOf(f, failureNames[:], "Failure") }
 
 // ParseFailure returns the failure policy of that name.
 func ParseFailure(name string) (Failure, error) {
-	for i, n := range failureNames {
-		if n == name {
-			return Failure(i), nil
-		}
+	if i := slices.Index(failureNames[:], name); i >= 0 {
+		return Failure(i), nil
 	}
 	return 0, fmt.Errorf("sluice: unknown failure policy %q; write open, local or closed", name)
 }

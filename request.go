@@ -56,12 +56,7 @@ var opNames = [...]string{
 }
 
 // String returns the operation's name.
-func (o Op) String() string {
-	if int(o) < len(opNames) {
-		return opNames[o]
-	}
-	return fmt.Sprintf("Op(%d)", uint8(o))
-}
+func (o Op) String() string { return nameOf(o, opNames[:], "Op") }
 
 // Charge is units charged to one key under every limit of a plan.
 type Charge struct {

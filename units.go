@@ -4,6 +4,7 @@
 package sluice
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -77,4 +78,12 @@ func formatDuration(d time.Duration) string {
 		}
 	}
 	return d.String()
+}
+
+// nameOf returns the name of a value of a type, or its number where it has none.
+func nameOf[T ~uint8](v T, names []string, kind string) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprintf("%s(%d)", kind, uint8(v))
 }
