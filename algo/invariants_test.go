@@ -29,6 +29,7 @@ func somewhere(t *rapid.T, l sluice.Limit, ops ...sluice.Op) (*player, int64) {
 var plain = []sluice.Op{sluice.OpTake, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpRefund}
 
 func TestInvariant08PacedClientIsNeverDenied(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		limit sluice.Limit
@@ -55,6 +56,7 @@ func TestInvariant08PacedClientIsNeverDenied(t *testing.T) {
 		{"histogram 32", histogram(1000, s, 32), 1000 * 30, 31 * s},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
 				a := open(t, c.limit)
 				start := drawStart(t, c.limit)

@@ -55,6 +55,7 @@ var lockable = []string{
 // has room for, one unit each: by the locked keys' own rule, by one of a longer
 // window, and by another algorithm.
 func TestFloodFreesNoLockedKey(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	const maxKeys, locked = 1000, 20
 	for _, l := range lockable {
@@ -83,6 +84,7 @@ func TestFloodFreesNoLockedKey(t *testing.T) {
 
 // TestLockedKeysSurviveALongFlood is the same with more room.
 func TestLockedKeysSurviveALongFlood(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	clock := storekit.NewClock()
 	s := memstore.New(memstore.Options{MaxKeys: 10_000, Now: clock.Now})
@@ -103,6 +105,7 @@ func TestLockedKeysSurviveALongFlood(t *testing.T) {
 // TestFloodWearsOutNoLimitWithoutAKey takes on a limit that all requests share
 // as often as on one by user whose keys are always new.
 func TestFloodWearsOutNoLimitWithoutAKey(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	tests := []struct {
 		text    string
@@ -148,6 +151,7 @@ func TestFloodWearsOutNoLimitWithoutAKey(t *testing.T) {
 // not denied yet is forgotten only if as many new keys come between two tries
 // as half of the store holds.
 func TestFloodBeforeDenial(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	const maxKeys, tries = 1000, 40
 	tests := []struct {
@@ -196,6 +200,7 @@ func TestFloodBeforeDenial(t *testing.T) {
 // TestAllDenied fills a store with locked keys. Newcomers still get in, and who
 // is not denied yet is not forgotten at once: an eighth of the room is theirs.
 func TestAllDenied(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	for _, l := range []string{"5/15min sliding-log", "5/15min"} {
 		for _, maxKeys := range []int{1, 2, 3, 8, 1000} {

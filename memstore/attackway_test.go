@@ -17,6 +17,7 @@ import (
 // TestFloodOfEveryOperation sends what a flood may consist of: nothing but a
 // denial, or a take that is allowed, changes what was denied.
 func TestFloodOfEveryOperation(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	const maxKeys, locked = 1000, 20
 	p := storekit.Plan(t, "login", "5/15min sliding-log")
@@ -91,6 +92,7 @@ func TestFloodOfEveryOperation(t *testing.T) {
 // TestFloodOfAPlanOfTwo: a key that one limit of its plan denies stays denied,
 // and one whose request was denied by another key is not spared for that.
 func TestFloodOfAPlanOfTwo(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	const maxKeys, locked = 1000, 20
 	for _, l := range [][2]string{{"a: 5/15min", "b: 100/day"}, {"a: 100/min", "b: 5/day sliding-log"}, {"a: 100/day fixed-window", "b: 5/15min sliding-counter"}} {
@@ -131,6 +133,7 @@ func TestFloodOfAPlanOfTwo(t *testing.T) {
 // TestFloodOfManyKeysWithoutAKey: limits without a key take no more than a
 // quarter of the room from others.
 func TestFloodOfManyKeysWithoutAKey(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	const maxKeys = 400
 	clock := storekit.NewClock()
@@ -158,6 +161,7 @@ func TestFloodOfManyKeysWithoutAKey(t *testing.T) {
 
 // TestSlotsSurviveAFlood: who is refused a slot is not let in for new keys.
 func TestSlotsSurviveAFlood(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	const maxKeys = 1000
 	clock := storekit.NewClock()
@@ -226,6 +230,7 @@ func TestFloodByManyGoroutines(t *testing.T) {
 
 // TestFloodAfterARestart: what is denied, or without a key, is restored as that.
 func TestFloodAfterARestart(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	const maxKeys, locked = 1000, 20
 	clock := storekit.NewClock()

@@ -16,6 +16,7 @@ import (
 // TestManyVersions: what a key has spent counts under every version of a limit,
 // however many others there are (tiers, overrides).
 func TestManyVersions(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	for _, algorithm := range []string{"", " sliding-log", " fixed-window", " sliding-counter", " sliding-histogram", " interval-refill"} {
 		clock := storekit.NewClock()
@@ -42,6 +43,7 @@ func TestManyVersions(t *testing.T) {
 // TestStateBudget: a key takes at most 40 bytes under one algorithm and window,
 // however many versions there are and whichever wrote it.
 func TestStateBudget(t *testing.T) {
+	storekit.SkipRace(t)
 	if testing.Short() {
 		t.Skip("100,000 limits")
 	}
@@ -125,6 +127,7 @@ func TestRetryAfterHoldsAcrossChange(t *testing.T) {
 // when a limit is its writer, is known for as long as the balance lives, however
 // often tables are made anew.
 func TestInstantsOutliveATable(t *testing.T) {
+	storekit.SkipRace(t)
 	for _, c := range []struct {
 		slow, fast string
 		cost       int64

@@ -39,6 +39,7 @@ func deny(t *testing.T, s *memstore.Store, p *sluice.Plan, key string) {
 // floods the store with ten times as many newcomers as it has slots: every
 // denied key must stay denied.
 func TestFloodForgetsNoDeniedKey(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	const maxKeys = 2000
 	for _, l := range []string{"100/min", "1000003/min", "100/min sliding-counter", "10GB/min sliding-counter", "100/min sliding-log", "100/min fixed-window anchor first"} {
@@ -74,6 +75,7 @@ func TestFloodForgetsNoDeniedKey(t *testing.T) {
 // TestFloodOfEqualDebt is the dearest of floods: each newcomer is denied too.
 // While an eighth of the slots hold keys that are not, none that is goes.
 func TestFloodOfEqualDebt(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	const maxKeys = 4000
 	clock := storekit.NewClock()
@@ -99,6 +101,7 @@ func TestFloodOfEqualDebt(t *testing.T) {
 
 // TestFloodOfOneFormSparesOthers: what forms states have makes no difference.
 func TestFloodOfOneFormSparesOthers(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	const maxKeys = 2000
 	clock := storekit.NewClock()
@@ -119,6 +122,7 @@ func TestFloodOfOneFormSparesOthers(t *testing.T) {
 // not denied. For these, of a group of denied keys the one that is idle soonest
 // goes.
 func TestFullOfDeniedKeysServesNewcomers(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	clock := storekit.NewClock()
 	s := memstore.New(memstore.Options{MaxKeys: 100, Now: clock.Now})

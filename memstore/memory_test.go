@@ -6,8 +6,6 @@ package memstore_test
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -27,11 +25,9 @@ func keysOf(n int) []string {
 
 // TestTakeDoesNotAllocate is not parallel, as AllocsPerRun demands.
 func TestTakeDoesNotAllocate(t *testing.T) {
+	storekit.SkipRace(t)
 	const runs = 2000
 	keys := keysOf(100_000)
-	if raceEnabled() {
-		keys = keys[:20_000]
-	}
 	for _, l := range limits {
 		p := storekit.Plan(t, "s", l.text)
 		many := storekit.Plan(t, "many", "a: 1000/min", "b: 1000/min fixed-window", "c: 1000/h sliding-counter")
@@ -85,16 +81,6 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// raceEnabled reports whether the race detector is built in: all is ten times
-// slower then, and less of it will do.
-func raceEnabled() bool {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return false
-	}
-	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
-}
-
 func heap() (bytes, objects uint64) {
 	runtime.GC()
 	runtime.GC()
@@ -106,6 +92,10 @@ func heap() (bytes, objects uint64) {
 // TestMemoryPerKey measures what a live key takes, all in. It is not parallel:
 // other tests' memory would be counted too.
 func TestMemoryPerKey(t *testing.T) {
+	storekit.SkipRace(t)
+	if testing.Short() {
+		t.Skip("millions of takes")
+	}
 	tests := []struct {
 		text    string
 		keys    int
@@ -126,12 +116,6 @@ func TestMemoryPerKey(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {
 			n := tt.keys
-			if raceEnabled() {
-				if tt.takes > 1 {
-					t.Skip("millions of takes; the race detector does not change what they take in memory")
-				}
-				n /= 4
-			}
 			clock := storekit.NewClock()
 			p := storekit.Plan(t, "s", tt.text)
 			before, objects := heap()

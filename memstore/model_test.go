@@ -79,6 +79,7 @@ func (m *model) take(req sluice.Request, now int64) sluice.Decision {
 // TestEqualsModel drives a Store and a map of states with the same random
 // requests, of every operation, over one and several keys and limits.
 func TestEqualsModel(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	var plans []*sluice.Plan
 	for _, l := range limits {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // known are versions whose states have every shape that a slot can have.
@@ -129,6 +130,7 @@ func (h *holder) drop(which int, id uint64) {
 // TestShardEqualsMap stores, loads, changes and forgets random states of all
 // kinds, lets others die, and compares all with a map.
 func TestShardEqualsMap(t *testing.T) {
+	storekit.SkipRace(t)
 	t.Parallel()
 	type name struct {
 		words bool

@@ -46,9 +46,11 @@ func TestConformance(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Run("single", func(t *testing.T) {
+				t.Parallel()
 				conform(t, redistest.Start(t, b).Option(), redisstore.Options{})
 			})
 			t.Run("cluster", func(t *testing.T) {
+				t.Parallel()
 				conform(t, redistest.StartCluster(t, b, 3, false).Option(), redisstore.Options{Secret: []byte("a secret of sixteen")})
 			})
 		})

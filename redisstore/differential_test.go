@@ -20,13 +20,14 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // differentialSteps is how many operations the scripts and algo are compared
 // over. SLUICE_DIFFERENTIAL_STEPS in the environment asks for another number.
 func differentialSteps(t *testing.T) int {
 	steps := 1_000_000
-	if raceEnabled {
+	if storekit.Race() {
 		steps = 60_000 // the race detector slows the Go side down; the scripts are the same
 	}
 	if text := os.Getenv("SLUICE_DIFFERENTIAL_STEPS"); text != "" {

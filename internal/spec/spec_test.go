@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/spec"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // steps returns how many random steps are put to the store: SLUICE_SPEC_STEPS,
@@ -23,11 +24,14 @@ func steps(t *testing.T) int {
 		}
 		return n
 	}
-	if raceEnabled {
+	if short() {
 		return 50_000
 	}
 	return 1_000_000
 }
+
+// short reports whether a tenth of a second must do for what takes one or ten.
+func short() bool { return testing.Short() || storekit.Race() }
 
 // seeds returns those of SLUICE_SPEC_SEED, "7" or "1-40", or 1.
 func seeds(t *testing.T) (first, last uint64) {
@@ -57,7 +61,7 @@ func TestExhaustive(t *testing.T) {
 	switch n := steps(t); {
 	case n >= 10_000_000:
 		cfg.Depth = 4
-	case raceEnabled:
+	case short():
 		cfg.Depth = 2
 	}
 	spec.Exhaustive(t, open, cfg)

@@ -74,6 +74,7 @@ func TestInvariant20Leases(t *testing.T) {
 	const nodes, each, lasts = 4, 3, 4 * time.Second
 	for _, text := range []string{"200/500ms sliding-log", "200/500ms sliding-histogram precision 10", "400/s burst 100", "200/500ms fixed-window"} {
 		t.Run(text, func(t *testing.T) {
+			t.Parallel()
 			server := redistest.Start(t, redistest.Redis(t))
 			limit := sluice.MustParseLimit(text)
 			plan, err := sluice.Compile("leased", limit)
