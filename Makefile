@@ -12,6 +12,12 @@ FUZZTIME  ?= 20s
 BENCH     ?= .
 SPECSTEPS ?= 10000000
 
+# In these packages nothing runs at the same time, at least in some tests: those
+# leave themselves out under the race detector.
+STEADY := ./algo ./memstore
+# Packages whose tests start servers, or sluice itself, and wait for them.
+REAL   := cmd/sluice|config/nginx|examples/.*|gateway/attack|internal/redistest|redisstore.*
+
 .PHONY: help
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,14 +27,20 @@ run: ## limit the sample app: 10 requests a minute for each userId, on http://12
 	@$(GO) build -o bin/sluice ./cmd/sluice
 	bin/sluice serve --listen 127.0.0.1:8080 --limit "10/min sliding-log" --by query.userId
 
+.PHONY: quick
+quick: ## run short tests, for while you write: no race detector, no real servers, a minute at most
+	$(GO) test -short $$($(GO) list ./... | grep -vE '/($(REAL))$$')
+
 .PHONY: test
-test: ## run every test, with the race detector where there is a C compiler
+test: ## run every test, with the race detector where there is a C compiler; installs what is missing
 	@.ci/packages
 	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || { race=; echo "no C compiler: testing without the race detector" >&2; }; \
-	set -x; $(GO) test $$race -shuffle=on -timeout 10m ./...
+	set -x; $(GO) test $$race -shuffle=on -timeout 10m $$($(GO) list ./... | grep -v '/algo$$')
+	$(GO) test -shuffle=on $(STEADY)
 	@$(MAKE) --no-print-directory spec
 	$(GO) -C bench vet ./...
 	$(GO) -C bench build ./...
+	$(GO) -C tools test ./...
 
 # Without the race detector, as nothing runs at the same time: two minutes.
 .PHONY: spec
@@ -45,6 +57,17 @@ lint: ## check style, layers and formatting
 .PHONY: fmt
 fmt: ## format all Go code
 	$(TOOL) golangci-lint fmt ./...
+
+.PHONY: cover
+cover: ## say how much of the code the tests of all packages run, as a whole; takes as long as the tests do
+	@.ci/packages
+	@profile=$$(mktemp); trap 'rm -f "$$profile"' EXIT; \
+	$(GO) test -timeout 20m -coverpkg=./... -coverprofile="$$profile" ./... | grep -v 'no test files'; \
+	$(GO) tool cover -func="$$profile" | tail -n 1
+
+.PHONY: lines
+lines: ## count the lines of code: product, test kits and tests of every package
+	@$(GO) -C tools run ./lines ..
 
 .PHONY: fuzz
 fuzz: ## fuzz every target for FUZZTIME (20s)
