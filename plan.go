@@ -43,6 +43,14 @@ type Term struct {
 	location *time.Location
 }
 
+// Full is Full of the Limit, whose defaults are filled in already.
+func (t *Term) Full() int64 {
+	if t.Algorithm.bucket() {
+		return t.Burst
+	}
+	return t.Quota
+}
+
 // Queues reports whether the limit may hold requests back until their turn.
 func (t *Term) Queues() bool { return t.Algorithm == LeakyBucket && t.DelayAfter < t.Burst }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // BenchmarkHTTP measures what a middleware adds to a request, without sockets:
@@ -83,15 +84,12 @@ func answer(w http.ResponseWriter, _ *http.Request) {
 
 func withSluice(text string) func(*testing.B, http.Handler) http.Handler {
 	return func(b *testing.B, next http.Handler) http.Handler {
-		plan, err := sluice.Compile("bench", sluice.MustParseLimit(text))
-		if err != nil {
-			b.Fatal(err)
-		}
 		proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 		m, err := httplimit.New(httplimit.Options{
-			Store:  memstore.New(memstore.Options{}),
-			Rules:  []httplimit.Rule{{Plan: plan, Key: httplimit.ByClientIP(httplimit.ClientIP{Trusted: proxies})}},
-			Fields: httplimit.Draft11 | httplimit.XRateLimit,
+			Store:   memstore.New(memstore.Options{}),
+			Rules:   []policy.Rule{policy.NewRule("bench", httplimit.ByIP(), sluice.MustParseLimit(text))},
+			Trusted: proxies,
+			Fields:  httplimit.Draft11 | httplimit.XRateLimit,
 		})
 		if err != nil {
 			b.Fatal(err)

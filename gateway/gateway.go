@@ -4,8 +4,7 @@
 // Package gateway passes HTTP requests on to one upstream: a reverse proxy that
 // can stand in front of any service without changing it.
 //
-// It limits nothing by itself: wrap it with package httplimit, and both with
-// [EndToEnd]. Bodies pass both ways as they come, unbuffered; so do server-sent
+// It limits nothing by itself: wrap it with package httplimit. Bodies pass both ways as they come, unbuffered; so do server-sent
 // events and connections that switch protocol, such as websockets. Hop-by-hop
 // fields stay on their hop, and what a client wrote into the fields that say
 // where a request came from is not passed on: see [Options].
@@ -134,25 +133,17 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusBadRequest, fault)
 		return
 	}
-	x := newExchange(w, r)
-	if x.body != nil {
+	p := newPassage(w, r)
+	if p.x.Body() != nil {
 		// A response may begin before the request's body has ended. Where that
 		// is not supported there is nothing to switch on.
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			g.log.Warn(r.Context(), "cannot stream both ways", err)
 		}
 	}
-	defer x.flushBroken()
-	g.proxy.ServeHTTP(x, x.request)
-	x.whole = true
-}
-
-// EndToEnd returns a handler that hides from next the header fields that a
-// request's Connection field names, which a Gateway does not pass on. It belongs
-// around whatever judges requests by their header, as package httplimit does: a
-// client could otherwise name a key that the upstream never sees.
-func EndToEnd(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, wire.EndToEnd(r)) })
+	defer p.flushBroken()
+	g.proxy.ServeHTTP(p.w, p.request)
+	p.whole = true
 }
 
 // Close closes the connections to the upstream that are not in use.

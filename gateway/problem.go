@@ -9,6 +9,9 @@ import (
 	"errors"
 	"net"
 	"net/http"
+
+	"github.com/sluicegate/sluice/internal/exchange"
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 // statusClientGone is what nginx logs where the client did not wait for the
@@ -18,12 +21,18 @@ const statusClientGone = 499
 
 // fail answers a request that was not passed on, or not answered.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if x, ok := w.(*exchange); ok {
-		x.unseen(err)
-		if x.bodyError() != nil {
-			failBody(w, x.bodyError())
-			return
-		}
+	x, _ := exchange.Begin(w, r)
+	x.Failed = true
+	// The upstream may have read enough of the request to act on it. One that found
+	// no connection, as that was refused or not made in time, was not sent: else an
+	// upstream that is down would count against all clients.
+	var dial *net.OpError
+	if x.Sent() && !(errors.As(err, &dial) && dial.Op == "dial") {
+		wire.TellUnseen(w)
+	}
+	if body := x.Body(); body != nil && body.Err() != nil {
+		failBody(w, body.Err())
+		return
 	}
 	switch {
 	case errors.Is(context.Cause(r.Context()), http.ErrServerClosed):

@@ -15,7 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/gateway"
-	"github.com/sluicegate/sluice/gateway/guard"
+	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -84,11 +84,11 @@ func TestQueries(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			around, err := guard.New(guard.Options{Policy: file.Policy, Store: memstore.New(memstore.Options{}), Next: g})
+			around, err := httplimit.New(httplimit.Options{Policy: file.Policy, Store: memstore.New(memstore.Options{})})
 			if err != nil {
 				t.Fatal(err)
 			}
-			url := serve(t, around, g.Close)
+			url := serve(t, around.Wrap(g), g.Close)
 			for _, query := range c.passed {
 				if status := askTarget(t, url, "/x"+query); status != http.StatusOK {
 					t.Errorf("%.60s: got %d, want 200", query, status)

@@ -10,6 +10,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -97,8 +98,10 @@ func (route *Route) serve(w http.ResponseWriter, r *http.Request) {
 			writeProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the request's body is larger than %d bytes", route.MaxBody))
 			return
 		}
-		r = r.WithContext(r.Context()) // a copy: the caller's keeps its Body
-		r.Body = http.MaxBytesReader(w, r.Body, route.MaxBody)
+		var x *exchange.Exchange
+		x, w = exchange.Begin(w, r)
+		r = x.Watch(r)
+		x.Body().Limit(route.MaxBody)
 	}
 	route.Handler.ServeHTTP(w, r)
 }

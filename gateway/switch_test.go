@@ -17,10 +17,8 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/gateway"
-	"github.com/sluicegate/sluice/gateway/guard"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
-	"github.com/sluicegate/sluice/policy"
 )
 
 // switched returns an upstream that switches protocol and lets talk speak.
@@ -70,39 +68,25 @@ func switchesWith(t *testing.T, url, early string) (*net.TCPConn, io.Reader) {
 	return conn.(*net.TCPConn), r
 }
 
-// guarded returns g behind a Guard.
-func guarded(t *testing.T, g http.Handler) http.Handler {
-	t.Helper()
-	p, err := policy.Compile(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	around, err := guard.New(guard.Options{Policy: p, Store: memstore.New(memstore.Options{}), Next: g})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return around
-}
-
-// limited returns g behind the middleware of package httplimit, as the gateway
-// of serve --upstream has it.
+// limited returns g behind limits that need not see its responses.
 func limited(t *testing.T, g http.Handler) http.Handler {
 	t.Helper()
-	limit, err := sluice.ParseLimit("100/s")
+	return behind(t, g, sluice.PerSecond(100))
+}
+
+// watched returns g behind limits that count the bytes of its responses.
+func watched(t *testing.T, g http.Handler) http.Handler {
+	t.Helper()
+	return behind(t, g, sluice.MustParseLimit("1GB/s"))
+}
+
+func behind(t *testing.T, g http.Handler, limit sluice.Limit) http.Handler {
+	t.Helper()
+	mw, err := httplimit.Limit(memstore.New(memstore.Options{}), "all", httplimit.ByIP(), limit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := sluice.Compile("all", limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mw, err := httplimit.New(httplimit.Options{
-		Store: memstore.New(memstore.Options{}), Rules: []httplimit.Rule{{Plan: plan, Key: httplimit.ByIP()}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return gateway.EndToEnd(mw.Wrap(g))
+	return mw.Wrap(g)
 }
 
 // sendAll sends all and says that this was all.
@@ -128,12 +112,12 @@ func TestHalfClose(t *testing.T) {
 	question, answer := bytes.Repeat([]byte("0123456789abcdef"), 1<<16), bytes.Repeat([]byte("fedcba"), 1<<18)
 	for _, c := range []struct {
 		name          string
-		guarded, last bool // the client is last
+		watched, last bool // the client is last
 	}{
 		{"client first", false, false},
 		{"upstream first", false, true},
-		{"client first, behind a guard", true, false},
-		{"upstream first, behind a guard", true, true},
+		{"client first, behind limits", true, false},
+		{"upstream first, behind limits", true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			done := make(chan struct{})
@@ -151,8 +135,8 @@ func TestHalfClose(t *testing.T) {
 				t.Fatal(err)
 			}
 			var handler http.Handler = g
-			if c.guarded {
-				handler = guarded(t, g)
+			if c.watched {
+				handler = watched(t, g)
 			}
 			conn, r := switches(t, serve(t, gateway.WithDeadlines(handler, time.Minute), g.Close))
 			if c.last {
@@ -177,7 +161,7 @@ func TestSentWithTheSwitch(t *testing.T) {
 	}{
 		{"alone", func(_ *testing.T, g http.Handler) http.Handler { return g }},
 		{"behind limits", limited},
-		{"behind a guard", guarded},
+		{"behind limits that watch", watched},
 	} {
 		for _, early := range []string{"", "0", strings.Repeat("early ", 300)} {
 			t.Run(fmt.Sprintf("%s, %d bytes", c.name, len(early)), func(t *testing.T) {

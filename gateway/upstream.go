@@ -5,11 +5,13 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/exchange"
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 // newTransport returns the connections to the upstream. They do not heed the
@@ -41,11 +43,11 @@ func newTransport(o Options) *http.Transport {
 type stallConn struct {
 	net.Conn
 	timeout time.Duration
-	last    moving
+	last    exchange.Deadline
 }
 
 func (c *stallConn) Write(b []byte) (int, error) {
-	if deadline, ok := c.last.extend(c.timeout); ok {
+	if deadline, ok := c.last.Extend(c.timeout); ok {
 		if err := c.SetWriteDeadline(deadline); err != nil {
 			return 0, err
 		}
@@ -55,13 +57,7 @@ func (c *stallConn) Write(b []byte) (int, error) {
 
 // CloseWrite ends what the upstream is sent and leaves what it sends open. It is
 // an error where the connection below cannot do that.
-func (c *stallConn) CloseWrite() error {
-	half, ok := c.Conn.(interface{ CloseWrite() error })
-	if !ok {
-		return fmt.Errorf("gateway: close write: %T cannot be half closed", c.Conn)
-	}
-	return half.CloseWrite()
-}
+func (c *stallConn) CloseWrite() error { return wire.CloseWrite(c.Conn) }
 
 // buffers are the buffers in which bodies pass.
 type buffers struct{ pool sync.Pool }

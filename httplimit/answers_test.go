@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 type problem struct {
@@ -45,11 +46,11 @@ func TestAnswers(t *testing.T) {
 	c := newClock()
 	mw := newMiddleware(t, httplimit.Options{
 		Store:  newStore(c),
-		Rules:  []httplimit.Rule{{Plan: compile(t, "api", "short: 2/min", "long: 3/hour sliding-log"), Key: httplimit.ByIP()}},
+		Rules:  []policy.Rule{rule(t, "api", httplimit.ByIP(), "short: 2/min", "long: 3/hour sliding-log")},
 		Fields: httplimit.Draft11 | httplimit.XRateLimit,
 	})
 	h := mw.Wrap(ok)
-	const policy = `"short";q=2;w=60, "long";q=3;w=3600`
+	const policies = `"api/short";q=2;w=60, "api/long";q=3;w=3600`
 	for i, step := range []struct {
 		pass      time.Duration // before the request
 		status    int
@@ -57,12 +58,12 @@ func TestAnswers(t *testing.T) {
 		retry     string
 		x         [4]string // limit, remaining, reset, retry after
 	}{
-		{0, 200, `"short";r=1;t=30`, "", [4]string{"2", "1", "30", ""}},
-		{0, 200, `"short";r=0;t=60`, "", [4]string{"2", "0", "60", ""}},
-		{0, 429, `"short";r=0;t=30`, "30", [4]string{"2", "0", "60", "30"}},
-		{29500 * time.Millisecond, 429, `"short";r=0;t=1`, "1", [4]string{"2", "0", "31", "1"}},
-		{500 * time.Millisecond, 200, `"short";r=0;t=60`, "", [4]string{"2", "0", "60", ""}},
-		{time.Minute, 429, `"long";r=0;t=3510`, "3510", [4]string{"3", "0", "3540", "3510"}},
+		{0, 200, `"api/short";r=1;t=30`, "", [4]string{"2", "1", "30", ""}},
+		{0, 200, `"api/short";r=0;t=60`, "", [4]string{"2", "0", "60", ""}},
+		{0, 429, `"api/short";r=0;t=30`, "30", [4]string{"2", "0", "60", "30"}},
+		{29500 * time.Millisecond, 429, `"api/short";r=0;t=1`, "1", [4]string{"2", "0", "31", "1"}},
+		{500 * time.Millisecond, 200, `"api/short";r=0;t=60`, "", [4]string{"2", "0", "60", ""}},
+		{time.Minute, 429, `"api/long";r=0;t=3510`, "3510", [4]string{"3", "0", "3540", "3510"}},
 	} {
 		c.pass(step.pass)
 		rec := ask(t, h, "/")
@@ -70,7 +71,7 @@ func TestAnswers(t *testing.T) {
 			t.Fatalf("request %d: status %d, want %d", i+1, rec.Code, step.status)
 		}
 		for _, f := range []struct{ name, want string }{
-			{"RateLimit-Policy", policy},
+			{"RateLimit-Policy", policies},
 			{"RateLimit", step.rateLimit},
 			{"Retry-After", step.retry},
 			{"X-RateLimit-Limit", step.x[0]},
@@ -101,7 +102,7 @@ func TestXLimitIsWhatALimitHolds(t *testing.T) {
 		for _, fields := range []httplimit.Fields{httplimit.XRateLimit, httplimit.XRateLimitEpoch} {
 			h := newMiddleware(t, httplimit.Options{
 				Store:  newStore(newClock()),
-				Rules:  []httplimit.Rule{{Plan: compile(t, "api", c.limit), Key: httplimit.ByIP()}},
+				Rules:  []policy.Rule{rule(t, "api", httplimit.ByIP(), c.limit)},
 				Fields: fields,
 			}).Wrap(ok)
 			rec := ask(t, h, "/")
@@ -116,10 +117,10 @@ func TestProblem(t *testing.T) {
 	c := newClock()
 	mw := newMiddleware(t, httplimit.Options{
 		Store: newStore(c),
-		Rules: []httplimit.Rule{{
-			Plan: compile(t, "api", "a: 2/min", "b: 2/hour", "c: 100/s"), Key: httplimit.ByIP(),
-			Cost: httplimit.RequestHeader("X-Cost", 1, 1000),
-		}},
+		Rules: []policy.Rule{costing(
+			rule(t, "api", httplimit.ByIP(), "a: 2/min", "b: 2/hour", "c: 100/s"),
+			policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 1000},
+		)},
 	})
 	h := mw.Wrap(ok)
 
@@ -127,8 +128,8 @@ func TestProblem(t *testing.T) {
 	p := readProblem(t, rec)
 	want := problem{
 		Type: "https://iana.org/assignments/http-problem-types#quota-exceeded", Title: "Quota exceeded", Status: 429,
-		Detail:   `this request costs 200 requests, which is more than the limit "a" can ever allow; send a smaller one`,
-		Violated: []string{"a", "b", "c"},
+		Detail:   `this request costs 200 requests, which is more than the limit "api/a" can ever allow; send a smaller one`,
+		Violated: []string{"api/a", "api/b", "api/c"},
 	}
 	if !equalProblems(p, want) {
 		t.Errorf("more than can ever fit: got %+v, want %+v", p, want)
@@ -139,8 +140,8 @@ func TestProblem(t *testing.T) {
 
 	ask(t, h, "/", "X-Cost: 2")
 	p = readProblem(t, ask(t, h, "/"))
-	want.Detail = `the quota of the limit "b" is used up; retry after 1800 s`
-	want.Violated = []string{"b", "a"} // the one that denies for longest first
+	want.Detail = `the quota of the limit "api/b" is used up; retry after 1800 s`
+	want.Violated = []string{"api/b", "api/a"} // the one that denies for longest first
 	if !equalProblems(p, want) {
 		t.Errorf("used up: got %+v, want %+v", p, want)
 	}
@@ -151,7 +152,7 @@ func TestProblem(t *testing.T) {
 func TestProblemReplacesAnotherAnswersFields(t *testing.T) {
 	h := newMiddleware(t, httplimit.Options{
 		Store: newStore(newClock()),
-		Rules: []httplimit.Rule{{Plan: compile(t, "api", "1/min"), Key: httplimit.ByHeader("X-User")}},
+		Rules: []policy.Rule{rule(t, "api", httplimit.ByHeader("X-User"), "1/min")},
 	}).Wrap(ok)
 	rec := httptest.NewRecorder()
 	for name, value := range map[string]string{"Content-Length": "5", "Content-Encoding": "gzip", "Etag": `"x"`, "Last-Modified": "Sat, 21 Nov 2026 08:00:00 GMT"} {
@@ -171,7 +172,7 @@ func equalProblems(a, b problem) bool {
 func TestRefuseWritesTheAnswer(t *testing.T) {
 	h := newMiddleware(t, httplimit.Options{
 		Store: newStore(newClock()),
-		Rules: []httplimit.Rule{{Plan: compile(t, "api", "a: 1/min"), Key: httplimit.ByQuery("userId")}},
+		Rules: []policy.Rule{rule(t, "api", httplimit.ByQuery("userId"), "a: 1/min")},
 		Refuse: func(w http.ResponseWriter, r *http.Request, e httplimit.Event) {
 			w.WriteHeader(e.Status)
 			write(t, w, fmt.Sprintf("%s %v %s %v %v", r.URL.Path, e.Verdict, e.Charge.Key, e.Decision.RetryAfter, e.Err))
@@ -183,7 +184,7 @@ func TestRefuseWritesTheAnswer(t *testing.T) {
 		t.Errorf("got %d %q, %v, want %q", rec.Code, got, rec.Header(), want)
 	}
 	rec = ask(t, h, "/x")
-	if got, want := rec.Body.String(), "/x refused  0s query parameter userId is missing"; rec.Code != 400 || got != want {
+	if got, want := rec.Body.String(), "/x refused  0s query userId is missing"; rec.Code != 400 || got != want {
 		t.Errorf("got %d %q, want %q", rec.Code, got, want)
 	}
 }

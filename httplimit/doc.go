@@ -1,25 +1,43 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httplimit limits HTTP requests: a wrapper for any [http.Handler],
-// the keys that say whose budget a request draws on, and the answers that tell
-// a client where it stands.
+// Package httplimit limits HTTP requests. It is the engine of the gateway, too: a
+// request is judged by the rules of package policy, and answered, held back,
+// slowed down or passed on by what they say.
 //
 //	mw, err := httplimit.Limit(store, "api", httplimit.ByIP(), sluice.PerMinute(100))
 //	if err != nil { … }
 //	http.ListenAndServe(addr, mw.Wrap(mux))
 //
-// [New] takes [Options] for everything else: several limits of several keys
-// that a request must all pass or none is charged, costs in bytes or from a
-// header, costs known only after the response, shadow mode, hooks.
+// [New] takes [Options] for everything else: rules with several keys and limits, of
+// which all or none are charged, soft limits, tiers, rules in shadow and
+// candidates, costs in bytes or known only after the response, requests in flight.
+// The rules of a file that package config has read are served the same way.
+//
+// Where no [http.ResponseWriter] sees what becomes of a request, as in many a
+// framework, [Middleware.Decide] decides it and [Request.Settle] is told the rest.
 //
 // # What a client sees
 //
-// A denied request is answered with status 429, Retry-After in whole seconds,
-// never too early, and a problem document (RFC 9457) that names the limits
-// that denied. Every answer that was decided carries RateLimit-Policy, with
-// all limits, and RateLimit, with the limit that binds, of
-// draft-ietf-httpapi-ratelimit-headers-11; [Fields] has other families.
+//   - A denied request is answered with status 429, or the rule's, Retry-After in
+//     whole seconds, never too early, and a problem document (RFC 9457) that names
+//     the limits that denied.
+//   - Every answer that was decided carries RateLimit-Policy, with all limits, and
+//     RateLimit, with the limit that binds, of
+//     draft-ietf-httpapi-ratelimit-headers-11; [Fields] has other families.
+//   - What went over a soft limit, or is about to reach a limit, is told so in the
+//     field RateLimit-Warning.
+//   - What is allowed only after a delay is held back for as long, in a place of a
+//     bounded [Queue]; a client that hangs up frees its place and gets its units
+//     back.
+//   - Bodies whose bytes a rule shapes are slowed down, not cut: see
+//     [policy.Rule]. What passes after a switch of protocol counts as the bodies of
+//     its request and response, and is slowed down as they are.
+//   - A client may ask at [OwnPath] what it has left, if [Options] say so; that
+//     charges nothing.
+//
+// Limits are named as their rule is, or RULE/LIMIT where a key of the rule is under
+// several, with the level between them in a hierarchy.
 //
 // RateLimit says "at most r units within t seconds", so that a client that
 // keeps to it is not denied because of what it did itself: of an allowed
@@ -28,6 +46,8 @@
 //
 // # What is never trusted
 //
-// No forwarded header is believed unless it came from a proxy that [ClientIP]
-// lists. A key that is sent twice is refused, not guessed at.
+// No forwarded header is believed unless it came from a proxy that the [Options]
+// list. A key that is sent twice is refused, not guessed at. So is a request whose
+// target or host servers read in different ways, and header fields that the
+// request's Connection field names are hidden from rules and handlers alike.
 package httplimit

@@ -5,25 +5,30 @@ package httplimit_test
 
 import (
 	"fmt"
+	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
-// show sends a request to h and prints the answer's status.
-func show(h http.Handler, target string, lines ...[2]string) {
-	r := httptest.NewRequest(http.MethodGet, target, nil)
+// show sends a request such as "GET /" to h and prints the answer's status.
+func show(h http.Handler, request string, lines ...[2]string) {
+	method, target, _ := strings.Cut(request, " ")
+	r := httptest.NewRequest(method, target, nil)
 	for _, line := range lines {
 		r.Header.Set(line[0], line[1])
 	}
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, r)
-	fmt.Println(target, rec.Code)
+	fmt.Println(request, rec.Code)
 }
 
 // hello is the application behind the limits.
@@ -45,49 +50,22 @@ func Example() {
 	handler := mw.Wrap(mux) // http.ListenAndServe(addr, handler)
 
 	for range 3 {
-		show(handler, "/")
+		show(handler, "GET /")
 	}
 	// Output:
-	// / 200
-	// / 200
-	// / 429
-}
-
-// Behind a proxy the client's address is in a header, which is believed only
-// of the proxy.
-func ExampleByClientIP() {
-	key := httplimit.ByClientIP(httplimit.ClientIP{
-		Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
-		Header:  "X-Forwarded-For",
-	})
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	r.Header.Set("X-Forwarded-For", "1.1.1.1, 198.51.100.7")
-	for _, peer := range []string{"10.0.0.1:4711", "203.0.113.9:4711"} {
-		r.RemoteAddr = peer
-		k, err := key.Of(r)
-		fmt.Println(k, err)
-	}
-	// Output:
-	// 198.51.100.7 <nil>
-	// 203.0.113.9 <nil>
+	// GET / 200
+	// GET / 200
+	// GET / 429
 }
 
 // A request must pass both rules, and is charged under both or neither: one
 // counts the requests of a user, the other the bytes sent to an address.
 func ExampleNew() {
-	users, err := sluice.Compile("users", sluice.MustParseLimit("per-user: 2/min"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	traffic, err := sluice.Compile("traffic", sluice.MustParseLimit("per-address: 100MB/min sliding-counter debt 100MB"))
-	if err != nil {
-		log.Fatal(err)
-	}
 	mw, err := httplimit.New(httplimit.Options{
 		Store: memstore.New(memstore.Options{}),
-		Rules: []httplimit.Rule{
-			{Plan: users, Key: httplimit.ByHeader("X-User-Id")},
-			{Plan: traffic, Key: httplimit.ByIP(), Cost: httplimit.ResponseBytes()},
+		Rules: []policy.Rule{
+			policy.NewRule("per-user", httplimit.ByHeader("X-User-Id"), sluice.PerMinute(2)),
+			policy.NewRule("per-address", httplimit.ByIP(), sluice.MustParseLimit("100MB/min sliding-counter debt 100MB")),
 		},
 		OnDecision: func(_ *http.Request, e httplimit.Event) {
 			fmt.Println(e.Verdict, e.Violated)
@@ -98,86 +76,195 @@ func ExampleNew() {
 	}
 	handler := mw.Wrap(http.HandlerFunc(hello))
 	for range 3 {
-		show(handler, "/", [2]string{"X-User-Id", "u1"})
+		show(handler, "GET /", [2]string{"X-User-Id", "u1"})
 	}
-	show(handler, "/")
+	show(handler, "GET /")
 	// Output:
 	// allowed []
-	// / 200
+	// GET / 200
 	// allowed []
-	// / 200
+	// GET / 200
 	// denied [per-user]
-	// / 429
+	// GET / 429
 	// refused []
-	// / 400
+	// GET / 400
+}
+
+// Only failed logins count, and while the store is away there are none: better
+// that than any number of guesses.
+func ExampleNew_failedLogins() {
+	login := policy.NewRule("login", httplimit.ByIP(), sluice.PerMinute(2))
+	login.When = &policy.When{Status: []policy.Status{policy.Code(http.StatusForbidden)}}
+	login.Failure = policy.Closed
+	mw, err := httplimit.New(httplimit.Options{Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{login}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := mw.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("password") != "right" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		hello(w, r)
+	}))
+	for _, password := range []string{"right", "right", "right", "wrong", "guess", "right"} {
+		show(handler, "POST /login?password="+password)
+	}
+	// Output:
+	// POST /login?password=right 200
+	// POST /login?password=right 200
+	// POST /login?password=right 200
+	// POST /login?password=wrong 403
+	// POST /login?password=guess 403
+	// POST /login?password=right 429
+}
+
+// A server of one's own under the rules of a file, such as those that the sluice
+// program reads.
+func ExampleNew_file() {
+	const file = `
+client_ip: {trusted: 10.0.0.0/8}
+
+rules:
+  - name: login
+    match: {method: POST, path: /login}
+    by: ip
+    limits: 1/min
+  - name: api
+    match: {path: /v1/}
+    by: header.X-Api-Key
+    limits: [2/s, 1000/day]
+`
+	c, err := config.Parse("limits.yaml", []byte(file)) // or config.Load of a file's name
+	if err != nil {
+		log.Fatal(err)
+	}
+	mw, err := httplimit.New(httplimit.Options{
+		Store:   memstore.New(memstore.Options{}),
+		Policy:  c.Policy,
+		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header,
+		Allow: c.Allow, Deny: c.Deny,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /login", hello)
+	mux.HandleFunc("GET /v1/items", hello)
+	handler := mw.Wrap(mux)
+
+	show(handler, "POST /login")
+	show(handler, "POST /login")
+	show(handler, "GET /v1/items", [2]string{"X-Api-Key", "k1"})
+	show(handler, "GET /v1/items")
+	// Output:
+	// POST /login 200
+	// POST /login 429
+	// GET /v1/items 200
+	// GET /v1/items 400
+}
+
+// The handlers of this framework return their answers and see no
+// ResponseWriter: so the framework itself decides a request, and says what
+// became of it.
+func ExampleMiddleware_Decide() {
+	rule := policy.NewRule("login", httplimit.ByIP(), sluice.PerMinute(2))
+	rule.When = &policy.When{Status: []policy.Status{policy.Code(http.StatusUnauthorized)}}
+	mw, err := httplimit.New(httplimit.Options{Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{rule}})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	login := func(r *http.Request) (status int, body string) {
+		if r.FormValue("password") != "right" {
+			return http.StatusUnauthorized, "wrong password\n"
+		}
+		return http.StatusOK, "welcome\n"
+	}
+
+	framework := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := mw.Decide(r)
+		if !q.Allowed() {
+			q.Refuse(w)
+			return
+		}
+		// If login panics, nobody has seen its answer, and the request counts.
+		resp := httplimit.Response{Read: -1, Unseen: true}
+		defer func() { q.Settle(resp) }()
+		status, body := login(q.HTTP())
+		q.SetFields(w.Header())
+		w.WriteHeader(status)
+		n, err := io.WriteString(w, body)
+		if err != nil {
+			log.Print(err)
+		}
+		resp = httplimit.Response{Status: status, Header: w.Header().Values, Read: -1, Written: int64(n)}
+	})
+	for _, password := range []string{"right", "wrong", "guess", "right"} {
+		show(framework, "POST /login?password="+password)
+	}
+	// Output:
+	// POST /login?password=right 200
+	// POST /login?password=wrong 401
+	// POST /login?password=guess 401
+	// POST /login?password=right 429
+}
+
+// Behind a proxy the client's address is in a header, which is believed only
+// of the proxy.
+func ExampleByClientIP() {
+	key := httplimit.ByClientIP(httplimit.ClientIP{
+		Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+		Header:  "X-Forwarded-For",
+	})
+	mw, err := httplimit.New(httplimit.Options{
+		Store:      memstore.New(memstore.Options{}),
+		Rules:      []policy.Rule{policy.NewRule("api", key, sluice.PerMinute(100))},
+		OnDecision: func(_ *http.Request, e httplimit.Event) { fmt.Println(e.Charge.Key) },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := mw.Wrap(http.HandlerFunc(hello))
+	for _, peer := range []string{"10.0.0.1:4711", "203.0.113.9:4711"} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = peer
+		r.Header.Set("X-Forwarded-For", "1.1.1.1, 198.51.100.7")
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	// Output:
+	// 198.51.100.7
+	// 203.0.113.9
 }
 
 // Each route has a budget of its own for each user, or for each address where
 // no user is known.
 func ExampleJoin() {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /items/{id}", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("GET /search", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /items/{id}", hello)
+	mux.HandleFunc("GET /search", hello)
 	who := httplimit.FirstOf(httplimit.ByHeader("X-User-Id"), httplimit.ByIP())
 	mw, err := httplimit.Limit(memstore.New(memstore.Options{}), "api", httplimit.Join(httplimit.ByRoute(mux), who), sluice.PerMinute(1))
 	if err != nil {
 		log.Fatal(err)
 	}
 	handler := mw.Wrap(mux)
-	show(handler, "/items/1")
-	show(handler, "/items/2") // the same route
-	show(handler, "/search")
-	show(handler, "/search", [2]string{"X-User-Id", "u1"})
+	show(handler, "GET /items/1")
+	show(handler, "GET /items/2") // the same route
+	show(handler, "GET /search")
+	show(handler, "GET /search", [2]string{"X-User-Id", "u1"})
 	// Output:
-	// /items/1 200
-	// /items/2 429
-	// /search 200
-	// /search 200
-}
-
-// Only failed logins count: what succeeded is given back.
-func ExampleRule_refundOn() {
-	plan, err := sluice.Compile("login", sluice.PerMinute(2))
-	if err != nil {
-		log.Fatal(err)
-	}
-	mw, err := httplimit.New(httplimit.Options{
-		Store:   memstore.New(memstore.Options{}),
-		Failure: httplimit.FailClosed, // better no login than any number of guesses
-		Rules: []httplimit.Rule{{
-			Plan: plan, Key: httplimit.ByIP(),
-			RefundOn: func(status int) bool { return status == http.StatusOK },
-		}},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	login := mw.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.FormValue("password") != "right" {
-			w.WriteHeader(http.StatusForbidden)
-		}
-	}))
-	for _, password := range []string{"right", "right", "right", "wrong", "guess", "right"} {
-		show(login, "/login?password="+password)
-	}
-	// Output:
-	// /login?password=right 200
-	// /login?password=right 200
-	// /login?password=right 200
-	// /login?password=wrong 403
-	// /login?password=guess 403
-	// /login?password=right 429
+	// GET /items/1 200
+	// GET /items/2 429
+	// GET /search 200
+	// GET /search 200
 }
 
 // The answer to a request that is not passed on can be the application's own.
 func ExampleOptions_refuse() {
-	plan, err := sluice.Compile("api", sluice.PerHour(1))
-	if err != nil {
-		log.Fatal(err)
-	}
 	mw, err := httplimit.New(httplimit.Options{
 		Store: memstore.New(memstore.Options{}),
-		Rules: []httplimit.Rule{{Plan: plan, Key: httplimit.ByQuery("userId")}},
+		Rules: []policy.Rule{policy.NewRule("api", httplimit.ByQuery("userId"), sluice.PerHour(1))},
 		Refuse: func(w http.ResponseWriter, _ *http.Request, e httplimit.Event) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(e.Status)
@@ -189,14 +276,13 @@ func ExampleOptions_refuse() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	handler := mw.Wrap(http.NotFoundHandler())
+	handler := mw.Wrap(http.HandlerFunc(hello))
 	for range 2 {
 		rec := httptest.NewRecorder()
 		handler.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/?userId=u1", nil))
-		fmt.Println(rec.Code, rec.Body)
+		fmt.Println(rec.Code, strings.TrimSpace(rec.Body.String()))
 	}
 	// Output:
-	// 404 404 page not found
-	//
+	// 200 hello
 	// 429 {"status":"rate_limited","userId":"u1"}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // outage fails on demand.
@@ -37,21 +38,23 @@ func (o *outage) Take(ctx context.Context, req sluice.Request) (sluice.Decision,
 func TestFailure(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		failure httplimit.Failure
+		failure policy.Failure
 		status  int
 		verdict httplimit.Verdict
 	}{
-		{"open is the default", 0, 200, httplimit.FailedOpen},
-		{"closed", httplimit.FailClosed, 503, httplimit.FailedClosed},
+		{"open is the default", policy.Failure(0), 200, httplimit.FailedOpen},
+		{"closed", policy.Closed, 503, httplimit.FailedClosed},
+		{"local, and there is none", policy.Local, 503, httplimit.FailedClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := &outage{Store: newStore(newClock())}
 			store.down.Store(true)
 			var seen []error
 			var verdict httplimit.Verdict
+			api := rule(t, "api", httplimit.ByIP(), "1B/min")
+			api.Failure = c.failure
 			h := newMiddleware(t, httplimit.Options{
-				Store: store, Failure: c.failure,
-				Rules:      []httplimit.Rule{{Plan: compile(t, "api", "1/min"), Key: httplimit.ByIP(), Cost: httplimit.ResponseBytes()}},
+				Store: store, Rules: []policy.Rule{api},
 				OnError:    func(_ *http.Request, err error) { seen = append(seen, err) },
 				OnDecision: func(_ *http.Request, e httplimit.Event) { verdict = e.Verdict },
 			}).Wrap(ok)
@@ -86,10 +89,11 @@ func TestUnavailableSaysWhenToRetry(t *testing.T) {
 		{"negative", &failure.UnavailableError{RetryAfter: -time.Hour, Err: errDown}, "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			api := rule(t, "api", httplimit.ByIP(), "1/min")
+			api.Failure = policy.Closed
 			o := httplimit.Options{
 				Store:   broken{err: c.err},
-				Failure: httplimit.FailClosed,
-				Rules:   []httplimit.Rule{{Plan: compile(t, "api", "1/min"), Key: httplimit.ByIP()}},
+				Rules:   []policy.Rule{api},
 				OnError: func(*http.Request, error) {},
 			}
 			rec := ask(t, newMiddleware(t, o).Wrap(ok), "/")
@@ -100,7 +104,7 @@ func TestUnavailableSaysWhenToRetry(t *testing.T) {
 			if got := field(ask(t, newMiddleware(t, o).Wrap(ok), "/"), "Retry-After"); got != c.want {
 				t.Errorf("an answer of its own: Retry-After %q, want %s", got, c.want)
 			}
-			o.Failure = httplimit.FailOpen
+			o.Rules[0].Failure = policy.Open
 			if rec := ask(t, newMiddleware(t, o).Wrap(ok), "/"); rec.Code != 200 || field(rec, "Retry-After") != "" {
 				t.Errorf("fail open: status %d, Retry-After %q; want 200 and none", rec.Code, field(rec, "Retry-After"))
 			}
@@ -123,10 +127,9 @@ func TestWhatAStoreRefusesIsNotFailOpen(t *testing.T) {
 	for _, cost := range []int64{-1, sluice.MaxQuota + 1} {
 		h := newMiddleware(t, httplimit.Options{
 			Store: newStore(newClock()),
-			Rules: []httplimit.Rule{{
-				Plan: compile(t, "api", "1/min"), Key: httplimit.ByIP(),
-				Cost: httplimit.Cost{Before: func(*http.Request) (int64, error) { return cost, nil }},
-			}},
+			Rules: []policy.Rule{costing(rule(t, "api", httplimit.ByIP(), "1/min"), policy.Cost{
+				Of: policy.FuncCost, Func: &policy.CostFunc{Before: func(policy.Attributes) (int64, error) { return cost, nil }},
+			})},
 			OnError: func(_ *http.Request, err error) { t.Errorf("reported as the store's error: %v", err) },
 		}).Wrap(ok)
 		if rec := ask(t, h, "/"); rec.Code != 400 {
@@ -141,7 +144,7 @@ func TestClientThatIsGone(t *testing.T) {
 	var events []httplimit.Event
 	h := newMiddleware(t, httplimit.Options{
 		Store:      &contextual{newStore(newClock())},
-		Rules:      []httplimit.Rule{{Plan: compile(t, "api", "1/min"), Key: httplimit.ByIP()}},
+		Rules:      []policy.Rule{rule(t, "api", httplimit.ByIP(), "1/min")},
 		OnError:    func(_ *http.Request, err error) { t.Errorf("reported as the store's error: %v", err) },
 		OnDecision: func(_ *http.Request, e httplimit.Event) { events = append(events, e) },
 	}).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("passed on") }))

@@ -5,6 +5,7 @@ package httplimit
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -60,17 +61,22 @@ const paramBurst = "sluice-burst"
 // maxInteger is the largest Integer of a structured field (RFC 9651).
 const maxInteger = 999_999_999_999_999
 
-// policyItems returns the items of RateLimit-Policy for the limits of a plan.
-func policyItems(p *sluice.Plan) string {
-	var b []byte
-	for i := range p.Len() {
-		if i > 0 {
-			b = append(b, ", "...)
-		}
-		b = appendPolicy(b, p.Term(i))
+// check says which families do not go together.
+func (f Fields) check() error {
+	switch {
+	case f >= fieldsEnd:
+		return fmt.Errorf("%#x has bits without a meaning", uint8(f))
+	case f&NoFields != 0 && f != NoFields:
+		return errors.New("NoFields does not go with others")
+	case f&XRateLimit != 0 && f&XRateLimitEpoch != 0:
+		return errors.New("XRateLimit and XRateLimitEpoch write the same fields; choose one")
 	}
-	return string(b)
+	return nil
 }
+
+// PolicyItem returns the item of RateLimit-Policy that describes a limit, whose
+// Name may have no byte that a structured field's String must escape.
+func PolicyItem(limit *sluice.Term) string { return string(appendPolicy(nil, limit)) }
 
 // appendPolicy appends the item of RateLimit-Policy for a limit. Windows that
 // are not whole seconds, or differ in length, are left out: w is optional, and
@@ -104,9 +110,15 @@ func appendParam(b []byte, param string, n int64) []byte {
 	return strconv.AppendInt(append(b, param...), min(max(n, 0), maxInteger), 10)
 }
 
-// setFields writes what a client is told of a decision. The policy is that of
-// the rules charged.
-func (f Fields) setFields(h http.Header, policy string, t *sluice.Term, d sluice.Decision) {
+// Set writes what a client is told of a decision into the header of its answer:
+// for fronts that decide by other means than a [Middleware]. The limit is the
+// one that binds; policy is the value of RateLimit-Policy, a list of
+// [PolicyItem] of all limits that applied. Zero means [Draft11]. It adds to
+// RateLimit fields that are there already.
+func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decision) {
+	if f == 0 {
+		f = Draft11
+	}
 	// All values lie in one string and all slices in one array: two allocations.
 	var (
 		buf  [256]byte

@@ -6,6 +6,7 @@ package httplimit
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +33,15 @@ func plan(t testing.TB, limits ...string) *sluice.Plan {
 	return p
 }
 
+// items returns RateLimit-Policy of all limits of a plan.
+func items(p *sluice.Plan) string {
+	all := make([]string, p.Len())
+	for i := range all {
+		all[i] = PolicyItem(p.Term(i))
+	}
+	return strings.Join(all, ", ")
+}
+
 func TestPolicyItems(t *testing.T) {
 	for _, c := range []struct {
 		name, limit, want string
@@ -51,12 +61,12 @@ func TestPolicyItems(t *testing.T) {
 		{"quota beyond an Integer", "a: 9007199254740991/s", `"a";q=999999999999999;w=1`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := policyItems(plan(t, c.limit)); got != c.want {
+			if got := items(plan(t, c.limit)); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}
-	got, want := policyItems(plan(t, "b: 10/s", "d: 1000/day")), `"b";q=10;w=1, "d";q=1000;w=86400`
+	got, want := items(plan(t, "b: 10/s", "d: 1000/day")), `"b";q=10;w=1, "d";q=1000;w=86400`
 	if got != want {
 		t.Errorf("two limits: got %s, want %s", got, want)
 	}
@@ -109,7 +119,7 @@ func TestSetFields(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := plan(t, "a: 100/min")
 			h := http.Header{}
-			c.fields.setFields(h, policyItems(p), p.Term(0), c.d)
+			c.fields.Set(h, items(p), p.Term(0), c.d)
 			for key, want := range c.want {
 				if got := h[key]; len(got) != 1 || got[0] != want {
 					t.Errorf("%s: got %q, want %q", key, got, want)
@@ -147,14 +157,14 @@ func TestSetFieldsAddsToLists(t *testing.T) {
 	p := plan(t, "a: 100/min")
 	h := http.Header{}
 	for range 2 {
-		Draft11.setFields(h, policyItems(p), p.Term(0), sluice.Decision{Allowed: true, Remaining: 5})
+		Draft11.Set(h, items(p), p.Term(0), sluice.Decision{Allowed: true, Remaining: 5})
 	}
 	for _, key := range []string{fieldRateLimit, fieldPolicy} {
 		if got := h[key]; len(got) != 2 || got[0] != got[1] {
 			t.Errorf("%s: got %q, want two equal lines", key, got)
 		}
 		got := h[key]
-		if got = append(got, "x"); len(got) != 3 || h[fieldPolicy][0] != policyItems(p) {
+		if got = append(got, "x"); len(got) != 3 || h[fieldPolicy][0] != items(p) {
 			t.Errorf("appending to %s changed RateLimit-Policy to %q", key, h[fieldPolicy])
 		}
 	}
@@ -186,7 +196,7 @@ func TestFieldsAreStructuredFields(t *testing.T) {
 			d.RetryAfter = rapid.OneOf(duration, rapid.Just(sluice.Never)).Draw(t, "retry")
 		}
 		h := http.Header{}
-		Draft11.setFields(h, policyItems(p), p.Term(d.Binding), d)
+		Draft11.Set(h, items(p), p.Term(d.Binding), d)
 
 		policy := readList(t, h, fieldPolicy)
 		if len(policy) != p.Len() {

@@ -17,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // clock is the time of a store under test.
@@ -56,6 +57,56 @@ func compile(t testing.TB, scope string, limits ...string) *sluice.Plan {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// rule returns a rule that charges each request to its key under limits.
+func rule(t testing.TB, name string, key httplimit.Key, limits ...string) policy.Rule {
+	t.Helper()
+	ls := make([]sluice.Limit, len(limits))
+	for i, text := range limits {
+		l, err := sluice.ParseLimit(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ls[i] = l
+	}
+	return policy.NewRule(name, key, ls...)
+}
+
+// counting returns a rule that counts only responses of some statuses, and
+// charges each request until its response is known.
+func counting(r policy.Rule, statuses ...policy.Status) policy.Rule {
+	r.When = &policy.When{Status: statuses, Hold: true}
+	return r
+}
+
+// costing returns a rule with another cost.
+func costing(r policy.Rule, cost policy.Cost) policy.Rule {
+	r.Cost = cost
+	return r
+}
+
+// keyer returns what finds the key that a request is charged to under key, or
+// says why there is none.
+func keyer(t testing.TB, key httplimit.Key) func(*http.Request) (string, error) {
+	t.Helper()
+	var last httplimit.Event
+	mw := newMiddleware(t, httplimit.Options{
+		Store:      memstore.New(memstore.Options{}),
+		Rules:      []policy.Rule{rule(t, "api", key, "1000000000/s")},
+		OnDecision: func(_ *http.Request, e httplimit.Event) { last = e },
+		OnError:    func(*http.Request, error) {}, // the event has it
+	})
+	return func(r *http.Request) (string, error) {
+		mw.Decide(r)
+		return last.Charge.Key, last.Err
+	}
+}
+
+// keyOf returns the key of one request.
+func keyOf(t testing.TB, key httplimit.Key, r *http.Request) (string, error) {
+	t.Helper()
+	return keyer(t, key)(r)
 }
 
 func newMiddleware(t testing.TB, o httplimit.Options) *httplimit.Middleware {
@@ -101,4 +152,18 @@ func ask(t testing.TB, h http.Handler, target string, lines ...string) *httptest
 
 func field(rec *httptest.ResponseRecorder, name string) string {
 	return strings.Join(rec.Header()[name], "\n")
+}
+
+// request reads a request's text: its target, then header lines.
+func request(t testing.TB, target string, lines ...string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	for _, line := range lines {
+		name, value, ok := strings.Cut(line, ": ")
+		if !ok {
+			t.Fatalf("%q is not a header line", line)
+		}
+		r.Header.Add(name, value)
+	}
+	return r
 }

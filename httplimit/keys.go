@@ -5,165 +5,146 @@ package httplimit
 
 import (
 	"net/http"
-	"net/url"
-	"strings"
+	"net/netip"
 
-	"github.com/sluicegate/sluice/internal/wire"
+	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/policy"
 )
 
-// ByHeader returns a Key of a request header field's value, compared byte by
-// byte. Whoever can write the field chooses the budget: use it for one that a
+// Key says whose budget a request draws on: a part of a request, or several as
+// one. What is wrong with its arguments [New] says, with all other faults.
+//
+// An empty value is a missing one, whatever the key is made of. A value above
+// [policy.MaxValueBytes] is refused, and so is one that is sent more than once,
+// since the limiter might then charge one value and the application use another.
+type Key = policy.Part
+
+// KeyFunc returns a Key that calls f, which must be safe for concurrent use.
+// The name is for error texts: "session", "device id". If the request lacks
+// the key, f returns ""; for what the client did wrong otherwise, [Invalid]. Any
+// other error is treated as one of the store.
+func KeyFunc(name string, f func(*http.Request) (string, error)) Key {
+	if f == nil {
+		return policy.Func(name, nil)
+	}
+	return policy.Func(name, func(a policy.Attributes) (string, error) {
+		if of, ok := a.(interface{ Request() *http.Request }); ok {
+			return f(of.Request())
+		}
+		return "", nil // a request that is not of HTTP has no such key
+	})
+}
+
+// Invalid returns what a [KeyFunc] says of a key that is there and cannot be used.
+// The problem goes behind the key's name in the answer and must not hold what the
+// client sent: "is not signed".
+func Invalid(problem string) error { return &policy.PartError{Problem: problem} }
+
+// ByIP returns a Key of the client's address, which [Options] say how to find
+// through proxies: an IPv4 address, or an IPv6 network of /64.
+func ByIP() Key { return policy.IP() }
+
+// ByHeader returns a Key of a header field's value. Use it for fields that a
 // trusted peer sets, or that has been verified.
-func ByHeader(name string) Key {
-	name = http.CanonicalHeaderKey(name)
-	switch {
-	case !validFieldName(name):
-		return badKey("ByHeader: %q is not a header field's name", name)
-	case name == "Host":
-		return badKey("ByHeader: Host is not among a request's header fields; use ByHost")
-	}
-	part := "header " + name
-	return Key{name: part, value: func(r *http.Request) (string, error) {
-		return only(part, r.Header[name])
-	}}
-}
-
-// only returns the one value, "" if there is none.
-func only(part string, values []string) (string, error) {
-	switch len(values) {
-	case 0:
-		return "", nil
-	case 1:
-		return values[0], nil
-	}
-	return "", twice(part)
-}
-
-func twice(part string) error { return Invalid(part, "is sent more than once; send it once") }
+func ByHeader(name string) Key { return policy.Header(name) }
 
 // ByCookie returns a Key of a cookie's value, in which escapes such as %41 stand
-// for what they mean, as many an application reads it. Blanks and quotes around it
-// do not count.
-//
-// What servers read in different ways is refused, as a session would have a budget
-// for every spelling: a value that RFC 6265 does not allow, such as one with a
-// blank or a comma, and a cookie whose name is taken for this one by some only,
-// such as "SID", "%73id", "sid" and a Unicode blank, or "sid" behind a comma in
-// the value of another.
-func ByCookie(name string) Key {
-	if !validFieldName(name) {
-		return badKey("ByCookie: %q is not a cookie's name", name)
-	}
-	part := "cookie " + name
-	return Key{name: part, value: func(r *http.Request) (string, error) {
-		values, problem := wire.Cookies(r, name)
-		if problem != "" {
-			return "", Invalid(part, problem)
-		}
-		return only(part, values)
-	}}
-}
+// for what they mean, as many an application reads it. What servers read in
+// different ways is refused, as a session would have a budget for every spelling.
+func ByCookie(name string) Key { return policy.Cookie(name) }
 
-// ByHost returns a Key of the requested host in lower case, without port,
-// brackets and the dot at its end. A client may name any host: use it behind a
-// front that accepts known ones only.
-func ByHost() Key {
-	return Key{name: "host", value: func(r *http.Request) (string, error) {
-		if strings.HasPrefix(r.Host, "[") && !strings.Contains(r.Host, "]") {
-			return "", Invalid("host", "has a bracket that is not closed")
-		}
-		return strings.Trim(wire.Host(r.Host), "[]"), nil
-	}}
-}
+// ByQuery returns a Key of a query parameter's value, unescaped. One on which
+// servers do not agree is refused.
+func ByQuery(name string) Key { return policy.Query(name) }
+
+// ByHost returns a Key of the requested host in lower case, without its port. A
+// client may name any host: use it behind a front that accepts known ones only.
+func ByHost() Key { return policy.Host() }
+
+// ByPathSegment returns a Key of the n-th segment of the path, from 1: the
+// second of /users/u1/cart is u1. See [policy.Segment].
+func ByPathSegment(n int) Key { return policy.Segment(n) }
 
 // ByPattern returns a Key of the [http.ServeMux] pattern that matched, such as
 // "GET /users/{id}". It is known only within the mux, to a Middleware around a
 // handler that was registered there; around the mux itself use [ByRoute].
 func ByPattern() Key {
-	return Key{name: "route", value: func(r *http.Request) (string, error) { return r.Pattern, nil }}
+	return KeyFunc("route", func(r *http.Request) (string, error) { return r.Pattern, nil })
 }
 
 // ByRoute returns a Key of the pattern under which mux would serve the request.
 // A request that mux has no pattern for lacks the key.
 func ByRoute(mux *http.ServeMux) Key {
 	if mux == nil {
-		return badKey("ByRoute: the mux is nil")
+		return KeyFunc("route", nil)
 	}
-	return Key{name: "route", value: func(r *http.Request) (string, error) {
+	return KeyFunc("route", func(r *http.Request) (string, error) {
 		_, pattern := mux.Handler(r)
 		return pattern, nil
-	}}
+	})
 }
 
 // ByClaim returns a Key of a claim, such as a user's id, of a token that has
 // been verified before the Middleware runs. It is for the caller to look it
 // up, where the verifier has left it. It is missing where claim returns false.
 func ByClaim(name string, claim func(*http.Request) (string, bool)) Key {
-	switch {
-	case name == "":
-		return badKey("ByClaim: the name is empty; say which claim, for error texts")
-	case claim == nil:
-		return badKey("ByClaim %q: the function is nil", name)
+	if name != "" { // else it lacks one, and New says so
+		name = "claim " + name
 	}
-	return Key{name: "claim " + name, value: func(r *http.Request) (string, error) {
+	if claim == nil {
+		return KeyFunc(name, nil)
+	}
+	return KeyFunc(name, func(r *http.Request) (string, error) {
 		if v, ok := claim(r); ok {
 			return v, nil
 		}
 		return "", nil
-	}}
+	})
 }
 
-// ByPathSegment returns a Key of the n-th segment of the path, from 1: the
-// second of /users/u1/cart is u1. It is unescaped, as ServeMux has it.
+// Join returns a Key of several: who differs in one of them has another
+// budget. A request that lacks one of them lacks the key. See [policy.All].
+func Join(keys ...Key) Key { return policy.All(keys...) }
+
+// FirstOf returns a Key of the first of keys that the request has: a user's id
+// if it is known, or else the address. See [policy.First].
+func FirstOf(keys ...Key) Key { return policy.First(keys...) }
+
+// ClientIP says how a client's address is found and how many addresses share
+// a budget. The zero value takes the address of the connection's other end.
+type ClientIP struct {
+	// Trusted are the networks of the proxies whose Header is believed. None
+	// are by default, and then no header is read.
+	Trusted []netip.Prefix
+	// Header is the one field that these proxies set or append to:
+	// "X-Forwarded-For", which is the default, "Forwarded" (RFC 7239), or one
+	// that holds a single address, such as "X-Real-IP" or "CF-Connecting-IP".
+	// The proxies must overwrite a single one; to a list they append.
+	Header string
+	// IPv4Bits and IPv6Bits are how long a prefix shares a budget: by default
+	// 32, each address by itself, and 64, the least that one customer gets.
+	IPv4Bits, IPv6Bits int
+}
+
+// ByClientIP returns a Key of the client's address, found through trusted
+// proxies: of the addresses in the header, from the right, the first that is
+// not trusted, or the last good one where one cannot be read. What a client
+// writes into the header itself lies to the left of that and is not read. Where
+// all keys find the address alike, Trusted of [Options] with [ByIP] says it once.
 //
-// A path that others might read differently is refused: one with a segment of
-// one or two dots, and one that up to the n-th segment has an empty one or an
-// escaped slash or backslash.
-func ByPathSegment(n int) Key {
-	if n < 1 {
-		return badKey("ByPathSegment: %d must be at least 1, which is the first segment", n)
+// IPv4 addresses in IPv6 ones (mapped, NAT64, 6to4) count as IPv4.
+func ByClientIP(o ClientIP) Key {
+	finder, err := clientip.New(clientip.Options{
+		Trusted: o.Trusted, Header: o.Header, IPv4Bits: o.IPv4Bits, IPv6Bits: o.IPv6Bits,
+	})
+	if err != nil {
+		return policy.BadPart("client address", err)
 	}
-	return Key{name: "path", value: func(r *http.Request) (string, error) { return segment(r.URL, n) }}
+	return KeyFunc("client address", func(r *http.Request) (string, error) {
+		addr, ok := finder.Client(r.RemoteAddr, r.Header)
+		if !ok {
+			return "", nil
+		}
+		return finder.Group(addr), nil
+	})
 }
-
-func segment(u *url.URL, n int) (string, error) {
-	if hasDots(u.Path) {
-		return "", Invalid("path", "has a segment of dots; send it in its shortest form")
-	}
-	rest, ok := strings.CutPrefix(u.EscapedPath(), "/")
-	for i := 1; ok; i++ {
-		var s string
-		if s, rest, ok = strings.Cut(rest, "/"); s == "" {
-			if !ok {
-				break // the slash at the path's end
-			}
-			return "", Invalid("path", "has an empty segment; send it in its shortest form")
-		}
-		value, err := url.PathUnescape(s)
-		if err != nil || strings.ContainsAny(value, `/\`) {
-			return "", Invalid("path", "has an escaped slash or is not well-formed")
-		}
-		if i == n {
-			return value, nil
-		}
-	}
-	return "", Missing("path segment")
-}
-
-// hasDots reports whether a segment of path is "." or "..".
-func hasDots(path string) bool {
-	for i := 0; i < len(path); i++ {
-		if path[i] != '.' || i > 0 && !isSlash(path[i-1]) {
-			continue
-		}
-		if i+1 < len(path) && path[i+1] == '.' {
-			i++
-		}
-		if i+1 == len(path) || isSlash(path[i+1]) {
-			return true
-		}
-	}
-	return false
-}
-
-func isSlash(c byte) bool { return c == '/' || c == '\\' }

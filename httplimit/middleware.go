@@ -6,150 +6,102 @@ package httplimit
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
-	"strconv"
-	"strings"
+	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/internal/sampledlog"
+	"github.com/sluicegate/sluice/policy"
 )
 
-// Middleware limits the requests to a handler. It is safe for concurrent use
-// and holds no state of its own: that is the store's.
+// Middleware limits the requests to a handler under one policy. It does not
+// change, is safe for concurrent use and holds no state of its own: that is the
+// store's. For another policy make another Middleware.
 type Middleware struct {
-	opts   Options
-	rules  []rule
-	policy string // RateLimit-Policy with every rule
-	queues bool   // some limit delays what it allows
-	errors errorLog
+	opts     Options
+	judge    policy.Evaluator
+	finder   *clientip.Finder
+	clients  clientip.Admission
+	names    names
+	log      *sampledlog.Log
+	requests sync.Pool // of *Request
 }
 
-// rule is a Rule with what follows from it.
-type rule struct {
-	Rule
-	policy  string // its part of RateLimit-Policy
-	settles bool   // something is to be done after the response
-}
-
-// Limit returns a Middleware that charges each request 1 to its key under
-// limits: the simple case of [New]. The scope says whose budget this is. All
-// faults are returned at once.
+// Limit returns a Middleware that charges each request to its key under limits:
+// the simple case of [New]. The scope says whose budget this is, and is the name
+// of the rule. All faults are returned at once.
 func Limit(store sluice.Store, scope string, key Key, limits ...sluice.Limit) (*Middleware, error) {
-	plan, err := sluice.Compile(scope, limits...)
-	if err != nil {
-		var missing error
-		if store == nil {
-			missing = errNoStore
-		}
-		return nil, errors.Join(missing, err, key.Err())
-	}
-	return New(Options{Store: store, Rules: []Rule{{Plan: plan, Key: key}}})
+	return New(Options{Store: store, Rules: []policy.Rule{policy.NewRule(scope, key, limits...)}})
 }
-
-var errNoStore = errors.New("httplimit: Store is nil; make one, such as memstore.New(memstore.Options{})")
 
 // New returns a Middleware, or every fault of o joined.
 func New(o Options) (*Middleware, error) {
-	m := &Middleware{opts: o}
 	var all []error
 	fault := func(format string, args ...any) { all = append(all, fmt.Errorf("httplimit: "+format, args...)) }
 	if o.Store == nil {
-		all = append(all, errNoStore)
+		fault("Store is nil; make one, such as memstore.New(memstore.Options{})")
 	}
-	if n := len(o.Rules); n < 1 || n > sluice.MaxCharges {
-		fault("%d Rules; there must be 1 to %d", n, sluice.MaxCharges)
-	}
-	if o.Failure >= failures {
-		fault("Failure: %d is neither FailOpen nor FailClosed", o.Failure)
+	switch {
+	case o.Policy != nil && len(o.Rules) > 0:
+		fault("Rules and Policy: give one of them")
+	case o.Policy == nil && len(o.Rules) == 0:
+		fault("Rules: there are none; make one, such as policy.NewRule(\"api\", policy.IP(), sluice.PerMinute(100))")
+	case o.Policy == nil:
+		compiled, err := policy.Compile(o.Rules)
+		if err != nil {
+			fault("Rules: %w", err)
+		}
+		o.Policy = compiled
 	}
 	if o.MaxWait < 0 || o.MaxWait > sluice.MaxWait {
 		fault("MaxWait: %v must be 0 to %v", o.MaxWait, sluice.MaxWait)
 	}
-	switch f := o.Fields; {
-	case f >= fieldsEnd:
-		fault("Fields: %#x has bits without a meaning", uint8(f))
-	case f&NoFields != 0 && f != NoFields:
-		fault("Fields: NoFields does not go with others")
-	case f&XRateLimit != 0 && f&XRateLimitEpoch != 0:
-		fault("Fields: XRateLimit and XRateLimitEpoch write the same fields; choose one")
-	case f == 0:
-		m.opts.Fields = Draft11
+	if err := o.Fields.check(); err != nil {
+		fault("Fields: %w", err)
 	}
-	seen := make(map[string]string)
-	var policies []string
-	for i, r := range o.Rules {
-		for _, err := range checkRule(r, i+1, seen) {
-			fault("rule %d: %w", i+1, err)
-		}
-		if len(all) > 0 {
-			continue
-		}
-		m.rules = append(m.rules, newRule(r))
-		m.queues = m.queues || queues(r.Plan)
-		policies = append(policies, m.rules[i].policy)
+	finder, err := clientip.New(clientip.Options{Trusted: o.Trusted, Header: o.ClientHeader})
+	if err != nil {
+		fault("client address: %w", err)
 	}
 	if len(all) > 0 {
 		return nil, errors.Join(all...)
 	}
-	m.policy = strings.Join(policies, ", ")
+	if o.Fields == 0 {
+		o.Fields = Draft11
+	}
+	if o.Queue == nil {
+		o.Queue = NewQueue(DefaultQueue)
+	}
+	m := &Middleware{
+		opts: o, finder: finder, clients: clientip.NewAdmission(o.Allow, o.Deny),
+		log: &sampledlog.Log{Logger: slog.Default(), Part: "httplimit"},
+	}
+	m.requests.New = func() any { return new(Request) }
+	var live policy.Live
+	live.Swap(o.Policy)
+	m.judge = policy.Evaluator{Policy: &live, Store: o.Store, Slots: slotsOf(&o), MaxWait: o.MaxWait, Now: o.Now}
+	if o.Now == nil {
+		m.judge.Now = time.Now
+	}
 	return m, nil
 }
 
-func newRule(r Rule) rule {
-	if r.Cost.Before == nil && r.Cost.After == nil && r.Plan.Term(0).Unit == sluice.Bytes {
-		r.Cost = ResponseBytes()
-	}
-	return rule{Rule: r, policy: policyItems(r.Plan), settles: r.Cost.After != nil || r.RefundOn != nil}
-}
-
-// queues reports whether a limit of p may allow a request only after a delay.
-func queues(p *sluice.Plan) bool {
-	for i := range p.Len() {
-		if t := p.Term(i); t.Algorithm == sluice.LeakyBucket && t.DelayAfter < t.Burst {
-			return true
-		}
-	}
-	return false
-}
-
-// checkRule returns the faults of the n-th rule. seen holds which scopes and
-// names the ones before have.
-func checkRule(r Rule, n int, seen map[string]string) (all []error) {
-	fault := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
-	if err := r.Key.Err(); err != nil {
-		fault("Key: %w", err)
-	}
-	if r.Cost.fault != nil {
-		fault("Cost: %w", r.Cost.fault)
-	}
-	if r.Missing >= missingKeys {
-		fault("Missing: %d is none of MissingRefused, MissingShared and MissingSkipped", r.Missing)
-	}
-	if r.Plan == nil {
-		fault("Plan is nil; make one with sluice.Compile")
-		return all
-	}
-	if other, taken := seen["scope "+r.Plan.Scope()]; taken {
-		fault("Plan: rule %s has the scope %q too, so that both may charge one key; give each its own", other, r.Plan.Scope())
-	}
-	seen["scope "+r.Plan.Scope()] = strconv.Itoa(n)
-	for i := range r.Plan.Len() {
-		t := r.Plan.Term(i)
-		if other, taken := seen["limit "+t.Name]; taken {
-			fault("Plan: rule %s has a limit %q too, and a client could not tell them apart; name one of them", other, t.Name)
-		}
-		seen["limit "+t.Name] = strconv.Itoa(n)
-		if t.Unit != r.Plan.Term(0).Unit {
-			fault("Plan: the limits %q and %q count %v and %v, but get one cost; give each a rule of its own",
-				r.Plan.Term(0).Name, t.Name, r.Plan.Term(0).Unit, t.Unit)
-		}
-	}
-	return all
-}
+// Admits reports whether Allow and Deny let a client in. The zero Addr is one
+// whose address is not known.
+func (m *Middleware) Admits(client netip.Addr) bool { return m.clients.Admits(client) }
 
 // Wrap returns a handler that passes on to next what the limits allow and
-// answers the rest. One Middleware may wrap any number of handlers, which then
-// share its budgets. It panics if next is nil.
+// answers the rest. It blocks as long as a request is held back. One Middleware
+// may wrap any number of handlers, which then share its budgets. It panics if
+// next is nil.
+//
+// A response that nobody wrote through the writer that next is given counts,
+// whatever statuses a rule counts: a framework that has hidden the writer from its
+// handlers settles by [Middleware.Decide].
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	if next == nil {
 		panic("httplimit: wrap: next is nil; pass the handler that is to be limited, such as an http.ServeMux") //nolint:forbidigo // a mistake of the program's, and there is no error to return
@@ -159,15 +111,29 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		m.serve(w, r, next)
+		q, ok := m.requests.Get().(*Request)
+		if !ok {
+			q = new(Request)
+		}
+		defer m.release(q)
+		q.decide(m, w, r)
+		q.serve(next) //nolint:contextcheck // it takes the context of the request
 	})
+}
+
+// release keeps q for another request, without what belongs to this one.
+func (m *Middleware) release(q *Request) {
+	q.end()
+	m.requests.Put(q)
 }
 
 // report hands an error of the store to whoever wants it.
 func (m *Middleware) report(r *http.Request, err error) {
-	if m.opts.OnError != nil {
+	switch {
+	case err == nil:
+	case m.opts.OnError != nil:
 		m.opts.OnError(r, err)
-		return
+	default:
+		m.log.Error(r.Context(), "rate limit store failed", err)
 	}
-	m.errors.log(r, err, time.Now())
 }

@@ -5,6 +5,7 @@ package httplimit_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // A request that one rule denies is charged under none.
@@ -24,9 +26,9 @@ func TestSeveralKeysAllOrNone(t *testing.T) {
 	var last httplimit.Event
 	mw := newMiddleware(t, httplimit.Options{
 		Store: store,
-		Rules: []httplimit.Rule{
-			{Plan: compile(t, "ip", "per-ip: 3/min"), Key: httplimit.ByIP()},
-			{Plan: compile(t, "user", "per-user: 1/min"), Key: httplimit.ByQuery("userId")},
+		Rules: []policy.Rule{
+			rule(t, "per-ip", httplimit.ByIP(), "3/min"),
+			rule(t, "per-user", httplimit.ByQuery("userId"), "1/min"),
 		},
 		OnDecision: func(_ *http.Request, e httplimit.Event) { last = e },
 	})
@@ -53,7 +55,7 @@ func TestSeveralKeysAllOrNone(t *testing.T) {
 			t.Errorf("request %d: RateLimit-Policy %q, want %q", i+1, got, want)
 		}
 	}
-	peek, err := store.Take(context.Background(), sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: compile(t, "user", "per-user: 1/min"), Key: "u4", Cost: 1}})
+	peek, err := store.Take(context.Background(), sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: compile(t, "per-user", "1/min"), Key: "u4", Cost: 1}})
 	if err != nil || !peek.Allowed {
 		t.Errorf("u4 was denied by its address, but charged itself: %+v, %v", peek, err)
 	}
@@ -62,21 +64,19 @@ func TestSeveralKeysAllOrNone(t *testing.T) {
 func TestMissingKey(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		missing httplimit.MissingKey
+		missing policy.Missing
 		want    []int // statuses of requests without, without, with a key, with it twice
-		policy  string
+		fields  string
 	}{
-		{"refused", httplimit.MissingRefused, []int{400, 400, 200, 400}, ""},
-		{"shared", httplimit.MissingShared, []int{200, 429, 200, 400}, `"a";q=9;w=1, "u";q=1;w=60`},
-		{"skipped", httplimit.MissingSkipped, []int{200, 200, 200, 400}, `"a";q=9;w=1`},
+		{"refused", policy.Refuse, []int{400, 400, 200, 400}, ""},
+		{"shared", policy.Share, []int{200, 429, 200, 400}, `"all";q=9;w=1, "user";q=1;w=60`},
+		{"skipped", policy.Skip, []int{200, 200, 200, 400}, `"all";q=9;w=1`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			user := rule(t, "user", httplimit.ByHeader("X-User"), "1/min")
+			user.Levels[0].Missing = c.missing
 			h := newMiddleware(t, httplimit.Options{
-				Store: newStore(newClock()),
-				Rules: []httplimit.Rule{
-					{Plan: compile(t, "all", "a: 9/s"), Key: httplimit.ByHost()},
-					{Plan: compile(t, "user", "u: 1/min"), Key: httplimit.ByHeader("X-User"), Missing: c.missing},
-				},
+				Store: newStore(newClock()), Rules: []policy.Rule{rule(t, "all", httplimit.ByHost(), "9/s"), user},
 			}).Wrap(ok)
 			var got []int
 			first := ask(t, h, "/")
@@ -84,10 +84,10 @@ func TestMissingKey(t *testing.T) {
 			if !slices.Equal(got, c.want) {
 				t.Errorf("statuses %v, want %v", got, c.want)
 			}
-			if got := field(first, "RateLimit-Policy"); got != c.policy {
-				t.Errorf("RateLimit-Policy %q, want %q", got, c.policy)
+			if got := field(first, "RateLimit-Policy"); got != c.fields {
+				t.Errorf("RateLimit-Policy %q, want %q", got, c.fields)
 			}
-			if c.missing == httplimit.MissingRefused {
+			if c.missing == policy.Refuse {
 				p := readProblem(t, first)
 				if p.Type != "about:blank" || p.Title != "Bad Request" || p.Detail != "header X-User is missing" || p.Violated != nil {
 					t.Errorf("got %+v", p)
@@ -96,31 +96,53 @@ func TestMissingKey(t *testing.T) {
 		})
 	}
 	t.Run("every rule skipped", func(t *testing.T) {
-		decisions := 0
+		var events []httplimit.Event
+		user := rule(t, "user", httplimit.ByHeader("X-User"), "1/min")
+		user.Levels[0].Missing = policy.Skip
 		h := newMiddleware(t, httplimit.Options{
-			Store:      newStore(newClock()),
-			Rules:      []httplimit.Rule{{Plan: compile(t, "user", "1/min"), Key: httplimit.ByHeader("X-User"), Missing: httplimit.MissingSkipped}},
-			OnDecision: func(*http.Request, httplimit.Event) { decisions++ },
+			Store: newStore(newClock()), Rules: []policy.Rule{user},
+			OnDecision: func(_ *http.Request, e httplimit.Event) { events = append(events, e) },
 		}).Wrap(ok)
 		for range 3 {
 			if rec := ask(t, h, "/"); rec.Code != 200 || len(rec.Header()["RateLimit"]) != 0 {
 				t.Errorf("status %d, fields %v", rec.Code, rec.Header())
 			}
 		}
-		if decisions != 0 {
-			t.Errorf("%d decisions", decisions)
+		if len(events) != 3 {
+			t.Errorf("%d decisions, want 3", len(events))
+		}
+		for _, e := range events {
+			if e.Verdict != httplimit.Allowed || e.Limit != nil || e.Decision != (sluice.Decision{}) {
+				t.Errorf("no rule applied, and got %+v", e)
+			}
 		}
 	})
 }
 
+// A rule in shadow mode denies nothing and says nothing to clients. What it
+// would have denied is known, and what has no usable key only beside.
 func TestShadow(t *testing.T) {
-	var verdicts []httplimit.Verdict
+	type step struct {
+		verdict  httplimit.Verdict
+		violated string
+		side     string // the error of the rule's judgement
+	}
+	var got []step
 	c := newClock()
+	user := rule(t, "user", httplimit.ByHeader("X-User"), "u: 1/min", "q: 1/s burst 2 leaky-bucket")
+	user.Shadow = true
 	h := newMiddleware(t, httplimit.Options{
-		Store:      newStore(c),
-		Rules:      []httplimit.Rule{{Plan: compile(t, "user", "u: 1/min", "q: 1/s burst 2 leaky-bucket"), Key: httplimit.ByHeader("X-User")}},
-		Shadow:     true,
-		OnDecision: func(_ *http.Request, e httplimit.Event) { verdicts = append(verdicts, e.Verdict) },
+		Store: newStore(c),
+		Rules: []policy.Rule{user},
+		OnDecision: func(_ *http.Request, e httplimit.Event) {
+			s := step{verdict: e.Verdict, violated: strings.Join(e.Violated, " ")}
+			for side := range e.Judged.Sides() {
+				if side.Err != nil {
+					s.side = side.Err.Error()
+				}
+			}
+			got = append(got, s)
+		},
 	}).Wrap(ok)
 	for i, lines := range [][]string{{"X-User: u1"}, {"X-User: u1"}, {"X-User: u1"}, nil} {
 		rec := ask(t, h, "/", lines...)
@@ -130,16 +152,51 @@ func TestShadow(t *testing.T) {
 	}
 	c.pass(time.Minute) // what was shadowed is not charged
 	ask(t, h, "/", "X-User: u1")
-	want := []httplimit.Verdict{httplimit.Allowed, httplimit.Shadowed, httplimit.Shadowed, httplimit.Refused, httplimit.Allowed}
-	if !slices.Equal(verdicts, want) {
-		t.Errorf("verdicts %v, want %v", verdicts, want)
+	want := []step{
+		{verdict: httplimit.Allowed},
+		{verdict: httplimit.Shadowed, violated: "user/u"},
+		{verdict: httplimit.Shadowed, violated: "user/u"},
+		{verdict: httplimit.Allowed, side: "header X-User is missing"},
+		{verdict: httplimit.Allowed},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// A rule in shadow mode knows nothing of the others, and they nothing of it.
+func TestShadowBesideOthers(t *testing.T) {
+	var last httplimit.Event
+	trial := rule(t, "trial", httplimit.ByIP(), "1/min")
+	trial.Shadow = true
+	h := newMiddleware(t, httplimit.Options{
+		Store:      newStore(newClock()),
+		Rules:      []policy.Rule{trial, rule(t, "api", httplimit.ByIP(), "2/min")},
+		OnDecision: func(_ *http.Request, e httplimit.Event) { last = e },
+	}).Wrap(ok)
+	for i, want := range []struct {
+		status   int
+		verdict  httplimit.Verdict
+		violated []string
+	}{
+		{200, httplimit.Allowed, nil},
+		{200, httplimit.Shadowed, []string{"trial"}},
+		{429, httplimit.Denied, []string{"api"}},
+	} {
+		rec := ask(t, h, "/")
+		if rec.Code != want.status || last.Verdict != want.verdict || !slices.Equal(last.Violated, want.violated) {
+			t.Errorf("request %d: status %d, %v, violated %q; want %+v", i+1, rec.Code, last.Verdict, last.Violated, want)
+		}
+		if got, want := field(rec, "RateLimit-Policy"), `"api";q=2;w=60`; got != want {
+			t.Errorf("request %d: RateLimit-Policy %q, want %q", i+1, got, want)
+		}
 	}
 }
 
 func TestSkip(t *testing.T) {
 	h := newMiddleware(t, httplimit.Options{
 		Store: newStore(newClock()),
-		Rules: []httplimit.Rule{{Plan: compile(t, "api", "1/min"), Key: httplimit.ByIP()}},
+		Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), "1/min")},
 		Skip:  func(r *http.Request) bool { return r.URL.Path == "/healthz" },
 	}).Wrap(ok)
 	var got []int
@@ -152,43 +209,50 @@ func TestSkip(t *testing.T) {
 }
 
 func TestNewNamesEveryFault(t *testing.T) {
-	plan := compile(t, "api", "a: 1/min")
-	mixed := compile(t, "mixed", "a: 1/min", "b: 1MB/min")
+	bad := costing(rule(t, "api", httplimit.Key{}, "a: 1/min"), policy.Cost{Of: policy.RequestHeader, Header: "X Cost", Most: 2})
+	keys := rule(t, "api", httplimit.Join(httplimit.ByQuery(""), httplimit.ByPathSegment(0)), "a: 1/min")
+	keys.Levels[0].Missing, keys.Failure = 9, 7
+	mixed := costing(
+		rule(t, "mixed", httplimit.ByIP(), "a: 1/min", "b: 1MB/min"),
+		policy.Cost{Of: policy.ResponseHeader, Header: "X-Cost", Units: -1, Most: 2},
+	)
+	none := costing(rule(t, "none", httplimit.ByIP()), policy.Cost{Of: policy.RequestHeader, Header: "X-Cost"})
 	_, err := httplimit.New(httplimit.Options{
-		Rules: []httplimit.Rule{
-			{Plan: plan, Key: httplimit.Join(httplimit.ByQuery(""), httplimit.ByPathSegment(0)), Missing: 9},
-			{Plan: plan, Cost: httplimit.RequestHeader("X Cost", 1, 2)},
-			{Plan: mixed, Key: httplimit.ByIP(), Cost: httplimit.ResponseHeader("X-Cost", -1)},
-			{Key: httplimit.ByIP(), Cost: httplimit.RequestHeader("X-Cost", 3, 2)},
-		},
-		Failure: 7, MaxWait: -time.Second, Fields: httplimit.XRateLimit | httplimit.XRateLimitEpoch,
+		Rules:   []policy.Rule{keys, bad, mixed, none},
+		MaxWait: -time.Second, Fields: httplimit.XRateLimit | httplimit.XRateLimitEpoch,
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"Store is nil", "rule 1: Key", "ByQuery: the name is empty", "ByPathSegment: 0", "Missing: 9",
-		"rule 2: Key: httplimit: the key is empty", `"X Cost" is not a header field's name`, `rule 2: Plan: rule 1 has the scope "api" too`,
-		`rule 2: Plan: rule 1 has a limit "a" too`, `"a" and "b" count requests and bytes`, "the estimate -1", "rule 4: Plan is nil", "range 3 to 2",
-		"Failure: 7", "MaxWait: -1s", "choose one",
+		"Store is nil", `"api": Levels[0].By[0]: query lacks a name`, `"api": Levels[0].By[1]: the rule has no path pattern`, "Missing(9)",
+		`"api": Levels[0].By[0]: is not a part of a key`, `"X Cost" is not a header field's name`, `"api" is the name of rule 1, too`,
+		`"mixed": Levels[0].Limits[1]: counts bytes but the first limit requests`, "-1 units must be", `"none": Levels[0].Limits: no limit`, "most 0 must be",
+		"Failure(7)", "MaxWait: -1s", "choose one",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
 		}
 	}
-	for name, o := range map[string]httplimit.Options{
-		"0 Rules":           {Store: newStore(newClock())},
-		"17 Rules":          {Store: newStore(newClock()), Rules: make([]httplimit.Rule, 17)},
-		"does not go with":  {Store: newStore(newClock()), Fields: httplimit.NoFields | httplimit.Draft11},
-		"without a meaning": {Store: newStore(newClock()), Fields: 1 << 7},
-		"must be 0 to 1h":   {Store: newStore(newClock()), MaxWait: 2 * time.Hour},
+	crowd := make([]policy.Rule, 17)
+	for i := range crowd {
+		crowd[i] = rule(t, fmt.Sprint("r", i), httplimit.ByIP(), "1/min")
+	}
+	for want, o := range map[string]httplimit.Options{
+		"Rules: there are none":            {},
+		"under 17 levels of rules at once": {Rules: crowd},
+		"Rules and Policy: give one":       {Rules: crowd[:1], Policy: rules(t, "  - {name: a, limits: 1/min}")},
+		"does not go with":                 {Fields: httplimit.NoFields | httplimit.Draft11},
+		"without a meaning":                {Fields: 1 << 7},
+		"must be 0 to 1h":                  {MaxWait: 2 * time.Hour},
 	} {
-		if _, err := httplimit.New(o); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%q is not in: %v", name, err)
+		o.Store = newStore(newClock())
+		if _, err := httplimit.New(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in: %v", want, err)
 		}
 	}
 	_, err = httplimit.Limit(nil, "", httplimit.Key{}, sluice.PerMinute(0))
-	for _, want := range []string{"Store is nil", "scope of 0 bytes", "Quota: 0", "the key is empty"} {
+	for _, want := range []string{"Store is nil", `"" must be 1 to 64`, "Quota: 0", "is not a part of a key"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Limit: %q is not in:\n%v", want, err)
 		}
@@ -201,7 +265,7 @@ func TestConcurrentRequests(t *testing.T) {
 	var reached atomic.Int64
 	h := newMiddleware(t, httplimit.Options{
 		Store: newStore(newClock()),
-		Rules: []httplimit.Rule{{Plan: compile(t, "api", "100/min sliding-log"), Key: httplimit.ByIP()}},
+		Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), "100/min sliding-log")},
 	}).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
 	srv := httptest.NewServer(h)
 	defer srv.Close()
@@ -238,7 +302,7 @@ func TestConcurrentRequests(t *testing.T) {
 func TestNil(t *testing.T) {
 	mw := newMiddleware(t, httplimit.Options{
 		Store: newStore(newClock()),
-		Rules: []httplimit.Rule{{Plan: compile(t, "ip", "3/min"), Key: httplimit.ByIP()}},
+		Rules: []policy.Rule{rule(t, "ip", httplimit.ByIP(), "3/min")},
 	})
 	defer func() {
 		if got, want := recover(), "httplimit: wrap: next is nil; pass the handler that is to be limited, such as an http.ServeMux"; got != want {

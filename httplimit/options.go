@@ -5,99 +5,83 @@ package httplimit
 
 import (
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
 )
 
-// Options say what a [Middleware] does. Store and Rules are required; every
-// other zero field means what it says.
+// Options say what a [Middleware] does. Store is required, and one of Rules and
+// Policy; every other zero field means what it says.
 type Options struct {
 	Store sluice.Store
+	// Slots keeps the requests in flight. Nil means Store, if it can.
+	Slots sluice.SlotStore
 
-	// Rules are what a request is charged: all of them, or none. Their scopes
-	// and the names of their limits must differ.
-	Rules []Rule
+	// Rules are what a request is charged: all that match it, or none. Make one
+	// with [policy.NewRule], and set what it is to have beside.
+	Rules []policy.Rule
+	// Policy are rules that have been compiled already, such as those of a file
+	// that package config has read.
+	Policy *policy.Policy
 
 	// Skip, if not nil, says which requests are passed on undecided.
 	Skip func(*http.Request) bool
 
-	// Shadow decides and reports, but denies, delays and tells the client
-	// nothing. What would have been denied is not charged, as it would not be.
-	Shadow bool
+	// Trusted are the proxies whose ClientHeader is believed, by default
+	// X-Forwarded-For. None are by default: a client is who connects.
+	Trusted      []netip.Prefix
+	ClientHeader string
+	// Allow, if not empty, are the only networks from which clients are let in;
+	// Deny are those from which they are not, whatever Allow says. Who is turned
+	// away is answered with 403 before anything is decided.
+	Allow, Deny []netip.Prefix
 
-	// Failure is what happens when the store, or a function of the Options,
-	// returns an error. The zero value is [FailOpen].
-	Failure Failure
+	// Claims, if not nil, verifies the token of a request and returns what
+	// looks its claims up, nil if it has none. It is called once for each
+	// request, and only if a rule needs a claim.
+	//
+	// An error means that the token cannot be used, whatever else is returned:
+	// the request is answered with 401. That of what looks claims up means the
+	// same if it is a [*policy.TokenError]; otherwise that the claim cannot be
+	// used, which is answered with 400. The client reads the problem of a
+	// TokenError and of a [*policy.ClaimError]. Of other errors it reads nothing
+	// but that the token cannot be verified, or the claim not be read: OnError is
+	// called with these.
+	Claims func(*http.Request) (func(name string) (string, error), error)
+	// TokenRequired answers a request with 401 that has no token, and for which a
+	// rule needs a claim, whatever the rule says of requests without one.
+	TokenRequired bool
 
 	// MaxWait is how long a request may be held back until it fits, whatever
 	// the algorithm; at most sluice.MaxWait. Zero holds back only for limits
 	// that queue, such as a leaky bucket, as long as these say, and never past
 	// the deadline of the request's context.
 	MaxWait time.Duration
+	// Queue bounds how many requests are held back at once. Middlewares may share
+	// one. Nil means a [Queue] of its own, of DefaultQueue places.
+	Queue *Queue
 
 	// Fields are the header fields of the answers. Zero means [Draft11].
 	Fields Fields
-
+	// Own, if not nil, answers at [OwnPath]: see [NewOwn].
+	Own *Own
 	// Refuse, if not nil, writes the answer to a request that is not passed on:
 	// e.Status says which. The header fields are set already. Nil means
 	// [WriteProblem].
 	Refuse func(w http.ResponseWriter, r *http.Request, e Event)
 
-	// OnDecision, if not nil, is called once for every request to which a rule
-	// applies, before it is passed on or answered; for one that is delayed,
-	// after the delay. It must be safe for concurrent use and should be quick.
+	// OnDecision, if not nil, is called once for every request that is not
+	// skipped, before it is passed on or answered; for one that is held back, after
+	// that. It must be safe for concurrent use and should be quick.
 	OnDecision func(r *http.Request, e Event)
-
 	// OnError, if not nil, is called with every error of the store, and of a
 	// function of the Options that is not the client's fault; also with those
-	// after the response. Nil logs them to slog.Default, at most one a second.
+	// after the response, and when a slot in flight has expired. It must be safe
+	// for concurrent use and quick. Nil logs them to slog.Default, at most one a
+	// second.
 	OnError func(r *http.Request, err error)
+	// Now says which overrides have expired. Nil means time.Now.
+	Now func() time.Time
 }
-
-// Rule charges a request to one key under the limits of one plan.
-type Rule struct {
-	// Plan has the limits. All must be of one unit, as they get the same cost.
-	Plan *sluice.Plan
-	Key  Key
-	// Missing is what happens to a request without the key. The zero value is
-	// [MissingRefused].
-	Missing MissingKey
-	// Cost is what a request costs. Zero means 1, or [ResponseBytes] if the
-	// plan counts bytes.
-	Cost Cost
-	// RefundOn, if not nil, says which status of the response gives the units
-	// back: a limit on failed logins refunds what succeeded.
-	RefundOn func(status int) bool
-}
-
-// MissingKey is what happens to a request that lacks a rule's key. It is about
-// keys that are not there or empty; those that are there and cannot be used
-// are always refused.
-type MissingKey uint8
-
-// What may happen to a request without a key.
-const (
-	// MissingRefused answers 400 and names the missing part. No client gets by
-	// unlimited by leaving something out.
-	MissingRefused MissingKey = iota
-	// MissingShared charges one key that all such requests share: the empty one.
-	MissingShared
-	// MissingSkipped leaves the rule out. If no rule is left the request is
-	// passed on undecided.
-	MissingSkipped
-	missingKeys
-)
-
-// Failure is what happens to a request that could not be decided.
-type Failure uint8
-
-// The failure policies.
-const (
-	// FailOpen passes the request on: an outage of the limiter is not one of
-	// the service. Choose FailClosed where a limit guards a secret.
-	FailOpen Failure = iota
-	// FailClosed answers 503, and when to retry: see [WriteProblem].
-	FailClosed
-	failures
-)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // queue runs requests in a bubble, in which time passes only when all wait.
@@ -29,13 +30,19 @@ type queue struct {
 	wg      sync.WaitGroup
 }
 
+// newQueue returns a queue under a limit, to which what is not found is no
+// request.
 func newQueue(t *testing.T, limit string, o httplimit.Options) *queue {
+	t.Helper()
+	api := counting(rule(t, "api", httplimit.ByIP(), limit), policy.Status{From: 100, To: 403}, policy.Status{From: 405, To: 599})
+	return newQueueOf(t, api, o)
+}
+
+func newQueueOf(t *testing.T, r policy.Rule, o httplimit.Options) *queue {
+	t.Helper()
 	q := &queue{start: time.Now()}
 	o.Store = memstore.New(memstore.Options{})
-	o.Rules = []httplimit.Rule{{
-		Plan: compile(t, "api", limit), Key: httplimit.ByIP(),
-		RefundOn: func(status int) bool { return status == http.StatusNotFound },
-	}}
+	o.Rules = []policy.Rule{r}
 	o.OnDecision = func(_ *http.Request, e httplimit.Event) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -44,9 +51,11 @@ func newQueue(t *testing.T, limit string, o httplimit.Options) *queue {
 	q.handler = newMiddleware(t, o).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
+		status := http.StatusOK
 		if strings.HasPrefix(r.URL.Path, "/missing") {
-			w.WriteHeader(http.StatusNotFound)
+			status = http.StatusNotFound
 		}
+		w.WriteHeader(status)
 		q.served = append(q.served, fmt.Sprintf("%s at %v", r.URL.Path, time.Since(q.start)))
 	}))
 	return q
@@ -87,7 +96,7 @@ func TestDelayOfAQueue(t *testing.T) {
 		if d.Code != 429 || field(d, "Retry-After") != "1" {
 			t.Errorf("the fourth: status %d, fields %v", d.Code, d.Header())
 		}
-		if got, want := field(c, "RateLimit"), `"q";r=0;t=1`; got != want { // as it is after the delay of 2 s
+		if got, want := field(c, "RateLimit"), `"api";r=0;t=1`; got != want { // as it is after the delay of 2 s
 			t.Errorf("the third: RateLimit %s, want %s", got, want)
 		}
 	})
@@ -187,7 +196,9 @@ func TestRefundAfterADelay(t *testing.T) {
 // In shadow mode nothing waits, but what would have been denied is known.
 func TestShadowDoesNotDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(t, "q: 1/s burst 2 leaky-bucket", httplimit.Options{Shadow: true})
+		api := rule(t, "api", httplimit.ByIP(), "q: 1/s burst 2 leaky-bucket")
+		api.Shadow = true
+		q := newQueueOf(t, api, httplimit.Options{})
 		for _, path := range []string{"/a", "/b", "/c"} {
 			q.send(t.Context(), path)
 		}

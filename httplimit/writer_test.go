@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // The writers below have some of the methods that net/http's may have.
@@ -50,7 +51,7 @@ func counted(t *testing.T, h http.HandlerFunc) http.Handler {
 	t.Helper()
 	return newMiddleware(t, httplimit.Options{
 		Store: newStore(newClock()),
-		Rules: []httplimit.Rule{{Plan: compile(t, "bytes", "b: 1MB/min"), Key: httplimit.ByIP()}},
+		Rules: []policy.Rule{rule(t, "bytes", httplimit.ByIP(), "b: 1MB/min")},
 	}).Wrap(h)
 }
 
@@ -186,7 +187,7 @@ func TestHijackOverSockets(t *testing.T) {
 func TestFieldNamesOnTheWire(t *testing.T) {
 	srv := httptest.NewServer(newMiddleware(t, httplimit.Options{
 		Store:  newStore(newClock()),
-		Rules:  []httplimit.Rule{{Plan: compile(t, "api", "a: 1/min"), Key: httplimit.ByIP()}},
+		Rules:  []policy.Rule{rule(t, "api", httplimit.ByIP(), "a: 1/min")},
 		Fields: httplimit.Draft11 | httplimit.XRateLimit,
 	}).Wrap(ok))
 	defer srv.Close()
@@ -204,18 +205,19 @@ func TestFieldNamesOnTheWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line, want := range map[string]int{
-		"HTTP/1.1 200 OK":                         1,
-		"HTTP/1.1 429 Too Many Requests":          2,
-		`RateLimit-Policy: "a";q=1;w=60`:          3,
-		`RateLimit: "a";r=0;t=60`:                 3,
-		"Retry-After: 60":                         2,
-		"X-RateLimit-Limit: 1":                    3,
-		"X-RateLimit-Remaining: 0":                3,
-		"X-RateLimit-Reset: 60":                   3,
-		"X-Ratelimit-Retry-After: 60":             2,
-		"Content-Type: application/problem+json":  2,
-		"Content-Type: text/plain; charset=utf-8": 1,
-		"Cache-Control: no-store":                 2,
+		"HTTP/1.1 200 OK":                              1,
+		"HTTP/1.1 429 Too Many Requests":               2,
+		`RateLimit-Policy: "api";q=1;w=60`:             3,
+		`RateLimit: "api";r=0;t=60`:                    3,
+		`RateLimit-Warning: "api";r=0;t=60;why="near"`: 1,
+		"Retry-After: 60":                              2,
+		"X-RateLimit-Limit: 1":                         3,
+		"X-RateLimit-Remaining: 0":                     3,
+		"X-RateLimit-Reset: 60":                        3,
+		"X-Ratelimit-Retry-After: 60":                  2,
+		"Content-Type: application/problem+json":       2,
+		"Content-Type: text/plain; charset=utf-8":      1,
+		"Cache-Control: no-store":                      2,
 	} {
 		if got := strings.Count("\n"+string(answers), "\n"+line+"\r\n"); got != want {
 			t.Errorf("%q: %d times, want %d, in\n%s", line, got, want, answers)

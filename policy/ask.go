@@ -164,7 +164,9 @@ func (v *Verdict) judge(ctx context.Context) {
 		v.Decision = k.result.Decision
 	}
 	v.Decision.Allowed = v.Allowed
-	v.Err = errors.Join(v.Err, errors.Join(errs...))
+	if len(errs) > 0 {
+		v.Err = errors.Join(v.Err, errors.Join(errs...))
+	}
 	v.binds()
 	if !v.Allowed {
 		v.Decision.Delay, v.Decision.Due, v.Decision.Spent = 0, v.Decision.At, 0

@@ -5,6 +5,8 @@ package policy_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"testing"
 
@@ -104,5 +106,25 @@ func TestAllocations(t *testing.T) {
 	p.Match(a, &m)
 	if got := testing.AllocsPerRun(100, func() { p.Match(a, &m) }); got > 0 {
 		t.Errorf("%v allocations for a match among 1,000 rules, want 0", got)
+	}
+}
+
+// TestQueryAllocates nothing for a parameter that is sent once, as it is.
+func TestQueryAllocates(t *testing.T) {
+	var live policy.Live
+	live.Swap(compile(t, one("api", by(policy.Query("userId")), "1000000/s")))
+	e := policy.Evaluator{Policy: &live, Store: memstore.New(memstore.Options{})}
+	r := httptest.NewRequest(http.MethodGet, "/?a=b&userId=u1&c=d", nil)
+	var h policy.HTTP
+	var v policy.Verdict
+	got := testing.AllocsPerRun(200, func() {
+		h.Reset(r, netip.Addr{}, nil)
+		e.Decide(t.Context(), &h, &v)
+		if o, ok := v.Binding(); !ok || o.Key != "u1" {
+			t.Errorf("charged %+v, refused %v, want u1", o, v.Refused)
+		}
+	})
+	if got != 0 {
+		t.Errorf("got %v allocations, want none", got)
 	}
 }

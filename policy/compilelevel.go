@@ -117,6 +117,10 @@ func (c *compiler) part(r *rule, at Place, p Part) keyPart {
 			c.fault(at, "%q is not a header field's name", p.Name)
 		}
 		p.Name = canonical(p.Name)
+	case p.Source == SourceCookie && !wire.Token(p.Name):
+		c.fault(at, "%q is not a cookie's name", p.Name)
+	case p.Source == SourceFunc && p.made != nil && p.made.err != nil:
+		c.fault(at, "%v: %w", p, p.made.err)
 	case p.Source == SourceFunc && (p.made == nil || p.made.value == nil):
 		c.fault(at, "the function of %q is nil", p.Name)
 	case p.Source == SourceFirst || p.Source == SourceAll:

@@ -103,7 +103,11 @@ func (c Cost) Afterwards() bool {
 // before returns what a request is charged under the rule when it comes.
 func (r *rule) before(a Attributes) (int64, error) {
 	c := &r.Cost
-	if c.Of != FuncCost {
+	switch c.Of {
+	case Fixed:
+		return max(c.Units, 1), nil
+	case FuncCost:
+	default:
 		return c.before(a), nil
 	}
 	if c.Func.Before == nil {

@@ -103,7 +103,20 @@ const (
 	counted               // rules in force that count responses: peeked at
 	shadowed              // a shadow rule
 	candidacy             // a candidate of a level
+	shaping               // a rule that shapes
+	asides
 )
+
+// role returns what a rule is for.
+func (r *rule) role() role {
+	switch {
+	case r.Shape:
+		return shaping
+	case r.Shadow:
+		return shadowed
+	}
+	return r.phase()
+}
 
 // phase returns with which ask an enforced rule is decided.
 func (r *rule) phase() role {
@@ -122,6 +135,7 @@ type charge struct {
 	over      bool       // the soft limit has denied, so its grace is charged
 	soft      sluice.Outcome
 	role      role
+	actual    int64 // what it has cost in the end
 	sluice.Charge
 }
 
@@ -138,10 +152,14 @@ type ask struct {
 // collect finds what the request is charged: those of the rules in force
 // first, then those that count responses, then each on trial by itself.
 func (v *Verdict) collect(a Attributes, now func() time.Time) {
-	v.pick(a, now, taken)
-	v.pick(a, now, counted)
-	v.pick(a, now, shadowed)
-	if v.Refused == nil {
+	has := &v.matches.of.index.has
+	for _, role := range [...]role{taken, counted, shadowed} {
+		if has[role] {
+			v.pick(a, now, role)
+		}
+	}
+	v.candidates()
+	if has[shaping] && v.Refused == nil {
 		v.pickShaped(a, now)
 	}
 }
@@ -150,11 +168,7 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 	first := len(v.charges)
 	for _, hit := range v.matches.hits {
 		r := &v.matches.of.rules[hit.rule]
-		in := r.phase()
-		if r.Shadow {
-			in = shadowed
-		}
-		if r.Shape || in != role || len(r.ExemptNetworks) > 0 && within(r.ExemptNetworks, v.matches.found.client) {
+		if r.role() != role || len(r.ExemptNetworks) > 0 && within(r.ExemptNetworks, v.matches.found.client) {
 			continue
 		}
 		if role == shadowed {
@@ -202,8 +216,11 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 	}
 	if role != shadowed {
 		v.add(role, first, role == counted)
-		return
 	}
+}
+
+// candidates asks for what is on trial, each by itself.
+func (v *Verdict) candidates() {
 	for _, k := range v.trials {
 		v.charges = append(v.charges, k)
 		v.add(candidacy, len(v.charges)-1, k.rule.phase() == counted)

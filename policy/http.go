@@ -18,22 +18,31 @@ type HTTP struct {
 	request *http.Request
 	client  netip.Addr
 	claims  func(name string) (string, error)
-	host    string
+	host    string    // once it was asked for
+	query   [1]string // memory of Query: mostly there is one value
 }
 
 // Reset makes h the attributes of r. The client's address comes from the front,
 // which knows which proxies to trust. Claims is what Claim calls; nil is a request
 // without a token.
 func (h *HTTP) Reset(r *http.Request, client netip.Addr, claims func(name string) (string, error)) {
-	*h = HTTP{request: r, client: client, claims: claims, host: wire.Host(r.Host)}
+	h.request, h.client, h.claims, h.host = r, client, claims, ""
 }
+
+// Request returns the request itself, for parts that functions say.
+func (h *HTTP) Request() *http.Request { return h.request }
 
 // Method returns the request's method in capitals: many an application reads
 // "post" as POST, so it must not get around a rule.
 func (h *HTTP) Method() string { return strings.ToUpper(h.request.Method) }
 
 // Host returns the requested host, lower case and without its port.
-func (h *HTTP) Host() string { return h.host }
+func (h *HTTP) Host() string {
+	if h.host == "" {
+		h.host = wire.Host(h.request.Host)
+	}
+	return h.host
+}
 
 // Path returns the escaped path. A target that has none, as that of "GET
 // http://host" and "CONNECT host:443", is passed on as "/", and "*" as "/*": so
@@ -50,15 +59,16 @@ func (h *HTTP) Path() string {
 // Header returns the values of a header field; of "Host", the request's host.
 func (h *HTTP) Header(name string) []string {
 	if name == "Host" {
-		return []string{h.host}
+		return []string{h.Host()}
 	}
 	return h.request.Header[name]
 }
 
 // Query returns the values of a query parameter. It is an error if servers do not
-// agree on them, as of q in "q=100%", "a;q=1", "a#&q=1" and "Q=1".
+// agree on them, as of q in "q=100%", "a;q=1", "a#&q=1" and "Q=1". They are valid
+// until it is called again.
 func (h *HTTP) Query(name string) ([]string, error) {
-	values, ok := wire.Query(h.request.URL.RawQuery, name)
+	values, ok := wire.AppendQuery(h.query[:0], h.request.URL.RawQuery, name)
 	if !ok {
 		return nil, errQuery
 	}

@@ -69,6 +69,7 @@ type Part struct {
 type made struct {
 	value func(Attributes) (string, error)
 	of    []Part
+	err   error // why there is no such part
 }
 
 // IP is the client's address; of IPv6 its network of /64.
@@ -111,6 +112,12 @@ func Host() Part { return Part{Source: SourceHost} }
 // otherwise a PartError, too. Any other error is treated as one of the store.
 func Func(name string, value func(Attributes) (string, error)) Part {
 	return Part{Source: SourceFunc, Name: name, made: &made{value: value}}
+}
+
+// BadPart is a part that cannot be made, which Compile says with all that is
+// wrong.
+func BadPart(name string, err error) Part {
+	return Part{Source: SourceFunc, Name: name, made: &made{err: err}}
 }
 
 // First is the first of parts that a request has: a user's id if it is known, or

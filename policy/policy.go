@@ -77,7 +77,11 @@ func (m *Matches) Rule(i int) *Rule { return m.of.Rule(int(m.hits[i].rule)) }
 func (p *Policy) Match(a Attributes, m *Matches) {
 	m.of = p
 	m.hits, m.all = m.hits[:0], m.all[:0]
-	m.path.set(a.Path())
+	if p.index.paths {
+		m.path.set(a.Path())
+	} else {
+		m.path.n, m.path.paths[0].ok = 1, false // nobody asks
+	}
 	m.found.attributes, m.found.client = a, a.Client().Unmap().WithZone("")
 	for i := range m.path.n {
 		m.found.path, m.found.found = &m.path.paths[i], m.found.found[:0]

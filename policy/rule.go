@@ -54,6 +54,25 @@ type Rule struct {
 	Status int
 }
 
+// NewRule returns a rule that charges each request to its key under limits: the
+// simple case, to which more can be set. A key of [All] is a level's By. Limits
+// that count bytes charge the response's.
+func NewRule(name string, key Part, limits ...sluice.Limit) Rule {
+	l := Level{By: []Part{key}}
+	if parts := key.Parts(); key.Source == SourceAll && len(parts) > 0 {
+		l.By = parts
+	}
+	r := Rule{Name: name}
+	for _, limit := range limits {
+		l.Limits = append(l.Limits, Limit{Limit: limit})
+		if limit.Unit == sluice.Bytes {
+			r.Cost.Of = ResponseBytes
+		}
+	}
+	r.Levels = []Level{l}
+	return r
+}
+
 // Level is one key of a rule with its limits.
 type Level struct {
 	// Name tells the levels of a rule apart; it may be empty in a rule that has

@@ -65,8 +65,11 @@ func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) er
 		if k.result.Err != nil || !k.result.Decision.Allowed {
 			continue // nothing was charged
 		}
-		moved = v.correct(k, moved, actual, sluice.OpRefund)
-		moved = v.correct(k, moved, actual, sluice.OpCharge)
+		for j := k.first; j < k.first+k.n; j++ {
+			v.charges[j].actual = actual(&v.charges[j])
+		}
+		moved = v.correct(k, moved, sluice.OpRefund)
+		moved = v.correct(k, moved, sluice.OpCharge)
 	}
 	if len(v.requests) == 0 {
 		return nil
@@ -92,7 +95,7 @@ func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) er
 
 // correct adds the request that refunds, or charges, what an ask has charged
 // too much, or too little.
-func (v *Verdict) correct(k *ask, moved []sluice.Charge, actual func(*charge) int64, op sluice.Op) []sluice.Charge {
+func (v *Verdict) correct(k *ask, moved []sluice.Charge, op sluice.Op) []sluice.Charge {
 	first := len(moved)
 	for j := k.first; j < k.first+k.n; j++ {
 		c := &v.charges[j]
@@ -100,7 +103,7 @@ func (v *Verdict) correct(k *ask, moved []sluice.Charge, actual func(*charge) in
 		if k.peek {
 			was = 0
 		}
-		more := actual(c) - was
+		more := c.actual - was
 		if op == sluice.OpRefund {
 			more = -more
 		}

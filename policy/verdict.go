@@ -46,6 +46,7 @@ type Verdict struct {
 	peek       bool
 	settled    bool
 	bound      bool // whether a limit binds
+	binding    struct{ charge, term, outcome int }
 	matches    Matches
 	values     []string
 	charges    []charge
@@ -64,11 +65,11 @@ func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	if slots == nil {
 		slots, _ = e.Store.(sluice.SlotStore)
 	}
-	*v = Verdict{
-		store: e.Store, slots: slots, attributes: a, peek: peek, holds: v.holds[:0], matches: v.matches, values: v.values[:0],
-		charges: v.charges[:0], trials: v.trials[:0], asks: v.asks[:0], flat: v.flat[:0],
-		outcomes: v.outcomes[:0], requests: v.requests[:0], results: v.results[:0], sideErrs: v.sideErrs[:0], shapes: v.shapes[:0],
-	}
+	v.Allowed, v.Decision, v.Refused, v.InFlight, v.Err, v.Failure = false, sluice.Decision{}, nil, nil, nil, Open
+	v.store, v.slots, v.attributes, v.peek, v.settled, v.bound, v.owner = e.Store, slots, a, peek, false, false, ""
+	// What they point to is kept for the next request.
+	v.holds, v.values, v.charges, v.trials, v.asks, v.flat = v.holds[:0], v.values[:0], v.charges[:0], v.trials[:0], v.asks[:0], v.flat[:0]
+	v.outcomes, v.requests, v.results, v.sideErrs, v.shapes = v.outcomes[:0], v.requests[:0], v.results[:0], v.sideErrs[:0], v.shapes[:0]
 }
 
 // Outcome is what one limit of a rule in force had to say of a request.
@@ -99,6 +100,14 @@ func (v *Verdict) Outcomes() iter.Seq[Outcome] {
 			}
 		}
 	}
+}
+
+// Limits returns how many outcomes there are.
+func (v *Verdict) Limits() (n int) {
+	for i := range v.enforced() {
+		n += v.asks[i].terms
+	}
+	return n
 }
 
 func (v *Verdict) outcomesOf(k *ask) iter.Seq[Outcome] {
@@ -138,14 +147,7 @@ func (v *Verdict) Binding() (o Outcome, ok bool) {
 	if !v.bound {
 		return Outcome{}, false
 	}
-	i := 0
-	for o = range v.Outcomes() {
-		if i == v.Decision.Binding {
-			break
-		}
-		i++
-	}
-	return o, true
+	return v.outcome(v.binding.charge, v.binding.term, v.binding.outcome), true
 }
 
 // Warning is a soft limit that a request went over.
@@ -258,18 +260,23 @@ func (v *Verdict) failing(k *ask) Failure {
 func (v *Verdict) binds() {
 	i := 0
 	var best Outcome
-	for i0 := range v.enforced() {
-		k := &v.asks[i0]
+	for a := range v.enforced() {
+		k := &v.asks[a]
 		if k.result.Err != nil {
 			i += k.terms
 			continue
 		}
-		for o := range v.outcomesOf(k) {
-			if v.Allowed == o.Allowed && (!v.bound || tighter(&o, &best, v.Allowed)) {
-				best, v.bound = o, true
-				v.Decision.Binding = i
+		at := k.outcomes
+		for j := k.first; j < k.first+k.n; j++ {
+			for t := range v.charges[j].Plan.Len() {
+				o := v.outcome(j, t, at)
+				if v.Allowed == o.Allowed && (!v.bound || tighter(&o, &best, v.Allowed)) {
+					best, v.bound, v.Decision.Binding = o, true, i
+					v.binding.charge, v.binding.term, v.binding.outcome = j, t, at
+				}
+				at++
+				i++
 			}
-			i++
 		}
 	}
 	v.Decision.Remaining, v.Decision.RetryAfter, v.Decision.ResetAfter = best.Remaining, best.RetryAfter, best.ResetAfter

@@ -49,12 +49,7 @@ func (p *parser) addBy(s string) {
 func (p *parser) makeKey() {
 	keys := make([]httplimit.Key, 0, len(p.by))
 	for _, s := range p.by {
-		k := p.keyOf(s)
-		if err := k.Err(); err != nil {
-			p.fault("--by %q: %s", s, strings.TrimPrefix(err.Error(), "httplimit: "))
-			continue
-		}
-		keys = append(keys, k)
+		keys = append(keys, p.keyOf(s))
 	}
 	switch len(keys) {
 	case 0: // a fault was found

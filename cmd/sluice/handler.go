@@ -9,6 +9,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/gateway"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // scopes are whose budgets the limits are, by what they count: each unit has
@@ -19,15 +20,12 @@ var scopes = map[sluice.Unit]string{sluice.Requests: "gateway", sluice.Bytes: "g
 // handler returns what answers clients: limits around the upstream or the sample
 // app.
 func (s *server) handler() (http.Handler, error) {
-	rules, err := s.rules()
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	o := httplimit.Options{
-		Store: s.metrics.Wrap(s.decider()), Rules: rules, Fields: s.fields, OnDecision: s.metrics.CountHTTP,
+		Store: s.metrics.Wrap(s.decider()), Rules: s.rules(), Fields: s.fields, OnDecision: s.metrics.CountHTTP,
 	}
 	if s.redis != nil {
-		s.redis.apply(&o)
+		o.OnError = s.redis.report
 	}
 	var next http.Handler
 	if s.upstream == "" {
@@ -42,12 +40,12 @@ func (s *server) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gateway.EndToEnd(mw.Wrap(next)), nil
+	return mw.Wrap(next), nil
 }
 
 // rules returns one rule for the limits of each unit, under one key.
-func (s *server) rules() ([]httplimit.Rule, error) {
-	var rules []httplimit.Rule
+func (s *server) rules() []policy.Rule {
+	var rules []policy.Rule
 	for _, unit := range []sluice.Unit{sluice.Requests, sluice.Bytes} {
 		var of []sluice.Limit
 		for _, l := range s.limits {
@@ -58,11 +56,11 @@ func (s *server) rules() ([]httplimit.Rule, error) {
 		if len(of) == 0 {
 			continue
 		}
-		plan, err := sluice.Compile(scopes[unit], of...)
-		if err != nil {
-			return nil, err
+		rule := policy.NewRule(scopes[unit], s.key, of...)
+		if s.redis != nil && s.shared.failure != sluice.FailOpen {
+			rule.Failure = policy.Closed
 		}
-		rules = append(rules, httplimit.Rule{Plan: plan, Key: s.key})
+		rules = append(rules, rule)
 	}
-	return rules, nil
+	return rules
 }

@@ -20,7 +20,6 @@ import (
 	file "github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/gateway"
-	"github.com/sluicegate/sluice/gateway/guard"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/memstore"
@@ -45,7 +44,7 @@ type site struct {
 	report    func(*http.Request, error)
 	tally     tally.Tally
 	overrides *admin.Overrides
-	queue     *guard.Queue
+	queue     *httplimit.Queue
 	askers    *sluice.Limiter
 	now       func() time.Time
 
@@ -57,7 +56,8 @@ type site struct {
 type generation struct {
 	config    *file.Config
 	policy    *policy.Policy // overrides included
-	guard     *guard.Guard
+	limits    *httplimit.Middleware
+	handler   http.Handler // limits around routes
 	routes    http.Handler
 	upstreams map[upstreamOf]*gateway.Gateway
 	claims    func(*http.Request) (func(string) (string, error), error)
@@ -73,7 +73,7 @@ type upstreamOf struct {
 }
 
 func newSite(log *slog.Logger, m *metrics.Metrics, overrides *admin.Overrides, now func() time.Time) (*site, error) {
-	s := &site{log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, overrides: overrides, queue: guard.NewQueue(guard.DefaultQueue), now: now}
+	s := &site{log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, overrides: overrides, queue: httplimit.NewQueue(httplimit.DefaultQueue), now: now}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -87,11 +87,11 @@ func newSite(log *slog.Logger, m *metrics.Metrics, overrides *admin.Overrides, n
 
 // ServeHTTP answers a client.
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.current.Load().guard.ServeHTTP(w, r)
+	s.current.Load().handler.ServeHTTP(w, r)
 }
 
 // admits reports whether a client is let in at all.
-func (s *site) admits(client netip.Addr) bool { return s.current.Load().guard.Admits(client) }
+func (s *site) admits(client netip.Addr) bool { return s.current.Load().limits.Admits(client) }
 
 // exempt reports whether no limit applies to a client.
 func (s *site) exempt(client netip.Addr) bool {
@@ -189,29 +189,30 @@ func (s *site) override(all []admin.StoredOverride) error {
 	return s.enforce(&g, all)
 }
 
-// enforce makes the guard of g and puts it in the place of the one before.
+// enforce makes the handler of g and puts it in the place of the one before.
 func (s *site) enforce(g *generation, overrides []admin.StoredOverride) error {
 	lost, err := g.override(overrides)
 	if err != nil {
 		return err
 	}
 	fields := fieldsOf(g.config.Fields)
-	own, err := guard.NewOwn(g.policy, s.store, s.askers, fields, s.now)
+	own, err := httplimit.NewOwn(g.policy, s.store, s.askers, fields, s.now)
 	if err != nil {
 		return err
 	}
-	g.guard, err = guard.New(guard.Options{
-		Policy: g.policy, Store: s.store, Slots: s.slots, Next: g.routes,
+	g.limits, err = httplimit.New(httplimit.Options{
+		Policy: g.policy, Store: s.store, Slots: s.slots,
 		Trusted: g.config.ClientIP.Trusted, ClientHeader: g.config.ClientIP.Header, Claims: g.claims, TokenRequired: g.config.Tokens != nil && g.config.Tokens.Required,
 		Allow: g.config.Allow, Deny: g.config.Deny, Fields: fields,
-		Queue: s.queue, Own: own, OnVerdict: s.count, OnError: s.report, Now: s.now,
+		Queue: s.queue, Own: own, OnDecision: s.count, OnError: s.report, Now: s.now,
 	})
 	if err != nil {
 		return err
 	}
+	g.handler = g.limits.Wrap(g.routes)
 	s.tellLost(lost)
 	s.tally.Follow(g.policy)
-	s.queue.Resize(int(cmp.Or(g.config.MaxHeld, guard.DefaultQueue)))
+	s.queue.Resize(int(cmp.Or(g.config.MaxHeld, httplimit.DefaultQueue)))
 	old := s.current.Swap(g)
 	if old == nil {
 		return nil
@@ -276,23 +277,11 @@ func (s *site) addRoutes(g *generation) error {
 }
 
 // count counts what became of a request.
-func (s *site) count(v *policy.Verdict) {
-	s.tally.Count(v)
-	e := httplimit.Event{Verdict: httplimit.Allowed}
-	switch {
-	case v.Refused != nil:
-		e.Verdict = httplimit.Refused
-	case v.InFlight != nil:
-		e.Verdict = httplimit.Denied
-	case !v.Allowed:
-		e.Verdict = httplimit.FailedClosed
-		if _, bound := v.Binding(); bound {
-			e.Verdict = httplimit.Denied
-		}
-	case v.Err != nil:
-		e.Verdict = httplimit.FailedOpen
+func (s *site) count(r *http.Request, e httplimit.Event) {
+	if e.Judged != nil {
+		s.tally.Count(e.Judged)
 	}
-	s.metrics.CountHTTP(nil, e)
+	s.metrics.CountHTTP(r, e)
 }
 
 // fieldsOf returns the header fields that the configuration names.

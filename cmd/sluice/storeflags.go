@@ -8,7 +8,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/failure"
-	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/server/admin"
@@ -79,12 +78,4 @@ func (s *server) adminOptions() admin.Options {
 		o.Store = s.redis.ready
 	}
 	return o
-}
-
-// apply makes a middleware refuse what the failure policy does.
-func (s *shared) apply(o *httplimit.Options) {
-	o.OnError = s.report
-	if s.config.failure != failure.Open {
-		o.Failure = httplimit.FailClosed
-	}
 }

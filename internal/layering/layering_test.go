@@ -128,8 +128,9 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/lease", []string{"", "/internal/span"}},
 		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/internal/wire"}},
 		{"/httpclient", []string{"", "/internal/span"}},
-		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/internal/wire", "/policy"}},
-		{"/gateway", []string{"", "/internal/span", "/internal/clientip", "/internal/sampledlog", "/internal/upstream", "/internal/wire", "/policy", "/httplimit"}},
+		{"/internal/exchange", []string{"/internal/wire"}},
+		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/sampledlog", "/internal/wire", "/policy"}},
+		{"/gateway", []string{"/internal/exchange", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},
 		{"/gateway/certificate", []string{"/internal/regular"}},
 	} {
 		t.Run("sluice"+c.pkg, func(t *testing.T) {

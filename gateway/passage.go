@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/sluicegate/sluice/internal/exchange"
+	"github.com/sluicegate/sluice/internal/wire"
+)
+
+// passage is one request and its response on their way through a Gateway. It
+// keeps what ReverseProxy loses: whose fault a broken body was, and the fields
+// that handlers around the Gateway have set.
+type passage struct {
+	w        http.ResponseWriter
+	x        *exchange.Exchange
+	request  *http.Request
+	around   []field
+	few      [8]field // memory of around
+	informed bool     // an informational response was passed on
+	began    bool     // the response has
+	whole    bool     // and it was passed on to its end
+}
+
+// field is a header field.
+type field struct {
+	name   string
+	values []string
+}
+
+func newPassage(w http.ResponseWriter, r *http.Request) *passage {
+	x, w := exchange.Begin(w, r)
+	p := &passage{w: w, x: x, request: x.Watch(x.Trace(r))}
+	p.around = p.few[:0]
+	for name, values := range w.Header() {
+		p.around = append(p.around, field{name, slices.Clip(values)})
+	}
+	x.OnHeader = p.header
+	return p
+}
+
+// header sets the fields again that ReverseProxy clears when it has passed on an
+// informational response. A response that comes before the end of the request's
+// body is the last on its connection: net/http cannot serve another one behind a
+// body that was left half read while streaming both ways.
+func (p *passage) header(status int) {
+	if status < http.StatusOK {
+		p.informed = true
+		return
+	}
+	p.began = true
+	if status == http.StatusGatewayTimeout && !p.x.Failed {
+		wire.TellUnseen(p.w) // the upstream has not seen one either
+	}
+	h := p.w.Header()
+	if p.informed {
+		for _, f := range p.around {
+			if _, ok := h[f.name]; !ok {
+				h[f.name] = f.values
+			}
+		}
+	}
+	if body := p.x.Body(); body != nil && !body.Ended() && p.request.ProtoMajor == 1 {
+		h.Set("Connection", "close")
+	}
+}
+
+// flushBroken sends what has come of a response that the upstream broke off, for
+// which ReverseProxy panics: so the client knows that there was one.
+func (p *passage) flushBroken() {
+	if p.began && !p.whole {
+		// An error means that the client is gone, too.
+		_ = http.NewResponseController(p.w).Flush()
+	}
+}

@@ -1,0 +1,296 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// settled decides r and settles it, if it is allowed. It returns the status that
+// the client is answered.
+func settled(mw *httplimit.Middleware, r *http.Request, resp httplimit.Response) int {
+	q := mw.Decide(r)
+	if q.Allowed() {
+		q.Settle(resp)
+		return resp.Status
+	}
+	w := httptest.NewRecorder()
+	q.Refuse(w)
+	return w.Code
+}
+
+// TestDecide: what is allowed goes on with its fields, and what is not is
+// answered as Wrap would.
+func TestDecide(t *testing.T) {
+	var told []httplimit.Verdict
+	closed := rule(t, "api", httplimit.ByQuery("user"), "1/min")
+	closed.Failure = policy.Closed
+	store := &outage{Store: newStore(newClock())}
+	mw := newMiddleware(t, httplimit.Options{
+		Store: store, Rules: []policy.Rule{closed},
+		OnDecision: func(_ *http.Request, e httplimit.Event) { told = append(told, e.Verdict) },
+		OnError:    func(*http.Request, error) {},
+	})
+	wrapped := mw.Wrap(ok)
+	for _, c := range []struct {
+		name, target string
+		down         bool
+		verdict      httplimit.Verdict
+		status       int // 0: allowed
+		limit        string
+		retry        string
+	}{
+		{"allowed", "/?user=u1", false, httplimit.Allowed, 0, `"api";r=0;t=60`, ""},
+		{"denied", "/?user=u1", false, httplimit.Denied, 429, `"api";r=0;t=60`, "60"},
+		{"without a key", "/", false, httplimit.Refused, 400, "", ""},
+		{"not decided", "/?user=u2", true, httplimit.FailedClosed, 503, "", "1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store.down.Store(c.down)
+			told = nil
+			q := mw.Decide(request(t, c.target))
+			if e := q.Event(); q.Allowed() != (c.status == 0) || e.Verdict != c.verdict || e.Status != c.status {
+				t.Fatalf("allowed %v, event %+v; want %v, %d", q.Allowed(), e, c.verdict, c.status)
+			}
+			if !slices.Equal(told, []httplimit.Verdict{c.verdict}) {
+				t.Errorf("told %v, want %v once", told, c.verdict)
+			}
+			rec := httptest.NewRecorder()
+			if c.status == 0 {
+				q.SetFields(rec.Header())
+				q.Settle(httplimit.Response{Status: http.StatusOK})
+			} else if q.Refuse(rec); rec.Code != c.status {
+				t.Errorf("answered %d, want %d", rec.Code, c.status)
+			}
+			if got := field(rec, "RateLimit"); got != c.limit {
+				t.Errorf("RateLimit %q, want %q", got, c.limit)
+			}
+			if got := field(rec, "Retry-After"); got != c.retry {
+				t.Errorf("Retry-After %q, want %q", got, c.retry)
+			}
+			if c.status == 0 {
+				return
+			}
+			other := ask(t, wrapped, c.target)
+			if got, want := readProblem(t, rec), readProblem(t, other); !equalProblems(got, want) {
+				t.Errorf("the problem is %+v, that of Wrap %+v", got, want)
+			}
+		})
+	}
+}
+
+// TestDecideHidesFieldsOfTheHop: they are not passed on, and the caller's request
+// keeps them.
+func TestDecideHidesFieldsOfTheHop(t *testing.T) {
+	mw := newMiddleware(t, httplimit.Options{Store: newStore(newClock()), Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), "1/min")}})
+	r := request(t, "/", "Connection: X-Hop", "X-Hop: 1", "X-End: 2")
+	q := mw.Decide(r)
+	if got := q.HTTP().Header; got.Get("X-Hop") != "" || got.Get("X-End") != "2" {
+		t.Errorf("passed on %v, want X-End without X-Hop", got)
+	}
+	if r.Header.Get("X-Hop") != "1" {
+		t.Errorf("the caller's request has lost X-Hop: %v", r.Header)
+	}
+}
+
+// TestDecideOwnLimits: who asks for its own limits is answered, not passed on.
+func TestDecideOwnLimits(t *testing.T) {
+	const yaml = "  - {name: api, by: ip, limits: 5/min}\n"
+	own, err := newOwn(t, rules(t, yaml))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := newGuard(t, yaml, echo, httplimit.Options{Own: own}).Decide(requestOf(t, "GET", httplimit.OwnPath, ""))
+	if q.Allowed() {
+		t.Fatal("was to be passed on")
+	}
+	rec := httptest.NewRecorder()
+	q.Refuse(rec)
+	var got httplimit.OwnAnswer
+	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != http.StatusOK || len(got.Limits) != 1 {
+		t.Errorf("got %d %q, %v, want one limit", rec.Code, rec.Body, err)
+	}
+}
+
+// TestSettleByStatus: six log-ins, of which three a minute may fail, where nobody
+// touches a ResponseWriter.
+func TestSettleByStatus(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		hold bool
+		resp httplimit.Response
+		want []int
+	}{
+		{"fails", false, httplimit.Response{Status: 401}, []int{401, 401, 401, 429, 429, 429}},
+		{"fails, held", true, httplimit.Response{Status: 401}, []int{401, 401, 401, 429, 429, 429}},
+		{"succeeds", false, httplimit.Response{Status: 200}, []int{200, 200, 200, 200, 200, 200}},
+		{"succeeds, held", true, httplimit.Response{Status: 200}, []int{200, 200, 200, 200, 200, 200}},
+		{"is not seen", false, httplimit.Response{Status: 200, Unseen: true}, []int{200, 200, 200, 429, 429, 429}},
+		{"is not seen, held", true, httplimit.Response{Status: 200, Unseen: true}, []int{200, 200, 200, 429, 429, 429}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			login := rule(t, "login", httplimit.ByIP(), "3/min")
+			login.When = &policy.When{Status: []policy.Status{policy.Code(http.StatusUnauthorized)}, Hold: c.hold}
+			mw := newMiddleware(t, httplimit.Options{Store: newStore(newClock()), Rules: []policy.Rule{login}})
+			var got []int
+			for range 6 {
+				got = append(got, settled(mw, request(t, "/login"), c.resp))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestSettleByBytes: what was written or read counts, a second Settle nothing.
+func TestSettleByBytes(t *testing.T) {
+	written := policy.Cost{Of: policy.ResponseBytes}
+	read := policy.Cost{Of: policy.RequestBytes}
+	named := policy.Cost{Of: policy.ResponseHeader, Header: "X-Cost", Units: 5, Most: 50}
+	header := func(name string) []string { return http.Header{"X-Cost": {"9"}}[name] }
+	for _, c := range []struct {
+		name  string
+		cost  policy.Cost
+		resp  httplimit.Response
+		spent int64
+	}{
+		{"written", written, httplimit.Response{Status: 200, Written: 40}, 40},
+		{"nothing written", written, httplimit.Response{Status: 204}, 0},
+		{"written more than is left", written, httplimit.Response{Status: 200, Written: 400}, 100},
+		{"not seen", written, httplimit.Response{Unseen: true}, 1},
+		{"read", read, httplimit.Response{Status: 200, Read: 4}, 4},
+		{"how much was read is not known", read, httplimit.Response{Status: 200, Read: -1}, 10},
+		{"a header", named, httplimit.Response{Status: 200, Header: header}, 9},
+		{"no header", named, httplimit.Response{Status: 200}, 5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store, limit := newStore(newClock()), limitOf(c.cost)
+			mw := newMiddleware(t, httplimit.Options{Store: store, Rules: []policy.Rule{costing(rule(t, "api", httplimit.ByIP(), limit), c.cost)}})
+			q := mw.Decide(requestOf(t, "POST", "/", "0123456789"))
+			q.Settle(c.resp)
+			q.Settle(httplimit.Response{Status: 200, Written: 77, Read: 77})
+			if got := spent(t, store, compile(t, "api", limit), client); got != c.spent {
+				t.Errorf("%d units spent, want %d", got, c.spent)
+			}
+		})
+	}
+}
+
+// TestDecideHoldsBack: it blocks until the request may go on, and what came of
+// its body meanwhile is passed on.
+func TestDecideHoldsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mw := newMiddleware(t, httplimit.Options{
+			Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), "1/s leaky-bucket burst 3")},
+		})
+		start := time.Now()
+		var clients sync.WaitGroup
+		for i, want := range []struct {
+			after  time.Duration
+			status int
+		}{{0, 200}, {time.Second, 200}, {2 * time.Second, 200}, {0, 429}} {
+			clients.Go(func() {
+				body := strings.Repeat("x", 10_000*i)
+				q := mw.Decide(requestOf(t, "POST", "/", body))
+				if took := time.Since(start); q.Allowed() != (want.status == 200) || took != want.after {
+					t.Errorf("request %d: allowed %v after %v, want %+v", i, q.Allowed(), took, want)
+				}
+				if !q.Allowed() {
+					return
+				}
+				if got, err := io.ReadAll(q.HTTP().Body); err != nil || string(got) != body {
+					t.Errorf("request %d: passed on %d bytes, %v; want %d", i, len(got), err, len(body))
+				}
+				q.Settle(httplimit.Response{Status: 200, Read: int64(len(body))})
+			})
+			synctest.Wait()
+		}
+		clients.Wait()
+	})
+}
+
+// TestDecideOfOneWhoLeaves: who leaves while held back has cost nothing.
+func TestDecideOfOneWhoLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mw := newMiddleware(t, httplimit.Options{
+			Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), "1/s leaky-bucket burst 2")},
+		})
+		start := time.Now()
+		mw.Decide(request(t, "/")).Settle(httplimit.Response{Status: 200})
+		ctx, leave := context.WithCancel(t.Context())
+		time.AfterFunc(500*time.Millisecond, leave)
+		if got := settled(mw, request(t, "/").WithContext(ctx), httplimit.Response{Status: 200}); got != http.StatusServiceUnavailable {
+			t.Errorf("who left: got %d, want 503", got)
+		}
+		got := settled(mw, request(t, "/"), httplimit.Response{Status: 200})
+		if took := time.Since(start); got != http.StatusOK || took != time.Second {
+			t.Errorf("in its place: got %d after %v, want 200 after 1s", got, took)
+		}
+	})
+}
+
+// TestDecideKeepsSlots: they are held until the request is settled, however long
+// it runs, and free from then on.
+func TestDecideKeepsSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, "  - {name: a, by: ip, in_flight: {cap: 1, ttl: 30s}}", echo, httplimit.Options{Store: memstore.New(memstore.Options{})})
+		for range 2 {
+			q := g.Decide(requestOf(t, "GET", "/", ""))
+			if !q.Allowed() {
+				t.Fatalf("%+v, want that it is allowed", q.Event())
+			}
+			time.Sleep(10 * time.Minute) // many leases
+			if got := settled(g.Middleware, requestOf(t, "GET", "/", ""), httplimit.Response{Status: 200}); got != http.StatusTooManyRequests {
+				t.Errorf("beside it: got %d, want 429", got)
+			}
+			q.Settle(httplimit.Response{Status: 200})
+			q.Settle(httplimit.Response{Status: 200})
+		}
+	})
+}
+
+// TestHiddenWriter: under Wrap a framework whose handlers write to another writer
+// than they are given is charged all the same: nobody has seen what they answered.
+func TestHiddenWriter(t *testing.T) {
+	for _, c := range []struct {
+		name, rule string
+		want       []int
+	}{
+		{"failed log-ins", "limits: 3/min, when: {response: [401]}", []int{401, 401, 401, 429, 429, 429}},
+		{"failed log-ins, held", "limits: 3/min, when: {response: [401], hold: true}", []int{401, 401, 401, 429, 429, 429}},
+		{"bytes, of which each costs one at least", "limits: 4B/min, cost: response-bytes", []int{401, 401, 401, 401, 429, 429}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var hidden http.ResponseWriter
+			g := newGuard(t, "  - {name: a, by: ip, "+c.rule+"}", func(http.ResponseWriter, *http.Request) {
+				hidden.WriteHeader(http.StatusUnauthorized)
+			}, httplimit.Options{Store: newStore(newClock())})
+			var got []int
+			for range 6 {
+				rec := httptest.NewRecorder()
+				hidden = rec
+				g.ServeHTTP(rec, requestOf(t, "POST", "/login", ""))
+				got = append(got, rec.Code)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}

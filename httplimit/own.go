@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// OwnPath is where a client may ask what it has left.
+const OwnPath = "/.well-known/ratelimit"
+
+// mostOwn is how many rules an answer is about at most: each may take the store
+// a look.
+const mostOwn = 64
+
+// Own answers a client with the state of its own keys: of every rule whose key
+// can be made of what the request at [OwnPath] itself has, its address, fields
+// and cookies, whatever paths and methods the rule is about. Looking charges
+// none of them. A budget of all clients, or of all of one host, is nobody's own
+// and not shown. Nor are rules in shadow, candidates and limits of requests in
+// flight. A token that cannot be used is answered with 401, as other requests
+// with it are. It does not change and is safe for concurrent use.
+type Own struct {
+	rules   []string // names, in order; empty where nothing can be shown
+	judge   policy.Evaluator
+	names   names
+	askers  *sluice.Limiter
+	finder  *clientip.Finder
+	fields  Fields
+	omitted bool // there are more rules than are shown
+}
+
+// NewOwn returns an Own of the policy's rules, whose states are in store. How
+// often a client may ask is charged to its address under askers.
+func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields Fields, now func() time.Time) (*Own, error) {
+	o := &Own{askers: askers, fields: fields}
+	var rules []policy.Rule
+	for i := range p.Len() {
+		r := ownRule(*p.Rule(i))
+		if len(r.Levels) == 0 {
+			continue
+		}
+		if len(rules) == mostOwn {
+			o.omitted = true
+			break
+		}
+		rules = append(rules, r)
+		o.rules = append(o.rules, ownPath(r.Name))
+	}
+	compiled, err := policy.Compile(rules)
+	if err != nil {
+		return nil, fmt.Errorf("httplimit: own limits: %w", err)
+	}
+	if o.finder, err = clientip.New(clientip.Options{}); err != nil {
+		return nil, fmt.Errorf("httplimit: own limits: %w", err)
+	}
+	var live policy.Live
+	live.Swap(compiled)
+	o.judge = policy.Evaluator{Policy: &live, Store: store, Now: now}
+	return o, nil
+}
+
+// ownPath is a path that only one rule matches, so that each is looked at by
+// itself.
+func ownPath(rule string) string { return "/rule-" + rule }
+
+// ownRule returns a rule about the keys of r that a request of any path has. It
+// keeps the names, and so the states.
+func ownRule(r policy.Rule) policy.Rule {
+	if r.Shadow {
+		r.Levels = nil
+		return r
+	}
+	r.Shape, r.Lease = false, nil // what is left is shown, and nothing passes
+	r.Match = policy.Match{Hosts: r.Match.Hosts, Headers: r.Match.Headers, Networks: r.Match.Networks, Paths: []string{ownPath(r.Name)}}
+	if r.Cost, r.When, r.MaxWait = (policy.Cost{}), nil, 0; countsBytes(&r) {
+		r.Cost.Of = policy.ResponseBytes // which is 1 before the response, too
+	}
+	var levels []policy.Level
+	for _, l := range r.Levels {
+		if l.Limits == nil || slices.ContainsFunc(l.By, notOwn) || !slices.ContainsFunc(l.By, ofClient) {
+			continue
+		}
+		if l.Tiers != nil && notOwn(l.Tiers.By) {
+			continue
+		}
+		l.Missing, l.InFlight, l.Candidates = policy.Skip, nil, nil
+		// What others without the part share is not shown as the client's own.
+		l.Overrides = slices.DeleteFunc(slices.Clone(l.Overrides), func(o policy.Override) bool { return slices.Contains(o.Key, "") })
+		l.ExemptKeys = slices.DeleteFunc(slices.Clone(l.ExemptKeys), func(key []string) bool { return slices.Contains(key, "") })
+		levels = append(levels, l)
+	}
+	r.Levels = levels
+	return r
+}
+
+func countsBytes(r *policy.Rule) bool {
+	return slices.ContainsFunc(r.Levels, func(l policy.Level) bool {
+		return slices.ContainsFunc(l.Limits, func(l policy.Limit) bool { return l.Unit == sluice.Bytes })
+	})
+}
+
+// notOwn reports whether a part belongs to a request rather than to its client.
+func notOwn(p policy.Part) bool {
+	switch p.Source {
+	case policy.SourceIP, policy.SourceHeader, policy.SourceCookie, policy.SourceClaim, policy.SourceHost:
+		return false
+	default:
+		return true
+	}
+}
+
+// ofClient reports whether a part tells clients apart.
+func ofClient(p policy.Part) bool { return p.Source != policy.SourceHost && !notOwn(p) }
+
+// ownRequest are the attributes of a client that asks, at another path.
+type ownRequest struct {
+	*policy.HTTP
+	path string
+}
+
+func (r *ownRequest) Path() string { return r.path }
+
+// OwnLimit is what a client is told of one of its limits.
+type OwnLimit struct {
+	Name       string `json:"name"`
+	Quota      int64  `json:"quota"`
+	Full       int64  `json:"full,omitempty"` // units of a key that has spent nothing, if not the quota
+	Unit       string `json:"unit"`
+	Window     int64  `json:"window"`      // seconds, rounded up
+	Remaining  int64  `json:"remaining"`   // units
+	ResetAfter int64  `json:"reset_after"` // seconds until the key is as new
+	RetryAfter int64  `json:"retry_after"` // seconds until 1 unit fits; 0: now
+	Soft       bool   `json:"soft,omitempty"`
+	Grace      bool   `json:"grace,omitempty"`
+}
+
+// OwnAnswer is the document at [OwnPath].
+type OwnAnswer struct {
+	Limits  []OwnLimit `json:"limits"`
+	Omitted bool       `json:"omitted,omitempty"` // there are more limits than these
+}
+
+func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *policy.HTTP, client netip.Addr) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		WriteProblem(w, r, Event{Verdict: Refused, Status: http.StatusMethodNotAllowed})
+		return
+	}
+	d, err := o.askers.Take(r.Context(), o.finder.Group(client), 1)
+	if err == nil && !d.Allowed {
+		limit := o.askers.Plan().Term(d.Binding)
+		o.fields.Set(w.Header(), PolicyItem(limit), limit, d)
+		WriteProblem(w, r, Event{
+			Verdict: Denied, Status: http.StatusTooManyRequests, Decision: d, Limit: limit, Violated: []string{limit.Name},
+		})
+		return
+	}
+	answer := OwnAnswer{Limits: []OwnLimit{}, Omitted: o.omitted}
+	if err == nil {
+		err = o.look(r, a, &answer)
+	}
+	if token, ok := errors.AsType[*policy.TokenError](err); ok {
+		challenge(w.Header(), token)
+		WriteProblem(w, r, Event{Verdict: Refused, Status: http.StatusUnauthorized, Err: token})
+		return
+	}
+	body, failed := json.Marshal(answer)
+	if err != nil || failed != nil {
+		WriteProblem(w, r, Event{Verdict: FailedClosed, Status: http.StatusServiceUnavailable})
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if _, err := w.Write(append(body, '\n')); err != nil {
+		return // the client is gone
+	}
+}
+
+// look adds to answer what the client has left. Its error is the store's, or a
+// [*policy.TokenError] if a rule needs a claim of a token that cannot be used.
+func (o *Own) look(r *http.Request, a *policy.HTTP, answer *OwnAnswer) error {
+	var v policy.Verdict
+	for _, path := range o.rules {
+		o.judge.Peek(r.Context(), &ownRequest{a, path}, &v)
+		if v.Refused != nil {
+			if _, ok := errors.AsType[*policy.TokenError](v.Refused.Err); ok {
+				return v.Refused.Err
+			}
+			// A part that is sent twice, or in a way that servers read differently:
+			// the rule refuses every such request, so that it has no key to show.
+			continue
+		}
+		if v.Err != nil {
+			return v.Err
+		}
+		for out := range v.Outcomes() {
+			l := OwnLimit{
+				Name: o.names.label(&out).term.Name, Quota: out.Limit.Quota, Unit: out.Limit.Unit.String(),
+				Window: ceilSeconds(out.Limit.Window), Remaining: max(out.Remaining, 0), ResetAfter: ceilSeconds(out.ResetAfter),
+				Soft: out.Soft, Grace: out.Grace,
+			}
+			if full := out.Limit.Full(); full != l.Quota {
+				l.Full = full
+			}
+			if !out.Allowed && out.RetryAfter != sluice.Never {
+				l.RetryAfter = max(ceilSeconds(out.RetryAfter), 1)
+			}
+			answer.Limits = append(answer.Limits, l)
+		}
+	}
+	return nil
+}

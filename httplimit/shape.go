@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/exchange"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// paces returns those of a request's response and of its body under its verdict;
+// nil ones are as fast as it goes.
+func (q *Request) paces() (response, upload *exchange.Pace) {
+	var of [2]*pace // of the response, and of what is sent
+	for s := range q.verdict.Shapes() {
+		into := &of[0]
+		if s.Rule.Cost.Of == policy.RequestBytes {
+			into = &of[1]
+		}
+		if *into == nil {
+			*into = &pace{mw: q.mw, of: q.r, maxWait: s.MaxWait, Pace: exchange.Pace{Chunk: mostAtOnce}}
+			(*into).Take = (*into).take
+		}
+		(*into).add(&s)
+	}
+	if of[0] != nil {
+		response = &of[0].Pace
+	}
+	if of[1] != nil {
+		upload = &of[1].Pace
+	}
+	return response, upload
+}
+
+const (
+	mostAtOnce  = 32 << 10               // bytes
+	leastAtOnce = 512                    // bytes, where the limit's burst allows it
+	smoothness  = 100 * time.Millisecond // of a slow pace: how long a chunk takes
+)
+
+// pace lets bytes through as the buckets of one or more keys let them.
+type pace struct {
+	exchange.Pace
+	mw      *Middleware
+	of      *http.Request
+	charges []sluice.Charge
+	failure policy.Failure
+	maxWait time.Duration // of each chunk: the least of the rules'
+}
+
+func (p *pace) add(s *policy.Shape) {
+	p.charges = append(p.charges, s.Charge)
+	p.failure = max(p.failure, s.Rule.Failure)
+	p.maxWait = min(p.maxWait, s.MaxWait)
+	for i := range s.Charge.Plan.Len() {
+		t := s.Charge.Plan.Term(i)
+		perTurn := max(int64(float64(t.Quota)*smoothness.Seconds()/t.Window.Seconds()), leastAtOnce)
+		p.Chunk = int(min(int64(p.Chunk), perTurn, t.Full()))
+	}
+}
+
+// take blocks until n bytes, a chunk at most, may go on.
+func (p *pace) take(n int) error {
+	charges := slices.Clone(p.charges) // several goroutines may take
+	for i := range charges {
+		charges[i].Cost = int64(n)
+	}
+	ctx := p.of.Context()
+	req := sluice.Request{Op: sluice.OpReserve, Charge: charges[0], More: charges[1:], MaxWait: p.maxWait}
+	d, err := p.mw.opts.Store.Take(ctx, req)
+	switch {
+	case err != nil:
+		p.mw.report(p.of, err)
+		if p.failure == policy.Open {
+			return nil
+		}
+		return fmt.Errorf("httplimit: shape: %w", err)
+	case !d.Allowed:
+		return fmt.Errorf("httplimit: shape: the turn of these bytes would not come within %v", p.maxWait)
+	}
+	return sluice.Await(ctx, p.mw.opts.Store, req, d)
+}

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice/httplimit"
+)
+
+// switching is a ResponseWriter whose connection may switch protocol, and on
+// which some bytes have come already.
+type switching struct {
+	*httptest.ResponseRecorder
+	conn  net.Conn
+	early string
+}
+
+func (w *switching) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	r := bufio.NewReader(io.MultiReader(strings.NewReader(w.early), w.conn))
+	_, err := r.Peek(len(w.early))
+	return w.conn, bufio.NewReadWriter(r, bufio.NewWriter(w.conn)), err
+}
+
+// upgrade asks a Guard to switch protocol. What the client sends then is sent,
+// of which the first bytes come with the request.
+func upgrade(t *testing.T, g http.Handler, sent string, early int) {
+	t.Helper()
+	client, server := net.Pipe()
+	go func() {
+		defer client.Close() //nolint:errcheck // a pipe has no fault to tell
+		_, _ = io.WriteString(client, sent[early:])
+	}()
+	r := requestOf(t, "GET", "/", "")
+	r.Body, r.ContentLength = http.NoBody, 0
+	r.Header.Set("Connection", "keep-alive, Upgrade")
+	r.Header.Set("Upgrade", "websocket")
+	g.ServeHTTP(&switching{httptest.NewRecorder(), server, sent[:early]}, r)
+}
+
+// reads switches protocol and reads all that comes, from the connection or its
+// buffer. Requests that do not switch are read, too.
+func reads(t *testing.T, buffered bool, want string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			echo(w, r)
+			return
+		}
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close() //nolint:errcheck // a pipe has no fault to tell
+		from := io.Reader(conn)
+		if buffered {
+			from = rw
+		}
+		if got, err := io.ReadAll(from); err != nil || string(got) != want {
+			t.Errorf("read %d bytes, %v; want %d as they were sent", len(got), err, len(want))
+		}
+	}
+}
+
+// TestSwitchedRequestBytes: what a client sends on a connection that has
+// switched protocol counts as the body of its request, to the byte.
+func TestSwitchedRequestBytes(t *testing.T) {
+	const limit = "  - {name: up, by: ip, cost: request-bytes, limits: 1000B/min sliding-log debt 1000B}\n"
+	for _, c := range []struct {
+		name        string
+		size, early int
+		buffered    bool
+		want        int // of a request of one byte more
+	}{
+		{"nothing", 0, 0, false, 200},
+		{"room for one byte", 999, 0, false, 200},
+		{"all", 1000, 0, false, 429},
+		{"into debt", 1500, 0, false, 429},
+		{"some with the request, room", 999, 100, false, 200},
+		{"some with the request", 1000, 100, false, 429},
+		{"by the buffer, room", 999, 100, true, 200},
+		{"by the buffer", 1000, 100, true, 429},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sent := strings.Repeat("0123456789", c.size/10+1)[:c.size]
+			g := newGuard(t, limit, reads(t, c.buffered, sent), httplimit.Options{})
+			upgrade(t, g, sent, c.early)
+			if w := answer(g, requestOf(t, "POST", "/", "x")); w.Code != c.want {
+				t.Errorf("the next byte: got %d, want %d", w.Code, c.want)
+			}
+		})
+	}
+}
+
+// TestSwitchDenied: who has spent all the bytes does not switch protocol.
+func TestSwitchDenied(t *testing.T) {
+	g := newGuard(t, "  - {name: up, by: ip, cost: request-bytes, limits: 10B/min sliding-log}\n", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			t.Error("was let through")
+		}
+		echo(w, r)
+	}, httplimit.Options{})
+	if w := answer(g, requestOf(t, "POST", "/", "0123456789")); w.Code != http.StatusOK {
+		t.Fatalf("got %d", w.Code)
+	}
+	upgrade(t, g, "", 0)
+}
+
+// TestShapingSwitched: what comes and goes after a switch of protocol has the
+// pace of bodies.
+func TestShapingSwitched(t *testing.T) {
+	sent := strings.Repeat("x", 50_000) // 5 s at 10,000 bytes a second
+	for _, c := range []struct {
+		name  string
+		early int
+	}{{"all after it", 0}, {"some with the request", 3000}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGuard(t, up, reads(t, false, sent), httplimit.Options{})
+				start := time.Now()
+				upgrade(t, g, sent, c.early)
+				if took := time.Since(start); took < 4800*time.Millisecond || took > 5*time.Second {
+					t.Errorf("took %v, want 4.8s to 5s", took)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package exchange
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+)
+
+// Body is a request's body. It counts what is read, by whichever goroutine reads
+// it, and remembers how it ended.
+type Body struct {
+	timed  timed
+	source io.ReadCloser // timed, or what wraps it
+	x      *Exchange
+	most   int64 // bytes that may be read; 0: any number
+	read   atomic.Int64
+	over   atomic.Bool // what comes from now on does not count, and goes nowhere
+	ended  atomic.Bool // whole
+	failed atomic.Pointer[error]
+}
+
+// timed is the body as it came, within the bounds of time.
+type timed struct {
+	io.ReadCloser
+	stall *stall
+}
+
+func (t *timed) Read(p []byte) (int, error) {
+	if err := t.stall.reading(); err != nil {
+		return 0, err
+	}
+	n, err := t.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		if failed := t.stall.readAll(); failed != nil {
+			return n, failed
+		}
+	}
+	return n, err
+}
+
+// Wrap puts another source in the place of the body's.
+func (b *Body) Wrap(by func(io.ReadCloser) io.ReadCloser) { b.source = by(b.source) }
+
+// Limit bounds how many bytes may be read. Behind them Read returns a
+// [*http.MaxBytesError], and no other request can follow on the connection.
+func (b *Body) Limit(most int64) { b.most = most }
+
+func (b *Body) Read(p []byte) (int, error) {
+	n, err := b.x.upload.read(p, &b.read, b.next)
+	if b.over.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		b.ended.Store(true)
+	case !errors.Is(err, http.ErrBodyReadAfterClose): // the exchange was over already, whatever ended it
+		b.failed.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// next reads what comes next, within the bound of size.
+func (b *Body) next(p []byte) (int, error) {
+	if b.most > 0 {
+		// One byte more tells a body that is as large from a larger one.
+		p = p[:min(int64(len(p)), b.most-b.read.Load()+1)]
+	}
+	n, err := b.source.Read(p)
+	if over := b.read.Load() + int64(n) - b.most; b.most > 0 && over > 0 {
+		return n - int(over), &http.MaxBytesError{Limit: b.most}
+	}
+	return n, err
+}
+
+// Close closes the body's source.
+func (b *Body) Close() error { return b.source.Close() }
+
+// End stops the body. A Read that has not returned by then, as of a transport
+// whose response came early, passes on nothing that is not counted.
+func (b *Body) End() { b.over.Store(true) }
+
+// Ended reports whether the body was read to its end.
+func (b *Body) Ended() bool { return b.ended.Load() }
+
+// Err returns what was wrong with the body, nil if nothing was.
+func (b *Body) Err() error {
+	if err := b.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package exchange is the one wrapper of an HTTP response and of its request's
+// body. Handlers that stand around another share it: they ask [Begin] for it, and
+// the innermost passes on one request, one writer and one body.
+package exchange
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/wire"
+)
+
+// Exchange is a request and its response on their way through the handlers of
+// one server. It belongs to the goroutine of the handler, but for its body and a
+// connection that has switched protocol.
+type Exchange struct {
+	below http.ResponseWriter
+	made  *http.ResponseController // of below; made when it is first needed
+	// Request is the one copy that handlers may change, made by the first that
+	// needs it. Nil means that the request that came will do.
+	Request *http.Request
+	// OnHeader, if not nil, is called before the response's status is sent, or an
+	// informational one.
+	OnHeader func(status int)
+	// Failed says that the response is a handler's own, in the place of an
+	// upstream's.
+	Failed bool
+
+	response, upload *Pace
+	trace            httptrace.ClientTrace
+	sent             atomic.Bool // there was a connection for the request to an upstream
+	body             Body
+	stall            stall
+	status           int
+	head             bool // nothing of the response's body is sent
+	lost             bool // the request may have been acted on, but nobody saw the response
+	// written counts the response's body; switched what came after a switch of
+	// protocol, beside the request's body.
+	written, switched atomic.Int64
+}
+
+// sharer is a writer that handlers share.
+type sharer interface{ shared() *Exchange }
+
+func (x *Exchange) shared() *Exchange { return x }
+
+// Begin returns the Exchange of w, or a new one, and the writer that the next
+// handler gets.
+func Begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWriter) {
+	if s, ok := w.(sharer); ok {
+		return s.shared(), w
+	}
+	x := &Exchange{below: w, head: r.Method == http.MethodHead}
+	x.stall.x = x
+	return x, x.view()
+}
+
+// Watch puts the body of the Exchange in the place of the request's, if that has
+// one.
+func (x *Exchange) Watch(r *http.Request) *http.Request {
+	if r.Body == nil || r.Body == http.NoBody || x.body.source != nil {
+		return r // none, ours, or another handler's around ours
+	}
+	x.body.x, x.body.timed = x, timed{r.Body, &x.stall}
+	x.body.source = &x.body.timed
+	r = x.Own(r)
+	r.Body = &x.body
+	return r
+}
+
+// Trace notes in the request's context whether it is sent: see [Exchange.Sent].
+func (x *Exchange) Trace(r *http.Request) *http.Request {
+	if x.trace.GotConn == nil {
+		x.trace.GotConn = func(httptrace.GotConnInfo) { x.sent.Store(true) }
+		x.Request = r.WithContext(httptrace.WithClientTrace(r.Context(), &x.trace))
+		r = x.Request
+	}
+	return r
+}
+
+// Sent reports whether there was a connection to an upstream for the request.
+func (x *Exchange) Sent() bool { return x.sent.Load() }
+
+// Own returns r, if it is the copy that handlers may change, or else makes it.
+func (x *Exchange) Own(r *http.Request) *http.Request {
+	if r != x.Request {
+		copied := *r
+		x.Request = &copied
+	}
+	return x.Request
+}
+
+// Body returns the request's body, nil if it has none.
+func (x *Exchange) Body() *Body {
+	if x.body.source == nil {
+		return nil
+	}
+	return &x.body
+}
+
+// Status returns the status of the response, 0 if nobody has written one.
+func (x *Exchange) Status() int { return x.status }
+
+// Written returns how many bytes of the response's body were sent, with those of
+// a connection that has switched protocol.
+func (x *Exchange) Written() int64 { return x.written.Load() }
+
+// Read returns how many bytes of the request's body were read, with those of a
+// connection that has switched protocol.
+func (x *Exchange) Read() int64 { return x.body.read.Load() + x.switched.Load() }
+
+var _ wire.Observer = (*Exchange)(nil)
+
+// Unseen is called by a handler that answers in the place of an upstream which
+// may have acted on the request, and whose response it has not seen.
+func (x *Exchange) Unseen() { x.lost = true }
+
+// Lost reports whether nobody saw the response to what may have been acted on:
+// also where no handler has written one, as one that the writer was hidden from.
+func (x *Exchange) Lost() bool { return x.lost || x.status == 0 }
+
+// Slow slows the response and what the client sends down, beside whatever does
+// already. Nil is as fast as it goes.
+func (x *Exchange) Slow(response, upload *Pace) {
+	x.response, x.upload = x.response.beside(response), x.upload.beside(upload)
+}
+
+func (x *Exchange) control() *http.ResponseController {
+	if x.made == nil {
+		x.made = http.NewResponseController(x.below)
+	}
+	return x.made
+}
+
+// Stall bounds how long the client may let a body stand still, or a response.
+func (x *Exchange) Stall(d time.Duration, r *http.Request) { x.stall.begin(d, r) }
+
+// Finish bounds what the server does by itself behind the handler.
+func (x *Exchange) Finish() { x.stall.finish() }
+
+// Header returns the fields of the response.
+func (x *Exchange) Header() http.Header { return x.below.Header() }
+
+// Unwrap lets [http.ResponseController] through.
+func (x *Exchange) Unwrap() http.ResponseWriter { return x.below }
+
+// WriteHeader sends the status.
+func (x *Exchange) WriteHeader(status int) {
+	// Informational answers come before the real one, but 101 ends the exchange.
+	if x.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
+		x.status = status
+	}
+	if x.OnHeader != nil {
+		x.OnHeader(status)
+	}
+	if x.stall.d > 0 && status < http.StatusOK { // others are sent with what follows
+		// An error means that the connection is gone, which Write will report.
+		_ = x.stall.write()
+		defer x.stall.rest()
+	}
+	x.below.WriteHeader(status)
+}
+
+// begun makes the status 200 that no handler has set.
+func (x *Exchange) begun() {
+	if x.status == 0 {
+		x.status = http.StatusOK
+		if x.OnHeader != nil {
+			x.OnHeader(http.StatusOK)
+		}
+	}
+}
+
+// hijack takes over the connection. What passes on it counts, and is slowed down.
+func (x *Exchange) hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := wire.Hijack(x.below)
+	if err != nil {
+		return conn, rw, err
+	}
+	x.stall.d = 0 // a connection that has switched is left alone
+	if x.status == 0 {
+		x.status = http.StatusSwitchingProtocols
+	}
+	c := &switched{Conn: conn, x: x}
+	return c, bufio.NewReadWriter(bufio.NewReader(c), rw.Writer), nil
+}
+
+// switched is a connection that has switched protocol: what is read from it
+// counts as the request's body, and what is written as the response's.
+type switched struct {
+	net.Conn
+	x *Exchange
+}
+
+func (c *switched) Read(p []byte) (int, error) {
+	return c.x.upload.read(p, &c.x.switched, c.Conn.Read)
+}
+
+func (c *switched) Write(p []byte) (int, error) {
+	return c.x.response.write(p, func(p []byte) (int, error) {
+		n, err := c.Conn.Write(p)
+		c.x.written.Add(int64(n))
+		return n, err
+	})
+}
+
+// CloseWrite ends what the client is sent and leaves what it sends open. It is
+// an error where the connection below cannot do that.
+func (c *switched) CloseWrite() error { return wire.CloseWrite(c.Conn) }

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package exchange
+
+import (
+	"errors"
+	"net/http"
+	"time"
+)
+
+// stall closes connections that stand still.
+type stall struct {
+	x      *Exchange
+	d      time.Duration // 0: they may
+	last   Deadline
+	reads  bool // the request has a body
+	stream bool // of HTTP/2, which a deadline ends also if nothing is written
+}
+
+func (s *stall) begin(d time.Duration, r *http.Request) {
+	s.stream = r.ProtoMajor > 1
+	s.d = d
+	if s.x.body.source == nil {
+		return
+	}
+	if err := s.x.control().SetReadDeadline(time.Time{}); err != nil {
+		s.d = 0 // no connection, as in a test
+		return
+	}
+	s.reads = true
+}
+
+// Deadline remembers how long one that was put off still holds. Setting one costs
+// a request in ten; most of what passes does so within moments.
+type Deadline struct{ until time.Time }
+
+// Extend returns the deadline that is to be set for something that may stand
+// still for d, and false if the one that was set last will do.
+func (l *Deadline) Extend(d time.Duration) (deadline time.Time, ok bool) {
+	now := time.Now()
+	if now.Before(l.until) {
+		return time.Time{}, false
+	}
+	l.until = now.Add(d / 16)
+	return l.until.Add(d), true
+}
+
+// write puts off the deadline of a write.
+func (s *stall) write() error {
+	if s.d == 0 {
+		return nil
+	}
+	deadline, ok := s.last.Extend(s.d)
+	if !ok {
+		return nil
+	}
+	err := s.x.control().SetWriteDeadline(deadline)
+	if errors.Is(err, http.ErrNotSupported) {
+		s.d = 0
+		return nil
+	}
+	return err
+}
+
+// rest takes the deadline of a stream away while its handler is silent. On a
+// connection it does no harm before the next write.
+func (s *stall) rest() {
+	if s.stream && s.d > 0 {
+		_ = s.x.control().SetWriteDeadline(time.Time{}) // an error means that it is gone
+		s.last = Deadline{}
+	}
+}
+
+// reading puts off the deadline of a read.
+func (s *stall) reading() error {
+	if !s.reads {
+		return nil
+	}
+	return s.x.control().SetReadDeadline(time.Now().Add(s.d))
+}
+
+// readAll takes the deadline of reads away: behind a body the server only watches
+// whether the client is still there, for as long as the handler takes.
+func (s *stall) readAll() error {
+	if !s.reads {
+		return nil
+	}
+	return s.x.control().SetReadDeadline(time.Time{})
+}
+
+// finish bounds what the server still does by itself: sending what is buffered
+// and reading what is left of the body.
+func (s *stall) finish() {
+	if s.d == 0 {
+		return
+	}
+	// Errors mean that the connection is gone: nothing is left to be bounded.
+	_ = s.write()
+	if s.reads {
+		_ = s.reading()
+	}
+}
