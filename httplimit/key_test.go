@@ -247,7 +247,7 @@ func TestBadKeys(t *testing.T) {
 		"header empty":    {httplimit.ByHeader(""), []string{"header lacks a name"}},
 		"query":           {httplimit.ByQuery(""), []string{"query lacks a name"}},
 		"cookie":          {httplimit.ByCookie("a=b"), []string{"is not a cookie's name"}},
-		"segment":         {httplimit.ByPathSegment(0), []string{"no path pattern"}},
+		"segment":         {httplimit.ByPathSegment(0), []string{"write path.1 for the first"}},
 		"route":           {httplimit.ByRoute(nil), []string{`the function of "route" is nil`}},
 		"claim":           {httplimit.ByClaim("sub", nil), []string{`the function of "claim sub" is nil`}},
 		"claim name":      {httplimit.ByClaim("", noClaim), []string{"lacks a name"}},

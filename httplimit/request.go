@@ -47,8 +47,10 @@ type Response = policy.Response
 //		return
 //	}
 //	q.SetFields(w.Header())
-//	status, written := handle(q.HTTP())
-//	q.Settle(httplimit.Response{Status: status, Written: written, Read: -1})
+//	resp := httplimit.Response{Unseen: true, Read: -1} // of a handler that panics
+//	defer func() { q.Settle(resp) }()
+//	resp.Status, resp.Written = handle(q.HTTP())
+//	resp.Unseen = false
 //
 // Rules that shape slow nothing down here.
 func (m *Middleware) Decide(r *http.Request) *Request {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/clientip"
@@ -125,7 +126,11 @@ func (c *compiler) part(r *rule, at Place, p Part) keyPart {
 		c.fault(at, "the function of %q is nil", p.Name)
 	case p.Source == SourceFirst || p.Source == SourceAll:
 		return c.madePart(r, at, p)
-	case p.Source == SourcePath && p.segment() == 0:
+	case p.Source == SourcePath && strings.Trim(p.Name, "-0123456789") == "":
+		if p.segment() == 0 {
+			c.fault(at, "%q is not the number of a segment; write path.1 for the first", p.Name)
+		}
+	case p.Source == SourcePath:
 		if len(r.Match.Paths) == 0 {
 			c.fault(at, "the rule has no path pattern; match a path with the wildcard {%s}", p.Name)
 		}
