@@ -16,19 +16,6 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-func newLimiter(tb testing.TB, store sluice.Store, limits ...string) *sluice.Limiter {
-	tb.Helper()
-	parsed := make([]sluice.Limit, len(limits))
-	for i, text := range limits {
-		parsed[i] = sluice.MustParseLimit(text)
-	}
-	lim, err := sluice.New(store, "test", parsed...)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return lim
-}
-
 // must returns a decision that was made.
 func must(tb testing.TB) func(sluice.Decision, error) sluice.Decision {
 	tb.Helper()
@@ -117,7 +104,7 @@ func TestLimiterOperations(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := storekit.NewClock()
-			lim := newLimiter(t, memstore.New(memstore.Options{Now: now.Now}), "5/min sliding-log")
+			lim := storekit.Limiter(t, memstore.New(memstore.Options{Now: now.Now}), "test", "5/min sliding-log")
 			got := must(t)(c.do(lim, now))
 			got.At, got.Due = 0, 0
 			if got != c.want {
@@ -134,7 +121,7 @@ func TestLimiterOperations(t *testing.T) {
 }
 
 func TestLimiterReset(t *testing.T) {
-	lim := newLimiter(t, memstore.New(memstore.Options{}), "5/hour sliding-log")
+	lim := storekit.Limiter(t, memstore.New(memstore.Options{}), "test", "5/hour sliding-log")
 	must(t)(lim.Take(t.Context(), "k", 5))
 	if err := lim.Reset(t.Context(), "k"); err != nil {
 		t.Fatal(err)
@@ -146,7 +133,7 @@ func TestLimiterReset(t *testing.T) {
 
 func TestLimitersOfOneScopeShareItsBudget(t *testing.T) {
 	store := memstore.New(memstore.Options{})
-	a, b := newLimiter(t, store, "5/hour"), newLimiter(t, store, "5/hour")
+	a, b := storekit.Limiter(t, store, "test", "5/hour"), storekit.Limiter(t, store, "test", "5/hour")
 	must(t)(a.Take(t.Context(), "k", 5))
 	if d := must(t)(b.Take(t.Context(), "k", 1)); d.Allowed {
 		t.Errorf("the second Limiter: %+v, want denied", d)
@@ -175,7 +162,7 @@ func TestLimiterSettle(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := &storekit.Store{Store: memstore.New(memstore.Options{Now: storekit.NewClock().Now})}
-			lim := newLimiter(t, store, "10/min sliding-log")
+			lim := storekit.Limiter(t, store, "test", "10/min sliding-log")
 			taken := must(t)(lim.Take(ctx, "k", 4))
 			must(t)(lim.Settle(ctx, "k", taken, c.actual))
 			if got := must(t)(lim.Peek(ctx, "k", 0)).Remaining; got != c.left {
@@ -186,7 +173,7 @@ func TestLimiterSettle(t *testing.T) {
 			}
 		})
 	}
-	lim := newLimiter(t, memstore.New(memstore.Options{}), "10/min")
+	lim := storekit.Limiter(t, memstore.New(memstore.Options{}), "test", "10/min")
 	var fault *sluice.RequestError
 	if _, err := lim.Settle(ctx, "k", sluice.Decision{}, -1); !errors.As(err, &fault) || fault.Field != "Cost" {
 		t.Errorf("a negative cost: %v, want a *RequestError", err)
@@ -196,7 +183,7 @@ func TestLimiterSettle(t *testing.T) {
 func TestLimiterCancel(t *testing.T) {
 	ctx := t.Context()
 	store := &storekit.Store{Store: memstore.New(memstore.Options{Now: storekit.NewClock().Now})}
-	lim := newLimiter(t, store, "2/min sliding-log")
+	lim := storekit.Limiter(t, store, "test", "2/min sliding-log")
 	must(t)(lim.Take(ctx, "k", 1))
 	first := must(t)(lim.Reserve(ctx, "k", 1, time.Hour))
 	denied := must(t)(lim.Take(ctx, "k", 3))
@@ -234,7 +221,7 @@ func TestWaitLastsUntilDue(t *testing.T) {
 		t.Run(c.limit, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &storekit.Store{Store: memstore.New(memstore.Options{})}
-				lim := newLimiter(t, store, c.limit)
+				lim := storekit.Limiter(t, store, "test", c.limit)
 				start := time.Now()
 				for range 6 {
 					d, err := lim.Wait(t.Context(), "k", 1)
@@ -258,7 +245,7 @@ func TestWaitLastsUntilDue(t *testing.T) {
 
 func TestWaitServesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := newLimiter(t, memstore.New(memstore.Options{}), "1/s sliding-log")
+		lim := storekit.Limiter(t, memstore.New(memstore.Options{}), "test", "1/s sliding-log")
 		order := make(chan int, 5)
 		for i := range 5 {
 			go func() {
@@ -279,7 +266,7 @@ func TestWaitServesInOrder(t *testing.T) {
 
 func TestWaitGivesBackWhenTheCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := newLimiter(t, memstore.New(memstore.Options{}), "1/min token-bucket")
+		lim := storekit.Limiter(t, memstore.New(memstore.Options{}), "test", "1/min token-bucket")
 		must(t)(lim.Take(t.Context(), "k", 1))
 		ctx, leave := context.WithCancel(t.Context())
 		time.AfterFunc(30*time.Second, leave)
@@ -301,7 +288,7 @@ func TestWaitTellsThatItCouldNotGiveBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("store is gone")
 		store := &storekit.Store{Store: memstore.New(memstore.Options{}), Before: fails(sluice.OpRefund, gone)}
-		lim := newLimiter(t, store, "1/min")
+		lim := storekit.Limiter(t, store, "test", "1/min")
 		must(t)(lim.Take(t.Context(), "k", 1))
 		ctx, leave := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, leave)
@@ -314,7 +301,7 @@ func TestWaitTellsThatItCouldNotGiveBack(t *testing.T) {
 func TestWaitDoesNotStartInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &storekit.Store{Store: memstore.New(memstore.Options{})}
-		lim := newLimiter(t, store, "1/min sliding-log")
+		lim := storekit.Limiter(t, store, "test", "1/min sliding-log")
 		must(t)(lim.Take(t.Context(), "k", 1))
 		start := time.Now()
 
@@ -354,7 +341,7 @@ func TestWaitDoesNotStartInVain(t *testing.T) {
 }
 
 func TestLimiterDoesNotAllocate(t *testing.T) {
-	lim := newLimiter(t, memstore.New(memstore.Options{}), "1000000/s")
+	lim := storekit.Limiter(t, memstore.New(memstore.Options{}), "test", "1000000/s")
 	ctx := t.Context()
 	must(t)(lim.Take(ctx, "k", 1))
 	got := testing.AllocsPerRun(1000, func() {

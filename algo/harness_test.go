@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // origin is 2026-01-01 00:00 UTC in µs, the start of a minute, an hour and a
@@ -45,11 +46,7 @@ func open(t rapid.TB, limits ...sluice.Limit) *account {
 
 func compile(t rapid.TB, limits ...sluice.Limit) *sluice.Plan {
 	t.Helper()
-	plan, err := sluice.Compile("test", limits...)
-	if err != nil {
-		t.Fatalf("compile: %v", err)
-	}
-	return plan
+	return storekit.Compile(t, "test", limits...)
 }
 
 // do decides req for the account's key at now, as a store does that lends Decide

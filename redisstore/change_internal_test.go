@@ -10,40 +10,11 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // epoch is a moment like any other.
 const epoch = 1_790_000_000_123_456
-
-func planOf(t *testing.T, scope string, texts ...string) *sluice.Plan {
-	t.Helper()
-	var limits []sluice.Limit
-	for _, text := range texts {
-		l, err := sluice.ParseLimit(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		limits = append(limits, l)
-	}
-	p, err := sluice.Compile(scope, limits...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func ask(t *testing.T, s *Store, req sluice.Request) sluice.Decision {
-	t.Helper()
-	d, err := s.Take(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-func takeOf(p *sluice.Plan, key string, cost int64) sluice.Request {
-	return sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}}
-}
 
 // TestLimitPutBackGivesNothing: a limit that is lowered and put back, in turn and
 // at one instant, gives no more than the larger one.
@@ -69,10 +40,10 @@ func TestLimitPutBackGivesNothing(t *testing.T) {
 			s.Set(epoch)
 			var sum int64
 			for turn := range 100 {
-				p := planOf(t, "s", c.texts[turn%2])
-				req := takeOf(p, "k", sluice.MaxQuota)
+				p := storekit.Plan(t, "s", c.texts[turn%2])
+				req := storekit.Request(p, "k", sluice.MaxQuota)
 				req.Op = sluice.OpTakeUpTo
-				sum += ask(t, s.Store, req).Spent
+				sum += storekit.Take(t, s.Store, req).Spent
 			}
 			if sum > c.most {
 				t.Errorf("got %d units, want at most %d", sum, c.most)
@@ -98,11 +69,11 @@ func TestNodesOfTwoVersionsStarveNobody(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.texts), func(t *testing.T) {
 			nodes := [2]onServer{clocked(t, server, t.Name()), clocked(t, server, t.Name())}
-			plans := [2]*sluice.Plan{planOf(t, "s", c.texts[0]), planOf(t, "s", c.texts[1])}
+			plans := [2]*sluice.Plan{storekit.Plan(t, "s", c.texts[0]), storekit.Plan(t, "s", c.texts[1])}
 			admitted := 0
 			for at, turn := time.Duration(0), 0; at < time.Hour; at, turn = at+c.every, 1-turn {
 				nodes[turn].Set(epoch + at.Microseconds())
-				if ask(t, nodes[turn].Store, takeOf(plans[turn], "k", 1)).Allowed {
+				if storekit.Take(t, nodes[turn].Store, storekit.Request(plans[turn], "k", 1)).Allowed {
 					admitted++
 				}
 			}
@@ -123,19 +94,19 @@ func TestReceiptOfAnotherLimitGivesNothing(t *testing.T) {
 	}{{"old", 0}, {"new", 1}} {
 		t.Run(c.name, func(t *testing.T) {
 			s := clocked(t, server, t.Name())
-			plans := []*sluice.Plan{planOf(t, "s", "x: 100/min"), planOf(t, "s", "x: 1/min burst 100")}
+			plans := []*sluice.Plan{storekit.Plan(t, "s", "x: 100/min"), storekit.Plan(t, "s", "x: 1/min burst 100")}
 			s.Set(epoch)
-			first := ask(t, s.Store, takeOf(plans[0], "k", 100))
+			first := storekit.Take(t, s.Store, storekit.Request(plans[0], "k", 100))
 			s.Set(epoch + time.Minute.Microseconds())
-			if d := ask(t, s.Store, takeOf(plans[1], "k", 100)); !d.Allowed {
+			if d := storekit.Take(t, s.Store, storekit.Request(plans[1], "k", 100)); !d.Allowed {
 				t.Fatalf("got %+v, want allowed", d)
 			}
-			refund := takeOf(plans[c.under], "k", 100)
+			refund := storekit.Request(plans[c.under], "k", 100)
 			refund.Op, refund.At, refund.Due = sluice.OpRefund, first.At, first.Due
-			if d := ask(t, s.Store, refund); d.Spent != 0 {
+			if d := storekit.Take(t, s.Store, refund); d.Spent != 0 {
 				t.Errorf("the refund gives back %d, want 0", -d.Spent)
 			}
-			if d := ask(t, s.Store, takeOf(plans[1], "k", 1)); d.Allowed {
+			if d := storekit.Take(t, s.Store, storekit.Request(plans[1], "k", 1)); d.Allowed {
 				t.Errorf("a take behind it: got %+v, want denied", d)
 			}
 		})
@@ -150,18 +121,18 @@ func TestManyVersionsForgetNothing(t *testing.T) {
 	const versions = 100
 	var last *sluice.Plan
 	for i := range versions {
-		last = planOf(t, "s", fmt.Sprintf("x: %d/h sliding-log", 100+i))
+		last = storekit.Plan(t, "s", fmt.Sprintf("x: %d/h sliding-log", 100+i))
 		key := fmt.Sprint("other ", i)
 		if i == 0 {
 			key = "k"
 		}
-		if d := ask(t, s.Store, takeOf(last, key, 100)); !d.Allowed {
+		if d := storekit.Take(t, s.Store, storekit.Request(last, key, 100)); !d.Allowed {
 			t.Fatalf("version %d: got %+v", i, d)
 		}
 	}
-	req := takeOf(last, "k", sluice.MaxQuota)
+	req := storekit.Request(last, "k", sluice.MaxQuota)
 	req.Op = sluice.OpTakeUpTo
-	if d := ask(t, s.Store, req); d.Spent != versions-1 {
+	if d := storekit.Take(t, s.Store, req); d.Spent != versions-1 {
 		t.Errorf("the last version gives %d, want %d", d.Spent, versions-1)
 	}
 }
@@ -181,14 +152,14 @@ func TestSeldomClientsAreServed(t *testing.T) {
 		{"10/min interval-refill initial 0", 3 * time.Minute},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			p := planOf(t, "s", c.limit)
+			p := storekit.Plan(t, "s", c.limit)
 			served, s := 0, clocked(t, server, t.Name())
 			for i := range 20 {
 				if i == 10 {
 					s = clocked(t, server, t.Name()) // another process
 				}
 				s.Set(epoch + int64(i)*c.every.Microseconds())
-				if ask(t, s.Store, takeOf(p, fmt.Sprint("key ", i%2), 1)).Allowed {
+				if storekit.Take(t, s.Store, storekit.Request(p, fmt.Sprint("key ", i%2), 1)).Allowed {
 					served++
 				}
 			}
@@ -203,26 +174,26 @@ func TestSeldomClientsAreServed(t *testing.T) {
 // one whose server's clock has stepped back behind that starts it anew.
 func TestStartIsShared(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	p := planOf(t, "s", "60/min initial 0")
+	p := storekit.Plan(t, "s", "60/min initial 0")
 	a, b := clocked(t, server, t.Name()), clocked(t, server, t.Name())
 	a.Set(epoch)
-	if d := ask(t, a.Store, takeOf(p, "k", 1)); d.Allowed || d.RetryAfter != time.Second {
+	if d := storekit.Take(t, a.Store, storekit.Request(p, "k", 1)); d.Allowed || d.RetryAfter != time.Second {
 		t.Errorf("at the start: got %+v, want denied for a second", d)
 	}
 	b.Set(epoch + 10_000_000)
-	req := takeOf(p, "k", sluice.MaxQuota)
+	req := storekit.Request(p, "k", sluice.MaxQuota)
 	req.Op = sluice.OpTakeUpTo
-	if d := ask(t, b.Store, req); d.Spent != 10 {
+	if d := storekit.Take(t, b.Store, req); d.Spent != 10 {
 		t.Errorf("10 seconds later another process gives %d, want 10", d.Spent)
 	}
 	b.Set(epoch - 3600_000_000)
-	if d := ask(t, b.Store, takeOf(p, "l", 1)); d.Allowed || d.RetryAfter != time.Second {
+	if d := storekit.Take(t, b.Store, storekit.Request(p, "l", 1)); d.Allowed || d.RetryAfter != time.Second {
 		t.Errorf("an hour before: got %+v, want denied for a second", d)
 	}
 	c := clocked(t, server, t.Name())
 	c.Set(epoch - 3540_000_000)
 	req.Key = "m"
-	if d := ask(t, c.Store, req); d.Spent != 60 {
+	if d := storekit.Take(t, c.Store, req); d.Spent != 60 {
 		t.Errorf("a minute behind that: got %d, want 60", d.Spent)
 	}
 }
@@ -233,13 +204,13 @@ func TestStartLivesOn(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
 	s := clocked(t, server, "")
-	p := planOf(t, "s", "60/min initial 0")
+	p := storekit.Plan(t, "s", "60/min initial 0")
 	key := s.keyer.start("s", p.Term(0).Name)
 	use := func(after time.Duration) time.Duration {
 		t.Helper()
 		s.clock = func() time.Time { return time.Now().Add(after) }
 		s.Set(epoch + after.Microseconds())
-		if _, err := s.Take(t.Context(), takeOf(p, "k", 1)); err != nil {
+		if _, err := s.Take(t.Context(), storekit.Request(p, "k", 1)); err != nil {
 			t.Fatal(err)
 		}
 		left, err := client.Do(t.Context(), client.B().Pttl().Key(key).Build()).AsInt64()

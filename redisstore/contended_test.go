@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -33,7 +34,7 @@ func TestVersionsPressOneKey(t *testing.T) {
 			limiters := make([]*sluice.Limiter, nodes)
 			for i := range limiters {
 				s := open(t, server.Option(), redisstore.Options{Prefix: t.Name(), Timeout: 30 * time.Second, NoCoalescing: i%4 > 1})
-				limiters[i] = limiter(t, s, c.texts[i%2])
+				limiters[i] = storekit.Limiter(t, s, "scope", c.texts[i%2])
 			}
 			var admitted atomic.Int64
 			line(nodes*callers, func(i int) {

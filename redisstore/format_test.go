@@ -12,6 +12,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // firstFormat is what nodes that know no other format wrote, for takes of 2 and of
@@ -54,7 +55,7 @@ func TestFirstFormatIsRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			scope, _, _ := strings.Cut(strings.TrimPrefix(c.key, "sluice{1"), "/")
-			p := planOf(t, scope, c.limit)
+			p := storekit.Plan(t, scope, c.limit)
 			if err := client.Do(t.Context(), client.B().Set().Key(c.key).Value(string(raw)).Build()).Error(); err != nil {
 				t.Fatal(err)
 			}
@@ -66,10 +67,10 @@ func TestFirstFormatIsRead(t *testing.T) {
 			if p.Term(0).CountDenied {
 				s.Set(epoch + 3_000_000)
 			}
-			req := takeOf(p, "k", 1)
+			req := storekit.Request(p, "k", 1)
 			req.Op = sluice.OpPeek
 			for range 2 {
-				if d := ask(t, s.Store, req); d.Remaining != c.remaining || d.ResetAfter.Microseconds() != c.reset {
+				if d := storekit.Take(t, s.Store, req); d.Remaining != c.remaining || d.ResetAfter.Microseconds() != c.reset {
 					t.Errorf("got %+v, want %d remaining and a reset in %d µs", d, c.remaining, c.reset)
 				}
 			}
@@ -108,17 +109,14 @@ func TestLimitsOfTooMuchDebtAreRead(t *testing.T) {
 			old := sluice.Term{Limit: was.Filled()}
 			start := int64(epoch) / time.Hour.Microseconds() * time.Hour.Microseconds()
 			raw := formatOne(&old, &algo.State{Idle: start + time.Hour.Microseconds(), A: counted})
-			p, err := sluice.Compile("s", now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req := takeOf(p, "k", 1)
+			p := storekit.Compile(t, "s", now)
+			req := storekit.Request(p, "k", 1)
 			set := client.B().Set().Key(s.newCall(&req).items[0].key).Value(raw).Build()
 			if err := client.Do(t.Context(), set).Error(); err != nil {
 				t.Fatal(err)
 			}
 			req.Op = sluice.OpPeek
-			if d, want := ask(t, s.Store, req), max(now.Quota-counted, 0); d.Remaining != want || d.Allowed != (want > 0) {
+			if d, want := storekit.Take(t, s.Store, req), max(now.Quota-counted, 0); d.Remaining != want || d.Allowed != (want > 0) {
 				t.Errorf("%v after %d units: %+v, want %d left", was, counted, d, want)
 			}
 		}
@@ -128,8 +126,8 @@ func TestLimitsOfTooMuchDebtAreRead(t *testing.T) {
 // TestOldNodesRefuseOtherFormats: nodes of the first format take no other one for
 // theirs.
 func TestOldNodesRefuseOtherFormats(t *testing.T) {
-	p := planOf(t, "s", "x: 10/min")
-	log, denials := planOf(t, "s", "x: 20/min sliding-log"), planOf(t, "s", "x: 20/min sliding-log count-denied")
+	p := storekit.Plan(t, "s", "x: 10/min")
+	log, denials := storekit.Plan(t, "s", "x: 20/min sliding-log"), storekit.Plan(t, "s", "x: 20/min sliding-log count-denied")
 	one := algo.State{Idle: epoch, By: p.Term(0), Since: epoch - 1, Last: epoch - 1}
 	other := algo.State{Idle: epoch, By: log.Term(0), A: 2, Len: 1, Ring: algo.AppendEntry(nil, epoch-1, 2, false)}
 	refused := algo.State{Idle: epoch, By: log.Term(0), A: 2, Len: 1, Ring: algo.AppendEntry(nil, epoch-1, 2, true)}
@@ -164,7 +162,7 @@ func TestUnknownFormatsAreRefused(t *testing.T) {
 	for i, text := range []string{
 		"x: 100/min", "x: 10/s burst 20 interval-refill", "x: 10/min fixed-window", "x: 20/min sliding-counter", "x: 12/min sliding-log", "x: 300/min sliding-histogram",
 	} {
-		req := takeOf(planOf(t, "s", text), "k", 1)
+		req := storekit.Request(storekit.Plan(t, "s", text), "k", 1)
 		req.Outcomes = make([]sluice.Outcome, 1)
 		key := s.newCall(&req).items[0].key
 		set := client.B().Set().Key(key).Value("\xff\x17" + strings.Repeat("what is to come ", 100*i)).Build()

@@ -14,6 +14,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // steppable are limits of every algorithm.
@@ -63,19 +64,6 @@ func (w *steps) upTo(t *testing.T, p *sluice.Plan, key string) int64 {
 	return d.Spent
 }
 
-func compiled(t *testing.T, text string) (sluice.Limit, *sluice.Plan) {
-	t.Helper()
-	l, err := sluice.ParseLimit(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := sluice.Compile(text, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l, p
-}
-
 // TestInvariant12StepsOfTheServersClock: on a real server, a clock that steps
 // back by up to a window grants nothing, and one that jumps ahead by d
 // grants once, and no more than the limit grants in d.
@@ -83,7 +71,8 @@ func TestInvariant12StepsOfTheServersClock(t *testing.T) {
 	w := newSteps(t)
 	for _, text := range steppable {
 		t.Run(text, func(t *testing.T) {
-			limit, plan := compiled(t, text)
+			plan := storekit.Plan(t, text, text)
+			limit := plan.Term(0).Limit
 			window := limit.Window.Microseconds()
 			if limit.Calendar != sluice.NoCalendar {
 				window = 24 * time.Hour.Microseconds()
@@ -150,7 +139,7 @@ func TestInvariant12NodesWhoseClocksDiffer(t *testing.T) {
 					}
 				}()
 				s.clock = func() time.Time { return time.Now().Add(off) }
-				_, plan := compiled(t, text)
+				plan := storekit.Plan(t, text, text)
 				for range 4 {
 					group.Go(func() {
 						for range 50 {

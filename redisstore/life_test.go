@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -31,23 +32,6 @@ func flush(t *testing.T, client rueidis.Client) {
 	if err := client.Do(t.Context(), client.B().Flushall().Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func limiter(t *testing.T, s sluice.Store, texts ...string) *sluice.Limiter {
-	t.Helper()
-	var limits []sluice.Limit
-	for _, text := range texts {
-		l, err := sluice.ParseLimit(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		limits = append(limits, l)
-	}
-	l, err := sluice.New(s, "scope", limits...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
 }
 
 // TestKeysLiveAsLongAsTheirDebt: a key expires, and not before its state is as
@@ -81,7 +65,7 @@ func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 	} {
 		t.Run(c.limit, func(t *testing.T) {
 			flush(t, client)
-			l := limiter(t, s, c.limit)
+			l := storekit.Limiter(t, s, "scope", c.limit)
 			d, err := l.Take(t.Context(), "k", c.cost)
 			if err != nil {
 				t.Fatal(err)
@@ -118,7 +102,7 @@ func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
 	client := server.Client(t)
-	l := limiter(t, s, "10000/2s sliding-log")
+	l := storekit.Limiter(t, s, "scope", "10000/2s sliding-log")
 	told := make(map[int64]bool)
 	takes := 0
 	for start := sluice.Instant(0); ; takes++ {
@@ -158,7 +142,7 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 			flush(t, client)
 			// A store that has met other limits of the name keeps whose receipts count.
 			s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
-			l := limiter(t, s, text)
+			l := storekit.Limiter(t, s, "scope", text)
 			for _, end := range []struct {
 				name string
 				do   func(taken sluice.Decision) error
@@ -216,7 +200,7 @@ func TestMemoryOfKeys(t *testing.T) {
 	} {
 		t.Run(c.limit, func(t *testing.T) {
 			flush(t, client)
-			l := limiter(t, s, c.limit)
+			l := storekit.Limiter(t, s, "scope", c.limit)
 			reqs := make([]sluice.Request, c.takes)
 			for i := range reqs {
 				reqs[i] = sluice.Request{Charge: l.Of("0123456789abcdef", 1)}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -37,7 +38,7 @@ func blocked(t *testing.T, client rueidis.Client, n string) {
 func TestImpatientCallersHurtNobody(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
-	l, client := limiter(t, s, "1000/h"), server.Client(t)
+	l, client := storekit.Limiter(t, s, "scope", "1000/h"), server.Client(t)
 	release := holdUp(t, client)
 	impatient := make(chan error)
 	go func() {
@@ -67,7 +68,7 @@ func TestLateRidersHaveTheirTime(t *testing.T) {
 	const timeout = 2 * time.Second
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: timeout})
-	l, client := limiter(t, s, "1000/h"), server.Client(t)
+	l, client := storekit.Limiter(t, s, "scope", "1000/h"), server.Client(t)
 	release := holdUp(t, client)
 	take := func() <-chan error {
 		result := make(chan error, 1)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/redisstore"
 )
 
@@ -29,7 +30,7 @@ func disconnected(t *testing.T) (l *sluice.Limiter, begun <-chan struct{}, relea
 		dials <- struct{}{}
 		return conn, err
 	}
-	l = limiter(t, open(t, option, redisstore.Options{Timeout: 30 * time.Second}), "1000/h")
+	l = storekit.Limiter(t, open(t, option, redisstore.Options{Timeout: 30 * time.Second}), "scope", "1000/h")
 	client := server.Client(t)
 	for n := 0; ; n++ {
 		if err := client.Do(t.Context(), client.B().ClientKill().TypeNormal().SkipmeYes().Build()).Error(); err != nil {
@@ -137,7 +138,7 @@ func TestImpatientCallersLeaveConnectionsToOthers(t *testing.T) {
 func TestCallersWhoGoAwayAreLet(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
-	l, client := limiter(t, s, "1000/h"), server.Client(t)
+	l, client := storekit.Limiter(t, s, "scope", "1000/h"), server.Client(t)
 	release := holdUp(t, client)
 	for _, take := range []struct {
 		name string

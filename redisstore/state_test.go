@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 func plainHead(l sluice.Limit) string { return string(appendHead(nil, &l)) }
@@ -23,10 +24,7 @@ func TestHeadsTellLimitsApart(t *testing.T) {
 		if d.rand.IntN(4) == 0 {
 			l.Unit = sluice.Bytes
 		}
-		p, err := sluice.Compile("any", l.Named("x"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := storekit.Compile(t, "any", l.Named("x"))
 		head := plainHead(p.Term(0).Limit)
 		got, size, err := parseHead("x", head+"the state")
 		if err != nil || size != len(head) {
@@ -94,10 +92,7 @@ func TestHeadsOfCountersAreFixed(t *testing.T) {
 		"x: 100/min sliding-counter strict":                                 "\x07\x24\x64\x80\x8e\xce\x1c\x01",
 		"x: 100/min sliding-counter sub-windows 6 strict pre-filled debt 5": "\x08\xb4\x64\x80\x8e\xce\x1c\x05\x06",
 	} {
-		p, err := sluice.Compile("any", sluice.MustParseLimit(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := storekit.Compile(t, "any", sluice.MustParseLimit(text))
 		if got := plainHead(p.Term(0).Limit); got != want {
 			t.Errorf("%s: head %x, want %x", text, got, want)
 		}

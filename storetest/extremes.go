@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // testKeys shows that any two keys are two keys, whatever is in them.
@@ -25,7 +26,7 @@ func testKeys(t *testing.T, b *bench) {
 	}
 	for _, scope := range []string{"s", "s:", "s}", "{s}", "s%", "鍵", strings.Repeat("s", sluice.MaxScopeBytes)} {
 		for _, limit := range []string{"1/day anchor first fixed-window", "1/day sliding-log"} {
-			plan := compile(t, scope, parse(t, limit)...)
+			plan := storekit.Plan(t, scope, limit)
 			for _, key := range keys {
 				d := c.take(t, sluice.Request{Charge: sluice.Charge{Plan: plan, Key: key, Cost: 1}})
 				if !d.Allowed {
@@ -36,7 +37,7 @@ func testKeys(t *testing.T, b *bench) {
 	}
 	// A scope and a key do not run together.
 	for _, pair := range [][2]string{{"ab", "c"}, {"a", "bc"}, {"abc", ""}} {
-		plan := compile(t, pair[0], parse(t, "1/day fixed-window anchor first")...)
+		plan := storekit.Plan(t, pair[0], "1/day fixed-window anchor first")
 		if d := c.take(t, sluice.Request{Charge: sluice.Charge{Plan: plan, Key: pair[1], Cost: 1}}); !d.Allowed {
 			t.Errorf("scope %q key %q: the first take is denied", pair[0], pair[1])
 		}
@@ -73,7 +74,7 @@ func testCosts(t *testing.T, b *bench) {
 		}
 	}
 	for i, l := range all {
-		plan := compile(t, fmt.Sprint("extreme ", i), l)
+		plan := storekit.Compile(t, fmt.Sprint("extreme ", i), l)
 		var last sluice.Decision
 		for _, op := range []sluice.Op{sluice.OpPeek, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReserve, sluice.OpRefund, sluice.OpReset} {
 			for _, cost := range []int64{0, 1, l.Full() - 1, l.Full(), l.Full() + 1, most} {
@@ -148,7 +149,7 @@ func testClockBack(t *testing.T, b *bench) {
 func testRefused(t *testing.T, b *bench) {
 	h, clock := b.store(t)
 	c := newChecker(h, clock)
-	plan := compile(t, "refused", parse(t, "5/day", "x: 9/day sliding-log")...)
+	plan := storekit.Plan(t, "refused", "5/day", "x: 9/day sliding-log")
 	charge := sluice.Charge{Plan: plan, Key: "k", Cost: 1}
 	for _, bad := range []struct {
 		name string

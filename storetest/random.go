@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // limits are of every algorithm, variant and size of state, with windows from
@@ -49,34 +50,12 @@ var limits = []string{
 	"100MB/min sliding-histogram",
 }
 
-func parse(t *testing.T, texts ...string) []sluice.Limit {
-	t.Helper()
-	var all []sluice.Limit
-	for _, text := range texts {
-		l, err := sluice.ParseLimit(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, l)
-	}
-	return all
-}
-
-func compile(t *testing.T, scope string, limits ...sluice.Limit) *sluice.Plan {
-	t.Helper()
-	p, err := sluice.Compile(scope, limits...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // plans returns a plan of each limit and some of several.
 func plans(t *testing.T) []*sluice.Plan {
 	t.Helper()
 	var all []*sluice.Plan
 	for i, text := range limits {
-		all = append(all, compile(t, fmt.Sprint("one ", i), parse(t, text)...))
+		all = append(all, storekit.Plan(t, fmt.Sprint("one ", i), text))
 	}
 	for i, texts := range [][]string{
 		{"20/s", "100/min fixed-window"},
@@ -84,7 +63,7 @@ func plans(t *testing.T) []*sluice.Plan {
 		{"a: 20/s leaky-bucket burst 4", "b: 30/s leaky-bucket burst 5", "100/min sliding-histogram precision 5"},
 		{"a: 90/s", "b: 91/s", "c: 92/s", "d: 93/s", "e: 94/s", "f: 95/s", "g: 96/s sliding-log", "h: 97/s fixed-window", "i: 98/s sliding-counter"},
 	} {
-		all = append(all, compile(t, fmt.Sprint("several ", i), parse(t, texts...)...))
+		all = append(all, storekit.Plan(t, fmt.Sprint("several ", i), texts...))
 	}
 	return all
 }

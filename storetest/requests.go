@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // testRequests puts every operation, over one and several limits and keys, to
@@ -74,8 +75,8 @@ func testChangedLimits(t *testing.T, b *bench) {
 		var all []*sluice.Plan
 		for i, texts := range series {
 			for _, text := range texts {
-				all = append(all, compile(t, fmt.Sprint("changing ", i), parse(t, text)...))
-				all = append(all, compile(t, fmt.Sprint("changing one of two ", i), parse(t, text, "25/s sliding-log")...))
+				all = append(all, storekit.Plan(t, fmt.Sprint("changing ", i), text))
+				all = append(all, storekit.Plan(t, fmt.Sprint("changing one of two ", i), text, "25/s sliding-log"))
 			}
 		}
 		c, rnd := newChecker(h, clock), newSource(seed, 4, nil)

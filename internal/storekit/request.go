@@ -18,6 +18,21 @@ type TB interface {
 // Plan returns the plan of limits as texts, such as "10/min sliding-log".
 func Plan(t TB, scope string, texts ...string) *sluice.Plan {
 	t.Helper()
+	return Compile(t, scope, parse(t, texts)...)
+}
+
+// Limiter returns a limiter of limits as texts.
+func Limiter(t TB, store sluice.Store, scope string, texts ...string) *sluice.Limiter {
+	t.Helper()
+	lim, err := sluice.New(store, scope, parse(t, texts)...)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return lim
+}
+
+func parse(t TB, texts []string) []sluice.Limit {
+	t.Helper()
 	limits := make([]sluice.Limit, len(texts))
 	for i, text := range texts {
 		var err error
@@ -25,7 +40,7 @@ func Plan(t TB, scope string, texts ...string) *sluice.Plan {
 			t.Fatalf("%v", err)
 		}
 	}
-	return Compile(t, scope, limits...)
+	return limits
 }
 
 // Compile returns the plan of limits.

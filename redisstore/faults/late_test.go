@@ -19,6 +19,7 @@ import (
 	"github.com/sluicegate/sluice/denycache"
 	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/storetest"
@@ -74,25 +75,6 @@ func (s *stack) quiet(t *testing.T) {
 	}
 }
 
-// spent asks the server how many units a key has spent under one limit.
-func (s *stack) spent(t *testing.T, p *sluice.Plan) int64 {
-	t.Helper()
-	d, err := s.redis.Take(t.Context(), sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: p, Key: "k"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p.Term(0).Full() - d.Remaining
-}
-
-func compile(t *testing.T, scope, text string) *sluice.Plan {
-	t.Helper()
-	p, err := sluice.Compile(scope, sluice.MustParseLimit(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // TestWrappedConformance: behind a network that cuts and delays what it passes on
 // every decision is the store's, however it is wrapped. A memory of denials says
 // a little less than is left: see TestInvariant19DenyCache.
@@ -121,7 +103,7 @@ func TestLateAnswersAreGivenBack(t *testing.T) {
 					t.Parallel()
 					proxy := redistest.StartProxy(t, server.Addr)
 					s := newStack(t, names, proxy.Addr, name, failure.Options{Policy: failure.Closed, LateTimeout: 50 * time.Second, Failures: 1000})
-					leased, log, other := compile(t, "leased", "100/h sliding-log"), compile(t, "log", "100/h sliding-log"), compile(t, "other", "50/h fixed-window anchor first")
+					leased, log, other := storekit.Plan(t, "leased", "100/h sliding-log"), storekit.Plan(t, "log", "100/h sliding-log"), storekit.Plan(t, "other", "50/h fixed-window anchor first")
 					two := one(log, sluice.OpTake, 3)
 					two.More = []sluice.Charge{{Plan: other, Key: "k", Cost: 2}}
 					reserve := one(log, sluice.OpReserve, 4)
@@ -175,7 +157,7 @@ func TestLateAnswersAreGivenBack(t *testing.T) {
 					proxy.Set(redistest.Faithful) // after they have left
 					s.quiet(t)
 					for _, p := range []*sluice.Plan{leased, log, other} {
-						if got := s.spent(t, p); got != 0 {
+						if got := storekit.Spent(t, s.redis, p, "k"); got != 0 {
 							t.Errorf("%s: %d units are spent, want none; %+v", p.Scope(), got, s.Stats())
 						}
 					}
@@ -221,7 +203,7 @@ func TestSpentIsTold(t *testing.T) {
 				s.quiet(t)
 				st := s.Stats()
 				for i, plan := range p.plans {
-					got, told, most := s.spent(t, plan), p.told[i].Load(), p.told[i].Load()
+					got, told, most := storekit.Spent(t, s.redis, plan, "k"), p.told[i].Load(), p.told[i].Load()
 					if network.breaks {
 						most += p.untold[i].Load()
 					}
@@ -251,8 +233,8 @@ type press struct {
 func newPress(t *testing.T, s *stack) *press {
 	t.Helper()
 	return &press{store: s, stop: make(chan struct{}), plans: [2]*sluice.Plan{
-		compile(t, "leased", fmt.Sprintf("%d/h fixed-window anchor first", plenty)),
-		compile(t, "other", fmt.Sprintf("%d/h sliding-counter", plenty)),
+		storekit.Plan(t, "leased", fmt.Sprintf("%d/h fixed-window anchor first", plenty)),
+		storekit.Plan(t, "other", fmt.Sprintf("%d/h sliding-counter", plenty)),
 	}}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/redisstore"
 )
@@ -77,10 +78,7 @@ func TestInvariant20Leases(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.Redis(t))
 			limit := sluice.MustParseLimit(text)
-			plan, err := sluice.Compile("leased", limit)
-			if err != nil {
-				t.Fatal(err)
-			}
+			plan := storekit.Compile(t, "leased", limit)
 			ctx, cancel := context.WithTimeout(t.Context(), lasts)
 			defer cancel()
 			var all []*leaser

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // fleets are servers that nodes share.
@@ -53,7 +54,7 @@ func TestInvariant17SumOverNodes(t *testing.T) {
 			var admitted, denied atomic.Int64
 			var group sync.WaitGroup
 			for _, node := range nodesOn(t, f.url(t), nodes) {
-				lim := limiter(t, node, "sum", fmt.Sprintf("%d/h sliding-log", units))
+				lim := storekit.Limiter(t, node, "sum", fmt.Sprintf("%d/h sliding-log", units))
 				for range goroutines {
 					group.Go(func() {
 						for range each {
@@ -130,7 +131,7 @@ func record(t *testing.T, nodes []sluice.Store, text string, seed uint64, gorout
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	for n, node := range nodes {
-		lim := limiter(t, node, text, text)
+		lim := storekit.Limiter(t, node, text, text)
 		for g := range goroutines {
 			id := n*goroutines + g
 			group.Go(func() {

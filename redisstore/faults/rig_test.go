@@ -16,6 +16,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/denycache"
 	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
@@ -70,8 +71,8 @@ func newRig(t *testing.T, g *stage, policy failure.Policy, deadline time.Duratio
 	if r.store, err = failure.Wrap(denycache.Wrap(r.witness, denycache.Options{}), failure.Options{Policy: policy, Timeout: deadline}); err != nil {
 		t.Fatal(err)
 	}
-	r.hot = limiter(t, r.store, "hot-"+policy.String(), fmt.Sprintf("%d/h sliding-log", quota))
-	r.meter = limiter(t, r.store, "meter-"+policy.String(), fmt.Sprintf("%d/h fixed-window anchor first", plenty))
+	r.hot = storekit.Limiter(t, r.store, "hot-"+policy.String(), fmt.Sprintf("%d/h sliding-log", quota))
+	r.meter = storekit.Limiter(t, r.store, "meter-"+policy.String(), fmt.Sprintf("%d/h fixed-window anchor first", plenty))
 	r.hotKey, r.meterKey = r.place(t, g, r.hot), r.place(t, g, r.meter)
 	return r
 }
@@ -119,19 +120,6 @@ func (r *rig) place(t *testing.T, g *stage, lim *sluice.Limiter) string {
 	}
 	t.Fatal("no key is where the fault strikes")
 	return ""
-}
-
-func limiter(t *testing.T, store sluice.Store, scope, text string) *sluice.Limiter {
-	t.Helper()
-	l, err := sluice.ParseLimit(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lim, err := sluice.New(store, scope, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lim
 }
 
 // start presses until halt: two takes each few milliseconds by every worker.
@@ -277,11 +265,7 @@ func (r *rig) spent(t *testing.T, lim *sluice.Limiter) int64 {
 	if lim == r.meter {
 		key = r.meterKey
 	}
-	d, err := r.redis.Take(t.Context(), sluice.Request{Op: sluice.OpPeek, Charge: lim.Of(key, 0)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lim.Plan().Term(0).Full() - d.Remaining
+	return storekit.Spent(t, r.redis, lim.Plan(), key)
 }
 
 // waitFor asks until is says that it is so.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
@@ -57,10 +58,7 @@ func TestTLSAndUser(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			plan, err := sluice.Compile("scope", sluice.PerHour(2))
-			if err != nil {
-				t.Fatal(err)
-			}
+			plan := storekit.Compile(t, "scope", sluice.PerHour(2))
 			for key := range 20 { // in slots of all masters
 				for i, want := range []bool{true, true, false} {
 					d, err := store.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: plan, Key: fmt.Sprint(key), Cost: 1}})
