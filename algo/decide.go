@@ -217,15 +217,7 @@ func (r *round) takeUpTo() sluice.Decision {
 }
 
 func (r *round) charge() sluice.Decision {
-	spent, wait := r.req.Cost, r.least
-	for i := range r.items {
-		// Units count no earlier than those reserved before.
-		it := &r.items[i]
-		if it.State.Reserved {
-			wait = max(wait, counterOf(it.Term).instant(it.Term, &it.State)-r.now)
-		}
-		wait = max(wait, it.State.Since-r.now)
-	}
+	spent, wait := r.req.Cost, max(r.least, turn(r.items, r.now))
 	for i := range r.items {
 		it := &r.items[i]
 		c := counterOf(it.Term)

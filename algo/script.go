@@ -30,26 +30,27 @@ func DecideLate(req *sluice.Request, items []Item, now int64, least time.Duratio
 
 // Turn returns how far from now an OpCharge counts over states that a decision
 // at now has just looked at: behind what is reserved in them.
-func Turn(items []Item, now int64) time.Duration {
-	var wait int64
+func Turn(items []Item, now int64) time.Duration { return micros(turn(items, clamp(now))) }
+
+// turn is Turn in µs, at an instant of a decision.
+func turn(items []Item, now int64) (wait int64) {
 	for i := range items {
 		it := &items[i]
 		if it.State.Reserved {
-			wait = max(wait, counterOf(it.Term).instant(it.Term, &it.State)-clamp(now))
+			wait = max(wait, counterOf(it.Term).instant(it.Term, &it.State)-now)
 		}
-		wait = max(wait, it.State.Since-clamp(now))
+		wait = max(wait, it.State.Since-now)
 	}
-	return time.Duration(wait) * time.Microsecond
+	return wait
 }
 
 // Deny decides req, an OpTake, as [Decide] does if one of its limits denies,
 // whether or not one of items does: where a limit decided elsewhere did.
 func Deny(req *sluice.Request, items []Item, now int64) sluice.Decision {
 	r := round{req: req, items: items, now: clamp(now)}
+	r.prepare()
 	for i := range items {
 		it := &items[i]
-		it.prepare(r.now)
-		it.see(r.now)
 		it.wait = r.wait(it, it.Cost)
 	}
 	return r.deny()
