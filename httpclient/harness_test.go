@@ -18,6 +18,7 @@ import (
 	"github.com/sluicegate/sluice/httpclient"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // pipes is a listener whose connections are in memory, so that time in a
@@ -114,17 +115,14 @@ var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 	}
 })
 
-func compile(t testing.TB, text string) *sluice.Plan {
+// perAddress is a rule of one limit for each address.
+func perAddress(t testing.TB, text string) policy.Rule {
 	t.Helper()
 	limit, err := sluice.ParseLimit(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := sluice.Compile("api", limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return plan
+	return policy.NewRule("api", httplimit.ByIP(), limit)
 }
 
 // counter is a middleware on the real store that counts what it decides.
@@ -135,21 +133,23 @@ type counter struct {
 
 func newCounter(t *testing.T, fields httplimit.Fields, limit string) *counter {
 	t.Helper()
-	return newCounterOf(t, fields, httplimit.Rule{Plan: compile(t, limit), Key: httplimit.ByIP()})
+	return newCounterOf(t, fields, perAddress(t, limit))
 }
 
 // newCostlyCounter is newCounter of requests at a cost.
 func newCostlyCounter(t *testing.T, limit string, cost int64) *counter {
 	t.Helper()
-	return newCounterOf(t, 0, httplimit.Rule{Plan: compile(t, limit), Key: httplimit.ByIP(), Cost: httplimit.Units(cost)})
+	rule := perAddress(t, limit)
+	rule.Cost.Units = cost
+	return newCounterOf(t, 0, rule)
 }
 
-func newCounterOf(t *testing.T, fields httplimit.Fields, rule httplimit.Rule) *counter {
+func newCounterOf(t *testing.T, fields httplimit.Fields, rule policy.Rule) *counter {
 	t.Helper()
 	c := &counter{}
 	mw, err := httplimit.New(httplimit.Options{
 		Store:  memstore.New(memstore.Options{}),
-		Rules:  []httplimit.Rule{rule},
+		Rules:  []policy.Rule{rule},
 		Fields: fields,
 		OnDecision: func(_ *http.Request, e httplimit.Event) {
 			if e.Verdict == httplimit.Denied {

@@ -255,7 +255,7 @@ func TestBadKeys(t *testing.T) {
 		"func name":       {httplimit.KeyFunc("", nil), []string{"lacks a name"}},
 		"join of none":    {httplimit.Join(), []string{"is made of no parts"}},
 		"first of none":   {httplimit.FirstOf(), []string{"is made of no parts"}},
-		"join, all parts": {httplimit.Join(httplimit.ByQuery(""), httplimit.ByIP(), httplimit.ByPathSegment(-1)), []string{"query lacks a name", "no path pattern"}},
+		"join, all parts": {httplimit.Join(httplimit.ByQuery(""), httplimit.ByIP(), httplimit.ByPathSegment(-1)), []string{"query lacks a name", "write path.1 for the first"}},
 		"IP":              {httplimit.ByClientIP(httplimit.ClientIP{IPv6Bits: 129, Header: "X-Real-IP"}), []string{"IPv6Bits: 129", "list their networks"}},
 	} {
 		_, err := httplimit.Limit(newStore(newClock()), "api", c.key, sluice.PerMinute(1))

@@ -225,7 +225,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"Store is nil", `"api": Levels[0].By[0]: query lacks a name`, `"api": Levels[0].By[1]: the rule has no path pattern`, "Missing(9)",
+		"Store is nil", `"api": Levels[0].By[0]: query lacks a name`, `"api": Levels[0].By[1]: "0" is not the number of a segment`, "Missing(9)",
 		`"api": Levels[0].By[0]: is not a part of a key`, `"X Cost" is not a header field's name`, `"api" is the name of rule 1, too`,
 		`"mixed": Levels[0].Limits[1]: counts bytes but the first limit requests`, "-1 units must be", `"none": Levels[0].Limits: no limit`, "most 0 must be",
 		"Failure(7)", "MaxWait: -1s", "choose one",

@@ -57,8 +57,8 @@ func TestParseServeDefaults(t *testing.T) {
 			if !slices.Equal(limits, c.limits) {
 				t.Errorf("limits %q, want %q", limits, c.limits)
 			}
-			if by := strings.Join(got.by, " "); by != c.key || got.key.Err() != nil {
-				t.Errorf("key of %q, want %q; %v", by, c.key, got.key.Err())
+			if by := strings.Join(got.by, " "); by != c.key {
+				t.Errorf("key of %q, want %q", by, c.key)
 			}
 			if got.fields != c.fields || got.admin != c.admin {
 				t.Errorf("fields %v, admin %q; want %v, %q", got.fields, got.admin, c.fields, c.admin)
@@ -179,8 +179,8 @@ func FuzzParseServe(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(c.limits) == 0 || c.key.Err() != nil {
-			t.Errorf("%q: %d limits, key %v", args, len(c.limits), c.key.Err())
+		if len(c.limits) == 0 {
+			t.Errorf("%q: no limits", args)
 		}
 		if _, err := newServer(t.Context(), c, discard()); err != nil {
 			t.Errorf("%q: %v", args, err)
