@@ -155,7 +155,7 @@ func (d *decoder) tcpFields(l *Listener) []field {
 			}
 		}},
 		{"bytes", func(n *yaml.Node) { l.Limits.Bytes = d.tcpLimits(n, "bytes") }},
-		{"failure", func(n *yaml.Node) { d.failure(n, &l.Limits.Failure) }},
+		enum(d, "failure", &l.Limits.Failure, failures...),
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
+// failures are the values of policy.Failure in words.
+var failures = []string{"open", "local", "closed"}
+
 // ruleReader reads rules, one behind the other. What it reads them into stays
 // where it is, so that its fields are made once for all of them.
 type ruleReader struct {
@@ -71,7 +74,7 @@ func (d *decoder) newRuleReader() *ruleReader {
 		{"cost", func(n *yaml.Node) { d.cost(n, &r.rule.Cost) }},
 		{"mode", func(n *yaml.Node) { r.mode = n }},
 		{"when", func(n *yaml.Node) { r.rule.When = d.when(n) }},
-		{"failure", func(n *yaml.Node) { d.failure(n, &r.rule.Failure) }},
+		enum(d, "failure", &r.rule.Failure, failures...),
 		d.flag("shape", &r.rule.Shape),
 		{"lease", func(n *yaml.Node) { r.rule.Lease = d.lease(n) }},
 		d.number("status", 400, 599, &r.status),
@@ -126,11 +129,7 @@ func (r *ruleReader) hierarchy() {
 func (d *decoder) levelFields(l *policy.Level) []field {
 	return []field{
 		{"by", func(n *yaml.Node) { d.list(n, func(n *yaml.Node) { d.part(n, &l.By) }) }},
-		{"missing", func(n *yaml.Node) {
-			var word string
-			d.choice(n, "missing", &word, "refuse", "share", "skip")
-			l.Missing = policy.Missing(max(slices.Index([]string{"refuse", "share", "skip"}, word), 0))
-		}},
+		enum(d, "missing", &l.Missing, "refuse", "share", "skip"),
 		{"limits", func(n *yaml.Node) { l.Limits = d.limitList(n, like{}) }},
 		{"in_flight", func(n *yaml.Node) { l.InFlight = d.slots(n, "in_flight", "requests may run") }},
 		d.afterLimits("plans", func(n *yaml.Node) { l.Tiers = d.plans(n, likeOf(l)) }),
@@ -296,14 +295,4 @@ func (d *decoder) override(n *yaml.Node, l *policy.Level, of like) {
 		d.fault(n, "an override without a key; write whose limits these are")
 	}
 	l.Overrides = append(l.Overrides, o)
-}
-
-func (d *decoder) failure(n *yaml.Node, into *policy.Failure) {
-	var word string
-	d.choice(n, "failure", &word, "open", "local", "closed")
-	for f := policy.Open; f <= policy.Closed; f++ {
-		if f.String() == word {
-			*into = f
-		}
-	}
 }

@@ -28,6 +28,15 @@ func (d *decoder) choice(n *yaml.Node, what string, into *string, choices ...str
 	*into = s
 }
 
+// enum returns a field of one of some words, in the order of their values.
+func enum[T ~uint8](d *decoder, name string, into *T, choices ...string) field {
+	return field{name, func(n *yaml.Node) {
+		var word string
+		d.choice(n, name, &word, choices...)
+		*into = T(max(slices.Index(choices, word), 0))
+	}}
+}
+
 // networks reads one or more networks; an address is a network of its own.
 func (d *decoder) networks(n *yaml.Node, into *[]netip.Prefix) {
 	d.each(n, "a network", func(n *yaml.Node, s string) {

@@ -9,6 +9,7 @@ package regular
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -36,6 +37,16 @@ func Open(path string) (f *os.File, info fs.FileInfo, err error) {
 		return nil, nil, err
 	}
 	return f, info, nil
+}
+
+// Read returns what a regular file holds, up to so many bytes of it.
+func Read(path string, most int64) (data []byte, info fs.FileInfo, err error) {
+	f, info, err := Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err = io.ReadAll(io.LimitReader(f, most))
+	return data, info, errors.Join(err, f.Close())
 }
 
 // OpenGiven is [Open] for a file that is named on the command line and read

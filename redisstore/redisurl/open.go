@@ -158,12 +158,7 @@ func (t *Target) file(name string) (text []byte, err error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, _, err := regular.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	text, err = io.ReadAll(io.LimitReader(f, largestFile+1))
+	text, _, err = regular.Read(path, largestFile+1)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", name, err)

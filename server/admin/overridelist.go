@@ -75,15 +75,11 @@ func OpenOverrides(file string) (*Overrides, error) {
 
 // ReadOverrides returns the overrides that a file keeps, none if it is not there.
 func ReadOverrides(file string) (all []StoredOverride, err error) {
-	f, _, err := regular.Open(file)
+	data, _, err := regular.Read(file, mostBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("override: %w", err)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, mostBytes))
-	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("override: %w", err)
 	}
 	if err := json.Unmarshal(data, &all); err != nil {

@@ -5,9 +5,7 @@ package reload
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/sluicegate/sluice/internal/regular"
@@ -28,12 +26,8 @@ func (m *mark) holds(name string) bool {
 
 // read returns what a file holds, up to so many bytes, and what to know it by.
 func read(name string, most int64) (data []byte, m mark, err error) {
-	f, info, err := regular.Open(name)
+	data, info, err := regular.Read(name, most)
 	if err != nil {
-		return nil, m, fmt.Errorf("reload: %w", err)
-	}
-	data, err = io.ReadAll(io.LimitReader(f, most))
-	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, m, fmt.Errorf("reload: %w", err)
 	}
 	return data, mark{info: info, sum: sha256.Sum256(data)}, nil

@@ -24,30 +24,30 @@ var (
 func (v *Verifier) find(r *http.Request) (string, *policy.TokenError) {
 	if v.o.Cookie != "" {
 		values, problem := wire.Cookies(r, v.o.Cookie)
-		switch {
-		case problem != "":
+		if problem != "" {
 			return "", &policy.TokenError{Problem: "the token's cookie " + problem}
-		case len(values) > 1:
-			return "", errTwice
-		case len(values) == 0:
-			return "", nil
 		}
-		return values[0], nil
+		return only(values)
 	}
 	if v.o.Header != "" {
-		values := r.Header.Values(v.o.Header)
-		switch {
-		case len(values) > 1:
-			return "", errTwice
-		case len(values) == 0:
-			return "", nil
-		}
-		if token, ok := bearer(values[0]); ok {
+		value, fault := only(r.Header.Values(v.o.Header))
+		if token, ok := bearer(value); ok {
 			return notEmpty(token)
 		}
-		return values[0], nil
+		return value, fault
 	}
 	return authorization(r.Header["Authorization"])
+}
+
+// only returns the one value that was sent, "" if none was.
+func only(values []string) (string, *policy.TokenError) {
+	switch len(values) {
+	case 0:
+		return "", nil
+	case 1:
+		return values[0], nil
+	}
+	return "", errTwice
 }
 
 // authorization returns the token of the field Authorization. One of another

@@ -18,7 +18,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -93,12 +92,7 @@ func New(o Options) (*Verifier, error) {
 }
 
 func readFile(name string) (data []byte, err error) {
-	f, _, err := regular.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	data, err = io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, _, err = regular.Read(name, maxFile+1)
 	if err == nil && len(data) > maxFile {
 		err = fmt.Errorf("%s is larger than %d bytes", name, maxFile)
 	}
