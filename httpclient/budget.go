@@ -6,6 +6,7 @@ package httpclient
 import (
 	"container/list"
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -229,27 +230,21 @@ func (b *budget) holdBack(ticket uint64, s statement) {
 
 // pace returns that of the limit which it is about.
 func (b *budget) pace(it item) *pace {
-	for i := range b.paces {
-		if b.paces[i].name == it.name && b.paces[i].partition == it.partition {
-			return &b.paces[i]
-		}
+	i := slices.IndexFunc(b.paces, func(p pace) bool { return p.identity == it.identity })
+	if i < 0 {
+		// What was read may lie within all that the answer said.
+		kept := identity{strings.Clone(it.name), strings.Clone(it.partition)}
+		i, b.paces = len(b.paces), append(b.paces, pace{identity: kept})
 	}
-	// What was read may lie within all that the answer said.
-	b.paces = append(b.paces, pace{name: strings.Clone(it.name), partition: strings.Clone(it.partition)})
-	return &b.paces[len(b.paces)-1]
+	return &b.paces[i]
 }
 
 // forget drops limits whose time is up, or of which nothing was heard for long,
 // and which the server mentions no more.
 func (b *budget) forget(s statement) {
-	kept := b.paces[:0]
-	for _, p := range b.paces {
-		if p.until.After(s.at) && !p.blind || s.mentions(p.name, p.partition) {
-			kept = append(kept, p)
-		}
-	}
-	clear(b.paces[len(kept):])
-	b.paces = kept
+	b.paces = slices.DeleteFunc(b.paces, func(p pace) bool {
+		return (p.blind || !p.until.After(s.at)) && !s.mentions(p.identity)
+	})
 }
 
 // clear forgets what the server has said.

@@ -38,12 +38,13 @@ func (m *member) integer(key string) (int64, bool) {
 	return p.num, ok && p.kind == 'i'
 }
 
-// partition returns the partition key, of any bytes; empty if there is none.
-func (m *member) partition() string {
+// identity returns the name and the partition key, which is of any bytes and
+// empty if there is none.
+func (m *member) identity() identity {
 	if p, ok := m.param("pk"); ok && p.kind == 'b' {
-		return p.text
+		return identity{m.name, p.text}
 	}
-	return ""
+	return identity{name: m.name}
 }
 
 // requests reports whether m counts requests, which is what it counts if it

@@ -8,7 +8,7 @@ import "time"
 // pace is what is known of one limit: at most left units until then, which are
 // sent at least every apart.
 type pace struct {
-	name, partition string
+	identity
 
 	left  int64
 	said  time.Time // when that was said

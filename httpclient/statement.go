@@ -48,24 +48,22 @@ type statement struct {
 	items  []item
 }
 
+// identity tells the limits of an answer apart.
+type identity struct{ name, partition string }
+
 // item is what is said of one limit.
 type item struct {
-	name, partition string
-	stated          bool          // left and span are known
-	left            int64         // units
-	span            time.Duration // 0: the window
-	quota           int64         // units; 0: unknown
-	window          time.Duration // 0: unknown
-	burst           int64         // units of a bucket whose units come back one by one; 0: unknown
+	identity
+	stated bool          // left and span are known
+	left   int64         // units
+	span   time.Duration // 0: the window
+	quota  int64         // units; 0: unknown
+	window time.Duration // 0: unknown
+	burst  int64         // units of a bucket whose units come back one by one; 0: unknown
 }
 
-func (s *statement) mentions(name, partition string) bool {
-	for _, it := range s.items {
-		if it.name == name && it.partition == partition {
-			return true
-		}
-	}
-	return false
+func (s *statement) mentions(id identity) bool {
+	return slices.ContainsFunc(s.items, func(it item) bool { return it.identity == id })
 }
 
 func (t *Transport) statement(res *http.Response, now time.Time) statement {
@@ -145,7 +143,7 @@ func lines(h http.Header, name string) []string {
 // is too long to be remembered is left out.
 func members(h http.Header, name string) []member {
 	all, _ := parseList(lines(h, name)) // malformed: as if not there
-	return slices.DeleteFunc(all, func(m member) bool { return len(m.name)+len(m.partition()) > maxNameBytes })
+	return slices.DeleteFunc(all, func(m member) bool { id := m.identity(); return len(id.name)+len(id.partition) > maxNameBytes })
 }
 
 // draft11 reads RateLimit-Policy and RateLimit. Items without the parameter
@@ -154,7 +152,7 @@ func members(h http.Header, name string) []member {
 func (s *statement) draft11(h http.Header) {
 	policies := members(h, fieldPolicy)
 	for _, m := range policies {
-		it := item{name: m.name, partition: m.partition()}
+		it := item{identity: m.identity()}
 		if q, ok := m.integer("q"); ok && q > 0 {
 			it.quota = q
 		}
@@ -174,7 +172,7 @@ func (s *statement) draft11(h http.Header) {
 		if !ok || r < 0 {
 			continue
 		}
-		it := s.item(m.name, m.partition())
+		it := s.item(m.identity())
 		if !counts(policies, m) {
 			continue
 		}
@@ -188,23 +186,17 @@ func (s *statement) draft11(h http.Header) {
 
 // counts reports whether the limit m counts requests: its policy says so.
 func counts(policies []member, m member) bool {
-	for _, p := range policies {
-		if p.name == m.name && p.partition() == m.partition() {
-			return p.requests()
-		}
-	}
-	return true
+	i := slices.IndexFunc(policies, func(p member) bool { return p.identity() == m.identity() })
+	return i < 0 || policies[i].requests()
 }
 
-// item returns the one of that name and partition, made if need be.
-func (s *statement) item(name, partition string) *item {
-	for i := range s.items {
-		if s.items[i].name == name && s.items[i].partition == partition {
-			return &s.items[i]
-		}
+// item returns that of a limit, made if need be.
+func (s *statement) item(id identity) *item {
+	i := slices.IndexFunc(s.items, func(it item) bool { return it.identity == id })
+	if i < 0 {
+		i, s.items = len(s.items), append(s.items, item{identity: id})
 	}
-	s.items = append(s.items, item{name: name, partition: partition})
-	return &s.items[len(s.items)-1]
+	return &s.items[i]
 }
 
 // xRateLimit reads X-RateLimit-Remaining and X-RateLimit-Reset.
@@ -229,7 +221,7 @@ func (s *statement) xRateLimit(h http.Header, now time.Time, epoch bool) {
 	if reset == 0 {
 		return
 	}
-	it := s.item("x-ratelimit", "")
+	it := s.item(identity{name: "x-ratelimit"})
 	it.left, it.stated = min(left, maxInteger), true
 	it.span = time.Duration(min(reset, maxSeconds)) * time.Second
 }

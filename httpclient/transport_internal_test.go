@@ -213,7 +213,7 @@ func TestLateAnswers(t *testing.T) {
 	b.spend(now)
 	b.spend(now)
 	say := func(left int64) statement {
-		return statement{at: now, items: []item{{name: "a", stated: true, left: left, span: time.Second}}}
+		return statement{at: now, items: []item{{identity: identity{name: "a"}, stated: true, left: left, span: time.Second}}}
 	}
 	b.answered(2, say(3))
 	if got := b.paces[0].left; got != 2 {
