@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/memstore"
 )
 
 // away is a store that cannot be reached.
@@ -27,6 +28,7 @@ func (away) TakeBatch(context.Context, []sluice.Request, []sluice.Result) error 
 func ExampleWrap() {
 	store, err := failure.Wrap(away{}, failure.Options{
 		Policy: failure.Local,
+		Local:  memstore.New(memstore.Options{MaxKeys: failure.DefaultMaxKeys}),
 		Nodes:  func() int { return 4 },
 	})
 	if err != nil {

@@ -149,6 +149,7 @@ func (f *faulty) Slot(ctx context.Context, req sluice.SlotRequest) (d sluice.Slo
 // wrap returns a Store in front of f that ends with the test.
 func wrap(t *testing.T, f sluice.Store, opts failure.Options) *failure.Store {
 	t.Helper()
+	opts.Local = memstore.New(memstore.Options{MaxKeys: failure.DefaultMaxKeys})
 	s, err := failure.Wrap(f, opts)
 	if err != nil {
 		t.Fatal(err)

@@ -9,12 +9,12 @@ import (
 	"slices"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/memstore"
 )
 
 // local decides in this process under shares of limits.
 type local struct {
-	store  *memstore.Store
+	store  sluice.Store
+	slots  sluice.SlotStore // the same
 	nodes  func() int
 	shares *sluice.Prepared[share]
 }
@@ -54,5 +54,5 @@ func (l *local) take(ctx context.Context, req sluice.Request) (sluice.Decision, 
 		req.Nth(i).Plan = part
 	}
 	req.At, req.Due = req.At&^marks, req.Due&^marks
-	return l.store.Take(ctx, req) // which does not look at ctx
+	return l.store.Take(ctx, req)
 }

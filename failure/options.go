@@ -19,9 +19,14 @@ const (
 	DefaultMaxKeys     = 1 << 16
 )
 
-// Options are the settings of a [Store]. The zero value is ready to use and lets
-// requests through that the store does not decide.
+// Options are the settings of a [Store]. With nothing but Local they let requests
+// through that the store does not decide.
 type Options struct {
+	// Local decides in this process under [Local], and keeps slots that a policy
+	// gave: memstore.New(memstore.Options{MaxKeys: failure.DefaultMaxKeys}), say,
+	// or another [sluice.SlotStore]. It is required, and nobody else may use it.
+	Local sluice.Store
+
 	// PolicyOf returns the policy of a plan; a request over several plans gets
 	// the [Combine] of theirs. Nil means Policy for all. It is called for every
 	// request that the store does not decide, by many goroutines at once.
@@ -57,8 +62,8 @@ type Options struct {
 	// its [Share]. Nil means 1, which gives every node the whole limit. It is
 	// called often and must not block.
 	Nodes func() int
-	// MaxKeys is how many states Local holds and, apart from that, how many
-	// keys may owe units to the store. Zero means [DefaultMaxKeys].
+	// MaxKeys is how many keys may owe units to the store. Zero means
+	// [DefaultMaxKeys].
 	MaxKeys int
 
 	// OnChange, if not nil, is called when the store is given up and when all

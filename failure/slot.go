@@ -52,7 +52,7 @@ func (s *Store) heldHere(ctx context.Context, req *sluice.SlotRequest) (d sluice
 	if !s.used.Load() {
 		return d, false
 	}
-	d, err := s.local.store.Slot(ctx, *req)
+	d, err := s.local.slots.Slot(ctx, *req)
 	if err != nil || !d.Allowed {
 		return d, false
 	}
@@ -111,7 +111,7 @@ func (s *Store) degradeSlot(ctx context.Context, req *sluice.SlotRequest, sent b
 		return sluice.SlotDecision{Allowed: true, Degraded: true}, nil
 	}
 	s.used.Store(true)
-	d, err := s.local.store.Slot(ctx, local)
+	d, err := s.local.slots.Slot(ctx, local)
 	if err != nil {
 		s.undo(req, sent)
 		return d, err

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/memstore"
 )
 
 // Store is a [sluice.Store] that has an answer whatever the store behind it
@@ -46,6 +45,10 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	if store == nil {
 		return nil, errors.New("failure: wrap: store is nil")
 	}
+	slots, ok := opts.Local.(sluice.SlotStore)
+	if !ok {
+		return nil, errors.New("failure: wrap: Local is no store with slots; make one, such as memstore.New(memstore.Options{MaxKeys: failure.DefaultMaxKeys})")
+	}
 	if !opts.Policy.Valid() {
 		return nil, fmt.Errorf("failure: wrap: %v is no policy; use Open, Local or Closed", opts.Policy)
 	}
@@ -56,7 +59,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	opts = opts.filled()
 	s := &Store{
 		store: store, opts: opts, probe: probe,
-		local:  local{store: memstore.New(memstore.Options{MaxKeys: opts.MaxKeys}), nodes: opts.Nodes, shares: new(sluice.Prepared[share])},
+		local:  local{store: opts.Local, slots: slots, nodes: opts.Nodes, shares: new(sluice.Prepared[share])},
 		ledger: ledger{most: opts.MaxKeys, owed: make(map[debtor]owed)},
 		keeper: newKeeper(),
 	}

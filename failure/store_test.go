@@ -307,10 +307,14 @@ func TestClose(t *testing.T) {
 }
 
 func TestWrapRefuses(t *testing.T) {
-	if _, err := failure.Wrap(nil, failure.Options{}); err == nil {
+	store := memstore.New(memstore.Options{})
+	if _, err := failure.Wrap(nil, failure.Options{Local: store}); err == nil {
 		t.Error("no store: no error")
 	}
-	if _, err := failure.Wrap(memstore.New(memstore.Options{}), failure.Options{Policy: 3}); err == nil {
+	if _, err := failure.Wrap(store, failure.Options{Local: store, Policy: 3}); err == nil {
 		t.Error("a policy that is none: no error")
+	}
+	if _, err := failure.Wrap(store, failure.Options{}); err == nil {
+		t.Error("no store to decide in its place: no error")
 	}
 }

@@ -164,7 +164,7 @@ func TestChangedLimitThroughWrappers(t *testing.T) {
 	leases := lease.Wrap(denycache.Wrap(memstore.New(memstore.Options{}), denycache.Options{}), lease.Options{
 		Of: func(p *sluice.Plan) (sluice.LeaseTerms, bool) { return sluice.LeaseTerms{}, p.Scope() == "leased" },
 	})
-	store, err := failure.Wrap(leases, failure.Options{})
+	store, err := failure.Wrap(leases, failure.Options{Local: memstore.New(memstore.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}

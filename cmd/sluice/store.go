@@ -17,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice/denycache"
 	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/lease"
+	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
@@ -108,6 +109,7 @@ func (s *shared) wrap() (err error) {
 	s.leases = lease.Wrap(s.denials, lease.Options{Of: c.leaseOf})
 	s.store, err = failure.Wrap(s.leases, failure.Options{
 		Policy: c.failure, PolicyOf: c.policyOf, SlotPolicyOf: c.slotsOf, Timeout: c.target.Timeout(),
+		Local:    memstore.New(memstore.Options{MaxKeys: failure.DefaultMaxKeys}),
 		Nodes:    func() int { return int(s.nodes.Load()) },
 		OnChange: func(failure.Health) { s.changed() },
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/lease"
+	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/storetest"
 )
@@ -53,6 +54,7 @@ func newStack(t *testing.T, names, addr, prefix string, opts failure.Options) *s
 		s.leases = lease.Wrap(inside, lease.Options{Of: func(p *sluice.Plan) (sluice.LeaseTerms, bool) { return terms, p.Scope() == "leased" }})
 		inside = s.leases
 	}
+	opts.Local = memstore.New(memstore.Options{})
 	if s.Store, err = failure.Wrap(inside, opts); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice/denycache"
 	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
@@ -68,7 +69,7 @@ func newRig(t *testing.T, g *stage, policy failure.Policy, deadline time.Duratio
 	r := &rig{policy: policy, redis: openURL(t, g.url, g.steady, max(deadline, redisstore.DefaultTimeout))}
 	r.witness = &witness{Store: r.redis}
 	var err error
-	if r.store, err = failure.Wrap(denycache.Wrap(r.witness, denycache.Options{}), failure.Options{Policy: policy, Timeout: deadline}); err != nil {
+	if r.store, err = failure.Wrap(denycache.Wrap(r.witness, denycache.Options{}), failure.Options{Policy: policy, Timeout: deadline, Local: memstore.New(memstore.Options{})}); err != nil {
 		t.Fatal(err)
 	}
 	r.hot = storekit.Limiter(t, r.store, "hot-"+policy.String(), fmt.Sprintf("%d/h sliding-log", quota))
