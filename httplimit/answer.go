@@ -30,7 +30,7 @@ const WarningField = "RateLimit-Warning"
 // conclude says what follows from the verdict.
 func (q *Request) conclude(ctx context.Context) {
 	v, e := &q.verdict, &q.event
-	e.Decision, e.Err, e.Judged = v.Decision, v.Err, v
+	*e = Event{Decision: v.Decision, Err: v.Err, Judged: v}
 	if binding, bound := v.Binding(); bound {
 		q.limit = q.mw.names.label(&binding)
 		e.Limit = &q.limit.term

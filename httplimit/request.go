@@ -123,8 +123,8 @@ func (q *Request) begin(m *Middleware, w http.ResponseWriter, r *http.Request, c
 func (q *Request) end() {
 	q.mw, q.w, q.r, q.client = nil, nil, nil, netip.Addr{}
 	q.claims, q.token, q.verified = nil, nil, false
-	q.attributes, q.event, q.own, q.stop = attributes{}, Event{}, false, nil
-	q.limit = nil
+	q.attributes, q.own, q.stop, q.limit = attributes{}, false, nil, nil
+	q.event.Err, q.event.Violated = nil, nil // the rest is the policy's, and set anew
 }
 
 // judge asks the store, and holds the request back if need be.

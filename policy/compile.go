@@ -79,6 +79,8 @@ func CompilePaced(rules []Rule, pause func()) (*Policy, error) {
 		}
 		before := len(c.faults)
 		if c.rule(r); len(c.faults) == before {
+			m := &r.Match
+			r.bare = len(m.Methods)+len(m.Headers)+len(m.Queries)+len(m.Networks)+len(r.except) == 0
 			p.index.add(int32(i), r)
 		}
 	}

@@ -16,6 +16,7 @@ type rule struct {
 	patterns []pattern
 	except   []pattern
 	levels   []level
+	bare     bool // the index has checked all that it asks for
 }
 
 // level is a Level, compiled.

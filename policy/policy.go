@@ -87,7 +87,7 @@ func (p *Policy) Match(a Attributes, m *Matches) {
 		m.found.path, m.found.found = &m.path.paths[i], m.found.found[:0]
 		p.index.find(&m.found)
 		for _, at := range m.found.found {
-			if r := &p.rules[at.rule]; r.matches(a, m.found.client) && !r.excepts(m.found.path) {
+			if r := &p.rules[at.rule]; r.bare || r.matches(a, m.found.client) && !r.excepts(m.found.path) {
 				m.hits = append(m.hits, hit{at, int32(i)})
 			}
 		}
