@@ -76,18 +76,16 @@ func Lint(c *Config, now time.Time) *Report {
 func (l *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, version %s: %s\n", l.File, l.Version, count(len(l.Rules), "rule"))
-	for _, at := range l.Listeners {
-		fmt.Fprintf(&b, "\nTCP listener %s (line %d)\n", at.Rule, at.Line)
-		for _, line := range at.Lines {
-			b.WriteString("  " + line + "\n")
+	section := func(what string, all []Words) {
+		for _, words := range all {
+			fmt.Fprintf(&b, "\n%s%s (line %d)\n", what, words.Rule, words.Line)
+			for _, line := range words.Lines {
+				b.WriteString("  " + line + "\n")
+			}
 		}
 	}
-	for _, r := range l.Rules {
-		fmt.Fprintf(&b, "\n%s (line %d)\n", r.Rule, r.Line)
-		for _, line := range r.Lines {
-			b.WriteString("  " + line + "\n")
-		}
-	}
+	section("TCP listener ", l.Listeners)
+	section("", l.Rules)
 	if len(l.Warnings) > 0 {
 		b.WriteByte('\n')
 	}

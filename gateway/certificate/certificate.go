@@ -11,7 +11,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -147,12 +146,7 @@ func (p *Pair) report(err error, said bool) {
 }
 
 func read(name string) (content []byte, err error) {
-	f, _, err := regular.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	content, err = io.ReadAll(io.LimitReader(f, maxFile+1))
+	content, _, err = regular.Read(name, maxFile+1)
 	if err != nil {
 		return nil, fmt.Errorf("certificate: %w", err)
 	}
