@@ -26,7 +26,7 @@ type Config struct {
 	Deny      []netip.Prefix // clients turned away, whatever Allow says
 	Exempt    []netip.Prefix // clients to whom no limit applies; the rules have it, too
 	MaxHeld   int64          // requests held back at once, over all rules; zero: the gateway's default
-	Fields    string         // header fields of the answers: "draft-11", "legacy", "both" or "none"; empty: draft-11
+	Fields    []string       // header fields of the answers: some of [FieldWords]; none: draft-11
 	Policy    *policy.Policy
 
 	lines []int // of each rule
@@ -51,7 +51,10 @@ type Upstream struct {
 // Admin is the address of the operator's pages.
 type Admin struct {
 	Address   string // host:port; empty: the program's default; "off": none
-	TokenFile string // holds a bearer token, which an address that is not loopback requires
+	TokenFile string // holds a bearer token
+	// Public lets Address be one that other machines can reach, without a token:
+	// what shows keys and changes them is not there then.
+	Public bool
 	// OverridesFile keeps the overrides made while running; empty: they are in
 	// memory only.
 	OverridesFile string

@@ -128,6 +128,22 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	c.Listen = append(c.Listen, l)
 }
 
+// circles finds what is at an address at which clients come in, too.
+func (d *decoder) circles(root *yaml.Node, c *Config) {
+	for i := range c.Listen {
+		at := c.Listen[i].Address
+		if strings.HasSuffix(at, ":0") { // any port that is free
+			continue
+		}
+		if at != "" && c.Admin.Address == at {
+			d.fault(child(root, "admin"), "%s is listened at for clients, too; give it another port", at)
+		}
+		if !c.Listen[i].TCP && slices.ContainsFunc(c.Upstreams, func(u Upstream) bool { return u.URL != nil && u.URL.Host == at }) {
+			d.fault(child(root, "upstream"), "%s is listened at, so that requests would go in circles; write the service's own address", at)
+		}
+	}
+}
+
 // tcpFields are the keys of a listener that only one of TCP has.
 func (d *decoder) tcpFields(l *Listener) []field {
 	return []field{

@@ -71,13 +71,14 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		one("tokens", func(n *yaml.Node) { c.Tokens = d.tokens(n) }),
 		one("allow", func(n *yaml.Node) { d.networks(n, &c.Allow) }),
 		one("deny", func(n *yaml.Node) { d.networks(n, &c.Deny) }),
-		one("fields", func(n *yaml.Node) { d.choice(n, "fields", &c.Fields, "draft-11", "legacy", "both", "none") }),
+		one("fields", func(n *yaml.Node) { d.headerFields(n, c) }),
 		d.number("max_held", 1, 1_000_000, &c.MaxHeld),
 		one("exempt", func(n *yaml.Node) {
 			d.mapping(n, "exempt", one("networks", func(n *yaml.Node) { d.networks(n, &c.Exempt) }))
 		}),
 		one("rules", func(n *yaml.Node) { ruleNodes = d.ruleNodes(n) }),
 	)
+	d.circles(root, c)
 	if ruleNodes == nil && len(d.faults) == 0 {
 		d.fault(root, "no rules; write at least one under rules")
 	}

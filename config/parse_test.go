@@ -38,11 +38,11 @@ func TestEveryKey(t *testing.T) {
 	want := `[{Address:127.0.0.1:8080 TCP:false Upstream: CertFile: KeyFile: ProxyProtocol:[] Name: Limits:{By:nothing Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} line:3} {Address:127.0.0.1:8443 TCP:false Upstream: CertFile:cert.pem KeyFile:key.pem ProxyProtocol:[10.0.0.0/8] Name: Limits:{By:nothing Connections:[] Open:{Name: Cap:0 TTL:0s} Bytes:[] Failure:open} line:4} {Address:127.0.0.1:5433 TCP:true Upstream:127.0.0.1:5432 CertFile: KeyFile: ProxyProtocol:[] Name:db Limits:{By:ip/24/48 Connections:[10/s burst 20 1000/hour] Open:{Name: Cap:100 TTL:30s} Bytes:[100MB/min burst 1MB] Failure:closed} line:7}]
 api.example.com /v1 1000000 true
 http://127.0.0.1:3001
-{Address:127.0.0.1:9090 TokenFile:admin.token OverridesFile:overrides.json AuditFile:audit.jsonl Hosts:[sluice.internal sluice]}
+{Address:127.0.0.1:9090 TokenFile:admin.token Public:true OverridesFile:overrides.json AuditFile:audit.jsonl Hosts:[sluice.internal sluice]}
 {Redis:rediss-sentinel://10.0.0.1,10.0.0.2:26380/limits?ca_file=ca.pem Prefix:sluice MaxKeys:0 State:}
 {Trusted:[10.0.0.0/8 ::1/128] Header:X-Forwarded-For}
 {Header:X-Token Cookie: JWKS: HMAC:secret Key: Issuer:https://login.example.com Audience:api Required:true}
-[10.0.0.0/8] [10.6.6.6/32] [10.9.0.0/16] 500 both
+[10.0.0.0/8] [10.6.6.6/32] [10.9.0.0/16] 500 [draft-11 x-ratelimit-epoch]
 `
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

@@ -37,6 +37,30 @@ func enum[T ~uint8](d *decoder, name string, into *T, choices ...string) field {
 	}}
 }
 
+// FieldWords are what Config.Fields names. A file may also say legacy, which is
+// x-ratelimit, and both, which is draft-11 beside it.
+var FieldWords = []string{"draft-11", "x-ratelimit", "x-ratelimit-epoch", "none"}
+
+// headerFields reads which header fields answers have.
+func (d *decoder) headerFields(n *yaml.Node, c *Config) {
+	d.list(n, func(n *yaml.Node) {
+		var word string
+		switch d.choice(n, "fields", &word, append(slices.Clone(FieldWords), "legacy", "both")...); word {
+		case "":
+		case "legacy":
+			c.Fields = append(c.Fields, "x-ratelimit")
+		case "both":
+			c.Fields = append(c.Fields, "draft-11", "x-ratelimit")
+		default:
+			c.Fields = append(c.Fields, word)
+		}
+	})
+	has := func(word string) bool { return slices.Contains(c.Fields, word) }
+	if has("none") && len(c.Fields) > 1 || has("x-ratelimit") && has("x-ratelimit-epoch") {
+		d.fault(n, "fields exclude each other; none stands alone, and x-ratelimit is in seconds from now or since 1970")
+	}
+}
+
 // networks reads one or more networks; an address is a network of its own.
 func (d *decoder) networks(n *yaml.Node, into *[]netip.Prefix) {
 	d.each(n, "a network", func(n *yaml.Node, s string) {
@@ -134,14 +158,14 @@ func (d *decoder) admin(n *yaml.Node, a *Admin) {
 		}
 	})
 	d.mappingOr(n, "admin", address.read, field{"address", address.read}, d.path("token_file", &a.TokenFile),
-		d.path("overrides_file", &a.OverridesFile), d.path("audit_file", &a.AuditFile),
+		d.flag("public", &a.Public), d.path("overrides_file", &a.OverridesFile), d.path("audit_file", &a.AuditFile),
 		field{"hosts", func(n *yaml.Node) { d.adminHosts(n, a) }})
-	if a.Address == "" || a.Address == "off" || a.TokenFile != "" {
+	if a.Address == "" || a.Address == "off" || a.TokenFile != "" || a.Public {
 		return
 	}
 	host, _, _ := net.SplitHostPort(a.Address) // which has been checked
 	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		d.fault(n, "admin at %s can be reached from other machines; write a loopback address, or a token_file that holds a secret", a.Address)
+		d.fault(n, "admin at %s can be reached from other machines; write a loopback address, a token_file that holds a secret, or public: true for pages without keys", a.Address)
 	}
 }
 

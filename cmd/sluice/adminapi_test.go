@@ -303,3 +303,14 @@ func TestKeyShowsInFlight(t *testing.T) {
 		}
 	}
 }
+
+// TestPublicAdminHasNoKeys: an address that everybody may ask shows no keys and
+// changes none.
+func TestPublicAdminHasNoKeys(t *testing.T) {
+	s := startSite(t, "admin: {address: \"0.0.0.0:0\", public: true}\nrules: [{name: all, by: ip, limits: 2/min}]")
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/metrics": http.StatusOK, "/policy": http.StatusNotFound, "/v1/key?ip=127.0.0.1": http.StatusNotFound} {
+		if a := fetch(t, http.DefaultClient, s.admin+path); a.status != want {
+			t.Errorf("%s: %d %s, want %d", path, a.status, a.body, want)
+		}
+	}
+}

@@ -144,18 +144,20 @@ func (s *siteServer) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.api, err = admin.NewAPI(admin.APIOptions{
-		Policy: s.site.policyInForce, Store: s.site.store, Slots: s.site.slots, Shared: s.states.shared != nil, Tally: &s.site.tally, Version: s.watcher.Status,
-		Overrides: overrides, Apply: s.site.override, Audit: s.audit, Token: token, Now: s.now,
-		Hosts: adminHosts(s.first.Admin.Address, s.first.Admin.Hosts),
-	})
-	if err != nil {
-		return err
-	}
 	o := admin.Options{
 		Ready: func() bool { return !s.doors.draining.Load() }, Store: s.states.ready,
-		Config: s.readyLine, Metrics: s.metrics.Handler(), API: s.api,
+		Config: s.readyLine, Metrics: s.metrics.Handler(),
 		Hosts: adminHosts(s.first.Admin.Address, s.first.Admin.Hosts),
+	}
+	if token != "" || !s.first.Admin.Public {
+		s.api, err = admin.NewAPI(admin.APIOptions{
+			Policy: s.site.policyInForce, Store: s.site.store, Slots: s.site.slots, Shared: s.states.shared != nil, Tally: &s.site.tally, Version: s.watcher.Status,
+			Overrides: overrides, Apply: s.site.override, Audit: s.audit, Token: token, Now: s.now, Hosts: o.Hosts,
+		})
+		if err != nil {
+			return err
+		}
+		o.API = s.api
 	}
 	s.doors = newDoors(ctx, s.site, admin.Handler(o), s.drain, s.log)
 	s.doors.tcp = &tcpParts{store: s.site.store, slots: s.site.slots, admits: s.site.admits, exempt: s.site.exempt, metrics: s.metrics}
@@ -253,7 +255,9 @@ func (s *siteServer) apply(ctx context.Context, c *file.Config) error {
 	if err := s.site.apply(c); err != nil {
 		return errors.Join(err, change.abandon())
 	}
-	s.api.SetToken(token)
+	if s.api != nil {
+		s.api.SetToken(token)
+	}
 	if err := change.commit(); err != nil { //nolint:contextcheck // connections end with their door, not with ctx
 		s.log.Error("an address does not serve as it should", slog.Any("error", err))
 	}

@@ -285,15 +285,9 @@ func (s *site) count(r *http.Request, e httplimit.Event) {
 }
 
 // fieldsOf returns the header fields that the configuration names.
-func fieldsOf(name string) httplimit.Fields {
-	switch name {
-	case "legacy":
-		return httplimit.XRateLimit
-	case "both":
-		return httplimit.Draft11 | httplimit.XRateLimit
-	case "none":
-		return httplimit.NoFields
-	default:
-		return httplimit.Draft11
+func fieldsOf(words []string) (fields httplimit.Fields) {
+	for _, word := range words {
+		fields |= fieldNames[word]
 	}
+	return fields
 }
