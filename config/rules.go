@@ -217,14 +217,12 @@ func (d *decoder) absent(n *yaml.Node, what string, into *[]policy.Field) {
 }
 
 func (d *decoder) part(n *yaml.Node, into *[]policy.Part) {
-	s, ok := d.text(n, "by")
-	if !ok {
-		return
-	}
-	p, err := policy.ParsePart(s)
-	if err != nil {
-		d.fault(n, "%v", err)
-		return
+	var p policy.Part // where there is a fault it takes the place, so that the others keep theirs
+	if s, ok := d.text(n, "by"); ok {
+		var err error
+		if p, err = policy.ParsePart(s); err != nil {
+			d.fault(n, "%v", err)
+		}
 	}
 	if p.Source == policy.SourceClaim {
 		d.claims = append(d.claims, claim{n, p.Name})

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/serve"
 	"github.com/sluicegate/sluice/server/admin"
 )
 
@@ -28,8 +29,8 @@ rules:
 func TestKeyCommands(t *testing.T) {
 	dir := t.TempDir()
 	auditFile, overrides := filepath.Join(dir, "audit.jsonl"), filepath.Join(dir, "overrides.json")
-	s := startSite(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+keyRules, stopped, func(c *siteConfig) {
-		c.audit, c.overrides = auditFile, overrides
+	s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+keyRules, stopped, func(o *serve.Options) {
+		o.Audit, o.Overrides = auditFile, overrides
 	})
 	at := "--admin=" + s.admin
 	ask := func(want int) {
@@ -127,7 +128,7 @@ func TestKeyCommands(t *testing.T) {
 // TestSharedBudget: that of requests without a part of the key is shown,
 // forgotten and changed by an empty value.
 func TestSharedBudget(t *testing.T) {
-	s := startSite(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+`
+	s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+`
 rules:
   - {name: shared, by: [header.X-User, ip], missing: share, limits: 2/min sliding-log}
   - {name: refused, by: header.X-Team, limits: 50/min sliding-log}
@@ -183,7 +184,7 @@ func TestOverridesLast(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			entry(c.expires)
-			s := startSite(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+keyRules, stopped, func(c *siteConfig) { c.overrides = file })
+			s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+keyRules, stopped, func(o *serve.Options) { o.Overrides = file })
 			s.get(t, "/", "X-User", "ada")
 			if got := s.get(t, "/", "X-User", "ada"); got.status != c.want {
 				t.Errorf("got %d, want %d", got.status, c.want)
@@ -199,7 +200,7 @@ func TestAdminToken(t *testing.T) {
 	if err := os.WriteFile(tokens, []byte("0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startSite(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}\nupstream: %q\n", tokens, named(t, "up"))+keyRules, stopped)
+	s := startFile(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}\nupstream: %q\n", tokens, named(t))+keyRules, stopped)
 	for range 4 {
 		s.get(t, "/", "X-User", "ada")
 	}
@@ -234,7 +235,7 @@ func TestAdminToken(t *testing.T) {
 // TestAdminAnswersThisMachineOnly: without a token no web page gets at it, by
 // its own name or across origins.
 func TestAdminAnswersThisMachineOnly(t *testing.T) {
-	s := startSite(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+keyRules, stopped)
+	s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+keyRules, stopped)
 	for _, c := range []struct {
 		name, host, origin, more string
 		want                     int
@@ -276,7 +277,7 @@ func TestKeyShowsInFlight(t *testing.T) {
 		came <- struct{}{}
 		<-goOn
 	})
-	s := startSite(t, fmt.Sprintf("upstream: %q\nrules: [{name: run, by: ip, in_flight: 3}, {name: both, by: ip, limits: 9/min sliding-log, in_flight: {cap: 2, ttl: 1m}}]\n", up), stopped)
+	s := startFile(t, fmt.Sprintf("upstream: %q\nrules: [{name: run, by: ip, in_flight: 3}, {name: both, by: ip, limits: 9/min sliding-log, in_flight: {cap: 2, ttl: 1m}}]\n", up), stopped)
 	show := func(want ...string) {
 		t.Helper()
 		out, _ := command(t, exitOK, "key", "show", "ip=127.0.0.1", "--admin="+s.admin)
@@ -307,7 +308,7 @@ func TestKeyShowsInFlight(t *testing.T) {
 // TestPublicAdminHasNoKeys: an address that everybody may ask shows no keys and
 // changes none.
 func TestPublicAdminHasNoKeys(t *testing.T) {
-	s := startSite(t, "admin: {address: \"0.0.0.0:0\", public: true}\nrules: [{name: all, by: ip, limits: 2/min}]")
+	s := startFile(t, "admin: {address: \"0.0.0.0:0\", public: true}\nrules: [{name: all, by: ip, limits: 2/min}]")
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/metrics": http.StatusOK, "/policy": http.StatusNotFound, "/v1/key?ip=127.0.0.1": http.StatusNotFound} {
 		if a := fetch(t, http.DefaultClient, s.admin+path); a.status != want {
 			t.Errorf("%s: %d %s, want %d", path, a.status, a.body, want)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicegate/sluice/serve"
 	"github.com/sluicegate/sluice/server/admin"
 )
 
@@ -29,12 +30,12 @@ type adminClient struct {
 func newAdminClient(values map[string][]string) (*adminClient, error) {
 	at := last(values["admin"])
 	if at == "" {
-		at = defaultAdmin
+		at = serve.DefaultAdmin
 	}
 	if !strings.Contains(at, "://") {
 		at = "http://" + at
 	}
-	token, err := readToken(last(values["token-file"]))
+	token, err := serve.ReadToken(last(values["token-file"]))
 	return &adminClient{base: strings.TrimSuffix(at, "/"), token: token}, err
 }
 
@@ -78,7 +79,7 @@ func (c *adminClient) call(ctx context.Context, method, path string, send, into 
 	if resp.StatusCode != http.StatusOK {
 		var fault admin.Error
 		if err := json.Unmarshal(data, &fault); err != nil || fault.Error == "" {
-			return fmt.Errorf("%s answers %s; was it started with --config?", c.base, resp.Status)
+			return fmt.Errorf("%s answers %s; is this the admin address of sluice serve, and not public without a token?", c.base, resp.Status)
 		}
 		return errors.New(fault.Error)
 	}

@@ -5,31 +5,52 @@ package main
 
 import (
 	"errors"
-	"net/netip"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
 
-func TestParseServeDefaults(t *testing.T) {
+// told is what matters of a configuration, in a line.
+func told(c *config.Config) string {
+	var b strings.Builder
+	for i := range c.Listen {
+		fmt.Fprintf(&b, "listen %s; ", c.Listen[i].Address)
+	}
+	for i := range c.Upstreams {
+		fmt.Fprintf(&b, "upstream %v own host %v; ", c.Upstreams[i].URL, c.Upstreams[i].UpstreamHost)
+	}
+	fmt.Fprintf(&b, "admin %s public %v hosts %v files %q %q; store %q state %q; trust %v; fields %v",
+		c.Admin.Address, c.Admin.Public, c.Admin.Hosts, c.Admin.OverridesFile, c.Admin.AuditFile, c.Store.Redis, c.Store.State, c.ClientIP.Trusted, c.Fields)
+	for _, r := range c.Policy.Rules() {
+		l := r.Levels[0]
+		fmt.Fprintf(&b, "; %s by %v: %v, costs %v, failure %v", r.Name, l.By, l.Limits, r.Cost.Of, r.Failure)
+	}
+	return b.String()
+}
+
+func TestParseServe(t *testing.T) {
+	const admin = "admin 127.0.0.1:9090 public false hosts [] files \"\" \"\"; "
 	for _, c := range []struct {
-		name   string
-		args   []string
-		limits []string
-		key    string
-		fields httplimit.Fields
-		admin  string
+		name string
+		args []string
+		want string
 	}{
-		{"sample app", nil, []string{"10/min sliding-log"}, "query.userId", httplimit.Draft11 | httplimit.XRateLimit, "127.0.0.1:9090"},
+		{
+			"sample app", nil,
+			"listen 127.0.0.1:8080; " + admin + `store "" state ""; trust []; fields [draft-11 x-ratelimit]; gateway by [query.userId]: [10/min sliding-log], costs 0, failure open`,
+		},
 		{
 			"upstream",
 			[]string{"--upstream", "http://x:3000", "--limit", "5/s"},
-			[]string{"5/s"},
-			"ip", httplimit.Draft11, "127.0.0.1:9090",
+			"listen 127.0.0.1:8080; upstream http://x:3000 own host false; " + admin + `store "" state ""; trust []; fields [draft-11]; gateway by [ip]: [5/s], costs 0, failure open`,
 		},
 		{
 			"everything",
@@ -37,38 +58,39 @@ func TestParseServeDefaults(t *testing.T) {
 				"--upstream=http://x:3000", "-limit=5/s", "--limit", "100MB/min sliding-counter", "--by", "path.2", "--by=header.X-A",
 				"--by", "cookie.c", "--by", "query.q", "--by", "host", "--by", "ip", "--trust", "10.1.2.3/8", "--trust", "127.0.0.1",
 				"--fields", "x-ratelimit-epoch, draft-11", "--admin", "off", "--drain", "1m", "--state", "x.state", "--upstream-host",
-				"--listen", "0.0.0.0:80",
+				"--listen", "0.0.0.0:80", "--overrides", "o.json", "--audit", "a.jsonl",
 			},
-			[]string{"5/s", "100MB/min sliding-counter"},
-			"path.2 header.X-A cookie.c query.q host ip",
-			httplimit.Draft11 | httplimit.XRateLimitEpoch, "",
+			`listen 0.0.0.0:80; upstream http://x:3000 own host true; admin off public false hosts [] files "o.json" "a.jsonl"; store "" state "x.state"; ` +
+				`trust [10.0.0.0/8 127.0.0.1/32]; fields [x-ratelimit-epoch draft-11]; ` +
+				`gateway by [path.2 header.X-A cookie.c query.q host ip]: [5/s], costs 0, failure open; ` +
+				`gateway.bytes by [path.2 header.X-A cookie.c query.q host ip]: [100MB/min sliding-counter], costs 2, failure open`,
 		},
-		{"public admin", []string{"--admin", ":9090", "--admin-public"}, []string{"10/min sliding-log"}, "query.userId", httplimit.Draft11 | httplimit.XRateLimit, ":9090"},
+		{
+			"bytes alone, in a shared store",
+			[]string{"--limit=1KB/s", "--store=redis://h:1/2?prefix=p", "--failure=local"},
+			"listen 127.0.0.1:8080; " + admin + `store "redis://h:1/2?prefix=p" state ""; trust []; fields [draft-11 x-ratelimit]; gateway.bytes by [query.userId]: [1KB/s], costs 2, failure local`,
+		},
+		{
+			"public admin",
+			[]string{"--admin", ":9090", "--admin-public", "--admin-host", "Sluice"},
+			`listen 127.0.0.1:8080; admin :9090 public true hosts [sluice] files "" ""; store "" state ""; trust []; fields [draft-11 x-ratelimit]; gateway by [query.userId]: [10/min sliding-log], costs 0, failure open`,
+		},
+		{
+			"admin by a name", // what was looked up is what is listened on
+			[]string{"--admin", "localhost:9090"},
+			strings.Replace("listen 127.0.0.1:8080; "+admin+`store "" state ""; trust []; fields [draft-11 x-ratelimit]; gateway by [query.userId]: [10/min sliding-log], costs 0, failure open`, "[]", "[localhost]", 1),
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := parseServe(c.args)
+			f, got, err := parseServe(c.args)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var limits []string
-			for _, l := range got.limits {
-				limits = append(limits, l.String())
+			if told(got) != c.want {
+				t.Errorf("got\n%s\nwant\n%s", told(got), c.want)
 			}
-			if !slices.Equal(limits, c.limits) {
-				t.Errorf("limits %q, want %q", limits, c.limits)
-			}
-			if by := strings.Join(got.by, " "); by != c.key {
-				t.Errorf("key of %q, want %q", by, c.key)
-			}
-			if got.fields != c.fields || got.admin != c.admin {
-				t.Errorf("fields %v, admin %q; want %v, %q", got.fields, got.admin, c.fields, c.admin)
-			}
-			if c.name != "everything" {
-				return
-			}
-			want := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("127.0.0.1/32")}
-			if !slices.Equal(got.trusted, want) || got.drain != time.Minute || got.state != "x.state" || !got.upstreamHost || got.listen != "0.0.0.0:80" {
-				t.Errorf("config %+v", got)
+			if want := map[bool]time.Duration{true: time.Minute, false: 30 * time.Second}[c.name == "everything"]; f.drain != want {
+				t.Errorf("drain %v, want %v", f.drain, want)
 			}
 		})
 	}
@@ -82,40 +104,40 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 		args []string
 		want []string // what the lines hold, in order
 	}{
-		{"limit that cannot be read", []string{"--limit", "10/minn"}, []string{`--limit "10/minn": column 4: `}},
-		{"limit that makes no sense", []string{"--limit", "0/min"}, []string{`--limit "0/min": Quota: 0 must be 1 to `}},
-		{"limit with two faults", []string{"--limit", "0/367day"}, []string{`--limit "0/367day": column 3: `}},
-		{"limit of nothing", []string{"--limit", ""}, []string{`--limit "": column 1: no limit; write a quota and a window, such as 100/min`}},
-		{"limits of one name", []string{"--limit", "5/min", "--limit", "9/min"}, []string{`--limit "9/min": has the name "token-bucket.min", as "5/min" has; begin it with a name of its own, such as "second: 9/min"`}},
+		{"limit that cannot be read", []string{"--limit", "10/minn"}, []string{`--limit "10/minn": "minn" is not a window; write a number and one of us, ms, s, min, h, day, week, or month and year with a calendar (column 4)`}},
+		{"limit that makes no sense", []string{"--limit", "0/min"}, []string{`--limit "0/min": quota: 0 must be 1 to `}},
+		{"limit with two faults", []string{"--limit", "0/367day"}, []string{`--limit "0/367day": `}},
+		{"limit of nothing", []string{"--limit", ""}, []string{`--limit "": no limit; write a quota and a window, such as 100/min`}},
+		{"limits of one name", []string{"--limit", "5/min", "--limit", "9/min"}, []string{`--limit: two limits have the name "token-bucket.min" and would count in one state; give one a name of its own, such as "second: 9/min"`}},
 		{"no limit for an upstream", []string{"--upstream", "http://x"}, []string{"--limit: there is none; write for example --limit 100/min"}},
 		{"limits without end", slices.Repeat([]string{"--limit", "x"}, 30), slices.Repeat([]string{`--limit "x"`}, 30)},
-		{"upstream without a scheme", []string{"--upstream", "localhost:3000", "--limit", "1/s"}, []string{`--upstream: "localhost:3000" does not begin with http:// or https://; write for example http://127.0.0.1:3000`}},
-		{"upstream that is the gateway", []string{"--upstream", "http://127.0.0.1:8080", "--limit", "1/s"}, []string{"--upstream: is the address of --listen"}},
+		{"upstream without a scheme", []string{"--upstream", "localhost:3000", "--limit", "1/s"}, []string{`--upstream "localhost:3000" does not begin with http:// or https://; write for example http://127.0.0.1:3000`}},
+		{"upstream that is the gateway", []string{"--upstream", "http://127.0.0.1:8080", "--limit", "1/s"}, []string{"--upstream: 127.0.0.1:8080 is listened at, so that requests would go in circles; write the service's own address"}},
 		{"parts that are none", []string{"--by", "foo", "--by", "header.", "--by", "path.0", "--by", "path.x", "--by", "ip.1", "--by", ""}, []string{
-			`--by "foo": is not a part of a request; write ip, host, `, `--by "header.": names no header; write for example header.id`,
-			`--by "path.0": is not a part of the path; write path.1`, `--by "path.x": is not a part of the path`, `--by "ip.1": ip has nothing behind it`, `--by "": is not a part`,
+			`--by: "foo" says not whose budget it is; write ip, ip/24/48, header.NAME, `, `--by: "header." lacks a name; write header.NAME`,
+			`--by: the rule has no path pattern; match a path with the wildcard {0}`, `--by: the rule has no path pattern; match a path with the wildcard {x}`, `--by: "ip.1" says not whose budget it is`, `--by: "" says not whose budget it is`,
 		}},
-		{"header that cannot be", []string{"--by", "header.a b"}, []string{`--by "header.a b": `}},
-		{"part twice", []string{"--by", "ip", "--by", "ip"}, []string{`--by "ip": given twice`}},
-		{"networks that are none", []string{"--trust", "10.0.0.0/40", "--trust", "all"}, []string{`--trust "10.0.0.0/40": is not a network; write for example 10.0.0.0/8`, `--trust "all"`}},
-		{"addresses that are none", []string{"--listen", "80", "--admin", "x"}, []string{`--listen "80": is not a host and a port; write for example 127.0.0.1:8080`, `--admin: "x" is not an address; write for example 127.0.0.1:9090`}},
+		{"header that cannot be", []string{"--by", "header.a b"}, []string{`--by: "a b" is not a header field's name`}},
+		{"part twice", []string{"--by", "ip", "--by", "ip"}, []string{`--by: ip is a part of the key already; leave it out`}},
+		{"networks that are none", []string{"--trust", "10.0.0.0/40", "--trust", "all"}, []string{`--trust: "10.0.0.0/40" is not a network; write an address with the length of its prefix, such as 10.0.0.0/8`, `--trust: "all" is not a network`}},
+		{"addresses that are none", []string{"--listen", "80", "--admin", "x"}, []string{`--admin: "x" is not an address; write for example 127.0.0.1:9090`, `--listen is "80"; write a host and a port, such as 127.0.0.1:8080`}},
 		{"admin for everybody", []string{"--admin", "0.0.0.0:9999"}, []string{`--admin "0.0.0.0:9999": other machines can reach this address; write for example 127.0.0.1:9999, or add --admin-public`}},
-		{"admin where clients are", []string{"--listen", "127.0.0.1:9090"}, []string{`--admin "127.0.0.1:9090": is the address of --listen too`}},
-		{"fields that are none", []string{"--fields", "draft-12"}, []string{`--fields "draft-12": there is no "draft-12"; write some of draft-11, none, x-ratelimit, x-ratelimit-epoch`}},
-		{"fields that exclude each other", []string{"--fields", "none,draft-11"}, []string{`--fields "none,draft-11": these exclude each other`}},
+		{"admin where clients are", []string{"--listen", "127.0.0.1:9090"}, []string{`--admin: 127.0.0.1:9090 is listened at for clients, too; give it another port`}},
+		{"fields that are none", []string{"--fields", "draft-12"}, []string{`--fields is "draft-12"; write one of draft-11, x-ratelimit, x-ratelimit-epoch, none`}},
+		{"fields that exclude each other", []string{"--fields", "none,draft-11"}, []string{`--fields exclude each other; none stands alone`}},
 		{"durations that are none", []string{"--drain", "30"}, []string{`--drain "30": is not a duration from 0s to 24h; write for example 30s`}},
-		{"no file", []string{"--state", ""}, []string{"--state: names no file"}},
+		{"no file", []string{"--state", ""}, []string{"--state is empty"}},
 		{"unknown flags and what stands behind them", []string{"--lmit", "5/min", "--zzz=1", "--by", "foo"}, []string{
-			"--lmit: there is no such flag; did you mean --limit; see sluice serve --help", "--zzz: there is no such flag; see", `--by "foo"`,
+			"--lmit: there is no such flag; did you mean --limit; see sluice serve --help", "--zzz: there is no such flag; see", `--by: "foo"`,
 		}},
-		{"words without a flag", []string{"--limit", "10/min", "sliding-log", "--by", "foo"}, []string{`"sliding-log": is not a flag; every value has its flag before it, in quotes`, `--by "foo"`}},
+		{"words without a flag", []string{"--limit", "10/min", "sliding-log", "--by", "foo"}, []string{`"sliding-log": is not a flag; every value has its flag before it, in quotes`, `--by: "foo"`}},
 		{"flags twice", []string{"--listen", "127.0.0.1:1", "--listen", "127.0.0.1:2"}, []string{"--listen: given twice"}},
 		{"value missing", []string{"--limit"}, []string{"flag needs an argument: -limit"}},
-		{"not even a flag", []string{"--=x", "---", "--by", "foo"}, []string{"bad flag syntax: --=x", "bad flag syntax: ---", `--by "foo"`}},
+		{"not even a flag", []string{"--=x", "---", "--by", "foo"}, []string{"bad flag syntax: --=x", "bad flag syntax: ---", `--by: "foo"`}},
 		{"switch that is neither on nor off", []string{"--admin-public=maybe"}, []string{`invalid boolean value "maybe"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := parseServe(c.args)
+			_, _, err := parseServe(c.args)
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -132,9 +154,34 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 	}
 }
 
+func TestStoreFlags(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"password", []string{"--store", "redis://me:hunter2@h"}, redisurl.PasswordVariable},
+		{"not a URL", []string{"--store", "hunter2"}, "must begin with"},
+		{"policy", []string{"--store", "redis://h", "--failure", "maybe"}, `--failure is "maybe"; write one of open, local, closed`},
+		{"failure without store", []string{"--failure", "open"}, "add --store redis://HOST"},
+		{"state with store", []string{"--store", "redis://h", "--state", "f"}, "--state: keeps what is in this process"},
+		{"twice", []string{"--store", "redis://h", "--store", "redis://i"}, "--store: given twice"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, _, err := parseServe(c.args)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("error %v, want one with %q", err, c.want)
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the password is told: %v", err)
+			}
+		})
+	}
+}
+
 func TestHelpIsNotAFault(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"--limit", "x", "--help"}} {
-		if _, err := parseServe(args); !errors.Is(err, errHelp) {
+		if _, _, err := parseServe(args); !errors.Is(err, errHelp) {
 			t.Errorf("%q: %v", args, err)
 		}
 	}
@@ -142,10 +189,8 @@ func TestHelpIsNotAFault(t *testing.T) {
 
 // TestHelpIsTrue: every flag is in the help, and every limit text in it is one.
 func TestHelpIsTrue(t *testing.T) {
-	for _, name := range []string{
-		"upstream", "limit", "by", "trust", "listen", "admin", "admin-public", "admin-host", "fields", "state", "drain", "upstream-host",
-	} {
-		if !strings.Contains(serveUsage, "  --"+name+" ") {
+	for _, name := range slices.Concat(ofServe, switches) {
+		if !strings.Contains(serveUsage, "--"+name+" ") {
 			t.Errorf("--%s is not in the help", name)
 		}
 	}
@@ -164,26 +209,79 @@ func TestHelpIsTrue(t *testing.T) {
 	}
 }
 
-// FuzzParseServe: whatever the flags hold, they are read to the end and each
-// fault is one line.
-func FuzzParseServe(f *testing.F) {
-	for _, s := range []string{"", "--limit\x0010/min", "--by\x00path.\x00-=\x00--\x00x", "---\x00-\x00--help=", "--admin\x00[::1]:x"} {
-		f.Add(s)
+// TestPrintedFile: the file that is printed is the configuration that is served,
+// whatever the flags.
+func TestPrintedFile(t *testing.T) {
+	texts := rapid.StringMatching(`[ -~é\x{1F600}\n]{0,12}`)
+	values := map[string]*rapid.Generator[string]{
+		"listen":     rapid.SampledFrom([]string{"127.0.0.1:0", "[::1]:80", ":8081"}),
+		"upstream":   rapid.SampledFrom([]string{"http://127.0.0.1:3000", "https://x/a?", "http://[::1]:1"}),
+		"admin":      rapid.SampledFrom([]string{"off", "127.0.0.1:9091", "[::1]:1"}),
+		"admin-host": rapid.SampledFrom([]string{"sluice", "a.example.com"}),
+		"fields":     rapid.SampledFrom([]string{"none", "draft-11", "x-ratelimit-epoch,draft-11", "legacy", "both"}),
+		"state":      texts, "overrides": texts, "audit": texts,
+		"store":   rapid.SampledFrom([]string{"redis://h", "redis-cluster://[::1]:1,h2?prefix=a: b", "rediss://u@h?ca_file=a # b&timeout=5ms"}),
+		"failure": rapid.SampledFrom([]string{"open", "local", "closed"}),
+		"limit":   rapid.SampledFrom([]string{"10/min", "a: 5/s burst 20", "1MB/min debt 1KB", "second: 1000/day calendar Asia/Seoul", "null"}),
+		"by":      rapid.SampledFrom([]string{"ip", "ip/24/48", "host", "method", "path.2", "header.X-User", "query.a&b: 'c'", "query.#", "cookie.c", "query.-", "query.null"}),
+		"trust":   rapid.SampledFrom([]string{"10.1.2.3/8", "::1", "127.0.0.1"}),
 	}
-	f.Fuzz(func(t *testing.T, s string) {
-		args := strings.Split(s, "\x00")
-		if strings.Contains(s, "admin") || strings.Contains(s, "listen") || strings.Contains(s, "state") {
-			t.Skip("it might ask the network for a host, or open any file")
+	read := 0
+	rapid.Check(t, func(t *rapid.T) {
+		var args []string
+		for _, name := range ofServe {
+			value := values[name]
+			if value == nil {
+				continue
+			}
+			most := 1
+			if slices.Contains(repeatable, name) {
+				most = 3
+			}
+			for range rapid.IntRange(0, most).Draw(t, name) {
+				args = append(args, "--"+name+"="+value.Draw(t, "value"))
+			}
 		}
-		c, err := parseServe(args)
+		f, c, err := parseServe(args)
 		if err != nil {
 			return
 		}
-		if len(c.limits) == 0 {
-			t.Errorf("%q: no limits", args)
+		read++
+		printed, err := config.Parse("printed.yaml", []byte(f.file))
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, f.file)
 		}
-		if _, err := newServer(t.Context(), c, discard()); err != nil {
-			t.Errorf("%q: %v", args, err)
+		if told(printed) != told(c) || printed.Version != c.Version {
+			t.Fatalf("%q: got\n%s\nwant\n%s\n%s", args, told(printed), told(c), f.file)
+		}
+		for _, name := range []string{"state", "overrides", "audit", "store"} {
+			in := map[string]string{"state": c.Store.State, "overrides": c.Admin.OverridesFile, "audit": c.Admin.AuditFile, "store": c.Store.Redis}[name]
+			if got := f.one(name); got != in {
+				t.Fatalf("--%s %q: got %q", name, got, in)
+			}
+		}
+	})
+	if read == 0 {
+		t.Error("no flags could be read")
+	}
+}
+
+// FuzzParseServe: whatever the flags hold, they are read to the end and each
+// fault is one line.
+func FuzzParseServe(f *testing.F) {
+	for _, s := range []string{"", "--limit\x0010/min", "--by\x00path.\x00-=\x00--\x00x", "---\x00-\x00--help=", "--admin\x00[::1]:x", "--by\x00query.\xff\x00--trust\x00: #"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if strings.Contains(s, "admin") {
+			t.Skip("it might ask the network for a host")
+		}
+		_, c, err := parseServe(strings.Split(s, "\x00"))
+		if err == nil && c != nil && c.Policy.Len() == 0 {
+			t.Errorf("%q: no rules", s)
+		}
+		if err != nil && strings.Contains(err.Error(), "is not YAML") {
+			t.Errorf("%q: %v", s, err)
 		}
 	})
 }

@@ -8,18 +8,23 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/serve"
 )
 
 // TestMain lets the test program be sluice itself, for the tests that need a
@@ -32,15 +37,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
 // running is a gateway that serves on real sockets.
 type running struct {
 	url, admin string
 	banner     string
+	file       string // of its configuration; empty: flags
 	logs       *syncBuffer
 	stop       context.CancelFunc
-	ended      chan error // what serve returned
+	ended      chan error // what serve.Run returned
 }
 
 // closeAtEnd closes c when the test is over.
@@ -71,37 +75,74 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-// start serves with these flags, on free ports.
-func start(t *testing.T, args ...string) *running {
+// starts runs a test of gateways that serve what flags say: one that is given
+// the flags, and one the file that says the same.
+func starts(t *testing.T, now func() time.Time, args []string, test func(t *testing.T, r *running)) {
 	t.Helper()
-	return startAt(t, nil, args...)
+	args = append(slices.Clone(args), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	clock := func(o *serve.Options) { o.Now = now }
+	t.Run("flags", func(t *testing.T) {
+		_, c, err := parseServe(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, serveConfig(t, c, clock))
+	})
+	t.Run("file", func(t *testing.T) {
+		yaml, _ := command(t, exitOK, append([]string{"serve", "--print-config"}, args...)...)
+		test(t, startFile(t, yaml, clock))
+	})
 }
 
-// startAt is start with a clock for the store.
-func startAt(t *testing.T, now func() time.Time, args ...string) *running {
+// startFile serves a file, on free ports if it names none. What stands in more
+// changes how.
+func startFile(t *testing.T, yaml string, more ...func(*serve.Options)) *running {
 	t.Helper()
-	c, err := parseServe(append(args, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"))
+	for _, part := range []string{"listen", "admin"} {
+		if !strings.Contains(yaml, part+":") {
+			yaml = part + ": 127.0.0.1:0\n" + yaml
+		}
+	}
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.now = now
-	ctx, cancel := context.WithCancel(t.Context())
-	r := &running{logs: &syncBuffer{}, stop: cancel, ended: make(chan error, 1)}
+	r := serveConfig(t, c, more...)
+	r.file = file
+	return r
+}
+
+func serveConfig(t *testing.T, c *config.Config, more ...func(*serve.Options)) *running {
+	t.Helper()
+	r := &running{logs: &syncBuffer{}, ended: make(chan error, 1)}
 	out, in := io.Pipe()
+	o := serve.Options{
+		Config: c, Drain: 5 * time.Second, Audit: filepath.Join(t.TempDir(), "audit.jsonl"),
+		Out: in, Log: slog.New(slog.NewTextHandler(r.logs, nil)),
+	}
+	for _, f := range more {
+		f(&o)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.stop = cancel
 	go func() {
-		err := serve(ctx, c, in, slog.New(slog.NewTextHandler(r.logs, nil)))
+		err := serve.Run(ctx, o)
 		r.ended <- err
 		// Whoever reads the banner must learn of an early end.
 		_ = in.CloseWithError(io.ErrUnexpectedEOF)
 	}()
 	lines := bufio.NewReader(out)
-	for !strings.Contains(r.banner, "  try ") {
+	for !strings.Contains(r.banner, "  config ") {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			t.Fatalf("%v after %q; serve: %v", err, r.banner, <-r.ended)
+			t.Fatalf("%v after %q; run: %v", err, r.banner, <-r.ended)
 		}
 		r.banner += line
-		if after, ok := strings.CutPrefix(line, "sluice: "); ok {
+		if after, ok := strings.CutPrefix(line, "sluice: "); ok && r.url == "" {
 			r.url, _, _ = strings.Cut(after, " ")
 		}
 		if after, ok := strings.CutPrefix(line, "  admin  "); ok {
@@ -121,7 +162,7 @@ func (r *running) end(t *testing.T) {
 	r.stop()
 	r.stop = nil
 	if err := <-r.ended; err != nil {
-		t.Errorf("serve: %v", err)
+		t.Errorf("run: %v", err)
 	}
 	for line := range strings.Lines(r.logs.String()) {
 		if strings.Contains(line, "level=ERROR") {
@@ -189,15 +230,7 @@ func (r *running) metrics(t *testing.T) map[string]float64 {
 // fixedClock stands still, in the middle of a minute.
 func fixedClock() time.Time { return time.Date(2026, 1, 2, 3, 4, 30, 0, time.UTC) }
 
-// tickingClock advances by step at each look at it, from 3:04:10.
-type tickingClock struct {
-	step  time.Duration
-	ticks atomic.Int64
-}
-
-func (c *tickingClock) now() time.Time {
-	return time.Date(2026, 1, 2, 3, 4, 10, 0, time.UTC).Add(time.Duration(c.ticks.Add(1)) * c.step)
-}
+func stopped(o *serve.Options) { o.Now = fixedClock }
 
 // backend returns the address of an upstream on a real socket.
 func backend(t *testing.T, handler http.HandlerFunc) string {
@@ -205,4 +238,45 @@ func backend(t *testing.T, handler http.HandlerFunc) string {
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// command runs a command of sluice and returns what it writes.
+func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, failed bytes.Buffer
+	if got := run(t.Context(), args, &out, &failed); got != want {
+		t.Fatalf("sluice %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, want, out.String(), failed.String())
+	}
+	return out.String(), failed.String()
+}
+
+// until asks again and again until is says that it is so.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); !is(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("wait for %s: in vain", what)
+		}
+	}
+}
+
+func ready(t *testing.T, r *running) answer {
+	t.Helper()
+	return fetch(t, http.DefaultClient, r.admin+"/readyz")
+}
+
+// named returns an upstream that answers with a name and the path it got.
+func named(t *testing.T) string {
+	t.Helper()
+	return backend(t, func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		if err != nil {
+			return // the gateway answers
+		}
+		if _, err := fmt.Fprintf(w, "up %s %d", r.URL.Path, n); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -15,7 +15,7 @@ import (
 // TestKeyShowsPlans: what a key has left depends on its plan, which its requests
 // name: without it every plan is shown, and how to name one.
 func TestKeyShowsPlans(t *testing.T) {
-	s := startSite(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+`
+	s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+`
 rules:
   - {name: api, by: ip, limits: 60/min sliding-log, plans: {by: header.X-Plan, limits: {pro: 600/min, team: [900/min, "all: 5000/h"]}}}
   - {name: plain, by: ip, limits: 70/min}
@@ -72,7 +72,7 @@ func TestKeyShowsFewPlans(t *testing.T) {
 	for i := range 100 {
 		fmt.Fprintf(&plans, "p%02d: %d/min, ", i, i+1)
 	}
-	s := startSite(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: ip, limits: 60/min, plans: {by: header.X-Plan, limits: {%s}}}]\n", named(t, "up"), plans.String()), stopped)
+	s := startFile(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: ip, limits: 60/min, plans: {by: header.X-Plan, limits: {%s}}}]\n", named(t), plans.String()), stopped)
 	out, _ := command(t, exitOK, "key", "show", "ip=127.0.0.1", "--admin="+s.admin)
 	if !strings.Contains(out, "plan p15: ") || strings.Contains(out, "plan p16: ") || !strings.Contains(out, "  84 plans more; add header.X-Plan=NAME to see one\n") {
 		t.Errorf("got\n%s", out)
@@ -82,7 +82,7 @@ func TestKeyShowsFewPlans(t *testing.T) {
 // TestKeySaysWhere: an override is of one node, and what a key has spent is
 // where its store is.
 func TestKeySaysWhere(t *testing.T) {
-	s := startSite(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+keyRules, stopped)
+	s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+keyRules, stopped)
 	for _, c := range []struct {
 		args []string
 		want string
@@ -97,7 +97,7 @@ func TestKeySaysWhere(t *testing.T) {
 		}
 	}
 	server := redistest.Start(t, redistest.Redis(t))
-	s = startSite(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\n", named(t, "up"), "redis://"+server.Addr)+keyRules)
+	s = startFile(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\n", named(t), "redis://"+server.Addr)+keyRules)
 	out, _ := command(t, exitOK, "key", "reset", "ip=127.0.0.1", "--rule=address", "--admin="+s.admin)
 	if want := "in the store, for all nodes that share it\n"; !strings.Contains(out, want) {
 		t.Errorf("got\n%s\nwant %q", out, want)

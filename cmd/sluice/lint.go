@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	file "github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/config/nginx"
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/serve"
 )
 
 // words splits arguments into those of one value each, switches, which take none
@@ -84,18 +85,18 @@ func runLint(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return usageError(stderr, err, lintUsage)
 	}
-	c, err := file.Load(rest[0])
+	c, err := config.Load(rest[0])
 	if err != nil {
 		say(stderr, err.Error()+"\n")
 		return exitFailed
 	}
-	if err := file.Lint(c, time.Now()).WriteText(stdout); err != nil {
+	if err := config.Lint(c, time.Now()).WriteText(stdout); err != nil {
 		say(stderr, fmt.Sprintf("sluice: standard output: %v\n", err))
 		return exitFailed
 	}
 	code := exitOK
 	if values[passOver] == nil {
-		if err := checkFiles(c); err != nil {
+		if err := serve.CheckFiles(c); err != nil {
 			say(stderr, err.Error()+"\n")
 			code = exitFailed
 		}
@@ -112,12 +113,12 @@ func runLint(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-func runCases(ctx context.Context, c *file.Config, name string, stdout io.Writer) (ok bool, err error) {
-	data, err := readBounded(name, file.MaxBytes)
+func runCases(ctx context.Context, c *config.Config, name string, stdout io.Writer) (ok bool, err error) {
+	data, err := readBounded(name, config.MaxBytes)
 	if err != nil {
 		return false, err
 	}
-	results, err := file.RunCases(ctx, c, name, data, func(now func() time.Time) sluice.Store {
+	results, err := config.RunCases(ctx, c, name, data, func(now func() time.Time) sluice.Store {
 		return memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now})
 	})
 	if err != nil {
@@ -188,8 +189,8 @@ func runConvert(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // problemsOf says what is wrong with a file of rules.
 func problemsOf(yaml []byte) (problems []string) {
-	_, err := file.Parse("", yaml)
-	if faults, ok := errors.AsType[file.Faults](err); ok {
+	_, err := config.Parse("", yaml)
+	if faults, ok := errors.AsType[config.Faults](err); ok {
 		for _, f := range faults {
 			problems = append(problems, f.Problem)
 		}

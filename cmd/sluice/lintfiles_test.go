@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	file "github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/serve"
 )
 
 // TestLintFiles: a file that the configuration names, and with which serve would
@@ -115,7 +116,7 @@ func TestEveryFileIsChecked(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", key, err)
 		}
-		if err := checkFiles(c); err == nil || !strings.Contains(err.Error(), folder+" is a directory") {
+		if err := serve.CheckFiles(c); err == nil || !strings.Contains(err.Error(), folder+" is a directory") {
 			t.Errorf("%s: got %v", key, err)
 		}
 	}

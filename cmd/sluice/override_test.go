@@ -12,28 +12,8 @@ import (
 
 // TestOverrideKeepsTheAlgorithm: what an override does not name is as in the
 // rule, so that a key keeps what it has spent; what cannot be so is told.
-// TestOverrideOutlivesItsRule: an override stays what it was made as when the
-// limits of its rule change.
-func TestOverrideOutlivesItsRule(t *testing.T) {
-	const rules = "rules: [{name: a, by: ip, limits: %s}]\n"
-	upstream := fmt.Sprintf("upstream: %q\n", named(t, "up"))
-	s := startSite(t, upstream+fmt.Sprintf(rules, "50/h sliding-log"), stopped)
-	command(t, exitOK, "key", "override", "ip=127.0.0.1", "--rule=a", "--limit=2/h", "--reason=x", "--admin="+s.admin)
-	for range 2 {
-		if got := s.get(t, "/"); got.status != http.StatusOK {
-			t.Errorf("got %d", got.status)
-		}
-	}
-	for _, limits := range []string{"[50/h sliding-log, 600/min, 3000/h token-bucket]", "50/h", "60/h sliding-counter"} {
-		s.changeTo(t, upstream+fmt.Sprintf(rules, limits))
-		if got := s.get(t, "/"); got.status != http.StatusTooManyRequests {
-			t.Errorf("under %s: got %d, want the override of 2/h to be spent", limits, got.status)
-		}
-	}
-}
-
 func TestOverrideKeepsTheAlgorithm(t *testing.T) {
-	s := startSite(t, fmt.Sprintf("upstream: %q\n", named(t, "up"))+`
+	s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+`
 rules:
   - {name: log, match: {path: /log}, by: ip, limits: 3/min sliding-log}
   - {name: parts, match: {path: /parts}, by: ip, limits: 60/min sliding-counter sub-windows 6 strict}

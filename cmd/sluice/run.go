@@ -15,6 +15,9 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/serve"
 )
 
 // Exit codes.
@@ -54,12 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func runServe(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	room := newHeapRoom()
-	defer runtime.KeepAlive(room)
-	if namesFile(args) {
-		return runSite(ctx, args, stdout, stderr)
-	}
-	c, err := parseServe(args)
+	f, c, err := parseServe(args)
 	switch {
 	case errors.Is(err, errHelp):
 		say(stdout, serveUsage)
@@ -69,39 +67,47 @@ func runServe(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 			say(stderr, "sluice serve: "+line)
 		}
 		return exitUsage
+	case f.on["print-config"]:
+		say(stdout, f.file)
+		return exitOK
 	}
 	log := slog.New(slog.NewTextHandler(stderr, nil))
-	takeStandardLog(log)
-	if err := serve(ctx, c, stdout, log); err != nil {
+	serve.TakeStandardLog(log)
+	if err := f.serve(ctx, serve.Options{Config: c, Drain: f.drain, Out: stdout, Log: log}); err != nil {
 		say(stderr, fmt.Sprintf("sluice serve: %v\n", err))
 		return exitFailed
 	}
 	return exitOK
 }
 
-// runSite serves what a configuration file says.
-func runSite(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	c, err := parseSite(args)
-	if errors.Is(err, errHelp) {
-		say(stdout, serveUsage)
-		return exitOK
-	}
-	if err != nil {
-		for line := range strings.Lines(err.Error() + "\n") {
-			say(stderr, "sluice serve: "+line)
+// serve runs what the flags say, or the file that they name, which a hang-up
+// signal has read again.
+func (f *serveFlags) serve(ctx context.Context, o serve.Options) (err error) {
+	if f.given("config") {
+		if err := f.load(&o); err != nil {
+			return err
 		}
-		return exitUsage
+		again := make(chan os.Signal, 1)
+		signal.Notify(again, syscall.SIGHUP)
+		defer signal.Stop(again)
+		o.Again = again
 	}
-	hurry := make(chan os.Signal, 1)
-	signal.Notify(hurry, syscall.SIGHUP)
-	defer signal.Stop(hurry)
-	log := slog.New(slog.NewTextHandler(stderr, nil))
-	takeStandardLog(log)
-	if err := serveSite(ctx, c, hurry, stdout, log); err != nil {
-		say(stderr, fmt.Sprintf("sluice serve: %v\n", err))
-		return exitFailed
+	return serve.Run(ctx, o)
+}
+
+// load reads the file of --config. Beside it stand a few flags.
+func (f *serveFlags) load(o *serve.Options) (err error) {
+	if o.Config, err = config.Load(f.one("config")); err != nil {
+		return err
 	}
-	return exitOK
+	o.Watch, o.Overrides, o.Audit = true, f.one("overrides"), f.one("audit")
+	faults := []error{serve.CheckFiles(o.Config)}
+	for _, name := range []struct{ flag, inFile string }{{"overrides", o.Config.Admin.OverridesFile}, {"audit", o.Config.Admin.AuditFile}} {
+		if given := f.one(name.flag); given != "" && name.inFile != "" && name.inFile != given {
+			faults = append(faults, fmt.Errorf("--%s %s: %s has %s_file: %s under admin; keep one of them", name.flag, given, o.Config.File, name.flag, name.inFile))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // say writes text. If that fails there is nowhere left to say so.

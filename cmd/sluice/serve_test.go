@@ -4,13 +4,13 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,62 +25,66 @@ func decode(t *testing.T, a answer) map[string]any {
 	return doc
 }
 
+// TestSampleApp: the app greets its users, and the gateway before it answers what
+// the limit does not let through.
 func TestSampleApp(t *testing.T) {
-	r := startAt(t, fixedClock, "--limit", "2/min sliding-log")
-	for _, c := range []struct {
-		path   string
-		status int
-		word   string
-		user   any
-	}{
-		{"/?userId=u1", http.StatusOK, "ok", "u1"},
-		{"/?userId=u1", http.StatusOK, "ok", "u1"},
-		{"/?userId=u1", http.StatusTooManyRequests, "rate_limited", "u1"},
-		{"/?userId=u2", http.StatusOK, "ok", "u2"},
-		{"/", http.StatusBadRequest, "error", nil},
-		{"/?userId=", http.StatusBadRequest, "error", nil},
-		{"/?userId=u3&userId=u4", http.StatusBadRequest, "error", "u3"},
-		{"/other?userId=u5", http.StatusNotFound, "error", "u5"},
-		{"/?userId=%22%3Cscript%3E%00", http.StatusOK, "ok", "\"<script>\x00"},
-	} {
-		a := r.get(t, c.path)
-		doc := decode(t, a)
-		if a.status != c.status || doc["status"] != c.word || doc["userId"] != c.user {
-			t.Errorf("%s: %d %s, want %d %s of %v", c.path, a.status, a.body, c.status, c.word, c.user)
+	starts(t, fixedClock, []string{"--limit", "2/min sliding-log"}, func(t *testing.T, r *running) {
+		for _, c := range []struct {
+			path   string
+			status int
+			word   string // of the app; empty: it is not asked
+			user   any
+		}{
+			{"/?userId=u1", http.StatusOK, "ok", "u1"},
+			{"/?userId=u1", http.StatusOK, "ok", "u1"},
+			{"/?userId=u1", http.StatusTooManyRequests, "", nil},
+			{"/?userId=u2", http.StatusOK, "ok", "u2"},
+			{"/", http.StatusBadRequest, "", nil},
+			{"/?userId=", http.StatusBadRequest, "", nil},
+			{"/?userId=u3&userId=u4", http.StatusBadRequest, "", nil},
+			{"/other?userId=u5", http.StatusNotFound, "error", "u5"},
+			{"/?userId=%22%3Cscript%3E%00", http.StatusOK, "ok", "\"<script>\x00"},
+		} {
+			a := r.get(t, c.path)
+			doc := decode(t, a)
+			content := "application/json"
+			if c.word == "" {
+				content = "application/problem+json"
+			} else if doc["status"] != c.word || doc["userId"] != c.user || doc["message"] == "" || doc["processName"] == "" {
+				t.Errorf("%s: %s, want %s of %v", c.path, a.body, c.word, c.user)
+			}
+			if got := a.header.Get("Content-Type"); a.status != c.status || got != content {
+				t.Errorf("%s: %d %s, want %d %s", c.path, a.status, got, c.status, content)
+			}
 		}
-		if got := a.header.Get("Content-Type"); got != "application/json" {
-			t.Errorf("%s: content type %q", c.path, got)
-		}
-		if doc["message"] == "" || doc["processName"] == "" {
-			t.Errorf("%s: %s", c.path, a.body)
-		}
-	}
+	})
 }
 
 func TestHeaderFields(t *testing.T) {
-	r := startAt(t, fixedClock, "--limit", "2/min sliding-log")
-	r.get(t, "/?userId=u1")
-	allowed, denied := r.get(t, "/?userId=u1"), r.get(t, "/?userId=u1")
-	for _, c := range []struct {
-		name string
-		got  answer
-		want map[string]string
-	}{
-		{"allowed", allowed, map[string]string{
-			"Ratelimit": `"sliding-log.min";r=0;t=60`, "Ratelimit-Policy": `"sliding-log.min";q=2;w=60`, "Retry-After": "",
-			"X-Ratelimit-Limit": "2", "X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "60", "X-Ratelimit-Retry-After": "",
-		}},
-		{"denied", denied, map[string]string{
-			"Ratelimit": `"sliding-log.min";r=0;t=60`, "Ratelimit-Policy": `"sliding-log.min";q=2;w=60`, "Retry-After": "60",
-			"X-Ratelimit-Limit": "2", "X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "60", "X-Ratelimit-Retry-After": "60",
-		}},
-	} {
-		for name, want := range c.want {
-			if got := strings.Join(c.got.header.Values(name), "|"); got != want {
-				t.Errorf("%s: %s is %q, want %q", c.name, name, got, want)
+	starts(t, fixedClock, []string{"--limit", "2/min sliding-log"}, func(t *testing.T, r *running) {
+		r.get(t, "/?userId=u1")
+		allowed, denied := r.get(t, "/?userId=u1"), r.get(t, "/?userId=u1")
+		for _, c := range []struct {
+			name string
+			got  answer
+			want map[string]string
+		}{
+			{"allowed", allowed, map[string]string{
+				"Ratelimit": `"gateway";r=0;t=60`, "Ratelimit-Policy": `"gateway";q=2;w=60`, "Retry-After": "",
+				"X-Ratelimit-Limit": "2", "X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "60", "X-Ratelimit-Retry-After": "",
+			}},
+			{"denied", denied, map[string]string{
+				"Ratelimit": `"gateway";r=0;t=60`, "Ratelimit-Policy": `"gateway";q=2;w=60`, "Retry-After": "60",
+				"X-Ratelimit-Limit": "2", "X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "60", "X-Ratelimit-Retry-After": "60",
+			}},
+		} {
+			for name, want := range c.want {
+				if got := strings.Join(c.got.header.Values(name), "|"); got != want {
+					t.Errorf("%s: %s is %q, want %q", c.name, name, got, want)
+				}
 			}
 		}
-	}
+	})
 }
 
 // TestUpstream: in front of a real app the answers are problem documents, a
@@ -91,45 +95,46 @@ func TestUpstream(t *testing.T) {
 		seen++
 		w.WriteHeader(http.StatusTeapot)
 	})
-	r := startAt(t, fixedClock, "--upstream", up, "--limit", "3/min sliding-log", "--limit", "2/s fixed-window",
-		"--by", "path.1", "--by", "header.X-User")
-	for i, c := range []struct {
-		path, user string
-		want       int
-		violated   string
-	}{
-		{"/a/x", "u", http.StatusTeapot, ""},
-		{"/a/y", "u", http.StatusTeapot, ""},
-		{"/a/z", "u", http.StatusTooManyRequests, "fixed-window.s"},
-		{"/b/x", "u", http.StatusTeapot, ""},
-		{"/a/x", "v", http.StatusTeapot, ""},
-		{"/", "u", http.StatusBadRequest, ""},
-		{"/a", "", http.StatusBadRequest, ""},
-	} {
-		header := []string{"X-User", c.user}
-		if c.user == "" {
-			header = nil
+	starts(t, fixedClock, []string{"--upstream", up, "--limit", "3/min sliding-log", "--limit", "2/s fixed-window", "--by", "path.1", "--by", "header.X-User"}, func(t *testing.T, r *running) {
+		seen = 0
+		for i, c := range []struct {
+			path, user string
+			want       int
+			violated   string
+		}{
+			{"/a/x", "u", http.StatusTeapot, ""},
+			{"/a/y", "u", http.StatusTeapot, ""},
+			{"/a/z", "u", http.StatusTooManyRequests, "fixed-window.s"},
+			{"/b/x", "u", http.StatusTeapot, ""},
+			{"/a/x", "v", http.StatusTeapot, ""},
+			{"/", "u", http.StatusBadRequest, ""},
+			{"/a", "", http.StatusBadRequest, ""},
+		} {
+			header := []string{"X-User", c.user}
+			if c.user == "" {
+				header = nil
+			}
+			a := r.get(t, c.path, header...)
+			if a.status != c.want {
+				t.Errorf("request %d: %d %s, want %d", i+1, a.status, a.body, c.want)
+			}
+			if c.want == http.StatusTeapot {
+				continue
+			}
+			if got := a.header.Get("Content-Type"); got != "application/problem+json" {
+				t.Errorf("request %d: content type %q", i+1, got)
+			}
+			if c.violated != "" && !strings.Contains(a.body, c.violated) {
+				t.Errorf("request %d: %s does not name %s", i+1, a.body, c.violated)
+			}
 		}
-		a := r.get(t, c.path, header...)
-		if a.status != c.want {
-			t.Errorf("request %d: %d %s, want %d", i+1, a.status, a.body, c.want)
+		if missing := r.get(t, "/a"); !strings.Contains(missing.body, "header X-User is missing") {
+			t.Errorf("without the header: %s", missing.body)
 		}
-		if c.want == http.StatusTeapot {
-			continue
+		if seen != 4 {
+			t.Errorf("the upstream saw %d requests, want 4", seen)
 		}
-		if got := a.header.Get("Content-Type"); got != "application/problem+json" {
-			t.Errorf("request %d: content type %q", i+1, got)
-		}
-		if c.violated != "" && !strings.Contains(a.body, c.violated) {
-			t.Errorf("request %d: %s does not name %s", i+1, a.body, c.violated)
-		}
-	}
-	if missing := r.get(t, "/a"); !strings.Contains(missing.body, "header X-User is missing") {
-		t.Errorf("without the header: %s", missing.body)
-	}
-	if seen != 4 {
-		t.Errorf("the upstream saw %d requests, want 4", seen)
-	}
+	})
 }
 
 // TestBytes: requests and bytes are limited at once, each by its own cost.
@@ -139,12 +144,13 @@ func TestBytes(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	r := startAt(t, fixedClock, "--upstream", up, "--limit", "10/min fixed-window", "--limit", "1KB/min fixed-window debt 1KB", "--by", "query.u")
-	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
-		if a := r.get(t, "/?u=1"); a.status != want {
-			t.Errorf("request %d: %d %s, want %d", i+1, a.status, a.body, want)
+	starts(t, fixedClock, []string{"--upstream", up, "--limit", "10/min fixed-window", "--limit", "1KB/min fixed-window debt 1KB", "--by", "query.u"}, func(t *testing.T, r *running) {
+		for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
+			if a := r.get(t, "/?u=1"); a.status != want {
+				t.Errorf("request %d: %d %s, want %d", i+1, a.status, a.body, want)
+			}
 		}
-	}
+	})
 }
 
 // TestForwardedFor: the client's address is the connection's unless a trusted
@@ -161,16 +167,17 @@ func TestForwardedFor(t *testing.T) {
 		{"the peer is trusted", []string{"--trust", "127.0.0.0/8"}, http.StatusOK},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := startAt(t, fixedClock, append(c.flags, "--upstream", up, "--limit", "1/min", "--by", "ip")...)
-			if a := r.get(t, "/", "X-Forwarded-For", "203.0.113.1"); a.status != http.StatusOK {
-				t.Errorf("first: %d %s", a.status, a.body)
-			}
-			if a := r.get(t, "/", "X-Forwarded-For", "203.0.113.2"); a.status != c.want {
-				t.Errorf("second: %d, want %d", a.status, c.want)
-			}
-			if a := r.get(t, "/", "X-Forwarded-For", "198.51.100.7, 203.0.113.1"); a.status != http.StatusTooManyRequests {
-				t.Errorf("with an address put before: %d", a.status)
-			}
+			starts(t, fixedClock, append(c.flags, "--upstream", up, "--limit", "1/min", "--by", "ip"), func(t *testing.T, r *running) {
+				if a := r.get(t, "/", "X-Forwarded-For", "203.0.113.1"); a.status != http.StatusOK {
+					t.Errorf("first: %d %s", a.status, a.body)
+				}
+				if a := r.get(t, "/", "X-Forwarded-For", "203.0.113.2"); a.status != c.want {
+					t.Errorf("second: %d, want %d", a.status, c.want)
+				}
+				if a := r.get(t, "/", "X-Forwarded-For", "198.51.100.7, 203.0.113.1"); a.status != http.StatusTooManyRequests {
+					t.Errorf("with an address put before: %d", a.status)
+				}
+			})
 		})
 	}
 }
@@ -184,102 +191,102 @@ func TestFieldsOfTheHop(t *testing.T) {
 			t.Error("a request without a key was passed on")
 		}
 	})
-	r := start(t, "--upstream", up, "--by", "header.X-Api-Key", "--limit", "2/min")
-	if a := r.get(t, "/", "X-Api-Key", "a"); a.status != http.StatusOK {
-		t.Errorf("with a key: got %d, want 200", a.status)
-	}
-	if a := r.get(t, "/", "X-Api-Key", "b", "Connection", "X-Api-Key"); a.status != http.StatusBadRequest {
-		t.Errorf("with a key for this hop only: got %d, want 400", a.status)
-	}
+	starts(t, nil, []string{"--upstream", up, "--by", "header.X-Api-Key", "--limit", "2/min"}, func(t *testing.T, r *running) {
+		if a := r.get(t, "/", "X-Api-Key", "a"); a.status != http.StatusOK {
+			t.Errorf("with a key: got %d, want 200", a.status)
+		}
+		if a := r.get(t, "/", "X-Api-Key", "b", "Connection", "X-Api-Key"); a.status != http.StatusBadRequest {
+			t.Errorf("with a key for this hop only: got %d, want 400", a.status)
+		}
+	})
+}
+
+// TestEveryAnswer: what clients and operators get of a limit, however it was
+// given.
+func TestEveryAnswer(t *testing.T) {
+	args := []string{"--limit", "2/min sliding-log", "--fields", "draft-11,x-ratelimit-epoch", "--by", "header.X-User"}
+	starts(t, fixedClock, args, func(t *testing.T, r *running) {
+		r.get(t, "/?userId=u1", "X-User", "u1")
+		near := r.get(t, "/?userId=u1", "X-User", "u1")
+		if got := near.header.Get("Ratelimit-Warning"); !strings.Contains(got, `"gateway"`) || !strings.Contains(got, `why="near"`) {
+			t.Errorf("near the limit: RateLimit-Warning is %q", got)
+		}
+		if got, err := strconv.ParseInt(near.header.Get("X-Ratelimit-Reset"), 10, 64); err != nil || got < time.Now().Unix() {
+			t.Errorf("X-Ratelimit-Reset is %d, %v; want seconds since 1970", got, err)
+		}
+		if denied := r.get(t, "/?userId=u1", "X-User", "u1"); denied.status != http.StatusTooManyRequests || !strings.Contains(denied.body, "gateway") {
+			t.Errorf("denied: %d %s", denied.status, denied.body)
+		}
+		if own := r.get(t, "/.well-known/ratelimit", "X-User", "u1"); own.status != http.StatusOK || !strings.Contains(own.body, "gateway") {
+			t.Errorf("a client's own limits: %d %s", own.status, own.body)
+		}
+		if got := r.metrics(t)[`sluice_rule_requests_total{rule="gateway",verdict="denied"}`]; got != 1 {
+			t.Errorf("%v denials of the rule are told, want 1", got)
+		}
+		at := "--admin=" + r.admin
+		if out, _ := command(t, exitOK, "status", at); !strings.Contains(out, "denied most by gateway") || !strings.Contains(out, ", version ") {
+			t.Errorf("status:\n%s", out)
+		}
+		if out, _ := command(t, exitOK, "key", "show", "header.X-User=u1", at); !strings.Contains(out, "full is 2, 0 left") {
+			t.Errorf("key show:\n%s", out)
+		}
+		command(t, exitOK, "key", "override", "header.X-User=u1", "--rule=gateway", "--limit=3/min", "--reason=x", at)
+		if a := r.get(t, "/?userId=u1", "X-User", "u1"); a.status != http.StatusOK {
+			t.Errorf("with an override: %d", a.status)
+		}
+	})
+}
+
+// TestClosed: a closed limit whose store is away refuses, and says when to come
+// back.
+func TestClosed(t *testing.T) {
+	starts(t, nil, []string{"--store", "redis://127.0.0.1:1", "--failure", "closed"}, func(t *testing.T, r *running) {
+		if a := r.get(t, "/?userId=u1"); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" {
+			t.Errorf("%d, Retry-After %q", a.status, a.header.Get("Retry-After"))
+		}
+	})
 }
 
 func TestMetricsEqualDecisions(t *testing.T) {
-	r := startAt(t, fixedClock, "--limit", "7/min sliding-log", "--limit", "3/s fixed-window")
-	statuses := map[int]float64{}
-	const requests = 200
-	for i := range requests {
-		path := "/?userId=u" + string(rune('a'+i%13))
-		if i%10 == 9 {
-			path = "/"
+	starts(t, fixedClock, []string{"--limit", "7/min sliding-log", "--limit", "3/s fixed-window"}, func(t *testing.T, r *running) {
+		statuses := map[int]float64{}
+		const requests = 200
+		for i := range requests {
+			path := "/?userId=u" + string(rune('a'+i%13))
+			if i%10 == 9 {
+				path = "/"
+			}
+			statuses[r.get(t, path).status]++
 		}
-		statuses[r.get(t, path).status]++
-	}
-	m := r.metrics(t)
-	sum := func(prefix, part string) (n float64) {
-		for name, v := range m {
-			if strings.HasPrefix(name, prefix) && strings.Contains(name, part) {
-				n += v
+		m := r.metrics(t)
+		sum := func(prefix, part string) (n float64) {
+			for name, v := range m {
+				if strings.HasPrefix(name, prefix) && strings.Contains(name, part) {
+					n += v
+				}
+			}
+			return n
+		}
+		for _, c := range []struct {
+			name      string
+			got, want float64
+		}{
+			{"allowed", sum("sluice_decisions_total", `verdict="allowed"`), statuses[http.StatusOK]},
+			{"denied", sum("sluice_decisions_total", `verdict="denied"`), statuses[http.StatusTooManyRequests]},
+			{"errors", sum("sluice_store_errors_total", ""), 0},
+			{"refused", m[`sluice_http_requests_total{verdict="refused"}`], statuses[http.StatusBadRequest]},
+			{"all", sum("sluice_http_requests_total", ""), requests},
+			{"decided", sum("sluice_decisions_total", "") + m[`sluice_http_requests_total{verdict="refused"}`], requests},
+			{"states", m["sluice_keys"], 2 * 13},
+		} {
+			if c.got != c.want {
+				t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
 			}
 		}
-		return n
-	}
-	for _, c := range []struct {
-		name      string
-		got, want float64
-	}{
-		{"allowed", sum("sluice_decisions_total", `verdict="allowed"`), statuses[http.StatusOK]},
-		{"denied", sum("sluice_decisions_total", `verdict="denied"`), statuses[http.StatusTooManyRequests]},
-		{"errors", sum("sluice_store_errors_total", ""), 0},
-		{"refused", m[`sluice_http_requests_total{verdict="refused"}`], statuses[http.StatusBadRequest]},
-		{"all", sum("sluice_http_requests_total", ""), requests},
-		{"decided", sum("sluice_decisions_total", "") + m[`sluice_http_requests_total{verdict="refused"}`], requests},
-		{"states", m["sluice_keys"], 2 * 13},
-	} {
-		if c.got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
+		if statuses[http.StatusOK] != 3*13 || statuses[http.StatusBadRequest] != requests/10 {
+			t.Errorf("statuses %v", statuses)
 		}
-	}
-	if statuses[http.StatusOK] != 3*13 || statuses[http.StatusBadRequest] != requests/10 {
-		t.Errorf("statuses %v", statuses)
-	}
-}
-
-// TestGarbage: requests that no client sends in earnest do no harm.
-func TestGarbage(t *testing.T) {
-	up := backend(t, func(http.ResponseWriter, *http.Request) {})
-	r := start(t, "--upstream", up, "--limit", "100/min", "--by", "ip", "--trust", "127.0.0.1")
-	host := strings.TrimPrefix(r.url, "http://")
-	for _, c := range []struct{ name, request, want string }{
-		{"not HTTP", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "400"},
-		{"header too large", "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 100<<10) + "\r\n\r\n", "431"},
-		{"no host", "GET / HTTP/1.1\r\n\r\n", "400"},
-		{"two lengths", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx", "400"},
-		{"forwarded for nonsense", "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Forwarded-For: ,,;\"\xff, " + strings.Repeat("9.9.9.9,", 5000) + "\r\n\r\n", "200"},
-		{"hop that is no field", "GET / HTTP/1.1\r\nHost: x\r\nConnection: close, \xff, Host\r\n\r\n", "200"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", host)
-			if err != nil {
-				t.Fatal(err)
-			}
-			closeAtEnd(t, conn)
-			// The gateway may have closed its end before all is sent.
-			_, _ = io.WriteString(conn, c.request)
-			line, err := bufio.NewReader(conn).ReadString('\n')
-			if err != nil || !strings.HasPrefix(line, "HTTP/1.1 "+c.want) {
-				t.Errorf("answer %q, %v; want %s", line, err, c.want)
-			}
-		})
-	}
-	if a := r.get(t, "/"); a.status != http.StatusOK {
-		t.Errorf("afterwards: %d", a.status)
-	}
-}
-
-func TestUpstreamThatIsDown(t *testing.T) {
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	r := startAt(t, fixedClock, "--upstream", "http://"+l.Addr().String(), "--limit", "1/min")
-	for i, want := range []int{http.StatusBadGateway, http.StatusTooManyRequests} {
-		if a := r.get(t, "/"); a.status != want || a.header.Get("Content-Type") != "application/problem+json" {
-			t.Errorf("request %d: %d %s, want %d", i+1, a.status, a.body, want)
-		}
-	}
+	})
 }
 
 func TestBanner(t *testing.T) {
@@ -290,22 +297,24 @@ func TestBanner(t *testing.T) {
 		want  string
 	}{
 		{"sample app", nil, "sluice: URL -> the built-in sample app\n" +
-			"  limit  10/min sliding-log: at most 10 requests in any minute\n" +
-			"  by     query.userId\n" +
-			"  admin  ADMIN/metrics, /healthz, /readyz\n" +
+			"  rule   gateway by query.userId: 10/min sliding-log: at most 10 requests in any minute\n" +
+			"  admin  ADMIN/metrics, /healthz, /readyz, /policy; see sluice status\n" +
 			"  try    curl -i 'URL/?userId=u1'\n"},
 		{"upstream", []string{"--upstream", up, "--limit", "100/min", "--by", "header.X-User", "--by", "cookie.c", "--by", "path.2", "--by", "query.a&b"}, "sluice: URL -> " + up + "\n" +
-			"  limit  100/min: at most 200 requests in any minute\n" +
-			"  by     header.X-User, cookie.c, path.2, query.a&b\n" +
-			"  admin  ADMIN/metrics, /healthz, /readyz\n" +
+			"  rule   gateway by header.X-User, cookie.c, path.2, query.a&b: 100/min: at most 200 requests in any minute\n" +
+			"  admin  ADMIN/metrics, /healthz, /readyz, /policy; see sluice status\n" +
 			"  try    curl -i -H 'X-User: u1' -b 'c=u1' 'URL/x/x/?a%26b=u1'\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := start(t, c.flags...)
-			want := strings.NewReplacer("URL", r.url, "ADMIN", r.admin).Replace(c.want)
-			if r.banner != want {
-				t.Errorf("banner\n%s\nwant\n%s", r.banner, want)
-			}
+			starts(t, nil, c.flags, func(t *testing.T, r *running) {
+				want := strings.NewReplacer("URL", r.url, "ADMIN", r.admin).Replace(c.want) + "  config "
+				if got := r.banner[:strings.Index(r.banner, "  config ")+len("  config ")]; got != want {
+					t.Errorf("banner\n%s\nwant\n%s", got, want)
+				}
+				if from := map[bool]string{true: "the flags", false: r.file}[r.file == ""]; !strings.Contains(r.banner, "  config "+from+", version ") {
+					t.Errorf("banner\n%s\nlacks %s", r.banner, from)
+				}
+			})
 		})
 	}
 }
@@ -328,9 +337,9 @@ func TestRun(t *testing.T) {
 		{"help of serve", []string{"serve", "--help"}, exitOK, "--limit TEXT", ""},
 		{"version", []string{"version"}, exitOK, "sluice ", ""},
 		{"another command", []string{"sevre"}, exitUsage, "", `sluice: there is no command "sevre"; write serve, lint, convert, status, key or version`},
-		{"faults", []string{"serve", "--limit", "x", "--by", "y"}, exitUsage, "", "sluice serve: --limit \"x\": column 1: \"x\" is not a quota and a window; write for example 100/min\nsluice serve: --by \"y\": "},
-		{"address taken", []string{"serve", "--listen", taken, "--admin", "off"}, exitFailed, "", "choose another with --listen"},
-		{"admin's address taken", []string{"serve", "--listen", "127.0.0.1:0", "--admin", taken}, exitFailed, "", "or --admin off"},
+		{"faults", []string{"serve", "--limit", "x", "--by", "y"}, exitUsage, "", "sluice serve: --by: \"y\" says not whose budget it is; "},
+		{"address taken", []string{"serve", "--listen", taken, "--admin", "off"}, exitFailed, "", "choose another"},
+		{"admin's address taken", []string{"serve", "--listen", "127.0.0.1:0", "--admin", taken}, exitFailed, "", "write another address for admin, or off"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -8,7 +8,7 @@ const usage = `sluice limits the rate of HTTP requests.
   sluice serve [flags]     pass requests on to a service, within limits
   sluice lint FILE         check a configuration file and say it in plain words
   sluice convert nginx FILE  turn nginx's request limits into such a file
-  sluice status            what a running sluice --config has let through
+  sluice status            what a running sluice has let through
   sluice key show|reset|override  what a key has left, and how to change it
   sluice version           print the version
   sluice serve --help      all flags, with examples
@@ -33,12 +33,13 @@ const serveUsage = `sluice serve passes HTTP requests on to a service, within li
   --config FILE      what is served and limited is in FILE, see
                      docs/configuration.md. It is read again when it changes, or
                      a file of keys that it names does, or on SIGHUP; one with
-                     faults is not put in force. Beside it go --drain and only
-                     these flags, which may be in the file instead:
+                     faults is not put in force. Beside it go only:
+  --drain DURATION   how long requests may take to end after a signal to stop
+                     (default 30s); a second signal ends them at once
   --overrides FILE   keep what "sluice key override" does over a restart
   --audit FILE       append every change to FILE (default: standard error)
 
-Without --config:
+Without --config; --print-config writes such a file that says the same, and ends:
 
   --upstream URL     the service, such as http://127.0.0.1:3000; without it a
                      built-in sample app answers
@@ -46,14 +47,17 @@ Without --config:
                      have room (without --upstream: "10/min sliding-log")
   --by PART          whose budget a request draws on; repeat it for one budget
                      per combination: ip, host, header.NAME, cookie.NAME,
-                     query.NAME, path.N (the N-th part of the path, from 1)
+                     query.NAME, method, path.N (the N-th part of the path, from
+                     1), ip/24/48 (networks of IPv4 and IPv6)
                      (default: ip; without --upstream: query.userId)
   --trust NETWORK    believe X-Forwarded-For of the proxies in NETWORK, such as
                      10.0.0.0/8; repeatable (default: believe nobody)
   --listen ADDRESS   where clients come in (default 127.0.0.1:8080)
-  --admin ADDRESS    where /healthz, /readyz and /metrics are, or "off"
+  --admin ADDRESS    where /healthz, /readyz and /metrics are, and what "sluice
+                     status" and "sluice key" ask, or "off"
                      (default 127.0.0.1:9090)
-  --admin-public     let --admin be an address that other machines can reach
+  --admin-public     let --admin be an address that other machines can reach:
+                     there it answers neither of these
   --admin-host NAME  a name by which --admin may be asked, beside its IP address
                      and localhost; repeatable
   --fields LIST      header fields of the answers, by commas: draft-11,
@@ -70,8 +74,6 @@ Without --config:
   --failure POLICY   while that store is away: open lets requests through,
                      local gives each node its share of the limits, closed
                      refuses (default open)
-  --drain DURATION   how long requests may take to end after a signal to stop
-                     (default 30s); a second signal ends them at once
   --upstream-host    send the upstream's own name in Host, not the client's
 
 Limits:

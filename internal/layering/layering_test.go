@@ -24,7 +24,7 @@ var required = []string{
 
 // heavy are the folders whose packages may compile other modules. Every other
 // package is the library, and may not compile these either.
-var heavy = []string{"/cmd/", "/config/", "/examples/", "/internal/redistest/", "/redisstore/", "/server/"}
+var heavy = []string{"/cmd/", "/config/", "/examples/", "/internal/redistest/", "/redisstore/", "/serve/", "/server/"}
 
 // TestLibraryCompilesOnlyTheStandardLibrary: whoever imports the library adds
 // no module but this one to what they compile.

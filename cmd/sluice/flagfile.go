@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/serve"
+	"github.com/sluicegate/sluice/server/admin"
+)
+
+// fromFlags is what a configuration that flags say has for the name of its file.
+const fromFlags = "the flags"
+
+// page is a configuration file that is made of flags.
+type page struct {
+	text  strings.Builder
+	lines []pageLine
+}
+
+// pageLine is the flag that a line is of, and where its value begins in it.
+type pageLine struct {
+	flag   string
+	column int
+}
+
+// add writes a line: a key, or a dash, and its value, if it has one.
+func (p *page) add(flag, key string, value ...string) {
+	line := pageLine{flag, len(key) + 2}
+	p.text.WriteString(key)
+	for _, v := range value {
+		quoted := scalar(v)
+		if quoted != v {
+			line.column++
+		}
+		p.text.WriteString(" " + quoted)
+	}
+	p.text.WriteByte('\n')
+	p.lines = append(p.lines, line)
+}
+
+// list writes a key with one value behind it, or several below it.
+func (p *page) list(flag, key string, values []string) {
+	if len(values) == 1 {
+		p.add(flag, key, values[0])
+		return
+	}
+	p.add(flag, key)
+	indent := key[:len(key)-len(strings.TrimLeft(key, " "))]
+	for _, v := range values {
+		p.add(flag, indent+"  -", v)
+	}
+}
+
+// plain are the texts that YAML reads as they are.
+var plain = regexp.MustCompile(`^[\w/.]([\w/.+%@-]|[ ,:=?&][\w/.])*$`)
+
+// scalar returns a text as YAML has it.
+func scalar(s string) string {
+	if plain.MatchString(s) && !strings.EqualFold(s, "null") {
+		return s
+	}
+	return strconv.Quote(s) // whose escapes YAML has, too
+}
+
+// parse reads the flags as the file that says the same.
+func (f *serveFlags) parse() *config.Config {
+	p := f.page()
+	f.file = p.text.String()
+	c, err := config.Parse(fromFlags, []byte(f.file))
+	faults, ok := errors.AsType[config.Faults](err)
+	if err != nil && !ok {
+		f.faults = append(f.faults, err)
+	}
+	told := make(map[string]bool) // the key of requests is that of bytes, too
+	for _, fault := range faults {
+		line := p.lines[min(max(fault.Line, 1), len(p.lines))-1]
+		text := "--" + line.flag + ": " + fault.Problem
+		if strings.HasPrefix(fault.Problem, line.flag+" ") {
+			text = "--" + fault.Problem
+		}
+		if column := fault.Column - line.column; column > 0 {
+			text = fmt.Sprintf("%s (column %d)", text, column+1)
+		}
+		if !told[text] || line.flag == "limit" {
+			told[text] = true
+			f.fault("%s", text)
+		}
+	}
+	return c
+}
+
+// page returns the file that says what the flags do, in which flags that are not
+// there have their defaults.
+func (f *serveFlags) page() *page {
+	p := new(page)
+	for _, name := range ofServe {
+		for i, v := range f.values[name] {
+			if !utf8.ValidString(v) {
+				f.fault("--%s %q: is not UTF-8", name, v)
+				f.values[name][i] = strings.ToValidUTF8(v, "?")
+			}
+		}
+	}
+	f.fill()
+	p.add("", "# What the flags of sluice serve say, as a file for --config.")
+	if f.given("drain") {
+		p.add("drain", "# Beside it goes --drain "+f.drain.String()+".")
+	}
+	p.add("listen", "listen:", f.one("listen"))
+	f.admin(p)
+	if f.given("upstream") {
+		p.add("upstream", "upstream:")
+		p.add("upstream", "  url:", f.one("upstream"))
+		if f.on["upstream-host"] {
+			p.add("upstream-host", "  upstream_host: true")
+		}
+	}
+	if f.given("trust") {
+		p.add("trust", "client_ip:")
+		p.list("trust", "  trusted:", f.networks())
+	}
+	p.list("fields", "fields:", strings.FieldsFunc(f.one("fields"), func(r rune) bool { return r == ',' || r == ' ' }))
+	f.store(p)
+	f.rules(p)
+	return p
+}
+
+// fill puts defaults where there are no flags.
+func (f *serveFlags) fill() {
+	byDefault := func(name string, values ...string) {
+		if !f.given(name) {
+			f.values[name] = values
+		}
+	}
+	if f.given("upstream") {
+		if !f.given("limit") {
+			f.fault("--limit: there is none; write for example --limit 100/min")
+		}
+		byDefault("by", "ip")
+		byDefault("fields", "draft-11")
+	}
+	byDefault("limit", "10/min sliding-log")
+	byDefault("by", "query.userId")
+	byDefault("fields", "draft-11,x-ratelimit")
+	byDefault("listen", serve.DefaultListen)
+	byDefault("admin", serve.DefaultAdmin)
+}
+
+// admin writes the address of the operator's pages. One that has a name is
+// looked up, and what was checked is what is listened on.
+func (f *serveFlags) admin(p *page) {
+	at, hosts, public := f.one("admin"), f.values["admin-host"], false
+	if at != "off" {
+		addr, err := admin.Resolve(at)
+		switch {
+		case errors.Is(err, admin.ErrNotLoopback) && f.on["admin-public"]:
+			public = true
+		case errors.Is(err, admin.ErrNotLoopback):
+			f.fault("--admin %q: %w; write for example 127.0.0.1:%d, or add --admin-public if they should", at, err, addr.Port)
+			at = serve.DefaultAdmin
+		case err != nil:
+			f.fault("--admin: %w", err)
+			at = serve.DefaultAdmin
+		default:
+			host, _, _ := net.SplitHostPort(at) // as Resolve has
+			if name, err := config.ParseAdminHost(host); err == nil {
+				hosts = append(hosts, name)
+			}
+			at = addr.String()
+		}
+	}
+	p.add("admin", "admin:")
+	p.add("admin", "  address:", at)
+	if public {
+		p.add("admin-public", "  public: true")
+	}
+	if len(hosts) > 0 {
+		p.list("admin-host", "  hosts:", hosts)
+	}
+	for _, name := range []string{"overrides", "audit"} {
+		if f.given(name) {
+			p.add(name, "  "+name+"_file:", f.one(name))
+		}
+	}
+}
+
+// networks returns the networks of --trust, without the bits behind a prefix.
+func (f *serveFlags) networks() []string {
+	var all []string
+	for _, s := range f.values["trust"] {
+		if n, err := netip.ParsePrefix(s); err == nil {
+			s = n.Masked().String()
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// store writes where states live.
+func (f *serveFlags) store(p *page) {
+	if f.given("store") && f.given("state") {
+		f.fault("--state: keeps what is in this process, and with --store nothing is; leave one out")
+	}
+	if f.given("failure") && !f.given("store") {
+		f.fault("--failure: is about a shared store, and there is none; add --store redis://HOST")
+	}
+	switch {
+	case f.given("store"):
+		p.add("store", "store:")
+		p.add("store", "  redis:")
+		p.add("store", "    url:", f.one("store"))
+	case f.given("state"):
+		p.add("state", "store:")
+		p.add("state", "  memory:")
+		p.add("state", "    state:", f.one("state"))
+	}
+}
+
+// rules writes one rule for the limits of each unit, under one key: requests and
+// bytes have costs of their own. The names are part of what stores keep.
+func (f *serveFlags) rules(p *page) {
+	var requests, bytes []string
+	for _, text := range f.values["limit"] {
+		if l, err := sluice.ParseLimit(text); err == nil && l.Unit == sluice.Bytes {
+			bytes = append(bytes, text)
+		} else {
+			requests = append(requests, text)
+		}
+	}
+	p.add("limit", "rules:")
+	rule := func(name string, limits []string, more ...string) {
+		if len(limits) == 0 {
+			return
+		}
+		p.add("limit", "  - name: "+name)
+		for _, line := range more {
+			p.add("limit", "    "+line)
+		}
+		p.list("by", "    by:", f.values["by"])
+		p.list("limit", "    limits:", limits)
+		if f.given("failure") {
+			p.add("failure", "    failure:", f.one("failure"))
+		}
+	}
+	rule("gateway", requests)
+	rule("gateway.bytes", bytes, "cost: response-bytes")
+}

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// TestOverridesThatMayNotGrow: an override that cannot be kept, as the process may
+// write no byte to any file, is not made.
+func TestOverridesThatMayNotGrow(t *testing.T) {
+	folder := t.TempDir()
+	at := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
+	config := filepath.Join(folder, "sluice.yaml")
+	yaml := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {address: %q, overrides_file: %q}\nrules: [{name: a, by: ip, limits: 5/min}]\n", at, filepath.Join(folder, "overrides.json"))
+	if err := os.WriteFile(config, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startProgramBy(t, func(p *exec.Cmd) {
+		p.Args = append([]string{"sh", "-c", `ulimit -f 0; exec "$@"`, "sh"}, p.Args...)
+		p.Path = "/bin/sh"
+	}, "--config", config)
+	_, stderr := command(t, exitFailed, "key", "override", "ip=127.0.0.1", "--rule=a", "--limit=9/min", "--reason=x", "--admin="+at)
+	if !strings.Contains(stderr, "file too large") || !strings.Contains(stderr, "nothing was changed") {
+		t.Errorf("got %q", stderr)
+	}
+	if shown, _ := command(t, exitOK, "key", "show", "ip=127.0.0.1", "--admin="+at); !strings.Contains(shown, "5/min") || strings.Contains(shown, "of its own") {
+		t.Errorf("in force all the same: %s", shown)
+	}
+	p.signal(t, syscall.SIGTERM)
+	if err := p.Wait(); err != nil {
+		t.Errorf("ended with %v; logged %s", err, p.logs)
+	}
+}

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// announce prints what is limited, how, and how to try it.
+func (s *server) announce() {
+	var b strings.Builder
+	urls := make([]string, len(s.Config.Upstreams))
+	for i, u := range s.Config.Upstreams {
+		urls[i] = strings.TrimSpace(u.Host + u.Path + " " + u.URL.String())
+	}
+	for _, o := range s.listeners.open {
+		fmt.Fprintf(&b, "sluice: %s\n", o.describe(strings.Join(urls, ", ")))
+	}
+	const most = 20
+	p := s.runtime.policyInForce()
+	for i := range min(p.Len(), most) {
+		for _, l := range p.Rule(i).Levels {
+			for _, limit := range l.Limits {
+				fmt.Fprintf(&b, "  rule   %s%s: %v: %s\n", p.Rule(i).Name, byText(l.By), limit, algo.Worst(limit.Limit))
+			}
+		}
+	}
+	if p.Len() > most {
+		fmt.Fprintf(&b, "  and %d rules more; see sluice lint %s\n", p.Len()-most, s.Config.File)
+	}
+	if sh := s.store.shared; sh != nil {
+		fmt.Fprintf(&b, "  store  %v; while it is away %s\n", sh.config.target, sh.meanwhile())
+	}
+	if at := s.listeners.adminSocket; at != nil {
+		pages := "/metrics, /healthz, /readyz"
+		if s.api != nil {
+			pages += ", /policy; see sluice status"
+		}
+		fmt.Fprintf(&b, "  admin  http://%s%s\n", at.Addr(), pages)
+	}
+	if o := s.listeners.open[0]; o.raw == nil && p.Len() > 0 && p.Rule(0).Match.MatchesAll() {
+		fmt.Fprintf(&b, "  try    %s\n", s.curl(o.url(), p.Rule(0)))
+	}
+	changes := "read once"
+	if s.rereads() {
+		changes = "changes take effect within a second"
+	}
+	fmt.Fprintf(&b, "  config %s, version %s: %s\n", s.Config.File, s.Config.Version, changes)
+	if _, err := io.WriteString(s.Out, b.String()); err != nil {
+		s.log.Warn("standard output cannot be written", slog.Any("error", err)) // which is no reason not to serve
+	}
+}
+
+// byText says what a key is made of.
+func byText(by []policy.Part) string {
+	if len(by) == 0 {
+		return ""
+	}
+	names := make([]string, len(by))
+	for i, p := range by {
+		names[i] = p.String()
+	}
+	return " by " + strings.Join(names, ", ")
+}
+
+// curl returns a command whose request has a key of a rule.
+func (s *server) curl(front string, r *policy.Rule) string {
+	path, query, flags := "/", []string(nil), ""
+	for _, l := range r.Levels {
+		for _, p := range l.By {
+			switch n, err := strconv.Atoi(p.Name); {
+			case p.Source == policy.SourceHeader:
+				flags += "-H '" + p.Name + ": u1' "
+			case p.Source == policy.SourceCookie:
+				flags += "-b '" + p.Name + "=u1' "
+			case p.Source == policy.SourceQuery:
+				query = append(query, url.QueryEscape(p.Name)+"=u1")
+			case p.Source == policy.SourcePath && err == nil && n <= 16:
+				path = "/" + strings.Repeat("x/", max(n, strings.Count(path, "/")-1))
+			}
+		}
+	}
+	if len(s.Config.Upstreams) == 0 && !slices.Contains(query, "userId=u1") {
+		query = append(query, "userId=u1")
+	}
+	if len(query) > 0 {
+		path += "?" + strings.Join(query, "&")
+	}
+	return "curl -i " + flags + "'" + front + path + "'"
+}

@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/denycache"
+	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/lease"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// algorithms are the words of a limit of a day, of every algorithm.
+var algorithms = []string{
+	"", "leaky-bucket nodelay burst %d", "interval-refill", "fixed-window", "sliding-log",
+	"sliding-log count-denied", "sliding-counter", "sliding-counter conservative", "sliding-histogram",
+}
+
+// TestChangedLimitGivesNothingAnew: a limit that is lowered and put back by
+// reloading the file, three times, passes what it passes at once.
+func TestChangedLimitGivesNothingAnew(t *testing.T) {
+	t.Parallel()
+	const quota = 1000
+	up := named(t, "up")
+	for _, algorithm := range algorithms {
+		t.Run("a day "+algorithm, func(t *testing.T) {
+			t.Parallel()
+			file := func(quota int) string {
+				words := algorithm
+				if words == algorithms[1] {
+					words = fmt.Sprintf(algorithm, quota)
+				}
+				return fmt.Sprintf("upstream: %q\nrules: [{name: api, by: header.X-User, limits: \"api: %d/day %s\"}]\n", up, quota, words)
+			}
+			s := start(t, file(quota), stopped)
+			passed := spendAs(t, s.url, "u", quota+50)
+			for range 3 {
+				for _, q := range []int{10, quota} {
+					before := s.hash(t)
+					s.change(t, file(q), "in force since")
+					until(t, "the next version", func() bool { return s.hash(t) != before })
+					passed += spendAs(t, s.url, "u", 40)
+				}
+			}
+			if passed != quota {
+				t.Errorf("%d passed in all, want %d", passed, quota)
+			}
+		})
+	}
+}
+
+// spendAs sends so many requests of a user and returns how many passed.
+func spendAs(t *testing.T, url, user string, n int) int {
+	t.Helper()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	passed := 0
+	for worker := range 4 {
+		wg.Go(func() {
+			for i := worker; i < n; i += 4 {
+				a := fetch(t, http.DefaultClient, url+"/x", "X-User", user)
+				mu.Lock()
+				if a.status == http.StatusOK {
+					passed++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return passed
+}
+
+// TestNodesOfTwoVersions: while a change is rolled out two nodes on one Redis
+// have different limits. A key that asks them in turn is served no less than by
+// the lower and no more than by the higher one.
+func TestNodesOfTwoVersions(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis(t))
+	up := named(t, "up")
+	node := func(quota int) *running {
+		return start(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: \"redis://%s\"}}\nrules: [{name: api, by: header.X-User, limits: \"api: %d/s burst 1\"}]\n",
+			up, server.Addr, quota))
+	}
+	nodes := []*running{node(10), node(12)}
+	passed := 0
+	start := time.Now()
+	for i := 0; time.Since(start) < 3*time.Second; i++ {
+		passed += spendAs(t, nodes[i%2].url, "u", 1)
+	}
+	took := time.Since(start).Seconds()
+	if low, high := int(took*10)-3, int(took*12)+2; passed < low || passed > high {
+		t.Errorf("%d passed in %.1f s, want %d to %d", passed, took, low, high)
+	}
+}
+
+// TestFloodFreesNoLockedKey: whoever sends ever new keys forgives nobody who is
+// locked out, and wears out no limit without a key.
+func TestFloodFreesNoLockedKey(t *testing.T) {
+	t.Parallel()
+	const maxKeys, flood = 2_000, 20_000
+	s := start(t, fmt.Sprintf(`
+upstream: %q
+store: {memory: {max_keys: %d}}
+rules:
+  - {name: log-in, by: header.X-User, limits: 5/15min sliding-log}
+  - {name: all, match: {header: {X-All: "1"}}, limits: 20/day}
+`, named(t, "up"), maxKeys), stopped)
+	locked := func(i int) string { return fmt.Sprint("locked ", i) }
+	for i := range 10 {
+		if n := spendAs(t, s.url, locked(i), 8); n != 5 {
+			t.Fatalf("%d of 8 passed, want 5", n)
+		}
+	}
+	everybody := 0 // each request is another user's
+	all := func() answer {
+		everybody++
+		return fetch(t, http.DefaultClient, s.url+"/x", "X-User", fmt.Sprint("user ", everybody), "X-All", "1")
+	}
+	if n := spendAll(all, 5); n != 5 {
+		t.Fatalf("%d of 5 passed, want all", n)
+	}
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			for i := worker; i < flood; i += 4 {
+				fetch(t, http.DefaultClient, s.url+"/x", "X-User", fmt.Sprint("new ", i))
+			}
+		})
+	}
+	wg.Wait()
+	for i := range 10 {
+		if n := spendAs(t, s.url, locked(i), 4); n != 0 {
+			t.Errorf("%s is forgiven: %d pass", locked(i), n)
+		}
+	}
+	if n := spendAll(all, 30); n != 15 {
+		t.Errorf("under a limit without a key, of which 15 were left, %d passed", n)
+	}
+	s.forgive(t, "max_keys")
+}
+
+func spendAll(ask func() answer, n int) (passed int) {
+	for range n {
+		if ask().status == http.StatusOK {
+			passed++
+		}
+	}
+	return passed
+}
+
+// TestChangedLimitThroughWrappers: what holds for a store holds for what is put
+// around it.
+func TestChangedLimitThroughWrappers(t *testing.T) {
+	t.Parallel()
+	leases := lease.Wrap(denycache.Wrap(memstore.New(memstore.Options{}), denycache.Options{}), lease.Options{
+		Of: func(p *sluice.Plan) (sluice.LeaseTerms, bool) { return sluice.LeaseTerms{}, p.Scope() == "leased" },
+	})
+	store, err := failure.Wrap(leases, failure.Options{Local: memstore.New(memstore.Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, store)
+	for _, scope := range []string{"plain", "leased"} {
+		for _, algorithm := range []string{"", " sliding-log", " fixed-window", " sliding-counter conservative", " sliding-histogram"} {
+			var all []*sluice.Limiter
+			for _, quota := range []int{1000, 10} {
+				l, err := sluice.New(store, scope, sluice.MustParseLimit(fmt.Sprintf("n: %d/day%s", quota, algorithm)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, l)
+			}
+			passed := 0
+			for turn := range 20 {
+				for range 200 {
+					d, err := all[turn%2].Take(t.Context(), "k"+algorithm, 1)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d.Allowed {
+						passed++
+					}
+				}
+			}
+			if passed > 1000 || passed < 900 {
+				t.Errorf("%s%s: %d passed, want 1000 or, of a leased limit, little less", scope, algorithm, passed)
+			}
+		}
+	}
+}

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestGarbage: requests that no client sends in earnest do no harm.
+func TestGarbage(t *testing.T) {
+	up := backend(t, func(http.ResponseWriter, *http.Request) {})
+	r := start(t, fmt.Sprintf("client_ip: {trusted: 127.0.0.1}\nupstream: %q\nrules: [{name: a, by: ip, limits: 100/min}]\n", up))
+	host := strings.TrimPrefix(r.url, "http://")
+	for _, c := range []struct{ name, request, want string }{
+		{"not HTTP", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "400"},
+		{"header too large", "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 100<<10) + "\r\n\r\n", "431"},
+		{"no host", "GET / HTTP/1.1\r\n\r\n", "400"},
+		{"two lengths", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx", "400"},
+		{"forwarded for nonsense", "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Forwarded-For: ,,;\"\xff, " + strings.Repeat("9.9.9.9,", 5000) + "\r\n\r\n", "200"},
+		{"hop that is no field", "GET / HTTP/1.1\r\nHost: x\r\nConnection: close, \xff, Host\r\n\r\n", "200"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			closeAtEnd(t, conn)
+			// The gateway may have closed its end before all is sent.
+			_, _ = io.WriteString(conn, c.request)
+			line, err := bufio.NewReader(conn).ReadString('\n')
+			if err != nil || !strings.HasPrefix(line, "HTTP/1.1 "+c.want) {
+				t.Errorf("answer %q, %v; want %s", line, err, c.want)
+			}
+		})
+	}
+	if a := r.get(t, "/"); a.status != http.StatusOK {
+		t.Errorf("afterwards: %d", a.status)
+	}
+}
+
+func TestUpstreamThatIsDown(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, fmt.Sprintf("upstream: \"http://%v\"\nrules: [{name: a, by: ip, limits: 1/min}]\n", l.Addr()), stopped)
+	for i, want := range []int{http.StatusBadGateway, http.StatusTooManyRequests} {
+		if a := r.get(t, "/"); a.status != want || a.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("request %d: %d %s, want %d", i+1, a.status, a.body, want)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// limits judge requests and pass on what they allow.
+type limits = httplimit.Middleware
+
+// heldRequests are those that wait for their turn, over all configurations.
+type heldRequests = httplimit.Queue
+
+const defaultHeld = httplimit.DefaultQueue
+
+func newHeldRequests() *heldRequests { return httplimit.NewQueue(defaultHeld) }
+
+// newLimits returns what answers clients under a configuration.
+func (s *runtime) newLimits(g *generation) (*limits, error) {
+	c := g.config
+	var fields httplimit.Fields
+	for _, word := range c.Fields {
+		fields |= fieldWords[word]
+	}
+	own, err := httplimit.NewOwn(g.policy, s.store, s.askers, fields, s.now)
+	if err != nil {
+		return nil, err
+	}
+	return httplimit.New(httplimit.Options{
+		Policy: g.policy, Store: s.store, Slots: s.slots,
+		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, Claims: g.claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
+		Allow: c.Allow, Deny: c.Deny, Fields: fields,
+		Queue: s.held, Own: own, OnDecision: s.count, OnError: s.report, Now: s.now,
+	})
+}
+
+// newAskers returns how often clients may ask for their own limits.
+func newAskers(now func() time.Time) (*sluice.Limiter, error) {
+	limit := sluice.PerMinute(30).WithBurst(10).Named("own-limits")
+	return sluice.New(memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now}), "own-limits", limit)
+}
+
+// fieldWords are the words of config.FieldWords.
+var fieldWords = map[string]httplimit.Fields{
+	"draft-11": httplimit.Draft11, "x-ratelimit": httplimit.XRateLimit,
+	"x-ratelimit-epoch": httplimit.XRateLimitEpoch, "none": httplimit.NoFields,
+}
+
+// count counts what became of a request.
+func (s *runtime) count(r *http.Request, e httplimit.Event) {
+	if e.Judged != nil {
+		s.tally.Count(e.Judged)
+	}
+	s.metrics.CountHTTP(r, e)
+}

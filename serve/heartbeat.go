@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
+)
+
+// heartbeatLimit is how the nodes of a fleet count themselves: each holds a slot.
+var heartbeatLimit = sluice.SlotLimit{Name: "alive", Cap: sluice.MaxSlots, TTL: heartbeatTTL}
+
+// run connects, tells that this node lives, and logs, until ctx ends.
+func (s *sharedStore) run(ctx context.Context) {
+	defer close(s.ended)
+	connect := time.NewTicker(connectEvery)
+	defer connect.Stop()
+	beats := time.NewTicker(heartbeatEvery)
+	defer beats.Stop()
+	l := outageLog{sharedStore: s, up: s.redis.Load() != nil}
+	s.heartbeat(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			s.giveBack(context.WithoutCancel(ctx))
+			s.leave(context.WithoutCancel(ctx))
+			return
+		case <-connect.C:
+			if s.redis.Load() == nil {
+				// What is wrong now may have been hidden by the outage.
+				if err := s.connect(); err != nil { //nolint:contextcheck // it bounds its own time
+					l.failed(err)
+				} else {
+					s.heartbeat(ctx)
+				}
+			}
+			l.look()
+		case <-beats.C:
+			s.heartbeat(ctx)
+		case <-s.change:
+			l.look()
+		case err := <-s.errors:
+			l.failed(err)
+		}
+	}
+}
+
+// heartbeat tells that this node lives and learns how many do. If it fails the last
+// number stays.
+func (s *sharedStore) heartbeat(ctx context.Context) {
+	r := s.redis.Load()
+	if r == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
+	defer cancel()
+	slots, err := sluice.NewSlots(r, "sluice.nodes", heartbeatLimit)
+	if err != nil {
+		s.report(nil, err)
+		return
+	}
+	d, err := slots.Acquire(ctx, "", s.id, 1)
+	if err == nil && d.Held > 0 {
+		s.nodes.Store(d.Held)
+	}
+}
+
+// leave tells that this node is gone. If that is lost its slot expires.
+func (s *sharedStore) leave(ctx context.Context) {
+	r := s.redis.Load()
+	if r == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
+	defer cancel()
+	if slots, err := sluice.NewSlots(r, "sluice.nodes", heartbeatLimit); err == nil {
+		_, _ = slots.Release(ctx, "", s.id)
+	}
+}
+
+// outageLog writes the changes of the store's state, and errors, each at most
+// once in logEvery: a store that comes and goes floods nothing. A change that
+// had to wait is told later, if it is still one.
+type outageLog struct {
+	*sharedStore
+	up           bool // as last told
+	explained    bool // a server has said why it is not
+	told, warned time.Time
+	unsaid       int // errors since warned
+	outages      uint64
+}
+
+func (l *outageLog) look() {
+	stats := l.store.Stats()
+	up := l.redis.Load() != nil && stats.Healthy
+	if up == l.up && stats.Outages == l.outages {
+		l.explain()
+		return
+	}
+	if time.Since(l.told) < logEvery {
+		return
+	}
+	since := slog.Uint64("outages", stats.Outages-l.outages)
+	if up {
+		l.log.Info("the store is back", l.attr(), since)
+	} else {
+		l.explained = redisurl.Answered(l.lastFailure())
+		l.log.Warn("the store is away", l.attr(), since, slog.String("cause", l.cause()),
+			slog.String("meanwhile", l.meanwhile()))
+	}
+	l.up, l.told, l.outages = up, time.Now(), stats.Outages
+}
+
+// explain tells what a server says is wrong with it where that was not known when
+// it was told that it is away: once in an outage.
+func (l *outageLog) explain() {
+	if l.up || l.explained || l.redis.Load() == nil || !redisurl.Answered(l.store.Cause()) {
+		return
+	}
+	l.explained = true
+	l.log.Warn("the store is away, and has said why", l.attr(), slog.String("cause", l.cause()))
+}
+
+func (l *outageLog) failed(err error) {
+	if time.Since(l.warned) < logEvery {
+		l.unsaid++
+		return
+	}
+	l.log.Warn("the store failed", l.attr(), slog.Any("error", err), slog.Int("errors_not_logged", l.unsaid))
+	l.warned, l.unsaid = time.Now(), 0
+}

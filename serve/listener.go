@@ -1,0 +1,263 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/gateway/certificate"
+	"github.com/sluicegate/sluice/gateway/proxyproto"
+	"github.com/sluicegate/sluice/gateway/tcp"
+	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/metrics"
+)
+
+// listener is one address at which clients come in.
+type listener struct {
+	net.Listener              // what is served: the socket, and what lies over it
+	socket       net.Listener // whose port it is
+	config       atomic.Pointer[config.Listener]
+	front        *http.Server            // nil for TCP
+	raw          *tcp.Server             // nil for HTTP
+	pair         *certificate.Pair       // nil without TLS
+	shut         chan struct{}           // closed when nobody comes in any more
+	inflight     inflight                // requests that came in here
+	cancel       context.CancelCauseFunc // of their contexts; nil for TCP
+}
+
+// shutting is a listener that tells when it has been closed.
+type shutting struct {
+	net.Listener
+	once sync.Once
+	shut chan struct{}
+}
+
+// Close closes the listener: when it returns no Accept has a connection to come.
+func (l *shutting) Close() error {
+	defer l.once.Do(func() { close(l.shut) })
+	return l.Listener.Close()
+}
+
+// tcpParts are what the listeners for TCP need beside their configuration.
+type tcpParts struct {
+	store          sluice.Store
+	slots          sluice.SlotStore
+	admits, exempt func(netip.Addr) bool
+	metrics        *metrics.Metrics
+}
+
+// limits returns what a listener lets each client do.
+func (p *tcpParts) limits(c *config.Listener) (l tcp.Limits, err error) {
+	finder, err := clientip.New(clientip.Options{IPv4Bits: c.Limits.By.IPv4Bits, IPv6Bits: c.Limits.By.IPv6Bits})
+	if err != nil {
+		return l, err
+	}
+	l.Key, l.Exempt = finder.Group, p.exempt
+	l.Open, l.Scope, l.FailClosed = c.Limits.Open, c.OpenScope(), c.Limits.Failure != policy.Open
+	l.Rate, l.Bytes, err = c.Plans()
+	return l, err
+}
+
+// kind is what a listener cannot change while it is open.
+func kind(c *config.Listener) string {
+	return fmt.Sprint(c.TCP, " ", c.CertFile, " ", c.KeyFile, " ", c.ProxyProtocol)
+}
+
+// newListener opens a listener for clients. One that is at the address already is taken
+// over: its port stays open meanwhile.
+func (d *listeners) newListener(ctx context.Context, c *config.Listener, old *listener) (o *listener, err error) {
+	o = &listener{shut: make(chan struct{})}
+	o.config.Store(c)
+	var secure *tls.Config
+	if c.CertFile != "" {
+		o.pair, err = certificate.Load(c.CertFile, c.KeyFile, certificate.Options{OnChange: func(err error) {
+			if err != nil {
+				d.log.Error("the certificate has changed and cannot be used; the one before is kept", slog.String("file", c.CertFile), slog.Any("error", err))
+				return
+			}
+			d.log.Info("a new certificate serves", slog.String("file", c.CertFile))
+		}})
+		if err != nil {
+			return nil, fmt.Errorf("listen %s: tls: %w", c.Address, err)
+		}
+		secure = o.pair.Config()
+	}
+	if c.TCP {
+		if o.raw, err = d.newRaw(o); err != nil {
+			return nil, fmt.Errorf("listen tcp://%s: %w", c.Address, err)
+		}
+	}
+	if o.socket, err = listen(ctx, c.Address, old); err != nil {
+		return nil, fmt.Errorf("listen: %w; choose another", err)
+	}
+	o.Listener = o.socket
+	if len(c.ProxyProtocol) > 0 {
+		if o.Listener, err = proxyproto.Listen(o.socket, d.proxies(ctx, c)); err != nil {
+			return nil, errors.Join(fmt.Errorf("listen %s: %w", c.Address, err), o.socket.Close())
+		}
+	}
+	if secure != nil {
+		o.Listener = tls.NewListener(o.Listener, secure)
+	}
+	o.Listener = &shutting{Listener: o.Listener, shut: o.shut}
+	if !c.TCP {
+		d.newFront(o)
+	}
+	return o, nil
+}
+
+// proxies says which proxies send a header at a listener.
+func (d *listeners) proxies(ctx context.Context, c *config.Listener) proxyproto.Options {
+	o := proxyproto.Options{Trusted: c.ProxyProtocol}
+	if !c.TCP { // whose server tells of it
+		o.OnError = func(err *proxyproto.HeaderError) {
+			d.headers.Warn(ctx, "PROXY header refused", err)
+		}
+	}
+	return o
+}
+
+// listen opens an address, or opens once more the port of a listener that is there.
+func listen(ctx context.Context, address string, old *listener) (net.Listener, error) {
+	if old == nil {
+		var lc net.ListenConfig
+		return lc.Listen(ctx, "tcp", address)
+	}
+	t, ok := old.socket.(*net.TCPListener)
+	if !ok {
+		return nil, fmt.Errorf("listen tcp %s: cannot be taken over", address)
+	}
+	f, err := t.File()
+	if err != nil {
+		return nil, fmt.Errorf("listen tcp %s: %w", address, err)
+	}
+	l, err := net.FileListener(f)
+	return l, errors.Join(err, f.Close())
+}
+
+// newRaw returns what passes the connections of a listener on as they are.
+func (d *listeners) newRaw(o *listener) (*tcp.Server, error) {
+	c := o.config.Load()
+	l, err := d.tcp.limits(c)
+	if err != nil {
+		return nil, err
+	}
+	return tcp.New(tcp.Options{
+		Upstream: c.Upstream, Store: d.tcp.store, SlotStore: d.tcp.slots, Limits: l, Admit: d.tcp.admits, Log: d.log,
+		OnDecision: func(e tcp.Event) { d.tcp.metrics.CountTCP(o.config.Load().Name, e) },
+	})
+}
+
+// adjust puts another configuration of the same kind in force.
+func (d *listeners) adjust(o *listener, c *config.Listener) error {
+	if o.raw != nil {
+		l, err := d.tcp.limits(c)
+		if err == nil {
+			err = o.raw.Change(c.Upstream, l)
+		}
+		if err != nil {
+			return fmt.Errorf("listen tcp://%s: %w", c.Address, err)
+		}
+	}
+	o.config.Store(c)
+	return nil
+}
+
+// serve lets clients in until the listener is shut. It returns nil then.
+func (o *listener) serve() error {
+	var err, shut error
+	if o.raw != nil {
+		err, shut = o.raw.Serve(o.Listener), tcp.ErrServerClosed
+	} else {
+		err, shut = o.front.Serve(o.Listener), http.ErrServerClosed
+	}
+	if errors.Is(err, shut) {
+		return nil
+	}
+	return err
+}
+
+// shutdown lets nobody in and waits until what was begun has ended, or ctx has.
+// Connections that have switched protocol are not waited for.
+func (o *listener) shutdown(ctx context.Context) error {
+	if o.raw != nil {
+		return o.raw.Shutdown(ctx)
+	}
+	return o.front.Shutdown(ctx)
+}
+
+// drain is shutdown that waits for those, too. It ends what is left then.
+func (o *listener) drain(ctx context.Context) error {
+	err := o.shutdown(ctx)
+	if o.raw != nil {
+		return err
+	}
+	if o.inflight.wait(ctx) > 0 {
+		err = errors.Join(err, context.DeadlineExceeded)
+	}
+	o.cancel(http.ErrServerClosed)
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer stop()
+	o.inflight.wait(end) // for the last answers; close ends who is left
+	return err
+}
+
+// abandon closes a listener at which nobody came in.
+func (o *listener) abandon() error {
+	if o.cancel != nil {
+		o.cancel(http.ErrServerClosed)
+	}
+	return o.Close()
+}
+
+// close ends what goes on.
+func (o *listener) close() error {
+	if o.raw != nil {
+		return o.raw.Close()
+	}
+	return o.front.Close()
+}
+
+// at returns the listener at an address, nil if there is none.
+func (d *listeners) at(address string) *listener {
+	i := slices.IndexFunc(d.open, func(o *listener) bool { return o.config.Load().Address == address })
+	if i < 0 {
+		return nil
+	}
+	return d.open[i]
+}
+
+// url returns where a listener is.
+func (o *listener) url() string {
+	scheme := "http"
+	switch c := o.config.Load(); {
+	case c.TCP:
+		scheme = "tcp"
+	case c.CertFile != "":
+		scheme = "https"
+	}
+	return scheme + "://" + o.Addr().String()
+}
+
+// describe says where a listener is, and where it leads.
+func (o *listener) describe(upstreams string) string {
+	if c := o.config.Load(); c.TCP {
+		upstreams = c.Upstream
+	}
+	return o.url() + " -> " + cmp.Or(upstreams, "the built-in sample app")
+}

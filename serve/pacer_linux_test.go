@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"errors"
+	goruntime "runtime"
+	"syscall"
+	"testing"
+)
+
+// TestAside: what computes for long has less priority than who calls for it, who
+// keeps what he has.
+func TestAside(t *testing.T) {
+	goruntime.LockOSThread()
+	defer goruntime.UnlockOSThread()
+	priority := func() (tid, nice int) {
+		p, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+		if err != nil {
+			t.Error(err)
+		}
+		return syscall.Gettid(), 20 - p
+	}
+	tid, before := priority()
+	want := errors.New("failed")
+	failed, equal := aside(func() error {
+		other, during := priority()
+		if other == tid {
+			t.Error("it runs on the caller's thread")
+		}
+		if want := min(before+nicer, 19); during != want {
+			t.Errorf("its niceness is %d, want %d, as the caller's is %d", during, want, before)
+		}
+		return want
+	})
+	if !errors.Is(failed, want) || equal != nil {
+		t.Errorf("got %v and %v, want %v and no other error", failed, equal, want)
+	}
+	if _, after := priority(); after != before {
+		t.Errorf("afterwards the caller's niceness is %d, want %d", after, before)
+	}
+}

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// TestPausedStore: who gets 503, or hangs up, while the store hangs for a moment
+// has spent nothing, whatever a rule asks of the store.
+func TestPausedStore(t *testing.T) {
+	for _, c := range []struct{ name, rule string }{
+		{"a log", "limits: 3/h sliding-log"},
+		{"a bucket", "limits: 3/h burst 3"},
+		{"several limits", "limits: [3/h sliding-log, 3/day fixed-window]"},
+		{"several levels", "levels: [{name: all, limits: 3/h sliding-log}, {name: each, by: ip, limits: 3/h sliding-counter}]"},
+		{"a lease", "limits: 3/h sliding-log, lease: {units: 2, ttl: 100ms}"},
+		{"held", "limits: 3/h sliding-log, when: {response: [200], hold: true}"},
+	} {
+		for _, leaves := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, clients leave %v", c.name, leaves), func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t, redistest.Redis(t))
+				network := redistest.StartProxy(t, server.Addr)
+				s := start(t, fmt.Sprintf("store: {redis: {url: \"redis://%s?timeout=100ms\"}}\nrules: [{name: a, failure: closed, %s}]\n", network.Addr, c.rule))
+				network.Set(redistest.Swallowing)
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				var group sync.WaitGroup
+				for range 3 {
+					group.Go(func() { s.abandon(ctx, t) })
+				}
+				if leaves {
+					until(t, "the store to be asked", func() bool { return s.metrics(t)["sluice_store_calls_in_flight"] > 0 })
+					leave()
+				}
+				group.Wait()
+				network.Set(redistest.Faithful) // what was held back goes on
+				until(t, "late answers to be given back", func() bool {
+					m := s.metrics(t)
+					return m["sluice_store_calls_in_flight"] == 0 && m["sluice_store_given_back_total"] > 0
+				})
+				if m := s.metrics(t); m["sluice_store_not_given_back_total"] != 0 {
+					t.Errorf("%v decisions were not given back", m["sluice_store_not_given_back_total"])
+				}
+				passed := 0
+				until(t, "the quota to be spent", func() bool {
+					got := s.get(t, "/?userId=u").status
+					if got == http.StatusOK {
+						passed++
+					}
+					return got == http.StatusTooManyRequests
+				})
+				if passed != 3 {
+					t.Errorf("%d passed when the store was back, want all 3", passed)
+				}
+			})
+		}
+	}
+}
+
+// abandon asks, while the store hangs, and hangs up when ctx ends.
+func (r *running) abandon(ctx context.Context, t *testing.T) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/?userId=u", nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return // it has left
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	if resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("while the store hangs: got %d, want 503", resp.StatusCode)
+	}
+}

@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/config"
+)
+
+// pipe puts a pipe, whose opening waits for somebody to write, in the place of a
+// file.
+func pipe(t *testing.T, name string) {
+	t.Helper()
+	if err := os.RemoveAll(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A pipe in the place of a configuration, or of a file that it names, is said to
+// be one, and holds up neither the next configuration nor the stop.
+func TestPipe(t *testing.T) {
+	dir := t.TempDir()
+	token := filepath.Join(dir, "token")
+	secret := filepath.Join(dir, "secret")
+	for _, name := range []string{token, secret} {
+		if err := os.WriteFile(name, []byte("0123456789abcdef0123456789abcdef"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	yaml := fmt.Sprintf(`
+store: {memory: {state: %q}}
+admin: {address: 127.0.0.1:0, token_file: %q}
+tokens: {hmac_file: %q}
+rules: [{name: a, limits: 1000/min}]
+`, filepath.Join(dir, "state"), token, secret)
+	s := start(t, yaml)
+	s.get(t, "/")
+	for _, name := range []string{token, secret, s.file} {
+		pipe(t, name)
+		until(t, "the fault to be told", func() bool {
+			return strings.Contains(fetch(t, http.DefaultClient, s.admin+"/readyz").body, name+" is a pipe") &&
+				strings.Contains(s.logs.String(), name+" is a pipe") // a moment later
+		})
+		if name != s.file {
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(name, []byte("0123456789abcdef0123456789abcdef"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.again <- syscall.SIGHUP
+	s.forgive(t, "is a pipe")
+	s.end(t)
+	if _, err := os.Stat(filepath.Join(dir, "state")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A configuration that takes for ever to put in force holds up the stop by a
+// second at most, and the state is saved all the same.
+func TestStopsBesideAReload(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	var stuck atomic.Bool
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	defer close(goOn)
+	s := start(t, fmt.Sprintf("store: {memory: {state: %q}}\nrules: [{name: a, limits: 1000/min}]\n", state), func(o *Options) {
+		o.Now = func() time.Time {
+			if stuck.CompareAndSwap(true, false) { // no request comes: it is the reload that asks
+				close(asked)
+				<-goOn
+			}
+			return fixedClock()
+		}
+	})
+	s.get(t, "/")
+	stuck.Store(true)
+	s.write(t, "rules: [{name: a, limits: 2000/min}]\n")
+	s.again <- syscall.SIGHUP
+	<-asked
+	s.end(t)
+	if !strings.Contains(s.logs.String(), "is not waited for") {
+		t.Error("the reload was waited for")
+	}
+	if _, err := os.Stat(state); err != nil {
+		t.Error(err)
+	}
+}
+
+// A pipe that nobody writes to, in the place of a file that is read at the
+// start, is told at once.
+func TestPipeAtTheStart(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo")
+	pipe(t, fifo)
+	file := filepath.Join(dir, "sluice.yaml")
+	const want = " is a pipe; write the path of a regular file"
+	for _, c := range []struct{ name, yaml string }{
+		{"password_file", "store: {redis: {url: \"redis://127.0.0.1:1?password_file=%s\"}}"},
+		{"secret_file", "store: {redis: {url: \"redis://127.0.0.1:1?secret_file=%s\"}}"},
+		{"ca_file", "store: {redis: {url: \"rediss://127.0.0.1:1?ca_file=%s\"}}"},
+		{"cert_file", "store: {redis: {url: \"rediss://127.0.0.1:1?key_file=/dev/null&cert_file=%s\"}}"},
+		{"key_file", "store: {redis: {url: \"rediss://127.0.0.1:1?cert_file=" + file + "&key_file=%s\"}}"},
+		{"audit_file", "admin: {address: 127.0.0.1:0, audit_file: %q}"},
+		{"overrides_file", "admin: {address: 127.0.0.1:0, overrides_file: %q}"},
+		{"state", "store: {memory: {state: %q}}"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			yaml := fmt.Sprintf(c.yaml, fifo) + "\nlisten: 127.0.0.1:0\nrules: [{name: a, by: ip, limits: 5/min}]\n"
+			if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			conf, err := config.Load(file)
+			if err == nil {
+				err = CheckFiles(conf)
+			}
+			if err == nil {
+				err = Run(t.Context(), Options{Config: conf, Out: io.Discard, Log: discard()})
+			}
+			if err == nil || !strings.Contains(err.Error(), fifo+want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		})
+	}
+}
+
+// A configuration that came through a pipe is read once: nothing is looked for in
+// the pipe later, on SIGHUP either.
+func TestConfigurationThatIsReadOnce(t *testing.T) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, out)
+	yaml := "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nrules: [{name: a, by: ip, limits: 5/min}]\n"
+	if _, err := in.WriteString(yaml); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := (&running{logs: &syncBuffer{}, ended: make(chan error, 1), again: make(chan os.Signal, 1)}).serve(t, fmt.Sprintf("/dev/fd/%d", out.Fd()))
+	if !strings.Contains(s.banner, ": read once\n") || strings.Contains(s.banner, "within a second") {
+		t.Errorf("got %s", s.banner)
+	}
+	s.again <- syscall.SIGHUP
+	until(t, "the log of SIGHUP", func() bool { return strings.Contains(s.logs.String(), "SIGHUP") })
+	if got := fetch(t, http.DefaultClient, s.admin+"/readyz"); got.status != http.StatusOK || strings.Contains(got.body, "not in force") {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+}
+
+// What the program was given open takes the audit log, whatever it is.
+func TestAuditOnStandardOutput(t *testing.T) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, out)
+	closeAtEnd(t, in)
+	file := fmt.Sprintf("/dev/fd/%d", in.Fd())
+	s := start(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, audit_file: %q}\nrules: [{name: a, by: ip, limits: 5/min}]\n", file),
+		func(o *Options) { o.Audit = "" })
+	s.ask(t, http.MethodPost, "/v1/key/reset", `{"parts": {"ip": "127.0.0.1"}, "reason": "x", "author": "eve"}`)
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, `"action":"reset"`) {
+		t.Errorf("got %q, %v", line, err)
+	}
+}

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"slices"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// refusesAll reports whether clients get nothing while a shared store is away:
+// neither by HTTP nor by a listener for TCP.
+func (s *runtime) refusesAll() bool {
+	c, p := s.inForce()
+	listeners, web := listenersOf(c), false
+	for i := range listeners {
+		l := &listeners[i]
+		switch {
+		case !l.TCP:
+			web = true
+		case !closedTCP(l):
+			return false
+		}
+	}
+	return !web || closedHTTP(p)
+}
+
+func closedTCP(l *config.Listener) bool {
+	return l.Limits.Limited() && l.Limits.Failure == policy.Closed
+}
+
+// closedHTTP reports whether a rule in force is closed that matches every
+// request: then the others do not matter.
+func closedHTTP(p *policy.Policy) bool {
+	for i := range p.Len() {
+		if r := p.Rule(i); !r.Shadow && r.Failure == policy.Closed && matchesAll(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// matchesAll reports whether a rule leaves out no request, exemptions apart.
+func matchesAll(r *policy.Rule) bool {
+	return r.Match.MatchesAll() && slices.ContainsFunc(r.Levels, func(l policy.Level) bool {
+		return l.Missing != policy.Skip || !slices.ContainsFunc(l.By, mayLack)
+	})
+}
+
+// mayLack reports whether requests may lack a part of a key.
+func mayLack(p policy.Part) bool {
+	return p.Source != policy.SourceIP && p.Source != policy.SourceMethod
+}
+
+// oneFailure returns what happens to clients while a shared store is away, if it
+// is the same for all.
+func (s *runtime) oneFailure() (of failure.Policy, same bool) {
+	if s.refusesAll() {
+		return failure.Closed, true
+	}
+	c, p := s.inForce()
+	var all []policy.Failure
+	for i := range p.Len() {
+		if r := p.Rule(i); !r.Shadow {
+			all = append(all, r.Failure)
+		}
+	}
+	for i := range c.Listen {
+		if l := &c.Listen[i]; l.TCP && l.Limits.Limited() {
+			all = append(all, l.Limits.Failure)
+		}
+	}
+	all = slices.Compact(all)
+	if len(all) != 1 || all[0] == policy.Closed {
+		return of, false
+	}
+	return failure.Policy(all[0]), true
+}

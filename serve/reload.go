@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/server/reload"
+)
+
+// newWatcher returns what keeps the configuration's file in force.
+func (s *server) newWatcher(ctx context.Context) *reload.Watcher {
+	c := s.Config
+	return reload.New(reload.Options{
+		File: c.File, MaxBytes: config.MaxBytes + 1, // one byte more than it accepts
+		Load: func(data []byte, named func([]string)) error {
+			next, err := config.ParsePaced(c.File, data, pacer())
+			if err != nil {
+				return err
+			}
+			named(s.keys(next))
+			return s.apply(ctx, next)
+		},
+		Around: s.load, Changed: s.changed,
+	}, reload.Version{File: c.File, Hash: c.Version, Loaded: time.Now()}, s.keys(c))
+}
+
+// rereads reports whether the configuration is read again: not what the program
+// was given open, which was read to its end.
+func (s *server) rereads() bool { return s.Watch && !regular.Given(s.Config.File) }
+
+// watch reads the file anew when it changes.
+func (s *server) watch(ctx context.Context) {
+	if s.rereads() {
+		s.watcher.Run(ctx, s.Again)
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.Again:
+			s.log.Warn("SIGHUP has no effect: a configuration that does not come from a file is read once", slog.String("file", s.Config.File))
+		}
+	}
+}
+
+// keys returns the files of a configuration that hold keys and secrets.
+func (s *server) keys(c *config.Config) (names []string) {
+	if t := c.Tokens; t != nil {
+		names = append(names, cmp.Or(t.JWKS, t.HMAC, t.Key))
+	}
+	if s.Config.Admin.TokenFile != "" { // which is settled at the start
+		names = append(names, s.Config.Admin.TokenFile)
+	}
+	return names
+}
+
+// apply puts a new file in force, but for what is settled at the start: all of
+// it, or nothing.
+func (s *server) apply(ctx context.Context, c *config.Config) error {
+	token, err := ReadToken(s.Config.Admin.TokenFile)
+	if err != nil {
+		return err
+	}
+	change, err := s.listeners.prepare(ctx, listenersOf(c))
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	if err := s.runtime.apply(c); err != nil {
+		return errors.Join(err, change.abandon())
+	}
+	if s.api != nil {
+		s.api.SetToken(token)
+	}
+	if err := change.commit(); err != nil { //nolint:contextcheck // connections end with their listener, not with ctx
+		s.log.Error("an address does not serve as it should", slog.Any("error", err))
+	}
+	for _, part := range []struct {
+		name    string
+		changed bool
+	}{
+		{"admin", !reflect.DeepEqual(c.Admin, s.Config.Admin)},
+		{"store", !reflect.DeepEqual(c.Store, s.Config.Store)},
+	} {
+		if part.changed {
+			s.log.Warn("a part of the configuration takes effect at the next start only", slog.String("part", part.name))
+		}
+	}
+	return nil
+}
+
+// load calls f, which reads a file and puts it in force, so that requests feel
+// little of it.
+func (s *server) load(f func() error) error {
+	return collectAfter(func() error {
+		failed, equal := aside(f)
+		if equal != nil {
+			s.log.Warn("requests may wait while a configuration is read", slog.Any("error", equal))
+		}
+		return failed
+	})
+}
+
+// changed logs what came of a new file.
+func (s *server) changed(v reload.Version, err error) {
+	if err == nil && v.Hash == s.active {
+		s.log.Info("the configuration has been read again, with the files that it names", slog.String("file", v.File), slog.String("hash", v.Hash))
+		return
+	}
+	if err == nil {
+		s.active = v.Hash
+		s.log.Info("a new configuration is in force", slog.String("file", v.File), slog.String("hash", v.Hash))
+		return
+	}
+	const most = 20 // lines; all of them are at /readyz
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	if n := len(lines) - most; n > 1 {
+		lines = append(lines[:most], fmt.Sprintf("and %d faults more; see sluice lint %s", n, v.File))
+	}
+	for _, line := range lines {
+		s.log.Error("the configuration as it is now is not in force; the one before goes on",
+			slog.String("hash", v.Hash), slog.String("problem", strings.TrimSpace(line)))
+	}
+}

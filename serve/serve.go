@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package serve runs a gateway: a configuration in; listeners, stores, reload
+// and drain out.
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	goruntime "runtime"
+	"time"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/server/admin"
+	"github.com/sluicegate/sluice/server/metrics"
+	"github.com/sluicegate/sluice/server/reload"
+)
+
+// Where clients and operators come in if a configuration does not say.
+const (
+	DefaultListen = "127.0.0.1:8080"
+	DefaultAdmin  = "127.0.0.1:9090"
+)
+
+// Options say what is served, and how. Config, Out and Log are required.
+type Options struct {
+	Config *config.Config
+	// Watch has the file of Config read again when it changes, and for each value
+	// of Again.
+	Watch bool
+	Again <-chan os.Signal
+	// Overrides and Audit are files that take the place of those in Config, if
+	// they are not empty.
+	Overrides, Audit string
+	// Drain is how long requests may take to end when the program does.
+	Drain time.Duration
+	Out   io.Writer // is told what is limited, and where
+	Log   *slog.Logger
+	Now   func() time.Time // of the store; nil is the system's clock
+}
+
+// server is a gateway that runs.
+type server struct {
+	Options
+	log       *slog.Logger
+	metrics   *metrics.Metrics
+	store     *store
+	runtime   *runtime
+	watcher   *reload.Watcher
+	audit     *admin.AuditLog
+	api       *admin.API // nil if there is none
+	active    string     // the version that was last told
+	listeners *listeners
+}
+
+// Run serves until ctx ends and all requests have been answered.
+func Run(ctx context.Context, o Options) error {
+	room := newHeapRoom()
+	defer goruntime.KeepAlive(room)
+	s := &server{Options: o, log: o.Log, metrics: metrics.New(), active: o.Config.Version}
+	if err := s.wire(ctx); err != nil {
+		return errors.Join(err, s.close())
+	}
+	if err := s.listen(ctx); err != nil {
+		return errors.Join(err, s.listeners.close(), s.close())
+	}
+	s.announce()
+	watching, stop := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watch(watching)
+	}()
+	err := errors.Join(s.listeners.serve(ctx), s.store.save()) // no request is left
+	stop()
+	select {
+	case <-watched:
+	case <-time.After(endTimeout):
+		s.log.Warn("a configuration that is being read is not waited for", slog.String("file", o.Config.File))
+	}
+	err = errors.Join(err, s.close())
+	s.log.Info("stopped")
+	return err
+}
+
+// wire makes everything but the listeners' sockets.
+func (s *server) wire(ctx context.Context) error {
+	c := s.Config
+	overrides, err := admin.OpenOverrides(cmp.Or(s.Overrides, c.Admin.OverridesFile))
+	if err != nil {
+		return err
+	}
+	if s.runtime, err = newRuntime(c, s.log, s.metrics, overrides, s.Now); err != nil {
+		return err
+	}
+	s.audit = admin.NewAuditLog(os.Stderr)
+	if name := cmp.Or(s.Audit, c.Admin.AuditFile); name != "" {
+		if s.audit, err = admin.OpenAudit(name); err != nil {
+			return err
+		}
+	}
+	s.store, err = openStore(c.Store, s.runtime, s.metrics, s.Now) //nolint:contextcheck // the store has a timeout of its own
+	if err != nil {
+		return err
+	}
+	s.runtime.store, s.runtime.slots, s.runtime.report = s.metrics.Wrap(s.store.store), s.store.slots, s.store.report
+	s.watcher = s.newWatcher(ctx)
+	if err := s.runtime.apply(c); err != nil {
+		return err
+	}
+	s.metrics.WatchPolicy(&s.runtime.tally, func() metrics.Config {
+		v, failure := s.watcher.Status()
+		return metrics.Config{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Current: failure == nil}
+	})
+	pages, err := s.adminHandler(overrides)
+	if err != nil {
+		return err
+	}
+	s.listeners = newListeners(ctx, s.runtime, pages, s.Drain, s.log)
+	s.listeners.tcp = &tcpParts{
+		store: s.runtime.store, slots: s.runtime.slots, admits: s.runtime.admits, exempt: s.runtime.exempt, metrics: s.metrics,
+	}
+	s.metrics.WatchTCP(s.listeners.stats)
+	s.metrics.WatchCertificates(s.listeners.certificates)
+	return nil
+}
+
+func (s *server) close() error {
+	var errs []error
+	if s.store != nil {
+		errs = append(errs, s.store.close())
+	}
+	if s.audit != nil {
+		errs = append(errs, s.audit.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// listen opens all listeners, or fails.
+func (s *server) listen(ctx context.Context) error {
+	if err := s.listeners.listen(ctx, listenersOf(s.Config)...); err != nil {
+		return fmt.Errorf("%s: %w", s.Config.File, err)
+	}
+	at := cmp.Or(s.Config.Admin.Address, DefaultAdmin)
+	if at == "off" {
+		return nil
+	}
+	if err := s.listeners.listenAdmin(ctx, at); err != nil {
+		return fmt.Errorf("%w; write another address for admin, or off", err)
+	}
+	return nil
+}
+
+// listenersOf returns where clients come in.
+func listenersOf(c *config.Config) []config.Listener {
+	if len(c.Listen) == 0 {
+		return []config.Listener{{Address: DefaultListen}}
+	}
+	return c.Listen
+}

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"errors"
+	"log" //nolint:depguard // what others write there is taken over
+	"log/slog"
+	"strings"
+
+	"github.com/sluicegate/sluice/internal/sampledlog"
+)
+
+// serverLog takes the lines that net/http writes. Anybody can make it write some
+// of them as often as they like, so of each kind there is one line a second.
+type serverLog struct {
+	slog.Handler // of the lines' level
+	lines        sampledlog.Log
+}
+
+// serverLines are the lines of net/http by what they begin with: its kind in the
+// log, and whether a client can have caused it alone, which is no error of ours.
+// They are listed, not made of the lines, as clients choose a part of those.
+var serverLines = [...]struct {
+	begins, problem string
+	client          bool
+}{
+	{"Unsolicited response received on idle HTTP channel ", "upstream: answer without a request", true},
+	{"http: TLS handshake error from ", "TLS handshake", true},
+	{"http: Accept error: ", "accept", false},
+	{"http: panic serving ", "panic serving", false},
+	{"http: superfluous response.WriteHeader ", "superfluous response.WriteHeader", false},
+	{"http2: server connection error from ", "http2: server connection error", true},
+	{"http2: server closing client connection: ", "http2: server closing client connection", true},
+	{"http2: server: error reading preface from client ", "http2: no preface", true},
+	{"http2: received GOAWAY ", "http2: received GOAWAY", true},
+	{"http2: panic serving ", "panic serving", false},
+	{"timeout waiting for SETTINGS frames from ", "http2: no settings", true},
+	{"timeout waiting for PING response", "http2: no answer to a ping", true},
+}
+
+// TakeStandardLog has what packages write by package log sampled, too: the
+// client of net/http tells there of what an upstream sends too much of.
+func TakeStandardLog(to *slog.Logger) {
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(newServerLog(to), slog.LevelError).Writer())
+}
+
+// newServerLog returns what is behind an [http.Server]'s ErrorLog.
+func newServerLog(to *slog.Logger) slog.Handler {
+	return &serverLog{Handler: to.Handler(), lines: sampledlog.Log{Logger: to, Part: "listener"}}
+}
+
+// Handle logs a line.
+func (l *serverLog) Handle(ctx context.Context, r slog.Record) error {
+	for _, kind := range &serverLines {
+		text, ok := strings.CutPrefix(r.Message, kind.begins)
+		switch {
+		case !ok:
+			continue
+		case strings.Contains(text, "proxyproto: header from"):
+			// The listener below tells of it.
+		case kind.client:
+			l.lines.Warn(ctx, kind.problem, errors.New(text))
+		default:
+			l.lines.Error(ctx, kind.problem, errors.New(text))
+		}
+		return nil
+	}
+	l.lines.Error(ctx, "server", errors.New(r.Message))
+	return nil
+}

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// broken sends a text, reads what comes until the server has said that it will
+// not go on, and hangs up.
+func broken(ctx context.Context, address, text, end string) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // it may be reset
+	if _, err := io.WriteString(conn, text); err != nil {
+		return err
+	}
+	var came []byte
+	for part := make([]byte, 512); ; {
+		n, err := conn.Read(part)
+		came = append(came, part[:n]...)
+		if err != nil || end != "" && strings.Contains(string(came), end) {
+			return nil // a reset is an end, too
+		}
+	}
+}
+
+var unreported = regexp.MustCompile(`unreported=(\d+)`)
+
+// TestFloodOfFailures: whoever makes connections fail, as often as they like,
+// fills no disk: of each kind there is a line a second, and none goes uncounted.
+func TestFloodOfFailures(t *testing.T) {
+	const flood, senders = 400, 40
+	cert, key, _ := certificateFiles(t)
+	s := start(t, fmt.Sprintf(`listen: [127.0.0.1:0, {address: "localhost:0", tls: {cert: %q, key: %q}}]`+"\nrules: [{name: all, by: ip, limits: 2/min}]\n", cert, key))
+	for _, c := range []struct{ name, url, text, end, kind string }{
+		{
+			"HTTP/2", s.urls[0],
+			// The preface, empty SETTINGS, and a PING on a stream, which is
+			// an error of the connection. A GOAWAY (type 7) answers it.
+			"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00" + "\x00\x00\x08\x06\x00\x00\x00\x00\x0112345678",
+			"\x00\x00\x08\x07\x00\x00\x00\x00\x00", "http2: server connection error",
+		},
+		{"TLS", s.urls[1], "not a handshake at all\r\n\r\n", "", "TLS handshake"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, address, _ := strings.Cut(c.url, "://")
+			start := time.Now()
+			var wait sync.WaitGroup
+			for range senders {
+				wait.Go(func() {
+					for range flood / senders {
+						if err := broken(t.Context(), address, c.text, c.end); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			wait.Wait()
+			lines := 0
+			until(t, "the log to tell of all", func() bool {
+				lines = 0
+				told := 0
+				for line := range strings.Lines(s.logs.String()) {
+					if !strings.Contains(line, c.kind) {
+						continue
+					}
+					lines++
+					told++
+					if m := unreported.FindStringSubmatch(line); m != nil {
+						n, err := strconv.Atoi(m[1])
+						if err != nil {
+							t.Fatal(err)
+						}
+						told += n
+					}
+				}
+				return told == flood
+			})
+			if most := 2 + int(time.Since(start)/time.Second); lines > most {
+				t.Errorf("%d lines of %d failures, want %d at most", lines, flood, most)
+			}
+		})
+	}
+}

@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/denycache"
+	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/lease"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
+)
+
+// sharedConfig says where the store is that other processes use too.
+type sharedConfig struct {
+	target *redisurl.Target
+	prefix string   // of keys, if the target names none; empty: the default
+	of     *runtime // whose rules say what is leased, and what happens in an outage
+}
+
+const (
+	connectEvery     = time.Second        // while there is no connection yet
+	heartbeatEvery   = 10 * time.Second   // between two signs of life of a node
+	heartbeatTTL     = 3 * heartbeatEvery // after which a silent node is no longer counted
+	heartbeatTimeout = time.Second
+	lastTimeout      = time.Second      // to give back what is on lease, at the end
+	logEvery         = 10 * time.Second // between two lines about the store
+)
+
+// sharedStore is a store that other processes use too, wrapped so that this one
+// stays calm when it dies. It has one goroutine, which Close ends: it connects
+// if the store was away at the start, tells the others that this node lives,
+// and writes what there is to log.
+type sharedStore struct {
+	config  sharedConfig
+	log     *slog.Logger
+	redis   atomic.Pointer[redisstore.Store] // nil until connected
+	refusal atomic.Pointer[error]            // why it was not, last
+	denials *denycache.Store
+	leases  *lease.Store
+	store   *failure.Store // what decides: see wrap
+
+	id     string       // of this node
+	nodes  atomic.Int64 // last known number of live ones
+	change chan struct{}
+	errors chan error
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+// openShared connects to the store. Where it cannot be reached that is logged,
+// and tried again in the background: a node must come up in an outage too. What
+// cannot pass by itself, such as a refused password, is an error.
+func openShared(c sharedConfig, log *slog.Logger) (*sharedStore, error) {
+	s := &sharedStore{
+		config: c, log: log, id: rand.Text()[:16],
+		change: make(chan struct{}, 1), errors: make(chan error, 1), ended: make(chan struct{}),
+	}
+	s.nodes.Store(1)
+	if err := s.connect(); err != nil {
+		if !redisurl.Temporary(err) {
+			return nil, fmt.Errorf("store %v: %w", c.target, err)
+		}
+		log.Warn("the store cannot be reached; it is tried again every second", s.attr(), slog.Any("error", err),
+			slog.String("meanwhile", s.meanwhile()))
+	}
+	if err := s.wrap(); err != nil {
+		return nil, errors.Join(err, s.disconnect())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	go s.run(ctx)
+	return s, nil
+}
+
+// wrap puts around the store what keeps this process calm and the servers idle.
+// A request passes, from the outside in:
+//
+//   - the failure policy, whose deadline and breaker must hold for all that is
+//     inside, and whose own decisions must be neither leased nor remembered;
+//   - the leases, which remember denials of leased keys themselves, together
+//     with the units in hand: outside of them, a memory of denials would not
+//     know of units that come in advance;
+//   - the memory of denials, for keys that are not leased. Units that leases
+//     give back pass through it, so that it forgets what was denied before;
+//   - the store.
+//
+// Requests for slots pass through all of it; only the failure policy looks at
+// them.
+func (s *sharedStore) wrap() (err error) {
+	of := s.config.of
+	s.denials = denycache.Wrap(lazyStore{s}, denycache.Options{})
+	s.leases = lease.Wrap(s.denials, lease.Options{Of: of.leaseOf})
+	s.store, err = failure.Wrap(s.leases, failure.Options{
+		PolicyOf:     func(p *sluice.Plan) failure.Policy { return of.failureOf(p.Scope()) },
+		SlotPolicyOf: of.failureOf, Timeout: s.config.target.Timeout(),
+		Local:    memstore.New(memstore.Options{MaxKeys: failure.DefaultMaxKeys}),
+		Nodes:    func() int { return int(s.nodes.Load()) },
+		OnChange: func(failure.Health) { s.changed() },
+	})
+	return err
+}
+
+func (s *sharedStore) attr() slog.Attr { return slog.String("store", s.config.target.String()) }
+
+func (s *sharedStore) connect() error {
+	r, err := s.config.target.Open(redisstore.Options{
+		Logger: s.log, Prefix: s.config.prefix, Timeout: s.config.target.Timeout() + failure.DefaultLateTimeout,
+	})
+	if err != nil {
+		s.refusal.Store(&err)
+		return err
+	}
+	s.redis.Store(r)
+	return nil
+}
+
+func (s *sharedStore) disconnect() error {
+	if r := s.redis.Load(); r != nil {
+		return r.Close()
+	}
+	return nil
+}
+
+// Close ends the goroutine, which gives back what is on lease, then the store.
+// There must be no requests any more.
+func (s *sharedStore) Close() error {
+	s.cancel()
+	<-s.ended
+	return errors.Join(s.store.Close(), s.disconnect())
+}
+
+// giveBack gives back what is on lease, within lastTimeout. What it cannot give
+// back counts in the store until it is forgotten there, which errs to denying.
+func (s *sharedStore) giveBack(ctx context.Context) {
+	if s.redis.Load() == nil || !s.store.Healthy() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lastTimeout)
+	defer cancel()
+	if err := s.leases.Return(ctx); err != nil {
+		s.log.Warn("units on lease could not be given back, and count until they are forgotten", s.attr(), slog.Any("error", err))
+	}
+}
+
+// ready says how the store is, and whether any requests can be answered with it
+// as it is: those under a policy that is closed cannot.
+func (s *sharedStore) ready() (line string, ok bool) {
+	if s.redis.Load() != nil && s.store.Healthy() {
+		return "store: up", true
+	}
+	line = "store: down; " + s.meanwhile()
+	if why := s.cause(); why != "" {
+		line += "; last failure: " + why
+	}
+	return line, !s.config.of.refusesAll()
+}
+
+// meanwhile says what becomes of requests while the store is away.
+func (s *sharedStore) meanwhile() string {
+	switch policy, same := s.config.of.oneFailure(); {
+	case !same:
+		return "each rule goes on as its failure says"
+	case policy == failure.Open:
+		return "requests are let through"
+	case policy == failure.Local:
+		return "each node decides with its share of the limit"
+	default:
+		return "requests are refused"
+	}
+}
+
+// changed is called when the store is given up and when it is back.
+func (s *sharedStore) changed() {
+	select {
+	case s.change <- struct{}{}:
+	default: // it is looked at anyway
+	}
+}
+
+// report takes errors of requests. That the store is away is told once, not
+// for each of them.
+func (s *sharedStore) report(_ *http.Request, err error) {
+	if _, away := errors.AsType[*failure.UnavailableError](err); away {
+		return
+	}
+	select {
+	case s.errors <- err:
+	default: // one is waiting already
+	}
+}
+
+// lazyStore is the store that may not be connected yet.
+type lazyStore struct{ *sharedStore }
+
+var errNotConnected = errors.New("there is no connection yet")
+
+func (l lazyStore) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	if r := l.redis.Load(); r != nil {
+		return r.Take(ctx, req)
+	}
+	return sluice.Decision{}, errNotConnected
+}
+
+func (l lazyStore) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
+	if r := l.redis.Load(); r != nil {
+		return r.TakeBatch(ctx, reqs, out)
+	}
+	return errNotConnected
+}
+
+// Slot is of [sluice.SlotStore].
+func (l lazyStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	if r := l.redis.Load(); r != nil {
+		return r.Slot(ctx, req)
+	}
+	return sluice.SlotDecision{}, errNotConnected
+}

@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/config"
+)
+
+// stateful returns a configuration that keeps its state in a file.
+func stateful(file, limit string) string {
+	return fmt.Sprintf("store: {memory: {state: %q}}\nrules: [{name: gateway, by: query.userId, limits: %s}]\n", file, limit)
+}
+
+// TestStateOutlivesAStop: what was used before a clean stop is used after it,
+// under a changed quota too.
+func TestStateOutlivesAStop(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sluice.state")
+	for i, c := range []struct {
+		limit string
+		want  []int
+	}{
+		{"2/min sliding-log", []int{http.StatusOK}},
+		{"2/min sliding-log", []int{http.StatusOK, http.StatusTooManyRequests}},
+		{"2/min sliding-log", []int{http.StatusTooManyRequests}},
+		{"4/min sliding-log", []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests}},
+	} {
+		r := start(t, stateful(file, c.limit), stopped)
+		for j, want := range c.want {
+			if a := r.get(t, "/?userId=u1"); a.status != want {
+				t.Errorf("run %d, request %d: %d, want %d", i+1, j+1, a.status, want)
+			}
+		}
+		r.end(t)
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode(); got != 0o600 {
+			t.Errorf("mode %v, want only its owner to read it", got)
+		}
+		left, err := os.ReadDir(filepath.Dir(file))
+		if err != nil || len(left) != 1 {
+			t.Errorf("left in the folder: %v, %v", left, err)
+		}
+	}
+}
+
+func TestStateThatCannotBe(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	whole := filepath.Join(dir, "whole")
+	r := start(t, stateful(whole, "10/min sliding-log"))
+	r.get(t, "/?userId=u1")
+	r.end(t)
+	good, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := append([]byte(nil), good...)
+	flipped[len(flipped)/2] ^= 1
+	fifo := filepath.Join(dir, "fifo")
+	pipe(t, fifo)
+	for _, c := range []struct{ name, path, want string }{
+		{"not a snapshot", write("text", []byte("hello\n")), "move the file away"},
+		{"empty", write("empty", nil), "move the file away"},
+		{"cut short", write("short", good[:len(good)-1]), "move the file away"},
+		{"damaged", write("damaged", flipped), "move the file away"},
+		{"a folder", dir, "is a directory; write the path of a regular file"},
+		{"a pipe", fifo, "is a pipe; write the path of a regular file"},
+		{"in no folder", filepath.Join(dir, "none", "x"), "its folder cannot be written to"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conf, err := config.Parse("f", []byte("listen: 127.0.0.1:0\nadmin: off\n"+stateful(c.path, "10/min sliding-log")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			content := func() []byte {
+				if c.path == fifo {
+					return nil
+				}
+				text, _ := os.ReadFile(c.path) // of what is not a file there is nothing to compare
+				return text
+			}
+			before := content()
+			err = Run(t.Context(), Options{Config: conf, Out: io.Discard, Log: discard()})
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.path) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+			if after := content(); string(after) != string(before) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
+
+// TestStateThatCannotBeSaved: a stop that could not save its state says so and
+// leaves nothing behind.
+func TestStateThatCannotBeSaved(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sluice.state")
+	r := start(t, stateful(file, "10/min sliding-log"))
+	if err := os.Mkdir(file, 0o700); err != nil { // in its way
+		t.Fatal(err)
+	}
+	r.stop()
+	r.stop = nil
+	if err := <-r.ended; err == nil || !strings.Contains(err.Error(), "cannot be written") {
+		t.Errorf("error %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left in the folder: %v, %v", left, err)
+	}
+}
+
+// TestLeftovers: what processes that were killed have left of the files that
+// they were writing goes at the next start.
+func TestLeftovers(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"state.123.tmp", "overrides.json.4567.tmp", "mine.1.tmp"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("half of"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := start(t, fmt.Sprintf("store: {memory: {state: %q}}\nrules: [{name: a, limits: 1000/min}]\n", filepath.Join(dir, "state")), func(o *Options) {
+		o.Overrides = filepath.Join(dir, "overrides.json")
+	})
+	left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
+	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "mine.1.tmp" {
+		t.Errorf("left %v, %v", left, err)
+	}
+	s.end(t)
+}

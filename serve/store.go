@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/sampledlog"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
+	"github.com/sluicegate/sluice/server/metrics"
+)
+
+// store is where a configuration has states: in this process or shared.
+type store struct {
+	store  sluice.Store
+	slots  sluice.SlotStore
+	report func(*http.Request, error)
+	memory *memstore.Store // nil if shared
+	shared *sharedStore    // nil if in this process
+	full   *fullLog        // of the memory
+	file   string          // of the memory's state; empty: none
+}
+
+// openStore opens the store and restores the state of one in this process.
+func openStore(c config.Store, of *runtime, m *metrics.Metrics, now func() time.Time) (*store, error) {
+	if c.Redis != "" {
+		target, err := redisurl.Parse(c.Redis, os.Getenv)
+		if err != nil {
+			return nil, fmt.Errorf("store: %w", err)
+		}
+		sh, err := openShared(sharedConfig{target: target, prefix: c.Prefix, of: of}, of.log)
+		if err != nil {
+			return nil, err
+		}
+		m.WatchShared(sh.store.Stats, sh.denials.Stats)
+		m.WatchLeases(sh.leases.Stats)
+		return &store{store: sh.store, slots: sh.store, report: sh.report, shared: sh}, nil
+	}
+	memory := memstore.New(memstore.Options{MaxKeys: int(c.MaxKeys), Now: now})
+	failed := &sampledlog.Log{Logger: of.log, Part: "store"}
+	s := &store{
+		store: memory, slots: memory, memory: memory, file: c.State,
+		report: func(r *http.Request, err error) {
+			failed.Warn(r.Context(), "a request could not be decided, or settled, as it should be", err)
+		},
+	}
+	m.WatchMemory(memory.Stats)
+	if s.file != "" {
+		found, err := restoreState(memory, s.file)
+		if err != nil {
+			return nil, err
+		}
+		of.log.Info("state", slog.String("file", s.file), slog.Bool("found", found), slog.Int("states", memory.Stats().States))
+	}
+	s.full = watchFull(memory.Stats, c.MaxKeys, of.log)
+	return s, nil
+}
+
+// ready says how the store is, and whether traffic may come.
+func (s *store) ready() (line string, ok bool) {
+	if s.shared == nil {
+		return "store: in this process", true
+	}
+	return s.shared.ready()
+}
+
+// save writes the state of a store in this process, if it has a file.
+func (s *store) save() error {
+	if s.memory == nil || s.file == "" {
+		return nil
+	}
+	return saveState(s.memory, s.file)
+}
+
+func (s *store) close() error {
+	s.full.close()
+	if s.shared == nil {
+		return nil
+	}
+	return s.shared.Close()
+}

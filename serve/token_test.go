@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const tokenSecret = "0123456789abcdef0123456789abcdef"
+
+// tokenOf returns a token whose claims are written as they are.
+func tokenOf(secret, claims string) string {
+	encode := base64.RawURLEncoding.EncodeToString
+	text := encode([]byte(`{"alg":"HS256"}`)) + "." + encode([]byte(claims))
+	h := hmac.New(sha256.New, []byte(secret))
+	h.Write([]byte(text))
+	return text + "." + encode(h.Sum(nil))
+}
+
+// tokenSite serves rules under tokens of tokenSecret.
+func tokenSite(t *testing.T, more, rules string) *running {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(tokenSecret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, fmt.Sprintf("upstream: %q\ntokens: {hmac_file: %q%s}\nrules:\n%s", named(t, "up"), file, more, rules), stopped)
+}
+
+// TestTokenRefused: a token that is sent and cannot be used is answered with 401
+// by every rule that needs it, whatever the rule says of requests without one,
+// and so is a request without a token where one is required.
+func TestTokenRefused(t *testing.T) {
+	const (
+		refuse = "  - {name: user, by: claim.sub, limits: 100/min}\n"
+		share  = "  - {name: user, by: claim.sub, missing: share, limits: 100/min}\n"
+		skip   = "  - {name: user, by: claim.sub, missing: skip, limits: 100/min}\n"
+		plans  = "  - {name: user, by: ip, limits: 100/min, plans: {by: claim.plan, limits: {free: 1/min}}}\n"
+		shape  = "  - {name: user, by: claim.sub, missing: skip, cost: response-bytes, shape: true, limits: 1MB/s burst 1MB}\n"
+		shadow = "  - {name: user, by: claim.sub, mode: shadow, limits: 100/min}\n"
+		other  = "  - {name: user, match: {path: /other}, by: claim.sub, limits: 100/min}\n"
+
+		invalid = `Bearer error="invalid_token", error_description="the token is not valid"`
+		expired = `Bearer error="invalid_token", error_description="the token has expired"`
+		twice   = `Bearer error="invalid_token", error_description="the token is sent more than once"`
+		empty   = `Bearer error="invalid_token", error_description="the token is empty"`
+	)
+	good := "Bearer " + tokenOf(tokenSecret, `{"sub":"ada"}`)
+	old := "Bearer " + tokenOf(tokenSecret, `{"sub":"ada","exp":1}`)
+	forged := "Bearer " + tokenOf(strings.ToUpper(tokenSecret), `{"sub":"ada"}`)
+	basic := "Basic YWRhOnNlY3JldA=="
+	for _, c := range []struct {
+		name, more, rules string
+		sent              []string // of Authorization
+		want              int
+		challenge         string
+	}{
+		{"valid", "", refuse, []string{good}, 200, ""},
+		{"expired", "", refuse, []string{old}, 401, expired},
+		{"forged", "", refuse, []string{forged}, 401, invalid},
+		{"forged and expired", "", refuse, []string{"Bearer " + tokenOf(strings.ToUpper(tokenSecret), `{"sub":"ada","exp":1}`)}, 401, invalid},
+		{"malformed", "", refuse, []string{"Bearer x.y.z"}, 401, invalid},
+		{"empty", "", refuse, []string{"Bearer "}, 401, empty},
+		{"for somebody else", ", audience: api", refuse, []string{good}, 401, invalid},
+		{"not valid yet", "", refuse, []string{"Bearer " + tokenOf(tokenSecret, `{"sub":"ada","nbf":99999999999}`)}, 401, invalid},
+		{"expired, shared", "", share, []string{old}, 401, expired},
+		{"expired, skipped", "", skip, []string{old}, 401, expired},
+		{"forged, skipped", "", skip, []string{forged}, 401, invalid},
+		{"expired, for a plan", "", plans, []string{old}, 401, expired},
+		{"expired, shaped", "", shape, []string{old}, 401, expired},
+		{"expired, in shadow", "", shadow, []string{old}, 200, ""},
+		{"expired, of no rule", "", other, []string{old}, 200, ""},
+		{"two fields", "", skip, []string{good, good}, 401, twice},
+		{"behind another scheme", "", skip, []string{basic, good}, 401, twice},
+		{"in a list", "", skip, []string{basic + ", " + good}, 401, twice},
+		{"behind a tab", "", skip, []string{strings.Replace(old, " ", "\t", 1)}, 401, expired},
+		{"another scheme", "", refuse, []string{basic}, 400, ""},
+		{"another scheme, shared", "", share, []string{basic}, 200, ""},
+		{"none", "", refuse, nil, 400, ""},
+		{"none, shared", "", share, nil, 200, ""},
+		{"none, skipped", "", skip, nil, 200, ""},
+		{"none, for a plan", "", plans, nil, 200, ""},
+		{"none, required", ", required: true", refuse, nil, 401, "Bearer"},
+		{"none, required, shared", ", required: true", share, nil, 401, "Bearer"},
+		{"none, required, skipped", ", required: true", skip, nil, 401, "Bearer"},
+		{"none, required, for a plan", ", required: true", plans, nil, 401, "Bearer"},
+		{"another scheme, required", ", required: true", skip, []string{basic}, 401, "Bearer"},
+		{"none, required, of no rule", ", required: true", other, nil, 200, ""},
+		{"valid, required", ", required: true", refuse, []string{good}, 200, ""},
+		{"without the claim, required", ", required: true", refuse, []string{"Bearer " + tokenOf(tokenSecret, `{}`)}, 400, ""},
+		{"in a header of its own", ", header: X-Token", skip, []string{old}, 200, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := tokenSite(t, c.more, c.rules)
+			var header []string
+			for _, value := range c.sent {
+				header = append(header, "Authorization", value)
+			}
+			got := s.get(t, "/", header...)
+			if challenge := got.header.Get("WWW-Authenticate"); got.status != c.want || challenge != c.challenge {
+				t.Errorf("got %d %q, want %d %q: %s", got.status, challenge, c.want, c.challenge, got.body)
+			}
+			if got.status >= http.StatusBadRequest && (got.header.Get("Content-Type") != "application/problem+json" || !strings.Contains(got.body, `"status":`+fmt.Sprint(c.want))) {
+				t.Errorf("got %v %q, want a problem document", got.header, got.body)
+			}
+		})
+	}
+}
+
+// TestTokenPlaces: a token in a cookie is told from others as one in a header is.
+// What is sent elsewhere is not the token.
+func TestTokenPlaces(t *testing.T) {
+	s := tokenSite(t, ", cookie: session", "  - {name: user, by: claim.sub, missing: skip, limits: 1000/min}\n")
+	good, old := tokenOf(tokenSecret, `{"sub":"ada"}`), tokenOf(tokenSecret, `{"sub":"ada","exp":1}`)
+	for _, c := range []struct {
+		name   string
+		header []string
+		want   int
+	}{
+		{"valid", []string{"Cookie", "session=" + good}, 200},
+		{"expired", []string{"Cookie", "session=" + old}, 401},
+		{"twice", []string{"Cookie", "session=" + good + "; session=" + good}, 401},
+		{"with an expired one in the header", []string{"Cookie", "session=" + good, "Authorization", "Bearer " + old}, 200},
+		{"expired, with a valid one in the header", []string{"Cookie", "session=" + old, "Authorization", "Bearer " + good}, 401},
+		{"in the header alone", []string{"Authorization", "Bearer " + old}, 200},
+	} {
+		if got := s.get(t, "/", c.header...); got.status != c.want {
+			t.Errorf("%s: got %d, want %d: %s", c.name, got.status, c.want, got.body)
+		}
+	}
+}
+
+// TestClaimTypes: a number is one key however it is written, and a claim that is
+// no key is refused with a reason, which the log has, too.
+func TestClaimTypes(t *testing.T) {
+	s := tokenSite(t, "", "  - {name: user, by: claim.sub, limits: 3/min sliding-log}\n")
+	for _, c := range []struct {
+		name string
+		subs []string
+		want []int
+		body string
+	}{
+		{"an integer", []string{"1", "1.0", "1e0", "10e-1"}, []int{200, 200, 200, 429}, ""},
+		{"a large one", []string{"12345678901234567", "12345678901234568", "12345678901234568", "12345678901234568", "12345678901234568"}, []int{200, 200, 200, 200, 429}, ""},
+		{"a text", []string{`"ada"`}, []int{200}, ""},
+		{"a list", []string{`["ada"]`}, []int{400}, "claim sub is a list in the token; a key is a text or a number"},
+		{"an object", []string{`{"id":1}`}, []int{400}, "claim sub is an object in the token; a key is a text or a number"},
+		{"too long a number", []string{"1e99999"}, []int{400}, "claim sub is a number of more than 64 digits in the token"},
+		{"null", []string{"null"}, []int{400}, "claim sub is missing"},
+	} {
+		for i, sub := range c.subs {
+			got := s.get(t, "/", "Authorization", "Bearer "+tokenOf(tokenSecret, `{"sub":`+sub+`}`))
+			if got.status != c.want[i] || !strings.Contains(got.body, c.body) {
+				t.Errorf("%s, %s: got %d %s, want %d with %q", c.name, sub, got.status, got.body, c.want[i], c.body)
+			}
+		}
+	}
+	if got := s.logs.String(); !strings.Contains(got, `level=WARN msg=failed part=tokens problem="token not usable" error="claim sub is a list in the token`) {
+		t.Errorf("the log does not say why: %s", got)
+	}
+}
