@@ -81,6 +81,9 @@ func levelWords(l *policy.Level) (lines []string) {
 	if l.Name != "" {
 		whose = l.Name + ", " + whose
 	}
+	if len(l.By) == 0 && l.Name == "" {
+		whose += "; write by: ip for one for each client"
+	}
 	if len(l.By) > 0 {
 		whose += [...]string{
 			policy.Refuse: "; who lacks it is refused",

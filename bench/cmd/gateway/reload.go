@@ -23,27 +23,52 @@ const (
 	inForce     = "a new configuration is in force"
 )
 
+// reloading is a program whose file changes.
+type reloading struct {
+	who, file string
+	*process
+}
+
 // reload puts a file of many rules in force again and again while requests come
 // at a steady rate, and compares those that come meanwhile with those of a time
 // in which nothing changes.
-func (m *measurer) reload(ctx context.Context) error {
-	address, err := freePort(ctx)
-	if err != nil {
-		return err
+func (m *measurer) reload(ctx context.Context) (err error) {
+	var all []reloading
+	defer func() {
+		for _, p := range all {
+			err = errors.Join(err, p.stop())
+		}
+	}()
+	for who, program := range map[string]string{"sluice.config": m.house.sluice, "before.config": m.house.before} {
+		if program == "" {
+			continue
+		}
+		address, err := freePort(ctx)
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(m.house.dir, who+".many.yaml")
+		if err := replaceFile(file, rulesFile(address, m.house.upstream, 0)); err != nil {
+			return err
+		}
+		p, err := start(ctx, address, program, "serve", "--config", file)
+		if err != nil {
+			return err
+		}
+		all = append(all, reloading{who, file, p})
 	}
-	name := filepath.Join(m.house.dir, "many.yaml")
-	if err := replaceFile(name, rulesFile(address, m.house.upstream, 0)); err != nil {
-		return err
-	}
-	p, err := start(ctx, address, m.house.sluice, "serve", "--config", name)
-	if err != nil {
-		return err
-	}
-	err = m.rounds("Reload", func(round int) error { return m.reloadRound(ctx, p, name, round) })
-	return errors.Join(err, p.stop())
+	return m.rounds("Reload", func(round int) error {
+		for _, p := range all {
+			if err := m.reloadRound(ctx, p, round); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
-func (m *measurer) reloadRound(ctx context.Context, p *process, name string, round int) error {
+func (m *measurer) reloadRound(ctx context.Context, program reloading, round int) error {
+	p := program.process
 	quiet, quietCPU, err := m.measured(ctx, p, func() error {
 		time.Sleep(reloads * between)
 		return nil
@@ -54,7 +79,7 @@ func (m *measurer) reloadRound(ctx context.Context, p *process, name string, rou
 	var times []span
 	busy, busyCPU, err := m.measured(ctx, p, func() error {
 		for i := range reloads {
-			s, err := reloadOnce(p, name, rulesFile(p.address, m.house.upstream, round*reloads+i))
+			s, err := reloadOnce(p, program.file, rulesFile(p.address, m.house.upstream, round*reloads+i))
 			if err != nil {
 				return err
 			}
@@ -75,7 +100,7 @@ func (m *measurer) reloadRound(ctx context.Context, p *process, name string, rou
 		lengths[i] = s.end.Sub(s.begin)
 	}
 	slices.Sort(lengths)
-	return m.keep(round, "Reload", "sluice.config", len(within),
+	return m.keep(round, "Reload", program.who, len(within),
 		micro(quantile(lengths, 0.5))/1000, "ms", micro(slices.Max(lengths))/1000, "max-ms",
 		micro((busyCPU-quietCPU)/reloads)/1000, "cpu-ms",
 		micro(quantile(without, 0.5)), "p50-µs", micro(quantile(within, 0.5)), "p50-during-µs",
