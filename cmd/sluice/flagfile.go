@@ -122,7 +122,7 @@ func (f *serveFlags) page() *page {
 	if f.given("upstream") {
 		p.add("upstream", "upstream:")
 		p.add("upstream", "  url:", f.one("upstream"))
-		if f.on["upstream-host"] {
+		if f.given("upstream-host") {
 			p.add("upstream-host", "  upstream_host: true")
 		}
 	}
@@ -164,7 +164,7 @@ func (f *serveFlags) admin(p *page) {
 	if at != "off" {
 		addr, err := admin.Resolve(at)
 		switch {
-		case errors.Is(err, admin.ErrNotLoopback) && f.on["admin-public"]:
+		case errors.Is(err, admin.ErrNotLoopback) && f.given("admin-public"):
 			public = true
 		case errors.Is(err, admin.ErrNotLoopback):
 			f.fault("--admin %q: %w; write for example 127.0.0.1:%d, or add --admin-public if they should", at, err, addr.Port)

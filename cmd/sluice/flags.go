@@ -5,9 +5,7 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,23 +15,70 @@ import (
 	"github.com/sluicegate/sluice/internal/spelling"
 )
 
-// errHelp is returned where the flags ask for help.
-var errHelp = flag.ErrHelp
+// errHelp is returned where arguments ask for help.
+var errHelp = errors.New("help is asked for")
 
-// What goes with --config, and what may be given more than once.
+// splitArgs splits arguments into the values of flags, switches, which take none
+// and have an empty one, and the rest, in any order. The error joins all faults,
+// or is errHelp.
+func splitArgs(args, switches []string, valued ...string) (values map[string][]string, rest []string, err error) {
+	values = make(map[string][]string)
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	for i := 0; i < len(args); i++ {
+		name, value, joined := strings.Cut(args[i], "=")
+		flag := strings.TrimPrefix(strings.TrimPrefix(name, "-"), "-")
+		next := i+1 < len(args) && !strings.HasPrefix(args[i+1], "-")
+		switch {
+		case !strings.HasPrefix(args[i], "-") || args[i] == "-":
+			rest = append(rest, args[i])
+		case flag == "help" || flag == "h":
+			return nil, nil, errHelp
+		case slices.Contains(switches, flag):
+			on, err := strconv.ParseBool(value)
+			if joined && err != nil {
+				fault("--%s: takes no value but true or false", flag)
+			}
+			if on || !joined {
+				values[flag] = append(values[flag], "")
+			}
+		case !slices.Contains(valued, flag):
+			fault("%s: there is no such flag%s", name, suggest(flag, slices.Concat(valued, switches)))
+			if next && !joined {
+				i++ // most likely its value
+			}
+		case joined:
+			values[flag] = append(values[flag], value)
+		case i+1 == len(args):
+			fault("--%s: lacks its value", flag)
+		default:
+			i++
+			values[flag] = append(values[flag], args[i])
+		}
+	}
+	return values, rest, errors.Join(faults...)
+}
+
+// suggest returns the flag that may have been meant.
+func suggest(name string, flags []string) string {
+	best := spelling.Nearest(name, slices.Values(flags))
+	if best == "" {
+		return ""
+	}
+	return "; did you mean --" + best
+}
+
+// The flags of serve.
 var (
 	besideFile = []string{"config", "overrides", "audit", "drain"}
 	repeatable = []string{"limit", "by", "trust", "admin-host"}
-	ofServe    = append([]string{
-		"listen", "upstream", "admin", "fields", "state", "store", "failure", "config", "overrides", "audit", "drain",
-	}, repeatable...)
-	switches = []string{"admin-public", "upstream-host", "print-config"}
+	ofServe    = slices.Concat([]string{"listen", "upstream", "admin", "fields", "state", "store", "failure"}, besideFile, repeatable)
+	switches   = []string{"admin-public", "upstream-host", "print-config"}
 )
 
 // serveFlags are the flags of serve.
 type serveFlags struct {
 	values map[string][]string
-	on     map[string]bool // of the switches
 	drain  time.Duration
 	file   string // that says what the flags do, without --config
 	faults []error
@@ -44,18 +89,29 @@ func (f *serveFlags) fault(format string, args ...any) {
 }
 
 // given reports whether a flag is there.
-func (f *serveFlags) given(name string) bool { return len(f.values[name]) > 0 || f.on[name] }
+func (f *serveFlags) given(name string) bool { return len(f.values[name]) > 0 }
 
 // one returns the value of a flag, empty if it is not there.
 func (f *serveFlags) one(name string) string { return last(f.values[name]) }
 
-// parseServe reads the flags of serve. What they say without --config is in the
-// file, as [config.Parse] reads it. The error joins all faults, one a line, or is
-// errHelp.
+// parseServe reads the flags of serve. Without --config it returns what they
+// say. The error joins all faults, one a line, or is errHelp.
 func parseServe(args []string) (*serveFlags, *config.Config, error) {
-	f := &serveFlags{values: make(map[string][]string), on: make(map[string]bool), drain: 30 * time.Second}
-	if err := f.read(args); err != nil {
+	values, rest, err := splitArgs(args, switches, ofServe...)
+	if errors.Is(err, errHelp) {
 		return nil, nil, err
+	}
+	f := &serveFlags{values: values, drain: 30 * time.Second}
+	if err != nil {
+		f.faults = append(f.faults, err)
+	}
+	for _, word := range rest {
+		f.fault("%q: is not a flag; every value has its flag before it, in quotes if it has spaces; see sluice serve --help", word)
+	}
+	for _, name := range ofServe {
+		if len(values[name]) > 1 && !slices.Contains(repeatable, name) {
+			f.fault("--%s: given twice; it has one value", name)
+		}
 	}
 	if f.given("drain") {
 		d, err := time.ParseDuration(f.one("drain"))
@@ -83,64 +139,4 @@ func (f *serveFlags) checkBesideFile() {
 			f.fault("--%s: does not go with --config: write it into the file; only --overrides, --audit and --drain do", name)
 		}
 	}
-}
-
-// read parses args, going on behind each fault.
-func (f *serveFlags) read(args []string) error {
-	fs := flag.NewFlagSet("serve", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
-	for _, name := range switches {
-		fs.BoolFunc(name, "", func(s string) error {
-			on, err := strconv.ParseBool(s)
-			f.on[name] = on
-			return err
-		})
-	}
-	for _, name := range ofServe {
-		fs.Func(name, "", func(s string) error {
-			if f.given(name) && !slices.Contains(repeatable, name) {
-				f.fault("--%s: given twice; it has one value", name)
-				return nil
-			}
-			f.values[name] = append(f.values[name], s)
-			return nil
-		})
-	}
-	for len(args) > 0 {
-		err := fs.Parse(args)
-		rest := fs.Args()
-		if len(rest) == len(args) && err != nil { // it has not got by this one
-			rest = rest[1:]
-		}
-		name, unknown := "", false
-		if err != nil {
-			name, unknown = strings.CutPrefix(err.Error(), "flag provided but not defined: -")
-		}
-		switch {
-		case errors.Is(err, flag.ErrHelp):
-			return errHelp
-		case unknown:
-			f.fault("--%s: there is no such flag%s; see sluice serve --help", name, suggest(name))
-			if len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
-				rest = rest[1:] // most likely its value
-			}
-		case err != nil:
-			f.fault("%w; see sluice serve --help", err)
-		case len(rest) > 0:
-			f.fault("%q: is not a flag; every value has its flag before it, in quotes if it has spaces; see sluice serve --help", rest[0])
-			rest = rest[1:]
-		}
-		args = rest
-	}
-	return nil
-}
-
-// suggest returns the flag that may have been meant.
-func suggest(name string) string {
-	best := spelling.Nearest(name, slices.Values(slices.Concat(ofServe, switches)))
-	if best == "" {
-		return ""
-	}
-	return "; did you mean --" + best
 }

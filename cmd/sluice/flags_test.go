@@ -128,13 +128,13 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 		{"durations that are none", []string{"--drain", "30"}, []string{`--drain "30": is not a duration from 0s to 24h; write for example 30s`}},
 		{"no file", []string{"--state", ""}, []string{"--state is empty"}},
 		{"unknown flags and what stands behind them", []string{"--lmit", "5/min", "--zzz=1", "--by", "foo"}, []string{
-			"--lmit: there is no such flag; did you mean --limit; see sluice serve --help", "--zzz: there is no such flag; see", `--by: "foo"`,
+			"--lmit: there is no such flag; did you mean --limit", "--zzz: there is no such flag", `--by: "foo"`,
 		}},
 		{"words without a flag", []string{"--limit", "10/min", "sliding-log", "--by", "foo"}, []string{`"sliding-log": is not a flag; every value has its flag before it, in quotes`, `--by: "foo"`}},
 		{"flags twice", []string{"--listen", "127.0.0.1:1", "--listen", "127.0.0.1:2"}, []string{"--listen: given twice"}},
-		{"value missing", []string{"--limit"}, []string{"flag needs an argument: -limit"}},
-		{"not even a flag", []string{"--=x", "---", "--by", "foo"}, []string{"bad flag syntax: --=x", "bad flag syntax: ---", `--by: "foo"`}},
-		{"switch that is neither on nor off", []string{"--admin-public=maybe"}, []string{`invalid boolean value "maybe"`}},
+		{"value missing", []string{"--limit"}, []string{"--limit: lacks its value"}},
+		{"not even a flag", []string{"--=x", "---", "--by", "foo"}, []string{"--: there is no such flag", "---: there is no such flag", `--by: "foo"`}},
+		{"switch that is neither on nor off", []string{"--admin-public=maybe"}, []string{"--admin-public: takes no value but true or false"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := parseServe(c.args)

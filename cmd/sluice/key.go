@@ -44,9 +44,7 @@ on no other; a reset is for all nodes that share a store.
 
 // runKey shows and changes keys of a running program.
 func runKey(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	remove := slices.Contains(args, "--remove")
-	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--remove" })
-	values, rest, err := words(args, nil, "admin", "token-file", "rule", "level", "reason", "author", "limit", "for", "expires")
+	values, rest, err := splitArgs(args, []string{"remove"}, "admin", "token-file", "rule", "level", "reason", "author", "limit", "for", "expires")
 	if err == nil && len(rest) == 0 {
 		err = errors.New("key: says not what to do")
 	}
@@ -71,7 +69,7 @@ func runKey(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			err = writeReset(stdout, done)
 		}
 	case "override":
-		err = overrideKey(ctx, c, k, values, remove, stdout)
+		err = overrideKey(ctx, c, k, values, stdout)
 	default:
 		return usageError(stderr, fmt.Errorf("key: there is no %q", rest[0]), keyUsage)
 	}
@@ -196,7 +194,7 @@ func writeReset(w io.Writer, done admin.ResetDone) error {
 	return err
 }
 
-func overrideKey(ctx context.Context, c *adminClient, k admin.Key, values map[string][]string, remove bool, stdout io.Writer) error {
+func overrideKey(ctx context.Context, c *adminClient, k admin.Key, values map[string][]string, stdout io.Writer) error {
 	o := admin.Override{Key: k, Limits: values["limit"], Reason: last(values["reason"]), Author: author(values)}
 	until, length := last(values["expires"]), last(values["for"])
 	var err error
@@ -217,7 +215,7 @@ func overrideKey(ctx context.Context, c *adminClient, k admin.Key, values map[st
 		return err
 	}
 	method := http.MethodPut
-	if remove {
+	if values["remove"] != nil {
 		method = http.MethodDelete
 	}
 	var done admin.OverrideDone

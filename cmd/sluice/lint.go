@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -19,42 +17,6 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/serve"
 )
-
-// words splits arguments into those of one value each, switches, which take none
-// and have an empty one, and the rest, in any order.
-func words(args, switches []string, valued ...string) (values map[string][]string, rest []string, err error) {
-	values = make(map[string][]string)
-	for i := 0; i < len(args); i++ {
-		name, value, joined := strings.Cut(args[i], "=")
-		flag := ""
-		for _, v := range slices.Concat(switches, valued) {
-			if name == "--"+v || name == "-"+v {
-				flag = v
-			}
-		}
-		switch {
-		case slices.Contains(switches, flag) && joined:
-			return nil, nil, fmt.Errorf("%s: takes no value", name)
-		case slices.Contains(switches, flag):
-			values[flag] = append(values[flag], "")
-		case flag == "" && strings.HasPrefix(args[i], "-") && args[i] != "-":
-			if name == "--help" || name == "-help" || name == "-h" {
-				return nil, nil, errHelp
-			}
-			return nil, nil, fmt.Errorf("%s: there is no such flag", name)
-		case flag == "":
-			rest = append(rest, args[i])
-		case joined:
-			values[flag] = append(values[flag], value)
-		case i+1 == len(args):
-			return nil, nil, fmt.Errorf("--%s: lacks its value", flag)
-		default:
-			i++
-			values[flag] = append(values[flag], args[i])
-		}
-	}
-	return values, rest, nil
-}
 
 // usageError says what is wrong with a command, and how it is written.
 func usageError(stderr io.Writer, err error, use string) int {
@@ -78,7 +40,7 @@ Where these are not, as in a test run elsewhere, --without-files passes over the
 // runLint checks configuration files.
 func runLint(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	const passOver = "without-files"
-	values, rest, err := words(args, []string{passOver}, "test")
+	values, rest, err := splitArgs(args, []string{passOver}, "test")
 	if err == nil && len(rest) != 1 {
 		err = fmt.Errorf("lint: names %d files, and needs one", len(rest))
 	}
@@ -154,7 +116,7 @@ exits with 1 if FILE cannot be read or has no limit.
 
 // runConvert turns other programs' configurations into sluice's.
 func runConvert(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	_, rest, err := words(args, nil)
+	_, rest, err := splitArgs(args, nil)
 	if err == nil && (len(rest) != 2 || rest[0] != "nginx") {
 		err = errors.New("convert: needs a kind, which is nginx, and a file")
 	}

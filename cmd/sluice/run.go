@@ -67,7 +67,7 @@ func runServe(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 			say(stderr, "sluice serve: "+line)
 		}
 		return exitUsage
-	case f.on["print-config"]:
+	case f.given("print-config"):
 		say(stdout, f.file)
 		return exitOK
 	}

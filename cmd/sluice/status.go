@@ -25,7 +25,7 @@ what candidates would have denied, and which keys are denied most.
 
 // runStatus shows what a running program does.
 func runStatus(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	values, rest, err := words(args, nil, "admin", "token-file")
+	values, rest, err := splitArgs(args, nil, "admin", "token-file")
 	if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("status: %q is not a flag", rest[0])
 	}
