@@ -23,12 +23,12 @@ func (s *sharedStore) run(ctx context.Context) {
 	beats := time.NewTicker(heartbeatEvery)
 	defer beats.Stop()
 	l := outageLog{sharedStore: s, up: s.redis.Load() != nil}
-	s.heartbeat(ctx)
+	s.alive(ctx, s.heartbeat)
 	for {
 		select {
 		case <-ctx.Done():
 			s.giveBack(context.WithoutCancel(ctx))
-			s.leave(context.WithoutCancel(ctx))
+			s.alive(context.WithoutCancel(ctx), s.leave)
 			return
 		case <-connect.C:
 			if s.redis.Load() == nil {
@@ -36,12 +36,12 @@ func (s *sharedStore) run(ctx context.Context) {
 				if err := s.connect(); err != nil { //nolint:contextcheck // it bounds its own time
 					l.failed(err)
 				} else {
-					s.heartbeat(ctx)
+					s.alive(ctx, s.heartbeat)
 				}
 			}
 			l.look()
 		case <-beats.C:
-			s.heartbeat(ctx)
+			s.alive(ctx, s.heartbeat)
 		case <-s.change:
 			l.look()
 		case err := <-s.errors:
@@ -50,9 +50,8 @@ func (s *sharedStore) run(ctx context.Context) {
 	}
 }
 
-// heartbeat tells that this node lives and learns how many do. If it fails the last
-// number stays.
-func (s *sharedStore) heartbeat(ctx context.Context) {
+// alive calls f with the slots by which the nodes of a fleet count themselves.
+func (s *sharedStore) alive(ctx context.Context, f func(context.Context, *sluice.Slots)) {
 	r := s.redis.Load()
 	if r == nil {
 		return
@@ -64,23 +63,20 @@ func (s *sharedStore) heartbeat(ctx context.Context) {
 		s.report(nil, err)
 		return
 	}
-	d, err := slots.Acquire(ctx, "", s.id, 1)
-	if err == nil && d.Held > 0 {
+	f(ctx, slots)
+}
+
+// heartbeat tells that this node lives and learns how many do. If it fails the last
+// number stays.
+func (s *sharedStore) heartbeat(ctx context.Context, slots *sluice.Slots) {
+	if d, err := slots.Acquire(ctx, "", s.id, 1); err == nil && d.Held > 0 {
 		s.nodes.Store(d.Held)
 	}
 }
 
 // leave tells that this node is gone. If that is lost its slot expires.
-func (s *sharedStore) leave(ctx context.Context) {
-	r := s.redis.Load()
-	if r == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
-	defer cancel()
-	if slots, err := sluice.NewSlots(r, "sluice.nodes", heartbeatLimit); err == nil {
-		_, _ = slots.Release(ctx, "", s.id)
-	}
+func (s *sharedStore) leave(ctx context.Context, slots *sluice.Slots) {
+	_, _ = slots.Release(ctx, "", s.id)
 }
 
 // outageLog writes the changes of the store's state, and errors, each at most

@@ -32,12 +32,27 @@ type listener struct {
 	net.Listener              // what is served: the socket, and what lies over it
 	socket       net.Listener // whose port it is
 	config       atomic.Pointer[config.Listener]
-	front        *http.Server            // nil for TCP
-	raw          *tcp.Server             // nil for HTTP
+	front        front
+	raw          *tcp.Server             // front, for TCP; nil for HTTP
 	pair         *certificate.Pair       // nil without TLS
 	shut         chan struct{}           // closed when nobody comes in any more
 	inflight     inflight                // requests that came in here
-	cancel       context.CancelCauseFunc // of their contexts; nil for TCP
+	cancel       context.CancelCauseFunc // of their contexts
+}
+
+// front is what serves clients: an [http.Server], or a [tcp.Server].
+type front interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error
+	Close() error
+}
+
+// ended returns what a front that was told to end ended with, if not that.
+func ended(err error) error {
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, tcp.ErrServerClosed) {
+		return nil
+	}
+	return err
 }
 
 // shutting is a listener that tells when it has been closed.
@@ -98,7 +113,7 @@ func (d *listeners) newListener(ctx context.Context, c *config.Listener, old *li
 		secure = o.pair.Config()
 	}
 	if c.TCP {
-		if o.raw, err = d.newRaw(o); err != nil {
+		if err = d.newRaw(o); err != nil {
 			return nil, fmt.Errorf("listen tcp://%s: %w", c.Address, err)
 		}
 	}
@@ -150,17 +165,19 @@ func listen(ctx context.Context, address string, old *listener) (net.Listener, e
 	return l, errors.Join(err, f.Close())
 }
 
-// newRaw returns what passes the connections of a listener on as they are.
-func (d *listeners) newRaw(o *listener) (*tcp.Server, error) {
+// newRaw makes what passes the connections of a listener on as they are.
+func (d *listeners) newRaw(o *listener) error {
 	c := o.config.Load()
 	l, err := d.tcp.limits(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return tcp.New(tcp.Options{
+	o.raw, err = tcp.New(tcp.Options{
 		Upstream: c.Upstream, Store: d.tcp.store, SlotStore: d.tcp.slots, Limits: l, Admit: d.tcp.admits, Log: d.log,
 		OnDecision: func(e tcp.Event) { d.tcp.metrics.CountTCP(o.config.Load().Name, e) },
 	})
+	o.front, o.cancel = o.raw, func(error) {}
+	return err
 }
 
 // adjust puts another configuration of the same kind in force.
@@ -178,59 +195,25 @@ func (d *listeners) adjust(o *listener, c *config.Listener) error {
 	return nil
 }
 
-// serve lets clients in until the listener is shut. It returns nil then.
-func (o *listener) serve() error {
-	var err, shut error
-	if o.raw != nil {
-		err, shut = o.raw.Serve(o.Listener), tcp.ErrServerClosed
-	} else {
-		err, shut = o.front.Serve(o.Listener), http.ErrServerClosed
-	}
-	if errors.Is(err, shut) {
-		return nil
-	}
-	return err
-}
-
-// shutdown lets nobody in and waits until what was begun has ended, or ctx has.
-// Connections that have switched protocol are not waited for.
-func (o *listener) shutdown(ctx context.Context) error {
-	if o.raw != nil {
-		return o.raw.Shutdown(ctx)
-	}
-	return o.front.Shutdown(ctx)
-}
-
-// drain is shutdown that waits for those, too. It ends what is left then.
+// drain lets nobody in and waits until what was begun has ended, or ctx has: also
+// for connections that have switched protocol, for which Shutdown does not wait.
+// It ends what is left then.
 func (o *listener) drain(ctx context.Context) error {
-	err := o.shutdown(ctx)
-	if o.raw != nil {
-		return err
-	}
+	err := o.front.Shutdown(ctx)
 	if o.inflight.wait(ctx) > 0 {
 		err = errors.Join(err, context.DeadlineExceeded)
 	}
 	o.cancel(http.ErrServerClosed)
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer stop()
-	o.inflight.wait(end) // for the last answers; close ends who is left
+	o.inflight.wait(end) // for the last answers; Close ends who is left
 	return err
 }
 
 // abandon closes a listener at which nobody came in.
 func (o *listener) abandon() error {
-	if o.cancel != nil {
-		o.cancel(http.ErrServerClosed)
-	}
+	o.cancel(http.ErrServerClosed)
 	return o.Close()
-}
-
-// close ends what goes on.
-func (o *listener) close() error {
-	if o.raw != nil {
-		return o.raw.Close()
-	}
-	return o.front.Close()
 }
 
 // at returns the listener at an address, nil if there is none.

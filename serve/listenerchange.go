@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"slices"
 
 	"github.com/sluicegate/sluice/config"
@@ -97,7 +96,7 @@ func (c *listenerChange) commit() error {
 // start serves a listener. The caller holds d.mu.
 func (d *listeners) start(o *listener) {
 	d.serving.Go(func() {
-		if err := o.serve(); err != nil {
+		if err := ended(o.front.Serve(o.Listener)); err != nil {
 			d.fail(err)
 		}
 	})
@@ -113,7 +112,7 @@ func (d *listeners) retire(o *listener) {
 		d.log.Warn("what was begun at an address that is closed is cut off: it did not end within the drain time", slog.String("address", o.Addr().String()))
 		err = nil
 	}
-	if err = errors.Join(err, o.close()); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, tcp.ErrServerClosed) {
+	if err = ended(errors.Join(err, o.front.Close())); err != nil {
 		d.log.Error("an address was not closed as it should be", slog.Any("error", err))
 	}
 	d.mu.Lock()

@@ -35,7 +35,6 @@ type listeners struct {
 	headers  sampledlog.Log // of the PROXY protocol that are refused
 	drain    time.Duration
 	draining atomic.Bool
-	inflight inflight
 	cancel   context.CancelCauseFunc // of the requests' contexts
 
 	tcp         *tcpParts // nil: no listener is for TCP
@@ -62,7 +61,7 @@ func newListeners(ctx context.Context, handler, admin http.Handler, drain time.D
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true) // for clients that know, such as gRPC's
-	front := d.inflight.wrap(gateway.WithDeadlines(handler, stallTimeout))
+	front := gateway.WithDeadlines(handler, stallTimeout)
 	d.newFront = func(o *listener) {
 		var own context.Context
 		own, o.cancel = context.WithCancelCause(base)
@@ -119,7 +118,7 @@ func (d *listeners) serve(ctx context.Context) error {
 	}
 	if d.adminSocket != nil {
 		d.serving.Go(func() {
-			if err := d.admin.Serve(d.adminSocket); !errors.Is(err, http.ErrServerClosed) {
+			if err := ended(d.admin.Serve(d.adminSocket)); err != nil {
 				d.fail(err)
 			}
 		})
@@ -164,7 +163,11 @@ func (d *listeners) stop(ctx context.Context) error {
 	d.cancel(http.ErrServerClosed)
 	end, cancelEnd := context.WithTimeout(ctx, endTimeout)
 	defer cancelEnd()
-	if left := d.inflight.wait(end); left > 0 {
+	left := 0
+	for _, o := range all {
+		left += o.inflight.wait(end)
+	}
+	if left > 0 {
 		d.log.Warn("requests do not end", slog.Int("left", left))
 	}
 	// The last answers may not have been sent yet.
@@ -172,7 +175,7 @@ func (d *listeners) stop(ctx context.Context) error {
 		err = errors.Join(err, last)
 	}
 	for _, o := range all {
-		err = errors.Join(err, o.close())
+		err = errors.Join(err, o.front.Close())
 	}
 	return errors.Join(err, d.admin.Close())
 }
@@ -182,7 +185,7 @@ func shutdown(ctx context.Context, all []*listener) error {
 	results := make([]error, len(all))
 	var wait sync.WaitGroup
 	for i, o := range all {
-		wait.Go(func() { results[i] = o.shutdown(ctx) })
+		wait.Go(func() { results[i] = o.front.Shutdown(ctx) })
 	}
 	wait.Wait()
 	return errors.Join(results...)

@@ -25,6 +25,7 @@ const fromFlags = "the flags"
 // page is a configuration file that is made of flags.
 type page struct {
 	text  strings.Builder
+	heads []string // keys of the next line, if there is one
 	lines []pageLine
 }
 
@@ -34,32 +35,39 @@ type pageLine struct {
 	column int
 }
 
-// add writes a line: a key, or a dash, and its value, if it has one.
-func (p *page) add(flag, key string, value ...string) {
-	line := pageLine{flag, len(key) + 2}
+// put writes a key of a flag with its values, one behind it or several below it,
+// and nothing where there are none.
+func (p *page) put(flag, key string, values ...string) {
+	if len(values) == 0 {
+		return
+	}
+	for _, head := range p.heads {
+		p.line(flag, head)
+	}
+	p.heads = nil
+	if len(values) == 1 {
+		p.line(flag, key, values[0])
+		return
+	}
+	p.line(flag, key)
+	indent := key[:len(key)-len(strings.TrimLeft(key, " "))]
+	for _, v := range values {
+		p.line(flag, indent+"  -", v)
+	}
+}
+
+func (p *page) line(flag, key string, value ...string) {
+	column := len(key) + 2
 	p.text.WriteString(key)
 	for _, v := range value {
 		quoted := scalar(v)
 		if quoted != v {
-			line.column++
+			column++
 		}
 		p.text.WriteString(" " + quoted)
 	}
 	p.text.WriteByte('\n')
-	p.lines = append(p.lines, line)
-}
-
-// list writes a key with one value behind it, or several below it.
-func (p *page) list(flag, key string, values []string) {
-	if len(values) == 1 {
-		p.add(flag, key, values[0])
-		return
-	}
-	p.add(flag, key)
-	indent := key[:len(key)-len(strings.TrimLeft(key, " "))]
-	for _, v := range values {
-		p.add(flag, indent+"  -", v)
-	}
+	p.lines = append(p.lines, pageLine{flag, column})
 }
 
 // plain are the texts that YAML reads as they are.
@@ -113,27 +121,32 @@ func (f *serveFlags) page() *page {
 		}
 	}
 	f.fill()
-	p.add("", "# What the flags of sluice serve say, as a file for --config.")
+	p.line("", "# What the flags of sluice serve say, as a file for --config.")
 	if f.given("drain") {
-		p.add("drain", "# Beside it goes --drain "+f.drain.String()+".")
+		p.line("drain", "# Beside it goes --drain "+f.drain.String()+".")
 	}
-	p.add("listen", "listen:", f.one("listen"))
+	p.put("listen", "listen:", f.one("listen"))
 	f.admin(p)
 	if f.given("upstream") {
-		p.add("upstream", "upstream:")
-		p.add("upstream", "  url:", f.one("upstream"))
-		if f.given("upstream-host") {
-			p.add("upstream-host", "  upstream_host: true")
-		}
+		p.heads = []string{"upstream:"}
+		p.put("upstream", "  url:", f.one("upstream"))
+		p.put("upstream-host", "  upstream_host:", f.on("upstream-host")...)
 	}
-	if f.given("trust") {
-		p.add("trust", "client_ip:")
-		p.list("trust", "  trusted:", f.networks())
-	}
-	p.list("fields", "fields:", strings.FieldsFunc(f.one("fields"), func(r rune) bool { return r == ',' || r == ' ' }))
+	p.heads = []string{"client_ip:"}
+	p.put("trust", "  trusted:", f.networks()...)
+	p.heads = nil
+	p.put("fields", "fields:", strings.Split(strings.ReplaceAll(f.one("fields"), " ", ""), ",")...)
 	f.store(p)
 	f.rules(p)
 	return p
+}
+
+// on returns the value of a key that a switch turns on.
+func (f *serveFlags) on(name string) []string {
+	if !f.given(name) {
+		return nil
+	}
+	return []string{"true"}
 }
 
 // fill puts defaults where there are no flags.
@@ -160,12 +173,12 @@ func (f *serveFlags) fill() {
 // admin writes the address of the operator's pages. One that has a name is
 // looked up, and what was checked is what is listened on.
 func (f *serveFlags) admin(p *page) {
-	at, hosts, public := f.one("admin"), f.values["admin-host"], false
+	at, hosts, public := f.one("admin"), f.values["admin-host"], []string(nil)
 	if at != "off" {
 		addr, err := admin.Resolve(at)
 		switch {
 		case errors.Is(err, admin.ErrNotLoopback) && f.given("admin-public"):
-			public = true
+			public = f.on("admin-public")
 		case errors.Is(err, admin.ErrNotLoopback):
 			f.fault("--admin %q: %w; write for example 127.0.0.1:%d, or add --admin-public if they should", at, err, addr.Port)
 			at = serve.DefaultAdmin
@@ -180,19 +193,12 @@ func (f *serveFlags) admin(p *page) {
 			at = addr.String()
 		}
 	}
-	p.add("admin", "admin:")
-	p.add("admin", "  address:", at)
-	if public {
-		p.add("admin-public", "  public: true")
-	}
-	if len(hosts) > 0 {
-		p.list("admin-host", "  hosts:", hosts)
-	}
-	for _, name := range []string{"overrides", "audit"} {
-		if f.given(name) {
-			p.add(name, "  "+name+"_file:", f.one(name))
-		}
-	}
+	p.heads = []string{"admin:"}
+	p.put("admin", "  address:", at)
+	p.put("admin-public", "  public:", public...)
+	p.put("admin-host", "  hosts:", hosts...)
+	p.put("overrides", "  overrides_file:", f.values["overrides"]...)
+	p.put("audit", "  audit_file:", f.values["audit"]...)
 }
 
 // networks returns the networks of --trust, without the bits behind a prefix.
@@ -215,15 +221,11 @@ func (f *serveFlags) store(p *page) {
 	if f.given("failure") && !f.given("store") {
 		f.fault("--failure: is about a shared store, and there is none; add --store redis://HOST")
 	}
-	switch {
-	case f.given("store"):
-		p.add("store", "store:")
-		p.add("store", "  redis:")
-		p.add("store", "    url:", f.one("store"))
-	case f.given("state"):
-		p.add("state", "store:")
-		p.add("state", "  memory:")
-		p.add("state", "    state:", f.one("state"))
+	p.heads = []string{"store:", "  redis:"}
+	p.put("store", "    url:", f.values["store"]...)
+	if !f.given("store") {
+		p.heads = []string{"store:", "  memory:"}
+		p.put("state", "    state:", f.values["state"]...)
 	}
 }
 
@@ -238,21 +240,17 @@ func (f *serveFlags) rules(p *page) {
 			requests = append(requests, text)
 		}
 	}
-	p.add("limit", "rules:")
-	rule := func(name string, limits []string, more ...string) {
+	p.heads = []string{"rules:"}
+	rule := func(name string, limits []string, cost ...string) {
 		if len(limits) == 0 {
 			return
 		}
-		p.add("limit", "  - name: "+name)
-		for _, line := range more {
-			p.add("limit", "    "+line)
-		}
-		p.list("by", "    by:", f.values["by"])
-		p.list("limit", "    limits:", limits)
-		if f.given("failure") {
-			p.add("failure", "    failure:", f.one("failure"))
-		}
+		p.put("limit", "  - name:", name)
+		p.put("limit", "    cost:", cost...)
+		p.put("by", "    by:", f.values["by"]...)
+		p.put("limit", "    limits:", limits...)
+		p.put("failure", "    failure:", f.values["failure"]...)
 	}
 	rule("gateway", requests)
-	rule("gateway.bytes", bytes, "cost: response-bytes")
+	rule("gateway.bytes", bytes, "response-bytes")
 }
