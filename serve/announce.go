@@ -57,7 +57,7 @@ func (s *server) announce() {
 	}
 	fmt.Fprintf(&b, "  config %s, version %s: %s\n", s.Config.File, s.Config.Version, changes)
 	if _, err := io.WriteString(s.Out, b.String()); err != nil {
-		s.log.Warn("standard output cannot be written", slog.Any("error", err)) // which is no reason not to serve
+		s.Log.Warn("standard output cannot be written", slog.Any("error", err)) // which is no reason not to serve
 	}
 }
 

@@ -6,7 +6,6 @@ package serve
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice/memstore"
@@ -17,61 +16,28 @@ const (
 	fullLogEvery  = time.Minute
 )
 
-// fullLog tells that a store in this process has no room left for the keys that
-// come, at most once in a while. It has one goroutine, which close ends.
-type fullLog struct {
-	stats   func() memstore.Stats
-	maxKeys int64
-	log     *slog.Logger
-
-	told uint64 // Evicted when it was told last
-	next time.Time
-
-	stop  context.CancelFunc
-	ended sync.WaitGroup
-}
-
-// watchFull starts a fullLog. If maxKeys is 0 it is the default.
-func watchFull(stats func() memstore.Stats, maxKeys int64, log *slog.Logger) *fullLog {
+// tellFull tells until ctx ends that a store in this process has no room left for
+// the keys that come, at most once in a while. If maxKeys is 0 it is the default.
+func tellFull(ctx context.Context, stats func() memstore.Stats, maxKeys int64, log *slog.Logger) {
 	if maxKeys == 0 {
 		maxKeys = memstore.DefaultMaxKeys
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	l := &fullLog{stats: stats, maxKeys: maxKeys, log: log, stop: stop}
-	l.ended.Go(func() {
-		ticks := time.NewTicker(fullLookEvery)
-		defer ticks.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticks.C:
-				l.look(time.Now())
+	ticks := time.NewTicker(fullLookEvery)
+	defer ticks.Stop()
+	var told uint64 // Evicted, last
+	var next time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticks.C:
+			evicted := stats().Evicted
+			if now.Before(next) || evicted == told {
+				continue
 			}
+			log.Warn("memory full: keys are forgotten that are not denied; raise max_keys, or see \"When memory is full\" in docs/operating.md",
+				slog.Uint64("forgotten", evicted-told), slog.Int64("max_keys", maxKeys))
+			told, next = evicted, now.Add(fullLogEvery)
 		}
-	})
-	return l
-}
-
-// look writes a line if living keys have been forgotten since the last.
-func (l *fullLog) look(now time.Time) {
-	if now.Before(l.next) {
-		return
 	}
-	evicted := l.stats().Evicted
-	if evicted == l.told {
-		return
-	}
-	l.log.Warn("memory full: keys are forgotten that are not denied; raise max_keys, or see \"When memory is full\" in docs/operating.md",
-		slog.Uint64("forgotten", evicted-l.told), slog.Int64("max_keys", l.maxKeys))
-	l.told, l.next = evicted, now.Add(fullLogEvery)
-}
-
-// close ends the goroutine. It may be called of nil.
-func (l *fullLog) close() {
-	if l == nil {
-		return
-	}
-	l.stop()
-	l.ended.Wait()
 }

@@ -4,6 +4,7 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -25,7 +26,9 @@ func TestFullLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := watchFull(store.Stats, 100, slog.New(slog.NewTextHandler(&out, nil)))
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go tellFull(ctx, store.Stats, 100, slog.New(slog.NewTextHandler(&out, nil)))
 		n := 0
 		take := func(keys int) {
 			for range keys {
@@ -56,6 +59,5 @@ func TestFullLog(t *testing.T) {
 				t.Errorf("%s: got %q, want %d lines, the last with %q", tt.name, lines, tt.lines, tt.want)
 			}
 		}
-		l.close()
 	})
 }

@@ -6,52 +6,35 @@ package serve
 import (
 	"context"
 	"net/http"
-	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // inflight counts the requests that are being handled, those included whose
 // connection has switched protocol, which an [http.Server] loses sight of.
-type inflight struct {
-	mu   sync.Mutex
-	n    int
-	none chan struct{} // closed when n falls to 0; nil if nobody waits
-}
+type inflight struct{ n atomic.Int64 }
 
 func (f *inflight) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f.add(1)
-		defer f.add(-1)
+		f.n.Add(1)
+		defer f.n.Add(-1)
 		next.ServeHTTP(w, r)
 	})
 }
 
-func (f *inflight) add(n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.n += n
-	if f.n == 0 && f.none != nil {
-		close(f.none)
-		f.none = nil
-	}
-}
-
 // wait blocks until there are none, or ctx ends, and returns how many are left.
+// It looks again and again, as an [http.Server] does that is shut down.
 func (f *inflight) wait(ctx context.Context) int {
-	f.mu.Lock()
-	if f.n == 0 {
-		f.mu.Unlock()
-		return 0
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		n := int(f.n.Load())
+		if n == 0 || ctx.Err() != nil {
+			return n
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
 	}
-	if f.none == nil {
-		f.none = make(chan struct{})
-	}
-	none := f.none
-	f.mu.Unlock()
-	select {
-	case <-none:
-	case <-ctx.Done():
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.n
 }

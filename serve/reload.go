@@ -50,7 +50,7 @@ func (s *server) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.Again:
-			s.log.Warn("SIGHUP has no effect: a configuration that does not come from a file is read once", slog.String("file", s.Config.File))
+			s.Log.Warn("SIGHUP has no effect: a configuration that does not come from a file is read once", slog.String("file", s.Config.File))
 		}
 	}
 }
@@ -84,7 +84,7 @@ func (s *server) apply(ctx context.Context, c *config.Config) error {
 		s.api.SetToken(token)
 	}
 	if err := change.commit(); err != nil { //nolint:contextcheck // connections end with their listener, not with ctx
-		s.log.Error("an address does not serve as it should", slog.Any("error", err))
+		s.Log.Error("an address does not serve as it should", slog.Any("error", err))
 	}
 	for _, part := range []struct {
 		name    string
@@ -94,7 +94,7 @@ func (s *server) apply(ctx context.Context, c *config.Config) error {
 		{"store", !reflect.DeepEqual(c.Store, s.Config.Store)},
 	} {
 		if part.changed {
-			s.log.Warn("a part of the configuration takes effect at the next start only", slog.String("part", part.name))
+			s.Log.Warn("a part of the configuration takes effect at the next start only", slog.String("part", part.name))
 		}
 	}
 	return nil
@@ -106,7 +106,7 @@ func (s *server) load(f func() error) error {
 	return collectAfter(func() error {
 		failed, equal := aside(f)
 		if equal != nil {
-			s.log.Warn("requests may wait while a configuration is read", slog.Any("error", equal))
+			s.Log.Warn("requests may wait while a configuration is read", slog.Any("error", equal))
 		}
 		return failed
 	})
@@ -115,12 +115,12 @@ func (s *server) load(f func() error) error {
 // changed logs what came of a new file.
 func (s *server) changed(v reload.Version, err error) {
 	if err == nil && v.Hash == s.active {
-		s.log.Info("the configuration has been read again, with the files that it names", slog.String("file", v.File), slog.String("hash", v.Hash))
+		s.Log.Info("the configuration has been read again, with the files that it names", slog.String("file", v.File), slog.String("hash", v.Hash))
 		return
 	}
 	if err == nil {
 		s.active = v.Hash
-		s.log.Info("a new configuration is in force", slog.String("file", v.File), slog.String("hash", v.Hash))
+		s.Log.Info("a new configuration is in force", slog.String("file", v.File), slog.String("hash", v.Hash))
 		return
 	}
 	const most = 20 // lines; all of them are at /readyz
@@ -129,7 +129,7 @@ func (s *server) changed(v reload.Version, err error) {
 		lines = append(lines[:most], fmt.Sprintf("and %d faults more; see sluice lint %s", n, v.File))
 	}
 	for _, line := range lines {
-		s.log.Error("the configuration as it is now is not in force; the one before goes on",
+		s.Log.Error("the configuration as it is now is not in force; the one before goes on",
 			slog.String("hash", v.Hash), slog.String("problem", strings.TrimSpace(line)))
 	}
 }

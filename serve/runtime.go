@@ -5,9 +5,9 @@ package serve
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -213,41 +213,32 @@ func (g *generation) override(overrides []admin.StoredOverride) (lost []admin.Lo
 }
 
 // addRoutes makes what passes requests on.
-func (s *runtime) addRoutes(g *generation) error {
+func (s *runtime) addRoutes(g *generation) (err error) {
 	c := g.config
-	g.upstreams = make(map[upstreamOf]*gateway.Gateway)
-	var before map[upstreamOf]*gateway.Gateway
-	if old := s.current.Load(); old != nil {
-		before = old.upstreams
-	}
 	if len(c.Upstreams) == 0 {
 		g.routes = newSampleApp()
 		return nil
 	}
-	var routes []gateway.Route
-	var faults []error
-	for _, u := range c.Upstreams {
+	g.upstreams = make(map[upstreamOf]*gateway.Gateway)
+	if old := s.current.Load(); old != nil {
+		maps.Copy(g.upstreams, old.upstreams)
+	}
+	used := make(map[upstreamOf]bool)
+	routes := make([]gateway.Route, len(c.Upstreams))
+	for i, u := range c.Upstreams {
 		at := upstreamOf{u.URL.String(), u.Timeout, u.UpstreamHost, fmt.Sprint(c.ClientIP.Trusted)}
-		up := g.upstreams[at]
-		if up == nil {
-			up = before[at]
-		}
-		if up == nil {
-			var err error
-			up, err = gateway.New(at.url, gateway.Options{
+		if g.upstreams[at] == nil {
+			g.upstreams[at], err = gateway.New(at.url, gateway.Options{
 				Trusted: c.ClientIP.Trusted, ResponseTimeout: u.Timeout, UpstreamHost: u.UpstreamHost, StallTimeout: stallTimeout, Log: s.log,
 			})
 			if err != nil {
-				faults = append(faults, err)
-				continue
+				return err
 			}
 		}
-		g.upstreams[at] = up
-		routes = append(routes, gateway.Route{Host: u.Host, Path: u.Path, MaxBody: u.MaxBody, Handler: up})
+		used[at] = true
+		routes[i] = gateway.Route{Host: u.Host, Path: u.Path, MaxBody: u.MaxBody, Handler: g.upstreams[at]}
 	}
-	var err error
-	if g.routes, err = gateway.NewRoutes(routes...); err != nil {
-		faults = append(faults, err)
-	}
-	return errors.Join(faults...)
+	maps.DeleteFunc(g.upstreams, func(at upstreamOf, _ *gateway.Gateway) bool { return !used[at] })
+	g.routes, err = gateway.NewRoutes(routes...)
+	return err
 }

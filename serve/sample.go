@@ -44,15 +44,9 @@ func (a *sampleApp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *sampleApp) answer(w http.ResponseWriter, code int, status, user, message string) {
-	body, err := json.Marshal(sampleAnswer{status, user, message, a.process})
-	if err != nil { // of four strings there is none
-		w.WriteHeader(http.StatusInternalServerError)
-		return
-	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	if _, err := w.Write(append(body, '\n')); err != nil {
-		return // the client is gone
-	}
+	// An error means that the client is gone.
+	_ = json.NewEncoder(w).Encode(sampleAnswer{status, user, message, a.process})
 }

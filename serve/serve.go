@@ -48,7 +48,6 @@ type Options struct {
 // server is a gateway that runs.
 type server struct {
 	Options
-	log       *slog.Logger
 	metrics   *metrics.Metrics
 	store     *store
 	runtime   *runtime
@@ -63,7 +62,7 @@ type server struct {
 func Run(ctx context.Context, o Options) error {
 	room := newHeapRoom()
 	defer goruntime.KeepAlive(room)
-	s := &server{Options: o, log: o.Log, metrics: metrics.New(), active: o.Config.Version}
+	s := &server{Options: o, metrics: metrics.New(), active: o.Config.Version}
 	if err := s.wire(ctx); err != nil {
 		return errors.Join(err, s.close())
 	}
@@ -82,10 +81,10 @@ func Run(ctx context.Context, o Options) error {
 	select {
 	case <-watched:
 	case <-time.After(endTimeout):
-		s.log.Warn("a configuration that is being read is not waited for", slog.String("file", o.Config.File))
+		s.Log.Warn("a configuration that is being read is not waited for", slog.String("file", o.Config.File))
 	}
 	err = errors.Join(err, s.close())
-	s.log.Info("stopped")
+	s.Log.Info("stopped")
 	return err
 }
 
@@ -96,7 +95,7 @@ func (s *server) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.runtime, err = newRuntime(c, s.log, s.metrics, overrides, s.Now); err != nil {
+	if s.runtime, err = newRuntime(c, s.Log, s.metrics, overrides, s.Now); err != nil {
 		return err
 	}
 	s.audit = admin.NewAuditLog(os.Stderr)
@@ -122,7 +121,7 @@ func (s *server) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.listeners = newListeners(ctx, s.runtime, pages, s.Drain, s.log)
+	s.listeners = newListeners(ctx, s.runtime, pages, s.Drain, s.Log)
 	s.listeners.tcp = &tcpParts{
 		store: s.runtime.store, slots: s.runtime.slots, admits: s.runtime.admits, exempt: s.runtime.exempt, metrics: s.metrics,
 	}

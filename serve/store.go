@@ -4,10 +4,12 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -25,8 +27,9 @@ type store struct {
 	report func(*http.Request, error)
 	memory *memstore.Store // nil if shared
 	shared *sharedStore    // nil if in this process
-	full   *fullLog        // of the memory
 	file   string          // of the memory's state; empty: none
+	stop   context.CancelFunc
+	ended  sync.WaitGroup // of what tells that the memory is full
 }
 
 // openStore opens the store and restores the state of one in this process.
@@ -60,7 +63,9 @@ func openStore(c config.Store, of *runtime, m *metrics.Metrics, now func() time.
 		}
 		of.log.Info("state", slog.String("file", s.file), slog.Bool("found", found), slog.Int("states", memory.Stats().States))
 	}
-	s.full = watchFull(memory.Stats, c.MaxKeys, of.log)
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.ended.Go(func() { tellFull(ctx, memory.Stats, c.MaxKeys, of.log) })
 	return s, nil
 }
 
@@ -81,9 +86,10 @@ func (s *store) save() error {
 }
 
 func (s *store) close() error {
-	s.full.close()
-	if s.shared == nil {
-		return nil
+	if s.shared != nil {
+		return s.shared.Close()
 	}
-	return s.shared.Close()
+	s.stop()
+	s.ended.Wait()
+	return nil
 }

@@ -8,7 +8,15 @@ import (
 	goruntime "runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"time"
 )
+
+// What keeps requests going while a file of 10,000 rules is put in force, on two
+// shared cores under load: half of them are answered within 0.4 ms and 99 in 100
+// within 85 ms. Without all of it, in the same minutes, it was 2 ms and 240 ms;
+// with the thread of less priority alone 60 ms and 730 ms, where all of it took
+// 0.4 ms and 250 ms. See bench/results/gateway-2026-11-22T141204Z-01cf34094511.md
+// and gateway-2026-11-22T141503Z-01cf34094511.md.
 
 // heapRoom is how much garbage may come together at least before the collector
 // runs. By itself it runs whenever 4 MB have come together while the program
@@ -46,4 +54,36 @@ func collectAfter(f func() error) error {
 	err := f()
 	goruntime.GC()
 	return err
+}
+
+// turn is how long a change of the configuration computes before requests have
+// its processor: they would otherwise wait until it is preempted, 10 ms at a
+// time. A shorter one costs more: each wakes a thread to look for work.
+const turn = 500 * time.Microsecond
+
+// pacer returns a function that, called again and again by one goroutine, lets
+// others run whenever a turn is over.
+func pacer() func() {
+	began := time.Now()
+	return func() {
+		if time.Since(began) >= turn {
+			goruntime.Gosched()
+			began = time.Now()
+		}
+	}
+}
+
+// aside calls f, which computes for long, on a thread of its own and with less
+// priority: so the kernel lets the threads of requests go first, where processors
+// are scarce. It returns f's error, and why f had the priority of others if so.
+func aside(f func() error) (failed, equal error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		goruntime.LockOSThread() // for good: the thread, whose priority cannot be raised again, ends here
+		equal = yieldPriority()
+		failed = f()
+	}()
+	<-done
+	return failed, equal
 }
