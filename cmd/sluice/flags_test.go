@@ -115,7 +115,7 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 		{"upstream that is the gateway", []string{"--upstream", "http://127.0.0.1:8080", "--limit", "1/s"}, []string{"--upstream: 127.0.0.1:8080 is listened at, so that requests would go in circles; write the service's own address"}},
 		{"parts that are none", []string{"--by", "foo", "--by", "header.", "--by", "path.0", "--by", "path.x", "--by", "ip.1", "--by", ""}, []string{
 			`--by: "foo" says not whose budget it is; write ip, ip/24/48, header.NAME, `, `--by: "header." lacks a name; write header.NAME`,
-			`--by: the rule has no path pattern; match a path with the wildcard {0}`, `--by: the rule has no path pattern; match a path with the wildcard {x}`, `--by: "ip.1" says not whose budget it is`, `--by: "" says not whose budget it is`,
+			`--by: "0" is not the number of a segment; write path.1 for the first`, `--by: the rule has no path pattern; match a path with the wildcard {x}`, `--by: "ip.1" says not whose budget it is`, `--by: "" says not whose budget it is`,
 		}},
 		{"header that cannot be", []string{"--by", "header.a b"}, []string{`--by: "a b" is not a header field's name`}},
 		{"part twice", []string{"--by", "ip", "--by", "ip"}, []string{`--by: ip is a part of the key already; leave it out`}},
