@@ -21,15 +21,16 @@ import (
 // other pipe is an error: it might never be written to. What is wrong with its
 // content is [Faults].
 func Load(name string) (*Config, error) {
-	data, err := read(name)
+	data, err := Read(name)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	return Parse(name, data)
 }
 
-// read returns a file's content, and one byte more than is accepted at most.
-func read(name string) (data []byte, err error) {
+// Read returns the content of a file for [Parse] or [RunCases], and one byte more
+// than these accept at most.
+func Read(name string) (data []byte, err error) {
 	f, err := regular.OpenGiven(name)
 	if err != nil {
 		return nil, err

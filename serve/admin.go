@@ -4,9 +4,7 @@
 package serve
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -76,12 +74,8 @@ func ReadToken(name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	f, _, err := regular.Open(name)
+	data, _, err := regular.Read(name, mostToken)
 	if err != nil {
-		return "", fmt.Errorf("token file: %w", err)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, mostToken))
-	if err := errors.Join(err, f.Close()); err != nil {
 		return "", fmt.Errorf("token file: %w", err)
 	}
 	token := strings.TrimSpace(string(data))

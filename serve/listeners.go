@@ -84,7 +84,7 @@ func (d *listeners) listen(ctx context.Context, listeners ...config.Listener) er
 	if err != nil {
 		return err
 	}
-	return c.commit() //nolint:contextcheck // connections end with their listener, not with ctx
+	return c.commit()
 }
 
 // listenAdmin opens the listener for operators.
@@ -114,7 +114,7 @@ func (d *listeners) serve(ctx context.Context) error {
 	d.mu.Lock()
 	d.failed = make(chan error, 1)
 	for _, o := range d.open {
-		d.start(o) //nolint:contextcheck // connections end with their listener, not with ctx
+		d.start(o)
 	}
 	if d.adminSocket != nil {
 		d.serving.Go(func() {

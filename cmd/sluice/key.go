@@ -129,7 +129,7 @@ func showKey(ctx context.Context, c *adminClient, k admin.Key, stdout io.Writer)
 }
 
 func writeKey(b *strings.Builder, s *admin.KeyState) {
-	fmt.Fprintf(b, "%s: %s\n", levelOf(s), keyText(s.Parts, ""))
+	fmt.Fprintf(b, "%s: %s\n", levelOf(s.Rule, s.Level), keyText(s.Parts, ""))
 	switch {
 	case s.Exempt:
 		b.WriteString("  exempt: its requests are not charged\n")
@@ -173,17 +173,18 @@ func writeLimits(b *strings.Builder, s *admin.KeyState) {
 	}
 }
 
-func levelOf(s *admin.KeyState) string {
-	if s.Level == "" {
-		return s.Rule
+// levelOf names a level of a rule; one that has no name is the rule.
+func levelOf(rule, level string) string {
+	if level == "" {
+		return rule
 	}
-	return s.Rule + "/" + s.Level
+	return rule + "/" + level
 }
 
 func writeReset(w io.Writer, done admin.ResetDone) error {
 	var b strings.Builder
 	for i := range done.Keys {
-		fmt.Fprintf(&b, "reset %s: %s\n", levelOf(&done.Keys[i]), keyText(done.Keys[i].Parts, ""))
+		fmt.Fprintf(&b, "reset %s: %s\n", levelOf(done.Keys[i].Rule, done.Keys[i].Level), keyText(done.Keys[i].Parts, ""))
 	}
 	if done.ThisNodeOnly {
 		b.WriteString("on this node only: its store is in its memory\n")

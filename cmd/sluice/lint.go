@@ -53,8 +53,7 @@ func runLint(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	if err := config.Lint(c, time.Now()).WriteText(stdout); err != nil {
-		say(stderr, fmt.Sprintf("sluice: standard output: %v\n", err))
-		return exitFailed
+		return ended(stderr, fmt.Errorf("standard output: %w", err))
 	}
 	code := exitOK
 	if values[passOver] == nil {
@@ -76,7 +75,7 @@ func runLint(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func runCases(ctx context.Context, c *config.Config, name string, stdout io.Writer) (ok bool, err error) {
-	data, err := readBounded(name, config.MaxBytes)
+	data, err := config.Read(name)
 	if err != nil {
 		return false, err
 	}
@@ -90,20 +89,6 @@ func runCases(ctx context.Context, c *config.Config, name string, stdout io.Writ
 		return false, err
 	}
 	return results.Failed() == 0, results.WriteText(stdout)
-}
-
-// readBounded reads a file that is not larger than it should be.
-func readBounded(name string, most int64) (data []byte, err error) {
-	f, err := regular.OpenGiven(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	data, err = io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("%s is larger than %d bytes", name, most)
-	}
-	return data, err
 }
 
 const convertUsage = `  sluice convert nginx FILE
@@ -129,8 +114,7 @@ func runConvert(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	} else {
 		f, err := regular.OpenGiven(name)
 		if err != nil {
-			say(stderr, fmt.Sprintf("sluice: %v\n", err))
-			return exitFailed
+			return ended(stderr, err)
 		}
 		defer f.Close() //nolint:errcheck // it was only read
 		from = f
@@ -142,11 +126,7 @@ func runConvert(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		_, err = stdout.Write(yaml)
 	}
-	if err != nil {
-		say(stderr, fmt.Sprintf("sluice: %v\n", err))
-		return exitFailed
-	}
-	return exitOK
+	return ended(stderr, err)
 }
 
 // problemsOf says what is wrong with a file of rules.

@@ -91,18 +91,10 @@ func writeStatus(w io.Writer, s *admin.Status, top *admin.Top) error {
 		if !o.Expires.IsZero() {
 			until = "until " + o.Expires.Format(time.RFC3339)
 		}
-		name := o.Rule
-		if o.Level != "" {
-			name += "/" + o.Level
-		}
-		fmt.Fprintf(&b, "\noverride of %s for %s: %s, %s (%s; %s)\n", name, strings.Join(o.Key, ", "), strings.Join(o.Limits, ", "), until, o.Reason, o.Author)
+		fmt.Fprintf(&b, "\noverride of %s for %s: %s, %s (%s; %s)\n", levelOf(o.Rule, o.Level), strings.Join(o.Key, ", "), strings.Join(o.Limits, ", "), until, o.Reason, o.Author)
 	}
 	for _, l := range top.Levels {
-		name := l.Rule
-		if l.Level != "" {
-			name += "/" + l.Level
-		}
-		fmt.Fprintf(&b, "\ndenied most by %s, of %d denials:\n", name, l.Total)
+		fmt.Fprintf(&b, "\ndenied most by %s, of %d denials:\n", levelOf(l.Rule, l.Level), l.Total)
 		for _, k := range l.Keys {
 			fmt.Fprintf(&b, "  %s  %s\n", between(k.Least, k.Most), keyText(k.Parts, k.Hash))
 		}
