@@ -167,7 +167,7 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 			texts = append(texts, fmt.Sprintf("%v holds a request back for up to %v, longer than most clients wait; write a max_wait, a smaller burst, or nodelay", l, wait))
 		}
 	}
-	if r.Cost.Bytes() && !r.Shape && policy.Queues(l) {
+	if r.Cost.Bytes() && !r.Shape && l.Queues() {
 		texts = append(texts, fmt.Sprintf("%v holds a request back as a whole, by the bytes that are known of it when it comes; write shape: true to slow bodies down, or nodelay", l))
 	}
 	if burst/10 < f.Quota {

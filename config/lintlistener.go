@@ -46,9 +46,9 @@ func listenerWords(c *Config, at *Listener) (lines []string) {
 		add("bytes %v: %s, in both directions together; what comes above waits", limit, algo.Worst(limit))
 	}
 	switch l.Failure {
-	case policy.Open:
+	case sluice.FailOpen:
 		add("if the store fails: connections pass")
-	case policy.Local:
+	case sluice.FailLocal:
 		add("if the store fails: limited in this process")
 	default:
 		add("if the store fails: connections are reset")

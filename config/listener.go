@@ -39,7 +39,7 @@ type TCPLimits struct {
 	Connections []sluice.Limit   // opened per time; what comes above is reset
 	Open        sluice.SlotLimit // at once; a Cap of 0: any number
 	Bytes       []sluice.Limit   // in both directions, of all connections; what comes above waits
-	Failure     policy.Failure   // if the store is away; closed: connections are reset
+	Failure     sluice.Failure   // if the store is away; closed: connections are reset
 }
 
 // Limited reports whether there is a limit.
@@ -116,7 +116,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	if l.TCP && l.Name == "" {
 		l.Name = l.Address
 	}
-	if l.TCP && !l.Limits.Limited() && (l.Limits.By != policy.Part{} || l.Limits.Failure != policy.Open) {
+	if l.TCP && !l.Limits.Limited() && (l.Limits.By != policy.Part{} || l.Limits.Failure != sluice.FailOpen) {
 		d.fault(n, "by and failure are of limits, and there are none; write connections, open or bytes")
 	}
 	if slices.ContainsFunc(c.Listen, func(o Listener) bool { return o.Address == l.Address }) && l.Address != "" {
@@ -188,7 +188,7 @@ func (d *decoder) tcpLimits(n *yaml.Node, what string) (limits []sluice.Limit) {
 				d.fault(n, "counts %v; write how many connections may be opened, such as 10/s burst 20, and what limits bytes under bytes", f.Unit)
 			case what == "bytes" && f.Unit != sluice.Bytes:
 				d.fault(n, "counts connections; write a limit of bytes, such as 100MB/min burst 1MB")
-			case what == "connections" && policy.Queues(f):
+			case what == "connections" && f.Queues():
 				d.fault(n, "%v holds back, but a connection is let in at once or not at all; write nodelay behind it", limit)
 			case what == "bytes":
 				if p := policy.Unshapeable(f, 0); p != "" {

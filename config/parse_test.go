@@ -65,7 +65,7 @@ http://127.0.0.1:3001
 	if got, want := fmt.Sprintf("%v %v %v %v %v", o.Key, o.Limits, o.Expires.Format(time.RFC3339), o.Reason, o.Author), "[ada 192.0.2.0/24] [500/min] 2026-12-31T00:00:00Z launch week ops"; got != want {
 		t.Errorf("override %s, want %s", got, want)
 	}
-	if r.MaxWait != 2*time.Second || r.Failure != policy.Closed || r.Status != 503 || r.Cost != (policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 100, Units: 2}) {
+	if r.MaxWait != 2*time.Second || r.Failure != sluice.FailClosed || r.Status != 503 || r.Cost != (policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 100, Units: 2}) {
 		t.Errorf("max wait %v, failure %v, cost %+v", r.MaxWait, r.Failure, r.Cost)
 	}
 	for i, want := range []*sluice.LeaseTerms{nil, nil, nil, nil, {TTL: 20 * time.Millisecond, Units: 100, Nodes: 8}, {}} {

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// failures are the values of policy.Failure in words.
+// failures are the values of sluice.Failure in words.
 var failures = []string{"open", "local", "closed"}
 
 // ruleReader reads rules, one behind the other. What it reads them into stays

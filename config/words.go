@@ -59,15 +59,15 @@ func words(r *policy.Rule) (lines []string) {
 		add("a denial is answered by status %d", r.Status)
 	}
 	switch {
-	case r.Shape && r.Failure == policy.Open:
+	case r.Shape && r.Failure == sluice.FailOpen:
 		add("if the store fails: bodies pass as fast as they go")
 	case r.Shape:
-		add("if the store fails: bodies are cut off%s", map[bool]string{true: ", unless this process can decide"}[r.Failure == policy.Local])
+		add("if the store fails: bodies are cut off%s", map[bool]string{true: ", unless this process can decide"}[r.Failure == sluice.FailLocal])
 	case r.Shadow:
 		add("in shadow: reported, never denied")
-	case r.Failure == policy.Open:
+	case r.Failure == sluice.FailOpen:
 		add("if the store fails: requests pass")
-	case r.Failure == policy.Local:
+	case r.Failure == sluice.FailLocal:
 		add("if the store fails: limited in this process")
 	default:
 		add("if the store fails: requests are denied")

@@ -37,7 +37,7 @@ func TestChargedOnReturn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaulty()
-				s := wrap(t, f, failure.Options{Policy: failure.Local})
+				s := wrap(t, f, failure.Options{Policy: sluice.FailLocal})
 				defer end(t, f, s)
 				p := storekit.Plan(t, "api", c.limit)
 				bring(t, f, s, erring)
@@ -71,7 +71,7 @@ func TestChargedOnce(t *testing.T) {
 		t.Run(string(fault), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaulty()
-				s := wrap(t, f, failure.Options{Policy: failure.Local})
+				s := wrap(t, f, failure.Options{Policy: sluice.FailLocal})
 				defer end(t, f, s)
 				p := storekit.Plan(t, "api", "100/h sliding-log")
 				f.set(fault)
@@ -110,7 +110,7 @@ func TestGivenBack(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, store %s, caller leaves %v", c.name, fault, leaves), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						f := newFaulty()
-						s := wrap(t, f, failure.Options{Policy: failure.Closed})
+						s := wrap(t, f, failure.Options{Policy: sluice.FailClosed})
 						defer end(t, f, s)
 						f.set(fault)
 						ctx, leave := context.WithCancel(t.Context())
@@ -136,7 +136,7 @@ func TestGivenBack(t *testing.T) {
 
 // TestReceipts: a refund of what the store did not spend never reaches it.
 func TestReceipts(t *testing.T) {
-	for _, policy := range []failure.Policy{failure.Open, failure.Local} {
+	for _, policy := range []sluice.Failure{sluice.FailOpen, sluice.FailLocal} {
 		for _, back := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v, store back %v", policy, back), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestReceipts(t *testing.T) {
 					want := int64(4)
 					if back {
 						mend(t, f, s)
-						if policy == failure.Local {
+						if policy == sluice.FailLocal {
 							want += 3 // charged on the return, and then no longer to be told apart
 						}
 					}
@@ -182,7 +182,7 @@ func TestReceipts(t *testing.T) {
 func TestOwedIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
-		s := wrap(t, f, failure.Options{Policy: failure.Local, MaxKeys: 300})
+		s := wrap(t, f, failure.Options{Policy: sluice.FailLocal, MaxKeys: 300})
 		defer end(t, f, s)
 		p := storekit.Plan(t, "api", "10/h")
 		bring(t, f, s, erring)
@@ -204,7 +204,7 @@ func TestOwedIsBounded(t *testing.T) {
 func TestReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
-		s := wrap(t, f, failure.Options{Policy: failure.Local})
+		s := wrap(t, f, failure.Options{Policy: sluice.FailLocal})
 		defer end(t, f, s)
 		p := storekit.Plan(t, "api", "10/h")
 		bring(t, f, s, erring)
@@ -231,7 +231,7 @@ func TestReset(t *testing.T) {
 func TestStoreDiesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
-		s := wrap(t, f, failure.Options{Policy: failure.Local})
+		s := wrap(t, f, failure.Options{Policy: sluice.FailLocal})
 		defer end(t, f, s)
 		p := storekit.Plan(t, "api", "1000/h sliding-log")
 		bring(t, f, s, erring)

@@ -11,12 +11,12 @@ import (
 )
 
 // policy returns what happens to req if the store does not decide it.
-func (s *Store) policy(req *sluice.Request) Policy {
+func (s *Store) policy(req *sluice.Request) sluice.Failure {
 	of := s.opts.PolicyOf
 	if of == nil {
 		return s.opts.Policy
 	}
-	p := Open
+	p := sluice.FailOpen
 	for i := range req.Charges() {
 		p = Combine(p, of(req.Nth(i).Plan))
 	}
@@ -29,14 +29,14 @@ func (s *Store) degrade(ctx context.Context, req *sluice.Request, sent bool, why
 	p := s.policy(req)
 	switch {
 	case req.Op == sluice.OpReset: // to say that it is done would not be true
-	case p == Open:
+	case p == sluice.FailOpen:
 		s.counters.opened.Add(1)
 		return letThrough(req), nil
-	case p == Local && req.Op == sluice.OpRefund:
+	case p == sluice.FailLocal && req.Op == sluice.OpRefund:
 		// The receipt is the store's, which has spent the units and keeps them.
 		s.counters.localized.Add(1)
 		return letThrough(req), nil
-	case p == Local:
+	case p == sluice.FailLocal:
 		d, err := s.decide(ctx, req, sent)
 		if err == nil {
 			s.counters.localized.Add(1)

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package failure wraps a [sluice.Store] that can fail, and says what happens to
-// requests that it does not decide: each is let through ([Open]), decided by a
-// memory of this process with this node's share of the limit ([Local]), or
-// refused ([Closed]).
+// requests that it does not decide: each is let through ([sluice.FailOpen]), decided by a
+// memory of this process with this node's share of the limit ([sluice.FailLocal]), or
+// refused ([sluice.FailClosed]).
 //
 // Every call has a deadline, kept whatever the store does. The store does not
 // learn that a caller has left: its answer is waited for a while longer, by a
@@ -32,9 +32,9 @@
 // # Slots
 //
 // Slots of a [sluice.SlotStore] fare alike. Of one that the store does not
-// grant, [Open] lets its owner go on, [Local] grants it in the memory of this
+// grant, [sluice.FailOpen] lets its owner go on, [sluice.FailLocal] grants it in the memory of this
 // process, of whose slots each node has its share of the cap, but at least one,
-// and [Closed] refuses. Such slots come on top of those that the store gave
+// and [sluice.FailClosed] refuses. Such slots come on top of those that the store gave
 // before, and of those that it gives after its return, until they are released:
 // at most the cap in the store and, under Local, the nodes' shares beside it.
 // Owners to whom the store gave their slot keep it: under Open and Local its

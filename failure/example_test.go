@@ -27,7 +27,7 @@ func (away) TakeBatch(context.Context, []sluice.Request, []sluice.Result) error 
 
 func ExampleWrap() {
 	store, err := failure.Wrap(away{}, failure.Options{
-		Policy: failure.Local,
+		Policy: sluice.FailLocal,
 		Local:  memstore.New(memstore.Options{MaxKeys: failure.DefaultMaxKeys}),
 		Nodes:  func() int { return 4 },
 	})

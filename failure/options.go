@@ -22,7 +22,7 @@ const (
 // Options are the settings of a [Store]. With nothing but Local they let requests
 // through that the store does not decide.
 type Options struct {
-	// Local decides in this process under [Local], and keeps slots that a policy
+	// Local decides in this process under [sluice.FailLocal], and keeps slots that a policy
 	// gave: memstore.New(memstore.Options{MaxKeys: failure.DefaultMaxKeys}), say,
 	// or another [sluice.SlotStore]. It is required, and nobody else may use it.
 	Local sluice.Store
@@ -30,12 +30,12 @@ type Options struct {
 	// PolicyOf returns the policy of a plan; a request over several plans gets
 	// the [Combine] of theirs. Nil means Policy for all. It is called for every
 	// request that the store does not decide, by many goroutines at once.
-	PolicyOf func(*sluice.Plan) Policy
-	Policy   Policy
+	PolicyOf func(*sluice.Plan) sluice.Failure
+	Policy   sluice.Failure
 
 	// SlotPolicyOf returns the policy of slots of a scope, as PolicyOf does of a
 	// plan.
-	SlotPolicyOf func(scope string) Policy
+	SlotPolicyOf func(scope string) sluice.Failure
 
 	// Timeout is how long a caller waits for the store at most; less if its
 	// context ends earlier. Zero means [DefaultTimeout].
@@ -58,7 +58,7 @@ type Options struct {
 	// about 0.2 s after the store. Zero means [DefaultProbe].
 	Probe time.Duration
 
-	// Nodes returns the last known number of live nodes, for [Local]: each gets
+	// Nodes returns the last known number of live nodes, for [sluice.FailLocal]: each gets
 	// its [Share]. Nil means 1, which gives every node the whole limit. It is
 	// called often and must not block.
 	Nodes func() int

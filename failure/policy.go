@@ -9,27 +9,13 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Policy is what happens to a request that the store does not decide.
-type Policy = sluice.Failure
-
-// The policies: Local decides under this node's [Share] of each limit, Closed
-// refuses with an [UnavailableError].
-const (
-	Open   = sluice.FailOpen
-	Local  = sluice.FailLocal
-	Closed = sluice.FailClosed
-)
-
-// ParsePolicy returns the policy of that name.
-func ParsePolicy(name string) (Policy, error) { return sluice.ParseFailure(name) }
-
 // Combine returns the policy of a request over several rules: closed beats local
 // beats open. A policy that is none of these counts as closed. Without any it is
-// [Open].
-func Combine(all ...Policy) Policy {
-	worst := Open
+// [sluice.FailOpen].
+func Combine(all ...sluice.Failure) sluice.Failure {
+	worst := sluice.FailOpen
 	for _, p := range all {
-		worst = max(worst, min(p, Closed))
+		worst = max(worst, min(p, sluice.FailClosed))
 	}
 	return worst
 }

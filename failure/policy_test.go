@@ -18,18 +18,18 @@ import (
 )
 
 func TestCombine(t *testing.T) {
-	const o, l, c = failure.Open, failure.Local, failure.Closed
+	const o, l, c = sluice.FailOpen, sluice.FailLocal, sluice.FailClosed
 	for _, k := range []struct {
-		all  []failure.Policy
-		want failure.Policy
+		all  []sluice.Failure
+		want sluice.Failure
 	}{
 		{nil, o},
-		{[]failure.Policy{o}, o},
-		{[]failure.Policy{o, l}, l},
-		{[]failure.Policy{l, o, o}, l},
-		{[]failure.Policy{o, l, c}, c},
-		{[]failure.Policy{c, o}, c},
-		{[]failure.Policy{l, 77}, c},
+		{[]sluice.Failure{o}, o},
+		{[]sluice.Failure{o, l}, l},
+		{[]sluice.Failure{l, o, o}, l},
+		{[]sluice.Failure{o, l, c}, c},
+		{[]sluice.Failure{c, o}, c},
+		{[]sluice.Failure{l, 77}, c},
 	} {
 		if got := failure.Combine(k.all...); got != k.want {
 			t.Errorf("Combine(%v) = %v, want %v", k.all, got, k.want)
@@ -41,10 +41,10 @@ func TestCombine(t *testing.T) {
 func TestPolicyOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
-		s := wrap(t, f, failure.Options{PolicyOf: func(p *sluice.Plan) failure.Policy {
-			policy, err := failure.ParsePolicy(p.Scope())
+		s := wrap(t, f, failure.Options{PolicyOf: func(p *sluice.Plan) sluice.Failure {
+			policy, err := sluice.ParseFailure(p.Scope())
 			if err != nil {
-				return failure.Open
+				return sluice.FailOpen
 			}
 			return policy
 		}})
@@ -135,7 +135,7 @@ func TestBoundIsTrue(t *testing.T) {
 				f.set(erring)
 				var fleet [nodes]*failure.Store
 				for i := range fleet {
-					fleet[i] = wrap(t, f, failure.Options{Policy: failure.Local, Nodes: func() int { return nodes }})
+					fleet[i] = wrap(t, f, failure.Options{Policy: sluice.FailLocal, Nodes: func() int { return nodes }})
 					defer end(t, f, fleet[i])
 				}
 				p := storekit.Plan(t, "api", text)
@@ -178,7 +178,7 @@ func TestNodesChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
 		nodes := 1
-		s := wrap(t, f, failure.Options{Policy: failure.Local, Nodes: func() int { return nodes }})
+		s := wrap(t, f, failure.Options{Policy: sluice.FailLocal, Nodes: func() int { return nodes }})
 		defer end(t, f, s)
 		bring(t, f, s, erring)
 		p := storekit.Plan(t, "api", "10/min sliding-log")

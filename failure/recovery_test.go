@@ -84,7 +84,7 @@ func TestInvariant22Recovery(t *testing.T) {
 func recovery(t *testing.T, fault fault, phase, gap time.Duration, owed int) (asked, healthy time.Duration) {
 	t.Helper()
 	h := &heard{faulty: newFaulty()}
-	s := wrap(t, h, failure.Options{Policy: failure.Local})
+	s := wrap(t, h, failure.Options{Policy: sluice.FailLocal})
 	bring(t, h.faulty, s, fault)
 	p := storekit.Plan(t, "api", "1000000/h")
 	for i := range owed {

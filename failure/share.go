@@ -15,7 +15,7 @@ import (
 // MaxNodes is the largest number of nodes that a limit is shared among.
 const MaxNodes = 1 << 16
 
-// Share returns the limit under which [Local] decides on one of several live
+// Share returns the limit under which [sluice.FailLocal] decides on one of several live
 // nodes: the same units in a window that is as many times as long. A calendar
 // window cannot be stretched, nor can one to more than [sluice.MaxWindow]: there
 // each node has its part of the units, but at least one. Fewer than one node
@@ -52,7 +52,7 @@ func Share(l sluice.Limit, nodes int) sluice.Limit {
 
 func clampNodes(nodes int) int { return min(max(nodes, 1), MaxNodes) }
 
-// Bound returns the most units of one key that [Local] lets through in any span
+// Bound returns the most units of one key that [sluice.FailLocal] lets through in any span
 // (t, t+d]: on one node, and over all nodes if each takes them for as many. What
 // the store admitted before it failed comes on top. Bounds beyond 2^63−1 are that.
 func Bound(l sluice.Limit, nodes int, d time.Duration) (node, fleet int64) {
@@ -64,7 +64,7 @@ func Bound(l sluice.Limit, nodes int, d time.Duration) (node, fleet int64) {
 	return node, node * n
 }
 
-// Worst says in words what [Local] lets through at worst: "on each of 8 nodes at
+// Worst says in words what [sluice.FailLocal] lets through at worst: "on each of 8 nodes at
 // most 200 requests in any 8 minutes; on all of them together at most 1600
 // requests".
 func Worst(l sluice.Limit, nodes int) string {

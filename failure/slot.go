@@ -95,9 +95,9 @@ func (s *Store) degradeSlot(ctx context.Context, req *sluice.SlotRequest, sent b
 	count := &s.counters.opened
 	local := *req
 	switch p {
-	case Open:
+	case sluice.FailOpen:
 		local.Limit.Cap = sluice.MaxSlots
-	case Local:
+	case sluice.FailLocal:
 		count = &s.counters.localized
 		local.Limit.Cap = max(req.Limit.Cap/int64(clampNodes(s.local.nodes())), 1)
 	default:
@@ -117,7 +117,7 @@ func (s *Store) degradeSlot(ctx context.Context, req *sluice.SlotRequest, sent b
 		return d, err
 	}
 	d.Degraded = true
-	if p == Open && !d.Allowed {
+	if p == sluice.FailOpen && !d.Allowed {
 		d.Allowed, d.RetryAfter = true, 0
 	}
 	switch {

@@ -54,14 +54,14 @@ func settled(t *testing.T, s *failure.Store) {
 func TestSlotsInAnOutage(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		policy failure.Policy
+		policy sluice.Failure
 		nodes  int
 		want   int // of 5 that ask during the outage
 	}{
-		{"open", failure.Open, 1, 5},
-		{"local", failure.Local, 1, 2},
-		{"local of four nodes", failure.Local, 4, 1},
-		{"closed", failure.Closed, 1, 0},
+		{"open", sluice.FailOpen, 1, 5},
+		{"local", sluice.FailLocal, 1, 2},
+		{"local of four nodes", sluice.FailLocal, 4, 1},
+		{"closed", sluice.FailClosed, 1, 0},
 	} {
 		for _, wrong := range []fault{erring, hung, lost, deaf} {
 			t.Run(c.name+", "+string(wrong), func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestSlotsInAnOutage(t *testing.T) {
 	}
 }
 
-func outage(t *testing.T, f *faulty, s *failure.Store, wrong fault, policy failure.Policy, want int) {
+func outage(t *testing.T, f *faulty, s *failure.Store, wrong fault, policy sluice.Failure, want int) {
 	t.Helper()
 	for _, owner := range []string{"ann", "bob"} {
 		if d := ask(t, s, sluice.SlotAcquire, owner); !d.Allowed || d.Degraded {
@@ -99,7 +99,7 @@ func outage(t *testing.T, f *faulty, s *failure.Store, wrong fault, policy failu
 			t.Errorf("an answer after %v", took)
 		}
 		_, unavailable := errors.AsType[*failure.UnavailableError](err)
-		if unavailable != (policy == failure.Closed) || err != nil && !unavailable {
+		if unavailable != (policy == sluice.FailClosed) || err != nil && !unavailable {
 			t.Fatal(err)
 		}
 		if err == nil && (!d.Degraded || !d.Allowed && d.RetryAfter == 0) {
@@ -112,7 +112,7 @@ func outage(t *testing.T, f *faulty, s *failure.Store, wrong fault, policy failu
 	if len(got) != want {
 		t.Errorf("%d got slots, want %d", len(got), want)
 	}
-	if _, err := s.Slot(t.Context(), slot(sluice.SlotRenew, "bob")); (err != nil) != (policy == failure.Closed) {
+	if _, err := s.Slot(t.Context(), slot(sluice.SlotRenew, "bob")); (err != nil) != (policy == sluice.FailClosed) {
 		t.Errorf("a renewal: %v", err)
 	}
 	mend(t, f, s)
@@ -138,7 +138,7 @@ func outage(t *testing.T, f *faulty, s *failure.Store, wrong fault, policy failu
 
 // A slot that the store granted without being heard does not stay held.
 func TestSlotsGrantedUnheard(t *testing.T) {
-	for _, policy := range []failure.Policy{failure.Open, failure.Local, failure.Closed} {
+	for _, policy := range []sluice.Failure{sluice.FailOpen, sluice.FailLocal, sluice.FailClosed} {
 		for _, wrong := range []fault{lost, late, slow} {
 			t.Run(policy.String()+", "+string(wrong), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -147,20 +147,20 @@ func TestSlotsGrantedUnheard(t *testing.T) {
 					defer end(t, f, s)
 					f.set(wrong)
 					d, err := s.Slot(t.Context(), slot(sluice.SlotAcquire, "ann"))
-					if (err == nil) != (policy != failure.Closed) || err == nil && !d.Allowed {
+					if (err == nil) != (policy != sluice.FailClosed) || err == nil && !d.Allowed {
 						t.Fatalf("%+v, %v", d, err)
 					}
 					time.Sleep(2 * slowness)
 					f.set(none)
 					time.Sleep(time.Minute)
 					want := int64(0)
-					if policy != failure.Closed {
+					if policy != sluice.FailClosed {
 						want = 1 // it runs
 					}
 					if n := held(t, f); n != want {
 						t.Errorf("the store holds %d slots, want %d", n, want)
 					}
-					if policy != failure.Closed {
+					if policy != sluice.FailClosed {
 						ask(t, s, sluice.SlotRelease, "ann")
 					}
 					settled(t, s)
@@ -177,11 +177,11 @@ func TestSlotsGrantedUnheard(t *testing.T) {
 func TestSlotPolicyOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
-		s := wrap(t, f, failure.Options{SlotPolicyOf: func(scope string) failure.Policy {
+		s := wrap(t, f, failure.Options{SlotPolicyOf: func(scope string) sluice.Failure {
 			if scope == "room" {
-				return failure.Closed
+				return sluice.FailClosed
 			}
-			return failure.Open
+			return sluice.FailOpen
 		}})
 		defer end(t, f, s)
 		f.set(erring)
@@ -212,7 +212,7 @@ func TestSlotsThatAreNotDecided(t *testing.T) {
 		{"closed", newFaulty(), slot(sluice.SlotAcquire, "ann"), true, sluice.ErrClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := wrap(t, c.store, failure.Options{Policy: failure.Open})
+			s := wrap(t, c.store, failure.Options{Policy: sluice.FailOpen})
 			defer func() {
 				if err := s.Close(); err != nil {
 					t.Error(err)

@@ -24,7 +24,7 @@ type Stats struct {
 	// Decided is how many requests the store has decided.
 	Decided uint64
 	// Opened, Localized and Refused are how many it has not: let through by
-	// [Open], decided by [Local], refused by [Closed].
+	// [sluice.FailOpen], decided by [sluice.FailLocal], refused by [sluice.FailClosed].
 	Opened, Localized, Refused uint64
 	// Timeouts, Errors, Skipped and Crowded say why, by calls: no answer in
 	// time, an error, the breaker was open, too many calls in flight.

@@ -50,7 +50,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 		return nil, errors.New("failure: wrap: Local is no store with slots; make one, such as memstore.New(memstore.Options{MaxKeys: failure.DefaultMaxKeys})")
 	}
 	if !opts.Policy.Valid() {
-		return nil, fmt.Errorf("failure: wrap: %v is no policy; use Open, Local or Closed", opts.Policy)
+		return nil, fmt.Errorf("failure: wrap: %v is no policy; use FailOpen, FailLocal or FailClosed", opts.Policy)
 	}
 	probe, err := sluice.Compile("sluice.failure.probe", sluice.PerSecond(1000))
 	if err != nil {

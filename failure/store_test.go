@@ -25,7 +25,7 @@ import (
 func TestConformance(t *testing.T) {
 	storetest.Test(t, func(t *testing.T, now func() time.Time) storetest.Harness {
 		m := memstore.New(memstore.Options{Now: now})
-		s := wrap(t, m, failure.Options{Policy: failure.Local, Timeout: time.Hour, MaxInFlight: 1 << 20})
+		s := wrap(t, m, failure.Options{Policy: sluice.FailLocal, Timeout: time.Hour, MaxInFlight: 1 << 20})
 		t.Cleanup(func() {
 			if st := s.Stats(); st.Opened+st.Localized+st.Refused > 0 {
 				t.Errorf("%+v: want every request decided by the store", st)
@@ -43,7 +43,7 @@ func TestConformance(t *testing.T) {
 // store's return all are its own again.
 func TestInvariant22(t *testing.T) {
 	for _, fault := range []fault{erring, hung, lost, late, slow, deaf} {
-		for _, policy := range []failure.Policy{failure.Open, failure.Local, failure.Closed} {
+		for _, policy := range []sluice.Failure{sluice.FailOpen, sluice.FailLocal, sluice.FailClosed} {
 			t.Run(fmt.Sprintf("%v %s", policy, fault), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { testDown(t, fault, policy) })
 			})
@@ -51,7 +51,7 @@ func TestInvariant22(t *testing.T) {
 	}
 }
 
-func testDown(t *testing.T, fault fault, policy failure.Policy) {
+func testDown(t *testing.T, fault fault, policy sluice.Failure) {
 	f := newFaulty()
 	var changes []bool
 	s := wrap(t, f, failure.Options{
@@ -78,7 +78,7 @@ func testDown(t *testing.T, fault fault, policy failure.Policy) {
 					t.Errorf("a decision took %v", took)
 				}
 				_, unavailable := errors.AsType[*failure.UnavailableError](err)
-				if unavailable != (policy == failure.Closed) || err != nil && !unavailable || err == nil && !d.Degraded {
+				if unavailable != (policy == sluice.FailClosed) || err != nil && !unavailable || err == nil && !d.Degraded {
 					t.Errorf("got %+v, %v", d, err)
 				}
 				mu.Lock()
@@ -96,10 +96,10 @@ func testDown(t *testing.T, fault fault, policy failure.Policy) {
 		t.Errorf("bound %d and %d, want 100 and 400", node, fleet)
 	}
 	// Rounds take 2.5 to 7.5 s in all, so that at most two windows of 4 s count.
-	want := map[failure.Policy]bool{
-		failure.Open:   allowed == callers*rounds,
-		failure.Local:  int64(allowed) >= node && int64(allowed) <= 2*node,
-		failure.Closed: allowed == 0,
+	want := map[sluice.Failure]bool{
+		sluice.FailOpen:   allowed == callers*rounds,
+		sluice.FailLocal:  int64(allowed) >= node && int64(allowed) <= 2*node,
+		sluice.FailClosed: allowed == 0,
 	}
 	if !want[policy] {
 		t.Errorf("%d of %d requests allowed", allowed, callers*rounds)
@@ -142,7 +142,7 @@ func TestDeadline(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFaulty()
-				s := wrap(t, f, failure.Options{Policy: failure.Local, Timeout: 70 * time.Millisecond, Failures: 1000})
+				s := wrap(t, f, failure.Options{Policy: sluice.FailLocal, Timeout: 70 * time.Millisecond, Failures: 1000})
 				defer end(t, f, s)
 				f.set(hung)
 				for op := sluice.OpTake; op <= sluice.OpReset; op++ {
@@ -219,7 +219,7 @@ func TestCallersOwnMemory(t *testing.T) {
 func TestNoHerd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
-		s := wrap(t, f, failure.Options{Policy: failure.Closed})
+		s := wrap(t, f, failure.Options{Policy: sluice.FailClosed})
 		defer end(t, f, s)
 		bring(t, f, s, erring)
 		p := storekit.Plan(t, "api", "1000000/s")
@@ -251,7 +251,7 @@ func TestNoHerd(t *testing.T) {
 func TestNotTheStoresFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
-		s := wrap(t, f, failure.Options{Policy: failure.Closed})
+		s := wrap(t, f, failure.Options{Policy: sluice.FailClosed})
 		defer end(t, f, s)
 		p := storekit.Plan(t, "api", "1/h")
 		for range 50 {
@@ -284,7 +284,7 @@ func TestNotTheStoresFault(t *testing.T) {
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
-		s := wrap(t, f, failure.Options{Policy: failure.Local})
+		s := wrap(t, f, failure.Options{Policy: sluice.FailLocal})
 		bring(t, f, s, hung)
 		p := storekit.Plan(t, "api", "10/h")
 		storekit.Take(t, s, storekit.Request(p, "k", 3))

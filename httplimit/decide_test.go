@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
@@ -39,7 +40,7 @@ func settled(mw *httplimit.Middleware, r *http.Request, resp httplimit.Response)
 func TestDecide(t *testing.T) {
 	var told []httplimit.Verdict
 	closed := rule(t, "api", httplimit.ByQuery("user"), "1/min")
-	closed.Failure = policy.Closed
+	closed.Failure = sluice.FailClosed
 	store := &outage{Store: newStore(newClock())}
 	mw := newMiddleware(t, httplimit.Options{
 		Store: store, Rules: []policy.Rule{closed},

@@ -95,7 +95,7 @@ func ExampleNew() {
 func ExampleNew_failedLogins() {
 	login := policy.NewRule("login", httplimit.ByIP(), sluice.PerMinute(2))
 	login.When = &policy.When{Status: []policy.Status{policy.Code(http.StatusForbidden)}}
-	login.Failure = policy.Closed
+	login.Failure = sluice.FailClosed
 	mw, err := httplimit.New(httplimit.Options{Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{login}})
 	if err != nil {
 		log.Fatal(err)

@@ -38,13 +38,13 @@ func (o *outage) Take(ctx context.Context, req sluice.Request) (sluice.Decision,
 func TestFailure(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		failure policy.Failure
+		failure sluice.Failure
 		status  int
 		verdict httplimit.Verdict
 	}{
-		{"open is the default", policy.Failure(0), 200, httplimit.FailedOpen},
-		{"closed", policy.Closed, 503, httplimit.FailedClosed},
-		{"local, and there is none", policy.Local, 503, httplimit.FailedClosed},
+		{"open is the default", sluice.Failure(0), 200, httplimit.FailedOpen},
+		{"closed", sluice.FailClosed, 503, httplimit.FailedClosed},
+		{"local, and there is none", sluice.FailLocal, 503, httplimit.FailedClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := &outage{Store: newStore(newClock())}
@@ -90,7 +90,7 @@ func TestUnavailableSaysWhenToRetry(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			api := rule(t, "api", httplimit.ByIP(), "1/min")
-			api.Failure = policy.Closed
+			api.Failure = sluice.FailClosed
 			o := httplimit.Options{
 				Store:   broken{err: c.err},
 				Rules:   []policy.Rule{api},
@@ -104,7 +104,7 @@ func TestUnavailableSaysWhenToRetry(t *testing.T) {
 			if got := field(ask(t, newMiddleware(t, o).Wrap(ok), "/"), "Retry-After"); got != c.want {
 				t.Errorf("an answer of its own: Retry-After %q, want %s", got, c.want)
 			}
-			o.Rules[0].Failure = policy.Open
+			o.Rules[0].Failure = sluice.FailOpen
 			if rec := ask(t, newMiddleware(t, o).Wrap(ok), "/"); rec.Code != 200 || field(rec, "Retry-After") != "" {
 				t.Errorf("fail open: status %d, Retry-After %q; want 200 and none", rec.Code, field(rec, "Retry-After"))
 			}

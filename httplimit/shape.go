@@ -50,7 +50,7 @@ type pace struct {
 	mw      *Middleware
 	of      *http.Request
 	charges []sluice.Charge
-	failure policy.Failure
+	failure sluice.Failure
 	maxWait time.Duration // of each chunk: the least of the rules'
 }
 
@@ -77,7 +77,7 @@ func (p *pace) take(n int) error {
 	switch {
 	case err != nil:
 		p.mw.report(p.of, err)
-		if p.failure == policy.Open {
+		if p.failure == sluice.FailOpen {
 			return nil
 		}
 		return fmt.Errorf("httplimit: shape: %w", err)

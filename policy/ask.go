@@ -148,10 +148,10 @@ func (v *Verdict) judge(ctx context.Context) {
 		errs = append(errs, k.result.Err)
 		v.Failure = max(v.Failure, v.failing(k))
 		if _, refused := errors.AsType[*sluice.RequestError](k.result.Err); refused {
-			v.Failure = Closed // it is no outage, which might pass
+			v.Failure = sluice.FailClosed // it is no outage, which might pass
 		}
 	}
-	v.Allowed = v.Allowed && (len(errs) == 0 || v.Failure == Open)
+	v.Allowed = v.Allowed && (len(errs) == 0 || v.Failure == sluice.FailOpen)
 	if first := &v.asks[0]; first.role == taken && first.result.Err == nil {
 		v.Decision = first.result.Decision
 		if first.result.Decision.Allowed && !v.Allowed && !v.peek {

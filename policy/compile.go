@@ -137,7 +137,7 @@ func (c *compiler) rule(r *rule) {
 			}
 		}
 	}
-	if r.Failure >= failures {
+	if !r.Failure.Valid() {
 		c.fault(in("Failure"), "%v is not one of open, local and closed", r.Failure)
 	}
 	if r.MaxWait < 0 || r.MaxWait > sluice.MaxWait {

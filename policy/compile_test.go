@@ -165,13 +165,13 @@ func TestCrowdAtRun(t *testing.T) {
 	for i := range sluice.MaxCharges + 1 {
 		rules = append(rules, rule(fmt.Sprint("r", i), policy.Match{Headers: []policy.Field{{Name: fmt.Sprint("X-", i)}}}))
 	}
-	rules[3].Failure = policy.Closed
+	rules[3].Failure = sluice.FailClosed
 	w := newWorld(t, rules...)
 	p := &policy.Plain{RequestPath: "/", Headers: map[string][]string{}}
 	for i := range sluice.MaxCharges + 1 {
 		p.Headers[fmt.Sprint("X-", i)] = []string{"1"}
 	}
-	if v := w.decide(p); v.Allowed || v.Err == nil || v.Failure != policy.Closed {
+	if v := w.decide(p); v.Allowed || v.Err == nil || v.Failure != sluice.FailClosed {
 		t.Errorf("allowed %v, failure %v, error %v", v.Allowed, v.Failure, v.Err)
 	}
 	delete(p.Headers, "X-0")

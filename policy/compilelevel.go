@@ -246,7 +246,7 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 	for i := range s.take.Len() {
 		t := s.take.Term(i)
 		s.counts = s.counts || t.CountDenied
-		s.queues = s.queues || Queues(t.Limit)
+		s.queues = s.queues || t.Queues()
 	}
 	return s
 }

@@ -55,7 +55,7 @@ func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek
 	}
 	e.Policy.Load().Match(a, &v.matches)
 	v.collect(a, now)
-	if v.Refused != nil || v.Failure != Open || !peek && len(v.holds) > 0 && !v.acquire(ctx) {
+	if v.Refused != nil || v.Failure != sluice.FailOpen || !peek && len(v.holds) > 0 && !v.acquire(ctx) {
 		v.asks = v.asks[:0]
 		return
 	}
@@ -85,7 +85,7 @@ func (v *Verdict) crowded(ctx context.Context) bool {
 		v.Err = fmt.Errorf("policy: a request is charged under %d levels of rules at once; at most %d can be decided together: narrow what the rules match",
 			k.n, sluice.MaxCharges)
 		v.Failure = v.failing(k)
-		v.Allowed = v.Failure == Open
+		v.Allowed = v.Failure == sluice.FailOpen
 		v.asks = v.asks[:0]
 		if !v.Allowed {
 			v.Err = errors.Join(v.Err, v.release(ctx))

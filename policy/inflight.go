@@ -56,7 +56,7 @@ func (v *Verdict) acquire(ctx context.Context) bool {
 		case err != nil:
 			v.Err = errors.Join(v.Err, err)
 			v.Failure = max(v.Failure, h.rule.Failure)
-			if h.rule.Failure != Open {
+			if h.rule.Failure != sluice.FailOpen {
 				v.Err = errors.Join(v.Err, v.release(ctx))
 				return false
 			}

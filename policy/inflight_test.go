@@ -132,15 +132,15 @@ func (b brokenSlots) Slot(context.Context, sluice.SlotRequest) (sluice.SlotDecis
 
 func TestInFlightFailure(t *testing.T) {
 	down := errors.New("down")
-	for _, failure := range []policy.Failure{policy.Open, policy.Closed} {
+	for _, failure := range []sluice.Failure{sluice.FailOpen, sluice.FailClosed} {
 		w := flights(t, 1, func(r *policy.Rule) { r.Failure = failure })
 		w.eval.Slots = brokenSlots{down}
 		v := w.decide(user("ada"))
-		if v.Allowed != (failure == policy.Open) || !errors.Is(v.Err, down) || v.Failure != failure {
+		if v.Allowed != (failure == sluice.FailOpen) || !errors.Is(v.Err, down) || v.Failure != failure {
 			t.Errorf("%v: allowed %v, failure %v, error %v", failure, v.Allowed, v.Failure, v.Err)
 		}
 	}
-	w := flights(t, 1, func(r *policy.Rule) { r.Failure = policy.Closed })
+	w := flights(t, 1, func(r *policy.Rule) { r.Failure = sluice.FailClosed })
 	w.eval.Slots = nil
 	if v := w.decide(user("ada")); v.Allowed || v.Err == nil {
 		t.Error("allowed without anything that keeps slots")

@@ -89,7 +89,7 @@ func decide(t *testing.T, r policy.Rule, a policy.Attributes) *policy.Verdict {
 // TestLookupFails: what cannot be looked up is an outage, and the rule's failure
 // policy says what follows.
 func TestLookupFails(t *testing.T) {
-	for failure, allowed := range map[policy.Failure]bool{policy.Open: true, policy.Local: false, policy.Closed: false} {
+	for failure, allowed := range map[sluice.Failure]bool{sluice.FailOpen: true, sluice.FailLocal: false, sluice.FailClosed: false} {
 		v := decide(t, policy.Rule{
 			Name: "r", Failure: failure,
 			Levels: []policy.Level{{By: []policy.Part{session}, Limits: []policy.Limit{{Limit: sluice.PerMinute(1)}}}},

@@ -57,15 +57,15 @@ func TestMissingParts(t *testing.T) {
 func TestStoreFailure(t *testing.T) {
 	down := errors.New("store is down")
 	tests := map[string]struct {
-		policies []policy.Failure
+		policies []sluice.Failure
 		allowed  bool
-		failure  policy.Failure
+		failure  sluice.Failure
 	}{
-		"open":              {[]policy.Failure{policy.Open}, true, policy.Open},
-		"closed":            {[]policy.Failure{policy.Closed}, false, policy.Closed},
-		"local":             {[]policy.Failure{policy.Local}, false, policy.Local},
-		"open and closed":   {[]policy.Failure{policy.Open, policy.Closed, policy.Local}, false, policy.Closed},
-		"two that are open": {[]policy.Failure{policy.Open, policy.Open}, true, policy.Open},
+		"open":              {[]sluice.Failure{sluice.FailOpen}, true, sluice.FailOpen},
+		"closed":            {[]sluice.Failure{sluice.FailClosed}, false, sluice.FailClosed},
+		"local":             {[]sluice.Failure{sluice.FailLocal}, false, sluice.FailLocal},
+		"open and closed":   {[]sluice.Failure{sluice.FailOpen, sluice.FailClosed, sluice.FailLocal}, false, sluice.FailClosed},
+		"two that are open": {[]sluice.Failure{sluice.FailOpen, sluice.FailOpen}, true, sluice.FailOpen},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -94,9 +94,9 @@ func TestStoreFailure(t *testing.T) {
 func TestPartialFailure(t *testing.T) {
 	down := errors.New("store is down")
 	failures := one("failures", nil, "2/min fixed-window")
-	failures.When, failures.Failure = &policy.When{Status: []policy.Status{policy.Class(4)}}, policy.Closed
+	failures.When, failures.Failure = &policy.When{Status: []policy.Status{policy.Class(4)}}, sluice.FailClosed
 	shadow := one("shadow", nil, "3/min fixed-window")
-	shadow.Shadow, shadow.Failure = true, policy.Closed
+	shadow.Shadow, shadow.Failure = true, sluice.FailClosed
 	w := newWorld(t, failures, shadow, one("all", nil, "5/min fixed-window"))
 	failing := "shadow"
 	w.store.fail = func(r sluice.Request) error {
@@ -112,7 +112,7 @@ func TestPartialFailure(t *testing.T) {
 		}
 	}
 	failing = "failures"
-	if v = w.decide(from("192.0.2.1")); v.Allowed || v.Failure != policy.Closed {
+	if v = w.decide(from("192.0.2.1")); v.Allowed || v.Failure != sluice.FailClosed {
 		t.Errorf("allowed %v under %v", v.Allowed, v.Failure)
 	}
 	if got, want := w.remaining("all", ""), []int64{4}; !slices.Equal(got, want) {

@@ -43,8 +43,8 @@ type Rule struct {
 	// that shapes it is how long each part of a body waits, and zero ShapeTurn.
 	MaxWait time.Duration
 	// Failure is what happens if the store cannot decide. The zero value is
-	// [Open].
-	Failure Failure
+	// [sluice.FailOpen].
+	Failure sluice.Failure
 	// Lease, if not nil, says that a node may take units of a hot key in
 	// advance, see package lease. It is for a store that nodes share; whoever
 	// wires the stores puts it into effect, by [Rule.Leased].
@@ -225,31 +225,4 @@ func (m Missing) String() string {
 		return missingNames[m]
 	}
 	return fmt.Sprintf("Missing(%d)", uint8(m))
-}
-
-// Failure is what happens to a request if the store cannot decide. Of several
-// rules [Closed] beats [Local], which beats [Open].
-type Failure uint8
-
-// The failure policies.
-const (
-	// Open passes the request on: an outage of the limiter is not one of the
-	// service.
-	Open Failure = iota
-	// Local lets a store in this process decide, which whoever wires the stores
-	// puts behind the shared one. If it cannot either, the request is denied.
-	Local
-	// Closed denies: for limits that guard a secret.
-	Closed
-	failures
-)
-
-var failureNames = [...]string{Open: "open", Local: "local", Closed: "closed"}
-
-// String returns the name used in configuration.
-func (f Failure) String() string {
-	if f < failures {
-		return failureNames[f]
-	}
-	return fmt.Sprintf("Failure(%d)", uint8(f))
 }

@@ -78,13 +78,6 @@ func (v *Verdict) pickShaped(a Attributes, now func() time.Time) {
 	}
 }
 
-// Queues reports whether a limit holds requests back: a leaky bucket whose
-// units do not all pass without delay.
-func Queues(l sluice.Limit) bool {
-	f := l.Filled()
-	return f.Algorithm == sluice.LeakyBucket && f.DelayAfter < f.Burst
-}
-
 // Unshapeable returns why bytes cannot be slowed down by a limit, where each
 // part of them waits for maxWait at most, and what to write instead. It returns
 // "" if they can. A maxWait of 0 is [ShapeTurn].

@@ -34,7 +34,7 @@ type Verdict struct {
 	// another rule had charged.
 	Err error
 	// Failure is the failure policy of the rules that the store did not decide.
-	Failure Failure
+	Failure sluice.Failure
 
 	store      sluice.Store
 	slots      sluice.SlotStore
@@ -65,7 +65,7 @@ func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	if slots == nil {
 		slots, _ = e.Store.(sluice.SlotStore)
 	}
-	v.Allowed, v.Decision, v.Refused, v.InFlight, v.Err, v.Failure = false, sluice.Decision{}, nil, nil, nil, Open
+	v.Allowed, v.Decision, v.Refused, v.InFlight, v.Err, v.Failure = false, sluice.Decision{}, nil, nil, nil, sluice.FailOpen
 	v.store, v.slots, v.attributes, v.peek, v.settled, v.bound, v.owner = e.Store, slots, a, peek, false, false, ""
 	// What they point to is kept for the next request.
 	v.holds, v.values, v.charges, v.trials, v.asks, v.flat = v.holds[:0], v.values[:0], v.charges[:0], v.trials[:0], v.asks[:0], v.flat[:0]
@@ -248,8 +248,8 @@ func (v *Verdict) enforced() int {
 }
 
 // failing returns the failure policy of all rules in force that an ask is about.
-func (v *Verdict) failing(k *ask) Failure {
-	worst := Open
+func (v *Verdict) failing(k *ask) sluice.Failure {
+	worst := sluice.FailOpen
 	for j := k.first; j < k.first+k.n; j++ {
 		worst = max(worst, v.charges[j].rule.Failure)
 	}

@@ -23,7 +23,6 @@ import (
 	"github.com/sluicegate/sluice/gateway/proxyproto"
 	"github.com/sluicegate/sluice/gateway/tcp"
 	"github.com/sluicegate/sluice/internal/clientip"
-	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/metrics"
 )
 
@@ -83,7 +82,7 @@ func (p *tcpParts) limits(c *config.Listener) (l tcp.Limits, err error) {
 		return l, err
 	}
 	l.Key, l.Exempt = finder.Group, p.exempt
-	l.Open, l.Scope, l.FailClosed = c.Limits.Open, c.OpenScope(), c.Limits.Failure != policy.Open
+	l.Open, l.Scope, l.FailClosed = c.Limits.Open, c.OpenScope(), c.Limits.Failure != sluice.FailOpen
 	l.Rate, l.Bytes, err = c.Plans()
 	return l, err
 }

@@ -6,8 +6,8 @@ package serve
 import (
 	"slices"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -29,14 +29,14 @@ func (s *runtime) refusesAll() bool {
 }
 
 func closedTCP(l *config.Listener) bool {
-	return l.Limits.Limited() && l.Limits.Failure == policy.Closed
+	return l.Limits.Limited() && l.Limits.Failure == sluice.FailClosed
 }
 
 // closedHTTP reports whether a rule in force is closed that matches every
 // request: then the others do not matter.
 func closedHTTP(p *policy.Policy) bool {
 	for i := range p.Len() {
-		if r := p.Rule(i); !r.Shadow && r.Failure == policy.Closed && matchesAll(r) {
+		if r := p.Rule(i); !r.Shadow && r.Failure == sluice.FailClosed && matchesAll(r) {
 			return true
 		}
 	}
@@ -57,12 +57,12 @@ func mayLack(p policy.Part) bool {
 
 // oneFailure returns what happens to clients while a shared store is away, if it
 // is the same for all.
-func (s *runtime) oneFailure() (of failure.Policy, same bool) {
+func (s *runtime) oneFailure() (of sluice.Failure, same bool) {
 	if s.refusesAll() {
-		return failure.Closed, true
+		return sluice.FailClosed, true
 	}
 	c, p := s.inForce()
-	var all []policy.Failure
+	var all []sluice.Failure
 	for i := range p.Len() {
 		if r := p.Rule(i); !r.Shadow {
 			all = append(all, r.Failure)
@@ -74,8 +74,8 @@ func (s *runtime) oneFailure() (of failure.Policy, same bool) {
 		}
 	}
 	all = slices.Compact(all)
-	if len(all) != 1 || all[0] == policy.Closed {
+	if len(all) != 1 || all[0] == sluice.FailClosed {
 		return of, false
 	}
-	return failure.Policy(all[0]), true
+	return all[0], true
 }

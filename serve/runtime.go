@@ -18,7 +18,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/gateway"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/policy"
@@ -111,17 +110,17 @@ func (s *runtime) exempt(client netip.Addr) bool {
 
 // failureOf returns what happens to requests of a scope while a shared store is
 // away: what its rule or its listener says.
-func (s *runtime) failureOf(scope string) failure.Policy {
+func (s *runtime) failureOf(scope string) sluice.Failure {
 	c, p := s.inForce()
 	if r, ok := p.RuleOf(scope); ok {
-		return failure.Policy(r.Failure)
+		return r.Failure
 	}
 	for i := range c.Listen {
 		if l := &c.Listen[i]; strings.HasPrefix(scope, l.Scope()+"/") {
-			return failure.Policy(l.Limits.Failure)
+			return l.Limits.Failure
 		}
 	}
-	return failure.Open
+	return sluice.FailOpen
 }
 
 // leaseOf returns whether the limits of a plan are leased, and how: as the rule

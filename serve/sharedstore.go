@@ -103,7 +103,7 @@ func (s *sharedStore) wrap() (err error) {
 	s.denials = denycache.Wrap(lazyStore{s}, denycache.Options{})
 	s.leases = lease.Wrap(s.denials, lease.Options{Of: of.leaseOf})
 	s.store, err = failure.Wrap(s.leases, failure.Options{
-		PolicyOf:     func(p *sluice.Plan) failure.Policy { return of.failureOf(p.Scope()) },
+		PolicyOf:     func(p *sluice.Plan) sluice.Failure { return of.failureOf(p.Scope()) },
 		SlotPolicyOf: of.failureOf, Timeout: s.config.target.Timeout(),
 		Local:    memstore.New(memstore.Options{MaxKeys: failure.DefaultMaxKeys}),
 		Nodes:    func() int { return int(s.nodes.Load()) },
@@ -172,9 +172,9 @@ func (s *sharedStore) meanwhile() string {
 	switch policy, same := s.config.of.oneFailure(); {
 	case !same:
 		return "each rule goes on as its failure says"
-	case policy == failure.Open:
+	case policy == sluice.FailOpen:
 		return "requests are let through"
-	case policy == failure.Local:
+	case policy == sluice.FailLocal:
 		return "each node decides with its share of the limit"
 	default:
 		return "requests are refused"

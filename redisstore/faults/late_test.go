@@ -84,7 +84,7 @@ func TestWrappedConformance(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	storetest.Test(t, func(t *testing.T, _ func() time.Time) storetest.Harness {
 		proxy := redistest.StartProxy(t, server.Addr)
-		s := newStack(t, "failure, leases", proxy.Addr, t.Name(), failure.Options{Policy: failure.Closed, Timeout: time.Minute, MaxInFlight: 1 << 20})
+		s := newStack(t, "failure, leases", proxy.Addr, t.Name(), failure.Options{Policy: sluice.FailClosed, Timeout: time.Minute, MaxInFlight: 1 << 20})
 		proxy.Set(redistest.Jittering)
 		return storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 60}
 	})
@@ -104,7 +104,7 @@ func TestLateAnswersAreGivenBack(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					proxy := redistest.StartProxy(t, server.Addr)
-					s := newStack(t, names, proxy.Addr, name, failure.Options{Policy: failure.Closed, LateTimeout: 50 * time.Second, Failures: 1000})
+					s := newStack(t, names, proxy.Addr, name, failure.Options{Policy: sluice.FailClosed, LateTimeout: 50 * time.Second, Failures: 1000})
 					leased, log, other := storekit.Plan(t, "leased", "100/h sliding-log"), storekit.Plan(t, "log", "100/h sliding-log"), storekit.Plan(t, "other", "50/h fixed-window anchor first")
 					two := one(log, sluice.OpTake, 3)
 					two.More = []sluice.Charge{{Plan: other, Key: "k", Cost: 2}}
@@ -193,7 +193,7 @@ func TestSpentIsTold(t *testing.T) {
 			t.Run(names+", "+network.name, func(t *testing.T) {
 				t.Parallel()
 				proxy := redistest.StartProxy(t, server.Addr)
-				s := newStack(t, names, proxy.Addr, names+network.name, failure.Options{Policy: failure.Closed, LateTimeout: 50 * time.Second})
+				s := newStack(t, names, proxy.Addr, names+network.name, failure.Options{Policy: sluice.FailClosed, LateTimeout: 50 * time.Second})
 				p := newPress(t, s)
 				p.start(t)
 				for n := range 12 * times(t) {

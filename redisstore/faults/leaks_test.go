@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 )
 
@@ -98,7 +98,7 @@ func TestNothingGrows(t *testing.T) {
 			const first, more = 2, 6
 			g := f.setUp(t)
 			g.steady = true
-			r := newRig(t, g, failure.Local, f.patience())
+			r := newRig(t, g, sluice.FailLocal, f.patience())
 			var before held
 			for n := range first + more*times(t) {
 				r.start()

@@ -22,7 +22,7 @@ func (f *fault) play(t *testing.T) {
 	g := f.setUp(t)
 	before := holding(t, g.servers)
 	var rigs []*rig
-	for _, p := range []failure.Policy{failure.Closed, failure.Open, failure.Local} {
+	for _, p := range []sluice.Failure{sluice.FailClosed, sluice.FailOpen, sluice.FailLocal} {
 		r := newRig(t, g, p, f.patience())
 		rigs = append(rigs, r)
 		r.saving.Store(true)
@@ -85,14 +85,14 @@ func (r *rig) check(t *testing.T, f *fault) {
 		t.Errorf("%v: a call took %v, with a deadline of %v", r.policy, longest, f.patience())
 	}
 	switch most, nodes := int64(0), 1; r.policy {
-	case failure.Local:
+	case sluice.FailLocal:
 		most, _ = failure.Bound(r.hot.Plan().Term(0).Limit, nodes, time.Hour)
 		fallthrough
-	case failure.Closed:
+	case sluice.FailClosed:
 		if degraded > most {
 			t.Errorf("%v: the policy admitted %d, want at most %d", r.policy, degraded, most)
 		}
-	case failure.Open: // whatever comes
+	case sluice.FailOpen: // whatever comes
 	}
 	if spent > calls {
 		t.Errorf("%v: %d units spent by %d calls: something was charged twice", r.policy, spent, calls)
@@ -105,7 +105,7 @@ func (r *rig) check(t *testing.T, f *fault) {
 			t.Errorf("%v: the servers refused %v, never %s: this is not the fault that was meant", r.policy, r.witness.refused, f.says)
 		}
 		// Owed units were charged too, and a killed server had answers under way.
-		if !f.tight && r.policy != failure.Local && spent != known {
+		if !f.tight && r.policy != sluice.FailLocal && spent != known {
 			t.Errorf("%v: %d units spent, %d were told to be: a call that was refused has spent", r.policy, spent, known)
 		}
 	}

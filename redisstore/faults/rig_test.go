@@ -33,7 +33,7 @@ const (
 
 // rig is a store wrapped as programs wrap it, under load.
 type rig struct {
-	policy           failure.Policy
+	policy           sluice.Failure
 	redis            *redisstore.Store
 	witness          *witness
 	store            *failure.Store
@@ -64,7 +64,7 @@ type rig struct {
 }
 
 // newRig connects to the servers of a stage. No call may outlive the deadline.
-func newRig(t *testing.T, g *stage, policy failure.Policy, deadline time.Duration) *rig {
+func newRig(t *testing.T, g *stage, policy sluice.Failure, deadline time.Duration) *rig {
 	t.Helper()
 	r := &rig{policy: policy, redis: openURL(t, g.url, g.steady, max(deadline, redisstore.DefaultTimeout))}
 	r.witness = &witness{Store: r.redis}
@@ -214,7 +214,7 @@ func (r *rig) take(lim *sluice.Limiter, key string) (sluice.Decision, bool) {
 	switch {
 	case err == nil && !d.Degraded:
 		r.decided.Add(1)
-	case err == nil || refused && r.policy == failure.Closed:
+	case err == nil || refused && r.policy == sluice.FailClosed:
 		r.unasked.Add(1)
 	default:
 		r.odd.Add(1)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/denycache"
 	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/gateway/tcp"
@@ -52,9 +53,9 @@ func (m *Metrics) WatchShared(of func() failure.Stats, denials func() denycache.
 		f := of()
 		put(ch, up, truth(f.Healthy))
 		put(ch, outages, f.Outages)
-		put(ch, degraded, f.Opened, failure.Open.String())
-		put(ch, degraded, f.Localized, failure.Local.String())
-		put(ch, degraded, f.Refused, failure.Closed.String())
+		put(ch, degraded, f.Opened, sluice.FailOpen.String())
+		put(ch, degraded, f.Localized, sluice.FailLocal.String())
+		put(ch, degraded, f.Refused, sluice.FailClosed.String())
 		put(ch, failed, f.Timeouts, "timeout")
 		put(ch, failed, f.Errors, "error")
 		put(ch, failed, f.Skipped, "skipped")
