@@ -205,7 +205,7 @@ func TestLostAnswers(t *testing.T) {
 // about the store.
 func TestDegradedIsNotRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		policy, err := failure.Wrap(storekit.Failing(errLost), failure.Options{Policy: sluice.FailLocal})
+		policy, err := failure.Wrap(storekit.Failing(errLost), failure.Options{Policy: sluice.FailLocal, Local: memstore.New(memstore.Options{})})
 		if err != nil {
 			t.Fatal(err)
 		}
