@@ -39,7 +39,7 @@ func (s *server) announce() {
 		fmt.Fprintf(&b, "  and %d rules more; see sluice lint %s\n", p.Len()-most, s.Config.File)
 	}
 	if sh := s.store.shared; sh != nil {
-		fmt.Fprintf(&b, "  store  %v; while it is away %s\n", sh.config.target, sh.meanwhile())
+		fmt.Fprintf(&b, "  store  %v; while it is away %s\n", sh.target, sh.meanwhile())
 	}
 	if at := s.listeners.adminSocket; at != nil {
 		pages := "/metrics, /healthz, /readyz"

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,7 +22,6 @@ import (
 	"github.com/sluicegate/sluice/gateway/proxyproto"
 	"github.com/sluicegate/sluice/gateway/tcp"
 	"github.com/sluicegate/sluice/internal/clientip"
-	"github.com/sluicegate/sluice/server/metrics"
 )
 
 // listener is one address at which clients come in.
@@ -67,21 +65,13 @@ func (l *shutting) Close() error {
 	return l.Listener.Close()
 }
 
-// tcpParts are what the listeners for TCP need beside their configuration.
-type tcpParts struct {
-	store          sluice.Store
-	slots          sluice.SlotStore
-	admits, exempt func(netip.Addr) bool
-	metrics        *metrics.Metrics
-}
-
-// limits returns what a listener lets each client do.
-func (p *tcpParts) limits(c *config.Listener) (l tcp.Limits, err error) {
+// limitsOf returns what a TCP listener lets each client do.
+func (s *runtime) limitsOf(c *config.Listener) (l tcp.Limits, err error) {
 	finder, err := clientip.New(clientip.Options{IPv4Bits: c.Limits.By.IPv4Bits, IPv6Bits: c.Limits.By.IPv6Bits})
 	if err != nil {
 		return l, err
 	}
-	l.Key, l.Exempt = finder.Group, p.exempt
+	l.Key, l.Exempt = finder.Group, s.exempt
 	l.Open, l.Scope, l.FailClosed = c.Limits.Open, c.OpenScope(), c.Limits.Failure != sluice.FailOpen
 	l.Rate, l.Bytes, err = c.Plans()
 	return l, err
@@ -167,13 +157,14 @@ func listen(ctx context.Context, address string, old *listener) (net.Listener, e
 // newRaw makes what passes the connections of a listener on as they are.
 func (d *listeners) newRaw(o *listener) error {
 	c := o.config.Load()
-	l, err := d.tcp.limits(c)
+	l, err := d.runtime.limitsOf(c)
 	if err != nil {
 		return err
 	}
+	of := d.runtime
 	o.raw, err = tcp.New(tcp.Options{
-		Upstream: c.Upstream, Store: d.tcp.store, SlotStore: d.tcp.slots, Limits: l, Admit: d.tcp.admits, Log: d.log,
-		OnDecision: func(e tcp.Event) { d.tcp.metrics.CountTCP(o.config.Load().Name, e) },
+		Upstream: c.Upstream, Store: of.store, SlotStore: of.slots, Limits: l, Admit: of.admits, Log: d.log,
+		OnDecision: func(e tcp.Event) { of.metrics.CountTCP(o.config.Load().Name, e) },
 	})
 	o.front, o.cancel = o.raw, func(error) {}
 	return err
@@ -182,7 +173,7 @@ func (d *listeners) newRaw(o *listener) error {
 // adjust puts another configuration of the same kind in force.
 func (d *listeners) adjust(o *listener, c *config.Listener) error {
 	if o.raw != nil {
-		l, err := d.tcp.limits(c)
+		l, err := d.runtime.limitsOf(c)
 		if err == nil {
 			err = o.raw.Change(c.Upstream, l)
 		}

@@ -37,7 +37,7 @@ type listeners struct {
 	draining atomic.Bool
 	cancel   context.CancelCauseFunc // of the requests' contexts
 
-	tcp         *tcpParts // nil: no listener is for TCP
+	runtime     *runtime
 	newFront    func(*listener)
 	admin       http.Server
 	adminSocket net.Listener // nil if there is none
@@ -50,10 +50,12 @@ type listeners struct {
 	serving sync.WaitGroup // of all listeners
 }
 
-// newListeners returns listeners that lead to a handler, and to another for operators.
+// newListeners returns listeners that lead clients to what judges them, and
+// operators to their pages.
 // The requests' contexts do not end with ctx: they may finish first.
-func newListeners(ctx context.Context, handler, admin http.Handler, drain time.Duration, log *slog.Logger) *listeners {
-	d := &listeners{log: log, headers: sampledlog.Log{Logger: log, Part: "listener"}, drain: drain}
+func newListeners(ctx context.Context, clients *runtime, admin http.Handler, drain time.Duration) *listeners {
+	log := clients.log
+	d := &listeners{runtime: clients, log: log, headers: sampledlog.Log{Logger: log, Part: "listener"}, drain: drain}
 	errorLog := slog.NewLogLogger(newServerLog(log), slog.LevelError)
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	d.cancel = cancel
@@ -61,7 +63,7 @@ func newListeners(ctx context.Context, handler, admin http.Handler, drain time.D
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true) // for clients that know, such as gRPC's
-	front := gateway.WithDeadlines(handler, stallTimeout)
+	front := gateway.WithDeadlines(clients, stallTimeout)
 	d.newFront = func(o *listener) {
 		var own context.Context
 		own, o.cancel = context.WithCancelCause(base)
@@ -84,7 +86,7 @@ func (d *listeners) listen(ctx context.Context, listeners ...config.Listener) er
 	if err != nil {
 		return err
 	}
-	return c.commit()
+	return c.commit() //nolint:contextcheck // connections end with their listener, not with ctx
 }
 
 // listenAdmin opens the listener for operators.

@@ -121,10 +121,7 @@ func (s *server) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.listeners = newListeners(ctx, s.runtime, pages, s.Drain, s.Log)
-	s.listeners.tcp = &tcpParts{
-		store: s.runtime.store, slots: s.runtime.slots, admits: s.runtime.admits, exempt: s.runtime.exempt, metrics: s.metrics,
-	}
+	s.listeners = newListeners(ctx, s.runtime, pages, s.Drain)
 	s.metrics.WatchTCP(s.listeners.stats)
 	s.metrics.WatchCertificates(s.listeners.certificates)
 	return nil

@@ -22,13 +22,6 @@ import (
 	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
 
-// sharedConfig says where the store is that other processes use too.
-type sharedConfig struct {
-	target *redisurl.Target
-	prefix string   // of keys, if the target names none; empty: the default
-	of     *runtime // whose rules say what is leased, and what happens in an outage
-}
-
 const (
 	connectEvery     = time.Second        // while there is no connection yet
 	heartbeatEvery   = 10 * time.Second   // between two signs of life of a node
@@ -43,7 +36,9 @@ const (
 // if the store was away at the start, tells the others that this node lives,
 // and writes what there is to log.
 type sharedStore struct {
-	config  sharedConfig
+	target  *redisurl.Target
+	prefix  string   // of keys, if the target names none; empty: the default
+	of      *runtime // whose rules say what is leased, and what happens in an outage
 	log     *slog.Logger
 	redis   atomic.Pointer[redisstore.Store] // nil until connected
 	refusal atomic.Pointer[error]            // why it was not, last
@@ -62,17 +57,17 @@ type sharedStore struct {
 // openShared connects to the store. Where it cannot be reached that is logged,
 // and tried again in the background: a node must come up in an outage too. What
 // cannot pass by itself, such as a refused password, is an error.
-func openShared(c sharedConfig, log *slog.Logger) (*sharedStore, error) {
+func openShared(target *redisurl.Target, prefix string, of *runtime) (*sharedStore, error) {
 	s := &sharedStore{
-		config: c, log: log, id: rand.Text()[:16],
+		target: target, prefix: prefix, of: of, log: of.log, id: rand.Text()[:16],
 		change: make(chan struct{}, 1), errors: make(chan error, 1), ended: make(chan struct{}),
 	}
 	s.nodes.Store(1)
 	if err := s.connect(); err != nil {
 		if !redisurl.Temporary(err) {
-			return nil, fmt.Errorf("store %v: %w", c.target, err)
+			return nil, fmt.Errorf("store %v: %w", target, err)
 		}
-		log.Warn("the store cannot be reached; it is tried again every second", s.attr(), slog.Any("error", err),
+		s.log.Warn("the store cannot be reached; it is tried again every second", s.attr(), slog.Any("error", err),
 			slog.String("meanwhile", s.meanwhile()))
 	}
 	if err := s.wrap(); err != nil {
@@ -99,12 +94,11 @@ func openShared(c sharedConfig, log *slog.Logger) (*sharedStore, error) {
 // Requests for slots pass through all of it; only the failure policy looks at
 // them.
 func (s *sharedStore) wrap() (err error) {
-	of := s.config.of
 	s.denials = denycache.Wrap(lazyStore{s}, denycache.Options{})
-	s.leases = lease.Wrap(s.denials, lease.Options{Of: of.leaseOf})
+	s.leases = lease.Wrap(s.denials, lease.Options{Of: s.of.leaseOf})
 	s.store, err = failure.Wrap(s.leases, failure.Options{
-		PolicyOf:     func(p *sluice.Plan) sluice.Failure { return of.failureOf(p.Scope()) },
-		SlotPolicyOf: of.failureOf, Timeout: s.config.target.Timeout(),
+		PolicyOf:     func(p *sluice.Plan) sluice.Failure { return s.of.failureOf(p.Scope()) },
+		SlotPolicyOf: s.of.failureOf, Timeout: s.target.Timeout(),
 		Local:    memstore.New(memstore.Options{MaxKeys: failure.DefaultMaxKeys}),
 		Nodes:    func() int { return int(s.nodes.Load()) },
 		OnChange: func(failure.Health) { s.changed() },
@@ -112,11 +106,11 @@ func (s *sharedStore) wrap() (err error) {
 	return err
 }
 
-func (s *sharedStore) attr() slog.Attr { return slog.String("store", s.config.target.String()) }
+func (s *sharedStore) attr() slog.Attr { return slog.String("store", s.target.String()) }
 
 func (s *sharedStore) connect() error {
-	r, err := s.config.target.Open(redisstore.Options{
-		Logger: s.log, Prefix: s.config.prefix, Timeout: s.config.target.Timeout() + failure.DefaultLateTimeout,
+	r, err := s.target.Open(redisstore.Options{
+		Logger: s.log, Prefix: s.prefix, Timeout: s.target.Timeout() + failure.DefaultLateTimeout,
 	})
 	if err != nil {
 		s.refusal.Store(&err)
@@ -164,12 +158,12 @@ func (s *sharedStore) ready() (line string, ok bool) {
 	if why := s.cause(); why != "" {
 		line += "; last failure: " + why
 	}
-	return line, !s.config.of.refusesAll()
+	return line, !s.of.refusesAll()
 }
 
 // meanwhile says what becomes of requests while the store is away.
 func (s *sharedStore) meanwhile() string {
-	switch policy, same := s.config.of.oneFailure(); {
+	switch policy, same := s.of.oneFailure(); {
 	case !same:
 		return "each rule goes on as its failure says"
 	case policy == sluice.FailOpen:

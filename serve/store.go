@@ -39,7 +39,7 @@ func openStore(c config.Store, of *runtime, m *metrics.Metrics, now func() time.
 		if err != nil {
 			return nil, fmt.Errorf("store: %w", err)
 		}
-		sh, err := openShared(sharedConfig{target: target, prefix: c.Prefix, of: of}, of.log)
+		sh, err := openShared(target, c.Prefix, of)
 		if err != nil {
 			return nil, err
 		}
