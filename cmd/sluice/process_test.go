@@ -256,3 +256,34 @@ func pipe(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 }
+
+// TestFilesInTwoPlaces: where overrides and audit go is in the file, or in a flag,
+// but not in both.
+func TestFilesInTwoPlaces(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sluice.yaml")
+	yaml := fmt.Sprintf("admin: {address: 127.0.0.1:0, overrides_file: %q, audit_file: %q}\nrules: [{name: api, limits: 5/min}]\n", dir+"/o.json", dir+"/a.jsonl")
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr := command(t, exitFailed, "serve", "--config", file, "--overrides", dir+"/other.json", "--audit", dir+"/a.jsonl")
+	if !strings.Contains(stderr, "--overrides "+dir+"/other.json") || strings.Contains(stderr, "--audit") {
+		t.Errorf("got %q", stderr)
+	}
+}
+
+// TestPipeInPlaceOfAFile: a pipe that nobody writes to, in the place of a file that
+// is read, is told at once.
+func TestPipeInPlaceOfAFile(t *testing.T) {
+	dir := t.TempDir()
+	fifo, file := filepath.Join(dir, "fifo"), filepath.Join(dir, "sluice.yaml")
+	pipe(t, fifo)
+	if err := os.WriteFile(file, []byte("rules: [{name: a, by: ip, limits: 5/min}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"serve", "--config", fifo}, {"lint", fifo}, {"lint", "--test", fifo, file}} {
+		if _, stderr := command(t, exitFailed, args...); !strings.Contains(stderr, fifo+" is a pipe; write the path of a regular file") {
+			t.Errorf("%v: got %q", args, stderr)
+		}
+	}
+}
