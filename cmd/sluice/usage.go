@@ -39,7 +39,8 @@ const serveUsage = `sluice serve passes HTTP requests on to a service, within li
   --overrides FILE   keep what "sluice key override" does over a restart
   --audit FILE       append every change to FILE (default: standard error)
 
-Without --config; --print-config writes such a file that says the same, and ends:
+Without --config these say it. With --print-config nothing is served, and the
+file that says the same is written to standard output:
 
   --upstream URL     the service, such as http://127.0.0.1:3000; without it a
                      built-in sample app answers
