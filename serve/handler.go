@@ -12,18 +12,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// limits judge requests and pass on what they allow.
-type limits = httplimit.Middleware
-
-// heldRequests are those that wait for their turn, over all configurations.
-type heldRequests = httplimit.Queue
-
-const defaultHeld = httplimit.DefaultQueue
-
-func newHeldRequests() *heldRequests { return httplimit.NewQueue(defaultHeld) }
-
 // newLimits returns what answers clients under a configuration.
-func (s *runtime) newLimits(g *generation) (*limits, error) {
+func (s *runtime) newLimits(g *generation) (*httplimit.Middleware, error) {
 	c := g.config
 	var fields httplimit.Fields
 	for _, word := range c.Fields {

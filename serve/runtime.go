@@ -19,6 +19,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/gateway"
+	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/admin"
@@ -39,7 +40,7 @@ type runtime struct {
 	report    func(*http.Request, error)
 	tally     tally.Tally
 	overrides *admin.Overrides
-	held      *heldRequests
+	held      *httplimit.Queue // over all configurations
 	askers    *sluice.Limiter
 	now       func() time.Time
 
@@ -51,7 +52,7 @@ type runtime struct {
 type generation struct {
 	config    *config.Config
 	policy    *policy.Policy // overrides included
-	limits    *limits
+	limits    *httplimit.Middleware
 	handler   http.Handler // limits around routes
 	routes    http.Handler
 	upstreams map[upstreamOf]*gateway.Gateway
@@ -70,7 +71,7 @@ type upstreamOf struct {
 func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, overrides *admin.Overrides, now func() time.Time) (*runtime, error) {
 	s := &runtime{
 		first: first, log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, overrides: overrides,
-		held: newHeldRequests(), now: now,
+		held: httplimit.NewQueue(httplimit.DefaultQueue), now: now,
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -187,7 +188,7 @@ func (s *runtime) enforce(g *generation, overrides []admin.StoredOverride) error
 	g.handler = g.limits.Wrap(g.routes)
 	s.tellLost(lost)
 	s.tally.Follow(g.policy)
-	s.held.Resize(int(cmp.Or(g.config.MaxHeld, defaultHeld)))
+	s.held.Resize(int(cmp.Or(g.config.MaxHeld, httplimit.DefaultQueue)))
 	old := s.current.Swap(g)
 	if old == nil {
 		return nil
