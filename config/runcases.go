@@ -96,9 +96,7 @@ type runner struct {
 func (r *runner) story(ctx context.Context, c *testCase) error {
 	now := c.start
 	clock := func() time.Time { return now }
-	var live policy.Live
-	live.Swap(r.policy)
-	eval := policy.Evaluator{Policy: &live, Store: r.newStore(clock), Now: clock}
+	eval := policy.Evaluator{Policy: r.policy, Store: r.newStore(clock), Now: clock}
 	var v policy.Verdict
 	for i := range c.steps {
 		s := &c.steps[i]

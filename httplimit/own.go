@@ -65,9 +65,7 @@ func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields
 	if o.finder, err = clientip.New(clientip.Options{}); err != nil {
 		return nil, fmt.Errorf("httplimit: own limits: %w", err)
 	}
-	var live policy.Live
-	live.Swap(compiled)
-	o.judge = policy.Evaluator{Policy: &live, Store: store, Now: now}
+	o.judge = policy.Evaluator{Policy: compiled, Store: store, Now: now}
 	return o, nil
 }
 

@@ -67,9 +67,7 @@ func BenchmarkDecide(b *testing.B) {
 		"mixed": mixed(1000),
 	} {
 		b.Run(name, func(b *testing.B) {
-			var live policy.Live
-			live.Swap(compile(b, rules...))
-			e := policy.Evaluator{Policy: &live, Store: memstore.New(memstore.Options{})}
+			e := policy.Evaluator{Policy: compile(b, rules...), Store: memstore.New(memstore.Options{})}
 			var v policy.Verdict
 			a := request()
 			b.ReportAllocs()
@@ -92,9 +90,7 @@ func BenchmarkCompile(b *testing.B) {
 }
 
 func TestAllocations(t *testing.T) {
-	var live policy.Live
-	live.Swap(compile(t, one("api", by(policy.Header("X-Partner")), "1000000/s")))
-	e := policy.Evaluator{Policy: &live, Store: memstore.New(memstore.Options{})}
+	e := policy.Evaluator{Policy: compile(t, one("api", by(policy.Header("X-Partner")), "1000000/s")), Store: memstore.New(memstore.Options{})}
 	var v policy.Verdict
 	a := request()
 	e.Decide(t.Context(), a, &v)
@@ -111,9 +107,7 @@ func TestAllocations(t *testing.T) {
 
 // TestQueryAllocates nothing for a parameter that is sent once, as it is.
 func TestQueryAllocates(t *testing.T) {
-	var live policy.Live
-	live.Swap(compile(t, one("api", by(policy.Query("userId")), "1000000/s")))
-	e := policy.Evaluator{Policy: &live, Store: memstore.New(memstore.Options{})}
+	e := policy.Evaluator{Policy: compile(t, one("api", by(policy.Query("userId")), "1000000/s")), Store: memstore.New(memstore.Options{})}
 	r := httptest.NewRequest(http.MethodGet, "/?a=b&userId=u1&c=d", nil)
 	var h policy.HTTP
 	var v policy.Verdict

@@ -3,9 +3,8 @@
 
 // Package policy holds rules as plain data: which request is charged to which
 // key under which limits. [Compile] checks all of them at once and makes a
-// [Policy] that finds the rules of a request in a microsecond; [Live] swaps one
-// for another while requests go on; [Evaluator] asks a store about a request
-// and puts together what became of it.
+// [Policy] that finds the rules of a request in a microsecond; [Evaluator] asks a
+// store about a request and puts together what became of it.
 //
 // A request is whatever answers to [Attributes]: an HTTP request ([HTTP]), a
 // call, a descriptor of a proxy. All rules that match it apply. Those in force

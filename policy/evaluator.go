@@ -12,10 +12,13 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Evaluator decides requests under the policy in force. It holds no state of
-// its own and is safe for concurrent use.
+// Evaluator decides requests under one policy. It holds no state of its own and is
+// safe for concurrent use. For another policy make another Evaluator: states live
+// in the store under the names of rules and limits, so a limit that changed takes
+// over what was spent under the old one. Requests that were decided already are
+// settled under the policy that decided them.
 type Evaluator struct {
-	Policy *Live
+	Policy *Policy
 	Store  sluice.Store
 	// Slots keeps the requests in flight. Nil means Store, if it is a
 	// [sluice.SlotStore], as one in this process is.
@@ -53,7 +56,7 @@ func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek
 	if now == nil {
 		now = time.Now //nolint:forbidigo // when an override ends, which is a date; no decision is computed of it
 	}
-	e.Policy.Load().Match(a, &v.matches)
+	e.Policy.Match(a, &v.matches)
 	v.collect(a, now)
 	if v.Refused != nil || v.Failure != sluice.FailOpen || !peek && len(v.holds) > 0 && !v.acquire(ctx) {
 		v.asks = v.asks[:0]

@@ -33,12 +33,10 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	var live policy.Live
-	live.Swap(p)
 
 	midnight := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	store := memstore.New(memstore.Options{Now: func() time.Time { return midnight }})
-	eval := policy.Evaluator{Policy: &live, Store: store}
+	eval := policy.Evaluator{Policy: p, Store: store}
 
 	ctx := context.Background()
 	var request policy.HTTP

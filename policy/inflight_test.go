@@ -103,7 +103,7 @@ func TestInFlightOnly(t *testing.T) {
 	if w.store.takes+w.store.batches != 0 {
 		t.Error("the store was asked about a rule without a rate")
 	}
-	if _, err := w.live.Load().Charge("api", "", []string{"ada"}, "", w.now); err == nil {
+	if _, err := w.eval.Policy.Charge("api", "", []string{"ada"}, "", w.now); err == nil {
 		t.Error("a charge without a limit")
 	}
 }

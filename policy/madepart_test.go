@@ -78,9 +78,7 @@ func decide(t *testing.T, r policy.Rule, a policy.Attributes) *policy.Verdict {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var live policy.Live
-	live.Swap(p)
-	e := policy.Evaluator{Policy: &live, Store: memstore.New(memstore.Options{})}
+	e := policy.Evaluator{Policy: p, Store: memstore.New(memstore.Options{})}
 	var v policy.Verdict
 	e.Decide(t.Context(), a, &v)
 	return &v

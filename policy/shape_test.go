@@ -41,10 +41,8 @@ func TestShapes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var live policy.Live
-	live.Swap(p)
 	store := memstore.New(memstore.Options{})
-	e := policy.Evaluator{Policy: &live, Store: store}
+	e := policy.Evaluator{Policy: p, Store: store}
 	var v policy.Verdict
 	shapes := func() (got []string) {
 		for s := range v.Shapes() {

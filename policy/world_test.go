@@ -20,7 +20,6 @@ type world struct {
 	t     *testing.T
 	now   time.Time
 	store *countingStore
-	live  policy.Live
 	eval  policy.Evaluator
 }
 
@@ -60,8 +59,8 @@ func newWorld(t *testing.T, rules ...policy.Rule) *world {
 	t.Helper()
 	w := &world{t: t, now: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)}
 	w.store = &countingStore{Store: memstore.New(memstore.Options{MaxKeys: 4096, Now: func() time.Time { return w.now }})}
-	w.eval = policy.Evaluator{Policy: &w.live, Store: w.store, Now: func() time.Time { return w.now }}
-	w.live.Swap(compile(t, rules...))
+	w.eval = policy.Evaluator{Store: w.store, Now: func() time.Time { return w.now }}
+	w.eval.Policy = compile(t, rules...)
 	return w
 }
 
@@ -117,7 +116,7 @@ func (w *world) settle(v *policy.Verdict, r policy.Response) {
 // remaining peeks at what a key of a rule has left under each limit.
 func (w *world) remaining(rule, level string, values ...string) []int64 {
 	w.t.Helper()
-	c, err := w.live.Load().Charge(rule, level, values, "", w.now)
+	c, err := w.eval.Policy.Charge(rule, level, values, "", w.now)
 	if err != nil {
 		w.t.Fatal(err)
 	}

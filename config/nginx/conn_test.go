@@ -59,9 +59,7 @@ func TestRealNginxInFlight(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := memstore.New(memstore.Options{MaxKeys: 64})
-	var live policy.Live
-	live.Swap(c.Policy)
-	eval := policy.Evaluator{Policy: &live, Store: store, Slots: store}
+	eval := policy.Evaluator{Policy: c.Policy, Store: store, Slots: store}
 
 	var running sync.WaitGroup
 	var held []*policy.Verdict

@@ -64,9 +64,7 @@ func TestRealNginx(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var live policy.Live
-	live.Swap(c.Policy)
-	eval := policy.Evaluator{Policy: &live, Store: memstore.New(memstore.Options{MaxKeys: 1024})}
+	eval := policy.Evaluator{Policy: c.Policy, Store: memstore.New(memstore.Options{MaxKeys: 1024})}
 
 	timeline := []struct {
 		path, key, from string

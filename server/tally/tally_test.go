@@ -32,13 +32,16 @@ func TestTally(t *testing.T) {
 		dry = "  - {name: dry, match: {path: /api}, limits: 3/min sliding-log, mode: shadow}\n"
 		lax = "  - {name: lax, match: {path: /lax}, limits: {soft: 1/min sliding-log, grace: 1/min sliding-log}}\n"
 	)
-	var live policy.Live
 	var counts tally.Tally
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	e := policy.Evaluator{Policy: &live, Store: memstore.New(memstore.Options{Now: func() time.Time { return now }})}
+	none, err := policy.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := policy.Evaluator{Policy: none, Store: memstore.New(memstore.Options{Now: func() time.Time { return now }})}
 	follow := func(yaml string) {
 		p := compiled(t, yaml)
-		live.Swap(p)
+		e.Policy = p
 		counts.Follow(p)
 	}
 	var v policy.Verdict
