@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// doorsFor returns a configuration that listens at some addresses.
-func doorsFor(upstream, listen string) string {
+// listeningAt returns a configuration that listens at some addresses.
+func listeningAt(upstream, listen string) string {
 	return fmt.Sprintf("listen: [%s]\nupstream: %q\nrules: [{name: all, by: ip, limits: 100/min}]\n", listen, upstream)
 }
 
@@ -22,12 +22,12 @@ func doorsFor(upstream, listen string) string {
 // lives on for the drain time, and one at another address for ever.
 func TestSwitchedConnectionsLeave(t *testing.T) {
 	up := backend(t, echo(t))
-	s := start(t, doorsFor(up, `"127.0.0.1:0", "127.0.0.2:0"`), func(o *Options) { o.Drain = 100 * time.Millisecond })
+	s := start(t, listeningAt(up, `"127.0.0.1:0", "127.0.0.2:0"`), func(o *Options) { o.Drain = 100 * time.Millisecond })
 	stays, staying := upgraded(t, s)
 	closeAtEnd(t, stays)
 	leaves, leaving := upgraded(t, &running{url: s.urls[1]})
 	closeAtEnd(t, leaves)
-	s.change(t, doorsFor(up, `"127.0.0.1:0"`), "in force")
+	s.change(t, listeningAt(up, `"127.0.0.1:0"`), "in force")
 	if rest, err := io.ReadAll(leaving); len(rest) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("at the address that is taken out: %q, %v", rest, err)
 	}
@@ -45,10 +45,10 @@ func TestSwitchedConnectionsLeave(t *testing.T) {
 // TestSwitchedConnectionGoesOn: within the drain time it is not cut off.
 func TestSwitchedConnectionGoesOn(t *testing.T) {
 	up := backend(t, echo(t))
-	s := start(t, doorsFor(up, `"127.0.0.1:0", "127.0.0.2:0"`), func(o *Options) { o.Drain = time.Minute })
+	s := start(t, listeningAt(up, `"127.0.0.1:0", "127.0.0.2:0"`), func(o *Options) { o.Drain = time.Minute })
 	conn, r := upgraded(t, &running{url: s.urls[1]})
 	closeAtEnd(t, conn)
-	s.change(t, doorsFor(up, `"127.0.0.1:0"`), "in force")
+	s.change(t, listeningAt(up, `"127.0.0.1:0"`), "in force")
 	until(t, "the address to be closed", func() bool { return strings.Contains(s.logs.String(), "an address is closed") })
 	if _, err := io.WriteString(conn, "last\n"); err != nil {
 		t.Fatal(err)

@@ -61,9 +61,9 @@ func clientTransport(trust *x509.CertPool) *http.Transport {
 	return &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: trust, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}}
 }
 
-// TestDoors: one program serves HTTP with and without TLS, believes the PROXY
+// TestListeners: one program serves HTTP with and without TLS, believes the PROXY
 // protocol of those it should, and passes TCP on.
-func TestDoors(t *testing.T) {
+func TestListeners(t *testing.T) {
 	cert, key, trust := certificateFiles(t)
 	up := named(t, "up")
 	s := start(t, fmt.Sprintf(`
@@ -77,7 +77,7 @@ deny: 198.51.100.0/24
 rules: [{name: all, by: ip, limits: 2/min sliding-log}]
 `, cert, key, strings.TrimPrefix(up, "http://"), up), stopped)
 	if len(s.urls) != 4 {
-		t.Fatalf("doors %q", s.urls)
+		t.Fatalf("listeners %q", s.urls)
 	}
 
 	t.Run("TLS", func(t *testing.T) {
@@ -142,9 +142,9 @@ func raw(t *testing.T, url, header string) int {
 	return resp.StatusCode
 }
 
-// TestWebsocketThroughSite: a connection that switches protocol passes both
+// TestWebsocketThroughGateway: a connection that switches protocol passes both
 // ways, and its bytes are counted.
-func TestWebsocketThroughSite(t *testing.T) {
+func TestWebsocketThroughGateway(t *testing.T) {
 	up := backend(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, rw, err := http.NewResponseController(w).Hijack()
 		if err != nil {

@@ -60,7 +60,7 @@ func TestServerLog(t *testing.T) {
 	}
 }
 
-// tell sends a text to a door of a site, and reads until it hangs up.
+// tell sends a text to a listener, and reads until it hangs up.
 func tell(t *testing.T, url, text string) {
 	t.Helper()
 	_, address, _ := strings.Cut(url, "://")

@@ -18,9 +18,9 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 )
 
-// TestSitesShareAStore: gateways whose files name one store share the budgets,
+// TestGatewaysShareAStore: gateways whose files name one store share the budgets,
 // slots in flight included, and each rule goes on by itself when it is gone.
-func TestSitesShareAStore(t *testing.T) {
+func TestGatewaysShareAStore(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	yaml := fmt.Sprintf(`
 upstream: %q

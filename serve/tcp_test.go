@@ -45,7 +45,7 @@ func greeter(t *testing.T, text string) string {
 	return l.Addr().String()
 }
 
-// call connects to a door from an address of this machine, and reports whether
+// call connects to a listener from an address of this machine, and reports whether
 // it is greeted.
 func call(t *testing.T, url, from, greeting string) (net.Conn, bool) {
 	t.Helper()

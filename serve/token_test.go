@@ -26,8 +26,8 @@ func tokenOf(secret, claims string) string {
 	return text + "." + encode(h.Sum(nil))
 }
 
-// tokenSite serves rules under tokens of tokenSecret.
-func tokenSite(t *testing.T, more, rules string) *running {
+// startWithTokens serves rules under tokens of tokenSecret.
+func startWithTokens(t *testing.T, more, rules string) *running {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(file, []byte(tokenSecret), 0o600); err != nil {
@@ -100,7 +100,7 @@ func TestTokenRefused(t *testing.T) {
 		{"in a header of its own", ", header: X-Token", skip, []string{old}, 200, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := tokenSite(t, c.more, c.rules)
+			s := startWithTokens(t, c.more, c.rules)
 			var header []string
 			for _, value := range c.sent {
 				header = append(header, "Authorization", value)
@@ -119,7 +119,7 @@ func TestTokenRefused(t *testing.T) {
 // TestTokenPlaces: a token in a cookie is told from others as one in a header is.
 // What is sent elsewhere is not the token.
 func TestTokenPlaces(t *testing.T) {
-	s := tokenSite(t, ", cookie: session", "  - {name: user, by: claim.sub, missing: skip, limits: 1000/min}\n")
+	s := startWithTokens(t, ", cookie: session", "  - {name: user, by: claim.sub, missing: skip, limits: 1000/min}\n")
 	good, old := tokenOf(tokenSecret, `{"sub":"ada"}`), tokenOf(tokenSecret, `{"sub":"ada","exp":1}`)
 	for _, c := range []struct {
 		name   string
@@ -142,7 +142,7 @@ func TestTokenPlaces(t *testing.T) {
 // TestClaimTypes: a number is one key however it is written, and a claim that is
 // no key is refused with a reason, which the log has, too.
 func TestClaimTypes(t *testing.T) {
-	s := tokenSite(t, "", "  - {name: user, by: claim.sub, limits: 3/min sliding-log}\n")
+	s := startWithTokens(t, "", "  - {name: user, by: claim.sub, limits: 3/min sliding-log}\n")
 	for _, c := range []struct {
 		name string
 		subs []string
