@@ -69,7 +69,7 @@ func serve(ctx context.Context, listener net.Listener) error {
 
 // routes returns the service's handler.
 func routes(store sluice.Store) (http.Handler, error) {
-	perAddress, err := httplimit.Limit(store, "address", httplimit.ByIP(), sluice.PerSecond(10).Named("per-address"))
+	perAddress, err := httplimit.Limit(store, "per-address", httplimit.ByIP(), sluice.PerSecond(10))
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func routes(store sluice.Store) (http.Handler, error) {
 	user := httplimit.KeyFunc("user", func(r *http.Request) (string, error) {
 		return chi.URLParam(r, "user"), nil
 	})
-	perUser, err := httplimit.Limit(store, "messages", user, sluice.PerMinute(3).Named("per-user"))
+	perUser, err := httplimit.Limit(store, "per-user", user, sluice.PerMinute(3))
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func TestBytesAMinute(t *testing.T) {
 		if status == http.StatusOK && bytes != 40_000_000 {
 			t.Errorf("%s: %d bytes", c.name, bytes)
 		}
-		if want := `"sliding-counter.min.bytes";q=100000000;qu="content-bytes";w=60`; policy != want {
+		if want := `"video";q=100000000;qu="content-bytes";w=60`; policy != want {
 			t.Errorf("%s: policy %s, want %s", c.name, policy, want)
 		}
 	}
