@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,15 +157,12 @@ type ask struct {
 // first, then those that count responses, then each on trial by itself.
 func (v *Verdict) collect(a Attributes, now func() time.Time) {
 	has := &v.matches.of.index.has
-	for _, role := range [...]role{taken, counted, shadowed} {
-		if has[role] {
+	for _, role := range [...]role{taken, counted, shadowed, shaping} {
+		if has[role] && v.Refused == nil {
 			v.pick(a, now, role)
 		}
 	}
 	v.candidates()
-	if has[shaping] && v.Refused == nil {
-		v.pickShaped(a, now)
-	}
 }
 
 func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
@@ -185,7 +183,7 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 				s, err = r.set(l, key, a, v, hit, now)
 			}
 			var cost int64
-			if ok && err == nil && s != nil {
+			if ok && err == nil && s != nil && role != shaping {
 				cost, err = r.before(a)
 			}
 			if err != nil {
@@ -199,6 +197,11 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 				continue
 			}
 			if !ok {
+				continue
+			}
+			if role == shaping {
+				wait := cmp.Or(r.MaxWait, ShapeTurn)
+				v.shapes = append(v.shapes, Shape{Rule: &r.Rule, Level: l.Level, MaxWait: wait, Charge: sluice.Charge{Plan: s.take, Key: key}})
 				continue
 			}
 			if l.InFlight != nil {

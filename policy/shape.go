@@ -46,38 +46,6 @@ func (v *Verdict) Shapes() iter.Seq[Shape] {
 	}
 }
 
-// pickShaped finds what slows the request down.
-func (v *Verdict) pickShaped(a Attributes, now func() time.Time) {
-	for _, hit := range v.matches.hits {
-		r := &v.matches.of.rules[hit.rule]
-		if !r.Shape || len(r.ExemptNetworks) > 0 && within(r.ExemptNetworks, v.matches.found.client) {
-			continue
-		}
-		for i := range r.levels {
-			l := &r.levels[i]
-			key, ok, err := r.key(l, a, v, hit)
-			var limits *set
-			if ok {
-				limits, err = r.set(l, key, a, v, hit, now)
-			}
-			if err != nil {
-				if v.impossible(r, err) {
-					return
-				}
-				continue
-			}
-			if !ok {
-				continue
-			}
-			s := Shape{Rule: &r.Rule, Level: l.Level, MaxWait: r.MaxWait, Charge: sluice.Charge{Plan: limits.take, Key: key}}
-			if s.MaxWait == 0 {
-				s.MaxWait = ShapeTurn
-			}
-			v.shapes = append(v.shapes, s)
-		}
-	}
-}
-
 // Unshapeable returns why bytes cannot be slowed down by a limit, where each
 // part of them waits for maxWait at most, and what to write instead. It returns
 // "" if they can. A maxWait of 0 is [ShapeTurn].
