@@ -3,9 +3,7 @@
 
 package nginx
 
-import (
-	"strings"
-)
+import "strings"
 
 // directive is a line of the configuration, with its block if it has one.
 type directive struct {
@@ -20,23 +18,43 @@ const (
 	maxDirectives = 500_000
 )
 
-// parser reads the configuration as nginx's own does: words end at space, ";",
-// "{" or "}"; quotes keep these, a backslash keeps what follows.
+const notClosed = "a block is not closed; a } is missing"
+
+// parser reads the configuration as nginx's own does: words end at space, ";"
+// or "{"; quotes keep these, a backslash keeps what follows.
 type parser struct {
 	file  string
-	text  string
-	pos   int
+	text  string // what is still to be read
 	line  int
 	count int
 }
 
 func parse(file, text string) ([]*directive, error) {
 	p := &parser{file: file, text: text, line: 1}
-	tree, err := p.block(0)
-	return tree, err
+	return p.block(0)
 }
 
 func (p *parser) fail(line int, problem string) error { return &SyntaxError{p.file, line, problem} }
+
+// take reads the next n bytes.
+func (p *parser) take(n int) string {
+	taken := p.text[:n]
+	p.text = p.text[n:]
+	p.line += strings.Count(taken, "\n")
+	return taken
+}
+
+// space skips white space and comments.
+func (p *parser) space() {
+	for {
+		p.take(len(p.text) - len(strings.TrimLeft(p.text, " \t\r\n")))
+		if !strings.HasPrefix(p.text, "#") {
+			return
+		}
+		comment, _, _ := strings.Cut(p.text, "\n")
+		p.take(len(comment))
+	}
+}
 
 // block reads directives up to the end of the block, or of the text.
 func (p *parser) block(depth int) (list []*directive, err error) {
@@ -47,19 +65,19 @@ func (p *parser) block(depth int) (list []*directive, err error) {
 	for {
 		p.space()
 		switch {
-		case p.pos >= len(p.text):
+		case p.text == "":
 			if depth > 0 {
-				return nil, p.fail(opened, "a block is not closed; a } is missing")
+				return nil, p.fail(opened, notClosed)
 			}
 			return list, nil
-		case p.text[p.pos] == '}':
+		case p.text[0] == '}':
 			if depth == 0 {
 				return nil, p.fail(p.line, "a } closes no block")
 			}
-			p.pos++
+			p.take(1)
 			return list, nil
-		case p.text[p.pos] == ';':
-			p.pos++ // nginx would complain; nothing is lost by reading on
+		case p.text[0] == ';':
+			p.take(1) // nginx would complain; nothing is lost by reading on
 			continue
 		}
 		if p.count++; p.count > maxDirectives {
@@ -77,17 +95,17 @@ func (p *parser) directive(depth int) (*directive, error) {
 	d := &directive{line: p.line}
 	for {
 		p.space()
-		if p.pos >= len(p.text) {
+		if p.text == "" {
 			return nil, p.fail(d.line, "a directive is not ended; a ; is missing")
 		}
-		switch p.text[p.pos] {
+		switch p.text[0] {
 		case ';':
-			p.pos++
+			p.take(1)
 			return d, nil
 		case '}':
 			return nil, p.fail(p.line, "a directive is not ended before the }; a ; is missing")
 		case '{':
-			p.pos++
+			p.take(1)
 			if strings.HasSuffix(d.name, "_by_lua_block") {
 				return d, p.skip(d.line)
 			}
@@ -107,99 +125,60 @@ func (p *parser) directive(depth int) (*directive, error) {
 	}
 }
 
-// space skips white space and comments.
-func (p *parser) space() {
-	for ; p.pos < len(p.text); p.pos++ {
-		switch p.text[p.pos] {
-		case '\n':
-			p.line++
-		case ' ', '\t', '\r':
-		case '#':
-			end := strings.IndexByte(p.text[p.pos:], '\n')
-			if end < 0 {
-				p.pos = len(p.text)
-				return
-			}
-			p.pos += end - 1
-		default:
-			return
-		}
-	}
-}
-
 func (p *parser) word() (string, error) {
-	if q := p.text[p.pos]; q == '"' || q == '\'' {
+	if q := p.text[0]; q == '"' || q == '\'' {
 		return p.quoted(q)
 	}
-	var b strings.Builder
-	for p.pos < len(p.text) {
-		c := p.text[p.pos]
-		switch {
-		case c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == ';':
-			return b.String(), nil
-		case c == '{' && strings.HasSuffix(b.String(), "$"):
-			end := strings.IndexAny(p.text[p.pos:], "} ;\n")
-			if end < 0 || p.text[p.pos+end] != '}' {
+	for i := 0; i < len(p.text); i++ {
+		switch p.text[i] {
+		case ' ', '\t', '\r', '\n', ';':
+			return p.take(i), nil
+		case '{':
+			if !strings.HasSuffix(p.text[:i], "$") {
+				return p.take(i), nil
+			}
+			end := strings.IndexAny(p.text[i:], "} ;\n")
+			if end < 0 || p.text[i+end] != '}' {
+				p.take(i)
 				return "", p.fail(p.line, "a variable's name is not closed; a } is missing")
 			}
-			b.WriteString(p.text[p.pos : p.pos+end+1])
-			p.pos += end + 1
-			continue
-		case c == '{' || c == '}' && b.Len() == 0:
-			return b.String(), nil
-		case c == '\\' && p.pos+1 < len(p.text):
-			p.pos++
-			b.WriteByte(c)
-			c = p.text[p.pos]
+			i += end
+		case '\\':
+			i++
 		}
-		if c == '\n' {
-			p.line++
-		}
-		b.WriteByte(c)
-		p.pos++
 	}
-	return b.String(), nil
+	return p.take(len(p.text)), nil
 }
 
 func (p *parser) quoted(quote byte) (string, error) {
-	opened := p.line
-	var b strings.Builder
-	for p.pos++; p.pos < len(p.text); p.pos++ {
-		c := p.text[p.pos]
-		switch {
-		case c == quote:
-			p.pos++
-			return b.String(), nil
-		case c == '\\' && p.pos+1 < len(p.text):
-			p.pos++
-			if c = p.text[p.pos]; c != quote && c != '\\' {
-				b.WriteByte('\\')
-			}
+	for i := 1; i < len(p.text); i++ {
+		switch p.text[i] {
+		case quote:
+			q := string(quote)
+			return strings.NewReplacer(`\\`, `\`, `\`+q, q).Replace(p.take(i + 1)[1:i]), nil
+		case '\\':
+			i++
 		}
-		if c == '\n' {
-			p.line++
-		}
-		b.WriteByte(c)
 	}
-	return "", p.fail(opened, "a quote is not closed")
+	return "", p.fail(p.line, "a quote is not closed")
 }
 
 // skip passes over a block of another language.
 func (p *parser) skip(opened int) error {
-	for depth := 1; p.pos < len(p.text); p.pos++ {
-		switch p.text[p.pos] {
-		case '\n':
-			p.line++
+	depth := 1
+	for i := range len(p.text) {
+		switch p.text[i] {
 		case '{':
 			depth++
 		case '}':
-			if depth--; depth == 0 {
-				p.pos++
-				return nil
-			}
+			depth--
+		}
+		if depth == 0 {
+			p.take(i + 1)
+			return nil
 		}
 	}
-	return p.fail(opened, "a block is not closed; a } is missing")
+	return p.fail(opened, notClosed)
 }
 
 func find(list []*directive, name string) *directive {
