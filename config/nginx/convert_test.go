@@ -137,6 +137,38 @@ func TestRoundedRateIsExplained(t *testing.T) {
 	}
 }
 
+// TestEmptyMark: a map says with "" what a network without a mark gets.
+func TestEmptyMark(t *testing.T) {
+	const text = `http {
+		geo $mark { 10.0.0.0/8 free; }
+		map $mark $key { "" $binary_remote_addr; free ""; }
+		limit_req_zone $key zone=z:1m rate=1r/s;
+		limit_req zone=z;
+	}`
+	yaml, notes, err := nginx.Convert(strings.NewReader(text), "f", check)
+	if err != nil || len(notes) > 0 {
+		t.Fatalf("error %v, notes %v", err, notes)
+	}
+	for _, want := range []string{"by: ip/32/128", "exempt: {networks: \"10.0.0.0/8\"}"} {
+		if !strings.Contains(string(yaml), want) {
+			t.Errorf("got\n%swant %s", yaml, want)
+		}
+	}
+}
+
+// TestNameWithinAName: a variable is a part of a key of its own, even if its name
+// begins with another one's.
+func TestNameWithinAName(t *testing.T) {
+	const text = `http { limit_req_zone ${arg_k}$arg_key zone=z:1m rate=1r/s; limit_req zone=z; }`
+	yaml, notes, err := nginx.Convert(strings.NewReader(text), "f", check)
+	if err != nil || !strings.Contains(string(yaml), "by: [query.k, query.key]") {
+		t.Fatalf("error %v, got\n%s", err, yaml)
+	}
+	if len(notes) != 1 || !strings.Contains(notes[0].Text, "here they share a budget") {
+		t.Errorf("notes %v, want one about requests without any part of the key", notes)
+	}
+}
+
 // nginx decides by this arithmetic (ngx_http_limit_req_module.c), on a clock of
 // milliseconds: excess in thousandths of a request.
 type nginxZone struct {

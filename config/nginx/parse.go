@@ -93,7 +93,7 @@ func (p *parser) block(depth int) (list []*directive, err error) {
 
 func (p *parser) directive(depth int) (*directive, error) {
 	d := &directive{line: p.line}
-	for {
+	for named := false; ; named = true {
 		p.space()
 		if p.text == "" {
 			return nil, p.fail(d.line, "a directive is not ended; a ; is missing")
@@ -117,10 +117,10 @@ func (p *parser) directive(depth int) (*directive, error) {
 		if err != nil {
 			return nil, err
 		}
-		if d.name == "" && len(d.args) == 0 {
-			d.name = word
-		} else {
+		if named {
 			d.args = append(d.args, word)
+		} else {
+			d.name = word
 		}
 	}
 }

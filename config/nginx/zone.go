@@ -28,7 +28,10 @@ type zone struct {
 	lost   bool // its key or its rate cannot be kept
 }
 
-var headerForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]*$`)
+var (
+	headerForm   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]*$`)
+	variableForm = regexp.MustCompile(`\$(?:\{([^}]*)\}|(\w+))`)
+)
 
 // survey finds what may stand anywhere: zones, maps, and what says where the
 // client's address comes from.
@@ -170,9 +173,9 @@ func (c *converter) key(d *directive, z *zone) bool {
 			return false
 		}
 	}
-	text, optional := key, 0
-	for _, v := range variables(key) {
-		text = strings.Replace(strings.Replace(text, "${"+v+"}", "", 1), "$"+v, "", 1)
+	text, optional := variableForm.ReplaceAllString(key, ""), 0
+	for _, match := range variableForm.FindAllStringSubmatch(key, -1) {
+		v := match[1] + match[2] // one of them is empty
 		part, ok := part(v)
 		if strings.Contains(part, ".") {
 			optional++
@@ -194,28 +197,6 @@ func (c *converter) key(d *directive, z *zone) bool {
 		c.note(d.line, "zone %s: requests without any part of the key are not limited in nginx; here they share a budget", z.name)
 	}
 	return true
-}
-
-// variables returns the names of the variables in a text.
-func variables(text string) (names []string) {
-	for {
-		_, rest, ok := strings.Cut(text, "$")
-		if !ok {
-			return names
-		}
-		if inner, tail, ok := strings.Cut(strings.TrimPrefix(rest, "{"), "}"); ok && strings.HasPrefix(rest, "{") {
-			names, text = append(names, inner), tail
-			continue
-		}
-		end := 0
-		for end < len(rest) && (rest[end] == '_' || 'a' <= rest[end] && rest[end] <= 'z' || 'A' <= rest[end] && rest[end] <= 'Z' || '0' <= rest[end] && rest[end] <= '9') {
-			end++
-		}
-		if end > 0 {
-			names = append(names, rest[:end])
-		}
-		text = rest[end:]
-	}
 }
 
 // part returns the part of a key that a variable is, "" if it is always the
