@@ -4,10 +4,19 @@
 package nginx
 
 import (
+	"cmp"
 	"fmt"
+	"math/big"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+)
+
+var (
+	notInName  = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+	plain      = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9._/-]*$`)
+	wordOfYAML = regexp.MustCompile(`(?i)^(null|true|false|yes|no|on|off|y|n)$`)
 )
 
 // rule is a rule of sluice's file.
@@ -38,22 +47,20 @@ func (c *converter) merge() {
 	perZone := map[*zone][]int{} // lines of the rules of a zone
 	alike := map[budget][]int{}  // which rules have it
 	for _, a := range c.areas {
-		name, zoneKind := a.use.arg(0), "limit_conn_zone"
+		name := a.use.arg(0)
 		if c.kind == "limit_req" {
-			zoneKind = "limit_req_zone"
 			name, _ = a.use.option("zone")
 		}
 		z := c.zones[name]
-		switch {
-		case z == nil || z.conn != (c.kind == "limit_conn"):
-			c.note(a.use.line, "%s: this file has no %s of the name %q; not kept", c.kind, zoneKind, name)
-			continue
-		case z.lost:
-			z.used = true
-			c.note(a.use.line, "%s: the zone %s is not kept, see line %d", c.kind, name, z.line)
+		if z == nil || z.conn != (c.kind == "limit_conn") {
+			c.note(a.use.line, "%s: this file has no %s_zone of the name %q; not kept", c.kind, c.kind, name)
 			continue
 		}
 		z.used = true
+		if z.lost {
+			c.note(a.use.line, "%s: the zone %s is not kept, see line %d", c.kind, name, z.line)
+			continue
+		}
 		r := rule{
 			origin: []int{a.use.line}, budget: budget{zone: z, shadow: a.dryRun, status: c.status(a)},
 			hosts: a.hosts, paths: a.paths, except: a.except,
@@ -149,19 +156,11 @@ func (c *converter) limit(d *directive, r *rule) bool {
 
 // limitOf returns the limit of a rate.
 func limitOf(r rate, burst, delay int64, nodelay bool) limit {
-	quota, seconds := r.milli, int64(1000)
-	for a, b := quota, seconds; ; {
-		if b == 0 {
-			quota, seconds = quota/a, seconds/a
-			break
-		}
-		a, b = b, a%b
+	quota, window := big.NewRat(r.milli, 1000), "s"
+	if !quota.IsInt() {
+		window = quota.Denom().String() + window
 	}
-	window := "s"
-	if seconds > 1 {
-		window = fmt.Sprintf("%ds", seconds)
-	}
-	text := fmt.Sprintf("%d/%s leaky-bucket", quota, window)
+	text := fmt.Sprintf("%d/%s leaky-bucket", quota.Num(), window)
 	if burst == 0 {
 		return limit{text, r.why()}
 	}
@@ -186,16 +185,7 @@ func (c *converter) status(a area) string {
 
 // name makes a rule's name of a zone's, that no other rule has.
 func (c *converter) name(zone string) string {
-	base := strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '.', r == '_', r == '-':
-			return r
-		case 'A' <= r && r <= 'Z':
-			return r - 'A' + 'a'
-		default:
-			return '-'
-		}
-	}, zone)
+	base := strings.ToLower(notInName.ReplaceAllString(zone, "-"))
 	base = base[:min(len(base), 48)]
 	name := base
 	for c.names[name] {
@@ -211,11 +201,7 @@ func (c *converter) write(rules []rule) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Converted from %s. Bursts count the first request, which nginx's do not.\n", strings.Map(printable, c.file))
 	if len(c.trusted) > 0 {
-		header := c.header
-		if header == "" {
-			header = "X-Real-Ip"
-		}
-		fmt.Fprintf(&b, "client_ip:\n  header: %s\n  trusted: %s\n", quote(header), list(c.trusted))
+		fmt.Fprintf(&b, "client_ip:\n  header: %s\n  trusted: %s\n", quote(cmp.Or(c.header, "X-Real-Ip")), list(c.trusted))
 	}
 	b.WriteString("rules:\n")
 	for i := range rules {
@@ -268,15 +254,13 @@ func (r *rule) write(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "    by: %s\n    missing: %s\n", list(r.zone.by), missing)
 	}
-	switch len(r.limits) {
-	case 0:
-	case 1:
-		b.WriteString("    limits: " + r.limits[0].line())
-	default:
+	before := "    limits: "
+	if len(r.limits) > 1 {
 		b.WriteString("    limits:\n")
-		for _, l := range r.limits {
-			b.WriteString("      - " + l.line())
-		}
+		before = "      - "
+	}
+	for _, l := range r.limits {
+		b.WriteString(before + l.line())
 	}
 	if r.inFlight > 0 {
 		fmt.Fprintf(b, "    in_flight: %d\n", r.inFlight)
@@ -303,17 +287,7 @@ func list(values []string) string {
 
 // quote writes a text so that YAML reads it as it is.
 func quote(s string) string {
-	plain := s != ""
-	for i := range len(s) {
-		c := s[i]
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || i == 0 && c == '/'
-		plain = plain && (letter || i > 0 && ('0' <= c && c <= '9' || strings.IndexByte("-._/", c) >= 0))
-	}
-	switch strings.ToLower(s) {
-	case "null", "true", "false", "yes", "no", "on", "off", "y", "n":
-		plain = false
-	}
-	if plain {
+	if plain.MatchString(s) && !wordOfYAML.MatchString(s) {
 		return s
 	}
 	return strconv.Quote(s)
