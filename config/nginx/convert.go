@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -61,9 +62,13 @@ func Convert(r io.Reader, name string, check func(yaml []byte) (problems []strin
 	if len(data) > MaxBytes {
 		return nil, nil, &SyntaxError{name, 1, fmt.Sprintf("more than %d bytes; convert a part of it", MaxBytes)}
 	}
-	c := &converter{file: name, check: check, zones: map[string]*zone{}, names: map[string]bool{}, again: map[string]int{}, noted: map[Note]bool{}}
+	c := &converter{
+		file: name, check: check, noted: map[Note]bool{},
+		zones: map[string]*zone{}, tables: map[string]*directive{},
+		names: map[string]bool{}, again: map[string]int{},
+	}
 	text := strings.ToValidUTF8(string(data), "\uFFFD")
-	if isIngress(text) {
+	if ingressKind.MatchString(text) {
 		err = c.ingresses(text)
 	} else {
 		err = c.configuration(text)
@@ -104,12 +109,11 @@ type converter struct {
 	noted   map[Note]bool
 	zones   map[string]*zone
 	rules   []rule
-	names   map[string]bool // of rules
-	again   map[string]int  // how often a name was taken already
-	geos    map[string]*directive
-	maps    map[string]*directive
-	trusted []string // proxies of set_real_ip_from
-	header  string   // of real_ip_header
+	names   map[string]bool       // of rules
+	again   map[string]int        // how often a name was taken already
+	tables  map[string]*directive // geo and map blocks, by what they are and the variable that they set
+	trusted []string              // proxies of set_real_ip_from
+	header  string                // of real_ip_header
 	realIP  *directive
 	kind    string // the directive that areas are being made of: limit_req or limit_conn
 	areas   []area
@@ -134,10 +138,10 @@ func (c *converter) configuration(text string) error {
 		top = http.block
 	}
 	for _, c.kind = range []string{"limit_req", "limit_conn"} {
-		c.server(top, nil)
+		c.server(top)
 		c.merge()
 	}
-	for _, name := range sortedNames(c.zones) {
+	for _, name := range slices.Sorted(maps.Keys(c.zones)) {
 		if z := c.zones[name]; !z.used {
 			c.note(z.line, "zone %s is used nowhere in this file; left out", name)
 		}

@@ -4,9 +4,11 @@
 package nginx
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,11 +17,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var ingressKind = regexp.MustCompile(`(?m)^\s*(- )?["']?kind["']?\s*:\s*["']?(Ingress|List|IngressList)\b`)
-
-// isIngress reports whether a text holds Kubernetes objects and no nginx
+// ingressKind is in a text that holds Kubernetes objects and no nginx
 // configuration.
-func isIngress(text string) bool { return ingressKind.MatchString(text) }
+var ingressKind = regexp.MustCompile(`(?m)^\s*(- )?["']?kind["']?\s*:\s*["']?(Ingress|List|IngressList)\b`)
 
 // object is as much of a Kubernetes object as limits are in.
 type object struct {
@@ -104,16 +104,16 @@ func (c *converter) annotations(n *yaml.Node) annotations {
 	return a
 }
 
-// number returns the value of an annotation, and fallback if there is none.
-func (c *converter) number(a annotations, name string, fallback int64) int64 {
+// number returns the value of an annotation, 0 if there is none.
+func (c *converter) number(a annotations, name string) int64 {
 	s, there := a.values[name]
 	if !there {
-		return fallback
+		return 0
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 32)
 	if err != nil || n < 0 {
 		c.note(a.lines[name], "%s: %q is not a number; not kept", name, s)
-		return fallback
+		return 0
 	}
 	return n
 }
@@ -123,7 +123,7 @@ func (c *converter) ingress(o *object) {
 	if len(a.values) == 0 {
 		return
 	}
-	for _, name := range sortedNames(a.values) {
+	for _, name := range slices.Sorted(maps.Keys(a.values)) {
 		switch name {
 		case "limit-rps", "limit-rpm", "limit-burst-multiplier", "limit-whitelist", "limit-allowlist", "limit-connections":
 		case "limit-rate", "limit-rate-after":
@@ -139,16 +139,12 @@ func (c *converter) ingress(o *object) {
 	z := &zone{name: name, by: []string{"ip/32/128"}, share: true, exempt: c.allowlist(a)}
 	var limits []limit
 	line := 0
-	multiplier := c.number(a, "limit-burst-multiplier", 5)
-	if multiplier == 0 {
-		multiplier = 5
-	}
+	multiplier := cmp.Or(c.number(a, "limit-burst-multiplier"), 5)
 	for _, each := range []struct {
 		name string
 		of   func(int64) rate
 	}{{"limit-rps", perSecond}, {"limit-rpm", perMinute}} {
-		n := c.number(a, each.name, 0)
-		if n > 0 {
+		if n := c.number(a, each.name); n > 0 {
 			limits = append(limits, limitOf(each.of(n), n*multiplier, 0, true))
 			line = max(line, a.lines[each.name])
 		}
@@ -157,7 +153,7 @@ func (c *converter) ingress(o *object) {
 		// Under their own names, as their windows may be one and the same.
 		limits[0].text, limits[1].text = `"rps: `+limits[0].text+`"`, `"rpm: `+limits[1].text+`"`
 	}
-	inFlight := min(c.number(a, "limit-connections", 0), 65535)
+	inFlight := min(c.number(a, "limit-connections"), 65535)
 	if inFlight > 0 {
 		line = max(line, a.lines["limit-connections"])
 	}
@@ -213,19 +209,15 @@ func (c *converter) routes(o *object, line int) (groups []area) {
 			case p.Path != "" && !strings.HasPrefix(p.Path, "/"):
 				c.note(line, "ingress %s: the path %q does not start with a slash; not kept", o.Metadata.Name, p.Path)
 				continue
-			case p.PathType == "Exact" && strings.HasSuffix(path, "/"):
-				g.paths = append(g.paths, path+"{$}")
 			case p.PathType == "Exact":
-				g.paths = append(g.paths, path)
+				g.paths = append(g.paths, exactly(path))
 			case strings.ContainsAny(p.Path, "()*$?^|[]\\+"):
 				c.note(line, "ingress %s: the path %q looks like a regular expression, which a path in a rule is not; not kept", o.Metadata.Name, p.Path)
 				continue
-			case strings.HasSuffix(path, "/") && path != "/":
-				// Of type Prefix, "/a/" is about "/a", too.
-				g.paths = append(g.paths, strings.TrimSuffix(path, "/"), path)
 			case path == "/":
 				g.paths = append(g.paths, path)
-			default:
+			default: // of type Prefix, "/a/" is about "/a", too
+				path = strings.TrimSuffix(path, "/")
 				g.paths = append(g.paths, path, path+"/")
 			}
 		}

@@ -4,9 +4,9 @@
 package nginx
 
 import (
-	"cmp"
 	"net/url"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -32,10 +32,9 @@ type location struct {
 	again  bool      // one further out has its settings, and around has not
 }
 
-// server reads a block of http, with the servers in it, or of a server. Blocks
-// above hand their settings down.
-func (c *converter) server(block []*directive, above *settings) {
-	s := c.inherit(block, above)
+// server reads a block of http, with the servers in it, or of a server.
+func (c *converter) server(block []*directive) {
+	s := c.inherit(block, settings{status: "503"})
 	var servers []*directive
 	for _, d := range block {
 		if d.name == "server" && d.block != nil {
@@ -46,25 +45,19 @@ func (c *converter) server(block []*directive, above *settings) {
 		c.locations(block, s, nil)
 		return
 	}
-	named := 0
 	for _, d := range servers {
-		if len(c.hosts(d, len(servers) > 1)) == 0 {
-			named++
+		var hosts []string
+		if len(servers) > 1 { // one that is alone gets every request
+			if hosts = c.hosts(d); len(hosts) == 0 {
+				c.note(0, "servers without a host of their own: their rules apply to all hosts, those of the other servers included")
+			}
 		}
-	}
-	if len(servers) > 1 && named > 0 {
-		c.note(0, "servers without a host of their own: their rules apply to all hosts, those of the other servers included")
-	}
-	for _, d := range servers {
-		c.locations(d.block, c.inherit(d.block, &s), c.hosts(d, len(servers) > 1))
+		c.locations(d.block, c.inherit(d.block, s), hosts)
 	}
 }
 
-func (c *converter) inherit(block []*directive, above *settings) settings {
-	s := settings{status: "503"}
-	if above != nil {
-		s = *above
-	}
+// inherit returns the settings of a block: those from above, but for its own.
+func (c *converter) inherit(block []*directive, s settings) settings {
 	var own limits
 	for _, d := range block {
 		switch d.name {
@@ -82,12 +75,8 @@ func (c *converter) inherit(block []*directive, above *settings) settings {
 	return s
 }
 
-// hosts returns the names of a server as a rule has them. Of several servers
-// only: one that is alone gets every request.
-func (c *converter) hosts(server *directive, several bool) (hosts []string) {
-	if !several {
-		return nil
-	}
+// hosts returns the names of a server as a rule has them.
+func (c *converter) hosts(server *directive) (hosts []string) {
 	for _, d := range server.block {
 		if d.name != "server_name" {
 			continue
@@ -153,8 +142,9 @@ func nest(all []location) {
 	for i := range all {
 		sorted[i] = &all[i]
 	}
-	slices.SortStableFunc(sorted, func(a, b *location) int {
-		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(btoi(a.exact), btoi(b.exact)))
+	sort.SliceStable(sorted, func(i, j int) bool {
+		a, b := sorted[i], sorted[j]
+		return a.path < b.path || a.path == b.path && !a.exact && b.exact
 	})
 	var stack []*location
 	open := map[settings]int{} // how many of the stack have them
@@ -179,13 +169,6 @@ func nest(all []location) {
 	}
 }
 
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // flatten lists the locations of a block and of those within it.
 func (c *converter) flatten(block []*directive, s settings, list []location) []location {
 	for _, d := range block {
@@ -195,7 +178,7 @@ func (c *converter) flatten(block []*directive, s settings, list []location) []l
 			}
 			continue
 		}
-		own := c.inherit(d.block, &s)
+		own := c.inherit(d.block, s)
 		modifier, path := "", d.arg(0)
 		if len(d.args) > 1 {
 			modifier, path = d.arg(0), d.arg(1)
@@ -259,16 +242,22 @@ func (c *converter) area(g *group, s settings, hosts []string) {
 // patterns returns the path patterns of a location.
 func (c *converter) patterns(l location) []string {
 	path := escape(l.path)
-	switch slash := strings.HasSuffix(path, "/"); {
-	case l.exact && slash:
-		return []string{path + "{$}"}
+	switch {
 	case l.exact:
-		return []string{path}
-	case slash:
+		return []string{exactly(path)}
+	case strings.HasSuffix(path, "/"):
 		return []string{path}
 	}
 	c.note(l.line, "location %s: begins with these letters in nginx, %sx included; the rule is about %s and what lies below it", l.path, l.path, l.path)
 	return []string{path, path + "/"}
+}
+
+// exactly returns the pattern of a path without what lies below it.
+func exactly(path string) string {
+	if strings.HasSuffix(path, "/") {
+		return path + "{$}"
+	}
+	return path
 }
 
 // escape writes a path so that nothing in it is a wildcard.

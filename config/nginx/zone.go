@@ -5,7 +5,6 @@ package nginx
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"net/textproto"
 	"regexp"
@@ -36,7 +35,6 @@ var (
 // survey finds what may stand anywhere: zones, maps, and what says where the
 // client's address comes from.
 func (c *converter) survey(tree []*directive) {
-	c.geos, c.maps = map[string]*directive{}, map[string]*directive{}
 	var zones []*directive
 	walk(tree, func(d *directive) {
 		switch d.name {
@@ -44,11 +42,7 @@ func (c *converter) survey(tree []*directive) {
 			zones = append(zones, d)
 		case "geo", "map":
 			if n := len(d.args); n > 0 {
-				into := c.maps
-				if d.name == "geo" {
-					into = c.geos
-				}
-				into[strings.TrimPrefix(d.args[n-1], "$")] = d
+				c.tables[d.name+" "+bare(d.args[n-1])] = d
 			}
 		case "include":
 			if d.arg(0) != "mime.types" && !strings.HasSuffix(d.arg(0), "/mime.types") && !strings.HasSuffix(d.arg(0), "_params") {
@@ -84,13 +78,11 @@ func walk(tree []*directive, visit func(*directive)) {
 }
 
 func (c *converter) trust(d *directive) {
-	if p, ok := network(d.arg(0)); ok {
-		if !slices.Contains(c.trusted, p) {
-			c.trusted = append(c.trusted, p)
-		}
-		return
+	if p, ok := network(d.arg(0)); !ok {
+		c.note(d.line, "set_real_ip_from %s: not an address or network; not kept", d.arg(0))
+	} else if !slices.Contains(c.trusted, p) {
+		c.trusted = append(c.trusted, p)
 	}
-	c.note(d.line, "set_real_ip_from %s: not an address or network; not kept", d.arg(0))
 }
 
 func network(s string) (string, bool) {
@@ -149,27 +141,25 @@ func (r rate) why() string {
 }
 
 func parseRate(text string) (rate, bool) {
-	of := perSecond
-	number, ok := strings.CutSuffix(text, "r/s")
-	if !ok {
-		of = perMinute
-		if number, ok = strings.CutSuffix(text, "r/m"); !ok {
-			return rate{}, false
-		}
-	}
+	number, per, _ := strings.Cut(text, "r/")
 	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n <= 0 || n > 1<<40 {
+	switch {
+	case err != nil || n <= 0 || n > 1<<40:
 		return rate{}, false
+	case per == "s":
+		return perSecond(n), true
+	case per == "m":
+		return perMinute(n), true
 	}
-	return of(n), true
+	return rate{}, false
 }
 
 // key finds whose budget a zone is.
 func (c *converter) key(d *directive, z *zone) bool {
 	key := d.arg(0)
-	if name, ok := strings.CutPrefix(key, "$"); ok && c.maps[strings.Trim(name, "{}")] != nil {
+	if m := c.tables["map "+bare(key)]; m != nil && key[0] == '$' {
 		var ok bool
-		if key, ok = c.mapped(z, c.maps[strings.Trim(name, "{}")]); !ok {
+		if key, ok = c.mapped(z, m); !ok {
 			return false
 		}
 	}
@@ -198,6 +188,9 @@ func (c *converter) key(d *directive, z *zone) bool {
 	}
 	return true
 }
+
+// bare returns the name of a variable that is written $name or ${name}.
+func bare(variable string) string { return strings.Trim(variable, "${}") }
 
 // part returns the part of a key that a variable is, "" if it is always the
 // same within a server.
@@ -232,32 +225,20 @@ func (c *converter) mapped(z *zone, m *directive) (key string, ok bool) {
 		c.note(z.line, "zone %s: %s; the zone is not kept", z.name, fmt.Sprintf(format, args...))
 		return "", false
 	}
-	geo := c.geos[strings.Trim(strings.TrimPrefix(m.arg(0), "$"), "{}")]
+	geo := c.tables["geo "+bare(m.arg(0))]
 	if geo == nil || len(geo.args) != 1 {
 		return fail("its key is a map of %s, which is no geo block of the client's address", m.arg(0))
 	}
-	keys, fallback := map[string]string{}, ""
-	for _, e := range m.block {
-		if e.name == "default" {
-			fallback = e.arg(0)
-		} else {
-			keys[e.name] = e.arg(0)
-		}
-	}
+	keys := values(m.block)
 	of := func(mark string) string {
 		if k, ok := keys[mark]; ok {
 			return k
 		}
-		return fallback
+		return keys["default"]
 	}
-	mark := ""
+	key = of(values(geo.block)["default"])
+	others := key != "" // networks without a mark of their own are limited
 	var limited, free []string
-	for _, e := range geo.block {
-		if e.name == "default" {
-			mark = e.arg(0)
-		}
-	}
-	key = of(mark)
 	for _, e := range geo.block {
 		if e.name == "default" {
 			continue
@@ -272,23 +253,29 @@ func (c *converter) mapped(z *zone, m *directive) (key string, ok bool) {
 		case key != "" && k != key:
 			return fail("its map gives some networks the key %s and others %s", key, k)
 		default:
-			limited = append(limited, p)
-			if of(mark) == "" {
-				key = k
-			}
+			limited, key = append(limited, p), k
 		}
 	}
 	switch {
 	case key == "":
 		return fail("its map limits no network")
-	case of(mark) != "" && nested(limited, free), of(mark) == "" && nested(free, limited):
+	case others && nested(limited, free), !others && nested(free, limited):
 		return fail("its geo block has a network within another one that is treated otherwise")
-	case of(mark) != "":
+	case others:
 		z.exempt = free
 	default:
 		z.only = limited
 	}
 	return key, true
+}
+
+// values returns what the lines of a block give names.
+func values(block []*directive) map[string]string {
+	m := map[string]string{}
+	for _, d := range block {
+		m[d.name] = d.arg(0)
+	}
+	return m
 }
 
 // nested reports whether a network of inner lies within one of outer.
@@ -306,5 +293,3 @@ func nested(inner, outer []string) bool {
 		})
 	})
 }
-
-func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
