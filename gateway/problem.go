@@ -21,7 +21,7 @@ const statusClientGone = 499
 
 // fail answers a request that was not passed on, or not answered.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
-	x, _ := exchange.Begin(w, r)
+	x := exchange.Of(w)
 	x.Failed = true
 	// The upstream may have read enough of the request to act on it. One that found
 	// no connection, as that was refused or not made in time, was not sent: else an

@@ -8,8 +8,6 @@ import (
 	"io"
 	"net/http"
 	"sync"
-
-	"github.com/sluicegate/sluice/internal/exchange"
 )
 
 // mostKept is how much of a body is read while its request is held back.
@@ -52,10 +50,7 @@ func (q *Request) readAhead() *ahead {
 		copied.Body = put(q.r.Body)
 		q.r = &copied
 	} else {
-		var x *exchange.Exchange
-		x, q.w = exchange.Begin(q.w, q.r)
-		q.r = x.Watch(q.r)
-		x.Body().Wrap(put)
+		q.exchange().Body().Wrap(put)
 	}
 	go a.run()
 	return a

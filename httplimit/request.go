@@ -18,6 +18,7 @@ import (
 type Request struct {
 	mw         *Middleware
 	w          http.ResponseWriter // nil if another than Wrap asks
+	x          *exchange.Exchange  // of w; nil until it is needed
 	r          *http.Request       // as the next handler gets it
 	client     netip.Addr
 	attributes attributes
@@ -121,7 +122,7 @@ func (q *Request) begin(m *Middleware, w http.ResponseWriter, r *http.Request, c
 
 // end lets go of all that belongs to the request.
 func (q *Request) end() {
-	q.mw, q.w, q.r, q.client = nil, nil, nil, netip.Addr{}
+	q.mw, q.w, q.x, q.r, q.client = nil, nil, nil, nil, netip.Addr{}
 	q.claims, q.token, q.verified = nil, nil, false
 	q.attributes, q.own, q.stop, q.limit = attributes{}, false, nil, nil
 	q.event.Err, q.event.Violated = nil, nil // the rest is the policy's, and set anew
@@ -154,13 +155,21 @@ func (q *Request) serve(next http.Handler) {
 		next.ServeHTTP(q.w, q.r)
 		return
 	}
-	x, w := exchange.Begin(q.w, q.r)
-	r := x.Watch(q.r)
+	x := q.exchange()
 	x.Slow(response, upload)
 	returned := false
 	defer func() { q.Settle(q.response(x, returned)) }()
-	next.ServeHTTP(w, r)
+	next.ServeHTTP(q.w, q.r)
 	returned = true
+}
+
+// exchange returns what counts the request's body and its response.
+func (q *Request) exchange() *exchange.Exchange {
+	if q.x == nil {
+		q.x, q.w = exchange.Count(q.w, q.r)
+		q.r = q.x.Watch(q.r)
+	}
+	return q.x
 }
 
 // response returns what is known of a response. A handler that did not return

@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package exchange is the one wrapper of an HTTP response and of its request's
-// body. Handlers that stand around another share it: they ask [Begin] for it, and
-// the innermost passes on one request, one writer and one body.
+// body. Handlers that stand around another share it: they ask [Begin] or [Count]
+// for it, and the innermost passes on one request, one writer and one body.
 package exchange
 
 import (
 	"bufio"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -39,6 +40,7 @@ type Exchange struct {
 	body             Body
 	stall            stall
 	status           int
+	counted          bool // a handler has it by Count
 	head             bool // nothing of the response's body is sent
 	lost             bool // the request may have been acted on, but nobody saw the response
 	// written counts the response's body; switched what came after a switch of
@@ -52,21 +54,51 @@ type sharer interface{ shared() *Exchange }
 func (x *Exchange) shared() *Exchange { return x }
 
 // Begin returns the Exchange of w, or a new one, and the writer that the next
-// handler gets.
+// handler gets. A request with another body than that of w has a new one.
 func Begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWriter) {
-	if s, ok := w.(sharer); ok {
-		return s.shared(), w
+	if x := Of(w); x != nil && x.carries(r) {
+		return x, w
 	}
+	return begin(w, r)
+}
+
+func begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWriter) {
 	x := &Exchange{below: w, head: r.Method == http.MethodHead}
 	x.stall.x = x
 	return x, x.view()
+}
+
+// Count is Begin for a handler that counts what passes until it returns, or slows
+// it down. Each has an Exchange to itself: what passes by one around it that does
+// so, too, and may call it several times, is not its own.
+func Count(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWriter) {
+	x, next := Begin(w, r)
+	if x.counted {
+		x, next = begin(w, r)
+	}
+	x.counted = true
+	return x, next
+}
+
+// Of returns the Exchange of w, nil if it has none.
+func Of(w http.ResponseWriter) *Exchange {
+	if s, ok := w.(sharer); ok {
+		return s.shared()
+	}
+	return nil
+}
+
+// carries reports whether the request's body is that of the Exchange, or may
+// become it.
+func (x *Exchange) carries(r *http.Request) bool {
+	return x.body.source == nil || r.Body == io.ReadCloser(&x.body)
 }
 
 // Watch puts the body of the Exchange in the place of the request's, if that has
 // one.
 func (x *Exchange) Watch(r *http.Request) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody || x.body.source != nil {
-		return r // none, ours, or another handler's around ours
+		return r // none, or ours
 	}
 	x.body.x, x.body.timed = x, timed{r.Body, &x.stall}
 	x.body.source = &x.body.timed
