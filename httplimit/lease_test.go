@@ -134,3 +134,27 @@ func TestSlotsTakenAfterOutage(t *testing.T) {
 		}
 	})
 }
+
+// TestSlotsAfterPanic: a hook that panics holds a slot for the TTL, not for good.
+func TestSlotsAfterPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		panics := true
+		g := newGuard(t, "  - {name: a, by: ip, in_flight: {cap: 1, ttl: 3s}}\n", func(http.ResponseWriter, *http.Request) {}, httplimit.Options{
+			Store: memstore.New(memstore.Options{}),
+			OnDecision: func(*http.Request, httplimit.Event) {
+				if panics {
+					panics = false
+					panic(http.ErrAbortHandler)
+				}
+			},
+		})
+		func() {
+			defer func() { _ = recover() }()
+			answer(g, requestOf(t, "GET", "/", ""))
+		}()
+		time.Sleep(4 * time.Second)
+		if w := answer(g, requestOf(t, "GET", "/", "")); w.Code != http.StatusOK {
+			t.Errorf("got %d after the TTL, want 200", w.Code)
+		}
+	})
+}

@@ -102,6 +102,12 @@ func (q *Request) decide(m *Middleware, w http.ResponseWriter, r *http.Request) 
 	if m.opts.OnDecision != nil {
 		m.opts.OnDecision(q.r, q.event)
 	}
+	if !q.Allowed() {
+		return
+	}
+	if lease := q.verdict.Lease(); lease > 0 { // not before the hook, which may panic
+		q.stop = m.renew(q.r, &q.verdict, lease)
+	}
 }
 
 var errForbidden = errors.New("clients from this network are not let in")
@@ -137,9 +143,6 @@ func (q *Request) judge(ctx context.Context) {
 	}
 	if q.Allowed() && v.Decision.Delay > 0 {
 		q.hold(ctx)
-	}
-	if lease := v.Lease(); q.Allowed() && lease > 0 {
-		q.stop = m.renew(q.r, v, lease)
 	}
 }
 
