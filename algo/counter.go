@@ -108,6 +108,9 @@ func (it *Item) prepare(now int64) {
 	if !it.State.Zero() && settle(counterOf(it.Term), it.Term, &it.State, now) {
 		it.Written = true
 	}
+	if s := &it.State; s.Zero() && s.Since-now > maxWait {
+		s.Since = now // the clock stepped back: nothing is reserved for so long
+	}
 	if len(it.Others) > 0 {
 		it.prepareOthers(now)
 	}

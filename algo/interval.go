@@ -63,7 +63,7 @@ func (intervalBucket) arrive(*sluice.Term, *State) {}
 func (b intervalBucket) stepped(t *sluice.Term, s *State, now int64) bool {
 	w := writer(t, s)
 	most := max(w.Burst+w.Debt, s.A) // another limit's debt may be more
-	return s.Idle-now > (ceilDiv(most, w.Quota)+1)*t.Micros+maxWait
+	return s.Since-now > maxWait || s.Idle-now > (ceilDiv(most, w.Quota)+1)*t.Micros+maxWait
 }
 
 func (b intervalBucket) clamp(t *sluice.Term, s *State, now int64) {

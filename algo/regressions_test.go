@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
 )
 
 // The tests of this file each pin a fault that was once here.
@@ -231,6 +232,35 @@ func TestFifthFormCountsInAnother(t *testing.T) {
 		}
 		if peeked := a.peek(origin+1, 1); got > 3 || peeked.Allowed {
 			t.Errorf("%v: got %d beside four other forms, want at most 3; then %+v", fifth, got, peeked)
+		}
+	}
+}
+
+// TestChargeAfterTheClockSteppedBack: a balance tells since when it is its
+// writer's, and where the clock has stepped back behind that a charge waits for it
+// no longer than for a reservation.
+func TestChargeAfterTheClockSteppedBack(t *testing.T) {
+	year := 366 * 24 * h
+	back := origin - 337*24*h
+	for _, c := range []struct {
+		limit sluice.Limit
+		state algo.State
+	}{
+		{with(tokens(54, year, 54), byInterval), algo.State{Idle: origin + year, A: 1, Since: origin}},
+		{with(tokens(54, year, 54), byInterval), algo.State{Since: origin}},
+		{tokens(54, year, 54), algo.State{Since: origin}},
+	} {
+		p, err := sluice.Compile("s", c.limit.Named("x"), fixed(10, s).Named("y"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		items := []algo.Item{{Term: p.Term(0), Cost: 1, State: c.state}, {Term: p.Term(1), Cost: 1}}
+		d := algo.Decide(&sluice.Request{Op: sluice.OpCharge, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 1}}, items, back)
+		if most := back + sluice.MaxWait.Microseconds(); int64(d.At) > most {
+			t.Errorf("%v: a charge at %d counts at %d, want at most %d", c.limit, back, d.At, most)
+		}
+		if got, most := items[1].State.Idle, back+algo.Horizon(p.Term(1)); got > most {
+			t.Errorf("%v: a window of 1 s, charged at %d, ends at %d, want at most %d", c.limit, back, got, most)
 		}
 	}
 }

@@ -232,3 +232,34 @@ func TestStartLivesOn(t *testing.T) {
 		}
 	}
 }
+
+// TestChargeAfterTheClockSteppedBack: of a request over two limits, the one with
+// short windows is not charged in the year in which the other's balance came to
+// be, once the server's clock has stepped back behind that.
+func TestChargeAfterTheClockSteppedBack(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	for _, texts := range [][2]string{
+		{"x: 50/366day interval-refill", "x: 54/366day interval-refill"},
+		{"x: 50/366day", "x: 54/366day"},
+	} {
+		t.Run(texts[1], func(t *testing.T) {
+			const day = "y: 3826/day fixed-window calendar Europe/London"
+			s := clocked(t, server, t.Name())
+			s.Set(epoch)
+			for _, text := range texts {
+				storekit.Take(t, s.Store, storekit.Request(storekit.Plan(t, "s", text), "k", 1))
+			}
+			s.Set(epoch - 337*24*time.Hour.Microseconds())
+			req := storekit.Request(storekit.Plan(t, "s", texts[1], day), "k", 1)
+			req.Op = sluice.OpCharge
+			if d := storekit.Take(t, s.Store, req); d.At > sluice.Instant(s.micros.Load()+sluice.MaxWait.Microseconds()) {
+				t.Errorf("charged at %d: got %+v", s.micros.Load(), d)
+			}
+			req = storekit.Request(storekit.Plan(t, "s", day), "k", sluice.MaxQuota)
+			req.Op = sluice.OpTakeUpTo
+			if d := storekit.Take(t, s.Store, req); d.Spent != 3825 {
+				t.Errorf("of the day's 3826, 1 of them charged, got %d", d.Spent)
+			}
+		})
+	}
+}

@@ -71,6 +71,9 @@ end
 -- ready brings the state to now. Where receipts of other limits may be about, a
 -- balance that owes nothing is a new one.
 local function ready(it)
+	if it.idle <= now and it.since - now > MAXWAIT then
+		it.since = now -- the clock stepped back
+	end
 	if it.several == 1 and it.idle <= now then
 		local before = it.since
 		clear(it)

@@ -49,7 +49,7 @@ local function most(it)
 end
 
 function interval.stepped(it)
-	return it.idle - now > (ceildiv(most(it), it.quota) + 1) * it.window + MAXWAIT
+	return it.since - now > MAXWAIT or it.idle - now > (ceildiv(most(it), it.quota) + 1) * it.window + MAXWAIT
 end
 
 function interval.clamp(it)

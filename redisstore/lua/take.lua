@@ -47,6 +47,9 @@ if raw then
 	ahead = ahead - now
 	if ahead <= 0 then
 		ahead, aheadRem, written, last = 0, 0, true, 0
+		if since - now > 3600000000 then
+			since = now
+		end
 	else
 		if aheadRem > 0 then
 			ahead = ahead - 1

@@ -44,7 +44,7 @@ if raw ~= '' then
 	if it.a > MOST then
 		return {3, reply[2]}
 	end
-	if it.idle - now > it.horizon then
+	if it.idle - now > it.horizon or it.since - now > MAXWAIT then
 		return {4, reply[2]}
 	end
 end
