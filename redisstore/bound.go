@@ -18,10 +18,16 @@ type spans struct{ current atomic.Pointer[span] }
 
 // span is a short time whose requests all end at end.
 type span struct {
-	over time.Time // from here on requests are of another span
-	end  time.Time
-	done chan struct{} // closed at end
+	over time.Time       // from here on requests are of another span
+	ctx  context.Context //nolint:containedctx // a bounded one, made once for all of them
 }
+
+// bounded and patient are contexts of the store's own, of which a caller's is no
+// part: one that ends with a span, and one that ends about when a Timeout does.
+type (
+	bounded struct{ context.Context } //nolint:containedctx // it is one
+	patient struct{ context.Context } //nolint:containedctx // it is one
+)
 
 // bound returns ctx with the Timeout of the options, less up to 1/spanParts of
 // it.
@@ -33,12 +39,7 @@ func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc)
 	if ctx.Done() != nil {
 		return context.WithTimeout(ctx, s.options.Timeout)
 	}
-	return s.timed(ctx, t), func() {}
-}
-
-// timed returns ctx, which never ends by itself, with the Timeout.
-func (s *Store) timed(ctx context.Context, t time.Time) bounded {
-	return bounded{ctx, s.spans.of(t, s.options.Timeout)}
+	return s.spans.of(t, s.options.Timeout), func() {}
 }
 
 // until returns ctx, which never ends by itself, with a deadline.
@@ -54,45 +55,20 @@ func (s *Store) until(ctx context.Context, deadline time.Time) (context.Context,
 // it shares with others.
 func (s *Store) slack() time.Duration { return s.options.Timeout / 16 }
 
-// of returns the span in which t is.
-func (s *spans) of(t time.Time, timeout time.Duration) *span {
+// of returns the context of the span in which t is.
+func (s *spans) of(t time.Time, timeout time.Duration) context.Context {
 	old := s.current.Load()
 	if old != nil && t.Before(old.over) {
-		return old
+		return old.ctx
 	}
-	n := &span{over: t.Add(timeout / spanParts), end: t.Add(timeout), done: make(chan struct{})}
+	ctx, cancel := context.WithDeadline(context.Background(), t.Add(timeout))
+	n := &span{over: t.Add(timeout / spanParts), ctx: bounded{ctx}}
 	if !s.current.CompareAndSwap(old, n) {
 		// Another has begun this one or a later: it ends no later than a Timeout
 		// from when it began, which is now.
-		return s.current.Load()
+		cancel()
+		return s.current.Load().ctx
 	}
-	time.AfterFunc(timeout, func() { close(n.done) })
-	return n
-}
-
-// patient is a context that ends about when a Timeout does.
-type patient struct {
-	context.Context //nolint:containedctx // it is one
-}
-
-// bounded is a context that never ends, but for the end of a span.
-type bounded struct {
-	context.Context //nolint:containedctx // it is one
-	span            *span
-}
-
-// Deadline returns the span's end.
-func (b bounded) Deadline() (time.Time, bool) { return b.span.end, true }
-
-// Done returns what is closed at the span's end.
-func (b bounded) Done() <-chan struct{} { return b.span.done }
-
-// Err returns [context.DeadlineExceeded] once the span has ended.
-func (b bounded) Err() error {
-	select {
-	case <-b.span.done:
-		return context.DeadlineExceeded
-	default:
-		return nil
-	}
+	context.AfterFunc(ctx, cancel) // it ends by itself
+	return n.ctx
 }

@@ -55,7 +55,7 @@ func apart[T any](ctx context.Context, s *Store, ask func(context.Context) T) (a
 	reply, caller := make(chan T, 1), new(abandonment)
 	// The caller is pending still: Close waits for both.
 	s.pending.Go(func() { //nolint:contextcheck // see above
-		reply <- ask(s.timed(context.Background(), now()))
+		reply <- ask(s.spans.of(now(), s.options.Timeout))
 		s.left.finish(caller)
 	})
 	select {
