@@ -136,21 +136,21 @@ func text(m *rueidis.RedisMessage) (string, error) {
 
 // describe works out every job's decision from what the script found.
 func (c *call) describe(f found) error {
-	if f.list == nil {
-		return c.describeTakes(f.raw)
-	}
 	items := make([]algo.Item, len(c.items))
-	seen := make([][]rueidis.RedisMessage, len(c.items))
+	var seen [][]rueidis.RedisMessage
 	for i := range c.items {
 		it := &c.items[i]
 		items[i].Term = it.term
-		if kindOf(it.term) == kindLog {
+		if f.list != nil && kindOf(it.term) == kindLog {
 			list, err := f.list[i].ToArray()
 			if err != nil {
 				return err
 			}
 			if len(list) != len(c.jobs) {
 				return errReply
+			}
+			if seen == nil {
+				seen = make([][]rueidis.RedisMessage, len(c.items))
 			}
 			seen[i] = list
 			continue
@@ -176,7 +176,7 @@ func (c *call) describe(f found) error {
 
 // see sets in items what the n-th job has seen of logs.
 func see(items []algo.Item, seen [][]rueidis.RedisMessage, n int) error {
-	for i := range items {
+	for i := range seen {
 		if seen[i] == nil {
 			continue
 		}
@@ -228,25 +228,4 @@ func (c *call) valuesOf(items []algo.Item) []string {
 		}
 	}
 	return values
-}
-
-// describeTakes does what describe does for what the take script decides.
-func (c *call) describeTakes(raw string) error {
-	it := &c.items[0]
-	var items [1]algo.Item
-	items[0].Term = it.term
-	var err error
-	if items[0].State, err = c.readOwn(0, raw); err != nil {
-		return err
-	}
-	for _, j := range c.jobs {
-		before := items[0].State
-		items[0].Cost = j.req.Cost
-		it.fresh(&items[0].State, c.now)
-		j.decision = algo.Decide(j.req, items[:], c.now)
-		if !items[0].Written {
-			items[0].State = before
-		}
-	}
-	return nil
 }
