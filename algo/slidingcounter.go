@@ -44,6 +44,18 @@ func (slidingCounter) count(t *sluice.Term, s *State, k int) int64 {
 	}
 }
 
+// add adds units, negative to take some back, to the k-th newest sub-window.
+func (slidingCounter) add(t *sluice.Term, s *State, k int, units int64) {
+	if t.SubWindows > 1 {
+		s.Ring[(s.Head+k)%(t.SubWindows+1)] += uint64(units)
+	}
+	if t.SubWindows > 1 || k == 0 {
+		s.A += units
+	} else {
+		s.B += units
+	}
+}
+
 // sum returns the units of all sub-windows.
 func (slidingCounter) sum(t *sluice.Term, s *State) int64 {
 	if t.SubWindows > 1 {
@@ -220,26 +232,15 @@ func (c slidingCounter) spend(t *sluice.Term, s *State, now, at, cost int64) {
 		setStart(t, s, at-at%t.Sub)
 	}
 	c.turn(t, s, at)
-	if t.SubWindows > 1 {
-		s.Ring[s.Head] += uint64(cost)
-	}
-	s.A += cost
+	c.add(t, s, 0, cost)
 	s.By = nil
 	s.Reserved = s.Reserved || at > now && c.start(t, s) > now
 }
 
 func (c slidingCounter) insert(t *sluice.Term, s *State, at, cost int64) {
 	k := int(min(ceilDiv(c.start(t, s)-at, t.Sub), int64(t.SubWindows)+1))
-	switch {
-	case k > t.SubWindows:
-		return // out of sight for all who are still to be decided
-	case t.SubWindows > 1:
-		s.Ring[(s.Head+k)%(t.SubWindows+1)] += uint64(cost)
-		s.A += cost
-	case k == 0:
-		s.A += cost
-	default:
-		s.B += cost
+	if k <= t.SubWindows { // else it is out of sight for all who are still to be decided
+		c.add(t, s, k, cost)
 	}
 }
 
@@ -277,15 +278,7 @@ func (c slidingCounter) refund(t *sluice.Term, s *State, now int64, g grant) int
 		return 0
 	}
 	back := min(g.units, c.count(t, s, k))
-	switch {
-	case t.SubWindows > 1:
-		s.Ring[(s.Head+k)%(t.SubWindows+1)] -= uint64(back)
-		s.A -= back
-	case k == 0:
-		s.A -= back
-	default:
-		s.B -= back
-	}
+	c.add(t, s, k, -back)
 	c.trim(t, s)
 	return back
 }
