@@ -128,11 +128,11 @@ func (s *Store) fly(ctx context.Context, c *call) (sluice.Decision, error) {
 	return s.again(ctx, c)
 }
 
-// again asks for less: see [flight.less].
+// again asks for no more than the take needs.
 func (s *Store) again(ctx context.Context, c *call) (sluice.Decision, error) {
 	c.shard.mu.Lock()
 	c.shard.stats.Asked++
-	c.flight.less()
+	c.flight.units = c.flight.cost
 	c.flight.sent = s.clock()
 	c.flight.epoch = c.entry.epoch
 	c.shard.mu.Unlock()
@@ -169,19 +169,12 @@ func (s *Store) ask(ctx context.Context, refunds []sluice.Request, c *call) (slu
 	reqs := slices.Concat(refunds, []sluice.Request{c.request()})
 	out := make([]sluice.Result, len(reqs))
 	err := s.store.TakeBatch(ctx, reqs, out)
-	last := len(reqs) - 1
-	for i := range reqs[:last] {
-		if err != nil || out[i].Err != nil {
-			c.shard.mu.Lock()
-			c.shard.stats.Returned -= uint64(reqs[i].Cost)
-			c.shard.stats.Lost += uint64(reqs[i].Cost)
-			c.shard.mu.Unlock()
-		}
-	}
+	_ = c.shard.returned(refunds, out, err) // the take goes on
 	if err != nil {
 		return sluice.Decision{}, err
 	}
-	return out[last].Decision, out[last].Err
+	last := out[len(refunds)]
+	return last.Decision, last.Err
 }
 
 // answered takes note of the store's answer. It reports false if the take must

@@ -252,7 +252,7 @@ type flight struct {
 // answered takes note of the store's answer to f, heard at a moment, and
 // returns what it means for the take that asked. It reports false if nothing is
 // decided, because more was asked for than the take needs: then f must be sent
-// again as less makes it.
+// again for no more than that.
 func (h *hold) answered(t *terms, f *flight, heard moment, d sluice.Decision) (sluice.Decision, bool) {
 	if d.Degraded {
 		return degraded(f, d)
@@ -308,11 +308,6 @@ func degraded(f *flight, d sluice.Decision) (sluice.Decision, bool) {
 		d.Spent = f.cost
 	}
 	return d, true
-}
-
-// less makes f ask for no more than the take needs.
-func (f *flight) less() {
-	f.units = f.cost
 }
 
 func (h *hold) deny(t *terms, f *flight, heard moment, d sluice.Decision) {

@@ -59,13 +59,19 @@ func (s *Store) refund(ctx context.Context, sh *shard, reqs []sluice.Request) er
 	if err == nil {
 		err = s.store.TakeBatch(ctx, reqs, out)
 	}
+	return sh.returned(reqs, out, err)
+}
+
+// returned notes which units of refunds, counted as given back, were lost, as they
+// could not be sent. It returns the errors joined.
+func (sh *shard) returned(refunds []sluice.Request, out []sluice.Result, err error) error {
 	faults := []error{err}
-	for i := range reqs {
+	for i := range refunds {
 		if err != nil || out[i].Err != nil {
 			faults = append(faults, out[i].Err)
 			sh.mu.Lock()
-			sh.stats.Returned -= uint64(reqs[i].Cost)
-			sh.stats.Lost += uint64(reqs[i].Cost)
+			sh.stats.Returned -= uint64(refunds[i].Cost)
+			sh.stats.Lost += uint64(refunds[i].Cost)
 			sh.mu.Unlock()
 		}
 	}

@@ -259,7 +259,7 @@ func (k *trip) answer(d sluice.Decision, outcomes []sluice.Outcome) {
 	got, ok := n.hold.answered(n.w.terms, k.f, n.clock(), d)
 	if !ok {
 		f := *k.f
-		f.less()
+		f.units = f.cost
 		f.sent, f.epoch = n.clock(), n.hold.epoch
 		n.send(&f, k.leases)
 		return
