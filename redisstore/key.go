@@ -64,19 +64,24 @@ func (k *keyer) appendTag(b []byte, scope, key string) []byte {
 	b = append(b, scope...)
 	switch {
 	case len(k.secret) > 0:
-		mac := hmac.New(sha256.New, k.secret)
-		mac.Write([]byte(key)) // a hash's Write never fails
-		b = append(b, sepSecret)
-		b = base64.RawURLEncoding.AppendEncode(b, mac.Sum(nil)[:keyHashed])
+		b = base64.RawURLEncoding.AppendEncode(append(b, sepSecret), k.hash(key)[:keyHashed])
 	case len(key) > longestKey:
-		sum := sha256.Sum256([]byte(key))
-		b = append(b, sepHashed)
-		b = base64.RawURLEncoding.AppendEncode(b, sum[:keyHashed])
+		b = base64.RawURLEncoding.AppendEncode(append(b, sepHashed), k.hash(key)[:keyHashed])
 	default:
-		b = append(b, sepPlain)
-		b = appendEscaped(b, key)
+		b = appendEscaped(append(b, sepPlain), key)
 	}
 	return append(b, '}')
+}
+
+// hash returns the hash of a text, under the secret if there is one.
+func (k *keyer) hash(text string) []byte {
+	if len(k.secret) == 0 {
+		sum := sha256.Sum256([]byte(text))
+		return sum[:]
+	}
+	mac := hmac.New(sha256.New, k.secret)
+	mac.Write([]byte(text)) // never fails
+	return mac.Sum(nil)
 }
 
 func appendEscaped(b []byte, s string) []byte {
@@ -103,9 +108,6 @@ func nameOf(limit string) string {
 	}
 	return limit
 }
-
-// limit returns the key of a limit's state.
-func (*keyer) limit(tag, name string) string { return tag + nameOf(name) }
 
 // slots returns the key of who holds slots.
 func (k *keyer) slots(scope, key, name string) string {

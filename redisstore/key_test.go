@@ -16,7 +16,7 @@ import (
 type identity struct{ scope, key, name string }
 
 func (id identity) in(k *keyer) string {
-	return k.limit(k.tag(id.scope, id.key), id.name)
+	return k.tag(id.scope, id.key) + nameOf(id.name)
 }
 
 // identities draws identities out of bytes that have a meaning in keys.

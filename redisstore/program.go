@@ -52,8 +52,10 @@ func assemble(more bool, files ...string) *program {
 			}
 		}
 	}
-	for _, f := range files {
-		add(f)
+	for i, f := range files {
+		if !slices.Contains(files[:i], f) { // two kinds may share one
+			add(f)
+		}
 	}
 	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // see the import
 	return &program{text: b.String(), sha: hex.EncodeToString(sum[:])}
@@ -86,11 +88,7 @@ func (p *programs) of(set uint8) *program {
 		files := []string{"core", "general"}
 		for k, list := range kindFiles {
 			if set&(1<<k) != 0 {
-				for _, f := range list {
-					if !slices.Contains(files, f) {
-						files = append(files, f)
-					}
-				}
+				files = append(files, list...)
 			}
 		}
 		p.general[set] = assemble(true, append(files, "main")...)

@@ -69,11 +69,8 @@ func (s *Store) repliedTake(c *call, reply string) (status, found, error) {
 	}
 	if s.inject == nil {
 		sec, err := strconv.ParseInt(seconds, 10, 64)
-		if err != nil {
-			return 0, found{}, err
-		}
-		us, err := strconv.ParseInt(micros, 10, 64)
-		if err != nil {
+		us, err2 := strconv.ParseInt(micros, 10, 64)
+		if err := errors.Join(err, err2); err != nil {
 			return 0, found{}, err
 		}
 		c.now = sec*1e6 + us
@@ -82,6 +79,13 @@ func (s *Store) repliedTake(c *call, reply string) (status, found, error) {
 		return foreign, found{raw: raw}, nil
 	}
 	return done, found{raw: raw}, nil
+}
+
+// serverTime returns the instant that TIME told, as the first two of a reply.
+func serverTime(reply []rueidis.RedisMessage) (int64, error) {
+	seconds, err := reply[0].AsInt64()
+	micros, err2 := reply[1].AsInt64()
+	return seconds*1e6 + micros, errors.Join(err, err2)
 }
 
 func (s *Store) repliedList(c *call, res rueidis.RedisResult) (status, []rueidis.RedisMessage, error) {
@@ -96,34 +100,13 @@ func (s *Store) repliedList(c *call, res rueidis.RedisResult) (status, []rueidis
 	if err != nil {
 		return 0, nil, err
 	}
-	if c.now, err = number(&reply[1]); err != nil {
+	if c.now, err = reply[1].AsInt64(); err != nil {
 		return 0, nil, err
 	}
 	if (status(st) == done || status(st) == foreign) && len(reply) != 2+len(c.items) {
 		return 0, nil, errReply
 	}
 	return status(st), reply[2:], nil
-}
-
-func number(m *rueidis.RedisMessage) (int64, error) {
-	text, err := m.ToString()
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(text, 10, 64)
-}
-
-// serverTime returns the instant that TIME told.
-func serverTime(reply []rueidis.RedisMessage) (int64, error) {
-	if len(reply) < 2 {
-		return 0, errReply
-	}
-	seconds, err := number(&reply[0])
-	if err != nil {
-		return 0, err
-	}
-	micros, err := number(&reply[1])
-	return seconds*1e6 + micros, err
 }
 
 // text returns the string of a message, empty if it is nil.

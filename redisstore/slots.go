@@ -5,8 +5,6 @@ package redisstore
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"fmt"
 
 	"github.com/sluicegate/sluice"
@@ -27,14 +25,11 @@ func (k *keyer) owner(owner string) string {
 	var b [1 + ownerBytes]byte
 	switch {
 	case len(k.secret) > 0:
-		mac := hmac.New(sha256.New, k.secret)
-		mac.Write([]byte(owner)) // a hash's Write never fails
 		b[0] = ownerSecret
-		copy(b[1:], mac.Sum(nil))
+		copy(b[1:], k.hash(owner))
 	case len(owner) > ownerBytes:
-		sum := sha256.Sum256([]byte(owner))
 		b[0] = ownerHashed
-		copy(b[1:], sum[:])
+		copy(b[1:], k.hash(owner))
 	default:
 		b[0] = byte(len(owner))
 		copy(b[1:], owner)
