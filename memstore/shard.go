@@ -241,9 +241,7 @@ func (sh *shard) insert(t *table, id uint64, now, idle int64, keep pins) int {
 	}
 	i := t.home(id)
 	for t.id(i) != 0 && t.idle(i) > now {
-		if i++; i == t.n {
-			i = 0
-		}
+		i = after(i, t.n)
 	}
 	if t.id(i) != 0 {
 		sh.free(t, i)

@@ -97,11 +97,7 @@ func balance(v *version) bool {
 	return v != nil && v.term.Burst > 0 && v.term.Refill == sluice.Continuous
 }
 
-func (t *table) home(id uint64) int {
-	// The shard's bits are the same in all of the table: leave them out.
-	hi, _ := bits.Mul64(id<<shardBits, uint64(t.n))
-	return int(hi)
-}
+func (t *table) home(id uint64) int { return homeOf(id, t.n) }
 
 func (t *table) id(i int) uint64 { return t.slots[i*t.stride] }
 
@@ -114,15 +110,12 @@ func (t *table) find(id uint64) int {
 	if t.n == 0 {
 		return -1
 	}
-	for i := t.home(id); ; {
+	for i := t.home(id); ; i = after(i, t.n) {
 		switch t.slots[i*t.stride] {
 		case id:
 			return i
 		case 0:
 			return -1
-		}
-		if i++; i == t.n {
-			i = 0
 		}
 	}
 }
@@ -130,10 +123,7 @@ func (t *table) find(id uint64) int {
 // remove empties slot i, moving back those that were pushed on by it.
 func (t *table) remove(i int) {
 	k := t.stride
-	for j := i; ; {
-		if j++; j == t.n {
-			j = 0
-		}
+	for j := after(i, t.n); ; j = after(j, t.n) {
 		id := t.slots[j*k]
 		if id == 0 {
 			break
@@ -152,6 +142,21 @@ func cyclic(d, n int) int {
 		return d + n
 	}
 	return d
+}
+
+// after returns the slot behind i of n.
+func after(i, n int) int {
+	if i++; i == n {
+		return 0
+	}
+	return i
+}
+
+// homeOf returns the first of n slots that id is looked for in. The shard's bits
+// are the same in all of a table: they are left out.
+func homeOf(id uint64, n int) int {
+	hi, _ := bits.Mul64(id<<shardBits, uint64(n))
+	return int(hi)
 }
 
 // inRange reports whether the epoch can express idle.
@@ -302,9 +307,7 @@ func (t *table) adopt(old *table, i int) {
 	w := old.slots[i*t.stride : (i+1)*t.stride]
 	j := t.home(w[0])
 	for t.id(j) != 0 {
-		if j++; j == t.n {
-			j = 0
-		}
+		j = after(j, t.n)
 	}
 	to := t.slots[j*t.stride : (j+1)*t.stride]
 	copy(to, w)

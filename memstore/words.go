@@ -4,7 +4,6 @@
 package memstore
 
 import (
-	"math/bits"
 	"slices"
 	"sync/atomic"
 
@@ -66,10 +65,7 @@ const (
 	wordShielded = shielded << remBits
 )
 
-func (a *wordArray) home(id uint64) int {
-	hi, _ := bits.Mul64(id<<shardBits, uint64(a.n))
-	return int(hi)
-}
+func (a *wordArray) home(id uint64) int { return homeOf(id, a.n) }
 
 func (a *wordArray) id(i int) uint64        { return atomic.LoadUint64(&a.slots[2*i]) }
 func (a *wordArray) word(i int) *uint64     { return &a.slots[2*i+1] }
@@ -77,15 +73,12 @@ func (a *wordArray) idle(word uint64) int64 { return a.epoch + int64(word>>wordL
 
 // find returns the slot of id, or -1. It needs no lock.
 func (a *wordArray) find(id uint64) int {
-	for i := a.home(id); ; {
+	for i := a.home(id); ; i = after(i, a.n) {
 		switch a.id(i) {
 		case id:
 			return i
 		case 0:
 			return -1
-		}
-		if i++; i == a.n {
-			i = 0
 		}
 	}
 }
@@ -94,9 +87,7 @@ func (a *wordArray) find(id uint64) int {
 func (a *wordArray) free(id uint64) int {
 	i := a.home(id)
 	for a.id(i) != 0 {
-		if i++; i == a.n {
-			i = 0
-		}
+		i = after(i, a.n)
 	}
 	return i
 }
