@@ -88,14 +88,12 @@ func (s *Store) step(ctx context.Context) bool {
 		if !k.wait(jitter(half), k.nudged) || !k.wait(pace, nil) {
 			return false
 		}
-		if s.ping(ctx) && s.settle(ctx, settling, s.direct) && s.settleSlots(ctx, settling, s.direct) {
+		if s.ping(ctx, s.direct) && s.settle(ctx, settling, s.direct) && s.settleSlots(ctx, settling, s.direct) {
 			s.breaker.try()
 		}
 	case halfOpen:
 		// Where no request comes, the store is tried all the same.
-		c := s.newCall([]sluice.Request{s.pingRequest()}, true)
-		_, _ = s.send(ctx, c) // the breaker has heard
-		c.tell([]bool{true})
+		s.ping(ctx, s.send) // the breaker has heard
 		return k.wait(pace, nil)
 	case closed:
 		if !(s.settle(ctx, time.Hour, s.send) && s.settleSlots(ctx, time.Hour, s.send)) && !k.wait(s.opts.Probe/2, nil) {
@@ -109,11 +107,9 @@ func (s *Store) step(ctx context.Context) bool {
 	return true
 }
 
-// pingRequest takes a unit of a key of its own: a store that answers it can
-// write.
-func (s *Store) pingRequest() sluice.Request {
-	return sluice.Request{Charge: sluice.Charge{Plan: s.probe, Key: "probe", Cost: 1}}
-}
+// sender is how a call is sent: see [Store.send], which asks the breaker, and
+// [Store.direct], which does not.
+type sender func(context.Context, *call) (sent bool, err error)
 
 // direct is send past the breaker. It may go beyond MaxInFlight by one call, as
 // all others may hang.
@@ -132,17 +128,18 @@ func (s *Store) direct(ctx context.Context, c *call) (sent bool, err error) {
 	return true, err
 }
 
-// ping reports whether the store answers.
-func (s *Store) ping(ctx context.Context) bool {
-	c := s.newCall([]sluice.Request{s.pingRequest()}, true)
-	_, err := s.direct(ctx, c)
+// ping reports whether the store answers. It takes a unit of a key of its own: a
+// store that answers that can write.
+func (s *Store) ping(ctx context.Context, send sender) bool {
+	c := s.newCall([]sluice.Request{{Charge: sluice.Charge{Plan: s.probe, Key: "probe", Cost: 1}}}, true)
+	_, err := send(ctx, c)
 	c.tell([]bool{true})
 	return err == nil && c.failure() == nil
 }
 
 // settle charges what is owed, for so long at most. It reports whether the store
 // has answered all of it.
-func (s *Store) settle(ctx context.Context, most time.Duration, send func(context.Context, *call) (bool, error)) bool {
+func (s *Store) settle(ctx context.Context, most time.Duration, send sender) bool {
 	for began := time.Now(); time.Since(began) < most && !s.keeper.ended(); {
 		reqs := s.ledger.take(chargesAtOnce, time.Now())
 		if len(reqs) == 0 {

@@ -111,7 +111,7 @@ func (l *releases) take(n int, now time.Time) (reqs []sluice.SlotRequest) {
 
 // settleSlots releases what is to be released, for so long at most. It reports
 // whether the store has answered all of it.
-func (s *Store) settleSlots(ctx context.Context, most time.Duration, send func(context.Context, *call) (bool, error)) bool {
+func (s *Store) settleSlots(ctx context.Context, most time.Duration, send sender) bool {
 	for began := time.Now(); time.Since(began) < most && !s.keeper.ended(); {
 		reqs := s.releases.take(chargesAtOnce, time.Now())
 		if len(reqs) == 0 {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -204,10 +205,8 @@ func (s *Store) finish(ctx context.Context, c *call, i int, req *sluice.Request,
 // answer is [sluice.ErrClosed]. It always returns nil, and may be called again.
 func (s *Store) Close() error {
 	s.keeper.close()
-	for reqs := s.ledger.take(chargesAtOnce, time.Now()); len(reqs) > 0; reqs = s.ledger.take(chargesAtOnce, time.Now()) {
-		for i := range reqs {
-			s.counters.dropped.Add(uint64(reqs[i].Cost))
-		}
+	for _, req := range s.ledger.take(math.MaxInt, time.Now()) {
+		s.counters.dropped.Add(uint64(req.Cost))
 	}
 	return nil
 }
