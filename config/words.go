@@ -189,6 +189,9 @@ func whoseBudget(by []policy.Part) string {
 			parts[i] = "client " + v4 + " or " + v6
 		case policy.SourcePath:
 			parts[i] = "{" + p.Name + "} of the path"
+			if c := p.Name[0]; '0' <= c && c <= '9' { // no wildcard's name begins so
+				parts[i] = "path segment " + p.Name
+			}
 		case policy.SourceHost, policy.SourceMethod:
 			parts[i] = p.Source.String()
 		default:
