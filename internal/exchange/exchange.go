@@ -216,7 +216,7 @@ func (x *Exchange) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return conn, rw, err
 	}
-	x.stall.d = 0 // a connection that has switched is left alone
+	x.stall.switched = true // it is left alone from now on
 	if x.status == 0 {
 		x.status = http.StatusSwitchingProtocols
 	}

@@ -11,11 +11,12 @@ import (
 
 // stall closes connections that stand still.
 type stall struct {
-	x      *Exchange
-	d      time.Duration // 0: they may
-	last   Deadline
-	reads  bool // the request has a body
-	stream bool // of HTTP/2, which a deadline ends also if nothing is written
+	x        *Exchange
+	d        time.Duration // 0: they may
+	last     Deadline
+	reads    bool // the request has a body
+	stream   bool // of HTTP/2, which a deadline ends also if nothing is written
+	switched bool // protocol: a body may still be read, by another goroutine
 }
 
 func (s *stall) begin(d time.Duration, r *http.Request) {
@@ -92,7 +93,7 @@ func (s *stall) readAll() error {
 // finish bounds what the server still does by itself: sending what is buffered
 // and reading what is left of the body.
 func (s *stall) finish() {
-	if s.d == 0 {
+	if s.d == 0 || s.switched {
 		return
 	}
 	// Errors mean that the connection is gone: nothing is left to be bounded.
