@@ -30,7 +30,7 @@ func (f *forwarding) rewrite(p *httputil.ProxyRequest) {
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // ReverseProxy has left out what net/url cannot parse
 	p.SetURL(f.target)
 	if len(p.Out.Header["Upgrade"]) > 0 {
-		keepUpgrade(p.Out.Header)
+		keepUpgrade(p.Out.Header, p.In.ContentLength != 0)
 	}
 	if !f.upstreamHost {
 		p.Out.Host = p.In.Host
@@ -64,8 +64,9 @@ func (f *forwarding) rewrite(p *httputil.ProxyRequest) {
 
 // keepUpgrade takes away what a proxy must not pass on: a switch to another HTTP
 // on one connection, by which requests would get past whoever judges them, and
-// to TLS.
-func keepUpgrade(h http.Header) {
+// to TLS. A request with a body switches to nothing: the body might still be read
+// from the connection when another has taken that over.
+func keepUpgrade(h http.Header, body bool) {
 	delete(h, "Http2-Settings")
 	var kept []string
 	for _, line := range h["Upgrade"] {
@@ -76,7 +77,7 @@ func keepUpgrade(h http.Header) {
 			}
 		}
 	}
-	if kept == nil {
+	if kept == nil || body {
 		delete(h, "Upgrade")
 		delete(h, "Connection")
 		return

@@ -180,3 +180,55 @@ func TestSentWithTheSwitch(t *testing.T) {
 		}
 	}
 }
+
+// TestSwitchBeforeTheBody: a request with a body is not asked to be switched, and an
+// upstream that switches nevertheless, before the body has ended, is not followed:
+// the transport still reads from the connection, as the race detector would see.
+func TestSwitchBeforeTheBody(t *testing.T) {
+	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if up := r.Header["Upgrade"]; up != nil {
+			t.Errorf("asked to switch to %q", up)
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		closeAtEnd(t, conn)
+		if _, err := io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"); err != nil {
+			t.Error(err)
+		}
+		_, _ = io.Copy(io.Discard, conn) // until the gateway gives up
+	}))
+	g, err := gateway.New(upstream, gateway.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := serve(t, gateway.WithDeadlines(watched(t, g), time.Minute), g.Close)
+	for _, body := range []string{
+		"Content-Length: 1000\r\n\r\n" + strings.Repeat("x", 100),
+		"Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\nx\r\n", 100),
+	} {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeAtEnd(t, conn)
+		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n"+body); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != http.StatusBadGateway {
+			t.Errorf("answered %d", resp.StatusCode)
+		}
+		for range 10 {
+			if _, err := io.WriteString(conn, "1\r\nx\r\n"); err != nil {
+				break // the gateway has given up
+			}
+		}
+		check(t, resp.Body.Close())
+	}
+}
