@@ -16,7 +16,7 @@ SPECSTEPS ?= 10000000
 # leave themselves out under the race detector.
 STEADY := ./algo ./memstore
 # Packages whose tests start servers, or sluice itself, and wait for them.
-REAL   := cmd/sluice|config/nginx|examples/.*|gateway/attack|internal/redistest|redisstore.*
+REAL   := cmd/sluice|config/nginx|examples/.*|gateway/attack|internal/redistest|redisstore.*|serve
 
 .PHONY: help
 help: ## list the targets
