@@ -89,7 +89,7 @@ func (q *Request) Refuse(w http.ResponseWriter) {
 	if e.Verdict == Denied && e.Limit != nil {
 		opts.Fields.Set(w.Header(), q.policies(), e.Limit, e.Decision)
 	}
-	if token, ok := e.Err.(*policy.TokenError); ok { //nolint:errorlint // outcome has unwrapped it
+	if token, ok := e.Err.(*policy.TokenError); ok { //nolint:errorlint // conclude has unwrapped it
 		challenge(w.Header(), token)
 	}
 	if opts.Refuse != nil {

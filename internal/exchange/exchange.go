@@ -24,9 +24,6 @@ import (
 type Exchange struct {
 	below http.ResponseWriter
 	made  *http.ResponseController // of below; made when it is first needed
-	// Request is the one copy that handlers may change, made by the first that
-	// needs it. Nil means that the request that came will do.
-	Request *http.Request
 	// OnHeader, if not nil, is called before the response's status is sent, or an
 	// informational one.
 	OnHeader func(status int)
@@ -34,6 +31,9 @@ type Exchange struct {
 	// upstream's.
 	Failed bool
 
+	// request is the one copy that handlers may change, made by the first that
+	// needs it; nil as long as the one that came will do.
+	request          *http.Request
 	response, upload *Pace
 	trace            httptrace.ClientTrace
 	sent             atomic.Bool // there was a connection for the request to an upstream
@@ -111,8 +111,8 @@ func (x *Exchange) Watch(r *http.Request) *http.Request {
 func (x *Exchange) Trace(r *http.Request) *http.Request {
 	if x.trace.GotConn == nil {
 		x.trace.GotConn = func(httptrace.GotConnInfo) { x.sent.Store(true) }
-		x.Request = r.WithContext(httptrace.WithClientTrace(r.Context(), &x.trace))
-		r = x.Request
+		x.request = r.WithContext(httptrace.WithClientTrace(r.Context(), &x.trace))
+		r = x.request
 	}
 	return r
 }
@@ -122,11 +122,11 @@ func (x *Exchange) Sent() bool { return x.sent.Load() }
 
 // Own returns r, if it is the copy that handlers may change, or else makes it.
 func (x *Exchange) Own(r *http.Request) *http.Request {
-	if r != x.Request {
+	if r != x.request {
 		copied := *r
-		x.Request = &copied
+		x.request = &copied
 	}
-	return x.Request
+	return x.request
 }
 
 // Body returns the request's body, nil if it has none.

@@ -8,19 +8,16 @@ import (
 	"strings"
 )
 
-// QueryProblem is what is wrong with a parameter of which [Query] is not ok. It
+// QueryProblem is what is wrong with a parameter of which [AppendQuery] is not ok. It
 // never holds what the client sent.
 const QueryProblem = "is sent in a way that servers do not agree on; send it under this name alone, and escape a percent sign as %25, a semicolon as %3B and a number sign as %23"
 
-// Query returns the values of a parameter of a query, as it was sent. It is not
-// ok if servers do not agree on them: if a value has a percent sign that begins
+// AppendQuery appends the values of a parameter of a query, as it was sent. It is
+// not ok if servers do not agree on them: if a value has a percent sign that begins
 // no escape, for which some take it as it is and some leave the pair out, or a
 // semicolon, which some take for an ampersand, if the parameter is behind a
 // number sign, at which some end a query, or if there is one whose name some take
 // for this one's. The other parameters are not checked.
-func Query(raw, name string) (values []string, ok bool) { return AppendQuery(nil, raw, name) }
-
-// AppendQuery is [Query] that appends to values.
 func AppendQuery(values []string, raw, name string) (all []string, ok bool) {
 	ok = true
 	ended := false // at a number sign, for some

@@ -95,7 +95,7 @@ func TestQuery(t *testing.T) {
 		"q=1&q%5Ba%5D=2":  nil,
 		"q=1&q%00x=2":     nil,
 	} {
-		got, ok := wire.Query(raw, "q")
+		got, ok := wire.AppendQuery(nil, raw, "q")
 		if ok != (want != nil) || ok && !slices.Equal(got, want) {
 			t.Errorf("%q: got %q, %v, want %q", raw, got, ok, want)
 		}
@@ -114,7 +114,7 @@ func FuzzQuery(f *testing.F) {
 		if name == "" || strings.ContainsAny(name, " [\x00") || strings.Count(raw, "&") > 5000 {
 			return
 		}
-		got, ok := wire.Query(raw, name)
+		got, ok := wire.AppendQuery(nil, raw, name)
 		if !ok {
 			return
 		}
