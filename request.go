@@ -4,8 +4,6 @@
 package sluice
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -82,9 +80,12 @@ type Request struct {
 	// Due is set only to give all of it back at once: a part, and what is left
 	// behind one, go by At alone, with what the receipt holds in Charge.Held.
 	At, Due Instant
-	// Outcomes, if not empty, receives every limit's outcome: the limits of
+	// Outcomes, if not nil, receives every limit's outcome: the limits of
 	// Charge in their order, then those of More. It must have room for all.
-	Outcomes []Outcome
+	Outcomes *Outcomes
+	// Slot, if not nil, is a slot that OpTake acquires with the units, or OpPeek
+	// looks at: all are granted, or nothing. The slot's decision is put into it.
+	Slot *Slot
 }
 
 // Decision is what came of a [Request]. Denied is a decision, not an error.
@@ -131,24 +132,21 @@ type Outcome struct {
 	Spent int64
 }
 
+// Outcomes are what all limits of a [Request] had to say.
+type Outcomes []Outcome
+
+// All returns the outcomes, none if there is nothing to put them in.
+func (o *Outcomes) All() []Outcome {
+	if o == nil {
+		return nil
+	}
+	return *o
+}
+
 // Result is a [Decision] or the error that took its place.
 type Result struct {
 	Decision Decision
 	Err      error
-}
-
-// Store decides requests. Each decision is atomic: concurrent requests have
-// the outcome of some serial order. A Store is safe for concurrent use.
-//
-// An error means that no decision was made: the request was not valid (a
-// [*RequestError]), or the store could not be reached.
-type Store interface {
-	// Take decides one request.
-	Take(ctx context.Context, req Request) (Decision, error)
-	// TakeBatch decides independent requests in order, each by itself, and
-	// fills out, which must be as long as reqs. Its error means that none was
-	// decided; one request's error is in its Result.
-	TakeBatch(ctx context.Context, reqs []Request, out []Result) error
 }
 
 // RequestError is a [Request] that a Store cannot decide.
@@ -197,7 +195,7 @@ func (r *Request) ChargeAt(i int) (c *Charge, term int) {
 // Validate returns nil or a [*RequestError]. Every Store calls it, so that
 // stores refuse the same requests. It does not allocate for a valid request.
 func (r *Request) Validate() error {
-	if r.Op == OpTake && len(r.More) == 0 && r.MaxWait == 0 && len(r.Outcomes) == 0 {
+	if r.Op == OpTake && len(r.More) == 0 && r.MaxWait == 0 && r.Outcomes == nil && r.Slot == nil {
 		return r.Charge.validate()
 	}
 	if r.Op >= ops {
@@ -229,10 +227,20 @@ func (r *Request) Validate() error {
 	if r.Op == OpRefund && r.At <= 0 {
 		return &RequestError{"At", "a refund needs the instant of the decision that spent the units: pass its At"}
 	}
-	if n := r.Limits(); len(r.Outcomes) > 0 && len(r.Outcomes) < n {
-		return &RequestError{"Outcomes", fmt.Sprintf("room for %d of %d limits", len(r.Outcomes), n)}
+	if n := r.Limits(); r.Outcomes != nil && len(*r.Outcomes) < n {
+		return &RequestError{"Outcomes", fmt.Sprintf("room for %d of %d limits", len(*r.Outcomes), n)}
 	}
-	return nil
+	return r.validateSlot()
+}
+
+func (r *Request) validateSlot() error {
+	switch {
+	case r.Slot == nil:
+		return nil
+	case r.Op == OpTake && r.Slot.Op != SlotAcquire, r.Op == OpPeek && r.Slot.Op != SlotPeek, r.Op != OpTake && r.Op != OpPeek:
+		return &RequestError{"Slot", fmt.Sprintf("%v does not go with slot operation %d; a take acquires a slot and a peek looks at one", r.Op, r.Slot.Op)}
+	}
+	return r.Slot.Validate()
 }
 
 func (c *Charge) validate() error {
@@ -258,6 +266,3 @@ func (c *Charge) validate() error {
 func (c *Charge) same(d *Charge) bool {
 	return c.Key == d.Key && c.Plan.scope == d.Plan.scope
 }
-
-// ErrClosed is what a closed Store answers.
-var ErrClosed = errors.New("sluice: store is closed")

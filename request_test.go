@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/storekit"
@@ -31,6 +32,7 @@ func TestRequestValidate(t *testing.T) {
 		return all
 	}
 	one := charge(login, "u1", 1)
+	slot := sluice.SlotRequest{Scope: "s", Limit: sluice.SlotLimit{Name: "slots", Cap: 1, TTL: time.Second}, Key: "u1", Owner: "o", Cost: 1}
 	for _, c := range []struct {
 		name  string
 		req   sluice.Request
@@ -61,11 +63,16 @@ func TestRequestValidate(t *testing.T) {
 		{name: "wait negative", req: sluice.Request{Charge: one, MaxWait: -1}, field: "MaxWait", says: "-1ns must be 0 to"},
 		{name: "wait smallest", req: sluice.Request{Charge: one, MaxWait: math.MinInt64}, field: "MaxWait", says: "must be 0"},
 
-		{name: "room for outcomes", req: sluice.Request{Charge: one, More: more(1), Outcomes: make([]sluice.Outcome, 3)}},
-		{name: "more room than needed", req: sluice.Request{Charge: one, Outcomes: make([]sluice.Outcome, 9)}},
-		{name: "outcomes not asked for", req: sluice.Request{Charge: one, Outcomes: []sluice.Outcome{}}},
-		{name: "too little room", req: sluice.Request{Charge: one, More: more(1), Outcomes: make([]sluice.Outcome, 2)}, field: "Outcomes", says: "room for 2 of 3 limits"},
-		{name: "too little room for a plain take", req: sluice.Request{Charge: charge(api, "", 1), Outcomes: make([]sluice.Outcome, 1)}, field: "Outcomes", says: "room for 1 of 2 limits"},
+		{name: "slot", req: sluice.Request{Charge: one, Slot: &sluice.Slot{SlotRequest: slot}}},
+		{name: "slot without owner", req: sluice.Request{Charge: one, Slot: &sluice.Slot{SlotRequest: sluice.SlotRequest{Scope: "s", Limit: slot.Limit, Cost: 1}}}, field: "Owner", says: "0 bytes"},
+		{name: "slot of another operation", req: sluice.Request{Op: sluice.OpPeek, Charge: one, Slot: &sluice.Slot{SlotRequest: slot}}, field: "Slot", says: "peek does not go with slot operation 0"},
+		{name: "slot of a charge", req: sluice.Request{Op: sluice.OpCharge, Charge: one, Slot: &sluice.Slot{SlotRequest: slot}}, field: "Slot", says: "a take acquires a slot"},
+
+		{name: "room for outcomes", req: sluice.Request{Charge: one, More: more(1), Outcomes: new(make(sluice.Outcomes, 3))}},
+		{name: "more room than needed", req: sluice.Request{Charge: one, Outcomes: new(make(sluice.Outcomes, 9))}},
+		{name: "no room for outcomes", req: sluice.Request{Charge: one, Outcomes: &sluice.Outcomes{}}, field: "Outcomes", says: "room for 0 of 1 limits"},
+		{name: "too little room", req: sluice.Request{Charge: one, More: more(1), Outcomes: new(make(sluice.Outcomes, 2))}, field: "Outcomes", says: "room for 2 of 3 limits"},
+		{name: "too little room for a plain take", req: sluice.Request{Charge: charge(api, "", 1), Outcomes: new(make(sluice.Outcomes, 1))}, field: "Outcomes", says: "room for 1 of 2 limits"},
 
 		{name: "most charges", req: sluice.Request{Charge: one, More: more(sluice.MaxCharges - 1)}},
 		{name: "too many charges", req: sluice.Request{Charge: one, More: more(sluice.MaxCharges)}, field: "More", says: "17 charges; a request has at most 16"},
@@ -152,5 +159,15 @@ func TestInstant(t *testing.T) {
 	}
 	if got := sluice.InstantOf(time.Time{}); got != 0 {
 		t.Errorf("the zero Time = %d, want 0", got)
+	}
+}
+
+// TestSizes: requests and decisions are passed by value, on every path.
+func TestSizes(t *testing.T) {
+	if n := unsafe.Sizeof(sluice.Request{}); n > 112 {
+		t.Errorf("a Request has %d bytes, want at most 112", n)
+	}
+	if n := unsafe.Sizeof(sluice.Decision{}); n > 80 {
+		t.Errorf("a Decision has %d bytes, want at most 80", n)
 	}
 }

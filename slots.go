@@ -75,6 +75,14 @@ type SlotDecision struct {
 	RetryAfter time.Duration
 }
 
+// Slot is a slot that a [Request] asks for with its units, so that one call
+// decides both. A slot that denies has a RetryAfter, and the units are not looked
+// at; where the units are denied, the slot is not acquired and Decision is zero.
+type Slot struct {
+	SlotRequest // its Op is SlotAcquire, of an OpPeek SlotPeek
+	Decision    SlotDecision
+}
+
 // SlotStore keeps who holds what. Acquiring again as the same owner renews and
 // does not count twice.
 type SlotStore interface {

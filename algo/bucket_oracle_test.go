@@ -216,7 +216,7 @@ func FuzzWordTake(f *testing.F) {
 func TestShortcutEqualsDecide(t *testing.T) {
 	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
 		short, long := play(open(t, l)), play(open(t, l))
-		short.out = nil
+		short.bare = true
 		now := drawStart(t, l)
 		for _, e := range drawTrace(t, l, 40) {
 			now += e.Gap

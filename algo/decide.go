@@ -18,7 +18,7 @@ import (
 // req.Outcomes. It allocates only where a ring must grow.
 func Decide(req *sluice.Request, items []Item, now int64) sluice.Decision {
 	now = clamp(now)
-	if len(items) == 1 && req.Op == sluice.OpTake && req.MaxWait == 0 && len(req.Outcomes) == 0 {
+	if len(items) == 1 && req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil {
 		return items[0].take(now)
 	}
 	r := round{req: req, items: items, now: now}
@@ -350,8 +350,8 @@ func (r *round) answer(allowed bool) sluice.Decision {
 		if i == 0 || binds(&o, it.Cost, &d, r.items[d.Binding].Cost) {
 			d.Binding, d.Remaining, d.RetryAfter, d.ResetAfter = i, o.Remaining, o.RetryAfter, o.ResetAfter
 		}
-		if len(r.req.Outcomes) > 0 {
-			r.req.Outcomes[i] = o
+		if r.req.Outcomes != nil {
+			(*r.req.Outcomes)[i] = o
 		}
 	}
 	d.Allowed = allowed

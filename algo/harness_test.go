@@ -31,8 +31,9 @@ type account struct {
 	t     rapid.TB
 	plan  *sluice.Plan
 	items []algo.Item
-	out   []sluice.Outcome
+	out   sluice.Outcomes
 	start int64 // of the rule: its first request
+	bare  bool  // requests ask for no outcomes, as most do
 }
 
 func open(t rapid.TB, limits ...sluice.Limit) *account {
@@ -40,7 +41,7 @@ func open(t rapid.TB, limits ...sluice.Limit) *account {
 	return &account{
 		t: t, plan: compile(t, limits...),
 		items: make([]algo.Item, len(limits)),
-		out:   make([]sluice.Outcome, len(limits)),
+		out:   make(sluice.Outcomes, len(limits)),
 	}
 }
 
@@ -54,9 +55,9 @@ func compile(t rapid.TB, limits ...sluice.Limit) *sluice.Plan {
 func (a *account) do(now int64, req sluice.Request) sluice.Decision {
 	a.t.Helper()
 	req.Plan = a.plan
-	if req.Outcomes == nil {
+	if req.Outcomes == nil && !a.bare {
 		clear(a.out)
-		req.Outcomes = a.out
+		req.Outcomes = &a.out
 	}
 	if err := req.Validate(); err != nil {
 		a.t.Fatalf("request %+v: %v", req, err)
@@ -170,7 +171,7 @@ func equalStates(a, b algo.State) bool {
 func (a *account) fork() *account {
 	b := *a
 	b.items = slices.Clone(a.items)
-	b.out = make([]sluice.Outcome, len(a.out))
+	b.out = make(sluice.Outcomes, len(a.out))
 	for i := range b.items {
 		it := &b.items[i]
 		it.State = clone(it.State)

@@ -226,9 +226,10 @@ func TestFifthFormCountsInAnother(t *testing.T) {
 			a.take(origin, 1)
 		}
 		a.change(fifth.Named("n"))
+		a.bare = true
 		var got int64
 		for range 9 {
-			got += a.do(origin+1, sluice.Request{Charge: sluice.Charge{Cost: 1}, Outcomes: []sluice.Outcome{}}).Spent
+			got += a.do(origin+1, sluice.Request{Charge: sluice.Charge{Cost: 1}}).Spent
 		}
 		if peeked := a.peek(origin+1, 1); got > 3 || peeked.Allowed {
 			t.Errorf("%v: got %d beside four other forms, want at most 3; then %+v", fifth, got, peeked)

@@ -112,8 +112,8 @@ func TestInvariant16SeveralKeysAllOrNone(t *testing.T) {
 			if req.Op == sluice.OpReserve {
 				req.MaxWait = dur(rapid.Int64Range(0, 2*s).Draw(t, "wait"))
 			}
-			out := make([]sluice.Outcome, len(items))
-			req.Outcomes = out
+			out := make(sluice.Outcomes, len(items))
+			req.Outcomes = &out
 			before := make([]algo.State, len(items))
 			for i := range items {
 				items[i].Term, items[i].Cost = a.Term(min(i, a.Len()-1)), req.Cost

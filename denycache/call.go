@@ -41,8 +41,8 @@ func (s *Store) enter(c *call, req *sluice.Request, d *sluice.Decision, waits bo
 	if c.plain {
 		c.rule = ruleOf(req.Plan)
 		known, wait = c.first.stripe.answer(c, d, waits)
-		if known && len(req.Outcomes) > 0 {
-			req.Outcomes[0] = sluice.Outcome{Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+		if known && req.Outcomes != nil {
+			(*req.Outcomes)[0] = sluice.Outcome{Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 		}
 		if known || wait != nil {
 			return known, wait
@@ -101,7 +101,7 @@ func plain(req *sluice.Request) bool {
 		return false
 	}
 	n := req.Plan.Len()
-	if n > 1 && len(req.Outcomes) > 0 {
+	if n > 1 && req.Outcomes != nil {
 		return false // what the limits that do not bind have to say is not kept
 	}
 	for i := range n {

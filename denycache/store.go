@@ -141,13 +141,13 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 	case 0:
 		return nil
 	case len(reqs):
-		return s.store.TakeBatch(ctx, reqs, out)
+		return sluice.TakeBatch(ctx, s.store, reqs, out)
 	}
 	b.asked, b.results = make([]sluice.Request, len(b.calls)), make([]sluice.Result, len(b.calls))
 	for i, c := range b.calls {
 		b.asked[i] = reqs[c.index]
 	}
-	if err := s.store.TakeBatch(ctx, b.asked, b.results); err != nil {
+	if err := sluice.TakeBatch(ctx, s.store, b.asked, b.results); err != nil {
 		return err
 	}
 	for i, c := range b.calls {

@@ -215,8 +215,8 @@ func TestAsksAboutWhatIsNotPlain(t *testing.T) {
 	}{
 		{"plain", storekit.Request(limit("2/s"), "k", 1), true},
 		{"several limits", storekit.Request(limit("2/s", "9/s sliding-log"), "k", 1), true},
-		{"outcome of one limit", sluice.Request{Charge: sluice.Charge{Plan: limit("2/s"), Key: "k", Cost: 1}, Outcomes: make([]sluice.Outcome, 1)}, true},
-		{"outcomes of several", sluice.Request{Charge: sluice.Charge{Plan: limit("2/s", "9/s sliding-log"), Key: "k", Cost: 1}, Outcomes: make([]sluice.Outcome, 2)}, false},
+		{"outcome of one limit", sluice.Request{Charge: sluice.Charge{Plan: limit("2/s"), Key: "k", Cost: 1}, Outcomes: new(make(sluice.Outcomes, 1))}, true},
+		{"outcomes of several", sluice.Request{Charge: sluice.Charge{Plan: limit("2/s", "9/s sliding-log"), Key: "k", Cost: 1}, Outcomes: new(make(sluice.Outcomes, 2))}, false},
 		{"denials count", storekit.Request(limit("2/s sliding-log count-denied"), "k", 1), false},
 		{"initial level", storekit.Request(limit("2/s initial 1"), "k", 1), false},
 		{"pre-filled", storekit.Request(limit("2/s sliding-counter pre-filled"), "k", 1), false},
@@ -241,8 +241,8 @@ func TestAsksAboutWhatIsNotPlain(t *testing.T) {
 			if got := w.store.Asked() == before; got != c.want {
 				t.Errorf("answered without the store: %v, want %v", got, c.want)
 			}
-			if n := len(c.req.Outcomes); n > 0 && c.req.Outcomes[0].RetryAfter != d.RetryAfter {
-				t.Errorf("outcome %+v, want that of %+v", c.req.Outcomes[0], d)
+			if o := c.req.Outcomes.All(); len(o) > 0 && o[0].RetryAfter != d.RetryAfter {
+				t.Errorf("outcome %+v, want that of %+v", o[0], d)
 			}
 		})
 	}

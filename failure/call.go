@@ -52,8 +52,8 @@ func (s *Store) newCall(reqs []sluice.Request, single bool) *call {
 	for i := range c.reqs {
 		r := &c.reqs[i]
 		r.More = slices.Clone(r.More)
-		if len(r.Outcomes) > 0 {
-			r.Outcomes = make([]sluice.Outcome, len(r.Outcomes))
+		if r.Outcomes != nil {
+			r.Outcomes = new(make(sluice.Outcomes, len(*r.Outcomes)))
 		}
 	}
 	return c
@@ -99,7 +99,7 @@ func (c *call) run(ctx context.Context, cancel context.CancelFunc) {
 	case c.single:
 		c.results[0].Decision, c.results[0].Err = c.store.store.Take(ctx, c.reqs[0])
 	default:
-		c.err = c.store.store.TakeBatch(ctx, c.reqs, c.results)
+		c.err = sluice.TakeBatch(ctx, c.store.store, c.reqs, c.results)
 	}
 	if c.state.CompareAndSwap(waiting, answered) {
 		c.store.inFlight.Add(-1)
@@ -152,7 +152,7 @@ func (s *Store) giveBack(ctx context.Context, undo []sluice.Request) {
 	if len(undo) == 1 { // most are, and a store may gather those
 		_, err = s.store.Take(ctx, undo[0])
 	} else {
-		err = s.store.TakeBatch(ctx, undo, out)
+		err = sluice.TakeBatch(ctx, s.store, undo, out)
 	}
 	for i := range out {
 		if err != nil || out[i].Err != nil {

@@ -57,8 +57,8 @@ func letThrough(req *sluice.Request) sluice.Decision {
 		d.Spent = req.Cost
 	default: // spends nothing
 	}
-	for i := range req.Outcomes {
-		req.Outcomes[i] = sluice.Outcome{Allowed: true}
+	for i := range req.Outcomes.All() {
+		(*req.Outcomes)[i] = sluice.Outcome{Allowed: true}
 	}
 	mark(&d, openMark)
 	return d

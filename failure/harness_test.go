@@ -132,7 +132,7 @@ func (f *faulty) Take(ctx context.Context, req sluice.Request) (d sluice.Decisio
 }
 
 func (f *faulty) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
-	return f.do(ctx, func() error { return f.Store.TakeBatch(context.WithoutCancel(ctx), reqs, out) })
+	return f.do(ctx, func() error { return sluice.TakeBatch(context.WithoutCancel(ctx), f.Store, reqs, out) })
 }
 
 func (f *faulty) Slot(ctx context.Context, req sluice.SlotRequest) (d sluice.SlotDecision, err error) {

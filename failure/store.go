@@ -186,7 +186,7 @@ func (s *Store) finish(ctx context.Context, c *call, i int, req *sluice.Request,
 			err = c.results[i].Err
 		}
 		if err == nil {
-			copy(req.Outcomes, c.reqs[i].Outcomes)
+			copy(req.Outcomes.All(), c.reqs[i].Outcomes.All())
 			s.counters.decided.Add(1)
 			return c.results[i].Decision, nil
 		}

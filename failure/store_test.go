@@ -147,7 +147,7 @@ func TestDeadline(t *testing.T) {
 				f.set(hung)
 				for op := sluice.OpTake; op <= sluice.OpReset; op++ {
 					req := storekit.Request(p, "k", 1)
-					req.Op, req.Outcomes = op, make([]sluice.Outcome, 1)
+					req.Op, req.Outcomes = op, new(make(sluice.Outcomes, 1))
 					if op == sluice.OpRefund {
 						req.At = 1
 					}
@@ -194,7 +194,7 @@ func TestCallersOwnMemory(t *testing.T) {
 		f.set(slow)
 		req := storekit.Request(p, "k", 1)
 		req.More = []sluice.Charge{{Plan: q, Key: "k", Cost: 1}}
-		req.Outcomes = make([]sluice.Outcome, 2)
+		req.Outcomes = new(make(sluice.Outcomes, 2))
 		reqs, out := []sluice.Request{req}, make([]sluice.Result, 1)
 		storekit.Take(t, s, req)
 		if err := s.TakeBatch(t.Context(), reqs, out); err != nil {
@@ -202,13 +202,13 @@ func TestCallersOwnMemory(t *testing.T) {
 		}
 		req.More[0] = sluice.Charge{}
 		reqs[0] = sluice.Request{}
-		clear(req.Outcomes)
+		clear(*req.Outcomes)
 		out[0] = sluice.Result{}
 		time.Sleep(2 * slowness)
 		if got := storekit.Spent(t, f.Store, q, "k"); got != 2 {
 			t.Errorf("the store has charged %d units under the second plan, want 2", got)
 		}
-		if req.Outcomes[0] != (sluice.Outcome{}) || out[0] != (sluice.Result{}) {
+		if (*req.Outcomes)[0] != (sluice.Outcome{}) || out[0] != (sluice.Result{}) {
 			t.Errorf("written after the answer: %+v, %+v", req.Outcomes, out)
 		}
 	})

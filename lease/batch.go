@@ -66,7 +66,7 @@ func (b *batch) run(ctx context.Context, out []sluice.Result) error {
 			reqs[i] = p.call.request()
 		}
 	}
-	if err := s.store.TakeBatch(ctx, reqs, results); err != nil {
+	if err := sluice.TakeBatch(ctx, s.store, reqs, results); err != nil {
 		return err
 	}
 	for i, p := range b.parts {

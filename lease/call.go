@@ -66,7 +66,7 @@ func (s *Store) begin(c *call, n id, round int) (d sluice.Decision, wait chan st
 	if round == 0 {
 		e.demand(j.terms, at, j.req.Cost)
 	}
-	d, done = e.take(at, j.req.Cost, j.req.Outcomes)
+	d, done = e.take(at, j.req.Cost, j.req.Outcomes.All())
 	sh.settled(e)
 	switch {
 	case done && d.Allowed:
@@ -94,7 +94,7 @@ func (s *Store) prepare(c *call, at moment) {
 	c.shard.stats.Asked++
 	c.flight = flight{
 		cost: c.job.req.Cost, op: sluice.OpTake, units: c.job.req.Cost, sent: at,
-		outcomes: make([]sluice.Outcome, c.job.req.Plan.Len()),
+		outcomes: make(sluice.Outcomes, c.job.req.Plan.Len()),
 	}
 	if c.entry != nil {
 		c.flight.epoch = c.entry.epoch
@@ -107,7 +107,7 @@ func (s *Store) prepare(c *call, at moment) {
 // request returns what c asks the store.
 func (c *call) request() sluice.Request {
 	req := c.job.req
-	req.Op, req.Cost, req.Outcomes = c.flight.op, c.flight.units, c.flight.outcomes
+	req.Op, req.Cost, req.Outcomes = c.flight.op, c.flight.units, &c.flight.outcomes
 	if req.Op == sluice.OpReserve {
 		req.MaxWait = time.Duration(c.job.terms.ttl) * time.Microsecond
 	}
@@ -168,7 +168,7 @@ func (s *Store) ask(ctx context.Context, refunds []sluice.Request, c *call) (slu
 	}
 	reqs := slices.Concat(refunds, []sluice.Request{c.request()})
 	out := make([]sluice.Result, len(reqs))
-	err := s.store.TakeBatch(ctx, reqs, out)
+	err := sluice.TakeBatch(ctx, s.store, reqs, out)
 	_ = c.shard.returned(refunds, out, err) // the take goes on
 	if err != nil {
 		return sluice.Decision{}, err
@@ -197,7 +197,7 @@ func (s *Store) answered(c *call, d sluice.Decision) (sluice.Decision, bool) {
 		}
 		c.shard.settled(e)
 	}
-	if out := c.job.req.Outcomes; ok && len(out) > 0 {
+	if out := c.job.req.Outcomes.All(); ok && len(out) > 0 {
 		for i, o := range c.flight.outcomes {
 			o.Remaining += more
 			out[i] = o

@@ -246,7 +246,7 @@ type flight struct {
 	op          sluice.Op
 	sent        moment
 	epoch       uint64
-	outcomes    []sluice.Outcome
+	outcomes    sluice.Outcomes
 }
 
 // answered takes note of the store's answer to f, heard at a moment, and

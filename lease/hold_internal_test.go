@@ -64,8 +64,8 @@ func (w *world) gap(l sluice.Limit) int64 {
 
 // greedy takes units in one of the ways in which a node does.
 func (w *world) greedy(l sluice.Limit) {
-	outcomes := make([]sluice.Outcome, 1)
-	req := sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Cost: l.Full()}, Outcomes: outcomes}
+	outcomes := make(sluice.Outcomes, 1)
+	req := sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Cost: l.Full()}, Outcomes: &outcomes}
 	switch w.rng.IntN(4) {
 	case 0:
 		req.Op, req.Cost = sluice.OpTake, 1+w.rng.Int64N(l.Full())

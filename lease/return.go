@@ -57,7 +57,7 @@ func (s *Store) refund(ctx context.Context, sh *shard, reqs []sluice.Request) er
 	out := make([]sluice.Result, len(reqs))
 	err := ctx.Err()
 	if err == nil {
-		err = s.store.TakeBatch(ctx, reqs, out)
+		err = sluice.TakeBatch(ctx, s.store, reqs, out)
 	}
 	return sh.returned(reqs, out, err)
 }

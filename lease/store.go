@@ -194,7 +194,7 @@ func (s *Store) peek(j *job) (d sluice.Decision, ok bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e := sh.entries[n]; e != nil {
-		return e.peek(s.clock(), j.req.Cost, j.req.Outcomes)
+		return e.peek(s.clock(), j.req.Cost, j.req.Outcomes.All())
 	}
 	return d, false
 }

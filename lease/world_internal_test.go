@@ -221,8 +221,8 @@ func (k *trip) arrive() {
 		p := &k.spare[i]
 		w.decide(sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Cost: p.left}, At: p.grant.At})
 	}
-	outcomes := make([]sluice.Outcome, 1)
-	req := sluice.Request{Op: k.f.op, Charge: sluice.Charge{Cost: k.f.units}, Outcomes: outcomes}
+	outcomes := make(sluice.Outcomes, 1)
+	req := sluice.Request{Op: k.f.op, Charge: sluice.Charge{Cost: k.f.units}, Outcomes: &outcomes}
 	if req.Op == sluice.OpReserve {
 		req.MaxWait = time.Duration(w.terms.ttl) * time.Microsecond
 	}

@@ -85,7 +85,7 @@ func (s *Store) fresh(sh *shard, now int64) int64 {
 
 // plainTake reports whether [algo.WordTake] can decide req, of one limit.
 func plainTake(req *sluice.Request, t *sluice.Term) bool {
-	return req.Op == sluice.OpTake && req.MaxWait == 0 && t.Withheld == 0 && len(req.Outcomes) == 0 && algo.SizeOf(t) == algo.SizeWord
+	return req.Op == sluice.OpTake && req.MaxWait == 0 && t.Withheld == 0 && req.Outcomes == nil && algo.SizeOf(t) == algo.SizeWord
 }
 
 // newWord decides a plain take of a key that has no state or, by the time of

@@ -55,7 +55,7 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 		check("peek", true, sluice.Request{Op: sluice.OpPeek, Charge: storekit.Request(p, "k", 1).Charge})
 		check("several limits", true, storekit.Request(many, "k", 1))
 		check("several keys", true, sluice.Request{Charge: storekit.Request(many, "k", 1).Charge, More: []sluice.Charge{storekit.Request(many, "l", 1).Charge}})
-		check("outcomes", true, sluice.Request{Charge: storekit.Request(many, "k", 1).Charge, Outcomes: make([]sluice.Outcome, 3)})
+		check("outcomes", true, sluice.Request{Charge: storekit.Request(many, "k", 1).Charge, Outcomes: new(make(sluice.Outcomes, 3))})
 
 		steady := storekit.Request(p, "k", 1)
 		for range 1000 {

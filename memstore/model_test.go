@@ -134,7 +134,7 @@ func TestEqualsModel(t *testing.T) {
 					continue // a second charge of the same key
 				}
 				want, got := req, req
-				want.Outcomes, got.Outcomes = make([]sluice.Outcome, req.Limits()), make([]sluice.Outcome, req.Limits())
+				want.Outcomes, got.Outcomes = new(make(sluice.Outcomes, req.Limits())), new(make(sluice.Outcomes, req.Limits()))
 				if rnd.IntN(2) == 0 && req.Op != sluice.OpReserve {
 					want.Outcomes, got.Outcomes = nil, nil
 				}

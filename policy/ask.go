@@ -108,7 +108,7 @@ func (v *Verdict) all(ctx context.Context) {
 		v.requests = append(v.requests, v.request(&v.asks[i], sluice.OpTake))
 		v.results = append(v.results, sluice.Result{})
 	}
-	err := v.store.TakeBatch(ctx, v.requests, v.results)
+	err := sluice.TakeBatch(ctx, v.store, v.requests, v.results)
 	for i := range v.asks {
 		k := &v.asks[i]
 		k.result = v.results[i]

@@ -150,6 +150,7 @@ type ask struct {
 	first, n int  // its charges
 	outcomes int  // where its outcomes begin
 	terms    int  // how many they are
+	room     sluice.Outcomes
 	result   sluice.Result
 }
 
@@ -285,7 +286,8 @@ func (v *Verdict) request(k *ask, op sluice.Op) sluice.Request {
 		req.Op, req.MaxWait = sluice.OpPeek, 0
 	}
 	if k.terms > 1 { // of a single limit the decision says all
-		req.Outcomes = v.outcomes[k.outcomes : k.outcomes+k.terms]
+		k.room = v.outcomes[k.outcomes : k.outcomes+k.terms]
+		req.Outcomes = &k.room
 	}
 	return req
 }

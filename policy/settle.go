@@ -83,7 +83,7 @@ func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) er
 	for range v.requests {
 		v.results = append(v.results, sluice.Result{})
 	}
-	if err := v.store.TakeBatch(ctx, v.requests, v.results); err != nil {
+	if err := sluice.TakeBatch(ctx, v.store, v.requests, v.results); err != nil {
 		return err
 	}
 	var errs []error

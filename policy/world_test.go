@@ -42,7 +42,7 @@ func (s *countingStore) Take(ctx context.Context, req sluice.Request) (sluice.De
 
 func (s *countingStore) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
 	s.batches++
-	if err := s.Store.TakeBatch(ctx, reqs, out); err != nil {
+	if err := sluice.TakeBatch(ctx, s.Store, reqs, out); err != nil {
 		return err
 	}
 	for i := range reqs {
@@ -120,8 +120,8 @@ func (w *world) remaining(rule, level string, values ...string) []int64 {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	out := make([]sluice.Outcome, c.Plan.Len())
-	if _, err := w.store.Store.Take(w.t.Context(), sluice.Request{Op: sluice.OpPeek, Charge: c, Outcomes: out}); err != nil {
+	out := make(sluice.Outcomes, c.Plan.Len())
+	if _, err := w.store.Store.Take(w.t.Context(), sluice.Request{Op: sluice.OpPeek, Charge: c, Outcomes: &out}); err != nil {
 		w.t.Fatal(err)
 	}
 	left := make([]int64, len(out))

@@ -191,7 +191,7 @@ func (x *crossing) upTo() int64 {
 		for _, i := range p.charges {
 			c := x.req.Nth(i)
 			for range c.Plan.Len() {
-				switch o := &p.job.req.Outcomes[k]; {
+				switch o := &(*p.job.req.Outcomes)[k]; {
 				case c.Cost > 0:
 					n = min(n, c.Cost, o.Remaining)
 				case !o.Allowed:
@@ -279,7 +279,7 @@ func (x *crossing) decision() sluice.Decision {
 		for n, charge := range p.charges {
 			for range x.req.Nth(charge).Plan.Len() {
 				at := p.limits[k]
-				outcomes[at], costs[at] = p.job.req.Outcomes[k], p.job.req.Nth(n).Cost
+				outcomes[at], costs[at] = (*p.job.req.Outcomes)[k], p.job.req.Nth(n).Cost
 				k++
 			}
 			if charge == 0 {
@@ -307,6 +307,6 @@ func (x *crossing) decision() sluice.Decision {
 	o := &outcomes[d.Binding]
 	d.Remaining, d.RetryAfter, d.ResetAfter = o.Remaining, o.RetryAfter, o.ResetAfter
 	d.Due = sluice.Instant(now) + sluice.Instant(d.Delay.Microseconds())
-	copy(x.req.Outcomes, outcomes)
+	copy(x.req.Outcomes.All(), outcomes)
 	return d
 }

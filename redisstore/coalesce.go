@@ -57,12 +57,13 @@ type line struct {
 
 // rider is one request in a line.
 type rider struct {
-	job  job
-	req  sluice.Request // a copy with room of its own: the caller may have left with his
-	came time.Time
-	err  error
-	done chan struct{} // receives one value when job.decision or err is there
-	left abandonment
+	job      job
+	req      sluice.Request  // a copy with room of its own: the caller may have left with his
+	outcomes sluice.Outcomes // that room
+	came     time.Time
+	err      error
+	done     chan struct{} // receives one value when job.decision or err is there
+	left     abandonment
 }
 
 func (l *lines) init() {
@@ -78,10 +79,13 @@ func (l *lines) rider(req *sluice.Request) *rider {
 	if !ok {
 		r = &rider{done: make(chan struct{}, 1)}
 	}
-	outcomes := slices.Grow(r.req.Outcomes[:0], len(req.Outcomes))[:len(req.Outcomes)]
-	copy(outcomes, req.Outcomes)
 	r.req = *req
-	r.req.Outcomes = outcomes
+	if req.Outcomes != nil {
+		n := len(*req.Outcomes)
+		r.outcomes = slices.Grow(r.outcomes[:0], n)[:n]
+		copy(r.outcomes, *req.Outcomes)
+		r.req.Outcomes = &r.outcomes
+	}
 	r.job = job{op: req.Op, req: &r.req}
 	r.came, r.err = now(), nil
 	r.left.ended.Store(false)
@@ -90,7 +94,7 @@ func (l *lines) rider(req *sluice.Request) *rider {
 
 // release takes back a rider that nobody knows any more.
 func (l *lines) release(r *rider) {
-	r.req = sluice.Request{Outcomes: r.req.Outcomes[:0]}
+	r.req = sluice.Request{}
 	l.idle.Put(r)
 }
 
@@ -122,7 +126,7 @@ func (s *Store) coalesce(ctx context.Context, req *sluice.Request) (sluice.Decis
 		return sluice.Decision{}, s.leave(ctx, sh, ln, r)
 	}
 	defer s.lines.release(r)
-	copy(req.Outcomes, r.req.Outcomes)
+	copy(req.Outcomes.All(), r.req.Outcomes.All())
 	return r.job.decision, r.err
 }
 

@@ -121,7 +121,7 @@ func TestWaitingRequestsOfEveryKindShareACall(t *testing.T) {
 	release := holdUp(t, server.Client(t))
 	var spent atomic.Int64
 	wait := line(60, func(i int) {
-		req := sluice.Request{Charge: l.Of("k", 3), Outcomes: make([]sluice.Outcome, 2)}
+		req := sluice.Request{Charge: l.Of("k", 3), Outcomes: new(make(sluice.Outcomes, 2))}
 		switch i % 3 {
 		case 1:
 			req.Op = sluice.OpTakeUpTo
@@ -132,7 +132,7 @@ func TestWaitingRequestsOfEveryKindShareACall(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if o := req.Outcomes[d.Binding]; o.Remaining != d.Remaining || o.ResetAfter != d.ResetAfter {
+		if o := (*req.Outcomes)[d.Binding]; o.Remaining != d.Remaining || o.ResetAfter != d.ResetAfter {
 			t.Errorf("the binding outcome is %+v, the decision %+v", o, d)
 		}
 		spent.Add(d.Spent)

@@ -88,7 +88,7 @@ func (x *crossing) partOf(p *part, cost func(int64) int64) *sluice.Request {
 			req.More = append(req.More, c)
 		}
 	}
-	req.Outcomes = make([]sluice.Outcome, len(p.limits))
+	req.Outcomes = new(make(sluice.Outcomes, len(p.limits)))
 	return &req
 }
 

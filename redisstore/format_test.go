@@ -163,7 +163,7 @@ func TestUnknownFormatsAreRefused(t *testing.T) {
 		"x: 100/min", "x: 10/s burst 20 interval-refill", "x: 10/min fixed-window", "x: 20/min sliding-counter", "x: 12/min sliding-log", "x: 300/min sliding-histogram",
 	} {
 		req := storekit.Request(storekit.Plan(t, "s", text), "k", 1)
-		req.Outcomes = make([]sluice.Outcome, 1)
+		req.Outcomes = new(make(sluice.Outcomes, 1))
 		key := s.newCall(&req).items[0].key
 		set := client.B().Set().Key(key).Value("\xff\x17" + strings.Repeat("what is to come ", 100*i)).Build()
 		if err := client.Do(t.Context(), set).Error(); err != nil {

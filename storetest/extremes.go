@@ -169,7 +169,7 @@ func testRefused(t *testing.T, b *bench) {
 		{"no plan in More", sluice.Request{Charge: charge, More: []sluice.Charge{{Key: "l", Cost: 1}}}},
 		{"negative cost in More", sluice.Request{Charge: charge, More: []sluice.Charge{{Plan: plan, Key: "l", Cost: -1}}}},
 		{"too many charges", sluice.Request{Charge: charge, More: make([]sluice.Charge, sluice.MaxCharges)}},
-		{"no room for outcomes", sluice.Request{Charge: charge, Outcomes: make([]sluice.Outcome, 1)}},
+		{"no room for outcomes", sluice.Request{Charge: charge, Outcomes: &sluice.Outcomes{{}}}},
 	} {
 		t.Run(bad.name, func(t *testing.T) {
 			want := bad.req.Validate()
@@ -179,17 +179,17 @@ func testRefused(t *testing.T, b *bench) {
 			_, err := h.Store.Take(t.Context(), bad.req)
 			wantRefused(t, bad.name, err, want)
 			out := make([]sluice.Result, 1)
-			if err := h.Store.TakeBatch(t.Context(), []sluice.Request{bad.req}, out); err != nil {
+			if err := sluice.TakeBatch(t.Context(), h.Store, []sluice.Request{bad.req}, out); err != nil {
 				t.Fatalf("batch: got error %v, want it in the result", err)
 			}
 			wantRefused(t, bad.name, out[0].Err, want)
 			c.take(t, sluice.Request{Op: sluice.OpPeek, Charge: charge})
 		})
 	}
-	if err := h.Store.TakeBatch(t.Context(), make([]sluice.Request, 2), make([]sluice.Result, 1)); err == nil {
+	if err := sluice.TakeBatch(t.Context(), h.Store, make([]sluice.Request, 2), make([]sluice.Result, 1)); err == nil {
 		t.Error("a batch of 2 into 1 result: got no error")
 	}
-	if err := h.Store.TakeBatch(t.Context(), nil, nil); err != nil {
+	if err := sluice.TakeBatch(t.Context(), h.Store, nil, nil); err != nil {
 		t.Errorf("an empty batch: %v", err)
 	}
 }

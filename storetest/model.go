@@ -105,7 +105,7 @@ func newChecker(h Harness, clock *hand) *checker {
 // take decides req and fails the test if the store does not agree.
 func (c *checker) take(t *testing.T, req sluice.Request) sluice.Decision {
 	t.Helper()
-	req.Outcomes = make([]sluice.Outcome, req.Limits())
+	req.Outcomes = new(make(sluice.Outcomes, req.Limits()))
 	d, err := c.h.Store.Take(t.Context(), req)
 	if err != nil {
 		t.Fatalf("%s: got error %v, want a decision", describe(req), err)
@@ -121,13 +121,14 @@ func (c *checker) check(t *testing.T, req sluice.Request, got sluice.Decision) {
 	if c.h.OwnClock {
 		now = instant(got)
 	}
-	outcomes := req.Outcomes
-	req.Outcomes = make([]sluice.Outcome, len(outcomes))
+	outcomes := *req.Outcomes
+	wanted := make(sluice.Outcomes, len(outcomes))
+	req.Outcomes = &wanted
 	want := c.model.decide(req, now)
 	if got != want {
 		t.Fatalf("%s at %d:\n got %+v\nwant %+v", describe(req), now, got, want)
 	}
-	if !slices.Equal(outcomes, req.Outcomes) {
-		t.Fatalf("%s at %d: outcomes\n got %+v\nwant %+v", describe(req), now, outcomes, req.Outcomes)
+	if !slices.Equal(outcomes, wanted) {
+		t.Fatalf("%s at %d: outcomes\n got %+v\nwant %+v", describe(req), now, outcomes, wanted)
 	}
 }

@@ -34,13 +34,13 @@ func testBatches(t *testing.T, b *bench) {
 			reqs := make([]sluice.Request, rnd.IntN(40))
 			for i := range reqs {
 				reqs[i] = rnd.request()
-				reqs[i].Outcomes = make([]sluice.Outcome, reqs[i].Limits())
+				reqs[i].Outcomes = new(make(sluice.Outcomes, reqs[i].Limits()))
 				if rnd.IntN(20) == 0 {
 					reqs[i].Cost = -1
 				}
 			}
 			out := make([]sluice.Result, len(reqs))
-			if err := h.Store.TakeBatch(t.Context(), reqs, out); err != nil {
+			if err := sluice.TakeBatch(t.Context(), h.Store, reqs, out); err != nil {
 				t.Fatalf("batch of %d: %v", len(reqs), err)
 			}
 			for i, req := range reqs {

@@ -97,7 +97,7 @@ func (s *simple) Take(_ context.Context, req sluice.Request) (sluice.Decision, e
 		s.mu.Lock()
 	}
 	if s.fault == "forgets outcomes" {
-		clear(req.Outcomes)
+		clear(*req.Outcomes)
 	}
 	for i := range items {
 		it := &items[i]

@@ -49,15 +49,15 @@ func (j *judge) checkAnswer(req *sluice.Request, d *sluice.Decision) error {
 		return fmt.Errorf("binding: limit %d of %d", d.Binding, len(j.items))
 	}
 	o := sluice.Outcome{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
-	if len(req.Outcomes) == 0 {
+	if req.Outcomes == nil {
 		return j.checkOutcome(&j.items[d.Binding], &o)
 	}
-	b := &req.Outcomes[d.Binding]
+	b := &(*req.Outcomes)[d.Binding]
 	if b.Remaining != o.Remaining || b.RetryAfter != o.RetryAfter || b.ResetAfter != o.ResetAfter {
 		return fmt.Errorf("binding: the decision is %+v, the outcome of the limit that binds %+v", *d, *b)
 	}
 	for i := range j.items {
-		out := &req.Outcomes[i]
+		out := &(*req.Outcomes)[i]
 		if err := j.checkOutcome(&j.items[i], out); err != nil {
 			return fmt.Errorf("limit %d: %w", i, err)
 		}

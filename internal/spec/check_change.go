@@ -110,14 +110,14 @@ func (j *judge) checkCharge(req *sluice.Request, id int, d *sluice.Decision) err
 // has, and whether the others have recorded nothing.
 func (j *judge) charged(req *sluice.Request, d *sluice.Decision) (parts []Part, even bool) {
 	all := j.parts(req)
-	if len(req.Outcomes) == 0 {
+	if req.Outcomes == nil {
 		return all, false
 	}
 	even, k := true, 0
 	for i, p := range all {
 		n := int64(math.MaxInt64)
 		for range j.world.plans[p.Plan].Len() {
-			n = min(n, req.Outcomes[k].Spent)
+			n = min(n, (*req.Outcomes)[k].Spent)
 			k++
 		}
 		if even = even && (n == 0 || n == d.Spent); n > 0 || i == 0 {

@@ -23,6 +23,7 @@ type judge struct {
 	items    []item
 	current  []Part // what the request charges
 	outcomes [16]sluice.Outcome
+	room     sluice.Outcomes // those of them that a request has limits for
 	steps    int
 	asked    int // requests to the store
 }
@@ -135,7 +136,8 @@ func (j *judge) request(s *Step) (*sluice.Request, *receipt) {
 		}
 	}
 	if s.Outcomes || s.Op == sluice.OpCharge && len(req.More) > 0 {
-		req.Outcomes = j.outcomes[:req.Limits()]
+		j.room = j.outcomes[:req.Limits()]
+		req.Outcomes = &j.room
 	}
 	return req, r
 }

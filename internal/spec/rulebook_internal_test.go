@@ -110,8 +110,8 @@ func (b *rulebook) Take(_ context.Context, r sluice.Request) (d sluice.Decision,
 		}
 		b.window(v, l, &r, &d)
 	}
-	if len(r.Outcomes) > 0 {
-		r.Outcomes[0] = sluice.Outcome{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+	if r.Outcomes != nil {
+		(*r.Outcomes)[0] = sluice.Outcome{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 	}
 	return d, nil
 }

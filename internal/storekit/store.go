@@ -70,7 +70,7 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 	if failed != nil {
 		return failed
 	}
-	if err := s.Store.TakeBatch(ctx, reqs, out); err != nil {
+	if err := sluice.TakeBatch(ctx, s.Store, reqs, out); err != nil {
 		return err
 	}
 	for i, req := range reqs {

@@ -59,7 +59,7 @@ func (w *witness) Take(ctx context.Context, req sluice.Request) (sluice.Decision
 }
 
 func (w *witness) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
-	err := w.Store.TakeBatch(ctx, reqs, out)
+	err := sluice.TakeBatch(ctx, w.Store, reqs, out)
 	for i := range out {
 		w.saw(out[i].Err)
 	}

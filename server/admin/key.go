@@ -164,12 +164,12 @@ func (a *API) takes(ctx context.Context, p *policy.Policy, t *target, op sluice.
 			return nil, nil, err
 		}
 		if reqs[i] = (sluice.Request{Op: op, Charge: charge}); op == sluice.OpPeek {
-			reqs[i].Outcomes = make([]sluice.Outcome, charge.Plan.Len())
+			reqs[i].Outcomes = new(make(sluice.Outcomes, charge.Plan.Len()))
 		} else {
 			reqs[i].Cost = 0
 		}
 	}
-	if err := a.o.Store.TakeBatch(ctx, reqs, out); err != nil {
+	if err := sluice.TakeBatch(ctx, a.o.Store, reqs, out); err != nil {
 		return nil, nil, err
 	}
 	for i := range out {
@@ -183,8 +183,8 @@ func (a *API) takes(ctx context.Context, p *policy.Policy, t *target, op sluice.
 // limitsOf returns what a key has left under a plan at which the store has
 // peeked.
 func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
-	for i, o := range req.Outcomes {
-		if len(req.Outcomes) == 1 {
+	for i, o := range req.Outcomes.All() {
+		if len(*req.Outcomes) == 1 {
 			o = sluice.Outcome{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 		}
 		term := req.Plan.Term(i)

@@ -28,7 +28,7 @@ func (c *counting) Take(ctx context.Context, req sluice.Request) (sluice.Decisio
 
 func (c *counting) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
 	c.calls, c.requests = c.calls+1, c.requests+len(reqs)
-	err := c.Store.TakeBatch(ctx, reqs, out)
+	err := sluice.TakeBatch(ctx, c.Store, reqs, out)
 	if c.fail != nil {
 		out[len(out)-1].Err = c.fail
 	}

@@ -130,7 +130,7 @@ func (f *failing) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sl
 	if f.n++; f.n%5 == 0 {
 		return errDown
 	}
-	return f.inner.TakeBatch(ctx, reqs, out)
+	return sluice.TakeBatch(ctx, f.inner, reqs, out)
 }
 
 // TestNothingIsLost: whatever is asked, alone or in batches, valid or not,
@@ -169,7 +169,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 	for batch := range slices.Chunk(reqs[200:], 20) {
 		out := make([]sluice.Result, len(batch))
-		err := store.TakeBatch(t.Context(), batch, out)
+		err := sluice.TakeBatch(t.Context(), store, batch, out)
 		for i := range batch {
 			if err != nil {
 				out[i].Err = err

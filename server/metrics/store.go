@@ -39,7 +39,7 @@ func (s *store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, 
 
 func (s *store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
 	start := time.Now()
-	err := s.inner.TakeBatch(ctx, reqs, out)
+	err := sluice.TakeBatch(ctx, s.inner, reqs, out)
 	took := time.Since(start).Seconds()
 	for i := range reqs {
 		s.metrics.duration.Observe(took)
