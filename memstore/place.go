@@ -162,7 +162,8 @@ func (p *place) release() {
 
 // pin appends the identities under which states may be stored.
 func (p *place) pin(list pins, others int) pins {
-	if p.word != 0 {
+	list = append(list, p.wordOf(p.term.ID)) // new, or found
+	if p.word != 0 && p.owner != p.term.ID {
 		list = append(list, p.wordOf(p.owner))
 	}
 	for r := range max(p.ranks, others+1) {

@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// TestKeysInAFullStore wants the keys of a request not to make room for each
+// other.
+func TestKeysInAFullStore(t *testing.T) {
+	for _, limit := range []string{"9/h", "9/h fixed-window", "9/h sliding-log"} {
+		plan := storekit.Plan(t, "s", limit)
+		clock := storekit.NewClock()
+		s := memstore.New(memstore.Options{MaxKeys: 2, Now: clock.Now})
+		for i := range 100 {
+			clock.Advance(time.Millisecond)
+			a, b := storekit.Request(plan, "a"+strconv.Itoa(i), 1), storekit.Request(plan, "b"+strconv.Itoa(i), 1)
+			a.More = []sluice.Charge{b.Charge}
+			storekit.Take(t, s, a)
+			if n := storekit.Spent(t, s, plan, a.Key) + storekit.Spent(t, s, plan, b.Key); n != 2 {
+				t.Fatalf("%s: after take %d of a unit of two keys: spent %d, want 2", limit, i, n)
+			}
+		}
+	}
+}
