@@ -84,7 +84,8 @@ type Request struct {
 	// Charge in their order, then those of More. It must have room for all.
 	Outcomes *Outcomes
 	// Slot, if not nil, is a slot that OpTake acquires with the units, or OpPeek
-	// looks at: all are granted, or nothing. The slot's decision is put into it.
+	// looks at: all are granted, or nothing. Its Decision is filled in. A Store
+	// that is no SlotStore answers with ErrNoSlots.
 	Slot *Slot
 }
 

@@ -76,12 +76,18 @@ type SlotDecision struct {
 }
 
 // Slot is a slot that a [Request] asks for with its units, so that one call
-// decides both. A slot that denies has a RetryAfter, and the units are not looked
-// at; where the units are denied, the slot is not acquired and Decision is zero.
+// decides both, the slot first. Where it denies, the units are not looked at and
+// count as neither spent nor denied: the request is denied with the RetryAfter of
+// the slot, its At and Due are when that was, and all else in its decision and
+// Outcomes is zero. Where the units are denied, the slot is neither acquired nor
+// renewed, and Decision is zero. After an error it says nothing.
 type Slot struct {
 	SlotRequest // its Op is SlotAcquire, of an OpPeek SlotPeek
 	Decision    SlotDecision
 }
+
+// Denies reports whether s is a slot that has denied its request.
+func (s *Slot) Denies() bool { return s != nil && s.Decision.RetryAfter > 0 }
 
 // SlotStore keeps who holds what. Acquiring again as the same owner renews and
 // does not count twice.

@@ -107,6 +107,14 @@ func DecideSlot(req *sluice.SlotRequest, owner uint64, s *State, now int64) (d s
 	return d, written
 }
 
+// DenySlot returns the decision of a request whose slot denies it at instant now:
+// see [sluice.Slot].
+func DenySlot(req *sluice.Request, now int64) sluice.Decision {
+	clear(req.Outcomes.All())
+	at := sluice.Instant(clamp(now))
+	return sluice.Decision{RetryAfter: req.Slot.Decision.RetryAfter, At: at, Due: at}
+}
+
 // free returns how long it takes at most until req's units are free, in µs.
 func (l leases) free(req *sluice.SlotRequest, now int64) int64 {
 	if req.Cost > req.Limit.Cap {

@@ -20,7 +20,7 @@ type scratch struct {
 	req    sluice.Request
 	items  [fewLimits]algo.Item
 	places [fewLimits]place
-	keep   [2 * fewLimits]uint64
+	keep   [2*fewLimits + 1]uint64 // and that of a slot
 }
 
 // take returns the shard's scratch with the request in it.
@@ -45,7 +45,7 @@ func (sc *scratch) done(n int) {
 
 // decide decides a valid request into d, which saves copies on the shortest way.
 func (s *Store) decide(req *sluice.Request, now int64, d *sluice.Decision) {
-	if len(req.More) > 0 {
+	if len(req.More) > 0 || req.Slot != nil {
 		*d = s.several(req, now)
 		return
 	}
@@ -70,7 +70,7 @@ func (s *Store) one(sh *shard, req *sluice.Request, hash uint64, plain bool, now
 		}
 	}
 	hashes := [sluice.MaxCharges]uint64{hash}
-	return s.locked(sh, req, &hashes, now)
+	return s.locked(sh, req, &hashes, nil, now)
 }
 
 // fresh returns the instant at which to decide under the shard's lock. While
@@ -117,15 +117,23 @@ func (s *Store) newWord(sh *shard, req *sluice.Request, hash uint64, now int64) 
 	return d, true
 }
 
-// several decides a request over several keys. It locks their shards in order
-// of index, each once, so that no two requests wait for each other.
+// several decides a request over several keys, or with a slot. It locks their
+// shards in order of index, each once, so that no two requests wait for each
+// other.
 func (s *Store) several(req *sluice.Request, now int64) sluice.Decision {
-	var hashes, order [sluice.MaxCharges]uint64
+	var hashes [sluice.MaxCharges]uint64
+	var order [sluice.MaxCharges + 1]uint64 // and that of the slot
 	n := req.Charges()
 	for i := range n {
 		c := req.Nth(i)
 		hashes[i] = s.secret.sum(c.Plan.ScopeID(), c.Key)
 		order[i] = hashes[i] >> s.shift
+	}
+	var slot *holders
+	if req.Slot != nil {
+		h := s.holders(&req.Slot.SlotRequest)
+		slot, order[n] = &h, h.hash>>s.shift
+		n++
 	}
 	slices.Sort(order[:n])
 	locked := slices.Compact(order[:n])
@@ -140,12 +148,16 @@ func (s *Store) several(req *sluice.Request, now int64) sluice.Decision {
 	for _, i := range locked {
 		now = s.fresh(&s.shards[i], now)
 	}
-	return s.locked(&s.shards[locked[0]], req, &hashes, now)
+	if slot != nil && !slot.allow(req, now) {
+		return algo.DenySlot(req, now)
+	}
+	return s.locked(&s.shards[locked[0]], req, &hashes, slot, now)
 }
 
 // locked decides a request whose shards are locked, in the scratch of one of
-// them: it loads all states, decides once and stores what has changed.
-func (s *Store) locked(sh *shard, req *sluice.Request, hashes *[sluice.MaxCharges]uint64, now int64) sluice.Decision {
+// them: it loads all states, decides once and stores what has changed. A slot of
+// the request, which is nil if it has none, is free.
+func (s *Store) locked(sh *shard, req *sluice.Request, hashes *[sluice.MaxCharges]uint64, slot *holders, now int64) sluice.Decision {
 	n := req.Limits()
 	sc := sh.take(req)
 	defer sc.done(min(n, fewLimits))
@@ -172,9 +184,15 @@ func (s *Store) locked(sh *shard, req *sluice.Request, hashes *[sluice.MaxCharge
 		for i := range places {
 			places[i].release()
 		}
+		if slot != nil && d.Allowed {
+			req.Slot.Decision = slot.decide(sluice.SlotPeek, now, nil)
+		}
 		return d
 	}
 	keep := pins(sc.keep[:0])
+	if slot != nil {
+		keep = append(keep, slot.id)
+	}
 	for i := range places {
 		p := &places[i]
 		p.classify(req.Op, d.Allowed, &items[i])
@@ -188,6 +206,9 @@ func (s *Store) locked(sh *shard, req *sluice.Request, hashes *[sluice.MaxCharge
 		if items[i].Written {
 			places[i].store(&items[i], now, keep)
 		}
+	}
+	if slot != nil && d.Allowed {
+		req.Slot.Decision = slot.decide(sluice.SlotAcquire, now, keep)
 	}
 	return d
 }

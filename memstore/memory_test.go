@@ -56,6 +56,11 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 		check("several limits", true, storekit.Request(many, "k", 1))
 		check("several keys", true, sluice.Request{Charge: storekit.Request(many, "k", 1).Charge, More: []sluice.Charge{storekit.Request(many, "l", 1).Charge}})
 		check("outcomes", true, sluice.Request{Charge: storekit.Request(many, "k", 1).Charge, Outcomes: new(make(sluice.Outcomes, 3))})
+		slotted := storekit.Request(many, "k", 1)
+		slotted.Slot = &sluice.Slot{SlotRequest: sluice.SlotRequest{
+			Scope: "many", Limit: sluice.SlotLimit{Name: "slots", Cap: 2, TTL: time.Minute}, Key: "k", Owner: "o", Cost: 1,
+		}}
+		check("slot", true, slotted)
 
 		steady := storekit.Request(p, "k", 1)
 		for range 1000 {

@@ -26,53 +26,83 @@ func (s *Store) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDeci
 		return sluice.SlotDecision{}, err
 	}
 	now := s.clock.now()
+	h := s.holders(&req)
+	h.shard.mu.Lock()
+	defer h.shard.mu.Unlock()
+	return h.decide(req.Op, s.fresh(h.shard, now), nil), nil
+}
+
+// holders is where it is kept who holds the slots of a request's key.
+type holders struct {
+	req             *sluice.SlotRequest
+	shard           *shard
+	hash, id, owner uint64
+}
+
+func (s *Store) holders(req *sluice.SlotRequest) holders {
 	scope := s.secret.sum(slotScopes, req.Scope)
 	hash := s.secret.sum(scope, req.Key)
-	id := identity(hash, termMask(s.secret.sum(slotNames, req.Limit.Name)))
-	owner := s.secret.sum(slotOwners, req.Owner)
-	sh := s.shardOf(hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	now = s.fresh(sh, now)
+	return holders{
+		req: req, shard: s.shardOf(hash), hash: hash,
+		id:    identity(hash, termMask(s.secret.sum(slotNames, req.Limit.Name))),
+		owner: s.secret.sum(slotOwners, req.Owner),
+	}
+}
+
+// decide decides the request, as one of op, under the lock of its shard.
+func (h *holders) decide(op sluice.SlotOp, now int64, keep pins) sluice.SlotDecision {
+	sh, req := h.shard, *h.req
+	req.Op = op
 	var state algo.State
 	t := &sh.tables[algo.SizeRing]
-	i := sh.find(t, id, now)
+	i := sh.find(t, h.id, now)
 	if i >= 0 {
 		sh.read(t, i, &state)
 	}
 	live := i >= 0
-	d, written := algo.DecideSlot(&req, owner, &state, now)
-	denies := !d.Allowed && req.Op == sluice.SlotAcquire
+	d, written := algo.DecideSlot(&req, h.owner, &state, now)
+	denies := !d.Allowed && h.req.Op == sluice.SlotAcquire
 	switch {
 	case written:
-		sh.storeSlots(id, now, &state, sh.slotClass(&req, id, live, denies))
+		h.store(now, &state, h.class(live, denies), keep)
 	case live && denies:
-		sh.mark(algo.SizeRing, id)
+		sh.mark(algo.SizeRing, h.id)
 	}
-	return d, nil
+	return d
 }
 
-// slotClass returns the class of a key's slots that are about to be stored.
-func (sh *shard) slotClass(req *sluice.SlotRequest, id uint64, live, denies bool) class {
+// allow reports whether the slot of req leaves it to the units. It does not
+// acquire it yet.
+func (h *holders) allow(req *sluice.Request, now int64) bool {
+	req.Slot.Decision = sluice.SlotDecision{}
+	if d := h.decide(sluice.SlotPeek, now, nil); !d.Allowed {
+		req.Slot.Decision = d
+		return false
+	}
+	return true
+}
+
+// class returns the class of a key's slots that are about to be stored.
+func (h *holders) class(live, denies bool) class {
 	prior := used
-	if t := &sh.tables[algo.SizeRing]; live {
-		prior = t.class(t.find(id))
+	if t := &h.shard.tables[algo.SizeRing]; live {
+		prior = t.class(t.find(h.id))
 	}
 	switch {
-	case req.Key == "" && sh.keeps(prior):
+	case h.req.Key == "" && h.shard.keeps(prior):
 		return kept
-	case denies || prior == denied && req.Op != sluice.SlotAcquire:
+	case denies || prior == denied && h.req.Op != sluice.SlotAcquire:
 		return denied
 	default:
 		return used
 	}
 }
 
-// storeSlots keeps who holds the slots of a key, or forgets it if nobody does.
-func (sh *shard) storeSlots(id uint64, now int64, s *algo.State, c class) {
+// store keeps who holds the slots of a key, or forgets it if nobody does.
+func (h *holders) store(now int64, s *algo.State, c class, keep pins) {
 	if s.Idle <= now {
-		sh.forget(algo.SizeRing, id)
+		h.shard.forget(algo.SizeRing, h.id)
 		return
 	}
-	sh.store(algo.SizeRing, id, now, nil, s, c, 0, nil)
+	h.shard.store(algo.SizeRing, h.id, now, nil, s, c, 0, keep)
 }
