@@ -36,7 +36,7 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 			continue
 		}
 		c := s.newCall(req)
-		if s.swaps(c) || s.cluster && !oneSlot(c.tags) {
+		if req.Slot != nil || s.swaps(c) || s.cluster && !oneSlot(c.tags) {
 			b.flush(ctx)
 			var err error
 			if out[i].Decision, err = s.direct(ctx, c, req); err != nil {

@@ -22,12 +22,20 @@ var sources embed.FS
 // program is a script and its name on the server.
 type program struct{ text, sha string }
 
+// parts are what a program has beside the rest of its files: that between the
+// marks <more> and </more>, and that between <slot> and </slot>.
+type parts uint8
+
+const (
+	withMore parts = 1 << iota
+	withSlot
+)
+
+var marks = map[string]parts{"--<more>": withMore, "--<slot>": withSlot}
+
 // assemble makes a program of files, without their comments: what a server
-// keeps of a script is all of its text.
-//
-// Without more it leaves out what is between the marks <more> and </more>. At
-// the mark <core> it puts the file core.
-func assemble(more bool, files ...string) *program {
+// keeps of a script is all of its text. At the mark <core> it puts the file core.
+func assemble(with parts, files ...string) *program {
 	var b strings.Builder
 	skip := false
 	var add func(file string)
@@ -38,10 +46,11 @@ func assemble(more bool, files ...string) *program {
 		}
 		for line := range strings.Lines(string(src)) {
 			line = strings.TrimSpace(line)
+			if part, ok := marks[line]; ok {
+				skip = with&part == 0
+			}
 			switch line {
-			case "--<more>":
-				skip = !more
-			case "--</more>":
+			case "--</more>", "--</slot>":
 				skip = false
 			case "--<core>":
 				add("core")
@@ -68,7 +77,7 @@ type programs struct {
 	take, slots, swap *program
 
 	mu      sync.Mutex
-	general [1 << kinds]*program
+	general [1 << kinds]*program // by kinds and, as no kind is 0, withASlot
 	takes   [kinds]*program
 }
 
@@ -77,21 +86,27 @@ var kindFiles = [kinds][]string{
 }
 
 func newPrograms() *programs {
-	return &programs{take: assemble(true, "take"), slots: assemble(true, "core", "slots"), swap: assemble(true, "swap")}
+	return &programs{take: assemble(withMore, "take"), slots: assemble(withMore, "core", "slot", "slots"), swap: assemble(withMore, "swap")}
 }
+
+// withASlot is, beside kinds, the bit of a program that decides a slot, too.
+const withASlot = 1
 
 // of returns the program for a set of kinds, a bit for each.
 func (p *programs) of(set uint8) *program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.general[set] == nil {
-		files := []string{"core", "general"}
+		files, with := []string{"core", "general"}, withMore
+		if set&withASlot != 0 {
+			files, with = append(files, "slot"), with|withSlot
+		}
 		for k, list := range kindFiles {
 			if set&(1<<k) != 0 {
 				files = append(files, list...)
 			}
 		}
-		p.general[set] = assemble(true, append(files, "main")...)
+		p.general[set] = assemble(with, append(files, "main")...)
 	}
 	return p.general[set]
 }
@@ -105,7 +120,7 @@ func (p *programs) ofTakes(k kind) *program {
 		if k == kindLog {
 			files = append(files, "logtake")
 		}
-		p.takes[k] = assemble(false, append(append(files, kindFiles[k]...), "takes")...)
+		p.takes[k] = assemble(0, append(append(files, kindFiles[k]...), "takes")...)
 	}
 	return p.takes[k]
 }

@@ -55,7 +55,11 @@ func (s *Store) replied(c *call, inv *invocation, res rueidis.RedisResult) (stat
 		}
 		return s.repliedTake(c, text)
 	}
-	st, list, err := s.repliedList(c, res)
+	reply, err := res.ToArray()
+	if err != nil {
+		return 0, found{}, err
+	}
+	st, list, err := c.read(reply, 0)
 	return st, found{list: list}, err
 }
 
@@ -88,11 +92,9 @@ func serverTime(reply []rueidis.RedisMessage) (int64, error) {
 	return seconds*1e6 + micros, errors.Join(err, err2)
 }
 
-func (s *Store) repliedList(c *call, res rueidis.RedisResult) (status, []rueidis.RedisMessage, error) {
-	reply, err := res.ToArray()
-	if err != nil {
-		return 0, nil, err
-	}
+// read reads the reply of a script that decides in general, with so many values
+// more than states, and sets c.now.
+func (c *call) read(reply []rueidis.RedisMessage, more int) (status, []rueidis.RedisMessage, error) {
 	if len(reply) < 2 {
 		return 0, nil, errReply
 	}
@@ -103,7 +105,7 @@ func (s *Store) repliedList(c *call, res rueidis.RedisResult) (status, []rueidis
 	if c.now, err = reply[1].AsInt64(); err != nil {
 		return 0, nil, err
 	}
-	if (status(st) == done || status(st) == foreign) && len(reply) != 2+len(c.items) {
+	if (status(st) == done || status(st) == foreign) && len(reply) != 2+len(c.items)+more {
 		return 0, nil, errReply
 	}
 	return status(st), reply[2:], nil

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/redis/rueidis"
+
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 )
@@ -49,14 +51,21 @@ func (s *Store) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDe
 	defer s.pending.Done()
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
-	d, err := s.slot(ctx, &req)
+	came, err := s.slot(ctx, &req)
 	if err != nil {
 		return sluice.SlotDecision{}, fmt.Errorf("redisstore: slots %q: %w", req.Scope, err)
 	}
-	return d, nil
+	return came.decision, nil
 }
 
-func (s *Store) slot(ctx context.Context, req *sluice.SlotRequest) (sluice.SlotDecision, error) {
+// holding is what came of a request for slots.
+type holding struct {
+	decision sluice.SlotDecision
+	before   bool  // its owner held slots already
+	now      int64 // the server's instant
+}
+
+func (s *Store) slot(ctx context.Context, req *sluice.SlotRequest) (holding, error) {
 	mode, now := int64(0), int64(0)
 	if s.inject != nil {
 		mode, now = 1, s.inject()
@@ -70,26 +79,34 @@ func (s *Store) slot(ctx context.Context, req *sluice.SlotRequest) (sluice.SlotD
 	}
 	reply, err := inv.do(ctx, s).ToArray()
 	if err != nil {
-		return sluice.SlotDecision{}, err
+		return holding{}, err
 	}
 	if len(reply) != 3 {
-		return sluice.SlotDecision{}, errReply
-	}
-	raw, err := text(&reply[0])
-	if err != nil {
-		return sluice.SlotDecision{}, err
+		return holding{}, errReply
 	}
 	if s.inject == nil {
 		if now, err = serverTime(reply[1:]); err != nil {
-			return sluice.SlotDecision{}, err
+			return holding{}, err
 		}
+	}
+	return heldAt(now, req, owner, &reply[0])
+}
+
+// heldAt decides a request of an owner over the leases that a script has found.
+func heldAt(now int64, req *sluice.SlotRequest, owner string, leases *rueidis.RedisMessage) (holding, error) {
+	raw, err := text(leases)
+	if err != nil {
+		return holding{}, err
 	}
 	state, mine, err := parseLeases(raw, owner)
 	if err != nil {
-		return sluice.SlotDecision{}, err
+		return holding{}, err
 	}
+	look := *req
+	look.Op, look.Cost = sluice.SlotPeek, look.Limit.Cap+1
+	before, _ := algo.DecideSlot(&look, mine, &state, now)
 	d, _ := algo.DecideSlot(req, mine, &state, now)
-	return d, nil
+	return holding{decision: d, before: before.Allowed, now: now}, nil
 }
 
 // parseLeases reads leases as a state in which owners are numbered, and

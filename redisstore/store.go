@@ -150,7 +150,7 @@ func wrap(req *sluice.Request, err error) error {
 
 // decide decides a valid request.
 func (s *Store) decide(ctx context.Context, req *sluice.Request) (sluice.Decision, error) {
-	if len(req.More) == 0 && !s.options.NoCoalescing && s.inject == nil {
+	if len(req.More) == 0 && req.Slot == nil && !s.options.NoCoalescing && s.inject == nil {
 		return s.coalesce(ctx, req)
 	}
 	return s.alone(ctx, *req)
@@ -158,6 +158,9 @@ func (s *Store) decide(ctx context.Context, req *sluice.Request) (sluice.Decisio
 
 // direct decides req by c, or by calls to several slots.
 func (s *Store) direct(ctx context.Context, c *call, req *sluice.Request) (sluice.Decision, error) {
+	if req.Slot != nil {
+		return s.slotted(ctx, c, req)
+	}
 	if s.cluster && !oneSlot(c.tags) {
 		d, err := s.across(ctx, req, c.tags)
 		if err == nil {

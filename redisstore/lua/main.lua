@@ -4,7 +4,7 @@
 -- The operations, as algo/decide.go has them. It returns how it went (0: done,
 -- 1: the calendar edges are of another time, 2: another limit wrote a state, or
 -- what a rule withholds at its start is in sight, 3: a state counts beyond 2^53,
--- 4: takes.lua leaves it to this),
+-- 4: takes.lua leaves it to this, 5: a slot denies),
 -- the server's instant, and for each limit: its state as it was found, or for a
 -- log what each operation has seen of it, or, of 2, all of it.
 
@@ -26,10 +26,26 @@ end
 
 now = min(now, LATEST)
 
+local limits = #KEYS
+--<slot>
+-- The last key is of a slot, which is acquired with the units. The last two
+-- arguments are its numbers, lifetime, cap, cost and longest lifetime, and its
+-- owner. The leases as they were found are the last of the reply.
+limits = limits - 1
+local life, cap, units, longest = unpack('>dddd', ARGV[#ARGV - 1])
+local slot, granted = holders(KEYS[#KEYS], ARGV[#ARGV], now, life, longest), false
+if not slot then
+	return redis.error_reply(CUT)
+end
+if not slot.mine and slot.held + units > cap then
+	keep(slot, mode == 1)
+	return {5, string.format('%.0f', now), slot.raw}
+end
+--</slot>
 local its, foreign, reply = {}, false, {0, string.format('%.0f', now)}
-local swaps = 3 + 2 * #KEYS
+local swaps = 3 + 2 * limits
 local undo = flags == 1
-for i = 1, #KEYS do
+for i = 1, limits do
 	local s = ARGV[2 * i + 1]
 	local k = kinds[unpack('>d', s)]
 	local it = k.new(KEYS[i], ARGV[2 * i + 2], s)
@@ -75,9 +91,12 @@ for _, it in ipairs(its) do
 end
 if foreign then
 	reply[1] = 2
-	for i, key in ipairs(KEYS) do
-		reply[i + 2] = call('GET', key) or ''
+	for i = 1, limits do
+		reply[i + 2] = call('GET', KEYS[i]) or ''
 	end
+	--<slot>
+	reply[limits + 3] = slot.raw
+	--</slot>
 	return reply
 end
 
@@ -140,6 +159,9 @@ local function take(op, maxWait, _, _, least)
 	if not allowed then
 		return deny(op)
 	end
+	--<slot>
+	granted = true
+	--</slot>
 	for _, it in ipairs(its) do
 		spend(it, now + longest, it.cost)
 	end
@@ -253,4 +275,11 @@ for i, it in ipairs(its) do
 		end
 	end
 end
+--<slot>
+if granted then
+	hold(slot, units)
+end
+keep(slot, mode == 1)
+reply[limits + 3] = slot.raw
+--</slot>
 return reply

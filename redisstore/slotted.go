@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// full is the status of a script that has found no slot free.
+const full = rare + 1
+
+// slotted decides a request with a slot by one script, which decides both at one
+// instant, or else by two calls. It takes two where the keys are of several slots
+// of a Cluster, and where the script leaves the units to this process: see swap.
+func (s *Store) slotted(ctx context.Context, c *call, req *sluice.Request) (sluice.Decision, error) {
+	slot := &req.Slot.SlotRequest
+	req.Slot.Decision = sluice.SlotDecision{}
+	key := s.keyer.slots(slot.Scope, slot.Key, slot.Limit.Name)
+	if !s.swaps(c) && (!s.cluster || oneSlot(append(c.tags[:len(c.tags):len(c.tags)], key))) {
+		if d, decided, err := s.joined(ctx, c, req, key); decided || err != nil {
+			return d, err
+		}
+	}
+	return s.parted(ctx, req)
+}
+
+// joined decides a request and its slot by one script. It reports false, and
+// nothing has changed, if that cannot decide the units.
+func (s *Store) joined(ctx context.Context, c *call, req *sluice.Request, key string) (d sluice.Decision, decided bool, err error) {
+	slot, j := &req.Slot.SlotRequest, c.ask(req)
+	owner := s.keyer.owner(slot.Owner)
+	numbers := string(appendNumbers(nil, slot.Limit.TTL.Microseconds(), slot.Limit.Cap, slot.Cost, sluice.MaxWindow.Microseconds()))
+	c.rare = true // the scripts for takes alone know no slots
+	s.guess(c)
+	for range attempts {
+		inv := s.invocation(c)
+		inv.program = s.programs.of(kindsOf(c.items) | withASlot)
+		inv.keys, inv.args = append(inv.keys, key), append(inv.args, numbers, owner)
+		reply, err := s.send(ctx, inv).ToArray()
+		if err != nil {
+			return d, false, err
+		}
+		st, list, err := c.read(reply, 1)
+		if err != nil {
+			return d, false, err
+		}
+		switch st {
+		case outside: // c.now is the server's now
+			continue
+		case done, full:
+			held, err := heldAt(c.now, slot, owner, &list[len(list)-1])
+			if err != nil {
+				return d, false, err
+			}
+			if st == full {
+				req.Slot.Decision = held.decision
+				return algo.DenySlot(req, c.now), true, nil
+			}
+			if err := c.describe(found{list: list[:len(list)-1]}); err != nil {
+				return d, false, err
+			}
+			c.noteDecided()
+			if j.decision.Allowed {
+				req.Slot.Decision = held.decision
+			}
+			return j.decision, true, nil
+		default:
+			return d, false, nil
+		}
+	}
+	return d, false, errChanging
+}
+
+// parted decides a slot, then the units. Where these are denied, or fail, it gives
+// the slot back. In between others may be denied for it.
+func (s *Store) parted(ctx context.Context, req *sluice.Request) (sluice.Decision, error) {
+	slot := &req.Slot.SlotRequest
+	held, err := s.slot(ctx, slot)
+	if err != nil {
+		return sluice.Decision{}, err
+	}
+	if !held.decision.Allowed {
+		req.Slot.Decision = held.decision
+		return algo.DenySlot(req, held.now), nil
+	}
+	units := *req
+	units.Slot = nil
+	d, err := s.direct(ctx, s.newCall(&units), &units)
+	switch {
+	case err == nil && d.Allowed:
+		req.Slot.Decision = held.decision
+		return d, nil
+	case slot.Op == sluice.SlotPeek || held.before:
+		return d, err
+	}
+	if released := s.release(ctx, slot); err == nil {
+		err = released
+	}
+	return d, err
+}
+
+// release gives back a slot that was acquired for a request which was denied. It
+// is done even if ctx has ended.
+func (s *Store) release(ctx context.Context, slot *sluice.SlotRequest) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Timeout)
+	defer cancel()
+	req := *slot
+	req.Op = sluice.SlotRelease
+	if _, err := s.slot(ctx, &req); err != nil {
+		return fmt.Errorf("release the slot: %w", err)
+	}
+	return nil
+}

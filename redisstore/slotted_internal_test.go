@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/storetest"
+)
+
+// parting is a store that decides slots and units by a call each, as one does
+// whose keys are of different nodes.
+type parting struct{ *Store }
+
+func (p parting) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	if err := req.Validate(); err != nil || req.Slot == nil {
+		return p.Store.Take(ctx, req)
+	}
+	return p.parted(ctx, &req)
+}
+
+// TestConformanceAtSetInstants runs the suite on scripts that are told the time,
+// so that leases and windows end in it.
+func TestConformanceAtSetInstants(t *testing.T) {
+	for _, b := range redistest.Binaries(t) {
+		t.Run(b.Name, func(t *testing.T) {
+			server := redistest.Start(t, b)
+			open := func(t *testing.T, now func() time.Time) *Store {
+				s := bare(server.Client(t))
+				s.keyer.prefix = t.Name()
+				s.inject = func() int64 { return max(now().UnixMicro(), 0) }
+				return s
+			}
+			t.Run("one call", func(t *testing.T) {
+				storetest.Test(t, func(t *testing.T, now func() time.Time) storetest.Harness {
+					s := open(t, now)
+					return storetest.Harness{Store: s, Slots: s, Steps: 500}
+				})
+			})
+			t.Run("two calls", func(t *testing.T) {
+				storetest.Test(t, func(t *testing.T, now func() time.Time) storetest.Harness {
+					s := open(t, now)
+					return storetest.Harness{Store: parting{s}, Slots: s, Steps: 500}
+				})
+			})
+		})
+	}
+}

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+// withSlot returns a take of a unit of a key with a slot for an owner.
+func withSlot(p *sluice.Plan, key, owner string, most int64) sluice.Request {
+	req := storekit.Request(p, key, 1)
+	req.Slot = &sluice.Slot{SlotRequest: sluice.SlotRequest{
+		Scope: p.Scope(), Limit: sluice.SlotLimit{Name: "slots", Cap: most, TTL: time.Minute}, Key: key, Owner: owner, Cost: 1,
+	}}
+	return req
+}
+
+// scriptCalls returns how often the server has run scripts since it was asked.
+func scriptCalls(t *testing.T, c rueidis.Client) map[string]string {
+	t.Helper()
+	text, err := c.Do(t.Context(), c.B().Info().Section("commandstats").Build()).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Do(t.Context(), c.B().ConfigResetstat().Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	calls := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls="); ok && strings.HasPrefix(name, "eval") {
+			calls[name], _, _ = strings.Cut(rest, ",")
+		}
+	}
+	return calls
+}
+
+// TestSlotAndUnitsAreOneCall wants one script to decide both, whatever comes of
+// them.
+func TestSlotAndUnitsAreOneCall(t *testing.T) {
+	for _, b := range redistest.Binaries(t) {
+		t.Run(b.Name, func(t *testing.T) {
+			server := redistest.Start(t, b)
+			s, client := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second}), server.Client(t)
+			for _, limit := range []string{"3/day", "3/day sliding-log", "3/day calendar UTC", "3/day sliding-counter"} {
+				p := storekit.Plan(t, limit, limit)
+				storekit.Take(t, s, withSlot(p, "other", "a", 2)) // the server learns the script
+				scriptCalls(t, client)
+				for _, step := range []struct {
+					name, owner string
+					allowed     bool
+					held        int64
+				}{
+					{"granted", "a", true, 1},
+					{"granted", "b", true, 2},
+					{"the slot denies", "c", false, 2},
+					{"renewed", "b", true, 2},
+					{"the units are denied", "b", false, 0},
+				} {
+					req := withSlot(p, "k", step.owner, 2)
+					d := storekit.Take(t, s, req)
+					if d.Allowed != step.allowed || req.Slot.Decision.Held != step.held {
+						t.Errorf("%s: %s: got %+v with %+v", limit, step.name, d, req.Slot.Decision)
+					}
+					if got, want := scriptCalls(t, client), map[string]string{"evalsha": "1"}; !maps.Equal(got, want) {
+						t.Errorf("%s: %s: the server has run %v, want %v", limit, step.name, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestSlotUnderAChangedLimit has the store decide the units itself: who is denied
+// these holds no slot, but for who held one before.
+func TestSlotUnderAChangedLimit(t *testing.T) {
+	for _, b := range redistest.Binaries(t) {
+		t.Run(b.Name, func(t *testing.T) {
+			s := open(t, redistest.Start(t, b).Option(), redisstore.Options{Timeout: 10 * time.Second})
+			old, changed := storekit.Plan(t, "s", "x: 1/day"), storekit.Plan(t, "s", "x: 2/day fixed-window")
+			storekit.Take(t, s, withSlot(old, "k", "a", 3))
+			if d := storekit.Take(t, s, withSlot(changed, "k", "a", 3)); !d.Allowed {
+				t.Fatalf("one of two: got %+v", d)
+			}
+			for _, owner := range []string{"a", "b"} {
+				req := withSlot(changed, "k", owner, 3)
+				req.Cost = 2
+				if d := storekit.Take(t, s, req); d.Allowed || req.Slot.Decision != (sluice.SlotDecision{}) {
+					t.Errorf("more units than there are for %s: got %+v with %+v", owner, d, req.Slot.Decision)
+				}
+			}
+			look := withSlot(changed, "k", "", 3).Slot.SlotRequest
+			look.Op = sluice.SlotPeek
+			if d, err := s.Slot(t.Context(), look); err != nil || d.Held != 1 {
+				t.Errorf("got %+v, %v, want the slot of a alone", d, err)
+			}
+		})
+	}
+}
