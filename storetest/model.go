@@ -17,8 +17,9 @@ import (
 // limit's name: one for each form, whichever limit of that name wrote it. A rule
 // starts when the store first meets a limit of its scope and name.
 type model struct {
-	states map[place][]algo.State
-	rules  map[uint64]*rule
+	states  map[place][]algo.State
+	rules   map[uint64]*rule
+	holders map[holding]*algo.State
 }
 
 type place struct {
@@ -33,12 +34,24 @@ type rule struct {
 }
 
 func newModel() *model {
-	return &model{states: make(map[place][]algo.State), rules: make(map[uint64]*rule)}
+	return &model{states: make(map[place][]algo.State), rules: make(map[uint64]*rule), holders: make(map[holding]*algo.State)}
 }
 
 // decide returns what req has to come to at instant now. It fills
-// req.Outcomes.
+// req.Outcomes and req.Slot.
 func (m *model) decide(req sluice.Request, now int64) sluice.Decision {
+	if req.Slot != nil && !m.slotIsFree(&req, now) {
+		return algo.DenySlot(&req, now)
+	}
+	d := m.units(req, now)
+	if req.Slot != nil && d.Allowed {
+		req.Slot.Decision = m.slot(req.Slot.SlotRequest, now)
+	}
+	return d
+}
+
+// units decides req as if it had no slot.
+func (m *model) units(req sluice.Request, now int64) sluice.Decision {
 	var places []place
 	var items []algo.Item
 	for i := range req.Charges() {
@@ -93,9 +106,10 @@ func instant(d sluice.Decision) int64 { return int64(d.Due) - d.Delay.Microsecon
 
 // checker puts requests to a store and to the model.
 type checker struct {
-	h     Harness
-	clock *hand
-	model *model
+	h      Harness
+	clock  *hand
+	model  *model
+	latest int64 // instant of a decision of the store
 }
 
 func newChecker(h Harness, clock *hand) *checker {
@@ -106,6 +120,9 @@ func newChecker(h Harness, clock *hand) *checker {
 func (c *checker) take(t *testing.T, req sluice.Request) sluice.Decision {
 	t.Helper()
 	req.Outcomes = new(make(sluice.Outcomes, req.Limits()))
+	for i := range *req.Outcomes {
+		(*req.Outcomes)[i].Remaining = -1 // the store must fill it
+	}
 	d, err := c.h.Store.Take(t.Context(), req)
 	if err != nil {
 		t.Fatalf("%s: got error %v, want a decision", describe(req), err)
@@ -120,11 +137,19 @@ func (c *checker) check(t *testing.T, req sluice.Request, got sluice.Decision) {
 	now := c.clock.Micros()
 	if c.h.OwnClock {
 		now = instant(got)
+		c.latest = now
 	}
 	outcomes := *req.Outcomes
 	wanted := make(sluice.Outcomes, len(outcomes))
 	req.Outcomes = &wanted
+	slot := req.Slot
+	if slot != nil {
+		req.Slot = &sluice.Slot{SlotRequest: slot.SlotRequest}
+	}
 	want := c.model.decide(req, now)
+	if slot != nil {
+		c.checkSlot(t, req, slot.Decision, &got, want)
+	}
 	if got != want {
 		t.Fatalf("%s at %d:\n got %+v\nwant %+v", describe(req), now, got, want)
 	}

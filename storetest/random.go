@@ -174,6 +174,9 @@ func describe(req sluice.Request) string {
 	if req.At > 0 {
 		fmt.Fprintf(&b, " spent at %d due %d", req.At, req.Due)
 	}
+	if s := req.Slot; s != nil {
+		fmt.Fprintf(&b, " with %d slots of %q by %s under %+v", s.Cost, s.Key, s.Owner, s.Limit)
+	}
 	return b.String()
 }
 

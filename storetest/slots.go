@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // testSlots puts random slot requests to the store and to package algo.
@@ -88,7 +89,32 @@ func testSlotsRefused(t *testing.T, b *bench) {
 		_, err := h.Slots.Slot(t.Context(), bad.req)
 		wantRefused(t, bad.name, err, bad.req.Validate())
 	}
-	d, err := h.Slots.Slot(t.Context(), sluice.SlotRequest{Scope: "s", Limit: limit, Key: "k", Owner: "o", Cost: 2})
+	good := sluice.SlotRequest{Scope: "s", Limit: limit, Key: "k", Owner: "o", Cost: 2}
+	plan := storekit.Plan(t, "s", "5/day sliding-log")
+	for _, bad := range []struct {
+		name   string
+		op     sluice.Op
+		slot   sluice.SlotOp
+		change func(*sluice.SlotRequest)
+	}{
+		{name: "a charge with a slot", op: sluice.OpCharge},
+		{name: "a take that looks at a slot", slot: sluice.SlotPeek},
+		{name: "a peek that acquires a slot", op: sluice.OpPeek},
+		{name: "a take with a slot of nobody", change: func(r *sluice.SlotRequest) { r.Owner = "" }},
+	} {
+		req := storekit.Request(plan, "k", 1)
+		req.Op, req.Slot = bad.op, &sluice.Slot{SlotRequest: good}
+		req.Slot.Op = bad.slot
+		if bad.change != nil {
+			bad.change(&req.Slot.SlotRequest)
+		}
+		_, err := h.Store.Take(t.Context(), req)
+		wantRefused(t, bad.name, err, req.Validate())
+	}
+	if got := storekit.Spent(t, h.Store, plan, "k"); got != 0 {
+		t.Errorf("refused requests have spent %d", got)
+	}
+	d, err := h.Slots.Slot(t.Context(), good)
 	if want := (sluice.SlotDecision{Allowed: true, Held: 2}); err != nil || d != want {
 		t.Errorf("after refusals: got %+v, %v, want %+v", d, err, want)
 	}

@@ -62,6 +62,8 @@ func Test(t *testing.T, open func(t *testing.T, now func() time.Time) Harness) {
 		{"Slots", testSlots},
 		{"SlotsRefused", testSlotsRefused},
 		{"SlotsConcurrent", testSlotsConcurrent},
+		{"TakesWithSlots", testTakesWithSlots},
+		{"TakesWithSlotsConcurrent", testTakesWithSlotsConcurrent},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			part.run(t, &bench{open: open})

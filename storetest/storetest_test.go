@@ -60,6 +60,12 @@ func (s *simple) Take(_ context.Context, req sluice.Request) (sluice.Decision, e
 	if s.fault == "counts in ms" {
 		now -= now % 1000
 	}
+	if s.fault == "forgets Slot" {
+		req.Slot = nil
+	}
+	if req.Slot != nil && !s.slotIsFree(&req, now) {
+		return algo.DenySlot(&req, now), nil
+	}
 	var items []algo.Item
 	var places []place
 	for i, c := range append([]sluice.Charge{req.Charge}, req.More...) {
@@ -114,7 +120,23 @@ func (s *simple) Take(_ context.Context, req sluice.Request) (sluice.Decision, e
 			s.states[places[i]] = it.Keep(nil)
 		}
 	}
+	if req.Slot != nil && (d.Allowed || s.fault == "acquires for denied units") {
+		req.Slot.Decision = s.slot(req.Slot.SlotRequest, now)
+	}
 	return d, nil
+}
+
+// slotIsFree fills in why it is not.
+func (s *simple) slotIsFree(req *sluice.Request, now int64) bool {
+	look := req.Slot.SlotRequest
+	if look.Op = sluice.SlotPeek; s.fault == "acquires at once" {
+		look.Op = sluice.SlotAcquire
+	}
+	d := s.slot(look, now)
+	if req.Slot.Decision = (sluice.SlotDecision{}); !d.Allowed {
+		req.Slot.Decision = d
+	}
+	return d.Allowed || s.fault == "spends without a slot"
 }
 
 // load gives the item the states at a place.
@@ -170,6 +192,10 @@ func (s *simple) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDec
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.slot(req, s.now().UnixMicro()), nil
+}
+
+func (s *simple) slot(req sluice.SlotRequest, now int64) sluice.SlotDecision {
 	at := place{0, req.Scope + "|" + req.Limit.Name, req.Key}
 	if s.slots[at] == nil || s.fault == "holds no slots" {
 		s.slots[at] = &algo.State{}
@@ -177,8 +203,8 @@ func (s *simple) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDec
 	if _, known := s.owners[req.Owner]; !known {
 		s.owners[req.Owner] = uint64(len(s.owners))
 	}
-	d, _ := algo.DecideSlot(&req, s.owners[req.Owner], s.slots[at], s.now().UnixMicro())
-	return d, nil
+	d, _ := algo.DecideSlot(&req, s.owners[req.Owner], s.slots[at], now)
+	return d
 }
 
 const faultVar = "STORETEST_FAULT"
@@ -222,6 +248,11 @@ func TestFindsFaults(t *testing.T) {
 		{"decides batches backwards", "TestSimple/Batches"},
 		{"holds no slots", "TestSimple/SlotsConcurrent"},
 		{"lets others in between", "TestSimple/Concurrent"},
+		{"forgets Slot", "TestSimple/TakesWithSlots"},
+		{"forgets Slot", "TestSimple/TakesWithSlotsConcurrent"},
+		{"acquires for denied units", "TestSimple/TakesWithSlots"},
+		{"acquires at once", "TestSimple/TakesWithSlots"},
+		{"spends without a slot", "TestSimple/TakesWithSlots"},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			t.Parallel()
