@@ -106,7 +106,9 @@ const maxRefill = int64(sluice.MaxRefill / 1000)
 func (it *Item) prepare(now int64) {
 	it.Written, it.met, it.on, it.spent = false, false, nil, 0
 	if !it.State.Zero() && settle(counterOf(it.Term), it.Term, &it.State, now) {
-		it.Written = true
+		// Beside others it need not be forgotten at once. Nor may it: what the
+		// limit is about to see of theirs would be kept where nothing is spent.
+		it.Written = !it.State.Zero() || len(it.Others) == 0
 	}
 	if s := &it.State; s.Zero() && s.Since-now > maxWait {
 		s.Since = now // the clock stepped back: nothing is reserved for so long
