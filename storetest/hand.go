@@ -40,3 +40,19 @@ func (c *hand) move(rnd *rand.Rand) {
 		}
 	}
 }
+
+// creep puts the clock on by less than move does: many requests find what those
+// before have left in windows of a second, and some the moment when it is idle.
+func (c *hand) creep(rnd *rand.Rand) {
+	switch rnd.IntN(100) {
+	case 0:
+		c.move(rnd)
+	case 1:
+		c.add(rnd.Int64N(2_500_000))
+	default:
+		c.add(rnd.Int64N(200))
+		if rnd.IntN(4) == 0 {
+			c.add(rnd.Int64N(60_000))
+		}
+	}
+}

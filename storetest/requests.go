@@ -72,21 +72,26 @@ func testChangedLimits(t *testing.T, b *bench) {
 	}
 	runs(t, func(t *testing.T, seed uint64) {
 		h, clock := b.store(t)
-		var all []*sluice.Plan
+		all := make([][]*sluice.Plan, len(series))
 		for i, texts := range series {
 			for _, text := range texts {
-				all = append(all, storekit.Plan(t, fmt.Sprint("changing ", i), text))
-				all = append(all, storekit.Plan(t, fmt.Sprint("changing one of two ", i), text, "25/s sliding-log"))
+				all[i] = append(all[i], storekit.Plan(t, fmt.Sprint("changing ", i), text))
+				all[i] = append(all[i], storekit.Plan(t, fmt.Sprint("changing one of two ", i), text, "25/s sliding-log"))
 			}
 		}
 		c, rnd := newChecker(h, clock), newSource(seed, 4, nil)
-		for range h.Steps {
-			if len(rnd.plans) == 0 || rnd.IntN(10) == 0 { // the plans in use for a while
-				rnd.plans = []*sluice.Plan{all[rnd.IntN(len(all))], all[rnd.IntN(len(all))]}
+		at := 0
+		for n := range h.Steps {
+			if n%500 == 0 { // long enough for what one limit leaves to meet the next
+				at = rnd.IntN(len(all))
+			}
+			if n%500 == 0 || rnd.IntN(10) == 0 { // the plans in use for a while
+				of := all[at]
+				rnd.plans = []*sluice.Plan{of[rnd.IntN(len(of))], of[rnd.IntN(len(of))]}
 			}
 			req := rnd.request()
 			rnd.keep(req, c.take(t, req))
-			clock.move(rnd.Rand)
+			clock.creep(rnd.Rand)
 		}
 	})
 }
