@@ -6,13 +6,15 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 )
 
-// full is the status of a script that has found no slot free.
-const full = rare + 1
+// full is the status, beside those that every script has, of one that has found
+// no slot free.
+const full = 5
 
 // slotted decides a request with a slot by one script, which decides both at one
 // instant, or else by two calls. It takes two where the keys are of several slots
@@ -21,7 +23,7 @@ func (s *Store) slotted(ctx context.Context, c *call, req *sluice.Request) (slui
 	slot := &req.Slot.SlotRequest
 	req.Slot.Decision = sluice.SlotDecision{}
 	key := s.keyer.slots(slot.Scope, slot.Key, slot.Limit.Name)
-	if !s.swaps(c) && (!s.cluster || oneSlot(append(c.tags[:len(c.tags):len(c.tags)], key))) {
+	if !s.swaps(c) && (!s.cluster || oneSlot(append(slices.Clip(c.tags), key))) {
 		if d, decided, err := s.joined(ctx, c, req, key); decided || err != nil {
 			return d, err
 		}
