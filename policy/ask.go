@@ -29,7 +29,7 @@ func (v *Verdict) ask(ctx context.Context) {
 	// Each turn puts a grace limit in the place of at least one soft one, and a
 	// charge has one at most.
 	for range first.n {
-		if first.role != taken || first.result.Err != nil || v.responsesDeny() || !v.switchOver(first) {
+		if first.role != taken || first.result.Err != nil || v.slotDenies() || v.responsesDeny() || !v.switchOver(first) {
 			return
 		}
 		v.single(ctx, first)
@@ -104,6 +104,7 @@ func (v *Verdict) all(ctx context.Context) {
 		v.single(ctx, &v.asks[0])
 		return
 	}
+	v.requests, v.results = v.requests[:0], v.results[:0]
 	for i := range v.asks {
 		v.requests = append(v.requests, v.request(&v.asks[i], sluice.OpTake))
 		v.results = append(v.results, sluice.Result{})

@@ -22,7 +22,8 @@ type Evaluator struct {
 	Policy *Policy
 	Store  sluice.Store
 	// Slots keeps the requests in flight. Nil means Store, if it is a
-	// [sluice.SlotStore], as one in this process is.
+	// [sluice.SlotStore]: then one call decides a request's only slot and its
+	// units, unless MaxWait is set or something on trial is charged as well.
 	Slots sluice.SlotStore
 	// MaxWait is how long a request may be held back until it fits, whatever the
 	// algorithm; at most sluice.MaxWait. Zero holds back only for limits that
@@ -59,7 +60,7 @@ func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek
 	}
 	e.Policy.Match(a, &v.matches)
 	v.collect(a, now)
-	if v.Refused != nil || v.Failure != sluice.FailOpen || !peek && len(v.holds) > 0 && !v.acquire(ctx) {
+	if v.Refused != nil || v.Failure != sluice.FailOpen || !peek && !v.joins() && !v.acquire(ctx) {
 		v.asks = v.asks[:0]
 		return
 	}
@@ -71,7 +72,10 @@ func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek
 	if v.crowded(ctx) {
 		return
 	}
-	v.ask(ctx)
+	if !v.askWithSlot(ctx) {
+		v.asks = v.asks[:0]
+		return
+	}
 	v.judge(ctx)
 	if !v.Allowed {
 		v.Err = errors.Join(v.Err, v.release(ctx))
@@ -284,6 +288,9 @@ func (v *Verdict) request(k *ask, op sluice.Op) sluice.Request {
 	}
 	if k.peek || v.peek {
 		req.Op, req.MaxWait = sluice.OpPeek, 0
+	}
+	if v.joint && k.role == taken && req.Op == sluice.OpTake {
+		req.Slot = &v.slot
 	}
 	if k.terms > 1 { // of a single limit the decision says all
 		k.room = v.outcomes[k.outcomes : k.outcomes+k.terms]

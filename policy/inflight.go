@@ -30,6 +30,8 @@ type hold struct {
 	level *level
 	key   string
 	held  bool
+	// doubtful says that the store may have granted it, though it failed.
+	doubtful bool
 }
 
 var errNoSlots = errors.New("policy: a rule limits requests in flight, and the store keeps no slots; set Evaluator.Slots")
@@ -38,9 +40,73 @@ func (h *hold) ask(op sluice.SlotOp, owner string) sluice.SlotRequest {
 	return sluice.SlotRequest{Op: op, Scope: h.level.scope, Limit: h.level.inFlight, Key: h.key, Owner: owner, Cost: 1}
 }
 
+// joins reports whether the store is to decide the only slot of the request in one
+// call with its units. Then nothing but these must be charged by that call, as a
+// request without a slot is charged nothing.
+func (v *Verdict) joins() bool {
+	if len(v.holds) != 1 || v.holds[0].rule.Shadow || !v.ownSlots || v.maxWait > 0 || len(v.asks) == 0 {
+		return false
+	}
+	for i := range v.asks {
+		if k := &v.asks[i]; i == 0 && (k.role != taken || k.n > sluice.MaxCharges) || i > 0 && !k.peek {
+			return false
+		}
+	}
+	v.joint, v.owner = true, rand.Text()
+	v.slot = sluice.Slot{SlotRequest: v.holds[0].ask(sluice.SlotAcquire, v.owner)}
+	return true
+}
+
+// slotDenies reports whether the slot that was asked for with the units has
+// denied the request.
+func (v *Verdict) slotDenies() bool {
+	return v.joint && v.asks[0].result.Err == nil && v.slot.Denies()
+}
+
+// askWithSlot puts all questions to the store, and keeps what came of the slot if
+// that is part of one. It reports whether the request may go on as far as slots
+// have a say.
+func (v *Verdict) askWithSlot(ctx context.Context) bool {
+	v.ask(ctx)
+	if v.joint && errors.Is(v.asks[0].result.Err, sluice.ErrNoSlots) {
+		// A store behind others keeps none: the rule says what becomes of that,
+		// and the units count.
+		if v.joint = false; !v.acquire(ctx) {
+			return false
+		}
+		v.ask(ctx)
+	}
+	if !v.joint {
+		return true
+	}
+	h, r := &v.holds[0], &v.asks[0].result
+	h.held = r.Err == nil && v.slot.Decision.Allowed
+	h.doubtful = r.Err != nil && !unspent(r.Err)
+	if v.slotDenies() {
+		v.deniedBy(h, v.slot.Decision)
+		return false
+	}
+	return true
+}
+
+// unspent reports whether an error says that its request has spent nothing.
+func unspent(err error) bool {
+	_, refused := errors.AsType[*sluice.RequestError](err)
+	_, unsent := errors.AsType[*sluice.NotSentError](err)
+	return refused || unsent
+}
+
+func (v *Verdict) deniedBy(h *hold, d sluice.SlotDecision) {
+	v.InFlight = &InFlight{Rule: &h.rule.Rule, Level: h.level.Level, Key: h.key, Limit: h.level.inFlight, Decision: d}
+	v.Decision.RetryAfter = d.RetryAfter
+}
+
 // acquire takes all slots of the request, before anything is charged. It
 // reports whether the request may go on; if not, it holds none.
 func (v *Verdict) acquire(ctx context.Context) bool {
+	if len(v.holds) == 0 {
+		return true
+	}
 	v.owner = rand.Text()
 	for i := range v.holds {
 		h := &v.holds[i]
@@ -61,8 +127,7 @@ func (v *Verdict) acquire(ctx context.Context) bool {
 				return false
 			}
 		case !d.Allowed:
-			v.InFlight = &InFlight{Rule: &h.rule.Rule, Level: h.level.Level, Key: h.key, Limit: h.level.inFlight, Decision: d}
-			v.Decision.RetryAfter = d.RetryAfter
+			v.deniedBy(h, d)
 			v.Err = errors.Join(v.Err, v.release(ctx))
 			return false
 		}
@@ -80,10 +145,10 @@ func (v *Verdict) release(ctx context.Context) error {
 	var errs []error
 	for i := range v.holds {
 		h := &v.holds[i]
-		if !h.held {
+		if !h.held && !h.doubtful {
 			continue
 		}
-		h.held = false
+		h.held, h.doubtful = false, false
 		_, err := v.slots.Slot(ctx, h.ask(sluice.SlotRelease, v.owner))
 		errs = append(errs, err)
 	}
@@ -103,7 +168,8 @@ func (v *Verdict) Lease() time.Duration {
 }
 
 // Renew holds the request's slots for another lease, for a request that runs
-// long. It reports false if one has expired: another may be in its place.
+// long. One that has expired, as the store was away for long, is acquired anew. It
+// reports false if one is not held: another is in its place.
 func (v *Verdict) Renew(ctx context.Context) (bool, error) {
 	all := true
 	var errs []error
@@ -113,6 +179,9 @@ func (v *Verdict) Renew(ctx context.Context) (bool, error) {
 			continue
 		}
 		d, err := v.slots.Slot(ctx, h.ask(sluice.SlotRenew, v.owner))
+		if err == nil && !d.Allowed {
+			d, err = v.slots.Slot(ctx, h.ask(sluice.SlotAcquire, v.owner))
+		}
 		all = all && err == nil && d.Allowed
 		errs = append(errs, err)
 	}

@@ -28,7 +28,37 @@ func flights(t *testing.T, most int64, change func(*policy.Rule)) *world {
 	return w
 }
 
-func TestInFlight(t *testing.T) {
+// slotStore is a countingStore that keeps slots, too.
+type slotStore struct {
+	*countingStore
+	slots int
+}
+
+func (s *slotStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	s.slots++
+	return sluice.PassSlot(ctx, s.Store, req)
+}
+
+// joined returns a world as flights does, whose store keeps the slots itself.
+func joined(t *testing.T, most int64, change func(*policy.Rule)) *world {
+	t.Helper()
+	w := flights(t, most, change)
+	w.eval.Slots, w.eval.Store = nil, &slotStore{countingStore: w.store}
+	return w
+}
+
+// bothWays runs a test on slots that are kept elsewhere, and on a store that
+// keeps them itself.
+func bothWays(t *testing.T, test func(*testing.T, func(*testing.T, int64, func(*policy.Rule)) *world)) {
+	t.Helper()
+	t.Run("apart", func(t *testing.T) { test(t, flights) })
+	t.Run("joined", func(t *testing.T) { test(t, joined) })
+}
+
+func TestInFlight(t *testing.T) { bothWays(t, testInFlight) }
+
+func testInFlight(t *testing.T, flights func(*testing.T, int64, func(*policy.Rule)) *world) {
+	t.Helper()
 	w := flights(t, 2, nil)
 	first, second := w.allow(user("ada")), w.allow(user("ada"))
 	third := w.decide(user("ada"))
@@ -61,7 +91,10 @@ func TestInFlight(t *testing.T) {
 	w.allow(user("ada"))
 }
 
-func TestRateDenialReleasesSlots(t *testing.T) {
+func TestRateDenialReleasesSlots(t *testing.T) { bothWays(t, testRateDenialReleasesSlots) }
+
+func testRateDenialReleasesSlots(t *testing.T, flights func(*testing.T, int64, func(*policy.Rule)) *world) {
+	t.Helper()
 	w := flights(t, 1, nil)
 	for range 10 {
 		w.settle(w.allow(user("ada")), policy.Response{})
@@ -71,7 +104,10 @@ func TestRateDenialReleasesSlots(t *testing.T) {
 	w.allow(user("ada"))
 }
 
-func TestLeases(t *testing.T) {
+func TestLeases(t *testing.T) { bothWays(t, testLeases) }
+
+func testLeases(t *testing.T, flights func(*testing.T, int64, func(*policy.Rule)) *world) {
+	t.Helper()
 	w := flights(t, 1, func(r *policy.Rule) { r.Levels[0].InFlight.TTL = time.Minute })
 	v := w.allow(user("ada"))
 	if got := v.Lease(); got != time.Minute {
@@ -92,7 +128,10 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-func TestInFlightOnly(t *testing.T) {
+func TestInFlightOnly(t *testing.T) { bothWays(t, testInFlightOnly) }
+
+func testInFlightOnly(t *testing.T, flights func(*testing.T, int64, func(*policy.Rule)) *world) {
+	t.Helper()
 	w := flights(t, 1, func(r *policy.Rule) { r.Levels[0].Limits = nil })
 	v := w.allow(user("ada"))
 	if w.decide(user("ada")).Allowed {
@@ -108,7 +147,10 @@ func TestInFlightOnly(t *testing.T) {
 	}
 }
 
-func TestInFlightInShadow(t *testing.T) {
+func TestInFlightInShadow(t *testing.T) { bothWays(t, testInFlightInShadow) }
+
+func testInFlightInShadow(t *testing.T, flights func(*testing.T, int64, func(*policy.Rule)) *world) {
+	t.Helper()
 	w := flights(t, 1, func(r *policy.Rule) { r.Shadow = true })
 	w.allow(user("ada"))
 	v := w.allow(user("ada"))
@@ -148,7 +190,10 @@ func TestInFlightFailure(t *testing.T) {
 }
 
 // Renewing, settling and deciding anew must not leave slots behind.
-func TestSlotsAreNotLost(t *testing.T) {
+func TestSlotsAreNotLost(t *testing.T) { bothWays(t, testSlotsAreNotLost) }
+
+func testSlotsAreNotLost(t *testing.T, flights func(*testing.T, int64, func(*policy.Rule)) *world) {
+	t.Helper()
 	w := flights(t, 3, nil)
 	var v policy.Verdict
 	for range 100 {

@@ -38,11 +38,14 @@ type Verdict struct {
 
 	store      sluice.Store
 	slots      sluice.SlotStore
+	ownSlots   bool // slots is the store
 	attributes Attributes
 	maxWait    time.Duration // whatever the algorithm; 0: only for limits that queue
 	left       time.Duration // until the request's deadline; 0: it has none
 	owner      string        // of the slots
 	holds      []hold
+	joint      bool // the only hold is asked for with the units, as slot
+	slot       sluice.Slot
 	peek       bool
 	settled    bool
 	bound      bool // whether a limit binds
@@ -67,6 +70,7 @@ func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	}
 	v.Allowed, v.Decision, v.Refused, v.InFlight, v.Err, v.Failure = false, sluice.Decision{}, nil, nil, nil, sluice.FailOpen
 	v.store, v.slots, v.attributes, v.peek, v.settled, v.bound, v.owner = e.Store, slots, a, peek, false, false, ""
+	v.ownSlots, v.joint = e.Slots == nil && slots != nil, false
 	// What they point to is kept for the next request.
 	v.holds, v.values, v.charges, v.trials, v.asks, v.flat = v.holds[:0], v.values[:0], v.charges[:0], v.trials[:0], v.asks[:0], v.flat[:0]
 	v.outcomes, v.requests, v.results, v.sideErrs, v.shapes = v.outcomes[:0], v.requests[:0], v.results[:0], v.sideErrs[:0], v.shapes[:0]
@@ -252,6 +256,9 @@ func (v *Verdict) failing(k *ask) sluice.Failure {
 	worst := sluice.FailOpen
 	for j := k.first; j < k.first+k.n; j++ {
 		worst = max(worst, v.charges[j].rule.Failure)
+	}
+	if v.joint && k.role == taken {
+		worst = max(worst, v.holds[0].rule.Failure)
 	}
 	return worst
 }
