@@ -97,7 +97,7 @@ func (s *Store) keyed(scope uint64, key string) uint64 {
 // plain reports whether a denial of req may be remembered: nothing but the
 // passing of time, or giving units back, can change it.
 func plain(req *sluice.Request) bool {
-	if req.Op != sluice.OpTake || len(req.More) > 0 || req.MaxWait > 0 {
+	if req.Op != sluice.OpTake || len(req.More) > 0 || req.MaxWait > 0 || req.Slot != nil {
 		return false
 	}
 	n := req.Plan.Len()

@@ -55,6 +55,9 @@ func (s *Store) newCall(reqs []sluice.Request, single bool) *call {
 		if r.Outcomes != nil {
 			r.Outcomes = new(make(sluice.Outcomes, len(*r.Outcomes)))
 		}
+		if r.Slot != nil {
+			r.Slot = &sluice.Slot{SlotRequest: r.Slot.SlotRequest}
+		}
 	}
 	return c
 }

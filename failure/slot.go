@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
 )
 
 // Slot decides req by the store or, if that does not answer in time, by the
@@ -127,6 +129,34 @@ func (s *Store) degradeSlot(ctx context.Context, req *sluice.SlotRequest, sent b
 		s.releases.doubt(req)
 	}
 	return d, nil
+}
+
+// degradeWithSlot decides the slot of a request that the store has not, then its
+// units. Where these are denied the slot is released.
+func (s *Store) degradeWithSlot(ctx context.Context, req sluice.Request, sent bool, why error) (sluice.Decision, error) {
+	slot := req.Slot
+	held, err := s.degradeSlot(ctx, &slot.SlotRequest, sent, why)
+	if err != nil {
+		return sluice.Decision{}, err
+	}
+	slot.Decision = held
+	if !held.Allowed {
+		d := algo.DenySlot(&req, time.Now().UnixMicro())
+		d.Degraded = true
+		return d, nil
+	}
+	req.Slot = nil
+	d, err := s.degrade(ctx, &req, sent, why)
+	if err == nil && d.Allowed {
+		return d, nil
+	}
+	slot.Decision = sluice.SlotDecision{}
+	if release := slot.SlotRequest; release.Op == sluice.SlotAcquire {
+		release.Op = sluice.SlotRelease
+		_, released := s.Slot(context.WithoutCancel(ctx), release)
+		err = errors.Join(err, released)
+	}
+	return d, err
 }
 
 // undo releases what the store may have granted to a request that is refused.

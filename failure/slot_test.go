@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // seats is two slots for each key, held for an hour.
@@ -228,4 +229,39 @@ func TestSlotsThatAreNotDecided(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUnitsWithASlotInAnOutage: where the store is away its policy decides both,
+// and who is denied the units holds no slot.
+func TestUnitsWithASlotInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaulty()
+		s := wrap(t, f, failure.Options{Policy: sluice.FailLocal})
+		defer s.Close()
+		f.set(hung)
+		plan := storekit.Plan(t, "room", "2/day sliding-log")
+		take := func(owner string, cost int64) (sluice.Decision, sluice.SlotDecision) {
+			t.Helper()
+			req := storekit.Request(plan, "k", cost)
+			req.Slot = &sluice.Slot{SlotRequest: slot(sluice.SlotAcquire, owner)}
+			return storekit.Take(t, s, req), req.Slot.Decision
+		}
+		if d, held := take("a", 3); d.Allowed || held != (sluice.SlotDecision{}) {
+			t.Errorf("3 units of 2: got %+v with %+v", d, held)
+		}
+		if d, held := take("a", 1); !d.Allowed || !d.Degraded || held.Held != 1 || !held.Degraded {
+			t.Errorf("a unit: got %+v with %+v", d, held)
+		}
+		take("b", 1)
+		if d, held := take("c", 1); d.Allowed || held.Held != 2 || d.RetryAfter != held.RetryAfter {
+			t.Errorf("no slot free: got %+v with %+v", d, held)
+		}
+		f.set(none)
+		ask(t, s, sluice.SlotRelease, "a")
+		ask(t, s, sluice.SlotRelease, "b")
+		settled(t, s)
+		if n := held(t, f); n != 0 {
+			t.Errorf("the store holds %d slots, want none: all were released", n)
+		}
+	})
 }

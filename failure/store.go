@@ -172,6 +172,12 @@ func (s *Store) check(ctx context.Context, req *sluice.Request) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
+	switch {
+	case req.Slot != nil && s.slots == nil:
+		return sluice.ErrNoSlots
+	case req.Slot != nil:
+		s.releases.forget(&req.Slot.SlotRequest)
+	}
 	if req.Op == sluice.OpReset && s.used.Load() {
 		return s.forget(ctx, req)
 	}
@@ -187,6 +193,9 @@ func (s *Store) finish(ctx context.Context, c *call, i int, req *sluice.Request,
 		}
 		if err == nil {
 			copy(req.Outcomes.All(), c.reqs[i].Outcomes.All())
+			if req.Slot != nil {
+				req.Slot.Decision = c.reqs[i].Slot.Decision
+			}
 			s.counters.decided.Add(1)
 			return c.results[i].Decision, nil
 		}
@@ -195,7 +204,13 @@ func (s *Store) finish(ctx context.Context, c *call, i int, req *sluice.Request,
 		}
 	}
 	if cancelled := ctx.Err(); errors.Is(cancelled, context.Canceled) {
+		if req.Slot != nil {
+			s.undo(&req.Slot.SlotRequest, sent)
+		}
 		return sluice.Decision{}, fmt.Errorf("failure: %v %q: %w", req.Op, req.Plan.Scope(), cancelled)
+	}
+	if req.Slot != nil {
+		return s.degradeWithSlot(ctx, *req, sent, err)
 	}
 	return s.degrade(ctx, req, sent, err)
 }

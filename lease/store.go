@@ -131,7 +131,7 @@ func (s *Store) ready(req sluice.Request) (job, error) {
 
 // leasable reports whether the job is one that a lease can answer.
 func (j *job) leasable() bool {
-	return j.terms != nil && j.req.Op == sluice.OpTake && len(j.req.More) == 0 && j.req.MaxWait == 0 && j.req.Cost > 0 && j.req.Cost <= j.terms.full
+	return j.terms != nil && j.req.Op == sluice.OpTake && len(j.req.More) == 0 && j.req.MaxWait == 0 && j.req.Slot == nil && j.req.Cost > 0 && j.req.Cost <= j.terms.full
 }
 
 // unsound forgets what was denied of the keys of a request that may give units
@@ -187,7 +187,7 @@ func (s *Store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, 
 
 // peek answers an OpPeek for which there are units in hand.
 func (s *Store) peek(j *job) (d sluice.Decision, ok bool) {
-	if j.req.Op != sluice.OpPeek || j.terms == nil || len(j.req.More) > 0 || j.req.MaxWait > 0 || j.req.Cost == 0 {
+	if j.req.Op != sluice.OpPeek || j.terms == nil || len(j.req.More) > 0 || j.req.MaxWait > 0 || j.req.Slot != nil || j.req.Cost == 0 {
 		return d, false
 	}
 	n, sh := s.table.find(j.terms, j.req.Key)
