@@ -249,21 +249,23 @@ func TestDecideOfOneWhoLeaves(t *testing.T) {
 // TestDecideKeepsSlots: they are held until the request is settled, however long
 // it runs, and free from then on.
 func TestDecideKeepsSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGuard(t, "  - {name: a, by: ip, in_flight: {cap: 1, ttl: 30s}}", echo, httplimit.Options{Store: memstore.New(memstore.Options{})})
-		for range 2 {
-			q := g.Decide(requestOf(t, "GET", "/", ""))
-			if !q.Allowed() {
-				t.Fatalf("%+v, want that it is allowed", q.Event())
+	for _, limits := range []string{"", ", limits: 9/min"} { // the store decides these with the slot
+		synctest.Test(t, func(t *testing.T) {
+			g := newGuard(t, "  - {name: a, by: ip, in_flight: {cap: 1, ttl: 30s}"+limits+"}", echo, httplimit.Options{Store: memstore.New(memstore.Options{})})
+			for range 2 {
+				q := g.Decide(requestOf(t, "GET", "/", ""))
+				if !q.Allowed() {
+					t.Fatalf("%+v, want that it is allowed", q.Event())
+				}
+				time.Sleep(10 * time.Minute) // many leases
+				if got := settled(g.Middleware, requestOf(t, "GET", "/", ""), httplimit.Response{Status: 200}); got != http.StatusTooManyRequests {
+					t.Errorf("beside it: got %d, want 429", got)
+				}
+				q.Settle(httplimit.Response{Status: 200})
+				q.Settle(httplimit.Response{Status: 200})
 			}
-			time.Sleep(10 * time.Minute) // many leases
-			if got := settled(g.Middleware, requestOf(t, "GET", "/", ""), httplimit.Response{Status: 200}); got != http.StatusTooManyRequests {
-				t.Errorf("beside it: got %d, want 429", got)
-			}
-			q.Settle(httplimit.Response{Status: 200})
-			q.Settle(httplimit.Response{Status: 200})
-		}
-	})
+		})
+	}
 }
 
 // TestHiddenWriter: under Wrap a framework whose handlers write to another writer

@@ -81,7 +81,7 @@ func New(o Options) (*Middleware, error) {
 		log: &sampledlog.Log{Logger: slog.Default(), Part: "httplimit"},
 	}
 	m.requests.New = func() any { return new(Request) }
-	m.judge = policy.Evaluator{Policy: o.Policy, Store: o.Store, Slots: slotsOf(&o), MaxWait: o.MaxWait, Now: o.Now}
+	m.judge = policy.Evaluator{Policy: o.Policy, Store: o.Store, Slots: o.Slots, MaxWait: o.MaxWait, Now: o.Now}
 	if o.Now == nil {
 		m.judge.Now = time.Now
 	}

@@ -9,38 +9,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
 )
 
 // ErrExpired is what OnError is told of a request that lost its slot in flight
 // while it ran: another runs in its place. It counts again when one is free.
 var ErrExpired = errors.New("httplimit: a slot in flight expired while the request ran, and is taken")
-
-// holder is a store of slots in which who renews one that has expired, as the
-// store was away for long, acquires it anew.
-type holder struct{ sluice.SlotStore }
-
-func (h holder) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
-	d, err := h.SlotStore.Slot(ctx, req)
-	if req.Op == sluice.SlotRenew && err == nil && !d.Allowed {
-		req.Op = sluice.SlotAcquire
-		return h.SlotStore.Slot(ctx, req)
-	}
-	return d, err
-}
-
-// slotsOf returns where the requests in flight are kept, nil if nowhere.
-func slotsOf(o *Options) sluice.SlotStore {
-	slots := o.Slots
-	if slots == nil {
-		slots, _ = o.Store.(sluice.SlotStore)
-	}
-	if slots == nil {
-		return nil
-	}
-	return holder{slots}
-}
 
 // renew keeps the slots of a request while it runs, and asks for those again
 // that it has lost. Nothing else may use v until stop has returned.

@@ -24,7 +24,7 @@ func (s *runtime) newLimits(g *generation) (*httplimit.Middleware, error) {
 		return nil, err
 	}
 	return httplimit.New(httplimit.Options{
-		Policy: g.policy, Store: s.store, Slots: s.slots,
+		Policy: g.policy, Store: s.store,
 		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, Claims: g.claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
 		Allow: c.Allow, Deny: c.Deny, Fields: fields,
 		Queue: s.held, Own: own, OnDecision: s.count, OnError: s.report, Now: s.now,

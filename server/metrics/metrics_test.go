@@ -333,3 +333,26 @@ func BenchmarkTake(b *testing.B) {
 		})
 	}
 }
+
+// TestSlotDenies: what a slot denies, no limit has.
+func TestSlotDenies(t *testing.T) {
+	m := metrics.New()
+	s := m.Wrap(memstore.New(memstore.Options{}))
+	plan, err := sluice.Compile("s", sluice.PerMinute(9).Named("rate"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, owner := range []string{"a", "b", "c"} {
+		slot := &sluice.Slot{SlotRequest: sluice.SlotRequest{Scope: "s", Limit: sluice.SlotLimit{Name: "slots", Cap: 1, TTL: time.Minute}, Key: "k", Owner: owner, Cost: 1}}
+		if _, err := s.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: plan, Key: "k", Cost: 1}, Slot: slot}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := decisions(t, m), map[string]float64{series("s", "rate", "allowed"): 1}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	req := sluice.SlotRequest{Op: sluice.SlotPeek, Scope: "s", Limit: sluice.SlotLimit{Name: "slots", Cap: 1, TTL: time.Minute}, Key: "k", Cost: 1}
+	if d, err := sluice.PassSlot(t.Context(), s, req); err != nil || d.Held != 1 {
+		t.Errorf("got %+v, %v, want the slots of the store within", d, err)
+	}
+}

@@ -12,8 +12,9 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Wrap returns a Store that asks inner and counts what it decides. Several
-// stores may be wrapped; they count together.
+// Wrap returns a Store that asks inner and counts what it decides, and a
+// [sluice.SlotStore] if inner is one. Several stores may be wrapped; they count
+// together.
 func (m *Metrics) Wrap(inner sluice.Store) sluice.Store {
 	return &store{inner: inner, metrics: m, plans: new(sluice.Prepared[[]verdicts])}
 }
@@ -52,12 +53,20 @@ func (s *store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 	return err
 }
 
+// Slot passes req on; slots have no counters.
+func (s *store) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	return sluice.PassSlot(ctx, s.inner, req)
+}
+
 func (s *store) count(req *sluice.Request, d *sluice.Decision, err error) {
 	op := &s.metrics.ops[min(int(req.Op), numOps-1)]
 	op.asked.Inc()
 	if err != nil {
 		op.failed.Inc()
 		return
+	}
+	if req.Slot.Denies() {
+		return // no limit has
 	}
 	switch req.Op {
 	case sluice.OpTake, sluice.OpTakeUpTo, sluice.OpReserve:
