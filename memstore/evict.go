@@ -39,6 +39,16 @@ type hand struct {
 	at   int
 }
 
+// resized puts the hands that are among the slots of a form to where they were
+// when there were from of these and not to.
+func (r *room) resized(f algo.Size, from, to int) {
+	for _, h := range [...]*hand{&r.hand, &r.second} {
+		if h.size == f && from > 0 {
+			h.at = h.at * to / from
+		}
+	}
+}
+
 // slot is a state that a hand points at.
 type slot struct {
 	hand

@@ -140,7 +140,9 @@ func (sh *shard) storeWord(id uint64, now int64, s *algo.State, c class, keep pi
 }
 
 func (sh *shard) rebuildWords(now int64) {
+	before := sh.words.slots()
 	sh.words.rebuild(now, sh.registry.generation.Load())
+	sh.room.resized(algo.SizeWord, before, sh.words.slots())
 	sh.latest = max(sh.latest, now)
 }
 
@@ -227,7 +229,9 @@ func (sh *shard) rebuild(t *table, now int64) {
 			sh.free(t, i)
 		}
 	}
+	before := t.n
 	t.rebuild(now)
+	sh.room.resized(t.size, before, t.n)
 }
 
 // insert returns a slot for id, which has none, and which will hold a state

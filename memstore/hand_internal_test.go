@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/storekit"
+)
+
+// TestHandKeepsItsPlace: states that the hand has passed are behind it still when
+// their slots have been replaced by more. Else it comes by again in the same round
+// and drops who has had no time to be taken.
+func TestHandKeepsItsPlace(t *testing.T) {
+	for _, c := range []struct {
+		limit string
+		size  algo.Size
+	}{{"5/15min", algo.SizeWord}, {"5/15min fixed-window", algo.SizeFixed}, {"5/15min sliding-log", algo.SizeRing}} {
+		t.Run(c.limit, func(t *testing.T) {
+			clock := storekit.NewClock()
+			s := New(Options{MaxKeys: 1000, Now: clock.Now})
+			sh := &s.shards[0]
+			p := storekit.Plan(t, "s", c.limit)
+			take := func(i int) { storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 1)) }
+			for i := range 300 {
+				take(i)
+			}
+			before := sh.slots(c.size)
+			for _, h := range [...]*hand{&sh.room.hand, &sh.room.second} {
+				*h = hand{c.size, before / 2}
+			}
+			passed := make(map[uint64]bool)
+			each := func(f func(i int, id uint64)) {
+				for i := range sh.slots(c.size) {
+					if c.size == algo.SizeWord {
+						f(i, sh.words.array.Load().id(i))
+					} else {
+						f(i, sh.tables[c.size].id(i))
+					}
+				}
+			}
+			each(func(i int, id uint64) {
+				if id != 0 && i < before/2 {
+					passed[id] = true
+				}
+			})
+			for i := 300; i < 1000; i++ {
+				take(i)
+			}
+			for _, h := range [...]hand{sh.room.hand, sh.room.second} {
+				again := 0
+				each(func(i int, id uint64) {
+					if passed[id] && i >= h.at {
+						again++
+					}
+				})
+				if again > len(passed)/4 { // some near the hand stand beside their places
+					t.Errorf("of %d slots, then %d, the hand at %d passes %d of %d again", before, sh.slots(c.size), h.at, again, len(passed))
+				}
+			}
+		})
+	}
+}
