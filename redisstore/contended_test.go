@@ -4,9 +4,12 @@
 package redisstore_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
@@ -51,5 +54,42 @@ func TestVersionsPressOneKey(t *testing.T) {
 				t.Errorf("got %d admitted, want %d to %d", n, c.least, c.most)
 			}
 		})
+	}
+}
+
+// pressed is a client before whose every command somebody else does something.
+type pressed struct {
+	rueidis.Client
+	first func()
+}
+
+func (p pressed) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	p.first()
+	return p.Client.Do(ctx, cmd)
+}
+
+// TestPressedKeyIsDecided: a request whose key others change between every look
+// and what it would write is decided in the time that it has.
+func TestPressedKeyIsDecided(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	other := storekit.Limiter(t, open(t, server.Option(), redisstore.Options{}), "scope", "x: 400/366day fixed-window")
+	var left atomic.Int64
+	client := pressed{server.Client(t), func() {
+		if left.Add(-1) < 0 {
+			return
+		}
+		if _, err := other.Take(t.Context(), "k", 1); err != nil {
+			t.Error(err)
+		}
+	}}
+	s, err := redisstore.New(client, redisstore.Options{Timeout: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // it returns none
+	lim := storekit.Limiter(t, s, "scope", "x: 300/366day sliding-log")
+	left.Store(150)
+	if d, err := lim.Take(t.Context(), "k", 1); err != nil || !d.Allowed || left.Load() >= 0 {
+		t.Errorf("got %+v, %v with %d changes to come, want a decision behind all", d, err, left.Load())
 	}
 }

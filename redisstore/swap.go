@@ -6,6 +6,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
 	"strconv"
@@ -35,11 +36,11 @@ func (s *Store) swaps(c *call) bool {
 	return false
 }
 
-// swapAttempts is how often a value is looked at again because it has changed, and
-// swapPause the longest pause before, for each time that it has.
+// swapPause is the longest pause before a value is looked at again, for each time
+// that it has changed, up to swapPauses times.
 const (
-	swapAttempts = 64
-	swapPause    = 100 * time.Microsecond
+	swapPause  = 100 * time.Microsecond
+	swapPauses = 64
 )
 
 var errContended = errors.New("others changed the key again and again meanwhile")
@@ -68,9 +69,11 @@ func (s *Store) swap(ctx context.Context, c *call, found []string) error {
 	if c.at > 0 {
 		found = nil // the instant of the decision depends on the server's
 	}
-	for n := range swapAttempts {
-		if n > 2 && !wait(ctx, rand.N(time.Duration(n)*swapPause)) { //nolint:gosec // it only has to differ
-			return ctx.Err()
+	// Of those who press a key one gets on each time, so all do in the end: how
+	// long that takes depends on how busy the server is.
+	for n := 0; ; n++ {
+		if n > 2 && !wait(ctx, rand.N(time.Duration(min(n, swapPauses))*swapPause)) { //nolint:gosec // it only has to differ
+			return fmt.Errorf("%w: %w", errContended, ctx.Err())
 		}
 		if found == nil {
 			var err error
@@ -93,7 +96,6 @@ func (s *Store) swap(ctx context.Context, c *call, found []string) error {
 			return nil
 		}
 	}
-	return errContended
 }
 
 // exchange runs the script that replaces values, or looks at them. It reports
