@@ -237,7 +237,11 @@ func TestUnitsWithASlotInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()
 		s := wrap(t, f, failure.Options{Policy: sluice.FailLocal})
-		defer s.Close()
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 		f.set(hung)
 		plan := storekit.Plan(t, "room", "2/day sliding-log")
 		take := func(owner string, cost int64) (sluice.Decision, sluice.SlotDecision) {
