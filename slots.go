@@ -90,7 +90,7 @@ type Slot struct {
 func (s *Slot) Denies() bool { return s != nil && s.Decision.RetryAfter > 0 }
 
 // SlotStore keeps who holds what. Acquiring again as the same owner renews and
-// does not count twice.
+// does not count twice. One that is a [Store] decides the Slot of a [Request], too.
 type SlotStore interface {
 	Slot(ctx context.Context, req SlotRequest) (SlotDecision, error)
 }

@@ -13,7 +13,8 @@
 // works out from it what else there is to say. All limits of a key are in one
 // hash slot and in one script. Requests for different keys share a pipeline, and
 // those for one key and plan that come while one is on its way share the next
-// call. So a clock of this machine that is wrong changes nothing.
+// call. So a clock of this machine that is wrong changes nothing. The slot of a
+// request is decided by the same script, at the same instant.
 //
 // A script decides on states that its own limit wrote. All others are decided in
 // this process, on what the server has, which is then replaced if nobody has
@@ -28,6 +29,9 @@
 // clocks of the nodes show. Where these differ by more than a second, or requests
 // get in each other's way, a sliding log on another node may not find the units
 // again and keeps them counted.
+//
+// Where a script cannot decide all of a request, its slot is acquired first, and
+// released if the units are denied or fail: others may be denied it meanwhile.
 //
 // # When a limit changes
 //
