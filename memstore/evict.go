@@ -39,12 +39,38 @@ type hand struct {
 	at   int
 }
 
-// resized puts the hands that are among the slots of a form to where they were
-// when there were from of these and not to.
-func (r *room) resized(f algo.Size, from, to int) {
-	for _, h := range [...]*hand{&r.hand, &r.second} {
-		if h.size == f && from > 0 {
-			h.at = h.at * to / from
+// moves follows the hands among the slots of a form that are replaced by others.
+type moves struct {
+	hands [2]*hand
+	ends  [2]int // in the new slots: behind all states that the hand has passed
+	from  int    // how many slots there were
+}
+
+func (r *room) moves(f algo.Size, from int) (m moves) {
+	m.from = from
+	for i, h := range [...]*hand{&r.hand, &r.second} {
+		if h.size == f {
+			m.hands[i] = h
+		}
+	}
+	return m
+}
+
+// note notes that a state goes from one slot to another of so many.
+func (m *moves) note(from, to, slots int) {
+	for i, h := range m.hands {
+		// Who is far ahead stood in the first slots because the last were taken.
+		if h != nil && from < h.at && to < h.at*slots/m.from+slots/8 {
+			m.ends[i] = max(m.ends[i], to+1)
+		}
+	}
+}
+
+// end puts the hands behind the states that they have passed.
+func (m *moves) end() {
+	for i, h := range m.hands {
+		if h != nil && h.at > 0 {
+			h.at = m.ends[i]
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestHandKeepsItsPlace(t *testing.T) {
 						again++
 					}
 				})
-				if again > len(passed)/4 { // some near the hand stand beside their places
+				if again > len(passed)/4 { // those that stood in the first slots because the last were taken
 					t.Errorf("of %d slots, then %d, the hand at %d passes %d of %d again", before, sh.slots(c.size), h.at, again, len(passed))
 				}
 			}

@@ -140,9 +140,9 @@ func (sh *shard) storeWord(id uint64, now int64, s *algo.State, c class, keep pi
 }
 
 func (sh *shard) rebuildWords(now int64) {
-	before := sh.words.slots()
-	sh.words.rebuild(now, sh.registry.generation.Load())
-	sh.room.resized(algo.SizeWord, before, sh.words.slots())
+	m := sh.room.moves(algo.SizeWord, sh.words.slots())
+	sh.words.rebuild(now, sh.registry.generation.Load(), &m)
+	m.end()
 	sh.latest = max(sh.latest, now)
 }
 
@@ -229,9 +229,9 @@ func (sh *shard) rebuild(t *table, now int64) {
 			sh.free(t, i)
 		}
 	}
-	before := t.n
-	t.rebuild(now)
-	sh.room.resized(t.size, before, t.n)
+	m := sh.room.moves(t.size, t.n)
+	t.rebuild(now, &m)
+	m.end()
 }
 
 // insert returns a slot for id, which has none, and which will hold a state

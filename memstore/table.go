@@ -275,7 +275,7 @@ func (t *table) writeBalance(w []uint64, s *algo.State, idle int64, high uint64)
 
 // rebuild makes a new block for the states that live at now, with room for a
 // share more.
-func (t *table) rebuild(now int64) {
+func (t *table) rebuild(now int64, m *moves) {
 	live := 0
 	for i := range t.n {
 		if t.id(i) != 0 && t.idle(i) > now {
@@ -297,13 +297,13 @@ func (t *table) rebuild(now int64) {
 	t.epoch = max(now-epochLead, 0)
 	for i := range old.n {
 		if old.id(i) != 0 && old.idle(i) > now {
-			t.adopt(&old, i)
+			m.note(i, t.adopt(&old, i), t.n)
 		}
 	}
 }
 
-// adopt copies slot i of an older block.
-func (t *table) adopt(old *table, i int) {
+// adopt copies slot i of an older block, and returns where to.
+func (t *table) adopt(old *table, i int) int {
 	w := old.slots[i*t.stride : (i+1)*t.stride]
 	j := t.home(w[0])
 	for t.id(j) != 0 {
@@ -312,4 +312,5 @@ func (t *table) adopt(old *table, i int) {
 	to := t.slots[j*t.stride : (j+1)*t.stride]
 	copy(to, w)
 	to[1] = packIdle(old.idle(i), t.epoch, w[1]&lowMask)
+	return j
 }

@@ -212,7 +212,7 @@ func (w *words) remove(i int) uint64 {
 
 // rebuild replaces the array by one for the states that live at now, with room
 // for a share more.
-func (w *words) rebuild(now int64, generation uint64) {
+func (w *words) rebuild(now int64, generation uint64, m *moves) {
 	old := w.array.Load()
 	if old == nil {
 		old = &wordArray{}
@@ -248,6 +248,7 @@ func (w *words) rebuild(now int64, generation uint64) {
 		}
 		j := a.free(id)
 		a.slots[2*j], a.slots[2*j+1] = id, word // nobody else sees a yet
+		m.note(i, j, a.n)
 		w.occupied++
 	}
 	w.used = w.occupied
