@@ -19,7 +19,7 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/denycache", "/failure", "/gateway", "/httpclient", "/httplimit",
-	"/internal/clientip", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/lease", "/memstore", "/policy", "/storetest",
+	"/internal/clientip", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/lease", "/memstore", "/policy", "/remote", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
@@ -59,14 +59,14 @@ func TestLibraryCompilesOnlyTheStandardLibrary(t *testing.T) {
 
 // library are the packages that compile nothing but the standard library and
 // this module: what people build on.
-var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/policy", "/storetest"}
+var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/policy", "/remote", "/storetest"}
 
 // mostDeep is how many packages of the product may lie upon each other, those
 // under internal included, and floors how many with and beneath one of a folder.
 const mostDeep = 7
 
 var floors = map[string]int{
-	"": 2, "/algo": 3, "/policy": 3, "/httpclient": 3, "/httplimit": 4, "/memstore": 4, "/redisstore": 4, "/config": 4,
+	"": 2, "/algo": 3, "/policy": 3, "/httpclient": 3, "/httplimit": 4, "/memstore": 4, "/remote": 4, "/redisstore": 4, "/config": 4,
 	"/server/admin": 5, "/server/metrics": 5, "/server/reload": 5, "/server/tally": 5, "/server/token": 5,
 }
 
@@ -125,6 +125,7 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/denycache", []string{"", "/internal/span", "/algo"}},
 		{"/failure", []string{"", "/internal/span", "/algo"}},
 		{"/lease", []string{"", "/internal/span"}},
+		{"/remote", []string{"", "/internal/span", "/algo"}},
 		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/internal/wire"}},
 		{"/httpclient", []string{"", "/internal/span"}},
 		{"/internal/exchange", []string{"/internal/wire"}},

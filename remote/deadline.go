@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// deadline is the one bound of a request in time: a context that ends with its
+// caller's, or when the Timeout is over. What tells of the end is made for a store
+// that asks for it: one that has its answer at once needs no timer.
+type deadline struct {
+	context.Context //nolint:containedctx // it is one itself
+	began, at       time.Time
+	shared          bool // by callers that never leave: it ends by itself
+
+	mu     sync.Mutex
+	timed  context.Context //nolint:containedctx // the part made on demand
+	cancel context.CancelFunc
+	over   bool
+}
+
+// spanParts is in how many parts a Timeout is cut. Callers that never leave and
+// begin within one of them share a deadline, and so one timer.
+const spanParts = 64
+
+// spans hands out deadlines that are shared. The zero value is ready to use.
+type spans struct{ current atomic.Pointer[deadline] }
+
+// bound returns ctx with the Timeout; release must follow.
+func (s *Store) bound(ctx context.Context) context.Context {
+	now := time.Now()
+	if ctx == context.Background() || ctx == context.TODO() {
+		return s.spans.of(now, s.opts.Timeout)
+	}
+	d := &deadline{Context: ctx, began: now, at: now.Add(s.opts.Timeout)}
+	if own, ok := ctx.Deadline(); ok && own.Before(d.at) {
+		d.at = own
+	}
+	return d
+}
+
+// of returns a deadline at most a part of the Timeout sooner than that.
+func (s *spans) of(now time.Time, timeout time.Duration) *deadline {
+	old := s.current.Load()
+	if old != nil && now.Sub(old.began) < timeout/spanParts {
+		return old
+	}
+	d := &deadline{Context: context.Background(), began: now, at: now.Add(timeout), shared: true}
+	s.current.CompareAndSwap(old, d) // another that came first is as good
+	return d
+}
+
+// release ends a context of bound, and what it has made.
+func release(ctx context.Context) {
+	d, mine := ctx.(*deadline)
+	if !mine || d.shared {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.over = true
+	if d.cancel != nil {
+		d.cancel()
+	}
+}
+
+// left reports whether the caller has left before its time was over.
+func (d *deadline) left() bool { return errors.Is(d.Context.Err(), context.Canceled) }
+
+func (d *deadline) Deadline() (time.Time, bool) { return d.at, true }
+
+func (d *deadline) Done() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timed == nil {
+		d.timed, d.cancel = context.WithDeadline(d.Context, d.at)
+		if d.over {
+			d.cancel()
+		}
+	}
+	return d.timed.Done()
+}
+
+func (d *deadline) Err() error {
+	d.mu.Lock()
+	timed, over := d.timed, d.over
+	d.mu.Unlock()
+	switch {
+	case timed != nil:
+		return timed.Err()
+	case over:
+		return context.Canceled
+	case d.Context.Err() != nil:
+		return d.Context.Err()
+	case !time.Now().Before(d.at):
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Value returns what belongs to the timer first, by which contexts made of this
+// one follow it without a goroutine.
+func (d *deadline) Value(key any) any {
+	d.mu.Lock()
+	timed := d.timed
+	d.mu.Unlock()
+	if timed != nil {
+		return timed.Value(key)
+	}
+	return d.Context.Value(key)
+}

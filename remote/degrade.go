@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// policy returns what happens to the units of req if the store does not decide it.
+func (s *Store) policy(req *sluice.Request) sluice.Failure {
+	of := s.opts.PolicyOf
+	if of == nil {
+		return s.opts.Policy
+	}
+	p := sluice.FailOpen
+	for i := range req.Charges() {
+		p = Combine(p, of(req.Nth(i).Plan))
+	}
+	return p
+}
+
+// refuse is the answer to a request that no policy lets pass.
+func (s *Store) refuse(why error) error {
+	s.counters.refused.Add(1)
+	return &UnavailableError{RetryAfter: s.opts.Probe, Err: why}
+}
+
+// degrade decides a request that the store has not. If it was sent, the store
+// may have charged it. It is let through if its units are, and its slot.
+func (s *Store) degrade(ctx context.Context, req *sluice.Request, sent bool, why error) (sluice.Decision, error) {
+	p, slots := s.policy(req), sluice.FailOpen
+	if req.Slot != nil {
+		slots = s.slotPolicy(req.Slot.Scope)
+	}
+	// To say that a reset is done would not be true.
+	if req.Op == sluice.OpReset || !s.local.can(p) || !s.local.can(slots) {
+		return sluice.Decision{}, s.refuse(why)
+	}
+	var d sluice.Decision
+	var err error
+	if p == sluice.FailLocal && req.Op != sluice.OpRefund {
+		d, err = s.decide(ctx, req, slots, sent)
+	} else { // the receipt of a refund is the store's, which has spent the units and keeps them
+		given := true
+		if req.Slot != nil {
+			given, err = s.takeSlot(ctx, req, slots)
+		}
+		d = letThrough(req, given)
+	}
+	if err != nil {
+		return sluice.Decision{}, s.refuse(err)
+	}
+	s.counters.of(max(p, slots)).Add(1)
+	return d, nil
+}
+
+// letThrough allows req without counting it, unless there is no slot for it.
+func letThrough(req *sluice.Request, slot bool) sluice.Decision {
+	if !slot {
+		clear(req.Outcomes.All())
+		return sluice.Decision{Degraded: true}
+	}
+	now := sluice.InstantOf(time.Now())
+	d := sluice.Decision{Allowed: true, At: now, Due: now}
+	switch req.Op {
+	case sluice.OpTake, sluice.OpTakeUpTo, sluice.OpReserve:
+		d.Spent = req.Cost
+	default: // spends nothing
+	}
+	for i := range req.Outcomes.All() {
+		(*req.Outcomes)[i] = sluice.Outcome{Allowed: true}
+	}
+	mark(&d, openMark)
+	return d
+}
+
+// takeSlot decides the slot of req in this process, under p.
+func (s *Store) takeSlot(ctx context.Context, req *sluice.Request, p sluice.Failure) (given bool, err error) {
+	d, err := s.local.slot(ctx, &req.Slot.SlotRequest, p)
+	d.Degraded = true
+	req.Slot.Decision = d
+	return d.Allowed, err
+}
+
+// decide decides req in this process, and writes down what it spends if the
+// store does not know of it.
+func (s *Store) decide(ctx context.Context, req *sluice.Request, slots sluice.Failure, sent bool) (sluice.Decision, error) {
+	local := *req
+	if local.Slot = nil; req.Slot != nil && slots == sluice.FailLocal {
+		local.Slot = &sluice.Slot{SlotRequest: s.local.slotShare(req.Slot.SlotRequest, slots)}
+	}
+	d, err := s.local.take(ctx, local)
+	if err != nil {
+		return d, err
+	}
+	switch {
+	case local.Slot != nil:
+		req.Slot.Decision = local.Slot.Decision
+		req.Slot.Decision.Degraded = true
+	case req.Slot != nil && d.Allowed: // FailOpen gives every slot
+		if _, err = s.takeSlot(ctx, req, slots); err != nil {
+			return d, err
+		}
+	}
+	if d.Allowed && !sent {
+		s.owe(req, d.Spent)
+	}
+	mark(&d, localMark)
+	return d, nil
+}
+
+// owe writes down what an allowed request has spent.
+func (s *Store) owe(req *sluice.Request, spent int64) {
+	now := time.Now()
+	most := int64(sluice.MaxQuota)
+	switch req.Op {
+	case sluice.OpTake, sluice.OpReserve, sluice.OpCharge:
+	case sluice.OpTakeUpTo:
+		if most = spent; req.Cost == 0 {
+			// The others got the same number, which only they know: the least
+			// that any asked for.
+			most = sluice.MaxQuota
+			for i := range req.More {
+				if c := req.More[i].Cost; c > 0 {
+					most = min(most, c)
+				}
+			}
+		}
+	default:
+		return
+	}
+	dropped := int64(0)
+	for i := range req.Charges() {
+		c := req.Nth(i)
+		dropped += s.ledger.add(c, min(c.Cost, most), now)
+	}
+	s.counters.dropped.Add(uint64(dropped))
+	s.wake()
+}
+
+// refund gives back what was spent by a policy. What Local spent under further
+// charges stays owed to the store, which errs to denying.
+func (s *Store) refund(ctx context.Context, req *sluice.Request, m sluice.Instant) sluice.Decision {
+	if m == localMark {
+		s.counters.localized.Add(1)
+		if d, err := s.local.take(ctx, *req); err == nil {
+			s.ledger.subtract(&req.Charge, -d.Spent)
+			mark(&d, localMark)
+			return d
+		}
+		return letThrough(req, true)
+	}
+	s.counters.opened.Add(1)
+	return letThrough(req, true)
+}
+
+// forget forgets what was spent by the keys of a reset.
+func (s *Store) forget(ctx context.Context, req *sluice.Request) error {
+	for i := range req.Charges() {
+		s.ledger.forget(req.Nth(i))
+	}
+	_, err := s.local.take(ctx, *req)
+	return err
+}

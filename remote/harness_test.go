@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/remote"
+)
+
+var errBroken = errors.New("store is broken")
+
+// fault is what is wrong with a store.
+type fault string
+
+const (
+	none   fault = "none"
+	erring fault = "errors"            // answers an error at once
+	hung   fault = "hangs"             // decides nothing and ignores its context until it is mended
+	lost   fault = "loses answers"     // decides, and answers an error
+	late   fault = "answers late"      // decides, and answers when it is mended
+	slow   fault = "is slow"           // decides after a while, whatever its context says
+	deaf   fault = "heeds its context" // waits for the end of its context
+	tardy  fault = "is tardy"          // decides, and answers soon, unless its context has ended by then
+)
+
+const (
+	slowness  = 3 * time.Second
+	tardiness = 250 * time.Millisecond
+)
+
+// faulty is a store of this process that can be broken and mended. It ignores
+// that callers leave: see strict.
+type faulty struct {
+	*memstore.Store
+	detach    bool // to be wrapped as it is
+	mu        sync.Mutex
+	fault     fault
+	mended    chan struct{}
+	now, most int           // calls at once, of those that count
+	counts    func() bool   // whether one that comes now does; nil if all do
+	pause     time.Duration // of every call that is answered
+}
+
+func newFaulty() *faulty {
+	return &faulty{Store: memstore.New(memstore.Options{MaxKeys: 10_000}), fault: none, mended: make(chan struct{})}
+}
+
+func (f *faulty) set(next fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = next
+	if next == none {
+		close(f.mended)
+		f.mended = make(chan struct{})
+	}
+}
+
+func (f *faulty) enter() (fault fault, mended chan struct{}, leave func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.counts != nil && !f.counts() {
+		return f.fault, f.mended, func() {}
+	}
+	f.now++
+	f.most = max(f.most, f.now)
+	return f.fault, f.mended, f.leave
+}
+
+func (f *faulty) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now--
+}
+
+// peak returns the most calls at once since it was last called.
+func (f *faulty) peak() (most int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	most, f.most = f.most, f.now
+	return most
+}
+
+func (f *faulty) do(ctx context.Context, decide func() error) error {
+	fault, mended, leave := f.enter()
+	defer leave()
+	time.Sleep(f.pause)
+	switch fault {
+	case erring:
+		return errBroken
+	case hung:
+		<-mended
+		return errBroken
+	case deaf:
+		<-ctx.Done()
+		return ctx.Err()
+	case slow:
+		time.Sleep(slowness)
+	case tardy:
+		if err := decide(); err != nil {
+			return err
+		}
+		time.Sleep(tardiness)
+		return ctx.Err() // as one that reads answers no longer
+	case lost, late:
+		err := decide()
+		if fault == lost {
+			return errBroken
+		}
+		<-mended
+		return err
+	}
+	return decide()
+}
+
+func (f *faulty) Take(ctx context.Context, req sluice.Request) (d sluice.Decision, err error) {
+	failed := f.do(ctx, func() error {
+		d, err = f.Store.Take(ctx, req)
+		return err
+	})
+	if failed != nil {
+		return sluice.Decision{}, failed
+	}
+	return d, nil
+}
+
+func (f *faulty) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
+	return f.do(ctx, func() error { return sluice.TakeBatch(context.WithoutCancel(ctx), f.Store, reqs, out) })
+}
+
+func (f *faulty) Slot(ctx context.Context, req sluice.SlotRequest) (d sluice.SlotDecision, err error) {
+	failed := f.do(ctx, func() error {
+		d, err = f.Store.Slot(ctx, req)
+		return err
+	})
+	if failed != nil {
+		return sluice.SlotDecision{}, failed
+	}
+	return d, nil
+}
+
+// both runs a test in front of a store that returns when its context ends, and
+// of one that ignores it and is detached.
+func both(t *testing.T, test func(*testing.T, *faulty)) {
+	t.Helper()
+	for _, detach := range []bool{false, true} {
+		t.Run(fmt.Sprint("detach ", detach), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFaulty()
+				f.detach = detach
+				test(t, f)
+			})
+		})
+	}
+}
+
+func (f *faulty) detached() bool { return f.detach }
+
+// wrap returns a Store in front of f, of which a faulty one is made strict unless
+// it is to be detached.
+func wrap(t *testing.T, f sluice.Store, opts remote.Options) *remote.Store {
+	t.Helper()
+	if store, ok := f.(interface {
+		sluice.BatchStore
+		sluice.SlotStore
+		detached() bool
+	}); ok {
+		if opts.Detach = store.detached(); !opts.Detach {
+			f = strict{store, store}
+		}
+	}
+	opts.Local = memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed})
+	s, err := remote.Wrap(f, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// end closes s and mends f. No goroutine may be left: the bubble of the test
+// would not end.
+func end(t *testing.T, f *faulty, s *remote.Store) {
+	t.Helper()
+	f.set(none)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	time.Sleep(2 * slowness)
+	synctest.Wait()
+	if st := s.Stats(); st.InFlight != 0 {
+		t.Errorf("%d calls left in flight", st.InFlight)
+	}
+}
+
+// bring breaks s: it asks until the breaker is open.
+func bring(t *testing.T, f *faulty, s *remote.Store, to fault) {
+	t.Helper()
+	f.set(to)
+	p := storekit.Plan(t, "breaking", "1000000/s")
+	for range 20 {
+		if !s.Healthy() {
+			return
+		}
+		_, err := s.Take(context.Background(), sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: p}})
+		if _, unavailable := errors.AsType[*remote.UnavailableError](err); err != nil && !unavailable {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the breaker did not open")
+}
+
+// mend mends f and waits until all requests are back.
+func mend(t *testing.T, f *faulty, s *remote.Store) time.Duration {
+	t.Helper()
+	f.set(none)
+	began := time.Now()
+	for !s.Healthy() {
+		if time.Since(began) > time.Minute {
+			t.Fatal("not healthy after a minute")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return time.Since(began)
+}

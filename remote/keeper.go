@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+const (
+	chargesAtOnce = 128                    // of one call, when the store has returned
+	pace          = 10 * time.Millisecond  // between tries of a store that answers
+	settling      = 100 * time.Millisecond // how long owed units keep requests from a store that answers
+)
+
+// keeper owns the goroutine that brings the store back.
+type keeper struct {
+	mu      sync.Mutex
+	running bool
+	nudged  chan struct{}
+	closing chan struct{}
+	over    sync.Once
+	group   sync.WaitGroup
+}
+
+func newKeeper() keeper {
+	return keeper{nudged: make(chan struct{}, 1), closing: make(chan struct{})}
+}
+
+func (k *keeper) ended() bool {
+	select {
+	case <-k.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+func (k *keeper) close() {
+	k.mu.Lock()
+	k.over.Do(func() { close(k.closing) })
+	k.mu.Unlock()
+	k.group.Wait()
+}
+
+// wait waits for d, less if it is hurried; it reports false at the end.
+func (k *keeper) wait(d time.Duration, hurry <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-hurry:
+	case <-k.closing:
+		return false
+	}
+	return true
+}
+
+// nudge tells that the store has answered, however late.
+func (s *Store) nudge() {
+	select {
+	case s.keeper.nudged <- struct{}{}:
+	default:
+	}
+}
+
+// wake starts the keeper's goroutine if there is none.
+func (s *Store) wake() {
+	k := &s.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.running || k.ended() {
+		return
+	}
+	k.running = true
+	k.group.Go(s.keep)
+}
+
+// keep tries a store that is not asked, charges what it is owed when it answers,
+// and lets requests back to it. It ends when there is nothing left to do.
+func (s *Store) keep() {
+	for s.step(context.Background()) { // every call has its own deadline
+	}
+}
+
+// jitter returns d to 2·d.
+func jitter(d time.Duration) time.Duration {
+	return d + rand.N(d+1) //nolint:gosec // nodes shall not come together; nobody gains by guessing
+}
+
+// step reports whether there is more to do.
+func (s *Store) step(ctx context.Context) bool {
+	k := &s.keeper
+	switch s.breaker.is() {
+	case open:
+		half := s.opts.Probe / 2
+		if !k.wait(jitter(half), k.nudged) || !k.wait(pace, nil) {
+			return false
+		}
+		if s.ping(ctx, past) && s.settle(ctx, settling, past) && s.settleSlots(ctx, settling, past) {
+			s.breaker.try()
+		}
+	case halfOpen:
+		// Where no request comes, the store is tried all the same.
+		s.ping(ctx, asked) // the breaker has heard
+		return k.wait(pace, nil)
+	case closed:
+		if !(s.settle(ctx, time.Hour, asked) && s.settleSlots(ctx, time.Hour, asked)) && !k.wait(s.opts.Probe/2, nil) {
+			return false
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.running = s.breaker.is() != closed || s.ledger.len() > 0 || s.releases.len() > 0
+		return k.running && !k.ended()
+	}
+	return true
+}
+
+// keep lets what a question without a caller may have spent count.
+func keep(err error) {
+	if late, _, _ := unwrap(err); late != nil {
+		late.Keep(nil)
+	}
+}
+
+// ping reports whether the store answers. It takes a unit of a key of its own: a
+// store that answers that can write.
+func (s *Store) ping(ctx context.Context, w way) bool {
+	bounded := s.bound(ctx)
+	defer release(bounded)
+	_, err := s.askOne(bounded, &sluice.Request{Charge: sluice.Charge{Plan: s.probe, Key: "probe", Cost: 1}}, w)
+	keep(err)
+	return storeError(err) == nil
+}
+
+// settle charges what is owed, for so long at most. It reports whether the store
+// has answered all of it.
+func (s *Store) settle(ctx context.Context, most time.Duration, w way) bool {
+	for began := time.Now(); time.Since(began) < most && !s.keeper.ended(); {
+		reqs := s.ledger.take(chargesAtOnce, time.Now())
+		if len(reqs) == 0 {
+			return true
+		}
+		if !s.charge(ctx, reqs, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// charge charges debts. What was not sent is owed again; what may have been
+// charged is not sent again.
+func (s *Store) charge(ctx context.Context, debts []sluice.Request, w way) (all bool) {
+	reqs, out := slices.Clone(debts), make([]sluice.Result, len(debts))
+	for i := range reqs {
+		if err := s.near.plain(&reqs[i]); err != nil { // as its takes would have been: not decided
+			reqs[i].Plan = debts[i].Plan
+		}
+	}
+	bounded := s.bound(ctx)
+	defer release(bounded)
+	failed := s.askMany(bounded, reqs, out, w)
+	all = true
+	for i := range debts {
+		units, err := debts[i].Cost, out[i].Err
+		sent := err != nil
+		if failed != nil {
+			err, sent = failed, false
+		} else if err != nil {
+			_, sent, _ = unwrap(err)
+			keep(err)
+		}
+		all = all && storeError(err) == nil
+		switch {
+		case err == nil:
+			s.counters.charged.Add(uint64(units))
+		case sent:
+			s.counters.dropped.Add(uint64(units))
+		default:
+			s.counters.dropped.Add(uint64(s.ledger.add(&debts[i].Charge, units, time.Now())))
+		}
+	}
+	return all
+}

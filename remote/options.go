@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// The defaults of [Options].
+const (
+	DefaultTimeout     = 100 * time.Millisecond
+	DefaultLateTimeout = 800 * time.Millisecond
+	DefaultProbe       = 500 * time.Millisecond
+	DefaultFailures    = 5
+	DefaultMaxInFlight = 1024
+	DefaultMaxOwed     = 1 << 16
+)
+
+// Options are the settings of a [Store]. With the zero value they let requests
+// through that the store does not decide, and lease nothing.
+type Options struct {
+	// Local decides in this process under [sluice.FailLocal], and keeps slots that a
+	// policy gave: memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed}),
+	// say, or another [sluice.SlotStore]. Nobody else may use it. Without it
+	// FailLocal refuses, and slots that [sluice.FailOpen] gives are not written
+	// down: the store, on its return, refuses to renew them.
+	Local sluice.Store
+
+	// PolicyOf returns the policy of a plan; a request over several plans gets
+	// the [Combine] of theirs. Nil means Policy for all. It is called for every
+	// request that the store does not decide, by many goroutines at once.
+	PolicyOf func(*sluice.Plan) sluice.Failure
+	Policy   sluice.Failure
+
+	// SlotPolicyOf returns the policy of slots of a scope, as PolicyOf does of a
+	// plan.
+	SlotPolicyOf func(scope string) sluice.Failure
+
+	// Timeout is how long a caller waits for the store at most; less if its
+	// context ends earlier. Zero means [DefaultTimeout].
+	Timeout time.Duration
+	// Detach gives every call of the store a goroutine, for a store that does not
+	// return when its context ends. LateTimeout is for how long after the Timeout
+	// such a call has a context, and what it spent too late may take to be given
+	// back. Zero and less mean [DefaultLateTimeout].
+	Detach      bool
+	LateTimeout time.Duration
+	// MaxInFlight is how many calls may be with the store at once, those included
+	// whose callers have left and whose answers it still listens for. A caller
+	// beyond that does not wait. Zero means [DefaultMaxInFlight].
+	MaxInFlight int
+	// Failures is by how many failed calls must outnumber the others before the
+	// store is no longer asked. Zero means [DefaultFailures].
+	Failures int
+	// Probe is the longest time between two tries of a store that is not asked;
+	// each wait is drawn from the upper half of it, so that the nodes of a fleet
+	// do not come together. All requests are back at most Probe, Timeout and
+	// about 0.2 s after the store. Zero means [DefaultProbe].
+	Probe time.Duration
+
+	// Nodes returns the last known number of live nodes, for [sluice.FailLocal]: each gets
+	// its [Share]. Nil means 1, which gives every node the whole limit. It is
+	// called often and must not block.
+	Nodes func() int
+	// MaxOwed is how many keys may owe units to the store, and how many slots may
+	// be to be released. Zero means [DefaultMaxOwed].
+	MaxOwed int
+
+	// Lease says which plans are leased and how: see [sluice.LeaseTerms]. It must
+	// answer the same for a plan every time. Nil leases none.
+	Lease func(*sluice.Plan) (sluice.LeaseTerms, bool)
+	// MaxKeys is of how many keys it is remembered what is known of them. Zero
+	// means [DefaultMaxKeys].
+	MaxKeys int
+	// Now is the clock by which that is remembered: nil means the system's. Only
+	// differences are looked at, and its times should carry a monotonic reading.
+	// It must be safe for concurrent use.
+	Now func() time.Time
+
+	// OnChange, if not nil, is called when the store is given up and when all
+	// requests are let back to it, and at no other time: what to log. It is
+	// called under a lock, must return quickly and may call nothing of the Store
+	// but Healthy, Cause and Stats.
+	OnChange func(Health)
+}
+
+func (o Options) filled() Options {
+	o.Timeout = orDefault(o.Timeout, DefaultTimeout)
+	o.LateTimeout = orDefault(o.LateTimeout, DefaultLateTimeout)
+	o.Probe = orDefault(o.Probe, DefaultProbe)
+	o.Failures = orDefault(o.Failures, DefaultFailures)
+	o.MaxInFlight = orDefault(o.MaxInFlight, DefaultMaxInFlight)
+	o.MaxOwed = orDefault(o.MaxOwed, DefaultMaxOwed)
+	if o.Nodes == nil {
+		o.Nodes = func() int { return 1 }
+	}
+	return o
+}
+
+func orDefault[T int | time.Duration](v, def T) T {
+	if v <= 0 {
+		return def
+	}
+	return v
+}

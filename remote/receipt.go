@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import "github.com/sluicegate/sluice"
+
+// Receipts of decisions that the store did not make are marked by a bit that no
+// instant has, so that whoever refunds need not know who decided.
+const (
+	localMark sluice.Instant = 1 << 61
+	openMark  sluice.Instant = 1 << 62
+	marks                    = localMark | openMark
+)
+
+func mark(d *sluice.Decision, m sluice.Instant) {
+	d.At |= m
+	d.Due |= m
+	d.Degraded = true
+}
+
+// marked returns the mark of a refund's receipt, 0 if it is the store's.
+func marked(req *sluice.Request) sluice.Instant {
+	if req.Op != sluice.OpRefund {
+		return 0
+	}
+	return req.At & marks
+}

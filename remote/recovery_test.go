@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/remote"
+)
+
+// heard is a store that notes when it was first asked since it was mended.
+type heard struct {
+	*faulty
+	mended, asked time.Time
+}
+
+func (h *heard) note() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.mended.IsZero() && h.asked.IsZero() {
+		h.asked = time.Now()
+	}
+}
+
+func (h *heard) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	h.note()
+	return h.faulty.Take(ctx, req)
+}
+
+func (h *heard) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
+	h.note()
+	return h.faulty.TakeBatch(ctx, reqs, out)
+}
+
+// TestInvariant22Recovery: whenever a store returns, be it just before or just
+// after it was tried, it is asked again within a Probe and all requests are its
+// own again within a Probe, a Timeout and 0.2 s: with the defaults 0.8 s.
+func TestInvariant22Recovery(t *testing.T) {
+	const (
+		again = remote.DefaultProbe + remote.DefaultTimeout + 10*time.Millisecond
+		back  = remote.DefaultProbe + remote.DefaultTimeout + 200*time.Millisecond
+	)
+	for _, fault := range []fault{erring, hung, lost, late, deaf} {
+		for _, c := range []struct {
+			name string
+			gap  time.Duration // between requests; 0: there are none
+			owed int           // keys that owe units on the return
+		}{{"no requests", 0, 0}, {"requests", 3 * time.Millisecond, 0}, {"owed units", 0, 300}} {
+			t.Run(string(fault)+", "+c.name, func(t *testing.T) {
+				var worst, longest time.Duration
+				for phase := time.Duration(0); phase < 2*remote.DefaultProbe; phase += 7 * time.Millisecond {
+					synctest.Test(t, func(t *testing.T) {
+						first, healthy := recovery(t, fault, phase, c.gap, c.owed)
+						worst, longest = max(worst, first), max(longest, healthy)
+					})
+				}
+				if worst > again {
+					t.Errorf("asked again after %v, want at most %v", worst, again)
+				}
+				if longest > back {
+					t.Errorf("healthy after %v, want at most %v", longest, back)
+				}
+				// A try that is answered late tells of the return at once.
+				if longest < remote.DefaultProbe/2 && fault != late {
+					t.Errorf("healthy after %v at the latest: the store never returned just after it was tried", longest)
+				}
+				t.Logf("asked again after at most %v, healthy after at most %v", worst, longest)
+			})
+		}
+	}
+}
+
+// recovery lets a store be away for some time and returns how long after its
+// return it was asked, and had all requests.
+func recovery(t *testing.T, fault fault, phase, gap time.Duration, owed int) (asked, healthy time.Duration) {
+	t.Helper()
+	h := &heard{faulty: newFaulty()}
+	s := wrap(t, h, remote.Options{Policy: sluice.FailLocal})
+	bring(t, h.faulty, s, fault)
+	p := storekit.Plan(t, "api", "1000000/h")
+	for i := range owed {
+		storekit.Take(t, s, storekit.Request(p, string(rune('a'+i)), 1))
+	}
+	time.Sleep(remote.DefaultProbe + phase)
+	ctx, cancel := context.WithCancel(t.Context())
+	if gap > 0 {
+		go func() {
+			for ctx.Err() == nil {
+				storekit.Take(t, s, storekit.Request(p, "k", 1)) //nolint:contextcheck // what has begun is not cut off
+				time.Sleep(gap)
+			}
+		}()
+	}
+	h.mu.Lock()
+	h.mended = time.Now()
+	h.mu.Unlock()
+	healthy = mend(t, h.faulty, s)
+	cancel()
+	if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); d.Degraded {
+		t.Errorf("healthy, but not asked: %+v", d)
+	}
+	end(t, h.faulty, s)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.asked.Sub(h.mended), healthy
+}
+
+// TestCause: in an outage the Store says why it does not ask, as the store said
+// it last, be it to a request or to what tries it; before and after it says
+// nothing.
+func TestCause(t *testing.T) {
+	both(t, func(t *testing.T, f *faulty) {
+		var s *remote.Store
+		told := make(chan error, 8)
+		s = wrap(t, f, remote.Options{OnChange: func(remote.Health) { told <- s.Cause() }})
+		defer end(t, f, s)
+		expect := func(when string, want error) {
+			t.Helper()
+			if got := s.Cause(); !errors.Is(got, want) {
+				t.Errorf("%s: got %v, want %v", when, got, want)
+			}
+		}
+		expect("before", nil)
+		bring(t, f, s, hung)
+		if got := s.Cause(); got == nil || !strings.Contains(got.Error(), "no answer in time") {
+			t.Errorf("given up: got %v", got)
+		}
+		f.set(erring)
+		time.Sleep(3 * remote.DefaultProbe) // no request comes
+		expect("when it was tried", errBroken)
+		mend(t, f, s)
+		expect("afterwards", nil)
+		bring(t, f, s, erring)
+		expect("the next outage", errBroken)
+		mend(t, f, s)
+		for i, want := range []string{"no answer in time", "<nil>", errBroken.Error(), "<nil>"} {
+			if got := fmt.Sprint(<-told); !strings.Contains(got, want) {
+				t.Errorf("OnChange, time %d: saw %s, want %s", i+1, got, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Slot decides req by the store or, if that does not answer in time, by the
+// policy of its scope: see the package on what each does. It returns when the
+// deadline has passed at the latest. A release is never refused: what does not
+// reach the store is sent on its return. The error is as Take's, or says that
+// the store is no [sluice.SlotStore]. An owner that has released should not
+// acquire again: a release on its way could end what it then holds.
+func (s *Store) Slot(ctx context.Context, req sluice.SlotRequest) (d sluice.SlotDecision, err error) {
+	if s.slots == nil {
+		return d, sluice.ErrNoSlots
+	}
+	if err := s.ended(ctx); err != nil {
+		return d, err
+	}
+	if err := req.Validate(); err != nil {
+		return d, err
+	}
+	if d, ok := s.heldHere(ctx, &req); ok {
+		return d, nil
+	}
+	if err = timely(ctx); err == nil {
+		bounded := s.bound(ctx)
+		d, err = s.askSlot(bounded, &req, asked)
+		release(bounded)
+	}
+	return s.finishSlot(ctx, &req, d, err)
+}
+
+// heldHere answers what is about a slot that a policy gave, and that the store
+// does not know of.
+func (s *Store) heldHere(ctx context.Context, req *sluice.SlotRequest) (d sluice.SlotDecision, ok bool) {
+	switch req.Op {
+	case sluice.SlotAcquire:
+		s.releases.forget(req)
+		return d, false
+	case sluice.SlotRelease:
+		s.releases.finish(req)
+		s.releaseDue()
+	case sluice.SlotRenew:
+	default: // a peek is about what the store holds
+		return d, false
+	}
+	if !s.local.used.Load() {
+		return d, false
+	}
+	d, err := s.local.slots.Slot(ctx, *req)
+	d.Degraded = true
+	return d, err == nil && d.Allowed
+}
+
+// finishSlot returns the store's answer or, if there is none, the policy's, and
+// sees to what the store may have granted without being heard.
+func (s *Store) finishSlot(ctx context.Context, req *sluice.SlotRequest, d sluice.SlotDecision, err error) (sluice.SlotDecision, error) {
+	if err == nil {
+		s.counters.decided.Add(1)
+		return d, nil
+	}
+	if storeError(err) == nil {
+		return sluice.SlotDecision{}, err
+	}
+	late, sent, why := unwrap(err)
+	switch cancelled := ctx.Err(); {
+	case req.Op == sluice.SlotRelease:
+		d, err = sluice.SlotDecision{Allowed: true, Degraded: true}, nil
+	case errors.Is(cancelled, context.Canceled):
+		d, err = sluice.SlotDecision{}, fmt.Errorf("remote: slot %q: %w", req.Scope, cancelled)
+	default:
+		d, err = s.degradeSlot(ctx, req, why)
+	}
+	heard := s.doubt(req, err == nil && d.Allowed, sent, late != nil)
+	if late != nil {
+		late.Keep(heard) // what it may hold is released by its owner's name
+	}
+	return d, err
+}
+
+// doubt notes what becomes of a slot that the store may hold for its owner, to
+// whom it was given, or not, without it. It returns what is to be called when the
+// store is heard of, if it is awaited.
+func (s *Store) doubt(req *sluice.SlotRequest, given, sent, awaited bool) func(sluice.Late) {
+	owed := req.Op == sluice.SlotRelease
+	if !owed && (req.Op != sluice.SlotAcquire || !sent) {
+		return nil
+	}
+	e := s.releases.put(req, owed || !given, awaited && !owed)
+	s.releaseDue()
+	return func(sluice.Late) {
+		s.releases.heard(e)
+		s.releaseDue()
+	}
+}
+
+// releaseDue has the slots released that are to be.
+func (s *Store) releaseDue() {
+	if s.releases.len() > 0 {
+		s.wake()
+	}
+}
+
+// slotPolicy returns what happens to slots of a scope if the store does not
+// decide.
+func (s *Store) slotPolicy(scope string) sluice.Failure {
+	if of := s.opts.SlotPolicyOf; of != nil {
+		return Combine(of(scope))
+	}
+	return Combine(s.opts.Policy)
+}
+
+// degradeSlot decides a request that the store has not, and that is no release.
+func (s *Store) degradeSlot(ctx context.Context, req *sluice.SlotRequest, why error) (d sluice.SlotDecision, err error) {
+	p := s.slotPolicy(req.Scope)
+	if !s.local.can(p) {
+		return d, s.refuse(why)
+	}
+	if req.Op == sluice.SlotRenew {
+		// The store gave it, and may yet have it: what runs goes on.
+		d = sluice.SlotDecision{Allowed: true}
+	} else if d, err = s.local.slot(ctx, req, p); err != nil {
+		return d, s.refuse(err)
+	}
+	s.counters.of(p).Add(1)
+	d.Degraded = true
+	return d, nil
+}
+
+// slot grants a slot in this process, under p.
+func (l *local) slot(ctx context.Context, req *sluice.SlotRequest, p sluice.Failure) (d sluice.SlotDecision, err error) {
+	if l.slots == nil { // and p is FailOpen
+		return sluice.SlotDecision{Allowed: true}, nil
+	}
+	l.used.Store(true)
+	d, err = l.slots.Slot(ctx, l.slotShare(*req, p))
+	if err == nil && p == sluice.FailOpen {
+		d.Allowed, d.RetryAfter = true, 0
+	}
+	return d, err
+}
+
+// slotShare returns req with what this process may give under p.
+func (l *local) slotShare(req sluice.SlotRequest, p sluice.Failure) sluice.SlotRequest {
+	req.Limit.Cap = max(req.Limit.Cap/int64(clampNodes(l.nodes())), 1)
+	if p == sluice.FailOpen {
+		req.Limit.Cap = sluice.MaxSlots
+	}
+	return req
+}

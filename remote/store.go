@@ -1,0 +1,296 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Store is a [sluice.Store] that has an answer whatever the store behind it
+// does. It is a [sluice.SlotStore] too, if that is one. It is safe for
+// concurrent use.
+type Store struct {
+	store    sluice.Store
+	slots    sluice.SlotStore // store, nil if it keeps none
+	opts     Options
+	spans    spans
+	near     *near
+	breaker  breaker
+	local    local
+	ledger   ledger
+	releases releases
+	keeper   keeper
+	inFlight atomic.Int64
+	counters counters
+	downAt   time.Time // guarded by the breaker's lock
+	cause    atomic.Pointer[error]
+	probe    *sluice.Plan
+}
+
+var (
+	_ sluice.BatchStore = (*Store)(nil)
+	_ sluice.SlotStore  = (*Store)(nil)
+)
+
+// Wrap returns a Store in front of store. It has a goroutine only while store
+// is away or is owed units; Close ends it.
+func Wrap(store sluice.Store, opts Options) (*Store, error) {
+	if store == nil {
+		return nil, errors.New("remote: wrap: store is nil")
+	}
+	slots, ok := opts.Local.(sluice.SlotStore)
+	if opts.Local != nil && !ok {
+		return nil, errors.New("remote: wrap: Local is no store with slots; make one, such as memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed})")
+	}
+	if !opts.Policy.Valid() {
+		return nil, fmt.Errorf("remote: wrap: %v is no policy; use FailOpen, FailLocal or FailClosed", opts.Policy)
+	}
+	if opts.Policy == sluice.FailLocal && opts.Local == nil {
+		return nil, errors.New("remote: wrap: Policy is FailLocal and there is no Local to decide; make one, such as memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed})")
+	}
+	probe, err := sluice.Compile("sluice.failure.probe", sluice.PerSecond(1000))
+	if err != nil {
+		return nil, err
+	}
+	opts = opts.filled()
+	s := &Store{
+		store: store, opts: opts, probe: probe,
+		local:  local{store: opts.Local, slots: slots, nodes: opts.Nodes, shares: new(sluice.Prepared[share])},
+		ledger: ledger{most: opts.MaxOwed, owed: make(map[debtor]owed)},
+		keeper: newKeeper(),
+	}
+	s.slots, _ = store.(sluice.SlotStore)
+	if opts.Detach {
+		d := &detached{store: store, slots: s.slots, late: opts.LateTimeout}
+		if s.store = d; s.slots != nil {
+			s.slots = d
+		}
+	}
+	s.near = newNear(nearOptions{Lease: opts.Lease, MaxKeys: opts.MaxKeys, Now: opts.Now}, s)
+	s.releases.most = opts.MaxOwed
+	s.breaker.failures = opts.Failures
+	s.breaker.changed = s.changed
+	return s, nil
+}
+
+// changed follows the breaker, under its lock.
+func (s *Store) changed(to state, err error) {
+	var h Health
+	if to == open {
+		s.cause.Store(&err)
+	}
+	switch {
+	case to == open && s.downAt.IsZero():
+		s.downAt = time.Now()
+		s.counters.outages.Add(1)
+		h = Health{Err: err}
+	case to == closed:
+		s.cause.Store(nil)
+		h = Health{Healthy: true, Down: time.Since(s.downAt)}
+		s.downAt = time.Time{}
+	}
+	if to == open {
+		s.wake()
+	}
+	if s.opts.OnChange != nil && (h.Healthy || h.Err != nil) {
+		s.opts.OnChange(h)
+	}
+}
+
+// Take decides req by what is known of its key, by the store or, if that does not
+// answer in time, by the policy of its plans. It returns when the deadline has
+// passed at the latest. The error is a [*sluice.RequestError], an
+// [*UnavailableError], the context's if it was cancelled, or [sluice.ErrClosed].
+func (s *Store) Take(ctx context.Context, req sluice.Request) (d sluice.Decision, err error) {
+	if err := s.ended(ctx); err != nil {
+		return d, err
+	}
+	if d, done, err := s.before(ctx, &req); done || err != nil {
+		return d, err
+	}
+	if err = timely(ctx); err == nil {
+		bounded := s.bound(ctx)
+		if s.Healthy() {
+			d, err = s.near.take(bounded, &req)
+		} else {
+			d, err = s.askPlain(bounded, &req)
+		}
+		release(bounded)
+	}
+	return s.finish(ctx, &req, d, err)
+}
+
+// askPlain asks past what is known of the key.
+func (s *Store) askPlain(ctx context.Context, req *sluice.Request) (sluice.Decision, error) {
+	plain := *req
+	if err := s.near.plain(&plain); err != nil {
+		return sluice.Decision{}, err
+	}
+	return s.ask(ctx, &plain)
+}
+
+// TakeBatch decides reqs as Take does, those that the store must decide in one
+// call if that is a [sluice.BatchStore]. Its error is that of the context, or
+// [sluice.ErrClosed], or says that out has another length than reqs.
+func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
+	if err := sluice.ValidateBatch(reqs, out); err != nil {
+		return err
+	}
+	if err := s.ended(ctx); err != nil {
+		return err
+	}
+	index := make([]int, 0, len(reqs)) // of those that are asked
+	for i := range reqs {
+		d, done, err := s.before(ctx, &reqs[i])
+		if out[i] = (sluice.Result{Decision: d, Err: err}); err == nil && !done {
+			index = append(index, i)
+		}
+	}
+	asked, results := reqs, out
+	if len(index) < len(reqs) {
+		asked, results = make([]sluice.Request, len(index)), make([]sluice.Result, len(index))
+		for j, i := range index {
+			asked[j] = reqs[i]
+		}
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	s.askAll(ctx, asked, results)
+	for j, i := range index {
+		out[i].Decision, out[i].Err = s.finish(ctx, &reqs[i], results[j].Decision, results[j].Err)
+	}
+	return nil
+}
+
+// askAll asks about reqs, of which none is decided where all have an error.
+func (s *Store) askAll(ctx context.Context, reqs []sluice.Request, out []sluice.Result) {
+	bounded := s.bound(ctx)
+	defer release(bounded)
+	err := timely(ctx)
+	switch {
+	case err != nil:
+	case s.Healthy():
+		err = s.near.takeBatch(bounded, reqs, out)
+	default:
+		plain := slices.Clone(reqs)
+		for i := range plain {
+			err = errors.Join(err, s.near.plain(&plain[i]))
+		}
+		if err == nil {
+			err = s.askBatch(bounded, plain, out)
+		}
+	}
+	if err == nil {
+		return
+	}
+	if _, sent, why := unwrap(err); sent {
+		err = &sluice.NotSentError{Err: why}
+	}
+	for i := range out {
+		out[i] = sluice.Result{Err: err}
+	}
+}
+
+// ended returns why nothing is decided any more.
+func (s *Store) ended(ctx context.Context) error {
+	if s.keeper.ended() {
+		return sluice.ErrClosed
+	}
+	if err := ctx.Err(); errors.Is(err, context.Canceled) {
+		return fmt.Errorf("remote: %w", err)
+	}
+	return nil
+}
+
+// timely returns why it is too late to ask.
+func timely(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return &sluice.NotSentError{Err: err}
+	}
+	return nil
+}
+
+// before validates req, once for all that is behind. It reports true for one that
+// it has decided.
+func (s *Store) before(ctx context.Context, req *sluice.Request) (d sluice.Decision, done bool, err error) {
+	if err := req.Validate(); err != nil {
+		return d, false, err
+	}
+	if req.Slot != nil {
+		if s.slots == nil {
+			return d, false, sluice.ErrNoSlots
+		}
+		if req.Op == sluice.OpTake {
+			s.releases.forget(&req.Slot.SlotRequest)
+		}
+	}
+	if m := marked(req); m != 0 {
+		return s.refund(ctx, req, m), true, nil
+	}
+	if req.Op == sluice.OpReset && s.local.used.Load() {
+		return d, false, s.forget(ctx, req)
+	}
+	return d, false, nil
+}
+
+// finish returns the store's decision or, if there is none, that of the policy,
+// and tells the store of it.
+func (s *Store) finish(ctx context.Context, req *sluice.Request, d sluice.Decision, err error) (sluice.Decision, error) {
+	if err == nil {
+		s.counters.decided.Add(1)
+		return d, nil
+	}
+	if storeError(err) == nil {
+		return sluice.Decision{}, err
+	}
+	late, sent, why := unwrap(err)
+	if cancelled := ctx.Err(); errors.Is(cancelled, context.Canceled) {
+		d, err = sluice.Decision{}, fmt.Errorf("remote: %v %q: %w", req.Op, req.Plan.Scope(), cancelled)
+	} else {
+		d, err = s.degrade(ctx, req, sent, why)
+	}
+	passed := err == nil && d.Allowed
+	var heard func(sluice.Late)
+	if req.Slot != nil {
+		heard = s.doubt(&req.Slot.SlotRequest, passed, sent, late != nil)
+	}
+	switch {
+	case late == nil:
+	case passed:
+		late.Keep(heard)
+	default:
+		late.Undo(heard)
+	}
+	return d, err
+}
+
+// Return gives back the units in hand that were leased: for a process about to
+// end, which should have stopped taking by then. What cannot be given back before
+// ctx ends counts in the store until it is forgotten there.
+func (s *Store) Return(ctx context.Context) error {
+	if err := s.ended(ctx); err != nil {
+		return err
+	}
+	return s.near.giveBack(ctx)
+}
+
+// Close ends the Store's goroutine and waits for it, for Timeout at most. Units that are
+// still owed are dropped, and slots that could not be released expire. Calls in
+// flight end when the store returns; from now on the answer is [sluice.ErrClosed]. It always returns nil, and may be called again.
+func (s *Store) Close() error {
+	s.keeper.close()
+	for _, req := range s.ledger.take(math.MaxInt, time.Now()) {
+		s.counters.dropped.Add(uint64(req.Cost))
+	}
+	return nil
+}
