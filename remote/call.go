@@ -6,7 +6,6 @@ package remote
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -21,20 +20,12 @@ var (
 	errCrowded = &sluice.NotSentError{Err: errors.New("not asked, as too many calls are in flight")}
 )
 
-// way is how a call gets to the store.
-type way bool
-
-const (
-	asked way = false // if the breaker lets it
-	past  way = true  // past the breaker, as what tries the store does
-)
-
 // admit begins a call, which must be reported, if there is room. One past the
-// breaker may go beyond MaxInFlight, as all others may hang.
-func (s *Store) admit(w way) (t ticket, err error) {
+// breaker, as those are that try the store, may go beyond MaxInFlight, as all
+// others may hang.
+func (s *Store) admit(past bool) (t ticket, err error) {
 	most := int64(s.opts.MaxInFlight)
-	if w == past {
-		t.past = true
+	if t.past = past; past {
 		most++
 	} else if t, err = s.breaker.admit(); err != nil {
 		s.counters.skipped.Add(1)
@@ -44,7 +35,7 @@ func (s *Store) admit(w way) (t ticket, err error) {
 		return t, nil
 	}
 	s.inFlight.Add(-1)
-	if w == asked {
+	if !past {
 		s.counters.crowded.Add(1)
 		s.breaker.report(t, failed, errCrowded.Err)
 	}
@@ -54,17 +45,18 @@ func (s *Store) admit(w way) (t ticket, err error) {
 // ask asks the store about req. Its errors are as the store's; a
 // [*sluice.MaybeSentError] must be told what became of req.
 func (s *Store) ask(ctx context.Context, req *sluice.Request) (sluice.Decision, error) {
-	return s.askOne(ctx, req, asked)
+	return s.askOne(ctx, req, false)
 }
 
-func (s *Store) askOne(ctx context.Context, req *sluice.Request, w way) (d sluice.Decision, err error) {
-	t, err := s.admit(w)
+func (s *Store) askOne(ctx context.Context, req *sluice.Request, past bool) (d sluice.Decision, err error) {
+	t, err := s.admit(past)
 	if err != nil {
 		return d, err
 	}
 	if d, err = s.store.Take(ctx, *req); err != nil {
-		c, why := s.failed(ctx, t, err)
-		return sluice.Decision{}, c.end(c.explain(err, why, req))
+		c := s.failed(ctx, t, err)
+		defer c.end()
+		return sluice.Decision{}, c.watch(err, req)
 	}
 	s.succeeded(t)
 	return d, nil
@@ -72,39 +64,41 @@ func (s *Store) askOne(ctx context.Context, req *sluice.Request, w way) (d sluic
 
 // askBatch asks the store about reqs in one call, each as ask does.
 func (s *Store) askBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
-	return s.askMany(ctx, reqs, out, asked)
+	return s.askMany(ctx, reqs, out, false)
 }
 
-func (s *Store) askMany(ctx context.Context, reqs []sluice.Request, out []sluice.Result, w way) error {
-	t, err := s.admit(w)
+func (s *Store) askMany(ctx context.Context, reqs []sluice.Request, out []sluice.Result, past bool) error {
+	t, err := s.admit(past)
 	if err != nil {
 		return err
 	}
-	if err = sluice.TakeBatch(ctx, s.store, reqs, out); err != nil {
-		c, why := s.failed(ctx, t, err)
-		return c.end(c.explain(err, why, nil))
+	err = sluice.TakeBatch(ctx, s.store, reqs, out)
+	bad := err
+	for i := 0; bad == nil && i < len(out); i++ {
+		bad = storeError(out[i].Err)
 	}
-	bad := slices.IndexFunc(out, func(r sluice.Result) bool { return storeError(r.Err) != nil })
-	if bad < 0 {
+	if bad == nil {
 		s.succeeded(t)
 		return nil
 	}
-	c, why := s.failed(ctx, t, out[bad].Err)
+	c := s.failed(ctx, t, bad)
+	defer c.end()
 	for i := range out {
-		out[i].Err = c.explain(out[i].Err, why, &reqs[i])
+		out[i].Err = c.watch(out[i].Err, &reqs[i])
 	}
-	return c.end(nil)
+	return err
 }
 
 // askSlot asks the store about a slot, as ask does.
-func (s *Store) askSlot(ctx context.Context, req *sluice.SlotRequest, w way) (d sluice.SlotDecision, err error) {
-	t, err := s.admit(w)
+func (s *Store) askSlot(ctx context.Context, req *sluice.SlotRequest, past bool) (d sluice.SlotDecision, err error) {
+	t, err := s.admit(past)
 	if err != nil {
 		return d, err
 	}
 	if d, err = s.slots.Slot(ctx, *req); err != nil {
-		c, why := s.failed(ctx, t, err)
-		return sluice.SlotDecision{}, c.end(c.explain(err, why, nil))
+		c := s.failed(ctx, t, err)
+		defer c.end()
+		return sluice.SlotDecision{}, c.watch(err, &sluice.Request{})
 	}
 	s.succeeded(t)
 	return d, nil
@@ -122,13 +116,18 @@ func storeError(err error) error {
 // unwrap returns why there is no decision, and whether the store may yet spend
 // units for it, or have spent them; late is how to tell it what became of it.
 func unwrap(err error) (late *sluice.MaybeSentError, sent bool, why error) {
-	if e, ok := errors.AsType[*sluice.NotSentError](err); ok {
-		return nil, false, e.Err
+	late, _ = errors.AsType[*sluice.MaybeSentError](err)
+	unsent, ok := errors.AsType[*sluice.NotSentError](err)
+	switch why = err; {
+	case late != nil:
+		why = late.Err
+	case ok:
+		why = unsent.Err
 	}
-	if e, ok := errors.AsType[*sluice.MaybeSentError](err); ok {
-		return e, true, e.Err
+	if errors.Is(why, context.DeadlineExceeded) {
+		why = errTimeout
 	}
-	return nil, true, err
+	return late, !ok, why
 }
 
 func (s *Store) succeeded(t ticket) {
@@ -138,11 +137,8 @@ func (s *Store) succeeded(t ticket) {
 	}
 }
 
-// failed takes note of a call that an error has ended, and returns why it did if
-// the time was over.
-func (s *Store) failed(ctx context.Context, t ticket, err error) (c *missed, why error) {
-	c = &missed{store: s}
-	c.answers.Store(1) // until all are explained
+// failed takes note of a call that has ended with an error.
+func (s *Store) failed(ctx context.Context, t ticket, err error) *missed {
 	v := failed
 	switch d, mine := ctx.(*deadline); {
 	case storeError(err) == nil:
@@ -153,19 +149,16 @@ func (s *Store) failed(ctx context.Context, t ticket, err error) (c *missed, why
 		v = neither // it had not long enough to count against the store
 	default:
 		s.counters.timeouts.Add(1)
-		why = fmt.Errorf("%w (%v)", errTimeout, time.Since(d.began).Round(time.Millisecond))
 	}
-	cause := why
-	if cause == nil {
-		_, _, cause = unwrap(err)
+	_, _, why := unwrap(err)
+	if !t.past {
+		s.breaker.report(t, v, why)
+	} else if v == failed {
+		s.cause.Store(&why)
 	}
-	switch {
-	case !t.past:
-		s.breaker.report(t, v, cause)
-	case v == failed:
-		s.cause.Store(&cause)
-	}
-	return c, why
+	c := &missed{store: s}
+	c.answers.Store(1) // until all are watched
+	return c
 }
 
 // missed is a call whose answers come late. It is in flight until all are there.
@@ -174,47 +167,30 @@ type missed struct {
 	answers atomic.Int32
 }
 
-// end is called once more than there are late answers. It returns err.
-func (c *missed) end(err error) error {
+// end is called once more than there are late answers.
+func (c *missed) end() {
 	if c.answers.Add(-1) == 0 {
 		c.store.inFlight.Add(-1)
 	}
-	return err
 }
 
-// explain returns err with why in it, unless that is nil, and with an answer that
-// comes late taken note of. What is said of such a request is passed on.
-func (c *missed) explain(err, why error, req *sluice.Request) error {
-	if storeError(err) == nil {
+// watch returns err, whose late answer to req is taken note of.
+func (c *missed) watch(err error, req *sluice.Request) error {
+	late, _ := errors.AsType[*sluice.MaybeSentError](err)
+	if late == nil {
 		return err
 	}
-	late, sent, inner := unwrap(err)
-	switch {
-	case late != nil:
-	case why == nil:
-		return err
-	case sent:
-		return why
-	default:
-		return &sluice.NotSentError{Err: why}
-	}
-	if why == nil {
-		why = inner
-	}
-	var kept sluice.Request
-	if req != nil {
-		kept = *req
-		kept.More, kept.Outcomes, kept.Slot = slices.Clone(req.More), nil, nil
-	}
+	kept := *req
+	kept.More, kept.Outcomes, kept.Slot = slices.Clone(req.More), nil, nil
 	c.answers.Add(1)
-	return sluice.NewMaybeSentError(why, func(undo bool, heard func(sluice.Late)) {
+	return sluice.NewMaybeSentError(late.Err, func(undo bool, heard func(sluice.Late)) {
 		tell := late.Keep
 		if undo {
 			tell = late.Undo
 		}
 		tell(func(l sluice.Late) {
 			c.store.heard(&kept, undo, l)
-			_ = c.end(nil)
+			c.end()
 			heard(l)
 		})
 	})
@@ -226,13 +202,10 @@ func (s *Store) heard(req *sluice.Request, undo bool, l sluice.Late) {
 		return
 	}
 	s.nudge()
-	if !undo || req.Plan == nil {
-		return
-	}
-	if l.Undone {
+	if _, spent := req.Undo(l.Decision); l.Undone {
 		s.counters.givenBack.Add(1)
 		s.near.forget(req)
-	} else if _, spent := req.Undo(l.Decision); spent {
+	} else if undo && spent {
 		s.counters.notGivenBack.Add(1)
 	}
 }

@@ -18,7 +18,7 @@ func (s *Store) policy(req *sluice.Request) sluice.Failure {
 	}
 	p := sluice.FailOpen
 	for i := range req.Charges() {
-		p = Combine(p, of(req.Nth(i).Plan))
+		p = max(p, of(req.Nth(i).Plan))
 	}
 	return p
 }

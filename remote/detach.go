@@ -21,20 +21,6 @@ type detached struct {
 	late  time.Duration // for how long after its caller a call has a context
 }
 
-// errand is a call of the store behind. It has copies of its requests, as it may
-// read and write them after the caller has left.
-type errand struct {
-	*detached
-	do    func(context.Context, *errand)
-	reqs  []sluice.Request
-	out   []sluice.Result
-	held  sluice.SlotDecision
-	err   error // of all of them
-	over  atomic.Bool
-	done  chan struct{}
-	fates []chan fate // of each request, once the caller has left
-}
-
 // fate is what a caller that has left says of its request.
 type fate struct {
 	undo  bool
@@ -42,142 +28,80 @@ type fate struct {
 }
 
 func (d *detached) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	e := d.errand([]sluice.Request{req}, func(ctx context.Context, e *errand) {
-		e.out[0].Decision, e.out[0].Err = d.store.Take(ctx, e.reqs[0])
-	})
-	if err := e.run(ctx); err != nil {
-		return sluice.Decision{}, e.left(0, err)
+	mine := req // as it may be read and written after the caller has left
+	mine.More = slices.Clone(req.More)
+	if req.Outcomes != nil {
+		mine.Outcomes = new(slices.Clone(*req.Outcomes))
 	}
-	e.answer(0, &req)
-	return e.out[0].Decision, e.out[0].Err
-}
-
-func (d *detached) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
-	e := d.errand(reqs, func(ctx context.Context, e *errand) {
-		e.err = sluice.TakeBatch(ctx, d.store, e.reqs, e.out)
-	})
-	if err := e.run(ctx); err != nil {
-		for i := range out {
-			out[i] = sluice.Result{Err: e.left(i, err)}
-		}
-		return nil
-	}
-	for i := range reqs {
-		e.answer(i, &reqs[i])
-	}
-	copy(out, e.out)
-	return e.err
-}
-
-func (d *detached) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
-	e := d.errand(make([]sluice.Request, 1), func(ctx context.Context, e *errand) {
-		e.held, e.err = d.slots.Slot(ctx, req)
-	})
-	if err := e.run(ctx); err != nil {
-		return sluice.SlotDecision{}, e.left(0, err)
-	}
-	return e.held, e.err
-}
-
-func (d *detached) errand(reqs []sluice.Request, do func(context.Context, *errand)) *errand {
-	e := &errand{
-		detached: d, do: do, reqs: slices.Clone(reqs), out: make([]sluice.Result, len(reqs)),
-		done: make(chan struct{}), fates: make([]chan fate, len(reqs)),
-	}
-	for i := range e.reqs {
-		r := &e.reqs[i]
-		r.More = slices.Clone(r.More)
-		if r.Outcomes != nil {
-			r.Outcomes = new(make(sluice.Outcomes, len(*r.Outcomes)))
-		}
-		if r.Slot != nil {
-			r.Slot = new(*r.Slot)
-		}
-		e.fates[i] = make(chan fate, 1)
-	}
-	return e
-}
-
-// answer gives the caller of the i-th request what was written into its copy.
-func (e *errand) answer(i int, req *sluice.Request) {
-	copy(req.Outcomes.All(), e.reqs[i].Outcomes.All())
 	if req.Slot != nil {
-		*req.Slot = *e.reqs[i].Slot
+		mine.Slot = new(*req.Slot)
 	}
+	var r sluice.Result
+	err := d.run(ctx, func(ctx context.Context) {
+		r.Decision, r.Err = d.store.Take(ctx, mine)
+	}, func(ctx context.Context, undo bool) sluice.Late {
+		l := sluice.Late{Result: r}
+		if back, ok := mine.Undo(r.Decision); ok && undo && r.Err == nil {
+			ctx, cancel := context.WithTimeout(ctx, d.late)
+			defer cancel()
+			_, err := d.store.Take(ctx, back)
+			l.Undone = err == nil
+		}
+		return l
+	})
+	if err != nil {
+		return sluice.Decision{}, err
+	}
+	copy(req.Outcomes.All(), mine.Outcomes.All())
+	if req.Slot != nil {
+		*req.Slot = *mine.Slot
+	}
+	return r.Decision, r.Err
 }
 
-// run returns nil when the store has answered, and why if ctx has ended before.
-// Every request's fate must be told then.
-func (e *errand) run(ctx context.Context) error {
+func (d *detached) Slot(ctx context.Context, req sluice.SlotRequest) (held sluice.SlotDecision, err error) {
+	var r sluice.SlotDecision
+	var failed error
+	if err = d.run(ctx, func(ctx context.Context) {
+		r, failed = d.slots.Slot(ctx, req)
+	}, func(context.Context, bool) sluice.Late {
+		return sluice.Late{Result: sluice.Result{Err: failed}}
+	}); err != nil {
+		return held, err
+	}
+	return r, failed
+}
+
+// run returns nil when ask has. If ctx ends before, its error is how to say what
+// became of the request: then late gives back what it has spent, if need be.
+func (d *detached) run(ctx context.Context, ask func(context.Context), late func(ctx context.Context, undo bool) sluice.Late) error {
+	if err := timely(ctx); err != nil {
+		return err
+	}
 	inner := context.WithoutCancel(ctx)
 	cancel := context.CancelFunc(func() {})
 	if at, ok := ctx.Deadline(); ok {
-		inner, cancel = context.WithDeadline(inner, at.Add(e.late))
+		inner, cancel = context.WithDeadline(inner, at.Add(d.late))
 	}
+	var over atomic.Bool
+	done, told := make(chan struct{}), make(chan fate, 1)
 	go func() {
 		defer cancel()
-		if e.do(inner, e); e.over.Swap(true) {
-			e.settle(context.WithoutCancel(inner))
+		if ask(inner); !over.Swap(true) {
+			close(done)
 			return
 		}
-		close(e.done)
+		f := <-told
+		f.heard(late(context.WithoutCancel(inner), f.undo))
 	}()
 	select {
-	case <-e.done:
+	case <-done:
 		return nil
 	case <-ctx.Done():
 	}
-	if e.over.Swap(true) {
-		<-e.done // it came just now
+	if over.Swap(true) {
+		<-done // it has answered just now
 		return nil
 	}
-	return ctx.Err()
-}
-
-// left is the answer to the i-th request if its caller has left.
-func (e *errand) left(i int, why error) error {
-	return sluice.NewMaybeSentError(why, func(undo bool, heard func(sluice.Late)) { e.fates[i] <- fate{undo, heard} })
-}
-
-// settle gives back, in one call, what was spent for requests that did not take
-// place, and tells their callers.
-func (e *errand) settle(ctx context.Context) {
-	fates, lates := make([]fate, len(e.reqs)), make([]sluice.Late, len(e.reqs))
-	var undo []sluice.Request
-	var index []int
-	for i := range e.reqs {
-		fates[i] = <-e.fates[i]
-		if lates[i].Result = e.out[i]; e.err != nil {
-			lates[i].Result = sluice.Result{Err: e.err}
-		}
-		if u, ok := e.reqs[i].Undo(lates[i].Decision); ok && fates[i].undo && lates[i].Err == nil {
-			undo, index = append(undo, u), append(index, i)
-		}
-	}
-	for j, err := range e.giveBack(ctx, undo) {
-		lates[index[j]].Undone = err == nil
-	}
-	for i, f := range fates {
-		f.heard(lates[i])
-	}
-}
-
-func (e *errand) giveBack(ctx context.Context, undo []sluice.Request) []error {
-	ctx, cancel := context.WithTimeout(ctx, e.late)
-	defer cancel()
-	errs, out := make([]error, len(undo)), make([]sluice.Result, len(undo))
-	var err error
-	switch len(undo) {
-	case 0:
-	case 1: // most are, and a store may gather those
-		_, err = e.store.Take(ctx, undo[0])
-	default:
-		err = sluice.TakeBatch(ctx, e.store, undo, out)
-	}
-	for i := range errs {
-		if errs[i] = err; err == nil {
-			errs[i] = out[i].Err
-		}
-	}
-	return errs
+	return sluice.NewMaybeSentError(ctx.Err(), func(undo bool, heard func(sluice.Late)) { told <- fate{undo, heard} })
 }

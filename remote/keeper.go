@@ -103,15 +103,15 @@ func (s *Store) step(ctx context.Context) bool {
 		if !k.wait(jitter(half), k.nudged) || !k.wait(pace, nil) {
 			return false
 		}
-		if s.ping(ctx, past) && s.settle(ctx, settling, past) && s.settleSlots(ctx, settling, past) {
+		if s.ping(ctx, true) && s.settle(ctx, settling, true) && s.settleSlots(ctx, settling, true) {
 			s.breaker.try()
 		}
 	case halfOpen:
 		// Where no request comes, the store is tried all the same.
-		s.ping(ctx, asked) // the breaker has heard
+		s.ping(ctx, false) // the breaker has heard
 		return k.wait(pace, nil)
 	case closed:
-		if !(s.settle(ctx, time.Hour, asked) && s.settleSlots(ctx, time.Hour, asked)) && !k.wait(s.opts.Probe/2, nil) {
+		if !(s.settle(ctx, time.Hour, false) && s.settleSlots(ctx, time.Hour, false)) && !k.wait(s.opts.Probe/2, nil) {
 			return false
 		}
 		k.mu.Lock()
@@ -131,23 +131,23 @@ func keep(err error) {
 
 // ping reports whether the store answers. It takes a unit of a key of its own: a
 // store that answers that can write.
-func (s *Store) ping(ctx context.Context, w way) bool {
+func (s *Store) ping(ctx context.Context, past bool) bool {
 	bounded := s.bound(ctx)
 	defer release(bounded)
-	_, err := s.askOne(bounded, &sluice.Request{Charge: sluice.Charge{Plan: s.probe, Key: "probe", Cost: 1}}, w)
+	_, err := s.askOne(bounded, &sluice.Request{Charge: sluice.Charge{Plan: s.probe, Key: "probe", Cost: 1}}, past)
 	keep(err)
 	return storeError(err) == nil
 }
 
 // settle charges what is owed, for so long at most. It reports whether the store
 // has answered all of it.
-func (s *Store) settle(ctx context.Context, most time.Duration, w way) bool {
+func (s *Store) settle(ctx context.Context, most time.Duration, past bool) bool {
 	for began := time.Now(); time.Since(began) < most && !s.keeper.ended(); {
 		reqs := s.ledger.take(chargesAtOnce, time.Now())
 		if len(reqs) == 0 {
 			return true
 		}
-		if !s.charge(ctx, reqs, w) {
+		if !s.charge(ctx, reqs, past) {
 			return false
 		}
 	}
@@ -156,7 +156,7 @@ func (s *Store) settle(ctx context.Context, most time.Duration, w way) bool {
 
 // charge charges debts. What was not sent is owed again; what may have been
 // charged is not sent again.
-func (s *Store) charge(ctx context.Context, debts []sluice.Request, w way) (all bool) {
+func (s *Store) charge(ctx context.Context, debts []sluice.Request, past bool) (all bool) {
 	reqs, out := slices.Clone(debts), make([]sluice.Result, len(debts))
 	for i := range reqs {
 		if err := s.near.plain(&reqs[i]); err != nil { // as its takes would have been: not decided
@@ -165,7 +165,7 @@ func (s *Store) charge(ctx context.Context, debts []sluice.Request, w way) (all 
 	}
 	bounded := s.bound(ctx)
 	defer release(bounded)
-	failed := s.askMany(bounded, reqs, out, w)
+	failed := s.askMany(bounded, reqs, out, past)
 	all = true
 	for i := range debts {
 		units, err := debts[i].Cost, out[i].Err

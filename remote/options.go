@@ -30,7 +30,8 @@ type Options struct {
 	Local sluice.Store
 
 	// PolicyOf returns the policy of a plan; a request over several plans gets
-	// the [Combine] of theirs. Nil means Policy for all. It is called for every
+	// the strictest of theirs,
+	// and one that is none of the policies counts as FailClosed. Nil means Policy for all. It is called for every
 	// request that the store does not decide, by many goroutines at once.
 	PolicyOf func(*sluice.Plan) sluice.Failure
 	Policy   sluice.Failure

@@ -3,22 +3,7 @@
 
 package remote
 
-import (
-	"time"
-
-	"github.com/sluicegate/sluice"
-)
-
-// Combine returns the policy of a request over several rules: closed beats local
-// beats open. A policy that is none of these counts as closed. Without any it is
-// [sluice.FailOpen].
-func Combine(all ...sluice.Failure) sluice.Failure {
-	worst := sluice.FailOpen
-	for _, p := range all {
-		worst = max(worst, min(p, sluice.FailClosed))
-	}
-	return worst
-}
+import "time"
 
 // UnavailableError is the answer to a request that the store did not decide and
 // that no policy let pass. The request was not let through. What the store turns

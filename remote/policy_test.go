@@ -16,39 +16,23 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-func TestCombine(t *testing.T) {
-	const o, l, c = sluice.FailOpen, sluice.FailLocal, sluice.FailClosed
-	for _, k := range []struct {
-		all  []sluice.Failure
-		want sluice.Failure
-	}{
-		{nil, o},
-		{[]sluice.Failure{o}, o},
-		{[]sluice.Failure{o, l}, l},
-		{[]sluice.Failure{l, o, o}, l},
-		{[]sluice.Failure{o, l, c}, c},
-		{[]sluice.Failure{c, o}, c},
-		{[]sluice.Failure{l, 77}, c},
-	} {
-		if got := remote.Combine(k.all...); got != k.want {
-			t.Errorf("Combine(%v) = %v, want %v", k.all, got, k.want)
-		}
-	}
-}
-
 // TestPolicyOf: a request over plans of several policies gets the strictest.
 func TestPolicyOf(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{PolicyOf: func(p *sluice.Plan) sluice.Failure {
-			policy, err := sluice.ParseFailure(p.Scope())
-			if err != nil {
+			switch policy, err := sluice.ParseFailure(p.Scope()); {
+			case err == nil:
+				return policy
+			case p.Scope() == "none":
+				return 77
+			default:
 				return sluice.FailOpen
 			}
-			return policy
 		}})
 		defer end(t, f, s)
 		bring(t, f, s, erring)
 		o, l, c := storekit.Plan(t, "open", "1/h"), storekit.Plan(t, "local", "1/h"), storekit.Plan(t, "closed", "1/h")
+		none := storekit.Plan(t, "none", "1/h")
 		ask := func(plans ...*sluice.Plan) string {
 			req := storekit.Request(plans[0], "k", 1)
 			for _, p := range plans[1:] {
@@ -70,6 +54,8 @@ func TestPolicyOf(t *testing.T) {
 			{[]*sluice.Plan{l}, "false true <nil>"},
 			{[]*sluice.Plan{l, o}, "false true <nil>"},
 			{[]*sluice.Plan{o, l, c}, "unavailable 500ms"},
+			{[]*sluice.Plan{c, o}, "unavailable 500ms"},
+			{[]*sluice.Plan{l, none}, "unavailable 500ms"},
 		} {
 			if got := ask(k.plans...); got != k.want {
 				t.Errorf("%d plans: %s, want %s", len(k.plans), got, k.want)

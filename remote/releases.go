@@ -126,14 +126,14 @@ func (l *releases) take(n int, now time.Time) (reqs []sluice.SlotRequest) {
 
 // settleSlots releases what is to be released, for so long at most. It reports
 // whether the store has answered all of it.
-func (s *Store) settleSlots(ctx context.Context, most time.Duration, w way) bool {
+func (s *Store) settleSlots(ctx context.Context, most time.Duration, past bool) bool {
 	for began := time.Now(); time.Since(began) < most && !s.keeper.ended(); {
 		reqs := s.releases.take(chargesAtOnce, time.Now())
 		if len(reqs) == 0 {
 			return true
 		}
 		for i := range reqs {
-			if s.sendRelease(ctx, &reqs[i], w) {
+			if s.sendRelease(ctx, &reqs[i], past) {
 				continue
 			}
 			for j := i; j < len(reqs); j++ {
@@ -145,10 +145,10 @@ func (s *Store) settleSlots(ctx context.Context, most time.Duration, w way) bool
 	return true
 }
 
-func (s *Store) sendRelease(ctx context.Context, req *sluice.SlotRequest, w way) bool {
+func (s *Store) sendRelease(ctx context.Context, req *sluice.SlotRequest, past bool) bool {
 	bounded := s.bound(ctx)
 	defer release(bounded)
-	_, err := s.askSlot(bounded, req, w)
+	_, err := s.askSlot(bounded, req, past)
 	keep(err)
 	return storeError(err) == nil
 }

@@ -32,7 +32,7 @@ func (s *Store) Slot(ctx context.Context, req sluice.SlotRequest) (d sluice.Slot
 	}
 	if err = timely(ctx); err == nil {
 		bounded := s.bound(ctx)
-		d, err = s.askSlot(bounded, &req, asked)
+		d, err = s.askSlot(bounded, &req, false)
 		release(bounded)
 	}
 	return s.finishSlot(ctx, &req, d, err)
@@ -113,9 +113,9 @@ func (s *Store) releaseDue() {
 // decide.
 func (s *Store) slotPolicy(scope string) sluice.Failure {
 	if of := s.opts.SlotPolicyOf; of != nil {
-		return Combine(of(scope))
+		return of(scope)
 	}
-	return Combine(s.opts.Policy)
+	return s.opts.Policy
 }
 
 // degradeSlot decides a request that the store has not, and that is no release.

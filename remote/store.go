@@ -117,25 +117,17 @@ func (s *Store) Take(ctx context.Context, req sluice.Request) (d sluice.Decision
 	if d, done, err := s.before(ctx, &req); done || err != nil {
 		return d, err
 	}
-	if err = timely(ctx); err == nil {
-		bounded := s.bound(ctx)
-		if s.Healthy() {
+	if s.Healthy() {
+		if err = timely(ctx); err == nil {
+			bounded := s.bound(ctx)
 			d, err = s.near.take(bounded, &req)
-		} else {
-			d, err = s.askPlain(bounded, &req)
+			release(bounded)
 		}
-		release(bounded)
+		return s.finish(ctx, &req, d, err)
 	}
-	return s.finish(ctx, &req, d, err)
-}
-
-// askPlain asks past what is known of the key.
-func (s *Store) askPlain(ctx context.Context, req *sluice.Request) (sluice.Decision, error) {
-	plain := *req
-	if err := s.near.plain(&plain); err != nil {
-		return sluice.Decision{}, err
-	}
-	return s.ask(ctx, &plain)
+	var out [1]sluice.Result
+	s.askAll(ctx, []sluice.Request{req}, out[:])
+	return s.finish(ctx, &req, out[0].Decision, out[0].Err)
 }
 
 // TakeBatch decides reqs as Take does, those that the store must decide in one
