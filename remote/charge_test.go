@@ -87,6 +87,30 @@ func TestChargedOnce(t *testing.T) {
 	}
 }
 
+// TestChargedUnsent: what the store says that it has not sent is charged to it
+// later, alone or in a batch.
+func TestChargedUnsent(t *testing.T) {
+	both(t, func(t *testing.T, f *faulty) {
+		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
+		defer end(t, f, s)
+		p := storekit.Plan(t, "api", "100/h sliding-log")
+		f.set(unsent)
+		for range 20 {
+			if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); !d.Allowed || !d.Degraded {
+				t.Fatalf("%+v", d)
+			}
+		}
+		out := make([]sluice.Result, 2)
+		if err := s.TakeBatch(t.Context(), []sluice.Request{storekit.Request(p, "k", 3), storekit.Request(p, "k", 4)}, out); err != nil {
+			t.Fatal(err)
+		}
+		mend(t, f, s)
+		if got, st := storekit.Spent(t, f.Store, p, "k"), s.Stats(); got != 27 || st.Charged != 27 || st.Owed != 0 {
+			t.Errorf("27 units were let through, the store counts %d; %+v", got, st)
+		}
+	})
+}
+
 // TestGivenBack: an answer that comes too late for a request that was refused
 // gives back what it spent, of every kind of request.
 func TestGivenBack(t *testing.T) {

@@ -26,6 +26,7 @@ type fault string
 const (
 	none   fault = "none"
 	erring fault = "errors"            // answers an error at once
+	unsent fault = "does not send"     // says at once that it has not sent the request
 	hung   fault = "hangs"             // decides nothing and ignores its context until it is mended
 	lost   fault = "loses answers"     // decides, and answers an error
 	late   fault = "answers late"      // decides, and answers when it is mended
@@ -98,6 +99,8 @@ func (f *faulty) do(ctx context.Context, decide func() error) error {
 	switch fault {
 	case erring:
 		return errBroken
+	case unsent:
+		return &sluice.NotSentError{Err: errBroken}
 	case hung:
 		<-mended
 		return errBroken
@@ -125,13 +128,33 @@ func (f *faulty) do(ctx context.Context, decide func() error) error {
 
 func (f *faulty) Take(ctx context.Context, req sluice.Request) (d sluice.Decision, err error) {
 	failed := f.do(ctx, func() error {
-		d, err = f.Store.Take(ctx, req)
+		d, err = seated{f.Store}.Take(ctx, req)
 		return err
 	})
 	if failed != nil {
 		return sluice.Decision{}, failed
 	}
 	return d, nil
+}
+
+// seated decides a request with a slot one after the other.
+type seated struct{ *memstore.Store }
+
+func (s seated) Take(ctx context.Context, req sluice.Request) (d sluice.Decision, err error) {
+	slot := req.Slot
+	if req.Slot = nil; slot == nil {
+		return s.Store.Take(ctx, req)
+	}
+	if slot.Decision, err = s.Slot(ctx, slot.SlotRequest); err != nil || !slot.Decision.Allowed {
+		return sluice.Decision{RetryAfter: slot.Decision.RetryAfter}, err
+	}
+	if d, err = s.Store.Take(ctx, req); err == nil && !d.Allowed {
+		free := slot.SlotRequest
+		free.Op = sluice.SlotRelease
+		_, err = s.Slot(ctx, free)
+		slot.Decision = sluice.SlotDecision{}
+	}
+	return d, err
 }
 
 func (f *faulty) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
@@ -179,7 +202,7 @@ func wrap(t *testing.T, f sluice.Store, opts remote.Options) *remote.Store {
 			f = strict{store, store}
 		}
 	}
-	opts.Local = memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed})
+	opts.Local = seated{memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed})}
 	s, err := remote.Wrap(f, opts)
 	if err != nil {
 		t.Fatal(err)

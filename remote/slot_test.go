@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -168,6 +169,89 @@ func TestSlotsGrantedUnheard(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An owner that is done is so for the store too, though what it asked for arrives
+// there later; one that begins anew keeps what it then has.
+func TestSlotsGrantedLate(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		policy sluice.Failure
+		after  sluice.SlotOp // what the owner does after its first request was decided
+		want   int64         // slots held in the end
+	}{
+		{"let through, and done", sluice.FailOpen, sluice.SlotRelease, 0},
+		{"refused, and back", sluice.FailClosed, sluice.SlotAcquire, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			both(t, func(t *testing.T, f *faulty) {
+				s := wrap(t, f, remote.Options{Policy: c.policy})
+				defer end(t, f, s)
+				f.set(slow)
+				if _, err := s.Slot(t.Context(), slot(sluice.SlotAcquire, "ann")); (err != nil) != (c.policy == sluice.FailClosed) {
+					t.Fatal(err)
+				}
+				f.set(none)
+				time.Sleep(slowness / 2)
+				ask(t, s, c.after, "ann")
+				time.Sleep(slowness)
+				settled(t, s)
+				if n := held(t, f); n != c.want {
+					t.Errorf("the store holds %d slots, want %d", n, c.want)
+				}
+			})
+		})
+	}
+}
+
+// What a policy gave in an outage does not answer for the store when that is back.
+func TestSlotPeekAfterAnOutage(t *testing.T) {
+	both(t, func(t *testing.T, f *faulty) {
+		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
+		defer end(t, f, s)
+		bring(t, f, s, erring)
+		ask(t, s, sluice.SlotAcquire, "ann")
+		mend(t, f, s)
+		ask(t, s, sluice.SlotAcquire, "bob")
+		ask(t, s, sluice.SlotAcquire, "cid")
+		if d := ask(t, s, sluice.SlotPeek, ""); d.Allowed || d.Degraded || d.Held != 2 {
+			t.Errorf("%+v, want the store's two slots held", d)
+		}
+	})
+}
+
+// Where there is no memory for it, FailOpen gives slots all the same and
+// FailLocal none.
+func TestSlotsWithoutLocal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaulty()
+		s, err := remote.Wrap(strict{f, f}, remote.Options{SlotPolicyOf: func(scope string) sluice.Failure {
+			if scope == "room" {
+				return sluice.FailOpen
+			}
+			return sluice.FailLocal
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer end(t, f, s)
+		bring(t, f, s, lost)
+		for _, op := range []sluice.SlotOp{sluice.SlotAcquire, sluice.SlotRenew, sluice.SlotPeek, sluice.SlotRelease} {
+			if d := ask(t, s, op, "ann"); !d.Allowed || !d.Degraded {
+				t.Errorf("operation %d: %+v", op, d)
+			}
+		}
+		other := slot(sluice.SlotAcquire, "ann")
+		other.Scope = "hall"
+		if d, err := s.Slot(t.Context(), other); err == nil {
+			t.Errorf("local: %+v", d)
+		}
+		mend(t, f, s)
+		settled(t, s)
+		if n := held(t, f); n != 0 {
+			t.Errorf("the store holds %d slots", n)
+		}
+	})
 }
 
 // Slots of each scope have a policy of their own.

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/remote"
+)
+
+// TestManyOutages: a thousand outages leave nothing behind that a few do not.
+func TestManyOutages(t *testing.T) {
+	storekit.SkipRace(t)
+	both(t, func(t *testing.T, f *faulty) {
+		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, SlotPolicyOf: func(string) sluice.Failure { return sluice.FailOpen }})
+		defer end(t, f, s)
+		p := storekit.Plan(t, "api", "1000000/s")
+		faults := []fault{erring, hung, lost, late, slow, deaf, unsent}
+		var goroutines int
+		var bytes uint64
+		for n := 1; n <= 1000; n++ {
+			bring(t, f, s, faults[n%len(faults)])
+			for i := range 8 {
+				storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 1))
+				ask(t, s, sluice.SlotAcquire, fmt.Sprint(i))
+				ask(t, s, sluice.SlotRelease, fmt.Sprint(i))
+			}
+			mend(t, f, s)
+			if n != 14 && n != 300 && n != 1000 { // two of each fault; what tables and the runtime keep; the end
+				continue
+			}
+			time.Sleep(2 * slowness)
+			settled(t, s)
+			g, b := footprint()
+			if n > 14 && g > goroutines || n == 1000 && b > bytes+24<<10 {
+				t.Errorf("after %d outages %d goroutines and %d bytes, they were %d and %d", n, g, b, goroutines, bytes)
+			}
+			goroutines, bytes = g, b
+		}
+		if st := s.Stats(); st.Outages != 1000 || st.InFlight != 0 || st.Owed != 0 || st.Unreleased != 0 {
+			t.Errorf("%+v: want 1000 outages and nothing left of them", st)
+		}
+	})
+}
+
+// footprint returns the goroutines and the bytes in use.
+func footprint() (goroutines int, bytes uint64) {
+	var m runtime.MemStats
+	for range 3 { // what pools keep goes by the second
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return runtime.NumGoroutine(), m.HeapAlloc
+}
