@@ -174,7 +174,8 @@ func (c *missed) end() {
 	}
 }
 
-// watch returns err, whose late answer to req is taken note of.
+// watch returns err, whose late answer to req is taken note of. What cannot be
+// undone is kept at once.
 func (c *missed) watch(err error, req *sluice.Request) error {
 	late, _ := errors.AsType[*sluice.MaybeSentError](err)
 	if late == nil {
@@ -183,7 +184,7 @@ func (c *missed) watch(err error, req *sluice.Request) error {
 	kept := *req
 	kept.More, kept.Outcomes, kept.Slot = slices.Clone(req.More), nil, nil
 	c.answers.Add(1)
-	return sluice.NewMaybeSentError(late.Err, func(undo bool, heard func(sluice.Late)) {
+	mine := sluice.NewMaybeSentError(late.Err, func(undo bool, heard func(sluice.Late)) {
 		tell := late.Keep
 		if undo {
 			tell = late.Undo
@@ -194,6 +195,13 @@ func (c *missed) watch(err error, req *sluice.Request) error {
 			heard(l)
 		})
 	})
+	switch req.Op {
+	case sluice.OpTake, sluice.OpTakeUpTo, sluice.OpReserve:
+		return mine
+	default:
+		mine.Keep(nil)
+		return late.Err
+	}
 }
 
 // heard takes note of a late answer to req, or of none.
@@ -202,10 +210,13 @@ func (s *Store) heard(req *sluice.Request, undo bool, l sluice.Late) {
 		return
 	}
 	s.nudge()
-	if _, spent := req.Undo(l.Decision); l.Undone {
+	_, spent := req.Undo(l.Decision)
+	switch {
+	case !undo:
+	case l.Undone:
 		s.counters.givenBack.Add(1)
 		s.near.forget(req)
-	} else if undo && spent {
+	case spent:
 		s.counters.notGivenBack.Add(1)
 	}
 }

@@ -29,14 +29,14 @@ type deadline struct {
 // begin within one of them share a deadline, and so one timer.
 const spanParts = 64
 
-// spans hands out deadlines that are shared. The zero value is ready to use.
-type spans struct{ current atomic.Pointer[deadline] }
+// deadlines hands out those that are shared. The zero value is ready to use.
+type deadlines struct{ current atomic.Pointer[deadline] }
 
 // bound returns ctx with the Timeout; release must follow.
 func (s *Store) bound(ctx context.Context) context.Context {
 	now := time.Now()
 	if ctx == context.Background() || ctx == context.TODO() {
-		return s.spans.of(now, s.opts.Timeout)
+		return s.deadlines.of(now, s.opts.Timeout)
 	}
 	d := &deadline{Context: ctx, began: now, at: now.Add(s.opts.Timeout)}
 	if own, ok := ctx.Deadline(); ok && own.Before(d.at) {
@@ -46,7 +46,7 @@ func (s *Store) bound(ctx context.Context) context.Context {
 }
 
 // of returns a deadline at most a part of the Timeout sooner than that.
-func (s *spans) of(now time.Time, timeout time.Duration) *deadline {
+func (s *deadlines) of(now time.Time, timeout time.Duration) *deadline {
 	old := s.current.Load()
 	if old != nil && now.Sub(old.began) < timeout/spanParts {
 		return old

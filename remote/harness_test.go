@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -208,6 +209,13 @@ func wrap(t *testing.T, f sluice.Store, opts remote.Options) *remote.Store {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// leaping returns a clock by which nothing that was learnt of a key lasts.
+func leaping() func() time.Time {
+	began := time.Now()
+	var readings atomic.Int64
+	return func() time.Time { return began.Add(time.Duration(readings.Add(1)) * time.Hour) }
 }
 
 // end closes s and mends f. No goroutine may be left: the bubble of the test

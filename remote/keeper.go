@@ -174,7 +174,6 @@ func (s *Store) charge(ctx context.Context, debts []sluice.Request, past bool) (
 			err, sent = failed, false
 		} else if err != nil {
 			_, sent, _ = unwrap(err)
-			keep(err)
 		}
 		all = all && storeError(err) == nil
 		switch {

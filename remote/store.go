@@ -19,21 +19,21 @@ import (
 // does. It is a [sluice.SlotStore] too, if that is one. It is safe for
 // concurrent use.
 type Store struct {
-	store    sluice.Store
-	slots    sluice.SlotStore // store, nil if it keeps none
-	opts     Options
-	spans    spans
-	near     *near
-	breaker  breaker
-	local    local
-	ledger   ledger
-	releases releases
-	keeper   keeper
-	inFlight atomic.Int64
-	counters counters
-	downAt   time.Time // guarded by the breaker's lock
-	cause    atomic.Pointer[error]
-	probe    *sluice.Plan
+	store     sluice.Store
+	slots     sluice.SlotStore // store, nil if it keeps none
+	opts      Options
+	deadlines deadlines
+	near      *near
+	breaker   breaker
+	local     local
+	ledger    ledger
+	releases  releases
+	keeper    keeper
+	inFlight  atomic.Int64
+	counters  counters
+	downAt    time.Time // guarded by the breaker's lock
+	cause     atomic.Pointer[error]
+	probe     *sluice.Plan
 }
 
 var (

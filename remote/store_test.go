@@ -21,11 +21,12 @@ import (
 )
 
 // TestConformance: in front of a store that answers, every decision is that
-// store's.
+// store's. What is known of a key may be behind in its Remaining, so that nothing
+// of it lasts.
 func TestConformance(t *testing.T) {
 	storetest.Test(t, func(t *testing.T, now func() time.Time) storetest.Harness {
 		m := memstore.New(memstore.Options{Now: now})
-		s := wrap(t, m, remote.Options{Policy: sluice.FailLocal, Timeout: time.Hour, MaxInFlight: 1 << 20})
+		s := wrap(t, m, remote.Options{Policy: sluice.FailLocal, Timeout: time.Hour, MaxInFlight: 1 << 20, Now: leaping()})
 		t.Cleanup(func() {
 			if st := s.Stats(); st.Opened+st.Localized+st.Refused > 0 {
 				t.Errorf("%+v: want every request decided by the store", st)
@@ -247,7 +248,7 @@ func TestNoHerd(t *testing.T) {
 // denials do not open the breaker.
 func TestNotTheStoresFault(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
-		s := wrap(t, f, remote.Options{Policy: sluice.FailClosed})
+		s := wrap(t, f, remote.Options{Policy: sluice.FailClosed, Now: leaping()})
 		defer end(t, f, s)
 		p := storekit.Plan(t, "api", "1/h")
 		for range 50 {
