@@ -32,7 +32,7 @@ const spanParts = 64
 // deadlines hands out those that are shared. The zero value is ready to use.
 type deadlines struct{ current atomic.Pointer[deadline] }
 
-// bound returns ctx with the Timeout; release must follow.
+// bound returns ctx with the Timeout; end must follow.
 func (s *Store) bound(ctx context.Context) context.Context {
 	now := time.Now()
 	if ctx == context.Background() || ctx == context.TODO() {
@@ -56,8 +56,8 @@ func (s *deadlines) of(now time.Time, timeout time.Duration) *deadline {
 	return d
 }
 
-// release ends a context of bound, and what it has made.
-func release(ctx context.Context) {
+// end ends a context of bound, and what it has made.
+func end(ctx context.Context) {
 	d, mine := ctx.(*deadline)
 	if !mine || d.shared {
 		return

@@ -28,7 +28,7 @@ func TestDeadlineIsAContext(t *testing.T) {
 		{"timeout", time.Second, time.Hour, nil, context.DeadlineExceeded},
 		{"the caller's deadline", time.Second / 2, time.Second / 2, nil, context.DeadlineExceeded},
 		{"the caller has left", 0, time.Hour, func(cancel context.CancelFunc, _ context.Context) { cancel() }, context.Canceled},
-		{"released", 0, time.Hour, func(_ context.CancelFunc, d context.Context) { release(d) }, context.Canceled},
+		{"released", 0, time.Hour, func(_ context.CancelFunc, d context.Context) { end(d) }, context.Canceled},
 	} {
 		for _, asked := range []bool{false, true} {
 			t.Run(c.name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestDeadlineIsAContext(t *testing.T) {
 					parent, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, 7), c.own)
 					defer cancel()
 					d := s.bound(parent)
-					defer release(d)
+					defer end(d)
 					if at, ok := d.Deadline(); !ok || time.Until(at) != min(c.own, time.Second) {
 						t.Errorf("deadline %v, %v", at, ok)
 					}
@@ -84,7 +84,7 @@ func TestSharedDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Store{opts: Options{Timeout: 64 * time.Millisecond}}
 		first := s.bound(context.Background())
-		release(first)
+		end(first)
 		for range 1000 {
 			time.Sleep(100 * time.Microsecond)
 			d := s.bound(context.Background())

@@ -103,7 +103,7 @@ func (s *Store) step(ctx context.Context) bool {
 		if !k.wait(jitter(half), k.nudged) || !k.wait(pace, nil) {
 			return false
 		}
-		if s.ping(ctx, true) && s.settle(ctx, settling, true) && s.settleSlots(ctx, settling, true) {
+		if s.ping(ctx, true) && s.settle(ctx, settling, true) {
 			s.breaker.try()
 		}
 	case halfOpen:
@@ -111,7 +111,7 @@ func (s *Store) step(ctx context.Context) bool {
 		s.ping(ctx, false) // the breaker has heard
 		return k.wait(pace, nil)
 	case closed:
-		if !(s.settle(ctx, time.Hour, false) && s.settleSlots(ctx, time.Hour, false)) && !k.wait(s.opts.Probe/2, nil) {
+		if !s.settle(ctx, time.Hour, false) && !k.wait(s.opts.Probe/2, nil) {
 			return false
 		}
 		k.mu.Lock()
@@ -133,21 +133,21 @@ func keep(err error) {
 // store that answers that can write.
 func (s *Store) ping(ctx context.Context, past bool) bool {
 	bounded := s.bound(ctx)
-	defer release(bounded)
+	defer end(bounded)
 	_, err := s.askOne(bounded, &sluice.Request{Charge: sluice.Charge{Plan: s.probe, Key: "probe", Cost: 1}}, past)
 	keep(err)
 	return storeError(err) == nil
 }
 
-// settle charges what is owed, for so long at most. It reports whether the store
-// has answered all of it.
+// settle charges what is owed and releases what is held, for so long at most. It
+// reports whether the store has answered all of it.
 func (s *Store) settle(ctx context.Context, most time.Duration, past bool) bool {
 	for began := time.Now(); time.Since(began) < most && !s.keeper.ended(); {
-		reqs := s.ledger.take(chargesAtOnce, time.Now())
-		if len(reqs) == 0 {
+		debts, slots := s.ledger.take(chargesAtOnce, time.Now()), s.releases.take(chargesAtOnce, time.Now())
+		if len(debts)+len(slots) == 0 {
 			return true
 		}
-		if !s.charge(ctx, reqs, past) {
+		if charged := s.charge(ctx, debts, past); !s.release(ctx, slots, past) || !charged {
 			return false
 		}
 	}
@@ -157,14 +157,15 @@ func (s *Store) settle(ctx context.Context, most time.Duration, past bool) bool 
 // charge charges debts. What was not sent is owed again; what may have been
 // charged is not sent again.
 func (s *Store) charge(ctx context.Context, debts []sluice.Request, past bool) (all bool) {
+	if len(debts) == 0 {
+		return true
+	}
 	reqs, out := slices.Clone(debts), make([]sluice.Result, len(debts))
 	for i := range reqs {
-		if err := s.near.plain(&reqs[i]); err != nil { // as its takes would have been: not decided
-			reqs[i].Plan = debts[i].Plan
-		}
+		_ = s.near.plain(&reqs[i]) // one that cannot be leased is as it is
 	}
 	bounded := s.bound(ctx)
-	defer release(bounded)
+	defer end(bounded)
 	failed := s.askMany(bounded, reqs, out, past)
 	all = true
 	for i := range debts {

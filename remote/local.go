@@ -62,5 +62,5 @@ func (l *local) take(ctx context.Context, req sluice.Request) (sluice.Decision, 
 		req.Nth(i).Plan = part
 	}
 	req.At, req.Due = req.At&^marks, req.Due&^marks
-	return l.store.Take(ctx, req)
+	return l.store.Take(context.WithoutCancel(ctx), req) // whose end is no reason not to decide
 }

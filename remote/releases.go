@@ -5,6 +5,7 @@ package remote
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -16,9 +17,9 @@ import (
 type releases struct {
 	most int
 
-	mu  sync.Mutex
-	all map[slotOwner]*unreleased
-	due int // of all, those that are to be sent
+	mu   sync.Mutex
+	due  map[slotOwner]*unreleased // to be sent
+	held map[slotOwner]*unreleased // the others, whose owner is not done or awaited
 }
 
 type slotOwner struct{ scope, name, key, owner string }
@@ -36,50 +37,39 @@ type unreleased struct {
 	awaited bool
 }
 
-func (e *unreleased) due() bool { return e != nil && e.done && !e.awaited }
-
 // put notes that the store may hold a slot: for an owner that is done, or for one
 // to whom a policy gave one. Without room it is left to expire, which errs to
 // denying.
 func (l *releases) put(r *sluice.SlotRequest, done, awaited bool) *unreleased {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	id := ownerOf(r)
-	l.remove(id)
-	if len(l.all) >= l.most {
-		return nil
-	}
-	if l.all == nil {
-		l.all = make(map[slotOwner]*unreleased)
-	}
 	e := &unreleased{req: *r, until: time.Now().Add(r.Limit.TTL), done: done, awaited: awaited}
 	e.req.Op, e.req.Cost = sluice.SlotRelease, 1
-	l.all[id] = e
-	l.count(e, 1)
+	l.place(ownerOf(r), e)
 	return e
 }
 
-// count and remove need the lock.
-func (l *releases) count(e *unreleased, n int) {
-	if e.due() {
-		l.due += n
+// place needs the lock. Nil is for an owner of whom there is nothing to note.
+func (l *releases) place(id slotOwner, e *unreleased) {
+	delete(l.due, id)
+	delete(l.held, id)
+	switch {
+	case e == nil || len(l.due)+len(l.held) >= l.most:
+	case e.done && !e.awaited:
+		l.due[id] = e
+	default:
+		l.held[id] = e
 	}
-}
-
-func (l *releases) remove(id slotOwner) {
-	l.count(l.all[id], -1)
-	delete(l.all, id)
 }
 
 // heard notes that the request of e is no longer on its way.
 func (l *releases) heard(e *unreleased) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e == nil || l.all[ownerOf(&e.req)] != e {
-		return // the owner has begun anew
+	if id := ownerOf(&e.req); l.held[id] == e { // or the owner has begun anew
+		e.awaited, e.until = false, time.Now().Add(e.req.Limit.TTL)
+		l.place(id, e)
 	}
-	e.awaited, e.until = false, time.Now().Add(e.req.Limit.TTL)
-	l.count(e, 1)
 }
 
 // finish notes that an owner is done, if it was not certain what the store holds
@@ -87,9 +77,9 @@ func (l *releases) heard(e *unreleased) {
 func (l *releases) finish(r *sluice.SlotRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e := l.all[ownerOf(r)]; e != nil && !e.done {
+	if e := l.held[ownerOf(r)]; e != nil {
 		e.done = true
-		l.count(e, 1)
+		l.place(ownerOf(r), e)
 	}
 }
 
@@ -97,14 +87,14 @@ func (l *releases) finish(r *sluice.SlotRequest) {
 func (l *releases) forget(r *sluice.SlotRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.remove(ownerOf(r))
+	l.place(ownerOf(r), nil)
 }
 
 // len returns how many are to be sent.
 func (l *releases) len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.due
+	return len(l.due)
 }
 
 // take removes and returns up to n that are to be sent, and forgets those that
@@ -112,43 +102,34 @@ func (l *releases) len() int {
 func (l *releases) take(n int, now time.Time) (reqs []sluice.SlotRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id, e := range l.all {
-		switch {
-		case !now.Before(e.until) && !e.awaited:
-			l.remove(id)
-		case e.due() && len(reqs) < n:
-			reqs = append(reqs, e.req)
-			l.remove(id)
+	gone := func(_ slotOwner, e *unreleased) bool { return !e.awaited && !now.Before(e.until) }
+	maps.DeleteFunc(l.due, gone)
+	maps.DeleteFunc(l.held, gone)
+	for id, e := range l.due {
+		if len(reqs) == n {
+			break
 		}
+		reqs = append(reqs, e.req)
+		delete(l.due, id)
 	}
 	return reqs
 }
 
-// settleSlots releases what is to be released, for so long at most. It reports
-// whether the store has answered all of it.
-func (s *Store) settleSlots(ctx context.Context, most time.Duration, past bool) bool {
-	for began := time.Now(); time.Since(began) < most && !s.keeper.ended(); {
-		reqs := s.releases.take(chargesAtOnce, time.Now())
-		if len(reqs) == 0 {
-			return true
+// release releases slots. What was not answered is to be released again. It
+// reports whether the store has answered all of it.
+func (s *Store) release(ctx context.Context, slots []sluice.SlotRequest, past bool) (all bool) {
+	all = true
+	for i := range slots {
+		if all {
+			bounded := s.bound(ctx)
+			_, err := s.askSlot(bounded, &slots[i], past)
+			end(bounded)
+			keep(err)
+			all = storeError(err) == nil
 		}
-		for i := range reqs {
-			if s.sendRelease(ctx, &reqs[i], past) {
-				continue
-			}
-			for j := i; j < len(reqs); j++ {
-				s.releases.put(&reqs[j], true, false)
-			}
-			return false
+		if !all {
+			s.releases.put(&slots[i], true, false)
 		}
 	}
-	return true
-}
-
-func (s *Store) sendRelease(ctx context.Context, req *sluice.SlotRequest, past bool) bool {
-	bounded := s.bound(ctx)
-	defer release(bounded)
-	_, err := s.askSlot(bounded, req, past)
-	keep(err)
-	return storeError(err) == nil
+	return all
 }

@@ -33,7 +33,7 @@ func (s *Store) Slot(ctx context.Context, req sluice.SlotRequest) (d sluice.Slot
 	if err = timely(ctx); err == nil {
 		bounded := s.bound(ctx)
 		d, err = s.askSlot(bounded, &req, false)
-		release(bounded)
+		end(bounded)
 	}
 	return s.finishSlot(ctx, &req, d, err)
 }
@@ -55,7 +55,7 @@ func (s *Store) heldHere(ctx context.Context, req *sluice.SlotRequest) (d sluice
 	if !s.local.used.Load() {
 		return d, false
 	}
-	d, err := s.local.slots.Slot(ctx, *req)
+	d, err := s.local.slots.Slot(context.WithoutCancel(ctx), *req)
 	d.Degraded = true
 	return d, err == nil && d.Allowed
 }
@@ -141,7 +141,7 @@ func (l *local) slot(ctx context.Context, req *sluice.SlotRequest, p sluice.Fail
 		return sluice.SlotDecision{Allowed: true}, nil
 	}
 	l.used.Store(true)
-	d, err = l.slots.Slot(ctx, l.slotShare(*req, p))
+	d, err = l.slots.Slot(context.WithoutCancel(ctx), l.slotShare(*req, p))
 	if err == nil && p == sluice.FailOpen {
 		d.Allowed, d.RetryAfter = true, 0
 	}

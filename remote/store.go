@@ -76,7 +76,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 		}
 	}
 	s.near = newNear(nearOptions{Lease: opts.Lease, MaxKeys: opts.MaxKeys, Now: opts.Now}, s)
-	s.releases.most = opts.MaxOwed
+	s.releases = releases{most: opts.MaxOwed, due: make(map[slotOwner]*unreleased), held: make(map[slotOwner]*unreleased)}
 	s.breaker.failures = opts.Failures
 	s.breaker.changed = s.changed
 	return s, nil
@@ -121,7 +121,7 @@ func (s *Store) Take(ctx context.Context, req sluice.Request) (d sluice.Decision
 		if err = timely(ctx); err == nil {
 			bounded := s.bound(ctx)
 			d, err = s.near.take(bounded, &req)
-			release(bounded)
+			end(bounded)
 		}
 		return s.finish(ctx, &req, d, err)
 	}
@@ -167,7 +167,7 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 // askAll asks about reqs, of which none is decided where all have an error.
 func (s *Store) askAll(ctx context.Context, reqs []sluice.Request, out []sluice.Result) {
 	bounded := s.bound(ctx)
-	defer release(bounded)
+	defer end(bounded)
 	err := timely(ctx)
 	switch {
 	case err != nil:
