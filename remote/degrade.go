@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
 )
 
 // policy returns what happens to the units of req if the store does not decide it.
@@ -60,11 +61,12 @@ func (s *Store) degrade(ctx context.Context, req *sluice.Request, sent bool, why
 
 // letThrough allows req without counting it, unless there is no slot for it.
 func letThrough(req *sluice.Request, slot bool) sluice.Decision {
-	if !slot {
-		clear(req.Outcomes.All())
-		return sluice.Decision{Degraded: true}
-	}
 	now := sluice.InstantOf(time.Now())
+	if !slot {
+		d := algo.DenySlot(req, int64(now))
+		d.Degraded = true
+		return d
+	}
 	d := sluice.Decision{Allowed: true, At: now, Due: now}
 	switch req.Op {
 	case sluice.OpTake, sluice.OpTakeUpTo, sluice.OpReserve:

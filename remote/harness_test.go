@@ -129,33 +129,13 @@ func (f *faulty) do(ctx context.Context, decide func() error) error {
 
 func (f *faulty) Take(ctx context.Context, req sluice.Request) (d sluice.Decision, err error) {
 	failed := f.do(ctx, func() error {
-		d, err = seated{f.Store}.Take(ctx, req)
+		d, err = f.Store.Take(ctx, req)
 		return err
 	})
 	if failed != nil {
 		return sluice.Decision{}, failed
 	}
 	return d, nil
-}
-
-// seated decides a request with a slot one after the other.
-type seated struct{ *memstore.Store }
-
-func (s seated) Take(ctx context.Context, req sluice.Request) (d sluice.Decision, err error) {
-	slot := req.Slot
-	if req.Slot = nil; slot == nil {
-		return s.Store.Take(ctx, req)
-	}
-	if slot.Decision, err = s.Slot(ctx, slot.SlotRequest); err != nil || !slot.Decision.Allowed {
-		return sluice.Decision{RetryAfter: slot.Decision.RetryAfter}, err
-	}
-	if d, err = s.Store.Take(ctx, req); err == nil && !d.Allowed {
-		free := slot.SlotRequest
-		free.Op = sluice.SlotRelease
-		_, err = s.Slot(ctx, free)
-		slot.Decision = sluice.SlotDecision{}
-	}
-	return d, err
 }
 
 func (f *faulty) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
@@ -203,7 +183,7 @@ func wrap(t *testing.T, f sluice.Store, opts remote.Options) *remote.Store {
 			f = strict{store, store}
 		}
 	}
-	opts.Local = seated{memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed})}
+	opts.Local = memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed})
 	s, err := remote.Wrap(f, opts)
 	if err != nil {
 		t.Fatal(err)
