@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"github.com/sluicegate/sluice"
+)
+
+// entry is all that is known of one key of a scope: until when it is denied,
+// which units of it are in hand, and what is on its way to the store about it.
+// It is under the lock of its shard.
+type entry struct {
+	key     uint64    // a hash of scope and key
+	denied  denial    // under limits that are not leased
+	holds   *hold     // under each plan that is leased
+	plans   [2]*facts // of what is on its way or denied: they change no limit of each other
+	waiting *landing  // nil if nobody waits
+	free    *entry    // the next that is free
+	epoch   uint32    // counts what could have made a denial wrong
+	calls   int32     // requests on their way
+	unsound int32     // how many of them could make a denial wrong
+	flying  bool      // others wait for what one of them learns
+	keeps   bool      // it is counted among those that remember something
+}
+
+// landing is what those wait for who are told by another's answer.
+type landing struct {
+	back chan struct{}
+	err  error // before back is closed: what they are told, if it is not the answer
+}
+
+// leg is one charge of a request on its way.
+type leg struct {
+	shard   *shard
+	key     uint64
+	facts   *facts
+	entry   *entry // nil before it is sent
+	epoch   uint32 // when it was sent
+	unsound bool   // a denial decided before it may be wrong after it
+}
+
+// of returns the hold of f's limits, nil if there is none.
+func (e *entry) of(f *facts) *hold {
+	for h := e.holds; h != nil; h = h.next {
+		if h.facts.id == f.id {
+			h.facts = f
+			return h
+		}
+	}
+	return nil
+}
+
+// memory returns where the denials under f's limits are kept.
+func (e *entry) memory(f *facts) *denial {
+	if f.leased {
+		if h := e.of(f); h != nil {
+			return &h.denied
+		}
+	}
+	return &e.denied
+}
+
+// joins reports whether f's limits are none that others in use have changed, or
+// puts them in the place of these.
+func (e *entry) joins(f *facts) bool {
+	for i, other := range e.plans {
+		switch {
+		case other == nil:
+			e.plans[i] = f
+			return true
+		case other.id == f.id:
+			return true
+		case other.changes(f):
+			e.plans = [2]*facts{f}
+			return false
+		}
+	}
+	e.plans = [2]*facts{f}
+	return false
+}
+
+// send notes that l is sent.
+func (e *entry) send(l *leg) {
+	if e.calls == 0 && !e.keeps {
+		e.plans = [2]*facts{}
+	}
+	// A take under changed limits carries the key's state over to them, and what
+	// comes back later may be worth less.
+	l.unsound = !e.joins(l.facts) || l.unsound
+	l.entry, l.epoch = e, e.epoch
+	e.calls++
+	if l.unsound {
+		e.unsound++
+		e.clear()
+	}
+}
+
+// gives notes that l gives units back before it takes any: what others are told
+// may be wrong, but what l is told is not.
+func (e *entry) gives(l *leg) {
+	if !l.unsound {
+		l.unsound = true
+		e.unsound++
+	}
+	e.forget()
+	l.epoch = e.epoch
+}
+
+// back notes that l is back, and what became of it. It reports whether what l was
+// told may be remembered.
+func (e *entry) back(l *leg, r *sluice.Result) (sound bool) {
+	e.calls--
+	if l.unsound {
+		e.unsound--
+	}
+	sound = e.unsound == 0 && l.epoch == e.epoch
+	if l.unsound {
+		e.epoch++ // whatever is under way was sent before now
+	}
+	switch {
+	case r.Err != nil:
+		e.clear()
+	case r.Decision.Allowed:
+		// It would still be denied, but for longer than is remembered.
+		e.denied, *e.memory(l.facts) = denial{}, denial{}
+	}
+	return sound
+}
+
+// forget forgets what was denied, and whatever is about to be told.
+func (e *entry) forget() {
+	e.epoch++
+	e.clear()
+}
+
+// clear forgets what was denied.
+func (e *entry) clear() {
+	e.denied = denial{}
+	for h := e.holds; h != nil; h = h.next {
+		h.denied = denial{}
+	}
+}
+
+// drop loses all units in hand.
+func (e *entry) drop() {
+	for h := e.holds; h != nil; h = h.next {
+		h.drop()
+	}
+}
+
+// wait returns what those wait for who are told by another's answer.
+func (e *entry) wait() *landing {
+	if e.waiting == nil {
+		e.waiting = &landing{back: make(chan struct{})}
+	}
+	return e.waiting
+}
+
+// land lets those go on who wait.
+func (e *entry) land(err error) {
+	e.flying = false
+	if e.waiting != nil {
+		e.waiting.err = err
+		close(e.waiting.back) // they find what is learnt: the shard is locked until then
+		e.waiting = nil
+	}
+}

@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// TestWaitersOfALease: who waits for units that another has asked for is told the
+// cause if that fails, and that nothing was sent for them: only the one who asked
+// has a handle. An error of a caller who has left says nothing to them.
+func TestWaitersOfALease(t *testing.T) {
+	handle := sluice.NewMaybeSentError(errLost, func(bool, func(sluice.Late)) {})
+	for _, c := range []struct {
+		name string
+		err  error
+	}{
+		{"maybe sent", handle}, {"not sent", &sluice.NotSentError{Err: errLost}}, {"any other", errLost},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				plan := storekit.Plan(t, "api", "1000/s sliding-log")
+				var fails error
+				gate := make(chan struct{})
+				store := &storekit.Store{Store: memstore.New(memstore.Options{}), Before: func(context.Context, sluice.Request) error {
+					if fails == nil {
+						return nil
+					}
+					<-gate
+					return fails
+				}}
+				s := newNearStore(store, nearOptions{Lease: always(sluice.LeaseTerms{TTL: time.Second, Units: 4})})
+				for spent := false; !spent; spent = s.leases().Leased == s.leases().Allowed && s.leases().Leased > 8 {
+					storekit.Take(t, s, storekit.Request(plan, "k", 1))
+				}
+				fails = c.err
+				answers := send(t.Context(), s, plan, 3)
+				close(gate)
+				synctest.Wait()
+				handles := 0
+				for range 3 {
+					err := (<-answers).err
+					maybe, isMaybe := errors.AsType[*sluice.MaybeSentError](err)
+					if isMaybe && maybe == handle {
+						handles++
+					}
+					if _, not := errors.AsType[*sluice.NotSentError](err); !errors.Is(err, errLost) || !not && !isMaybe && !errors.Is(c.err, err) {
+						t.Errorf("got %v", err)
+					}
+				}
+				if want := c.err == error(handle); (handles == 1) != want || handles > 1 {
+					t.Errorf("%d have the handle", handles)
+				}
+			})
+		})
+	}
+}
+
+// TestWaiterLeavesUnsent: who leaves while another asks has sent nothing.
+func TestWaiterLeavesUnsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache, g, p := pressed(t, 200*time.Millisecond, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		first := send(t.Context(), cache, p, 1)
+		_, err := cache.Take(ctx, storekit.Request(p, "k", 1))
+		if _, ok := errors.AsType[*sluice.NotSentError](err); !ok || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		close(g.gate)
+		if a := <-first; a.err != nil {
+			t.Error(a.err)
+		}
+	})
+}
+
+// TestErrorForgets: after an error the store is asked about what was known to be
+// denied.
+func TestErrorForgets(t *testing.T) {
+	plan := storekit.Plan(t, "api", "2/h")
+	for _, leased := range []bool{false, true} {
+		var of func(*sluice.Plan) (sluice.LeaseTerms, bool)
+		if leased {
+			of = always(sluice.LeaseTerms{TTL: time.Millisecond, Units: 2})
+		}
+		w := newCached(nearOptions{Lease: of})
+		for range 4 {
+			storekit.Take(t, w.cache, storekit.Request(plan, "k", 1))
+		}
+		before := w.store.Asked()
+		storekit.Take(t, w.cache, storekit.Request(plan, "k", 1))
+		if w.store.Asked() != before {
+			t.Fatal("not denied from memory")
+		}
+		w.store.Before = func(context.Context, sluice.Request) error { return errLost }
+		up := storekit.Request(plan, "k", 1)
+		up.Op = sluice.OpTakeUpTo
+		if _, err := w.cache.Take(t.Context(), up); !errors.Is(err, errLost) {
+			t.Errorf("%v", err)
+		}
+		w.store.Before = nil
+		before = w.store.Asked()
+		storekit.Take(t, w.cache, storekit.Request(plan, "k", 1))
+		if w.store.Asked() == before {
+			t.Errorf("leased %v: denied from memory after an error", leased)
+		}
+	}
+}
+
+// TestForget: what was denied is forgotten, and what is about to be.
+func TestForget(t *testing.T) {
+	for _, leased := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			plan := storekit.Plan(t, "api", "2/h sliding-log")
+			var of func(*sluice.Plan) (sluice.LeaseTerms, bool)
+			if leased {
+				of = always(sluice.LeaseTerms{TTL: time.Millisecond, Units: 1})
+			}
+			store := &late{Store: memstore.New(memstore.Options{})}
+			counted := &storekit.Store{Store: store}
+			s := newNearStore(counted, nearOptions{Lease: of})
+			req := storekit.Request(plan, "k", 1)
+			for range 3 {
+				storekit.Take(t, s, req)
+			}
+			ask := func() bool {
+				before := counted.Asked()
+				storekit.Take(t, s, req)
+				return counted.Asked() > before
+			}
+			if ask() {
+				t.Fatal("not denied from memory")
+			}
+			s.forget(&req)
+			gate := make(chan struct{})
+			store.wait = map[string]chan struct{}{"take 1": gate, "reserve 1": gate}
+			answers := send(t.Context(), s, plan, 1)
+			s.forget(&req)
+			close(gate)
+			if a := <-answers; a.err != nil || a.d.Allowed {
+				t.Errorf("%+v, %v", a.d, a.err)
+			}
+			store.wait = nil
+			if !ask() {
+				t.Errorf("leased %v: denied from memory what was on its way when it was forgotten", leased)
+			}
+			if ask() {
+				t.Errorf("leased %v: not denied from memory after that", leased)
+			}
+		})
+	}
+}
+
+// TestPartOfABatchFails: what was decided here stays decided if the store fails
+// for the rest, of which nothing was sent.
+func TestPartOfABatchFails(t *testing.T) {
+	plan := storekit.Plan(t, "api", "2/h")
+	w := newCached(nearOptions{})
+	for range 3 {
+		storekit.Take(t, w.cache, storekit.Request(plan, "denied", 1))
+	}
+	w.store.Before = func(context.Context, sluice.Request) error { return errLost }
+	reqs := []sluice.Request{storekit.Request(plan, "denied", 1), storekit.Request(plan, "k", 1)}
+	out := make([]sluice.Result, 2)
+	if err := w.cache.TakeBatch(t.Context(), reqs, out); err != nil {
+		t.Fatal(err)
+	}
+	if out[0].Err != nil || out[0].Decision.Allowed {
+		t.Errorf("known to be denied: %+v", out[0])
+	}
+	if _, ok := errors.AsType[*sluice.NotSentError](out[1].Err); !ok || !errors.Is(out[1].Err, errLost) {
+		t.Errorf("the rest: %v", out[1].Err)
+	}
+	if err := w.cache.TakeBatch(t.Context(), reqs[1:], out[1:]); !errors.Is(err, errLost) {
+		t.Errorf("all of a batch: %v", err)
+	}
+	if n := w.cache.remembered(); n != 1 {
+		t.Errorf("%d entries, want one", n)
+	}
+}
+
+// TestPanicLetsGo: a store that panics holds nobody up.
+func TestPanicLetsGo(t *testing.T) {
+	plan := storekit.Plan(t, "api", "5/s")
+	w := newCached(nearOptions{Lease: always(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 3})})
+	w.store.Before = func(context.Context, sluice.Request) error { panic("broken") }
+	req := storekit.Request(plan, "k", 1)
+	for _, take := range []func(){
+		func() { storekit.Take(t, w.cache, req) },
+		func() { _ = w.cache.TakeBatch(t.Context(), []sluice.Request{req}, make([]sluice.Result, 1)) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			take()
+		}()
+		for i := range w.cache.shards {
+			for _, e := range w.cache.shards[i].entries {
+				if e.calls > 0 || e.flying {
+					t.Errorf("%d calls are on their way for ever", e.calls)
+				}
+			}
+		}
+	}
+	w.store.Before = nil
+	if d := storekit.Take(t, w.cache, req); !d.Allowed {
+		t.Errorf("%+v", d)
+	}
+}

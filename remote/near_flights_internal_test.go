@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// late is a store whose answers come when the test lets them through: what it
+// decides is decided at once, as if the answer were long on its way.
+type late struct {
+	sluice.Store
+	mu   sync.Mutex
+	wait map[string]chan struct{} // by the request's first key and operation
+}
+
+func name(req *sluice.Request) string { return fmt.Sprint(req.Op, " ", req.Cost) }
+
+func (l *late) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	l.mu.Lock()
+	wait := l.wait[name(&req)]
+	l.mu.Unlock()
+	d, err := l.Store.Take(ctx, req)
+	if wait != nil {
+		<-wait
+	}
+	return d, err
+}
+
+// TestAnswersThatOvertake: a denial decided before a refund is not remembered
+// after it, in whatever order their answers come.
+func TestAnswersThatOvertake(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		undo func(p *sluice.Plan, d sluice.Decision) sluice.Request
+	}{
+		{"refund", func(p *sluice.Plan, d sluice.Decision) sluice.Request {
+			return sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 2}, At: d.At}
+		}},
+		{"reset", func(p *sluice.Plan, _ sluice.Decision) sluice.Request {
+			return sluice.Request{Op: sluice.OpReset, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 2}}
+		}},
+	} {
+		for _, order := range [][]string{{"take 1", "undo"}, {"undo", "take 1"}} {
+			t.Run(c.name+" "+order[0]+" first", func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p := storekit.Plan(t, "api", "2/h")
+					store := &late{Store: memstore.New(memstore.Options{})}
+					cache := newNearStore(store, nearOptions{})
+					d := storekit.Take(t, store, storekit.Request(p, "k", 2))
+					undo := c.undo(p, d)
+					gates := map[string]chan struct{}{"take 1": make(chan struct{}), "undo": make(chan struct{})}
+					store.wait = map[string]chan struct{}{"take 1": gates["take 1"], name(&undo): gates["undo"]}
+					errs := make(chan error, 2)
+					for _, req := range []sluice.Request{storekit.Request(p, "k", 1), undo} {
+						go func() {
+							_, err := cache.Take(t.Context(), req)
+							errs <- err
+						}()
+						synctest.Wait() // decided, its answer on the way
+					}
+					store.mu.Lock()
+					store.wait = nil
+					store.mu.Unlock()
+					for _, gate := range order {
+						close(gates[gate])
+						synctest.Wait()
+						if err := <-errs; err != nil {
+							t.Fatal(err)
+						}
+						// The store has given the units back: one fits, and is
+						// taken to see that.
+						if d := storekit.Take(t, cache, storekit.Request(p, "k", 1)); !d.Allowed {
+							t.Errorf("after the answer to %s: %+v, want it allowed", gate, d)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestChangedLimitInFlight: a denial under limits that others replace meanwhile
+// is not remembered.
+func TestChangedLimitInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		narrow, wide := storekit.Plan(t, "api", "x: 1/h"), storekit.Plan(t, "api", "x: 9/s")
+		store := &late{Store: memstore.New(memstore.Options{})}
+		cache := newNearStore(store, nearOptions{})
+		storekit.Take(t, cache, storekit.Request(narrow, "k", 1))
+		storekit.Take(t, cache, storekit.Request(wide, "k", 0)) // forgets what the first has left
+		storekit.Take(t, store, storekit.Request(narrow, "k", 1))
+		gate := make(chan struct{})
+		store.wait = map[string]chan struct{}{"take 1": gate}
+		done := make(chan error, 1)
+		go func() {
+			_, err := cache.Take(t.Context(), storekit.Request(narrow, "k", 1))
+			done <- err
+		}()
+		synctest.Wait()
+		storekit.Take(t, cache, storekit.Request(wide, "k", 9)) // overtakes, and carries the state over
+		close(gate)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		before := cache.denials().Answered
+		store.mu.Lock()
+		store.wait = nil
+		store.mu.Unlock()
+		storekit.Take(t, cache, storekit.Request(narrow, "k", 1))
+		if got := cache.denials().Answered; got != before {
+			t.Errorf("%d requests answered from memory, want the store asked", got-before)
+		}
+	})
+}
+
+// TestOlderDenial: of two denials of one cost the one that was decided later
+// counts, in whatever order their answers come.
+func TestOlderDenial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := storekit.Plan(t, "api", "10/s sliding-log")
+		store := &late{Store: memstore.New(memstore.Options{})}
+		cache := newNearStore(store, nearOptions{})
+		storekit.Take(t, cache, storekit.Request(p, "k", 5))
+		time.Sleep(100 * time.Millisecond)
+		storekit.Take(t, cache, storekit.Request(p, "k", 4))
+		gate := make(chan struct{})
+		store.wait = map[string]chan struct{}{"take 6": gate}
+		done := make(chan error, 1)
+		go func() {
+			_, err := cache.Take(t.Context(), storekit.Request(p, "k", 6)) // fits when the first 5 are gone
+			done <- err
+		}()
+		synctest.Wait()
+		store.mu.Lock()
+		store.wait = nil
+		store.mu.Unlock()
+		storekit.Take(t, cache, storekit.Request(p, "k", 1)) // now 6 fit only when the next 4 are gone too
+		want := storekit.Take(t, cache, storekit.Request(p, "k", 6))
+		close(gate)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		before := cache.denials().Answered
+		if got := storekit.Take(t, cache, storekit.Request(p, "k", 6)); got != want || cache.denials().Answered == before {
+			t.Errorf("got %+v, want %+v from memory", got, want)
+		}
+	})
+}
+
+var errLost = errors.New("connection lost")
+
+// TestLostAnswers: an answer that is lost leaves no trace, and the next take is
+// decided by the store.
+func TestLostAnswers(t *testing.T) {
+	clock := storekit.NewClock()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	store := &storekit.Store{Store: memstore.New(memstore.Options{Now: clock.Now})}
+	store.After = func(sluice.Request, sluice.Result) error {
+		if rnd.IntN(2) == 0 {
+			return errLost
+		}
+		return nil
+	}
+	cache := newNearStore(store, nearOptions{Now: clock.Now})
+	p := storekit.Plan(t, "api", "10/s")
+	lost, wrong := 0, 0
+	for range 10_000 {
+		before := cache.denials().Answered
+		d, err := cache.Take(t.Context(), storekit.Request(p, "k", 1))
+		switch {
+		case errors.Is(err, errLost):
+			lost++
+		case err != nil:
+			t.Fatal(err)
+		case cache.denials().Answered > before:
+			if storekit.Take(t, store.Store, sluice.Request{Op: sluice.OpPeek, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 1}}).Allowed {
+				wrong++
+			}
+		case d.RetryAfter > 100*time.Millisecond:
+			t.Fatalf("%+v", d)
+		}
+		clock.Advance(5 * time.Millisecond)
+	}
+	if lost == 0 || wrong > 0 || cache.denials().Answered == 0 {
+		t.Errorf("%d answers lost, %d answers from memory, %d of them wrong", lost, cache.denials().Answered, wrong)
+	}
+}
+
+// TestConcurrent mixes everything from many goroutines, for the race detector,
+// and counts that no unit is admitted beyond the limit.
+func TestConcurrent(t *testing.T) {
+	clock := storekit.NewClock()
+	cache := newNearStore(memstore.New(memstore.Options{Now: clock.Now}), nearOptions{Now: clock.Now, MaxKeys: 8})
+	p := storekit.Plan(t, "api", "100/h")
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	held := map[string]int64{}
+	for g := range 8 {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(g), 1))
+			for range 3_000 {
+				key := fmt.Sprint(rnd.IntN(4))
+				d, err := cache.Take(context.Background(), storekit.Request(p, key, 1))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if !d.Allowed {
+					continue
+				}
+				mu.Lock()
+				if held[key]++; held[key] > 100 {
+					t.Errorf("key %s: %d units held of 100", key, held[key])
+				}
+				mu.Unlock()
+				if rnd.IntN(2) == 0 {
+					mu.Lock()
+					held[key]--
+					mu.Unlock()
+					if _, err := cache.Take(context.Background(), sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Plan: p, Key: key, Cost: 1}, At: d.At}); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	// All units that are free fit, and no other does.
+	for key, n := range held {
+		if d := storekit.Take(t, cache, storekit.Request(p, key, 101-n)); d.Allowed {
+			t.Errorf("key %s: %d more fit beside %d", key, 101-n, n)
+		}
+		if d := storekit.Take(t, cache, storekit.Request(p, key, 100-n)); !d.Allowed {
+			t.Errorf("key %s: %+v, want the %d left to fit", key, d, 100-n)
+		}
+	}
+}

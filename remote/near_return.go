@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sluicegate/sluice"
+)
+
+// perBatch is how many refunds are sent at once.
+const perBatch = 256
+
+// giveBack gives back all units in hand: for a process about to end, which should
+// have stopped taking by then. A take after it leases anew. It sends batches of
+// bounded size until all is sent, ctx ends or the store fails, and returns the
+// errors joined. What could not be sent counts until it is forgotten.
+func (n *near) giveBack(ctx context.Context) error {
+	var faults []error
+	for i := range n.shards {
+		sh := &n.shards[i]
+		reqs := sh.surrender(n.clock())
+		for len(reqs) > 0 {
+			some := reqs[:min(len(reqs), perBatch)]
+			if err := n.refund(ctx, sh, some); err != nil {
+				faults = append(faults, err)
+			}
+			reqs = reqs[len(some):]
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// surrender takes all that the shard's entries have in hand. From then on none
+// of it can be spent.
+func (sh *shard) surrender(at moment) []sluice.Request {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	var reqs []sluice.Request
+	for _, e := range sh.entries {
+		for h := e.holds; h != nil; h = h.next {
+			h.expire(at)
+			h.spare = append(h.spare, h.parcels...) // before an edge they are worth it too
+			h.parcels = nil
+			reqs = append(reqs, h.spares()...)
+		}
+		e.forget()
+		sh.settle(e)
+	}
+	for i := range reqs {
+		sh.leases.Returned += uint64(reqs[i].Cost)
+	}
+	return reqs
+}
+
+func (n *near) refund(ctx context.Context, sh *shard, reqs []sluice.Request) error {
+	out := make([]sluice.Result, len(reqs))
+	err := ctx.Err()
+	if err == nil {
+		err = n.by.askBatch(ctx, reqs, out)
+	}
+	for i := range reqs {
+		n.forget(&reqs[i])
+	}
+	return sh.returned(reqs, out, err)
+}
+
+// returned notes which units of refunds, counted as given back, were lost, as they
+// could not be sent. It returns the errors joined.
+func (sh *shard) returned(refunds []sluice.Request, out []sluice.Result, err error) error {
+	faults := []error{err}
+	for i := range refunds {
+		if err != nil || out[i].Err != nil {
+			faults = append(faults, out[i].Err)
+			sh.mu.Lock()
+			sh.leases.Returned -= uint64(refunds[i].Cost)
+			sh.leases.Lost += uint64(refunds[i].Cost)
+			sh.mu.Unlock()
+		}
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// TestFloodSparesUnitsInHand: a flood of denied keys takes no more room than was
+// allowed, and no unit in hand.
+func TestFloodSparesUnitsInHand(t *testing.T) {
+	const room = 64
+	leased, flood := storekit.Plan(t, "leased", "1000/h sliding-log"), storekit.Plan(t, "flood", "1/h")
+	w := newCached(nearOptions{MaxKeys: room, Lease: leasing(sluice.LeaseTerms{TTL: time.Minute, Units: 10}, leased)})
+	w.store.Store = memstore.New(memstore.Options{Now: w.clock.Now})
+	for range 12 {
+		storekit.Take(t, w.cache, storekit.Request(leased, "hot", 1))
+	}
+	l := w.cache.leases()
+	in := int(l.Leased - l.Allowed)
+	if in < 2 {
+		t.Fatalf("%+v: want units in hand", l)
+	}
+	for i := range 20_000 {
+		storekit.Take(t, w.cache, storekit.Request(flood, fmt.Sprint(i), 1))
+		if i%5_000 == 0 {
+			if n := w.cache.remembered(); n > room {
+				t.Fatalf("%d entries, at most %d", n, room)
+			}
+		}
+	}
+	if d := w.cache.denials(); d.Evicted < 10_000 {
+		t.Errorf("%+v: want the flood to have evicted itself", d)
+	}
+	before := w.store.Asked()
+	for range in {
+		if d := storekit.Take(t, w.cache, storekit.Request(leased, "hot", 1)); !d.Allowed {
+			t.Errorf("after the flood: %+v", d)
+		}
+	}
+	if asked := w.store.Asked() - before; asked != 0 {
+		t.Errorf("%d of the %d units in hand had to be asked for", asked, in)
+	}
+	if n := w.cache.leases().Lost; n != 0 {
+		t.Errorf("%d units lost", n)
+	}
+}
+
+// TestFloodOfLeasedKeys: keys in demand are not forgotten for others, and units
+// that could not be given back in time are counted.
+func TestFloodOfLeasedKeys(t *testing.T) {
+	leased := storekit.Plan(t, "leased", "1000/h sliding-log")
+	w := newCached(nearOptions{MaxKeys: 32, Lease: always(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 10})})
+	w.store.Store = memstore.New(memstore.Options{Now: w.clock.Now})
+	for round := range 4 {
+		for i := range 200 {
+			for range 3 {
+				storekit.Take(t, w.cache, storekit.Request(leased, fmt.Sprint(round, " ", i), 1))
+			}
+		}
+		if n := w.cache.remembered(); n > 32 {
+			t.Errorf("%d entries, at most 32", n)
+		}
+		if l := w.cache.leases(); l.Untracked == 0 || l.Lost > l.Leased {
+			t.Errorf("round %d: %+v", round, l)
+		}
+		w.clock.Advance(time.Second)
+	}
+	if err := w.cache.giveBack(t.Context()); err != nil {
+		t.Error(err)
+	}
+	l := w.cache.leases()
+	if l.Lost == 0 || l.Leased != l.Allowed+l.Lost+l.Returned {
+		t.Errorf("%+v: want each unit spent, lost or returned", l)
+	}
+	var spent uint64
+	under, err := w.cache.of(leased)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 4 {
+		for i := range 200 {
+			spent += uint64(storekit.Spent(t, w.store.Store, under.plan, fmt.Sprint(round, " ", i)))
+		}
+	}
+	if spent != 4*200*3+l.Lost {
+		t.Errorf("%d units count: want the %d that were taken and the %d lost", spent, 4*200*3, l.Lost)
+	}
+}
+
+// TestNothingIsLeft: entries that remember nothing go when the last call is back,
+// and few are kept for later.
+func TestNothingIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plan := storekit.Plan(t, "api", "10/s")
+		gate := make(chan struct{})
+		store := &storekit.Store{Store: memstore.New(memstore.Options{}), Before: func(context.Context, sluice.Request) error {
+			<-gate
+			return errLost
+		}}
+		s := newNearStore(store, nearOptions{})
+		const calls = 10_000
+		failed := make(chan error, calls)
+		for i := range calls {
+			go func() {
+				_, err := s.Take(t.Context(), storekit.Request(plan, fmt.Sprint(i), 1))
+				failed <- err
+			}()
+		}
+		synctest.Wait()
+		if n := s.remembered(); n != calls {
+			t.Errorf("%d entries with %d calls on their way", n, calls)
+		}
+		close(gate)
+		for range calls {
+			if err := <-failed; !errors.Is(err, errLost) {
+				t.Fatal(err)
+			}
+		}
+		if n := s.remembered(); n != 0 {
+			t.Errorf("%d entries are left", n)
+		}
+		for i := range s.shards {
+			if sh := &s.shards[i]; sh.idle > mostIdle || sh.kept != 0 {
+				t.Fatalf("a shard keeps %d for later and counts %d", sh.idle, sh.kept)
+			}
+		}
+	})
+}
+
+// TestReload: units in hand under limits that are no longer in use do not pile up.
+func TestReload(t *testing.T) {
+	w := newCached(nearOptions{Lease: always(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 10})})
+	for quota := range 50 {
+		plan := storekit.Plan(t, "api", fmt.Sprintf("x: %d/h sliding-log", 1000+quota))
+		for range 5 {
+			storekit.Take(t, w.cache, storekit.Request(plan, "k", 1))
+		}
+		w.clock.Advance(time.Second)
+		storekit.Take(t, w.cache, storekit.Request(plan, "k", 1)) // gives back
+		w.clock.Advance(time.Second)
+	}
+	if l := w.cache.leases(); l.Lost == 0 || l.Leased > l.Allowed+l.Lost+l.Returned+10 {
+		t.Errorf("%+v: want what no one has any more returned or lost", l)
+	}
+	holds := 0
+	for i := range w.cache.shards {
+		for _, e := range w.cache.shards[i].entries {
+			for h := e.holds; h != nil; h = h.next {
+				holds++
+			}
+		}
+	}
+	if holds > 2 {
+		t.Errorf("%d holds of one key", holds)
+	}
+}

@@ -1,0 +1,334 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"container/heap"
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/storekit"
+)
+
+// world is a store and the nodes that lease from it, on one thread, in time
+// that passes from event to event. The same seed gives the same run.
+type world struct {
+	t      *testing.T
+	rng    *rand.Rand
+	faults faults
+	facts  *facts
+	item   algo.Item // what the store keeps of the one key
+	now    int64     // µs on the store's clock
+	events events
+	nodes  []*node
+
+	uses                                    []use
+	calls, decisions, allowed, denied, fell int
+	units                                   int64 // used
+	most                                    int64 // units that the nodes had in hand at once
+}
+
+// faults is what goes wrong, each as one case in so many; zero is never.
+type faults struct {
+	delay                                int64 // µs, the most that a message takes
+	loss, repeat, crash, clockSet, stall int
+	drift                                bool // clocks differ in rate as much as Drift allows
+}
+
+// use is units that were used at an instant.
+type use struct{ at, units int64 }
+
+type event struct {
+	at, order int64
+	do        func()
+}
+
+type events struct {
+	list  []event
+	order int64
+}
+
+func (e *events) Len() int      { return len(e.list) }
+func (e *events) Swap(i, j int) { e.list[i], e.list[j] = e.list[j], e.list[i] }
+func (e *events) Push(x any)    { e.list = append(e.list, x.(event)) }
+func (e *events) Less(i, j int) bool {
+	a, b := &e.list[i], &e.list[j]
+	return a.at < b.at || a.at == b.at && a.order < b.order
+}
+
+func (e *events) Pop() any {
+	last := e.list[len(e.list)-1]
+	e.list = e.list[:len(e.list)-1]
+	return last
+}
+
+// node is one process.
+type node struct {
+	w       *world
+	near    *near
+	life    int // how often it was started
+	pace    int64
+	wall    int64 // ns by which its wall clock was set
+	boot    int64
+	waiting []waiter
+}
+
+// waiter is a take that waits for another's answer.
+type waiter struct {
+	f     *flight
+	round int
+	wait  *landing
+}
+
+const worldStart = 1_790_000_000_123_457
+
+// leasedFacts are those of a plan that is leased.
+func leasedFacts(t *testing.T, plan *sluice.Plan, given sluice.LeaseTerms) *facts {
+	t.Helper()
+	f, err := newNear(nearOptions{Lease: always(given)}, nil).of(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func newWorld(t *testing.T, seed uint64, nodes int, l sluice.Limit, given sluice.LeaseTerms, f faults) *world {
+	t.Helper()
+	plan := storekit.Compile(t, "world", l)
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 20)), faults: f, facts: leasedFacts(t, plan, given), now: worldStart}
+	for range nodes {
+		n := &node{w: w}
+		if f.drift {
+			// The pace of the store's clock is 0: theirs is up to a part in
+			// Drift slower or faster.
+			n.pace = w.rng.Int64N(2*1_000_000/Drift+1) - 1_000_000/Drift
+		}
+		n.start()
+		w.nodes = append(w.nodes, n)
+	}
+	return w
+}
+
+// start makes n one that knows nothing.
+func (n *node) start() {
+	*n = node{w: n.w, near: newNear(nearOptions{MaxKeys: -1}, nil), life: n.life + 1, pace: n.pace, boot: n.w.now}
+	n.near.clock = n.clock
+}
+
+func (w *world) once(in int) bool { return in > 0 && w.rng.IntN(in) == 0 }
+
+func (w *world) after(micros int64, do func()) {
+	w.events.order++
+	heap.Push(&w.events, event{at: w.now + micros, order: w.events.order, do: do})
+}
+
+// run lets arrivals come until the end and everything else after.
+func (w *world) run() {
+	for w.events.Len() > 0 {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		e.do()
+		var held int64
+		for _, n := range w.nodes {
+			if e := n.near.shards[0].entries[1]; e != nil && e.holds != nil {
+				at := n.clock()
+				for i := range e.holds.parcels {
+					if p := &e.holds.parcels[i]; p.wait(at) == 0 && at.since(p.sent) < p.usable {
+						held += p.left
+					}
+				}
+			}
+		}
+		w.most = max(w.most, held)
+	}
+}
+
+func (n *node) clock() moment {
+	passed := (n.w.now - n.boot) * 1000
+	passed += (n.w.now - n.boot) * n.pace / 1000
+	return moment{mono: passed, wall: passed + n.wall}
+}
+
+// arrive is a request that wants cost units.
+func (n *node) arrive(cost int64) {
+	w := n.w
+	if w.once(w.faults.crash) {
+		n.start()
+	}
+	if w.once(w.faults.clockSet) {
+		n.wall += w.rng.Int64N(int64(4*time.Second)) - int64(2*time.Second)
+	}
+	w.decisions++
+	n.decide(&flight{
+		req:      &sluice.Request{Charge: sluice.Charge{Plan: w.facts.plan, Cost: cost}},
+		question: question{cost: cost}, facts: w.facts, leases: true, learns: w.facts.deniable,
+		first: leg{shard: &n.near.shards[0], key: 1, facts: w.facts},
+	}, 0)
+}
+
+func (n *node) decide(f *flight, round int) {
+	var d sluice.Decision
+	done, wait := n.near.begin(f, &d, round)
+	switch {
+	case done:
+		n.w.decided(n.w.now, f.req.Cost, d.Allowed)
+	case wait != nil:
+		n.waiting = append(n.waiting, waiter{f, round + 1, wait})
+	default:
+		n.send(f)
+	}
+}
+
+func (w *world) decided(at, cost int64, allowed bool) {
+	if !allowed {
+		w.denied++
+		return
+	}
+	w.allowed++
+	w.units += cost
+	w.uses = append(w.uses, use{at, cost})
+}
+
+// trip is the way of one question to the store and back.
+type trip struct {
+	n      *node
+	f      *flight
+	req    sluice.Request
+	spares []sluice.Request
+	life   int
+	back   bool // answered, or no longer waited for
+}
+
+// patience is how long a caller waits for an answer, in µs.
+const patience = 200_000
+
+func (n *node) send(f *flight) {
+	w := n.w
+	w.calls++
+	k := &trip{n: n, f: f, life: n.life, req: *f.request(), spares: f.spares}
+	f.spares = nil
+	copies := 1
+	// No store sends twice what may have arrived, so that units are not given
+	// back twice. Takes that arrive twice only deny more.
+	if len(k.spares) == 0 && w.once(w.faults.repeat) {
+		copies = 2
+	}
+	for range copies {
+		if !w.once(w.faults.loss) {
+			w.after(w.delay(), k.arrive)
+		}
+	}
+	w.after(patience, func() { k.fail() })
+}
+
+func (w *world) delay() int64 {
+	if w.once(w.faults.stall) {
+		return w.rng.Int64N(20*w.faults.delay + 1)
+	}
+	return w.rng.Int64N(w.faults.delay + 1)
+}
+
+// arrive is the question at the store.
+func (k *trip) arrive() {
+	w := k.n.w
+	for _, req := range k.spares {
+		w.decide(req)
+	}
+	outcomes := make(sluice.Outcomes, 1)
+	req := k.req
+	req.Outcomes = &outcomes
+	d := w.decide(req)
+	if w.once(w.faults.loss) {
+		return
+	}
+	w.after(w.delay(), func() { k.answer(d, outcomes) })
+}
+
+func (w *world) decide(req sluice.Request) sluice.Decision {
+	req.Plan = w.facts.plan
+	if err := req.Validate(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.item.Term, w.item.Cost = req.Plan.Term(0), req.Cost
+	items := []algo.Item{w.item}
+	kept := w.item.State
+	d := algo.Decide(&req, items, w.now)
+	w.item.State = kept
+	if items[0].Written {
+		w.item.State = items[0].State
+	}
+	return d
+}
+
+func (k *trip) answer(d sluice.Decision, outcomes []sluice.Outcome) {
+	n := k.n
+	if k.back || k.life != n.life {
+		return
+	}
+	k.back = true
+	copy(k.f.outcomes, outcomes)
+	r := sluice.Result{Decision: d}
+	if !n.near.land(context.Background(), k.f, &r) {
+		n.send(k.f)
+		return
+	}
+	// What the store decides counts when it does, as without leases.
+	n.w.decided(int64(d.At), k.f.req.Cost, r.Decision.Allowed)
+	n.goOn()
+}
+
+// gone is the context of a caller whose patience has ended.
+var gone = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// fail is the end of the caller's patience.
+func (k *trip) fail() {
+	if k.back || k.life != k.n.life {
+		return
+	}
+	k.back = true
+	k.n.w.fell++
+	k.n.near.land(gone, k.f, &sluice.Result{Err: errNoAnswer})
+	k.n.goOn()
+}
+
+// goOn lets those go on whom nothing holds up any more.
+func (n *node) goOn() {
+	waiting := n.waiting
+	n.waiting = nil
+	for _, w := range waiting {
+		select {
+		case <-w.wait.back:
+			n.decide(w.f, w.round)
+		default:
+			n.waiting = append(n.waiting, w)
+		}
+	}
+}
+
+// over returns by how many units uses exceed, in any span (t, t+d], what l
+// allows in one.
+func (w *world) over(l sluice.Limit, d time.Duration) int64 {
+	bound := algo.Bound(l, d)
+	sorted := append([]use(nil), w.uses...)
+	sortUses(sorted)
+	var sum, worst int64
+	first := 0
+	for _, u := range sorted {
+		sum += u.units
+		for sorted[first].at <= u.at-d.Microseconds() {
+			sum -= sorted[first].units
+			first++
+		}
+		worst = max(worst, sum-bound)
+	}
+	return worst
+}
