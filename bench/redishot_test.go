@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/denycache"
-	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
 
@@ -140,7 +138,7 @@ func BenchmarkRedisDenied(b *testing.B) {
 			l := c.limit
 			store := sluice.Store(openSluice(b, server, redisstore.Options{NoCoalescing: c.who == "sluice.alone"}))
 			if c.cached {
-				store = denycache.Wrap(store, denycache.Options{})
+				store = wrapRemote(b, store, nil)
 			}
 			lim := newHot(b, store, l)
 			ctx := context.Background()
@@ -206,7 +204,7 @@ func BenchmarkRedisLeased(b *testing.B) {
 			for i := range lims {
 				store := sluice.Store(openSluice(b, server, redisstore.Options{}))
 				if c.leased {
-					store = lease.Wrap(store, lease.Options{Of: func(*sluice.Plan) (sluice.LeaseTerms, bool) { return sluice.LeaseTerms{}, true }})
+					store = wrapRemote(b, store, func(*sluice.Plan) (sluice.LeaseTerms, bool) { return sluice.LeaseTerms{}, true })
 				}
 				lims[i] = newHot(b, store, c.limit)
 			}

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/remote"
 )
 
 // outage fails on demand.
@@ -82,11 +82,11 @@ func TestUnavailableSaysWhenToRetry(t *testing.T) {
 		want string
 	}{
 		{"an error that does not say", errDown, "1"},
-		{"less than a second", &failure.UnavailableError{RetryAfter: 500 * time.Millisecond, Err: errDown}, "1"},
-		{"more", &failure.UnavailableError{RetryAfter: 7*time.Second + 1, Err: errDown}, "8"},
-		{"wrapped", fmt.Errorf("a: %w", errors.Join(errDown, &failure.UnavailableError{RetryAfter: 3 * time.Second, Err: errDown})), "3"},
-		{"nothing", &failure.UnavailableError{Err: errDown}, "1"},
-		{"negative", &failure.UnavailableError{RetryAfter: -time.Hour, Err: errDown}, "1"},
+		{"less than a second", &remote.UnavailableError{RetryAfter: 500 * time.Millisecond, Err: errDown}, "1"},
+		{"more", &remote.UnavailableError{RetryAfter: 7*time.Second + 1, Err: errDown}, "8"},
+		{"wrapped", fmt.Errorf("a: %w", errors.Join(errDown, &remote.UnavailableError{RetryAfter: 3 * time.Second, Err: errDown})), "3"},
+		{"nothing", &remote.UnavailableError{Err: errDown}, "1"},
+		{"negative", &remote.UnavailableError{RetryAfter: -time.Hour, Err: errDown}, "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			api := rule(t, "api", httplimit.ByIP(), "1/min")

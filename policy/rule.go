@@ -46,7 +46,7 @@ type Rule struct {
 	// [sluice.FailOpen].
 	Failure sluice.Failure
 	// Lease, if not nil, says that a node may take units of a hot key in
-	// advance, see package lease. It is for a store that nodes share; whoever
+	// advance, see package remote. It is for a store that nodes share; whoever
 	// wires the stores puts it into effect, by [Rule.Leased].
 	Lease *sluice.LeaseTerms
 	// Status is what an HTTP front answers a request that the rule denies: 400

@@ -4,6 +4,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"time"
@@ -25,24 +26,6 @@ const (
 type asker interface {
 	ask(ctx context.Context, req *sluice.Request) (sluice.Decision, error)
 	askBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error
-}
-
-// nearOptions are the settings of a [near].
-type nearOptions struct {
-	// Lease says which plans are leased and how. It is asked once for each plan,
-	// or a few times, and must answer the same every time. Nil leases none.
-	Lease func(*sluice.Plan) (sluice.LeaseTerms, bool)
-	// MaxKeys is how many keys are remembered at once: one that is denied takes
-	// about 170 bytes, one of which units are in hand a few hundred. Where there
-	// is no room the denial that ends soonest is forgotten: then the store is
-	// asked once more. Units in hand are never forgotten: takes of a key for
-	// which there is no room are asked of the store one by one. Zero means
-	// [DefaultMaxKeys], a negative number 1.
-	MaxKeys int
-	// Now is the clock: nil means the system's. Only differences are looked at,
-	// and its times should carry a monotonic reading. It must be safe for
-	// concurrent use.
-	Now func() time.Time
 }
 
 // near is what a process knows of the keys of a store that is far away, so that
@@ -136,7 +119,7 @@ type near struct {
 	by     asker
 	lease  func(*sluice.Plan) (sluice.LeaseTerms, bool)
 	clock  func() moment
-	age    int64 // ns, [MaxAge]
+	age    int64 // ns for which a denial is remembered
 	keys   maphash.Seed
 	scopes maphash.Seed // apart, or a key could be made to look as a scope
 	plans  *sluice.Prepared[*facts]
@@ -145,15 +128,15 @@ type near struct {
 
 // newNear returns a near that asks by what it does not know. It starts no
 // goroutine; units in hand should be given back before the process ends.
-func newNear(o nearOptions, by asker) *near {
+func newNear(o Options, by asker) *near {
 	n := &near{
-		by: by, lease: o.Lease, clock: clockOf(o.Now), age: int64(MaxAge),
+		by: by, lease: o.Lease, clock: clockOf(o.Now), age: int64(o.MaxDenial),
 		keys: maphash.MakeSeed(), scopes: maphash.MakeSeed(), plans: new(sluice.Prepared[*facts]),
 	}
-	keys := o.MaxKeys
-	if keys == 0 {
-		keys = DefaultMaxKeys
+	if n.age == 0 || n.age > int64(MaxAge) {
+		n.age = int64(MaxAge)
 	}
+	keys := cmp.Or(o.MaxKeys, DefaultMaxKeys)
 	keys = min(max(keys, 1), 1<<30)
 	shards := 1
 	for shards < mostShards && 2*shards*leastKeys <= keys {

@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/denycache"
 	"github.com/sluicegate/sluice/internal/storekit"
-	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -51,9 +49,7 @@ func BenchmarkNear(b *testing.B) {
 		ctx := context.Background()
 		store := memstore.New(memstore.Options{MaxKeys: 10_000})
 		run("store", func(req *sluice.Request) error { _, err := store.Take(ctx, *req); return err })
-		s := newNearStore(memstore.New(memstore.Options{MaxKeys: 10_000}), nearOptions{Lease: of})
+		s := newNearStore(memstore.New(memstore.Options{MaxKeys: 10_000}), Options{Lease: of})
 		run("near", func(req *sluice.Request) error { _, err := s.take(ctx, req); return err })
-		old := lease.Wrap(denycache.Wrap(memstore.New(memstore.Options{MaxKeys: 10_000}), denycache.Options{}), lease.Options{Of: of})
-		run("before", func(req *sluice.Request) error { _, err := old.Take(ctx, *req); return err })
 	}
 }

@@ -20,7 +20,7 @@ import (
 func TestConformance(t *testing.T) {
 	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
 		s := memstore.New(memstore.Options{Now: now})
-		w := newNearStore(s, nearOptions{Now: now})
+		w := newNearStore(s, Options{Now: now})
 		w.age = 1
 		return storetest.Harness{Store: w, Slots: w}
 	})
@@ -41,7 +41,7 @@ func TestAnswersUntilTheCostFits(t *testing.T) {
 		{"10/800ms anchor first fixed-window", 800 * time.Millisecond, 1},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			w, p := newCached(nearOptions{}), storekit.Plan(t, "api", c.limit)
+			w, p := newCached(Options{}), storekit.Plan(t, "api", c.limit)
 			if d := storekit.Take(t, w.cache, storekit.Request(p, "k", p.Term(0).Full())); !d.Allowed || d.Remaining != 0 {
 				t.Fatalf("the first take: %+v, want it allowed and nothing left", d)
 			}
@@ -67,7 +67,7 @@ func TestAnswersUntilTheCostFits(t *testing.T) {
 // TestPartsOfMicroseconds: a store counts whole µs, which begin at other moments
 // than those of the cache. The last one is left to the store.
 func TestPartsOfMicroseconds(t *testing.T) {
-	w, p := newCached(nearOptions{}), storekit.Plan(t, "api", "1/10us")
+	w, p := newCached(Options{}), storekit.Plan(t, "api", "1/10us")
 	w.clock.Advance(900)
 	storekit.Take(t, w.cache, storekit.Request(p, "k", 1))
 	w.clock.Advance(9*time.Microsecond - 1)
@@ -93,7 +93,7 @@ func TestSavesTheStore(t *testing.T) {
 		{"1000/s sliding-log", 1.6},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			w, p := newCached(nearOptions{}), storekit.Plan(t, "api", c.limit)
+			w, p := newCached(Options{}), storekit.Plan(t, "api", c.limit)
 			allowed := 0
 			for range 100_000 { // in ten seconds
 				if storekit.Take(t, w.cache, storekit.Request(p, "hot", 1)).Allowed {
@@ -122,7 +122,7 @@ func TestLargerCosts(t *testing.T) {
 		{"20/s sliding-log", false},
 	} {
 		t.Run(c.limit, func(t *testing.T) {
-			w, p := newCached(nearOptions{}), storekit.Plan(t, "api", c.limit)
+			w, p := newCached(Options{}), storekit.Plan(t, "api", c.limit)
 			storekit.Take(t, w.cache, storekit.Request(p, "k", 17))
 			storekit.Take(t, w.cache, storekit.Request(p, "k", 5))
 			w.clock.Advance(30 * time.Millisecond)
@@ -146,7 +146,7 @@ func TestLargerCosts(t *testing.T) {
 
 // TestForgets: what may give units back is seen by the next take.
 func TestForgets(t *testing.T) {
-	w := newCached(nearOptions{})
+	w := newCached(Options{})
 	narrow, wide := storekit.Plan(t, "api", "x: 2/s sliding-log"), storekit.Plan(t, "api", "x: 5/s sliding-log")
 	other := storekit.Plan(t, "other", "2/s")
 	of := func(p *sluice.Plan, key string, cost int64) sluice.Charge {
@@ -190,7 +190,7 @@ func TestChangesElsewhereAreSeenInTime(t *testing.T) {
 		{MaxAge}, {50 * time.Millisecond},
 	} {
 		t.Run(c.age.String(), func(t *testing.T) {
-			w, p := newCached(nearOptions{}), storekit.Plan(t, "api", "2/h")
+			w, p := newCached(Options{}), storekit.Plan(t, "api", "2/h")
 			w.cache.age = int64(c.age)
 			storekit.Take(t, w.cache, storekit.Request(p, "k", 2))
 			storekit.Take(t, w.cache, storekit.Request(p, "k", 1))
@@ -229,7 +229,7 @@ func TestAsksAboutWhatIsNotPlain(t *testing.T) {
 		{"two keys", sluice.Request{Charge: sluice.Charge{Plan: limit("2/s"), Key: "k", Cost: 1}, More: []sluice.Charge{{Plan: limit("2/s"), Key: "l", Cost: 1}}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newCached(nearOptions{})
+			w := newCached(Options{})
 			for range 3 {
 				storekit.Take(t, w.store, storekit.Request(c.req.Plan, c.req.Key, 1))
 			}
@@ -250,7 +250,7 @@ func TestAsksAboutWhatIsNotPlain(t *testing.T) {
 }
 
 func TestBatch(t *testing.T) {
-	w, p := newCached(nearOptions{}), storekit.Plan(t, "api", "2/s")
+	w, p := newCached(Options{}), storekit.Plan(t, "api", "2/s")
 	d := storekit.Take(t, w.cache, storekit.Request(p, "k", 2))
 	refund := sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Plan: p, Key: "k", Cost: 1}, At: d.At}
 	reqs := []sluice.Request{storekit.Request(p, "k", 1), storekit.Request(p, "l", 1), storekit.Request(p, "k", -1), refund, storekit.Request(p, "k", 1), storekit.Request(p, "k", 1)}
@@ -288,7 +288,7 @@ func TestBatch(t *testing.T) {
 // TestMemoryIsBounded: a flood of denied keys takes no more room than was
 // allowed, and every answer stays right.
 func TestMemoryIsBounded(t *testing.T) {
-	w, p := newCached(nearOptions{MaxKeys: 100}), storekit.Plan(t, "api", "1/min")
+	w, p := newCached(Options{MaxKeys: 100}), storekit.Plan(t, "api", "1/min")
 	for round := range 3 {
 		for i := range 2_000 {
 			if d := storekit.Take(t, w.cache, storekit.Request(p, fmt.Sprint(i), 1)); d.Allowed != (round == 0) {
@@ -306,7 +306,7 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 func TestAnswersWithoutAllocating(t *testing.T) {
-	w, p := newCached(nearOptions{}), storekit.Plan(t, "api", "1/min")
+	w, p := newCached(Options{}), storekit.Plan(t, "api", "1/min")
 	storekit.Take(t, w.cache, storekit.Request(p, "k", 1))
 	req := storekit.Request(p, "k", 1)
 	n := testing.AllocsPerRun(100, func() {
@@ -323,7 +323,7 @@ func TestAnswersWithoutAllocating(t *testing.T) {
 }
 
 func TestRefusesInvalidRequests(t *testing.T) {
-	w := newCached(nearOptions{})
+	w := newCached(Options{})
 	var invalid *sluice.RequestError
 	if _, err := w.cache.Take(t.Context(), sluice.Request{}); !errors.As(err, &invalid) {
 		t.Errorf("a request without a plan: %v, want a RequestError", err)

@@ -38,7 +38,7 @@ func TestWaitersOfALease(t *testing.T) {
 					<-gate
 					return fails
 				}}
-				s := newNearStore(store, nearOptions{Lease: always(sluice.LeaseTerms{TTL: time.Second, Units: 4})})
+				s := newNearStore(store, Options{Lease: always(sluice.LeaseTerms{TTL: time.Second, Units: 4})})
 				for spent := false; !spent; spent = s.leases().Leased == s.leases().Allowed && s.leases().Leased > 8 {
 					storekit.Take(t, s, storekit.Request(plan, "k", 1))
 				}
@@ -92,7 +92,7 @@ func TestErrorForgets(t *testing.T) {
 		if leased {
 			of = always(sluice.LeaseTerms{TTL: time.Millisecond, Units: 2})
 		}
-		w := newCached(nearOptions{Lease: of})
+		w := newCached(Options{Lease: of})
 		for range 4 {
 			storekit.Take(t, w.cache, storekit.Request(plan, "k", 1))
 		}
@@ -127,7 +127,7 @@ func TestForget(t *testing.T) {
 			}
 			store := &late{Store: memstore.New(memstore.Options{})}
 			counted := &storekit.Store{Store: store}
-			s := newNearStore(counted, nearOptions{Lease: of})
+			s := newNearStore(counted, Options{Lease: of})
 			req := storekit.Request(plan, "k", 1)
 			for range 3 {
 				storekit.Take(t, s, req)
@@ -164,7 +164,7 @@ func TestForget(t *testing.T) {
 // for the rest, of which nothing was sent.
 func TestPartOfABatchFails(t *testing.T) {
 	plan := storekit.Plan(t, "api", "2/h")
-	w := newCached(nearOptions{})
+	w := newCached(Options{})
 	for range 3 {
 		storekit.Take(t, w.cache, storekit.Request(plan, "denied", 1))
 	}
@@ -191,7 +191,7 @@ func TestPartOfABatchFails(t *testing.T) {
 // TestPanicLetsGo: a store that panics holds nobody up.
 func TestPanicLetsGo(t *testing.T) {
 	plan := storekit.Plan(t, "api", "5/s")
-	w := newCached(nearOptions{Lease: always(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 3})})
+	w := newCached(Options{Lease: always(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 3})})
 	w.store.Before = func(context.Context, sluice.Request) error { panic("broken") }
 	req := storekit.Request(plan, "k", 1)
 	for _, take := range []func(){

@@ -106,7 +106,7 @@ func TestFleetKeepsTheBooks(t *testing.T) {
 					return sluice.NewMaybeSentError(errLost, func(bool, func(sluice.Late)) {})
 				},
 			}
-			o := nearOptions{Now: clock.Now}
+			o := Options{Now: clock.Now}
 			if leased {
 				o.Lease = always(sluice.LeaseTerms{TTL: 20 * time.Millisecond, Units: 12})
 			}

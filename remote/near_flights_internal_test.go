@@ -58,7 +58,7 @@ func TestAnswersThatOvertake(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					p := storekit.Plan(t, "api", "2/h")
 					store := &late{Store: memstore.New(memstore.Options{})}
-					cache := newNearStore(store, nearOptions{})
+					cache := newNearStore(store, Options{})
 					d := storekit.Take(t, store, storekit.Request(p, "k", 2))
 					undo := c.undo(p, d)
 					gates := map[string]chan struct{}{"take 1": make(chan struct{}), "undo": make(chan struct{})}
@@ -98,7 +98,7 @@ func TestChangedLimitInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		narrow, wide := storekit.Plan(t, "api", "x: 1/h"), storekit.Plan(t, "api", "x: 9/s")
 		store := &late{Store: memstore.New(memstore.Options{})}
-		cache := newNearStore(store, nearOptions{})
+		cache := newNearStore(store, Options{})
 		storekit.Take(t, cache, storekit.Request(narrow, "k", 1))
 		storekit.Take(t, cache, storekit.Request(wide, "k", 0)) // forgets what the first has left
 		storekit.Take(t, store, storekit.Request(narrow, "k", 1))
@@ -132,7 +132,7 @@ func TestOlderDenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := storekit.Plan(t, "api", "10/s sliding-log")
 		store := &late{Store: memstore.New(memstore.Options{})}
-		cache := newNearStore(store, nearOptions{})
+		cache := newNearStore(store, Options{})
 		storekit.Take(t, cache, storekit.Request(p, "k", 5))
 		time.Sleep(100 * time.Millisecond)
 		storekit.Take(t, cache, storekit.Request(p, "k", 4))
@@ -174,7 +174,7 @@ func TestLostAnswers(t *testing.T) {
 		}
 		return nil
 	}
-	cache := newNearStore(store, nearOptions{Now: clock.Now})
+	cache := newNearStore(store, Options{Now: clock.Now})
 	p := storekit.Plan(t, "api", "10/s")
 	lost, wrong := 0, 0
 	for range 10_000 {
@@ -203,7 +203,7 @@ func TestLostAnswers(t *testing.T) {
 // and counts that no unit is admitted beyond the limit.
 func TestConcurrent(t *testing.T) {
 	clock := storekit.NewClock()
-	cache := newNearStore(memstore.New(memstore.Options{Now: clock.Now}), nearOptions{Now: clock.Now, MaxKeys: 8})
+	cache := newNearStore(memstore.New(memstore.Options{Now: clock.Now}), Options{Now: clock.Now, MaxKeys: 8})
 	p := storekit.Plan(t, "api", "100/h")
 	var wg sync.WaitGroup
 	var mu sync.Mutex

@@ -66,7 +66,7 @@ func TestInvariant19(t *testing.T) {
 	plans := allPlans(t)
 	answered := 0
 	rapid.Check(t, func(t *rapid.T) {
-		w := newCached(nearOptions{MaxKeys: 64})
+		w := newCached(Options{MaxKeys: 64})
 		// Few plans in each run, so that a key is met often.
 		some := rapid.SliceOfN(rapid.SampledFrom(plans), 1, 2).Draw(t, "plans")
 		if rapid.Bool().Draw(t, "changing") {
@@ -167,7 +167,7 @@ func check(t *rapid.T, w *cached, req sluice.Request, got sluice.Decision, unit 
 // TestChangedLimit: what another form of the limit makes a bucket wait for says
 // nothing about other costs.
 func TestChangedLimit(t *testing.T) {
-	w := newCached(nearOptions{})
+	w := newCached(Options{})
 	now, before := storekit.Plan(t, "changing", "x: 10/s"), storekit.Plan(t, "changing", "x: 30/s burst 2")
 	for range 2 {
 		storekit.Take(t, w.cache, storekit.Request(before, "a", 2))

@@ -23,7 +23,7 @@ var (
 	_ asker             = (*nearStore)(nil)
 )
 
-func newNearStore(behind sluice.Store, o nearOptions) *nearStore {
+func newNearStore(behind sluice.Store, o Options) *nearStore {
 	s := &nearStore{behind: behind}
 	s.near = newNear(o, s)
 	return s
@@ -91,7 +91,7 @@ type cached struct {
 	cache *nearStore
 }
 
-func newCached(opts nearOptions) *cached {
+func newCached(opts Options) *cached {
 	w := &cached{clock: storekit.NewClock()}
 	w.store = &storekit.Store{Store: memstore.New(memstore.Options{MaxKeys: 10_000, Now: w.clock.Now})}
 	opts.Now = w.clock.Now

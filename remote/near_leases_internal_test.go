@@ -40,7 +40,7 @@ func newFleet(t *testing.T, nodes int, text string, terms sluice.LeaseTerms) *fl
 	f := &fleet{t: t, clock: storekit.NewClock(), plan: storekit.Plan(t, "fleet", text)}
 	f.store = &storekit.Store{Store: memstore.New(memstore.Options{MaxKeys: 1000, Now: f.clock.Now}), Before: f.note}
 	for range nodes {
-		f.nodes = append(f.nodes, newNearStore(f.store, nearOptions{Lease: always(terms), Now: f.clock.Now}))
+		f.nodes = append(f.nodes, newNearStore(f.store, Options{Lease: always(terms), Now: f.clock.Now}))
 	}
 	return f
 }
@@ -277,7 +277,7 @@ func TestWaitersLeave(t *testing.T) {
 		}
 		return nil
 	}}
-	node := newNearStore(hang, nearOptions{Lease: always(sluice.LeaseTerms{TTL: time.Second, Units: 10}), Now: f.clock.Now})
+	node := newNearStore(hang, Options{Lease: always(sluice.LeaseTerms{TTL: time.Second, Units: 10}), Now: f.clock.Now})
 	req := sluice.Request{Charge: sluice.Charge{Plan: f.plan, Key: "k", Cost: 1}}
 	for range 3 {
 		if _, err := node.Take(t.Context(), req); err != nil {
@@ -312,7 +312,7 @@ func TestWaitersLeave(t *testing.T) {
 // TestKeysWithoutRoom: more keys than are kept track of are decided all the same.
 func TestKeysWithoutRoom(t *testing.T) {
 	f := newFleet(t, 1, "3/s sliding-log", sluice.LeaseTerms{})
-	node := newNearStore(f.store, nearOptions{Lease: always(sluice.LeaseTerms{TTL: time.Millisecond, Units: 2}), MaxKeys: -1, Now: f.clock.Now})
+	node := newNearStore(f.store, Options{Lease: always(sluice.LeaseTerms{TTL: time.Millisecond, Units: 2}), MaxKeys: -1, Now: f.clock.Now})
 	for round := range 5 {
 		for k := range 500 {
 			req := sluice.Request{Charge: sluice.Charge{Plan: f.plan, Key: strings.Repeat("x", k), Cost: 1}}

@@ -43,7 +43,7 @@ func TestLeasedAndNot(t *testing.T) {
 			for seed := range uint64(40) {
 				rnd := rand.New(rand.NewPCG(seed, 3))
 				leased, other := storekit.Plan(t, "both", texts[0]), storekit.Plan(t, "both", texts[1])
-				w := newCached(nearOptions{Lease: leasing(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 5}, leased)})
+				w := newCached(Options{Lease: leasing(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 5}, leased)})
 				asked := map[*sluice.Plan]*sluice.Plan{other: other}
 				f, err := w.cache.of(leased)
 				if err != nil {
@@ -95,7 +95,7 @@ func TestLeasedAndNot(t *testing.T) {
 func TestPlansThatShareALimit(t *testing.T) {
 	soft, grace := storekit.Plan(t, "api", "hard: 100/h", "soft: 10/h"), storekit.Plan(t, "api", "hard: 100/h", "grace: 5/h")
 	changed := storekit.Plan(t, "api", "hard: 50/h", "soft: 10/h")
-	w := newCached(nearOptions{Lease: leasing(sluice.LeaseTerms{TTL: time.Millisecond, Units: 2}, soft, grace)})
+	w := newCached(Options{Lease: leasing(sluice.LeaseTerms{TTL: time.Millisecond, Units: 2}, soft, grace)})
 	press := func() (denied int) {
 		for _, p := range []*sluice.Plan{soft, grace} {
 			req := storekit.Request(p, "k", 1)
@@ -135,7 +135,7 @@ func TestSlotWithUnits(t *testing.T) {
 	for _, leased := range []bool{false, true} {
 		t.Run(fmt.Sprint("leased ", leased), func(t *testing.T) {
 			plan := storekit.Plan(t, "api", "8/s sliding-log")
-			w := newCached(nearOptions{Lease: leasing(sluice.LeaseTerms{TTL: 20 * time.Millisecond, Units: 4}, map[bool][]*sluice.Plan{true: {plan}}[leased]...)})
+			w := newCached(Options{Lease: leasing(sluice.LeaseTerms{TTL: 20 * time.Millisecond, Units: 4}, map[bool][]*sluice.Plan{true: {plan}}[leased]...)})
 			slots := &slotted{Store: w.store.Store, held: map[string]int64{}}
 			w.store.Store = slots
 			var got sluice.Request
@@ -185,7 +185,7 @@ func TestSlotWithUnits(t *testing.T) {
 // memory.
 func TestSlotTeaches(t *testing.T) {
 	plan := storekit.Plan(t, "api", "2/s sliding-log")
-	w := newCached(nearOptions{})
+	w := newCached(Options{})
 	w.store.Store = &slotted{Store: w.store.Store, held: map[string]int64{}}
 	for range 3 {
 		req := storekit.Request(plan, "k", 1)
@@ -202,7 +202,7 @@ func TestSlotTeaches(t *testing.T) {
 // caller's charges stay as they are.
 func TestPlain(t *testing.T) {
 	leased, other := storekit.Plan(t, "api", "10/s sliding-log"), storekit.Plan(t, "other", "10/s")
-	n := newNear(nearOptions{Lease: leasing(sluice.LeaseTerms{TTL: 20 * time.Millisecond}, leased)}, nil)
+	n := newNear(Options{Lease: leasing(sluice.LeaseTerms{TTL: 20 * time.Millisecond}, leased)}, nil)
 	more := []sluice.Charge{{Plan: leased, Key: "m"}}
 	req := storekit.Request(other, "k", 1)
 	req.More = more
@@ -228,7 +228,7 @@ func TestPlain(t *testing.T) {
 // the request, wherever in it the plan is.
 func TestCannotBeLeased(t *testing.T) {
 	bad, good := storekit.Plan(t, "api", "10/s leaky-bucket burst 9"), storekit.Plan(t, "good", "10/s sliding-log")
-	w := newCached(nearOptions{Lease: always(sluice.LeaseTerms{})})
+	w := newCached(Options{Lease: always(sluice.LeaseTerms{})})
 	for _, req := range []sluice.Request{
 		storekit.Request(bad, "k", 1),
 		{Charge: sluice.Charge{Plan: good, Key: "k", Cost: 1}, More: []sluice.Charge{{Plan: bad, Key: "k", Cost: 1}}},

@@ -40,7 +40,7 @@ func TestOnRedis(t *testing.T) {
 						t.Error(err)
 					}
 				})
-				nodes[i] = newNearStore(store, nearOptions{Lease: always(terms)})
+				nodes[i] = newNearStore(store, Options{Lease: always(terms)})
 			}
 			var allowed, taken atomic.Int64
 			var wg sync.WaitGroup

@@ -21,7 +21,7 @@ import (
 func TestFloodSparesUnitsInHand(t *testing.T) {
 	const room = 64
 	leased, flood := storekit.Plan(t, "leased", "1000/h sliding-log"), storekit.Plan(t, "flood", "1/h")
-	w := newCached(nearOptions{MaxKeys: room, Lease: leasing(sluice.LeaseTerms{TTL: time.Minute, Units: 10}, leased)})
+	w := newCached(Options{MaxKeys: room, Lease: leasing(sluice.LeaseTerms{TTL: time.Minute, Units: 10}, leased)})
 	w.store.Store = memstore.New(memstore.Options{Now: w.clock.Now})
 	for range 12 {
 		storekit.Take(t, w.cache, storekit.Request(leased, "hot", 1))
@@ -60,7 +60,7 @@ func TestFloodSparesUnitsInHand(t *testing.T) {
 // that could not be given back in time are counted.
 func TestFloodOfLeasedKeys(t *testing.T) {
 	leased := storekit.Plan(t, "leased", "1000/h sliding-log")
-	w := newCached(nearOptions{MaxKeys: 32, Lease: always(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 10})})
+	w := newCached(Options{MaxKeys: 32, Lease: always(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 10})})
 	w.store.Store = memstore.New(memstore.Options{Now: w.clock.Now})
 	for round := range 4 {
 		for i := range 200 {
@@ -108,7 +108,7 @@ func TestNothingIsLeft(t *testing.T) {
 			<-gate
 			return errLost
 		}}
-		s := newNearStore(store, nearOptions{})
+		s := newNearStore(store, Options{})
 		const calls = 10_000
 		failed := make(chan error, calls)
 		for i := range calls {
@@ -140,7 +140,7 @@ func TestNothingIsLeft(t *testing.T) {
 
 // TestReload: units in hand under limits that are no longer in use do not pile up.
 func TestReload(t *testing.T) {
-	w := newCached(nearOptions{Lease: always(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 10})})
+	w := newCached(Options{Lease: always(sluice.LeaseTerms{TTL: 10 * time.Millisecond, Units: 10})})
 	for quota := range 50 {
 		plan := storekit.Plan(t, "api", fmt.Sprintf("x: %d/h sliding-log", 1000+quota))
 		for range 5 {

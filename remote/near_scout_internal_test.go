@@ -47,7 +47,7 @@ func pressed(t *testing.T, rest time.Duration, first error) (*nearStore, *gated,
 	open := make(chan struct{})
 	close(open)
 	g := &gated{Store: memstore.New(memstore.Options{}), gate: open}
-	cache := newNearStore(g, nearOptions{})
+	cache := newNearStore(g, Options{})
 	if d := storekit.Take(t, cache, storekit.Request(p, "k", 5)); !d.Allowed || d.Remaining != 0 {
 		t.Fatalf("spending all: %+v", d)
 	}

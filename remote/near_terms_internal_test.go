@@ -40,7 +40,7 @@ func TestCheck(t *testing.T) {
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("lease: %v, want %q", err, c.want)
 			}
-			s := newNearStore(memstore.New(memstore.Options{}), nearOptions{Lease: always(c.terms)})
+			s := newNearStore(memstore.New(memstore.Options{}), Options{Lease: always(c.terms)})
 			_, err = s.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: plan, Key: "k", Cost: 1}})
 			if (err == nil) != (c.want == "") {
 				t.Fatalf("take: %v, want %q", err, c.want)

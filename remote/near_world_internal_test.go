@@ -90,7 +90,7 @@ const worldStart = 1_790_000_000_123_457
 // leasedFacts are those of a plan that is leased.
 func leasedFacts(t *testing.T, plan *sluice.Plan, given sluice.LeaseTerms) *facts {
 	t.Helper()
-	f, err := newNear(nearOptions{Lease: always(given)}, nil).of(plan)
+	f, err := newNear(Options{Lease: always(given)}, nil).of(plan)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func newWorld(t *testing.T, seed uint64, nodes int, l sluice.Limit, given sluice
 
 // start makes n one that knows nothing.
 func (n *node) start() {
-	*n = node{w: n.w, near: newNear(nearOptions{MaxKeys: -1}, nil), life: n.life + 1, pace: n.pace, boot: n.w.now}
+	*n = node{w: n.w, near: newNear(Options{MaxKeys: -1}, nil), life: n.life + 1, pace: n.pace, boot: n.w.now}
 	n.near.clock = n.clock
 }
 

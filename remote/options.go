@@ -70,12 +70,21 @@ type Options struct {
 	// be to be released. Zero means [DefaultMaxOwed].
 	MaxOwed int
 
-	// Lease says which plans are leased and how: see [sluice.LeaseTerms]. It must
-	// answer the same for a plan every time. Nil leases none.
+	// Lease says which plans are leased and how: see [sluice.LeaseTerms]. It is
+	// asked once for each plan, or a few times, and must answer the same every
+	// time. Nil leases none.
 	Lease func(*sluice.Plan) (sluice.LeaseTerms, bool)
-	// MaxKeys is of how many keys it is remembered what is known of them. Zero
-	// means [DefaultMaxKeys].
+	// MaxKeys is how many keys are remembered at once: one that is denied takes
+	// about 170 bytes, one of which units are in hand a few hundred. Where there
+	// is no room the denial that ends soonest is forgotten: then the store is
+	// asked once more. Units in hand are never forgotten: takes of a key for
+	// which there is no room are asked of the store one by one. Zero means
+	// [DefaultMaxKeys], a negative number 1.
 	MaxKeys int
+	// MaxDenial is how long it is remembered that a key was denied, which is how
+	// late it may be seen that another process gave units back: at most [MaxAge],
+	// which zero means. Negative: every request is asked for.
+	MaxDenial time.Duration
 	// Now is the clock by which that is remembered: nil means the system's. Only
 	// differences are looked at, and its times should carry a monotonic reading.
 	// It must be safe for concurrent use.

@@ -75,7 +75,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 			s.slots = d
 		}
 	}
-	s.near = newNear(nearOptions{Lease: opts.Lease, MaxKeys: opts.MaxKeys, Now: opts.Now}, s)
+	s.near = newNear(opts, s)
 	s.releases = releases{most: opts.MaxOwed, due: make(map[slotOwner]*unreleased), held: make(map[slotOwner]*unreleased)}
 	s.breaker.failures = opts.Failures
 	s.breaker.changed = s.changed

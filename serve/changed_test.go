@@ -11,11 +11,9 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/denycache"
-	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/remote"
 )
 
 // algorithms are the words of a limit of a day, of every algorithm.
@@ -157,14 +155,13 @@ func spendAll(ask func() answer, n int) (passed int) {
 	return passed
 }
 
-// TestChangedLimitThroughWrappers: what holds for a store holds for what is put
+// TestChangedLimitThroughRemote: what holds for a store holds for what is put
 // around it.
-func TestChangedLimitThroughWrappers(t *testing.T) {
+func TestChangedLimitThroughRemote(t *testing.T) {
 	t.Parallel()
-	leases := lease.Wrap(denycache.Wrap(memstore.New(memstore.Options{}), denycache.Options{}), lease.Options{
-		Of: func(p *sluice.Plan) (sluice.LeaseTerms, bool) { return sluice.LeaseTerms{}, p.Scope() == "leased" },
+	store, err := remote.Wrap(memstore.New(memstore.Options{}), remote.Options{
+		Lease: func(p *sluice.Plan) (sluice.LeaseTerms, bool) { return sluice.LeaseTerms{}, p.Scope() == "leased" },
 	})
-	store, err := failure.Wrap(leases, failure.Options{Local: memstore.New(memstore.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,12 +14,10 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/denycache"
-	"github.com/sluicegate/sluice/failure"
-	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/redisurl"
+	"github.com/sluicegate/sluice/remote"
 )
 
 const (
@@ -42,9 +40,7 @@ type sharedStore struct {
 	log     *slog.Logger
 	redis   atomic.Pointer[redisstore.Store] // nil until connected
 	refusal atomic.Pointer[error]            // why it was not, last
-	denials *denycache.Store
-	leases  *lease.Store
-	store   *failure.Store // what decides: see wrap
+	store   *remote.Store                    // what decides
 
 	id     string       // of this node
 	nodes  atomic.Int64 // last known number of live ones
@@ -80,28 +76,14 @@ func openShared(target *redisurl.Target, prefix string, of *runtime) (*sharedSto
 }
 
 // wrap puts around the store what keeps this process calm and the servers idle.
-// A request passes, from the outside in:
-//
-//   - the failure policy, whose deadline and breaker must hold for all that is
-//     inside, and whose own decisions must be neither leased nor remembered;
-//   - the leases, which remember denials of leased keys themselves, together
-//     with the units in hand: outside of them, a memory of denials would not
-//     know of units that come in advance;
-//   - the memory of denials, for keys that are not leased. Units that leases
-//     give back pass through it, so that it forgets what was denied before;
-//   - the store.
-//
-// Requests for slots pass through all of it; only the failure policy looks at
-// them.
 func (s *sharedStore) wrap() (err error) {
-	s.denials = denycache.Wrap(lazyStore{s}, denycache.Options{})
-	s.leases = lease.Wrap(s.denials, lease.Options{Of: s.of.leaseOf})
-	s.store, err = failure.Wrap(s.leases, failure.Options{
+	s.store, err = remote.Wrap(lazyStore{s}, remote.Options{
 		PolicyOf:     func(p *sluice.Plan) sluice.Failure { return s.of.failureOf(p.Scope()) },
 		SlotPolicyOf: s.of.failureOf, Timeout: s.target.Timeout(),
-		Local:    memstore.New(memstore.Options{MaxKeys: failure.DefaultMaxKeys}),
+		Local:    memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxKeys}),
 		Nodes:    func() int { return int(s.nodes.Load()) },
-		OnChange: func(failure.Health) { s.changed() },
+		OnChange: func(remote.Health) { s.changed() },
+		Lease:    s.of.leaseOf,
 	})
 	return err
 }
@@ -110,7 +92,7 @@ func (s *sharedStore) attr() slog.Attr { return slog.String("store", s.target.St
 
 func (s *sharedStore) connect() error {
 	r, err := s.target.Open(redisstore.Options{
-		Logger: s.log, Prefix: s.prefix, Timeout: s.target.Timeout() + failure.DefaultLateTimeout,
+		Logger: s.log, Prefix: s.prefix, Timeout: s.target.Timeout() + remote.DefaultLateTimeout,
 	})
 	if err != nil {
 		s.refusal.Store(&err)
@@ -143,7 +125,7 @@ func (s *sharedStore) giveBack(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lastTimeout)
 	defer cancel()
-	if err := s.leases.Return(ctx); err != nil {
+	if err := s.store.Return(ctx); err != nil {
 		s.log.Warn("units on lease could not be given back, and count until they are forgotten", s.attr(), slog.Any("error", err))
 	}
 }
@@ -186,7 +168,7 @@ func (s *sharedStore) changed() {
 // report takes errors of requests. That the store is away is told once, not
 // for each of them.
 func (s *sharedStore) report(_ *http.Request, err error) {
-	if _, away := errors.AsType[*failure.UnavailableError](err); away {
+	if _, away := errors.AsType[*remote.UnavailableError](err); away {
 		return
 	}
 	select {
@@ -198,7 +180,7 @@ func (s *sharedStore) report(_ *http.Request, err error) {
 // lazyStore is the store that may not be connected yet.
 type lazyStore struct{ *sharedStore }
 
-var errNotConnected = errors.New("there is no connection yet")
+var errNotConnected = &sluice.NotSentError{Err: errors.New("there is no connection yet")}
 
 func (l lazyStore) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
 	if r := l.redis.Load(); r != nil {

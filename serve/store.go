@@ -43,8 +43,7 @@ func openStore(c config.Store, of *runtime, m *metrics.Metrics, now func() time.
 		if err != nil {
 			return nil, err
 		}
-		m.WatchShared(sh.store.Stats, sh.denials.Stats)
-		m.WatchLeases(sh.leases.Stats)
+		m.WatchShared(sh.store.Stats)
 		return &store{store: sh.store, slots: sh.store, report: sh.report, shared: sh}, nil
 	}
 	memory := memstore.New(memstore.Options{MaxKeys: int(c.MaxKeys), Now: now})

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/denycache"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/remote"
 )
 
 // TestInvariant19DenyCache: each request that a node denies without asking would
@@ -38,7 +38,7 @@ func TestInvariant19DenyCache(t *testing.T) {
 			for n, node := range slices.Concat(nodesOn(t, "redis://"+server.Addr, 2), nodesOn(t, "redis://"+jittering.Addr, 1)) {
 				w := &witness{Store: node}
 				p := prober{
-					witness: w, lim: storekit.Limiter(t, denycache.Wrap(w, denycache.Options{}), text, text),
+					witness: w, lim: storekit.Limiter(t, wrap(t, w, remote.Options{Policy: sluice.FailClosed, Timeout: time.Minute}), text, text),
 					key: fmt.Sprint("k", n), rnd: rand.New(rand.NewPCG(uint64(n), 19)),
 				}
 				group.Go(func() {

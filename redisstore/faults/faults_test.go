@@ -18,8 +18,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/remote"
 )
 
 // fault is something that befalls a store under load.
@@ -61,7 +61,7 @@ func (f *fault) patience() time.Duration {
 	if f.calm {
 		return 5 * time.Second
 	}
-	return failure.DefaultTimeout
+	return remote.DefaultTimeout
 }
 
 // lasting is how long a fault lasts.

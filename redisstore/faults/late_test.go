@@ -16,28 +16,25 @@ import (
 	_ "time/tzdata" // zones of calendar windows
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/denycache"
-	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/storekit"
-	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/remote"
 	"github.com/sluicegate/sluice/storetest"
 )
 
 // stack is a store behind a network, wrapped as programs wrap it.
 type stack struct {
-	*failure.Store
-	redis  *redisstore.Store
-	leases *lease.Store // nil if there are none
+	*remote.Store
+	redis *redisstore.Store
 }
 
-// stacks are the ways to wrap a store, from the outside in.
-var stacks = []string{"failure", "failure, denials", "failure, leases", "failure, leases, denials"}
+// stacks are the ways to wrap a store.
+var stacks = []string{"denials", "leases, denials"}
 
 // newStack wraps a store at an address. It ends with the test.
-func newStack(t *testing.T, names, addr, prefix string, opts failure.Options) *stack {
+func newStack(t *testing.T, names, addr, prefix string, opts remote.Options) *stack {
 	t.Helper()
 	server := redistest.Server{Addr: addr}
 	redis, err := redisstore.Open(server.Option(), redisstore.Options{Prefix: prefix, Timeout: time.Minute})
@@ -45,17 +42,12 @@ func newStack(t *testing.T, names, addr, prefix string, opts failure.Options) *s
 		t.Fatal(err)
 	}
 	s := &stack{redis: redis}
-	var inside sluice.Store = redis
-	if strings.Contains(names, "denials") {
-		inside = denycache.Wrap(inside, denycache.Options{})
-	}
 	if strings.Contains(names, "leases") {
 		terms := sluice.LeaseTerms{TTL: 10 * time.Second, Units: 4}
-		s.leases = lease.Wrap(inside, lease.Options{Of: func(p *sluice.Plan) (sluice.LeaseTerms, bool) { return terms, p.Scope() == "leased" }})
-		inside = s.leases
+		opts.Lease = func(p *sluice.Plan) (sluice.LeaseTerms, bool) { return terms, p.Scope() == "leased" }
 	}
 	opts.Local = memstore.New(memstore.Options{})
-	if s.Store, err = failure.Wrap(inside, opts); err != nil {
+	if s.Store, err = remote.Wrap(redis, opts); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -70,10 +62,8 @@ func newStack(t *testing.T, names, addr, prefix string, opts failure.Options) *s
 func (s *stack) quiet(t *testing.T) {
 	t.Helper()
 	waitFor(t, "all answers", func() bool { return s.Stats().InFlight == 0 })
-	if s.leases != nil {
-		if err := s.leases.Return(t.Context()); err != nil {
-			t.Error(err)
-		}
+	if err := s.Return(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -84,7 +74,7 @@ func TestWrappedConformance(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	storetest.Test(t, func(t *testing.T, _ func() time.Time) storetest.Harness {
 		proxy := redistest.StartProxy(t, server.Addr)
-		s := newStack(t, "failure, leases", proxy.Addr, t.Name(), failure.Options{Policy: sluice.FailClosed, Timeout: time.Minute, MaxInFlight: 1 << 20})
+		s := newStack(t, "leases", proxy.Addr, t.Name(), remote.Options{MaxDenial: -1, Policy: sluice.FailClosed, Timeout: time.Minute, MaxInFlight: 1 << 20})
 		proxy.Set(redistest.Jittering)
 		return storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 60}
 	})
@@ -104,7 +94,7 @@ func TestLateAnswersAreGivenBack(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					proxy := redistest.StartProxy(t, server.Addr)
-					s := newStack(t, names, proxy.Addr, name, failure.Options{Policy: sluice.FailClosed, LateTimeout: 50 * time.Second, Failures: 1000})
+					s := newStack(t, names, proxy.Addr, name, remote.Options{Policy: sluice.FailClosed, Failures: 1000})
 					leased, log, other := storekit.Plan(t, "leased", "100/h sliding-log"), storekit.Plan(t, "log", "100/h sliding-log"), storekit.Plan(t, "other", "50/h fixed-window anchor first")
 					two := one(log, sluice.OpTake, 3)
 					two.More = []sluice.Charge{{Plan: other, Key: "k", Cost: 2}}
@@ -133,7 +123,7 @@ func TestLateAnswersAreGivenBack(t *testing.T) {
 								defer timer.Stop()
 							}
 							err := do(ctx)
-							if _, unavailable := errors.AsType[*failure.UnavailableError](err); unavailable == leaves || errors.Is(err, context.Canceled) != leaves {
+							if _, unavailable := errors.AsType[*remote.UnavailableError](err); unavailable == leaves || errors.Is(err, context.Canceled) != leaves {
 								t.Errorf("got %v", err)
 							}
 						})
@@ -193,7 +183,7 @@ func TestSpentIsTold(t *testing.T) {
 			t.Run(names+", "+network.name, func(t *testing.T) {
 				t.Parallel()
 				proxy := redistest.StartProxy(t, server.Addr)
-				s := newStack(t, names, proxy.Addr, names+network.name, failure.Options{Policy: sluice.FailClosed, LateTimeout: 50 * time.Second})
+				s := newStack(t, names, proxy.Addr, names+network.name, remote.Options{Policy: sluice.FailClosed})
 				p := newPress(t, s)
 				p.start(t)
 				for n := range 12 * times(t) {
@@ -279,7 +269,7 @@ func (p *press) take(t *testing.T, rnd *rand.Rand) bool {
 	}
 	d, err := p.store.Take(ctx, req)
 	count := &p.told
-	switch _, unavailable := errors.AsType[*failure.UnavailableError](err); {
+	switch _, unavailable := errors.AsType[*remote.UnavailableError](err); {
 	case unavailable:
 		p.refused.Add(1)
 		count = &p.untold

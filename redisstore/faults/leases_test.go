@@ -17,8 +17,8 @@ import (
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/storekit"
-	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/remote"
 )
 
 // use is a unit that was used, at some instant between two.
@@ -31,7 +31,7 @@ type leaser struct {
 	store *redisstore.Store
 	terms sluice.LeaseTerms
 	plan  *sluice.Plan
-	node  atomic.Pointer[lease.Store]
+	node  atomic.Pointer[remote.Store]
 
 	mu     sync.Mutex
 	uses   []use
@@ -39,8 +39,9 @@ type leaser struct {
 	failed int
 }
 
-func (l *leaser) begin() {
-	l.node.Store(lease.Wrap(l.store, lease.Options{Of: func(*sluice.Plan) (sluice.LeaseTerms, bool) { return l.terms, true }}))
+func (l *leaser) begin(t *testing.T) {
+	t.Helper()
+	l.node.Store(wrap(t, l.store, remote.Options{Policy: sluice.FailClosed, Timeout: time.Minute, Lease: func(*sluice.Plan) (sluice.LeaseTerms, bool) { return l.terms, true }}))
 }
 
 // press takes units one by one until ctx ends.
@@ -86,7 +87,7 @@ func TestInvariant20Leases(t *testing.T) {
 			for range nodes {
 				l := &leaser{proxy: redistest.StartProxy(t, server.Addr), plan: plan, terms: sluice.LeaseTerms{TTL: 40 * time.Millisecond, Units: 8}}
 				l.store = openURL(t, "redis://"+l.proxy.Addr, false, 100*time.Millisecond)
-				l.begin()
+				l.begin(t)
 				all = append(all, l)
 				for range each {
 					group.Go(func() { l.press(ctx) })
@@ -115,7 +116,7 @@ func disturb(ctx context.Context, t *testing.T, server *redistest.Server, all []
 		l := all[rnd.IntN(len(all))]
 		switch rnd.IntN(8) {
 		case 0:
-			l.begin() // the node before it is dead
+			l.begin(t) // the node before it is dead
 		case 1:
 			signal(t, server, syscall.SIGSTOP)
 			pause(time.Duration(1+rnd.IntN(80)) * time.Millisecond)
@@ -147,7 +148,7 @@ func checkUses(t *testing.T, limit sluice.Limit, all []*leaser) {
 	for _, l := range all {
 		uses = append(uses, l.uses...)
 		taken, failed = taken+l.taken, failed+l.failed
-		asked += l.node.Load().Stats().Asked // of the living
+		asked += l.node.Load().Stats().Leases.Asked // of the living
 	}
 	slices.SortFunc(uses, func(a, b use) int { return a.began.Compare(b.began) })
 	worst := int64(0)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/failure"
+	"github.com/sluicegate/sluice/remote"
 )
 
 // blow is one strike of a fault.
@@ -73,7 +73,7 @@ func (r *rig) check(t *testing.T, f *fault) {
 	stats := r.store.Stats()
 	spent, calls, known, degraded := r.spent(t, r.meter), r.calls.Load(), r.known.Load(), r.degraded.Load()
 	t.Logf("%-6v %5d calls, %4d by the policy, longest %v, %d over %v; hot key %d admitted + %d by the policy; meter %d known, %d spent; refused %v; %+v",
-		r.policy, 2*calls, r.unasked.Load(), time.Duration(r.longest.Load()).Round(time.Millisecond), r.slow.Load(), failure.DefaultTimeout,
+		r.policy, 2*calls, r.unasked.Load(), time.Duration(r.longest.Load()).Round(time.Millisecond), r.slow.Load(), remote.DefaultTimeout,
 		r.admitted(), degraded, known, spent, r.witness.refused, stats)
 	if n := r.odd.Load(); n > 0 {
 		t.Errorf("%v: %d errors that the policy does not explain, such as %v", r.policy, n, r.lastOdd.Load())
@@ -86,7 +86,7 @@ func (r *rig) check(t *testing.T, f *fault) {
 	}
 	switch most, nodes := int64(0), 1; r.policy {
 	case sluice.FailLocal:
-		most, _ = failure.Bound(r.hot.Plan().Term(0).Limit, nodes, time.Hour)
+		most, _ = remote.Bound(r.hot.Plan().Term(0).Limit, nodes, time.Hour)
 		fallthrough
 	case sluice.FailClosed:
 		if degraded > most {

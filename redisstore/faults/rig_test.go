@@ -14,12 +14,11 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/denycache"
-	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/redisurl"
+	"github.com/sluicegate/sluice/remote"
 )
 
 const (
@@ -36,7 +35,7 @@ type rig struct {
 	policy           sluice.Failure
 	redis            *redisstore.Store
 	witness          *witness
-	store            *failure.Store
+	store            *remote.Store
 	hot, meter       *sluice.Limiter
 	hotKey, meterKey string
 
@@ -68,14 +67,26 @@ func newRig(t *testing.T, g *stage, policy sluice.Failure, deadline time.Duratio
 	t.Helper()
 	r := &rig{policy: policy, redis: openURL(t, g.url, g.steady, max(deadline, redisstore.DefaultTimeout))}
 	r.witness = &witness{Store: r.redis}
-	var err error
-	if r.store, err = failure.Wrap(denycache.Wrap(r.witness, denycache.Options{}), failure.Options{Policy: policy, Timeout: deadline, Local: memstore.New(memstore.Options{})}); err != nil {
-		t.Fatal(err)
-	}
+	r.store = wrap(t, r.witness, remote.Options{Policy: policy, Timeout: deadline, Local: memstore.New(memstore.Options{})})
 	r.hot = storekit.Limiter(t, r.store, "hot-"+policy.String(), fmt.Sprintf("%d/h sliding-log", quota))
 	r.meter = storekit.Limiter(t, r.store, "meter-"+policy.String(), fmt.Sprintf("%d/h fixed-window anchor first", plenty))
 	r.hotKey, r.meterKey = r.place(t, g, r.hot), r.place(t, g, r.meter)
 	return r
+}
+
+// wrap puts a remote store around one.
+func wrap(t *testing.T, store sluice.Store, opts remote.Options) *remote.Store {
+	t.Helper()
+	s, err := remote.Wrap(store, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 // openURL returns a store of the servers of a URL. Steady connections have all
@@ -204,13 +215,13 @@ func (r *rig) take(lim *sluice.Limiter, key string) (sluice.Decision, bool) {
 	began := time.Now()
 	d, err := lim.Take(context.Background(), key, 1)
 	took := time.Since(began)
-	if took > failure.DefaultTimeout {
+	if took > remote.DefaultTimeout {
 		r.slow.Add(1)
 	}
 	for longest := r.longest.Load(); int64(took) > longest && !r.longest.CompareAndSwap(longest, int64(took)); {
 		longest = r.longest.Load()
 	}
-	_, refused := errors.AsType[*failure.UnavailableError](err)
+	_, refused := errors.AsType[*remote.UnavailableError](err)
 	switch {
 	case err == nil && !d.Degraded:
 		r.decided.Add(1)

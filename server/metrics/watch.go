@@ -9,11 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/denycache"
-	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/gateway/tcp"
-	"github.com/sluicegate/sluice/lease"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/remote"
 	"github.com/sluicegate/sluice/server/tally"
 )
 
@@ -35,9 +33,9 @@ func (m *Metrics) WatchMemory(stats func() memstore.Stats) {
 }
 
 // WatchShared exports how a store that is shared with others fares: pass the
-// Stats methods of what wraps it. They are called at every scrape. Only one
-// store can be watched.
-func (m *Metrics) WatchShared(of func() failure.Stats, denials func() denycache.Stats) {
+// Stats method of the [remote.Store] around it, which is called at every scrape.
+// Only one store can be watched.
+func (m *Metrics) WatchShared(of func() remote.Stats) {
 	var c collector
 	up := c.gauge("sluice_store_up", "1 while requests go to the shared store, 0 while the failure policy decides.")
 	outages := c.counter("sluice_store_outages_total", "How often the shared store was given up.")
@@ -48,6 +46,10 @@ func (m *Metrics) WatchShared(of func() failure.Stats, denials func() denycache.
 	settled := c.counter("sluice_store_owed_units_total", "Units spent in the store's absence, by what became of them.", "outcome")
 	back := c.counter("sluice_store_given_back_total", "Decisions that came too late and were given back.")
 	lost := c.counter("sluice_store_not_given_back_total", "Decisions that came too late and whose refund failed.")
+	decided := c.counter("sluice_lease_decisions_total", "Takes under leased limits that were decided without asking the store.", "verdict")
+	asked := c.counter("sluice_lease_store_calls_total", "Questions to the store about takes under leased limits.")
+	units := c.counter("sluice_lease_units_total", "Units taken in advance, and those of them given back unused or lost.", "outcome")
+	untracked := c.counter("sluice_lease_untracked_total", "Takes that were not leased, as too many keys are in demand.")
 	saved := c.counter("sluice_denials_from_memory_total", "Requests denied without asking the shared store, as it would.")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		f := of()
@@ -66,27 +68,14 @@ func (m *Metrics) WatchShared(of func() failure.Stats, denials func() denycache.
 		put(ch, settled, f.Dropped, "dropped")
 		put(ch, back, f.GivenBack)
 		put(ch, lost, f.NotGivenBack)
-		put(ch, saved, denials().Answered)
-	})
-}
-
-// WatchLeases exports how much leases save: pass the Stats method of a
-// [lease.Store], which is called at every scrape. Only one can be watched.
-func (m *Metrics) WatchLeases(of func() lease.Stats) {
-	var c collector
-	decided := c.counter("sluice_lease_decisions_total", "Takes under leased limits that were decided without asking the store.", "verdict")
-	asked := c.counter("sluice_lease_store_calls_total", "Questions to the store about takes under leased limits.")
-	units := c.counter("sluice_lease_units_total", "Units taken in advance, and those of them given back unused or lost.", "outcome")
-	untracked := c.counter("sluice_lease_untracked_total", "Takes that were not leased, as too many keys are in demand.")
-	m.watch(&c, func(ch chan<- prometheus.Metric) {
-		s := of()
-		put(ch, decided, s.Allowed, "allowed")
-		put(ch, decided, s.Denied, "denied")
-		put(ch, asked, s.Asked)
-		put(ch, units, s.Leased, "leased")
-		put(ch, units, s.Returned, "returned")
-		put(ch, units, s.Lost, "lost")
-		put(ch, untracked, s.Untracked)
+		put(ch, saved, f.Denials.Answered)
+		put(ch, decided, f.Leases.Allowed, "allowed")
+		put(ch, decided, f.Leases.Denied, "denied")
+		put(ch, asked, f.Leases.Asked)
+		put(ch, units, f.Leases.Leased, "leased")
+		put(ch, units, f.Leases.Returned, "returned")
+		put(ch, units, f.Leases.Lost, "lost")
+		put(ch, untracked, f.Leases.Untracked)
 	})
 }
 

@@ -7,10 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/denycache"
-	"github.com/sluicegate/sluice/failure"
 	"github.com/sluicegate/sluice/gateway/tcp"
-	"github.com/sluicegate/sluice/lease"
+	"github.com/sluicegate/sluice/remote"
 	"github.com/sluicegate/sluice/server/metrics"
 	"github.com/sluicegate/sluice/server/tally"
 )
@@ -39,14 +37,13 @@ func TestCertificates(t *testing.T) {
 // TestStats: every number is in the series that is about it.
 func TestStats(t *testing.T) {
 	m := metrics.New()
-	m.WatchShared(func() failure.Stats {
-		return failure.Stats{
+	m.WatchShared(func() remote.Stats {
+		return remote.Stats{
 			Healthy: true, Outages: 2, Opened: 3, Localized: 4, Refused: 5, Timeouts: 6, Errors: 7, Skipped: 8, Crowded: 9,
 			InFlight: 10, Owed: 11, Charged: 12, Dropped: 13, GivenBack: 14, NotGivenBack: 15,
+			Denials: remote.DenialStats{Answered: 16},
+			Leases:  remote.LeaseStats{Allowed: 21, Denied: 22, Asked: 23, Leased: 24, Returned: 25, Lost: 26, Untracked: 27},
 		}
-	}, func() denycache.Stats { return denycache.Stats{Answered: 16} })
-	m.WatchLeases(func() lease.Stats {
-		return lease.Stats{Allowed: 21, Denied: 22, Asked: 23, Leased: 24, Returned: 25, Lost: 26, Untracked: 27}
 	})
 	m.WatchTCP(func() map[string]tcp.Stats { return map[string]tcp.Stats{"db": {Open: 31, Received: 32, Sent: 33}} })
 	m.WatchPolicy(new(tally.Tally), func() metrics.Config {
