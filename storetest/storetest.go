@@ -32,6 +32,10 @@ type Harness struct {
 	// one it was given. Then the suite reads the instant of each decision from
 	// the decision itself and leaves out what needs time to be set.
 	OwnClock bool
+	// Stall, if not nil, keeps the store from answering until resume is called:
+	// what is asked meanwhile is decided then, or never. Without it a store is not
+	// seen to return when a context ends.
+	Stall func(t *testing.T) (resume func())
 	// Steps is how many random requests each run makes; zero means 20,000.
 	Steps int
 }
@@ -59,6 +63,8 @@ func Test(t *testing.T, open func(t *testing.T, now func() time.Time) Harness) {
 		{"Concurrent", testConcurrent},
 		{"ConcurrentKeys", testConcurrentKeys},
 		{"ConcurrentRefunds", testConcurrentRefunds},
+		{"ContextEnded", testContextEnded},
+		{"Contexts", testContexts},
 		{"Slots", testSlots},
 		{"SlotsRefused", testSlotsRefused},
 		{"SlotsConcurrent", testSlotsConcurrent},

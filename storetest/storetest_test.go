@@ -30,6 +30,7 @@ type simple struct {
 	rules  map[uint64]*rule
 	slots  map[place]*algo.State
 	owners map[string]uint64
+	gate   sync.RWMutex // held for writing while the store is stalled
 }
 
 type place struct {
@@ -50,7 +51,14 @@ func newSimple(now func() time.Time, fault string) *simple {
 	}
 }
 
-func (s *simple) Take(_ context.Context, req sluice.Request) (sluice.Decision, error) {
+func (s *simple) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	if err := s.await(ctx, req); err != nil {
+		return sluice.Decision{}, err
+	}
+	return s.decide(req)
+}
+
+func (s *simple) decide(req sluice.Request) (sluice.Decision, error) {
 	if err := req.Validate(); err != nil && s.fault != "validates nothing" {
 		return sluice.Decision{}, err
 	}
@@ -186,7 +194,10 @@ func (s *simple) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slu
 	return nil
 }
 
-func (s *simple) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+func (s *simple) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	if !s.passes(ctx) {
+		return sluice.SlotDecision{}, &sluice.NotSentError{Err: ctx.Err()}
+	}
 	if err := req.Validate(); err != nil {
 		return sluice.SlotDecision{}, err
 	}
@@ -207,13 +218,73 @@ func (s *simple) slot(req sluice.SlotRequest, now int64) sluice.SlotDecision {
 	return d
 }
 
+// stall keeps the store from answering.
+func (s *simple) stall(*testing.T) (resume func()) {
+	s.gate.Lock()
+	return s.gate.Unlock
+}
+
+// passes waits while the store is stalled. It reports false if ctx ends before.
+func (s *simple) passes(ctx context.Context) bool {
+	for !s.gate.TryRLock() {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			if s.fault != "ignores contexts" {
+				return false
+			}
+		}
+	}
+	s.gate.RUnlock()
+	return true
+}
+
+// await waits while the store is stalled. If ctx ends before, req goes on without
+// its caller.
+func (s *simple) await(ctx context.Context, req sluice.Request) error {
+	if s.passes(ctx) {
+		return nil
+	}
+	if s.fault != "uses its caller's memory" {
+		req.More, req.Outcomes = slices.Clone(req.More), nil
+	}
+	answered := make(chan sluice.Result, 1)
+	go func() {
+		s.gate.RLock()
+		defer s.gate.RUnlock()
+		var r sluice.Result
+		r.Decision, r.Err = s.decide(req)
+		answered <- r
+	}()
+	if s.fault == "says that it sent nothing" {
+		return &sluice.NotSentError{Err: ctx.Err()}
+	}
+	if s.fault == "says nothing of what it sent" {
+		return ctx.Err()
+	}
+	return sluice.NewMaybeSentError(ctx.Err(), func(undo bool, heard func(sluice.Late)) {
+		go func() {
+			l := sluice.Late{Result: <-answered}
+			back, ok := req.Undo(l.Decision)
+			l.Undone = undo && ok
+			if s.fault == "undoes what is kept" || l.Undone && s.fault != "undoes nothing" {
+				_, _ = s.decide(back)
+			}
+			heard(l)
+			if s.fault == "tells it twice" {
+				heard(l)
+			}
+		}()
+	})
+}
+
 const faultVar = "STORETEST_FAULT"
 
 func TestSimple(t *testing.T) {
 	fault := os.Getenv(faultVar)
 	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
 		s := newSimple(now, fault)
-		return storetest.Harness{Store: s, Slots: s, Steps: 3000}
+		return storetest.Harness{Store: s, Slots: s, Stall: s.stall, Steps: 3000}
 	})
 }
 
@@ -253,6 +324,13 @@ func TestFindsFaults(t *testing.T) {
 		{"acquires for denied units", "TestSimple/TakesWithSlots"},
 		{"acquires at once", "TestSimple/TakesWithSlots"},
 		{"spends without a slot", "TestSimple/TakesWithSlots"},
+		{"ignores contexts", "TestSimple/Contexts"},
+		{"uses its caller's memory", "TestSimple/Contexts"},
+		{"says that it sent nothing", "TestSimple/Contexts"},
+		{"says nothing of what it sent", "TestSimple/Contexts"},
+		{"undoes what is kept", "TestSimple/Contexts"},
+		{"undoes nothing", "TestSimple/Contexts"},
+		{"tells it twice", "TestSimple/Contexts"},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			t.Parallel()
