@@ -6,6 +6,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/redis/rueidis"
 
@@ -19,15 +20,60 @@ import (
 // for no longer than ctx or Options.Timeout; a request over several slots of a
 // Cluster takes its own, after those before it.
 func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
-	if len(out) != len(reqs) {
-		return &sluice.RequestError{Field: "Results", Problem: fmt.Sprintf("room for %d of %d requests", len(out), len(reqs))}
-	}
-	if err := s.enter(ctx); err != nil {
+	if err := sluice.ValidateBatch(reqs, out); err != nil {
 		return err
 	}
+	if err := s.admit(ctx); err != nil {
+		return fmt.Errorf("redisstore: batch: %w", err)
+	}
 	defer s.pending.Done()
-	ctx, cancel := s.bound(ctx)
-	defer cancel()
+	if ctx.Done() == nil {
+		s.decideAll(s.bound(), reqs, out) //nolint:contextcheck // ctx never ends
+		return nil
+	}
+	mine := slices.Clone(reqs)
+	for i := range mine {
+		own(&mine[i])
+	}
+	a := begin(s.bound(), s, func(ctx context.Context) []sluice.Result { //nolint:contextcheck // see leave.go
+		results := make([]sluice.Result, len(mine))
+		s.decideAll(ctx, mine, results)
+		return results
+	})
+	results, ok := a.wait(ctx)
+	if !ok {
+		a.leave(s, s.leaveAll(ctx, mine, out))
+		return nil
+	}
+	copy(out, results)
+	for i := range reqs {
+		giveOut(&reqs[i], &mine[i])
+	}
+	return nil
+}
+
+// leaveAll lets all requests that are valid go on without their caller, and
+// returns who is to be told the results.
+func (s *Store) leaveAll(ctx context.Context, reqs []sluice.Request, out []sluice.Result) func(context.Context, []sluice.Result) {
+	all := make([]*late, len(reqs))
+	for i := range reqs {
+		req := &reqs[i]
+		if out[i] = (sluice.Result{Err: req.Validate()}); out[i].Err == nil {
+			all[i] = s.lateTake(ctx, req)
+			out[i].Err = wrap(req, all[i].gone)
+		}
+	}
+	return func(ctx context.Context, results []sluice.Result) {
+		for i, l := range all {
+			if l != nil {
+				l.answer(ctx, results[i].Decision, results[i].Err)
+			}
+		}
+	}
+}
+
+// decideAll decides requests under a context of the store's own.
+func (s *Store) decideAll(ctx context.Context, reqs []sluice.Request, out []sluice.Result) {
 	b := batch{store: s, last: make(map[string]*sent)}
 	for i := range reqs {
 		req := &reqs[i]
@@ -36,18 +82,23 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 			continue
 		}
 		c := s.newCall(req)
-		if req.Slot != nil || s.swaps(c) || s.cluster && !oneSlot(c.tags) {
+		if req.Slot != nil || s.swaps(c) || s.crosses(c) {
 			b.flush(ctx)
-			var err error
-			if out[i].Decision, err = s.direct(ctx, c, req); err != nil {
-				out[i] = sluice.Result{Err: wrap(req, err)}
-			}
+			d, err := s.direct(ctx, c, req)
+			put(&out[i], req, d, err)
 			continue
 		}
 		b.add(ctx, c, req, &out[i])
 	}
 	b.flush(ctx)
-	return nil
+}
+
+func put(r *sluice.Result, req *sluice.Request, d sluice.Decision, err error) {
+	if err != nil {
+		r.Err = wrap(req, err)
+	} else {
+		r.Decision = d
+	}
 }
 
 // batch is calls that wait to be sent together.
@@ -140,21 +191,14 @@ func (b *batch) flush(ctx context.Context) {
 		}
 	}
 	var replies []rueidis.RedisResult
-	var lost error // of all
 	if len(wire) > 0 {
-		replies, lost = s.passAll(ctx, wire)
+		replies = s.client.DoMulti(ctx, wire...)
 	}
 	for i, n := range b.calls {
-		err := lost
-		if err == nil {
-			err = s.conclude(ctx, n.call, n.inv, n.inv.retry(ctx, s, replies[i]))
-		}
+		err := s.conclude(ctx, n.call, n.inv, n.inv.retry(ctx, s, replies[i]))
 		for k, r := range n.results {
-			if j := n.call.jobs[k]; err != nil {
-				r.Err = wrap(j.req, err)
-			} else {
-				r.Decision = j.decision
-			}
+			j := n.call.jobs[k]
+			put(r, j.req, j.decision, err)
 		}
 	}
 	b.calls = b.calls[:0]

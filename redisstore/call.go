@@ -151,11 +151,7 @@ func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res ruei
 		}
 		switch st {
 		case done:
-			if err := c.describe(replies); err != nil {
-				return err
-			}
-			c.noteDecided()
-			return nil
+			return c.finish(replies)
 		case foreign:
 			found, err := replies.values()
 			if err != nil {
@@ -172,6 +168,15 @@ func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res ruei
 		res = inv.do(ctx, s)
 	}
 	return errChanging
+}
+
+// finish works out the decisions from what the script found.
+func (c *call) finish(f found) error {
+	if err := c.describe(f); err != nil {
+		return err
+	}
+	c.noteDecided()
+	return nil
 }
 
 // noteDecided notes that the limits of a request were in use at an instant.

@@ -57,13 +57,11 @@ type line struct {
 
 // rider is one request in a line.
 type rider struct {
-	job      job
-	req      sluice.Request  // a copy with room of its own: the caller may have left with his
-	outcomes sluice.Outcomes // that room
-	came     time.Time
-	err      error
-	done     chan struct{} // receives one value when job.decision or err is there
-	left     abandonment
+	job            job
+	req            sluice.Request  // a copy with room of its own: the caller may have left with his
+	outcomes       sluice.Outcomes // that room
+	came           time.Time
+	awaited[error] // when it is nil, job.decision is there
 }
 
 func (l *lines) init() {
@@ -77,7 +75,7 @@ func (l *lines) init() {
 func (l *lines) rider(req *sluice.Request) *rider {
 	r, ok := l.idle.Get().(*rider)
 	if !ok {
-		r = &rider{done: make(chan struct{}, 1)}
+		r = &rider{awaited: awaited[error]{ready: make(chan error, 1)}}
 	}
 	r.req = *req
 	if req.Outcomes != nil {
@@ -87,8 +85,8 @@ func (l *lines) rider(req *sluice.Request) *rider {
 		r.req.Outcomes = &r.outcomes
 	}
 	r.job = job{op: req.Op, req: &r.req}
-	r.came, r.err = now(), nil
-	r.left.ended.Store(false)
+	r.came = now()
+	r.state.Store(stays)
 	return r
 }
 
@@ -122,34 +120,16 @@ func (s *Store) coalesce(ctx context.Context, req *sluice.Request) (sluice.Decis
 	r := s.lines.rider(req)
 	ln.waiting = append(ln.waiting, r)
 	sh.mu.Unlock()
-	if !r.wait(ctx) {
+	err, ok := r.wait(ctx)
+	switch {
+	case !ok:
 		return sluice.Decision{}, s.leave(ctx, sh, ln, r)
+	case err != nil:
+		return sluice.Decision{}, err // a call that was given up may still know r
 	}
 	defer s.lines.release(r)
 	copy(req.Outcomes.All(), r.req.Outcomes.All())
-	return r.job.decision, r.err
-}
-
-// wait waits until r is decided. It reports false if ctx has ended before.
-func (r *rider) wait(ctx context.Context) bool {
-	if ctx.Done() == nil { // as often as not: then it costs half
-		<-r.done
-		return true
-	}
-	select {
-	case <-r.done:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// alone decides a request by a call of its own. The request is a copy, so that
-// none that stands in line needs memory of its own.
-func (s *Store) alone(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	ctx, cancel := s.bound(ctx)
-	defer cancel()
-	return s.direct(ctx, s.newCall(&req), &req)
+	return r.job.decision, nil
 }
 
 // next serves those who wait in line, if any, and else ends it.
@@ -166,13 +146,11 @@ func (s *Store) next(sh *lineShard, k lineKey, ln *line) {
 // start has a line served, for somebody who is pending still: Close waits for
 // both.
 func (s *Store) start(sh *lineShard, k lineKey, ln *line) {
-	s.pending.Add(1)
-	go s.serve(sh, k, ln)
+	s.work(func() { s.serve(sh, k, ln) })
 }
 
 // serve calls for those in line until it is empty.
 func (s *Store) serve(sh *lineShard, k lineKey, ln *line) {
-	defer s.pending.Done()
 	var riders []*rider
 	company := false
 	for {
@@ -228,26 +206,41 @@ func (s *Store) company(waiting []*rider) int {
 // drive makes one call for riders and tells each what came of it. Then they are
 // their callers' again.
 func (s *Store) drive(riders []*rider) {
-	// Who leaves meanwhile has no say: the call is the others' too. It ends when
-	// the time of the first is over. The call before was made before that one
-	// came, so it has ended by then, and nobody waits longer than the Timeout.
-	ctx, cancel := s.until(context.Background(), riders[0].came.Add(s.options.Timeout))
-	defer cancel()
 	c := s.newCall(riders[0].job.req)
 	c.jobs = make([]*job, len(riders))
 	for i, r := range riders {
 		c.jobs[i] = &r.job
 	}
-	err := s.run(ctx, c)
+	err := s.runBy(riders[0].came.Add(s.options.Timeout), c)
 	for _, r := range riders {
-		r.err = err
-		s.left.finish(&r.left)
-		r.done <- struct{}{} // from here on it is its caller's
+		r.answer(s, err)
 	}
 }
 
-// leave takes r out of the line. If it has been sent already what came of it
-// is lost, as it is when a connection breaks.
+// runBy decides the call, or gives it up at a deadline, which is that of riders.
+// The call before was made before they came, so it has ended by then, and nobody
+// waits longer than the Timeout. The client goes on listening, so that no
+// connection breaks for those who have stood in line for long.
+func (s *Store) runBy(deadline time.Time, c *call) error {
+	if deadline.Sub(now()) >= s.options.Timeout-s.slack() {
+		return s.run(s.bound(), c)
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return &sluice.NotSentError{Err: err}
+	}
+	a := begin(s.bound(), s, func(ctx context.Context) error { return s.run(ctx, c) })
+	err, ok := a.wait(ctx)
+	if !ok {
+		a.leave(s, func(context.Context, error) {})
+		return ctx.Err()
+	}
+	return err
+}
+
+// leave takes r out of the line or, if it has been sent already, lets it go on
+// without its caller.
 func (s *Store) leave(ctx context.Context, sh *lineShard, ln *line, r *rider) error {
 	sh.mu.Lock()
 	i := slices.Index(ln.waiting, r)
@@ -257,8 +250,15 @@ func (s *Store) leave(ctx context.Context, sh *lineShard, ln *line, r *rider) er
 	sh.mu.Unlock()
 	if i >= 0 {
 		s.lines.release(r)
-	} else {
-		s.left.abandon(&r.left)
+		return &sluice.NotSentError{Err: ctx.Err()}
 	}
-	return ctx.Err()
+	l := s.lateTake(ctx, &r.req)
+	r.awaited.leave(s, func(ctx context.Context, err error) {
+		if err != nil { // a call that was given up may still decide r
+			l.answer(ctx, sluice.Decision{}, err)
+		} else {
+			l.answer(ctx, r.job.decision, nil)
+		}
+	})
+	return l.gone
 }

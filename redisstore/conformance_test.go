@@ -32,14 +32,31 @@ func open(t *testing.T, option rueidis.ClientOption, options redisstore.Options)
 
 // conform runs the suite on an empty store under a prefix of its own for each
 // part.
-func conform(t *testing.T, option rueidis.ClientOption, options redisstore.Options) {
+func conform(t *testing.T, option rueidis.ClientOption, options redisstore.Options, servers ...*redistest.Server) {
 	t.Helper()
 	storetest.Test(t, func(t *testing.T, _ func() time.Time) storetest.Harness {
 		options.Prefix = t.Name()
 		options.Timeout = 10 * time.Second // other tests keep the machine busy
 		s := open(t, option, options)
-		return storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 3000}
+		return storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 3000, Stall: func(t *testing.T) func() {
+			t.Helper()
+			return holdUpAll(t, servers)
+		}}
 	})
+}
+
+// holdUpAll makes all servers wait with writes until resume is called.
+func holdUpAll(t *testing.T, servers []*redistest.Server) (resume func()) {
+	t.Helper()
+	var releases []func()
+	for _, s := range servers {
+		releases = append(releases, holdUp(t, s.Client(t)))
+	}
+	return func() {
+		for _, release := range releases {
+			release()
+		}
+	}
 }
 
 func TestConformance(t *testing.T) {
@@ -47,11 +64,13 @@ func TestConformance(t *testing.T) {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Run("single", func(t *testing.T) {
 				t.Parallel()
-				conform(t, redistest.Start(t, b).Option(), redisstore.Options{})
+				server := redistest.Start(t, b)
+				conform(t, server.Option(), redisstore.Options{}, server)
 			})
 			t.Run("cluster", func(t *testing.T) {
 				t.Parallel()
-				conform(t, redistest.StartCluster(t, b, 3, false).Option(), redisstore.Options{Secret: []byte("a secret of sixteen")})
+				cluster := redistest.StartCluster(t, b, 3, false)
+				conform(t, cluster.Option(), redisstore.Options{Secret: []byte("a secret of sixteen")}, cluster.Masters...)
 			})
 		})
 	}

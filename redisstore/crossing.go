@@ -19,6 +19,9 @@ func oneSlot(tags []string) bool {
 	return true
 }
 
+// crosses reports whether the call's keys are in several slots of a Cluster.
+func (s *Store) crosses(c *call) bool { return s.cluster && !oneSlot(c.tags) }
+
 // part is what a request charges in one slot.
 type part struct {
 	slot    uint16

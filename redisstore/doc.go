@@ -71,6 +71,15 @@
 // known. Only where the server says that it ran nothing (NOSCRIPT, MOVED, ASK,
 // TRYAGAIN) the request goes out again.
 //
+// # Callers that leave
+//
+// A request returns when its context ends. If it was not on its way by then, or
+// there is no connection, it never will be, which a [*sluice.NotSentError] says.
+// Otherwise its error is a [*sluice.MaybeSentError]: the store waits for the
+// answer on, until Options.Timeout is over, and gives back what was spent if it is
+// told to. An answer that comes later than that, or whose connection breaks, is
+// lost: what it spent counts.
+//
 // # Keys
 //
 // A state's key is

@@ -14,10 +14,11 @@ import (
 
 // Programs that goroutines send at the same time go out in one piece. Who comes
 // first lets all others run that are ready to, and then sends what they have
-// brought with his own. The client's own pipeline writes as soon as it has the
-// first: with many callers that is a system call for almost each of them, here
-// and on the server. Who is alone goes at once. In a Cluster each goes by
-// itself, so that none waits for a node that is not its own.
+// brought with his own, or has a worker do so if he may leave. The client's own
+// pipeline writes as soon as it has the first: with many callers that is a system
+// call for almost each of them, here and on the server. Who is alone goes at once.
+// In a Cluster each goes by itself, so that none waits for a node that is not its
+// own.
 
 // gathering is what waits to be sent. The zero value is ready to use.
 type gathering struct {
@@ -25,105 +26,112 @@ type gathering struct {
 	mu      sync.Mutex
 	leading bool // somebody is about to send
 	waiting []*parcel
-	replies sync.Pool // of chan rueidis.RedisResult, empty
+	idle    sync.Pool // of *parcel
 }
 
-// parcel is one program and where its result goes.
+// parcel is one program and its result.
 type parcel struct {
-	inv   *invocation
-	reply chan rueidis.RedisResult // has room for it
-	left  abandonment
+	inv *invocation
+	awaited[rueidis.RedisResult]
 }
 
 // most is how many programs go out in one piece.
 const most = 256
 
-// send runs a program, as [invocation.do] does.
+func (g *gathering) parcel(inv *invocation) *parcel {
+	p, ok := g.idle.Get().(*parcel)
+	if !ok {
+		p = &parcel{awaited: awaited[rueidis.RedisResult]{ready: make(chan rueidis.RedisResult, 1)}}
+	}
+	p.inv = inv
+	p.state.Store(stays)
+	return p
+}
+
+// release takes back a parcel that nobody knows any more.
+func (g *gathering) release(p *parcel) {
+	p.inv = nil
+	g.idle.Put(p)
+}
+
+// send runs a program for one who waits to the end, as [invocation.do] does.
 func (s *Store) send(ctx context.Context, inv *invocation) rueidis.RedisResult {
 	g := &s.gathering
 	defer g.under.Add(-1)
 	if g.under.Add(1) == 1 || s.cluster {
 		return inv.do(ctx, s)
 	}
-	g.mu.Lock()
-	if g.leading {
-		if len(g.waiting) >= most {
-			g.mu.Unlock()
-			return inv.do(ctx, s)
-		}
-		p := g.parcel(inv)
-		g.waiting = append(g.waiting, p)
-		g.mu.Unlock()
-		return s.receive(ctx, p)
+	p := g.parcel(inv)
+	switch first, full := g.join(p); {
+	case full:
+		g.release(p)
+		return inv.do(ctx, s)
+	case first:
+		s.lead() //nolint:contextcheck // the others may wait for longer
 	}
-	g.leading = true
-	g.mu.Unlock()
-	runtime.Gosched()
+	res := <-p.ready
+	g.release(p)
+	return inv.retry(ctx, s, res)
+}
+
+// sendApart has a worker run a program once. Who calls it counts it out of
+// s.gathering.under when he waits no longer.
+func (s *Store) sendApart(inv *invocation) *parcel {
+	g := &s.gathering
+	p := g.parcel(inv)
+	g.under.Add(1)
+	first, full := false, s.cluster
+	if !full {
+		first, full = g.join(p)
+	}
+	switch {
+	case full:
+		s.work(func() { s.sendAll([]*parcel{p}) })
+	case first:
+		s.work(s.leads)
+	}
+	return p
+}
+
+// join adds p to what waits, unless that is full. It reports whether p is the
+// first, for whom nobody leads yet.
+func (g *gathering) join(p *parcel) (first, full bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.waiting) >= most {
+		return false, true
+	}
+	g.waiting = append(g.waiting, p)
+	first, g.leading = !g.leading, true
+	return first, false
+}
+
+// lead sends what waits when all have run that are ready to.
+func (s *Store) lead() {
+	g := &s.gathering
+	if g.under.Load() > 1 {
+		runtime.Gosched()
+	}
 	g.mu.Lock()
 	list := g.waiting
 	g.leading, g.waiting = false, nil
-	if len(list) == 0 {
-		g.mu.Unlock()
-		return inv.do(ctx, s)
-	}
-	p := g.parcel(inv)
 	g.mu.Unlock()
-	gone := ctx.Err()
-	if gone == nil { // or the others go without it
-		list = append(list, p)
-	}
-	if _, ok := ctx.(bounded); ok {
-		s.sendAll(list) //nolint:contextcheck // it has a context of its own, which ends when ctx does
-	} else {
-		// The caller is pending still: Close waits for both.
-		s.pending.Go(func() { s.sendAll(list) }) //nolint:contextcheck // the others may wait for longer
-	}
-	if gone != nil {
-		return rueidis.NewErrorResult(gone)
-	}
-	return s.receive(ctx, p)
-}
-
-func (g *gathering) parcel(inv *invocation) *parcel {
-	reply, ok := g.replies.Get().(chan rueidis.RedisResult)
-	if !ok {
-		reply = make(chan rueidis.RedisResult, 1)
-	}
-	return &parcel{inv: inv, reply: reply}
+	s.sendAll(list)
 }
 
 // sendAll sends programs in one piece and hands out their results.
 func (s *Store) sendAll(list []*parcel) {
-	ctx, cancel := s.bound(context.Background())
-	defer cancel()
+	ctx := s.bound()
+	if len(list) == 1 {
+		list[0].answer(s, s.client.Do(ctx, list[0].inv.bySHA(s.client.B())))
+		return
+	}
 	wire := make([]rueidis.Completed, len(list))
 	for i, p := range list {
 		wire[i] = p.inv.bySHA(s.client.B())
 	}
-	for i, res := range s.client.DoMulti(ctx, wire...) {
-		list[i].reply <- res
-		s.left.finish(&list[i].left)
+	results := s.client.DoMulti(ctx, wire...)
+	for i, p := range list {
+		p.answer(s, results[i])
 	}
-}
-
-// receive waits for the result of p. Who does not wait to the end takes his
-// parcel back if it is not on its way.
-func (s *Store) receive(ctx context.Context, p *parcel) rueidis.RedisResult {
-	g := &s.gathering
-	select {
-	case res := <-p.reply:
-		g.replies.Put(p.reply)
-		return p.inv.retry(ctx, s, res)
-	case <-ctx.Done():
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for i, other := range g.waiting {
-		if other == p {
-			g.waiting = append(g.waiting[:i], g.waiting[i+1:]...)
-			return rueidis.NewErrorResult(ctx.Err())
-		}
-	}
-	s.left.abandon(&p.left)
-	return rueidis.NewErrorResult(ctx.Err())
 }

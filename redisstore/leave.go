@@ -4,42 +4,158 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
+
+	"github.com/sluicegate/sluice"
 )
 
-// ErrCrowded is the error of a request that was not sent, as 1,024 or more are
-// with the server whose callers have left: it hangs, or answers too late for them.
-// Only requests that were on their way by then can be added to those. A node of a
-// Cluster that hangs closes the others, too, until the Timeout is over.
-var ErrCrowded = errors.New("redisstore: too many requests unanswered whose callers have left; not sent")
+// The client makes a connection under the context of who needs it first, and all
+// who need it wait for that one, whatever their own contexts say. And it gives
+// the deadline of a call that is alone on a connection to the connection, which
+// then breaks for all, and hears of nothing else meanwhile. So a caller's context
+// never reaches it. What it is asked for a caller who may leave is asked by a
+// worker, under a context of the store's own, and ends with the Timeout. The
+// caller waits for the answer, and leaves when he likes. The answer is heard all
+// the same, and what it spent is given back if he says so.
+
+// ErrCrowded is, in a [*sluice.NotSentError], why a request was not sent: 1,024 or
+// more are with the server whose callers have left, as it hangs or answers too
+// late for them. Only requests that were on their way by then can be added to
+// those. A node of a Cluster that hangs closes the others, too, until the Timeout
+// is over.
+var ErrCrowded = errors.New("redisstore: too many requests unanswered whose callers have left")
 
 // mostLeft is how many requests may be with the server whose callers have left
-// before no more are sent. Each keeps a goroutine or two until it is answered, or
+// before no more are sent. Each keeps a worker or two until it is answered, or
 // the Timeout is over.
 const mostLeft = 1024
 
-// left counts the requests under way whose callers have left. The zero value is
-// ready to use.
-type left struct{ n atomic.Int64 }
+// awaited is an answer to a caller who may leave. The zero value with a channel
+// is ready to use.
+type awaited[T any] struct {
+	ready chan T // has room for one
+	state atomic.Int32
+	then  func(context.Context, T) // what to do with it when the caller has left
+}
 
-func (l *left) crowded() bool { return l.n.Load() >= mostLeft }
+// The states of an answer.
+const (
+	stays    = iota // its caller waits
+	left            // its caller has left
+	answered        // it is there
+)
 
-// abandonment says which came first: that a caller left, or that its request was
-// over. The zero value is that of a caller that waits.
-type abandonment struct{ ended atomic.Bool }
+// begin has a worker ask under a context of the store's own.
+func begin[T any](ctx context.Context, s *Store, ask func(context.Context) T) *awaited[T] {
+	a := &awaited[T]{ready: make(chan T, 1)}
+	s.work(func() { a.answer(s, ask(ctx)) })
+	return a
+}
 
-// abandon is called once, when the caller leaves.
-func (l *left) abandon(a *abandonment) {
-	l.n.Add(1)
-	if a.ended.Swap(true) {
-		l.n.Add(-1) // it was over
+// wait returns the answer, or false if ctx has ended before.
+func (a *awaited[T]) wait(ctx context.Context) (answer T, ok bool) {
+	if ctx.Done() == nil { // as often as not: then it costs half
+		return <-a.ready, true
+	}
+	select {
+	case answer = <-a.ready:
+		return answer, true
+	case <-ctx.Done():
+		return answer, false
 	}
 }
 
-// finish is called once, when the request is over.
-func (l *left) finish(a *abandonment) {
-	if a.ended.Swap(true) {
-		l.n.Add(-1) // the caller had left
+// leave says that the caller waits no longer, and has a worker call then with the
+// answer.
+func (a *awaited[T]) leave(s *Store, then func(context.Context, T)) {
+	s.left.Add(1)
+	a.then = then
+	if !a.state.CompareAndSwap(stays, left) {
+		a.end(s, <-a.ready)
 	}
+}
+
+// answer is called once, by a worker or for a caller who stays.
+func (a *awaited[T]) answer(s *Store, answer T) {
+	if a.state.Swap(answered) == stays {
+		a.ready <- answer // from here on a is its caller's
+	} else {
+		a.end(s, answer)
+	}
+}
+
+func (a *awaited[T]) end(s *Store, answer T) {
+	s.work(func() {
+		a.then(s.bound(), answer)
+		s.left.Add(-1)
+	})
+}
+
+// late is a request under way whose caller has left.
+type late struct {
+	store *Store
+	gone  *sluice.MaybeSentError
+	// undo gives back what a decision has spent.
+	undo func(context.Context, *sluice.Decision) bool
+
+	mu     sync.Mutex
+	result *sluice.Result    // nil if there is none yet
+	undoes bool              // as the caller has said
+	heard  func(sluice.Late) // nil if the caller has said nothing yet
+}
+
+func (s *Store) late(ctx context.Context, undo func(context.Context, *sluice.Decision) bool) *late {
+	l := &late{store: s, undo: undo}
+	l.gone = sluice.NewMaybeSentError(ctx.Err(), l.tell)
+	return l
+}
+
+// lateTake is late for a request, which must be the store's own.
+func (s *Store) lateTake(ctx context.Context, req *sluice.Request) *late {
+	return s.late(ctx, func(ctx context.Context, d *sluice.Decision) bool { return s.giveBack(ctx, req, d) })
+}
+
+// tell is called once, when the caller says what to do with what the answer
+// spent.
+func (l *late) tell(undo bool, heard func(sluice.Late)) {
+	l.mu.Lock()
+	l.undoes, l.heard = undo, heard
+	over := l.result != nil
+	l.mu.Unlock()
+	switch s := l.store; {
+	case !over:
+	case s.enter():
+		s.left.Add(1)
+		s.workers.do(func() {
+			l.end(s.bound())
+			s.left.Add(-1)
+		})
+	default:
+		go heard(sluice.Late{Result: *l.result})
+	}
+}
+
+// answer is called once, with what came of the request.
+func (l *late) answer(ctx context.Context, d sluice.Decision, err error) {
+	l.mu.Lock()
+	if err == nil {
+		l.result = &sluice.Result{Decision: d}
+	} else {
+		l.result = &sluice.Result{Err: unsent(err)}
+	}
+	said := l.heard != nil
+	l.mu.Unlock()
+	if said {
+		l.end(ctx)
+	}
+}
+
+// end does what the caller has said with the answer.
+func (l *late) end(ctx context.Context) {
+	r := sluice.Late{Result: *l.result}
+	r.Undone = l.undoes && r.Err == nil && l.undo(ctx, &r.Decision)
+	l.heard(r)
 }

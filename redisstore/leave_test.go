@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/redisstore"
@@ -56,10 +57,14 @@ func TestCallersThatLeave(t *testing.T) {
 						ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 						_, err := l.Take(ctx, fmt.Sprint("k", (caller*c.each+n)%c.keys), 1)
 						cancel()
+						_, unsent := errors.AsType[*sluice.NotSentError](err)
+						_, sent := errors.AsType[*sluice.MaybeSentError](err)
 						mu.Lock()
 						highest = max(highest, runtime.NumGoroutine())
 						switch {
-						case errors.Is(err, redisstore.ErrCrowded):
+						case sent == unsent:
+							t.Errorf("got %v, which does not say whether it was sent", err)
+						case unsent && errors.Is(err, redisstore.ErrCrowded):
 							crowded++
 						case !errors.Is(err, context.DeadlineExceeded):
 							t.Errorf("got %v", err)

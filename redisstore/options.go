@@ -23,7 +23,8 @@ type Options struct {
 	// have the same. Scopes and names of limits stay readable.
 	Secret []byte
 	// Timeout bounds every request, also one whose context has a later
-	// deadline or none: it ends then or up to 1/64 of it sooner. Zero means
+	// deadline or none: it ends then or up to 1/64 of it sooner. So long the
+	// answer to a caller who has left is waited for. Zero means
 	// [DefaultTimeout].
 	Timeout time.Duration
 	// NoCoalescing sends each request by itself. Otherwise those for one key

@@ -151,7 +151,7 @@ const (
 // and one that moves its keys is asked again: it has run nothing then. Nothing
 // else is sent twice, but for what the client does about MOVED and ASK.
 func (c *invocation) do(ctx context.Context, s *Store) rueidis.RedisResult {
-	return c.retry(ctx, s, s.pass(ctx, c.bySHA(s.client.B())))
+	return c.retry(ctx, s, s.client.Do(ctx, c.bySHA(s.client.B())))
 }
 
 // retry returns res or, where that says that nothing was run, the result of
@@ -162,16 +162,23 @@ func (c *invocation) retry(ctx context.Context, s *Store, res rueidis.RedisResul
 		err, ok := rueidis.IsRedisErr(res.Error())
 		switch {
 		case ok && err.IsNoScript():
-			res = s.pass(ctx, c.byText(s.client.B()))
+			res = s.client.Do(ctx, c.byText(s.client.B()))
 		case ok && err.IsTryAgain():
 			if !wait(ctx, pause) {
 				return res
 			}
 			pause = min(2*pause, movingMost)
-			res = s.pass(ctx, c.bySHA(s.client.B()))
+			res = s.client.Do(ctx, c.bySHA(s.client.B()))
 		default:
 			return res
 		}
 	}
 	return res
+}
+
+// ranNothing reports whether err says that the program was not run, and is to be
+// sent again.
+func ranNothing(err error) bool {
+	e, ok := rueidis.IsRedisErr(err)
+	return ok && (e.IsNoScript() || e.IsTryAgain())
 }

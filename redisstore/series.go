@@ -138,7 +138,7 @@ func (s *Store) recordStart(ctx context.Context, it *item, start int64) (int64, 
 	life := strconv.FormatInt(startLife.Milliseconds(), 10)
 	set := func(how ...string) rueidis.RedisResult {
 		b := s.client.B().Arbitrary("SET").Keys(key).Args(value, "PX", life).Args(how...)
-		return s.pass(ctx, b.Build())
+		return s.client.Do(ctx, b.Build())
 	}
 	found, err := set("NX", "GET").ToString()
 	if rueidis.IsRedisNil(err) {
@@ -156,5 +156,5 @@ func (s *Store) recordStart(ctx context.Context, it *item, start int64) (int64, 
 	if recorded > start {
 		return start, set().Error()
 	}
-	return max(recorded, 1), s.pass(ctx, s.client.B().Pexpire().Key(key).Milliseconds(startLife.Milliseconds()).Build()).Error()
+	return max(recorded, 1), s.client.Do(ctx, s.client.B().Pexpire().Key(key).Milliseconds(startLife.Milliseconds()).Build()).Error()
 }

@@ -45,17 +45,40 @@ func (s *Store) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDe
 	if err := req.Validate(); err != nil {
 		return sluice.SlotDecision{}, err
 	}
-	if err := s.enter(ctx); err != nil {
-		return sluice.SlotDecision{}, err
+	if err := s.admit(ctx); err != nil {
+		return sluice.SlotDecision{}, wrapSlot(&req, err)
 	}
 	defer s.pending.Done()
-	ctx, cancel := s.bound(ctx)
-	defer cancel()
-	came, err := s.slot(ctx, &req)
-	if err != nil {
-		return sluice.SlotDecision{}, fmt.Errorf("redisstore: slots %q: %w", req.Scope, err)
+	if ctx.Done() == nil {
+		h, err := s.slot(s.bound(), &req) //nolint:contextcheck // ctx never ends
+		return h.decision, wrapSlot(&req, err)
 	}
-	return came.decision, nil
+	type result struct {
+		holding
+		err error
+	}
+	a := begin(s.bound(), s, func(ctx context.Context) result { //nolint:contextcheck // see leave.go
+		h, err := s.slot(ctx, &req)
+		return result{h, wrapSlot(&req, err)}
+	})
+	r, ok := a.wait(ctx)
+	if ok {
+		return r.decision, r.err
+	}
+	l := s.late(ctx, func(ctx context.Context, d *sluice.Decision) bool {
+		return req.Op == sluice.SlotAcquire && d.Allowed && s.release(ctx, &req) == nil
+	})
+	a.leave(s, func(ctx context.Context, r result) {
+		l.answer(ctx, sluice.Decision{Allowed: r.decision.Allowed && !r.before}, r.err)
+	})
+	return sluice.SlotDecision{}, wrapSlot(&req, l.gone)
+}
+
+func wrapSlot(req *sluice.SlotRequest, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("redisstore: slots %q: %w", req.Scope, unsent(err))
 }
 
 // holding is what came of a request for slots.

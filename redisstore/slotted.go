@@ -93,6 +93,7 @@ func (s *Store) parted(ctx context.Context, req *sluice.Request) (sluice.Decisio
 	units := *req
 	units.Slot = nil
 	d, err := s.direct(ctx, s.newCall(&units), &units)
+	err = hidden(err)
 	switch {
 	case err == nil && d.Allowed:
 		req.Slot.Decision = held.decision
@@ -106,8 +107,8 @@ func (s *Store) parted(ctx context.Context, req *sluice.Request) (sluice.Decisio
 	return d, err
 }
 
-// release gives back a slot that was acquired for a request which was denied. It
-// is done even if ctx has ended.
+// release gives back a slot that was acquired for a request which was denied, or
+// whose caller has left. It is done even if ctx has ended.
 func (s *Store) release(ctx context.Context, slot *sluice.SlotRequest) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Timeout)
 	defer cancel()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -18,8 +19,9 @@ import (
 // a single one, the master that a Sentinel names, or a Cluster. Time is the
 // server's. A Store is safe for concurrent use and ends with [Store.Close].
 //
-// An error other than a [*sluice.RequestError] means that the outcome is not
-// known: a script that was on its way may have run. It is not sent again.
+// A request whose caller leaves goes on without him, and is answered to his
+// [*sluice.MaybeSentError] until Options.Timeout is over. A script that may have
+// reached the server is not sent again.
 type Store struct {
 	client   rueidis.Client
 	owned    bool // Close closes the client
@@ -36,7 +38,9 @@ type Store struct {
 	spans    spans
 
 	gathering gathering
-	left      left
+	workers   workers
+	leads     func()       // s.lead
+	left      atomic.Int64 // requests under way whose callers have left
 
 	inject func() int64 // the server's now, for tests of the scripts
 
@@ -65,6 +69,8 @@ func New(client rueidis.Client, options Options) (*Store, error) {
 		clock:    now,
 		swapping: newTurns(),
 	}
+	s.leads = s.lead
+	s.workers.pending = &s.pending
 	s.lines.init()
 	ctx, cancel := context.WithTimeout(context.Background(), max(options.Timeout, 5*time.Second))
 	defer cancel()
@@ -99,41 +105,56 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	s.pending.Wait()
+	s.workers.end()
 	if first && s.owned {
 		s.client.Close()
 	}
 	return nil
 }
 
-// enter counts a request in. Who calls it counts it out with s.pending.Done,
+// admit counts a request in. Who calls it counts it out with s.pending.Done,
 // unless there is an error.
-func (s *Store) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
+func (s *Store) admit(ctx context.Context) error {
+	err := ctx.Err()
+	switch {
+	case err != nil:
+	case s.left.Load() >= mostLeft:
+		err = ErrCrowded
+	case !s.enter():
+		err = sluice.ErrClosed
+	default:
+		return nil
 	}
-	if s.left.crowded() {
-		return ErrCrowded
-	}
+	return &sluice.NotSentError{Err: err}
+}
+
+// enter counts something in that Close waits for, unless the store is closed.
+func (s *Store) enter() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
-		return sluice.ErrClosed
+		return false
 	}
 	s.pending.Add(1)
-	return nil
+	return true
+}
+
+// work has a worker do something for who is counted in still.
+func (s *Store) work(do func()) {
+	s.pending.Add(1)
+	s.workers.do(do)
 }
 
 // Take decides one request. It blocks for one round trip, for no longer than
 // ctx or Options.Timeout; where a limit was changed or its rule has just started,
 // for two or more; over keys in different slots of a Cluster, for two and one more
-// for each slot. If ctx ends before the request is sent nothing
-// is charged. Where the server hangs and too many callers have left it, requests
+// for each slot. Where the server hangs and too many callers have left it, requests
 // end at once with [ErrCrowded], unsent.
 func (s *Store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
 	if err := req.Validate(); err != nil {
 		return sluice.Decision{}, err
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.admit(ctx); err != nil {
 		return sluice.Decision{}, wrap(&req, err)
 	}
 	defer s.pending.Done()
@@ -144,10 +165,6 @@ func (s *Store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, 
 	return d, nil
 }
 
-func wrap(req *sluice.Request, err error) error {
-	return fmt.Errorf("redisstore: %v of scope %q: %w", req.Op, req.Plan.Scope(), err)
-}
-
 // decide decides a valid request.
 func (s *Store) decide(ctx context.Context, req *sluice.Request) (sluice.Decision, error) {
 	if len(req.More) == 0 && req.Slot == nil && !s.options.NoCoalescing && s.inject == nil {
@@ -156,18 +173,33 @@ func (s *Store) decide(ctx context.Context, req *sluice.Request) (sluice.Decisio
 	return s.alone(ctx, *req)
 }
 
-// direct decides req by c, or by calls to several slots.
+// alone decides a request by a call of its own. The request is a copy, so that
+// none that stands in line needs memory of its own.
+func (s *Store) alone(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	within, c := s.bound(), s.newCall(&req)
+	switch {
+	case ctx.Done() == nil:
+		return s.direct(within, c, &req) //nolint:contextcheck // ctx never ends
+	case req.Slot != nil || s.crosses(c) || s.swaps(c):
+		return s.apart(ctx, within, &req, func(ctx context.Context) (sluice.Decision, error) { return s.direct(ctx, c, &req) })
+	}
+	return s.once(ctx, within, c, &req)
+}
+
+// direct decides req by c, or by calls to several slots. The context is one of
+// the store's own.
 func (s *Store) direct(ctx context.Context, c *call, req *sluice.Request) (sluice.Decision, error) {
 	if req.Slot != nil {
 		return s.slotted(ctx, c, req)
 	}
-	if s.cluster && !oneSlot(c.tags) {
+	if s.crosses(c) {
 		d, err := s.across(ctx, req, c.tags)
-		if err == nil {
-			c.now = decidedAt(&d)
-			c.noteDecided()
+		if err != nil {
+			return d, hidden(err)
 		}
-		return d, err
+		c.now = decidedAt(&d)
+		c.noteDecided()
+		return d, nil
 	}
 	j := c.ask(req)
 	err := s.run(ctx, c)

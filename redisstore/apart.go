@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+)
+
+// once decides a request whose caller may leave, by a program that a worker sends
+// once. As a rule that is all; what else there is to ask is asked apart.
+func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) (sluice.Decision, error) {
+	j := c.ask(req)
+	s.guess(c)
+	inv := s.invocation(c)
+	conclude := func(ctx context.Context, res rueidis.RedisResult) (sluice.Decision, error) {
+		err := s.conclude(ctx, c, inv, inv.retry(ctx, s, res))
+		return j.decision, err
+	}
+	defer s.gathering.under.Add(-1)
+	p := s.sendApart(inv) //nolint:contextcheck // see leave.go: a caller's context never reaches the client
+	res, ok := p.wait(ctx)
+	if !ok {
+		own(req)
+		l := s.lateTake(ctx, req)
+		p.leave(s, func(ctx context.Context, res rueidis.RedisResult) {
+			d, err := conclude(ctx, res)
+			l.answer(ctx, d, err)
+		})
+		return sluice.Decision{}, l.gone
+	}
+	s.gathering.release(p)
+	st, found, err := s.replied(c, inv, res)
+	if err == nil && st == done {
+		err = c.finish(found)
+	} else if err == nil || ranNothing(err) {
+		return s.apart(ctx, within, req, func(ctx context.Context) (sluice.Decision, error) { return conclude(ctx, res) })
+	}
+	return j.decision, err
+}
+
+// apart has a worker decide a request, within a context of the store's own, whose
+// caller may leave.
+func (s *Store) apart(ctx, within context.Context, req *sluice.Request, decide func(context.Context) (sluice.Decision, error)) (sluice.Decision, error) {
+	theirs := *req
+	own(req)
+	a := begin(within, s, func(ctx context.Context) (r sluice.Result) {
+		r.Decision, r.Err = decide(ctx)
+		return r
+	})
+	r, ok := a.wait(ctx)
+	if !ok {
+		l := s.lateTake(ctx, req)
+		a.leave(s, func(ctx context.Context, r sluice.Result) { l.answer(ctx, r.Decision, r.Err) })
+		return sluice.Decision{}, l.gone
+	}
+	giveOut(&theirs, req)
+	return r.Decision, r.Err
+}
+
+// own makes what req refers to the store's own: its caller may be gone when it is
+// used.
+func own(req *sluice.Request) {
+	req.More = slices.Clone(req.More)
+	if req.Outcomes != nil {
+		req.Outcomes = new(slices.Clone(*req.Outcomes))
+	}
+	if req.Slot != nil {
+		req.Slot = new(*req.Slot)
+	}
+}
+
+// giveOut gives a caller what the store's own request has received.
+func giveOut(theirs, own *sluice.Request) {
+	copy(theirs.Outcomes.All(), own.Outcomes.All())
+	if theirs.Slot != nil {
+		theirs.Slot.Decision = own.Slot.Decision
+	}
+}
+
+// giveBack gives back what d has spent of req. It reports whether there was
+// anything and all of it is back.
+func (s *Store) giveBack(ctx context.Context, req *sluice.Request, d *sluice.Decision) bool {
+	undo, spent := req.Undo(*d)
+	held := req.Slot != nil && req.Op == sluice.OpTake && d.Allowed
+	back := spent || held
+	if spent {
+		_, err := s.direct(ctx, s.newCall(&undo), &undo)
+		back = err == nil
+	}
+	if held {
+		back = s.release(ctx, &req.Slot.SlotRequest) == nil && back
+	}
+	return back
+}
+
+// wrap says of what request err is, and if it is known that nothing was sent.
+func wrap(req *sluice.Request, err error) error {
+	return fmt.Errorf("redisstore: %v of scope %q: %w", req.Op, req.Plan.Scope(), unsent(err))
+}
+
+// unsent returns err, as a [*sluice.NotSentError] if there was no connection.
+func unsent(err error) error {
+	if noConnection(err) {
+		return &sluice.NotSentError{Err: err}
+	}
+	return err
+}
+
+func noConnection(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// hidden is err of a request that was sent in parts: that there was no connection
+// for one of them says nothing of the others.
+func hidden(err error) error {
+	if noConnection(err) {
+		return errors.New(err.Error())
+	}
+	return err
+}

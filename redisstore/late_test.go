@@ -1,0 +1,355 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+// wantMaybe returns the handle that err is.
+func wantMaybe(t *testing.T, err error) *sluice.MaybeSentError {
+	t.Helper()
+	maybe, ok := errors.AsType[*sluice.MaybeSentError](err)
+	if !ok || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("got %v, want a MaybeSentError of %v", err, context.DeadlineExceeded)
+	}
+	return maybe
+}
+
+// wantUnsent fails the test unless err says that nothing was sent.
+func wantUnsent(t *testing.T, err, why error) {
+	t.Helper()
+	if _, ok := errors.AsType[*sluice.NotSentError](err); !ok || why != nil && !errors.Is(err, why) {
+		t.Errorf("got %v, want a NotSentError of %v", err, why)
+	}
+}
+
+// impatient returns a context that ends soon.
+func impatient(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestLateOperationsAreUndone: whatever a request does, and in whatever way it is
+// decided, it has done nothing once its caller has left and had it undone.
+func TestLateOperationsAreUndone(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	cluster := redistest.StartCluster(t, redistest.Redis(t), 3, false)
+	for name, c := range map[string]struct {
+		option  rueidis.ClientOption
+		servers []*redistest.Server
+	}{
+		"single": {server.Option(), []*redistest.Server{server}},
+		"across": {cluster.Option(), cluster.Masters},
+	} {
+		log, other := storekit.Plan(t, "log", "100/h sliding-log"), storekit.Plan(t, "other", "50/h fixed-window anchor first")
+		withheld, changed := storekit.Plan(t, "withheld", "100/h initial 50"), storekit.Plan(t, "log", "90/h sliding-log")
+		one := func(p *sluice.Plan, op sluice.Op, cost int64) sluice.Request {
+			return sluice.Request{Op: op, Charge: sluice.Charge{Plan: p, Key: "k", Cost: cost}}
+		}
+		several := one(log, sluice.OpTake, 3)
+		several.More = []sluice.Charge{{Plan: other, Key: "l", Cost: 2}}
+		reserve := one(log, sluice.OpReserve, 4)
+		reserve.MaxWait = time.Minute
+		for what, req := range map[string]sluice.Request{
+			"take": one(log, sluice.OpTake, 5), "take up to": one(log, sluice.OpTakeUpTo, 7), "reserve": reserve, "several": several,
+			"start of a rule": one(withheld, sluice.OpTake, 3), "changed limit": one(changed, sluice.OpTake, 3),
+		} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				s := open(t, c.option, redisstore.Options{Timeout: 20 * time.Second, Prefix: t.Name()})
+				before := int64(0)
+				if what == "changed limit" {
+					storekit.Take(t, s, one(log, sluice.OpTake, 1))
+					before = 1
+				}
+				resume := holdUpAll(t, c.servers)
+				_, err := s.Take(impatient(t), req)
+				heard := make(chan sluice.Late, 1)
+				wantMaybe(t, err).Undo(func(l sluice.Late) { heard <- l })
+				resume()
+				if l := <-heard; l.Err != nil || !l.Undone {
+					t.Errorf("heard %+v, want it undone", l)
+				}
+				for i := range req.Charges() {
+					ch := req.Nth(i)
+					if got := storekit.Spent(t, s, ch.Plan, ch.Key); what != "start of a rule" && got != before || got > 50 {
+						t.Errorf("got %d units of %s spent, want %d", got, ch.Plan.Scope(), before)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestLateRidersAreUndone: of those who share a call each has what he says, and
+// who left before it was made has spent nothing.
+func TestLateRidersAreUndone(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: 20 * time.Second})
+	l, client := storekit.Limiter(t, s, "scope", "1000/h sliding-log"), server.Client(t)
+	if _, err := l.Take(t.Context(), "k", 0); err != nil { // so that the server knows the script
+		t.Fatal(err)
+	}
+	// leave asks, and leaves when told to.
+	leave := func(key string, cost int64) (now func() error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		result := make(chan error, 1)
+		wait := line(1, func(int) {
+			_, err := l.Take(ctx, key, cost)
+			result <- err
+		})
+		return func() error {
+			cancel()
+			wait()
+			return <-result
+		}
+	}
+	for pause := 20 * time.Millisecond; ; pause *= 4 { // in which the others get as far as they can
+		key := pause.String()
+		release := holdUp(t, client)
+		first := leave(key, 1)
+		blocked(t, client, "1")
+		gone, undone, kept := leave(key, 100), leave(key, 10), leave(key, 40)
+		stays := line(1, func(int) {
+			if _, err := l.Take(context.Background(), key, 20); err != nil {
+				t.Errorf("who stays: got %v", err)
+			}
+		})
+		<-time.After(pause)
+		unsent := gone()
+		firstErr := first() // now the others go, together
+		<-time.After(pause)
+		errs := []error{firstErr, undone(), kept()}
+		release()
+		stays()
+		wantUnsent(t, unsent, context.Canceled)
+		heard := make(chan sluice.Late, len(errs))
+		said := 0
+		for i, err := range errs {
+			if maybe, ok := errors.AsType[*sluice.MaybeSentError](err); ok {
+				said++
+				if i == 1 {
+					maybe.Undo(func(l sluice.Late) { heard <- l })
+				} else {
+					maybe.Keep(func(l sluice.Late) { heard <- l })
+				}
+			}
+		}
+		for range said {
+			if l := <-heard; l.Err != nil || !l.Decision.Allowed {
+				t.Errorf("heard %+v", l)
+			}
+		}
+		switch {
+		case said == len(errs):
+			if got := storekit.Spent(t, s, l.Plan(), key); got != 1+20+40 {
+				t.Errorf("got %d units spent, want those of the first, of who stays, and of who keeps his: 61", got)
+			}
+			return
+		case pause > 10*time.Second:
+			t.Fatalf("they were not sent together: %v", errs)
+		}
+	}
+}
+
+// TestUnsent: what was never sent says so.
+func TestUnsent(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s, err := redisstore.Open(server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := storekit.Limiter(t, s, "scope", "5/min")
+	slots, err := sluice.NewSlots(s, "scope", sluice.SlotLimit{Cap: 1, TTL: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ways := map[string]func(context.Context) error{
+		"take": func(ctx context.Context) error {
+			_, err := l.Take(ctx, "k", 1)
+			return err
+		},
+		"batch": func(ctx context.Context) error {
+			out := make([]sluice.Result, 1)
+			err := s.TakeBatch(ctx, []sluice.Request{{Charge: l.Of("k", 1)}}, out)
+			return errors.Join(err, out[0].Err)
+		},
+		"slot": func(ctx context.Context) error {
+			_, err := slots.Acquire(ctx, "k", "o", 1)
+			return err
+		},
+	}
+	all := func(ctx context.Context, why error) {
+		t.Helper()
+		for _, ask := range ways {
+			wantUnsent(t, ask(ctx), why)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	all(ended, context.Canceled)
+
+	if err := server.Process().Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for name, ask := range ways {
+		for end := time.Now().Add(10 * time.Second); ; <-time.After(5 * time.Millisecond) {
+			err := ask(t.Context())
+			if _, ok := errors.AsType[*net.OpError](err); ok {
+				break // its connection is known to be gone
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: the server is gone: got %v", name, err)
+			}
+		}
+	}
+	all(t.Context(), nil)
+	all(context.Background(), nil)
+
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all(t.Context(), sluice.ErrClosed)
+}
+
+// TestWordsToAClosedStore: who says what to do when the store is closed hears that
+// it has not been done.
+func TestWordsToAClosedStore(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s, err := redisstore.Open(server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := storekit.Limiter(t, s, "scope", "5/h")
+	release := holdUp(t, server.Client(t))
+	_, err = l.Take(impatient(t), "k", 1)
+	maybe := wantMaybe(t, err)
+	release()
+	if err := s.Close(); err != nil { // it waits for the answer
+		t.Fatal(err)
+	}
+	heard := make(chan sluice.Late, 1)
+	maybe.Undo(func(l sluice.Late) { heard <- l })
+	if l := <-heard; l.Err != nil || !l.Decision.Allowed || l.Undone {
+		t.Errorf("heard %+v, want that it was allowed and is not undone", l)
+	}
+}
+
+// TestOutagesLeaveNothing: after a thousand outages there is no goroutine and no
+// connection more than after two.
+func TestOutagesLeaveNothing(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	proxy := redistest.StartProxy(t, server.Addr)
+	option := server.Option()
+	option.InitAddress, option.AlwaysPipelining, option.PipelineMultiplex = []string{proxy.Addr}, true, -1
+	s := open(t, option, redisstore.Options{Timeout: 20 * time.Millisecond})
+	l := storekit.Limiter(t, s, "scope", "1000000/h")
+	outage := func(n int) {
+		proxy.Set([]redistest.Manner{redistest.Swallowing, redistest.Cutting}[n%2])
+		line(4, func(i int) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			_, err := l.Take(ctx, []string{"a", "b"}[i%2], 1)
+			if maybe, ok := errors.AsType[*sluice.MaybeSentError](err); ok && i > 0 {
+				maybe.Undo(nil)
+			}
+		})()
+		proxy.Set(redistest.Cutting)
+		proxy.Set(redistest.Faithful)
+		for end := time.Now().Add(10 * time.Second); ; {
+			if _, err := l.Take(t.Context(), "a", 1); err == nil {
+				return
+			} else if time.Now().After(end) {
+				t.Fatal(err)
+			}
+		}
+	}
+	held := func() (goroutines, files int) {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		return runtime.NumGoroutine(), len(list)
+	}
+	outage(0)
+	outage(1)
+	<-time.After(3 * time.Second) // workers that are idle end
+	goroutines, files := held()
+	for n := range 1000 {
+		outage(n)
+	}
+	for end := time.Now().Add(20 * time.Second); ; <-time.After(20 * time.Millisecond) {
+		g, f := held()
+		if g <= goroutines && f <= files {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines and %d files, after two outages there were %d and %d", g, f, goroutines, files)
+		}
+	}
+}
+
+// started returns how many goroutines the process has started.
+func started(t *testing.T) uint64 {
+	t.Helper()
+	sample := []metrics.Sample{{Name: "/sched/goroutines-created:goroutines"}}
+	if metrics.Read(sample); sample[0].Value.Kind() != metrics.KindUint64 {
+		t.Skip("the runtime does not tell")
+	}
+	return sample[0].Value.Uint64()
+}
+
+// TestNoGoroutinePerCall: calls that may be left share few goroutines.
+func TestNoGoroutinePerCall(t *testing.T) {
+	const callers, calls = 32, 10_000
+	server := redistest.Start(t, redistest.Redis(t))
+	for name, key := range map[string]func(int) string{
+		"one key":    func(int) string { return "k" },
+		"a key each": func(i int) string { return string(rune('a' + i)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, server.Option(), redisstore.Options{Timeout: 20 * time.Second, Prefix: t.Name()})
+			l := storekit.Limiter(t, s, "scope", "1000000/h")
+			before, now := started(t), runtime.NumGoroutine()
+			var mu sync.Mutex
+			highest := 0
+			line(callers, func(i int) {
+				for range calls / callers {
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					_, err := l.Take(ctx, key(i), 1)
+					cancel()
+					if err != nil {
+						t.Error(err)
+					}
+				}
+				mu.Lock()
+				highest = max(highest, runtime.NumGoroutine())
+				mu.Unlock()
+			})()
+			if most := now + 4*callers + 20; highest > most {
+				t.Errorf("%d goroutines at once, want at most %d", highest, most)
+			}
+			if got := started(t) - before; got > calls/10 {
+				t.Errorf("%d goroutines were started for %d calls", got, calls)
+			}
+		})
+	}
+}

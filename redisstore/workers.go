@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// workers are goroutines that do what goes on without the caller it was begun
+// for. One that has nothing to do waits for more, so that a busy store starts
+// none.
+type workers struct {
+	pending *sync.WaitGroup // where each work is counted in
+
+	mu      sync.Mutex
+	idle    []chan func() // the last is the next to work
+	spare   int           // how many were idle all the time since the last look
+	looking bool          // a look is to come
+	ended   bool
+}
+
+const (
+	mostIdle  = 64          // workers; more of them end at once
+	idleLooks = time.Second // between two, of which the second ends who was idle since the first
+)
+
+// do has a worker do some work, and count it out. It does not wait for one: if all are busy there
+// is a new one.
+func (w *workers) do(work func()) {
+	w.mu.Lock()
+	n := len(w.idle)
+	if n == 0 {
+		w.mu.Unlock()
+		go w.run(work)
+		return
+	}
+	next := w.idle[n-1]
+	w.idle = w.idle[:n-1]
+	w.spare = min(w.spare, n-1)
+	w.mu.Unlock()
+	next <- work
+}
+
+func (w *workers) run(work func()) {
+	more := make(chan func(), 1)
+	for ok := true; ok; work, ok = <-more {
+		work()
+		w.pending.Done()
+		if !w.rest(more) {
+			return
+		}
+	}
+}
+
+// rest makes a worker idle, unless there are enough.
+func (w *workers) rest(more chan func()) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended || len(w.idle) >= mostIdle {
+		return false
+	}
+	w.idle = append(w.idle, more)
+	if !w.looking {
+		w.looking = true
+		time.AfterFunc(idleLooks, w.look)
+	}
+	return true
+}
+
+// look ends the workers that nobody has needed since the last look.
+func (w *workers) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dismiss(w.spare)
+	w.spare = len(w.idle)
+	if w.looking = w.spare > 0; w.looking {
+		time.AfterFunc(idleLooks, w.look)
+	}
+}
+
+// end ends all workers, each when it has done its work.
+func (w *workers) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	w.dismiss(len(w.idle))
+	w.spare = 0
+}
+
+// dismiss ends those of idle that have waited longest. It needs the lock.
+func (w *workers) dismiss(n int) {
+	for _, more := range w.idle[:n] {
+		close(more)
+	}
+	w.idle = slices.Delete(w.idle, 0, n)
+}
