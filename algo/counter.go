@@ -105,17 +105,18 @@ const maxRefill = int64(sluice.MaxRefill / 1000)
 // others know.
 func (it *Item) prepare(now int64) {
 	it.Written, it.met, it.on, it.spent = false, false, nil, 0
-	if !it.State.Zero() && settle(counterOf(it.Term), it.Term, &it.State, now) {
-		// Beside others it need not be forgotten at once. Nor may it: what the
-		// limit is about to see of theirs would be kept where nothing is spent.
-		it.Written = !it.State.Zero() || len(it.Others) == 0
-	}
+	changed := !it.State.Zero() && settle(counterOf(it.Term), it.Term, &it.State, now)
+	idle := it.State.Zero()
 	if s := &it.State; s.Zero() && s.Since-now > maxWait {
 		s.Since = now // the clock stepped back: nothing is reserved for so long
 	}
 	if len(it.Others) > 0 {
 		it.prepareOthers(now)
 	}
+	// Beside others that live an idle state need not be forgotten at once. Nor may
+	// it: what the limit is about to see of theirs would be kept where nothing is
+	// spent.
+	it.Written = changed && !(idle && len(it.Others) > 0)
 }
 
 // settle brings s, which t or another limit of its form has written, to now. It

@@ -76,11 +76,7 @@ func TestScriptsEqualAlgo(t *testing.T) {
 
 // bare returns a store that asks nobody anything by itself.
 func bare(client rueidis.Client) *Store {
-	return &Store{
-		client: client, options: Options{Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)},
-		programs: newPrograms(), plans: new(sluice.Prepared[*prepared]),
-		keyer: keyer{prefix: defaultPrefix}, clock: now, swapping: newTurns(),
-	}
+	return newStore(client, Options{Prefix: defaultPrefix, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 }
 
 type differential struct {

@@ -59,6 +59,17 @@ func New(client rueidis.Client, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redisstore: new: %w", err)
 	}
+	s := newStore(client, options)
+	ctx, cancel := context.WithTimeout(context.Background(), max(options.Timeout, 5*time.Second))
+	defer cancel()
+	if err := s.checkServers(ctx); err != nil {
+		return nil, fmt.Errorf("redisstore: new: %w", err)
+	}
+	return s, nil
+}
+
+// newStore returns a Store that has asked nobody anything.
+func newStore(client rueidis.Client, options Options) *Store {
 	s := &Store{
 		client:   client,
 		options:  options,
@@ -72,12 +83,7 @@ func New(client rueidis.Client, options Options) (*Store, error) {
 	s.leads = s.lead
 	s.workers.pending = &s.pending
 	s.lines.init()
-	ctx, cancel := context.WithTimeout(context.Background(), max(options.Timeout, 5*time.Second))
-	defer cancel()
-	if err := s.checkServers(ctx); err != nil {
-		return nil, fmt.Errorf("redisstore: new: %w", err)
-	}
-	return s, nil
+	return s
 }
 
 // Open connects to a server and returns a Store that closes the connection
