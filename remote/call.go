@@ -62,8 +62,13 @@ func (s *Store) askOne(ctx context.Context, req *sluice.Request, past bool) (d s
 	return d, nil
 }
 
-// askBatch asks the store about reqs in one call, each as ask does.
+// askBatch asks the store about reqs in one call, each as ask does. What is given
+// back at the end has no deadline yet.
 func (s *Store) askBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
+	if _, bounded := ctx.(*deadline); !bounded {
+		ctx = s.bound(ctx)
+		defer end(ctx)
+	}
 	return s.askMany(ctx, reqs, out, false)
 }
 
@@ -140,12 +145,12 @@ func (s *Store) succeeded(t ticket) {
 // failed takes note of a call that has ended with an error.
 func (s *Store) failed(ctx context.Context, t ticket, err error) *missed {
 	v := failed
-	switch d, mine := ctx.(*deadline); {
+	switch d, _ := ctx.(*deadline); {
 	case storeError(err) == nil:
 		v = succeeded
 	case ctx.Err() == nil:
 		s.counters.errors.Add(1)
-	case !mine || d.left() || time.Since(d.began) < s.opts.Timeout/2:
+	case d.left() || time.Since(d.began) < s.opts.Timeout/2:
 		v = neither // it had not long enough to count against the store
 	default:
 		s.counters.timeouts.Add(1)

@@ -58,8 +58,8 @@ func (s *deadlines) of(now time.Time, timeout time.Duration) *deadline {
 
 // end ends a context of bound, and what it has made.
 func end(ctx context.Context) {
-	d, mine := ctx.(*deadline)
-	if !mine || d.shared {
+	d, _ := ctx.(*deadline)
+	if d.shared {
 		return
 	}
 	d.mu.Lock()
