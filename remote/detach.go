@@ -64,8 +64,16 @@ func (d *detached) Slot(ctx context.Context, req sluice.SlotRequest) (held sluic
 	var failed error
 	if err = d.run(ctx, func(ctx context.Context) {
 		r, failed = d.slots.Slot(ctx, req)
-	}, func(context.Context, bool) sluice.Late {
-		return sluice.Late{Result: sluice.Result{Err: failed}}
+	}, func(ctx context.Context, undo bool) sluice.Late {
+		l := sluice.Late{Result: sluice.Result{Decision: sluice.Decision{Allowed: r.Allowed}, Err: failed}}
+		if undo && r.Allowed && failed == nil && req.Op == sluice.SlotAcquire {
+			ctx, cancel := context.WithTimeout(ctx, d.late)
+			defer cancel()
+			req.Op = sluice.SlotRelease
+			_, err := d.slots.Slot(ctx, req)
+			l.Undone = err == nil
+		}
+		return l
 	}); err != nil {
 		return held, err
 	}
