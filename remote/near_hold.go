@@ -126,6 +126,7 @@ func (p *parcel) tell(at moment, out []sluice.Outcome) sluice.Decision {
 	d := p.grant
 	d.Remaining += p.left
 	d.ResetAfter = max(d.ResetAfter-passed, 0)
+	d.Delay = 0 // who reserved them has waited
 	if len(out) > 0 {
 		for i, o := range p.outcomes {
 			o.Remaining += p.left
@@ -142,7 +143,7 @@ func (p *parcel) deny(at moment, out []sluice.Outcome) sluice.Decision {
 	retry := whole(p.wait(at) + 999)
 	d.Allowed, d.Remaining, d.RetryAfter = false, 0, retry
 	d.At -= sluice.Instant(p.grant.Delay.Microseconds())
-	d.Delay, d.Due = 0, d.At
+	d.Due = d.At
 	if len(out) > 0 {
 		o := &out[d.Binding]
 		o.Allowed, o.Remaining, o.RetryAfter = false, 0, retry

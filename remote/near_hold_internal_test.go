@@ -160,8 +160,8 @@ func TestReservedRetryAfter(t *testing.T) {
 		t.Errorf("outcome %+v", out[0])
 	}
 	after := at.mono + int64(d.RetryAfter)
-	if d, _ := h.take(both(after), 1, nil); !d.Allowed {
-		t.Errorf("after RetryAfter: %+v", d)
+	if d, _ := h.take(both(after), 1, nil); !d.Allowed || d.Delay != 0 || d.Due != d.At {
+		t.Errorf("after RetryAfter: %+v, want it allowed at once", d)
 	}
 	for range 5 {
 		if d, _ := h.take(both(after), 1, nil); !d.Allowed {

@@ -4,7 +4,9 @@
 package remote
 
 import (
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -104,16 +106,23 @@ var spans = []time.Duration{
 }
 
 // TestInvariant20 is invariant 20: whatever is lost, late, repeated or dead,
-// what is used in any span stays within the limit's bound.
+// what is used in any span stays within the limit's bound. SLUICE_WORLDS is how
+// many runs there are of each limit.
 func TestInvariant20(t *testing.T) {
 	seeds := uint64(30)
 	if testing.Short() {
 		seeds = 5
 	}
+	if text := os.Getenv("SLUICE_WORLDS"); text != "" {
+		var err error
+		if seeds, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("SLUICE_WORLDS: %v", err)
+		}
+	}
 	for _, c := range leasable {
 		t.Run(c.name, func(t *testing.T) {
 			l := sluice.MustParseLimit(c.limit)
-			served := 0
+			served, decisions := 0, 0
 			for seed := range seeds {
 				given := sluice.LeaseTerms{TTL: time.Duration(20+seed%30*5) * time.Millisecond, Units: int64(2 + seed%11)}
 				if seed%3 == 2 {
@@ -127,6 +136,7 @@ func TestInvariant20(t *testing.T) {
 				}
 				w.run()
 				served += w.allowed
+				decisions += w.decisions
 				for _, d := range spans {
 					if over := w.over(l, d); over > 0 {
 						t.Errorf("seed %d, %+v: %d units over the bound of %d in %v", seed, given, over, algo.Bound(l, d), d)
@@ -136,6 +146,7 @@ func TestInvariant20(t *testing.T) {
 			if served < int(seeds)*100 {
 				t.Fatalf("only %d takes were allowed: this shows nothing", served)
 			}
+			t.Logf("%d takes, %d allowed", decisions, served)
 		})
 	}
 }
