@@ -38,7 +38,7 @@ func TestInvariant19DenyCache(t *testing.T) {
 			for n, node := range slices.Concat(nodesOn(t, "redis://"+server.Addr, 2), nodesOn(t, "redis://"+jittering.Addr, 1)) {
 				w := &witness{Store: node}
 				p := prober{
-					witness: w, lim: storekit.Limiter(t, wrap(t, w, remote.Options{Policy: sluice.FailClosed, Timeout: time.Minute}), text, text),
+					witness: w, lim: storekit.Limiter(t, wrapped(t, w, remote.Options{Policy: sluice.FailClosed, Timeout: time.Minute}), text, text),
 					key: fmt.Sprint("k", n), rnd: rand.New(rand.NewPCG(uint64(n), 19)),
 				}
 				group.Go(func() {

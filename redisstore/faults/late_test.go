@@ -61,7 +61,7 @@ func newStack(t *testing.T, names, addr, prefix string, opts remote.Options) *st
 // quiet waits until no answer is to come, and gives back what is in hand.
 func (s *stack) quiet(t *testing.T) {
 	t.Helper()
-	waitFor(t, "all answers", func() bool { return s.Stats().InFlight == 0 })
+	waitFor(t, "all answers", func() bool { return s.Stats().InFlight == 0 && s.Healthy() })
 	if err := s.Return(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -41,7 +41,7 @@ type leaser struct {
 
 func (l *leaser) begin(t *testing.T) {
 	t.Helper()
-	l.node.Store(wrap(t, l.store, remote.Options{Policy: sluice.FailClosed, Timeout: time.Minute, Lease: func(*sluice.Plan) (sluice.LeaseTerms, bool) { return l.terms, true }}))
+	l.node.Store(wrapped(t, l.store, remote.Options{Policy: sluice.FailClosed, Timeout: time.Minute, Lease: func(*sluice.Plan) (sluice.LeaseTerms, bool) { return l.terms, true }}))
 }
 
 // press takes units one by one until ctx ends.

@@ -74,13 +74,20 @@ func newRig(t *testing.T, g *stage, policy sluice.Failure, deadline time.Duratio
 	return r
 }
 
-// wrap puts a remote store around one.
+// wrap puts a remote store around one, to be closed by its user.
 func wrap(t *testing.T, store sluice.Store, opts remote.Options) *remote.Store {
 	t.Helper()
 	s, err := remote.Wrap(store, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// wrapped is wrap of a store that ends with the test.
+func wrapped(t *testing.T, store sluice.Store, opts remote.Options) *remote.Store {
+	t.Helper()
+	s := wrap(t, store, opts)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
