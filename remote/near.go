@@ -164,10 +164,10 @@ func clockOf(now func() time.Time) func() moment {
 // leg returns the leg of a charge, not yet sent. Its key is a hash under a secret
 // of this process, so that no one can choose keys that meet: two of them meet by
 // chance with odds of 1 in 2^64. Plans of one scope share it.
-func (n *near) leg(f *facts, key string) leg {
+func (n *near) leg(op sluice.Op, f *facts, key string) leg {
 	h := maphash.String(n.keys, key) ^ f.scope
 	// The upper bits choose the shard, the lower ones its bucket.
-	return leg{shard: &n.shards[h>>32&uint64(len(n.shards)-1)], key: h, facts: f}
+	return leg{op: op, shard: &n.shards[h>>32&uint64(len(n.shards)-1)], key: h, facts: f}
 }
 
 // take decides req, which is valid: from units in hand, from what is known to be
@@ -230,7 +230,7 @@ func (n *near) forget(req *sluice.Request) {
 	for i := range req.Charges() {
 		c := req.Nth(i)
 		f, _ := n.of(c.Plan)
-		l := n.leg(f, c.Key)
+		l := n.leg(req.Op, f, c.Key)
 		l.shard.mu.Lock()
 		if e := l.shard.entries[l.key]; e != nil {
 			e.forget()

@@ -43,8 +43,12 @@ func (n *near) flyAll(ctx context.Context, flights []flight, reqs []sluice.Reque
 	if len(flights) == 0 {
 		return nil
 	}
+	same := len(flights) == len(reqs)
+	for i := range flights {
+		same = same && !flights[i].leases && flights[i].req == &reqs[flights[i].index]
+	}
 	asked, results := reqs, out
-	if len(flights) < len(reqs) || changes(flights, reqs) {
+	if !same {
 		asked, results = make([]sluice.Request, len(flights)), make([]sluice.Result, len(flights))
 		for i := range flights {
 			asked[i] = *flights[i].request()
@@ -67,15 +71,4 @@ func (n *near) landAll(ctx context.Context, flights []flight, err error) {
 	for i := range flights {
 		n.land(ctx, &flights[i], &sluice.Result{Err: err})
 	}
-}
-
-// changes reports whether one of the flights, which are all of reqs, is not asked
-// as it came.
-func changes(flights []flight, reqs []sluice.Request) bool {
-	for i := range flights {
-		if flights[i].leases || flights[i].req != &reqs[i] {
-			return true
-		}
-	}
-	return false
 }

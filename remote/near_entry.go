@@ -32,6 +32,7 @@ type landing struct {
 
 // leg is one charge of a request on its way.
 type leg struct {
+	op      sluice.Op
 	shard   *shard
 	key     uint64
 	facts   *facts
@@ -81,13 +82,35 @@ func (e *entry) joins(f *facts) bool {
 }
 
 // send notes that l is sent.
+func (l *leg) send() {
+	l.shard.mu.Lock()
+	defer l.shard.mu.Unlock()
+	e := l.shard.entry(l.key)
+	e.send(l)
+	l.shard.settle(e)
+}
+
+// back notes that l is back, and what became of it.
+func (l *leg) back(r *sluice.Result) {
+	l.shard.mu.Lock()
+	defer l.shard.mu.Unlock()
+	l.entry.back(l, r)
+	l.shard.settle(l.entry)
+}
+
+// send notes that l is sent.
 func (e *entry) send(l *leg) {
+	l.shard.denials.Asked++
 	if e.calls == 0 && !e.keeps {
 		e.plans = [2]*facts{}
 	}
+	if l.op == sluice.OpReset {
+		e.drop()
+	}
 	// A take under changed limits carries the key's state over to them, and what
-	// comes back later may be worth less.
-	l.unsound = !e.joins(l.facts) || l.unsound
+	// comes back later may be worth less. Of what gives units back, what was
+	// denied may fit.
+	l.unsound = !e.joins(l.facts) || l.op == sluice.OpReset || l.op == sluice.OpRefund || l.op == sluice.OpCharge
 	l.entry, l.epoch = e, e.epoch
 	e.calls++
 	if l.unsound {
@@ -117,6 +140,9 @@ func (e *entry) back(l *leg, r *sluice.Result) (sound bool) {
 	sound = e.unsound == 0 && l.epoch == e.epoch
 	if l.unsound {
 		e.epoch++ // whatever is under way was sent before now
+	}
+	if l.op == sluice.OpReset {
+		e.drop()
 	}
 	switch {
 	case r.Err != nil:

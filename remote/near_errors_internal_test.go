@@ -57,7 +57,7 @@ func TestWaitersOfALease(t *testing.T) {
 						t.Errorf("got %v", err)
 					}
 				}
-				if want := c.err == error(handle); (handles == 1) != want || handles > 1 {
+				if want := errors.Is(c.err, handle); (handles == 1) != want || handles > 1 {
 					t.Errorf("%d have the handle", handles)
 				}
 			})

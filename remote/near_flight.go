@@ -41,7 +41,7 @@ func (n *near) ready(f *flight, req *sluice.Request) (err error) {
 	f.req, f.cost = req, req.Cost
 	f.leases = f.facts.leases(req)
 	f.learns = f.facts.plain(req) || f.leases && f.facts.deniable
-	f.first = n.leg(f.facts, req.Key)
+	f.first = n.leg(req.Op, f.facts, req.Key)
 	leased := f.facts.leased && !f.leases
 	if len(req.More) > 0 {
 		f.legs = make([]leg, len(req.More))
@@ -52,7 +52,7 @@ func (n *near) ready(f *flight, req *sluice.Request) (err error) {
 			return err
 		}
 		leased = leased || facts.leased
-		f.legs[i] = n.leg(facts, req.More[i].Key)
+		f.legs[i] = n.leg(req.Op, facts, req.More[i].Key)
 	}
 	if leased {
 		asked := *req
@@ -77,12 +77,7 @@ func (n *near) begin(f *flight, d *sluice.Decision, round int) (done bool, wait 
 		return done, wait
 	}
 	for i := range f.legs {
-		l := &f.legs[i]
-		l.shard.mu.Lock()
-		e := l.shard.entry(l.key)
-		f.send(e, l)
-		l.shard.settle(e)
-		l.shard.mu.Unlock()
+		f.legs[i].send()
 	}
 	return false, nil
 }
@@ -132,7 +127,8 @@ func (f *flight) begin(d *sluice.Decision, round int) (done bool, wait *landing)
 		f.flies = !e.flying
 		e.flying = true
 	}
-	f.send(e, &f.first)
+	e.send(&f.first)
+	f.learns = f.learns && !f.first.unsound
 	if f.leases {
 		f.lease(e)
 	}
@@ -173,18 +169,6 @@ func (f *flight) denied() {
 	if f.req.Slot != nil {
 		f.req.Slot.Decision = sluice.SlotDecision{}
 	}
-}
-
-// send notes that l, which is about e, is sent.
-func (f *flight) send(e *entry, l *leg) {
-	l.shard.denials.Asked++
-	op := f.req.Op
-	if op == sluice.OpReset {
-		e.drop()
-	}
-	l.unsound = op == sluice.OpReset || op == sluice.OpRefund || op == sluice.OpCharge // what was denied may fit
-	e.send(l)
-	f.learns = f.learns && !l.unsound
 }
 
 // lease makes ready what is asked for units.
@@ -285,7 +269,7 @@ func (n *near) land(ctx context.Context, f *flight, r *sluice.Result) bool {
 	}
 	f.landed = true
 	told := sluice.Result{Decision: raw, Err: r.Err}
-	if sound := f.back(e, &f.first, &told); learns && sound {
+	if sound := e.back(&f.first, &told); learns && sound {
 		learnt := newDenial(f.facts, f.cost, f.sent.mono, heard.mono, n.age, &raw)
 		if f.facts.plan.Len() > 1 {
 			learnt.outcomes = f.outcomes
@@ -298,21 +282,9 @@ func (n *near) land(ctx context.Context, f *flight, r *sluice.Result) bool {
 	sh.settle(e)
 	sh.mu.Unlock()
 	for i := range f.legs {
-		l := &f.legs[i]
-		l.shard.mu.Lock()
-		f.back(l.entry, l, &told)
-		l.shard.settle(l.entry)
-		l.shard.mu.Unlock()
+		f.legs[i].back(&told)
 	}
 	return true
-}
-
-// back notes that l is back.
-func (f *flight) back(e *entry, l *leg, r *sluice.Result) (sound bool) {
-	if f.req.Op == sluice.OpReset {
-		e.drop()
-	}
-	return e.back(l, r)
 }
 
 // answered takes units in hand, and makes of the store's answer the take's. It

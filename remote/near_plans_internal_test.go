@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,12 +19,7 @@ import (
 // leasing leases the plans named, and no other.
 func leasing(terms sluice.LeaseTerms, plans ...*sluice.Plan) func(*sluice.Plan) (sluice.LeaseTerms, bool) {
 	return func(p *sluice.Plan) (sluice.LeaseTerms, bool) {
-		for _, q := range plans {
-			if p == q {
-				return terms, true
-			}
-		}
-		return terms, false
+		return terms, slices.Contains(plans, p)
 	}
 }
 
