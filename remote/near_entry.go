@@ -101,7 +101,7 @@ func (l *leg) back(r *sluice.Result) {
 // send notes that l is sent.
 func (e *entry) send(l *leg) {
 	l.shard.denials.Asked++
-	if e.calls == 0 && !e.keeps {
+	if e.calls == 0 && !e.denies() {
 		e.plans = [2]*facts{}
 	}
 	if l.op == sluice.OpReset {
@@ -166,6 +166,16 @@ func (e *entry) clear() {
 	for h := e.holds; h != nil; h = h.next {
 		h.denied = denial{}
 	}
+}
+
+// denies reports whether e remembers a denial.
+func (e *entry) denies() bool {
+	for h := e.holds; h != nil; h = h.next {
+		if h.denied.known() {
+			return true
+		}
+	}
+	return e.denied.known()
 }
 
 // drop loses all units in hand.

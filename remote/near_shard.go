@@ -51,7 +51,7 @@ func (sh *shard) settle(e *entry) {
 			h.key = ""
 		}
 	}
-	if keeps := e.denied.known() || e.holds != nil; keeps != e.keeps {
+	if keeps := e.holds != nil || e.denied.known(); keeps != e.keeps {
 		e.keeps = keeps
 		if sh.kept--; keeps {
 			sh.kept += 2
