@@ -18,8 +18,10 @@ type entry struct {
 	waiting *landing  // nil if nobody waits
 	free    *entry    // the next that is free
 	epoch   uint32    // counts what could have made a denial wrong
+	change  uint32    // counts how often other limits came into use
 	calls   int32     // requests on their way
 	unsound int32     // how many of them could make a denial wrong
+	before  int32     // how many of them were sent before the last change
 	flying  bool      // others wait for what one of them learns
 	keeps   bool      // it is counted among those that remember something
 }
@@ -38,6 +40,7 @@ type leg struct {
 	facts   *facts
 	entry   *entry // nil before it is sent
 	epoch   uint32 // when it was sent
+	change  uint32 // when it was sent
 	unsound bool   // a denial decided before it may be wrong after it
 }
 
@@ -107,11 +110,15 @@ func (e *entry) send(l *leg) {
 	if l.op == sluice.OpReset {
 		e.drop()
 	}
-	// A take under changed limits carries the key's state over to them, and what
-	// comes back later may be worth less. Of what gives units back, what was
-	// denied may fit.
-	l.unsound = !e.joins(l.facts) || l.op == sluice.OpReset || l.op == sluice.OpRefund || l.op == sluice.OpCharge
-	l.entry, l.epoch = e, e.epoch
+	if !e.joins(l.facts) {
+		// A take under changed limits carries the key's state over to them, and what
+		// comes back later may be worth less.
+		e.change++
+		e.before = e.calls
+		e.forget()
+	}
+	l.unsound = l.op == sluice.OpReset || l.op == sluice.OpRefund || l.op == sluice.OpCharge
+	l.entry, l.epoch, l.change = e, e.epoch, e.change
 	e.calls++
 	if l.unsound {
 		e.unsound++
@@ -134,11 +141,15 @@ func (e *entry) gives(l *leg) {
 // told may be remembered.
 func (e *entry) back(l *leg, r *sluice.Result) (sound bool) {
 	e.calls--
+	old := l.change != e.change
+	if old {
+		e.before--
+	}
 	if l.unsound {
 		e.unsound--
 	}
-	sound = e.unsound == 0 && l.epoch == e.epoch
-	if l.unsound {
+	sound = e.unsound == 0 && e.before == 0 && l.epoch == e.epoch
+	if l.unsound || old {
 		e.epoch++ // whatever is under way was sent before now
 	}
 	if l.op == sluice.OpReset {

@@ -65,6 +65,40 @@ func TestWaitersOfALease(t *testing.T) {
 	}
 }
 
+// TestWhoAskedLeaves: who waits for units that another has asked for asks for them
+// when that one leaves.
+func TestWhoAskedLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plan := storekit.Plan(t, "api", "1000/s sliding-log")
+		slow := false
+		store := &storekit.Store{Store: memstore.New(memstore.Options{}), Before: func(ctx context.Context, _ sluice.Request) error {
+			if !slow {
+				return nil
+			}
+			slow = false
+			<-ctx.Done()
+			return &sluice.NotSentError{Err: ctx.Err()}
+		}}
+		s := newNearStore(store, Options{Lease: always(sluice.LeaseTerms{TTL: time.Second, Units: 4})})
+		for spent := false; !spent; spent = s.leases().Leased == s.leases().Allowed && s.leases().Leased > 8 {
+			storekit.Take(t, s, storekit.Request(plan, "k", 1))
+		}
+		slow = true
+		ctx, cancel := context.WithCancel(t.Context())
+		leaves := send(ctx, s, plan, 1)
+		waits := send(t.Context(), s, plan, 2)
+		cancel()
+		if err := (<-leaves).err; !errors.Is(err, context.Canceled) {
+			t.Errorf("who leaves: %v", err)
+		}
+		for range 2 {
+			if a := <-waits; a.err != nil || !a.d.Allowed {
+				t.Errorf("who waits: %+v, %v", a.d, a.err)
+			}
+		}
+	})
+}
+
 // TestWaiterLeavesUnsent: who leaves while another asks has sent nothing.
 func TestWaiterLeavesUnsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -34,12 +34,12 @@ func (s *slotted) Take(ctx context.Context, req sluice.Request) (sluice.Decision
 	}
 	if s.held[slot.Key]+slot.Cost > slot.Limit.Cap {
 		slot.Decision = sluice.SlotDecision{Held: s.held[slot.Key], RetryAfter: slot.Limit.TTL}
-		return sluice.Decision{}, nil
+		return sluice.Decision{RetryAfter: slot.Limit.TTL}, nil
 	}
 	req.Slot = nil
 	d, err := s.Store.Take(ctx, req)
 	slot.Decision = sluice.SlotDecision{}
-	if err == nil && d.Allowed {
+	if err == nil && d.Allowed && req.Op == sluice.OpTake {
 		s.held[slot.Key] += slot.Cost
 		slot.Decision = sluice.SlotDecision{Allowed: true, Held: s.held[slot.Key]}
 	}

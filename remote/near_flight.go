@@ -128,7 +128,6 @@ func (f *flight) begin(d *sluice.Decision, round int) (done bool, wait *landing)
 		e.flying = true
 	}
 	e.send(&f.first)
-	f.learns = f.learns && !f.first.unsound
 	if f.leases {
 		f.lease(e)
 	}

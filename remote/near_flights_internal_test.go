@@ -126,6 +126,38 @@ func TestChangedLimitInFlight(t *testing.T) {
 	})
 }
 
+// TestDenialBesideAChangedLimit: a denial is not remembered if a take under other
+// limits was on its way beside it, which may have carried the state over to them
+// afterwards; in whatever order their answers come.
+func TestDenialBesideAChangedLimit(t *testing.T) {
+	for _, order := range [][]string{{"take 1", "take 9"}, {"take 9", "take 1"}} {
+		synctest.Test(t, func(t *testing.T) {
+			narrow, wide := storekit.Plan(t, "api", "x: 1/h"), storekit.Plan(t, "api", "x: 9/h")
+			store := &late{Store: memstore.New(memstore.Options{})}
+			cache := newNearStore(store, Options{})
+			gates := map[string]chan struct{}{"take 9": make(chan struct{}), "take 1": make(chan struct{})}
+			store.wait = gates
+			var wg sync.WaitGroup
+			for _, req := range []sluice.Request{storekit.Request(wide, "k", 9), storekit.Request(narrow, "k", 1), storekit.Request(narrow, "k", 1)} {
+				wg.Go(func() {
+					if d := storekit.Take(t, cache, req); d.Allowed != (req.Cost == 9) {
+						t.Errorf("%d: %+v", req.Cost, d)
+					}
+				})
+				synctest.Wait()
+			}
+			for _, gate := range order {
+				close(gates[gate])
+				synctest.Wait()
+			}
+			wg.Wait()
+			if st := cache.denials(); st.Answered+st.Remembered > 0 {
+				t.Errorf("%v: %+v: want nothing remembered", order, st)
+			}
+		})
+	}
+}
+
 // TestOlderDenial: of two denials of one cost the one that was decided later
 // counts, in whatever order their answers come.
 func TestOlderDenial(t *testing.T) {

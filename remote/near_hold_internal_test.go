@@ -173,6 +173,18 @@ func TestReservedRetryAfter(t *testing.T) {
 	}
 }
 
+// TestDeniedUntil: what is denied is known until the µs before it fits; of a leased
+// plan on a clock that is slow by a part in Drift, too.
+func TestDeniedUntil(t *testing.T) {
+	plan := storekit.Plan(t, "hold", "100/s sliding-log")
+	d := sluice.Decision{RetryAfter: 500 * time.Millisecond}
+	plain := newDenial(&facts{plan: plan}, 1, 7, 9, int64(MaxAge), &d)
+	leased := newDenial(leasedFacts(t, plan, sluice.LeaseTerms{TTL: time.Millisecond}), 1, 7, 9, int64(MaxAge), &d)
+	if want := 7 + 500*millis - 1000; plain.until != want || leased.until != want-(want-7)/Drift-1 {
+		t.Errorf("until %d and %d, want %d and a part in %d less", plain.until, leased.until, want, Drift)
+	}
+}
+
 // TestUsableUntilEdge: a lease ends before the next edge of any of its limits,
 // counted from when its units count, which for reserved ones is later.
 func TestUsableUntilEdge(t *testing.T) {

@@ -166,6 +166,12 @@ func TestSlotWithUnits(t *testing.T) {
 			if asked := w.store.Asked() - before; asked != 2 {
 				t.Errorf("what a slot denied was asked for %d times, want 2", asked)
 			}
+			peek := storekit.Request(plan, "k", 1)
+			peek.Op, peek.Slot = sluice.OpPeek, slotOf("k", "o", 1)
+			peek.Slot.Op = sluice.SlotPeek
+			if d := storekit.Take(t, w.cache, peek); d.Allowed || peek.Slot.Decision.RetryAfter == 0 {
+				t.Errorf("a peek at units and a slot: %+v, %+v", d, peek.Slot.Decision)
+			}
 			for storekit.Take(t, w.cache, storekit.Request(plan, "k", 1)).Allowed {
 			}
 			storekit.Take(t, w.cache, storekit.Request(plan, "k", 1))
