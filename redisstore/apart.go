@@ -21,10 +21,6 @@ func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) 
 	j := c.ask(req)
 	s.guess(c)
 	inv := s.invocation(c)
-	conclude := func(ctx context.Context, res rueidis.RedisResult) (sluice.Decision, error) {
-		err := s.conclude(ctx, c, inv, inv.retry(ctx, s, res))
-		return j.decision, err
-	}
 	defer s.gathering.under.Add(-1)
 	p := s.sendApart(inv) //nolint:contextcheck // see leave.go: a caller's context never reaches the client
 	res, ok := p.wait(ctx)
@@ -32,8 +28,8 @@ func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) 
 		own(req)
 		l := s.lateTake(ctx, req)
 		p.leave(s, func(ctx context.Context, res rueidis.RedisResult) {
-			d, err := conclude(ctx, res)
-			l.answer(ctx, d, err)
+			err := s.conclude(ctx, c, inv, inv.retry(ctx, s, res))
+			l.answer(ctx, j.decision, err)
 		})
 		return sluice.Decision{}, l.gone
 	}
@@ -42,7 +38,10 @@ func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) 
 	if err == nil && st == done {
 		err = c.finish(found)
 	} else if err == nil || ranNothing(err) {
-		return s.apart(ctx, within, req, func(ctx context.Context) (sluice.Decision, error) { return conclude(ctx, res) })
+		return s.apart(ctx, within, req, func(ctx context.Context) (sluice.Decision, error) {
+			err := s.conclude(ctx, c, inv, inv.retry(ctx, s, res))
+			return j.decision, err
+		})
 	}
 	return j.decision, err
 }
