@@ -102,7 +102,7 @@ func (s *Store) parted(ctx context.Context, req *sluice.Request) (sluice.Decisio
 		return d, err
 	}
 	if released := s.release(ctx, slot); err == nil {
-		err = released
+		err = hidden(released)
 	}
 	return d, err
 }
