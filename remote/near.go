@@ -62,6 +62,10 @@ type asker interface {
 // store's clock, a state that the store lost, and a refund that fails here but
 // reaches the store later.
 //
+// Of the plans of a scope each that is leased has its own memory, and the others
+// share one. Those that only have a limit in common, such as a soft and a grace
+// limit beside one hard limit, do not make the process forget each other's.
+//
 // RetryAfter, ResetAfter and the instants are counted down, as the store's own
 // would be. Costs above the one remembered are answered only where the answer
 // follows exactly: under one token or leaky bucket whose units last whole
