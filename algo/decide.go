@@ -154,9 +154,7 @@ func (r *round) take(op sluice.Op) sluice.Decision {
 	d := r.answer(true)
 	d.Spent = r.req.Cost
 	d = held(d, longest, delay)
-	if op == sluice.OpTake {
-		r.countedAt(&d)
-	}
+	r.countedAt(&d)
 	return d
 }
 
@@ -234,7 +232,9 @@ func (r *round) charge() sluice.Decision {
 	}
 	d := r.answer(true)
 	d.Spent = spent
-	return held(d, wait, 0)
+	d = held(d, wait, 0)
+	r.countedAt(&d)
+	return d
 }
 
 func (r *round) refund() sluice.Decision {

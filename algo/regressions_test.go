@@ -198,13 +198,16 @@ func TestRefundInAQueue(t *testing.T) {
 	}
 }
 
-// TestReceiptNamesTheEntry: a take whose clock is a little behind another's is
-// counted with that, and its receipt says so.
+// TestReceiptNamesTheEntry: units whose caller's clock is a little behind another's
+// are counted with that one's, and their receipt says so.
 func TestReceiptNamesTheEntry(t *testing.T) {
 	for _, l := range []sluice.Limit{log(5, s), histogram(5, s, 3)} {
 		a := open(t, l)
 		a.take(origin, 1)
-		for _, d := range []sluice.Decision{a.take(origin-1, 1), a.upTo(origin-2, 1)} {
+		for _, d := range []sluice.Decision{
+			a.take(origin-1, 1), a.upTo(origin-2, 1),
+			a.reserve(origin-3, 1, s), a.charge(origin-4, 1),
+		} {
 			if d.At != sluice.Instant(origin) {
 				t.Errorf("%v: counted at %d, want %d", l, d.At, origin)
 			}
