@@ -174,7 +174,7 @@ func (x *crossing) look(ctx context.Context) (wait time.Duration, err error) {
 	}
 	for _, p := range x.parts {
 		if d := &p.job.decision; d.Allowed {
-			wait = max(wait, time.Duration(int64(d.At)-decidedAt(d))*time.Microsecond)
+			wait = max(wait, waited(d))
 		}
 	}
 	return wait, nil
@@ -182,6 +182,12 @@ func (x *crossing) look(ctx context.Context) (wait time.Duration, err error) {
 
 // decidedAt returns the instant at which d was decided.
 func decidedAt(d *sluice.Decision) int64 { return int64(d.Due) - d.Delay.Microseconds() }
+
+// waited returns how far from then its units count. A log ahead of the clock counts
+// them at its own instant, for which nobody waits.
+func waited(d *sluice.Decision) time.Duration {
+	return min(time.Duration(int64(d.At)-decidedAt(d))*time.Microsecond, d.Delay)
+}
 
 // upTo returns how many units every charge of the request has.
 func (x *crossing) upTo() int64 {
@@ -240,7 +246,7 @@ func (x *crossing) commit(ctx context.Context, cost func(int64) int64, wait time
 		if !d.Allowed {
 			return false, x.undo(ctx, x.parts[:i])
 		}
-		if d.Spent != req.Cost || req.Op == sluice.OpReserve && int64(d.At)-decidedAt(d) != wait.Microseconds() {
+		if d.Spent != req.Cost || req.Op == sluice.OpReserve && waited(d) != wait {
 			return false, x.undo(ctx, x.parts[:i+1])
 		}
 	}
