@@ -53,7 +53,10 @@ func (s *Store) askOne(ctx context.Context, req *sluice.Request, past bool) (d s
 	if err != nil {
 		return d, err
 	}
-	if d, err = s.store.Take(ctx, *req); err != nil {
+	answered := false
+	defer s.threw(t, &answered)
+	d, err = s.store.Take(ctx, *req)
+	if answered = true; err != nil {
 		c := s.failed(ctx, t, err)
 		defer c.end()
 		return sluice.Decision{}, c.watch(err, req)
@@ -77,7 +80,10 @@ func (s *Store) askMany(ctx context.Context, reqs []sluice.Request, out []sluice
 	if err != nil {
 		return err
 	}
+	answered := false
+	defer s.threw(t, &answered)
 	err = sluice.TakeBatch(ctx, s.store, reqs, out)
+	answered = true
 	bad := err
 	for i := 0; bad == nil && i < len(out); i++ {
 		bad = storeError(out[i].Err)
@@ -100,7 +106,10 @@ func (s *Store) askSlot(ctx context.Context, req *sluice.SlotRequest, past bool)
 	if err != nil {
 		return d, err
 	}
-	if d, err = s.slots.Slot(ctx, *req); err != nil {
+	answered := false
+	defer s.threw(t, &answered)
+	d, err = s.slots.Slot(ctx, *req)
+	if answered = true; err != nil {
 		c := s.failed(ctx, t, err)
 		defer c.end()
 		return sluice.SlotDecision{}, c.watch(err, &sluice.Request{})
@@ -139,6 +148,17 @@ func (s *Store) succeeded(t ticket) {
 	s.inFlight.Add(-1)
 	if !t.past {
 		s.breaker.report(t, succeeded, nil)
+	}
+}
+
+// threw takes note of a call that has not been answered, as the store has panicked.
+func (s *Store) threw(t ticket, answered *bool) {
+	if *answered {
+		return
+	}
+	s.inFlight.Add(-1)
+	if !t.past {
+		s.breaker.report(t, failed, errNoAnswer)
 	}
 }
 

@@ -71,6 +71,13 @@ func (s *Store) finishSlot(ctx context.Context, req *sluice.SlotRequest, d sluic
 		return sluice.SlotDecision{}, err
 	}
 	late, sent, why := unwrap(err)
+	given := false
+	defer func() { // even if a policy panics
+		heard := s.doubt(req, given, sent, late != nil)
+		if late != nil {
+			late.Keep(heard) // what it may hold is released by its owner's name
+		}
+	}()
 	switch cancelled := ctx.Err(); {
 	case req.Op == sluice.SlotRelease:
 		d, err = sluice.SlotDecision{Allowed: true, Degraded: true}, nil
@@ -79,10 +86,7 @@ func (s *Store) finishSlot(ctx context.Context, req *sluice.SlotRequest, d sluic
 	default:
 		d, err = s.degradeSlot(ctx, req, why)
 	}
-	heard := s.doubt(req, err == nil && d.Allowed, sent, late != nil)
-	if late != nil {
-		late.Keep(heard) // what it may hold is released by its owner's name
-	}
+	given = err == nil && d.Allowed
 	return d, err
 }
 

@@ -246,12 +246,19 @@ func (s *Store) finish(ctx context.Context, req *sluice.Request, d sluice.Decisi
 		return sluice.Decision{}, err
 	}
 	late, sent, why := unwrap(err)
+	passed := false
+	defer func() { s.tell(req, late, sent, passed) }() // even if a policy panics
 	if cancelled := ctx.Err(); errors.Is(cancelled, context.Canceled) {
 		d, err = sluice.Decision{}, fmt.Errorf("remote: %v %q: %w", req.Op, req.Plan.Scope(), cancelled)
 	} else {
 		d, err = s.degrade(ctx, req, sent, why)
 	}
-	passed := err == nil && d.Allowed
+	passed = err == nil && d.Allowed
+	return d, err
+}
+
+// tell tells the store whether a request that it has not answered took place.
+func (s *Store) tell(req *sluice.Request, late *sluice.MaybeSentError, sent, passed bool) {
 	var heard func(sluice.Late)
 	if req.Slot != nil {
 		heard = s.doubt(&req.Slot.SlotRequest, passed, sent, late != nil)
@@ -263,7 +270,6 @@ func (s *Store) finish(ctx context.Context, req *sluice.Request, d sluice.Decisi
 	default:
 		late.Undo(heard)
 	}
-	return d, err
 }
 
 // Return gives back the units in hand that were leased: for a process about to
