@@ -99,8 +99,10 @@ func (n *denial) answer(f *facts, cost, now int64, out []sluice.Outcome, d *slui
 		out[0] = sluice.Outcome{Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 		return true
 	}
-	for i := range out {
-		out[i] = later(n.outcomes[i], elapsed)
+	if len(out) > 0 {
+		for i, o := range n.outcomes {
+			out[i] = later(o, elapsed)
+		}
 	}
 	return true
 }

@@ -4,6 +4,7 @@
 package remote
 
 import (
+	"math"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -101,8 +102,8 @@ func (o Options) filled() Options {
 	o.Timeout = orDefault(o.Timeout, DefaultTimeout)
 	o.LateTimeout = orDefault(o.LateTimeout, DefaultLateTimeout)
 	o.Probe = orDefault(o.Probe, DefaultProbe)
-	o.Failures = orDefault(o.Failures, DefaultFailures)
-	o.MaxInFlight = orDefault(o.MaxInFlight, DefaultMaxInFlight)
+	o.Failures = min(orDefault(o.Failures, DefaultFailures), math.MaxInt32)
+	o.MaxInFlight = min(orDefault(o.MaxInFlight, DefaultMaxInFlight), math.MaxInt32)
 	o.MaxOwed = orDefault(o.MaxOwed, DefaultMaxOwed)
 	if o.Nodes == nil {
 		o.Nodes = func() int { return 1 }

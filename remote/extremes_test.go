@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/remote"
+)
+
+// TestLargestOptions: the largest numbers mean what they say.
+func TestLargestOptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaulty()
+		s := wrap(t, f, remote.Options{Failures: math.MaxInt})
+		f.set(erring)
+		req := sluice.Request{Charge: sluice.Charge{Plan: storekit.Plan(t, "scope", "10/s"), Cost: 1}}
+		for range 100 {
+			if _, err := s.Take(context.Background(), req); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !s.Healthy() {
+			t.Error("given up after 100 failures, of more than can be counted")
+		}
+		end(t, f, s)
+
+		f = newFaulty()
+		s = wrap(t, f, remote.Options{MaxInFlight: math.MaxInt, LateTimeout: math.MaxInt64, MaxOwed: math.MaxInt, MaxKeys: math.MaxInt})
+		bring(t, f, s, erring)
+		f.set(none)
+		time.Sleep(2 * remote.DefaultProbe)
+		synctest.Wait()
+		if !s.Healthy() {
+			t.Error("not healthy a second after the store's return")
+		}
+		end(t, f, s)
+	})
+}
+
+// TestReceiptOfAnother: a receipt that is marked as one of the local store's gives
+// nothing back where there is none, and harms nobody.
+func TestReceiptOfAnother(t *testing.T) {
+	s, err := remote.Wrap(memstore.New(memstore.Options{MaxKeys: 100}), remote.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // never fails
+	p := storekit.Plan(t, "scope", "10/s")
+	for _, op := range []sluice.Op{sluice.OpRefund, sluice.OpReset} {
+		d, err := s.Take(t.Context(), sluice.Request{Op: op, Charge: sluice.Charge{Plan: p, Cost: 1}, At: 1<<61 | 1})
+		if err != nil || !d.Allowed || d.Spent != 0 {
+			t.Errorf("%v: %+v, %v; want nothing given back", op, d, err)
+		}
+	}
+}
+
+// TestRemoteAroundRemote: a refund of what the inner one has decided is answered.
+func TestRemoteAroundRemote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaulty()
+		inner := wrap(t, f, remote.Options{Policy: sluice.FailLocal})
+		outer, err := remote.Wrap(inner, remote.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bring(t, f, inner, erring)
+		l := storekit.Limiter(t, outer, "scope", "10/h sliding-log")
+		d, err := l.Take(t.Context(), "key", 4)
+		if err != nil || !d.Allowed || !d.Degraded {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if d, err = l.Refund(t.Context(), "key", 4, d); err != nil {
+			t.Errorf("refund: %+v, %v", d, err)
+		}
+		_ = outer.Close()
+		end(t, f, inner)
+	})
+}
+
+// TestMoreOutcomesThanLimits: there may be more room than is needed.
+func TestMoreOutcomesThanLimits(t *testing.T) {
+	s, err := remote.Wrap(memstore.New(memstore.Options{MaxKeys: 100}), remote.Options{
+		Lease: func(*sluice.Plan) (sluice.LeaseTerms, bool) { return sluice.LeaseTerms{TTL: time.Millisecond}, true },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // never fails
+	p := storekit.Plan(t, "scope", "a: 10/h sliding-log", "b: 20/h sliding-log")
+	for i := range 15 {
+		out := make(sluice.Outcomes, 5)
+		d, err := s.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: p, Cost: 1}, Outcomes: &out})
+		if err != nil || d.Allowed != (i < 10) {
+			t.Fatalf("take %d: %+v, %v", i, d, err)
+		}
+	}
+}
+
+// TestCloseWithMuchToRelease: Close waits for one call, not for all slots.
+func TestCloseWithMuchToRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaulty()
+		s := wrap(t, f, remote.Options{})
+		bring(t, f, s, erring)
+		for i := range 100 {
+			req := panicSlot
+			req.Op, req.Owner, req.Limit.TTL = sluice.SlotRelease, fmt.Sprint(i), time.Hour
+			if _, err := s.Slot(t.Context(), req); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.set(none)
+		f.mu.Lock()
+		f.pause = 90 * time.Millisecond
+		f.mu.Unlock()
+		time.Sleep(700 * time.Millisecond)
+		began := time.Now()
+		_ = s.Close()
+		if took := time.Since(began); took > remote.DefaultTimeout {
+			t.Errorf("Close took %v, want %v at most", took, remote.DefaultTimeout)
+		}
+	})
+}
