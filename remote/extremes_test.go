@@ -106,6 +106,33 @@ func TestMoreOutcomesThanLimits(t *testing.T) {
 	}
 }
 
+// TestBatchWithOneThatCannotBeLeased: while the store is away the others of its
+// batch are decided by their policy.
+func TestBatchWithOneThatCannotBeLeased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaulty()
+		queue := storekit.Plan(t, "queue", "10/s leaky-bucket burst 5")
+		s := wrap(t, f, remote.Options{Lease: func(p *sluice.Plan) (sluice.LeaseTerms, bool) { return sluice.LeaseTerms{}, p == queue }})
+		defer end(t, f, s)
+		reqs := []sluice.Request{
+			{Charge: sluice.Charge{Plan: queue, Cost: 1}},
+			{Charge: sluice.Charge{Plan: storekit.Plan(t, "scope", "10/s"), Cost: 1}},
+		}
+		for _, broken := range []bool{false, true} {
+			if broken {
+				bring(t, f, s, erring)
+			}
+			out := make([]sluice.Result, 2)
+			if err := s.TakeBatch(t.Context(), reqs, out); err != nil {
+				t.Fatal(err)
+			}
+			if out[0].Err == nil || out[1].Err != nil || !out[1].Decision.Allowed {
+				t.Errorf("broken %v: %+v; want an error for the first alone", broken, out)
+			}
+		}
+	})
+}
+
 // TestCloseWithMuchToRelease: Close waits for one call, not for all slots.
 func TestCloseWithMuchToRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

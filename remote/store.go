@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -174,23 +173,43 @@ func (s *Store) askAll(ctx context.Context, reqs []sluice.Request, out []sluice.
 	case s.Healthy():
 		err = s.near.takeBatch(bounded, reqs, out)
 	default:
-		plain := slices.Clone(reqs)
-		for i := range plain {
-			err = errors.Join(err, s.near.plain(&plain[i]))
-		}
-		if err == nil {
-			err = s.askBatch(bounded, plain, out)
+		s.askPlain(bounded, reqs, out)
+	}
+	if err != nil {
+		for i := range out {
+			out[i] = sluice.Result{Err: notDecided(err)}
 		}
 	}
-	if err == nil {
+}
+
+// askPlain asks about each of reqs that can be asked as it is, without what is
+// known of its key.
+func (s *Store) askPlain(ctx context.Context, reqs []sluice.Request, out []sluice.Result) {
+	asked, index := make([]sluice.Request, 0, len(reqs)), make([]int, 0, len(reqs))
+	for i := range reqs {
+		r := reqs[i]
+		if out[i] = (sluice.Result{Err: s.near.plain(&r)}); out[i].Err == nil {
+			asked, index = append(asked, r), append(index, i)
+		}
+	}
+	if len(asked) == 0 {
 		return
 	}
+	results := make([]sluice.Result, len(asked))
+	err := s.askBatch(ctx, asked, results)
+	for j, i := range index {
+		if out[i] = results[j]; err != nil {
+			out[i] = sluice.Result{Err: notDecided(err)}
+		}
+	}
+}
+
+// notDecided is the error of a batch of which none was decided or sent.
+func notDecided(err error) error {
 	if _, sent, why := unwrap(err); sent {
 		err = &sluice.NotSentError{Err: why}
 	}
-	for i := range out {
-		out[i] = sluice.Result{Err: err}
-	}
+	return err
 }
 
 // ended returns why nothing is decided any more.
