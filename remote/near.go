@@ -229,7 +229,7 @@ func (n *near) plain(req *sluice.Request) error {
 }
 
 // forget forgets what was denied of the keys of req, to which units may have been
-// given back.
+// given back, and loses the units in hand if it is a reset.
 func (n *near) forget(req *sluice.Request) {
 	for i := range req.Charges() {
 		c := req.Nth(i)
@@ -237,7 +237,9 @@ func (n *near) forget(req *sluice.Request) {
 		l := n.leg(req.Op, f, c.Key)
 		l.shard.mu.Lock()
 		if e := l.shard.entries[l.key]; e != nil {
-			e.forget()
+			if e.forget(); req.Op == sluice.OpReset {
+				e.drop()
+			}
 			l.shard.settle(e)
 		}
 		l.shard.mu.Unlock()

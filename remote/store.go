@@ -198,8 +198,11 @@ func (s *Store) askPlain(ctx context.Context, reqs []sluice.Request, out []sluic
 	results := make([]sluice.Result, len(asked))
 	err := s.askBatch(ctx, asked, results)
 	for j, i := range index {
-		if out[i] = results[j]; err != nil {
+		switch out[i] = results[j]; {
+		case err != nil:
 			out[i] = sluice.Result{Err: notDecided(err)}
+		case reqs[i].Op == sluice.OpReset || reqs[i].Op == sluice.OpRefund || reqs[i].Op == sluice.OpCharge:
+			s.near.forget(&reqs[i])
 		}
 	}
 }
