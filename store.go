@@ -120,6 +120,10 @@ func (e *MaybeSentError) tell(undo bool, heard func(Late)) {
 	if heard == nil {
 		heard = func(Late) {}
 	}
+	if e.told == nil { // made by no store: none listens
+		heard(Late{Result: Result{Err: e.Err}})
+		return
+	}
 	e.told(undo, heard)
 }
 

@@ -62,3 +62,22 @@ func TestMaybeSentSaysOnce(t *testing.T) {
 		t.Errorf("%v is no %v", e, context.DeadlineExceeded)
 	}
 }
+
+// TestMaybeSentOfNoStore: one that no store listens for tells at once that there
+// is no answer.
+func TestMaybeSentOfNoStore(t *testing.T) {
+	why := errors.New("gone")
+	for _, say := range []func(*sluice.MaybeSentError, func(sluice.Late)){(*sluice.MaybeSentError).Keep, (*sluice.MaybeSentError).Undo} {
+		heard := 0
+		say(&sluice.MaybeSentError{Err: why}, func(l sluice.Late) {
+			if heard++; l.Err == nil || l.Undone {
+				t.Errorf("%+v; want an error", l)
+			}
+		})
+		if heard != 1 {
+			t.Errorf("heard %d times, want once", heard)
+		}
+		say(&sluice.MaybeSentError{Err: why}, nil)
+		say(sluice.NewMaybeSentError(why, nil), nil)
+	}
+}
