@@ -141,7 +141,7 @@ func unwrap(err error) (late *sluice.MaybeSentError, sent bool, why error) {
 	if errors.Is(why, context.DeadlineExceeded) {
 		why = errTimeout
 	}
-	return late, !ok, why
+	return late, late != nil || !ok, why
 }
 
 func (s *Store) succeeded(t ticket) {

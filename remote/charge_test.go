@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
 )
 
@@ -272,4 +274,42 @@ func TestStoreDiesAgain(t *testing.T) {
 			}
 		}
 	})
+}
+
+// doubtful answers each take with one error.
+type doubtful struct {
+	*memstore.Store
+	err error
+}
+
+func (d doubtful) Take(context.Context, sluice.Request) (sluice.Decision, error) {
+	return sluice.Decision{}, d.err
+}
+
+// TestMaybeSentIsNotOwed: what may have been sent is not charged again, whatever
+// else its error says.
+func TestMaybeSentIsNotOwed(t *testing.T) {
+	unsent := &sluice.NotSentError{Err: errBroken}
+	for _, err := range []error{
+		&sluice.MaybeSentError{Err: unsent}, errors.Join(unsent, &sluice.MaybeSentError{Err: errBroken}),
+		fmt.Errorf("wrapped: %w", &sluice.MaybeSentError{Err: errBroken}), errBroken,
+	} {
+		s, fault := remote.Wrap(doubtful{memstore.New(memstore.Options{MaxKeys: 10}), err}, remote.Options{
+			Policy: sluice.FailLocal, Local: memstore.New(memstore.Options{MaxKeys: 10}),
+			Failures: math.MaxInt,
+		})
+		if fault != nil {
+			t.Fatal(fault)
+		}
+		p := storekit.Plan(t, "scope", "10/h sliding-log")
+		if d, err := s.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: p, Cost: 1}}); err != nil || !d.Degraded {
+			t.Errorf("%+v, %v", d, err)
+		}
+		if st := s.Stats(); st.Owed > 0 || st.Charged+st.Dropped > 0 || st.InFlight > 0 {
+			t.Errorf("%v: %+v; want nothing owed", err, st)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
