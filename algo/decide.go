@@ -87,13 +87,18 @@ type round struct {
 	items []Item
 	now   int64
 	least int64 // how far from now a reservation or charge counts at the earliest
+	// queues is how many limits hold requests back, wherever their units count.
+	queues int
 }
 
 // prepare readies all items.
 func (r *round) prepare() {
 	for i := range r.items {
 		it := &r.items[i]
-		it.prepare(r.now)
+		if it.Term.Queues() {
+			r.queues++
+		}
+		it.prepare(r.now) // which may count it in another limit's state
 		if r.req.Op != sluice.OpRefund && r.req.Op != sluice.OpReset {
 			it.see(r.now)
 		}
@@ -239,17 +244,11 @@ func (r *round) charge() sluice.Decision {
 
 func (r *round) refund() sluice.Decision {
 	var most int64
-	queues := 0
-	for i := range r.items {
-		if r.items[i].Term.Queues() {
-			queues++
-		}
-	}
 	for i := range r.items {
 		it := &r.items[i]
 		g := grant{at: int64(r.req.At), due: int64(r.req.At), units: it.Cost, held: max(it.Held, it.Cost)}
 		// With several, Due may be another's, and it is not that of a part.
-		if queues == 1 && it.Term.Queues() && g.units == g.held {
+		if r.queues == 1 && it.Term.Queues() && g.units == g.held {
 			g.due = max(g.due, int64(r.req.Due))
 		}
 		back := it.refund(g, r.now)

@@ -79,7 +79,9 @@ func (a *account) do(now int64, req sluice.Request) sluice.Decision {
 	for i := range a.items {
 		it := &a.items[i]
 		if it.Written {
-			it.Pick(it.Keep(nil))
+			all := it.Keep(nil)
+			it.Term = a.plan.Term(i) // it may have counted in the state of another
+			it.Pick(all)
 			continue
 		}
 		var same []uint64
