@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -206,24 +207,15 @@ func (n *near) take(ctx context.Context, req *sluice.Request) (d sluice.Decision
 
 // plain gives req the stricter limits of plans that are leased.
 func (n *near) plain(req *sluice.Request) error {
-	f, err := n.of(req.Plan)
-	if err != nil {
-		return err
-	}
-	req.Plan = f.plan
-	copied := false
-	for i := range req.More {
-		f, err := n.of(req.More[i].Plan)
+	for i := range req.Charges() {
+		f, err := n.of(req.Nth(i).Plan)
 		if err != nil {
 			return err
 		}
-		if f.plan == req.More[i].Plan {
-			continue
+		if f.plan != req.Nth(i).Plan {
+			req.More = slices.Clone(req.More) // the caller's stay as they are
+			req.Nth(i).Plan = f.plan
 		}
-		if !copied {
-			req.More, copied = append([]sluice.Charge(nil), req.More...), true
-		}
-		req.More[i].Plan = f.plan
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ type entry struct {
 	holds   *hold     // under each plan that is leased
 	plans   [2]*facts // of what is on its way or denied: they change no limit of each other
 	waiting *landing  // nil if nobody waits
-	free    *entry    // the next that is free
 	epoch   uint32    // counts what could have made a denial wrong
 	change  uint32    // counts how often other limits came into use
 	calls   int32     // requests on their way

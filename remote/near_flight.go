@@ -20,7 +20,6 @@ type flight struct {
 	facts  *facts          // of the first charge
 	learns bool            // what the store answers may be remembered, and may be known
 	leases bool            // units in hand can answer it
-	wanted bool            // its units are counted as demand
 	flies  bool            // others wait for what it learns
 	landed bool
 
@@ -106,7 +105,7 @@ func (f *flight) begin(d *sluice.Decision, round int) (done bool, wait *landing)
 	defer sh.mu.Unlock()
 	e := sh.entry(f.first.key)
 	defer sh.settle(e)
-	if f.leases && f.inHand(e, d) {
+	if f.leases && f.inHand(e, d, round) {
 		return true, nil
 	}
 	known := e.memory(f.facts)
@@ -135,18 +134,17 @@ func (f *flight) begin(d *sluice.Decision, round int) (done bool, wait *landing)
 }
 
 // inHand decides f from units in hand.
-func (f *flight) inHand(e *entry, d *sluice.Decision) (done bool) {
+func (f *flight) inHand(e *entry, d *sluice.Decision, round int) (done bool) {
 	sh := f.first.shard
-	if f.hold = sh.hold(e, f.facts, f.sent); f.hold == nil {
-		if !f.wanted {
-			sh.leases.Untracked++
-		}
-	} else if !f.wanted {
-		f.hold.demand(f.sent, f.cost)
-	}
-	f.wanted = true
-	if f.hold == nil {
+	f.hold = sh.hold(e, f.facts, f.sent)
+	switch {
+	case f.hold == nil && round == 0:
+		sh.leases.Untracked++
 		return false
+	case f.hold == nil:
+		return false
+	case round == 0:
+		f.hold.demand(f.sent, f.cost)
 	}
 	*d, done = f.hold.take(f.sent, f.cost, f.req.Outcomes.All())
 	switch {
@@ -182,9 +180,6 @@ func (f *flight) lease(e *entry) {
 		return
 	}
 	if f.spares = f.hold.spares(); len(f.spares) > 0 {
-		for i := range f.spares {
-			sh.leases.Returned += uint64(f.spares[i].Cost)
-		}
 		e.gives(&f.first)
 	}
 }
@@ -329,11 +324,6 @@ func (f *flight) shared(ctx context.Context, err error) (told error) {
 }
 
 func notSent(err error) error {
-	if not, ok := errors.AsType[*sluice.NotSentError](err); ok {
-		return not
-	}
-	if maybe, ok := errors.AsType[*sluice.MaybeSentError](err); ok {
-		err = maybe.Err
-	}
-	return &sluice.NotSentError{Err: err}
+	_, _, why := unwrap(err)
+	return &sluice.NotSentError{Err: why}
 }

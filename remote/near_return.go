@@ -6,6 +6,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/sluicegate/sluice"
 )
@@ -21,13 +22,8 @@ func (n *near) giveBack(ctx context.Context) error {
 	var faults []error
 	for i := range n.shards {
 		sh := &n.shards[i]
-		reqs := sh.surrender(n.clock())
-		for len(reqs) > 0 {
-			some := reqs[:min(len(reqs), perBatch)]
-			if err := n.refund(ctx, sh, some); err != nil {
-				faults = append(faults, err)
-			}
-			reqs = reqs[len(some):]
+		for reqs := range slices.Chunk(sh.surrender(n.clock()), perBatch) {
+			faults = append(faults, n.refund(ctx, sh, reqs))
 		}
 	}
 	return errors.Join(faults...)
@@ -49,9 +45,6 @@ func (sh *shard) surrender(at moment) []sluice.Request {
 		e.forget()
 		sh.settle(e)
 	}
-	for i := range reqs {
-		sh.leases.Returned += uint64(reqs[i].Cost)
-	}
 	return reqs
 }
 
@@ -67,18 +60,19 @@ func (n *near) refund(ctx context.Context, sh *shard, reqs []sluice.Request) err
 	return sh.returned(reqs, out, err)
 }
 
-// returned notes which units of refunds, counted as given back, were lost, as they
+// returned counts which units of refunds are back, and which are lost, as they
 // could not be sent. It returns the errors joined.
 func (sh *shard) returned(refunds []sluice.Request, out []sluice.Result, err error) error {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
 	faults := []error{err}
 	for i := range refunds {
+		became := &sh.leases.Returned
 		if err != nil || out[i].Err != nil {
+			became = &sh.leases.Lost
 			faults = append(faults, out[i].Err)
-			sh.mu.Lock()
-			sh.leases.Returned -= uint64(refunds[i].Cost)
-			sh.leases.Lost += uint64(refunds[i].Cost)
-			sh.mu.Unlock()
 		}
+		*became += uint64(refunds[i].Cost)
 	}
 	return errors.Join(faults...)
 }

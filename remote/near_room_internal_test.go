@@ -159,8 +159,8 @@ func TestNothingIsLeft(t *testing.T) {
 			t.Errorf("%d entries are left", n)
 		}
 		for i := range s.shards {
-			if sh := &s.shards[i]; sh.idle > mostIdle || sh.kept != 0 {
-				t.Fatalf("a shard keeps %d for later and counts %d", sh.idle, sh.kept)
+			if sh := &s.shards[i]; len(sh.idle) > mostIdle || sh.kept != 0 {
+				t.Fatalf("a shard keeps %d for later and counts %d", len(sh.idle), sh.kept)
 			}
 		}
 	})

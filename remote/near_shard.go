@@ -12,10 +12,9 @@ import (
 type shard struct {
 	mu      sync.Mutex
 	entries map[uint64]*entry
-	most    int // entries that may remember something
-	kept    int // how many do
-	free    *entry
-	idle    int // how many are free
+	most    int      // entries that may remember something
+	kept    int      // how many do
+	idle    []*entry // for later
 	denials DenialStats
 	leases  LeaseStats
 }
@@ -30,9 +29,8 @@ func (sh *shard) entry(key uint64) *entry {
 	if e != nil {
 		return e
 	}
-	if e = sh.free; e != nil {
-		sh.free, e.free = e.free, nil
-		sh.idle--
+	if last := len(sh.idle) - 1; last >= 0 {
+		e, sh.idle = sh.idle[last], sh.idle[:last]
 	} else {
 		e = new(entry)
 	}
@@ -61,9 +59,8 @@ func (sh *shard) settle(e *entry) {
 		return
 	}
 	delete(sh.entries, e.key)
-	if *e = (entry{}); sh.idle < mostIdle {
-		e.free, sh.free = sh.free, e
-		sh.idle++
+	if *e = (entry{}); len(sh.idle) < mostIdle {
+		sh.idle = append(sh.idle, e)
 	}
 }
 
