@@ -61,17 +61,17 @@ func (b *breaker) admit() (ticket, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch b.is() {
-	case closed:
-		return ticket{generation: b.generation.Load()}, nil
-	case halfOpen:
-		if b.tried < b.window {
-			b.tried++
-			return ticket{generation: b.generation.Load(), trial: true}, nil
-		}
-	case open:
+	t.generation = b.generation.Load()
+	switch state := b.is(); {
+	case state == closed:
+		return t, nil
+	case state == halfOpen && b.tried < b.window:
+		b.tried++
+		t.trial = true
+		return t, nil
+	default:
+		return t, errSkipped
 	}
-	return ticket{}, errSkipped
 }
 
 // report must follow once for every ticket.

@@ -10,6 +10,7 @@ import (
 	"log"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -51,10 +52,10 @@ func ExampleWrap() {
 		}
 		fmt.Println("allowed:", d.Allowed, "degraded:", d.Degraded)
 	}
-	fmt.Println(remote.Worst(limit, 4))
+	fmt.Println("on each of 4 nodes", algo.Worst(remote.Share(limit, 4)))
 	// Output:
 	// allowed: true degraded: true
 	// allowed: true degraded: true
 	// allowed: false degraded: true
-	// on each of 4 nodes at most 2 requests in any 4 minutes; on all of them together at most 8 requests
+	// on each of 4 nodes at most 2 requests in any 4 minutes
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
@@ -91,22 +92,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-func TestWorst(t *testing.T) {
-	for _, c := range []struct {
-		nodes int
-		want  string
-	}{
-		{1, "at most 200 requests in any minute"},
-		{8, "on each of 8 nodes at most 200 requests in any 8 minutes; on all of them together at most 1600 requests"},
-	} {
-		if got := remote.Worst(sluice.PerMinute(100), c.nodes); got != c.want {
-			t.Errorf("got %q, want %q", got, c.want)
-		}
-	}
-}
-
 // TestBoundIsTrue: no traffic gets more through a fleet whose store is away than
-// Bound says.
+// the bound of a share says, times the nodes.
 func TestBoundIsTrue(t *testing.T) {
 	const nodes = 3
 	for _, text := range []string{
@@ -146,7 +133,7 @@ func TestBoundIsTrue(t *testing.T) {
 					}
 					most = max(most, within)
 				}
-				_, bound := remote.Bound(p.Term(0).Limit, nodes, span)
+				bound := nodes * algo.Bound(remote.Share(p.Term(0).Limit, nodes), span)
 				if most > bound || most < bound/3 {
 					t.Errorf("%d units in %v, the bound is %d", most, span, bound)
 				}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
@@ -92,9 +93,9 @@ func testDown(t *testing.T, fault fault, policy sluice.Failure) {
 		})
 	}
 	wg.Wait()
-	node, fleet := remote.Bound(p.Term(0).Limit, 4, 4*time.Second)
-	if node != 100 || fleet != 400 {
-		t.Errorf("bound %d and %d, want 100 and 400", node, fleet)
+	node := algo.Bound(remote.Share(p.Term(0).Limit, 4), 4*time.Second)
+	if node != 100 {
+		t.Errorf("the bound of a node is %d, want 100", node)
 	}
 	// Rounds take 2.5 to 7.5 s in all, so that at most two windows of 4 s count.
 	want := map[sluice.Failure]bool{

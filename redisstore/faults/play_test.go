@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/remote"
 )
 
@@ -86,7 +87,7 @@ func (r *rig) check(t *testing.T, f *fault) {
 	}
 	switch most, nodes := int64(0), 1; r.policy {
 	case sluice.FailLocal:
-		most, _ = remote.Bound(r.hot.Plan().Term(0).Limit, nodes, time.Hour)
+		most = algo.Bound(remote.Share(r.hot.Plan().Term(0).Limit, nodes), time.Hour)
 		fallthrough
 	case sluice.FailClosed:
 		if degraded > most {
