@@ -170,12 +170,10 @@ func (s *Store) charge(ctx context.Context, debts []sluice.Request, past bool) (
 	all = true
 	for i := range debts {
 		units, err := debts[i].Cost, out[i].Err
-		sent := err != nil
 		if failed != nil {
-			err, sent = failed, false
-		} else if err != nil {
-			_, sent, _ = unwrap(err)
+			err = notSent(failed)
 		}
+		_, sent, _ := unwrap(err)
 		all = all && storeError(err) == nil
 		switch {
 		case err == nil:

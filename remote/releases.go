@@ -5,7 +5,6 @@ package remote
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"time"
 
@@ -18,8 +17,7 @@ type releases struct {
 	most int
 
 	mu   sync.Mutex
-	due  map[slotOwner]*unreleased // to be sent
-	held map[slotOwner]*unreleased // the others, whose owner is not done or awaited
+	list map[slotOwner]*unreleased
 }
 
 type slotOwner struct{ scope, name, key, owner string }
@@ -37,64 +35,60 @@ type unreleased struct {
 	awaited bool
 }
 
+// due reports whether a release is to be sent.
+func (e *unreleased) due() bool { return e.done && !e.awaited }
+
 // put notes that the store may hold a slot: for an owner that is done, or for one
 // to whom a policy gave one. Without room it is left to expire, which errs to
 // denying.
 func (l *releases) put(r *sluice.SlotRequest, done, awaited bool) *unreleased {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	e := &unreleased{req: *r, until: time.Now().Add(r.Limit.TTL), done: done, awaited: awaited}
 	e.req.Op, e.req.Cost = sluice.SlotRelease, 1
-	l.place(ownerOf(r), e)
-	return e
-}
-
-// place needs the lock. Nil is for an owner of whom there is nothing to note.
-func (l *releases) place(id slotOwner, e *unreleased) {
-	delete(l.due, id)
-	delete(l.held, id)
-	switch {
-	case e == nil || len(l.due)+len(l.held) >= l.most:
-	case e.done && !e.awaited:
-		l.due[id] = e
-	default:
-		l.held[id] = e
+	l.forget(r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.list) < l.most {
+		l.list[ownerOf(r)] = e
 	}
+	return e
 }
 
 // heard notes that the request of e is no longer on its way.
 func (l *releases) heard(e *unreleased) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if id := ownerOf(&e.req); l.held[id] == e { // or the owner has begun anew
-		e.awaited, e.until = false, time.Now().Add(e.req.Limit.TTL)
-		l.place(id, e)
-	}
+	e.awaited, e.until = false, time.Now().Add(e.req.Limit.TTL)
 }
 
 // finish notes that an owner is done, if it was not certain what the store holds
-// for it.
-func (l *releases) finish(r *sluice.SlotRequest) {
+// for it. It reports whether there is something to be sent for it now.
+func (l *releases) finish(r *sluice.SlotRequest) (due bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e := l.held[ownerOf(r)]; e != nil {
+	e := l.list[ownerOf(r)]
+	if e != nil {
 		e.done = true
-		l.place(ownerOf(r), e)
 	}
+	return e != nil && e.due()
 }
 
 // forget is for an owner that begins anew.
 func (l *releases) forget(r *sluice.SlotRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.place(ownerOf(r), nil)
+	delete(l.list, ownerOf(r))
 }
 
 // len returns how many are to be sent.
-func (l *releases) len() int {
+func (l *releases) len() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.due)
+	for _, e := range l.list {
+		if e.due() {
+			n++
+		}
+	}
+	return n
 }
 
 // take removes and returns up to n that are to be sent, and forgets those that
@@ -102,15 +96,14 @@ func (l *releases) len() int {
 func (l *releases) take(n int, now time.Time) (reqs []sluice.SlotRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	gone := func(_ slotOwner, e *unreleased) bool { return !e.awaited && !now.Before(e.until) }
-	maps.DeleteFunc(l.due, gone)
-	maps.DeleteFunc(l.held, gone)
-	for id, e := range l.due {
-		if len(reqs) == n {
-			break
+	for id, e := range l.list {
+		switch gone := !e.awaited && !now.Before(e.until); {
+		case gone:
+			delete(l.list, id)
+		case e.due() && len(reqs) < n:
+			reqs = append(reqs, e.req)
+			delete(l.list, id)
 		}
-		reqs = append(reqs, e.req)
-		delete(l.due, id)
 	}
 	return reqs
 }

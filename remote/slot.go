@@ -46,8 +46,9 @@ func (s *Store) heldHere(ctx context.Context, req *sluice.SlotRequest) (d sluice
 		s.releases.forget(req)
 		return d, false
 	case sluice.SlotRelease:
-		s.releases.finish(req)
-		s.releaseDue()
+		if s.releases.finish(req) {
+			s.wake()
+		}
 	case sluice.SlotRenew:
 	default: // a peek is about what the store holds
 		return d, false
@@ -99,16 +100,9 @@ func (s *Store) doubt(req *sluice.SlotRequest, given, sent, awaited bool) func(s
 		return nil
 	}
 	e := s.releases.put(req, owed || !given, awaited && !owed)
-	s.releaseDue()
+	s.wake()
 	return func(sluice.Late) {
 		s.releases.heard(e)
-		s.releaseDue()
-	}
-}
-
-// releaseDue has the slots released that are to be.
-func (s *Store) releaseDue() {
-	if s.releases.len() > 0 {
 		s.wake()
 	}
 }

@@ -75,7 +75,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 		}
 	}
 	s.near = newNear(opts, s)
-	s.releases = releases{most: opts.MaxOwed, due: make(map[slotOwner]*unreleased), held: make(map[slotOwner]*unreleased)}
+	s.releases = releases{most: opts.MaxOwed, list: make(map[slotOwner]*unreleased)}
 	s.breaker.failures = opts.Failures
 	s.breaker.changed = s.changed
 	return s, nil
