@@ -28,7 +28,7 @@ func (n *near) takeBatch(ctx context.Context, reqs []sluice.Request, out []sluic
 			flights = flights[:len(flights)-1]
 		}
 	}
-	err := n.flyAll(ctx, flights, reqs, out)
+	err := n.flyAll(ctx, flights, out)
 	if err != nil && len(flights) < len(reqs) {
 		for i := range flights {
 			out[flights[i].index].Err = notSent(err)
@@ -39,20 +39,13 @@ func (n *near) takeBatch(ctx context.Context, reqs []sluice.Request, out []sluic
 }
 
 // flyAll asks the store for all flights and lands them.
-func (n *near) flyAll(ctx context.Context, flights []flight, reqs []sluice.Request, out []sluice.Result) error {
+func (n *near) flyAll(ctx context.Context, flights []flight, out []sluice.Result) error {
 	if len(flights) == 0 {
 		return nil
 	}
-	same := len(flights) == len(reqs)
+	asked, results := make([]sluice.Request, len(flights)), make([]sluice.Result, len(flights))
 	for i := range flights {
-		same = same && !flights[i].leases && flights[i].req == &reqs[flights[i].index]
-	}
-	asked, results := reqs, out
-	if !same {
-		asked, results = make([]sluice.Request, len(flights)), make([]sluice.Result, len(flights))
-		for i := range flights {
-			asked[i] = *flights[i].request()
-		}
+		asked[i] = *flights[i].request()
 	}
 	if err := n.by.askBatch(ctx, asked, results); err != nil {
 		n.landAll(ctx, flights, err)

@@ -19,8 +19,7 @@ type entry struct {
 	epoch   uint32    // counts what could have made a denial wrong
 	change  uint32    // counts how often other limits came into use
 	calls   int32     // requests on their way
-	unsound int32     // how many of them could make a denial wrong
-	before  int32     // how many of them were sent before the last change
+	unsound int32     // how many of them could make a denial wrong, as all sent before a change
 	flying  bool      // others wait for what one of them learns
 	keeps   bool      // it is counted among those that remember something
 }
@@ -113,7 +112,7 @@ func (e *entry) send(l *leg) {
 		// A take under changed limits carries the key's state over to them, and what
 		// comes back later may be worth less.
 		e.change++
-		e.before = e.calls
+		e.unsound = e.calls
 		e.forget()
 	}
 	l.unsound = l.op == sluice.OpReset || l.op == sluice.OpRefund || l.op == sluice.OpCharge
@@ -140,15 +139,12 @@ func (e *entry) gives(l *leg) {
 // told may be remembered.
 func (e *entry) back(l *leg, r *sluice.Result) (sound bool) {
 	e.calls--
-	old := l.change != e.change
-	if old {
-		e.before--
-	}
-	if l.unsound {
+	unsound := l.unsound || l.change != e.change
+	if unsound {
 		e.unsound--
 	}
-	sound = e.unsound == 0 && e.before == 0 && l.epoch == e.epoch
-	if l.unsound || old {
+	sound = e.unsound == 0 && l.epoch == e.epoch
+	if unsound {
 		e.epoch++ // whatever is under way was sent before now
 	}
 	if l.op == sluice.OpReset {

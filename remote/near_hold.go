@@ -52,10 +52,10 @@ const mostParcels = 8
 type hold struct {
 	next    *hold // of the same key, under other limits
 	facts   *facts
-	key     string   // set while there is something to give back
-	parcels []parcel // oldest first
-	spare   []parcel // that may no longer be spent, to be given back
-	lost    int64    // units of which neither came true
+	key     string           // set while there is something to give back
+	parcels []parcel         // oldest first
+	spare   []sluice.Request // refunds of what may no longer be spent
+	lost    int64            // units of which neither came true
 
 	since       moment // start of the span of a TTL in which demand is counted
 	now, before int64  // units demanded in it and in the one before
@@ -77,41 +77,42 @@ func (h *hold) demand(at moment, cost int64) {
 	h.now = min(h.now+cost, sluice.MaxQuota)
 }
 
-// take decides a take of cost at a moment if there are units for it, or will be.
-func (h *hold) take(at moment, cost int64, out []sluice.Outcome) (d sluice.Decision, ok bool) {
+// first returns the first units in hand that cover cost: those that may be spent
+// now or, if there are none, those of which the turn has not come.
+func (h *hold) first(at moment, cost int64) (now, later *parcel) {
 	h.expire(at)
-	var reserved *parcel
 	for i := range h.parcels {
-		p := &h.parcels[i]
-		switch {
+		switch p := &h.parcels[i]; {
 		case p.left < cost:
-		case p.wait(at) > 0:
-			if reserved == nil {
-				reserved = p
-			}
-		default:
-			p.left -= cost
-			d = p.tell(at, out)
-			d.Spent = cost
-			if p.left == 0 {
-				h.remove(i)
-			}
-			return d, true
+		case p.wait(at) == 0:
+			return p, nil
+		case later == nil:
+			later = p
 		}
 	}
-	if reserved != nil {
-		return reserved.deny(at, out), true
+	return nil, later
+}
+
+// take decides a take of cost at a moment if there are units for it, or will be.
+func (h *hold) take(at moment, cost int64, out []sluice.Outcome) (d sluice.Decision, ok bool) {
+	now, later := h.first(at, cost)
+	switch {
+	case now != nil:
+		now.left -= cost
+		d = now.tell(at, out)
+		d.Spent = cost
+		h.expire(at)
+		return d, true
+	case later != nil:
+		return later.deny(at, out), true
 	}
 	return d, false
 }
 
 // peek decides as take would and spends nothing, if units are in hand.
 func (h *hold) peek(at moment, cost int64, out []sluice.Outcome) (d sluice.Decision, ok bool) {
-	h.expire(at)
-	for i := range h.parcels {
-		if p := &h.parcels[i]; p.left >= cost && p.wait(at) == 0 {
-			return p.tell(at, out), true
-		}
+	if now, _ := h.first(at, cost); now != nil {
+		return now.tell(at, out), true
 	}
 	return d, false
 }
@@ -151,35 +152,41 @@ func (p *parcel) deny(at moment, out []sluice.Outcome) sluice.Decision {
 	return d
 }
 
-// expire puts aside what may no longer be spent.
+// expire puts aside what may no longer be spent, and lets go what has been.
 func (h *hold) expire(at moment) {
 	for i := 0; i < len(h.parcels); {
-		if p := &h.parcels[i]; at.since(p.sent) < p.usable {
+		if p := &h.parcels[i]; p.left > 0 && at.since(p.sent) < p.usable {
 			i++
 			continue
 		}
-		h.aside(h.parcels[i])
-		h.remove(i)
+		h.aside(&h.parcels[i])
+		h.parcels = slices.Delete(h.parcels, i, i+1)
 	}
 }
 
-func (h *hold) remove(i int) { h.parcels = slices.Delete(h.parcels, i, i+1) }
-
 // aside keeps p to be given back. Nothing of it is spent any more.
-func (h *hold) aside(p parcel) {
+func (h *hold) aside(p *parcel) {
 	switch {
 	case p.left == 0:
 	case p.refundable && len(h.spare) < mostParcels:
-		h.spare = append(h.spare, p)
+		h.spare = append(h.spare, h.refund(p))
 	default:
 		h.lost += p.left
 	}
 }
 
+// refund returns what gives p back, but for its key.
+func (h *hold) refund(p *parcel) sluice.Request {
+	return sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Plan: h.facts.plan, Cost: p.left}, At: p.grant.At}
+}
+
 // drop loses all units of h.
 func (h *hold) drop() {
-	for _, p := range slices.Concat(h.parcels, h.spare) {
-		h.lost += p.left
+	for i := range h.parcels {
+		h.lost += h.parcels[i].left
+	}
+	for i := range h.spare {
+		h.lost += h.spare[i].Cost
 	}
 	h.parcels, h.spare = nil, nil
 }
@@ -192,19 +199,11 @@ func (h *hold) quiet(at moment) bool {
 
 // spares takes what is to be given back of h.
 func (h *hold) spares() []sluice.Request {
-	if len(h.spare) == 0 {
-		return nil
+	reqs := h.spare
+	for i := range reqs {
+		reqs[i].Key = h.key
 	}
-	reqs := make([]sluice.Request, len(h.spare))
-	for i := range h.spare {
-		p := &h.spare[i]
-		reqs[i] = sluice.Request{
-			Op:     sluice.OpRefund,
-			Charge: sluice.Charge{Plan: h.facts.plan, Key: h.key, Cost: p.left},
-			At:     p.grant.At,
-		}
-	}
-	h.spare = h.spare[:0]
+	h.spare = nil
 	return reqs
 }
 
@@ -292,6 +291,6 @@ func (h *hold) keep(p *parcel) {
 	if p.heard.since(p.sent) < p.usable-p.from && len(h.parcels) < mostParcels {
 		h.parcels = append(h.parcels, *p)
 	} else {
-		h.aside(*p)
+		h.aside(p)
 	}
 }

@@ -38,7 +38,9 @@ func (sh *shard) surrender(at moment) []sluice.Request {
 	for _, e := range sh.entries {
 		for h := e.holds; h != nil; h = h.next {
 			h.expire(at)
-			h.spare = append(h.spare, h.parcels...) // before an edge they are worth it too
+			for i := range h.parcels { // before an edge they are worth it too
+				h.spare = append(h.spare, h.refund(&h.parcels[i]))
+			}
 			h.parcels = nil
 			reqs = append(reqs, h.spares()...)
 		}

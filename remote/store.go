@@ -139,23 +139,17 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 	if err := s.ended(ctx); err != nil {
 		return err
 	}
-	index := make([]int, 0, len(reqs)) // of those that are asked
+	asked, index := make([]sluice.Request, 0, len(reqs)), make([]int, 0, len(reqs))
 	for i := range reqs {
 		d, done, err := s.before(ctx, &reqs[i])
 		if out[i] = (sluice.Result{Decision: d, Err: err}); err == nil && !done {
-			index = append(index, i)
-		}
-	}
-	asked, results := reqs, out
-	if len(index) < len(reqs) {
-		asked, results = make([]sluice.Request, len(index)), make([]sluice.Result, len(index))
-		for j, i := range index {
-			asked[j] = reqs[i]
+			asked, index = append(asked, reqs[i]), append(index, i)
 		}
 	}
 	if len(asked) == 0 {
 		return nil
 	}
+	results := make([]sluice.Result, len(asked))
 	s.askAll(ctx, asked, results)
 	for j, i := range index {
 		out[i].Decision, out[i].Err = s.finish(ctx, &reqs[i], results[j].Decision, results[j].Err)
