@@ -4,7 +4,6 @@
 package storetest
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -13,67 +12,34 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/storekit"
 )
+
+// slots returns a store that keeps slots, or skips the test.
+func (b *bench) slots(t *testing.T) (Harness, *hand) {
+	t.Helper()
+	h, clock := b.store(t)
+	if h.Slots == nil {
+		t.Skip("the store keeps no slots")
+	}
+	return h, clock
+}
 
 // testSlots puts random slot requests to the store and to package algo.
 func testSlots(t *testing.T, b *bench) {
 	runs(t, func(t *testing.T, seed uint64) {
-		h, clock := b.store(t)
-		if h.Slots == nil {
-			t.Skip("the store keeps no slots")
-		}
-		rnd := rand.New(rand.NewPCG(seed, 4))
-		ttls := []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second}
-		if h.OwnClock { // nothing expires, as nobody knows when
-			ttls = []time.Duration{time.Hour}
-		}
-		states := make(map[string]*algo.State)
+		h, clock := b.slots(t)
+		c, rnd := newChecker(h, clock), newSlotted(t, h, seed)
 		for range h.Steps {
-			req := sluice.SlotRequest{
-				Op:    sluice.SlotOp(rnd.IntN(4)),
-				Scope: "slots",
-				Limit: sluice.SlotLimit{Name: fmt.Sprint("limit-", rnd.IntN(2)), Cap: 1 + rnd.Int64N(8), TTL: ttls[rnd.IntN(len(ttls))]},
-				Key:   strconv.Itoa(rnd.IntN(3)),
-				Cost:  1,
-			}
-			owner := uint64(rnd.IntN(10))
-			req.Owner = fmt.Sprint("owner ", owner)
-			if rnd.IntN(3) == 0 {
-				req.Cost = 1 + rnd.Int64N(9)
-			}
-			got, err := h.Slots.Slot(t.Context(), req)
-			if err != nil {
-				t.Fatalf("%+v: %v", req, err)
-			}
-			place := req.Limit.Name + "|" + req.Key
-			if states[place] == nil {
-				states[place] = &algo.State{}
-			}
-			want, _ := algo.DecideSlot(&req, owner, states[place], clock.Micros())
-			if h.OwnClock {
-				if (got.RetryAfter == 0) != (want.RetryAfter == 0) || (got.RetryAfter == sluice.Never) != (want.RetryAfter == sluice.Never) {
-					t.Fatalf("%+v: got %+v, want %+v or sooner", req, got, want)
-				}
-				got.RetryAfter = want.RetryAfter
-			}
-			if got != want {
-				t.Fatalf("%+v at %d:\n got %+v\nwant %+v", req, clock.Micros(), got, want)
-			}
-			if !h.OwnClock {
-				clock.move(rnd)
-			}
+			c.slot(t, rnd.slot(sluice.SlotOp(rnd.IntN(4))))
+			clock.move(rnd.Rand)
 		}
 	})
 }
 
 // testSlotsRefused puts invalid slot requests to the store.
 func testSlotsRefused(t *testing.T, b *bench) {
-	h, _ := b.store(t)
-	if h.Slots == nil {
-		t.Skip("the store keeps no slots")
-	}
+	h, _ := b.slots(t)
 	limit := sluice.SlotLimit{Name: "slots", Cap: 2, TTL: time.Hour}
 	for _, bad := range []struct {
 		name string
@@ -120,15 +86,43 @@ func testSlotsRefused(t *testing.T, b *bench) {
 	}
 }
 
+// owners hold slots and give them back, many at the same time.
+type owners struct {
+	h                  Harness
+	held, most, worked atomic.Int64
+}
+
+// work counts slots that were acquired, and releases them. It reports whether
+// that went well.
+func (o *owners) work(t *testing.T, req sluice.SlotRequest) bool {
+	t.Helper()
+	o.worked.Add(1)
+	now := o.held.Add(req.Cost)
+	for seen := o.most.Load(); now > seen && !o.most.CompareAndSwap(seen, now); seen = o.most.Load() {
+	}
+	o.held.Add(-req.Cost)
+	req.Op = sluice.SlotRelease
+	d, err := o.h.Slots.Slot(t.Context(), req)
+	if err != nil || !d.Allowed {
+		t.Errorf("release: got %+v, %v", d, err)
+	}
+	return err == nil && d.Allowed
+}
+
+// check fails the test if more slots were held at once than there are.
+func (o *owners) check(t *testing.T, slots int64) {
+	t.Helper()
+	if o.most.Load() > slots || o.worked.Load() == 0 {
+		t.Errorf("%d owners at work held up to %d, want at most %d", o.worked.Load(), o.most.Load(), slots)
+	}
+}
+
 // testSlotsConcurrent has many owners work under one cap, which is never
 // exceeded; in the end nothing is held.
 func testSlotsConcurrent(t *testing.T, b *bench) {
-	h, _ := b.store(t)
-	if h.Slots == nil {
-		t.Skip("the store keeps no slots")
-	}
+	h, _ := b.slots(t)
 	limit := sluice.SlotLimit{Name: "slots", Cap: 7, TTL: time.Hour}
-	var held, most, worked atomic.Int64
+	all := owners{h: h}
 	together(t, func(caller uint64) {
 		rnd := rand.New(rand.NewPCG(caller, 5))
 		for range 200 {
@@ -138,24 +132,12 @@ func testSlotsConcurrent(t *testing.T, b *bench) {
 				t.Error(err)
 				return
 			}
-			if !d.Allowed {
-				continue
-			}
-			worked.Add(1)
-			now := held.Add(req.Cost)
-			for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
-			}
-			held.Add(-req.Cost)
-			req.Op = sluice.SlotRelease
-			if d, err := h.Slots.Slot(t.Context(), req); err != nil || !d.Allowed {
-				t.Errorf("release: got %+v, %v", d, err)
+			if d.Allowed && !all.work(t, req) {
 				return
 			}
 		}
 	})
-	if most.Load() > limit.Cap || worked.Load() == 0 {
-		t.Errorf("%d owners at work held up to %d, want at most %d", worked.Load(), most.Load(), limit.Cap)
-	}
+	all.check(t, limit.Cap)
 	d, err := h.Slots.Slot(t.Context(), sluice.SlotRequest{Scope: "s", Limit: limit, Key: "k", Owner: "last", Cost: limit.Cap})
 	if want := (sluice.SlotDecision{Allowed: true, Held: limit.Cap}); err != nil || d != want {
 		t.Errorf("when all are done: got %+v, %v, want %+v", d, err, want)
