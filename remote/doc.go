@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remote wraps a [sluice.Store] that is far away and can fail. It says
-// what happens to requests that the store does not decide: each is let through
+// Package remote wraps a [sluice.Store] that is far away and can fail. It answers
+// what it knows of a key without asking the store: until when it is denied (see
+// Denials) and which of its units are in hand (see Leases). And it says what
+// happens to requests that the store does not decide: each is let through
 // ([sluice.FailOpen]), decided by a memory of this process with this node's share
 // of the limit ([sluice.FailLocal]), or refused ([sluice.FailClosed]).
 //
@@ -51,4 +53,92 @@
 //
 // A reset is not decided by any policy: where it does not reach the store it is
 // an error.
+//
+// # Denials
+//
+// A denial says for how long the same cost will not fit if nothing else comes,
+// and whatever else is taken can only make that longer. So until then the
+// answer is known. Of each key the smallest cost that was denied is remembered
+// and until when, counted on the monotonic clock from before the request was
+// sent, and for [MaxAge] at most. A client that keeps pressing a key far over its
+// limit then costs the store next to nothing.
+//
+// Once the denial of a pressed key has ended, one take asks the store. The others
+// wait for what it learns, as long as that call takes and never twice: mostly the
+// one unit that has come back is gone with it, and they are denied.
+//
+// Plain takes are answered: [sluice.OpTake] with one charge and no MaxWait, under
+// one limit or several. That is off where a denial changes something: under a
+// limit that counts denied requests, or one whose keys start with less than
+// full. Requests that ask for the outcomes of several limits are sent on, unless
+// their plan is leased: of the limits that had room at the denial, only the store
+// knows what has been spent since, by other plans of the scope or other
+// processes. A caller may act on that: a policy charges a grace limit where only
+// the soft one denied.
+//
+// A request is denied here only if the store would deny it at that instant.
+// Whatever could give units back through this process (a refund, a reset, a
+// charge, a take under a changed limit) forgets the key before it is sent, and
+// nothing is remembered about the key until it has come back. What is given
+// back elsewhere is seen after [MaxAge] at the latest; so is a jump of the
+// store's clock, a state that the store lost, and a refund that fails here but
+// reaches the store later.
+//
+// Of the plans of a scope each that is leased has its own memory, and the others
+// share one. Those that only have a limit in common, such as a soft and a grace
+// limit beside one hard limit, do not make the process forget each other's.
+//
+// RetryAfter, ResetAfter and the instants are counted down, as the store's own
+// would be. Costs above the one remembered are answered only where the answer
+// follows exactly: under one token or leaky bucket whose units last whole
+// microseconds, and under one fixed window. Remaining is exact for these, unless
+// the cost takes the whole bucket or the limit has just been changed, and for a
+// cost of 1; else it is what it was at the denial, and the store may have more by
+// now.
+//
+// # Leases
+//
+// Of a key in high demand a node takes several units at once and spends them
+// itself, for a short time. However many nodes do so, whatever of theirs is
+// lost, late or dead, the limit is never exceeded.
+//
+// A lease is an ordinary take of several units; what makes it safe is the limit
+// that the store is given. Units that are granted at g may be used until g+TTL, so
+// whatever is used within some span was granted within that span or less than
+// TTL before. Each limit of a leased plan is therefore replaced by one whose
+// promise for the longer span is the original's for the shorter:
+//
+//   - a sliding log or histogram has a window longer by TTL, so that units
+//     count until TTL + Window after they were granted;
+//   - a token bucket, or a leaky bucket that holds nothing back, has a burst
+//     smaller by what it refills in a TTL;
+//   - a fixed window, a sliding counter and a bucket refilled by interval stay
+//     as they are: between two edges it makes no difference when a unit is
+//     used, so a lease ends at the next edge.
+//
+// The original bound, as package algo states it, then holds for the uses in
+// every span, and a store needs to know nothing of leases. What it costs is
+// [github.com/sluicegate/sluice/algo.LeaseCost]. Limits that cannot be leased, and why, are named by
+// [sluice.Plan.Lease].
+//
+// A node counts the TTL on its own clock from before it sent its request, and
+// ends it early by a part in [Drift], so clocks need not agree, only run at
+// about the same rate. A process that is stopped between a decision and what it
+// decides on acts late, as it does under any limiter.
+//
+// All processes that share a scope must lease it under the same TTL, or those
+// that disagree change the limit with every request: the store then carries
+// what is counted over from one to the other each time, which denies more. A
+// unit leased under the one and used after a quiet Window under the other can
+// be missed: while a fleet changes over, the units out on lease may come on top.
+//
+// Plain takes of one key and a cost are leased, singly or in batches. Everything
+// else is asked of the store, under the same stricter limits; so is a take that
+// acquires a slot. A reset makes the store forget units that are out on lease:
+// other nodes may use theirs on top, for a TTL.
+//
+// A node that finds a key empty reserves its next units, and denies until their
+// turn has come: nodes are served in their order and do not ask in vain. Until
+// then who asks the store for the key otherwise finds nothing left. Those who
+// wait for units that another has asked for are told if that fails.
 package remote

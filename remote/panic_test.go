@@ -55,9 +55,11 @@ func recovered(f func()) {
 func TestPanicOfTheStoreIsAFailure(t *testing.T) {
 	take := sluice.Request{Charge: sluice.Charge{Plan: storekit.Plan(t, "scope", "10/s"), Cost: 1}}
 	for name, call := range map[string]func(*remote.Store){
-		"take":  func(s *remote.Store) { _, _ = s.Take(context.Background(), take) },
-		"batch": func(s *remote.Store) { _ = s.TakeBatch(context.Background(), []sluice.Request{take, take}, make([]sluice.Result, 2)) },
-		"slot":  func(s *remote.Store) { _, _ = s.Slot(context.Background(), panicSlot) },
+		"take": func(s *remote.Store) { _, _ = s.Take(context.Background(), take) },
+		"batch": func(s *remote.Store) {
+			_ = s.TakeBatch(context.Background(), []sluice.Request{take, take}, make([]sluice.Result, 2))
+		},
+		"slot": func(s *remote.Store) { _, _ = s.Slot(context.Background(), panicSlot) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
