@@ -5,6 +5,7 @@ package remote_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,25 +19,25 @@ import (
 // panicking panics in every call that counts, and else answers.
 type panicking struct {
 	*memstore.Store
-	panics bool
+	panics atomic.Bool
 }
 
 func (p *panicking) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	if p.panics {
+	if p.panics.Load() {
 		panic("a defect of the store")
 	}
 	return p.Store.Take(ctx, req)
 }
 
 func (p *panicking) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
-	if p.panics {
+	if p.panics.Load() {
 		panic("a defect of the store")
 	}
 	return p.Store.TakeBatch(ctx, reqs, out)
 }
 
 func (p *panicking) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
-	if p.panics {
+	if p.panics.Load() {
 		panic("a defect of the store")
 	}
 	return p.Store.Slot(ctx, req)
@@ -63,7 +64,8 @@ func TestPanicOfTheStoreIsAFailure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &panicking{Store: memstore.New(memstore.Options{MaxKeys: 100}), panics: true}
+				p := &panicking{Store: memstore.New(memstore.Options{MaxKeys: 100})}
+				p.panics.Store(true)
 				s, err := remote.Wrap(p, remote.Options{})
 				if err != nil {
 					t.Fatal(err)
@@ -71,7 +73,7 @@ func TestPanicOfTheStoreIsAFailure(t *testing.T) {
 				for range remote.DefaultFailures {
 					recovered(func() { call(s) })
 				}
-				p.panics = false // before the store is tried
+				p.panics.Store(false) // before the store is tried
 				if st := s.Stats(); st.InFlight != 0 || st.Healthy {
 					t.Errorf("%d calls in flight, healthy %v; want none and false", st.InFlight, st.Healthy)
 				}
