@@ -38,10 +38,14 @@ func conform(t *testing.T, option rueidis.ClientOption, options redisstore.Optio
 		options.Prefix = t.Name()
 		options.Timeout = 10 * time.Second // other tests keep the machine busy
 		s := open(t, option, options)
-		return storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 3000, Stall: func(t *testing.T) func() {
+		h := storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 3000, Stall: func(t *testing.T) func() {
 			t.Helper()
 			return holdUpAll(t, servers)
 		}}
+		if len(servers) > 1 {
+			h.Together = 500 * time.Millisecond // beyond that each server may decide at its own
+		}
+		return h
 	})
 }
 

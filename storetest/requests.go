@@ -6,6 +6,7 @@ package storetest
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/storekit"
@@ -40,6 +41,7 @@ func testBatches(t *testing.T, b *bench) {
 				}
 			}
 			out := make([]sluice.Result, len(reqs))
+			c.asked = time.Now()
 			if err := sluice.TakeBatch(t.Context(), h.Store, reqs, out); err != nil {
 				t.Fatalf("batch of %d: %v", len(reqs), err)
 			}

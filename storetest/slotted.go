@@ -57,7 +57,7 @@ func (c *checker) checkSlot(t *testing.T, req sluice.Request, slot sluice.SlotDe
 		slot.RetryAfter, got.RetryAfter = wanted.RetryAfter, want.RetryAfter
 	}
 	if slot != wanted {
-		t.Fatalf("%s at %d: slot\n got %+v\nwant %+v", describe(req), c.clock.Micros(), slot, wanted)
+		c.differs(t, "%s at %d: slot\n got %+v\nwant %+v", describe(req), c.clock.Micros(), slot, wanted)
 	}
 }
 
@@ -180,6 +180,7 @@ func (c *checker) batch(t *testing.T, rnd slotted) {
 		reqs[i].Outcomes = new(make(sluice.Outcomes, reqs[i].Limits()))
 	}
 	out := make([]sluice.Result, len(reqs))
+	c.asked = time.Now()
 	if err := sluice.TakeBatch(t.Context(), c.h.Store, reqs, out); err != nil {
 		t.Fatalf("batch of %d: %v", len(reqs), err)
 	}

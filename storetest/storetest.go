@@ -32,6 +32,10 @@ type Harness struct {
 	// one it was given. Then the suite reads the instant of each decision from
 	// the decision itself and leaves out what needs time to be set.
 	OwnClock bool
+	// Together, if not zero, is how long the store may take over a request of
+	// several keys and still decide them all at one instant. A run in which one
+	// took longer is over, and no failure, where the store and the suite differ.
+	Together time.Duration
 	// Stall, if not nil, keeps the store from answering until resume is called:
 	// what is asked meanwhile is decided then, or never. Without it a store is not
 	// seen to return when a context ends.

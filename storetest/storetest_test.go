@@ -31,6 +31,7 @@ type simple struct {
 	slots  map[place]*algo.State
 	owners map[string]uint64
 	gate   sync.RWMutex // held for writing while the store is stalled
+	heldUp bool         // between two keys of a request
 }
 
 type place struct {
@@ -105,6 +106,14 @@ func (s *simple) decide(req sluice.Request) (sluice.Decision, error) {
 		}
 	}
 	d := algo.Decide(&req, items, now)
+	switch {
+	case len(req.More) == 0:
+	case s.fault == "decides keys at two instants":
+		d.ResetAfter += time.Microsecond
+	case s.fault == "is held up between two keys" && !s.heldUp:
+		time.Sleep(heldUp)
+		s.heldUp, d.ResetAfter = true, d.ResetAfter+time.Microsecond
+	}
 	if s.fault == "lets others in between" {
 		s.mu.Unlock()
 		runtime.Gosched()
@@ -284,7 +293,7 @@ func TestSimple(t *testing.T) {
 	fault := os.Getenv(faultVar)
 	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
 		s := newSimple(now, fault)
-		return storetest.Harness{Store: s, Slots: s, Stall: s.stall, Steps: 3000}
+		return storetest.Harness{Store: s, Slots: s, Stall: s.stall, Steps: 3000, Together: time.Minute}
 	})
 }
 
@@ -296,6 +305,17 @@ func TestOwnClock(t *testing.T) {
 	})
 }
 
+const heldUp = 2 * time.Millisecond
+
+// TestHeldUp runs the suite on a store that says when it decides all keys of a
+// request at one instant, and is held up for longer.
+func TestHeldUp(t *testing.T) {
+	storetest.Test(t, func(_ *testing.T, _ func() time.Time) storetest.Harness {
+		s := newSimple(time.Now, "is held up between two keys")
+		return storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 300, Together: heldUp}
+	})
+}
+
 // TestFindsFaults runs the suite on faulty stores, each in a process of its
 // own, and wants it to fail.
 func TestFindsFaults(t *testing.T) {
@@ -303,6 +323,8 @@ func TestFindsFaults(t *testing.T) {
 		{"validates nothing", "TestSimple/Refused"},
 		{"counts in ms", "TestSimple/Requests"},
 		{"forgets More", "TestSimple/Requests"},
+		{"decides keys at two instants", "TestSimple/Requests"},
+		{"decides keys at two instants", "TestSimple/Batches"},
 		{"runs scope and key together", "TestSimple/Keys"},
 		{"cuts keys", "TestSimple/Keys"},
 		{"ignores changes", "TestSimple/ChangedLimits"},
