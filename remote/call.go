@@ -53,16 +53,10 @@ func (s *Store) askOne(ctx context.Context, req *sluice.Request, past bool) (d s
 	if err != nil {
 		return d, err
 	}
-	answered := false
-	defer s.threw(t, &answered)
+	err = errNoAnswer
+	defer func() { err = s.over(ctx, t, req, err) }()
 	d, err = s.store.Take(ctx, *req)
-	if answered = true; err != nil {
-		c := s.failed(ctx, t, err)
-		defer c.end()
-		return sluice.Decision{}, c.watch(err, req)
-	}
-	s.succeeded(t)
-	return d, nil
+	return d, err
 }
 
 // askBatch asks the store about reqs in one call, each as ask does. What is given
@@ -80,24 +74,27 @@ func (s *Store) askMany(ctx context.Context, reqs []sluice.Request, out []sluice
 	if err != nil {
 		return err
 	}
-	answered := false
-	defer s.threw(t, &answered)
+	bad := errNoAnswer
+	defer func() { s.overAll(ctx, t, reqs, out, bad) }()
 	err = sluice.TakeBatch(ctx, s.store, reqs, out)
-	answered = true
-	bad := err
+	bad = err
 	for i := 0; bad == nil && i < len(out); i++ {
 		bad = storeError(out[i].Err)
 	}
+	return err
+}
+
+// overAll is over for a call about reqs, which is as bad as the worst of them.
+func (s *Store) overAll(ctx context.Context, t ticket, reqs []sluice.Request, out []sluice.Result, bad error) {
 	if bad == nil {
 		s.succeeded(t)
-		return nil
+		return
 	}
 	c := s.failed(ctx, t, bad)
 	defer c.end()
 	for i := range out {
 		out[i].Err = c.watch(out[i].Err, &reqs[i])
 	}
-	return err
 }
 
 // askSlot asks the store about a slot, as ask does.
@@ -106,16 +103,22 @@ func (s *Store) askSlot(ctx context.Context, req *sluice.SlotRequest, past bool)
 	if err != nil {
 		return d, err
 	}
-	answered := false
-	defer s.threw(t, &answered)
+	err = errNoAnswer
+	defer func() { err = s.over(ctx, t, &sluice.Request{}, err) }()
 	d, err = s.slots.Slot(ctx, *req)
-	if answered = true; err != nil {
-		c := s.failed(ctx, t, err)
-		defer c.end()
-		return sluice.SlotDecision{}, c.watch(err, &sluice.Request{})
+	return d, err
+}
+
+// over takes note of a call about req that has ended, and returns its error. That
+// is errNoAnswer if the store has panicked.
+func (s *Store) over(ctx context.Context, t ticket, req *sluice.Request, err error) error {
+	if err == nil {
+		s.succeeded(t)
+		return nil
 	}
-	s.succeeded(t)
-	return d, nil
+	c := s.failed(ctx, t, err)
+	defer c.end()
+	return c.watch(err, req)
 }
 
 // storeError returns err if the store has failed: a request that is not valid is
@@ -148,17 +151,6 @@ func (s *Store) succeeded(t ticket) {
 	s.inFlight.Add(-1)
 	if !t.past {
 		s.breaker.report(t, succeeded, nil)
-	}
-}
-
-// threw takes note of a call that has not been answered, as the store has panicked.
-func (s *Store) threw(t ticket, answered *bool) {
-	if *answered {
-		return
-	}
-	s.inFlight.Add(-1)
-	if !t.past {
-		s.breaker.report(t, failed, errNoAnswer)
 	}
 }
 
