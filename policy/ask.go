@@ -170,7 +170,18 @@ func (v *Verdict) judge(ctx context.Context) {
 	}
 	v.binds()
 	if !v.Allowed {
+		v.undoLate()
 		v.Decision.Delay, v.Decision.Due, v.Decision.Spent = 0, v.Decision.At, 0
+	}
+}
+
+// undoLate has the store give back what it turns out to have charged to a request
+// that goes no further.
+func (v *Verdict) undoLate() {
+	for i := range v.enforced() {
+		if late, ok := errors.AsType[*sluice.MaybeSentError](v.asks[i].result.Err); ok {
+			late.Undo(nil)
+		}
 	}
 }
 

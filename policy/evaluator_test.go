@@ -4,12 +4,14 @@
 package policy_test
 
 import (
+	"context"
 	"net/netip"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -327,4 +329,30 @@ func TestSwapKeepsState(t *testing.T) {
 	w.deny(from("192.0.2.1"), "api", "fixed-window.min", time.Minute)
 	w.eval.Policy = compile(t)
 	w.allow(from("192.0.2.1"))
+}
+
+// TestLateAnswers: of what the store may yet charge it hears back what is charged to
+// a request that is refused.
+func TestLateAnswers(t *testing.T) {
+	for _, c := range []struct {
+		failure sluice.Failure
+		undone  int
+	}{{sluice.FailOpen, 0}, {sluice.FailClosed, 1}} {
+		t.Run(c.failure.String(), func(t *testing.T) {
+			r := one("api", by(policy.Header("X-User")), "10/min")
+			r.Failure = c.failure
+			w, undone := newWorld(t, r), 0
+			w.eval.Store = storekit.Failing(sluice.NewMaybeSentError(context.DeadlineExceeded, func(undo bool, heard func(sluice.Late)) {
+				if undo {
+					undone++
+				}
+				heard(sluice.Late{Undone: undo})
+			}))
+			var v policy.Verdict
+			w.eval.Decide(t.Context(), user("ada"), &v)
+			if passes := c.failure == sluice.FailOpen; v.Allowed != passes || undone != c.undone {
+				t.Errorf("allowed %v, undone %d times, want %v and %d", v.Allowed, undone, passes, c.undone)
+			}
+		})
+	}
 }
