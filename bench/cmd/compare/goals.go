@@ -93,6 +93,12 @@ func redisGoals() []report.Goal {
 			report.Goal{Title: "Redis, 8 nodes, key at 2× its limit, " + who + ": % denied that an exact limiter admits", Bench: "RedisLeased", Who: who, Unit: "%lost", Want: 4},
 		)
 	}
+	for _, load := range []string{"hot", "uniform"} {
+		through := "Remote/load=" + load + "/store=memory/callers=1"
+		gs = append(gs,
+			report.Goal{Title: "remote, " + load + ", memory behind: ns", Bench: through, Who: "remote", Unit: "ns/op", Want: 1200},
+			report.Goal{Title: "remote, " + load + ", memory behind: allocations", Bench: through, Who: "remote", Unit: "allocs/op", Want: 2})
+	}
 	return append(gs,
 		report.Goal{Title: "Redis, sliding log of 10,000: the server's CPU, of a token bucket's", Bench: "RedisLog", Who: "sluice.sliding-log", To: "sluice.alone", Unit: cost, Want: 2},
 		report.Goal{Title: "Redis, token bucket: B per key", Bench: "RedisMemory", Who: "sluice.alone", Unit: "B/key", Want: 120},

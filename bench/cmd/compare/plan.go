@@ -52,6 +52,7 @@ func groups() []group {
 		{"http", named("HTTP", "", "none", "sluice", "sluice.denied", "httprate", "tollbooth")},
 		{"redis", redisTurns},
 		{"redis-state", redisStateTurns},
+		{"remote", remoteTurns},
 	}
 }
 
@@ -167,6 +168,20 @@ func redisStateTurns(cores int) []turn {
 			"sluice.sliding-log", "sluice.sliding-histogram", "gcra", "zset-log", "redis_rate", "throttled"),
 	} {
 		turns = append(turns, t(cores)...)
+	}
+	return turns
+}
+
+// remoteTurns take through what is put around a store far away.
+func remoteTurns(int) []turn {
+	var turns []turn
+	for _, load := range []string{"hot", "uniform", "denied"} {
+		for _, who := range []string{"store", "remote"} {
+			turns = append(turns,
+				turn{bench: "Remote/load=" + load + "/store=memory/callers=1", who: who, busy: 1},
+				turn{bench: "Remote/load=" + load + "/store=redis/callers=64", who: who, benchtime: "100000x"},
+				turn{bench: "Remote/load=" + load + "/store=redis/callers=1", who: who, benchtime: "10000x"})
+		}
 	}
 	return turns
 }
