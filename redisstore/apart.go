@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 
 	"github.com/redis/rueidis"
 
@@ -25,7 +24,7 @@ func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) 
 	p := s.sendApart(inv) //nolint:contextcheck // see leave.go: a caller's context never reaches the client
 	res, ok := p.wait(ctx)
 	if !ok {
-		own(req)
+		*req = req.Clone()
 		l := s.lateTake(ctx, req)
 		p.leave(s, func(ctx context.Context, res rueidis.RedisResult) {
 			err := s.conclude(ctx, c, inv, inv.retry(ctx, s, res))
@@ -50,7 +49,7 @@ func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) 
 // caller may leave.
 func (s *Store) apart(ctx, within context.Context, req *sluice.Request, decide func(context.Context) (sluice.Decision, error)) (sluice.Decision, error) {
 	theirs := *req
-	own(req)
+	*req = req.Clone()
 	a := begin(within, s, func(ctx context.Context) (r sluice.Result) {
 		r.Decision, r.Err = decide(ctx)
 		return r
@@ -61,28 +60,8 @@ func (s *Store) apart(ctx, within context.Context, req *sluice.Request, decide f
 		a.leave(s, func(ctx context.Context, r sluice.Result) { l.answer(ctx, r.Decision, r.Err) })
 		return sluice.Decision{}, l.gone
 	}
-	giveOut(&theirs, req)
+	theirs.Fill(req)
 	return r.Decision, r.Err
-}
-
-// own makes what req refers to the store's own: its caller may be gone when it is
-// used.
-func own(req *sluice.Request) {
-	req.More = slices.Clone(req.More)
-	if req.Outcomes != nil {
-		req.Outcomes = new(slices.Clone(*req.Outcomes))
-	}
-	if req.Slot != nil {
-		req.Slot = new(*req.Slot)
-	}
-}
-
-// giveOut gives a caller what the store's own request has received.
-func giveOut(theirs, own *sluice.Request) {
-	copy(theirs.Outcomes.All(), own.Outcomes.All())
-	if theirs.Slot != nil {
-		theirs.Slot.Decision = own.Slot.Decision
-	}
 }
 
 // giveBack gives back what d has spent of req. It reports whether there was

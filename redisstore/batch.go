@@ -6,7 +6,6 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/redis/rueidis"
 
@@ -31,9 +30,9 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 		s.decideAll(s.bound(), reqs, out) //nolint:contextcheck // ctx never ends
 		return nil
 	}
-	mine := slices.Clone(reqs)
-	for i := range mine {
-		own(&mine[i])
+	mine := make([]sluice.Request, len(reqs))
+	for i := range reqs {
+		mine[i] = reqs[i].Clone()
 	}
 	a := begin(s.bound(), s, func(ctx context.Context) []sluice.Result { //nolint:contextcheck // see leave.go
 		results := make([]sluice.Result, len(mine))
@@ -47,7 +46,7 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 	}
 	copy(out, results)
 	for i := range reqs {
-		giveOut(&reqs[i], &mine[i])
+		reqs[i].Fill(&mine[i])
 	}
 	return nil
 }

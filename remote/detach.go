@@ -5,7 +5,6 @@ package remote
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -28,14 +27,7 @@ type fate struct {
 }
 
 func (d *detached) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	mine := req // as it may be read and written after the caller has left
-	mine.More = slices.Clone(req.More)
-	if req.Outcomes != nil {
-		mine.Outcomes = new(slices.Clone(*req.Outcomes))
-	}
-	if req.Slot != nil {
-		mine.Slot = new(*req.Slot)
-	}
+	mine := req.Clone() // as it may be read and written after the caller has left
 	var r sluice.Result
 	err := d.run(ctx, func(ctx context.Context) {
 		r.Decision, r.Err = d.store.Take(ctx, mine)
@@ -52,10 +44,7 @@ func (d *detached) Take(ctx context.Context, req sluice.Request) (sluice.Decisio
 	if err != nil {
 		return sluice.Decision{}, err
 	}
-	copy(req.Outcomes.All(), mine.Outcomes.All())
-	if req.Slot != nil {
-		*req.Slot = *mine.Slot
-	}
+	req.Fill(&mine)
 	return r.Decision, r.Err
 }
 
