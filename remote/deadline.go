@@ -35,7 +35,7 @@ type deadlines struct{ current atomic.Pointer[deadline] }
 // bound returns ctx with the Timeout; end must follow.
 func (s *Store) bound(ctx context.Context) context.Context {
 	now := time.Now()
-	if ctx == context.Background() || ctx == context.TODO() {
+	if ctx == context.Background() {
 		return s.deadlines.of(now, s.opts.Timeout)
 	}
 	d := &deadline{Context: ctx, began: now, at: now.Add(s.opts.Timeout)}

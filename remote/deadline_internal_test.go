@@ -93,7 +93,7 @@ func TestSharedDeadline(t *testing.T) {
 				t.Fatalf("%v left, %v", left, d.Err())
 			}
 		}
-		if same := s.bound(context.TODO()); same != s.bound(context.Background()) {
+		if same := s.bound(context.Background()); same != s.bound(context.Background()) {
 			t.Error("two deadlines at one instant")
 		}
 		if !errors.Is(first.Err(), context.DeadlineExceeded) {

@@ -80,7 +80,7 @@ func (s *sharedStore) wrap() (err error) {
 	s.store, err = remote.Wrap(lazyStore{s}, remote.Options{
 		PolicyOf:     func(p *sluice.Plan) sluice.Failure { return s.of.failureOf(p.Scope()) },
 		SlotPolicyOf: s.of.failureOf, Timeout: s.target.Timeout(),
-		Local:    memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxKeys}),
+		Local:    memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed}),
 		Nodes:    func() int { return int(s.nodes.Load()) },
 		OnChange: func(remote.Health) { s.changed() },
 		Lease:    s.of.leaseOf,
