@@ -152,7 +152,7 @@ func newCounterOf(t *testing.T, fields httplimit.Fields, rule policy.Rule) *coun
 		Rules:  []policy.Rule{rule},
 		Fields: fields,
 		OnDecision: func(_ *http.Request, e httplimit.Event) {
-			if e.Verdict == httplimit.Denied {
+			if e.Verdict == policy.Denied {
 				c.denied.Add(1)
 			} else {
 				c.allowed.Add(1)

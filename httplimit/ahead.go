@@ -4,16 +4,36 @@
 package httplimit
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"sync"
+
+	"github.com/sluicegate/sluice/policy"
 )
 
 // mostKept is how much of a body is read while its request is held back.
 const mostKept = 64 << 10 // bytes
 
 var errBody = errors.New("the request's body cannot be read")
+
+// onHold watches a request that is held back: its body ends the wait if that
+// cannot be read.
+func (m *Middleware) onHold(ctx context.Context, a policy.Attributes) (context.Context, func()) {
+	of, ok := a.(*attributes)
+	if !ok {
+		return ctx, func() {}
+	}
+	held, cancel := context.WithCancelCause(ctx)
+	ahead := of.of.readAhead(func() { cancel(errBody) })
+	return held, func() {
+		if ahead != nil {
+			ahead.over()
+		}
+		cancel(nil)
+	}
+}
 
 // ahead is a body that is read while its request is held back. net/http finds
 // out that a client of HTTP/1 has hung up only where somebody reads what it
@@ -23,7 +43,7 @@ var errBody = errors.New("the request's body cannot be read")
 type ahead struct {
 	body   io.ReadCloser
 	length int64         // of the body; negative: not known
-	broken chan struct{} // closed when it cannot be read on
+	broken func()        // called when it cannot be read on
 	done   chan struct{} // closed when nothing is read ahead any more
 
 	mu   sync.Mutex
@@ -36,11 +56,11 @@ type ahead struct {
 // readAhead begins to read the request's body, which is what comes back from
 // then on. It returns nil where there is no need: HTTP/2 has a client's leave
 // told by the connection.
-func (q *Request) readAhead() *ahead {
+func (q *Request) readAhead(broken func()) *ahead {
 	if q.r.ProtoMajor >= 2 || q.r.Body == nil || q.r.Body == http.NoBody || q.r.ContentLength == 0 {
 		return nil
 	}
-	a := &ahead{length: q.r.ContentLength, broken: make(chan struct{}), done: make(chan struct{})}
+	a := &ahead{length: q.r.ContentLength, broken: broken, done: make(chan struct{})}
 	put := func(body io.ReadCloser) io.ReadCloser {
 		a.body = body
 		return a
@@ -79,7 +99,7 @@ func (a *ahead) take(b []byte, err error) bool {
 		err = io.ErrUnexpectedEOF
 	}
 	if a.err = err; err != nil && !errors.Is(err, io.EOF) {
-		close(a.broken)
+		a.broken()
 	}
 	// One byte more than is kept tells a body that is as large from a larger one.
 	return err != nil || a.stop || len(a.kept) > mostKept

@@ -4,12 +4,9 @@
 package httplimit
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"net/http"
-	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -27,77 +24,25 @@ import (
 // such request.
 const WarningField = "RateLimit-Warning"
 
-// conclude says what follows from the verdict.
-func (q *Request) conclude(ctx context.Context) {
-	v, e := &q.verdict, &q.event
-	*e = Event{Decision: v.Decision, Err: v.Err, Judged: v}
-	if binding, bound := v.Binding(); bound {
-		q.limit = q.mw.names.label(&binding)
-		e.Limit = &q.limit.term
-		e.Charge = sluice.Charge{Key: binding.Key, Cost: binding.Cost}
-		if !v.Allowed {
-			e.Verdict, e.Status, e.Violated = Denied, cmp.Or(binding.Rule.Status, http.StatusTooManyRequests), q.violated(e.Limit.Name)
-			return
-		}
-	}
-	switch {
-	case v.Refused != nil:
-		e.Verdict, e.Status, e.Err = Refused, http.StatusBadRequest, v.Refused
-		if token, ok := errors.AsType[*policy.TokenError](v.Refused.Err); ok {
-			e.Status, e.Err = http.StatusUnauthorized, token
-		}
-	case v.InFlight != nil:
-		f := v.InFlight
-		// There is no Retry-After: nobody knows when another request will end.
-		e.Decision = sluice.Decision{}
-		e.Verdict, e.Status = Denied, cmp.Or(f.Rule.Status, http.StatusTooManyRequests)
-		e.Violated = []string{levelName(f.Rule, f.Level) + "/" + f.Limit.Name}
-	case v.Err != nil && ctx.Err() != nil:
-		q.mw.report(q.r, v.Cancel(ctx))
-		e.Verdict, e.Status, e.Err = Abandoned, http.StatusServiceUnavailable, ctx.Err()
-	case !v.Allowed:
-		e.Verdict, e.Status = FailedClosed, http.StatusServiceUnavailable
-	case v.Err != nil:
-		e.Verdict = FailedOpen
-	default:
-		q.shadowed(e)
-	}
-}
-
-// shadowed names what rules in shadow mode would have denied.
-func (q *Request) shadowed(e *Event) {
-	for s := range q.verdict.Sides() {
-		if !s.Shadow || s.Err != nil || s.Allowed {
-			continue
-		}
-		e.Verdict = Shadowed
-		name := s.Rule.Name
-		if s.Limit != nil && len(s.Rule.Levels) == 1 {
-			name = limitName(s.Rule, &s.Rule.Levels[0], s.Limit.Name)
-		}
-		e.Violated = append(e.Violated, name)
-	}
-}
-
 // Refuse answers a request that is not passed on.
 func (q *Request) Refuse(w http.ResponseWriter) {
-	e, opts := &q.event, &q.mw.opts
+	e, opts := q.Event(), &q.mw.opts
 	if q.own {
 		opts.Own.serve(w, q.r, &q.attributes.HTTP, q.client)
 		return
 	}
-	if e.Verdict == Denied && e.Limit != nil {
+	if e.Verdict == policy.Denied && e.Limit != nil {
 		opts.Fields.Set(w.Header(), q.policies(), e.Limit, e.Decision)
 	}
-	if token, ok := e.Err.(*policy.TokenError); ok { //nolint:errorlint // conclude has unwrapped it
+	if token, ok := e.Err.(*policy.TokenError); ok { //nolint:errorlint // a front's call has unwrapped it
 		challenge(w.Header(), token)
 	}
 	if opts.Refuse != nil {
-		setRetryAfter(w.Header(), e)
-		opts.Refuse(w, q.r, *e)
+		setRetryAfter(w.Header(), &e)
+		opts.Refuse(w, q.r, e)
 		return
 	}
-	WriteProblem(w, q.r, *e)
+	WriteProblem(w, q.r, e)
 }
 
 // challenge says that a token cannot be used, or that there must be one, as RFC
@@ -112,49 +57,49 @@ func challenge(h http.Header, token *policy.TokenError) {
 
 // policies returns RateLimit-Policy of all limits that applied.
 func (q *Request) policies() string {
-	if q.verdict.Limits() == 1 {
-		return q.limit.item
+	if q.call.Judged.Limits() == 1 {
+		return q.mw.items.of(q.call.Limit)
 	}
 	var buf [256]byte
 	b := buf[:0]
-	for o := range q.verdict.Outcomes() {
+	for t := range q.call.Limits() {
 		if len(b) > 0 {
 			b = append(b, ", "...)
 		}
-		b = append(b, q.mw.names.label(&o).item...)
+		b = append(b, q.mw.items.of(t)...)
 	}
 	return string(b)
 }
 
-// violated returns the names of the limits that denied, the binding one first.
-func (q *Request) violated(binding string) []string {
-	all := []string{binding}
-	for o := range q.verdict.Outcomes() {
-		if !o.Allowed {
-			if name := q.mw.names.label(&o).term.Name; !slices.Contains(all, name) {
-				all = append(all, name)
-			}
-		}
+// policyItems are those of RateLimit-Policy, each made when it is first needed. Their
+// number is bounded by that of the policy's limits.
+type policyItems struct{ made sync.Map } // *sluice.Term to string
+
+func (i *policyItems) of(t *sluice.Term) string {
+	if item, ok := i.made.Load(t); ok {
+		return item.(string) //nolint:forcetypeassert // nothing else is ever stored
 	}
-	return all
+	item := PolicyItem(t)
+	i.made.Store(t, item)
+	return item
 }
 
 // SetFields sets the header fields of the answer to a request that is passed on.
 func (q *Request) SetFields(h http.Header) {
-	v, fields := &q.verdict, q.mw.opts.Fields
-	if q.limit == nil {
+	c, fields := &q.call, q.mw.opts.Fields
+	if c.Limit == nil {
 		return
 	}
-	fields.Set(h, q.policies(), &q.limit.term, v.Decision)
+	fields.Set(h, q.policies(), c.Limit, c.Decision)
 	if fields&NoFields != 0 {
 		return
 	}
 	var warning []byte
-	for w := range v.Warnings() {
-		warning = appendWarning(warning, levelName(w.Rule, w.Level), w.Left.Remaining, w.Left.ResetAfter, "soft")
+	for w := range c.Judged.Warnings() {
+		warning = appendWarning(warning, w.Name(), w.Left.Remaining, w.Left.ResetAfter, "soft")
 	}
-	if warning == nil && near(&q.limit.term, q.event.Charge.Cost, v.Decision.Remaining) {
-		warning = appendWarning(warning, q.limit.term.Name, v.Decision.Remaining, v.Decision.ResetAfter, "near")
+	if warning == nil && near(c.Limit, c.Charge.Cost, c.Decision.Remaining) {
+		warning = appendWarning(warning, c.Limit.Name, c.Decision.Remaining, c.Decision.ResetAfter, "near")
 	}
 	if warning != nil {
 		h[WarningField] = []string{string(warning)} // with this case on the wire

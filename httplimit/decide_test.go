@@ -38,7 +38,7 @@ func settled(mw *httplimit.Middleware, r *http.Request, resp httplimit.Response)
 // TestDecide: what is allowed goes on with its fields, and what is not is
 // answered as Wrap would.
 func TestDecide(t *testing.T) {
-	var told []httplimit.Verdict
+	var told []policy.VerdictKind
 	closed := rule(t, "api", httplimit.ByQuery("user"), "1/min")
 	closed.Failure = sluice.FailClosed
 	store := &outage{Store: newStore(newClock())}
@@ -51,15 +51,15 @@ func TestDecide(t *testing.T) {
 	for _, c := range []struct {
 		name, target string
 		down         bool
-		verdict      httplimit.Verdict
+		verdict      policy.VerdictKind
 		status       int // 0: allowed
 		limit        string
 		retry        string
 	}{
-		{"allowed", "/?user=u1", false, httplimit.Allowed, 0, `"api";r=0;t=60`, ""},
-		{"denied", "/?user=u1", false, httplimit.Denied, 429, `"api";r=0;t=60`, "60"},
-		{"without a key", "/", false, httplimit.Refused, 400, "", ""},
-		{"not decided", "/?user=u2", true, httplimit.FailedClosed, 503, "", "1"},
+		{"allowed", "/?user=u1", false, policy.Allowed, 0, `"api";r=0;t=60`, ""},
+		{"denied", "/?user=u1", false, policy.Denied, 429, `"api";r=0;t=60`, "60"},
+		{"without a key", "/", false, policy.Refused, 400, "", ""},
+		{"not decided", "/?user=u2", true, policy.FailedClosed, 503, "", "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store.down.Store(c.down)
@@ -68,7 +68,7 @@ func TestDecide(t *testing.T) {
 			if e := q.Event(); q.Allowed() != (c.status == 0) || e.Verdict != c.verdict || e.Status != c.status {
 				t.Fatalf("allowed %v, event %+v; want %v, %d", q.Allowed(), e, c.verdict, c.status)
 			}
-			if !slices.Equal(told, []httplimit.Verdict{c.verdict}) {
+			if !slices.Equal(told, []policy.VerdictKind{c.verdict}) {
 				t.Errorf("told %v, want %v once", told, c.verdict)
 			}
 			rec := httptest.NewRecorder()

@@ -40,17 +40,17 @@ func TestFailure(t *testing.T) {
 		name    string
 		failure sluice.Failure
 		status  int
-		verdict httplimit.Verdict
+		verdict policy.VerdictKind
 	}{
-		{"open is the default", sluice.Failure(0), 200, httplimit.FailedOpen},
-		{"closed", sluice.FailClosed, 503, httplimit.FailedClosed},
-		{"local, and there is none", sluice.FailLocal, 503, httplimit.FailedClosed},
+		{"open is the default", sluice.Failure(0), 200, policy.FailedOpen},
+		{"closed", sluice.FailClosed, 503, policy.FailedClosed},
+		{"local, and there is none", sluice.FailLocal, 503, policy.FailedClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := &outage{Store: newStore(newClock())}
 			store.down.Store(true)
 			var seen []error
-			var verdict httplimit.Verdict
+			var verdict policy.VerdictKind
 			api := rule(t, "api", httplimit.ByIP(), "1B/min")
 			api.Failure = c.failure
 			h := newMiddleware(t, httplimit.Options{
@@ -66,7 +66,7 @@ func TestFailure(t *testing.T) {
 				t.Errorf("the client is told of the store: %s", rec.Body)
 			}
 			store.down.Store(false)
-			if rec = ask(t, h, "/"); rec.Code != 200 || verdict != httplimit.Allowed {
+			if rec = ask(t, h, "/"); rec.Code != 200 || verdict != policy.Allowed {
 				t.Errorf("once the store is back: status %d, %v", rec.Code, verdict)
 			}
 		})
@@ -152,7 +152,7 @@ func TestClientThatIsGone(t *testing.T) {
 	cancel()
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, request(t, "/").WithContext(ctx))
-	if rec.Code != 503 || len(events) != 1 || events[0].Verdict != httplimit.Abandoned || !errors.Is(events[0].Err, context.Canceled) {
+	if rec.Code != 503 || len(events) != 1 || events[0].Verdict != policy.Abandoned || !errors.Is(events[0].Err, context.Canceled) {
 		t.Errorf("status %d, events %+v", rec.Code, events)
 	}
 }

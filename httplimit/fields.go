@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // Fields are families of header fields, which may be combined by |. The zero
@@ -175,27 +176,16 @@ func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decis
 	}
 }
 
-// RetryError is an error of a store that knows when to try again. A request that
-// was not decided because of it is answered with that as Retry-After, in seconds
-// rounded up, and at least one; it is found behind other errors, too. Without
-// it Retry-After is a second.
-type RetryError interface {
-	error
-	RetryIn() time.Duration
-}
-
 // setRetryAfter tells the client of a request that was not decided, or not in
-// time, when to come again: once the delay that it was held back for is over, or
-// when the error says; else in a second. It says no more than what is said.
+// time, when to come again, in seconds rounded up. It says no more than what is
+// said.
 func setRetryAfter(h http.Header, e *Event) {
-	if e.Verdict != FailedClosed && e.Verdict != Abandoned || h[fieldRetryAfter] != nil {
+	if e.Verdict != policy.FailedClosed && e.Verdict != policy.Abandoned || h[fieldRetryAfter] != nil {
 		return
 	}
-	wait := e.Decision.Delay
-	if says, ok := errors.AsType[RetryError](e.Err); ok {
-		wait = max(wait, says.RetryIn())
+	if wait, ok := e.Retry(); ok {
+		h[fieldRetryAfter] = []string{strconv.FormatInt(ceilSeconds(wait), 10)}
 	}
-	h[fieldRetryAfter] = []string{strconv.FormatInt(max(ceilSeconds(wait), 1), 10)}
 }
 
 // addField keeps the items of a limiter further out: both fields are lists.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // TestHangUpIsSeen: on a real connection, too, a client that is held back and
@@ -30,7 +31,7 @@ func TestHangUpIsSeen(t *testing.T) {
 		{"in the middle of a chunked body", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			queue := httplimit.NewQueue(10)
+			queue := policy.NewQueue(10)
 			g := newGuard(t, "  - {name: a, limits: 1/h leaky-bucket burst 3, max_wait: 1h}", echo, httplimit.Options{Queue: queue})
 			server := httptest.NewServer(g)
 			defer server.Close()
@@ -53,7 +54,7 @@ func TestHangUpIsSeen(t *testing.T) {
 }
 
 // reach waits until so many requests are held back.
-func reach(t *testing.T, queue *httplimit.Queue, want int) {
+func reach(t *testing.T, queue *policy.Queue, want int) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

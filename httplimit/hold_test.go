@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // TestHold: what a leaky bucket lets through later is held back as long, in
@@ -28,7 +29,7 @@ func TestHold(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				queue := httplimit.NewQueue(100)
+				queue := policy.NewQueue(100)
 				g := newGuard(t, "  - {name: a, "+c.rule+"}", echo, httplimit.Options{Queue: queue})
 				start := time.Now()
 				var clients sync.WaitGroup
@@ -59,7 +60,7 @@ func TestHold(t *testing.T) {
 // back, so that the next one has them.
 func TestHangUpFreesPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		queue := httplimit.NewQueue(100)
+		queue := policy.NewQueue(100)
 		g := newGuard(t, "  - {name: a, limits: 1/s leaky-bucket burst 3}", echo, httplimit.Options{Queue: queue})
 		answer(g, requestOf(t, "GET", "/", "")) // at once
 		var clients sync.WaitGroup
@@ -92,7 +93,7 @@ func TestHangUpFreesPlace(t *testing.T) {
 // is 503, and nothing is charged.
 func TestQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		queue := httplimit.NewQueue(2)
+		queue := policy.NewQueue(2)
 		g := newGuard(t, "  - {name: a, limits: 1/s leaky-bucket burst 10}", echo, httplimit.Options{Queue: queue})
 		var clients sync.WaitGroup
 		var passed, full atomic.Int64

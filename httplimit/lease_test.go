@@ -16,6 +16,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // faltering is a store whose slots are away at times.
@@ -81,7 +82,7 @@ func (c *crowd) full(t *testing.T) bool {
 
 func (c *crowd) expired() (n int) {
 	for _, err := range c.errors.all() {
-		if errors.Is(err, httplimit.ErrExpired) {
+		if errors.Is(err, policy.ErrExpired) {
 			n++
 		}
 	}

@@ -4,13 +4,13 @@
 package httplimit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"sync"
-	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/clientip"
@@ -23,10 +23,8 @@ import (
 // store's. For another policy make another Middleware.
 type Middleware struct {
 	opts     Options
-	judge    policy.Evaluator
-	finder   *clientip.Finder
-	clients  clientip.Admission
-	names    names
+	front    *policy.Front
+	items    policyItems
 	log      *sampledlog.Log
 	requests sync.Pool // of *Request
 }
@@ -40,57 +38,38 @@ func Limit(store sluice.Store, scope string, key Key, limits ...sluice.Limit) (*
 
 // New returns a Middleware, or every fault of o joined.
 func New(o Options) (*Middleware, error) {
+	m := &Middleware{log: &sampledlog.Log{Logger: slog.Default(), Part: "httplimit"}}
 	var all []error
-	fault := func(format string, args ...any) { all = append(all, fmt.Errorf("httplimit: "+format, args...)) }
-	if o.Store == nil {
-		fault("Store is nil; make one, such as memstore.New(memstore.Options{})")
-	}
-	switch {
-	case o.Policy != nil && len(o.Rules) > 0:
-		fault("Rules and Policy: give one of them")
-	case o.Policy == nil && len(o.Rules) == 0:
-		fault("Rules: there are none; make one, such as policy.NewRule(\"api\", policy.IP(), sluice.PerMinute(100))")
-	case o.Policy == nil:
-		compiled, err := policy.Compile(o.Rules)
-		if err != nil {
-			fault("Rules: %w", err)
-		}
-		o.Policy = compiled
-	}
-	if o.MaxWait < 0 || o.MaxWait > sluice.MaxWait {
-		fault("MaxWait: %v must be 0 to %v", o.MaxWait, sluice.MaxWait)
-	}
 	if err := o.Fields.check(); err != nil {
-		fault("Fields: %w", err)
+		all = append(all, fmt.Errorf("httplimit: Fields: %w", err))
 	}
-	finder, err := clientip.New(clientip.Options{Trusted: o.Trusted, Header: o.ClientHeader})
-	if err != nil {
-		fault("client address: %w", err)
-	}
-	if len(all) > 0 {
+	front, err := policy.NewFront(policy.FrontOptions{
+		Name: "httplimit", Store: o.Store, Slots: o.Slots, Rules: o.Rules, Policy: o.Policy,
+		Trusted: o.Trusted, ClientHeader: o.ClientHeader, Allow: o.Allow, Deny: o.Deny,
+		MaxWait: o.MaxWait, Queue: o.Queue, OnHold: m.onHold, OnError: m.onError, Now: o.Now,
+	})
+	if all = append(all, err); errors.Join(all...) != nil {
 		return nil, errors.Join(all...)
 	}
 	if o.Fields == 0 {
 		o.Fields = Draft11
 	}
-	if o.Queue == nil {
-		o.Queue = NewQueue(DefaultQueue)
-	}
-	m := &Middleware{
-		opts: o, finder: finder, clients: clientip.NewAdmission(o.Allow, o.Deny),
-		log: &sampledlog.Log{Logger: slog.Default(), Part: "httplimit"},
-	}
+	m.opts, m.front = o, front
 	m.requests.New = func() any { return new(Request) }
-	m.judge = policy.Evaluator{Policy: o.Policy, Store: o.Store, Slots: o.Slots, MaxWait: o.MaxWait, Now: o.Now}
-	if o.Now == nil {
-		m.judge.Now = time.Now
-	}
 	return m, nil
 }
 
-// Admits reports whether Allow and Deny let a client in. The zero Addr is one
-// whose address is not known.
-func (m *Middleware) Admits(client netip.Addr) bool { return m.clients.Admits(client) }
+// Admits reports whether Allow and Deny let a client in. The zero Addr is one whose
+// address is not known.
+func (m *Middleware) Admits(client netip.Addr) bool { return m.front.Admits(client) }
+
+// client returns the address of a request's client.
+func (m *Middleware) client(r *http.Request) netip.Addr {
+	return m.front.Client(clientip.Peer(r.RemoteAddr), func(name string) []string { return r.Header[name] })
+}
+
+// skips reports whether a request is passed on undecided.
+func (m *Middleware) skips(r *http.Request) bool { return m.opts.Skip != nil && m.opts.Skip(r) }
 
 // Wrap returns a handler that passes on to next what the limits allow and
 // answers the rest. It blocks as long as a request is held back. One Middleware
@@ -105,7 +84,7 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 		panic("httplimit: wrap: next is nil; pass the handler that is to be limited, such as an http.ServeMux") //nolint:forbidigo // a mistake of the program's, and there is no error to return
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if m.opts.Skip != nil && m.opts.Skip(r) {
+		if m.skips(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -125,13 +104,18 @@ func (m *Middleware) release(q *Request) {
 	m.requests.Put(q)
 }
 
+// onError hands an error of the front to whoever wants it.
+func (m *Middleware) onError(_ context.Context, a policy.Attributes, err error) {
+	if of, ok := a.(*attributes); ok {
+		m.report(of.of.r, err)
+	}
+}
+
 // report hands an error of the store to whoever wants it.
 func (m *Middleware) report(r *http.Request, err error) {
-	switch {
-	case err == nil:
-	case m.opts.OnError != nil:
+	if m.opts.OnError != nil {
 		m.opts.OnError(r, err)
-	default:
-		m.log.Error(r.Context(), "rate limit store failed", err)
+		return
 	}
+	m.log.Error(r.Context(), "rate limit store failed", err)
 }

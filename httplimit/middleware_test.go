@@ -112,7 +112,7 @@ func TestMissingKey(t *testing.T) {
 			t.Errorf("%d decisions, want 3", len(events))
 		}
 		for _, e := range events {
-			if e.Verdict != httplimit.Allowed || e.Limit != nil || e.Decision != (sluice.Decision{}) {
+			if e.Verdict != policy.Allowed || e.Limit != nil || e.Decision != (sluice.Decision{}) {
 				t.Errorf("no rule applied, and got %+v", e)
 			}
 		}
@@ -123,7 +123,7 @@ func TestMissingKey(t *testing.T) {
 // would have denied is known, and what has no usable key only beside.
 func TestShadow(t *testing.T) {
 	type step struct {
-		verdict  httplimit.Verdict
+		verdict  policy.VerdictKind
 		violated string
 		side     string // the error of the rule's judgement
 	}
@@ -153,11 +153,11 @@ func TestShadow(t *testing.T) {
 	c.pass(time.Minute) // what was shadowed is not charged
 	ask(t, h, "/", "X-User: u1")
 	want := []step{
-		{verdict: httplimit.Allowed},
-		{verdict: httplimit.Shadowed, violated: "user/u"},
-		{verdict: httplimit.Shadowed, violated: "user/u"},
-		{verdict: httplimit.Allowed, side: "header X-User is missing"},
-		{verdict: httplimit.Allowed},
+		{verdict: policy.Allowed},
+		{verdict: policy.Shadowed, violated: "user/u"},
+		{verdict: policy.Shadowed, violated: "user/u"},
+		{verdict: policy.Allowed, side: "header X-User is missing"},
+		{verdict: policy.Allowed},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -176,12 +176,12 @@ func TestShadowBesideOthers(t *testing.T) {
 	}).Wrap(ok)
 	for i, want := range []struct {
 		status   int
-		verdict  httplimit.Verdict
+		verdict  policy.VerdictKind
 		violated []string
 	}{
-		{200, httplimit.Allowed, nil},
-		{200, httplimit.Shadowed, []string{"trial"}},
-		{429, httplimit.Denied, []string{"api"}},
+		{200, policy.Allowed, nil},
+		{200, policy.Shadowed, []string{"trial"}},
+		{429, policy.Denied, []string{"api"}},
 	} {
 		rec := ask(t, h, "/")
 		if rec.Code != want.status || last.Verdict != want.verdict || !slices.Equal(last.Violated, want.violated) {

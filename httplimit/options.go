@@ -49,7 +49,7 @@ type Options struct {
 	// TokenError and of a [*policy.ClaimError]. Of other errors it reads nothing
 	// but that the token cannot be verified, or the claim not be read: OnError is
 	// called with these.
-	Claims func(*http.Request) (func(name string) (string, error), error)
+	Claims func(*http.Request) (policy.Lookup, error)
 	// TokenRequired answers a request with 401 that has no token, and for which a
 	// rule needs a claim, whatever the rule says of requests without one.
 	TokenRequired bool
@@ -60,8 +60,8 @@ type Options struct {
 	// the deadline of the request's context.
 	MaxWait time.Duration
 	// Queue bounds how many requests are held back at once. Middlewares may share
-	// one. Nil means a [Queue] of its own, of DefaultQueue places.
-	Queue *Queue
+	// one. Nil means one of its own, of policy.DefaultQueue places.
+	Queue *policy.Queue
 
 	// Fields are the header fields of the answers. Zero means [Draft11].
 	Fields Fields

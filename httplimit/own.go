@@ -34,7 +34,6 @@ const mostOwn = 64
 type Own struct {
 	rules   []string // names, in order; empty where nothing can be shown
 	judge   policy.Evaluator
-	names   names
 	askers  *sluice.Limiter
 	finder  *clientip.Finder
 	fields  Fields
@@ -153,16 +152,15 @@ type OwnAnswer struct {
 func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *policy.HTTP, client netip.Addr) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		WriteProblem(w, r, Event{Verdict: Refused, Status: http.StatusMethodNotAllowed})
+		WriteProblem(w, r, Event{Event: policy.Event{Verdict: policy.Refused}, Status: http.StatusMethodNotAllowed})
 		return
 	}
 	d, err := o.askers.Take(r.Context(), o.finder.Group(client), 1)
 	if err == nil && !d.Allowed {
 		limit := o.askers.Plan().Term(d.Binding)
 		o.fields.Set(w.Header(), PolicyItem(limit), limit, d)
-		WriteProblem(w, r, Event{
-			Verdict: Denied, Status: http.StatusTooManyRequests, Decision: d, Limit: limit, Violated: []string{limit.Name},
-		})
+		denied := policy.Event{Verdict: policy.Denied, Decision: d, Limit: limit, Violated: []string{limit.Name}}
+		WriteProblem(w, r, Event{Event: denied, Status: http.StatusTooManyRequests})
 		return
 	}
 	answer := OwnAnswer{Limits: []OwnLimit{}, Omitted: o.omitted}
@@ -171,12 +169,12 @@ func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *policy.HTTP, clie
 	}
 	if token, ok := errors.AsType[*policy.TokenError](err); ok {
 		challenge(w.Header(), token)
-		WriteProblem(w, r, Event{Verdict: Refused, Status: http.StatusUnauthorized, Err: token})
+		WriteProblem(w, r, Event{Event: policy.Event{Verdict: policy.Refused, Err: token}, Status: http.StatusUnauthorized})
 		return
 	}
 	body, failed := json.Marshal(answer)
 	if err != nil || failed != nil {
-		WriteProblem(w, r, Event{Verdict: FailedClosed, Status: http.StatusServiceUnavailable})
+		WriteProblem(w, r, Event{Event: policy.Event{Verdict: policy.FailedClosed}, Status: http.StatusServiceUnavailable})
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -205,7 +203,7 @@ func (o *Own) look(r *http.Request, a *policy.HTTP, answer *OwnAnswer) error {
 		}
 		for out := range v.Outcomes() {
 			l := OwnLimit{
-				Name: o.names.label(&out).term.Name, Quota: out.Limit.Quota, Unit: out.Limit.Unit.String(),
+				Name: out.Name(), Quota: out.Limit.Quota, Unit: out.Limit.Unit.String(),
 				Window: ceilSeconds(out.Limit.Window), Remaining: max(out.Remaining, 0), ResetAfter: ceilSeconds(out.ResetAfter),
 				Soft: out.Soft, Grace: out.Grace,
 			}

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // quotaExceeded is the problem type of draft-ietf-httpapi-ratelimit-headers-11.
@@ -17,7 +17,7 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // WriteProblem is the answer of [Options] without Refuse: e.Status with a
 // problem document (RFC 9457, application/problem+json) that says what
 // happened and names the limits that denied. It tells a client nothing of an
-// error of the store but when to retry: see [RetryError].
+// error of the store but when to retry: see [policy.RetryError].
 func WriteProblem(w http.ResponseWriter, _ *http.Request, e Event) {
 	h := w.Header()
 	for _, of := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
@@ -34,7 +34,7 @@ func WriteProblem(w http.ResponseWriter, _ *http.Request, e Event) {
 // is one, and what is in it is known.
 func appendProblem(b []byte, e Event) []byte {
 	kind, title := "about:blank", http.StatusText(e.Status)
-	if e.Verdict == Denied {
+	if e.Verdict == policy.Denied {
 		kind, title = quotaExceeded, "Quota exceeded"
 	}
 	b = append(append(b, `{"type":"`...), kind...)
@@ -42,7 +42,7 @@ func appendProblem(b []byte, e Event) []byte {
 	b = append(b, `","status":`...)
 	b = strconv.AppendInt(b, int64(e.Status), 10)
 	var buf [256]byte
-	if detail := appendDetail(buf[:0], e); len(detail) > 0 {
+	if detail := e.AppendDetail(buf[:0]); len(detail) > 0 {
 		b = append(b, `,"detail":`...)
 		b = appendJSON(b, detail)
 	}
@@ -57,28 +57,6 @@ func appendProblem(b []byte, e Event) []byte {
 		b = append(b, ']')
 	}
 	return append(b, '}', '\n')
-}
-
-// appendDetail says in words what happened.
-func appendDetail(b []byte, e Event) []byte {
-	switch {
-	case e.Verdict == Denied && e.Limit != nil && e.Decision.RetryAfter == sluice.Never:
-		b = strconv.AppendInt(append(b, "this request costs "...), e.Charge.Cost, 10)
-		b = append(append(b, ' '), e.Limit.Unit.String()...)
-		b = appendItem(append(b, ", which is more than the limit "...), e.Limit.Name)
-		return append(b, " can ever allow; send a smaller one"...)
-	case e.Verdict == Denied && e.Limit != nil:
-		b = appendItem(append(b, "the quota of the limit "...), e.Limit.Name)
-		b = strconv.AppendInt(append(b, " is used up; retry after "...), effective(e.Decision), 10)
-		return append(b, " s"...)
-	case e.Verdict == Refused && e.Err != nil:
-		return append(b, e.Err.Error()...)
-	case e.Verdict == Abandoned:
-		return append(b, "the request ended before its turn came; nothing was charged"...)
-	case e.Verdict == FailedClosed:
-		return append(b, "the rate limit could not be checked; retry later"...)
-	}
-	return b
 }
 
 // appendJSON appends s as a JSON string.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/sluicegate/sluice/policy"
 )
 
 // Whatever an error's text holds, the document is JSON and says it.
@@ -17,7 +19,7 @@ func FuzzProblemIsJSON(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		e := Event{Verdict: Refused, Status: 400, Err: errors.New(text)}
+		e := Event{Event: policy.Event{Verdict: policy.Refused, Err: errors.New(text)}, Status: 400}
 		var got struct {
 			Type, Title, Detail string
 			Status              int

@@ -4,7 +4,6 @@
 package httplimit
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -22,16 +21,12 @@ type Request struct {
 	r          *http.Request       // as the next handler gets it
 	client     netip.Addr
 	attributes attributes
-	verdict    policy.Verdict
-	event      Event
-	limit      *label // the one that binds
-	own        bool   // it asks for its own limits
-	stop       func() // ends the renewal of slots; nil if there are none
+	call       policy.Call
+	status     int  // of the answer, if it is not passed on
+	own        bool // it asks for its own limits
 
-	claims   func(string) (string, error)
-	token    error // why there are no claims; nil also if there is no token
-	verified bool
-	claim    func(string) (string, error) // q.lookUp, made once
+	token policy.Token
+	claim func(string) (string, error) // q.lookUp, made once
 }
 
 // Response is what became of a request that was passed on.
@@ -55,16 +50,19 @@ type Response = policy.Response
 //
 // Rules that shape slow nothing down here.
 func (m *Middleware) Decide(r *http.Request) *Request {
+	if m.skips(r) {
+		return &Request{mw: m, r: r}
+	}
 	q := new(Request)
 	q.decide(m, nil, r)
 	return q
 }
 
 // Allowed reports whether the request may be passed on.
-func (q *Request) Allowed() bool { return q.event.Status == 0 }
+func (q *Request) Allowed() bool { return q.status == 0 }
 
 // Event returns what was decided.
-func (q *Request) Event() Event { return q.event }
+func (q *Request) Event() Event { return Event{Event: q.call.Event, Status: q.status} }
 
 // HTTP returns the request as it is to be passed on: without the header fields
 // that its Connection field names, and with what was read of its body while it was
@@ -74,46 +72,37 @@ func (q *Request) HTTP() *http.Request { return q.r }
 // Settle puts right what an allowed request was charged, now that its response is
 // known, and frees its slots in flight. It blocks for a second at most. A second
 // call does nothing.
-func (q *Request) Settle(resp Response) {
-	if q.stop != nil {
-		q.stop()
-		q.stop = nil
-	}
-	q.mw.report(q.r, q.verdict.Settle(q.r.Context(), resp))
-}
+func (q *Request) Settle(resp Response) { q.call.Settle(q.r.Context(), resp) }
 
 func (q *Request) decide(m *Middleware, w http.ResponseWriter, r *http.Request) {
-	client, known := m.finder.Client(r.RemoteAddr, r.Header)
-	if !known {
-		client = netip.Addr{}
-	}
-	q.begin(m, w, wire.EndToEnd(r), client) // who is next does not see what it leaves out
+	q.begin(m, w, wire.EndToEnd(r), m.client(r)) // who is next does not see what it leaves out
 	if q.own {
-		q.event = Event{Status: http.StatusOK}
+		q.status = http.StatusOK
 		return
 	}
-	if fault := wire.Fault(q.r); !m.Admits(client) {
-		q.event = Event{Verdict: Refused, Status: http.StatusForbidden, Err: errForbidden}
-	} else if fault != "" {
-		q.event = Event{Verdict: Refused, Status: http.StatusBadRequest, Err: errors.New(fault)}
+	if fault := wire.Fault(q.r); fault != "" && m.Admits(q.client) {
+		q.call.Event = policy.Event{Verdict: policy.Refused, Err: errors.New(fault)}
 	} else {
-		q.judge(r.Context())
+		m.front.Decide(r.Context(), &q.attributes, &q.call)
+		if errors.Is(q.call.Err, errBody) {
+			q.call.Verdict = policy.Refused
+		}
 	}
+	q.status = status(&q.call.Event)
 	if m.opts.OnDecision != nil {
-		m.opts.OnDecision(q.r, q.event)
-	}
-	if !q.Allowed() {
-		return
-	}
-	if lease := q.verdict.Lease(); lease > 0 { // not before the hook, which may panic
-		q.stop = m.renew(q.r, &q.verdict, lease)
+		told := false
+		defer func() { //nolint:contextcheck // it takes the context of the request
+			if !told { // it panics, and nobody else will
+				q.Settle(Response{Status: http.StatusInternalServerError, Read: -1})
+			}
+		}()
+		m.opts.OnDecision(q.r, q.Event())
+		told = true
 	}
 }
 
-var errForbidden = errors.New("clients from this network are not let in")
-
 func (q *Request) begin(m *Middleware, w http.ResponseWriter, r *http.Request, client netip.Addr) {
-	q.mw, q.w, q.r, q.client = m, w, r, client
+	q.mw, q.w, q.r, q.client, q.status = m, w, r, client, 0
 	if q.claim == nil {
 		q.claim = q.lookUp
 	}
@@ -122,28 +111,15 @@ func (q *Request) begin(m *Middleware, w http.ResponseWriter, r *http.Request, c
 		claims = q.claim
 	}
 	q.attributes.Reset(r, client, claims)
-	q.attributes.switches = maySwitch(r)
+	q.attributes.of, q.attributes.switches = q, maySwitch(r)
 	q.own = m.opts.Own != nil && r.URL.Path == OwnPath && m.Admits(client) && wire.Fault(r) == ""
 }
 
 // end lets go of all that belongs to the request.
 func (q *Request) end() {
 	q.mw, q.w, q.x, q.r, q.client = nil, nil, nil, nil, netip.Addr{}
-	q.claims, q.token, q.verified = nil, nil, false
-	q.attributes, q.own, q.stop, q.limit = attributes{}, false, nil, nil
-	q.event.Err, q.event.Violated = nil, nil // the rest is the policy's, and set anew
-}
-
-// judge asks the store, and holds the request back if need be.
-func (q *Request) judge(ctx context.Context) {
-	m, v := q.mw, &q.verdict
-	m.judge.Decide(ctx, &q.attributes, v)
-	if q.conclude(ctx); q.event.Verdict != Abandoned { // a store that gave up because the client did has not failed
-		m.report(q.r, v.Err)
-	}
-	if q.Allowed() && v.Decision.Delay > 0 {
-		q.hold(ctx)
-	}
+	q.token, q.attributes, q.own = policy.Token{}, attributes{}, false
+	q.call.Event = policy.Event{}
 }
 
 // serve passes the request on, or answers it.
@@ -154,7 +130,7 @@ func (q *Request) serve(next http.Handler) {
 	}
 	q.SetFields(q.w.Header())
 	response, upload := q.paces()
-	if response == nil && upload == nil && !q.verdict.Settles() {
+	if response == nil && upload == nil && !q.call.Settles() {
 		next.ServeHTTP(q.w, q.r)
 		return
 	}

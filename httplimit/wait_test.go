@@ -26,7 +26,7 @@ type queue struct {
 	start   time.Time
 	mu      sync.Mutex
 	served  []string // "name at duration" in the order in which the handler saw them
-	events  []httplimit.Verdict
+	events  []policy.VerdictKind
 	wg      sync.WaitGroup
 }
 
@@ -70,7 +70,7 @@ func (q *queue) send(ctx context.Context, path string) *httptest.ResponseRecorde
 	return rec
 }
 
-func (q *queue) check(t *testing.T, want []string, events []httplimit.Verdict) {
+func (q *queue) check(t *testing.T, want []string, events []policy.VerdictKind) {
 	t.Helper()
 	q.wg.Wait()
 	if !slices.Equal(q.served, want) {
@@ -87,7 +87,7 @@ func TestDelayOfAQueue(t *testing.T) {
 		ctx := t.Context()
 		a, b, c, d := q.send(ctx, "/a"), q.send(ctx, "/b"), q.send(ctx, "/c"), q.send(ctx, "/d")
 		q.check(t, []string{"/a at 0s", "/b at 1s", "/c at 2s"},
-			[]httplimit.Verdict{httplimit.Allowed, httplimit.Denied, httplimit.Allowed, httplimit.Allowed})
+			[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Allowed, policy.Allowed})
 		for name, rec := range map[string]*httptest.ResponseRecorder{"a": a, "b": b, "c": c} {
 			if rec.Code != 200 || len(rec.Header()["RateLimit"]) != 1 {
 				t.Errorf("%s: status %d, fields %v", name, rec.Code, rec.Header())
@@ -129,7 +129,7 @@ func TestHangingUpGivesBack(t *testing.T) {
 				}
 				q.send(t.Context(), "/d") // is given b's turn
 				q.check(t, []string{"/a at 0s", "/d at 1s"},
-					[]httplimit.Verdict{httplimit.Allowed, httplimit.Denied, httplimit.Abandoned, httplimit.Allowed})
+					[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Abandoned, policy.Allowed})
 			})
 		})
 	}
@@ -159,7 +159,7 @@ func TestDeadlineBeforeTheTurn(t *testing.T) {
 				}
 				q.send(t.Context(), "/d")
 				q.check(t, []string{"/a at 0s", "/b at 1s", "/d at 2s"},
-					[]httplimit.Verdict{httplimit.Allowed, httplimit.Denied, httplimit.Allowed, httplimit.Allowed})
+					[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Allowed, policy.Allowed})
 			})
 		})
 	}
@@ -176,7 +176,7 @@ func TestMaxWait(t *testing.T) {
 			t.Errorf("a wait of 3 s: status %d, want 429", d.Code)
 		}
 		q.check(t, []string{"/a at 0s", "/b at 1s", "/c at 2s"},
-			[]httplimit.Verdict{httplimit.Allowed, httplimit.Denied, httplimit.Allowed, httplimit.Allowed})
+			[]policy.VerdictKind{policy.Allowed, policy.Denied, policy.Allowed, policy.Allowed})
 	})
 }
 
@@ -189,7 +189,7 @@ func TestRefundAfterADelay(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		q.send(t.Context(), "/c")
-		q.check(t, []string{"/a at 0s", "/missing at 1s", "/c at 1s"}, []httplimit.Verdict{httplimit.Allowed, httplimit.Allowed, httplimit.Allowed})
+		q.check(t, []string{"/a at 0s", "/missing at 1s", "/c at 1s"}, []policy.VerdictKind{policy.Allowed, policy.Allowed, policy.Allowed})
 	})
 }
 
@@ -202,6 +202,6 @@ func TestShadowDoesNotDelay(t *testing.T) {
 		for _, path := range []string{"/a", "/b", "/c"} {
 			q.send(t.Context(), path)
 		}
-		q.check(t, []string{"/a at 0s", "/b at 0s", "/c at 0s"}, []httplimit.Verdict{httplimit.Allowed, httplimit.Allowed, httplimit.Shadowed})
+		q.check(t, []string{"/a at 0s", "/b at 0s", "/c at 0s"}, []policy.VerdictKind{policy.Allowed, policy.Allowed, policy.Shadowed})
 	})
 }

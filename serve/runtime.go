@@ -40,7 +40,7 @@ type runtime struct {
 	report    func(*http.Request, error)
 	tally     tally.Tally
 	overrides *admin.Overrides
-	held      *httplimit.Queue // over all configurations
+	held      *policy.Queue // over all configurations
 	askers    *sluice.Limiter
 	now       func() time.Time
 
@@ -71,7 +71,7 @@ type upstreamOf struct {
 func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, overrides *admin.Overrides, now func() time.Time) (*runtime, error) {
 	s := &runtime{
 		first: first, log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, overrides: overrides,
-		held: httplimit.NewQueue(httplimit.DefaultQueue), now: now,
+		held: policy.NewQueue(policy.DefaultQueue), now: now,
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -188,7 +188,7 @@ func (s *runtime) enforce(g *generation, overrides []admin.StoredOverride) error
 	g.handler = g.limits.Wrap(g.routes)
 	s.tellLost(lost)
 	s.tally.Follow(g.policy)
-	s.held.Resize(int(cmp.Or(g.config.MaxHeld, httplimit.DefaultQueue)))
+	s.held.Resize(int(cmp.Or(g.config.MaxHeld, policy.DefaultQueue)))
 	old := s.current.Swap(g)
 	if old == nil {
 		return nil

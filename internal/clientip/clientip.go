@@ -98,16 +98,33 @@ func unmapPrefix(p netip.Prefix) netip.Prefix {
 	return p.Masked()
 }
 
-// Client returns the client's address: that of the connection's other end
-// unless it is trusted. It is false only if remote, which is the RemoteAddr of
-// an [http.Request], holds no address, as on a Unix socket. It does not
-// allocate for well-formed headers, and reads a bounded part of any other.
-func (f *Finder) Client(remote string, h http.Header) (netip.Addr, bool) {
-	client, ok := parseHop(remote)
-	if !ok || !f.trusts(client) {
-		return client, ok
+// Peer returns the address in the RemoteAddr of an [http.Request], the zero Addr if
+// that holds none, as on a Unix socket.
+func Peer(remote string) netip.Addr {
+	addr, ok := parseHop(remote)
+	if !ok {
+		return netip.Addr{}
 	}
-	lines := h[f.header]
+	return addr
+}
+
+// Client returns the client's address, as Behind does. It is false only if remote,
+// which is as for Peer, holds no address.
+func (f *Finder) Client(remote string, h http.Header) (netip.Addr, bool) {
+	client := f.Behind(Peer(remote), func(name string) []string { return h[name] })
+	return client, client.IsValid()
+}
+
+// Behind returns the client's address: that of the connection's other end unless
+// it is trusted. The lines of the header field are asked for by its canonical name.
+// It does not allocate for well-formed headers, and reads a bounded part of any
+// other.
+func (f *Finder) Behind(peer netip.Addr, field func(name string) []string) netip.Addr {
+	client := peer.Unmap().WithZone("") // in no network if it is the zero Addr
+	if !f.trusts(client) {
+		return client
+	}
+	lines := field(f.header)
 	if f.kind == single {
 		// Two lines may be one of a client and one of a proxy: neither is believed.
 		if len(lines) == 1 && len(lines[0]) <= maxElement {
@@ -115,7 +132,7 @@ func (f *Finder) Client(remote string, h http.Header) (netip.Addr, bool) {
 				client = addr
 			}
 		}
-		return client, true
+		return client
 	}
 	// From the right, which is where trusted proxies write, to the first hop
 	// that is not trusted or cannot be read. All of them trusted: the leftmost.
@@ -123,23 +140,24 @@ func (f *Finder) Client(remote string, h http.Header) (netip.Addr, bool) {
 	for _, line := range slices.Backward(lines) {
 		for rest, more := line, true; more; hops++ {
 			var element string
+			var ok bool
 			if hops == MaxHops {
-				return client, true
+				return client
 			}
 			if element, rest, more, ok = f.last(rest); !ok {
-				return client, true
+				return client
 			}
 			addr, ok := f.address(element)
 			if !ok {
-				return client, true
+				return client
 			}
 			client = addr
 			if !f.trusts(client) {
-				return client, true
+				return client
 			}
 		}
 	}
-	return client, true
+	return client
 }
 
 // last cuts the last element off a line of the header.

@@ -123,7 +123,7 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/internal/storekit", []string{"", "/internal/span"}},
 		{"/storetest", []string{"", "/internal/span", "/internal/storekit", "/algo"}},
 		{"/remote", []string{"", "/internal/span", "/algo"}},
-		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/internal/wire"}},
+		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/internal/sampledlog", "/internal/wire"}},
 		{"/httpclient", []string{"", "/internal/span"}},
 		{"/internal/exchange", []string{"/internal/wire"}},
 		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/sampledlog", "/internal/wire", "/policy"}},

@@ -38,6 +38,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // Metrics are the series of one program, in a registry of their own. They are
@@ -56,7 +57,7 @@ type opCounters struct{ asked, failed prometheus.Counter }
 
 const (
 	numOps      = int(sluice.OpReset) + 2 // the last is for what is not an Op
-	numVerdicts = int(httplimit.FailedClosed) + 1
+	numVerdicts = int(policy.FailedClosed) + 1
 )
 
 // New returns Metrics at zero.
@@ -94,7 +95,7 @@ func New() *Metrics {
 		m.ops[i] = opCounters{asked.WithLabelValues(op), failed.WithLabelValues(op)}
 	}
 	for i := range m.requests {
-		m.requests[i] = requests.WithLabelValues(httplimit.Verdict(i).String())
+		m.requests[i] = requests.WithLabelValues(policy.VerdictKind(i).String())
 	}
 	version, revision, goversion := buildInfo()
 	build.WithLabelValues(version, revision, goversion).Set(1)

@@ -19,6 +19,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/metrics"
 )
 
@@ -277,14 +278,14 @@ func TestPlansComeAndGo(t *testing.T) {
 
 func TestCountHTTP(t *testing.T) {
 	m := metrics.New()
-	for v := httplimit.Allowed; v <= httplimit.FailedClosed; v++ {
+	for v := policy.Allowed; v <= policy.FailedClosed; v++ {
 		for range v + 1 {
-			m.CountHTTP(nil, httplimit.Event{Verdict: v})
+			m.CountHTTP(nil, httplimit.Event{Event: policy.Event{Verdict: v}})
 		}
 	}
-	m.CountHTTP(nil, httplimit.Event{Verdict: 200}) // is not one and breaks nothing
+	m.CountHTTP(nil, httplimit.Event{Event: policy.Event{Verdict: 200}}) // is not one and breaks nothing
 	got := scrape(t, m)
-	for v := httplimit.Allowed; v <= httplimit.FailedClosed; v++ {
+	for v := policy.Allowed; v <= policy.FailedClosed; v++ {
 		name := fmt.Sprintf("sluice_http_requests_total{verdict=%q}", v)
 		if got[name] != float64(v)+1 {
 			t.Errorf("%s %v, want %d", name, got[name], v+1)

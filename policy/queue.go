@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package httplimit
+package policy
 
 import (
 	"errors"
 	"sync/atomic"
 )
 
-// DefaultQueue is how many requests a Middleware holds back at once if it is not
-// told otherwise.
+// DefaultQueue is how many requests a [Front] holds back at once if it is not told
+// otherwise.
 const DefaultQueue = 10_000
 
 // ErrQueueFull is why a request is not held back: as many as may be are.
-var ErrQueueFull = errors.New("httplimit: as many requests are held back as may be")
+var ErrQueueFull = errors.New("policy: as many requests are held back as may be")
 
 // Queue bounds how many requests are held back at once, whatever the rules. It
 // is safe for concurrent use.

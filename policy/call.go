@@ -1,0 +1,212 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Call is a request that a [Front] decides, and what became of it. The zero Call is
+// ready for [Front.Decide]; one that has been used keeps its memory and may be
+// used again. It belongs to one goroutine at a time.
+type Call struct {
+	Event
+
+	judged Verdict
+	front  *Front
+	stop   func() // ends the renewal of slots; nil if there are none
+}
+
+// Passes reports whether the request may be passed on.
+func (c *Call) Passes() bool {
+	return c.Verdict == Allowed || c.Verdict == Shadowed || c.Verdict == FailedOpen
+}
+
+// Settles reports whether [Call.Settle] may have something to do: units to correct,
+// or slots to release. Where it has not, nobody needs to watch the response.
+func (c *Call) Settles() bool { return c.Passes() && c.Judged != nil && c.judged.Settles() }
+
+// Settle puts right what a request that passed was charged, now that its response
+// is known, and frees its slots in flight. It goes on when ctx ends, and blocks for
+// a second at most. A second call does nothing.
+func (c *Call) Settle(ctx context.Context, r Response) {
+	if c.stop != nil {
+		c.stop()
+		c.stop = nil
+	}
+	if !c.Passes() || c.Judged == nil {
+		return
+	}
+	if err := c.judged.Settle(ctx, r); err != nil {
+		c.front.report(ctx, c.judged.attributes, err)
+	}
+}
+
+// Limits returns the limits in force that the request was charged under, by the
+// names that clients know. They are valid until c is used again.
+func (c *Call) Limits() iter.Seq[*sluice.Term] {
+	return func(yield func(*sluice.Term) bool) {
+		if c.Judged == nil {
+			return
+		}
+		for o := range c.judged.Outcomes() {
+			if !yield(c.front.named(&o)) {
+				return
+			}
+		}
+	}
+}
+
+// conclude says what follows from the verdict.
+func (c *Call) conclude(ctx context.Context) {
+	v, e := &c.judged, &c.Event
+	*e = Event{Decision: v.Decision, Err: v.Err, Judged: v}
+	if binding, bound := v.Binding(); bound {
+		e.Limit = c.front.named(&binding)
+		e.Rule = binding.Rule
+		e.Charge = sluice.Charge{Key: binding.Key, Cost: binding.Cost}
+		if !v.Allowed {
+			e.Verdict, e.Violated = Denied, c.violated(e.Limit.Name)
+			return
+		}
+	}
+	switch {
+	case v.Refused != nil:
+		e.Verdict, e.Err = Refused, v.Refused
+		if token, ok := errors.AsType[*TokenError](v.Refused.Err); ok {
+			e.Err = token
+		}
+	case v.InFlight != nil:
+		// Nobody knows when another request will end.
+		e.Decision, e.Verdict, e.Rule = sluice.Decision{}, Denied, v.InFlight.Rule
+		e.Violated = []string{levelName(v.InFlight.Rule, v.InFlight.Level) + "/" + v.InFlight.Limit.Name}
+	case v.Err != nil && ctx.Err() != nil:
+		c.front.report(ctx, v.attributes, v.Cancel(ctx))
+		e.Verdict, e.Err = Abandoned, ctx.Err()
+	case !v.Allowed:
+		e.Verdict = FailedClosed
+	case v.Err != nil:
+		e.Verdict = FailedOpen
+	default:
+		c.shadowed()
+	}
+}
+
+// shadowed names what rules in shadow mode would have denied.
+func (c *Call) shadowed() {
+	for s := range c.judged.Sides() {
+		if !s.Shadow || s.Err != nil || s.Allowed {
+			continue
+		}
+		c.Verdict = Shadowed
+		name := s.Rule.Name
+		if s.Limit != nil && len(s.Rule.Levels) == 1 {
+			name = limitName(s.Rule, &s.Rule.Levels[0], s.Limit.Name)
+		}
+		c.Violated = append(c.Violated, name)
+	}
+}
+
+// violated returns the names of the limits that denied, the binding one first.
+func (c *Call) violated(binding string) []string {
+	all := []string{binding}
+	for o := range c.judged.Outcomes() {
+		if !o.Allowed {
+			if name := c.front.named(&o).Name; !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// hold waits until the request may go on. If it may not it has cost nothing.
+func (c *Call) hold(ctx context.Context, a Attributes) {
+	f, v := c.front, &c.judged
+	due := time.Now().Add(v.Decision.Delay)
+	err := f.opts.Queue.enter()
+	if err == nil {
+		err = f.await(ctx, a, due)
+		f.opts.Queue.leave()
+	}
+	if err == nil {
+		v.Decision.ResetAfter = max(v.Decision.ResetAfter-v.Decision.Delay, 0)
+		c.Decision.ResetAfter = v.Decision.ResetAfter
+		return
+	}
+	f.report(ctx, a, v.Cancel(ctx))
+	c.Event = Event{Verdict: Abandoned, Decision: v.Decision, Err: err, Judged: v}
+	if errors.Is(err, ErrQueueFull) {
+		c.Verdict = FailedClosed
+	}
+}
+
+// await blocks until an instant. It returns an error as soon as the client is
+// known to be gone.
+func (f *Front) await(ctx context.Context, a Attributes, due time.Time) error {
+	held := ctx
+	if f.opts.OnHold != nil {
+		var over func()
+		held, over = f.opts.OnHold(ctx, a)
+		defer over()
+	}
+	timer := time.NewTimer(time.Until(due))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-held.Done():
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return context.Cause(held)
+	}
+}
+
+// ErrExpired is what OnError is told of a request that lost its slot in flight
+// while it ran: another runs in its place. It counts again when one is free.
+var ErrExpired = errors.New("policy: a slot in flight expired while the request ran, and is taken")
+
+// renew keeps the slots of a request while it runs, and asks for those again
+// that it has lost. Nothing else may use v until stop has returned.
+func (f *Front) renew(ctx context.Context, v *Verdict, lease time.Duration) (stop func()) {
+	// A client that hangs up does not free the slot: its request still runs.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(max(lease/3, time.Millisecond))
+		defer ticker.Stop()
+		lost := false
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			held, err := v.Renew(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			f.report(ctx, v.attributes, err)
+			if err != nil {
+				continue
+			}
+			if !held && !lost {
+				f.report(ctx, v.attributes, ErrExpired)
+			}
+			lost = !held
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}

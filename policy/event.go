@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// VerdictKind is what became of a request.
+type VerdictKind uint8
+
+// The kinds of verdict. HTTP's answer to a request that is not passed on stands
+// behind each.
+const (
+	Allowed      VerdictKind = iota // every limit allowed it; it was passed on
+	Denied                          // a limit denied it: 429, or the rule's status
+	Shadowed                        // passed on, but a rule in shadow mode would have denied it
+	Refused                         // it has no usable key, cost or token, or is not let in: 400, 401, 403
+	Abandoned                       // its context ended before its turn came: 503, units given back
+	FailedOpen                      // the store failed; passed on undecided
+	FailedClosed                    // the store failed, or too many wait: 503
+	verdictKinds
+)
+
+var verdictNames = [...]string{
+	Allowed: "allowed", Denied: "denied", Shadowed: "shadowed", Refused: "refused",
+	Abandoned: "abandoned", FailedOpen: "failed-open", FailedClosed: "failed-closed",
+}
+
+// String returns the kind's name, fit for a metric's label.
+func (k VerdictKind) String() string {
+	if k < verdictKinds {
+		return verdictNames[k]
+	}
+	return fmt.Sprintf("VerdictKind(%d)", uint8(k))
+}
+
+// Event is a request's verdict and its reason. It may be kept, but for Judged.
+type Event struct {
+	Verdict VerdictKind
+	// Decision is the store's; zero if it made none.
+	Decision sluice.Decision
+	// Limit is the one that binds, by the name that clients read, and Charge what
+	// it was charged. Limit is nil if the store made no decision.
+	Limit  *sluice.Term
+	Charge sluice.Charge
+	// Rule is the rule of the limit that binds, or whose limit of requests in
+	// flight has denied; nil if there is none. It must not be changed.
+	Rule *Rule
+	// Violated holds the names of the limits that denied, the binding one first;
+	// of a request that is Shadowed, those that would have.
+	Violated []string
+	// Err is why there is no decision: a [*PartError], a [*TokenError] or
+	// ErrNotAdmitted if Refused, the context's error if Abandoned, and the error of
+	// the store or of a function if failed.
+	Err error
+	// Judged is what the policy had to say, nil if it was not asked. It is valid
+	// only until its [Call] is used again.
+	Judged *Verdict
+}
+
+// RetryError is an error of a store that knows when to try again. A client whose
+// request was not decided because of it is told so. It is found behind other
+// errors, too.
+type RetryError interface {
+	error
+	RetryIn() time.Duration
+}
+
+// Retry returns how long a client should wait before it sends the request again.
+// It is not ok where no wait would help, where nobody knows, as of a limit of
+// requests in flight, and of a request that passes. What failed may come again
+// after the delay that it was held back for, when the error says, or in a second.
+func (e *Event) Retry() (wait time.Duration, ok bool) {
+	switch e.Verdict {
+	case Denied:
+		wait = e.Decision.RetryAfter
+		return wait, e.Limit != nil && wait != sluice.Never
+	case Abandoned, FailedClosed:
+		wait = e.Decision.Delay
+		if says, ok := errors.AsType[RetryError](e.Err); ok {
+			wait = max(wait, says.RetryIn())
+		}
+		return max(wait, time.Second), true
+	default:
+		return 0, false
+	}
+}
+
+// AppendDetail appends to b, in words, why a request was not passed on. There is
+// nothing in it that the client sent, and nothing of an error of the store.
+func (e *Event) AppendDetail(b []byte) []byte {
+	switch {
+	case e.Verdict == Denied && e.Limit != nil && e.Decision.RetryAfter == sluice.Never:
+		b = strconv.AppendInt(append(b, "this request costs "...), e.Charge.Cost, 10)
+		b = append(append(b, ' '), e.Limit.Unit.String()...)
+		b = append(append(b, `, which is more than the limit "`...), e.Limit.Name...)
+		return append(b, `" can ever allow; send a smaller one`...)
+	case e.Verdict == Denied && e.Limit != nil:
+		b = append(append(b, `the quota of the limit "`...), e.Limit.Name...)
+		b = strconv.AppendInt(append(b, `" is used up; retry after `...), seconds(e.Decision.RetryAfter), 10)
+		return append(b, " s"...)
+	case e.Verdict == Denied && len(e.Violated) > 0:
+		b = append(append(b, `as many requests as the limit "`...), e.Violated[0]...)
+		return append(b, `" allows are in flight; retry when one has ended`...)
+	case e.Verdict == Refused && e.Err != nil:
+		return append(b, e.Err.Error()...)
+	case e.Verdict == Abandoned:
+		return append(b, "the request ended before its turn came; nothing was charged"...)
+	case e.Verdict == FailedClosed:
+		return append(b, "the rate limit could not be checked; retry later"...)
+	}
+	return b
+}
+
+// seconds returns d in whole seconds, rounded up, and at least one.
+func seconds(d time.Duration) int64 {
+	n := int64(d / time.Second)
+	if d%time.Second > 0 {
+		n++
+	}
+	return max(n, 1)
+}

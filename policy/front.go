@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/internal/sampledlog"
+)
+
+// FrontOptions say what a [Front] does. Store is required, and one of Rules and
+// Policy; every other zero field means what it says.
+type FrontOptions struct {
+	// Name is the front's, with which its errors and its lines in the log begin.
+	// Empty means "policy".
+	Name string
+
+	Store sluice.Store
+	// Slots keeps the requests in flight. Nil means Store, if it can.
+	Slots sluice.SlotStore
+	// Rules are what a request is charged: all that match it, or none.
+	Rules []Rule
+	// Policy are rules that have been compiled already, such as those of a file
+	// that package config has read.
+	Policy *Policy
+
+	// Trusted are the proxies whose ClientHeader is believed, by default
+	// X-Forwarded-For. None are by default: a client is who connects.
+	Trusted      []netip.Prefix
+	ClientHeader string
+	// Allow, if not empty, are the only networks from which clients are let in;
+	// Deny are those from which they are not, whatever Allow says. Who is turned
+	// away is refused with [ErrNotAdmitted] before anything is decided.
+	Allow, Deny []netip.Prefix
+
+	// MaxWait is how long a request may be held back until it fits, whatever
+	// the algorithm; at most sluice.MaxWait. Zero holds back only for limits
+	// that queue, such as a leaky bucket, as long as these say, and never past
+	// the deadline of the request's context.
+	MaxWait time.Duration
+	// Queue bounds how many requests are held back at once. Fronts may share one.
+	// Nil means a [Queue] of its own, of DefaultQueue places.
+	Queue *Queue
+	// OnHold, if not nil, is called when a request begins to be held back, and
+	// returns the context under which it is, and what to call when that is over:
+	// for a protocol in which a client's leave ends no context by itself.
+	OnHold func(ctx context.Context, a Attributes) (context.Context, func())
+	// OnError, if not nil, is called with every error of the store, and of a
+	// function of a rule that is not the client's fault; also with those after the
+	// response, and when a slot in flight has expired. It must be safe for
+	// concurrent use and quick. Nil logs them to slog.Default, at most one a second.
+	OnError func(ctx context.Context, a Attributes, err error)
+	// Now says which overrides have expired. Nil means time.Now.
+	Now func() time.Time
+}
+
+// ErrNotAdmitted is why a request is refused whose client's network may not use
+// the front at all.
+var ErrNotAdmitted = errors.New("clients from this network are not let in")
+
+// Front is what stands between a protocol and an [Evaluator], the same for every
+// protocol: it finds the client behind proxies, decides, holds requests back in a
+// bounded queue, keeps their slots in flight while they run, and says what to tell
+// the client. Whoever speaks the protocol gives it [Attributes] and writes the
+// answer. It does not change, is safe for concurrent use and holds no state of its
+// own: that is the store's. For another policy make another Front.
+type Front struct {
+	opts    FrontOptions
+	judge   Evaluator
+	finder  *clientip.Finder
+	clients clientip.Admission
+	names   sync.Map // *sluice.Term of a plan to *sluice.Term with the name that clients know
+	log     sampledlog.Log
+}
+
+// NewFront returns a Front, or every fault of o joined.
+func NewFront(o FrontOptions) (*Front, error) {
+	if o.Name == "" {
+		o.Name = "policy"
+	}
+	var all []error
+	fault := func(format string, args ...any) {
+		all = append(all, fmt.Errorf(o.Name+": "+format, args...))
+	}
+	if o.Store == nil {
+		fault("Store is nil; make one, such as memstore.New(memstore.Options{})")
+	}
+	switch {
+	case o.Policy != nil && len(o.Rules) > 0:
+		fault("Rules and Policy: give one of them")
+	case o.Policy == nil && len(o.Rules) == 0:
+		fault("Rules: there are none; make one, such as policy.NewRule(\"api\", policy.IP(), sluice.PerMinute(100))")
+	case o.Policy == nil:
+		compiled, err := Compile(o.Rules)
+		if err != nil {
+			fault("Rules: %w", err)
+		}
+		o.Policy = compiled
+	}
+	if o.MaxWait < 0 || o.MaxWait > sluice.MaxWait {
+		fault("MaxWait: %v must be 0 to %v", o.MaxWait, sluice.MaxWait)
+	}
+	finder, err := clientip.New(clientip.Options{Trusted: o.Trusted, Header: o.ClientHeader})
+	if err != nil {
+		fault("client address: %w", err)
+	}
+	if len(all) > 0 {
+		return nil, errors.Join(all...)
+	}
+	if o.Queue == nil {
+		o.Queue = NewQueue(DefaultQueue)
+	}
+	return &Front{
+		opts: o, finder: finder, clients: clientip.NewAdmission(o.Allow, o.Deny),
+		judge: Evaluator{Policy: o.Policy, Store: o.Store, Slots: o.Slots, MaxWait: o.MaxWait, Now: o.Now},
+		log:   sampledlog.Log{Logger: slog.Default(), Part: o.Name},
+	}, nil
+}
+
+// Client returns the address of a request's client: that of the connection's other
+// end, unless that is a trusted proxy, whose header says it. The lines of a header
+// field are asked for by its canonical name.
+func (f *Front) Client(peer netip.Addr, lines func(name string) []string) netip.Addr {
+	return f.finder.Behind(peer, lines)
+}
+
+// Admits reports whether Allow and Deny let a client in. The zero Addr is one whose
+// address is not known.
+func (f *Front) Admits(client netip.Addr) bool { return f.clients.Admits(client) }
+
+// Decide decides a request, and blocks while it is held back. What became of it is
+// in c, which may have been used before. If it passes, [Call.Settle] must follow
+// once its response is known.
+func (f *Front) Decide(ctx context.Context, a Attributes, c *Call) {
+	c.front, c.stop = f, nil
+	if !f.Admits(a.Client()) {
+		c.Event = Event{Verdict: Refused, Err: ErrNotAdmitted}
+		return
+	}
+	v := &c.judged
+	f.judge.Decide(ctx, a, v)
+	c.conclude(ctx)
+	if c.Verdict != Abandoned { // a store that gave up because the client did has not failed
+		f.report(ctx, a, v.Err)
+	}
+	if c.Passes() && v.Decision.Delay > 0 {
+		c.hold(ctx, a)
+	}
+	if !c.Passes() {
+		return
+	}
+	if lease := v.Lease(); lease > 0 {
+		c.stop = f.renew(ctx, v, lease)
+	}
+}
+
+// report hands an error of the store to whoever wants it.
+func (f *Front) report(ctx context.Context, a Attributes, err error) {
+	switch {
+	case err == nil:
+	case f.opts.OnError != nil:
+		f.opts.OnError(ctx, a, err)
+	default:
+		f.log.Error(ctx, "rate limit store failed", err)
+	}
+}
+
+// named returns the limit of an outcome under the name that clients know. Their
+// number is bounded by that of the policy's limits.
+func (f *Front) named(o *Outcome) *sluice.Term {
+	if t, ok := f.names.Load(o.Limit); ok {
+		return t.(*sluice.Term) //nolint:forcetypeassert // nothing else is ever stored
+	}
+	t := *o.Limit
+	t.Name = o.Name()
+	known, _ := f.names.LoadOrStore(o.Limit, &t)
+	return known.(*sluice.Term) //nolint:forcetypeassert // nothing else is ever stored
+}
