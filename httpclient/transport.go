@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/pacing"
 )
 
 // Fields are families of header fields, which may be combined by |.
@@ -135,22 +135,15 @@ func (e *HoldError) Unwrap() error { return e.err }
 type Transport struct {
 	base    http.RoundTripper
 	opts    TransportOptions
-	budgets *budgets
+	budgets *pacing.Budgets
 }
 
 // NewTransport returns a Transport, or every fault of o joined.
 func NewTransport(o TransportOptions) (*Transport, error) {
-	var all []error
-	fault := func(format string, args ...any) { all = append(all, fmt.Errorf("httpclient: "+format, args...)) }
-	if o.MaxWait < 0 || o.MaxWait > sluice.MaxWindow {
-		fault("MaxWait: %v must be 0 to %v", o.MaxWait, sluice.MaxWindow)
-	}
-	if o.MaxHold < 0 || o.MaxHold > sluice.MaxWindow {
-		fault("MaxHold: %v must be 0 to %v", o.MaxHold, sluice.MaxWindow)
-	}
-	if o.MaxBudgets < 0 {
-		fault("MaxBudgets: %d is negative; leave it 0 for 1024", o.MaxBudgets)
-	}
+	budgets, err := pacing.NewBudgets("httpclient", pacing.Options{
+		MaxWait: o.MaxWait, MaxHold: o.MaxHold, MaxRetries: o.MaxRetries, MaxBudgets: o.MaxBudgets,
+	})
+	fault := func(format string, args ...any) { err = errors.Join(err, fmt.Errorf("httpclient: "+format, args...)) }
 	switch f := o.Fields; {
 	case f >= fieldsEnd:
 		fault("Fields: %#x has bits without a meaning", uint8(f))
@@ -161,25 +154,13 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	case f == 0:
 		o.Fields = Draft11
 	}
-	if len(all) > 0 {
-		return nil, errors.Join(all...)
+	if err != nil {
+		return nil, err
 	}
 	if o.Base == nil {
 		o.Base = http.DefaultTransport
 	}
-	if o.MaxWait == 0 {
-		o.MaxWait = time.Minute
-	}
-	if o.MaxHold == 0 {
-		o.MaxHold = max(10*time.Minute, o.MaxWait)
-	}
-	if o.MaxRetries == 0 {
-		o.MaxRetries = 3
-	}
-	if o.MaxBudgets == 0 {
-		o.MaxBudgets = 1024
-	}
-	return &Transport{base: o.Base, opts: o, budgets: newBudgets(o.MaxBudgets, o.MaxHold)}, nil
+	return &Transport{base: o.Base, opts: o, budgets: budgets}, nil
 }
 
 // CloseIdleConnections closes those of the Base, if it can.
@@ -193,7 +174,7 @@ func (t *Transport) CloseIdleConnections() {
 // held back no longer; those that wait go on. The host is as in a request's URL,
 // with the port if that has one: [HoldError] has it. All its partitions are
 // meant. What answers to requests on their way say still counts.
-func (t *Transport) Forget(host string) { t.budgets.forget(host) }
+func (t *Transport) Forget(host string) { t.budgets.Forget(host) }
 
 // RoundTrip sends the request when its turn has come, and again if it should
 // be. It blocks at most for MaxWait longer than the Base does; the end of the
@@ -203,26 +184,22 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.opts.Partition != nil {
 		key += " " + t.opts.Partition(r)
 	}
-	b := t.budgets.of(key, r.URL.Host)
-	h := newHold(r, t.opts)
-	ticket, err := b.enter(h)
+	b, h := t.budgets.Of(key, r.URL.Host), t.hold(r)
+	ticket, err := b.Enter(r.Context(), h)
 	if err != nil {
 		closeBody(r)
-		return nil, err
+		return nil, held(r, err)
 	}
 	for attempt := 1; ; attempt++ {
 		res, err := t.base.RoundTrip(r)
 		if err != nil {
-			b.lost()
+			b.Lost()
 			return res, err
 		}
 		s := t.statement(res, time.Now())
-		b.answered(ticket, s)
-		if !s.denied || attempt > t.opts.MaxRetries {
-			return res, nil
-		}
-		wait := backoff(attempt, min(s.wait, t.opts.MaxHold))
-		if !h.allows(wait) {
+		b.Answered(ticket, s)
+		wait, ok := b.Backoff(h, attempt, s)
+		if !ok {
 			return res, nil
 		}
 		again, ok := t.repeat(r)
@@ -230,10 +207,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return res, nil
 		}
 		readAhead(res)
-		ticket, err = b.again(h, wait)
+		ticket, err = b.EnterAfter(r.Context(), h, wait)
 		if err != nil {
 			closeBody(again)
-			if _, refused := errors.AsType[*HoldError](err); refused {
+			if _, refused := errors.AsType[*pacing.WaitError](err); refused {
 				return res, nil // the server's own answer says more than we could
 			}
 			res.Body.Close() //nolint:errcheck // no one reads on
@@ -242,6 +219,22 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		res.Body.Close() //nolint:errcheck // no one reads on
 		r = again
 	}
+}
+
+// hold returns how long a request that comes now may wait.
+func (t *Transport) hold(r *http.Request) *pacing.Hold {
+	if t.opts.OnHold == nil {
+		return t.budgets.Hold(r.Context(), nil)
+	}
+	return t.budgets.Hold(r.Context(), func(wait time.Duration) { t.opts.OnHold(r, wait) })
+}
+
+// held returns the error of a request that was not sent.
+func held(r *http.Request, err error) error {
+	if e, ok := errors.AsType[*pacing.WaitError](err); ok {
+		return &HoldError{Host: r.URL.Host, Wait: e.Wait, err: e.Err}
+	}
+	return err
 }
 
 func closeBody(r *http.Request) {

@@ -19,7 +19,7 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/gateway", "/httpclient", "/httplimit",
-	"/internal/clientip", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/policy", "/remote", "/storetest",
+	"/internal/clientip", "/internal/pacing", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/policy", "/remote", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
@@ -66,7 +66,7 @@ var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/
 const mostDeep = 7
 
 var floors = map[string]int{
-	"": 2, "/algo": 3, "/policy": 3, "/httpclient": 3, "/httplimit": 4, "/memstore": 4, "/redisstore": 4, "/remote": 4, "/config": 4,
+	"": 2, "/algo": 3, "/policy": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/redisstore": 4, "/remote": 4, "/config": 4,
 	"/server/admin": 5, "/server/metrics": 5, "/server/reload": 5, "/server/tally": 5, "/server/token": 5,
 }
 
@@ -124,7 +124,8 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/storetest", []string{"", "/internal/span", "/internal/storekit", "/algo"}},
 		{"/remote", []string{"", "/internal/span", "/algo"}},
 		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/internal/sampledlog", "/internal/wire"}},
-		{"/httpclient", []string{"", "/internal/span"}},
+		{"/internal/pacing", []string{"", "/internal/span"}},
+		{"/httpclient", []string{"", "/internal/span", "/internal/pacing"}},
 		{"/internal/exchange", []string{"/internal/wire"}},
 		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/sampledlog", "/internal/wire", "/policy"}},
 		{"/gateway", []string{"/internal/exchange", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package httpclient
+package pacing
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ const mostReturns = 64
 
 // returns are the units that the client spent and will have again, whatever the
 // algorithm: an answer that says when the limit is whole again says when the
-// unit of its own request is back at the latest.
+// unit of its own call is back at the latest.
 type returns []comeback
 
 // comeback is how many units are back at an instant.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package httpclient
+package pacing
 
 import "time"
 
@@ -16,33 +16,33 @@ type pace struct {
 	span  time.Duration // how long until was away when it was said
 	every time.Duration
 
-	quota  int64         // of RateLimit-Policy; 0 if unknown
+	quota  int64         // of the policy; 0 if unknown
 	window time.Duration // likewise
 	burst  int64         // likewise
 
 	returns returns // what of ours comes back, and when
 
 	// blind says that the time is up and nothing is known of the next, or that
-	// what was said is not believed any longer: then one request is sent, and the
+	// what was said is not believed any longer: then one call is sent, and the
 	// others wait for what its answer says.
 	blind bool
 }
 
-// state takes in an item of an answer. Requests in flight may not have been
+// state takes in an item of an answer. Calls in flight may not have been
 // counted in it. What a late answer says of what is left can only be too much.
-func (p *pace) state(it item, s statement, late bool, inFlight int) {
-	if it.quota > 0 && it.window > 0 {
-		p.quota, p.window, p.burst = it.quota, it.window, it.burst
+func (p *pace) state(it Item, s Statement, late bool, inFlight int) {
+	if it.Quota > 0 && it.Window > 0 {
+		p.quota, p.window, p.burst = it.Quota, it.Window, it.Burst
 	}
-	if !it.stated {
+	if !it.Stated {
 		return
 	}
-	left, span := it.left, it.span
+	left, span := it.Left, it.Span
 	if span == 0 {
 		span = p.window
 	}
-	if s.denied && s.wait > 0 { // Retry-After is more exact than t
-		left, span = 0, s.wait
+	if s.Denied && s.Wait > 0 { // more exact than t
+		left, span = 0, s.Wait
 	}
 	every := spread(span, left)
 	if sustained := spread(p.window, p.quota); sustained > 0 {
@@ -50,18 +50,18 @@ func (p *pace) state(it item, s statement, late bool, inFlight int) {
 		// need not last until it would be.
 		every = min(every, sustained)
 	}
-	if !s.denied && span > 0 {
+	if !s.Denied && span > 0 {
 		span = p.full(span, left)
-		p.returns.add(s.at.Add(span)) // by then all that was counted has come back
+		p.returns.add(s.At.Add(span)) // by then all that was counted has come back
 	}
 	spare := max(left-int64(inFlight), 0)
-	if late && p.until.After(s.at) {
+	if late && p.until.After(s.At) {
 		p.left = min(p.left, spare)
 		return
 	}
 	p.left, p.every, p.span, p.blind = spare, every, span, false
-	p.said, p.until = s.at, s.at.Add(span)
-	p.returns.take(s.at) // is in what is left
+	p.said, p.until = s.At, s.At.Add(span)
+	p.returns.take(s.At) // is in what is left
 }
 
 // full returns after how long the limit is as good as new, of which the server

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package httpclient
+package pacing
 
 import (
 	"encoding/base64"
@@ -44,7 +44,7 @@ func (m *member) identity() identity {
 	if p, ok := m.param("pk"); ok && p.kind == 'b' {
 		return identity{m.name, p.text}
 	}
-	return identity{name: m.name}
+	return identity{Name: m.name}
 }
 
 // requests reports whether m counts requests, which is what it counts if it
