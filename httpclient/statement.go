@@ -38,7 +38,14 @@ func (t *Transport) statement(res *http.Response, now time.Time) pacing.Statemen
 	if f&(XRateLimit|XRateLimitEpoch) != 0 {
 		xRateLimit(&s, res.Header, now, f&XRateLimitEpoch != 0)
 	}
-	s.Infer()
+	if s.Denied && s.Wait == 0 {
+		// No Retry-After, but a limit that has nothing left.
+		for _, it := range s.Items {
+			if it.Stated && it.Left == 0 {
+				s.Wait = max(s.Wait, it.Span)
+			}
+		}
+	}
 	return s
 }
 

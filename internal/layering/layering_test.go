@@ -18,13 +18,13 @@ const module = "github.com/sluicegate/sluice"
 // required must exist and be checked, so that a mistake in this test or a
 // renamed folder cannot pass unseen.
 var required = []string{
-	"", "/algo", "/gateway", "/httpclient", "/httplimit",
+	"", "/algo", "/gateway", "/grpclimit", "/httpclient", "/httplimit",
 	"/internal/clientip", "/internal/pacing", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/policy", "/remote", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
 // package is the library, and may not compile these either.
-var heavy = []string{"/cmd/", "/config/", "/examples/", "/internal/redistest/", "/redisstore/", "/serve/", "/server/"}
+var heavy = []string{"/cmd/", "/config/", "/examples/", "/grpclimit/", "/internal/redistest/", "/redisstore/", "/serve/", "/server/"}
 
 // TestLibraryCompilesOnlyTheStandardLibrary: whoever imports the library adds
 // no module but this one to what they compile.
@@ -66,7 +66,7 @@ var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/
 const mostDeep = 7
 
 var floors = map[string]int{
-	"": 2, "/algo": 3, "/policy": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/redisstore": 4, "/remote": 4, "/config": 4,
+	"": 2, "/algo": 3, "/policy": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/grpclimit": 5, "/redisstore": 4, "/remote": 4, "/config": 4,
 	"/server/admin": 5, "/server/metrics": 5, "/server/reload": 5, "/server/tally": 5, "/server/token": 5,
 }
 

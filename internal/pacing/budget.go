@@ -213,9 +213,13 @@ func (b *Budget) pace(it Item) *pace {
 }
 
 // forget drops limits whose time is up, or of which nothing was heard for long,
-// and which the server mentions no more.
+// and which the server mentions no more. If it may not mention those there are,
+// one whose quota is known stays until it was not mentioned for MaxHold.
 func (b *Budget) forget(s Statement) {
 	b.paces = slices.DeleteFunc(b.paces, func(p pace) bool {
+		if s.Silent && p.quota > 0 && !p.blind {
+			return !p.mentioned.Add(b.o.MaxHold).After(s.At)
+		}
 		return (p.blind || !p.until.After(s.At)) && !s.mentions(p.identity)
 	})
 }

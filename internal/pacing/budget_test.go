@@ -152,6 +152,37 @@ func TestHeardKeepsTheCount(t *testing.T) {
 	}
 }
 
+// TestSilence: where only denials state a limit, silence does not end it before
+// MaxHold; where every answer states the limits, it ends with its time.
+func TestSilence(t *testing.T) {
+	start := time.Unix(1000, 0)
+	for _, c := range []struct {
+		name   string
+		silent bool
+		policy string
+		after  time.Duration
+		want   int // limits that are remembered
+	}{
+		{"in its time", true, `"a";q=10;w=1`, 500 * time.Millisecond, 1},
+		{"after its time", true, `"a";q=10;w=1`, 59 * time.Second, 1},
+		{"after MaxHold", true, `"a";q=10;w=1`, time.Minute, 0},
+		{"no longer mentioned", false, `"a";q=10;w=1`, 59 * time.Second, 0},
+		{"no quota", true, ``, 59 * time.Second, 0},
+	} {
+		b := testBudget(t)
+		b.spend(start)
+		said := Statement{At: start, Denied: true, Wait: time.Second}
+		said.Draft11([]string{c.policy}, []string{`"a";r=0;t=1`})
+		b.Answered(1, said)
+		now := start.Add(c.after)
+		b.spend(now)
+		b.Answered(2, Statement{At: now, Silent: c.silent})
+		if got := len(b.paces); got != c.want {
+			t.Errorf("%s: %d limits are remembered; want %d", c.name, got, c.want)
+		}
+	}
+}
+
 // TestNewBudgetsRefuses: every fault is named, with the package whose it is.
 func TestNewBudgetsRefuses(t *testing.T) {
 	_, err := NewBudgets("p", Options{MaxWait: -1, MaxHold: sluice.MaxWindow + 1, MaxBudgets: -1})

@@ -85,7 +85,6 @@ func FuzzPace(f *testing.F) {
 			}
 			s.Draft11([]string{policy}, []string{limit})
 			s.State("x", max(left, 0), max(reset, 0))
-			s.Infer()
 			b.Answered(b.sent, s)
 			if len(b.paces) > maxItems {
 				t.Fatalf("%d limits are remembered", len(b.paces))

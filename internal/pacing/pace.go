@@ -20,6 +20,8 @@ type pace struct {
 	window time.Duration // likewise
 	burst  int64         // likewise
 
+	mentioned time.Time // when the server last did
+
 	returns returns // what of ours comes back, and when
 
 	// blind says that the time is up and nothing is known of the next, or that
@@ -31,6 +33,7 @@ type pace struct {
 // state takes in an item of an answer. Calls in flight may not have been
 // counted in it. What a late answer says of what is left can only be too much.
 func (p *pace) state(it Item, s Statement, late bool, inFlight int) {
+	p.mentioned = s.At
 	if it.Quota > 0 && it.Window > 0 {
 		p.quota, p.window, p.burst = it.Quota, it.Window, it.Burst
 	}

@@ -33,6 +33,7 @@ type Statement struct {
 	At     time.Time     // when it came
 	Cached bool          // it was meant for another call; the rest is empty
 	Denied bool          // the call may be sent again later
+	Silent bool          // it says nothing of limits, nor that there are none
 	Wait   time.Duration // before which nothing is to be sent; 0 if it does not say
 	Items  []Item        // in no order
 }
@@ -122,19 +123,6 @@ func (s *Statement) State(name string, left, seconds int64) {
 	it := s.item(identity{Name: name})
 	it.Left, it.Stated = min(left, maxInteger), true
 	it.Span = time.Duration(min(seconds, maxSeconds)) * time.Second
-}
-
-// Infer fills in the wait of a denial that does not say one from the limits that
-// have nothing left.
-func (s *Statement) Infer() {
-	if !s.Denied || s.Wait > 0 {
-		return
-	}
-	for _, it := range s.Items {
-		if it.Stated && it.Left == 0 {
-			s.Wait = max(s.Wait, it.Span)
-		}
-	}
 }
 
 // Seconds reads a non-negative number of them, digits only. One longer than is

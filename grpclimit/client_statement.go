@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grpclimit
+
+import (
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/pacing"
+)
+
+// statement returns what the answer to a call says of the limits, and whether
+// there is one: a call that failed on its way has no answer.
+func statement(err error, header, trailer metadata.MD) (pacing.Statement, bool) {
+	s := pacing.Statement{At: time.Now()}
+	if err != nil {
+		s.Wait, s.Denied = comeback(status.Convert(err), trailer)
+	}
+	either := func(key string) []string {
+		if v := trailer[key]; len(v) > 0 {
+			return v
+		}
+		return header[key]
+	}
+	s.Draft11(either("ratelimit-policy"), either("ratelimit"))
+	s.Silent = len(s.Items) == 0 // a server may state limits on denials alone
+	return s, err == nil || s.Denied || len(header)+len(trailer) > 0
+}
+
+// comeback returns after how long the server wants to be asked again, and whether
+// it does: RetryInfo is the most exact, but a pushback can forbid it.
+func comeback(st *status.Status, trailer metadata.MD) (time.Duration, bool) {
+	if code := st.Code(); code != codes.ResourceExhausted && code != codes.Unavailable {
+		return 0, false
+	}
+	pushback, pushed := trailer["grpc-retry-pushback-ms"], int64(0)
+	if len(pushback) > 0 {
+		n, err := strconv.ParseInt(pushback[0], 10, 64)
+		if len(pushback) > 1 || err != nil || n < 0 {
+			return 0, false // as gRFC A6 has it
+		}
+		pushed = n
+	}
+	if d, ok := retryDelay(st); ok {
+		return min(d, sluice.MaxWindow), true
+	}
+	if len(pushback) > 0 {
+		return time.Duration(min(pushed, sluice.MaxWindow.Milliseconds())) * time.Millisecond, true
+	}
+	if after := trailer["retry-after"]; len(after) == 1 {
+		return pacing.Seconds(after[0])
+	}
+	return 0, false
+}
+
+// retryDelay returns that of RetryInfo, which is missing if it is negative.
+func retryDelay(st *status.Status) (time.Duration, bool) {
+	var info errdetails.RetryInfo
+	for _, detail := range st.Proto().GetDetails() {
+		if detail.MessageIs(&info) {
+			err := detail.UnmarshalTo(&info)
+			d := info.GetRetryDelay().AsDuration()
+			return d, err == nil && info.GetRetryDelay() != nil && d >= 0
+		}
+	}
+	return 0, false
+}

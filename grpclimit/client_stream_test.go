@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluicegate/sluice/grpclimit"
+)
+
+// clientDown opens a stream of n messages to the client, and reads it to its end.
+func clientDown(ctx context.Context, conn *grpc.ClientConn, n int) (got int, err error) {
+	s, err := pb.NewTestServiceClient(conn).StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{ResponseParameters: make([]*pb.ResponseParameters, n)})
+	for err == nil {
+		if _, err = s.Recv(); err == nil {
+			got++
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return got, err
+}
+
+// TestClientPacesStreams: streams are opened at the pace of the limit, and none is
+// denied once it is known; one that is denied is not opened again.
+func TestClientPacesStreams(t *testing.T) {
+	for _, stated := range []bool{false, true} {
+		for _, messages := range []int{0, 1, 5} {
+			t.Run(fmt.Sprintf("stated=%v messages=%d", stated, messages), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := &clientServer{answer: clientLimit(t, "10/s burst 1", stated)}
+					conn := clientServe(t, s, grpclimit.ClientOptions{}, true)
+					start := time.Now()
+					denied := int64(0)
+					for range 30 {
+						got, err := clientDown(t.Context(), conn, messages)
+						switch {
+						case status.Code(err) == codes.ResourceExhausted:
+							denied++
+						case err != nil || got != messages:
+							t.Fatalf("got %d, %v; want %d messages", got, err, messages)
+						}
+					}
+					if got := s.denied.Load(); got != denied || got > 1 || stated && got > 0 || s.calls.Load() != 30 {
+						t.Errorf("%d of %d streams were denied, the application saw %d", got, s.calls.Load(), denied)
+					}
+					if took := time.Since(start); took > 3*time.Second {
+						t.Errorf("took %v; want at most 3s", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestClientStreamDenied: whatever tells the application that its stream was
+// denied tells the budget, too.
+func TestClientStreamDenied(t *testing.T) {
+	denial := clientSays(clientDenial(codes.ResourceExhausted, 8*time.Second), "grpc-retry-pushback-ms", "8000")
+	for _, c := range []struct {
+		name string
+		call func(context.Context, pb.TestServiceClient) error
+	}{
+		{"Recv", func(ctx context.Context, c pb.TestServiceClient) error {
+			s, err := c.StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{})
+			if err == nil {
+				_, err = s.Recv()
+			}
+			return err
+		}},
+		{"Recv twice", func(ctx context.Context, c pb.TestServiceClient) error {
+			s, err := c.StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{})
+			if err == nil {
+				_, err = s.Recv()
+				if _, again := s.Recv(); again == nil {
+					t.Error("the second Recv got no error")
+				}
+			}
+			return err
+		}},
+		{"Header, then Recv", func(ctx context.Context, c pb.TestServiceClient) error {
+			s, err := c.StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{})
+			if err != nil {
+				return err
+			}
+			if header, err := s.Header(); err != nil || len(header) > 0 {
+				t.Errorf("Header: got %v, %v; want neither", header, err)
+			}
+			_, err = s.Recv()
+			if got := s.Trailer()["grpc-retry-pushback-ms"]; len(got) != 1 {
+				t.Errorf("Trailer: got %v; want the server's pushback", got)
+			}
+			return err
+		}},
+		{"CloseAndRecv", func(ctx context.Context, c pb.TestServiceClient) error {
+			s, err := c.StreamingInputCall(ctx)
+			if err == nil {
+				_, err = s.CloseAndRecv()
+			}
+			return err
+		}},
+		{"Send until it fails, then Recv", func(ctx context.Context, c pb.TestServiceClient) error {
+			s, err := c.FullDuplexCall(ctx)
+			for err == nil {
+				err = s.Send(&pb.StreamingOutputCallRequest{})
+			}
+			if !errors.Is(err, io.EOF) {
+				t.Errorf("Send: got %v; want %v", err, io.EOF)
+			}
+			_, err = s.Recv()
+			return err
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newClientScript(denial)
+				conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{}, true)
+				err := c.call(t.Context(), pb.NewTestServiceClient(conn))
+				if status.Code(err) != codes.ResourceExhausted || len(status.Convert(err).Details()) != 2 {
+					t.Errorf("got %v; want the server's denial", err)
+				}
+				if got := s.calls.Load(); got != 1 {
+					t.Errorf("the stream was opened %d times; want once", got)
+				}
+				if _, err := clientDown(t.Context(), conn, 1); err != nil || s.at[1] != 8*time.Second {
+					t.Errorf("the next stream: got %v, at %v; want it let in at 8s", err, s.at)
+				}
+			})
+		})
+	}
+}
+
+// TestClientStreamDeniedLate: a denial after the first message holds back the
+// calls after it.
+func TestClientStreamDeniedLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newClientScript()
+		s.ending = func() (metadata.MD, error) { return nil, clientDenial(codes.ResourceExhausted, 8*time.Second) }
+		conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{}, true)
+		if n, err := clientDown(t.Context(), conn, 3); n != 3 || status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("got %d messages, %v; want 3 and a denial", n, err)
+		}
+		if err := clientCall(t.Context(), conn); err != nil || s.at[1] != 8*time.Second {
+			t.Errorf("the next call: got %v, at %v; want it let in at 8s", err, s.at)
+		}
+	})
+}
+
+// TestClientStreamKeepsItsContract: what the application sees of a stream is what
+// it sees without the interceptor.
+func TestClientStreamKeepsItsContract(t *testing.T) {
+	s := newClientScript()
+	s.answer = func(int64) (metadata.MD, metadata.MD, error) {
+		return metadata.Pairs("h", "1", "ratelimit", `"a";r=1000;t=1`), metadata.Pairs("t", "2"), nil
+	}
+	conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{}, false)
+	c := pb.NewTestServiceClient(conn)
+
+	up, err := c.StreamingInputCall(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := up.Send(&pb.StreamingInputCallRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if res, err := up.CloseAndRecv(); err != nil || res.GetAggregatedPayloadSize() != 3 {
+		t.Errorf("CloseAndRecv: got %v, %v; want 3 messages counted", res, err)
+	}
+	if got := up.Trailer()["t"]; len(got) != 1 || got[0] != "2" {
+		t.Errorf("Trailer: got %v; want the server's", got)
+	}
+
+	both, err := c.FullDuplexCall(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := both.Send(&pb.StreamingOutputCallRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := both.Recv(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if header, err := both.Header(); err != nil || len(header["h"]) != 1 {
+		t.Errorf("Header: got %v, %v; want the server's", header, err)
+	}
+	if err := both.CloseSend(); err != nil {
+		t.Error(err)
+	}
+	if _, err := both.Recv(); err != io.EOF { //nolint:errorlint // the contract is this value
+		t.Errorf("Recv: got %v; want %v", err, io.EOF)
+	}
+	if both.Context().Err() == nil {
+		t.Error("the stream's own context has not ended with it")
+	}
+}
+
+// TestClientLeavesStreams: a stream that the application leaves, or of which the
+// server says nothing for long, takes nothing of the limit from others.
+func TestClientLeavesStreams(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		leave bool
+		next  time.Duration // after which a call may be sent that waits for the streams' answers
+	}{
+		{"left", true, 10 * time.Second},
+		{"silent", false, 11 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newClientScript(clientStates("ratelimit", `"a";r=0;t=10`))
+				conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{}, true)
+				if err := clientCall(t.Context(), conn); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Second)
+				// Nothing is known of what comes next: the first goes ahead, and the
+				// others wait for its answer.
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if _, err := pb.NewTestServiceClient(conn).StreamingInputCall(ctx); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if c.leave {
+					cancel()
+				}
+				if err := clientCall(t.Context(), conn); err != nil || time.Since(s.start) != c.next {
+					t.Errorf("got %v after %v; want no error after %v", err, time.Since(s.start), c.next)
+				}
+			})
+		})
+	}
+}
