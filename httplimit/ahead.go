@@ -16,7 +16,7 @@ import (
 // mostKept is how much of a body is read while its request is held back.
 const mostKept = 64 << 10 // bytes
 
-var errBody = errors.New("the request's body cannot be read")
+var errBody = &policy.PartError{Part: policy.Func("the request's body", nil), Problem: "cannot be read"}
 
 // onHold watches a request that is held back: its body ends the wait if that
 // cannot be read.

@@ -46,7 +46,7 @@ func New(o Options) (*Middleware, error) {
 	front, err := policy.NewFront(policy.FrontOptions{
 		Name: "httplimit", Store: o.Store, Slots: o.Slots, Rules: o.Rules, Policy: o.Policy,
 		Trusted: o.Trusted, ClientHeader: o.ClientHeader, Allow: o.Allow, Deny: o.Deny,
-		MaxWait: o.MaxWait, Queue: o.Queue, OnHold: m.onHold, OnError: m.onError, Now: o.Now,
+		MaxWait: o.MaxWait, Queue: o.Queue, OnHold: m.onHold, OnDecision: m.onDecision, OnError: m.onError, Now: o.Now,
 	})
 	if all = append(all, err); errors.Join(all...) != nil {
 		return nil, errors.Join(all...)
@@ -102,6 +102,13 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 func (m *Middleware) release(q *Request) {
 	q.end()
 	m.requests.Put(q)
+}
+
+// onDecision tells whoever wants to know what was decided.
+func (m *Middleware) onDecision(_ context.Context, a policy.Attributes, e *policy.Event) {
+	if of, ok := a.(*attributes); ok && m.opts.OnDecision != nil {
+		m.opts.OnDecision(of.of.r, Event{Event: *e, Status: status(e)})
+	}
 }
 
 // onError hands an error of the front to whoever wants it.

@@ -82,23 +82,11 @@ func (q *Request) decide(m *Middleware, w http.ResponseWriter, r *http.Request) 
 	}
 	if fault := wire.Fault(q.r); fault != "" && m.Admits(q.client) {
 		q.call.Event = policy.Event{Verdict: policy.Refused, Err: errors.New(fault)}
+		m.onDecision(r.Context(), &q.attributes, &q.call.Event)
 	} else {
 		m.front.Decide(r.Context(), &q.attributes, &q.call)
-		if errors.Is(q.call.Err, errBody) {
-			q.call.Verdict = policy.Refused
-		}
 	}
 	q.status = status(&q.call.Event)
-	if m.opts.OnDecision != nil {
-		told := false
-		defer func() { //nolint:contextcheck // it takes the context of the request
-			if !told { // it panics, and nobody else will
-				q.Settle(Response{Status: http.StatusInternalServerError, Read: -1})
-			}
-		}()
-		m.opts.OnDecision(q.r, q.Event())
-		told = true
-	}
 }
 
 func (q *Request) begin(m *Middleware, w http.ResponseWriter, r *http.Request, client netip.Addr) {

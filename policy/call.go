@@ -45,7 +45,7 @@ func (c *Call) Settle(ctx context.Context, r Response) {
 		return
 	}
 	if err := c.judged.Settle(ctx, r); err != nil {
-		c.front.report(ctx, c.judged.attributes, err)
+		c.front.Report(ctx, c.judged.attributes, err)
 	}
 }
 
@@ -88,7 +88,7 @@ func (c *Call) conclude(ctx context.Context) {
 		e.Decision, e.Verdict, e.Rule = sluice.Decision{}, Denied, v.InFlight.Rule
 		e.Violated = []string{levelName(v.InFlight.Rule, v.InFlight.Level) + "/" + v.InFlight.Limit.Name}
 	case v.Err != nil && ctx.Err() != nil:
-		c.front.report(ctx, v.attributes, v.Cancel(ctx))
+		c.front.Report(ctx, v.attributes, v.Cancel(ctx))
 		e.Verdict, e.Err = Abandoned, ctx.Err()
 	case !v.Allowed:
 		e.Verdict = FailedClosed
@@ -141,9 +141,11 @@ func (c *Call) hold(ctx context.Context, a Attributes) {
 		c.Decision.ResetAfter = v.Decision.ResetAfter
 		return
 	}
-	f.report(ctx, a, v.Cancel(ctx))
+	f.Report(ctx, a, v.Cancel(ctx))
 	c.Event = Event{Verdict: Abandoned, Decision: v.Decision, Err: err, Judged: v}
-	if errors.Is(err, ErrQueueFull) {
+	if _, bad := errors.AsType[*PartError](err); bad {
+		c.Verdict = Refused
+	} else if errors.Is(err, ErrQueueFull) {
 		c.Verdict = FailedClosed
 	}
 }
@@ -195,12 +197,12 @@ func (f *Front) renew(ctx context.Context, v *Verdict, lease time.Duration) (sto
 			if ctx.Err() != nil {
 				return
 			}
-			f.report(ctx, v.attributes, err)
+			f.Report(ctx, v.attributes, err)
 			if err != nil {
 				continue
 			}
 			if !held && !lost {
-				f.report(ctx, v.attributes, ErrExpired)
+				f.Report(ctx, v.attributes, ErrExpired)
 			}
 			lost = !held
 		}

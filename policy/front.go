@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,12 @@ type FrontOptions struct {
 	// that package config has read.
 	Policy *Policy
 
+	// NoBodies refuses rules that shape: the protocol has no bodies to slow down.
+	NoBodies bool
+	// NoResponses refuses rules that wait for a response or limit what is in
+	// flight: the protocol tells of no response.
+	NoResponses bool
+
 	// Trusted are the proxies whose ClientHeader is believed, by default
 	// X-Forwarded-For. None are by default: a client is who connects.
 	Trusted      []netip.Prefix
@@ -52,8 +59,13 @@ type FrontOptions struct {
 	Queue *Queue
 	// OnHold, if not nil, is called when a request begins to be held back, and
 	// returns the context under which it is, and what to call when that is over:
-	// for a protocol in which a client's leave ends no context by itself.
+	// for a protocol in which a client's leave ends no context by itself. If the
+	// cause of its end is a [*PartError], the request is refused for that.
 	OnHold func(ctx context.Context, a Attributes) (context.Context, func())
+	// OnDecision, if not nil, is called once for every request, before it may pass;
+	// for one that is held back, after that. It must be safe for concurrent use and
+	// should be quick.
+	OnDecision func(ctx context.Context, a Attributes, e *Event)
 	// OnError, if not nil, is called with every error of the store, and of a
 	// function of a rule that is not the client's fault; also with those after the
 	// response, and when a slot in flight has expired. It must be safe for
@@ -113,6 +125,13 @@ func NewFront(o FrontOptions) (*Front, error) {
 	if err != nil {
 		fault("client address: %w", err)
 	}
+	if o.Policy != nil {
+		for i := range o.Policy.Len() {
+			if why := o.unfit(o.Policy.Rule(i)); why != "" {
+				fault("rule %q %s", o.Policy.Rule(i).Name, why)
+			}
+		}
+	}
 	if len(all) > 0 {
 		return nil, errors.Join(all...)
 	}
@@ -124,6 +143,19 @@ func NewFront(o FrontOptions) (*Front, error) {
 		judge: Evaluator{Policy: o.Policy, Store: o.Store, Slots: o.Slots, MaxWait: o.MaxWait, Now: o.Now},
 		log:   sampledlog.Log{Logger: slog.Default(), Part: o.Name},
 	}, nil
+}
+
+// unfit returns why a rule is none for the front, "" if it is one.
+func (o *FrontOptions) unfit(r *Rule) string {
+	inFlight := slices.ContainsFunc(r.Levels, func(l Level) bool { return l.InFlight != nil })
+	switch {
+	case o.NoBodies && r.Shape:
+		return "slows bodies down, and there are none here; let it deny, or hold back with MaxWait"
+	case o.NoResponses && (r.When != nil || inFlight || r.Cost.Afterwards() && r.Cost.Of != RequestBytes):
+		return "waits for a response or limits what is in flight, and nothing tells of a response here; let it charge when the request comes"
+	default:
+		return ""
+	}
 }
 
 // Client returns the address of a request's client: that of the connection's other
@@ -142,6 +174,19 @@ func (f *Front) Admits(client netip.Addr) bool { return f.clients.Admits(client)
 // once its response is known.
 func (f *Front) Decide(ctx context.Context, a Attributes, c *Call) {
 	c.front, c.stop = f, nil
+	f.decide(ctx, a, c)
+	if f.opts.OnDecision != nil {
+		f.opts.OnDecision(ctx, a, &c.Event)
+	}
+	if !c.Passes() {
+		return
+	}
+	if lease := c.judged.Lease(); lease > 0 { // not before the hook, which may panic
+		c.stop = f.renew(ctx, &c.judged, lease)
+	}
+}
+
+func (f *Front) decide(ctx context.Context, a Attributes, c *Call) {
 	if !f.Admits(a.Client()) {
 		c.Event = Event{Verdict: Refused, Err: ErrNotAdmitted}
 		return
@@ -150,21 +195,15 @@ func (f *Front) Decide(ctx context.Context, a Attributes, c *Call) {
 	f.judge.Decide(ctx, a, v)
 	c.conclude(ctx)
 	if c.Verdict != Abandoned { // a store that gave up because the client did has not failed
-		f.report(ctx, a, v.Err)
+		f.Report(ctx, a, v.Err)
 	}
 	if c.Passes() && v.Decision.Delay > 0 {
 		c.hold(ctx, a)
 	}
-	if !c.Passes() {
-		return
-	}
-	if lease := v.Lease(); lease > 0 {
-		c.stop = f.renew(ctx, v, lease)
-	}
 }
 
-// report hands an error of the store to whoever wants it.
-func (f *Front) report(ctx context.Context, a Attributes, err error) {
+// Report hands an error to OnError, or else to the log. A nil one is none.
+func (f *Front) Report(ctx context.Context, a Attributes, err error) {
 	switch {
 	case err == nil:
 	case f.opts.OnError != nil:

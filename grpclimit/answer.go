@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grpclimit
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Statuses returns HTTP's statuses of codes, for a rule's When: see
+// [policy.RPCStatus], by which some codes share one.
+func Statuses(of ...codes.Code) []policy.Status {
+	all := make([]policy.Status, len(of))
+	for i, code := range of {
+		all[i] = policy.Code(policy.RPCStatus(uint32(code)))
+	}
+	return all
+}
+
+// refuse returns the trailer and the answer to what does not pass.
+func refuse(c *policy.Call) (metadata.MD, error) {
+	var details []protoadapt.MessageV1
+	trailer := metadata.MD{}
+	if c.Limit != nil {
+		trailer = fields(c)
+	}
+	if wait, ok := c.Retry(); ok {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+		up := (wait + time.Millisecond - 1) / time.Millisecond // never too early
+		trailer["grpc-retry-pushback-ms"] = []string{strconv.FormatInt(int64(up), 10)}
+	} else if c.Decision.RetryAfter == sluice.Never {
+		trailer["grpc-retry-pushback-ms"] = []string{"-1"}
+	}
+	if c.Verdict == policy.Denied {
+		details = append(details, quotaFailure(c))
+	}
+	st := status.New(codes.Code(c.RPCCode()), string(c.AppendDetail(nil)))
+	if full, err := st.WithDetails(details...); err == nil { // else it says less
+		st = full
+	}
+	return trailer, st.Err()
+}
+
+// quotaFailure names the limits that denied. It tells nothing of the key.
+func quotaFailure(c *policy.Call) *errdetails.QuotaFailure {
+	f := &errdetails.QuotaFailure{}
+	for _, name := range c.Violated {
+		v := &errdetails.QuotaFailure_Violation{Subject: name, QuotaId: name, Description: "the limit has no room for this call"}
+		if c.Limit != nil && name == c.Limit.Name {
+			v.QuotaMetric, v.QuotaValue = c.Limit.Unit.String(), c.Limit.Quota
+			v.Description = string(c.AppendDetail(nil))
+		}
+		f.Violations = append(f.Violations, v)
+	}
+	return f
+}
+
+// fields returns what HTTP's fields say.
+func fields(c *policy.Call) metadata.MD {
+	var items []string
+	for t := range c.Limits() {
+		items = append(items, httplimit.PolicyItem(t))
+	}
+	h := http.Header{}
+	httplimit.Draft11.Set(h, strings.Join(items, ", "), c.Limit, c.Decision)
+	md := metadata.MD{}
+	for name, values := range h {
+		md.Set(name, values...)
+	}
+	return md
+}

@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grpclimit
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/internal/wire"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Call is what keys, costs and hooks of this package know of a call, or of a
+// message of a stream.
+type Call struct {
+	Context    context.Context //nolint:containedctx // it is the call's, as a request of net/http carries its own
+	FullMethod string          // "/package.Service/Method"
+	// Message is the request of a unary call, or the message that is decided; nil
+	// of a stream that opens.
+	Message any
+}
+
+// CallOf returns the call whose attributes a are: for the functions of a
+// policy.Cost. It is the zero Call of what is none of gRPC.
+func CallOf(a policy.Attributes) Call {
+	if of, ok := a.(*attributes); ok {
+		return of.Call
+	}
+	return Call{}
+}
+
+// KeyFunc returns a key that calls f, which must be safe for concurrent use. The
+// name is for error texts: "tenant". If the call lacks the key, f returns ""; for
+// what the client did wrong otherwise, a [*policy.PartError]. Any other error is
+// treated as one of the store.
+func KeyFunc(name string, f func(Call) (string, error)) policy.Part {
+	if f == nil {
+		return policy.Func(name, nil)
+	}
+	return policy.Func(name, func(a policy.Attributes) (string, error) { return f(CallOf(a)) })
+}
+
+// ByMethod returns a key of the full method.
+func ByMethod() policy.Part {
+	return KeyFunc("method", func(c Call) (string, error) { return c.FullMethod, nil })
+}
+
+// attributes are those of a call, or of a message of a stream.
+type attributes struct {
+	Call
+	server *Server
+	front  *policy.Front
+	client netip.Addr
+	token  policy.Token
+}
+
+// set makes a the attributes of what a front is to decide.
+func (a *attributes) set(s *Server, f *policy.Front, c Call) {
+	*a = attributes{Call: c, server: s, front: f}
+	if f != nil {
+		a.client = f.Client(peerOf(c.Context), a.Header)
+	}
+}
+
+// peerOf returns the address of the connection's other end.
+func peerOf(ctx context.Context) netip.Addr {
+	p, ok := peer.FromContext(ctx)
+	if !ok || p.Addr == nil {
+		return netip.Addr{}
+	}
+	if tcp, ok := p.Addr.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr()
+	}
+	return clientip.Peer(p.Addr.String())
+}
+
+// Method returns POST, which all calls are.
+func (a *attributes) Method() string { return http.MethodPost }
+
+// Path returns the full method.
+func (a *attributes) Path() string { return a.FullMethod }
+
+// Host returns what the client dialled, lower case and without its port.
+func (a *attributes) Host() string {
+	if of := a.Header(":authority"); len(of) == 1 {
+		return wire.Host(of[0])
+	}
+	return ""
+}
+
+// Header returns the values of a metadata key, whatever its case.
+func (a *attributes) Header(name string) []string {
+	if name == "Host" {
+		return []string{a.Host()}
+	}
+	return metadata.ValueFromIncomingContext(a.Context, name)
+}
+
+// Query returns nothing: a call has none.
+func (a *attributes) Query(string) ([]string, error) { return nil, nil }
+
+// Cookie returns nothing: a call has none.
+func (a *attributes) Cookie(string) ([]string, error) { return nil, nil }
+
+// Client returns the client's address.
+func (a *attributes) Client() netip.Addr { return a.client }
+
+// Claim returns a claim of the call's verified token.
+func (a *attributes) Claim(name string) (string, error) {
+	o := &a.server.opts
+	if o.Claims == nil {
+		return "", nil
+	}
+	verify := func() (policy.Lookup, error) { return o.Claims(a.Context) }
+	return a.token.Claim(name, verify, o.TokenRequired, func(err error) { a.front.Report(a.Context, a, err) })
+}
+
+// Length returns the size of the message, -1 if a stream opens.
+func (a *attributes) Length() int64 {
+	if a.Message == nil {
+		return -1
+	}
+	return a.server.size(a.Message)
+}
+
+// size returns how many bytes a message is.
+func (s *Server) size(message any) int64 {
+	if s.opts.Size != nil {
+		return int64(max(s.opts.Size(message), 0))
+	}
+	switch m := message.(type) {
+	case proto.Message:
+		return int64(proto.Size(m))
+	case interface{ Size() int }:
+		return int64(m.Size())
+	default:
+		return 1
+	}
+}

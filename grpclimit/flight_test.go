@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grpclimit_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/grpclimit"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// two is a rule of two calls in flight.
+func two() policy.Rule {
+	return policy.Rule{Name: "crowd", Levels: []policy.Level{{By: []policy.Part{policy.IP()}, InFlight: &sluice.SlotLimit{Name: "crowd", Cap: 2, TTL: time.Minute}}}}
+}
+
+// TestInFlight: as many calls run as may, unary ones and streams, and the place of
+// one is free when its handler has ended, however it does.
+func TestInFlight(t *testing.T) {
+	running, leave := make(chan struct{}, 8), make(chan func(), 8)
+	busy := &service{
+		unary: func(context.Context, *testgrpc.SimpleRequest) (*testgrpc.SimpleResponse, error) {
+			running <- struct{}{}
+			(<-leave)()
+			return &testgrpc.SimpleResponse{}, nil
+		},
+		duplex: func(testgrpc.TestService_FullDuplexCallServer) error {
+			running <- struct{}{}
+			(<-leave)()
+			return nil
+		},
+	}
+	recovered := grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = status.Error(codes.Internal, fmt.Sprint(p))
+			}
+		}()
+		return handler(ctx, req)
+	})
+	client, _ := start(t, busy, grpclimit.Options{Rules: []policy.Rule{two()}}, recovered)
+	ctx, ends := within(t), make(chan codes.Code, 2)
+	for range 3 {
+		go func() { ends <- call(ctx, client, &testgrpc.SimpleRequest{}) }()
+		<-running
+		go func() { _, code, _ := echo(ctx, client); ends <- code }()
+		<-running
+		var trailer metadata.MD
+		_, err := client.UnaryCall(ctx, &testgrpc.SimpleRequest{}, grpc.Trailer(&trailer))
+		retry, quota := detailsOf(err)
+		if codeOf(err) != denied || retry != nil || len(trailer.Get("grpc-retry-pushback-ms")) != 0 || quota.GetViolations()[0].GetQuotaId() != "crowd/crowd" {
+			t.Fatalf("a third: %v, RetryInfo %v, QuotaFailure %v, trailer %v", err, retry, quota, trailer)
+		}
+		leave <- func() {}
+		leave <- func() {}
+		want(t, "the two", []codes.Code{<-ends, <-ends}, ok, ok)
+	}
+	for range 3 { // a panic frees its place, too
+		leave <- func() { panic("as asked") }
+		want(t, "a call that panics", []codes.Code{call(ctx, client, &testgrpc.SimpleRequest{})}, codes.Internal)
+		<-running
+	}
+}
+
+// TestRenewed: a stream that runs for longer than its lease keeps its place.
+func TestRenewed(t *testing.T) {
+	r := two()
+	r.Levels[0].InFlight.Cap, r.Levels[0].InFlight.TTL = 1, 20*time.Millisecond
+	running, leave := make(chan struct{}), make(chan struct{})
+	renewals := make(chan struct{}, 100)
+	client, _ := start(t, &service{duplex: func(testgrpc.TestService_FullDuplexCallServer) error {
+		running <- struct{}{}
+		<-leave
+		return nil
+	}}, grpclimit.Options{Rules: []policy.Rule{r}, Store: memstore.New(memstore.Options{}), Slots: counted{memstore.New(memstore.Options{}), renewals}})
+	ctx, ends := within(t), make(chan codes.Code)
+	go func() { _, code, _ := echo(ctx, client); ends <- code }()
+	<-running
+	for range 6 { // twice its lease
+		<-renewals
+	}
+	if _, code, _ := echo(ctx, client); code != denied {
+		t.Errorf("beside a stream that runs: %v", code)
+	}
+	close(leave)
+	want(t, "the stream", []codes.Code{<-ends}, ok)
+}
+
+// counted tells of renewals.
+type counted struct {
+	sluice.SlotStore
+	renewals chan<- struct{}
+}
+
+func (c counted) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	d, err := c.SlotStore.Slot(ctx, req)
+	if req.Op == sluice.SlotRenew && d.Allowed {
+		select {
+		case c.renewals <- struct{}{}:
+		default:
+		}
+	}
+	return d, err
+}
+
+// TestRetryPolicy: grpc-go's own retries keep to the pushback: one denial, and
+// then it passes.
+func TestRetryPolicy(t *testing.T) {
+	const retries = `{"methodConfig": [{"name": [{}], "retryPolicy": {
+		"maxAttempts": 4, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`
+	for _, c := range []struct {
+		name  string
+		limit string
+		units int64
+		want  []codes.Code
+		told  map[policy.VerdictKind]int
+	}{
+		{"waits", "10/s burst 1", 1, []codes.Code{ok, ok, ok}, map[policy.VerdictKind]int{policy.Allowed: 3, policy.Denied: 2}},
+		{"gives up", "1/s", 2, []codes.Code{denied}, map[policy.VerdictKind]int{policy.Denied: 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			told := make(chan policy.VerdictKind, 100)
+			r := rule(t, "api", policy.IP(), c.limit)
+			r.Cost.Units = c.units
+			_, dial := start(t, &service{}, grpclimit.Options{
+				Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{r},
+				OnDecision: func(_ grpclimit.Call, e policy.Event) { told <- e.Verdict },
+			})
+			client := dial(grpc.WithDefaultServiceConfig(retries))
+			want(t, "calls", times(len(c.want), func() codes.Code { return call(within(t), client, &testgrpc.SimpleRequest{}) }), c.want...)
+			close(told)
+			got := map[policy.VerdictKind]int{}
+			for kind := range told {
+				got[kind]++
+			}
+			if fmt.Sprint(got) != fmt.Sprint(c.told) {
+				t.Errorf("decided %v, want %v", got, c.told)
+			}
+		})
+	}
+}
+
+// TestWait: a call is held back until it fits, but not past its deadline.
+func TestWait(t *testing.T) {
+	client, _ := start(t, &service{}, grpclimit.Options{
+		Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{rule(t, "api", policy.IP(), "20/s burst 1")}, MaxWait: 10 * time.Second,
+	})
+	want(t, "calls that wait", times(5, func() codes.Code { return call(within(t), client, &testgrpc.SimpleRequest{}) }), ok, ok, ok, ok, ok)
+	slow, _ := start(t, &service{}, grpclimit.Options{Rules: []policy.Rule{rule(t, "api", policy.IP(), "1/hour")}, MaxWait: time.Hour})
+	short := func() codes.Code {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		return call(ctx, slow, &testgrpc.SimpleRequest{})
+	}
+	want(t, "a call that would wait past its deadline", times(2, short), ok, denied)
+}

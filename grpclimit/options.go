@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grpclimit
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Options say what a [Server] does. Store is required, and one of Rules, Policy,
+// Messages and Replies; every other zero field means what it says.
+type Options struct {
+	Store sluice.Store
+	// Slots keeps the calls in flight. Nil means Store, if it can.
+	Slots sluice.SlotStore
+
+	// Rules are what a call is charged, a stream when it opens: all that match it,
+	// or none.
+	Rules []policy.Rule
+	// Policy are rules that have been compiled already, such as those of a file
+	// that package config has read.
+	Policy *policy.Policy
+	// Messages are what each message is charged that a client sends on a stream,
+	// and Replies each that it is sent. A limit in bytes counts the message's. A
+	// message that a rule holds back waits, so does all behind it; one that is
+	// denied ends the stream. These rules have no When and no InFlight.
+	Messages, Replies []policy.Rule
+
+	// Trusted are the proxies whose ClientHeader, a field of metadata, is
+	// believed, by default x-forwarded-for. None are by default: a client is the
+	// peer.
+	Trusted      []netip.Prefix
+	ClientHeader string
+	// Allow, if not empty, are the only networks from which clients are let in;
+	// Deny are those from which they are not, whatever Allow says.
+	Allow, Deny []netip.Prefix
+
+	// Claims, if not nil, returns what looks up the claims of a call's token, nil
+	// if it has none. It is called once for each call and each direction of a
+	// stream, and only if a rule needs a claim. Its errors are as those of
+	// httplimit's: the call ends with UNAUTHENTICATED.
+	Claims func(ctx context.Context) (policy.Lookup, error)
+	// TokenRequired refuses a call that has no token, and for which a rule needs a
+	// claim, whatever the rule says of calls without one.
+	TokenRequired bool
+
+	// MaxWait is how long a call or message may be held back until it fits,
+	// whatever the algorithm; at most sluice.MaxWait. Zero holds back only for
+	// limits that queue, such as a leaky bucket, and never past the deadline of
+	// the call.
+	MaxWait time.Duration
+	// Queue bounds how many calls and messages are held back at once. Nil means
+	// one for calls, one for messages and one for replies, each of
+	// policy.DefaultQueue places.
+	Queue *policy.Queue
+
+	// Fields sends ratelimit and ratelimit-policy in the header of every call that
+	// passes, which costs it about a microsecond. Denials have them in any case.
+	Fields bool
+	// Size returns how many bytes a message is. Nil means that of proto.Size, or of
+	// the message's own method Size() int; what is neither counts one byte.
+	Size func(message any) int
+
+	// OnDecision, if not nil, is called once for every call and message that is
+	// decided; for one that is held back, after that. It must be safe for
+	// concurrent use and should be quick.
+	OnDecision func(c Call, e policy.Event)
+	// OnError, if not nil, is called with every error of the store, and of a
+	// function of the Options that is not the client's fault. It must be safe for
+	// concurrent use and quick. Nil logs them to slog.Default, at most one a second.
+	OnError func(c Call, err error)
+	// Now says which overrides have expired. Nil means time.Now.
+	Now func() time.Time
+}
+
+// Limit returns a Server that charges each call to its key under limits: the simple
+// case of [New]. The scope says whose budget this is, and is the name of the rule.
+// All faults are returned at once.
+func Limit(store sluice.Store, scope string, key policy.Part, limits ...sluice.Limit) (*Server, error) {
+	return New(Options{Store: store, Rules: []policy.Rule{policy.NewRule(scope, key, limits...)}})
+}
+
+// New returns a Server, or every fault of o joined.
+func New(o Options) (*Server, error) {
+	s := &Server{opts: o}
+	common := policy.FrontOptions{
+		Store: o.Store, Slots: o.Slots, Trusted: o.Trusted, ClientHeader: o.ClientHeader,
+		Allow: o.Allow, Deny: o.Deny, MaxWait: o.MaxWait, Queue: o.Queue, Now: o.Now, NoBodies: true,
+	}
+	if o.OnDecision != nil {
+		common.OnDecision = func(_ context.Context, a policy.Attributes, e *policy.Event) { o.OnDecision(CallOf(a), *e) }
+	}
+	if o.OnError != nil {
+		common.OnError = func(_ context.Context, a policy.Attributes, err error) { o.OnError(CallOf(a), err) }
+	}
+	var all []error
+	front := func(option string, rules []policy.Rule, compiled *policy.Policy) *policy.Front {
+		of := common
+		of.Name, of.Rules, of.Policy, of.NoResponses = "grpclimit: "+option, rules, compiled, option != "calls"
+		f, err := policy.NewFront(of)
+		all = append(all, err)
+		return f
+	}
+	if len(o.Messages)+len(o.Replies) == 0 || o.Policy != nil || len(o.Rules) > 0 {
+		s.calls = front("calls", o.Rules, o.Policy)
+	}
+	if len(o.Messages) > 0 {
+		s.messages = front("Messages", ofMessages(o.Messages), nil)
+	}
+	if len(o.Replies) > 0 {
+		s.replies = front("Replies", ofMessages(o.Replies), nil)
+	}
+	if err := errors.Join(all...); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ofMessages returns rules whose bytes are those of a message.
+func ofMessages(rules []policy.Rule) []policy.Rule {
+	rules = slices.Clone(rules)
+	for i := range rules {
+		if rules[i].Cost.Of == policy.ResponseBytes {
+			rules[i].Cost.Of = policy.RequestBytes
+		}
+	}
+	return rules
+}
+
+// ServerOptions returns both interceptors, behind those that stand before.
+func (s *Server) ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.Unary), grpc.ChainStreamInterceptor(s.Stream)}
+}

@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grpclimit
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Server limits the calls of a gRPC server under one policy. It does not change,
+// is safe for concurrent use and holds no state of its own: that is the store's.
+type Server struct {
+	opts     Options
+	calls    *policy.Front // nil if calls are not limited
+	messages *policy.Front // nil if messages are not limited
+	replies  *policy.Front // nil if replies are not limited
+	idle     sync.Pool     // of *decision
+}
+
+// decision is a call, or a message, that is decided.
+type decision struct {
+	attributes
+	call policy.Call
+}
+
+// Unary is the [grpc.UnaryServerInterceptor]. It blocks as long as a call is held
+// back.
+func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	d, err := s.begin(Call{Context: ctx, FullMethod: info.FullMethod, Message: req})
+	defer s.end(d)
+	if err != nil {
+		return nil, err
+	}
+	if !d.call.Settles() {
+		return handler(ctx, req)
+	}
+	resp := policy.Response{Status: http.StatusInternalServerError, Read: s.size(req)} // of a handler that panics
+	defer func() { d.settle(resp) }()
+	reply, err := handler(ctx, req)
+	if resp.Status = statusOf(err); err == nil {
+		resp.Written = s.size(reply)
+	}
+	return reply, err
+}
+
+// Stream is the [grpc.StreamServerInterceptor]. It blocks as long as the stream is
+// held back.
+func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	d, err := s.begin(Call{Context: ss.Context(), FullMethod: info.FullMethod})
+	defer s.end(d)
+	if err != nil {
+		return err
+	}
+	if !d.call.Settles() && s.messages == nil && s.replies == nil {
+		return handler(srv, ss)
+	}
+	w := newStream(d, ss)
+	code := http.StatusInternalServerError // of a handler that panics
+	defer func() {
+		w.cancel()
+		d.settle(policy.Response{Status: code, Read: w.messages.bytes.Load(), Written: w.replies.bytes.Load()})
+	}()
+	err = handler(srv, w)
+	if denied := w.denied.Load(); denied != nil { // whatever the handler makes of it
+		err = *denied
+	}
+	code = statusOf(err)
+	return err
+}
+
+// begin decides a call, and returns the answer to one that does not pass.
+func (s *Server) begin(c Call) (*decision, error) {
+	d, ok := s.idle.Get().(*decision)
+	if !ok {
+		d = new(decision)
+	}
+	d.set(s, s.calls, c)
+	err := d.decide()
+	if err == nil && s.opts.Fields && d.call.Limit != nil {
+		grpc.SetHeader(c.Context, fields(&d.call)) //nolint:errcheck // a call that is over needs none
+	}
+	return d, err
+}
+
+// end lets go of all that belongs to the call.
+func (s *Server) end(d *decision) {
+	d.attributes, d.call.Event = attributes{}, policy.Event{}
+	s.idle.Put(d)
+}
+
+// decide decides, and returns the answer to what does not pass. Without a front all
+// does.
+func (d *decision) decide() error {
+	if d.front == nil {
+		return nil
+	}
+	if d.front.Decide(d.Context, &d.attributes, &d.call); d.call.Passes() {
+		return nil
+	}
+	trailer, err := refuse(&d.call)
+	grpc.SetTrailer(d.Context, trailer) //nolint:errcheck // a call that is over needs none
+	return err
+}
+
+// statusOf returns HTTP's status of how a handler ended.
+func statusOf(err error) int {
+	st, ok := status.FromError(err)
+	if !ok {
+		st = status.FromContextError(err) // as grpc has it
+	}
+	return policy.RPCStatus(uint32(st.Code()))
+}
+
+// settle settles a call, now that its handler is done.
+func (d *decision) settle(resp policy.Response) {
+	resp.Header, resp.Unseen = d.answered, d.Context.Err() != nil
+	d.call.Settle(d.Context, resp)
+}
+
+// answered returns the values of a key that the handler has set in its header or
+// its trailer.
+func (d *decision) answered(name string) []string {
+	set, ok := grpc.ServerTransportStreamFromContext(d.Context).(interface {
+		Header() (metadata.MD, error)
+		Trailer() metadata.MD
+	})
+	if !ok { // as where a test calls the interceptor
+		return nil
+	}
+	header, _ := set.Header() // without one there are no values
+	return append(header.Get(name), set.Trailer().Get(name)...)
+}
+
+// stream is a stream whose messages are counted, and decided if they are limited.
+type stream struct {
+	grpc.ServerStream
+	ctx               context.Context //nolint:containedctx // what Context returns
+	cancel            context.CancelFunc
+	messages, replies direction
+	denied            atomic.Pointer[error]
+}
+
+// direction are the messages of a stream that go one way: grpc lets one goroutine
+// at a time have them.
+type direction struct {
+	decision
+	bytes atomic.Int64
+}
+
+func newStream(d *decision, ss grpc.ServerStream) *stream {
+	w, s, c := &stream{ServerStream: ss}, d.server, d.Call
+	w.ctx, w.cancel = context.WithCancel(c.Context)
+	c.Context = w.ctx
+	w.messages.set(s, s.messages, c)
+	w.replies.set(s, s.replies, c)
+	return w
+}
+
+// Context returns the stream's context, which ends with a message that is denied.
+func (w *stream) Context() context.Context { return w.ctx }
+
+// RecvMsg receives a message, and blocks while it is held back.
+func (w *stream) RecvMsg(m any) error {
+	if denied := w.denied.Load(); denied != nil {
+		return *denied
+	}
+	if err := w.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return w.pass(&w.messages, m)
+}
+
+// SendMsg sends a message, and blocks while it is held back.
+func (w *stream) SendMsg(m any) error {
+	if denied := w.denied.Load(); denied != nil {
+		return *denied
+	}
+	if err := w.pass(&w.replies, m); err != nil {
+		return err
+	}
+	return w.ServerStream.SendMsg(m)
+}
+
+// pass counts a message and decides it. One that is denied ends the stream.
+func (w *stream) pass(d *direction, m any) error {
+	n := d.server.size(m)
+	d.bytes.Add(n)
+	d.Message = m
+	err := d.decide()
+	d.call.Settle(w.ctx, policy.Response{Status: http.StatusOK, Read: n, Written: n})
+	if d.Message = nil; err != nil {
+		w.denied.CompareAndSwap(nil, &err)
+		w.cancel()
+	}
+	return err
+}

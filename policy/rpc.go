@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+)
+
+// The codes of google.rpc.Code that say why an RPC does not pass. gRPC and Connect
+// number theirs alike.
+const (
+	rpcCanceled          = 1
+	rpcInvalidArgument   = 3
+	rpcDeadlineExceeded  = 4
+	rpcPermissionDenied  = 7
+	rpcResourceExhausted = 8
+	rpcUnavailable       = 14
+	rpcUnauthenticated   = 16
+)
+
+// rpcStatuses are HTTP's statuses of the codes, as google.rpc.Code has them.
+var rpcStatuses = [...]int{200, 499, 500, 400, 504, 404, 409, 403, 429, 400, 409, 400, 501, 500, 503, 500, 401}
+
+// RPCStatus returns HTTP's status of a code of google.rpc.Code, by which a [When]
+// knows how an RPC ended; 500 of a number that is no code. Some codes share one:
+// INVALID_ARGUMENT, FAILED_PRECONDITION and OUT_OF_RANGE are 400, ALREADY_EXISTS and
+// ABORTED 409, UNKNOWN, INTERNAL and DATA_LOSS 500.
+func RPCStatus(code uint32) int {
+	if code < uint32(len(rpcStatuses)) {
+		return rpcStatuses[code]
+	}
+	return http.StatusInternalServerError
+}
+
+// RPCCode returns the code of google.rpc.Code that an RPC ends with which does not
+// pass; 0, which is OK, of one that does.
+func (e *Event) RPCCode() uint32 {
+	switch e.Verdict {
+	case Denied:
+		return rpcResourceExhausted
+	case Refused:
+		if _, ok := errors.AsType[*TokenError](e.Err); ok {
+			return rpcUnauthenticated
+		}
+		if errors.Is(e.Err, ErrNotAdmitted) {
+			return rpcPermissionDenied
+		}
+		return rpcInvalidArgument
+	case Abandoned:
+		if errors.Is(e.Err, context.DeadlineExceeded) {
+			return rpcDeadlineExceeded
+		}
+		return rpcCanceled
+	case FailedClosed:
+		return rpcUnavailable
+	default:
+		return 0
+	}
+}
