@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command front limits a protocol of its own: who sends a line "USER WORD" gets the
+// word back in capitals, three times a minute. docs/fronts.md explains it.
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+func main() {
+	front, err := policy.NewFront(policy.FrontOptions{
+		Store: memstore.New(memstore.Options{}),
+		Rules: []policy.Rule{policy.NewRule("shout", policy.Header("User"), sluice.PerMinute(3))},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:7000")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
+		go shout(front, conn)
+	}
+}
+
+func shout(front *policy.Front, conn net.Conn) {
+	defer conn.Close() //nolint:errcheck // the client is gone
+	peer := netip.MustParseAddrPort(conn.RemoteAddr().String()).Addr()
+	var call policy.Call // used again for each line
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		user, word, _ := strings.Cut(lines.Text(), " ")
+		request := &policy.Plain{ // 1. what rules may know of it
+			RequestPath: "/shout", Address: peer, Headers: map[string][]string{"User": {user}}, Bytes: int64(len(word)),
+		}
+		front.Decide(context.Background(), request, &call) // 2. decide; it may be held back
+		if !call.Passes() {                                // 3. answer in the protocol's words
+			fmt.Fprintf(conn, "DENIED %s\n", call.AppendDetail(nil)) //nolint:errcheck // as below
+			continue
+		}
+		n, err := fmt.Fprintln(conn, strings.ToUpper(word)) // 4. serve, and settle
+		call.Settle(context.Background(), policy.Response{Status: 200, Read: int64(len(word)), Written: int64(n), Unseen: err != nil})
+	}
+}
