@@ -59,12 +59,10 @@ func refuse(c *policy.Call) (metadata.MD, error) {
 func quotaFailure(c *policy.Call) *errdetails.QuotaFailure {
 	f := &errdetails.QuotaFailure{}
 	for _, name := range c.Violated {
-		v := &errdetails.QuotaFailure_Violation{Subject: name, QuotaId: name, Description: "the limit has no room for this call"}
-		if c.Limit != nil && name == c.Limit.Name {
-			v.QuotaMetric, v.QuotaValue = c.Limit.Unit.String(), c.Limit.Quota
-			v.Description = string(c.AppendDetail(nil))
-		}
-		f.Violations = append(f.Violations, v)
+		f.Violations = append(f.Violations, &errdetails.QuotaFailure_Violation{Subject: name, QuotaId: name, Description: string(c.AppendDetail(nil))})
+	}
+	if c.Limit != nil { // the one that binds comes first
+		f.Violations[0].QuotaMetric, f.Violations[0].QuotaValue = c.Limit.Unit.String(), c.Limit.Quota
 	}
 	return f
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -89,12 +90,7 @@ func (a *attributes) Method() string { return http.MethodPost }
 func (a *attributes) Path() string { return a.FullMethod }
 
 // Host returns what the client dialled, lower case and without its port.
-func (a *attributes) Host() string {
-	if of := a.Header(":authority"); len(of) == 1 {
-		return wire.Host(of[0])
-	}
-	return ""
-}
+func (a *attributes) Host() string { return wire.Host(strings.Join(a.Header(":authority"), "")) }
 
 // Header returns the values of a metadata key, whatever its case.
 func (a *attributes) Header(name string) []string {
@@ -136,12 +132,8 @@ func (s *Server) size(message any) int64 {
 	if s.opts.Size != nil {
 		return int64(max(s.opts.Size(message), 0))
 	}
-	switch m := message.(type) {
-	case proto.Message:
+	if m, ok := message.(proto.Message); ok {
 		return int64(proto.Size(m))
-	case interface{ Size() int }:
-		return int64(m.Size())
-	default:
-		return 1
 	}
+	return 1
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -66,8 +67,8 @@ type Options struct {
 	// Fields sends ratelimit and ratelimit-policy in the header of every call that
 	// passes, which costs it about a microsecond. Denials have them in any case.
 	Fields bool
-	// Size returns how many bytes a message is. Nil means that of proto.Size, or of
-	// the message's own method Size() int; what is neither counts one byte.
+	// Size returns how many bytes a message is. Nil means that of proto.Size; set it
+	// for messages of another codec, which would count one byte each.
 	Size func(message any) int
 
 	// OnDecision, if not nil, is called once for every call and message that is
@@ -91,7 +92,7 @@ func Limit(store sluice.Store, scope string, key policy.Part, limits ...sluice.L
 
 // New returns a Server, or every fault of o joined.
 func New(o Options) (*Server, error) {
-	s := &Server{opts: o}
+	s := &Server{opts: o, idle: sync.Pool{New: func() any { return new(decision) }}}
 	common := policy.FrontOptions{
 		Store: o.Store, Slots: o.Slots, Trusted: o.Trusted, ClientHeader: o.ClientHeader,
 		Allow: o.Allow, Deny: o.Deny, MaxWait: o.MaxWait, Queue: o.Queue, Now: o.Now, NoBodies: true,

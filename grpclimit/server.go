@@ -79,10 +79,7 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 
 // begin decides a call, and returns the answer to one that does not pass.
 func (s *Server) begin(c Call) (*decision, error) {
-	d, ok := s.idle.Get().(*decision)
-	if !ok {
-		d = new(decision)
-	}
+	d := s.idle.Get().(*decision) //nolint:forcetypeassert // nothing else is ever put in
 	d.set(s, s.calls, c)
 	err := d.decide()
 	if err == nil && s.opts.Fields && d.call.Limit != nil {
