@@ -37,10 +37,10 @@ func (clientService) EmptyCall(context.Context, *pb.Empty) (*pb.Empty, error) {
 	return &pb.Empty{}, nil
 }
 
-// StreamingOutputCall sends a message for each parameter.
+// StreamingOutputCall sends a message of some bytes for each parameter.
 func (clientService) StreamingOutputCall(r *pb.StreamingOutputCallRequest, s grpc.ServerStreamingServer[pb.StreamingOutputCallResponse]) error {
 	for range r.GetResponseParameters() {
-		if err := s.Send(&pb.StreamingOutputCallResponse{}); err != nil {
+		if err := s.Send(&pb.StreamingOutputCallResponse{Payload: &pb.Payload{Body: []byte("hello")}}); err != nil {
 			return err
 		}
 	}

@@ -49,7 +49,7 @@ func comeback(st *status.Status, trailer metadata.MD) (time.Duration, bool) {
 		pushed = n
 	}
 	if d, ok := retryDelay(st); ok {
-		return min(d, sluice.MaxWindow), true
+		return d, true
 	}
 	if len(pushback) > 0 {
 		return time.Duration(min(pushed, sluice.MaxWindow.Milliseconds())) * time.Millisecond, true

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,6 +87,7 @@ func TestClientStreamDenied(t *testing.T) {
 			s, err := c.StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{})
 			if err == nil {
 				_, err = s.Recv()
+				time.Sleep(5 * time.Second)
 				if _, again := s.Recv(); again == nil {
 					t.Error("the second Recv got no error")
 				}
@@ -160,6 +162,71 @@ func TestClientStreamDeniedLate(t *testing.T) {
 	})
 }
 
+// TestClientStreamHeaderIsHeardOnce: what the header said when it came is not taken
+// for news when the stream ends.
+func TestClientStreamHeaderIsHeardOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newClientScript(clientStates("ratelimit", `"a";r=0;t=10`))
+		conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{}, true)
+		stream, err := pb.NewTestServiceClient(conn).FullDuplexCall(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(&pb.StreamingOutputCallRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := stream.Header(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(3 * time.Second)
+		}
+		if _, err := stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			if err := clientCall(t.Context(), conn); err != nil || s.at[i+1] != 10*time.Second {
+				t.Errorf("the next call: got %v, at %v; want it let in at 10s", err, s.at)
+			}
+		}
+	})
+}
+
+// TestClientStreamFirstWord: what the header says counts as soon as there is a
+// message, however late that is, and not only when the stream ends.
+func TestClientStreamFirstWord(t *testing.T) {
+	for _, latency := range []time.Duration{0, 2 * time.Second} {
+		t.Run(latency.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newClientScript(clientStates("ratelimit", `"a";r=0;t=10`))
+				s.latency = latency
+				conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{}, true)
+				stream, err := pb.NewTestServiceClient(conn).FullDuplexCall(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := stream.Send(&pb.StreamingOutputCallRequest{}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := stream.Recv(); err != nil {
+					t.Fatal(err)
+				}
+				heard := time.Since(s.start)
+				s.latency = 0
+				if err := clientCall(t.Context(), conn); err != nil || s.at[1] != heard+10*time.Second {
+					t.Errorf("the next call: got %v, at %v; want it let in 10s after %v", err, s.at, heard)
+				}
+			})
+		})
+	}
+}
+
 // TestClientStreamKeepsItsContract: what the application sees of a stream is what
 // it sees without the interceptor.
 func TestClientStreamKeepsItsContract(t *testing.T) {
@@ -212,16 +279,50 @@ func TestClientStreamKeepsItsContract(t *testing.T) {
 	}
 }
 
-// TestClientLeavesStreams: a stream that the application leaves, or of which the
-// server says nothing for long, takes nothing of the limit from others.
+// failingCredentials cannot be had, so that no call is sent.
+type failingCredentials struct{}
+
+func (failingCredentials) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return nil, errors.New("no credentials")
+}
+
+func (failingCredentials) RequireTransportSecurity() bool { return false }
+
+// TestClientLeavesStreams: a stream that does not open, that the application
+// leaves, or of which the server says nothing for long, takes nothing of the limit
+// from others.
 func TestClientLeavesStreams(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		leave bool
-		next  time.Duration // after which a call may be sent that waits for the streams' answers
+		name string
+		open func(context.Context, pb.TestServiceClient, context.CancelFunc) error
+		next time.Duration // after which a call may go ahead that waits for the stream's answer
 	}{
-		{"left", true, 10 * time.Second},
-		{"silent", false, 11 * time.Second},
+		{"left", func(ctx context.Context, c pb.TestServiceClient, leave context.CancelFunc) error {
+			_, err := c.StreamingInputCall(ctx)
+			synctest.Wait()
+			leave()
+			return err
+		}, 10 * time.Second},
+		{"silent", func(ctx context.Context, c pb.TestServiceClient, _ context.CancelFunc) error {
+			_, err := c.StreamingInputCall(ctx)
+			return err
+		}, 11 * time.Second},
+		{"not opened", func(ctx context.Context, c pb.TestServiceClient, _ context.CancelFunc) error {
+			if _, err := c.StreamingInputCall(ctx, grpc.PerRPCCredentials(failingCredentials{})); err == nil {
+				return errors.New("the stream was opened")
+			}
+			return nil
+		}, 10 * time.Second},
+		{"failed", func(ctx context.Context, c pb.TestServiceClient, _ context.CancelFunc) error {
+			s, err := c.StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{ResponseParameters: make([]*pb.ResponseParameters, 1)}, grpc.MaxCallRecvMsgSize(1))
+			if err != nil {
+				return err
+			}
+			if _, err := s.Recv(); status.Code(err) != codes.ResourceExhausted {
+				return fmt.Errorf("got %w; want %v, as the message is too large", err, codes.ResourceExhausted)
+			}
+			return nil
+		}, 10 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -235,15 +336,21 @@ func TestClientLeavesStreams(t *testing.T) {
 				// others wait for its answer.
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				if _, err := pb.NewTestServiceClient(conn).StreamingInputCall(ctx); err != nil {
+				if err := c.open(ctx, pb.NewTestServiceClient(conn), cancel); err != nil {
 					t.Fatal(err)
 				}
-				synctest.Wait()
-				if c.leave {
-					cancel()
+				s.latency = time.Second
+				var wg sync.WaitGroup
+				for range 2 { // nothing has been answered, so that they go one by one
+					wg.Go(func() {
+						if err := clientCall(t.Context(), conn); err != nil {
+							t.Error(err)
+						}
+					})
 				}
-				if err := clientCall(t.Context(), conn); err != nil || time.Since(s.start) != c.next {
-					t.Errorf("got %v after %v; want no error after %v", err, time.Since(s.start), c.next)
+				wg.Wait()
+				if got, want := fmt.Sprint(s.at[len(s.at)-2:]), fmt.Sprint([]time.Duration{c.next + time.Second, c.next + 3*time.Second}); got != want {
+					t.Errorf("the next calls came at %v; want %v", got, want)
 				}
 			})
 		})

@@ -14,10 +14,13 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluicegate/sluice/grpclimit"
@@ -63,6 +66,11 @@ func TestClientRetries(t *testing.T) {
 	info := func(d *durationpb.Duration) error {
 		return clientDetailed(codes.ResourceExhausted, &errdetails.RetryInfo{RetryDelay: d})
 	}
+	broken, err := anypb.New(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken.Value = append(broken.Value, 0xff)
 	for _, c := range []struct {
 		name     string
 		answers  []clientAnswer
@@ -75,6 +83,7 @@ func TestClientRetries(t *testing.T) {
 		{name: "RetryInfo", answers: []clientAnswer{clientSays(clientDenial(codes.ResourceExhausted, 8*time.Second))}, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "RetryInfo is the most exact", answers: []clientAnswer{clientSays(clientDenial(codes.ResourceExhausted, 800*time.Microsecond), "grpc-retry-pushback-ms", "8000")}, attempts: 2, from: 800 * time.Microsecond, to: time.Second},
 		{name: "pushback", answers: []clientAnswer{clientSays(exhausted, "grpc-retry-pushback-ms", "8000")}, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
+		{name: "the longest pushback", opts: grpclimit.ClientOptions{MaxWait: time.Hour, MaxHold: time.Minute}, answers: []clientAnswer{clientSays(exhausted, "grpc-retry-pushback-ms", "9223372036854775807")}, attempts: 2, from: time.Minute, to: 68 * time.Second},
 		{name: "pushback of 0", answers: []clientAnswer{clientSays(exhausted, "grpc-retry-pushback-ms", "0")}, attempts: 2, from: 250 * time.Millisecond, to: 500 * time.Millisecond},
 		{name: "retry-after", answers: []clientAnswer{clientSays(exhausted, "retry-after", "8")}, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
 		{name: "unavailable", answers: []clientAnswer{clientSays(clientDenial(codes.Unavailable, 8*time.Second))}, attempts: 2, from: 8 * time.Second, to: 9 * time.Second},
@@ -90,6 +99,7 @@ func TestClientRetries(t *testing.T) {
 		{name: "two pushbacks", answers: []clientAnswer{clientSays(exhausted, "grpc-retry-pushback-ms", "1", "grpc-retry-pushback-ms", "1")}, want: codes.ResourceExhausted, attempts: 1},
 		{name: "RetryInfo without a delay", answers: []clientAnswer{clientSays(info(nil))}, want: codes.ResourceExhausted, attempts: 1},
 		{name: "a negative delay", answers: []clientAnswer{clientSays(info(durationpb.New(-time.Second)))}, want: codes.ResourceExhausted, attempts: 1},
+		{name: "a broken RetryInfo", answers: []clientAnswer{clientSays(status.FromProto(&spb.Status{Code: int32(codes.ResourceExhausted), Details: []*anypb.Any{broken}}).Err())}, want: codes.ResourceExhausted, attempts: 1},
 		{name: "other failures are not ours", answers: []clientAnswer{clientSays(clientDenial(codes.Aborted, time.Second), "grpc-retry-pushback-ms", "1")}, want: codes.Aborted, attempts: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -178,7 +188,7 @@ func TestClientHangsUpBetweenAttempts(t *testing.T) {
 		ctx, hangUp := context.WithCancel(t.Context())
 		conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{
 			OnHold: func(_ context.Context, method string, wait time.Duration) {
-				if method != "/grpc.testing.TestService/EmptyCall" || wait < 30*time.Second {
+				if method != pb.TestService_EmptyCall_FullMethodName || wait < 30*time.Second {
 					t.Errorf("got %s, %v", method, wait)
 				}
 				time.AfterFunc(time.Second, hangUp)
@@ -233,26 +243,84 @@ func TestClientKeepsTargetsApart(t *testing.T) {
 	})
 }
 
-// TestClientKeepsLimitsOfDenials: a failure on the way is no answer, and calls
-// without a word of limits do not end those that a denial has stated.
+// TestClientKeepsLimitsOfDenials: calls without a word of limits do not end those
+// that a denial has stated, also where the answer comes after their time.
 func TestClientKeepsLimitsOfDenials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newClientScript(clientSays(clientDenial(codes.ResourceExhausted, time.Second), "ratelimit-policy", `"a";q=1;w=10`, "ratelimit", `"a";r=0;t=1`))
 		conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{MaxRetries: -1}, true)
-		for i := range 5 {
+		for i := range 3 {
 			if err := clientCall(t.Context(), conn); (err == nil) != (i > 0) {
 				t.Fatal(err)
 			}
 		}
-		if got, want := fmt.Sprint(s.at), "[0s 10s 20s 30s 40s]"; got != want {
+		s.latency = 6 * time.Second
+		if err := clientCall(t.Context(), conn); err != nil {
+			t.Fatal(err)
+		}
+		s.latency = 0
+		for range 2 {
+			if err := clientCall(t.Context(), conn); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := fmt.Sprint(s.at), "[0s 10s 20s 36s 42s 52s]"; got != want {
 			t.Errorf("got calls at %s; want %s", got, want)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := clientCall(ctx, conn); status.Code(err) != codes.Canceled {
-			t.Errorf("got %v; want %v", err, codes.Canceled)
+	})
+}
+
+// TestClientHearsFailures: an answer that is an error for other reasons states
+// limits, too.
+func TestClientHearsFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newClientScript(clientSays(status.Error(codes.NotFound, "no such thing"), "ratelimit", `"a";r=0;t=10`))
+		conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{}, true)
+		if err := clientCall(t.Context(), conn); status.Code(err) != codes.NotFound {
+			t.Errorf("got %v; want %v", err, codes.NotFound)
+		}
+		if err := clientCall(t.Context(), conn); err != nil || s.at[1] != 10*time.Second {
+			t.Errorf("got %v, at %v; want it let in at 10s", err, s.at)
 		}
 	})
+}
+
+// TestClientReturnsTheServersStatus: who was denied, and then does not get its turn
+// again in time, is told what the server said.
+func TestClientReturnsTheServersStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		short := clientSays(clientDenial(codes.ResourceExhausted, 8*time.Second))
+		long := clientSays(clientDenial(codes.ResourceExhausted, 55*time.Second))
+		s := newClientScript(short, short, long)
+		conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{}, true)
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				err := clientCall(t.Context(), conn)
+				if _, held := errors.AsType[*grpclimit.HoldError](err); held || status.Code(err) != codes.ResourceExhausted {
+					t.Errorf("got %v; want the server's denial", err)
+				}
+			})
+		}
+		wg.Wait()
+		if len(s.at) != 3 {
+			t.Errorf("got calls at %v; want three", s.at)
+		}
+	})
+}
+
+// TestClientLeavesOptionsAlone: callers may share a slice of options that has room.
+func TestClientLeavesOptionsAlone(t *testing.T) {
+	conn := clientServe(t, &clientServer{answer: clientStates()}, grpclimit.ClientOptions{}, false)
+	opts := make([]grpc.CallOption, 0, 4)
+	if err := conn.Invoke(t.Context(), pb.TestService_EmptyCall_FullMethodName, &pb.Empty{}, &pb.Empty{}, opts...); err != nil {
+		t.Fatal(err)
+	}
+	for i, o := range opts[:cap(opts)] {
+		if o != nil {
+			t.Errorf("option %d was written over with %T", i, o)
+		}
+	}
 }
 
 func TestNewClientRefuses(t *testing.T) {
