@@ -106,7 +106,8 @@ func (e *HoldError) GRPCStatus() *status.Status {
 // denial, a Client makes a pace, as a transport of package httpclient does of the
 // fields of the same names: calls go out in the order in which they came, spread
 // over the time that the limit is for. Until a target has stated a limit nothing
-// is held back.
+// is held back. A call whose server says nothing for a second is taken for counted,
+// however long it or its stream lasts.
 //
 // A retryPolicy of grpc-go works below the interceptors, obeys pushbacks too, and
 // does not pace what it repeats: a call that it repeats as well may reach the
@@ -143,8 +144,7 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor { return c.unary }
 // Stream returns the interceptor of streams, which paces their opening: opening
 // blocks for MaxWait at most. A stream that is denied is not opened again, as what
 // was sent on it would have to be sent again: the error of RecvMsg says so, and
-// the next stream waits. A stream is a call in flight until its server sends the
-// first word or its context ends, for a second at most.
+// the next stream waits.
 func (c *Client) Stream() grpc.StreamClientInterceptor { return c.stream }
 
 func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -154,15 +154,10 @@ func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *g
 		return unsent(ctx, cc.Target(), err)
 	}
 	for attempt := 1; ; attempt++ {
+		sent := newCall(b, ticket)
 		var header, trailer metadata.MD
 		answer := invoke(ctx, method, req, reply, cc, append(slices.Clip(opts), grpc.Header(&header), grpc.Trailer(&trailer))...)
-		s, ok := statement(answer, header, trailer)
-		if !ok {
-			b.Lost()
-			return answer
-		}
-		b.Answered(ticket, s)
-		wait, again := b.Backoff(h, attempt, s)
+		wait, again := b.Backoff(h, attempt, sent.heard(true, answer, header, trailer))
 		if !again {
 			return answer
 		}

@@ -86,13 +86,13 @@ type clientServer struct {
 	ending          func() (trailer metadata.MD, err error) // of streams that were let in, if not nil
 	calls           atomic.Int64
 	allowed, denied atomic.Int64
-	latency         time.Duration // before and after the decision; only in a bubble
+	latency, work   time.Duration // before and after the decision, and then of the handler; only in a bubble
 }
 
 func (s *clientServer) decide() (header metadata.MD, trailer metadata.MD, err error) {
-	if s.latency > 0 {
+	if s.latency+s.work > 0 {
 		time.Sleep(s.latency)
-		defer time.Sleep(s.latency)
+		defer time.Sleep(s.latency + s.work)
 	}
 	header, trailer, err = s.answer(s.calls.Add(1))
 	if err == nil {

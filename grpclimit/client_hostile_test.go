@@ -133,7 +133,7 @@ func TestClientWithoutAnswer(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		s.latency = 2 * time.Second
 		for range 5 { // each goes ahead blindly, as the one before has no answer
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 			if err := clientCall(ctx, conn); status.Code(err) != codes.DeadlineExceeded || errors.As(err, new(*grpclimit.HoldError)) {
 				t.Errorf("got %v; want the call sent, and %v", err, codes.DeadlineExceeded)
 			}
@@ -142,7 +142,7 @@ func TestClientWithoutAnswer(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 { // still one goes ahead, and the others wait for its answer
 			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 				defer cancel()
 				if err := clientCall(ctx, conn); status.Code(err) != codes.DeadlineExceeded {
 					t.Errorf("got %v; want %v", err, codes.DeadlineExceeded)

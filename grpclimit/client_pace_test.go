@@ -4,11 +4,14 @@
 package grpclimit_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc"
 
 	"github.com/sluicegate/sluice/grpclimit"
 )
@@ -49,6 +52,48 @@ func TestClientPaces(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestClientPacesLongCalls: calls and streams that last, of which the server says
+// nothing while they do, take nothing of the limit but the unit of each.
+func TestClientPacesLongCalls(t *testing.T) {
+	const n, work = 50, 20 * time.Second
+	for _, stream := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stream=%v", stream), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &clientServer{answer: clientLimit(t, "2/s", true)}
+				conn := clientServe(t, s, grpclimit.ClientOptions{MaxWait: time.Hour}, true)
+				if err := clientCall(t.Context(), conn); err != nil {
+					t.Fatal(err)
+				}
+				s.work = work
+				start := time.Now()
+				var wg sync.WaitGroup
+				for range n {
+					wg.Go(func() {
+						call := clientCall
+						if stream {
+							call = func(ctx context.Context, conn *grpc.ClientConn, _ ...grpc.CallOption) error {
+								_, err := clientDown(ctx, conn, 1)
+								return err
+							}
+						}
+						if err := call(t.Context(), conn); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+				if got := s.denied.Load(); got != 0 {
+					t.Errorf("%d were denied; want 0", got)
+				}
+				// A unit of two is kept for a second for the call that was sent last.
+				if took := time.Since(start); took > 2*n/2*time.Second+work {
+					t.Errorf("took %v; want at most %v", took, 2*n/2*time.Second+work)
+				}
+			})
+		})
 	}
 }
 

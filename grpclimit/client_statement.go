@@ -16,6 +16,37 @@ import (
 	"github.com/sluicegate/sluice/internal/pacing"
 )
 
+// mostSilent is for how long a call is in flight of which the server says nothing.
+// By then the server has counted it, though it may answer hours later: what is left
+// of a limit need not be kept for it any longer.
+const mostSilent = time.Second
+
+// call is one that was sent.
+type call struct {
+	budget *pacing.Budget
+	ticket uint64
+	silent *time.Timer // takes it out of those in flight
+}
+
+func newCall(b *pacing.Budget, ticket uint64) call {
+	return call{b, ticket, time.AfterFunc(mostSilent, b.Lost)}
+}
+
+// heard tells the budget what an answer says, and returns it. What is not the
+// first word counts only if it is about limits.
+func (c *call) heard(first bool, err error, header, trailer metadata.MD) pacing.Statement {
+	said, ok := statement(err, header, trailer)
+	switch inFlight := c.silent.Stop(); {
+	case inFlight && ok:
+		c.budget.Answered(c.ticket, said)
+	case inFlight:
+		c.budget.Lost()
+	case ok && (first || said.Denied || len(said.Items) > 0):
+		c.budget.Heard(c.ticket, said)
+	}
+	return said
+}
+
 // statement returns what the answer to a call says of the limits, and whether
 // there is one: a call that failed on its way has no answer.
 func statement(err error, header, trailer metadata.MD) (pacing.Statement, bool) {

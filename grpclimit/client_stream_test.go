@@ -302,7 +302,7 @@ func TestClientLeavesStreams(t *testing.T) {
 			synctest.Wait()
 			leave()
 			return err
-		}, 10 * time.Second},
+		}, 11 * time.Second},
 		{"silent", func(ctx context.Context, c pb.TestServiceClient, _ context.CancelFunc) error {
 			_, err := c.StreamingInputCall(ctx)
 			return err
@@ -339,7 +339,7 @@ func TestClientLeavesStreams(t *testing.T) {
 				if err := c.open(ctx, pb.NewTestServiceClient(conn), cancel); err != nil {
 					t.Fatal(err)
 				}
-				s.latency = time.Second
+				s.latency = 400 * time.Millisecond
 				var wg sync.WaitGroup
 				for range 2 { // nothing has been answered, so that they go one by one
 					wg.Go(func() {
@@ -349,7 +349,7 @@ func TestClientLeavesStreams(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				if got, want := fmt.Sprint(s.at[len(s.at)-2:]), fmt.Sprint([]time.Duration{c.next + time.Second, c.next + 3*time.Second}); got != want {
+				if got, want := fmt.Sprint(s.at[len(s.at)-2:]), fmt.Sprint([]time.Duration{c.next + 400*time.Millisecond, c.next + 1200*time.Millisecond}); got != want {
 					t.Errorf("the next calls came at %v; want %v", got, want)
 				}
 			})
