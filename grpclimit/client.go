@@ -157,7 +157,7 @@ func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *g
 		sent := newCall(b, ticket)
 		var header, trailer metadata.MD
 		answer := invoke(ctx, method, req, reply, cc, append(slices.Clip(opts), grpc.Header(&header), grpc.Trailer(&trailer))...)
-		wait, again := b.Backoff(h, attempt, sent.heard(true, answer, header, trailer))
+		wait, again := b.Backoff(h, attempt, sent.heard(answer, header, trailer))
 		if !again {
 			return answer
 		}

@@ -32,16 +32,15 @@ func newCall(b *pacing.Budget, ticket uint64) call {
 	return call{b, ticket, time.AfterFunc(mostSilent, b.Lost)}
 }
 
-// heard tells the budget what an answer says, and returns it. What is not the
-// first word counts only if it is about limits.
-func (c *call) heard(first bool, err error, header, trailer metadata.MD) pacing.Statement {
+// heard tells the budget what an answer says, and returns it.
+func (c *call) heard(err error, header, trailer metadata.MD) pacing.Statement {
 	said, ok := statement(err, header, trailer)
 	switch inFlight := c.silent.Stop(); {
 	case inFlight && ok:
 		c.budget.Answered(c.ticket, said)
 	case inFlight:
 		c.budget.Lost()
-	case ok && (first || said.Denied || len(said.Items) > 0):
+	case ok:
 		c.budget.Heard(c.ticket, said)
 	}
 	return said

@@ -22,7 +22,7 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	sent := newCall(b, ticket)
 	s, err := open(ctx, desc, cc, method, opts...)
 	if err != nil {
-		sent.heard(true, err, nil, nil)
+		sent.heard(err, nil, nil)
 		return nil, err
 	}
 	return &clientStream{ClientStream: s, sent: sent}, nil
@@ -40,7 +40,7 @@ type clientStream struct {
 func (s *clientStream) Header() (metadata.MD, error) {
 	header, err := s.ClientStream.Header()
 	if len(header) > 0 && s.began.CompareAndSwap(false, true) {
-		s.sent.heard(true, nil, header, nil)
+		s.sent.heard(nil, header, nil)
 	}
 	return header, err
 }
@@ -58,7 +58,7 @@ func (s *clientStream) RecvMsg(m any) error {
 	}
 	if err != nil && !s.ended {
 		s.ended = true
-		s.sent.heard(!s.began.Load(), failure, nil, s.Trailer())
+		s.sent.heard(failure, nil, s.Trailer())
 	}
 	return err
 }

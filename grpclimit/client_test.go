@@ -270,6 +270,31 @@ func TestClientKeepsLimitsOfDenials(t *testing.T) {
 	})
 }
 
+// TestClientProbesSlowly: while nothing is known of the next time, one call a second
+// asks a server that answers late, and once it has answered all are let go.
+func TestClientProbesSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newClientScript(clientStates("ratelimit", `"a";r=0;t=10`))
+		conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{}, true)
+		if err := clientCall(t.Context(), conn); err != nil {
+			t.Fatal(err)
+		}
+		s.work = 2500 * time.Millisecond
+		var wg sync.WaitGroup
+		for range 6 {
+			wg.Go(func() {
+				if err := clientCall(t.Context(), conn); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if got, want := fmt.Sprint(s.at), "[0s 10s 11s 12s 12.5s 12.5s 12.5s]"; got != want {
+			t.Errorf("got calls at %s; want %s", got, want)
+		}
+	})
+}
+
 // TestClientHearsFailures: an answer that is an error for other reasons states
 // limits, too.
 func TestClientHearsFailures(t *testing.T) {

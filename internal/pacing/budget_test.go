@@ -160,20 +160,23 @@ func TestSilence(t *testing.T) {
 		name   string
 		silent bool
 		policy string
+		blind  bool
 		after  time.Duration
 		want   int // limits that are remembered
 	}{
-		{"in its time", true, `"a";q=10;w=1`, 500 * time.Millisecond, 1},
-		{"after its time", true, `"a";q=10;w=1`, 59 * time.Second, 1},
-		{"after MaxHold", true, `"a";q=10;w=1`, time.Minute, 0},
-		{"no longer mentioned", false, `"a";q=10;w=1`, 59 * time.Second, 0},
-		{"no quota", true, ``, 59 * time.Second, 0},
+		{"in its time", true, `"a";q=10;w=1`, false, 500 * time.Millisecond, 1},
+		{"after its time", true, `"a";q=10;w=1`, false, 59 * time.Second, 1},
+		{"after MaxHold", true, `"a";q=10;w=1`, false, time.Minute, 0},
+		{"no longer mentioned", false, `"a";q=10;w=1`, false, 59 * time.Second, 0},
+		{"no quota", true, ``, false, 59 * time.Second, 0},
+		{"no longer believed", true, `"a";q=10;w=1`, true, 500 * time.Millisecond, 0},
 	} {
 		b := testBudget(t)
 		b.spend(start)
 		said := Statement{At: start, Denied: true, Wait: time.Second}
 		said.Draft11([]string{c.policy}, []string{`"a";r=0;t=1`})
 		b.Answered(1, said)
+		b.paces[0].blind = c.blind
 		now := start.Add(c.after)
 		b.spend(now)
 		b.Answered(2, Statement{At: now, Silent: c.silent})
