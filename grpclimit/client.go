@@ -137,17 +137,14 @@ func NewClient(o ClientOptions) (*Client, error) {
 // [grpc.NewClient]: [HoldError] has it. All its partitions are meant.
 func (c *Client) Forget(target string) { c.budgets.Forget(target) }
 
-// Unary returns the interceptor of unary calls. A call blocks at most for MaxWait
-// longer than its attempts do; the end of its context ends every wait.
-func (c *Client) Unary() grpc.UnaryClientInterceptor { return c.unary }
+// DialOptions returns both interceptors, within those that stand before.
+func (c *Client) DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.Unary), grpc.WithChainStreamInterceptor(c.Stream)}
+}
 
-// Stream returns the interceptor of streams, which paces their opening: opening
-// blocks for MaxWait at most. A stream that is denied is not opened again, as what
-// was sent on it would have to be sent again: the error of RecvMsg says so, and
-// the next stream waits.
-func (c *Client) Stream() grpc.StreamClientInterceptor { return c.stream }
-
-func (c *Client) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+// Unary is the interceptor of unary calls. A call blocks at most for MaxWait longer
+// than its attempts do; the end of its context ends every wait.
+func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	b, h := c.budget(ctx, method, cc.Target())
 	ticket, err := b.Enter(ctx, h)
 	if err != nil {

@@ -59,9 +59,7 @@ func ExampleClient() {
 		log.Fatal(err)
 	}
 	conn, err := grpc.NewClient(listener.Addr().String(),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithChainUnaryInterceptor(client.Unary()),
-		grpc.WithChainStreamInterceptor(client.Stream()))
+		append(client.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	pb "google.golang.org/grpc/interop/grpc_testing"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
@@ -26,21 +26,16 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/grpclimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 )
 
-// clientService answers calls that were let in.
-type clientService struct {
-	pb.UnimplementedTestServiceServer
-}
-
-func (clientService) EmptyCall(context.Context, *pb.Empty) (*pb.Empty, error) {
-	return &pb.Empty{}, nil
-}
+// clientService is service with streams of one direction.
+type clientService struct{ service }
 
 // StreamingOutputCall sends a message of some bytes for each parameter.
-func (clientService) StreamingOutputCall(r *pb.StreamingOutputCallRequest, s grpc.ServerStreamingServer[pb.StreamingOutputCallResponse]) error {
+func (*clientService) StreamingOutputCall(r *testgrpc.StreamingOutputCallRequest, s grpc.ServerStreamingServer[testgrpc.StreamingOutputCallResponse]) error {
 	for range r.GetResponseParameters() {
-		if err := s.Send(&pb.StreamingOutputCallResponse{Payload: &pb.Payload{Body: []byte("hello")}}); err != nil {
+		if err := s.Send(&testgrpc.StreamingOutputCallResponse{Payload: &testgrpc.Payload{Body: []byte("hello")}}); err != nil {
 			return err
 		}
 	}
@@ -48,29 +43,13 @@ func (clientService) StreamingOutputCall(r *pb.StreamingOutputCallRequest, s grp
 }
 
 // StreamingInputCall answers with the number of messages.
-func (clientService) StreamingInputCall(s grpc.ClientStreamingServer[pb.StreamingInputCallRequest, pb.StreamingInputCallResponse]) error {
+func (*clientService) StreamingInputCall(s grpc.ClientStreamingServer[testgrpc.StreamingInputCallRequest, testgrpc.StreamingInputCallResponse]) error {
 	for n := int32(0); ; n++ {
 		_, err := s.Recv()
 		if errors.Is(err, io.EOF) {
-			return s.SendAndClose(&pb.StreamingInputCallResponse{AggregatedPayloadSize: n})
+			return s.SendAndClose(&testgrpc.StreamingInputCallResponse{AggregatedPayloadSize: n})
 		}
 		if err != nil {
-			return err
-		}
-	}
-}
-
-// FullDuplexCall echoes.
-func (clientService) FullDuplexCall(s grpc.BidiStreamingServer[pb.StreamingOutputCallRequest, pb.StreamingOutputCallResponse]) error {
-	for {
-		_, err := s.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := s.Send(&pb.StreamingOutputCallResponse{}); err != nil {
 			return err
 		}
 	}
@@ -80,8 +59,10 @@ func (clientService) FullDuplexCall(s grpc.BidiStreamingServer[pb.StreamingOutpu
 // trailer, and its error.
 type clientAnswer func(n int64) (header, trailer metadata.MD, err error)
 
-// clientServer is a server whose calls are decided before they are handled.
+// clientServer is a server whose calls are decided before they are handled: by a
+// limit, or by answer.
 type clientServer struct {
+	limit           *grpclimit.Server
 	answer          clientAnswer
 	ending          func() (trailer metadata.MD, err error) // of streams that were let in, if not nil
 	calls           atomic.Int64
@@ -89,22 +70,45 @@ type clientServer struct {
 	latency, work   time.Duration // before and after the decision, and then of the handler; only in a bubble
 }
 
-func (s *clientServer) decide() (header metadata.MD, trailer metadata.MD, err error) {
-	if s.latency+s.work > 0 {
-		time.Sleep(s.latency)
-		defer time.Sleep(s.latency + s.work)
+// newClientServer is of a limit for all, which is stated on denials, or always.
+func newClientServer(t testing.TB, text string, always bool) *clientServer {
+	t.Helper()
+	limit, err := sluice.ParseLimit(text)
+	if err != nil {
+		t.Fatal(err)
 	}
-	header, trailer, err = s.answer(s.calls.Add(1))
-	if err == nil {
-		s.allowed.Add(1)
-	} else {
-		s.denied.Add(1)
+	all := grpclimit.KeyFunc("all", func(grpclimit.Call) (string, error) { return "all", nil })
+	s := &clientServer{}
+	s.limit, err = grpclimit.New(grpclimit.Options{
+		Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{policy.NewRule("api", all, limit)}, Fields: always,
+		OnDecision: func(_ grpclimit.Call, e policy.Event) {
+			if e.Verdict == policy.Denied {
+				s.denied.Add(1)
+			} else {
+				s.allowed.Add(1)
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return header, trailer, err
+	return s
 }
 
-func (s *clientServer) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	header, trailer, err := s.decide()
+func (s *clientServer) pause(d time.Duration) {
+	if d > 0 {
+		time.Sleep(d)
+	}
+}
+
+func (s *clientServer) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	s.pause(s.latency)
+	defer s.pause(s.latency + s.work)
+	n := s.calls.Add(1)
+	if s.limit != nil {
+		return s.limit.Unary(ctx, req, info, handle)
+	}
+	header, trailer, err := s.answer(n)
 	if header != nil {
 		if err := grpc.SetHeader(ctx, header); err != nil {
 			return nil, err
@@ -119,8 +123,17 @@ func (s *clientServer) unary(ctx context.Context, req any, _ *grpc.UnaryServerIn
 	return handle(ctx, req)
 }
 
-func (s *clientServer) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	header, trailer, err := s.decide()
+func (s *clientServer) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	s.pause(s.latency)
+	n := s.calls.Add(1)
+	slow := func(srv any, ss grpc.ServerStream) error {
+		s.pause(s.latency + s.work)
+		return handle(srv, ss)
+	}
+	if s.limit != nil {
+		return s.limit.Stream(srv, ss, info, slow)
+	}
+	header, trailer, err := s.answer(n)
 	ss.SetTrailer(trailer)
 	if header != nil {
 		if err := ss.SetHeader(header); err != nil {
@@ -128,9 +141,10 @@ func (s *clientServer) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServe
 		}
 	}
 	if err != nil {
+		s.pause(s.latency)
 		return err
 	}
-	if err := handle(srv, ss); err != nil || s.ending == nil {
+	if err := slow(srv, ss); err != nil || s.ending == nil {
 		return err
 	}
 	trailer, err = s.ending()
@@ -146,8 +160,7 @@ func clientServe(t testing.TB, s *clientServer, o grpclimit.ClientOptions, inMem
 	if err != nil {
 		t.Fatal(err)
 	}
-	more = append(more, grpc.WithChainUnaryInterceptor(c.Unary()), grpc.WithChainStreamInterceptor(c.Stream()))
-	return clientDial(t, s, inMemory, more...)
+	return clientDial(t, s, inMemory, append(more, c.DialOptions()...)...)
 }
 
 // clientDial is clientServe of a connection that keeps to nothing.
@@ -169,7 +182,7 @@ func clientDial(t testing.TB, s *clientServer, inMemory bool, more ...grpc.DialO
 		target = l.Addr().String()
 	}
 	srv := grpc.NewServer(grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream))
-	pb.RegisterTestServiceServer(srv, clientService{})
+	testgrpc.RegisterTestServiceServer(srv, &clientService{})
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	conn, err := grpc.NewClient(target, append(more, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
@@ -188,52 +201,6 @@ func clientDial(t testing.TB, s *clientServer, inMemory bool, more ...grpc.DialO
 	return conn
 }
 
-// clientLimit decides by a limit of the library, as this package's server says it:
-// denials have RetryInfo, QuotaFailure and a trailer, and if stated is set every
-// answer has the limit in its header.
-func clientLimit(t testing.TB, text string, stated bool) clientAnswer {
-	t.Helper()
-	limit, err := sluice.ParseLimit(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lim, err := sluice.New(memstore.New(memstore.Options{}), "api", limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	term := lim.Plan().Term(0)
-	policy := fmt.Sprintf(`%q;q=%d;w=%d`, term.Name, term.Quota, int64(term.Window/time.Second))
-	if term.Burst > 0 && term.Burst != term.Quota {
-		policy += fmt.Sprintf(";sluice-burst=%d", term.Burst)
-	}
-	return func(int64) (metadata.MD, metadata.MD, error) {
-		d, err := lim.Take(context.Background(), "caller", 1)
-		if err != nil {
-			return nil, nil, err
-		}
-		wait := d.ResetAfter
-		if !d.Allowed {
-			wait = d.RetryAfter
-		}
-		said := metadata.Pairs(
-			"ratelimit-policy", policy,
-			"ratelimit", fmt.Sprintf(`%q;r=%d;t=%d`, term.Name, d.Remaining, int64((wait+time.Second-1)/time.Second)),
-		)
-		switch {
-		case !d.Allowed:
-			return nil, metadata.Join(said, clientPushback(d.RetryAfter)), clientDenial(codes.ResourceExhausted, d.RetryAfter)
-		case stated:
-			return said, nil, nil
-		}
-		return nil, nil, nil
-	}
-}
-
-// clientPushback says after how long to come back, in whole milliseconds.
-func clientPushback(wait time.Duration) metadata.MD {
-	return metadata.Pairs("grpc-retry-pushback-ms", fmt.Sprint(int64((wait+time.Millisecond-1)/time.Millisecond)))
-}
-
 // clientDenial is a denial by code with RetryInfo and QuotaFailure.
 func clientDenial(code codes.Code, wait time.Duration) error {
 	return clientDetailed(code, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
@@ -250,6 +217,6 @@ func clientDetailed(code codes.Code, info *errdetails.RetryInfo) error {
 
 // clientCall makes a unary call.
 func clientCall(ctx context.Context, conn *grpc.ClientConn, opts ...grpc.CallOption) error {
-	_, err := pb.NewTestServiceClient(conn).EmptyCall(ctx, &pb.Empty{}, opts...)
+	_, err := testgrpc.NewTestServiceClient(conn).EmptyCall(ctx, &testgrpc.Empty{}, opts...)
 	return err
 }

@@ -34,7 +34,8 @@ func TestClientPaces(t *testing.T) {
 			for _, latency := range []time.Duration{0, 7 * time.Millisecond} {
 				t.Run(fmt.Sprintf("%s stated=%v latency=%v", c.limit, stated, latency), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						s := &clientServer{answer: clientLimit(t, c.limit, stated), latency: latency}
+						s := newClientServer(t, c.limit, stated)
+						s.latency = latency
 						conn := clientServe(t, s, grpclimit.ClientOptions{MaxWait: time.Hour}, true)
 						start := time.Now()
 						for range n {
@@ -62,7 +63,7 @@ func TestClientPacesLongCalls(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stream=%v", stream), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &clientServer{answer: clientLimit(t, "2/s", true)}
+				s := newClientServer(t, "2/s", true)
 				conn := clientServe(t, s, grpclimit.ClientOptions{MaxWait: time.Hour}, true)
 				if err := clientCall(t.Context(), conn); err != nil {
 					t.Fatal(err)
@@ -101,7 +102,8 @@ func TestClientPacesLongCalls(t *testing.T) {
 // been stated; but each call once at most, and all get through.
 func TestClientRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &clientServer{answer: clientLimit(t, "10/s", false), latency: time.Millisecond}
+		s := newClientServer(t, "10/s", false)
+		s.latency = time.Millisecond
 		conn := clientServe(t, s, grpclimit.ClientOptions{}, true)
 		var wg sync.WaitGroup
 		for range 100 {

@@ -30,24 +30,31 @@ func clientPolicy(code string) grpc.DialOption {
 // it again.
 func TestClientWithRetryPolicy(t *testing.T) {
 	for _, retries := range []int{0, -1} {
-		t.Run(fmt.Sprintf("MaxRetries=%d", retries), func(t *testing.T) {
-			s := &clientServer{answer: clientLimit(t, "5/s burst 1", false)}
-			conn := clientServe(t, s, grpclimit.ClientOptions{MaxRetries: retries}, false, clientPolicy("RESOURCE_EXHAUSTED"))
-			for range 2 {
-				if err := clientCall(t.Context(), conn); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if allowed, denied := s.allowed.Load(), s.denied.Load(); allowed != 2 || denied != 1 {
-				t.Errorf("%d allowed, %d denied; want 2, and 1 before the second", allowed, denied)
-			}
-			if n, err := clientDown(t.Context(), conn, 2); n != 2 || err != nil {
-				t.Errorf("a stream: got %d messages, %v; want 2", n, err)
-			}
-			if allowed, denied := s.allowed.Load(), s.denied.Load(); allowed != 3 || denied > 2 {
-				t.Errorf("%d allowed, %d denied; want 3, and at most one more denied", allowed, denied)
-			}
+		// A machine that stops for long enough between two calls denies none of them.
+		t.Run(fmt.Sprintf("MaxRetries=%d on a port", retries), func(t *testing.T) { testRetryPolicy(t, retries, false, 0) })
+		t.Run(fmt.Sprintf("MaxRetries=%d in memory", retries), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testRetryPolicy(t, retries, true, 1) })
 		})
+	}
+}
+
+func testRetryPolicy(t *testing.T, retries int, inMemory bool, least int64) {
+	t.Helper()
+	s := newClientServer(t, "5/s burst 1", false)
+	conn := clientServe(t, s, grpclimit.ClientOptions{MaxRetries: retries}, inMemory, clientPolicy("RESOURCE_EXHAUSTED"))
+	for range 2 {
+		if err := clientCall(t.Context(), conn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if allowed, denied := s.allowed.Load(), s.denied.Load(); allowed != 2 || denied > 1 || denied < least {
+		t.Errorf("%d allowed, %d denied; want 2, and 1 before the second", allowed, denied)
+	}
+	if n, err := clientDown(t.Context(), conn, 2); n != 2 || err != nil {
+		t.Errorf("a stream: got %d messages, %v; want 2", n, err)
+	}
+	if allowed, denied := s.allowed.Load(), s.denied.Load(); allowed != 3 || denied > 2 || denied < 2*least {
+		t.Errorf("%d allowed, %d denied; want 3, and one more denied", allowed, denied)
 	}
 }
 
@@ -90,7 +97,7 @@ func TestClientAttempts(t *testing.T) {
 // with one budget, all get through in the end, and the caller's own options work.
 func TestClientAmongMany(t *testing.T) {
 	const callers, calls = 8, 20
-	s := &clientServer{answer: clientLimit(t, "1000/s burst 20", true)}
+	s := newClientServer(t, "1000/s burst 20", true)
 	conn := clientServe(t, s, grpclimit.ClientOptions{MaxRetries: 100}, false)
 	var wg sync.WaitGroup
 	for range callers {

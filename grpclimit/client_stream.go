@@ -13,7 +13,11 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+// Stream is the interceptor of streams, which paces their opening: that blocks for
+// MaxWait at most. A stream that is denied is not opened again, as what was sent on
+// it would have to be sent again: the error of RecvMsg says so, and the next stream
+// waits.
+func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	b, h := c.budget(ctx, method, cc.Target())
 	ticket, err := b.Enter(ctx, h)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	pb "google.golang.org/grpc/interop/grpc_testing"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -24,7 +24,7 @@ import (
 
 // clientDown opens a stream of n messages to the client, and reads it to its end.
 func clientDown(ctx context.Context, conn *grpc.ClientConn, n int) (got int, err error) {
-	s, err := pb.NewTestServiceClient(conn).StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{ResponseParameters: make([]*pb.ResponseParameters, n)})
+	s, err := testgrpc.NewTestServiceClient(conn).StreamingOutputCall(ctx, &testgrpc.StreamingOutputCallRequest{ResponseParameters: make([]*testgrpc.ResponseParameters, n)})
 	for err == nil {
 		if _, err = s.Recv(); err == nil {
 			got++
@@ -43,7 +43,7 @@ func TestClientPacesStreams(t *testing.T) {
 		for _, messages := range []int{0, 1, 5} {
 			t.Run(fmt.Sprintf("stated=%v messages=%d", stated, messages), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := &clientServer{answer: clientLimit(t, "10/s burst 1", stated)}
+					s := newClientServer(t, "10/s burst 1", stated)
 					conn := clientServe(t, s, grpclimit.ClientOptions{}, true)
 					start := time.Now()
 					denied := int64(0)
@@ -74,17 +74,17 @@ func TestClientStreamDenied(t *testing.T) {
 	denial := clientSays(clientDenial(codes.ResourceExhausted, 8*time.Second), "grpc-retry-pushback-ms", "8000")
 	for _, c := range []struct {
 		name string
-		call func(context.Context, pb.TestServiceClient) error
+		call func(context.Context, testgrpc.TestServiceClient) error
 	}{
-		{"Recv", func(ctx context.Context, c pb.TestServiceClient) error {
-			s, err := c.StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{})
+		{"Recv", func(ctx context.Context, c testgrpc.TestServiceClient) error {
+			s, err := c.StreamingOutputCall(ctx, &testgrpc.StreamingOutputCallRequest{})
 			if err == nil {
 				_, err = s.Recv()
 			}
 			return err
 		}},
-		{"Recv twice", func(ctx context.Context, c pb.TestServiceClient) error {
-			s, err := c.StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{})
+		{"Recv twice", func(ctx context.Context, c testgrpc.TestServiceClient) error {
+			s, err := c.StreamingOutputCall(ctx, &testgrpc.StreamingOutputCallRequest{})
 			if err == nil {
 				_, err = s.Recv()
 				time.Sleep(5 * time.Second)
@@ -94,8 +94,8 @@ func TestClientStreamDenied(t *testing.T) {
 			}
 			return err
 		}},
-		{"Header, then Recv", func(ctx context.Context, c pb.TestServiceClient) error {
-			s, err := c.StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{})
+		{"Header, then Recv", func(ctx context.Context, c testgrpc.TestServiceClient) error {
+			s, err := c.StreamingOutputCall(ctx, &testgrpc.StreamingOutputCallRequest{})
 			if err != nil {
 				return err
 			}
@@ -108,17 +108,17 @@ func TestClientStreamDenied(t *testing.T) {
 			}
 			return err
 		}},
-		{"CloseAndRecv", func(ctx context.Context, c pb.TestServiceClient) error {
+		{"CloseAndRecv", func(ctx context.Context, c testgrpc.TestServiceClient) error {
 			s, err := c.StreamingInputCall(ctx)
 			if err == nil {
 				_, err = s.CloseAndRecv()
 			}
 			return err
 		}},
-		{"Send until it fails, then Recv", func(ctx context.Context, c pb.TestServiceClient) error {
+		{"Send until it fails, then Recv", func(ctx context.Context, c testgrpc.TestServiceClient) error {
 			s, err := c.FullDuplexCall(ctx)
 			for err == nil {
-				err = s.Send(&pb.StreamingOutputCallRequest{})
+				err = s.Send(&testgrpc.StreamingOutputCallRequest{})
 			}
 			if !errors.Is(err, io.EOF) {
 				t.Errorf("Send: got %v; want %v", err, io.EOF)
@@ -131,7 +131,7 @@ func TestClientStreamDenied(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newClientScript(denial)
 				conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{}, true)
-				err := c.call(t.Context(), pb.NewTestServiceClient(conn))
+				err := c.call(t.Context(), testgrpc.NewTestServiceClient(conn))
 				if status.Code(err) != codes.ResourceExhausted || len(status.Convert(err).Details()) != 2 {
 					t.Errorf("got %v; want the server's denial", err)
 				}
@@ -168,11 +168,11 @@ func TestClientStreamHeaderIsHeardOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newClientScript(clientStates("ratelimit", `"a";r=0;t=10`))
 		conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{}, true)
-		stream, err := pb.NewTestServiceClient(conn).FullDuplexCall(t.Context())
+		stream, err := testgrpc.NewTestServiceClient(conn).FullDuplexCall(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := stream.Send(&pb.StreamingOutputCallRequest{}); err != nil {
+		if err := stream.Send(&testgrpc.StreamingOutputCallRequest{}); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
@@ -207,11 +207,11 @@ func TestClientStreamFirstWord(t *testing.T) {
 				s := newClientScript(clientStates("ratelimit", `"a";r=0;t=10`))
 				s.latency = latency
 				conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{}, true)
-				stream, err := pb.NewTestServiceClient(conn).FullDuplexCall(t.Context())
+				stream, err := testgrpc.NewTestServiceClient(conn).FullDuplexCall(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := stream.Send(&pb.StreamingOutputCallRequest{}); err != nil {
+				if err := stream.Send(&testgrpc.StreamingOutputCallRequest{}); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := stream.Recv(); err != nil {
@@ -235,14 +235,14 @@ func TestClientStreamKeepsItsContract(t *testing.T) {
 		return metadata.Pairs("h", "1", "ratelimit", `"a";r=1000;t=1`), metadata.Pairs("t", "2"), nil
 	}
 	conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{}, false)
-	c := pb.NewTestServiceClient(conn)
+	c := testgrpc.NewTestServiceClient(conn)
 
 	up, err := c.StreamingInputCall(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := up.Send(&pb.StreamingInputCallRequest{}); err != nil {
+		if err := up.Send(&testgrpc.StreamingInputCallRequest{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -258,7 +258,7 @@ func TestClientStreamKeepsItsContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := both.Send(&pb.StreamingOutputCallRequest{}); err != nil {
+		if err := both.Send(&testgrpc.StreamingOutputCallRequest{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := both.Recv(); err != nil {
@@ -294,27 +294,27 @@ func (failingCredentials) RequireTransportSecurity() bool { return false }
 func TestClientLeavesStreams(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		open func(context.Context, pb.TestServiceClient, context.CancelFunc) error
+		open func(context.Context, testgrpc.TestServiceClient, context.CancelFunc) error
 		next time.Duration // after which a call may go ahead that waits for the stream's answer
 	}{
-		{"left", func(ctx context.Context, c pb.TestServiceClient, leave context.CancelFunc) error {
+		{"left", func(ctx context.Context, c testgrpc.TestServiceClient, leave context.CancelFunc) error {
 			_, err := c.StreamingInputCall(ctx)
 			synctest.Wait()
 			leave()
 			return err
 		}, 11 * time.Second},
-		{"silent", func(ctx context.Context, c pb.TestServiceClient, _ context.CancelFunc) error {
+		{"silent", func(ctx context.Context, c testgrpc.TestServiceClient, _ context.CancelFunc) error {
 			_, err := c.StreamingInputCall(ctx)
 			return err
 		}, 11 * time.Second},
-		{"not opened", func(ctx context.Context, c pb.TestServiceClient, _ context.CancelFunc) error {
+		{"not opened", func(ctx context.Context, c testgrpc.TestServiceClient, _ context.CancelFunc) error {
 			if _, err := c.StreamingInputCall(ctx, grpc.PerRPCCredentials(failingCredentials{})); err == nil {
 				return errors.New("the stream was opened")
 			}
 			return nil
 		}, 10 * time.Second},
-		{"failed", func(ctx context.Context, c pb.TestServiceClient, _ context.CancelFunc) error {
-			s, err := c.StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{ResponseParameters: make([]*pb.ResponseParameters, 1)}, grpc.MaxCallRecvMsgSize(1))
+		{"failed", func(ctx context.Context, c testgrpc.TestServiceClient, _ context.CancelFunc) error {
+			s, err := c.StreamingOutputCall(ctx, &testgrpc.StreamingOutputCallRequest{ResponseParameters: make([]*testgrpc.ResponseParameters, 1)}, grpc.MaxCallRecvMsgSize(1))
 			if err != nil {
 				return err
 			}
@@ -336,7 +336,7 @@ func TestClientLeavesStreams(t *testing.T) {
 				// others wait for its answer.
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				if err := c.open(ctx, pb.NewTestServiceClient(conn), cancel); err != nil {
+				if err := c.open(ctx, testgrpc.NewTestServiceClient(conn), cancel); err != nil {
 					t.Fatal(err)
 				}
 				s.latency = 400 * time.Millisecond

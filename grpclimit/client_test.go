@@ -17,7 +17,7 @@ import (
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	pb "google.golang.org/grpc/interop/grpc_testing"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -188,7 +188,7 @@ func TestClientHangsUpBetweenAttempts(t *testing.T) {
 		ctx, hangUp := context.WithCancel(t.Context())
 		conn := clientServe(t, &s.clientServer, grpclimit.ClientOptions{
 			OnHold: func(_ context.Context, method string, wait time.Duration) {
-				if method != pb.TestService_EmptyCall_FullMethodName || wait < 30*time.Second {
+				if method != testgrpc.TestService_EmptyCall_FullMethodName || wait < 30*time.Second {
 					t.Errorf("got %s, %v", method, wait)
 				}
 				time.AfterFunc(time.Second, hangUp)
@@ -215,7 +215,7 @@ func TestClientKeepsTargetsApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := clientDial(t, &s.clientServer, true, grpc.WithUnaryInterceptor(c.Unary()))
+		a := clientDial(t, &s.clientServer, true, grpc.WithUnaryInterceptor(c.Unary))
 		for _, whose := range []string{"1", "2"} {
 			if err := clientCall(context.WithValue(t.Context(), key{}, whose), a); err != nil {
 				t.Error(err)
@@ -230,7 +230,7 @@ func TestClientKeepsTargetsApart(t *testing.T) {
 				t.Errorf("got %v after %v; want no error after %v", err, time.Since(s.start), want)
 			}
 		}
-		other := clientDial(t, &s.clientServer, true, grpc.WithUnaryInterceptor(c.Unary()))
+		other := clientDial(t, &s.clientServer, true, grpc.WithUnaryInterceptor(c.Unary))
 		if err := clientCall(t.Context(), other); err != nil || time.Since(s.start) != 0 {
 			t.Errorf("another target: got %v after %v; want no error at once", err, time.Since(s.start))
 		}
@@ -338,7 +338,7 @@ func TestClientReturnsTheServersStatus(t *testing.T) {
 func TestClientLeavesOptionsAlone(t *testing.T) {
 	conn := clientServe(t, &clientServer{answer: clientStates()}, grpclimit.ClientOptions{}, false)
 	opts := make([]grpc.CallOption, 0, 4)
-	if err := conn.Invoke(t.Context(), pb.TestService_EmptyCall_FullMethodName, &pb.Empty{}, &pb.Empty{}, opts...); err != nil {
+	if err := conn.Invoke(t.Context(), testgrpc.TestService_EmptyCall_FullMethodName, &testgrpc.Empty{}, &testgrpc.Empty{}, opts...); err != nil {
 		t.Fatal(err)
 	}
 	for i, o := range opts[:cap(opts)] {
