@@ -105,9 +105,10 @@ func (e *HoldError) GRPCStatus() *status.Status {
 // Of ratelimit-policy and ratelimit, in the header of an answer or the trailer of a
 // denial, a Client makes a pace, as a transport of package httpclient does of the
 // fields of the same names: calls go out in the order in which they came, spread
-// over the time that the limit is for. Until a target has stated a limit nothing
-// is held back. A call whose server says nothing for a second is taken for counted,
-// however long it or its stream lasts.
+// over the time that the limit is for. A quota that only denials state is kept to
+// until none has for MaxHold. Until a target has stated a limit nothing is held
+// back. A call whose server says nothing for a second is taken for counted, however
+// long it or its stream lasts.
 //
 // A retryPolicy of grpc-go works below the interceptors, obeys pushbacks too, and
 // does not pace what it repeats: a call that it repeats as well may reach the
@@ -115,7 +116,8 @@ func (e *HoldError) GRPCStatus() *status.Status {
 // UNAVAILABLE out of its retryableStatusCodes, or set MaxRetries to -1.
 //
 // It is safe for concurrent use, for any number of connections, and needs no
-// closing. No goroutine of it lasts as long as a call.
+// closing. A call costs a timer and copies of its header and trailer; no goroutine
+// of a Client lasts as long as a call.
 type Client struct {
 	opts    ClientOptions
 	budgets *pacing.Budgets

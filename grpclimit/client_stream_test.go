@@ -339,6 +339,7 @@ func TestClientLeavesStreams(t *testing.T) {
 				if err := c.open(ctx, testgrpc.NewTestServiceClient(conn), cancel); err != nil {
 					t.Fatal(err)
 				}
+				synctest.Wait() // until the server is at rest
 				s.latency = 400 * time.Millisecond
 				var wg sync.WaitGroup
 				for range 2 { // nothing has been answered, so that they go one by one
