@@ -7,7 +7,7 @@ SHELL       := bash
 
 GO        ?= go
 TOOL      := $(GO) tool -modfile=tools/go.mod
-MODULES   := . bench tools
+MODULES   := . adapters bench tools
 FUZZTIME  ?= 20s
 BENCH     ?= .
 SPECSTEPS ?= 10000000
@@ -38,6 +38,8 @@ test: ## run every test, with the race detector where there is a C compiler; ins
 	set -x; $(GO) test $$race -shuffle=on -timeout 10m $$($(GO) list ./... | grep -v '/algo$$')
 	$(GO) test -shuffle=on $(STEADY)
 	@$(MAKE) --no-print-directory spec
+	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || race=; \
+	set -x; $(GO) -C adapters test $$race -shuffle=on -timeout 10m ./...
 	$(GO) -C bench vet ./...
 	$(GO) -C bench build ./...
 	$(GO) -C tools test ./...
@@ -53,10 +55,12 @@ check: lint test ## what a change must pass: lint and test
 .PHONY: lint
 lint: ## check style, layers and formatting
 	$(TOOL) golangci-lint run --allow-parallel-runners ./...
+	cd adapters && $(GO) tool -modfile=../tools/go.mod golangci-lint run --allow-parallel-runners ./...
 
 .PHONY: fmt
 fmt: ## format all Go code
 	$(TOOL) golangci-lint fmt ./...
+	cd adapters && $(GO) tool -modfile=../tools/go.mod golangci-lint fmt ./...
 
 .PHONY: cover
 cover: ## say how much of the code the tests of all packages run, as a whole; takes as long as the tests do

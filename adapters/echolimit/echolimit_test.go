@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package echolimit_test
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/labstack/echo/v5"
+	"github.com/labstack/echo/v5/middleware"
+	"github.com/sluicegate/sluice/httplimit"
+
+	"github.com/sluicegate/sluice/adapters/echolimit"
+	"github.com/sluicegate/sluice/adapters/internal/limittest"
+)
+
+var errPassword = errors.New("wrong password")
+
+// ways are how handlers fail.
+var ways = map[string]echo.HandlerFunc{
+	"status":         func(c *echo.Context) error { return c.NoContent(http.StatusUnauthorized) },
+	"body":           func(c *echo.Context) error { return c.String(http.StatusUnauthorized, "wrong password") },
+	"error":          func(*echo.Context) error { return echo.ErrUnauthorized },
+	"http-error":     func(*echo.Context) error { return echo.NewHTTPError(http.StatusUnauthorized, "wrong password") },
+	"wrapped-error":  func(*echo.Context) error { return errors.Join(errPassword, echo.ErrUnauthorized) },
+	"error-of-ours":  func(*echo.Context) error { return errPassword }, // which the error handler knows
+	"unknown-error":  func(*echo.Context) error { return errors.New("no database") },
+	"handler-called": func(c *echo.Context) error { c.Echo().HTTPErrorHandler(c, errPassword); return nil },
+	"net/http": echo.WrapHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "wrong password", http.StatusUnauthorized)
+	})),
+	"unwrapped": func(c *echo.Context) error {
+		resp, err := echo.UnwrapResponse(c.Response())
+		if err != nil {
+			return err
+		}
+		resp.WriteHeader(http.StatusUnauthorized)
+		return nil
+	},
+	"panic":           func(*echo.Context) error { panic(errors.New("bug")) },
+	"panic-recovered": func(*echo.Context) error { panic(errors.New("bug")) },
+}
+
+func status(way string) int {
+	switch way {
+	case "unknown-error", "panic", "panic-recovered":
+		return http.StatusInternalServerError
+	}
+	return http.StatusUnauthorized
+}
+
+// start serves an application with a Recover on both sides of the limits, and an
+// error handler that knows an error of its own.
+func start(t *testing.T, mw *httplimit.Middleware, s *limittest.Signals) string {
+	e := echo.New()
+	e.Logger = slog.New(slog.DiscardHandler)
+	e.IPExtractor = echo.LegacyIPExtractor() // which believes everybody
+	byDefault := e.HTTPErrorHandler
+	e.HTTPErrorHandler = func(c *echo.Context, err error) {
+		if errors.Is(err, errPassword) {
+			err = echo.ErrUnauthorized
+		}
+		byDefault(c, err)
+	}
+	e.Use(middleware.Recover(), echolimit.New(mw))
+	for way, h := range ways {
+		if way == "panic-recovered" {
+			e.POST("/login/"+way, h, middleware.Recover())
+			continue
+		}
+		e.POST("/login/"+way, h)
+	}
+	answer := func(c *echo.Context) error { return c.String(http.StatusOK, string(limittest.Whole)) }
+	e.GET("/bytes", answer)
+	e.HEAD("/bytes", answer)
+	e.GET("/stream", func(c *echo.Context) error {
+		if _, err := c.Response().Write(limittest.Chunk); err != nil {
+			return err
+		}
+		if err := http.NewResponseController(c.Response()).Flush(); err != nil {
+			return err
+		}
+		<-s.Release
+		_, err := c.Response().Write(limittest.Chunk)
+		return err
+	})
+	e.POST("/upload", func(c *echo.Context) error {
+		_, err := io.ReadAll(c.Request().Body)
+		return err
+	})
+	e.GET("/wait", func(*echo.Context) error {
+		s.Started <- struct{}{}
+		<-s.Release
+		return errPassword
+	})
+	e.GET("/gone", func(c *echo.Context) error {
+		s.Started <- struct{}{}
+		<-c.Request().Context().Done()
+		return c.Request().Context().Err() // which is a 500
+	})
+	e.GET("/panic", ways["panic"])
+	e.GET("/nothing", func(*echo.Context) error { return nil })
+	e.GET("/header", func(c *echo.Context) error { return c.String(http.StatusOK, c.Request().Header.Get("X-User")) })
+	e.GET("/hijack", func(c *echo.Context) error {
+		conn, _, err := http.NewResponseController(c.Response()).Hijack()
+		if err != nil {
+			return err
+		}
+		defer conn.Close() //nolint:errcheck // the client has closed it
+		limittest.Echo(conn)
+		return nil
+	})
+	server := httptest.NewServer(e)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestFailedLogins(t *testing.T) {
+	statuses := make(map[string]int)
+	for way := range ways {
+		statuses[way] = status(way)
+	}
+	limittest.FailedLogins(t, start, statuses)
+}
+
+func TestBytes(t *testing.T)         { limittest.Bytes(t, start) }
+func TestStreams(t *testing.T)       { limittest.Streams(t, start) }
+func TestPanics(t *testing.T)        { limittest.Panics(t, start) }
+func TestHijacks(t *testing.T)       { limittest.Hijacks(t, start, true) }
+func TestClientLeaves(t *testing.T)  { limittest.ClientLeaves(t, start) }
+func TestClientAddress(t *testing.T) { limittest.ClientAddress(t, start) }
+func TestInFlight(t *testing.T)      { limittest.InFlight(t, start) }
+func TestNothing(t *testing.T)       { limittest.Nothing(t, start) }
+func TestAnswers(t *testing.T)       { limittest.Answers(t, start) }
+func TestFields(t *testing.T)        { limittest.Fields(t, start) }
