@@ -28,7 +28,7 @@ import (
 // RequestLogger, an error handler leaves a response alone that is committed, and
 // who turns errors into others belongs behind this middleware. Handlers that
 // panicked, or whose client left, before they wrote anything count whatever a rule
-// waits for.
+// waits for, as does a 5xx that was written when the client had left.
 //
 // A client is who connects, or whom the proxies in [httplimit.Options] Trusted
 // name. The IPExtractor and RealIP of echo play no part.

@@ -101,7 +101,12 @@ func start(t *testing.T, mw *httplimit.Middleware, s *limittest.Signals) string 
 	e.GET("/gone", func(c *echo.Context) error {
 		s.Started <- struct{}{}
 		<-c.Request().Context().Done()
-		return c.Request().Context().Err() // which is a 500
+		return echo.ErrForbidden // of which nobody knows whether it comes of that
+	})
+	e.GET("/gone/failed", func(c *echo.Context) error {
+		s.Started <- struct{}{}
+		<-c.Request().Context().Done()
+		return c.NoContent(http.StatusInternalServerError)
 	})
 	e.GET("/panic", ways["panic"])
 	e.GET("/nothing", func(*echo.Context) error { return nil })
@@ -132,7 +137,7 @@ func TestBytes(t *testing.T)         { limittest.Bytes(t, start) }
 func TestStreams(t *testing.T)       { limittest.Streams(t, start) }
 func TestPanics(t *testing.T)        { limittest.Panics(t, start) }
 func TestHijacks(t *testing.T)       { limittest.Hijacks(t, start, true) }
-func TestClientLeaves(t *testing.T)  { limittest.ClientLeaves(t, start) }
+func TestClientLeaves(t *testing.T)  { limittest.ClientLeaves(t, start, "/gone", "/gone/failed") }
 func TestClientAddress(t *testing.T) { limittest.ClientAddress(t, start) }
 func TestInFlight(t *testing.T)      { limittest.InFlight(t, start) }
 func TestNothing(t *testing.T)       { limittest.Nothing(t, start) }

@@ -31,7 +31,8 @@ import (
 // included. Who writes nothing is settled by the status that he has set, unless
 // nobody can know the answer: because he panicked, his client left, or he recorded
 // an error with [gin.Context.Error], which handlers in front of this one may
-// answer. That counts whatever a rule waits for. Not counted is what gin or
+// answer. That counts whatever a rule waits for, as does a 5xx that was written
+// when the client had left. Not counted is what gin or
 // handlers in front write afterwards, such as the text of a 404.
 //
 // A client is who connects, or whom the proxies in [httplimit.Options] Trusted

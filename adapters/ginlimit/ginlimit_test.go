@@ -83,6 +83,11 @@ func start(t *testing.T, mw *httplimit.Middleware, s *limittest.Signals) string 
 		s.Started <- struct{}{}
 		<-c.Request.Context().Done()
 	})
+	r.GET("/gone/failed", func(c *gin.Context) {
+		s.Started <- struct{}{}
+		<-c.Request.Context().Done()
+		_ = c.AbortWithError(http.StatusInternalServerError, c.Request.Context().Err())
+	})
 	r.GET("/panic", ways["panic"])
 	r.GET("/nothing", func(*gin.Context) {})
 	r.GET("/header", func(c *gin.Context) { c.String(http.StatusOK, c.GetHeader("X-User")) })
@@ -120,7 +125,7 @@ func TestBytes(t *testing.T)         { limittest.Bytes(t, start) }
 func TestStreams(t *testing.T)       { limittest.Streams(t, start) }
 func TestPanics(t *testing.T)        { limittest.Panics(t, start) }
 func TestHijacks(t *testing.T)       { limittest.Hijacks(t, start, true) }
-func TestClientLeaves(t *testing.T)  { limittest.ClientLeaves(t, start) }
+func TestClientLeaves(t *testing.T)  { limittest.ClientLeaves(t, start, "/gone", "/gone/failed") }
 func TestClientAddress(t *testing.T) { limittest.ClientAddress(t, start) }
 func TestInFlight(t *testing.T)      { limittest.InFlight(t, start) }
 func TestNothing(t *testing.T)       { limittest.Nothing(t, start) }

@@ -148,19 +148,23 @@ func InFlight(t *testing.T, start Start) {
 	}
 }
 
-// ClientLeaves has who hangs up spend his try.
-func ClientLeaves(t *testing.T, start Start) {
-	s := Serve(t, start, httplimit.Options{Rules: []policy.Rule{Counting(t, "3/min", http.StatusUnauthorized, false)}})
-	for n := range 3 {
-		conn := s.Dial(t, "GET /gone HTTP/1.1\r\nHost: x\r\n\r\n")
-		<-s.Started
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
-		s.Reach(t, "3/min", int64(n)+1)
-	}
-	if got := s.Get(t, "/gone"); got != http.StatusTooManyRequests {
-		t.Errorf("after three hang-ups: got %d, want 429", got)
+// ClientLeaves has who hangs up spend his try, at each target.
+func ClientLeaves(t *testing.T, start Start, targets ...string) {
+	for _, target := range targets {
+		t.Run(target, func(t *testing.T) {
+			s := Serve(t, start, httplimit.Options{Rules: []policy.Rule{Counting(t, "3/min", http.StatusUnauthorized, false)}})
+			for n := range 3 {
+				conn := s.Dial(t, "GET "+target+" HTTP/1.1\r\nHost: x\r\n\r\n")
+				<-s.Started
+				if err := conn.Close(); err != nil {
+					t.Error(err)
+				}
+				s.Reach(t, "3/min", int64(n)+1)
+			}
+			if got := s.Get(t, target); got != http.StatusTooManyRequests {
+				t.Errorf("after three hang-ups: got %d, want 429", got)
+			}
+		})
 	}
 }
 

@@ -32,6 +32,8 @@ import (
 //	GET /wait        tells Started, waits for Release, and answers 401
 //	GET /gone        tells Started and answers nothing once its client has left, or
 //	                 401 where the framework does not tell
+//	GET /gone/failed tells Started and answers 500 once its client has left; where
+//	                 the framework tells
 //	GET /panic       panics, in front of what recovers
 //	GET /hijack      sends all back that comes over the connection, after a 101
 //	GET /nothing     writes nothing
@@ -73,7 +75,9 @@ func Serve(t *testing.T, start Start, opts httplimit.Options) *Site {
 	t.Cleanup(transport.CloseIdleConnections)
 	s.client = &http.Client{Transport: transport}
 	opts.Store = s.Store
-	opts.OnError = func(_ *http.Request, err error) { t.Error(err) }
+	if opts.OnError == nil {
+		opts.OnError = func(_ *http.Request, err error) { t.Error(err) }
+	}
 	mw, err := httplimit.New(opts)
 	if err != nil {
 		t.Fatal(err)

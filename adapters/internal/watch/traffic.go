@@ -51,7 +51,9 @@ func (t *Traffic) Hijacked(c net.Conn, rw *bufio.ReadWriter, err error) (net.Con
 
 // Response returns what is known of the response, when the handlers have returned
 // or, if not returned, panicked. The status is the one that they wrote, 0 if they
-// wrote none: net/http then answers 200 to who is still there.
+// wrote none: net/http then answers 200 to who is still there. Nobody has seen an
+// answer that the server failed to give to a client that had left: it may have
+// failed because of that.
 func (t *Traffic) Response(status int, returned bool) httplimit.Response {
 	t.over.Store(true)
 	resp := httplimit.Response{Status: status, Read: t.read.Load(), Written: t.written.Load()}
@@ -62,6 +64,7 @@ func (t *Traffic) Response(status int, returned bool) httplimit.Response {
 		}
 		return resp
 	case status != 0:
+		resp.Unseen = status >= http.StatusInternalServerError && t.Left()
 	case returned:
 		resp.Status, resp.Unseen = http.StatusOK, t.Left()
 	default:

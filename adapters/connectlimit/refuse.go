@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package connectlimit
+
+import (
+	"errors"
+	"net/http"
+
+	"connectrpc.com/connect"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// refuse answers a call that is not passed on.
+func refuse(errs *connect.ErrorWriter, w http.ResponseWriter, r *http.Request, q *httplimit.Request) {
+	e := q.Event()
+	if !isCall(errs, r) || e.Status < http.StatusBadRequest {
+		q.Refuse(w)
+		return
+	}
+	h := w.Header()
+	q.Refuse(headerOnly{h})
+	for _, of := range [...]string{"Content-Encoding", "Content-Length", "Content-Type"} {
+		h.Del(of) // of a body that is not sent
+	}
+	// An error means that the client is gone, who needs no answer.
+	_ = errs.Write(w, r, failure(e))
+}
+
+// isCall reports whether a client can read an error of a protocol. A GET is a call
+// if it has a message.
+func isCall(errs *connect.ErrorWriter, r *http.Request) bool {
+	return errs.IsSupported(r) && (r.Method != http.MethodGet || r.URL.Query().Has("message"))
+}
+
+// headerOnly is the writer of an answer of which the header fields are of use.
+type headerOnly struct{ h http.Header }
+
+func (o headerOnly) Header() http.Header       { return o.h }
+func (headerOnly) WriteHeader(int)             {}
+func (headerOnly) Write(p []byte) (int, error) { return len(p), nil }
+
+// failure returns the error of a call that is not passed on.
+func failure(e httplimit.Event) *connect.Error {
+	err := connect.NewError(connect.Code(e.RPCCode()), errors.New(string(e.AppendDetail(nil))))
+	if wait, ok := e.Retry(); ok {
+		addDetail(err, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	}
+	if e.Verdict == policy.Denied {
+		addDetail(err, quotaFailure(e))
+	}
+	return err
+}
+
+// quotaFailure names the limits that denied. It tells nothing of the key.
+func quotaFailure(e httplimit.Event) *errdetails.QuotaFailure {
+	f := new(errdetails.QuotaFailure)
+	for _, name := range e.Violated {
+		v := &errdetails.QuotaFailure_Violation{Subject: name, QuotaId: name, Description: "the limit has no room for this call"}
+		if e.Limit != nil && name == e.Limit.Name {
+			v.QuotaMetric, v.QuotaValue = e.Limit.Unit.String(), e.Limit.Quota
+			v.Description = string(e.AppendDetail(nil))
+		}
+		f.Violations = append(f.Violations, v)
+	}
+	return f
+}
+
+func addDetail(err *connect.Error, m proto.Message) {
+	if detail, bad := connect.NewErrorDetail(m); bad == nil { // else it says less
+		err.AddDetail(detail)
+	}
+}
