@@ -59,7 +59,7 @@ func Hijacks(t *testing.T, start Start, counted bool) {
 			t.Errorf("beside a hijacked connection: got %d, want 429", got)
 		}
 		end()
-		s.free(t)
+		s.Free(t)
 	})
 	for of, reads := range map[policy.CostOf]int64{policy.RequestBytes: 5, policy.ResponseBytes: int64(len(switching) + 5)} {
 		if !counted {

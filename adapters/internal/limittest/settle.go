@@ -105,11 +105,11 @@ func Streams(t *testing.T, start Start) {
 	if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) != len(Chunk) {
 		t.Errorf("read %d bytes more, %v, want %d", len(rest), err, len(Chunk))
 	}
-	s.free(t)
+	s.Free(t)
 }
 
-// free waits until a slot is free.
-func (s *Site) free(t *testing.T) {
+// Free waits until a slot is free.
+func (s *Site) Free(t *testing.T) {
 	t.Helper()
 	got := 0
 	Await(t, func() bool {
@@ -144,7 +144,7 @@ func InFlight(t *testing.T, start Start) {
 		if got := <-answered; got != http.StatusUnauthorized {
 			t.Errorf("got %d, want 401", got)
 		}
-		s.free(t)
+		s.Free(t)
 	}
 }
 

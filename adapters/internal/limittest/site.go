@@ -72,7 +72,6 @@ func Serve(t *testing.T, start Start, opts httplimit.Options) *Site {
 		Store:   memstore.New(memstore.Options{Now: func() time.Time { return now }}),
 	}
 	transport := new(http.Transport) // of its own, as another application may have had the port before
-	t.Cleanup(transport.CloseIdleConnections)
 	s.client = &http.Client{Transport: transport}
 	opts.Store = s.Store
 	if opts.OnError == nil {
@@ -83,6 +82,7 @@ func Serve(t *testing.T, start Start, opts httplimit.Options) *Site {
 		t.Fatal(err)
 	}
 	s.URL = start(t, mw, s.Signals)
+	t.Cleanup(transport.CloseIdleConnections) // before the application waits for them
 	return s
 }
 
