@@ -59,7 +59,10 @@ func start(t *testing.T, mw *httplimit.Middleware, s *limittest.Signals) string 
 		}
 		r.POST("/login/"+way, h)
 	}
-	answer := func(c *gin.Context) { c.String(http.StatusOK, string(limittest.Whole)) }
+	answer := func(c *gin.Context) {
+		_, _ = c.Writer.Write(limittest.Chunk)               // the client is there
+		_, _ = c.Writer.WriteString(string(limittest.Chunk)) // the client is there
+	}
 	r.GET("/bytes", answer)
 	r.HEAD("/bytes", answer)
 	r.GET("/stream", func(c *gin.Context) {

@@ -61,6 +61,11 @@ func Hijacks(t *testing.T, start Start, counted bool) {
 		end()
 		s.Free(t)
 	})
+	t.Run("status", func(t *testing.T) {
+		s := Serve(t, start, httplimit.Options{Rules: []policy.Rule{Counting(t, "9/min", http.StatusSwitchingProtocols, false)}})
+		s.hijack(t)()
+		s.Reach(t, "9/min", 1)
+	})
 	for of, reads := range map[policy.CostOf]int64{policy.RequestBytes: 5, policy.ResponseBytes: int64(len(switching) + 5)} {
 		if !counted {
 			break
