@@ -142,6 +142,22 @@ func TestDenials(t *testing.T) {
 	}
 }
 
+// TestGet: a call by GET is answered as a call, and a page is not.
+func TestGet(t *testing.T) {
+	s := serve(t, limittest.Rule(t, "1/min"))
+	s.Get(t, "/bytes")
+	for target, media := range map[string]string{
+		"/test.v1.Logins/Unary?connect=v1&encoding=json&message=%22ok%22": "application/json",
+		"/bytes": "application/problem+json",
+	} {
+		got := s.Ask(t, http.MethodGet, target, http.NoBody)
+		isCall := strings.Contains(got.Body, `"code":"resource_exhausted"`)
+		if got.Status != http.StatusTooManyRequests || got.Header.Get("Content-Type") != media || isCall != (media == "application/json") {
+			t.Errorf("%s: got %d, %v, %s", target, got.Status, got.Header, got.Body)
+		}
+	}
+}
+
 // failing returns a rule whose function fails, with an error that clients may not
 // read, and which then lets nothing pass.
 func failing(t *testing.T) policy.Rule {

@@ -82,7 +82,7 @@ func (x *exchange) hijacked(ctx *fasthttp.RequestCtx, resp httplimit.Response) {
 	if x.upload != nil {
 		x.known, x.upload = x.upload.passed.Load(), nil // which knows ctx
 	}
-	forgotten := runtime.AddCleanup(ctx, func(x *exchange) { x.settle(resp) }, x)
+	forgotten := runtime.AddCleanup(ctx, func(x *exchange) { go x.settle(resp) }, x)
 	ctx.SetUserValue(x, closer(func() {
 		forgotten.Stop()
 		x.settle(resp)
