@@ -7,9 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-
-	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice"
 )
@@ -26,17 +23,17 @@ func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) 
 	if !ok {
 		*req = req.Clone()
 		l := s.lateTake(ctx, req)
-		p.leave(s, func(ctx context.Context, res rueidis.RedisResult) {
+		p.leave(s, func(ctx context.Context, res Reply) {
 			err := s.conclude(ctx, c, inv, inv.retry(ctx, s, res))
 			l.answer(ctx, j.decision, err)
 		})
 		return sluice.Decision{}, l.gone
 	}
 	s.gathering.release(p)
-	st, found, err := s.replied(c, inv, res)
+	st, found, err := s.replied(c, inv, &res)
 	if err == nil && st == done {
 		err = c.finish(found)
-	} else if err == nil || ranNothing(err) {
+	} else if err == nil || res.ranNothing() {
 		return s.apart(ctx, within, req, func(ctx context.Context) (sluice.Decision, error) {
 			err := s.conclude(ctx, c, inv, inv.retry(ctx, s, res))
 			return j.decision, err
@@ -80,28 +77,15 @@ func (s *Store) giveBack(ctx context.Context, req *sluice.Request, d *sluice.Dec
 	return back
 }
 
-// wrap says of what request err is, and if it is known that nothing was sent.
+// wrap says of what request err is.
 func wrap(req *sluice.Request, err error) error {
-	return fmt.Errorf("redisstore: %v of scope %q: %w", req.Op, req.Plan.Scope(), unsent(err))
+	return fmt.Errorf("redisstore: %v of scope %q: %w", req.Op, req.Plan.Scope(), err)
 }
 
-// unsent returns err, as a [*sluice.NotSentError] if there was no connection.
-func unsent(err error) error {
-	if noConnection(err) {
-		return &sluice.NotSentError{Err: err}
-	}
-	return err
-}
-
-func noConnection(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
-}
-
-// hidden is err of a request that was sent in parts: that there was no connection
-// for one of them says nothing of the others.
+// hidden is err of a request that was sent in parts: that one of them was not sent
+// says nothing of the others.
 func hidden(err error) error {
-	if noConnection(err) {
+	if _, unsent := errors.AsType[*sluice.NotSentError](err); unsent {
 		return errors.New(err.Error())
 	}
 	return err

@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 )
 
@@ -177,21 +175,20 @@ func (b *batch) first(n *sent) bool {
 // flush sends what waits and fills its results.
 func (b *batch) flush(ctx context.Context) {
 	s := b.store
-	wire := make([]rueidis.Completed, len(b.calls))
+	list, replies := make([]*Script, len(b.calls)), make([]Reply, len(b.calls))
 	loaded := make(map[string]bool)
 	for i, n := range b.calls {
 		s.guess(n.call)
 		n.inv = s.invocation(n.call)
 		if b.first(n) && !loaded[n.inv.sha] {
-			wire[i] = n.inv.byText(s.client.B())
+			list[i] = n.inv.byText()
 			loaded[n.inv.sha] = !s.cluster // a node says nothing of the others
 		} else {
-			wire[i] = n.inv.bySHA(s.client.B())
+			list[i] = n.inv.bySHA()
 		}
 	}
-	var replies []rueidis.RedisResult
-	if len(wire) > 0 {
-		replies = s.client.DoMulti(ctx, wire...)
+	if len(list) > 0 {
+		s.transport.RunAll(ctx, list, replies)
 	}
 	for i, n := range b.calls {
 		err := s.conclude(ctx, n.call, n.inv, n.inv.retry(ctx, s, replies[i]))

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 )
@@ -143,9 +141,9 @@ func (s *Store) run(ctx context.Context, c *call) error {
 
 // conclude works out the decisions from the script's reply. Where the script
 // needs to know more it is asked again.
-func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res rueidis.RedisResult) error {
+func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res Reply) error {
 	for range attempts {
-		st, replies, err := s.replied(c, inv, res)
+		st, replies, err := s.replied(c, inv, &res)
 		if err != nil {
 			return err
 		}
@@ -217,9 +215,10 @@ func (s *Store) invocation(c *call) *invocation {
 	if c.plain() {
 		return s.takes(c, mode, at)
 	}
-	inv := &invocation{program: s.programs.of(kindsOf(c.items))}
-	inv.keys = make([]string, 0, len(c.items))
-	inv.args = make([]string, 0, 2+4*len(c.items))
+	inv := &c.room.inv
+	*inv = invocation{program: s.programs.of(kindsOf(c.items))}
+	inv.Keys = make([]string, 0, len(c.items))
+	inv.Args = make([]string, 0, 2+4*len(c.items))
 	var ops []byte
 	for _, j := range c.jobs {
 		ops = appendNumbers(ops, int64(j.op), j.req.MaxWait.Microseconds(), int64(j.req.At), int64(j.req.Due), j.least.Microseconds())
@@ -228,14 +227,14 @@ func (s *Store) invocation(c *call) *invocation {
 			ops = appendNumbers(ops, charge.Cost, charge.Held)
 		}
 	}
-	inv.args = append(inv.args, string(appendNumbers(nil, mode, at, int64(c.charges), bit(c.undo))), string(ops))
+	inv.Args = append(inv.Args, string(appendNumbers(nil, mode, at, int64(c.charges), bit(c.undo))), string(ops))
 	for i := range c.items {
 		it := &c.items[i]
-		inv.keys = append(inv.keys, it.key)
-		inv.args = append(inv.args, string(it.appendArgs(nil, c.now)), it.head)
+		inv.Keys = append(inv.Keys, it.key)
+		inv.Args = append(inv.Args, string(it.appendArgs(nil, c.now)), it.head)
 	}
 	for i := range c.from {
-		inv.args = append(inv.args, c.from[i], c.to[i])
+		inv.Args = append(inv.Args, c.from[i], c.to[i])
 	}
 	return inv
 }
@@ -249,11 +248,10 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 		for _, j := range c.jobs {
 			costs = appendNumbers(costs, j.req.Cost)
 		}
-		return &invocation{
-			program: s.programs.ofTakes(k),
-			keys:    []string{it.key},
-			args:    []string{string(costs), string(it.appendArgs(nil, c.now)), it.head},
-		}
+		r := &c.room
+		r.keys[0], r.args[0], r.args[1], r.args[2] = it.key, string(costs), string(it.appendArgs(nil, c.now)), it.head
+		r.inv = invocation{program: s.programs.ofTakes(k), Script: Script{Keys: r.keys[:], Args: r.args[:3]}}
+		return &r.inv
 	}
 	numbers := it.take
 	if len(c.jobs) > 1 || c.jobs[0].req.Cost != 1 {
@@ -261,14 +259,14 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 	}
 	r := &c.room
 	r.keys[0], r.args[0], r.args[1] = it.key, it.head, numbers
-	r.inv = invocation{program: s.programs.take, keys: r.keys[:], args: r.args[:2]}
+	r.inv = invocation{program: s.programs.take, Script: Script{Keys: r.keys[:], Args: r.args[:2]}}
 	if it.several {
 		r.args[2] = "1"
-		r.inv.args = r.args[:3]
+		r.inv.Args = r.args[:3]
 	}
 	if mode == 1 {
 		r.args[3] = strconv.FormatInt(at, 10)
-		r.inv.args = r.args[:]
+		r.inv.Args = r.args[:]
 	}
 	return &r.inv
 }

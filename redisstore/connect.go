@@ -10,8 +10,6 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-
-	"github.com/redis/rueidis"
 )
 
 // The oldest versions with all that the scripts use.
@@ -23,13 +21,10 @@ const (
 // checkServers asks every server for its version and settings. Of several, one
 // must answer: the others may be down.
 func (s *Store) checkServers(ctx context.Context) error {
-	if !s.cluster {
-		return s.checkServer(ctx, "", s.client)
-	}
 	var faults []error
 	answered := false
-	for addr, node := range s.client.Nodes() {
-		err := s.checkServer(ctx, addr, node)
+	for addr, res := range s.transport.Info(ctx) {
+		err := s.checkServer(ctx, addr, &res)
 		if _, old := errors.AsType[*versionError](err); old {
 			return err
 		}
@@ -42,8 +37,8 @@ func (s *Store) checkServers(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-func (s *Store) checkServer(ctx context.Context, addr string, client rueidis.Client) error {
-	text, err := client.Do(ctx, client.B().Info().Build()).ToString()
+func (s *Store) checkServer(ctx context.Context, addr string, res *Reply) error {
+	text, err := res.text()
 	if err != nil {
 		return fmt.Errorf("ask %s for its version: %w", addr, err)
 	}

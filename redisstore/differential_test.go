@@ -76,7 +76,7 @@ func TestScriptsEqualAlgo(t *testing.T) {
 
 // bare returns a store that asks nobody anything by itself.
 func bare(client rueidis.Client) *Store {
-	return newStore(client, Options{Prefix: defaultPrefix, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+	return newStore(&viaRueidis{client}, Options{Prefix: defaultPrefix, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 }
 
 type differential struct {
@@ -170,7 +170,7 @@ func (d *differential) epoch(t *testing.T, epoch, steps int) int {
 
 // append appends a call and a look at its states to what is sent.
 func (d *differential) append(wire []rueidis.Completed, c *call) []rueidis.Completed {
-	return d.look(append(wire, d.store.invocation(c).bySHA(d.client.B())), c)
+	return d.look(append(wire, (&viaRueidis{d.client}).command(d.store.invocation(c).bySHA())), c)
 }
 
 // look appends a look at a call's states.
@@ -214,7 +214,8 @@ func (d *differential) check(t *testing.T, s *subject, c *call, now int64, store
 		}
 	}
 	for i := range s.items {
-		raw, err := text(messageOf(&stored[i]))
+		reply := replyOf(stored[i])
+		raw, err := reply.text()
 		if err != nil {
 			t.Errorf("%v\n%s", err, s.story())
 			return false
@@ -242,7 +243,8 @@ func (d *differential) conclude(c *call, replies []rueidis.RedisResult) (stored 
 	if len(replies) == 0 {
 		return swap(nil)
 	}
-	st, found, err := d.store.replied(c, d.store.invocation(c), replies[0])
+	reply := replyOf(replies[0])
+	st, found, err := d.store.replied(c, d.store.invocation(c), &reply)
 	if err != nil {
 		return nil, err
 	}
@@ -265,14 +267,6 @@ func (d *differential) conclude(c *call, replies []rueidis.RedisResult) (stored 
 	default:
 		return nil, fmt.Errorf("status %d", st)
 	}
-}
-
-func messageOf(r *rueidis.RedisResult) *rueidis.RedisMessage {
-	m, err := r.ToMessage()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		panic(err)
-	}
-	return &m
 }
 
 func (s *subject) story() string {

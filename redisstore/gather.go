@@ -6,10 +6,9 @@ package redisstore
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/redis/rueidis"
 )
 
 // Programs that goroutines send at the same time go out in one piece. Who comes
@@ -27,12 +26,13 @@ type gathering struct {
 	leading bool // somebody is about to send
 	waiting []*parcel
 	idle    sync.Pool // of *parcel
+	pieces  sync.Pool // of *piece
 }
 
 // parcel is one program and its result.
 type parcel struct {
 	inv *invocation
-	awaited[rueidis.RedisResult]
+	awaited[Reply]
 }
 
 // most is how many programs go out in one piece.
@@ -41,7 +41,7 @@ const most = 256
 func (g *gathering) parcel(inv *invocation) *parcel {
 	p, ok := g.idle.Get().(*parcel)
 	if !ok {
-		p = &parcel{awaited: awaited[rueidis.RedisResult]{ready: make(chan rueidis.RedisResult, 1)}}
+		p = &parcel{awaited: awaited[Reply]{ready: make(chan Reply, 1)}}
 	}
 	p.inv = inv
 	p.state.Store(stays)
@@ -54,8 +54,30 @@ func (g *gathering) release(p *parcel) {
 	g.idle.Put(p)
 }
 
+// piece is room for programs that go out in one piece, and for their replies.
+type piece struct {
+	scripts []*Script
+	replies []Reply
+}
+
+func (g *gathering) piece(n int) *piece {
+	w, ok := g.pieces.Get().(*piece)
+	if !ok {
+		w = new(piece)
+	}
+	w.scripts, w.replies = slices.Grow(w.scripts, n)[:n], slices.Grow(w.replies, n)[:n]
+	return w
+}
+
+func (g *gathering) putBack(w *piece) {
+	clear(w.scripts)
+	clear(w.replies)
+	w.scripts, w.replies = w.scripts[:0], w.replies[:0]
+	g.pieces.Put(w)
+}
+
 // send runs a program for one who waits to the end, as [invocation.do] does.
-func (s *Store) send(ctx context.Context, inv *invocation) rueidis.RedisResult {
+func (s *Store) send(ctx context.Context, inv *invocation) Reply {
 	g := &s.gathering
 	defer g.under.Add(-1)
 	if g.under.Add(1) == 1 || s.cluster {
@@ -123,15 +145,16 @@ func (s *Store) lead() {
 func (s *Store) sendAll(list []*parcel) {
 	ctx := s.bound()
 	if len(list) == 1 {
-		list[0].answer(s, s.client.Do(ctx, list[0].inv.bySHA(s.client.B())))
+		list[0].answer(s, s.transport.Run(ctx, list[0].inv.bySHA()))
 		return
 	}
-	wire := make([]rueidis.Completed, len(list))
+	w := s.gathering.piece(len(list))
 	for i, p := range list {
-		wire[i] = p.inv.bySHA(s.client.B())
+		w.scripts[i] = p.inv.bySHA()
 	}
-	results := s.client.DoMulti(ctx, wire...)
+	s.transport.RunAll(ctx, w.scripts, w.replies)
 	for i, p := range list {
-		p.answer(s, results[i])
+		p.answer(s, w.replies[i])
 	}
+	s.gathering.putBack(w)
 }

@@ -144,7 +144,7 @@ func (l *late) answer(ctx context.Context, d sluice.Decision, err error) {
 	if err == nil {
 		l.result = &sluice.Result{Decision: d}
 	} else {
-		l.result = &sluice.Result{Err: unsent(err)}
+		l.result = &sluice.Result{Err: err}
 	}
 	said := l.heard != nil
 	l.mu.Unlock()

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/redis/rueidis"
 )
 
 //go:embed lua/*.lua
@@ -74,7 +72,7 @@ func assemble(with parts, files ...string) *program {
 // kinds of limit that a request needs and no others, as its functions are made
 // anew with every call.
 type programs struct {
-	take, slots, swap *program
+	take, slots, start, swap *program
 
 	mu      sync.Mutex
 	general [1 << kinds]*program // by kinds and, as no kind is 0, withASlot
@@ -86,7 +84,10 @@ var kindFiles = [kinds][]string{
 }
 
 func newPrograms() *programs {
-	return &programs{take: assemble(withMore, "take"), slots: assemble(withMore, "core", "slot", "slots"), swap: assemble(withMore, "swap")}
+	return &programs{
+		take: assemble(withMore, "take"), slots: assemble(withMore, "core", "slot", "slots"),
+		start: assemble(withMore, "start"), swap: assemble(withMore, "swap"),
+	}
 }
 
 // withASlot is, beside kinds, the bit of a program that decides a slot, too.
@@ -128,15 +129,21 @@ func (p *programs) ofTakes(k kind) *program {
 // invocation is a program with its keys, all of one slot, and arguments.
 type invocation struct {
 	*program
-	keys, args []string
+	Script
 }
 
-func (c *invocation) bySHA(b rueidis.Builder) rueidis.Completed {
-	return b.Evalsha().Sha1(c.sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+func newInvocation(p *program, keys []string, args ...string) *invocation {
+	return &invocation{program: p, Script: Script{Keys: keys, Args: args}}
 }
 
-func (c *invocation) byText(b rueidis.Builder) rueidis.Completed {
-	return b.Eval().Script(c.text).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+func (c *invocation) bySHA() *Script {
+	c.SHA, c.Text = c.sha, ""
+	return &c.Script
+}
+
+func (c *invocation) byText() *Script {
+	c.SHA, c.Text = c.sha, c.text
+	return &c.Script
 }
 
 // A slot on its way to another node has keys on both for a moment: the server
@@ -149,36 +156,28 @@ const (
 
 // do runs the program. A server that does not know it yet is given its text,
 // and one that moves its keys is asked again: it has run nothing then. Nothing
-// else is sent twice, but for what the client does about MOVED and ASK.
-func (c *invocation) do(ctx context.Context, s *Store) rueidis.RedisResult {
-	return c.retry(ctx, s, s.client.Do(ctx, c.bySHA(s.client.B())))
+// else is sent twice, but for what a [Transport] may.
+func (c *invocation) do(ctx context.Context, s *Store) Reply {
+	return c.retry(ctx, s, s.transport.Run(ctx, c.bySHA()))
 }
 
 // retry returns res or, where that says that nothing was run, the result of
 // sending the program again.
-func (c *invocation) retry(ctx context.Context, s *Store, res rueidis.RedisResult) rueidis.RedisResult {
+func (c *invocation) retry(ctx context.Context, s *Store, res Reply) Reply {
 	pause := movingPause
 	for range movingTries {
-		err, ok := rueidis.IsRedisErr(res.Error())
 		switch {
-		case ok && err.IsNoScript():
-			res = s.client.Do(ctx, c.byText(s.client.B()))
-		case ok && err.IsTryAgain():
+		case res.says("NOSCRIPT"):
+			res = s.transport.Run(ctx, c.byText())
+		case res.says("TRYAGAIN"):
 			if !wait(ctx, pause) {
 				return res
 			}
 			pause = min(2*pause, movingMost)
-			res = s.client.Do(ctx, c.bySHA(s.client.B()))
+			res = s.transport.Run(ctx, c.bySHA())
 		default:
 			return res
 		}
 	}
 	return res
-}
-
-// ranNothing reports whether err says that the program was not run, and is to be
-// sent again.
-func ranNothing(err error) bool {
-	e, ok := rueidis.IsRedisErr(err)
-	return ok && (e.IsNoScript() || e.IsTryAgain())
 }

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 )
@@ -19,16 +17,21 @@ var errReply = errors.New("the script's reply makes no sense: is it another prog
 // found is what a script has to say of each limit of a call: the state as it
 // was, or for a log a list of what every job saw of it.
 type found struct {
-	raw  string // that of the take script, which is of one limit
-	list []rueidis.RedisMessage
+	raw   string // that of the take script, which is of one limit
+	list  List   // nil, or a reply in which it begins at stated
+	count int
 }
+
+// stated is where the states begin in the reply of a script that decides in
+// general.
+const stated = 2
 
 // state returns the state of the i-th limit as it was.
 func (f *found) state(i int) (string, error) {
 	if f.list == nil {
 		return f.raw, nil
 	}
-	return text(&f.list[i])
+	return f.list.Text(stated + i)
 }
 
 // values returns all that was found.
@@ -36,10 +39,10 @@ func (f *found) values() ([]string, error) {
 	if f.list == nil {
 		return []string{f.raw}, nil
 	}
-	list := make([]string, len(f.list))
+	list := make([]string, f.count)
 	for i := range list {
 		var err error
-		if list[i], err = text(&f.list[i]); err != nil {
+		if list[i], err = f.state(i); err != nil {
 			return nil, err
 		}
 	}
@@ -47,20 +50,16 @@ func (f *found) values() ([]string, error) {
 }
 
 // replied reads a script's reply and sets c.now.
-func (s *Store) replied(c *call, inv *invocation, res rueidis.RedisResult) (status, found, error) {
+func (s *Store) replied(c *call, inv *invocation, res *Reply) (status, found, error) {
 	if inv.program == s.programs.take {
-		text, err := res.ToString()
+		text, err := res.text()
 		if err != nil {
 			return 0, found{}, err
 		}
 		return s.repliedTake(c, text)
 	}
-	reply, err := res.ToArray()
-	if err != nil {
-		return 0, found{}, err
-	}
-	st, list, err := c.read(reply, 0)
-	return st, found{list: list}, err
+	st, list, err := c.read(res, 0)
+	return st, found{list: list, count: len(c.items)}, err
 }
 
 // repliedTake reads the take script's reply: seconds, µs and the state.
@@ -85,57 +84,51 @@ func (s *Store) repliedTake(c *call, reply string) (status, found, error) {
 	return done, found{raw: raw}, nil
 }
 
-// serverTime returns the instant that TIME told, as the first two of a reply.
-func serverTime(reply []rueidis.RedisMessage) (int64, error) {
-	seconds, err := reply[0].AsInt64()
-	micros, err2 := reply[1].AsInt64()
+// serverTime returns the instant that TIME told, as the i-th of a reply and the
+// one after it.
+func serverTime(reply List, i int) (int64, error) {
+	seconds, err := reply.Int(i)
+	micros, err2 := reply.Int(i + 1)
 	return seconds*1e6 + micros, errors.Join(err, err2)
 }
 
 // read reads the reply of a script that decides in general, with so many values
 // more than states, and sets c.now.
-func (c *call) read(reply []rueidis.RedisMessage, more int) (status, []rueidis.RedisMessage, error) {
-	if len(reply) < 2 {
-		return 0, nil, errReply
-	}
-	st, err := reply[0].AsInt64()
+func (c *call) read(res *Reply, more int) (status, List, error) {
+	reply, err := res.list(stated)
 	if err != nil {
 		return 0, nil, err
 	}
-	if c.now, err = reply[1].AsInt64(); err != nil {
+	st, err := reply.Int(0)
+	if err != nil {
 		return 0, nil, err
 	}
-	if (status(st) == done || status(st) == foreign) && len(reply) != 2+len(c.items)+more {
+	if c.now, err = reply.Int(1); err != nil {
+		return 0, nil, err
+	}
+	if (status(st) == done || status(st) == foreign) && reply.Len() != stated+len(c.items)+more {
 		return 0, nil, errReply
 	}
-	return status(st), reply[2:], nil
-}
-
-// text returns the string of a message, empty if it is nil.
-func text(m *rueidis.RedisMessage) (string, error) {
-	if m.IsNil() {
-		return "", nil
-	}
-	return m.ToString()
+	return status(st), reply, nil
 }
 
 // describe works out every job's decision from what the script found.
 func (c *call) describe(f found) error {
 	items := make([]algo.Item, len(c.items))
-	var seen [][]rueidis.RedisMessage
+	var seen []List
 	for i := range c.items {
 		it := &c.items[i]
 		items[i].Term = it.term
 		if f.list != nil && kindOf(it.term) == kindLog {
-			list, err := f.list[i].ToArray()
+			list, err := f.list.List(stated + i)
 			if err != nil {
 				return err
 			}
-			if len(list) != len(c.jobs) {
+			if list.Len() != len(c.jobs) {
 				return errReply
 			}
 			if seen == nil {
-				seen = make([][]rueidis.RedisMessage, len(c.items))
+				seen = make([]List, len(c.items))
 			}
 			seen[i] = list
 			continue
@@ -160,12 +153,12 @@ func (c *call) describe(f found) error {
 }
 
 // see sets in items what the n-th job has seen of logs.
-func see(items []algo.Item, seen [][]rueidis.RedisMessage, n int) error {
+func see(items []algo.Item, seen []List, n int) error {
 	for i := range seen {
 		if seen[i] == nil {
 			continue
 		}
-		raw, err := seen[i][n].ToString()
+		raw, err := seen[i].Text(n)
 		if err != nil {
 			return err
 		}

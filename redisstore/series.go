@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 )
 
@@ -134,27 +132,21 @@ func (r *series) stale(now time.Time) bool {
 // recordStart records a start unless there is an earlier one, and returns the
 // earlier one of the two.
 func (s *Store) recordStart(ctx context.Context, it *item, start int64) (int64, error) {
-	key, value := s.keyer.start(it.scope, it.term.Name), strconv.FormatInt(start, 10)
-	life := strconv.FormatInt(startLife.Milliseconds(), 10)
-	set := func(how ...string) rueidis.RedisResult {
-		b := s.client.B().Arbitrary("SET").Keys(key).Args(value, "PX", life).Args(how...)
-		return s.client.Do(ctx, b.Build())
+	inv := newInvocation(s.programs.start, []string{s.keyer.start(it.scope, it.term.Name)},
+		strconv.FormatInt(start, 10), strconv.FormatInt(startLife.Milliseconds(), 10))
+	res := inv.do(ctx, s)
+	found, err := res.text()
+	if err != nil {
+		return 0, err
 	}
-	found, err := set("NX", "GET").ToString()
-	if rueidis.IsRedisNil(err) {
+	if found == "" {
 		s.options.Logger.LogAttrs(ctx, slog.LevelInfo, "the server knew of no start of a rule: what it withholds counts from this one",
 			slog.String("scope", it.scope), slog.String("limit", it.term.Name), slog.Time("start", time.UnixMicro(start)))
 		return start, nil
-	}
-	if err != nil {
-		return 0, err
 	}
 	recorded, err := strconv.ParseInt(found, 10, 64)
 	if err != nil {
 		return 0, errState
 	}
-	if recorded > start {
-		return start, set().Error()
-	}
-	return max(recorded, 1), s.client.Do(ctx, s.client.B().Pexpire().Key(key).Milliseconds(startLife.Milliseconds()).Build()).Error()
+	return min(max(recorded, 1), start), nil
 }

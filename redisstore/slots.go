@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 )
@@ -78,7 +76,7 @@ func wrapSlot(req *sluice.SlotRequest, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("redisstore: slots %q: %w", req.Scope, unsent(err))
+	return fmt.Errorf("redisstore: slots %q: %w", req.Scope, err)
 }
 
 // holding is what came of a request for slots.
@@ -94,30 +92,26 @@ func (s *Store) slot(ctx context.Context, req *sluice.SlotRequest) (holding, err
 		mode, now = 1, s.inject()
 	}
 	owner := s.keyer.owner(req.Owner)
-	inv := &invocation{
-		program: s.programs.slots,
-		keys:    []string{s.keyer.slots(req.Scope, req.Key, req.Limit.Name)},
-		args: []string{string(appendNumbers(nil, mode, now, int64(req.Op), req.Limit.TTL.Microseconds(),
-			req.Limit.Cap, req.Cost, sluice.MaxWindow.Microseconds())), owner},
-	}
-	reply, err := inv.do(ctx, s).ToArray()
+	inv := newInvocation(s.programs.slots, []string{s.keyer.slots(req.Scope, req.Key, req.Limit.Name)},
+		string(appendNumbers(nil, mode, now, int64(req.Op), req.Limit.TTL.Microseconds(),
+			req.Limit.Cap, req.Cost, sluice.MaxWindow.Microseconds())), owner)
+	res := inv.do(ctx, s)
+	reply, err := res.list(3)
 	if err != nil {
 		return holding{}, err
 	}
-	if len(reply) != 3 {
-		return holding{}, errReply
-	}
 	if s.inject == nil {
-		if now, err = serverTime(reply[1:]); err != nil {
+		if now, err = serverTime(reply, 1); err != nil {
 			return holding{}, err
 		}
 	}
-	return heldAt(now, req, owner, &reply[0])
+	return heldAt(now, req, owner, reply, 0)
 }
 
-// heldAt decides a request of an owner over the leases that a script has found.
-func heldAt(now int64, req *sluice.SlotRequest, owner string, leases *rueidis.RedisMessage) (holding, error) {
-	raw, err := text(leases)
+// heldAt decides a request of an owner over the leases that a script has found,
+// the i-th of its reply.
+func heldAt(now int64, req *sluice.SlotRequest, owner string, reply List, i int) (holding, error) {
+	raw, err := reply.Text(i)
 	if err != nil {
 		return holding{}, err
 	}

@@ -42,12 +42,9 @@ func (s *Store) joined(ctx context.Context, c *call, req *sluice.Request, key st
 	for range attempts {
 		inv := s.invocation(c)
 		inv.program = s.programs.of(kindsOf(c.items) | withASlot)
-		inv.keys, inv.args = append(inv.keys, key), append(inv.args, numbers, owner)
-		reply, err := s.send(ctx, inv).ToArray()
-		if err != nil {
-			return d, false, err
-		}
-		st, list, err := c.read(reply, 1)
+		inv.Keys, inv.Args = append(inv.Keys, key), append(inv.Args, numbers, owner)
+		res := s.send(ctx, inv)
+		st, reply, err := c.read(&res, 1)
 		if err != nil {
 			return d, false, err
 		}
@@ -55,7 +52,7 @@ func (s *Store) joined(ctx context.Context, c *call, req *sluice.Request, key st
 		case outside: // c.now is the server's now
 			continue
 		case done, full:
-			held, err := heldAt(c.now, slot, owner, &list[len(list)-1])
+			held, err := heldAt(c.now, slot, owner, reply, reply.Len()-1)
 			if err != nil {
 				return d, false, err
 			}
@@ -63,7 +60,7 @@ func (s *Store) joined(ctx context.Context, c *call, req *sluice.Request, key st
 				req.Slot.Decision = held.decision
 				return algo.DenySlot(req, c.now), true, nil
 			}
-			if err := c.describe(found{list: list[:len(list)-1]}); err != nil {
+			if err := c.describe(found{list: reply, count: len(c.items)}); err != nil {
 				return d, false, err
 			}
 			c.noteDecided()

@@ -23,19 +23,19 @@ import (
 // [*sluice.MaybeSentError] until Options.Timeout is over. A script that may have
 // reached the server is not sent again.
 type Store struct {
-	client   rueidis.Client
-	owned    bool // Close closes the client
-	options  Options
-	programs *programs
-	keyer    keyer
-	plans    *sluice.Prepared[*prepared]
-	series   allSeries
-	writers  writers
-	swapping *turns
-	cluster  bool
-	clock    func() time.Time // this machine's: it only guesses calendar windows
-	lines    lines
-	spans    spans
+	transport Transport
+	end       func() // closes what the Store has opened, nil if that is nothing
+	options   Options
+	programs  *programs
+	keyer     keyer
+	plans     *sluice.Prepared[*prepared]
+	series    allSeries
+	writers   writers
+	swapping  *turns
+	cluster   bool
+	clock     func() time.Time // this machine's: it only guesses calendar windows
+	lines     lines
+	spans     spans
 
 	gathering gathering
 	workers   workers
@@ -55,11 +55,16 @@ type Store struct {
 // the Store. Scripts are never sent a second time whatever the client's options
 // are: see [Open] for a client made as a Store needs it.
 func New(client rueidis.Client, options Options) (*Store, error) {
+	return NewOver(&viaRueidis{client}, options)
+}
+
+// NewOver is [New] over another client of Redis.
+func NewOver(transport Transport, options Options) (*Store, error) {
 	options, err := options.filled()
 	if err != nil {
 		return nil, fmt.Errorf("redisstore: new: %w", err)
 	}
-	s := newStore(client, options)
+	s := newStore(transport, options)
 	ctx, cancel := context.WithTimeout(context.Background(), max(options.Timeout, 5*time.Second))
 	defer cancel()
 	if err := s.checkServers(ctx); err != nil {
@@ -69,16 +74,16 @@ func New(client rueidis.Client, options Options) (*Store, error) {
 }
 
 // newStore returns a Store that has asked nobody anything.
-func newStore(client rueidis.Client, options Options) *Store {
+func newStore(transport Transport, options Options) *Store {
 	s := &Store{
-		client:   client,
-		options:  options,
-		programs: newPrograms(),
-		plans:    new(sluice.Prepared[*prepared]),
-		keyer:    keyer{prefix: options.Prefix, secret: options.Secret},
-		cluster:  client.Mode() == rueidis.ClientModeCluster,
-		clock:    now,
-		swapping: newTurns(),
+		transport: transport,
+		options:   options,
+		programs:  newPrograms(),
+		plans:     new(sluice.Prepared[*prepared]),
+		keyer:     keyer{prefix: options.Prefix, secret: options.Secret},
+		cluster:   transport.Cluster(),
+		clock:     now,
+		swapping:  newTurns(),
 	}
 	s.leads = s.lead
 	s.workers.pending = &s.pending
@@ -99,7 +104,7 @@ func Open(option rueidis.ClientOption, options Options) (*Store, error) {
 		client.Close()
 		return nil, err
 	}
-	s.owned = true
+	s.end = client.Close
 	return s, nil
 }
 
@@ -112,8 +117,8 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	s.pending.Wait()
 	s.workers.end()
-	if first && s.owned {
-		s.client.Close()
+	if first && s.end != nil {
+		s.end()
 	}
 	return nil
 }

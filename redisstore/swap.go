@@ -102,20 +102,20 @@ func (s *Store) swap(ctx context.Context, c *call, found []string) error {
 // whether they are replaced. If not it returns what they are, and sets c.now: the
 // server's or, if it has only just passed there, that of keys in another slot.
 func (s *Store) exchange(ctx context.Context, c *call, keys, args []string) (done bool, found []string, err error) {
-	inv := &invocation{program: s.programs.swap, keys: keys, args: args}
-	reply, err := inv.do(ctx, s).ToArray()
+	res := newInvocation(s.programs.swap, keys, args...).do(ctx, s)
+	reply, err := res.list(3)
 	if err != nil {
 		return false, nil, err
 	}
-	if len(reply) == 3 {
+	if reply.Len() == 3 {
 		return true, nil, nil
 	}
-	if len(reply) != 3+len(keys) {
+	if reply.Len() != 3+len(keys) {
 		return false, nil, errReply
 	}
 	found = make([]string, len(keys))
 	for i := range found {
-		if found[i], err = text(&reply[3+i]); err != nil {
+		if found[i], err = reply.Text(3 + i); err != nil {
 			return false, nil, err
 		}
 	}
@@ -123,7 +123,7 @@ func (s *Store) exchange(ctx context.Context, c *call, keys, args []string) (don
 		c.now = s.inject()
 		return false, found, nil
 	}
-	now, err := serverTime(reply[1:])
+	now, err := serverTime(reply, 1)
 	if err != nil {
 		return false, nil, err
 	}
