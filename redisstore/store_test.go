@@ -8,9 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -164,80 +162,14 @@ func TestScriptsAreLoadedAgain(t *testing.T) {
 	}
 }
 
-// cutter is a proxy that passes commands on. Once told to, it cuts the
-// connection on which the next script goes, in place of the reply.
-type cutter struct {
-	net.Listener
-	told atomic.Bool
-}
-
-func newCutter(t *testing.T, to string) *cutter {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cutter{Listener: l}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			from, err := l.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", to)
-			if err != nil {
-				_ = from.Close()
-				continue
-			}
-			c.pass(from, server)
-		}
-	}()
-	return c
-}
-
-// pass passes bytes between a client and a server until one of them ends.
-func (c *cutter) pass(client, server net.Conn) {
-	var cut atomic.Bool
-	go func() {
-		defer func() { _ = server.Close() }()
-		b := make([]byte, 64<<10)
-		for {
-			n, err := client.Read(b)
-			if err != nil {
-				return
-			}
-			if bytes.Contains(b[:n], []byte("EVAL")) && c.told.CompareAndSwap(true, false) {
-				cut.Store(true)
-			}
-			if _, err := server.Write(b[:n]); err != nil {
-				return
-			}
-		}
-	}()
-	go func() {
-		defer func() { _ = client.Close() }()
-		b := make([]byte, 64<<10)
-		for {
-			n, err := server.Read(b)
-			if err != nil || cut.Load() {
-				return
-			}
-			if _, err := client.Write(b[:n]); err != nil {
-				return
-			}
-		}
-	}()
-}
-
 // TestNothingIsSentTwice: where the reply is lost the request may have been
 // decided, so it is not sent again.
 func TestNothingIsSentTwice(t *testing.T) {
 	for _, retry := range []bool{false, true} {
 		server := redistest.Start(t, redistest.Redis(t))
-		proxy := newCutter(t, server.Addr)
+		proxy := redistest.StartCutter(t, server.Addr)
 		o := server.Option()
-		o.InitAddress, o.DisableRetry = []string{proxy.Addr().String()}, !retry
+		o.InitAddress, o.DisableRetry = []string{proxy.Addr}, !retry
 		s, err := redisstore.New(redistest.Connect(t, o), redisstore.Options{Timeout: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
@@ -248,11 +180,11 @@ func TestNothingIsSentTwice(t *testing.T) {
 			if _, err := l.Take(t.Context(), "k", 1); err != nil {
 				t.Fatal(err)
 			}
-			proxy.told.Store(true)
+			proxy.Cut()
 			if _, err := l.Take(t.Context(), "k", 10); err == nil {
 				t.Errorf("%s: got no error though the reply was lost", text)
 			}
-			if proxy.told.Load() {
+			if proxy.Waits() {
 				t.Fatal("no script was sent")
 			}
 			if d, err := look.Peek(t.Context(), "k", 1); err != nil || d.Remaining != 1000-1-10 {

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faults holds tests only: real servers are killed, stopped, slowed,
-// filled and moved under load, behind the stores that programs wrap them in.
+// Package faults runs what real servers can do to a store, over rueidis.
 package faults

@@ -4,270 +4,57 @@
 package faults_test
 
 import (
-	"context"
 	"errors"
-	"io"
-	"math"
-	"os"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/remote"
+	"github.com/sluicegate/sluice/internal/redistest/faults"
+	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/redisurl"
 )
 
-// fault is something that befalls a store under load.
-type fault struct {
-	name string
-	// calm says that no call may fail.
-	calm bool
-	// says is how the servers' answers begin while they refuse. They run nothing
-	// then, so that it is known what every call has spent.
-	says string
-	// tight says that each strike makes the servers forget something.
-	tight bool
-	setUp func(t *testing.T) *stage
-}
+var client = faults.Client{Open: open, Answer: answer}
 
-// stage is servers and what can be done to them.
-type stage struct {
-	url     string
-	servers []*redistest.Server // whose connections are counted
-	steady  bool                // whether connections are alike under any load
-	// strike begins the fault. What was admitted before since is never forgotten,
-	// and what is admitted after its return not by this strike.
-	strike func(rigs []*rig) (since sluice.Instant)
-	// heal ends the fault and returns when the servers can serve.
-	heal func()
-	// holds, if not nil, reports whether a key whose name contains text is where
-	// the fault strikes.
-	holds func(text string) bool
-}
-
-const (
-	nothing    sluice.Instant = math.MaxInt64 // is forgotten
-	everything sluice.Instant = 0
-)
-
-// patience is the deadline of calls. Where none may fail it leaves a busy
-// machine time; how many took longer than usual is told.
-func (f *fault) patience() time.Duration {
-	if f.calm {
-		return 5 * time.Second
-	}
-	return remote.DefaultTimeout
-}
-
-// lasting is how long a fault lasts.
-const lasting = 1500 * time.Millisecond
-
-// times is how often each fault strikes: more by SLUICE_FAULTS.
-func times(t *testing.T) int {
+func open(t *testing.T, at faults.Target, options redisstore.Options) faults.Store {
 	t.Helper()
-	text := os.Getenv("SLUICE_FAULTS")
-	if text == "" {
-		return 1
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("SLUICE_FAULTS is %q; write how often each fault shall strike, such as 20", text)
-	}
-	return n
-}
-
-// TestInvariant22StoreDown: closed admits nothing, open and local what they
-// state, no decision takes longer than its deadline, all go back to the store
-// when it returns, and nothing is left behind.
-func TestInvariant22StoreDown(t *testing.T) {
-	for _, f := range outages {
-		t.Run(f.name, func(t *testing.T) { f.play(t) })
-	}
-}
-
-// TestInvariant23Failover: the excess is at most what was admitted in the lost
-// suffix, and nothing is charged twice.
-func TestInvariant23Failover(t *testing.T) {
-	for _, f := range failovers {
-		t.Run(f.name, func(t *testing.T) { f.play(t) })
-	}
-}
-
-var outages = []fault{
-	{name: "SIGKILL and restart with empty memory", tight: true, setUp: killed},
-	{name: "SIGSTOP and SIGCONT", setUp: stopped},
-	{name: "NOSCRIPT", calm: true, setUp: ordered([]string{"SCRIPT", "FLUSH"}, nil)},
-	{name: "OOM", says: "OOM", setUp: ordered([]string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"})},
-	{name: "READONLY", says: "READONLY", setUp: ordered([]string{"REPLICAOF", "127.0.0.1", "1"}, []string{"REPLICAOF", "NO", "ONE"})},
-	{name: "LOADING", says: "LOADING", tight: true, setUp: loading},
-	{name: "network delays", setUp: proxied(redistest.Delaying)},
-	{name: "network trickles", setUp: proxied(redistest.Trickling)},
-	{name: "network swallows", setUp: proxied(redistest.Swallowing)},
-	{name: "network cuts", setUp: proxied(redistest.Cutting)},
-}
-
-var failovers = []fault{
-	{name: "Sentinel failover", tight: true, setUp: sentinelFailover},
-	{name: "Cluster failover", tight: true, setUp: clusterFailover},
-	{name: "Cluster moves slots", calm: true, setUp: slotMoves},
-}
-
-// one returns a stage with one server.
-func one(s *redistest.Server) *stage {
-	return &stage{url: "redis://" + s.Addr, servers: []*redistest.Server{s}}
-}
-
-// ordered starts one server and strikes and heals it by commands.
-func ordered(strike, heal []string) func(*testing.T) *stage {
-	return func(t *testing.T) *stage {
-		s := redistest.Start(t, redistest.Redis(t))
-		g := one(s)
-		g.strike = func([]*rig) sluice.Instant {
-			command(t, s, strike...)
-			return nothing
-		}
-		g.heal = func() {
-			if heal != nil {
-				command(t, s, heal...)
-			}
-		}
-		return g
-	}
-}
-
-// stopped starts one server and has it hang.
-func stopped(t *testing.T) *stage {
-	s := redistest.Start(t, redistest.Redis(t))
-	g := one(s)
-	g.strike = func([]*rig) sluice.Instant {
-		signal(t, s, syscall.SIGSTOP)
-		return nothing
-	}
-	g.heal = func() { signal(t, s, syscall.SIGCONT) }
-	return g
-}
-
-func signal(t *testing.T, s *redistest.Server, sig syscall.Signal) {
-	t.Helper()
-	if err := s.Process().Signal(sig); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// killed starts one server, kills it, and starts it again with empty memory.
-func killed(t *testing.T) *stage {
-	s := redistest.Start(t, redistest.Redis(t))
-	g := one(s)
-	g.strike = func([]*rig) sluice.Instant {
-		s.Kill(t)
-		return everything
-	}
-	g.heal = func() { s.Run(t) }
-	return g
-}
-
-// loading starts one server that is killed some time after it has saved, and
-// takes seconds to load that, in which it answers that it is loading.
-func loading(t *testing.T) *stage {
-	s := redistest.Start(t, redistest.Redis(t), "--enable-debug-command", "yes", "--dbfilename", "dump.rdb",
-		"--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024")
-	g := one(s)
-	g.strike = func(rigs []*rig) sluice.Instant {
-		command(t, s, "DEBUG", "POPULATE", "2500", "filler", "100")
-		since := sluice.InstantOf(time.Now())
-		command(t, s, "SAVE")
-		admitMore(t, rigs)
-		s.Kill(t)
-		s.Launch(t)
-		return since
-	}
-	g.heal = func() { s.Await(t) }
-	return g
-}
-
-// admitMore waits until the store has admitted more of every hot key that is not
-// spent, as it is when a fault has struck some times.
-func admitMore(t *testing.T, rigs []*rig) {
-	t.Helper()
-	spend(rigs)
-	for _, r := range rigs {
-		enough, denied := r.admitted()+10, r.denied.Load()
-		waitFor(t, "more to be admitted", func() bool { return r.admitted() >= enough || r.denied.Load() > denied })
-	}
-}
-
-// spend ends the saving of the hot keys.
-func spend(rigs []*rig) {
-	for _, r := range rigs {
-		r.saving.Store(false)
-	}
-}
-
-// proxied starts one server behind a proxy that changes its manner.
-func proxied(m redistest.Manner) func(*testing.T) *stage {
-	return func(t *testing.T) *stage {
-		s := redistest.Start(t, redistest.Redis(t))
-		p := redistest.StartProxy(t, s.Addr)
-		g := one(s)
-		g.url = "redis://" + p.Addr
-		g.strike = func([]*rig) sluice.Instant {
-			p.Set(m)
-			return nothing
-		}
-		g.heal = func() { p.Set(redistest.Faithful) }
-		return g
-	}
-}
-
-// tell runs a command, which may be run twice, on a server, over a connection
-// that ends with it: what stays open after a fault is the store's. A server that
-// sentinels make a replica breaks its connections once.
-func tell(t *testing.T, s *redistest.Server, words ...string) (m rueidis.RedisMessage) {
-	t.Helper()
-	var err error
-	for range 3 {
-		if m, err = tellOnce(t.Context(), s, words...); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-			break
-		}
-	}
-	if err != nil {
-		t.Fatalf("%.60s: %v", strings.Join(words, " "), err)
-	}
-	return m
-}
-
-func tellOnce(ctx context.Context, s *redistest.Server, words ...string) (rueidis.RedisMessage, error) {
-	client, err := rueidis.NewClient(s.Option())
-	if err != nil {
-		return rueidis.RedisMessage{}, err
-	}
-	defer client.Close()
-	return client.Do(ctx, client.B().Arbitrary(words...).Build()).ToMessage()
-}
-
-// command is tell of a command that answers in text.
-func command(t *testing.T, s *redistest.Server, words ...string) string {
-	t.Helper()
-	m := tell(t, s, words...)
-	text, err := m.ToString()
-	if err != nil {
-		t.Fatalf("%.60s: %v", strings.Join(words, " "), err)
-	}
-	return text
-}
-
-// list runs a command that answers with a list, which is short.
-func list(t *testing.T, s *redistest.Server, words ...string) []string {
-	t.Helper()
-	m := tell(t, s, words...)
-	names, err := m.AsStrSlice()
+	target, err := redisurl.Parse(at.URL, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return names
+	option, err := target.Option()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at.Patient {
+		server := redistest.Server{Addr: strings.TrimPrefix(at.URL, "redis://")}
+		option = server.Option()
+	}
+	option.AlwaysPipelining = at.Steady
+	s, err := redisstore.Open(option, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
+
+func answer(err error) (string, bool) {
+	reply, ok := errors.AsType[*rueidis.RedisError](err)
+	if !ok {
+		return "", false
+	}
+	return reply.Error(), true
+}
+
+func TestInvariant17SumOverNodes(t *testing.T)          { client.TestSumOverNodes(t) }
+func TestInvariant17LinearizableOverNodes(t *testing.T) { client.TestLinearizableOverNodes(t) }
+func TestInvariant19DenyCache(t *testing.T)             { client.TestDenyCache(t) }
+func TestInvariant20Leases(t *testing.T)                { client.TestLeases(t) }
+func TestInvariant22StoreDown(t *testing.T)             { client.TestStoreDown(t) }
+func TestInvariant23Failover(t *testing.T)              { client.TestFailover(t) }
+func TestLateAnswersAreGivenBack(t *testing.T)          { client.TestLateAnswersAreGivenBack(t) }
+func TestNothingGrows(t *testing.T)                     { client.TestNothingGrows(t) }
+func TestSpentIsTold(t *testing.T)                      { client.TestSpentIsTold(t) }
+func TestWrappedConformance(t *testing.T)               { client.TestWrappedConformance(t) }

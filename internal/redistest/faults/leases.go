@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package faults_test
+package faults
 
 import (
 	"context"
@@ -28,7 +28,7 @@ type use struct{ began, ended time.Time }
 // what it has in hand is lost, and another takes its place.
 type leaser struct {
 	proxy *redistest.Proxy
-	store *redisstore.Store
+	store Store
 	terms sluice.LeaseTerms
 	plan  *sluice.Plan
 	node  atomic.Pointer[remote.Store]
@@ -69,10 +69,10 @@ func (l *leaser) press(ctx context.Context) {
 	}
 }
 
-// TestInvariant20Leases: what nodes use of units that they leased from a real
+// TestLeases (invariant 20): what nodes use of units that they leased from a real
 // server stays within the bound of the limit in any span, whatever the network
 // loses, delays or cuts, while the server hangs and nodes die.
-func TestInvariant20Leases(t *testing.T) {
+func (c *Client) TestLeases(t *testing.T) {
 	const nodes, each, lasts = 4, 3, 4 * time.Second
 	for _, text := range []string{"200/500ms sliding-log", "200/500ms sliding-histogram precision 10", "400/s burst 100", "200/500ms fixed-window"} {
 		t.Run(text, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestInvariant20Leases(t *testing.T) {
 			var group sync.WaitGroup
 			for range nodes {
 				l := &leaser{proxy: redistest.StartProxy(t, server.Addr), plan: plan, terms: sluice.LeaseTerms{TTL: 40 * time.Millisecond, Units: 8}}
-				l.store = openURL(t, "redis://"+l.proxy.Addr, false, 100*time.Millisecond)
+				l.store = c.Open(t, Target{URL: "redis://" + l.proxy.Addr}, redisstore.Options{Timeout: 100 * time.Millisecond})
 				l.begin(t)
 				all = append(all, l)
 				for range each {

@@ -1,15 +1,12 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package faults_test
+package faults
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
-
-	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice"
 )
@@ -18,6 +15,7 @@ import (
 // servers refused.
 type witness struct {
 	sluice.Store
+	client  *Client
 	mu      sync.Mutex
 	asked   int
 	refused map[string]int // by the first word of the answer
@@ -28,11 +26,11 @@ func (w *witness) saw(errs ...error) {
 	defer w.mu.Unlock()
 	w.asked += len(errs)
 	for _, err := range errs {
-		if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
+		if answer, ok := w.client.Answer(err); ok {
 			if w.refused == nil {
 				w.refused = make(map[string]int)
 			}
-			word, _, _ := strings.Cut(reply.Error(), " ")
+			word, _, _ := strings.Cut(answer, " ")
 			w.refused[word]++
 		}
 	}

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package faults_test
+package faults
 
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/redisstore"
 )
 
 // fleets are servers that nodes share.
@@ -29,12 +31,12 @@ var fleets = []struct {
 	}},
 }
 
-// nodesOn returns stores with connections of their own, closed with the test.
-func nodesOn(t *testing.T, url string, n int) []sluice.Store {
+// nodes returns stores with connections of their own, closed with the test.
+func (c *Client) nodes(t *testing.T, url string, n int) []sluice.Store {
 	t.Helper()
 	nodes := make([]sluice.Store, n)
 	for i := range nodes {
-		s := openURL(t, url, false, 10*time.Second)
+		s := c.Open(t, Target{URL: url}, redisstore.Options{Timeout: 10 * time.Second})
 		t.Cleanup(func() {
 			if err := s.Close(); err != nil {
 				t.Error(err)
@@ -45,15 +47,15 @@ func nodesOn(t *testing.T, url string, n int) []sluice.Store {
 	return nodes
 }
 
-// TestInvariant17SumOverNodes: what many goroutines of several nodes are
+// TestSumOverNodes (invariant 17): what many goroutines of several nodes are
 // admitted at once is the quota, neither more nor less.
-func TestInvariant17SumOverNodes(t *testing.T) {
+func (c *Client) TestSumOverNodes(t *testing.T) {
 	const nodes, goroutines, each, units = 4, 16, 25, 300 // 1600 takes
 	for _, f := range fleets {
 		t.Run(f.name, func(t *testing.T) {
 			var admitted, denied atomic.Int64
 			var group sync.WaitGroup
-			for _, node := range nodesOn(t, f.url(t), nodes) {
+			for _, node := range c.nodes(t, f.url(t), nodes) {
 				lim := storekit.Limiter(t, node, "sum", fmt.Sprintf("%d/h sliding-log", units))
 				for range goroutines {
 					group.Go(func() {
@@ -104,14 +106,14 @@ var sequential = porcupine.Model{
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
 }
 
-// TestInvariant17LinearizableOverNodes records what many goroutines of several
+// TestLinearizableOverNodes (invariant 17) records what many goroutines of several
 // nodes ask of one key, and when, and has porcupine look for a serial order with
 // the same answers.
-func TestInvariant17LinearizableOverNodes(t *testing.T) {
+func (c *Client) TestLinearizableOverNodes(t *testing.T) {
 	const count, goroutines, requests, rounds = 3, 3, 12, 8
 	for _, f := range fleets {
 		t.Run(f.name, func(t *testing.T) {
-			nodes := nodesOn(t, f.url(t), count)
+			nodes := c.nodes(t, f.url(t), count)
 			for _, text := range []string{"6/h", "6/h sliding-log", "6/h fixed-window anchor first", "6/h sliding-counter"} {
 				for round := range rounds {
 					history := record(t, nodes, text, uint64(round), goroutines, requests)
@@ -137,7 +139,7 @@ func record(t *testing.T, nodes []sluice.Store, text string, seed uint64, gorout
 			group.Go(func() {
 				rnd := rand.New(rand.NewPCG(seed, uint64(id)))
 				for range requests {
-					req := sluice.Request{Charge: lim.Of(fmt.Sprint(seed), 1+rnd.Int64N(3))}
+					req := sluice.Request{Charge: lim.Of(strconv.FormatUint(seed, 10), 1+rnd.Int64N(3))}
 					switch rnd.IntN(12) {
 					case 0, 1:
 						req.Op = sluice.OpPeek

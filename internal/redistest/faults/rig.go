@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package faults_test
+package faults
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
-	"github.com/sluicegate/sluice/redisstore/redisurl"
 	"github.com/sluicegate/sluice/remote"
 )
 
@@ -33,7 +32,7 @@ const (
 // rig is a store wrapped as programs wrap it, under load.
 type rig struct {
 	policy           sluice.Failure
-	redis            *redisstore.Store
+	redis            Store
 	witness          *witness
 	store            *remote.Store
 	hot, meter       *sluice.Limiter
@@ -62,11 +61,11 @@ type rig struct {
 	receipts []sluice.Instant // of units of the hot key that the store allowed
 }
 
-// newRig connects to the servers of a stage. No call may outlive the deadline.
-func newRig(t *testing.T, g *stage, policy sluice.Failure, deadline time.Duration) *rig {
+// rig connects to the servers of a stage. No call may outlive the deadline.
+func (c *Client) rig(t *testing.T, g *stage, policy sluice.Failure, deadline time.Duration) *rig {
 	t.Helper()
-	r := &rig{policy: policy, redis: openURL(t, g.url, g.steady, max(deadline, redisstore.DefaultTimeout))}
-	r.witness = &witness{Store: r.redis}
+	r := &rig{policy: policy, redis: c.Open(t, Target{URL: g.url, Steady: g.steady}, redisstore.Options{Timeout: max(deadline, redisstore.DefaultTimeout)})}
+	r.witness = &witness{Store: r.redis, client: c}
 	r.store = wrap(t, r.witness, remote.Options{Policy: policy, Timeout: deadline, Local: memstore.New(memstore.Options{})})
 	r.hot = storekit.Limiter(t, r.store, "hot-"+policy.String(), fmt.Sprintf("%d/h sliding-log", quota))
 	r.meter = storekit.Limiter(t, r.store, "meter-"+policy.String(), fmt.Sprintf("%d/h fixed-window anchor first", plenty))
@@ -93,26 +92,6 @@ func wrapped(t *testing.T, store sluice.Store, opts remote.Options) *remote.Stor
 			t.Error(err)
 		}
 	})
-	return s
-}
-
-// openURL returns a store of the servers of a URL. Steady connections have all
-// their goroutines from the start, others those that their load so far has needed.
-func openURL(t *testing.T, url string, steady bool, timeout time.Duration) *redisstore.Store {
-	t.Helper()
-	target, err := redisurl.Parse(url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	option, err := target.Option()
-	if err != nil {
-		t.Fatal(err)
-	}
-	option.AlwaysPipelining = steady
-	s, err := redisstore.Open(option, redisstore.Options{Timeout: timeout})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return s
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package faults_test
+package faults
 
 import (
 	"bufio"
@@ -85,9 +85,9 @@ func awaitNoMore(t *testing.T, servers []*redistest.Server, before held, room in
 	})
 }
 
-// TestNothingGrows: a process that has lived through many outages holds what it
+// TestNothingGrows shows that a process that has lived through many outages holds what it
 // held after the first ones, while it goes on working.
-func TestNothingGrows(t *testing.T) {
+func (c *Client) TestNothingGrows(t *testing.T) {
 	for _, f := range []fault{
 		{name: "SIGKILL", setUp: killed},
 		{name: "SIGSTOP", setUp: stopped},
@@ -98,7 +98,7 @@ func TestNothingGrows(t *testing.T) {
 			const first, more = 2, 6
 			g := f.setUp(t)
 			g.steady = true
-			r := newRig(t, g, sluice.FailLocal, f.patience())
+			r := c.rig(t, g, sluice.FailLocal, f.patience())
 			var before held
 			for n := range first + more*times(t) {
 				r.start()

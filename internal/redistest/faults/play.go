@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package faults_test
+package faults
 
 import (
 	"testing"
@@ -19,12 +19,13 @@ type blow struct {
 }
 
 // play lets the fault strike stores under load, one of each policy.
-func (f *fault) play(t *testing.T) {
+func (f *fault) play(t *testing.T, c *Client) {
+	t.Helper()
 	g := f.setUp(t)
 	before := holding(t, g.servers)
 	var rigs []*rig
 	for _, p := range []sluice.Failure{sluice.FailClosed, sluice.FailOpen, sluice.FailLocal} {
-		r := newRig(t, g, p, f.patience())
+		r := c.rig(t, g, p, f.patience())
 		rigs = append(rigs, r)
 		r.saving.Store(true)
 		r.start()

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package faults_test
+package faults
 
 import (
 	"errors"
@@ -19,11 +19,11 @@ import (
 	"github.com/sluicegate/sluice/remote"
 )
 
-// TestInvariant19DenyCache: each request that a node denies without asking would
+// TestDenyCache (invariant 19): each request that a node denies without asking would
 // have been denied by the server at that instant. Nodes press keys of their own,
 // so that what the server says before and after tells what it would have said.
 // The network of one cuts and delays what it passes on.
-func TestInvariant19DenyCache(t *testing.T) {
+func (c *Client) TestDenyCache(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	jittering := redistest.StartProxy(t, server.Addr)
 	jittering.Set(redistest.Jittering)
@@ -35,8 +35,8 @@ func TestInvariant19DenyCache(t *testing.T) {
 			t.Parallel()
 			var local, again atomic.Int64
 			var group sync.WaitGroup
-			for n, node := range slices.Concat(nodesOn(t, "redis://"+server.Addr, 2), nodesOn(t, "redis://"+jittering.Addr, 1)) {
-				w := &witness{Store: node}
+			for n, node := range slices.Concat(c.nodes(t, "redis://"+server.Addr, 2), c.nodes(t, "redis://"+jittering.Addr, 1)) {
+				w := &witness{Store: node, client: c}
 				p := prober{
 					witness: w, lim: storekit.Limiter(t, wrapped(t, w, remote.Options{Policy: sluice.FailClosed, Timeout: time.Minute}), text, text),
 					key: fmt.Sprint("k", n), rnd: rand.New(rand.NewPCG(uint64(n), 19)),

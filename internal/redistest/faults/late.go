@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package faults_test
+package faults
 
 import (
 	"context"
@@ -27,29 +27,23 @@ import (
 // stack is a store behind a network, wrapped as programs wrap it.
 type stack struct {
 	*remote.Store
-	redis *redisstore.Store
+	redis Store
 }
 
 // stacks are the ways to wrap a store.
 var stacks = []string{"denials", "leases, denials"}
 
-// newStack wraps a store at an address. It ends with the test.
-func newStack(t *testing.T, names, addr, prefix string, opts remote.Options) *stack {
+// stack wraps a store at an address. It ends with the test.
+func (c *Client) stack(t *testing.T, names, addr, prefix string, opts remote.Options) *stack {
 	t.Helper()
-	server := redistest.Server{Addr: addr}
-	redis, err := redisstore.Open(server.Option(), redisstore.Options{Prefix: prefix, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	redis := c.Open(t, Target{URL: "redis://" + addr, Patient: true}, redisstore.Options{Prefix: prefix, Timeout: time.Minute})
 	s := &stack{redis: redis}
 	if strings.Contains(names, "leases") {
 		terms := sluice.LeaseTerms{TTL: 10 * time.Second, Units: 4}
 		opts.Lease = func(p *sluice.Plan) (sluice.LeaseTerms, bool) { return terms, p.Scope() == "leased" }
 	}
 	opts.Local = memstore.New(memstore.Options{})
-	if s.Store, err = remote.Wrap(redis, opts); err != nil {
-		t.Fatal(err)
-	}
+	s.Store = wrap(t, redis, opts)
 	t.Cleanup(func() {
 		if err := errors.Join(s.Close(), redis.Close()); err != nil {
 			t.Error(err)
@@ -67,22 +61,22 @@ func (s *stack) quiet(t *testing.T) {
 	}
 }
 
-// TestWrappedConformance: behind a network that cuts and delays what it passes on
+// TestWrappedConformance shows that behind a network that cuts and delays what it passes on
 // every decision is the store's, however it is wrapped. A memory of denials says
 // a little less than is left: see TestInvariant19DenyCache.
-func TestWrappedConformance(t *testing.T) {
+func (c *Client) TestWrappedConformance(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	storetest.Test(t, func(t *testing.T, _ func() time.Time) storetest.Harness {
 		proxy := redistest.StartProxy(t, server.Addr)
-		s := newStack(t, "leases", proxy.Addr, t.Name(), remote.Options{MaxDenial: -1, Policy: sluice.FailClosed, Timeout: time.Minute, MaxInFlight: 1 << 20})
+		s := c.stack(t, "leases", proxy.Addr, t.Name(), remote.Options{MaxDenial: -1, Policy: sluice.FailClosed, Timeout: time.Minute, MaxInFlight: 1 << 20})
 		proxy.Set(redistest.Jittering)
 		return storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 60}
 	})
 }
 
-// TestLateAnswersAreGivenBack: who is refused because the answer comes too late,
+// TestLateAnswersAreGivenBack shows that who is refused because the answer comes too late,
 // or leaves, has spent nothing once it has come, by any operation.
-func TestLateAnswersAreGivenBack(t *testing.T) {
+func (c *Client) TestLateAnswersAreGivenBack(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	one := func(p *sluice.Plan, op sluice.Op, cost int64) sluice.Request {
 		return sluice.Request{Op: op, Charge: sluice.Charge{Plan: p, Key: "k", Cost: cost}}
@@ -94,7 +88,7 @@ func TestLateAnswersAreGivenBack(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					proxy := redistest.StartProxy(t, server.Addr)
-					s := newStack(t, names, proxy.Addr, name, remote.Options{Policy: sluice.FailClosed, Failures: 1000})
+					s := c.stack(t, names, proxy.Addr, name, remote.Options{Policy: sluice.FailClosed, Failures: 1000})
 					leased, log, other := storekit.Plan(t, "leased", "100/h sliding-log"), storekit.Plan(t, "log", "100/h sliding-log"), storekit.Plan(t, "other", "50/h fixed-window anchor first")
 					two := one(log, sluice.OpTake, 3)
 					two.More = []sluice.Charge{{Plan: other, Key: "k", Cost: 2}}
@@ -167,11 +161,11 @@ func TestLateAnswersAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestSpentIsTold: while a network is now slow and now not, callers leave and
+// TestSpentIsTold shows that while a network is now slow and now not, callers leave and
 // the store is given up and taken back, the server counts the units of which
 // callers were told that they have them, and no others. Where connections break
 // it may count what was on its way.
-func TestSpentIsTold(t *testing.T) {
+func (c *Client) TestSpentIsTold(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	slow := []redistest.Manner{redistest.Faithful, redistest.Lagging, redistest.Jittering, redistest.Trickling}
 	for _, names := range stacks {
@@ -183,7 +177,7 @@ func TestSpentIsTold(t *testing.T) {
 			t.Run(names+", "+network.name, func(t *testing.T) {
 				t.Parallel()
 				proxy := redistest.StartProxy(t, server.Addr)
-				s := newStack(t, names, proxy.Addr, names+network.name, remote.Options{Policy: sluice.FailClosed})
+				s := c.stack(t, names, proxy.Addr, names+network.name, remote.Options{Policy: sluice.FailClosed})
 				p := newPress(t, s)
 				p.start(t)
 				for n := range 12 * times(t) {
