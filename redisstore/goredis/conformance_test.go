@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package goredis_test
+
+import (
+	"testing"
+	"time"
+	_ "time/tzdata" // zones of calendar windows
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/storetest"
+)
+
+// conform runs the suite on an empty store under a prefix of its own for each
+// part.
+func conform(t *testing.T, client redis.UniversalClient, servers ...*redistest.Server) {
+	t.Helper()
+	until(t, client)
+	storetest.Test(t, func(t *testing.T, _ func() time.Time) storetest.Harness {
+		s := until(t, newStore(t, client, redisstore.Options{Prefix: t.Name(), Timeout: 10 * time.Second}))
+		h := storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 300, Stall: func(t *testing.T) func() {
+			t.Helper()
+			return holdUp(t, servers...)
+		}}
+		if len(servers) > 1 {
+			h.Together = 500 * time.Millisecond // beyond that each server may decide at its own
+		}
+		return h
+	})
+}
+
+func TestConformance(t *testing.T) {
+	binary := redistest.Redis(t)
+	t.Run("single", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Start(t, binary)
+		conform(t, newSingle(s.Addr), s)
+	})
+	t.Run("sentinel", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.StartSentinel(t, binary)
+		conform(t, newSentinel(s), s.Master)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		c := redistest.StartCluster(t, binary, 3, false)
+		conform(t, redis.NewClusterClient(clusterOptions(c)), c.Masters...)
+	})
+}

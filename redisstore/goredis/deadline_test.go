@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package goredis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+// TestNoCallOutlivesItsDeadline: with a server that hangs, calls end by themselves,
+// and Close ends too, also where the client waits for an answer for ever.
+func TestNoCallOutlivesItsDeadline(t *testing.T) {
+	single := redistest.Start(t, redistest.Redis(t))
+	cluster := redistest.StartCluster(t, redistest.Redis(t), 1, false)
+	forever := clusterOptions(cluster)
+	forever.ReadTimeout = -1
+	obeys := clusterOptions(cluster)
+	obeys.ContextTimeoutEnabled = true
+	for _, c := range []struct {
+		name   string
+		server *redistest.Server
+		client redis.UniversalClient
+	}{
+		{"single", single, redis.NewClient(&redis.Options{Addr: single.Addr, ReadTimeout: -1})},
+		{"single, ContextTimeoutEnabled", single, redis.NewClient(&redis.Options{Addr: single.Addr, ReadTimeout: -1, ContextTimeoutEnabled: true})},
+		{"cluster", cluster.Masters[0], redis.NewClusterClient(forever)},
+		{"cluster, ContextTimeoutEnabled", cluster.Masters[0], redis.NewClusterClient(obeys)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStore(t, c.client, redisstore.Options{Timeout: 50 * time.Millisecond})
+			l := storekit.Limiter(t, s, "scope", "5/min")
+			if err := c.server.Process().Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			var group sync.WaitGroup
+			for i := range 20 {
+				group.Go(func() {
+					if i%2 == 0 {
+						if _, err := l.Take(context.Background(), "k", 1); !errors.Is(err, context.DeadlineExceeded) {
+							t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+						}
+						return
+					}
+					out := make([]sluice.Result, 2)
+					err := s.TakeBatch(context.Background(), []sluice.Request{{Charge: l.Of("other", 1)}, {Charge: l.Of("another", 1)}}, out)
+					for _, r := range out {
+						if err := errors.Join(err, r.Err); !errors.Is(err, context.DeadlineExceeded) {
+							t.Errorf("batch: got %v, want %v", err, context.DeadlineExceeded)
+						}
+					}
+				})
+			}
+			group.Wait()
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := c.server.Process().Signal(syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.client.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestNothingLeavesLater: a request whose time is over before there is a
+// connection for it is known not to be sent, and never is.
+func TestNothingLeavesLater(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := until(t, redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1, ReadTimeout: -1}))
+	const timeout = 300 * time.Millisecond
+	s := until(t, newStore(t, client, redisstore.Options{Timeout: timeout, NoCoalescing: true}))
+	l := storekit.Limiter(t, s, "scope", "100/h")
+	if _, err := l.Take(t.Context(), "k", 1); err != nil {
+		t.Fatal(err)
+	}
+	resume := holdUp(t, server)
+	sent := make(chan error, 1)
+	go func() {
+		_, err := l.Take(context.Background(), "k", 10)
+		sent <- err
+	}()
+	blocked(t, server, "1")
+	for range 3 {
+		_, err := l.Take(context.Background(), "k", 20)
+		if _, unsent := errors.AsType[*sluice.NotSentError](err); !unsent {
+			t.Errorf("without a connection: got %v, want a %T", err, &sluice.NotSentError{})
+		}
+	}
+	err := <-sent
+	if _, unsent := errors.AsType[*sluice.NotSentError](err); err == nil || unsent {
+		t.Errorf("without an answer: got %v, want an error that does not say that nothing was sent", err)
+	}
+	resume()
+	await(t, "the connection to be free", func() bool { // of which there is one: all that waited for it is over
+		_, err := l.Take(t.Context(), "other", 1)
+		return err == nil
+	})
+	if got := storekit.Spent(t, s, l.Plan(), "k"); got != 11 {
+		t.Errorf("%d units are spent, want the 11 of which one was told and ten are unknown", got)
+	}
+}
+
+// TestUnsentIsSaid: where a request finds no connection it says so.
+func TestUnsentIsSaid(t *testing.T) {
+	binary := redistest.Redis(t)
+	isUnsent := func(t *testing.T, s *redisstore.Store) {
+		t.Helper()
+		l := storekit.Limiter(t, s, "scope", "5/min")
+		_, _ = l.Take(t.Context(), "k", 1) // it may go on the connection that has just broken
+		_, err := l.Take(t.Context(), "k", 1)
+		if _, unsent := errors.AsType[*sluice.NotSentError](err); !unsent {
+			t.Errorf("got %v, want a %T", err, &sluice.NotSentError{})
+		}
+		out := make([]sluice.Result, 3)
+		reqs := make([]sluice.Request, len(out))
+		for i := range reqs {
+			reqs[i].Charge = l.Of(fmt.Sprint(i), 1)
+		}
+		if err := s.TakeBatch(t.Context(), reqs, out); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range out {
+			if _, unsent := errors.AsType[*sluice.NotSentError](r.Err); !unsent {
+				t.Errorf("batch: got %v, want a %T", r.Err, &sluice.NotSentError{})
+			}
+		}
+	}
+	t.Run("server gone", func(t *testing.T) {
+		server := redistest.Start(t, binary)
+		client := until(t, newSingle(server.Addr))
+		s := until(t, newStore(t, client, redisstore.Options{}))
+		server.Kill(t)
+		isUnsent(t, s)
+	})
+	t.Run("server of a Cluster gone", func(t *testing.T) {
+		cluster := redistest.StartCluster(t, binary, 1, false)
+		client := until(t, redis.NewClusterClient(clusterOptions(cluster)))
+		s := until(t, newStore(t, client, redisstore.Options{}))
+		cluster.Masters[0].Kill(t)
+		isUnsent(t, s)
+	})
+	t.Run("client closed", func(t *testing.T) {
+		client := newSingle(redistest.Start(t, binary).Addr)
+		s := until(t, newStore(t, client, redisstore.Options{}))
+		if err := client.Close(); err != nil {
+			t.Fatal(err)
+		}
+		isUnsent(t, s)
+	})
+}
