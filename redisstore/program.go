@@ -146,8 +146,8 @@ func (c *invocation) byText() *Script {
 	return &c.Script
 }
 
-// A slot on its way to another node has keys on both for a moment: the server
-// runs nothing and says to try again.
+// A slot on its way to another node has keys on both for a moment, or each says
+// that the other has it: the server runs nothing and the script is sent again.
 const (
 	movingTries = 12
 	movingPause = 2 * time.Millisecond // doubled each time, to at most
@@ -169,7 +169,7 @@ func (c *invocation) retry(ctx context.Context, s *Store, res Reply) Reply {
 		switch {
 		case res.says("NOSCRIPT"):
 			res = s.transport.Run(ctx, c.byText())
-		case res.says("TRYAGAIN"):
+		case res.moving() && s.cluster:
 			if !wait(ctx, pause) {
 				return res
 			}

@@ -66,9 +66,15 @@ func (r *Reply) says(word string) bool {
 	return r.Refused && strings.HasPrefix(r.Err.Error(), word)
 }
 
+// moving reports whether the servers of a Cluster disagree on where the keys are,
+// also after what the transport has followed. None has run the script.
+func (r *Reply) moving() bool {
+	return r.says("TRYAGAIN") || r.says("MOVED ") || r.says("ASK ")
+}
+
 // ranNothing reports whether the server says that it did not run the script, and
 // the script is to be sent again.
-func (r *Reply) ranNothing() bool { return r.says("NOSCRIPT") || r.says("TRYAGAIN") }
+func (r *Reply) ranNothing() bool { return r.says("NOSCRIPT") || r.moving() }
 
 // text returns a reply that must be a text.
 func (r *Reply) text() (string, error) {

@@ -47,10 +47,8 @@ func (t *transport) Cluster() bool { return t.cluster }
 
 func (t *transport) Run(ctx context.Context, s *redisstore.Script) redisstore.Reply {
 	c := newCommand(ctx, s)
-	if !finish(ctx, func() { _ = t.client.Process(ctx, c) }) { // the error is the command's
-		return c.withdraw(ctx.Err())
-	}
-	return c.reply(ctx)
+	finished := finish(ctx, func() { _ = t.client.Process(ctx, c) }) // the error is the command's
+	return t.replyOf(ctx, c, finished)
 }
 
 func (t *transport) RunAll(ctx context.Context, list []*redisstore.Script, replies []redisstore.Reply) {
@@ -61,12 +59,23 @@ func (t *transport) RunAll(ctx context.Context, list []*redisstore.Script, repli
 	}
 	finished := finish(ctx, func() { _, _ = pipe.Exec(ctx) }) // the errors are the commands'
 	for i, c := range all {
-		if finished {
-			replies[i] = c.reply(ctx)
-		} else {
-			replies[i] = c.withdraw(ctx.Err())
-		}
+		replies[i] = t.replyOf(ctx, c, finished)
 	}
+}
+
+// replyOf returns what became of a command. Where a server of a Cluster has given
+// no answer the client asks the others who has its slots now: by itself it does so
+// once in its ClusterStateReloadInterval, of a minute.
+func (t *transport) replyOf(ctx context.Context, c *command, finished bool) (r redisstore.Reply) {
+	if finished {
+		r = c.reply(ctx)
+	} else {
+		r = c.withdraw(ctx.Err())
+	}
+	if cluster, ok := t.client.(*redis.ClusterClient); ok && r.Err != nil && !r.Refused {
+		cluster.ReloadState(ctx) // which goes on by itself, one at a time
+	}
+	return r
 }
 
 // finish reports whether do ends before ctx does. By default go-redis waits for
