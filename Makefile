@@ -7,7 +7,9 @@ SHELL       := bash
 
 GO        ?= go
 TOOL      := $(GO) tool -modfile=tools/go.mod
-MODULES   := . adapters bench tools
+# Modules of their own that are tested and linted as the product is.
+PARTS     := adapters redisstore/goredis
+MODULES   := . bench tools $(PARTS)
 FUZZTIME  ?= 20s
 BENCH     ?= .
 SPECSTEPS ?= 10000000
@@ -39,7 +41,7 @@ test: ## run every test, with the race detector where there is a C compiler; ins
 	$(GO) test -shuffle=on $(STEADY)
 	@$(MAKE) --no-print-directory spec
 	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || race=; \
-	set -x; $(GO) -C adapters test $$race -shuffle=on -timeout 10m ./...
+	set -x; for part in $(PARTS); do $(GO) -C "$$part" test $$race -shuffle=on -timeout 10m ./...; done
 	$(GO) -C bench vet ./...
 	$(GO) -C bench build ./...
 	$(GO) -C tools test ./...
@@ -54,13 +56,11 @@ check: lint test ## what a change must pass: lint and test
 
 .PHONY: lint
 lint: ## check style, layers and formatting
-	$(TOOL) golangci-lint run --allow-parallel-runners ./...
-	cd adapters && $(GO) tool -modfile=../tools/go.mod golangci-lint run --allow-parallel-runners ./...
+	@for part in . $(PARTS); do (set -x; cd "$$part"; $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --allow-parallel-runners ./...); done
 
 .PHONY: fmt
 fmt: ## format all Go code
-	$(TOOL) golangci-lint fmt ./...
-	cd adapters && $(GO) tool -modfile=../tools/go.mod golangci-lint fmt ./...
+	@for part in . $(PARTS); do (set -x; cd "$$part"; $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint fmt ./...); done
 
 .PHONY: cover
 cover: ## say how much of the code the tests of all packages run, as a whole; takes as long as the tests do

@@ -33,6 +33,7 @@ func conform(t *testing.T, client redis.UniversalClient, servers ...*redistest.S
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	binary := redistest.Redis(t)
 	t.Run("single", func(t *testing.T) {
 		t.Parallel()

@@ -22,6 +22,7 @@ import (
 // TestNoCallOutlivesItsDeadline: with a server that hangs, calls end by themselves,
 // and Close ends too, also where the client waits for an answer for ever.
 func TestNoCallOutlivesItsDeadline(t *testing.T) {
+	t.Parallel()
 	single := redistest.Start(t, redistest.Redis(t))
 	cluster := redistest.StartCluster(t, redistest.Redis(t), 1, false)
 	forever := clusterOptions(cluster)
@@ -79,6 +80,7 @@ func TestNoCallOutlivesItsDeadline(t *testing.T) {
 // TestNothingLeavesLater: a request whose time is over before there is a
 // connection for it is known not to be sent, and never is.
 func TestNothingLeavesLater(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	client := until(t, redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1, ReadTimeout: -1}))
 	const timeout = 300 * time.Millisecond
@@ -116,6 +118,7 @@ func TestNothingLeavesLater(t *testing.T) {
 
 // TestUnsentIsSaid: where a request finds no connection it says so.
 func TestUnsentIsSaid(t *testing.T) {
+	t.Parallel()
 	binary := redistest.Redis(t)
 	isUnsent := func(t *testing.T, s *redisstore.Store) {
 		t.Helper()

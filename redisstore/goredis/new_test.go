@@ -19,6 +19,7 @@ import (
 
 // TestRefusedClients: New says which clients it takes, and why not a ring.
 func TestRefusedClients(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Redis(t))
 	ring := until(t, redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": server.Addr}}))
 	for _, c := range []struct {
@@ -53,6 +54,7 @@ func TestRefusedClients(t *testing.T) {
 // TestClientsThatReadFromReplicas: scripts go to masters, also over clients that
 // are to read from replicas.
 func TestClientsThatReadFromReplicas(t *testing.T) {
+	t.Parallel()
 	binary := redistest.Redis(t)
 	cluster := redistest.StartCluster(t, binary, 3, true)
 	sentinel := redistest.StartSentinel(t, binary)
@@ -91,6 +93,7 @@ func TestClientsThatReadFromReplicas(t *testing.T) {
 // TestHooksSeeScripts: what a program has added to its client sees the commands of
 // the store, and may refuse them, which are not sent then.
 func TestHooksSeeScripts(t *testing.T) {
+	t.Parallel()
 	client := until(t, newSingle(redistest.Start(t, redistest.Redis(t)).Addr))
 	s := until(t, newStore(t, client, redisstore.Options{}))
 	h := &hook{}

@@ -46,6 +46,7 @@ var throughCutter = []struct {
 // TestNothingIsSentTwice: where the reply is lost the request may have been
 // decided, so it is not sent again, alone or in a pipeline.
 func TestNothingIsSentTwice(t *testing.T) {
+	t.Parallel()
 	const batch = 5
 	for _, c := range throughCutter {
 		t.Run(c.name, func(t *testing.T) {

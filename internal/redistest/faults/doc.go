@@ -7,6 +7,8 @@
 package faults
 
 import (
+	"os"
+	"slices"
 	"testing"
 
 	"github.com/sluicegate/sluice"
@@ -20,6 +22,13 @@ type Client struct {
 	Open func(t *testing.T, at Target, options redisstore.Options) Store
 	// Answer returns the answer of a server that an error of a store is about.
 	Answer func(err error) (answer string, ok bool)
+	// Only are the names of the faults that strike where SLUICE_FAULTS is not set.
+	// Nil means all.
+	Only []string
+}
+
+func (c *Client) strikes(f *fault) bool {
+	return c.Only == nil || os.Getenv("SLUICE_FAULTS") != "" || slices.Contains(c.Only, f.name)
 }
 
 // Target is where a store's servers are, and how they are reached.
