@@ -33,8 +33,11 @@ require (
 	github.com/klauspost/cpuid/v2 v2.4.0 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/sluicegate/sluice v0.0.0
+	github.com/sluicegate/sluice/redisstore/goredis v0.0.0
 	github.com/zeebo/xxh3 v1.1.0 // indirect
 	golang.org/x/sys v0.48.0
 )
 
 replace github.com/sluicegate/sluice => ../
+
+replace github.com/sluicegate/sluice/redisstore/goredis => ../redisstore/goredis

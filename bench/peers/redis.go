@@ -28,7 +28,7 @@ type RedisContender struct {
 // Redis returns the contenders on Redis: the yardsticks first, then sluice,
 // then the peers.
 func Redis() []RedisContender {
-	return slices.Concat(redisFloors(), redisSluices(), redisPeers())
+	return slices.Concat(redisFloors(), redisSluices(), redisGoRedis(), redisPeers())
 }
 
 // RedisOption is how everything here that talks through rueidis connects.

@@ -21,7 +21,7 @@ func conform(t *testing.T, client redis.UniversalClient, servers ...*redistest.S
 	until(t, client)
 	storetest.Test(t, func(t *testing.T, _ func() time.Time) storetest.Harness {
 		s := until(t, newStore(t, client, redisstore.Options{Prefix: t.Name(), Timeout: 10 * time.Second}))
-		h := storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 300, Stall: func(t *testing.T) func() {
+		h := storetest.Harness{Store: s, Slots: s, OwnClock: true, Steps: 100, Stall: func(t *testing.T) func() {
 			t.Helper()
 			return holdUp(t, servers...)
 		}}

@@ -17,7 +17,7 @@ import (
 // client leaves out faults in which the servers' answers alone matter, or which
 // are much like another.
 var client = faults.Client{Open: openFor, Answer: answer, Only: []string{
-	"SIGKILL and restart with empty memory", "SIGKILL", "SIGSTOP and SIGCONT", "READONLY", "LOADING", "network swallows", "network cuts",
+	"SIGKILL and restart with empty memory", "SIGSTOP and SIGCONT", "READONLY", "LOADING", "network swallows", "network cuts",
 	"Sentinel failover", "Cluster failover", "Cluster moves slots",
 }}
 

@@ -22,8 +22,9 @@ import (
 // version, no longer than options.Timeout or five seconds if that is more.
 func New(client redis.UniversalClient, options redisstore.Options) (*redisstore.Store, error) {
 	t := &transport{client: client}
-	switch client.(type) {
+	switch c := client.(type) {
 	case *redis.Client:
+		t.prompt = c.Options().ContextTimeoutEnabled
 	case *redis.ClusterClient:
 		t.cluster = true
 	case *redis.Ring:
@@ -41,13 +42,14 @@ var errRing = errors.New("goredis: new: a *redis.Ring cannot keep limits: when o
 type transport struct {
 	client  redis.UniversalClient
 	cluster bool
+	prompt  bool // the client ends with a context whatever it waits for
 }
 
 func (t *transport) Cluster() bool { return t.cluster }
 
 func (t *transport) Run(ctx context.Context, s *redisstore.Script) redisstore.Reply {
 	c := newCommand(ctx, s)
-	finished := finish(ctx, func() { _ = t.client.Process(ctx, c) }) // the error is the command's
+	finished := t.finish(ctx, func() { _ = t.client.Process(ctx, c) }) // the error is the command's
 	return t.replyOf(ctx, c, finished)
 }
 
@@ -57,7 +59,7 @@ func (t *transport) RunAll(ctx context.Context, list []*redisstore.Script, repli
 		all[i] = newCommand(ctx, s)
 		_ = pipe.Process(ctx, all[i]) // which only adds it
 	}
-	finished := finish(ctx, func() { _, _ = pipe.Exec(ctx) }) // the errors are the commands'
+	finished := t.finish(ctx, func() { _, _ = pipe.Exec(ctx) }) // the errors are the commands'
 	for i, c := range all {
 		replies[i] = t.replyOf(ctx, c, finished)
 	}
@@ -80,8 +82,12 @@ func (t *transport) replyOf(ctx context.Context, c *command, finished bool) (r r
 
 // finish reports whether do ends before ctx does. By default go-redis waits for
 // an answer until its own ReadTimeout is over, which may be long after that, or
-// never.
-func finish(ctx context.Context, do func()) bool {
+// never. Of a Cluster it also waits for what it has to ask first.
+func (t *transport) finish(ctx context.Context, do func()) bool {
+	if t.prompt {
+		do()
+		return true
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -108,7 +114,7 @@ func (t *transport) Info(ctx context.Context) map[string]redisstore.Reply {
 		return nil
 	}
 	err := errNoServer
-	ended := finish(ctx, func() {
+	ended := t.finish(ctx, func() {
 		switch c := t.client.(type) {
 		case *redis.ClusterClient:
 			if e := c.ForEachMaster(ctx, ask); e != nil {
