@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -164,4 +165,43 @@ func TestUnsentIsSaid(t *testing.T) {
 		}
 		isUnsent(t, s)
 	})
+}
+
+// TestNothingLeavesOnceConnected: a request whose time is over while its
+// connection is made is not sent on that afterwards.
+func TestNothingLeavesOnceConnected(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis(t))
+	client := until(t, newSingle(server.Addr))
+	s := until(t, newStore(t, client, redisstore.Options{Timeout: 200 * time.Millisecond, NoCoalescing: true}))
+	l := storekit.Limiter(t, s, "scope", "1000/h")
+	if _, err := l.Take(t.Context(), "k", 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Process().Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	var unsent, unknown atomic.Int64
+	for range 20 { // there is one connection; others are made, and the server says nothing on them
+		group.Go(func() {
+			_, err := l.Take(context.Background(), "k", 1)
+			if _, ok := errors.AsType[*sluice.NotSentError](err); ok {
+				unsent.Add(1)
+			} else {
+				unknown.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	if err := server.Process().Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the client to be idle", func() bool {
+		all := client.PoolStats()
+		return all.TotalConns == all.IdleConns && all.PipelineStats.TotalConns == all.PipelineStats.IdleConns
+	})
+	if got := storekit.Spent(t, s, l.Plan(), "k"); got != 1+unknown.Load() || unsent.Load() == 0 {
+		t.Errorf("%d units are spent, of 1 that was told and %d of which nothing is known; %d were said not to be sent, want some", got, unknown.Load(), unsent.Load())
+	}
 }

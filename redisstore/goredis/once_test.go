@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,5 +88,67 @@ func TestNothingIsSentTwice(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRefusedFirstOfSeveral: where the first script of a pipeline is refused for
+// now, those that have run do not run again with it.
+func TestRefusedFirstOfSeveral(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, redistest.Redis(t), 2, false)
+	s := until(t, open(t, redis.NewClusterClient(clusterOptions(cluster)), redisstore.Options{Timeout: 10 * time.Second}))
+	two, one := storekit.Limiter(t, s, "two", "1000/day", "1000/day sliding-log"), storekit.Limiter(t, s, "one", "1000/day")
+	nodes := [2]*redis.Client{until(t, newSingle(cluster.Masters[0].Addr)), until(t, newSingle(cluster.Masters[1].Addr))}
+	here := func(c *redis.Client, pattern string) []string {
+		t.Helper()
+		list, err := c.Keys(t.Context(), pattern).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	if _, err := two.Take(t.Context(), "k", 1); err != nil {
+		t.Fatal(err)
+	}
+	from, to, target := nodes[0], nodes[1], cluster.Masters[1]
+	if len(here(from, "*two/k*")) == 0 {
+		from, to, target = nodes[1], nodes[0], cluster.Masters[0]
+	}
+	key := ""
+	for n := 0; key == ""; n++ {
+		name := fmt.Sprint("other", n)
+		if _, err := one.Take(t.Context(), name, 1); err != nil {
+			t.Fatal(err)
+		}
+		if len(here(from, "*one/"+name+"}*")) > 0 {
+			key = name
+		}
+	}
+	moved := here(from, "*two/k*")
+	if len(moved) != 2 {
+		t.Fatalf("got keys %q, want those of two limits", moved)
+	}
+	slot := from.ClusterKeySlot(t.Context(), moved[0]).Val()
+	for _, c := range []struct {
+		on   *redis.Client
+		args []any
+	}{
+		{to, []any{"CLUSTER", "SETSLOT", slot, "IMPORTING", from.ClusterMyID(t.Context()).Val()}},
+		{from, []any{"CLUSTER", "SETSLOT", slot, "MIGRATING", to.ClusterMyID(t.Context()).Val()}},
+		{from, []any{"MIGRATE", "127.0.0.1", target.Port, moved[0], 0, 5000}},
+	} {
+		if err := c.on.Do(t.Context(), c.args...).Err(); err != nil {
+			t.Fatalf("%v: %v", c.args, err)
+		}
+	}
+	out := make([]sluice.Result, 2)
+	if err := s.TakeBatch(t.Context(), []sluice.Request{{Charge: two.Of("k", 1)}, {Charge: one.Of(key, 10)}}, out); err != nil {
+		t.Fatal(err)
+	}
+	if out[0].Err == nil || !strings.Contains(out[0].Err.Error(), "TRYAGAIN") {
+		t.Errorf("keys on two nodes: got %+v, want TRYAGAIN", out[0])
+	}
+	if got := storekit.Spent(t, s, one.Plan(), key); got != 11 || out[1].Err != nil {
+		t.Errorf("%d units are spent, %v; want 11, taken once", got, out[1].Err)
 	}
 }
