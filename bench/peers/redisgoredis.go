@@ -13,26 +13,25 @@ import (
 	"github.com/sluicegate/sluice/redisstore/goredis"
 )
 
-// redisGoRedis are sluice's contenders over a go-redis client with its default
-// options. The second has a call for every take.
+// redisGoRedis are sluice's contenders over a go-redis client: with its default
+// options, and with the one that package goredis recommends.
 func redisGoRedis() []RedisContender {
-	return []RedisContender{
-		{Name: "sluice.goredis", Counts: "token-bucket in redisstore over go-redis", New: newSluiceGoRedis(redisstore.Options{})},
-		{Name: "sluice.goredis-alone", Counts: "token-bucket in redisstore over go-redis, a call for every take", New: newSluiceGoRedis(redisstore.Options{NoCoalescing: true})},
+	of := func(name, how string, obeys bool) RedisContender {
+		return RedisContender{Name: name, Counts: "token-bucket in redisstore over go-redis" + how, New: func(addr string, l Limit) (Limiter, error) {
+			return newSluiceGoRedis(&redis.Options{Addr: addr, ContextTimeoutEnabled: obeys}, l)
+		}}
 	}
+	return []RedisContender{of("sluice.goredis", "", false), of("sluice.goredis-ctx", " with ContextTimeoutEnabled", true)}
 }
 
-func newSluiceGoRedis(o redisstore.Options) func(string, Limit) (Limiter, error) {
-	o.Timeout = redisTimeout
-	return func(addr string, l Limit) (Limiter, error) {
-		client := redis.NewClient(&redis.Options{Addr: addr})
-		store, err := goredis.New(client, o)
-		if err != nil {
-			return nil, errors.Join(err, client.Close())
-		}
-		lim, err := sluice.New(store, "bench", Algorithms(l)["token-bucket"])
-		return sluiceGoRedis{redisSluice{sluiceLimiter{lim: lim, ctx: context.Background()}, store}, client}, err
+func newSluiceGoRedis(o *redis.Options, l Limit) (Limiter, error) {
+	client := redis.NewClient(o)
+	store, err := goredis.New(client, redisstore.Options{Timeout: redisTimeout})
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
 	}
+	lim, err := sluice.New(store, "bench", Algorithms(l)["token-bucket"])
+	return sluiceGoRedis{redisSluice{sluiceLimiter{lim: lim, ctx: context.Background()}, store}, client}, err
 }
 
 type sluiceGoRedis struct {

@@ -2,5 +2,60 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package goredis has a store of package redisstore use an existing go-redis
-// client.
+// client (github.com/redis/go-redis/v9): one of a single server, of the master that
+// Sentinels name, or of a Cluster. All that package redisstore says of decisions,
+// keys and formats holds: processes that use rueidis share budgets with those that
+// use go-redis. It is a module of its own, so that go-redis is compiled by who uses
+// it.
+//
+// # Which client
+//
+// Who has a go-redis client, with its TLS, credentials, hooks and metrics, gives
+// that. Who has none opens a store with [redisstore.Open]. Over rueidis all requests
+// of a process share one connection, on which it also puts together what goes to a
+// node of a Cluster. go-redis has a connection for each call that is under way; the
+// store sends what comes at the same time as one pipeline, but not to a Cluster,
+// where each request is a call of its own. Measured side by side on two shared
+// cores, see bench/results: by 64 goroutines this process spends 1.1 to 1.4 times
+// the CPU time of rueidis, the server as much as over rueidis, and on one hot key
+// both are alike; one request at a time takes 12 to 15 µs longer, or 2 µs with
+// ContextTimeoutEnabled. A decision makes 17 allocations more.
+//
+// # What is sent, and when
+//
+// By default go-redis sends a command again when its connection breaks, and a
+// pipeline when its first command is refused for now. A script would charge twice.
+// The commands of the store forbid that, whatever the client's options are, which
+// stay as they are for others who use it. go-redis follows MOVED and ASK, and where
+// servers say READONLY or LOADING, having run nothing, a Cluster client may ask
+// again.
+//
+// What waits for a connection when its time is over, or is refused one (as by
+// PoolTimeout), is known not to be sent: a [*sluice.NotSentError]. It is not sent
+// later either, when there is a connection for it at last.
+//
+// A request ends with redisstore's Options.Timeout, however long the client's own
+// timeouts are. By default go-redis goes on to wait for the answer for its
+// ReadTimeout, five seconds, and keeps the connection for so long: when a network
+// swallows what is sent, all PoolSize connections may be kept, and the first
+// requests after that are NotSentErrors. Set ContextTimeoutEnabled, or a short
+// ReadTimeout.
+//
+// # Failover
+//
+// A Sentinel client is told of a new master by the sentinels. A Cluster client asks
+// once a minute who has which slots: the store has it ask as soon as a server does
+// not answer. In the tests, requests go to the new master within a tenth of a
+// second of the sentinels naming it, and within 1.5 s of a Cluster being whole
+// again, as over rueidis. Where no server can be dialled for as often as there are
+// connections in the pool, go-redis tries again once a second.
+//
+// # What it does not do
+//
+// It refuses a Ring, which gives the keys of a server that does not answer to
+// others, where budgets start anew. It closes no client. Clients that read from
+// replicas (ReadOnly, RouteByLatency, RouteRandomly, [redis.NewFailoverClusterClient])
+// send scripts to masters. Over the last of them a request for several keys is
+// decided as in a Cluster, by several calls: give [redis.NewFailoverClient]. A
+// client with ReplicaOnly can decide nothing: the server says READONLY.
 package goredis
