@@ -5,11 +5,13 @@ package goredis_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/redisstore"
@@ -91,7 +93,7 @@ func TestClientsThatReadFromReplicas(t *testing.T) {
 }
 
 // TestHooksSeeScripts: what a program has added to its client sees the commands of
-// the store, and may refuse them, which are not sent then.
+// the store, and may keep them, which are known not to be sent then.
 func TestHooksSeeScripts(t *testing.T) {
 	t.Parallel()
 	client := until(t, newSingle(redistest.Start(t, redistest.Redis(t)).Addr))
@@ -105,16 +107,27 @@ func TestHooksSeeScripts(t *testing.T) {
 	if len(h.seen) == 0 || !strings.HasPrefix(h.seen[0], "evalsha ") || !strings.Contains(h.seen[0], "{1scope/k}") {
 		t.Errorf("the hook has seen %q, want EVALSHA with the key", h.seen)
 	}
+	h.keeps = true
+	_, err := l.Take(t.Context(), "k", 1)
+	if _, unsent := errors.AsType[*sluice.NotSentError](err); !unsent {
+		t.Errorf("kept by the hook: got %v, want a %T", err, &sluice.NotSentError{})
+	}
 }
 
-// hook writes down what goes by.
-type hook struct{ seen []string }
+// hook writes down what goes by, or keeps it.
+type hook struct {
+	seen  []string
+	keeps bool
+}
 
 func (*hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (h *hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		h.seen = append(h.seen, cmd.String())
+		if h.keeps {
+			return nil
+		}
 		return next(ctx, cmd)
 	}
 }
