@@ -49,6 +49,14 @@ func (c *Call) Settle(ctx context.Context, r Response) {
 	}
 }
 
+// drop gives back what was charged, and the slots, if a hook has panicked. Nobody
+// settles a request that was never decided to the end.
+func (c *Call) drop(ctx context.Context, decided *bool) {
+	if !*decided {
+		c.front.Report(ctx, c.judged.attributes, c.judged.Cancel(ctx))
+	}
+}
+
 // Limits returns the limits in force that the request was charged under, by the
 // names that clients know. They are valid until c is used again.
 func (c *Call) Limits() iter.Seq[*sluice.Term] {
@@ -134,7 +142,6 @@ func (c *Call) hold(ctx context.Context, a Attributes) {
 	err := f.opts.Queue.enter()
 	if err == nil {
 		err = f.await(ctx, a, due)
-		f.opts.Queue.leave()
 	}
 	if err == nil {
 		v.Decision.ResetAfter = max(v.Decision.ResetAfter-v.Decision.Delay, 0)
@@ -150,9 +157,10 @@ func (c *Call) hold(ctx context.Context, a Attributes) {
 	}
 }
 
-// await blocks until an instant. It returns an error as soon as the client is
-// known to be gone.
+// await blocks until an instant, and gives back the place in the queue. It returns
+// an error as soon as the client is known to be gone.
 func (f *Front) await(ctx context.Context, a Attributes, due time.Time) error {
+	defer f.opts.Queue.leave() // whatever the hook does
 	held := ctx
 	if f.opts.OnHold != nil {
 		var over func()

@@ -173,12 +173,17 @@ func (f *Front) Admits(client netip.Addr) bool { return f.clients.Admits(client)
 // in c, which may have been used before. If it passes, [Call.Settle] must follow
 // once its response is known.
 func (f *Front) Decide(ctx context.Context, a Attributes, c *Call) {
-	c.front, c.stop = f, nil
+	if c.stop != nil { // nobody has settled the last use
+		c.stop()
+	}
+	c.front, c.stop, c.judged.Allowed = f, nil, false
+	decided := false
+	defer c.drop(ctx, &decided)
 	f.decide(ctx, a, c)
 	if f.opts.OnDecision != nil {
 		f.opts.OnDecision(ctx, a, &c.Event)
 	}
-	if !c.Passes() {
+	if decided = true; !c.Passes() {
 		return
 	}
 	if lease := c.judged.Lease(); lease > 0 { // not before the hook, which may panic

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// crowded is a rule of one request in flight, which waits for its turn.
+func crowded(limits ...sluice.Limit) policy.Rule {
+	r := policy.NewRule("api", policy.IP(), limits...)
+	r.Levels[0].InFlight = &sluice.SlotLimit{Name: "one", Cap: 1}
+	return r
+}
+
+// panicking calls f and reports whether it has panicked.
+func panicking(f func()) (panicked bool) {
+	defer func() { panicked = recover() != nil }()
+	f()
+	return false
+}
+
+// TestFrontAfterPanic: a hook that panics keeps neither a place in the queue nor a
+// slot in flight, and its request has cost nothing.
+func TestFrontAfterPanic(t *testing.T) {
+	var panics bool
+	hook := func() {
+		if panics {
+			panic("as asked")
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		options policy.FrontOptions
+	}{
+		{"OnHold", policy.FrontOptions{OnHold: func(ctx context.Context, _ policy.Attributes) (context.Context, func()) {
+			hook()
+			return ctx, func() {}
+		}}},
+		{"OnDecision", policy.FrontOptions{OnDecision: func(context.Context, policy.Attributes, *policy.Event) { hook() }}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				panics = false
+				o := c.options
+				o.MaxWait, o.Queue, o.Rules = time.Minute, policy.NewQueue(1), []policy.Rule{crowded(sluice.PerSecond(1))}
+				front := newFront(t, o)
+				decide := func() policy.VerdictKind {
+					var call policy.Call
+					front.Decide(t.Context(), client("192.0.2.1"), &call)
+					call.Settle(t.Context(), policy.Response{Status: 200})
+					return call.Verdict
+				}
+				if got := decide(); got != policy.Allowed {
+					t.Fatal(got)
+				}
+				panics = true
+				for range 3 {
+					if !panicking(func() { decide() }) {
+						t.Fatal("the hook was not called")
+					}
+				}
+				if n := o.Queue.Held(); n != 0 {
+					t.Errorf("%d places of the queue are taken", n)
+				}
+				panics = false
+				start := time.Now()
+				if got := decide(); got != policy.Allowed || time.Since(start) > time.Second {
+					t.Errorf("afterwards: %v after %v", got, time.Since(start))
+				}
+			})
+		})
+	}
+}
+
+// TestFrontForgottenCall: a call that is used again, though nobody has settled its
+// last use, no longer renews the slots of that.
+func TestFrontForgottenCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := &renewals{SlotStore: memstore.New(memstore.Options{})}
+		front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{crowded(sluice.PerSecond(100))}, Slots: slots})
+		var call policy.Call
+		front.Decide(t.Context(), client("192.0.2.1"), &call)
+		front.Decide(t.Context(), client("192.0.2.2"), &call)
+		call.Settle(t.Context(), policy.Response{Status: 200})
+		time.Sleep(10 * policy.DefaultLease)
+		if n := slots.n.Load(); n != 0 {
+			t.Errorf("%d renewals after both uses", n)
+		}
+		front.Decide(t.Context(), client("192.0.2.1"), &call)
+		if call.Verdict != policy.Allowed {
+			t.Errorf("when the lease is over: %v", call.Verdict)
+		}
+		call.Settle(t.Context(), policy.Response{Status: 200})
+	})
+}
+
+// renewals counts renewals of slots.
+type renewals struct {
+	sluice.SlotStore
+	n    atomic.Int64
+	fail atomic.Bool
+}
+
+func (s *renewals) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	if req.Op == sluice.SlotRenew {
+		s.n.Add(1)
+		if s.fail.Load() {
+			return sluice.SlotDecision{}, errors.New("away")
+		}
+	}
+	return s.SlotStore.Slot(ctx, req)
+}
