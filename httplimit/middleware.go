@@ -111,10 +111,11 @@ func (m *Middleware) onDecision(_ context.Context, a policy.Attributes, e *polic
 	}
 }
 
-// onError hands an error of the front to whoever wants it.
+// onError hands an error of the front to whoever wants it. A renewal of slots may
+// fail while the request gets another body: it is told of the one that came.
 func (m *Middleware) onError(_ context.Context, a policy.Attributes, err error) {
 	if of, ok := a.(*attributes); ok {
-		m.report(of.of.r, err)
+		m.report(of.Request(), err)
 	}
 }
 
