@@ -26,10 +26,12 @@ type Server struct {
 	idle     sync.Pool     // of *decision
 }
 
-// decision is a call, or a message, that is decided.
+// decision is a call that is decided, or the messages of a stream that go one way:
+// grpc lets one goroutine at a time have them.
 type decision struct {
 	attributes
-	call policy.Call
+	call  policy.Call
+	bytes atomic.Int64 // of messages
 }
 
 // Unary is the [grpc.UnaryServerInterceptor]. It blocks as long as a call is held
@@ -43,8 +45,9 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if !d.call.Settles() {
 		return handler(ctx, req)
 	}
-	resp := policy.Response{Status: http.StatusInternalServerError, Read: s.size(req)} // of a handler that panics
+	resp := policy.Response{Status: http.StatusInternalServerError, Read: -1} // of a handler, or a Size, that panics
 	defer func() { d.settle(resp) }()
+	resp.Read = s.size(req)
 	reply, err := handler(ctx, req)
 	if resp.Status = statusOf(err); err == nil {
 		resp.Written = s.size(reply)
@@ -81,7 +84,8 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 func (s *Server) begin(c Call) (*decision, error) {
 	d := s.idle.Get().(*decision) //nolint:forcetypeassert // nothing else is ever put in
 	d.set(s, s.calls, c)
-	err := d.decide()
+	trailer, err := d.decide()
+	grpc.SetTrailer(c.Context, trailer) //nolint:errcheck // a call that is over needs none
 	if err == nil && s.opts.Fields && d.call.Limit != nil {
 		grpc.SetHeader(c.Context, fields(&d.call)) //nolint:errcheck // a call that is over needs none
 	}
@@ -94,18 +98,16 @@ func (s *Server) end(d *decision) {
 	s.idle.Put(d)
 }
 
-// decide decides, and returns the answer to what does not pass. Without a front all
-// does.
-func (d *decision) decide() error {
+// decide decides, and returns the trailer and the answer to what does not pass.
+// Without a front all does.
+func (d *decision) decide() (metadata.MD, error) {
 	if d.front == nil {
-		return nil
+		return nil, nil
 	}
 	if d.front.Decide(d.Context, &d.attributes, &d.call); d.call.Passes() {
-		return nil
+		return nil, nil
 	}
-	trailer, err := refuse(&d.call)
-	grpc.SetTrailer(d.Context, trailer) //nolint:errcheck // a call that is over needs none
-	return err
+	return refuse(&d.call)
 }
 
 // statusOf returns HTTP's status of how a handler ended.
@@ -140,30 +142,21 @@ func (d *decision) answered(name string) []string {
 // stream is a stream whose messages are counted, and decided if they are limited.
 type stream struct {
 	grpc.ServerStream
-	ctx               context.Context //nolint:containedctx // what Context returns
 	cancel            context.CancelFunc
-	messages, replies direction
+	messages, replies decision
 	denied            atomic.Pointer[error]
-}
-
-// direction are the messages of a stream that go one way: grpc lets one goroutine
-// at a time have them.
-type direction struct {
-	decision
-	bytes atomic.Int64
 }
 
 func newStream(d *decision, ss grpc.ServerStream) *stream {
 	w, s, c := &stream{ServerStream: ss}, d.server, d.Call
-	w.ctx, w.cancel = context.WithCancel(c.Context)
-	c.Context = w.ctx
+	c.Context, w.cancel = context.WithCancel(c.Context)
 	w.messages.set(s, s.messages, c)
 	w.replies.set(s, s.replies, c)
 	return w
 }
 
 // Context returns the stream's context, which ends with a message that is denied.
-func (w *stream) Context() context.Context { return w.ctx }
+func (w *stream) Context() context.Context { return w.messages.Context }
 
 // RecvMsg receives a message, and blocks while it is held back.
 func (w *stream) RecvMsg(m any) error {
@@ -188,14 +181,18 @@ func (w *stream) SendMsg(m any) error {
 }
 
 // pass counts a message and decides it. One that is denied ends the stream.
-func (w *stream) pass(d *direction, m any) error {
+func (w *stream) pass(d *decision, m any) error {
 	n := d.server.size(m)
-	d.bytes.Add(n)
 	d.Message = m
-	err := d.decide()
-	d.call.Settle(w.ctx, policy.Response{Status: http.StatusOK, Read: n, Written: n})
-	if d.Message = nil; err != nil {
-		w.denied.CompareAndSwap(nil, &err)
+	trailer, err := d.decide()
+	d.call.Settle(d.Context, policy.Response{Status: http.StatusOK, Read: n, Written: n})
+	if d.Message = nil; err == nil || d == &w.messages { // else it is not sent
+		d.bytes.Add(n)
+	}
+	if err != nil {
+		if w.denied.CompareAndSwap(nil, &err) { // two trailers would be none
+			grpc.SetTrailer(d.Context, trailer) //nolint:errcheck // a call that is over needs none
+		}
 		w.cancel()
 	}
 	return err

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grpclimit_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluicegate/sluice/grpclimit"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// recovering makes a status of what panics within.
+func recovering() grpc.ServerOption {
+	return grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = status.Error(codes.Internal, fmt.Sprint(p))
+			}
+		}()
+		return handler(ctx, req)
+	})
+}
+
+// TestSizeThatPanics: it holds no slot.
+func TestSizeThatPanics(t *testing.T) {
+	client, _ := start(t, &service{}, grpclimit.Options{Rules: []policy.Rule{two()}, Size: func(m any) int {
+		if m.(*testgrpc.SimpleRequest).GetFillUsername() {
+			panic("as asked")
+		}
+		return 1
+	}}, recovering())
+	bad := func() codes.Code {
+		return call(within(t), client, &testgrpc.SimpleRequest{FillUsername: true})
+	}
+	want(t, "calls whose size panics", times(4, bad), codes.Internal, codes.Internal, codes.Internal, codes.Internal)
+}
+
+// TestBothWaysDenied: where the messages of both directions are turned away, the
+// client is told of the first: by two pushbacks it would never come again.
+func TestBothWaysDenied(t *testing.T) {
+	queue, never := policy.NewQueue(10), rule(t, "messages", policy.IP(), "1/min")
+	never.Cost.Units = 2
+	client, _ := start(t, &service{duplex: func(stream testgrpc.TestService_FullDuplexCallServer) error {
+		sent := make(chan error)
+		go func() {
+			for range 2 {
+				if err := stream.Send(&testgrpc.StreamingOutputCallResponse{}); err != nil {
+					sent <- err
+					return
+				}
+			}
+			sent <- nil
+		}()
+		for queue.Held() == 0 {
+			runtime.Gosched()
+		}
+		_, err := stream.Recv()
+		if code := codeOf(<-sent); code != codes.Canceled {
+			t.Errorf("the reply that was held back: %v", code)
+		}
+		return err
+	}}, grpclimit.Options{
+		Store: memstore.New(memstore.Options{}), MaxWait: time.Hour, Queue: queue,
+		Messages: []policy.Rule{never}, Replies: []policy.Rule{rule(t, "replies", policy.IP(), "6/min burst 1")},
+	})
+	_, code, trailer := echo(within(t), client, 1, 1)
+	if got := trailer.Get("grpc-retry-pushback-ms"); code != denied || len(got) != 1 || got[0] != "-1" {
+		t.Errorf("%v, pushback %v; want %v, [-1]", code, got, denied)
+	}
+}
+
+// TestBytesOfDeniedReply: a reply that was turned away has sent no bytes.
+func TestBytesOfDeniedReply(t *testing.T) {
+	calls := rule(t, "bytes", policy.IP(), "1000B/min debt 5000")
+	client, _ := start(t, &service{}, grpclimit.Options{
+		Rules: []policy.Rule{calls}, Replies: []policy.Rule{rule(t, "replies", policy.IP(), "1/min")},
+	})
+	if came, code, _ := echo(within(t), client, 10, 2000); came != 1 || code != denied {
+		t.Fatalf("%d came back, then %v", came, code)
+	}
+	want(t, "the next call", []codes.Code{call(within(t), client, &testgrpc.SimpleRequest{})}, ok)
+}
