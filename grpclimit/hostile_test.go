@@ -6,7 +6,9 @@ package grpclimit_test
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,4 +92,25 @@ func TestBytesOfDeniedReply(t *testing.T) {
 		t.Fatalf("%d came back, then %v", came, code)
 	}
 	want(t, "the next call", []codes.Code{call(within(t), client, &testgrpc.SimpleRequest{})}, ok)
+}
+
+// TestDenyWithoutCalls: who is not let in is not, also where only messages have
+// rules.
+func TestDenyWithoutCalls(t *testing.T) {
+	var told atomic.Int64
+	client, _ := start(t, &service{}, grpclimit.Options{
+		Messages: []policy.Rule{rule(t, "messages", policy.IP(), "1/min")},
+		Deny:     []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		OnDecision: func(_ grpclimit.Call, e policy.Event) {
+			if e.Verdict == policy.Refused {
+				told.Add(1)
+			}
+		},
+	})
+	want(t, "a unary call", []codes.Code{call(within(t), client, &testgrpc.SimpleRequest{})}, codes.PermissionDenied)
+	_, code, _ := echo(within(t), client)
+	want(t, "a stream of no messages", []codes.Code{code}, codes.PermissionDenied)
+	if n := told.Load(); n != 2 {
+		t.Errorf("told of %d", n)
+	}
 }

@@ -111,6 +111,9 @@ func New(o Options) (*Server, error) {
 		all = append(all, err)
 		return f
 	}
+	if len(o.Messages)+len(o.Replies) > 0 && len(o.Rules) == 0 && o.Policy == nil && len(o.Allow)+len(o.Deny) > 0 {
+		o.Policy, _ = policy.Compile(nil) // who is let in is decided when a call comes
+	}
 	if len(o.Messages)+len(o.Replies) == 0 || o.Policy != nil || len(o.Rules) > 0 {
 		s.calls = front("calls", o.Rules, o.Policy)
 	}
