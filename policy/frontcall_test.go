@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// TestFrontShadow: what a rule in shadow mode would deny passes, says so, and is
+// settled.
+func TestFrontShadow(t *testing.T) {
+	trial := policy.NewRule("trial", policy.IP(), sluice.PerMinute(1))
+	trial.Shadow = true
+	front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{crowded(sluice.PerMinute(100)), trial}})
+	var call policy.Call
+	for i, want := range []string{"", "trial", "trial"} {
+		front.Decide(t.Context(), client("192.0.2.1"), &call)
+		verdict := policy.Allowed
+		if i > 0 {
+			verdict = policy.Shadowed
+		}
+		if call.Verdict != verdict || !call.Passes() || !call.Settles() || strings.Join(call.Violated, " ") != want {
+			t.Errorf("request %d: %v, violated %q, settles %v", i+1, call.Verdict, call.Violated, call.Settles())
+		}
+		call.Settle(t.Context(), policy.Response{Status: 200})
+	}
+}
+
+// TestFrontEvent: what an event says of the limit that binds, among several.
+func TestFrontEvent(t *testing.T) {
+	r := policy.NewRule("api", policy.IP(), sluice.PerMinute(4), sluice.PerHour(4))
+	r.Levels[0].Limits[0].Name, r.Levels[0].Limits[1].Name = "minute", "hour"
+	r.Cost.Units, r.Status = 3, 503
+	front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{r}})
+	var call policy.Call
+	for range 2 {
+		front.Decide(t.Context(), client("192.0.2.1"), &call)
+	}
+	if call.Rule == nil || call.Rule.Status != 503 || call.Charge != (sluice.Charge{Key: "192.0.2.1", Cost: 3}) || call.Limit.Name != "api/hour" {
+		t.Errorf("rule %v, charge %v, limit %v", call.Rule, call.Charge, call.Limit)
+	}
+	if !slices.Equal(call.Violated, []string{"api/hour", "api/minute"}) {
+		t.Errorf("violated %q, want each once and the one that binds first", call.Violated)
+	}
+	first := slices.Collect(call.Limits())
+	front.Decide(t.Context(), client("192.0.2.1"), &call)
+	if second := slices.Collect(call.Limits()); len(first) != 2 || !slices.Equal(first, second) {
+		t.Errorf("limits %v, then %v: each is made once", first, second)
+	}
+}
+
+// TestFrontInFlight: a limit of requests in flight that denies is named by its rule,
+// and says nothing of when another request will end.
+func TestFrontInFlight(t *testing.T) {
+	front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{crowded(sluice.PerMinute(9))}})
+	var held, call policy.Call
+	front.Decide(t.Context(), client("192.0.2.1"), &held)
+	front.Decide(t.Context(), client("192.0.2.1"), &call)
+	if call.Verdict != policy.Denied || call.Rule == nil || call.Rule.Name != "api" || call.Limit != nil || call.Decision != (sluice.Decision{}) {
+		t.Errorf("%v by %v, limit %v, decision %+v", call.Verdict, call.Rule, call.Limit, call.Decision)
+	}
+	held.Settle(t.Context(), policy.Response{Status: 200})
+	held.Settle(t.Context(), policy.Response{Status: 200})
+}
+
+// TestFrontUsedCall: nothing of a call's last use is in its next, which has nothing
+// to do with rules.
+func TestFrontUsedCall(t *testing.T) {
+	store := &slotStore{countingStore: &countingStore{Store: memstore.New(memstore.Options{})}}
+	front := newFront(t, policy.FrontOptions{
+		Rules: []policy.Rule{crowded(sluice.PerMinute(1))}, Store: store, Deny: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/32")},
+	})
+	var call policy.Call
+	front.Decide(t.Context(), client("192.0.2.1"), &call)
+	first := call.Event
+	front.Decide(t.Context(), client("192.0.2.2"), &call) // and the first use is not settled
+	asked := store.takes + store.slots
+	if n := len(slices.Collect(call.Limits())); n != 0 || call.Settles() || call.Limit != nil || call.Judged != nil {
+		t.Errorf("%d limits, settles %v, limit %v, judged %v", n, call.Settles(), call.Limit, call.Judged)
+	}
+	call.Settle(t.Context(), policy.Response{Status: 200})
+	if n := store.takes + store.slots; n != asked {
+		t.Errorf("settling what was refused has asked the store %d times", n-asked)
+	}
+	if first.Verdict != policy.Allowed || first.Limit.Name != "api" || first.Charge.Key != "192.0.2.1" {
+		t.Errorf("a kept event has changed: %+v", first)
+	}
+}
+
+// TestFrontNow: Now says which overrides have expired.
+func TestFrontNow(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	r := policy.NewRule("api", policy.IP(), sluice.PerMinute(1))
+	r.Levels[0].Overrides = []policy.Override{{
+		Key: []string{"192.0.2.1"}, Limits: []policy.Limit{{Limit: sluice.PerMinute(1000)}}, Expires: now.Add(time.Hour), Reason: "r", Author: "a",
+	}}
+	front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{r}, Now: func() time.Time { return now }})
+	for _, want := range []int64{1000, 1} {
+		var call policy.Call
+		if front.Decide(t.Context(), client("192.0.2.1"), &call); call.Limit.Quota != want {
+			t.Errorf("at %v: %v, want %d", now, call.Limit, want)
+		}
+		now = now.Add(2 * time.Hour)
+	}
+}
+
+// TestFrontLeft: a client that left while its request was decided is told to no
+// OnError, as the store has not failed, and its slot is free.
+func TestFrontLeft(t *testing.T) {
+	var told []error
+	r := crowded(sluice.PerMinute(1))
+	r.Failure = sluice.FailOpen
+	slots := memstore.New(memstore.Options{})
+	ctx, leave := context.WithCancel(t.Context())
+	front := newFront(t, policy.FrontOptions{
+		Rules: []policy.Rule{r}, Slots: slots, Store: leaving{leave},
+		OnError: func(_ context.Context, _ policy.Attributes, err error) { told = append(told, err) },
+	})
+	for i, want := range []policy.VerdictKind{policy.Abandoned, policy.FailedOpen} {
+		var call policy.Call
+		front.Decide(ctx, client("192.0.2.1"), &call)
+		if call.Verdict != want || len(told) != i || call.Passes() != (i > 0) {
+			t.Errorf("%v (%v), told %v; want %v", call.Verdict, call.Err, told, want)
+		}
+		ctx = t.Context()
+	}
+}
+
+// leaving is a store during whose decisions the client leaves.
+type leaving struct{ leave func() }
+
+func (s leaving) Take(context.Context, sluice.Request) (sluice.Decision, error) {
+	s.leave()
+	return sluice.Decision{}, context.Canceled
+}
+
+// TestFrontHeldBack: what is told of requests that were held back: what is left
+// until the key is as new, and when to come again where the queue is full.
+func TestFrontHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{policy.NewRule("api", policy.IP(), sluice.Limit{Quota: 1, Window: 10 * time.Second})}, MaxWait: time.Minute, Queue: policy.NewQueue(1)})
+		var first, second, third policy.Call
+		front.Decide(t.Context(), client("192.0.2.1"), &first)
+		done := make(chan struct{})
+		go func() { defer close(done); front.Decide(t.Context(), client("192.0.2.1"), &second) }()
+		synctest.Wait()
+		front.Decide(t.Context(), client("192.0.2.1"), &third)
+		if wait, ok := third.Retry(); third.Verdict != policy.FailedClosed || !ok || wait != 20*time.Second {
+			t.Errorf("in a full queue: %v, retry %v %v", third.Verdict, wait, ok)
+		}
+		<-done
+		if got := second.Decision.ResetAfter; second.Verdict != policy.Allowed || got != first.Decision.ResetAfter || got != second.Judged.Decision.ResetAfter {
+			t.Errorf("held back: %v, reset after %v (%v), want that of the first, %v", second.Verdict, got, second.Judged.Decision.ResetAfter, first.Decision.ResetAfter)
+		}
+	})
+}
+
+// TestFrontUnfit: all kinds of rules that need a response, and none that do not.
+func TestFrontUnfit(t *testing.T) {
+	rule := func(change func(*policy.Rule)) policy.Rule {
+		r := policy.NewRule("api", policy.IP(), sluice.PerMinute(1))
+		change(&r)
+		return r
+	}
+	after := &policy.CostFunc{After: func(policy.Attributes, *policy.Response) int64 { return 1 }}
+	before := &policy.CostFunc{Before: func(policy.Attributes) (int64, error) { return 1, nil }}
+	for name, c := range map[string]struct {
+		rule policy.Rule
+		fits bool
+	}{
+		"When":          {rule(func(r *policy.Rule) { r.When = &policy.When{Status: []policy.Status{policy.Code(401)}} }), false},
+		"InFlight":      {crowded(sluice.PerMinute(1)), false},
+		"ResponseBytes": {rule(func(r *policy.Rule) { r.Cost.Of, r.Levels[0].Limits[0].Unit = policy.ResponseBytes, sluice.Bytes }), false},
+		"After":         {rule(func(r *policy.Rule) { r.Cost = policy.Cost{Of: policy.FuncCost, Func: after} }), false},
+		"Before":        {rule(func(r *policy.Rule) { r.Cost = policy.Cost{Of: policy.FuncCost, Func: before} }), true},
+		"RequestBytes":  {rule(func(r *policy.Rule) { r.Cost.Of, r.Levels[0].Limits[0].Unit = policy.RequestBytes, sluice.Bytes }), true},
+	} {
+		store := memstore.New(memstore.Options{})
+		if _, err := policy.NewFront(policy.FrontOptions{Store: store, Rules: []policy.Rule{c.rule}, NoResponses: true}); (err == nil) != c.fits {
+			t.Errorf("%s, without responses: %v", name, err)
+		}
+		if _, err := policy.NewFront(policy.FrontOptions{Store: store, Rules: []policy.Rule{c.rule}}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
