@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -186,5 +187,22 @@ func TestRefuseWritesTheAnswer(t *testing.T) {
 	rec = ask(t, h, "/x")
 	if got, want := rec.Body.String(), "/x refused  0s query userId is missing"; rec.Code != 400 || got != want {
 		t.Errorf("got %d %q, want %q", rec.Code, got, want)
+	}
+}
+
+// TestStatusOfRule: a rule's own status answers what it denies, by a limit or by
+// requests in flight.
+func TestStatusOfRule(t *testing.T) {
+	r := rule(t, "api", httplimit.ByIP(), "1/min")
+	r.Status = http.StatusServiceUnavailable
+	crowd := policy.Rule{Name: "crowd", Status: http.StatusTeapot, Levels: []policy.Level{{InFlight: &sluice.SlotLimit{Cap: 1}}}}
+	mw := newMiddleware(t, httplimit.Options{Store: newStore(newClock()), Rules: []policy.Rule{r, crowd}})
+	first := mw.Decide(request(t, "/"))
+	if got := mw.Decide(request(t, "/")).Event().Status; got != http.StatusTeapot {
+		t.Errorf("beside one in flight: %d", got)
+	}
+	first.Settle(httplimit.Response{Status: http.StatusOK})
+	if got := mw.Decide(request(t, "/")).Event().Status; got != http.StatusServiceUnavailable {
+		t.Errorf("a second: %d", got)
 	}
 }

@@ -5,6 +5,7 @@ package policy_test
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -193,5 +194,34 @@ func TestFrontUnfit(t *testing.T) {
 		if _, err := policy.NewFront(policy.FrontOptions{Store: store, Rules: []policy.Rule{c.rule}}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestFrontDetail: the seconds in words are rounded up, and never none.
+func TestFrontDetail(t *testing.T) {
+	for wait, want := range map[time.Duration]string{
+		200 * time.Millisecond: "retry after 1 s", 1500 * time.Millisecond: "retry after 2 s", 2 * time.Second: "retry after 2 s",
+	} {
+		front := newFront(t, policy.FrontOptions{
+			Store: memstore.New(memstore.Options{Now: func() time.Time { return time.Unix(1_700_000_000, 0) }}),
+			Rules: []policy.Rule{policy.NewRule("api", policy.IP(), sluice.Limit{Quota: 1, Window: wait})},
+		})
+		var call policy.Call
+		for range 2 {
+			front.Decide(t.Context(), client("192.0.2.1"), &call)
+		}
+		if got := string(call.AppendDetail(nil)); !strings.HasSuffix(got, want) {
+			t.Errorf("%v: %q, want %q", wait, got, want)
+		}
+	}
+}
+
+// TestRPCCodeOfLeave: a call that its deadline has ended says so, and one that its
+// client has ended that.
+func TestRPCCodeOfLeave(t *testing.T) {
+	ended := policy.Event{Verdict: policy.Abandoned, Err: fmt.Errorf("held back: %w", context.DeadlineExceeded)}
+	left := policy.Event{Verdict: policy.Abandoned, Err: context.Canceled}
+	if ended.RPCCode() != 4 || left.RPCCode() != 1 {
+		t.Errorf("codes %d and %d, want 4 and 1", ended.RPCCode(), left.RPCCode())
 	}
 }

@@ -105,19 +105,92 @@ func TestFrontForgottenCall(t *testing.T) {
 	})
 }
 
+// TestFrontKeepsSlots: a client that has left does not free its slot, as its request
+// still runs.
+func TestFrontKeepsSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := memstore.New(memstore.Options{})
+		front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{crowded(sluice.PerSecond(100))}, Slots: slots})
+		ctx, leave := context.WithCancel(t.Context())
+		var runs, next policy.Call
+		front.Decide(ctx, client("192.0.2.1"), &runs)
+		leave()
+		time.Sleep(3 * policy.DefaultLease)
+		if front.Decide(t.Context(), client("192.0.2.1"), &next); next.Verdict != policy.Denied {
+			t.Errorf("beside one that runs: %v", next.Verdict)
+		}
+		runs.Settle(ctx, policy.Response{Status: 200})
+		if front.Decide(t.Context(), client("192.0.2.1"), &next); next.Verdict != policy.Allowed {
+			t.Errorf("afterwards: %v", next.Verdict)
+		}
+		next.Settle(t.Context(), policy.Response{Status: 200})
+	})
+}
+
+// TestFrontHeldCause: a context that ends has ended the request, whatever its cause.
+func TestFrontHeldCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{policy.NewRule("api", policy.IP(), sluice.PerMinute(1))}, MaxWait: time.Hour})
+		ctx, end := context.WithCancelCause(t.Context())
+		var call policy.Call
+		front.Decide(ctx, client("192.0.2.1"), &call)
+		time.AfterFunc(time.Second, func() { end(&policy.PartError{Part: policy.IP(), Problem: "is another"}) })
+		front.Decide(ctx, client("192.0.2.1"), &call)
+		if wait, ok := call.Retry(); call.Verdict != policy.Abandoned || !errors.Is(call.Err, context.Canceled) || !ok || wait != time.Minute {
+			t.Errorf("%v (%v), retry %v %v", call.Verdict, call.Err, wait, ok)
+		}
+	})
+}
+
+// TestFrontSettlesWhileRenewing: settling waits for a renewal that is under way, and
+// what that makes of being stopped is no error.
+func TestFrontSettlesWhileRenewing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := &slow{SlotStore: memstore.New(memstore.Options{})}
+		var told []error
+		front := newFront(t, policy.FrontOptions{
+			Rules: []policy.Rule{crowded(sluice.PerSecond(100))}, Slots: slots,
+			OnError: func(_ context.Context, _ policy.Attributes, err error) { told = append(told, err) },
+		})
+		var call policy.Call
+		front.Decide(t.Context(), client("192.0.2.1"), &call)
+		time.Sleep(policy.DefaultLease / 2)
+		if n := slots.renewing.Load(); n != 1 {
+			t.Fatalf("%d renewals are under way", n)
+		}
+		call.Settle(t.Context(), policy.Response{Status: 200})
+		if n := slots.renewing.Load(); n != 0 || len(told) != 0 {
+			t.Errorf("settled: %d renewals are under way, told %v", n, told)
+		}
+	})
+}
+
+// slow are slots whose renewals end a second after they were stopped.
+type slow struct {
+	sluice.SlotStore
+	renewing atomic.Int64
+}
+
+func (s *slow) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	if req.Op != sluice.SlotRenew {
+		return s.SlotStore.Slot(ctx, req)
+	}
+	s.renewing.Add(1)
+	defer s.renewing.Add(-1)
+	<-ctx.Done()
+	time.Sleep(time.Second)
+	return sluice.SlotDecision{}, ctx.Err()
+}
+
 // renewals counts renewals of slots.
 type renewals struct {
 	sluice.SlotStore
-	n    atomic.Int64
-	fail atomic.Bool
+	n atomic.Int64
 }
 
 func (s *renewals) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	if req.Op == sluice.SlotRenew {
 		s.n.Add(1)
-		if s.fail.Load() {
-			return sluice.SlotDecision{}, errors.New("away")
-		}
 	}
 	return s.SlotStore.Slot(ctx, req)
 }
