@@ -150,7 +150,8 @@ func (s leaving) Take(context.Context, sluice.Request) (sluice.Decision, error) 
 // until the key is as new, and when to come again where the queue is full.
 func TestFrontHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{policy.NewRule("api", policy.IP(), sluice.Limit{Quota: 1, Window: 10 * time.Second})}, MaxWait: time.Minute, Queue: policy.NewQueue(1)})
+		queue := policy.NewQueue(1)
+		front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{policy.NewRule("api", policy.IP(), sluice.Limit{Quota: 1, Window: 10 * time.Second})}, MaxWait: time.Minute, Queue: queue})
 		var first, second, third policy.Call
 		front.Decide(t.Context(), client("192.0.2.1"), &first)
 		done := make(chan struct{})
@@ -159,6 +160,9 @@ func TestFrontHeldBack(t *testing.T) {
 		front.Decide(t.Context(), client("192.0.2.1"), &third)
 		if wait, ok := third.Retry(); third.Verdict != policy.FailedClosed || !ok || wait != 20*time.Second {
 			t.Errorf("in a full queue: %v, retry %v %v", third.Verdict, wait, ok)
+		}
+		if n := queue.Held(); n != 1 {
+			t.Errorf("%d are held back, want the one that was before", n)
 		}
 		<-done
 		if got := second.Decision.ResetAfter; second.Verdict != policy.Allowed || got != first.Decision.ResetAfter || got != second.Judged.Decision.ResetAfter {
