@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -204,5 +205,27 @@ func TestStatusOfRule(t *testing.T) {
 	first.Settle(httplimit.Response{Status: http.StatusOK})
 	if got := mw.Decide(request(t, "/")).Event().Status; got != http.StatusServiceUnavailable {
 		t.Errorf("a second: %d", got)
+	}
+}
+
+// TestFaultIsTold: OnDecision is told of a request that servers read differently,
+// and who is not let in does not learn that his was one.
+func TestFaultIsTold(t *testing.T) {
+	var told []httplimit.Event
+	mw := newMiddleware(t, httplimit.Options{
+		Store: newStore(newClock()), Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), "9/min")}, Deny: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
+		OnDecision: func(_ *http.Request, e httplimit.Event) { told = append(told, e) },
+	})
+	for _, c := range []struct {
+		remote string
+		status int
+	}{{"192.0.2.1:1", http.StatusBadRequest}, {"203.0.113.1:1", http.StatusForbidden}} {
+		r := request(t, "/")
+		r.URL.Opaque, r.RemoteAddr, told = "x", c.remote, nil
+		w := httptest.NewRecorder()
+		mw.Wrap(http.NotFoundHandler()).ServeHTTP(w, r)
+		if w.Code != c.status || len(told) != 1 || told[0].Verdict != policy.Refused || told[0].Status != c.status || told[0].Judged != nil {
+			t.Errorf("%s: %d, told %+v; want %d", c.remote, w.Code, told, c.status)
+		}
 	}
 }
