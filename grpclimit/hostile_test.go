@@ -6,8 +6,10 @@ package grpclimit_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,8 +17,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/grpclimit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
@@ -112,5 +116,58 @@ func TestDenyWithoutCalls(t *testing.T) {
 	want(t, "a stream of no messages", []codes.Code{code}, codes.PermissionDenied)
 	if n := told.Load(); n != 2 {
 		t.Errorf("told of %d", n)
+	}
+}
+
+// TestPanicsCount: a handler that panics has failed, which a rule about failures
+// counts, of unary calls and of streams.
+func TestPanicsCount(t *testing.T) {
+	r := rule(t, "failures", policy.IP(), "2/min")
+	r.When = &policy.When{Status: grpclimit.Statuses(codes.Internal)}
+	var left sync.WaitGroup
+	var running atomic.Int64
+	client, _ := start(t, endsAsAsked(&left, &running), grpclimit.Options{Rules: []policy.Rule{r}}, recovering(), grpc.ChainStreamInterceptor(recoverStream))
+	ctx := as(within(t), "how", "panic")
+	want(t, "a unary call", []codes.Code{call(ctx, client, &testgrpc.SimpleRequest{})}, codes.Internal)
+	_, code, _ := echo(ctx, client, 1)
+	want(t, "a stream", []codes.Code{code}, codes.Internal)
+	want(t, "a third", []codes.Code{call(ctx, client, &testgrpc.SimpleRequest{})}, denied)
+}
+
+// TestRetryIsExact: RetryInfo says when, and a pushback, which has milliseconds only,
+// is never before that.
+func TestRetryIsExact(t *testing.T) {
+	const window = 1_000_500 * time.Microsecond
+	client, _ := start(t, &service{}, grpclimit.Options{
+		Rules: []policy.Rule{policy.NewRule("api", policy.IP(), sluice.Limit{Quota: 1, Window: window})},
+	})
+	ctx := within(t)
+	want(t, "first", []codes.Code{call(ctx, client, &testgrpc.SimpleRequest{})}, ok)
+	var trailer metadata.MD
+	_, err := client.UnaryCall(ctx, &testgrpc.SimpleRequest{}, grpc.Trailer(&trailer))
+	retry, _ := detailsOf(err)
+	if got := trailer.Get("grpc-retry-pushback-ms"); retry.GetRetryDelay().AsDuration() != window || len(got) != 1 || got[0] != "1001" {
+		t.Errorf("RetryInfo %v, pushback %v; want %v and 1001", retry, got, window)
+	}
+}
+
+// TestRefusalsSayNothing: of what no limit has denied there is no QuotaFailure, and
+// no word of when to come again where that does not help.
+func TestRefusalsSayNothing(t *testing.T) {
+	closed := rule(t, "api", policy.IP(), "1/min")
+	closed.Failure = sluice.FailClosed
+	for code, o := range map[codes.Code]grpclimit.Options{
+		codes.PermissionDenied: {Rules: []policy.Rule{closed}, Deny: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		codes.InvalidArgument:  {Rules: []policy.Rule{rule(t, "api", policy.Header("X-User"), "1/min")}},
+		codes.Unavailable:      {Rules: []policy.Rule{closed}, Store: failing{io.ErrUnexpectedEOF}, OnError: func(grpclimit.Call, error) {}},
+	} {
+		client, _ := start(t, &service{}, o)
+		var trailer metadata.MD
+		_, err := client.UnaryCall(within(t), &testgrpc.SimpleRequest{}, grpc.Trailer(&trailer))
+		retry, quota := detailsOf(err)
+		comes := code == codes.Unavailable
+		if codeOf(err) != code || quota != nil || (retry != nil) != comes || (len(trailer.Get("grpc-retry-pushback-ms")) > 0) != comes {
+			t.Errorf("%v: %v, RetryInfo %v, QuotaFailure %v, trailer %v", code, err, retry, quota, trailer)
+		}
 	}
 }

@@ -43,7 +43,7 @@ func TestDenial(t *testing.T) {
 	if got := retry.GetRetryDelay().AsDuration(); got != 30*time.Second {
 		t.Errorf("RetryInfo of %v, want 30s", got)
 	}
-	if v := quota.GetViolations(); len(v) != 1 || v[0].GetQuotaId() != "api/token-bucket.min" || v[0].GetQuotaValue() != 2 || v[0].GetQuotaMetric() != "requests" {
+	if v := quota.GetViolations(); len(v) != 1 || v[0].GetQuotaId() != "api/token-bucket.min" || v[0].GetSubject() != v[0].GetQuotaId() || v[0].GetQuotaValue() != 2 || v[0].GetQuotaMetric() != "requests" {
 		t.Errorf("QuotaFailure %v", quota)
 	}
 	for key, value := range map[string]string{
