@@ -171,3 +171,32 @@ func TestRefusalsSayNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestHandlerIgnoresDenial: who goes on after a denied message neither receives those
+// behind it nor sends, though they would fit.
+func TestHandlerIgnoresDenial(t *testing.T) {
+	got, sent := make(chan codes.Code, 4), make(chan struct{})
+	client, _ := start(t, &service{duplex: func(stream testgrpc.TestService_FullDuplexCallServer) error {
+		<-sent
+		for range 3 {
+			_, err := stream.Recv()
+			got <- codeOf(err)
+		}
+		got <- codeOf(stream.Send(&testgrpc.StreamingOutputCallResponse{}))
+		return nil
+	}}, grpclimit.Options{Messages: []policy.Rule{rule(t, "bytes", policy.IP(), "1000B/min")}})
+	stream, err := client.FullDuplexCall(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{900, 900, 10} {
+		if err := stream.Send(chunk(size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(sent)
+	want(t, "the handler", times(4, func() codes.Code { return <-got }), ok, denied, denied, denied)
+	if _, err := stream.Recv(); codeOf(err) != denied {
+		t.Errorf("the client: %v", err)
+	}
+}
