@@ -63,8 +63,8 @@ type FrontOptions struct {
 	// cause of its end is a [*PartError], the request is refused for that.
 	OnHold func(ctx context.Context, a Attributes) (context.Context, func())
 	// OnDecision, if not nil, is called once for every request, before it may pass;
-	// for one that is held back, after that. It must be safe for concurrent use and
-	// should be quick.
+	// for one that is held back, after that. A copy of the Event may be kept. It must
+	// be safe for concurrent use and should be quick.
 	OnDecision func(ctx context.Context, a Attributes, e *Event)
 	// OnError, if not nil, is called with every error of the store, and of a
 	// function of a rule that is not the client's fault; also with those after the
