@@ -86,16 +86,23 @@ func TestBothWaysDenied(t *testing.T) {
 	}
 }
 
-// TestBytesOfDeniedReply: a reply that was turned away has sent no bytes.
-func TestBytesOfDeniedReply(t *testing.T) {
-	calls := rule(t, "bytes", policy.IP(), "1000B/min debt 5000")
-	client, _ := start(t, &service{}, grpclimit.Options{
-		Rules: []policy.Rule{calls}, Replies: []policy.Rule{rule(t, "replies", policy.IP(), "1/min")},
-	})
-	if came, code, _ := echo(within(t), client, 10, 2000); came != 1 || code != denied {
-		t.Fatalf("%d came back, then %v", came, code)
+// TestBytesOfDenied: a reply that was turned away has sent no bytes, and a message
+// that was has come.
+func TestBytesOfDenied(t *testing.T) {
+	one := []policy.Rule{rule(t, "one", policy.IP(), "1/min")}
+	for _, c := range []struct {
+		of                policy.CostOf
+		messages, replies []policy.Rule
+		want              codes.Code
+	}{{policy.ResponseBytes, nil, one, ok}, {policy.RequestBytes, one, nil, denied}} {
+		calls := rule(t, "bytes", policy.IP(), "1000B/min debt 5000")
+		calls.Cost.Of = c.of
+		client, _ := start(t, &service{}, grpclimit.Options{Rules: []policy.Rule{calls}, Messages: c.messages, Replies: c.replies})
+		if came, code, _ := echo(within(t), client, 10, 2000); came != 1 || code != denied {
+			t.Fatalf("%d came back, then %v", came, code)
+		}
+		want(t, "the next call", []codes.Code{call(within(t), client, &testgrpc.SimpleRequest{})}, c.want)
 	}
-	want(t, "the next call", []codes.Code{call(within(t), client, &testgrpc.SimpleRequest{})}, ok)
 }
 
 // TestDenyWithoutCalls: who is not let in is not, also where only messages have
