@@ -103,6 +103,7 @@ func TestKeys(t *testing.T) {
 		{"peer through a proxy of its own field", policy.IP(), grpclimit.Options{Trusted: proxy, ClientHeader: "X-Real-IP"}, []md{{"x-real-ip", "192.0.2.1"}, {"x-real-ip", "192.0.2.2"}}, []codes.Code{ok, ok}},
 		{"claim", policy.Claim("sub"), grpclimit.Options{Claims: claims}, []md{{"authorization", "good a"}, {"authorization", "good b"}, {"authorization", "good a"}, {"authorization", "bad"}}, []codes.Code{ok, ok, denied, codes.Unauthenticated}},
 		{"claim of no token", policy.First(policy.Claim("sub"), policy.IP()), grpclimit.Options{Claims: claims, TokenRequired: true}, []md{{}, {"authorization", "good a"}}, []codes.Code{codes.Unauthenticated, ok}},
+		{"claim that nobody can verify", policy.First(policy.Claim("sub"), policy.IP()), grpclimit.Options{TokenRequired: true}, []md{{}}, []codes.Code{codes.Unauthenticated}},
 		{"message", grpclimit.KeyFunc("size", size), grpclimit.Options{}, []md{{"size", "1"}, {"size", "2"}, {"size", "1"}}, []codes.Code{ok, ok, denied}},
 		{"host", policy.Host(), grpclimit.Options{}, []md{{}, {}}, []codes.Code{ok, denied}},
 		{"network", policy.IP(), grpclimit.Options{Deny: proxy}, []md{{}}, []codes.Code{codes.PermissionDenied}},

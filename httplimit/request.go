@@ -95,7 +95,7 @@ func (q *Request) begin(m *Middleware, w http.ResponseWriter, r *http.Request, c
 		q.claim = q.lookUp
 	}
 	var claims func(string) (string, error)
-	if m.opts.Claims != nil {
+	if m.opts.Claims != nil || m.opts.TokenRequired {
 		claims = q.claim
 	}
 	q.attributes.Reset(r, client, claims)

@@ -85,7 +85,7 @@ func (e *Event) Retry() (wait time.Duration, ok bool) {
 	case Abandoned, FailedClosed:
 		wait = e.Decision.Delay
 		if says, ok := errors.AsType[RetryError](e.Err); ok {
-			wait = max(wait, says.RetryIn())
+			wait = max(wait, min(says.RetryIn(), sluice.MaxWindow))
 		}
 		return max(wait, time.Second), true
 	default:

@@ -70,6 +70,7 @@ func TestFrontAnswers(t *testing.T) {
 		{"not let in", plain, policy.FrontOptions{Deny: network}, nil, 0, policy.Refused, 7, 0, false, "", "clients from this network are not let in"},
 		{"closed", closed, policy.FrontOptions{Store: broken{down}}, nil, 0, policy.FailedClosed, 14, time.Second, true, "", "the rate limit could not be checked; retry later"},
 		{"closed, and the store knows for how long", closed, policy.FrontOptions{Store: broken{later{}}}, nil, 0, policy.FailedClosed, 14, time.Hour, true, "", "the rate limit could not be checked; retry later"},
+		{"closed for ever", closed, policy.FrontOptions{Store: broken{forever{}}}, nil, 0, policy.FailedClosed, 14, sluice.MaxWindow, true, "", "the rate limit could not be checked; retry later"},
 		{"open", plain, policy.FrontOptions{Store: broken{down}}, nil, 0, policy.FailedOpen, 0, 0, false, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -78,7 +79,7 @@ func TestFrontAnswers(t *testing.T) {
 				c.options.Rules = []policy.Rule{c.rule}
 				c.options.OnDecision = func(_ context.Context, _ policy.Attributes, e *policy.Event) { told = append(told, e.Verdict) }
 				c.options.OnError = func(_ context.Context, a policy.Attributes, err error) {
-					if a == nil || !errors.Is(err, down) && !errors.Is(err, later{}) {
+					if a == nil || !errors.Is(err, down) && !errors.Is(err, later{}) && !errors.Is(err, forever{}) {
 						t.Errorf("an error of %v: %v", a, err)
 					}
 				}
@@ -122,6 +123,11 @@ type broken struct{ err error }
 func (b broken) Take(context.Context, sluice.Request) (sluice.Decision, error) {
 	return sluice.Decision{}, b.err
 }
+
+// forever is an error of a store that thinks it knows.
+type forever struct{ later }
+
+func (forever) RetryIn() time.Duration { return sluice.Never }
 
 // later is an error of a store that knows when to try again.
 type later struct{}
