@@ -6,6 +6,7 @@ package config
 import (
 	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice/policy"
@@ -35,6 +36,19 @@ type Config struct {
 
 // Line returns where the i-th rule of the policy stands.
 func (c *Config) Line(i int) int { return c.lines[i] }
+
+// RuleByIP returns the name of the first rule whose key has the client's address.
+func (c *Config) RuleByIP() (name string, ok bool) {
+	for i := range c.Policy.Len() {
+		r := c.Policy.Rule(i)
+		for j := range r.Levels {
+			if slices.ContainsFunc(r.Levels[j].By, policy.Part.ByIP) {
+				return r.Name, true
+			}
+		}
+	}
+	return "", false
+}
 
 // Upstream is a server behind the gateway. The first whose Host and Path fit a
 // request gets it.
@@ -80,6 +94,7 @@ type Store struct {
 type ClientIP struct {
 	Trusted []netip.Prefix // proxies whose Header is believed
 	Header  string         // empty: X-Forwarded-For
+	None    bool           // the file says that there is no proxy: Trusted is an empty list there
 }
 
 // Tokens says how a request's token is verified, so that its claims may be used.

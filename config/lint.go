@@ -22,6 +22,7 @@ type Report struct {
 	Listeners []Words // of TCP, with limits
 	Rules     []Words
 	Warnings  []Warning
+	Hints     []Hint
 }
 
 // Words are a rule, or a listener, in plain words.
@@ -48,6 +49,16 @@ func (w Warning) String() string {
 	return fmt.Sprintf("%s:%d: warning: rule %q: %s", w.File, w.Line, w.Rule, w.Problem)
 }
 
+// Hint is something that is right or wrong by what the file does not say.
+type Hint struct {
+	File string
+	Line int
+	Text string // what to find out; what to write
+}
+
+// String returns FILE:LINE: and the hint.
+func (h Hint) String() string { return fmt.Sprintf("%s:%d: hint: %s", h.File, h.Line, h.Text) }
+
 // Lint describes every rule of c, and every TCP listener that has limits, with its worst case, and warns. The instant
 // says which overrides have expired.
 func Lint(c *Config, now time.Time) *Report {
@@ -69,10 +80,11 @@ func Lint(c *Config, now time.Time) *Report {
 			l.Warnings = append(l.Warnings, Warning{File: c.File, Line: c.Line(i), Rule: r.Name, Problem: text})
 		}
 	}
+	l.Hints = shared(c)
 	return l
 }
 
-// WriteText writes the rules in plain words, and then the warnings.
+// WriteText writes the rules in plain words, and then the warnings and hints.
 func (l *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, version %s: %s\n", l.File, l.Version, count(len(l.Rules), "rule"))
@@ -86,11 +98,14 @@ func (l *Report) WriteText(w io.Writer) error {
 	}
 	section("TCP listener ", l.Listeners)
 	section("", l.Rules)
-	if len(l.Warnings) > 0 {
+	if len(l.Warnings)+len(l.Hints) > 0 {
 		b.WriteByte('\n')
 	}
 	for _, warning := range l.Warnings {
 		b.WriteString(warning.String() + "\n")
+	}
+	for _, hint := range l.Hints {
+		b.WriteString(hint.String() + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

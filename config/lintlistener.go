@@ -75,6 +75,24 @@ func listenerWarnings(at *Listener) (texts []string) {
 	return texts
 }
 
+// shared hints at listeners of HTTP that may be behind a load balancer, where a rule
+// is by ip and nobody has said whether there is one.
+func shared(c *Config) (hints []Hint) {
+	rule, ok := c.RuleByIP()
+	if !ok || len(c.ClientIP.Trusted) > 0 || c.ClientIP.None {
+		return nil
+	}
+	for i := range c.Listen {
+		l := &c.Listen[i]
+		if l.TCP || len(l.ProxyProtocol) > 0 || loopback(l.Address) {
+			continue
+		}
+		hints = append(hints, Hint{c.File, l.line, fmt.Sprintf("%s can be reached from other machines, and rule %q is by ip: if a load balancer or another proxy is in front, all its clients share one budget; "+
+			"write client_ip: {trusted: NETWORK} with its network, or client_ip: {trusted: []} if there is none", l.Address, rule)})
+	}
+	return hints
+}
+
 // ofConnections makes words that are about requests, as those of a limit are,
 // words about connections.
 func ofConnections(text string) string { return strings.ReplaceAll(text, "request", "connection") }

@@ -163,10 +163,16 @@ func (d *decoder) admin(n *yaml.Node, a *Admin) {
 	if a.Address == "" || a.Address == "off" || a.TokenFile != "" || a.Public {
 		return
 	}
-	host, _, _ := net.SplitHostPort(a.Address) // which has been checked
-	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+	if !loopback(a.Address) {
 		d.fault(n, "admin at %s can be reached from other machines; write a loopback address, a token_file that holds a secret, or public: true for pages without keys", a.Address)
 	}
+}
+
+// loopback reports whether only this machine reaches host:port.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip, perr := netip.ParseAddr(host)
+	return err == nil && (host == "localhost" || perr == nil && ip.IsLoopback())
 }
 
 func (d *decoder) adminHosts(n *yaml.Node, a *Admin) {
@@ -197,7 +203,11 @@ var headerForm = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,256}$`)
 
 func (d *decoder) clientIP(n *yaml.Node, c *ClientIP) {
 	d.mapping(n, "client_ip",
-		field{"trusted", func(n *yaml.Node) { d.networks(n, &c.Trusted) }},
+		field{"trusted", func(n *yaml.Node) {
+			if c.None = n.Kind == yaml.SequenceNode && len(n.Content) == 0; !c.None {
+				d.networks(n, &c.Trusted)
+			}
+		}},
 		d.word("header", &c.Header),
 	)
 	if c.Header != "" && !headerForm.MatchString(c.Header) {

@@ -158,6 +158,15 @@ func (p Part) String() string {
 	}
 }
 
+// ByIP reports whether the part holds the client's address, by itself or among
+// others.
+func (p Part) ByIP() bool {
+	if p.made == nil {
+		return p.Source == SourceIP
+	}
+	return slices.ContainsFunc(p.made.of, Part.ByIP)
+}
+
 func (p Part) list(between string) string {
 	var texts []string
 	for _, part := range p.Parts() {

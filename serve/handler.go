@@ -27,7 +27,11 @@ func (s *runtime) newLimits(g *generation) (*httplimit.Middleware, error) {
 		Policy: g.policy, Store: s.store,
 		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, Claims: g.claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
 		Allow: c.Allow, Deny: c.Deny, Fields: fields,
-		Queue: s.held, Own: own, OnDecision: s.count, OnError: s.report, Now: s.now,
+		Queue: s.held, Own: own, OnError: s.report, Now: s.now,
+		OnDecision: func(r *http.Request, e httplimit.Event) {
+			g.proxies.look(r)
+			s.count(r, e)
+		},
 	})
 }
 

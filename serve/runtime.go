@@ -57,6 +57,7 @@ type generation struct {
 	routes    http.Handler
 	upstreams map[upstreamOf]*gateway.Gateway
 	claims    func(*http.Request) (func(string) (string, error), error)
+	proxies   *proxies
 }
 
 // upstreamOf is what a gateway depends on: while that stays it is kept, with its
@@ -149,6 +150,10 @@ func (s *runtime) apply(c *config.Config) error {
 func (s *runtime) generate(c *config.Config, overrides []admin.StoredOverride) error {
 	g := &generation{config: c}
 	if err := s.addRoutes(g); err != nil {
+		return err
+	}
+	var err error
+	if g.proxies, err = newProxies(c, s.log, s.current.Load()); err != nil {
 		return err
 	}
 	if c.Tokens != nil {

@@ -121,7 +121,7 @@ func (f *Finder) Client(remote string, h http.Header) (netip.Addr, bool) {
 // other.
 func (f *Finder) Behind(peer netip.Addr, field func(name string) []string) netip.Addr {
 	client := peer.Unmap().WithZone("") // in no network if it is the zero Addr
-	if !f.trusts(client) {
+	if !f.Trusts(client) {
 		return client
 	}
 	lines := field(f.header)
@@ -152,7 +152,7 @@ func (f *Finder) Behind(peer netip.Addr, field func(name string) []string) netip
 				return client
 			}
 			client = addr
-			if !f.trusts(client) {
+			if !f.Trusts(client) {
 				return client
 			}
 		}
@@ -176,7 +176,9 @@ func (f *Finder) address(element string) (netip.Addr, bool) {
 	return parseHop(trim(element))
 }
 
-func (f *Finder) trusts(addr netip.Addr) bool {
+// Trusts reports whether an address, without a zone and not mapped into IPv6, is that of
+// a trusted proxy.
+func (f *Finder) Trusts(addr netip.Addr) bool {
 	for _, p := range f.trusted {
 		if p.Contains(addr) {
 			return true
