@@ -17,6 +17,7 @@ type forwarding struct {
 	trusted      []netip.Prefix
 	upstreamHost bool
 	target       *url.URL
+	oneProtocol  bool // the upstream speaks HTTP/2, in which nothing switches to another
 }
 
 // origins are the fields in which proxies say where a request came from, other
@@ -30,7 +31,7 @@ func (f *forwarding) rewrite(p *httputil.ProxyRequest) {
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // ReverseProxy has left out what net/url cannot parse
 	p.SetURL(f.target)
 	if len(p.Out.Header["Upgrade"]) > 0 {
-		keepUpgrade(p.Out.Header, p.In.ContentLength != 0)
+		keepUpgrade(p.Out.Header, p.In.ContentLength != 0 || f.oneProtocol)
 	}
 	if !f.upstreamHost {
 		p.Out.Host = p.In.Host
@@ -65,8 +66,8 @@ func (f *forwarding) rewrite(p *httputil.ProxyRequest) {
 // keepUpgrade takes away what a proxy must not pass on: a switch to another HTTP
 // on one connection, by which requests would get past whoever judges them, and
 // to TLS. A request with a body switches to nothing: the body might still be read
-// from the connection when another has taken that over.
-func keepUpgrade(h http.Header, body bool) {
+// from the connection when another has taken that over. None is kept if none is set.
+func keepUpgrade(h http.Header, none bool) {
 	delete(h, "Http2-Settings")
 	var kept []string
 	for _, line := range h["Upgrade"] {
@@ -77,7 +78,7 @@ func keepUpgrade(h http.Header, body bool) {
 			}
 		}
 	}
-	if kept == nil || body {
+	if kept == nil || none {
 		delete(h, "Upgrade")
 		delete(h, "Connection")
 		return

@@ -69,7 +69,9 @@ type Gateway struct {
 }
 
 // New returns a Gateway to an upstream, an absolute URL such as
-// "http://127.0.0.1:3000". A path in it goes before the path of each request.
+// "http://127.0.0.1:3000". A path in it goes before the path of each request. One
+// of h2c, as in "h2c://127.0.0.1:50051", is spoken to by HTTP/2 without TLS: so
+// gRPC passes, streams with their trailers, and nothing switches protocol.
 // All faults are returned at once.
 func New(to string, opts Options) (*Gateway, error) {
 	target, err := ParseUpstream(to)
@@ -104,8 +106,12 @@ func New(to string, opts Options) (*Gateway, error) {
 	if opts.Log == nil {
 		opts.Log = slog.Default()
 	}
-	g := &Gateway{transport: newTransport(opts), log: &sampledlog.Log{Logger: opts.Log, Part: "gateway"}}
-	forward := forwarding{trusted: opts.Trusted, upstreamHost: opts.UpstreamHost, target: target}
+	h2c := target.Scheme == upstream.HTTP2
+	if h2c {
+		target.Scheme = "http" // as the transport has it
+	}
+	g := &Gateway{transport: newTransport(opts, h2c), log: &sampledlog.Log{Logger: opts.Log, Part: "gateway"}}
+	forward := forwarding{trusted: opts.Trusted, upstreamHost: opts.UpstreamHost, target: target, oneProtocol: h2c}
 	g.proxy = httputil.ReverseProxy{
 		Rewrite:       forward.rewrite,
 		Transport:     g.transport,

@@ -56,6 +56,12 @@ func (p *passage) header(status int) {
 		wire.TellUnseen(p.w) // the upstream has not seen one either
 	}
 	h := p.w.Header()
+	if p.request.ProtoMajor > 1 && wire.RPC(h) && !p.x.Failed {
+		p.x.Streams()
+		if h["Grpc-Status"] != nil {
+			p.x.Bare()
+		}
+	}
 	if p.informed {
 		for _, f := range p.around {
 			if _, ok := h[f.name]; !ok {

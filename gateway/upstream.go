@@ -14,11 +14,26 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// newTransport returns the connections to the upstream. They do not heed the
-// proxy settings of the environment: an upstream is named, not looked for.
-func newTransport(o Options) *http.Transport {
+// pingAfter is how long nothing may come from an upstream over HTTP/2 before it is
+// asked whether it is there, and how long it has to say so.
+const pingAfter = 15 * time.Second
+
+// newTransport returns the connections to the upstream, which speak HTTP/2 without
+// TLS if h2c is set. They do not heed the proxy settings of the environment: an
+// upstream is named, not looked for.
+func newTransport(o Options, h2c bool) *http.Transport {
 	dialer := net.Dialer{Timeout: o.DialTimeout}
+	var protocols *http.Protocols
+	if h2c {
+		protocols = new(http.Protocols)
+		protocols.SetUnencryptedHTTP2(true)
+	}
 	return &http.Transport{
+		Protocols:         protocols,
+		ForceAttemptHTTP2: true,
+		// One connection carries the requests of many: they must not all wait on one
+		// whose other end has gone without a word.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, addr)
 			if err != nil {
@@ -34,7 +49,6 @@ func newTransport(o Options) *http.Transport {
 		MaxIdleConnsPerHost:    1024, // there is one host
 		MaxResponseHeaderBytes: 256 << 10,
 		DisableCompression:     true, // what the upstream encoded stays as it is
-		ForceAttemptHTTP2:      true,
 	}
 }
 

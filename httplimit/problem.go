@@ -18,10 +18,19 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // problem document (RFC 9457, application/problem+json) that says what
 // happened and names the limits that denied. It tells a client nothing of an
 // error of the store but when to retry: see [policy.RetryError].
-func WriteProblem(w http.ResponseWriter, _ *http.Request, e Event) {
+//
+// A call of gRPC, by its Content-Type over HTTP/2, is answered with status 200 and
+// the code of gRPC in the place of e.Status, with grpc-retry-pushback-ms: its
+// clients take a bare 429 for a server that is down. Package grpclimit says more.
+func WriteProblem(w http.ResponseWriter, r *http.Request, e Event) {
 	h := w.Header()
 	for _, of := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
 		delete(h, of) // of an answer that was begun further out
+	}
+	if isRPC(r) {
+		setRetryAfter(h, &e)
+		writeRPC(w, &e)
+		return
 	}
 	values := []string{"application/problem+json", "no-store"}
 	h["Content-Type"], h["Cache-Control"] = values[0:1:1], values[1:2:2]

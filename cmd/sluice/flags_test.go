@@ -111,7 +111,7 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 		{"limits of one name", []string{"--limit", "5/min", "--limit", "9/min"}, []string{`--limit: two limits have the name "token-bucket.min" and would count in one state; give one a name of its own, such as "second: 9/min"`}},
 		{"no limit for an upstream", []string{"--upstream", "http://x"}, []string{"--limit: there is none; write for example --limit 100/min"}},
 		{"limits without end", slices.Repeat([]string{"--limit", "x"}, 30), slices.Repeat([]string{`--limit "x"`}, 30)},
-		{"upstream without a scheme", []string{"--upstream", "localhost:3000", "--limit", "1/s"}, []string{`--upstream "localhost:3000" does not begin with http:// or https://; write for example http://127.0.0.1:3000`}},
+		{"upstream without a scheme", []string{"--upstream", "localhost:3000", "--limit", "1/s"}, []string{`--upstream "localhost:3000" does not begin with http://, https:// or h2c://; write for example http://127.0.0.1:3000`}},
 		{"upstream that is the gateway", []string{"--upstream", "http://127.0.0.1:8080", "--limit", "1/s"}, []string{"--upstream: 127.0.0.1:8080 is listened at, so that requests would go in circles; write the service's own address"}},
 		{"parts that are none", []string{"--by", "foo", "--by", "header.", "--by", "path.0", "--by", "path.x", "--by", "ip.1", "--by", ""}, []string{
 			`--by: "foo" says not whose budget it is; write ip, ip/24/48, header.NAME, `, `--by: "header." lacks a name; write header.NAME`,

@@ -42,8 +42,9 @@ const serveUsage = `sluice serve passes HTTP requests on to a service, within li
 Without --config these say it. With --print-config nothing is served, and the
 file that says the same is written to standard output:
 
-  --upstream URL     the service, such as http://127.0.0.1:3000; without it a
-                     built-in sample app answers
+  --upstream URL     the service, such as http://127.0.0.1:3000, https://, or
+                     h2c:// for gRPC without TLS; without it a built-in sample
+                     app answers
   --limit TEXT       at most so many; repeat it for several, all of which must
                      have room (without --upstream: "10/min sliding-log")
   --by PART          whose budget a request draws on; repeat it for one budget

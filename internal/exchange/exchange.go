@@ -42,6 +42,7 @@ type Exchange struct {
 	status           int
 	counted          bool // a handler has it by Count
 	head             bool // nothing of the response's body is sent
+	bare             bool // the response has no body
 	lost             bool // the request may have been acted on, but nobody saw the response
 	// written counts the response's body; switched what came after a switch of
 	// protocol, beside the request's body.
@@ -173,6 +174,14 @@ func (x *Exchange) control() *http.ResponseController {
 
 // Stall bounds how long the client may let a body stand still, or a response.
 func (x *Exchange) Stall(d time.Duration, r *http.Request) { x.stall.begin(d, r) }
+
+// Streams lets the client be silent for as long as it likes: what answers has begun
+// to, by a protocol in which both sides speak when they have something to say.
+func (x *Exchange) Streams() { x.stall.streams() }
+
+// Bare says that the response is its header alone. A flush by whoever does not know
+// it yet would send that without the end.
+func (x *Exchange) Bare() { x.bare = true }
 
 // Finish bounds what the server does by itself behind the handler.
 func (x *Exchange) Finish() { x.stall.finish() }

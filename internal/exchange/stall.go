@@ -6,6 +6,7 @@ package exchange
 import (
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -17,6 +18,9 @@ type stall struct {
 	reads    bool // the request has a body
 	stream   bool // of HTTP/2, which a deadline ends also if nothing is written
 	switched bool // protocol: a body may still be read, by another goroutine
+
+	mu   sync.Mutex // of reads, which whoever writes the response may set free
+	free bool       // the body may stand still
 }
 
 func (s *stall) begin(d time.Duration, r *http.Request) {
@@ -78,7 +82,23 @@ func (s *stall) reading() error {
 	if !s.reads {
 		return nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free {
+		return nil
+	}
 	return s.x.control().SetReadDeadline(time.Now().Add(s.d))
+}
+
+// streams takes the deadline of reads away for good.
+func (s *stall) streams() {
+	if !s.reads {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = true
+	_ = s.x.control().SetReadDeadline(time.Time{}) // an error means that it is gone
 }
 
 // readAll takes the deadline of reads away: behind a body the server only watches

@@ -17,6 +17,10 @@ import (
 // mostBytes is the longest URL or path that is taken.
 const mostBytes = 4 << 10
 
+// HTTP2 is the scheme of an upstream that speaks HTTP/2 without TLS, as servers of
+// gRPC do.
+const HTTP2 = "h2c"
+
 // Parse reads an upstream's URL. The error says what to write instead.
 func Parse(s string) (*url.URL, error) {
 	const example = "write for example http://127.0.0.1:3000"
@@ -29,8 +33,8 @@ func Parse(s string) (*url.URL, error) {
 		return nil, errors.New("is empty; " + example)
 	case err != nil:
 		return nil, fmt.Errorf("%q is not a URL; %s", s, example)
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%q does not begin with http:// or https://; %s", s, example)
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != HTTP2:
+		return nil, fmt.Errorf("%q does not begin with http://, https:// or h2c://; %s", s, example)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("%q names no host; %s", s, example)
 	case u.User != nil:

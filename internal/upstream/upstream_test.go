@@ -13,7 +13,7 @@ import (
 
 func TestParse(t *testing.T) {
 	for _, s := range []string{
-		"http://127.0.0.1:3000", "https://example.com/base", "http://[::1]:80", "http://h:1", "http://h:65535", "http://h:",
+		"http://127.0.0.1:3000", "https://example.com/base", "http://[::1]:80", "http://h:1", "http://h:65535", "http://h:", "h2c://h:50051", "h2c://[::1]",
 	} {
 		if u, err := upstream.Parse(s); err != nil || u.String() != s {
 			t.Errorf("%s: got %v, %v", s, u, err)
@@ -24,6 +24,8 @@ func TestParse(t *testing.T) {
 		"http://h:x":                            "is not a URL",
 		"localhost:3000":                        "does not begin with http://",
 		"ftp://h":                               "does not begin with http://",
+		"h2c:///x":                              "names no host",
+		"h2://h":                                "h2c://; write for example",
 		"http://":                               "names no host",
 		"http://:80":                            "names no host",
 		"http:///x":                             "names no host",

@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pipes is a listener whose connections are dialled within the process.
+type pipes struct {
+	conns chan net.Conn
+	shut  chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.shut:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	p.conns <- theirs
+	return ours, nil
+}
+
+// overPipes serves a handler by HTTP/2 without TLS until the test is over.
+func overPipes(t *testing.T, handler http.Handler) *pipes {
+	t.Helper()
+	p := &pipes{make(chan net.Conn), make(chan struct{})}
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{Handler: handler, Protocols: &protocols, ReadHeaderTimeout: time.Hour}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(p) }()
+	t.Cleanup(func() {
+		close(p.shut)
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// TestIdleStream: a stream of gRPC whose upstream has begun to answer may be silent
+// in both directions. Any other body may not stand still, whatever the client calls
+// it, and neither may one before the answer.
+func TestIdleStream(t *testing.T) {
+	const patience = time.Minute
+	for _, c := range []struct {
+		name, sent, answered string
+		begins               bool // the answer, before the client is silent
+		passes               bool
+	}{
+		{"a stream", "application/grpc", "application/grpc+proto", true, true},
+		{"not answered yet", "application/grpc", "application/grpc", false, false},
+		{"of something else", "application/grpc", "text/plain", true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				up := overPipes(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", c.answered)
+					if c.begins {
+						_ = http.NewResponseController(w).Flush()
+					}
+					_, _ = io.Copy(flushing{w}, r.Body) // the client says what came back
+				}))
+				g, err := New("h2c://upstream.example", Options{ResponseTimeout: time.Hour})
+				if err != nil {
+					t.Fatal(err)
+				}
+				g.transport.DialContext = up.dial
+				front := overPipes(t, WithDeadlines(g, patience))
+				transport := &http.Transport{Protocols: g.transport.Protocols, DialContext: front.dial}
+				body, sender := io.Pipe()
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://front.example/", body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("Content-Type", c.sent)
+				go func() {
+					for _, word := range []string{"one ", "two ", "three"} {
+						time.Sleep(5 * patience)
+						_, _ = io.WriteString(sender, word) // an error means that the stream has ended
+					}
+					_ = sender.Close()
+				}()
+				got, err := answerOf(transport, req)
+				if passed := err == nil && got == "one two three"; passed != c.passes {
+					t.Errorf("got %q, %v", got, err)
+				}
+				_ = body.Close()
+				time.Sleep(20 * patience) // the sender ends
+				transport.CloseIdleConnections()
+				g.Close()
+			})
+		})
+	}
+}
+
+func answerOf(transport *http.Transport, req *http.Request) (string, error) {
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return "", err
+	}
+	got, err := io.ReadAll(resp.Body)
+	return string(got), errors.Join(err, resp.Body.Close())
+}
+
+// flushing sends on at once what is written.
+type flushing struct{ http.ResponseWriter }
+
+func (f flushing) Write(p []byte) (int, error) {
+	n, err := f.ResponseWriter.Write(p)
+	return n, errors.Join(err, http.NewResponseController(f.ResponseWriter).Flush())
+}
+
+// TestStatusAlone: what an upstream answers by a header alone stays one, also if it
+// is flushed before it is known to have ended: a client of gRPC takes another for
+// broken, or for one that it may not try again.
+func TestStatusAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := overPipes(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/grpc")
+			w.Header().Set("Grpc-Status", "8")
+		}))
+		g, err := New("h2c://upstream.example", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.transport.DialContext = up.dial
+		g.proxy.FlushInterval = time.Nanosecond // as on a machine that is busy for longer than usual
+		g.proxy.ModifyResponse = func(resp *http.Response) error {
+			resp.Header.Del("Content-Length") // which servers of gRPC do not send
+			resp.Body = slowEnd{}
+			return nil
+		}
+		front := overPipes(t, g)
+		transport := &http.Transport{Protocols: g.transport.Protocols, DialContext: front.dial}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://front.example/", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Header.Get("Grpc-Status") != "8" || resp.ContentLength != 0 {
+			t.Errorf("got %v with a body of %d bytes, want the header alone", resp.Header, resp.ContentLength)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		transport.CloseIdleConnections()
+		g.Close()
+	})
+}
+
+// slowEnd is a body that takes a while to be empty.
+type slowEnd struct{}
+
+func (slowEnd) Read([]byte) (int, error) {
+	time.Sleep(time.Second)
+	return 0, io.EOF
+}
+
+func (slowEnd) Close() error { return nil }

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+type rpcService struct {
+	testgrpc.UnimplementedTestServiceServer
+}
+
+func (rpcService) EmptyCall(context.Context, *testgrpc.Empty) (*testgrpc.Empty, error) {
+	return &testgrpc.Empty{}, nil
+}
+
+// TestRPC: calls of gRPC without TLS pass a gateway that a file describes, by rules
+// for their methods and metadata, and a denial is a status of gRPC.
+func TestRPC(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	testgrpc.RegisterTestServiceServer(server, rpcService{})
+	go func() { _ = server.Serve(l) }() // Stop ends it
+	t.Cleanup(server.Stop)
+	s := start(t, fmt.Sprintf(`
+upstream: h2c://%s
+rules:
+  - {name: calls, match: {path: /grpc.testing.TestService/EmptyCall}, by: header.X-Api-Key, limits: 1/h}
+`, l.Addr()), stopped)
+	conn, err := grpc.NewClient(strings.TrimPrefix(s.url, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, conn)
+	client := testgrpc.NewTestServiceClient(conn)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for _, c := range []struct {
+		key  string
+		want codes.Code
+	}{{"a", codes.OK}, {"a", codes.ResourceExhausted}, {"b", codes.OK}, {"", codes.InvalidArgument}} {
+		_, err := client.EmptyCall(metadata.AppendToOutgoingContext(ctx, "x-api-key", c.key), &testgrpc.Empty{})
+		if status.Code(err) != c.want {
+			t.Errorf("key %q: got %v, want %v", c.key, err, c.want)
+		}
+	}
+	_, err = client.UnimplementedCall(ctx, &testgrpc.Empty{})
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("got %v, want the upstream's own", err)
+	}
+	if !strings.Contains(s.banner, "-> h2c://") {
+		t.Errorf("the banner does not say how the upstream is spoken to:\n%s", s.banner)
+	}
+}
