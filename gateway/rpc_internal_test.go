@@ -12,6 +12,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/test/bufconn"
 )
 
 // pipes is a listener whose connections are dialled within the process.
@@ -182,3 +187,63 @@ func (slowEnd) Read([]byte) (int, error) {
 }
 
 func (slowEnd) Close() error { return nil }
+
+// echo is a service that sends back what comes.
+type echo struct {
+	testgrpc.UnimplementedTestServiceServer
+}
+
+func (echo) FullDuplexCall(stream testgrpc.TestService_FullDuplexCallServer) error {
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(&testgrpc.StreamingOutputCallResponse{Payload: m.GetPayload()}); err != nil {
+			return err
+		}
+	}
+}
+
+// TestIdleStreamOfServer: a server of gRPC, which ends connections on which it is
+// asked too often whether it is there, keeps a stream that is idle for hours.
+func TestIdleStreamOfServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := bufconn.Listen(1 << 16)
+		server := grpc.NewServer()
+		testgrpc.RegisterTestServiceServer(server, echo{})
+		go func() { _ = server.Serve(up) }() // Stop ends it
+		g, err := New("h2c://upstream.example", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return up.DialContext(ctx) }
+		front := overPipes(t, WithDeadlines(g, time.Minute))
+		conn, err := grpc.NewClient("passthrough:///front.example", grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return front.dial(ctx, "", "") }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := testgrpc.NewTestServiceClient(conn).FullDuplexCall(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := stream.Send(&testgrpc.StreamingOutputCallRequest{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stream.Recv(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Hour)
+		}
+		if err := errors.Join(stream.CloseSend(), conn.Close()); err != nil {
+			t.Error(err)
+		}
+		server.Stop()
+		g.Close()
+	})
+}

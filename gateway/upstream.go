@@ -14,9 +14,14 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// pingAfter is how long nothing may come from an upstream over HTTP/2 before it is
-// asked whether it is there, and how long it has to say so.
-const pingAfter = 15 * time.Second
+const (
+	// pingAfter is how long nothing may come from an upstream over HTTP/2 before it
+	// is asked whether it is there. A server of gRPC ends a connection, with all its
+	// streams, on which it is asked more often than once in five minutes.
+	pingAfter = 5*time.Minute + 10*time.Second
+	// pingTimeout is how long it has to say so.
+	pingTimeout = 15 * time.Second
+)
 
 // newTransport returns the connections to the upstream, which speak HTTP/2 without
 // TLS if h2c is set. They do not heed the proxy settings of the environment: an
@@ -33,7 +38,7 @@ func newTransport(o Options, h2c bool) *http.Transport {
 		ForceAttemptHTTP2: true,
 		// One connection carries the requests of many: they must not all wait on one
 		// whose other end has gone without a word.
-		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, addr)
 			if err != nil {
