@@ -9,6 +9,7 @@ package certificate
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"sync"
@@ -26,24 +27,47 @@ type Options struct {
 	// Every is how long a pair serves before a handshake looks at the files
 	// again. Zero means 2 s.
 	Every time.Duration
+	// ClientCA is a file of the certificates, in PEM, of whom vouches for clients: a
+	// client must have a certificate that one of them has issued for clients, or is
+	// one of them itself. Empty: clients are not asked for a certificate. A new file
+	// takes effect with the next handshake, also for clients that resume a session;
+	// connections that are open stay.
+	ClientCA string
+	// ClientOptional lets clients in that have no certificate. One that cannot be
+	// verified is refused all the same.
+	ClientOptional bool
 	// OnChange, if not nil, is called with a nil error when a new pair serves
 	// and with the fault of one that does not, once for each content of the
 	// files. It is called by a handshake and should be quick.
 	OnChange func(error)
 }
 
-// Pair is a certificate and its key, in two files of PEM. It is safe for
-// concurrent use.
+// Pair is a certificate and its key, in two files of PEM, and whom clients are
+// verified by, if that is asked. It is safe for concurrent use.
 type Pair struct {
 	certFile, keyFile string
 	opts              Options
 
-	current atomic.Pointer[tls.Certificate]
+	current atomic.Pointer[served]
 	due     atomic.Pointer[time.Time] // when to look next
 
-	mu        sync.Mutex // held by the one who looks
-	cert, key []byte     // what was looked at last
-	err       error      // what was wrong with it
+	mu   sync.Mutex // held by the one who looks
+	seen contents   // what was looked at last
+	err  error      // what was wrong with it
+}
+
+// served is what one content of the files makes.
+type served struct {
+	pair    tls.Certificate
+	clients *x509.CertPool // nil if clients are not asked
+	config  *tls.Config
+}
+
+// contents are those of the files.
+type contents struct{ cert, key, clients []byte }
+
+func (c *contents) equal(o *contents) bool {
+	return bytes.Equal(c.cert, o.cert) && bytes.Equal(c.key, o.key) && bytes.Equal(c.clients, o.clients)
 }
 
 // Load reads the files and returns the Pair, or what is wrong with them. The
@@ -67,6 +91,15 @@ func Load(certFile, keyFile string, o Options) (*Pair, error) {
 // Config returns a new configuration that serves the Pair from TLS 1.2 on, with
 // HTTP/2 and HTTP/1.1.
 func (p *Pair) Config() *tls.Config {
+	c := p.plain()
+	if p.opts.ClientCA != "" {
+		c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return p.fresh().config, nil }
+	}
+	return c
+}
+
+// plain returns a configuration in which clients are not asked.
+func (p *Pair) plain() *tls.Config {
 	return &tls.Config{
 		GetCertificate: p.GetCertificate,
 		MinVersion:     tls.VersionTLS12,
@@ -77,11 +110,16 @@ func (p *Pair) Config() *tls.Config {
 // GetCertificate is for [tls.Config]. A handshake that finds the time come looks
 // at the files first; those that come meanwhile get the pair that is there.
 func (p *Pair) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return &p.fresh().pair, nil
+}
+
+// fresh returns what serves, once the files were looked at if it is time.
+func (p *Pair) fresh() *served {
 	if due := p.due.Load(); !time.Now().Before(*due) && p.mu.TryLock() {
 		defer p.mu.Unlock()
 		_ = p.look() // OnChange has been told, and Err says it
 	}
-	return p.current.Load(), nil
+	return p.current.Load()
 }
 
 // Reload looks at the files now. If they hold no good pair, the one that serves
@@ -101,41 +139,57 @@ func (p *Pair) Err() error {
 }
 
 // NotAfter returns when the certificate that serves expires.
-func (p *Pair) NotAfter() time.Time { return p.current.Load().Leaf.NotAfter }
+func (p *Pair) NotAfter() time.Time { return p.current.Load().pair.Leaf.NotAfter }
 
 func (p *Pair) look() error {
 	now := time.Now()
 	due := now.Add(p.opts.Every)
 	p.due.Store(&due)
-	cert, cerr := read(p.certFile)
-	key, kerr := read(p.keyFile)
-	if err := errors.Join(cerr, kerr); err != nil {
+	next, err := p.read()
+	if err != nil {
 		// A file that is being replaced may be away for a moment. What it held
 		// is forgotten, so that its return is seen.
 		said := p.err != nil && p.err.Error() == err.Error()
-		p.cert, p.key, p.err = nil, nil, err
+		p.seen, p.err = contents{}, err
 		p.report(err, said)
 		return err
 	}
-	if bytes.Equal(cert, p.cert) && bytes.Equal(key, p.key) {
+	if next.equal(&p.seen) {
 		return p.err
 	}
-	p.cert, p.key = cert, key
-	p.err = p.use(cert, key, now)
+	p.seen = next
+	p.err = p.use(&next, now)
 	p.report(p.err, false)
 	return p.err
 }
 
-// use makes the pair the current one unless it is worse.
-func (p *Pair) use(cert, key []byte, now time.Time) error {
-	next, err := tls.X509KeyPair(cert, key)
-	if err != nil {
+// read reads all files.
+func (p *Pair) read() (c contents, err error) {
+	var cerr, kerr error
+	c.cert, cerr = read(p.certFile)
+	c.key, kerr = read(p.keyFile)
+	if p.opts.ClientCA != "" {
+		c.clients, err = read(p.opts.ClientCA)
+	}
+	return c, errors.Join(cerr, kerr, err)
+}
+
+// use makes what the files hold the current one unless it is worse.
+func (p *Pair) use(c *contents, now time.Time) (err error) {
+	next := new(served)
+	if next.pair, err = tls.X509KeyPair(c.cert, c.key); err != nil {
 		return fmt.Errorf("certificate: %s and %s are not a good pair: %w", p.certFile, p.keyFile, err)
 	}
-	if old := p.current.Load(); old != nil && now.After(next.Leaf.NotAfter) && now.Before(old.Leaf.NotAfter) {
-		return fmt.Errorf("certificate: %s expired on %s; the one before it goes on serving", p.certFile, next.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	if old := p.current.Load(); old != nil && now.After(next.pair.Leaf.NotAfter) && now.Before(old.pair.Leaf.NotAfter) {
+		return fmt.Errorf("certificate: %s expired on %s; the one before it goes on serving", p.certFile, next.pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	p.current.Store(&next)
+	if p.opts.ClientCA != "" {
+		if next.clients, err = parsePool(c.clients); err != nil {
+			return fmt.Errorf("certificate: %s: %w", p.opts.ClientCA, err)
+		}
+		next.config = p.verifying(next.clients)
+	}
+	p.current.Store(next)
 	return nil
 }
 
