@@ -175,14 +175,8 @@ func (d *decoder) given(n *yaml.Node, base given) given {
 		field{"cookies", func(n *yaml.Node) {
 			g.request.Cookies = d.values(n, "cookies", func(s string) string { return s })
 		}},
-		field{"claims", func(n *yaml.Node) {
-			g.request.Claims = map[string]string{}
-			d.pairs(n, "claims", 64, func(key, value *yaml.Node) {
-				if s, ok := d.text(value, "a claim"); ok {
-					g.request.Claims[key.Value] = s
-				}
-			})
-		}},
+		field{"claims", func(n *yaml.Node) { g.request.Claims = d.textOf(n, "claims", "a claim") }},
+		field{"cert", func(n *yaml.Node) { g.request.Certificates = d.textOf(n, "cert", "a name in a certificate") }},
 		d.number("bytes", -1, sluice.MaxQuota, &g.request.Bytes),
 		d.number("times", 1, maxTimes, &g.times),
 		field{"response", func(n *yaml.Node) { d.response(n, &g.response) }},
@@ -194,6 +188,17 @@ func (d *decoder) given(n *yaml.Node, base given) given {
 	}
 	g.request.Headers["Host"] = []string{g.request.RequestHost}
 	return g
+}
+
+// textOf reads names with a text each.
+func (d *decoder) textOf(n *yaml.Node, what, each string) map[string]string {
+	m := map[string]string{}
+	d.pairs(n, what, 64, func(key, value *yaml.Node) {
+		if s, ok := d.text(value, each); ok {
+			m[key.Value] = s
+		}
+	})
+	return m
 }
 
 func (d *decoder) values(n *yaml.Node, what string, name func(string) string) map[string][]string {

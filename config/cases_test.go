@@ -241,3 +241,23 @@ cases:
 		t.Errorf("%v, %+v", err, results)
 	}
 }
+
+// TestCasesWithCertificate: a case says what is in a client's certificate.
+func TestCasesWithCertificate(t *testing.T) {
+	c, err := config.Parse("f", []byte("rules: [{name: service, by: cert.uri, limits: 1/min}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := config.RunCases(t.Context(), c, "cases", []byte(`
+cases:
+  - name: certificates
+    steps:
+      - {given: {request: /}, expect: {verdict: refused, rule: service}}
+      - {given: {request: /, cert: {uri: "spiffe://example/a"}}, expect: allowed}
+      - {given: {request: /, cert: {uri: "spiffe://example/a"}}, expect: denied}
+      - {given: {request: /, cert: {uri: "spiffe://example/b"}}, expect: allowed}
+`), newStore)
+	if err != nil || results.Failed() > 0 {
+		t.Errorf("%v, %+v", err, results)
+	}
+}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/spelling"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // Bounds of what is read.
@@ -39,13 +40,13 @@ type decoder struct {
 	limits map[string]sluice.Limit // by text: many rules have the same
 	later  []func()                // what is read at the end of a level
 	named  map[NamedFile]place
-	claims []claim // in rules without faults
+	claims []claim // in rules without faults; also names in certificates
 }
 
 // claim is where a rule names a claim of a token.
 type claim struct {
 	node *yaml.Node
-	name string
+	of   policy.Part
 }
 
 func newDecoder(file string, pause func()) *decoder {

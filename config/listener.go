@@ -18,12 +18,17 @@ import (
 
 // Listener is an address at which clients come in.
 type Listener struct {
-	Address       string // host:port
-	TCP           bool   // bytes are passed on as they are, without HTTP
-	Upstream      string // host:port, of TCP
-	CertFile      string // TLS, with KeyFile; empty: none
-	KeyFile       string
-	ProxyProtocol []netip.Prefix // peers that begin with a PROXY protocol header
+	Address  string // host:port
+	TCP      bool   // bytes are passed on as they are, without HTTP
+	Upstream string // host:port, of TCP
+	CertFile string // TLS, with KeyFile; empty: none
+	KeyFile  string
+	// ClientCAFile holds the certificates of whom vouches for clients, which must
+	// have one of theirs then; empty: clients are not asked.
+	ClientCAFile string
+	// ClientOptional lets clients in that have no certificate.
+	ClientOptional bool
+	ProxyProtocol  []netip.Prefix // peers that begin with a PROXY protocol header
 	// Name is that of the budgets of Limits, and in metrics. Of a TCP listener
 	// that is not named it is the Address.
 	Name   string
@@ -87,12 +92,7 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 				l.Upstream = s
 			}
 		}),
-		{"tls", func(n *yaml.Node) {
-			d.mapping(n, "tls", d.path("cert", &l.CertFile), d.path("key", &l.KeyFile))
-			if l.CertFile == "" || l.KeyFile == "" {
-				d.fault(n, "tls needs a cert and a key; write both files")
-			}
-		}},
+		{"tls", func(n *yaml.Node) { d.tls(n, &l) }},
 		{"proxy_protocol", func(n *yaml.Node) { d.networks(n, &l.ProxyProtocol) }},
 	}
 	var limits []*yaml.Node // keys that only TCP has
@@ -126,6 +126,20 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 		d.fault(n, "%q is the name of the listener on line %d, too; two of one name would share a budget: choose another", l.Name, c.Listen[i].line)
 	}
 	c.Listen = append(c.Listen, l)
+}
+
+// tls reads by which certificates a listener and its clients know each other.
+func (d *decoder) tls(n *yaml.Node, l *Listener) {
+	var clients string
+	d.mapping(n, "tls", d.path("cert", &l.CertFile), d.path("key", &l.KeyFile), d.path("client_ca", &l.ClientCAFile),
+		field{"client_cert", func(n *yaml.Node) { d.choice(n, "client_cert", &clients, "required", "optional") }})
+	if l.CertFile == "" || l.KeyFile == "" {
+		d.fault(n, "tls needs a cert and a key; write both files")
+	}
+	if clients != "" && l.ClientCAFile == "" {
+		d.fault(n, "client_cert is %s, but nobody vouches for clients; write client_ca and a file of certificates", clients)
+	}
+	l.ClientOptional = clients == "optional"
 }
 
 // circles finds what is at an address at which clients come in, too.

@@ -94,12 +94,11 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		clean, nodes = append(clean, rules[i]), append(nodes, ruleNodes[i])
 		c.lines = append(c.lines, ruleNodes[i].Line)
 	}
-	if c.Tokens == nil && len(c.Listen)+len(c.Upstreams) > 0 { // whoever decides without serving brings the claims along
-		for _, at := range d.claims {
-			d.fault(at.node, "no token is verified, so that no request has the claim %s; say under tokens how to verify them", at.name)
-		}
+	if len(c.Listen)+len(c.Upstreams) > 0 { // whoever decides without serving brings them along
+		d.unknown(c)
 	}
-	if len(d.faults) == 0 && c.Tokens != nil && c.Tokens.Required && len(d.claims) == 0 {
+	claims := slices.ContainsFunc(d.claims, func(at claim) bool { return at.of.Source == policy.SourceClaim })
+	if len(d.faults) == 0 && c.Tokens != nil && c.Tokens.Required && !claims {
 		d.fault(child(child(root, "tokens"), "required"), "no rule has a claim in its key or its plans, so no request needs a token; leave required out, or write by: claim.sub")
 	}
 	var err error
@@ -107,6 +106,19 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 	if faults, ok := errors.AsType[policy.Faults](err); ok {
 		for _, f := range faults {
 			d.fault(locate(nodes[f.Rule], f.At), "%s", f.Problem)
+		}
+	}
+}
+
+// unknown finds claims and names of clients that no request has.
+func (d *decoder) unknown(c *Config) {
+	certificates := slices.ContainsFunc(c.Listen, func(l Listener) bool { return !l.TCP && l.ClientCAFile != "" })
+	for _, at := range d.claims {
+		switch {
+		case at.of.Source == policy.SourceClaim && c.Tokens == nil:
+			d.fault(at.node, "no token is verified, so that no request has the claim %s; say under tokens how to verify them", at.of.Name)
+		case at.of.Source == policy.SourceCertificate && !certificates:
+			d.fault(at.node, "no client is asked for a certificate, so that no request has %v; write at a listener tls: {cert: FILE, key: FILE, client_ca: FILE}", at.of)
 		}
 	}
 }

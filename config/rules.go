@@ -224,8 +224,8 @@ func (d *decoder) part(n *yaml.Node, into *[]policy.Part) {
 			d.fault(n, "%v", err)
 		}
 	}
-	if p.Source == policy.SourceClaim {
-		d.claims = append(d.claims, claim{n, p.Name})
+	if p.Source == policy.SourceClaim || p.Source == policy.SourceCertificate {
+		d.claims = append(d.claims, claim{n, p})
 	}
 	*into = append(*into, p)
 }

@@ -192,6 +192,8 @@ func whoseBudget(by []policy.Part) string {
 			if c := p.Name[0]; '0' <= c && c <= '9' { // no wildcard's name begins so
 				parts[i] = "path segment " + p.Name
 			}
+		case policy.SourceCertificate:
+			parts[i] = p.Name + " of a client's certificate"
 		case policy.SourceHost, policy.SourceMethod:
 			parts[i] = p.Source.String()
 		default:

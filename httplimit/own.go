@@ -111,7 +111,7 @@ func countsBytes(r *policy.Rule) bool {
 // notOwn reports whether a part belongs to a request rather than to its client.
 func notOwn(p policy.Part) bool {
 	switch p.Source {
-	case policy.SourceIP, policy.SourceHeader, policy.SourceCookie, policy.SourceClaim, policy.SourceHost:
+	case policy.SourceIP, policy.SourceHeader, policy.SourceCookie, policy.SourceClaim, policy.SourceCertificate, policy.SourceHost:
 		return false
 	default:
 		return true

@@ -87,7 +87,8 @@ type Plain struct {
 	Cookies       map[string][]string
 	Address       netip.Addr
 	Claims        map[string]string
-	Token         *TokenError // what Claim returns, if not nil
+	Certificates  map[string]string // what Certificate returns, by name
+	Token         *TokenError       // what Claim returns, if not nil
 	Bytes         int64
 }
 
@@ -119,6 +120,9 @@ func (p *Plain) Claim(name string) (string, error) {
 	}
 	return p.Claims[name], nil
 }
+
+// Certificate returns what Certificates has under name.
+func (p *Plain) Certificate(name string) (string, error) { return p.Certificates[name], nil }
 
 // Length returns Bytes.
 func (p *Plain) Length() int64 { return p.Bytes }

@@ -120,6 +120,8 @@ func (c *compiler) part(r *rule, at Place, p Part) keyPart {
 		p.Name = canonical(p.Name)
 	case p.Source == SourceCookie && !wire.Token(p.Name):
 		c.fault(at, "%q is not a cookie's name", p.Name)
+	case p.Source == SourceCertificate && !isCertificateName(p.Name):
+		c.fault(at, "%q is no name in a certificate; write %s", p, certificateForms)
 	case p.Source == SourceFunc && p.made != nil && p.made.err != nil:
 		c.fault(at, "%v: %w", p, p.made.err)
 	case p.Source == SourceFunc && (p.made == nil || p.made.value == nil):

@@ -99,5 +99,15 @@ func (h *HTTP) Claim(name string) (string, error) {
 	return h.claims(name)
 }
 
+// Certificate returns a name in the certificate of the request's client, if the
+// server has verified one: see [Certificate].
+func (h *HTTP) Certificate(name string) (string, error) {
+	t := h.request.TLS
+	if t == nil || len(t.VerifiedChains) == 0 || len(t.VerifiedChains[0]) == 0 {
+		return "", nil
+	}
+	return certificateName(t.VerifiedChains[0][0], name)
+}
+
 // Length returns the request's Content-Length, -1 if it has none.
 func (h *HTTP) Length() int64 { return h.request.ContentLength }

@@ -84,6 +84,8 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string
 		}
 	case SourceClaim:
 		value, err = a.Claim(p.Name)
+	case SourceCertificate:
+		value, err = certificateOf(a, p.Name)
 	case SourceHost:
 		value = a.Host()
 	case SourceMethod:

@@ -15,25 +15,26 @@ type Source uint8
 
 // The sources.
 const (
-	SourceNone   Source = iota // not valid
-	SourceIP                   // the client's address or network
-	SourceHeader               // a header field; a device id is one
-	SourceQuery                // a query parameter
-	SourceCookie               // a cookie
-	SourcePath                 // what a wildcard of the path pattern stands for, or a segment by its number
-	SourceClaim                // a claim of a verified token
-	SourceHost                 // the requested host
-	SourceMethod               // the method
-	SourceFunc                 // what a function says
-	SourceFirst                // the first of several parts that the request has
-	SourceAll                  // several parts, all of which the request must have
+	SourceNone        Source = iota // not valid
+	SourceIP                        // the client's address or network
+	SourceHeader                    // a header field; a device id is one
+	SourceQuery                     // a query parameter
+	SourceCookie                    // a cookie
+	SourcePath                      // what a wildcard of the path pattern stands for, or a segment by its number
+	SourceClaim                     // a claim of a verified token
+	SourceHost                      // the requested host
+	SourceMethod                    // the method
+	SourceCertificate               // a name in a client's verified certificate
+	SourceFunc                      // what a function says
+	SourceFirst                     // the first of several parts that the request has
+	SourceAll                       // several parts, all of which the request must have
 	sources
 )
 
 var sourceNames = [...]string{
 	SourceNone: "nothing", SourceIP: "ip", SourceHeader: "header", SourceQuery: "query",
 	SourceCookie: "cookie", SourcePath: "path", SourceClaim: "claim", SourceHost: "host", SourceMethod: "method",
-	SourceFunc: "func", SourceFirst: "first", SourceAll: "all",
+	SourceCertificate: "cert", SourceFunc: "func", SourceFirst: "first", SourceAll: "all",
 }
 
 // String returns the name used in configuration.
@@ -47,7 +48,7 @@ func (s Source) String() string {
 // named reports whether parts of the source have a Name.
 func (s Source) named() bool {
 	switch s {
-	case SourceHeader, SourceQuery, SourceCookie, SourcePath, SourceClaim, SourceFunc:
+	case SourceHeader, SourceQuery, SourceCookie, SourcePath, SourceClaim, SourceCertificate, SourceFunc:
 		return true
 	default:
 		return false
@@ -199,9 +200,10 @@ func (p Part) bits6() int {
 }
 
 // ParsePart reads a part's text: ip, ip/V4BITS/V6BITS, header.NAME, query.NAME,
-// cookie.NAME, path.WILDCARD, path.NUMBER of a segment, claim.NAME, host, method.
+// cookie.NAME, path.WILDCARD, path.NUMBER of a segment, claim.NAME, cert.NAME, of
+// which [Certificate] says the names, host, method.
 func ParsePart(text string) (Part, error) {
-	const forms = "ip, ip/24/48, header.NAME, query.NAME, cookie.NAME, path.WILDCARD, path.NUMBER, claim.NAME, host or method"
+	const forms = "ip, ip/24/48, header.NAME, query.NAME, cookie.NAME, path.WILDCARD, path.NUMBER, claim.NAME, " + certificateForms + ", host or method"
 	word, name, named := strings.Cut(text, ".")
 	for s := SourceHeader; s < SourceFunc; s++ {
 		if s.String() != word {
@@ -212,6 +214,8 @@ func ParsePart(text string) (Part, error) {
 			return Part{}, fmt.Errorf("%q lacks a name; write %s.NAME", text, word)
 		case !s.named() && named:
 			return Part{}, fmt.Errorf("%q: %s has no name; write %s alone", text, word, word)
+		case s == SourceCertificate && !isCertificateName(name):
+			return Part{}, fmt.Errorf("%q is no name in a certificate; write %s", text, certificateForms)
 		}
 		return Part{Source: s, Name: name}, nil
 	}

@@ -35,6 +35,9 @@ func CheckFiles(c *config.Config) error {
 		if l := &c.Listen[i]; l.CertFile != "" {
 			_, err := certificate.Load(l.CertFile, l.KeyFile, certificate.Options{})
 			add("cert", l.CertFile, err)
+			if l.ClientCAFile != "" {
+				add("client_ca", l.ClientCAFile, certificate.CheckClientCA(l.ClientCAFile))
+			}
 		}
 	}
 	if t := c.Tokens; t != nil {

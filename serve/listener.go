@@ -79,7 +79,7 @@ func (s *runtime) limitsOf(c *config.Listener) (l tcp.Limits, err error) {
 
 // kind is what a listener cannot change while it is open.
 func kind(c *config.Listener) string {
-	return fmt.Sprint(c.TCP, " ", c.CertFile, " ", c.KeyFile, " ", c.ProxyProtocol)
+	return fmt.Sprint(c.TCP, " ", c.CertFile, " ", c.KeyFile, " ", c.ClientCAFile, " ", c.ClientOptional, " ", c.ProxyProtocol)
 }
 
 // newListener opens a listener for clients. One that is at the address already is taken
@@ -89,13 +89,16 @@ func (d *listeners) newListener(ctx context.Context, c *config.Listener, old *li
 	o.config.Store(c)
 	var secure *tls.Config
 	if c.CertFile != "" {
-		o.pair, err = certificate.Load(c.CertFile, c.KeyFile, certificate.Options{OnChange: func(err error) {
-			if err != nil {
-				d.log.Error("the certificate has changed and cannot be used; the one before is kept", slog.String("file", c.CertFile), slog.Any("error", err))
-				return
-			}
-			d.log.Info("a new certificate serves", slog.String("file", c.CertFile))
-		}})
+		o.pair, err = certificate.Load(c.CertFile, c.KeyFile, certificate.Options{
+			ClientCA: c.ClientCAFile, ClientOptional: c.ClientOptional,
+			OnChange: func(err error) {
+				if err != nil {
+					d.log.Error("the certificate has changed and cannot be used; the one before is kept", slog.String("file", c.CertFile), slog.Any("error", err))
+					return
+				}
+				d.log.Info("a new certificate serves", slog.String("file", c.CertFile))
+			},
+		})
 		if err != nil {
 			return nil, fmt.Errorf("listen %s: tls: %w", c.Address, err)
 		}

@@ -48,6 +48,10 @@ func TestLintFiles(t *testing.T) {
 			[]string{":1:58: certificate: stat %s/none.pem: no such file", ":1:58: certificate: stat %s/key.pem: no such file"},
 		},
 		{"no pair", "listen: {address: 127.0.0.1:0, tls: {cert: %s/short, key: %s/short}}", []string{":1:44: certificate: "}},
+		{
+			"no client authority", "listen:\n  address: 127.0.0.1:0\n  tls:\n    cert: %s/none.pem\n    key: %s/none.pem\n    client_ca: %s/garbage",
+			[]string{":4:11: certificate: stat %s/none.pem: no such file", ":6:16: certificate: %s/garbage: holds no certificate in PEM"},
+		},
 		{"no token", "admin: {address: 127.0.0.1:0, token_file: %s/none}", []string{":1:43: token file: "}},
 		{"a short token", "admin: {address: 127.0.0.1:0, token_file: %s/short}", []string{":1:43: token file %s/short: 9 bytes can be guessed"}},
 		{"a token", "admin: {address: 127.0.0.1:0, token_file: %s/secret}", nil},
@@ -103,6 +107,7 @@ func TestEveryFileIsChecked(t *testing.T) {
 	tests := map[string]string{
 		"cert":           "listen: {address: 127.0.0.1:0, tls: {cert: %s, key: none}}",
 		"key":            "listen: {address: 127.0.0.1:0, tls: {cert: none, key: %s}}",
+		"client_ca":      "listen: {address: 127.0.0.1:0, tls: {cert: none, key: none, client_ca: %s}}",
 		"jwks_file":      "tokens: {jwks_file: %s}",
 		"hmac_file":      "tokens: {hmac_file: %s}",
 		"key_file":       "tokens: {key_file: %s}",
