@@ -22,6 +22,8 @@
 //   - A denied request is answered with status 429, or the rule's, Retry-After in
 //     whole seconds, never too early, and a problem document (RFC 9457) that names
 //     the limits that denied.
+//   - A call of gRPC over HTTP/2 is answered by a status of gRPC instead, such as
+//     RESOURCE_EXHAUSTED, with grpc-retry-pushback-ms.
 //   - Every answer that was decided carries RateLimit-Policy, with all limits, and
 //     RateLimit, with the limit that binds, of
 //     draft-ietf-httpapi-ratelimit-headers-11; [Fields] has other families.

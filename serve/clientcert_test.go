@@ -119,6 +119,30 @@ rules: [{name: services, by: cert.uri, limits: 2/h}]
 	s.forgive(t, "TLS handshake")
 }
 
+// TestClientCertificatesTCP: a listener of TCP passes on what verified clients send.
+func TestClientCertificatesTCP(t *testing.T) {
+	cert, key, trust := certificateFiles(t)
+	ours := newClientAuthority(t)
+	s := start(t, fmt.Sprintf(`
+listen: [{address: "tcp://127.0.0.1:0", upstream: %q, tls: {cert: %q, key: %q, client_ca: %q}}]
+rules: [{name: all, by: ip, limits: 9/h}]
+`, strings.TrimPrefix(named(t, "up"), "http://"), cert, key, ours.file))
+	at := "https" + strings.TrimPrefix(s.url, "tcp")
+	ada := ours.client(t, "spiffe://example/ada", trust)
+	none := &http.Client{Transport: clientTransport(trust)}
+	for _, client := range []*http.Client{ada, none} { // the upstream speaks HTTP/1
+		client.Transport.(*http.Transport).ForceAttemptHTTP2 = false
+	}
+	if got := fetch(t, ada, at+"/x"); got.body != "up /x 0" {
+		t.Errorf("got %d %q", got.status, got.body)
+	}
+	resp, err := none.Get(at)
+	if err == nil {
+		err = resp.Body.Close()
+		t.Errorf("got %s without a certificate, %v", resp.Status, err)
+	}
+}
+
 // TestClientCAFile: a start fails with a file that is no good, and lint says where
 // it is named.
 func TestClientCAFile(t *testing.T) {
