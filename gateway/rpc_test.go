@@ -291,3 +291,37 @@ func TestUpgradeToH2C(t *testing.T) {
 		t.Errorf("got %s", resp.Status)
 	}
 }
+
+// TestTrailersAreAskedFor: an upstream learns that its client takes trailers, without
+// which some servers of gRPC refuse a call, and the client gets those of the answer.
+func TestTrailersAreAskedFor(t *testing.T) {
+	up := h2cFront(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Te") != "trailers" || r.Header.Get("Content-Type") != "application/grpc" {
+			t.Errorf("got %v", r.Header)
+		}
+		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+	}))
+	g, err := gateway.New("h2c://"+up+"/base", gateway.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: &protocols}
+	t.Cleanup(transport.CloseIdleConnections)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+h2cFront(t, behind(t, g, sluice.PerMinute(9)), g.Close), strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Te", "trailers")
+	req.Header.Set("Content-Type", "application/grpc")
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { check(t, resp.Body.Close()) }()
+	readAll(t, resp.Body)
+	if resp.Trailer.Get("Grpc-Status") != "0" {
+		t.Errorf("got %d, trailer %v", resp.StatusCode, resp.Trailer)
+	}
+}
