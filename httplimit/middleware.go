@@ -43,11 +43,15 @@ func New(o Options) (*Middleware, error) {
 	if err := o.Fields.check(); err != nil {
 		all = append(all, fmt.Errorf("httplimit: Fields: %w", err))
 	}
-	front, err := policy.NewFront(policy.FrontOptions{
+	of := policy.FrontOptions{
 		Name: "httplimit", Store: o.Store, Slots: o.Slots, Rules: o.Rules, Policy: o.Policy,
 		Trusted: o.Trusted, ClientHeader: o.ClientHeader, Allow: o.Allow, Deny: o.Deny,
-		MaxWait: o.MaxWait, Queue: o.Queue, OnHold: m.onHold, OnDecision: m.onDecision, OnError: m.onError, Now: o.Now,
-	})
+		MaxWait: o.MaxWait, Queue: o.Queue, OnHold: m.onHold, OnError: m.onError, Now: o.Now,
+	}
+	if o.OnDecision != nil {
+		of.OnDecision = m.onDecision
+	}
+	front, err := policy.NewFront(of)
 	if all = append(all, err); errors.Join(all...) != nil {
 		return nil, errors.Join(all...)
 	}

@@ -64,8 +64,8 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 		if c.Judged == nil {
 			return
 		}
-		for o := range c.judged.Outcomes() {
-			if !yield(c.front.named(&o)) {
+		for p := range c.judged.inForce() {
+			if !yield(c.judged.named(p)) {
 				return
 			}
 		}
@@ -77,7 +77,7 @@ func (c *Call) conclude(ctx context.Context) {
 	v, e := &c.judged, &c.Event
 	*e = Event{Decision: v.Decision, Err: v.Err, Judged: v}
 	if binding, bound := v.Binding(); bound {
-		e.Limit = c.front.named(&binding)
+		e.Limit = v.named(v.binding)
 		e.Rule = binding.Rule
 		e.Charge = sluice.Charge{Key: binding.Key, Cost: binding.Cost}
 		if !v.Allowed {
@@ -125,9 +125,9 @@ func (c *Call) shadowed() {
 // violated returns the names of the limits that denied, the binding one first.
 func (c *Call) violated(binding string) []string {
 	all := []string{binding}
-	for o := range c.judged.Outcomes() {
-		if !o.Allowed {
-			if name := c.front.named(&o).Name; !slices.Contains(all, name) {
+	for p := range c.judged.inForce() {
+		if !c.judged.outcomes[p.outcome].Allowed {
+			if name := c.judged.named(p).Name; !slices.Contains(all, name) {
 				all = append(all, name)
 			}
 		}

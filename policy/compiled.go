@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -48,6 +49,8 @@ type set struct {
 	// counts says that a limit of take counts denied requests.
 	counts bool
 	queues bool // a limit of take holds requests back
+
+	named, namedOver atomic.Pointer[[]sluice.Term] // those of take and over, by the names that clients know
 }
 
 // soft returns which limit of take is the soft one, -1 if none is.

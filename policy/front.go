@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -90,7 +89,6 @@ type Front struct {
 	judge   Evaluator
 	finder  *clientip.Finder
 	clients clientip.Admission
-	names   sync.Map // *sluice.Term of a plan to *sluice.Term with the name that clients know
 	log     sampledlog.Log
 }
 
@@ -216,16 +214,4 @@ func (f *Front) Report(ctx context.Context, a Attributes, err error) {
 	default:
 		f.log.Error(ctx, "rate limit store failed", err)
 	}
-}
-
-// named returns the limit of an outcome under the name that clients know. Their
-// number is bounded by that of the policy's limits.
-func (f *Front) named(o *Outcome) *sluice.Term {
-	if t, ok := f.names.Load(o.Limit); ok {
-		return t.(*sluice.Term) //nolint:forcetypeassert // nothing else is ever stored
-	}
-	t := *o.Limit
-	t.Name = o.Name()
-	known, _ := f.names.LoadOrStore(o.Limit, &t)
-	return known.(*sluice.Term) //nolint:forcetypeassert // nothing else is ever stored
 }

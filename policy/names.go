@@ -3,6 +3,8 @@
 
 package policy
 
+import "github.com/sluicegate/sluice"
+
 // Name returns what clients are told that the limit is called: as its rule is, or
 // RULE/LIMIT where a key of the rule is under several, with the level between them
 // in a hierarchy.
@@ -10,6 +12,28 @@ func (o *Outcome) Name() string { return limitName(o.Rule, o.Level, o.Limit.Name
 
 // Name returns what clients are told that the limit is called that they went over.
 func (w *Warning) Name() string { return levelName(w.Rule, w.Level) }
+
+// named returns the limit at a place by the name that clients know. Those of a
+// key's limits are made when one is first needed.
+func (v *Verdict) named(p place) *sluice.Term {
+	c := &v.charges[p.charge]
+	known := &c.set.named
+	if c.over {
+		known = &c.set.namedOver
+	}
+	terms := known.Load()
+	if terms == nil {
+		made := make([]sluice.Term, c.Plan.Len())
+		for t := range made {
+			made[t] = *c.Plan.Term(t)
+			made[t].Name = limitName(&c.rule.Rule, c.level.Level, made[t].Name)
+		}
+		if terms = &made; !known.CompareAndSwap(nil, terms) {
+			terms = known.Load()
+		}
+	}
+	return &(*terms)[p.term]
+}
 
 // limitName returns a limit's name among all of a policy.
 func limitName(r *Rule, l *Level, limit string) string {

@@ -49,7 +49,7 @@ type Verdict struct {
 	peek       bool
 	settled    bool
 	bound      bool // whether a limit binds
-	binding    struct{ charge, term, outcome int }
+	binding    place
 	matches    Matches
 	values     []string
 	charges    []charge
@@ -89,6 +89,38 @@ type Outcome struct {
 	sluice.Outcome
 }
 
+// place is where a limit of the rules in force, and its outcome, stand in a verdict.
+type place struct{ charge, term, outcome int }
+
+// places returns those of an ask.
+func (v *Verdict) places(k *ask) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		at := k.outcomes
+		for j := k.first; j < k.first+k.n; j++ {
+			for t := range v.charges[j].Plan.Len() {
+				if !yield(place{j, t, at}) {
+					return
+				}
+				at++
+			}
+		}
+	}
+}
+
+// inForce returns the places of all limits in force that the request was charged
+// under.
+func (v *Verdict) inForce() iter.Seq[place] {
+	return func(yield func(place) bool) {
+		for i := range v.enforced() {
+			for p := range v.places(&v.asks[i]) {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Outcomes returns the outcomes of all limits in force that the request was
 // charged under, in the order of the rules; those that count responses come
 // last. They are valid until v is used again. There are none if no rule
@@ -96,11 +128,9 @@ type Outcome struct {
 // zero.
 func (v *Verdict) Outcomes() iter.Seq[Outcome] {
 	return func(yield func(Outcome) bool) {
-		for i := range v.enforced() {
-			for o := range v.outcomesOf(&v.asks[i]) {
-				if !yield(o) {
-					return
-				}
+		for p := range v.inForce() {
+			if !yield(v.outcome(p)) {
+				return
 			}
 		}
 	}
@@ -114,28 +144,14 @@ func (v *Verdict) Limits() (n int) {
 	return n
 }
 
-func (v *Verdict) outcomesOf(k *ask) iter.Seq[Outcome] {
-	return func(yield func(Outcome) bool) {
-		at := k.outcomes
-		for j := k.first; j < k.first+k.n; j++ {
-			for t := range v.charges[j].Plan.Len() {
-				if !yield(v.outcome(j, t, at)) {
-					return
-				}
-				at++
-			}
-		}
-	}
-}
-
-// outcome describes term t of charge j, whose outcome is at that place.
-func (v *Verdict) outcome(j, t, at int) Outcome {
-	c := &v.charges[j]
+// outcome describes the limit at a place.
+func (v *Verdict) outcome(p place) Outcome {
+	c := &v.charges[p.charge]
 	o := Outcome{
 		Rule: &c.rule.Rule, Level: c.level.Level, Key: c.Key, Cost: c.Cost,
-		Limit: c.Plan.Term(t), Outcome: v.outcomes[at],
+		Limit: c.Plan.Term(p.term), Outcome: v.outcomes[p.outcome],
 	}
-	if last := c.set.soft(); last == t {
+	if last := c.set.soft(); last == p.term {
 		o.Soft, o.Grace = !c.over, c.over
 		if c.over && !o.Allowed {
 			// The request passes again when either has room.
@@ -151,7 +167,7 @@ func (v *Verdict) Binding() (o Outcome, ok bool) {
 	if !v.bound {
 		return Outcome{}, false
 	}
-	return v.outcome(v.binding.charge, v.binding.term, v.binding.outcome), true
+	return v.outcome(v.binding), true
 }
 
 // Warning is a soft limit that a request went over.
@@ -276,10 +292,10 @@ func (v *Verdict) binds() {
 		at := k.outcomes
 		for j := k.first; j < k.first+k.n; j++ {
 			for t := range v.charges[j].Plan.Len() {
-				o := v.outcome(j, t, at)
+				o := v.outcome(place{j, t, at})
 				if v.Allowed == o.Allowed && (!v.bound || tighter(&o, &best, v.Allowed)) {
 					best, v.bound, v.Decision.Binding = o, true, i
-					v.binding.charge, v.binding.term, v.binding.outcome = j, t, at
+					v.binding = place{j, t, at}
 				}
 				at++
 				i++
