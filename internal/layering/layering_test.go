@@ -19,7 +19,7 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/gateway", "/grpclimit", "/httpclient", "/httplimit",
-	"/internal/clientip", "/internal/pacing", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/policy", "/remote", "/storetest",
+	"/internal/clientip", "/internal/instants", "/internal/pacing", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/policy", "/remote", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
@@ -123,11 +123,11 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/internal/storekit", []string{"", "/internal/span"}},
 		{"/storetest", []string{"", "/internal/span", "/internal/storekit", "/algo"}},
 		{"/remote", []string{"", "/internal/span", "/algo"}},
-		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/internal/sampledlog", "/internal/wire"}},
+		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/sampledlog", "/internal/wire"}},
 		{"/internal/pacing", []string{"", "/internal/span"}},
 		{"/httpclient", []string{"", "/internal/span", "/internal/pacing"}},
 		{"/internal/exchange", []string{"/internal/wire"}},
-		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/sampledlog", "/internal/wire", "/policy"}},
+		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/instants", "/internal/sampledlog", "/internal/wire", "/policy"}},
 		{"/gateway", []string{"/internal/exchange", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},
 		{"/gateway/certificate", []string{"/internal/regular"}},
 	} {

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package instants
+
+import (
+	"slices"
+	"time"
+)
+
+// line is what waits for the same charges. Its n-th request waits for its n-th
+// instant, and there are at least as many instants as requests.
+type line[K comparable, R any] struct {
+	id          uint64
+	charges     []Charge[K]
+	instants    []Instant[R] // the first due first
+	first, last *Waiter[K, R]
+	waiting     int
+	timer       *time.Timer // of the first instant
+}
+
+// free returns how many instants nobody waits for: they are the last ones.
+func (l *line[K, R]) free() int { return len(l.instants) - l.waiting }
+
+// insert puts an instant where it belongs, and returns how many are behind it:
+// few, as who asks later is reserved a later one.
+func (l *line[K, R]) insert(at Instant[R]) (behind int) {
+	i := len(l.instants)
+	for i > 0 && l.instants[i-1].Due.After(at.Due) {
+		i--
+	}
+	l.instants = slices.Insert(l.instants, i, at)
+	return len(l.instants) - 1 - i
+}
+
+func (l *line[K, R]) shift() Instant[R] {
+	at := l.instants[0]
+	l.instants[0] = Instant[R]{} // its receipt is not kept
+	l.instants = l.instants[1:]
+	return at
+}
+
+func (l *line[K, R]) pop() Instant[R] {
+	n := len(l.instants) - 1
+	at := l.instants[n]
+	l.instants[n] = Instant[R]{}
+	l.instants = l.instants[:n]
+	return at
+}
+
+// add adds a request ahead of so many others.
+func (l *line[K, R]) add(w *Waiter[K, R], ahead int) {
+	for w.prev = l.last; ahead > 0; ahead-- {
+		w.prev, w.next = w.prev.prev, w.prev
+	}
+	l.link(w, w)
+	l.waiting++
+}
+
+func (l *line[K, R]) remove(w *Waiter[K, R]) {
+	l.link(w, nil)
+	l.waiting--
+}
+
+// link makes the neighbours of w point to it, or to each other if by is nil.
+func (l *line[K, R]) link(w, by *Waiter[K, R]) {
+	before, behind := by, by
+	if by == nil {
+		before, behind = w.next, w.prev
+	}
+	if w.prev != nil {
+		w.prev.next = before
+	} else {
+		l.first = before
+	}
+	if w.next != nil {
+		w.next.prev = behind
+	} else {
+		l.last = behind
+	}
+}
+
+// Waiter is a request that waits for an instant.
+type Waiter[K comparable, R any] struct {
+	registry   *Registry[K, R]
+	line       *line[K, R]
+	prev, next *Waiter[K, R]
+	come       chan struct{}
+	at         Instant[R]
+}
+
+// Come is closed when the request's instant has come: it is [Waiter.Instant] from
+// then on.
+func (w *Waiter[K, R]) Come() <-chan struct{} { return w.come }
+
+// Instant returns the request's instant, which must have come.
+func (w *Waiter[K, R]) Instant() Instant[R] { return w.at }
+
+// Leave makes the request wait no longer: whoever is behind moves up. It is not ok
+// if its instant has come, which is its own to give back. If too many instants
+// are free by that, the receipts are those to give back now. It is called once.
+func (w *Waiter[K, R]) Leave() (back []R, ok bool) {
+	r, l := w.registry, w.line
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-w.come:
+		return nil, false
+	default:
+	}
+	l.remove(w)
+	if r.free.Add(1) > r.most || r.lines[l.id] != l {
+		return []R{r.drop(l)}, true
+	}
+	r.vacated(l)
+	return nil, true
+}

@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package instants hands instants, which a store has reserved for requests, to
+// those that wait for them in this process.
+//
+// Requests that charge the same form a line. The first of a line to wait has its
+// first instant, the second its second, and so on. Who leaves takes no instant
+// along: those behind have an earlier one by that, and the last instant is free for
+// whoever comes next. A free instant is given back when it is due, or when a
+// request comes that charges one of its keys otherwise.
+package instants
+
+import (
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Charge is what an instant was reserved for: Cost units of Key under the limits
+// that Plan identifies.
+type Charge[K comparable] struct {
+	Key  K
+	Plan uint64
+	Cost int64
+}
+
+// Instant is when a request may go on, and the receipt of what is charged for it.
+type Instant[R any] struct {
+	Due     time.Time
+	Receipt R
+}
+
+// Registry holds the lines of a process. It is safe for concurrent use, and calls
+// nothing and waits for nothing while it is locked. It has no goroutine: a line has
+// a timer.
+type Registry[K comparable, R any] struct {
+	giveBack func([]R)
+	seed     maphash.Seed
+	free     atomic.Int64 // instants for which nobody waits; changed under mu
+
+	mu    sync.Mutex
+	most  int64 // of free
+	lines map[uint64]*line[K, R]
+	// vacant are the lines with free instants, under each of their keys.
+	vacant map[K]map[*line[K, R]]struct{}
+}
+
+// New returns a Registry of at most so many free instants. What is due and free is
+// given back by the function, which a goroutine of its own calls.
+func New[K comparable, R any](most int, giveBack func([]R)) *Registry[K, R] {
+	return &Registry[K, R]{
+		giveBack: giveBack, seed: maphash.MakeSeed(), most: int64(most),
+		lines: make(map[uint64]*line[K, R]), vacant: make(map[K]map[*line[K, R]]struct{}),
+	}
+}
+
+// Resize sets how many instants may be free at most, from the next that becomes so.
+func (r *Registry[K, R]) Resize(most int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.most = int64(most)
+}
+
+// Free returns how many instants are free.
+func (r *Registry[K, R]) Free() int { return int(r.free.Load()) }
+
+// Claim makes a request wait for a free instant of its line, if there is one by
+// then: at, if nobody ahead leaves. w is nil if there is none. Before the store is
+// asked for another, what is free under the same keys in other lines must be given
+// back: these are the receipts, the latest instant of each line first. For a
+// request that waits for nothing, by is zero, and its own line is one of these.
+func (r *Registry[K, R]) Claim(charges []Charge[K], by time.Time) (w *Waiter[K, R], at Instant[R], others []R) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own := r.find(charges)
+	if own != nil && own.free() > 0 && !own.instants[own.waiting].Due.After(by) {
+		at = own.instants[own.waiting]
+		return r.join(own), at, nil
+	}
+	for _, c := range charges {
+		for l := range r.vacant[c.Key] {
+			for (l != own || by.IsZero()) && l.free() > 0 {
+				others = append(others, r.drop(l))
+			}
+		}
+	}
+	return nil, Instant[R]{}, others
+}
+
+// Enter makes a request wait that an instant was reserved for: in the place of that
+// instant in its line, or for an earlier one that is free.
+func (r *Registry[K, R]) Enter(charges []Charge[K], at Instant[R]) *Waiter[K, R] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.find(charges)
+	if l == nil {
+		l = r.open(charges)
+	}
+	free, behind := l.free(), l.insert(at)
+	w := r.wait(l, max(behind-free, 0))
+	r.arm(l)
+	return w
+}
+
+// join makes a request wait for a free instant of a line.
+func (r *Registry[K, R]) join(l *line[K, R]) *Waiter[K, R] {
+	w := r.wait(l, 0)
+	if r.free.Add(-1); l.free() == 0 {
+		r.occupied(l)
+	}
+	return w
+}
+
+func (r *Registry[K, R]) wait(l *line[K, R], ahead int) *Waiter[K, R] {
+	w := &Waiter[K, R]{registry: r, line: l, come: make(chan struct{})}
+	l.add(w, ahead)
+	return w
+}
+
+// find returns the line of requests that charge the same, nil if there is none.
+func (r *Registry[K, R]) find(charges []Charge[K]) *line[K, R] {
+	if l := r.lines[r.hash(charges)]; l != nil && slices.Equal(l.charges, charges) {
+		return l
+	}
+	return nil
+}
+
+// open makes a line. One whose hash another has is not found again: who waits in it
+// is alone.
+func (r *Registry[K, R]) open(charges []Charge[K]) *line[K, R] {
+	l := &line[K, R]{charges: slices.Clone(charges), id: r.hash(charges)}
+	if r.lines[l.id] == nil {
+		r.lines[l.id] = l
+	}
+	return l
+}
+
+func (r *Registry[K, R]) hash(charges []Charge[K]) uint64 {
+	var h maphash.Hash
+	h.SetSeed(r.seed)
+	for _, c := range charges {
+		maphash.WriteComparable(&h, c)
+	}
+	return h.Sum64()
+}
+
+// arm has the timer of a line run until its first instant.
+func (r *Registry[K, R]) arm(l *line[K, R]) {
+	wait := time.Until(l.instants[0].Due)
+	if l.timer == nil {
+		l.timer = time.AfterFunc(wait, func() { r.fire(l) })
+		return
+	}
+	l.timer.Reset(wait)
+}
+
+// fire lets those go on whose instants are due, and gives the free ones back.
+func (r *Registry[K, R]) fire(l *line[K, R]) {
+	if back := r.due(l, time.Now()); len(back) > 0 {
+		r.giveBack(back)
+	}
+}
+
+func (r *Registry[K, R]) due(l *line[K, R], now time.Time) (back []R) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(l.instants) > 0 && !l.instants[0].Due.After(now) {
+		at := l.shift()
+		if w := l.first; w != nil {
+			l.remove(w)
+			w.at = at
+			close(w.come)
+			continue
+		}
+		r.free.Add(-1)
+		back = append(back, at.Receipt)
+	}
+	r.tidy(l)
+	return back
+}
+
+// drop takes the last instant, which is free, out of a line.
+func (r *Registry[K, R]) drop(l *line[K, R]) R {
+	r.free.Add(-1)
+	at := l.pop()
+	r.tidy(l)
+	return at.Receipt
+}
+
+// tidy arms the timer of a line that has lost instants, and forgets what is over.
+func (r *Registry[K, R]) tidy(l *line[K, R]) {
+	if l.free() == 0 {
+		r.occupied(l)
+	}
+	if len(l.instants) > 0 {
+		r.arm(l)
+		return
+	}
+	l.timer.Stop()
+	if r.lines[l.id] == l {
+		delete(r.lines, l.id)
+	}
+}
+
+// vacated notes that a line has a free instant.
+func (r *Registry[K, R]) vacated(l *line[K, R]) {
+	for _, c := range l.charges {
+		if r.vacant[c.Key] == nil {
+			r.vacant[c.Key] = make(map[*line[K, R]]struct{})
+		}
+		r.vacant[c.Key][l] = struct{}{}
+	}
+}
+
+// occupied notes that a line has no free instant.
+func (r *Registry[K, R]) occupied(l *line[K, R]) {
+	for _, c := range l.charges {
+		if delete(r.vacant[c.Key], l); len(r.vacant[c.Key]) == 0 {
+			delete(r.vacant, c.Key)
+		}
+	}
+}
