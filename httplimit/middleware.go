@@ -116,11 +116,14 @@ func (m *Middleware) onDecision(_ context.Context, a policy.Attributes, e *polic
 }
 
 // onError hands an error of the front to whoever wants it. A renewal of slots may
-// fail while the request gets another body: it is told of the one that came.
-func (m *Middleware) onError(_ context.Context, a policy.Attributes, err error) {
+// fail while the request gets another body: it is told of the one that came. One of
+// no request, as an instant that nobody waits for is cancelled, is logged.
+func (m *Middleware) onError(ctx context.Context, a policy.Attributes, err error) {
 	if of, ok := a.(*attributes); ok {
 		m.report(of.Request(), err)
+		return
 	}
+	m.log.Error(ctx, "rate limit store failed", err)
 }
 
 // report hands an error of the store to whoever wants it.

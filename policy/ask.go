@@ -94,6 +94,9 @@ func (v *Verdict) switchOver(k *ask) bool {
 
 // single asks the store about one ask.
 func (v *Verdict) single(ctx context.Context, k *ask) {
+	if v.claim(ctx, k) {
+		return
+	}
 	k.result.Decision, k.result.Err = v.store.Take(ctx, v.request(k, sluice.OpTake))
 	v.fill(k)
 }
@@ -104,14 +107,18 @@ func (v *Verdict) all(ctx context.Context) {
 		v.single(ctx, &v.asks[0])
 		return
 	}
+	asks := v.asks
+	if v.claim(ctx, &asks[0]) {
+		asks = asks[1:]
+	}
 	v.requests, v.results = v.requests[:0], v.results[:0]
-	for i := range v.asks {
-		v.requests = append(v.requests, v.request(&v.asks[i], sluice.OpTake))
+	for i := range asks {
+		v.requests = append(v.requests, v.request(&asks[i], sluice.OpTake))
 		v.results = append(v.results, sluice.Result{})
 	}
 	err := sluice.TakeBatch(ctx, v.store, v.requests, v.results)
-	for i := range v.asks {
-		k := &v.asks[i]
+	for i := range asks {
+		k := &asks[i]
 		k.result = v.results[i]
 		if err != nil {
 			k.result = sluice.Result{Err: err}
@@ -187,6 +194,9 @@ func (v *Verdict) undoLate() {
 
 // giveBack refunds all that an ask was charged.
 func (v *Verdict) giveBack(ctx context.Context, k *ask) error {
+	if v.vacate(ctx) {
+		return nil
+	}
 	ctx, cancel := undoContext(ctx)
 	defer cancel()
 	_, err := v.store.Take(ctx, v.refund(k))

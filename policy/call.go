@@ -138,14 +138,14 @@ func (c *Call) violated(binding string) []string {
 // hold waits until the request may go on. If it may not it has cost nothing.
 func (c *Call) hold(ctx context.Context, a Attributes) {
 	f, v := c.front, &c.judged
-	due := time.Now().Add(v.Decision.Delay)
-	err := f.opts.Queue.enter()
+	began := time.Now()
+	err := v.enter()
 	if err == nil {
-		err = f.await(ctx, a, due)
+		err = f.await(ctx, a, v.waiter)
 	}
 	if err == nil {
-		v.Decision.ResetAfter = max(v.Decision.ResetAfter-v.Decision.Delay, 0)
-		c.Decision.ResetAfter = v.Decision.ResetAfter
+		v.come(began)
+		c.Decision = v.Decision
 		return
 	}
 	f.Report(ctx, a, v.Cancel(ctx))
@@ -157,20 +157,17 @@ func (c *Call) hold(ctx context.Context, a Attributes) {
 	}
 }
 
-// await blocks until an instant, and gives back the place in the queue. It returns
-// an error as soon as the client is known to be gone.
-func (f *Front) await(ctx context.Context, a Attributes, due time.Time) error {
-	defer f.opts.Queue.leave() // whatever the hook does
+// await blocks until the instant of a request has come. It returns an error as soon
+// as the client is known to be gone.
+func (f *Front) await(ctx context.Context, a Attributes, w *waiter) error {
 	held := ctx
 	if f.opts.OnHold != nil {
 		var over func()
 		held, over = f.opts.OnHold(ctx, a)
 		defer over()
 	}
-	timer := time.NewTimer(time.Until(due))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-w.Come():
 		return nil
 	case <-held.Done():
 		if ctx.Err() != nil {

@@ -48,7 +48,6 @@ type set struct {
 	all  *sluice.Plan // all of them
 	// counts says that a limit of take counts denied requests.
 	counts bool
-	queues bool // a limit of take holds requests back
 
 	named, namedOver atomic.Pointer[[]sluice.Term] // those of take and over, by the names that clients know
 }

@@ -246,9 +246,7 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 		return nil
 	}
 	for i := range s.take.Len() {
-		t := s.take.Term(i)
-		s.counts = s.counts || t.CountDenied
-		s.queues = s.queues || t.Queues()
+		s.counts = s.counts || s.take.Term(i).CountDenied
 	}
 	return s
 }

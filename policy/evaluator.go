@@ -23,14 +23,16 @@ type Evaluator struct {
 	Store  sluice.Store
 	// Slots keeps the requests in flight. Nil means Store, if it is a
 	// [sluice.SlotStore]: then one call decides a request's only slot and its
-	// units, unless MaxWait is set or something on trial is charged as well.
+	// units, unless it may wait or something on trial is charged as well.
 	Slots sluice.SlotStore
 	// MaxWait is how long a request may be held back until it fits, whatever the
-	// algorithm; at most sluice.MaxWait. Zero holds back only for limits that
-	// queue, such as a leaky bucket, as long as these say.
+	// algorithm; at most sluice.MaxWait. Zero leaves it to the rules, and to limits
+	// that queue, such as a leaky bucket.
 	MaxWait time.Duration
 	// Now says which overrides have expired. Nil means time.Now.
 	Now func() time.Time
+
+	front *Front // that holds requests back; nil if another does
 }
 
 // Decide charges a request under all rules that match it, but for those that
@@ -151,6 +153,7 @@ type charge struct {
 type ask struct {
 	role     role
 	peek     bool // asked only: charged after the response, or never
+	left     bool // what it was charged has been left to another
 	first, n int  // its charges
 	outcomes int  // where its outcomes begin
 	terms    int  // how many they are
@@ -283,9 +286,7 @@ func (v *Verdict) request(k *ask, op sluice.Op) sluice.Request {
 	if op != sluice.OpTake && op != sluice.OpPeek {
 		return req
 	}
-	if k.role == taken {
-		req.Op, req.MaxWait = v.wait(k)
-	}
+	req.Op, req.MaxWait, _ = v.wait(k)
 	if k.peek || v.peek {
 		req.Op, req.MaxWait = sluice.OpPeek, 0
 	}
@@ -308,22 +309,39 @@ func (v *Verdict) patience(ctx context.Context, maxWait time.Duration) {
 	}
 }
 
-// wait returns how an ask is taken, and how long its request may be held back.
-// What would be served after its deadline is better denied at once.
-func (v *Verdict) wait(k *ask) (sluice.Op, time.Duration) {
-	op, least, queues := sluice.OpTake, v.maxWait, false
+// wait returns how an ask is taken, and how long its request may be held back:
+// zero leaves it to the limits that queue, if there are any. What would be served
+// after its deadline is better denied at once.
+func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) {
+	op, least = sluice.OpTake, v.maxWait
 	if v.maxWait > 0 {
 		op = sluice.OpReserve
 	}
 	for i := range v.charges[k.first : k.first+k.n] {
 		c := &v.charges[k.first+i]
-		queues = queues || c.set.queues
-		if w := c.rule.MaxWait; w > 0 && (least == 0 || w < least) {
-			least = w
+		n := queueing(c.Plan)
+		queues = queues || n > 0
+		if w := c.rule.MaxWait; w > 0 {
+			if least == 0 || w < least {
+				least = w
+			}
+			if n < c.Plan.Len() {
+				op = sluice.OpReserve
+			}
 		}
 	}
 	if v.left > 0 && (queues && least == 0 || v.left < least) {
 		least = v.left
 	}
-	return op, least
+	return op, least, queues
+}
+
+// queueing returns how many limits of a plan hold requests back by themselves.
+func queueing(p *sluice.Plan) (n int) {
+	for i := range p.Len() {
+		if p.Term(i).Queues() {
+			n++
+		}
+	}
+	return n
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"reflect"
 	"slices"
 	"time"
 
@@ -49,9 +50,9 @@ type FrontOptions struct {
 	Allow, Deny []netip.Prefix
 
 	// MaxWait is how long a request may be held back until it fits, whatever
-	// the algorithm; at most sluice.MaxWait. Zero holds back only for limits
-	// that queue, such as a leaky bucket, as long as these say, and never past
-	// the deadline of the request's context.
+	// the algorithm; at most sluice.MaxWait. Zero leaves it to the rules, and to
+	// limits that queue, such as a leaky bucket. The least of all counts, and
+	// nothing is held back past the deadline of the request's context.
 	MaxWait time.Duration
 	// Queue bounds how many requests are held back at once. Fronts may share one.
 	// Nil means a [Queue] of its own, of DefaultQueue places.
@@ -67,8 +68,9 @@ type FrontOptions struct {
 	OnDecision func(ctx context.Context, a Attributes, e *Event)
 	// OnError, if not nil, is called with every error of the store, and of a
 	// function of a rule that is not the client's fault; also with those after the
-	// response, and when a slot in flight has expired. It must be safe for
-	// concurrent use and quick. Nil logs them to slog.Default, at most one a second.
+	// response, when a slot in flight has expired, and, with a [*Plain] of nothing,
+	// when an instant that nobody waits for could not be cancelled. It must be safe
+	// for concurrent use and quick. Nil logs them to slog.Default, at most one a second.
 	OnError func(ctx context.Context, a Attributes, err error)
 	// Now says which overrides have expired. Nil means time.Now.
 	Now func() time.Time
@@ -89,7 +91,9 @@ type Front struct {
 	judge   Evaluator
 	finder  *clientip.Finder
 	clients clientip.Admission
-	log     sampledlog.Log
+	// identity tells the stores of a Queue's fronts apart.
+	identity any
+	log      sampledlog.Log
 }
 
 // NewFront returns a Front, or every fault of o joined.
@@ -136,11 +140,15 @@ func NewFront(o FrontOptions) (*Front, error) {
 	if o.Queue == nil {
 		o.Queue = NewQueue(DefaultQueue)
 	}
-	return &Front{
+	f := &Front{
 		opts: o, finder: finder, clients: clientip.NewAdmission(o.Allow, o.Deny),
-		judge: Evaluator{Policy: o.Policy, Store: o.Store, Slots: o.Slots, MaxWait: o.MaxWait, Now: o.Now},
-		log:   sampledlog.Log{Logger: slog.Default(), Part: o.Name},
-	}, nil
+		log: sampledlog.Log{Logger: slog.Default(), Part: o.Name},
+	}
+	f.judge = Evaluator{Policy: o.Policy, Store: o.Store, Slots: o.Slots, MaxWait: o.MaxWait, Now: o.Now, front: f}
+	if f.identity = o.Store; !reflect.ValueOf(o.Store).Comparable() {
+		f.identity = f
+	}
+	return f, nil
 }
 
 // unfit returns why a rule is none for the front, "" if it is one.
@@ -195,6 +203,7 @@ func (f *Front) decide(ctx context.Context, a Attributes, c *Call) {
 		return
 	}
 	v := &c.judged
+	defer v.vacate(ctx) // for one that goes no further, and where something panics
 	f.judge.Decide(ctx, a, v)
 	c.conclude(ctx)
 	if c.Verdict != Abandoned { // a store that gave up because the client did has not failed

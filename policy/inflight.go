@@ -44,13 +44,16 @@ func (h *hold) ask(op sluice.SlotOp, owner string) sluice.SlotRequest {
 // call with its units. Then nothing but these must be charged by that call, as a
 // request without a slot is charged nothing.
 func (v *Verdict) joins() bool {
-	if len(v.holds) != 1 || v.holds[0].rule.Shadow || !v.ownSlots || v.maxWait > 0 || len(v.asks) == 0 {
+	if len(v.holds) != 1 || v.holds[0].rule.Shadow || !v.ownSlots || len(v.asks) == 0 {
 		return false
 	}
 	for i := range v.asks {
 		if k := &v.asks[i]; i == 0 && (k.role != taken || k.n > sluice.MaxCharges) || i > 0 && !k.peek {
 			return false
 		}
+	}
+	if op, _, _ := v.wait(&v.asks[0]); op != sluice.OpTake {
+		return false
 	}
 	v.joint, v.owner = true, rand.Text()
 	v.slot = sluice.Slot{SlotRequest: v.holds[0].ask(sluice.SlotAcquire, v.owner)}

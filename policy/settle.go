@@ -53,6 +53,7 @@ func (v *Verdict) settle(ctx context.Context, actual func(*charge) int64) error 
 		return nil
 	}
 	v.settled = true
+	v.vacate(ctx)
 	return errors.Join(v.release(ctx), v.correctAll(ctx, actual))
 }
 
@@ -62,8 +63,8 @@ func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) er
 	var moved []sluice.Charge // of all requests, one behind the other
 	for i := range v.asks {
 		k := &v.asks[i]
-		if k.result.Err != nil || !k.result.Decision.Allowed {
-			continue // nothing was charged
+		if k.result.Err != nil || !k.result.Decision.Allowed || k.left {
+			continue // nothing is charged
 		}
 		for j := k.first; j < k.first+k.n; j++ {
 			v.charges[j].actual = actual(&v.charges[j])

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/instants"
 )
 
 // Verdict is what became of a request. The zero Verdict is ready for
@@ -36,6 +37,9 @@ type Verdict struct {
 	// Failure is the failure policy of the rules that the store did not decide.
 	Failure sluice.Failure
 
+	front      *Front  // see Evaluator
+	waiter     *waiter // for the instant at which the request may go on; nil if it does not wait
+	spots      []instants.Charge[spot]
 	store      sluice.Store
 	slots      sluice.SlotStore
 	ownSlots   bool // slots is the store
@@ -69,6 +73,7 @@ func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 		slots, _ = e.Store.(sluice.SlotStore)
 	}
 	v.Allowed, v.Decision, v.Refused, v.InFlight, v.Err, v.Failure = false, sluice.Decision{}, nil, nil, nil, sluice.FailOpen
+	v.front, v.waiter, v.spots = e.front, nil, v.spots[:0]
 	v.store, v.slots, v.attributes, v.peek, v.settled, v.bound, v.owner = e.Store, slots, a, peek, false, false, ""
 	v.ownSlots, v.joint = e.Slots == nil && slots != nil, false
 	// What they point to is kept for the next request.

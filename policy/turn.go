@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/instants"
+)
+
+// spot is a key that units are reserved of.
+type spot struct {
+	store any
+	scope uint64
+	key   string
+}
+
+// receipt is what a request was charged that is held back.
+type receipt struct {
+	front    *Front
+	undo     sluice.Request
+	decision sluice.Decision
+	outcomes []sluice.Outcome // of several limits
+	asked    time.Time
+}
+
+type waiter = instants.Waiter[spot, receipt]
+
+// line returns what an ask charges, in the terms in which requests are compared.
+func (v *Verdict) line(k *ask) []instants.Charge[spot] {
+	v.spots = v.spots[:0]
+	for _, c := range v.flat[k.first : k.first+k.n] {
+		at := spot{store: v.front.identity, scope: c.Plan.ScopeID(), key: c.Key}
+		v.spots = append(v.spots, instants.Charge[spot]{Key: at, Plan: c.Plan.ID(), Cost: c.Cost})
+	}
+	return v.spots
+}
+
+// claim makes the request wait for an instant that others have left, rather than
+// ask the store. If there is none for it, what others have left of its keys is
+// given back before the store is asked.
+func (v *Verdict) claim(ctx context.Context, k *ask) bool {
+	if v.front == nil || v.peek || k.role != taken || v.front.opts.Queue.instants.Free() == 0 {
+		return false
+	}
+	q, now := v.front.opts.Queue, time.Now() //nolint:forbidigo // instants of waiting are of that clock
+	by := v.until(k, now)
+	if !by.IsZero() && q.enter() != nil {
+		return false // the store says whether it must wait at all
+	}
+	w, at, others := q.instants.Claim(v.line(k), by)
+	if w == nil {
+		if !by.IsZero() {
+			q.leave()
+		}
+		giveBack(ctx, v.attributes, others)
+		return false
+	}
+	v.waiter = w
+	v.adopt(k, &at.Receipt, now)
+	k.result.Decision.Delay = max(at.Due.Sub(now), time.Microsecond)
+	return true
+}
+
+// until returns the latest instant for which a request waits, zero if it waits for
+// none.
+func (v *Verdict) until(k *ask, now time.Time) time.Time {
+	op, wait, queues := v.wait(k)
+	switch {
+	case v.joint || op == sluice.OpTake && !queues:
+		return time.Time{}
+	case wait == 0:
+		wait = sluice.MaxWait
+	}
+	return now.Add(wait)
+}
+
+// adopt makes another's decision, for the same charges, that of an ask.
+func (v *Verdict) adopt(k *ask, r *receipt, now time.Time) {
+	age := now.Sub(r.asked)
+	k.result = sluice.Result{Decision: r.decision}
+	d := &k.result.Decision
+	d.ResetAfter = max(d.ResetAfter-age, 0)
+	v.fill(k)
+	if k.terms > 1 {
+		outcomes := v.outcomes[k.outcomes : k.outcomes+k.terms]
+		copy(outcomes, r.outcomes)
+		for i := range outcomes {
+			outcomes[i].ResetAfter = max(outcomes[i].ResetAfter-age, 0)
+		}
+	}
+}
+
+// enter makes the request wait for the instant that it was reserved, or for one that
+// was left before it, unless it does already.
+func (v *Verdict) enter() error {
+	if v.waiter != nil {
+		return nil
+	}
+	q, k, now := v.front.opts.Queue, &v.asks[0], time.Now() //nolint:forbidigo // see claim
+	if err := q.enter(); err != nil {
+		return err
+	}
+	r := receipt{front: v.front, undo: v.refund(k), decision: k.result.Decision, asked: now}
+	r.undo.More = slices.Clone(r.undo.More)
+	if k.terms > 1 {
+		r.outcomes = slices.Clone(v.outcomes[k.outcomes : k.outcomes+k.terms])
+	}
+	v.waiter = q.instants.Enter(v.line(k), instants.Instant[receipt]{Due: now.Add(v.Decision.Delay), Receipt: r})
+	return nil
+}
+
+// come makes the instant of a request that has waited since began its receipt.
+func (v *Verdict) come(began time.Time) {
+	at := v.waiter.Instant()
+	v.waiter = nil
+	v.front.opts.Queue.leave()
+	was := v.Decision.Delay
+	k, d := &v.asks[0], &v.Decision
+	for _, d := range []*sluice.Decision{&k.result.Decision, d} {
+		d.At, d.Due = at.Receipt.decision.At, at.Receipt.decision.Due
+		d.Delay = min(max(at.Due.Sub(began), 0), was) // was, but for what asking took
+	}
+	d.ResetAfter = max(d.ResetAfter-d.Delay, 0)
+}
+
+// vacate leaves the instant that the request waits for, if it does, to the next. It
+// reports whether it does: then its ask has nothing to give back.
+func (v *Verdict) vacate(ctx context.Context) bool {
+	w := v.waiter
+	if w == nil {
+		return false
+	}
+	v.waiter, v.asks[0].left = nil, true
+	v.front.opts.Queue.leave()
+	back, ok := w.Leave()
+	if !ok {
+		back = []receipt{w.Instant().Receipt}
+	}
+	giveBack(ctx, v.attributes, back)
+	return true
+}
+
+// mostGivenBack is how many receipts a store is given at once.
+const mostGivenBack = 256
+
+// giveBack cancels what was charged for instants of one store. It goes on when ctx
+// ends, for a second at most. Its errors are those of the fronts.
+func giveBack(ctx context.Context, a Attributes, list []receipt) {
+	if len(list) == 0 {
+		return
+	}
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	f := list[0].front
+	for some := range slices.Chunk(list, mostGivenBack) {
+		reqs, out := make([]sluice.Request, len(some)), make([]sluice.Result, len(some))
+		for i := range some {
+			reqs[i] = some[i].undo
+		}
+		errs := []error{sluice.TakeBatch(ctx, f.opts.Store, reqs, out)}
+		for i := range out {
+			errs = append(errs, out[i].Err)
+		}
+		f.Report(ctx, a, errors.Join(errs...))
+	}
+}
