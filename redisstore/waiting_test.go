@@ -1,0 +1,377 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// waitedFor are limits of every algorithm, none of which divides evenly.
+var waitedFor = []string{
+	"1/s burst 1", "3/s burst 2", "4/10s interval-refill burst 3",
+	"3/s burst 200 leaky-bucket", "3/s burst 2 leaky-bucket nodelay",
+	"3/10s fixed-window", "3/10s fixed-window anchor first",
+	"3/10s sliding-log", "7/10s sliding-histogram precision 3",
+	"3/10s sliding-counter", "3/10s sliding-counter strict", "3/10s sliding-counter conservative",
+	"3/10s sliding-counter sub-windows 4", "3/10s sliding-counter sub-windows 4 conservative",
+}
+
+// far is a Store on a real server for a bubble, whose clock is the server's.
+// Only a goroutine outside the bubble speaks with the server.
+type far struct {
+	store  *Store
+	now    atomic.Int64
+	mu     sync.Mutex
+	asked  chan func()
+	served chan struct{}
+}
+
+func newFar(t *testing.T, server *redistest.Server) *far {
+	t.Helper()
+	o := &far{store: bare(server.Client(t)), asked: make(chan func()), served: make(chan struct{})}
+	o.store.options.Prefix = strconv.FormatUint(rand.Uint64(), 36)
+	o.store.keyer.prefix = o.store.options.Prefix
+	o.store.inject = o.now.Load
+	go func() {
+		for ask := range o.asked {
+			ask()
+			o.served <- struct{}{}
+		}
+	}()
+	t.Cleanup(func() { close(o.asked) })
+	return o
+}
+
+// do has the goroutine outside call f, at the bubble's now.
+func (o *far) do(f func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.now.Store(time.Now().UnixMicro())
+	o.asked <- f
+	<-o.served
+}
+
+func (o *far) Take(ctx context.Context, req sluice.Request) (d sluice.Decision, err error) {
+	o.do(func() { d, err = o.store.Take(context.WithoutCancel(ctx), req) })
+	return
+}
+
+func (o *far) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) (err error) {
+	o.do(func() { err = o.store.TakeBatch(context.WithoutCancel(ctx), reqs, out) })
+	return
+}
+
+// eachWaitedFor runs a test in a bubble for every algorithm on both stores.
+func eachWaitedFor(t *testing.T, test func(t *testing.T, c *company)) {
+	server := redistest.Start(t, redistest.Redis(t))
+	for _, text := range waitedFor {
+		for name, store := range map[string]sluice.Store{"memory": nil, "redis": newFar(t, server)} {
+			t.Run(text+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { test(t, newCompany(t, text, store)) })
+			})
+		}
+	}
+}
+
+// company are requests that wait for a limit.
+type company struct {
+	t      *testing.T
+	limit  sluice.Limit
+	store  *storekit.Store
+	queue  *policy.Queue
+	front  *policy.Front
+	start  time.Time
+	mu     sync.Mutex
+	all    sync.WaitGroup
+	number int
+	ran    map[string][]ran
+	spent  map[receiptKey]int // instants that the store has given and not been given back
+}
+
+type ran struct {
+	number int // in the order in which they came
+	cost   int64
+	after  time.Duration // since the start
+	receiptKey
+}
+
+type receiptKey struct {
+	user    string
+	cost    int64
+	at, due sluice.Instant
+}
+
+func newCompany(t *testing.T, text string, store sluice.Store) *company {
+	t.Helper()
+	if store == nil {
+		store = memstore.New(memstore.Options{})
+	}
+	c := &company{t: t, limit: sluice.MustParseLimit(text), queue: policy.NewQueue(1000), start: time.Now(), ran: make(map[string][]ran), spent: make(map[receiptKey]int)}
+	c.store = &storekit.Store{Store: store, After: c.note}
+	r := policy.NewRule("api", policy.Header("X-User"), c.limit)
+	r.Cost = policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 9}
+	r.MaxWait = sluice.MaxWait
+	var err error
+	c.front, err = policy.NewFront(policy.FrontOptions{
+		Store: c.store, Rules: []policy.Rule{r}, Queue: c.queue,
+		OnError: func(_ context.Context, _ policy.Attributes, err error) { t.Errorf("reported: %v", err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// note keeps which instants the store has given and been given back.
+func (c *company) note(req sluice.Request, r sluice.Result) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := &r.Decision
+	switch {
+	case r.Err != nil:
+	case req.Op == sluice.OpRefund:
+		c.spent[receiptKey{req.Key, req.Cost, req.At, req.Due}]--
+	case d.Allowed:
+		c.spent[receiptKey{req.Key, req.Cost, d.At, d.Due}]++
+	}
+	return nil
+}
+
+// send starts a request and returns, once it waits or has been decided, what ends it.
+func (c *company) send(user string, cost int64) (hangUp func()) {
+	c.number++
+	number := c.number
+	a := &policy.Plain{Headers: map[string][]string{"X-User": {user}, "X-Cost": {strconv.FormatInt(cost, 10)}}}
+	ctx, cancel := context.WithCancel(c.t.Context())
+	c.all.Go(func() {
+		defer cancel()
+		var call policy.Call
+		c.front.Decide(ctx, a, &call)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		switch d := &call.Decision; {
+		case call.Verdict == policy.Abandoned:
+		case !call.Passes():
+			c.t.Errorf("request %d: %v: %+v", number, call.Verdict, call.Decision)
+		default:
+			key := receiptKey{call.Charge.Key, cost, d.At, d.Due}
+			c.spent[key]--
+			c.ran[user] = append(c.ran[user], ran{number, cost, time.Since(c.start), key})
+		}
+	})
+	synctest.Wait()
+	return cancel
+}
+
+// fill sends requests of a user until so many more are held back.
+func (c *company) fill(user string, n int) (ends []func()) {
+	for want := c.queue.Held() + n; c.queue.Held() < want; {
+		held := c.queue.Held()
+		if end := c.send(user, 1); c.queue.Held() > held {
+			ends = append(ends, end)
+		}
+	}
+	return ends
+}
+
+// leave ends those requests.
+func (c *company) leave(ends []func()) {
+	for _, end := range ends {
+		end()
+	}
+	synctest.Wait()
+}
+
+// over waits until nobody waits and all that was left is due, and checks that what
+// ran is what the store was asked for and not given back.
+func (c *company) over() {
+	c.t.Helper()
+	c.all.Wait()
+	time.Sleep(sluice.MaxWait)
+	synctest.Wait()
+	for key, n := range c.spent {
+		if n != 0 {
+			c.t.Errorf("%+v was given by the store %d times more than it was used or given back", key, n)
+		}
+	}
+	if n := c.queue.Held(); n != 0 {
+		c.t.Errorf("%d are held at the end", n)
+	}
+}
+
+// instants returns when a user's requests ran, in the order in which they came.
+func (c *company) instants(user string) (list []time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := slices.Clone(c.ran[user])
+	slices.SortFunc(all, func(a, b ran) int { return a.number - b.number })
+	for _, r := range all {
+		list = append(list, r.after)
+	}
+	return list
+}
+
+// TestHalfOfTheWaitersLeave: where 20 of 40 leave, the others and those who come then
+// are served at the very instants as if the 20 had never come, in their order.
+func TestHalfOfTheWaitersLeave(t *testing.T) {
+	eachWaitedFor(t, func(t *testing.T, c *company) {
+		rnd := rand.New(rand.NewPCG(1, 2))
+		c.fill("never", 20)
+		ends := c.fill("left", 40)
+		rnd.Shuffle(len(ends), func(i, j int) { ends[i], ends[j] = ends[j], ends[i] })
+		c.leave(ends[:20])
+		if got := c.queue.Held(); got != 40 {
+			t.Errorf("%d are held, want 40: places are free at once", got)
+		}
+		asked := c.store.Calls()
+		for range 2 {
+			for range 5 {
+				c.send("left", 1)
+			}
+			if got := c.store.Calls(); got != asked {
+				t.Errorf("the store was asked %d times though instants were free", got-asked)
+			}
+			for range 5 {
+				c.send("never", 1)
+			}
+			time.Sleep(c.limit.Window + 143*time.Millisecond) // when not all who wait have gone on
+			asked = c.store.Calls()
+		}
+		c.all.Wait()
+		if got, want := c.instants("left"), c.instants("never"); !slices.Equal(got, want) {
+			t.Errorf("served at\n%v, want\n%v", got, want)
+		}
+		c.over()
+	})
+}
+
+// TestAllWaitersLeave: where all 40 leave, the next waits as the first of them did,
+// and one who comes later no longer than one who finds all spent and nobody waiting.
+func TestAllWaitersLeave(t *testing.T) {
+	eachWaitedFor(t, func(t *testing.T, c *company) {
+		c.fill("never", 40)
+		c.leave(c.fill("left", 40))
+		c.send("left", 1)
+		c.all.Wait()
+		want := c.instants("never")
+		first := len(want) - 40 // that had to wait
+		if got := c.instants("left"); len(got) != first+1 || got[first] != want[first] {
+			t.Errorf("the next is served at %v, want %v", got[first:], want[first])
+		}
+		step := want[first] // or as long as the first of them waited
+		for i := first + 1; i < len(want); i++ {
+			step = max(step, want[i]-want[i-1])
+		}
+		for _, pause := range []time.Duration{0, step / 3, 3 * step, 5*step + step/7} {
+			c.leave(c.fill("left", 40))
+			time.Sleep(pause.Truncate(time.Millisecond))
+			before := time.Since(c.start)
+			c.send("left", 1)
+			c.all.Wait()
+			got := c.instants("left")
+			if wait := got[len(got)-1] - before; wait > step {
+				t.Errorf("%v after 40 have left the next waits for %v, want at most a step of %v", pause, wait, step)
+			}
+		}
+		c.over()
+	})
+}
+
+// TestRandomCompany: whoever comes and leaves, no more is let through than the limit
+// says, requests go on in their order, and each instant that the store gave is used
+// once or given back.
+func TestRandomCompany(t *testing.T) {
+	eachWaitedFor(t, func(_ *testing.T, c *company) {
+		c.random(1)
+		for _, user := range users {
+			c.sound(user)
+			c.ordered(user)
+		}
+	})
+}
+
+// TestRandomCompanyOfTwoCosts: as above, but for the order. Where an instant in the
+// middle is given back some algorithms fit a later request in there.
+func TestRandomCompanyOfTwoCosts(t *testing.T) {
+	eachWaitedFor(t, func(t *testing.T, c *company) {
+		if c.limit.Queues() || c.limit.Filled().Full() < 2 {
+			t.Skip("a request of two fits no bucket of one, and leaves a queue at once")
+		}
+		c.random(2)
+		for _, user := range users {
+			c.sound(user)
+		}
+	})
+}
+
+var users = []string{"ada", "bob"}
+
+// random has requests come and leave, of costs up to most.
+func (c *company) random(most int64) {
+	c.t.Helper()
+	rnd := rand.New(rand.NewPCG(3, 4))
+	var ends []func()
+	for range 400 {
+		switch {
+		case rnd.IntN(5) == 0:
+			time.Sleep(time.Duration(rnd.Int64N(c.limit.Window.Milliseconds())) * time.Millisecond)
+		case rnd.IntN(2) == 0 && len(ends) > 0:
+			i := rnd.IntN(len(ends))
+			c.leave(ends[i : i+1])
+			ends = slices.Delete(ends, i, i+1)
+		case c.queue.Held() < 30:
+			ends = append(ends, c.send(users[rnd.IntN(2)], rnd.Int64N(most)+1))
+		}
+	}
+	c.over()
+}
+
+// ordered checks that nobody went on before one that came before.
+func (c *company) ordered(user string) {
+	c.t.Helper()
+	if list := c.instants(user); !slices.IsSorted(list) {
+		c.t.Errorf("%s: in the order in which they came, requests went on at %v", user, list)
+	}
+}
+
+// sound checks what of a user ran against the limit's bound.
+func (c *company) sound(user string) {
+	c.t.Helper()
+	list := c.ran[user]
+	if len(list) < 20 {
+		c.t.Errorf("%s: %d ran: the test is too weak", user, len(list))
+	}
+	for i, r := range list {
+		for _, d := range []time.Duration{time.Second, c.limit.Window / 2, c.limit.Window, 2 * c.limit.Window} {
+			most := algo.Bound(c.limit, d)
+			if c.limit.Queues() {
+				most, _ = algo.Output(c.limit, d)
+			}
+			var units int64
+			for j := i; j >= 0 && list[j].after > r.after-d; j-- {
+				units += list[j].cost
+			}
+			if units > most {
+				c.t.Errorf("%s: %d units within %v before %v, at most %d: %s", user, units, d, r.after, most, fmt.Sprint(c.instants(user)))
+				return
+			}
+		}
+	}
+}
