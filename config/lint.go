@@ -123,6 +123,9 @@ func warnings(p *policy.Policy, i int, now time.Time) (texts []string) {
 	r := p.Rule(i)
 	var told []sluice.Limit // that they can never deny
 	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
+	if r.MaxWait > 0 && !r.Shape && !waits(r) {
+		add("max_wait holds nothing back: nothing is charged before the response; leave it out, or write hold: true with when")
+	}
 	for j := range r.Levels {
 		l := &r.Levels[j]
 		sets := [][]policy.Limit{l.Limits}

@@ -52,7 +52,7 @@ func words(r *policy.Rule) (lines []string) {
 	}
 	if r.Shape {
 		add("what goes over a limit is slowed down, not denied: each part waits its turn for at most %v", cmp.Or(r.MaxWait, policy.ShapeTurn))
-	} else if r.MaxWait > 0 {
+	} else if r.MaxWait > 0 && waits(r) {
 		add("held back for at most %v, else denied", r.MaxWait)
 	}
 	if r.Status != 0 {
@@ -240,3 +240,10 @@ func keyList(keys [][]string) string {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// waits reports whether a rule charges requests before they are passed on, and so may
+// hold them back.
+func waits(r *policy.Rule) bool {
+	charges := func(l policy.Level) bool { return len(l.Limits)+len(l.Overrides) > 0 || l.Tiers != nil }
+	return (r.When == nil || r.When.Hold) && slices.ContainsFunc(r.Levels, charges)
+}

@@ -4,12 +4,14 @@
 package httplimit_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,3 +152,92 @@ func TestBodyAcrossTheWait(t *testing.T) {
 		}
 	})
 }
+
+// TestLateLeave: over HTTP/1 a client that has sent more of a body than is read
+// while its request is held back is seen to be gone when its instant has come, which
+// is within max_wait; one that has sent less, at once.
+func TestLateLeave(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		sent int // bytes of the body
+		late bool
+	}{{"what is read", 64 << 10, false}, {"more", 96 << 10, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				queue := policy.NewQueue(10)
+				g := newGuard(t, "  - {name: a, limits: 1/s burst 1, max_wait: 2s}", echo, httplimit.Options{Queue: queue})
+				answer(g, requestOf(t, "GET", "/", "")) // at once
+				next, last := servePipe(t, g), make(chan error, 1)
+				conn := next()
+				go func() {
+					_, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("x", c.sent))
+					last <- err
+				}()
+				synctest.Wait()
+				if err := conn.Close(); err != nil {
+					t.Error(err)
+				}
+				if err := <-last; (err != nil) != c.late {
+					t.Errorf("sent: %v", err)
+				}
+				synctest.Wait()
+				held := 0
+				if c.late {
+					held = 1
+				}
+				if got := queue.Held(); got != held {
+					t.Errorf("after the client has left %d are held, want %d", got, held)
+				}
+				start := time.Now()
+				answer(g, requestOf(t, "GET", "/", ""))
+				if got, want := time.Since(start), time.Duration(held+1)*time.Second; got != want || queue.Held() != 0 {
+					t.Errorf("the next goes on after %v, want %v; %d are held then", got, want, queue.Held())
+				}
+			})
+		})
+	}
+}
+
+// servePipe serves connections in this process, which it returns one by one.
+func servePipe(t *testing.T, h http.Handler) (dial func() net.Conn) {
+	t.Helper()
+	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return func() net.Conn {
+		client, served := net.Pipe()
+		l.conns <- served
+		return client
+	}
+}
+
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (*pipeListener) Addr() net.Addr { return &net.TCPAddr{} }

@@ -18,7 +18,8 @@ import (
 )
 
 // TestHold: what a leaky bucket lets through later is held back as long, in
-// order, and what exceeds its depth or max_wait is denied at once.
+// order, and what exceeds its depth or max_wait is denied at once. With max_wait any
+// other limit holds back too.
 func TestHold(t *testing.T) {
 	for _, c := range []struct {
 		name, rule string
@@ -26,6 +27,13 @@ func TestHold(t *testing.T) {
 	}{
 		{"as deep as the bucket", "limits: 1/s leaky-bucket burst 4", []int{0, 1, 2, 3, -1, -1}},
 		{"no longer than max_wait", "limits: 1/s leaky-bucket burst 4, max_wait: 2s", []int{0, 1, 2, -1, -1, -1}},
+		{"a bucket", "limits: 5/s burst 5, cost: 5, max_wait: 2s", []int{0, 1, 2, -1, -1, -1}},
+		{"without max_wait", "limits: 5/s burst 5, cost: 5", []int{0, -1, -1, -1, -1, -1}},
+		{"a window", "limits: 2/2s fixed-window, max_wait: 2s", []int{0, 0, 2, 2, -1, -1}},
+		{"a log", "limits: 2/2s sliding-log, max_wait: 3s", []int{0, 0, 2, 2, -1, -1}},
+		{"a counter", "limits: 2/2s sliding-counter conservative, max_wait: 4s", []int{0, 0, 4, 4, -1, -1}},
+		{"a histogram", "limits: 2/2s sliding-histogram, max_wait: 2s", []int{0, 0, 2, 2, -1, -1}},
+		{"in several levels", "levels: [{name: one, by: ip, limits: 1/s burst 1}, {name: two, limits: 2/4s sliding-log}], max_wait: 4s", []int{0, 1, 4, -1, -1, -1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
