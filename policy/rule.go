@@ -38,8 +38,11 @@ type Rule struct {
 
 	// ExemptNetworks are clients to whom the rule does not apply.
 	ExemptNetworks []netip.Prefix
-	// MaxWait caps how long a leaky bucket that queues may hold a request back;
-	// zero leaves it to the limit. Of several rules the least counts. In a rule
+	// MaxWait is how long a request may be held back until it fits, under every
+	// limit of the rules that it is charged to; of several rules the least that is
+	// not zero counts. Under limits that all queue, as a leaky bucket does, it
+	// caps how long these hold it back, which zero leaves to them. A rule that
+	// counts responses, but does not hold, charges nothing that could wait. In a rule
 	// that shapes it is how long each part of a body waits, and zero ShapeTurn.
 	MaxWait time.Duration
 	// Failure is what happens if the store cannot decide. The zero value is

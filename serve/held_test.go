@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// TestMaxWait: what a file says of max_wait holds requests back under a bucket that
+// would deny them, and under a window; where it is too short they are denied. Who
+// waits stays in the queue when the file changes, and has its place taken when it
+// leaves.
+func TestMaxWait(t *testing.T) {
+	const rules = `rules:
+  - {name: brief, match: {query: {rule: brief}}, limits: 5/s burst 1, max_wait: 2s}
+  - {name: window, match: {query: {rule: window}}, limits: 2/100ms fixed-window, max_wait: 2s}
+  - {name: short, match: {query: {rule: short}}, limits: 1/h burst 1, max_wait: 2s}
+  - {name: long, match: {query: {rule: long}}, limits: 20/h burst 1, max_wait: 1h}
+`
+	server := redistest.Start(t, redistest.Redis(t))
+	for name, store := range map[string]string{"memory": "", "redis": "store: {redis: {url: \"redis://" + server.Addr + "\"}}\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, store+rules)
+			var group sync.WaitGroup
+			for range 8 { // waits up to 1.4 s
+				for _, rule := range []string{"brief", "window"} {
+					group.Go(func() {
+						if got := s.get(t, "/?userId=u&rule="+rule).status; got != http.StatusOK {
+							t.Errorf("%s: got %d, want 200 after a wait", rule, got)
+						}
+					})
+				}
+			}
+			group.Wait()
+			if first, next := s.get(t, "/?userId=u&rule=short").status, s.get(t, "/?userId=u&rule=short").status; first != http.StatusOK || next != http.StatusTooManyRequests {
+				t.Errorf("one that would wait too long: got %d after %d, want 429 after 200", next, first)
+			}
+
+			s = start(t, "max_held: 3\n"+store+strings.ReplaceAll(rules, "name: ", "name: again-"))
+			s.get(t, "/?userId=u&rule=long")
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			full := make(chan struct{})
+			for range 4 { // one of whom finds no place
+				group.Go(func() {
+					if s.leaves(ctx, t, "/?userId=u&rule=long") == http.StatusServiceUnavailable {
+						close(full)
+					}
+				})
+			}
+			<-full
+			before := s.hash(t)
+			s.write(t, "max_held: 2\n"+store+strings.ReplaceAll(rules, "name: ", "name: again-"))
+			s.again <- syscall.SIGHUP
+			until(t, "the other file", func() bool { return s.hash(t) != before })
+			if got := s.get(t, "/?userId=u&rule=long").status; got != http.StatusServiceUnavailable {
+				t.Errorf("while all places are taken: got %d, want 503", got)
+			}
+			leave()
+			group.Wait()
+			until(t, "places to be free", func() bool {
+				var one int
+				group.Go(func() { one = s.get(t, "/?userId=u&rule=brief").status })
+				other := s.get(t, "/?userId=u&rule=brief").status
+				group.Wait()
+				return one == http.StatusOK && other == http.StatusOK
+			})
+		})
+	}
+}
+
+// leaves asks for a path and returns the status, 0 if ctx has ended before.
+func (r *running) leaves(ctx context.Context, t *testing.T, path string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+path, nil)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	return resp.StatusCode
+}
