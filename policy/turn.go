@@ -106,12 +106,16 @@ func (v *Verdict) enter() error {
 	if err := q.enter(); err != nil {
 		return err
 	}
-	r := receipt{front: v.front, undo: v.refund(k), decision: k.result.Decision, asked: now}
-	r.undo.More = slices.Clone(r.undo.More)
-	if k.terms > 1 {
-		r.outcomes = slices.Clone(v.outcomes[k.outcomes : k.outcomes+k.terms])
+	r := receipt{front: v.front, decision: k.result.Decision, asked: now}
+	var line []instants.Charge[spot]
+	if k.role == taken && k.result.Err == nil { // else the request is charged nothing that another could use
+		line, r.undo = v.line(k), v.refund(k)
+		r.undo.More = slices.Clone(r.undo.More)
+		if k.terms > 1 {
+			r.outcomes = slices.Clone(v.outcomes[k.outcomes : k.outcomes+k.terms])
+		}
 	}
-	v.waiter = q.instants.Enter(v.line(k), instants.Instant[receipt]{Due: now.Add(v.Decision.Delay), Receipt: r})
+	v.waiter = q.instants.Enter(line, instants.Instant[receipt]{Due: now.Add(v.Decision.Delay), Receipt: r})
 	return nil
 }
 
@@ -149,10 +153,11 @@ func (v *Verdict) vacate(ctx context.Context) bool {
 // mostGivenBack is how many receipts a store is given at once.
 const mostGivenBack = 256
 
-// giveBack cancels what was charged for instants of one store. It goes on when ctx
-// ends, for a second at most. Its errors are those of the fronts.
+// giveBack cancels what was charged for instants of one store; one that nothing was
+// charged for stands alone. It goes on when ctx ends, for a second at most. Its errors
+// are the first front's.
 func giveBack(ctx context.Context, a Attributes, list []receipt) {
-	if len(list) == 0 {
+	if len(list) == 0 || list[0].undo.Plan == nil {
 		return
 	}
 	ctx, cancel := undoContext(ctx)

@@ -363,3 +363,27 @@ func TestSlotsOfThoseWhoWait(t *testing.T) {
 		l.check("a allowed at 0s", "c denied at 0s", "b abandoned at 0s", "d allowed at 1s")
 	})
 }
+
+// TestWhatIsNotChargedIsNotGivenBack: a rule that counts responses may hold a request
+// back that it has charged nothing. One that leaves gives nothing back, and has nobody
+// go on earlier.
+func TestWhatIsNotChargedIsNotGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := one("failures", by(policy.Header("X-User")), "1/s burst 9 leaky-bucket")
+		r.When = &policy.When{Status: []policy.Status{{From: 200, To: 200}}}
+		l := newLine(t, policy.FrontOptions{}, r)
+		for _, name := range []string{"a", "b"} {
+			l.send(name, user("ada"))
+		}
+		leaves := l.send("c", user("ada"))
+		l.send("d", user("ada"))
+		leaves()
+		l.send("e", user("ada"))
+		l.all.Wait()
+		slices.Sort(l.ran) // three go on at once
+		l.check("a allowed at 0s", "b allowed at 1s", "c abandoned at 0s", "d allowed at 1s", "e allowed at 1s")
+		if n := l.store.Asked(sluice.OpRefund); n != 0 {
+			t.Errorf("%d refunds, want none", n)
+		}
+	})
+}

@@ -91,7 +91,8 @@ func (r *Registry[K, R]) Claim(charges []Charge[K], by time.Time) (w *Waiter[K, 
 }
 
 // Enter makes a request wait that an instant was reserved for: in the place of that
-// instant in its line, or for an earlier one that is free.
+// instant in its line, or for an earlier one that is free. One of no charges waits
+// for its own instant.
 func (r *Registry[K, R]) Enter(charges []Charge[K], at Instant[R]) *Waiter[K, R] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,11 +129,11 @@ func (r *Registry[K, R]) find(charges []Charge[K]) *line[K, R] {
 	return nil
 }
 
-// open makes a line. One whose hash another has is not found again: who waits in it
-// is alone.
+// open makes a line. One of no charges, or whose hash another has, is not found
+// again: who waits in it is alone.
 func (r *Registry[K, R]) open(charges []Charge[K]) *line[K, R] {
 	l := &line[K, R]{charges: slices.Clone(charges), id: r.hash(charges)}
-	if r.lines[l.id] == nil {
+	if len(charges) > 0 && r.lines[l.id] == nil {
 		r.lines[l.id] = l
 	}
 	return l

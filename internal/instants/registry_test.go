@@ -180,6 +180,19 @@ func TestFreeInstantsAreBounded(t *testing.T) {
 	})
 }
 
+// TestAlone: requests that are charged nothing move nobody up.
+func TestAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRoom(10)
+		first, second := r.enter(nil, 1), r.enter(nil, 2)
+		if back := leave(t, first); !slices.Equal(back, []int{1}) {
+			t.Errorf("to be given back %v, want its own", back)
+		}
+		r.check(t, []*Waiter[string, int]{second}, 2)
+		r.over(t)
+	})
+}
+
 // TestRandomLines: whatever comes and leaves, each instant is used once, by one
 // request or by none; nobody goes on later than at the instant that it was
 // reserved, or claimed; and nobody overtakes in a line.
