@@ -33,6 +33,14 @@ func newRoom(most int) *room {
 	return r
 }
 
+// given returns what has been given back once nothing else is to be done now.
+func (r *room) given() []string {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.back
+}
+
 func of(key string, cost int64) []Charge[string] {
 	return []Charge[string]{{Key: key, Plan: 1, Cost: cost}}
 }
@@ -98,8 +106,8 @@ func TestThoseBehindMoveUp(t *testing.T) {
 		if _, ok := late.Leave(); ok {
 			t.Error("one whose instant has come could leave it to others")
 		}
-		if want := []string{"5 at 5s"}; !slices.Equal(r.back, want) {
-			t.Errorf("given back %v, want %v", r.back, want)
+		if want := []string{"5 at 5s"}; !slices.Equal(r.given(), want) {
+			t.Errorf("given back %v, want %v", r.given(), want)
 		}
 		r.over(t)
 	})
@@ -172,9 +180,8 @@ func TestFreeInstantsAreBounded(t *testing.T) {
 			t.Errorf("to be given back %v with %d free, want nothing and 2", back, r.Free())
 		}
 		time.Sleep(time.Minute)
-		synctest.Wait()
-		if want := []string{"1 at 1s", "2 at 2s"}; !slices.Equal(r.back, want) {
-			t.Errorf("given back %v, want %v", r.back, want)
+		if want := []string{"1 at 1s", "2 at 2s"}; !slices.Equal(r.given(), want) {
+			t.Errorf("given back %v, want %v", r.given(), want)
 		}
 		r.over(t)
 	})
@@ -259,14 +266,13 @@ func TestRandomLines(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Hour)
-			synctest.Wait()
 			for _, line := range waiting {
 				for _, w := range line {
 					<-w.Come()
 					used++
 				}
 			}
-			if used += len(r.back); used != made {
+			if used += len(r.given()); used != made {
 				t.Fatalf("seed %d: of %d instants %d were used or given back", seed, made, used)
 			}
 			r.over(t)

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// TestStoreFailsWhenAnInstantIsDue: what nobody waits for and cannot be cancelled is
+// told, and a store that hangs then holds up nobody who waits.
+func TestStoreFailsWhenAnInstantIsDue(t *testing.T) {
+	gone := errors.New("the store is gone")
+	for _, c := range []struct {
+		name   string
+		before func(context.Context) error
+		want   error
+	}{
+		{"fails", func(context.Context) error { return gone }, gone},
+		{"hangs", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, context.DeadlineExceeded},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				told := make(chan error, 1)
+				l := newLine(t, policy.FrontOptions{
+					MaxWait: time.Minute,
+					OnError: func(_ context.Context, a policy.Attributes, err error) {
+						if _, ok := a.(*policy.Plain); !ok {
+							t.Errorf("told of %T, want a *Plain", a)
+						}
+						told <- err
+					},
+				}, one("api", by(policy.Header("X-User")), "1/s burst 1"))
+				l.store.Before = func(ctx context.Context, req sluice.Request) error {
+					if req.Op == sluice.OpRefund {
+						return c.before(ctx)
+					}
+					return nil
+				}
+				l.send("a", user("ada"))
+				l.send("b", user("ada"))()
+				l.send("c", user("bob"))
+				l.send("d", user("bob"))
+				l.check("a allowed at 0s", "b abandoned at 0s", "c allowed at 0s", "d allowed at 1s")
+				if err := <-told; !errors.Is(err, c.want) {
+					t.Errorf("told of %v, want %v", err, c.want)
+				}
+			})
+		})
+	}
+}
