@@ -55,9 +55,9 @@ type Options struct {
 	TokenRequired bool
 
 	// MaxWait is how long a call or message may be held back until it fits,
-	// whatever the algorithm; at most sluice.MaxWait. Zero holds back only for
-	// limits that queue, such as a leaky bucket, and never past the deadline of
-	// the call.
+	// whatever the algorithm; at most sluice.MaxWait. Zero leaves it to the rules,
+	// and to limits that queue, such as a leaky bucket. The least of all counts,
+	// and nothing is held back past the deadline of the call.
 	MaxWait time.Duration
 	// Queue bounds how many calls and messages are held back at once. Nil means
 	// one for calls, one for messages and one for replies, each of

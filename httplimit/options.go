@@ -55,9 +55,9 @@ type Options struct {
 	TokenRequired bool
 
 	// MaxWait is how long a request may be held back until it fits, whatever
-	// the algorithm; at most sluice.MaxWait. Zero holds back only for limits
-	// that queue, such as a leaky bucket, as long as these say, and never past
-	// the deadline of the request's context.
+	// the algorithm; at most sluice.MaxWait. Zero leaves it to the rules, and to
+	// limits that queue, such as a leaky bucket. The least of all counts, and
+	// nothing is held back past the deadline of the request's context.
 	MaxWait time.Duration
 	// Queue bounds how many requests are held back at once. Middlewares may share
 	// one. Nil means one of its own, of policy.DefaultQueue places.
@@ -80,7 +80,8 @@ type Options struct {
 	// function of the Options that is not the client's fault; also with those
 	// after the response, and when a slot in flight has expired. It must be safe
 	// for concurrent use and quick. Nil logs them to slog.Default, at most one a
-	// second.
+	// second, as are errors that belong to no request: of an instant that nobody
+	// waits for any more.
 	OnError func(r *http.Request, err error)
 	// Now says which overrides have expired. Nil means time.Now.
 	Now func() time.Time
