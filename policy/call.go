@@ -57,6 +57,13 @@ func (c *Call) drop(ctx context.Context, decided *bool) {
 	}
 }
 
+// Presume charges what counts by its response as if it will: see [Verdict.Presume].
+func (c *Call) Presume(ctx context.Context) {
+	if c.Passes() && c.Judged != nil {
+		c.front.Report(ctx, c.judged.attributes, c.judged.Presume(ctx))
+	}
+}
+
 // Limits returns the limits in force that the request was charged under, by the
 // names that clients know. They are valid until c is used again.
 func (c *Call) Limits() iter.Seq[*sluice.Term] {

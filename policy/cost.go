@@ -202,4 +202,8 @@ type Response struct {
 	// counts whatever a rule waits for: a client could otherwise hang up to get
 	// around it.
 	Unseen bool
+	// Running says that the request may still be worked on, and nobody will learn
+	// when that ends: its slots in flight stay until they expire. A client could
+	// otherwise leave to have more at once.
+	Running bool
 }

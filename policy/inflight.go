@@ -158,6 +158,13 @@ func (v *Verdict) release(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// keepSlots leaves the slots that the request holds to expire.
+func (v *Verdict) keepSlots() {
+	for i := range v.holds {
+		v.holds[i].held, v.holds[i].doubtful = false, false
+	}
+}
+
 // Lease returns for how long the request's slots are held unless [Verdict.Renew]
 // is called in time; 0 if it holds none.
 func (v *Verdict) Lease() time.Duration {

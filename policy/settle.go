@@ -6,6 +6,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"iter"
 
 	"github.com/sluicegate/sluice"
 )
@@ -14,13 +15,17 @@ import (
 // known: units of a cost that was estimated are charged or given back, and
 // rules that count responses charge those that count, and those that nobody
 // saw. What is above a limit's quota counts as debt, up to the limit's Debt.
-// Slots of requests in flight are released.
+// Slots of requests in flight are released, unless the request may still be running:
+// then they expire.
 //
 // It asks the store once or, where there is nothing to correct, not at all. It
 // goes on when ctx ends, for a second at most: a client that hangs up has still
 // spent its units. A second call does nothing, as does one for a request that
 // was not allowed.
 func (v *Verdict) Settle(ctx context.Context, r Response) error {
+	if r.Running {
+		v.keepSlots()
+	}
 	return v.settle(ctx, func(c *charge) int64 {
 		actual := c.rule.Cost.after(c.Cost, v.attributes, &r)
 		if w := c.rule.When; w != nil && !r.Unseen && !w.counts(r.Status) {
@@ -34,12 +39,66 @@ func (v *Verdict) Settle(ctx context.Context, r Response) error {
 // slots to release. Where it has not, nobody needs to watch the response.
 func (v *Verdict) Settles() bool {
 	for i := range v.charges {
-		if r := v.charges[i].rule; r.When != nil || r.Cost.Afterwards() {
+		if v.charges[i].rule.awaits() {
 			return true
 		}
 	}
 	return len(v.holds) > 0
 }
+
+// Presume charges what counts by its response as if it will: for a request that
+// goes on though its client has left, which would else send others meanwhile.
+// Settle follows, and gives back what does not count. It asks the store once for
+// each kind of rule that counts, and goes on when ctx ends, for a second at most.
+// A second call does nothing.
+func (v *Verdict) Presume(ctx context.Context) error {
+	if !v.Allowed || v.peek || v.settled {
+		return nil
+	}
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	var errs []error
+	for i := range v.asks {
+		k := &v.asks[i]
+		if !k.peek || k.result.Err != nil || !k.result.Decision.Allowed {
+			continue
+		}
+		d, err := v.store.Take(ctx, v.request(k, sluice.OpCharge))
+		if err != nil {
+			if late, ok := errors.AsType[*sluice.MaybeSentError](err); ok {
+				late.Undo(nil) // Settle charges it
+			}
+			errs = append(errs, err)
+			continue
+		}
+		d.Allowed = true // as it was: the request has passed
+		k.peek, k.result.Decision = false, d
+	}
+	return errors.Join(errs...)
+}
+
+// Awaiting yields whose budgets wait for the response: for each key of a rule that
+// Settle may have something to do for, a text that no other key has. It may yield
+// one twice. A budget of all clients together has none.
+func (v *Verdict) Awaiting() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range v.charges {
+			c := &v.charges[i]
+			if c.Key != "" && c.rule.awaits() && !yield(c.level.scope+" "+c.Key) {
+				return
+			}
+		}
+		for i := range v.holds {
+			h := &v.holds[i]
+			if h.key != "" && !yield(h.level.scope+" "+h.key) {
+				return
+			}
+		}
+	}
+}
+
+// awaits reports whether what a request is charged depends on its response.
+func (r *rule) awaits() bool { return r.When != nil || r.Cost.Afterwards() }
 
 // Cancel gives back what an allowed request was charged that was not passed on
 // after all, because its client hung up while it was held back. It asks the

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// TestRunningKeepsItsSlot: who may still be worked on counts until its slot
+// expires, though nobody will tell of its end.
+func TestRunningKeepsItsSlot(t *testing.T) { bothWays(t, testRunningKeepsItsSlot) }
+
+func testRunningKeepsItsSlot(t *testing.T, flights func(*testing.T, int64, func(*policy.Rule)) *world) {
+	t.Helper()
+	w := flights(t, 1, func(r *policy.Rule) { r.Levels[0].InFlight.TTL = time.Second })
+	w.settle(w.allow(user("ada")), policy.Response{Unseen: true, Running: true})
+	w.now = w.now.Add(time.Second - time.Microsecond)
+	if v := w.decide(user("ada")); v.Allowed || v.InFlight == nil {
+		t.Fatalf("beside one that may be running: allowed %v, %+v", v.Allowed, v.InFlight)
+	}
+	w.now = w.now.Add(time.Microsecond)
+	w.allow(user("ada"))
+}
+
+// TestAwaiting: only what depends on the response, and has a key, is yielded.
+func TestAwaiting(t *testing.T) {
+	failures := one("failures", by(policy.Header("X-User")), "10/min")
+	failures.When = &policy.When{Status: []policy.Status{policy.Code(401)}, Hold: true}
+	counted := one("counted", by(policy.Header("X-User")), "10/min")
+	counted.When = &policy.When{Status: []policy.Status{policy.Class(5)}}
+	sized := one("sized", by(policy.Part{Source: policy.SourceMethod}), "10/min")
+	sized.Cost = policy.Cost{Of: policy.ResponseHeader, Header: "X-Cost", Most: 9}
+	flight := one("flight", by(policy.Header("X-User")))
+	flight.Levels[0].InFlight = &sluice.SlotLimit{Cap: 3}
+	all := one("all", nil, "100/min")
+	all.When = failures.When
+	plain := one("plain", by(policy.Header("X-User")), "10/min")
+	w := newWorld(t, failures, counted, sized, flight, all, plain)
+	w.eval.Slots = w.store.Store.(sluice.SlotStore)
+	got := slices.Sorted(w.allow(user("ada")).Awaiting())
+	if want := []string{"counted ada", "failures ada", "flight ada", "sized GET"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for range w.allow(user("ada")).Awaiting() {
+		break // no panic
+	}
+}
+
+// TestPresume: what counts by its response is charged at once, and given back if
+// the response does not count.
+func TestPresume(t *testing.T) {
+	for _, hold := range []bool{false, true} {
+		r := one("api", by(policy.Header("X-User")), "5/h sliding-log")
+		r.When = &policy.When{Status: []policy.Status{policy.Code(401)}, Hold: hold}
+		w := newWorld(t, r)
+		left := func(what string, want int64) {
+			t.Helper()
+			if got := w.remaining("api", "", "ada"); got[0] != want {
+				t.Errorf("hold %v: %s: %d are left, want %d", hold, what, got[0], want)
+			}
+		}
+		presume := func(v *policy.Verdict) {
+			t.Helper()
+			for range 2 {
+				if err := v.Presume(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		counts, not, unseen := w.allow(user("ada")), w.allow(user("ada")), w.allow(user("ada"))
+		presume(counts)
+		presume(not)
+		presume(unseen)
+		left("three are presumed to count", 2)
+		w.settle(counts, policy.Response{Status: 401})
+		left("one does", 2)
+		w.settle(not, policy.Response{Status: 200})
+		left("one does not", 3)
+		w.settle(unseen, policy.Response{Status: 502, Unseen: true, Running: true})
+		left("one was not seen", 3)
+		presume(not)
+		left("settled already", 3)
+	}
+}
+
+// TestPresumeFails: what the store could not charge is charged by the response.
+func TestPresumeFails(t *testing.T) {
+	r := one("api", by(policy.Header("X-User")), "5/h sliding-log")
+	r.When = &policy.When{Status: []policy.Status{policy.Code(401)}}
+	w := newWorld(t, r)
+	v := w.allow(user("ada"))
+	good := w.store.Store
+	w.store.Store = failing{}
+	if err := v.Presume(t.Context()); err == nil {
+		t.Error("no error of a store that fails")
+	}
+	w.store.Store = good
+	w.settle(v, policy.Response{Status: 401})
+	if got := w.remaining("api", "", "ada"); got[0] != 4 {
+		t.Errorf("%d are left, want 4", got[0])
+	}
+}
+
+type failing struct{}
+
+func (failing) Take(context.Context, sluice.Request) (sluice.Decision, error) {
+	return sluice.Decision{}, errors.New("down")
+}
