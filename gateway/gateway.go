@@ -54,6 +54,12 @@ type Options struct {
 	// is being sent. Zero means 60 s.
 	StallTimeout time.Duration
 
+	// Abandoned bounds the requests whose client has left while a handler around
+	// the Gateway, such as package httplimit's, waits for the response: the exchange
+	// with the upstream goes on until that is there. Nil means an [Abandoned] of its
+	// own, of DefaultAbandoned requests.
+	Abandoned *Abandoned
+
 	// Log is told, at most once a second, why the upstream did not answer. Nil
 	// means [slog.Default].
 	Log *slog.Logger
@@ -64,6 +70,7 @@ type Options struct {
 // and a problem document (RFC 9457). It is safe for concurrent use.
 type Gateway struct {
 	proxy     httputil.ReverseProxy
+	outliving httputil.ReverseProxy // of requests for whose response a handler waits
 	transport *http.Transport
 	log       *sampledlog.Log
 }
@@ -106,20 +113,24 @@ func New(to string, opts Options) (*Gateway, error) {
 	if opts.Log == nil {
 		opts.Log = slog.Default()
 	}
+	if opts.Abandoned == nil {
+		opts.Abandoned = NewAbandoned(DefaultAbandoned)
+	}
 	h2c := target.Scheme == upstream.HTTP2
 	if h2c {
 		target.Scheme = "http" // as the transport has it
 	}
 	g := &Gateway{transport: newTransport(opts, h2c), log: &sampledlog.Log{Logger: opts.Log, Part: "gateway"}}
 	forward := forwarding{trusted: opts.Trusted, upstreamHost: opts.UpstreamHost, target: target, oneProtocol: h2c}
-	g.proxy = httputil.ReverseProxy{
-		Rewrite:       forward.rewrite,
-		Transport:     g.transport,
-		FlushInterval: flushInterval,
-		BufferPool:    newBuffers(),
-		ErrorHandler:  g.fail,
-		ErrorLog:      slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug),
+	pool, errorLog := newBuffers(), slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug)
+	through := func(t http.RoundTripper) httputil.ReverseProxy {
+		return httputil.ReverseProxy{
+			Rewrite: forward.rewrite, Transport: t, FlushInterval: flushInterval,
+			BufferPool: pool, ErrorHandler: g.fail, ErrorLog: errorLog,
+		}
 	}
+	g.proxy = through(g.transport)
+	g.outliving = through(&outliving{transport: g.transport, abandoned: opts.Abandoned, log: g.log})
 	return g, nil
 }
 
@@ -127,7 +138,10 @@ func New(to string, opts Options) (*Gateway, error) {
 // write instead.
 func ParseUpstream(s string) (*url.URL, error) { return upstream.Parse(s) }
 
-// ServeHTTP passes the request on and blocks until it is answered. Of a connection
+// ServeHTTP passes the request on and blocks until it is answered, or its context
+// ends. Where a handler around it waits for the response, and the request was sent
+// whole, the exchange with the upstream then goes on without a client: see
+// [Options]. Of a connection
 // that switched protocol each side may end what it sends: it blocks until both
 // have, one is gone, or the request's context ends.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -147,8 +161,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			g.log.Warn(r.Context(), "cannot stream both ways", err)
 		}
 	}
-	defer p.flushBroken()
-	g.proxy.ServeHTTP(p.w, p.request)
+	defer p.end()
+	if p.outlives {
+		g.outliving.ServeHTTP(p.w, p.request)
+	} else {
+		g.proxy.ServeHTTP(p.w, p.request)
+	}
 	p.whole = true
 }
 

@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -23,6 +24,8 @@ type passage struct {
 	informed bool     // an informational response was passed on
 	began    bool     // the response has
 	whole    bool     // and it was passed on to its end
+	outlives bool     // its client, if need be: a handler waits for the response
+	over     func()   // lets go of an exchange that may outlive its client; nil: there is none
 }
 
 // field is a header field.
@@ -33,7 +36,14 @@ type field struct {
 
 func newPassage(w http.ResponseWriter, r *http.Request) *passage {
 	x, w := exchange.Begin(w, r)
-	p := &passage{w: w, x: x, request: x.Watch(x.Trace(r))}
+	p := &passage{w: w, x: x, outlives: exchange.Settles(w)}
+	if p.outlives {
+		r = r.WithContext(context.WithValue(r.Context(), passageKey{}, p))
+	}
+	p.request = x.Watch(x.Trace(r))
+	if p.outlives {
+		x.TraceWhole()
+	}
 	p.around = p.few[:0]
 	for name, values := range w.Header() {
 		p.around = append(p.around, field{name, slices.Clip(values)})
@@ -71,6 +81,14 @@ func (p *passage) header(status int) {
 	}
 	if body := p.x.Body(); body != nil && !body.Ended() && p.request.ProtoMajor == 1 {
 		h.Set("Connection", "close")
+	}
+}
+
+// end is what is left to do when the response was passed on, or broke off.
+func (p *passage) end() {
+	p.flushBroken()
+	if p.over != nil {
+		p.over()
 	}
 }
 

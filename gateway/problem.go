@@ -27,10 +27,15 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	// no connection, as that was refused or not made in time, was not sent: else an
 	// upstream that is down would count against all clients.
 	var dial *net.OpError
+	body := x.Body()
+	broken := body != nil && body.Err() != nil
 	if x.Sent() && !(errors.As(err, &dial) && dial.Op == "dial") {
 		wire.TellUnseen(w)
+		if broken || r.Context().Err() != nil || gaveUp(err) {
+			wire.TellRunning(w) // it was the gateway that broke off
+		}
 	}
-	if body := x.Body(); body != nil && body.Err() != nil {
+	if broken {
 		failBody(w, body.Err())
 		return
 	}

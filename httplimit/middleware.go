@@ -24,6 +24,7 @@ import (
 type Middleware struct {
 	opts     Options
 	front    *policy.Front
+	clients  *clientip.Finder // names their networks
 	items    policyItems
 	log      *sampledlog.Log
 	requests sync.Pool // of *Request
@@ -39,6 +40,10 @@ func Limit(store sluice.Store, scope string, key Key, limits ...sluice.Limit) (*
 // New returns a Middleware, or every fault of o joined.
 func New(o Options) (*Middleware, error) {
 	m := &Middleware{log: &sampledlog.Log{Logger: slog.Default(), Part: "httplimit"}}
+	clients, err := clientip.New(clientip.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
+	}
 	var all []error
 	if err := o.Fields.check(); err != nil {
 		all = append(all, fmt.Errorf("httplimit: Fields: %w", err))
@@ -58,7 +63,7 @@ func New(o Options) (*Middleware, error) {
 	if o.Fields == 0 {
 		o.Fields = Draft11
 	}
-	m.opts, m.front = o, front
+	m.opts, m.front, m.clients = o, front, clients
 	m.requests.New = func() any { return new(Request) }
 	return m, nil
 }
@@ -102,8 +107,12 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// release keeps q for another request, without what belongs to this one.
+// release keeps q for another request, without what belongs to this one. One that
+// is yet to be settled is whoever's who does that.
 func (m *Middleware) release(q *Request) {
+	if q.settlement.Taken() {
+		return
+	}
 	q.end()
 	m.requests.Put(q)
 }

@@ -27,6 +27,10 @@ type Request struct {
 
 	token policy.Token
 	claim func(string) (string, error) // q.lookUp, made once
+
+	// settlement is for a handler that goes on when the client has left. Its
+	// functions are made once. Who takes it over has all of the Request.
+	settlement exchange.Settlement
 }
 
 // Response is what became of a request that was passed on.
@@ -124,8 +128,15 @@ func (q *Request) serve(next http.Handler) {
 	}
 	x := q.exchange()
 	x.Slow(response, upload)
+	if q.call.Settles() {
+		x.Settlement = q.settles()
+	}
 	returned := false
-	defer func() { q.Settle(q.response(x, returned)) }()
+	defer func() {
+		if !q.settlement.Taken() {
+			q.Settle(q.response(x, returned))
+		}
+	}()
 	next.ServeHTTP(q.w, q.r)
 	returned = true
 }
@@ -145,7 +156,7 @@ func (q *Request) response(x *exchange.Exchange, returned bool) Response {
 	if body := x.Body(); body != nil {
 		body.End()
 	}
-	resp := Response{Status: x.Status(), Header: q.header, Written: x.Written(), Read: x.Read(), Unseen: x.Lost()}
+	resp := Response{Status: x.Status(), Header: q.header, Written: x.Written(), Read: x.Read(), Unseen: x.Lost(), Running: x.Runs()}
 	switch {
 	case resp.Status != 0:
 	case returned:

@@ -18,7 +18,7 @@ import (
 )
 
 // rules returns the policy of a file's rules.
-func rules(t *testing.T, yaml string) *policy.Policy {
+func rules(t testing.TB, yaml string) *policy.Policy {
 	t.Helper()
 	c, err := config.Parse("test.yaml", []byte("rules:\n"+yaml))
 	if err != nil {

@@ -31,12 +31,16 @@ type Exchange struct {
 	// upstream's.
 	Failed bool
 
+	// Settlement, if not nil, is what a handler has to do when the response is known.
+	Settlement *Settlement
+
 	// request is the one copy that handlers may change, made by the first that
 	// needs it; nil as long as the one that came will do.
 	request          *http.Request
 	response, upload *Pace
 	trace            httptrace.ClientTrace
 	sent             atomic.Bool // there was a connection for the request to an upstream
+	whole            atomic.Bool // all of it was written to the last of these
 	body             Body
 	stall            stall
 	status           int
@@ -44,6 +48,7 @@ type Exchange struct {
 	head             bool // nothing of the response's body is sent
 	bare             bool // the response has no body
 	lost             bool // the request may have been acted on, but nobody saw the response
+	running          bool // it may still be
 	// written counts the response's body; switched what came after a switch of
 	// protocol, beside the request's body.
 	written, switched atomic.Int64
@@ -118,8 +123,21 @@ func (x *Exchange) Trace(r *http.Request) *http.Request {
 	return r
 }
 
+// TraceWhole has Trace note, too, whether all of the request is sent: see
+// [Exchange.Whole]. It must be called before the request is.
+func (x *Exchange) TraceWhole() {
+	x.trace.GotConn = func(httptrace.GotConnInfo) {
+		x.sent.Store(true)
+		x.whole.Store(false) // a transport may try again
+	}
+	x.trace.WroteRequest = func(info httptrace.WroteRequestInfo) { x.whole.Store(info.Err == nil) }
+}
+
 // Sent reports whether there was a connection to an upstream for the request.
 func (x *Exchange) Sent() bool { return x.sent.Load() }
+
+// Whole reports whether all of the request was sent to an upstream, with its body.
+func (x *Exchange) Whole() bool { return x.whole.Load() }
 
 // Own returns r, if it is the copy that handlers may change, or else makes it.
 func (x *Exchange) Own(r *http.Request) *http.Request {
@@ -149,11 +167,21 @@ func (x *Exchange) Written() int64 { return x.written.Load() }
 // connection that has switched protocol.
 func (x *Exchange) Read() int64 { return x.body.read.Load() + x.switched.Load() }
 
-var _ wire.Observer = (*Exchange)(nil)
+var (
+	_ wire.Observer = (*Exchange)(nil)
+	_ wire.Watcher  = (*Exchange)(nil)
+)
 
 // Unseen is called by a handler that answers in the place of an upstream which
 // may have acted on the request, and whose response it has not seen.
 func (x *Exchange) Unseen() { x.lost = true }
+
+// Running is called by a handler that gave up an upstream which may go on working
+// on the request.
+func (x *Exchange) Running() { x.running = true }
+
+// Runs reports whether an upstream may still work on the request.
+func (x *Exchange) Runs() bool { return x.running }
 
 // Lost reports whether nobody saw the response to what may have been acted on:
 // also where no handler has written one, as one that the writer was hidden from.

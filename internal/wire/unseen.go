@@ -9,12 +9,21 @@ import "net/http"
 // a request which may have been acted on.
 type Observer interface{ Unseen() }
 
+// Watcher is a ResponseWriter that wants to know that an upstream may still work on
+// the request, though nobody waits for it.
+type Watcher interface{ Running() }
+
 // TellUnseen tells every [Observer] around w, found as [http.ResponseController]
 // finds what it needs.
-func TellUnseen(w http.ResponseWriter) {
+func TellUnseen(w http.ResponseWriter) { tell(w, Observer.Unseen) }
+
+// TellRunning tells every [Watcher] around w.
+func TellRunning(w http.ResponseWriter) { tell(w, Watcher.Running) }
+
+func tell[T any](w http.ResponseWriter, what func(T)) {
 	for {
-		if o, ok := w.(Observer); ok {
-			o.Unseen()
+		if o, ok := w.(T); ok {
+			what(o)
 		}
 		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/sluicegate/sluice/internal/exchange"
+	"github.com/sluicegate/sluice/internal/sampledlog"
+)
+
+// outliving sends requests on for which a handler around the Gateway waits. Their
+// exchange with the upstream does not end when the client leaves, as the client
+// could get around a limit by that.
+type outliving struct {
+	transport *http.Transport
+	abandoned *Abandoned
+	log       *sampledlog.Log
+}
+
+// answer is what a transport has returned.
+type answer struct {
+	response *http.Response
+	err      error
+}
+
+// passageKey is that of the passage in the context of a request which outlives its
+// client.
+type passageKey struct{}
+
+// RoundTrip sends the request on and returns when the header of the response is
+// there, or the client has left.
+func (o *outliving) RoundTrip(r *http.Request) (*http.Response, error) {
+	client := r.Context()
+	p, ok := client.Value(passageKey{}).(*passage)
+	if !ok || client.Err() != nil {
+		return o.transport.RoundTrip(r)
+	}
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
+	came := make(chan answer, 1)
+	go func() { came <- o.send(r.WithContext(ctx)) }()
+	select {
+	case a := <-came:
+		if a.err != nil && client.Err() != nil && !p.x.Whole() {
+			o.abandoned.unsent.Add(1) // its body broke off with it
+		}
+		p.follow(client, cancel)
+		return a.response, a.err
+	case <-client.Done():
+	}
+	if o.abandon(client, p, came, cancel) {
+		return nil, context.Cause(client)
+	}
+	cancel(context.Cause(client))
+	a := <-came
+	return a.response, a.err
+}
+
+// send is RoundTrip in a goroutine of its own, in which nobody else recovers.
+func (o *outliving) send(r *http.Request) (a answer) {
+	defer recovered(&a.err)
+	a.response, a.err = o.transport.RoundTrip(r) //nolint:bodyclose // whoever takes the answer does
+	return a
+}
+
+// follow ends the exchange with the client from now on. It does not wait for over.
+func (p *passage) follow(client context.Context, cancel context.CancelCauseFunc) {
+	stop := context.AfterFunc(client, func() { cancel(context.Cause(client)) })
+	p.over = func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// abandon goes on with a request whose client has left. It reports whether it
+// does: not where something of the request is missing, too many go on, or the
+// gateway ends.
+func (o *outliving) abandon(client context.Context, p *passage, came <-chan answer, cancel context.CancelCauseFunc) bool {
+	if errors.Is(context.Cause(client), http.ErrServerClosed) {
+		return false
+	}
+	if !p.x.Whole() {
+		o.abandoned.unsent.Add(1)
+		return false
+	}
+	place, err := o.abandoned.enter(exchange.Keys(p.w), cancel)
+	if err != nil {
+		o.abandoned.full.Add(1)
+		o.log.Warn(client, "a request is cancelled whose client has left: it is charged in full, and its slot in flight stays until it expires", err)
+		return false
+	}
+	settle := exchange.TakeOver(p.w)
+	ctx := context.WithoutCancel(client)
+	go func() {
+		defer o.abandoned.leave(place)
+		defer cancel(nil) // the body is not wanted
+		if err := o.finish(<-came, settle); err != nil {
+			o.log.Error(ctx, "cannot settle a request whose client has left", err)
+		}
+	}()
+	return true
+}
+
+// finish settles an abandoned request by what came of it.
+func (o *outliving) finish(a answer, settle func(exchange.Outcome)) (err error) {
+	defer recovered(&err)
+	if a.err != nil {
+		o.abandoned.lost.Add(1)
+		status, running := http.StatusBadGateway, gaveUp(a.err)
+		if running {
+			status = http.StatusGatewayTimeout
+		}
+		settle(exchange.Outcome{Status: status, Unseen: true, Running: running})
+		return nil
+	}
+	// An error says that the connection is broken, and nobody wants what follows.
+	defer func() { _ = a.response.Body.Close() }()
+	o.abandoned.seen.Add(1)
+	settle(exchange.Outcome{
+		Status: a.response.StatusCode, Header: func(name string) []string { return a.response.Header[name] },
+		Unseen: a.response.StatusCode == http.StatusGatewayTimeout, // nor has the upstream seen one
+	})
+	return nil
+}
+
+// gaveUp reports whether an exchange ended by the gateway's own will, so that the
+// upstream may still work on the request.
+func gaveUp(err error) bool {
+	return isTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, http.ErrServerClosed)
+}
+
+// recovered turns a panic into an error: in a goroutine without a handler's it
+// would end the program. It must be deferred.
+func recovered(err *error) {
+	if v := recover(); v != nil {
+		*err = fmt.Errorf("gateway: panic: %v\n%s", v, debug.Stack())
+	}
+}

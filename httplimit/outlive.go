@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import (
+	"github.com/sluicegate/sluice/internal/exchange"
+)
+
+// settles returns what a handler needs that goes on with the request when its
+// client has left, as a Gateway does.
+func (q *Request) settles() *exchange.Settlement {
+	if q.settlement.Settle == nil {
+		q.settlement = exchange.Settlement{Settle: q.settleLater, Presume: q.presume, Keys: q.keys}
+	}
+	return &q.settlement
+}
+
+// settleLater settles the request after its handler has returned: what belongs to
+// that must not be touched, other than what was counted.
+func (q *Request) settleLater(o exchange.Outcome) {
+	q.Settle(Response{
+		Status: o.Status, Header: o.Header, Unseen: o.Unseen, Running: o.Running,
+		Written: q.x.Written(), Read: q.x.Read(),
+	})
+}
+
+// presume charges the request as if its response will count.
+func (q *Request) presume() { q.call.Presume(q.r.Context()) }
+
+// keys yields whose budgets wait for the response. Where that is nobody's own, the
+// client's network stands for it: one client must not take the place of all.
+func (q *Request) keys(yield func(string) bool) {
+	own := false
+	for key := range q.call.Judged.Awaiting() {
+		if own = true; !yield(key) {
+			return
+		}
+	}
+	if !own {
+		yield("client " + q.mw.clients.Group(q.client))
+	}
+}
