@@ -27,6 +27,7 @@ type Config struct {
 	Deny      []netip.Prefix // clients turned away, whatever Allow says
 	Exempt    []netip.Prefix // clients to whom no limit applies; the rules have it, too
 	MaxHeld   int64          // requests held back at once, over all rules; zero: the gateway's default
+	Abandoned int64          // requests waited for at once whose client has left; zero: the gateway's default
 	Fields    []string       // header fields of the answers: some of [FieldWords]; none: draft-11
 	Policy    *policy.Policy
 

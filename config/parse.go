@@ -74,6 +74,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		one("deny", func(n *yaml.Node) { d.networks(n, &c.Deny) }),
 		one("fields", func(n *yaml.Node) { d.headerFields(n, c) }),
 		d.number("max_held", 1, 1_000_000, &c.MaxHeld),
+		d.number("abandoned", 1, 1_000_000, &c.Abandoned),
 		one("exempt", func(n *yaml.Node) {
 			d.mapping(n, "exempt", one("networks", func(n *yaml.Node) { d.networks(n, &c.Exempt) }))
 		}),

@@ -23,12 +23,17 @@ func (f *inflight) wrap(next http.Handler) http.Handler {
 }
 
 // wait blocks until there are none, or ctx ends, and returns how many are left.
-// It looks again and again, as an [http.Server] does that is shut down.
 func (f *inflight) wait(ctx context.Context) int {
+	return waitForNone(ctx, func() int { return int(f.n.Load()) })
+}
+
+// waitForNone blocks until left returns 0, or ctx ends, and returns what it did. It
+// looks again and again, as an [http.Server] does that is shut down.
+func waitForNone(ctx context.Context, left func() int) int {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		n := int(f.n.Load())
+		n := left()
 		if n == 0 || ctx.Err() != nil {
 			return n
 		}

@@ -162,6 +162,7 @@ func (d *listeners) stop(ctx context.Context) error {
 		d.log.Warn("requests are cut off: they did not end within the drain time")
 		err = nil
 	}
+	d.endAbandoned(drain)
 	d.cancel(http.ErrServerClosed)
 	end, cancelEnd := context.WithTimeout(ctx, endTimeout)
 	defer cancelEnd()
@@ -169,6 +170,7 @@ func (d *listeners) stop(ctx context.Context) error {
 	for _, o := range all {
 		left += o.inflight.wait(end)
 	}
+	left += waitForNone(end, d.runtime.abandoned.Waiting)
 	if left > 0 {
 		d.log.Warn("requests do not end", slog.Int("left", left))
 	}
@@ -180,6 +182,16 @@ func (d *listeners) stop(ctx context.Context) error {
 		err = errors.Join(err, o.front.Close())
 	}
 	return errors.Join(err, d.admin.Close())
+}
+
+// endAbandoned lets requests end whose clients have left, and ends the others with
+// ctx.
+func (d *listeners) endAbandoned(ctx context.Context) {
+	abandoned := d.runtime.abandoned
+	if left := waitForNone(ctx, abandoned.Waiting); left > 0 {
+		d.log.Warn("requests without a client are cut off, and charged in full", slog.Int("left", left))
+	}
+	abandoned.Cancel()
 }
 
 // shutdown waits for all listeners at once.

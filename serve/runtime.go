@@ -40,7 +40,8 @@ type runtime struct {
 	report    func(*http.Request, error)
 	tally     tally.Tally
 	overrides *admin.Overrides
-	held      *policy.Queue // over all configurations
+	held      *policy.Queue      // over all configurations
+	abandoned *gateway.Abandoned // too
 	askers    *sluice.Limiter
 	now       func() time.Time
 
@@ -72,7 +73,7 @@ type upstreamOf struct {
 func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, overrides *admin.Overrides, now func() time.Time) (*runtime, error) {
 	s := &runtime{
 		first: first, log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, overrides: overrides,
-		held: policy.NewQueue(policy.DefaultQueue), now: now,
+		held: policy.NewQueue(policy.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned), now: now,
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -194,6 +195,7 @@ func (s *runtime) enforce(g *generation, overrides []admin.StoredOverride) error
 	s.tellLost(lost)
 	s.tally.Follow(g.policy)
 	s.held.Resize(int(cmp.Or(g.config.MaxHeld, policy.DefaultQueue)))
+	s.abandoned.Resize(int(cmp.Or(g.config.Abandoned, gateway.DefaultAbandoned)))
 	old := s.current.Swap(g)
 	if old == nil {
 		return nil
@@ -234,7 +236,7 @@ func (s *runtime) addRoutes(g *generation) (err error) {
 		at := upstreamOf{u.URL.String(), u.Timeout, u.UpstreamHost, fmt.Sprint(c.ClientIP.Trusted)}
 		if g.upstreams[at] == nil {
 			g.upstreams[at], err = gateway.New(at.url, gateway.Options{
-				Trusted: c.ClientIP.Trusted, ResponseTimeout: u.Timeout, UpstreamHost: u.UpstreamHost, StallTimeout: stallTimeout, Log: s.log,
+				Trusted: c.ClientIP.Trusted, ResponseTimeout: u.Timeout, UpstreamHost: u.UpstreamHost, StallTimeout: stallTimeout, Abandoned: s.abandoned, Log: s.log,
 			})
 			if err != nil {
 				return err

@@ -122,6 +122,7 @@ func (s *server) wire(ctx context.Context) error {
 		return err
 	}
 	s.listeners = newListeners(ctx, s.runtime, pages, s.Drain)
+	s.metrics.WatchAbandoned(s.runtime.abandoned.Stats)
 	s.metrics.WatchTCP(s.listeners.stats)
 	s.metrics.WatchCertificates(s.listeners.certificates)
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/gateway"
 	"github.com/sluicegate/sluice/gateway/tcp"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
@@ -101,6 +102,27 @@ func (m *Metrics) WatchTCP(stats func() map[string]tcp.Stats) {
 			put(ch, bytes, s.Received, name, "received")
 			put(ch, bytes, s.Sent, name, "sent")
 		}
+	})
+}
+
+// WatchAbandoned exports what becomes of requests whose client left before the
+// response that a limit waits for. It is asked at every scrape.
+//
+//	sluice_abandoned                the upstream works on now
+//	sluice_abandoned_total{end}     seen: settled by the response; lost: there was none;
+//	                                unsent: cancelled, as it was not sent whole; full:
+//	                                cancelled, as too many went on
+func (m *Metrics) WatchAbandoned(stats func() gateway.AbandonedStats) {
+	var c collector
+	waiting := c.gauge("sluice_abandoned", "Requests whose client has left and whose response a limit waits for.")
+	ended := c.counter("sluice_abandoned_total", "Requests whose client left before the response that a limit waits for, by their end.", "end")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		s := stats()
+		put(ch, waiting, s.Waiting)
+		put(ch, ended, s.Seen, "seen")
+		put(ch, ended, s.Lost, "lost")
+		put(ch, ended, s.Unsent, "unsent")
+		put(ch, ended, s.Full, "full")
 	})
 }
 

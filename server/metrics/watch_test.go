@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/gateway"
 	"github.com/sluicegate/sluice/gateway/tcp"
 	"github.com/sluicegate/sluice/remote"
 	"github.com/sluicegate/sluice/server/metrics"
@@ -46,6 +47,9 @@ func TestStats(t *testing.T) {
 		}
 	})
 	m.WatchTCP(func() map[string]tcp.Stats { return map[string]tcp.Stats{"db": {Open: 31, Received: 32, Sent: 33}} })
+	m.WatchAbandoned(func() gateway.AbandonedStats {
+		return gateway.AbandonedStats{Waiting: 41, Seen: 42, Lost: 43, Unsent: 44, Full: 45}
+	})
 	m.WatchPolicy(new(tally.Tally), func() metrics.Config {
 		return metrics.Config{File: "a.yaml", Hash: "cafe", Loaded: time.UnixMilli(41_500), Current: true}
 	})
@@ -63,6 +67,8 @@ func TestStats(t *testing.T) {
 		`sluice_lease_units_total{outcome="returned"}`: 25, `sluice_lease_units_total{outcome="lost"}`: 26, "sluice_lease_untracked_total": 27,
 		`sluice_tcp_open_connections{listener="db"}`:                 31,
 		`sluice_tcp_bytes_total{direction="received",listener="db"}`: 32, `sluice_tcp_bytes_total{direction="sent",listener="db"}`: 33,
+		"sluice_abandoned": 41, `sluice_abandoned_total{end="seen"}`: 42, `sluice_abandoned_total{end="lost"}`: 43,
+		`sluice_abandoned_total{end="unsent"}`: 44, `sluice_abandoned_total{end="full"}`: 45,
 		`sluice_config_info{file="a.yaml",hash="cafe"}`: 1, "sluice_config_loaded_seconds": 41.5, "sluice_config_current": 1,
 	} {
 		if v, ok := got[series]; !ok || v != want {
