@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime/debug"
 
@@ -42,23 +43,48 @@ func (o *outliving) RoundTrip(r *http.Request) (*http.Response, error) {
 		return o.transport.RoundTrip(r)
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
+	out := r.WithContext(ctx)
+	if body := p.x.Body(); body != nil && out.Body != nil {
+		out.Body = &endedBody{out.Body, body}
+	}
 	came := make(chan answer, 1)
-	go func() { came <- o.send(r.WithContext(ctx)) }()
+	go func() { came <- o.send(out) }()
 	select {
 	case a := <-came:
-		if a.err != nil && client.Err() != nil && !p.x.Whole() {
+		if a.err != nil && client.Err() != nil && !p.complete(r) {
 			o.abandoned.unsent.Add(1) // its body broke off with it
 		}
 		p.follow(client, cancel)
 		return a.response, a.err
 	case <-client.Done():
 	}
-	if o.abandon(client, p, came, cancel) {
+	if o.abandon(client, p, p.complete(r), came, cancel) {
 		return nil, context.Cause(client)
 	}
 	cancel(context.Cause(client))
 	a := <-came
 	return a.response, a.err
+}
+
+// complete reports whether the upstream can be sent all of a request without its
+// client: there is a connection, and the body was read to its end.
+func (p *passage) complete(r *http.Request) bool {
+	body := p.x.Body()
+	return p.x.Sent() && (r.Body == nil || body == nil || body.Ended())
+}
+
+// endedBody is a request's body whose end can be read after its handler has
+// returned, when ReverseProxy lets nothing of it be read any more.
+type endedBody struct {
+	io.ReadCloser
+	body *exchange.Body
+}
+
+func (b *endedBody) Read(p []byte) (int, error) {
+	if b.body.Ended() {
+		return 0, io.EOF
+	}
+	return b.ReadCloser.Read(p)
 }
 
 // send is RoundTrip in a goroutine of its own, in which nobody else recovers.
@@ -80,11 +106,11 @@ func (p *passage) follow(client context.Context, cancel context.CancelCauseFunc)
 // abandon goes on with a request whose client has left. It reports whether it
 // does: not where something of the request is missing, too many go on, or the
 // gateway ends.
-func (o *outliving) abandon(client context.Context, p *passage, came <-chan answer, cancel context.CancelCauseFunc) bool {
+func (o *outliving) abandon(client context.Context, p *passage, complete bool, came <-chan answer, cancel context.CancelCauseFunc) bool {
 	if errors.Is(context.Cause(client), http.ErrServerClosed) {
 		return false
 	}
-	if !p.x.Whole() {
+	if !complete {
 		o.abandoned.unsent.Add(1)
 		return false
 	}
@@ -111,11 +137,11 @@ func (o *outliving) finish(a answer, settle func(exchange.Outcome)) (err error) 
 	defer recovered(&err)
 	if a.err != nil {
 		o.abandoned.lost.Add(1)
-		status, running := http.StatusBadGateway, gaveUp(a.err)
+		status, running := http.StatusBadGateway, gaveUp(a.err) && !notDialled(a.err)
 		if running {
 			status = http.StatusGatewayTimeout
 		}
-		settle(exchange.Outcome{Status: status, Unseen: true, Running: running})
+		settle(exchange.Outcome{Status: status, Unseen: !notDialled(a.err), Running: running})
 		return nil
 	}
 	// An error says that the connection is broken, and nobody wants what follows.

@@ -41,9 +41,6 @@ func newPassage(w http.ResponseWriter, r *http.Request) *passage {
 		r = r.WithContext(context.WithValue(r.Context(), passageKey{}, p))
 	}
 	p.request = x.Watch(x.Trace(r))
-	if p.outlives {
-		x.TraceWhole()
-	}
 	p.around = p.few[:0]
 	for name, values := range w.Header() {
 		p.around = append(p.around, field{name, slices.Clip(values)})

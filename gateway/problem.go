@@ -26,10 +26,9 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	// The upstream may have read enough of the request to act on it. One that found
 	// no connection, as that was refused or not made in time, was not sent: else an
 	// upstream that is down would count against all clients.
-	var dial *net.OpError
 	body := x.Body()
 	broken := body != nil && body.Err() != nil
-	if x.Sent() && !(errors.As(err, &dial) && dial.Op == "dial") {
+	if x.Sent() && !notDialled(err) {
 		wire.TellUnseen(w)
 		if broken || r.Context().Err() != nil || gaveUp(err) {
 			wire.TellRunning(w) // it was the gateway that broke off
@@ -51,6 +50,12 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 		g.log.Warn(r.Context(), "upstream did not answer", err)
 		writeProblem(w, http.StatusBadGateway, "the upstream did not answer; the request may be sent again if it is safe to")
 	}
+}
+
+// notDialled reports whether an exchange failed as there was no connection for it.
+func notDialled(err error) bool {
+	var dial *net.OpError
+	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
 func failBody(w http.ResponseWriter, err error) {

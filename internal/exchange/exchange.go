@@ -40,7 +40,6 @@ type Exchange struct {
 	response, upload *Pace
 	trace            httptrace.ClientTrace
 	sent             atomic.Bool // there was a connection for the request to an upstream
-	whole            atomic.Bool // all of it was written to the last of these
 	body             Body
 	stall            stall
 	status           int
@@ -123,21 +122,8 @@ func (x *Exchange) Trace(r *http.Request) *http.Request {
 	return r
 }
 
-// TraceWhole has Trace note, too, whether all of the request is sent: see
-// [Exchange.Whole]. It must be called before the request is.
-func (x *Exchange) TraceWhole() {
-	x.trace.GotConn = func(httptrace.GotConnInfo) {
-		x.sent.Store(true)
-		x.whole.Store(false) // a transport may try again
-	}
-	x.trace.WroteRequest = func(info httptrace.WroteRequestInfo) { x.whole.Store(info.Err == nil) }
-}
-
 // Sent reports whether there was a connection to an upstream for the request.
 func (x *Exchange) Sent() bool { return x.sent.Load() }
-
-// Whole reports whether all of the request was sent to an upstream, with its body.
-func (x *Exchange) Whole() bool { return x.whole.Load() }
 
 // Own returns r, if it is the copy that handlers may change, or else makes it.
 func (x *Exchange) Own(r *http.Request) *http.Request {
