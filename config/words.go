@@ -102,7 +102,8 @@ func levelWords(l *policy.Level) (lines []string) {
 	}
 	list("limit ", l.Limits)
 	if l.InFlight != nil {
-		add("in flight: at most %s at once", algo.Amount(l.InFlight.Cap, sluice.Requests))
+		ttl := cmp.Or(l.InFlight.TTL, policy.DefaultLease)
+		add("in flight: at most %s at once; one whose end is not known counts for %v", algo.Amount(l.InFlight.Cap, sluice.Requests), ttl)
 	}
 	if l.Tiers != nil {
 		for _, tier := range sortedKeys(l.Tiers.Limits) {
