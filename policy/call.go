@@ -159,7 +159,7 @@ func (c *Call) hold(ctx context.Context, a Attributes) {
 	c.Event = Event{Verdict: Abandoned, Decision: v.Decision, Err: err, Judged: v}
 	if _, bad := errors.AsType[*PartError](err); bad {
 		c.Verdict = Refused
-	} else if errors.Is(err, ErrQueueFull) {
+	} else if errors.Is(err, ErrQueueFull) || errors.Is(err, ErrShareFull) {
 		c.Verdict = FailedClosed
 	}
 }

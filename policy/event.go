@@ -58,7 +58,7 @@ type Event struct {
 	Violated []string
 	// Err is why there is no decision: a [*PartError], a [*TokenError] or
 	// ErrNotAdmitted if Refused, the context's error if Abandoned, and the error of
-	// the store or of a function if failed.
+	// the store or of a function, ErrQueueFull or ErrShareFull if failed.
 	Err error
 	// Judged is what the policy had to say, nil if it was not asked. It is valid
 	// only until its [Call] is used again.
@@ -113,6 +113,10 @@ func (e *Event) AppendDetail(b []byte) []byte {
 		return append(b, e.Err.Error()...)
 	case e.Verdict == Abandoned:
 		return append(b, "the request ended before its turn came; nothing was charged"...)
+	case errors.Is(e.Err, ErrQueueFull):
+		return append(b, "too many requests wait for their turn; nothing was charged; retry later"...)
+	case errors.Is(e.Err, ErrShareFull):
+		return append(b, "too many requests under this limit wait for their turn; nothing was charged; retry later"...)
 	case e.Verdict == FailedClosed:
 		return append(b, "the rate limit could not be checked; retry later"...)
 	}

@@ -6,7 +6,7 @@ package policy
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"sync"
 
 	"github.com/sluicegate/sluice/internal/instants"
 )
@@ -18,20 +18,49 @@ const DefaultQueue = 10_000
 // ErrQueueFull is why a request is not held back: as many as may be are.
 var ErrQueueFull = errors.New("policy: as many requests are held back as may be")
 
-// Queue bounds how many requests are held back at once, whatever the rules, and
-// keeps their order: who leaves it has the next of those that are charged the same
-// go on in its stead. What a request leaves that has nobody behind it is kept for
-// the next until it is due, of as many as the Queue has places. It is safe for
-// concurrent use.
+// ErrShareFull is why a request is not held back: as many of its key are as may be
+// of one key.
+var ErrShareFull = errors.New("policy: as many requests of one key are held back as may be")
+
+// Queue bounds how many requests are held back at once, whatever the rules, and of
+// these how many of one key, so that none can take all places. It keeps their order:
+// who leaves it has the next of those that are charged the same go on in its stead.
+// What a request leaves that has nobody behind it is kept for the next until it is
+// due, of as many as the Queue has places. It is safe for concurrent use.
 type Queue struct {
-	places   atomic.Int64
-	held     atomic.Int64
-	instants *instants.Registry[spot, receipt]
+	mu                    sync.Mutex
+	places, share         int
+	held                  int
+	of                    map[seat]int // requests that are held back; none is 0
+	refused, refusedShare int64
+	instants              *instants.Registry[spot, receipt]
+}
+
+// seat is the rule and the key for which a request is held back.
+type seat struct{ rule, key string }
+
+// sit chooses whose place an ask takes that is held back: that of a limit which
+// queues, before others, and of a key, before a budget of all.
+func (v *Verdict) sit(k *ask) seat {
+	rank := -1
+	for i := range v.charges[k.first : k.first+k.n] {
+		c, n := &v.charges[k.first+i], 0
+		if queueing(c.Plan) > 0 {
+			n += 2
+		}
+		if c.Key != "" {
+			n++
+		}
+		if n > rank {
+			rank, v.seat = n, seat{rule: c.rule.Name, key: c.Key}
+		}
+	}
+	return v.seat
 }
 
 // NewQueue returns a Queue of so many places, at least 1.
 func NewQueue(places int) *Queue {
-	q := &Queue{instants: instants.New[spot](places, func(back []receipt) {
+	q := &Queue{of: make(map[seat]int), instants: instants.New[spot](places, func(back []receipt) {
 		giveBack(context.Background(), &Plain{}, back)
 	})}
 	q.Resize(places)
@@ -41,21 +70,63 @@ func NewQueue(places int) *Queue {
 // Resize makes it so many places, at least 1. Who is held back already stays.
 func (q *Queue) Resize(places int) {
 	places = max(places, 1)
-	q.places.Store(int64(places))
+	q.mu.Lock()
+	q.places = places
+	q.mu.Unlock()
 	q.instants.Resize(places)
 }
 
+// Share bounds how many places the requests of one key take: those that one limit
+// charges to one budget. With 0, as from the start, it is a tenth of the places,
+// and at least 10. Who is held back already stays.
+func (q *Queue) Share(places int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.share = max(places, 0)
+}
+
 // Held returns how many requests are held back now.
-func (q *Queue) Held() int { return int(q.held.Load()) }
+func (q *Queue) Held() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.held
+}
+
+// Refused returns how many requests found no place so far, and of how many more
+// the key had none left.
+func (q *Queue) Refused() (full, share int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.refused, q.refusedShare
+}
 
 // enter takes a place, which leave gives back. It returns [ErrQueueFull] if there
-// is none.
-func (q *Queue) enter() error {
-	if q.held.Add(1) > q.places.Load() {
-		q.held.Add(-1)
-		return ErrQueueFull
+// is none, and [ErrShareFull] if there is none for the key.
+func (q *Queue) enter(s seat) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	share := q.share
+	if share == 0 {
+		share = max(q.places/10, 10)
 	}
+	switch {
+	case q.held >= q.places:
+		q.refused++
+		return ErrQueueFull
+	case q.of[s] >= share:
+		q.refusedShare++
+		return ErrShareFull
+	}
+	q.held++
+	q.of[s]++
 	return nil
 }
 
-func (q *Queue) leave() { q.held.Add(-1) }
+func (q *Queue) leave(s seat) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held--
+	if q.of[s]--; q.of[s] == 0 {
+		delete(q.of, s)
+	}
+}

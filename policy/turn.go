@@ -50,13 +50,13 @@ func (v *Verdict) claim(ctx context.Context, k *ask) bool {
 	}
 	q, now := v.front.opts.Queue, time.Now() //nolint:forbidigo // instants of waiting are of that clock
 	by := v.until(k, now)
-	if !by.IsZero() && q.enter() != nil {
+	if !by.IsZero() && q.enter(v.sit(k)) != nil {
 		return false // the store says whether it must wait at all
 	}
 	w, at, others := q.instants.Claim(v.line(k), by)
 	if w == nil {
 		if !by.IsZero() {
-			q.leave()
+			q.leave(v.seat)
 		}
 		giveBack(ctx, v.attributes, others)
 		return false
@@ -103,7 +103,7 @@ func (v *Verdict) enter() error {
 		return nil
 	}
 	q, k, now := v.front.opts.Queue, &v.asks[0], time.Now() //nolint:forbidigo // see claim
-	if err := q.enter(); err != nil {
+	if err := q.enter(v.sit(k)); err != nil {
 		return err
 	}
 	r := receipt{front: v.front, decision: k.result.Decision, asked: now}
@@ -123,7 +123,7 @@ func (v *Verdict) enter() error {
 func (v *Verdict) come(began time.Time) {
 	at := v.waiter.Instant()
 	v.waiter = nil
-	v.front.opts.Queue.leave()
+	v.front.opts.Queue.leave(v.seat)
 	was := v.Decision.Delay
 	k, d := &v.asks[0], &v.Decision
 	for _, d := range []*sluice.Decision{&k.result.Decision, d} {
@@ -141,7 +141,7 @@ func (v *Verdict) vacate(ctx context.Context) bool {
 		return false
 	}
 	v.waiter, v.asks[0].left = nil, true
-	v.front.opts.Queue.leave()
+	v.front.opts.Queue.leave(v.seat)
 	back, ok := w.Leave()
 	if !ok {
 		back = []receipt{w.Instant().Receipt}

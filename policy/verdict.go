@@ -39,6 +39,7 @@ type Verdict struct {
 
 	front      *Front  // see Evaluator
 	waiter     *waiter // for the instant at which the request may go on; nil if it does not wait
+	seat       seat    // that it takes meanwhile
 	spots      []instants.Charge[spot]
 	store      sluice.Store
 	slots      sluice.SlotStore
