@@ -13,9 +13,6 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// mostKept is how much of a body is read while its request is held back.
-const mostKept = 64 << 10 // bytes
-
 var errBody = &policy.PartError{Part: policy.Func("the request's body", nil), Problem: "cannot be read"}
 
 // onHold watches a request that is held back: its body ends the wait if that
@@ -26,7 +23,7 @@ func (m *Middleware) onHold(ctx context.Context, a policy.Attributes) (context.C
 		return ctx, func() {}
 	}
 	held, cancel := context.WithCancelCause(ctx)
-	ahead := of.of.readAhead(func() { cancel(errBody) })
+	ahead := of.of.readAhead(m.opts.ReadAhead, func() { cancel(errBody) })
 	return held, func() {
 		if ahead != nil {
 			ahead.over()
@@ -38,29 +35,38 @@ func (m *Middleware) onHold(ctx context.Context, a policy.Attributes) (context.C
 // ahead is a body that is read while its request is held back. net/http finds
 // out that a client of HTTP/1 has hung up only where somebody reads what it
 // sends: the body or, once that has ended, net/http itself. So a client is seen
-// to be gone as long as it has not sent more than mostKept bytes of a body.
-// One that has is noticed after the wait.
+// to be gone as long as it has not sent more than mostKept bytes of a body, and
+// there is room for them. One that has is noticed after the wait.
 type ahead struct {
 	body   io.ReadCloser
 	length int64         // of the body; negative: not known
 	broken func()        // called when it cannot be read on
+	room   *ReadAhead    // what is kept is taken from
 	done   chan struct{} // closed when nothing is read ahead any more
 
-	mu   sync.Mutex
-	stop bool // the wait is over
-	kept []byte
-	came int64 // bytes, in all
-	err  error // how the body ended
+	mu      sync.Mutex
+	stop    bool // the wait is over
+	dropped bool // the request is over
+	reading bool // into the last chunk, behind what is in it
+	kept    []chunk
+	came    int64 // bytes, in all
+	err     error // how the body ended
+}
+
+// chunk is a part of a body. Its capacity is what was taken for it.
+type chunk struct {
+	bytes []byte
+	next  int // the first byte that has not been read on
 }
 
 // readAhead begins to read the request's body, which is what comes back from
 // then on. It returns nil where there is no need: HTTP/2 has a client's leave
 // told by the connection.
-func (q *Request) readAhead(broken func()) *ahead {
+func (q *Request) readAhead(room *ReadAhead, broken func()) *ahead {
 	if q.r.ProtoMajor >= 2 || q.r.Body == nil || q.r.Body == http.NoBody || q.r.ContentLength == 0 {
 		return nil
 	}
-	a := &ahead{length: q.r.ContentLength, broken: broken, done: make(chan struct{})}
+	a := &ahead{length: q.r.ContentLength, broken: broken, room: room, done: make(chan struct{})}
 	put := func(body io.ReadCloser) io.ReadCloser {
 		a.body = body
 		return a
@@ -72,37 +78,81 @@ func (q *Request) readAhead(broken func()) *ahead {
 	} else {
 		q.exchange().Body().Wrap(put)
 	}
+	q.ahead = a
 	go a.run()
 	return a
 }
 
-// run reads until the body ends, the bound is reached or, one Read later, the
-// wait is over. That Read may block as long as the client sends nothing: as long
-// as any other reader of the body would, and net/http waits for both.
+// run reads until the body ends, the bound is reached, there is no room or, one
+// Read later, the wait is over. That Read may block as long as the client sends
+// nothing: as long as any other reader of the body would, and net/http waits for
+// both.
 func (a *ahead) run() {
 	defer close(a.done)
-	read := make([]byte, 4<<10)
 	for {
-		n, err := a.body.Read(read)
-		if a.take(read[:n], err) {
+		into := a.grow()
+		if into == nil {
+			return
+		}
+		n, err := a.body.Read(into)
+		if a.take(n, err) {
 			return
 		}
 	}
 }
 
-// take keeps what was read. It reports whether no more is to be.
-func (a *ahead) take(b []byte, err error) bool {
+// grow returns where the next bytes go, nil if no more are to be read.
+func (a *ahead) grow() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.kept, a.came = append(a.kept, b...), a.came+int64(len(b))
+	// One byte more than is kept tells a body that is as large from a larger one.
+	size := mostKept + 1 - a.came
+	if a.stop || size <= 0 {
+		return nil
+	}
+	if n := len(a.kept); n == 0 || len(a.kept[n-1].bytes) == cap(a.kept[n-1].bytes) {
+		if a.length >= a.came {
+			size = min(size, a.length+1-a.came)
+		}
+		size = min(size, chunkSize)
+		if !a.room.take(size, a.came == 0) {
+			return nil
+		}
+		a.kept = append(a.kept, chunk{bytes: make([]byte, 0, size)})
+	}
+	a.reading = true
+	last := a.kept[len(a.kept)-1].bytes
+	return last[len(last):cap(last)]
+}
+
+// take keeps n bytes that were read. It reports whether no more are to be.
+func (a *ahead) take(n int, err error) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last := &a.kept[len(a.kept)-1]
+	last.bytes, a.came, a.reading = last.bytes[:len(last.bytes)+n], a.came+int64(n), false
 	if errors.Is(err, io.EOF) && a.length >= 0 && a.came != a.length {
 		err = io.ErrUnexpectedEOF
 	}
 	if a.err = err; err != nil && !errors.Is(err, io.EOF) {
 		a.broken()
 	}
-	// One byte more than is kept tells a body that is as large from a larger one.
-	return err != nil || a.stop || len(a.kept) > mostKept
+	a.free()
+	return err != nil
+}
+
+// free gives back what was taken for chunks of which nothing is left to be read.
+// The caller holds mu.
+func (a *ahead) free() {
+	for len(a.kept) > 0 {
+		first := &a.kept[0]
+		if a.reading && len(a.kept) == 1 || !a.dropped && first.next < len(first.bytes) {
+			return
+		}
+		a.room.giveBack(int64(cap(first.bytes)))
+		a.kept = a.kept[1:]
+	}
+	a.kept = nil
 }
 
 // over says that the wait is over.
@@ -110,6 +160,14 @@ func (a *ahead) over() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stop = true
+}
+
+// drop says that the request is over: nobody reads what is kept.
+func (a *ahead) drop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stop, a.dropped = true, true
+	a.free()
 }
 
 // Read returns what was read ahead, and then what follows.
@@ -128,14 +186,23 @@ func (a *ahead) Read(p []byte) (int, error) {
 func (a *ahead) next(p []byte) (n int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.kept) == 0 {
-		a.kept = nil
-		return 0, a.err
+	if a.dropped {
+		return 0, http.ErrBodyReadAfterClose
 	}
-	n = copy(p, a.kept)
-	a.kept = a.kept[n:]
-	return n, nil
+	for i := range a.kept {
+		c := &a.kept[i]
+		m := copy(p[n:], c.bytes[c.next:])
+		c.next, n = c.next+m, n+m
+	}
+	a.free()
+	if n == 0 && len(a.kept) == 0 {
+		err = a.err
+	}
+	return n, err
 }
 
 // Close closes the body.
-func (a *ahead) Close() error { return a.body.Close() }
+func (a *ahead) Close() error {
+	a.drop()
+	return a.body.Close()
+}

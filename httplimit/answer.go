@@ -26,6 +26,7 @@ const WarningField = "RateLimit-Warning"
 
 // Refuse answers a request that is not passed on.
 func (q *Request) Refuse(w http.ResponseWriter) {
+	defer q.letGo()
 	e, opts := q.Event(), &q.mw.opts
 	if q.own {
 		opts.Own.serve(w, q.r, &q.attributes.HTTP, q.client)

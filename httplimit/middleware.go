@@ -63,6 +63,9 @@ func New(o Options) (*Middleware, error) {
 	if o.Fields == 0 {
 		o.Fields = Draft11
 	}
+	if o.ReadAhead == nil {
+		o.ReadAhead = NewReadAhead(DefaultReadAhead)
+	}
 	m.opts, m.front, m.clients = o, front, clients
 	m.requests.New = func() any { return new(Request) }
 	return m, nil

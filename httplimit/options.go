@@ -62,6 +62,10 @@ type Options struct {
 	// Queue bounds how many requests are held back at once. Middlewares may share
 	// one. Nil means one of its own, of policy.DefaultQueue places.
 	Queue *policy.Queue
+	// ReadAhead bounds how many bytes of bodies are kept while their requests are
+	// held back. Middlewares may share one. Nil means one of its own, of
+	// DefaultReadAhead bytes.
+	ReadAhead *ReadAhead
 
 	// Fields are the header fields of the answers. Zero means [Draft11].
 	Fields Fields

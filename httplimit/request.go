@@ -22,8 +22,9 @@ type Request struct {
 	client     netip.Addr
 	attributes attributes
 	call       policy.Call
-	status     int  // of the answer, if it is not passed on
-	own        bool // it asks for its own limits
+	status     int    // of the answer, if it is not passed on
+	own        bool   // it asks for its own limits
+	ahead      *ahead // of a body that was read while the request was held back
 
 	token policy.Token
 	claim func(string) (string, error) // q.lookUp, made once
@@ -76,7 +77,18 @@ func (q *Request) HTTP() *http.Request { return q.r }
 // Settle puts right what an allowed request was charged, now that its response is
 // known, and frees its slots in flight. It blocks for a second at most. A second
 // call does nothing.
-func (q *Request) Settle(resp Response) { q.call.Settle(q.r.Context(), resp) }
+func (q *Request) Settle(resp Response) {
+	q.letGo()
+	q.call.Settle(q.r.Context(), resp)
+}
+
+// letGo frees what was read ahead of the body.
+func (q *Request) letGo() {
+	if q.ahead != nil {
+		q.ahead.drop()
+		q.ahead = nil
+	}
+}
 
 func (q *Request) decide(m *Middleware, w http.ResponseWriter, r *http.Request) {
 	q.begin(m, w, wire.EndToEnd(r), m.client(r)) // who is next does not see what it leaves out
@@ -109,6 +121,7 @@ func (q *Request) begin(m *Middleware, w http.ResponseWriter, r *http.Request, c
 
 // end lets go of all that belongs to the request.
 func (q *Request) end() {
+	q.letGo()
 	q.mw, q.w, q.x, q.r, q.client = nil, nil, nil, nil, netip.Addr{}
 	q.token, q.attributes, q.own = policy.Token{}, attributes{}, false
 	q.call.Event = policy.Event{}
