@@ -67,7 +67,8 @@ type Options struct {
 
 // Gateway is an [http.Handler] that passes requests on to one upstream. A
 // failure of the upstream is answered with 502, or 504 where it took too long,
-// and a problem document (RFC 9457). It is safe for concurrent use.
+// and a problem document (RFC 9457); with 503 if there were no file descriptors or
+// ports left for a connection to it. It is safe for concurrent use.
 type Gateway struct {
 	proxy     httputil.ReverseProxy
 	outliving httputil.ReverseProxy // of requests for whose response a handler waits

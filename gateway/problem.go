@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"syscall"
 
 	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/wire"
@@ -43,6 +44,10 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 		writeProblem(w, http.StatusServiceUnavailable, "the gateway is shutting down")
 	case errors.Is(r.Context().Err(), context.Canceled):
 		w.WriteHeader(statusClientGone)
+	case exhausted(err) != "":
+		g.log.Error(r.Context(), exhausted(err), err)
+		w.Header().Set("Retry-After", "1")
+		writeProblem(w, http.StatusServiceUnavailable, "this gateway has no connections left for the upstream; the request was not sent")
 	case isTimeout(err):
 		g.log.Warn(r.Context(), "upstream took too long", err)
 		writeProblem(w, http.StatusGatewayTimeout, "the upstream took too long to answer")
@@ -68,6 +73,20 @@ func failBody(w http.ResponseWriter, err error) {
 	default:
 		writeProblem(w, http.StatusBadRequest, "the request's body cannot be read")
 	}
+}
+
+// exhausted returns what this process, or its system, has too little of for a
+// connection to an upstream, and what to do about it; "" if it was not for that.
+func exhausted(err error) string {
+	switch {
+	case errors.Is(err, syscall.EMFILE):
+		return "no connection to the upstream: this process has no file descriptors left; raise ulimit -n (LimitNOFILE=), or lower max_connections"
+	case errors.Is(err, syscall.ENFILE):
+		return "no connection to the upstream: this system has no file descriptors left; raise fs.file-max"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "no connection to the upstream: this system has no local ports left; raise net.ipv4.ip_local_port_range, or check the upstream's address"
+	}
+	return ""
 }
 
 func isTimeout(err error) bool {
