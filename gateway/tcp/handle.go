@@ -19,24 +19,36 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 	defer client.Close() //nolint:errcheck // nobody is left to be told
 	stop := context.AfterFunc(ctx, func() { reset(client) })
 	defer stop()
+	if !s.opts.Places.take() {
+		s.log.Warn(ctx, "connection refused", s.opts.Places.errFull())
+		s.tell(Event{Verdict: DeniedFull})
+		s.denied.Add(1)
+		reset(client)
+		return
+	}
+	defer s.opts.Places.giveBack()
 	addr, err := identify(client)
 	if err != nil {
-		s.log.Warn(ctx, "connection refused", err)
+		if s.opts.gate == nil { // whose owner is told by the listener
+			s.log.Warn(ctx, "connection refused", err)
+		}
 		reset(client)
 		return
 	}
 	t := s.terms.Load()
 	e := Event{Client: addr, Key: t.Key(addr)}
 	release := s.decide(ctx, t, &e, owner, cut)
-	if s.opts.OnDecision != nil {
-		s.opts.OnDecision(e)
-	}
+	s.tell(e)
 	if e.Verdict != Allowed {
 		s.denied.Add(1)
 		reset(client)
 		return
 	}
 	defer release()
+	if s.opts.gate != nil {
+		s.opts.gate.hand(ctx, client)
+		return
+	}
 	upstream, err := s.connect(ctx, client, t.upstream)
 	if err != nil {
 		s.log.Warn(ctx, "connection not passed on", err)
@@ -47,6 +59,13 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 	stopUpstream := context.AfterFunc(ctx, func() { reset(upstream) })
 	defer stopUpstream()
 	newExchange(s, addr, client, upstream, cut).run(ctx)
+}
+
+// tell tells whoever wants to know what was decided.
+func (s *Server) tell(e Event) {
+	if s.opts.OnDecision != nil {
+		s.opts.OnDecision(e)
+	}
 }
 
 // identify returns the client's address, once a header of the PROXY protocol

@@ -58,7 +58,7 @@ type terms struct {
 func newTerms(o *Options, upstream string, l Limits) (*terms, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("tcp: "+format, args...)) }
-	if _, port, err := net.SplitHostPort(upstream); err != nil || port == "" {
+	if _, port, err := net.SplitHostPort(upstream); o.gate == nil && (err != nil || port == "") {
 		fault("Upstream: %q is not of the form host:port; write for example 127.0.0.1:5432", upstream)
 	}
 	if o.Store == nil && (l.Rate != nil || l.Bytes != nil) {

@@ -49,6 +49,9 @@ type Options struct {
 	// MaxConnections is how many connections there may be in all. Zero means
 	// 10,000. What comes above waits in the system's queue.
 	MaxConnections int
+	// Places, if not nil, bound the connections of several servers together. What
+	// comes above is reset.
+	Places *Places
 	// MaxDelay is how long bytes may be held back before the connection is
 	// given up; at most sluice.MaxWait. Zero means 5 minutes.
 	MaxDelay time.Duration
@@ -62,10 +65,12 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// OnDecision, if not nil, is called once for every connection whose client
-	// is known. It must be safe for concurrent use and should be quick.
+	// is known, or for which there was none of the Places. It must be safe for concurrent use and should be quick.
 	OnDecision func(Event)
 	// Log is told, at most once a second, what failed. Nil means [slog.Default].
 	Log *slog.Logger
+
+	gate *Gate // gets what is let in, in the place of an upstream; nil: there is one
 }
 
 // fill checks o and puts the defaults in. All faults are returned at once.
@@ -120,14 +125,16 @@ const (
 	DeniedRate
 	// DeniedOpen was one too many at once.
 	DeniedOpen
+	// DeniedFull was one too many at once of all clients: its client is not known.
+	DeniedFull
 	// Undecided was reset for an error of the store, with FailClosed.
 	Undecided
 )
 
-// String returns "allowed", "denied-client", "denied-rate", "denied-open" or
-// "undecided".
+// String returns "allowed", "denied-client", "denied-rate", "denied-open",
+// "denied-full" or "undecided".
 func (v Verdict) String() string {
-	names := [...]string{"allowed", "denied-client", "denied-rate", "denied-open", "undecided"}
+	names := [...]string{"allowed", "denied-client", "denied-rate", "denied-open", "denied-full", "undecided"}
 	if int(v) < len(names) {
 		return names[v]
 	}

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// Places bound how many connections there are in all, of several servers together.
+// What comes above is reset. They are safe for concurrent use.
+type Places struct{ most, taken atomic.Int64 }
+
+// NewPlaces returns so many Places, at least 1.
+func NewPlaces(most int) *Places {
+	p := &Places{}
+	p.Resize(most)
+	return p
+}
+
+// Resize makes it so many, at least 1. Connections that are there stay.
+func (p *Places) Resize(most int) { p.most.Store(int64(max(most, 1))) }
+
+// Most returns how many there are.
+func (p *Places) Most() int { return int(p.most.Load()) }
+
+// Taken returns how many are taken.
+func (p *Places) Taken() int { return int(p.taken.Load()) }
+
+// take takes a place, which giveBack frees. It reports whether there was one. There
+// is always one of nil Places.
+func (p *Places) take() bool {
+	if p != nil && p.taken.Add(1) > p.most.Load() {
+		p.taken.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (p *Places) giveBack() {
+	if p != nil {
+		p.taken.Add(-1)
+	}
+}
+
+// errFull is what a server logs of a connection for which there was no place.
+func (p *Places) errFull() error {
+	return fmt.Errorf("as many connections are open as may be in all, %d; raise max_connections, or bound what each client network may open", p.Most())
+}
+
+// Gate is a [net.Listener] of the connections of another one that limits let in:
+// for what speaks a protocol with clients itself, such as an [http.Server]. A
+// connection counts until it is closed. TLS belongs around the Gate. It is safe for
+// concurrent use.
+type Gate struct {
+	server *Server
+	from   net.Listener
+	begin  sync.Once
+	let    chan net.Conn
+	failed chan struct{} // closed when no connection comes any more
+	err    error         // why
+}
+
+// NewGate returns a Gate, or every fault of o joined. There is no Upstream, and no
+// limit on bytes.
+func NewGate(from net.Listener, o Options) (*Gate, error) {
+	g := &Gate{from: from, let: make(chan net.Conn), failed: make(chan struct{})}
+	o.gate = g
+	s, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	g.server = s
+	return g, nil
+}
+
+// Accept blocks until a connection is let in, or the Gate is closed.
+func (g *Gate) Accept() (net.Conn, error) {
+	g.begin.Do(func() {
+		go func() {
+			g.err = g.server.Serve(g.from)
+			close(g.failed)
+		}()
+	})
+	select {
+	case c := <-g.let:
+		return c, nil
+	case <-g.failed:
+	}
+	if errors.Is(g.err, ErrServerClosed) {
+		return nil, net.ErrClosed
+	}
+	return nil, g.err
+}
+
+// Close closes the listener. Connections that were let in stay.
+func (g *Gate) Close() error {
+	g.begin.Do(func() { // nobody has come in
+		g.err = ErrServerClosed
+		close(g.failed)
+	})
+	return errors.Join(g.server.stop(), ignoreClosed(g.from.Close()))
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Addr returns the listener's address.
+func (g *Gate) Addr() net.Addr { return g.from.Addr() }
+
+// Change puts other limits in the place of those that are: see [Server.Change].
+func (g *Gate) Change(l Limits) error { return g.server.Change("", l) }
+
+// Stats returns the counts, but for those of bytes.
+func (g *Gate) Stats() Stats { return g.server.Stats() }
+
+// hand lets a connection in, and blocks until it is closed.
+func (g *Gate) hand(ctx context.Context, c net.Conn) {
+	in := &letIn{Conn: c, closed: make(chan struct{})}
+	select {
+	case g.let <- in:
+	case <-g.server.closed:
+		return
+	case <-ctx.Done():
+		return
+	}
+	<-in.closed
+}
+
+// letIn is a connection that tells when it is closed.
+type letIn struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Close closes the connection.
+func (c *letIn) Close() error {
+	defer c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// NetConn returns the connection below.
+func (c *letIn) NetConn() net.Conn { return c.Conn }
+
+// CloseWrite ends what the client is sent and leaves what it sends open. It is an
+// error where the connection below cannot do that.
+func (c *letIn) CloseWrite() error {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return fmt.Errorf("tcp: close write: %T cannot be half closed", c.Conn)
+	}
+	return half.CloseWrite()
+}
