@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -220,4 +221,64 @@ func TestSilentStream(t *testing.T) {
 		client.CloseIdleConnections()
 		check(t, server.Close())
 	})
+}
+
+// TestLeastRate: a body that trickles is cut off, one that keeps the rate may take as
+// long as it likes, and so may one that is not read.
+func TestLeastRate(t *testing.T) {
+	const rate = 100
+	for _, c := range []struct {
+		name        string
+		size, parts int // bytes of a part, and how many are sent
+		every       time.Duration
+		lag         time.Duration // of the handler before each Read
+		cut         bool
+	}{
+		{"a trickle", 1, 20, time.Second, 0, true},
+		{"a little too slow", 90, 200, time.Second, 0, true},
+		{"just as fast", rate, 200, time.Second, 0, false},
+		{"a trickle behind a large part", 1 << 20, 2, patience + 1, 0, true},
+		{"a pause behind a part", 10 * rate, 5, patience - 1, 0, false},
+		{"read slowly", 1, 20, time.Millisecond, time.Minute, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ours, theirs := net.Pipe()
+				l := &pipeListener{make(chan net.Conn, 1)}
+				l.conns <- theirs
+				close(l.conns)
+				var failure error
+				var read int64
+				handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					buf := make([]byte, 1<<20)
+					for failure == nil {
+						time.Sleep(c.lag)
+						var n int
+						n, failure = r.Body.Read(buf)
+						read += int64(n)
+					}
+				})
+				server := http.Server{Handler: gateway.WithLeastRate(handler, patience, func() int64 { return rate })}
+				if err := server.Serve(l); !errors.Is(err, net.ErrClosed) {
+					t.Error(err)
+				}
+				go func() { _, _ = io.Copy(io.Discard, ours) }() // the answer
+				send(t, ours, fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", c.size*c.parts))
+				for range c.parts {
+					if _, err := io.WriteString(ours, strings.Repeat("x", c.size)); err != nil {
+						break // it was cut off
+					}
+					time.Sleep(c.every)
+				}
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if cut := errors.Is(failure, os.ErrDeadlineExceeded); cut != c.cut || !cut && (!errors.Is(failure, io.EOF) || read != int64(c.size*c.parts)) {
+					t.Errorf("read %d of %d, %v; want to be cut off: %v", read, c.size*c.parts, failure, c.cut)
+				}
+				if err := errors.Join(ours.Close(), server.Close()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }

@@ -34,6 +34,7 @@ func (t *timed) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := t.ReadCloser.Read(p)
+	t.stall.came(n)
 	if errors.Is(err, io.EOF) {
 		if failed := t.stall.readAll(); failed != nil {
 			return n, failed

@@ -21,6 +21,7 @@ type stall struct {
 
 	mu   sync.Mutex // of reads, which whoever writes the response may set free
 	free bool       // the body may stand still
+	rate rate       // of the body
 }
 
 func (s *stall) begin(d time.Duration, r *http.Request) {
@@ -87,7 +88,17 @@ func (s *stall) reading() error {
 	if s.free {
 		return nil
 	}
-	return s.x.control().SetReadDeadline(time.Now().Add(s.d))
+	now := time.Now()
+	return s.x.control().SetReadDeadline(now.Add(s.rate.bound(now, s.d)))
+}
+
+// came counts n bytes of the body that have been read.
+func (s *stall) came(n int) {
+	if s.reads && s.rate.least > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.rate.came(time.Now(), n, s.d)
+	}
 }
 
 // streams takes the deadline of reads away for good.
