@@ -28,8 +28,19 @@ type Config struct {
 	Exempt    []netip.Prefix // clients to whom no limit applies; the rules have it, too
 	MaxHeld   int64          // requests held back at once, over all rules; zero: the gateway's default
 	Abandoned int64          // requests waited for at once whose client has left; zero: the gateway's default
-	Fields    []string       // header fields of the answers: some of [FieldWords]; none: draft-11
-	Policy    *policy.Policy
+	// MaxHeldPerKey are those of one key; zero: a tenth of MaxHeld, and at least 10.
+	MaxHeldPerKey int64
+	// MaxReadAhead is how many bytes of bodies are kept while their requests are
+	// held back; zero: the gateway's default.
+	MaxReadAhead int64
+	// MaxConnections is how many connections of clients are open at once, at all
+	// listeners together; zero: the gateway's default.
+	MaxConnections int64
+	// LeastBodyRate is how many bytes a second a client must send of a body that is
+	// waited for; zero: the gateway's default; negative: any number.
+	LeastBodyRate int64
+	Fields        []string // header fields of the answers: some of [FieldWords]; none: draft-11
+	Policy        *policy.Policy
 
 	lines []int // of each rule
 	named map[NamedFile]place

@@ -19,7 +19,7 @@ import (
 type Report struct {
 	File      string
 	Version   string
-	Listeners []Words // of TCP, with limits
+	Listeners []Words // with limits
 	Rules     []Words
 	Warnings  []Warning
 	Hints     []Hint
@@ -59,7 +59,7 @@ type Hint struct {
 // String returns FILE:LINE: and the hint.
 func (h Hint) String() string { return fmt.Sprintf("%s:%d: hint: %s", h.File, h.Line, h.Text) }
 
-// Lint describes every rule of c, and every TCP listener that has limits, with its worst case, and warns. The instant
+// Lint describes every rule of c, and every listener that has limits, with its worst case, and warns. The instant
 // says which overrides have expired.
 func Lint(c *Config, now time.Time) *Report {
 	l := &Report{File: c.File, Version: c.Version}
@@ -69,7 +69,7 @@ func Lint(c *Config, now time.Time) *Report {
 			continue
 		}
 		l.Listeners = append(l.Listeners, Words{Rule: at.Name, Line: at.line, Lines: listenerWords(c, at)})
-		for _, text := range listenerWarnings(at) {
+		for _, text := range listenerWarnings(c, at) {
 			l.Warnings = append(l.Warnings, Warning{File: c.File, Line: at.line, Listener: at.Name, Problem: text})
 		}
 	}
@@ -96,7 +96,7 @@ func (l *Report) WriteText(w io.Writer) error {
 			}
 		}
 	}
-	section("TCP listener ", l.Listeners)
+	section("listener ", l.Listeners)
 	section("", l.Rules)
 	if len(l.Warnings)+len(l.Hints) > 0 {
 		b.WriteByte('\n')

@@ -18,12 +18,16 @@ import (
 // does not say.
 const openLease = time.Minute
 
-// listenerWords returns a TCP listener with limits in plain words, with the
+// listenerWords returns a listener with limits in plain words, with the
 // worst case of each.
 func listenerWords(c *Config, at *Listener) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	l := &at.Limits
-	add("tcp://%s goes on to %s", at.Address, at.Upstream)
+	if at.TCP {
+		add("tcp://%s goes on to %s", at.Address, at.Upstream)
+	} else {
+		add("connections at %s, each of which may carry many requests: what limits these stands under rules", at.Address)
+	}
 	if len(c.Exempt) > 0 {
 		add("not limited: those from %s", prefixes(c.Exempt))
 	}
@@ -56,8 +60,8 @@ func listenerWords(c *Config, at *Listener) (lines []string) {
 	return lines
 }
 
-// listenerWarnings returns what makes no sense in a TCP listener's limits.
-func listenerWarnings(at *Listener) (texts []string) {
+// listenerWarnings returns what makes no sense in a listener's limits.
+func listenerWarnings(c *Config, at *Listener) (texts []string) {
 	for _, list := range [][]sluice.Limit{at.Limits.Connections, at.Limits.Bytes} {
 		var r policy.Rule // which charges one unit, and holds nothing back as a whole
 		r.Shape = true
@@ -68,6 +72,9 @@ func listenerWarnings(at *Listener) (texts []string) {
 		}
 		more, _ := pointless(&r, set)
 		texts = append(texts, more...)
+	}
+	if !at.TCP && len(c.ClientIP.Trusted) > 0 && len(at.ProxyProtocol) == 0 {
+		texts = append(texts, "its connections are those of the proxies in client_ip, which share a budget for all of their clients; write their networks under exempt, or limit clients under rules")
 	}
 	for i := range texts {
 		texts[i] = ofConnections(texts[i])

@@ -29,15 +29,15 @@ type Listener struct {
 	// ClientOptional lets clients in that have no certificate.
 	ClientOptional bool
 	ProxyProtocol  []netip.Prefix // peers that begin with a PROXY protocol header
-	// Name is that of the budgets of Limits, and in metrics. Of a TCP listener
-	// that is not named it is the Address.
+	// Name is that of the budgets of Limits, and in metrics. Of a listener of TCP,
+	// or with Limits, that is not named it is the Address.
 	Name   string
-	Limits TCPLimits // of TCP
+	Limits TCPLimits // those of bytes only of TCP
 
 	line int
 }
 
-// TCPLimits are what each client network may do at a TCP listener. The zero
+// TCPLimits are what each client network may do at a listener. The zero
 // TCPLimits limit nothing.
 type TCPLimits struct {
 	By          policy.Part      // an ip; the zero Part is the address
@@ -52,7 +52,7 @@ func (l *TCPLimits) Limited() bool {
 	return len(l.Connections) > 0 || len(l.Bytes) > 0 || l.Open.Cap > 0
 }
 
-// Scope returns whose budgets the limits of a TCP listener are. No rule has the
+// Scope returns whose budgets the limits of a listener are. No rule has the
 // name.
 func (l *Listener) Scope() string { return "tcp:" + l.Name }
 
@@ -96,9 +96,11 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 		{"proxy_protocol", func(n *yaml.Node) { d.networks(n, &l.ProxyProtocol) }},
 	}
 	var limits []*yaml.Node // keys that only TCP has
-	for _, f := range d.tcpFields(&l) {
-		fields = append(fields, field{f.name, func(n *yaml.Node) { limits = append(limits, n); f.read(n) }})
-	}
+	fields = append(fields, d.limitFields(&l)...)
+	fields = append(fields, field{"bytes", func(n *yaml.Node) {
+		limits = append(limits, n)
+		l.Limits.Bytes = d.tcpLimits(n, "bytes")
+	}})
 	if d.mappingOr(n, "listen", address.read, fields...) && l.Address == "" {
 		d.fault(n, "listen has no address; write address: 127.0.0.1:8080")
 	}
@@ -110,13 +112,13 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 	}
 	for _, n := range limits {
 		if !l.TCP && l.Address != "" {
-			d.fault(n, "is of TCP listeners; write what limits HTTP under rules, or address: tcp://…")
+			d.fault(n, "is of TCP listeners; write what limits the bytes of HTTP under rules, with shape, or address: tcp://…")
 		}
 	}
-	if l.TCP && l.Name == "" {
+	if l.Name == "" && (l.TCP || l.Limits.Limited()) {
 		l.Name = l.Address
 	}
-	if l.TCP && !l.Limits.Limited() && (l.Limits.By != policy.Part{} || l.Limits.Failure != sluice.FailOpen) {
+	if !l.Limits.Limited() && (l.Limits.By != policy.Part{} || l.Limits.Failure != sluice.FailOpen) {
 		d.fault(n, "by and failure are of limits, and there are none; write connections, open or bytes")
 	}
 	if slices.ContainsFunc(c.Listen, func(o Listener) bool { return o.Address == l.Address }) && l.Address != "" {
@@ -158,8 +160,8 @@ func (d *decoder) circles(root *yaml.Node, c *Config) {
 	}
 }
 
-// tcpFields are the keys of a listener that only one of TCP has.
-func (d *decoder) tcpFields(l *Listener) []field {
+// limitFields are the keys of what limits connections.
+func (d *decoder) limitFields(l *Listener) []field {
 	return []field{
 		d.scalar("name", func(n *yaml.Node, s string) {
 			if !listenerName.MatchString(s) {
@@ -184,7 +186,6 @@ func (d *decoder) tcpFields(l *Listener) []field {
 				l.Limits.Open = *s
 			}
 		}},
-		{"bytes", func(n *yaml.Node) { l.Limits.Bytes = d.tcpLimits(n, "bytes") }},
 		enum(d, "failure", &l.Limits.Failure, failures...),
 	}
 }

@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -75,12 +76,19 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		one("fields", func(n *yaml.Node) { d.headerFields(n, c) }),
 		d.number("max_held", 1, 1_000_000, &c.MaxHeld),
 		d.number("abandoned", 1, 1_000_000, &c.Abandoned),
+		d.number("max_held_per_key", 1, 1_000_000, &c.MaxHeldPerKey),
+		d.number("max_connections", 1, 10_000_000, &c.MaxConnections),
+		one("least_body_rate", func(n *yaml.Node) { d.leastBodyRate(n, c) }),
+		d.number("max_read_ahead", 1<<16, 1<<40, &c.MaxReadAhead),
 		one("exempt", func(n *yaml.Node) {
 			d.mapping(n, "exempt", one("networks", func(n *yaml.Node) { d.networks(n, &c.Exempt) }))
 		}),
 		one("rules", func(n *yaml.Node) { ruleNodes = d.ruleNodes(n) }),
 	)
 	d.circles(root, c)
+	if c.MaxHeldPerKey > cmp.Or(c.MaxHeld, policy.DefaultQueue) {
+		d.fault(child(root, "max_held_per_key"), "max_held_per_key is more than the %d that are held back in all; write less, or a larger max_held", cmp.Or(c.MaxHeld, policy.DefaultQueue))
+	}
 	if ruleNodes == nil && len(d.faults) == 0 {
 		d.fault(root, "no rules; write at least one under rules")
 	}
@@ -122,6 +130,15 @@ func (d *decoder) unknown(c *Config) {
 			d.fault(at.node, "no client is asked for a certificate, so that no request has %v; write at a listener tls: {cert: FILE, key: FILE, client_ca: FILE}", at.of)
 		}
 	}
+}
+
+// leastBodyRate reads bytes a second, or off.
+func (d *decoder) leastBodyRate(n *yaml.Node, c *Config) {
+	if n.Value == "off" {
+		c.LeastBodyRate = -1
+		return
+	}
+	d.number("least_body_rate", 1, 1_000_000, &c.LeastBodyRate).read(n)
 }
 
 // rest finds what else is wrong with a rule that could be read in part: what

@@ -10,6 +10,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/server/metrics"
 )
 
 // newLimits returns what answers clients under a configuration.
@@ -27,7 +28,7 @@ func (s *runtime) newLimits(g *generation) (*httplimit.Middleware, error) {
 		Policy: g.policy, Store: s.store,
 		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, Claims: g.claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
 		Allow: c.Allow, Deny: c.Deny, Fields: fields,
-		Queue: s.held, Own: own, OnError: s.report, Now: s.now,
+		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, Now: s.now,
 		OnDecision: func(r *http.Request, e httplimit.Event) {
 			g.proxies.look(r)
 			s.count(r, e)
@@ -53,4 +54,13 @@ func (s *runtime) count(r *http.Request, e httplimit.Event) {
 		s.tally.Count(e.Judged)
 	}
 	s.metrics.CountHTTP(r, e)
+}
+
+// heldBack returns what requests that are held back take.
+func (s *runtime) heldBack() metrics.Held {
+	full, share := s.held.Refused()
+	return metrics.Held{
+		Requests: s.held.Held(), Full: full, ShareFull: share,
+		ReadAhead: s.ahead.Held(), Stopped: s.ahead.Stopped(),
+	}
 }

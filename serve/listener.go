@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -31,6 +32,7 @@ type listener struct {
 	config       atomic.Pointer[config.Listener]
 	front        front
 	raw          *tcp.Server             // front, for TCP; nil for HTTP
+	gate         *tcp.Gate               // that clients of HTTP come through; nil for TCP
 	pair         *certificate.Pair       // nil without TLS
 	shut         chan struct{}           // closed when nobody comes in any more
 	inflight     inflight                // requests that came in here
@@ -65,7 +67,7 @@ func (l *shutting) Close() error {
 	return l.Listener.Close()
 }
 
-// limitsOf returns what a TCP listener lets each client do.
+// limitsOf returns what a listener lets each client do.
 func (s *runtime) limitsOf(c *config.Listener) (l tcp.Limits, err error) {
 	finder, err := clientip.New(clientip.Options{IPv4Bits: c.Limits.By.IPv4Bits, IPv6Bits: c.Limits.By.IPv6Bits})
 	if err != nil {
@@ -118,6 +120,11 @@ func (d *listeners) newListener(ctx context.Context, c *config.Listener, old *li
 			return nil, errors.Join(fmt.Errorf("listen %s: %w", c.Address, err), o.socket.Close())
 		}
 	}
+	if !c.TCP {
+		if err = d.newGate(o); err != nil {
+			return nil, errors.Join(fmt.Errorf("listen %s: %w", c.Address, err), o.Listener.Close())
+		}
+	}
 	if secure != nil {
 		o.Listener = tls.NewListener(o.Listener, secure)
 	}
@@ -159,30 +166,59 @@ func listen(ctx context.Context, address string, old *listener) (net.Listener, e
 
 // newRaw makes what passes the connections of a listener on as they are.
 func (d *listeners) newRaw(o *listener) error {
-	c := o.config.Load()
-	l, err := d.runtime.limitsOf(c)
+	opts, err := d.tcpOptions(o)
 	if err != nil {
 		return err
 	}
-	of := d.runtime
-	o.raw, err = tcp.New(tcp.Options{
-		Upstream: c.Upstream, Store: of.store, SlotStore: of.slots, Limits: l, Admit: of.admits, Log: d.log,
-		OnDecision: func(e tcp.Event) { of.metrics.CountTCP(o.config.Load().Name, e) },
-	})
+	opts.Upstream, opts.Admit = o.config.Load().Upstream, d.runtime.admits
+	o.raw, err = tcp.New(opts)
 	o.front, o.cancel = o.raw, func(error) {}
 	return err
 }
 
+// newGate makes what lets the connections of a listener for HTTP in. Whom allow and
+// deny do not let in is answered by the front.
+func (d *listeners) newGate(o *listener) error {
+	opts, err := d.tcpOptions(o)
+	if err != nil {
+		return err
+	}
+	opts.MaxConnections = math.MaxInt32 // places bound them
+	if o.gate, err = tcp.NewGate(o.Listener, opts); err != nil {
+		return err
+	}
+	o.Listener = o.gate
+	return nil
+}
+
+// tcpOptions are what listeners of either kind do with connections.
+func (d *listeners) tcpOptions(o *listener) (tcp.Options, error) {
+	of := d.runtime
+	l, err := of.limitsOf(o.config.Load())
+	return tcp.Options{
+		Store: of.store, SlotStore: of.slots, Limits: l, Places: of.places, Log: d.log,
+		OnDecision: func(e tcp.Event) { of.metrics.CountTCP(o.name(), e) },
+	}, err
+}
+
+// name returns the listener's name in metrics.
+func (o *listener) name() string {
+	c := o.config.Load()
+	return cmp.Or(c.Name, c.Address)
+}
+
 // adjust puts another configuration of the same kind in force.
 func (d *listeners) adjust(o *listener, c *config.Listener) error {
-	if o.raw != nil {
-		l, err := d.runtime.limitsOf(c)
-		if err == nil {
-			err = o.raw.Change(c.Upstream, l)
-		}
-		if err != nil {
-			return fmt.Errorf("listen tcp://%s: %w", c.Address, err)
-		}
+	l, err := d.runtime.limitsOf(c)
+	switch {
+	case err != nil:
+	case o.raw != nil:
+		err = o.raw.Change(c.Upstream, l)
+	default:
+		err = o.gate.Change(l)
+	}
+	if err != nil {
+		return fmt.Errorf("listen %s: %w", c.Address, err)
 	}
 	o.config.Store(c)
 	return nil

@@ -120,14 +120,17 @@ func (d *listeners) retire(o *listener) {
 	d.leaving = slices.DeleteFunc(d.leaving, func(l *listener) bool { return l == o })
 }
 
-// stats returns what the listeners for TCP have passed on, by their names.
+// stats returns what the listeners have passed on, by their names. Of one for HTTP
+// no bytes are counted.
 func (d *listeners) stats() map[string]tcp.Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := make(map[string]tcp.Stats)
 	for _, o := range d.open {
 		if o.raw != nil {
-			all[o.config.Load().Name] = o.raw.Stats()
+			all[o.name()] = o.raw.Stats()
+		} else {
+			all[o.name()] = o.gate.Stats()
 		}
 	}
 	return all

@@ -24,6 +24,7 @@ const (
 	headerTimeout = 10 * time.Second // for the header of a request
 	idleTimeout   = 2 * time.Minute  // between two requests on a connection
 	stallTimeout  = time.Minute      // for a body that does not move
+	leastBodyRate = 240              // bytes a second of a body, if a file does not say
 	endTimeout    = time.Second      // for handlers that were told to end
 	maxHeader     = 64 << 10         // bytes
 )
@@ -63,7 +64,7 @@ func newListeners(ctx context.Context, clients *runtime, admin http.Handler, dra
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true) // for clients that know, such as gRPC's
-	front := gateway.WithDeadlines(clients, stallTimeout)
+	front := gateway.WithLeastRate(clients, stallTimeout, clients.leastBodyRate)
 	d.newFront = func(o *listener) {
 		var own context.Context
 		own, o.cancel = context.WithCancelCause(base)

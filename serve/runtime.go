@@ -19,6 +19,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/gateway"
+	"github.com/sluicegate/sluice/gateway/tcp"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/policy"
@@ -42,6 +43,8 @@ type runtime struct {
 	overrides *admin.Overrides
 	held      *policy.Queue      // over all configurations
 	abandoned *gateway.Abandoned // too
+	ahead     *httplimit.ReadAhead
+	places    *tcp.Places // of connections, of all listeners for clients
 	askers    *sluice.Limiter
 	now       func() time.Time
 
@@ -73,7 +76,8 @@ type upstreamOf struct {
 func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, overrides *admin.Overrides, now func() time.Time) (*runtime, error) {
 	s := &runtime{
 		first: first, log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, overrides: overrides,
-		held: policy.NewQueue(policy.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned), now: now,
+		held: policy.NewQueue(policy.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned),
+		ahead: httplimit.NewReadAhead(httplimit.DefaultReadAhead), places: tcp.NewPlaces(defaultConnections), now: now,
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -101,6 +105,11 @@ func (s *runtime) policyInForce() *policy.Policy {
 // ServeHTTP answers a client.
 func (s *runtime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.current.Load().handler.ServeHTTP(w, r)
+}
+
+// leastBodyRate returns how many bytes a second of a body must come, 0 for any number.
+func (s *runtime) leastBodyRate() int64 {
+	return max(cmp.Or(s.current.Load().config.LeastBodyRate, leastBodyRate), 0)
 }
 
 // admits reports whether a client is let in at all.
@@ -196,6 +205,9 @@ func (s *runtime) enforce(g *generation, overrides []admin.StoredOverride) error
 	s.tally.Follow(g.policy)
 	s.held.Resize(int(cmp.Or(g.config.MaxHeld, policy.DefaultQueue)))
 	s.abandoned.Resize(int(cmp.Or(g.config.Abandoned, gateway.DefaultAbandoned)))
+	s.held.Share(int(g.config.MaxHeldPerKey))
+	s.ahead.Resize(cmp.Or(g.config.MaxReadAhead, httplimit.DefaultReadAhead))
+	s.setPlaces(g.config.MaxConnections)
 	old := s.current.Swap(g)
 	if old == nil {
 		return nil

@@ -124,6 +124,7 @@ func (s *server) wire(ctx context.Context) error {
 	s.listeners = newListeners(ctx, s.runtime, pages, s.Drain)
 	s.metrics.WatchAbandoned(s.runtime.abandoned.Stats)
 	s.metrics.WatchTCP(s.listeners.stats)
+	s.metrics.WatchHeld(s.runtime.heldBack)
 	s.metrics.WatchCertificates(s.listeners.certificates)
 	return nil
 }

@@ -194,3 +194,34 @@ func (m *Metrics) WatchPolicy(t *tally.Tally, config func() Config) {
 		put(ch, current, truth(v.Current))
 	})
 }
+
+// Held is what requests that are held back take.
+type Held struct {
+	Requests        int   // now
+	Full, ShareFull int64 // that found no place, and whose key had none left
+	ReadAhead       int64 // bytes of bodies that are kept now
+	Stopped         int64 // bodies that there was no room for to be read further
+}
+
+// WatchHeld exports what requests that are held back take. It is asked at every
+// scrape.
+//
+//	sluice_held_requests            requests that are held back now
+//	sluice_not_held_total{reason}   that found no place: full, or share (of their key)
+//	sluice_read_ahead_bytes         of bodies that are kept meanwhile
+//	sluice_read_ahead_stopped_total bodies that there was no room for
+func (m *Metrics) WatchHeld(of func() Held) {
+	var c collector
+	held := c.gauge("sluice_held_requests", "Requests that are held back now.")
+	refused := c.counter("sluice_not_held_total", "Requests that were not held back, as there was no place at all, or none left for their key.", "reason")
+	ahead := c.gauge("sluice_read_ahead_bytes", "Bytes of bodies that are kept while their requests are held back.")
+	stopped := c.counter("sluice_read_ahead_stopped_total", "Bodies that were not read further while their requests were held back, as there was no room.")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		h := of()
+		put(ch, held, h.Requests)
+		put(ch, refused, h.Full, "full")
+		put(ch, refused, h.ShareFull, "share")
+		put(ch, ahead, h.ReadAhead)
+		put(ch, stopped, h.Stopped)
+	})
+}

@@ -46,6 +46,9 @@ func TestStats(t *testing.T) {
 			Leases:  remote.LeaseStats{Allowed: 21, Denied: 22, Asked: 23, Leased: 24, Returned: 25, Lost: 26, Untracked: 27},
 		}
 	})
+	m.WatchHeld(func() metrics.Held {
+		return metrics.Held{Requests: 51, Full: 52, ShareFull: 53, ReadAhead: 54, Stopped: 55}
+	})
 	m.WatchTCP(func() map[string]tcp.Stats { return map[string]tcp.Stats{"db": {Open: 31, Received: 32, Sent: 33}} })
 	m.WatchAbandoned(func() gateway.AbandonedStats {
 		return gateway.AbandonedStats{Waiting: 41, Seen: 42, Lost: 43, Unsent: 44, Full: 45}
@@ -65,6 +68,8 @@ func TestStats(t *testing.T) {
 		`sluice_lease_decisions_total{verdict="allowed"}`: 21, `sluice_lease_decisions_total{verdict="denied"}`: 22,
 		"sluice_lease_store_calls_total": 23, `sluice_lease_units_total{outcome="leased"}`: 24,
 		`sluice_lease_units_total{outcome="returned"}`: 25, `sluice_lease_units_total{outcome="lost"}`: 26, "sluice_lease_untracked_total": 27,
+		"sluice_held_requests": 51, `sluice_not_held_total{reason="full"}`: 52, `sluice_not_held_total{reason="share"}`: 53,
+		"sluice_read_ahead_bytes": 54, "sluice_read_ahead_stopped_total": 55,
 		`sluice_tcp_open_connections{listener="db"}`:                 31,
 		`sluice_tcp_bytes_total{direction="received",listener="db"}`: 32, `sluice_tcp_bytes_total{direction="sent",listener="db"}`: 33,
 		"sluice_abandoned": 41, `sluice_abandoned_total{end="seen"}`: 42, `sluice_abandoned_total{end="lost"}`: 43,

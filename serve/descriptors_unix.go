@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package serve
+
+import "syscall"
+
+// maxDescriptors returns how many file descriptors this process may have, 0 if that
+// is not known.
+func maxDescriptors() int64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0
+	}
+	return int64(min(limit.Cur, 1<<40))
+}

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// visit connects to a listener for HTTP from an address of this machine, sends a
+// request, and reports whether it is answered. The connection stays open.
+func visit(t *testing.T, url, from string) (net.Conn, bool) {
+	t.Helper()
+	_, address, _ := strings.Cut(url, "://")
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := d.DialContext(t.Context(), "tcp", address)
+	if err != nil { // reset before it was fully made
+		return nil, false
+	}
+	closeAtEnd(t, c)
+	if _, err := io.WriteString(c, "GET /?userId=u HTTP/1.1\r\nHost: "+address+"\r\n\r\n"); err != nil {
+		return c, false
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return c, false
+	}
+	defer resp.Body.Close() //nolint:errcheck // it is read to its end
+	_, err = io.Copy(io.Discard, resp.Body)
+	return c, err == nil && resp.StatusCode == http.StatusOK
+}
+
+// gateFile is a configuration with a listener for HTTP.
+func gateFile(limits, more string) string {
+	return fmt.Sprintf("listen: {address: \"127.0.0.1:0\", name: web%s}\n%s\nadmin: 127.0.0.1:0\nrules: [{name: a, limits: 1000/min}]\n", limits, more)
+}
+
+// TestHTTPConnections: how many connections a client network opens at a listener for
+// HTTP per time is limited, and how many it holds; other networks are not touched,
+// and the metrics say so.
+func TestHTTPConnections(t *testing.T) {
+	for _, c := range []struct{ name, limits, verdict string }{
+		{"per time", ", by: ip/24/48, connections: \"2/min\"", "denied-rate"},
+		{"at once", ", by: ip/24/48, open: 2", "denied-open"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := start(t, gateFile(c.limits, ""), stopped)
+			for i, want := range []bool{true, true, false} {
+				if _, got := visit(t, s.url, fmt.Sprintf("127.0.0.%d", 1+i)); got != want {
+					t.Errorf("connection %d: answered %v, want %v", i, got, want)
+				}
+			}
+			if _, got := visit(t, s.url, "127.0.1.1"); !got {
+				t.Error("a connection of another network is not answered")
+			}
+			for verdict, want := range map[string]float64{"allowed": 3, c.verdict: 1} {
+				if got := s.metrics(t)[fmt.Sprintf("sluice_tcp_connections_total{listener=%q,verdict=%q}", "web", verdict)]; got != want {
+					t.Errorf("%s: %v in metrics, want %v", verdict, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestHTTPOpenIsFreed: a connection that has ended makes room, also one that has
+// switched protocol, and limits that change hold for those that come.
+func TestHTTPOpenIsFreed(t *testing.T) {
+	s := start(t, gateFile(", open: 1", ""), stopped)
+	first, ok := visit(t, s.url, "127.0.0.1")
+	if !ok {
+		t.Fatal("the first is not answered")
+	}
+	if _, ok := visit(t, s.url, "127.0.0.1"); ok {
+		t.Error("a second is answered")
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	s.awaitOpen(t, 0)
+	if _, ok := visit(t, s.url, "127.0.0.1"); !ok {
+		t.Error("one in the place of the first is not answered")
+	}
+	s.changeTo(t, gateFile(", open: 2", ""))
+	if _, ok := visit(t, s.url, "127.0.0.1"); !ok {
+		t.Error("a second is not answered, though two may be open")
+	}
+}
+
+// awaitOpen waits until so many connections are open at the listener web.
+func (r *running) awaitOpen(t *testing.T, want float64) {
+	t.Helper()
+	for r.metrics(t)[`sluice_tcp_open_connections{listener="web"}`] != want && t.Context().Err() == nil && !t.Failed() {
+	}
+}
+
+// TestMaxConnections: at all listeners for clients together there are so many
+// connections at most; what comes above is reset, counted, and told of; operators
+// still get in.
+func TestMaxConnections(t *testing.T) {
+	up := greeter(t, "hello")
+	s := start(t, strings.Replace(tcpFile(up, ""), "listen:", "max_connections: 3\nlisten:", 1), stopped)
+	for range 2 {
+		if _, ok := visit(t, s.url, "127.0.0.1"); !ok {
+			t.Fatal("not answered")
+		}
+	}
+	conn, ok := call(t, s.urls[1], "127.0.0.1", "hello")
+	if !ok {
+		t.Fatal("not greeted")
+	}
+	if _, ok := visit(t, s.url, "127.0.0.1"); ok {
+		t.Error("a fourth is answered")
+	}
+	if _, ok := call(t, s.urls[1], "127.0.0.1", "hello"); ok {
+		t.Error("a fourth is greeted")
+	}
+	denied := 0.0
+	for series, n := range s.metrics(t) {
+		if strings.HasPrefix(series, "sluice_tcp_connections_total{") && strings.Contains(series, `verdict="denied-full"`) {
+			denied += n
+		}
+	}
+	if denied != 2 {
+		t.Errorf("%v denied in metrics, want 2", denied)
+	}
+	s.forgive(t, "raise max_connections")
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	for {
+		if _, ok := visit(t, s.url, "127.0.0.1"); ok || t.Context().Err() != nil {
+			break
+		}
+	}
+}
+
+// TestMostConnections: of the descriptors that a process may have some are kept, and
+// of the others each connection of a client needs two.
+func TestMostConnections(t *testing.T) {
+	for _, c := range []struct{ wanted, descriptors, want int64 }{
+		{20_000, 0, 20_000}, {20_000, 1 << 20, 20_000}, {20_000, 1024, 462}, {300, 1024, 300}, {20_000, 64, 1},
+	} {
+		if got := mostConnections(c.wanted, c.descriptors); got != c.want {
+			t.Errorf("%d wanted of %d: got %d, want %d", c.wanted, c.descriptors, got, c.want)
+		}
+	}
+}
