@@ -124,7 +124,8 @@ func (q *Request) end() {
 	q.letGo()
 	q.mw, q.w, q.x, q.r, q.client = nil, nil, nil, nil, netip.Addr{}
 	q.token, q.attributes, q.own = policy.Token{}, attributes{}, false
-	q.call.Event = policy.Event{}
+	e := &q.call.Event
+	e.Err, e.Violated, e.Charge.Key, e.Judged = nil, nil, "", nil // the rest is the policy's, and set anew
 }
 
 // serve passes the request on, or answers it.

@@ -49,10 +49,11 @@ func (c *Call) Settle(ctx context.Context, r Response) {
 	}
 }
 
-// drop gives back what was charged, and the slots, if a hook has panicked. Nobody
+// drop gives back what was charged, the place and the slots, if a hook has panicked. Nobody
 // settles a request that was never decided to the end.
 func (c *Call) drop(ctx context.Context, decided *bool) {
 	if !*decided {
+		c.judged.vacate(ctx)
 		c.front.Report(ctx, c.judged.attributes, c.judged.Cancel(ctx))
 	}
 }

@@ -203,7 +203,6 @@ func (f *Front) decide(ctx context.Context, a Attributes, c *Call) {
 		return
 	}
 	v := &c.judged
-	defer v.vacate(ctx) // for one that goes no further, and where something panics
 	f.judge.Decide(ctx, a, v)
 	c.conclude(ctx)
 	if c.Verdict != Abandoned { // a store that gave up because the client did has not failed
@@ -211,6 +210,9 @@ func (f *Front) decide(ctx context.Context, a Attributes, c *Call) {
 	}
 	if c.Passes() && v.Decision.Delay > 0 {
 		c.hold(ctx, a)
+	}
+	if v.waiter != nil { // it goes no further
+		v.vacate(ctx)
 	}
 }
 

@@ -120,7 +120,10 @@ func (f *Finder) Client(remote string, h http.Header) (netip.Addr, bool) {
 // It does not allocate for well-formed headers, and reads a bounded part of any
 // other.
 func (f *Finder) Behind(peer netip.Addr, field func(name string) []string) netip.Addr {
-	client := peer.Unmap().WithZone("") // in no network if it is the zero Addr
+	client := peer // in no network if it is the zero Addr
+	if !client.Is4() {
+		client = client.Unmap().WithZone("")
+	}
 	if !f.Trusts(client) {
 		return client
 	}
