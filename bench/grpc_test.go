@@ -8,16 +8,15 @@ import (
 	"net"
 	"testing"
 
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/grpclimit"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
-
-	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/grpclimit"
-	"github.com/sluicegate/sluice/memstore"
-	"github.com/sluicegate/sluice/policy"
 )
 
 // BenchmarkGRPC measures empty unary calls over a loopback connection, client and
@@ -76,12 +75,14 @@ func startGRPC(b *testing.B, options ...grpc.ServerOption) testgrpc.TestServiceC
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { conn.Close() })
+	b.Cleanup(func() { conn.Close() }) //nolint:errcheck // nothing is to be lost
 	return testgrpc.NewTestServiceClient(conn)
 }
 
 // empties answers empty calls.
-type empties struct{ testgrpc.UnimplementedTestServiceServer }
+type empties struct {
+	testgrpc.UnimplementedTestServiceServer
+}
 
 func (empties) EmptyCall(context.Context, *testgrpc.Empty) (*testgrpc.Empty, error) {
 	return &testgrpc.Empty{}, nil
