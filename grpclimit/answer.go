@@ -5,9 +5,7 @@ package grpclimit
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -16,7 +14,6 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -38,12 +35,11 @@ func refuse(c *policy.Call) (metadata.MD, error) {
 	if c.Limit != nil {
 		trailer = fields(c)
 	}
+	if pushback := c.Pushback(); pushback != "" {
+		trailer.Set("grpc-retry-pushback-ms", pushback)
+	}
 	if wait, ok := c.Retry(); ok {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
-		up := (wait + time.Millisecond - 1) / time.Millisecond // never too early
-		trailer["grpc-retry-pushback-ms"] = []string{strconv.FormatInt(int64(up), 10)}
-	} else if c.Decision.RetryAfter == sluice.Never {
-		trailer["grpc-retry-pushback-ms"] = []string{"-1"}
 	}
 	if c.Verdict == policy.Denied {
 		details = append(details, quotaFailure(c))

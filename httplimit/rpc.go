@@ -6,9 +6,7 @@ package httplimit
 import (
 	"net/http"
 	"strconv"
-	"time"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -26,17 +24,11 @@ func writeRPC(w http.ResponseWriter, e *Event) {
 	h["Grpc-Status"] = []string{strconv.FormatUint(uint64(e.RPCCode()), 10)}
 	var buf [256]byte
 	h["Grpc-Message"] = []string{percented(e.AppendDetail(buf[:0]))}
-	if wait, ok := e.Retry(); ok {
-		up := (wait + time.Millisecond - 1) / time.Millisecond // never too early
-		h[pushback] = []string{strconv.FormatInt(int64(up), 10)}
-	} else if e.Decision.RetryAfter == sluice.Never {
-		h[pushback] = []string{"-1"} // it never fits
+	if wait := e.Pushback(); wait != "" {
+		h["Grpc-Retry-Pushback-Ms"] = []string{wait}
 	}
 	w.WriteHeader(http.StatusOK)
 }
-
-// pushback says in milliseconds when a client of gRPC may call again.
-const pushback = "Grpc-Retry-Pushback-Ms"
 
 // percented returns a text as Grpc-Message has it.
 func percented(text []byte) string {

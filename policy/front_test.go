@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -97,6 +98,15 @@ func TestFrontAnswers(t *testing.T) {
 				wait, known := call.Retry()
 				if known && wait != c.wait || known != c.known || call.Verdict != c.verdict || call.RPCCode() != c.code {
 					t.Errorf("%v, code %d, retry %v %v; want %v, %d, %v %v", call.Verdict, call.RPCCode(), wait, known, c.verdict, c.code, c.wait, c.known)
+				}
+				pushback := ""
+				if c.known {
+					pushback = strconv.FormatInt(c.wait.Milliseconds(), 10)
+				} else if c.wait == sluice.Never {
+					pushback = "-1"
+				}
+				if got := call.Pushback(); got != pushback {
+					t.Errorf("pushback %q, want %q", got, pushback)
 				}
 				if got := strings.Join(call.Violated, " "); got != c.violated {
 					t.Errorf("violated %q, want %q", got, c.violated)

@@ -7,6 +7,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/sluicegate/sluice"
 )
 
 // The codes of google.rpc.Code that say why an RPC does not pass. gRPC and Connect
@@ -59,4 +63,18 @@ func (e *Event) RPCCode() uint32 {
 	default:
 		return 0
 	}
+}
+
+// Pushback returns what grpc-retry-pushback-ms tells the client of an RPC that does
+// not pass: when it may be sent again, in milliseconds rounded up; "-1" where no wait
+// would help, "" where nobody knows.
+func (e *Event) Pushback() string {
+	if wait, ok := e.Retry(); ok {
+		up := (wait + time.Millisecond - 1) / time.Millisecond // never too early
+		return strconv.FormatInt(int64(up), 10)
+	}
+	if e.Decision.RetryAfter == sluice.Never {
+		return "-1"
+	}
+	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -139,6 +140,45 @@ func TestDenials(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTrailer: what gRPC reads in the trailer of a denial stands there, once, and not
+// in the header too.
+func TestTrailer(t *testing.T) {
+	s := limittest.Serve(t, serving(), httplimit.Options{Rules: []policy.Rule{limittest.Rule(t, "1/min")}})
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	client := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+	t.Cleanup(client.CloseIdleConnections)
+	for _, denied := range []bool{false, true} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/test.v1.Logins/Unary", bytes.NewReader(make([]byte, 5)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/grpc")
+		r.Header.Set("Te", "trailers")
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Error(err)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if !denied {
+			continue
+		}
+		for name, want := range map[string][]string{"Grpc-Status": {"8"}, "Grpc-Retry-Pushback-Ms": {"60000"}} {
+			if got := resp.Trailer[name]; !slices.Equal(got, want) || resp.Header[name] != nil {
+				t.Errorf("%s: %q in the trailer, %q in the header; want %q in the trailer", name, got, resp.Header[name], want)
+			}
+		}
+		if n := len(resp.Trailer["Grpc-Message"]); n != 1 || resp.Header["Grpc-Message"] != nil {
+			t.Errorf("Grpc-Message: %d in the trailer, header %q", n, resp.Header["Grpc-Message"])
+		}
 	}
 }
 

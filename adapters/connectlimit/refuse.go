@@ -24,8 +24,8 @@ func refuse(errs *connect.ErrorWriter, w http.ResponseWriter, r *http.Request, q
 	}
 	h := w.Header()
 	q.Refuse(headerOnly{h})
-	for _, of := range [...]string{"Content-Encoding", "Content-Length", "Content-Type"} {
-		h.Del(of) // of a body that is not sent
+	for _, of := range [...]string{"Content-Encoding", "Content-Length", "Content-Type", "Grpc-Status", "Grpc-Message", keyPushback} {
+		h.Del(of) // of an answer that is not sent
 	}
 	// An error means that the client is gone, who needs no answer.
 	_ = errs.Write(w, r, failure(e))
@@ -44,11 +44,17 @@ func (o headerOnly) Header() http.Header       { return o.h }
 func (headerOnly) WriteHeader(int)             {}
 func (headerOnly) Write(p []byte) (int, error) { return len(p), nil }
 
+// keyPushback is what retries of gRPC obey, in the trailer.
+const keyPushback = "Grpc-Retry-Pushback-Ms"
+
 // failure returns the error of a call that is not passed on.
 func failure(e httplimit.Event) *connect.Error {
 	err := connect.NewError(connect.Code(e.RPCCode()), errors.New(string(e.AppendDetail(nil))))
 	if wait, ok := e.Retry(); ok {
 		addDetail(err, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	}
+	if pushback := e.Pushback(); pushback != "" {
+		err.Meta().Set(keyPushback, pushback)
 	}
 	if e.Verdict == policy.Denied {
 		addDetail(err, quotaFailure(e))
@@ -56,16 +62,15 @@ func failure(e httplimit.Event) *connect.Error {
 	return err
 }
 
-// quotaFailure names the limits that denied. It tells nothing of the key.
+// quotaFailure names the limits that denied, as package grpclimit does. It tells
+// nothing of the key.
 func quotaFailure(e httplimit.Event) *errdetails.QuotaFailure {
 	f := new(errdetails.QuotaFailure)
 	for _, name := range e.Violated {
-		v := &errdetails.QuotaFailure_Violation{Subject: name, QuotaId: name, Description: "the limit has no room for this call"}
-		if e.Limit != nil && name == e.Limit.Name {
-			v.QuotaMetric, v.QuotaValue = e.Limit.Unit.String(), e.Limit.Quota
-			v.Description = string(e.AppendDetail(nil))
-		}
-		f.Violations = append(f.Violations, v)
+		f.Violations = append(f.Violations, &errdetails.QuotaFailure_Violation{Subject: name, QuotaId: name, Description: string(e.AppendDetail(nil))})
+	}
+	if e.Limit != nil { // the one that binds comes first
+		f.Violations[0].QuotaMetric, f.Violations[0].QuotaValue = e.Limit.Unit.String(), e.Limit.Quota
 	}
 	return f
 }
