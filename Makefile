@@ -56,11 +56,11 @@ check: lint test ## what a change must pass: lint and test
 
 .PHONY: lint
 lint: ## check style, layers and formatting
-	@for part in . $(PARTS); do (set -x; cd "$$part"; $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --allow-parallel-runners ./...); done
+	@for part in . bench $(PARTS); do (set -x; cd "$$part"; $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --allow-parallel-runners ./...); done
 
 .PHONY: fmt
 fmt: ## format all Go code
-	@for part in . $(PARTS); do (set -x; cd "$$part"; $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint fmt ./...); done
+	@for part in . bench $(PARTS); do (set -x; cd "$$part"; $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint fmt ./...); done
 
 .PHONY: cover
 cover: ## say how much of the code the tests of all packages run, as a whole; takes as long as the tests do
