@@ -5,6 +5,7 @@ package grpclimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -165,4 +166,37 @@ func TestWait(t *testing.T) {
 		return call(ctx, slow, &testgrpc.SimpleRequest{})
 	}
 	want(t, "a call that would wait past its deadline", times(2, short), ok, denied)
+}
+
+// TestErrorOfNoCall: OnError has a context to log under, also where what fails is
+// about a call that has left.
+func TestErrorOfNoCall(t *testing.T) {
+	told := make(chan grpclimit.Call, 10)
+	client, _ := start(t, &service{}, grpclimit.Options{
+		Store: stingy{memstore.New(memstore.Options{})}, MaxWait: 10 * time.Second,
+		Rules:   []policy.Rule{rule(t, "api", policy.IP(), "5/s burst 1")},
+		OnError: func(c grpclimit.Call, _ error) { told <- c },
+	})
+	want(t, "the first", []codes.Code{call(within(t), client, &testgrpc.SimpleRequest{})}, ok)
+	ctx, leave := context.WithCancel(t.Context()) // without a deadline, past which it would not wait
+	time.AfterFunc(50*time.Millisecond, leave)
+	want(t, "one that leaves", []codes.Code{call(ctx, client, &testgrpc.SimpleRequest{})}, codes.Canceled)
+	select {
+	case c := <-told:
+		if c.Context == nil {
+			t.Error("told without a context")
+		}
+	case <-within(t).Done():
+		t.Error("nobody was told that an instant could not be given back")
+	}
+}
+
+// stingy is a store that gives nothing back.
+type stingy struct{ sluice.Store }
+
+func (s stingy) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	if req.Op == sluice.OpRefund {
+		return sluice.Decision{}, errors.New("as asked")
+	}
+	return s.Store.Take(ctx, req)
 }

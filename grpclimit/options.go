@@ -76,8 +76,9 @@ type Options struct {
 	// concurrent use and should be quick.
 	OnDecision func(c Call, e policy.Event)
 	// OnError, if not nil, is called with every error of the store, and of a
-	// function of the Options that is not the client's fault. It must be safe for
-	// concurrent use and quick. Nil logs them to slog.Default, at most one a second.
+	// function of the Options that is not the client's fault; of a call that has
+	// left it may have no more than a context. It must be safe for concurrent use
+	// and quick. Nil logs them to slog.Default, at most one a second.
 	OnError func(c Call, err error)
 	// Now says which overrides have expired. Nil means time.Now.
 	Now func() time.Time
@@ -101,7 +102,11 @@ func New(o Options) (*Server, error) {
 		common.OnDecision = func(_ context.Context, a policy.Attributes, e *policy.Event) { o.OnDecision(CallOf(a), *e) }
 	}
 	if o.OnError != nil {
-		common.OnError = func(_ context.Context, a policy.Attributes, err error) { o.OnError(CallOf(a), err) }
+		common.OnError = func(ctx context.Context, a policy.Attributes, err error) {
+			c := CallOf(a)
+			c.Context = ctx // of what failed, which may be about a call that has left
+			o.OnError(c, err)
+		}
 	}
 	var all []error
 	front := func(option string, rules []policy.Rule, compiled *policy.Policy) *policy.Front {
