@@ -6,11 +6,12 @@ package wire
 import (
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
-// Fault says what is wrong with a request whose method, target or host others
-// could read differently than it was judged; empty if nothing is. A transport
+// Fault says what is wrong with a request whose method, target, host or length
+// others could read differently than it was judged; empty if nothing is. A transport
 // writes some hosts in another way than they came: without the zone of an
 // address, or with other letters.
 func Fault(r *http.Request) string {
@@ -23,8 +24,22 @@ func Fault(r *http.Request) string {
 		return "the request's host is not a name, or an address without a zone, with at most a port behind it"
 	case !Token(r.Method):
 		return "the request's method is not one word"
+	case r.ProtoMajor == 2 && !oneLength(r.Header["Content-Length"]):
+		return "the request's Content-Length is not one number"
 	}
 	return ""
+}
+
+// oneLength reports whether the values of Content-Length say the same number.
+// None do. The server of HTTP/1.1 refuses others; that of HTTP/2 reads the
+// first, and 0 where it is not a number.
+func oneLength(values []string) bool {
+	for _, v := range values {
+		if _, err := strconv.ParseUint(v, 10, 63); err != nil || v != values[0] {
+			return false
+		}
+	}
+	return true
 }
 
 // plainHost reports whether a host is written so that all read it alike. None is.

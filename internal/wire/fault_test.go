@@ -52,3 +52,30 @@ func TestFault(t *testing.T) {
 		}
 	}
 }
+
+// TestFaultLength: over HTTP/2 nothing has compared what the values say.
+func TestFaultLength(t *testing.T) {
+	for _, c := range []struct {
+		values []string
+		want   bool
+	}{
+		{nil, false},
+		{[]string{"0"}, false},
+		{[]string{"12", "12"}, false},
+		{[]string{""}, true},
+		{[]string{"+2"}, true},
+		{[]string{"-2"}, true},
+		{[]string{"0x2"}, true},
+		{[]string{"1_0"}, true},
+		{[]string{" 2"}, true},
+		{[]string{"2,2"}, true},
+		{[]string{"2", "9"}, true},
+		{[]string{"2", "02"}, true},
+		{[]string{"9223372036854775808"}, true}, // is not an int64
+	} {
+		r := &http.Request{ProtoMajor: 2, Method: http.MethodPost, URL: &url.URL{Path: "/"}, Header: http.Header{"Content-Length": c.values}}
+		if got := wire.Fault(r); (got != "") != c.want {
+			t.Errorf("%q: got %q, want a fault: %v", c.values, got, c.want)
+		}
+	}
+}
