@@ -13,12 +13,11 @@ import (
 // protocol is not known before, so it is charged as a body of unknown length.
 type attributes struct {
 	policy.HTTP
-	of       *Request
-	switches bool
+	of *Request
 }
 
 func (a *attributes) Length() int64 {
-	if a.switches {
+	if maySwitch(a.of.r) {
 		return -1
 	}
 	return a.HTTP.Length()

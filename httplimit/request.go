@@ -115,7 +115,7 @@ func (q *Request) begin(m *Middleware, w http.ResponseWriter, r *http.Request, c
 		claims = q.claim
 	}
 	q.attributes.Reset(r, client, claims)
-	q.attributes.of, q.attributes.switches = q, maySwitch(r)
+	q.attributes.of = q
 	q.own = m.opts.Own != nil && r.URL.Path == OwnPath && m.Admits(client) && wire.Fault(r) == ""
 }
 

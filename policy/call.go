@@ -84,9 +84,10 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 func (c *Call) conclude(ctx context.Context) {
 	v, e := &c.judged, &c.Event
 	*e = Event{Decision: v.Decision, Err: v.Err, Judged: v}
-	if binding, bound := v.Binding(); bound {
+	if v.bound {
+		binding := &v.charges[v.binding.charge]
 		e.Limit = v.named(v.binding)
-		e.Rule = binding.Rule
+		e.Rule = &binding.rule.Rule
 		e.Charge = sluice.Charge{Key: binding.Key, Cost: binding.Cost}
 		if !v.Allowed {
 			e.Verdict, e.Violated = Denied, c.violated(e.Limit.Name)

@@ -153,16 +153,19 @@ func (v *Verdict) Limits() (n int) {
 // outcome describes the limit at a place.
 func (v *Verdict) outcome(p place) Outcome {
 	c := &v.charges[p.charge]
-	o := Outcome{
-		Rule: &c.rule.Rule, Level: c.level.Level, Key: c.Key, Cost: c.Cost,
-		Limit: c.Plan.Term(p.term), Outcome: v.outcomes[p.outcome],
+	soft := c.set.soft() == p.term
+	return Outcome{
+		Rule: &c.rule.Rule, Level: c.level.Level, Key: c.Key, Cost: c.Cost, Limit: c.Plan.Term(p.term),
+		Soft: soft && !c.over, Grace: soft && c.over, Outcome: v.told(p),
 	}
-	if last := c.set.soft(); last == p.term {
-		o.Soft, o.Grace = !c.over, c.over
-		if c.over && !o.Allowed {
-			// The request passes again when either has room.
-			o.RetryAfter = min(o.RetryAfter, c.soft.RetryAfter)
-		}
+}
+
+// told returns the outcome at a place.
+func (v *Verdict) told(p place) sluice.Outcome {
+	c, o := &v.charges[p.charge], v.outcomes[p.outcome]
+	if c.over && !o.Allowed && c.set.soft() == p.term {
+		// The request passes again when either has room.
+		o.RetryAfter = min(o.RetryAfter, c.soft.RetryAfter)
 	}
 	return o
 }
@@ -288,7 +291,7 @@ func (v *Verdict) failing(k *ask) sluice.Failure {
 // binds finds the limit that binds and describes it in the decision.
 func (v *Verdict) binds() {
 	i := 0
-	var best Outcome
+	var best, o share
 	for a := range v.enforced() {
 		k := &v.asks[a]
 		if k.result.Err != nil {
@@ -297,8 +300,9 @@ func (v *Verdict) binds() {
 		}
 		at := k.outcomes
 		for j := k.first; j < k.first+k.n; j++ {
+			o.cost = v.charges[j].Cost
 			for t := range v.charges[j].Plan.Len() {
-				o := v.outcome(place{j, t, at})
+				o.Outcome = v.told(place{j, t, at})
 				if v.Allowed == o.Allowed && (!v.bound || tighter(&o, &best, v.Allowed)) {
 					best, v.bound, v.Decision.Binding = o, true, i
 					v.binding = place{j, t, at}
@@ -311,13 +315,19 @@ func (v *Verdict) binds() {
 	v.Decision.Remaining, v.Decision.RetryAfter, v.Decision.ResetAfter = best.Remaining, best.RetryAfter, best.ResetAfter
 }
 
-func tighter(a, b *Outcome, allowed bool) bool {
+// share is an outcome, and the cost of which it is.
+type share struct {
+	sluice.Outcome
+	cost int64
+}
+
+func tighter(a, b *share, allowed bool) bool {
 	if !allowed {
 		return a.RetryAfter > b.RetryAfter
 	}
-	// a.Remaining/a.Cost < b.Remaining/b.Cost
-	ahi, alo := bits.Mul64(uint64(max(a.Remaining, 0)), uint64(max(b.Cost, 1)))
-	bhi, blo := bits.Mul64(uint64(max(b.Remaining, 0)), uint64(max(a.Cost, 1)))
+	// a.Remaining/a.cost < b.Remaining/b.cost
+	ahi, alo := bits.Mul64(uint64(max(a.Remaining, 0)), uint64(max(b.cost, 1)))
+	bhi, blo := bits.Mul64(uint64(max(b.Remaining, 0)), uint64(max(a.cost, 1)))
 	return ahi < bhi || ahi == bhi && alo < blo
 }
 
