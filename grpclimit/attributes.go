@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
@@ -117,6 +118,17 @@ func (a *attributes) Claim(name string) (string, error) {
 		verify = func() (policy.Lookup, error) { return o.Claims(a.Context) }
 	}
 	return a.token.Claim(name, verify, o.TokenRequired, func(err error) { a.front.Report(a.Context, a, err) })
+}
+
+// Certificate returns a name in the certificate of the connection's client, if the
+// server has verified one.
+func (a *attributes) Certificate(name string) (string, error) {
+	if p, ok := peer.FromContext(a.Context); ok {
+		if over, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+			return policy.VerifiedName(&over.State, name)
+		}
+	}
+	return "", nil
 }
 
 // Length returns the size of the message, -1 if a stream opens.

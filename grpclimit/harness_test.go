@@ -99,7 +99,7 @@ func start(t *testing.T, s *service, o grpclimit.Options, with ...grpc.ServerOpt
 		}
 	})
 	dial := func(options ...grpc.DialOption) testgrpc.TestServiceClient {
-		conn, err := grpc.NewClient(listener.Addr().String(), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+		conn, err := grpc.NewClient(listener.Addr().String(), append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, options...)...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -20,13 +21,23 @@ import (
 // the authority issues certificates of different names to it.
 //
 // Only attributes that have a method Certificate(name string) (string, error) know
-// it, such as [HTTP] and [Plain].
+// it, such as [HTTP], [Plain] and those of package grpclimit: see [VerifiedName].
 func Certificate(name string) Part { return Part{Source: SourceCertificate, Name: name} }
 
 // certificateNames are the names that [Certificate] takes.
 var certificateNames = []string{"uri", "dns", "cn", "subject"}
 
 const certificateForms = "cert.uri, cert.dns, cert.cn or cert.subject"
+
+// VerifiedName returns what [Certificate] is of a connection over TLS, "" if the
+// server has verified no certificate of its client; t may be nil. The error is for
+// a [PartError].
+func VerifiedName(t *tls.ConnectionState, name string) (string, error) {
+	if t == nil || len(t.VerifiedChains) == 0 || len(t.VerifiedChains[0]) == 0 {
+		return "", nil
+	}
+	return certificateName(t.VerifiedChains[0][0], name)
+}
 
 // certificateName returns what a verified certificate has under a name.
 func certificateName(c *x509.Certificate, name string) (string, error) {

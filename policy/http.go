@@ -102,11 +102,7 @@ func (h *HTTP) Claim(name string) (string, error) {
 // Certificate returns a name in the certificate of the request's client, if the
 // server has verified one: see [Certificate].
 func (h *HTTP) Certificate(name string) (string, error) {
-	t := h.request.TLS
-	if t == nil || len(t.VerifiedChains) == 0 || len(t.VerifiedChains[0]) == 0 {
-		return "", nil
-	}
-	return certificateName(t.VerifiedChains[0][0], name)
+	return VerifiedName(h.request.TLS, name)
 }
 
 // Length returns the request's Content-Length, -1 if it has none.
