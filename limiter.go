@@ -8,14 +8,22 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/instants"
 )
 
 // Limiter is a [Plan] on a [Store]: the limits of one scope for any number of
-// keys. It holds no state of its own and is safe for concurrent use. Two
-// Limiters of one scope on one Store share its budget.
+// keys. It is safe for concurrent use. What has been spent is kept by the Store,
+// so that two Limiters of one scope on one Store share its budget.
+//
+// The instants that callers of [Limiter.Wait] leave are kept by the Limiter for
+// those who come next. Make one Limiter of a scope, and share it: for another, for
+// another process, and for who asks the Store itself, such an instant is taken until
+// it is due. A copy of a Limiter shares what it keeps.
 type Limiter struct {
 	store Store
 	plan  *Plan
+	lines *lines
 }
 
 // New returns a Limiter of one or more limits. The scope says whose budget
@@ -28,7 +36,9 @@ func New(store Store, scope string, limits ...Limit) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Limiter{store: store, plan: plan}, nil
+	l := &Limiter{store: store, plan: plan}
+	l.lines = instants.New[string](mostFree, l.overdue)
+	return l, nil
 }
 
 // Plan returns what the Limiter charges.
@@ -39,13 +49,20 @@ func (l *Limiter) Of(key string, cost int64) Charge {
 	return Charge{Plan: l.plan, Key: key, Cost: cost}
 }
 
-// Take spends cost units of key if every limit has them, and nothing if not.
+// Take spends cost units of key if every limit has them, and nothing if not. Where
+// callers of [Limiter.Wait] have left instants of the key, these are given back to the
+// Store first, in the same call; so do TakeUpTo, Charge, Reserve and Reset. That one
+// could not be given back is no error: it is taken until it is due.
 func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision, err error) {
-	d, err = l.store.Take(ctx, Request{Charge: Charge{Plan: l.plan, Key: key, Cost: cost}})
-	return
+	if l.lines.Free() == 0 {
+		d, err = l.store.Take(ctx, Request{Charge: Charge{Plan: l.plan, Key: key, Cost: cost}})
+		return
+	}
+	return l.ask(ctx, Request{Charge: l.Of(key, cost)})
 }
 
-// Peek answers as Take would and spends nothing.
+// Peek answers as Take would and spends nothing. It leaves the instants that callers
+// of [Limiter.Wait] have left to the next of them: of these, units count as spent.
 func (l *Limiter) Peek(ctx context.Context, key string, cost int64) (Decision, error) {
 	return l.store.Take(ctx, Request{Op: OpPeek, Charge: l.Of(key, cost)})
 }
@@ -53,13 +70,13 @@ func (l *Limiter) Peek(ctx context.Context, key string, cost int64) (Decision, e
 // TakeUpTo spends as many units of key as every limit has, n at most. The
 // Decision's Spent says how many.
 func (l *Limiter) TakeUpTo(ctx context.Context, key string, n int64) (Decision, error) {
-	return l.store.Take(ctx, Request{Op: OpTakeUpTo, Charge: l.Of(key, n)})
+	return l.ask(ctx, Request{Op: OpTakeUpTo, Charge: l.Of(key, n)})
 }
 
 // Charge spends cost units of key whether they fit or not: for a cost that is
 // known only afterwards. Units above full count as debt, up to the limit's Debt.
 func (l *Limiter) Charge(ctx context.Context, key string, cost int64) (Decision, error) {
-	return l.store.Take(ctx, Request{Op: OpCharge, Charge: l.Of(key, cost)})
+	return l.ask(ctx, Request{Op: OpCharge, Charge: l.Of(key, cost)})
 }
 
 // Refund gives back units of what the decision taken has spent, as far as they
@@ -101,7 +118,7 @@ func (l *Limiter) Settle(ctx context.Context, key string, taken Decision, actual
 // has them, if that is at most maxWait away. The caller must wait for the
 // Decision's Delay, or Cancel.
 func (l *Limiter) Reserve(ctx context.Context, key string, cost int64, maxWait time.Duration) (Decision, error) {
-	return l.store.Take(ctx, Request{Op: OpReserve, Charge: l.Of(key, cost), MaxWait: maxWait})
+	return l.ask(ctx, Request{Op: OpReserve, Charge: l.Of(key, cost), MaxWait: maxWait})
 }
 
 // Cancel gives back what a reservation, or any allowed decision, spent.
@@ -115,7 +132,7 @@ func (l *Limiter) Cancel(ctx context.Context, key string, reserved Decision) err
 
 // Reset forgets all state of key.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
-	_, err := l.store.Take(ctx, Request{Op: OpReset, Charge: l.Of(key, 0)})
+	_, err := l.ask(ctx, Request{Op: OpReset, Charge: l.Of(key, 0)})
 	return err
 }
 
@@ -131,28 +148,4 @@ func (e *DeniedError) Error() string {
 		return fmt.Sprintf("sluice: denied by %v: more than it can ever hold", e.Limit)
 	}
 	return fmt.Sprintf("sluice: denied by %v: retry after %v", e.Limit, e.Decision.RetryAfter)
-}
-
-// Wait blocks until cost units of key are spent. It returns a [*DeniedError]
-// at once if they cannot be before ctx's deadline, or within [MaxWait] where
-// ctx has none. If ctx ends meanwhile, the units are given back and the error
-// is ctx's, joined by the store's if it could not take them back. It asks the
-// store once, whatever the wait, and waiters are served in their order.
-func (l *Limiter) Wait(ctx context.Context, key string, cost int64) (Decision, error) {
-	maxWait := MaxWait
-	if deadline, ok := ctx.Deadline(); ok {
-		maxWait = min(time.Until(deadline), MaxWait)
-	}
-	if err := ctx.Err(); err != nil {
-		return Decision{}, err
-	}
-	req := Request{Op: OpReserve, Charge: l.Of(key, cost), MaxWait: max(maxWait, 0)}
-	d, err := l.store.Take(ctx, req)
-	if err != nil {
-		return d, err
-	}
-	if !d.Allowed {
-		return d, &DeniedError{Limit: l.plan.terms[d.Binding].Limit, Decision: d}
-	}
-	return d, Await(ctx, l.store, req, d)
 }

@@ -284,16 +284,36 @@ func TestWaitGivesBackWhenTheCallerLeaves(t *testing.T) {
 	})
 }
 
+// TestWaitTellsThatItCouldNotGiveBack: who leaves gives back itself where a thousand
+// instants are free.
 func TestWaitTellsThatItCouldNotGiveBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("store is gone")
 		store := &storekit.Store{Store: memstore.New(memstore.Options{}), Before: fails(sluice.OpRefund, gone)}
-		lim := storekit.Limiter(t, store, "test", "1/min")
+		lim := storekit.Limiter(t, store, "test", "1/s burst 1")
 		must(t)(lim.Take(t.Context(), "k", 1))
 		ctx, leave := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, leave)
-		if _, err := lim.Wait(ctx, "k", 1); !errors.Is(err, context.Canceled) || !errors.Is(err, gone) {
-			t.Errorf("got %v, want both errors", err)
+		left := make(chan error, 1001)
+		for range cap(left) {
+			go func() {
+				_, err := lim.Wait(ctx, "k", 1)
+				left <- err
+			}()
+		}
+		synctest.Wait()
+		leave()
+		told := 0
+		for range cap(left) {
+			err := <-left
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v, want context.Canceled", err)
+			}
+			if errors.Is(err, gone) {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("%d were told of the store, want 1", told)
 		}
 	})
 }

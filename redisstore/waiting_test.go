@@ -5,6 +5,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -31,6 +32,60 @@ var waitedFor = []string{
 	"3/10s sliding-log", "7/10s sliding-histogram precision 3",
 	"3/10s sliding-counter", "3/10s sliding-counter strict", "3/10s sliding-counter conservative",
 	"3/10s sliding-counter sub-windows 4", "3/10s sliding-counter sub-windows 4 conservative",
+	"2/1m burst 2", "3/2m fixed-window", "3/2m sliding-log", "3/2m sliding-counter",
+}
+
+// ways are those in which a request waits: in a front, and in the library.
+var ways = map[string]func(*company) way{"front": newFrontWay, "limiter": newLimiterWay}
+
+// way is how a request of a user waits.
+type way struct {
+	// take blocks until the request goes on. It did not wait to the end if it is
+	// not ok: then it has left.
+	take func(ctx context.Context, user string, cost int64) (d sluice.Decision, key string, ok bool)
+	held func() int // how many wait now
+}
+
+func newFrontWay(c *company) way {
+	c.t.Helper()
+	r := policy.NewRule("api", policy.Header("X-User"), c.limit)
+	r.Cost = policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 9}
+	r.MaxWait = sluice.MaxWait
+	queue := policy.NewQueue(1000)
+	front, err := policy.NewFront(policy.FrontOptions{
+		Store: c.store, Rules: []policy.Rule{r}, Queue: queue,
+		OnError: func(_ context.Context, _ policy.Attributes, err error) { c.t.Errorf("reported: %v", err) },
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return way{held: queue.Held, take: func(ctx context.Context, user string, cost int64) (sluice.Decision, string, bool) {
+		a := &policy.Plain{Headers: map[string][]string{"X-User": {user}, "X-Cost": {strconv.FormatInt(cost, 10)}}}
+		var call policy.Call
+		front.Decide(ctx, a, &call)
+		if !call.Passes() && call.Verdict != policy.Abandoned {
+			c.t.Errorf("%v: %+v", call.Verdict, call.Decision)
+		}
+		return call.Decision, call.Charge.Key, call.Passes()
+	}}
+}
+
+func newLimiterWay(c *company) way {
+	c.t.Helper()
+	lim, err := sluice.New(c.store, "api", c.limit)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var held atomic.Int64
+	return way{held: func() int { return int(held.Load()) }, take: func(ctx context.Context, user string, cost int64) (sluice.Decision, string, bool) {
+		held.Add(1)
+		defer held.Add(-1)
+		d, err := lim.Wait(ctx, user, cost)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			c.t.Errorf("%v: %+v", err, d)
+		}
+		return d, user, err == nil
+	}}
 }
 
 // far is a Store on a real server for a bubble, whose clock is the server's.
@@ -78,25 +133,27 @@ func (o *far) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice
 	return
 }
 
-// eachWaitedFor runs a test in a bubble for every algorithm on both stores.
+// eachWaitedFor runs a test in a bubble for every algorithm on both stores,
+// in both ways of waiting.
 func eachWaitedFor(t *testing.T, test func(t *testing.T, c *company)) {
 	server := redistest.Start(t, redistest.Redis(t))
 	for _, text := range waitedFor {
-		for name, store := range map[string]sluice.Store{"memory": nil, "redis": newFar(t, server)} {
-			t.Run(text+"/"+name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { test(t, newCompany(t, text, store)) })
-			})
+		for by, wait := range ways {
+			for name, store := range map[string]sluice.Store{"memory": nil, "redis": newFar(t, server)} {
+				t.Run(text+"/"+name+"/"+by, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { test(t, newCompany(t, text, store, wait)) })
+				})
+			}
 		}
 	}
 }
 
 // company are requests that wait for a limit.
 type company struct {
-	t      *testing.T
-	limit  sluice.Limit
-	store  *storekit.Store
-	queue  *policy.Queue
-	front  *policy.Front
+	t     *testing.T
+	limit sluice.Limit
+	store *storekit.Store
+	way
 	start  time.Time
 	mu     sync.Mutex
 	all    sync.WaitGroup
@@ -118,24 +175,14 @@ type receiptKey struct {
 	at, due sluice.Instant
 }
 
-func newCompany(t *testing.T, text string, store sluice.Store) *company {
+func newCompany(t *testing.T, text string, store sluice.Store, wait func(*company) way) *company {
 	t.Helper()
 	if store == nil {
 		store = memstore.New(memstore.Options{})
 	}
-	c := &company{t: t, limit: sluice.MustParseLimit(text), queue: policy.NewQueue(1000), start: time.Now(), ran: make(map[string][]ran), spent: make(map[receiptKey]int)}
+	c := &company{t: t, limit: sluice.MustParseLimit(text), start: time.Now(), ran: make(map[string][]ran), spent: make(map[receiptKey]int)}
 	c.store = &storekit.Store{Store: store, After: c.note}
-	r := policy.NewRule("api", policy.Header("X-User"), c.limit)
-	r.Cost = policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 9}
-	r.MaxWait = sluice.MaxWait
-	var err error
-	c.front, err = policy.NewFront(policy.FrontOptions{
-		Store: c.store, Rules: []policy.Rule{r}, Queue: c.queue,
-		OnError: func(_ context.Context, _ policy.Attributes, err error) { t.Errorf("reported: %v", err) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.way = wait(c)
 	return c
 }
 
@@ -158,23 +205,18 @@ func (c *company) note(req sluice.Request, r sluice.Result) error {
 func (c *company) send(user string, cost int64) (hangUp func()) {
 	c.number++
 	number := c.number
-	a := &policy.Plain{Headers: map[string][]string{"X-User": {user}, "X-Cost": {strconv.FormatInt(cost, 10)}}}
 	ctx, cancel := context.WithCancel(c.t.Context())
 	c.all.Go(func() {
 		defer cancel()
-		var call policy.Call
-		c.front.Decide(ctx, a, &call)
+		d, key, ok := c.take(ctx, user, cost)
+		if !ok {
+			return
+		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		switch d := &call.Decision; {
-		case call.Verdict == policy.Abandoned:
-		case !call.Passes():
-			c.t.Errorf("request %d: %v: %+v", number, call.Verdict, call.Decision)
-		default:
-			key := receiptKey{call.Charge.Key, cost, d.At, d.Due}
-			c.spent[key]--
-			c.ran[user] = append(c.ran[user], ran{number, cost, time.Since(c.start), key})
-		}
+		receipt := receiptKey{key, cost, d.At, d.Due}
+		c.spent[receipt]--
+		c.ran[user] = append(c.ran[user], ran{number, cost, time.Since(c.start), receipt})
 	})
 	synctest.Wait()
 	return cancel
@@ -182,9 +224,9 @@ func (c *company) send(user string, cost int64) (hangUp func()) {
 
 // fill sends requests of a user until so many more are held back.
 func (c *company) fill(user string, n int) (ends []func()) {
-	for want := c.queue.Held() + n; c.queue.Held() < want; {
-		held := c.queue.Held()
-		if end := c.send(user, 1); c.queue.Held() > held {
+	for want := c.held() + n; c.held() < want; {
+		held := c.held()
+		if end := c.send(user, 1); c.held() > held {
 			ends = append(ends, end)
 		}
 	}
@@ -211,7 +253,7 @@ func (c *company) over() {
 			c.t.Errorf("%+v was given by the store %d times more than it was used or given back", key, n)
 		}
 	}
-	if n := c.queue.Held(); n != 0 {
+	if n := c.held(); n != 0 {
 		c.t.Errorf("%d are held at the end", n)
 	}
 }
@@ -237,7 +279,7 @@ func TestHalfOfTheWaitersLeave(t *testing.T) {
 		ends := c.fill("left", 40)
 		rnd.Shuffle(len(ends), func(i, j int) { ends[i], ends[j] = ends[j], ends[i] })
 		c.leave(ends[:20])
-		if got := c.queue.Held(); got != 40 {
+		if got := c.held(); got != 40 {
 			t.Errorf("%d are held, want 40: places are free at once", got)
 		}
 		asked := c.store.Calls()
@@ -336,7 +378,7 @@ func (c *company) random(most int64) {
 			i := rnd.IntN(len(ends))
 			c.leave(ends[i : i+1])
 			ends = slices.Delete(ends, i, i+1)
-		case c.queue.Held() < 30:
+		case c.held() < 30:
 			ends = append(ends, c.send(users[rnd.IntN(2)], rnd.Int64N(most)+1))
 		}
 	}

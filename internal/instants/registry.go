@@ -75,14 +75,17 @@ func (r *Registry[K, R]) Free() int { return int(r.free.Load()) }
 func (r *Registry[K, R]) Claim(charges []Charge[K], by time.Time) (w *Waiter[K, R], at Instant[R], others []R) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	own := r.find(charges)
+	var own *line[K, R] // of one that waits
+	if !by.IsZero() {
+		own = r.find(charges)
+	}
 	if own != nil && own.free() > 0 && !own.instants[own.waiting].Due.After(by) {
 		at = own.instants[own.waiting]
 		return r.join(own), at, nil
 	}
 	for _, c := range charges {
 		for l := range r.vacant[c.Key] {
-			for (l != own || by.IsZero()) && l.free() > 0 {
+			for l != own && l.free() > 0 {
 				others = append(others, r.drop(l))
 			}
 		}

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/instants"
+)
+
+// mostFree is how many instants a Limiter keeps that nobody waits for: as many are
+// given back at once at most.
+const mostFree = 1000
+
+// receipt is what was charged for an instant that a caller of Wait was reserved.
+type receipt struct {
+	key      string
+	cost     int64
+	decision Decision
+	asked    time.Time
+}
+
+type waiter = instants.Waiter[string, receipt]
+
+// lines are those who wait for the limits of a plan.
+type lines = instants.Registry[string, receipt]
+
+// overdue gives back what is due and nobody waits for. Nobody is there to be told of an
+// error: see Wait.
+func (l *Limiter) overdue(back []receipt) { _ = l.giveBack(context.Background(), back) }
+
+// giveBack cancels what was charged for instants. It goes on when ctx ends, for a
+// second at most.
+func (l *Limiter) giveBack(ctx context.Context, back []receipt) error {
+	if len(back) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	out := make([]Result, len(back))
+	errs := []error{TakeBatch(ctx, l.store, refunds(l.plan, back), out)}
+	for i := range out {
+		errs = append(errs, out[i].Err)
+	}
+	return errors.Join(errs...)
+}
+
+// refunds returns the requests that cancel what was charged for instants, with
+// room for another.
+func refunds(plan *Plan, back []receipt) []Request {
+	reqs := make([]Request, len(back), len(back)+1)
+	for i := range back {
+		r := &back[i]
+		charge := Charge{Plan: plan, Key: r.key, Cost: r.cost}
+		reqs[i] = Request{Op: OpRefund, Charge: charge, At: r.decision.At, Due: r.decision.Due}
+	}
+	return reqs
+}
+
+// ask has the store decide a request that does not wait. What is free of its key is
+// given back before.
+func (l *Limiter) ask(ctx context.Context, req Request) (Decision, error) {
+	if l.lines.Free() == 0 || ctx.Err() != nil {
+		return l.store.Take(ctx, req)
+	}
+	_, _, back := l.lines.Claim([]instants.Charge[string]{{Key: req.Key}}, time.Time{})
+	return l.askAfter(ctx, back, req)
+}
+
+// askAfter has the store cancel what was charged for instants and decide a request,
+// in one call if it can. That an instant could not be cancelled is no error of the
+// request: the store errs on the side of the limit.
+func (l *Limiter) askAfter(ctx context.Context, back []receipt, req Request) (Decision, error) {
+	if len(back) == 0 {
+		return l.store.Take(ctx, req)
+	}
+	reqs := append(refunds(l.plan, back), req)
+	out := make([]Result, len(reqs))
+	if err := TakeBatch(ctx, l.store, reqs, out); err != nil {
+		return Decision{}, err
+	}
+	last := &out[len(back)]
+	return last.Decision, last.Err
+}
+
+// Wait blocks until cost units of key are spent. It returns a [*DeniedError]
+// at once if they cannot be before ctx's deadline, or within [MaxWait] where
+// ctx has none. It asks the store once at most, whatever the wait, and the callers
+// that wait for the same cost of a key are served in their order.
+//
+// If ctx ends meanwhile nothing is spent, the error is ctx's, and those behind with
+// the same cost move up. The instant that is left then goes to the next who waits for
+// the same, without a call to the store. If nobody has come when it is due, or if one
+// comes before who asks for another cost or does not wait, it is given back to the
+// store, within a second. An error of that is told to nobody, as none of those who are
+// there has caused it: the units count as spent then, and a Store that wraps another
+// sees it. Only where a thousand instants are free already, or ctx ends at the very
+// moment at which the caller may go on, Wait gives back at once, and its error is
+// joined by the store's.
+//
+// The Decision is the one by which the store reserved the units: Delay is how long
+// the caller was held back, ResetAfter counts from when it went on, and At and Due are
+// of the instant at which it did.
+func (l *Limiter) Wait(ctx context.Context, key string, cost int64) (Decision, error) {
+	maxWait := MaxWait
+	if deadline, ok := ctx.Deadline(); ok {
+		maxWait = max(min(time.Until(deadline), MaxWait), 0)
+	}
+	if err := ctx.Err(); err != nil {
+		return Decision{}, err
+	}
+	began := time.Now()
+	w, d, err := l.enter(ctx, l.Of(key, cost), began.Add(maxWait), maxWait)
+	if w == nil {
+		return d, err
+	}
+	select {
+	case <-w.Come():
+		return came(w.Instant(), began), nil
+	case <-ctx.Done():
+		if err := l.leave(ctx, w, cost); err != nil {
+			return d, errors.Join(ctx.Err(), err)
+		}
+		return d, ctx.Err()
+	}
+}
+
+// enter makes a caller wait for an instant that others have left, or else for one
+// that it is reserved. There is no waiter if it need not wait, or may not.
+func (l *Limiter) enter(ctx context.Context, c Charge, by time.Time, maxWait time.Duration) (*waiter, Decision, error) {
+	same, back := []instants.Charge[string]{{Key: c.Key, Cost: c.Cost}}, []receipt(nil)
+	if l.lines.Free() > 0 {
+		w, at, others := l.lines.Claim(same, by)
+		if w != nil {
+			return w, at.Receipt.decision, nil
+		}
+		back = others
+	}
+	d, err := l.askAfter(ctx, back, Request{Op: OpReserve, Charge: c, MaxWait: maxWait})
+	switch {
+	case err != nil:
+		return nil, d, err
+	case !d.Allowed:
+		return nil, d, &DeniedError{Limit: l.plan.terms[d.Binding].Limit, Decision: d}
+	case d.Delay <= 0:
+		return nil, d, nil
+	case c.Cost == 0:
+		same = nil // it is charged nothing that another could use
+	}
+	now := time.Now()
+	at := instants.Instant[receipt]{Due: now.Add(d.Delay), Receipt: receipt{c.Key, c.Cost, d, now}}
+	return l.lines.Enter(same, at), d, nil
+}
+
+// leave makes a caller wait no longer that was charged cost units.
+func (l *Limiter) leave(ctx context.Context, w *waiter, cost int64) error {
+	back, ok := w.Leave()
+	if !ok {
+		back = []receipt{w.Instant().Receipt}
+	}
+	if cost == 0 {
+		return nil
+	}
+	return l.giveBack(ctx, back)
+}
+
+// came returns the decision on a caller that has waited since began for an instant.
+func came(at instants.Instant[receipt], began time.Time) Decision {
+	r := &at.Receipt
+	d := r.decision
+	d.ResetAfter = max(d.ResetAfter-at.Due.Sub(r.asked), 0)
+	d.Delay = max(at.Due.Sub(began), 0)
+	return d
+}
