@@ -49,20 +49,15 @@ func (l *Limiter) Of(key string, cost int64) Charge {
 	return Charge{Plan: l.plan, Key: key, Cost: cost}
 }
 
-// Take spends cost units of key if every limit has them, and nothing if not. Where
-// callers of [Limiter.Wait] have left instants of the key, these are given back to the
-// Store first, in the same call; so do TakeUpTo, Charge, Reserve and Reset. That one
-// could not be given back is no error: it is taken until it is due.
+// Take spends cost units of key if every limit has them, and nothing if not. It asks
+// the Store alone, for which instants that callers of [Limiter.Wait] have left are
+// taken until they are due.
 func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision, err error) {
-	if l.lines.Free() == 0 {
-		d, err = l.store.Take(ctx, Request{Charge: Charge{Plan: l.plan, Key: key, Cost: cost}})
-		return
-	}
-	return l.ask(ctx, Request{Charge: l.Of(key, cost)})
+	d, err = l.store.Take(ctx, Request{Charge: Charge{Plan: l.plan, Key: key, Cost: cost}})
+	return
 }
 
-// Peek answers as Take would and spends nothing. It leaves the instants that callers
-// of [Limiter.Wait] have left to the next of them: of these, units count as spent.
+// Peek answers as Take would and spends nothing.
 func (l *Limiter) Peek(ctx context.Context, key string, cost int64) (Decision, error) {
 	return l.store.Take(ctx, Request{Op: OpPeek, Charge: l.Of(key, cost)})
 }
@@ -70,13 +65,13 @@ func (l *Limiter) Peek(ctx context.Context, key string, cost int64) (Decision, e
 // TakeUpTo spends as many units of key as every limit has, n at most. The
 // Decision's Spent says how many.
 func (l *Limiter) TakeUpTo(ctx context.Context, key string, n int64) (Decision, error) {
-	return l.ask(ctx, Request{Op: OpTakeUpTo, Charge: l.Of(key, n)})
+	return l.store.Take(ctx, Request{Op: OpTakeUpTo, Charge: l.Of(key, n)})
 }
 
 // Charge spends cost units of key whether they fit or not: for a cost that is
 // known only afterwards. Units above full count as debt, up to the limit's Debt.
 func (l *Limiter) Charge(ctx context.Context, key string, cost int64) (Decision, error) {
-	return l.ask(ctx, Request{Op: OpCharge, Charge: l.Of(key, cost)})
+	return l.store.Take(ctx, Request{Op: OpCharge, Charge: l.Of(key, cost)})
 }
 
 // Refund gives back units of what the decision taken has spent, as far as they
@@ -118,7 +113,7 @@ func (l *Limiter) Settle(ctx context.Context, key string, taken Decision, actual
 // has them, if that is at most maxWait away. The caller must wait for the
 // Decision's Delay, or Cancel.
 func (l *Limiter) Reserve(ctx context.Context, key string, cost int64, maxWait time.Duration) (Decision, error) {
-	return l.ask(ctx, Request{Op: OpReserve, Charge: l.Of(key, cost), MaxWait: maxWait})
+	return l.store.Take(ctx, Request{Op: OpReserve, Charge: l.Of(key, cost), MaxWait: maxWait})
 }
 
 // Cancel gives back what a reservation, or any allowed decision, spent.
@@ -130,9 +125,11 @@ func (l *Limiter) Cancel(ctx context.Context, key string, reserved Decision) err
 	return err
 }
 
-// Reset forgets all state of key.
+// Reset forgets all state of key. Who waits for it already goes on when it would have.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
-	_, err := l.ask(ctx, Request{Op: OpReset, Charge: l.Of(key, 0)})
+	charge := l.Of(key, 0)
+	_, _, left := l.lines.Claim(same(charge), time.Time{})
+	_, err := l.askAfter(ctx, left, Request{Op: OpReset, Charge: charge})
 	return err
 }
 

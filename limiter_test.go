@@ -284,6 +284,20 @@ func TestWaitGivesBackWhenTheCallerLeaves(t *testing.T) {
 	})
 }
 
+func TestLoneLeaverTellsThatItCouldNotGiveBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := errors.New("store is gone")
+		store := &storekit.Store{Store: memstore.New(memstore.Options{}), Before: fails(sluice.OpRefund, gone)}
+		lim := storekit.Limiter(t, store, "test", "1/min")
+		must(t)(lim.Take(t.Context(), "k", 1))
+		ctx, leave := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, leave)
+		if _, err := lim.Wait(ctx, "k", 1); !errors.Is(err, context.Canceled) || !errors.Is(err, gone) {
+			t.Errorf("got %v, want both errors", err)
+		}
+	})
+}
+
 // TestWaitTellsThatItCouldNotGiveBack: who leaves gives back itself where a thousand
 // instants are free.
 func TestWaitTellsThatItCouldNotGiveBack(t *testing.T) {
@@ -292,6 +306,12 @@ func TestWaitTellsThatItCouldNotGiveBack(t *testing.T) {
 		store := &storekit.Store{Store: memstore.New(memstore.Options{}), Before: fails(sluice.OpRefund, gone)}
 		lim := storekit.Limiter(t, store, "test", "1/s burst 1")
 		must(t)(lim.Take(t.Context(), "k", 1))
+		stays, end := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() {
+			_, err := lim.Wait(stays, "k", 1)
+			over <- err
+		}()
 		ctx, leave := context.WithCancel(t.Context())
 		left := make(chan error, 1001)
 		for range cap(left) {
@@ -314,6 +334,10 @@ func TestWaitTellsThatItCouldNotGiveBack(t *testing.T) {
 		}
 		if told != 1 {
 			t.Errorf("%d were told of the store, want 1", told)
+		}
+		end()
+		if err := <-over; !errors.Is(err, gone) {
+			t.Errorf("the last: %v, want %v", err, gone)
 		}
 	})
 }

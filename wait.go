@@ -60,16 +60,6 @@ func refunds(plan *Plan, back []receipt) []Request {
 	return reqs
 }
 
-// ask has the store decide a request that does not wait. What is free of its key is
-// given back before.
-func (l *Limiter) ask(ctx context.Context, req Request) (Decision, error) {
-	if l.lines.Free() == 0 || ctx.Err() != nil {
-		return l.store.Take(ctx, req)
-	}
-	_, _, back := l.lines.Claim([]instants.Charge[string]{{Key: req.Key}}, time.Time{})
-	return l.askAfter(ctx, back, req)
-}
-
 // askAfter has the store cancel what was charged for instants and decide a request,
 // in one call if it can. That an instant could not be cancelled is no error of the
 // request: the store errs on the side of the limit.
@@ -94,11 +84,11 @@ func (l *Limiter) askAfter(ctx context.Context, back []receipt, req Request) (De
 // If ctx ends meanwhile nothing is spent, the error is ctx's, and those behind with
 // the same cost move up. The instant that is left then goes to the next who waits for
 // the same, without a call to the store. If nobody has come when it is due, or if one
-// comes before who asks for another cost or does not wait, it is given back to the
-// store, within a second. An error of that is told to nobody, as none of those who are
-// there has caused it: the units count as spent then, and a Store that wraps another
-// sees it. Only where a thousand instants are free already, or ctx ends at the very
-// moment at which the caller may go on, Wait gives back at once, and its error is
+// comes before who waits for another cost, it is given back to the store, within a
+// second. An error of that is told to nobody, as none of those who are there has caused
+// it: the units count as spent then, and a Store that wraps another sees it. Where
+// nobody waits any more, the last instant is given back at once, and so is one too many
+// of a thousand, or of a caller whose ctx ends as it may go on: then the error is
 // joined by the store's.
 //
 // The Decision is the one by which the store reserved the units: Delay is how long
@@ -121,7 +111,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, cost int64) (Decision, e
 	case <-w.Come():
 		return came(w.Instant(), began), nil
 	case <-ctx.Done():
-		if err := l.leave(ctx, w, cost); err != nil {
+		if err := l.leave(ctx, w, l.Of(key, cost)); err != nil {
 			return d, errors.Join(ctx.Err(), err)
 		}
 		return d, ctx.Err()
@@ -131,9 +121,9 @@ func (l *Limiter) Wait(ctx context.Context, key string, cost int64) (Decision, e
 // enter makes a caller wait for an instant that others have left, or else for one
 // that it is reserved. There is no waiter if it need not wait, or may not.
 func (l *Limiter) enter(ctx context.Context, c Charge, by time.Time, maxWait time.Duration) (*waiter, Decision, error) {
-	same, back := []instants.Charge[string]{{Key: c.Key, Cost: c.Cost}}, []receipt(nil)
+	line, back := same(c), []receipt(nil)
 	if l.lines.Free() > 0 {
-		w, at, others := l.lines.Claim(same, by)
+		w, at, others := l.lines.Claim(line, by)
 		if w != nil {
 			return w, at.Receipt.decision, nil
 		}
@@ -148,23 +138,32 @@ func (l *Limiter) enter(ctx context.Context, c Charge, by time.Time, maxWait tim
 	case d.Delay <= 0:
 		return nil, d, nil
 	case c.Cost == 0:
-		same = nil // it is charged nothing that another could use
+		line = nil // it is charged nothing that another could use
 	}
 	now := time.Now()
 	at := instants.Instant[receipt]{Due: now.Add(d.Delay), Receipt: receipt{c.Key, c.Cost, d, now}}
-	return l.lines.Enter(same, at), d, nil
+	return l.lines.Enter(line, at), d, nil
 }
 
-// leave makes a caller wait no longer that was charged cost units.
-func (l *Limiter) leave(ctx context.Context, w *waiter, cost int64) error {
+// leave makes a caller wait no longer. Once nobody waits with it, the instant that the
+// store reserved last is given back at once, so that a lone one leaves nothing behind.
+func (l *Limiter) leave(ctx context.Context, w *waiter, c Charge) error {
 	back, ok := w.Leave()
 	if !ok {
 		back = []receipt{w.Instant().Receipt}
 	}
-	if cost == 0 {
+	if c.Cost == 0 {
 		return nil
 	}
+	if last, ok := l.lines.Last(same(c)); ok {
+		back = append(back, last)
+	}
 	return l.giveBack(ctx, back)
+}
+
+// same is the line of those who wait for the same.
+func same(c Charge) []instants.Charge[string] {
+	return []instants.Charge[string]{{Key: c.Key, Cost: c.Cost}}
 }
 
 // came returns the decision on a caller that has waited since began for an instant.

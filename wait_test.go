@@ -78,62 +78,87 @@ func TestWhatIsLeftGoesToTheNext(t *testing.T) {
 	})
 }
 
-// TestWhoDoesNotWaitHasWhatIsFree: what is left of a key is given back, once and in the
-// same call, before another operation takes of it.
-func TestWhoDoesNotWaitHasWhatIsFree(t *testing.T) {
-	ask := map[string]func(context.Context, *sluice.Limiter) (sluice.Decision, error){
-		"take":       func(ctx context.Context, l *sluice.Limiter) (sluice.Decision, error) { return l.Take(ctx, "k", 2) },
-		"take up to": func(ctx context.Context, l *sluice.Limiter) (sluice.Decision, error) { return l.TakeUpTo(ctx, "k", 9) },
-		"charge":     func(ctx context.Context, l *sluice.Limiter) (sluice.Decision, error) { return l.Charge(ctx, "k", 2) },
-		"wait":       func(ctx context.Context, l *sluice.Limiter) (sluice.Decision, error) { return l.Wait(ctx, "k", 2) },
-		"reserve": func(ctx context.Context, l *sluice.Limiter) (sluice.Decision, error) {
-			return l.Reserve(ctx, "k", 2, time.Minute)
+// TestLoneLeaver gives back what it was reserved, and so does the last of several.
+func TestLoneLeaver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim, store := counted(t, "1/s burst 10")
+		must(t)(lim.Take(t.Context(), "k", 8))
+		leave, _ := wait(t, lim, 10) // at 8 s
+		leave()
+		if d := must(t)(lim.Take(t.Context(), "k", 1)); !d.Allowed || d.Remaining != 1 {
+			t.Errorf("%+v, want 1 left behind", d)
+		}
+		first, _ := wait(t, lim, 10)  // at 9 s
+		second, _ := wait(t, lim, 10) // at 19 s
+		second()
+		if n := store.Asked(sluice.OpRefund); n != 1 {
+			t.Errorf("%d refunds while another waits, want 1", n)
+		}
+		first()
+		if n := store.Asked(sluice.OpRefund); n != 2 {
+			t.Errorf("%d refunds once all have left, want 2", n)
+		}
+		asked := store.Calls()
+		_, next := wait(t, lim, 10)
+		if d := <-next; d.Delay != 9*time.Second || store.Calls() != asked {
+			t.Errorf("the next is held back %v after %d calls, want 9s and none", d.Delay, store.Calls()-asked)
+		}
+	})
+}
+
+// TestWhatIsFreeIsGivenBack, once and in the same call, before another cost is waited
+// for, and before the key is reset.
+func TestWhatIsFreeIsGivenBack(t *testing.T) {
+	ask := map[string]func(context.Context, *sluice.Limiter) error{
+		"wait": func(ctx context.Context, l *sluice.Limiter) error {
+			_, err := l.Wait(ctx, "k", 2)
+			return err
 		},
-		"reset": func(ctx context.Context, l *sluice.Limiter) (sluice.Decision, error) {
-			return sluice.Decision{Allowed: true, Spent: 2}, l.Reset(ctx, "k")
-		},
+		"reset": func(ctx context.Context, l *sluice.Limiter) error { return l.Reset(ctx, "k") },
 	}
 	for name, ask := range ask {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				lim, store := counted(t, "1/s burst 10")
-				must(t)(lim.Take(t.Context(), "k", 8))
-				leave, _ := wait(t, lim, 10) // at 8 s
-				leave()
+				lim, store := counted(t, "10/s fixed-window")
+				must(t)(lim.Take(t.Context(), "k", 10))
+				time.Sleep(100 * time.Millisecond)
+				first, _ := wait(t, lim, 9)
+				second, _ := wait(t, lim, 9)
+				second()
+				first() // that at 1 s is left
 				asked := store.Calls()
-				d := must(t)(ask(t.Context(), lim))
-				if !d.Allowed || d.Spent != 2 || d.Delay != 0 {
-					t.Errorf("%+v, want 2 units at once", d)
+				if err := ask(t.Context(), lim); err != nil {
+					t.Error(err)
 				}
 				if got := store.Calls(); got != asked+1 {
 					t.Errorf("%d calls, want 1", got-asked)
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if got := store.Asked(sluice.OpRefund); got != 1 {
-					t.Errorf("%d refunds, want 1", got)
+				if got := store.Asked(sluice.OpRefund); got != 2 {
+					t.Errorf("%d refunds, want 2", got)
 				}
 			})
 		})
 	}
 }
 
-// TestWhatIsFreeIsKept from those who take nothing, whose context has ended, or who
-// are of another key.
+// TestWhatIsFreeIsKept from those who do not wait, or are of another key.
 func TestWhatIsFreeIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, store := counted(t, "1/s burst 1")
 		taken := must(t)(lim.Take(t.Context(), "k", 1))
-		leave, _ := wait(t, lim, 1)
-		leave()
-		ended, end := context.WithCancel(t.Context())
-		end()
+		first, _ := wait(t, lim, 1)
+		second, _ := wait(t, lim, 1)
+		second()
+		first() // one of the two is left
 		must(t)(lim.Peek(t.Context(), "k", 1))
 		must(t)(lim.Settle(t.Context(), "k", taken, 1))
-		must(t)(lim.Take(ended, "k", 1))
-		must(t)(lim.Take(t.Context(), "other", 1))
-		if n := store.Asked(sluice.OpRefund); n != 0 {
-			t.Errorf("%d refunds, want none", n)
+		must(t)(lim.Take(t.Context(), "k", 1))
+		must(t)(lim.TakeUpTo(t.Context(), "k", 1))
+		must(t)(lim.Wait(t.Context(), "other", 1))
+		if n := store.Asked(sluice.OpRefund); n != 1 {
+			t.Errorf("%d refunds, want 1", n)
 		}
 		asked := store.Calls()
 		_, next := wait(t, lim, 1)
@@ -158,14 +183,19 @@ func TestEachLimiterKeepsItsOwn(t *testing.T) {
 				if c.copy {
 					other = new(*lim)
 				}
-				must(t)(lim.Take(t.Context(), "k", 8))
-				leave, _ := wait(t, lim, 10)
-				leave()
-				if d := must(t)(other.Take(t.Context(), "k", 1)); d.Allowed != c.want {
-					t.Errorf("%+v, want allowed = %t", d, c.want)
+				must(t)(lim.Take(t.Context(), "k", 10))
+				first, _ := wait(t, lim, 10)
+				second, _ := wait(t, lim, 10)
+				second()
+				first() // that at 10 s is left
+				asked := store.Calls()
+				_, next := wait(t, other, 10)
+				if took := store.Calls() == asked; took != c.want {
+					t.Errorf("takes what is left: %t, want %t", took, c.want)
 				}
-				time.Sleep(9 * time.Second)
-				if d := must(t)(other.Take(t.Context(), "k", 1)); !d.Allowed {
+				<-next
+				time.Sleep(time.Minute)
+				if d := must(t)(other.Take(t.Context(), "k", 10)); !d.Allowed {
 					t.Errorf("after it was due: %+v, want allowed", d)
 				}
 			})
@@ -185,21 +215,22 @@ func TestWhatCannotBeGivenBack(t *testing.T) {
 			return nil
 		}
 		must(t)(lim.Take(t.Context(), "k", 8))
-		for range 2 { // one is given back by who comes, the other when it is due
-			leave, _ := wait(t, lim, 10)
-			leave()
-			must(t)(lim.Charge(t.Context(), "k", 0))
-			time.Sleep(time.Minute)
-			leave, _ = wait(t, lim, 10)
-			leave()
-			time.Sleep(time.Minute)
-		}
-		lost := errors.New("no connection")
 		leave, _ := wait(t, lim, 10)
-		leave()
-		store.Before = fails(sluice.OpTake, lost)
-		if _, err := lim.Take(t.Context(), "k", 1); !errors.Is(err, lost) {
-			t.Errorf("Take = %v, want the store's error", err)
+		_, stays := wait(t, lim, 10)
+		leave() // frees one, which is given back by who comes
+		if err := lim.Reset(t.Context(), "k"); err != nil {
+			t.Error(err)
+		}
+		<-stays
+		must(t)(lim.Charge(t.Context(), "k", 10))
+		leave, _ = wait(t, lim, 10)
+		_, stays = wait(t, lim, 10)
+		leave() // frees one, which is given back when it is due
+		<-stays
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := store.Asked(sluice.OpRefund); n != 2 {
+			t.Errorf("%d refunds, want 2", n)
 		}
 	})
 }

@@ -93,6 +93,19 @@ func (r *Registry[K, R]) Claim(charges []Charge[K], by time.Time) (w *Waiter[K, 
 	return nil, Instant[R]{}, others
 }
 
+// Last takes the last instant out of the line of requests that charge the same, if
+// nobody waits in it. It is for who gives that back: a store can use the one that it
+// reserved last.
+func (r *Registry[K, R]) Last(charges []Charge[K]) (receipt R, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.find(charges)
+	if l == nil || l.waiting > 0 {
+		return receipt, false
+	}
+	return r.drop(l), true
+}
+
 // Enter makes a request wait that an instant was reserved for: in the place of that
 // instant in its line, or for an earlier one that is free. One of no charges waits
 // for its own instant.
