@@ -145,6 +145,7 @@ type charge struct {
 	over      bool       // the soft limit has denied, so its grace is charged
 	soft      sluice.Outcome
 	role      role
+	presumed  int64 // what it was charged before the response, if only asked for till then
 	actual    int64 // what it has cost in the end
 	sluice.Charge
 }
@@ -153,6 +154,7 @@ type charge struct {
 type ask struct {
 	role     role
 	peek     bool // asked only: charged after the response, or never
+	presumed bool // but charged before that, as its client has left
 	left     bool // what it was charged has been left to another
 	first, n int  // its charges
 	outcomes int  // where its outcomes begin

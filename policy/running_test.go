@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,4 +114,73 @@ type failing struct{}
 
 func (failing) Take(context.Context, sluice.Request) (sluice.Decision, error) {
 	return sluice.Decision{}, errors.New("down")
+}
+
+// TestPresumedBeyondTheQuota: requests that do not count in the end give back what
+// they were presumed to cost, and nothing that others have spent: who hangs up on
+// responses that do not count would else wipe out those that do.
+func TestPresumedBeyondTheQuota(t *testing.T) {
+	for _, limits := range [][]string{
+		{"5/h sliding-log"},
+		{"5/h fixed-window"},
+		{"5/h sliding-counter"},
+		{"5/h sliding-histogram"},
+		{"5/h burst 5"},
+		{"5/h leaky-bucket nodelay"},
+		{"5/h sliding-log debt 3"},
+		{"5/h fixed-window debt 3"},
+		{"5/h sliding-counter debt 3"},
+		{"5/h burst 5 debt 3"},
+		{"9/h sliding-log", "day: 5/day sliding-log"},
+		{"5/h sliding-log", "day: 9/day sliding-log"},
+	} {
+		t.Run(strings.Join(limits, ", "), func(t *testing.T) {
+			r := one("api", by(policy.Header("X-User")), limits...)
+			r.When = &policy.When{Status: []policy.Status{policy.Code(401)}}
+			other := one("other", by(policy.Part{Source: policy.SourceMethod}), "7/h sliding-log")
+			other.When = r.When
+			w := newWorld(t, r, other)
+			var fail, good []*policy.Verdict
+			for range 5 {
+				fail, good = append(fail, w.allow(user("ada"))), append(good, w.allow(user("ada")))
+			}
+			for _, v := range fail {
+				w.settle(v, policy.Response{Status: 401})
+			}
+			for _, v := range good {
+				if err := v.Presume(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, v := range good {
+				w.settle(v, policy.Response{Status: 200})
+			}
+			if left := w.remaining("api", "", "ada"); slices.Min(left) > 0 {
+				t.Errorf("%d are left behind five failures, want none of one limit", left)
+			}
+			if left := w.remaining("other", "", "GET"); left[0] > 2 {
+				t.Errorf("%d are left behind five failures of seven, want 2 at most", left)
+			}
+		})
+	}
+}
+
+// TestPresumedInPart: what was not recorded, as the limit was spent, is charged by
+// the response if there is room by then.
+func TestPresumedInPart(t *testing.T) {
+	r := one("api", by(policy.Header("X-User")), "2/h sliding-log")
+	r.When = &policy.When{Status: []policy.Status{policy.Code(401)}}
+	w := newWorld(t, r)
+	a, b, c := w.allow(user("ada")), w.allow(user("ada")), w.allow(user("ada"))
+	for _, v := range []*policy.Verdict{a, b, c} {
+		if err := v.Presume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.settle(a, policy.Response{Status: 200})
+	w.settle(c, policy.Response{Status: 401})
+	w.settle(b, policy.Response{Status: 401})
+	if left := w.remaining("api", "", "ada"); left[0] != 0 {
+		t.Errorf("%d are left of 2 behind two that count, want 0", left)
+	}
 }

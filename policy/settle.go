@@ -60,10 +60,12 @@ func (v *Verdict) Presume(ctx context.Context) error {
 	var errs []error
 	for i := range v.asks {
 		k := &v.asks[i]
-		if !k.peek || k.result.Err != nil || !k.result.Decision.Allowed {
+		if !k.peek || k.presumed || k.result.Err != nil || !k.result.Decision.Allowed {
 			continue
 		}
-		d, err := v.store.Take(ctx, v.request(k, sluice.OpCharge))
+		req, room := v.request(k, sluice.OpCharge), make(sluice.Outcomes, k.terms)
+		req.Outcomes = &room
+		d, err := v.store.Take(ctx, req)
 		if err != nil {
 			if late, ok := errors.AsType[*sluice.MaybeSentError](err); ok {
 				late.Undo(nil) // Settle charges it
@@ -72,9 +74,23 @@ func (v *Verdict) Presume(ctx context.Context) error {
 			continue
 		}
 		d.Allowed = true // as it was: the request has passed
-		k.peek, k.result.Decision = false, d
+		k.presumed, k.result.Decision = true, d
+		v.recorded(k, room)
 	}
 	return errors.Join(errs...)
+}
+
+// recorded notes what each charge of an ask was charged: where there was no room for
+// all of it, a refund of all would give back what others have spent.
+func (v *Verdict) recorded(k *ask, terms sluice.Outcomes) {
+	for j := k.first; j < k.first+k.n; j++ {
+		c := &v.charges[j]
+		c.presumed = c.Cost
+		for t := range c.Plan.Len() {
+			c.presumed = min(c.presumed, terms[t].Spent)
+		}
+		terms = terms[c.Plan.Len():]
+	}
 }
 
 // Awaiting yields whose budgets wait for the response: for each key of a rule that
@@ -161,7 +177,7 @@ func (v *Verdict) correct(k *ask, moved []sluice.Charge, op sluice.Op) []sluice.
 		c := &v.charges[j]
 		was := c.Cost
 		if k.peek {
-			was = 0
+			was = c.presumed
 		}
 		more := c.actual - was
 		if op == sluice.OpRefund {
