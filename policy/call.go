@@ -150,7 +150,7 @@ func (c *Call) hold(ctx context.Context, a Attributes) {
 	began := time.Now()
 	err := v.enter()
 	if err == nil {
-		err = f.await(ctx, a, v.waiter)
+		err = c.await(ctx, a)
 	}
 	if err == nil {
 		v.come(began)
@@ -166,9 +166,13 @@ func (c *Call) hold(ctx context.Context, a Attributes) {
 	}
 }
 
-// await blocks until the instant of a request has come. It returns an error as soon
-// as the client is known to be gone.
-func (f *Front) await(ctx context.Context, a Attributes, w *waiter) error {
+// await blocks until the instant of the request has come, and keeps its slots as
+// long. It returns an error as soon as the client is known to be gone.
+func (c *Call) await(ctx context.Context, a Attributes) error {
+	f, v := c.front, &c.judged
+	if lease := v.Lease(); v.Decision.Delay > lease/3 && lease > 0 {
+		defer f.renew(ctx, v, lease)()
+	}
 	held := ctx
 	if f.opts.OnHold != nil {
 		var over func()
@@ -176,7 +180,7 @@ func (f *Front) await(ctx context.Context, a Attributes, w *waiter) error {
 		defer over()
 	}
 	select {
-	case <-w.Come():
+	case <-v.waiter.Come():
 		return nil
 	case <-held.Done():
 		if ctx.Err() != nil {
