@@ -131,7 +131,7 @@ func New(to string, opts Options) (*Gateway, error) {
 		}
 	}
 	g.proxy = through(g.transport)
-	g.outliving = through(&outliving{transport: g.transport, abandoned: opts.Abandoned, log: g.log})
+	g.outliving = through(&outliving{transport: g.transport, timeout: opts.ResponseTimeout, abandoned: opts.Abandoned, log: g.log})
 	return g, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/sampledlog"
@@ -20,6 +21,7 @@ import (
 // could get around a limit by that.
 type outliving struct {
 	transport *http.Transport
+	timeout   time.Duration // of what goes on
 	abandoned *Abandoned
 	log       *sampledlog.Log
 }
@@ -122,7 +124,11 @@ func (o *outliving) abandon(client context.Context, p *passage, complete bool, c
 	}
 	settle := exchange.TakeOver(p.w)
 	ctx := context.WithoutCancel(client)
+	// The transport's own timeout begins when the upstream has taken all of the
+	// request, which one of HTTP/2 may put off.
+	late := time.AfterFunc(o.timeout, func() { cancel(context.DeadlineExceeded) })
 	go func() {
+		defer late.Stop()
 		defer o.abandoned.leave(place)
 		defer cancel(nil) // the body is not wanted
 		if err := o.finish(<-came, settle); err != nil {

@@ -28,6 +28,7 @@ type outlived struct {
 	gateway  *gateway.Gateway
 	settled  chan exchange.Outcome // of requests without a client
 	returned chan bool             // whether the request goes on
+	bodies   chan *exchange.Body   // of all requests
 }
 
 // startOutlived serves one in front of an upstream, which may be one of TLS.
@@ -39,7 +40,7 @@ func startOutlived(t *testing.T, upstream string, opts gateway.Options, settle f
 	g, err := gateway.New(upstream, opts)
 	check(t, err)
 	gateway.TrustAny(t, g)
-	o := &outlived{gateway: g, settled: make(chan exchange.Outcome, 100), returned: make(chan bool, 100)}
+	o := &outlived{gateway: g, settled: make(chan exchange.Outcome, 100), returned: make(chan bool, 100), bodies: make(chan *exchange.Body, 100)}
 	o.url = serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x, w := exchange.Count(w, r)
 		x.Settlement = &exchange.Settlement{
@@ -51,6 +52,8 @@ func startOutlived(t *testing.T, upstream string, opts gateway.Options, settle f
 			},
 		}
 		defer func() { o.returned <- x.Settlement.Taken() }()
+		r = x.Watch(r)
+		o.bodies <- x.Body()
 		g.ServeHTTP(w, r)
 	}), g.Close)
 	return o
