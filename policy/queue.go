@@ -34,6 +34,7 @@ type Queue struct {
 	of                    map[seat]int // requests that are held back; none is 0
 	refused, refusedShare int64
 	instants              *instants.Registry[spot, receipt]
+	presumed              presumptions
 }
 
 // seat is the rule and the key for which a request is held back.

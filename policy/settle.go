@@ -83,13 +83,13 @@ func (v *Verdict) Presume(ctx context.Context) error {
 // recorded notes what each charge of an ask was charged: where there was no room for
 // all of it, a refund of all would give back what others have spent.
 func (v *Verdict) recorded(k *ask, terms sluice.Outcomes) {
+	p := v.presumptions()
 	for j := k.first; j < k.first+k.n; j++ {
 		c := &v.charges[j]
-		c.presumed = c.Cost
-		for t := range c.Plan.Len() {
-			c.presumed = min(c.presumed, terms[t].Spent)
+		c.presumed, terms = spent(&c.Charge, terms)
+		if p != nil && c.presumed > 0 {
+			p.begin(v.budget(&c.Charge), c.presumed)
 		}
-		terms = terms[c.Plan.Len():]
 	}
 }
 
@@ -144,17 +144,28 @@ func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) er
 		for j := k.first; j < k.first+k.n; j++ {
 			v.charges[j].actual = actual(&v.charges[j])
 		}
+		v.keepOwed(k)
 		moved = v.correct(k, moved, sluice.OpRefund)
 		moved = v.correct(k, moved, sluice.OpCharge)
 	}
-	if len(v.requests) == 0 {
+	if len(v.requests) == 0 && !v.presumes() {
 		return nil
 	}
 	ctx, cancel := undoContext(ctx)
 	defer cancel()
-	if len(v.requests) == 1 {
-		_, err := v.store.Take(ctx, v.requests[0])
-		return err
+	return errors.Join(v.move(ctx), v.endPresumed(ctx))
+}
+
+// move asks the store what there is to be asked.
+func (v *Verdict) move(ctx context.Context) error {
+	switch len(v.requests) {
+	case 0:
+		return nil
+	case 1:
+		if _, err := v.store.Take(ctx, v.requests[0]); err != nil {
+			return err
+		}
+		return v.owe(ctx, &v.requests[0])
 	}
 	for range v.requests {
 		v.results = append(v.results, sluice.Result{})
@@ -164,7 +175,11 @@ func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) er
 	}
 	var errs []error
 	for i := range v.results {
-		errs = append(errs, v.results[i].Err)
+		err := v.results[i].Err
+		if err == nil {
+			err = v.owe(ctx, &v.requests[i])
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -195,6 +210,8 @@ func (v *Verdict) correct(k *ask, moved []sluice.Charge, op sluice.Op) []sluice.
 		req := sluice.Request{Op: op, Charge: moved[first], More: moved[first+1 : n : n]}
 		if op == sluice.OpRefund {
 			req.At, req.Due = k.result.Decision.At, k.result.Decision.Due
+		} else {
+			v.besidePresumed(&req)
 		}
 		v.requests = append(v.requests, req)
 	}

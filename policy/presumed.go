@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/sluicegate/sluice"
+)
+
+// budget is a key under the limits of a plan.
+type budget struct {
+	spot
+	plan uint64
+}
+
+// presumption is what requests were charged under a budget whose responses are not
+// known.
+type presumption struct {
+	units int64
+	// owed are those of other requests for which there was no room beside them.
+	owed int64
+}
+
+// presumptions keep what is presumed from standing in the way of what counts: units
+// that find no room beside it, and would be forgotten, take the place of those that
+// turn out not to count. The zero presumptions are none.
+type presumptions struct {
+	mu sync.Mutex
+	of map[budget]presumption
+}
+
+func (p *presumptions) has(b budget) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.of[b].units > 0
+}
+
+func (p *presumptions) begin(b budget, units int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of == nil {
+		p.of = make(map[budget]presumption)
+	}
+	of := p.of[b]
+	of.units += units
+	p.of[b] = of
+}
+
+// keep returns how many of so many units are not given back.
+func (p *presumptions) keep(b budget, units int64) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of := p.of[b]
+	units = min(units, of.owed)
+	if of.owed -= units; units > 0 {
+		p.of[b] = of
+	}
+	return units
+}
+
+// owe notes that there was no room for so many units. It returns those for which
+// there is some now, as what was presumed has been given back since.
+func (p *presumptions) owe(b budget, units int64) (now int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of := p.of[b]
+	if of.units == 0 {
+		return units
+	}
+	of.owed = min(of.owed+units, of.units)
+	p.of[b] = of
+	return 0
+}
+
+// end is for when what does not count has been given back. It returns units to be
+// charged: they were owed too late to be kept.
+func (p *presumptions) end(b budget, units int64) (late int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of := p.of[b]
+	of.units -= units
+	late = max(of.owed-of.units, 0)
+	of.owed -= late
+	if p.of[b] = of; of.units == 0 {
+		delete(p.of, b)
+	}
+	return late
+}
+
+// presumptions are those of the fronts that share a Queue; nil if there is no front.
+func (v *Verdict) presumptions() *presumptions {
+	if v.front == nil {
+		return nil
+	}
+	return &v.front.opts.Queue.presumed
+}
+
+func (v *Verdict) budget(c *sluice.Charge) budget {
+	return budget{spot{store: v.front.identity, scope: c.Plan.ScopeID(), key: c.Key}, c.Plan.ID()}
+}
+
+// spent returns how many units a charge has found room for under each of its limits,
+// and the outcomes behind theirs.
+func spent(c *sluice.Charge, terms sluice.Outcomes) (units int64, rest sluice.Outcomes) {
+	units = c.Cost
+	for t := range c.Plan.Len() {
+		units = min(units, terms[t].Spent)
+	}
+	return units, terms[c.Plan.Len():]
+}
+
+// presumes reports whether the request was presumed to count.
+func (v *Verdict) presumes() bool {
+	return slices.ContainsFunc(v.asks, func(k ask) bool { return k.presumed })
+}
+
+// keepOwed makes what others owe a cost of the request: that much is not given back.
+func (v *Verdict) keepOwed(k *ask) {
+	p := v.presumptions()
+	if p == nil || !k.presumed {
+		return
+	}
+	for j := k.first; j < k.first+k.n; j++ {
+		if c := &v.charges[j]; c.actual < c.presumed {
+			c.actual += p.keep(v.budget(&c.Charge), c.presumed-c.actual)
+		}
+	}
+}
+
+// besidePresumed has the store say how much it has found room for, if what is presumed
+// may take that.
+func (v *Verdict) besidePresumed(req *sluice.Request) {
+	p := v.presumptions()
+	if p == nil {
+		return
+	}
+	for i := range req.Charges() {
+		if p.has(v.budget(req.Nth(i))) {
+			room := make(sluice.Outcomes, req.Limits())
+			req.Outcomes = &room
+			return
+		}
+	}
+}
+
+// owe notes what a request that was charged has found no room for.
+func (v *Verdict) owe(ctx context.Context, req *sluice.Request) error {
+	if req.Outcomes == nil {
+		return nil
+	}
+	var errs []error
+	var units int64
+	terms := *req.Outcomes
+	for i := range req.Charges() {
+		c := *req.Nth(i)
+		units, terms = spent(&c, terms)
+		if c.Cost -= units; c.Cost > 0 {
+			c.Cost = v.presumptions().owe(v.budget(&c), c.Cost)
+			errs = append(errs, v.chargeLate(ctx, c))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// endPresumed is for when what the request was presumed to cost is settled.
+func (v *Verdict) endPresumed(ctx context.Context) error {
+	p := v.presumptions()
+	if p == nil {
+		return nil
+	}
+	var errs []error
+	for i := range v.charges {
+		if c := v.charges[i]; c.presumed > 0 {
+			late := c.Charge
+			late.Cost = p.end(v.budget(&c.Charge), c.presumed)
+			errs = append(errs, v.chargeLate(ctx, late))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// chargeLate charges units for which there was no room before.
+func (v *Verdict) chargeLate(ctx context.Context, c sluice.Charge) error {
+	if c.Cost == 0 {
+		return nil
+	}
+	_, err := v.store.Take(ctx, sluice.Request{Op: sluice.OpCharge, Charge: c})
+	return err
+}
