@@ -54,6 +54,7 @@ func (c *Call) Settle(ctx context.Context, r Response) {
 func (c *Call) drop(ctx context.Context, decided *bool) {
 	if !*decided {
 		c.judged.vacate(ctx)
+		c.judged.leaveSeat()
 		c.front.Report(ctx, c.judged.attributes, c.judged.Cancel(ctx))
 	}
 }
@@ -84,6 +85,12 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 func (c *Call) conclude(ctx context.Context) {
 	v, e := &c.judged, &c.Event
 	*e = Event{Decision: v.Decision, Err: v.Err, Judged: v}
+	if err := v.unseated(); err != nil {
+		c.front.opts.Queue.refuse(err)
+		e.Verdict, e.Err = FailedClosed, err
+		e.Decision.Delay = v.Decision.RetryAfter // as long as it would have been held back
+		return
+	}
 	if v.bound {
 		binding := &v.charges[v.binding.charge]
 		e.Limit = v.named(v.binding)

@@ -74,6 +74,7 @@ func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek
 	if v.crowded(ctx) {
 		return
 	}
+	v.seating()
 	if !v.askWithSlot(ctx) {
 		v.asks = v.asks[:0]
 		return

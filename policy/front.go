@@ -214,6 +214,7 @@ func (f *Front) decide(ctx context.Context, a Attributes, c *Call) {
 	if v.waiter != nil { // it goes no further
 		v.vacate(ctx)
 	}
+	v.leaveSeat()
 }
 
 // Report hands an error to OnError, or else to the log. A nil one is none.

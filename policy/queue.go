@@ -30,7 +30,8 @@ var ErrShareFull = errors.New("policy: as many requests of one key are held back
 type Queue struct {
 	mu                    sync.Mutex
 	places, share         int
-	held                  int
+	held                  int          // places that are taken
+	asking                int          // of these, by requests of which it is not known whether they wait
 	of                    map[seat]int // requests that are held back; none is 0
 	refused, refusedShare int64
 	instants              *instants.Registry[spot, receipt]
@@ -90,7 +91,7 @@ func (q *Queue) Share(places int) {
 func (q *Queue) Held() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.held
+	return q.held - q.asking
 }
 
 // Refused returns how many requests found no place so far, and of how many more
@@ -101,8 +102,8 @@ func (q *Queue) Refused() (full, share int64) {
 	return q.refused, q.refusedShare
 }
 
-// enter takes a place, which leave gives back. It returns [ErrQueueFull] if there
-// is none, and [ErrShareFull] if there is none for the key.
+// enter takes a place for a request that may have to wait, which leave gives back. It returns [ErrQueueFull] if there
+// is none, and [ErrShareFull] if there is none for the key: see refuse.
 func (q *Queue) enter(s seat) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -112,21 +113,41 @@ func (q *Queue) enter(s seat) error {
 	}
 	switch {
 	case q.held >= q.places:
-		q.refused++
 		return ErrQueueFull
 	case q.of[s] >= share:
-		q.refusedShare++
 		return ErrShareFull
 	}
 	q.held++
+	q.asking++
 	q.of[s]++
 	return nil
 }
 
-func (q *Queue) leave(s seat) {
+// hold says that a request waits which has taken a place.
+func (q *Queue) hold() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.held--
+	q.asking--
+}
+
+// refuse counts a request that is not held back, as enter returned err.
+func (q *Queue) refuse(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if errors.Is(err, ErrShareFull) {
+		q.refusedShare++
+	} else {
+		q.refused++
+	}
+}
+
+// leave gives back a place, of a request that has waited or not.
+func (q *Queue) leave(s seat, waited bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.held--; !waited {
+		q.asking--
+	}
 	if q.of[s]--; q.of[s] == 0 {
 		delete(q.of, s)
 	}

@@ -50,18 +50,15 @@ func (v *Verdict) claim(ctx context.Context, k *ask) bool {
 	}
 	q, now := v.front.opts.Queue, time.Now() //nolint:forbidigo // instants of waiting are of that clock
 	by := v.until(k, now)
-	if !by.IsZero() && q.enter(v.sit(k)) != nil {
+	if !by.IsZero() && !v.seated {
 		return false // the store says whether it must wait at all
 	}
 	w, at, others := q.instants.Claim(v.line(k), by)
 	if w == nil {
-		if !by.IsZero() {
-			q.leave(v.seat)
-		}
 		giveBack(ctx, v.attributes, others)
 		return false
 	}
-	v.waiter = w
+	v.await(w)
 	v.adopt(k, &at.Receipt, now)
 	k.result.Decision.Delay = max(at.Due.Sub(now), time.Microsecond)
 	return true
@@ -103,7 +100,8 @@ func (v *Verdict) enter() error {
 		return nil
 	}
 	q, k, now := v.front.opts.Queue, &v.asks[0], time.Now() //nolint:forbidigo // see claim
-	if err := q.enter(v.sit(k)); err != nil {
+	if err := v.takeSeat(k); err != nil {
+		q.refuse(err)
 		return err
 	}
 	r := receipt{front: v.front, decision: k.result.Decision, asked: now}
@@ -115,7 +113,7 @@ func (v *Verdict) enter() error {
 			r.outcomes = slices.Clone(v.outcomes[k.outcomes : k.outcomes+k.terms])
 		}
 	}
-	v.waiter = q.instants.Enter(line, instants.Instant[receipt]{Due: now.Add(v.Decision.Delay), Receipt: r})
+	v.await(q.instants.Enter(line, instants.Instant[receipt]{Due: now.Add(v.Decision.Delay), Receipt: r}))
 	return nil
 }
 
@@ -123,7 +121,7 @@ func (v *Verdict) enter() error {
 func (v *Verdict) come(began time.Time) {
 	at := v.waiter.Instant()
 	v.waiter = nil
-	v.front.opts.Queue.leave(v.seat)
+	v.leaveSeat()
 	was := v.Decision.Delay
 	k, d := &v.asks[0], &v.Decision
 	for _, d := range []*sluice.Decision{&k.result.Decision, d} {
@@ -141,7 +139,7 @@ func (v *Verdict) vacate(ctx context.Context) bool {
 		return false
 	}
 	v.waiter, v.asks[0].left = nil, true
-	v.front.opts.Queue.leave(v.seat)
+	v.leaveSeat()
 	back, ok := w.Leave()
 	if !ok {
 		back = []receipt{w.Instant().Receipt}

@@ -37,9 +37,13 @@ type Verdict struct {
 	// Failure is the failure policy of the rules that the store did not decide.
 	Failure sluice.Failure
 
-	front      *Front  // see Evaluator
-	waiter     *waiter // for the instant at which the request may go on; nil if it does not wait
-	seat       seat    // that it takes meanwhile
+	front      *Front        // see Evaluator
+	waiter     *waiter       // for the instant at which the request may go on; nil if it does not wait
+	seat       seat          // that it takes meanwhile
+	seated     bool          // it has taken one
+	waits      bool          // and does wait
+	full       error         // why it has not, though it may wait
+	most       time.Duration // for which it may; 0: what its limits say
 	spots      []instants.Charge[spot]
 	store      sluice.Store
 	slots      sluice.SlotStore
@@ -74,7 +78,7 @@ func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 		slots, _ = e.Store.(sluice.SlotStore)
 	}
 	v.Allowed, v.Decision, v.Refused, v.InFlight, v.Err, v.Failure = false, sluice.Decision{}, nil, nil, nil, sluice.FailOpen
-	v.front, v.waiter, v.spots = e.front, nil, v.spots[:0]
+	v.front, v.waiter, v.full, v.spots = e.front, nil, nil, v.spots[:0]
 	v.store, v.slots, v.attributes, v.peek, v.settled, v.bound, v.owner = e.Store, slots, a, peek, false, false, ""
 	v.ownSlots, v.joint = e.Slots == nil && slots != nil, false
 	// What they point to is kept for the next request.
