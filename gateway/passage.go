@@ -56,6 +56,12 @@ func newPassage(w http.ResponseWriter, r *http.Request) *passage {
 func (p *passage) header(status int) {
 	if status < http.StatusOK {
 		p.informed = true
+		if p.request.ProtoMajor > 1 {
+			// Where a client resets its stream meanwhile, net/http's server goes on
+			// reading the fields, while ReverseProxy clears them. With this one it
+			// takes a copy, and leaves that out.
+			p.w.Header()["Content-Length"] = nil
+		}
 		return
 	}
 	p.began = true
