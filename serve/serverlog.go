@@ -60,8 +60,6 @@ func (l *serverLog) Handle(ctx context.Context, r slog.Record) error {
 		switch {
 		case !ok:
 			continue
-		case strings.Contains(text, "proxyproto: header from"):
-			// The listener below tells of it.
 		case kind.client:
 			l.lines.Warn(ctx, kind.problem, errors.New(text))
 		default:
