@@ -19,21 +19,23 @@ import (
 // It belongs around every other handler, in a server without a ReadTimeout and
 // a WriteTimeout of its own. Connections that switch protocol are left alone.
 func WithDeadlines(next http.Handler, d time.Duration) http.Handler {
-	return WithLeastRate(next, d, func() int64 { return 0 })
+	return WithLeastRate(next, d, func() int64 { return 0 }, nil)
 }
 
 // WithLeastRate is WithDeadlines with a bound on how slowly a body may come, asked
 // for each request: while it is being read it may be waited for 10 s, and longer, up
 // to d, by as much as what has come takes at so many bytes a second. What is slower
 // is answered with 408. Zero is no bound. Time in which the body is not read does
-// not count, and gRPC is left alone, whose bodies are messages as they come.
-func WithLeastRate(next http.Handler, d time.Duration, bytes func() int64) http.Handler {
+// not count, and gRPC is left alone, whose bodies are messages as they come. Slow is
+// called for each body that is cut off for its rate, by any goroutine; it must be
+// quick, and is needed unless bytes returns 0.
+func WithLeastRate(next http.Handler, d time.Duration, bytes func() int64, slow func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x, w := exchange.Begin(w, r)
 		r = x.Watch(x.Trace(r))
 		x.Stall(d, r)
 		if least := bytes(); least > 0 && !(r.ProtoMajor > 1 && wire.RPC(r.Header)) {
-			x.LeastRate(least)
+			x.LeastRate(least, slow)
 		}
 		defer x.Finish()
 		next.ServeHTTP(w, r)

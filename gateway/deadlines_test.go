@@ -233,13 +233,14 @@ func TestLeastRate(t *testing.T) {
 		every       time.Duration
 		lag         time.Duration // of the handler before each Read
 		cut         bool
+		told        int // how often it is said that the rate was it
 	}{
-		{"a trickle", 1, 20, time.Second, 0, true},
-		{"a little too slow", 90, 200, time.Second, 0, true},
-		{"just as fast", rate, 200, time.Second, 0, false},
-		{"a trickle behind a large part", 1 << 20, 2, patience + 1, 0, true},
-		{"a pause behind a part", 10 * rate, 5, patience - 1, 0, false},
-		{"read slowly", 1, 20, time.Millisecond, time.Minute, false},
+		{"a trickle", 1, 20, time.Second, 0, true, 1},
+		{"a little too slow", 90, 200, time.Second, 0, true, 1},
+		{"just as fast", rate, 200, time.Second, 0, false, 0},
+		{"none behind a large part for as long as any may", 1 << 20, 2, patience + 1, 0, true, 0},
+		{"a pause behind a part", 10 * rate, 5, patience - 1, 0, false, 0},
+		{"read slowly", 1, 20, time.Millisecond, time.Minute, false, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -258,7 +259,8 @@ func TestLeastRate(t *testing.T) {
 						read += int64(n)
 					}
 				})
-				server := http.Server{Handler: gateway.WithLeastRate(handler, patience, func() int64 { return rate })}
+				told := 0
+				server := http.Server{Handler: gateway.WithLeastRate(handler, patience, func() int64 { return rate }, func() { told++ })}
 				if err := server.Serve(l); !errors.Is(err, net.ErrClosed) {
 					t.Error(err)
 				}
@@ -274,6 +276,9 @@ func TestLeastRate(t *testing.T) {
 				synctest.Wait()
 				if cut := errors.Is(failure, os.ErrDeadlineExceeded); cut != c.cut || !cut && (!errors.Is(failure, io.EOF) || read != int64(c.size*c.parts)) {
 					t.Errorf("read %d of %d, %v; want to be cut off: %v", read, c.size*c.parts, failure, c.cut)
+				}
+				if told != c.told {
+					t.Errorf("told %d times that it came too slowly, want %d", told, c.told)
 				}
 				if err := errors.Join(ours.Close(), server.Close()); err != nil {
 					t.Error(err)

@@ -43,11 +43,12 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return ours, nil
 }
 
-// overPipes serves a handler by HTTP/2 without TLS until the test is over.
+// overPipes serves a handler without TLS until the test is over.
 func overPipes(t *testing.T, handler http.Handler) *pipes {
 	t.Helper()
 	p := &pipes{make(chan net.Conn), make(chan struct{})}
 	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{Handler: handler, Protocols: &protocols, ReadHeaderTimeout: time.Hour}
 	ended := make(chan error, 1)

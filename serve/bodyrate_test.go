@@ -4,7 +4,13 @@
 package serve
 
 import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sluicegate/sluice/config"
 )
@@ -26,3 +32,55 @@ func TestLeastBodyRate(t *testing.T) {
 		}
 	}
 }
+
+// one is a listener of one connection.
+type one chan net.Conn
+
+func (l one) Accept() (net.Conn, error) {
+	conn, ok := <-l
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (l one) Close() error   { return nil }
+func (l one) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestSlowBodiesCount: a body that is cut off for its rate is counted.
+func TestSlowBodiesCount(t *testing.T) {
+	conf, err := config.Parse("a.yaml", []byte("rules: [{name: a, limits: 1/s}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &runtime{log: discard()}
+		s.current.Store(&generation{config: conf, handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // an error says that it was cut off
+		})})
+		d := newListeners(t.Context(), s, nil, 0)
+		o := &listener{}
+		d.newFront(o)
+		ours, theirs := net.Pipe()
+		l := make(one, 1)
+		l <- theirs
+		close(l)
+		if err := o.front.Serve(l); !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+		if _, err := io.WriteString(ours, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(bodyPatience)
+		if got := s.cutOff().SlowBodies; got != 1 {
+			t.Errorf("%d slow bodies, want 1", got)
+		}
+		if err := errors.Join(ours.Close(), o.front.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// bodyPatience is longer than a body may be waited for of which next to nothing
+// comes, and shorter than one that stands still.
+const bodyPatience = 30 * time.Second

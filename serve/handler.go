@@ -56,6 +56,9 @@ func (s *runtime) count(r *http.Request, e httplimit.Event) {
 	s.metrics.CountHTTP(r, e)
 }
 
+// cutOff returns what bounds have cut off so far.
+func (s *runtime) cutOff() metrics.CutOff { return metrics.CutOff{SlowBodies: s.slowBodies.Load()} }
+
 // heldBack returns what requests that are held back take.
 func (s *runtime) heldBack() metrics.Held {
 	full, share := s.held.Refused()

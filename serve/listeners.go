@@ -64,7 +64,7 @@ func newListeners(ctx context.Context, clients *runtime, admin http.Handler, dra
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true) // for clients that know, such as gRPC's
-	front := gateway.WithLeastRate(clients, stallTimeout, clients.leastBodyRate)
+	front := gateway.WithLeastRate(clients, stallTimeout, clients.leastBodyRate, func() { clients.slowBodies.Add(1) })
 	d.newFront = func(o *listener) {
 		var own context.Context
 		own, o.cancel = context.WithCancelCause(base)

@@ -48,6 +48,8 @@ type runtime struct {
 	askers    *sluice.Limiter
 	now       func() time.Time
 
+	slowBodies atomic.Int64 // cut off by the least rate of bodies
+
 	mu      sync.Mutex // of changes, taken inside that of overrides
 	current atomic.Pointer[generation]
 }

@@ -125,6 +125,7 @@ func (s *server) wire(ctx context.Context) error {
 	s.metrics.WatchAbandoned(s.runtime.abandoned.Stats)
 	s.metrics.WatchTCP(s.listeners.stats)
 	s.metrics.WatchHeld(s.runtime.heldBack)
+	s.metrics.WatchCutOff(s.runtime.cutOff)
 	s.metrics.WatchCertificates(s.listeners.certificates)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"sync/atomic"
 )
 
@@ -35,10 +36,13 @@ func (t *timed) Read(p []byte) (int, error) {
 	}
 	n, err := t.ReadCloser.Read(p)
 	t.stall.came(n)
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
 		if failed := t.stall.readAll(); failed != nil {
 			return n, failed
 		}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		t.stall.late()
 	}
 	return n, err
 }

@@ -199,8 +199,11 @@ func (x *Exchange) Bare() { x.bare = true }
 
 // LeastRate bounds how slowly the client may send a body that is being read: it may
 // be waited for 10 s, and longer by as much as what has come takes at that many bytes
-// a second. It belongs behind Stall, whose bound is that of a single wait.
-func (x *Exchange) LeastRate(bytes int64) { x.stall.rate = rate{least: bytes, left: bodyGrace} }
+// a second. It belongs behind Stall, whose bound is that of a single wait. Slow is
+// called, by the goroutine that reads, when a body is cut off for that.
+func (x *Exchange) LeastRate(bytes int64, slow func()) {
+	x.stall.rate = rate{least: bytes, left: bodyGrace, slow: slow}
+}
 
 // Finish bounds what the server does by itself behind the handler.
 func (x *Exchange) Finish() { x.stall.finish() }

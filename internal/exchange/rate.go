@@ -15,6 +15,8 @@ type rate struct {
 	least int64         // bytes a second; 0: any
 	left  time.Duration // of waiting
 	began time.Time     // of the Read that goes on
+	short bool          // that Read may wait for less long than any other body's
+	slow  func()        // is told when the body is cut off
 }
 
 // bound returns how long a Read that begins now may wait, d at most.
@@ -22,7 +24,7 @@ func (r *rate) bound(now time.Time, d time.Duration) time.Duration {
 	if r.least == 0 {
 		return d
 	}
-	r.began = now
+	r.began, r.short = now, r.left < d
 	return min(r.left, d)
 }
 

@@ -101,6 +101,18 @@ func (s *stall) came(n int) {
 	}
 }
 
+// late tells of a body that is cut off as it was too slow, once, and not of one
+// that stood still for as long as any may.
+func (s *stall) late() {
+	s.mu.Lock()
+	tell := s.rate.short && !s.free
+	s.rate.short = false
+	s.mu.Unlock()
+	if tell {
+		s.rate.slow()
+	}
+}
+
 // streams takes the deadline of reads away for good.
 func (s *stall) streams() {
 	if !s.reads {

@@ -225,3 +225,20 @@ func (m *Metrics) WatchHeld(of func() Held) {
 		put(ch, stopped, h.Stopped)
 	})
 }
+
+// CutOff is how many requests bounds of the gateway have ended.
+type CutOff struct {
+	SlowBodies int64 // by the least rate of bodies
+}
+
+// WatchCutOff exports what bounds of the gateway have ended. It is asked at every
+// scrape.
+//
+//	sluice_cut_off_total{bound}  least_body_rate
+func (m *Metrics) WatchCutOff(of func() CutOff) {
+	var c collector
+	ended := c.counter("sluice_cut_off_total", "Requests that a bound on their time has ended, by the bound.", "bound")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		put(ch, ended, of().SlowBodies, "least_body_rate")
+	})
+}
