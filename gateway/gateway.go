@@ -11,9 +11,11 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
@@ -60,6 +62,10 @@ type Options struct {
 	// own, of DefaultAbandoned requests.
 	Abandoned *Abandoned
 
+	// Dial, if not nil, connects to the upstream: see [Connections.Dial]. Nil means
+	// [net.Dialer].
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 	// Log is told, at most once a second, why the upstream did not answer. Nil
 	// means [slog.Default].
 	Log *slog.Logger
@@ -67,8 +73,8 @@ type Options struct {
 
 // Gateway is an [http.Handler] that passes requests on to one upstream. A
 // failure of the upstream is answered with 502, or 504 where it took too long,
-// and a problem document (RFC 9457); with 503 if there were no file descriptors or
-// ports left for a connection to it. It is safe for concurrent use.
+// and a problem document (RFC 9457); with 503 if there was nothing left of what a
+// connection to it needs: a place in [Connections], a file descriptor or a port. It is safe for concurrent use.
 type Gateway struct {
 	proxy     httputil.ReverseProxy
 	outliving httputil.ReverseProxy // of requests for whose response a handler waits
@@ -116,6 +122,9 @@ func New(to string, opts Options) (*Gateway, error) {
 	}
 	if opts.Abandoned == nil {
 		opts.Abandoned = NewAbandoned(DefaultAbandoned)
+	}
+	if opts.Dial == nil {
+		opts.Dial = (&net.Dialer{}).DialContext
 	}
 	h2c := target.Scheme == upstream.HTTP2
 	if h2c {

@@ -44,10 +44,12 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 		writeProblem(w, http.StatusServiceUnavailable, "the gateway is shutting down")
 	case errors.Is(r.Context().Err(), context.Canceled):
 		w.WriteHeader(statusClientGone)
+	case errors.Is(err, errFull):
+		g.log.Warn(r.Context(), "no connection to the upstream: as many are open as the clients and file descriptors of this process allow; raise ulimit -n (LimitNOFILE=), or bound what clients open and have in flight", err)
+		writeExhausted(w)
 	case exhausted(err) != "":
 		g.log.Error(r.Context(), exhausted(err), err)
-		w.Header().Set("Retry-After", "1")
-		writeProblem(w, http.StatusServiceUnavailable, "this gateway has no connections left for the upstream; the request was not sent")
+		writeExhausted(w)
 	case isTimeout(err):
 		g.log.Warn(r.Context(), "upstream took too long", err)
 		writeProblem(w, http.StatusGatewayTimeout, "the upstream took too long to answer")
@@ -55,6 +57,11 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 		g.log.Warn(r.Context(), "upstream did not answer", err)
 		writeProblem(w, http.StatusBadGateway, "the upstream did not answer; the request may be sent again if it is safe to")
 	}
+}
+
+func writeExhausted(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	writeProblem(w, http.StatusServiceUnavailable, "this gateway has no connections left for the upstream; the request was not sent")
 }
 
 // notDialled reports whether an exchange failed as there was no connection for it.
@@ -79,11 +86,11 @@ func failBody(w http.ResponseWriter, err error) {
 // connection to an upstream, and what to do about it; "" if it was not for that.
 func exhausted(err error) string {
 	switch {
-	case errors.Is(err, syscall.EMFILE):
+	case lacks(err, syscall.EMFILE):
 		return "no connection to the upstream: this process has no file descriptors left; raise ulimit -n (LimitNOFILE=), or lower max_connections"
-	case errors.Is(err, syscall.ENFILE):
+	case lacks(err, syscall.ENFILE):
 		return "no connection to the upstream: this system has no file descriptors left; raise fs.file-max"
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
+	case lacks(err, syscall.EADDRNOTAVAIL):
 		return "no connection to the upstream: this system has no local ports left; raise net.ipv4.ip_local_port_range, or check the upstream's address"
 	}
 	return ""

@@ -27,7 +27,6 @@ const (
 // TLS if h2c is set. They do not heed the proxy settings of the environment: an
 // upstream is named, not looked for.
 func newTransport(o Options, h2c bool) *http.Transport {
-	dialer := net.Dialer{Timeout: o.DialTimeout}
 	var protocols *http.Protocols
 	if h2c {
 		protocols = new(http.Protocols)
@@ -40,7 +39,9 @@ func newTransport(o Options, h2c bool) *http.Transport {
 		// whose other end has gone without a word.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := dialer.DialContext(ctx, network, addr)
+			ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
+			defer cancel()
+			conn, err := o.Dial(ctx, network, addr)
 			if err != nil {
 				return nil, err
 			}

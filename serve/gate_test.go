@@ -140,14 +140,32 @@ func TestMaxConnections(t *testing.T) {
 	}
 }
 
-// TestMostConnections: of the descriptors that a process may have some are kept, and
-// of the others each connection of a client needs two.
-func TestMostConnections(t *testing.T) {
-	for _, c := range []struct{ wanted, descriptors, want int64 }{
-		{20_000, 0, 20_000}, {20_000, 1 << 20, 20_000}, {20_000, 1024, 462}, {300, 1024, 300}, {20_000, 64, 1},
+// TestDivide: of the descriptors that a process may have some are kept, and of the
+// others every client has one for an upstream, too, as does every request that
+// goes on without its client.
+func TestDivide(t *testing.T) {
+	wanted := shares{clients: 20_000, abandoned: 1000, upstreams: 21_000}
+	for _, c := range []struct {
+		wanted      shares
+		descriptors int64
+		want        shares
+	}{
+		{wanted, 0, wanted},
+		{wanted, 1 << 20, wanted},
+		{wanted, 20_000, shares{9450, 1000, 10_450}},
+		{wanted, 1024, shares{416, 92, 508}},
+		{shares{300, 10, 20_010}, 1024, shares{300, 10, 624}},
+		{wanted, 140, shares{18, 4, 22}},
+		{wanted, 64, shares{1, 1, 1}}, // which is not enough for anything
 	} {
-		if got := mostConnections(c.wanted, c.descriptors); got != c.want {
-			t.Errorf("%d wanted of %d: got %d, want %d", c.wanted, c.descriptors, got, c.want)
+		if got := divide(c.wanted, c.descriptors); got != c.want {
+			t.Errorf("%v wanted of %d: got %v, want %v", c.wanted, c.descriptors, got, c.want)
+		}
+	}
+	for descriptors := int64(reservedDescriptors + 10); descriptors < 100_000; descriptors += 7 {
+		got := divide(wanted, descriptors)
+		if got.clients+got.upstreams+reservedDescriptors > descriptors || got.upstreams < got.clients+got.abandoned {
+			t.Fatalf("%d descriptors: got %+v", descriptors, got)
 		}
 	}
 }

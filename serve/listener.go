@@ -170,7 +170,7 @@ func (d *listeners) newRaw(o *listener) error {
 	if err != nil {
 		return err
 	}
-	opts.Upstream, opts.Admit = o.config.Load().Upstream, d.runtime.admits
+	opts.Upstream, opts.Admit, opts.Dial = o.config.Load().Upstream, d.runtime.admits, d.runtime.upstreams.Dial
 	o.raw, err = tcp.New(opts)
 	o.front, o.cancel = o.raw, func(error) {}
 	return err

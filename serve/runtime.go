@@ -45,6 +45,7 @@ type runtime struct {
 	abandoned *gateway.Abandoned // too
 	ahead     *httplimit.ReadAhead
 	places    *tcp.Places // of connections, of all listeners for clients
+	upstreams *gateway.Connections
 	askers    *sluice.Limiter
 	now       func() time.Time
 
@@ -84,6 +85,7 @@ func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, over
 	if s.now == nil {
 		s.now = time.Now
 	}
+	s.upstreams = gateway.NewConnections(defaultConnections, s.closeIdle)
 	var err error
 	s.askers, err = newAskers(now)
 	return s, err
@@ -206,10 +208,9 @@ func (s *runtime) enforce(g *generation, overrides []admin.StoredOverride) error
 	s.tellLost(lost)
 	s.tally.Follow(g.policy)
 	s.held.Resize(int(cmp.Or(g.config.MaxHeld, policy.DefaultQueue)))
-	s.abandoned.Resize(int(cmp.Or(g.config.Abandoned, gateway.DefaultAbandoned)))
 	s.held.Share(int(g.config.MaxHeldPerKey))
 	s.ahead.Resize(cmp.Or(g.config.MaxReadAhead, httplimit.DefaultReadAhead))
-	s.setPlaces(g.config.MaxConnections)
+	s.setPlaces(g.config)
 	old := s.current.Swap(g)
 	if old == nil {
 		return nil
@@ -220,6 +221,13 @@ func (s *runtime) enforce(g *generation, overrides []admin.StoredOverride) error
 		}
 	}
 	return nil
+}
+
+// closeIdle closes the connections to upstreams that are not in use.
+func (s *runtime) closeIdle() {
+	for _, up := range s.current.Load().upstreams {
+		up.Close()
+	}
 }
 
 // override makes the policy of g: that of its configuration with the overrides.
@@ -250,7 +258,8 @@ func (s *runtime) addRoutes(g *generation) (err error) {
 		at := upstreamOf{u.URL.String(), u.Timeout, u.UpstreamHost, fmt.Sprint(c.ClientIP.Trusted)}
 		if g.upstreams[at] == nil {
 			g.upstreams[at], err = gateway.New(at.url, gateway.Options{
-				Trusted: c.ClientIP.Trusted, ResponseTimeout: u.Timeout, UpstreamHost: u.UpstreamHost, StallTimeout: stallTimeout, Abandoned: s.abandoned, Log: s.log,
+				Trusted: c.ClientIP.Trusted, ResponseTimeout: u.Timeout, UpstreamHost: u.UpstreamHost, StallTimeout: stallTimeout,
+				Abandoned: s.abandoned, Dial: s.upstreams.Dial, Log: s.log,
 			})
 			if err != nil {
 				return err

@@ -226,6 +226,25 @@ func (m *Metrics) WatchHeld(of func() Held) {
 	})
 }
 
+// WatchUpstreams exports how connections to upstreams fare. It is asked at every
+// scrape.
+//
+//	sluice_upstream_connections                 that are open, or being dialled
+//	sluice_upstream_connections_refused_total{reason}  full: too many are open;
+//	                                            descriptors, ports: there were none left
+func (m *Metrics) WatchUpstreams(stats func() gateway.ConnectionStats) {
+	var c collector
+	open := c.gauge("sluice_upstream_connections", "Connections to upstreams that are open now, or being dialled.")
+	refused := c.counter("sluice_upstream_connections_refused_total", "Connections to upstreams that could not be opened for want of something here, by what that was.", "reason")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		s := stats()
+		put(ch, open, s.Open)
+		put(ch, refused, s.Full, "full")
+		put(ch, refused, s.NoDescriptor, "descriptors")
+		put(ch, refused, s.NoPort, "ports")
+	})
+}
+
 // CutOff is how many requests bounds of the gateway have ended.
 type CutOff struct {
 	SlowBodies int64 // by the least rate of bodies

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// What a process of 140 file descriptors divides: see package serve.
+const (
+	fewDescriptors  = 140
+	fewClients      = 18
+	fewToUpstreams  = 22
+	manyAtOnce      = 40
+	fullConnections = `sluice_upstream_connections_refused_total{reason="full"}`
+)
+
+// withDescriptors has a program run with so many file descriptors.
+func withDescriptors(n int) func(*exec.Cmd) {
+	return func(c *exec.Cmd) {
+		c.Args = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$@"`, n), "sh"}, c.Args...)
+		c.Path = "/bin/sh"
+	}
+}
+
+// TestFewDescriptors: clients and upstreams together never take all file descriptors
+// of the process. What finds no connection is told so, operators get in, and
+// connections that are idle make room for those to another upstream.
+func TestFewDescriptors(t *testing.T) {
+	one, other := newHolding(t), newHolding(t)
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	admin := &running{admin: fmt.Sprintf("http://127.0.0.1:%d", redistest.FreePort(t))}
+	yaml := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: %q\nupstream: [{url: %q, path: /one}, {url: %q}]\nrules: [{name: api, limits: 1000000/min}]\n", strings.TrimPrefix(admin.admin, "http://"), one.url, other.url)
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startProgramBy(t, withDescriptors(fewDescriptors), "--config", file)
+	client := oneConnection(t)
+	answers := make(chan answer, manyAtOnce)
+	for range manyAtOnce { // over one connection
+		go func() { answers <- fetch(t, client, p.url+"/one") }()
+	}
+	for range fewToUpstreams {
+		<-one.arrived
+	}
+	for range manyAtOnce - fewToUpstreams {
+		if got := <-answers; got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "no connections left for the upstream") {
+			t.Errorf("got %d %q, want 503 that says why", got.status, got.body)
+		}
+	}
+	for range fewClients - 1 { // the others there may be
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeAtEnd(t, conn)
+	}
+	var now map[string]float64
+	until(t, "all clients to be let in", func() bool {
+		now = admin.metrics(t)
+		return now[`sluice_tcp_open_connections{listener="127.0.0.1:0"}`] == fewClients
+	})
+	if open, full := now["sluice_upstream_connections"], now[fullConnections]; open != fewToUpstreams || full != manyAtOnce-fewToUpstreams {
+		t.Errorf("%v open and %v refused in metrics, want %d and %d", open, full, fewToUpstreams, manyAtOnce-fewToUpstreams)
+	}
+	if fds := now["process_open_fds"]; fds < fewClients+fewToUpstreams || fds > fewDescriptors-20 {
+		t.Errorf("%v file descriptors are open, of %d", fds, fewDescriptors)
+	}
+	close(one.release)
+	for range fewToUpstreams {
+		if got := <-answers; got.status != http.StatusOK {
+			t.Errorf("held: got %d %q", got.status, got.body)
+		}
+	}
+	for range fewToUpstreams {
+		go func() { answers <- fetch(t, client, p.url+"/other") }()
+	}
+	for range fewToUpstreams { // while those to the first are idle
+		select {
+		case <-other.arrived:
+		case got := <-answers:
+			t.Fatalf("got %d %q from behind idle connections", got.status, got.body)
+		}
+	}
+	close(other.release)
+	for range fewToUpstreams {
+		if got := <-answers; got.status != http.StatusOK {
+			t.Errorf("another upstream: got %d %q", got.status, got.body)
+		}
+	}
+	now = admin.metrics(t)
+	if n := now[fullConnections]; n != manyAtOnce-fewToUpstreams {
+		t.Errorf("%v refused in metrics, and idle ones were to make room", n)
+	}
+	if n := now[`sluice_upstream_connections_refused_total{reason="descriptors"}`]; n != 0 || strings.Contains(p.logs.String(), "too many open files") {
+		t.Errorf("descriptors ran out %v times; logged %s", n, p.logs)
+	}
+}
+
+// oneConnection returns a client that sends all it has over one connection.
+func oneConnection(t *testing.T) *http.Client {
+	t.Helper()
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: &protocols}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
