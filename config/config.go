@@ -69,7 +69,10 @@ type Upstream struct {
 	Host    string        // in lower case; *.example.com: all below; empty: any
 	Path    string        // a prefix of whole segments; empty: any
 	Timeout time.Duration // until the response's header; zero: the gateway's default
-	MaxBody int64         // bytes of a request's body; zero: no bound
+	// LongestRequest is from a request's header to its response's last byte; zero: no
+	// bound.
+	LongestRequest time.Duration
+	MaxBody        int64 // bytes of a request's body; zero: no bound
 	// UpstreamHost sends the upstream's own name in Host, not the client's.
 	UpstreamHost bool
 }

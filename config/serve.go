@@ -117,9 +117,13 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 			}
 		}),
 		d.duration("timeout", time.Millisecond, 24*time.Hour, &u.Timeout),
+		d.duration("longest_request", time.Millisecond, 24*time.Hour, &u.LongestRequest),
 		d.number("max_body", 1, 1<<50, &u.MaxBody),
 		d.flag("upstream_host", &u.UpstreamHost),
 	)
+	if u.LongestRequest > 0 && u.Timeout > u.LongestRequest {
+		d.fault(child(n, "timeout"), "timeout is %v, but a request ends after longest_request, %v; write a timeout that is no longer", u.Timeout, u.LongestRequest)
+	}
 	if u.URL == nil && len(d.faults) == before {
 		d.fault(n, "upstream has no url; write url: http://127.0.0.1:3000")
 	}

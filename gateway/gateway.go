@@ -56,6 +56,17 @@ type Options struct {
 	// is being sent. Zero means 60 s.
 	StallTimeout time.Duration
 
+	// LongestRequest is how long a request may take, from its header to the last
+	// byte of its response, with the time for which it is held back before. Zero is
+	// no bound. What takes longer is answered with 504, or 503 if it was not sent, and
+	// broken off once the response has begun. Responses that switch protocol, of
+	// text/event-stream, and of gRPC over HTTP/2 may take any time. It needs
+	// [WithDeadlines] around the Gateway.
+	LongestRequest time.Duration
+	// OnLongest, if not nil, is called for each request that took longer. It must be
+	// safe for concurrent use, and quick.
+	OnLongest func()
+
 	// Abandoned bounds the requests whose client has left while a handler around
 	// the Gateway, such as package httplimit's, waits for the response: the exchange
 	// with the upstream goes on until that is there. Nil means an [Abandoned] of its
@@ -80,6 +91,9 @@ type Gateway struct {
 	outliving httputil.ReverseProxy // of requests for whose response a handler waits
 	transport *http.Transport
 	log       *sampledlog.Log
+	longest   time.Duration // 0: requests may take any time
+	onLongest func()
+	rpc       bool // the upstream may speak gRPC
 }
 
 // New returns a Gateway to an upstream, an absolute URL such as
@@ -109,6 +123,9 @@ func New(to string, opts Options) (*Gateway, error) {
 			*d.value = d.def
 		}
 	}
+	if opts.LongestRequest < 0 {
+		faults = append(faults, fmt.Errorf("option LongestRequest: %v is negative; leave it 0 for no bound", opts.LongestRequest))
+	}
 	for _, p := range opts.Trusted {
 		if !p.IsValid() {
 			faults = append(faults, errors.New(`option Trusted: a prefix is not valid; write for example netip.MustParsePrefix("10.0.0.0/8")`))
@@ -130,7 +147,10 @@ func New(to string, opts Options) (*Gateway, error) {
 	if h2c {
 		target.Scheme = "http" // as the transport has it
 	}
-	g := &Gateway{transport: newTransport(opts, h2c), log: &sampledlog.Log{Logger: opts.Log, Part: "gateway"}}
+	g := &Gateway{
+		transport: newTransport(opts, h2c), log: &sampledlog.Log{Logger: opts.Log, Part: "gateway"},
+		longest: opts.LongestRequest, onLongest: opts.OnLongest, rpc: h2c || target.Scheme == "https",
+	}
 	forward := forwarding{trusted: opts.Trusted, upstreamHost: opts.UpstreamHost, target: target, oneProtocol: h2c}
 	pool, errorLog := newBuffers(), slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug)
 	through := func(t http.RoundTripper) httputil.ReverseProxy {
@@ -141,6 +161,9 @@ func New(to string, opts Options) (*Gateway, error) {
 	}
 	g.proxy = through(g.transport)
 	g.outliving = through(&outliving{transport: g.transport, timeout: opts.ResponseTimeout, abandoned: opts.Abandoned, log: g.log})
+	if g.longest > 0 {
+		g.proxy.ModifyResponse, g.outliving.ModifyResponse = answered, answered
+	}
 	return g, nil
 }
 
@@ -164,6 +187,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := newPassage(w, r)
+	g.bound(p) //nolint:contextcheck // it may be told of behind the request's end
 	if p.x.Body() != nil {
 		// A response may begin before the request's body has ended. Where that
 		// is not supported there is nothing to switch on.

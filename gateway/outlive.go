@@ -53,7 +53,7 @@ func (o *outliving) RoundTrip(r *http.Request) (*http.Response, error) {
 	go func() { came <- o.send(out) }()
 	select {
 	case a := <-came:
-		if a.err != nil && client.Err() != nil && !p.complete(r) {
+		if a.err != nil && client.Err() != nil && !tookTooLong(client) && !p.complete(r) {
 			o.abandoned.unsent.Add(1) // its body broke off with it
 		}
 		p.follow(client, cancel)
@@ -109,7 +109,7 @@ func (p *passage) follow(client context.Context, cancel context.CancelCauseFunc)
 // does: not where something of the request is missing, too many go on, or the
 // gateway ends.
 func (o *outliving) abandon(client context.Context, p *passage, complete bool, came <-chan answer, cancel context.CancelCauseFunc) bool {
-	if errors.Is(context.Cause(client), http.ErrServerClosed) {
+	if errors.Is(context.Cause(client), http.ErrServerClosed) || tookTooLong(client) {
 		return false
 	}
 	if !complete {
@@ -123,12 +123,13 @@ func (o *outliving) abandon(client context.Context, p *passage, complete bool, c
 		return false
 	}
 	settle := exchange.TakeOver(p.w)
-	ctx := context.WithoutCancel(client)
+	ctx, stop := context.WithoutCancel(client), p.longest.follow(cancel)
 	// The transport's own timeout begins when the upstream has taken all of the
 	// request, which one of HTTP/2 may put off.
 	late := time.AfterFunc(o.timeout, func() { cancel(context.DeadlineExceeded) })
 	go func() {
 		defer late.Stop()
+		defer stop()
 		defer o.abandoned.leave(place)
 		defer cancel(nil) // the body is not wanted
 		if err := o.finish(<-came, settle); err != nil {
@@ -163,7 +164,7 @@ func (o *outliving) finish(a answer, settle func(exchange.Outcome)) (err error) 
 // gaveUp reports whether an exchange ended by the gateway's own will, so that the
 // upstream may still work on the request.
 func gaveUp(err error) bool {
-	return isTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, http.ErrServerClosed)
+	return isTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, errLongest) || errors.Is(err, http.ErrServerClosed)
 }
 
 // recovered turns a panic into an error: in a goroutine without a handler's it

@@ -26,6 +26,7 @@ type passage struct {
 	whole    bool     // and it was passed on to its end
 	outlives bool     // its client, if need be: a handler waits for the response
 	over     func()   // lets go of an exchange that may outlive its client; nil: there is none
+	longest  *longest // nil: it may take any time
 }
 
 // field is a header field.
@@ -65,6 +66,9 @@ func (p *passage) header(status int) {
 		return
 	}
 	p.began = true
+	if !p.x.Failed {
+		p.longest.begin()
+	}
 	if status == http.StatusGatewayTimeout && !p.x.Failed {
 		wire.TellUnseen(p.w) // the upstream has not seen one either
 	}
@@ -93,6 +97,7 @@ func (p *passage) end() {
 	if p.over != nil {
 		p.over()
 	}
+	p.longest.end()
 }
 
 // flushBroken sends what has come of a response that the upstream broke off, for

@@ -35,6 +35,10 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 			wire.TellRunning(w) // it was the gateway that broke off
 		}
 	}
+	if tookTooLong(r.Context()) {
+		failLong(w, x.Sent() && !notDialled(err))
+		return
+	}
 	if broken {
 		failBody(w, body.Err())
 		return
@@ -57,6 +61,16 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 		g.log.Warn(r.Context(), "upstream did not answer", err)
 		writeProblem(w, http.StatusBadGateway, "the upstream did not answer; the request may be sent again if it is safe to")
 	}
+}
+
+// failLong answers a request that took too long before the upstream answered.
+func failLong(w http.ResponseWriter, sent bool) {
+	const detail = "the request took longer than any may here"
+	if sent {
+		writeProblem(w, http.StatusGatewayTimeout, detail)
+		return
+	}
+	writeProblem(w, http.StatusServiceUnavailable, detail+"; it was not sent to the upstream")
 }
 
 func writeExhausted(w http.ResponseWriter) {

@@ -42,14 +42,15 @@ func (summing) StreamingInputCall(stream testgrpc.TestService_StreamingInputCall
 }
 
 // TestSlowStream: a stream of gRPC to which no answer has begun may bring a message
-// now and then, however high the least rate of bodies.
+// now and then, however high the least rate of bodies, and for longer than another
+// request may take.
 func TestSlowStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := bufconn.Listen(1 << 16)
 		server := grpc.NewServer()
 		testgrpc.RegisterTestServiceServer(server, summing{})
 		go func() { _ = server.Serve(up) }() // Stop ends it
-		g, err := New("h2c://upstream.example", Options{})
+		g, err := New("h2c://upstream.example", Options{LongestRequest: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,9 @@ func (s *runtime) count(r *http.Request, e httplimit.Event) {
 }
 
 // cutOff returns what bounds have cut off so far.
-func (s *runtime) cutOff() metrics.CutOff { return metrics.CutOff{SlowBodies: s.slowBodies.Load()} }
+func (s *runtime) cutOff() metrics.CutOff {
+	return metrics.CutOff{SlowBodies: s.slowBodies.Load(), LongRequests: s.longRequests.Load()}
+}
 
 // heldBack returns what requests that are held back take.
 func (s *runtime) heldBack() metrics.Held {

@@ -49,7 +49,8 @@ type runtime struct {
 	askers    *sluice.Limiter
 	now       func() time.Time
 
-	slowBodies atomic.Int64 // cut off by the least rate of bodies
+	slowBodies   atomic.Int64 // cut off by the least rate of bodies
+	longRequests atomic.Int64 // cut off by longest_request
 
 	mu      sync.Mutex // of changes, taken inside that of overrides
 	current atomic.Pointer[generation]
@@ -72,6 +73,7 @@ type generation struct {
 type upstreamOf struct {
 	url     string
 	timeout time.Duration
+	longest time.Duration
 	own     bool // its own name in Host
 	trusted string
 }
@@ -255,10 +257,11 @@ func (s *runtime) addRoutes(g *generation) (err error) {
 	used := make(map[upstreamOf]bool)
 	routes := make([]gateway.Route, len(c.Upstreams))
 	for i, u := range c.Upstreams {
-		at := upstreamOf{u.URL.String(), u.Timeout, u.UpstreamHost, fmt.Sprint(c.ClientIP.Trusted)}
+		at := upstreamOf{u.URL.String(), u.Timeout, u.LongestRequest, u.UpstreamHost, fmt.Sprint(c.ClientIP.Trusted)}
 		if g.upstreams[at] == nil {
 			g.upstreams[at], err = gateway.New(at.url, gateway.Options{
 				Trusted: c.ClientIP.Trusted, ResponseTimeout: u.Timeout, UpstreamHost: u.UpstreamHost, StallTimeout: stallTimeout,
+				LongestRequest: u.LongestRequest, OnLongest: func() { s.longRequests.Add(1) },
 				Abandoned: s.abandoned, Dial: s.upstreams.Dial, Log: s.log,
 			})
 			if err != nil {

@@ -46,6 +46,7 @@ func TestFewDescriptors(t *testing.T) {
 	}
 	p := startProgramBy(t, withDescriptors(fewDescriptors), "--config", file)
 	client := oneConnection(t)
+	fetch(t, client, p.url+"/.well-known/ratelimit") // by which the connection is there, and none to an upstream
 	answers := make(chan answer, manyAtOnce)
 	for range manyAtOnce { // over one connection
 		go func() { answers <- fetch(t, client, p.url+"/one") }()

@@ -42,6 +42,7 @@ type Exchange struct {
 	sent             atomic.Bool // there was a connection for the request to an upstream
 	body             Body
 	stall            stall
+	came             time.Time // noted by Stall
 	status           int
 	counted          bool // a handler has it by Count
 	head             bool // nothing of the response's body is sent
@@ -187,7 +188,10 @@ func (x *Exchange) control() *http.ResponseController {
 }
 
 // Stall bounds how long the client may let a body stand still, or a response.
-func (x *Exchange) Stall(d time.Duration, r *http.Request) { x.stall.begin(d, r) }
+func (x *Exchange) Stall(d time.Duration, r *http.Request) {
+	x.came = time.Now()
+	x.stall.begin(d, r)
+}
 
 // Streams lets the client be silent for as long as it likes: what answers has begun
 // to, by a protocol in which both sides speak when they have something to say.

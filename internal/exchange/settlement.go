@@ -80,12 +80,23 @@ func TakeOver(w http.ResponseWriter) func(Outcome) {
 	}
 }
 
-// settlements are those of the handlers around w, the inner ones first, found as
-// [http.ResponseController] finds what it needs.
+// settlements are those of the handlers around w, the inner ones first.
 func settlements(w http.ResponseWriter) iter.Seq[*Settlement] {
 	return func(yield func(*Settlement) bool) {
+		for x := range around(w) {
+			if x.Settlement != nil && !yield(x.Settlement) {
+				return
+			}
+		}
+	}
+}
+
+// around are the Exchanges of w, the inner ones first, found as
+// [http.ResponseController] finds what it needs.
+func around(w http.ResponseWriter) iter.Seq[*Exchange] {
+	return func(yield func(*Exchange) bool) {
 		for {
-			if x := Of(w); x != nil && x.Settlement != nil && !yield(x.Settlement) {
+			if x := Of(w); x != nil && !yield(x) {
 				return
 			}
 			u, ok := w.(interface{ Unwrap() http.ResponseWriter })

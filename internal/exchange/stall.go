@@ -6,7 +6,9 @@ package exchange
 import (
 	"errors"
 	"net/http"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,13 +17,15 @@ type stall struct {
 	x        *Exchange
 	d        time.Duration // 0: they may
 	last     Deadline
-	reads    bool // the request has a body
-	stream   bool // of HTTP/2, which a deadline ends also if nothing is written
-	switched bool // protocol: a body may still be read, by another goroutine
+	reads    bool        // the request has a body
+	stream   bool        // of HTTP/2, which a deadline ends also if nothing is written
+	switched bool        // protocol: a body may still be read, by another goroutine
+	cut      atomic.Bool // nothing of the response is sent any more
 
-	mu   sync.Mutex // of reads, which whoever writes the response may set free
-	free bool       // the body may stand still
-	rate rate       // of the body
+	mu    sync.Mutex // of reads, which whoever writes the response may set free
+	free  bool       // the body may stand still
+	ended bool       // nothing of the body is read any more
+	rate  rate       // of the body
 }
 
 func (s *stall) begin(d time.Duration, r *http.Request) {
@@ -54,7 +58,10 @@ func (l *Deadline) Extend(d time.Duration) (deadline time.Time, ok bool) {
 
 // write puts off the deadline of a write.
 func (s *stall) write() error {
-	if s.d == 0 {
+	switch {
+	case s.cut.Load():
+		return errCut
+	case s.d == 0:
 		return nil
 	}
 	deadline, ok := s.last.Extend(s.d)
@@ -62,6 +69,9 @@ func (s *stall) write() error {
 		return nil
 	}
 	err := s.x.control().SetWriteDeadline(deadline)
+	if s.cut.Load() { // meanwhile, and that deadline may be lost
+		return errors.Join(errCut, s.x.control().SetWriteDeadline(past))
+	}
 	if errors.Is(err, http.ErrNotSupported) {
 		s.d = 0
 		return nil
@@ -85,7 +95,10 @@ func (s *stall) reading() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.free {
+	switch {
+	case s.ended:
+		return os.ErrDeadlineExceeded
+	case s.free:
 		return nil
 	}
 	now := time.Now()
@@ -105,7 +118,7 @@ func (s *stall) came(n int) {
 // that stood still for as long as any may.
 func (s *stall) late() {
 	s.mu.Lock()
-	tell := s.rate.short && !s.free
+	tell := s.rate.short && !s.free && !s.ended
 	s.rate.short = false
 	s.mu.Unlock()
 	if tell {

@@ -247,17 +247,20 @@ func (m *Metrics) WatchUpstreams(stats func() gateway.ConnectionStats) {
 
 // CutOff is how many requests bounds of the gateway have ended.
 type CutOff struct {
-	SlowBodies int64 // by the least rate of bodies
+	SlowBodies   int64 // by the least rate of bodies
+	LongRequests int64 // by the longest time that a request may take
 }
 
 // WatchCutOff exports what bounds of the gateway have ended. It is asked at every
 // scrape.
 //
-//	sluice_cut_off_total{bound}  least_body_rate
+//	sluice_cut_off_total{bound}  least_body_rate, longest_request
 func (m *Metrics) WatchCutOff(of func() CutOff) {
 	var c collector
 	ended := c.counter("sluice_cut_off_total", "Requests that a bound on their time has ended, by the bound.", "bound")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
-		put(ch, ended, of().SlowBodies, "least_body_rate")
+		n := of()
+		put(ch, ended, n.SlowBodies, "least_body_rate")
+		put(ch, ended, n.LongRequests, "longest_request")
 	})
 }

@@ -53,7 +53,7 @@ func TestStats(t *testing.T) {
 	m.WatchAbandoned(func() gateway.AbandonedStats {
 		return gateway.AbandonedStats{Waiting: 41, Seen: 42, Lost: 43, Unsent: 44, Full: 45}
 	})
-	m.WatchCutOff(func() metrics.CutOff { return metrics.CutOff{SlowBodies: 61} })
+	m.WatchCutOff(func() metrics.CutOff { return metrics.CutOff{SlowBodies: 61, LongRequests: 62} })
 	m.WatchUpstreams(func() gateway.ConnectionStats {
 		return gateway.ConnectionStats{Open: 71, Full: 72, NoDescriptor: 73, NoPort: 74}
 	})
@@ -78,8 +78,8 @@ func TestStats(t *testing.T) {
 		`sluice_tcp_bytes_total{direction="received",listener="db"}`: 32, `sluice_tcp_bytes_total{direction="sent",listener="db"}`: 33,
 		"sluice_abandoned": 41, `sluice_abandoned_total{end="seen"}`: 42, `sluice_abandoned_total{end="lost"}`: 43,
 		`sluice_abandoned_total{end="unsent"}`: 44, `sluice_abandoned_total{end="full"}`: 45,
-		`sluice_cut_off_total{bound="least_body_rate"}`: 61,
-		"sluice_upstream_connections":                   71, `sluice_upstream_connections_refused_total{reason="full"}`: 72,
+		`sluice_cut_off_total{bound="least_body_rate"}`: 61, `sluice_cut_off_total{bound="longest_request"}`: 62,
+		"sluice_upstream_connections": 71, `sluice_upstream_connections_refused_total{reason="full"}`: 72,
 		`sluice_upstream_connections_refused_total{reason="descriptors"}`: 73, `sluice_upstream_connections_refused_total{reason="ports"}`: 74,
 		`sluice_config_info{file="a.yaml",hash="cafe"}`: 1, "sluice_config_loaded_seconds": 41.5, "sluice_config_current": 1,
 	} {

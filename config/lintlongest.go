@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"slices"
+)
+
+// tooLate warns of a rule that may hold a request back for as long as that may take
+// in all: it would never be sent.
+func tooLate(c *Config, i int) []string {
+	r, specimen := c.Policy.Rule(i), c.Policy.Specimen(i)
+	at := slices.IndexFunc(c.Upstreams, func(u Upstream) bool {
+		return (u.Host == "" || allOf(u.Host, specimen.Host())) && below(specimen.Path(), u.Path)
+	})
+	if at < 0 || c.Upstreams[at].LongestRequest == 0 || r.MaxWait < c.Upstreams[at].LongestRequest {
+		return nil
+	}
+	return []string{fmt.Sprintf("what is held back for max_wait, %v, is not sent any more: its upstream has a longest_request of %v, in which that counts; write a shorter max_wait",
+		r.MaxWait, c.Upstreams[at].LongestRequest)}
+}
