@@ -21,6 +21,14 @@ const (
 	pingAfter = 5*time.Minute + 10*time.Second
 	// pingTimeout is how long it has to say so.
 	pingTimeout = 15 * time.Second
+
+	// maxFrame is the largest frame of HTTP/2, in bytes, for which a connection keeps
+	// a buffer.
+	maxFrame = 16 << 10
+	// maxUntaken is how much of a response over HTTP/2 is kept, in bytes, that its
+	// client does not take. One download gets as many in each round trip. Those on one
+	// connection are not bounded together: who takes nothing would hold up the others.
+	maxUntaken = 256 << 10
 )
 
 // newTransport returns the connections to the upstream, which speak HTTP/2 without
@@ -37,7 +45,10 @@ func newTransport(o Options, h2c bool) *http.Transport {
 		ForceAttemptHTTP2: true,
 		// One connection carries the requests of many: they must not all wait on one
 		// whose other end has gone without a word.
-		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: pingAfter, PingTimeout: pingTimeout,
+			MaxReadFrameSize: maxFrame, MaxReceiveBufferPerStream: maxUntaken,
+		},
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 			defer cancel()

@@ -27,6 +27,8 @@ const (
 	leastBodyRate = 240              // bytes a second of a body, if a file does not say
 	endTimeout    = time.Second      // for handlers that were told to end
 	maxHeader     = 64 << 10         // bytes
+	maxFrame      = 16 << 10         // bytes, of HTTP/2: a connection keeps a buffer of the largest that came
+	maxUnread     = 256 << 10        // bytes of bodies on a connection of HTTP/2; one upload gets as many in each round trip
 )
 
 // listeners are where clients and operators come in. They are opened together, and
@@ -70,6 +72,7 @@ func newListeners(ctx context.Context, clients *runtime, admin http.Handler, dra
 		own, o.cancel = context.WithCancelCause(base)
 		o.front = &http.Server{
 			Handler: o.inflight.wrap(front), ErrorLog: errorLog, Protocols: &protocols,
+			HTTP2:             &http.HTTP2Config{MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread},
 			ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 			BaseContext: func(net.Listener) context.Context { return own },
 		}

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestUntaken: of a response that its client does not take so much comes from an
+// upstream of HTTP/2, and no more.
+func TestUntaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const part, all = 1 << 10, 8 << 20 // more than fits anywhere
+		sent := 0
+		up := overPipes(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(all))
+			for sent < all {
+				if _, err := w.Write(make([]byte, part)); err != nil {
+					return
+				}
+				sent += part
+			}
+		}))
+		g, err := New("h2c://upstream.example", Options{Dial: up.dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.proxy.FlushInterval = 0 // a flush would wait for a lock, which is not idle to synctest
+		conn, err := overPipes(t, WithDeadlines(g, time.Minute)).dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		const passing = 64 << 10 // in buffers of either server and of what copies
+		if sent < maxUntaken || sent > maxUntaken+passing {
+			t.Errorf("%d bytes came, want %d and what is passing", sent, maxUntaken)
+		}
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		g.Close()
+	})
+}
