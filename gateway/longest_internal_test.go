@@ -4,10 +4,8 @@
 package gateway
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -106,6 +104,7 @@ func (l *longRun) settling(next http.Handler) http.Handler {
 func (l *longRun) ask(t *testing.T, body io.Reader, header ...string) (status int, got string, took time.Duration, err error) {
 	t.Helper()
 	began := time.Now()
+	defer synctest.Wait() // until what it left behind is known
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://front.example/", body)
 	if err != nil {
 		t.Fatal(err)
@@ -326,74 +325,6 @@ func TestLongestOfTheGone(t *testing.T) {
 			t.Errorf("ended after %v, counted %d; want %v and %d; known is %q", took, l.cut, want, cut, l.settled)
 		}
 	})
-}
-
-// TestLongestOfASwitch: a connection that has switched protocol may stay for any
-// time; a request for a switch that is not answered may not.
-func TestLongestOfASwitch(t *testing.T) {
-	for _, switches := range []bool{true, false} {
-		t.Run(fmt.Sprint(switches), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				up := overPipes(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if !switches {
-						<-r.Context().Done()
-						return
-					}
-					conn, rw, err := http.NewResponseController(w).Hijack()
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-					_, _ = io.Copy(conn, rw) // the client says what came back
-					_ = conn.Close()
-				}))
-				cut := 0
-				g, err := New("http://upstream.example", Options{
-					ResponseTimeout: standing, LongestRequest: longestHere, OnLongest: func() { cut++ }, Dial: up.dial, Log: slog.New(slog.DiscardHandler),
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				conn, err := overPipes(t, WithDeadlines(g, standing)).dial(t.Context(), "", "")
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"); err != nil {
-					t.Fatal(err)
-				}
-				answer := bufio.NewReader(conn)
-				resp, err := http.ReadResponse(answer, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if want := map[bool]int{true: http.StatusSwitchingProtocols, false: http.StatusGatewayTimeout}[switches]; resp.StatusCode != want {
-					t.Errorf("got %d, want %d", resp.StatusCode, want)
-				}
-				for range 3 {
-					if !switches {
-						break
-					}
-					time.Sleep(longestHere)
-					got := make([]byte, 4)
-					if _, err := io.WriteString(conn, "ping"); err != nil {
-						t.Error(err)
-					}
-					if _, err := io.ReadFull(answer, got); err != nil || string(got) != "ping" {
-						t.Errorf("got %q, %v", got, err)
-					}
-				}
-				if (cut == 0) != switches {
-					t.Errorf("counted %d", cut)
-				}
-				if err := errors.Join(resp.Body.Close(), conn.Close()); err != nil {
-					t.Error(err)
-				}
-				synctest.Wait()
-				g.Close()
-			})
-		})
-	}
 }
 
 // TestLongestLetsGo: a client that sends no more of its body does not hold up the
