@@ -71,7 +71,7 @@ func newListeners(ctx context.Context, clients *runtime, admin http.Handler, dra
 		var own context.Context
 		own, o.cancel = context.WithCancelCause(base)
 		o.front = &http.Server{
-			Handler: o.inflight.wrap(front), ErrorLog: errorLog, Protocols: &protocols,
+			Handler: o.inflight.wrap(clients.memory.Wrap(front)), ConnState: clients.memory.ConnState, ErrorLog: errorLog, Protocols: &protocols,
 			HTTP2:             &http.HTTP2Config{MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread},
 			ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 			BaseContext: func(net.Listener) context.Context { return own },

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -44,7 +45,8 @@ type runtime struct {
 	held      *policy.Queue      // over all configurations
 	abandoned *gateway.Abandoned // too
 	ahead     *httplimit.ReadAhead
-	places    *tcp.Places // of connections, of all listeners for clients
+	memory    *gateway.Memory // nil without GOMEMLIMIT
+	places    *tcp.Places     // of connections, of all listeners for clients
 	upstreams *gateway.Connections
 	askers    *sluice.Limiter
 	now       func() time.Time
@@ -83,6 +85,7 @@ func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, over
 		first: first, log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, overrides: overrides,
 		held: policy.NewQueue(policy.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned),
 		ahead: httplimit.NewReadAhead(httplimit.DefaultReadAhead), places: tcp.NewPlaces(defaultConnections), now: now,
+		memory: gateway.NewMemory(debug.SetMemoryLimit(-1), log),
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -16,6 +16,7 @@
 //	smuggled requests                 TestSmuggling, TestSmugglingHTTP2; gateway TestUpgrades
 //	tokens that are forged            TestTokens; server/token TestClaims
 //	floods, of frames and of bytes    TestFloods
+//	crowds, of what is kept           TestMemory; gateway TestMemory
 //	floods of keys                    cmd/sluice TestFloodFreesNoLockedKey
 //	failures that fill the log        TestLogs; cmd/sluice TestServerLog, TestRefusedHeaders
 //	clients that leave                TestHangUps; gateway/guard TestHangUpIsSeen
