@@ -79,6 +79,15 @@ func role(name string) func(context.Context, *house, string) (*process, error) {
 	}
 }
 
+// startRole starts this program as another server.
+func (h *house) startRole(ctx context.Context, name string) (*process, error) {
+	address, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return role(name)(ctx, h, address)
+}
+
 func sluiceFlags(flags ...string) func(context.Context, *house, string) (*process, error) {
 	return func(ctx context.Context, h *house, address string) (*process, error) {
 		args := []string{"serve", "--upstream", "http://" + h.upstream, "--listen", address, "--admin", "off", "--by", "ip"}

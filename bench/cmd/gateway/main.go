@@ -48,13 +48,14 @@ type options struct {
 	before  string
 	results string
 	rate    int
+	attack  string
 	soak    time.Duration
 
 	role, listen, upstream string
 }
 
-// all are the groups in the order in which they run; soak is asked for by name.
-var all = []string{"proxy", "latency", "denied", "reload", "soak"}
+// all are the groups in the order in which they run; the last two are asked for by name.
+var all = []string{"proxy", "latency", "denied", "reload", "soak", "attacks"}
 
 func parseFlags(args []string, stderr io.Writer) (options, error) {
 	var o options
@@ -63,13 +64,14 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	fs.SetOutput(stderr)
 	fs.IntVar(&o.rounds, "rounds", 5, "how often each contender has its turn, 1 to 100")
 	fs.DurationVar(&o.length, "length", 4*time.Second, "length of one turn, 1s to 1m")
-	fs.StringVar(&groups, "groups", strings.Join(all[:4], ","), "which measurements; there is soak, too")
+	fs.StringVar(&groups, "groups", strings.Join(all[:4], ","), "which measurements; there are soak and attacks, too")
 	fs.StringVar(&o.traefik, "traefik", "", "a traefik to compare with; see make traefik")
 	fs.StringVar(&o.before, "before", "", "another sluice program, such as one built before a change, to be measured beside")
 	fs.StringVar(&o.results, "results", "results", "folder for raw results; empty keeps none")
-	fs.IntVar(&o.rate, "rate", 2000, "requests a second of the groups reload and soak, 1 to 100000")
+	fs.IntVar(&o.rate, "rate", 2000, "requests a second of the groups reload, soak and attacks, 1 to 100000")
+	fs.StringVar(&o.attack, "attack", "", "only attacks whose names contain this")
 	fs.DurationVar(&o.soak, "soak", 10*time.Minute, "length of the soak, 1s to 24h")
-	fs.StringVar(&o.role, "role", "", "be a server to compare with: empty, reverseproxy or unlimited")
+	fs.StringVar(&o.role, "role", "", "be a server to compare with, empty, reverseproxy or unlimited, or a part of the group attacks")
 	fs.StringVar(&o.listen, "listen", "", "where that server listens")
 	fs.StringVar(&o.upstream, "upstream", "", "and what it passes requests on to")
 	if err := fs.Parse(args); err != nil {
@@ -115,7 +117,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, cleanUp()) }()
-	host, err := record.Inspect(ctx, 2, fmt.Sprintf("-rounds %d -length %v -groups %s -rate %d", o.rounds, o.length, strings.Join(o.groups, ","), o.rate))
+	host, err := record.Inspect(ctx, 2, fmt.Sprintf("-rounds %d -length %v -groups %s -rate %d -attack %q", o.rounds, o.length, strings.Join(o.groups, ","), o.rate, o.attack))
 	if err != nil {
 		return err
 	}

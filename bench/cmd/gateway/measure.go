@@ -38,6 +38,8 @@ func (m *measurer) all(ctx context.Context) error {
 			err = m.reload(ctx)
 		case "soak":
 			err = m.soak(ctx)
+		case "attacks":
+			err = m.attacks(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", group, err)

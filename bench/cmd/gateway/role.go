@@ -7,9 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice/gateway"
@@ -20,8 +23,12 @@ import (
 //	empty         net/http that answers 200 and nothing
 //	reverseproxy  httputil.ReverseProxy as it is documented, with as many idle
 //	              connections as package gateway keeps
+//	upstream      what an attacked gateway passes requests on to
 //	unlimited     package gateway without limits, in the server of sluice serve
 func serveRole(ctx context.Context, role, listen, upstream string) error {
+	if name, ok := strings.CutPrefix(role, "attack:"); ok {
+		return serveAttack(ctx, name, listen, upstream, os.Stdout)
+	}
 	srv := &http.Server{
 		Addr: listen, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}
@@ -39,6 +46,8 @@ func serveRole(ctx context.Context, role, listen, upstream string) error {
 			r.SetXForwarded()
 			r.Out.Host = r.In.Host
 		}}
+	case "upstream":
+		srv.Handler = http.HandlerFunc(answerAttacked)
 	case "unlimited":
 		g, err := gateway.New("http://"+upstream, gateway.Options{})
 		if err != nil {
@@ -54,4 +63,24 @@ func serveRole(ctx context.Context, role, listen, upstream string) error {
 		return err
 	}
 	return nil
+}
+
+// answerAttacked reads the body; then /slow takes 100 ms, whether the client leaves
+// or not, and /large is 10 MB.
+func answerAttacked(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // a client may break off
+	switch {
+	case strings.HasPrefix(r.URL.Path, "/slow"):
+		time.Sleep(100 * time.Millisecond)
+		if r.URL.Path == "/slow1" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	case strings.HasPrefix(r.URL.Path, "/large"):
+		part := make([]byte, 64<<10)
+		for range 160 {
+			if _, err := w.Write(part); err != nil {
+				return
+			}
+		}
+	}
 }

@@ -80,6 +80,20 @@ func writeTables(w io.Writer, header string, set report.Set) error {
 			{Title: "heap when full, MB", Bench: "Soak", Unit: "heap-full-MB"},
 			{Title: "heap at the end, MB", Bench: "Soak", Unit: "heap-end-MB"},
 		}},
+		{"Attacks on a gateway with GOMEMLIMIT=200MiB: another client", "", []report.Column{
+			{Title: "p50 alone, µs", Bench: "Attacks", Unit: "p50-alone-µs"},
+			{Title: "p50 under attack", Bench: "Attacks", Unit: "p50-under-µs"},
+			{Title: "p99 alone", Bench: "Attacks", Unit: "p99-alone-µs"},
+			{Title: "p99, attacker at an empty server", Bench: "Attacks", Unit: "p99-control-µs"},
+			{Title: "p99 under attack", Bench: "Attacks", Unit: "p99-under-µs"},
+			{Title: "under attack/alone", Bench: "Attacks", Unit: "p99-under/alone"},
+			{Title: "not served", Bench: "Attacks", Unit: "not-served"},
+			{Title: "RSS at most, MiB", Bench: "Attacks", Unit: "rss-max-MiB"},
+			{Title: "gateway's CPU, s", Bench: "Attacks", Unit: "cpu-s"},
+			{Title: "attacker's CPU, s", Bench: "Attacks", Unit: "attacker-cpu-s"},
+			{Title: "connections", Bench: "Attacks", Unit: "connections"},
+			{Title: "requests", Bench: "Attacks", Unit: "requests"},
+		}},
 	} {
 		if err := set.Table(w, t.title, t.base, t.columns); err != nil {
 			return err
