@@ -203,7 +203,7 @@ func (m *measurer) beside(ctx context.Context, k attack, other, target, secure s
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "nice", "-n", "19", m.house.self, "-role", "attack:"+k.name, "-listen", target, "-upstream", secure)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = time.Minute
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Start(); err != nil {
