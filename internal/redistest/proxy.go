@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -35,7 +36,12 @@ type Proxy struct {
 	manner  Manner
 	changed chan struct{} // closed when manner changes
 	conns   map[net.Conn]struct{}
+
+	held atomic.Int64 // pieces
 }
+
+// Held returns how many pieces wait to be passed on.
+func (p *Proxy) Held() int { return int(p.held.Load()) }
 
 // StartProxy starts a Proxy of target, an address, that passes on faithfully. It
 // ends with the test.
@@ -168,15 +174,25 @@ func (p *Proxy) hold(ctx context.Context, n int) (size int, ok bool) {
 		case Swallowing:
 			wait, size = time.Hour, n
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-			return size, true
-		case <-changed:
-			timer.Stop() // what was held back goes on as it would now
-		case <-ctx.Done():
-			timer.Stop()
-			return 0, false
+		if over, ok := p.wait(ctx, wait, changed); over || !ok {
+			return size, ok
 		}
+	}
+}
+
+// wait reports whether the time is over, rather than the manner another. It is not
+// ok if the proxy has ended.
+func (p *Proxy) wait(ctx context.Context, d time.Duration, changed <-chan struct{}) (over, ok bool) {
+	p.held.Add(1)
+	defer p.held.Add(-1)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true, true
+	case <-changed: // what was held back goes on as it would now
+		return false, true
+	case <-ctx.Done():
+		return false, false
 	}
 }
