@@ -27,9 +27,9 @@ const (
 // memory and no more: their connections, the headers that they have begun to send,
 // and the requests that run. There may be as many connections as can all have a request
 // over HTTP/1, and a quarter is for such requests alone: not for headers that are not
-// there yet, nor for large ones, nor for the many requests of HTTP/2. A connection for which there is none is
-// closed, and so is one whose header finds none; a request is answered with 503. It
-// is safe for concurrent use. A nil Memory bounds nothing.
+// there yet, nor for large ones, nor for the many requests of HTTP/2. A connection for
+// which there is none is closed, and so is one whose header finds none; a request is
+// answered with 503. It is safe for concurrent use. A nil Memory bounds nothing.
 type Memory struct {
 	most  int64
 	taken atomic.Int64
@@ -63,6 +63,15 @@ func (m *Memory) Stats() MemoryStats {
 		return MemoryStats{}
 	}
 	return MemoryStats{m.most, m.taken.Load(), m.connections.Load(), m.headers.Load(), m.requests.Load()}
+}
+
+// Unread returns how many bytes of bodies a connection over HTTP/2 may have kept that
+// nobody has read: most, or the 64 KiB below which net/http does not go.
+func (m *Memory) Unread(most int) int {
+	if m == nil {
+		return most
+	}
+	return min(most, 64<<10)
 }
 
 // take takes n bytes unless there would be more than most. It reports whether it did.

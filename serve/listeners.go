@@ -28,7 +28,7 @@ const (
 	endTimeout    = time.Second      // for handlers that were told to end
 	maxHeader     = 64 << 10         // bytes
 	maxFrame      = 16 << 10         // bytes, of HTTP/2: a connection keeps a buffer of the largest that came
-	maxUnread     = 256 << 10        // bytes of bodies on a connection of HTTP/2; one upload gets as many in each round trip
+	maxUnread     = 256 << 10        // bytes of bodies on a connection of HTTP/2, less under GOMEMLIMIT; one upload gets as many in each round trip
 )
 
 // listeners are where clients and operators come in. They are opened together, and
@@ -67,12 +67,13 @@ func newListeners(ctx context.Context, clients *runtime, admin http.Handler, dra
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true) // for clients that know, such as gRPC's
 	front := gateway.WithLeastRate(clients, stallTimeout, clients.leastBodyRate, func() { clients.slowBodies.Add(1) })
+	unread := clients.memory.Unread(maxUnread)
 	d.newFront = func(o *listener) {
 		var own context.Context
 		own, o.cancel = context.WithCancelCause(base)
 		o.front = &http.Server{
 			Handler: o.inflight.wrap(clients.memory.Wrap(front)), ConnState: clients.memory.ConnState, ErrorLog: errorLog, Protocols: &protocols,
-			HTTP2:             &http.HTTP2Config{MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread},
+			HTTP2:             &http.HTTP2Config{MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: unread, MaxReceiveBufferPerStream: unread},
 			ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 			BaseContext: func(net.Listener) context.Context { return own },
 		}

@@ -126,6 +126,7 @@ func (s *server) wire(ctx context.Context) error {
 	s.metrics.WatchTCP(s.listeners.stats)
 	s.metrics.WatchHeld(s.runtime.heldBack)
 	s.metrics.WatchCutOff(s.runtime.cutOff)
+	s.metrics.WatchClientMemory(s.runtime.memory.Stats)
 	s.metrics.WatchUpstreams(s.runtime.upstreams.Stats)
 	s.metrics.WatchCertificates(s.listeners.certificates)
 	return nil

@@ -245,6 +245,26 @@ func (m *Metrics) WatchUpstreams(stats func() gateway.ConnectionStats) {
 	})
 }
 
+// WatchClientMemory exports what clients make the process keep, where that is bounded.
+// It is asked at every scrape.
+//
+//	sluice_client_memory_bytes, sluice_client_memory_limit_bytes
+//	sluice_client_memory_refused_total{what}  connection, header, request
+func (m *Metrics) WatchClientMemory(stats func() gateway.MemoryStats) {
+	var c collector
+	taken := c.gauge("sluice_client_memory_bytes", "Memory counted for connections and requests of clients.")
+	limit := c.gauge("sluice_client_memory_limit_bytes", "The most of it, by GOMEMLIMIT; 0: not bounded.")
+	refused := c.counter("sluice_client_memory_refused_total", "What found no memory, by what it was: connections and headers are closed, requests answered with 503.", "what")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		s := stats()
+		put(ch, taken, s.Taken)
+		put(ch, limit, s.Most)
+		put(ch, refused, s.Connections, "connection")
+		put(ch, refused, s.Headers, "header")
+		put(ch, refused, s.Requests, "request")
+	})
+}
+
 // CutOff is how many requests bounds of the gateway have ended.
 type CutOff struct {
 	SlowBodies   int64 // by the least rate of bodies

@@ -57,6 +57,9 @@ func TestStats(t *testing.T) {
 	m.WatchUpstreams(func() gateway.ConnectionStats {
 		return gateway.ConnectionStats{Open: 71, Full: 72, NoDescriptor: 73, NoPort: 74}
 	})
+	m.WatchClientMemory(func() gateway.MemoryStats {
+		return gateway.MemoryStats{Most: 81, Taken: 82, Connections: 83, Headers: 84, Requests: 85}
+	})
 	m.WatchPolicy(new(tally.Tally), func() metrics.Config {
 		return metrics.Config{File: "a.yaml", Hash: "cafe", Loaded: time.UnixMilli(41_500), Current: true}
 	})
@@ -81,6 +84,8 @@ func TestStats(t *testing.T) {
 		`sluice_cut_off_total{bound="least_body_rate"}`: 61, `sluice_cut_off_total{bound="longest_request"}`: 62,
 		"sluice_upstream_connections": 71, `sluice_upstream_connections_refused_total{reason="full"}`: 72,
 		`sluice_upstream_connections_refused_total{reason="descriptors"}`: 73, `sluice_upstream_connections_refused_total{reason="ports"}`: 74,
+		"sluice_client_memory_bytes": 82, "sluice_client_memory_limit_bytes": 81, `sluice_client_memory_refused_total{what="connection"}`: 83,
+		`sluice_client_memory_refused_total{what="header"}`: 84, `sluice_client_memory_refused_total{what="request"}`: 85,
 		`sluice_config_info{file="a.yaml",hash="cafe"}`: 1, "sluice_config_loaded_seconds": 41.5, "sluice_config_current": 1,
 	} {
 		if v, ok := got[series]; !ok || v != want {
