@@ -219,6 +219,7 @@ func (d *decoder) response(n *yaml.Node, r *policy.Response) {
 		d.number("bytes", 0, sluice.MaxQuota, &r.Written),
 		d.number("read", 0, sluice.MaxQuota, &r.Read),
 		d.flag("unseen", &r.Unseen),
+		d.duration("took", 0, 24*time.Hour, &r.Took),
 		field{"headers", func(n *yaml.Node) { headers = d.values(n, "headers", textproto.CanonicalMIMEHeaderKey) }},
 	)
 	if status > 0 {

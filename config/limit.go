@@ -145,14 +145,14 @@ func flatten(err error) []error {
 	return nil
 }
 
-// cost reads 1, request-bytes, response-bytes, or a header's number with the
+// cost reads 1, request-bytes, response-bytes, milliseconds, or a header's number with the
 // most that is believed.
 func (d *decoder) cost(n *yaml.Node, c *policy.Cost) {
 	m := d.enter(n)
 	if m == nil {
 		return
 	}
-	const forms = "write a number, request-bytes, response-bytes, or {response_header: X-Cost, most: 1000, estimate: 1}"
+	const forms = "write a number, request-bytes, response-bytes, milliseconds, or {response_header: X-Cost, most: 1000, estimate: 1}"
 	if m.Kind != yaml.MappingNode {
 		s, ok := d.text(m, "cost")
 		switch {
@@ -161,6 +161,8 @@ func (d *decoder) cost(n *yaml.Node, c *policy.Cost) {
 			c.Of = policy.RequestBytes
 		case s == "response-bytes":
 			c.Of = policy.ResponseBytes
+		case s == "milliseconds":
+			c.Of = policy.Milliseconds
 		default:
 			v, err := strconv.ParseInt(s, 10, 64)
 			if err != nil || v < 1 || v > sluice.MaxQuota {

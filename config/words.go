@@ -217,6 +217,8 @@ func costWords(c policy.Cost, shape bool) string {
 		return fmt.Sprintf("what its header %s says, %d at most", c.Header, c.Most)
 	case policy.ResponseHeader:
 		return fmt.Sprintf("what its response's header %s says, %d at most; what goes beyond the estimate may pass beyond the limits", c.Header, c.Most)
+	case policy.Milliseconds:
+		return "the milliseconds that it runs; requests that are under way at once may pass beyond the limits"
 	default:
 		return algo.Amount(c.Units, sluice.Requests)
 	}

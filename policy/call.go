@@ -22,6 +22,7 @@ type Call struct {
 	judged Verdict
 	front  *Front
 	stop   func() // ends the renewal of slots; nil if there are none
+	passed time.Time
 }
 
 // Passes reports whether the request may be passed on.
@@ -43,6 +44,9 @@ func (c *Call) Settle(ctx context.Context, r Response) {
 	}
 	if !c.Passes() || c.Judged == nil {
 		return
+	}
+	if r.Took == 0 && c.judged.timed() {
+		r.Took = time.Since(c.passed)
 	}
 	if err := c.judged.Settle(ctx, r); err != nil {
 		c.front.Report(ctx, c.judged.attributes, err)

@@ -172,7 +172,7 @@ func (c *compiler) cost(cost *Cost) {
 		return
 	case (cost.Of == FuncCost) != (cost.Func != nil):
 		c.fault(in("Cost"), "a Func goes with FuncCost, and with no other")
-	case cost.Bytes() && cost.Units != 0:
+	case (cost.Bytes() || cost.Of == Milliseconds) && cost.Units != 0:
 		c.fault(in("Cost"), "units belong to a fixed cost or the estimate of a header's; leave them out")
 	case cost.Units < 0 || cost.Units > sluice.MaxQuota:
 		c.fault(in("Cost"), "%d units must be 1 to %d", cost.Units, int64(sluice.MaxQuota))

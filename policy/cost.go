@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/sluicegate/sluice"
 )
@@ -60,6 +61,11 @@ const (
 	// ResponseHeader is a whole number that the response names: Units at first.
 	// Without a usable one, or if nobody saw the response, the cost stays that.
 	ResponseHeader
+	// Milliseconds is how long the request ran, rounded up, from when it passed
+	// until its response was written or its client had left; the time that it was
+	// held back does not count. It is 1 at first: the requests under way at once may
+	// pass beyond a limit.
+	Milliseconds
 	// FuncCost is what Func says.
 	FuncCost
 	costs
@@ -78,6 +84,8 @@ func (c Cost) String() string {
 			word = "response-header"
 		}
 		return fmt.Sprintf("%s %s most %d", word, c.Header, c.Most)
+	case Milliseconds:
+		return "milliseconds"
 	case FuncCost:
 		return "func"
 	default:
@@ -97,7 +105,7 @@ func (c Cost) Bytes() bool { return c.Of == RequestBytes || c.Of == ResponseByte
 
 // Afterwards reports whether the cost may change once the response is known.
 func (c Cost) Afterwards() bool {
-	return c.Of == RequestBytes || c.Of == ResponseBytes || c.Of == ResponseHeader || c.Of == FuncCost && c.Func.After != nil
+	return c.Of == RequestBytes || c.Of == ResponseBytes || c.Of == ResponseHeader || c.Of == Milliseconds || c.Of == FuncCost && c.Func.After != nil
 }
 
 // before returns what a request is charged under the rule when it comes.
@@ -137,7 +145,7 @@ func (c Cost) before(a Attributes) int64 {
 			return min(n, sluice.MaxQuota)
 		}
 		return 1
-	case ResponseBytes:
+	case ResponseBytes, Milliseconds:
 		return 1
 	case RequestHeader:
 		if n, ok := c.number(a.Header(c.Header)); ok {
@@ -166,6 +174,10 @@ func (c Cost) after(charged int64, a Attributes, r *Response) int64 {
 			if n, ok := c.number(r.Header(c.Header)); ok {
 				return n
 			}
+		}
+	case Milliseconds:
+		if r.Took > 0 {
+			return clamp(int64((r.Took-1)/time.Millisecond) + 1)
 		}
 	case FuncCost:
 		if c.Func.After != nil {
@@ -197,6 +209,9 @@ type Response struct {
 	Header  func(name string) []string // by canonical name; nil: none
 	Read    int64                      // bytes read of the request's body; below 0: not known, and the estimate stands
 	Written int64                      // bytes of the response's body
+	// Took is how long the request ran. Zero is not known: the estimate stands, but
+	// a [Call] knows by itself.
+	Took time.Duration
 	// Unseen says that the request may have been acted on and nobody saw the
 	// response: the client left, the upstream broke off or took too long. Then it
 	// counts whatever a rule waits for: a client could otherwise hang up to get

@@ -192,6 +192,9 @@ func (f *Front) Decide(ctx context.Context, a Attributes, c *Call) {
 	if decided = true; !c.Passes() {
 		return
 	}
+	if c.judged.timed() {
+		c.passed = time.Now() //nolint:forbidigo // no decision is computed of it
+	}
 	if lease := c.judged.Lease(); lease > 0 { // not before the hook, which may panic
 		c.stop = f.renew(ctx, &c.judged, lease)
 	}

@@ -113,6 +113,16 @@ func (v *Verdict) Awaiting() iter.Seq[string] {
 	}
 }
 
+// timed reports whether what a request is charged depends on how long it runs.
+func (v *Verdict) timed() bool {
+	for i := range v.charges {
+		if v.charges[i].rule.Cost.Of == Milliseconds {
+			return true
+		}
+	}
+	return false
+}
+
 // awaits reports whether what a request is charged depends on its response.
 func (r *rule) awaits() bool { return r.When != nil || r.Cost.Afterwards() }
 

@@ -6,7 +6,11 @@ package policy_test
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -115,4 +119,48 @@ func TestCancelGivesBack(t *testing.T) {
 	if got, want := slices.Concat(w.remaining("a", ""), w.remaining("b", "", "192.0.2.1")), []int64{5, 5}; !slices.Equal(got, want) {
 		t.Errorf("remaining %v, want %v", got, want)
 	}
+}
+
+// TestTimeIsCharged: a request costs how long it ran, and not how long it was held
+// back.
+func TestTimeIsCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := policy.NewRule("time", policy.IP(), sluice.PerHour(1000).With(sluice.FixedWindow))
+		r.Cost.Of = policy.Milliseconds
+		queue := policy.NewRule("queue", policy.IP(), sluice.PerSecond(1).With(sluice.LeakyBucket).WithBurst(2))
+		store := memstore.New(memstore.Options{})
+		front, err := policy.NewFront(policy.FrontOptions{Store: store, Rules: []policy.Rule{r, queue}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var call policy.Call
+		for _, c := range []struct {
+			ran  time.Duration
+			told policy.Response
+			want int64
+		}{
+			{0, policy.Response{}, 1},
+			{time.Microsecond, policy.Response{}, 2},
+			{300 * time.Millisecond, policy.Response{}, 302},
+			{300*time.Millisecond + time.Nanosecond, policy.Response{Unseen: true}, 603},
+			{time.Second, policy.Response{Took: 7 * time.Millisecond}, 610},
+			{time.Hour / 2, policy.Response{}, 1000},
+		} {
+			front.Decide(t.Context(), client("192.0.2.1"), &call)
+			if !call.Passes() || !call.Settles() {
+				t.Fatalf("got %v, settles %v", call.Verdict, call.Settles())
+			}
+			time.Sleep(c.ran)
+			call.Settle(t.Context(), c.told)
+			e := policy.Evaluator{Policy: compile(t, r), Store: store}
+			var v policy.Verdict
+			e.Peek(t.Context(), client("192.0.2.1"), &v)
+			if got := 1000 - v.Decision.Remaining; got != c.want {
+				t.Errorf("ran %v: %d are spent, want %d", c.ran, got, c.want)
+			}
+		}
+		if front.Decide(t.Context(), client("192.0.2.1"), &call); call.Verdict != policy.Denied {
+			t.Errorf("got %v, want a denial", call.Verdict)
+		}
+	})
 }

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// TestCases: the cases of all files come out on a server as in memory.
+func TestCases(t *testing.T) {
+	files, err := filepath.Glob("../examples/configs/*.cases.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("there are no cases", err)
+	}
+	files = append(files, "../config/testdata/cases/cases.yaml")
+	server := redistest.Start(t, redistest.Binaries(t)[0])
+	inMemory := func(now func() time.Time) sluice.Store { return memstore.New(memstore.Options{Now: now}) }
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".cases.yaml")
+		t.Run(name, func(t *testing.T) {
+			of := strings.TrimSuffix(file, ".cases.yaml") + ".yaml"
+			if of == file+".yaml" {
+				of = filepath.Join(filepath.Dir(file), "policy.yaml")
+			}
+			c, err := config.Load(of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stores := 0
+			onServer := func(now func() time.Time) sluice.Store {
+				stores++
+				s := bare(server.Client(t))
+				s.keyer.prefix = name + strconv.Itoa(stores)
+				s.inject = func() int64 { return max(now().UnixMicro(), 0) }
+				return s
+			}
+			want, got := results(t, c, data, inMemory), results(t, c, data, onServer)
+			if got != want {
+				t.Errorf("on a server:\n%s\nin memory:\n%s", got, want)
+			}
+		})
+	}
+}
+
+// results returns what came of the cases of a file.
+func results(t *testing.T, c *config.Config, data []byte, newStore func(func() time.Time) sluice.Store) string {
+	t.Helper()
+	r, err := config.RunCases(t.Context(), c, "cases", data, newStore)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := r.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
