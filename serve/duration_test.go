@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// TestDuration: a request costs the time that it runs, also where its client has
+// left it.
+func TestDuration(t *testing.T) {
+	for _, hangsUp := range []bool{false, true} {
+		t.Run(fmt.Sprintf("hangs up %v", hangsUp), func(t *testing.T) {
+			up := newStubborn(t, answering(http.StatusOK))
+			s := start(t, fmt.Sprintf("upstream: %q\nrules: [{name: time, by: ip, limits: 50/h fixed-window, cost: milliseconds}]\n", up.url), stopped)
+			if hangsUp {
+				if got := s.hangUp(t, speaking(t, false), up.there); got != 0 {
+					t.Fatalf("status %d, want none", got)
+				}
+				s.abandoned(t, 1)
+			}
+			time.AfterFunc(60*time.Millisecond, up.release)
+			if !hangsUp {
+				if got := s.get(t, "/").status; got != http.StatusOK {
+					t.Fatalf("status %d, want 200", got)
+				}
+			}
+			s.settled(t)
+			status := 0
+			for range 20 { // an answer may be there before it is settled; 20 cost 20
+				if status = s.get(t, "/").status; status == http.StatusTooManyRequests {
+					return
+				}
+			}
+			t.Errorf("behind 60 ms of 50 an hour: status %d, want 429", status)
+		})
+	}
+}
