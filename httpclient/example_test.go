@@ -98,3 +98,33 @@ func ExampleTransport_Forget() {
 	// held back for at most 5 minutes: true
 	// 200 OK
 }
+
+// A client spares a server that states no limits: all processes whose Limiters share
+// a store, such as redisstore's, send it ten requests a second together.
+func ExampleTransport_limiter() {
+	limiter, err := sluice.New(memstore.New(memstore.Options{}), "partner", sluice.PerSecond(10).WithBurst(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	transport, err := httpclient.NewTransport(httpclient.TransportOptions{Limiter: limiter, MaxWait: 5 * time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	client := &http.Client{Transport: transport}
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, server.URL, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	res, err := client.Do(r)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(res.Status)
+	if err := res.Body.Close(); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// 200 OK
+}

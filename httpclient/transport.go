@@ -6,11 +6,13 @@
 package httpclient
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/pacing"
 )
 
@@ -49,6 +51,16 @@ type TransportOptions struct {
 	// such as the name of the API key that it carries. Nil means that all
 	// requests to a host draw on one.
 	Partition func(*http.Request) string
+
+	// Limiter, if not nil, is a limit of one's own, for servers that state none, or
+	// of which one wants to leave some to others. Each attempt takes a unit, and
+	// waits for it within MaxWait, behind what the server's limits have it wait: a
+	// request that would wait longer is not sent, and the error wraps a
+	// [*sluice.DeniedError]. The key is the scheme and host, as in https://api.example,
+	// and Partition's text behind a blank. Processes whose Limiters share a store and a
+	// scope share the limit. Where its store fails nothing is sent, unless a
+	// wrapper as of package remote decides instead.
+	Limiter *sluice.Limiter
 
 	// MaxWait is how long a request may be held back in all, before it is sent
 	// and between attempts; at most sluice.MaxWindow. Zero means a minute. A
@@ -186,6 +198,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	b, h := t.budgets.Of(key, r.URL.Host), t.hold(r)
 	ticket, err := b.Enter(r.Context(), h)
+	if err == nil {
+		err = t.take(r, key, b, h)
+	}
 	if err != nil {
 		closeBody(r)
 		return nil, held(r, err)
@@ -208,9 +223,13 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		readAhead(res)
 		ticket, err = b.EnterAfter(r.Context(), h, wait)
+		if err == nil {
+			err = t.take(r, key, b, h)
+		}
 		if err != nil {
 			closeBody(again)
-			if _, refused := errors.AsType[*pacing.WaitError](err); refused {
+			_, refused := errors.AsType[*pacing.WaitError](err)
+			if _, denied := errors.AsType[*sluice.DeniedError](err); refused || denied {
 				return res, nil // the server's own answer says more than we could
 			}
 			res.Body.Close() //nolint:errcheck // no one reads on
@@ -219,6 +238,24 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		res.Body.Close() //nolint:errcheck // no one reads on
 		r = again
 	}
+}
+
+// take waits for a unit of the Limiter. Without one the request is not sent.
+func (t *Transport) take(r *http.Request, key string, b *pacing.Budget, h *pacing.Hold) error {
+	if t.opts.Limiter == nil {
+		return nil
+	}
+	ctx, cancel := context.WithDeadline(r.Context(), h.End())
+	defer cancel()
+	_, err := t.opts.Limiter.Wait(ctx, key, 1)
+	if err == nil {
+		return nil
+	}
+	b.Lost()
+	if cause := context.Cause(r.Context()); cause != nil {
+		return cause
+	}
+	return fmt.Errorf("httpclient: not sent to %s: %w", r.URL.Host, err)
 }
 
 // hold returns how long a request that comes now may wait.

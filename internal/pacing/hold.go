@@ -40,6 +40,9 @@ func (s *Budgets) Hold(ctx context.Context, onHold func(time.Duration)) *Hold {
 	return h
 }
 
+// End returns when the call may wait no longer.
+func (h *Hold) End() time.Time { return h.end }
+
 // exceeds returns an error if a wait until then would be too long.
 func (h *Hold) exceeds(until, now time.Time) error {
 	if !until.After(h.end) {
