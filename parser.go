@@ -178,6 +178,9 @@ func (p *parser) rate(w string) error {
 		return p.fail(p.pos, "%q is not a quota and a window; write for example 100/min", w)
 	}
 	var err error
+	if err = p.whole(quota, window); err != nil {
+		return err
+	}
 	if p.limit.Quota, p.limit.Unit, err = p.amount(p.pos, quota, true); err != nil {
 		return err
 	}

@@ -19,10 +19,10 @@ const MaxTextBytes = 1024
 //
 //	[NAME:] QUOTA/WINDOW [WORD …]
 //
-// QUOTA is a whole number ("100", "1_000") or a size in bytes ("100MB",
-// "64KiB"); a limit on bytes may write its other numbers so too. WINDOW is a
-// number and a unit ("min", "1s", "15min", "250ms") or, with "calendar", one
-// of day, week, month and year. The words, in any order:
+// QUOTA is a whole number ("100", "1_000"; half a unit a second is "1/2s") or a
+// size in bytes ("100MB", "64KiB"); a limit on bytes may write its other numbers
+// so too. WINDOW is a number and a unit ("min", "1s", "15min", "250ms") or, with
+// "calendar", one of day, week, month and year. The words, in any order:
 //
 //	token-bucket leaky-bucket fixed-window sliding-log sliding-counter
 //	sliding-histogram, or gcra       the algorithm; token-bucket if none

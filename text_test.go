@@ -121,7 +121,7 @@ func TestParseLimitSaysWhereAndWhat(t *testing.T) {
 		{"_5/min", 0, "not a whole number"},
 		{"5_/min", 0, "not a whole number"},
 		{"5__0/min", 0, "not a whole number"},
-		{"1.5/min", 0, `".5" is not a unit`},
+		{"1.5/min", 0, `write 3/2min, which is the same rate`},
 		{"1e3/min", 0, `"e3" is not a unit`},
 		{"9007199254740992/min", 0, "9007199254740991"},
 		{"9223372036854775808/min", 0, "9007199254740991"},
