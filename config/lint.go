@@ -76,7 +76,7 @@ func Lint(c *Config, now time.Time) *Report {
 	for i := range c.Policy.Len() {
 		r := c.Policy.Rule(i)
 		l.Rules = append(l.Rules, Words{Rule: r.Name, Line: c.Line(i), Lines: words(r)})
-		for _, text := range slices.Concat(warnings(c.Policy, i, now), unleased(c, i), crowded(c, i), tooLate(c, i), occupied(r)) {
+		for _, text := range slices.Concat(warnings(c.Policy, i, now), unleased(c, i), crowded(c, i), tooLate(c, i), occupied(r), unreached(c, r)) {
 			l.Warnings = append(l.Warnings, Warning{File: c.File, Line: c.Line(i), Rule: r.Name, Problem: text})
 		}
 	}
@@ -137,7 +137,7 @@ func warnings(p *policy.Policy, i int, now time.Time) (texts []string) {
 		for _, o := range l.Overrides {
 			sets = append(sets, o.Limits)
 			if !o.Expires.IsZero() && !o.Expires.After(now) {
-				add("the override of %s expired on %s; remove it", strings.Join(o.Key, ", "), o.Expires.Format(time.DateOnly))
+				add("the override of %s expired on %s; remove it", keyText(l, o.Key), o.Expires.Format(time.DateOnly))
 			}
 		}
 		texts = append(texts, crossing(sets)...)

@@ -88,7 +88,7 @@ func longest(l *policy.Level) (limit sluice.Limit, life time.Duration) {
 // freelyChosen says of which part of a level's key a client can choose so many
 // values, and what to do about it, or returns nothing.
 func freelyChosen(r *policy.Rule, l *policy.Level, room int64) (which, remedy string) {
-	for _, p := range l.By {
+	for _, p := range leaves(l.By) {
 		if chosen(r, p) {
 			return "clients choose the " + strings.TrimSpace(p.Source.String()+" "+p.Name), "add a rule by ip that matches as much"
 		}
@@ -100,6 +100,18 @@ func freelyChosen(r *policy.Rule, l *policy.Level, room int64) (which, remedy st
 		}
 	}
 	return "", ""
+}
+
+// leaves returns the parts that others are made of.
+func leaves(by []policy.Part) (parts []policy.Part) {
+	for _, p := range by {
+		if p.Source == policy.SourceFirst || p.Source == policy.SourceAll {
+			parts = append(parts, leaves(p.Parts())...)
+		} else {
+			parts = append(parts, p)
+		}
+	}
+	return parts
 }
 
 // chosen reports whether clients can send whatever they like for a part.

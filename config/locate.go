@@ -18,7 +18,7 @@ var yamlNames = map[string]string{
 	"Headers": "header", "Queries": "query", "Networks": "network", "Cost": "cost", "When": "when",
 	"Failure": "failure", "Shape": "shape", "Lease": "lease", "MaxWait": "max_wait", "By": "by", "Missing": "missing",
 	"Limits": "limits", "InFlight": "in_flight", "Tiers": "plans", "Overrides": "overrides", "Candidates": "candidates",
-	"Key": "key", "Reason": "reason", "Author": "author",
+	"Key": "key", "Reason": "reason", "Author": "author", "First": "first",
 }
 
 // locate returns the node where a place in a rule, as policy names it, is
@@ -49,7 +49,7 @@ func locate(rule *yaml.Node, place policy.Place) *yaml.Node {
 		if step.Key != "" {
 			next = cmp.Or(child(next, step.Key), next)
 		}
-		if step.Item > 0 {
+		if step.Item > 0 && (step.Field != "By" || resolved(next).Kind != yaml.MappingNode) { // {first: …} is one part
 			next = item(next, step.Item-1)
 		}
 		at = next

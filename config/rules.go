@@ -128,7 +128,7 @@ func (r *ruleReader) hierarchy() {
 // in the rule itself.
 func (d *decoder) levelFields(l *policy.Level) []field {
 	return []field{
-		{"by", func(n *yaml.Node) { d.list(n, func(n *yaml.Node) { d.part(n, &l.By) }) }},
+		{"by", func(n *yaml.Node) { d.list(n, func(n *yaml.Node) { l.By = append(l.By, d.keyPart(n)) }) }},
 		enum(d, "missing", &l.Missing, "refuse", "share", "skip"),
 		{"limits", func(n *yaml.Node) { l.Limits = d.limitList(n, like{}) }},
 		{"in_flight", func(n *yaml.Node) { l.InFlight = d.slots(n, "in_flight", "requests may run") }},
@@ -216,8 +216,29 @@ func (d *decoder) absent(n *yaml.Node, what string, into *[]policy.Field) {
 	d.each(n, what, func(_ *yaml.Node, s string) { *into = append(*into, policy.Field{Name: s, Absent: true}) })
 }
 
-func (d *decoder) part(n *yaml.Node, into *[]policy.Part) {
-	var p policy.Part // where there is a fault it takes the place, so that the others keep theirs
+// keyPart reads a part of a key, or {first: […]}.
+func (d *decoder) keyPart(n *yaml.Node) (p policy.Part) {
+	m := d.enter(n)
+	if m == nil {
+		return p
+	}
+	if m.Kind != yaml.MappingNode {
+		return d.part(m)
+	}
+	var parts []policy.Part
+	before := len(d.faults)
+	d.mapping(m, "by", field{"first", func(n *yaml.Node) {
+		d.list(n, func(n *yaml.Node) { parts = append(parts, d.part(n)) })
+	}})
+	if len(d.faults) == before && len(parts) < 2 {
+		d.fault(m, "first is of several parts, of which it is the first that a request has; write for example {first: [claim.sub, ip]}")
+	}
+	return policy.First(parts...)
+}
+
+// part reads a part of a key. Where there is a fault it returns none, which takes
+// the place so that the others keep theirs.
+func (d *decoder) part(n *yaml.Node) (p policy.Part) {
 	if s, ok := d.text(n, "by"); ok {
 		var err error
 		if p, err = policy.ParsePart(s); err != nil {
@@ -227,7 +248,7 @@ func (d *decoder) part(n *yaml.Node, into *[]policy.Part) {
 	if p.Source == policy.SourceClaim || p.Source == policy.SourceCertificate {
 		d.claims = append(d.claims, claim{n, p})
 	}
-	*into = append(*into, p)
+	return p
 }
 
 // keys reads keys, each a value or, where it has several parts, a list.
@@ -254,13 +275,7 @@ func (d *decoder) plans(n *yaml.Node, of like) *policy.Tiers {
 	t := &policy.Tiers{Limits: map[string][]policy.Limit{}}
 	before := len(d.faults)
 	d.mapping(n, "plans",
-		field{"by", func(n *yaml.Node) {
-			var parts []policy.Part
-			d.part(n, &parts)
-			if len(parts) == 1 {
-				t.By = parts[0]
-			}
-		}},
+		field{"by", func(n *yaml.Node) { t.By = d.part(n) }},
 		field{"limits", func(n *yaml.Node) {
 			d.pairs(n, "limits", 1000, func(key, value *yaml.Node) { t.Limits[key.Value] = d.limitList(value, of) })
 		}},

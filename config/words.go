@@ -93,7 +93,7 @@ func levelWords(l *policy.Level) (lines []string) {
 	}
 	add("whose budget: %s", whose)
 	if n := len(l.ExemptKeys); n > 0 {
-		add("not: %s", keyList(l.ExemptKeys))
+		add("not: %s", keyList(l, l.ExemptKeys))
 	}
 	list := func(prefix string, limits []policy.Limit) {
 		for _, limit := range limits {
@@ -115,7 +115,7 @@ func levelWords(l *policy.Level) (lines []string) {
 		if !o.Expires.IsZero() {
 			until = "until " + o.Expires.UTC().Format("2006-01-02 15:04")
 		}
-		list(fmt.Sprintf("for %s, %s (%s; %s): ", strings.Join(o.Key, ", "), until, o.Reason, o.Author), o.Limits)
+		list(fmt.Sprintf("for %s, %s (%s; %s): ", keyText(l, o.Key), until, o.Reason, o.Author), o.Limits)
 	}
 	for _, c := range l.Candidates {
 		for _, limit := range c.Limits {
@@ -176,32 +176,44 @@ func whoseBudget(by []policy.Part) string {
 	if len(by) == 0 {
 		return "one for all"
 	}
-	parts := make([]string, len(by))
-	for i, p := range by {
-		switch p.Source {
-		case policy.SourceIP:
-			v4, v6 := "address", "/64 of IPv6"
-			if p.IPv4Bits != 0 && p.IPv4Bits != 32 {
-				v4 = fmt.Sprintf("/%d of IPv4", p.IPv4Bits)
-			}
-			if p.IPv6Bits != 0 {
-				v6 = fmt.Sprintf("/%d of IPv6", p.IPv6Bits)
-			}
-			parts[i] = "client " + v4 + " or " + v6
-		case policy.SourcePath:
-			parts[i] = "{" + p.Name + "} of the path"
-			if c := p.Name[0]; '0' <= c && c <= '9' { // no wildcard's name begins so
-				parts[i] = "path segment " + p.Name
-			}
-		case policy.SourceCertificate:
-			parts[i] = p.Name + " of a client's certificate"
-		case policy.SourceHost, policy.SourceMethod:
-			parts[i] = p.Source.String()
-		default:
-			parts[i] = p.Source.String() + " " + p.Name
+	return "one for each " + partsWords(by, " and ")
+}
+
+func partsWords(parts []policy.Part, between string) string {
+	texts := make([]string, len(parts))
+	for i, p := range parts {
+		if texts[i] = partWords(p); p.Source == policy.SourceFirst && len(parts) > 1 {
+			texts[i] = "(" + texts[i] + ")"
 		}
 	}
-	return "one for each " + strings.Join(parts, " and ")
+	return strings.Join(texts, between)
+}
+
+func partWords(p policy.Part) string {
+	switch p.Source {
+	case policy.SourceIP:
+		v4, v6 := "address", "/64 of IPv6"
+		if p.IPv4Bits != 0 && p.IPv4Bits != 32 {
+			v4 = fmt.Sprintf("/%d of IPv4", p.IPv4Bits)
+		}
+		if p.IPv6Bits != 0 {
+			v6 = fmt.Sprintf("/%d of IPv6", p.IPv6Bits)
+		}
+		return "client " + v4 + " or " + v6
+	case policy.SourcePath:
+		if c := p.Name[0]; '0' <= c && c <= '9' { // no wildcard's name begins so
+			return "path segment " + p.Name
+		}
+		return "{" + p.Name + "} of the path"
+	case policy.SourceCertificate:
+		return p.Name + " of a client's certificate"
+	case policy.SourceHost, policy.SourceMethod:
+		return p.Source.String()
+	case policy.SourceFirst:
+		return partsWords(p.Parts(), ", or else ")
+	default:
+		return p.Source.String() + " " + p.Name
+	}
 }
 
 func costWords(c policy.Cost, shape bool) string {
@@ -234,12 +246,23 @@ func prefixes(networks []netip.Prefix) string {
 	return or(list)
 }
 
-func keyList(keys [][]string) string {
+func keyList(l *policy.Level, keys [][]string) string {
 	list := make([]string, len(keys))
 	for i, k := range keys {
-		list[i] = strings.Join(k, ", ")
+		list[i] = keyText(l, k)
 	}
 	return or(list)
+}
+
+// keyText writes a key as a file has it.
+func keyText(l *policy.Level, values []string) string {
+	texts := slices.Clone(values)
+	for i, value := range values {
+		if of, value := l.By[i].Of(value); of != l.By[i] {
+			texts[i] = of.String() + "=" + value
+		}
+	}
+	return strings.Join(texts, ", ")
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

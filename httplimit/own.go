@@ -113,13 +113,24 @@ func notOwn(p policy.Part) bool {
 	switch p.Source {
 	case policy.SourceIP, policy.SourceHeader, policy.SourceCookie, policy.SourceClaim, policy.SourceCertificate, policy.SourceHost:
 		return false
+	case policy.SourceFirst, policy.SourceAll:
+		return slices.ContainsFunc(p.Parts(), notOwn)
 	default:
 		return true
 	}
 }
 
-// ofClient reports whether a part tells clients apart.
-func ofClient(p policy.Part) bool { return p.Source != policy.SourceHost && !notOwn(p) }
+// ofClient reports whether a part tells clients apart, whichever of several it is.
+func ofClient(p policy.Part) bool {
+	switch p.Source {
+	case policy.SourceFirst:
+		return !slices.ContainsFunc(p.Parts(), func(p policy.Part) bool { return !ofClient(p) })
+	case policy.SourceAll:
+		return slices.ContainsFunc(p.Parts(), ofClient)
+	default:
+		return p.Source != policy.SourceHost && !notOwn(p)
+	}
+}
 
 // ownRequest are the attributes of a client that asks, at another path.
 type ownRequest struct {

@@ -172,9 +172,22 @@ func (c *compiler) madePart(r *rule, at Place, p Part) keyPart {
 		return keyPart{Part: p}
 	}
 	k := keyPart{Part: p}
-	for _, of := range p.made.of {
-		k.of = append(k.of, c.part(r, at, of))
+	for i, of := range p.made.of {
+		here := at
+		if p.Source == SourceFirst {
+			here = at.in("First").item(i)
+		}
+		part := c.part(r, here, of)
+		if slices.ContainsFunc(k.of, func(k keyPart) bool { return k.Part == part.Part }) {
+			c.fault(here, "%v is one of them already; leave it out", of)
+		}
+		k.of = append(k.of, part)
 	}
+	as := &made{}
+	for i := range k.of {
+		as.of = append(as.of, k.of[i].Part)
+	}
+	k.made = as // with names as requests have them
 	return k
 }
 

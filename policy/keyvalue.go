@@ -11,22 +11,19 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
 // Value returns a value that somebody wrote as requests have it that are keyed
 // by the part: the network that shares a budget with an address, a host in lower
-// case, a method in capitals. Its error says why no request has such a value.
+// case, a method in capitals. One of First says which it is of: "ip=192.0.2.1".
+// Its error says why no request has such a value.
 func (p Part) Value(text string) (string, error) {
-	if p.Source != SourceIP {
-		return (&keyPart{Part: p}).written(text)
-	}
-	finder, err := clientip.New(clientip.Options{IPv4Bits: p.IPv4Bits, IPv6Bits: p.IPv6Bits})
+	part, err := plainPart(p)
 	if err != nil {
 		return "", err
 	}
-	return (&keyPart{Part: p, finder: finder}).written(text)
+	return part.written(text)
 }
 
 // Key returns the values of a key as requests have them that the level charges,
@@ -81,6 +78,8 @@ func (p *keyPart) written(text string) (string, error) {
 			return "", fmt.Errorf("%q is not a method; write one such as POST", text)
 		}
 		return strings.ToUpper(text), nil
+	case p.Source == SourceFirst && len(p.of) > 0:
+		return p.firstWritten(text)
 	}
 	return text, nil
 }

@@ -23,6 +23,11 @@ func TestCases(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("there are no cases", err)
 	}
+	both, err := filepath.Glob("../config/testdata/both/*.cases.yaml")
+	if err != nil || len(both) == 0 {
+		t.Fatal("there are no cases of both", err)
+	}
+	files = append(files, both...)
 	files = append(files, "../config/testdata/cases/cases.yaml")
 	server := redistest.Start(t, redistest.Binaries(t)[0])
 	inMemory := func(now func() time.Time) sluice.Store { return memstore.New(memstore.Options{Now: now}) }

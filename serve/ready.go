@@ -52,7 +52,14 @@ func matchesAll(r *policy.Rule) bool {
 
 // mayLack reports whether requests may lack a part of a key.
 func mayLack(p policy.Part) bool {
-	return p.Source != policy.SourceIP && p.Source != policy.SourceMethod
+	switch p.Source {
+	case policy.SourceFirst:
+		return !slices.ContainsFunc(p.Parts(), func(p policy.Part) bool { return !mayLack(p) })
+	case policy.SourceAll:
+		return slices.ContainsFunc(p.Parts(), mayLack)
+	default:
+		return p.Source != policy.SourceIP && p.Source != policy.SourceMethod
+	}
 }
 
 // oneFailure returns what happens to clients while a shared store is away, if it

@@ -108,7 +108,8 @@ func (a *API) showKey(w http.ResponseWriter, r *http.Request) {
 func (t *target) describe() KeyState {
 	s := KeyState{Rule: t.rule.Name, Level: t.level.Name, Shadow: t.rule.Shadow, Parts: make(map[string]string)}
 	for i, p := range t.level.By {
-		s.Parts[p.String()] = t.values[i]
+		p, value := p.Of(t.values[i])
+		s.Parts[p.String()] = value
 	}
 	return s
 }

@@ -148,7 +148,7 @@ func needs(p *policy.Policy, rule string) string {
 		for _, l := range r.Levels {
 			parts := make([]string, len(l.By))
 			for j, part := range l.By {
-				parts[j] = part.String() + "=…"
+				parts[j] = choices(part)
 			}
 			if text := strings.Join(parts, " "); text != "" && !slices.Contains(all, text) {
 				all = append(all, text)
@@ -169,12 +169,12 @@ func pick(r *policy.Rule, l *policy.Level, parts []given) (t target, ok bool, er
 	t = target{rule: r, level: l}
 	var used []int
 	for _, need := range l.By {
-		i := slices.IndexFunc(parts, func(g given) bool { return same(g.part, need) })
+		i, value := valueOf(need, parts)
 		if i < 0 {
 			return t, false, nil
 		}
 		used = append(used, i)
-		t.values = append(t.values, parts[i].value)
+		t.values = append(t.values, value)
 	}
 	if len(l.By) > 0 {
 		if t.values, err = l.Key(t.values); err != nil {
@@ -198,6 +198,36 @@ func pick(r *policy.Rule, l *policy.Level, parts []given) (t target, ok bool, er
 	return t, true, nil
 }
 
+// valueOf returns which of parts says a part of a key, -1 if none does, and the
+// value that is meant: of First it is that of the first which is there.
+func valueOf(need policy.Part, parts []given) (at int, value string) {
+	if need.Source != policy.SourceFirst {
+		if at = slices.IndexFunc(parts, func(g given) bool { return same(g.part, need) }); at >= 0 {
+			value = parts[at].value
+		}
+		return at, value
+	}
+	for _, p := range need.Parts() {
+		switch at, value = valueOf(p, parts); {
+		case at < 0:
+		case value == "":
+			return at, ""
+		default:
+			return at, p.String() + "=" + value
+		}
+	}
+	return -1, ""
+}
+
+// choices writes how a part of a key is given.
+func choices(p policy.Part) string {
+	var all []string
+	for _, of := range p.Parts() {
+		all = append(all, of.String()+"=…")
+	}
+	return strings.Join(all, " or ")
+}
+
 func same(have, need policy.Part) bool {
 	return have.Source == need.Source && have.Name == need.Name
 }
@@ -214,7 +244,8 @@ func partsOf(l *policy.Level, key string) map[string]string {
 	parts := make(map[string]string, len(l.By))
 	for i, p := range l.By {
 		if i < len(values) {
-			parts[p.String()] = values[i]
+			p, value := p.Of(values[i])
+			parts[p.String()] = value
 		}
 	}
 	return parts

@@ -25,6 +25,7 @@ func TestTargets(t *testing.T) {
 		rule("host", policy.Refuse, policy.Host()),
 		rule("user", policy.Refuse, policy.Header("X-User")), rule("shared", policy.Share, policy.Header("X-User")),
 		rule("both", policy.Share, policy.Header("X-User"), policy.IP()), plans,
+		rule("first", policy.Share, policy.First(policy.Claim("id"), policy.Header("x-device"), policy.Query("q"))),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +40,11 @@ func TestTargets(t *testing.T) {
 		{"host with a port", "", "host=a.example:80", "has a port"},
 		{"plan", "", "claim.sub=x host=A.example", "host a.example, plans x as a.example"},
 		{"plan by a host with a port", "plans", "claim.sub=x host=a.example:80", "has a port"},
+		{"the first of several", "", "claim.id=ada", "first 1:ada"},
+		{"another of several", "first", "header.X-Device=d1", "first 2:d1"},
+		{"two of several", "first", "claim.id=ada header.X-Device=d1", "no key is made of header.X-Device"},
+		{"none of several", "first", "claim.id=", "first "},
+		{"another part", "first", "ip=192.0.2.7", "claim.id=… or header.X-Device=… or query.q=…"},
 		{"none, which a rule shares", "", "header.X-User=", "shared "},
 		{"none of one part", "", "header.X-User= ip=2001:db8::1", "ip 2001:db8::/64, net 2001:db8::/48, shared , both |2001:db8::/64"},
 		{"none, of a rule that refuses it", "user", "header.X-User=", "an empty value of header.X-User"},

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+
+	"github.com/sluicegate/sluice/policy"
+)
+
+// unreached warns of parts of a key that stand behind one which every request
+// has, so that they are never the first.
+func unreached(c *Config, r *policy.Rule) (texts []string) {
+	for i := range r.Levels {
+		for _, p := range r.Levels[i].By {
+			if p.Source == policy.SourceFirst {
+				texts = append(texts, behind(c, p.Parts())...)
+			}
+		}
+	}
+	return texts
+}
+
+func behind(c *Config, parts []policy.Part) (texts []string) {
+	required := c.Tokens != nil && c.Tokens.Required
+	for i, p := range parts[:len(parts)-1] {
+		next := parts[i+1]
+		switch {
+		case p.Source == policy.SourceIP || p.Source == policy.SourceMethod:
+			return append(texts, fmt.Sprintf("every request has the %v, so that %v behind it is never the first; write %v last", p, next, p))
+		case p.Source == policy.SourceClaim && required:
+			texts = append(texts, fmt.Sprintf("only a token without the claim %s gets to %v: who has no token is answered with 401, as tokens.required says; leave that out, or %v", p.Name, next, next))
+		}
+	}
+	return texts
+}

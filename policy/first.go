@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/sluicegate/sluice/internal/clientip"
+)
+
+// plainPart returns p with what its values are made with, and so the parts that
+// it is made of.
+func plainPart(p Part) (k keyPart, err error) {
+	k.Part = p
+	if p.Source == SourceIP {
+		k.finder, err = clientip.New(clientip.Options{IPv4Bits: p.IPv4Bits, IPv6Bits: p.IPv6Bits})
+	}
+	if err != nil || p.Source != SourceFirst && p.Source != SourceAll {
+		return k, err
+	}
+	for _, of := range p.Parts() {
+		part, err := plainPart(of)
+		if err != nil {
+			return k, err
+		}
+		k.of = append(k.of, part)
+	}
+	return k, nil
+}
+
+// Of returns which part a value of p is of, and the value by itself: of First
+// that which the request had, and else p. The value is one that requests have.
+func (p Part) Of(value string) (Part, string) {
+	if i, of, ok := p.firstOf(value); ok {
+		return p.made.of[i], of
+	}
+	return p, value
+}
+
+// firstOf returns the number of the part of First that a value is of, from 0, and
+// the value by itself.
+func (p Part) firstOf(value string) (i int, of string, ok bool) {
+	if p.Source != SourceFirst || p.made == nil {
+		return 0, "", false
+	}
+	number, of, ok := strings.Cut(value, ":")
+	n, err := strconv.Atoi(number)
+	if !ok || err != nil || n < 1 || n > len(p.made.of) || strconv.Itoa(n) != number {
+		return 0, "", false
+	}
+	return n - 1, of, true
+}
+
+// after returns what stands behind the part's name and "=". A network may be called
+// ip.
+func (p Part) after(text string) (value string, ok bool) {
+	name := p.String() + "="
+	switch {
+	case p.Source == SourceHeader && len(text) >= len(name) && strings.EqualFold(text[:len(name)], name):
+		return text[len(name):], true
+	case p.Source == SourceIP && strings.HasPrefix(text, "ip="):
+		return text[len("ip="):], true
+	default:
+		return strings.CutPrefix(text, name)
+	}
+}
+
+// firstWritten reads a value of First, "ip=192.0.2.1" or as requests have it.
+func (p *keyPart) firstWritten(text string) (string, error) {
+	i, value, ok := p.firstOf(text)
+	for j := range p.of {
+		if given, is := p.of[j].after(text); is {
+			i, value, ok = j, given, true
+			break
+		}
+	}
+	if !ok || i >= len(p.of) {
+		return "", fmt.Errorf("%q does not say which of them it is of; write for example %s=VALUE", text, p.Parts()[0])
+	}
+	if value == "" {
+		return "", fmt.Errorf("an empty value of %v; no request has one, as it counts as missing", p.of[i].Part)
+	}
+	value, err := p.of[i].written(value)
+	if err != nil {
+		return "", fmt.Errorf("%v: %w", p.of[i].Part, err)
+	}
+	return strconv.Itoa(i+1) + ":" + value, nil
+}
