@@ -45,6 +45,14 @@ func (d *decoder) limitList(n *yaml.Node, of like) (limits []policy.Limit) {
 	return limits
 }
 
+// none reports whether it is written that there are no limits.
+func none(n *yaml.Node) bool {
+	n = resolved(n)
+	return n.Kind == yaml.ScalarNode && n.Value == noLimits
+}
+
+const noLimits = "none"
+
 func (d *decoder) softKeys(n *yaml.Node, of like) (policy.Limit, bool) {
 	var soft, grace *sluice.Limit
 	read := func(into **sluice.Limit, like []sluice.Limit) func(*yaml.Node) {
@@ -70,6 +78,10 @@ func (d *decoder) softKeys(n *yaml.Node, of like) (policy.Limit, bool) {
 func (d *decoder) limitText(n *yaml.Node, of like) (policy.Limit, bool) {
 	text, ok := d.text(n, "a limit")
 	if !ok {
+		return policy.Limit{}, false
+	}
+	if text == noLimits {
+		d.fault(n, "none is for a plan without limits, or a rule of which only plans have some, and stands alone there; exempt single keys by exempt: {keys: …}")
 		return policy.Limit{}, false
 	}
 	soft, isSoft := strings.CutPrefix(text, "soft ")

@@ -80,7 +80,7 @@ func Lint(c *Config, now time.Time) *Report {
 			l.Warnings = append(l.Warnings, Warning{File: c.File, Line: c.Line(i), Rule: r.Name, Problem: text})
 		}
 	}
-	l.Hints = shared(c)
+	l.Hints = append(shared(c), invited(c)...)
 	return l
 }
 

@@ -138,7 +138,7 @@ func bounded(p *policy.Policy, i, j int, d time.Duration, room int64) bool {
 		}
 		for m := range other.Levels {
 			l := &other.Levels[m]
-			if k == i && m == j || l.Missing == policy.Skip || len(l.ExemptKeys) > 0 {
+			if k == i && m == j || l.Missing == policy.Skip || len(l.ExemptKeys) > 0 || l.Tiers != nil && len(l.Tiers.Unlimited) > 0 {
 				continue
 			}
 			if which, _ := freelyChosen(other, l, room); which != "" {

@@ -130,7 +130,11 @@ func (d *decoder) levelFields(l *policy.Level) []field {
 	return []field{
 		{"by", func(n *yaml.Node) { d.list(n, func(n *yaml.Node) { l.By = append(l.By, d.keyPart(n)) }) }},
 		enum(d, "missing", &l.Missing, "refuse", "share", "skip"),
-		{"limits", func(n *yaml.Node) { l.Limits = d.limitList(n, like{}) }},
+		{"limits", func(n *yaml.Node) {
+			if l.Unlimited = none(n); !l.Unlimited {
+				l.Limits = d.limitList(n, like{})
+			}
+		}},
 		{"in_flight", func(n *yaml.Node) { l.InFlight = d.slots(n, "in_flight", "requests may run") }},
 		d.afterLimits("plans", func(n *yaml.Node) { l.Tiers = d.plans(n, likeOf(l)) }),
 		d.afterLimits("overrides", func(n *yaml.Node) {
@@ -277,7 +281,13 @@ func (d *decoder) plans(n *yaml.Node, of like) *policy.Tiers {
 	d.mapping(n, "plans",
 		field{"by", func(n *yaml.Node) { t.By = d.part(n) }},
 		field{"limits", func(n *yaml.Node) {
-			d.pairs(n, "limits", 1000, func(key, value *yaml.Node) { t.Limits[key.Value] = d.limitList(value, of) })
+			d.pairs(n, "limits", 1000, func(key, value *yaml.Node) {
+				if none(value) {
+					t.Unlimited = append(t.Unlimited, key.Value)
+				} else {
+					t.Limits[key.Value] = d.limitList(value, of)
+				}
+			})
 		}},
 	)
 	if t.By.Source == policy.SourceNone && len(d.faults) == before {

@@ -101,6 +101,9 @@ func levelWords(l *policy.Level) (lines []string) {
 		}
 	}
 	list("limit ", l.Limits)
+	if l.Unlimited {
+		add("limit none: who is not of a plan below is counted, and never denied")
+	}
 	if l.InFlight != nil {
 		ttl := cmp.Or(l.InFlight.TTL, policy.DefaultLease)
 		add("in flight: at most %s at once; one whose end is not known counts for %v", algo.Amount(l.InFlight.Cap, sluice.Requests), ttl)
@@ -108,6 +111,9 @@ func levelWords(l *policy.Level) (lines []string) {
 	if l.Tiers != nil {
 		for _, tier := range sortedKeys(l.Tiers.Limits) {
 			list(fmt.Sprintf("where %v is %s: ", l.Tiers.By, tier), l.Tiers.Limits[tier])
+		}
+		for _, tier := range l.Tiers.Unlimited {
+			add("where %v is %s: no limit; counted, and never denied, whatever happens to the store", l.Tiers.By, tier)
 		}
 	}
 	for _, o := range l.Overrides {

@@ -86,7 +86,7 @@ func ownRule(r policy.Rule) policy.Rule {
 	}
 	var levels []policy.Level
 	for _, l := range r.Levels {
-		if l.Limits == nil || slices.ContainsFunc(l.By, notOwn) || !slices.ContainsFunc(l.By, ofClient) {
+		if l.Limits == nil && !l.Unlimited || slices.ContainsFunc(l.By, notOwn) || !slices.ContainsFunc(l.By, ofClient) {
 			continue
 		}
 		if l.Tiers != nil && notOwn(l.Tiers.By) {

@@ -25,10 +25,11 @@ type level struct {
 	*Level
 	scope      string
 	parts      []keyPart
-	base       *set // nil if only requests in flight are limited
+	limited    bool // not only requests in flight
+	base       *set // nil if it is not, or a request without a tier has no limits
 	inFlight   sluice.SlotLimit
 	tierPart   keyPart
-	tiers      map[string]*set
+	tiers      map[string]*set // nil: of one without limits
 	overrides  map[string]override
 	exempt     map[string]struct{}
 	candidates []candidate
@@ -79,7 +80,7 @@ func (l *level) tier(value string) *set {
 	return l.base
 }
 
-// set returns the limits of a key. The error says why the request cannot be
+// set returns the limits of a key, nil if it has none. The error says why the request cannot be
 // charged: its token, which says under which tier it is, cannot be used.
 func (r *rule) set(l *level, key string, a Attributes, v *Verdict, by hit, now func() time.Time) (*set, error) {
 	if len(l.overrides) > 0 {

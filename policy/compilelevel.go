@@ -5,7 +5,6 @@ package policy
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 
@@ -59,10 +58,14 @@ func (c *compiler) level(r *rule, i int) {
 		c.inFlight(l, at)
 	}
 	if source.InFlight == nil || len(source.Limits)+len(source.Overrides)+len(source.Candidates) > 0 || source.Tiers != nil {
+		l.limited = true
 		here := at.in("Limits")
-		l.base = c.set(r, here, scope, source.Limits)
-		c.leasable(r, here, l.base)
+		if !source.Unlimited {
+			l.base = c.set(r, here, scope, source.Limits)
+			c.leasable(r, here, l.base)
+		}
 	}
+	c.unlimited(source, at)
 	c.tiers(r, l, at, scope)
 	c.overrides(r, l, at, scope)
 	c.candidates(r, l, at, scope)
@@ -311,31 +314,6 @@ func (c *compiler) plan(at Place, scope string, lists ...[]sluice.Limit) *sluice
 	}
 	c.fault(at, "%w", err)
 	return nil
-}
-
-func (c *compiler) tiers(r *rule, l *level, at Place, scope string) {
-	t := l.Tiers
-	if t == nil {
-		return
-	}
-	l.tierPart = c.part(r, at.in("Tiers").in("By"), t.By)
-	if len(t.Limits) == 0 || len(t.Limits) > maxListed {
-		c.fault(at.in("Tiers"), "%d tiers; name at least one", len(t.Limits))
-	}
-	l.tiers = make(map[string]*set, len(t.Limits))
-	for _, value := range slices.Sorted(maps.Keys(t.Limits)) {
-		if value == "" {
-			c.fault(at.in("Tiers"), "a tier without a name; requests without one get the rule's own limits")
-		}
-		here := at.in("Tiers").in("Limits").key(value)
-		if as, err := l.tierPart.written(value); err != nil {
-			c.fault(here, "%v: %w", t.By, err)
-		} else if as != value {
-			c.fault(here, "%v: no request has %q; write %q", t.By, value, as)
-		}
-		l.tiers[value] = c.set(r, here, scope, t.Limits[value])
-		c.leasable(r, here, l.tiers[value])
-	}
 }
 
 func (c *compiler) overrides(r *rule, l *level, at Place, scope string) {

@@ -190,7 +190,7 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 			l := &r.levels[i]
 			key, ok, err := r.key(l, a, v, hit)
 			var s *set
-			if ok && l.base != nil {
+			if ok && l.limited {
 				s, err = r.set(l, key, a, v, hit, now)
 			}
 			var cost int64
@@ -210,7 +210,13 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 			if !ok {
 				continue
 			}
+			if s == nil && l.limited && role != shadowed {
+				v.free = append(v.free, freed{&r.Rule, l.Level})
+			}
 			if role == shaping {
+				if s == nil {
+					continue
+				}
 				wait := cmp.Or(r.MaxWait, ShapeTurn)
 				v.shapes = append(v.shapes, Shape{Rule: &r.Rule, Level: l.Level, MaxWait: wait, Charge: sluice.Charge{Plan: s.take, Key: key}})
 				continue
@@ -218,7 +224,7 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 			if l.InFlight != nil {
 				v.holds = append(v.holds, hold{rule: r, level: l, key: key})
 			}
-			if s == nil { // requests in flight only
+			if s == nil { // requests in flight only, if anything
 				continue
 			}
 			v.charges = append(v.charges, charge{rule: r, level: l, set: s, role: role, Charge: sluice.Charge{Plan: s.take, Key: key, Cost: cost}})

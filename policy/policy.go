@@ -214,11 +214,11 @@ func (p *Policy) Charge(rule, level string, values []string, tier string, now ti
 		}
 		key := encodeKey(values)
 		set := l.tier(tier)
-		if set == nil {
-			return sluice.Charge{}, fmt.Errorf("policy: rule %q, level %q limits requests in flight only", rule, level)
-		}
 		if o, ok := l.overrides[key]; ok && o.valid(now) {
 			set = o.set
+		}
+		if set == nil {
+			return sluice.Charge{}, fmt.Errorf("policy: rule %q, level %q has no limits for the key, other than of requests in flight", rule, level)
 		}
 		return sluice.Charge{Plan: set.all, Key: key, Cost: 1}, nil
 	}

@@ -90,6 +90,9 @@ type Level struct {
 	// Limits of a request whose key has no override and no plan. There may be
 	// none if there is an InFlight.
 	Limits []Limit
+	// Unlimited says that such a request has no limits, which leaves those of the
+	// Tiers: there are Tiers then, and no Limits.
+	Unlimited bool
 	// InFlight, if not nil, caps how many requests of a key run at once. A zero
 	// TTL means [DefaultLease]: how long a request whose front has died counts.
 	InFlight *sluice.SlotLimit
@@ -141,6 +144,10 @@ type Tiers struct {
 	// Limits are the limits of each value. A request with another value, with
 	// none or with several gets the level's own Limits.
 	Limits map[string][]Limit
+	// Unlimited are the values whose requests have no limits. They pass without
+	// the store being asked, and are counted as such. What limits requests in
+	// flight is no matter of tiers, and holds for them, too.
+	Unlimited []string
 }
 
 // Override gives one key other limits than its rule does.

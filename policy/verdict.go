@@ -70,6 +70,7 @@ type Verdict struct {
 	results    []sluice.Result
 	sideErrs   []Side
 	shapes     []Shape
+	free       []freed
 }
 
 func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
@@ -84,6 +85,7 @@ func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	// What they point to is kept for the next request.
 	v.holds, v.values, v.charges, v.trials, v.asks, v.flat = v.holds[:0], v.values[:0], v.charges[:0], v.trials[:0], v.asks[:0], v.flat[:0]
 	v.outcomes, v.requests, v.results, v.sideErrs, v.shapes = v.outcomes[:0], v.requests[:0], v.results[:0], v.sideErrs[:0], v.shapes[:0]
+	v.free = v.free[:0]
 }
 
 // Outcome is what one limit of a rule in force had to say of a request.

@@ -46,6 +46,9 @@ func closedHTTP(p *policy.Policy) bool {
 // matchesAll reports whether a rule leaves out no request, exemptions apart.
 func matchesAll(r *policy.Rule) bool {
 	return r.Match.MatchesAll() && slices.ContainsFunc(r.Levels, func(l policy.Level) bool {
+		if l.Unlimited || l.Tiers != nil && len(l.Tiers.Unlimited) > 0 {
+			return false // some pass, and nobody asks the store
+		}
 		return l.Missing != policy.Skip || !slices.ContainsFunc(l.By, mayLack)
 	})
 }

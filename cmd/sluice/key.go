@@ -147,26 +147,29 @@ func writeKey(b *strings.Builder, s *admin.KeyState) {
 // writeLimits writes what a key has left. Where its rule has plans each line
 // says of which it is.
 func writeLimits(b *strings.Builder, s *admin.KeyState) {
-	write := func(of string, limits []admin.LimitState) {
+	write := func(of string, limits []admin.LimitState, unlimited bool) {
+		if unlimited {
+			fmt.Fprintf(b, "  %sno limit: its requests are counted, and never denied\n", of)
+		}
 		for _, l := range limits {
 			fmt.Fprintf(b, "  %s%s\n    %s\n", of, l.Limit, l.Words)
 		}
 	}
 	switch {
 	case s.PlanBy == "":
-		write("", s.Limits)
+		write("", s.Limits, s.Unlimited)
 		return
 	case s.UnknownPlan != "":
 		fmt.Fprintf(b, "  %q is none of its plans\n", s.UnknownPlan)
 	case s.Plan != "":
-		write("plan "+s.Plan+": ", s.Limits)
+		write("plan "+s.Plan+": ", s.Limits, s.Unlimited)
 		return
 	case len(s.Plans) > 0:
 		fmt.Fprintf(b, "  the plan is what a request's %s says; add %s=NAME to see one alone\n", s.PlanBy, s.PlanBy)
 	}
-	write("no plan: ", s.Limits)
+	write("no plan: ", s.Limits, s.Unlimited)
 	for _, p := range s.Plans {
-		write("plan "+p.Plan+": ", p.Limits)
+		write("plan "+p.Plan+": ", p.Limits, p.Unlimited)
 	}
 	if s.MorePlans > 0 {
 		fmt.Fprintf(b, "  %d plans more; add %s=NAME to see one\n", s.MorePlans, s.PlanBy)

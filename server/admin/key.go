@@ -40,7 +40,8 @@ type KeyState struct {
 	PlanBy      string       `json:"plan_by,omitempty"`
 	Plan        string       `json:"plan,omitempty"`
 	UnknownPlan string       `json:"unknown_plan,omitempty"`
-	Limits      []LimitState `json:"limits"` // of Plan, or without a plan
+	Limits      []LimitState `json:"limits"`              // of Plan, or without a plan
+	Unlimited   bool         `json:"unlimited,omitempty"` // there are none
 	// Plans are the limits of each plan if none was asked for, and MorePlans
 	// how many there are beside these.
 	Plans     []PlanState    `json:"plans,omitempty"`
@@ -50,8 +51,9 @@ type KeyState struct {
 
 // PlanState is what a key has left if it has a plan.
 type PlanState struct {
-	Plan   string       `json:"plan"`
-	Limits []LimitState `json:"limits"`
+	Plan      string       `json:"plan"`
+	Limits    []LimitState `json:"limits"`
+	Unlimited bool         `json:"unlimited,omitempty"` // there are none
 }
 
 // InFlightState is how many requests of a key run now.
@@ -132,13 +134,13 @@ func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState,
 		}
 		s.InFlight = &InFlightState{Cap: req.Limit.Cap, Held: d.Held, Free: d.Free}
 	}
-	if len(t.level.Limits) == 0 && s.Override == "" && t.tier == "" {
+	if len(t.level.Limits) == 0 && s.Override == "" && t.level.Tiers == nil {
 		return s, nil // requests in flight only
 	}
 	plans := t.plans(now)
 	if tiers := t.level.Tiers; s.Override == "" && tiers != nil {
 		s.PlanBy, s.Plan = tiers.By.String(), t.tier
-		if tiers.Limits[t.tier] == nil {
+		if tiers.Limits[t.tier] == nil && !slices.Contains(tiers.Unlimited, t.tier) {
 			s.Plan, s.UnknownPlan = "", t.tier
 		}
 	}
@@ -148,17 +150,30 @@ func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState,
 	if err != nil {
 		return s, err
 	}
-	s.Limits = limitsOf(&reqs[0], &decisions[0].Decision)
-	for i := 1; i < len(plans); i++ {
-		s.Plans = append(s.Plans, PlanState{plans[i], limitsOf(&reqs[i], &decisions[i].Decision)})
+	asked := 0
+	for i, plan := range plans {
+		of := PlanState{Plan: plan, Unlimited: t.free(plan, now)}
+		if !of.Unlimited {
+			of.Limits = limitsOf(&reqs[asked], &decisions[asked].Decision)
+			asked++
+		}
+		if i == 0 {
+			s.Limits, s.Unlimited = of.Limits, of.Unlimited
+		} else {
+			s.Plans = append(s.Plans, of)
+		}
 	}
 	return s, nil
 }
 
-// takes asks the store about a key under each of some plans, at once. There is no
-// error among the results.
+// takes asks the store about a key under each of some plans that limit it, at
+// once. There is no error among the results.
 func (a *API) takes(ctx context.Context, p *policy.Policy, t *target, op sluice.Op, plans []string, now time.Time) ([]sluice.Request, []sluice.Result, error) {
+	plans = slices.DeleteFunc(slices.Clone(plans), func(plan string) bool { return t.free(plan, now) })
 	reqs, out := make([]sluice.Request, len(plans)), make([]sluice.Result, len(plans))
+	if len(plans) == 0 {
+		return reqs, out, nil
+	}
 	for i, plan := range plans {
 		charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, plan, now)
 		if err != nil {

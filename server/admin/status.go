@@ -57,6 +57,9 @@ func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 			for _, limit := range r.Levels[j].Limits {
 				rs.Limits = append(rs.Limits, limit.String())
 			}
+			if r.Levels[j].Unlimited {
+				rs.Limits = append(rs.Limits, "none")
+			}
 		}
 		s.Rules = append(s.Rules, rs)
 	}

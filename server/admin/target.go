@@ -58,7 +58,14 @@ func (t *target) plans(now time.Time) []string {
 	case t.level.Tiers == nil || t.override(now) != nil:
 		return []string{""}
 	}
-	return slices.Concat([]string{""}, slices.Sorted(maps.Keys(t.level.Tiers.Limits)))
+	plans := slices.AppendSeq(slices.Clone(t.level.Tiers.Unlimited), maps.Keys(t.level.Tiers.Limits))
+	slices.Sort(plans)
+	return slices.Concat([]string{""}, plans)
+}
+
+// free reports whether the key has no limits under a plan at a moment.
+func (t *target) free(plan string, now time.Time) bool {
+	return t.override(now) == nil && t.level.Free(plan)
 }
 
 // given is a part with its value.

@@ -15,6 +15,7 @@
 //	sluice_store_errors_total{op}                what it could not decide
 //	sluice_decision_duration_seconds             how long the caller waited
 //	sluice_http_requests_total{verdict}          what became of HTTP requests
+//	sluice_unlimited_requests_total{scope}       those of a plan without limits
 //	sluice_keys, sluice_store_bytes              what a memory store holds
 //	sluice_evictions_total                       states it had to forget
 //	sluice_store_up, sluice_store_outages_total  how a shared store fares
@@ -51,6 +52,7 @@ type Metrics struct {
 	requests  [numVerdicts]prometheus.Counter
 
 	connections *prometheus.CounterVec
+	unlimited   *prometheus.CounterVec
 }
 
 type opCounters struct{ asked, failed prometheus.Counter }
@@ -75,6 +77,9 @@ func New() *Metrics {
 	m.connections = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_tcp_connections_total", Help: "TCP connections by what became of them.",
 	}, []string{"listener", "verdict"})
+	m.unlimited = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_unlimited_requests_total", Help: "Requests that a rule let pass, as their plan has no limits; the store was not asked.",
+	}, []string{"scope"})
 	asked := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_operations_total", Help: "Everything that was asked of the store.",
 	}, []string{"op"})
@@ -99,7 +104,7 @@ func New() *Metrics {
 	}
 	version, revision, goversion := buildInfo()
 	build.WithLabelValues(version, revision, goversion).Set(1)
-	m.registry.MustRegister(m.decisions, m.duration, asked, failed, requests, m.connections, build,
+	m.registry.MustRegister(m.decisions, m.duration, asked, failed, requests, m.connections, m.unlimited, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -126,6 +131,16 @@ func buildInfo() (version, revision, goversion string) {
 func (m *Metrics) CountHTTP(_ *http.Request, e httplimit.Event) {
 	if int(e.Verdict) < len(m.requests) {
 		m.requests[e.Verdict].Inc()
+	}
+	if e.Judged == nil || !e.Judged.Allowed {
+		return
+	}
+	for r, l := range e.Judged.Unlimited() {
+		scope := r.Name
+		if l.Name != "" {
+			scope += "/" + l.Name
+		}
+		m.unlimited.WithLabelValues(scope).Inc()
 	}
 }
 

@@ -19,12 +19,14 @@ type Counts struct {
 	Failed    uint64 `json:"failed"`
 	Judged    uint64 `json:"judged"`
 	WouldDeny uint64 `json:"would_deny"`
+	Unlimited uint64 `json:"unlimited"` // allowed, as their plan has no limits
 }
 
 func (r *Rule) counts() Counts {
 	return Counts{
 		Allowed: r.Allowed.Load(), Warned: r.Warned.Load(), Denied: r.Denied.Load(), Refused: r.Refused.Load(),
 		Failed: r.Failed.Load(), Judged: r.Judged.Load(), WouldDeny: r.WouldDeny.Load(),
+		Unlimited: r.Unlimited.Load(),
 	}
 }
 

@@ -32,6 +32,7 @@ type Tally struct {
 type Rule struct {
 	Allowed, Warned, Denied, Refused, Failed atomic.Uint64
 	Judged, WouldDeny                        atomic.Uint64
+	Unlimited                                atomic.Uint64 // of Allowed
 }
 
 // counted is a rule with its candidates and levels, found again by name when a
@@ -128,7 +129,40 @@ func (t *Tally) Count(v *policy.Verdict) {
 			}
 			last = s.Rule // the levels of a rule lie together
 		}
+		in.unlimited(v)
 	}
+}
+
+// unlimited counts a request for the rules under which it has no limits, once for
+// each. It is counted as allowed where no other level has done so.
+func (in *index) unlimited(v *policy.Verdict) {
+	var last *policy.Rule
+	for r := range v.Unlimited() {
+		c := in.rules[r.Name]
+		if c == nil || r == last {
+			continue
+		}
+		last = r
+		c.Unlimited.Add(1)
+		if !limited(v, r) {
+			c.Allowed.Add(1)
+		}
+	}
+}
+
+// limited reports whether a level of a rule limits the request.
+func limited(v *policy.Verdict, r *policy.Rule) bool {
+	for o := range v.Outcomes() {
+		if o.Rule == r {
+			return true
+		}
+	}
+	for s := range v.Shapes() {
+		if s.Rule == r {
+			return true
+		}
+	}
+	return false
 }
 
 // each calls f once for each rule in force.

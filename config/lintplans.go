@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+)
+
+// invited hints at plans without limits that clients may give themselves.
+func invited(c *Config) (hints []Hint) {
+	for i := range c.Policy.Len() {
+		r := c.Policy.Rule(i)
+		for j := range r.Levels {
+			t := r.Levels[j].Tiers
+			if t == nil || !chosen(r, t.By) {
+				continue
+			}
+			who := "names none of the plans"
+			if len(t.Unlimited) > 0 {
+				who = "says " + t.Unlimited[0]
+			}
+			if (len(t.Unlimited) > 0 || r.Levels[j].Unlimited) && !r.Shadow {
+				hints = append(hints, Hint{c.File, c.Line(i), fmt.Sprintf("rule %q: clients choose the %v %s, and who %s has no limit; let a proxy in front set it, or take a claim",
+					r.Name, t.By.Source, t.By.Name, who)})
+			}
+		}
+	}
+	return hints
+}

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"iter"
+	"slices"
+)
+
+// freed is a level of a rule in force under which a request has no limits.
+type freed struct {
+	rule  *Rule
+	level *Level
+}
+
+// Unlimited returns the levels of rules in force that apply to the request and
+// do not limit it, as its tier has none. There are no Outcomes of these.
+func (v *Verdict) Unlimited() iter.Seq2[*Rule, *Level] {
+	return func(yield func(*Rule, *Level) bool) {
+		for _, f := range v.free {
+			if !yield(f.rule, f.level) {
+				return
+			}
+		}
+	}
+}
+
+// Free reports whether requests of a tier have no limits; of the empty one it is
+// about those of no tier that is named.
+func (l *Level) Free(tier string) bool {
+	if l.Tiers != nil && tier != "" {
+		if slices.Contains(l.Tiers.Unlimited, tier) {
+			return true
+		}
+		if _, named := l.Tiers.Limits[tier]; named {
+			return false
+		}
+	}
+	return l.Unlimited
+}
