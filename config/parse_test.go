@@ -57,15 +57,15 @@ http://127.0.0.1:3001
 		t.Errorf("match\n%s, want\n%s", got, want)
 	}
 	l := r.Levels[0]
-	if got, want := fmt.Sprint(l.By, l.Missing, l.Limits, l.Tiers.By, l.Tiers.Limits, l.ExemptKeys, r.ExemptNetworks, l.Candidates),
-		"[header.X-User ip/24/48] share [100/min soft 1000/hour grace 5000/day] claim.plan map[pro:[1000/min 20/s]] [[probe 192.0.2.0/24]] [192.0.2.9/32 10.9.0.0/16] [{tight [50/min]} {loose [200/min 1000/hour]}]"; got != want {
+	if got, want := fmt.Sprint(l.By, l.Missing, l.Limits, l.Tiers.By, l.Tiers.Limits, l.Tiers.Unlimited, l.ExemptKeys, r.ExemptNetworks, l.Candidates),
+		"[header.X-User ip/24/48] share [100/min soft 1000/hour grace 5000/day] claim.plan map[pro:[1000/min 20/s]] [vip] [[probe 192.0.2.0/24]] [192.0.2.9/32 10.9.0.0/16] [{tight [50/min]} {loose [200/min 1000/hour]}]"; got != want {
 		t.Errorf("level\n%s, want\n%s", got, want)
 	}
 	o := l.Overrides[0]
 	if got, want := fmt.Sprintf("%v %v %v %v %v", o.Key, o.Limits, o.Expires.Format(time.RFC3339), o.Reason, o.Author), "[ada 192.0.2.0/24] [500/min] 2026-12-31T00:00:00Z launch week ops"; got != want {
 		t.Errorf("override %s, want %s", got, want)
 	}
-	if r.MaxWait != 2*time.Second || r.Failure != sluice.FailClosed || r.Status != 503 || r.Cost != (policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 100, Units: 2}) {
+	if r.MaxWait != 2*time.Second || r.Failure != sluice.FailClosed || r.Status != 503 || r.RetryJitter.Most != 30*time.Second || r.Cost != (policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 100, Units: 2}) {
 		t.Errorf("max wait %v, failure %v, cost %+v", r.MaxWait, r.Failure, r.Cost)
 	}
 	for i, want := range []*sluice.LeaseTerms{nil, nil, nil, nil, {TTL: 20 * time.Millisecond, Units: 100, Nodes: 8}, {}} {
@@ -80,7 +80,7 @@ http://127.0.0.1:3001
 		t.Error("the last rule, and not the first, shapes")
 	}
 	if got, want := fmt.Sprint(c.Line(0), c.Line(1), c.Policy.Rule(2).Shadow, len(c.Policy.Rule(2).Levels),
-		c.Policy.Rule(1).Levels[0].InFlight.Cap, c.Policy.Rule(1).Levels[0].InFlight.TTL, c.Policy.Rule(2).Levels[1].InFlight.Cap, c.Policy.Rule(2).Levels[1].InFlight.TTL), "47 84 true 2 10 0s 5 1m0s"; got != want {
+		c.Policy.Rule(1).Levels[0].InFlight.Cap, c.Policy.Rule(1).Levels[0].InFlight.TTL, c.Policy.Rule(2).Levels[1].InFlight.Cap, c.Policy.Rule(2).Levels[1].InFlight.TTL), "47 85 true 2 10 0s 5 1m0s"; got != want {
 		t.Errorf("lines, shadow and levels %s, want %s", got, want)
 	}
 }

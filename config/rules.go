@@ -78,6 +78,12 @@ func (d *decoder) newRuleReader() *ruleReader {
 		d.flag("shape", &r.rule.Shape),
 		{"lease", func(n *yaml.Node) { r.rule.Lease = d.lease(n) }},
 		d.number("status", 400, 599, &r.status),
+		d.scalar("retry_jitter", func(n *yaml.Node, s string) {
+			var err error
+			if r.rule.RetryJitter, err = policy.ParseJitter(s); err != nil {
+				d.fault(n, "retry_jitter: %v", err)
+			}
+		}),
 		d.duration("max_wait", time.Microsecond, sluice.MaxWait, &r.rule.MaxWait),
 		{"exempt", func(n *yaml.Node) { d.mapping(n, "exempt", exempt...) }},
 	}

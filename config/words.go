@@ -58,6 +58,11 @@ func words(r *policy.Rule) (lines []string) {
 	if r.Status != 0 {
 		add("a denial is answered by status %d", r.Status)
 	}
+	if j := r.RetryJitter; j.Percent > 0 {
+		add("who is denied is told to wait up to %v longer than need be, each at random", j)
+	} else if j.Most > 0 {
+		add("who is denied is told to wait up to %s longer than need be, each at random", algo.Length(j.Most))
+	}
 	switch {
 	case r.Shape && r.Failure == sluice.FailOpen:
 		add("if the store fails: bodies pass as fast as they go")

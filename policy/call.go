@@ -102,6 +102,9 @@ func (c *Call) conclude(ctx context.Context) {
 		e.Charge = sluice.Charge{Key: binding.Key, Cost: binding.Cost}
 		if !v.Allowed {
 			e.Verdict, e.Violated = Denied, c.violated(e.Limit.Name)
+			if j := e.Rule.RetryJitter; j != (Jitter{}) {
+				j.delay(&e.Decision)
+			}
 			return
 		}
 	}

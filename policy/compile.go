@@ -146,6 +146,9 @@ func (c *compiler) rule(r *rule) {
 	if r.Status != 0 && (r.Status < 400 || r.Status > 599) {
 		c.fault(in("Status"), "%d must be 400 to 599, or 0 for 429", r.Status)
 	}
+	if problem := r.RetryJitter.problem(); problem != "" {
+		c.fault(in("RetryJitter"), "%s", problem)
+	}
 	r.ExemptNetworks = c.networks(in("ExemptNetworks"), r.ExemptNetworks)
 	if everyAddress(r.ExemptNetworks) {
 		c.fault(in("ExemptNetworks"), "exempt every address: the rule can never apply; leave it out, or exempt less")

@@ -44,7 +44,8 @@ func (k VerdictKind) String() string {
 // Event is a request's verdict and its reason. It may be kept, but for Judged.
 type Event struct {
 	Verdict VerdictKind
-	// Decision is the store's; zero if it made none.
+	// Decision is the store's; zero if it made none. That of a denial says when to
+	// come again with the [Jitter] of its rule, and Judged.Decision without.
 	Decision sluice.Decision
 	// Limit is the one that binds, by the name that clients read, and Charge what
 	// it was charged. Limit is nil if the store made no decision.

@@ -55,6 +55,9 @@ type Rule struct {
 	// Status is what an HTTP front answers a request that the rule denies: 400
 	// to 599. Zero means 429.
 	Status int
+	// RetryJitter makes the answers to requests that the rule denies say a time to
+	// come again that is a little later than need be, each another.
+	RetryJitter Jitter
 }
 
 // NewRule returns a rule that charges each request to its key under limits: the

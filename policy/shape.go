@@ -99,6 +99,9 @@ func (c *compiler) shape(r *rule) {
 	if r.Status != 0 {
 		c.fault(in("Status"), "is that of a denial, and a rule that shapes denies nothing; leave it out")
 	}
+	if r.RetryJitter != (Jitter{}) {
+		c.fault(in("RetryJitter"), "is about when to come again after a denial, and a rule that shapes denies nothing; leave it out")
+	}
 	for i := range r.Levels {
 		at := in("Levels").item(i)
 		if r.Levels[i].InFlight != nil {

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// MaxJitter is the longest time that a [Jitter] may add.
+const MaxJitter = 24 * time.Hour
+
+// Jitter is how much later than need be a client is told to come again, so that
+// clients which are denied together do not all come back together. Each answer
+// has a part of it at random: a part that followed from the key would be the same
+// for all clients of one budget. The zero Jitter adds nothing.
+type Jitter struct {
+	Most    time.Duration // at most; 0 if there is a Percent
+	Percent int           // of the wait, at most: 1 to 100
+}
+
+// ParseJitter reads a time, "30s", or a share of the wait, "20%".
+func ParseJitter(text string) (j Jitter, err error) {
+	if number, ok := strings.CutSuffix(text, "%"); ok {
+		j.Percent, err = strconv.Atoi(number)
+	} else {
+		j.Most, err = time.ParseDuration(text)
+	}
+	if problem := j.problem(); err != nil || problem != "" || j == (Jitter{}) {
+		return Jitter{}, fmt.Errorf("%q is no time to add; write one up to %v, such as 30s, or a share of the wait up to 100%%, such as 20%%", text, MaxJitter)
+	}
+	return j, nil
+}
+
+// String returns the jitter as [ParseJitter] reads it.
+func (j Jitter) String() string {
+	if j.Percent != 0 {
+		return strconv.Itoa(j.Percent) + "%"
+	}
+	return j.Most.String()
+}
+
+// problem returns what is wrong with j, "" if nothing is.
+func (j Jitter) problem() string {
+	switch {
+	case j.Most < 0 || j.Most > MaxJitter:
+		return fmt.Sprintf("%v must be 0 to %v", j.Most, MaxJitter)
+	case j.Percent < 0 || j.Percent > 100:
+		return fmt.Sprintf("%d%% must be 0 to 100%%", j.Percent)
+	case j.Most > 0 && j.Percent > 0:
+		return "a time, and a share of the wait; write one of them"
+	default:
+		return ""
+	}
+}
+
+// delay makes a denial say that it lasts longer. All that it says of when moves
+// by the same time, as clients may go by any of it.
+func (j Jitter) delay(d *sluice.Decision) {
+	if d.RetryAfter == sluice.Never {
+		return
+	}
+	most := j.Most + d.RetryAfter/100*time.Duration(j.Percent)
+	if most <= 0 {
+		return
+	}
+	more := time.Duration(rand.Int64N(int64(most) + 1)) //nolint:gosec // who guesses it learns when there is room again, which is no secret
+	d.RetryAfter += more
+	d.ResetAfter += more
+}
