@@ -19,6 +19,7 @@ var yamlNames = map[string]string{
 	"Failure": "failure", "Shape": "shape", "Lease": "lease", "MaxWait": "max_wait", "By": "by", "Missing": "missing",
 	"Limits": "limits", "InFlight": "in_flight", "Tiers": "plans", "Overrides": "overrides", "Candidates": "candidates",
 	"Key": "key", "Reason": "reason", "Author": "author", "First": "first", "RetryJitter": "retry_jitter",
+	"Answer": "answer", "ContentType": "content_type", "Body": "body", "Fields": "fields", "Denied": "denied",
 }
 
 // locate returns the node where a place in a rule, as policy names it, is

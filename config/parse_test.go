@@ -68,6 +68,10 @@ http://127.0.0.1:3001
 	if r.MaxWait != 2*time.Second || r.Failure != sluice.FailClosed || r.Status != 503 || r.RetryJitter.Most != 30*time.Second || r.Cost != (policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 100, Units: 2}) {
 		t.Errorf("max wait %v, failure %v, cost %+v", r.MaxWait, r.Failure, r.Cost)
 	}
+	if a := c.Policy.Rule(1).Answer; a.Status != 503 || a.ContentType != "application/json" || a.Body != `{"left": {remaining}}` ||
+		fmt.Sprint(a.Fields, a.Denied) != "[{X-Left {remaining}}] [{X-Retry {retry_after_ms}}]" || a.Limits["sliding-log.15min"].Status != 429 || a.Limits["sliding-log.15min"].Body != "later" {
+		t.Errorf("answer %+v", a)
+	}
 	for i, want := range []*sluice.LeaseTerms{nil, nil, nil, nil, {TTL: 20 * time.Millisecond, Units: 100, Nodes: 8}, {}} {
 		if got := c.Policy.Rule(i).Lease; (got == nil) != (want == nil) || got != nil && *got != *want {
 			t.Errorf("rule %d: lease %+v, want %+v", i+1, got, want)

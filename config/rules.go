@@ -78,6 +78,7 @@ func (d *decoder) newRuleReader() *ruleReader {
 		d.flag("shape", &r.rule.Shape),
 		{"lease", func(n *yaml.Node) { r.rule.Lease = d.lease(n) }},
 		d.number("status", 400, 599, &r.status),
+		{"answer", func(n *yaml.Node) { r.rule.Answer = d.answer(n) }},
 		d.scalar("retry_jitter", func(n *yaml.Node, s string) {
 			var err error
 			if r.rule.RetryJitter, err = policy.ParseJitter(s); err != nil {

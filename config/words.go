@@ -58,6 +58,7 @@ func words(r *policy.Rule) (lines []string) {
 	if r.Status != 0 {
 		add("a denial is answered by status %d", r.Status)
 	}
+	lines = append(lines, answerWords(r.Answer)...)
 	if j := r.RetryJitter; j.Percent > 0 {
 		add("who is denied is told to wait up to %v longer than need be, each at random", j)
 	} else if j.Most > 0 {

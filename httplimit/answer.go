@@ -35,6 +35,7 @@ func (q *Request) Refuse(w http.ResponseWriter) {
 	if e.Verdict == policy.Denied && e.Limit != nil {
 		opts.Fields.Set(w.Header(), q.policies(), e.Limit, e.Decision)
 	}
+	e.SetAnswer(w.Header())
 	if token, ok := e.Err.(*policy.TokenError); ok { //nolint:errorlint // a front's call has unwrapped it
 		challenge(w.Header(), token)
 	}
@@ -92,6 +93,7 @@ func (q *Request) SetFields(h http.Header) {
 		return
 	}
 	fields.Set(h, q.policies(), c.Limit, c.Decision)
+	c.SetAnswer(h)
 	if fields&NoFields != 0 {
 		return
 	}

@@ -23,6 +23,9 @@ type Event struct {
 func status(e *policy.Event) int {
 	switch e.Verdict {
 	case policy.Denied:
+		if a := e.Answer(); a != nil && a.Status != 0 {
+			return a.Status
+		}
 		if e.Rule != nil {
 			return cmp.Or(e.Rule.Status, http.StatusTooManyRequests)
 		}

@@ -67,7 +67,8 @@ type Options struct {
 	// DefaultReadAhead bytes.
 	ReadAhead *ReadAhead
 
-	// Fields are the header fields of the answers. Zero means [Draft11].
+	// Fields are the header fields of the answers. Zero means [Draft11]. Those of a
+	// rule's [policy.Answer] come besides, and in the place of any of their names.
 	Fields Fields
 	// Own, if not nil, answers at [OwnPath]: see [NewOwn].
 	Own *Own

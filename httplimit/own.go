@@ -79,7 +79,7 @@ func ownRule(r policy.Rule) policy.Rule {
 		r.Levels = nil
 		return r
 	}
-	r.Shape, r.Lease = false, nil // what is left is shown, and nothing passes
+	r.Shape, r.Lease, r.Answer = false, nil, nil // what is left is shown, and nothing passes
 	r.Match = policy.Match{Hosts: r.Match.Hosts, Headers: r.Match.Headers, Networks: r.Match.Networks, Paths: []string{ownPath(r.Name)}}
 	if r.Cost, r.When, r.MaxWait = (policy.Cost{}), nil, 0; countsBytes(&r) {
 		r.Cost.Of = policy.ResponseBytes // which is 1 before the response, too

@@ -17,7 +17,8 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // WriteProblem is the answer of [Options] without Refuse: e.Status with a
 // problem document (RFC 9457, application/problem+json) that says what
 // happened and names the limits that denied. It tells a client nothing of an
-// error of the store but when to retry: see [policy.RetryError].
+// error of the store but when to retry: see [policy.RetryError]. A denial by a
+// rule whose [policy.Answer] has a body is answered by that.
 //
 // A call of gRPC, by its Content-Type over HTTP/2, is answered with status 200 and
 // the code of gRPC in the place of e.Status, with grpc-retry-pushback-ms: its
@@ -32,11 +33,28 @@ func WriteProblem(w http.ResponseWriter, r *http.Request, e Event) {
 		writeRPC(w, &e)
 		return
 	}
+	if writeAnswer(w, &e) {
+		return
+	}
 	values := []string{"application/problem+json", "no-store"}
 	h["Content-Type"], h["Cache-Control"] = values[0:1:1], values[1:2:2]
 	setRetryAfter(h, &e)
 	w.WriteHeader(e.Status)
 	w.Write(appendProblem(make([]byte, 0, 384), e)) //nolint:errcheck // a client that is gone needs no answer
+}
+
+// writeAnswer answers a denial in its rule's own words, if it has any.
+func writeAnswer(w http.ResponseWriter, e *Event) bool {
+	a := e.Answer()
+	if a == nil || a.Body == "" {
+		return false
+	}
+	values := []string{a.ContentType, "no-store"}
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"] = values[0:1:1], values[1:2:2]
+	w.WriteHeader(e.Status)
+	w.Write(a.AppendBody(make([]byte, 0, 384), &e.Event, e.Status)) //nolint:errcheck // as of a problem
+	return true
 }
 
 // appendProblem writes the document by hand: under attack nearly every answer

@@ -79,6 +79,7 @@ func CompilePaced(rules []Rule, pause func()) (*Policy, error) {
 		}
 		before := len(c.faults)
 		if c.rule(r); len(c.faults) == before {
+			p.answers = p.answers || r.Answer != nil
 			m := &r.Match
 			r.bare = len(m.Methods)+len(m.Headers)+len(m.Queries)+len(m.Networks)+len(r.except) == 0
 			p.index.add(int32(i), r)
@@ -165,6 +166,7 @@ func (c *compiler) rule(r *rule) {
 		c.level(r, i)
 	}
 	c.shape(r)
+	c.answer(r)
 }
 
 func (c *compiler) cost(cost *Cost) {

@@ -19,6 +19,8 @@ type Policy struct {
 	rules []rule
 	names map[string]int
 	index *index
+
+	answers bool // a rule has an Answer
 }
 
 // Len returns how many rules the policy has.

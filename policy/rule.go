@@ -58,6 +58,9 @@ type Rule struct {
 	// RetryJitter makes the answers to requests that the rule denies say a time to
 	// come again that is a little later than need be, each another.
 	RetryJitter Jitter
+	// Answer, if not nil, is what an HTTP front says of the rule's limits in other
+	// words than its own.
+	Answer *Answer
 }
 
 // NewRule returns a rule that charges each request to its key under limits: the

@@ -86,6 +86,8 @@ func TestCodes(t *testing.T) {
 func TestDenials(t *testing.T) {
 	closed := limittest.Rule(t, "1/min")
 	closed.Failure = sluice.FailClosed
+	success := closed // over HTTP, which a call must not take for one of its own
+	success.Answer = &policy.Answer{Status: http.StatusOK, ContentType: "application/json", Body: "{}"}
 	claimed := policy.NewRule("api", policy.Claim("sub"), closed.Levels[0].Limits[0].Limit)
 	for _, c := range []struct {
 		name   string
@@ -98,6 +100,7 @@ func TestDenials(t *testing.T) {
 		says   string
 	}{
 		{"denied", httplimit.Options{Rules: []policy.Rule{closed}}, true, connect.CodeResourceExhausted, time.Minute, []string{"api"}, `"api";r=0;t=60`, `the quota of the limit "api" is used up`},
+		{"denied by a success", httplimit.Options{Rules: []policy.Rule{success}}, true, connect.CodeResourceExhausted, time.Minute, []string{"api"}, `"api";r=0;t=60`, `the quota of the limit "api" is used up`},
 		{"no key", httplimit.Options{Rules: []policy.Rule{policy.NewRule("api", policy.Header("X-User"), closed.Levels[0].Limits[0].Limit)}}, false, connect.CodeInvalidArgument, 0, nil, "", "X-User"},
 		{"no token", httplimit.Options{
 			Rules: []policy.Rule{claimed}, TokenRequired: true,

@@ -18,7 +18,7 @@ import (
 // refuse answers a call that is not passed on.
 func refuse(errs *connect.ErrorWriter, w http.ResponseWriter, r *http.Request, q *httplimit.Request) {
 	e := q.Event()
-	if !isCall(errs, r) || e.Status < http.StatusBadRequest {
+	if own := e.Status < http.StatusBadRequest && e.Verdict != policy.Denied; own || !isCall(errs, r) {
 		q.Refuse(w)
 		return
 	}

@@ -49,7 +49,7 @@ func TestConfigurationDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Names that the writer of a file chooses.
-	chosen := []string{"X-Plan", "X-Debug", "format", "pro", "tight", "loose"}
+	chosen := []string{"X-Plan", "X-Debug", "format", "pro", "tight", "loose", "X-Left", "X-Retry", "X-Why", "sliding-log.15min"}
 	have, commented := keysOf(t, []byte(file)), file
 	for _, key := range slices.Sorted(maps.Keys(keysOf(t, every))) {
 		if !have[key] && !slices.Contains(chosen, key) && !strings.Contains(commented, key+":") {

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicegate/sluice/policy"
+)
+
+// answer reads what a rule answers in words of the user's own.
+func (d *decoder) answer(n *yaml.Node) *policy.Answer {
+	a := &policy.Answer{}
+	before := len(d.faults)
+	d.mapping(n, "answer", append(d.answerFields(a),
+		field{"fields", func(n *yaml.Node) { d.texted(n, "fields", &a.Fields) }},
+		field{"limits", func(n *yaml.Node) {
+			a.Limits = map[string]policy.Answer{}
+			d.pairs(n, "limits", 64, func(key, value *yaml.Node) {
+				var of policy.Answer
+				d.mapping(value, "the answer of a limit", d.answerFields(&of)...)
+				a.Limits[key.Value] = of
+			})
+		}},
+	)...)
+	if len(d.faults) == before && len(resolved(n).Content) == 0 {
+		d.fault(n, "answer says nothing; write a status, a body with its content_type, fields or denied")
+	}
+	return a
+}
+
+// answerFields are the keys that are about denials.
+func (d *decoder) answerFields(a *policy.Answer) []field {
+	var status int64
+	number := d.number("status", 200, 599, &status)
+	return []field{
+		{"status", func(n *yaml.Node) {
+			number.read(n)
+			a.Status = int(status)
+		}},
+		d.word("content_type", &a.ContentType),
+		d.word("body", &a.Body),
+		{"denied", func(n *yaml.Node) { d.texted(n, "denied", &a.Denied) }},
+	}
+}
+
+// texted reads header fields with a text each.
+func (d *decoder) texted(n *yaml.Node, what string, into *[]policy.AnswerField) {
+	d.pairs(n, what, 64, func(key, value *yaml.Node) {
+		s, _ := d.text(value, what+" "+shorten(key.Value)) // one with a fault keeps its place
+		*into = append(*into, policy.AnswerField{Name: key.Value, Value: s})
+	})
+}
+
+// answerWords says what clients read.
+func answerWords(a *policy.Answer) (lines []string) {
+	if a == nil {
+		return nil
+	}
+	if len(a.Fields) > 0 {
+		lines = append(lines, "every response has "+fieldWords(a.Fields))
+	}
+	denial := func(of string, a *policy.Answer) {
+		var parts []string
+		if a.Status != 0 {
+			parts = append(parts, fmt.Sprintf("status %d", a.Status))
+		}
+		if a.Body != "" {
+			parts = append(parts, "a body of its own")
+		}
+		if len(a.Denied) > 0 {
+			parts = append(parts, fieldWords(a.Denied))
+		}
+		if len(parts) > 0 {
+			lines = append(lines, "a denial"+of+" is answered by "+strings.Join(parts, ", "))
+		}
+	}
+	denial("", a)
+	for _, name := range sortedKeys(a.Limits) {
+		of := a.Limits[name]
+		denial(" by "+name, &of)
+	}
+	return lines
+}
+
+func fieldWords(fields []policy.AnswerField) string {
+	texts := make([]string, len(fields))
+	for i, f := range fields {
+		texts[i] = f.Name + ": " + f.Value
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Answer is what a front for HTTP says of a rule's limits in words of one's own,
+// such as those of an API that clients know already. Every part that is zero is
+// as without it.
+//
+// Its texts have placeholders. They stand for what is known of the limit that
+// binds among the rule's, or of one of its limits by that one's name, such as
+// {hour.remaining}, but not in a Body:
+//
+//	{limit} {quota} {window}    units when full; units in a window; its seconds
+//	{remaining} {used}          units; {used} is {limit} less {remaining}
+//	{reset} {reset_unix}        seconds until the key is as new; the instant since 1970
+//	{reset_date} {reset_time}   the instant: Wed, 06 Mar 2013 19:07:58 GMT; 2013-03-06T19:07:58Z
+//	{retry_after}               seconds until the request fits, 0 if it passes
+//	{retry_after_ms}            milliseconds
+//	{rule} {name}               the rule; the limit as clients know it
+//	{status} {detail}           in a Body: the status; in words, why
+//
+// Seconds are whole and never too few. Where nobody knows when, or no wait would
+// help, a field with such a placeholder is left out, and in a Body it is -1, or
+// nothing for an instant that is not a number. Nothing stands for what a client
+// sent.
+type Answer struct {
+	// Status is that of a denial: 400 to 599, or 200 for an API that denies so.
+	// Zero means the rule's.
+	Status int
+	// ContentType is that of Body. In JSON, XML and HTML {detail} is escaped; a
+	// JSON Body must be JSON.
+	ContentType string
+	// Body is that of a denial. Empty means what the front answers by itself.
+	Body string
+	// Fields are set on every response to a request that the rule applies to, and
+	// Denied on a denial by it, after those that the front sets by itself.
+	Fields, Denied []AnswerField
+	// Limits are answers to denials by the limits of these names. What is zero in
+	// one is as in the answer itself. They have no Fields and no Limits.
+	Limits map[string]Answer
+
+	body           template
+	fields, denied []fieldTemplate
+	limits         map[string]*Answer // complete
+}
+
+// AnswerField is a header field. It is written with the case of its Name.
+type AnswerField struct{ Name, Value string }
+
+type fieldTemplate struct {
+	name, canonical string
+	value           template
+}
+
+// Answer returns the answer to a denied request that its rule has, with what is
+// of the limit that denied; nil if there is none.
+func (e *Event) Answer() *Answer {
+	if e.Verdict != Denied || e.Rule == nil || e.Rule.Answer == nil || e.Judged == nil {
+		return nil
+	}
+	a := e.Rule.Answer
+	if len(a.limits) == 0 {
+		return a
+	}
+	name := ""
+	if f := e.Judged.InFlight; f != nil {
+		name = f.Limit.Name
+	} else if e.Judged.bound {
+		v := e.Judged
+		name = v.charges[v.binding.charge].Plan.Term(v.binding.term).Name
+	}
+	if of := a.limits[name]; of != nil {
+		return of
+	}
+	return a
+}
+
+// AppendBody appends the body of the answer to a request that was denied.
+func (a *Answer) AppendBody(b []byte, e *Event, status int) []byte {
+	v := e.values(now())
+	if v.status = status; a.body.has(wordDetail) {
+		v.detail = e.AppendDetail(nil)
+	}
+	return a.body.append(b, &v)
+}
+
+// now is the clock by which clients are told an instant: this machine's, as that
+// of its field Date.
+func now() time.Time {
+	return time.Now() //nolint:forbidigo // no decision is computed of it
+}
+
+// SetAnswer sets the header fields that the rules' answers have for a request that
+// was decided, in the order of the rules. Those of a denial come last.
+func (e *Event) SetAnswer(h http.Header) {
+	if e.Judged == nil || !e.Judged.matches.of.answers || e.Verdict != Allowed && e.Verdict != Denied && e.Verdict != Shadowed {
+		return // nobody knows what is left
+	}
+	now, of := now(), (*Rule)(nil)
+	for o := range e.Judged.Outcomes() {
+		if o.Rule == of || o.Rule.Answer == nil || len(o.Rule.Answer.fields) == 0 {
+			continue // the outcomes of a rule lie together
+		}
+		of = o.Rule
+		v := e.values(now)
+		if of != e.Rule || e.Limit == nil {
+			v = e.Judged.tightest(of, now)
+		}
+		setFields(h, of.Answer.fields, &v)
+	}
+	if a := e.Answer(); a != nil {
+		v := e.values(now)
+		setFields(h, a.denied, &v)
+	}
+}
+
+// setFields sets fields with the case of their names, each in the place of one
+// that is there in any case.
+func setFields(h http.Header, fields []fieldTemplate, v *values) {
+	var buf [128]byte
+	for i := range fields {
+		if f := &fields[i]; f.value.known(v) {
+			delete(h, f.canonical)
+			h[f.name] = []string{string(f.value.append(buf[:0], v))}
+		}
+	}
+}
+
+// values returns what placeholders stand for of the limit that binds.
+func (e *Event) values(now time.Time) values {
+	v := values{rule: e.Rule, judged: e.Judged, now: now}
+	switch {
+	case e.Limit != nil:
+		v.name = e.Limit.Name
+		v.of(e.Limit, sluice.Outcome{Allowed: e.Decision.Allowed, Remaining: e.Decision.Remaining, RetryAfter: e.Decision.RetryAfter, ResetAfter: e.Decision.ResetAfter})
+	case e.Judged != nil && e.Judged.InFlight != nil:
+		f := e.Judged.InFlight
+		v.full, v.quota, v.retry, v.reset = f.Limit.Cap, f.Limit.Cap, sluice.Never, sluice.Never
+		v.name = slices.Concat(e.Violated, []string{""})[0]
+	}
+	return v
+}
+
+// tightest is values of the limit that binds among those of a rule.
+func (v *Verdict) tightest(r *Rule, now time.Time) values {
+	var best share
+	var limit *sluice.Term
+	name := ""
+	for o := range v.Outcomes() {
+		if o.Rule != r {
+			continue
+		}
+		is := share{o.Outcome, o.Cost}
+		if limit == nil || best.Allowed && !is.Allowed || best.Allowed == is.Allowed && tighter(&is, &best, is.Allowed) {
+			best, limit, name = is, o.Limit, o.Name()
+		}
+	}
+	t := values{rule: r, judged: v, now: now, name: name}
+	t.of(limit, best.Outcome)
+	return t
+}

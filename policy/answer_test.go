@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// denied returns what became of a request that a rule with an answer denied.
+func denied(t *testing.T, p *policy.Policy) *policy.Call {
+	t.Helper()
+	f, err := policy.NewFront(policy.FrontOptions{Store: memstore.New(memstore.Options{}), Policy: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var call policy.Call
+	for range 2 {
+		f.Decide(t.Context(), &policy.Plain{RequestMethod: "GET", RequestPath: "/"}, &call)
+	}
+	if call.Verdict != policy.Denied {
+		t.Fatalf("got %v", call.Verdict)
+	}
+	return &call
+}
+
+func withAnswer(a policy.Answer) []policy.Rule {
+	r := policy.NewRule("api", policy.IP(), sluice.PerMinute(1).Named("minute"))
+	r.Levels[0].By, r.Answer = nil, &a
+	return []policy.Rule{r}
+}
+
+// What is wrong with an answer is found when it is compiled.
+func TestAnswerFaults(t *testing.T) {
+	long := strings.Repeat("x", policy.MaxAnswerBytes+1)
+	field := func(name, value string) []policy.AnswerField {
+		return []policy.AnswerField{{Name: name, Value: value}}
+	}
+	for _, c := range []struct {
+		name string
+		a    policy.Answer
+		want string // empty: nothing is wrong
+	}{
+		{"nothing", policy.Answer{}, ""},
+		{"a body", policy.Answer{ContentType: "text/plain; charset=utf-8", Body: "{ x } {} {limit}"}, ""},
+		{"an unknown word", policy.Answer{ContentType: "text/plain", Body: "{limits}"}, "Answer.Body: {limits} stands for nothing; write one of {limit}, {quota}"},
+		{"an unknown word behind a brace", policy.Answer{ContentType: "text/plain", Body: "{{KEY}"}, "{KEY} stands for nothing"},
+		{"a word of a limit", policy.Answer{Fields: field("X", "{minute.remaining}")}, ""},
+		{"a word of no limit", policy.Answer{Fields: field("X", "{hour.remaining}")}, `Answer.Fields[0]: no limit of the rule has the name "hour"; it has minute`},
+		{"an unknown word of a limit", policy.Answer{Fields: field("X", "{minute.left}")}, "{minute.left} stands for nothing"},
+		{"a body without a type", policy.Answer{Body: "x"}, "a body and its content type go together"},
+		{"a type without a body", policy.Answer{ContentType: "text/plain"}, "a body and its content type go together"},
+		{"no JSON", policy.Answer{ContentType: "application/json", Body: `{"a":{name}}`}, "Answer.Body: is not JSON"},
+		{"JSON by chance, as 1-1 is none", policy.Answer{ContentType: "application/json", Body: `[1{retry_after}]`}, "Answer.Body: is not JSON"},
+		{"JSON by chance, by a name", policy.Answer{ContentType: "application/json", Body: `"\{rule}"`}, "Answer.Body: is not JSON"},
+		{"JSON by chance, by words", policy.Answer{ContentType: "application/json", Body: `"\{detail}"`}, "Answer.Body: is not JSON"},
+		{"a long body", policy.Answer{ContentType: "text/plain", Body: long}, "65537 bytes; a body has at most 65536"},
+		{"a long field", policy.Answer{Fields: field("X", long)}, "must be at most 655 printable characters"},
+		{"two fields in one", policy.Answer{Denied: field("X", "a\r\nSet-Cookie: b=c")}, "Answer.Denied[0]: the value of X must be"},
+		{"a field that is no name", policy.Answer{Denied: field("X: a", "b")}, `"X: a" is not a header field's name`},
+		{"the server's field", policy.Answer{Denied: field("content-length", "5")}, "Content-Length is set by the server"},
+		{"two types in one", policy.Answer{ContentType: "text/plain\r\nX: y", Body: "x"}, "is no content type"},
+		{"a status of success", policy.Answer{Status: 204}, "Answer.Status: 204 must be 400 to 599, or 200"},
+		{"fields of a limit", policy.Answer{Limits: map[string]policy.Answer{"minute": {Fields: field("X", "y")}}}, "Answer.Limits[minute]: the answer of a limit is to its denials"},
+		{"no such limit", policy.Answer{Limits: map[string]policy.Answer{"hour": {Status: 503}}}, `Answer.Limits[hour]: no limit of the rule has the name "hour"; it has minute`},
+		{"a limit with the type of the rule", policy.Answer{ContentType: "text/plain", Body: "a", Limits: map[string]policy.Answer{"minute": {Body: "b"}}}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := policy.Compile(withAnswer(c.a))
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+	p, err := policy.Compile(withAnswer(policy.Answer{Status: 503, ContentType: "text/plain", Body: "x", Limits: map[string]policy.Answer{"minute": {Status: 429}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := policy.Compile(p.Rules()); err != nil || denied(t, again).Answer().Status != 429 {
+		t.Errorf("rules that were compiled already: %v", err)
+	}
+}
+
+// FuzzAnswer: no text of an answer crashes, a body in JSON is JSON whenever it
+// was compiled, and no field has more than a line.
+func FuzzAnswer(f *testing.F) {
+	for _, text := range []string{"{limit}", `{"a":"{detail}"}`, "{{name}", "{", "{a", "{minute.remaining}", "{.}", "a\r\nb", `"{reset_date}"`, "[{retry_after},{used}]", `{"{detail}":{"{rule}":[]}}`} {
+		f.Add(text, "application/json")
+		f.Add(text, "text/html")
+	}
+	f.Fuzz(func(t *testing.T, text, kind string) {
+		p, err := policy.Compile(withAnswer(policy.Answer{ContentType: kind, Body: text, Denied: []policy.AnswerField{{Name: "X", Value: text}}}))
+		if err != nil {
+			if p, err = policy.Compile(withAnswer(policy.Answer{ContentType: kind, Body: text})); err != nil {
+				return
+			}
+		}
+		call, h := denied(t, p), http.Header{}
+		body := call.Answer().AppendBody(nil, &call.Event, 429)
+		if strings.HasPrefix(kind, "application/json") && !json.Valid(body) {
+			t.Errorf("%q became %q", text, body)
+		}
+		call.SetAnswer(h)
+		for _, value := range slices.Concat(slices.Collect(maps.Values(h))...) {
+			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+				t.Errorf("%q became the field %q", text, value)
+			}
+		}
+	})
+}
