@@ -82,7 +82,8 @@ func wrapSlot(req *sluice.SlotRequest, err error) error {
 // holding is what came of a request for slots.
 type holding struct {
 	decision sluice.SlotDecision
-	before   bool  // its owner held slots already
+	before   bool  // its owner held slots already,
+	until    int64 // and would have until then
 	now      int64 // the server's instant
 }
 
@@ -122,8 +123,19 @@ func heldAt(now int64, req *sluice.SlotRequest, owner string, reply List, i int)
 	look := *req
 	look.Op, look.Cost = sluice.SlotPeek, look.Limit.Cap+1
 	before, _ := algo.DecideSlot(&look, mine, &state, now)
-	d, _ := algo.DecideSlot(req, mine, &state, now)
-	return holding{decision: d, before: before.Allowed, now: now}, nil
+	h := holding{before: before.Allowed, until: endOf(&state, mine), now: now}
+	h.decision, _ = algo.DecideSlot(req, mine, &state, now)
+	return h, nil
+}
+
+// endOf returns when the lease of an owner ends, 0 if it has none.
+func endOf(s *algo.State, owner uint64) int64 {
+	for i := 0; i < s.Len; i += 3 { // see parseLeases
+		if s.Ring[i] == owner {
+			return int64(s.Ring[i+1])
+		}
+	}
+	return 0
 }
 
 // parseLeases reads leases as a state in which owners are numbered, and

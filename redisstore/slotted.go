@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
@@ -76,7 +77,7 @@ func (s *Store) joined(ctx context.Context, c *call, req *sluice.Request, key st
 }
 
 // parted decides a slot, then the units. Where these are denied, or fail, it gives
-// the slot back. In between others may be denied for it.
+// the slot back, or has it end when it would have. In between others may be denied for it.
 func (s *Store) parted(ctx context.Context, req *sluice.Request) (sluice.Decision, error) {
 	slot := &req.Slot.SlotRequest
 	held, err := s.slot(ctx, slot)
@@ -95,13 +96,32 @@ func (s *Store) parted(ctx context.Context, req *sluice.Request) (sluice.Decisio
 	case err == nil && d.Allowed:
 		req.Slot.Decision = held.decision
 		return d, nil
-	case slot.Op == sluice.SlotPeek || held.before:
+	case slot.Op == sluice.SlotPeek:
 		return d, err
 	}
-	if released := s.release(ctx, slot); err == nil {
-		err = hidden(released)
+	back := s.release
+	if held.before {
+		back = func(ctx context.Context, slot *sluice.SlotRequest) error {
+			return s.shorten(ctx, slot, held.until-held.now)
+		}
+	}
+	if given := back(ctx, slot); err == nil {
+		err = hidden(given)
 	}
 	return d, err
+}
+
+// shorten has a lease that was renewed end when it would have, in so many µs: all
+// but the time since, by which it may be longer.
+func (s *Store) shorten(ctx context.Context, slot *sluice.SlotRequest, left int64) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Timeout)
+	defer cancel()
+	req := *slot
+	req.Op, req.Limit.TTL = sluice.SlotRenew, time.Duration(left)*time.Microsecond
+	if _, err := s.slot(ctx, &req); err != nil {
+		return fmt.Errorf("put the end of the slot back: %w", err)
+	}
+	return nil
 }
 
 // release gives back a slot that was acquired for a request which was denied, or

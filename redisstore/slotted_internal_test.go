@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/storetest"
 )
 
@@ -49,6 +50,37 @@ func TestConformanceAtSetInstants(t *testing.T) {
 					return storetest.Harness{Store: parting{s}, Slots: s, Steps: 500}
 				})
 			})
+		})
+	}
+}
+
+// TestDeniedUnitsRenewNoSlot: who holds slots already and is denied the units holds
+// them for no longer than before, in two calls as in one.
+func TestDeniedUnitsRenewNoSlot(t *testing.T) {
+	for _, b := range redistest.Binaries(t) {
+		t.Run(b.Name, func(t *testing.T) {
+			s := clocked(t, redistest.Start(t, b), "")
+			p := storekit.Plan(t, "s", "1/day")
+			slot := func(op sluice.SlotOp, owner string, ttl time.Duration) sluice.SlotRequest {
+				return sluice.SlotRequest{Op: op, Scope: "s", Key: "k", Owner: owner, Cost: 1, Limit: sluice.SlotLimit{Name: "n", Cap: 2, TTL: ttl}}
+			}
+			s.Set(epoch)
+			storekit.Take(t, s.Store, storekit.Request(p, "k", 1))
+			if d, err := s.Slot(t.Context(), slot(sluice.SlotAcquire, "a", time.Second)); err != nil || !d.Allowed {
+				t.Fatalf("got %+v, %v", d, err)
+			}
+			s.Set(epoch + 400_000)
+			req := storekit.Request(p, "k", 1)
+			req.Slot = &sluice.Slot{SlotRequest: slot(sluice.SlotAcquire, "a", time.Minute)}
+			if d, err := (parting{s.Store}).Take(t.Context(), req); err != nil || d.Allowed {
+				t.Fatalf("a second unit: got %+v, %v", d, err)
+			}
+			for _, c := range []struct{ at, held int64 }{{999_999, 1}, {1_000_000, 0}} {
+				s.Set(epoch + c.at)
+				if d, err := s.Slot(t.Context(), slot(sluice.SlotPeek, "b", time.Second)); err != nil || d.Held != c.held {
+					t.Errorf("after %d µs: got %+v, %v, want %d held", c.at, d, err, c.held)
+				}
+			}
 		})
 	}
 }
