@@ -150,6 +150,8 @@ func (t *Term) stricter(ttl int64) (Limit, error) {
 	switch {
 	case t.CountDenied:
 		return l, errors.New("counts denied requests, which a lease would not tell it of; leave out count-denied or the lease")
+	case t.NextWaits:
+		return l, errors.New("lets a take cost more than is there, for which the next waits wherever it comes; leave out next-waits or the lease")
 	case t.Queues():
 		return l, errors.New("holds requests back in one queue, which nodes cannot share; write nodelay or leave out the lease")
 	case t.logs():

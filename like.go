@@ -67,7 +67,7 @@ func (p *parser) inheritOptions(of Limit) {
 	case TokenBucket:
 		keep("interval-refill", func(l *Limit) { l.Refill = of.Refill })
 		if of.Withheld > 0 {
-			keep("initial", func(l *Limit) { l.Withheld = max(0, l.Full()-(of.Full()-of.Withheld)) })
+			keep("initial", func(l *Limit) { l.Withheld = max(0, l.Filled().Burst-(of.Filled().Burst-of.Withheld)) })
 		}
 	case LeakyBucket:
 		keep("burst", func(l *Limit) { l.Burst = of.Burst })
@@ -96,6 +96,9 @@ func (p *parser) inheritOptions(of Limit) {
 		keep("precision", func(l *Limit) { l.Precision = of.Precision })
 	}
 	keep("debt", func(l *Limit) { l.Debt = of.Debt })
+	if l.Algorithm == TokenBucket {
+		keep("next-waits", func(l *Limit) { l.NextWaits = of.NextWaits })
+	}
 }
 
 // stray says that an option does not belong to the algorithm.

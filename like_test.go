@@ -34,6 +34,10 @@ func TestParseLimitLike(t *testing.T) {
 		{"refill and debt", "10/min burst 3", "5/min interval-refill debt 7", "10/min burst 3 interval-refill debt 7"},
 		{"debt of its own", "10/min debt 0", "5/min debt 7", "10/min"},
 		{"debt that does not fit", "65536/min", "5/min sliding-log debt 7", "65536/min sliding-log"},
+		{"next-waits, with the debt", "10/min", "5/min debt 7 next-waits", "10/min debt 7 next-waits"},
+		{"next-waits of a debt of its own", "10/min debt 3", "5/min debt 7 next-waits", "10/min debt 3 next-waits"},
+		{"no next-waits without a debt", "10/min debt 0", "5/min debt 7 next-waits", "10/min"},
+		{"initial 0 with next-waits stays", "100/min", "5/min initial 0 debt 3 next-waits", "100/min initial 0 debt 3 next-waits"},
 		{"initial 0 stays", "100/min", "5/min initial 0", "100/min initial 0"},
 		{"initial 2 at most", "1/min", "5/min initial 2", "1/min"},
 		{"initial of its own", "100/min initial 7", "5/min initial 0", "100/min initial 7"},
@@ -118,12 +122,12 @@ func TestLikeItself(t *testing.T) {
 		want := l.Filled()
 		if l.Algorithm == sluice.TokenBucket {
 			want.Burst, want.Withheld = l.Quota, got.Withheld
-			if initial := l.Full() - l.Withheld; l.Withheld > 0 && got.Withheld != max(0, l.Quota-initial) {
+			if initial := l.Filled().Burst - l.Withheld; l.Withheld > 0 && got.Withheld != max(0, l.Quota-initial) {
 				t.Errorf("%q like %q: got %v", text, l, got)
 			}
 		}
 		if want.Validate() != nil {
-			want.Debt = 0 // which does not fit the quota's burst
+			want.Debt, want.NextWaits = 0, false // it does not fit the quota's burst
 		}
 		if got := got.Filled(); got != want {
 			t.Errorf("%q like %q: got %v, want %v", text, l, got, want)

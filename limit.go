@@ -52,6 +52,11 @@ type Limit struct {
 	Refill   Refill // token bucket: continuous or interval
 	Withheld int64  // token bucket: units of Burst that every key lacks when the rule starts, and earns from then on
 
+	// NextWaits lets a take of a token bucket cost more than is there: it passes
+	// if nothing is owed above Burst, and may owe up to Debt above it. Who comes
+	// next waits until that is paid. Guava's RateLimiter is one.
+	NextWaits bool
+
 	// DelayAfter is, in a leaky bucket, how many units of a burst pass without
 	// delay. Zero means 1: every further unit waits its turn (a queue). Burst
 	// means that none waits (a meter).
@@ -140,12 +145,20 @@ func orDefault[T comparable](v, def T) T {
 }
 
 // Full returns how many units a rested key may spend at once: the Burst of a
-// bucket, the Quota of every other algorithm.
+// bucket, with its Debt if the next waits, and the Quota of every other algorithm.
 func (l Limit) Full() int64 {
 	if l.Algorithm.bucket() {
-		return l.Filled().Burst
+		return l.Filled().Burst + l.lent()
 	}
 	return l.Quota
+}
+
+// lent returns how many units above Burst a take may spend.
+func (l Limit) lent() int64 {
+	if l.NextWaits {
+		return l.Debt
+	}
+	return 0
 }
 
 // Queues reports whether l may hold requests back until their turn: a leaky

@@ -35,6 +35,7 @@ func drawLimit(t *rapid.T) sluice.Limit {
 		l.Refill = rapid.SampledFrom([]sluice.Refill{sluice.Continuous, sluice.Interval}).Draw(t, "refill")
 		drawBurst(t, &l)
 		l.Withheld = rapid.Int64Range(0, l.Full()).Draw(t, "withheld")
+		l.NextWaits = l.Debt > 0 && rapid.Bool().Draw(t, "next waits")
 	case sluice.LeakyBucket:
 		drawBurst(t, &l)
 		l.DelayAfter = rapid.OneOf(rapid.Int64Range(0, l.Full()), rapid.Just(l.Full())).Draw(t, "delay after")

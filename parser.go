@@ -59,6 +59,7 @@ var owners = []struct {
 	{"burst", []Algorithm{TokenBucket, LeakyBucket}},
 	{"interval-refill", []Algorithm{TokenBucket}},
 	{"initial", []Algorithm{TokenBucket}},
+	{"next-waits", []Algorithm{TokenBucket}},
 	{"delay", []Algorithm{LeakyBucket}},
 	{"anchor", []Algorithm{FixedWindow}},
 	{"calendar", []Algorithm{FixedWindow}},
@@ -272,6 +273,8 @@ func (p *parser) option(w string) error {
 		return err
 	case "interval-refill":
 		l.Refill = Interval
+	case "next-waits":
+		l.NextWaits = true
 	case "nodelay":
 		p.nodelay = true
 	case "delay-after":

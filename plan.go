@@ -37,6 +37,8 @@ type Term struct {
 	// and Most how long Burst and Debt units do. Of use to buckets.
 	Rate        span.Rate
 	Reach, Most span.Span
+	// Lent is how many units above Burst a take may spend: Debt where NextWaits.
+	Lent int64
 	// Micros is the window and Sub a sub-window, in µs.
 	Micros, Sub int64
 
@@ -46,7 +48,7 @@ type Term struct {
 // Full is Full of the Limit, whose defaults are filled in already.
 func (t *Term) Full() int64 {
 	if t.Algorithm.bucket() {
-		return t.Burst
+		return t.Burst + t.Lent
 	}
 	return t.Quota
 }
@@ -105,6 +107,7 @@ func compileTerm(scope string, l Limit) Term {
 		t.Sub = t.Micros / int64(t.SubWindows)
 	}
 	if t.Algorithm.bucket() {
+		t.Lent = t.lent()
 		t.Rate = span.New(t.Quota, t.Micros)
 		if t.Refill == Interval {
 			t.Rate = span.New(1, t.Micros) // counted in windows, not units

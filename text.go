@@ -29,6 +29,7 @@ const MaxTextBytes = 1024
 //	burst N                          buckets
 //	debt N                           any algorithm
 //	interval-refill, initial N       token-bucket
+//	next-waits                       token-bucket with a debt
 //	nodelay, delay-after N           leaky-bucket
 //	anchor first                     fixed-window
 //	calendar ZONE, week-starts DAY   fixed-window, which calendar implies
@@ -125,6 +126,7 @@ func (l Limit) String() string {
 	if l.Withheld != 0 {
 		b.WriteString(" initial " + formatQuota(l.Filled().Burst-l.Withheld, l.Unit))
 	}
+	flag(l.NextWaits, "next-waits")
 	if l.DelayAfter != 0 && l.DelayAfter == l.Filled().Burst {
 		b.WriteString(" nodelay")
 	} else {

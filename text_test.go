@@ -59,6 +59,8 @@ var texts = []struct {
 	{text: "2TB/week sliding-counter debt 1GB", want: sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 2e12, Unit: sluice.Bytes, Window: 7 * day, Debt: 1e9}},
 
 	{text: "100/min interval-refill", want: sluice.Limit{Quota: 100, Window: time.Minute, Refill: sluice.Interval}},
+	{text: "5/s next-waits debt 100", want: sluice.Limit{Quota: 5, Window: time.Second, NextWaits: true, Debt: 100}},
+	{text: "1MB/s interval-refill initial 0 debt 5MB next-waits", want: sluice.Limit{Quota: 1e6, Unit: sluice.Bytes, Window: time.Second, Refill: sluice.Interval, Withheld: 1e6, NextWaits: true, Debt: 5e6}, prints: "1MB/s interval-refill initial 0B next-waits debt 5MB"},
 	{text: "100/min initial 0", want: sluice.Limit{Quota: 100, Window: time.Minute, Withheld: 100}},
 	{text: "100/min burst 20 initial 5", want: sluice.Limit{Quota: 100, Window: time.Minute, Burst: 20, Withheld: 15}},
 	{text: "100/min initial 5 burst 20", want: sluice.Limit{Quota: 100, Window: time.Minute, Burst: 20, Withheld: 15}, prints: "100/min burst 20 initial 5"},
@@ -157,6 +159,7 @@ func TestParseLimitSaysWhereAndWhat(t *testing.T) {
 		{"1/min burst 5KB", 12, `"5KB" is in bytes but the quota is not`},
 		{"1/min burst 5 burst 6", 14, "a second burst; a limit has one"},
 		{"1/min gcra token-bucket", 11, "a second algorithm"},
+		{"1/s leaky-bucket debt 1 next-waits", 24, "next-waits belongs to token-bucket"},
 		{"1/s leaky-bucket nodelay delay-after 1", 25, "a second delay"},
 		{"1/s leaky-bucket delay-after 0", 29, "delay-after must be at least 1"},
 		{"1/min initial 2", 14, "initial 2 is above the burst of 1"},

@@ -110,6 +110,7 @@ func (l Limit) validateStrays(add func(string, string, ...any)) {
 	}{
 		{"Refill", l.Refill != Continuous, TokenBucket},
 		{"Withheld", l.Withheld != 0, TokenBucket},
+		{"NextWaits", l.NextWaits, TokenBucket},
 		{"DelayAfter", l.DelayAfter != 0, LeakyBucket},
 		{"Anchor", l.Anchor != OnClock, FixedWindow},
 		{"Calendar", l.Calendar != NoCalendar, FixedWindow},
@@ -140,6 +141,9 @@ func (l Limit) validateBucket(add func(string, string, ...any)) {
 		}
 		if l.Withheld < 0 || l.Withheld > MaxQuota || sound && l.Withheld > burst {
 			add("Withheld", "%d must be 0 to the burst of %d", l.Withheld, burst)
+		}
+		if l.NextWaits && l.Debt == 0 {
+			add("NextWaits", "needs a Debt, which is how far above the burst a take may go; write one, such as debt %d", max(burst, 1))
 		}
 	} else if l.DelayAfter < 0 || l.DelayAfter > MaxQuota || sound && l.DelayAfter > burst {
 		add("DelayAfter", "%d must be 1 to the burst of %d, or 0 for 1", l.DelayAfter, burst)

@@ -92,6 +92,8 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		{"withheld all", sluice.Limit{Quota: 9, Window: 1000, Withheld: 9}, nil},
 		{"withheld above the burst", sluice.Limit{Quota: 9, Window: 1000, Burst: 3, Withheld: 4}, []string{"Withheld"}},
 		{"withheld negative", sluice.Limit{Quota: 9, Window: 1000, Withheld: -1}, []string{"Withheld"}},
+		{"the next waits", sluice.Limit{Quota: 9, Window: 1000, NextWaits: true, Debt: 1}, nil},
+		{"the next waits for nothing", sluice.Limit{Quota: 9, Window: 1000, NextWaits: true}, []string{"NextWaits"}},
 		{"delay after all", sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 9, Window: 1000, Burst: 3, DelayAfter: 3}, nil},
 		{"delay after more than the burst", sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 9, Window: 1000, Burst: 3, DelayAfter: 4}, []string{"DelayAfter"}},
 		{"delay after more than the default burst", sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 9, Window: 1000, DelayAfter: 2}, []string{"DelayAfter"}},
@@ -105,19 +107,19 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 			"Anchor", "Calendar", "Conservative", "CountDenied", "DelayAfter", "PreFilled", "Precision", "Strict", "SubWindows", "WeekStart", "Zone",
 		}},
 		{"strays of a leaky bucket", strays(sluice.LeakyBucket), []string{
-			"Anchor", "Calendar", "Conservative", "CountDenied", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Calendar", "Conservative", "CountDenied", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a sliding log", strays(sluice.SlidingLog), []string{
-			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a sliding counter", strays(sluice.SlidingCounter), []string{
-			"Anchor", "Burst", "Calendar", "CountDenied", "DelayAfter", "Precision", "Refill", "Strict", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Burst", "Calendar", "CountDenied", "DelayAfter", "NextWaits", "Precision", "Refill", "Strict", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a sliding histogram", strays(sluice.SlidingHistogram), []string{
-			"Anchor", "Burst", "Calendar", "Conservative", "CountDenied", "DelayAfter", "PreFilled", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Burst", "Calendar", "Conservative", "CountDenied", "DelayAfter", "NextWaits", "PreFilled", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a fixed window", strays(sluice.FixedWindow), []string{
-			"Anchor", "Burst", "Conservative", "CountDenied", "DelayAfter", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "Withheld",
+			"Anchor", "Burst", "Conservative", "CountDenied", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "Withheld",
 		}},
 
 		{"unknown anchor", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Window: 1000, Anchor: 2}, []string{"Anchor"}},
@@ -159,7 +161,7 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 // strays returns a limit that has a value in every field of any algorithm.
 func strays(a sluice.Algorithm) sluice.Limit {
 	return sluice.Limit{
-		Algorithm: a, Quota: 10, Burst: 3, Refill: sluice.Interval, Withheld: 1, DelayAfter: 1,
+		Algorithm: a, Quota: 10, Burst: 3, Refill: sluice.Interval, Withheld: 1, NextWaits: true, Debt: 1, DelayAfter: 1,
 		Anchor: sluice.OnFirst, Calendar: sluice.Week, Zone: "Asia/Seoul", WeekStart: time.Monday,
 		CountDenied: true, SubWindows: 1, Conservative: true, Strict: true, PreFilled: true, Precision: 3,
 	}
@@ -180,6 +182,7 @@ func TestAnyLimitIsSafe(t *testing.T) {
 			Debt:         rapid.Int64().Draw(t, "debt"),
 			Refill:       sluice.Refill(small(t, "refill") / 4),
 			Withheld:     rapid.Int64().Draw(t, "withheld"),
+			NextWaits:    rapid.Bool().Draw(t, "next waits"),
 			DelayAfter:   rapid.Int64().Draw(t, "delay after"),
 			Anchor:       sluice.Anchor(small(t, "anchor") / 4),
 			Calendar:     sluice.Calendar(small(t, "calendar")),
@@ -242,6 +245,8 @@ func TestLimitFull(t *testing.T) {
 	}{
 		{sluice.PerMinute(9), 9},
 		{sluice.PerMinute(9).WithBurst(20), 20},
+		{sluice.Limit{Quota: 9, Window: time.Minute, Burst: 3, Debt: 5}, 3},
+		{sluice.Limit{Quota: 9, Window: time.Minute, Burst: 3, Debt: 5, NextWaits: true}, 8},
 		{sluice.PerMinute(9).With(sluice.LeakyBucket), 1},
 		{sluice.PerMinute(9).With(sluice.FixedWindow), 9},
 		{sluice.PerMinute(9).With(sluice.SlidingHistogram), 9},

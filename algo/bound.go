@@ -78,6 +78,18 @@ func Output(l sluice.Limit, d time.Duration) (units int64, wait time.Duration) {
 		micros(r.Times(l.Burst - l.DelayAfter).Ceil())
 }
 
+// Wait returns how long who comes next waits at most for what a take owes, where
+// the limit lets takes owe: see [sluice.Limit]. It is 0 where it does not.
+func Wait(l sluice.Limit) time.Duration {
+	if !l.NextWaits || l.Validate() != nil {
+		return 0
+	}
+	if l.Refill != sluice.Continuous {
+		return time.Duration(ceilDiv(l.Debt, l.Quota)) * l.Window
+	}
+	return micros(span.New(l.Quota, l.Window.Microseconds()).Times(l.Debt).Ceil())
+}
+
 // shortest returns the shortest a fixed window can be, in µs.
 func shortest(l sluice.Limit) int64 {
 	const hour = int64(time.Hour / time.Microsecond)
@@ -130,6 +142,9 @@ func Worst(l sluice.Limit) string {
 	}
 	if l.Debt > 0 {
 		fmt.Fprintf(&b, ", a debt of %s included", Amount(l.Debt, l.Unit))
+	}
+	if l.NextWaits {
+		fmt.Fprintf(&b, ", for which the next waits up to %v", Wait(l))
 	}
 	return b.String()
 }

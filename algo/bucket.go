@@ -273,8 +273,7 @@ func (bucket) resetAfter(t *sluice.Term, s *State, now int64) int64 {
 func (bucket) horizon(t *sluice.Term) int64 { return t.Most.Ceil() + maxWait }
 
 // WordTake decides an OpTake of cost units on the state of one word of a
-// bucket ([FormWord]) with no Withheld units: idle and rem are the state's Idle
-// and A, zero if never seen. It equals [Decide] for that one limit. If denied,
+// bucket ([Plain]): idle and rem are the state's Idle and A, zero if never seen. It equals [Decide] for that one limit. If denied,
 // the new word is the old one, unless the clock has stepped back so far that
 // the state starts over. It does not allocate.
 func WordTake(t *sluice.Term, idle, rem, now, cost int64, d *sluice.Decision) (newIdle, newRem int64) {

@@ -37,7 +37,8 @@ type counter interface {
 	// these is the largest cost that fits.
 	counted(t *sluice.Term, s *State, now int64) int64
 	// earliest returns the first instant from now on at which cost fits if
-	// nothing else comes. Cost is at most what the limit holds.
+	// nothing else comes. Cost is at most what the limit holds, without what it
+	// lends.
 	earliest(t *sluice.Term, s *State, now, cost int64) int64
 	// spend counts cost, which is positive, at instant at ≥ now.
 	spend(t *sluice.Term, s *State, now, at, cost int64)
@@ -78,7 +79,8 @@ func counterOf(t *sluice.Term) counter {
 	}
 }
 
-// full returns how many units a rested key may spend at once.
+// full returns how many units a rested key has: what is spent beyond them is
+// debt.
 func full(t *sluice.Term) int64 {
 	if t.Burst > 0 {
 		return t.Burst
@@ -167,7 +169,11 @@ func (it *Item) remaining(c counter, now int64) int64 {
 	if it.State.Reserved || c.pending(it.Term, &it.State, now) {
 		return 0 // nobody overtakes a reservation
 	}
-	return max(full(it.Term)-c.counted(it.Term, &it.State, now), 0)
+	left := full(it.Term) - c.counted(it.Term, &it.State, now)
+	if left < 0 {
+		return 0
+	}
+	return left + it.Term.Lent
 }
 
 // resetAfter returns how long it takes until the key is as good as new, in µs.
@@ -180,13 +186,16 @@ func (it *Item) resetAfter(c counter, now int64) int64 {
 
 // earliest returns when the item's cost fits, or never.
 func (it *Item) earliest(c counter, now, cost int64) int64 {
-	if cost > full(it.Term) {
+	lent := it.Term.Lent
+	if cost > full(it.Term)+lent {
 		return never
 	}
 	if it.State.Zero() && it.State.fill == 0 {
 		return now
 	}
-	return c.earliest(it.Term, &it.State, now, cost)
+	// Where the next waits, a take needs room for what it costs above Debt: so
+	// nothing is owed above Burst before it, and no more than Debt behind it.
+	return c.earliest(it.Term, &it.State, now, max(cost-lent, 0))
 }
 
 // spend counts cost at instant at in every state of the key.

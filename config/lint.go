@@ -188,6 +188,9 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	if r.Cost.Bytes() && !r.Shape && l.Queues() {
 		texts = append(texts, fmt.Sprintf("%v holds a request back as a whole, by the bytes that are known of it when it comes; write shape: true to slow bodies down, or nodelay", l))
 	}
+	if wait := algo.Wait(l); wait > 30*time.Second {
+		texts = append(texts, fmt.Sprintf("%v lets one request owe so much that the next ones of its key wait for up to %v, longer than most clients do; lower the debt", l, wait))
+	}
 	if burst/10 < f.Quota {
 		return texts
 	}

@@ -85,7 +85,7 @@ func (s *Store) fresh(sh *shard, now int64) int64 {
 
 // plainTake reports whether [algo.WordTake] can decide req, of one limit.
 func plainTake(req *sluice.Request, t *sluice.Term) bool {
-	return req.Op == sluice.OpTake && req.MaxWait == 0 && t.Withheld == 0 && req.Outcomes == nil && algo.SizeOf(t) == algo.SizeWord
+	return req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil && algo.Plain(t)
 }
 
 // newWord decides a plain take of a key that has no state or, by the time of

@@ -38,6 +38,7 @@ func (d *differential) anyLimit() sluice.Limit {
 		if d.rand.IntN(4) == 0 {
 			l.Withheld = d.upTo(l.Filled().Burst)
 		}
+		l.NextWaits = l.Debt > 0 && d.rand.IntN(2) == 0
 	case sluice.LeakyBucket:
 		if d.rand.IntN(2) == 0 {
 			l.Burst = 1 + d.rand.Int64N(20)

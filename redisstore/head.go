@@ -27,7 +27,26 @@ const (
 	headVariant   = 1 << 6 // Refill, DelayAfter follows, Anchor, CountDenied, Conservative
 	headVariant2  = 1 << 7 // Withheld follows, calendar follows, PreFilled
 	headAlgorithm = 7
+
+	// headOptions, in the place of an algorithm, is a token bucket with options,
+	// which follow as bits. Nodes that do not know them find no such algorithm and
+	// refuse the state. 7 is none, either: see value.go.
+	headOptions = 6
 )
+
+// The options of a token bucket.
+const (
+	optionNextWaits = 1 << iota
+	optionsKnown    = 1<<iota - 1
+)
+
+// optionsOf returns the options of a token bucket, 0 of any other limit.
+func optionsOf(l *sluice.Limit) (options int64) {
+	if l.NextWaits {
+		options |= optionNextWaits
+	}
+	return options
+}
 
 // appendHead appends the head of l, which is valid and filled in.
 func appendHead(b []byte, l *sluice.Limit) []byte {
@@ -58,6 +77,9 @@ func appendHead(b []byte, l *sluice.Limit) []byte {
 		flag(l.Refill == sluice.Interval, headVariant)
 		if flag(l.Withheld != 0, headVariant2) {
 			number(l.Withheld)
+		}
+		if options := optionsOf(l); flag(options != 0, headOptions) {
+			number(options)
 		}
 	case sluice.LeakyBucket:
 		if flag(l.Burst != 1, headBurst) {
@@ -99,6 +121,10 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 	size := int(state[0]) + 1
 	flags, rest := state[1], []byte(state[2:size])
 	l := sluice.Limit{Name: name, Algorithm: sluice.Algorithm(flags & headAlgorithm)}
+	options := flags&headAlgorithm == headOptions
+	if options {
+		l.Algorithm = sluice.TokenBucket
+	}
 	bad := false
 	number := func() int64 {
 		n, k := binary.Uvarint(rest)
@@ -131,6 +157,11 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 		}
 		if variant2 {
 			l.Withheld = number()
+		}
+		if options {
+			set := number()
+			l.NextWaits = set&optionNextWaits != 0
+			bad = bad || set == 0 || set&^optionsKnown != 0
 		}
 	case sluice.LeakyBucket:
 		if variant {

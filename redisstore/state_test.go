@@ -36,6 +36,25 @@ func TestHeadsTellLimitsApart(t *testing.T) {
 	}
 }
 
+// TestUnknownOptionsAreRefused: a head of options that this program does not know, or
+// of none, is no limit's.
+func TestUnknownOptionsAreRefused(t *testing.T) {
+	l := storekit.Compile(t, "any", sluice.Limit{Name: "x", Quota: 5, Window: 1000, Debt: 3, NextWaits: true}).Term(0).Limit
+	head := []byte(plainHead(l))
+	if _, _, err := parseHead("x", string(head)); err != nil {
+		t.Fatal(err)
+	}
+	if sluice.Algorithm(head[1]&headAlgorithm) <= sluice.SlidingHistogram {
+		t.Errorf("a node of before knows the algorithm of %x", head)
+	}
+	for _, options := range []byte{0, optionsKnown + 1, 127} {
+		head[len(head)-1] = options
+		if got, _, err := parseHead("x", string(head)); err == nil {
+			t.Errorf("options %b: got %v", options, got.Limit)
+		}
+	}
+}
+
 // FuzzParseState: whatever a key holds, reading it ends, and what can be read
 // is written the same again.
 func FuzzParseState(f *testing.F) {

@@ -79,6 +79,8 @@ func TestShare(t *testing.T) {
 		{"100/day calendar Asia/Seoul", 8, "fixed-window.day.asia-seoul: 12/day fixed-window calendar Asia/Seoul"},
 		{"5/day calendar Asia/Seoul", 8, "fixed-window.day.asia-seoul: 1/day fixed-window calendar Asia/Seoul"},
 		{"100/366day burst 50 initial 10", 4, "token-bucket.366day: 25/366day burst 12 initial 2"},
+		{"10/366day debt 9 next-waits", 3, "token-bucket.366day: 3/366day burst 3 next-waits debt 3"},
+		{"10/366day debt 2 next-waits", 3, "token-bucket.366day: 3/366day burst 3"},
 		{"1/366day", 4, "token-bucket.366day: 1/366day burst 1"},
 	} {
 		l := sluice.MustParseLimit(c.limit)

@@ -37,7 +37,9 @@ func Share(l sluice.Limit, nodes int) sluice.Limit {
 	}
 	part := l
 	part.Quota = max(l.Quota/n, 1)
-	part.Debt = l.Debt / n
+	if part.Debt = l.Debt / n; part.Debt == 0 {
+		part.NextWaits = false // there is nothing to owe
+	}
 	part.Withheld = l.Withheld / n
 	if l.Burst > 0 {
 		part.Burst = max(l.Burst/n, 1)

@@ -55,6 +55,8 @@ func testCosts(t *testing.T, b *bench) {
 		{Quota: most, Window: year},
 		{Quota: most, Window: year, Refill: sluice.Interval},
 		{Quota: 1, Window: year, Burst: 1, Debt: 1},
+		{Quota: 1, Window: year, Burst: 1, Debt: 1, NextWaits: true},
+		{Quota: most/2 + 1, Window: year, Debt: most / 2, NextWaits: true},
 		{Quota: 1, Window: time.Microsecond, Refill: sluice.Interval},
 		{Algorithm: sluice.LeakyBucket, Quota: most, Window: year, Burst: most},
 		{Algorithm: sluice.LeakyBucket, Quota: 1, Window: year, Burst: 2},

@@ -48,6 +48,9 @@ var limits = []string{
 	"300/s sliding-histogram precision 3",
 	"3000/s sliding-histogram precision 4 debt 100",
 	"100MB/min sliding-histogram",
+	"20/s burst 5 debt 30 next-waits",
+	"65537/s initial 0 debt 9000 next-waits",
+	"10/200ms burst 3 interval-refill debt 15 next-waits",
 }
 
 // plans returns a plan of each limit and some of several.

@@ -16,20 +16,22 @@ import (
 // picture is one limit under the traffic that all pictures share.
 type picture struct {
 	file, limit string
+	cost        int64 // of every request, 0 for 1
 }
 
 var pictures = []picture{
-	{"token-bucket.svg", "10/min token-bucket"},
-	{"token-bucket-interval.svg", "10/min token-bucket interval-refill"},
-	{"leaky-bucket-queue.svg", "10/min burst 5 leaky-bucket"},
-	{"leaky-bucket-meter.svg", "10/min burst 5 leaky-bucket nodelay"},
-	{"fixed-window.svg", "10/min fixed-window"},
-	{"fixed-window-first.svg", "10/min fixed-window anchor first"},
-	{"sliding-log.svg", "10/min sliding-log"},
-	{"sliding-log-denied.svg", "10/min sliding-log count-denied"},
-	{"sliding-counter.svg", "10/min sliding-counter"},
-	{"sliding-counter-conservative.svg", "10/min sliding-counter sub-windows 6 conservative"},
-	{"sliding-histogram.svg", "10/min sliding-histogram precision 3"},
+	{"token-bucket.svg", "10/min token-bucket", 0},
+	{"token-bucket-interval.svg", "10/min token-bucket interval-refill", 0},
+	{"token-bucket-next-waits.svg", "10/min burst 5 next-waits debt 5", 4},
+	{"leaky-bucket-queue.svg", "10/min burst 5 leaky-bucket", 0},
+	{"leaky-bucket-meter.svg", "10/min burst 5 leaky-bucket nodelay", 0},
+	{"fixed-window.svg", "10/min fixed-window", 0},
+	{"fixed-window-first.svg", "10/min fixed-window anchor first", 0},
+	{"sliding-log.svg", "10/min sliding-log", 0},
+	{"sliding-log-denied.svg", "10/min sliding-log count-denied", 0},
+	{"sliding-counter.svg", "10/min sliding-counter", 0},
+	{"sliding-counter-conservative.svg", "10/min sliding-counter sub-windows 6 conservative", 0},
+	{"sliding-histogram.svg", "10/min sliding-histogram precision 3", 0},
 }
 
 const (
@@ -56,6 +58,7 @@ func arrivals() []int64 {
 // outcome is what became of one arrival.
 type outcome struct {
 	at, leaves int64
+	units      int64
 	allowed    bool
 }
 
@@ -68,13 +71,13 @@ func (p picture) decide() (*sluice.Term, []outcome, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	req := sluice.Request{Charge: sluice.Charge{Plan: plan, Cost: 1}}
+	req := sluice.Request{Charge: sluice.Charge{Plan: plan, Cost: max(p.cost, 1)}}
 	items := []algo.Item{{Term: plan.Term(0)}}
 	var out []outcome
 	for _, at := range arrivals() {
-		items[0].Cost = 1
+		items[0].Cost = req.Cost
 		d := algo.Decide(&req, items, at)
-		out = append(out, outcome{at, at + d.Delay.Microseconds(), d.Allowed})
+		out = append(out, outcome{at, at + d.Delay.Microseconds(), d.Spent, d.Allowed})
 	}
 	return plan.Term(0), out, nil
 }
@@ -110,7 +113,11 @@ func (p picture) draw() ([]byte, error) {
 	}
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="11" fill="#333">`+"\n", width, height)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", width, height)
-	text(left, 20, `font-size="14" font-weight="bold"`, p.limit)
+	title := p.limit
+	if p.cost > 0 {
+		title += fmt.Sprintf(", %d units a request", p.cost)
+	}
+	text(left, 20, `font-size="14" font-weight="bold"`, title)
 	text(left, 38, `fill="#666"`, algo.Worst(term.Limit))
 
 	for t := int64(0); t <= span; t += 60 * second {
@@ -160,7 +167,7 @@ func (p picture) draw() ([]byte, error) {
 func admitted(outcomes []outcome, t int64) (n int64) {
 	for _, o := range outcomes {
 		if o.allowed && o.at <= t && o.at > t-60*second {
-			n++
+			n += o.units
 		}
 	}
 	return n

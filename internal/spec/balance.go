@@ -121,9 +121,10 @@ func (v *version) floor(since int64) between {
 }
 
 // bucketFits returns the first instant from now on at which cost fits:
-// owed + cost ≤ Burst (rules.md 1).
+// owed + cost ≤ Burst (rules.md 1), or where the next waits owed ≤ Burst and
+// owed + cost ≤ Burst + Debt (ADR 31).
 func (l *ledger) bucketFits(v *version, now, cost int64) between {
-	if cost > v.burst {
+	if cost > v.full() {
 		return exactly(never)
 	}
 	slow, fast := l.rates(v)
@@ -138,7 +139,7 @@ func (l *ledger) bucketFits(v *version, now, cost int64) between {
 	if o.hi > 0 {
 		o.hi = min(o.hi+l.conversion(v), plenty)
 	}
-	room := (v.burst - cost) * den
+	room := (v.burst - v.needs(cost)) * den
 	fits := between{now + fast.drains(o.lo-room), now + slow.drains(o.hi-room)}
 	if v.withheld > 0 {
 		wait := v.drains(v.withheld*den - room)
@@ -152,10 +153,11 @@ func (l *ledger) bucketFits(v *version, now, cost int64) between {
 	return fits
 }
 
-// bucketRemaining returns the whole units below Burst.
+// bucketRemaining returns the whole units below Burst, or above it those that are
+// lent.
 func (l *ledger) bucketRemaining(v *version, now int64) between {
 	o, den := l.owed(v, now), v.series.den
-	r := between{max(v.burst*den-o.hi, 0) / den, max(v.burst*den-o.lo, 0) / den}
+	r := between{v.left(ceilDiv(o.hi, den)), v.left(ceilDiv(o.lo, den))}
 	if l.manyVersions(v) && l.bal.last > now {
 		r.lo = 0
 	}

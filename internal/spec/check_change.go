@@ -73,7 +73,7 @@ func (j *judge) checkCharge(req *sluice.Request, id int, d *sluice.Decision) err
 			at.hi = max(at.hi, front)
 		}
 		if rooms[i] = it.room(j.now); d.At > sluice.Instant(j.now) {
-			rooms[i].lo, rooms[i].hi = 0, it.v.full()+it.v.debt // of now, or of the instant at which it counts
+			rooms[i].lo, rooms[i].hi = 0, it.v.units()+it.v.debt // of now, or of the instant at which it counts
 		}
 		if i < first {
 			spent = spent.atMost(rooms[i])
@@ -129,7 +129,7 @@ func (j *judge) charged(req *sluice.Request, d *sluice.Decision) (parts []Part, 
 
 // room returns how many units a charge can record: up to full plus Debt.
 func (it *item) room(now int64) between {
-	top := it.v.full() + it.v.debt
+	top := it.v.units() + it.v.debt
 	if it.l.bounded(it.v) || it.l.manyForms(it.v) {
 		return between{0, top}
 	}

@@ -95,6 +95,8 @@ func drawForm(rnd *rand.Rand) shape {
 		{"histogram", "sliding-histogram precision 3"},
 		{"histogram", "sliding-histogram precision 5"},
 		{"bucket with an initial level", "initial"},
+		{"bucket", "next-waits"},
+		{"refilled bucket whose next waits", "interval-refill next-waits"},
 	}
 	return shape{all[rnd.IntN(len(all))], drawWindow(rnd)}
 }
@@ -129,7 +131,7 @@ func drawLimit(rnd *rand.Rand, name string, f shape) string {
 		}
 		text += fmt.Sprintf(" burst %d", burst)
 	}
-	if rnd.IntN(4) == 0 {
+	if rnd.IntN(4) == 0 || strings.Contains(f.words[1], "next-waits") {
 		text += fmt.Sprintf(" debt %d", 1+rnd.Int64N(6))
 	}
 	return text

@@ -107,7 +107,7 @@ func (l *ledger) fitsAlone(v *version, now, cost int64) between {
 	case bucketKind:
 		return l.bucketFits(v, now, cost)
 	case refillKind:
-		return exactly(l.missed.fits(v, now, cost))
+		return exactly(l.missed.fits(v, now, v.needs(cost)))
 	default: // windows
 	}
 	lo := l.windowFits(v, max(now, l.frontOf(v).lo), cost, least)
@@ -145,7 +145,7 @@ func (l *ledger) windowFits(v *version, from, cost int64, s side) int64 {
 func (l *ledger) exactHistogram(v *version) bool {
 	k := l.precision(v)
 	for _, u := range l.used {
-		if u.full()+u.debt > k {
+		if u.units()+u.debt > k {
 			return false
 		}
 	}
@@ -230,7 +230,7 @@ func (l *ledger) remainingAlone(v *version, now int64) between {
 		return l.bucketRemaining(v, now)
 	}
 	h := l.held(v, now)
-	r := between{max(v.full()-h.hi, 0), max(v.full()-h.lo, 0)}
+	r := between{v.left(h.hi), v.left(h.lo)}
 	if v.kind == histogramKind && h.lo != h.hi && !l.refunded {
 		n, k := l.units.since(max(now, l.frontOf(v).hi)-v.window, most), l.precision(v)
 		r.lo = max(v.quota-mulDivUp(n, k-1, k-2), 0)

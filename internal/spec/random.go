@@ -93,7 +93,7 @@ func newDrawer(rnd *rand.Rand, w *compiled) *drawer {
 	for _, terms := range w.terms {
 		for _, v := range terms {
 			d.unit = append(d.unit, v.window, v.sub, max(v.window/v.quota, 1))
-			d.most = max(d.most, v.full()+v.debt)
+			d.most = max(d.most, v.units()+v.debt)
 		}
 	}
 	d.ops = []sluice.Op{sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTake}

@@ -21,9 +21,6 @@ func (r refills) at(v *version, now int64) refills {
 
 // fits returns the first instant at which no more than burst−cost are missing.
 func (r refills) fits(v *version, now, cost int64) int64 {
-	if cost > v.burst {
-		return never
-	}
 	r = r.at(v, now)
 	n := ceilDiv(r.missing+cost-v.burst, v.quota)
 	if n == 0 {

@@ -51,8 +51,6 @@ func ceilRat(r *big.Rat) int64 {
 	return n.Int64()
 }
 
-func floorRat(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
-
 // rate is the faster of that of the writer and of the version that asks.
 func (o *owes) rate(v *version) *big.Rat {
 	if o.writer == nil || v.faster(o.writer) {
@@ -122,15 +120,16 @@ func (b *rulebook) bucket(v *version, o *owes, r *sluice.Request, d *sluice.Deci
 	owed := o.at(now, rate)
 	foreign := o.pending(v, now)
 	wait := func(cost int64) int64 {
-		if cost > v.burst {
+		if cost > v.burst+v.lent {
 			return never
 		}
-		over := new(big.Rat).Sub(owed, rat(v.burst-cost))
-		w := max(ceilRat(over.Quo(over, rate)), 0)
-		if foreign {
-			w = max(w, o.due-now)
+		from, left := now, owed
+		if foreign { // until then it drains at the writer's rate, and nobody overtakes
+			from = max(o.due, now)
+			left = o.at(from, rate)
 		}
-		return w
+		over := new(big.Rat).Sub(left, rat(v.burst-max(cost-v.lent, 0)))
+		return from - now + max(ceilRat(over.Quo(over, rate)), 0)
 	}
 	delay := func(cost int64) int64 {
 		if !v.queues {
@@ -140,9 +139,13 @@ func (b *rulebook) bucket(v *version, o *owes, r *sluice.Request, d *sluice.Deci
 		return max(ceilRat(over.Quo(over, rate)), 0)
 	}
 	d.Allowed = true
-	add := func(cost int64) {
+	// A take that owes more than Burst leaves the writer as it is, as a charge does.
+	above := func(cost int64) bool {
+		return o.writer != nil && new(big.Rat).Add(owed, rat(cost)).Cmp(rat(v.burst)) > 0
+	}
+	add := func(cost int64, above bool) {
 		if cost > 0 {
-			o.write(v, now, new(big.Rat).Add(owed, rat(cost)), true)
+			o.write(v, now, new(big.Rat).Add(owed, rat(cost)), !above)
 		}
 		d.Spent = cost
 	}
@@ -164,7 +167,7 @@ func (b *rulebook) bucket(v *version, o *owes, r *sluice.Request, d *sluice.Deci
 		}
 		d.Delay = micros(delay(r.Cost))
 		if r.Op == sluice.OpTake {
-			add(r.Cost)
+			add(r.Cost, above(r.Cost))
 		}
 	case sluice.OpTakeUpTo:
 		n := min(b.left(v, o), r.Cost)
@@ -173,7 +176,7 @@ func (b *rulebook) bucket(v *version, o *owes, r *sluice.Request, d *sluice.Deci
 			break
 		}
 		d.Delay = micros(delay(n))
-		add(n)
+		add(n, above(n))
 	case sluice.OpReserve:
 		w := wait(r.Cost)
 		if w == never || max(w, delay(r.Cost)) > r.MaxWait.Microseconds() {
@@ -184,17 +187,22 @@ func (b *rulebook) bucket(v *version, o *owes, r *sluice.Request, d *sluice.Deci
 			break
 		}
 		d.Delay = micros(max(w, delay(r.Cost)))
+		keeps := above(r.Cost)
 		if w > 0 {
 			d.At += sluice.Instant(w)
-			// What is left when its turn comes, and what v's rate drains until then.
+			// What is left when its turn comes, and what drains until then.
 			if owed.Sub(owed, new(big.Rat).Mul(rate, rat(w))); owed.Sign() < 0 {
 				owed.SetInt64(0)
 			}
-			owed.Add(owed, new(big.Rat).Mul(v.perMicro(), rat(w)))
+			until := v // whose rate drains it until then
+			if keeps = above(r.Cost); keeps {
+				until = o.writer
+			}
+			owed.Add(owed, new(big.Rat).Mul(until.perMicro(), rat(w)))
 			o.due = max(o.due, now+w)
 		}
 		before := o.writer
-		if add(r.Cost); before != nil && before != o.writer {
+		if add(r.Cost, keeps); before != nil && before != o.writer {
 			o.since = now + w // until then it drains at the rate of another
 		}
 	case sluice.OpCharge:
@@ -216,6 +224,9 @@ func (b *rulebook) bucket(v *version, o *owes, r *sluice.Request, d *sluice.Deci
 	rate = o.rate(v)
 	owed = o.at(now, rate)
 	d.ResetAfter = micros(ceilRat(owed.Quo(owed, rate)))
+	if left := o.at(o.due, rate); o.due > now && left.Sign() > 0 {
+		d.ResetAfter = micros(o.due - now + ceilRat(left.Quo(left, rate)))
+	}
 }
 
 // pending reports whether another version's reservation lies ahead, or the first
@@ -228,7 +239,7 @@ func (b *rulebook) left(v *version, o *owes) int64 {
 	if o.pending(v, b.now) {
 		return 0
 	}
-	return max(floorRat(new(big.Rat).Sub(rat(v.burst), o.at(b.now, o.rate(v)))), 0)
+	return v.left(ceilRat(o.at(b.now, o.rate(v))))
 }
 
 func (b *rulebook) giveBack(_ *version, o *owes, r *sluice.Request, d *sluice.Decision) {

@@ -20,6 +20,8 @@ var smallLimits = []struct {
 }{
 	{"token bucket", []Plan{of("a: 1/T burst 3")}, "takes receipts waits"},
 	{"slow token bucket", []Plan{of("a: 2/3T burst 2 debt 2")}, "takes receipts debt"},
+	{"bucket whose next waits", []Plan{of("a: 1/T burst 1 debt 2 next-waits")}, "takes receipts waits"},
+	{"refill whose next waits", []Plan{of("a: 2/3T burst 1 interval-refill debt 2 next-waits")}, "takes upto waits"},
 	{"meter", []Plan{of("a: 1/2T burst 3 leaky-bucket nodelay")}, "takes receipts waits"},
 	{"queue", []Plan{of("a: 1/T burst 3 leaky-bucket")}, "takes receipts waits"},
 	{"refill at intervals", []Plan{of("a: 2/3T burst 3 interval-refill")}, "takes receipts upto"},
@@ -38,6 +40,8 @@ var smallLimits = []struct {
 	{"two bursts", []Plan{of("a: 1/T burst 1"), of("a: 1/T burst 3")}, "takes receipts"},
 	{"two rates", []Plan{of("a: 1/4T burst 3"), of("a: 3/T burst 3")}, "takes receipts"},
 	{"two buckets", []Plan{of("a: 1/2T burst 1"), of("a: 3/T burst 3 debt 1")}, "takes debt"},
+	{"the next waits, changed", []Plan{of("a: 1/2T burst 1 debt 2 next-waits"), of("a: 3/T burst 2 debt 1 next-waits")}, "takes receipts"},
+	{"the next waits no more", []Plan{of("a: 1/T burst 1 debt 2 next-waits"), of("a: 1/2T burst 3")}, "takes waits"},
 	{"bucket that waits, changed", []Plan{of("a: 1/2T burst 2"), of("a: 1/T burst 3")}, "takes waits"},
 	{"two logs", []Plan{of("a: 1/3T sliding-log"), of("a: 3/3T sliding-log")}, "takes receipts"},
 	{"two fixed windows", []Plan{of("a: 1/2T fixed-window"), of("a: 3/2T fixed-window")}, "takes receipts"},

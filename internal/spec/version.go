@@ -49,6 +49,7 @@ type version struct {
 	rule   counterRule
 
 	quota, debt, window, burst, withheld, delayAfter int64
+	lent                                             int64 // Debt, where the next waits for what a take owes
 	sub, parts, precision                            int64
 	queues, countDenied, preFilled                   bool
 }
@@ -74,6 +75,9 @@ func newVersion(l sluice.Limit) (*version, error) {
 		precision: int64(l.Precision), countDenied: l.CountDenied, preFilled: l.PreFilled,
 	}
 	v.sub = v.window / v.parts
+	if l.NextWaits {
+		v.lent = v.debt
+	}
 	v.form = form{window: v.window, parts: v.parts}
 	switch l.Algorithm {
 	case sluice.TokenBucket, sluice.LeakyBucket:
@@ -114,12 +118,28 @@ func newVersion(l sluice.Limit) (*version, error) {
 }
 
 // full returns how many units a rested key may spend at once.
-func (v *version) full() int64 {
+func (v *version) full() int64 { return v.units() + v.lent }
+
+// units returns how many units a rested key has. What is above them is debt.
+func (v *version) units() int64 {
 	if v.kind <= refillKind {
 		return v.burst
 	}
 	return v.quota
 }
+
+// left returns how many units a take may spend where so many count: none of a
+// key in debt, and all that may be owed of one that is not.
+func (v *version) left(held int64) int64 {
+	if held > v.units() {
+		return 0
+	}
+	return v.full() - held
+}
+
+// needs returns how many units must be there for a take of cost. Where the next
+// waits it passes if nothing is owed above Burst, and owes up to Debt after it.
+func (v *version) needs(cost int64) int64 { return max(cost-v.lent, 0) }
 
 // settle chooses the series' denominator: a multiple of every bucket's window,
 // so that what drains in a µs is a whole number, or else one that is fine

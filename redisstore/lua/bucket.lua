@@ -9,14 +9,14 @@ local bucket = {extended = true, load = load, save = save}
 kinds[1] = bucket
 
 function bucket.new(key, head, s)
-	local _, charge, window, full, debt, quota, horizon, lag, sight, several, num, den, one, oneRem, reach, reachRem, most, mostRem, before, beforeRem, queues, free, size =
-		unpack('>ddddddddddddddddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, lag, sight, several, num, den, one, oneRem, reach, reachRem, most, mostRem, before, beforeRem, queues, free, size, lent =
+		unpack('>dddddddddddddddddddddddd', s)
 	return {
 		key = key, head = head, kind = bucket, charge = charge, window = window, full = full, debt = debt, quota = quota,
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = queues, written = false, exists = false,
 		swapped = false, since = 0, last = 0, lag = lag, sight = sight, several = several,
 		num = num, den = den, one = one, oneRem = oneRem, reach = reach, reachRem = reachRem, most = most, mostRem = mostRem,
-		before = before, beforeRem = beforeRem, free = free, form = size == 2 and '>I7I2' or '>I7I7',
+		before = before, beforeRem = beforeRem, free = free, lent = lent, form = size == 2 and '>I7I2' or '>I7I7',
 	}
 end
 

@@ -8,11 +8,11 @@ local interval = {extended = true, load = load, save = save}
 kinds[2] = interval
 
 function interval.new(key, head, s)
-	local _, charge, window, full, debt, quota, horizon, lag, sight, several = unpack('>dddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, lag, sight, several, lent = unpack('>ddddddddddd', s)
 	return {
 		key = key, head = head, kind = interval, charge = charge, window = window, full = full, debt = debt, quota = quota,
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
-		swapped = false, since = 0, last = 0, lag = lag, sight = sight, several = several, form = '>I7I7',
+		swapped = false, since = 0, last = 0, lag = lag, sight = sight, several = several, lent = lent, form = '>I7I7',
 	}
 end
 

@@ -104,7 +104,8 @@ local function remaining(it)
 	if it.reserved or it.since > now then
 		return 0
 	end
-	return max(it.full - it.kind.counted(it, now), 0)
+	local left = it.full - it.kind.counted(it, now)
+	return left < 0 and 0 or left + (it.lent or 0)
 end
 
 local function delay(it, cost)
@@ -112,10 +113,11 @@ local function delay(it, cost)
 end
 
 local function wait(it, cost, op, maxWait)
-	if cost > it.full then
+	local lent = it.lent or 0
+	if cost > it.full + lent then
 		return NEVER
 	end
-	local w = it.idle == 0 and 0 or it.kind.earliest(it, cost) - now
+	local w = it.idle == 0 and 0 or it.kind.earliest(it, max(cost - lent, 0)) - now
 	if maxWait > 0 or op == RESERVE then
 		w = max(w, delay(it, cost) - maxWait)
 	end

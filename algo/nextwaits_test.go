@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo_test
+
+import (
+	"math/big"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// TestNextWaits: a take that costs more than is there passes, and the next waits
+// until all but Burst is paid; what costs more than Burst and Debt never fits.
+func TestNextWaits(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		limit sluice.Limit
+		steps []step
+	}{
+		{"Guava SmoothBursty: acquire(10) of none passes, the next waits 2 s", with(tokens(5, s, 5), debtOf(100), nextWaits, withheld(5)), []step{
+			{0, take, 10, pass, 0, noRetry, 3 * s, noDelay},
+			{0, take, 1, deny, 0, 2 * s, 3 * s, noDelay},
+			{2*s - 1, take, 0, deny, 0, 1, s + 1, noDelay},
+			{2 * s, take, 1, pass, 0, noRetry, 1200 * ms, noDelay},
+			{2 * s, take, 1, deny, 0, 200 * ms, 1200 * ms, noDelay},
+		}},
+		{"above Burst and Debt", with(tokens(1, s, 2), debtOf(3), nextWaits), []step{
+			{0, take, 6, deny, 5, neverFit, 0, noDelay},
+			{0, take, 5, pass, 0, noRetry, 5 * s, noDelay},
+			{3*s - 1, take, 1, deny, 0, 1, 2*s + 1, noDelay},
+			{3 * s, take, 4, deny, 3, s, 2 * s, noDelay},
+			{3 * s, upTo, 4, pass, 0, noRetry, 5 * s, noDelay},
+		}},
+		{"by interval", with(tokens(3, s, 5), byInterval, debtOf(7), nextWaits), []step{
+			{0, take, 12, pass, 0, noRetry, 4 * s, noDelay},
+			{2 * s, take, 1, deny, 0, s, 2 * s, noDelay},
+			{3 * s, take, 10, deny, 9, s, s, noDelay},
+			{3 * s, take, 9, pass, 0, noRetry, 4 * s, noDelay},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { runTrace(t, one(c.limit), c.steps) })
+	}
+}
+
+// smoothBursty is Guava's RateLimiter of that name, in rational numbers: permits
+// of up to a second are stored, and who acquires more than that pushes on the
+// instant at which the next caller goes on.
+type smoothBursty struct {
+	rate, stored, nextFree *big.Rat
+	most                   int64
+}
+
+// acquire returns how long the caller waits, or false if that is too long.
+func (g *smoothBursty) acquire(now, permits, timeout int64) (wait *big.Rat, ok bool) {
+	if idle := new(big.Rat).Sub(rat(now), g.nextFree); idle.Sign() > 0 {
+		g.stored.Add(g.stored, idle.Mul(idle, g.rate))
+		if g.stored.Cmp(rat(g.most)) > 0 {
+			g.stored.SetInt64(g.most)
+		}
+		g.nextFree.SetInt64(now)
+	}
+	wait = new(big.Rat).Sub(g.nextFree, rat(now))
+	if wait.Cmp(rat(timeout)) > 0 {
+		return wait, false
+	}
+	fresh := new(big.Rat).Sub(rat(permits), g.stored)
+	if fresh.Sign() < 0 {
+		fresh.SetInt64(0)
+	}
+	g.stored.Sub(g.stored, new(big.Rat).Sub(rat(permits), fresh))
+	g.nextFree.Add(g.nextFree, fresh.Quo(fresh, g.rate))
+	return wait, true
+}
+
+// TestSmoothBursty holds a bucket whose next waits against Guava's arithmetic, by
+// reservations: who waits goes on at the first µs that is not too early.
+func TestSmoothBursty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		perSecond := rapid.Int64Range(1, 50).Draw(t, "rate")
+		l := with(tokens(perSecond, s, perSecond), debtOf(1000), nextWaits, withheld(perSecond))
+		a := open(t, l)
+		a.start = origin
+		// Units that are reserved count from a whole µs on: rates that have such.
+		whole := s%perSecond == 0
+		g := &smoothBursty{rate: big.NewRat(perSecond, s), stored: rat(0), nextFree: rat(origin), most: perSecond}
+		now := origin
+		for range 40 {
+			now += rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 3*s)).Draw(t, "gap")
+			permits := rapid.OneOf(rapid.Int64Range(1, 3), rapid.Int64Range(1, 2*perSecond)).Draw(t, "permits")
+			timeout := int64(0)
+			if whole {
+				timeout = rapid.SampledFrom([]int64{0, s, 20 * s, 3600 * s}).Draw(t, "timeout")
+			}
+			want, ok := g.acquire(now, permits, timeout)
+			d := a.reserve(now, permits, timeout)
+			switch {
+			case d.Allowed != ok:
+				t.Fatalf("%d permits at %d: got %+v, want %v after %v µs", permits, now-origin, d, ok, want)
+			case ok && d.Delay.Microseconds() != ceil(want):
+				t.Fatalf("%d permits at %d: a delay of %v, want %v µs", permits, now-origin, d.Delay, want)
+			case !ok && d.RetryAfter.Microseconds() != ceil(want)-timeout && d.RetryAfter.Microseconds() != ceil(want):
+				t.Fatalf("%d permits at %d: retry after %v, want %v µs", permits, now-origin, d.RetryAfter, want)
+			}
+		}
+	})
+}
+
+// TestBoundOfNextWaitsIsReachedByTakes: takes alone reach the bound of a limit
+// whose next waits, by which only charges reach that of a limit with a debt.
+func TestBoundOfNextWaitsIsReachedByTakes(t *testing.T) {
+	for _, l := range []sluice.Limit{
+		with(tokens(7, s, 5), debtOf(9), nextWaits),
+		with(tokens(3, s, 5), byInterval, debtOf(7), nextWaits),
+	} {
+		for _, d := range []int64{2, 100 * ms, s, s + 1, 10 * s} {
+			a := open(t, l)
+			var book ledger
+			first := origin
+			if l.Refill == sluice.Interval { // a refill ends the first µs behind its start
+				book.add(first, a.take(first, 1).Spent)
+				first += s - 1
+			}
+			book.add(first, a.upTo(first, l.Burst).Spent)
+			for now := first + 1; now < first+d-1; now += max((d-2)/97, 1) {
+				room := a.peek(now, 1).Remaining - l.Debt
+				if room > 0 {
+					book.add(now, a.upTo(now, room).Spent)
+				}
+			}
+			if l.Refill == sluice.Continuous {
+				book.add(first+d-1, a.upTo(first+d-1, sluice.MaxQuota).Spent)
+			} else if room := a.peek(first+d-1, 1).Remaining; room > 0 {
+				book.add(first+d-1, a.upTo(first+d-1, room).Spent)
+			}
+			got, most := book.most(d), algo.Bound(l, dur(d))
+			if got > most || got < most-1 {
+				t.Errorf("%v: %d units within %v, want %d or one less", l, got, dur(d), most)
+			}
+		}
+	}
+}
+
+// TestNextWaitsOfSeveral: of several limits each lends by itself, and all must
+// have nothing owed above their Burst.
+func TestNextWaitsOfSeveral(t *testing.T) {
+	a := open(t, with(tokens(10, s, 10), debtOf(20), nextWaits).Named("a"), tokens(40, m, 40).Named("b"))
+	if d := a.take(origin, 31); d.Allowed || d.RetryAfter != sluice.Never || d.Binding != 0 {
+		t.Fatalf("more than the first holds: %+v", d)
+	}
+	if d := a.take(origin, 30); !d.Allowed || a.out[0].Remaining != 0 || a.out[1].Remaining != 10 {
+		t.Fatalf("got %+v, %+v", d, a.out)
+	}
+	if d := a.take(origin+s, 1); d.Allowed || d.Binding != 0 || d.RetryAfter != time.Second {
+		t.Fatalf("the next before the debt is paid: %+v", d)
+	}
+	if d := a.upTo(origin+2*s, 30); !d.Allowed || d.Spent != 11 {
+		t.Fatalf("as many as both have: %+v", d)
+	}
+}
+
+// TestNextWaitsGivesBack: a settled cost pays the debt at once.
+func TestNextWaitsGivesBack(t *testing.T) {
+	a := open(t, with(tokens(1, s, 1), debtOf(99), nextWaits))
+	d := a.take(origin, 100)
+	if back := a.refund(origin+10*s, 60, d); back.Spent != -60 {
+		t.Fatalf("a refund of 60: %+v", back)
+	}
+	if next := a.take(origin+10*s, 1); next.RetryAfter != 29*time.Second {
+		t.Errorf("of 40 units 10 are paid: got %+v, want a retry after 29 s", next)
+	}
+}
