@@ -160,3 +160,15 @@ func TestInstantsOutliveATable(t *testing.T) {
 		}
 	}
 }
+
+// TestRuleStartsAtTimeZero: what a rule withholds at its start is withheld though
+// that is the first instant that there is.
+func TestRuleStartsAtTimeZero(t *testing.T) {
+	s := memstore.New(memstore.Options{Now: func() time.Time { return time.UnixMicro(0) }})
+	p := storekit.Plan(t, "s", "10/s initial 3")
+	for i := range 4 {
+		if d := storekit.Take(t, s, storekit.Request(p, "k", 1)); d.Allowed != (i < 3) {
+			t.Errorf("take %d: got %+v", i+1, d)
+		}
+	}
+}

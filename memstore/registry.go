@@ -75,7 +75,7 @@ func (s *series) alone(now int64) bool { return s.count.Load() <= 1 && now >= s.
 // all debt is gone and a reservation is over, rounded up generously.
 func lifetime(t *sluice.Term) int64 {
 	windows := int64(3)
-	if t.Refill == sluice.Interval {
+	if t.Refill != sluice.Continuous {
 		windows += (t.Burst+t.Debt)/t.Quota + 1
 	}
 	return windows*t.Micros + t.Most.Micros + 2*sluice.MaxWait.Microseconds()
@@ -104,6 +104,7 @@ func (r *registry) enter(scope string, t *sluice.Term, now int64) *version {
 
 // startOf returns when the rule started, which a clock that steps back moves.
 func (s *series) startOf(now int64) int64 {
+	now = max(now, 1) // 0 would be long ago
 	start := s.start.Load()
 	if now < start {
 		s.start.CompareAndSwap(start, now)
