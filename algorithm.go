@@ -123,6 +123,9 @@ const (
 	// Interval gives Quota units at once every Window, counted from the take
 	// that found the bucket full.
 	Interval
+	// Aligned gives Quota units at once at every multiple of Window since
+	// 1970-01-01 UTC: of a minute, whenever one starts.
+	Aligned
 	refills
 )
 

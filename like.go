@@ -65,7 +65,7 @@ func (p *parser) inheritOptions(of Limit) {
 	}
 	switch l.Algorithm {
 	case TokenBucket:
-		keep("interval-refill", func(l *Limit) { l.Refill = of.Refill })
+		keep("refill", func(l *Limit) { l.Refill = of.Refill })
 		if of.Withheld > 0 {
 			keep("initial", func(l *Limit) { l.Withheld = max(0, l.Filled().Burst-(of.Filled().Burst-of.Withheld)) })
 		}

@@ -32,6 +32,8 @@ func TestParseLimitLike(t *testing.T) {
 
 		{"burst follows the quota", "10/h", "1000/h burst 100", "10/h"},
 		{"refill and debt", "10/min burst 3", "5/min interval-refill debt 7", "10/min burst 3 interval-refill debt 7"},
+		{"refill by the clock", "10/min burst 3", "5/min aligned-refill", "10/min burst 3 aligned-refill"},
+		{"refill of its own", "10/min interval-refill", "5/min aligned-refill", "10/min interval-refill"},
 		{"debt of its own", "10/min debt 0", "5/min debt 7", "10/min"},
 		{"debt that does not fit", "65536/min", "5/min sliding-log debt 7", "65536/min sliding-log"},
 		{"next-waits, with the debt", "10/min", "5/min debt 7 next-waits", "10/min debt 7 next-waits"},

@@ -49,7 +49,7 @@ type Limit struct {
 	// known only afterwards. Zero records none: the key is full, no more.
 	Debt int64
 
-	Refill   Refill // token bucket: continuous or interval
+	Refill   Refill // token bucket: continuous, by interval, or aligned to the clock
 	Withheld int64  // token bucket: units of Burst that every key lacks when the rule starts, and earns from then on
 
 	// NextWaits lets a take of a token bucket cost more than is there: it passes

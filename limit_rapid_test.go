@@ -32,7 +32,7 @@ func drawLimit(t *rapid.T) sluice.Limit {
 	}
 	switch l.Algorithm {
 	case sluice.TokenBucket:
-		l.Refill = rapid.SampledFrom([]sluice.Refill{sluice.Continuous, sluice.Interval}).Draw(t, "refill")
+		l.Refill = rapid.SampledFrom([]sluice.Refill{sluice.Continuous, sluice.Interval, sluice.Aligned}).Draw(t, "refill")
 		drawBurst(t, &l)
 		l.Withheld = rapid.Int64Range(0, l.Full()).Draw(t, "withheld")
 		l.NextWaits = l.Debt > 0 && rapid.Bool().Draw(t, "next waits")
@@ -78,7 +78,7 @@ func drawWindow(t *rapid.T) time.Duration {
 func drawBurst(t *rapid.T, l *sluice.Limit) {
 	most := big.NewInt(sluice.MaxRefill.Microseconds())
 	window := big.NewInt(l.Window.Microseconds())
-	if l.Refill == sluice.Interval {
+	if l.Refill != sluice.Continuous {
 		most.Div(most, window).Mul(most, big.NewInt(l.Quota))
 	} else {
 		most.Mul(most, big.NewInt(l.Quota)).Div(most, window)

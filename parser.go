@@ -57,7 +57,7 @@ var owners = []struct {
 	of   []Algorithm
 }{
 	{"burst", []Algorithm{TokenBucket, LeakyBucket}},
-	{"interval-refill", []Algorithm{TokenBucket}},
+	{"refill", []Algorithm{TokenBucket}},
 	{"initial", []Algorithm{TokenBucket}},
 	{"next-waits", []Algorithm{TokenBucket}},
 	{"delay", []Algorithm{LeakyBucket}},
@@ -257,6 +257,8 @@ func (p *parser) option(w string) error {
 		l.Algorithm = a
 	} else if w == "nodelay" || w == "delay-after" {
 		kind = "delay"
+	} else if w == "interval-refill" || w == "aligned-refill" {
+		kind = "refill"
 	}
 	if p.has(kind) {
 		return p.fail(at, "a second %s; a limit has one", kind)
@@ -273,6 +275,8 @@ func (p *parser) option(w string) error {
 		return err
 	case "interval-refill":
 		l.Refill = Interval
+	case "aligned-refill":
+		l.Refill = Aligned
 	case "next-waits":
 		l.NextWaits = true
 	case "nodelay":

@@ -109,7 +109,7 @@ func compileTerm(scope string, l Limit) Term {
 	if t.Algorithm.bucket() {
 		t.Lent = t.lent()
 		t.Rate = span.New(t.Quota, t.Micros)
-		if t.Refill == Interval {
+		if t.Refill != Continuous {
 			t.Rate = span.New(1, t.Micros) // counted in windows, not units
 		} else {
 			t.Reach = t.Rate.Times(t.Burst)

@@ -28,7 +28,8 @@ const MaxTextBytes = 1024
 //	sliding-histogram, or gcra       the algorithm; token-bucket if none
 //	burst N                          buckets
 //	debt N                           any algorithm
-//	interval-refill, initial N       token-bucket
+//	interval-refill, aligned-refill  token-bucket
+//	initial N                        token-bucket
 //	next-waits                       token-bucket with a debt
 //	nodelay, delay-after N           leaky-bucket
 //	anchor first                     fixed-window
@@ -123,6 +124,7 @@ func (l Limit) String() string {
 	}
 	flag(l.Anchor == OnFirst, "anchor first")
 	flag(l.Refill == Interval, "interval-refill")
+	flag(l.Refill == Aligned, "aligned-refill")
 	if l.Withheld != 0 {
 		b.WriteString(" initial " + formatQuota(l.Filled().Burst-l.Withheld, l.Unit))
 	}

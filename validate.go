@@ -137,7 +137,7 @@ func (l Limit) validateBucket(add func(string, string, ...any)) {
 	sound := 1 <= burst && burst <= MaxQuota
 	if l.Algorithm == TokenBucket {
 		if l.Refill >= refills {
-			add("Refill", "%d is neither Continuous nor Interval", l.Refill)
+			add("Refill", "%d is none of Continuous, Interval and Aligned", l.Refill)
 		}
 		if l.Withheld < 0 || l.Withheld > MaxQuota || sound && l.Withheld > burst {
 			add("Withheld", "%d must be 0 to the burst of %d", l.Withheld, burst)
@@ -152,7 +152,7 @@ func (l Limit) validateBucket(add func(string, string, ...any)) {
 		return // named already
 	}
 	r, n := span.New(l.Quota, l.Window.Microseconds()), burst+l.Debt
-	if l.Refill == Interval {
+	if l.Refill != Continuous {
 		r, n = span.New(1, l.Window.Microseconds()), (burst+l.Debt-1)/l.Quota+1 // windows
 	}
 	if !r.Fits(n, MaxRefill.Microseconds()) {

@@ -26,7 +26,7 @@ func Bound(l sluice.Limit, d time.Duration) int64 {
 	quota, window, length := l.Quota+l.Debt, l.Window.Microseconds(), d.Microseconds()
 	switch l.Algorithm {
 	case sluice.TokenBucket, sluice.LeakyBucket:
-		if l.Refill == sluice.Interval {
+		if l.Refill != sluice.Continuous {
 			// A refill gives no more than is missing.
 			most := l.Burst + l.Debt
 			return add(most, times(min(l.Quota, most), ceilDiv(length-1, window)))

@@ -159,6 +159,7 @@ func TestStartIsTheRules(t *testing.T) {
 		{"all withheld", with(tokens(3, s, 3), withheld(3)), 0, s},
 		{"withheld in thirds", with(tokens(3, s, 5), withheld(4)), 1, 1_333_334},
 		{"interval withheld", with(tokens(3, s, 10), byInterval, withheld(5)), 5, 2 * s},
+		{"aligned withheld", with(tokens(3, s, 10), aligned, withheld(5)), 5, 2 * s},
 		{"pre-filled", with(counter(10, s, 1), strict, preFilled), 0, s},
 		{"6 sub-windows pre-filled", with(counter(12, 6*ms, 6), strict, preFilled), 0, 6 * ms},
 	} {

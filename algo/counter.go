@@ -72,7 +72,7 @@ func counterOf(t *sluice.Term) counter {
 	case sluice.SlidingLog, sluice.SlidingHistogram:
 		return slidingLog{}
 	default:
-		if t.Refill == sluice.Interval {
+		if t.Refill != sluice.Continuous {
 			return intervalBucket{}
 		}
 		return bucket{}

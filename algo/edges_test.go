@@ -16,7 +16,7 @@ import (
 func hourly() []sluice.Limit {
 	const w = 50 * m
 	return []sluice.Limit{
-		tokens(1, w, 1), with(tokens(1, w, 1), byInterval), leaky(1, w, 1, 1),
+		tokens(1, w, 1), with(tokens(1, w, 1), byInterval), with(tokens(1, w, 1), aligned), leaky(1, w, 1, 1),
 		fixed(1, w), with(fixed(1, w), onFirst), log(1, w), histogram(1, w, 3),
 		counter(1, w, 1), counter(1, w, 5), with(counter(1, w, 1), strict), with(counter(1, w, 5), strict), with(counter(1, w, 5), conservative),
 	}

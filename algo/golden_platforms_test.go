@@ -114,6 +114,20 @@ func TestGoldenPlatforms(t *testing.T) {
 			{150 * s, take, 10, pass, 0, noRetry, 90 * s, noDelay},
 			{240 * s, take, 20, pass, 0, noRetry, 120 * s, noDelay},
 		}},
+		{"Bucket4j refillIntervallyAligned(10, 1 min, at the minute), capacity 20", one(with(tokens(10, m, 20), aligned)), []step{
+			{30 * s, take, 10, pass, 10, noRetry, 30 * s, noDelay},
+			{30 * s, take, 11, deny, 10, 30 * s, 30 * s, noDelay},
+			{60*s - 1, take, 11, deny, 10, 1, 1, noDelay},
+			{60 * s, take, 20, pass, 0, noRetry, 120 * s, noDelay},
+			{119 * s, take, 1, deny, 0, s, 61 * s, noDelay},
+			{120 * s, take, 10, pass, 0, noRetry, 120 * s, noDelay},
+		}},
+		{"Bucket4j adaptive start, aligned: 266 of 400 with 40 min left, all at the hour", one(with(tokens(400, h, 400), aligned, withheld(134))), []step{
+			{20 * m, take, 267, deny, 266, 40 * m, 40 * m, noDelay},
+			{20 * m, take, 266, pass, 0, noRetry, 40 * m, noDelay},
+			{h - 1, take, 1, deny, 0, 1, 1, noDelay},
+			{h, take, 400, pass, 0, noRetry, h, noDelay},
+		}},
 		{"Bucket4j adaptive start: 266 of 400, refill 400/h", one(with(tokens(400, h, 400), withheld(134))), []step{
 			{0, take, 267, deny, 266, 9 * s, 1206 * s, noDelay},
 			{0, take, 266, pass, 0, noRetry, h, noDelay},

@@ -229,6 +229,7 @@ func debtOf(n int64) func(*sluice.Limit)   { return func(l *sluice.Limit) { l.De
 func withheld(n int64) func(*sluice.Limit) { return func(l *sluice.Limit) { l.Withheld = n } }
 func nextWaits(l *sluice.Limit)            { l.NextWaits = true }
 func byInterval(l *sluice.Limit)           { l.Refill = sluice.Interval }
+func aligned(l *sluice.Limit)              { l.Refill = sluice.Aligned }
 func onFirst(l *sluice.Limit)              { l.Anchor = sluice.OnFirst }
 func conservative(l *sluice.Limit)         { l.Conservative = true }
 func strict(l *sluice.Limit)               { l.Strict = true }

@@ -6,7 +6,7 @@ package algo
 import "github.com/sluicegate/sluice"
 
 // intervalBucket is the token bucket that gives Quota units back at once every
-// Window, counted from the take that found it full.
+// Window, counted from the take that found it full, or by the clock.
 //
 // State: A is the units missing from the burst when the state was written,
 // Idle the instant of the refill that makes it full again, whole windows
@@ -17,6 +17,15 @@ type intervalBucket struct{}
 // It lies ahead of now only where units are reserved.
 func (intervalBucket) written(t *sluice.Term, s *State) int64 {
 	return s.Idle - ceilDiv(s.A, writer(t, s).Quota)*t.Micros
+}
+
+// base returns the instant that refills are counted from if the first unit is
+// missing at an instant: that instant, or of the clock's the last up to it.
+func (intervalBucket) base(t *sluice.Term, at int64) int64 {
+	if t.Refill == sluice.Aligned {
+		return at - at%t.Micros
+	}
+	return at
 }
 
 // missing returns the units missing at now. What another limit has written is
@@ -39,8 +48,8 @@ func (b intervalBucket) missing(t *sluice.Term, s *State, now int64) int64 {
 }
 
 // withheld returns the units that a rule has not given out since its start.
-func (intervalBucket) withheld(t *sluice.Term, s *State, now int64) int64 {
-	return max(t.Withheld-times(t.Quota, floorDiv(now-s.fill, t.Micros)), 0)
+func (b intervalBucket) withheld(t *sluice.Term, s *State, now int64) int64 {
+	return max(t.Withheld-times(t.Quota, floorDiv(now-b.base(t, s.fill), t.Micros)), 0)
 }
 
 // pending is as that of bucket.
@@ -48,8 +57,8 @@ func (b intervalBucket) pending(t *sluice.Term, s *State, now int64) bool {
 	return s.Since > now || !own(t, s) && b.written(t, s) > now
 }
 
-func (intervalBucket) floor(t *sluice.Term, s *State, now, start int64) {
-	if start+ceilDiv(t.Withheld, t.Quota)*t.Micros > now {
+func (b intervalBucket) floor(t *sluice.Term, s *State, now, start int64) {
+	if b.base(t, start)+ceilDiv(t.Withheld, t.Quota)*t.Micros > now {
 		s.fill = start
 	}
 }
@@ -69,7 +78,7 @@ func (b intervalBucket) stepped(t *sluice.Term, s *State, now int64) bool {
 func (b intervalBucket) clamp(t *sluice.Term, s *State, now int64) {
 	w := writer(t, s)
 	s.A = max(w.Burst+w.Debt, s.A)
-	s.Idle = now + ceilDiv(s.A, w.Quota)*t.Micros
+	s.Idle = b.base(t, now) + ceilDiv(s.A, w.Quota)*t.Micros
 	if s.Since > 0 {
 		s.Since = now
 	}
@@ -91,7 +100,7 @@ func (b intervalBucket) earliest(t *sluice.Term, s *State, now, cost int64) int6
 		}
 	}
 	if s.fill != 0 {
-		at = max(at, s.fill+ceilDiv(t.Withheld+cost-t.Burst, t.Quota)*t.Micros)
+		at = max(at, b.base(t, s.fill)+ceilDiv(t.Withheld+cost-t.Burst, t.Quota)*t.Micros)
 	}
 	return at
 }
@@ -100,11 +109,12 @@ func (b intervalBucket) earliest(t *sluice.Term, s *State, now, cost int64) int6
 // writer if it has room.
 func (b intervalBucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	units := b.missing(t, s, at)
-	last := at // the instant of a refill: a new grid starts with the first unit
+	last := b.base(t, at) // the instant of a refill: a new grid may start with the first unit
 	switch {
 	case units == 0:
 	case s.fill != 0 && units == b.withheld(t, s, at):
-		last = s.fill + floorDiv(at-s.fill, t.Micros)*t.Micros
+		first := b.base(t, s.fill)
+		last = first + floorDiv(at-first, t.Micros)*t.Micros
 	default:
 		last = s.Idle - ceilDiv(s.Idle-at, t.Micros)*t.Micros
 	}
@@ -163,7 +173,7 @@ func (b intervalBucket) resetAfter(t *sluice.Term, s *State, now int64) int64 {
 		idle = b.written(t, s) + ceilDiv(s.A, max(t.Quota, writer(t, s).Quota))*t.Micros
 	}
 	if s.fill != 0 {
-		idle = max(idle, s.fill+ceilDiv(t.Withheld, t.Quota)*t.Micros)
+		idle = max(idle, b.base(t, s.fill)+ceilDiv(t.Withheld, t.Quota)*t.Micros)
 	}
 	return max(idle-now, 0)
 }

@@ -174,7 +174,7 @@ func TestInvariant11ShiftInTime(t *testing.T) {
 		switch {
 		case l.Algorithm == sluice.SlidingCounter:
 			grid = part(l)
-		case l.Algorithm == sluice.FixedWindow && l.Anchor == sluice.OnClock:
+		case l.Algorithm == sluice.FixedWindow && l.Anchor == sluice.OnClock, l.Refill == sluice.Aligned:
 			grid = window(l)
 		}
 		shift := rapid.Int64Range(1, 1e9).Draw(t, "shift") * grid

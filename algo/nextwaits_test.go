@@ -116,12 +116,13 @@ func TestBoundOfNextWaitsIsReachedByTakes(t *testing.T) {
 	for _, l := range []sluice.Limit{
 		with(tokens(7, s, 5), debtOf(9), nextWaits),
 		with(tokens(3, s, 5), byInterval, debtOf(7), nextWaits),
+		with(tokens(3, s, 5), aligned, debtOf(7), nextWaits),
 	} {
 		for _, d := range []int64{2, 100 * ms, s, s + 1, 10 * s} {
 			a := open(t, l)
 			var book ledger
 			first := origin
-			if l.Refill == sluice.Interval { // a refill ends the first µs behind its start
+			if l.Refill != sluice.Continuous { // a refill ends the first µs behind its start
 				book.add(first, a.take(first, 1).Spent)
 				first += s - 1
 			}

@@ -19,7 +19,7 @@ func SameForm(a, b *sluice.Term) bool {
 		return continuous(a) && continuous(b)
 	}
 	return a.Algorithm == b.Algorithm && a.Micros == b.Micros && a.SubWindows == b.SubWindows &&
-		a.Anchor == b.Anchor && a.Calendar == b.Calendar && a.WeekStart == b.WeekStart && a.Zone == b.Zone
+		a.Refill == b.Refill && a.Anchor == b.Anchor && a.Calendar == b.Calendar && a.WeekStart == b.WeekStart && a.Zone == b.Zone
 }
 
 // continuous reports whether t is a bucket that refills all the time.

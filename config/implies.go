@@ -57,7 +57,7 @@ func bucketHolds(t sluice.Limit, burst, quota int64, window time.Duration) bool 
 	switch t.Algorithm {
 	case sluice.TokenBucket, sluice.LeakyBucket:
 		once = t.Burst
-		if t.Refill == sluice.Interval {
+		if t.Refill != sluice.Continuous {
 			once += t.Quota
 		}
 	case sluice.FixedWindow:

@@ -33,7 +33,7 @@ func (d *differential) anyLimit() sluice.Limit {
 	case sluice.TokenBucket:
 		d.burst(&l)
 		if d.rand.IntN(3) == 0 {
-			l.Refill = sluice.Interval
+			l.Refill = sluice.Refill(1 + d.rand.IntN(2))
 		}
 		if d.rand.IntN(4) == 0 {
 			l.Withheld = d.upTo(l.Filled().Burst)

@@ -37,13 +37,17 @@ const (
 // The options of a token bucket.
 const (
 	optionNextWaits = 1 << iota
-	optionsKnown    = 1<<iota - 1
+	optionAligned
+	optionsKnown = 1<<iota - 1
 )
 
 // optionsOf returns the options of a token bucket, 0 of any other limit.
 func optionsOf(l *sluice.Limit) (options int64) {
 	if l.NextWaits {
 		options |= optionNextWaits
+	}
+	if l.Refill == sluice.Aligned {
+		options |= optionAligned
 	}
 	return options
 }
@@ -161,6 +165,10 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 		if options {
 			set := number()
 			l.NextWaits = set&optionNextWaits != 0
+			if set&optionAligned != 0 {
+				bad = bad || variant
+				l.Refill = sluice.Aligned
+			}
 			bad = bad || set == 0 || set&^optionsKnown != 0
 		}
 	case sluice.LeakyBucket:

@@ -84,7 +84,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 			r.Num, r.Den, r.One.Micros, r.One.Rem, t.Reach.Micros, t.Reach.Rem, t.Most.Micros, t.Most.Rem,
 			before.Micros, before.Rem, bit(t.Queues()), t.DelayAfter, int64(remainderBytes(t)), t.Lent)
 	case kindInterval:
-		return appendNumbers(b, lag(t), it.series.sight(t), bit(it.several), t.Lent)
+		return appendNumbers(b, lag(t), it.series.sight(t), bit(it.several), t.Lent, bit(t.Refill == sluice.Aligned))
 	case kindFixed:
 		switch {
 		case t.Calendar != sluice.NoCalendar:

@@ -72,7 +72,7 @@ func (r *series) sight(t *sluice.Term) int64 {
 		return 0
 	case t.PreFilled:
 		return start - start%t.Sub + t.Micros
-	case t.Refill == sluice.Interval:
+	case t.Refill != sluice.Continuous:
 		return start + (t.Withheld+t.Quota-1)/t.Quota*t.Micros
 	}
 	return start + t.Rate.Times(t.Withheld).Ceil()

@@ -33,7 +33,7 @@ func kindOf(t *sluice.Term) kind {
 	case sluice.SlidingLog, sluice.SlidingHistogram:
 		return kindLog
 	default:
-		if t.Refill == sluice.Interval {
+		if t.Refill != sluice.Continuous {
 			return kindInterval
 		}
 		return kindBucket

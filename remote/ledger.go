@@ -116,7 +116,7 @@ func span(p *sluice.Plan) time.Duration {
 		t := p.Term(i)
 		micros := t.Micros + t.Sub
 		switch {
-		case t.Burst > 0 && t.Refill == sluice.Interval:
+		case t.Burst > 0 && t.Refill != sluice.Continuous:
 			micros = t.Micros * ((t.Burst+t.Debt-1)/t.Quota + 2)
 		case t.Burst > 0:
 			micros = t.Most.Ceil()

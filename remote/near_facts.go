@@ -99,7 +99,7 @@ func (f *facts) usable(at, wait int64, outcomes []sluice.Outcome) (ttl int64, cu
 			edge = reset
 		case term.Algorithm == sluice.SlidingCounter:
 			edge = term.Sub - at%term.Sub
-		case term.Algorithm == sluice.TokenBucket && term.Refill == sluice.Interval:
+		case term.Algorithm == sluice.TokenBucket && term.Refill != sluice.Continuous:
 			edge = (reset-1)%term.Micros + 1
 		}
 		// A use less than so long after at, in whole µs, is before the edge.

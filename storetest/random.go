@@ -50,7 +50,8 @@ var limits = []string{
 	"100MB/min sliding-histogram",
 	"20/s burst 5 debt 30 next-waits",
 	"65537/s initial 0 debt 9000 next-waits",
-	"10/200ms burst 3 interval-refill debt 15 next-waits",
+	"10/200ms burst 3 aligned-refill debt 15 next-waits",
+	"3/s burst 7 aligned-refill initial 5 debt 4",
 }
 
 // plans returns a plan of each limit and some of several.

@@ -96,6 +96,7 @@ func drawForm(rnd *rand.Rand) shape {
 		{"histogram", "sliding-histogram precision 5"},
 		{"bucket with an initial level", "initial"},
 		{"bucket", "next-waits"},
+		{"refilled bucket", "aligned-refill"},
 		{"refilled bucket whose next waits", "interval-refill next-waits"},
 	}
 	return shape{all[rnd.IntN(len(all))], drawWindow(rnd)}

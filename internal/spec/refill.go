@@ -4,17 +4,22 @@
 package spec
 
 // refills is a bucket that gets Quota units back at once every Window, counted
-// from the take that found it full: units missing as of the instant grid.
+// from the take that found it full, or whenever a Window of the clock starts:
+// units missing as of the instant grid.
 type refills struct{ missing, grid int64 }
 
 // at returns what is missing at now and the last instant of the grid.
 func (r refills) at(v *version, now int64) refills {
+	full := now // where the grid starts with the first unit
+	if v.form.clock {
+		full = cell(now, v.window) * v.window
+	}
 	if r.missing == 0 || now < r.grid {
-		return refills{r.missing, now}
+		return refills{r.missing, full}
 	}
 	passed := (now - r.grid) / v.window
 	if passed >= ceilDiv(r.missing, v.quota) {
-		return refills{0, now}
+		return refills{0, full}
 	}
 	return refills{r.missing - passed*v.quota, r.grid + passed*v.window}
 }

@@ -38,6 +38,7 @@ type form struct {
 	kind   kind
 	window int64
 	parts  int64
+	clock  bool // a bucket whose refills are the clock's
 }
 
 // version is a limit with the numbers that the rules need.
@@ -82,8 +83,8 @@ func newVersion(l sluice.Limit) (*version, error) {
 	switch l.Algorithm {
 	case sluice.TokenBucket, sluice.LeakyBucket:
 		v.queues = l.Algorithm == sluice.LeakyBucket && l.DelayAfter < l.Burst
-		if l.Refill == sluice.Interval {
-			v.kind = refillKind
+		if l.Refill != sluice.Continuous {
+			v.kind, v.form.clock = refillKind, l.Refill == sluice.Aligned
 		} else {
 			v.kind, v.form = bucketKind, form{}
 		}

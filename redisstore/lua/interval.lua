@@ -8,11 +8,11 @@ local interval = {extended = true, load = load, save = save}
 kinds[2] = interval
 
 function interval.new(key, head, s)
-	local _, charge, window, full, debt, quota, horizon, lag, sight, several, lent = unpack('>ddddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, lag, sight, several, lent, aligned = unpack('>dddddddddddd', s)
 	return {
 		key = key, head = head, kind = interval, charge = charge, window = window, full = full, debt = debt, quota = quota,
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
-		swapped = false, since = 0, last = 0, lag = lag, sight = sight, several = several, lent = lent, form = '>I7I7',
+		swapped = false, since = 0, last = 0, lag = lag, sight = sight, several = several, lent = lent, aligned = aligned, form = '>I7I7',
 	}
 end
 
@@ -29,8 +29,14 @@ local function missing(it, at)
 	return max(it.a - passed * it.quota, 0), refills
 end
 
+-- base returns the instant that refills are counted from if the first unit is
+-- missing at an instant.
+local function base(it, at)
+	return it.aligned == 1 and at - at % it.window or at
+end
+
 local function setMissing(it, at, units, refills)
-	local last = at
+	local last = base(it, at)
 	if refills > 0 then
 		last = it.idle - refills * it.window
 	end
@@ -54,7 +60,7 @@ end
 
 function interval.clamp(it)
 	it.a = most(it)
-	it.idle = now + ceildiv(it.a, it.quota) * it.window
+	it.idle = base(it, now) + ceildiv(it.a, it.quota) * it.window
 	if it.since > 0 then
 		it.since = now
 	end
