@@ -216,12 +216,20 @@ func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
 func words(t *sluice.Term, o sluice.Outcome) string {
 	var b strings.Builder
 	full := t.Full()
-	fmt.Fprintf(&b, "full is %d, %d left: %d count as spent", full, o.Remaining, full-o.Remaining)
+	if fmt.Fprintf(&b, "full is %d, %d left", full, o.Remaining); t.Lent > 0 && o.Remaining == 0 {
+		b.WriteString(": the last take has spent more than was there, and the next waits until that is paid")
+	} else {
+		fmt.Fprintf(&b, ": %d count as spent", full-o.Remaining)
+	}
 	switch {
 	case o.Remaining == full:
 		b.Reset()
 		fmt.Fprintf(&b, "nothing is spent: all %d are left", full)
-	case t.Algorithm == sluice.TokenBucket && t.Refill == sluice.Continuous || t.Algorithm == sluice.LeakyBucket:
+	case t.Refill == sluice.Interval:
+		fmt.Fprintf(&b, "; up to %d come back at once every %v", t.Quota, t.Window)
+	case t.Refill == sluice.Aligned:
+		fmt.Fprintf(&b, "; up to %d come back at once whenever %v of the clock are over", t.Quota, t.Window)
+	case t.Algorithm == sluice.TokenBucket || t.Algorithm == sluice.LeakyBucket:
 		fmt.Fprintf(&b, "; one comes back every %v", (t.Window / time.Duration(t.Quota)).Round(time.Microsecond))
 	case t.Algorithm == sluice.FixedWindow:
 		b.WriteString("; all come back when the window ends")
