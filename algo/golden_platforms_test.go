@@ -88,6 +88,12 @@ func TestGoldenPlatforms(t *testing.T) {
 			{23 * h, take, 138, pass, 0, noRetry, 24 * h, noDelay},
 			{47 * h, peek, 144, pass, 144, noRetry, 0, noDelay},
 		}},
+		{"EC2 t2.micro with 30 launch credits, which it starts with and nothing else", one(with(tokens(6, h, 144), withheld(114))), []step{
+			{0, take, 31, deny, 30, 10 * m, 19 * h, noDelay},
+			{0, take, 30, pass, 0, noRetry, 24 * h, noDelay},
+			{h, take, 6, pass, 0, noRetry, 24 * h, noDelay},
+			{25 * h, peek, 144, pass, 144, noRetry, 0, noDelay},
+		}},
 		{
 			"MWS SubmitFeed: bucket of 15, one per 2 min, 30 an hour",
 			[]sluice.Limit{tokens(1, 2*m, 15), fixed(30, h)},

@@ -38,6 +38,8 @@ func TestAnswersUntilTheCostFits(t *testing.T) {
 		{"10/s sliding-log", time.Second, 2},
 		{"10/s sliding-histogram", time.Second, 2},
 		{"10/s interval-refill", time.Second, 2},
+		{"10/s aligned-refill", 876_544 * time.Microsecond, 2},
+		{"10/s burst 5 debt 9 next-waits", 900 * time.Millisecond, 2},
 		{"10/800ms anchor first fixed-window", 800 * time.Millisecond, 1},
 	} {
 		t.Run(c.limit, func(t *testing.T) {

@@ -21,6 +21,8 @@ var deniable = [][]string{
 	{"100/s burst 5 debt 9"},
 	{"7/100ms burst 3"},
 	{"10/s burst 20 interval-refill"},
+	{"10/s burst 20 aligned-refill"},
+	{"10/s burst 5 debt 20 next-waits"},
 	{"50/s burst 5 leaky-bucket"},
 	{"40/s burst 5 leaky-bucket nodelay debt 3"},
 	{"10/100ms fixed-window"},

@@ -89,6 +89,7 @@ var leasable = []struct{ name, limit string }{
 	{"token-bucket small burst", "70/s burst 15"},
 	{"token-bucket initial", "50/s initial 7"},
 	{"interval bucket", "30/s burst 45 interval-refill"},
+	{"aligned bucket", "30/s burst 45 aligned-refill"},
 	{"meter", "50/s burst 20 leaky-bucket nodelay"},
 	{"fixed-window", "50/s fixed-window"},
 	{"fixed-window on first", "50/s fixed-window anchor first"},
