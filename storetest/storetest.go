@@ -61,6 +61,7 @@ func Test(t *testing.T, open func(t *testing.T, now func() time.Time) Harness) {
 		{"ChangedLimits", testChangedLimits},
 		{"Keys", testKeys},
 		{"Costs", testCosts},
+		{"Platforms", testPlatforms},
 		{"TimeZero", testTimeZero},
 		{"ClockBack", testClockBack},
 		{"Refused", testRefused},

@@ -322,6 +322,7 @@ func TestFindsFaults(t *testing.T) {
 	for _, c := range []struct{ fault, want string }{
 		{"validates nothing", "TestSimple/Refused"},
 		{"counts in ms", "TestSimple/Requests"},
+		{"counts in ms", "TestSimple/Platforms"},
 		{"forgets More", "TestSimple/Requests"},
 		{"decides keys at two instants", "TestSimple/Requests"},
 		{"decides keys at two instants", "TestSimple/Batches"},

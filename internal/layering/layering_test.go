@@ -19,7 +19,7 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/gateway", "/grpclimit", "/httpclient", "/httplimit",
-	"/internal/clientip", "/internal/instants", "/internal/pacing", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/policy", "/remote", "/storetest",
+	"/internal/clientip", "/internal/instants", "/internal/pacing", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/policy", "/profile", "/remote", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
@@ -59,14 +59,14 @@ func TestLibraryCompilesOnlyTheStandardLibrary(t *testing.T) {
 
 // library are the packages that compile nothing but the standard library and
 // this module: what people build on.
-var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/policy", "/remote", "/storetest"}
+var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/policy", "/profile", "/remote", "/storetest"}
 
 // mostDeep is how many packages of the product may lie upon each other, those
 // under internal included, and floors how many with and beneath one of a folder.
 const mostDeep = 7
 
 var floors = map[string]int{
-	"": 2, "/algo": 3, "/policy": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/grpclimit": 5, "/redisstore": 4, "/remote": 4, "/config": 4,
+	"": 2, "/algo": 3, "/policy": 3, "/profile": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/grpclimit": 5, "/redisstore": 4, "/remote": 4, "/config": 4,
 	"/server/admin": 5, "/server/metrics": 5, "/server/reload": 5, "/server/tally": 5, "/server/token": 5,
 }
 
@@ -122,7 +122,8 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/algo", []string{"", "/internal/instants", "/internal/span"}},
 		{"/internal/spec", []string{"", "/internal/instants", "/internal/span"}},
 		{"/internal/storekit", []string{"", "/internal/instants", "/internal/span"}},
-		{"/storetest", []string{"", "/internal/instants", "/internal/span", "/internal/storekit", "/algo"}},
+		{"/profile", []string{"", "/internal/instants", "/internal/span", "/internal/spelling"}},
+		{"/storetest", []string{"", "/internal/instants", "/internal/span", "/internal/spelling", "/internal/storekit", "/algo", "/profile"}},
 		{"/remote", []string{"", "/internal/instants", "/internal/span", "/algo"}},
 		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/sampledlog", "/internal/wire"}},
 		{"/internal/pacing", []string{"", "/internal/instants", "/internal/span"}},

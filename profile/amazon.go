@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"net/http"
+
+	"github.com/sluicegate/sluice"
+)
+
+// amazon are the services of Amazon.
+func amazon() []Profile {
+	const throttling = "https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html"
+	return []Profile{
+		{
+			Name: "amazon-mws", Title: "Amazon MWS, SubmitFeed: a quota of 15, one restored every 2 minutes, 30 an hour",
+			Source: "https://docs.developer.amazonservices.com/en_US/dev_guide/DG_Throttling.html",
+			Limits: limits("1/2min burst 15", "30/h fixed-window"),
+			Status: http.StatusServiceUnavailable,
+			Differs: []string{
+				"the answer has no code, RequestThrottled or QuotaExceeded, and no x-mws-quota-max, -remaining and -resetsOn",
+				"the service was closed on 2024-03-31",
+			},
+			Vectors: []Vector{
+				{Name: "MWS SubmitFeed", Steps: []Step{
+					pass(0, 15, 0).reset(30 * minute),
+					deny(0, 1, 0, 2*minute).reset(30 * minute),
+					{At: 2 * minute, Cost: 1, Times: 15, Every: 2 * minute, Allowed: 15, ResetAfter: 30 * minute},
+					deny(32*minute, 1, 0, 28*minute).reset(28 * minute),
+				}},
+			},
+		},
+		{
+			Name: "api-gateway", Title: "Amazon API Gateway, the default of an account: 10,000 a second, a burst of 5,000",
+			Source: "https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-request-throttling.html",
+			Limits: limits("10000/s burst 5000"),
+			Status: http.StatusTooManyRequests,
+			Differs: []string{
+				"the answer has no {\"message\": \"Too Many Requests\"}",
+				"the quota of a usage plan (LIMIT_EXCEEDED) is a limit of its own, such as 1000/day calendar UTC; its offset in the first period has no counterpart",
+				"Amazon's limits are targets, met as well as can be; these are exact",
+			},
+			Vectors: []Vector{
+				{Name: "API Gateway: 5,000 in 1 ms and 5,000 over the next 999 ms all pass", Steps: []Step{
+					{Cost: 1, Times: 5000, Allowed: 5000},
+					{At: ms, Cost: 1, Times: 5000, Every: 199 * us, Allowed: 5000, Remaining: 4958},
+				}},
+				{Name: "API Gateway: of 5,000 in the 1st ms and 5,000 in the 101st 6,000 pass", Steps: []Step{
+					{Cost: 1, Times: 5000, Allowed: 5000},
+					{At: 100 * ms, Cost: 1, Times: 5000, Allowed: 1000, RetryAfter: 100 * us},
+				}},
+			},
+		},
+		{
+			Name: "ec2-describe-hosts", Title: "Amazon EC2, the requests of DescribeHosts: a bucket of 100, 20 a second",
+			Source:  throttling,
+			Limits:  limits("20/s burst 100"),
+			Status:  http.StatusServiceUnavailable,
+			Differs: []string{"the answer has no code RequestLimitExceeded"},
+			Vectors: []Vector{
+				{Name: "EC2 DescribeHosts", Steps: []Step{
+					pass(0, 100, 0).reset(5 * sec),
+					deny(0, 1, 0, 50*ms).reset(5 * sec),
+					pass(sec, 20, 0).reset(5 * sec),
+					deny(6*sec, 101, 100, sluice.Never),
+				}},
+			},
+		},
+		{
+			Name: "ec2-run-instances", Title: "Amazon EC2, the requests of RunInstances: a bucket of 5, 2 a second",
+			Source: throttling,
+			Limits: limits("2/s burst 5"),
+			Status: http.StatusServiceUnavailable,
+			Differs: []string{
+				"the answer has no code RequestLimitExceeded",
+				"the instances that a request starts are a bucket of their own, ec2-run-instances-resources: write two rules, of which both must have room",
+			},
+			Vectors: []Vector{
+				{Name: "EC2 RunInstances, requests", Steps: []Step{
+					all(0, 5, 0).reset(2500 * ms),
+					deny(0, 1, 0, 500*ms).reset(2500 * ms),
+				}},
+				{
+					Name:   "EC2 RunInstances: requests and resources must both pass",
+					Limits: limits("requests: 2/s burst 5", "resources: 2/s burst 1000"),
+					Steps: []Step{
+						pass(0, 5, 0).reset(2500 * ms),
+						deny(0, 1, 0, 500*ms).reset(2500 * ms),
+						pass(2500*ms, 1, 5).peeked(),
+					},
+				},
+			},
+		},
+		{
+			Name: "ec2-run-instances-resources", Title: "Amazon EC2, the instances of RunInstances: a bucket of 1000, 2 a second",
+			Source:  throttling,
+			Limits:  limits("2/s burst 1000"),
+			Status:  http.StatusServiceUnavailable,
+			Differs: []string{"a request costs as many units as it starts instances: write a cost into the rule"},
+			Vectors: []Vector{
+				{Name: "EC2 RunInstances, resources", Steps: []Step{
+					pass(0, 990, 10).reset(495 * sec),
+					deny(0, 20, 10, 5*sec).reset(495 * sec),
+					pass(5*sec, 20, 0).reset(500 * sec),
+				}},
+			},
+		},
+		{
+			Name: "ebs-gp2", Title: "Amazon EBS, credits of a gp2 volume of 100 GiB: 5.4 million, 300 a second",
+			Source:  "https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html",
+			Limits:  limits("300/s burst 5400000"),
+			Differs: []string{"a volume is never faster than 3000 a second: a second limit, such as 3000/s leaky-bucket"},
+			Vectors: []Vector{
+				{Name: "EBS gp2 of 100 GiB at 3000 a second lasts 1999 s, and 300 more", Steps: []Step{
+					{Cost: 3000, Times: 1999, Every: sec, Allowed: 1999, Remaining: 5_400_000 - 3000 - 2700*1998, ResetAfter: 17992 * sec},
+					deny(1999*sec, 3000, 2700, sec).reset(17991 * sec),
+				}},
+			},
+		},
+		{
+			Name: "ec2-t2-micro", Title: "Amazon EC2, CPU credits of a t2.micro: 6 an hour, at most 144",
+			Source:  "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/burstable-credits-baseline-concepts.html",
+			Limits:  limits("6/h burst 144"),
+			Differs: []string{"launch credits, which come on top of the 144, have no counterpart", "a T2 instance loses its credits when it is stopped"},
+			Vectors: []Vector{
+				{Name: "CPU credits of a t2.micro", Steps: []Step{
+					pass(0, 144, 0).reset(24 * hour),
+					pass(23*hour, 138, 0).reset(24 * hour),
+					pass(47*hour, 144, 144).peeked(),
+				}},
+			},
+		},
+		{
+			Name: "ec2-t3-nano-unlimited", Title: "Amazon EC2, CPU credits of a t3.nano in unlimited mode: 6 an hour, at most 144, as many in debt",
+			Source:  "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/burstable-performance-instances-unlimited-mode-concepts.html",
+			Limits:  limits("6/h burst 144 debt 144"),
+			Differs: []string{"what is spent beyond the debt is not recorded; Amazon puts a price on it"},
+			Vectors: []Vector{
+				{Name: "CPU credits of a t3.nano: an overdraft is repaid first", Steps: []Step{
+					{Op: sluice.OpCharge, Cost: 204, Allowed: 1, Spent: 204},
+					deny(0, 1, 0, 10*hour+10*minute),
+					deny(10*hour, 1, 0, 10*minute),
+					pass(10*hour+10*minute, 1, 0),
+				}},
+			},
+		},
+	}
+}

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package profile says how well-known platforms and libraries limit, in limits
+// of this module: "shopify-rest" is a leaky bucket of 40 that 2 requests leave in
+// a second. Each profile has the vectors that its platform documents, which are
+// played against every store, and says where the platform differs.
+//
+//	p, ok := profile.Get("shopify-rest")
+//	lim, err := sluice.New(store, "orders", p.Limits...)
+//
+// In a configuration a profile stands behind like:, see package config.
+package profile
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/spelling"
+)
+
+// Profile is how a platform limits. What it points to must not be changed.
+type Profile struct {
+	Name   string // as it stands behind like: [a-z0-9-]
+	Title  string // what the platform calls itself
+	Source string // where its behaviour is documented
+	// Limits are those of one key, all of which must have room. Of a platform
+	// whose numbers are its users' they are the numbers of its documentation.
+	Limits []sluice.Limit
+
+	// Status is what a denial is answered; zero if the platform answers no HTTP.
+	Status int
+	// MaxWait is how long the platform holds a request back; zero if it denies.
+	// What a leaky bucket holds back by itself is not meant.
+	MaxWait time.Duration
+	// InFlight is how many requests of a key run at once; zero: any number.
+	InFlight int64
+	// Fields are the words of a configuration's fields that make an answer most
+	// like the platform's; none: the platform sends nothing of the kind.
+	Fields []string
+
+	// Differs says what the platform does that these limits do not; none if
+	// every decision is the platform's.
+	Differs []string
+	Vectors []Vector
+}
+
+// table is every profile, by name.
+var table = sync.OnceValue(func() []Profile {
+	all := slices.Concat(proxies(), libraries(), stores(), amazon(), services())
+	for i := range all {
+		p := &all[i]
+		for j := range p.Vectors {
+			v := &p.Vectors[j]
+			v.maxWait = p.MaxWait
+			if v.Limits == nil {
+				v.Limits = p.Limits
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Profile) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+})
+
+// All returns every profile, by name.
+func All() []Profile { return slices.Clone(table()) }
+
+// Get returns the profile of that name.
+func Get(name string) (p Profile, ok bool) {
+	all := table()
+	i, ok := slices.BinarySearchFunc(all, name, func(p Profile, name string) int { return cmp.Compare(p.Name, name) })
+	if !ok {
+		return Profile{}, false
+	}
+	return all[i], true
+}
+
+// Nearest returns the name that may have been meant, "" if there is none.
+func Nearest(name string) string {
+	return spelling.Nearest(name, func(yield func(string) bool) {
+		for _, p := range table() {
+			if !yield(p.Name) {
+				return
+			}
+		}
+	})
+}
+
+// limits reads texts that stand in the tables.
+func limits(texts ...string) []sluice.Limit {
+	all := make([]sluice.Limit, len(texts))
+	for i, text := range texts {
+		all[i] = sluice.MustParseLimit(text)
+	}
+	return all
+}
