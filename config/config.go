@@ -42,8 +42,9 @@ type Config struct {
 	Fields        []string // header fields of the answers: some of [FieldWords]; none: draft-11
 	Policy        *policy.Policy
 
-	lines []int // of each rule
-	named map[NamedFile]place
+	lines     []int // of each rule
+	named     map[NamedFile]place
+	platforms map[string][]string // the profiles of each rule that has any
 }
 
 // Line returns where the i-th rule of the policy stands.

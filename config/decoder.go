@@ -41,6 +41,9 @@ type decoder struct {
 	later  []func()                // what is read at the end of a level
 	named  map[NamedFile]place
 	claims []claim // in rules without faults; also names in certificates
+
+	profiles  []string            // of the rule being read
+	platforms map[string][]string // the profiles of each rule that has any
 }
 
 // claim is where a rule names a claim of a token.
@@ -50,7 +53,7 @@ type claim struct {
 }
 
 func newDecoder(file string, pause func()) *decoder {
-	return &decoder{file: file, pause: pause, limits: make(map[string]sluice.Limit), named: make(map[NamedFile]place)}
+	return &decoder{file: file, pause: pause, limits: make(map[string]sluice.Limit), named: make(map[NamedFile]place), platforms: make(map[string][]string)}
 }
 
 // document parses data and returns its one document, nil if there is none.

@@ -23,22 +23,17 @@ func likeOf(l *policy.Level) (of like) {
 	return of
 }
 
-// limitList reads one or more limits: "100/min", "soft 100/min grace 500/day", or
-// {soft: 100/min, grace: 500/day}.
+// limitList reads one or more limits: "100/min", "soft 100/min grace 500/day",
+// {soft: 100/min, grace: 500/day}, or {like: nginx}, which may be several.
 func (d *decoder) limitList(n *yaml.Node, of like) (limits []policy.Limit) {
 	d.list(n, func(n *yaml.Node) {
 		m := d.enter(n)
 		if m == nil {
 			return
 		}
-		var l policy.Limit
-		var ok bool
 		if m.Kind == yaml.MappingNode {
-			l, ok = d.softKeys(m, of)
-		} else {
-			l, ok = d.limitText(m, of)
-		}
-		if ok {
+			limits = append(limits, d.limitKeys(m, of)...)
+		} else if l, ok := d.limitText(m, of); ok {
 			limits = append(limits, l)
 		}
 	})
@@ -53,8 +48,9 @@ func none(n *yaml.Node) bool {
 
 const noLimits = "none"
 
-func (d *decoder) softKeys(n *yaml.Node, of like) (policy.Limit, bool) {
+func (d *decoder) limitKeys(n *yaml.Node, of like) (limits []policy.Limit) {
 	var soft, grace *sluice.Limit
+	var platform *yaml.Node
 	read := func(into **sluice.Limit, like []sluice.Limit) func(*yaml.Node) {
 		return func(n *yaml.Node) {
 			if s, ok := d.text(n, "a limit"); ok {
@@ -65,14 +61,24 @@ func (d *decoder) softKeys(n *yaml.Node, of like) (policy.Limit, bool) {
 		}
 	}
 	before := len(d.faults)
-	d.mapping(n, "a limit", field{"soft", read(&soft, of.limits)}, field{"grace", read(&grace, of.graces)})
-	if soft == nil || grace == nil {
-		if len(d.faults) == before {
-			d.fault(n, "a soft limit needs a grace limit; write both, such as {soft: 100/min, grace: 500/day}")
-		}
-		return policy.Limit{}, false
+	d.mapping(n, "a limit", field{"soft", read(&soft, of.limits)}, field{"grace", read(&grace, of.graces)},
+		field{"like", func(n *yaml.Node) {
+			platform = n
+			limits = d.likeLimits(n)
+		}})
+	switch {
+	case len(d.faults) > before:
+		return nil
+	case platform != nil && (soft != nil || grace != nil):
+		d.fault(platform, "like stands alone: a platform's limits are hard ones")
+		return nil
+	case platform != nil:
+		return limits
+	case soft == nil || grace == nil:
+		d.fault(n, "a soft limit needs a grace limit; write both, such as {soft: 100/min, grace: 500/day}")
+		return nil
 	}
-	return policy.Limit{Limit: *soft, Grace: grace}, true
+	return []policy.Limit{{Limit: *soft, Grace: grace}}
 }
 
 func (d *decoder) limitText(n *yaml.Node, of like) (policy.Limit, bool) {

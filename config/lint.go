@@ -75,8 +75,8 @@ func Lint(c *Config, now time.Time) *Report {
 	}
 	for i := range c.Policy.Len() {
 		r := c.Policy.Rule(i)
-		l.Rules = append(l.Rules, Words{Rule: r.Name, Line: c.Line(i), Lines: words(r)})
-		for _, text := range slices.Concat(warnings(c.Policy, i, now), unleased(c, i), crowded(c, i), tooLate(c, i), occupied(r), unreached(c, r)) {
+		l.Rules = append(l.Rules, Words{Rule: r.Name, Line: c.Line(i), Lines: append(words(r), profileWords(c.platforms[r.Name])...)})
+		for _, text := range slices.Concat(warnings(c, i, now), unleased(c, i), crowded(c, i), tooLate(c, i), occupied(r), unreached(c, r)) {
 			l.Warnings = append(l.Warnings, Warning{File: c.File, Line: c.Line(i), Rule: r.Name, Problem: text})
 		}
 	}
@@ -119,9 +119,10 @@ func count(n int, what string) string {
 }
 
 // warnings returns what makes no sense in the i-th rule.
-func warnings(p *policy.Policy, i int, now time.Time) (texts []string) {
-	r := p.Rule(i)
-	var told []sluice.Limit // that they can never deny
+func warnings(c *Config, i int, now time.Time) (texts []string) {
+	p, r := c.Policy, c.Policy.Rule(i)
+	chosen := profileLimits(c.platforms[r.Name]) // by name: nobody means another burst
+	var told []sluice.Limit                      // that they can never deny
 	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
 	if r.MaxWait > 0 && !r.Shape && !waits(r) {
 		add("max_wait holds nothing back: nothing is charged before the response; leave it out, or write hold: true with when")
@@ -145,15 +146,17 @@ func warnings(p *policy.Policy, i int, now time.Time) (texts []string) {
 			more, some := pointless(r, set)
 			texts, told = append(texts, more...), append(told, some...)
 			for _, limit := range set {
-				texts = append(texts, odd(r, limit.Limit)...)
+				if !slices.Contains(chosen, limit.Limit) {
+					texts = append(texts, odd(r, limit.Limit)...)
+				}
 				if limit.Grace != nil {
 					texts = append(texts, odd(r, *limit.Grace)...)
 				}
 			}
 		}
-		for _, c := range l.Candidates {
-			if same(c.Limits, l.Limits) {
-				add("the candidate %s is what is in force; remove it, or try other limits", c.Name)
+		for _, trial := range l.Candidates {
+			if same(trial.Limits, l.Limits) {
+				add("the candidate %s is what is in force; remove it, or try other limits", trial.Name)
 			}
 		}
 	}

@@ -44,13 +44,19 @@ func locate(rule *yaml.Node, place policy.Place) *yaml.Node {
 		default:
 			next = child(at, yamlNames[step.Field])
 		}
+		if platform := child(at, "like"); next == nil && platform != nil && at == rule {
+			return platform // which has all that the rule does not say
+		}
 		if next == nil {
 			return at
 		}
 		if step.Key != "" {
 			next = cmp.Or(child(next, step.Key), next)
 		}
-		if step.Item > 0 && (step.Field != "By" || resolved(next).Kind != yaml.MappingNode) { // {first: …} is one part
+		switch {
+		case step.Item > 0 && step.Field == "Limits":
+			next = limitItem(next, step.Item-1)
+		case step.Item > 0 && (step.Field != "By" || resolved(next).Kind != yaml.MappingNode): // {first: …} is one part
 			next = item(next, step.Item-1)
 		}
 		at = next
@@ -81,6 +87,23 @@ func item(n *yaml.Node, i int) *yaml.Node {
 		return r.Content[2*i]
 	case r.Kind == yaml.SequenceNode && i < len(r.Content):
 		return r.Content[i]
+	}
+	return n
+}
+
+// limitItem returns what has the i-th limit of a list.
+func limitItem(n *yaml.Node, i int) *yaml.Node {
+	r := resolved(n)
+	switch {
+	case child(r, "like") != nil:
+		return n
+	case r.Kind != yaml.SequenceNode:
+		return item(n, i)
+	}
+	for _, one := range r.Content {
+		if i -= limitsAt(one); i < 0 {
+			return one
+		}
 	}
 	return n
 }

@@ -57,7 +57,7 @@ func ParsePaced(name string, data []byte, pause func()) (*Config, error) {
 	if err := d.problems(); err != nil {
 		return nil, err
 	}
-	c.named = d.named
+	c.named, c.platforms = d.named, d.platforms
 	return c, nil
 }
 

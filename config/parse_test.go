@@ -47,8 +47,8 @@ http://127.0.0.1:3001
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if n := c.Policy.Len(); n != 6 {
-		t.Fatalf("%d rules, want 6", n)
+	if n := c.Policy.Len(); n != 7 {
+		t.Fatalf("%d rules, want 7", n)
 	}
 	r := c.Policy.Rule(0)
 	if got, want := fmt.Sprintf("%+v", r.Match), "{Methods:[GET POST] Hosts:[api.example.com *.example.org] Paths:[/v1/{org}/ /v2/{org}/{rest...}] Except:[/v1/{org}/health] "+
@@ -72,7 +72,7 @@ http://127.0.0.1:3001
 		fmt.Sprint(a.Fields, a.Denied) != "[{X-Left {remaining}}] [{X-Retry {retry_after_ms}}]" || a.Limits["sliding-log.15min"].Status != 429 || a.Limits["sliding-log.15min"].Body != "later" {
 		t.Errorf("answer %+v", a)
 	}
-	for i, want := range []*sluice.LeaseTerms{nil, nil, nil, nil, {TTL: 20 * time.Millisecond, Units: 100, Nodes: 8}, {}} {
+	for i, want := range []*sluice.LeaseTerms{nil, nil, nil, nil, {TTL: 20 * time.Millisecond, Units: 100, Nodes: 8}, nil, {}} {
 		if got := c.Policy.Rule(i).Lease; (got == nil) != (want == nil) || got != nil && *got != *want {
 			t.Errorf("rule %d: lease %+v, want %+v", i+1, got, want)
 		}

@@ -21,13 +21,14 @@ var failures = []string{"open", "local", "closed"}
 // where it is, so that its fields are made once for all of them.
 type ruleReader struct {
 	*decoder
-	fields []field
-	rule   policy.Rule
-	flat   policy.Level // of a rule that is its own level
-	own    []*yaml.Node // keys of a level that stand in the rule itself
-	levels *yaml.Node   // nil if there are none
-	mode   *yaml.Node   // nil if there is none
-	status int64
+	fields   []field
+	rule     policy.Rule
+	flat     policy.Level // of a rule that is its own level
+	own      []*yaml.Node // keys of a level that stand in the rule itself
+	levels   *yaml.Node   // nil if there are none
+	platform *yaml.Node   // that the rule is like; nil if it is like none
+	mode     *yaml.Node   // nil if there is none
+	status   int64
 }
 
 // rules returns the rules, and what is wrong with how each is written.
@@ -71,6 +72,7 @@ func (d *decoder) newRuleReader() *ruleReader {
 		d.word("name", &r.rule.Name),
 		{"match", func(n *yaml.Node) { d.mapping(n, "match", match...) }},
 		{"levels", func(n *yaml.Node) { r.levels = n }},
+		{"like", func(n *yaml.Node) { r.platform = n }},
 		{"cost", func(n *yaml.Node) { d.cost(n, &r.rule.Cost) }},
 		{"mode", func(n *yaml.Node) { r.mode = n }},
 		{"when", func(n *yaml.Node) { r.rule.When = d.when(n) }},
@@ -97,9 +99,10 @@ func (d *decoder) newRuleReader() *ruleReader {
 // read returns the rule at n.
 func (r *ruleReader) read(n *yaml.Node, exempt []netip.Prefix) policy.Rule {
 	r.rule, r.flat, r.own = policy.Rule{ExemptNetworks: slices.Clone(exempt)}, policy.Level{}, r.own[:0]
-	r.levels, r.mode, r.status = nil, nil, 0
+	r.levels, r.mode, r.platform, r.profiles, r.status = nil, nil, nil, nil, 0
 	before := len(r.faults)
 	r.mapping(n, "a rule", r.fields...)
+	r.asProfile(n)
 	r.finishLevel()
 	if r.rule.Name == "" && len(r.faults) == before {
 		r.fault(n, "a rule without a name; write name: and a word that says whose budget it is")
@@ -112,6 +115,9 @@ func (r *ruleReader) read(n *yaml.Node, exempt []netip.Prefix) policy.Rule {
 	}
 	if r.mode != nil {
 		r.readMode(r.mode, &r.rule)
+	}
+	if len(r.profiles) > 0 {
+		r.platforms[r.rule.Name] = r.profiles
 	}
 	return r.rule
 }

@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/profile"
+)
+
+// profile reads the name of a profile.
+func (d *decoder) profile(n *yaml.Node) (p profile.Profile, ok bool) {
+	name, ok := d.text(n, "like")
+	if !ok {
+		return p, false
+	}
+	if p, ok = profile.Get(name); !ok {
+		meant := "see sluice profiles for those there are"
+		if near := profile.Nearest(name); near != "" {
+			meant = "write " + near
+		}
+		d.fault(n, "no platform is known as %q; %s", shorten(name), meant)
+		return p, false
+	}
+	if !slices.Contains(d.profiles, name) {
+		d.profiles = append(d.profiles, name)
+	}
+	return p, true
+}
+
+// likeLimits reads the limits of a profile: {like: nginx}.
+func (d *decoder) likeLimits(n *yaml.Node) (limits []policy.Limit) {
+	p, _ := d.profile(n)
+	for _, l := range p.Limits {
+		limits = append(limits, policy.Limit{Limit: l})
+	}
+	return limits
+}
+
+// asProfile gives a rule what the platform has that it is like, where the rule
+// does not say otherwise.
+func (r *ruleReader) asProfile(rule *yaml.Node) {
+	switch {
+	case r.platform == nil:
+		return
+	case r.levels != nil:
+		r.fault(r.platform, "like is of a rule that is its own level; write it into a level, as limits: {like: %s}", shorten(r.platform.Value))
+		return
+	case child(rule, "limits") != nil:
+		r.fault(r.platform, "like stands for the limits, too; write all of them there, as limits: [{like: %s}, 1000/day]", shorten(r.platform.Value))
+		return
+	}
+	p, ok := r.profile(r.platform)
+	if !ok {
+		return
+	}
+	for _, l := range p.Limits {
+		r.flat.Limits = append(r.flat.Limits, policy.Limit{Limit: l})
+	}
+	if child(rule, "status") == nil && !r.rule.Shape {
+		r.status = int64(p.Status)
+	}
+	if w := r.rule.When; child(rule, "max_wait") == nil && (w == nil || w.Hold) {
+		r.rule.MaxWait = p.MaxWait
+	}
+	if child(rule, "in_flight") == nil && p.InFlight > 0 {
+		r.flat.InFlight = &sluice.SlotLimit{Cap: p.InFlight}
+	}
+}
+
+// profileWords says which profiles a rule has, and what they leave out.
+func profileWords(names []string) (lines []string) {
+	for _, name := range names {
+		p, _ := profile.Get(name)
+		lines = append(lines, "like "+p.Name+": "+p.Title)
+		for _, text := range p.Differs {
+			lines = append(lines, "  but "+text)
+		}
+	}
+	return lines
+}
+
+// profileLimits returns the limits of profiles.
+func profileLimits(names []string) (limits []sluice.Limit) {
+	for _, name := range names {
+		p, _ := profile.Get(name)
+		limits = append(limits, p.Limits...)
+	}
+	return limits
+}
+
+// limitsAt returns how many limits an item of a list of limits stands for.
+func limitsAt(n *yaml.Node) int {
+	if name := child(n, "like"); name != nil {
+		if p, ok := profile.Get(resolved(name).Value); ok {
+			return len(p.Limits)
+		}
+	}
+	return 1
+}

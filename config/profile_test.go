@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/profile"
+)
+
+// TestLike: a rule that is like a platform has its limits, its status, its wait
+// and its requests in flight, where it does not say otherwise; a limit that is
+// has the limits alone, wherever it stands.
+func TestLike(t *testing.T) {
+	c := parse(t, `
+listen:
+  - {address: "tcp://127.0.0.1:5433", upstream: "127.0.0.1:5432", connections: {like: stripe}}
+  - 127.0.0.1:8080
+rules:
+  - {name: mws, by: ip, like: amazon-mws}
+  - {name: uber, like: uber-go}
+  - {name: github, like: github, status: 429, in_flight: 3, max_wait: 1s}
+  - {name: list, limits: [1/day, {like: amazon-mws}, 9/week]}
+  - name: places
+    by: ip
+    limits: {like: nginx}
+    plans: {by: header.X-Plan, limits: {pro: {like: api-gateway}}}
+    overrides: [{key: 192.0.2.1, limits: {like: nginx-nodelay}, reason: x, author: eve}]
+    candidates: {loose: [{like: nginx-delay}]}
+  - name: levels
+    levels: [{name: user, by: ip, limits: {like: shopify-rest}}]
+`[1:])
+	var got string
+	for i := range c.Policy.Len() {
+		r := c.Policy.Rule(i)
+		l := r.Levels[0]
+		got += fmt.Sprintln(r.Name, l.Limits, r.Status, r.MaxWait)
+		if l.InFlight != nil {
+			got += fmt.Sprintln(l.InFlight.Cap)
+		}
+		if l.Tiers != nil {
+			got += fmt.Sprintln(l.Tiers.Limits, l.Overrides[0].Limits, l.Candidates)
+		}
+	}
+	got += fmt.Sprintln(c.Listen[0].Limits.Connections)
+	const want = `mws [1/2min burst 15 30/hour fixed-window] 503 0s
+uber [100/s burst 11 initial 1] 0 1h0m0s
+github [60/hour fixed-window anchor first] 429 1s
+3
+list [1/day 1/2min burst 15 30/hour fixed-window 9/week] 0 0s
+places [10/s burst 6 leaky-bucket] 0 0s
+map[pro:[10000/s burst 5000]] [10/s burst 6 leaky-bucket nodelay] [{loose [5/s burst 13 leaky-bucket delay-after 9]}]
+levels [2/s burst 40 leaky-bucket nodelay] 0 0s
+[100/s]
+`
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// TestLikeEach: every profile makes a rule of a file, and lint says which.
+func TestLikeEach(t *testing.T) {
+	for _, p := range profile.All() {
+		c := parse(t, "rules: [{name: a, by: ip, like: "+p.Name+"}, {name: b, by: ip, match: {path: /b}, limits: [{like: "+p.Name+"}]}]")
+		r := c.Policy.Rule(0)
+		if len(r.Levels[0].Limits) != len(p.Limits) || r.Status != p.Status || r.MaxWait != p.MaxWait {
+			t.Errorf("%s: got %+v", p.Name, r)
+		}
+		for i, words := range config.Lint(c, lintDay).Rules {
+			if got := words.Lines[len(words.Lines)-len(p.Differs)-1]; got != "like "+p.Name+": "+p.Title {
+				t.Errorf("rule %d: got %q", i+1, words.Lines)
+			}
+			if last := words.Lines[len(words.Lines)-1]; last != "  but "+p.Differs[len(p.Differs)-1] {
+				t.Errorf("rule %d: got %q", i+1, last)
+			}
+		}
+	}
+}
