@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/profile"
 	"github.com/sluicegate/sluice/serve"
 	"github.com/sluicegate/sluice/server/admin"
 )
@@ -156,14 +157,23 @@ func (f *serveFlags) fill() {
 			f.values[name] = values
 		}
 	}
+	if p, ok := profile.Get(f.one("like")); ok && len(p.Fields) > 0 {
+		byDefault("fields", strings.Join(p.Fields, ","))
+	}
+	switch {
+	case f.given("like") && f.given("limit"):
+		f.fault("--limit: --like brings the limits; leave one out, or write both into a file, as limits: [{like: %s}, %s]", f.one("like"), f.one("limit"))
+		delete(f.values, "limit")
+	case !f.given("limit") && !f.given("like") && f.given("upstream"):
+		f.fault("--limit: there is none; write for example --limit 100/min, or --like shopify-rest")
+	}
 	if f.given("upstream") {
-		if !f.given("limit") {
-			f.fault("--limit: there is none; write for example --limit 100/min")
-		}
 		byDefault("by", "ip")
 		byDefault("fields", "draft-11")
 	}
-	byDefault("limit", "10/min sliding-log")
+	if !f.given("like") {
+		byDefault("limit", "10/min sliding-log")
+	}
 	byDefault("by", "query.userId")
 	byDefault("fields", "draft-11,x-ratelimit")
 	byDefault("listen", serve.DefaultListen)
@@ -241,16 +251,19 @@ func (f *serveFlags) rules(p *page) {
 		}
 	}
 	p.heads = []string{"rules:"}
-	rule := func(name string, limits []string, cost ...string) {
-		if len(limits) == 0 {
+	rule := func(name, flag, key string, values []string, cost ...string) {
+		if len(values) == 0 {
 			return
 		}
-		p.put("limit", "  - name:", name)
-		p.put("limit", "    cost:", cost...)
+		p.put(flag, "  - name:", name)
+		p.put(flag, "    cost:", cost...)
 		p.put("by", "    by:", f.values["by"]...)
-		p.put("limit", "    limits:", limits...)
+		p.put(flag, key, values...)
 		p.put("failure", "    failure:", f.values["failure"]...)
 	}
-	rule("gateway", requests)
-	rule("gateway.bytes", bytes, "response-bytes")
+	if f.given("like") {
+		rule("gateway", "like", "    like:", []string{f.one("like")})
+	}
+	rule("gateway", "limit", "    limits:", requests)
+	rule("gateway.bytes", "limit", "    limits:", bytes, "response-bytes")
 }

@@ -72,7 +72,7 @@ func suggest(name string, flags []string) string {
 var (
 	besideFile = []string{"config", "overrides", "audit", "drain"}
 	repeatable = []string{"limit", "by", "trust", "admin-host"}
-	ofServe    = slices.Concat([]string{"listen", "upstream", "admin", "fields", "state", "store", "failure"}, besideFile, repeatable)
+	ofServe    = slices.Concat([]string{"listen", "upstream", "admin", "fields", "state", "store", "failure", "like"}, besideFile, repeatable)
 	switches   = []string{"admin-public", "upstream-host", "print-config"}
 )
 

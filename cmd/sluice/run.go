@@ -40,6 +40,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return runLint(ctx, args[1:], stdout, stderr)
 	case "convert":
 		return runConvert(args[1:], os.Stdin, stdout, stderr)
+	case "profiles":
+		return runProfiles(args[1:], stdout, stderr)
 	case "status":
 		return runStatus(ctx, args[1:], stdout, stderr)
 	case "key":
@@ -51,7 +53,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		say(stdout, usage)
 		return exitOK
 	default:
-		say(stderr, fmt.Sprintf("sluice: there is no command %q; write serve, lint, convert, status, key or version, or see sluice --help\n", args[0]))
+		say(stderr, fmt.Sprintf("sluice: there is no command %q; write serve, lint, convert, profiles, status, key or version, or see sluice --help\n", args[0]))
 		return exitUsage
 	}
 }

@@ -8,6 +8,7 @@ const usage = `sluice limits the rate of HTTP requests.
   sluice serve [flags]     pass requests on to a service, within limits
   sluice lint FILE         check a configuration file and say it in plain words
   sluice convert nginx FILE  turn nginx's request limits into such a file
+  sluice profiles [NAME]   the platforms whose limits have a name, for --like
   sluice status            what a running sluice has let through
   sluice key show|reset|override  what a key has left, and how to change it
   sluice version           print the version
@@ -47,6 +48,9 @@ file that says the same is written to standard output:
                      app answers
   --limit TEXT       at most so many; repeat it for several, all of which must
                      have room (without --upstream: "10/min sliding-log")
+  --like NAME        limit as a platform does, in the place of --limit:
+                     shopify-rest, github, nginx and so on; "sluice profiles"
+                     lists them and says what differs
   --by PART          whose budget a request draws on; repeat it for one budget
                      per combination: ip, host, header.NAME, cookie.NAME,
                      query.NAME, method, path.N (the N-th part of the path, from
@@ -95,5 +99,6 @@ Examples:
   sluice serve
   sluice serve --upstream http://127.0.0.1:3000 --limit 100/min --by ip
   sluice serve --upstream http://127.0.0.1:3000 --limit 10/s --limit "1000/day calendar UTC" --by header.X-Api-Key
+  sluice serve --upstream http://127.0.0.1:3000 --like shopify-rest --by header.X-Shop
   sluice serve --upstream http://127.0.0.1:3000 --limit 100/min --store redis://127.0.0.1:6379 --failure local
 `

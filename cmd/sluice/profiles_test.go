@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/profile"
+)
+
+// TestProfilesDocument: docs/platforms.md is what is written with --markdown.
+func TestProfilesDocument(t *testing.T) {
+	got, _ := command(t, exitOK, "profiles", "--markdown")
+	want, err := os.ReadFile("../../docs/platforms.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Error("docs/platforms.md is not what the profiles say; run go run ./cmd/sluice profiles --markdown > docs/platforms.md")
+	}
+}
+
+// TestProfiles: the list has every profile, and each of them is shown with its
+// limits, its vectors and what differs.
+func TestProfiles(t *testing.T) {
+	list, _ := command(t, exitOK, "profiles")
+	lines := strings.Split(strings.TrimSpace(list), "\n")
+	all := profile.All()
+	if len(lines) != len(all) || len(all) < 20 {
+		t.Fatalf("%d lines of %d profiles", len(lines), len(all))
+	}
+	for i, p := range all {
+		if fields := strings.Fields(lines[i]); fields[0] != p.Name || !strings.HasSuffix(lines[i], p.Title) {
+			t.Errorf("line %q of %s", lines[i], p.Name)
+		}
+		shown, _ := command(t, exitOK, "profiles", p.Name)
+		parts := append([]string{p.Name + ": " + p.Title, p.Source, "--like " + p.Name}, p.Differs...)
+		for _, l := range p.Limits {
+			parts = append(parts, "  limit "+l.String()+": at most ")
+		}
+		for _, v := range p.Vectors {
+			parts = append(parts, v.Name, "  "+v.Steps[len(v.Steps)-1].String())
+		}
+		for _, part := range parts {
+			if !strings.Contains(shown, part) {
+				t.Errorf("%s: lacks %q:\n%s", p.Name, part, shown)
+			}
+		}
+	}
+}
+
+func TestProfilesShow(t *testing.T) {
+	got, _ := command(t, exitOK, "profiles", "github")
+	const want = `github: GitHub REST API without a login: 60 an hour
+  https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
+  limit 60/hour fixed-window anchor first: at most 120 requests in any hour
+  a denial is answered by status 403
+  at most 100 requests are in flight at once
+  fields: x-ratelimit-epoch
+
+Use it by --like github, or in a file:
+  - {name: NAME, by: ip, like: github}
+
+What differs:
+  - GitHub answers 403 or 429; here it is 403
+  - x-ratelimit-used and x-ratelimit-resource are not sent
+  - the secondary limits by points and by content are rules of their own: 900/min, and 80/min for POST, PATCH, PUT and DELETE
+  - /rate_limit does not count there: write except_path: /rate_limit
+
+GitHub: 60 in the hour that the first request begins
+  at 17m0s: take 1, 60 times: all pass; 0 left, all of it after 1h0m0s
+  at 1h16m0s: take 1: denied, fits 1m0s later; 0 left, all of it after 1m0s
+  at 1h17m0s: take 1: passes; 59 left, all of it after 1h0m0s
+`
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestProfilesRefuses(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"shopfy-rest"}, exitFailed, `no platform is known as "shopfy-rest"; did you mean shopify-rest`},
+		{[]string{"ftp"}, exitFailed, `no platform is known as "ftp"; sluice profiles lists those there are`},
+		{[]string{"github", "stripe"}, exitUsage, "there are 2 names"},
+		{[]string{"github", "--markdown"}, exitUsage, "all of them with --markdown"},
+		{[]string{"--all"}, exitUsage, "--all: there is no such flag"},
+	} {
+		if _, got := command(t, c.code, append([]string{"profiles"}, c.args...)...); !strings.Contains(got, c.want) {
+			t.Errorf("%v: got %q, want %q", c.args, got, c.want)
+		}
+	}
+}
+
+// TestLikeFlag: --like names a profile in the place of limits, and brings the
+// fields that are most like its platform's.
+func TestLikeFlag(t *testing.T) {
+	for _, p := range profile.All() {
+		for _, upstream := range []string{"", "http://127.0.0.1:3000"} {
+			args := []string{"--like", p.Name}
+			if upstream != "" {
+				args = append(args, "--upstream", upstream)
+			}
+			f, c, err := parseServe(args)
+			if err != nil {
+				t.Errorf("%v: %v", args, err)
+				continue
+			}
+			r := c.Policy.Rule(0)
+			if c.Policy.Len() != 1 || r.Name != "gateway" || r.Status != p.Status || len(r.Levels[0].Limits) != len(p.Limits) || r.Levels[0].Limits[0].Limit != p.Limits[0] {
+				t.Errorf("%v: got %+v\n%s", args, r, f.file)
+			}
+			if len(p.Fields) > 0 && strings.Join(c.Fields, ",") != strings.Join(p.Fields, ",") {
+				t.Errorf("%v: fields %v, want %v", args, c.Fields, p.Fields)
+			}
+		}
+	}
+	if _, c, err := parseServe([]string{"--like", "github", "--fields", "none", "--by", "ip"}); err != nil || len(c.Fields) != 1 || c.Fields[0] != "none" {
+		t.Errorf("fields %v, %v", c, err)
+	}
+}
