@@ -82,9 +82,9 @@ func proxies() []Profile {
 			},
 		},
 		{
-			Name: "nginx-minute", Title: "NGINX, limit_req with rate=1r/m, which it keeps as 16 requests in 1000 s",
+			Name: "nginx-minute", Title: "NGINX, limit_req with rate=1r/m, which it keeps as 16 in 1000 s: one in 62.5 s",
 			Source:  "https://github.com/nginx/nginx/blob/master/src/http/modules/ngx_http_limit_req_module.c",
-			Limits:  limits("16/1000s burst 1 leaky-bucket"),
+			Limits:  limits("2/125s leaky-bucket"),
 			Status:  http.StatusServiceUnavailable,
 			Differs: []string{"instants are whole milliseconds in nginx"},
 			Vectors: []Vector{

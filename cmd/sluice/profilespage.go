@@ -30,7 +30,8 @@ rules:
 
 A platform whose numbers are its users' has those of its documentation: for others take the limit's text from here and change
 them. In Go the limits are ` + "`profile.Get(\"shopify-rest\")`" + `. Each profile is held against the vectors below in memory and on
-Redis, and so is every store that runs package ` + "`storetest`" + `.
+Redis, and so is every store that runs package ` + "`storetest`" + `. A real nginx and uber-go itself, and the arithmetic of Guava, redis-cell and
+RateLimitJ, are held against their profiles at random, over 10,000 calls each.
 
 Not expressed yet, and so without a name: SmoothWarmingUp of Guava (and Sentinel), refillIntervallyAligned of Bucket4j.
 
