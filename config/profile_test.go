@@ -69,6 +69,9 @@ func TestLikeEach(t *testing.T) {
 		if len(r.Levels[0].Limits) != len(p.Limits) || r.Status != p.Status || r.MaxWait != p.MaxWait {
 			t.Errorf("%s: got %+v", p.Name, r)
 		}
+		if f := r.Levels[0].InFlight; (f != nil) != (p.InFlight > 0) || f != nil && f.Cap != p.InFlight {
+			t.Errorf("%s: got %+v in flight", p.Name, f)
+		}
 		for i, words := range config.Lint(c, lintDay).Rules {
 			if got := words.Lines[len(words.Lines)-len(p.Differs)-1]; got != "like "+p.Name+": "+p.Title {
 				t.Errorf("rule %d: got %q", i+1, words.Lines)
