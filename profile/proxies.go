@@ -107,7 +107,7 @@ func proxies() []Profile {
 			Status: http.StatusTooManyRequests, Fields: []string{"x-ratelimit"},
 			Differs: []string{
 				"X-RateLimit-Reset is in milliseconds there, in seconds here, and X-RateLimit-Quota and -Remaining-Quota are not sent",
-				"quota, the request time of an interval, is a budget of its own: zuul-quota",
+				"quota, the request time of an interval, is a rule of its own: zuul-quota",
 				"a denied request counts there, which changes nothing before the interval ends",
 			},
 			Vectors: []Vector{
@@ -124,7 +124,7 @@ func proxies() []Profile {
 			Limits: limits("1000/min fixed-window anchor first debt 60000"),
 			Status: http.StatusTooManyRequests,
 			Differs: []string{
-				"a request takes no unit when it comes and is charged its milliseconds when it has been answered: a Limiter's Take of 0, then Settle",
+				"a request costs the milliseconds that it takes: write cost: milliseconds into the rule, or in Go settle a Take of 0",
 				"a single request that takes longer than 61 s counts as 61 s",
 			},
 			Vectors: []Vector{
