@@ -122,12 +122,18 @@ func amazon() []Profile {
 			Name: "ec2-t2-micro", Title: "Amazon EC2, CPU credits of a t2.micro: 6 an hour, at most 144",
 			Source:  "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/burstable-credits-baseline-concepts.html",
 			Limits:  limits("6/h burst 144"),
-			Differs: []string{"launch credits, which come on top of the 144, have no counterpart", "a T2 instance loses its credits when it is stopped"},
+			Differs: []string{"launch credits are an initial, 6/h burst 144 initial 30; those that are not spent count towards the 144 here", "a T2 instance loses its credits when it is stopped"},
 			Vectors: []Vector{
 				{Name: "CPU credits of a t2.micro", Steps: []Step{
 					pass(0, 144, 0).reset(24 * hour),
 					pass(23*hour, 138, 0).reset(24 * hour),
 					pass(47*hour, 144, 144).peeked(),
+				}},
+				{Name: "CPU credits of a t2.micro with 30 launch credits", Limits: limits("6/h burst 144 initial 30"), Steps: []Step{
+					deny(0, 31, 30, 10*minute).reset(19 * hour),
+					pass(0, 30, 0).reset(24 * hour),
+					pass(hour, 6, 0).reset(24 * hour),
+					pass(25*hour, 144, 144).peeked(),
 				}},
 			},
 		},

@@ -98,7 +98,9 @@ func TestDifferentialRedisCell(t *testing.T) {
 }
 
 // sleeper is a limiter that makes its callers wait: it says when the next may go.
-type sleeper interface{ grant(now time.Time) time.Time }
+type sleeper interface {
+	grant(now time.Time, cost int64) time.Time
+}
 
 // uber is the arithmetic of uber-go/ratelimit.
 type uber struct {
@@ -106,7 +108,7 @@ type uber struct {
 	last         time.Time
 }
 
-func (u *uber) grant(now time.Time) time.Time {
+func (u *uber) grant(now time.Time, _ int64) time.Time {
 	switch idle := now.Sub(u.last); {
 	case u.last.IsZero(), u.slack == 0 && idle > u.every:
 		u.last = now
@@ -125,16 +127,17 @@ type bursty struct {
 	next                time.Time
 }
 
-func (b *bursty) grant(now time.Time) time.Time {
+func (b *bursty) grant(now time.Time, cost int64) time.Time {
 	if b.next.IsZero() {
 		b.next = now
 	}
 	if rest := now.Sub(b.next); rest > 0 {
 		b.stored, b.next = min(b.most, b.stored+rest), now
 	}
-	at, spent := b.next, min(b.every, b.stored)
+	at, whole := b.next, time.Duration(cost)*b.every
+	spent := min(whole, b.stored)
 	b.stored -= spent
-	b.next = b.next.Add(b.every - spent)
+	b.next = b.next.Add(whole - spent)
 	return at
 }
 
@@ -143,11 +146,12 @@ func (b *bursty) grant(now time.Time) time.Time {
 func TestDifferentialWaits(t *testing.T) {
 	for name, of := range map[string]struct {
 		every time.Duration
+		most  int64 // units of a call
 		sleeper
 	}{
-		"uber-go":               {10 * time.Millisecond, &uber{every: 10 * time.Millisecond, slack: 100 * time.Millisecond}},
-		"uber-go-without-slack": {10 * time.Millisecond, &uber{every: 10 * time.Millisecond}},
-		"guava-bursty":          {200 * time.Millisecond, &bursty{every: 200 * time.Millisecond, most: time.Second}},
+		"uber-go":               {10 * time.Millisecond, 1, &uber{every: 10 * time.Millisecond, slack: 100 * time.Millisecond}},
+		"uber-go-without-slack": {10 * time.Millisecond, 1, &uber{every: 10 * time.Millisecond}},
+		"guava-bursty":          {200 * time.Millisecond, 100, &bursty{every: 200 * time.Millisecond, most: time.Second}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, waited := play(t, name), 0
@@ -155,11 +159,15 @@ func TestDifferentialWaits(t *testing.T) {
 				if p.rest(3 * of.every); p.rnd.IntN(200) == 0 {
 					p.rest(100 * of.every)
 				}
-				got, err := p.Reserve(t.Context(), "k", 1, sluice.MaxWait)
+				cost := int64(1)
+				if p.rnd.IntN(20) == 0 {
+					cost += p.rnd.Int64N(of.most)
+				}
+				got, err := p.Reserve(t.Context(), "k", cost, sluice.MaxWait)
 				if err != nil {
 					t.Fatal(err)
 				}
-				want := max(of.grant(p.now).Sub(p.now), 0)
+				want := max(of.grant(p.now, cost).Sub(p.now), 0)
 				if !got.Allowed || got.Delay != want {
 					t.Fatalf("call %d at %v: got %v, %v, want %v", i+1, p.now, got.Allowed, got.Delay, want)
 				}

@@ -15,10 +15,10 @@ func libraries() []Profile {
 		{
 			Name: "guava-bursty", Title: "Guava RateLimiter.create(5), SmoothBursty",
 			Source:  "https://github.com/google/guava/blob/master/guava/src/com/google/common/util/concurrent/SmoothRateLimiter.java",
-			Limits:  limits("5/s burst 6 initial 1"),
+			Limits:  limits("5/s initial 0 next-waits debt 100"),
 			MaxWait: sluice.MaxWait,
 			Differs: []string{
-				"acquire(n) of more than is there passes at once in Guava and the next caller waits; here the caller waits, and more than 6 never pass",
+				"acquire of any number passes at once in Guava if nobody waits; here of up to 105, the 5 of a second's rest and the debt",
 				"acquire waits for as long as it takes in Guava, an hour at most here",
 				"a key that comes for the first time later than the rule began has its burst; a limiter of Guava's own begins without",
 			},
@@ -29,6 +29,10 @@ func libraries() []Profile {
 					wait(0, 1, 400*ms),
 					wait(2400*ms, 6, 0),
 					wait(2400*ms, 1, 200*ms),
+				}},
+				{Name: "Guava SmoothBursty of 5/s: acquire(10) passes at once, and the next caller waits 2 s", Steps: []Step{
+					{Op: sluice.OpReserve, Cost: 10, Allowed: 1},
+					wait(0, 1, 2*sec),
 				}},
 				{Name: "Guava SmoothBursty of 5/s: 6 at once after 10 s of rest", Steps: []Step{
 					wait(0, 1, 0),
@@ -127,6 +131,31 @@ func libraries() []Profile {
 					deny(0, 367, 366, hour).reset(hour),
 					pass(0, 366, 0).reset(4 * hour),
 					pass(hour, 100, 0).reset(4 * hour),
+				}},
+			},
+		},
+		{
+			Name: "bucket4j-aligned", Title: "Bucket4j, capacity 20 with refillIntervallyAligned(10, 1 minute, at a minute of the clock)",
+			Source: "https://bucket4j.com/",
+			Limits: limits("10/min burst 20 aligned-refill"),
+			Differs: []string{
+				"the first refill is at a multiple of the interval since 1970; in Bucket4j it is at any instant",
+				"the adaptive start is an initial that is computed by hand",
+			},
+			Vectors: []Vector{
+				{Name: "Bucket4j refillIntervallyAligned", Steps: []Step{
+					pass(30*sec, 10, 10).reset(30 * sec),
+					deny(30*sec, 11, 10, 30*sec).reset(30 * sec),
+					deny(60*sec-us, 11, 10, us).reset(us),
+					pass(60*sec, 20, 0).reset(120 * sec),
+					deny(119*sec, 1, 0, sec).reset(61 * sec),
+					pass(120*sec, 10, 0).reset(120 * sec),
+				}},
+				{Name: "Bucket4j adaptive start, aligned: 266 of 400 with 40 min left, all at the hour", Limits: limits("400/h aligned-refill initial 266"), Steps: []Step{
+					deny(20*minute, 267, 266, 40*minute).reset(40 * minute),
+					pass(20*minute, 266, 0).reset(40 * minute),
+					deny(hour-us, 1, 0, us).reset(us),
+					pass(hour, 400, 0).reset(hour),
 				}},
 			},
 		},

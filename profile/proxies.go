@@ -9,6 +9,7 @@ import (
 )
 
 const (
+	us     = time.Microsecond
 	ms     = time.Millisecond
 	sec    = time.Second
 	minute = time.Minute

@@ -3,13 +3,7 @@
 
 package profile
 
-import (
-	"time"
-
-	"github.com/sluicegate/sluice"
-)
-
-const us = time.Microsecond
+import "github.com/sluicegate/sluice"
 
 // stores limit in a store that processes share.
 func stores() []Profile {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/profile"
 	"go.uber.org/ratelimit"
 )
 
@@ -31,8 +32,8 @@ func TestUber(t *testing.T) {
 		perSecond, slack int
 		limit            string
 	}{
-		{100, 10, "100/s burst 11 initial 1"}, // its default
-		{100, 0, "100/s burst 1"},
+		{100, 10, limitOf("uber-go")}, // its default
+		{100, 0, limitOf("uber-go-without-slack")},
 		{1, 3, "1/s burst 4 initial 1"},
 		{1000, 1, "1000/s burst 2 initial 1"},
 		{8, 50, "8/s burst 51 initial 1"},
@@ -43,6 +44,12 @@ func TestUber(t *testing.T) {
 			}
 		})
 	}
+}
+
+// limitOf returns the limit of a profile.
+func limitOf(name string) string {
+	p, _ := profile.Get(name)
+	return p.Limits[0].String()
 }
 
 func calls(t *testing.T, seed uint64, perSecond, slack int, limit string) {

@@ -33,7 +33,7 @@ them. In Go the limits are ` + "`profile.Get(\"shopify-rest\")`" + `. Each profi
 Redis, and so is every store that runs package ` + "`storetest`" + `. A real nginx and uber-go itself, and the arithmetic of Guava, redis-cell and
 RateLimitJ, are held against their profiles at random, over 10,000 calls each.
 
-Not expressed yet, and so without a name: SmoothWarmingUp of Guava (and Sentinel), refillIntervallyAligned of Bucket4j.
+Not expressed yet, and so without a name: SmoothWarmingUp of Guava (and Sentinel).
 
 `
 
