@@ -89,8 +89,8 @@ func (p *parser) inheritOptions(of Limit) {
 	case SlidingCounter:
 		keep("sub-windows", func(l *Limit) { l.SubWindows = of.SubWindows })
 		keep("pre-filled", func(l *Limit) { l.PreFilled = of.PreFilled })
-		if !p.has("conservative") && !p.has("strict") {
-			keep("", func(l *Limit) { l.Conservative, l.Strict = of.Conservative, of.Strict })
+		if !p.has("conservative") && !p.has("strict") && !p.has("whole") {
+			keep("", func(l *Limit) { l.Conservative, l.Strict, l.Whole = of.Conservative, of.Strict, of.Whole })
 		}
 	case SlidingHistogram:
 		keep("precision", func(l *Limit) { l.Precision = of.Precision })

@@ -58,6 +58,9 @@ func TestParseLimitLike(t *testing.T) {
 		{"count-denied", "10/min", "5/min sliding-log count-denied", "10/min sliding-log count-denied"},
 		{"sub-windows", "10/h", "5/min sliding-counter sub-windows 6 strict pre-filled", "10/h sliding-counter sub-windows 6 strict pre-filled"},
 		{"sub-windows that do not fit", "10/min", "5/7s sliding-counter sub-windows 7 conservative", "10/min sliding-counter conservative"},
+		{"whole", "10/h", "5/min sliding-counter sub-windows 6 whole", "10/h sliding-counter sub-windows 6 whole"},
+		{"conservative for whole", "10/h conservative", "5/min sliding-counter sub-windows 6 whole", "10/h sliding-counter sub-windows 6 conservative"},
+		{"whole of parts that do not fit", "10/min", "5/7s sliding-counter sub-windows 7 whole", "10/min sliding-counter"},
 		{"strict for conservative", "10/min strict", "5/min sliding-counter sub-windows 6 conservative", "10/min sliding-counter sub-windows 6 strict"},
 
 		{"of two, by the window", "10/h", "5/s, 100/h sliding-log count-denied", "10/h sliding-log count-denied"},

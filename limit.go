@@ -71,6 +71,7 @@ type Limit struct {
 
 	SubWindows   int  // sliding counter: parts of the window; zero means 1; must divide Window
 	Conservative bool // sliding counter: count the part that is half in sight whole: never over Quota
+	Whole        bool // sliding counter: count SubWindows whole, the running one included, and no part of one; needs 2 or more
 	Strict       bool // sliding counter: round the weighed part up, not down: 2·Quota-1 at most, less of a small Quota
 	PreFilled    bool // sliding counter: the rule starts as if every key had used Quota in the window before
 

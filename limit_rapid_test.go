@@ -52,6 +52,7 @@ func drawLimit(t *rapid.T) sluice.Limit {
 		}).Draw(t, "sub-windows")
 		l.Conservative = rapid.Bool().Draw(t, "conservative")
 		l.Strict = !l.Conservative && rapid.Bool().Draw(t, "strict")
+		l.Whole = !l.Conservative && !l.Strict && l.SubWindows > 1 && rapid.Bool().Draw(t, "whole")
 		l.PreFilled = rapid.Bool().Draw(t, "pre-filled")
 	case sluice.SlidingHistogram:
 		l.Precision = rapid.OneOf(rapid.Just(0), rapid.IntRange(3, 1024)).Draw(t, "precision")

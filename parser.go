@@ -67,6 +67,7 @@ var owners = []struct {
 	{"count-denied", []Algorithm{SlidingLog}},
 	{"sub-windows", []Algorithm{SlidingCounter}},
 	{"conservative", []Algorithm{SlidingCounter}},
+	{"whole", []Algorithm{SlidingCounter}},
 	{"strict", []Algorithm{SlidingCounter}},
 	{"pre-filled", []Algorithm{SlidingCounter}},
 	{"precision", []Algorithm{SlidingHistogram}},
@@ -156,8 +157,14 @@ func (p *parser) finish() error {
 
 // excluded returns the option before the i-th that does not go together with it.
 func (p *parser) excluded(i int) (word string, ok bool) {
-	other := map[string]string{"strict": "conservative", "conservative": "strict"}[p.seen[i].kind]
-	return other, other != "" && slices.ContainsFunc(p.seen[:i], func(o option) bool { return o.kind == other })
+	rules := []string{"conservative", "strict", "whole"}
+	kind := p.seen[i].kind
+	for _, o := range p.seen[:i] {
+		if o.kind != kind && slices.Contains(rules, kind) && slices.Contains(rules, o.kind) {
+			return o.kind, true
+		}
+	}
+	return "", false
 }
 
 // join writes items one behind the other.
@@ -308,6 +315,8 @@ func (p *parser) option(w string) error {
 		return p.small(w, 1, MaxSubWindow, &l.SubWindows)
 	case "conservative":
 		l.Conservative = true
+	case "whole":
+		l.Whole = true
 	case "strict":
 		l.Strict = true
 	case "pre-filled":

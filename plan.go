@@ -41,6 +41,9 @@ type Term struct {
 	Lent int64
 	// Micros is the window and Sub a sub-window, in µs.
 	Micros, Sub int64
+	// Behind is how many sub-windows a sliding counter counts beside the
+	// running one: all SubWindows or, if Whole, all but one.
+	Behind int
 
 	location *time.Location
 }
@@ -105,6 +108,9 @@ func compileTerm(scope string, l Limit) Term {
 	t.Sub = t.Micros
 	if t.SubWindows > 1 {
 		t.Sub = t.Micros / int64(t.SubWindows)
+	}
+	if t.Behind = t.SubWindows; t.Whole {
+		t.Behind--
 	}
 	if t.Algorithm.bucket() {
 		t.Lent = t.lent()

@@ -36,7 +36,7 @@ const MaxTextBytes = 1024
 //	calendar ZONE, week-starts DAY   fixed-window, which calendar implies
 //	count-denied                     sliding-log
 //	sub-windows N, pre-filled        sliding-counter
-//	strict or conservative           sliding-counter
+//	strict, conservative or whole    sliding-counter
 //	precision N                      sliding-histogram
 //
 // A text that cannot be read is a [*TextError]; one that can but makes no
@@ -137,6 +137,7 @@ func (l Limit) String() string {
 	flag(l.CountDenied, "count-denied")
 	number("sub-windows", int64(l.SubWindows))
 	flag(l.Conservative, "conservative")
+	flag(l.Whole, "whole")
 	flag(l.Strict, "strict")
 	flag(l.PreFilled, "pre-filled")
 	number("precision", int64(l.Precision))

@@ -81,6 +81,8 @@ var texts = []struct {
 	{text: "5GB/year calendar UTC debt 1MB", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5e9, Unit: sluice.Bytes, Calendar: sluice.Year, Debt: 1e6}, prints: "5GB/year fixed-window calendar UTC debt 1MB"},
 	{text: "100/min sliding-counter sub-windows 6 conservative pre-filled", want: sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 100, Window: time.Minute, SubWindows: 6, Conservative: true, PreFilled: true}},
 	{text: "100/min sliding-counter strict", want: sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 100, Window: time.Minute, Strict: true}},
+	{text: "100/min sliding-counter sub-windows 6 whole", want: sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 100, Window: time.Minute, SubWindows: 6, Whole: true}},
+	{text: "100/min whole pre-filled sub-windows 2 sliding-counter", want: sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 100, Window: time.Minute, SubWindows: 2, Whole: true, PreFilled: true}, prints: "100/min sliding-counter sub-windows 2 whole pre-filled"},
 	{text: "100/min strict pre-filled sub-windows 6 sliding-counter debt 2", want: sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 100, Window: time.Minute, SubWindows: 6, Strict: true, PreFilled: true, Debt: 2}, prints: "100/min sliding-counter sub-windows 6 strict pre-filled debt 2"},
 	{text: "100/min sliding-histogram precision 3 debt 7", want: sluice.Limit{Algorithm: sluice.SlidingHistogram, Quota: 100, Window: time.Minute, Precision: 3, Debt: 7}},
 }
@@ -197,6 +199,9 @@ func TestParseLimitSaysWhereAndWhat(t *testing.T) {
 		{"5/min strict sliding-log", 6, "strict belongs to sliding-counter, not to sliding-log"},
 		{"5/min strict conservative", 6, "strict belongs to sliding-counter, not to token-bucket"},
 		{"5/min sliding-counter strict strict", 29, "a second strict; a limit has one"},
+		{"5/min whole", 6, "whole belongs to sliding-counter, not to token-bucket"},
+		{"5/min sliding-counter whole conservative", 28, "conservative excludes whole; use one of them"},
+		{"5/min sliding-counter strict sub-windows 2 whole", 43, "whole excludes strict; use one of them"},
 		{"5/min sliding-counter strict conservative", 29, "conservative excludes strict; use one of them"},
 		{"5/min conservative sliding-counter pre-filled strict", 46, "strict excludes conservative; use one of them"},
 		{"5/min pre-filled", 6, "pre-filled belongs to sliding-counter"},

@@ -59,9 +59,7 @@ func (l Limit) Validate() error {
 		} else if n := int64(max(l.SubWindows, 1)); l.Window.Microseconds()%n != 0 {
 			add("SubWindows", "%d must divide the window of %v into whole microseconds", l.SubWindows, l.Window)
 		}
-		if l.Strict && l.Conservative {
-			add("Strict", "a conservative counter rounds nothing; use one of them")
-		}
+		l.validateRule(add)
 	case SlidingHistogram:
 		if l.Precision != 0 && (l.Precision < 3 || l.Precision > 1024) {
 			add("Precision", "%d must be 3 to 1024, or 0 for %d", l.Precision, DefaultPrecision)
@@ -119,6 +117,7 @@ func (l Limit) validateStrays(add func(string, string, ...any)) {
 		{"CountDenied", l.CountDenied, SlidingLog},
 		{"SubWindows", l.SubWindows != 0, SlidingCounter},
 		{"Conservative", l.Conservative, SlidingCounter},
+		{"Whole", l.Whole, SlidingCounter},
 		{"Strict", l.Strict, SlidingCounter},
 		{"PreFilled", l.PreFilled, SlidingCounter},
 		{"Precision", l.Precision != 0, SlidingHistogram},
@@ -157,6 +156,19 @@ func (l Limit) validateBucket(add func(string, string, ...any)) {
 	}
 	if !r.Fits(n, MaxRefill.Microseconds()) {
 		add("Burst", "burst %d plus debt %d take longer than %v to refill; raise the quota or lower them", burst, l.Debt, MaxRefill)
+	}
+}
+
+// validateRule finds what the rules of a sliding counter say against each other.
+func (l Limit) validateRule(add func(string, string, ...any)) {
+	if l.Strict && (l.Conservative || l.Whole) {
+		add("Strict", "a counter of whole sub-windows rounds nothing; use one of Strict, Conservative and Whole")
+	}
+	if l.Conservative && l.Whole {
+		add("Whole", "a conservative counter counts one sub-window more; use one of them")
+	}
+	if l.Whole && l.SubWindows == 1 || l.Whole && l.SubWindows == 0 {
+		add("Whole", "needs 2 sub-windows or more; one alone is a fixed-window")
 	}
 }
 

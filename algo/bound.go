@@ -47,7 +47,9 @@ func Bound(l sluice.Limit, d time.Duration) int64 {
 // meets of the last one is elapsed. Of any n sub-windows in a row at most quota
 // units are admitted, and of n+1 too if the oldest counts whole. Else it counts
 // by the part that is in sight, and the last may admit the rest again: rounded
-// up, as the part in sight is rounded down, unless the limit is strict.
+// up, as the part in sight is rounded down, unless the limit is strict. Where
+// whole sub-windows count, of n in a row only those quota units are admitted,
+// and the next may admit them all again.
 func counterBound(l *sluice.Limit, quota, sub, length int64) int64 {
 	if length < 2 {
 		return quota
@@ -57,7 +59,7 @@ func counterBound(l *sluice.Limit, quota, sub, length int64) int64 {
 	switch {
 	case l.Conservative:
 		return times(quota, ceilDiv(behind+1, n+1))
-	case behind%n > 0:
+	case l.Whole, behind%n > 0:
 		return times(quota, behind/n+1)
 	case l.Strict:
 		return add(times(quota, behind/n), mulDiv(elapsed, quota, sub))

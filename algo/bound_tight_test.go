@@ -128,7 +128,7 @@ func TestBoundIsReached(t *testing.T) {
 				most := algo.Bound(l, dur(d))
 				// A bucket's bound counts a span's first µs as refill time too.
 				slack := 1 + l.Quota/w
-				if l.Algorithm == sluice.SlidingCounter && !l.Conservative {
+				if l.Algorithm == sluice.SlidingCounter && !l.Conservative && !l.Whole {
 					// What the last µs of each window before keeps from coming back.
 					slack = 2 * (l.Quota + l.Debt) / part(l)
 					if l.Strict {
@@ -204,6 +204,9 @@ func TestBoundEdges(t *testing.T) {
 		{"strict 1 µs behind an edge", with(counter(5, m, 1), strict), 3 * time.Microsecond, 5},
 		{"strict of 6", with(counter(5, m, 6), strict), time.Minute, 9},
 		{"conservative", with(counter(5, m, 6), conservative), time.Minute, 5},
+		{"whole", with(counter(5, m, 6), whole), time.Minute, 10},
+		{"whole, in all but a sub-window", with(counter(5, m, 6), whole), 50*time.Second + time.Microsecond, 5},
+		{"whole, across an edge more", with(counter(5, m, 6), whole), 50*time.Second + 2*time.Microsecond, 10},
 		{"log", log(5, m), time.Minute, 5},
 	} {
 		if got := algo.Bound(c.limit, c.d); got != c.want {
@@ -222,6 +225,7 @@ func TestWorstSaysTheBound(t *testing.T) {
 		{counter(100, m, 1), "at most 200 requests in any minute"},
 		{with(counter(100, m, 1), strict), "at most 199 requests in any minute"},
 		{with(counter(100, m, 6), strict), "at most 199 requests in any minute"},
+		{with(counter(100, m, 6), whole), "at most 200 requests in any minute"},
 		{log(1, 90*s), "at most 1 request in any 90 seconds"},
 		{with(log(10, 15*m), debtOf(3)), "at most 13 requests in any 15 minutes, a debt of 3 requests included"},
 		{with(tokens(5, s, 5), debtOf(99), nextWaits), "at most 109 requests in any second, a debt of 99 requests included, for which the next waits up to 19.8s"},

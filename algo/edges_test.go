@@ -208,7 +208,8 @@ func TestRemainingAtTheEdgeOfASubWindow(t *testing.T) {
 	}{
 		{with(counter(10, s, 1), conservative), 3, 10},
 		{with(counter(10, s, 5), conservative), 3, 10},
-		{counter(10, s, 1), 10, 10}, // 7 by a millionth, rounded down
+		{with(counter(10, s, 5), whole), 10, 10}, // 7 until a sub-window earlier
+		{counter(10, s, 1), 10, 10},              // 7 by a millionth, rounded down
 		{counter(10, s, 5), 10, 10},
 		{with(counter(10, s, 1), strict), 9, 10},
 		{with(counter(10, s, 5), strict), 9, 10},

@@ -38,7 +38,32 @@ func TestGoldenPlatforms(t *testing.T) {
 	}
 }
 
-// TestGoldenBlocks holds conservative counters against a plain count per block,
+// TestGoldenWhole: RateLimitJ's rule of 10 s in blocks of 1 s, and the notes' counter
+// of six blocks.
+func TestGoldenWhole(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		limits []sluice.Limit
+		steps  []step
+	}{
+		{"ten blocks, the running one included", one(with(counter(10, 10*s, 10), whole)), []step{
+			{500 * ms, take, 8, pass, 2, noRetry, 9*s + 500*ms, noDelay},
+			{9 * s, take, 3, deny, 2, s, s, noDelay},
+			{9 * s, take, 2, pass, 0, noRetry, 10 * s, noDelay},
+			{10*s - 1, take, 1, deny, 0, 1, 9*s + 1, noDelay},
+			{10 * s, take, 8, pass, 0, noRetry, 10 * s, noDelay},
+		}},
+		{"six blocks of 10 s: 70 used at 10:00:59, 51 at 10:01:05", one(with(counter(100, m, 6), whole)), []step{
+			{5 * s, take, 20, pass, 80, noRetry, 55 * s, noDelay},
+			{59 * s, take, 50, pass, 30, noRetry, 51 * s, noDelay},
+			{65 * s, take, 1, pass, 49, noRetry, 55 * s, noDelay},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { runTrace(t, c.limits, c.steps) })
+	}
+}
+
+// TestGoldenBlocks holds counters of whole sub-windows against a plain count per block,
 // which is how RateLimitJ counts: the running block and those before it.
 func TestGoldenBlocks(t *testing.T) {
 	for _, c := range []struct {
@@ -49,7 +74,7 @@ func TestGoldenBlocks(t *testing.T) {
 		{"six blocks of 10 s", 100, 10 * s, 6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := with(counter(c.quota, (c.blocks-1)*c.block, int(c.blocks-1)), conservative)
+			l := with(counter(c.quota, c.blocks*c.block, int(c.blocks)), whole)
 			rapid.Check(t, func(t *rapid.T) {
 				a, now, counts := open(t, l), origin, make(map[int64]int64)
 				for range rapid.IntRange(1, 100).Draw(t, "takes") {

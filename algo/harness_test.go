@@ -232,6 +232,7 @@ func byInterval(l *sluice.Limit)           { l.Refill = sluice.Interval }
 func aligned(l *sluice.Limit)              { l.Refill = sluice.Aligned }
 func onFirst(l *sluice.Limit)              { l.Anchor = sluice.OnFirst }
 func conservative(l *sluice.Limit)         { l.Conservative = true }
+func whole(l *sluice.Limit)                { l.Whole = true }
 func strict(l *sluice.Limit)               { l.Strict = true }
 func preFilled(l *sluice.Limit)            { l.PreFilled = true }
 func countDenied(l *sluice.Limit)          { l.CountDenied = true }

@@ -12,31 +12,38 @@ import (
 // make a Window, aligned to the clock. The oldest one is only partly in sight:
 // it is weighed by the part that is (an estimate that assumes its units were
 // spread evenly), or counted whole if Conservative. In units, a weight counts
-// rounded down or, if Strict, up.
+// rounded down or, if Strict, up. If Whole, that sub-window is not counted: what
+// counts is SubWindows in a row, of which the running one is the last.
 //
-// State: Idle is a window and a sub-window behind the start of the newest
-// sub-window that has units. With one sub-window, A is its count and B that of
-// the one before. With more, Ring holds the counts of SubWindows+1, the newest
-// at Head, and A their sum.
+// So besides the newest sub-window, those Behind it count, the oldest of them by
+// the rule. A counter of N that are Whole is a conservative one of a window of N-1.
+//
+// State: Idle is the end of the instants from which the newest sub-window that
+// has units is seen. With one Behind, A is its count and B that of the one
+// before. With more, Ring holds the counts of Behind+1, the newest at Head, and
+// A their sum.
 type slidingCounter struct{ windows }
+
+// sight returns for how long units of a sub-window count from its start on.
+func sight(t *sluice.Term) int64 { return int64(t.Behind+1) * t.Sub }
 
 // start returns the start of the newest sub-window.
 func (slidingCounter) start(t *sluice.Term, s *State) int64 {
-	return s.Idle - t.Sub - t.Micros
+	return s.Idle - sight(t)
 }
 
 func setStart(t *sluice.Term, s *State, start int64) {
-	s.Idle = start + t.Sub + t.Micros
+	s.Idle = start + sight(t)
 }
 
 // count returns the units of the k-th newest sub-window, of which there are
-// SubWindows+1.
+// Behind+1.
 func (slidingCounter) count(t *sluice.Term, s *State, k int) int64 {
 	switch {
-	case k < 0 || k > t.SubWindows:
+	case k < 0 || k > t.Behind:
 		return 0
-	case t.SubWindows > 1:
-		return int64(s.Ring[(s.Head+k)%(t.SubWindows+1)])
+	case t.Behind > 1:
+		return int64(s.Ring[(s.Head+k)%(t.Behind+1)])
 	case k == 0:
 		return s.A
 	default:
@@ -46,10 +53,10 @@ func (slidingCounter) count(t *sluice.Term, s *State, k int) int64 {
 
 // add adds units, negative to take some back, to the k-th newest sub-window.
 func (slidingCounter) add(t *sluice.Term, s *State, k int, units int64) {
-	if t.SubWindows > 1 {
-		s.Ring[(s.Head+k)%(t.SubWindows+1)] += uint64(units)
+	if t.Behind > 1 {
+		s.Ring[(s.Head+k)%(t.Behind+1)] += uint64(units)
 	}
-	if t.SubWindows > 1 || k == 0 {
+	if t.Behind > 1 || k == 0 {
 		s.A += units
 	} else {
 		s.B += units
@@ -58,7 +65,7 @@ func (slidingCounter) add(t *sluice.Term, s *State, k int, units int64) {
 
 // sum returns the units of all sub-windows.
 func (slidingCounter) sum(t *sluice.Term, s *State) int64 {
-	if t.SubWindows > 1 {
+	if t.Behind > 1 {
 		return s.A
 	}
 	return s.A + s.B
@@ -77,19 +84,19 @@ func (c slidingCounter) at(t *sluice.Term, s *State, now int64) view {
 	v := view{whole: c.sum(t, s), start: c.start(t, s)}
 	if s.fill != 0 {
 		v.whole = 0
-		for k := range t.SubWindows + 1 {
+		for k := range t.Behind + 1 {
 			v.whole += c.seen(t, s, k)
 		}
 	}
 	if now >= v.start+t.Sub {
 		steps := (now - v.start) / t.Sub
 		v.start += steps * t.Sub
-		v.shift = int(min(steps, int64(t.SubWindows)+1))
+		v.shift = int(min(steps, int64(t.Behind)+1))
 	}
-	for k := t.SubWindows; k >= 0 && k > t.SubWindows-v.shift; k-- {
+	for k := t.Behind; k >= 0 && k > t.Behind-v.shift; k-- {
 		v.whole -= c.seen(t, s, k) // out of sight
 	}
-	v.oldest = c.seen(t, s, t.SubWindows-v.shift)
+	v.oldest = c.seen(t, s, t.Behind-v.shift)
 	v.whole -= v.oldest
 	return v
 }
@@ -98,7 +105,7 @@ func (c slidingCounter) at(t *sluice.Term, s *State, now int64) view {
 func (c slidingCounter) next(t *sluice.Term, s *State, v *view) {
 	v.shift++
 	v.start += t.Sub
-	v.oldest = c.seen(t, s, t.SubWindows-v.shift)
+	v.oldest = c.seen(t, s, t.Behind-v.shift)
 	v.whole -= v.oldest
 }
 
@@ -115,7 +122,7 @@ func (v *view) fits(t *sluice.Term, cost int64) (at int64, ok bool) {
 		return 0, false
 	case v.oldest <= room:
 		return v.start, true
-	case t.Conservative:
+	case t.Conservative, t.Whole:
 		return 0, false
 	}
 	below := int64(1)
@@ -134,11 +141,11 @@ func (v *view) fits(t *sluice.Term, cost int64) (at int64, ok bool) {
 // rule's start is full while any of it is in sight.
 func (c slidingCounter) floor(t *sluice.Term, s *State, now, start int64) {
 	start -= start % t.Sub
-	if !t.PreFilled || now >= start+t.Micros {
+	if !t.PreFilled || now >= start+sight(t)-t.Sub {
 		return
 	}
 	if s.Zero() {
-		if t.SubWindows > 1 {
+		if t.Behind > 1 {
 			c.makeRing(t, s)
 		}
 		setStart(t, s, start-t.Sub)
@@ -150,10 +157,10 @@ func (c slidingCounter) floor(t *sluice.Term, s *State, now, start int64) {
 // pre-filled ones sum up to Quota.
 func (c slidingCounter) seen(t *sluice.Term, s *State, k int) int64 {
 	n := c.count(t, s, k)
-	if s.fill == 0 || k < 0 || k > t.SubWindows {
+	if s.fill == 0 || k < 0 || k > t.Behind {
 		return n
 	}
-	parts := int64(t.SubWindows)
+	parts := int64(t.Behind)
 	if before := (s.fill-c.start(t, s))/t.Sub + int64(k); before >= 1 && before <= parts {
 		n += (t.Quota + parts - before) / parts
 	}
@@ -172,7 +179,7 @@ func (c slidingCounter) clamp(t *sluice.Term, s *State, now int64) { clampWindow
 // sub-window.
 func (c slidingCounter) known(t *sluice.Term, s *State) []known {
 	var list []known
-	for k := t.SubWindows; k >= 0; k-- {
+	for k := t.Behind; k >= 0; k-- {
 		if n := c.count(t, s, k); n > 0 {
 			list = append(list, known{max(c.start(t, s)-int64(k)*t.Sub, 0), n})
 		}
@@ -181,7 +188,7 @@ func (c slidingCounter) known(t *sluice.Term, s *State) []known {
 }
 
 func (slidingCounter) makeRing(t *sluice.Term, s *State) {
-	n := t.SubWindows + 1
+	n := t.Behind + 1
 	if len(s.Ring) < n {
 		s.Ring = make([]uint64, n)
 	}
@@ -200,7 +207,7 @@ func (c slidingCounter) counted(t *sluice.Term, s *State, now int64) int64 {
 	}
 	now = max(now, c.start(t, s))
 	v := c.at(t, s, now)
-	if t.Conservative {
+	if t.Conservative || t.Whole {
 		return v.whole + v.oldest
 	}
 	n, rem := span.MulDiv(v.oldest, t.Sub-(now-v.start), t.Sub)
@@ -220,13 +227,13 @@ func (c slidingCounter) earliest(t *sluice.Term, s *State, now, cost int64) int6
 			}
 			return at
 		}
-		c.next(t, s, &v) // with every step less is in sight, after SubWindows+1 nothing
+		c.next(t, s, &v) // with every step less is in sight, after Behind+1 nothing
 	}
 }
 
 func (c slidingCounter) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	if s.Zero() {
-		if t.SubWindows > 1 {
+		if t.Behind > 1 {
 			c.makeRing(t, s)
 		}
 		setStart(t, s, at-at%t.Sub)
@@ -238,8 +245,8 @@ func (c slidingCounter) spend(t *sluice.Term, s *State, now, at, cost int64) {
 }
 
 func (c slidingCounter) insert(t *sluice.Term, s *State, at, cost int64) {
-	k := int(min(ceilDiv(c.start(t, s)-at, t.Sub), int64(t.SubWindows)+1))
-	if k <= t.SubWindows { // else it is out of sight for all who are still to be decided
+	k := int(min(ceilDiv(c.start(t, s)-at, t.Sub), int64(t.Behind)+1))
+	if k <= t.Behind { // else it is out of sight for all who are still to be decided
 		c.add(t, s, k, cost)
 	}
 }
@@ -252,14 +259,14 @@ func (c slidingCounter) turn(t *sluice.Term, s *State, at int64) {
 	}
 	steps := (at - start) / t.Sub
 	setStart(t, s, start+steps*t.Sub)
-	if t.SubWindows == 1 {
+	if t.Behind == 1 {
 		if s.B = s.A; steps > 1 {
 			s.B = 0
 		}
 		s.A = 0
 		return
 	}
-	n := t.SubWindows + 1
+	n := t.Behind + 1
 	for range min(steps, int64(n)) {
 		s.Head = (s.Head + n - 1) % n
 		s.A -= int64(s.Ring[s.Head])
@@ -272,9 +279,9 @@ func (c slidingCounter) refund(t *sluice.Term, s *State, now int64, g grant) int
 		return 0
 	}
 	at, start := g.at, c.start(t, s)
-	k := int(min(ceilDiv(start-at, t.Sub), int64(t.SubWindows)+1)) // at's sub-window
+	k := int(min(ceilDiv(start-at, t.Sub), int64(t.Behind)+1)) // at's sub-window
 	shift := max((now-start)/t.Sub, 0)
-	if at >= start+t.Sub || k < 0 || int64(k)+shift > int64(t.SubWindows) {
+	if at >= start+t.Sub || k < 0 || int64(k)+shift > int64(t.Behind) {
 		return 0
 	}
 	back := min(g.units, c.count(t, s, k))
@@ -295,14 +302,14 @@ func (c slidingCounter) trim(t *sluice.Term, s *State) {
 	}
 	for c.count(t, s, 0) == 0 {
 		setStart(t, s, c.start(t, s)-t.Sub)
-		if t.SubWindows == 1 {
+		if t.Behind == 1 {
 			s.A, s.B = s.B, 0
 		} else {
-			s.Head = (s.Head + 1) % (t.SubWindows + 1)
+			s.Head = (s.Head + 1) % (t.Behind + 1)
 		}
 	}
 }
 
 func (slidingCounter) horizon(t *sluice.Term) int64 {
-	return t.Micros + t.Sub + maxWait
+	return sight(t) + maxWait
 }

@@ -26,13 +26,16 @@ type tally struct {
 func (y *tally) admits(now, cost int64) bool {
 	sub, n := part(y.limit), int64(max(y.limit.SubWindows, 1))
 	room := new(big.Int).SetInt64(y.limit.Quota - cost)
+	if y.limit.Whole {
+		n--
+	}
 	for i := range n {
 		room.Sub(room, big.NewInt(y.counts[now/sub-i]))
 	}
 	oldest, inSight := big.NewInt(y.counts[now/sub-n]), big.NewInt(sub-now%sub)
 	weighed, length := new(big.Int).Mul(oldest, inSight), big.NewInt(sub)
 	switch {
-	case y.limit.Conservative:
+	case y.limit.Conservative, y.limit.Whole:
 		return oldest.Cmp(room) <= 0
 	case y.limit.Strict: // oldest·(Sub−e) ≤ (Quota−whole−cost)·Sub
 		return weighed.Cmp(room.Mul(room, length)) <= 0
@@ -42,17 +45,19 @@ func (y *tally) admits(now, cost int64) bool {
 	}
 }
 
-// anyCounter draws a sliding counter of any scale, of one of the three rules.
+// anyCounter draws a sliding counter of any scale, of one of the four rules.
 func anyCounter(t *rapid.T) sluice.Limit {
 	quota := rapid.OneOf(rapid.Int64Range(1, 12), rapid.Int64Range(1, 1e6), rapid.Int64Range(1, sluice.MaxQuota), rapid.Just(int64(sluice.MaxQuota))).Draw(t, "quota")
 	n := rapid.SampledFrom([]int{1, 1, 2, 6, 60}).Draw(t, "sub-windows")
 	sub := rapid.OneOf(rapid.Int64Range(1, 20), rapid.Int64Range(1, 2*s), rapid.Int64Range(1, sluice.MaxWindow.Microseconds()/int64(n))).Draw(t, "sub")
 	l := counter(quota, sub*int64(n), n)
-	switch rapid.IntRange(0, 4).Draw(t, "rule") {
+	switch rapid.IntRange(0, 5).Draw(t, "rule") {
 	case 0:
 		l.Conservative = true
 	case 1, 2:
 		l.Strict = true
+	case 3:
+		l.Whole = n > 1
 	}
 	return l
 }
@@ -174,6 +179,8 @@ func TestShareServed(t *testing.T) {
 		{"strict", 1, strict, []float64{50, 50, 67, 80, 90, 97, 99}},
 		{"conservative", 1, conservative, []float64{50, 50, 50, 50, 50, 50, 50}},
 		{"conservative", 6, conservative, []float64{86, 86, 86, 86, 86, 86, 86}},
+		{"whole", 2, whole, []float64{100, 100, 100, 100, 100, 100, 100}},
+		{"whole", 6, whole, []float64{100, 100, 100, 100, 100, 100, 100}},
 		{"conservative", 60, conservative, []float64{98, 98, 98, 98, 98, 98, 98}},
 	} {
 		for i, quota := range quotas {

@@ -18,7 +18,10 @@ func SameForm(a, b *sluice.Term) bool {
 	if continuous(a) || continuous(b) {
 		return continuous(a) && continuous(b)
 	}
-	return a.Algorithm == b.Algorithm && a.Micros == b.Micros && a.SubWindows == b.SubWindows &&
+	if a.Algorithm == sluice.SlidingCounter && b.Algorithm == sluice.SlidingCounter {
+		return a.Sub == b.Sub && a.Behind == b.Behind
+	}
+	return a.Algorithm == b.Algorithm && a.Micros == b.Micros &&
 		a.Refill == b.Refill && a.Anchor == b.Anchor && a.Calendar == b.Calendar && a.WeekStart == b.WeekStart && a.Zone == b.Zone
 }
 

@@ -72,6 +72,7 @@ func (d *differential) anyLimit() sluice.Limit {
 		l.Conservative = d.rand.IntN(3) == 0
 		l.Strict = !l.Conservative && d.rand.IntN(2) == 0
 		l.PreFilled = d.rand.IntN(4) == 0
+		l.Whole = d.rand.IntN(3) == 0 // which goes with neither, nor with one sub-window
 		if d.rand.IntN(2) == 0 {
 			l.SubWindows = []int{2, 3, 4, 6, 10, 60}[d.rand.IntN(6)]
 		}

@@ -23,8 +23,8 @@ import (
 const (
 	headBytes     = 1 << 3 // Unit is Bytes
 	headDebt      = 1 << 4 // Debt follows
-	headBurst     = 1 << 5 // Burst follows, Strict
-	headVariant   = 1 << 6 // Refill, DelayAfter follows, Anchor, CountDenied, Conservative
+	headBurst     = 1 << 5 // Burst follows, Strict, Whole
+	headVariant   = 1 << 6 // Refill, DelayAfter follows, Anchor, CountDenied, Conservative, Whole
 	headVariant2  = 1 << 7 // Withheld follows, calendar follows, PreFilled
 	headAlgorithm = 7
 
@@ -101,10 +101,11 @@ func appendHead(b []byte, l *sluice.Limit) []byte {
 	case sluice.SlidingLog:
 		flag(l.CountDenied, headVariant)
 	case sluice.SlidingCounter:
-		flag(l.Conservative, headVariant)
+		// Both flags say Whole: nodes that know only either refuse the state.
+		flag(l.Conservative || l.Whole, headVariant)
 		// No number follows: nodes from before there was Strict look for one,
 		// miss it, and refuse the state where they would decide otherwise.
-		flag(l.Strict, headBurst)
+		flag(l.Strict || l.Whole, headBurst)
 		flag(l.PreFilled, headVariant2)
 		number(int64(l.SubWindows))
 	case sluice.SlidingHistogram:
@@ -186,7 +187,8 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 	case sluice.SlidingLog:
 		l.CountDenied = variant
 	case sluice.SlidingCounter:
-		l.Conservative, l.Strict, l.PreFilled = variant, flags&headBurst != 0, variant2
+		rounds := flags&headBurst != 0
+		l.Conservative, l.Strict, l.Whole, l.PreFilled = variant && !rounds, rounds && !variant, variant && rounds, variant2
 		l.SubWindows = int(number())
 	case sluice.SlidingHistogram:
 		l.Precision = int(number())

@@ -75,7 +75,11 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		full = t.Burst
 	}
 	k := kindOf(t)
-	b = appendNumbers(b, int64(k), int64(it.charge), t.Micros, full, t.Debt, t.Quota, algo.Horizon(t))
+	window := t.Micros
+	if k == kindCounter {
+		window = int64(t.Behind) * t.Sub
+	}
+	b = appendNumbers(b, int64(k), int64(it.charge), window, full, t.Debt, t.Quota, algo.Horizon(t))
 	switch k {
 	case kindBucket:
 		r := &t.Rate
@@ -94,7 +98,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		}
 		return appendNumbers(b, 0)
 	case kindCounter:
-		return appendNumbers(b, lag(t), it.series.sight(t), t.Sub, int64(t.SubWindows), bit(t.Conservative), bit(t.Strict))
+		return appendNumbers(b, lag(t), it.series.sight(t), t.Sub, int64(t.Behind), bit(t.Conservative || t.Whole), bit(t.Strict))
 	default:
 		return appendNumbers(b, int64(t.Precision), bit(t.CountDenied), int64(algo.RingWords(t)))
 	}

@@ -71,7 +71,7 @@ func (r *series) sight(t *sluice.Term) int64 {
 	case !withholds(t):
 		return 0
 	case t.PreFilled:
-		return start - start%t.Sub + t.Micros
+		return start - start%t.Sub + int64(t.Behind)*t.Sub
 	case t.Refill != sluice.Continuous:
 		return start + (t.Withheld+t.Quota-1)/t.Quota*t.Micros
 	}

@@ -114,12 +114,12 @@ func formatState(b []byte, t *sluice.Term, s *algo.State) []byte {
 		b = appendInt(append(b, reserved), s.A)
 	case kindCounter:
 		b = append(b, reserved)
-		if t.SubWindows == 1 {
+		if t.Behind == 1 {
 			b = appendInt(appendInt(b, s.A), s.B)
 			break
 		}
-		for i := range t.SubWindows + 1 {
-			b = appendInt(b, int64(s.Ring[(s.Head+i)%(t.SubWindows+1)]))
+		for i := range t.Behind + 1 {
+			b = appendInt(b, int64(s.Ring[(s.Head+i)%(t.Behind+1)]))
 		}
 	default:
 		b = appendInt(appendInt(append(b, reserved), s.A), s.B)
@@ -149,11 +149,11 @@ func parseState(t *sluice.Term, body string) (algo.State, error) {
 		s.Reserved, s.A = r.bool(), r.int(7)
 	case kindCounter:
 		s.Reserved = r.bool()
-		if t.SubWindows == 1 {
+		if t.Behind == 1 {
 			s.A, s.B = r.int(7), r.int(7)
 			break
 		}
-		s.Ring, s.Len = make([]uint64, t.SubWindows+1), t.SubWindows+1
+		s.Ring, s.Len = make([]uint64, t.Behind+1), t.Behind+1
 		for i := range s.Ring {
 			n := r.int(7)
 			s.Ring[i] = uint64(n)

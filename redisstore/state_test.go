@@ -109,6 +109,7 @@ func TestHeadsOfCountersAreFixed(t *testing.T) {
 		"x: 100/min sliding-counter sub-windows 6 conservative":             "\x07\x44\x64\x80\x8e\xce\x1c\x06",
 		"x: 100/min sliding-counter pre-filled debt 5":                      "\x08\x94\x64\x80\x8e\xce\x1c\x05\x01",
 		"x: 100/min sliding-counter strict":                                 "\x07\x24\x64\x80\x8e\xce\x1c\x01",
+		"x: 100/min sliding-counter sub-windows 6 whole":                    "\x07\x64\x64\x80\x8e\xce\x1c\x06",
 		"x: 100/min sliding-counter sub-windows 6 strict pre-filled debt 5": "\x08\xb4\x64\x80\x8e\xce\x1c\x05\x06",
 	} {
 		p := storekit.Compile(t, "any", sluice.MustParseLimit(text))
@@ -118,10 +119,11 @@ func TestHeadsOfCountersAreFixed(t *testing.T) {
 	}
 }
 
-// TestOldNodesRefuseStrict: a node from before there was strict reads a number
-// where the bit of a burst is set, and finds none that is left for the
-// sub-windows.
-func TestOldNodesRefuseStrict(t *testing.T) {
+// TestOldNodesRefuseStrictAndWhole: a node from before there was strict reads a
+// number where the bit of a burst is set, and finds none that is left for the
+// sub-windows. One from before there was whole finds a counter that is both strict
+// and conservative, which is no limit.
+func TestOldNodesRefuseStrictAndWhole(t *testing.T) {
 	d := &differential{rand: rand.New(rand.NewPCG(7, 9))}
 	strict := 0
 	for range 20_000 {
@@ -129,16 +131,16 @@ func TestOldNodesRefuseStrict(t *testing.T) {
 		if l.Algorithm != sluice.SlidingCounter {
 			continue
 		}
-		if l.Strict {
+		if l.Strict || l.Whole {
 			strict++
 		}
 		l = l.Filled()
-		if refused := !oldCounterHead(plainHead(l)); refused != l.Strict {
+		if refused := !oldCounterHead(plainHead(l)); refused != (l.Strict || l.Whole) {
 			t.Fatalf("%v: an old node refuses it: %v", l, refused)
 		}
 	}
 	if strict < 100 {
-		t.Fatalf("only %d strict limits drawn", strict)
+		t.Fatalf("only %d strict or whole limits drawn", strict)
 	}
 }
 

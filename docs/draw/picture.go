@@ -32,6 +32,7 @@ var pictures = []picture{
 	{"sliding-log-denied.svg", "10/min sliding-log count-denied", 0},
 	{"sliding-counter.svg", "10/min sliding-counter", 0},
 	{"sliding-counter-conservative.svg", "10/min sliding-counter sub-windows 6 conservative", 0},
+	{"sliding-counter-whole.svg", "10/min sliding-counter sub-windows 6 whole", 0},
 	{"sliding-histogram.svg", "10/min sliding-histogram precision 3", 0},
 }
 

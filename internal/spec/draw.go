@@ -91,6 +91,7 @@ func drawForm(rnd *rand.Rand) shape {
 		{"conservative counter", "sliding-counter conservative"},
 		{"counter of parts", "sliding-counter sub-windows 4"},
 		{"conservative parts", "sliding-counter sub-windows 3 conservative"},
+		{"whole parts", "sliding-counter sub-windows 3 whole"},
 		{"pre-filled counter", "sliding-counter pre-filled"},
 		{"histogram", "sliding-histogram precision 3"},
 		{"histogram", "sliding-histogram precision 5"},

@@ -34,6 +34,7 @@ var smallLimits = []struct {
 	{"counter", []Plan{of("a: 3/3T sliding-counter")}, "takes receipts waits"},
 	{"strict counter", []Plan{of("a: 3/3T sliding-counter strict")}, "takes receipts waits"},
 	{"conservative counter", []Plan{of("a: 3/2T sliding-counter conservative")}, "takes receipts waits"},
+	{"counter of whole parts", []Plan{of("a: 3/6T sliding-counter sub-windows 3 whole")}, "takes receipts waits"},
 	{"counter of parts", []Plan{of("a: 3/4T sliding-counter sub-windows 2")}, "takes receipts waits"},
 	{"initial level", []Plan{of("a: 1/T burst 3 initial 0")}, "takes upto"},
 	{"pre-filled", []Plan{of("a: 3/2T sliding-counter pre-filled")}, "takes upto"},

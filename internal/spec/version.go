@@ -29,7 +29,7 @@ type counterRule uint8
 const (
 	interpolated counterRule = iota // prev·(W−e) < (Quota−cur−cost+1)·W
 	strict                          // prev·(W−e) ≤ (Quota−cur−cost)·W
-	conservative                    // prev + cur + cost ≤ Quota
+	conservative                    // prev + cur + cost ≤ Quota; where whole sub-windows count, prev is the last of these
 )
 
 // form is what versions of one name share a state by: all buckets are one
@@ -79,6 +79,10 @@ func newVersion(l sluice.Limit) (*version, error) {
 	if l.NextWaits {
 		v.lent = v.debt
 	}
+	if l.Whole { // n sub-windows in a row, the running one and those n−1 before it
+		v.parts--
+		v.window -= v.sub
+	}
 	v.form = form{window: v.window, parts: v.parts}
 	switch l.Algorithm {
 	case sluice.TokenBucket, sluice.LeakyBucket:
@@ -102,7 +106,7 @@ func newVersion(l sluice.Limit) (*version, error) {
 	case sluice.SlidingCounter:
 		v.kind = counterKind
 		switch {
-		case l.Conservative:
+		case l.Conservative, l.Whole:
 			v.rule = conservative
 		case strings.Contains(text+" ", " strict "):
 			v.rule = strict
