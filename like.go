@@ -66,9 +66,6 @@ func (p *parser) inheritOptions(of Limit) {
 	switch l.Algorithm {
 	case TokenBucket:
 		keep("refill", func(l *Limit) { l.Refill = of.Refill })
-		if of.Withheld > 0 {
-			keep("initial", func(l *Limit) { l.Withheld = max(0, l.Filled().Burst-(of.Filled().Burst-of.Withheld)) })
-		}
 	case LeakyBucket:
 		keep("burst", func(l *Limit) { l.Burst = of.Burst })
 		if !p.has("delay") && of.DelayAfter == of.Full() {
@@ -79,6 +76,9 @@ func (p *parser) inheritOptions(of Limit) {
 	case FixedWindow:
 		if calendar, ok := p.calendarWindow(); ok && of.Calendar != NoCalendar {
 			keep("anchor", func(l *Limit) { l.Calendar, l.Zone, l.Window = calendar, of.Zone, 0 })
+		}
+		if l.Calendar == of.Calendar {
+			keep("from", func(l *Limit) { l.From = of.From })
 		}
 		if l.Calendar == Week && of.Calendar == Week {
 			keep("week-starts", func(l *Limit) { l.WeekStart = of.WeekStart })
@@ -94,6 +94,9 @@ func (p *parser) inheritOptions(of Limit) {
 		}
 	case SlidingHistogram:
 		keep("precision", func(l *Limit) { l.Precision = of.Precision })
+	}
+	if of.Withheld > 0 {
+		keep("initial", func(l *Limit) { l.Withheld = max(0, l.rested()-(of.rested()-of.Withheld)) })
 	}
 	keep("debt", func(l *Limit) { l.Debt = of.Debt })
 	if l.Algorithm == TokenBucket {

@@ -49,8 +49,11 @@ type Limit struct {
 	// known only afterwards. Zero records none: the key is full, no more.
 	Debt int64
 
-	Refill   Refill // token bucket: continuous, by interval, or aligned to the clock
-	Withheld int64  // token bucket: units of Burst that every key lacks when the rule starts, and earns from then on
+	Refill Refill // token bucket: continuous, by interval, or aligned to the clock
+	// Withheld is how many units every key lacks when the rule starts: in a token
+	// bucket of Burst, earned from then on; in a fixed window that does not open
+	// with a key's first request of Quota, in the window in which the rule starts.
+	Withheld int64
 
 	// NextWaits lets a take of a token bucket cost more than is there: it passes
 	// if nothing is owed above Burst, and may owe up to Debt above it. Who comes
@@ -66,6 +69,7 @@ type Limit struct {
 	Calendar  Calendar     // fixed window: day, week, month or year of Zone
 	Zone      string       // calendar: IANA time zone; empty means UTC
 	WeekStart time.Weekday // calendar week: its first day; zero is Sunday, as in package time
+	From      Moment       // calendar: when in its day, week, month or year a window begins; zero is its first instant
 
 	CountDenied bool // sliding log: denied requests count too, so a client that keeps pressing stays out
 
@@ -124,6 +128,7 @@ func (l Limit) Filled() Limit {
 		if l.Calendar != NoCalendar && l.Calendar < calendars {
 			l.Window = l.Calendar.Nominal()
 			l.Zone = orDefault(l.Zone, "UTC")
+			l.From = l.From.filled(l.Calendar)
 		}
 	case SlidingLog: // has no defaults
 	case SlidingCounter:
@@ -160,6 +165,15 @@ func (l Limit) lent() int64 {
 		return l.Debt
 	}
 	return 0
+}
+
+// rested returns how many units a rested key has: the Burst of a bucket, the Quota
+// of every other algorithm.
+func (l Limit) rested() int64 {
+	if l.Algorithm.bucket() {
+		return l.Filled().Burst
+	}
+	return l.Quota
 }
 
 // Queues reports whether l may hold requests back until their turn: a leaky

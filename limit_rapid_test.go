@@ -93,6 +93,11 @@ func drawBurst(t *rapid.T, l *sluice.Limit) {
 }
 
 func drawFixed(t *rapid.T, l *sluice.Limit) {
+	defer func() {
+		if l.Anchor == sluice.OnClock {
+			l.Withheld = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, l.Quota)).Draw(t, "withheld of the first window")
+		}
+	}()
 	l.Calendar = sluice.Calendar(rapid.IntRange(0, int(sluice.Year)).Draw(t, "calendar"))
 	if l.Calendar == sluice.NoCalendar {
 		l.Anchor = rapid.SampledFrom([]sluice.Anchor{sluice.OnClock, sluice.OnFirst}).Draw(t, "anchor")
@@ -102,5 +107,14 @@ func drawFixed(t *rapid.T, l *sluice.Limit) {
 	l.Zone = rapid.SampledFrom(zones).Draw(t, "zone")
 	if l.Calendar == sluice.Week {
 		l.WeekStart = time.Weekday(rapid.IntRange(0, 6).Draw(t, "week start"))
+	}
+	if rapid.Bool().Draw(t, "from") {
+		l.From.Time = time.Duration(rapid.IntRange(0, 24*60-1).Draw(t, "minute")) * time.Minute
+		if l.Calendar == sluice.Month {
+			l.From.Day = rapid.IntRange(0, 31).Draw(t, "day")
+		}
+		if l.Calendar == sluice.Year {
+			l.From.Month, l.From.Day = time.Month(rapid.IntRange(1, 12).Draw(t, "month")), rapid.IntRange(1, 29).Draw(t, "day of it")
+		}
 	}
 }

@@ -58,12 +58,13 @@ var owners = []struct {
 }{
 	{"burst", []Algorithm{TokenBucket, LeakyBucket}},
 	{"refill", []Algorithm{TokenBucket}},
-	{"initial", []Algorithm{TokenBucket}},
+	{"initial", []Algorithm{TokenBucket, FixedWindow}},
 	{"next-waits", []Algorithm{TokenBucket}},
 	{"delay", []Algorithm{LeakyBucket}},
 	{"anchor", []Algorithm{FixedWindow}},
 	{"calendar", []Algorithm{FixedWindow}},
 	{"week-starts", []Algorithm{FixedWindow}},
+	{"from", []Algorithm{FixedWindow}},
 	{"count-denied", []Algorithm{SlidingLog}},
 	{"sub-windows", []Algorithm{SlidingCounter}},
 	{"conservative", []Algorithm{SlidingCounter}},
@@ -137,6 +138,11 @@ func (p *parser) finish() error {
 				return p.stray(o, owner.of)
 			}
 		}
+		if o.kind == "from" {
+			if problem := l.From.fault(l.Calendar); problem != "" {
+				return p.fail(o.at, "from %v: %s", l.From, problem)
+			}
+		}
 		if o.kind == "week-starts" && l.Calendar != Week {
 			return p.fail(o.at, "only a calendar week has a first day; write for example 100/week calendar UTC week-starts monday")
 		}
@@ -145,8 +151,8 @@ func (p *parser) finish() error {
 		}
 	}
 	if p.has("initial") {
-		if l.Withheld = l.Filled().Burst - p.initial; l.Withheld < 0 {
-			return p.fail(p.initialAt, "initial %d is above the burst of %d", p.initial, l.Filled().Burst)
+		if l.Withheld = l.rested() - p.initial; l.Withheld < 0 {
+			return p.fail(p.initialAt, "initial %d is above the %s of %d", p.initial, restedNames[l.Algorithm.bucket()], l.rested())
 		}
 	}
 	if p.nodelay {
@@ -154,6 +160,9 @@ func (p *parser) finish() error {
 	}
 	return nil
 }
+
+// restedNames are what a rested key has, of a bucket or another limit.
+var restedNames = map[bool]string{true: "burst", false: "quota"}
 
 // excluded returns the option before the i-th that does not go together with it.
 func (p *parser) excluded(i int) (word string, ok bool) {
@@ -309,6 +318,12 @@ func (p *parser) option(w string) error {
 			}
 		}
 		return p.fail(p.pos, "%q is not a day of the week, such as monday", arg)
+	case "from":
+		arg := p.word()
+		var ok bool
+		if l.From, ok = parseMoment(arg); !ok {
+			return p.fail(p.pos, "%q is not when a calendar window begins, such as 09:00, 17T09:00 of a month or 04-06 of a year", arg)
+		}
 	case "count-denied":
 		l.CountDenied = true
 	case "sub-windows":

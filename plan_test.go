@@ -196,7 +196,7 @@ func TestIdentity(t *testing.T) {
 // tweak returns a with one field changed to another valid value, if there is one.
 func tweak(t *rapid.T, a sluice.Limit) sluice.Limit {
 	b := a
-	switch rapid.IntRange(0, 13).Draw(t, "field") {
+	switch rapid.IntRange(0, 14).Draw(t, "field") {
 	case 0:
 		b.Quota++
 	case 1:
@@ -225,6 +225,8 @@ func tweak(t *rapid.T, a sluice.Limit) sluice.Limit {
 		b.Strict = !b.Strict
 	case 13:
 		b.Whole = !b.Whole
+	case 14:
+		b.From.Time += time.Minute
 	}
 	// Where two fields changed, keep the one that the algorithm has.
 	switch a.Algorithm {
@@ -266,7 +268,8 @@ func TestEveryParameterChangesTheIdentity(t *testing.T) {
 		"x: 100/week calendar UTC week-starts monday", "x: 100/month calendar UTC", "x: 100/year calendar UTC",
 		"x: 100/min sliding-log", "x: 100/min sliding-log count-denied",
 		"x: 100/min sliding-counter", "x: 100/min sliding-counter sub-windows 2", "x: 100/min sliding-counter conservative", "x: 100/min sliding-counter strict", "x: 100/min sliding-counter pre-filled",
-		"x: 100/min sliding-counter sub-windows 2 whole",
+		"x: 100/min sliding-counter sub-windows 2 whole", "x: 100/min fixed-window initial 7",
+		"x: 100/month calendar UTC from 17", "x: 100/month calendar UTC from 00:30", "x: 100/year calendar UTC from 04-06",
 		"x: 100/min sliding-histogram", "x: 100/min sliding-histogram precision 33",
 	} {
 		id := term(t, "s", sluice.MustParseLimit(text)).ID

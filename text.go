@@ -29,11 +29,12 @@ const MaxTextBytes = 1024
 //	burst N                          buckets
 //	debt N                           any algorithm
 //	interval-refill, aligned-refill  token-bucket
-//	initial N                        token-bucket
+//	initial N                        token-bucket, fixed-window
 //	next-waits                       token-bucket with a debt
 //	nodelay, delay-after N           leaky-bucket
 //	anchor first                     fixed-window
 //	calendar ZONE, week-starts DAY   fixed-window, which calendar implies
+//	from WHEN                        calendar: 09:00, 17T09:00 of a month, 04-06 of a year
 //	count-denied                     sliding-log
 //	sub-windows N, pre-filled        sliding-counter
 //	strict, conservative or whole    sliding-counter
@@ -122,11 +123,12 @@ func (l Limit) String() string {
 	if l.WeekStart != time.Sunday {
 		b.WriteString(" week-starts " + strings.ToLower(l.WeekStart.String()))
 	}
+	flag(l.From != Moment{}, "from "+l.From.String())
 	flag(l.Anchor == OnFirst, "anchor first")
 	flag(l.Refill == Interval, "interval-refill")
 	flag(l.Refill == Aligned, "aligned-refill")
 	if l.Withheld != 0 {
-		b.WriteString(" initial " + formatQuota(l.Filled().Burst-l.Withheld, l.Unit))
+		b.WriteString(" initial " + formatQuota(l.rested()-l.Withheld, l.Unit))
 	}
 	flag(l.NextWaits, "next-waits")
 	if l.DelayAfter != 0 && l.DelayAfter == l.Filled().Burst {

@@ -107,13 +107,14 @@ func (l Limit) validateStrays(add func(string, string, ...any)) {
 		of    Algorithm
 	}{
 		{"Refill", l.Refill != Continuous, TokenBucket},
-		{"Withheld", l.Withheld != 0, TokenBucket},
+		{"Withheld", l.Withheld != 0 && l.Algorithm != FixedWindow, TokenBucket},
 		{"NextWaits", l.NextWaits, TokenBucket},
 		{"DelayAfter", l.DelayAfter != 0, LeakyBucket},
 		{"Anchor", l.Anchor != OnClock, FixedWindow},
 		{"Calendar", l.Calendar != NoCalendar, FixedWindow},
 		{"Zone", l.Zone != "", FixedWindow},
 		{"WeekStart", l.WeekStart != time.Sunday, FixedWindow},
+		{"From", l.From != Moment{}, FixedWindow},
 		{"CountDenied", l.CountDenied, SlidingLog},
 		{"SubWindows", l.SubWindows != 0, SlidingCounter},
 		{"Conservative", l.Conservative, SlidingCounter},
@@ -181,6 +182,15 @@ func (l Limit) validateFixed(add func(string, string, ...any)) {
 	}
 	if l.Calendar == NoCalendar && l.Zone != "" {
 		add("Zone", "%q needs a Calendar; a window of fixed length has no time zone", l.Zone)
+	}
+	if problem := l.From.fault(l.Calendar); problem != "" {
+		add("From", "%s", problem)
+	}
+	switch {
+	case l.Withheld < 0 || l.Withheld > l.Quota && l.Quota >= 1:
+		add("Withheld", "%d must be 0 to the quota of %d", l.Withheld, l.Quota)
+	case l.Withheld > 0 && l.Anchor == OnFirst:
+		add("Withheld", "a window that a key's first request opens is not one in which the rule starts; leave it zero")
 	}
 	if l.WeekStart < time.Sunday || l.WeekStart > time.Saturday {
 		add("WeekStart", "%d is not a day of the week", int(l.WeekStart))

@@ -133,14 +133,21 @@ func Worst(l sluice.Limit) string {
 	l = l.Filled()
 	var b strings.Builder
 	if l.Calendar != sluice.NoCalendar {
-		fmt.Fprintf(&b, "at most %s in any calendar %v (%s), and %s around midnight when one follows another",
-			Amount(l.Quota+l.Debt, l.Unit), l.Calendar, l.Zone, Amount(times(l.Quota+l.Debt, 2), l.Unit))
+		edge := "midnight"
+		if l.From != (sluice.Moment{}) {
+			edge = l.From.String()
+		}
+		fmt.Fprintf(&b, "at most %s in any calendar %v (%s), and %s around %s when one follows another",
+			Amount(l.Quota+l.Debt, l.Unit), l.Calendar, l.Zone, Amount(times(l.Quota+l.Debt, 2), l.Unit), edge)
 	} else {
 		fmt.Fprintf(&b, "at most %s in any %s", Amount(Bound(l, l.Window), l.Unit), Length(l.Window))
 	}
 	if l.Queues() {
 		units, wait := Output(l, l.Window)
 		fmt.Fprintf(&b, ", of which at most %s go on, the others held back up to %v", Amount(units, l.Unit), wait)
+	}
+	if l.Algorithm == sluice.FixedWindow && l.Withheld > 0 {
+		fmt.Fprintf(&b, ", %s less in the first", Amount(l.Withheld, l.Unit))
 	}
 	if l.Debt > 0 {
 		fmt.Fprintf(&b, ", a debt of %s included", Amount(l.Debt, l.Unit))

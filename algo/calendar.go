@@ -14,16 +14,19 @@ import (
 const calendarSlack = 48 * 3600 * 1e6
 
 // CalendarWindow returns the calendar window of t that holds the instant at:
-// from the first instant whose local date is its first day to that of the next
-// window. Days on which clocks change are longer or shorter, and a midnight
-// that a zone skips is replaced by the first instant behind it.
+// from the first instant whose local date is its first day, or the Moment of t
+// in it, to that of the next window. Days on which clocks change are longer or
+// shorter, and a time that a zone skips is replaced by the first instant behind
+// it.
 func CalendarWindow(t *sluice.Term, at int64) (start, end int64) {
-	loc := t.Location()
-	y, m, d := time.UnixMicro(at).In(loc).Date()
+	y, m, d := time.UnixMicro(at).In(t.Location()).Date()
 	first := periodStart(t, date{y, m, d})
+	for t.From != (sluice.Moment{}) && edge(t, first) > at {
+		first = period(t, first, -1) // the day's Moment has not come yet
+	}
 	for {
-		next := periodNext(t, first)
-		start, end = firstInstant(first, loc), firstInstant(next, loc)
+		next := period(t, first, 1)
+		start, end = max(edge(t, first), 0), max(edge(t, next), 0)
 		// Where clocks go back across midnight, an instant with yesterday's
 		// date can lie behind the start of today.
 		if at < end {
@@ -62,27 +65,46 @@ func periodStart(t *sluice.Term, d date) date {
 	}
 }
 
-// periodNext returns the first day of the window behind the one that starts on d.
-func periodNext(t *sluice.Term, d date) date {
+// period returns the first day of the window that is n behind the one that starts
+// on d.
+func period(t *sluice.Term, d date, n int) date {
 	switch t.Calendar {
 	case sluice.Week:
-		return dateOf(d.utc().AddDate(0, 0, 7))
+		return dateOf(d.utc().AddDate(0, 0, 7*n))
 	case sluice.Month:
-		return dateOf(d.utc().AddDate(0, 1, 0))
+		return dateOf(d.utc().AddDate(0, n, 0))
 	case sluice.Year:
-		return dateOf(d.utc().AddDate(1, 0, 0))
+		return dateOf(d.utc().AddDate(n, 0, 0))
 	default:
-		return dateOf(d.utc().AddDate(0, 0, 1))
+		return dateOf(d.utc().AddDate(0, 0, n))
 	}
 }
 
-// firstInstant returns the first instant, in µs, whose local date is d or later.
-// It walks the stretches of constant offset around d's midnight.
-func firstInstant(d date, loc *time.Location) int64 {
-	midnight := d.utc()
-	for at := midnight.Add(-26 * time.Hour).In(loc); ; {
+// edge returns when the window begins whose first day is d.
+func edge(t *sluice.Term, d date) int64 {
+	loc := t.Location()
+	if t.From.Month != 0 {
+		d.month = t.From.Month
+	}
+	if t.From.Day != 0 {
+		last := date{d.year, d.month + 1, 0}.utc().Day()
+		d.day = min(t.From.Day, last)
+	}
+	at := firstInstant(d.utc(), loc)
+	if t.From.Time == 0 {
+		return at
+	}
+	// Of a day that the zone skips the next one is meant, at that time.
+	d = dateOf(time.UnixMicro(at).In(loc))
+	return firstInstant(d.utc().Add(t.From.Time), loc)
+}
+
+// firstInstant returns the first instant, in µs, at which local clocks show what
+// wall does in UTC, or later. It walks the stretches of constant offset around it.
+func firstInstant(wall time.Time, loc *time.Location) int64 {
+	for at := wall.Add(-26 * time.Hour).In(loc); ; {
 		_, offset := at.Zone()
-		local := midnight.Add(-time.Duration(offset) * time.Second)
+		local := wall.Add(-time.Duration(offset) * time.Second)
 		_, until := at.ZoneBounds()
 		if !until.IsZero() && !until.After(at) {
 			// After its last table entry, package time ends a leap year's last
@@ -91,9 +113,9 @@ func firstInstant(d date, loc *time.Location) int64 {
 		}
 		switch {
 		case !local.After(at):
-			return max(at.UnixMicro(), 0)
+			return at.UnixMicro()
 		case until.IsZero() || local.Before(until):
-			return max(local.UnixMicro(), 0)
+			return local.UnixMicro()
 		}
 		at = until
 	}

@@ -18,6 +18,10 @@ func calendar(c sluice.Calendar, zone string, start time.Weekday) sluice.Limit {
 	return sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 7, Calendar: c, Zone: zone, WeekStart: start}
 }
 
+func from(c sluice.Calendar, zone string, month time.Month, day int, at time.Duration) sluice.Limit {
+	return sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 7, Calendar: c, Zone: zone, From: sluice.Moment{Month: month, Day: day, Time: at}}
+}
+
 func TestCalendarWindows(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -53,6 +57,18 @@ func TestCalendarWindows(t *testing.T) {
 		{"a leap year", calendar(sluice.Year, "Asia/Tokyo", 0), "2028-12-31T23:59:59+09:00", "2028-01-01T00:00:00+09:00", "2029-01-01T00:00:00+09:00"},
 		{"2000 was one", calendar(sluice.Year, "UTC", 0), "2000-02-29T00:00:00Z", "2000-01-01T00:00:00Z", "2001-01-01T00:00:00Z"},
 		{"a month behind a skipped day", calendar(sluice.Year, "Pacific/Apia", 0), "2011-12-30T09:59:59.999999Z", "2011-01-01T00:00:00-10:00", "2012-01-01T00:00:00+14:00"},
+		{"a day from 09:00", from(sluice.Day, "Asia/Seoul", 0, 0, 9*time.Hour), "2026-01-01T08:59:59.999999+09:00", "2025-12-31T09:00:00+09:00", "2026-01-01T09:00:00+09:00"},
+		{"a day from 02:30 that clocks skip", from(sluice.Day, "America/New_York", 0, 0, 150*time.Minute), "2026-03-08T12:00:00-04:00", "2026-03-08T03:00:00-04:00", "2026-03-09T02:30:00-04:00"},
+		{"a day from 01:30 that comes twice", from(sluice.Day, "America/New_York", 0, 0, 90*time.Minute), "2026-11-01T01:30:00-05:00", "2026-11-01T01:30:00-04:00", "2026-11-02T01:30:00-05:00"},
+		{"a day from 09:00 before one that was skipped", from(sluice.Day, "Pacific/Apia", 0, 0, 9*time.Hour), "2011-12-31T01:00:00+14:00", "2011-12-29T09:00:00-10:00", "2011-12-31T09:00:00+14:00"},
+		{"a week from Monday at noon", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 7, Calendar: sluice.Week, WeekStart: time.Monday, From: sluice.Moment{Time: 12 * time.Hour}}, "2026-01-05T11:00:00Z", "2025-12-29T12:00:00Z", "2026-01-05T12:00:00Z"},
+		{"a month from the 17th at 09:00", from(sluice.Month, "Europe/Berlin", 0, 17, 9*time.Hour), "2026-03-17T08:59:00+01:00", "2026-02-17T09:00:00+01:00", "2026-03-17T09:00:00+01:00"},
+		{"and on it", from(sluice.Month, "Europe/Berlin", 0, 17, 9*time.Hour), "2026-03-17T09:00:00+01:00", "2026-03-17T09:00:00+01:00", "2026-04-17T09:00:00+02:00"},
+		{"a month from the 31st, in one that has none", from(sluice.Month, "UTC", 0, 31, 0), "2026-02-28T00:00:00Z", "2026-02-28T00:00:00Z", "2026-03-31T00:00:00Z"},
+		{"a month from the 31st, at the new year", from(sluice.Month, "UTC", 0, 31, 0), "2026-01-30T23:59:59Z", "2025-12-31T00:00:00Z", "2026-01-31T00:00:00Z"},
+		{"a year from 6 April", from(sluice.Year, "Europe/London", 4, 6, 0), "2026-04-05T22:59:59Z", "2025-04-06T00:00:00+01:00", "2026-04-06T00:00:00+01:00"},
+		{"a year from 29 February, in one that has none", from(sluice.Year, "UTC", 2, 29, 9*time.Hour), "2027-02-28T09:00:00Z", "2027-02-28T09:00:00Z", "2028-02-29T09:00:00Z"},
+		{"time zero from 09:00", from(sluice.Day, "UTC", 0, 0, 9*time.Hour), "1970-01-01T08:00:00Z", "1970-01-01T00:00:00Z", "1970-01-01T09:00:00Z"},
 		{"time zero", calendar(sluice.Day, "America/New_York", 0), "1970-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "1970-01-02T00:00:00-05:00"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -115,6 +131,7 @@ func TestCalendarWindowsTile(t *testing.T) {
 		if l.Calendar == sluice.Week {
 			l.WeekStart = time.Weekday(rapid.IntRange(0, 6).Draw(t, "start"))
 		}
+		l.From = anyMoment(t, l.Calendar)
 		term := compile(t, l).Term(0)
 		at := rapid.Int64Range(0, 80*366*24*h).Draw(t, "at")
 		if rapid.Bool().Draw(t, "near a change") {
@@ -144,6 +161,10 @@ func TestCalendarWindowsTile(t *testing.T) {
 		if _, e := algo.CalendarWindow(term, start-1); e != start {
 			t.Fatalf("%v: one window starts at %d, the one before ends at %d", l, start, e)
 		}
+		if l.From != (sluice.Moment{}) {
+			beginsAt(t, term, start)
+			return
+		}
 		before, first := time.UnixMicro(start-1).In(term.Location()), time.UnixMicro(start).In(term.Location())
 		if y, m, d := first.Date(); before.Year() == y && before.Month() == m && before.Day() == d {
 			t.Fatalf("%v: the window starts at %v, in the middle of a day", l, first)
@@ -154,25 +175,76 @@ func TestCalendarWindowsTile(t *testing.T) {
 	})
 }
 
+// anyMoment draws when a window begins, half of the time its first instant.
+func anyMoment(t *rapid.T, c sluice.Calendar) (m sluice.Moment) {
+	if rapid.Bool().Draw(t, "plain") {
+		return m
+	}
+	m.Time = time.Duration(rapid.IntRange(0, 24*60-1).Draw(t, "minutes")) * time.Minute
+	switch c {
+	case sluice.Month:
+		m.Day = rapid.IntRange(0, 31).Draw(t, "day")
+	case sluice.Year:
+		m.Month = time.Month(rapid.IntRange(1, 12).Draw(t, "month"))
+		m.Day = rapid.IntRange(1, time.Date(2024, m.Month+1, 0, 0, 0, 0, 0, time.UTC).Day()).Draw(t, "day of it")
+	}
+	return m
+}
+
+// beginsAt fails unless local clocks show the Moment at an instant, or have just
+// gone past it without.
+func beginsAt(t *rapid.T, term *sluice.Term, start int64) {
+	wall := func(at int64) time.Time {
+		_, offset := time.UnixMicro(at).In(term.Location()).Zone()
+		return time.UnixMicro(at).UTC().Add(time.Duration(offset) * time.Second)
+	}
+	now, before, m := wall(start), wall(start-1), term.From
+	for day := -1; day <= 1; day++ { // a day that was skipped is over by now
+		want := now.AddDate(0, 0, day).Truncate(24 * time.Hour).Add(m.Time)
+		last := time.Date(want.Year(), want.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
+		theDay := (m.Day == 0 || want.Day() == min(m.Day, last)) && (m.Month == 0 || want.Month() == m.Month)
+		if m.Day == 0 && (term.Calendar == sluice.Month || term.Calendar == sluice.Year) {
+			theDay = want.Day() == 1 && (term.Calendar == sluice.Month || want.Month() == time.January)
+		}
+		if theDay && (now.Equal(want) || !now.Before(want) && before.Before(want)) {
+			return
+		}
+		if skipped := now.Sub(before) > 20*time.Hour || before.AddDate(0, 0, 2).Before(now); theDay && skipped {
+			return
+		}
+	}
+	t.Fatalf("%v: starts at %v, a µs behind %v", term.Limit, now, before)
+}
+
 // TestCalendarWindowsAreNoShorterThanTheBoundAssumes walks every change of the
 // zones: three windows fit into no less than the bound says.
 func TestCalendarWindowsAreNoShorterThanTheBoundAssumes(t *testing.T) {
 	for _, zone := range zones {
 		for _, c := range []sluice.Calendar{sluice.Day, sluice.Week, sluice.Month, sluice.Year} {
-			l := calendar(c, zone, 0)
-			term := compile(t, l).Term(0)
-			for at := time.UnixMicro(48 * h).In(term.Location()); at.Year() < 2027; {
-				_, until := at.ZoneBounds()
-				if until.IsZero() || !until.After(at) {
-					break
-				}
-				start, end := algo.CalendarWindow(term, until.UnixMicro())
-				// The last µs of the one before, all of it, the first of the next.
-				if got := algo.Bound(l, dur(end-start+2)); start > 0 && got < 3*l.Quota {
-					t.Errorf("%v: the window of %v has %v, and a bound of %d within it and 2 µs", l, until, dur(end-start), got)
-				}
-				at = until
+			noShorter(t, calendar(c, zone, 0))
+			noShorter(t, from(c, zone, 0, 0, 9*time.Hour))
+			noShorter(t, from(c, zone, 0, 0, 150*time.Minute))
+			if c == sluice.Month {
+				noShorter(t, from(c, zone, 0, 30, 23*time.Hour+59*time.Minute))
+				noShorter(t, from(c, zone, 0, 31, 0))
 			}
 		}
+	}
+}
+
+func noShorter(t *testing.T, l sluice.Limit) {
+	t.Helper()
+	term := compile(t, l).Term(0)
+	for at := time.UnixMicro(48 * h).In(term.Location()); at.Year() < 2027; {
+		_, until := at.ZoneBounds()
+		if until.IsZero() || !until.After(at) {
+			break
+		}
+		start, end := algo.CalendarWindow(term, until.UnixMicro())
+		// The last µs of the one before, all of it, the first of the next.
+		if got := algo.Bound(l, dur(end-start+2)); start > 0 && got < 3*l.Quota {
+			t.Errorf("%v: the window of %v has %v, and a bound of %d within it and 2 µs", l, until, dur(end-start), got)
+		}
+		at = until
 	}
 }

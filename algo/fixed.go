@@ -6,7 +6,8 @@ package algo
 import "github.com/sluicegate/sluice"
 
 // fixedWindow counts units per window: aligned to the clock or the calendar,
-// or opened by a key's first request.
+// or opened by a key's first request. In the window in which the rule starts
+// Withheld units count from the beginning.
 //
 // State: A is the count, Idle the end of the window.
 type fixedWindow struct{ windows }
@@ -22,6 +23,26 @@ func windowOf(t *sluice.Term, at int64) (start, end int64) {
 		start = at - at%t.Micros
 		return start, start + t.Micros
 	}
+}
+
+// floor makes s what a limit sees that withholds units in its first window.
+func (w fixedWindow) floor(t *sluice.Term, s *State, now, start int64) {
+	_, end := windowOf(t, start)
+	if now >= end {
+		return
+	}
+	if s.fill = end; s.Zero() {
+		s.Idle = end
+	}
+}
+
+// used returns the units that count in the state's window. That is the first one of
+// the rule, or behind it as the clock stepped back, but where it is reserved.
+func (fixedWindow) used(t *sluice.Term, s *State) int64 {
+	if s.fill != 0 && !s.Reserved {
+		return s.A + t.Withheld
+	}
+	return s.A
 }
 
 func (fixedWindow) arrive(_ *sluice.Term, s *State) {
@@ -45,16 +66,16 @@ func (fixedWindow) instant(t *sluice.Term, s *State) int64 {
 	return s.Idle - t.Micros
 }
 
-func (fixedWindow) counted(_ *sluice.Term, s *State, now int64) int64 {
+func (w fixedWindow) counted(t *sluice.Term, s *State, now int64) int64 {
 	if now >= s.Idle {
 		return 0
 	}
-	return s.A
+	return w.used(t, s)
 }
 
 func (w fixedWindow) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
 	switch {
-	case s.A+cost > t.Quota:
+	case cost > t.Quota-w.used(t, s):
 		return s.Idle
 	case s.Reserved:
 		return max(now, w.instant(t, s))
@@ -93,4 +114,11 @@ func (fixedWindow) horizon(t *sluice.Term) int64 {
 		return t.Micros + calendarSlack + maxWait
 	}
 	return t.Micros + maxWait
+}
+
+// FirstWindowEnd returns when the window ends in which a rule of t started: until
+// then a fixed window withholds units.
+func FirstWindowEnd(t *sluice.Term, start int64) int64 {
+	_, end := windowOf(t, start)
+	return end
 }

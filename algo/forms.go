@@ -167,7 +167,7 @@ func byForm(a, b *sluice.Term) int {
 	return cmp.Or(
 		cmp.Compare(a.Micros, b.Micros), cmp.Compare(a.Algorithm, b.Algorithm), cmp.Compare(a.Behind, b.Behind),
 		cmp.Compare(a.Refill, b.Refill), cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.Calendar, b.Calendar),
-		cmp.Compare(a.WeekStart, b.WeekStart), cmp.Compare(a.Zone, b.Zone),
+		cmp.Compare(a.WeekStart, b.WeekStart), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.From.String(), b.From.String()),
 	)
 }
 

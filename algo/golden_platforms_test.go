@@ -96,3 +96,36 @@ func TestGoldenBlocks(t *testing.T) {
 		})
 	}
 }
+
+// TestGoldenAPIGatewayQuota: a quota's offset is subtracted in the first period,
+// of whoever comes in it, and in no other.
+func TestGoldenAPIGatewayQuota(t *testing.T) {
+	for name, l := range map[string]sluice.Limit{
+		"minutes": with(fixed(1000, m), withheld(600)),
+		"days":    with(fixed(1000, 0), daily("UTC"), withheld(600)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := open(t, l)
+			end := origin + m
+			if l.Calendar != sluice.NoCalendar {
+				end = origin + 24*h
+			}
+			if d := a.upTo(origin+30*s, 1000); d.Spent != 400 {
+				t.Errorf("in the first period got %d, want 400", d.Spent)
+			}
+			if d := a.take(end-1, 1); d.Allowed || d.RetryAfter != dur(1) {
+				t.Errorf("at its end got %+v, want a denial for 1 µs", d)
+			}
+			b := open(t, l)
+			b.start = origin // another key, of which nothing was seen before
+			if d := b.peek(end-1, 1); d.Remaining != 400 || d.ResetAfter != dur(1) {
+				t.Errorf("another key has %d left and %v to go, want 400 and 1 µs", d.Remaining, d.ResetAfter)
+			}
+			for _, at := range []int64{end, end + 40*24*h} {
+				if d := a.upTo(at, 1001); d.Spent != 1000 {
+					t.Errorf("at %d, in a later period, got %d, want 1000", at, d.Spent)
+				}
+			}
+		})
+	}
+}

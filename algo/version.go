@@ -22,7 +22,7 @@ func SameForm(a, b *sluice.Term) bool {
 		return a.Sub == b.Sub && a.Behind == b.Behind
 	}
 	return a.Algorithm == b.Algorithm && a.Micros == b.Micros &&
-		a.Refill == b.Refill && a.Anchor == b.Anchor && a.Calendar == b.Calendar && a.WeekStart == b.WeekStart && a.Zone == b.Zone
+		a.Refill == b.Refill && a.Anchor == b.Anchor && a.Calendar == b.Calendar && a.WeekStart == b.WeekStart && a.Zone == b.Zone && a.From == b.From
 }
 
 // continuous reports whether t is a bucket that refills all the time.

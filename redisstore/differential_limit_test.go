@@ -60,6 +60,10 @@ func (d *differential) anyLimit() sluice.Limit {
 			if l.Calendar == sluice.Week {
 				l.WeekStart = time.Weekday(d.rand.IntN(7))
 			}
+			d.from(&l)
+		}
+		if l.Anchor == sluice.OnClock && d.rand.IntN(4) == 0 {
+			l.Withheld = d.upTo(l.Quota)
 		}
 	case sluice.SlidingLog:
 		if l.Quota > sluice.MaxLogQuota {
@@ -81,6 +85,20 @@ func (d *differential) anyLimit() sluice.Limit {
 		l.Precision = []int{0, 3, 4, 8, 32, 1024}[d.rand.IntN(6)]
 	}
 	return l
+}
+
+// from draws when the windows of a calendar begin.
+func (d *differential) from(l *sluice.Limit) {
+	if d.rand.IntN(2) == 0 {
+		return
+	}
+	l.From.Time = time.Duration(d.rand.IntN(24*60)) * time.Minute
+	switch l.Calendar {
+	case sluice.Month:
+		l.From.Day = d.rand.IntN(32)
+	case sluice.Year:
+		l.From.Month, l.From.Day = time.Month(1+d.rand.IntN(12)), 1+d.rand.IntN(29)
+	}
 }
 
 func (d *differential) burst(l *sluice.Limit) {

@@ -23,7 +23,7 @@ import (
 const (
 	headBytes     = 1 << 3 // Unit is Bytes
 	headDebt      = 1 << 4 // Debt follows
-	headBurst     = 1 << 5 // Burst follows, Strict, Whole
+	headBurst     = 1 << 5 // Burst follows, Strict, Whole, Withheld of a fixed window follows
 	headVariant   = 1 << 6 // Refill, DelayAfter follows, Anchor, CountDenied, Conservative, Whole
 	headVariant2  = 1 << 7 // Withheld follows, calendar follows, PreFilled
 	headAlgorithm = 7
@@ -94,9 +94,13 @@ func appendHead(b []byte, l *sluice.Limit) []byte {
 		}
 	case sluice.FixedWindow:
 		flag(l.Anchor == sluice.OnFirst, headVariant)
+		// Nodes from before there were these refuse a fixed window with a Burst,
+		// and a calendar of so high a number.
+		if flag(l.Withheld != 0, headBurst) {
+			number(l.Withheld)
+		}
 		if flag(l.Calendar != sluice.NoCalendar, headVariant2) {
-			b = append(b, byte(l.Calendar)<<3|byte(l.WeekStart))
-			b = append(b, l.Zone...)
+			b = appendCalendar(b, l)
 		}
 	case sluice.SlidingLog:
 		flag(l.CountDenied, headVariant)
@@ -113,6 +117,40 @@ func appendHead(b []byte, l *sluice.Limit) []byte {
 	}
 	b[start], b[start+1] = byte(len(b)-start-1), flags
 	return b
+}
+
+// headFrom says, in the byte of a calendar, that the Moment of its windows
+// follows.
+const headFrom = 1 << 7
+
+func appendCalendar(b []byte, l *sluice.Limit) []byte {
+	first := byte(l.Calendar)<<3 | byte(l.WeekStart)
+	if m := l.From; m != (sluice.Moment{}) {
+		b = append(b, first|headFrom, byte(m.Month), byte(m.Day))
+		b = binary.AppendUvarint(b, uint64(m.Time/time.Minute))
+	} else {
+		b = append(b, first)
+	}
+	return append(b, l.Zone...)
+}
+
+// parseCalendar reads what appendCalendar has written, which is not empty.
+func parseCalendar(l *sluice.Limit, b []byte) (ok bool) {
+	first := b[0]
+	l.Calendar, l.WeekStart, b = sluice.Calendar(first&^headFrom>>3), time.Weekday(first&7), b[1:]
+	if first&headFrom != 0 {
+		if len(b) < 3 {
+			return false
+		}
+		minutes, k := binary.Uvarint(b[2:])
+		if k <= 0 || minutes >= 24*60 {
+			return false
+		}
+		l.From = sluice.Moment{Month: time.Month(b[0]), Day: int(b[1]), Time: time.Duration(minutes) * time.Minute}
+		b = b[2+k:]
+	}
+	l.Zone = string(b)
+	return true
 }
 
 var errHead = errors.New("the state does not begin with a limit: another program wrote this key")
@@ -152,7 +190,7 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 	if flags&headDebt != 0 {
 		l.Debt = number()
 	}
-	if flags&headBurst != 0 && l.Algorithm != sluice.SlidingCounter {
+	if flags&headBurst != 0 && l.Algorithm != sluice.SlidingCounter && l.Algorithm != sluice.FixedWindow {
 		l.Burst = number()
 	}
 	switch l.Algorithm {
@@ -180,9 +218,12 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 		if variant {
 			l.Anchor = sluice.OnFirst
 		}
+		if flags&headBurst != 0 {
+			l.Withheld = number()
+		}
 		if calendar && len(rest) > 0 {
-			l.Calendar, l.WeekStart = sluice.Calendar(rest[0]>>3), time.Weekday(rest[0]&7)
-			l.Zone, rest = string(rest[1:]), nil
+			bad = bad || !parseCalendar(&l, rest)
+			rest = nil
 		}
 	case sluice.SlidingLog:
 		l.CountDenied = variant

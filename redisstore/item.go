@@ -90,6 +90,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 	case kindInterval:
 		return appendNumbers(b, lag(t), it.series.sight(t), bit(it.several), t.Lent, bit(t.Refill == sluice.Aligned))
 	case kindFixed:
+		b = appendNumbers(b, it.series.sight(t))
 		switch {
 		case t.Calendar != sluice.NoCalendar:
 			return appendEdges(appendNumbers(b, 2), t, now)

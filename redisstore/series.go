@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
 )
 
 // series is what this process knows of a scope and the name of a limit.
@@ -72,6 +73,8 @@ func (r *series) sight(t *sluice.Term) int64 {
 		return 0
 	case t.PreFilled:
 		return start - start%t.Sub + int64(t.Behind)*t.Sub
+	case t.Algorithm == sluice.FixedWindow:
+		return algo.FirstWindowEnd(t, start)
 	case t.Refill != sluice.Continuous:
 		return start + (t.Withheld+t.Quota-1)/t.Quota*t.Micros
 	}

@@ -80,10 +80,10 @@ func (r *reader) bool() bool { return r.int(1) == 1 }
 var errState = errors.New("the state is cut short or has bytes too many: another program wrote this key")
 
 // lag returns how much later than it is an idle instant is stored, in µs. Where
-// a limit starts with less, nodes of the first format keep states so much
-// longer.
+// a bucket or counter starts with less, nodes of the first format keep states so
+// much longer.
 func lag(t *sluice.Term) int64 {
-	if t.Withheld > 0 || t.PreFilled {
+	if t.Withheld > 0 && t.Burst > 0 || t.PreFilled {
 		return t.Micros
 	}
 	return 0

@@ -33,6 +33,8 @@ var limits = []string{
 	"10/s fixed-window anchor first debt 5",
 	"50/day calendar Asia/Seoul",
 	"500/week calendar Europe/Berlin week-starts monday",
+	"50/month calendar America/New_York from 17T09:00 initial 20",
+	"10/100ms fixed-window initial 4 debt 3",
 	"20/100ms sliding-counter",
 	"20/s sliding-counter debt 10",
 	"20/s sliding-counter strict",

@@ -82,6 +82,7 @@ func drawForm(rnd *rand.Rand) shape {
 		{"bucket", "leaky-bucket"},
 		{"refilled bucket", "interval-refill"},
 		{"fixed window", "fixed-window"},
+		{"fixed window that starts with less", "fixed-window initial"},
 		{"first window", "fixed-window anchor first"},
 		{"log", "sliding-log"},
 		{"log", "sliding-log"},
@@ -122,6 +123,9 @@ func drawLimit(rnd *rand.Rand, name string, f shape) string {
 		quota = 1 + rnd.Int64N(120)
 	}
 	text := fmt.Sprintf("%s: %d/%dus %s", name, quota, f.window, f.words[1])
+	if f.words[1] == "fixed-window initial" {
+		text += fmt.Sprintf(" %d", rnd.Int64N(quota+1))
+	}
 	if strings.Contains(f.words[0], "bucket") {
 		burst := 1 + rnd.Int64N(8)
 		if rnd.IntN(3) == 0 {

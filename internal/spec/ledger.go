@@ -111,7 +111,7 @@ func (l *ledger) fitsAlone(v *version, now, cost int64) between {
 	default: // windows
 	}
 	lo := l.windowFits(v, max(now, l.frontOf(v).lo), cost, least)
-	if !l.unsure && !v.preFilled && v.kind != histogramKind && l.frontOf(v).lo == l.frontOf(v).hi {
+	if !l.unsure && !v.starts() && v.kind != histogramKind && l.frontOf(v).lo == l.frontOf(v).hi {
 		return exactly(lo)
 	}
 	return between{lo, l.windowFits(v, max(now, l.frontOf(v).hi), cost, most)}
@@ -120,7 +120,7 @@ func (l *ledger) fitsAlone(v *version, now, cost int64) between {
 func (l *ledger) windowFits(v *version, from, cost int64, s side) int64 {
 	switch v.kind {
 	case fixedKind:
-		return l.units.fixedFits(v, from, cost, s)
+		return l.fixedFits(v, from, cost, s)
 	case firstKind:
 		end, n := l.units.opened(v, from, s)
 		if n+cost > v.quota {
@@ -173,7 +173,7 @@ func (l *ledger) held(v *version, now int64) between {
 	default: // windows
 	}
 	lo := l.windowHeld(v, max(now, l.frontOf(v).lo), least)
-	if !l.unsure && !v.preFilled && v.kind != histogramKind && l.frontOf(v).lo == l.frontOf(v).hi {
+	if !l.unsure && !v.starts() && v.kind != histogramKind && l.frontOf(v).lo == l.frontOf(v).hi {
 		return exactly(lo)
 	}
 	hi := l.windowHeld(v, max(now, l.frontOf(v).lo), most)
@@ -187,8 +187,7 @@ func (l *ledger) held(v *version, now int64) between {
 func (l *ledger) windowHeld(v *version, at int64, s side) int64 {
 	switch v.kind {
 	case fixedKind:
-		c := cell(at, v.window)
-		return l.units.inCells(v.window, c, c, s)
+		return l.inWindow(v, cell(at, v.window), s)
 	case firstKind:
 		_, n := l.units.opened(v, at, s)
 		return n
@@ -261,7 +260,7 @@ func (l *ledger) reset(v *version, now int64) between {
 		// A frontier may stay where its units were given back.
 		r.hi = max(r.hi, l.frontOf(v).hi+v.window+v.sub-now)
 	}
-	if v.preFilled { // as a bucket's initial level: either is as never seen
+	if v.starts() { // as a bucket's initial level: either is as never seen
 		r.hi = max(r.hi, (cell(l.start.hi, v.sub)+v.parts+1)*v.sub-now)
 		r.lo = 0
 	}

@@ -27,6 +27,7 @@ var smallLimits = []struct {
 	{"queue", []Plan{of("a: 1/T burst 3 leaky-bucket")}, "takes receipts waits"},
 	{"refill at intervals", []Plan{of("a: 2/3T burst 3 interval-refill")}, "takes receipts upto"},
 	{"fixed window", []Plan{of("a: 3/3T fixed-window")}, "takes receipts waits"},
+	{"fixed window that starts with less", []Plan{of("a: 3/3T fixed-window initial 1")}, "takes receipts waits upto"},
 	{"first window", []Plan{of("a: 3/3T fixed-window anchor first")}, "takes upto waits"},
 	{"log", []Plan{of("a: 3/3T sliding-log")}, "takes receipts waits"},
 	{"log that counts denials", []Plan{of("a: 2/3T sliding-log count-denied")}, "takes upto debt"},

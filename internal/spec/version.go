@@ -122,6 +122,9 @@ func newVersion(l sluice.Limit) (*version, error) {
 	return v, nil
 }
 
+// starts reports whether a window counts what the rule withholds at its start.
+func (v *version) starts() bool { return v.preFilled || v.kind == fixedKind && v.withheld > 0 }
+
 // full returns how many units a rested key may spend at once.
 func (v *version) full() int64 { return v.units() + v.lent }
 

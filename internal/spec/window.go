@@ -94,14 +94,24 @@ func (us list) inCells(length, first, last int64, s side) (n int64) {
 }
 
 // fixedFits returns the first instant at which the window's units leave room.
-func (us list) fixedFits(v *version, from, cost int64, s side) int64 {
+func (l *ledger) fixedFits(v *version, from, cost int64, s side) int64 {
 	for {
-		c := cell(from, v.window)
-		if us.inCells(v.window, c, c, s)+cost <= v.quota {
+		if l.inWindow(v, cell(from, v.window), s)+cost <= v.quota {
 			return from
 		}
-		from = (c + 1) * v.window
+		from = (cell(from, v.window) + 1) * v.window
 	}
+}
+
+// inWindow returns the units of a fixed window: in the one in which the rule
+// starts, what it withholds counts from the beginning.
+func (l *ledger) inWindow(v *version, c int64, s side) int64 {
+	n := l.units.inCells(v.window, c, c, s)
+	first, last := cell(l.start.lo, v.window), cell(l.start.hi, v.window)
+	if first <= c && c <= last && (s == most || first == last) {
+		n += v.withheld
+	}
+	return n
 }
 
 // opened returns the window that holds at if windows are opened by the first

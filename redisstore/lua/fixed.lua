@@ -9,18 +9,18 @@ kinds[3] = fixed
 -- mode 0 is a window on the clock, 1 on the first request, 2 on the calendar,
 -- whose edges follow: the first is the start of the caller's window.
 function fixed.new(key, head, s)
-	local _, charge, window, full, debt, quota, horizon, mode = unpack('>dddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, sight, mode = unpack('>ddddddddd', s)
 	local edges = false
 	if mode == 2 then
 		edges = {}
-		for pos = 65, #s, 8 do
+		for pos = 73, #s, 8 do
 			edges[#edges + 1] = unpack('>d', s, pos)
 		end
 	end
 	return {
 		key = key, head = head, kind = fixed, charge = charge, window = window, full = full, debt = debt, quota = quota,
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
-		swapped = false, since = 0, last = 0, mode = mode, edges = edges,
+		swapped = false, since = 0, last = 0, sight = sight, mode = mode, edges = edges,
 	}
 end
 
