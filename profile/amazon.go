@@ -38,7 +38,7 @@ func amazon() []Profile {
 			Status: http.StatusTooManyRequests,
 			Differs: []string{
 				"the answer has no {\"message\": \"Too Many Requests\"}",
-				"the quota of a usage plan (LIMIT_EXCEEDED) is a limit of its own, such as 1000/day calendar UTC; its offset in the first period has no counterpart",
+				"the quota of a usage plan (LIMIT_EXCEEDED) is a limit of its own, such as 1000/day calendar UTC, or 1000/day calendar UTC initial 400 with an offset of 600",
 				"Amazon's limits are targets, met as well as can be; these are exact",
 			},
 			Vectors: []Vector{

@@ -11,7 +11,7 @@ func stores() []Profile {
 		{
 			Name: "ratelimitj", Title: "RateLimitJ, 10 in 10 s with a precision of 1 s",
 			Source: "https://github.com/mokies/ratelimitj",
-			Limits: limits("10/9s sliding-counter sub-windows 9 conservative"),
+			Limits: limits("10/10s sliding-counter sub-windows 10 whole"),
 			Differs: []string{
 				"without a precision RateLimitJ is a fixed window: 10/10s fixed-window",
 				"RateLimitJ refuses a request whose clock is behind; here no store goes by the clocks of those who ask",
@@ -29,7 +29,7 @@ func stores() []Profile {
 					pass(500*ms, 8, 2),
 					pass(10*sec, 10, 0),
 				}},
-				{Name: "six blocks of 10 s: 70 used at 10:00:59, 51 at 10:01:05", Limits: limits("100/50s sliding-counter sub-windows 5 conservative"), Steps: []Step{
+				{Name: "six blocks of 10 s: 70 used at 10:00:59, 51 at 10:01:05", Limits: limits("100/min sliding-counter sub-windows 6 whole"), Steps: []Step{
 					pass(5*sec, 20, 80).reset(55 * sec),
 					pass(59*sec, 50, 30).reset(51 * sec),
 					pass(65*sec, 1, 49).reset(55 * sec),
