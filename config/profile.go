@@ -65,6 +65,14 @@ func (r *ruleReader) asProfile(rule *yaml.Node) {
 	if child(rule, "status") == nil && !r.rule.Shape {
 		r.status = int64(p.Status)
 	}
+	if child(rule, "answer") == nil && p.Answer != "" && !r.rule.Shape {
+		var answer yaml.Node
+		if err := yaml.Unmarshal([]byte(p.Answer), &answer); err != nil {
+			r.fault(r.platform, "the answer of %s: %v", p.Name, err)
+			return
+		}
+		r.rule.Answer = r.answer(answer.Content[0])
+	}
 	if w := r.rule.When; child(rule, "max_wait") == nil && (w == nil || w.Hold) {
 		r.rule.MaxWait = p.MaxWait
 	}

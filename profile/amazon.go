@@ -9,6 +9,10 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
+const ec2Answer = `content_type: text/xml
+body: <Response><Errors><Error><Code>RequestLimitExceeded</Code><Message>Request limit exceeded.</Message></Error></Errors></Response>
+`
+
 // amazon are the services of Amazon.
 func amazon() []Profile {
 	const throttling = "https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html"
@@ -18,8 +22,13 @@ func amazon() []Profile {
 			Source: "https://docs.developer.amazonservices.com/en_US/dev_guide/DG_Throttling.html",
 			Limits: limits("1/2min burst 15", "30/h fixed-window"),
 			Status: http.StatusServiceUnavailable,
+			Answer: `content_type: text/xml
+body: <ErrorResponse><Error><Type>Sender</Type><Code>RequestThrottled</Code><Message>Request is throttled</Message></Error></ErrorResponse>
+fields: {x-mws-quota-max: "{fixed-window.hour.limit}.0", x-mws-quota-remaining: "{fixed-window.hour.remaining}.0", x-mws-quota-resetsOn: "{fixed-window.hour.reset_date}"}
+limits: {fixed-window.hour: {body: "<ErrorResponse><Error><Type>Sender</Type><Code>QuotaExceeded</Code><Message>The quota is used up until {reset_time}</Message></Error></ErrorResponse>"}}
+`,
 			Differs: []string{
-				"the answer has no code, RequestThrottled or QuotaExceeded, and no x-mws-quota-max, -remaining and -resetsOn",
+				"the answer has no RequestId and no x-mws-timestamp",
 				"the service was closed on 2024-03-31",
 			},
 			Vectors: []Vector{
@@ -36,9 +45,12 @@ func amazon() []Profile {
 			Source: "https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-request-throttling.html",
 			Limits: limits("10000/s burst 5000"),
 			Status: http.StatusTooManyRequests,
+			Answer: `content_type: application/json
+body: '{"message":"Too Many Requests"}'
+denied: {x-amzn-ErrorType: TooManyRequestsException}
+`,
 			Differs: []string{
-				"the answer has no {\"message\": \"Too Many Requests\"}",
-				"the quota of a usage plan (LIMIT_EXCEEDED) is a limit of its own, such as 1000/day calendar UTC, or 1000/day calendar UTC initial 400 with an offset of 600",
+				"the quota of a usage plan is a rule of its own, whose answer is {\"message\":\"Limit Exceeded\"}, and its limit such as 1000/day calendar UTC, or 1000/day calendar UTC initial 400 with an offset of 600",
 				"Amazon's limits are targets, met as well as can be; these are exact",
 			},
 			Vectors: []Vector{
@@ -57,7 +69,8 @@ func amazon() []Profile {
 			Source:  throttling,
 			Limits:  limits("20/s burst 100"),
 			Status:  http.StatusServiceUnavailable,
-			Differs: []string{"the answer has no code RequestLimitExceeded"},
+			Answer:  ec2Answer,
+			Differs: []string{"the answer has no RequestID"},
 			Vectors: []Vector{
 				{Name: "EC2 DescribeHosts", Steps: []Step{
 					pass(0, 100, 0).reset(5 * sec),
@@ -72,8 +85,9 @@ func amazon() []Profile {
 			Source: throttling,
 			Limits: limits("2/s burst 5"),
 			Status: http.StatusServiceUnavailable,
+			Answer: ec2Answer,
 			Differs: []string{
-				"the answer has no code RequestLimitExceeded",
+				"the answer has no RequestID",
 				"the instances that a request starts are a bucket of their own, ec2-run-instances-resources: write two rules, of which both must have room",
 			},
 			Vectors: []Vector{
@@ -97,6 +111,7 @@ func amazon() []Profile {
 			Source:  throttling,
 			Limits:  limits("2/s burst 1000"),
 			Status:  http.StatusServiceUnavailable,
+			Answer:  ec2Answer,
 			Differs: []string{"a request costs as many units as it starts instances: write a cost into the rule"},
 			Vectors: []Vector{
 				{Name: "EC2 RunInstances, resources", Steps: []Step{

@@ -28,5 +28,5 @@ func ExampleGet() {
 	fmt.Println(p.Status, p.Differs[0])
 	// Output:
 	// [2/s burst 40 leaky-bucket nodelay] false 40 <nil>
-	// 429 the answer has no X-Shopify-Shop-Api-Call-Limit: 32/40
+	// 429 Retry-After is of whole seconds here (1.0)
 }

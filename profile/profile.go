@@ -41,6 +41,9 @@ type Profile struct {
 	// Fields are the words of a configuration's fields that make an answer most
 	// like the platform's; none: the platform sends nothing of the kind.
 	Fields []string
+	// Answer is what a rule's answer says in a configuration, in YAML, to speak in the
+	// platform's words; empty: it has none, or they are not known.
+	Answer string
 
 	// Differs says what the platform does that these limits do not; none if
 	// every decision is the platform's.

@@ -13,9 +13,13 @@ func services() []Profile {
 			Source: "https://shopify.dev/docs/api/admin-rest/usage/rate-limits",
 			Limits: limits("2/s burst 40 leaky-bucket nodelay"),
 			Status: http.StatusTooManyRequests,
+			Answer: `content_type: application/json
+body: '{"errors":"Exceeded 2 calls per second for api client. Reduce request rates to resume uninterrupted service."}'
+fields: {X-Shopify-Shop-Api-Call-Limit: "{used}/{limit}"}
+denied: {Retry-After: "{retry_after}.0"}
+`,
 			Differs: []string{
-				"the answer has no X-Shopify-Shop-Api-Call-Limit: 32/40",
-				"Retry-After is whole seconds here (2), a decimal number there (2.0)",
+				"Retry-After is of whole seconds here (1.0)",
 				"other plans have 4, 20 or 40 a second",
 			},
 			Vectors: []Vector{
@@ -32,10 +36,13 @@ func services() []Profile {
 			Source: "https://shopify.dev/docs/api/usage/limits",
 			Limits: limits("50/s burst 1000"),
 			Status: http.StatusTooManyRequests,
+			Answer: `content_type: application/json
+body: '{"errors":[{"message":"Throttled","extensions":{"code":"THROTTLED"}}],"extensions":{"cost":{"actualQueryCost":null,"throttleStatus":{"maximumAvailable":{limit},"currentlyAvailable":{remaining},"restoreRate":{quota}}}}}'
+`,
 			Differs: []string{
-				"Shopify answers a denial by status 200 and an error THROTTLED; here it is 429",
+				"Shopify answers a denial by status 200; here it is 429, unless the rule has an answer of its own with status: 200",
 				"a request costs its points: write a cost into the rule, such as {response_header: X-Cost, most: 1000, estimate: 500}",
-				"the answer has no extensions.cost",
+				"extensions.cost has no requestedQueryCost, and is in denials only",
 				"other plans have 100, 200 or 1000 a second",
 			},
 			Vectors: []Vector{
@@ -50,7 +57,7 @@ func services() []Profile {
 			Name: "github", Title: "GitHub REST API without a login: 60 an hour",
 			Source: "https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api",
 			Limits: limits("60/h fixed-window anchor first"),
-			Status: http.StatusForbidden, InFlight: 100, Fields: []string{"x-ratelimit-epoch"},
+			Status: http.StatusForbidden, InFlight: 100, Fields: []string{"x-ratelimit-epoch"}, Answer: githubAnswer,
 			Differs: githubDiffers(),
 			Vectors: []Vector{
 				{Name: "GitHub: 60 in the hour that the first request begins", Steps: []Step{
@@ -64,7 +71,7 @@ func services() []Profile {
 			Name: "github-user", Title: "GitHub REST API with a login: 5000 an hour",
 			Source: "https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api",
 			Limits: limits("5000/h fixed-window anchor first"),
-			Status: http.StatusForbidden, InFlight: 100, Fields: []string{"x-ratelimit-epoch"},
+			Status: http.StatusForbidden, InFlight: 100, Fields: []string{"x-ratelimit-epoch"}, Answer: githubAnswer,
 			Differs: githubDiffers(),
 			Vectors: []Vector{
 				{Name: "GitHub: 5000 in the hour that the first request begins", Steps: []Step{
@@ -94,10 +101,14 @@ func services() []Profile {
 	}
 }
 
+const githubAnswer = `content_type: application/json; charset=utf-8
+body: '{"message":"API rate limit exceeded","documentation_url":"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api"}'
+fields: {x-ratelimit-used: "{used}", x-ratelimit-resource: core}
+`
+
 func githubDiffers() []string {
 	return []string{
 		"GitHub answers 403 or 429; here it is 403",
-		"x-ratelimit-used and x-ratelimit-resource are not sent",
 		"the secondary limits by points and by content are rules of their own: 900/min, and 80/min for POST, PATCH, PUT and DELETE",
 		"/rate_limit does not count there: write except_path: /rate_limit",
 	}

@@ -95,7 +95,8 @@ rules: [{name: a, cost: {request_header: X-Cost, most: 1000000}, %s}]
 			retry = strconv.FormatInt(int64(math.Ceil(step.RetryAfter.Seconds())), 10)
 		}
 		h := last.header
-		if allowed != step.Allowed || h.Get("X-Ratelimit-Remaining") != remaining || h.Get("Retry-After") != retry {
+		after := strings.TrimSuffix(h.Get("Retry-After"), ".0") // as Shopify has it
+		if allowed != step.Allowed || h.Get("X-Ratelimit-Remaining") != remaining || after != retry {
 			t.Errorf("step %d, %v: %d pass, %s left, retry after %q", i+1, step, allowed, h.Get("X-Ratelimit-Remaining"), h.Get("Retry-After"))
 		}
 	}
@@ -153,6 +154,43 @@ rules: [{name: a, by: ip, cost: {request_header: X-Cost, most: 1000000}, like: %
 				}
 			}
 			t.Errorf("%d units in %v and no denial", units, time.Since(began))
+		})
+	}
+}
+
+// TestPlatformsAnswer: what a platform's clients read is in its words, on requests
+// that pass and on denials.
+func TestPlatformsAnswer(t *testing.T) {
+	for _, c := range []struct {
+		like   string
+		passes int // before a denial
+		field  string
+		values [2]string // of the first response, and of the denial
+		body   string    // of the denial
+	}{
+		{"shopify-rest", 40, "X-Shopify-Shop-Api-Call-Limit", [2]string{"1/40", "40/40"}, `{"errors":"Exceeded 2 calls per second`},
+		{"shopify-rest", 40, "Retry-After", [2]string{"", "1.0"}, `{"errors"`},
+		{"amazon-mws", 15, "X-Mws-Quota-Remaining", [2]string{"29.0", "15.0"}, "<Code>RequestThrottled</Code>"},
+		{"ec2-run-instances", 5, "Content-Type", [2]string{"", "text/xml"}, "<Code>RequestLimitExceeded</Code>"},
+		{"github", 60, "X-Ratelimit-Used", [2]string{"1", "60"}, `"message":"API rate limit exceeded"`},
+	} {
+		t.Run(c.like+" "+c.field, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, fmt.Sprintf("upstream: %q\nrules: [{name: a, like: %s}]\n", named(t, "up"), c.like), func(o *Options) {
+				o.Now = func() time.Time { return profile.Start }
+			})
+			first := s.get(t, "/")
+			if got := first.header.Get(c.field); first.status != http.StatusOK || c.values[0] != "" && got != c.values[0] {
+				t.Errorf("the first response: %d %q, want 200 %q", first.status, got, c.values[0])
+			}
+			for range c.passes - 1 {
+				s.get(t, "/")
+			}
+			p, _ := profile.Get(c.like)
+			denied := s.get(t, "/")
+			if got := denied.header.Get(c.field); denied.status != p.Status || got != c.values[1] || !strings.Contains(denied.body, c.body) {
+				t.Errorf("the denial: %d %q %q, want %d %q %q", denied.status, got, denied.body, p.Status, c.values[1], c.body)
+			}
 		})
 	}
 }

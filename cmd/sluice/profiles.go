@@ -84,6 +84,9 @@ func profileText(p profile.Profile) string {
 		b.WriteString("  " + line + "\n")
 	}
 	fmt.Fprintf(&b, "\nUse it by --like %s, or in a file:\n  - {name: NAME, by: ip, like: %s}\n", p.Name, p.Name)
+	if p.Answer != "" {
+		b.WriteString("\nIts answer:\n  " + strings.ReplaceAll(strings.TrimSuffix(p.Answer, "\n"), "\n", "\n  ") + "\n")
+	}
 	if len(p.Differs) > 0 {
 		b.WriteString("\nWhat differs:\n  - " + strings.Join(p.Differs, "\n  - ") + "\n")
 	}

@@ -64,9 +64,13 @@ func TestProfilesShow(t *testing.T) {
 Use it by --like github, or in a file:
   - {name: NAME, by: ip, like: github}
 
+Its answer:
+  content_type: application/json; charset=utf-8
+  body: '{"message":"API rate limit exceeded","documentation_url":"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api"}'
+  fields: {x-ratelimit-used: "{used}", x-ratelimit-resource: core}
+
 What differs:
   - GitHub answers 403 or 429; here it is 403
-  - x-ratelimit-used and x-ratelimit-resource are not sent
   - the secondary limits by points and by content are rules of their own: 900/min, and 80/min for POST, PATCH, PUT and DELETE
   - /rate_limit does not count there: write except_path: /rate_limit
 

@@ -52,6 +52,9 @@ func profilesPage() string {
 			fmt.Fprintf(&b, "%s%s.\n", strings.ToUpper(text[:1]), text[1:])
 		}
 		b.WriteString("\n```\n" + strings.ReplaceAll(joinLimits(p.Limits), " and ", "\n") + "\n```\n")
+		if p.Answer != "" {
+			b.WriteString("\nIts `answer`:\n\n```yaml\n" + p.Answer + "```\n")
+		}
 		if len(p.Differs) > 0 {
 			b.WriteString("\nWhat differs:\n\n- " + strings.Join(p.Differs, "\n- ") + "\n")
 		}
