@@ -234,6 +234,16 @@ func TestRPCDenied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	echo := func() {
+		t.Helper()
+		if err := stream.Send(&testgrpc.StreamingOutputCallRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); err != nil {
+			t.Fatalf("the stream that was let in: %v", err)
+		}
+	}
+	echo() // before that, the calls behind it may be judged first
 	if _, err := client.UnaryCall(ctx, &testgrpc.SimpleRequest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -243,12 +253,7 @@ func TestRPCDenied(t *testing.T) {
 	if up := trailer["grpc-retry-pushback-ms"]; len(up) != 1 || len(trailer["ratelimit"]) != 1 || len(trailer["retry-after"]) != 1 {
 		t.Errorf("trailer %v", trailer)
 	}
-	if err := stream.Send(&testgrpc.StreamingOutputCallRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stream.Recv(); err != nil {
-		t.Errorf("the stream that was let in: %v", err)
-	}
+	echo()
 }
 
 // TestRPCUpstreamDown: who is not there is UNAVAILABLE to a client of gRPC.
