@@ -59,7 +59,12 @@ func (g *Gateway) tellLongest() {
 	g.log.Warn(context.Background(), "a request is cut off", errLongest)
 }
 
+// start bounds the request. One that has no time left is not sent.
 func (l *longest) start() {
+	if !time.Now().Before(l.ends) {
+		l.expire()
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.timer == nil && !l.over {

@@ -121,7 +121,8 @@ func (l *longRun) ask(t *testing.T, body io.Reader, header ...string) (status in
 	return resp.StatusCode, string(text), took, errors.Join(err, resp.Body.Close())
 }
 
-// trickle is a body of so many bytes, one in every minute.
+// trickle is a body of so many bytes, one in a little more than a minute: none when a
+// request is cut off, whose client could not write it then.
 type trickle struct{ left int }
 
 func (b *trickle) Read(p []byte) (int, error) {
@@ -129,7 +130,7 @@ func (b *trickle) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	b.left--
-	time.Sleep(time.Minute)
+	time.Sleep(time.Minute + time.Second)
 	p[0] = 'x'
 	return 1, nil
 }
@@ -347,6 +348,32 @@ func TestLongestLetsGo(t *testing.T) {
 		all, err := io.ReadAll(conn)
 		if took := time.Since(began); took >= longestHere+time.Minute || !strings.HasPrefix(string(all), "HTTP/1.1 504 ") || err != nil {
 			t.Errorf("got %q after %v, %v; want 504 and the end soon after %v", all, took, err, longestHere)
+		}
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestEarlyAnswerLetsGo: an upstream that answers before it has read the body, of
+// which the client sends no more, does not leave the connection open: net/http takes
+// the deadline away where the body is still being read when a handler returns.
+func TestEarlyAnswerLetsGo(t *testing.T) {
+	runLong(t, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, l *longRun) {
+		if !l.client.Protocols.HTTP1() {
+			return
+		}
+		began := time.Now()
+		conn, err := l.client.DialContext(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"); err != nil {
+			t.Fatal(err)
+		}
+		all, err := io.ReadAll(conn)
+		if took := time.Since(began); took > 2*standing || !strings.HasPrefix(string(all), "HTTP/1.1 200 ") || err != nil {
+			t.Errorf("got %q after %v, %v; want 200 and the end", all, took, err)
 		}
 		if err := conn.Close(); err != nil {
 			t.Error(err)

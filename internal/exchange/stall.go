@@ -22,10 +22,12 @@ type stall struct {
 	switched bool        // protocol: a body may still be read, by another goroutine
 	cut      atomic.Bool // nothing of the response is sent any more
 
-	mu    sync.Mutex // of reads, which whoever writes the response may set free
-	free  bool       // the body may stand still
-	ended bool       // nothing of the body is read any more
-	rate  rate       // of the body
+	mu    sync.Mutex    // of reads, which whoever writes the response may set free
+	free  bool          // the body may stand still
+	ended bool          // nothing of the body is read any more
+	busy  bool          // a read is under way
+	idle  chan struct{} // closed when none is, if somebody waits for that
+	rate  rate          // of the body
 }
 
 func (s *stall) begin(d time.Duration, r *http.Request) {
@@ -88,28 +90,39 @@ func (s *stall) rest() {
 	}
 }
 
-// reading puts off the deadline of a read.
+// reading puts off the deadline of a read that begins.
 func (s *stall) reading() error {
 	if !s.reads {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.ended:
+	if s.ended {
 		return os.ErrDeadlineExceeded
-	case s.free:
-		return nil
 	}
-	now := time.Now()
-	return s.x.control().SetReadDeadline(now.Add(s.rate.bound(now, s.d)))
+	if !s.free {
+		now := time.Now()
+		if err := s.x.control().SetReadDeadline(now.Add(s.rate.bound(now, s.d))); err != nil {
+			return err
+		}
+	}
+	s.busy = true
+	return nil
 }
 
-// came counts n bytes of the body that have been read.
+// came ends a read, and counts n bytes of the body that have been read.
 func (s *stall) came(n int) {
-	if s.reads && s.rate.least > 0 {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	if !s.reads {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = false
+	if s.idle != nil {
+		close(s.idle)
+		s.idle = nil
+	}
+	if s.rate.least > 0 {
 		s.rate.came(time.Now(), n, s.d)
 	}
 }
@@ -155,6 +168,28 @@ func (s *stall) finish() {
 	// Errors mean that the connection is gone: nothing is left to be bounded.
 	_ = s.write()
 	if s.reads {
-		_ = s.reading()
+		s.endReads()
+	}
+}
+
+// endReads ends a read of the body that a transport has begun, and bounds what the
+// server reads by itself. Over HTTP/1 it would end that read, too, and then take the
+// deadline away for all that follow.
+func (s *stall) endReads() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cut := s.ended
+	s.ended = true
+	if s.busy && !s.stream {
+		idle := make(chan struct{})
+		s.idle = idle
+		_ = s.x.control().SetReadDeadline(past)
+		s.mu.Unlock()
+		<-idle
+		s.mu.Lock()
+	}
+	if !cut {
+		now := time.Now()
+		_ = s.x.control().SetReadDeadline(now.Add(s.rate.bound(now, s.d)))
 	}
 }
