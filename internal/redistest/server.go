@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -253,16 +254,21 @@ func waitFor(t testing.TB, what string, is func(context.Context) error) {
 // FreePort returns a port of 127.0.0.1 on which nobody listens.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("find a free port: %v", err)
-	}
-	defer func() {
-		if err := l.Close(); err != nil {
+	const first, end = 10_000, 32_000 // below those that systems give to who connects
+	var err error
+	for range 100 {
+		var l net.Listener
+		port := first + rand.IntN(end-first)
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err != nil {
+			continue // somebody has it
+		}
+		if err = l.Close(); err != nil {
 			t.Errorf("free the port: %v", err)
 		}
-	}()
-	return l.Addr().(*net.TCPAddr).Port
+		return port
+	}
+	t.Fatalf("find a free port: %v", err)
+	return 0
 }
 
 func write(t testing.TB, dir, name, text string) string {
