@@ -84,7 +84,8 @@ func (p *parser) inheritOptions(of Limit) {
 			keep("week-starts", func(l *Limit) { l.WeekStart = of.WeekStart })
 		}
 		keep("anchor", func(l *Limit) { l.Anchor = of.Anchor })
-	case SlidingLog: // has no options of its own
+	case SlidingLog:
+		keep("count-denied", func(l *Limit) { l.CountDenied = of.CountDenied })
 	case SlidingCounter:
 		keep("sub-windows", func(l *Limit) { l.SubWindows = of.SubWindows })
 		keep("pre-filled", func(l *Limit) { l.PreFilled = of.PreFilled })
@@ -97,7 +98,6 @@ func (p *parser) inheritOptions(of Limit) {
 	if of.Withheld > 0 {
 		keep("initial", func(l *Limit) { l.Withheld = max(0, l.rested()-(of.rested()-of.Withheld)) })
 	}
-	keep("count-denied", func(l *Limit) { l.CountDenied = of.CountDenied })
 	keep("debt", func(l *Limit) { l.Debt = of.Debt })
 	if l.Algorithm == TokenBucket {
 		keep("next-waits", func(l *Limit) { l.NextWaits = of.NextWaits })

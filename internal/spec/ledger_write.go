@@ -66,54 +66,13 @@ func (l *ledger) insert(u unit) {
 	l.units[i] = u
 }
 
-// deny counts a denial, where denials count. In windows it does so at least not at
-// all, and at most until it is a window old. Which of them a full log forgets is
-// not judged, nor whether they count from the frontier on. A balance rises by the
-// cost, to Burst at most.
+// deny counts a denial, where denials count: at least not at all, at most until
+// it is a window old. Which of them a full log forgets is not judged, nor
+// whether they count from the frontier on.
 func (l *ledger) deny(v *version, step int, now, cost int64) {
-	var owed between
-	least := int64(0) // what is owed if that is not written
-	if v.kind == bucketKind {
-		owed, least = l.owed(v, now), l.least(v, now)
-		l.turn(v)
-	}
-	if v.kind == refillKind {
-		l.denyRefill(v, now, cost)
-	}
 	l.unsure = true
-	l.loose = l.loose || v.kind == firstKind && l.front.hi > now // it may not count
 	l.use(v)
-	l.insert(unit{at: max(now, l.front.hi), step: step, most: min(cost, v.full()+1), denied: true, full: v.full(), drains: now})
-	if v.kind == bucketKind {
-		l.denyBalance(v, now, cost, owed, min(owed.lo, least))
-	}
-}
-
-// denyBalance raises what is owed. Behind a reservation, and where others have
-// written it, the documents do not state that it does.
-func (l *ledger) denyBalance(v *version, now, cost int64, owed between, least int64) {
-	full := v.burst * l.series.den
-	up := func(n int64) int64 { return max(n, min(n+min(cost, v.burst)*l.series.den, full)) }
-	if l.bal.last > now {
-		l.bal.hi = max(l.bal.hi, full)
-		return
-	}
-	lo := up(owed.lo)
-	if l.manyVersions(v) || l.manyForms(v) || lo == owed.lo { // nothing need be written
-		lo = least
-	}
-	l.bal.lo, l.bal.hi, l.bal.last = lo, up(owed.hi), now
-}
-
-// denyRefill counts a denial: where the burst is spent the next refill comes a
-// window later.
-func (l *ledger) denyRefill(v *version, now, cost int64) {
-	l.missed = l.missed.at(v, now)
-	if l.missed.missing+cost < v.burst {
-		l.missed.missing += cost
-		return
-	}
-	l.missed = refills{max(l.missed.missing, v.burst), now}
+	l.insert(unit{at: max(now, l.front.hi), step: step, most: cost, denied: true, drains: now})
 }
 
 // wait moves the frontier to the instant of a reservation.

@@ -137,7 +137,8 @@ local function deny(op)
 	end
 	for _, it in ipairs(its) do
 		if it.countDenied == 1 and it.cost > 0 then
-			it.written = it.kind.record(it, it.cost) or it.written
+			it.kind.record(it, it.cost)
+			it.written = true
 		end
 	end
 end

@@ -72,7 +72,8 @@ for pos = 17, #costs, 8 do
 			it.written = true
 		end
 	elseif it.countDenied == 1 and cost > 0 then
-		it.written = k.record(it, cost) or it.written
+		k.record(it, cost)
+		it.written = true
 	end
 end
 
