@@ -57,27 +57,6 @@ func newStore(now func() time.Time) sluice.Store {
 	return memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now})
 }
 
-// TestBuckets plays the cases of what token buckets can do. They hold on Redis, too:
-// see package redisstore.
-func TestBuckets(t *testing.T) {
-	c, err := config.Load("testdata/buckets/policy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile("testdata/buckets/buckets.cases.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := config.RunCases(t.Context(), c, "buckets.cases.yaml", data, newStore)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	if err := results.WriteText(&b); err != nil || results.Failed() > 0 {
-		t.Errorf("%v\n%s", err, b.String())
-	}
-}
-
 // testdata/cases holds a policy, cases that do and do not hold, and what is
 // said of them.
 func TestRunCases(t *testing.T) {

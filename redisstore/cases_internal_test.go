@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestCases: the cases of all files come out on a server as in memory.
+// TestCases: the cases of all files come out on every server as in memory, to the µs.
 func TestCases(t *testing.T) {
 	files, err := filepath.Glob("../examples/configs/*.cases.yaml")
 	if err != nil || len(files) == 0 {
@@ -29,7 +29,13 @@ func TestCases(t *testing.T) {
 	}
 	files = append(files, both...)
 	files = append(files, "../config/testdata/cases/cases.yaml")
-	server := redistest.Start(t, redistest.Binaries(t)[0])
+	for _, b := range redistest.Binaries(t) {
+		t.Run(b.Name, func(t *testing.T) { playCases(t, redistest.Start(t, b), files) })
+	}
+}
+
+func playCases(t *testing.T, server *redistest.Server, files []string) {
+	t.Helper()
 	inMemory := func(now func() time.Time) sluice.Store { return memstore.New(memstore.Options{Now: now}) }
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".cases.yaml")
