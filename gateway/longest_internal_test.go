@@ -328,6 +328,26 @@ func TestLongestOfTheGone(t *testing.T) {
 	})
 }
 
+// stopShort sends a request over HTTP/1 of whose body the rest never comes, and returns
+// all that is answered until the connection is closed, and when that was.
+func (l *longRun) stopShort(t *testing.T) (answer string, took time.Duration) {
+	t.Helper()
+	began := time.Now()
+	conn, err := l.client.DialContext(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"); err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(conn)
+	took = time.Since(began)
+	if err := errors.Join(err, conn.Close()); err != nil {
+		t.Error(err)
+	}
+	return string(all), took
+}
+
 // TestLongestLetsGo: a client that sends no more of its body does not hold up the
 // connection, either.
 func TestLongestLetsGo(t *testing.T) {
@@ -337,20 +357,8 @@ func TestLongestLetsGo(t *testing.T) {
 		if !l.client.Protocols.HTTP1() {
 			return
 		}
-		began := time.Now()
-		conn, err := l.client.DialContext(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"); err != nil {
-			t.Fatal(err)
-		}
-		all, err := io.ReadAll(conn)
-		if took := time.Since(began); took >= longestHere+time.Minute || !strings.HasPrefix(string(all), "HTTP/1.1 504 ") || err != nil {
-			t.Errorf("got %q after %v, %v; want 504 and the end soon after %v", all, took, err, longestHere)
-		}
-		if err := conn.Close(); err != nil {
-			t.Error(err)
+		if got, took := l.stopShort(t); took >= longestHere+time.Minute || !strings.HasPrefix(got, "HTTP/1.1 504 ") {
+			t.Errorf("got %q after %v; want 504 and the end soon after %v", got, took, longestHere)
 		}
 	})
 }
@@ -363,20 +371,8 @@ func TestEarlyAnswerLetsGo(t *testing.T) {
 		if !l.client.Protocols.HTTP1() {
 			return
 		}
-		began := time.Now()
-		conn, err := l.client.DialContext(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"); err != nil {
-			t.Fatal(err)
-		}
-		all, err := io.ReadAll(conn)
-		if took := time.Since(began); took > 2*standing || !strings.HasPrefix(string(all), "HTTP/1.1 200 ") || err != nil {
-			t.Errorf("got %q after %v, %v; want 200 and the end", all, took, err)
-		}
-		if err := conn.Close(); err != nil {
-			t.Error(err)
+		if got, took := l.stopShort(t); took > 2*standing || !strings.HasPrefix(got, "HTTP/1.1 200 ") {
+			t.Errorf("got %q after %v; want 200 and the end", got, took)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicegate/sluice/internal/sampledlog"
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 // What is counted for each, in bytes: what they were measured to take, the
@@ -186,12 +187,7 @@ func (c *memoryConn) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite ends what the client is sent and leaves what it sends open. It is an
 // error where the connection below cannot do that.
-func (c *memoryConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return errors.ErrUnsupported
-}
+func (c *memoryConn) CloseWrite() error { return wire.CloseWrite(c.Conn) }
 
 // ConnState tells a [Memory] of the states of connections: it is for that field of
 // the [http.Server] that Listen and Wrap are for.
