@@ -5,7 +5,6 @@ package sluice
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -231,35 +230,6 @@ func (p *parser) rate(w string) error {
 		}
 	}
 	return p.fail(at, "%q is not a window; write a number and one of us, ms, s, min, h, day, week, or month and year with a calendar", window)
-}
-
-// amount reads a number of units, or a size in bytes where the quota is one or
-// mayChoose.
-func (p *parser) amount(at int, s string, mayChoose bool) (int64, Unit, error) {
-	digits := 0
-	for digits < len(s) && (isDigit(s[digits]) || s[digits] == '_' && digits > 0 && isDigit(s[digits-1])) {
-		digits++
-	}
-	n, err := strconv.ParseInt(strings.ReplaceAll(s[:digits], "_", ""), 10, 64)
-	if err != nil || n > MaxQuota || s[digits-1] == '_' {
-		return 0, 0, p.fail(at, "%q is not a whole number of units from 0 to %d", s, int64(MaxQuota))
-	}
-	suffix := s[digits:]
-	if suffix == "" {
-		return n, Requests, nil
-	}
-	for _, size := range sizes {
-		if size.name == suffix {
-			if !mayChoose && p.limit.Unit != Bytes {
-				return 0, 0, p.fail(at, "%q is in bytes but the quota is not", s)
-			}
-			if hi, lo := bits.Mul64(uint64(n), uint64(size.n)); hi != 0 || lo > MaxQuota {
-				return 0, 0, p.fail(at, "%q is more than %d bytes", s, int64(MaxQuota))
-			}
-			return n * size.n, Bytes, nil
-		}
-	}
-	return 0, 0, p.fail(at, "%q: %q is not a unit; write a plain number of requests, or bytes as B, KB, MB, GB, TB, KiB, MiB, GiB, TiB", s, suffix)
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -4,6 +4,7 @@
 package sluice
 
 import (
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,4 +73,33 @@ func sameRate(over, under int64, unit, window string) string {
 		return rate
 	}
 	return rate + strconv.FormatInt(n*under, 10) + name
+}
+
+// amount reads a number of units, or a size in bytes where the quota is one or
+// mayChoose.
+func (p *parser) amount(at int, s string, mayChoose bool) (int64, Unit, error) {
+	digits := 0
+	for digits < len(s) && (isDigit(s[digits]) || s[digits] == '_' && digits > 0 && isDigit(s[digits-1])) {
+		digits++
+	}
+	n, err := strconv.ParseInt(strings.ReplaceAll(s[:digits], "_", ""), 10, 64)
+	if err != nil || n > MaxQuota || s[digits-1] == '_' {
+		return 0, 0, p.fail(at, "%q is not a whole number of units from 0 to %d", s, int64(MaxQuota))
+	}
+	suffix := s[digits:]
+	if suffix == "" {
+		return n, Requests, nil
+	}
+	for _, size := range sizes {
+		if size.name == suffix {
+			if !mayChoose && p.limit.Unit != Bytes {
+				return 0, 0, p.fail(at, "%q is in bytes but the quota is not", s)
+			}
+			if hi, lo := bits.Mul64(uint64(n), uint64(size.n)); hi != 0 || lo > MaxQuota {
+				return 0, 0, p.fail(at, "%q is more than %d bytes", s, int64(MaxQuota))
+			}
+			return n * size.n, Bytes, nil
+		}
+	}
+	return 0, 0, p.fail(at, "%q: %q is not a unit; write a plain number of requests, or bytes as B, KB, MB, GB, TB, KiB, MiB, GiB, TiB", s, suffix)
 }
