@@ -15,7 +15,8 @@ BENCH     ?= .
 SPECSTEPS ?= 10000000
 
 # In these packages nothing runs at the same time, at least in some tests: those
-# leave themselves out under the race detector. So does what measures memory.
+# leave themselves out under the race detector. So does what measures memory,
+# and what sends thousands of requests in turn.
 STEADY := ./algo ./memstore
 # Packages whose tests start servers, or sluice itself, and wait for them.
 REAL   := cmd/sluice|config/nginx|examples/.*|gateway/attack|internal/redistest|redisstore.*|serve
@@ -39,7 +40,7 @@ test: ## run every test, with the race detector where there is a C compiler; ins
 	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || { race=; echo "no C compiler: testing without the race detector" >&2; }; \
 	set -x; $(GO) test $$race -shuffle=on -timeout 10m $$($(GO) list ./... | grep -v '/algo$$')
 	$(GO) test -shuffle=on $(STEADY)
-	$(GO) test -run '^TestMemory$$' ./gateway/attack
+	$(GO) test -run '^Test(Memory|Platforms)$$' ./gateway/attack ./serve
 	@$(MAKE) --no-print-directory spec
 	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || race=; \
 	set -x; for part in $(PARTS); do $(GO) -C "$$part" test $$race -shuffle=on -timeout 10m ./...; done
