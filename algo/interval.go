@@ -96,7 +96,7 @@ func (b intervalBucket) earliest(t *sluice.Term, s *State, now, cost int64) int6
 		written := b.written(t, s)
 		at = max(at, written+ceilDiv(s.A+cost-t.Burst, max(t.Quota, writer(t, s).Quota))*t.Micros)
 		if b.pending(t, s, now) {
-			at = max(at, written)
+			at = max(at, written, s.Since) // which may lie between two refills
 		}
 	}
 	if s.fill != 0 {

@@ -268,3 +268,32 @@ func TestChargeAfterTheClockSteppedBack(t *testing.T) {
 		}
 	}
 }
+
+// TestReservationBetweenRefillsIsNotOvertaken: until another limit's reservation
+// is due, a refilled bucket has nothing for who comes earlier, also where the
+// refill before it has been.
+func TestReservationBetweenRefillsIsNotOvertaken(t *testing.T) {
+	late := log(5, 1500*ms).Named("late")
+	bucket := func(quota, burst int64) sluice.Limit { return with(tokens(quota, s, burst), byInterval).Named("a") }
+	for _, asks := range []sluice.Limit{bucket(4, 5), bucket(3, 8)} { // another, and the one that has reserved
+		a := open(t, bucket(1, 5), late)
+		a.take(origin, 5)
+		a.change(bucket(3, 8), late)
+		r := a.reserve(origin+ms, 1, 2*s)
+		if !r.Allowed || int64(r.At) != origin+1500*ms {
+			t.Fatalf("got %+v, want a reservation when the log has room", r)
+		}
+		a.change(asks, late)
+		a.plan, a.items, a.out = compile(t, asks), a.items[:1], a.out[:1]
+		now := origin + 1200*ms // the refill at 1 s has been
+		if d := a.peek(now, 1); d.Allowed || d.RetryAfter != 300*time.Millisecond {
+			t.Errorf("%v: a unit before the reservation: got %+v, want a denial until it", asks, d)
+		}
+		if d := a.upTo(now, 1); d.Allowed || d.RetryAfter != 300*time.Millisecond {
+			t.Errorf("%v: up to one before the reservation: got %+v, want a denial until it", asks, d)
+		}
+		if d := a.upTo(origin+1500*ms, 9); !d.Allowed {
+			t.Errorf("%v: at the reservation: got %+v, want what is left", asks, d)
+		}
+	}
+}

@@ -74,7 +74,7 @@ end
 function interval.earliest(it, cost)
 	local written = writtenAt(it)
 	-- Behind a reservation in another limit's balance nobody overtakes.
-	return max(it.since > now and written or now, now, written + ceildiv(it.a - (it.full - cost), it.quota) * it.window)
+	return max(it.since > now and max(written, it.since) or now, now, written + ceildiv(it.a - (it.full - cost), it.quota) * it.window)
 end
 
 function interval.spend(it, at, cost)
