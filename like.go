@@ -84,8 +84,7 @@ func (p *parser) inheritOptions(of Limit) {
 			keep("week-starts", func(l *Limit) { l.WeekStart = of.WeekStart })
 		}
 		keep("anchor", func(l *Limit) { l.Anchor = of.Anchor })
-	case SlidingLog:
-		keep("count-denied", func(l *Limit) { l.CountDenied = of.CountDenied })
+	case SlidingLog: // has no options of its own
 	case SlidingCounter:
 		keep("sub-windows", func(l *Limit) { l.SubWindows = of.SubWindows })
 		keep("pre-filled", func(l *Limit) { l.PreFilled = of.PreFilled })
@@ -98,6 +97,7 @@ func (p *parser) inheritOptions(of Limit) {
 	if of.Withheld > 0 {
 		keep("initial", func(l *Limit) { l.Withheld = max(0, l.rested()-(of.rested()-of.Withheld)) })
 	}
+	keep("count-denied", func(l *Limit) { l.CountDenied = of.CountDenied })
 	keep("debt", func(l *Limit) { l.Debt = of.Debt })
 	if l.Algorithm == TokenBucket {
 		keep("next-waits", func(l *Limit) { l.NextWaits = of.NextWaits })

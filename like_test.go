@@ -59,6 +59,7 @@ func TestParseLimitLike(t *testing.T) {
 		{"24h is no calendar day", "10/24h", "5/day calendar Asia/Seoul", "10/day fixed-window"},
 		{"no calendar minute", "10/min", "5/day calendar Asia/Seoul", "10/min fixed-window"},
 		{"count-denied", "10/min", "5/min sliding-log count-denied", "10/min sliding-log count-denied"},
+		{"count-denied of a bucket", "10/min", "5/min count-denied", "10/min count-denied"},
 		{"sub-windows", "10/h", "5/min sliding-counter sub-windows 6 strict pre-filled", "10/h sliding-counter sub-windows 6 strict pre-filled"},
 		{"sub-windows that do not fit", "10/min", "5/7s sliding-counter sub-windows 7 conservative", "10/min sliding-counter conservative"},
 		{"whole", "10/h", "5/min sliding-counter sub-windows 6 whole", "10/h sliding-counter sub-windows 6 whole"},

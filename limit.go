@@ -71,7 +71,10 @@ type Limit struct {
 	WeekStart time.Weekday // calendar week: its first day; zero is Sunday, as in package time
 	From      Moment       // calendar: when in its day, week, month or year a window begins; zero is its first instant
 
-	CountDenied bool // sliding log: denied requests count too, so a client that keeps pressing stays out
+	// CountDenied counts denied requests too, whichever limit of the plan denies,
+	// as far as the limit is not full: a client that keeps pressing stays out. In
+	// windows on the clock it does so until the window ends.
+	CountDenied bool
 
 	SubWindows   int  // sliding counter: parts of the window; zero means 1; must divide Window
 	Conservative bool // sliding counter: count the part that is half in sight whole: never over Quota

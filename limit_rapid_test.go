@@ -29,6 +29,8 @@ func drawLimit(t *rapid.T) sluice.Limit {
 		Quota:     rapid.Int64Range(1, sluice.MaxQuota).Draw(t, "quota"),
 		Unit:      rapid.SampledFrom([]sluice.Unit{sluice.Requests, sluice.Bytes}).Draw(t, "unit"),
 		Window:    drawWindow(t),
+
+		CountDenied: rapid.Bool().Draw(t, "count denied"),
 	}
 	switch l.Algorithm {
 	case sluice.TokenBucket:
@@ -36,6 +38,7 @@ func drawLimit(t *rapid.T) sluice.Limit {
 		drawBurst(t, &l)
 		l.Withheld = rapid.Int64Range(0, l.Full()).Draw(t, "withheld")
 		l.NextWaits = l.Debt > 0 && rapid.Bool().Draw(t, "next waits")
+		l.CountDenied = l.CountDenied && !l.NextWaits && l.Refill != sluice.Aligned
 	case sluice.LeakyBucket:
 		drawBurst(t, &l)
 		l.DelayAfter = rapid.OneOf(rapid.Int64Range(0, l.Full()), rapid.Just(l.Full())).Draw(t, "delay after")
@@ -44,7 +47,6 @@ func drawLimit(t *rapid.T) sluice.Limit {
 	case sluice.SlidingLog:
 		l.Quota = rapid.Int64Range(1, sluice.MaxLogQuota).Draw(t, "log quota")
 		l.Debt = rapid.Int64Range(0, sluice.MaxLogQuota-l.Quota).Draw(t, "log debt")
-		l.CountDenied = rapid.Bool().Draw(t, "count denied")
 		return l
 	case sluice.SlidingCounter:
 		l.SubWindows = rapid.IntRange(0, sluice.MaxSubWindow).Filter(func(n int) bool {

@@ -64,7 +64,6 @@ var owners = []struct {
 	{"calendar", []Algorithm{FixedWindow}},
 	{"week-starts", []Algorithm{FixedWindow}},
 	{"from", []Algorithm{FixedWindow}},
-	{"count-denied", []Algorithm{SlidingLog}},
 	{"sub-windows", []Algorithm{SlidingCounter}},
 	{"conservative", []Algorithm{SlidingCounter}},
 	{"whole", []Algorithm{SlidingCounter}},

@@ -196,7 +196,7 @@ func TestIdentity(t *testing.T) {
 // tweak returns a with one field changed to another valid value, if there is one.
 func tweak(t *rapid.T, a sluice.Limit) sluice.Limit {
 	b := a
-	switch rapid.IntRange(0, 14).Draw(t, "field") {
+	switch rapid.IntRange(0, 15).Draw(t, "field") {
 	case 0:
 		b.Quota++
 	case 1:
@@ -214,7 +214,9 @@ func tweak(t *rapid.T, a sluice.Limit) sluice.Limit {
 	case 7:
 		b.Anchor, b.Refill, b.PreFilled = 1-b.Anchor, 1-b.Refill, !b.PreFilled
 	case 8:
-		b.CountDenied, b.Conservative = !b.CountDenied, !b.Conservative
+		b.CountDenied = !b.CountDenied
+	case 15:
+		b.Conservative = !b.Conservative
 	case 9:
 		b.WeekStart, b.SubWindows = (b.WeekStart+1)%7, b.SubWindows+1
 	case 10:
@@ -234,10 +236,8 @@ func tweak(t *rapid.T, a sluice.Limit) sluice.Limit {
 		b.Anchor, b.PreFilled = a.Anchor, a.PreFilled
 	case sluice.FixedWindow:
 		b.Refill, b.PreFilled, b.SubWindows, b.Precision = a.Refill, a.PreFilled, a.SubWindows, a.Precision
-	case sluice.SlidingLog:
-		b.Conservative = a.Conservative
 	case sluice.SlidingCounter:
-		b.CountDenied, b.Anchor, b.Refill, b.WeekStart = a.CountDenied, a.Anchor, a.Refill, a.WeekStart
+		b.Anchor, b.Refill, b.WeekStart = a.Anchor, a.Refill, a.WeekStart
 	case sluice.SlidingHistogram:
 		b.Zone = a.Zone
 	}
@@ -266,7 +266,7 @@ func TestEveryParameterChangesTheIdentity(t *testing.T) {
 		"x: 100/min fixed-window", "x: 100/min fixed-window anchor first",
 		"x: 100/day fixed-window", "x: 100/day calendar UTC", "x: 100/day calendar Asia/Seoul", "x: 100/week calendar UTC",
 		"x: 100/week calendar UTC week-starts monday", "x: 100/month calendar UTC", "x: 100/year calendar UTC",
-		"x: 100/min sliding-log", "x: 100/min sliding-log count-denied",
+		"x: 100/min sliding-log", "x: 100/min sliding-log count-denied", "x: 100/min count-denied", "x: 100/min fixed-window count-denied",
 		"x: 100/min sliding-counter", "x: 100/min sliding-counter sub-windows 2", "x: 100/min sliding-counter conservative", "x: 100/min sliding-counter strict", "x: 100/min sliding-counter pre-filled",
 		"x: 100/min sliding-counter sub-windows 2 whole", "x: 100/min fixed-window initial 7",
 		"x: 100/month calendar UTC from 17", "x: 100/month calendar UTC from 00:30", "x: 100/year calendar UTC from 04-06",

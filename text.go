@@ -35,7 +35,7 @@ const MaxTextBytes = 1024
 //	anchor first                     fixed-window
 //	calendar ZONE, week-starts DAY   fixed-window, which calendar implies
 //	from WHEN                        calendar: 09:00, 17T09:00 of a month, 04-06 of a year
-//	count-denied                     sliding-log
+//	count-denied                     any algorithm
 //	sub-windows N, pre-filled        sliding-counter
 //	strict, conservative or whole    sliding-counter
 //	precision N                      sliding-histogram

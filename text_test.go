@@ -92,6 +92,8 @@ var texts = []struct {
 	{text: "100/min sliding-counter sub-windows 6 whole", want: sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 100, Window: time.Minute, SubWindows: 6, Whole: true}},
 	{text: "100/min whole pre-filled sub-windows 2 sliding-counter", want: sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 100, Window: time.Minute, SubWindows: 2, Whole: true, PreFilled: true}, prints: "100/min sliding-counter sub-windows 2 whole pre-filled"},
 	{text: "100/min strict pre-filled sub-windows 6 sliding-counter debt 2", want: sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 100, Window: time.Minute, SubWindows: 6, Strict: true, PreFilled: true, Debt: 2}, prints: "100/min sliding-counter sub-windows 6 strict pre-filled debt 2"},
+	{text: "5/min count-denied", want: sluice.Limit{Quota: 5, Window: time.Minute, CountDenied: true}},
+	{text: "5/15min count-denied anchor first fixed-window", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5, Window: 15 * time.Minute, Anchor: sluice.OnFirst, CountDenied: true}, prints: "5/15min fixed-window anchor first count-denied"},
 	{text: "100/min sliding-histogram precision 3 debt 7", want: sluice.Limit{Algorithm: sluice.SlidingHistogram, Quota: 100, Window: time.Minute, Precision: 3, Debt: 7}},
 }
 
@@ -214,7 +216,7 @@ func TestParseLimitSaysWhereAndWhat(t *testing.T) {
 		{"5/min nodelay", 6, "nodelay belongs to leaky-bucket, not to token-bucket"},
 		{"5/min interval-refill leaky-bucket", 6, "interval-refill belongs to token-bucket"},
 		{"5/min anchor clock", 6, "anchor belongs to fixed-window"},
-		{"5/min count-denied", 6, "count-denied belongs to sliding-log"},
+		{"5/min count-denied count-denied", 19, "a second count-denied"},
 		{"5/min sub-windows 1", 6, "sub-windows belongs to sliding-counter"},
 		{"5/min conservative sliding-histogram", 6, "conservative belongs to sliding-counter"},
 		{"5/min strict sliding-log", 6, "strict belongs to sliding-counter, not to sliding-log"},

@@ -115,7 +115,6 @@ func (l Limit) validateStrays(add func(string, string, ...any)) {
 		{"Zone", l.Zone != "", FixedWindow},
 		{"WeekStart", l.WeekStart != time.Sunday, FixedWindow},
 		{"From", l.From != Moment{}, FixedWindow},
-		{"CountDenied", l.CountDenied, SlidingLog},
 		{"SubWindows", l.SubWindows != 0, SlidingCounter},
 		{"Conservative", l.Conservative, SlidingCounter},
 		{"Whole", l.Whole, SlidingCounter},
@@ -132,6 +131,9 @@ func (l Limit) validateStrays(add func(string, string, ...any)) {
 func (l Limit) validateBucket(add func(string, string, ...any)) {
 	if l.Burst < 0 || l.Burst > MaxQuota {
 		add("Burst", "%d must be 1 to %d units, or 0 for the default", l.Burst, int64(MaxQuota))
+	}
+	if l.Algorithm == TokenBucket && l.CountDenied && (l.NextWaits || l.Refill == Aligned) {
+		add("CountDenied", "does not go with next-waits, under which who comes next waits in any case, nor with aligned-refill, whose units come back with the clock; leave it out")
 	}
 	burst := l.Filled().Burst // which the quota may have spoiled
 	sound := 1 <= burst && burst <= MaxQuota

@@ -107,19 +107,19 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 			"Anchor", "Calendar", "Conservative", "CountDenied", "DelayAfter", "PreFilled", "Precision", "Strict", "SubWindows", "WeekStart", "Zone",
 		}},
 		{"strays of a leaky bucket", strays(sluice.LeakyBucket), []string{
-			"Anchor", "Calendar", "Conservative", "CountDenied", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Calendar", "Conservative", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a sliding log", strays(sluice.SlidingLog), []string{
 			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a sliding counter", strays(sluice.SlidingCounter), []string{
-			"Anchor", "Burst", "Calendar", "CountDenied", "DelayAfter", "NextWaits", "Precision", "Refill", "Strict", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Burst", "Calendar", "DelayAfter", "NextWaits", "Precision", "Refill", "Strict", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a sliding histogram", strays(sluice.SlidingHistogram), []string{
-			"Anchor", "Burst", "Calendar", "Conservative", "CountDenied", "DelayAfter", "NextWaits", "PreFilled", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a fixed window", strays(sluice.FixedWindow), []string{
-			"Anchor", "Burst", "Conservative", "CountDenied", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "Withheld",
+			"Anchor", "Burst", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "Withheld",
 		}},
 
 		{"unknown anchor", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Window: 1000, Anchor: 2}, []string{"Anchor"}},

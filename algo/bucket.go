@@ -176,7 +176,6 @@ func (bucket) fitsAt(t *sluice.Term, tat span.Span, now, cost int64) int64 {
 // as units are charged into debt, the writer stays.
 func (bucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	after := t.Rate.Add(debt(t, s, at), t.Rate.Times(cost))
-	extended := at > now || s.Last > 0 || s.Since > 0
 	if !own(t, s) {
 		w := s.By
 		before := until(&w.Rate, bucketTime(s), at)
@@ -190,6 +189,14 @@ func (bucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 				return
 			}
 		}
+	}
+	owe(t, s, now, at, after)
+}
+
+// owe makes t the writer of a balance of so much at instant at.
+func owe(t *sluice.Term, s *State, now, at int64, after span.Span) {
+	extended := at > now || s.Last > 0 || s.Since > 0
+	if !own(t, s) {
 		s.By, s.Since, extended = nil, at, true
 	}
 	setBucketTime(s, t.Rate.Add(span.Span{Micros: at}, after))
@@ -200,6 +207,25 @@ func (bucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	default:
 		s.Last = max(s.Last, at)
 	}
+}
+
+// deny raises what is owed by cost, to Burst at most: to all of it, not to whole
+// units, so that who presses faster than units come back never finds one. Behind a
+// reservation of another limit the balance stays its writer's.
+func (b bucket) deny(t *sluice.Term, s *State, now, cost int64) bool {
+	if b.pending(t, s, now) {
+		return false
+	}
+	before := debt(t, s, now)
+	after := t.Rate.Add(before, t.Rate.Times(min(cost, t.Burst)))
+	if t.Reach.Less(after) {
+		after = t.Reach
+	}
+	if !before.Less(after) {
+		return false
+	}
+	owe(t, s, now, now, after)
+	return true
 }
 
 // refund gives back no more than could still be spent had the units never been

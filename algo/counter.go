@@ -44,6 +44,9 @@ type counter interface {
 	spend(t *sluice.Term, s *State, now, at, cost int64)
 	// insert counts cost at an instant before the one that s stands at.
 	insert(t *sluice.Term, s *State, at, cost int64)
+	// deny counts a denied cost, which is positive, at now, as far as the limit is
+	// not full. It reports whether that has changed s.
+	deny(t *sluice.Term, s *State, now, cost int64) bool
 	// refund takes back units, as far as they still count, and returns how
 	// many those were, a part of one counted as a whole.
 	refund(t *sluice.Term, s *State, now int64, g grant) int64

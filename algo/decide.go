@@ -14,7 +14,7 @@ import (
 // Decide decides a valid request at instant now over the states of all its
 // limits: items are those of req.Charge in their order, then of req.More. It
 // changes the states of all or, where the request is denied, of none, except
-// that a log may count denials and that a key's initial state is kept. It fills
+// that a limit may count denials and that a key's initial state is kept. It fills
 // req.Outcomes. It allocates only where a ring must grow.
 func Decide(req *sluice.Request, items []Item, now int64) sluice.Decision {
 	now = clamp(now)
@@ -69,15 +69,17 @@ func (it *Item) take(now int64) (d sluice.Decision) {
 	return d
 }
 
-// denied keeps what a denial changes: a log may count it, and a limit that meets
-// another's balance notes that. It reports whether the log has changed.
+// denied keeps what a denial changes: a limit may count it, and one that meets
+// another's balance notes that. It reports whether it was counted.
 func (it *Item) denied(now int64) bool {
 	it.Written = it.Written || it.met
-	if !it.Term.CountDenied || it.Cost <= 0 {
+	if !it.Term.CountDenied || it.Cost <= 0 || !counterOf(it.Term).deny(it.Term, &it.State, now, it.Cost) {
 		return false
 	}
-	slidingLog{}.record(it.Term, &it.State, now, it.Cost)
 	it.Written = true
+	if it.on != nil {
+		it.State.By = it.on
+	}
 	return true
 }
 
@@ -307,7 +309,7 @@ func (r *round) reset() sluice.Decision {
 	return r.describe()
 }
 
-// deny leaves every state as it is, but for the logs that count denials.
+// deny leaves every state as it is, but for the limits that count denials.
 func (r *round) deny() sluice.Decision {
 	switch r.req.Op {
 	case sluice.OpPeek:
@@ -343,7 +345,7 @@ func (r *round) answer(allowed bool) sluice.Decision {
 			Spent:      it.spent,
 		}
 		if !allowed {
-			// Not it.wait again: a log may have counted this denial since.
+			// Not it.wait again: the limit may have counted this denial since.
 			o.Allowed, o.RetryAfter = it.wait == 0, micros(r.wait(it, it.Cost))
 		}
 		if i == 0 || binds(&o, it.Cost, &d, r.items[d.Binding].Cost) {

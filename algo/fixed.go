@@ -93,6 +93,32 @@ func (w fixedWindow) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	s.By = nil
 }
 
+// deny counts cost up to the quota. A window that the first request opened then
+// begins anew: it ends when nobody has come for as long.
+func (w fixedWindow) deny(t *sluice.Term, s *State, now, cost int64) bool {
+	if s.Reserved {
+		return false
+	}
+	cost = min(cost, t.Quota)
+	if s.Zero() || now >= s.Idle {
+		w.spend(t, s, now, now, cost)
+		return true
+	}
+	room := t.Quota - w.used(t, s)
+	switch {
+	case cost < room:
+		s.A += cost
+	case t.Anchor == sluice.OnFirst:
+		s.A, s.Idle = max(s.A, t.Quota), now+t.Micros
+	case room <= 0:
+		return false
+	default:
+		s.A += room
+	}
+	s.By = nil
+	return true
+}
+
 // insert has nothing to do: the window at that instant is not kept, as all who
 // come are decided in the one that is reserved.
 func (fixedWindow) insert(*sluice.Term, *State, int64, int64) {}

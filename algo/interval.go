@@ -134,6 +134,28 @@ func (b intervalBucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	}
 }
 
+// deny counts cost as far as the burst is not spent. Where it is, the next refill
+// comes a Window from now: who presses more often never sees it.
+func (b intervalBucket) deny(t *sluice.Term, s *State, now, cost int64) bool {
+	missing := b.missing(t, s, now)
+	switch {
+	case b.pending(t, s, now), !s.Zero() && b.written(t, s) > now, missing > t.Burst && !own(t, s):
+		return false // units are reserved, or another limit has charged more than t has
+	case cost < t.Burst-missing:
+		b.spend(t, s, now, now, cost)
+		return true
+	}
+	if !own(t, s) {
+		s.By, s.Since = nil, now
+	}
+	s.A = max(missing, t.Burst)
+	s.Idle = now + ceilDiv(s.A, t.Quota)*t.Micros
+	if s.Since+b.horizon(t) <= now {
+		s.Since = 0
+	}
+	return true
+}
+
 // refund is as that of bucket. Refills up to the instant of the last reservation
 // are promised too.
 func (b intervalBucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {

@@ -87,6 +87,13 @@ func (r ring) drop(e entry) {
 	}
 }
 
+// shrink takes units from the oldest entry, which is e and has more.
+func (r ring) shrink(e entry, units int64) {
+	rest := entry{at: e.at, units: e.units - units}
+	r.drop(entry{units: units, words: e.words - rest.size()})
+	r.put(0, rest)
+}
+
 // newest returns where the newest entry begins.
 func (r ring) newest() int {
 	i := r.s.Len - 1

@@ -251,6 +251,23 @@ func (c slidingCounter) insert(t *sluice.Term, s *State, at, cost int64) {
 	}
 }
 
+// deny counts cost in the newest sub-window, as far as that holds less than the
+// quota, or than a unit more where one passes on a part of a unit.
+func (c slidingCounter) deny(t *sluice.Term, s *State, now, cost int64) bool {
+	room := t.Quota
+	if !t.Conservative && !t.Whole && !t.Strict {
+		room++
+	}
+	if !s.Zero() && now < c.start(t, s)+t.Sub {
+		room -= c.count(t, s, 0)
+	}
+	if cost = min(cost, room); s.Reserved || cost <= 0 {
+		return false
+	}
+	c.spend(t, s, now, now, cost)
+	return true
+}
+
 // turn makes the sub-window of at the newest, unless it is already or is older.
 func (c slidingCounter) turn(t *sluice.Term, s *State, at int64) {
 	start := c.start(t, s)

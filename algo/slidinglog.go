@@ -171,14 +171,41 @@ func RingWords(t *sluice.Term) int {
 // are too old to matter.
 func deniedMark(t *sluice.Term) int64 { return 2*t.Quota + 16 }
 
-// record counts a denied cost at now. Only the newest Quota units have a say, so
-// denials that are older are forgotten now and then. What was admitted never is:
-// a limit of more units may count in the same log.
-func (l slidingLog) record(t *sluice.Term, s *State, now, cost int64) {
+// deny counts a denied cost at now.
+func (l slidingLog) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	cost = min(cost, t.Quota)
 	if !s.Zero() {
 		l.expire(t, s, max(now, l.instant(t, s)))
 	}
+	if t.Algorithm == sluice.SlidingLog {
+		l.record(t, s, now, cost)
+	} else {
+		l.renew(t, s, now, cost)
+	}
+	return true
+}
+
+// renew counts a denied cost in a histogram, and forgets as many of the oldest
+// units where it is full: those that stay count for longer, so it admits no more
+// than if they had stayed what they were.
+func (l slidingLog) renew(t *sluice.Term, s *State, now, cost int64) {
+	r := ring{s}
+	for over := cost - max(t.Quota-s.A, 0); over > 0; {
+		e := r.entry(0)
+		if e.units > over {
+			r.shrink(e, over)
+			break
+		}
+		over -= e.units
+		r.drop(e)
+	}
+	l.add(t, s, now, entry{at: now, units: cost})
+}
+
+// record counts a denied cost in a log, at now. Only the newest Quota units have a say, so
+// denials that are older are forgotten now and then. What was admitted never is:
+// a limit of more units may count in the same log.
+func (l slidingLog) record(t *sluice.Term, s *State, now, cost int64) {
 	if int64(s.Len) >= t.Quota+t.Debt+deniedMark(t)-2 {
 		l.forgetDenied(s, t.Quota-cost)
 	}

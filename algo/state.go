@@ -103,7 +103,9 @@ func SizeOf(t *sluice.Term) Size {
 
 // Plain reports whether all that a take looks at, under t alone, is a state of
 // one word: see [WordTake].
-func Plain(t *sluice.Term) bool { return t.Withheld|t.Lent == 0 && SizeOf(t) == SizeWord }
+func Plain(t *sluice.Term) bool {
+	return t.Withheld|t.Lent == 0 && !t.CountDenied && SizeOf(t) == SizeWord
+}
 
 // Plain reports whether s, the state of a bucket, is one that Idle and A
 // describe: nothing is reserved, and its writer is the only limit that matters.

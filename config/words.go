@@ -140,9 +140,17 @@ func levelWords(l *policy.Level) (lines []string) {
 // limitWords says a limit and what it admits at worst.
 func limitWords(l policy.Limit) string {
 	if l.Grace == nil {
-		return fmt.Sprintf("%v: %s", l.Limit, algo.Worst(l.Limit))
+		return fmt.Sprintf("%v: %s%s", l.Limit, algo.Worst(l.Limit), deniedWords(l.Limit))
 	}
 	return fmt.Sprintf("%v: %s; what goes over passes with a warning, %s", l, algo.Worst(l.Limit), algo.Worst(*l.Grace))
+}
+
+// deniedWords says what counting denials does, if l does.
+func deniedWords(l sluice.Limit) string {
+	if !l.CountDenied {
+		return ""
+	}
+	return fmt.Sprintf("; denied requests count too, and who stops asking is served again within %v", algo.StaysOut(l))
 }
 
 func which(m *policy.Match) string {

@@ -139,10 +139,9 @@ func proxies() []Profile {
 		{
 			Name: "cloudflare", Title: "Cloudflare rate limiting, 50 requests a minute",
 			Source: "https://blog.cloudflare.com/counting-things-a-lot-of-different-things/",
-			Limits: limits("50/min sliding-counter"),
+			Limits: limits("50/min sliding-counter count-denied"),
 			Status: http.StatusTooManyRequests,
 			Differs: []string{
-				"denied requests count there",
 				"a mitigation time, during which all is denied, is not part of this",
 				"Cloudflare counts with a delay and for each data centre alone; this counts at once and, in a shared store, everywhere",
 			},
@@ -151,7 +150,7 @@ func proxies() []Profile {
 					pass(30*sec, 42, 8).reset(90 * sec),
 					pass(75*sec, 18, 1).reset(105 * sec),
 					pass(75*sec, 1, 0).reset(105 * sec),
-					deny(75*sec, 1, 0, 714286*time.Microsecond).reset(105 * sec),
+					deny(75*sec, 1, 0, 2142858*time.Microsecond).reset(105 * sec), // which counts
 				}},
 			},
 		},

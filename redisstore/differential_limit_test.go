@@ -23,6 +23,8 @@ func (d *differential) anyLimit() sluice.Limit {
 		Algorithm: sluice.Algorithm(d.rand.IntN(int(sluice.SlidingHistogram) + 1)),
 		Quota:     d.quota(),
 		Window:    d.window(),
+
+		CountDenied: d.rand.IntN(3) == 0,
 	}
 	debt := func(most int64) {
 		if d.rand.IntN(3) == 0 && most > 0 {
@@ -70,7 +72,6 @@ func (d *differential) anyLimit() sluice.Limit {
 			l.Quota = 1 + d.rand.Int64N(sluice.MaxLogQuota)
 		}
 		debt(sluice.MaxLogQuota - l.Quota)
-		l.CountDenied = d.rand.IntN(3) == 0
 	case sluice.SlidingCounter:
 		debt(min(l.Quota, sluice.MaxQuota-l.Quota))
 		l.Conservative = d.rand.IntN(3) == 0

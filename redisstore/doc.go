@@ -100,7 +100,9 @@
 // is due, states of several forms, and denials in a log that counts them. Then
 // the value begins with a byte 255 and one that names its format, 0 or 1. All
 // else is in the first format, byte for byte as nodes wrote it that know no other,
-// so that these share the budgets of limits that are not changed.
+// so that these share the budgets of limits that are not changed. The head of a
+// limit that those nodes do not know, such as a bucket that counts denials, is one
+// that they refuse.
 //
 // Nodes that know the first format only refuse the others with an error. And where
 // they meet the state of another limit they carry it over by a rule of their own,

@@ -32,6 +32,11 @@ const (
 	// which follow as bits. Nodes that do not know them find no such algorithm and
 	// refuse the state. 7 is none, either: see value.go.
 	headOptions = 6
+
+	// headMore in place of the algorithm says that a byte with it follows, and
+	// that denials count. Nodes from before there was that refuse it; a log that
+	// counts denials is older.
+	headMore = 7
 )
 
 // The options of a token bucket.
@@ -65,6 +70,10 @@ func appendHead(b []byte, l *sluice.Limit) []byte {
 	}
 	number := func(n int64) { b = binary.AppendUvarint(b, uint64(n)) }
 
+	if l.CountDenied && l.Algorithm != sluice.SlidingLog {
+		flags = headMore
+		b = append(b, byte(l.Algorithm))
+	}
 	flag(l.Unit == sluice.Bytes, headBytes)
 	number(l.Quota)
 	if l.Calendar == sluice.NoCalendar {
@@ -169,6 +178,12 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 		l.Algorithm = sluice.TokenBucket
 	}
 	bad := false
+	if l.Algorithm == headMore {
+		if len(rest) == 0 || rest[0] >= headMore {
+			return nil, 0, errHead
+		}
+		l.Algorithm, l.CountDenied, rest = sluice.Algorithm(rest[0]), true, rest[1:]
+	}
 	number := func() int64 {
 		n, k := binary.Uvarint(rest)
 		if k <= 0 || n > sluice.MaxQuota {

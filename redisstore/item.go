@@ -86,11 +86,11 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		before := r.Times(t.DelayAfter)
 		return appendNumbers(b, lag(t), it.series.sight(t), bit(it.several),
 			r.Num, r.Den, r.One.Micros, r.One.Rem, t.Reach.Micros, t.Reach.Rem, t.Most.Micros, t.Most.Rem,
-			before.Micros, before.Rem, bit(t.Queues()), t.DelayAfter, int64(remainderBytes(t)), t.Lent)
+			before.Micros, before.Rem, bit(t.Queues()), t.DelayAfter, int64(remainderBytes(t)), t.Lent, bit(t.CountDenied))
 	case kindInterval:
-		return appendNumbers(b, lag(t), it.series.sight(t), bit(it.several), t.Lent, bit(t.Refill == sluice.Aligned))
+		return appendNumbers(b, lag(t), it.series.sight(t), bit(it.several), t.Lent, bit(t.Refill == sluice.Aligned), bit(t.CountDenied))
 	case kindFixed:
-		b = appendNumbers(b, it.series.sight(t))
+		b = appendNumbers(b, it.series.sight(t), bit(t.CountDenied))
 		switch {
 		case t.Calendar != sluice.NoCalendar:
 			return appendEdges(appendNumbers(b, 2), t, now)
@@ -99,7 +99,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		}
 		return appendNumbers(b, 0)
 	case kindCounter:
-		return appendNumbers(b, lag(t), it.series.sight(t), t.Sub, int64(t.Behind), bit(t.Conservative || t.Whole), bit(t.Strict))
+		return appendNumbers(b, lag(t), it.series.sight(t), t.Sub, int64(t.Behind), bit(t.Conservative || t.Whole), bit(t.Strict), bit(t.CountDenied))
 	default:
 		return appendNumbers(b, int64(t.Precision), bit(t.CountDenied), int64(algo.RingWords(t)))
 	}

@@ -61,6 +61,9 @@ func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 		{"30/min sliding-counter sub-windows 60", 10},
 		{"3/s sliding-log", 1},
 		{"3/s sliding-log count-denied", 3},
+		{"3/s fixed-window anchor first count-denied", 3},
+		{"10/s burst 20 count-denied", 20},
+		{"30/min sliding-counter sub-windows 6 whole", 10},
 		{"300/min sliding-histogram", 100},
 	} {
 		t.Run(c.limit, func(t *testing.T) {

@@ -135,7 +135,7 @@ func TestOldNodesRefuseStrictAndWhole(t *testing.T) {
 			strict++
 		}
 		l = l.Filled()
-		if refused := !oldCounterHead(plainHead(l)); refused != (l.Strict || l.Whole) {
+		if refused := !oldCounterHead(plainHead(l)); refused != (l.Strict || l.Whole || l.CountDenied) {
 			t.Fatalf("%v: an old node refuses it: %v", l, refused)
 		}
 	}

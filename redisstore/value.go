@@ -36,18 +36,21 @@ func tells(t *sluice.Term, s *algo.State) bool {
 	if t.Burst > 0 {
 		return !s.Plain()
 	}
-	return t.CountDenied || kindOf(t) == kindLog && algo.Refusals(s)
+	return tellsDenials(t) || kindOf(t) == kindLog && algo.Refusals(s)
 }
 
 // headOf returns what a value begins with that is a state of t. Of a bucket it is
 // that of the first format.
 func headOf(t *sluice.Term) string {
 	head := string(appendHead(nil, &t.Limit))
-	if t.CountDenied {
+	if tellsDenials(t) {
 		return extended + head
 	}
 	return head
 }
+
+// tellsDenials reports whether states of t tell denials from what was admitted.
+func tellsDenials(t *sluice.Term) bool { return t.CountDenied && t.Algorithm == sluice.SlidingLog }
 
 // formatOne returns a value of one state, which t wrote.
 func formatOne(t *sluice.Term, s *algo.State) string {

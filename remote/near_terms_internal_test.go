@@ -24,6 +24,7 @@ func TestCheck(t *testing.T) {
 		{"calendar", "100/day fixed-window calendar Asia/Seoul", sluice.LeaseTerms{}, ""},
 		{"meter", "100/s leaky-bucket burst 50 nodelay", sluice.LeaseTerms{}, ""},
 		{"queue", "100/s leaky-bucket burst 50", sluice.LeaseTerms{}, "holds requests back"},
+		{"denials count in a bucket", "100/s count-denied", sluice.LeaseTerms{}, "counts denied"},
 		{"denials count", "100/s sliding-log count-denied", sluice.LeaseTerms{}, "counts denied"},
 		{"no burst left", "100/s burst 5", sluice.LeaseTerms{TTL: 50 * time.Millisecond}, "leaves nothing to lease"},
 		{"burst of 1", "100/s burst 1", sluice.LeaseTerms{}, "leaves nothing to lease"},

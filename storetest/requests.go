@@ -65,11 +65,11 @@ func testBatches(t *testing.T, b *bench) {
 // testChangedLimits changes limits while their keys live, to and fro.
 func testChangedLimits(t *testing.T, b *bench) {
 	series := [][]string{
-		{"x: 10/s", "x: 30/s", "x: 7/s burst 3", "x: 10/s initial 2"},
+		{"x: 10/s", "x: 30/s", "x: 7/s burst 3", "x: 10/s initial 2", "x: 20/s count-denied"},
 		{"x: 20/s sliding-log", "x: 5/s sliding-log", "x: 20/s sliding-log count-denied"},
 		{"x: 20/s fixed-window", "x: 40/s fixed-window", "x: 20/s fixed-window anchor first", "x: 30/s fixed-window initial 5"},
 		{"x: 20/s sliding-counter", "x: 20/s sliding-counter strict", "x: 20/s sliding-counter sub-windows 5", "x: 30/s sliding-counter pre-filled", "x: 20/s sliding-counter sub-windows 5 whole"},
-		{"x: 200/s sliding-histogram precision 3", "x: 100/s sliding-histogram precision 5", "x: 50/s sliding-log"},
+		{"x: 200/s sliding-histogram precision 3", "x: 100/s sliding-histogram precision 5", "x: 50/s sliding-log", "x: 60/s sliding-histogram precision 3 count-denied"},
 		{"x: 10/s", "x: 10/s sliding-log", "x: 10/s fixed-window", "x: 10/s sliding-counter sub-windows 4", "x: 10/s leaky-bucket burst 5", "x: 10/s interval-refill"},
 	}
 	runs(t, func(t *testing.T, seed uint64) {

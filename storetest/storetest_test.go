@@ -293,7 +293,7 @@ func TestSimple(t *testing.T) {
 	fault := os.Getenv(faultVar)
 	storetest.Test(t, func(_ *testing.T, now func() time.Time) storetest.Harness {
 		s := newSimple(now, fault)
-		return storetest.Harness{Store: s, Slots: s, Stall: s.stall, Steps: 6000, Together: time.Minute}
+		return storetest.Harness{Store: s, Slots: s, Stall: s.stall, Steps: 12000, Together: time.Minute}
 	})
 }
 

@@ -91,7 +91,10 @@ func (l *ledger) checkBound() error {
 	var sum int64
 	for i := len(l.units) - 1; i >= 0; i-- {
 		u := &l.units[i]
-		if sum += u.count(least); i > 0 && l.units[i-1].at == u.at {
+		if !u.denied {
+			sum += u.n
+		}
+		if i > 0 && l.units[i-1].at == u.at {
 			continue
 		}
 		if most := l.bound(u.at, to); sum > most {

@@ -267,3 +267,35 @@ func TestSettleExactly(t *testing.T) {
 func TestBoundsOfADay(t *testing.T) {
 	play(t, world("a: 1000/day", "a: 10/day"), []spec.Step{upTo(0, 0, 1000), take(0, 1, 1), upTo(0, 0, 1000), take(day/2, 1, 1), upTo(0, 0, 1000)})
 }
+
+// TestDenialsOfAFullBucket: they write nothing, however often they come, so that a
+// faster limit of the name finds what it had found before them.
+func TestDenialsOfAFullBucket(t *testing.T) {
+	first, peek := charge(0, 0), spec.Step{Op: sluice.OpPeek}
+	first.Key = 1
+	full := charge(0, 5)
+	full.Plan = 1
+	play(t, world("a: 55/1051610652us count-denied burst 55", "a: 3/1051610652us count-denied burst 3 debt 2"), []spec.Step{
+		first, full, take(525*s, 1, 1), take(0, 1, 1), peek,
+	})
+}
+
+// TestDenialsRaiseABalanceOfSeveral: a denial of any of them counts where the
+// balance is not full, and the next version finds it.
+func TestDenialsRaiseABalanceOfSeveral(t *testing.T) {
+	play(t, world("a: 10/min count-denied", "a: 20/min count-denied"), []spec.Step{
+		take(0, 0, 10), upTo(3*s, 1, 20), take(s, 0, 9), upTo(0, 1, 20), take(s, 1, 20), upTo(0, 0, 10),
+	})
+}
+
+// TestReservationBetweenRefills: another version is denied until it is due.
+func TestReservationBetweenRefills(t *testing.T) {
+	full, both := take(0, 2, 5), reserve(1)
+	full.Key, both.Plan = 1, 1
+	both.More = []spec.Part{{Plan: 2, Key: 1}}
+	for _, words := range []string{"interval-refill", "interval-refill count-denied"} {
+		w := world("a: 1/s burst 5 "+words, "a: 3/s burst 8 "+words)
+		w.Plans = append(w.Plans, spec.Plan{Scope: "u", Limits: []string{"u: 5/1500000us sliding-log"}})
+		play(t, w, []spec.Step{take(0, 0, 5), full, both, upTo(1_200_000, 0, 1), take(0, 1, 1), upTo(300_000, 0, 9)})
+	}
+}

@@ -66,13 +66,78 @@ func (l *ledger) insert(u unit) {
 	l.units[i] = u
 }
 
-// deny counts a denial, where denials count: at least not at all, at most until
-// it is a window old. Which of them a full log forgets is not judged, nor
-// whether they count from the frontier on.
+// deny counts a denial, where denials count. Of a log and a histogram it does so at
+// least not at all, and at most until it is a window old: which of them a full one
+// forgets is not judged, nor whether they count from the frontier on. A balance
+// rises by the cost, to Burst at most, and stays as it is where it owes as much.
 func (l *ledger) deny(v *version, step int, now, cost int64) {
-	l.unsure = true
+	var owed between
+	least := int64(0) // what is owed if that is not written
+	if v.kind == bucketKind {
+		if owed, least = l.owed(v, now), l.least(v, now); owed.lo >= v.burst*l.series.den {
+			return
+		}
+		l.turn(v)
+	}
+	if v.kind == refillKind {
+		l.denyRefill(v, now, cost)
+	}
+	n := between{0, min(cost, v.full()+1)}
+	if room, ok := l.roomForDenied(v, now); ok {
+		n = exactly(min(cost, room))
+	}
+	if n.hi <= 0 {
+		return
+	}
+	l.unsure = l.unsure || n.lo != n.hi
+	l.loose = l.loose || v.kind == firstKind && l.front.hi > now // it may not count
 	l.use(v)
-	l.insert(unit{at: max(now, l.front.hi), step: step, most: cost, denied: true, drains: now})
+	l.insert(unit{at: max(now, l.front.hi), step: step, n: n.lo, most: n.hi, denied: true, full: v.full(), drains: now})
+	if v.kind == bucketKind {
+		l.denyBalance(v, now, cost, owed, least)
+	}
+}
+
+// roomForDenied returns how many denied units the running window or sub-window
+// takes in: up to Quota, and one more where a unit passes on a part of one. It
+// reports false where that is not stated: behind a reservation, and in what tells
+// no such parts.
+func (l *ledger) roomForDenied(v *version, now int64) (int64, bool) {
+	if v.kind != fixedKind && v.kind != counterKind || l.unsure || l.loose || l.front.hi > now {
+		return 0, false
+	}
+	room := v.quota - l.units.inCells(v.sub, cell(now, v.sub), cell(now, v.sub), most)
+	if v.kind == counterKind && v.rule == interpolated {
+		room++
+	}
+	return room, !v.starts() && !l.manyForms(v)
+}
+
+// denyBalance raises what is owed. Behind a reservation the documents do not state
+// that it does.
+func (l *ledger) denyBalance(v *version, now, cost int64, owed between, least int64) {
+	full := v.burst * l.series.den
+	up := func(n int64) int64 { return max(n, min(n+min(cost, v.burst)*l.series.den, full)) }
+	if l.bal.last > now {
+		l.bal.hi = max(l.bal.hi, full)
+		return
+	}
+	lo := up(owed.lo)
+	if owed.hi >= full { // it may owe as much, and then nothing is written
+		lo = min(lo, least)
+	}
+	l.bal.lo, l.bal.hi, l.bal.last = lo, up(owed.hi), now
+}
+
+// denyRefill counts a denial: where the burst is spent the next refill comes a
+// window later.
+func (l *ledger) denyRefill(v *version, now, cost int64) {
+	l.missed = l.missed.at(v, now)
+	if l.missed.missing+cost < v.burst {
+		l.missed.missing += cost
+		return
+	}
+	l.missed = refills{max(l.missed.missing, v.burst), now}
 }
 
 // wait moves the frontier to the instant of a reservation.

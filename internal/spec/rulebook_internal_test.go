@@ -412,6 +412,9 @@ func inRulebook(c *compiled) bool {
 		switch v := terms[0]; v.kind {
 		case bucketKind:
 			buckets++
+			if v.countDenied {
+				return false
+			}
 		case fixedKind, counterKind, logKind:
 			if v.countDenied {
 				return false

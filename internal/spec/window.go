@@ -9,6 +9,7 @@ type unit struct {
 	step    int   // the step that asked for it
 	n, most int64 // units that still count: at least and at most
 	denied  bool  // a denial that counts too
+	full    int64 // up to which it does
 
 	// Of a balance: the instant from which the unit drains, behind what was
 	// reserved before, and 1/den units that it may have been rounded up by.
@@ -24,14 +25,10 @@ const (
 )
 
 func (u *unit) count(s side) int64 {
-	switch {
-	case s == most:
+	if s == most {
 		return u.most
-	case u.denied:
-		return 0
-	default:
-		return u.n
 	}
+	return u.n
 }
 
 // list is units in the order of their instants.
@@ -121,6 +118,18 @@ func (us list) opened(v *version, at int64, s side) (end, n int64) {
 		u := &us[i]
 		if u.at > at {
 			break
+		}
+		if u.denied { // counts up to full, and then the window begins anew
+			cost := min(u.most, u.full)
+			switch {
+			case u.at >= end:
+				end, n = u.at+v.window, cost
+			case n+cost < u.full:
+				n += cost
+			default:
+				end, n = u.at+v.window, max(n, u.full)
+			}
+			continue
 		}
 		if u.count(s) == 0 {
 			continue

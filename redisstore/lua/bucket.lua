@@ -9,14 +9,14 @@ local bucket = {extended = true, load = load, save = save}
 kinds[1] = bucket
 
 function bucket.new(key, head, s)
-	local _, charge, window, full, debt, quota, horizon, lag, sight, several, num, den, one, oneRem, reach, reachRem, most, mostRem, before, beforeRem, queues, free, size, lent =
-		unpack('>dddddddddddddddddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, lag, sight, several, num, den, one, oneRem, reach, reachRem, most, mostRem, before, beforeRem, queues, free, size, lent, countDenied =
+		unpack('>ddddddddddddddddddddddddd', s)
 	return {
 		key = key, head = head, kind = bucket, charge = charge, window = window, full = full, debt = debt, quota = quota,
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = queues, written = false, exists = false,
 		swapped = false, since = 0, last = 0, lag = lag, sight = sight, several = several,
 		num = num, den = den, one = one, oneRem = oneRem, reach = reach, reachRem = reachRem, most = most, mostRem = mostRem,
-		before = before, beforeRem = beforeRem, free = free, lent = lent, form = size == 2 and '>I7I2' or '>I7I7',
+		before = before, beforeRem = beforeRem, free = free, lent = lent, countDenied = countDenied, form = size == 2 and '>I7I2' or '>I7I7',
 	}
 end
 
@@ -119,10 +119,9 @@ function bucket.earliest(it, cost)
 	return max(it.since > now and it.last or now, ceil(minus(it, m, r, it.reach, it.reachRem)))
 end
 
-function bucket.spend(it, at, cost)
-	local m, r = debt(it, at)
-	m, r = plus(it, at + m, r, times(it, cost))
-	setFull(it, m, r)
+-- owe makes it a balance of so much at an instant.
+local function owe(it, at, m, r)
+	setFull(it, at + m, r)
 	if at <= now and it.last == 0 and it.since == 0 then
 		return
 	end
@@ -131,6 +130,22 @@ function bucket.spend(it, at, cost)
 	else
 		it.last = max(it.last, at)
 	end
+end
+
+function bucket.spend(it, at, cost)
+	local m, r = debt(it, at)
+	owe(it, at, plus(it, m, r, times(it, cost)))
+end
+
+function bucket.record(it, cost)
+	local m, r = debt(it, now)
+	local after, afterRem = plus(it, m, r, times(it, min(cost, it.full)))
+	after, afterRem = less(after, afterRem, it.reach, it.reachRem)
+	if it.since > now or after < m or after == m and afterRem <= r then
+		return false
+	end
+	owe(it, now, after, afterRem)
+	return true
 end
 
 function bucket.refund(it, at, due, cost, held)

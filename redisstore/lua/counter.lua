@@ -8,7 +8,7 @@ local counter = {}
 kinds[4] = counter
 
 function counter.new(key, head, s)
-	local _, charge, window, full, debt, quota, horizon, lag, sight, size, n, conservative, strict = unpack('>ddddddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, lag, sight, size, n, conservative, strict, countDenied = unpack('>dddddddddddddd', s)
 	local c = {}
 	for k = 0, n do
 		c[k] = 0
@@ -16,7 +16,7 @@ function counter.new(key, head, s)
 	return {
 		key = key, head = head, kind = counter, charge = charge, window = window, full = full, debt = debt, quota = quota,
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
-		swapped = false, since = 0, last = 0, lag = lag, sight = sight, sub = size, n = n, conservative = conservative, strict = strict, c = c,
+		swapped = false, since = 0, last = 0, lag = lag, sight = sight, sub = size, n = n, conservative = conservative, strict = strict, countDenied = countDenied, c = c,
 		clear = counter.clear,
 	}
 end
@@ -155,6 +155,19 @@ function counter.spend(it, at, cost)
 	turn(it, at)
 	it.c[0] = it.c[0] + cost
 	it.reserved = it.reserved or at > now and start(it) > now
+end
+
+function counter.record(it, cost)
+	local room = it.quota + 1 - max(it.conservative, it.strict)
+	if it.idle > 0 and now < start(it) + it.sub then
+		room = room - it.c[0]
+	end
+	cost = min(cost, room)
+	if it.reserved or cost <= 0 then
+		return false
+	end
+	counter.spend(it, now, cost)
+	return true
 end
 
 -- arrive makes the newest sub-window that has units the state's newest.

@@ -9,18 +9,18 @@ kinds[3] = fixed
 -- mode 0 is a window on the clock, 1 on the first request, 2 on the calendar,
 -- whose edges follow: the first is the start of the caller's window.
 function fixed.new(key, head, s)
-	local _, charge, window, full, debt, quota, horizon, sight, mode = unpack('>ddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, sight, countDenied, mode = unpack('>dddddddddd', s)
 	local edges = false
 	if mode == 2 then
 		edges = {}
-		for pos = 73, #s, 8 do
+		for pos = 81, #s, 8 do
 			edges[#edges + 1] = unpack('>d', s, pos)
 		end
 	end
 	return {
 		key = key, head = head, kind = fixed, charge = charge, window = window, full = full, debt = debt, quota = quota,
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
-		swapped = false, since = 0, last = 0, sight = sight, mode = mode, edges = edges,
+		swapped = false, since = 0, last = 0, sight = sight, countDenied = countDenied, mode = mode, edges = edges,
 	}
 end
 
@@ -92,6 +92,26 @@ function fixed.spend(it, at, cost)
 		it.a, it.idle, it.reserved = 0, stop, start > now
 	end
 	it.a = it.a + cost
+end
+
+function fixed.record(it, cost)
+	if it.reserved then
+		return false
+	end
+	cost = min(cost, it.quota)
+	local room = it.quota - it.a
+	if it.idle == 0 or now >= it.idle then
+		fixed.spend(it, now, cost)
+	elseif cost < room then
+		it.a = it.a + cost
+	elseif it.mode == 1 then
+		it.a, it.idle = max(it.a, it.quota), now + it.window
+	elseif room <= 0 then
+		return false
+	else
+		it.a = it.quota
+	end
+	return true
 end
 
 --<more>

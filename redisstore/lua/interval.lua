@@ -8,11 +8,11 @@ local interval = {extended = true, load = load, save = save}
 kinds[2] = interval
 
 function interval.new(key, head, s)
-	local _, charge, window, full, debt, quota, horizon, lag, sight, several, lent, aligned = unpack('>dddddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, lag, sight, several, lent, aligned, countDenied = unpack('>ddddddddddddd', s)
 	return {
 		key = key, head = head, kind = interval, charge = charge, window = window, full = full, debt = debt, quota = quota,
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
-		swapped = false, since = 0, last = 0, lag = lag, sight = sight, several = several, lent = lent, aligned = aligned, form = '>I7I7',
+		swapped = false, since = 0, last = 0, lag = lag, sight = sight, several = several, lent = lent, aligned = aligned, countDenied = countDenied, form = '>I7I7',
 	}
 end
 
@@ -83,6 +83,23 @@ function interval.spend(it, at, cost)
 	if at <= now and it.since + it.horizon <= now then
 		it.since = 0
 	end
+end
+
+function interval.record(it, cost)
+	if it.since > now or it.idle > 0 and writtenAt(it) > now then
+		return false
+	end
+	local units, refills = missing(it, now)
+	if cost < it.full - units then
+		setMissing(it, now, units + cost, refills)
+	else
+		it.a = max(units, it.full)
+		it.idle = now + ceildiv(it.a, it.quota) * it.window
+	end
+	if it.since + it.horizon <= now then
+		it.since = 0
+	end
+	return true
 end
 
 --<more>

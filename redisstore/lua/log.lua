@@ -180,12 +180,33 @@ function log.spend(it, at, cost, denied)
 	it.reserved = reserved and at > now
 end
 
+-- renew counts a denied cost in a histogram, and forgets as many of the oldest
+-- units where it is full.
+local function renew(it, cost)
+	local over = cost - max(it.quota - it.a, 0)
+	while over > 0 do
+		local at, units, words = entry(it, 0)
+		if units > over then
+			drop(it, over, words - (units - over < MANY and 1 or 2))
+			put(it, 0, at, units - over, false)
+			break
+		end
+		over = over - units
+		drop(it, units, words)
+	end
+	log.spend(it, now, cost)
+	return true
+end
+
 -- record counts a denied cost, and now and then forgets those that are too old
 -- to have a say.
 function log.record(it, cost)
 	cost = min(cost, it.quota)
 	if it.idle ~= 0 then
 		expire(it, max(now, it.idle - it.window))
+	end
+	if it.precision > 0 then
+		return renew(it, cost)
 	end
 	if it.len >= it.most - 2 then
 		local newer, write, i = it.a, 0, 0
@@ -202,6 +223,7 @@ function log.record(it, cost)
 		it.len = write
 	end
 	log.spend(it, now, cost, true)
+	return true
 end
 
 --<more>

@@ -137,8 +137,7 @@ local function deny(op)
 	end
 	for _, it in ipairs(its) do
 		if it.countDenied == 1 and it.cost > 0 then
-			it.kind.record(it, it.cost)
-			it.written = true
+			it.written = it.kind.record(it, it.cost) or it.written
 		end
 	end
 end

@@ -72,8 +72,7 @@ for pos = 17, #costs, 8 do
 			it.written = true
 		end
 	elseif it.countDenied == 1 and cost > 0 then
-		k.record(it, cost)
-		it.written = true
+		it.written = k.record(it, cost) or it.written
 	end
 end
 

@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo
+
+import (
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/span"
+)
+
+// StaysOut returns how long a key is denied a unit at most after its last request,
+// under a limit that counts denials: however long it has pressed before. Units that
+// are reserved, and other limits, come on top.
+func StaysOut(l sluice.Limit) time.Duration {
+	plan, err := sluice.Compile("stays out", l)
+	if err != nil {
+		return 0
+	}
+	t := plan.Term(0)
+	switch {
+	case continuous(t):
+		return micros(t.Rate.Times(t.Debt + 1).Ceil())
+	case t.Burst > 0:
+		return micros(ceilDiv(t.Debt+1, t.Quota) * t.Micros)
+	case t.Calendar != sluice.NoCalendar:
+		return micros(t.Micros + calendarSlack)
+	case t.Algorithm == sluice.SlidingCounter:
+		return micros(counterStaysOut(t))
+	default:
+		return micros(t.Micros)
+	}
+}
+
+// counterStaysOut is StaysOut of a sliding counter in µs: how long after its start
+// a sub-window that holds as much as it may leaves room for a unit. All before it
+// are out of sight by then.
+func counterStaysOut(t *sluice.Term) int64 {
+	full := t.Quota + t.Debt
+	switch {
+	case t.Conservative, t.Whole:
+		return sight(t)
+	case t.Strict: // full·(Sub−e) ≤ (Quota−1)·Sub
+		e, rem := span.MulDiv(full-t.Quota+1, t.Sub, full)
+		return sight(t) - t.Sub + e + min(rem, 1)
+	default: // full·(Sub−e) < Quota·Sub
+		full = max(full, t.Quota+1)
+		e, _ := span.MulDiv(full-t.Quota, t.Sub, full)
+		return sight(t) - t.Sub + e + 1
+	}
+}
