@@ -44,17 +44,14 @@ func (j *judge) keepParts(parts []Part, id int, d *sluice.Decision) {
 }
 
 // deny records a denial where denials count. What RetryAfter is then counts it.
-func (j *judge) deny(id int, d *sluice.Decision) {
-	if d.Allowed {
-		return
+func (j *judge) deny(req *sluice.Request, id int) {
+	for i := range j.items {
+		if it := &j.items[i]; it.v.countDenied && it.cost > 0 {
+			it.l.deny(it.v, id, j.now, it.cost)
+		}
 	}
 	for i := range j.items {
-		it := &j.items[i]
-		if !it.v.countDenied || it.cost == 0 {
-			continue
-		}
-		it.l.deny(it.v, id, j.now, it.cost)
-		it.fits.hi = it.l.fits(it.v, j.now, it.cost).hi
+		j.items[i].fits = j.fits(&j.items[i], req)
 	}
 }
 

@@ -61,9 +61,7 @@ func (j *judge) checkFits(d *sluice.Decision) error {
 		return fmt.Errorf("soundness: allowed, but %s", j.late(f.lo))
 	case !d.Allowed && f.hi <= j.now:
 		return fmt.Errorf("liveness: denied for %v, but it fits every limit now", d.RetryAfter)
-	case !d.Allowed:
-		return j.checkRetry(f, d)
-	case d.RetryAfter != 0:
+	case d.Allowed && d.RetryAfter != 0:
 		return fmt.Errorf("retry after: allowed, with a RetryAfter of %v", d.RetryAfter)
 	}
 	return nil
@@ -91,11 +89,16 @@ func (j *judge) checkRetry(f between, d *sluice.Decision) error {
 
 // checkTake: all or none, at once; a queue holds back what is allowed.
 func (j *judge) checkTake(req *sluice.Request, id int, d *sluice.Decision) error {
-	if req.Op == sluice.OpTake && !d.Allowed {
-		j.deny(id, d)
-	}
 	if err := j.checkFits(d); err != nil {
 		return err
+	}
+	if !d.Allowed {
+		if req.Op == sluice.OpTake {
+			j.deny(req, id)
+		}
+		if err := j.checkRetry(j.all(), d); err != nil {
+			return err
+		}
 	}
 	var delay between
 	spent := req.Cost
@@ -163,7 +166,7 @@ func (j *judge) checkTakeUpTo(req *sluice.Request, id int, d *sluice.Decision) e
 			it.cost = min(it.cost, 1)
 			it.fits = j.fits(it, req)
 		}
-		j.deny(id, d)
+		j.deny(req, id)
 		if err := j.checkRetry(j.all(), d); err != nil {
 			return err
 		}

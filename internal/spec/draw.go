@@ -148,5 +148,8 @@ func drawLimit(rnd *rand.Rand, name string, f shape) string {
 	if rnd.IntN(4) == 0 || strings.Contains(f.words[1], "next-waits") {
 		text += fmt.Sprintf(" debt %d", 1+rnd.Int64N(6))
 	}
+	if rnd.IntN(8) == 0 && !strings.Contains(f.words[1], "count-denied") && !strings.Contains(f.words[1], "next-waits") && f.words[1] != "aligned-refill" {
+		text += " count-denied" // others of its name may not
+	}
 	return text
 }
