@@ -67,7 +67,7 @@ func TestLimitsThatCanNeverDeny(t *testing.T) {
 		"5/s fixed-window", "10/s fixed-window", "20/s fixed-window", "40/3s fixed-window anchor first", "100/10s fixed-window",
 		"5/s sliding-log", "10/s sliding-log", "30/3s sliding-log", "100/10s sliding-log", "5/10s sliding-log count-denied",
 		"5/s sliding-counter", "20/s sliding-counter sub-windows 4", "10/s sliding-counter conservative", "40/s sliding-counter conservative sub-windows 4",
-		"5/s sliding-counter strict", "20/s sliding-counter strict", "20/s sliding-counter sub-windows 4 strict",
+		"5/s count-denied", "5/s sliding-counter count-denied", "5/s sliding-counter strict", "20/s sliding-counter strict", "20/s sliding-counter sub-windows 4 strict",
 		"100/10s sliding-counter", "9/s sliding-counter pre-filled",
 		"5/s sliding-histogram precision 3", "10/s sliding-histogram", "200/10s sliding-histogram", "50/s sliding-histogram precision 10",
 	}

@@ -139,10 +139,11 @@ func levelWords(l *policy.Level) (lines []string) {
 
 // limitWords says a limit and what it admits at worst.
 func limitWords(l policy.Limit) string {
+	worst := func(l sluice.Limit) string { return algo.Worst(l) + deniedWords(l) }
 	if l.Grace == nil {
-		return fmt.Sprintf("%v: %s%s", l.Limit, algo.Worst(l.Limit), deniedWords(l.Limit))
+		return fmt.Sprintf("%v: %s", l.Limit, worst(l.Limit))
 	}
-	return fmt.Sprintf("%v: %s; what goes over passes with a warning, %s", l, algo.Worst(l.Limit), algo.Worst(*l.Grace))
+	return fmt.Sprintf("%v: %s; what goes over passes with a warning, %s", l, worst(l.Limit), worst(*l.Grace))
 }
 
 // deniedWords says what counting denials does, if l does.

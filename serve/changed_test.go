@@ -20,6 +20,7 @@ import (
 var algorithms = []string{
 	"", "leaky-bucket nodelay burst %d", "interval-refill", "fixed-window", "sliding-log",
 	"sliding-log count-denied", "sliding-counter", "sliding-counter conservative", "sliding-histogram",
+	"count-denied", "interval-refill count-denied", "sliding-counter count-denied", "sliding-histogram count-denied",
 }
 
 // TestChangedLimitGivesNothingAnew: a limit that is lowered and put back by
