@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -35,7 +36,9 @@ func (q *Request) Refuse(w http.ResponseWriter) {
 	if e.Verdict == policy.Denied && e.Limit != nil {
 		opts.Fields.Set(w.Header(), q.policies(), e.Limit, e.Decision)
 	}
-	e.SetAnswer(w.Header())
+	if names := e.SetAnswer(w.Header()); names != nil {
+		exchange.Release(w, names)
+	}
 	if token, ok := e.Err.(*policy.TokenError); ok { //nolint:errorlint // a front's call has unwrapped it
 		challenge(w.Header(), token)
 	}
@@ -87,15 +90,18 @@ func (i *policyItems) of(t *sluice.Term) string {
 }
 
 // SetFields sets the header fields of the answer to a request that is passed on.
-func (q *Request) SetFields(h http.Header) {
+func (q *Request) SetFields(h http.Header) { q.setFields(h) }
+
+// setFields returns the names of those that rules have in words of their own.
+func (q *Request) setFields(h http.Header) (own []string) {
 	c, fields := &q.call, q.mw.opts.Fields
 	if c.Limit == nil {
-		return
+		return nil
 	}
 	fields.Set(h, q.policies(), c.Limit, c.Decision)
-	c.SetAnswer(h)
+	own = c.SetAnswer(h)
 	if fields&NoFields != 0 {
-		return
+		return own
 	}
 	var warning []byte
 	for w := range c.Judged.Warnings() {
@@ -107,6 +113,7 @@ func (q *Request) SetFields(h http.Header) {
 	if warning != nil {
 		h[WarningField] = []string{string(warning)} // with this case on the wire
 	}
+	return own
 }
 
 // near reports whether a limit will soon deny.

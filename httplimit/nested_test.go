@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -108,5 +109,29 @@ func TestNestedHold(t *testing.T) {
 	}
 	if out() != 30 || in() != 30 {
 		t.Errorf("counted %d and %d; want 30", out(), in())
+	}
+}
+
+// TestNestedAnswers: of fields by one name the innermost middleware's reach the
+// client, and none of the handler's, on a denial too.
+func TestNestedAnswers(t *testing.T) {
+	wrap := func(name, limit string, next http.Handler) http.Handler {
+		r := rule(t, name, policy.IP(), limit)
+		r.Answer = &policy.Answer{Fields: answerFields("x-left", "{remaining}", "X-"+name, "{used}")}
+		return newMiddleware(t, httplimit.Options{Store: newStore(newClock()), Rules: []policy.Rule{r}}).Wrap(next)
+	}
+	h := wrap("outer", "9/h", wrap("inner", "2/h", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Left", "mine")
+		w.Header().Set("X-Outer", "mine")
+		if _, err := io.WriteString(w, "ok"); err != nil {
+			t.Error(err)
+		}
+	})))
+	for i, left := range []string{"1", "0", "0"} {
+		rec := ask(t, h, "/")
+		all := rec.Result().Header
+		if !slices.Equal(all["x-left"], []string{left}) || all["X-Left"] != nil || all["X-Outer"] != nil || !slices.Equal(all["X-outer"], []string{strconv.Itoa(i + 1)}) {
+			t.Errorf("request %d: %d %v", i+1, rec.Code, all)
+		}
 	}
 }

@@ -134,7 +134,9 @@ func (q *Request) serve(next http.Handler) {
 		q.Refuse(q.w)
 		return
 	}
-	q.SetFields(q.w.Header())
+	if own := q.setFields(q.w.Header()); own != nil {
+		q.exchange().Keep(own)
+	}
 	response, upload := q.paces()
 	if response == nil && upload == nil && !q.call.Settles() {
 		next.ServeHTTP(q.w, q.r)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/wire"
 )
 
 // Answer is what a front for HTTP says of a rule's limits in words of one's own,
@@ -42,7 +43,8 @@ type Answer struct {
 	// Body is that of a denial. Empty means what the front answers by itself.
 	Body string
 	// Fields are set on every response to a request that the rule applies to, and
-	// Denied on a denial by it, after those that the front sets by itself.
+	// Denied on a denial by it, after those that the front sets by itself. A front
+	// that passes responses on leaves out what these have under the names of Fields.
 	Fields, Denied []AnswerField
 	// Limits are answers to denials by the limits of these names. What is zero in
 	// one is as in the answer itself. They have no Fields and no Limits.
@@ -57,8 +59,8 @@ type Answer struct {
 type AnswerField struct{ Name, Value string }
 
 type fieldTemplate struct {
-	name, canonical string
-	value           template
+	name  string
+	value template
 }
 
 // Answer returns the answer to a denied request that its rule has, with what is
@@ -100,10 +102,11 @@ func now() time.Time {
 }
 
 // SetAnswer sets the header fields that the rules' answers have for a request that
-// was decided, in the order of the rules. Those of a denial come last.
-func (e *Event) SetAnswer(h http.Header) {
+// was decided, in the order of the rules, and returns their names. Those of a denial
+// come last. Each stands in the place of one that is there in any case.
+func (e *Event) SetAnswer(h http.Header) (names []string) {
 	if e.Judged == nil || !e.Judged.matches.of.answers || e.Verdict != Allowed && e.Verdict != Denied && e.Verdict != Shadowed {
-		return // nobody knows what is left
+		return nil // nobody knows what is left
 	}
 	now, of := now(), (*Rule)(nil)
 	for o := range e.Judged.Outcomes() {
@@ -115,24 +118,25 @@ func (e *Event) SetAnswer(h http.Header) {
 		if of != e.Rule || e.Limit == nil {
 			v = e.Judged.tightest(of, now)
 		}
-		setFields(h, of.Answer.fields, &v)
+		names = setFields(h, of.Answer.fields, &v, names)
 	}
 	if a := e.Answer(); a != nil {
 		v := e.values(now)
-		setFields(h, a.denied, &v)
+		names = setFields(h, a.denied, &v, names)
 	}
+	return names
 }
 
-// setFields sets fields with the case of their names, each in the place of one
-// that is there in any case.
-func setFields(h http.Header, fields []fieldTemplate, v *values) {
+// setFields sets fields and adds their names.
+func setFields(h http.Header, fields []fieldTemplate, v *values, names []string) []string {
 	var buf [128]byte
 	for i := range fields {
 		if f := &fields[i]; f.value.known(v) {
-			delete(h, f.canonical)
-			h[f.name] = []string{string(f.value.append(buf[:0], v))}
+			wire.SetField(h, f.name, []string{string(f.value.append(buf[:0], v))})
+			names = append(names, f.name)
 		}
 	}
+	return names
 }
 
 // values returns what placeholders stand for of the limit that binds.

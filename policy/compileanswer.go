@@ -154,7 +154,7 @@ func (c *compiler) answerFields(at Place, fields []AnswerField, names []string) 
 				c.fault(here, "no limit of the rule has the name %q; it has %s", s.limit, strings.Join(names, ", "))
 			}
 		}
-		compiled = append(compiled, fieldTemplate{f.Name, name, t})
+		compiled = append(compiled, fieldTemplate{f.Name, t})
 	}
 	return compiled
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -65,6 +66,44 @@ rules:
 	// A client that sends braces finds none of them filled in.
 	if got := s.get(t, "/api?{limit}", "X-Call-Limit", "{limit}"); got.header.Get("X-Call-Limit") != "1/1" || strings.Contains(got.body, "{") && !strings.HasPrefix(got.body, `{"message":"Wait"`) {
 		t.Errorf("got %v %s", got.header, got.body)
+	}
+}
+
+// TestAnswerFieldsStandOnce: an upstream that has a field of its own by the name of
+// a rule's does not have clients read two, whatever the case and the kind of response.
+func TestAnswerFieldsStandOnce(t *testing.T) {
+	up := backend(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["X-Call-Limit"] = []string{"7/9", "8/9"}
+		w.Header().Set("X-Left", "of the upstream")
+		w.Header().Set("X-Code", "FINE")
+		if r.URL.Path == "/early" {
+			w.WriteHeader(http.StatusEarlyHints)
+		}
+		w.WriteHeader(http.StatusNotFound)
+	})
+	s := start(t, fmt.Sprintf(`
+upstream: %q
+rules:
+  - {name: all, limits: 3/day, answer: {fields: {x-left: "{remaining}"}}}
+  - name: api
+    limits: 2/day
+    answer: {fields: {X-Call-Limit: "{used}/{limit}"}, denied: {x-code: THROTTLED}}
+`, up), stopped)
+	for i, want := range []struct {
+		path              string
+		status            int
+		calls, left, code string
+	}{
+		{"/", 404, "1/2", "2", "FINE"},
+		{"/early", 404, "2/2", "1", "FINE"},
+		{"/", 429, "2/2", "1", "THROTTLED"},
+	} {
+		got := s.get(t, want.path)
+		for name, value := range map[string]string{"X-Call-Limit": want.calls, "X-Left": want.left, "X-Code": want.code} {
+			if values := got.header[name]; got.status != want.status || !slices.Equal(values, []string{value}) {
+				t.Errorf("request %d: %d, %s: %q, want %d, %q alone", i+1, got.status, name, values, want.status, value)
+			}
+		}
 	}
 }
 

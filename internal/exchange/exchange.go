@@ -43,6 +43,7 @@ type Exchange struct {
 	body             Body
 	stall            stall
 	came             time.Time // noted by Stall
+	kept             []field
 	status           int
 	counted          bool // a handler has it by Count
 	head             bool // nothing of the response's body is sent
@@ -227,6 +228,9 @@ func (x *Exchange) WriteHeader(status int) {
 	if x.OnHeader != nil {
 		x.OnHeader(status)
 	}
+	if status >= http.StatusOK {
+		x.keep()
+	}
 	if x.stall.d > 0 && status < http.StatusOK { // others are sent with what follows
 		// An error means that the connection is gone, which Write will report.
 		_ = x.stall.write()
@@ -242,6 +246,7 @@ func (x *Exchange) begun() {
 		if x.OnHeader != nil {
 			x.OnHeader(http.StatusOK)
 		}
+		x.keep()
 	}
 }
 
