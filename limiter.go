@@ -70,8 +70,17 @@ func (l *Limiter) TakeUpTo(ctx context.Context, key string, n int64) (Decision, 
 
 // Charge spends cost units of key whether they fit or not: for a cost that is
 // known only afterwards. Units above full count as debt, up to the limit's Debt.
+// Instants that callers of [Limiter.Wait] have left are given back before.
 func (l *Limiter) Charge(ctx context.Context, key string, cost int64) (Decision, error) {
-	return l.store.Take(ctx, Request{Op: OpCharge, Charge: l.Of(key, cost)})
+	return l.askAfter(ctx, l.left(key), Request{Op: OpCharge, Charge: l.Of(key, cost)})
+}
+
+// left takes what callers of [Limiter.Wait] have left of key, to be given back.
+func (l *Limiter) left(key string) (back []receipt) {
+	if l.lines.Free() > 0 {
+		_, _, back = l.lines.Claim(same(l.Of(key, 0)), time.Time{})
+	}
+	return back
 }
 
 // Refund gives back units of what the decision taken has spent, as far as they
@@ -127,9 +136,7 @@ func (l *Limiter) Cancel(ctx context.Context, key string, reserved Decision) err
 
 // Reset forgets all state of key. Who waits for it already goes on when it would have.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
-	charge := l.Of(key, 0)
-	_, _, left := l.lines.Claim(same(charge), time.Time{})
-	_, err := l.askAfter(ctx, left, Request{Op: OpReset, Charge: charge})
+	_, err := l.askAfter(ctx, l.left(key), Request{Op: OpReset, Charge: l.Of(key, 0)})
 	return err
 }
 

@@ -284,6 +284,39 @@ func TestWaitGivesBackWhenTheCallerLeaves(t *testing.T) {
 	})
 }
 
+// TestChargeBesideWhatIsLeft: units that are charged whether they fit or not find as
+// much room as if a caller of Wait that has left had never come.
+func TestChargeBesideWhatIsLeft(t *testing.T) {
+	var waits []time.Duration
+	for _, leavers := range []int{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			lim := storekit.Limiter(t, memstore.New(memstore.Options{}), "test", "1/s debt 5")
+			taken := must(t)(lim.Take(t.Context(), "k", 1))
+			wait := func(ctx context.Context) {
+				if _, err := lim.Wait(ctx, "k", 1); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			}
+			go wait(t.Context())
+			synctest.Wait()
+			ctx, leave := context.WithCancel(t.Context())
+			for range leavers {
+				go wait(ctx)
+				synctest.Wait()
+			}
+			leave()
+			synctest.Wait()
+			must(t)(lim.Settle(t.Context(), "k", taken, 50))
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			waits = append(waits, must(t)(lim.Peek(t.Context(), "k", 1)).RetryAfter)
+		})
+	}
+	if waits[0] == 0 || waits[0] != waits[1] {
+		t.Errorf("the next is denied for %v, and for %v where two have left meanwhile", waits[0], waits[1])
+	}
+}
+
 func TestLoneLeaverTellsThatItCouldNotGiveBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("store is gone")

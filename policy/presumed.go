@@ -101,7 +101,7 @@ func (v *Verdict) presumptions() *presumptions {
 }
 
 func (v *Verdict) budget(c *sluice.Charge) budget {
-	return budget{spot{store: v.front.identity, scope: c.Plan.ScopeID(), key: c.Key}, c.Plan.ID()}
+	return budget{v.spot(c), c.Plan.ID()}
 }
 
 // spent returns how many units a charge has found room for under each of its limits,
@@ -189,6 +189,6 @@ func (v *Verdict) chargeLate(ctx context.Context, c sluice.Charge) error {
 	if c.Cost == 0 {
 		return nil
 	}
-	_, err := v.store.Take(ctx, sluice.Request{Op: sluice.OpCharge, Charge: c})
+	_, err := v.charge(ctx, sluice.Request{Op: sluice.OpCharge, Charge: c})
 	return err
 }

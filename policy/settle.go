@@ -65,7 +65,7 @@ func (v *Verdict) Presume(ctx context.Context) error {
 		}
 		req, room := v.request(k, sluice.OpCharge), make(sluice.Outcomes, k.terms)
 		req.Outcomes = &room
-		d, err := v.store.Take(ctx, req)
+		d, err := v.charge(ctx, req)
 		if err != nil {
 			if late, ok := errors.AsType[*sluice.MaybeSentError](err); ok {
 				late.Undo(nil) // Settle charges it
@@ -168,6 +168,11 @@ func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) er
 
 // move asks the store what there is to be asked.
 func (v *Verdict) move(ctx context.Context) error {
+	for i := range v.requests {
+		if req := &v.requests[i]; req.Op == sluice.OpCharge {
+			v.clear(ctx, req)
+		}
+	}
 	switch len(v.requests) {
 	case 0:
 		return nil

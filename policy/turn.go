@@ -35,8 +35,7 @@ type waiter = instants.Waiter[spot, receipt]
 func (v *Verdict) line(k *ask) []instants.Charge[spot] {
 	v.spots = v.spots[:0]
 	for _, c := range v.flat[k.first : k.first+k.n] {
-		at := spot{store: v.front.identity, scope: c.Plan.ScopeID(), key: c.Key}
-		v.spots = append(v.spots, instants.Charge[spot]{Key: at, Plan: c.Plan.ID(), Cost: c.Cost})
+		v.spots = append(v.spots, instants.Charge[spot]{Key: v.spot(&c), Plan: c.Plan.ID(), Cost: c.Cost})
 	}
 	return v.spots
 }
@@ -148,18 +147,51 @@ func (v *Verdict) vacate(ctx context.Context) bool {
 	return true
 }
 
+// charge has the store charge units whether they fit or not. What others have left of
+// the same keys is given back before: it would take the room of what counts.
+func (v *Verdict) charge(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	v.clear(ctx, &req)
+	return v.store.Take(ctx, req)
+}
+
+// clear gives back, within ctx, what others have left of the keys of a request.
+func (v *Verdict) clear(ctx context.Context, req *sluice.Request) {
+	if v.front == nil || v.front.opts.Queue.instants.Free() == 0 {
+		return
+	}
+	line := make([]instants.Charge[spot], 0, req.Charges())
+	for i := range req.Charges() {
+		c := req.Nth(i)
+		line = append(line, instants.Charge[spot]{Key: v.spot(c), Plan: c.Plan.ID(), Cost: c.Cost})
+	}
+	_, _, others := v.front.opts.Queue.instants.Claim(line, time.Time{})
+	undo(ctx, v.attributes, others)
+}
+
+// spot returns the key that a charge is of.
+func (v *Verdict) spot(c *sluice.Charge) spot {
+	return spot{store: v.front.identity, scope: c.Plan.ScopeID(), key: c.Key}
+}
+
 // mostGivenBack is how many receipts a store is given at once.
 const mostGivenBack = 256
 
-// giveBack cancels what was charged for instants of one store; one that nothing was
-// charged for stands alone. It goes on when ctx ends, for a second at most. Its errors
-// are the first front's.
+// giveBack is undo that goes on when ctx ends, for a second at most.
 func giveBack(ctx context.Context, a Attributes, list []receipt) {
-	if len(list) == 0 || list[0].undo.Plan == nil {
+	if len(list) == 0 {
 		return
 	}
 	ctx, cancel := undoContext(ctx)
 	defer cancel()
+	undo(ctx, a, list)
+}
+
+// undo cancels what was charged for instants of one store; one that nothing was
+// charged for stands alone. Its errors are the first front's.
+func undo(ctx context.Context, a Attributes, list []receipt) {
+	if len(list) == 0 || list[0].undo.Plan == nil {
+		return
+	}
 	f := list[0].front
 	for some := range slices.Chunk(list, mostGivenBack) {
 		reqs, out := make([]sluice.Request, len(some)), make([]sluice.Result, len(some))
