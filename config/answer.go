@@ -5,6 +5,7 @@ package config
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -77,6 +78,9 @@ func answerWords(a *policy.Answer) (lines []string) {
 		}
 		if len(parts) > 0 {
 			lines = append(lines, "a denial"+of+" is answered by "+strings.Join(parts, ", "))
+		}
+		if a.Status == http.StatusOK {
+			lines = append(lines, "status 200 is a success to every client, retry and monitor that does not read the body")
 		}
 	}
 	denial("", a)

@@ -62,16 +62,8 @@ func (r *ruleReader) asProfile(rule *yaml.Node) {
 	for _, l := range p.Limits {
 		r.flat.Limits = append(r.flat.Limits, policy.Limit{Limit: l})
 	}
-	if child(rule, "status") == nil && !r.rule.Shape {
-		r.status = int64(p.Status)
-	}
-	if child(rule, "answer") == nil && p.Answer != "" && !r.rule.Shape {
-		var answer yaml.Node
-		if err := yaml.Unmarshal([]byte(p.Answer), &answer); err != nil {
-			r.fault(r.platform, "the answer of %s: %v", p.Name, err)
-			return
-		}
-		r.rule.Answer = r.answer(answer.Content[0])
+	if !r.rule.Shape {
+		r.answerAs(p, rule)
 	}
 	if w := r.rule.When; child(rule, "max_wait") == nil && (w == nil || w.Hold) {
 		r.rule.MaxWait = p.MaxWait
@@ -79,6 +71,40 @@ func (r *ruleReader) asProfile(rule *yaml.Node) {
 	if child(rule, "in_flight") == nil && p.InFlight > 0 {
 		r.flat.InFlight = &sluice.SlotLimit{Cap: p.InFlight}
 	}
+}
+
+// answerAs gives a rule the status and the answer of a platform, where its own do not
+// say otherwise. A body comes with its type, and with those of single limits.
+func (r *ruleReader) answerAs(p profile.Profile, rule *yaml.Node) {
+	own := r.rule.Answer
+	if child(rule, "status") == nil && (own == nil || own.Status == 0) {
+		r.status = int64(p.Status)
+	}
+	if p.Answer == "" {
+		return
+	}
+	var n yaml.Node
+	if err := yaml.Unmarshal([]byte(p.Answer), &n); err != nil {
+		r.fault(r.platform, "the answer of %s: %v", p.Name, err)
+		return
+	}
+	a := r.answer(n.Content[0])
+	if own != nil {
+		a.Status = own.Status
+		if own.Body != "" || own.ContentType != "" {
+			a.Body, a.ContentType, a.Limits = own.Body, own.ContentType, nil
+		}
+		if own.Limits != nil {
+			a.Limits = own.Limits
+		}
+		if own.Fields != nil {
+			a.Fields = own.Fields
+		}
+		if own.Denied != nil {
+			a.Denied = own.Denied
+		}
+	}
+	r.rule.Answer = a
 }
 
 // profileWords says which profiles a rule has, and what they leave out.

@@ -5,6 +5,7 @@ package config_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/sluicegate/sluice/config"
@@ -58,6 +59,32 @@ levels [2/s burst 40 leaky-bucket nodelay] 0 0s
 `
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// TestLikeAnswer: what a rule's own answer does not say is as the platform has it.
+func TestLikeAnswer(t *testing.T) {
+	const fields = "fields: {X-Left: \"{remaining}\"}"
+	for _, c := range []struct {
+		like, answer string
+		status       int
+		body         string
+		fields       int
+		limits       int
+	}{
+		{"shopify-graphql", "status: 200", 200, "THROTTLED", 0, 0},
+		{"shopify-graphql", fields, 0, "THROTTLED", 1, 0},
+		{"amazon-mws", "denied: {X-Why: limits}", 0, "RequestThrottled", 3, 1},
+		{"amazon-mws", "content_type: text/plain, body: no", 0, "no", 3, 0},
+	} {
+		r := parse(t, "rules: [{name: a, by: ip, like: "+c.like+", answer: {"+c.answer+"}}]").Policy.Rule(0)
+		a := r.Answer
+		if a.Status != c.status || !strings.Contains(a.Body, c.body) || len(a.Fields) != c.fields || len(a.Limits) != c.limits {
+			t.Errorf("like %s with %s: got %+v", c.like, c.answer, a)
+		}
+		if p, _ := profile.Get(c.like); (r.Status == 0) != (c.status != 0) || r.Status != 0 && r.Status != p.Status {
+			t.Errorf("like %s with %s: status %d beside that of the answer", c.like, c.answer, r.Status)
+		}
 	}
 }
 

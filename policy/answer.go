@@ -34,8 +34,9 @@ import (
 // nothing for an instant that is not a number. Nothing stands for what a client
 // sent.
 type Answer struct {
-	// Status is that of a denial: 400 to 599, or 200 for an API that denies so.
-	// Zero means the rule's.
+	// Status is that of a denial: 400 to 599, or 200 for an API that denies so, with
+	// a Body: to whoever reads the status alone, such a denial is a success. Zero
+	// means the rule's.
 	Status int
 	// ContentType is that of Body. In JSON, XML and HTML {detail} is escaped; a
 	// JSON Body must be JSON.
