@@ -28,6 +28,9 @@ func (s *accountStore) Take(_ context.Context, req sluice.Request) (sluice.Decis
 func TestGoldenPlatforms(t *testing.T) {
 	for _, p := range profile.All() {
 		for _, v := range p.Vectors {
+			if v.InFlight > 0 {
+				continue // of slots: every Store plays it
+			}
 			t.Run(p.Name+"/"+v.Name, func(t *testing.T) {
 				s := &accountStore{account: open(t, v.Limits...)}
 				if err := v.Play(t.Context(), s, func(now time.Time) { s.now = now.UnixMicro() }); err != nil {

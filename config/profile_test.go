@@ -76,6 +76,7 @@ func TestLikeAnswer(t *testing.T) {
 		{"shopify-graphql", fields, 0, "THROTTLED", 1, 0},
 		{"amazon-mws", "denied: {X-Why: limits}", 0, "RequestThrottled", 3, 1},
 		{"amazon-mws", "content_type: text/plain, body: no", 0, "no", 3, 0},
+		{"zuul", "status: 503", 503, "", 3, 0},
 	} {
 		r := parse(t, "rules: [{name: a, by: ip, like: "+c.like+", answer: {"+c.answer+"}}]").Policy.Rule(0)
 		a := r.Answer

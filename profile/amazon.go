@@ -50,7 +50,7 @@ body: '{"message":"Too Many Requests"}'
 denied: {x-amzn-ErrorType: TooManyRequestsException}
 `,
 			Differs: []string{
-				"the quota of a usage plan is a rule of its own, whose answer is {\"message\":\"Limit Exceeded\"}, and its limit such as 1000/day calendar UTC, or 1000/day calendar UTC initial 400 with an offset of 600",
+				"the limits of a usage plan, of a stage and of a method are rules of their own: api-gateway-usage-plan has the first",
 				"Amazon's limits are targets, met as well as can be; these are exact",
 			},
 			Vectors: []Vector{
@@ -62,6 +62,40 @@ denied: {x-amzn-ErrorType: TooManyRequestsException}
 					{Cost: 1, Times: 5000, Allowed: 5000},
 					{At: 100 * ms, Cost: 1, Times: 5000, Allowed: 1000, RetryAfter: 100 * us},
 				}},
+			},
+		},
+		{
+			Name: "api-gateway-usage-plan", Title: "Amazon API Gateway, a usage plan: 5 a second, a burst of 10, 500 a month",
+			Source: "https://docs.aws.amazon.com/cli/latest/reference/apigateway/create-usage-plan.html",
+			Limits: limits("5/s burst 10", "quota: 500/month calendar UTC"),
+			Status: http.StatusTooManyRequests,
+			Answer: `content_type: application/json
+body: '{"message":"Too Many Requests"}'
+denied: {x-amzn-ErrorType: TooManyRequestsException}
+limits: {quota: {body: '{"message":"Limit Exceeded"}', denied: {x-amzn-ErrorType: LimitExceededException}}}
+`,
+			Differs: []string{
+				"an offset, which is what is less in the first period, is an initial: 500/month calendar UTC initial 300 with an offset of 200",
+				"a period begins at midnight of UTC here; of Amazon's it is not said",
+				"Amazon's limits are targets, met as well as can be; these are exact",
+			},
+			Vectors: []Vector{
+				{Name: "API Gateway, a usage plan: 10 at once, then 5 a second, 500 in a month", Steps: []Step{
+					all(0, 10, 0),
+					deny(0, 1, 0, 200*ms),
+					{At: sec, Cost: 1, Times: 490, Every: 200 * ms, Allowed: 490},
+					deny(200*sec, 1, 0, 31*24*hour-200*sec),
+					pass(31*24*hour, 1, 9),
+				}},
+				{
+					Name:   "API Gateway, a usage plan with an offset of 200: 300 in the first month, 500 in the next",
+					Limits: limits("500/month calendar UTC initial 300"),
+					Steps: []Step{
+						pass(0, 300, 0),
+						deny(30*24*hour, 1, 0, 24*hour),
+						pass(31*24*hour, 500, 0),
+					},
+				},
 			},
 		},
 		{
@@ -127,7 +161,7 @@ denied: {x-amzn-ErrorType: TooManyRequestsException}
 			Limits:  limits("300/s burst 5400000"),
 			Differs: []string{"a volume is never faster than 3000 a second: a second limit, such as 3000/s leaky-bucket"},
 			Vectors: []Vector{
-				{Name: "EBS gp2 of 100 GiB at 3000 a second lasts 1999 s, and 300 more", Steps: []Step{
+				{Name: "EBS gp2 of 100 GiB: 3000 a second last for 5.4 million/2700 s, which is 1999 to 2000", Steps: []Step{
 					{Cost: 3000, Times: 1999, Every: sec, Allowed: 1999, Remaining: 5_400_000 - 3000 - 2700*1998, ResetAfter: 17992 * sec},
 					deny(1999*sec, 3000, 2700, sec).reset(17991 * sec),
 				}},

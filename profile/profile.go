@@ -38,9 +38,6 @@ type Profile struct {
 	MaxWait time.Duration
 	// InFlight is how many requests of a key run at once; zero: any number.
 	InFlight int64
-	// Fields are the words of a configuration's fields that make an answer most
-	// like the platform's; none: the platform sends nothing of the kind.
-	Fields []string
 	// Answer is what a rule's answer says in a configuration, in YAML, to speak in the
 	// platform's words; empty: it has none, or they are not known.
 	Answer string
@@ -59,7 +56,7 @@ var table = sync.OnceValue(func() []Profile {
 		for j := range p.Vectors {
 			v := &p.Vectors[j]
 			v.maxWait = p.MaxWait
-			if v.Limits == nil {
+			if v.Limits == nil && v.InFlight == 0 {
 				v.Limits = p.Limits
 			}
 		}

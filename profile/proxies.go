@@ -105,9 +105,11 @@ func proxies() []Profile {
 			Name: "zuul", Title: "Spring Cloud Zuul RateLimit, limit 10 with refresh-interval 60",
 			Source: "https://github.com/marcosbarbero/spring-cloud-zuul-ratelimit",
 			Limits: limits("10/min fixed-window anchor first"),
-			Status: http.StatusTooManyRequests, Fields: []string{"x-ratelimit"},
+			Status: http.StatusTooManyRequests,
+			Answer: `fields: {X-RateLimit-Limit: "{limit}", X-RateLimit-Remaining: "{remaining}", X-RateLimit-Reset: "{reset}000"}
+`,
 			Differs: []string{
-				"X-RateLimit-Reset is in milliseconds there, in seconds here, and X-RateLimit-Quota and -Remaining-Quota are not sent",
+				"X-RateLimit-Reset is of whole seconds here (60000), and X-RateLimit-Quota and -Remaining-Quota are not sent; the names are those of Zuul's response-headers: STANDARD",
 				"quota, the request time of an interval, is a rule of its own: zuul-quota",
 				"a denied request counts there, which changes nothing before the interval ends",
 			},

@@ -57,7 +57,7 @@ body: '{"errors":[{"message":"Throttled","extensions":{"code":"THROTTLED"}}],"ex
 			Name: "github", Title: "GitHub REST API without a login: 60 an hour",
 			Source: "https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api",
 			Limits: limits("60/h fixed-window anchor first"),
-			Status: http.StatusForbidden, InFlight: 100, Fields: []string{"x-ratelimit-epoch"}, Answer: githubAnswer,
+			Status: http.StatusForbidden, InFlight: 100, Answer: githubAnswer,
 			Differs: githubDiffers(),
 			Vectors: []Vector{
 				{Name: "GitHub: 60 in the hour that the first request begins", Steps: []Step{
@@ -65,13 +65,14 @@ body: '{"errors":[{"message":"Throttled","extensions":{"code":"THROTTLED"}}],"ex
 					deny(76*minute, 1, 0, minute).reset(minute),
 					pass(77*minute, 1, 59).reset(hour),
 				}},
+				{Name: "GitHub: of 2 requests in flight, as of its 100", InFlight: 2, Steps: twoInFlight()},
 			},
 		},
 		{
 			Name: "github-user", Title: "GitHub REST API with a login: 5000 an hour",
 			Source: "https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api",
 			Limits: limits("5000/h fixed-window anchor first"),
-			Status: http.StatusForbidden, InFlight: 100, Fields: []string{"x-ratelimit-epoch"}, Answer: githubAnswer,
+			Status: http.StatusForbidden, InFlight: 100, Answer: githubAnswer,
 			Differs: githubDiffers(),
 			Vectors: []Vector{
 				{Name: "GitHub: 5000 in the hour that the first request begins", Steps: []Step{
@@ -84,11 +85,17 @@ body: '{"errors":[{"message":"Throttled","extensions":{"code":"THROTTLED"}}],"ex
 			Name: "stripe", Title: "Stripe API in live mode: 100 reads a second",
 			Source: "https://docs.stripe.com/rate-limits",
 			Limits: limits("100/s"),
-			Status: http.StatusTooManyRequests,
+			Status: http.StatusTooManyRequests, InFlight: 100,
+			Answer: `content_type: application/json
+body: '{"error":{"type":"invalid_request_error","code":"rate_limit","message":"Request rate limit exceeded."}}'
+denied: {Stripe-Rate-Limited-Reason: global-rate}
+limits: {slots: {denied: {Stripe-Rate-Limited-Reason: global-concurrency}}}
+`,
 			Differs: []string{
-				"Stripe has the same again for writes: write a rule for the methods of each",
+				"Stripe has had the same again for writes: write a rule for the methods of each",
 				"test mode has 25 a second",
-				"its limit of requests in flight is in_flight here, of a number that Stripe does not publish, and its load shedders have no counterpart",
+				"Stripe does not say how many requests may be in flight: 100 is the number of the example that its engineers published",
+				"the limits of single endpoints and resources are rules of their own, and its load shedders have no counterpart",
 			},
 			Vectors: []Vector{
 				{Name: "Stripe: 100 at once, then 100 a second", Steps: []Step{
@@ -96,6 +103,7 @@ body: '{"errors":[{"message":"Throttled","extensions":{"code":"THROTTLED"}}],"ex
 					deny(0, 1, 0, 10*ms),
 					all(100*ms, 10, 0),
 				}},
+				{Name: "Stripe: of 2 requests in flight, as of its 100", InFlight: 2, Steps: twoInFlight()},
 			},
 		},
 	}
@@ -103,8 +111,25 @@ body: '{"errors":[{"message":"Throttled","extensions":{"code":"THROTTLED"}}],"ex
 
 const githubAnswer = `content_type: application/json; charset=utf-8
 body: '{"message":"API rate limit exceeded","documentation_url":"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api"}'
-fields: {x-ratelimit-used: "{used}", x-ratelimit-resource: core}
+fields:
+  x-ratelimit-limit: "{limit}"
+  x-ratelimit-remaining: "{remaining}"
+  x-ratelimit-used: "{used}"
+  x-ratelimit-reset: "{reset_unix}"
+  x-ratelimit-resource: core
 `
+
+// twoInFlight are requests of which 2 run at once: the third is denied until one of
+// them ends, or for as long as one may run whose end is not known.
+func twoInFlight() []Step {
+	return []Step{
+		pass(0, 1, 1),
+		pass(0, 1, 0),
+		deny(0, 1, 0, minute),
+		pass(sec, 1, 0).ends(),
+		deny(sec, 1, 0, 59*sec),
+	}
+}
 
 func githubDiffers() []string {
 	return []string{

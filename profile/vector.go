@@ -18,7 +18,10 @@ type Vector struct {
 	Name string
 	// Limits are the profile's, or the same with other numbers.
 	Limits []sluice.Limit
-	Steps  []Step
+	// InFlight, if not zero, is how many requests run at once: the steps are of
+	// these, each of which runs until a later step ends it, and not of the Limits.
+	InFlight int64
+	Steps    []Step
 
 	maxWait time.Duration
 }
@@ -32,6 +35,7 @@ type Step struct {
 	Times  int64         // how many; zero means 1
 	Every  time.Duration // from one to the next
 	Actual int64         // what an allowed request turns out to have cost; zero: Cost
+	Ends   int           // how many of those in flight end before, those first that came first
 
 	Allowed    int64 // how many of them
 	Spent      int64 // of OpTakeUpTo and OpCharge
@@ -51,6 +55,9 @@ const Key = "vector"
 // it has not met. The error is the store's, or says which decision is not the
 // platform's.
 func (v *Vector) Play(ctx context.Context, store sluice.Store, set func(now time.Time)) error {
+	if v.InFlight > 0 {
+		return v.playInFlight(ctx, store, set)
+	}
 	lim, err := sluice.New(store, v.Name, v.Limits...)
 	if err != nil {
 		return err
@@ -107,7 +114,11 @@ func (s Step) times() int64 { return cmp.Or(s.Times, 1) }
 // wait for 500ms".
 func (s Step) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "at %v: %v %d", s.At, s.Op, s.Cost)
+	fmt.Fprintf(&b, "at %v: ", s.At)
+	if s.Ends > 0 {
+		fmt.Fprintf(&b, "%d ends; ", s.Ends)
+	}
+	fmt.Fprintf(&b, "%v %d", s.Op, s.Cost)
 	if s.times() > 1 {
 		fmt.Fprintf(&b, ", %d times", s.Times)
 	}
@@ -179,6 +190,12 @@ func (s Step) held(delay time.Duration) Step {
 // reset is the step with what is said of when the key is rested again.
 func (s Step) reset(after time.Duration) Step {
 	s.ResetAfter = after
+	return s
+}
+
+// ends is the step behind the end of one request in flight.
+func (s Step) ends() Step {
+	s.Ends = 1
 	return s
 }
 

@@ -32,8 +32,8 @@ func TestPlatforms(t *testing.T) {
 	played := make(map[string]bool)
 	for _, p := range overHTTP() {
 		for _, v := range p.Vectors {
-			if slices.ContainsFunc(v.Steps, func(s profile.Step) bool { return s.Actual != 0 }) {
-				continue // TestPlatformsSettle
+			if v.InFlight > 0 || slices.ContainsFunc(v.Steps, func(s profile.Step) bool { return s.Actual != 0 }) {
+				continue // TestPlatformsInFlight, TestPlatformsSettle
 			}
 			played[p.Name] = true
 			t.Run(p.Name+"/"+v.Name, func(t *testing.T) {
@@ -158,38 +158,138 @@ rules: [{name: a, by: ip, cost: {request_header: X-Cost, most: 1000000}, like: %
 	}
 }
 
+// TestPlatformsInFlight: of requests that run at once as many pass as a platform has,
+// and another when one of them ends.
+func TestPlatformsInFlight(t *testing.T) {
+	for _, p := range overHTTP() {
+		for _, v := range p.Vectors {
+			if v.InFlight > 0 {
+				t.Run(p.Name, func(t *testing.T) { playInFlight(t, p, v) })
+			}
+		}
+	}
+}
+
+func playInFlight(t *testing.T, p profile.Profile, v profile.Vector) {
+	t.Helper()
+	arrived, ends := make(chan struct{}), make(chan struct{})
+	up := backend(t, func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-ends
+	})
+	s := start(t, fmt.Sprintf("upstream: %q\nrules: [{name: a, by: ip, like: %s, in_flight: %d}]\n", up, p.Name, v.InFlight))
+	ended := make(chan answer)
+	running := 0
+	for i, step := range v.Steps {
+		for range step.Ends {
+			ends <- struct{}{}
+			if got := <-ended; got.status != http.StatusOK {
+				t.Errorf("before step %d one ends with %d", i+1, got.status)
+			}
+			running--
+		}
+		told := make(chan answer, 1)
+		go func() { told <- s.get(t, "/") }()
+		select {
+		case <-arrived:
+			running++
+			go func() { ended <- <-told }()
+			if step.Allowed == 0 {
+				t.Errorf("step %d passes, want it denied", i+1)
+			}
+		case got := <-told:
+			reason := got.header.Get("Stripe-Rate-Limited-Reason")
+			if step.Allowed > 0 || got.status != p.Status || p.Name == "stripe" && reason != "global-concurrency" {
+				t.Errorf("step %d: %d, %q", i+1, got.status, reason)
+			}
+		}
+	}
+	for range running {
+		ends <- struct{}{}
+		<-ended
+	}
+}
+
+// said is what a response through the gateway must have, once requests before it
+// have been answered.
+type said struct {
+	at     time.Duration
+	before int
+	status int
+	body   string // a part of it
+	fields string // "name: value" in lines; without a value: there is none
+}
+
 // TestPlatformsAnswer: what a platform's clients read is in its words, on requests
 // that pass and on denials.
 func TestPlatformsAnswer(t *testing.T) {
 	for _, c := range []struct {
-		like   string
-		passes int // before a denial
-		field  string
-		values [2]string // of the first response, and of the denial
-		body   string    // of the denial
+		like, more string
+		say        []said
 	}{
-		{"shopify-rest", 40, "X-Shopify-Shop-Api-Call-Limit", [2]string{"1/40", "40/40"}, `{"errors":"Exceeded 2 calls per second`},
-		{"shopify-rest", 40, "Retry-After", [2]string{"", "1.0"}, `{"errors"`},
-		{"amazon-mws", 15, "X-Mws-Quota-Remaining", [2]string{"29.0", "15.0"}, "<Code>RequestThrottled</Code>"},
-		{"ec2-run-instances", 5, "Content-Type", [2]string{"", "text/xml"}, "<Code>RequestLimitExceeded</Code>"},
-		{"github", 60, "X-Ratelimit-Used", [2]string{"1", "60"}, `"message":"API rate limit exceeded"`},
+		{"shopify-rest", "", []said{
+			{0, 0, 200, "", "X-Shopify-Shop-Api-Call-Limit: 1/40\nRetry-After:"},
+			{0, 39, 429, `{"errors":"Exceeded 2 calls per second`, "X-Shopify-Shop-Api-Call-Limit: 40/40\nRetry-After: 1.0\nContent-Type: application/json"},
+		}},
+		{"shopify-graphql", "cost: 1000", []said{
+			{0, 1, 429, `"currentlyAvailable":0,"restoreRate":50`, "Retry-After: 20\nContent-Type: application/json"},
+		}},
+		{"shopify-graphql", "cost: 600, answer: {status: 200}", []said{
+			{0, 1, 200, `{"errors":[{"message":"Throttled","extensions":{"code":"THROTTLED"}}],"extensions":{"cost":{"actualQueryCost":null,"throttleStatus":{"maximumAvailable":1000,"currentlyAvailable":400,"restoreRate":50}}}}`, "Cache-Control: no-store\nContent-Type: application/json\nRetry-After: 4"},
+		}},
+		{"amazon-mws", "", []said{
+			{0, 0, 200, "", "X-Mws-Quota-Max: 30.0\nX-Mws-Quota-Remaining: 29.0"},
+			{0, 14, 503, "<Code>RequestThrottled</Code>", "X-Mws-Quota-Remaining: 15.0\nContent-Type: text/xml\nRetry-After: 120"},
+			{30 * time.Minute, 15, 503, "<Code>QuotaExceeded</Code><Message>The quota is used up until 2", "X-Mws-Quota-Remaining: 0.0\nContent-Type: text/xml\nRetry-After: 1800"},
+		}},
+		{"api-gateway", "cost: 5000", []said{
+			{0, 1, 429, `{"message":"Too Many Requests"}`, "X-Amzn-Errortype: TooManyRequestsException"},
+		}},
+		{"api-gateway-usage-plan", "cost: 10", []said{
+			{0, 1, 429, `{"message":"Too Many Requests"}`, "X-Amzn-Errortype: TooManyRequestsException\nContent-Type: application/json\nRetry-After: 2"},
+			{2 * time.Second, 1, 429, `{"message":"Too Many Requests"}`, "X-Amzn-Errortype: TooManyRequestsException"},
+		}},
+		{"api-gateway-usage-plan", "cost: {request_header: X-Cost, most: 10, estimate: 10}, answer: {denied: {X-Amzn-Requestid: none}}", []said{
+			{0, 1, 429, `{"message":"Too Many Requests"}`, "X-Amzn-Requestid: none\nX-Amzn-Errortype:"},
+		}},
+		{"ec2-run-instances", "", []said{{0, 5, 503, "<Code>RequestLimitExceeded</Code>", "Content-Type: text/xml\nRetry-After: 1"}}},
+		{"github", "", []said{
+			{0, 0, 200, "", "X-Ratelimit-Limit: 60\nX-Ratelimit-Remaining: 59\nX-Ratelimit-Used: 1\nX-Ratelimit-Resource: core"},
+			{0, 59, 403, `"message":"API rate limit exceeded"`, "X-Ratelimit-Remaining: 0\nX-Ratelimit-Used: 60\nContent-Type: application/json; charset=utf-8"},
+		}},
+		{"stripe", "cost: 100", []said{{0, 1, 429, `"code":"rate_limit"`, "Stripe-Rate-Limited-Reason: global-rate\nContent-Type: application/json"}}},
+		{"zuul", "", []said{
+			{0, 0, 200, "", "X-Ratelimit-Limit: 10\nX-Ratelimit-Remaining: 9\nX-Ratelimit-Reset: 60000"},
+			{time.Second, 9, 429, "", "X-Ratelimit-Remaining: 0\nX-Ratelimit-Reset: 59000\nRetry-After: 59"},
+		}},
 	} {
-		t.Run(c.like+" "+c.field, func(t *testing.T) {
+		t.Run(c.like+" "+c.more, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, fmt.Sprintf("upstream: %q\nrules: [{name: a, like: %s}]\n", named(t, "up"), c.like), func(o *Options) {
-				o.Now = func() time.Time { return profile.Start }
+			var now atomic.Int64
+			rule := "name: a, like: " + c.like
+			if c.more != "" {
+				rule += ", " + c.more
+			}
+			s := start(t, fmt.Sprintf("upstream: %q\nrules: [{%s}]\n", named(t, "up"), rule), func(o *Options) {
+				o.Now = func() time.Time { return time.UnixMicro(now.Load()) }
 			})
-			first := s.get(t, "/")
-			if got := first.header.Get(c.field); first.status != http.StatusOK || c.values[0] != "" && got != c.values[0] {
-				t.Errorf("the first response: %d %q, want 200 %q", first.status, got, c.values[0])
-			}
-			for range c.passes - 1 {
-				s.get(t, "/")
-			}
-			p, _ := profile.Get(c.like)
-			denied := s.get(t, "/")
-			if got := denied.header.Get(c.field); denied.status != p.Status || got != c.values[1] || !strings.Contains(denied.body, c.body) {
-				t.Errorf("the denial: %d %q %q, want %d %q %q", denied.status, got, denied.body, p.Status, c.values[1], c.body)
+			for i, want := range c.say {
+				now.Store(profile.Start.Add(want.at).UnixMicro())
+				for range want.before {
+					if got := s.get(t, "/"); got.status != http.StatusOK {
+						t.Fatalf("before response %d: got %d %s", i+1, got.status, got.body)
+					}
+				}
+				got := s.get(t, "/")
+				if got.status != want.status || !strings.Contains(got.body, want.body) {
+					t.Errorf("response %d: got %d %s, want %d %s", i+1, got.status, got.body, want.status, want.body)
+				}
+				for line := range strings.Lines(want.fields) {
+					name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+					if value := strings.TrimSpace(value); strings.Join(got.header[name], "|") != value {
+						t.Errorf("response %d: %s: %q, want %q alone", i+1, name, got.header[name], value)
+					}
+				}
 			}
 		})
 	}

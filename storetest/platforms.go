@@ -6,17 +6,34 @@ package storetest
 import (
 	"testing"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/profile"
 )
+
+// play plays a vector on a new store.
+func play(t *testing.T, b *bench, name string, v profile.Vector) {
+	t.Helper()
+	h, clock := b.settable(t)
+	store := h.Store
+	if v.InFlight > 0 {
+		if h.Slots == nil {
+			return
+		}
+		store = struct {
+			sluice.Store
+			sluice.SlotStore
+		}{h.Store, h.Slots}
+	}
+	if err := v.Play(t.Context(), store, clock.Set); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+}
 
 // testPlatforms plays what platforms document of their own limits.
 func testPlatforms(t *testing.T, b *bench) {
 	for _, p := range profile.All() {
 		for _, v := range p.Vectors {
-			h, clock := b.settable(t)
-			if err := v.Play(t.Context(), h.Store, clock.Set); err != nil {
-				t.Errorf("%s: %v", p.Name, err)
-			}
+			play(t, b, p.Name, v)
 		}
 	}
 }

@@ -62,6 +62,7 @@ func Test(t *testing.T, open func(t *testing.T, now func() time.Time) Harness) {
 		{"Keys", testKeys},
 		{"Costs", testCosts},
 		{"Platforms", testPlatforms},
+		{"Vectors", testVectors},
 		{"TimeZero", testTimeZero},
 		{"ClockBack", testClockBack},
 		{"Refused", testRefused},

@@ -15,7 +15,6 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/profile"
 	"github.com/sluicegate/sluice/serve"
 	"github.com/sluicegate/sluice/server/admin"
 )
@@ -156,9 +155,6 @@ func (f *serveFlags) fill() {
 		if !f.given(name) {
 			f.values[name] = values
 		}
-	}
-	if p, ok := profile.Get(f.one("like")); ok && len(p.Fields) > 0 {
-		byDefault("fields", strings.Join(p.Fields, ","))
 	}
 	switch {
 	case f.given("like") && f.given("limit"):

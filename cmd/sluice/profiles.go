@@ -110,15 +110,14 @@ func besideLimits(p profile.Profile) (lines []string) {
 	if p.InFlight > 0 {
 		lines = append(lines, fmt.Sprintf("at most %d requests are in flight at once", p.InFlight))
 	}
-	if len(p.Fields) > 0 {
-		lines = append(lines, "fields: "+strings.Join(p.Fields, ", "))
-	}
 	return lines
 }
 
 // vectorLines are the steps of a vector, behind its limits if they are others.
 func vectorLines(p profile.Profile, v profile.Vector) (lines []string) {
-	if text := joinLimits(v.Limits); text != joinLimits(p.Limits) {
+	if text := joinLimits(v.Limits); v.InFlight > 0 {
+		lines = append(lines, fmt.Sprintf("with at most %d in flight", v.InFlight))
+	} else if text != joinLimits(p.Limits) {
 		lines = append(lines, "under "+text)
 	}
 	for _, s := range v.Steps {

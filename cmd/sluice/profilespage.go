@@ -19,8 +19,8 @@ lists them and ` + "`sluice profiles NAME`" + ` says one; this page is ` + "`slu
 sluice serve --upstream http://127.0.0.1:3000 --like shopify-rest
 ` + "```" + `
 
-In a file ` + "`like: NAME`" + ` stands in a rule, in the place of its limits. The rule has the platform's limits, and its status, its wait
-and its requests in flight unless it says otherwise. Wherever limits stand, ` + "`{like: NAME}`" + ` stands for the limits alone:
+In a file ` + "`like: NAME`" + ` stands in a rule, in the place of its limits. The rule has the platform's limits, and its status, its answer,
+its wait and its requests in flight unless it says otherwise. Wherever limits stand, ` + "`{like: NAME}`" + ` stands for the limits alone:
 
 ` + "```" + `
 rules:
