@@ -5,6 +5,7 @@ package config
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/profile"
 )
 
 // like are the limits in whose place others stand, see [sluice.ParseLimitLike].
@@ -90,6 +92,10 @@ func (d *decoder) limitText(n *yaml.Node, of like) (policy.Limit, bool) {
 		d.fault(n, "none is for a plan without limits, or a rule of which only plans have some, and stands alone there; exempt single keys by exempt: {keys: …}")
 		return policy.Limit{}, false
 	}
+	if meant := meantByLimit(text); meant != "" {
+		d.fault(n, "limit %q: %s", shorten(text), meant)
+		return policy.Limit{}, false
+	}
 	soft, isSoft := strings.CutPrefix(text, "soft ")
 	if !isSoft {
 		l, ok := d.limit(n, text, 0, of.limits)
@@ -104,6 +110,19 @@ func (d *decoder) limitText(n *yaml.Node, of like) (policy.Limit, bool) {
 	l, ok := d.limit(n, soft[:at], len("soft "), of.limits)
 	grace, ok2 := d.limit(n, soft[at+len(word):], len("soft ")+at+len(word), of.graces)
 	return policy.Limit{Limit: l, Grace: &grace}, ok && ok2
+}
+
+// meantByLimit says what to write in the place of a word that is no limit; empty: it
+// may be one.
+func meantByLimit(text string) string {
+	word := strings.ToLower(strings.TrimSpace(strings.TrimPrefix(text, "like ")))
+	if _, ok := profile.Get(word); ok {
+		return "is a platform; write like: " + word + " in the place of limits, or {like: " + word + "} among them"
+	}
+	if slices.Contains([]string{noLimits, "unlimited", "no", "off"}, word) {
+		return "write none, alone, for a plan without limits"
+	}
+	return ""
 }
 
 // limit reads a limit's text, which begins at an offset into the node's.

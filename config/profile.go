@@ -5,6 +5,7 @@ package config
 
 import (
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -15,14 +16,18 @@ import (
 
 // profile reads the name of a profile.
 func (d *decoder) profile(n *yaml.Node) (p profile.Profile, ok bool) {
+	if resolved(n).Kind == yaml.SequenceNode {
+		d.fault(n, "like is one platform; write the limits of several as limits: [{like: nginx}, {like: stripe}]")
+		return p, false
+	}
 	name, ok := d.text(n, "like")
 	if !ok {
 		return p, false
 	}
 	if p, ok = profile.Get(name); !ok {
 		meant := "see sluice profiles for those there are"
-		if near := profile.Nearest(name); near != "" {
-			meant = "write " + near
+		if names := profile.Meant(name); len(names) > 0 {
+			meant = "write " + strings.Join(names, " or ")
 		}
 		d.fault(n, "no platform is known as %q; %s", shorten(name), meant)
 		return p, false

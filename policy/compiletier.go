@@ -45,6 +45,8 @@ func (c *compiler) unlimited(l *Level, at Place) {
 	case !l.Unlimited:
 	case len(l.Limits) > 0:
 		c.fault(here, "no limits, and some; leave out one of them")
+	case (l.Tiers == nil || len(l.Tiers.Limits) == 0) && l.InFlight != nil:
+		c.fault(here, "no limits, and no tier has any; leave them out: what is in flight is limited without")
 	case l.Tiers == nil || len(l.Tiers.Limits) == 0:
 		c.fault(here, "no limits, and no tier has any, so that nobody is limited; write those of a tier, or leave out the rule")
 	}

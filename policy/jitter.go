@@ -33,7 +33,7 @@ func ParseJitter(text string) (j Jitter, err error) {
 		j.Most, err = time.ParseDuration(text)
 	}
 	if problem := j.problem(); err != nil || problem != "" || j == (Jitter{}) {
-		return Jitter{}, fmt.Errorf("%q is no time to add; write one up to %v, such as 30s, or a share of the wait up to 100%%, such as 20%%", text, MaxJitter)
+		return Jitter{}, fmt.Errorf("%q is no time to add; write one up to %v, such as 30s, or a share of the wait up to 100%%, such as 20%%, or leave it out", text, MaxJitter)
 	}
 	return j, nil
 }

@@ -15,6 +15,7 @@ package profile
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -78,15 +79,30 @@ func Get(name string) (p Profile, ok bool) {
 	return all[i], true
 }
 
-// Nearest returns the name that may have been meant, "" if there is none.
-func Nearest(name string) string {
-	return spelling.Nearest(name, func(yield func(string) bool) {
+// Meant returns the names that may have been meant by one that no profile has: one
+// that is spelled otherwise, or those that go on behind it, as shopify-rest does behind
+// shopify.
+func Meant(name string) (names []string) {
+	name = strings.ToLower(strings.TrimSpace(name))
+	for _, p := range table() {
+		if p.Name == name || name != "" && strings.HasPrefix(p.Name, name+"-") {
+			names = append(names, p.Name)
+		}
+	}
+	if len(names) > 0 {
+		return names
+	}
+	near := spelling.Nearest(name, func(yield func(string) bool) {
 		for _, p := range table() {
 			if !yield(p.Name) {
 				return
 			}
 		}
 	})
+	if near == "" {
+		return nil
+	}
+	return []string{near}
 }
 
 // limits reads texts that stand in the tables.

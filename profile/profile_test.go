@@ -112,11 +112,13 @@ func TestGet(t *testing.T) {
 	if p, ok := profile.Get("shopify"); ok {
 		t.Errorf("got %v", p.Name)
 	}
-	if got := profile.Nearest("shopfy-rest"); got != "shopify-rest" {
-		t.Errorf("got %q", got)
-	}
-	if got := profile.Nearest("leaky"); got != "" {
-		t.Errorf("got %q", got)
+	for name, want := range map[string]string{
+		"shopfy-rest": "shopify-rest", "Shopify-REST": "shopify-rest", "shopify": "shopify-graphql shopify-rest",
+		"uber": "uber-go uber-go-without-slack", "zool": "zuul", "leaky": "", "": "", " ": "", "-": "",
+	} {
+		if got := strings.Join(profile.Meant(name), " "); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
 	}
 }
 

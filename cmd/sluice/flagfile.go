@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/profile"
 	"github.com/sluicegate/sluice/serve"
 	"github.com/sluicegate/sluice/server/admin"
 )
@@ -154,6 +155,13 @@ func (f *serveFlags) fill() {
 	byDefault := func(name string, values ...string) {
 		if !f.given(name) {
 			f.values[name] = values
+		}
+	}
+	for _, text := range f.values["limit"] {
+		if p, ok := profile.Get(strings.ToLower(text)); ok && !f.given("like") {
+			f.fault("--limit %q: is a platform; write --like %s", text, p.Name)
+			f.values["limit"] = []string{"1/s"} // any will do: nothing is served
+			break
 		}
 	}
 	switch {

@@ -109,6 +109,7 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 		{"limit with two faults", []string{"--limit", "0/367day"}, []string{`--limit "0/367day": `}},
 		{"limit of nothing", []string{"--limit", ""}, []string{`--limit "": no limit; write a quota and a window, such as 100/min`}},
 		{"limits of one name", []string{"--limit", "5/min", "--limit", "9/min"}, []string{`--limit: two limits have the name "token-bucket.min" and would count in one state; give one a name of its own, such as "second: 9/min"`}},
+		{"limit of a platform", []string{"--limit", "Shopify-REST", "--limit", "5/s"}, []string{`--limit "Shopify-REST": is a platform; write --like shopify-rest`}},
 		{"like nobody", []string{"--like", "shopfy-rest"}, []string{`--like: no platform is known as "shopfy-rest"; write shopify-rest`}},
 		{"like several", []string{"--like", "nginx", "--like", "github"}, []string{"--like: given twice; it has one value"}},
 		{"like and a limit", []string{"--like", "nginx", "--limit", "1/s"}, []string{"--limit: --like brings the limits; leave one out, or write both into a file, as limits: [{like: nginx}, 1/s]"}},

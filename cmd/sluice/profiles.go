@@ -54,8 +54,8 @@ func runProfiles(args []string, stdout, stderr io.Writer) int {
 
 // orNearest says which profile may have been meant.
 func orNearest(name string) string {
-	if near := profile.Nearest(name); near != "" {
-		return "; did you mean " + near
+	if names := profile.Meant(name); len(names) > 0 {
+		return "; did you mean " + strings.Join(names, " or ")
 	}
 	return "; sluice profiles lists those there are"
 }

@@ -103,6 +103,7 @@ func TestProfilesRefuses(t *testing.T) {
 		want string
 	}{
 		{[]string{"shopfy-rest"}, exitFailed, `no platform is known as "shopfy-rest"; did you mean shopify-rest`},
+		{[]string{"Shopify"}, exitFailed, `no platform is known as "Shopify"; did you mean shopify-graphql or shopify-rest`},
 		{[]string{"ftp"}, exitFailed, `no platform is known as "ftp"; sluice profiles lists those there are`},
 		{[]string{"github", "stripe"}, exitUsage, "there are 2 names"},
 		{[]string{"github", "--markdown"}, exitUsage, "all of them with --markdown"},
