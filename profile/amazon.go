@@ -146,7 +146,7 @@ limits: {quota: {body: '{"message":"Limit Exceeded"}', denied: {x-amzn-ErrorType
 			Limits:  limits("2/s burst 1000"),
 			Status:  http.StatusServiceUnavailable,
 			Answer:  ec2Answer,
-			Differs: []string{"a request costs as many units as it starts instances: write a cost into the rule"},
+			Differs: []string{"a request costs a unit for each instance that it starts: write a cost into the rule, such as {request_header: X-Instances, most: 100}"},
 			Vectors: []Vector{
 				{Name: "EC2 RunInstances, resources", Steps: []Step{
 					pass(0, 990, 10).reset(495 * sec),

@@ -88,7 +88,7 @@ func stores() []Profile {
 			Name: "throttlecrab", Title: "throttlecrab, max_burst 10, count_per_period 100, period 60",
 			Source:  "https://github.com/lazureykis/throttlecrab",
 			Limits:  limits("100/60s burst 10"),
-			Differs: []string{"its reset counts something else"},
+			Differs: []string{"its reset_after is not the time until all is there again, which is what ours says"},
 			Vectors: []Vector{
 				{Name: "throttlecrab 10 100 60", Steps: []Step{pass(0, 1, 9).reset(600 * ms)}},
 				{Name: "throttlecrab 10 100 60 5", Steps: []Step{pass(0, 5, 5).reset(3 * sec)}},

@@ -19,8 +19,9 @@ lists them and ` + "`sluice profiles NAME`" + ` says one; this page is ` + "`slu
 sluice serve --upstream http://127.0.0.1:3000 --like shopify-rest
 ` + "```" + `
 
-In a file ` + "`like: NAME`" + ` stands in a rule, in the place of its limits. The rule has the platform's limits, and its status, its answer,
-its wait and its requests in flight unless it says otherwise. Wherever limits stand, ` + "`{like: NAME}`" + ` stands for the limits alone:
+In a file ` + "`like: NAME`" + ` stands in a rule, in the place of its limits. Such a rule has the platform's limits, and its status, its
+answer, its wait and its requests in flight, where it does not say otherwise. Wherever limits stand, ` + "`{like: NAME}`" + ` stands for the
+limits alone:
 
 ` + "```" + `
 rules:
@@ -28,10 +29,13 @@ rules:
   - {name: search, by: ip, limits: [{like: stripe}, 1000/day]}
 ` + "```" + `
 
-A platform whose numbers are its users' has those of its documentation: for others take the limit's text from here and change
-them. In Go the limits are ` + "`profile.Get(\"shopify-rest\")`" + `. Each profile is held against the vectors below in memory and on
-Redis, and so is every store that runs package ` + "`storetest`" + `. A real nginx and uber-go itself, and the arithmetic of Guava, redis-cell and
-RateLimitJ, are held against their profiles at random, over 10,000 calls each.
+Of a platform whose numbers are its users', such as nginx, a profile has those of its documentation. For others take the limit's
+text from here and change the numbers. In Go the limits are ` + "`profile.Get(\"shopify-rest\")`" + `.
+
+Below each profile stands what its platform decides, as its documentation or its source has it. Tests hold the profile against that
+in memory, on Redis and, where the platform answers HTTP, through the gateway, and so does package ` + "`storetest`" + ` with any other store. Beside
+that, over 10,000 random calls and more, the profiles decide as these do: a real nginx, uber-go itself, the script of RateLimitJ on
+a real Redis, and the arithmetic of Guava and of redis-cell.
 
 Not expressed yet, and so without a name: SmoothWarmingUp of Guava (and Sentinel).
 
