@@ -35,6 +35,9 @@ func (q *Request) Refuse(w http.ResponseWriter) {
 	}
 	if e.Verdict == policy.Denied && e.Limit != nil {
 		opts.Fields.Set(w.Header(), q.policies(), e.Limit, e.Decision)
+		if opts.Fields&(XRateLimit|XRateLimitEpoch) != 0 {
+			exchange.Release(w, xFields)
+		}
 	}
 	if names := e.SetAnswer(w.Header()); names != nil {
 		exchange.Release(w, names)
@@ -119,6 +122,21 @@ func (q *Request) setFields(h http.Header) (own []string) {
 // near reports whether a limit will soon deny.
 func near(limit *sluice.Term, cost, remaining int64) bool {
 	return remaining < cost || remaining <= limit.Full()/10
+}
+
+// xFields are no lists: others behind them would contradict them.
+var xFields = []string{fieldXLimit, fieldXRemaining, fieldXReset}
+
+// keep has the response go with the fields that were set, whatever the next handler
+// sets by the same names: those of a rule's words always, those of XRateLimit where
+// something stands between already, as around a gateway.
+func (q *Request) keep(own []string) {
+	if own != nil {
+		q.exchange().Keep(own)
+	}
+	if x := exchange.Of(q.w); x != nil && q.mw.opts.Fields&(XRateLimit|XRateLimitEpoch) != 0 && q.call.Limit != nil {
+		x.Keep(xFields)
+	}
 }
 
 func appendWarning(b []byte, name string, remaining int64, reset time.Duration, why string) []byte {

@@ -135,3 +135,19 @@ func TestNestedAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestNestedXRateLimit: a denial says what the middleware has left that denied.
+func TestNestedXRateLimit(t *testing.T) {
+	wrap := func(name, limit string, next http.Handler) http.Handler {
+		r := rule(t, name, policy.IP(), limit)
+		r.Answer = &policy.Answer{Fields: answerFields("X-"+name, "{remaining}")} // so that something stands between
+		return newMiddleware(t, httplimit.Options{Store: newStore(newClock()), Rules: []policy.Rule{r}, Fields: httplimit.XRateLimit}).Wrap(next)
+	}
+	h := wrap("outermost", "90/h", wrap("outer", "9/h", wrap("inner", "1/h", ok)))
+	for i, want := range []string{"0", "0"} {
+		rec := ask(t, h, "/")
+		if got := rec.Result().Header["X-RateLimit-Remaining"]; !slices.Equal(got, []string{want}) {
+			t.Errorf("request %d: %d, %q left, want %q", i+1, rec.Code, got, want)
+		}
+	}
+}

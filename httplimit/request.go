@@ -134,9 +134,7 @@ func (q *Request) serve(next http.Handler) {
 		q.Refuse(q.w)
 		return
 	}
-	if own := q.setFields(q.w.Header()); own != nil {
-		q.exchange().Keep(own)
-	}
+	q.keep(q.setFields(q.w.Header()))
 	response, upload := q.paces()
 	if response == nil && upload == nil && !q.call.Settles() {
 		next.ServeHTTP(q.w, q.r)

@@ -107,6 +107,22 @@ rules:
 	}
 }
 
+// TestXRateLimitStandsOnce: so do the fields of x-ratelimit, which are no lists: an
+// upstream that limits, too, says nothing beside.
+func TestXRateLimitStandsOnce(t *testing.T) {
+	up := backend(t, func(w http.ResponseWriter, _ *http.Request) {
+		for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
+			w.Header().Set(name, "of the upstream")
+		}
+	})
+	s := start(t, fmt.Sprintf("upstream: %q\nfields: x-ratelimit\nrules: [{name: a, match: {path: /limited}, limits: 5/min fixed-window}]\n", up), stopped)
+	for path, want := range map[string]string{"/limited": "4", "/": "of the upstream"} {
+		if got := s.get(t, path).header["X-Ratelimit-Remaining"]; !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %q, want %q alone", path, got, want)
+		}
+	}
+}
+
 // closer makes a function without an error one that closes.
 type closer func()
 

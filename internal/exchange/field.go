@@ -21,8 +21,9 @@ type field struct {
 // those that a handler further in sets under their names, in any case. A handler
 // further in that keeps one of these names, too, has its own.
 func (x *Exchange) Keep(names []string) {
-	Release(x, names)
 	h := x.Header()
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return h[name] == nil })
+	Release(x, names)
 	for _, name := range names {
 		x.kept = append(x.kept, field{name, h[name]})
 	}
