@@ -38,6 +38,10 @@ const (
 	// more than Quota in any Window, in small memory. See Datar, Gionis, Indyk
 	// and Motwani, "Maintaining stream statistics over sliding windows", 2002.
 	SlidingHistogram
+	// Block counts denials, not units: a key that the limits beside it deny Quota
+	// times within a Window is denied for BlockFor, whatever it asks for. It
+	// stands in a [Plan] beside at least one limit of another algorithm.
+	Block
 	algorithms // how many there are
 )
 
@@ -48,6 +52,7 @@ var algorithmNames = [...]string{
 	SlidingLog:       "sliding-log",
 	SlidingCounter:   "sliding-counter",
 	SlidingHistogram: "sliding-histogram",
+	Block:            "block",
 }
 
 // String returns the name used in limit texts and configuration.
@@ -62,7 +67,7 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 	if name == "gcra" {
 		return TokenBucket, nil
 	}
-	return 0, fmt.Errorf("sluice: unknown algorithm %q; write one of %s", name, strings.Join(algorithmNames[:], ", "))
+	return 0, fmt.Errorf("sluice: unknown algorithm %q; write one of %s", name, strings.Join(algorithmNames[:Block], ", "))
 }
 
 func (a Algorithm) bucket() bool { return a == TokenBucket || a == LeakyBucket }

@@ -23,7 +23,8 @@ func TestNames(t *testing.T) {
 		{sluice.SlidingLog, "sliding-log"},
 		{sluice.SlidingCounter, "sliding-counter"},
 		{sluice.SlidingHistogram, "sliding-histogram"},
-		{sluice.SlidingHistogram + 1, "Algorithm(6)"},
+		{sluice.Block, "block"},
+		{sluice.Block + 1, "Algorithm(7)"},
 		{sluice.Requests, "requests"},
 		{sluice.Bytes, "bytes"},
 		{sluice.Bytes + 1, "Unit(2)"},
@@ -49,7 +50,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestParseAlgorithm(t *testing.T) {
-	for a := sluice.TokenBucket; a <= sluice.SlidingHistogram; a++ {
+	for a := sluice.TokenBucket; a <= sluice.Block; a++ {
 		if got, err := sluice.ParseAlgorithm(a.String()); err != nil || got != a {
 			t.Errorf("ParseAlgorithm(%q) = %v, %v, want %v", a, got, err, a)
 		}

@@ -148,6 +148,8 @@ func (t *Term) refills() bool {
 func (t *Term) stricter(ttl int64) (Limit, error) {
 	l := t.Limit
 	switch {
+	case t.Algorithm == Block:
+		return l, errors.New("counts what the limits beside it deny, which a lease would not tell it of; leave out the block or the lease")
 	case t.CountDenied:
 		return l, errors.New("counts denied requests, which a lease would not tell it of; leave out count-denied or the lease")
 	case t.NextWaits:

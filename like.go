@@ -13,7 +13,9 @@ import (
 // one stands.
 func (p *parser) inherit() error {
 	l := &p.limit
-	like := slices.DeleteFunc(slices.Clone(p.like), func(o Limit) bool { return o.Unit != l.Unit })
+	like := slices.DeleteFunc(slices.Clone(p.like), func(o Limit) bool {
+		return o.Unit != l.Unit || (o.Algorithm == Block) != (l.Algorithm == Block)
+	})
 	same := slices.DeleteFunc(slices.Clone(like), func(o Limit) bool { return o.Filled().Name != l.Name })
 	if len(same) == 0 {
 		same = slices.DeleteFunc(slices.Clone(like), func(o Limit) bool { return !p.sameWindow(o) })
@@ -93,6 +95,7 @@ func (p *parser) inheritOptions(of Limit) {
 		}
 	case SlidingHistogram:
 		keep("precision", func(l *Limit) { l.Precision = of.Precision })
+	case Block: // is never inherited
 	}
 	if of.Withheld > 0 {
 		keep("initial", func(l *Limit) { l.Withheld = max(0, l.rested()-(of.rested()-of.Withheld)) })

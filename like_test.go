@@ -30,6 +30,10 @@ func TestParseLimitLike(t *testing.T) {
 		{"bytes of bytes", "10MB/min", "5MB/min sliding-histogram precision 9", "10MB/min sliding-histogram precision 9"},
 		{"bytes of requests", "10MB/min", "5/min sliding-log", "10MB/min"},
 
+		{"a block is like none", "20/min block 1h", "per-user: 5/min sliding-log", "20/min block 1h"},
+		{"none is like a block", "10/min", "bad: 20/min block 1h", "10/min"},
+		{"name of a block", "20/min block 1h", "bad: 5/min block 2h", "bad: 20/min block 1h"},
+
 		{"burst follows the quota", "10/h", "1000/h burst 100", "10/h"},
 		{"refill and debt", "10/min burst 3", "5/min interval-refill debt 7", "10/min burst 3 interval-refill debt 7"},
 		{"refill by the clock", "10/min burst 3", "5/min aligned-refill", "10/min burst 3 aligned-refill"},
@@ -118,10 +122,11 @@ func TestParseLimitLikeSaysWhereAndWhat(t *testing.T) {
 }
 
 // TestLikeItself: the quota and window of any limit, in its own place, are that
-// limit, but for a token bucket's burst and initial level.
+// limit, but for a token bucket's burst and initial level, and for a block, which
+// says how long.
 func TestLikeItself(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := limits().Draw(t, "limit")
+		l := limits().Filter(func(l sluice.Limit) bool { return l.Algorithm != sluice.Block }).Draw(t, "limit")
 		bare := sluice.Limit{Algorithm: sluice.FixedWindow, Quota: l.Quota, Unit: l.Unit, Window: l.Window, Calendar: l.Calendar}
 		text, _, _ := strings.Cut(bare.String(), " ")
 		got, err := sluice.ParseLimitLike(text, l)

@@ -38,7 +38,7 @@ type Limit struct {
 	// and the window but not the quota, so that a changed quota carries over.
 	Name      string
 	Algorithm Algorithm
-	Quota     int64         // units granted per Window; at least 1
+	Quota     int64         // units granted per Window, or denials of a block; at least 1
 	Unit      Unit          // what a unit is
 	Window    time.Duration // whole µs; at least 1 µs; zero where Calendar is set
 
@@ -83,6 +83,10 @@ type Limit struct {
 	PreFilled    bool // sliding counter: the rule starts as if every key had used Quota in the window before
 
 	Precision int // sliding histogram: k, 3 to 1024; zero means DefaultPrecision
+
+	// BlockFor is, in a block, how long a key is denied that was denied Quota
+	// times: whole µs, 1 µs to MaxWindow. There is no default.
+	BlockFor time.Duration
 }
 
 // Per returns a token bucket of quota units per window, with a burst of quota.
@@ -138,6 +142,7 @@ func (l Limit) Filled() Limit {
 		l.SubWindows = orDefault(l.SubWindows, 1)
 	case SlidingHistogram:
 		l.Precision = orDefault(l.Precision, DefaultPrecision)
+	case Block: // has no defaults
 	}
 	if l.Name == "" {
 		l.Name = l.defaultName()
@@ -154,10 +159,14 @@ func orDefault[T comparable](v, def T) T {
 }
 
 // Full returns how many units a rested key may spend at once: the Burst of a
-// bucket, with its Debt if the next waits, and the Quota of every other algorithm.
+// bucket, with its Debt if the next waits, any number under a block, and the Quota
+// of every other algorithm.
 func (l Limit) Full() int64 {
-	if l.Algorithm.bucket() {
+	switch {
+	case l.Algorithm.bucket():
 		return l.Filled().Burst + l.lent()
+	case l.Algorithm == Block:
+		return MaxQuota
 	}
 	return l.Quota
 }

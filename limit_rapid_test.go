@@ -25,7 +25,7 @@ func limits() *rapid.Generator[sluice.Limit] { return rapid.Custom(drawLimit) }
 func drawLimit(t *rapid.T) sluice.Limit {
 	l := sluice.Limit{
 		Name:      rapid.OneOf(rapid.Just(""), rapid.StringMatching(`[a-z0-9._-]{1,64}`)).Draw(t, "name"),
-		Algorithm: sluice.Algorithm(rapid.IntRange(0, int(sluice.SlidingHistogram)).Draw(t, "algorithm")),
+		Algorithm: sluice.Algorithm(rapid.IntRange(0, int(sluice.Block)).Draw(t, "algorithm")),
 		Quota:     rapid.Int64Range(1, sluice.MaxQuota).Draw(t, "quota"),
 		Unit:      rapid.SampledFrom([]sluice.Unit{sluice.Requests, sluice.Bytes}).Draw(t, "unit"),
 		Window:    drawWindow(t),
@@ -56,6 +56,9 @@ func drawLimit(t *rapid.T) sluice.Limit {
 		l.Strict = !l.Conservative && rapid.Bool().Draw(t, "strict")
 		l.Whole = !l.Conservative && !l.Strict && l.SubWindows > 1 && rapid.Bool().Draw(t, "whole")
 		l.PreFilled = rapid.Bool().Draw(t, "pre-filled")
+	case sluice.Block:
+		l.Unit, l.CountDenied, l.BlockFor = sluice.Requests, false, drawWindow(t)
+		return l
 	case sluice.SlidingHistogram:
 		l.Precision = rapid.OneOf(rapid.Just(0), rapid.IntRange(3, 1024)).Draw(t, "precision")
 	}

@@ -201,34 +201,45 @@ func (p *parser) rate(w string) error {
 	}
 	at := p.pos + len(quota) + 1
 	p.windowAt = at
-	digits := 0
-	for digits < len(window) && isDigit(window[digits]) {
-		digits++
-	}
-	n, unit := int64(1), window[digits:]
-	if digits > 0 {
-		if n, err = strconv.ParseInt(window[:digits], 10, 64); err != nil || n == 0 {
-			return p.fail(at, "the window %q must be a whole number of at least 1 with a unit", window)
-		}
-	}
-	if digits == 0 && (unit == "month" || unit == "year") {
-		p.limit.Calendar = map[string]Calendar{"month": Month, "year": Year}[unit]
+	if window == "month" || window == "year" {
+		p.limit.Calendar = map[string]Calendar{"month": Month, "year": Year}[window]
 		p.limit.Window = -1 // until "calendar" follows
 		return nil
 	}
-	for _, d := range durations {
-		if d.name == unit {
-			if n > int64(MaxWindow/d.d) {
-				return p.fail(at, "the window %q is longer than %v", window, MaxWindow)
-			}
-			p.limit.Window = time.Duration(n) * d.d
-			if n == 1 {
-				p.named = d.d
-			}
-			return nil
+	n, of, err := p.length(at, "window", window)
+	if err != nil {
+		return err
+	}
+	if of == 0 {
+		return p.fail(at, "%q is not a window; write a number and one of us, ms, s, min, h, day, week, or month and year with a calendar", window)
+	}
+	if p.limit.Window = time.Duration(n) * of; n == 1 {
+		p.named = of
+	}
+	return nil
+}
+
+// length reads a length of time: n of a unit, which is 0 if there is none of that
+// name.
+func (p *parser) length(at int, what, text string) (n int64, unit time.Duration, err error) {
+	digits := 0
+	for digits < len(text) && isDigit(text[digits]) {
+		digits++
+	}
+	if n = 1; digits > 0 {
+		if n, err = strconv.ParseInt(text[:digits], 10, 64); err != nil || n == 0 {
+			return 0, 0, p.fail(at, "the %s %q must be a whole number of at least 1 with a unit", what, text)
 		}
 	}
-	return p.fail(at, "%q is not a window; write a number and one of us, ms, s, min, h, day, week, or month and year with a calendar", window)
+	for _, d := range durations {
+		if d.name == text[digits:] {
+			if n > int64(MaxWindow/d.d) {
+				return 0, 0, p.fail(at, "the %s %q is longer than %v", what, text, MaxWindow)
+			}
+			return n, d.d, nil
+		}
+	}
+	return 0, 0, nil
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
@@ -307,9 +318,17 @@ func (p *parser) option(w string) error {
 		l.PreFilled = true
 	case "precision":
 		return p.small(w, 3, 1024, &l.Precision)
+	case "block":
+		arg := p.word()
+		n, unit, err := p.length(p.pos, "length of a block", arg)
+		if err == nil && unit == 0 {
+			err = p.fail(p.pos, "%q is not how long to block; write for example 20/min block 10min", arg)
+		}
+		l.BlockFor = time.Duration(n) * unit
+		return err
 	default:
 		if kind != "algorithm" {
-			return p.fail(at, "unknown word %q; write an algorithm (%s) or an option such as burst 20", w, strings.Join(algorithmNames[:], ", "))
+			return p.fail(at, "unknown word %q; write an algorithm (%s) or an option such as burst 20", w, strings.Join(algorithmNames[:Block], ", "))
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ package sluice
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -50,8 +51,11 @@ type Term struct {
 
 // Full is Full of the Limit, whose defaults are filled in already.
 func (t *Term) Full() int64 {
-	if t.Algorithm.bucket() {
+	switch {
+	case t.Algorithm.bucket():
 		return t.Burst + t.Lent
+	case t.Algorithm == Block:
+		return MaxQuota
 	}
 	return t.Quota
 }
@@ -68,7 +72,7 @@ const MaxScopeBytes = 256
 // Compile validates limits and makes a [Plan] of them. The scope says whose
 // budget this is ("login", "api"): any text of 1 to 256 bytes. All faults are
 // returned at once. Two limits of one name are refused, as they would count
-// in the same state.
+// in the same state, and so are blocks alone, as nobody would be denied.
 func Compile(scope string, limits ...Limit) (*Plan, error) {
 	var faults []error
 	if scope == "" || len(scope) > MaxScopeBytes {
@@ -92,10 +96,25 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 		p.terms = append(p.terms, t)
 		p.id = mix(p.id, t.ID)
 	}
+	if len(p.terms) > 0 && len(p.terms) == len(limits) && !slices.ContainsFunc(p.terms, func(t Term) bool { return t.Algorithm != Block }) {
+		faults = append(faults, errors.New("a block counts what the limits beside it deny, and there is none; add one, such as 100/min"))
+	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("sluice: compile %q: %w", scope, errors.Join(faults...))
 	}
 	return p, nil
+}
+
+// CompileLimit returns one limit as a [Plan] of the scope has it, which may be a
+// block: for a [Store] that finds a state whose limit is in no Plan at hand.
+func CompileLimit(scope string, l Limit) (*Term, error) {
+	if scope == "" || len(scope) > MaxScopeBytes {
+		return nil, fmt.Errorf("sluice: scope of %d bytes: must have 1 to %d", len(scope), MaxScopeBytes)
+	}
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	return new(compileTerm(scope, l)), nil
 }
 
 func compileTerm(scope string, l Limit) Term {

@@ -240,6 +240,8 @@ func tweak(t *rapid.T, a sluice.Limit) sluice.Limit {
 		b.Anchor, b.Refill, b.WeekStart = a.Anchor, a.Refill, a.WeekStart
 	case sluice.SlidingHistogram:
 		b.Zone = a.Zone
+	case sluice.Block:
+		b.Unit, b.Debt, b.BlockFor = a.Unit, a.Debt, a.BlockFor+time.Microsecond
 	}
 	if b.Validate() != nil {
 		return a
@@ -248,11 +250,11 @@ func tweak(t *rapid.T, a sluice.Limit) sluice.Limit {
 }
 
 func compileOne(t *rapid.T, scope string, l sluice.Limit) *sluice.Term {
-	p, err := sluice.Compile(scope, l)
+	term, err := sluice.CompileLimit(scope, l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.Term(0)
+	return term
 }
 
 // TestEveryParameterChangesTheIdentity walks through the fields one by one.

@@ -39,6 +39,7 @@ const MaxTextBytes = 1024
 //	sub-windows N, pre-filled        sliding-counter
 //	strict, conservative or whole    sliding-counter
 //	precision N                      sliding-histogram
+//	block LENGTH                     the algorithm: QUOTA denials in a WINDOW block a key so long
 //
 // A text that cannot be read is a [*TextError]; one that can but makes no
 // limit gives the faults of [Limit.Validate]. [Limit.String] is its inverse.
@@ -117,6 +118,7 @@ func (l Limit) String() string {
 		b.WriteString(" burst " + formatQuota(l.Burst, l.Unit))
 	}
 	flag(l.Algorithm != TokenBucket, l.Algorithm.String())
+	flag(l.BlockFor != 0, formatLength(l.BlockFor))
 	if l.Calendar != NoCalendar {
 		b.WriteString(" calendar " + orDefault(l.Zone, "UTC"))
 	}

@@ -40,6 +40,11 @@ var texts = []struct {
 	{text: "1000/h", want: sluice.PerHour(1000), prints: "1000/hour"},
 	{text: "2/10min sliding-log count-denied", want: sluice.Limit{Algorithm: sluice.SlidingLog, Quota: 2, Window: 10 * time.Minute, CountDenied: true}},
 
+	{text: "20/min block 10min", want: sluice.Limit{Algorithm: sluice.Block, Quota: 20, Window: time.Minute, BlockFor: 10 * time.Minute}},
+	{text: "bad: 100/h block day", want: sluice.Limit{Name: "bad", Algorithm: sluice.Block, Quota: 100, Window: time.Hour, BlockFor: day}, prints: "bad: 100/hour block 1day"},
+	{text: "1/s block 90s", want: sluice.Limit{Algorithm: sluice.Block, Quota: 1, Window: time.Second, BlockFor: 90 * time.Second}},
+	{text: "3/min block 366day", want: sluice.Limit{Algorithm: sluice.Block, Quota: 3, Window: time.Minute, BlockFor: sluice.MaxWindow}},
+
 	{text: "  100/min\t burst\n 5 ", want: sluice.PerMinute(100).WithBurst(5), prints: "100/min burst 5"},
 	{text: "1_000_000/min", want: sluice.PerMinute(1e6), prints: "1000000/min"},
 	{text: "9007199254740991/us", want: sluice.Per(sluice.MaxQuota, time.Microsecond)},
@@ -159,6 +164,14 @@ func TestParseLimitSaysWhereAndWhat(t *testing.T) {
 		{"100/month", 4, "a month has no fixed length"},
 		{"100/year fixed-window", 4, "a year has no fixed length"},
 		{"100/min/s", 4, `"min/s" is not a window`},
+		{"20/min block", 12, "is not how long to block; write for example 20/min block 10min"},
+		{"20/min block ten", 13, `"ten" is not how long to block`},
+		{"20/min block 0s", 13, "at least 1"},
+		{"20/min block 367day", 13, `the length of a block "367day" is longer than`},
+		{"20/min block 10min block 5min", 19, "a second algorithm"},
+		{"20/min sliding-log block 5min", 19, "a second algorithm"},
+		{"20/min block 10min burst 3", 19, "burst belongs to token-bucket and leaky-bucket, not to block"},
+		{"20/min block month", 13, `"month" is not how long to block`},
 		{"Per User: 1/min", 0, "is not a quota and a window"},
 		{"User: 1/min", 0, `the name "User" must be`},
 		{": 1/min", 0, `the name "" must be`},
@@ -374,7 +387,7 @@ func FuzzParseLimit(f *testing.F) {
 		if again != l {
 			t.Fatalf("%q is written %q, read as %+v, want %+v", text, l, again, l)
 		}
-		if _, err := sluice.Compile("fuzz", l); err != nil {
+		if _, err := sluice.CompileLimit("fuzz", l); err != nil {
 			t.Fatalf("%q was read but not compiled: %v", text, err)
 		}
 	})

@@ -80,6 +80,15 @@ func formatDuration(d time.Duration) string {
 	return d.String()
 }
 
+// formatLength writes d as formatDuration does, with its number: "1min", not "min".
+func formatLength(d time.Duration) string {
+	text := formatDuration(d)
+	if !isDigit(text[0]) {
+		return "1" + text
+	}
+	return text
+}
+
 // nameOf returns the name of a value of a type, or its number where it has none.
 func nameOf[T ~uint8](v T, names []string, kind string) string {
 	if int(v) < len(names) {

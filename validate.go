@@ -64,6 +64,8 @@ func (l Limit) Validate() error {
 		if l.Precision != 0 && (l.Precision < 3 || l.Precision > 1024) {
 			add("Precision", "%d must be 3 to 1024, or 0 for %d", l.Precision, DefaultPrecision)
 		}
+	case Block:
+		l.validateBlock(add)
 	default:
 		add("Algorithm", "%v is not one of the algorithms", l.Algorithm)
 	}
@@ -121,6 +123,7 @@ func (l Limit) validateStrays(add func(string, string, ...any)) {
 		{"Strict", l.Strict, SlidingCounter},
 		{"PreFilled", l.PreFilled, SlidingCounter},
 		{"Precision", l.Precision != 0, SlidingHistogram},
+		{"BlockFor", l.BlockFor != 0, Block},
 	} {
 		if f.set && f.of != l.Algorithm {
 			add(f.field, "belongs to %v, not to %v; leave it zero or choose that algorithm", f.of, l.Algorithm)
@@ -198,6 +201,24 @@ func (l Limit) validateFixed(add func(string, string, ...any)) {
 		add("WeekStart", "%d is not a day of the week", int(l.WeekStart))
 	} else if l.WeekStart != time.Sunday && l.Calendar != Week {
 		add("WeekStart", "only a calendar week has a first day")
+	}
+}
+
+func (l Limit) validateBlock(add func(string, string, ...any)) {
+	if l.BlockFor < time.Microsecond || l.BlockFor > MaxWindow {
+		add("BlockFor", "%v must be 1µs to %v: how long a key is denied, such as in 20/min block 10min", l.BlockFor, MaxWindow)
+	}
+	if l.BlockFor%time.Microsecond != 0 {
+		add("BlockFor", "%v is not a whole number of microseconds", l.BlockFor)
+	}
+	if l.Unit == Bytes {
+		add("Unit", "a block counts denials, not bytes; write a plain number of them")
+	}
+	if l.CountDenied {
+		add("CountDenied", "a block counts nothing else than denials; leave it out")
+	}
+	if l.Debt > 0 {
+		add("Debt", "a block counts denials, and records no units; leave it zero")
 	}
 }
 

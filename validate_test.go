@@ -122,6 +122,17 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 			"Anchor", "Burst", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "Withheld",
 		}},
 
+		{"block", sluice.Limit{Algorithm: sluice.Block, Quota: 1, Window: 1000, BlockFor: 1000}, nil},
+		{"block, longest", sluice.Limit{Algorithm: sluice.Block, Quota: sluice.MaxQuota, Window: sluice.MaxWindow, BlockFor: sluice.MaxWindow}, nil},
+		{"block for no time", sluice.Limit{Algorithm: sluice.Block, Quota: 1, Window: 1000}, []string{"BlockFor"}},
+		{"block for too long", sluice.Limit{Algorithm: sluice.Block, Quota: 1, Window: 1000, BlockFor: sluice.MaxWindow + 1000}, []string{"BlockFor"}},
+		{"block for a part of a µs", sluice.Limit{Algorithm: sluice.Block, Quota: 1, Window: 1000, BlockFor: 1001}, []string{"BlockFor"}},
+		{"block of bytes, with a debt", sluice.Limit{Algorithm: sluice.Block, Quota: 1, Window: 1000, BlockFor: 1000, Unit: sluice.Bytes, Debt: 1}, []string{"Debt", "Unit"}},
+		{"block for of another", sluice.Limit{Quota: 1, Window: 1000, BlockFor: 1000}, []string{"BlockFor"}},
+		{"strays of a block", strays(sluice.Block), []string{
+			"Anchor", "BlockFor", "Burst", "Calendar", "Conservative", "CountDenied", "Debt", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
+		}},
+
 		{"unknown anchor", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Window: 1000, Anchor: 2}, []string{"Anchor"}},
 		{"unknown calendar", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Calendar: 9}, []string{"Calendar"}},
 		{"calendar with its nominal window", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Calendar: sluice.Month, Window: 31 * day}, nil},
@@ -250,6 +261,7 @@ func TestLimitFull(t *testing.T) {
 		{sluice.PerMinute(9).With(sluice.LeakyBucket), 1},
 		{sluice.PerMinute(9).With(sluice.FixedWindow), 9},
 		{sluice.PerMinute(9).With(sluice.SlidingHistogram), 9},
+		{sluice.MustParseLimit("9/min block 1h"), sluice.MaxQuota},
 	} {
 		if got := c.limit.Full(); got != c.want {
 			t.Errorf("Full of %v = %d, want %d", c.limit, got, c.want)

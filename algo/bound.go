@@ -17,7 +17,8 @@ import (
 // Debt included, whatever the traffic: it is never exceeded, and the worst
 // traffic comes within one unit of it. For a leaky bucket it counts units as
 // they are admitted; see [Output]. A limit that is not valid, or a span that is
-// not positive, has a bound of 0. Bounds beyond 2^63−1 are that.
+// not positive, has a bound of 0. Bounds beyond 2^63−1 are that, and that of a block,
+// which says how many denials it takes: see [Denials].
 func Bound(l sluice.Limit, d time.Duration) int64 {
 	if d < time.Microsecond || l.Validate() != nil {
 		return 0
@@ -35,6 +36,8 @@ func Bound(l sluice.Limit, d time.Duration) int64 {
 	case sluice.FixedWindow:
 		// A span of one instant meets one window, of one µs more two.
 		return times(quota, (length-1+shortest(l)-1)/shortest(l)+1)
+	case sluice.Block:
+		return math.MaxInt64
 	case sluice.SlidingCounter:
 		return counterBound(&l, quota, window/int64(l.SubWindows), length)
 	default:
@@ -131,6 +134,9 @@ func mulDiv(a, b, c int64) int64 {
 // minute".
 func Worst(l sluice.Limit) string {
 	l = l.Filled()
+	if l.Algorithm == sluice.Block {
+		return worstBlock(l)
+	}
 	var b strings.Builder
 	if l.Calendar != sluice.NoCalendar {
 		edge := "midnight"

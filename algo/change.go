@@ -20,11 +20,10 @@ import (
 func BoundOfChange(d time.Duration, limits ...sluice.Limit) int64 {
 	var forms []*union
 	for _, l := range limits {
-		plan, err := sluice.Compile("bound", l)
+		t, err := sluice.CompileLimit("bound", l)
 		if err != nil {
 			continue
 		}
-		t := plan.Term(0)
 		i := slices.IndexFunc(forms, func(u *union) bool { return SameForm(u.terms[0], t) })
 		if i < 0 {
 			i, forms = len(forms), append(forms, &union{})

@@ -31,7 +31,8 @@ type counter interface {
 	// meet notes in s what t must know to decide again over a state that
 	// another limit wrote. It reports whether it did.
 	meet(t *sluice.Term, s *State, now int64) bool
-	// pending reports whether t must wait for another limit's reservation.
+	// pending reports whether t must wait for another limit's reservation, or
+	// for the end of a block.
 	pending(t *sluice.Term, s *State, now int64) bool
 	// counted returns how many units count against the limit at now: full less
 	// these is the largest cost that fits.
@@ -74,6 +75,8 @@ func counterOf(t *sluice.Term) counter {
 		return slidingCounter{}
 	case sluice.SlidingLog, sluice.SlidingHistogram:
 		return slidingLog{}
+	case sluice.Block:
+		return block{}
 	default:
 		if t.Refill != sluice.Continuous {
 			return intervalBucket{}
@@ -85,8 +88,11 @@ func counterOf(t *sluice.Term) counter {
 // full returns how many units a rested key has: what is spent beyond them is
 // debt.
 func full(t *sluice.Term) int64 {
-	if t.Burst > 0 {
+	switch {
+	case t.Burst > 0:
 		return t.Burst
+	case blocks(t):
+		return sluice.MaxQuota
 	}
 	return t.Quota
 }
@@ -203,7 +209,7 @@ func (it *Item) earliest(c counter, now, cost int64) int64 {
 
 // spend counts cost at instant at in every state of the key.
 func (it *Item) spend(c counter, now, at, cost int64) {
-	if cost <= 0 {
+	if cost <= 0 || blocks(it.Term) {
 		return
 	}
 	c.spend(it.Term, &it.State, now, at, cost)

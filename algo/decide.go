@@ -14,7 +14,7 @@ import (
 // Decide decides a valid request at instant now over the states of all its
 // limits: items are those of req.Charge in their order, then of req.More. It
 // changes the states of all or, where the request is denied, of none, except
-// that a limit may count denials and that a key's initial state is kept. It fills
+// that a limit or a block may count denials and that a key's initial state is kept. It fills
 // req.Outcomes. It allocates only where a ring must grow.
 func Decide(req *sluice.Request, items []Item, now int64) sluice.Decision {
 	now = clamp(now)
@@ -91,6 +91,7 @@ type round struct {
 	least int64 // how far from now a reservation or charge counts at the earliest
 	// queues is how many limits hold requests back, wherever their units count.
 	queues int
+	blocks bool // there is one that counts denials
 }
 
 // prepare readies all items.
@@ -100,6 +101,7 @@ func (r *round) prepare() {
 		if it.Term.Queues() {
 			r.queues++
 		}
+		r.blocks = r.blocks || blocks(it.Term)
 		it.prepare(r.now) // which may count it in another limit's state
 		if r.req.Op != sluice.OpRefund && r.req.Op != sluice.OpReset {
 			it.see(r.now)
@@ -284,6 +286,9 @@ func (r *round) describe() sluice.Decision {
 // refund gives back what g says in every state of the key, and returns how much
 // that is in the one that gives most.
 func (it *Item) refund(g grant, now int64) int64 {
+	if blocks(it.Term) {
+		return 0 // and what others count was not spent under it
+	}
 	g.foreign = !own(it.Term, &it.State)
 	back := counterOf(it.Term).refund(it.Term, &it.State, now, g)
 	it.Written = it.Written || back > 0
@@ -309,7 +314,7 @@ func (r *round) reset() sluice.Decision {
 	return r.describe()
 }
 
-// deny leaves every state as it is, but for the limits that count denials.
+// deny leaves every state as it is, but for the limits and blocks that count denials.
 func (r *round) deny() sluice.Decision {
 	switch r.req.Op {
 	case sluice.OpPeek:
@@ -318,6 +323,9 @@ func (r *round) deny() sluice.Decision {
 		for i := range r.items {
 			it := &r.items[i]
 			it.denied(r.now)
+		}
+		if r.blocks {
+			r.countDenial()
 		}
 	default: // a reservation that is denied is not one that was refused service
 	}

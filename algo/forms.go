@@ -39,7 +39,7 @@ func (it *Item) prepareOthers(now int64) {
 func (it *Item) seedFrom(now int64) {
 	// A balance may have been there and have drained, and a window that the first
 	// request opens may have opened before all that is known.
-	if !it.State.Zero() || it.Term.Burst > 0 || it.Term.Anchor == sluice.OnFirst {
+	if !it.State.Zero() || it.Term.Burst > 0 || it.Term.Anchor == sluice.OnFirst || blocks(it.Term) {
 		return
 	}
 	since := it.State.Since
@@ -56,19 +56,23 @@ func (it *Item) seedFrom(now int64) {
 
 // displace makes do with the forms that there are, as they are too many: the
 // limit counts in the shortest that is at least as long as its own window. Where
-// none is, the shortest of all makes room.
+// none is, the shortest of all makes room. A block neither counts in another state
+// nor makes room.
 func (it *Item) displace() {
-	on, shortest := -1, 0
+	on, shortest := -1, -1
 	for i := range it.Others {
 		w := it.Others[i].By
+		if blocks(w) {
+			continue
+		}
 		if w.Burst == 0 && w.Micros >= it.Term.Micros && (on < 0 || w.Micros < it.Others[on].By.Micros) {
 			on = i
 		}
-		if w.Micros < it.Others[shortest].By.Micros {
+		if shortest < 0 || w.Micros < it.Others[shortest].By.Micros {
 			shortest = i
 		}
 	}
-	if on < 0 {
+	if on < 0 || blocks(it.Term) {
 		it.Others = slices.Delete(it.Others, shortest, shortest+1)
 		return
 	}
@@ -119,6 +123,8 @@ func spendOther(o *State, now, at, cost int64) {
 func room(t *sluice.Term, s *State, at int64) int64 {
 	counted := int64(0)
 	switch {
+	case blocks(t):
+		return 0
 	case t.Burst > 0:
 		if !s.Zero() {
 			counted = counterOf(t).counted(t, s, at)

@@ -95,7 +95,7 @@ func SizeOf(t *sluice.Term) Size {
 	switch {
 	case t.Burst > 0 && t.Refill == sluice.Continuous && t.Rate.Den <= 1<<16:
 		return SizeWord
-	case t.Burst > 0 || t.Algorithm == sluice.FixedWindow || t.Algorithm == sluice.SlidingCounter && t.Behind == 1:
+	case t.Burst > 0 || blocks(t) || t.Algorithm == sluice.FixedWindow || t.Algorithm == sluice.SlidingCounter && t.Behind == 1:
 		return SizeFixed
 	}
 	return SizeRing

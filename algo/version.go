@@ -13,10 +13,14 @@ const MaxForms = 4
 
 // SameForm reports whether states of a and b, two limits of one name, are one
 // state: buckets with continuous refill share a balance, and limits that count
-// the same windows in the same way share the counts, whatever their quotas.
+// the same windows in the same way share the counts, whatever their quotas. So do
+// all blocks.
 func SameForm(a, b *sluice.Term) bool {
 	if continuous(a) || continuous(b) {
 		return continuous(a) && continuous(b)
+	}
+	if blocks(a) || blocks(b) {
+		return blocks(a) && blocks(b)
 	}
 	if a.Algorithm == sluice.SlidingCounter && b.Algorithm == sluice.SlidingCounter {
 		return a.Sub == b.Sub && a.Behind == b.Behind

@@ -347,11 +347,9 @@ func (rr *snapshotReader) term() (scope string, t *sluice.Term, used int64, err 
 	if err != nil {
 		return "", nil, 0, err
 	}
-	plan, err := sluice.Compile(texts[0], limit)
-	if err != nil {
+	if t, err = sluice.CompileLimit(texts[0], limit); err != nil {
 		return "", nil, 0, err
 	}
-	t = plan.Term(0)
 	if t.ID != id && rr.version == snapshotVersion {
 		return "", nil, 0, fmt.Errorf("the limit %q has the ID %016x, not %016x: it was written by another version", texts[1], t.ID, id)
 	}

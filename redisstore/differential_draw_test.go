@@ -43,6 +43,9 @@ func (s *subject) makeItems(store *Store) {
 }
 
 func (d *differential) plan(scope string, limits []sluice.Limit) *sluice.Plan {
+	for !slices.ContainsFunc(limits, func(l sluice.Limit) bool { return l.Algorithm != sluice.Block }) {
+		limits[0] = d.limit().Named(limits[0].Name)
+	}
 	p, err := sluice.Compile(scope, limits...)
 	if err != nil {
 		panic(err)

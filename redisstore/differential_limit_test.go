@@ -20,7 +20,7 @@ func (d *differential) limit() sluice.Limit {
 
 func (d *differential) anyLimit() sluice.Limit {
 	l := sluice.Limit{
-		Algorithm: sluice.Algorithm(d.rand.IntN(int(sluice.SlidingHistogram) + 1)),
+		Algorithm: sluice.Algorithm(d.rand.IntN(int(sluice.Block) + 1)),
 		Quota:     d.quota(),
 		Window:    d.window(),
 
@@ -80,6 +80,11 @@ func (d *differential) anyLimit() sluice.Limit {
 		l.Whole = d.rand.IntN(3) == 0 // which goes with neither, nor with one sub-window
 		if d.rand.IntN(2) == 0 {
 			l.SubWindows = []int{2, 3, 4, 6, 10, 60}[d.rand.IntN(6)]
+		}
+	case sluice.Block:
+		l.CountDenied, l.BlockFor = false, d.window()
+		if d.rand.IntN(4) > 0 {
+			l.Quota = 1 + d.rand.Int64N(4)
 		}
 	case sluice.SlidingHistogram:
 		debt(min(l.Quota, sluice.MaxQuota-l.Quota))

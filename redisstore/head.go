@@ -28,9 +28,9 @@ const (
 	headVariant2  = 1 << 7 // Withheld follows, calendar follows, PreFilled
 	headAlgorithm = 7
 
-	// headOptions, in the place of an algorithm, is a token bucket with options,
-	// which follow as bits. Nodes that do not know them find no such algorithm and
-	// refuse the state. 7 is none, either: see value.go.
+	// headOptions, in the place of an algorithm, is a token bucket with options, or
+	// a block, which follow as bits. Nodes that do not know them find no such
+	// algorithm, or option, and refuse the state. 7 is none, either: see value.go.
 	headOptions = 6
 
 	// headMore in place of the algorithm says that a byte with it follows, and
@@ -39,15 +39,20 @@ const (
 	headMore = 7
 )
 
-// The options of a token bucket.
+// The options of a token bucket, and that a limit is none but a block, whose
+// BlockFor follows.
 const (
 	optionNextWaits = 1 << iota
 	optionAligned
+	optionBlock
 	optionsKnown = 1<<iota - 1
 )
 
-// optionsOf returns the options of a token bucket, 0 of any other limit.
+// optionsOf returns the options of a token bucket or a block, 0 of any other limit.
 func optionsOf(l *sluice.Limit) (options int64) {
+	if l.Algorithm == sluice.Block {
+		options |= optionBlock
+	}
 	if l.NextWaits {
 		options |= optionNextWaits
 	}
@@ -123,6 +128,9 @@ func appendHead(b []byte, l *sluice.Limit) []byte {
 		number(int64(l.SubWindows))
 	case sluice.SlidingHistogram:
 		number(int64(l.Precision))
+	case sluice.Block: // whose number is headOptions
+		number(optionsOf(l))
+		number(l.BlockFor.Microseconds())
 	}
 	b[start], b[start+1] = byte(len(b)-start-1), flags
 	return b
@@ -179,10 +187,13 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 	}
 	bad := false
 	if l.Algorithm == headMore {
-		if len(rest) == 0 || rest[0] >= headMore {
+		if len(rest) == 0 || rest[0] >= headOptions {
 			return nil, 0, errHead
 		}
 		l.Algorithm, l.CountDenied, rest = sluice.Algorithm(rest[0]), true, rest[1:]
+	}
+	micros := func(n int64) time.Duration {
+		return time.Duration(min(n, sluice.MaxWindow.Microseconds()+1)) * time.Microsecond
 	}
 	number := func() int64 {
 		n, k := binary.Uvarint(rest)
@@ -200,7 +211,7 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 	}
 	l.Quota = number()
 	if !calendar {
-		l.Window = time.Duration(min(number(), sluice.MaxWindow.Microseconds()+1)) * time.Microsecond
+		l.Window = micros(number())
 	}
 	if flags&headDebt != 0 {
 		l.Debt = number()
@@ -224,6 +235,10 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 				l.Refill = sluice.Aligned
 			}
 			bad = bad || set == 0 || set&^optionsKnown != 0
+			if set&optionBlock != 0 {
+				bad = bad || flags != headOptions || set != optionBlock
+				l.Algorithm, l.BlockFor = sluice.Block, micros(number())
+			}
 		}
 	case sluice.LeakyBucket:
 		if variant {
@@ -248,15 +263,16 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 		l.SubWindows = int(number())
 	case sluice.SlidingHistogram:
 		l.Precision = int(number())
+	case sluice.Block: // is found by its option
 	}
 	if bad || len(rest) > 0 {
 		return nil, 0, errHead
 	}
 	// A limit from before the two were bounded together wrote less than it may.
 	l.Debt = min(l.Debt, sluice.MaxQuota-max(l.Quota, l.Burst))
-	plan, err := sluice.Compile("writer", l)
+	t, err := sluice.CompileLimit("writer", l)
 	if err != nil {
 		return nil, 0, fmt.Errorf("the limit that wrote the state: %w", err)
 	}
-	return plan.Term(0), size, nil
+	return t, size, nil
 }

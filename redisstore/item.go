@@ -71,10 +71,13 @@ func bit(set bool) int64 {
 func (it *item) appendArgs(b []byte, now int64) []byte {
 	t := it.term
 	full := t.Quota
-	if t.Burst > 0 {
-		full = t.Burst
-	}
 	k := kindOf(t)
+	switch {
+	case t.Burst > 0:
+		full = t.Burst
+	case k == kindBlock:
+		full = t.Full()
+	}
 	window := t.Micros
 	if k == kindCounter {
 		window = int64(t.Behind) * t.Sub
@@ -98,6 +101,8 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 			return appendNumbers(b, 1)
 		}
 		return appendNumbers(b, 0)
+	case kindBlock:
+		return appendNumbers(b, t.BlockFor.Microseconds())
 	case kindCounter:
 		return appendNumbers(b, lag(t), it.series.sight(t), t.Sub, int64(t.Behind), bit(t.Conservative || t.Whole), bit(t.Strict), bit(t.CountDenied))
 	default:

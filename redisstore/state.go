@@ -21,6 +21,7 @@ const (
 	kindFixed
 	kindCounter
 	kindLog
+	kindBlock
 	kinds // how many, and one
 )
 
@@ -32,6 +33,8 @@ func kindOf(t *sluice.Term) kind {
 		return kindCounter
 	case sluice.SlidingLog, sluice.SlidingHistogram:
 		return kindLog
+	case sluice.Block:
+		return kindBlock
 	default:
 		if t.Refill != sluice.Continuous {
 			return kindInterval
@@ -112,6 +115,8 @@ func formatState(b []byte, t *sluice.Term, s *algo.State) []byte {
 		b = appendInt(b, s.A)
 	case kindFixed:
 		b = appendInt(append(b, reserved), s.A)
+	case kindBlock:
+		b = appendInt(appendInt(b, s.A), s.B)
 	case kindCounter:
 		b = append(b, reserved)
 		if t.Behind == 1 {
@@ -147,6 +152,8 @@ func parseState(t *sluice.Term, body string) (algo.State, error) {
 		s.A = r.int(7)
 	case kindFixed:
 		s.Reserved, s.A = r.bool(), r.int(7)
+	case kindBlock:
+		s.A, s.B = r.int(7), r.int(7)
 	case kindCounter:
 		s.Reserved = r.bool()
 		if t.Behind == 1 {

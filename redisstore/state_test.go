@@ -21,17 +21,20 @@ func TestHeadsTellLimitsApart(t *testing.T) {
 	d := &differential{rand: rand.New(rand.NewPCG(7, 7))}
 	for range 20_000 {
 		l := d.limit()
-		if d.rand.IntN(4) == 0 {
+		if d.rand.IntN(4) == 0 && l.Algorithm != sluice.Block {
 			l.Unit = sluice.Bytes
 		}
-		p := storekit.Compile(t, "any", l.Named("x"))
-		head := plainHead(p.Term(0).Limit)
+		term, err := sluice.CompileLimit("any", l.Named("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := plainHead(term.Limit)
 		got, size, err := parseHead("x", head+"the state")
 		if err != nil || size != len(head) {
 			t.Fatalf("%v: %d of %d bytes read, %v", l, size, len(head), err)
 		}
-		if got.Limit != p.Term(0).Limit {
-			t.Fatalf("got %+v, want %+v", got.Limit, p.Term(0).Limit)
+		if got.Limit != term.Limit {
+			t.Fatalf("got %+v, want %+v", got.Limit, term.Limit)
 		}
 	}
 }
@@ -55,15 +58,34 @@ func TestUnknownOptionsAreRefused(t *testing.T) {
 	}
 }
 
+// TestBlocksAreUnknownToOldNodes: a block has the head of a token bucket with an
+// option that nodes from before there were blocks do not know, and all of it is read.
+func TestBlocksAreUnknownToOldNodes(t *testing.T) {
+	block, err := sluice.CompileLimit("any", sluice.MustParseLimit("x: 20/min block 10min"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := plainHead(block.Limit)
+	if want := "\x0c\x06\x14\x80\x8e\xce\x1c\x04\x80\x8c\x8d\x9e\x02"; head != want {
+		t.Fatalf("head %x, want %x", head, want)
+	}
+	for _, bad := range []string{
+		"\x07\x06\x14\x80\x8e\xce\x1c\x04",                         // without how long
+		"\x0d\x06\x14\x80\x8e\xce\x1c\x05\x80\x8c\x8d\x9e\x02\x01", // that is a bucket, too
+		"\x0c\x0e\x14\x80\x8e\xce\x1c\x04\x80\x8c\x8d\x9e\x02",     // of bytes
+	} {
+		if got, _, err := parseHead("x", bad); err == nil {
+			t.Errorf("%x: got %v", bad, got.Limit)
+		}
+	}
+}
+
 // FuzzParseState: whatever a key holds, reading it ends, and what can be read
 // is written the same again.
 func FuzzParseState(f *testing.F) {
 	d := &differential{rand: rand.New(rand.NewPCG(7, 8))}
 	for range 50 {
-		p, err := sluice.Compile("any", d.limit().Named("x"))
-		if err != nil {
-			f.Fatal(err)
-		}
+		p := d.plan("any", []sluice.Limit{d.limit().Named("x")})
 		item := []algo.Item{{Term: p.Term(0), Cost: 1}}
 		req := sluice.Request{Op: sluice.OpCharge, Charge: sluice.Charge{Plan: p, Cost: 1}}
 		algo.Decide(&req, item, 1_763_700_000_000_000)
@@ -73,10 +95,13 @@ func FuzzParseState(f *testing.F) {
 	f.Add("\x02\x07\x01")
 	f.Add(extended + "\x02\x07\x01")
 	f.Add(severalForms + "\x02\x00\x01")
-	p, err := sluice.Compile("any", d.limit().Named("x"))
+	block, err := sluice.CompileLimit("any", sluice.MustParseLimit("x: 20/min block 10min"))
 	if err != nil {
 		f.Fatal(err)
 	}
+	f.Add(formatOne(block, &algo.State{Idle: 1_763_700_060_000_000, A: 3, B: 1_763_700_000_000_000}))
+	f.Add(formatOne(block, &algo.State{Idle: 1_763_700_060_000_000, B: 1_763_700_000_000_000})[:20])
+	p := d.plan("any", []sluice.Limit{d.limit().Named("x")})
 	f.Fuzz(func(t *testing.T, raw string) {
 		var s Store
 		it := item{preparedLimit: &preparedLimit{term: p.Term(0), plainHead: plainHead(p.Term(0).Limit)}}

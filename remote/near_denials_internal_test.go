@@ -222,6 +222,7 @@ func TestAsksAboutWhatIsNotPlain(t *testing.T) {
 		{"outcomes of several", sluice.Request{Charge: sluice.Charge{Plan: limit("2/s", "9/s sliding-log"), Key: "k", Cost: 1}, Outcomes: new(make(sluice.Outcomes, 2))}, false},
 		{"denials count", storekit.Request(limit("2/s sliding-log count-denied"), "k", 1), false},
 		{"denials count in a bucket", storekit.Request(limit("2/s count-denied"), "k", 1), false},
+		{"denials block", storekit.Request(limit("2/s", "90/min block 1h"), "k", 1), false},
 		{"initial level", storekit.Request(limit("2/s initial 1"), "k", 1), false},
 		{"pre-filled", storekit.Request(limit("2/s sliding-counter pre-filled"), "k", 1), false},
 		{"wait", sluice.Request{Charge: sluice.Charge{Plan: limit("2/s leaky-bucket"), Key: "k", Cost: 1}, MaxWait: 1}, false},

@@ -82,6 +82,7 @@ func TestShare(t *testing.T) {
 		{"10/366day debt 9 next-waits", 3, "token-bucket.366day: 3/366day burst 3 next-waits debt 3"},
 		{"10/366day debt 2 next-waits", 3, "token-bucket.366day: 3/366day burst 3"},
 		{"1/366day", 4, "token-bucket.366day: 1/366day burst 1"},
+		{"20/min block 10min", 8, "block.min: 20/min block 10min"},
 	} {
 		l := sluice.MustParseLimit(c.limit)
 		got := remote.Share(l, c.nodes)
@@ -142,6 +143,31 @@ func TestBoundIsTrue(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLocalBlocks: while the store is away each node blocks whom it has denied as often
+// as the block says, and knows nothing of what the others have denied.
+func TestLocalBlocks(t *testing.T) {
+	both(t, func(t *testing.T, f *faulty) {
+		f.set(erring)
+		var fleet [2]*remote.Store
+		for i := range fleet {
+			fleet[i] = wrap(t, f, remote.Options{Policy: sluice.FailLocal, Nodes: func() int { return 2 }})
+			defer end(t, f, fleet[i])
+		}
+		p := storekit.Plan(t, "api", "1/s", "3/min block 10min")
+		take := func(node int) sluice.Decision { return storekit.Take(t, fleet[node], storekit.Request(p, "k", 1)) }
+		for range 3 {
+			take(0)
+		}
+		take(1)
+		if d := take(1); d.Binding != 0 || d.Allowed {
+			t.Errorf("the first denial of the other node: got %+v", d)
+		}
+		if d := take(0); d.RetryAfter != 10*time.Minute {
+			t.Errorf("the third denial of one node: got %+v, want a block", d)
+		}
+	})
 }
 
 // TestNodesChange: the share follows the last known number of nodes, and what a

@@ -17,7 +17,9 @@ const MaxNodes = 1 << 16
 // window cannot be stretched, nor can one to more than [sluice.MaxWindow]: there
 // each node has its part of the units, but at least one. Fewer than one node
 // count as one, more than [MaxNodes] as that. A limit that allows neither (its
-// bucket would refill too slowly) stays as it is.
+// bucket would refill too slowly) stays as it is. So does a block: the shares deny
+// more than the limits do, and nobody is blocked who would not be by as many denials
+// on a single node.
 //
 // The bound of the share, by algo.Bound, is what one node lets through of a key,
 // and all nodes together let through as many times that. What the store admitted
@@ -25,7 +27,7 @@ const MaxNodes = 1 << 16
 func Share(l sluice.Limit, nodes int) sluice.Limit {
 	l = l.Filled()
 	n := int64(clampNodes(nodes))
-	if n == 1 {
+	if n == 1 || l.Algorithm == sluice.Block {
 		return l
 	}
 	if l.Calendar == sluice.NoCalendar && int64(l.Window) <= int64(sluice.MaxWindow)/n {

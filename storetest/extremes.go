@@ -70,15 +70,21 @@ func testCosts(t *testing.T, b *bench) {
 		{Algorithm: sluice.SlidingCounter, Quota: most, Window: 1024 * time.Microsecond, SubWindows: 1024},
 		{Algorithm: sluice.SlidingHistogram, Quota: most, Window: year, Precision: 1024},
 		{Algorithm: sluice.SlidingHistogram, Quota: most, Window: time.Microsecond, Precision: 3},
+		{Algorithm: sluice.Block, Quota: 1, Window: year, BlockFor: year},
+		{Algorithm: sluice.Block, Quota: most, Window: time.Microsecond, BlockFor: time.Microsecond},
 	}
 	for _, l := range all {
-		if l.Quota == most && l.Burst == 0 {
+		if l.Quota == most && l.Burst == 0 && l.Algorithm != sluice.Block {
 			l.Quota, l.Debt = most/2+1, most/2
 			all = append(all, l)
 		}
 	}
 	for i, l := range all {
-		plan := storekit.Compile(t, fmt.Sprint("extreme ", i), l)
+		limits := []sluice.Limit{l}
+		if l.Algorithm == sluice.Block { // which does not stand alone
+			limits = append(limits, sluice.Per(1, year))
+		}
+		plan := storekit.Compile(t, fmt.Sprint("extreme ", i), limits...)
 		var last sluice.Decision
 		for _, op := range []sluice.Op{sluice.OpPeek, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReserve, sluice.OpRefund, sluice.OpReset} {
 			for _, cost := range []int64{0, 1, l.Full() - 1, l.Full(), l.Full() + 1, most} {

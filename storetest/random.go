@@ -75,6 +75,9 @@ func plans(t *testing.T) []*sluice.Plan {
 		{"20/s", "100/min fixed-window"},
 		{"10/s sliding-log", "a: 30/s burst 20 leaky-bucket", "40/s sliding-counter sub-windows 4"},
 		{"a: 20/s leaky-bucket burst 4", "b: 30/s leaky-bucket burst 5", "100/min sliding-histogram precision 5"},
+		{"20/s", "3/s block 2s"},
+		{"5/100ms fixed-window", "a: 2/200ms block 300ms", "b: 9/min block 5s"},
+		{"5/s sliding-log count-denied", "4/s block 1s", "30/s burst 9 leaky-bucket"},
 		{"a: 90/s", "b: 91/s", "c: 92/s", "d: 93/s", "e: 94/s", "f: 95/s", "g: 96/s sliding-log", "h: 97/s fixed-window", "i: 98/s sliding-counter"},
 	} {
 		all = append(all, storekit.Plan(t, fmt.Sprint("several ", i), texts...))

@@ -72,12 +72,28 @@ func testChangedLimits(t *testing.T, b *bench) {
 		{"x: 200/s sliding-histogram precision 3", "x: 100/s sliding-histogram precision 5", "x: 50/s sliding-log", "x: 60/s sliding-histogram precision 3 count-denied"},
 		{"x: 10/s", "x: 10/s sliding-log", "x: 10/s fixed-window", "x: 10/s sliding-counter sub-windows 4", "x: 10/s leaky-bucket burst 5", "x: 10/s interval-refill"},
 	}
+	changing(t, b, series)
+}
+
+// testChangedBlocks changes blocks, and limits that become blocks and back.
+func testChangedBlocks(t *testing.T, b *bench) {
+	changing(t, b, [][]string{
+		{"x: 3/s block 2s", "x: 2/s block 5s", "x: 5/min block 1s", "x: 4/100ms block 300ms"},
+		{"x: 3/s block 1s", "x: 10/s", "x: 10/s sliding-log", "x: 20/s sliding-counter sub-windows 4", "x: 2/min block 500ms"},
+	})
+}
+
+// changing changes the limits of each series.
+func changing(t *testing.T, b *bench, series [][]string) {
+	t.Helper()
 	runs(t, func(t *testing.T, seed uint64) {
 		h, clock := b.store(t)
 		all := make([][]*sluice.Plan, len(series))
 		for i, texts := range series {
 			for _, text := range texts {
-				all[i] = append(all[i], storekit.Plan(t, fmt.Sprint("changing ", i), text))
+				if sluice.MustParseLimit(text).Algorithm != sluice.Block { // which does not stand alone
+					all[i] = append(all[i], storekit.Plan(t, fmt.Sprint("changing ", i), text))
+				}
 				all[i] = append(all[i], storekit.Plan(t, fmt.Sprint("changing one of two ", i), text, "25/s sliding-log"))
 			}
 		}

@@ -123,6 +123,12 @@ func (j *judge) state(tick int64) []byte {
 			put(l.missed.missing, ago(l.missed.grid))
 		}
 		put(min(ago(l.front.lo), 0), min(ago(l.front.hi), 0), flags(l.loose, l.waited, l.refunded, l.unsure))
+		if d := l.blocking; len(d.denials) > 0 || d.until > j.now {
+			put(min(ago(d.until), 0), int64(len(d.denials)), min(ago(d.end), 0), flags(d.unsure))
+			for _, at := range d.denials {
+				put(ago(at))
+			}
+		}
 		if j.world.Starts {
 			put(min(ago(l.start.lo), 16*tick))
 		}

@@ -20,7 +20,7 @@ func (j *judge) spend(req *sluice.Request, id int, d *sluice.Decision, n between
 	at := int64(d.At)
 	for i := range j.items {
 		it := &j.items[i]
-		if at > j.now && n.hi > 0 {
+		if at > j.now && n.hi > 0 && it.v.kind != blockKind {
 			it.l.wait(at, it.fits.lo == at && it.fits.hi == at, j.now)
 		}
 		it.l.spend(it.v, id, j.now, at, n)
@@ -45,6 +45,7 @@ func (j *judge) keepParts(parts []Part, id int, d *sluice.Decision) {
 
 // deny records a denial where denials count. What RetryAfter is then counts it.
 func (j *judge) deny(req *sluice.Request, id int) {
+	j.countDenial(req)
 	for i := range j.items {
 		if it := &j.items[i]; it.v.countDenied && it.cost > 0 {
 			it.l.deny(it.v, id, j.now, it.cost)
@@ -89,7 +90,7 @@ func (j *judge) checkCharge(req *sluice.Request, id int, d *sluice.Decision) err
 				n.hi = d.Spent
 			}
 		}
-		if int64(d.At) > j.now && n.hi > 0 {
+		if int64(d.At) > j.now && n.hi > 0 && it.v.kind != blockKind {
 			it.l.wait(int64(d.At), false, j.now)
 			// Whether nothing was recorded, or that at a later instant, is not told.
 			it.l.loose = it.l.loose || n.lo == 0
@@ -127,6 +128,9 @@ func (j *judge) charged(req *sluice.Request, d *sluice.Decision) (parts []Part, 
 // room returns how many units a charge can record: up to full plus Debt.
 func (it *item) room(now int64) between {
 	top := it.v.units() + it.v.debt
+	if it.v.kind == blockKind {
+		return exactly(top)
+	}
 	if it.l.bounded(it.v) || it.l.manyForms(it.v) {
 		return between{0, top}
 	}

@@ -16,6 +16,8 @@
 //   - Decisions: what fits is allowed and what does not is denied (checkFits),
 //     with Remaining, RetryAfter and ResetAfter (checkOutcome), Delay, At and
 //     Due (checkTake, checkReserve).
+//   - Blocks: a key that the limits beside a block deny so often is denied for as
+//     long as it says, and nothing else counts (countDenial).
 //   - Refunds: never more than what still counts (checkRefund).
 //   - Peeks and denials change nothing (checkAsked).
 //

@@ -13,7 +13,9 @@ import (
 // drawWorld draws the limits of a world: one limit, versions of one, or two
 // limits with versions.
 func drawWorld(rnd *rand.Rand) *World {
-	switch rnd.IntN(8) {
+	switch rnd.IntN(10) {
+	case 8, 9:
+		return drawBlocks(rnd)
 	case 0, 1:
 		return &World{Name: "one version", Plans: []Plan{of(drawLimit(rnd, "a", drawForm(rnd)))}}
 	case 2, 3:
@@ -35,6 +37,21 @@ func drawWorld(rnd *rand.Rand) *World {
 		}
 		return w
 	}
+}
+
+// drawBlocks draws versions of a limit beside versions of a block.
+func drawBlocks(rnd *rand.Rand) *World {
+	f := drawForm(rnd)
+	w := &World{Name: "a " + f.words[0] + " beside a block", one: rnd.IntN(2) == 0}
+	for range 1 + rnd.IntN(3) {
+		near := func() int64 { return max(f.window*(1+rnd.Int64N(4))/(1+rnd.Int64N(8)), 1) }
+		limits := []string{drawLimit(rnd, "a", f), fmt.Sprintf("b: %d/%dus block %dus", 1+rnd.Int64N(5), min(near(), year), min(near(), year))}
+		if rnd.IntN(3) == 0 {
+			limits[0], limits[1] = limits[1], limits[0]
+		}
+		w.Plans = append(w.Plans, of(limits...))
+	}
+	return w
 }
 
 // drawVersions draws versions that share a state.

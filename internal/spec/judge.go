@@ -246,7 +246,7 @@ func (j *judge) fits(it *item, req *sluice.Request) between {
 
 func (j *judge) countsDenied() bool {
 	for i := range j.items {
-		if j.items[i].v.countDenied {
+		if v := j.items[i].v; v.countDenied || v.kind == blockKind {
 			return true
 		}
 	}

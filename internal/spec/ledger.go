@@ -17,6 +17,8 @@ type ledger struct {
 	missed refills
 	env    envelope
 
+	blocking blocking
+
 	// front is the instant before which nothing more is decided: that of the
 	// latest reservation. It has two ends where another limit made that wait.
 	front between
@@ -78,6 +80,9 @@ func (l *ledger) bounded(v *version) bool {
 func (l *ledger) fits(v *version, now, cost int64) between {
 	if cost > v.full() {
 		return exactly(never)
+	}
+	if v.kind == blockKind {
+		return l.blocking.fits(now)
 	}
 	if l.bounded(v) {
 		return between{now, never}
@@ -208,6 +213,9 @@ func (l *ledger) windowHeld(v *version, at int64, s side) int64 {
 
 // remaining returns how many units a take at now may spend.
 func (l *ledger) remaining(v *version, now int64) between {
+	if v.kind == blockKind {
+		return l.blocking.remaining(v, now)
+	}
 	if l.bounded(v) {
 		return between{0, v.full()}
 	}
@@ -245,6 +253,9 @@ func (l *ledger) remainingAlone(v *version, now int64) between {
 
 // reset returns how long it takes until the key is as good as never seen.
 func (l *ledger) reset(v *version, now int64) between {
+	if v.kind == blockKind {
+		return l.blocking.reset(now)
+	}
 	if l.bounded(v) || l.manyForms(v) {
 		return between{0, never}
 	}

@@ -6,7 +6,7 @@ package spec
 // spend counts units under v at an instant, which is ahead of now for a
 // reservation. They are exact, or of a charge at least and at most so many.
 func (l *ledger) spend(v *version, step int, now, at int64, n between) {
-	if n.hi <= 0 {
+	if n.hi <= 0 || v.kind == blockKind {
 		return
 	}
 	l.prune(now)

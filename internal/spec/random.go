@@ -92,6 +92,10 @@ func newDrawer(rnd *rand.Rand, w *compiled) *drawer {
 	d := &drawer{Rand: rnd, world: w, even: rnd.IntN(4) == 0, steady: 1 + rnd.IntN(20)}
 	for _, terms := range w.terms {
 		for _, v := range terms {
+			if v.kind == blockKind {
+				d.unit = append(d.unit, v.window, v.length)
+				continue
+			}
 			d.unit = append(d.unit, v.window, v.sub, max(v.window/v.quota, 1))
 			d.most = max(d.most, v.units()+v.debt)
 		}

@@ -70,6 +70,12 @@ var smallLimits = []struct {
 
 	{"bucket beside a window", []Plan{of("a: 3/3T burst 3", "b: 2/3T fixed-window")}, "takes receipts waits"},
 	{"log beside a bucket", []Plan{of("a: 3/3T sliding-log", "b: 1/T burst 2")}, "takes receipts waits"},
+	{"bucket beside a block", []Plan{of("a: 1/T burst 1", "b: 2/2T block 3T")}, "takes upto waits"},
+	{"block beside a log", []Plan{of("b: 3/3T block 1T", "a: 2/4T sliding-log")}, "takes receipts debt"},
+	{"two blocks", []Plan{of("a: 1/4T fixed-window", "b: 2/T block 2T", "c: 3/4T block 4T")}, "takes"},
+	{"block, changed", []Plan{of("a: 1/2T", "b: 2/2T block 3T"), of("a: 1/2T", "b: 3/4T block 1T")}, "takes"},
+	{"block that was a log", []Plan{of("a: 1/2T", "b: 2/3T sliding-log"), of("a: 1/2T", "b: 2/3T block 2T")}, "takes"},
+
 	{"two keys", []Plan{of("a: 1/T burst 2")}, "keys waits receipts"},
 	{"two keys of a log", []Plan{of("a: 2/3T sliding-log")}, "keys waits receipts"},
 }
@@ -100,6 +106,9 @@ func smallWorlds(t testing.TB, tick int64) (worlds []*World) {
 func withTicks(text string, tick int64) string {
 	words := strings.Fields(text)
 	for i, w := range words {
+		if n, of := strings.CutSuffix(w, "T"); of && i > 0 && words[i-1] == "block" {
+			words[i] = fmt.Sprintf("%dus", int64(n[0]-'0')*tick)
+		}
 		quota, window, ok := strings.Cut(w, "/")
 		if n, of := strings.CutSuffix(window, "T"); ok && of {
 			ticks := int64(1)

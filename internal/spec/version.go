@@ -21,6 +21,7 @@ const (
 	logKind                   // sliding log
 	histogramKind             // sliding histogram
 	counterKind               // sliding counter
+	blockKind                 // a block, which counts denials
 )
 
 // counterRule is how a sliding counter weighs its oldest sub-window.
@@ -52,6 +53,7 @@ type version struct {
 	quota, debt, window, burst, withheld, delayAfter int64
 	lent                                             int64 // Debt, where the next waits for what a take owes
 	sub, parts, precision                            int64
+	length                                           int64 // of a block
 	queues, countDenied, preFilled                   bool
 }
 
@@ -111,6 +113,8 @@ func newVersion(l sluice.Limit) (*version, error) {
 		case strings.Contains(text+" ", " strict "):
 			v.rule = strict
 		}
+	case sluice.Block:
+		v.kind, v.form, v.length = blockKind, form{}, l.BlockFor.Microseconds()
 	default:
 		return nil, notJudgedError(text)
 	}
@@ -130,8 +134,11 @@ func (v *version) full() int64 { return v.units() + v.lent }
 
 // units returns how many units a rested key has. What is above them is debt.
 func (v *version) units() int64 {
-	if v.kind <= refillKind {
+	switch {
+	case v.kind <= refillKind:
 		return v.burst
+	case v.kind == blockKind:
+		return sluice.MaxQuota
 	}
 	return v.quota
 }

@@ -101,7 +101,7 @@ if foreign then
 end
 
 local function remaining(it)
-	if it.reserved or it.since > now then
+	if it.reserved or it.since > now or it.kind.pending and it.kind.pending(it) then
 		return 0
 	end
 	local left = it.full - it.kind.counted(it, now)
@@ -125,15 +125,20 @@ local function wait(it, cost, op, maxWait)
 end
 
 local function spend(it, at, cost)
-	if cost > 0 then
+	if cost > 0 and it.kind.spend then -- a block counts no units
 		it.kind.spend(it, at, cost)
 		it.written = true
 	end
 end
 
-local function deny(op)
+local function deny(op, maxWait)
 	if op == RESERVE then
 		return
+	end
+	if kinds[6] then
+		kinds[6].count(its, function(it)
+			return wait(it, it.cost, op, maxWait)
+		end)
 	end
 	for _, it in ipairs(its) do
 		if it.countDenied == 1 and it.cost > 0 then
@@ -158,7 +163,7 @@ local function take(op, maxWait, _, _, least)
 		allowed = max(held, longest) <= maxWait
 	end
 	if not allowed then
-		return deny(op)
+		return deny(op, maxWait)
 	end
 	--<slot>
 	granted = true
@@ -184,7 +189,7 @@ ops[UPTO] = function(op, maxWait)
 		for _, it in ipairs(its) do
 			it.cost = min(it.cost, 1)
 		end
-		return deny(op)
+		return deny(op, maxWait)
 	end
 	for _, it in ipairs(its) do
 		spend(it, now, min(it.cost, n))

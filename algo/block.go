@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// block counts denials: a key that the other limits of its charge deny Quota times
+// in a window, which the first of these denials opens, is denied for BlockFor from
+// the last of them. A blocked key counts no denial, so pressing prolongs nothing.
+// Units are none of its business: any cost fits unless the key is blocked.
+//
+// State: A is the denials in the window, 0 of a blocked key; B is when the window
+// opened, or the block began; Idle is when it ends. All blocks of one name share it,
+// so that a key which is blocked under one is blocked under all.
+type block struct{ windows }
+
+func blocks(t *sluice.Term) bool { return t.Algorithm == sluice.Block }
+
+// blocked reports whether s is that of a blocked key.
+func blocked(s *State) bool { return !s.Zero() && s.A == 0 }
+
+func (block) arrive(*sluice.Term, *State) {} // nothing is reserved in it
+
+func (block) stepped(_ *sluice.Term, s *State, now int64) bool { return s.B-now > maxWait }
+
+// clamp makes s a window, or block, of its length from now on.
+func (block) clamp(_ *sluice.Term, s *State, now int64) { s.Idle, s.B = s.Idle-(s.B-now), now }
+
+func (block) instant(*sluice.Term, *State) int64 { return 0 }
+
+// pending makes all wait for the end of the block.
+func (block) pending(_ *sluice.Term, s *State, _ int64) bool { return blocked(s) }
+
+func (block) counted(*sluice.Term, *State, int64) int64 { return 0 }
+
+func (block) earliest(_ *sluice.Term, s *State, now, _ int64) int64 {
+	if blocked(s) {
+		return s.Idle
+	}
+	return now
+}
+
+func (block) spend(*sluice.Term, *State, int64, int64, int64) {}
+
+func (block) insert(*sluice.Term, *State, int64, int64) {}
+
+func (block) deny(*sluice.Term, *State, int64, int64) bool { return false } // see countDenial
+
+func (block) refund(*sluice.Term, *State, int64, grant) int64 { return 0 }
+
+func (block) horizon(t *sluice.Term) int64 {
+	return max(t.Micros, t.BlockFor.Microseconds()) + maxWait
+}
+
+// countDenial counts a denied request under the blocks of each charge of which
+// another limit denies: what another key has used up is not this one's doing.
+func (r *round) countDenial() {
+	items := r.items
+	for n := range r.req.Charges() {
+		size := r.req.Nth(n).Plan.Len()
+		if deniesUnits(items[:size]) {
+			for i := range items[:size] {
+				if it := &items[i]; blocks(it.Term) {
+					it.countDenial(r.now)
+				}
+			}
+		}
+		items = items[size:]
+	}
+}
+
+// deniesUnits reports whether a limit of a charge denies, and the key is not blocked.
+func deniesUnits(items []Item) (denies bool) {
+	for i := range items {
+		if it := &items[i]; it.wait > 0 {
+			if blocks(it.Term) {
+				return false
+			}
+			denies = true
+		}
+	}
+	return denies
+}
+
+// countDenial counts one denial, which may be the one that blocks the key.
+func (it *Item) countDenial(now int64) {
+	t, s := it.Term, &it.State
+	if s.Zero() || now-s.B >= t.Micros {
+		*s = State{B: now}
+	}
+	if s.A++; s.A < t.Quota {
+		s.Idle = max(s.Idle, s.B+t.Micros) // a limit of a longer window may have opened it
+	} else {
+		it.wait = t.BlockFor.Microseconds()
+		*s = State{B: now, Idle: now + it.wait}
+	}
+	s.By, it.Written = nil, true
+}
+
+// Denials returns how many denials by other limits in a span (t, t+Window] block a
+// key that is not blocked: none fewer than least, and most at the latest. The window
+// opens with a denial, so of those in one that is about to end at least the first
+// lies further back than a Window from the first of the next: Quota−2 and Quota−1
+// are the most that do not block. Both are 0 of a limit that is no valid block.
+func Denials(l sluice.Limit) (least, most int64) {
+	if l.Algorithm != sluice.Block || l.Validate() != nil {
+		return 0, 0
+	}
+	return l.Quota, max(l.Quota, 2*l.Quota-2)
+}
+
+// worstBlock is [Worst] of a block.
+func worstBlock(l sluice.Limit) string {
+	least, most := Denials(l)
+	times := fmt.Sprintf("%d times", least)
+	if least == 1 {
+		times = "once"
+	}
+	if most > least {
+		times += fmt.Sprintf(", and by the %dth at the latest,", most)
+	}
+	return fmt.Sprintf("denied for %s after the other limits have denied %s in any %s", lasting(l.BlockFor), times, Length(l.Window))
+}
+
+// lasting writes how long something lasts: "1 minute", where Length has "minute".
+func lasting(d time.Duration) string {
+	text := Length(d)
+	if text[0] < '0' || text[0] > '9' {
+		return "1 " + text
+	}
+	return text
+}

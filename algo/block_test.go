@@ -1,0 +1,421 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+func blockOf(denials, window, length int64) sluice.Limit {
+	l := limit(sluice.Block, denials, window)
+	l.BlockFor = dur(length)
+	return l
+}
+
+// onceAnHour is the limit that most tests have a block beside: after one unit it denies for
+// the rest of the hour.
+var onceAnHour = fixed(1, h)
+
+// TestBlockCountsDenials walks through a window and a block.
+func TestBlockCountsDenials(t *testing.T) {
+	a := open(t, fixed(2, 10*s), blockOf(3, m, 5*m))
+	for _, c := range []struct {
+		at      int64
+		allowed bool
+		retry   int64 // from at
+		binding int
+	}{
+		{0, true, 0, 0},
+		{0, true, 0, 0},
+		{1 * s, false, 9 * s, 0},  // the first denial opens a window
+		{9 * s, false, 1 * s, 0},  // the second
+		{10 * s, true, 0, 0},      // allowed requests count for nothing
+		{11 * s, true, 0, 0},      //
+		{12 * s, false, 5 * m, 1}, // the third blocks
+		{21 * s, false, 5*m - 9*s, 1},
+		{5*m + 12*s - 1, false, 1, 1}, // pressing prolongs nothing
+		{5*m + 12*s, true, 0, 0},
+		{5*m + 13*s, true, 0, 0},
+		{5*m + 14*s, false, 6 * s, 0}, // the count starts anew
+		{5*m + 15*s, false, 5 * s, 0},
+		{6*m + 14*s, true, 0, 0},
+		{6*m + 14*s, true, 0, 0},
+		{6*m + 14*s, false, 6 * s, 0}, // a minute after the first: another window
+		{6*m + 15*s, false, 5 * s, 0},
+		{6*m + 16*s, false, 5 * m, 1},
+	} {
+		d := a.take(origin+c.at, 1)
+		if d.Allowed != c.allowed || d.RetryAfter != dur(c.retry) || d.Binding != c.binding {
+			t.Fatalf("at %v: got allowed %v, retry after %v, limit %d binds; want %v, %v, %d", dur(c.at), d.Allowed, d.RetryAfter, d.Binding, c.allowed, dur(c.retry), c.binding)
+		}
+		if o := a.out[1]; o.Allowed != (c.binding == 0) || o.Allowed != (o.Remaining == sluice.MaxQuota) || !o.Allowed && o.Remaining != 0 {
+			t.Fatalf("at %v: the block's outcome is %+v", dur(c.at), o)
+		}
+	}
+}
+
+// TestBlockOfAnyCost: what cannot fit is a denial, a cost of nothing is denied while
+// the key is blocked, and a request counts once whatever it costs.
+func TestBlockOfAnyCost(t *testing.T) {
+	a := open(t, tokens(5, m, 5), blockOf(3, m, h))
+	a.take(origin, 6)
+	a.take(origin, 1000)
+	if d := a.take(origin, 5); !d.Allowed {
+		t.Fatalf("after two denials: got %+v", d)
+	}
+	if d := a.take(origin, 4); d.RetryAfter != time.Hour || d.Binding != 1 {
+		t.Fatalf("the third denial: got %+v", d)
+	}
+	for _, cost := range []int64{0, 1, sluice.MaxQuota} {
+		if d := a.peek(origin+30*m, cost); d.Allowed || cost <= 5 && d.RetryAfter != 30*time.Minute {
+			t.Errorf("cost %d of a blocked key: got %+v", cost, d)
+		}
+	}
+	if d := a.upTo(origin+30*m, 5); d.Allowed {
+		t.Errorf("as many as there are, of a blocked key: got %+v", d)
+	}
+}
+
+// TestBlockOperations: takes count, and nothing else does.
+func TestBlockOperations(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		do     func(a *account, now int64) sluice.Decision
+		counts bool
+	}{
+		{"take", func(a *account, now int64) sluice.Decision { return a.take(now, 1) }, true},
+		{"take up to", func(a *account, now int64) sluice.Decision { return a.upTo(now, 7) }, true},
+		{"peek", func(a *account, now int64) sluice.Decision { return a.peek(now, 1) }, false},
+		{"reserve", func(a *account, now int64) sluice.Decision { return a.reserve(now, 1, 1) }, false},
+		{"charge", func(a *account, now int64) sluice.Decision { return a.charge(now, 1) }, false},
+		{"refund", func(a *account, now int64) sluice.Decision { return a.refund(now, 0, sluice.Decision{At: 1}) }, false},
+	} {
+		a := open(t, onceAnHour, blockOf(4, m, 10*m))
+		a.take(origin, 1)
+		for range 4 {
+			c.do(a, origin+s)
+		}
+		if got := a.items[1].State.A == 0 && !a.items[1].State.Zero(); got != c.counts {
+			t.Errorf("%s, four times: blocked is %v, want %v", c.name, got, c.counts)
+		}
+		if !c.counts && !a.items[1].State.Zero() {
+			t.Errorf("%s: left %+v", c.name, a.items[1].State)
+		}
+	}
+}
+
+// TestBlockReset: who is blocked by mistake is let in by a reset.
+func TestBlockReset(t *testing.T) {
+	a := open(t, onceAnHour, blockOf(2, m, 10*m))
+	for range 4 {
+		a.take(origin, 1)
+	}
+	a.reset(origin + s)
+	if d := a.take(origin+s, 1); !d.Allowed || !a.items[1].State.Zero() {
+		t.Errorf("after a reset: got %+v, state %+v", d, a.items[1].State)
+	}
+}
+
+// TestBlockChargesAndRefunds: a blocked key pays what has turned out only now, and
+// gets back what it did not use.
+func TestBlockChargesAndRefunds(t *testing.T) {
+	a := open(t, with(log(5, h), debtOf(3)), blockOf(1, m, 10*m))
+	taken := a.take(origin, 5)
+	a.take(origin, 1)
+	if d := a.charge(origin+s, 2); d.Spent != 2 || a.out[0].Spent != 2 || a.out[1].Spent != 2 {
+		t.Errorf("charge: got %+v, outcomes %+v", d, a.out)
+	}
+	if d := a.refund(origin+s, 4, taken); d.Spent != -4 {
+		t.Errorf("refund: got %+v", d)
+	}
+	if d := a.take(origin+s, 1); d.Allowed || d.Binding != 1 {
+		t.Errorf("got %+v, want that the key is still blocked", d)
+	}
+}
+
+// TestBlockWaits: who reserves on a blocked key has his turn when the block ends.
+func TestBlockWaits(t *testing.T) {
+	a := open(t, onceAnHour, blockOf(1, m, 2*h))
+	a.take(origin, 1)
+	a.take(origin, 1)
+	if d := a.reserve(origin+90*m, 1, 30*m-1); d.Allowed || d.RetryAfter != 30*time.Minute {
+		t.Errorf("within less than the block: got %+v", d)
+	}
+	if d := a.reserve(origin+90*m, 1, 30*m); !d.Allowed || d.Delay != 30*time.Minute {
+		t.Errorf("within the block: got %+v", d)
+	}
+}
+
+// TestBlockIsOfTheKeyThatIsDenied: a limit of another key that denies, such as a
+// global one, counts against nobody else.
+func TestBlockIsOfTheKeyThatIsDenied(t *testing.T) {
+	client := compile(t, fixed(100, h), blockOf(3, m, 10*m))
+	house := compile(t, onceAnHour.Named("house"), blockOf(5, m, h).Named("block.house"))
+	items := make([]algo.Item, 4)
+	do := func(now int64) (d sluice.Decision, out sluice.Outcomes) {
+		out = make(sluice.Outcomes, 4)
+		req := sluice.Request{Charge: sluice.Charge{Plan: client, Key: "client", Cost: 1}, More: []sluice.Charge{{Plan: house, Key: "all", Cost: 1}}, Outcomes: &out}
+		for i := range items {
+			items[i].Term, items[i].Cost = []*sluice.Plan{client, house}[i/2].Term(i%2), 1
+		}
+		return algo.Decide(&req, items, now), out
+	}
+	do(origin)
+	for range 4 {
+		do(origin + s)
+	}
+	if st := items[1].State; !st.Zero() {
+		t.Errorf("the client's block has counted what the house denied: %+v", st)
+	}
+	if d, out := do(origin + s); d.Binding != 3 || d.RetryAfter != time.Hour || !out[0].Allowed || !out[1].Allowed || out[2].Allowed {
+		t.Errorf("the fifth denial: got %+v, outcomes %+v", d, out)
+	}
+	if d, _ := do(origin + m); d.Binding != 3 || items[1].State.A != 0 {
+		t.Errorf("while the house is blocked: got %+v", d)
+	}
+}
+
+// TestDenyCountsOwnDenialsAlone: where a limit decided elsewhere denies, a block
+// counts if one beside it denies, too.
+func TestDenyCountsOwnDenialsAlone(t *testing.T) {
+	a := open(t, onceAnHour, blockOf(2, m, 10*m))
+	deny := func(now int64) {
+		for i := range a.items {
+			a.items[i].Term, a.items[i].Cost = a.plan.Term(i), 1
+		}
+		algo.Deny(&sluice.Request{Charge: sluice.Charge{Plan: a.plan, Cost: 1}}, a.items, now)
+	}
+	deny(origin)
+	if !a.items[1].State.Zero() {
+		t.Fatalf("the limit beside it has room: counted %+v", a.items[1].State)
+	}
+	a.take(origin, 1)
+	deny(origin)
+	deny(origin)
+	if a.take(origin, 1); a.out[1].RetryAfter != 10*time.Minute {
+		t.Errorf("got %+v, want a blocked key", a.out[1])
+	}
+}
+
+// TestSeveralBlocks: each counts by itself, and while one blocks none counts.
+func TestSeveralBlocks(t *testing.T) {
+	a := open(t, onceAnHour, blockOf(2, m, 2*m).Named("short"), blockOf(4, 30*m, 24*h).Named("long"))
+	a.take(origin, 1)
+	a.take(origin, 1)
+	a.take(origin, 1)
+	for range 10 {
+		if d := a.take(origin+s, 1); d.RetryAfter != 59*time.Minute+59*time.Second || a.items[2].State.A != 2 {
+			t.Fatalf("while blocked: got %+v, the other has %+v", d, a.items[2].State)
+		}
+	}
+	a.take(origin+2*m, 1)
+	if d := a.take(origin+2*m, 1); d.Binding != 2 || d.RetryAfter != 24*time.Hour {
+		t.Errorf("the fourth denial in half an hour: got %+v", d)
+	}
+}
+
+// TestBlockNeverBindsByUnits: of an allowed request another limit says what is left.
+func TestBlockNeverBindsByUnits(t *testing.T) {
+	for _, v := range variants() {
+		a := open(t, blockOf(2, m, m).Named("block"), v.limit.Named("limit"))
+		for _, cost := range []int64{0, 1, v.limit.Full()} {
+			if d := a.peek(origin, cost); d.Allowed && d.Binding != 1 {
+				t.Errorf("%s: a cost of %d is allowed, and the block binds: %+v", v.name, cost, d)
+			}
+		}
+	}
+}
+
+// blockModel is what a block has to do, by a list of denials.
+type blockModel struct {
+	limit   sluice.Limit
+	denials []int64 // that count, in the window
+	until   int64
+}
+
+func (b *blockModel) deny(now int64) {
+	if len(b.denials) > 0 && now >= b.denials[0]+b.limit.Window.Microseconds() {
+		b.denials = nil
+	}
+	if b.denials = append(b.denials, now); int64(len(b.denials)) == b.limit.Quota {
+		b.denials, b.until = nil, now+b.limit.BlockFor.Microseconds()
+	}
+}
+
+// TestBlockEqualsItsModel puts random requests to plans of any limit and a block.
+func TestBlockEqualsItsModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := rapid.SampledFrom(variants()).Draw(t, "variant").limit.Named("limit")
+		b := blockOf(rapid.Int64Range(1, 5).Draw(t, "denials"), rapid.Int64Range(1, 3*window(l)).Draw(t, "window"), rapid.Int64Range(1, 3*window(l)).Draw(t, "length"))
+		a, model := open(t, l, b), &blockModel{limit: b}
+		now := origin
+		for range 60 {
+			now += drawGap(t, rapid.SampledFrom([]sluice.Limit{l, l, b}).Draw(t, "of"))
+			cost := rapid.Int64Range(0, l.Full()+1).Draw(t, "cost")
+			op := rapid.SampledFrom([]sluice.Op{sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpPeek, sluice.OpCharge}).Draw(t, "op")
+			d := a.do(now, sluice.Request{Op: op, Charge: sluice.Charge{Cost: cost}})
+			if op == sluice.OpCharge {
+				continue
+			}
+			if now < model.until {
+				if d.Allowed || a.out[1].RetryAfter != dur(model.until-now) || a.out[1].Remaining != 0 {
+					t.Fatalf("blocked for %v: got %+v, outcome %+v", dur(model.until-now), d, a.out[1])
+				}
+				continue
+			}
+			if !d.Allowed && !a.out[0].Allowed && op != sluice.OpPeek {
+				model.deny(now)
+			}
+			if d.Allowed != a.out[0].Allowed || a.out[1].Allowed != (now >= model.until) || a.out[1].RetryAfter != dur(max(model.until-now, 0)) {
+				t.Fatalf("%v: got %+v, outcomes %+v, the model is %+v", op, d, a.out, *model)
+			}
+		}
+	})
+}
+
+// blocksOf returns which of denials, at instants in order, block.
+func blocksOf(t rapid.TB, b sluice.Limit, denials []int64) (blocks []int) {
+	a := open(t, log(1, 366*24*h), b)
+	a.take(origin-1, 1)
+	for i, at := range denials {
+		st := &a.items[1].State
+		counted, idle := st.A, st.Idle
+		if a.take(at, 1); st.A == 0 && (counted > 0 || st.Idle != idle) {
+			blocks = append(blocks, i)
+		}
+	}
+	return blocks
+}
+
+// within returns how many instants lie in (to−d, to].
+func within(list []int64, to, d int64) (n int64) {
+	for _, at := range list {
+		if at <= to && at > to-d {
+			n++
+		}
+	}
+	return n
+}
+
+// TestDenialsSound: fewer than least in every span do not block, and most block.
+func TestDenialsSound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := blockOf(rapid.Int64Range(1, 6).Draw(t, "denials"), rapid.Int64Range(1, 40).Draw(t, "window"), rapid.Int64Range(1, 60).Draw(t, "length"))
+		least, most := algo.Denials(b)
+		var denials []int64
+		at := origin
+		for _, gap := range rapid.SliceOfN(rapid.Int64Range(0, 12), 1, 60).Draw(t, "gaps") {
+			at += gap
+			denials = append(denials, at)
+		}
+		blocks := blocksOf(t, b, denials)
+		end := int64(0) // of the block before
+		var counting []int64
+		for i, at := range denials {
+			if at < end {
+				continue
+			}
+			counting = append(counting, at)
+			n := within(counting, at, window(b))
+			isBlocked := slices.Contains(blocks, i)
+			if isBlocked && n < least {
+				t.Fatalf("%v: blocked at %d by %d denials of %v", b, at, n, counting)
+			}
+			if !isBlocked && n >= most {
+				t.Fatalf("%v: not blocked at %d by %d denials of %v", b, at, n, counting)
+			}
+			if isBlocked {
+				end, counting = at+b.BlockFor.Microseconds(), nil
+			}
+		}
+	})
+}
+
+// TestDenialsTight: least may be enough, and one fewer than most may be too few.
+func TestDenialsTight(t *testing.T) {
+	for quota := int64(1); quota <= 9; quota++ {
+		b := blockOf(quota, m, h)
+		least, most := algo.Denials(b)
+		if got := blocksOf(t, b, slices.Repeat([]int64{origin}, int(least))); len(got) != 1 {
+			t.Errorf("%v: %d denials at once: blocked %d times", b, least, len(got))
+		}
+		rnd, best := rand.New(rand.NewPCG(uint64(quota), 7)), int64(0)
+		for range 20_000 {
+			// Around the end of a window that one denial has opened.
+			denials := []int64{origin}
+			for range rnd.Int64N(2 * quota) {
+				denials = append(denials, origin+m-2+rnd.Int64N(4))
+			}
+			slices.Sort(denials)
+			if len(blocksOf(t, b, denials)) == 0 {
+				last := denials[len(denials)-1]
+				best = max(best, within(denials, last, m))
+			}
+			if best == most-1 {
+				break
+			}
+		}
+		if best != most-1 {
+			t.Errorf("%v: at most %d denials were found that do not block, the bound is %d", b, best, most-1)
+		}
+	}
+	if least, most := algo.Denials(onceAnHour); least != 0 || most != 0 {
+		t.Errorf("of no block: got %d, %d", least, most)
+	}
+}
+
+// TestBlockedKeyRecovers: however it is pressed, the first request behind the block
+// is decided by the limits alone.
+func TestBlockedKeyRecovers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := blockOf(rapid.Int64Range(1, 4).Draw(t, "denials"), m, rapid.Int64Range(1, 3*m).Draw(t, "length"))
+		a := open(t, fixed(1, s), b)
+		now := origin
+		for a.items[1].State.Zero() || a.items[1].State.A > 0 {
+			a.take(now, 1)
+		}
+		end := now + b.BlockFor.Microseconds()
+		for now < end-1 {
+			now += rapid.Int64Range(0, end-1-now).Draw(t, "gap")
+			if d := a.take(now, 1); d.Allowed || d.RetryAfter < dur(end-now) {
+				t.Fatalf("blocked until %d: got %+v at %d", end, d, now)
+			}
+			if rapid.Bool().Draw(t, "enough") {
+				break
+			}
+		}
+		if d := a.take(max(end, origin+s), 1); !d.Allowed {
+			t.Fatalf("behind the block: got %+v", d)
+		}
+	})
+}
+
+// TestBlockBound: it says nothing of units, and its words say what it does.
+func TestBlockBound(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"20/min block 10min", "denied for 10 minutes after the other limits have denied 20 times, and by the 38th at the latest, in any minute"},
+		{"1/h block 1day", "denied for 1 day after the other limits have denied once in any hour"},
+		{"2/5s block 90s", "denied for 90 seconds after the other limits have denied 2 times in any 5 seconds"},
+	} {
+		l := sluice.MustParseLimit(c.text)
+		if got := algo.Worst(l); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.text, got, c.want)
+		}
+		if got := algo.Bound(l, time.Hour); got != math.MaxInt64 {
+			t.Errorf("%s: a bound of %d units", c.text, got)
+		}
+		if got := algo.BoundOfChange(time.Hour, l, onceAnHour); got != math.MaxInt64 {
+			t.Errorf("%s: a bound of %d units beside another", c.text, got)
+		}
+	}
+}

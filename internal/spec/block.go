@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+import "github.com/sluicegate/sluice"
+
+// blocking is what the blocks of one name know of a key.
+type blocking struct {
+	denials []int64 // of the window that the first of them opened
+	end     int64   // of the longest window that was counted in
+	until   int64   // the key is blocked before this instant
+	unsure  bool    // whether a denial counted was not told
+}
+
+// at forgets a window that is over.
+func (b *blocking) at(now int64) {
+	if now >= b.end {
+		b.denials = nil
+	}
+}
+
+// fits returns when a blocked key is one no more.
+func (b *blocking) fits(now int64) between {
+	if b.unsure {
+		return between{now, never}
+	}
+	return exactly(max(now, b.until))
+}
+
+func (b *blocking) remaining(v *version, now int64) between {
+	switch {
+	case b.unsure:
+		return between{0, v.full()}
+	case now < b.until:
+		return between{}
+	default:
+		return exactly(v.full())
+	}
+}
+
+func (b *blocking) reset(now int64) between {
+	if b.unsure {
+		return between{0, never}
+	}
+	if b.at(now); now < b.until {
+		return exactly(b.until - now)
+	} else if len(b.denials) > 0 {
+		return exactly(b.end - now)
+	}
+	return between{}
+}
+
+// deny counts a denial under v: in the window that is open, or in a new one.
+func (b *blocking) deny(v *version, now int64) {
+	if b.at(now); len(b.denials) > 0 && now-b.denials[0] >= v.window {
+		*b = blocking{unsure: b.unsure}
+	}
+	b.denials = append(b.denials, now)
+	if b.end = max(b.end, b.denials[0]+v.window); int64(len(b.denials)) >= v.quota {
+		*b = blocking{until: now + v.length, unsure: b.unsure}
+	}
+}
+
+// countDenial counts a denied request under the blocks of each charge of which
+// another limit denies, unless one of them denies already.
+func (j *judge) countDenial(req *sluice.Request) {
+	items, told := j.items, req.Outcomes.All()
+	for _, p := range j.current {
+		n := len(j.world.terms[p.Plan])
+		var out []sluice.Outcome
+		if told != nil {
+			out, told = told[:n], told[n:]
+		}
+		j.countDenialOf(items[:n], out)
+		items = items[n:]
+	}
+}
+
+func (j *judge) countDenialOf(items []item, out []sluice.Outcome) {
+	denies, perhaps, blocked := false, false, false
+	for i := range items {
+		it := &items[i]
+		if it.v.kind == blockKind {
+			blocked = blocked || it.fits.lo > j.now
+			perhaps = perhaps || it.l.blocking.unsure
+			continue
+		}
+		lo, hi := it.fits.lo, it.fits.hi
+		if out != nil && lo <= j.now && j.now < hi { // the store says which
+			if lo = j.now; !out[i].Allowed {
+				lo = hi
+			}
+			hi = lo
+		}
+		denies, perhaps = denies || lo > j.now, perhaps || lo <= j.now && hi > j.now
+	}
+	for i := range items {
+		it := &items[i]
+		switch b := &it.l.blocking; {
+		case it.v.kind != blockKind || blocked:
+		case denies:
+			b.deny(it.v, j.now)
+			it.fits = b.fits(j.now)
+		case perhaps:
+			b.unsure = true
+			it.fits = b.fits(j.now)
+		}
+	}
+}
