@@ -33,7 +33,7 @@ const (
 	// by one, it is in a parameter of our own, sluice-burst.
 	Draft11 Fields = 1 << iota
 	// XRateLimit is X-RateLimit-Limit, the units that the binding limit holds
-	// when full (the Burst of a bucket, else the Quota), X-RateLimit-Remaining,
+	// when full (the Burst of a bucket, else the Quota; 0 of a block), X-RateLimit-Remaining,
 	// X-RateLimit-Reset, which is in seconds from now until the key is as good as
 	// new, and on denials X-Ratelimit-Retry-After.
 	XRateLimit
@@ -140,7 +140,11 @@ func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decis
 		end(fieldRateLimit)
 	}
 	if f&(XRateLimit|XRateLimitEpoch) != 0 {
-		b = strconv.AppendInt(b, t.Full(), 10)
+		full := t.Full()
+		if t.Algorithm == sluice.Block { // which binds only a key that it denies all
+			full = 0
+		}
+		b = strconv.AppendInt(b, full, 10)
 		end(fieldXLimit)
 		b = strconv.AppendInt(b, max(d.Remaining, 0), 10)
 		end(fieldXRemaining)

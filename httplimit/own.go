@@ -213,6 +213,12 @@ func (o *Own) look(r *http.Request, a *policy.HTTP, answer *OwnAnswer) error {
 			return v.Err
 		}
 		for out := range v.Outcomes() {
+			if out.Limit.Algorithm == sluice.Block {
+				if !out.Allowed {
+					answer.Limits = append(answer.Limits, blockOf(&out))
+				}
+				continue
+			}
 			l := OwnLimit{
 				Name: out.Name(), Quota: out.Limit.Quota, Unit: out.Limit.Unit.String(),
 				Window: ceilSeconds(out.Limit.Window), Remaining: max(out.Remaining, 0), ResetAfter: ceilSeconds(out.ResetAfter),
@@ -228,4 +234,10 @@ func (o *Own) look(r *http.Request, a *policy.HTTP, answer *OwnAnswer) error {
 		}
 	}
 	return nil
+}
+
+// blockOf describes a block, while it denies: of requests there are none until it ends.
+func blockOf(out *policy.Outcome) OwnLimit {
+	left := max(ceilSeconds(out.RetryAfter), 1)
+	return OwnLimit{Name: out.Name(), Unit: out.Limit.Unit.String(), Window: ceilSeconds(out.Limit.BlockFor), ResetAfter: left, RetryAfter: left}
 }

@@ -32,6 +32,9 @@ type values struct {
 func (v *values) of(t *sluice.Term, o sluice.Outcome) {
 	v.full, v.quota, v.window, v.remaining = t.Full(), t.Quota, t.Window, max(o.Remaining, 0)
 	v.reset, v.retry = o.ResetAfter, o.RetryAfter
+	if t.Algorithm == sluice.Block {
+		v.full, v.quota, v.remaining = 0, 0, 0 // of units it has none
+	}
 	if o.Allowed {
 		v.retry = 0
 	}

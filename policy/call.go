@@ -71,14 +71,15 @@ func (c *Call) Presume(ctx context.Context) {
 }
 
 // Limits returns the limits in force that the request was charged under, by the
-// names that clients know. They are valid until c is used again.
+// names that clients know, but for blocks, which count no units. They are valid until
+// c is used again.
 func (c *Call) Limits() iter.Seq[*sluice.Term] {
 	return func(yield func(*sluice.Term) bool) {
 		if c.Judged == nil {
 			return
 		}
 		for p := range c.judged.inForce() {
-			if !yield(c.judged.named(p)) {
+			if t := c.judged.named(p); t.Algorithm != sluice.Block && !yield(t) {
 				return
 			}
 		}

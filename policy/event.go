@@ -103,6 +103,10 @@ func (e *Event) AppendDetail(b []byte) []byte {
 		b = append(append(b, ' '), e.Limit.Unit.String()...)
 		b = append(append(b, `, which is more than the limit "`...), e.Limit.Name...)
 		return append(b, `" can ever allow; send a smaller one`...)
+	case e.Verdict == Denied && e.Limit != nil && e.Limit.Algorithm == sluice.Block:
+		b = append(append(b, `after too many denied requests the limit "`...), e.Limit.Name...)
+		b = strconv.AppendInt(append(b, `" denies all; retry after `...), seconds(e.Decision.RetryAfter), 10)
+		return append(b, " s"...)
 	case e.Verdict == Denied && e.Limit != nil:
 		b = append(append(b, `the quota of the limit "`...), e.Limit.Name...)
 		b = strconv.AppendInt(append(b, `" is used up; retry after `...), seconds(e.Decision.RetryAfter), 10)

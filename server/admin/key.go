@@ -214,6 +214,9 @@ func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
 
 // words says what an outcome means, with the numbers it follows from.
 func words(t *sluice.Term, o sluice.Outcome) string {
+	if t.Algorithm == sluice.Block {
+		return blockWords(t, o)
+	}
 	var b strings.Builder
 	full := t.Full()
 	if fmt.Fprintf(&b, "full is %d, %d left", full, o.Remaining); t.Lent > 0 && o.Remaining == 0 {
@@ -307,4 +310,16 @@ func (a *API) reset(ctx context.Context, p *policy.Policy, t *target) error {
 	now := a.o.Now()
 	_, _, err := a.takes(ctx, p, t, sluice.OpReset, t.plans(now), now) // it may have spent under each
 	return err
+}
+
+// blockWords is words of a block.
+func blockWords(t *sluice.Term, o sluice.Outcome) string {
+	switch {
+	case !o.Allowed:
+		return fmt.Sprintf("blocked for another %v, whatever the other limits have left; a reset of the key ends it", o.RetryAfter)
+	case o.ResetAfter > 0:
+		return fmt.Sprintf("not blocked; denied less than %d times in the window that ends in %v", t.Quota, o.ResetAfter)
+	default:
+		return fmt.Sprintf("not blocked, and nothing was denied of late; it takes %d denials in %v", t.Quota, t.Window)
+	}
 }

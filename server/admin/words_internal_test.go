@@ -35,3 +35,20 @@ func TestWordsOfBuckets(t *testing.T) {
 		}
 	}
 }
+
+// TestWordsOfBlocks: an operator reads whether a key is blocked, and how to end it.
+func TestWordsOfBlocks(t *testing.T) {
+	block := storekit.Plan(t, "s", "5/s", "20/min block 10min").Term(1)
+	for _, c := range []struct {
+		outcome sluice.Outcome
+		want    string
+	}{
+		{sluice.Outcome{Allowed: true, Remaining: sluice.MaxQuota}, "not blocked, and nothing was denied of late; it takes 20 denials in 1m0s"},
+		{sluice.Outcome{Allowed: true, Remaining: sluice.MaxQuota, ResetAfter: time.Second}, "not blocked; denied less than 20 times in the window that ends in 1s"},
+		{sluice.Outcome{RetryAfter: time.Minute, ResetAfter: time.Minute}, "blocked for another 1m0s, whatever the other limits have left; a reset of the key ends it"},
+	} {
+		if got := words(block, c.outcome); got != c.want {
+			t.Errorf("%+v:\n got %s\nwant %s", c.outcome, got, c.want)
+		}
+	}
+}
