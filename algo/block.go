@@ -125,11 +125,11 @@ func worstBlock(l sluice.Limit) string {
 	if most > least {
 		times += fmt.Sprintf(", and by the %dth at the latest,", most)
 	}
-	return fmt.Sprintf("denied for %s after the other limits have denied %s in any %s", lasting(l.BlockFor), times, Length(l.Window))
+	return fmt.Sprintf("denied for %s after the other limits have denied %s in any %s", Lasting(l.BlockFor), times, Length(l.Window))
 }
 
-// lasting writes how long something lasts: "1 minute", where Length has "minute".
-func lasting(d time.Duration) string {
+// Lasting writes how long something lasts: "1 minute", where [Length] has "minute".
+func Lasting(d time.Duration) string {
 	text := Length(d)
 	if text[0] < '0' || text[0] > '9' {
 		return "1 " + text

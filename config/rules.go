@@ -148,6 +148,7 @@ func (d *decoder) levelFields(l *policy.Level) []field {
 				l.Limits = d.limitList(n, like{})
 			}
 		}},
+		{"block", func(n *yaml.Node) { d.blocks(n, l) }},
 		{"in_flight", func(n *yaml.Node) { l.InFlight = d.slots(n, "in_flight", "requests may run") }},
 		d.afterLimits("plans", func(n *yaml.Node) { l.Tiers = d.plans(n, likeOf(l)) }),
 		d.afterLimits("overrides", func(n *yaml.Node) {

@@ -110,6 +110,9 @@ func levelWords(l *policy.Level) (lines []string) {
 	if l.Unlimited {
 		add("limit none: who is not of a plan below is counted, and never denied")
 	}
+	for _, b := range l.Blocks {
+		add("%s", blockWords(b))
+	}
 	if l.InFlight != nil {
 		ttl := cmp.Or(l.InFlight.TTL, policy.DefaultLease)
 		add("in flight: at most %s at once; one whose end is not known counts for %v", algo.Amount(l.InFlight.Cap, sluice.Requests), ttl)

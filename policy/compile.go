@@ -27,7 +27,8 @@ type compiler struct {
 	faults  Faults
 	number  int
 	name    string
-	sound   sluice.Limit // the last that was validated: many rules have the same
+	sound   sluice.Limit   // the last that was validated: many rules have the same
+	hard    []sluice.Limit // blocks of the level at hand, which stand in each of its sets
 	finders map[[2]int]*clientip.Finder
 }
 

@@ -57,6 +57,7 @@ func (c *compiler) level(r *rule, i int) {
 	if source.InFlight != nil {
 		c.inFlight(l, at)
 	}
+	c.blocks(r, source, at)
 	if source.InFlight == nil || len(source.Limits)+len(source.Overrides)+len(source.Candidates) > 0 || source.Tiers != nil {
 		l.limited = true
 		here := at.in("Limits")
@@ -206,6 +207,10 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 	for i, l := range limits {
 		here := at.item(i)
 		c.limit(here, l.Limit)
+		if l.Algorithm == sluice.Block || l.Grace != nil && l.Grace.Algorithm == sluice.Block {
+			c.fault(here, "is no limit of requests; write it as the block of the rule, such as block: 10min after 20 denials/min")
+			continue
+		}
 		if i == 0 {
 			unit = l.Unit
 		} else if l.Unit != unit {
@@ -251,6 +256,7 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 	if len(c.faults) > before {
 		return nil
 	}
+	hard = append(hard, c.hard...)
 	s := &set{}
 	s.take = c.plan(at, scope, hard, soft)
 	s.all = s.take
@@ -262,7 +268,8 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 		return nil
 	}
 	for i := range s.take.Len() {
-		s.counts = s.counts || s.take.Term(i).CountDenied
+		t := s.take.Term(i)
+		s.counts = s.counts || t.CountDenied || t.Algorithm == sluice.Block
 	}
 	return s
 }

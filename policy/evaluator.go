@@ -326,10 +326,12 @@ func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) 
 	if v.maxWait > 0 {
 		op = sluice.OpReserve
 	}
+	blocks := false
 	for i := range v.charges[k.first : k.first+k.n] {
 		c := &v.charges[k.first+i]
 		n := queueing(c.Plan)
 		queues = queues || n > 0
+		blocks = blocks || len(c.level.Blocks) > 0
 		if w := c.rule.MaxWait; w > 0 {
 			if least == 0 || w < least {
 				least = w
@@ -338,6 +340,9 @@ func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) 
 				op = sluice.OpReserve
 			}
 		}
+	}
+	if blocks {
+		op = sluice.OpTake // who waits is not denied, and a blocked key should not wait
 	}
 	if v.left > 0 && (queues && least == 0 || v.left < least) {
 		least = v.left

@@ -3,11 +3,15 @@
 
 package policy
 
-import "github.com/sluicegate/sluice"
+import (
+	"slices"
+
+	"github.com/sluicegate/sluice"
+)
 
 // Name returns what clients are told that the limit is called: as its rule is, or
 // RULE/LIMIT where a key of the rule is under several, with the level between them
-// in a hierarchy.
+// in a hierarchy. A block is RULE/LIMIT in any case.
 func (o *Outcome) Name() string { return limitName(o.Rule, o.Level, o.Limit.Name) }
 
 // Name returns what clients are told that the limit is called that they went over.
@@ -38,7 +42,7 @@ func (v *Verdict) named(p place) *sluice.Term {
 // limitName returns a limit's name among all of a policy.
 func limitName(r *Rule, l *Level, limit string) string {
 	name := levelName(r, l)
-	if several(l) {
+	if several(l) || slices.ContainsFunc(l.Blocks, func(b sluice.Limit) bool { return b.Filled().Name == limit }) {
 		name += "/" + limit
 	}
 	return name

@@ -99,6 +99,12 @@ type Level struct {
 	// Unlimited says that such a request has no limits, which leaves those of the
 	// Tiers: there are Tiers then, and no Limits.
 	Unlimited bool
+	// Blocks, each a limit of the algorithm sluice.Block, deny a key for a while
+	// that the level's limits have denied too often, whichever apply to it: its own,
+	// those of Tiers, Overrides and, on trial, Candidates. What InFlight denies does not
+	// count, nor does what another level denies. A rule with Blocks has no MaxWait,
+	// Shape or Lease, and its When holds. Requests under it never wait until they fit.
+	Blocks []sluice.Limit
 	// InFlight, if not nil, caps how many requests of a key run at once. A zero
 	// TTL means [DefaultLease]: how long a request whose front has died counts.
 	InFlight *sluice.SlotLimit

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// blocks reads when a level's keys are blocked, and for how long: "10min after 20
+// denials/min", or a list of these.
+func (d *decoder) blocks(n *yaml.Node, l *policy.Level) {
+	d.each(n, "block", func(n *yaml.Node, s string) {
+		b, err := policy.ParseBlock(s)
+		if err == nil {
+			l.Blocks = append(l.Blocks, b)
+			return
+		}
+		if place, ok := errors.AsType[*sluice.TextError](err); ok {
+			d.faultAt(n, place.Offset, "block %q: %s", shorten(s), place.Problem)
+			return
+		}
+		for _, err := range flatten(err) {
+			if fault, ok := errors.AsType[*sluice.LimitError](err); ok {
+				d.faultAt(n, 0, "block %q: %s: %s", shorten(s), strings.ToLower(fault.Field), fault.Problem)
+			}
+		}
+	})
+}
+
+// blockWords says what a block does.
+func blockWords(b sluice.Limit) string {
+	l := b.Filled()
+	return fmt.Sprintf("block %s: %s", l.Name, algo.Worst(l))
+}
+
+// brief warns of blocks that keep nobody out for longer than the limits do.
+func brief(r *policy.Rule) (texts []string) {
+	for i := range r.Levels {
+		l := &r.Levels[i]
+		most := denied(l)
+		for _, b := range l.Blocks {
+			if b.BlockFor <= most {
+				texts = append(texts, fmt.Sprintf("every limit may deny for %s by itself, and the block %s no longer: write a longer one than %s, or leave it out",
+					algo.Lasting(most), b.Filled().Name, algo.Lasting(b.BlockFor)))
+			}
+		}
+	}
+	return texts
+}
+
+// denied returns for how long each of a level's limits may deny a request that costs
+// one unit, of buckets about: the least of them. It is 0 if there is none.
+func denied(l *policy.Level) (least time.Duration) {
+	for i := range l.Limits {
+		f := l.Limits[i].Filled()
+		d := f.Window
+		if f.Burst > 0 && f.Refill == sluice.Continuous {
+			d /= time.Duration(f.Quota)
+		}
+		if least == 0 || d < least {
+			least = d
+		}
+	}
+	return least
+}
+
+// framed hints at keys under which a client may have another one blocked.
+func framed(c *Config) (hints []Hint) {
+	for i := range c.Policy.Len() {
+		r := c.Policy.Rule(i)
+		for j := range r.Levels {
+			if l := &r.Levels[j]; len(l.Blocks) > 0 && !r.Shadow {
+				if text := framing(l); text != "" {
+					hints = append(hints, Hint{c.File, c.Line(i), fmt.Sprintf("rule %q: %s", r.Name, text)})
+				}
+			}
+		}
+	}
+	return hints
+}
+
+func framing(l *policy.Level) string {
+	if len(l.By) == 0 {
+		return "all clients have one key, and who is denied often enough has all others blocked; write by: ip, or leave out the block"
+	}
+	for _, p := range l.By {
+		if !written(p) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("clients choose the %s, and who sends another's has it blocked; let a proxy in front set it, take a claim, or add ip",
+		partsWords(l.By, " and "))
+}
+
+// written reports whether clients may write a part of a key as they like.
+func written(p policy.Part) bool {
+	switch p.Source {
+	case policy.SourceIP, policy.SourceClaim, policy.SourceCertificate, policy.SourceFunc:
+		return false
+	case policy.SourceFirst:
+		return slices.ContainsFunc(p.Parts(), written)
+	default:
+		return true
+	}
+}

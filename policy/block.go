@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/sluicegate/sluice"
+)
+
+const forBlocks = "; write for example 10min after 20 denials/min"
+
+// ParseBlock reads when a key is blocked and for how long, "10min after 20
+// denials/min", and its name, if it has one: "long: 1day after 100 denials/h". An
+// error is a [*sluice.TextError] or one of [sluice.Limit.Validate].
+func ParseBlock(text string) (sluice.Limit, error) {
+	words, at := fields(text)
+	fail := func(i int, problem string) (sluice.Limit, error) {
+		offset := len(text)
+		if i < len(words) {
+			offset = at[i]
+		}
+		return sluice.Limit{}, &sluice.TextError{Text: text, Offset: offset, Problem: problem + forBlocks}
+	}
+	first := 0 // behind the name
+	if len(words) > 0 && strings.HasSuffix(words[0], ":") {
+		first = 1
+	}
+	if len(words) <= first {
+		return fail(first, "it does not say how long to block")
+	}
+	if len(words) <= first+1 || words[first+1] != "after" {
+		return fail(first+1, "it does not say after what to block")
+	}
+	if len(words) <= first+3 {
+		return fail(first+3, "it does not say after how many denials, and in what time")
+	}
+	what, window, _ := strings.Cut(words[first+3], "/")
+	switch {
+	case what != "denials" && what != "denial":
+		return fail(first+3, "what counts are denials in a time")
+	case window == "":
+		return fail(first+4, "it does not say in what time")
+	case len(words) > first+4:
+		return fail(first+4, "there is something behind the denials")
+	}
+
+	// The text of the limit is made of these words, each of which may be at fault.
+	var b strings.Builder
+	var from, to []int // where a word begins in it, and in text
+	put := func(word string, offset int) {
+		from, to = append(from, b.Len()), append(to, offset)
+		b.WriteString(word)
+	}
+	if first == 1 {
+		put(words[0]+" ", at[0])
+	}
+	put(words[first+2], at[first+2])
+	put("/"+window, at[first+3]+len(what))
+	put(" block "+words[first], at[first]-len(" block "))
+	l, err := sluice.ParseLimit(b.String())
+	if fault, ok := errors.AsType[*sluice.TextError](err); ok {
+		i := len(from) - 1
+		for from[i] > fault.Offset {
+			i--
+		}
+		problem := fault.Problem
+		if before, ok := strings.CutSuffix(problem, "; write for example 20/min block 10min"); ok {
+			problem = before + forBlocks
+		}
+		return sluice.Limit{}, &sluice.TextError{Text: text, Offset: max(to[i]+fault.Offset-from[i], 0), Problem: problem}
+	}
+	return l, err
+}
+
+// fields returns the words of a text, and where each begins.
+func fields(text string) (words []string, at []int) {
+	offset := 0
+	for word := range strings.FieldsSeq(text) {
+		i := strings.Index(text[offset:], word) + offset
+		words, at = append(words, word), append(at, i)
+		offset = i + len(word)
+	}
+	return words, at
+}
+
+// blocks compiles those of a level. They stand in every set of its limits.
+func (c *compiler) blocks(r *rule, l *Level, at Place) {
+	c.hard = nil
+	if len(l.Blocks) == 0 {
+		return
+	}
+	before := len(c.faults)
+	here := at.in("Blocks")
+	for i, b := range l.Blocks {
+		if c.limit(here.item(i), b); b.Algorithm != sluice.Block {
+			c.fault(here.item(i), "%v does not say how long to block; write for example 10min after 20 denials/min", b)
+		}
+		for _, other := range l.Blocks[:i] {
+			if other.Filled().Name == b.Filled().Name {
+				c.fault(here.item(i), "another block has the name %q and would count in one state; give one a name of its own", b.Filled().Name)
+			}
+		}
+	}
+	switch {
+	case r.Shape:
+		c.fault(here, "blocks who is denied, and a rule that shapes denies nothing; leave it out")
+	case r.When != nil && !r.When.Hold:
+		c.fault(here, "counts requests that are denied, and a rule that counts responses only asks whether there is room; write hold: true, or leave it out")
+	}
+	if r.MaxWait > 0 {
+		c.fault(here, "blocks who is denied, and max_wait has requests wait until they are not, blocked ones included; leave out one of them")
+	}
+	if r.Lease != nil {
+		c.fault(here, "counts what the limits deny, which a lease would not tell it of; leave out the block or the lease")
+	}
+	if len(l.Limits)+len(l.Overrides) == 0 && l.Tiers == nil {
+		c.fault(here, "counts what the limits deny, and there is none; requests in flight count for nothing: write a limit, such as 100/min")
+	}
+	if len(c.faults) == before {
+		c.hard = l.Blocks
+	}
+}

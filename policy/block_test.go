@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+)
+
+func blockOf(t testing.TB, text string) []sluice.Limit {
+	t.Helper()
+	b, err := policy.ParseBlock(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []sluice.Limit{b}
+}
+
+func TestParseBlock(t *testing.T) {
+	for text, want := range map[string]string{
+		"10min after 20 denials/min":             "20/min block 10min",
+		"  1h  after 1 denial/15min ":            "1/15min block 1hour",
+		"long: 1day after 100 denials/h":         "long: 100/hour block 1day",
+		"250ms after 1_000 denials/s":            "1000/s block 250ms",
+		"366day after 9007199254740991 denial/s": "9007199254740991/s block 366day",
+	} {
+		if got, err := policy.ParseBlock(text); err != nil || got.String() != want {
+			t.Errorf("%q: got %v, %v, want %s", text, got, err, want)
+		}
+	}
+	for _, c := range []struct {
+		text   string
+		offset int
+		says   string
+	}{
+		{"", 0, "how long to block; write for example 10min after 20 denials/min"},
+		{"long:", 5, "how long to block"},
+		{"10min", 5, "after what to block"},
+		{"10min for 20 denials/min", 6, "after what to block"},
+		{"10min after", 11, "after how many denials"},
+		{"10min after 20", 14, "after how many denials"},
+		{"10min after 20 denials", 22, "in what time"},
+		{"10min after 20 denied/min", 15, "denials in a time"},
+		{"10min after 20 denials/min twice", 27, "something behind"},
+		{"ten after 20 denials/min", 0, `"ten" is not how long to block; write for example 10min after 20 denials/min`},
+		{"10min after 2.5 denials/min", 12, "is not a whole number"},
+		{"10min after 20MB denials/min", -1, "not bytes"},
+		{"10min after 20 denials/moon", 23, `"moon" is not a window`},
+		{"a: 0s after 20 denials/min", 3, "at least 1"},
+		{"A: 1s after 20 denials/min", 0, "the name"},
+		{"a: 1s after many denials/min", 12, "not a whole number"},
+	} {
+		l, err := policy.ParseBlock(c.text)
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q: got %v, %v, want an error with %q", c.text, l, err, c.says)
+		}
+		if fault, ok := errors.AsType[*sluice.TextError](err); ok != (c.offset >= 0) || ok && (fault.Offset != c.offset || fault.Text != c.text) {
+			t.Errorf("%q: got %+v, want it at %d", c.text, fault, c.offset)
+		}
+	}
+}
+
+// FuzzParseBlock: no text crashes, a fault lies within it, and what is read is a block.
+func FuzzParseBlock(f *testing.F) {
+	for _, text := range []string{"10min after 20 denials/min", "a: 1h after 1 denial/s", "x after y z/", "a: b: after 1 denials/min", "µs after 1 denials/µs"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := policy.ParseBlock(text)
+		if fault, ok := errors.AsType[*sluice.TextError](err); ok && (fault.Offset < 0 || fault.Offset > len(text)) {
+			t.Errorf("%q: a fault at %d", text, fault.Offset)
+		}
+		if err == nil && (l.Algorithm != sluice.Block || l.Validate() != nil) {
+			t.Errorf("%q: read as %v", text, l)
+		}
+	})
+}
+
+// TestBlockDoesNotWait: where others wait until they fit, who is under a block is
+// denied, so that the block counts, and blocks.
+func TestBlockDoesNotWait(t *testing.T) {
+	plain := policy.NewRule("plain", policy.IP(), sluice.MustParseLimit("1/min fixed-window"))
+	blocked := plain
+	blocked.Name = "blocked"
+	blocked.Levels = []policy.Level{plain.Levels[0]}
+	blocked.Levels[0].Blocks = blockOf(t, "30min after 2 denials/min")
+	for _, c := range []struct {
+		rules []policy.Rule
+		waits bool
+	}{{[]policy.Rule{plain}, true}, {[]policy.Rule{blocked}, false}, {[]policy.Rule{plain, blocked}, false}} {
+		w := newWorld(t, c.rules...)
+		w.eval.MaxWait = time.Hour
+		request := &policy.Plain{Address: netip.MustParseAddr("192.0.2.1")}
+		w.decide(request)
+		for i, want := range []time.Duration{time.Minute, 30 * time.Minute} {
+			v := w.decide(request)
+			if v.Allowed != c.waits || !c.waits && v.Decision.RetryAfter != want {
+				t.Errorf("%d rules, request %d: got %+v, want that it waits: %v", len(c.rules), i+2, v.Decision, c.waits)
+			}
+		}
+	}
+}
+
+// TestBlockInTheText: what a newcomer reads of a denial names the block.
+func TestBlockInTheText(t *testing.T) {
+	r := policy.NewRule("api", policy.IP(), sluice.MustParseLimit("1/min fixed-window"))
+	r.Levels[0].Blocks = blockOf(t, "30min after 1 denial/min")
+	w := newWorld(t, r)
+	w.decide(&policy.Plain{Address: netip.MustParseAddr("192.0.2.1")})
+	v := w.decide(&policy.Plain{Address: netip.MustParseAddr("192.0.2.1")})
+	o, ok := v.Binding()
+	if !ok || o.Limit.Name != "block.min" || o.Allowed || o.Remaining != 0 || v.Limits() != 2 {
+		t.Errorf("got %+v, %v", o, ok)
+	}
+	e := policy.Event{Verdict: policy.Denied, Limit: o.Limit, Decision: v.Decision}
+	if got, want := string(e.AppendDetail(nil)), `after too many denied requests the limit "block.min" denies all; retry after 1800 s`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
