@@ -263,6 +263,7 @@ func (f *serveFlags) rules(p *page) {
 		p.put(flag, "    cost:", cost...)
 		p.put("by", "    by:", f.values["by"]...)
 		p.put(flag, key, values...)
+		p.put("block", "    block:", f.values["block"]...)
 		p.put("failure", "    failure:", f.values["failure"]...)
 	}
 	if f.given("like") {

@@ -71,7 +71,7 @@ func suggest(name string, flags []string) string {
 // The flags of serve.
 var (
 	besideFile = []string{"config", "overrides", "audit", "drain"}
-	repeatable = []string{"limit", "by", "trust", "admin-host"}
+	repeatable = []string{"limit", "by", "block", "trust", "admin-host"}
 	ofServe    = slices.Concat([]string{"listen", "upstream", "admin", "fields", "state", "store", "failure", "like"}, besideFile, repeatable)
 	switches   = []string{"admin-public", "upstream-host", "print-config"}
 )

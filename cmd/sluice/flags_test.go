@@ -31,7 +31,11 @@ func told(c *config.Config) string {
 		c.Admin.Address, c.Admin.Public, c.Admin.Hosts, c.Admin.OverridesFile, c.Admin.AuditFile, c.Store.Redis, c.Store.State, c.ClientIP.Trusted, c.Fields)
 	for _, r := range c.Policy.Rules() {
 		l := r.Levels[0]
-		fmt.Fprintf(&b, "; %s by %v: %v, costs %v, failure %v", r.Name, l.By, l.Limits, r.Cost.Of, r.Failure)
+		fmt.Fprintf(&b, "; %s by %v: %v", r.Name, l.By, l.Limits)
+		if len(l.Blocks) > 0 {
+			fmt.Fprintf(&b, " %v", l.Blocks)
+		}
+		fmt.Fprintf(&b, ", costs %v, failure %v", r.Cost.Of, r.Failure)
 	}
 	return b.String()
 }
@@ -64,6 +68,13 @@ func TestParseServe(t *testing.T) {
 				`trust [10.0.0.0/8 127.0.0.1/32]; fields [x-ratelimit-epoch draft-11]; ` +
 				`gateway by [path.2 header.X-A cookie.c query.q host ip]: [5/s], costs 0, failure open; ` +
 				`gateway.bytes by [path.2 header.X-A cookie.c query.q host ip]: [100MB/min sliding-counter], costs 2, failure open`,
+		},
+		{
+			"blocks, of both units",
+			[]string{"--limit=1KB/s", "--limit=5/s", "--block", "1min after 9 denials/s", "--block=long: 1h after 9 denials/h"},
+			"listen 127.0.0.1:8080; " + admin + `store "" state ""; trust []; fields [draft-11 x-ratelimit]; ` +
+				`gateway by [query.userId]: [5/s] [9/s block 1min long: 9/hour block 1hour], costs 0, failure open; ` +
+				`gateway.bytes by [query.userId]: [1KB/s] [9/s block 1min long: 9/hour block 1hour], costs 2, failure open`,
 		},
 		{
 			"bytes alone, in a shared store",
@@ -123,6 +134,8 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 			`--by: "0" is not the number of a segment; write path.1 for the first`, `--by: the rule has no path pattern; match a path with the wildcard {x}`, `--by: "ip.1" says not whose budget it is`, `--by: "" says not whose budget it is`,
 		}},
 		{"header that cannot be", []string{"--by", "header.a b"}, []string{`--by: "a b" is not a header field's name`}},
+		{"blocks that are none", []string{"--block", "soon", "--block", "1min after 0 denials/s"}, []string{`--block "soon": it does not say after what to block`, `--block "1min after 0 denials/s": quota: 0 must be 1 to`}},
+		{"a block as a limit", []string{"--limit", "20/min block 1h"}, []string{`--limit: is no limit of requests; write it as the block of the rule, such as block: 10min after 20 denials/min`}},
 		{"part twice", []string{"--by", "ip", "--by", "ip"}, []string{`--by: ip is a part of the key already; leave it out`}},
 		{"networks that are none", []string{"--trust", "10.0.0.0/40", "--trust", "all"}, []string{`--trust: "10.0.0.0/40" is not a network; write an address with the length of its prefix, such as 10.0.0.0/8`, `--trust: "all" is not a network`}},
 		{"addresses that are none", []string{"--listen", "80", "--admin", "x"}, []string{`--admin: "x" is not an address; write for example 127.0.0.1:9090`, `--listen is "80"; write a host and a port, such as 127.0.0.1:8080`}},

@@ -48,6 +48,8 @@ file that says the same is written to standard output:
                      app answers
   --limit TEXT       at most so many; repeat it for several, all of which must
                      have room (without --upstream: "10/min sliding-log")
+  --block TEXT       keep who is denied often out for a while: "10min after 20
+                     denials/min"; repeatable
   --like NAME        limit as a platform does, in the place of --limit:
                      shopify-rest, github, nginx and so on; "sluice profiles"
                      lists them and says what differs
