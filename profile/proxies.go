@@ -144,7 +144,7 @@ func proxies() []Profile {
 			Limits: limits("50/min sliding-counter count-denied"),
 			Status: http.StatusTooManyRequests,
 			Differs: []string{
-				"a mitigation time, during which all is denied, is not part of this",
+				"a mitigation time, during which all is denied, is a block of the rule: 10min after 1 denial/min",
 				"Cloudflare counts with a delay and for each data centre alone; this counts at once and, in a shared store, everywhere",
 			},
 			Vectors: []Vector{
