@@ -197,7 +197,9 @@ func checkLog(t *testing.T, text string, there []time.Time, of func(path string)
 func flood(t *testing.T, base string, paths []string) (there []time.Time) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	// Where few of its worker_connections are left, nginx closes those whose request
+	// it has not read yet.
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 900}}
 	defer client.CloseIdleConnections()
 	const bursts, most = 40, 5
 	there = make([]time.Time, bursts*most*len(paths))
