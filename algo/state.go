@@ -30,7 +30,9 @@ type State struct {
 	By *sluice.Term
 	// Since and Last belong to buckets that several limits use, or in which
 	// units are reserved; elsewhere they are 0. A receipt older than Since is of
-	// another limit, and while it lies ahead nothing is decided earlier. From
+	// another limit, and while it lies ahead nothing is decided earlier: to a
+	// balance that owes nothing a store gives the instant of the decision once it
+	// has met several limits of the name, all those of the request included. From
 	// Last on a faster limit's rate counts; while it lies ahead, units are
 	// reserved until then.
 	Since, Last int64

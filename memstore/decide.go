@@ -165,6 +165,7 @@ func (s *Store) locked(sh *shard, req *sluice.Request, hashes *[sluice.MaxCharge
 	if n > fewLimits {
 		items, places = make([]algo.Item, n), make([]place, n)
 	}
+	s.registry.meet(req, now)
 	k := 0
 	for i := range req.Charges() {
 		c := req.Nth(i)

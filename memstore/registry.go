@@ -102,6 +102,35 @@ func (r *registry) enter(scope string, t *sluice.Term, now int64) *version {
 	return v
 }
 
+// meet makes the limits of a request known before any of them is decided, where
+// plans of one scope may have two of one name: whichever comes first, each balance
+// is one that the other may have used.
+func (r *registry) meet(req *sluice.Request, now int64) {
+	if !plansDiffer(req) {
+		return
+	}
+	for i := range req.Charges() {
+		p := req.Nth(i).Plan
+		for j := range p.Len() {
+			r.enter(p.Scope(), p.Term(j), now)
+		}
+	}
+}
+
+// plansDiffer reports whether two keys of a request are under different plans of
+// one scope.
+func plansDiffer(req *sluice.Request) bool {
+	for i := range req.More {
+		p := req.More[i].Plan
+		for j := range i + 1 {
+			if q := req.Nth(j).Plan; p != q && p.ScopeID() == q.ScopeID() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // startOf returns when the rule started, which a clock that steps back moves.
 func (s *series) startOf(now int64) int64 {
 	now = max(now, 1) // 0 would be long ago

@@ -48,6 +48,9 @@ func (j *job) plain() bool {
 func (s *Store) newCall(req *sluice.Request) *call {
 	c := &call{charges: req.Charges()}
 	c.items, c.tags = c.room.items[:0], c.room.tags[:0]
+	for n := 1; n < c.charges; n++ {
+		s.prepared(req.Nth(n).Plan) // limits of one name on different keys have met before either counts
+	}
 	for n := range c.charges {
 		var tag string
 		c.items, tag = s.appendItems(c.items, req.Nth(n), n)

@@ -38,6 +38,9 @@ func (d *differential) subject(name string) *subject {
 func (s *subject) makeItems(store *Store) {
 	s.items = nil
 	for n := range s.charges {
+		store.prepared(s.charges[n].Plan)
+	}
+	for n := range s.charges {
 		s.items, _ = store.appendItems(s.items, &s.charges[n], n)
 	}
 }

@@ -75,7 +75,6 @@ func (s *subject) decide(j *job, now int64) sluice.Decision {
 
 // meet notes which limits a call is about.
 func (s *subject) meet(now int64) {
-	s.several = make([]bool, len(s.items))
 	for i := range s.items {
 		t := s.items[i].term
 		r := s.rules[t.Series]
@@ -86,7 +85,10 @@ func (s *subject) meet(now int64) {
 		if r.limits[t.ID] = true; withholds(t) {
 			r.start = min(r.start, max(now, 1))
 		}
-		s.several[i] = len(r.limits) > 1
+	}
+	s.several = make([]bool, len(s.items))
+	for i := range s.items {
+		s.several[i] = len(s.rules[s.items[i].term.Series].limits) > 1
 	}
 }
 

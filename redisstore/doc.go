@@ -46,8 +46,10 @@
 // A process that has met several limits of a scope and name, as when plans or
 // overrides differ in quota, writes with each new balance since when it is, so
 // that receipts of the others give nothing back of it. It does so in a format
-// that is not the first: see Formats. A receipt of a limit that another process has
-// replaced gives nothing back either, as long as it names its own limit.
+// that is not the first: see Formats. Two limits of one request have met before
+// any of its keys is decided, also where these are in several slots. A receipt of
+// a limit that another process has replaced gives nothing back either, as long as
+// it names its own limit.
 //
 // # Starts
 //

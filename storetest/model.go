@@ -16,7 +16,8 @@ import (
 //
 // It fixes what algo leaves to stores. States belong to scope, key and the
 // limit's name: one for each form, whichever limit of that name wrote it. A rule
-// starts when the store first meets a limit of its scope and name.
+// starts when the store first meets a limit of its scope and name. A request
+// meets all its limits before any of its charges is decided.
 type model struct {
 	states  map[place][]algo.State
 	rules   map[uint64]*rule
@@ -53,6 +54,7 @@ func (m *model) decide(req sluice.Request, now int64) sluice.Decision {
 
 // units decides req as if it had no slot.
 func (m *model) units(req sluice.Request, now int64) sluice.Decision {
+	m.meet(req, now)
 	var places []place
 	var items []algo.Item
 	for i := range req.Charges() {
@@ -76,17 +78,28 @@ func (m *model) units(req sluice.Request, now int64) sluice.Decision {
 	return d
 }
 
+// meet notes the limits of a request.
+func (m *model) meet(req sluice.Request, now int64) {
+	for i := range req.Charges() {
+		plan := req.Nth(i).Plan
+		for j := range plan.Len() {
+			t := plan.Term(j)
+			r := m.rules[t.Series]
+			if r == nil {
+				r = &rule{start: max(now, 1), limits: make(map[uint64]bool)}
+				m.rules[t.Series] = r
+			}
+			r.limits[t.ID] = true
+			if t.Withheld > 0 || t.PreFilled {
+				r.start = min(r.start, max(now, 1))
+			}
+		}
+	}
+}
+
 // load gives the item copies of the states at a place that live.
 func (m *model) load(at place, it *algo.Item, now int64) {
 	r := m.rules[at.series]
-	if r == nil {
-		r = &rule{start: max(now, 1), limits: make(map[uint64]bool)}
-		m.rules[at.series] = r
-	}
-	r.limits[it.Term.ID] = true
-	if it.Term.Withheld > 0 || it.Term.PreFilled {
-		r.start = min(r.start, max(now, 1))
-	}
 	it.Start = r.start
 	var live []algo.State
 	for _, s := range m.states[at] {

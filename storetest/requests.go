@@ -71,6 +71,7 @@ func testChangedLimits(t *testing.T, b *bench) {
 		{"x: 20/s sliding-counter", "x: 20/s sliding-counter strict", "x: 20/s sliding-counter sub-windows 5", "x: 30/s sliding-counter pre-filled", "x: 20/s sliding-counter sub-windows 5 whole"},
 		{"x: 200/s sliding-histogram precision 3", "x: 100/s sliding-histogram precision 5", "x: 50/s sliding-log", "x: 60/s sliding-histogram precision 3 count-denied"},
 		{"x: 10/s", "x: 10/s sliding-log", "x: 10/s fixed-window", "x: 10/s sliding-counter sub-windows 4", "x: 10/s leaky-bucket burst 5", "x: 10/s interval-refill"},
+		{"x: 3/s", "x: 2/s", "x: 10/s sliding-log", "x: 4/s fixed-window"},
 	}
 	changing(t, b, series)
 }
@@ -81,6 +82,27 @@ func testChangedBlocks(t *testing.T, b *bench) {
 		{"x: 3/s block 2s", "x: 2/s block 5s", "x: 5/min block 1s", "x: 4/100ms block 300ms"},
 		{"x: 3/s block 1s", "x: 10/s", "x: 10/s sliding-log", "x: 20/s sliding-counter sub-windows 4", "x: 2/min block 500ms"},
 	})
+}
+
+// testChangedWithin puts requests to the store in which two limits of one name
+// meet, on different keys: each is the first to have met the other.
+func testChangedWithin(t *testing.T, b *bench) {
+	h, clock := b.store(t)
+	c := newChecker(h, clock)
+	for _, op := range []sluice.Op{sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReserve} {
+		for _, texts := range [][2]string{{"x: 2/s", "x: 3/s"}, {"x: 3/s", "x: 2/s"}, {"x: 2/s", "x: 3/s initial 1"}} {
+			scope := fmt.Sprint("changing within ", op, texts)
+			one, other := storekit.Plan(t, scope, texts[0]), storekit.Plan(t, scope, texts[1])
+			charges := []sluice.Charge{{Plan: one, Key: "a", Cost: 1}, {Plan: other, Key: "b", Cost: 1}, {Plan: one, Key: "c", Cost: 1}}
+			c.take(t, sluice.Request{Op: op, Charge: charges[0], More: charges[1:]})
+			for _, charge := range charges { // what it owes drains as the faster limit has it
+				for _, charge.Plan = range []*sluice.Plan{one, other} {
+					clock.add(1000)
+					c.take(t, sluice.Request{Op: sluice.OpPeek, Charge: charge})
+				}
+			}
+		}
+	}
 }
 
 // changing changes the limits of each series.

@@ -59,6 +59,7 @@ func Test(t *testing.T, open func(t *testing.T, now func() time.Time) Harness) {
 		{"Requests", testRequests},
 		{"Batches", testBatches},
 		{"ChangedLimits", testChangedLimits},
+		{"ChangedWithin", testChangedWithin},
 		{"ChangedBlocks", testChangedBlocks},
 		{"Keys", testKeys},
 		{"Costs", testCosts},

@@ -77,6 +77,13 @@ func (s *simple) decide(req sluice.Request) (sluice.Decision, error) {
 	}
 	var items []algo.Item
 	var places []place
+	for _, c := range req.More {
+		if c.Plan != nil && s.fault != "meets one charge after another" {
+			for j := range c.Plan.Len() {
+				s.meet(c.Plan.Term(j), now)
+			}
+		}
+	}
 	for i, c := range append([]sluice.Charge{req.Charge}, req.More...) {
 		if c.Plan == nil || i > 0 && s.fault == "forgets More" {
 			continue
@@ -156,14 +163,20 @@ func (s *simple) slotIsFree(req *sluice.Request, now int64) bool {
 	return d.Allowed || s.fault == "spends without a slot"
 }
 
-// load gives the item the states at a place.
-func (s *simple) load(at place, it *algo.Item, now int64) {
-	r := s.rules[it.Term.Series]
+// meet notes a limit and returns what is known of its rule.
+func (s *simple) meet(t *sluice.Term, now int64) *rule {
+	r := s.rules[t.Series]
 	if r == nil {
 		r = &rule{start: max(now, 1), limits: make(map[uint64]bool)}
-		s.rules[it.Term.Series] = r
+		s.rules[t.Series] = r
 	}
-	r.limits[it.Term.ID] = true
+	r.limits[t.ID] = true
+	return r
+}
+
+// load gives the item the states at a place.
+func (s *simple) load(at place, it *algo.Item, now int64) {
+	r := s.meet(it.Term, now)
 	if it.Start = r.start; s.fault != "starts with each key" && (it.Term.Withheld > 0 || it.Term.PreFilled) {
 		r.start = min(r.start, max(now, 1))
 		it.Start = r.start
@@ -331,6 +344,7 @@ func TestFindsFaults(t *testing.T) {
 		{"ignores changes", "TestSimple/ChangedLimits"},
 		{"forgets on change", "TestSimple/ChangedLimits"},
 		{"counts in one form", "TestSimple/ChangedLimits"},
+		{"meets one charge after another", "TestSimple/ChangedWithin"},
 		{"starts with each key", "TestSimple/Requests"},
 		{"forgets MaxWait", "TestSimple/Requests"},
 		{"forgets Due", "TestSimple/Requests"},
