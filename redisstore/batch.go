@@ -138,10 +138,10 @@ func (s *Store) mayBeForeign(c *call) bool {
 }
 
 // add appends a request to the last call on its key, if that is of the same
-// plan, or to the list as a call of its own.
+// plan and has met as many limits, or to the list as a call of its own.
 func (b *batch) add(ctx context.Context, c *call, req *sluice.Request, result *sluice.Result) {
 	if len(req.More) == 0 {
-		if l := b.last[c.tags[0]]; l != nil && l.plan == req.Plan && len(l.call.jobs) < together {
+		if l := b.last[c.tags[0]]; l != nil && l.plan == req.Plan && len(l.call.jobs) < together && c.hasMetAs(l.call) {
 			l.call.jobs = append(l.call.jobs, &job{op: req.Op, req: req})
 			l.results = append(l.results, result)
 			return
@@ -159,6 +159,17 @@ func (b *batch) add(ctx context.Context, c *call, req *sluice.Request, result *s
 		b.last[tag] = n
 	}
 	b.calls = append(b.calls, n)
+}
+
+// hasMetAs reports whether of the names of the call's limits the store has met
+// several just where it had when an earlier call for the same key was made.
+func (c *call) hasMetAs(earlier *call) bool {
+	for i := range c.items {
+		if c.items[i].several != earlier.items[i].several {
+			return false
+		}
+	}
+	return true
 }
 
 // first reports whether another call on a key of n is to come after it. A server

@@ -32,39 +32,60 @@ func testBatches(t *testing.T, b *bench) {
 		h, clock := b.store(t)
 		c, rnd := newChecker(h, clock), newSource(seed, 3, plans(t))
 		for done := 0; done < h.Steps; {
-			reqs := make([]sluice.Request, rnd.IntN(40))
-			for i := range reqs {
-				reqs[i] = rnd.request()
-				reqs[i].Outcomes = new(make(sluice.Outcomes, reqs[i].Limits()))
-				if rnd.IntN(20) == 0 {
-					reqs[i].Cost = -1
-				}
-			}
-			out := make([]sluice.Result, len(reqs))
-			c.asked = time.Now()
-			if err := sluice.TakeBatch(t.Context(), h.Store, reqs, out); err != nil {
-				t.Fatalf("batch of %d: %v", len(reqs), err)
-			}
-			for i, req := range reqs {
-				if want := req.Validate(); want != nil {
-					wantRefused(t, describe(req), out[i].Err, want)
-					continue
-				}
-				if out[i].Err != nil {
-					t.Fatalf("%s, %d of a batch: got error %v", describe(req), i+1, out[i].Err)
-				}
-				c.check(t, req, out[i].Decision)
-				rnd.keep(req, out[i].Decision)
-			}
-			done += len(reqs) + 1
+			done += c.drawBatch(t, rnd, rnd.IntN(40)) + 1
 			clock.move(rnd.Rand)
 		}
 	})
 }
 
+// drawBatch puts n requests to the store at once, some of them invalid.
+func (c *checker) drawBatch(t *testing.T, rnd *source, n int) int {
+	t.Helper()
+	reqs := make([]sluice.Request, n)
+	for i := range reqs {
+		reqs[i] = rnd.request()
+		if rnd.IntN(20) == 0 {
+			reqs[i].Cost = -1
+		}
+	}
+	for i, r := range c.takeAll(t, reqs) {
+		if r.Err == nil {
+			rnd.keep(reqs[i], r.Decision)
+		}
+	}
+	return n
+}
+
+// takeAll decides a batch and fails the test if the store does not agree.
+func (c *checker) takeAll(t *testing.T, reqs []sluice.Request) []sluice.Result {
+	t.Helper()
+	for i := range reqs {
+		reqs[i].Outcomes = new(make(sluice.Outcomes, reqs[i].Limits()))
+	}
+	out := make([]sluice.Result, len(reqs))
+	c.asked = time.Now()
+	if err := sluice.TakeBatch(t.Context(), c.h.Store, reqs, out); err != nil {
+		t.Fatalf("batch of %d: %v", len(reqs), err)
+	}
+	for i, req := range reqs {
+		if want := req.Validate(); want != nil {
+			wantRefused(t, describe(req), out[i].Err, want)
+			continue
+		}
+		if out[i].Err != nil {
+			t.Fatalf("%s, %d of a batch: got error %v", describe(req), i+1, out[i].Err)
+		}
+		c.check(t, req, out[i].Decision)
+	}
+	return out
+}
+
 // testChangedLimits changes limits while their keys live, to and fro.
-func testChangedLimits(t *testing.T, b *bench) {
-	series := [][]string{
+func testChangedLimits(t *testing.T, b *bench) { changing(t, b, changedSeries()) }
+
+// changedSeries are texts of limits that change into each other.
+func changedSeries() [][]string {
+	return [][]string{
 		{"x: 10/s", "x: 30/s", "x: 7/s burst 3", "x: 10/s initial 2", "x: 20/s count-denied"},
 		{"x: 20/s sliding-log", "x: 5/s sliding-log", "x: 20/s sliding-log count-denied"},
 		{"x: 20/s fixed-window", "x: 40/s fixed-window", "x: 20/s fixed-window anchor first", "x: 30/s fixed-window initial 5"},
@@ -73,7 +94,6 @@ func testChangedLimits(t *testing.T, b *bench) {
 		{"x: 10/s", "x: 10/s sliding-log", "x: 10/s fixed-window", "x: 10/s sliding-counter sub-windows 4", "x: 10/s leaky-bucket burst 5", "x: 10/s interval-refill"},
 		{"x: 3/s", "x: 2/s", "x: 10/s sliding-log", "x: 4/s fixed-window"},
 	}
-	changing(t, b, series)
 }
 
 // testChangedBlocks changes blocks, and limits that become blocks and back.
@@ -103,6 +123,39 @@ func testChangedWithin(t *testing.T, b *bench) {
 			}
 		}
 	}
+}
+
+// testChangedBatches changes limits within batches. First it has two limits of one
+// name meet between two requests for a key.
+func testChangedBatches(t *testing.T, b *bench) {
+	h, clock := b.store(t)
+	c, one, other := newChecker(h, clock), storekit.Plan(t, "met in a batch", "x: 2/s"), storekit.Plan(t, "met in a batch", "x: 3/s")
+	key := sluice.Charge{Plan: one, Key: "a", Cost: 1}
+	c.takeAll(t, []sluice.Request{
+		{Op: sluice.OpPeek, Charge: key},
+		{Op: sluice.OpTake, Charge: sluice.Charge{Plan: other, Key: "b", Cost: 1}},
+		{Op: sluice.OpTake, Charge: key},
+	})
+	clock.add(1000)
+	key.Plan = other
+	c.take(t, sluice.Request{Op: sluice.OpPeek, Charge: key})
+
+	series := changedSeries()
+	runs(t, func(t *testing.T, seed uint64) {
+		h, clock := b.store(t)
+		c, rnd := newChecker(h, clock), newSource(seed, 4, nil)
+		for done, n := 0, 0; done < h.Steps; n++ {
+			texts := series[rnd.IntN(len(series))]
+			rnd.plans, rnd.receipts = nil, nil
+			for _, text := range texts {
+				rnd.plans = append(rnd.plans, storekit.Plan(t, fmt.Sprint("changed batch ", n), text))
+			}
+			for range 3 {
+				done += c.drawBatch(t, rnd, 1+rnd.IntN(12))
+				clock.creep(rnd.Rand)
+			}
+		}
+	})
 }
 
 // changing changes the limits of each series.

@@ -60,6 +60,7 @@ func Test(t *testing.T, open func(t *testing.T, now func() time.Time) Harness) {
 		{"Batches", testBatches},
 		{"ChangedLimits", testChangedLimits},
 		{"ChangedWithin", testChangedWithin},
+		{"ChangedBatches", testChangedBatches},
 		{"ChangedBlocks", testChangedBlocks},
 		{"Keys", testKeys},
 		{"Costs", testCosts},

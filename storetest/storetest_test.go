@@ -354,6 +354,7 @@ func TestFindsFaults(t *testing.T) {
 		{"forgets Reserved", "TestSimple/Requests"},
 		{"takes any batch", "TestSimple/Refused"},
 		{"decides batches backwards", "TestSimple/Batches"},
+		{"decides batches backwards", "TestSimple/ChangedBatches"},
 		{"holds no slots", "TestSimple/SlotsConcurrent"},
 		{"lets others in between", "TestSimple/Concurrent"},
 		{"forgets Slot", "TestSimple/TakesWithSlots"},
