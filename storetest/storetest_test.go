@@ -351,7 +351,7 @@ func TestFindsFaults(t *testing.T) {
 		{"forgets outcomes", "TestSimple/Batches"},
 		{"peeks in earnest", "TestSimple/Requests"},
 		{"keeps nothing of denials", "TestSimple/Requests"},
-		{"forgets Reserved", "TestSimple/Requests"},
+		{"forgets Reserved", "TestSimple/Batches"},
 		{"takes any batch", "TestSimple/Refused"},
 		{"decides batches backwards", "TestSimple/Batches"},
 		{"decides batches backwards", "TestSimple/ChangedBatches"},
