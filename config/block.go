@@ -44,11 +44,11 @@ func blockWords(b sluice.Limit) string {
 	return fmt.Sprintf("block %s: %s", l.Name, algo.Worst(l))
 }
 
-// brief warns of blocks that keep nobody out for longer than the limits do.
-func brief(r *policy.Rule) (texts []string) {
+// shortBlocks warns of blocks that keep nobody out for longer than the limits do.
+func shortBlocks(r *policy.Rule) (texts []string) {
 	for i := range r.Levels {
 		l := &r.Levels[i]
-		most := denied(l)
+		most := shortestDenial(l)
 		for _, b := range l.Blocks {
 			if b.BlockFor <= most {
 				texts = append(texts, fmt.Sprintf("every limit may deny for %s by itself, and the block %s no longer: write a longer one than %s, or leave it out",
@@ -59,9 +59,9 @@ func brief(r *policy.Rule) (texts []string) {
 	return texts
 }
 
-// denied returns for how long each of a level's limits may deny a request that costs
+// shortestDenial returns for how long each of a level's limits may deny a request that costs
 // one unit, of buckets about: the least of them. It is 0 if there is none.
-func denied(l *policy.Level) (least time.Duration) {
+func shortestDenial(l *policy.Level) (least time.Duration) {
 	for i := range l.Limits {
 		f := l.Limits[i].Filled()
 		d := f.Window
@@ -75,13 +75,13 @@ func denied(l *policy.Level) (least time.Duration) {
 	return least
 }
 
-// framed hints at keys under which a client may have another one blocked.
-func framed(c *Config) (hints []Hint) {
+// blockHints hints at keys under which a client may have another one blocked.
+func blockHints(c *Config) (hints []Hint) {
 	for i := range c.Policy.Len() {
 		r := c.Policy.Rule(i)
 		for j := range r.Levels {
 			if l := &r.Levels[j]; len(l.Blocks) > 0 && !r.Shadow {
-				if text := framing(l); text != "" {
+				if text := blocksOthers(r, l); text != "" {
 					hints = append(hints, Hint{c.File, c.Line(i), fmt.Sprintf("rule %q: %s", r.Name, text)})
 				}
 			}
@@ -90,27 +90,16 @@ func framed(c *Config) (hints []Hint) {
 	return hints
 }
 
-func framing(l *policy.Level) string {
+// blocksOthers says why a client may have others blocked, empty: it cannot.
+func blocksOthers(r *policy.Rule, l *policy.Level) string {
 	if len(l.By) == 0 {
 		return "all clients have one key, and who is denied often enough has all others blocked; write by: ip, or leave out the block"
 	}
 	for _, p := range l.By {
-		if !written(p) {
+		if !slices.ContainsFunc(p.Parts(), func(p policy.Part) bool { return chosen(r, p) }) {
 			return ""
 		}
 	}
 	return fmt.Sprintf("clients choose the %s, and who sends another's has it blocked; let a proxy in front set it, take a claim, or add ip",
 		partsWords(l.By, " and "))
-}
-
-// written reports whether clients may write a part of a key as they like.
-func written(p policy.Part) bool {
-	switch p.Source {
-	case policy.SourceIP, policy.SourceClaim, policy.SourceCertificate, policy.SourceFunc:
-		return false
-	case policy.SourceFirst:
-		return slices.ContainsFunc(p.Parts(), written)
-	default:
-		return true
-	}
 }

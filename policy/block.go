@@ -88,7 +88,7 @@ func fields(text string) (words []string, at []int) {
 
 // blocks compiles those of a level. They stand in every set of its limits.
 func (c *compiler) blocks(r *rule, l *Level, at Place) {
-	c.hard = nil
+	c.levelBlocks = nil
 	if len(l.Blocks) == 0 {
 		return
 	}
@@ -120,6 +120,6 @@ func (c *compiler) blocks(r *rule, l *Level, at Place) {
 		c.fault(here, "counts what the limits deny, and there is none; requests in flight count for nothing: write a limit, such as 100/min")
 	}
 	if len(c.faults) == before {
-		c.hard = l.Blocks
+		c.levelBlocks = l.Blocks
 	}
 }

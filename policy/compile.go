@@ -24,12 +24,12 @@ const (
 
 // compiler gathers what is wrong with the rule it is at.
 type compiler struct {
-	faults  Faults
-	number  int
-	name    string
-	sound   sluice.Limit   // the last that was validated: many rules have the same
-	hard    []sluice.Limit // blocks of the level at hand, which stand in each of its sets
-	finders map[[2]int]*clientip.Finder
+	faults      Faults
+	number      int
+	name        string
+	sound       sluice.Limit   // the last that was validated: many rules have the same
+	levelBlocks []sluice.Limit // blocks of the level at hand, which stand in each of its sets
+	finders     map[[2]int]*clientip.Finder
 }
 
 func (c *compiler) fault(at Place, format string, args ...any) {

@@ -256,7 +256,7 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 	if len(c.faults) > before {
 		return nil
 	}
-	hard = append(hard, c.hard...)
+	hard = append(hard, c.levelBlocks...)
 	s := &set{}
 	s.take = c.plan(at, scope, hard, soft)
 	s.all = s.take
