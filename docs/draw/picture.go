@@ -16,25 +16,27 @@ import (
 // picture is one limit under the traffic that all pictures share.
 type picture struct {
 	file, limit string
-	cost        int64 // of every request, 0 for 1
+	cost        int64  // of every request, 0 for 1
+	block       string // beside the limit, empty for none
 }
 
 var pictures = []picture{
-	{"token-bucket.svg", "10/min token-bucket", 0},
-	{"token-bucket-interval.svg", "10/min token-bucket interval-refill", 0},
-	{"token-bucket-aligned.svg", "10/min aligned-refill", 0},
-	{"token-bucket-next-waits.svg", "10/min burst 5 next-waits debt 5", 4},
-	{"token-bucket-denied.svg", "10/min token-bucket count-denied", 0},
-	{"leaky-bucket-queue.svg", "10/min burst 5 leaky-bucket", 0},
-	{"leaky-bucket-meter.svg", "10/min burst 5 leaky-bucket nodelay", 0},
-	{"fixed-window.svg", "10/min fixed-window", 0},
-	{"fixed-window-first.svg", "10/min fixed-window anchor first", 0},
-	{"sliding-log.svg", "10/min sliding-log", 0},
-	{"sliding-log-denied.svg", "10/min sliding-log count-denied", 0},
-	{"sliding-counter.svg", "10/min sliding-counter", 0},
-	{"sliding-counter-conservative.svg", "10/min sliding-counter sub-windows 6 conservative", 0},
-	{"sliding-counter-whole.svg", "10/min sliding-counter sub-windows 6 whole", 0},
-	{"sliding-histogram.svg", "10/min sliding-histogram precision 3", 0},
+	{"token-bucket.svg", "10/min token-bucket", 0, ""},
+	{"token-bucket-interval.svg", "10/min token-bucket interval-refill", 0, ""},
+	{"token-bucket-aligned.svg", "10/min aligned-refill", 0, ""},
+	{"token-bucket-next-waits.svg", "10/min burst 5 next-waits debt 5", 4, ""},
+	{"token-bucket-denied.svg", "10/min token-bucket count-denied", 0, ""},
+	{"leaky-bucket-queue.svg", "10/min burst 5 leaky-bucket", 0, ""},
+	{"leaky-bucket-meter.svg", "10/min burst 5 leaky-bucket nodelay", 0, ""},
+	{"fixed-window.svg", "10/min fixed-window", 0, ""},
+	{"fixed-window-first.svg", "10/min fixed-window anchor first", 0, ""},
+	{"sliding-log.svg", "10/min sliding-log", 0, ""},
+	{"sliding-log-denied.svg", "10/min sliding-log count-denied", 0, ""},
+	{"sliding-counter.svg", "10/min sliding-counter", 0, ""},
+	{"sliding-counter-conservative.svg", "10/min sliding-counter sub-windows 6 conservative", 0, ""},
+	{"sliding-counter-whole.svg", "10/min sliding-counter sub-windows 6 whole", 0, ""},
+	{"sliding-histogram.svg", "10/min sliding-histogram precision 3", 0, ""},
+	{"block.svg", "10/min token-bucket", 0, "10/min block 1min"},
 }
 
 const (
@@ -66,19 +68,28 @@ type outcome struct {
 }
 
 func (p picture) decide() (*sluice.Term, []outcome, error) {
-	limit, err := sluice.ParseLimit(p.limit)
-	if err != nil {
-		return nil, nil, err
+	var limits []sluice.Limit
+	for _, text := range []string{p.limit, p.block} {
+		if text == "" {
+			continue
+		}
+		limit, err := sluice.ParseLimit(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		limits = append(limits, limit)
 	}
-	plan, err := sluice.Compile("draw", limit)
+	plan, err := sluice.Compile("draw", limits...)
 	if err != nil {
 		return nil, nil, err
 	}
 	req := sluice.Request{Charge: sluice.Charge{Plan: plan, Cost: max(p.cost, 1)}}
-	items := []algo.Item{{Term: plan.Term(0)}}
+	items := make([]algo.Item, plan.Len())
 	var out []outcome
 	for _, at := range arrivals() {
-		items[0].Cost = req.Cost
+		for i := range items {
+			items[i].Term, items[i].Cost = plan.Term(i), req.Cost
+		}
 		d := algo.Decide(&req, items, at)
 		out = append(out, outcome{at, at + d.Delay.Microseconds(), d.Spent, d.Allowed})
 	}
@@ -120,8 +131,13 @@ func (p picture) draw() ([]byte, error) {
 	if p.cost > 0 {
 		title += fmt.Sprintf(", %d units a request", p.cost)
 	}
+	worst := algo.Worst(term.Limit)
+	if p.block != "" {
+		title += ", " + p.block
+		worst += "; " + algo.Worst(sluice.MustParseLimit(p.block))
+	}
 	text(left, 20, `font-size="14" font-weight="bold"`, title)
-	text(left, 38, `fill="#666"`, algo.Worst(term.Limit))
+	text(left, 38, `fill="#666"`, worst)
 
 	for t := int64(0); t <= span; t += 60 * second {
 		line(x(t), 48, x(t), chartBottom, `stroke="#ddd"`)
