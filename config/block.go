@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -32,7 +31,7 @@ func (d *decoder) blocks(n *yaml.Node, l *policy.Level) {
 		}
 		for _, err := range flatten(err) {
 			if fault, ok := errors.AsType[*sluice.LimitError](err); ok {
-				d.faultAt(n, 0, "block %q: %s: %s", shorten(s), strings.ToLower(fault.Field), fault.Problem)
+				d.faultAt(n, 0, "block %q: %s: %s", shorten(s), limitWord(fault.Field), fault.Problem)
 			}
 		}
 	})

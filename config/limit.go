@@ -145,13 +145,33 @@ func (d *decoder) limit(n *yaml.Node, text string, offset int, like []sluice.Lim
 	for _, err := range flatten(err) {
 		if fault, ok := errors.AsType[*sluice.LimitError](err); ok {
 			found = true
-			d.faultAt(n, offset, "limit %q: %s: %s", shorten(text), strings.ToLower(fault.Field), fault.Problem)
+			d.faultAt(n, offset, "limit %q: %s: %s", shorten(text), limitWord(fault.Field), fault.Problem)
 		}
 	}
 	if !found {
 		d.faultAt(n, offset, "limit %q: %v", shorten(text), err)
 	}
 	return l, false
+}
+
+// limitWord returns the word of a limit's text that stands for a field of it.
+func limitWord(field string) string {
+	switch field {
+	case "Withheld":
+		return "initial"
+	case "BlockFor":
+		return "block"
+	case "WeekStart":
+		return "week-starts"
+	}
+	var b strings.Builder
+	for i, c := range field {
+		if i > 0 && 'A' <= c && c <= 'Z' {
+			b.WriteByte('-')
+		}
+		b.WriteRune(c)
+	}
+	return strings.ToLower(b.String())
 }
 
 // slots reads how many of something there may be at once: 10, or
