@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // fraction reads a quota that is a decimal fraction of more than zero: of
@@ -102,4 +103,68 @@ func (p *parser) amount(at int, s string, mayChoose bool) (int64, Unit, error) {
 		}
 	}
 	return 0, 0, p.fail(at, "%q: %q is not a unit; write a plain number of requests, or bytes as B, KB, MB, GB, TB, KiB, MiB, GiB, TiB", s, suffix)
+}
+
+// length reads a length of time: n of a unit, which is 0 if there is none of that
+// name.
+func (p *parser) length(at int, what, text string) (n int64, unit time.Duration, err error) {
+	digits := 0
+	for digits < len(text) && isDigit(text[digits]) {
+		digits++
+	}
+	if n = 1; digits > 0 {
+		if n, err = strconv.ParseInt(text[:digits], 10, 64); err != nil || n == 0 {
+			return 0, 0, p.fail(at, "the %s %q must be a whole number of at least 1 with a unit", what, text)
+		}
+	}
+	for _, d := range durations {
+		if d.name == text[digits:] {
+			if n > int64(MaxWindow/d.d) {
+				return 0, 0, p.fail(at, "the %s %q is longer than %v", what, text, MaxWindow)
+			}
+			return n, d.d, nil
+		}
+	}
+	return 0, 0, nil
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// number reads the argument of word: a number of units of at least least.
+func (p *parser) number(word string, least int64, into *int64) error {
+	arg := p.word()
+	if arg == "" {
+		return p.fail(p.pos, "%s needs a number of units behind it", word)
+	}
+	n, _, err := p.amount(p.pos, arg, false)
+	if err != nil {
+		return err
+	}
+	if n < least {
+		return p.fail(p.pos, "%s must be at least %d", word, least)
+	}
+	*into = n
+	return nil
+}
+
+// small reads the argument of word: a plain number from least to most.
+func (p *parser) small(word string, least, most int, into *int) error {
+	arg := p.word()
+	n, err := strconv.Atoi(arg)
+	if err != nil || !isDigit(arg[0]) || n < least || n > most {
+		return p.fail(p.pos, "%s %q is not a number from %d to %d", word, arg, least, most)
+	}
+	*into = n
+	return nil
+}
+
+// lasting reads an argument that is a length of time.
+func (p *parser) lasting(what, write string, into *time.Duration) error {
+	arg := p.word()
+	n, unit, err := p.length(p.pos, what, arg)
+	if err == nil && unit == 0 {
+		err = p.fail(p.pos, "%q is not %s", arg, write)
+	}
+	*into = time.Duration(n) * unit
+	return err
 }

@@ -102,6 +102,9 @@ func (p *parser) inheritOptions(of Limit) {
 	}
 	keep("count-denied", func(l *Limit) { l.CountDenied = of.CountDenied })
 	keep("debt", func(l *Limit) { l.Debt = of.Debt })
+	if l.Algorithm == TokenBucket && !p.has("initial") { // which does not go with a warm-up
+		keep("warm-up", func(l *Limit) { l.WarmUp = of.WarmUp })
+	}
 	if l.Algorithm == TokenBucket {
 		keep("next-waits", func(l *Limit) { l.NextWaits = of.NextWaits })
 	}

@@ -44,6 +44,11 @@ func TestParseLimitLike(t *testing.T) {
 		{"next-waits of a debt of its own", "10/min debt 3", "5/min debt 7 next-waits", "10/min debt 3 next-waits"},
 		{"no next-waits without a debt", "10/min debt 0", "5/min debt 7 next-waits", "10/min"},
 		{"initial 0 with next-waits stays", "100/min", "5/min initial 0 debt 3 next-waits", "100/min initial 0 debt 3 next-waits"},
+		{"warm-up", "10/min", "5/min warm-up 4s burst 3", "10/min warm-up 4s"},
+		{"warm-up of its own", "10/min warm-up 1s", "5/min warm-up 4s", "10/min warm-up 1s"},
+		{"no warm-up beside initial", "10/min initial 0", "5/min warm-up 4s", "10/min initial 0"},
+		{"no warm-up beside count-denied", "10/min count-denied", "5/min warm-up 4s", "10/min count-denied"},
+		{"initial does not fit a warm-up", "10/min warm-up 1s", "5/min initial 0", "10/min warm-up 1s"},
 		{"initial 0 stays", "100/min", "5/min initial 0", "100/min initial 0"},
 		{"initial 2 at most", "1/min", "5/min initial 2", "1/min"},
 		{"initial of its own", "100/min initial 7", "5/min initial 0", "100/min initial 7"},
@@ -135,7 +140,7 @@ func TestLikeItself(t *testing.T) {
 		}
 		want := l.Filled()
 		if l.Algorithm == sluice.TokenBucket {
-			want.Burst, want.Withheld = l.Quota, got.Withheld
+			want.Burst, want.Withheld = l.WithBurst(0).Filled().Burst, got.Withheld
 			if initial := l.Filled().Burst - l.Withheld; l.Withheld > 0 && got.Withheld != max(0, l.Quota-initial) {
 				t.Errorf("%q like %q: got %v", text, l, got)
 			}

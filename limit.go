@@ -17,6 +17,8 @@ const (
 	MaxLogQuota  = 1 << 16              // units: largest Quota plus Debt of a sliding log
 	MaxSubWindow = 1024                 // most sub-windows of a sliding counter
 	MaxWait      = time.Hour            // longest wait or reservation
+	MinWarmUp    = time.Millisecond     // shortest WarmUp of a token bucket
+	MaxWarmUp    = time.Hour            // longest WarmUp of a token bucket
 	MaxKeyBytes  = 64 << 10             // longest key
 	MaxLimits    = 16                   // most limits in a Plan
 	MaxCharges   = 16                   // most charges in a Request
@@ -43,7 +45,8 @@ type Limit struct {
 	Window    time.Duration // whole µs; at least 1 µs; zero where Calendar is set
 
 	// Burst is, in a bucket, the units that a rested key may spend at once.
-	// Zero means Quota in a token bucket and 1 in a leaky bucket.
+	// Zero means Quota in a token bucket, and 1 in one with a WarmUp and in a leaky
+	// bucket.
 	Burst int64
 	// Debt is how many units above full a charge may be recorded whose cost is
 	// known only afterwards. Zero records none: the key is full, no more.
@@ -59,6 +62,15 @@ type Limit struct {
 	// if nothing is owed above Burst, and may owe up to Debt above it. Who comes
 	// next waits until that is paid. Guava's RateLimiter is one.
 	NextWaits bool
+
+	// WarmUp, if not zero, makes a token bucket that refills continuously slower for
+	// a cold key: whole µs, MinWarmUp to MaxWarmUp. A key is cold that was never
+	// seen, or has owed nothing for a WarmUp. Its units last up to three times
+	// Window/Quota, and that alone once it has had as many as a warm key has in half
+	// a WarmUp; while it owes nothing it grows cold again. What that takes longer is
+	// waited for by who comes next. No more is admitted than without. Guava's
+	// SmoothWarmingUp is one.
+	WarmUp time.Duration
 
 	// DelayAfter is, in a leaky bucket, how many units of a burst pass without
 	// delay. Zero means 1: every further unit waits its turn (a queue). Burst
@@ -127,6 +139,9 @@ func (l Limit) Named(name string) Limit {
 func (l Limit) Filled() Limit {
 	switch l.Algorithm {
 	case TokenBucket:
+		if l.WarmUp != 0 {
+			l.Burst = orDefault(l.Burst, 1)
+		}
 		l.Burst = orDefault(l.Burst, l.Quota)
 	case LeakyBucket:
 		l.Burst = orDefault(l.Burst, 1)

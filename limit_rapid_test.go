@@ -36,9 +36,12 @@ func drawLimit(t *rapid.T) sluice.Limit {
 	case sluice.TokenBucket:
 		l.Refill = rapid.SampledFrom([]sluice.Refill{sluice.Continuous, sluice.Interval, sluice.Aligned}).Draw(t, "refill")
 		drawBurst(t, &l)
-		l.Withheld = rapid.Int64Range(0, l.Full()).Draw(t, "withheld")
+		l.Withheld = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, l.Full())).Draw(t, "withheld")
 		l.NextWaits = l.Debt > 0 && rapid.Bool().Draw(t, "next waits")
 		l.CountDenied = l.CountDenied && !l.NextWaits && l.Refill != sluice.Aligned
+		if !l.CountDenied && l.Refill == sluice.Continuous && l.Withheld == 0 && rapid.Bool().Draw(t, "warms up") {
+			l.WarmUp = time.Duration(rapid.Int64Range(sluice.MinWarmUp.Microseconds(), sluice.MaxWarmUp.Microseconds()).Draw(t, "warm-up")) * time.Microsecond
+		}
 	case sluice.LeakyBucket:
 		drawBurst(t, &l)
 		l.DelayAfter = rapid.OneOf(rapid.Int64Range(0, l.Full()), rapid.Just(l.Full())).Draw(t, "delay after")

@@ -6,7 +6,6 @@ package sluice
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -59,6 +58,7 @@ var owners = []struct {
 	{"refill", []Algorithm{TokenBucket}},
 	{"initial", []Algorithm{TokenBucket, FixedWindow}},
 	{"next-waits", []Algorithm{TokenBucket}},
+	{"warm-up", []Algorithm{TokenBucket}},
 	{"delay", []Algorithm{LeakyBucket}},
 	{"anchor", []Algorithm{FixedWindow}},
 	{"calendar", []Algorithm{FixedWindow}},
@@ -219,31 +219,6 @@ func (p *parser) rate(w string) error {
 	return nil
 }
 
-// length reads a length of time: n of a unit, which is 0 if there is none of that
-// name.
-func (p *parser) length(at int, what, text string) (n int64, unit time.Duration, err error) {
-	digits := 0
-	for digits < len(text) && isDigit(text[digits]) {
-		digits++
-	}
-	if n = 1; digits > 0 {
-		if n, err = strconv.ParseInt(text[:digits], 10, 64); err != nil || n == 0 {
-			return 0, 0, p.fail(at, "the %s %q must be a whole number of at least 1 with a unit", what, text)
-		}
-	}
-	for _, d := range durations {
-		if d.name == text[digits:] {
-			if n > int64(MaxWindow/d.d) {
-				return 0, 0, p.fail(at, "the %s %q is longer than %v", what, text, MaxWindow)
-			}
-			return n, d.d, nil
-		}
-	}
-	return 0, 0, nil
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
 // option reads one word behind the rate, with its argument.
 func (p *parser) option(w string) error {
 	at, l := p.pos, &p.limit
@@ -318,47 +293,15 @@ func (p *parser) option(w string) error {
 		l.PreFilled = true
 	case "precision":
 		return p.small(w, 3, 1024, &l.Precision)
+	case "warm-up":
+		return p.lasting("length of a warm-up", "how long to warm up; write for example 2/s warm-up 4s", &l.WarmUp)
 	case "block":
-		arg := p.word()
-		n, unit, err := p.length(p.pos, "length of a block", arg)
-		if err == nil && unit == 0 {
-			err = p.fail(p.pos, "%q is not how long to block; write for example 20/min block 10min", arg)
-		}
-		l.BlockFor = time.Duration(n) * unit
-		return err
+		return p.lasting("length of a block", "how long to block; write for example 20/min block 10min", &l.BlockFor)
 	default:
 		if kind != "algorithm" {
 			return p.fail(at, "unknown word %q; write an algorithm (%s) or an option such as burst 20", w, strings.Join(algorithmNames[:Block], ", "))
 		}
 	}
-	return nil
-}
-
-// number reads the argument of word: a number of units of at least least.
-func (p *parser) number(word string, least int64, into *int64) error {
-	arg := p.word()
-	if arg == "" {
-		return p.fail(p.pos, "%s needs a number of units behind it", word)
-	}
-	n, _, err := p.amount(p.pos, arg, false)
-	if err != nil {
-		return err
-	}
-	if n < least {
-		return p.fail(p.pos, "%s must be at least %d", word, least)
-	}
-	*into = n
-	return nil
-}
-
-// small reads the argument of word: a plain number from least to most.
-func (p *parser) small(word string, least, most int, into *int) error {
-	arg := p.word()
-	n, err := strconv.Atoi(arg)
-	if err != nil || !isDigit(arg[0]) || n < least || n > most {
-		return p.fail(p.pos, "%s %q is not a number from %d to %d", word, arg, least, most)
-	}
-	*into = n
 	return nil
 }
 

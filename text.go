@@ -31,6 +31,7 @@ const MaxTextBytes = 1024
 //	interval-refill, aligned-refill  token-bucket
 //	initial N                        token-bucket, fixed-window
 //	next-waits                       token-bucket with a debt
+//	warm-up LENGTH                   token-bucket: a cold key is slower; its burst is 1 if none
 //	nodelay, delay-after N           leaky-bucket
 //	anchor first                     fixed-window
 //	calendar ZONE, week-starts DAY   fixed-window, which calendar implies
@@ -133,6 +134,7 @@ func (l Limit) String() string {
 		b.WriteString(" initial " + formatQuota(l.rested()-l.Withheld, l.Unit))
 	}
 	flag(l.NextWaits, "next-waits")
+	flag(l.WarmUp != 0, "warm-up "+formatLength(l.WarmUp))
 	if l.DelayAfter != 0 && l.DelayAfter == l.Filled().Burst {
 		b.WriteString(" nodelay")
 	} else {

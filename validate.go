@@ -111,6 +111,7 @@ func (l Limit) validateStrays(add func(string, string, ...any)) {
 		{"Refill", l.Refill != Continuous, TokenBucket},
 		{"Withheld", l.Withheld != 0 && l.Algorithm != FixedWindow, TokenBucket},
 		{"NextWaits", l.NextWaits, TokenBucket},
+		{"WarmUp", l.WarmUp != 0, TokenBucket},
 		{"DelayAfter", l.DelayAfter != 0, LeakyBucket},
 		{"Anchor", l.Anchor != OnClock, FixedWindow},
 		{"Calendar", l.Calendar != NoCalendar, FixedWindow},
@@ -150,6 +151,7 @@ func (l Limit) validateBucket(add func(string, string, ...any)) {
 		if l.NextWaits && l.Debt == 0 {
 			add("NextWaits", "needs a Debt, which is how far above the burst a take may go; write one, such as debt %d", max(burst, 1))
 		}
+		l.validateWarmUp(add)
 	} else if l.DelayAfter < 0 || l.DelayAfter > MaxQuota || sound && l.DelayAfter > burst {
 		add("DelayAfter", "%d must be 1 to the burst of %d, or 0 for 1", l.DelayAfter, burst)
 	}
@@ -162,6 +164,29 @@ func (l Limit) validateBucket(add func(string, string, ...any)) {
 	}
 	if !r.Fits(n, MaxRefill.Microseconds()) {
 		add("Burst", "burst %d plus debt %d take longer than %v to refill; raise the quota or lower them", burst, l.Debt, MaxRefill)
+	}
+}
+
+// validateWarmUp finds what is wrong with how a token bucket warms up, or does not
+// go with that.
+func (l Limit) validateWarmUp(add func(string, string, ...any)) {
+	if l.WarmUp == 0 {
+		return
+	}
+	if l.WarmUp < MinWarmUp || l.WarmUp > MaxWarmUp {
+		add("WarmUp", "%v must be %v to %v, or 0 for none", l.WarmUp, MinWarmUp, MaxWarmUp)
+	}
+	if l.WarmUp%time.Microsecond != 0 {
+		add("WarmUp", "%v is not a whole number of microseconds", l.WarmUp)
+	}
+	if l.Refill != Continuous {
+		add("Refill", "units that come back together warm nothing up one by one; leave out the warm-up, or interval-refill and aligned-refill")
+	}
+	if l.Withheld != 0 {
+		add("Withheld", "a rule with a warm-up starts with cold keys, not with empty ones; leave out the warm-up or initial")
+	}
+	if l.CountDenied {
+		add("CountDenied", "would keep a key warm that gets nothing; leave out the warm-up or count-denied")
 	}
 }
 

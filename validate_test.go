@@ -93,6 +93,13 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		{"withheld above the burst", sluice.Limit{Quota: 9, Window: 1000, Burst: 3, Withheld: 4}, []string{"Withheld"}},
 		{"withheld negative", sluice.Limit{Quota: 9, Window: 1000, Withheld: -1}, []string{"Withheld"}},
 		{"the next waits", sluice.Limit{Quota: 9, Window: 1000, NextWaits: true, Debt: 1}, nil},
+		{"a warm-up", sluice.Limit{Quota: 9, Window: 1000, WarmUp: sluice.MaxWarmUp}, nil},
+		{"a warm-up too short", sluice.Limit{Quota: 9, Window: 1000, WarmUp: sluice.MinWarmUp - time.Microsecond}, []string{"WarmUp"}},
+		{"a warm-up too long", sluice.Limit{Quota: 9, Window: 1000, WarmUp: sluice.MaxWarmUp + time.Microsecond}, []string{"WarmUp"}},
+		{"a warm-up before now", sluice.Limit{Quota: 9, Window: 1000, WarmUp: -time.Second}, []string{"WarmUp"}},
+		{"a warm-up of parts of a µs", sluice.Limit{Quota: 9, Window: 1000, WarmUp: time.Second + 1}, []string{"WarmUp"}},
+		{"a warm-up by intervals", sluice.Limit{Quota: 9, Window: 1000, WarmUp: time.Second, Refill: sluice.Interval}, []string{"Refill"}},
+		{"a warm-up that starts with none and counts denials", sluice.Limit{Quota: 9, Window: 1000, WarmUp: time.Second, Withheld: 1, CountDenied: true}, []string{"CountDenied", "Withheld"}},
 		{"the next waits for nothing", sluice.Limit{Quota: 9, Window: 1000, NextWaits: true}, []string{"NextWaits"}},
 		{"delay after all", sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 9, Window: 1000, Burst: 3, DelayAfter: 3}, nil},
 		{"delay after more than the burst", sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 9, Window: 1000, Burst: 3, DelayAfter: 4}, []string{"DelayAfter"}},
@@ -104,22 +111,22 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		},
 
 		{"strays of a token bucket", strays(sluice.TokenBucket), []string{
-			"Anchor", "Calendar", "Conservative", "CountDenied", "DelayAfter", "PreFilled", "Precision", "Strict", "SubWindows", "WeekStart", "Zone",
+			"Anchor", "Calendar", "Conservative", "CountDenied", "CountDenied", "DelayAfter", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a leaky bucket", strays(sluice.LeakyBucket), []string{
-			"Anchor", "Calendar", "Conservative", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Calendar", "Conservative", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a sliding log", strays(sluice.SlidingLog), []string{
-			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a sliding counter", strays(sluice.SlidingCounter), []string{
-			"Anchor", "Burst", "Calendar", "DelayAfter", "NextWaits", "Precision", "Refill", "Strict", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Burst", "Calendar", "DelayAfter", "NextWaits", "Precision", "Refill", "Strict", "WarmUp", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a sliding histogram", strays(sluice.SlidingHistogram), []string{
-			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "Withheld", "Zone",
 		}},
 		{"strays of a fixed window", strays(sluice.FixedWindow), []string{
-			"Anchor", "Burst", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "Withheld",
+			"Anchor", "Burst", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "Withheld",
 		}},
 
 		{"block", sluice.Limit{Algorithm: sluice.Block, Quota: 1, Window: 1000, BlockFor: 1000}, nil},
@@ -130,7 +137,7 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		{"block of bytes, with a debt", sluice.Limit{Algorithm: sluice.Block, Quota: 1, Window: 1000, BlockFor: 1000, Unit: sluice.Bytes, Debt: 1}, []string{"Debt", "Unit"}},
 		{"block for of another", sluice.Limit{Quota: 1, Window: 1000, BlockFor: 1000}, []string{"BlockFor"}},
 		{"strays of a block", strays(sluice.Block), []string{
-			"Anchor", "BlockFor", "Burst", "Calendar", "Conservative", "CountDenied", "Debt", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
+			"Anchor", "BlockFor", "Burst", "Calendar", "Conservative", "CountDenied", "Debt", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "Withheld", "Zone",
 		}},
 
 		{"unknown anchor", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Window: 1000, Anchor: 2}, []string{"Anchor"}},
@@ -172,7 +179,7 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 // strays returns a limit that has a value in every field of any algorithm.
 func strays(a sluice.Algorithm) sluice.Limit {
 	return sluice.Limit{
-		Algorithm: a, Quota: 10, Burst: 3, Refill: sluice.Interval, Withheld: 1, NextWaits: true, Debt: 1, DelayAfter: 1,
+		Algorithm: a, Quota: 10, Burst: 3, Refill: sluice.Interval, Withheld: 1, NextWaits: true, WarmUp: time.Second, Debt: 1, DelayAfter: 1,
 		Anchor: sluice.OnFirst, Calendar: sluice.Week, Zone: "Asia/Seoul", WeekStart: time.Monday,
 		CountDenied: true, SubWindows: 1, Conservative: true, Strict: true, PreFilled: true, Precision: 3,
 	}
@@ -194,6 +201,7 @@ func TestAnyLimitIsSafe(t *testing.T) {
 			Refill:       sluice.Refill(small(t, "refill") / 2),
 			Withheld:     rapid.Int64().Draw(t, "withheld"),
 			NextWaits:    rapid.Bool().Draw(t, "next waits"),
+			WarmUp:       rapid.SampledFrom([]time.Duration{0, 0, sluice.MinWarmUp, sluice.MaxWarmUp}).Draw(t, "warm-up"),
 			DelayAfter:   rapid.Int64().Draw(t, "delay after"),
 			Anchor:       sluice.Anchor(small(t, "anchor") / 4),
 			Calendar:     sluice.Calendar(small(t, "calendar")),

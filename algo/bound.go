@@ -161,6 +161,9 @@ func Worst(l sluice.Limit) string {
 	if l.NextWaits {
 		fmt.Fprintf(&b, ", for which the next waits up to %v", Wait(l))
 	}
+	if late := Late(l); late > 0 {
+		fmt.Fprintf(&b, "; those of a cold key come up to %v later", late)
+	}
 	return b.String()
 }
 

@@ -115,8 +115,8 @@ func (v *adversary) climb(enough int64, tries int) (best int64, presses []press)
 func TestBoundIsReached(t *testing.T) {
 	for _, variant := range variants() {
 		l := variant.limit
-		if l.Calendar != sluice.NoCalendar {
-			continue // see TestBoundOfCalendarIsReached
+		if l.Calendar != sluice.NoCalendar || l.WarmUp > 0 {
+			continue // see TestBoundOfCalendarIsReached and TestBoundOfWarmUpIsReached
 		}
 		t.Run(variant.name, func(t *testing.T) {
 			t.Parallel()
@@ -230,6 +230,7 @@ func TestWorstSaysTheBound(t *testing.T) {
 		{with(log(10, 15*m), debtOf(3)), "at most 13 requests in any 15 minutes, a debt of 3 requests included"},
 		{with(tokens(5, s, 5), debtOf(99), nextWaits), "at most 109 requests in any second, a debt of 99 requests included, for which the next waits up to 19.8s"},
 		{with(tokens(5, s, 5), debtOf(11), nextWaits, byInterval), "at most 21 requests in any second, a debt of 11 requests included, for which the next waits up to 3s"},
+		{with(tokens(2, s, 0), warmUp(4*s)), "at most 3 requests in any second; those of a cold key come up to 2s later"},
 		{with(fixed(9, 0), daily("Asia/Seoul")), "at most 9 requests in any calendar day (Asia/Seoul), and 18 requests around midnight when one follows another"},
 		{leaky(10, s, 6, 1), "at most 16 requests in any second, of which at most 11 requests go on, the others held back up to 500ms"},
 		{sluice.Limit{Algorithm: sluice.SlidingHistogram, Unit: sluice.Bytes, Quota: 150e6, Window: time.Minute}, "at most 150 MB in any minute"},

@@ -81,6 +81,9 @@ func counterOf(t *sluice.Term) counter {
 		if t.Refill != sluice.Continuous {
 			return intervalBucket{}
 		}
+		if warms(t) {
+			return warmBucket{}
+		}
 		return bucket{}
 	}
 }

@@ -95,7 +95,7 @@ const (
 // SizeOf returns the size that every state of t's form has.
 func SizeOf(t *sluice.Term) Size {
 	switch {
-	case t.Burst > 0 && t.Refill == sluice.Continuous && t.Rate.Den <= 1<<16:
+	case continuous(t) && !warms(t) && t.Rate.Den <= 1<<16:
 		return SizeWord
 	case t.Burst > 0 || blocks(t) || t.Algorithm == sluice.FixedWindow || t.Algorithm == sluice.SlidingCounter && t.Behind == 1:
 		return SizeFixed

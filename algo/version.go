@@ -14,8 +14,12 @@ const MaxForms = 4
 // SameForm reports whether states of a and b, two limits of one name, are one
 // state: buckets with continuous refill share a balance, and limits that count
 // the same windows in the same way share the counts, whatever their quotas. So do
-// all blocks.
+// all blocks. Buckets that warm up share a state if they do so in the same time, at
+// the same rate.
 func SameForm(a, b *sluice.Term) bool {
+	if warms(a) || warms(b) {
+		return a.WarmUp == b.WarmUp && a.Rate == b.Rate
+	}
 	if continuous(a) || continuous(b) {
 		return continuous(a) && continuous(b)
 	}

@@ -47,7 +47,7 @@ func freed(t testing.TB, s *memstore.Store, p *sluice.Plan, n int) (freed int) {
 // lockable is a limit of 5 units of every algorithm and form.
 var lockable = []string{
 	"5/15min sliding-log", "5/15min sliding-log count-denied", "5/15min sliding-histogram", "5/15min fixed-window", "5/15min fixed-window anchor first",
-	"5/15min sliding-counter", "5/15min sliding-counter sub-windows 3", "5/15min", "1000003/365d burst 5", "5/15min interval-refill", "5/15min initial 3",
+	"5/15min sliding-counter", "5/15min sliding-counter sub-windows 3", "5/15min", "1000003/365d burst 5", "5/15min interval-refill", "5/15min initial 3", "5/15min warm-up 1h",
 	"1/3min leaky-bucket burst 5 nodelay",
 }
 

@@ -99,6 +99,8 @@ func TestRetryAfterHoldsAcrossChange(t *testing.T) {
 		{"n: 100/h sliding-log", "n: 50/h sliding-log"},
 		{"n: 100/h", "n: 7/min"},
 		{"n: 100/h interval-refill", "n: 30/h interval-refill"},
+		{"n: 100/h burst 3 warm-up 1h", "n: 100/h burst 7 warm-up 1h debt 4"},
+		{"n: 100/h burst 3 warm-up 1h", "n: 100/h burst 7"},
 	} {
 		clock := storekit.NewClock()
 		s := memstore.New(memstore.Options{Now: clock.Now})

@@ -25,6 +25,8 @@ var limits = []struct{ name, text string }{
 	{"queue", "10/s burst 5 leaky-bucket"},
 	{"meter", "10/s burst 5 leaky-bucket nodelay"},
 	{"pair of a large quota", "1000003/min"},
+	{"fixed of a warm-up", "10/s burst 3 warm-up 2s debt 5"},
+	{"fixed of a warm-up with a remainder", "1000003/min burst 20 warm-up 3001us"},
 	{"pair of an interval", "10/min burst 20 interval-refill"},
 	{"pair of a window", "10/min fixed-window"},
 	{"pair opened by the first", "10/min fixed-window anchor first debt 5"},

@@ -72,13 +72,13 @@ type series struct {
 func (s *series) alone(now int64) bool { return s.count.Load() <= 1 && now >= s.owing.Load() }
 
 // lifetime returns how long a state of t can live behind its last take: until
-// all debt is gone and a reservation is over, rounded up generously.
+// all debt is gone, a reservation is over and the key is cold, rounded up generously.
 func lifetime(t *sluice.Term) int64 {
 	windows := int64(3)
 	if t.Refill != sluice.Continuous {
 		windows += (t.Burst+t.Debt)/t.Quota + 1
 	}
-	return windows*t.Micros + t.Most.Micros + 2*sluice.MaxWait.Microseconds()
+	return windows*t.Micros + t.Most.Micros + 2*t.WarmUp.Microseconds() + 2*sluice.MaxWait.Microseconds()
 }
 
 // at returns the version of an index, nil of 0.

@@ -93,7 +93,7 @@ func (sh *shard) read(t *table, i int, s *algo.State) *version {
 
 func (sh *shard) ring(t *table, i int) []uint64 {
 	w := t.slots[i*t.stride : (i+1)*t.stride]
-	return sh.slab.words(block(w[ringBlock]), int(w[ringShape]>>40))
+	return sh.slab.words(blockOf(w))
 }
 
 // store keeps the state of id, written by v, in a slot, and returns it.
@@ -157,7 +157,7 @@ func (sh *shard) storeRing(t *table, i int, s *algo.State) {
 	}
 	// Only now: clearing out may have moved the block.
 	w := t.slots[i*t.stride : (i+1)*t.stride]
-	old, size := block(w[ringBlock]), int(w[ringShape]>>40)
+	old, size := blockOf(w)
 	w[ringBlock] = 0
 	if len(s.Ring) > 0 {
 		b := sh.slab.alloc(len(s.Ring))
@@ -177,11 +177,10 @@ func (sh *shard) clearOut() {
 	t := &sh.tables[algo.SizeRing]
 	for i := range t.n {
 		w := t.slots[i*t.stride : (i+1)*t.stride]
-		old := block(w[ringBlock])
+		old, size := blockOf(w)
 		if old == 0 || old.chunk() != from {
 			continue
 		}
-		size := int(w[ringShape] >> 40)
 		b := sh.slab.alloc(size)
 		copy(sh.slab.words(b, size), sh.slab.words(old, size))
 		sh.slab.chunks[from].live -= size
@@ -215,7 +214,7 @@ func (sh *shard) free(t *table, i int) {
 	index := t.by(i)
 	w := t.slots[i*t.stride : (i+1)*t.stride]
 	if t.size == algo.SizeRing {
-		sh.slab.release(block(w[ringBlock]), int(w[ringShape]>>40))
+		sh.slab.release(blockOf(w))
 		w[ringBlock], w[ringShape] = 0, 0
 	}
 	sh.registry.unname(index)

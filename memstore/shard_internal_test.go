@@ -19,6 +19,7 @@ func known(t testing.TB, r *registry) []*version {
 	var all []*version
 	for _, text := range []string{
 		"10/min", "65537/min", "1000000007/min", "10/min interval-refill", "10/min fixed-window",
+		"10/min warm-up 1h", "1000000007/min warm-up 1ms",
 		"10/min sliding-counter", "10/min sliding-counter sub-windows 6", "10/min sliding-log",
 	} {
 		all = append(all, r.enter("s", term(t, text), 1))
@@ -35,6 +36,9 @@ func randomState(rnd *rand.Rand, v *version, now int64) algo.State {
 	switch {
 	case balance(v):
 		s.A = rnd.Int64N(v.term.Rate.Den)
+		if warms(v) {
+			s.B = 1 + rnd.Int64N(v.term.WarmUp.Microseconds())
+		}
 		if rnd.IntN(2) == 0 {
 			s.Since, s.Last = now-rnd.Int64N(1e9), now+rnd.Int64N(1e9)
 		}
@@ -225,8 +229,8 @@ func checkSlab(t *testing.T, sh *shard) {
 			inTable++
 			if tb.size == algo.SizeRing {
 				w := tb.slots[i*tb.stride:]
-				if b := block(w[ringBlock]); b != 0 {
-					live[b.chunk()] += int(w[ringShape] >> 40)
+				if b, size := blockOf(w); b != 0 {
+					live[b.chunk()] += size
 				}
 			}
 		}

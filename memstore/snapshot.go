@@ -201,6 +201,8 @@ func fits(size algo.Size, s *algo.State, v *version) bool {
 	switch {
 	case size == algo.SizeWord:
 		return s.A < 1<<remBits && !s.Reserved
+	case warms(v) && (s.B < 1 || s.B > v.term.WarmUp.Microseconds()):
+		return false
 	case v != nil:
 		return sizeOf(v, s) == size
 	default: // of slots in flight, or of a snapshot of version 1

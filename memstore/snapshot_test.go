@@ -95,7 +95,11 @@ func TestChangedLimitCarriesOverRestart(t *testing.T) {
 			a := memstore.New(memstore.Options{Now: clock.Now})
 			from := storekit.Plan(t, "s", "n: "+l.text)
 			other := from.Term(0).Limit
-			other.Quota++
+			if other.WarmUp > 0 { // at another rate it has a state of its own
+				other.Burst++
+			} else {
+				other.Quota++
+			}
 			other.Name = "n"
 			to := storekit.Compile(t, "s", other)
 			storekit.Take(t, a, storekit.Request(from, "another", 2))

@@ -65,8 +65,17 @@ var strides = [...]int{algo.SizeFixed: 4, algo.SizeRing: 6}
 // The words of a slot of SizeRing behind identity, idle, A and B.
 const (
 	ringShape = 4 // capacity, head, len: 20 bits each
-	ringBlock = 5 // where in the slab
+	ringBlock = 5 // where in the slab; B of a bucket that warms up, which has no ring
 )
+
+// blockOf returns the block of the slab that the words of a slot of SizeRing name,
+// and how long it is: 0 where there is none.
+func blockOf(w []uint64) (b block, size int) {
+	if size = int(w[ringShape] >> 40); size == 0 {
+		return 0, 0
+	}
+	return block(w[ringBlock]), size
+}
 
 // load is how many 64ths of the slots may be used.
 const load = 59
@@ -85,11 +94,14 @@ func sizeOf(v *version, s *algo.State) algo.Size {
 	switch {
 	case algo.SizeOf(v.term) == algo.SizeRing:
 		return algo.SizeRing
-	case balance(v) && !s.Plain() && v.term.Rate.Den > maxRem:
+	case balance(v) && !s.Plain() && (v.term.Rate.Den > maxRem || warms(v)):
 		return algo.SizeRing
 	}
 	return algo.SizeFixed
 }
+
+// warms reports whether states of v are those of a bucket that warms up.
+func warms(v *version) bool { return v != nil && v.term.WarmUp > 0 }
 
 // balance reports whether states of v are those of a bucket that refills all
 // the time.
@@ -208,6 +220,9 @@ func (t *table) read(i int, v *version, s *algo.State) {
 	switch {
 	case balance(v):
 		t.readBalance(w, s)
+		if warms(v) {
+			s.B = t.readUsed(w)
+		}
 	case v != nil && v.term.Burst > 0:
 		s.A, s.Since = int64(w[2]>>countBits), instant(s.Idle, w[3])
 	default:
@@ -231,6 +246,22 @@ func (t *table) readBalance(w []uint64, s *algo.State) {
 	}
 }
 
+// readUsed and writeUsed are of B of a bucket that warms up.
+func (t *table) readUsed(w []uint64) int64 {
+	if t.size == algo.SizeRing {
+		return int64(w[ringBlock])
+	}
+	return int64(w[2] >> countBits)
+}
+
+func (t *table) writeUsed(w []uint64, used int64) {
+	if t.size == algo.SizeRing {
+		w[ringBlock] = uint64(used)
+	} else {
+		w[2] |= uint64(used) << countBits
+	}
+}
+
 // write packs s, which v wrote, into slot i but for a ring's words and their
 // place. Counts beyond 2^54 saturate: no limit has as many.
 func (t *table) write(i int, v *version, s *algo.State, c class, flags uint64) {
@@ -248,6 +279,9 @@ func (t *table) write(i int, v *version, s *algo.State, c class, flags uint64) {
 	switch idle := t.idle(i); { // as it is read, should it be out of range
 	case balance(v):
 		low |= t.writeBalance(w, s, idle, high)
+		if warms(v) {
+			t.writeUsed(w, s.B)
+		}
 	case v != nil && v.term.Burst > 0:
 		w[2], w[3] = count, before(idle, s.Since)
 	default:

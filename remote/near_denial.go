@@ -135,7 +135,7 @@ func ruleOf(p *sluice.Plan) rule {
 	switch {
 	case t.Algorithm == sluice.FixedWindow:
 		return rule{window: true, full: t.Quota}
-	case t.Burst > 0 && t.Lent == 0 && t.Refill == sluice.Continuous && t.Rate.Den == 1:
+	case t.Burst > 0 && t.Lent == 0 && t.Refill == sluice.Continuous && t.Rate.Den == 1 && t.WarmUp == 0:
 		return rule{each: time.Duration(t.Rate.Num) * time.Microsecond, full: t.Burst}
 	default:
 		return rule{}

@@ -23,6 +23,8 @@ var deniable = [][]string{
 	{"10/s burst 20 interval-refill"},
 	{"10/s burst 20 aligned-refill"},
 	{"10/s burst 5 debt 20 next-waits"},
+	{"50/s burst 5 warm-up 200ms"},
+	{"10/s burst 3 debt 5 next-waits warm-up 1s"},
 	{"50/s burst 5 leaky-bucket"},
 	{"40/s burst 5 leaky-bucket nodelay debt 3"},
 	{"10/100ms fixed-window"},

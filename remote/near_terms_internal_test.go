@@ -26,6 +26,7 @@ func TestCheck(t *testing.T) {
 		{"queue", "100/s leaky-bucket burst 50", sluice.LeaseTerms{}, "holds requests back"},
 		{"denials count in a bucket", "100/s count-denied", sluice.LeaseTerms{}, "counts denied"},
 		{"denials count", "100/s sliding-log count-denied", sluice.LeaseTerms{}, "counts denied"},
+		{"warm-up", "100/s burst 50 warm-up 4s", sluice.LeaseTerms{}, "warms a key up"},
 		{"no burst left", "100/s burst 5", sluice.LeaseTerms{TTL: 50 * time.Millisecond}, "leaves nothing to lease"},
 		{"burst of 1", "100/s burst 1", sluice.LeaseTerms{}, "leaves nothing to lease"},
 		{"window too long", "100/8784h sliding-log", sluice.LeaseTerms{TTL: time.Minute}, "shorten either"},

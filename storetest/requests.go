@@ -91,7 +91,8 @@ func changedSeries() [][]string {
 		{"x: 20/s fixed-window", "x: 40/s fixed-window", "x: 20/s fixed-window anchor first", "x: 30/s fixed-window initial 5"},
 		{"x: 20/s sliding-counter", "x: 20/s sliding-counter strict", "x: 20/s sliding-counter sub-windows 5", "x: 30/s sliding-counter pre-filled", "x: 20/s sliding-counter sub-windows 5 whole"},
 		{"x: 200/s sliding-histogram precision 3", "x: 100/s sliding-histogram precision 5", "x: 50/s sliding-log", "x: 60/s sliding-histogram precision 3 count-denied"},
-		{"x: 10/s", "x: 10/s sliding-log", "x: 10/s fixed-window", "x: 10/s sliding-counter sub-windows 4", "x: 10/s leaky-bucket burst 5", "x: 10/s interval-refill"},
+		{"x: 10/s", "x: 10/s sliding-log", "x: 10/s fixed-window", "x: 10/s sliding-counter sub-windows 4", "x: 10/s leaky-bucket burst 5", "x: 10/s interval-refill", "x: 10/s burst 5 warm-up 3s"},
+		{"x: 10/s burst 5 warm-up 3s", "x: 20/2s burst 2 warm-up 3s debt 4", "x: 10/s burst 5", "x: 20/s burst 3 warm-up 3s"},
 		{"x: 3/s", "x: 2/s", "x: 10/s sliding-log", "x: 4/s fixed-window"},
 	}
 }

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo
+
+import (
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/span"
+)
+
+// warmBucket is a bucket whose units last longer while its key is cold (Guava's
+// SmoothWarmingUp). Of its WarmUp each unit uses as much as it lasts when warm, and
+// it lasts longer by what [chill] falls over that. While a key owes nothing, of what
+// is used a µs comes back in each µs.
+//
+// State: B is how much of the WarmUp is used, in whole µs, more than 0, as of the
+// instant at which the key owes nothing. That is Idle − B, rounded up, A the remainder
+// that was rounded away, as in a bucket. Idle is when the key is cold. Since and Last
+// are as in a bucket. Limits that share a state have one rate.
+type warmBucket struct{}
+
+// warms reports whether t is a bucket whose keys warm up.
+func warms(t *sluice.Term) bool { return t.WarmUp > 0 }
+
+// chill returns how much longer than of a warm key all units together last until it
+// is warm, in whole µs. The first unit of a cold key lasts about three times as long,
+// those from half of the WarmUp on as long: in between it falls evenly, so all of
+// them half a WarmUp longer. As it is the same however many takes it falls in,
+// nothing that is rounded adds up.
+func chill(t *sluice.Term, used int64) int64 {
+	all := t.WarmUp.Microseconds()
+	above := all - 2*used // twice what is left above a half
+	if above <= 0 {
+		return 0
+	}
+	longer, _ := span.MulDiv(above, above, 2*all)
+	return longer
+}
+
+// used returns how much of the WarmUp is used at an instant.
+func (warmBucket) used(s *State, at int64) int64 { return min(s.B, max(s.Idle-at, 0)) }
+
+// unwarmed returns what a bucket without warm-up would keep of s.
+func (warmBucket) unwarmed(s *State) State {
+	b := *s
+	b.Idle, b.B = s.Idle-s.B, 0
+	return b
+}
+
+func (warmBucket) floor(*sluice.Term, *State, int64, int64) {}
+
+func (warmBucket) instant(*sluice.Term, *State) int64 { return 0 }
+
+func (warmBucket) arrive(*sluice.Term, *State) {}
+
+func (warmBucket) insert(*sluice.Term, *State, int64, int64) {}
+
+func (warmBucket) meet(*sluice.Term, *State, int64) bool { return false }
+
+func (warmBucket) deny(*sluice.Term, *State, int64, int64) bool { return false } // is refused
+
+func (warmBucket) pending(t *sluice.Term, s *State, now int64) bool {
+	return bucket{}.pending(t, s, now)
+}
+
+func (b warmBucket) stepped(t *sluice.Term, s *State, now int64) bool {
+	if s.Last > 0 {
+		return s.Last-now > maxWait
+	}
+	return s.Idle-now > b.horizon(writer(t, s))
+}
+
+// clamp leaves the key as warm as it is.
+func (b warmBucket) clamp(t *sluice.Term, s *State, now int64) {
+	used := s.B
+	*s = b.unwarmed(s)
+	bucket{}.clamp(t, s, now)
+	s.Idle, s.B = s.Idle+used, used
+}
+
+// owed is that of bucket, at the one rate of all who write the state.
+func (b warmBucket) owed(t *sluice.Term, s *State, at int64) span.Span {
+	paid := b.unwarmed(s)
+	return until(&t.Rate, bucketTime(&paid), at)
+}
+
+func (b warmBucket) counted(t *sluice.Term, s *State, now int64) int64 {
+	return unitsUp(&t.Rate, b.owed(t, s, now))
+}
+
+func (b warmBucket) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
+	if b.pending(t, s, now) {
+		now = s.Last // nobody overtakes
+	}
+	paid := b.unwarmed(s)
+	return bucket{}.fitsAt(t, bucketTime(&paid), now, cost)
+}
+
+// spend moves the instant at which all is paid for by what cost lasts when warm and
+// by what chill falls. As in a bucket t becomes the writer if it has room for cost.
+func (b warmBucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
+	before, owed := b.used(s, at), b.owed(t, s, at)
+	after := t.Rate.Add(owed, t.Rate.Times(cost))
+	if !s.Zero() && !own(t, s) && (t.Reach.Less(after) || s.Last > at) {
+		setBucketTime(s, t.Rate.Add(span.Span{Micros: at}, after))
+		s.Last = max(s.Last, at)
+	} else {
+		owe(t, s, now, at, after)
+	}
+	s.B = min(before+after.Ceil()-owed.Ceil(), t.WarmUp.Microseconds())
+	s.Idle += chill(t, before) - chill(t, s.B) + s.B
+}
+
+// refund gives back what units last when warm, and leaves the key as warm as they
+// made it.
+func (b warmBucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
+	paid := b.unwarmed(s)
+	back := bucket{}.refund(t, &paid, now, g)
+	if back > 0 {
+		s.Idle, s.A, s.Last = max(paid.Idle, now)+s.B, paid.A, paid.Last
+	}
+	return back
+}
+
+func (warmBucket) resetAfter(_ *sluice.Term, s *State, now int64) int64 {
+	return max(s.Idle-now, 0)
+}
+
+func (warmBucket) horizon(t *sluice.Term) int64 {
+	return t.Most.Ceil() + t.WarmUp.Microseconds() + chill(t, 0) + maxWait
+}
+
+// Late returns how much later than in the bucket without warm-up the units of a key
+// come at most, however many and since whenever: half of l's WarmUp, for a cold key.
+// It is 0 of a limit without one, or one that is not valid.
+func Late(l sluice.Limit) time.Duration {
+	if l.WarmUp == 0 || l.Validate() != nil {
+		return 0
+	}
+	return micros(l.WarmUp.Microseconds() / 2)
+}
