@@ -41,6 +41,9 @@ func (d *differential) anyLimit() sluice.Limit {
 			l.Withheld = d.upTo(l.Filled().Burst)
 		}
 		l.NextWaits = l.Debt > 0 && d.rand.IntN(2) == 0
+		if d.rand.IntN(3) == 0 {
+			d.warmUp(&l)
+		}
 	case sluice.LeakyBucket:
 		if d.rand.IntN(2) == 0 {
 			l.Burst = 1 + d.rand.Int64N(20)
@@ -107,6 +110,15 @@ func (d *differential) from(l *sluice.Limit) {
 	}
 }
 
+// warmUp makes l one that warms up, in about as long as some units last or in any
+// time.
+func (d *differential) warmUp(l *sluice.Limit) {
+	l.Refill, l.Withheld, l.CountDenied = sluice.Continuous, 0, false
+	most := int64(sluice.MaxWarmUp / time.Microsecond)
+	micros := []int64{1000, 1001, 4e6, most, 1000 + d.rand.Int64N(most-999), l.Window.Microseconds() / l.Quota * (1 + d.rand.Int64N(12)) / 4}
+	l.WarmUp = min(max(time.Duration(micros[d.rand.IntN(len(micros))])*time.Microsecond, sluice.MinWarmUp), sluice.MaxWarmUp)
+}
+
 func (d *differential) burst(l *sluice.Limit) {
 	switch d.rand.IntN(3) {
 	case 0:
@@ -149,6 +161,13 @@ func (d *differential) window() time.Duration {
 // its name.
 func (d *differential) change(l sluice.Limit) sluice.Limit {
 	if other := l; d.rand.IntN(2) == 0 {
+		if l.WarmUp > 0 && d.rand.IntN(2) == 0 { // at another rate it has a state of its own
+			d.burst(&other)
+			if other.NextWaits = other.NextWaits && other.Debt > 0; other.Validate() == nil {
+				return other
+			}
+			other = l
+		}
 		other.Quota = 1 + d.upTo(min(2*l.Quota, sluice.MaxQuota-1))
 		if other.Validate() == nil {
 			return other

@@ -39,12 +39,13 @@ const (
 	headMore = 7
 )
 
-// The options of a token bucket, and that a limit is none but a block, whose
-// BlockFor follows.
+// The options of a token bucket, of which a WarmUp follows, and that a limit is none
+// but a block, whose BlockFor follows.
 const (
 	optionNextWaits = 1 << iota
 	optionAligned
 	optionBlock
+	optionWarmUp
 	optionsKnown = 1<<iota - 1
 )
 
@@ -58,6 +59,9 @@ func optionsOf(l *sluice.Limit) (options int64) {
 	}
 	if l.Refill == sluice.Aligned {
 		options |= optionAligned
+	}
+	if l.WarmUp > 0 {
+		options |= optionWarmUp
 	}
 	return options
 }
@@ -89,7 +93,7 @@ func appendHead(b []byte, l *sluice.Limit) []byte {
 	}
 	switch l.Algorithm {
 	case sluice.TokenBucket:
-		if flag(l.Burst != l.Quota, headBurst) {
+		if flag(l.Burst != l.WithBurst(0).Filled().Burst, headBurst) {
 			number(l.Burst)
 		}
 		flag(l.Refill == sluice.Interval, headVariant)
@@ -98,6 +102,9 @@ func appendHead(b []byte, l *sluice.Limit) []byte {
 		}
 		if options := optionsOf(l); flag(options != 0, headOptions) {
 			number(options)
+		}
+		if l.WarmUp > 0 {
+			number(l.WarmUp.Microseconds())
 		}
 	case sluice.LeakyBucket:
 		if flag(l.Burst != 1, headBurst) {
@@ -235,6 +242,10 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 				l.Refill = sluice.Aligned
 			}
 			bad = bad || set == 0 || set&^optionsKnown != 0
+			if set&optionWarmUp != 0 {
+				l.WarmUp = micros(number())
+				bad = bad || l.WarmUp == 0
+			}
 			if set&optionBlock != 0 {
 				bad = bad || flags != headOptions || set != optionBlock
 				l.Algorithm, l.BlockFor = sluice.Block, micros(number())

@@ -90,6 +90,10 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		return appendNumbers(b, lag(t), it.series.sight(t), bit(it.several),
 			r.Num, r.Den, r.One.Micros, r.One.Rem, t.Reach.Micros, t.Reach.Rem, t.Most.Micros, t.Most.Rem,
 			before.Micros, before.Rem, bit(t.Queues()), t.DelayAfter, int64(remainderBytes(t)), t.Lent, bit(t.CountDenied))
+	case kindWarm:
+		r := &t.Rate
+		return appendNumbers(b, bit(it.several), r.Num, r.Den, r.One.Micros, r.One.Rem,
+			t.Reach.Micros, t.Reach.Rem, t.Most.Micros, t.Most.Rem, t.Lent, t.WarmUp.Microseconds())
 	case kindInterval:
 		return appendNumbers(b, lag(t), it.series.sight(t), bit(it.several), t.Lent, bit(t.Refill == sluice.Aligned), bit(t.CountDenied))
 	case kindFixed:

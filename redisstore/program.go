@@ -81,7 +81,7 @@ type programs struct {
 
 var kindFiles = [kinds][]string{
 	kindBucket: {"balance", "bucket"}, kindInterval: {"balance", "interval"}, kindFixed: {"window", "fixed"}, kindCounter: {"window", "counter"}, kindLog: {"window", "ring", "log"},
-	kindBlock: {"block"},
+	kindBlock: {"block"}, kindWarm: {"balance", "bucket", "warmup"},
 }
 
 func newPrograms() *programs {

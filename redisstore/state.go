@@ -22,6 +22,7 @@ const (
 	kindCounter
 	kindLog
 	kindBlock
+	kindWarm
 	kinds // how many, and one
 )
 
@@ -38,6 +39,9 @@ func kindOf(t *sluice.Term) kind {
 	default:
 		if t.Refill != sluice.Continuous {
 			return kindInterval
+		}
+		if t.WarmUp > 0 {
+			return kindWarm
 		}
 		return kindBucket
 	}
@@ -115,7 +119,7 @@ func formatState(b []byte, t *sluice.Term, s *algo.State) []byte {
 		b = appendInt(b, s.A)
 	case kindFixed:
 		b = appendInt(append(b, reserved), s.A)
-	case kindBlock:
+	case kindBlock, kindWarm:
 		b = appendInt(appendInt(b, s.A), s.B)
 	case kindCounter:
 		b = append(b, reserved)
@@ -154,6 +158,11 @@ func parseState(t *sluice.Term, body string) (algo.State, error) {
 		s.Reserved, s.A = r.bool(), r.int(7)
 	case kindBlock:
 		s.A, s.B = r.int(7), r.int(7)
+	case kindWarm:
+		s.A, s.B = r.int(7), r.int(7)
+		if s.Idle > 0 && (s.B < 1 || s.B > t.WarmUp.Microseconds()) {
+			return algo.State{}, errState
+		}
 	case kindCounter:
 		s.Reserved = r.bool()
 		if t.Behind == 1 {

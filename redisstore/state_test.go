@@ -80,6 +80,35 @@ func TestBlocksAreUnknownToOldNodes(t *testing.T) {
 	}
 }
 
+// TestWarmUpsAreUnknownToOldNodes is the same of a warm-up. Where no burst is told it
+// is 1.
+func TestWarmUpsAreUnknownToOldNodes(t *testing.T) {
+	warm := storekit.Compile(t, "any", sluice.MustParseLimit("x: 2/s warm-up 4s")).Term(0)
+	head := plainHead(warm.Limit)
+	if want := "\x0a\x06\x02\xc0\x84\x3d\x08\x80\x92\xf4\x01"; head != want {
+		t.Fatalf("head %x, want %x", head, want)
+	}
+	for _, bad := range []string{
+		"\x06\x06\x02\xc0\x84\x3d\x08",                         // without how long
+		"\x07\x06\x02\xc0\x84\x3d\x08\x00",                     // no time at all
+		"\x0a\x46\x02\xc0\x84\x3d\x08\x80\x92\xf4\x01",         // by interval
+		"\x0b\x86\x02\xc0\x84\x3d\x01\x08\x80\x92\xf4\x01",     // withheld
+		"\x0b\x06\x02\xc0\x84\x3d\x0c\x80\x92\xf4\x01\x01",     // a block, too
+		"\x0b\x06\x02\xc0\x84\x3d\x08\x80\x92\xf4\x01\x01",     // and something behind it
+		"\x0b\x06\x02\xc0\x84\x3d\x08\xc0\xac\xd5\xe0\x1a\x00", // longer than any
+	} {
+		if got, _, err := parseHead("x", bad); err == nil {
+			t.Errorf("%x: got %v", bad, got.Limit)
+		}
+	}
+	for _, used := range []int64{0, 4_000_001} {
+		raw := formatOne(warm, &algo.State{Idle: 1_763_700_000_000_000, B: used})
+		if s, err := parseState(warm, raw[len(head):]); err == nil {
+			t.Errorf("%d µs used of 4 s: got %+v", used, s)
+		}
+	}
+}
+
 // FuzzParseState: whatever a key holds, reading it ends, and what can be read
 // is written the same again.
 func FuzzParseState(f *testing.F) {
@@ -101,6 +130,8 @@ func FuzzParseState(f *testing.F) {
 	}
 	f.Add(formatOne(block, &algo.State{Idle: 1_763_700_060_000_000, A: 3, B: 1_763_700_000_000_000}))
 	f.Add(formatOne(block, &algo.State{Idle: 1_763_700_060_000_000, B: 1_763_700_000_000_000})[:20])
+	warm := storekit.Plan(f, "any", "x: 2/s warm-up 4s").Term(0)
+	f.Add(formatOne(warm, &algo.State{Idle: 1_763_700_000_000_000, B: 500_000, Last: 1_763_700_000_000_000}))
 	p := d.plan("any", []sluice.Limit{d.limit().Named("x")})
 	f.Fuzz(func(t *testing.T, raw string) {
 		var s Store

@@ -125,7 +125,7 @@ local function owe(it, at, m, r)
 	if at <= now and it.last == 0 and it.since == 0 then
 		return
 	end
-	if at <= now and it.last <= now and it.since + it.horizon - MAXWAIT <= now then
+	if at <= now and it.last <= now and it.since + ceil(it.most, it.mostRem) <= now then
 		it.since, it.last = 0, 0
 	else
 		it.last = max(it.last, at)

@@ -1,0 +1,86 @@
+-- SPDX-FileCopyrightText: The sluice authors
+-- SPDX-License-Identifier: Apache-2.0
+--
+-- See algo/warmup.go, of which this is what a limit does with a balance that it
+-- wrote itself: a bucket without the b that stands behind what is owed. State: idle,
+-- a, b, since and last.
+
+local warm = {extended = true, instant = bucket.instant, stepped = bucket.stepped}
+kinds[7] = warm
+
+function warm.new(key, head, s)
+	local _, charge, window, full, debt, quota, horizon, several, num, den, one, oneRem, reach, reachRem, most, mostRem, lent, all =
+		unpack('>dddddddddddddddddd', s)
+	return {
+		key = key, head = head, kind = warm, charge = charge, window = window, full = full, debt = debt, quota = quota,
+		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
+		swapped = false, since = 0, last = 0, several = several,
+		num = num, den = den, one = one, oneRem = oneRem, reach = reach, reachRem = reachRem, most = most, mostRem = mostRem,
+		lent = lent, all = all,
+	}
+end
+
+function warm.load(it, raw, pos)
+	it.idle, it.a, it.b = unpack('>I7I7I7', raw, pos)
+	if pos > #it.head + 1 then
+		it.since, it.last = unpack('>I7I7', raw, #raw - 13)
+	end
+end
+
+function warm.save(it)
+	local value = it.head .. pack('>I7I7I7', it.idle, it.a, it.b)
+	if it.since > 0 or it.last > 0 then
+		value = '\255\7' .. value .. pack('>I7I7', it.since, it.last)
+	end
+	set(it, value)
+end
+
+-- unwarmed calls what a bucket does, on what it would keep of the state.
+local function unwarmed(it, what, ...)
+	local used = it.b
+	it.idle, it.b = it.idle - used, 0
+	local result = what(it, ...)
+	it.idle, it.b = it.idle + used, used
+	return result
+end
+
+-- chill returns how much longer than of a warm key all units last until it is warm.
+local function chill(it, used)
+	local above = it.all - 2 * used
+	if above <= 0 then
+		return 0
+	end
+	return (muldiv(above, above, 2 * it.all))
+end
+
+function warm.clamp(it)
+	unwarmed(it, bucket.clamp)
+end
+
+function warm.counted(it)
+	return unwarmed(it, bucket.counted)
+end
+
+function warm.earliest(it, cost)
+	return unwarmed(it, bucket.earliest, cost)
+end
+
+function warm.spend(it, at, cost)
+	local before = min(it.b, max(it.idle - at, 0))
+	it.idle = it.idle - it.b
+	local m, r = debt(it, at)
+	local after, afterRem = plus(it, m, r, times(it, cost))
+	owe(it, at, after, afterRem)
+	it.b = min(before + ceil(after, afterRem) - ceil(m, r), it.all)
+	it.idle = it.idle + chill(it, before) - chill(it, it.b) + it.b
+end
+
+function warm.refund(it, at, due, cost, held)
+	return unwarmed(it, function()
+		local back = bucket.refund(it, at, due, cost, held)
+		if back then
+			it.idle = max(it.idle, now)
+		end
+		return back
+	end)
+end
