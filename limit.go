@@ -17,7 +17,6 @@ const (
 	MaxLogQuota  = 1 << 16              // units: largest Quota plus Debt of a sliding log
 	MaxSubWindow = 1024                 // most sub-windows of a sliding counter
 	MaxWait      = time.Hour            // longest wait or reservation
-	MinWarmUp    = time.Millisecond     // shortest WarmUp of a token bucket
 	MaxWarmUp    = time.Hour            // longest WarmUp of a token bucket
 	MaxKeyBytes  = 64 << 10             // longest key
 	MaxLimits    = 16                   // most limits in a Plan
@@ -64,7 +63,7 @@ type Limit struct {
 	NextWaits bool
 
 	// WarmUp, if not zero, makes a token bucket that refills continuously slower for
-	// a cold key: whole µs, MinWarmUp to MaxWarmUp. A key is cold that was never
+	// a cold key: whole µs, 1 µs to MaxWarmUp. A key is cold that was never
 	// seen, or has owed nothing for a WarmUp. Its units last up to three times
 	// Window/Quota, and that alone once it has had as many as a warm key has in half
 	// a WarmUp; while it owes nothing it grows cold again. What that takes longer is

@@ -40,7 +40,7 @@ func drawLimit(t *rapid.T) sluice.Limit {
 		l.NextWaits = l.Debt > 0 && rapid.Bool().Draw(t, "next waits")
 		l.CountDenied = l.CountDenied && !l.NextWaits && l.Refill != sluice.Aligned
 		if !l.CountDenied && l.Refill == sluice.Continuous && l.Withheld == 0 && rapid.Bool().Draw(t, "warms up") {
-			l.WarmUp = time.Duration(rapid.Int64Range(sluice.MinWarmUp.Microseconds(), sluice.MaxWarmUp.Microseconds()).Draw(t, "warm-up")) * time.Microsecond
+			l.WarmUp = time.Duration(rapid.Int64Range(1, sluice.MaxWarmUp.Microseconds()).Draw(t, "warm-up")) * time.Microsecond
 		}
 	case sluice.LeakyBucket:
 		drawBurst(t, &l)

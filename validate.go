@@ -173,8 +173,8 @@ func (l Limit) validateWarmUp(add func(string, string, ...any)) {
 	if l.WarmUp == 0 {
 		return
 	}
-	if l.WarmUp < MinWarmUp || l.WarmUp > MaxWarmUp {
-		add("WarmUp", "%v must be %v to %v, or 0 for none", l.WarmUp, MinWarmUp, MaxWarmUp)
+	if l.WarmUp < time.Microsecond || l.WarmUp > MaxWarmUp {
+		add("WarmUp", "%v must be 1µs to %v, or 0 for none", l.WarmUp, MaxWarmUp)
 	}
 	if l.WarmUp%time.Microsecond != 0 {
 		add("WarmUp", "%v is not a whole number of microseconds", l.WarmUp)

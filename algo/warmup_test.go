@@ -120,7 +120,9 @@ func (o *warmOracle) refund(now, at, units, held int64) {
 		}
 	}
 	if back.Sign() > 0 {
-		o.paid = new(big.Rat).Sub(o.paid, back)
+		if o.paid = new(big.Rat).Sub(o.paid, back); ceil(o.paid) <= now {
+			o.last = 0 // nobody is waited for any more
+		}
 	}
 }
 
@@ -140,10 +142,10 @@ func (o *warmOracle) reset(now int64) int64 {
 func drawWarmUp(t *rapid.T) sluice.Limit {
 	l := drawRate(t)
 	l.WarmUp = dur(rapid.OneOf(
-		rapid.SampledFrom([]int64{ms, ms + 1, s, h}), rapid.Int64Range(ms, 10*ms), rapid.Int64Range(ms, h),
+		rapid.SampledFrom([]int64{1, 2, ms, s, h}), rapid.Int64Range(1, 10*ms), rapid.Int64Range(1, h),
 	).Draw(t, "warm-up"))
 	if rapid.Bool().Draw(t, "about as long as a unit") {
-		l.WarmUp = dur(min(max(part(l)*rapid.Int64Range(1, 12).Draw(t, "units")/4, ms), h))
+		l.WarmUp = dur(min(max(part(l)*rapid.Int64Range(1, 12).Draw(t, "units")/4, 1), h))
 	}
 	if l.Debt = rapid.SampledFrom([]int64{0, 1, 9}).Draw(t, "debt"); l.Debt > 0 {
 		l.NextWaits = rapid.Bool().Draw(t, "next waits")
@@ -202,7 +204,7 @@ func TestWarmUpIsExact(t *testing.T) {
 				if d.Allowed {
 					o.spend(at, cost)
 					if spent = cost; at > now && cost > 0 {
-						o.last = at
+						o.last = max(o.last, at)
 					}
 				}
 			case 5:
@@ -270,7 +272,7 @@ func TestLate(t *testing.T) {
 	})
 	for _, l := range []sluice.Limit{
 		sluice.MustParseLimit("2/s warm-up 4s"), sluice.MustParseLimit("3/s warm-up 4001us burst 3"), sluice.MustParseLimit("3/s warm-up 17s burst 3"),
-		sluice.MustParseLimit("1/day warm-up 1h"), sluice.MustParseLimit("7/us warm-up 1ms burst 20"), sluice.MustParseLimit("1000003/min warm-up 1009ms"),
+		sluice.MustParseLimit("1/day warm-up 1h"), sluice.MustParseLimit("7/us warm-up 99us burst 20"), sluice.MustParseLimit("1000003/min warm-up 1009ms"),
 	} {
 		l = l.Filled()
 		arrivals := make([]int64, 2+l.Burst+l.WarmUp.Microseconds()*l.Quota/window(l))
@@ -296,6 +298,7 @@ func TestWarmUpIsNeverSooner(t *testing.T) {
 		now := drawStart(t, l)
 		for _, e := range drawTrace(t, l, 40, plain...) {
 			now += e.Gap
+			e.Cost = min(e.Cost, sluice.MaxQuota)
 			if got, most := a.peek(now, 1).Remaining, without.peek(now, 1).Remaining; got > most {
 				t.Fatalf("%v: %d remain at %d, without warm-up %d", l, got, now, most)
 			}
@@ -323,10 +326,12 @@ func TestBoundOfWarmUpIsReached(t *testing.T) {
 		for _, d := range []int64{1, part(l), window(l), 3*window(l) + 1} {
 			a := open(t, l)
 			now := origin
-			for used := int64(0); used < l.WarmUp.Microseconds(); {
+			for range 2 + l.WarmUp.Microseconds()*l.Quota/window(l) {
 				a.take(now, 1)
-				st := a.items[0].State
-				used, now = st.B, st.Idle-st.B
+				now = a.items[0].State.Idle - a.items[0].State.B
+			}
+			if used := a.items[0].State.B; used != l.WarmUp.Microseconds() {
+				t.Fatalf("%v: used are %d µs of the warm-up", l, used)
 			}
 			var book ledger
 			book.add(now, a.charge(now, l.Burst+l.Debt).Spent)

@@ -115,8 +115,8 @@ func (d *differential) from(l *sluice.Limit) {
 func (d *differential) warmUp(l *sluice.Limit) {
 	l.Refill, l.Withheld, l.CountDenied = sluice.Continuous, 0, false
 	most := int64(sluice.MaxWarmUp / time.Microsecond)
-	micros := []int64{1000, 1001, 4e6, most, 1000 + d.rand.Int64N(most-999), l.Window.Microseconds() / l.Quota * (1 + d.rand.Int64N(12)) / 4}
-	l.WarmUp = min(max(time.Duration(micros[d.rand.IntN(len(micros))])*time.Microsecond, sluice.MinWarmUp), sluice.MaxWarmUp)
+	micros := []int64{1, 2, 1001, 4e6, most, 1 + d.rand.Int64N(most), l.Window.Microseconds() / l.Quota * (1 + d.rand.Int64N(12)) / 4}
+	l.WarmUp = min(max(time.Duration(micros[d.rand.IntN(len(micros))])*time.Microsecond, time.Microsecond), sluice.MaxWarmUp)
 }
 
 func (d *differential) burst(l *sluice.Limit) {

@@ -58,7 +58,7 @@ func testCosts(t *testing.T, b *bench) {
 		{Quota: 1, Window: year, Burst: 1, Debt: 1, NextWaits: true},
 		{Quota: most/2 + 1, Window: year, Debt: most / 2, NextWaits: true},
 		{Quota: most, Window: year, Refill: sluice.Aligned},
-		{Quota: most, Window: time.Microsecond, Burst: most, WarmUp: sluice.MinWarmUp},
+		{Quota: most, Window: time.Microsecond, Burst: most, WarmUp: time.Microsecond},
 		{Quota: 1, Window: year, Debt: 1, WarmUp: sluice.MaxWarmUp},
 		{Quota: most/2 + 1, Window: year, Burst: most/2 + 1, Debt: most / 2, NextWaits: true, WarmUp: sluice.MaxWarmUp},
 		{Quota: 1, Window: time.Microsecond, Refill: sluice.Interval},

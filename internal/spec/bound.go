@@ -20,7 +20,7 @@ type envelope struct {
 func (e *envelope) grow(l *ledger) {
 	*e = envelope{}
 	for _, v := range l.used {
-		if v.kind != bucketKind {
+		if !v.drainsEvenly() {
 			continue
 		}
 		if e.fast == nil || v.faster(e.fast) {
@@ -29,7 +29,7 @@ func (e *envelope) grow(l *ledger) {
 	}
 	var burst, debt int64
 	for _, v := range l.used {
-		if v.kind == bucketKind {
+		if v.drainsEvenly() {
 			burst, debt = max(burst, v.burst), max(debt, v.debt)
 		}
 	}
@@ -140,12 +140,12 @@ func (l *ledger) formBound(f form, from, to int64) int64 {
 		}
 		quota, burst, debt = max(quota, v.quota), max(burst, v.burst), max(debt, v.debt)
 		careful = careful && v.rule == conservative
-		if v.kind == bucketKind && (fast == nil || v.faster(fast)) {
+		if v.drainsEvenly() && (fast == nil || v.faster(fast)) {
 			fast = v
 		}
 	}
 	switch d := to - from; f.kind {
-	case bucketKind:
+	case bucketKind, warmKind: // a warm-up only takes away
 		gone, _ := mulDiv(d, fast.quota, fast.window)
 		return burst + debt + gone
 	case refillKind: // a refill gives no more than is missing

@@ -67,7 +67,7 @@ func (j *judge) checkCharge(req *sluice.Request, id int, d *sluice.Decision) err
 	rooms := make([]between, len(j.items))
 	for i := range j.items {
 		it := &j.items[i]
-		if front := max(it.l.front.hi, it.l.bal.last); front > j.now {
+		if front := max(it.l.front.hi, it.l.bal.last, it.l.warm.last); front > j.now {
 			at.hi = max(at.hi, front)
 		}
 		if rooms[i] = it.room(j.now); d.At > sluice.Instant(j.now) {

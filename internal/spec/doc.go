@@ -18,6 +18,8 @@
 //     Due (checkTake, checkReserve).
 //   - Blocks: a key that the limits beside a block deny so often is denied for as
 //     long as it says, and nothing else counts (countDenial).
+//   - Warm-ups: a cold key is as much slower as they say, at whatever instants it is
+//     asked (warmth).
 //   - Refunds: never more than what still counts (checkRefund).
 //   - Peeks and denials change nothing (checkAsked).
 //

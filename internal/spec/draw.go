@@ -86,7 +86,11 @@ func drawForms(rnd *rand.Rand) *World {
 type shape struct {
 	words  []string // a name and the text
 	window int64
+	quota  int64 // of all versions, if not 0
 }
+
+// hour is the longest warm-up in µs.
+const hour = int64(time.Hour / time.Microsecond)
 
 // year is the longest window in µs, in a whole number of parts.
 const year = int64(366 * 24 * time.Hour / time.Microsecond)
@@ -125,8 +129,16 @@ func drawForm(rnd *rand.Rand) shape {
 		{"bucket", "next-waits"},
 		{"refilled bucket", "aligned-refill"},
 		{"refilled bucket whose next waits", "interval-refill next-waits"},
+		{"bucket that warms up", "warm-up"},
+		{"bucket that warms up", "next-waits warm-up"},
 	}
-	return shape{all[rnd.IntN(len(all))], drawWindow(rnd)}
+	f := shape{words: all[rnd.IntN(len(all))], window: drawWindow(rnd)}
+	if strings.Contains(f.words[1], "warm-up") { // one length and rate, or the states are apart
+		f.quota = 1 + rnd.Int64N(6)
+		near := []int64{f.window / f.quota * (1 + rnd.Int64N(12)) / 4, f.window * rnd.Int64N(9), 1 + rnd.Int64N(hour)}[rnd.IntN(3)]
+		f.words = []string{f.words[0], fmt.Sprintf("%s %dus", f.words[1], min(max(near, 1), hour))}
+	}
+	return f
 }
 
 // drawWindow draws a window of 1 µs to 366 days, about evenly by its magnitude.
@@ -147,6 +159,9 @@ func drawLimit(rnd *rand.Rand, name string, f shape) string {
 	if rnd.IntN(4) == 0 {
 		quota = 1 + rnd.Int64N(120)
 	}
+	if f.quota > 0 && rnd.IntN(8) > 0 {
+		quota = f.quota
+	}
 	text := fmt.Sprintf("%s: %d/%dus %s", name, quota, f.window, f.words[1])
 	if f.words[1] == "fixed-window initial" {
 		text += fmt.Sprintf(" %d", rnd.Int64N(quota+1))
@@ -165,7 +180,7 @@ func drawLimit(rnd *rand.Rand, name string, f shape) string {
 	if rnd.IntN(4) == 0 || strings.Contains(f.words[1], "next-waits") {
 		text += fmt.Sprintf(" debt %d", 1+rnd.Int64N(6))
 	}
-	if rnd.IntN(8) == 0 && !strings.Contains(f.words[1], "count-denied") && !strings.Contains(f.words[1], "next-waits") && f.words[1] != "aligned-refill" {
+	if rnd.IntN(8) == 0 && !strings.Contains(f.words[1], "count-denied") && !strings.Contains(f.words[1], "next-waits") && !strings.Contains(f.words[1], "warm-up") && f.words[1] != "aligned-refill" {
 		text += " count-denied" // others of its name may not
 	}
 	return text

@@ -6,6 +6,7 @@ package spec
 import (
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"testing"
 )
 
@@ -25,16 +26,21 @@ type Sequences struct {
 // how many those were.
 func Exhaustive(t *testing.T, open Open, cfg Sequences) {
 	t.Helper()
-	worlds, sequences, steps := 0, 0, 0
+	var worlds, sequences, steps atomic.Int64
+	t.Cleanup(func() { // when all have been played, side by side
+		t.Logf("all sequences of %d operations: %d worlds, %d sequences, %d steps", cfg.Depth, worlds.Load(), sequences.Load(), steps.Load())
+	})
 	for _, tick := range cfg.Ticks {
 		for _, w := range smallWorlds(t, tick) {
 			t.Run(fmt.Sprintf("%s of %s", w.Name, micros(tick)), func(t *testing.T) {
+				t.Parallel()
 				r := exhaust(t, w, open, tick, cfg)
-				worlds, sequences, steps = worlds+1, sequences+r.count, steps+r.steps
+				worlds.Add(1)
+				sequences.Add(int64(r.count))
+				steps.Add(int64(r.steps))
 			})
 		}
 	}
-	t.Logf("all sequences of %d operations: %d worlds, %d sequences, %d steps", cfg.Depth, worlds, sequences, steps)
 }
 
 // period is how many ticks pass between two sequences: more than any of their

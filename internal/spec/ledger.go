@@ -15,6 +15,7 @@ type ledger struct {
 	owner  *version   // the last bucket of these
 	bal    balance
 	missed refills
+	warm   warmth
 	env    envelope
 
 	blocking blocking
@@ -72,7 +73,7 @@ func (l *ledger) use(v *version) {
 // bounded reports whether the documents state only bounds for v's decisions on
 // this key, and no single decision.
 func (l *ledger) bounded(v *version) bool {
-	return l.loose || v.kind == refillKind && (l.manyVersions(v) || v.withheld > 0)
+	return l.loose || v.kind == refillKind && (l.manyVersions(v) || v.withheld > 0) || v.kind == warmKind && l.manyForms(v)
 }
 
 // fits returns the first instant from now on at which cost fits if nothing else
@@ -113,6 +114,8 @@ func (l *ledger) fitsAlone(v *version, now, cost int64) between {
 		return l.bucketFits(v, now, cost)
 	case refillKind:
 		return exactly(l.missed.fits(v, now, v.needs(cost)))
+	case warmKind:
+		return l.warmFits(v, now, cost)
 	default: // windows
 	}
 	lo := l.windowFits(v, max(now, l.frontOf(v).lo), cost, least)
@@ -175,6 +178,8 @@ func (l *ledger) held(v *version, now int64) between {
 		return between{ceilDiv(o.lo, v.series.den), ceilDiv(o.hi, v.series.den)}
 	case refillKind:
 		return exactly(l.missed.at(v, now).missing)
+	case warmKind:
+		return exactly(l.warm.owed(v, now))
 	default: // windows
 	}
 	lo := l.windowHeld(v, max(now, l.frontOf(v).lo), least)
@@ -238,6 +243,12 @@ func (l *ledger) remainingAlone(v *version, now int64) between {
 	}
 	h := l.held(v, now)
 	r := between{v.left(h.hi), v.left(h.lo)}
+	if v.kind == warmKind { // who reserves moves on what is owed, and nothing else
+		if l.manyVersions(v) && l.warm.last > now {
+			r.lo = 0
+		}
+		return r
+	}
 	if v.kind == histogramKind && h.lo != h.hi && !l.refunded {
 		n, k := l.units.since(max(now, l.frontOf(v).hi)-v.window, most), l.precision(v)
 		r.lo = max(v.quota-mulDivUp(n, k-1, k-2), 0)
@@ -264,6 +275,8 @@ func (l *ledger) reset(v *version, now int64) between {
 		return l.bucketReset(v, now)
 	case refillKind:
 		return exactly(l.missed.reset(v, now))
+	case warmKind:
+		return exactly(l.warm.reset(v, now))
 	default: // windows
 	}
 	r := between{l.windowReset(v, now, least), l.windowReset(v, now, most)}

@@ -22,6 +22,10 @@ func (l *ledger) spend(v *version, step int, now, at int64, n between) {
 	if v.kind == bucketKind {
 		l.bal.add(at, owed, n, l.series.den)
 	}
+	if v.kind == warmKind {
+		l.warm = l.warm.spend(v, now, at, n.hi)
+		l.loose = l.loose || n.lo != n.hi
+	}
 	if v.kind == refillKind {
 		if at > now {
 			l.loose = true // where the grid stands then is not stated
@@ -164,7 +168,10 @@ func (l *ledger) prune(now int64) {
 		}
 	}
 	if l.env.fast != nil && !l.severalForms() {
-		if slow, fast := l.rates(nil); l.bal.at(now, slow, fast).hi > 0 {
+		if slow, fast := l.rates(nil); l.env.fast.kind == bucketKind && l.bal.at(now, slow, fast).hi > 0 {
+			return
+		}
+		if l.env.fast.kind == warmKind && l.warm.owed(l.env.fast, now) > 0 {
 			return
 		}
 		keep = now - 1
@@ -202,6 +209,8 @@ func (l *ledger) giveBack(v *version, step int, now, at, held, want int64) betwe
 			most = min(most, l.missed.at(v, now).missing)
 		}
 		return between{0, most}
+	case warmKind:
+		return l.warmBack(v, now, at, held, want)
 	case firstKind:
 		return between{0, want}
 	default:
@@ -279,7 +288,7 @@ func (l *ledger) refund(v *version, step int, now int64, back between, want int6
 		l.loose = l.loose || u.kind == firstKind // whether an emptied window stays open is not stated
 	}
 	whole := back.lo
-	if v.kind == bucketKind {
+	if v.drainsEvenly() {
 		whole-- // of the last one a part may still count
 	}
 	for i := range l.units {
@@ -295,6 +304,10 @@ func (l *ledger) refund(v *version, step int, now int64, back between, want int6
 		l.missed = l.missed.at(v, now)
 		l.missed.missing = max(l.missed.missing-back.hi, 0)
 		l.loose = l.loose || back.lo != back.hi
+	}
+	if v.kind == warmKind {
+		l.loose = l.loose || back.lo != back.hi || back.hi != v.unitsOf(l.warm.back)
+		l.warm = l.warm.less(v, now)
 	}
 	l.bal.less(l, v, now, back)
 	if l.front.hi > now {

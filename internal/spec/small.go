@@ -23,6 +23,9 @@ var smallLimits = []struct {
 	{"bucket whose next waits", []Plan{of("a: 1/T burst 1 debt 2 next-waits")}, "takes receipts waits"},
 	{"refill whose next waits", []Plan{of("a: 2/3T burst 1 interval-refill debt 2 next-waits")}, "takes upto waits"},
 	{"refill by the clock", []Plan{of("a: 2/3T burst 3 aligned-refill")}, "takes receipts waits"},
+	{"bucket that warms up", []Plan{of("a: 1/2T warm-up 5T")}, "takes receipts waits"},
+	{"bucket that warms up by a burst", []Plan{of("a: 2/3T burst 2 debt 2 warm-up 9T")}, "takes receipts debt"},
+	{"bucket that warms up, whose next waits", []Plan{of("a: 1/T burst 1 debt 2 next-waits warm-up 6T")}, "takes upto waits"},
 	{"meter", []Plan{of("a: 1/2T burst 3 leaky-bucket nodelay")}, "takes receipts waits"},
 	{"queue", []Plan{of("a: 1/T burst 3 leaky-bucket")}, "takes receipts waits"},
 	{"refill at intervals", []Plan{of("a: 2/3T burst 3 interval-refill")}, "takes receipts upto"},
@@ -57,6 +60,8 @@ var smallLimits = []struct {
 	{"one of two refills counts denials", []Plan{of("a: 1/2T burst 2 interval-refill count-denied"), of("a: 2/2T burst 3 interval-refill")}, "takes waits"},
 	{"one of two fixed windows counts denials", []Plan{of("a: 1/2T fixed-window count-denied"), of("a: 3/2T fixed-window")}, "takes receipts"},
 	{"one of two counters counts denials", []Plan{of("a: 1/2T sliding-counter count-denied"), of("a: 3/2T sliding-counter")}, "takes receipts"},
+	{"two bursts that warm up", []Plan{of("a: 1/2T warm-up 4T"), of("a: 2/4T burst 3 debt 1 warm-up 4T")}, "takes receipts waits"},
+	{"bucket that warms up no more", []Plan{of("a: 1/2T burst 2 warm-up 4T"), of("a: 1/2T burst 2")}, "takes receipts"},
 	{"two logs", []Plan{of("a: 1/3T sliding-log"), of("a: 3/3T sliding-log")}, "takes receipts"},
 	{"two fixed windows", []Plan{of("a: 1/2T fixed-window"), of("a: 3/2T fixed-window")}, "takes receipts"},
 	{"two counters", []Plan{of("a: 1/2T sliding-counter strict"), of("a: 3/2T sliding-counter strict")}, "takes receipts"},
@@ -102,11 +107,11 @@ func smallWorlds(t testing.TB, tick int64) (worlds []*World) {
 }
 
 // withTicks writes a window of ticks in µs: "2/3T" with a tick of 1 s is
-// "2/3000000us".
+// "2/3000000us". So it does the length of a block and of a warm-up.
 func withTicks(text string, tick int64) string {
 	words := strings.Fields(text)
 	for i, w := range words {
-		if n, of := strings.CutSuffix(w, "T"); of && i > 0 && words[i-1] == "block" {
+		if n, of := strings.CutSuffix(w, "T"); of && i > 0 && (words[i-1] == "block" || words[i-1] == "warm-up") {
 			words[i] = fmt.Sprintf("%dus", int64(n[0]-'0')*tick)
 		}
 		quota, window, ok := strings.Cut(w, "/")

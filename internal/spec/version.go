@@ -16,6 +16,7 @@ type kind uint8
 const (
 	bucketKind    kind = iota // token bucket and leaky bucket: one balance that drains
 	refillKind                // token bucket that is refilled at intervals
+	warmKind                  // token bucket that warms up
 	fixedKind                 // fixed window on the clock
 	firstKind                 // fixed window opened by the first request
 	logKind                   // sliding log
@@ -40,6 +41,7 @@ type form struct {
 	window int64
 	parts  int64
 	clock  bool // a bucket whose refills are the clock's
+	warmUp int64
 }
 
 // version is a limit with the numbers that the rules need.
@@ -89,9 +91,13 @@ func newVersion(l sluice.Limit) (*version, error) {
 	switch l.Algorithm {
 	case sluice.TokenBucket, sluice.LeakyBucket:
 		v.queues = l.Algorithm == sluice.LeakyBucket && l.DelayAfter < l.Burst
-		if l.Refill != sluice.Continuous {
+		switch {
+		case l.Refill != sluice.Continuous:
 			v.kind, v.form.clock = refillKind, l.Refill == sluice.Aligned
-		} else {
+		case l.WarmUp > 0: // of one rate, and of one warm-up
+			g := gcd(v.window, v.quota)
+			v.kind, v.form = warmKind, form{window: v.window / g, parts: v.quota / g, warmUp: l.WarmUp.Microseconds()}
+		default:
 			v.kind, v.form = bucketKind, form{}
 		}
 	case sluice.FixedWindow:
@@ -135,7 +141,7 @@ func (v *version) full() int64 { return v.units() + v.lent }
 // units returns how many units a rested key has. What is above them is debt.
 func (v *version) units() int64 {
 	switch {
-	case v.kind <= refillKind:
+	case v.kind <= warmKind:
 		return v.burst
 	case v.kind == blockKind:
 		return sluice.MaxQuota
@@ -167,7 +173,7 @@ func (s *series) settle() {
 		units = max(units, v.burst+v.debt, v.quota+v.debt)
 	}
 	for _, v := range s.versions {
-		if v.kind != bucketKind {
+		if !v.drainsEvenly() {
 			continue
 		}
 		d := s.den / gcd(s.den, v.window)
@@ -178,6 +184,9 @@ func (s *series) settle() {
 		s.den = d * v.window
 	}
 }
+
+// drainsEvenly reports whether v is a bucket that refills all the time.
+func (v *version) drainsEvenly() bool { return v.kind == bucketKind || v.kind == warmKind }
 
 func gcd(a, b int64) int64 {
 	for b != 0 {
