@@ -60,6 +60,15 @@ func (v *version) longer(used int64) int64 {
 	return int64(q)
 }
 
+// settle is w at now, or a key never seen where it is as good as that: then a
+// reservation that was given back is forgotten, too.
+func (w warmth) settle(now int64) warmth {
+	if w.paid.ceil()+w.used <= now {
+		return warmth{paid: instant{micros: now}}
+	}
+	return w
+}
+
 // at is w at now, where it owes nothing if not more.
 func (w warmth) at(now int64) warmth {
 	if now >= w.paid.ceil() {
@@ -70,7 +79,7 @@ func (w warmth) at(now int64) warmth {
 
 // spend counts units at an instant.
 func (w warmth) spend(v *version, now, at, units int64) warmth {
-	w = w.at(at)
+	w = w.settle(now).at(at)
 	after, longer := v.plus(w.paid, v.lasting(units)), v.longer(w.used)
 	w.used = min(w.used+after.ceil()-w.paid.ceil(), v.form.warmUp)
 	w.paid = after
@@ -113,6 +122,7 @@ func (w warmth) less(v *version, now int64) warmth {
 
 // warmFits returns when owed + cost ≤ Burst, as in any bucket.
 func (l *ledger) warmFits(v *version, now, cost int64) between {
+	l.warm = l.warm.settle(now)
 	at := v.minus(l.warm.paid, v.lasting(v.burst-v.needs(cost))).ceil()
 	fits := exactly(max(now, at))
 	if l.manyVersions(v) && l.warm.last > now { // nobody overtakes another's reservation
@@ -125,6 +135,7 @@ func (l *ledger) warmFits(v *version, now, cost int64) between {
 // drained since, or until the last reservation. Of a balance that another version has
 // written since it is nothing.
 func (l *ledger) warmBack(v *version, now, at, held, want int64) between {
+	l.warm = l.warm.settle(now)
 	gone := max(now-at, 0)
 	if l.warm.last > max(at, now) {
 		gone = max(gone, l.warm.last-at)
