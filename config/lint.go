@@ -194,6 +194,9 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	if wait := algo.Wait(l); wait > 30*time.Second {
 		texts = append(texts, fmt.Sprintf("%v lets one request owe so much that the next ones of its key wait for up to %v, longer than most clients do; lower the debt", l, wait))
 	}
+	if late := algo.Late(l); late > 30*time.Second {
+		texts = append(texts, fmt.Sprintf("%v serves a key that has been idle up to %v later, longer than most clients wait; shorten the warm-up", l, late))
+	}
 	if burst/10 < f.Quota {
 		return texts
 	}

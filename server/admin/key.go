@@ -232,6 +232,8 @@ func words(t *sluice.Term, o sluice.Outcome) string {
 		fmt.Fprintf(&b, "; up to %d come back at once every %v", t.Quota, t.Window)
 	case t.Refill == sluice.Aligned:
 		fmt.Fprintf(&b, "; up to %d come back at once whenever %v of the clock are over", t.Quota, t.Window)
+	case t.WarmUp > 0:
+		fmt.Fprintf(&b, "; one comes back every %v, of a cold key up to three times as late", (t.Window / time.Duration(t.Quota)).Round(time.Microsecond))
 	case t.Algorithm == sluice.TokenBucket || t.Algorithm == sluice.LeakyBucket:
 		fmt.Fprintf(&b, "; one comes back every %v", (t.Window / time.Duration(t.Quota)).Round(time.Microsecond))
 	case t.Algorithm == sluice.FixedWindow:

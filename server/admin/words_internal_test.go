@@ -22,6 +22,7 @@ func TestWordsOfBuckets(t *testing.T) {
 		{"10/s", 4, "full is 10, 4 left: 6 count as spent; one comes back every 100ms; 1 more fits now"},
 		{"10/min burst 20 interval-refill", 4, "full is 20, 4 left: 16 count as spent; up to 10 come back at once every 1m0s; 1 more fits now"},
 		{"10/min burst 20 aligned-refill", 4, "full is 20, 4 left: 16 count as spent; up to 10 come back at once whenever 1m0s of the clock are over; 1 more fits now"},
+		{"10/s burst 5 warm-up 4s", 4, "full is 5, 4 left: 1 count as spent; one comes back every 100ms, of a cold key up to three times as late; 1 more fits now"},
 		{"10/s debt 5 next-waits", 9, "full is 15, 9 left: 6 count as spent; one comes back every 100ms; 1 more fits now"},
 		{"10/s debt 5 next-waits", 15, "nothing is spent: all 15 are left"},
 		{"10/s debt 5 next-waits", 0, "full is 15, 0 left: the last take has spent more than was there, and the next waits until that is paid; one comes back every 100ms; 1 more fits in 1s"},
