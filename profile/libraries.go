@@ -42,6 +42,38 @@ func libraries() []Profile {
 			},
 		},
 		{
+			Name: "guava-warming-up", Title: "Guava RateLimiter.create(2, 4, SECONDS), SmoothWarmingUp",
+			Source:  "https://github.com/google/guava/blob/master/guava/src/com/google/common/util/concurrent/SmoothRateLimiter.java",
+			Limits:  limits("2/s warm-up 4s"),
+			MaxWait: sluice.MaxWait,
+			Differs: []string{
+				"acquire of several passes in Guava as one does; here what costs more than the burst of 1 needs next-waits and a debt",
+				"acquire waits for as long as it takes in Guava, an hour at most here",
+				"Guava rounds each wait down to a microsecond; here the fractions are carried along",
+			},
+			Vectors: []Vector{
+				{Name: "Guava SmoothWarmingUp of 2/s in 4 s: waits of 0, 1.375, 2.5, 3.375, 4, 4.5 and 5 s", Steps: []Step{
+					wait(0, 1, 0),
+					wait(0, 1, 1375*ms),
+					wait(0, 1, 2500*ms),
+					wait(0, 1, 3375*ms),
+					wait(0, 1, 4*sec),
+					wait(0, 1, 4500*ms),
+					wait(0, 1, 5*sec),
+				}},
+				{Name: "Guava SmoothWarmingUp of 2/s in 4 s: colder after rest, for as long as that is", Steps: []Step{
+					wait(0, 1, 0),
+					wait(10*sec, 1, 0),
+					wait(10*sec, 1, 1375*ms),
+					wait(10*sec, 1, 2500*ms),
+					wait(10*sec, 1, 3375*ms),
+					wait(10*sec, 1, 4*sec),
+					wait(15500*ms, 1, 0),
+					wait(15500*ms, 1, 625*ms),
+				}},
+			},
+		},
+		{
 			Name: "uber-go", Title: "go.uber.org/ratelimit, New(100), which has a slack of 10",
 			Source:  "https://github.com/uber-go/ratelimit",
 			Limits:  limits("100/s burst 11 initial 1"),

@@ -37,7 +37,7 @@ in memory, on Redis and, where the platform answers HTTP, through the gateway, a
 that, over 10,000 random calls and more, the profiles decide as these do: a real nginx, uber-go itself, the script of RateLimitJ on
 a real Redis, and the arithmetic of Guava and of redis-cell.
 
-Not expressed yet, and so without a name: SmoothWarmingUp of Guava (and Sentinel).
+Not expressed yet, and so without a name: WarmUp of Sentinel, which has Guava's slope but sets its rate once a second.
 
 `
 

@@ -25,6 +25,7 @@ var pictures = []picture{
 	{"token-bucket-interval.svg", "10/min token-bucket interval-refill", 0, ""},
 	{"token-bucket-aligned.svg", "10/min aligned-refill", 0, ""},
 	{"token-bucket-next-waits.svg", "10/min burst 5 next-waits debt 5", 4, ""},
+	{"token-bucket-warm-up.svg", "10/min burst 5 warm-up 1min", 0, ""},
 	{"token-bucket-denied.svg", "10/min token-bucket count-denied", 0, ""},
 	{"leaky-bucket-queue.svg", "10/min burst 5 leaky-bucket", 0, ""},
 	{"leaky-bucket-meter.svg", "10/min burst 5 leaky-bucket nodelay", 0, ""},
