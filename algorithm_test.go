@@ -41,7 +41,9 @@ func TestNames(t *testing.T) {
 		{sluice.OpTakeUpTo, "take-up-to"},
 		{sluice.OpReserve, "reserve"},
 		{sluice.OpReset, "reset"},
-		{sluice.OpReset + 1, "Op(7)"},
+		{sluice.OpAdd, "add"},
+		{sluice.OpConvert, "convert"},
+		{sluice.OpConvert + 1, "Op(9)"},
 	} {
 		if got := c.value.String(); got != c.want {
 			t.Errorf("%T: got %q, want %q", c.value, got, c.want)

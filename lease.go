@@ -156,6 +156,8 @@ func (t *Term) stricter(ttl int64) (Limit, error) {
 		return l, errors.New("lets a take cost more than is there, for which the next waits wherever it comes; leave out next-waits or the lease")
 	case t.WarmUp > 0:
 		return l, errors.New("warms a key up by the units that it uses, and a lease takes them before; leave out warm-up or the lease")
+	case t.Credit > 0:
+		return l, errors.New("has credit, which lapses while nodes hold units of it; leave out credit or the lease")
 	case t.Queues():
 		return l, errors.New("holds requests back in one queue, which nodes cannot share; write nodelay or leave out the lease")
 	case t.logs():

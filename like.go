@@ -65,6 +65,9 @@ func (p *parser) inheritOptions(of Limit) {
 			*l = with
 		}
 	}
+	if p.has("credit") && !p.has("credit-for") { // first: without it nothing is valid
+		l.CreditFor = of.CreditFor
+	}
 	switch l.Algorithm {
 	case TokenBucket:
 		keep("refill", func(l *Limit) { l.Refill = of.Refill })
@@ -107,6 +110,9 @@ func (p *parser) inheritOptions(of Limit) {
 	}
 	if l.Algorithm == TokenBucket {
 		keep("next-waits", func(l *Limit) { l.NextWaits = of.NextWaits })
+		if !p.has("credit-for") && !p.has("initial") {
+			keep("credit", func(l *Limit) { l.Credit, l.CreditFor = of.Credit, of.CreditFor })
+		}
 	}
 }
 

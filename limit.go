@@ -11,9 +11,9 @@ import (
 // Bounds of what a [Limit] and a [Request] may hold. Within them every decision
 // is computed exactly, in this process and in a script on Redis alike.
 const (
-	MaxQuota     = 1<<53 - 1            // units: largest cost, Quota plus Debt and Burst plus Debt
+	MaxQuota     = 1<<53 - 1            // units: largest cost, Quota plus Debt and Burst plus Debt plus Credit
 	MaxWindow    = 366 * 24 * time.Hour // longest Window
-	MaxRefill    = 2 * MaxWindow        // longest time in which a bucket's Burst plus Debt may refill
+	MaxRefill    = 2 * MaxWindow        // longest time in which a bucket's Burst plus Debt plus Credit may refill
 	MaxLogQuota  = 1 << 16              // units: largest Quota plus Debt of a sliding log
 	MaxSubWindow = 1024                 // most sub-windows of a sliding counter
 	MaxWait      = time.Hour            // longest wait or reservation
@@ -70,6 +70,14 @@ type Limit struct {
 	// waited for by who comes next. No more is admitted than without. Guava's
 	// SmoothWarmingUp is one.
 	WarmUp time.Duration
+
+	// Credit is, in a token bucket with continuous refill, how many units above
+	// Burst a key may be given: see [Limiter.Add]. They are spent first, and do not
+	// come back. Zero means none.
+	Credit int64
+	// CreditFor is how long credit lasts since the last add that gave some: whole
+	// µs, 1 µs to MaxWindow. It has no default and goes with Credit alone.
+	CreditFor time.Duration
 
 	// DelayAfter is, in a leaky bucket, how many units of a burst pass without
 	// delay. Zero means 1: every further unit waits its turn (a queue). Burst

@@ -42,6 +42,7 @@ func drawLimit(t *rapid.T) sluice.Limit {
 		if !l.CountDenied && l.Refill == sluice.Continuous && l.Withheld == 0 && rapid.Bool().Draw(t, "warms up") {
 			l.WarmUp = time.Duration(rapid.Int64Range(1, sluice.MaxWarmUp.Microseconds()).Draw(t, "warm-up")) * time.Microsecond
 		}
+		drawCredit(t, &l)
 	case sluice.LeakyBucket:
 		drawBurst(t, &l)
 		l.DelayAfter = rapid.OneOf(rapid.Int64Range(0, l.Full()), rapid.Just(l.Full())).Draw(t, "delay after")
@@ -69,6 +70,15 @@ func drawLimit(t *rapid.T) sluice.Limit {
 		l.Debt = rapid.Int64Range(0, sluice.MaxQuota-l.Quota).Draw(t, "debt")
 	}
 	return l
+}
+
+// drawCredit gives l credit, where it goes with what it has.
+func drawCredit(t *rapid.T, l *sluice.Limit) {
+	with := *l
+	with.Credit, with.CreditFor = rapid.Int64Range(1, 1<<20).Draw(t, "credit"), drawWindow(t)
+	if rapid.Bool().Draw(t, "has credit") && with.Validate() == nil {
+		*l = with
+	}
 }
 
 func drawWindow(t *rapid.T) time.Duration {

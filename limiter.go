@@ -140,6 +140,27 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	return err
 }
 
+// Add gives units to key without a receipt: what support gives a customer, or a
+// customer buys. First it gives back what counts: in a bucket what is owed, in
+// a window the newest units. What is left then is credit, as far as the limit has
+// one: see [Limit]. Under a block nothing is given. The Decision's Spent is negative:
+// what was given, under the limit that gave most. Who waits for the key already goes
+// on when it would have.
+//
+// No receipt of what was taken before should be refunded: those units may be among
+// the ones given.
+func (l *Limiter) Add(ctx context.Context, key string, units int64) (Decision, error) {
+	return l.askAfter(ctx, l.left(key), Request{Op: OpAdd, Charge: l.Of(key, units)})
+}
+
+// Convert carries what key owes over to a limit that has taken another's place, in
+// proportion to their bursts, where otherwise each unit owed stays one: of 40 left of
+// 100 it makes 80 left of 200. It rounds up what is owed by less than 1 µs of time,
+// and a second call has no effect. See [OpConvert] for what it leaves as it is.
+func (l *Limiter) Convert(ctx context.Context, key string) (Decision, error) {
+	return l.askAfter(ctx, l.left(key), Request{Op: OpConvert, Charge: l.Of(key, 0)})
+}
+
 // DeniedError is what [Limiter.Wait] returns when the cost does not fit in time.
 type DeniedError struct {
 	Limit    Limit // the one that binds

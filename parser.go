@@ -59,6 +59,8 @@ var owners = []struct {
 	{"initial", []Algorithm{TokenBucket, FixedWindow}},
 	{"next-waits", []Algorithm{TokenBucket}},
 	{"warm-up", []Algorithm{TokenBucket}},
+	{"credit", []Algorithm{TokenBucket}},
+	{"credit-for", []Algorithm{TokenBucket}},
 	{"delay", []Algorithm{LeakyBucket}},
 	{"anchor", []Algorithm{FixedWindow}},
 	{"calendar", []Algorithm{FixedWindow}},
@@ -240,6 +242,10 @@ func (p *parser) option(w string) error {
 		return p.number(w, 1, &l.Burst)
 	case "debt":
 		return p.number(w, 0, &l.Debt)
+	case "credit":
+		return p.number(w, 1, &l.Credit)
+	case "credit-for":
+		return p.lasting("credit-for", "how long credit lasts; write for example 100/min credit 50 credit-for 24h", &l.CreditFor)
 	case "initial":
 		err := p.number(w, 0, &p.initial)
 		p.initialAt = p.pos

@@ -46,12 +46,25 @@ const (
 	OpReserve
 	// OpReset forgets the state of every key charged.
 	OpReset
+	// OpAdd gives Cost units to every key charged, without a receipt: first back
+	// of what counts, in a window the newest first, and what is left then as credit,
+	// as far as the limit has one. A block gives nothing. What is reserved keeps its
+	// instant. As after a reset, units taken before are not given back by their
+	// receipts any more.
+	OpAdd
+	// OpConvert carries what a key owes over to a limit that has taken another's
+	// place, in proportion to their bursts: 60 of 100 becomes 120 of 200, where
+	// otherwise 60 are owed still. It changes buckets with continuous refill whose
+	// balance another limit of the name wrote, unless units are reserved in it or
+	// the limit cannot owe so much; all else stays, so a second has no effect.
+	OpConvert
 	ops
 )
 
 var opNames = [...]string{
 	OpTake: "take", OpPeek: "peek", OpRefund: "refund", OpCharge: "charge",
 	OpTakeUpTo: "take-up-to", OpReserve: "reserve", OpReset: "reset",
+	OpAdd: "add", OpConvert: "convert",
 }
 
 // String returns the operation's name.
@@ -101,8 +114,8 @@ type Decision struct {
 	// relation to its cost.
 	Binding int
 	// Spent is how many units of the first charge were spent: the cost of an
-	// allowed take, what OpTakeUpTo got, what OpCharge could record, and what
-	// OpRefund gave back, negative.
+	// allowed take, what OpTakeUpTo got, what OpCharge could record, what OpRefund
+	// and OpAdd gave, negative, and what OpConvert has made owed more, or less.
 	Spent int64
 	// Remaining is how many units the binding limit has left to spend now.
 	Remaining int64

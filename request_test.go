@@ -53,7 +53,7 @@ func TestRequestValidate(t *testing.T) {
 		{name: "no plan but an operation", req: sluice.Request{Op: sluice.OpReset}, field: "Plan", says: "is nil"},
 
 		{name: "last operation", req: sluice.Request{Op: sluice.OpReset, Charge: one}},
-		{name: "no operation", req: sluice.Request{Op: sluice.OpReset + 1, Charge: one}, field: "Op", says: "Op(7) is not an operation"},
+		{name: "no operation", req: sluice.Request{Op: sluice.OpConvert + 1, Charge: one}, field: "Op", says: "Op(9) is not an operation"},
 		{name: "negative cost of a refund", req: sluice.Request{Op: sluice.OpRefund, Charge: charge(login, "u1", -1), At: 1}, field: "Cost", says: "negative"},
 		{name: "refund", req: sluice.Request{Op: sluice.OpRefund, Charge: one, At: 1}},
 		{name: "refund without receipt", req: sluice.Request{Op: sluice.OpRefund, Charge: one}, field: "At", says: "pass its At"},

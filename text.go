@@ -32,6 +32,7 @@ const MaxTextBytes = 1024
 //	initial N                        token-bucket, fixed-window
 //	next-waits                       token-bucket with a debt
 //	warm-up LENGTH                   token-bucket: a cold key is slower; its burst is 1 if none
+//	credit N, credit-for LENGTH      token-bucket: what an add may give above burst, and how long that lasts
 //	nodelay, delay-after N           leaky-bucket
 //	anchor first                     fixed-window
 //	calendar ZONE, week-starts DAY   fixed-window, which calendar implies
@@ -149,6 +150,12 @@ func (l Limit) String() string {
 	number("precision", int64(l.Precision))
 	if l.Debt != 0 {
 		b.WriteString(" debt " + formatQuota(l.Debt, l.Unit))
+	}
+	if l.Credit != 0 {
+		b.WriteString(" credit " + formatQuota(l.Credit, l.Unit))
+	}
+	if l.CreditFor != 0 {
+		b.WriteString(" credit-for " + formatLength(l.CreditFor))
 	}
 	return b.String()
 }

@@ -112,6 +112,8 @@ func (l Limit) validateStrays(add func(string, string, ...any)) {
 		{"Withheld", l.Withheld != 0 && l.Algorithm != FixedWindow, TokenBucket},
 		{"NextWaits", l.NextWaits, TokenBucket},
 		{"WarmUp", l.WarmUp != 0, TokenBucket},
+		{"Credit", l.Credit != 0, TokenBucket},
+		{"CreditFor", l.CreditFor != 0, TokenBucket},
 		{"DelayAfter", l.DelayAfter != 0, LeakyBucket},
 		{"Anchor", l.Anchor != OnClock, FixedWindow},
 		{"Calendar", l.Calendar != NoCalendar, FixedWindow},
@@ -152,11 +154,18 @@ func (l Limit) validateBucket(add func(string, string, ...any)) {
 			add("NextWaits", "needs a Debt, which is how far above the burst a take may go; write one, such as debt %d", max(burst, 1))
 		}
 		l.validateWarmUp(add)
+		l.validateCredit(add)
 	} else if l.DelayAfter < 0 || l.DelayAfter > MaxQuota || sound && l.DelayAfter > burst {
 		add("DelayAfter", "%d must be 1 to the burst of %d, or 0 for 1", l.DelayAfter, burst)
 	}
 	if !sound || l.Quota < 1 || l.Quota > MaxQuota || l.Debt < 0 || l.Debt > MaxQuota || l.Window < time.Microsecond || l.Window > MaxWindow {
 		return // named already
+	}
+	if l.Credit > 0 && l.Credit <= MaxQuota && l.Refill == Continuous {
+		if over := burst + l.Debt; l.Credit > MaxQuota-over || !span.New(l.Quota, l.Window.Microseconds()).Fits(over+l.Credit, MaxRefill.Microseconds()) {
+			add("Credit", "burst %d, debt %d and credit %d together are more than %d units, or than refill in %v; raise the quota or lower them",
+				burst, l.Debt, l.Credit, int64(MaxQuota), MaxRefill)
+		}
 	}
 	r, n := span.New(l.Quota, l.Window.Microseconds()), burst+l.Debt
 	if l.Refill != Continuous {
@@ -187,6 +196,40 @@ func (l Limit) validateWarmUp(add func(string, string, ...any)) {
 	}
 	if l.CountDenied {
 		add("CountDenied", "would keep a key warm that gets nothing; leave out the warm-up or count-denied")
+	}
+}
+
+// validateCredit finds what credit does not go with. It lies above a full bucket:
+// where that is full must be told at every instant, and by what takes spend alone.
+func (l Limit) validateCredit(add func(string, string, ...any)) {
+	if l.Credit < 0 || l.Credit > MaxQuota {
+		add("Credit", "%d must be 0 to %d units", l.Credit, int64(MaxQuota))
+	}
+	switch {
+	case l.Credit == 0 && l.CreditFor == 0:
+		return
+	case l.Credit == 0:
+		add("CreditFor", "%v is how long credit lasts, and there is none; write one, such as credit 50, or leave it out", l.CreditFor)
+	case l.CreditFor < time.Microsecond || l.CreditFor > MaxWindow:
+		add("CreditFor", "%v must be 1µs to %v: how long credit lasts, such as in 100/min credit 50 credit-for 24h", l.CreditFor, MaxWindow)
+	}
+	if l.CreditFor%time.Microsecond != 0 {
+		add("CreditFor", "%v is not a whole number of microseconds", l.CreditFor)
+	}
+	if l.Refill != Continuous {
+		add("Credit", "goes with continuous refill alone: a bucket that waits for its refill is not full; leave out the credit or the refill")
+	}
+	if l.Withheld != 0 {
+		add("Credit", "does not go with initial: a key that has yet to earn its burst is not full; leave out one of them")
+	}
+	if l.NextWaits {
+		add("Credit", "does not go with next-waits: a take may cost more than is there already; leave out one of them")
+	}
+	if l.WarmUp != 0 {
+		add("Credit", "does not go with warm-up: a cold key would have its credit at once, and pay for it as for any unit; leave out one of them")
+	}
+	if l.CountDenied {
+		add("Credit", "does not go with count-denied: requests that are denied would spend it; leave out one of them")
 	}
 }
 

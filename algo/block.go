@@ -54,6 +54,8 @@ func (block) deny(*sluice.Term, *State, int64, int64) bool { return false } // s
 
 func (block) refund(*sluice.Term, *State, int64, grant) int64 { return 0 }
 
+func (block) give(*sluice.Term, *State, int64, int64) int64 { return 0 }
+
 func (block) horizon(t *sluice.Term) int64 {
 	return max(t.Micros, t.BlockFor.Microseconds()) + maxWait
 }

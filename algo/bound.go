@@ -14,8 +14,9 @@ import (
 )
 
 // Bound returns the most units that l admits in any span (t, t+d] of time, its
-// Debt included, whatever the traffic: it is never exceeded, and the worst
-// traffic comes within one unit of it. For a leaky bucket it counts units as
+// Debt and Credit included, whatever the traffic: it is never exceeded, and the worst
+// traffic comes within one unit of it. What is added within the span comes on top,
+// and what was added before it while units were reserved that are due within. For a leaky bucket it counts units as
 // they are admitted; see [Output]. A limit that is not valid, or a span that is
 // not positive, has a bound of 0. Bounds beyond 2^63−1 are that, and that of a block,
 // which says how many denials it takes: see [Denials].
@@ -32,7 +33,7 @@ func Bound(l sluice.Limit, d time.Duration) int64 {
 			most := l.Burst + l.Debt
 			return add(most, times(min(l.Quota, most), ceilDiv(length-1, window)))
 		}
-		return add(l.Burst+l.Debt, mulDiv(length, l.Quota, window))
+		return add(l.Burst+l.Debt+l.Credit, mulDiv(length, l.Quota, window))
 	case sluice.FixedWindow:
 		// A span of one instant meets one window, of one µs more two.
 		return times(quota, (length-1+shortest(l)-1)/shortest(l)+1)
@@ -157,6 +158,9 @@ func Worst(l sluice.Limit) string {
 	}
 	if l.Debt > 0 {
 		fmt.Fprintf(&b, ", a debt of %s included", Amount(l.Debt, l.Unit))
+	}
+	if l.Credit > 0 {
+		fmt.Fprintf(&b, ", credit of %s included, and what is added meanwhile on top", Amount(l.Credit, l.Unit))
 	}
 	if l.NextWaits {
 		fmt.Fprintf(&b, ", for which the next waits up to %v", Wait(l))

@@ -60,7 +60,7 @@ func debt(t *sluice.Term, s *State, at int64) span.Span {
 // at the faster rate of the two, at t's only from Last on.
 func owed(t *sluice.Term, s *State, at int64) span.Span {
 	switch {
-	case s.Zero():
+	case s.Zero() || s.B < 0:
 		return span.Span{}
 	case own(t, s):
 		return until(&t.Rate, bucketTime(s), at)
@@ -97,6 +97,9 @@ func (bucket) arrive(*sluice.Term, *State) {}
 // stepped reports whether s lies further ahead of now than a clock that only
 // runs forward allows.
 func (bucket) stepped(t *sluice.Term, s *State, now int64) bool {
+	if s.B < 0 {
+		return s.Last-now > maxWait || s.Idle-now > writer(t, s).CreditFor.Microseconds()+maxWait
+	}
 	if s.Last > 0 {
 		return s.Last-now > maxWait
 	}
@@ -104,8 +107,13 @@ func (bucket) stepped(t *sluice.Term, s *State, now int64) bool {
 }
 
 // clamp makes s, from before the clock stepped back, one that owes all it can.
+// Credit stays: a bucket that was full then is full now.
 func (bucket) clamp(t *sluice.Term, s *State, now int64) {
 	w := writer(t, s)
+	if s.B < 0 {
+		s.Idle, s.Since, s.Last = min(s.Idle, now+w.CreditFor.Microseconds()), min(s.Since, now), min(s.Last, now)
+		return
+	}
 	most := w.Most
 	if s.Last > 0 {
 		if d := until(&w.Rate, bucketTime(s), s.Last); most.Less(d) {
@@ -120,7 +128,7 @@ func (bucket) clamp(t *sluice.Term, s *State, now int64) {
 
 // meet notes when a faster limit first came to see what another wrote.
 func (bucket) meet(t *sluice.Term, s *State, now int64) bool {
-	if own(t, s) || s.Last > 0 || !faster(t, s.By) {
+	if own(t, s) || s.Last > 0 || s.B < 0 || !faster(t, s.By) {
 		return false
 	}
 	s.Last = now
@@ -128,6 +136,9 @@ func (bucket) meet(t *sluice.Term, s *State, now int64) bool {
 }
 
 func (bucket) counted(t *sluice.Term, s *State, now int64) int64 {
+	if n := credit(t, s); n > 0 {
+		return -n
+	}
 	return unitsUp(&t.Rate, debt(t, s, now))
 }
 
@@ -141,6 +152,11 @@ func (b bucket) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
 		now = b.fitsAt(t, span.Span{Micros: s.fill, Rem: s.fillRem}, now, cost)
 	}
 	switch {
+	case s.B < 0:
+		if cost > t.Burst && now >= s.Idle {
+			return never // a reservation is due when the credit has lapsed
+		}
+		return now
 	case s.Zero():
 		return now
 	case own(t, s):
@@ -174,7 +190,11 @@ func (bucket) fitsAt(t *sluice.Term, tat span.Span, now, cost int64) int64 {
 
 // spend makes t the writer of the balance if it has room for it all. Otherwise,
 // as units are charged into debt, the writer stays.
-func (bucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
+func (b bucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
+	if s.B < 0 {
+		b.spendCredit(t, s, now, at, cost)
+		return
+	}
 	after := t.Rate.Add(debt(t, s, at), t.Rate.Times(cost))
 	if !own(t, s) {
 		w := s.By
@@ -200,9 +220,10 @@ func owe(t *sluice.Term, s *State, now, at int64, after span.Span) {
 		s.By, s.Since, extended = nil, at, true
 	}
 	setBucketTime(s, t.Rate.Add(span.Span{Micros: at}, after))
+	s.B = 0
 	switch {
 	case !extended:
-	case at <= now && s.Last <= now && s.Since+t.Most.Ceil() <= now:
+	case at <= now && s.Last <= now && s.Since+remembers(t) <= now:
 		s.Since, s.Last = 0, 0 // whoever else has used it, it does not matter any more
 	default:
 		s.Last = max(s.Last, at)
@@ -237,7 +258,12 @@ func (bucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	if g.foreign || g.at < s.Since {
 		return 0
 	}
-	held := min(g.held, w.Burst+w.Debt)
+	held := min(g.held, w.Burst+w.Debt+w.Credit)
+	if s.B < 0 {
+		back := min(g.units, held, w.Credit+s.B)
+		s.B -= back
+		return back
+	}
 	start, early := g.at, int64(0)
 	rounded := min(w.Rate.Den-1, 1) // due instants are, if a unit does not last whole µs
 	if w.Queues() && g.due > g.at {
@@ -260,7 +286,7 @@ func (bucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	if some := w.Rate.Times(min(g.units, held)); some.Less(back) {
 		back = some
 	}
-	if all := until(&w.Rate, bucketTime(s), now); all.Less(back) {
+	if all := until(&w.Rate, bucketTime(s), max(s.Last, now)); all.Less(back) {
 		back = all
 	}
 	if back.Micros < 0 || back == (span.Span{}) {
@@ -287,7 +313,10 @@ func unitsUp(r *span.Rate, d span.Span) int64 {
 
 func (bucket) resetAfter(t *sluice.Term, s *State, now int64) int64 {
 	idle := s.Idle
-	if !s.Zero() && !own(t, s) && s.Last > 0 && faster(t, s.By) {
+	if s.B < 0 && t.Credit == 0 {
+		idle = 0 // as good as never seen
+	}
+	if !s.Zero() && s.B >= 0 && !own(t, s) && s.Last > 0 && faster(t, s.By) {
 		idle = drained(t, s).Ceil()
 	}
 	if s.fill != 0 {
@@ -296,7 +325,16 @@ func (bucket) resetAfter(t *sluice.Term, s *State, now int64) int64 {
 	return max(idle-now, 0)
 }
 
-func (bucket) horizon(t *sluice.Term) int64 { return t.Most.Ceil() + maxWait }
+func (bucket) horizon(t *sluice.Term) int64 { return remembers(t) + maxWait }
+
+// remembers returns for how long a state of t tells since when it counts: as long as
+// a receipt from before could give something back, and as credit lasts.
+func remembers(t *sluice.Term) int64 {
+	if t.Credit == 0 {
+		return t.Most.Ceil()
+	}
+	return max(t.Rate.Times(t.Burst+t.Debt+t.Credit).Ceil(), t.CreditFor.Microseconds())
+}
 
 // WordTake decides an OpTake of cost units on the state of one word of a
 // bucket ([Plain]): idle and rem are the state's Idle and A, zero if never seen. It equals [Decide] for that one limit. If denied,

@@ -12,7 +12,7 @@ import (
 
 // BoundOfChange returns the most units that limits of one scope and name admit
 // together in any span (t, t+d] in which one replaces the other, in whatever
-// turn and however often. Buckets share one balance: the bound is that of the
+// turn and however often, beside what is added or converted. Buckets share one balance: the bound is that of the
 // least bucket that contains them all, which is the largest of them if that
 // contains the others. Windows that differ in quota share their counts: the
 // bound is that of the largest quota. What has another window or algorithm adds
@@ -41,13 +41,13 @@ func BoundOfChange(d time.Duration, limits ...sluice.Limit) int64 {
 type union struct{ terms []*sluice.Term }
 
 func (u *union) bound(d time.Duration) int64 {
-	var quota, burst, debt, refilled int64
+	var quota, burst, debt, credit, refilled int64
 	for _, t := range u.terms {
-		quota, burst, debt = max(quota, t.Quota), max(burst, t.Burst), max(debt, t.Debt)
+		quota, burst, debt, credit = max(quota, t.Quota), max(burst, t.Burst), max(debt, t.Debt), max(credit, t.Credit)
 		refilled = max(refilled, mulDiv(d.Microseconds(), t.Quota, t.Micros))
 	}
 	if continuous(u.terms[0]) {
-		return add(add(burst, debt), refilled)
+		return add(add(burst, debt), add(credit, refilled))
 	}
 	var most int64
 	for _, t := range u.terms { // of a counter's variants the loosest

@@ -51,6 +51,9 @@ type counter interface {
 	// refund takes back units, as far as they still count, and returns how
 	// many those were, a part of one counted as a whole.
 	refund(t *sluice.Term, s *State, now int64, g grant) int64
+	// give gives units back without a receipt, as far as they count, the newest
+	// first, and in a bucket the rest as credit. It returns how many it gave.
+	give(t *sluice.Term, s *State, now, units int64) int64
 	// resetAfter returns how long it takes until s is as good as never seen.
 	resetAfter(t *sluice.Term, s *State, now int64) int64
 	// horizon returns how far ahead of now a state may be idle at most.
@@ -123,6 +126,8 @@ func (it *Item) prepare(now int64) {
 	idle := it.State.Zero()
 	if s := &it.State; s.Zero() && s.Since-now > maxWait {
 		s.Since = now // the clock stepped back: nothing is reserved for so long
+	} else if s.Zero() && it.Term.Credit > 0 {
+		s.Since = now // receipts of credit that is gone are not of this balance
 	}
 	if len(it.Others) > 0 {
 		it.prepareOthers(now)
@@ -199,7 +204,7 @@ func (it *Item) resetAfter(c counter, now int64) int64 {
 // earliest returns when the item's cost fits, or never.
 func (it *Item) earliest(c counter, now, cost int64) int64 {
 	lent := it.Term.Lent
-	if cost > full(it.Term)+lent {
+	if most := full(it.Term) + lent; cost > most && cost > most+credit(it.Term, &it.State) {
 		return never
 	}
 	if it.State.Zero() && it.State.fill == 0 {

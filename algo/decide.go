@@ -32,6 +32,10 @@ func Decide(req *sluice.Request, items []Item, now int64) sluice.Decision {
 		return r.charge()
 	case sluice.OpRefund:
 		return r.refund()
+	case sluice.OpAdd:
+		return r.add()
+	case sluice.OpConvert:
+		return r.convert()
 	default:
 		return r.reset()
 	}
@@ -103,7 +107,9 @@ func (r *round) prepare() {
 		}
 		r.blocks = r.blocks || blocks(it.Term)
 		it.prepare(r.now) // which may count it in another limit's state
-		if r.req.Op != sluice.OpRefund && r.req.Op != sluice.OpReset {
+		switch r.req.Op {
+		case sluice.OpRefund, sluice.OpReset, sluice.OpAdd, sluice.OpConvert: // of states as they are
+		default:
 			it.see(r.now)
 		}
 	}

@@ -135,6 +135,17 @@ func (w fixedWindow) refund(t *sluice.Term, s *State, _ int64, g grant) int64 {
 	return back
 }
 
+func (fixedWindow) give(_ *sluice.Term, s *State, _, units int64) int64 {
+	if s.Zero() {
+		return 0
+	}
+	back := min(units, s.A)
+	if s.A -= back; s.A == 0 && !s.Reserved {
+		s.clear()
+	}
+	return back
+}
+
 func (fixedWindow) horizon(t *sluice.Term) int64 {
 	if t.Calendar != sluice.NoCalendar {
 		return t.Micros + calendarSlack + maxWait

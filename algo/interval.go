@@ -189,6 +189,30 @@ func (b intervalBucket) refund(t *sluice.Term, s *State, now int64, g grant) int
 	return back
 }
 
+func (b intervalBucket) give(t *sluice.Term, s *State, now, units int64) int64 {
+	missing, written := b.missing(t, s, now), b.written(t, s)
+	if now < written { // behind what is reserved
+		missing = s.A
+	}
+	back := min(missing, units)
+	if s.Zero() || back == 0 {
+		return 0
+	}
+	if s.Since > 0 { // receipts from before may be of units that were given
+		s.Since = max(s.Since, now)
+	}
+	if now >= written {
+		if missing == back {
+			s.rest()
+			return back
+		}
+		written = s.Idle - ceilDiv(s.Idle-now, t.Micros)*t.Micros
+	}
+	s.A = missing - back
+	s.Idle = written + ceilDiv(s.A, writer(t, s).Quota)*t.Micros
+	return back
+}
+
 func (b intervalBucket) resetAfter(t *sluice.Term, s *State, now int64) int64 {
 	idle := int64(0)
 	if !s.Zero() {

@@ -307,6 +307,27 @@ func (c slidingCounter) refund(t *sluice.Term, s *State, now int64, g grant) int
 	return back
 }
 
+func (c slidingCounter) give(t *sluice.Term, s *State, now, units int64) int64 {
+	if s.Zero() {
+		return 0
+	}
+	start, left := c.start(t, s), units
+	shift := max((now-start)/t.Sub, 0)
+	for k := range t.Behind + 1 {
+		if int64(k)+shift > int64(t.Behind) {
+			break // out of sight
+		}
+		if s.Reserved && start-int64(k)*t.Sub > now {
+			continue
+		}
+		back := min(left, c.count(t, s, k))
+		c.add(t, s, k, -back)
+		left -= back
+	}
+	c.trim(t, s)
+	return units - left
+}
+
 // trim makes the newest sub-window that has units the state's newest, so that
 // equal histories have equal states.
 func (c slidingCounter) trim(t *sluice.Term, s *State) {

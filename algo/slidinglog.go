@@ -271,4 +271,39 @@ func (l slidingLog) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	return back
 }
 
+func (l slidingLog) give(t *sluice.Term, s *State, now, units int64) int64 {
+	if s.Zero() {
+		return 0
+	}
+	from := max(now, l.instant(t, s))
+	l.expire(t, s, from)
+	if s.Reserved {
+		from = now // what is ahead is reserved
+	}
+	r, counts := ring{s}, int64(0)
+	for i := 0; i < s.Len; {
+		e := r.entry(i)
+		if i += e.words; e.at <= from {
+			counts += e.units
+		}
+	}
+	back, write := min(units, counts), 0
+	for i, keep := 0, counts-back; i < s.Len; {
+		e := r.entry(i)
+		i += e.words
+		if e.at <= from {
+			e.units = min(e.units, keep)
+			keep -= e.units
+		}
+		if e.units > 0 {
+			write += r.put(write, e)
+		}
+	}
+	s.Len, s.A = write, s.A-back
+	if !s.Reserved {
+		l.arrive(t, s)
+	}
+	return back
+}
+
 func (slidingLog) horizon(t *sluice.Term) int64 { return t.Micros + maxWait }

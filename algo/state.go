@@ -95,7 +95,7 @@ const (
 // SizeOf returns the size that every state of t's form has.
 func SizeOf(t *sluice.Term) Size {
 	switch {
-	case continuous(t) && !warms(t) && t.Rate.Den <= 1<<16:
+	case continuous(t) && !warms(t) && t.Rate.Den <= 1<<16 && t.Credit == 0:
 		return SizeWord
 	case t.Burst > 0 || blocks(t) || t.Algorithm == sluice.FixedWindow || t.Algorithm == sluice.SlidingCounter && t.Behind == 1:
 		return SizeFixed
@@ -106,7 +106,7 @@ func SizeOf(t *sluice.Term) Size {
 // Plain reports whether all that a take looks at, under t alone, is a state of
 // one word: see [WordTake].
 func Plain(t *sluice.Term) bool {
-	return t.Withheld|t.Lent == 0 && !t.CountDenied && SizeOf(t) == SizeWord
+	return t.Withheld|t.Lent == 0 && !t.CountDenied && SizeOf(t) == SizeWord // which none with credit has
 }
 
 // Plain reports whether s, the state of a bucket, is one that Idle and A

@@ -124,6 +124,18 @@ func (b warmBucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	return back
 }
 
+// give gives units back of what is owed, as refund does. A warm-up has no credit.
+func (b warmBucket) give(t *sluice.Term, s *State, now, units int64) int64 {
+	paid := b.unwarmed(s)
+	given := bucket{}.forgive(t, &paid, now, units)
+	if given > 0 {
+		used := s.B
+		*s = paid
+		s.Idle, s.B = max(paid.Idle, now)+used, used
+	}
+	return given
+}
+
 func (warmBucket) resetAfter(_ *sluice.Term, s *State, now int64) int64 {
 	return max(s.Idle-now, 0)
 }

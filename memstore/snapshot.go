@@ -198,6 +198,9 @@ func fits(size algo.Size, s *algo.State, v *version) bool {
 	if s.Idle < 1 || s.Idle > math.MaxInt64/2 || s.A < 0 || s.Since < 0 || s.Last < 0 {
 		return false
 	}
+	if s.B < 0 && (v == nil || s.B < -v.term.Credit || s.A != 0) {
+		return false
+	}
 	switch {
 	case size == algo.SizeWord:
 		return s.A < 1<<remBits && !s.Reserved

@@ -41,6 +41,7 @@ const (
 	lowBits   = 64 - idleBits
 	lowMask   = 1<<lowBits - 1
 	reserved  = 1      // flag
+	credit    = 1      // flag, of a bucket with continuous refill: A is its credit
 	lowClass  = 1      // where the class is
 	more      = 1 << 3 // flag: the key has another form, in the slot of the next rank
 	plain     = 1 << 4 // flag: a bucket without Since and Last
@@ -52,8 +53,8 @@ const (
 	epochLead = 24 * 3600 * 1e6 // µs by which a clock may step back before a rebuild is due
 )
 
-// remLow and remHigh are how many bits of a bucket's remainder there are room
-// for beside Since and Last.
+// remLow and remHigh are how many bits of a bucket's remainder, or credit, there are
+// room for beside Since and Last.
 const (
 	remLow  = lowBits
 	remHigh = lowBits - byHigh
@@ -94,7 +95,7 @@ func sizeOf(v *version, s *algo.State) algo.Size {
 	switch {
 	case algo.SizeOf(v.term) == algo.SizeRing:
 		return algo.SizeRing
-	case balance(v) && !s.Plain() && (v.term.Rate.Den > maxRem || warms(v)):
+	case balance(v) && !s.Plain() && (max(v.term.Rate.Den, v.term.Credit) > maxRem || warms(v)):
 		return algo.SizeRing
 	}
 	return algo.SizeFixed
@@ -220,8 +221,11 @@ func (t *table) read(i int, v *version, s *algo.State) {
 	switch {
 	case balance(v):
 		t.readBalance(w, s)
-		if warms(v) {
+		switch s.Reserved = false; {
+		case warms(v):
 			s.B = t.readUsed(w)
+		case w[1]&credit != 0:
+			s.A, s.B = 0, -s.A
 		}
 	case v != nil && v.term.Burst > 0:
 		s.A, s.Since = int64(w[2]>>countBits), instant(s.Idle, w[3])
@@ -295,16 +299,19 @@ func (t *table) write(i int, v *version, s *algo.State, c class, flags uint64) {
 
 func (t *table) writeBalance(w []uint64, s *algo.State, idle int64, high uint64) (flags uint64) {
 	rem, since, last := uint64(s.A), before(idle, s.Since), before(idle, s.Last)
+	if s.B < 0 {
+		rem, flags = uint64(-s.B), credit
+	}
 	switch {
 	case t.size == algo.SizeRing:
 		w[2], w[3], w[ringShape] = rem<<countBits|high, since<<lowBits|last>>28, last&(1<<28-1)
 	case s.Plain():
 		w[2], w[3] = high, rem
-		return plain
+		flags |= plain
 	default:
 		w[2], w[3] = last<<lowBits|rem>>remLow<<byHigh|high, since<<lowBits|rem&lowMask
 	}
-	return 0
+	return flags
 }
 
 // rebuild makes a new block for the states that live at now, with room for a

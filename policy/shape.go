@@ -63,7 +63,7 @@ func Unshapeable(l sluice.Limit, maxWait time.Duration) string {
 		full = f.Burst
 		if f.Refill == sluice.Continuous {
 			wait = time.Duration(float64(LeastShaped) / float64(f.Quota) * float64(f.Window)) // of the order of it
-			wait += f.WarmUp / 2                                                                  // of a cold key
+			wait += f.WarmUp / 2                                                              // of a cold key
 		}
 	case sluice.SlidingCounter:
 		wait *= 2

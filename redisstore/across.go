@@ -37,7 +37,7 @@ const tries = 3
 func (s *Store) across(ctx context.Context, req *sluice.Request, tags []string) (sluice.Decision, error) {
 	x := newCrossing(s, req, tags)
 	switch req.Op {
-	case sluice.OpPeek, sluice.OpReset, sluice.OpRefund:
+	case sluice.OpPeek, sluice.OpReset, sluice.OpRefund, sluice.OpAdd, sluice.OpConvert:
 		err := x.all(ctx, func(p *part) []*job {
 			r := x.partOf(p, nil)
 			if r.Op == sluice.OpRefund && x.queues() > 1 {
@@ -290,7 +290,7 @@ func (x *crossing) decision() sluice.Decision {
 			}
 			if charge == 0 {
 				d.Spent = of.Spent
-				if of.Spent > 0 {
+				if of.Spent > 0 && x.req.Op != sluice.OpConvert {
 					d.Spent = min(of.Spent, p.job.req.Nth(n).Cost)
 				}
 			}

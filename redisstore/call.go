@@ -17,7 +17,7 @@ import (
 // opDeny is, beside those of package sluice, the operation of a script: a take
 // that another limit has denied.
 const (
-	opDeny   = sluice.OpReset + 1 + iota
+	opDeny   = sluice.OpConvert + 1 + iota
 	opRefuse // a reservation that another limit has denied
 )
 
@@ -195,7 +195,7 @@ func (c *call) plain() bool {
 	if len(c.items) > 1 || c.at > 0 || c.from != nil || c.rare {
 		return false
 	}
-	if t := c.items[0].term; t.Lent > 0 || t.WarmUp > 0 || (t.Withheld > 0 || t.CountDenied) && kindOf(t) == kindBucket {
+	if t := c.items[0].term; t.Lent > 0 || t.WarmUp > 0 || (t.Withheld > 0 || t.CountDenied || t.Credit > 0) && kindOf(t) == kindBucket {
 		return false
 	}
 	for _, j := range c.jobs {

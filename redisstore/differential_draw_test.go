@@ -117,8 +117,13 @@ func (d *differential) job(s *subject) *job {
 		sluice.OpPeek, sluice.OpRefund, sluice.OpRefund, sluice.OpCharge, sluice.OpTakeUpTo, sluice.OpReserve, sluice.OpReserve, opDeny,
 	}
 	op := ops[d.rand.IntN(len(ops))]
-	if d.rand.IntN(100) == 0 {
+	switch d.rand.IntN(100) {
+	case 0:
 		op = sluice.OpReset
+	case 1:
+		op = sluice.OpConvert
+	case 2, 3:
+		op = sluice.OpAdd
 	}
 	req := &sluice.Request{Op: op, Charge: s.charges[0]}
 	if len(s.charges) > 1 {

@@ -43,6 +43,9 @@ func (d *differential) anyLimit() sluice.Limit {
 		l.NextWaits = l.Debt > 0 && d.rand.IntN(2) == 0
 		if d.rand.IntN(3) == 0 {
 			d.warmUp(&l)
+		} else if d.rand.IntN(3) == 0 {
+			l.Refill, l.Withheld, l.NextWaits, l.CountDenied = sluice.Continuous, 0, false, false
+			l.Credit, l.CreditFor = 1+d.upTo(min(2*l.Quota, 1000)), d.window()
 		}
 	case sluice.LeakyBucket:
 		if d.rand.IntN(2) == 0 {

@@ -39,13 +39,14 @@ const (
 	headMore = 7
 )
 
-// The options of a token bucket, of which a WarmUp follows, and that a limit is none
-// but a block, whose BlockFor follows.
+// The options of a token bucket, and that a limit is none but a block. Behind them
+// follow the BlockFor of a block, the WarmUp, and Credit and CreditFor.
 const (
 	optionNextWaits = 1 << iota
 	optionAligned
 	optionBlock
 	optionWarmUp
+	optionCredit
 	optionsKnown = 1<<iota - 1
 )
 
@@ -62,6 +63,9 @@ func optionsOf(l *sluice.Limit) (options int64) {
 	}
 	if l.WarmUp > 0 {
 		options |= optionWarmUp
+	}
+	if l.Credit > 0 {
+		options |= optionCredit
 	}
 	return options
 }
@@ -105,6 +109,10 @@ func appendHead(b []byte, l *sluice.Limit) []byte {
 		}
 		if l.WarmUp > 0 {
 			number(l.WarmUp.Microseconds())
+		}
+		if l.Credit > 0 {
+			number(l.Credit)
+			number(l.CreditFor.Microseconds())
 		}
 	case sluice.LeakyBucket:
 		if flag(l.Burst != 1, headBurst) {
@@ -245,6 +253,9 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 			if set&optionWarmUp != 0 {
 				l.WarmUp = micros(number())
 				bad = bad || l.WarmUp == 0
+			}
+			if set&optionCredit != 0 {
+				l.Credit, l.CreditFor = number(), micros(number())
 			}
 			if set&optionBlock != 0 {
 				bad = bad || flags != headOptions || set != optionBlock

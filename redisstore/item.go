@@ -14,9 +14,11 @@ import (
 // item is one limit of a request, with the key of its state.
 type item struct {
 	*preparedLimit
-	charge  int // which of the request's charges
-	key     string
-	several bool // other limits of its scope and name may have used the key
+	charge int // which of the request's charges
+	key    string
+	// several says that other limits of its scope and name may have used the key, or
+	// that it has credit: then a balance that owes nothing is a new one.
+	several bool
 }
 
 // appendItems appends the limits of a request's charge, the n-th of it, and
@@ -28,7 +30,7 @@ func (s *Store) appendItems(items []item, c *sluice.Charge, n int) (list []item,
 	size := len(b)
 	for i := range p.limits {
 		key := string(append(b[:size], p.limits[i].name...))
-		items = append(items, item{preparedLimit: &p.limits[i], charge: n, key: key, several: p.limits[i].series.several.Load()})
+		items = append(items, item{preparedLimit: &p.limits[i], charge: n, key: key, several: p.limits[i].term.Credit > 0 || p.limits[i].series.several.Load()})
 		tag = key[:size]
 	}
 	return items, tag
@@ -89,7 +91,7 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 		before := r.Times(t.DelayAfter)
 		return appendNumbers(b, lag(t), it.series.sight(t), bit(it.several),
 			r.Num, r.Den, r.One.Micros, r.One.Rem, t.Reach.Micros, t.Reach.Rem, t.Most.Micros, t.Most.Rem,
-			before.Micros, before.Rem, bit(t.Queues()), t.DelayAfter, int64(remainderBytes(t)), t.Lent, bit(t.CountDenied))
+			before.Micros, before.Rem, bit(t.Queues()), t.DelayAfter, int64(remainderBytes(t)), t.Lent, bit(t.CountDenied), t.Credit, t.CreditFor.Microseconds())
 	case kindWarm:
 		r := &t.Rate
 		return appendNumbers(b, bit(it.several), r.Num, r.Den, r.One.Micros, r.One.Rem,

@@ -115,6 +115,9 @@ func formatState(b []byte, t *sluice.Term, s *algo.State) []byte {
 		} else {
 			b = appendInt(b, s.A)
 		}
+		if t.Credit > 0 {
+			b = appendInt(b, -s.B)
+		}
 	case kindInterval:
 		b = appendInt(b, s.A)
 	case kindFixed:
@@ -152,6 +155,9 @@ func parseState(t *sluice.Term, body string) (algo.State, error) {
 	switch kindOf(t) {
 	case kindBucket:
 		s.A = r.int(remainderBytes(t))
+		if t.Credit > 0 {
+			s.B = -r.int(7)
+		}
 	case kindInterval:
 		s.A = r.int(7)
 	case kindFixed:

@@ -22,11 +22,20 @@ import (
 // was asked before, and more where others press the same key. That is a key
 // whose limit was changed since, until the new one has written it; one that is
 // used under limits that count in different ways; a limit that withholds units,
-// while the start of its rule is in sight; and a state that counts more than
+// while the start of its rule is in sight; an add or a conversion; and a state that counts more than
 // 2^53 units, in the sub-windows of a counter or under several limits.
 
-// swaps reports whether the call wants to know when a rule started.
+// rareOp reports whether an operation is one that no script does.
+func rareOp(op sluice.Op) bool { return op == sluice.OpAdd || op == sluice.OpConvert }
+
+// swaps reports whether the call wants to know when a rule started, or is one that
+// no script does.
 func (s *Store) swaps(c *call) bool {
+	for _, j := range c.jobs {
+		if rareOp(j.req.Op) {
+			return true
+		}
+	}
 	for i := range c.items {
 		it := &c.items[i]
 		if withholds(it.term) && it.series.stale(s.clock()) {

@@ -37,8 +37,8 @@ func (s *Store) degrade(ctx context.Context, req *sluice.Request, sent bool, why
 	if req.Slot != nil {
 		slots = s.slotPolicy(req.Slot.Scope)
 	}
-	// To say that a reset is done would not be true.
-	if req.Op == sluice.OpReset || !s.local.can(p) || !s.local.can(slots) {
+	// To say that a reset, an add or a conversion is done would not be true.
+	if req.Op >= sluice.OpReset || !s.local.can(p) || !s.local.can(slots) {
 		return sluice.Decision{}, s.refuse(why)
 	}
 	var d sluice.Decision

@@ -115,12 +115,22 @@ func (e *entry) send(l *leg) {
 		e.unsound = e.calls
 		e.forget()
 	}
-	l.unsound = l.op == sluice.OpReset || l.op == sluice.OpRefund || l.op == sluice.OpCharge
+	l.unsound = alters(l.op)
 	l.entry, l.epoch, l.change = e, e.epoch, e.change
 	e.calls++
 	if l.unsound {
 		e.unsound++
 		e.clear()
+	}
+}
+
+// alters reports whether an operation that is no take may change what a key is told.
+func alters(op sluice.Op) bool {
+	switch op {
+	case sluice.OpReset, sluice.OpRefund, sluice.OpCharge, sluice.OpAdd, sluice.OpConvert:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -195,7 +195,7 @@ func (s *Store) askPlain(ctx context.Context, reqs []sluice.Request, out []sluic
 		switch out[i] = results[j]; {
 		case err != nil:
 			out[i] = sluice.Result{Err: notDecided(err)}
-		case reqs[i].Op == sluice.OpReset || reqs[i].Op == sluice.OpRefund || reqs[i].Op == sluice.OpCharge:
+		case alters(reqs[i].Op):
 			s.near.forget(&reqs[i])
 		}
 	}

@@ -89,14 +89,14 @@ func testCosts(t *testing.T, b *bench) {
 		}
 		plan := storekit.Compile(t, fmt.Sprint("extreme ", i), limits...)
 		var last sluice.Decision
-		for _, op := range []sluice.Op{sluice.OpPeek, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReserve, sluice.OpRefund, sluice.OpReset} {
+		for _, op := range []sluice.Op{sluice.OpPeek, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReserve, sluice.OpRefund, sluice.OpReset, sluice.OpAdd, sluice.OpConvert} {
 			for _, cost := range []int64{0, 1, l.Full() - 1, l.Full(), l.Full() + 1, most} {
 				if cost > most {
 					continue
 				}
 				req := sluice.Request{Op: op, Charge: sluice.Charge{Plan: plan, Key: "k", Cost: cost}}
 				switch op {
-				case sluice.OpTake, sluice.OpPeek, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReset: // are complete
+				case sluice.OpTake, sluice.OpPeek, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReset, sluice.OpAdd, sluice.OpConvert: // are complete
 				case sluice.OpReserve:
 					req.MaxWait = sluice.MaxWait
 				case sluice.OpRefund:

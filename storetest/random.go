@@ -23,6 +23,8 @@ var limits = []string{
 	"65537/min burst 50",
 	"5/50ms debt 9",
 	"10/s initial 2",
+	"10/s burst 4 credit 9 credit-for 2s",
+	"65537/min burst 5 debt 3 credit 50 credit-for 50ms",
 	"10/s initial 0 burst 4",
 	"20/s warm-up 300ms",
 	"7/s burst 4 warm-up 2s debt 9 next-waits",
@@ -76,6 +78,7 @@ func plans(t *testing.T) []*sluice.Plan {
 	}
 	for i, texts := range [][]string{
 		{"20/s", "100/min fixed-window"},
+		{"20/s burst 3 credit 8 credit-for 3s", "2/s sliding-log"},
 		{"10/s sliding-log", "a: 30/s burst 20 leaky-bucket", "40/s sliding-counter sub-windows 4"},
 		{"a: 20/s leaky-bucket burst 4", "b: 30/s leaky-bucket burst 5", "100/min sliding-histogram precision 5"},
 		{"20/s", "3/s block 2s"},
@@ -99,6 +102,7 @@ type source struct {
 var ops = []sluice.Op{
 	sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpPeek, sluice.OpTakeUpTo,
 	sluice.OpCharge, sluice.OpReserve, sluice.OpReserve, sluice.OpRefund, sluice.OpRefund, sluice.OpReset,
+	sluice.OpAdd, sluice.OpConvert,
 }
 
 // request returns a valid request.
@@ -129,7 +133,8 @@ func (s *source) request() sluice.Request {
 				req.Held = req.Cost
 				req.Cost = s.Int64N(req.Cost + 1)
 			}
-		case sluice.OpReset:
+		case sluice.OpAdd: // is complete
+		case sluice.OpReset, sluice.OpConvert:
 			if s.IntN(8) > 0 {
 				continue
 			}

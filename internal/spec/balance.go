@@ -7,23 +7,37 @@ package spec
 // most hi as of the instant last. Under a single version both are the same and
 // exact. Where versions change, lo has drained at the fastest rate used and hi
 // at the slowest: the rules drain at the faster of two (rules.md 1), and the
-// documents promise no more than what lies between.
+// documents promise no more than what lies between. What is less than nothing owed
+// is credit, which is there until it lapses: hi at lapse.lo, lo at lapse.hi.
 type balance struct {
 	lo, hi int64
 	last   int64 // ahead of now while a reservation is pending
+	lapse  between
 }
 
 // at returns the balance at now. While a reservation is pending, what drains
 // until it is due is owed too: a reservation raises the balance to its instant.
 func (b *balance) at(now int64, slow, fast *version) between {
+	left := func(n, gone, lapse int64) int64 {
+		if n < 0 && now < lapse {
+			return n
+		}
+		return max(n-gone, 0)
+	}
 	if now >= b.last {
 		_, most := fast.drained(now - b.last)
 		least, _ := slow.drained(now - b.last)
-		return between{max(b.lo-most, 0), max(b.hi-least, 0)}
+		return between{left(b.lo, most, b.lapse.hi), left(b.hi, least, b.lapse.lo)}
 	}
 	least, _ := slow.drained(b.last - now)
 	_, most := fast.drained(b.last - now)
-	return between{min(b.lo+least, plenty), min(b.hi+most, plenty)}
+	if b.lo < 0 { // credit that is left beside a reservation is not for later
+		least = 0
+	}
+	if b.hi < 0 {
+		most = 0
+	}
+	return between{left(min(b.lo+least, plenty), 0, b.lapse.hi), left(min(b.hi+most, plenty), 0, b.lapse.lo)}
 }
 
 // add counts units at an instant, on the balance owed there.
@@ -98,7 +112,7 @@ func (l *ledger) owed(v *version, now int64) between {
 		o.lo = max(o.lo, v.floor(now-l.start.lo).lo)
 		o.hi = max(o.hi, v.floor(now-l.start.hi).hi)
 	}
-	return o
+	return v.sees(o)
 }
 
 // folded returns what a balance owes beside other forms: at most all units that
@@ -110,7 +124,7 @@ func (l *ledger) folded(v, slow *version, now int64) between {
 			most += u.withheld * v.series.den
 		}
 	}
-	return between{0, most}
+	return between{-v.credit * v.series.den, most}
 }
 
 // floor returns what a key owes for the initial level, so long after the start.
@@ -125,7 +139,7 @@ func (v *version) floor(since int64) between {
 // owed + cost ≤ Burst + Debt (ADR 31).
 func (l *ledger) bucketFits(v *version, now, cost int64) between {
 	if cost > v.full() {
-		return exactly(never)
+		return l.creditFits(v, now, cost)
 	}
 	slow, fast := l.rates(v)
 	if !v.faster(slow) && v != slow {
@@ -153,11 +167,23 @@ func (l *ledger) bucketFits(v *version, now, cost int64) between {
 	return fits
 }
 
+// creditFits returns when cost fits that is more than a full bucket holds: now, where
+// there is credit for it, or never, as credit does not come back.
+func (l *ledger) creditFits(v *version, now, cost int64) between {
+	f, o := exactly(never), l.owed(v, now)
+	if over := (v.full() - cost) * v.series.den; o.lo <= over {
+		if f.lo = now; o.hi <= over && !(l.manyVersions(v) && l.bal.last > now) {
+			f.hi = now
+		}
+	}
+	return f
+}
+
 // bucketRemaining returns the whole units below Burst, or above it those that are
 // lent.
 func (l *ledger) bucketRemaining(v *version, now int64) between {
-	o, den := l.owed(v, now), v.series.den
-	r := between{v.left(ceilDiv(o.hi, den)), v.left(ceilDiv(o.lo, den))}
+	o := l.owed(v, now)
+	r := between{v.left(v.unitsUp(o.hi)), v.left(v.unitsUp(o.lo))}
 	if l.manyVersions(v) && l.bal.last > now {
 		r.lo = 0
 	}
@@ -176,6 +202,12 @@ func (l *ledger) bucketReset(v *version, now int64) between {
 	r := between{fast.drains(o.lo), slow.drains(o.hi)}
 	if v.withheld > 0 {
 		r.lo = 0
+	}
+	if o.hi < 0 { // as never seen once the credit is gone
+		return between{l.bal.lapse.lo - now, l.bal.lapse.hi - now}
+	}
+	if o.lo < 0 {
+		r = between{0, max(r.hi, l.bal.lapse.hi-now)}
 	}
 	return r
 }

@@ -13,7 +13,7 @@ type envelope struct {
 	level int64 // 1/den units, as of the instant last
 	last  int64
 	fast  *version
-	most  int64 // Burst + Debt
+	most  int64 // Burst + Debt + Credit
 }
 
 // grow takes a new version in and reads the units again.
@@ -27,13 +27,13 @@ func (e *envelope) grow(l *ledger) {
 			e.fast = v
 		}
 	}
-	var burst, debt int64
+	var burst, debt, credit int64
 	for _, v := range l.used {
 		if v.drainsEvenly() {
-			burst, debt = max(burst, v.burst), max(debt, v.debt)
+			burst, debt, credit = max(burst, v.burst), max(debt, v.debt), max(credit, v.credit)
 		}
 	}
-	e.most = burst + debt
+	e.most = burst + debt + credit
 	if e.fast == nil {
 		return
 	}
@@ -43,11 +43,11 @@ func (e *envelope) grow(l *ledger) {
 }
 
 func (e *envelope) add(u *unit) {
-	if e.fast == nil || u.denied || u.n == 0 {
+	if e.fast == nil || u.denied || u.n == 0 && u.gift == 0 {
 		return
 	}
 	_, gone := e.fast.drained(u.at - e.last)
-	e.level = max(e.level-gone, 0) + u.n*e.fast.series.den
+	e.level = max(max(e.level-gone, 0)-u.gift*e.fast.series.den, 0) + u.n*e.fast.series.den
 	e.last = u.at
 }
 
@@ -92,7 +92,7 @@ func (l *ledger) checkBound() error {
 	for i := len(l.units) - 1; i >= 0; i-- {
 		u := &l.units[i]
 		if !u.denied {
-			sum += u.n
+			sum += u.n - u.gift
 		}
 		if i > 0 && l.units[i-1].at == u.at {
 			continue
@@ -131,14 +131,14 @@ func (l *ledger) bound(from, to int64) (sum int64) {
 // formBound is the bound of one form: that of the version with the largest
 // numbers of all that have this form.
 func (l *ledger) formBound(f form, from, to int64) int64 {
-	var quota, burst, debt int64
+	var quota, burst, debt, credit int64
 	careful := true // all versions of a counter are conservative
 	var fast *version
 	for _, v := range l.used {
 		if v.form != f {
 			continue
 		}
-		quota, burst, debt = max(quota, v.quota), max(burst, v.burst), max(debt, v.debt)
+		quota, burst, debt, credit = max(quota, v.quota), max(burst, v.burst), max(debt, v.debt), max(credit, v.credit)
 		careful = careful && v.rule == conservative
 		if v.drainsEvenly() && (fast == nil || v.faster(fast)) {
 			fast = v
@@ -147,7 +147,7 @@ func (l *ledger) formBound(f form, from, to int64) int64 {
 	switch d := to - from; f.kind {
 	case bucketKind, warmKind: // a warm-up only takes away
 		gone, _ := mulDiv(d, fast.quota, fast.window)
-		return burst + debt + gone
+		return burst + debt + credit + gone
 	case refillKind: // a refill gives no more than is missing
 		return burst + debt + min(quota, burst+debt)*ceilDiv(d, f.window)
 	case fixedKind:

@@ -116,8 +116,8 @@ func (j *judge) state(tick int64) []byte {
 	for _, p := range places {
 		l := j.ledgers[p]
 		put(int64(p.key), j.phase(l.series))
-		if slow, fast := l.rates(nil); slow != nil && l.bal.at(j.now, slow, fast).hi > 0 {
-			put(l.bal.lo, l.bal.hi, ago(l.bal.last))
+		if slow, fast := l.rates(nil); slow != nil && l.bal.at(j.now, slow, fast) != (between{}) {
+			put(l.bal.lo, l.bal.hi, ago(l.bal.last), ago(l.bal.lapse.lo), ago(l.bal.lapse.hi))
 		}
 		if l.missed.missing > 0 && ago(l.missed.grid) < l.series.longest {
 			put(l.missed.missing, ago(l.missed.grid))

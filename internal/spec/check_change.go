@@ -71,7 +71,7 @@ func (j *judge) checkCharge(req *sluice.Request, id int, d *sluice.Decision) err
 			at.hi = max(at.hi, front)
 		}
 		if rooms[i] = it.room(j.now); d.At > sluice.Instant(j.now) {
-			rooms[i].lo, rooms[i].hi = 0, it.v.units()+it.v.debt // of now, or of the instant at which it counts
+			rooms[i].lo, rooms[i].hi = 0, it.v.units()+it.v.debt+it.v.credit // of now, or of the instant at which it counts
 		}
 		if i < first {
 			spent = spent.atMost(rooms[i])
@@ -132,7 +132,7 @@ func (it *item) room(now int64) between {
 		return exactly(top)
 	}
 	if it.l.bounded(it.v) || it.l.manyForms(it.v) {
-		return between{0, top}
+		return between{0, top + it.v.credit}
 	}
 	h := it.l.held(it.v, now)
 	r := between{max(top-h.hi, 0), max(top-h.lo, 0)}
@@ -184,6 +184,11 @@ func (j *judge) reset(req *sluice.Request) {
 		it := &j.items[i]
 		*it.l = ledger{series: it.v.series, start: it.l.start}
 	}
+	j.void(req)
+}
+
+// void makes the receipts of a request's keys ones that are not given back.
+func (j *judge) void(req *sluice.Request) {
 	for i := range j.receipts {
 		r := &j.receipts[i]
 		for _, p := range r.charges {

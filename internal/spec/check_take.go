@@ -26,6 +26,10 @@ func (j *judge) judge(req *sluice.Request, r *receipt, id int, d *sluice.Decisio
 		err = j.checkCharge(req, id, d)
 	case sluice.OpRefund:
 		err = j.checkRefund(req, r, d)
+	case sluice.OpAdd:
+		err = j.checkAdd(req, id, d)
+	case sluice.OpConvert:
+		err = j.checkConvert(req, id, d)
 	default:
 		j.reset(req)
 	}

@@ -99,6 +99,7 @@ func drawForm(rnd *rand.Rand) shape {
 	all := [][]string{
 		{"bucket", ""},
 		{"bucket", ""},
+		{"bucket", "credit"},
 		{"bucket", "leaky-bucket nodelay"},
 		{"bucket", "leaky-bucket"},
 		{"refilled bucket", "interval-refill"},
@@ -182,6 +183,10 @@ func drawLimit(rnd *rand.Rand, name string, f shape) string {
 	}
 	if rnd.IntN(8) == 0 && !strings.Contains(f.words[1], "count-denied") && !strings.Contains(f.words[1], "next-waits") && !strings.Contains(f.words[1], "warm-up") && f.words[1] != "aligned-refill" {
 		text += " count-denied" // others of its name may not
+	}
+	if (f.words[1] == "" || f.words[1] == "credit") && (f.words[1] == "credit" || rnd.IntN(6) == 0) && !strings.Contains(text, "count-denied") {
+		text = strings.Replace(text, " credit", "", 1)
+		text += fmt.Sprintf(" credit %d credit-for %dus", 1+rnd.Int64N(8), min(max(f.window*(1+rnd.Int64N(8))/(1+rnd.Int64N(4)), 1), year))
 	}
 	return text
 }

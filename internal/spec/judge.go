@@ -135,7 +135,7 @@ func (j *judge) request(s *Step) (*sluice.Request, *receipt) {
 			req.Due = r.due
 		}
 	}
-	if s.Outcomes || s.Op == sluice.OpCharge && len(req.More) > 0 {
+	if s.Outcomes || s.Op == sluice.OpCharge && len(req.More) > 0 || s.Op == sluice.OpAdd || s.Op == sluice.OpConvert {
 		j.room = j.outcomes[:req.Limits()]
 		req.Outcomes = &j.room
 	}

@@ -79,7 +79,7 @@ func (l *ledger) bounded(v *version) bool {
 // fits returns the first instant from now on at which cost fits if nothing else
 // comes.
 func (l *ledger) fits(v *version, now, cost int64) between {
-	if cost > v.full() {
+	if cost > v.full()+v.credit {
 		return exactly(never)
 	}
 	if v.kind == blockKind {
@@ -175,7 +175,7 @@ func (l *ledger) held(v *version, now int64) between {
 	switch v.kind {
 	case bucketKind:
 		o := l.owed(v, now)
-		return between{ceilDiv(o.lo, v.series.den), ceilDiv(o.hi, v.series.den)}
+		return between{v.unitsUp(o.lo), v.unitsUp(o.hi)}
 	case refillKind:
 		return exactly(l.missed.at(v, now).missing)
 	case warmKind:
@@ -222,17 +222,17 @@ func (l *ledger) remaining(v *version, now int64) between {
 		return l.blocking.remaining(v, now)
 	}
 	if l.bounded(v) {
-		return between{0, v.full()}
+		return between{0, v.full() + v.credit}
 	}
 	if l.manyForms(v) {
 		sure := l.remainingAlone(v, now).lo
 		for _, u := range l.used {
 			if l.bounded(u) || u.kind == refillKind || u.kind == firstKind {
-				return between{0, v.full()}
+				return between{0, v.full() + v.credit}
 			}
 			sure = min(sure, l.remainingAlone(u, now).lo)
 		}
-		return between{sure, v.full()}
+		return between{sure, v.full() + v.credit}
 	}
 	return l.remainingAlone(v, now)
 }

@@ -16,11 +16,13 @@ func (l *ledger) spend(v *version, step int, now, at int64, n between) {
 		if n.lo == 0 {
 			owed.lo = min(owed.lo, l.least(v, at)) // it may have written nothing
 		}
+		owed = l.creditNow(v, now, at, owed, n)
 	}
 	rounded := l.turn(v)
 	l.use(v)
 	if v.kind == bucketKind {
 		l.bal.add(at, owed, n, l.series.den)
+		l.bal.forget(now)
 	}
 	if v.kind == warmKind {
 		l.warm = l.warm.spend(v, now, at, n.hi)
@@ -121,7 +123,7 @@ func (l *ledger) roomForDenied(v *version, now int64) (int64, bool) {
 // that it does.
 func (l *ledger) denyBalance(v *version, now, cost int64, owed between, least int64) {
 	full := v.burst * l.series.den
-	up := func(n int64) int64 { return max(n, min(n+min(cost, v.burst)*l.series.den, full)) }
+	up := func(n int64) int64 { n = max(n, 0); return max(n, min(n+min(cost, v.burst)*l.series.den, full)) }
 	if l.bal.last > now {
 		l.bal.hi = max(l.bal.hi, full)
 		return
@@ -168,7 +170,7 @@ func (l *ledger) prune(now int64) {
 		}
 	}
 	if l.env.fast != nil && !l.severalForms() {
-		if slow, fast := l.rates(nil); l.env.fast.kind == bucketKind && l.bal.at(now, slow, fast).hi > 0 {
+		if slow, fast := l.rates(nil); l.env.fast.kind == bucketKind && l.bal.at(now, slow, fast) != (between{}) {
 			return
 		}
 		if l.env.fast.kind == warmKind && l.warm.owed(l.env.fast, now) > 0 {
@@ -259,9 +261,15 @@ func (l *ledger) bucketBack(v *version, step int, now, at, held, want int64) bet
 	owed := l.owed(v, now)
 	least, most := slow.drained(max(now, l.bal.last) - at)
 	due := max(now, l.bal.last)
+	if owed.lo < 0 || owed.hi < 0 {
+		return l.creditBack(v, owed, want)
+	}
 	back := between{
 		min(want*den, owed.lo, held*den-most),
 		min(want*den, max(l.owed(v, due).hi-l.without(step, want, due), 0)),
+	}
+	if l.mostCredit() > 0 { // the bound's bucket does not tell what was paid by credit
+		back.lo, back.hi = 0, min(want*den, owed.hi)
 	}
 	if !v.queues { // in a queue units may count as going on when they are due
 		back.hi = min(back.hi, owed.hi, held*den-least)
@@ -344,5 +352,9 @@ func (b *balance) less(l *ledger, v *version, now int64, units between) {
 	}
 	o := l.owed(v, now)
 	o.lo = min(o.lo, l.least(v, now)) // what gives nothing back need not be a write
+	if o.hi < 0 || o.lo < 0 {
+		b.lo, b.hi = l.intoCredit(now, least, most)
+		return
+	}
 	b.lo, b.hi, b.last = max(o.lo-most, 0), max(o.hi-least, 0), now
 }

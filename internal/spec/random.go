@@ -97,13 +97,16 @@ func newDrawer(rnd *rand.Rand, w *compiled) *drawer {
 				continue
 			}
 			d.unit = append(d.unit, v.window, v.sub, max(v.window/v.quota, 1))
-			d.most = max(d.most, v.units()+v.debt)
+			if v.creditFor > 0 {
+				d.unit = append(d.unit, v.creditFor)
+			}
+			d.most = max(d.most, v.units()+v.debt+v.credit)
 		}
 	}
 	d.ops = []sluice.Op{sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpTake}
 	for _, op := range []sluice.Op{
 		sluice.OpTake, sluice.OpPeek, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReserve,
-		sluice.OpRefund, sluice.OpRefund, sluice.OpRefund,
+		sluice.OpRefund, sluice.OpRefund, sluice.OpRefund, sluice.OpAdd, sluice.OpConvert,
 	} {
 		if rnd.IntN(3) > 0 { // mixes differ
 			d.ops = append(d.ops, op)
@@ -137,7 +140,11 @@ func (d *drawer) step(j *judge) Step {
 		if s.Of = Newest; len(j.receipts) > 0 && d.IntN(2) == 0 {
 			s.Of = j.receipts[d.IntN(len(j.receipts))].step
 		}
-	case sluice.OpReset:
+	case sluice.OpAdd:
+		if d.IntN(3) > 0 {
+			s.Op = sluice.OpTake
+		}
+	case sluice.OpReset, sluice.OpConvert:
 		if d.IntN(10) > 0 {
 			s.Op = sluice.OpTake
 		}

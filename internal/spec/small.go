@@ -5,6 +5,7 @@ package spec
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ var smallLimits = []struct {
 	events string // the operations of its alphabet
 }{
 	{"token bucket", []Plan{of("a: 1/T burst 3")}, "takes receipts waits"},
+	{"token bucket with credit", []Plan{of("a: 1/T burst 2 credit 2 credit-for 3T")}, "takes receipts adds"},
 	{"slow token bucket", []Plan{of("a: 2/3T burst 2 debt 2")}, "takes receipts debt"},
 	{"bucket whose next waits", []Plan{of("a: 1/T burst 1 debt 2 next-waits")}, "takes receipts waits"},
 	{"refill whose next waits", []Plan{of("a: 2/3T burst 1 interval-refill debt 2 next-waits")}, "takes upto waits"},
@@ -49,6 +51,15 @@ var smallLimits = []struct {
 	{"initial level", []Plan{of("a: 1/T burst 3 initial 0")}, "takes upto"},
 	{"pre-filled", []Plan{of("a: 3/2T sliding-counter pre-filled")}, "takes upto"},
 
+	{"bucket whose credit waits", []Plan{of("a: 1/T burst 1 credit 3 credit-for 4T", "b: 1/T burst 2")}, "waits adds"},
+	{"bucket with credit and debt", []Plan{of("a: 1/T burst 1 debt 2 credit 2 credit-for 2T")}, "debt adds"},
+	{"log that is given units", []Plan{of("a: 3/3T sliding-log")}, "takes receipts adds"},
+	{"counter that is given units", []Plan{of("a: 3/4T sliding-counter sub-windows 2")}, "takes adds"},
+	{"fixed window that is given units", []Plan{of("a: 3/3T fixed-window")}, "takes waits adds"},
+	{"refill that is given units", []Plan{of("a: 2/3T burst 3 interval-refill")}, "takes adds"},
+	{"two credits", []Plan{of("a: 1/T burst 2 credit 3 credit-for 3T"), of("a: 1/2T burst 1 credit 1 credit-for 2T")}, "takes adds"},
+	{"credit, and none", []Plan{of("a: 1/2T burst 2 credit 2 credit-for 3T"), of("a: 1/T burst 3 debt 1")}, "debt adds"},
+	{"two bursts, in proportion", []Plan{of("a: 1/T burst 1 debt 2"), of("a: 2/T burst 3")}, "debt conversions"},
 	{"two bursts", []Plan{of("a: 1/T burst 1"), of("a: 1/T burst 3")}, "takes receipts"},
 	{"two rates", []Plan{of("a: 1/4T burst 3"), of("a: 3/T burst 3")}, "takes receipts"},
 	{"two buckets", []Plan{of("a: 1/2T burst 1"), of("a: 3/T burst 3 debt 1")}, "takes debt"},
@@ -111,7 +122,7 @@ func smallWorlds(t testing.TB, tick int64) (worlds []*World) {
 func withTicks(text string, tick int64) string {
 	words := strings.Fields(text)
 	for i, w := range words {
-		if n, of := strings.CutSuffix(w, "T"); of && i > 0 && (words[i-1] == "block" || words[i-1] == "warm-up") {
+		if n, of := strings.CutSuffix(w, "T"); of && i > 0 && slices.Contains([]string{"block", "warm-up", "credit-for"}, words[i-1]) {
 			words[i] = fmt.Sprintf("%dus", int64(n[0]-'0')*tick)
 		}
 		quota, window, ok := strings.Cut(w, "/")
@@ -159,6 +170,10 @@ func (w *World) event(name string, plan int, tick int64) []Step {
 		return []Step{{Op: sluice.OpTakeUpTo, Cost: 3, Plan: plan}}
 	case "debt":
 		return []Step{{Op: sluice.OpCharge, Cost: 3, Plan: plan}}
+	case "adds":
+		return []Step{{Op: sluice.OpAdd, Cost: 2, Plan: plan}}
+	case "conversions":
+		return []Step{{Op: sluice.OpConvert, Plan: plan}}
 	case "waits":
 		return []Step{{Op: sluice.OpReserve, Cost: 2, Plan: plan, Wait: 4 * tick}}
 	case "keys":

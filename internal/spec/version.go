@@ -53,6 +53,7 @@ type version struct {
 	rule   counterRule
 
 	quota, debt, window, burst, withheld, delayAfter int64
+	credit, creditFor                                int64
 	lent                                             int64 // Debt, where the next waits for what a take owes
 	sub, parts, precision                            int64
 	length                                           int64 // of a block
@@ -77,6 +78,7 @@ func newVersion(l sluice.Limit) (*version, error) {
 	v := &version{
 		text: text, quota: l.Quota, debt: l.Debt, window: l.Window.Microseconds(), burst: l.Burst,
 		withheld: l.Withheld, delayAfter: l.DelayAfter, parts: int64(max(l.SubWindows, 1)),
+		credit: l.Credit, creditFor: l.CreditFor.Microseconds(),
 		precision: int64(l.Precision), countDenied: l.CountDenied, preFilled: l.PreFilled,
 	}
 	v.sub = v.window / v.parts
@@ -126,7 +128,7 @@ func newVersion(l sluice.Limit) (*version, error) {
 	}
 	v.form.kind = v.kind
 	const most = 1 << 20 // units for which no product below passes 63 bits
-	if v.quota > most || v.debt > most || v.burst > most {
+	if v.quota > most || v.debt > most || v.burst > most || v.credit > most {
 		return nil, notJudgedError(fmt.Sprintf("%s: more than %d units", text, most))
 	}
 	return v, nil
@@ -169,8 +171,8 @@ func (s *series) settle() {
 	s.den = 1
 	units := int64(1)
 	for _, v := range s.versions {
-		s.longest = max(s.longest, v.window, v.window*ceilDiv(v.burst+v.debt, v.quota))
-		units = max(units, v.burst+v.debt, v.quota+v.debt)
+		s.longest = max(s.longest, v.window, v.window*ceilDiv(v.burst+v.debt, v.quota), v.creditFor)
+		units = max(units, v.burst+v.debt+v.credit, v.quota+v.debt)
 	}
 	for _, v := range s.versions {
 		if !v.drainsEvenly() {

@@ -10,6 +10,7 @@ type unit struct {
 	n, most int64 // units that still count: at least and at most
 	denied  bool  // a denial that counts too
 	full    int64 // up to which it does
+	gift    int64 // no unit that was admitted, but so many that were given
 
 	// Of a balance: the instant from which the unit drains, behind what was
 	// reserved before, and 1/den units that it may have been rounded up by.

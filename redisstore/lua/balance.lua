@@ -16,7 +16,11 @@ end
 --</more>
 
 local function load(it, raw, pos)
-	it.idle, it.a = unpack(it.form, raw, pos)
+	local credit
+	it.idle, it.a, credit = unpack(it.form, raw, pos)
+	if (it.credit or 0) > 0 then
+		it.b = -credit
+	end
 	if it.lag > 0 and it.idle > 0 then
 		it.idle = max(it.idle - it.lag, 1)
 	end
@@ -26,7 +30,7 @@ local function load(it, raw, pos)
 end
 
 local function save(it)
-	local value = it.head .. pack(it.form, it.idle > 0 and it.idle + it.lag or 0, it.a)
+	local value = it.head .. pack(it.form, it.idle > 0 and it.idle + it.lag or 0, it.a, -it.b)
 	if it.since > 0 or it.last > 0 then
 		value = '\255\7' .. value .. pack('>I7I7', it.since, it.last)
 	end

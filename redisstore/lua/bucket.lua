@@ -3,20 +3,26 @@
 --
 -- See algo/bucket.go, of which this is what a limit does with a balance that it
 -- wrote itself. State: idle, a the remainder that was rounded away, since and
--- last.
+-- last; or, where the limit has credit and its bucket is full, b what that is,
+-- negative, and idle when it lapses: see algo/credit.go.
 
 local bucket = {extended = true, load = load, save = save}
 kinds[1] = bucket
 
 function bucket.new(key, head, s)
-	local _, charge, window, full, debt, quota, horizon, lag, sight, several, num, den, one, oneRem, reach, reachRem, most, mostRem, before, beforeRem, queues, free, size, lent, countDenied =
-		unpack('>ddddddddddddddddddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, lag, sight, several, num, den, one, oneRem, reach, reachRem, most, mostRem, before, beforeRem, queues, free, size, lent, countDenied, credit, lasts =
+		unpack('>ddddddddddddddddddddddddddd', s)
+	local form = size == 2 and '>I7I2' or '>I7I7'
+	if credit > 0 then
+		form = form .. 'I7'
+	end
 	return {
 		key = key, head = head, kind = bucket, charge = charge, window = window, full = full, debt = debt, quota = quota,
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = queues, written = false, exists = false,
 		swapped = false, since = 0, last = 0, lag = lag, sight = sight, several = several,
 		num = num, den = den, one = one, oneRem = oneRem, reach = reach, reachRem = reachRem, most = most, mostRem = mostRem,
-		before = before, beforeRem = beforeRem, free = free, lent = lent, countDenied = countDenied, form = size == 2 and '>I7I2' or '>I7I7',
+		before = before, beforeRem = beforeRem, free = free, lent = lent, countDenied = countDenied, form = form,
+		credit = credit, lasts = lasts,
 	}
 end
 
@@ -65,6 +71,9 @@ local function setFull(it, m, r)
 end
 
 local function debt(it, at)
+	if it.b < 0 then
+		return 0, 0
+	end
 	local m, r = whenFull(it)
 	if m < at then
 		return 0, 0
@@ -77,13 +86,20 @@ function bucket.instant()
 end
 
 function bucket.stepped(it)
+	if it.b < 0 then
+		return it.last - now > MAXWAIT or it.idle - now > it.lasts + MAXWAIT
+	end
 	if it.last > 0 then
 		return it.last - now > MAXWAIT
 	end
-	return it.idle - now > it.horizon
+	return it.idle - now > ceil(it.most, it.mostRem) + MAXWAIT
 end
 
 function bucket.clamp(it)
+	if it.b < 0 then
+		it.idle, it.since, it.last = min(it.idle, now + it.lasts), min(it.since, now), min(it.last, now)
+		return
+	end
 	local m, r = it.most, it.mostRem
 	if it.last > 0 then
 		local owed, owedRem = debt(it, it.last)
@@ -97,8 +113,11 @@ function bucket.clamp(it)
 	setFull(it, now + m, r)
 end
 
--- counted returns the units that count, rounded up.
+-- counted returns the units that count, rounded up, and credit as less than none.
 function bucket.counted(it)
+	if it.b < 0 then
+		return it.b
+	end
 	local m, r = debt(it, now)
 	local q, rem = muldiv(m, it.den, it.num)
 	local rq = floor(r / it.num)
@@ -113,6 +132,10 @@ function bucket.counted(it)
 end
 
 function bucket.earliest(it, cost)
+	if it.b < 0 then
+		local at = it.since > now and it.last or now
+		return cost > it.full and at >= it.idle and NEVER or at
+	end
 	local m, r = whenFull(it)
 	m, r = plus(it, m, r, times(it, cost))
 	-- Behind a reservation in another limit's balance nobody overtakes.
@@ -122,6 +145,7 @@ end
 -- owe makes it a balance of so much at an instant.
 local function owe(it, at, m, r)
 	setFull(it, at + m, r)
+	it.b = 0
 	if at <= now and it.last == 0 and it.since == 0 then
 		return
 	end
@@ -133,6 +157,22 @@ local function owe(it, at, m, r)
 end
 
 function bucket.spend(it, at, cost)
+	if it.b < 0 then
+		local spent = min(cost, -it.b)
+		local left = it.idle > at and -it.b - spent or 0
+		if left == 0 or spent < cost then
+			owe(it, at, times(it, cost - spent))
+			if it.idle <= now then
+				rest(it)
+			end
+			return
+		end
+		it.b = -left
+		if at > now then
+			it.last = max(it.last, at)
+		end
+		return
+	end
 	local m, r = debt(it, at)
 	owe(it, at, plus(it, m, r, times(it, cost)))
 end
@@ -152,7 +192,12 @@ function bucket.refund(it, at, due, cost, held)
 	if at < it.since then
 		return false
 	end
-	held = min(held, it.full + it.debt)
+	held = min(held, it.full + it.debt + it.credit)
+	if it.b < 0 then
+		local back = min(cost, held, it.credit + it.b)
+		it.b = it.b - back
+		return back > 0
+	end
 	local start, early, rounded = at, 0, min(it.den - 1, 1)
 	if it.queues == 1 and due > at then
 		local behind = due - ceil(times(it, max(held - it.free, 0)))
@@ -173,7 +218,7 @@ function bucket.refund(it, at, due, cost, held)
 	end
 	local m, r = times(it, held)
 	m, r = less(m - gone, r, times(it, min(cost, held)))
-	m, r = less(m, r, debt(it, now))
+	m, r = less(m, r, debt(it, max(it.last, now)))
 	if m < 0 or m == 0 and r == 0 then
 		return false
 	end

@@ -114,7 +114,11 @@ end
 
 local function wait(it, cost, op, maxWait)
 	local lent = it.lent or 0
-	if cost > it.full + lent then
+	local most = it.full + lent
+	if it.credit and it.b < 0 then
+		most = most - it.b
+	end
+	if cost > most then
 		return NEVER
 	end
 	local w = it.idle == 0 and 0 or it.kind.earliest(it, max(cost - lent, 0)) - now

@@ -5,7 +5,7 @@
 -- wrote itself: a bucket without the b that stands behind what is owed. State: idle,
 -- a, b, since and last.
 
-local warm = {extended = true, instant = bucket.instant, stepped = bucket.stepped}
+local warm = {extended = true, instant = bucket.instant}
 kinds[7] = warm
 
 function warm.new(key, head, s)
@@ -16,7 +16,7 @@ function warm.new(key, head, s)
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
 		swapped = false, since = 0, last = 0, several = several,
 		num = num, den = den, one = one, oneRem = oneRem, reach = reach, reachRem = reachRem, most = most, mostRem = mostRem,
-		lent = lent, all = all,
+		lent = lent, all = all, credit = 0, lasts = 0,
 	}
 end
 
@@ -51,6 +51,13 @@ local function chill(it, used)
 		return 0
 	end
 	return (muldiv(above, above, 2 * it.all))
+end
+
+function warm.stepped(it)
+	if it.last > 0 then
+		return it.last - now > MAXWAIT
+	end
+	return it.idle - now > it.horizon
 end
 
 function warm.clamp(it)

@@ -58,7 +58,7 @@ type Metrics struct {
 type opCounters struct{ asked, failed prometheus.Counter }
 
 const (
-	numOps      = int(sluice.OpReset) + 2 // the last is for what is not an Op
+	numOps      = int(sluice.OpConvert) + 2 // the last is for what is not an Op
 	numVerdicts = int(policy.FailedClosed) + 1
 )
 

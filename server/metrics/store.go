@@ -76,7 +76,7 @@ func (s *store) count(req *sluice.Request, d *sluice.Decision, err error) {
 		} else {
 			v.denied.Inc()
 		}
-	case sluice.OpPeek, sluice.OpRefund, sluice.OpCharge, sluice.OpReset: // admit nothing
+	case sluice.OpPeek, sluice.OpRefund, sluice.OpCharge, sluice.OpReset, sluice.OpAdd, sluice.OpConvert: // admit nothing
 	}
 }
 

@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo
+
+import (
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/span"
+)
+
+// Credit is what an add gives above a full bucket. It is there only while the
+// bucket owes nothing, and spent before anything of that: so a balance is either
+// B = −credit, with the instant at which it lapses in Idle, or what bucket.go has.
+
+// credit returns how many units of credit t sees in s: what another limit of the
+// name has given is worth as many, and none sees more than its own.
+func credit(t *sluice.Term, s *State) int64 {
+	if t.Credit == 0 || s.B >= 0 {
+		return 0
+	}
+	return min(-s.B, t.Credit)
+}
+
+// spendCredit spends cost of s, which has credit, as far as t sees that, and the rest
+// of the bucket. The credit goes now, whenever the units count: it may lapse before.
+// What t does not see of it is gone, as is what is left of it under a reservation
+// that is due no earlier than it lapses.
+func (bucket) spendCredit(t *sluice.Term, s *State, now, at, cost int64) {
+	seen := credit(t, s)
+	spent := min(cost, seen)
+	left := seen - spent
+	if s.Idle <= at {
+		left = 0
+	}
+	if left == 0 || spent < cost {
+		owe(t, s, now, at, t.Rate.Times(cost-spent))
+		if s.Idle <= now {
+			s.rest()
+		}
+		return
+	}
+	if s.B = -left; !own(t, s) {
+		s.By, s.Since = nil, now
+		s.Idle = min(s.Idle, now+t.CreditFor.Microseconds())
+	}
+	if at > now {
+		s.Last = max(s.Last, at)
+	}
+}
+
+// give gives units back of what is owed, and credit where nothing is owed and
+// nothing reserved ahead. It returns how many it gave.
+func (b bucket) give(t *sluice.Term, s *State, now, units int64) int64 {
+	given := b.forgive(t, s, now, units)
+	if s.Last > now || owed(t, s, now) != (span.Span{}) {
+		return given
+	}
+	before := credit(t, s)
+	more := min(units-given, t.Credit-before)
+	if more <= 0 {
+		return given
+	}
+	*s = State{B: -(before + more), Idle: now + t.CreditFor.Microseconds(), Since: now, Last: now}
+	return given + more
+}
+
+// forgive gives back what is owed as t sees it. What is reserved keeps its instant:
+// behind it goes back only what is owed on top.
+func (b bucket) forgive(t *sluice.Term, s *State, now, units int64) int64 {
+	if s.Zero() || s.B < 0 || units == 0 {
+		return 0
+	}
+	r, at, before := &t.Rate, now, span.Span{}
+	if s.Last > now {
+		r, at = &writer(t, s).Rate, s.Last
+		before = until(r, bucketTime(s), at)
+	} else {
+		before = owed(t, s, now)
+	}
+	back := before
+	if r.Fits(units, before.Ceil()) {
+		if some := r.Times(units); some.Less(back) {
+			back = some
+		}
+	}
+	if back == (span.Span{}) {
+		return 0
+	}
+	after := r.Sub(before, back)
+	switch {
+	case s.Last > now:
+		setBucketTime(s, r.Add(span.Span{Micros: at}, after))
+	case after == (span.Span{}):
+		s.rest()
+		return unitsUp(r, back)
+	case own(t, s) || !t.Reach.Less(after):
+		owe(t, s, now, now, after)
+	default: // more than t may owe: its writer stays
+		setBucketTime(s, s.By.Rate.Add(span.Span{Micros: now}, convert(t, s.By, after)))
+		s.Last = now
+	}
+	// Receipts from before may be of units that were given. And what is more than
+	// its writer may owe has been charged under another limit: see stepped.
+	if s.Since > 0 || t.Credit > 0 || t.Most.Less(after) {
+		s.Since, s.Last = max(s.Since, now), max(s.Last, now)
+	}
+	return unitsUp(r, back)
+}
+
+// proportion makes t owe as much of its Burst as the writer of a balance owes of
+// its own, and the writer. It returns how many units more that are, negative if
+// they are less, a part of one counted as a whole, and whether it did.
+func (bucket) proportion(t *sluice.Term, s *State, now int64) (more int64, done bool) {
+	if s.Zero() || own(t, s) || s.B < 0 || s.Last > now || s.Since > now {
+		return 0, false
+	}
+	before, w := owed(t, s, now), s.By
+	if span.LessProduct(maxRefill, w.Burst, before.Micros+1, t.Burst) {
+		return 0, false // more than any limit may owe
+	}
+	part, up := span.MulDiv(before.Rem, t.Burst, t.Rate.Den)
+	after, rest := span.MulDiv(before.Micros, t.Burst, w.Burst)
+	after += ceilDiv(rest+part+min(up, 1), w.Burst)
+	if t.Most.Less(span.Span{Micros: after}) {
+		return 0, false
+	}
+	owe(t, s, now, now, span.Span{Micros: after})
+	if before.Less(span.Span{Micros: after}) {
+		return unitsUp(&t.Rate, t.Rate.Sub(span.Span{Micros: after}, before)), true
+	}
+	return -unitsUp(&t.Rate, t.Rate.Sub(before, span.Span{Micros: after})), true
+}
+
+// give gives units back in every state of the key, and returns how many it gave in
+// the one in which that is most.
+func (it *Item) give(now int64) int64 {
+	given := counterOf(it.Term).give(it.Term, &it.State, now, it.Cost)
+	it.Written = it.Written || given > 0
+	for i := range it.Others {
+		o := &it.Others[i]
+		if o.Zero() {
+			continue
+		}
+		w := o.By
+		n := counterOf(w).give(w, o, now, it.Cost)
+		o.By = w
+		it.Written = it.Written || n > 0
+		given = max(given, n)
+	}
+	return given
+}
+
+// add decides an OpAdd.
+func (r *round) add() sluice.Decision {
+	var most int64
+	for i := range r.items {
+		it := &r.items[i]
+		given := it.give(r.now)
+		it.spent = -given
+		if i < r.req.Plan.Len() {
+			most = max(most, given)
+		}
+	}
+	d := r.describe()
+	d.Spent = -most
+	return d
+}
+
+// convert decides an OpConvert.
+func (r *round) convert() sluice.Decision {
+	var first int64 // of the first charge's limits, the change that is largest
+	for i := range r.items {
+		it := &r.items[i]
+		if !continuous(it.Term) {
+			continue
+		}
+		more, done := bucket{}.proportion(it.Term, &it.State, r.now)
+		it.spent, it.Written = more, it.Written || done
+		if i < r.req.Plan.Len() && max(more, -more) > max(first, -first) {
+			first = more
+		}
+	}
+	d := r.describe()
+	d.Spent = first
+	return d
+}

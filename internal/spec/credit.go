@@ -1,0 +1,328 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spec
+
+import (
+	"fmt"
+
+	"github.com/sluicegate/sluice"
+)
+
+// ADR 35: an add gives back what counts and then credit, which a balance holds as
+// less than nothing owed. It does not drain, and it is gone when it lapses.
+
+// sees returns a balance as v sees it: of credit no more than its own.
+func (v *version) sees(o between) between {
+	least := -v.credit * v.series.den
+	return between{max(o.lo, least), max(o.hi, least)}
+}
+
+// unitsUp returns the units of a balance, a part of one counted as a whole, and
+// credit as less than none.
+func (v *version) unitsUp(o int64) int64 {
+	if o < 0 {
+		return -(-o / v.series.den)
+	}
+	return ceilDiv(o, v.series.den)
+}
+
+// checkAdd: what counts is given back, then credit, and no more than was asked.
+func (j *judge) checkAdd(req *sluice.Request, id int, d *sluice.Decision) error {
+	if err := j.checkReceipt(d, exactly(j.now), between{}, between{-req.Cost, 0}); err != nil {
+		return err
+	}
+	var most int64
+	gave := false
+	for i := range j.items {
+		it, given := &j.items[i], -(*req.Outcomes)[i].Spent
+		want := it.l.gives(it.v, j.now, req.Cost)
+		if !want.has(given) {
+			return fmt.Errorf("add: gives %d of %d under [%s], want %d to %d", given, req.Cost, it.v.text, want.lo, want.hi)
+		}
+		if it.l.give(it.v, id, j.now, req.Cost, given); i < req.Plan.Len() {
+			most = max(most, given)
+		}
+		gave = gave || given > 0
+	}
+	if d.Spent != -most {
+		return fmt.Errorf("add: spent %d, but the most given is %d", d.Spent, most)
+	}
+	if gave {
+		j.void(req)
+	}
+	return nil
+}
+
+// ahead reports whether something is reserved, or may be.
+func (l *ledger) ahead(v *version, now int64) bool {
+	return v.kind == bucketKind && l.bal.last > now || l.front.hi > now
+}
+
+// gives returns how many of n units an add gives.
+func (l *ledger) gives(v *version, now, n int64) between {
+	switch {
+	case v.kind == blockKind || n == 0:
+		return between{}
+	case l.bounded(v) || l.manyForms(v):
+		return between{0, n}
+	case v.kind == bucketKind:
+		o := l.balanceNow(v, now)
+		if l.bal.last > now { // what is reserved keeps its instant
+			return between{min(n, v.unitsUp(max(o.lo, 0))), min(n, v.unitsUp(max(o.hi, 0)))}
+		}
+		return between{v.gives(o.lo, n), v.gives(o.hi, n)}
+	case v.kind == refillKind && l.front.hi <= now:
+		return exactly(min(n, l.missed.at(v, now).missing))
+	case l.exactWindow(v, now):
+		return exactly(min(n, l.units.newestFirst(v, now, n, false)))
+	}
+	return between{0, n}
+}
+
+// exactWindow reports whether v's window tells how many units count, and which.
+func (l *ledger) exactWindow(v *version, now int64) bool {
+	return (v.kind == fixedKind || v.kind == logKind || v.kind == counterKind) && !l.unsure && l.front.hi <= now
+}
+
+// balanceNow returns what is owed at now or, if something is reserved, on top of that.
+func (l *ledger) balanceNow(v *version, now int64) between {
+	slow, fast := l.rates(v)
+	o := between{l.bal.lo, l.bal.hi}
+	if l.bal.last <= now {
+		o = l.bal.at(now, slow, fast)
+	}
+	if o.hi > 0 {
+		o.hi = min(o.hi+l.conversion(v), plenty)
+	}
+	return o
+}
+
+// gives returns how many of n units an add gives to a balance.
+func (v *version) gives(o, n int64) int64 { return min(n, max(v.unitsUp(o)+v.credit, 0)) }
+
+// given returns what a balance becomes by an add of n units.
+func (v *version) given(o, n int64) int64 {
+	den := v.series.den
+	switch {
+	case v.gives(o, n) == 0:
+		return o
+	case o > 0 && n < v.unitsUp(o):
+		return max(o-n*den, 0)
+	case o > 0:
+		return -min(n-v.unitsUp(o), v.credit) * den
+	}
+	return o - v.gives(o, n)*den
+}
+
+// give counts an add of n units of which so many were given.
+func (l *ledger) give(v *version, step int, now, n, given int64) {
+	if given == 0 {
+		return
+	}
+	switch {
+	case v.kind == bucketKind:
+		if l.giveBalance(v, now, n); l.bounded(v) || l.manyForms(v) {
+			l.loose, l.bal.lo = true, min(l.bal.lo, -l.mostCredit())
+		}
+	case l.bounded(v) || l.manyForms(v):
+		l.loose = true
+	case v.kind == refillKind && l.front.hi <= now:
+		l.missed = l.missed.at(v, now)
+		l.missed.missing -= given
+	case l.exactWindow(v, now):
+		l.units.newestFirst(v, now, given, true)
+		return // nothing else was admitted for it
+	default:
+		l.loose = true
+	}
+	l.gift(step, now, given)
+}
+
+// gift enters units that were given, which the bound has on top: until what is
+// reserved is due, as that may count in what they are given back of.
+func (l *ledger) gift(step int, now, units int64) {
+	at := max(now, l.front.hi)
+	if l.bal.last > at {
+		at = l.bal.last
+	}
+	u := unit{at: at, step: step, gift: units, drains: at}
+	if k := len(l.units); k > 0 {
+		u.drains = max(at, l.units[k-1].drains)
+	}
+	l.insert(u)
+	l.env.grow(l)
+}
+
+func (l *ledger) giveBalance(v *version, now, n int64) {
+	o := l.balanceNow(v, now)
+	if b := &l.bal; b.last > now {
+		less := func(o int64) int64 { return min(o, max(o-n*v.series.den, 0)) }
+		b.lo, b.hi = less(o.lo), less(o.hi)
+		return
+	}
+	after := between{v.given(o.lo, n), v.given(o.hi, n)}
+	until := now + v.creditFor
+	gives := after.hi < min(o.hi, 0)
+	switch {
+	case gives && o.lo == o.hi:
+		l.bal.lapse = exactly(until)
+	case gives:
+		l.bal.lapse = between{until, max(l.bal.lapse.hi, until)}
+	default: // it may give some still
+		l.bal.lapse = between{min(l.bal.lapse.lo, until), max(l.bal.lapse.hi, until)}
+	}
+	if after.hi > 0 && l.manyVersions(v) {
+		_, fast := l.rates(v)
+		_, up := fast.drained(1)
+		after.hi += up // its writer may stay
+	}
+	l.bal.lo, l.bal.hi, l.bal.last = after.lo, after.hi, now
+	l.turn(v)
+	l.use(v)
+}
+
+// newestFirst returns how many of n units count in v's window at now, and if asked
+// to takes them out, the newest first.
+func (us list) newestFirst(v *version, now, n int64, out bool) (found int64) {
+	for i := len(us) - 1; i >= 0 && found < n; i-- {
+		u := &us[i]
+		counts := u.at > now-v.window
+		switch v.kind {
+		case fixedKind:
+			counts = cell(u.at, v.window) == cell(now, v.window)
+		case counterKind:
+			counts = cell(u.at, v.sub) >= cell(now, v.sub)-v.parts
+		default: // a log
+		}
+		if !counts || u.at > now {
+			continue
+		}
+		k := min(u.n, n-found)
+		if found += k; out {
+			u.n, u.most = u.n-k, u.most-k
+		}
+	}
+	return found
+}
+
+// checkConvert: what another version's balance owes becomes as large a part of v's
+// Burst as it was of that one's. All else stays.
+func (j *judge) checkConvert(req *sluice.Request, id int, d *sluice.Decision) error {
+	if err := j.checkReceipt(d, exactly(j.now), between{}, exactly(d.Spent)); err != nil {
+		return err
+	}
+	for i := range j.items {
+		it, more := &j.items[i], (*req.Outcomes)[i].Spent
+		if err := it.l.convert(it.v, id, j.now, more); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *ledger) convert(v *version, step int, now, more int64) error {
+	switch {
+	case v.kind != bucketKind || !l.manyVersions(v):
+		if more != 0 {
+			return fmt.Errorf("convert: %d more owed under [%s], which alone has written", more, v.text)
+		}
+		return nil
+	case l.bounded(v) || l.manyForms(v) || l.bal.last > now:
+		if l.loose = l.loose || l.bal.last <= now; more < 0 {
+			l.gift(step, now, -more)
+		}
+		return nil
+	}
+	o := l.balanceNow(v, now)
+	after := o
+	for _, u := range l.used {
+		if u.kind != bucketKind || u == v || o.hi <= 0 {
+			continue
+		}
+		least, _ := mulDiv(max(o.lo, 0), v.burst, u.burst)
+		_, up := v.drained(1)
+		after.lo, after.hi = min(after.lo, least), max(after.hi, min(mulDivUp(o.hi, v.burst, u.burst)+up, plenty))
+	}
+	change := func(n int64) int64 { // away from zero
+		if n < 0 {
+			return -ceilDiv(-n, v.series.den)
+		}
+		return ceilDiv(n, v.series.den)
+	}
+	want := between{change(after.lo - o.hi), change(after.hi - o.lo)}
+	if !want.has(more) {
+		return fmt.Errorf("convert: %d more owed under [%s], want %d to %d", more, v.text, want.lo, want.hi)
+	}
+	if o.hi > 0 {
+		l.turn(v)
+		l.use(v)
+		l.bal.lo, l.bal.hi, l.bal.last = min(after.lo, l.least(v, now)), after.hi, now // it need not be a write
+	}
+	if more < 0 {
+		l.gift(step, now, -more)
+	}
+	return nil
+}
+
+// creditNow returns what is owed before units are spent that count at an instant.
+// Credit goes now, and what is left of it where it lapses by then.
+func (l *ledger) creditNow(v *version, now, at int64, owed, n between) between {
+	o := l.owed(v, now)
+	if o.lo >= 0 {
+		return owed
+	}
+	if l.owner != v {
+		if l.bal.lapse.lo = min(l.bal.lapse.lo, now+v.creditFor); n.lo > 0 {
+			l.bal.lapse.hi = min(l.bal.lapse.hi, now+v.creditFor)
+		}
+	}
+	if at < l.bal.last && o.hi+n.hi*l.series.den > 0 {
+		l.loose = true // what is spent above credit, before what is reserved
+	}
+	if owed.lo = o.lo; o.hi < 0 {
+		owed.hi = o.hi
+	}
+	return owed
+}
+
+// forget drops credit that lapses before a reservation is due which it has paid for.
+func (b *balance) forget(now int64) {
+	if b.last <= now {
+		return
+	}
+	if b.lo < 0 && b.last >= b.lapse.hi {
+		b.lo = 0
+	}
+	if b.hi < 0 && b.last >= b.lapse.lo {
+		b.hi = 0
+	}
+}
+
+// creditBack returns how many units come back where there is credit: what came from
+// it since the last add, of which receipts tell no more than they hold.
+func (l *ledger) creditBack(v *version, owed between, want int64) between {
+	den := v.series.den
+	back := func(o int64) int64 { return min(want*den, max(v.credit*den+min(o, 0), 0)) }
+	l.back = between{back(owed.lo), back(owed.hi)}
+	if l.manyVersions(v) || l.waited || owed.hi >= 0 {
+		l.back.lo, l.back.hi = 0, max(l.back.hi, want*den)
+	}
+	return between{ceilDiv(l.back.lo, den), ceilDiv(l.back.hi, den)}
+}
+
+// intoCredit returns a balance that has credit, and gets back so much at least and at
+// most.
+func (l *ledger) intoCredit(now, least, most int64) (lo, hi int64) {
+	slow, fast := l.rates(nil)
+	o := l.bal.at(now, slow, fast)
+	return min(max(o.lo-most, -l.mostCredit()), o.lo), o.hi - least
+}
+
+// mostCredit returns the largest credit of the versions used, in 1/den units.
+func (l *ledger) mostCredit() (most int64) {
+	for _, u := range l.used {
+		most = max(most, u.credit*u.series.den)
+	}
+	return most
+}
