@@ -118,17 +118,25 @@ func (bucket) proportion(t *sluice.Term, s *State, now int64) (more int64, done 
 	if span.LessProduct(maxRefill, w.Burst, before.Micros+1, t.Burst) {
 		return 0, false // more than any limit may owe
 	}
-	part, up := span.MulDiv(before.Rem, t.Burst, t.Rate.Den)
-	after, rest := span.MulDiv(before.Micros, t.Burst, w.Burst)
-	after += ceilDiv(rest+part+min(up, 1), w.Burst)
-	if t.Most.Less(span.Span{Micros: after}) {
+	after := scale(&t.Rate, before, t.Burst, w.Burst)
+	if t.Most.Less(after) {
 		return 0, false
 	}
-	owe(t, s, now, now, span.Span{Micros: after})
-	if before.Less(span.Span{Micros: after}) {
-		return unitsUp(&t.Rate, t.Rate.Sub(span.Span{Micros: after}, before)), true
+	owe(t, s, now, now, after)
+	if before.Less(after) {
+		return unitsUp(&t.Rate, t.Rate.Sub(after, before)), true
 	}
-	return -unitsUp(&t.Rate, t.Rate.Sub(before, span.Span{Micros: after})), true
+	return -unitsUp(&t.Rate, t.Rate.Sub(before, after)), true
+}
+
+// scale returns s·a/b, rounded up to the next Span of the rate. Its µs must fit.
+func scale(r *span.Rate, s span.Span, a, b int64) span.Span {
+	micros, rest := span.MulDiv(s.Micros, a, b)
+	part, parts := span.MulDiv(s.Rem, a, r.Den) // in 1/b µs, and in 1/Den of these
+	micros, rest = micros+(rest+part)/b, (rest+part)%b
+	rem, left := span.MulDiv(rest, r.Den, b)
+	rem += ceilDiv(left+parts, b)
+	return span.Span{Micros: micros + rem/r.Den, Rem: rem % r.Den}
 }
 
 // give gives units back in every state of the key, and returns how many it gave in

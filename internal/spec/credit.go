@@ -120,6 +120,9 @@ func (l *ledger) give(v *version, step int, now, n, given int64) {
 	if given == 0 {
 		return
 	}
+	if v.kind == refillKind {
+		l.use(v) // what was refilled at its quota is kept
+	}
 	switch {
 	case v.kind == bucketKind:
 		if l.giveBalance(v, now, n); l.bounded(v) || l.manyForms(v) {

@@ -1,0 +1,412 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo_test
+
+import (
+	"math/big"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// creditOf gives a limit credit that lasts so many µs.
+func creditOf(n, micros int64) func(*sluice.Limit) {
+	return func(l *sluice.Limit) { l.Credit, l.CreditFor = n, dur(micros) }
+}
+
+func (a *account) add(now, units int64) sluice.Decision {
+	a.t.Helper()
+	return a.do(now, sluice.Request{Op: sluice.OpAdd, Charge: sluice.Charge{Cost: units}})
+}
+
+func (a *account) convert(now int64) sluice.Decision {
+	a.t.Helper()
+	return a.do(now, sluice.Request{Op: sluice.OpConvert})
+}
+
+// left fails unless so many units are left at now.
+func (a *account) left(now, want int64) {
+	a.t.Helper()
+	if got := a.peek(now, 0).Remaining; got != want {
+		a.t.Errorf("at %d %d are left, want %d", now-origin, got, want)
+	}
+}
+
+// gives fails unless an add of units gives want.
+func (a *account) gives(now, units, want int64) {
+	a.t.Helper()
+	if d := a.add(now, units); d.Spent != -want {
+		a.t.Errorf("at %d an add of %d gives %d, want %d", now-origin, units, -d.Spent, want)
+	}
+}
+
+// TestAddAsBucket4j: addTokens fills a bucket up to its capacity, forceAddTokens
+// above it, and what is above is spent first and not refilled.
+func TestAddAsBucket4j(t *testing.T) {
+	a := open(t, tokens(10, s, 10)) // addTokens
+	a.take(origin, 9)
+	a.gives(origin, 5, 5)
+	a.left(origin, 6)
+	a.gives(origin, 50, 4)
+	a.left(origin, 10)
+
+	a = open(t, with(tokens(10, s, 10), creditOf(1000, h))) // forceAddTokens
+	a.take(origin, 9)
+	a.gives(origin, 50, 50)
+	a.left(origin, 51)
+	a.left(origin+10*s, 51)
+	a.take(origin+10*s, 48)
+	a.left(origin+10*s, 3)
+	a.left(origin+10*s+700*ms, 10) // the bucket refills, the credit is gone
+}
+
+func TestCreditLapses(t *testing.T) {
+	a := open(t, with(tokens(10, s, 10), creditOf(20, h)))
+	a.gives(origin, 30, 20)
+	a.gives(origin+m, 5, 0) // which gives none, so it lasts no longer
+	a.left(origin+h-1, 30)
+	a.left(origin+h, 10)
+
+	a.gives(origin+h, 12, 12)
+	a.take(origin+h+m, 4)
+	a.gives(origin+h+m, 1, 1) // lasts from here
+	if d := a.peek(origin+h+m, 0); d.Remaining != 19 || d.ResetAfter != dur(h) {
+		t.Errorf("got %+v, want 19 left, and a reset after an hour", d)
+	}
+	a.left(origin+2*h+m-1, 19)
+	a.left(origin+2*h+m, 10)
+	if d := a.take(origin+2*h+m, 11); d.Allowed || d.RetryAfter != sluice.Never {
+		t.Errorf("got %+v, want more than it holds", d)
+	}
+}
+
+// TestRefundsIntoCredit: what came from credit comes back to it while some is left,
+// and else only as far as units of the bucket are owed.
+func TestRefundsIntoCredit(t *testing.T) {
+	a := open(t, with(tokens(10, m, 10), creditOf(20, h)))
+	early := a.take(origin, 10)
+	a.add(origin+s, 100)
+	d := a.take(origin+2*s, 8)
+	if back := a.refund(origin+3*s, 10, early); back.Spent != 0 {
+		t.Errorf("a receipt from before the add gives %d back", -back.Spent)
+	}
+	if back := a.refund(origin+9*s, 8, d); back.Spent != -8 {
+		t.Errorf("of credit %d come back, want 8", -back.Spent)
+	}
+	a.left(origin+9*s, 30)
+	d = a.take(origin+10*s, 25)
+	if back := a.refund(origin+10*s, 25, d); back.Spent != -5 {
+		t.Errorf("where the credit is gone %d come back, want the 5 that are owed", -back.Spent)
+	}
+	a.left(origin+10*s, 10)
+}
+
+// TestChargeGoesThroughCredit: a charge spends credit, the burst and then the debt.
+func TestChargeGoesThroughCredit(t *testing.T) {
+	charge := func(a *account, now, cost int64) sluice.Decision {
+		return a.do(now, sluice.Request{Op: sluice.OpCharge, Charge: sluice.Charge{Cost: cost}})
+	}
+	a := open(t, with(tokens(10, s, 10), debtOf(5), creditOf(20, h)))
+	a.add(origin, 20)
+	if d := charge(a, origin, 100); d.Spent != 35 || d.Remaining != 0 {
+		t.Errorf("got %+v, want credit, burst and debt spent", d)
+	}
+	if d := a.peek(origin, 1); d.RetryAfter != dur(600*ms) {
+		t.Errorf("the next waits %v, want 600ms", d.RetryAfter)
+	}
+
+	// Behind another limit's credit it is the charging limit that owes.
+	a = open(t, with(tokens(1, h, 10), creditOf(20, h)).Named("x"))
+	a.add(origin, 20)
+	a.change(with(tokens(10, s, 10), debtOf(5)).Named("x"))
+	if d := charge(a, origin, 100); d.Spent != 15 {
+		t.Errorf("got %+v, want burst and debt spent", d)
+	}
+	a.left(origin+500*ms, 0)
+	a.left(origin+1500*ms, 10) // at its own rate, not that of the one which gave credit
+}
+
+// TestReservedByCredit: what credit pays for is not waited for, whatever makes the
+// reservation wait, and the rest only once.
+func TestReservedByCredit(t *testing.T) {
+	a := open(t, with(tokens(1, s, 4), creditOf(5, h)).Named("a"), tokens(1, s, 6).Named("b"))
+	a.add(origin, 9)
+	a.take(origin, 3) // of credit: 2 are left of 5
+	d := a.do(origin, sluice.Request{Op: sluice.OpReserve, Charge: sluice.Charge{Cost: 5}, MaxWait: dur(m)})
+	if !d.Allowed || d.Delay != dur(2*s) {
+		t.Fatalf("reserved %+v, want a delay of 2 s, by b", d)
+	}
+	if got := a.items[0].State; got.B != 0 || got.Idle != origin+5*s {
+		t.Errorf("a is %+v, want full at 5 s: 3 units behind the 2 s", got)
+	}
+	a.gives(origin, 2, 2) // keeps the instant, and becomes no credit
+	if got := a.items[0].State; got.B != 0 || got.Idle != origin+3*s {
+		t.Errorf("a is %+v, want full at 3 s", got)
+	}
+}
+
+// TestVersionsShareCredit: a limit sees no more than its own, and cuts to that what
+// it spends of.
+func TestVersionsShareCredit(t *testing.T) {
+	large, small := with(tokens(10, s, 10), creditOf(50, h)).Named("x"), with(tokens(20, s, 8), creditOf(5, m)).Named("x")
+	none := tokens(10, s, 10).Named("x")
+	a := open(t, large)
+	a.add(origin, 40)
+	a.change(none)
+	a.left(origin, 10)
+	a.change(small)
+	a.left(origin+s, 13)
+	a.change(large)
+	a.left(origin+s, 50) // nothing is spent
+	a.change(small)
+	a.take(origin+s, 2)
+	a.change(large)
+	a.left(origin+s, 13) // 3 are left of what small saw
+	a.left(origin+s+m-1, 13)
+	a.left(origin+s+m, 10) // as long as small's lasts
+}
+
+// TestCreditWhenTheClockStepsBack: credit stays, for as long as it lasts from then on.
+func TestCreditWhenTheClockStepsBack(t *testing.T) {
+	a := open(t, with(tokens(10, s, 10), creditOf(20, h)))
+	a.add(origin+1000*h, 20)
+	a.left(origin, 30)
+	a.take(origin, 1)
+	a.left(origin+h-1, 29)
+	a.left(origin+h, 10)
+}
+
+// TestAddToWindows: an add gives back the newest units that count.
+func TestAddToWindows(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		limit        sluice.Limit
+		given, later int64 // left where the first 4 units are out of sight
+	}{
+		{"log", log(10, m), 8, 10},
+		{"histogram", histogram(10, m, 12), 8, 10},
+		{"counter", counter(10, m, 6), 8, 10},
+		{"fixed", fixed(10, m), 8, 10},
+		{"interval", with(tokens(10, m, 10), byInterval), 8, 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := open(t, c.limit)
+			a.take(origin, 4)
+			a.take(origin+30*s, 3)
+			a.left(origin+30*s, 3)
+			a.gives(origin+31*s, 5, 5)
+			a.left(origin+31*s, c.given)
+			a.left(origin+70*s, c.later)
+			a.gives(origin+31*s, 0, 0)
+			a.gives(origin+31*s, 50, 2)
+			a.left(origin+31*s, 10)
+		})
+	}
+	a := open(t, log(10, m), sluice.Limit{Algorithm: sluice.Block, Quota: 2, Window: dur(m), BlockFor: dur(h)})
+	a.take(origin, 10)
+	a.take(origin, 1)
+	a.take(origin, 1)
+	a.add(origin, 10)
+	if d := a.take(origin, 1); d.Allowed || d.RetryAfter != dur(h) {
+		t.Errorf("got %+v, want a block that goes on", d)
+	}
+}
+
+// TestConvertAsBucket4j: PROPORTIONALLY, 40 of 100 left is 80 of 200.
+func TestConvertAsBucket4j(t *testing.T) {
+	small, large := tokens(100, m, 100).Named("x"), tokens(200, m, 200).Named("x")
+	a := open(t, small)
+	a.take(origin, 60)
+	a.change(large)
+	a.left(origin, 140)
+	for range 2 { // the second has no effect
+		a.convert(origin)
+		a.left(origin, 80)
+	}
+	a.left(origin+30*s, 180)
+	a.change(small)
+	if d := a.convert(origin); d.Spent != -60 {
+		t.Errorf("got %+v, want 60 less owed", d)
+	}
+	a.left(origin, 40)
+
+	// What is reserved, and what is more than the limit may owe, stays as it is.
+	a = open(t, with(tokens(1, s, 10), debtOf(10)).Named("x"))
+	a.do(origin, sluice.Request{Op: sluice.OpCharge, Charge: sluice.Charge{Cost: 20}})
+	a.change(tokens(1, s, 20).Named("x"))
+	a.convert(origin)
+	a.left(origin+s, 1)
+}
+
+// TestConvertingGivesNothing: to and fro, however often, no unit more is left.
+func TestConvertingGivesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		first, second := drawRate(t).Named("x"), drawRate(t).Named("x")
+		a, now := open(t, first), origin
+		a.take(now, rapid.Int64Range(0, first.Burst).Draw(t, "cost"))
+		before := a.peek(now, 0).Remaining
+		for range rapid.IntRange(1, 6).Draw(t, "turns") {
+			a.change(second)
+			if a.convert(now); own(a) != second {
+				break // it cannot owe so much
+			}
+			a.change(first)
+			a.convert(now)
+			if after := a.peek(now, 0).Remaining; after > before {
+				t.Fatalf("%v and %v: %d left, and after a turn %d", first, second, before, after)
+			}
+		}
+	})
+}
+
+// own returns the limit that the account's state was written under.
+func own(a *account) sluice.Limit {
+	if by := a.items[0].State.By; by != nil {
+		return by.Limit
+	}
+	return a.plan.Term(0).Limit
+}
+
+// creditOracle is a token bucket with credit, in rational numbers.
+type creditOracle struct {
+	tokenOracle
+	credit, most, lapse, lasts int64
+}
+
+func (o *creditOracle) step(now int64) {
+	if now >= o.lapse {
+		o.credit = 0
+	}
+	o.held.Add(o.held, new(big.Rat).Mul(o.rate, rat(now-o.last)))
+	if o.last = now; o.held.Cmp(rat(o.burst)) > 0 {
+		o.held.SetInt64(o.burst)
+	}
+}
+
+func (o *creditOracle) spend(now, cost int64) bool {
+	o.step(now)
+	if new(big.Rat).Add(o.held, rat(o.credit)).Cmp(rat(cost)) < 0 {
+		return false
+	}
+	paid := min(cost, o.credit)
+	o.credit -= paid
+	o.held.Sub(o.held, rat(cost-paid))
+	return true
+}
+
+func (o *creditOracle) add(now, units int64) (given int64) {
+	o.step(now)
+	missing := new(big.Rat).Sub(rat(o.burst), o.held)
+	if given = ceil(missing); given > units {
+		o.held.Add(o.held, rat(units))
+		return units
+	}
+	o.held.SetInt64(o.burst)
+	if more := min(units-given, o.most-o.credit); more > 0 {
+		o.credit, o.lapse, given = o.credit+more, now+o.lasts, given+more
+	}
+	return given
+}
+
+// TestCreditIsExact: takes, adds and the time that passes, from µs to days.
+func TestCreditIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawRate(t)
+		l.Credit = rapid.Int64Range(1, 100).Draw(t, "credit")
+		l.CreditFor = dur(rapid.OneOf(rapid.Int64Range(1, 1000), rapid.Int64Range(1, 366*24*h)).Draw(t, "credit for"))
+		if l.Validate() != nil {
+			l.Burst, l.Quota = 1, max(l.Quota, 200)
+		}
+		a, now := open(t, l), origin
+		o := &creditOracle{
+			tokenOracle: tokenOracle{rate: big.NewRat(l.Quota, l.Window.Microseconds()), held: rat(l.Burst), burst: l.Burst, last: now},
+			most:        l.Credit, lasts: l.CreditFor.Microseconds(),
+		}
+		for range 40 {
+			now += rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, window(l)), rapid.Just(o.lasts), rapid.Just(o.lasts-1)).Draw(t, "gap")
+			n := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, l.Burst), rapid.Int64Range(0, l.Burst+l.Credit+1)).Draw(t, "units")
+			n = min(n, sluice.MaxQuota)
+			if rapid.IntRange(0, 2).Draw(t, "op") == 0 {
+				if got, want := -a.add(now, n).Spent, o.add(now, n); got != want {
+					t.Fatalf("%v: an add of %d gives %d, want %d", l, n, got, want)
+				}
+			} else if got, want := a.take(now, n).Allowed, o.spend(now, n); got != want {
+				t.Fatalf("%v: a take of %d: %t, want %t", l, n, got, want)
+			}
+			if got, want := a.peek(now, 0).Remaining, floor(new(big.Rat).Add(o.held, rat(o.credit))); got != want {
+				t.Fatalf("%v: %d are left, want %d", l, got, want)
+			}
+		}
+	})
+}
+
+// TestBoundBesideAdds: under all operations, of limits that change, no more is
+// admitted in any span than the bound says and is added in it, and who waits
+// RetryAfter passes.
+func TestBoundBesideAdds(t *testing.T) {
+	for _, limits := range [][]sluice.Limit{
+		{with(tokens(7, s, 5), creditOf(9, s))},
+		{with(tokens(100, 10*ms, 30), debtOf(4), creditOf(50, 5*ms))},
+		{with(tokens(3, 24*h, 4), creditOf(20, 240*h))},
+		{with(tokens(7, s, 5), creditOf(9, s)).Named("x"), with(tokens(2, s, 8), creditOf(2, 3*s)).Named("x"), tokens(9, s, 3).Named("x")},
+	} {
+		rapid.Check(t, func(t *rapid.T) {
+			p := play(open(t, limits[0]))
+			l, now, due := limits[0], origin, int64(0)
+			for range 50 {
+				now += drawGap(t, l)
+				switch rapid.IntRange(0, 12).Draw(t, "what") {
+				case 0, 1, 2:
+					if d := p.add(now, rapid.Int64Range(1, 40).Draw(t, "units")); d.Spent < 0 {
+						p.ledger.add(max(now, due), d.Spent)
+						p.receipts = nil // as after a reset
+					}
+				case 3:
+					l = limits[rapid.IntRange(0, len(limits)-1).Draw(t, "limit")]
+					p.change(l)
+				case 4:
+					if d := p.convert(now); d.Spent < 0 {
+						p.ledger.add(now, d.Spent)
+					}
+				default:
+					e := drawTrace(t, l, 1)[0]
+					d := p.step(now, e)
+					due = max(due, int64(d.At))
+					if e.Op != sluice.OpTake || d.Allowed || d.RetryAfter == sluice.Never || len(limits) > 1 {
+						continue
+					}
+					if d := p.fork().take(now+d.RetryAfter.Microseconds(), e.Cost); !d.Allowed {
+						t.Fatalf("%v: denied after the RetryAfter", l)
+					}
+				}
+			}
+			checkBoundsOfChange(t, p.ledger, limits...)
+			if len(limits) == 1 {
+				checkBounds(t, l, p.ledger)
+			}
+		})
+	}
+}
+
+// TestBoundWithCreditIsReached by who spends all at once, and then as it comes back.
+func TestBoundWithCreditIsReached(t *testing.T) {
+	for _, l := range []sluice.Limit{
+		with(tokens(7, s, 5), creditOf(9, s)), with(tokens(100, 10*ms, 30), creditOf(50, 5*ms)), with(tokens(3, 24*h, 4), creditOf(20, 240*h)),
+	} {
+		a, now := open(t, l), origin
+		a.add(now, l.Credit)
+		var got int64
+		for now < origin+3*window(l) {
+			d := a.do(now, sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Cost: 1000}})
+			got += d.Spent
+			now += max(a.peek(now, 1).RetryAfter.Microseconds(), 1)
+		}
+		if most := algo.Bound(l, dur(now-origin)); got < most-1 || got > most {
+			t.Errorf("%v: %d in %d µs, want %d or one less", l, got, now-origin, most)
+		}
+	}
+}
