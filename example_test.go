@@ -127,3 +127,57 @@ func ExampleParseLimit() {
 	// sluice: limit "10/min burts 3": column 8: unknown word "burts"; write an algorithm (token-bucket, leaky-bucket, fixed-window, sliding-log, sliding-counter, sliding-histogram) or an option such as burst 20
 	// sluice: limit "0/min sliding-log": sluice: limit: Quota: 0 must be 1 to 9007199254740991 units
 }
+
+// A customer who has used up his minute buys 50 units, which last for a day.
+func ExampleLimiter_Add() {
+	store := memstore.New(memstore.Options{})
+	api, err := sluice.New(store, "api", sluice.MustParseLimit("10/min credit 50 credit-for 24h"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	if _, err := api.Take(ctx, "ann", 10); err != nil {
+		log.Fatal(err)
+	}
+	d, err := api.Add(ctx, "ann", 50)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("given:", -d.Spent, "left:", d.Remaining)
+	d, err = api.Take(ctx, "ann", 45) // 40 of credit, 5 of the bucket
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("allowed:", d.Allowed, "left:", d.Remaining)
+	// Output:
+	// given: 50 left: 50
+	// allowed: true left: 5
+}
+
+// A customer who has used 60 of 100 moves to a plan of 200.
+func ExampleLimiter_Convert() {
+	store := memstore.New(memstore.Options{})
+	ctx := context.Background()
+	for _, text := range []string{"calls: 100/h", "calls: 200/h"} {
+		api, err := sluice.New(store, "api", sluice.MustParseLimit(text))
+		if err != nil {
+			log.Fatal(err)
+		}
+		if text == "calls: 100/h" {
+			_, err = api.Take(ctx, "ann", 60)
+		} else {
+			_, err = api.Convert(ctx, "ann")
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		d, err := api.Peek(ctx, "ann", 1)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(d.Remaining)
+	}
+	// Output:
+	// 40
+	// 80
+}

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os/user"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,12 +22,14 @@ import (
 
 const keyUsage = `  sluice key show PART=VALUE... [--rule NAME] [--level NAME]
   sluice key reset PART=VALUE... [--rule NAME] [--level NAME] [--reason TEXT]
+  sluice key add PART=VALUE... --units N [--rule NAME] [--level NAME]
+                 [--reason TEXT]
   sluice key override PART=VALUE... --rule NAME --limit TEXT... --reason TEXT
                       [--for DURATION | --expires TIME] [--level NAME]
   sluice key override PART=VALUE... --rule NAME --remove [--reason TEXT]
 
 asks a running sluice what a key has left, makes it forget what the key has
-spent, or gives it other limits for a while. The parts are those that the rules'
+spent, gives it units, or gives it other limits for a while. The parts are those that the rules'
 keys are made of, as under "by": ip=192.0.2.1, header.X-User=ada, claim.sub=7.
 The budget of requests without a part, where they share one: header.X-User=
 What the text of a --limit does not name, such as its algorithm, is as in the rule.
@@ -35,7 +38,8 @@ sluice status has them, and its level.
 
 Where a rule has plans all are shown, or the one that is named by the part which
 its requests name it by. An override is in force on the node that is asked, and
-on no other; a reset is for all nodes that share a store.
+on no other; a reset, or an add, is for all nodes that share a store.
+An add gives back what counts, and where the limit has credit, units above that.
 
   --admin ADDRESS    where it is (default 127.0.0.1:9090)
   --token-file FILE  holds its token, if it has one
@@ -44,7 +48,7 @@ on no other; a reset is for all nodes that share a store.
 
 // runKey shows and changes keys of a running program.
 func runKey(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	values, rest, err := splitArgs(args, []string{"remove"}, "admin", "token-file", "rule", "level", "reason", "author", "limit", "for", "expires")
+	values, rest, err := splitArgs(args, []string{"remove"}, "admin", "token-file", "rule", "level", "reason", "author", "limit", "for", "expires", "units")
 	if err == nil && len(rest) == 0 {
 		err = errors.New("key: says not what to do")
 	}
@@ -68,6 +72,8 @@ func runKey(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if err == nil {
 			err = writeReset(stdout, done)
 		}
+	case "add":
+		err = addToKey(ctx, c, k, values, stdout)
 	case "override":
 		err = overrideKey(ctx, c, k, values, stdout)
 	default:
@@ -189,13 +195,36 @@ func writeReset(w io.Writer, done admin.ResetDone) error {
 	for i := range done.Keys {
 		fmt.Fprintf(&b, "reset %s: %s\n", levelOf(done.Keys[i].Rule, done.Keys[i].Level), keyText(done.Keys[i].Parts, ""))
 	}
-	if done.ThisNodeOnly {
-		b.WriteString("on this node only: its store is in its memory\n")
-	} else {
-		b.WriteString("in the store, for all nodes that share it\n")
-	}
+	b.WriteString(where(done.ThisNodeOnly))
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func addToKey(ctx context.Context, c *adminClient, k admin.Key, values map[string][]string, stdout io.Writer) error {
+	units, err := strconv.ParseInt(last(values["units"]), 10, 64)
+	if err != nil || units < 1 {
+		return fmt.Errorf("key add: --units %q is not a number of units; write for example --units 50", last(values["units"]))
+	}
+	var done admin.AddDone
+	if err := c.call(ctx, http.MethodPost, "/v1/key/add", admin.Add{Key: k, Units: units, Reason: last(values["reason"]), Author: author(values)}, &done); err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "add to %s: %s\n", levelOf(done.Key.Rule, done.Key.Level), keyText(done.Key.Parts, ""))
+	for _, g := range done.Given {
+		fmt.Fprintf(&b, "  %s: %d given, %d left\n", g.Limit, g.Given, g.Remaining)
+	}
+	b.WriteString(where(done.ThisNodeOnly))
+	_, err = io.WriteString(stdout, b.String())
+	return err
+}
+
+// where says for whom a change of a key is.
+func where(thisNodeOnly bool) string {
+	if thisNodeOnly {
+		return "on this node only: its store is in its memory\n"
+	}
+	return "in the store, for all nodes that share it\n"
 }
 
 func overrideKey(ctx context.Context, c *adminClient, k admin.Key, values map[string][]string, stdout io.Writer) error {

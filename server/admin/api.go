@@ -56,6 +56,7 @@ type APIOptions struct {
 //	GET    /policy           the version in force, its rules and what became of requests
 //	GET    /v1/key           the state of a key: ?ip=192.0.2.1&header.X-User=ada
 //	POST   /v1/key/reset     forget what a key has spent
+//	POST   /v1/key/add       give a key units
 //	PUT    /v1/override      give a key other limits, for a while
 //	DELETE /v1/override      end that
 //	GET    /v1/top           the keys denied most, hidden from callers without the token
@@ -89,7 +90,7 @@ func NewAPI(o APIOptions) (*API, error) {
 	a.token.Store(&o.Token)
 	a.mux.HandleFunc("GET /v1/top", a.top)
 	for pattern, handle := range map[string]http.HandlerFunc{
-		"GET /policy": a.policy, "GET /v1/key": a.showKey, "POST /v1/key/reset": a.resetKey,
+		"GET /policy": a.policy, "GET /v1/key": a.showKey, "POST /v1/key/reset": a.resetKey, "POST /v1/key/add": a.addToKey,
 		"PUT /v1/override": a.putOverride, "DELETE /v1/override": a.deleteOverride,
 	} {
 		a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {

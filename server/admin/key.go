@@ -219,6 +219,9 @@ func words(t *sluice.Term, o sluice.Outcome) string {
 	}
 	var b strings.Builder
 	full := t.Full()
+	if o.Remaining > full {
+		return fmt.Sprintf("nothing is spent: all %d are left, and %d of credit; as never seen in %v", full, o.Remaining-full, o.ResetAfter)
+	}
 	if fmt.Fprintf(&b, "full is %d, %d left", full, o.Remaining); t.Lent > 0 && o.Remaining == 0 {
 		b.WriteString(": the last take has spent more than was there, and the next waits until that is paid")
 	} else {

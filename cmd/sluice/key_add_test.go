@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/serve"
+)
+
+// TestKeyAdd: a key that has spent all is given what it lacks and credit, once, and
+// who gave it is written down.
+func TestKeyAdd(t *testing.T) {
+	audit := filepath.Join(t.TempDir(), "audit")
+	s := startFile(t, fmt.Sprintf(`upstream: %q
+rules:
+  - {name: api, match: {path: /api}, by: ip, limits: 5/h credit 3 credit-for 1h}
+  - {name: tiers, match: {path: /tiers}, by: header.X-User, limits: 9/h, plans: {by: header.X-Plan, limits: {pro: 7/h sliding-log, vip: none}}}
+  - {name: other, match: {path: /other}, by: ip, limits: 9/h}
+  - {name: runs, match: {path: /runs}, by: header.X-Run, in_flight: 3}
+`, named(t)), stopped, func(o *serve.Options) { o.Audit = audit })
+	key := func(exit int, args ...string) string {
+		t.Helper()
+		out, errs := command(t, exit, append([]string{"key", args[0], "--admin=" + s.admin}, args[1:]...)...)
+		return out + errs
+	}
+	for range 5 {
+		if got := s.get(t, "/api"); got.status != http.StatusOK {
+			t.Fatalf("got %d", got.status)
+		}
+	}
+	if got := s.get(t, "/api"); got.status != http.StatusTooManyRequests {
+		t.Fatalf("got %d", got.status)
+	}
+	for _, c := range []struct {
+		exit int
+		args []string
+		want string
+	}{
+		{exitOK, []string{"add", "ip=127.0.0.1", "--rule=api", "--units=7", "--reason=paid", "--author=eve"}, "add to api: ip=127.0.0.1\n  token-bucket.hour: 5/hour burst 5 credit 3 credit-for 1hour: 7 given, 7 left\non this node only"},
+		{exitOK, []string{"show", "ip=127.0.0.1", "--rule=api"}, "nothing is spent: all 5 are left, and 2 of credit; as never seen in "},
+		{exitOK, []string{"add", "ip=127.0.0.1", "--rule=api", "--units=7", "--author=eve"}, "1 given, 8 left"},
+		{exitOK, []string{"add", "header.X-User=ada", "header.X-Plan=pro", "--units=7", "--author=eve"}, "7/hour sliding-log: 0 given, 7 left"},
+		{exitFailed, []string{"add", "header.X-User=ada", "--units=7", "--author=eve"}, "name that, too: header.X-Plan=PLAN"},
+		{exitFailed, []string{"add", "header.X-User=ada", "header.X-Plan=vip", "--units=7", "--author=eve"}, "nothing to add to"},
+		{exitFailed, []string{"add", "header.X-Run=1", "--units=7", "--author=eve"}, "nothing to add to"},
+		{exitFailed, []string{"add", "ip=127.0.0.1", "--units=7", "--author=eve"}, "several rules"},
+		{exitFailed, []string{"add", "ip=127.0.0.1", "--rule=api", "--author=eve"}, "write for example --units 50"},
+		{exitFailed, []string{"add", "ip=127.0.0.1", "--rule=api", "--units=9007199254740992", "--author=eve"}, "must be 1 to"},
+		{exitFailed, []string{"add", "ip=127.0.0.1", "--rule=none", "--units=7", "--author=eve"}, `no rule "none"`},
+	} {
+		if out := key(c.exit, c.args...); !strings.Contains(out, c.want) {
+			t.Errorf("%s: got\n%s\nwant %q", c.args, out, c.want)
+		}
+	}
+	for i := range 9 {
+		if got, allowed := s.get(t, "/api"), i < 8; (got.status == http.StatusOK) != allowed {
+			t.Errorf("request %d: got %d", i, got.status)
+		}
+	}
+	written, err := os.ReadFile(audit) //nolint:gosec // the test's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"action":"add"`, `"author":"eve"`, `"reason":"paid"`, `"units":7`} {
+		if !strings.Contains(string(written), want) {
+			t.Errorf("the audit log lacks %s:\n%s", want, written)
+		}
+	}
+}

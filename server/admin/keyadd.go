@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Add is the document of POST /v1/key/add: give a key units. It means one key of one
+// rule, under the limits that it has now.
+type Add struct {
+	Key
+	Units  int64  `json:"units"`
+	Reason string `json:"reason,omitempty"`
+	Author string `json:"author"`
+}
+
+// AddDone is the answer of POST /v1/key/add.
+type AddDone struct {
+	Key   KeyState `json:"key"` // without limits
+	Given []Given  `json:"given"`
+	// ThisNodeOnly is as in [ResetDone].
+	ThisNodeOnly bool `json:"this_node_only"`
+}
+
+// Given is what an add gave under one limit.
+type Given struct {
+	Limit     string `json:"limit"`
+	Given     int64  `json:"given"`     // units: what was spent, and credit
+	Remaining int64  `json:"remaining"` // units left now
+}
+
+func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
+	var q Add
+	if err := read(r, &q); err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	p := a.o.Policy()
+	t, err := q.target(p)
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	now := a.o.Now()
+	plan := t.plans(now)[0]
+	switch tiers := t.level.Tiers; {
+	case t.free(plan, now), tiers == nil && len(t.level.Limits) == 0 && t.override(now) == nil:
+		err = errors.New("the key has no limits there, so there is nothing to add to")
+	case tiers != nil && !t.planned && t.override(now) == nil:
+		err = fmt.Errorf("the key's limits are those of its plan; name that, too: %s=PLAN", tiers.By)
+	}
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	done := AddDone{Key: t.describe(), ThisNodeOnly: !a.o.Shared}
+	e := AuditEntry{Action: "add", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"key": done.Key, "units": q.Units}}
+	err = a.change(r, e, func() (err error) {
+		done.Given, err = a.add(r.Context(), p, t, plan, q.Units)
+		return err
+	})
+	if err != nil {
+		fail(w, statusOf(err, http.StatusServiceUnavailable), err)
+		return
+	}
+	answer(w, http.StatusOK, done)
+}
+
+// target returns the one key that is meant.
+func (q *Add) target(p *policy.Policy) (*target, error) {
+	if q.Units < 1 || q.Units > sluice.MaxQuota {
+		return nil, fmt.Errorf("%d units; must be 1 to %d", q.Units, int64(sluice.MaxQuota))
+	}
+	targets, omitted, err := q.targets(p)
+	switch {
+	case err != nil:
+		return nil, err
+	case omitted || len(targets) != 1:
+		return nil, errors.New("several rules, or levels of one, have such a key; name one, as units are given once")
+	}
+	return &targets[0], nil
+}
+
+// add gives units to a key under the limits of a plan.
+func (a *API) add(ctx context.Context, p *policy.Policy, t *target, plan string, units int64) ([]Given, error) {
+	charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, plan, a.o.Now())
+	if err != nil {
+		return nil, err
+	}
+	charge.Cost = units
+	out := make(sluice.Outcomes, charge.Plan.Len())
+	if _, err := a.o.Store.Take(ctx, sluice.Request{Op: sluice.OpAdd, Charge: charge, Outcomes: &out}); err != nil {
+		return nil, err
+	}
+	given := make([]Given, len(out))
+	for i, o := range out {
+		given[i] = Given{Limit: charge.Plan.Term(i).String(), Given: -o.Spent, Remaining: o.Remaining}
+	}
+	return given, nil
+}
