@@ -268,7 +268,7 @@ func TestEveryParameterChangesTheIdentity(t *testing.T) {
 		"x: 100/min fixed-window", "x: 100/min fixed-window anchor first",
 		"x: 100/day fixed-window", "x: 100/day calendar UTC", "x: 100/day calendar Asia/Seoul", "x: 100/week calendar UTC",
 		"x: 100/week calendar UTC week-starts monday", "x: 100/month calendar UTC", "x: 100/year calendar UTC",
-		"x: 100/min sliding-log", "x: 100/min sliding-log count-denied", "x: 100/min count-denied", "x: 100/min fixed-window count-denied",
+		"x: 100/min credit 50 credit-for 24h", "x: 100/min credit 51 credit-for 24h", "x: 100/min credit 50 credit-for 23h", "x: 100/min sliding-log", "x: 100/min sliding-log count-denied", "x: 100/min count-denied", "x: 100/min fixed-window count-denied",
 		"x: 100/min sliding-counter", "x: 100/min sliding-counter sub-windows 2", "x: 100/min sliding-counter conservative", "x: 100/min sliding-counter strict", "x: 100/min sliding-counter pre-filled",
 		"x: 100/min sliding-counter sub-windows 2 whole", "x: 100/min fixed-window initial 7",
 		"x: 100/month calendar UTC from 17", "x: 100/month calendar UTC from 00:30", "x: 100/year calendar UTC from 04-06",

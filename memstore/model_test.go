@@ -88,11 +88,13 @@ func TestEqualsModel(t *testing.T) {
 		plans = append(plans, storekit.Plan(t, "one of "+l.name, l.text))
 	}
 	plans = append(plans,
+		storekit.Plan(t, "credit", "5/s credit 9 credit-for 2s"),
+		storekit.Plan(t, "much credit", "70/s burst 3 credit 500000000 credit-for 90s"),
 		storekit.Plan(t, "two", "5/s", "50/min fixed-window"),
 		storekit.Plan(t, "three", "20/min sliding-log", "10/s burst 20 leaky-bucket nodelay", "40/min sliding-counter sub-windows 4"),
 		storekit.Plan(t, "nine", "a: 90/min", "b: 91/min", "c: 92/min", "d: 93/min", "e: 94/min", "f: 95/min", "g: 96/min sliding-log", "h: 97/min fixed-window", "i: 98/min sliding-counter"),
 	)
-	ops := []sluice.Op{sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpPeek, sluice.OpRefund, sluice.OpCharge, sluice.OpTakeUpTo, sluice.OpReserve, sluice.OpReset}
+	ops := []sluice.Op{sluice.OpTake, sluice.OpTake, sluice.OpTake, sluice.OpPeek, sluice.OpRefund, sluice.OpCharge, sluice.OpTakeUpTo, sluice.OpReserve, sluice.OpReset, sluice.OpAdd, sluice.OpConvert}
 	steps := 60_000
 	if testing.Short() {
 		steps = 10_000

@@ -152,6 +152,33 @@ func TestOldNodesRefuseOtherFormats(t *testing.T) {
 	}
 }
 
+// TestOldNodesRefuseCredit: a head with credit has an option that nodes from before
+// there was credit do not know, and one without is as it was.
+func TestOldNodesRefuseCredit(t *testing.T) {
+	const known = optionNextWaits | optionAligned | optionBlock
+	with := storekit.Plan(t, "s", "x: 10/min burst 7 credit 5 credit-for 1h").Term(0)
+	without := storekit.Plan(t, "s", "x: 10/min burst 7").Term(0)
+	if head := appendHead(nil, &with.Limit); head[1]&headAlgorithm != headOptions || optionsOf(&with.Limit)&^known == 0 {
+		t.Errorf("%x: want an option that is not known", head)
+	}
+	if got, want := len(formatValue([]algo.State{{Idle: epoch, A: 3, By: without}})), len(appendHead(nil, &without.Limit))+7+2; got != want {
+		t.Errorf("without credit: %d bytes, want %d as before", got, want)
+	}
+	given := algo.State{Idle: epoch, B: -5, Since: epoch - 1, Last: epoch - 1, By: with}
+	raw := formatValue([]algo.State{given})
+	body, more, err := cutFormat(raw)
+	if err != nil || !more {
+		t.Fatalf("%x: %v, %v", raw, more, err)
+	}
+	by, size, err := parseHead("x", body)
+	if err != nil || by.Credit != 5 || by.CreditFor != time.Hour {
+		t.Fatalf("%x: %+v, %v", raw, by, err)
+	}
+	if got, err := parseExtended(by, body[size:], more); err != nil || got.B != -5 || got.Idle != epoch || got.Since != epoch-1 {
+		t.Errorf("%x: %+v, %v", raw, got, err)
+	}
+}
+
 // TestUnknownFormatsAreRefused: a value of a later format is no state, and the
 // error says what to do.
 func TestUnknownFormatsAreRefused(t *testing.T) {

@@ -56,7 +56,7 @@ func TestReceiptOfAnother(t *testing.T) {
 	}
 	defer s.Close() //nolint:errcheck // never fails
 	p := storekit.Plan(t, "scope", "10/s")
-	for _, op := range []sluice.Op{sluice.OpRefund, sluice.OpReset} {
+	for _, op := range []sluice.Op{sluice.OpRefund, sluice.OpReset, sluice.OpAdd} {
 		d, err := s.Take(t.Context(), sluice.Request{Op: op, Charge: sluice.Charge{Plan: p, Cost: 1}, At: 1<<61 | 1})
 		if err != nil || !d.Allowed || d.Spent != 0 {
 			t.Errorf("%v: %+v, %v; want nothing given back", op, d, err)

@@ -168,6 +168,9 @@ func TestForgets(t *testing.T) {
 		{"reset", narrow, func(sluice.Decision) sluice.Request {
 			return sluice.Request{Op: sluice.OpReset, Charge: of(narrow, "reset", 0)}
 		}},
+		{"add", narrow, func(sluice.Decision) sluice.Request {
+			return sluice.Request{Op: sluice.OpAdd, Charge: of(narrow, "add", 1)}
+		}},
 		{"changed limit", wide, func(sluice.Decision) sluice.Request { return storekit.Request(wide, "changed limit", 1) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -61,7 +61,7 @@ func allPlans(t testing.TB) []*sluice.Plan {
 // kinds are the steps of a run, each as often as it stands here.
 var kinds = []string{
 	"take", "take", "take", "take", "take", "take", "take", "take", "take", "take", "take", "take",
-	"charge", "reset", "refund", "up to", "up to", "reserve", "two keys", "wait", "short wait", "short wait", "wait until it fits",
+	"charge", "reset", "add", "refund", "up to", "up to", "reserve", "two keys", "wait", "short wait", "short wait", "wait until it fits",
 }
 
 // TestInvariant19 (deny cache): each locally denied request would have been
@@ -95,6 +95,8 @@ func TestInvariant19(t *testing.T) {
 				req.Op = sluice.OpCharge
 			case "reset":
 				req.Op = sluice.OpReset
+			case "add":
+				req.Op = sluice.OpAdd
 			case "refund":
 				if len(receipts) > 0 {
 					req = receipts[rapid.IntRange(0, len(receipts)-1).Draw(t, "receipt")]

@@ -146,7 +146,7 @@ func TestDeadline(t *testing.T) {
 				s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, Timeout: 70 * time.Millisecond, Failures: 1000})
 				defer end(t, f, s)
 				f.set(hung)
-				for op := sluice.OpTake; op <= sluice.OpReset; op++ {
+				for op := sluice.OpTake; op <= sluice.OpConvert; op++ {
 					req := storekit.Request(p, "k", 1)
 					req.Op, req.Outcomes = op, new(make(sluice.Outcomes, 1))
 					if op == sluice.OpRefund {
@@ -173,7 +173,7 @@ func TestDeadline(t *testing.T) {
 							t.Errorf("%v: answered after %v, want %v", op, took, c.want)
 						}
 						_, unavailable := errors.AsType[*remote.UnavailableError](err)
-						if reset := op == sluice.OpReset; unavailable != reset || !reset && (err != nil || !d.Allowed || !d.Degraded) {
+						if refused := op >= sluice.OpReset; unavailable != refused || !refused && (err != nil || !d.Allowed || !d.Degraded) {
 							t.Errorf("%v: got %+v, %v", op, d, err)
 						}
 						cancel()
