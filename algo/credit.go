@@ -70,12 +70,10 @@ func (b bucket) forgive(t *sluice.Term, s *State, now, units int64) int64 {
 	if s.Zero() || s.B < 0 || units == 0 {
 		return 0
 	}
-	r, at, before := &t.Rate, now, span.Span{}
+	r, before := &t.Rate, owed(t, s, now)
 	if s.Last > now {
-		r, at = &writer(t, s).Rate, s.Last
-		before = until(r, bucketTime(s), at)
-	} else {
-		before = owed(t, s, now)
+		r = &writer(t, s).Rate
+		before = until(r, bucketTime(s), s.Last)
 	}
 	back := before
 	if r.Fits(units, before.Ceil()) {
@@ -89,7 +87,7 @@ func (b bucket) forgive(t *sluice.Term, s *State, now, units int64) int64 {
 	after := r.Sub(before, back)
 	switch {
 	case s.Last > now:
-		setBucketTime(s, r.Add(span.Span{Micros: at}, after))
+		setBucketTime(s, r.Add(span.Span{Micros: s.Last}, after))
 	case after == (span.Span{}):
 		s.rest()
 		return unitsUp(r, back)

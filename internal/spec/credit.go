@@ -54,11 +54,6 @@ func (j *judge) checkAdd(req *sluice.Request, id int, d *sluice.Decision) error 
 	return nil
 }
 
-// ahead reports whether something is reserved, or may be.
-func (l *ledger) ahead(v *version, now int64) bool {
-	return v.kind == bucketKind && l.bal.last > now || l.front.hi > now
-}
-
 // gives returns how many of n units an add gives.
 func (l *ledger) gives(v *version, now, n int64) between {
 	switch {
@@ -145,10 +140,7 @@ func (l *ledger) give(v *version, step int, now, n, given int64) {
 // gift enters units that were given, which the bound has on top: until what is
 // reserved is due, as that may count in what they are given back of.
 func (l *ledger) gift(step int, now, units int64) {
-	at := max(now, l.front.hi)
-	if l.bal.last > at {
-		at = l.bal.last
-	}
+	at := max(now, l.front.hi, l.bal.last)
 	u := unit{at: at, step: step, gift: units, drains: at}
 	if k := len(l.units); k > 0 {
 		u.drains = max(at, l.units[k-1].drains)

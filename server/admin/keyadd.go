@@ -63,8 +63,9 @@ func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
 	}
 	done := AddDone{Key: t.describe(), ThisNodeOnly: !a.o.Shared}
 	e := AuditEntry{Action: "add", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"key": done.Key, "units": q.Units}}
+	ctx := r.Context()
 	err = a.change(r, e, func() (err error) {
-		done.Given, err = a.add(r.Context(), p, t, plan, q.Units)
+		done.Given, err = a.add(ctx, p, t, plan, q.Units)
 		return err
 	})
 	if err != nil {
