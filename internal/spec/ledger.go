@@ -276,7 +276,7 @@ func (l *ledger) reset(v *version, now int64) between {
 	case refillKind:
 		return exactly(l.missed.reset(v, now))
 	case warmKind:
-		return exactly(l.warm.reset(v, now))
+		return exactly(l.warm.reset(now))
 	default: // windows
 	}
 	r := between{l.windowReset(v, now, least), l.windowReset(v, now, most)}

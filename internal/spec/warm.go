@@ -110,7 +110,7 @@ func (v *version) unitsOf(d instant) int64 {
 	return n
 }
 
-func (w warmth) reset(v *version, now int64) int64 { return max(w.paid.ceil()+w.used-now, 0) }
+func (w warmth) reset(now int64) int64 { return max(w.paid.ceil()+w.used-now, 0) }
 
 // less takes off what is given back. Units given back have warmed the key.
 func (w warmth) less(v *version, now int64) warmth {
