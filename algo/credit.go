@@ -12,6 +12,10 @@ import (
 // bucket owes nothing, and spent before anything of that: so a balance is either
 // B = −credit, with the instant at which it lapses in Idle, or what bucket.go has.
 
+// longest is as long as units last at most that are converted to another rate: it may
+// be less than they do. See span.
+const longest = 1 << 60
+
 // credit returns how many units of credit t sees in s: what another limit of the
 // name has given is worth as many, and none sees more than its own.
 func credit(t *sluice.Term, s *State) int64 {
@@ -70,10 +74,11 @@ func (b bucket) forgive(t *sluice.Term, s *State, now, units int64) int64 {
 	if s.Zero() || s.B < 0 || units == 0 {
 		return 0
 	}
-	r, before := &t.Rate, owed(t, s, now)
-	if s.Last > now {
+	r, before, at := &t.Rate, owed(t, s, now), max(s.Last, now)
+	asWritten := s.Last > now || before.Micros >= longest
+	if asWritten {
 		r = &writer(t, s).Rate
-		before = until(r, bucketTime(s), s.Last)
+		before = until(r, bucketTime(s), at)
 	}
 	back := before
 	if r.Fits(units, before.Ceil()) {
@@ -86,8 +91,9 @@ func (b bucket) forgive(t *sluice.Term, s *State, now, units int64) int64 {
 	}
 	after := r.Sub(before, back)
 	switch {
-	case s.Last > now:
-		setBucketTime(s, r.Add(span.Span{Micros: s.Last}, after))
+	case asWritten && at+after.Ceil() > now:
+		setBucketTime(s, r.Add(span.Span{Micros: at}, after))
+		s.Last = at
 	case after == (span.Span{}):
 		s.rest()
 		return unitsUp(r, back)
@@ -113,18 +119,31 @@ func (bucket) proportion(t *sluice.Term, s *State, now int64) (more int64, done 
 		return 0, false
 	}
 	before, w := owed(t, s, now), s.By
-	if span.LessProduct(maxRefill, w.Burst, before.Micros+1, t.Burst) {
-		return 0, false // more than any limit may owe
+	if before.Micros >= longest || span.LessProduct(longest, w.Burst, before.Micros+1, t.Burst) {
+		return 0, false // more than any limit may owe, or can be told at t's rate
 	}
 	after := scale(&t.Rate, before, t.Burst, w.Burst)
 	if t.Most.Less(after) {
-		return 0, false
+		// But for what was rounded up, it may owe that: or to and fro would give units.
+		up := t.Rate.Add(convert(w, t, least(&w.Rate)), least(&t.Rate))
+		if exact := t.Rate.Sub(before, up); exact.Micros >= 0 && t.Most.Less(scale(&t.Rate, exact, t.Burst, w.Burst)) {
+			return 0, false
+		}
+		after = t.Most
 	}
 	owe(t, s, now, now, after)
 	if before.Less(after) {
 		return unitsUp(&t.Rate, t.Rate.Sub(after, before)), true
 	}
 	return -unitsUp(&t.Rate, t.Rate.Sub(before, after)), true
+}
+
+// least returns the shortest Span of a rate.
+func least(r *span.Rate) span.Span {
+	if r.Den > 1 {
+		return span.Span{Rem: 1}
+	}
+	return span.Span{Micros: 1}
 }
 
 // scale returns s·a/b, rounded up to the next Span of the rate. Its µs must fit.

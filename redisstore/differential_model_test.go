@@ -88,7 +88,7 @@ func (s *subject) meet(now int64) {
 	}
 	s.several = make([]bool, len(s.items))
 	for i := range s.items {
-		s.several[i] = len(s.rules[s.items[i].term.Series].limits) > 1
+		s.several[i] = s.items[i].term.Credit > 0 || len(s.rules[s.items[i].term.Series].limits) > 1
 	}
 }
 

@@ -124,7 +124,7 @@ func (l *ledger) give(v *version, step int, now, n, given int64) {
 			l.loose, l.bal.lo = true, min(l.bal.lo, -l.mostCredit())
 		}
 	case l.bounded(v) || l.manyForms(v):
-		l.loose = true
+		l.loose, l.bal.lo = true, min(l.bal.lo, -l.mostCredit()) // of a balance beside it, too
 	case v.kind == refillKind && l.front.hi <= now:
 		l.missed = l.missed.at(v, now)
 		l.missed.missing -= given
