@@ -91,7 +91,7 @@ func (o *warmOracle) refund(now, at, units, held int64) {
 		gone = max(gone, o.last-at)
 	}
 	back := new(big.Rat).Sub(o.units(min(held, o.Burst+o.Debt)), rat(gone))
-	for _, most := range []*big.Rat{o.units(units), o.owed(now)} {
+	for _, most := range []*big.Rat{o.units(units), o.owed(max(o.last, now))} {
 		if most.Cmp(back) < 0 {
 			back = most
 		}

@@ -141,7 +141,7 @@ func (l *ledger) warmBack(v *version, now, at, held, want int64) between {
 		gone = max(gone, l.warm.last-at)
 	}
 	back := v.minus(v.lasting(min(held, v.burst+v.debt)), instant{micros: gone})
-	for _, most := range []instant{v.lasting(want), l.warm.owes(v, now)} {
+	for _, most := range []instant{v.lasting(want), l.warm.owes(v, max(l.warm.last, now))} {
 		if most.less(back) {
 			back = most
 		}
