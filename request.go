@@ -54,9 +54,9 @@ const (
 	OpAdd
 	// OpConvert carries what a key owes over to a limit that has taken another's
 	// place, in proportion to their bursts: 60 of 100 becomes 120 of 200, where
-	// otherwise 60 are owed still. It changes buckets with continuous refill whose
-	// balance another limit of the name wrote, unless units are reserved in it or
-	// the limit cannot owe so much; all else stays, so a second has no effect.
+	// otherwise 60 are owed still. It changes buckets with continuous refill and no
+	// warm-up whose balance another limit of the name wrote, unless units are reserved
+	// in it or the limit cannot owe so much; all else stays, so a second has no effect.
 	OpConvert
 	ops
 )

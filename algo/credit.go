@@ -196,7 +196,7 @@ func (r *round) convert() sluice.Decision {
 	var first int64 // of the first charge's limits, the change that is largest
 	for i := range r.items {
 		it := &r.items[i]
-		if !continuous(it.Term) {
+		if !continuous(it.Term) || warms(it.Term) { // limits that share a warm-up have one rate
 			continue
 		}
 		more, done := bucket{}.proportion(it.Term, &it.State, r.now)

@@ -22,7 +22,7 @@ function bucket.new(key, head, s)
 		swapped = false, since = 0, last = 0, lag = lag, sight = sight, several = several,
 		num = num, den = den, one = one, oneRem = oneRem, reach = reach, reachRem = reachRem, most = most, mostRem = mostRem,
 		before = before, beforeRem = beforeRem, free = free, lent = lent, countDenied = countDenied, form = form,
-		credit = credit, lasts = lasts,
+		credit = credit, lasts = lasts, remembers = horizon - MAXWAIT,
 	}
 end
 
@@ -149,7 +149,7 @@ local function owe(it, at, m, r)
 	if at <= now and it.last == 0 and it.since == 0 then
 		return
 	end
-	if at <= now and it.last <= now and it.since + ceil(it.most, it.mostRem) <= now then
+	if at <= now and it.last <= now and it.since + it.remembers <= now then
 		it.since, it.last = 0, 0
 	else
 		it.last = max(it.last, at)

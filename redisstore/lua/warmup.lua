@@ -16,7 +16,7 @@ function warm.new(key, head, s)
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
 		swapped = false, since = 0, last = 0, several = several,
 		num = num, den = den, one = one, oneRem = oneRem, reach = reach, reachRem = reachRem, most = most, mostRem = mostRem,
-		lent = lent, all = all, credit = 0, lasts = 0,
+		lent = lent, all = all, credit = 0, lasts = 0, remembers = ceil(most, mostRem),
 	}
 end
 
