@@ -91,6 +91,7 @@ type Gateway struct {
 	outliving httputil.ReverseProxy // of requests for whose response a handler waits
 	transport *http.Transport
 	log       *sampledlog.Log
+	url       string        // of the upstream, as it was given
 	longest   time.Duration // 0: requests may take any time
 	onLongest func()
 	rpc       bool // the upstream may speak gRPC
@@ -148,7 +149,7 @@ func New(to string, opts Options) (*Gateway, error) {
 		target.Scheme = "http" // as the transport has it
 	}
 	g := &Gateway{
-		transport: newTransport(opts, h2c), log: &sampledlog.Log{Logger: opts.Log, Part: "gateway"},
+		transport: newTransport(opts, h2c), log: &sampledlog.Log{Logger: opts.Log, Part: "gateway"}, url: to,
 		longest: opts.LongestRequest, onLongest: opts.OnLongest, rpc: h2c || target.Scheme == "https",
 	}
 	forward := forwarding{trusted: opts.Trusted, upstreamHost: opts.UpstreamHost, target: target, oneProtocol: h2c}
@@ -187,6 +188,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := newPassage(w, r)
+	p.upstream.begin(p, g.url)
 	g.bound(p) //nolint:contextcheck // it may be told of behind the request's end
 	if p.x.Body() != nil {
 		// A response may begin before the request's body has ended. Where that
@@ -195,7 +197,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			g.log.Warn(r.Context(), "cannot stream both ways", err)
 		}
 	}
-	defer p.end()
+	defer p.end() //nolint:contextcheck // it looks at the request's own
 	if p.outlives {
 		g.outliving.ServeHTTP(p.w, p.request)
 	} else {

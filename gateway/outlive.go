@@ -122,7 +122,7 @@ func (o *outliving) abandon(client context.Context, p *passage, complete bool, c
 		o.log.Warn(client, "a request is cancelled whose client has left: it is charged in full, and its slot in flight stays until it expires", err)
 		return false
 	}
-	settle := exchange.TakeOver(p.w)
+	settle, observed := exchange.TakeOver(p.w), p.upstream.abandoned()
 	ctx, stop := context.WithoutCancel(client), p.longest.follow(cancel)
 	// The transport's own timeout begins when the upstream has taken all of the
 	// request, which one of HTTP/2 may put off.
@@ -132,7 +132,7 @@ func (o *outliving) abandon(client context.Context, p *passage, complete bool, c
 		defer stop()
 		defer o.abandoned.leave(place)
 		defer cancel(nil) // the body is not wanted
-		if err := o.finish(<-came, settle); err != nil {
+		if err := o.finish(<-came, settle, observed); err != nil {
 			o.log.Error(ctx, "cannot settle a request whose client has left", err)
 		}
 	}()
@@ -140,7 +140,7 @@ func (o *outliving) abandon(client context.Context, p *passage, complete bool, c
 }
 
 // finish settles an abandoned request by what came of it.
-func (o *outliving) finish(a answer, settle func(exchange.Outcome)) (err error) {
+func (o *outliving) finish(a answer, settle func(exchange.Outcome), observed func(status int, err error) *exchange.Upstream) (err error) {
 	defer recovered(&err)
 	if a.err != nil {
 		o.abandoned.lost.Add(1)
@@ -148,7 +148,7 @@ func (o *outliving) finish(a answer, settle func(exchange.Outcome)) (err error) 
 		if running {
 			status = http.StatusGatewayTimeout
 		}
-		settle(exchange.Outcome{Status: status, Unseen: !notDialled(a.err), Running: running})
+		settle(exchange.Outcome{Status: status, Unseen: !notDialled(a.err), Running: running, Upstream: observed(0, a.err)})
 		return nil
 	}
 	// An error says that the connection is broken, and nobody wants what follows.
@@ -156,7 +156,8 @@ func (o *outliving) finish(a answer, settle func(exchange.Outcome)) (err error) 
 	o.abandoned.seen.Add(1)
 	settle(exchange.Outcome{
 		Status: a.response.StatusCode, Header: func(name string) []string { return a.response.Header[name] },
-		Unseen: a.response.StatusCode == http.StatusGatewayTimeout, // nor has the upstream seen one
+		Unseen:   a.response.StatusCode == http.StatusGatewayTimeout, // nor has the upstream seen one
+		Upstream: observed(a.response.StatusCode, nil),
 	})
 	return nil
 }

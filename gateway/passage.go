@@ -27,6 +27,7 @@ type passage struct {
 	outlives bool     // its client, if need be: a handler waits for the response
 	over     func()   // lets go of an exchange that may outlive its client; nil: there is none
 	longest  *longest // nil: it may take any time
+	upstream observed
 }
 
 // field is a header field.
@@ -56,6 +57,9 @@ func newPassage(w http.ResponseWriter, r *http.Request) *passage {
 // body that was left half read while streaming both ways.
 func (p *passage) header(status int) {
 	if status < http.StatusOK {
+		if status == http.StatusSwitchingProtocols {
+			p.upstream.answered(status)
+		}
 		p.informed = true
 		if p.request.ProtoMajor > 1 {
 			// Where a client resets its stream meanwhile, net/http's server goes on
@@ -67,6 +71,7 @@ func (p *passage) header(status int) {
 	}
 	p.began = true
 	if !p.x.Failed {
+		p.upstream.answered(status)
 		p.longest.begin()
 	}
 	if status == http.StatusGatewayTimeout && !p.x.Failed {
@@ -93,6 +98,7 @@ func (p *passage) header(status int) {
 
 // end is what is left to do when the response was passed on, or broke off.
 func (p *passage) end() {
+	p.upstream.end(p)
 	p.flushBroken()
 	if p.over != nil {
 		p.over()

@@ -24,6 +24,9 @@ const statusClientGone = 499
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x := exchange.Of(w)
 	x.Failed = true
+	if noted := exchange.Observed(w); noted != nil {
+		noted.Err = err
+	}
 	// The upstream may have read enough of the request to act on it. One that found
 	// no connection, as that was refused or not made in time, was not sent: else an
 	// upstream that is down would count against all clients.

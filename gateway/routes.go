@@ -27,6 +27,8 @@ type Route struct {
 	// answered with 413. Zero means no bound.
 	MaxBody int64
 	Handler http.Handler
+
+	name string // host and path
 }
 
 // Routes is an [http.Handler] that gives each request to the first [Route] that
@@ -49,6 +51,7 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 		}
 		route.Host = wire.Host(route.Host)
 		route.Path = strings.TrimSuffix(route.Path, "/")
+		route.name = route.Host + route.Path
 		r.routes = append(r.routes, route)
 	}
 	return r, errors.Join(faults...)
@@ -91,6 +94,9 @@ func (route *Route) forHost(host string) bool {
 }
 
 func (route *Route) serve(w http.ResponseWriter, r *http.Request) {
+	if noted := exchange.Observed(w); noted != nil {
+		noted.Route = route.name
+	}
 	if route.MaxBody > 0 && r.Body != nil && r.Body != http.NoBody {
 		if r.ContentLength > route.MaxBody {
 			// It is not read, so another request cannot follow it.

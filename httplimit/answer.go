@@ -27,6 +27,15 @@ const WarningField = "RateLimit-Warning"
 
 // Refuse answers a request that is not passed on.
 func (q *Request) Refuse(w http.ResponseWriter) {
+	if q.awaited() {
+		x, next := exchange.Count(w, q.r)
+		defer func() { q.over(&Response{Status: x.Status(), Written: x.Written()}) }()
+		w = next
+	}
+	q.refuse(w)
+}
+
+func (q *Request) refuse(w http.ResponseWriter) {
 	defer q.letGo()
 	e, opts := q.Event(), &q.mw.opts
 	if q.own {

@@ -81,6 +81,13 @@ type Options struct {
 	// skipped, before it is passed on or answered; for one that is held back, after
 	// that. It must be safe for concurrent use and should be quick.
 	OnDecision func(r *http.Request, e Event)
+	// OnEnd, if not nil, is called once for every request that is not skipped, when it
+	// is over: answered, settled, and its connection given back if that has switched
+	// protocol. That is when the handler has returned or, where a gateway goes on with
+	// a request whose client has left, when the response is known. One that
+	// [Middleware.Decide] decided is over with Settle or Refuse. It must be safe for
+	// concurrent use, quick, and must not panic; r may be read and not changed.
+	OnEnd func(r *http.Request, s *Summary)
 	// OnError, if not nil, is called with every error of the store, and of a
 	// function of the Options that is not the client's fault; also with those
 	// after the response, and when a slot in flight has expired. It must be safe

@@ -19,10 +19,14 @@ func (q *Request) settles() *exchange.Settlement {
 // settleLater settles the request after its handler has returned: what belongs to
 // that must not be touched, other than what was counted.
 func (q *Request) settleLater(o exchange.Outcome) {
-	q.Settle(Response{
+	resp := Response{
 		Status: o.Status, Header: o.Header, Unseen: o.Unseen, Running: o.Running,
 		Written: q.x.Written(), Read: q.x.Read(),
-	})
+	}
+	q.settle(resp)
+	resp.Status = statusClientGone
+	q.summary.Upstream, q.summary.Broken = o.Upstream, true
+	q.over(&resp)
 }
 
 // presume charges the request as if its response will count.

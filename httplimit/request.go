@@ -26,6 +26,8 @@ type Request struct {
 	own        bool   // it asks for its own limits
 	ahead      *ahead // of a body that was read while the request was held back
 
+	summary Summary // for OnEnd; it has not begun if nobody wants it, or has had it
+
 	token policy.Token
 	claim func(string) (string, error) // q.lookUp, made once
 
@@ -78,6 +80,11 @@ func (q *Request) HTTP() *http.Request { return q.r }
 // known, and frees its slots in flight. It blocks for a second at most. A second
 // call does nothing.
 func (q *Request) Settle(resp Response) {
+	q.settle(resp)
+	q.over(&resp)
+}
+
+func (q *Request) settle(resp Response) {
 	q.letGo()
 	q.call.Settle(q.r.Context(), resp)
 }
@@ -116,6 +123,7 @@ func (q *Request) begin(m *Middleware, w http.ResponseWriter, r *http.Request, c
 	}
 	q.attributes.Reset(r, client, claims)
 	q.attributes.of = q
+	q.start()
 	q.own = m.opts.Own != nil && r.URL.Path == OwnPath && m.Admits(client) && wire.Fault(r) == ""
 }
 
@@ -123,15 +131,23 @@ func (q *Request) begin(m *Middleware, w http.ResponseWriter, r *http.Request, c
 func (q *Request) end() {
 	q.letGo()
 	q.mw, q.w, q.x, q.r, q.client = nil, nil, nil, nil, netip.Addr{}
-	q.token, q.attributes, q.own = policy.Token{}, attributes{}, false
+	q.token, q.attributes, q.own, q.summary = policy.Token{}, attributes{}, false, Summary{}
 	e := &q.call.Event
 	e.Err, e.Violated, e.Charge.Key, e.Judged = nil, nil, "", nil // the rest is the policy's, and set anew
 }
 
 // serve passes the request on, or answers it.
 func (q *Request) serve(next http.Handler) {
+	if q.awaited() {
+		q.observe(next)
+	} else {
+		q.pass(next)
+	}
+}
+
+func (q *Request) pass(next http.Handler) {
 	if !q.Allowed() {
-		q.Refuse(q.w)
+		q.refuse(q.w)
 		return
 	}
 	q.keep(q.setFields(q.w.Header()))
@@ -148,7 +164,7 @@ func (q *Request) serve(next http.Handler) {
 	returned := false
 	defer func() {
 		if !q.settlement.Taken() {
-			q.Settle(q.response(x, returned))
+			q.settle(q.response(x, returned))
 		}
 	}()
 	next.ServeHTTP(q.w, q.r)

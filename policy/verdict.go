@@ -98,19 +98,24 @@ type Outcome struct {
 	// Grace that it is the grace limit of one that has denied.
 	Limit       *sluice.Term
 	Soft, Grace bool
+	// Degraded says that a failure policy decided in the store's place. Err is why
+	// nothing did, and the rest is zero then: the rule's Failure holds.
+	Degraded bool
+	Err      error
 	sluice.Outcome
 }
 
 // place is where a limit of the rules in force, and its outcome, stand in a verdict.
-type place struct{ charge, term, outcome int }
+type place struct{ ask, charge, term, outcome int }
 
 // places returns those of an ask.
-func (v *Verdict) places(k *ask) iter.Seq[place] {
+func (v *Verdict) places(i int) iter.Seq[place] {
 	return func(yield func(place) bool) {
+		k := &v.asks[i]
 		at := k.outcomes
 		for j := k.first; j < k.first+k.n; j++ {
 			for t := range v.charges[j].Plan.Len() {
-				if !yield(place{j, t, at}) {
+				if !yield(place{i, j, t, at}) {
 					return
 				}
 				at++
@@ -124,7 +129,7 @@ func (v *Verdict) places(k *ask) iter.Seq[place] {
 func (v *Verdict) inForce() iter.Seq[place] {
 	return func(yield func(place) bool) {
 		for i := range v.enforced() {
-			for p := range v.places(&v.asks[i]) {
+			for p := range v.places(i) {
 				if !yield(p) {
 					return
 				}
@@ -158,11 +163,11 @@ func (v *Verdict) Limits() (n int) {
 
 // outcome describes the limit at a place.
 func (v *Verdict) outcome(p place) Outcome {
-	c := &v.charges[p.charge]
+	c, of := &v.charges[p.charge], &v.asks[p.ask].result
 	soft := c.set.soft() == p.term
 	return Outcome{
 		Rule: &c.rule.Rule, Level: c.level.Level, Key: c.Key, Cost: c.Cost, Limit: c.Plan.Term(p.term),
-		Soft: soft && !c.over, Grace: soft && c.over, Outcome: v.told(p),
+		Soft: soft && !c.over, Grace: soft && c.over, Degraded: of.Decision.Degraded, Err: of.Err, Outcome: v.told(p),
 	}
 }
 
@@ -308,10 +313,10 @@ func (v *Verdict) binds() {
 		for j := k.first; j < k.first+k.n; j++ {
 			o.cost = v.charges[j].Cost
 			for t := range v.charges[j].Plan.Len() {
-				o.Outcome = v.told(place{j, t, at})
+				o.Outcome = v.told(place{a, j, t, at})
 				if v.Allowed == o.Allowed && (!v.bound || tighter(&o, &best, v.Allowed)) {
 					best, v.bound, v.Decision.Binding = o, true, i
-					v.binding = place{j, t, at}
+					v.binding = place{a, j, t, at}
 				}
 				at++
 				i++

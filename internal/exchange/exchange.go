@@ -34,6 +34,8 @@ type Exchange struct {
 	// Settlement, if not nil, is what a handler has to do when the response is known.
 	Settlement *Settlement
 
+	upstream *Upstream // nil: nobody wants to know of it
+
 	// request is the one copy that handlers may change, made by the first that
 	// needs it; nil as long as the one that came will do.
 	request          *http.Request
@@ -259,6 +261,9 @@ func (x *Exchange) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	x.stall.switched = true // it is left alone from now on
 	if x.status == 0 {
 		x.status = http.StatusSwitchingProtocols
+		if x.OnHeader != nil {
+			x.OnHeader(x.status)
+		}
 	}
 	c := &switched{Conn: conn, x: x}
 	return c, bufio.NewReadWriter(bufio.NewReader(c), rw.Writer), nil

@@ -31,6 +31,8 @@ type Outcome struct {
 	Header  func(name string) []string // of the response, by canonical name; nil: none
 	Unseen  bool                       // the upstream may have acted on it, and its response was not seen
 	Running bool                       // the upstream may still work on it
+	// Upstream is what became of it there, nil if nobody wants to know.
+	Upstream *Upstream
 }
 
 // Taken reports whether somebody else settles. It is for the goroutine of the

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import (
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/exchange"
+)
+
+// statusClientGone is what a gateway has for the status where the client did not
+// wait for the response.
+const statusClientGone = 499
+
+// Upstream is what became of a request that a gateway passed on.
+type Upstream = exchange.Upstream
+
+// Summary is a request that is over. It is valid until the function that is given
+// it returns, and with it all that it points to.
+type Summary struct {
+	// Event is what was decided. It is zero if Own.
+	Event Event
+	// Own says that a client has asked for its own limits, at [OwnPath]: nothing was
+	// decided or charged.
+	Own    bool
+	Client netip.Addr
+	// Status is that of the response, 101 if the protocol was switched. It is 499 if the
+	// client left before there was one, and 0 if there was none for another reason.
+	Status int
+	// Broken says that the handler has panicked, as where a response breaks off, or that
+	// the client left before it came.
+	Broken bool
+	// Written are the bytes of the response's body that were sent, and Read those of the
+	// request's that were read; with those of a connection that has switched protocol.
+	// Read is -1 where nobody knows.
+	Written, Read int64
+	Began         time.Time     // when the request's header was there
+	Took          time.Duration // since then, with the time for which it was held back
+	// Upstream is what became of the request at an upstream. It has no URL if there
+	// was none, or the request was not passed on.
+	Upstream *Upstream
+}
+
+// start begins the summary of a request, if somebody wants it.
+func (q *Request) start() {
+	if q.mw.opts.OnEnd == nil {
+		return
+	}
+	if q.w != nil {
+		q.summary.Began = exchange.Came(q.w)
+	}
+	if q.summary.Began.IsZero() {
+		q.summary.Began = time.Now()
+	}
+}
+
+// awaited reports whether OnEnd is to be called.
+func (q *Request) awaited() bool { return !q.summary.Began.IsZero() }
+
+// observe passes the request on, or answers it, and tells what became of it.
+func (q *Request) observe(next http.Handler) {
+	x := q.exchange()
+	q.summary.Upstream = x.Observe()
+	returned := false
+	defer func() {
+		if q.settlement.Taken() {
+			return
+		}
+		q.summary.Broken = !returned
+		resp := Response{Status: x.Status(), Written: x.Written(), Read: x.Read()}
+		if resp.Status == 0 && returned {
+			resp.Status = http.StatusOK // which net/http sends
+		}
+		q.over(&resp)
+	}()
+	q.pass(next)
+	returned = true
+}
+
+// over tells that the request is over, once.
+func (q *Request) over(resp *Response) {
+	s := &q.summary
+	if s.Began.IsZero() {
+		return
+	}
+	if s.Upstream == nil {
+		s.Upstream = new(Upstream)
+	}
+	if !q.own {
+		s.Event = q.Event()
+	}
+	s.Own, s.Client, s.Status, s.Written, s.Read = q.own, q.client, resp.Status, resp.Written, resp.Read
+	s.Took = time.Since(s.Began)
+	q.mw.opts.OnEnd(q.r, s)
+	s.Began = time.Time{}
+}
