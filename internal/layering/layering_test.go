@@ -129,6 +129,7 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/internal/pacing", []string{"", "/internal/instants", "/internal/span"}},
 		{"/httpclient", []string{"", "/internal/instants", "/internal/span", "/internal/pacing"}},
 		{"/internal/exchange", []string{"/internal/wire"}},
+		{"/internal/logfile", []string{"/internal/regular"}},
 		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/instants", "/internal/sampledlog", "/internal/wire", "/policy"}},
 		{"/gateway", []string{"/internal/exchange", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},
 		{"/gateway/certificate", []string{"/internal/regular"}},

@@ -74,9 +74,15 @@ func Given(path string) bool {
 // Append opens a regular file to append to, or what the process was given open,
 // such as /dev/stdout. If there is no file it is made, for its owner alone. As
 // Open it waits for nobody.
-func Append(path string) (f *os.File, err error) {
+func Append(path string) (f *os.File, err error) { return appendTo(path, check) }
+
+// AppendStream is Append for what is read as it comes: it also opens a named pipe,
+// which is an error as long as nobody reads it, and a device such as /dev/null.
+func AppendStream(path string) (f *os.File, err error) { return appendTo(path, CheckStream) }
+
+func appendTo(path string, check func(string, fs.FileInfo) error) (f *os.File, err error) {
 	if Given(path) {
-		return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0) //nolint:gosec // as above
+		return appendGiven(path)
 	}
 	info, err := os.Stat(path)
 	if err == nil {
@@ -97,6 +103,21 @@ func Append(path string) (f *os.File, err error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// CheckStream returns why nothing can be appended to what is at a path; nil for what
+// AppendStream opens.
+func CheckStream(path string, info fs.FileInfo) error {
+	const device = fs.ModeDevice | fs.ModeCharDevice
+	if m := info.Mode(); m&fs.ModeNamedPipe != 0 || m&device == device {
+		return nil
+	}
+	return check(path, info)
+}
+
+// openGiven opens what the process was given open by its path.
+func openGiven(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0) //nolint:gosec // as above
 }
 
 func check(path string, info fs.FileInfo) error {
