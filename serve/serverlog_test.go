@@ -39,14 +39,14 @@ func TestServerLog(t *testing.T) {
 	})
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	for i, want := range [][]string{
-		{"level=WARN", `problem="TLS handshake"`, "192.0.2.0:4711: EOF", "unreported=0"},
-		{"level=WARN", `problem="http2: server connection error"`, "192.0.2.0:4711: connection error", "unreported=0"},
+		{"level=WARN", `msg="TLS handshake"`, "192.0.2.0:4711: EOF", "unreported=0"},
+		{"level=WARN", `msg="http2: server connection error"`, "192.0.2.0:4711: connection error", "unreported=0"},
 		{"level=WARN", "192.0.2.200:4711: EOF", "unreported=99"},
-		{"level=ERROR", `problem="panic serving"`, "192.0.2.1:4711: x"},
-		{"level=ERROR", "problem=accept", "too many open files"},
+		{"level=ERROR", `msg="panic serving"`, "192.0.2.1:4711: x"},
+		{"level=ERROR", "msg=accept", "too many open files"},
 		{"level=WARN", "192.0.2.99:4711: connection error", "unreported=98"},
-		{"level=ERROR", "problem=server", "line 0 that", "unreported=0"},
-		{"level=ERROR", `problem="panic serving"`, "192.0.2.2:4711: y", "unreported=0"},
+		{"level=ERROR", "msg=server", "line 0 that", "unreported=0"},
+		{"level=ERROR", `msg="panic serving"`, "192.0.2.2:4711: y", "unreported=0"},
 		{"level=ERROR", "line 999 that", "unreported=998"},
 	} {
 		for _, text := range want {
@@ -83,7 +83,7 @@ func TestFailedHandshakes(t *testing.T) {
 		tell(t, s.url, "not a handshake at all\r\n\r\n")
 	}
 	until(t, "the log to say so", func() bool {
-		return strings.Contains(s.logs.String(), `level=WARN msg=failed part=listener problem="TLS handshake"`)
+		return strings.Contains(s.logs.String(), `level=WARN msg="TLS handshake" part=listener`)
 	})
 }
 

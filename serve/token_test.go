@@ -164,7 +164,7 @@ func TestClaimTypes(t *testing.T) {
 			}
 		}
 	}
-	if got := s.logs.String(); !strings.Contains(got, `level=WARN msg=failed part=tokens problem="token not usable" error="claim sub is a list in the token`) {
+	if got := s.logs.String(); !strings.Contains(got, `level=WARN msg="token not usable" part=tokens error="claim sub is a list in the token`) {
 		t.Errorf("the log does not say why: %s", got)
 	}
 }

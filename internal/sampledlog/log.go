@@ -26,8 +26,8 @@ const (
 
 // Log lets one line a second of each problem through and says how many it has
 // not written: with the next line or, if there is none within another second, by
-// a line of its own. A problem is a text of the program's, never of a client's:
-// of more than 64 of them the others share a line. Logger and Part must be set
+// a line of its own. A problem is the message, a text of the program's and never of a
+// client's: of more than 64 of them the others share a line. Logger and Part must be set
 // before use. It is safe for concurrent use.
 type Log struct {
 	Logger *slog.Logger
@@ -132,8 +132,8 @@ func (l *Log) tell(p *problem) {
 }
 
 func (l *Log) write(ctx context.Context, what line, skipped int) {
-	l.Logger.LogAttrs(ctx, what.level, "failed",
-		slog.String("part", l.Part), slog.String("problem", what.problem), slog.String("error", short(what.err)), slog.Int("unreported", skipped))
+	l.Logger.LogAttrs(ctx, what.level, what.problem, //nolint:sloglint // it is a text of the program's
+		slog.String("part", l.Part), slog.String("error", short(what.err)), slog.Int("unreported", skipped))
 }
 
 func short(err error) string {

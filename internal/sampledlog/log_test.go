@@ -79,7 +79,7 @@ func TestProblemsApart(t *testing.T) {
 		}
 		log.Error(t.Context(), "panic", errors.New("nil"))
 	})
-	if len(lines) != 3 || !strings.Contains(lines[1], `level=ERROR msg=failed part=gateway problem=panic error=nil unreported=0`) {
+	if len(lines) != 3 || !strings.Contains(lines[1], `level=ERROR msg=panic part=gateway error=nil unreported=0`) {
 		t.Errorf("got %q, want a line of the panic among those of the upstream", lines)
 	}
 }
