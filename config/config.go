@@ -39,6 +39,8 @@ type Config struct {
 	// LeastBodyRate is how many bytes a second a client must send of a body that is
 	// waited for; zero: the gateway's default; negative: any number.
 	LeastBodyRate int64
+	DecisionLog   DecisionLog
+	AccessLog     AccessLog
 	Fields        []string // header fields of the answers: some of [FieldWords]; none: draft-11
 	Policy        *policy.Policy
 

@@ -83,6 +83,8 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		one("exempt", func(n *yaml.Node) {
 			d.mapping(n, "exempt", one("networks", func(n *yaml.Node) { d.networks(n, &c.Exempt) }))
 		}),
+		one("decision_log", func(n *yaml.Node) { d.decisionLog(n, &c.DecisionLog) }),
+		one("access_log", func(n *yaml.Node) { d.accessLog(n, &c.AccessLog) }),
 		one("rules", func(n *yaml.Node) { ruleNodes = d.ruleNodes(n) }),
 	)
 	d.circles(root, c)
@@ -110,12 +112,18 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 	if len(d.faults) == 0 && c.Tokens != nil && c.Tokens.Required && !claims {
 		d.fault(child(child(root, "tokens"), "required"), "no rule has a claim in its key or its plans, so no request needs a token; leave required out, or write by: claim.sub")
 	}
+	if file := c.AccessLog.File; file != "" && file == c.DecisionLog.File && !isStream(file) {
+		d.fault(child(root, "access_log"), "access_log is written to the file of decision_log; name another")
+	}
 	var err error
 	c.Policy, err = policy.CompilePaced(clean, d.pause)
 	if faults, ok := errors.AsType[policy.Faults](err); ok {
 		for _, f := range faults {
 			d.fault(locate(nodes[f.Rule], f.At), "%s", f.Problem)
 		}
+	}
+	if len(d.faults) == 0 {
+		d.sampledRule(root, c)
 	}
 }
 

@@ -231,6 +231,8 @@ type Side struct {
 	Level     *Level     // of a candidate, or that a shadow rule's key is missing of; else nil
 	Candidate *Candidate // nil for a shadow rule
 	Shadow    bool
+	Key       string // that is under the limit that binds
+	Cost      int64
 	Allowed   bool
 	Decision  sluice.Decision
 	Limit     *sluice.Term // the one that binds
@@ -257,8 +259,10 @@ func (v *Verdict) Sides() iter.Seq[Side] {
 			if k.role == candidacy {
 				s.Level, s.Candidate = c.level.Level, c.candidate.Candidate
 			}
+			s.Key, s.Cost = c.Key, c.Cost
 			if s.Err == nil {
-				s.Limit = v.limit(k, s.Decision.Binding)
+				charge, term := v.limit(k, s.Decision.Binding)
+				s.Key, s.Cost, s.Limit = charge.Key, charge.Cost, charge.Plan.Term(term)
 			}
 			if !yield(s) {
 				return
@@ -267,15 +271,17 @@ func (v *Verdict) Sides() iter.Seq[Side] {
 	}
 }
 
-// limit returns the i-th limit of an ask.
-func (v *Verdict) limit(k *ask, i int) *sluice.Term {
-	for _, c := range v.flat[k.first : k.first+k.n] {
-		if i < c.Plan.Len() {
-			return c.Plan.Term(i)
+// limit returns where the i-th limit of an ask stands: in which charge, and which of
+// its limits it is.
+func (v *Verdict) limit(k *ask, i int) (c *sluice.Charge, term int) {
+	flat := v.flat[k.first : k.first+k.n]
+	for j := range flat {
+		if c = &flat[j]; i < c.Plan.Len() {
+			return c, i
 		}
 		i -= c.Plan.Len()
 	}
-	return nil
+	return c, 0 // a store that counts otherwise
 }
 
 // enforced returns how many asks are of rules in force; they come first.

@@ -62,7 +62,7 @@ func (s *server) readyLine() string {
 	return line + s.listeners.certificateLines(time.Now())
 }
 
-// Bytes of the admin's token, and of its file.
+// Bytes of a secret, and of its file.
 const (
 	leastToken = 16
 	mostToken  = 1 << 20
@@ -74,13 +74,18 @@ func ReadToken(name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
+	return readSecret("token file", name)
+}
+
+// readSecret returns the secret that a file holds.
+func readSecret(what, name string) (string, error) {
 	data, _, err := regular.Read(name, mostToken)
 	if err != nil {
-		return "", fmt.Errorf("token file: %w", err)
+		return "", fmt.Errorf("%s: %w", what, err)
 	}
-	token := strings.TrimSpace(string(data))
-	if len(token) < leastToken {
-		return "", fmt.Errorf("token file %s: %d bytes can be guessed; write %d or more, such as those of openssl rand -hex 32", name, len(token), leastToken)
+	secret := strings.TrimSpace(string(data))
+	if len(secret) < leastToken {
+		return "", fmt.Errorf("%s %s: %d bytes can be guessed; write %d or more, such as those of openssl rand -hex 32", what, name, len(secret), leastToken)
 	}
-	return token, nil
+	return secret, nil
 }

@@ -60,6 +60,12 @@ func CheckFiles(c *config.Config) error {
 	if name := c.Admin.AuditFile; !regular.Given(name) {
 		add("audit_file", name, checkFile(name))
 	}
+	add("file", c.DecisionLog.File, checkLog(c.DecisionLog.File))
+	add("file", c.AccessLog.File, checkLog(c.AccessLog.File))
+	if name := c.DecisionLog.SecretFile; name != "" {
+		_, err := readSecret("secret file", name)
+		add("secret_file", name, err)
+	}
 	add("state", c.Store.State, checkFile(c.Store.State))
 	if c.Store.Redis != "" {
 		target, err := redisurl.Parse(c.Store.Redis, nil)

@@ -24,11 +24,15 @@ func (s *runtime) newLimits(g *generation) (*httplimit.Middleware, error) {
 	if err != nil {
 		return nil, err
 	}
+	onEnd, err := s.logs.onEnd(c)
+	if err != nil {
+		return nil, err
+	}
 	return httplimit.New(httplimit.Options{
 		Policy: g.policy, Store: s.store,
 		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, Claims: g.claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
 		Allow: c.Allow, Deny: c.Deny, Fields: fields,
-		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, Now: s.now,
+		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, OnEnd: onEnd, Now: s.now,
 		OnDecision: func(r *http.Request, e httplimit.Event) {
 			g.proxies.look(r)
 			s.count(r, e)

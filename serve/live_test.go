@@ -118,7 +118,7 @@ rules: [{name: api, limits: %d/min sliding-log}]
 		t.Errorf("%d answers were neither 200 nor 429", n)
 	}
 	logs := s.logs.String()
-	if !strings.Contains(logs, "not in force") || !strings.Contains(logs, "sluice.yaml:5:") {
+	if !strings.Contains(logs, "not in force") || !strings.Contains(logs, "line=5 column=21 problem=") {
 		t.Errorf("the fault was not logged: %s", logs)
 	}
 	s.forgive(t, "not in force")
@@ -151,7 +151,7 @@ func TestManyFaultsAreNotLogged(t *testing.T) {
 		if got, want := strings.Count(logs.String(), "\n"), c.lines; got != want {
 			t.Errorf("%d faults: %d lines, want %d", c.faults, got, want)
 		}
-		if got, want := strings.Contains(logs.String(), fmt.Sprintf("and %d faults more", c.faults-20)), c.faults > 21; got != want {
+		if got, want := strings.Contains(logs.String(), fmt.Sprintf("faults=%d", c.faults-20)), c.faults > 21; got != want {
 			t.Errorf("%d faults: said how many more is %v, want %v", c.faults, got, want)
 		}
 	}

@@ -31,7 +31,7 @@ func (s *server) newWatcher(ctx context.Context) *reload.Watcher {
 			named(s.keys(next))
 			return s.apply(ctx, next)
 		},
-		Around: s.load, Changed: s.changed,
+		Hurried: s.reopen, Around: s.load, Changed: s.changed,
 	}, reload.Version{File: c.File, Hash: c.Version, Loaded: time.Now()}, s.keys(c))
 }
 
@@ -50,8 +50,17 @@ func (s *server) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.Again:
-			s.Log.Warn("SIGHUP has no effect: a configuration that does not come from a file is read once", slog.String("file", s.Config.File))
+			s.reopen()
+			s.Log.Warn("SIGHUP opens logs again and nothing else: a configuration that does not come from a file is read once", slog.String("file", s.Config.File))
 		}
+	}
+}
+
+// reopen has the files of all logs opened again: they may have been moved away.
+func (s *server) reopen() {
+	s.runtime.logs.reopen()
+	if err := s.audit.Reopen(); err != nil {
+		s.Log.Error("the audit log cannot be opened again; the file before is kept", slog.Any("error", err))
 	}
 }
 
@@ -59,6 +68,9 @@ func (s *server) watch(ctx context.Context) {
 func (s *server) keys(c *config.Config) (names []string) {
 	if t := c.Tokens; t != nil {
 		names = append(names, cmp.Or(t.JWKS, t.HMAC, t.Key))
+	}
+	if c.DecisionLog.SecretFile != "" {
+		names = append(names, c.DecisionLog.SecretFile)
 	}
 	if s.Config.Admin.TokenFile != "" { // which is settled at the start
 		names = append(names, s.Config.Admin.TokenFile)
@@ -73,12 +85,22 @@ func (s *server) apply(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	logs, err := s.runtime.logs.prepare(c)
+	if err != nil {
+		return err
+	}
 	change, err := s.listeners.prepare(ctx, listenersOf(c))
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.File, err)
+		return errors.Join(fmt.Errorf("%s: %w", c.File, err), logs.abandon())
 	}
 	if err := s.runtime.apply(c); err != nil {
-		return errors.Join(err, change.abandon())
+		return errors.Join(err, change.abandon(), logs.abandon())
+	}
+	if err := logs.commit(); err != nil {
+		s.Log.Error("a log was not closed as it should be", slog.Any("error", err))
+	}
+	if len(logs) > 0 {
+		s.runtime.logs.tellSecret(c)
 	}
 	if s.api != nil {
 		s.api.SetToken(token)
@@ -123,13 +145,42 @@ func (s *server) changed(v reload.Version, err error) {
 		s.Log.Info("a new configuration is in force", slog.String("file", v.File), slog.String("hash", v.Hash))
 		return
 	}
-	const most = 20 // lines; all of them are at /readyz
-	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
-	if n := len(lines) - most; n > 1 {
-		lines = append(lines[:most], fmt.Sprintf("and %d faults more; see sluice lint %s", n, v.File))
+	logFaults(context.Background(), s.Log, "the configuration as it is now is not in force; the one before goes on", v, err)
+}
+
+// mostFaults is how many faults are logged at once; all of them are at /readyz.
+const mostFaults = 20
+
+// logFaults logs what is wrong with a configuration, a line for each fault, with its
+// place where it has one.
+func logFaults(ctx context.Context, log *slog.Logger, message string, v reload.Version, err error) {
+	all, ok := errors.AsType[config.Faults](err)
+	if !ok {
+		for line := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
+			all = append(all, config.Fault{File: v.File, Problem: strings.TrimSpace(line)})
+		}
 	}
-	for _, line := range lines {
-		s.Log.Error("the configuration as it is now is not in force; the one before goes on",
-			slog.String("hash", v.Hash), slog.String("problem", strings.TrimSpace(line)))
+	more := 0
+	if n := len(all) - mostFaults; n > 1 {
+		all, more = all[:mostFaults], n
 	}
+	for _, f := range all {
+		attrs := []slog.Attr{slog.String("file", f.File)}
+		if v.Hash != "" {
+			attrs = append(attrs, slog.String("hash", v.Hash))
+		}
+		if f.Line > 0 {
+			attrs = append(attrs, slog.Int("line", f.Line), slog.Int("column", f.Column))
+		}
+		log.LogAttrs(ctx, slog.LevelError, message, append(attrs, slog.String("problem", f.Problem))...) //nolint:sloglint // each caller has one text
+	}
+	if more > 0 {
+		log.Error("the configuration has more faults; see sluice lint", slog.String("file", v.File), slog.Int("faults", more))
+	}
+}
+
+// LogFaults logs why a program does not start: what is wrong with its configuration,
+// a line for each fault.
+func LogFaults(ctx context.Context, log *slog.Logger, file string, err error) {
+	logFaults(ctx, log, "sluice does not start", reload.Version{File: file}, err)
 }

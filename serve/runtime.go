@@ -50,6 +50,7 @@ type runtime struct {
 	upstreams *gateway.Connections
 	askers    *sluice.Limiter
 	now       func() time.Time
+	logs      *logs
 
 	slowBodies   atomic.Int64 // cut off by the least rate of bodies
 	longRequests atomic.Int64 // cut off by longest_request
@@ -85,7 +86,7 @@ func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, over
 		first: first, log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, overrides: overrides,
 		held: policy.NewQueue(policy.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned),
 		ahead: httplimit.NewReadAhead(httplimit.DefaultReadAhead), places: tcp.NewPlaces(defaultConnections), now: now,
-		memory: gateway.NewMemory(debug.SetMemoryLimit(-1), log),
+		memory: gateway.NewMemory(debug.SetMemoryLimit(-1), log), logs: newLogs(log),
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -110,9 +110,14 @@ func (s *server) wire(ctx context.Context) error {
 	}
 	s.runtime.store, s.runtime.slots, s.runtime.report = s.metrics.Wrap(s.store.store), s.store.slots, s.store.report
 	s.watcher = s.newWatcher(ctx)
-	if err := s.runtime.apply(c); err != nil {
+	logs, err := s.runtime.logs.prepare(c)
+	if err != nil {
 		return err
 	}
+	if err := errors.Join(logs.commit(), s.runtime.apply(c)); err != nil {
+		return err
+	}
+	s.runtime.logs.tellSecret(c)
 	s.metrics.WatchPolicy(&s.runtime.tally, func() metrics.Config {
 		v, failure := s.watcher.Status()
 		return metrics.Config{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Current: failure == nil}
@@ -122,6 +127,7 @@ func (s *server) wire(ctx context.Context) error {
 		return err
 	}
 	s.listeners = newListeners(ctx, s.runtime, pages, s.Drain)
+	s.metrics.WatchLogs(s.runtime.logs.stats)
 	s.metrics.WatchAbandoned(s.runtime.abandoned.Stats)
 	s.metrics.WatchTCP(s.listeners.stats)
 	s.metrics.WatchHeld(s.runtime.heldBack)
@@ -136,6 +142,9 @@ func (s *server) close() error {
 	var errs []error
 	if s.store != nil {
 		errs = append(errs, s.store.close())
+	}
+	if s.runtime != nil {
+		errs = append(errs, s.runtime.logs.close())
 	}
 	if s.audit != nil {
 		errs = append(errs, s.audit.Close())

@@ -126,6 +126,11 @@ func (f *serveFlags) page() *page {
 	if f.given("drain") {
 		p.line("drain", "# Beside it goes --drain "+f.drain.String()+".")
 	}
+	for _, name := range []string{"log-format", "log-level"} {
+		if f.given(name) {
+			p.line(name, "# Beside it goes --"+name+" "+f.one(name)+".")
+		}
+	}
 	p.put("listen", "listen:", f.one("listen"))
 	f.admin(p)
 	if f.given("upstream") {
@@ -137,6 +142,8 @@ func (f *serveFlags) page() *page {
 	p.put("trust", "  trusted:", f.networks()...)
 	p.heads = nil
 	p.put("fields", "fields:", strings.Split(strings.ReplaceAll(f.one("fields"), " ", ""), ",")...)
+	p.put("decision-log", "decision_log:", f.values["decision-log"]...)
+	p.put("access-log", "access_log:", f.values["access-log"]...)
 	f.store(p)
 	f.rules(p)
 	return p

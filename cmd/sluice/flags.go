@@ -6,6 +6,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,17 +72,35 @@ func suggest(name string, flags []string) string {
 
 // The flags of serve.
 var (
-	besideFile = []string{"config", "overrides", "audit", "drain"}
+	besideFile = []string{"config", "overrides", "audit", "drain", "log-format", "log-level"}
 	repeatable = []string{"limit", "by", "block", "trust", "admin-host"}
-	ofServe    = slices.Concat([]string{"listen", "upstream", "admin", "fields", "state", "store", "failure", "like"}, besideFile, repeatable)
+	ofServe    = slices.Concat([]string{"listen", "upstream", "admin", "fields", "state", "store", "failure", "like", "decision-log", "access-log"}, besideFile, repeatable)
 	switches   = []string{"admin-public", "upstream-host", "print-config"}
 )
+
+var (
+	logFormats = []string{"text", "json"}
+	logLevels  = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+)
+
+// logger returns what the program writes its own log to.
+func (f *serveFlags) logger(w io.Writer) *slog.Logger {
+	o := &slog.HandlerOptions{Level: f.level}
+	if f.json() {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// json reports whether the log is of JSON.
+func (f *serveFlags) json() bool { return f.one("log-format") == "json" }
 
 // serveFlags are the flags of serve.
 type serveFlags struct {
 	values map[string][]string
 	drain  time.Duration
-	file   string // that says what the flags do, without --config
+	level  slog.Level // of what is logged
+	file   string     // that says what the flags do, without --config
 	faults []error
 }
 
@@ -120,6 +140,16 @@ func parseServe(args []string) (*serveFlags, *config.Config, error) {
 		}
 		f.drain = d
 	}
+	if f.given("log-format") && !slices.Contains(logFormats, f.one("log-format")) {
+		f.fault("--log-format %q: write text or json", f.one("log-format"))
+	}
+	if f.given("log-level") {
+		level, ok := logLevels[f.one("log-level")]
+		if !ok {
+			f.fault("--log-level %q: write debug, info, warn or error", f.one("log-level"))
+		}
+		f.level = level
+	}
 	var c *config.Config
 	if f.given("config") {
 		f.checkBesideFile()
@@ -136,7 +166,7 @@ func (f *serveFlags) checkBesideFile() {
 	}
 	for _, name := range slices.Concat(ofServe, switches) {
 		if f.given(name) && !slices.Contains(besideFile, name) {
-			f.fault("--%s: does not go with --config: write it into the file; only --overrides, --audit and --drain do", name)
+			f.fault("--%s: does not go with --config: write it into the file; only --overrides, --audit, --drain, --log-format and --log-level do", name)
 		}
 	}
 }

@@ -64,6 +64,11 @@ func TestLintFiles(t *testing.T) {
 		{"an audit file that is a folder", "admin: {address: 127.0.0.1:0, audit_file: %s/folder}", []string{":1:43: %s/folder is a directory; write the path of a regular file"}},
 		{"a state to come", "store: {memory: {state: %s/none}}", nil},
 		{"a state in a pipe", "store: {memory: {state: %s/pipe}}", []string{":1:25: %s/pipe is a pipe"}},
+		{"logs to come", "decision_log: {file: %s/none}\naccess_log: %s/none2", nil},
+		{"logs to streams", "decision_log: {file: stdout, secret_file: %s/secret}\naccess_log: /dev/stdout", nil},
+		{"logs to a pipe and a device", "decision_log: %s/pipe\naccess_log: {file: /dev/null}", nil},
+		{"logs without a folder", "decision_log: %s/no/file\naccess_log: {file: %s/folder}", []string{":1:15: %s/no: no such folder; make it", ":2:20: %s/folder is a directory"}},
+		{"a short secret of the log's", "decision_log: {file: stdout, secret_file: %s/short}", []string{":1:43: secret file %s/short: 9 bytes can be guessed"}},
 		{"no password", "store: {redis: {url: \"redis://127.0.0.1:1?password_file=%s/none\"}}", []string{":1:22: password_file: stat %s/none: no such file"}},
 		{"no certificate of the store's", "store: {redis: {url: \"rediss://127.0.0.1:1?ca_file=%s/none\"}}", []string{":1:22: ca_file: "}},
 		{"no secret of the store's", "store: {redis: {url: \"redis://127.0.0.1:1?secret_file=%s/none\"}}", []string{":1:22: secret_file: "}},
@@ -114,6 +119,8 @@ func TestEveryFileIsChecked(t *testing.T) {
 		"token_file":     "admin: {address: 127.0.0.1:0, token_file: %s}",
 		"overrides_file": "admin: {address: 127.0.0.1:0, overrides_file: %s}",
 		"audit_file":     "admin: {address: 127.0.0.1:0, audit_file: %s}",
+		"file":           "decision_log: {file: %s}",
+		"secret_file":    "decision_log: {file: stderr, secret_file: %s}",
 		"state":          "store: {memory: {state: %s}}",
 	}
 	for key, yaml := range tests {

@@ -66,6 +66,7 @@ type program struct {
 	*exec.Cmd
 	url  string
 	logs *syncBuffer
+	out  io.Closer // the reader of its standard output
 }
 
 func startProgram(t *testing.T, args ...string) *program {
@@ -95,6 +96,7 @@ func startProgramBy(t *testing.T, change func(*exec.Cmd), args ...string) *progr
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.out = out
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}

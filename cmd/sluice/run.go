@@ -4,15 +4,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -73,9 +74,14 @@ func runServe(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		say(stdout, f.file)
 		return exitOK
 	}
-	log := slog.New(slog.NewTextHandler(stderr, nil))
+	log := f.logger(stderr)
 	serve.TakeStandardLog(log)
+	signal.Ignore(syscall.SIGPIPE) // a reader of standard output or error that leaves ends nothing
 	if err := f.serve(ctx, serve.Options{Config: c, Drain: f.drain, Out: stdout, Log: log}); err != nil {
+		if f.json() {
+			serve.LogFaults(ctx, log, cmp.Or(f.one("config"), fromFlags), err)
+			return exitFailed
+		}
 		say(stderr, fmt.Sprintf("sluice serve: %v\n", err))
 		return exitFailed
 	}
@@ -83,12 +89,14 @@ func runServe(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 }
 
 // serve runs what the flags say, or the file that they name, which a hang-up
-// signal has read again.
+// signal has read again. The signal has logs opened again, too.
 func (f *serveFlags) serve(ctx context.Context, o serve.Options) (err error) {
 	if f.given("config") {
 		if err := f.load(&o); err != nil {
 			return err
 		}
+	}
+	if slices.ContainsFunc([]string{"config", "decision-log", "access-log", "audit"}, f.given) {
 		again := make(chan os.Signal, 1)
 		signal.Notify(again, syscall.SIGHUP)
 		defer signal.Stop(again)

@@ -39,6 +39,9 @@ const serveUsage = `sluice serve passes HTTP requests on to a service, within li
                      (default 30s); a second signal ends them at once
   --overrides FILE   keep what "sluice key override" does over a restart
   --audit FILE       append every change to FILE (default: standard error)
+  --log-format FORM  of the program's own log, on standard error: text or json
+                     (default text)
+  --log-level LEVEL  log nothing below debug, info, warn or error (default info)
 
 Without --config these say it. With --print-config nothing is served, and the
 file that says the same is written to standard output:
@@ -82,6 +85,9 @@ file that says the same is written to standard output:
   --failure POLICY   while that store is away: open lets requests through,
                      local gives each node its share of the limits, closed
                      refuses (default open)
+  --decision-log PATH  write a line of JSON for each request to PATH, stdout or
+                     stderr: docs/decision-log.md; SIGHUP opens it again
+  --access-log PATH  write a line in the combined format of nginx and Apache
   --upstream-host    send the upstream's own name in Host, not the client's
 
 Limits:

@@ -32,8 +32,9 @@ type AuditLog struct {
 	mu   sync.Mutex
 	to   io.Writer
 	file *os.File // nil if to is not a file of the log's own
-	sync bool     // to is a regular file: a pipe cannot be synced
-	torn bool     // the last line was written in part
+	path string
+	sync bool // to is a regular file: a pipe cannot be synced
+	torn bool // the last line was written in part
 	now  func() time.Time
 }
 
@@ -44,20 +45,48 @@ func NewAuditLog(w io.Writer) *AuditLog { return &AuditLog{to: w, now: time.Now}
 // only its owner may read it, as it may hold keys. It may also be what the
 // process was given open, such as /dev/stdout. The caller closes it.
 func OpenAudit(path string) (*AuditLog, error) {
-	f, err := regular.Append(path)
-	if err != nil {
-		return nil, fmt.Errorf("audit: %w", err)
-	}
-	info, err := f.Stat()
-	l := &AuditLog{to: f, file: f, now: time.Now}
-	if err == nil && info.Mode().IsRegular() {
-		l.sync = true
-		l.torn, err = endsTorn(path, info.Size())
-	}
-	if err != nil {
-		return nil, fmt.Errorf("audit: %w", errors.Join(err, f.Close()))
+	l := &AuditLog{path: path, now: time.Now}
+	if err := l.open(); err != nil {
+		return nil, err
 	}
 	return l, nil
+}
+
+// open opens the path in the place of the file before.
+func (l *AuditLog) open() error {
+	f, err := regular.Append(l.path)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	info, err := f.Stat()
+	plain := err == nil && info.Mode().IsRegular()
+	torn := false
+	if plain {
+		torn, err = endsTorn(l.path, info.Size())
+	}
+	if err != nil {
+		return fmt.Errorf("audit: %w", errors.Join(err, f.Close()))
+	}
+	l.to, l.file, l.sync, l.torn = f, f, plain, torn
+	return nil
+}
+
+// Reopen opens the path again, as the file may have been moved away. If it returns an
+// error the file before is kept. It does nothing to a log that is not a file of its own.
+func (l *AuditLog) Reopen() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.file
+	if old == nil {
+		return nil
+	}
+	if err := l.open(); err != nil {
+		return err
+	}
+	if err := old.Close(); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
 }
 
 // endsTorn reports whether the last line of a file was written in part, by a

@@ -35,6 +35,8 @@ type Options struct {
 	// and reads, of which there are few: keys, tokens. Where one of them changes
 	// the file is loaded once more. It is called by one goroutine at a time.
 	Load func(data []byte, named func(files []string)) error
+	// Hurried, if not nil, is called for each value of hurry, before the file is read.
+	Hurried func()
 	// Around, if not nil, is called with what loads a file, and calls it: a large
 	// file takes a while.
 	Around func(func() error) error
@@ -97,6 +99,9 @@ func (w *Watcher) Run(ctx context.Context, hurry <-chan os.Signal) {
 		case <-ctx.Done():
 			return
 		case <-hurry:
+			if w.o.Hurried != nil {
+				w.o.Hurried()
+			}
 			w.Reload() //nolint:errcheck // Changed is told
 		case <-ticker.C:
 			w.look()

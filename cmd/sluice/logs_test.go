@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestReaderOfOutputLeaves: who reads standard output and error may leave: the program
+// goes on, and logs elsewhere.
+func TestReaderOfOutputLeaves(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "decisions")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startProgramBy(t, func(c *exec.Cmd) { c.Stderr = w }, "--listen", "127.0.0.1:0", "--admin", "off", "--limit", "1000/min",
+		"--decision-log", file, "--access-log", "stdout")
+	for _, c := range []io.Closer{w, r, p.out} {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := func() int {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(text), "\n")
+	}
+	for n := 1; n <= 3; n++ { // each with a line that nobody reads
+		fetch(t, http.DefaultClient, p.url)
+		until(t, "the line", func() bool { return lines() == n })
+		p.signal(t, syscall.SIGHUP) // of which it tells
+	}
+	p.signal(t, syscall.SIGTERM)
+	if err := p.Wait(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestLogFormat: the program's own log is of JSON where that is asked for, faults of the
+// configuration included, and leaves out what is below its level.
+func TestLogFormat(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	if err := os.WriteFile(file, []byte("rules:\n  - {nmae: a}\n  - {name: b, limit: 1/min}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr := command(t, exitFailed, "serve", "--config", file, "--log-format", "json")
+	n := 0
+	for line := range strings.Lines(stderr) {
+		var l struct {
+			Level, Msg, File, Problem string
+			Line, Column              int
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if n++; l.Level != "ERROR" || l.Msg != "sluice does not start" || l.File != file || l.Line < 2 || l.Column < 5 || l.Problem == "" {
+			t.Errorf("got %+v of %s", l, line)
+		}
+	}
+	if n < 2 {
+		t.Errorf("%d faults: %s", n, stderr)
+	}
+	for _, args := range [][]string{{"--log-format", "xml"}, {"--log-level", "loud"}} {
+		if _, stderr := command(t, exitUsage, append([]string{"serve"}, args...)...); !strings.Contains(stderr, args[0]) {
+			t.Errorf("%q: got %q", args, stderr)
+		}
+	}
+}

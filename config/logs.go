@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicegate/sluice/policy"
+)
+
+// DecisionLog is where a line is written for each request, and for which.
+type DecisionLog struct {
+	File string // or stdout, or stderr; empty: there is none
+	// Requests is "all", "denied" or "sample"; empty: all.
+	Requests string
+	Every    int64  // keys to one of a sample
+	By       string // the rule whose keys these are; empty: clients by their address
+	Plain    bool   // keys are written as they are, not hashed
+	// SecretFile holds what keys are hashed with; empty: a secret of the process.
+	SecretFile string
+}
+
+// AccessLog is where requests are written in the combined format.
+type AccessLog struct {
+	File string // or stdout, or stderr; empty: there is none
+}
+
+func (d *decoder) decisionLog(n *yaml.Node, l *DecisionLog) {
+	var keys string
+	file := d.path("file", &l.File)
+	before := len(d.faults)
+	d.mappingOr(n, "decision_log", file.read, file,
+		field{"requests", func(n *yaml.Node) { d.logged(n, l) }},
+		field{"keys", func(n *yaml.Node) { d.choice(n, "keys", &keys, "hashed", "plain") }},
+		d.path("secret_file", &l.SecretFile),
+	)
+	if l.Plain = keys == "plain"; l.Plain && l.SecretFile != "" {
+		d.fault(child(n, "secret_file"), "secret_file is what keys are hashed with, and they are plain; leave one out")
+	}
+	if l.File == "" && len(d.faults) == before {
+		d.fault(n, "decision_log has no file; write file: decisions.jsonl, or stdout or stderr")
+	}
+}
+
+// logged reads which requests are logged: a word, or a sample.
+func (d *decoder) logged(n *yaml.Node, l *DecisionLog) {
+	word := func(n *yaml.Node) { d.choice(n, "requests", &l.Requests, "all", "denied") }
+	sample := d.mappingOr(n, "requests", word,
+		d.scalar("sample", func(n *yaml.Node, s string) {
+			one, every, ok := strings.Cut(s, "/")
+			v, err := strconv.ParseInt(strings.ReplaceAll(every, "_", ""), 10, 64)
+			if !ok || one != "1" || err != nil || v < 1 || v > 1_000_000_000 {
+				d.fault(n, "sample is %q; write one of how many keys, such as 1/100", shorten(s))
+				return
+			}
+			l.Every = v
+		}),
+		d.word("by", &l.By),
+	)
+	if !sample {
+		return
+	}
+	if l.Requests = "sample"; child(n, "sample") == nil {
+		d.fault(n, "requests says not how large the sample is; write sample: 1/100")
+	}
+}
+
+func (d *decoder) accessLog(n *yaml.Node, l *AccessLog) {
+	file := d.path("file", &l.File)
+	before := len(d.faults)
+	d.mappingOr(n, "access_log", file.read, file)
+	if l.File == "" && len(d.faults) == before {
+		d.fault(n, "access_log has no file; write file: access.log, or stdout or stderr")
+	}
+}
+
+// sampledRule finds a sample by a rule that is not there.
+func (d *decoder) sampledRule(root *yaml.Node, c *Config) {
+	if c.DecisionLog.By == "" || c.Policy == nil {
+		return
+	}
+	for i := range c.Policy.Len() {
+		if r := c.Policy.Rule(i); r.Name == c.DecisionLog.By {
+			if r.Shape || !hasKey(r) {
+				d.fault(d.sampleBy(root), "by: requests have no key of the rule %q; name a rule with a key that limits them, or leave by out for the client's address", r.Name)
+			}
+			return
+		}
+	}
+	d.fault(d.sampleBy(root), "by is %q, and no rule has that name; name one of them, or leave by out for the client's address", shorten(c.DecisionLog.By))
+}
+
+// isStream reports whether a log is written to a standard stream of the process.
+func isStream(file string) bool {
+	switch file {
+	case "stdout", "stderr", "/dev/stdout", "/dev/stderr":
+		return true
+	}
+	return false
+}
+
+func (d *decoder) sampleBy(root *yaml.Node) *yaml.Node {
+	return child(child(child(root, "decision_log"), "requests"), "by")
+}
+
+// hasKey reports whether requests have a key under a rule that the log can tell.
+func hasKey(r *policy.Rule) bool {
+	for i := range r.Levels {
+		if len(r.Levels[i].By) > 0 {
+			return true
+		}
+	}
+	return false
+}

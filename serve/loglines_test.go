@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// TestLinesAreCounts: of many requests of all kinds, while the log is moved away and the
+// configuration read again, the lines of each verdict are as many as the metrics count,
+// for all requests and for each rule; and none is dropped that is not counted.
+func TestLinesAreCounts(t *testing.T) {
+	t.Run("memory", func(t *testing.T) { linesAreCounts(t, "") })
+	t.Run("redis", func(t *testing.T) {
+		linesAreCounts(t, fmt.Sprintf("store: {redis: {url: \"redis://%s\"}}\n", redistest.Start(t, redistest.Redis(t)).Addr))
+	})
+}
+
+func linesAreCounts(t *testing.T, store string) {
+	t.Helper()
+	each := 500
+	if testing.Short() {
+		each = 100
+	}
+	const clients, moves = 4, 5
+	path := filepath.Join(t.TempDir(), "decisions")
+	s := start(t, fmt.Sprintf(`
+decision_log: %q
+%srules:
+  - {name: all, by: query.u, missing: skip, limits: [10/min sliding-log, 20/h]}
+  - {name: tree, match: {path: /tree/}, levels: [{name: one, limits: 1000/min}, {name: two, by: query.u, limits: 30/min sliding-log}]}
+  - {name: dry, match: {path: /dry}, mode: shadow, limits: 5/min sliding-log}
+  - {name: needs, match: {path: /needs}, by: query.k, missing: refuse, limits: 20/min}
+  - {name: soft, match: {path: /soft}, limits: {soft: 10/min sliding-log, grace: 20/min sliding-log}}
+  - {name: seats, match: {path: /seats}, in_flight: 1}
+  - {name: counts, match: {path: /counts}, limits: 40/min sliding-log, when: {response: [404]}}
+  - {name: plans, match: {path: /plans}, by: ip, plans: {by: query.p, limits: {pro: none}}, limits: 10/min}
+  - {name: trial, match: {path: /trial}, limits: 60/min, candidates: {tight: 5/min sliding-log}}
+`, path, store))
+	paths := []string{"/", "/tree/a", "/dry", "/needs", "/needs?k=1", "/soft", "/seats", "/counts", "/plans?p=pro", "/plans", "/trial"}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	defer client.CloseIdleConnections()
+	var all sync.WaitGroup
+	for c := range clients {
+		all.Go(func() {
+			for i := range each {
+				path := paths[i%len(paths)]
+				if i%2 == 0 { // others have no user
+					path = strings.Replace(path+"?", "?", fmt.Sprintf("?u=%d&", c), 1)
+				}
+				fetch(t, client, s.url+path)
+			}
+		})
+	}
+	files := []string{path}
+	for i := range moves {
+		moved := fmt.Sprint(path, i)
+		if err := os.Rename(path, moved); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, moved)
+		s.again <- syscall.SIGHUP
+		until(t, "a new file", func() bool { _, err := os.Stat(path); return err == nil })
+	}
+	all.Wait()
+	n := float64(clients * each)
+	s.written(t, "decision", n)
+	m := s.metrics(t)
+	lines := make(map[string]float64)
+	for _, file := range files {
+		for _, d := range decisions(t, file) {
+			lines[fmt.Sprintf("sluice_http_requests_total{verdict=%q}", d.Verdict)]++
+			for rule, verdict := range d.ofRules() {
+				lines[fmt.Sprintf("sluice_rule_requests_total{rule=%q,verdict=%q}", rule, verdict)]++
+			}
+		}
+	}
+	for _, verdict := range []string{"allowed", "denied", "shadowed", "refused", "abandoned", "failed-open", "failed-closed"} {
+		series := fmt.Sprintf("sluice_http_requests_total{verdict=%q}", verdict)
+		if lines[series] != m[series] {
+			t.Errorf("%s is %v, and there are %v lines", series, m[series], lines[series])
+		}
+		for _, rule := range []string{"all", "tree", "dry", "needs", "soft", "seats", "counts", "plans", "trial"} {
+			series := fmt.Sprintf("sluice_rule_requests_total{rule=%q,verdict=%q}", rule, verdict)
+			if lines[series] != m[series] {
+				t.Errorf("%s is %v, and there are %v lines", series, m[series], lines[series])
+			}
+		}
+	}
+	for _, verdict := range []string{"allowed", "denied", "shadowed", "refused"} {
+		if m[fmt.Sprintf("sluice_http_requests_total{verdict=%q}", verdict)] == 0 {
+			t.Errorf("no request was %s", verdict)
+		}
+	}
+	if w, d := m[`sluice_decision_log_lines_total{result="written"}`], m[`sluice_decision_log_lines_total{result="dropped"}`]; w != n || d != 0 {
+		t.Errorf("%v lines written, %v dropped, of %v requests", w, d, n)
+	}
+}
+
+// ofRules returns what the metrics count of a request: a denial for the rule that binds,
+// and else each rule that applied.
+func (d *decision) ofRules() map[string]string {
+	of := make(map[string]string)
+	for _, r := range d.Rules {
+		switch {
+		case r.Mode == "shadow" || r.Mode == "candidate":
+		case d.Verdict == "denied":
+			if r.Binds {
+				of[r.Rule] = "denied"
+			}
+		case d.Verdict == "refused":
+			if r.Verdict == "refused" {
+				of[r.Rule] = "refused"
+			}
+		default:
+			of[r.Rule] = "allowed"
+		}
+	}
+	return of
+}

@@ -1,0 +1,326 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// decision is what tests look at of a line of the decision log.
+type decision struct {
+	Path, Host, Verdict, Method, Config string
+	Status                              int
+	Bytes                               int64
+	Duration                            int64 `json:"duration_us"`
+	Broken                              bool
+	Upstream                            struct {
+		Status int
+		Error  string
+		Bytes  int64
+	}
+	Rules []struct {
+		Rule, Mode, Verdict, Failure string
+		Binds                        bool
+	}
+}
+
+// decisions reads the lines of a log, all of which must be whole.
+func decisions(t *testing.T, path string) (all []decision) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var d decision
+		if err := json.Unmarshal([]byte(line), &d); err != nil || !strings.HasSuffix(line, "}\n") {
+			t.Fatalf("%q: %v", line, err)
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// written waits until so many lines of a log are written.
+func (r *running) written(t *testing.T, log string, n float64) {
+	t.Helper()
+	until(t, fmt.Sprint(n, " lines"), func() bool { return r.metrics(t)["sluice_"+log+`_log_lines_total{result="written"}`] >= n })
+}
+
+// say sends text over a connection of its own, and reads until text comes back.
+func say(t *testing.T, url, text, until string) net.Conn {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, conn)
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	if until == "" {
+		return conn
+	}
+	lines := bufio.NewReader(conn)
+	for {
+		line, err := lines.ReadString('\n')
+		if strings.Contains(line, until) {
+			return conn
+		}
+		if err != nil {
+			t.Fatalf("read %q: %v", line, err)
+		}
+	}
+}
+
+// TestRequestsAreLogged: whatever becomes of a request, both logs have one line of it,
+// which says so.
+func TestRequestsAreLogged(t *testing.T) {
+	t.Run("memory", func(t *testing.T) { requestsAreLogged(t, "") })
+	t.Run("redis", func(t *testing.T) {
+		requestsAreLogged(t, fmt.Sprintf("store: {redis: {url: \"redis://%s\"}}\n", redistest.Start(t, redistest.Redis(t)).Addr))
+	})
+}
+
+func requestsAreLogged(t *testing.T, store string) {
+	t.Helper()
+	there, release := make(chan struct{}, 1), make(chan struct{})
+	up := backend(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/switch":
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello\n")
+			_ = conn.Close()
+		case "/early": // before the body's end
+			c := http.NewResponseController(w)
+			if err := c.EnableFullDuplex(); err != nil {
+				t.Error(err)
+			}
+			w.Header().Set("Connection", "close") // net/http serves no other request behind half a body
+			w.WriteHeader(http.StatusForbidden)
+			if err := c.Flush(); err != nil {
+				t.Error(err)
+			}
+		case "/hangup":
+			there <- struct{}{}
+			<-release
+		default:
+			_, _ = io.WriteString(w, "ok")
+		}
+	})
+	dir := t.TempDir()
+	file, access := filepath.Join(dir, "decisions"), filepath.Join(dir, "access")
+	s := start(t, fmt.Sprintf(`
+upstream: [{url: %q, path: /down}, %s]
+decision_log: {file: %q}
+access_log: %q
+%srules:
+  - {name: one, match: {path: /one}, limits: 1/day}
+  - {name: key, match: {path: /key}, by: query.u, missing: refuse, limits: 1/day}
+  - {name: dry, match: {path: /dry}, mode: shadow, limits: 1/day}
+  - {name: waits, match: {path: /hangup}, by: ip, limits: 9/day, when: {response: [401]}}
+`, refusing(t), up, file, access, store))
+	for _, path := range []string{"/one?secret", "/one", "/key", "/dry", "/dry", "/down", "/%22%0a", "/.well-known/ratelimit"} {
+		s.get(t, path, "User-Agent", `a"gent`)
+	}
+	n := 7.0
+	wait := func() {
+		n++
+		s.written(t, "decision", n)
+	}
+	if err := say(t, s.url, "GET /switch HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", "hello").Close(); err != nil {
+		t.Error(err)
+	}
+	wait()
+	if err := say(t, s.url, "POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\npart", "403").Close(); err != nil {
+		t.Error(err)
+	}
+	wait()
+	left := say(t, s.url, "GET /hangup HTTP/1.1\r\nHost: x\r\n\r\n", "")
+	<-there
+	if err := left.Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the leave", func() bool { return s.metrics(t)["sluice_abandoned"] == 1 })
+	close(release)
+	wait()
+	h2 := &http.Transport{Protocols: new(http.Protocols)}
+	h2.Protocols.SetUnencryptedHTTP2(true)
+	fetch(t, &http.Client{Transport: h2}, s.url+"/two")
+	wait()
+	h2.CloseIdleConnections()
+	s.end(t)
+
+	want := []string{
+		"/one allowed 200 2 one=allowed",
+		"/one denied 429 - one=denied!",
+		"/key refused 400 - key=refused",
+		"/dry allowed 200 2 dry=allowed",
+		"/dry shadowed 200 2 dry=denied",
+		"/down allowed 502 - failed",
+		"/%22%0a allowed 200 2",
+		"/switch allowed 101 6",
+		"/early allowed 403 0",
+		"/hangup allowed 499 0 waits=allowed!",
+		"/two allowed 200 2",
+	}
+	got := decisions(t, file)
+	for i, d := range got {
+		text := fmt.Sprintf("%s %s %d", d.Path, d.Verdict, d.Status)
+		if d.Upstream.Status == d.Status || d.Status == 499 || d.Status == 101 {
+			text += fmt.Sprint(" ", d.Bytes)
+		} else if text += " -"; d.Upstream.Error != "" {
+			text += " failed"
+		}
+		for _, r := range d.Rules {
+			if text += " " + r.Rule + "=" + r.Verdict; r.Binds && r.Mode == "enforced" && (d.Verdict == "denied" || d.Status == 499) {
+				text += "!"
+			}
+		}
+		if i >= len(want) || text != want[i] {
+			t.Errorf("line %d: got %q, want %q", i, text, append(want, "none")[min(i, len(want))])
+		}
+		if d.Duration <= 0 || d.Config != s.banner[strings.Index(s.banner, "version ")+8:][:12] {
+			t.Errorf("line %d: %d µs, version %s", i, d.Duration, d.Config)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d lines, want %d", len(got), len(want))
+	}
+	text, err := os.ReadFile(access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	if len(lines) != len(want)+1 || !strings.Contains(lines[0], `"GET /one?secret HTTP/1.1" 200 2 "-" "a\x22gent"`) ||
+		!strings.Contains(lines[len(lines)-1], `"GET /two HTTP/2.0" 200 2`) {
+		t.Errorf("%d lines, want %d: %s", len(lines), len(want)+1, text)
+	}
+}
+
+// refusing returns the URL of an upstream at which nobody listens.
+func refusing(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return "http://" + l.Addr().String()
+}
+
+// TestLogsAreOpenedAgain: SIGHUP has the files opened that were moved away or removed,
+// also where the configuration has faults by now; and a change of the configuration
+// changes them.
+func TestLogsAreOpenedAgain(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	yaml := fmt.Sprintf("decision_log: %q\naccess_log: %q\nrules: [{name: a, limits: 1000/min}]\n", at("decisions"), at("access"))
+	s := start(t, yaml, func(o *Options) { o.Audit = at("audit") })
+	s.get(t, "/")
+	s.written(t, "access", 1)
+	exists := func(name string) bool { _, err := os.Stat(at(name)); return err == nil }
+	for _, name := range []string{"decisions", "audit"} {
+		if err := os.Rename(at(name), at(name+".1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(at("access")); err != nil {
+		t.Fatal(err)
+	}
+	s.write(t, "rules: [{nmae: a}]\n")
+	s.again <- syscall.SIGHUP
+	until(t, "the files", func() bool { return exists("decisions") && exists("audit") && exists("access") })
+	s.forgive(t, "not in force")
+	s.get(t, "/")
+	s.written(t, "decision", 2)
+	s.ask(t, http.MethodPost, "/v1/key/reset", `{"rule": "a", "parts": {}, "author": "eve"}`)
+	if one, two := decisions(t, at("decisions.1")), decisions(t, at("decisions")); len(one) != 1 || len(two) != 1 {
+		t.Errorf("%d lines in the file before, %d in the new one", len(one), len(two))
+	}
+	if text, err := os.ReadFile(at("audit")); err != nil || !strings.Contains(string(text), "eve") {
+		t.Errorf("the audit log: %q, %v", text, err)
+	}
+	// Another file, without a restart; then none.
+	before := s.hash(t)
+	changed := func(yaml string) {
+		t.Helper()
+		s.write(t, yaml)
+		s.again <- syscall.SIGHUP
+		until(t, "the change", func() bool { return s.hash(t) != before })
+		before = s.hash(t)
+	}
+	changed(strings.ReplaceAll(yaml, "decisions", "others"))
+	s.get(t, "/")
+	s.written(t, "decision", 3)
+	if n := len(decisions(t, at("others"))); n != 1 {
+		t.Errorf("%d lines in the other file", n)
+	}
+	changed("rules: [{name: a, limits: 1000/min}]\n")
+	s.get(t, "/")
+	if n := s.metrics(t)[`sluice_decision_log_lines_total{result="written"}`]; n != 3 {
+		t.Errorf("%v lines when there is no log", n)
+	}
+	// A log that cannot be opened leaves all as it was.
+	s.change(t, fmt.Sprintf("decision_log: %q\nrules: [{name: a, limits: 1/min}]\n", at("none/file")), "no such file")
+	s.forgive(t, "not in force")
+	if got := s.get(t, "/").status; got != http.StatusBadRequest { // of the sample app
+		t.Errorf("got %d", got)
+	}
+}
+
+// TestLogWithoutRoom: a disk that is full, or a pipe whose reader stops, holds no
+// request up and ends nothing; what is not written is counted.
+func TestLogWithoutRoom(t *testing.T) {
+	stopped := filepath.Join(t.TempDir(), "pipe")
+	pipe(t, stopped)
+	reader, err := os.OpenFile(stopped, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, reader)
+	s := start(t, fmt.Sprintf("decision_log: /dev/full\naccess_log: %q\nrules: [{name: a, limits: 1000000/min}]\n", stopped))
+	const n = 500 // lines, more than a pipe takes with their agents
+	agent := strings.Repeat("x", 1000)
+	for range n {
+		if got := s.get(t, "/?userId=u", "User-Agent", agent).status; got != http.StatusOK {
+			t.Fatalf("got %d", got)
+		}
+	}
+	until(t, "the log to say so", func() bool {
+		return strings.Contains(s.logs.String(), `log="decision log" file=/dev/full error="write /dev/full: no space left on device"`)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	s.stop()
+	s.stop = nil
+	select {
+	case err := <-s.ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-ctx.Done():
+		t.Fatal("it does not end")
+	}
+}

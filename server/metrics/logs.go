@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// LogLines are the lines of a log of requests.
+type LogLines struct{ Written, Dropped uint64 }
+
+// WatchLogs exports how the logs of requests fare. It is asked at every scrape.
+//
+//	sluice_decision_log_lines_total{result}  written, dropped
+//	sluice_access_log_lines_total{result}    written, dropped
+func (m *Metrics) WatchLogs(of func() (decisions, access LogLines)) {
+	var c collector
+	inDecisions := c.counter("sluice_decision_log_lines_total", "Lines of the decision log, written and dropped.", "result")
+	inAccess := c.counter("sluice_access_log_lines_total", "Lines of the access log, written and dropped.", "result")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		decisions, access := of()
+		put(ch, inDecisions, decisions.Written, "written")
+		put(ch, inDecisions, decisions.Dropped, "dropped")
+		put(ch, inAccess, access.Written, "written")
+		put(ch, inAccess, access.Dropped, "dropped")
+	})
+}
