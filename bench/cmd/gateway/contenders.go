@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // contender is a server that is measured.
@@ -73,6 +74,18 @@ func (h *house) beside(rule string, flags ...string) []contender {
 	return []contender{{"before", by(sluiceFlags(flags...))}, {"before.config", by(sluiceConfig(rule))}}
 }
 
+// logging are sluices that differ by what they log of requests that all pass.
+func logging(h *house) []contender {
+	const rule = "limits: " + enough
+	return append([]contender{
+		{"off", sluiceConfig(rule)},
+		{"denied", sluiceLogging(rule, "decision_log: {file: %s.decisions, requests: denied}\n")},
+		{"all", sluiceLogging(rule, "decision_log: {file: %s.decisions}\n")},
+		{"plain", sluiceLogging(rule, "decision_log: {file: %s.decisions, keys: plain}\n")},
+		{"both", sluiceLogging(rule, "decision_log: {file: %s.decisions}\naccess_log: %s.access\n")},
+	}, h.beside(rule, "--limit", enough)...)
+}
+
 func role(name string) func(context.Context, *house, string) (*process, error) {
 	return func(ctx context.Context, h *house, address string) (*process, error) {
 		return start(ctx, address, h.self, "-role", name, "-listen", address, "-upstream", h.upstream)
@@ -97,8 +110,15 @@ func sluiceFlags(flags ...string) func(context.Context, *house, string) (*proces
 
 // sluiceConfig is sluice with a file of one rule.
 func sluiceConfig(rule string) func(context.Context, *house, string) (*process, error) {
+	return sluiceLogging(rule, "")
+}
+
+// sluiceLogging is sluiceConfig with logs, in whose text %s stands for a path that no
+// other has.
+func sluiceLogging(rule, logs string) func(context.Context, *house, string) (*process, error) {
 	return func(ctx context.Context, h *house, address string) (*process, error) {
-		text := fmt.Sprintf("listen: %s\nadmin: \"off\"\nupstream: http://%s\nrules:\n  - {name: all, by: ip, %s}\n", address, h.upstream, rule)
+		logs := strings.ReplaceAll(logs, "%s", filepath.Join(h.dir, address))
+		text := fmt.Sprintf("listen: %s\nadmin: \"off\"\nupstream: http://%s\n%srules:\n  - {name: all, by: ip, %s}\n", address, h.upstream, logs, rule)
 		name, err := h.file(address+".yaml", text)
 		if err != nil {
 			return nil, err

@@ -21,6 +21,7 @@ func TestParseFlags(t *testing.T) {
 		{"-length 2m", "-length 2m0s must be 1s to 1m"},
 		{"-rate 0", "-rate 0 must be 1 to 100000"},
 		{"-soak 1ms", "-soak 1ms must be 1s to 24h"},
+		{"-groups logs,lines", ""},
 		{"-groups proxy,take", `no group "take"; there are proxy,`},
 		{"proxy", `argument "proxy" is not understood`},
 	}

@@ -54,8 +54,11 @@ type options struct {
 	role, listen, upstream string
 }
 
-// all are the groups in the order in which they run; the last two are asked for by name.
-var all = []string{"proxy", "latency", "denied", "reload", "soak", "attacks"}
+// all are the groups in the order in which they run; those behind byDefault are asked
+// for by name.
+var all = []string{"proxy", "latency", "denied", "reload", "logs", "lines", "soak", "attacks"}
+
+const byDefault = 6
 
 func parseFlags(args []string, stderr io.Writer) (options, error) {
 	var o options
@@ -64,7 +67,7 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	fs.SetOutput(stderr)
 	fs.IntVar(&o.rounds, "rounds", 5, "how often each contender has its turn, 1 to 100")
 	fs.DurationVar(&o.length, "length", 4*time.Second, "length of one turn, 1s to 1m")
-	fs.StringVar(&groups, "groups", strings.Join(all[:4], ","), "which measurements; there are soak and attacks, too")
+	fs.StringVar(&groups, "groups", strings.Join(all[:byDefault], ","), "which measurements; there are soak and attacks, too")
 	fs.StringVar(&o.traefik, "traefik", "", "a traefik to compare with; see make traefik")
 	fs.StringVar(&o.before, "before", "", "another sluice program, such as one built before a change, to be measured beside")
 	fs.StringVar(&o.results, "results", "results", "folder for raw results; empty keeps none")

@@ -31,6 +31,9 @@ func goals() []report.Goal {
 	return append(gs,
 		report.Goal{Title: "10,000 rules: ms from the signal until they are in force", Bench: "Reload", Who: "sluice.config", Unit: "ms", Want: 200},
 		report.Goal{Title: "p99 while they are read, of that without", Bench: "Reload", Who: "sluice.config", Unit: "p99-during/without", Want: 2},
+		report.Goal{Title: "CPU with a decision log of what is denied, of that without", Bench: "Logs", Who: "denied", To: "off", Unit: "cpu-µs/req", Want: 1.05},
+		report.Goal{Title: "CPU with a decision log of all requests, of that without", Bench: "Logs", Who: "all", To: "off", Unit: "cpu-µs/req", Want: 1.15},
+		report.Goal{Title: "lines of the decision log that are not as the metrics count", Bench: "Lines", Who: "sluice.config", Unit: "differences", Want: 0},
 		report.Goal{Title: "soak: RSS at the end, of that when the table was full", Bench: "Soak", Who: "sluice.config", Unit: "rss-end/full", Want: 1.05},
 		report.Goal{Title: "soak: heap at the end, of that when the table was full", Bench: "Soak", Who: "sluice.config", Unit: "heap-end/full", Want: 1.05},
 	)
@@ -62,6 +65,13 @@ func writeTables(w io.Writer, header string, set report.Set) error {
 	}{
 		{"Proxies, both cores full", "unlimited", saturated("Proxy")},
 		{"Denying, both cores full", "empty", saturated("Denied")},
+		{"Logging, both cores full", "off", saturated("Logs")},
+		{"Lines of the decision log", "", []report.Column{
+			{Title: "requests", Bench: "Lines", Unit: "requests"},
+			{Title: "written", Bench: "Lines", Unit: "written"},
+			{Title: "dropped", Bench: "Lines", Unit: "dropped"},
+			{Title: "counts that differ from the metrics", Bench: "Lines", Unit: "differences"},
+		}},
 		{"Latency, µs", "unlimited", latency},
 		{"Reload of 10,000 rules", "", []report.Column{
 			{Title: "ms until in force", Bench: "Reload", Unit: "ms"},
