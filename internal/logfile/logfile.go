@@ -9,15 +9,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/sluicegate/sluice/internal/regular"
 )
 
 const (
@@ -293,110 +290,4 @@ func (f *File) write(rest []byte, wait time.Duration) (n int, err error) {
 		f.file = nil
 	}
 	return n, err
-}
-
-// renew opens the path once more after a failure, where that can help, and returns how
-// much of what waits cannot be written there.
-func (f *File) renew(rest []byte) (skipped int) {
-	if f.file == nil {
-		return 0 // write opens it
-	}
-	info, err := f.file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return 0
-	}
-	if now, err := os.Stat(f.path); err == nil && os.SameFile(info, now) {
-		return 0
-	}
-	if !f.reopen() {
-		return 0
-	}
-	return f.skip(rest)
-}
-
-// skip returns how long the rest of a line is whose beginning is in another file.
-func (f *File) skip(rest []byte) int {
-	if !f.torn {
-		return 0
-	}
-	f.torn = false
-	f.o.Counts.Dropped.Add(1)
-	return bytes.IndexByte(rest, '\n') + 1
-}
-
-// failed tells why nothing can be written.
-func (f *File) failed(err error) {
-	f.failing = true
-	if time.Since(f.warned) < warnEvery {
-		return
-	}
-	f.warned = time.Now()
-	f.o.Log.Warn("a log cannot be written; its lines are dropped when its buffer is full", f.attrs(slog.Any("error", err))...)
-}
-
-// recovered tells that something was written again.
-func (f *File) recovered() {
-	if f.failing {
-		f.failing, f.warned = false, time.Time{}
-		f.o.Log.Info("a log is written again", f.attrs(slog.Uint64("dropped", f.o.Counts.Dropped.Load()))...)
-	}
-}
-
-func (f *File) attrs(last slog.Attr) []any {
-	return []any{slog.String("log", f.o.Name), slog.String("file", f.path), last}
-}
-
-// reopen opens the path in the place of the file that is open. It reports whether it
-// has.
-func (f *File) reopen() bool {
-	old := f.file
-	if err := f.open(); err != nil {
-		f.file = old
-		f.o.Log.Warn("a log cannot be opened again; the file before is kept", f.attrs(slog.Any("error", err))...)
-		return false
-	}
-	if old != nil {
-		if err := old.Close(); err != nil {
-			f.failed(err)
-		}
-	}
-	return true
-}
-
-// open opens the path. The last line of a file that was written in part, by a process
-// that has died or onto a full disk, gets its end.
-func (f *File) open() error {
-	file, err := regular.AppendStream(Stream(f.path))
-	if err != nil {
-		return err
-	}
-	if err := endTorn(file, Stream(f.path)); err != nil {
-		return errors.Join(err, file.Close())
-	}
-	f.file = file
-	return nil
-}
-
-func endTorn(file *os.File, path string) error {
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || regular.Given(path) {
-		return err
-	}
-	r, err := os.Open(path) //nolint:gosec // the operator chooses the file
-	if errors.Is(err, fs.ErrPermission) {
-		return nil // it may only be appended to
-	}
-	if err != nil {
-		return err
-	}
-	defer r.Close() //nolint:errcheck // it was read only
-	last := make([]byte, 1)
-	if _, err := r.ReadAt(last, info.Size()-1); err != nil || last[0] == '\n' {
-		return err
-	}
-	_, err = file.Write(newline)
-	if errors.Is(err, syscall.ENOSPC) {
-		return nil
-	}
-	return err
 }
