@@ -79,7 +79,7 @@ func (r *running) hangUp(t *testing.T, client *http.Client, there <-chan struct{
 // HTTP/1 waits for that before it sends a denial, so that is looked for elsewhere.
 func (r *running) withhold(t *testing.T, client *http.Client, there <-chan struct{}) (status int) {
 	t.Helper()
-	denied := func() float64 { return r.metrics(t)[`sluice_http_requests_total{verdict="denied"}`] }
+	denied := func() float64 { return r.metrics(t)[`sluice_requests_total{verdict="denied"}`] }
 	before := denied()
 	return r.leave(t, client, there, func() bool { return denied() > before }, func(req *http.Request) {
 		req.Body, req.ContentLength = io.NopCloser(&withheld{left: 9, over: req.Context().Done()}), 10

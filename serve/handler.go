@@ -5,11 +5,9 @@ package serve
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/server/metrics"
 )
 
@@ -41,9 +39,9 @@ func (s *runtime) newLimits(g *generation) (*httplimit.Middleware, error) {
 }
 
 // newAskers returns how often clients may ask for their own limits.
-func newAskers(now func() time.Time) (*sluice.Limiter, error) {
+func newAskers(store sluice.Store) (*sluice.Limiter, error) {
 	limit := sluice.PerMinute(30).WithBurst(10).Named("own-limits")
-	return sluice.New(memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now}), "own-limits", limit)
+	return sluice.New(store, "own-limits", limit)
 }
 
 // fieldWords are the words of config.FieldWords.
@@ -57,7 +55,7 @@ func (s *runtime) count(r *http.Request, e httplimit.Event) {
 	if e.Judged != nil {
 		s.tally.Count(e.Judged)
 	}
-	s.metrics.CountHTTP(r, e)
+	s.counts.CountHTTP(r, e)
 }
 
 // cutOff returns what bounds have cut off so far.

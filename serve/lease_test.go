@@ -26,8 +26,8 @@ rules:
 func inHand(t *testing.T, s *running) float64 {
 	t.Helper()
 	m := s.metrics(t)
-	return m[`sluice_lease_units_total{outcome="leased"}`] - m[`sluice_lease_units_total{outcome="returned"}`] -
-		m[`sluice_lease_units_total{outcome="lost"}`] - m[`sluice_lease_decisions_total{verdict="allowed"}`]
+	return m[`sluice_lease_units_total{outcome="leased",store="redis"}`] - m[`sluice_lease_units_total{outcome="returned",store="redis"}`] -
+		m[`sluice_lease_units_total{outcome="lost",store="redis"}`] - m[`sluice_lease_decisions_total{store="redis",verdict="allowed"}`]
 }
 
 // spend asks for n requests and returns how many were let through.
@@ -60,7 +60,7 @@ func TestLease(t *testing.T) {
 		return false
 	})
 	m := first.metrics(t)
-	calls, decisions := m["sluice_lease_store_calls_total"], m[`sluice_decisions_total{limit="sliding-log.hour",scope="hot",verdict="allowed"}`]
+	calls, decisions := m[`sluice_lease_store_calls_total{store="redis"}`], m[`sluice_decisions_total{limit="sliding-log.hour",scope="hot",verdict="allowed"}`]
 	if int(decisions) != passed || calls == 0 || calls > decisions/2 {
 		t.Errorf("the store was asked %v times for %v decisions, %d of them seen", calls, decisions, passed)
 	}
@@ -86,9 +86,9 @@ func TestLeaseChanges(t *testing.T) {
 		before := s.hash(t)
 		s.change(t, leased(t, server.Addr, lease), "version ")
 		until(t, "the change", func() bool { return s.hash(t) != before })
-		asked := s.metrics(t)["sluice_lease_store_calls_total"]
+		asked := s.metrics(t)[`sluice_lease_store_calls_total{store="redis"}`]
 		passed += spend(t, s, 100)
-		if got := s.metrics(t)["sluice_lease_store_calls_total"] > asked; got != (lease != "") {
+		if got := s.metrics(t)[`sluice_lease_store_calls_total{store="redis"}`] > asked; got != (lease != "") {
 			t.Errorf("change %d to %q: a lease was asked for: %v", i+1, lease, got)
 		}
 	}

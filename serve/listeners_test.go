@@ -192,7 +192,7 @@ func TestWebsocketThroughGateway(t *testing.T) {
 		t.Error(err)
 	}
 	for { // the exchange ends a moment after the connection
-		got := s.metrics(t)[`sluice_operations_total{op="charge"}`]
+		got := s.metrics(t)[`sluice_operations_total{op="charge",store="memory"}`]
 		if got > 0 || t.Context().Err() != nil {
 			break
 		}

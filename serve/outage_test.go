@@ -31,7 +31,7 @@ func (r *running) giveUp(t *testing.T) {
 	t.Helper()
 	until(t, "the store to be given up", func() bool {
 		r.get(t, "/?userId=u")
-		return r.metrics(t)["sluice_store_up"] == 0
+		return r.metrics(t)[`sluice_store_up{store="redis"}`] == 0
 	})
 }
 

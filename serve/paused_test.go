@@ -39,17 +39,19 @@ func TestPausedStore(t *testing.T) {
 				}
 				if leaves {
 					// A call that was not sent has nothing to give back.
-					until(t, "the store to be asked", func() bool { return network.Held() > 0 && s.metrics(t)["sluice_store_calls_in_flight"] > 0 })
+					until(t, "the store to be asked", func() bool {
+						return network.Held() > 0 && s.metrics(t)[`sluice_store_calls_in_flight{store="redis"}`] > 0
+					})
 					leave()
 				}
 				group.Wait()
 				network.Set(redistest.Faithful) // what was held back goes on
 				until(t, "late answers to be given back", func() bool {
 					m := s.metrics(t)
-					return m["sluice_store_calls_in_flight"] == 0 && m["sluice_store_given_back_total"] > 0
+					return m[`sluice_store_calls_in_flight{store="redis"}`] == 0 && m[`sluice_store_given_back_total{store="redis"}`] > 0
 				})
-				if m := s.metrics(t); m["sluice_store_not_given_back_total"] != 0 {
-					t.Errorf("%v decisions were not given back", m["sluice_store_not_given_back_total"])
+				if m := s.metrics(t); m[`sluice_store_not_given_back_total{store="redis"}`] != 0 {
+					t.Errorf("%v decisions were not given back", m[`sluice_store_not_given_back_total{store="redis"}`])
 				}
 				passed := 0
 				until(t, "the quota to be spent", func() bool {

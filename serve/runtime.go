@@ -23,6 +23,8 @@ import (
 	"github.com/sluicegate/sluice/gateway/tcp"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/sampledlog"
+	"github.com/sluicegate/sluice/memstore"
+	limitmetrics "github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/admin"
 	"github.com/sluicegate/sluice/server/metrics"
@@ -37,6 +39,7 @@ type runtime struct {
 	log       *slog.Logger
 	tokens    sampledlog.Log // that are refused
 	metrics   *metrics.Metrics
+	counts    *limitmetrics.Metrics
 	store     sluice.Store
 	slots     sluice.SlotStore
 	report    func(*http.Request, error)
@@ -81,9 +84,9 @@ type upstreamOf struct {
 	trusted string
 }
 
-func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, overrides *admin.Overrides, now func() time.Time) (*runtime, error) {
+func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, counts *limitmetrics.Metrics, overrides *admin.Overrides, now func() time.Time) (*runtime, error) {
 	s := &runtime{
-		first: first, log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, overrides: overrides,
+		first: first, log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, counts: counts, overrides: overrides,
 		held: policy.NewQueue(policy.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned),
 		ahead: httplimit.NewReadAhead(httplimit.DefaultReadAhead), places: tcp.NewPlaces(defaultConnections), now: now,
 		memory: gateway.NewMemory(debug.SetMemoryLimit(-1), log), logs: newLogs(log),
@@ -92,9 +95,12 @@ func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, over
 		s.now = time.Now
 	}
 	s.upstreams = gateway.NewConnections(defaultConnections, s.closeIdle)
+	asked := memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now})
 	var err error
-	s.askers, err = newAskers(now)
-	return s, err
+	if s.askers, err = newAskers(asked); err != nil {
+		return nil, err
+	}
+	return s, counts.WatchMemory(asked.Stats, "own-limits")
 }
 
 // inForce returns the configuration in force and its policy with all overrides.

@@ -149,7 +149,7 @@ rules:
 		`sluice_rule_requests_total{rule="api",verdict="denied"}`:  1,
 		`sluice_rule_requests_total{rule="api",verdict="refused"}`: 1,
 		`sluice_rule_requests_total{rule="soft",verdict="warned"}`: 1,
-		`sluice_http_requests_total{verdict="denied"}`:             3,
+		`sluice_requests_total{verdict="denied"}`:                  3,
 		`sluice_config_current`:                                    1,
 	} {
 		if got := m[series]; got != want {

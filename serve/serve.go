@@ -16,7 +16,9 @@ import (
 	goruntime "runtime"
 	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	limitmetrics "github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/server/admin"
 	"github.com/sluicegate/sluice/server/metrics"
 	"github.com/sluicegate/sluice/server/reload"
@@ -49,6 +51,7 @@ type Options struct {
 type server struct {
 	Options
 	metrics   *metrics.Metrics
+	counts    *limitmetrics.Metrics
 	store     *store
 	runtime   *runtime
 	watcher   *reload.Watcher
@@ -62,7 +65,7 @@ type server struct {
 func Run(ctx context.Context, o Options) error {
 	room := newHeapRoom()
 	defer goruntime.KeepAlive(room)
-	s := &server{Options: o, metrics: metrics.New(), active: o.Config.Version}
+	s := &server{Options: o, active: o.Config.Version}
 	if err := s.wire(ctx); err != nil {
 		return errors.Join(err, s.close())
 	}
@@ -91,11 +94,16 @@ func Run(ctx context.Context, o Options) error {
 // wire makes everything but the listeners' sockets.
 func (s *server) wire(ctx context.Context) error {
 	c := s.Config
+	s.metrics = metrics.New()
+	var err error
+	if s.counts, err = limitmetrics.New(limitmetrics.Options{Registerer: s.metrics.Registry()}); err != nil {
+		return err
+	}
 	overrides, err := admin.OpenOverrides(cmp.Or(s.Overrides, c.Admin.OverridesFile))
 	if err != nil {
 		return err
 	}
-	if s.runtime, err = newRuntime(c, s.Log, s.metrics, overrides, s.Now); err != nil {
+	if s.runtime, err = newRuntime(c, s.Log, s.metrics, s.counts, overrides, s.Now); err != nil {
 		return err
 	}
 	s.audit = admin.NewAuditLog(os.Stderr)
@@ -104,11 +112,12 @@ func (s *server) wire(ctx context.Context) error {
 			return err
 		}
 	}
-	s.store, err = openStore(c.Store, s.runtime, s.metrics, s.Now) //nolint:contextcheck // the store has a timeout of its own
+	s.store, err = openStore(c.Store, s.runtime, s.Now) //nolint:contextcheck // the store has a timeout of its own
 	if err != nil {
 		return err
 	}
-	s.runtime.store, s.runtime.slots, s.runtime.report = s.metrics.Wrap(s.store.store), s.store.slots, s.store.report
+	s.runtime.store, s.runtime.report = s.counts.Wrap(s.store.store, s.store.name()), s.store.report
+	s.runtime.slots, _ = s.runtime.store.(sluice.SlotStore) // as either store is
 	s.watcher = s.newWatcher(ctx)
 	logs, err := s.runtime.logs.prepare(c)
 	if err != nil {

@@ -77,10 +77,14 @@ func openShared(target *redisurl.Target, prefix string, of *runtime) (*sharedSto
 
 // wrap puts around the store what keeps this process calm and the servers idle.
 func (s *sharedStore) wrap() (err error) {
+	local := memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed})
+	if err := s.of.counts.WatchMemory(local.Stats, "local"); err != nil {
+		return err
+	}
 	s.store, err = remote.Wrap(lazyStore{s}, remote.Options{
 		PolicyOf:     func(p *sluice.Plan) sluice.Failure { return s.of.failureOf(p.Scope()) },
 		SlotPolicyOf: s.of.failureOf, Timeout: s.target.Timeout(),
-		Local:    memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed}),
+		Local:    local,
 		Nodes:    func() int { return int(s.nodes.Load()) },
 		OnChange: func(remote.Health) { s.changed() },
 		Lease:    s.of.leaseOf,

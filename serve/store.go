@@ -17,13 +17,11 @@ import (
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore/redisurl"
-	"github.com/sluicegate/sluice/server/metrics"
 )
 
 // store is where a configuration has states: in this process or shared.
 type store struct {
 	store  sluice.Store
-	slots  sluice.SlotStore
 	report func(*http.Request, error)
 	memory *memstore.Store // nil if shared
 	shared *sharedStore    // nil if in this process
@@ -33,7 +31,7 @@ type store struct {
 }
 
 // openStore opens the store and restores the state of one in this process.
-func openStore(c config.Store, of *runtime, m *metrics.Metrics, now func() time.Time) (*store, error) {
+func openStore(c config.Store, of *runtime, now func() time.Time) (*store, error) {
 	if c.Redis != "" {
 		target, err := redisurl.Parse(c.Redis, os.Getenv)
 		if err != nil {
@@ -43,18 +41,20 @@ func openStore(c config.Store, of *runtime, m *metrics.Metrics, now func() time.
 		if err != nil {
 			return nil, err
 		}
-		m.WatchShared(sh.store.Stats)
-		return &store{store: sh.store, slots: sh.store, report: sh.report, shared: sh}, nil
+		s := &store{store: sh.store, report: sh.report, shared: sh}
+		return s, of.counts.WatchShared(sh.store.Stats, s.name())
 	}
 	memory := memstore.New(memstore.Options{MaxKeys: int(c.MaxKeys), Now: now})
 	failed := &sampledlog.Log{Logger: of.log, Part: "store"}
 	s := &store{
-		store: memory, slots: memory, memory: memory, file: c.State,
+		store: memory, memory: memory, file: c.State,
 		report: func(r *http.Request, err error) {
 			failed.Warn(r.Context(), "a request could not be decided, or settled, as it should be", err)
 		},
 	}
-	m.WatchMemory(memory.Stats)
+	if err := of.counts.WatchMemory(memory.Stats, s.name()); err != nil {
+		return nil, err
+	}
 	if s.file != "" {
 		found, err := restoreState(memory, s.file)
 		if err != nil {
@@ -66,6 +66,14 @@ func openStore(c config.Store, of *runtime, m *metrics.Metrics, now func() time.
 	s.stop = stop
 	s.ended.Go(func() { tellFull(ctx, memory.Stats, c.MaxKeys, of.log) })
 	return s, nil
+}
+
+// name is that of the store in metrics.
+func (s *store) name() string {
+	if s.shared != nil {
+		return "redis"
+	}
+	return "memory"
 }
 
 // ready says how the store is, and whether traffic may come.

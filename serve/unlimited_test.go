@@ -76,7 +76,7 @@ func TestPlanWithoutLimits(t *testing.T) {
 		if got := s.get(t, "/", as(`{"sub":"cid"}`)...); got.status != http.StatusServiceUnavailable {
 			t.Errorf("another while the store is away: %d", got.status)
 		}
-		return s.metrics(t)["sluice_store_up"] == 0
+		return s.metrics(t)[`sluice_store_up{store="redis"}`] == 0
 	})
 	if got := s.get(t, "/", other...); got.status != http.StatusOK {
 		t.Errorf("one of the plan while the store is away: %d", got.status)

@@ -273,11 +273,11 @@ func TestMetricsEqualDecisions(t *testing.T) {
 		}{
 			{"allowed", sum("sluice_decisions_total", `verdict="allowed"`), statuses[http.StatusOK]},
 			{"denied", sum("sluice_decisions_total", `verdict="denied"`), statuses[http.StatusTooManyRequests]},
-			{"errors", sum("sluice_store_errors_total", ""), 0},
-			{"refused", m[`sluice_http_requests_total{verdict="refused"}`], statuses[http.StatusBadRequest]},
-			{"all", sum("sluice_http_requests_total", ""), requests},
-			{"decided", sum("sluice_decisions_total", "") + m[`sluice_http_requests_total{verdict="refused"}`], requests},
-			{"states", m["sluice_keys"], 2 * 13},
+			{"errors", sum("sluice_operation_errors_total", ""), 0},
+			{"refused", m[`sluice_requests_total{verdict="refused"}`], statuses[http.StatusBadRequest]},
+			{"all", sum("sluice_requests_total", ""), requests},
+			{"decided", sum("sluice_decisions_total", "") + m[`sluice_requests_total{verdict="refused"}`], requests},
+			{"states", m[`sluice_keys{store="memory"}`], 2 * 13},
 		} {
 			if c.got != c.want {
 				t.Errorf("%s: %v, want %v", c.name, c.got, c.want)

@@ -36,10 +36,10 @@ func TestStoreIsShared(t *testing.T) {
 			t.Errorf("%d of %d passed, want %d", passed, asked, want)
 		}
 		m := r.metrics(t)
-		if up := m["sluice_store_up"]; up != 1 {
+		if up := m[`sluice_store_up{store="redis"}`]; up != 1 {
 			t.Errorf("sluice_store_up is %v, want 1", up)
 		}
-		if _, held := m["sluice_keys"]; held {
+		if _, held := m[`sluice_keys{store="memory"}`]; held {
 			t.Error("sluice_keys is told, though no key is held here")
 		}
 		if a := ready(t, r); a.status != http.StatusOK || !strings.HasPrefix(a.body, "ready\nstore: up\nconfig: ") {
@@ -83,18 +83,18 @@ func TestStoreOutage(t *testing.T) {
 				if counts[http.StatusOK] != c.passed || counts[http.StatusOK]+counts[c.status] != asked {
 					t.Errorf("statuses %v, want %d passed and the others %d", counts, c.passed, c.status)
 				}
-				until(t, "the store to be given up", func() bool { return r.metrics(t)["sluice_store_up"] == 0 })
+				until(t, "the store to be given up", func() bool { return r.metrics(t)[`sluice_store_up{store="redis"}`] == 0 })
 				if a := ready(t, r); a.status != c.ready || !strings.Contains(a.body, "store: down; ") {
 					t.Errorf("readyz: %d %q, want %d", a.status, a.body, c.ready)
 				}
-				if got := r.metrics(t)[fmt.Sprintf("sluice_degraded_total{policy=%q}", c.policy)]; got != asked {
+				if got := r.metrics(t)[fmt.Sprintf("sluice_degraded_total{policy=%q,store=\"redis\"}", c.policy)]; got != asked {
 					t.Errorf("%v decisions are told to be degraded, want %d", got, asked)
 				}
 				if n := strings.Count(r.logs.String(), "level=WARN"); n > 2 {
 					t.Errorf("%d lines were logged:\n%s", n, r.logs)
 				}
 				server.Run(outer)
-				until(t, "the store to be back", func() bool { return r.metrics(t)["sluice_store_up"] == 1 })
+				until(t, "the store to be back", func() bool { return r.metrics(t)[`sluice_store_up{store="redis"}`] == 1 })
 				if a := ready(t, r); a.status != http.StatusOK || !strings.HasPrefix(a.body, "ready\nstore: up\n") {
 					t.Errorf("readyz: %d %q", a.status, a.body)
 				}

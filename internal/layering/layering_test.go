@@ -19,12 +19,12 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/gateway", "/grpclimit", "/httpclient", "/httplimit",
-	"/internal/clientip", "/internal/instants", "/internal/pacing", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/policy", "/profile", "/remote", "/storetest",
+	"/internal/clientip", "/internal/instants", "/internal/pacing", "/internal/series", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/metrics", "/policy", "/profile", "/remote", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
 // package is the library, and may not compile these either.
-var heavy = []string{"/cmd/", "/config/", "/examples/", "/grpclimit/", "/internal/redistest/", "/redisstore/", "/serve/", "/server/"}
+var heavy = []string{"/cmd/", "/config/", "/examples/", "/grpclimit/", "/internal/redistest/", "/internal/series/", "/metrics/", "/redisstore/", "/serve/", "/server/"}
 
 // TestLibraryCompilesOnlyTheStandardLibrary: whoever imports the library adds
 // no module but this one to what they compile.
@@ -67,7 +67,7 @@ const mostDeep = 7
 
 var floors = map[string]int{
 	"": 2, "/algo": 3, "/policy": 3, "/profile": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/grpclimit": 5, "/redisstore": 4, "/remote": 4, "/config": 4,
-	"/server/admin": 5, "/server/metrics": 5, "/server/reload": 5, "/server/tally": 5, "/server/token": 5,
+	"/metrics": 5, "/server/admin": 5, "/server/metrics": 5, "/server/reload": 5, "/server/tally": 5, "/server/token": 5,
 }
 
 // TestDepth: no chain of imports is longer than the house is high. Who changes
@@ -145,6 +145,27 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestMetricsCompileLittle: who counts for Prometheus compiles its client and what
+// that needs, and no other module: neither that of a store nor a reader of files.
+func TestMetricsCompileLittle(t *testing.T) {
+	allowed := []string{
+		module, "github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common", "github.com/prometheus/procfs",
+		"github.com/beorn7/perks", "github.com/cespare/xxhash/v2", "github.com/munnerz/goautoneg", "golang.org/x/sys", "golang.org/x/text", "google.golang.org/protobuf",
+	}
+	for _, dep := range goList(t, "{{with .Module}}{{.Path}}{{end}}", "-deps", module+"/metrics") {
+		if !slices.Contains(allowed, dep) {
+			t.Errorf("%s/metrics compiles %s", module, dep)
+		}
+	}
+	for _, dep := range goList(t, "{{.ImportPath}}", "-deps", module+"/metrics") {
+		for _, not := range []string{"/config", "/redisstore", "/server", "/serve", "/gateway"} {
+			if strings.HasPrefix(dep+"/", module+not+"/") {
+				t.Errorf("%s/metrics compiles %s", module, dep)
+			}
+		}
 	}
 }
 

@@ -4,15 +4,41 @@
 package metrics_test
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice/gateway"
 	"github.com/sluicegate/sluice/gateway/tcp"
-	"github.com/sluicegate/sluice/remote"
 	"github.com/sluicegate/sluice/server/metrics"
 	"github.com/sluicegate/sluice/server/tally"
 )
+
+// scrape returns every series of the page with its value.
+func scrape(t *testing.T, m *metrics.Metrics) map[string]float64 {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	all := make(map[string]float64)
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		i := strings.LastIndexByte(line, ' ')
+		v, err := strconv.ParseFloat(strings.TrimSpace(line[i+1:]), 64)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		all[line[:i]] = v
+	}
+	return all
+}
 
 func TestCertificates(t *testing.T) {
 	m := metrics.New()
@@ -38,14 +64,6 @@ func TestCertificates(t *testing.T) {
 // TestStats: every number is in the series that is about it.
 func TestStats(t *testing.T) {
 	m := metrics.New()
-	m.WatchShared(func() remote.Stats {
-		return remote.Stats{
-			Healthy: true, Outages: 2, Opened: 3, Localized: 4, Refused: 5, Timeouts: 6, Errors: 7, Skipped: 8, Crowded: 9,
-			InFlight: 10, Owed: 11, Charged: 12, Dropped: 13, GivenBack: 14, NotGivenBack: 15,
-			Denials: remote.DenialStats{Answered: 16},
-			Leases:  remote.LeaseStats{Allowed: 21, Denied: 22, Asked: 23, Leased: 24, Returned: 25, Lost: 26, Untracked: 27},
-		}
-	})
 	m.WatchHeld(func() metrics.Held {
 		return metrics.Held{Requests: 51, Full: 52, ShareFull: 53, ReadAhead: 54, Stopped: 55}
 	})
@@ -65,16 +83,6 @@ func TestStats(t *testing.T) {
 	})
 	got := scrape(t, m)
 	for series, want := range map[string]float64{
-		"sluice_store_up": 1, "sluice_store_outages_total": 2,
-		`sluice_degraded_total{policy="open"}`: 3, `sluice_degraded_total{policy="local"}`: 4, `sluice_degraded_total{policy="closed"}`: 5,
-		`sluice_store_calls_failed_total{reason="timeout"}`: 6, `sluice_store_calls_failed_total{reason="error"}`: 7,
-		`sluice_store_calls_failed_total{reason="skipped"}`: 8, `sluice_store_calls_failed_total{reason="crowded"}`: 9,
-		"sluice_store_calls_in_flight": 10, "sluice_store_owed_keys": 11,
-		`sluice_store_owed_units_total{outcome="charged"}`: 12, `sluice_store_owed_units_total{outcome="dropped"}`: 13,
-		"sluice_store_given_back_total": 14, "sluice_store_not_given_back_total": 15, "sluice_denials_from_memory_total": 16,
-		`sluice_lease_decisions_total{verdict="allowed"}`: 21, `sluice_lease_decisions_total{verdict="denied"}`: 22,
-		"sluice_lease_store_calls_total": 23, `sluice_lease_units_total{outcome="leased"}`: 24,
-		`sluice_lease_units_total{outcome="returned"}`: 25, `sluice_lease_units_total{outcome="lost"}`: 26, "sluice_lease_untracked_total": 27,
 		"sluice_held_requests": 51, `sluice_not_held_total{reason="full"}`: 52, `sluice_not_held_total{reason="share"}`: 53,
 		"sluice_read_ahead_bytes": 54, "sluice_read_ahead_stopped_total": 55,
 		`sluice_tcp_open_connections{listener="db"}`:                 31,

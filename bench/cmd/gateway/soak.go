@@ -135,6 +135,7 @@ func look(ctx context.Context, p *process, admin string) (s memory, err error) {
 	lines := bufio.NewScanner(strings.NewReader(string(text)))
 	for lines.Scan() {
 		name, value, ok := strings.Cut(lines.Text(), " ")
+		name = strings.TrimSuffix(name, `{store="memory"}`) // which programs of before do not have
 		if at := wanted[name]; ok && at != nil {
 			if *at, err = strconv.ParseFloat(value, 64); err != nil {
 				return s, err

@@ -16,18 +16,37 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/policy"
-	"github.com/sluicegate/sluice/server/metrics"
 )
 
+// measured are Metrics in a registry of their own.
+type measured struct {
+	*metrics.Metrics
+	registry *prometheus.Registry
+}
+
+func newMetrics(t testing.TB) *measured {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	m, err := metrics.New(metrics.Options{Registerer: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &measured{m, registry}
+}
+
 // scrape returns every series of the page with its value.
-func scrape(t *testing.T, m *metrics.Metrics) map[string]float64 {
+func scrape(t *testing.T, m *measured) map[string]float64 {
 	t.Helper()
 	w := httptest.NewRecorder()
-	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}
@@ -47,7 +66,7 @@ func scrape(t *testing.T, m *metrics.Metrics) map[string]float64 {
 }
 
 // decisions returns the series of decisions that are not 0.
-func decisions(t *testing.T, m *metrics.Metrics) map[string]float64 {
+func decisions(t *testing.T, m *measured) map[string]float64 {
 	t.Helper()
 	all := scrape(t, m)
 	maps.DeleteFunc(all, func(name string, v float64) bool {
@@ -82,8 +101,8 @@ func fixed() *memstore.Store {
 // TestCountsTheLimitThatBinds: a decision counts once, for the limit that
 // binds, in whichever of the charges it is.
 func TestCountsTheLimitThatBinds(t *testing.T) {
-	m := metrics.New()
-	store := m.Wrap(fixed())
+	m := newMetrics(t)
+	store := m.Wrap(fixed(), "memory")
 	user := compile(t, "user", "few: 2/min fixed-window", "many: 9/min fixed-window")
 	tenant := compile(t, "tenant", "wide: 100/min fixed-window", "narrow: 4/min fixed-window")
 	take := func(key string) sluice.Decision {
@@ -138,8 +157,8 @@ func (f *failing) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sl
 // shows up as exactly one decision, or one error, or one operation that
 // decides nothing.
 func TestNothingIsLost(t *testing.T) {
-	m := metrics.New()
-	store := m.Wrap(&failing{inner: fixed()})
+	m := newMetrics(t)
+	store := m.Wrap(&failing{inner: fixed()}, "memory")
 	plan := compile(t, "s", "a: 3/min sliding-log", "b: 50/min")
 	var reqs []sluice.Request
 	for i := range 400 {
@@ -193,10 +212,10 @@ func TestNothingIsLost(t *testing.T) {
 	}{
 		{"allowed", sum("sluice_decisions_total", `verdict="allowed"`), allowed},
 		{"denied", sum("sluice_decisions_total", `verdict="denied"`), denied},
-		{"errors", sum("sluice_store_errors_total", ""), errs},
+		{"errors", sum("sluice_operation_errors_total", ""), errs},
 		{"operations", sum("sluice_operations_total", ""), 400},
 		{"operations that are none", sum("sluice_operations_total", "unknown"), 50},
-		{"durations", got["sluice_decision_duration_seconds_count"], 400},
+		{"durations", sum("sluice_operation_duration_seconds_count", ""), 400},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
@@ -204,7 +223,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 	var of float64
 	for _, op := range []string{"take", "take-up-to", "reserve"} {
-		of += got[fmt.Sprintf("sluice_operations_total{op=%q}", op)] - got[fmt.Sprintf("sluice_store_errors_total{op=%q}", op)]
+		of += got[fmt.Sprintf("sluice_operations_total{op=%q,store=\"memory\"}", op)] - got[fmt.Sprintf("sluice_operation_errors_total{op=%q,store=\"memory\"}", op)]
 	}
 	if of != allowed+denied || allowed == 0 || denied == 0 || errs == 0 || deciding == 0 {
 		t.Errorf("%v operations decided, %v allowed + %v denied of %v; %v errors", of, allowed, denied, deciding, errs)
@@ -213,10 +232,12 @@ func TestNothingIsLost(t *testing.T) {
 
 // TestNoKeyIsALabel: the number of series does not grow with the clients.
 func TestNoKeyIsALabel(t *testing.T) {
-	m := metrics.New()
+	m := newMetrics(t)
 	mem := memstore.New(memstore.Options{MaxKeys: 100})
-	m.WatchMemory(mem.Stats)
-	lim, err := sluice.New(m.Wrap(mem), "s", sluice.PerMinute(1))
+	if err := m.WatchMemory(mem.Stats, "memory"); err != nil {
+		t.Fatal(err)
+	}
+	lim, err := sluice.New(m.Wrap(mem, "memory"), "s", sluice.PerMinute(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,18 +272,18 @@ func TestNoKeyIsALabel(t *testing.T) {
 		}
 	}
 	stats := mem.Stats()
-	if got := after["sluice_keys"]; got != float64(stats.States) || got < 100 {
+	if got := after[`sluice_keys{store="memory"}`]; got != float64(stats.States) || got < 100 {
 		t.Errorf("sluice_keys %v, want %d", got, stats.States)
 	}
-	if got := after["sluice_evictions_total"]; got != float64(stats.Evicted) || got < 500 {
+	if got := after[`sluice_evictions_total{store="memory"}`]; got != float64(stats.Evicted) || got < 500 {
 		t.Errorf("sluice_evictions_total %v, want %d", got, stats.Evicted)
 	}
 }
 
 // TestPlansComeAndGo: counters stay right when more plans are used than are kept.
 func TestPlansComeAndGo(t *testing.T) {
-	m := metrics.New()
-	store := m.Wrap(fixed())
+	m := newMetrics(t)
+	store := m.Wrap(fixed(), "memory")
 	const reloads = 3000
 	for range reloads {
 		plan := compile(t, "s", "a: 5/min fixed-window")
@@ -277,7 +298,7 @@ func TestPlansComeAndGo(t *testing.T) {
 }
 
 func TestCountHTTP(t *testing.T) {
-	m := metrics.New()
+	m := newMetrics(t)
 	for v := policy.Allowed; v <= policy.FailedClosed; v++ {
 		for range v + 1 {
 			m.CountHTTP(nil, httplimit.Event{Event: policy.Event{Verdict: v}})
@@ -286,7 +307,7 @@ func TestCountHTTP(t *testing.T) {
 	m.CountHTTP(nil, httplimit.Event{Event: policy.Event{Verdict: 200}}) // is not one and breaks nothing
 	got := scrape(t, m)
 	for v := policy.Allowed; v <= policy.FailedClosed; v++ {
-		name := fmt.Sprintf("sluice_http_requests_total{verdict=%q}", v)
+		name := fmt.Sprintf("sluice_requests_total{verdict=%q}", v)
 		if got[name] != float64(v)+1 {
 			t.Errorf("%s %v, want %d", name, got[name], v+1)
 		}
@@ -294,8 +315,8 @@ func TestCountHTTP(t *testing.T) {
 }
 
 func TestTakeDoesNotAllocate(t *testing.T) {
-	m := metrics.New()
-	lim, err := sluice.New(m.Wrap(fixed()), "s", sluice.PerMinute(100))
+	m := newMetrics(t)
+	lim, err := sluice.New(m.Wrap(fixed(), "memory"), "s", sluice.PerMinute(100))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +336,7 @@ func BenchmarkTake(b *testing.B) {
 		store sluice.Store
 	}{
 		{"bare", memstore.New(memstore.Options{})},
-		{"wrapped", metrics.New().Wrap(memstore.New(memstore.Options{}))},
+		{"wrapped", newMetrics(b).Wrap(memstore.New(memstore.Options{}), "memory")},
 	} {
 		lim, err := sluice.New(c.store, "s", sluice.PerSecond(1_000_000_000))
 		if err != nil {
@@ -337,14 +358,12 @@ func BenchmarkTake(b *testing.B) {
 
 // TestSlotDenies: what a slot denies, no limit has.
 func TestSlotDenies(t *testing.T) {
-	m := metrics.New()
-	s := m.Wrap(memstore.New(memstore.Options{}))
-	plan, err := sluice.Compile("s", sluice.PerMinute(9).Named("rate"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := newMetrics(t)
+	s := m.Wrap(memstore.New(memstore.Options{}), "memory")
+	plan := compile(t, "s", "rate: 9/min")
+	limit := sluice.SlotLimit{Name: "slots", Cap: 1, TTL: time.Minute}
 	for _, owner := range []string{"a", "b", "c"} {
-		slot := &sluice.Slot{SlotRequest: sluice.SlotRequest{Scope: "s", Limit: sluice.SlotLimit{Name: "slots", Cap: 1, TTL: time.Minute}, Key: "k", Owner: owner, Cost: 1}}
+		slot := &sluice.Slot{SlotRequest: sluice.SlotRequest{Scope: "s", Limit: limit, Key: "k", Owner: owner, Cost: 1}}
 		if _, err := s.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: plan, Key: "k", Cost: 1}, Slot: slot}); err != nil {
 			t.Fatal(err)
 		}
@@ -352,8 +371,60 @@ func TestSlotDenies(t *testing.T) {
 	if got, want := decisions(t, m), map[string]float64{series("s", "rate", "allowed"): 1}; !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	req := sluice.SlotRequest{Op: sluice.SlotPeek, Scope: "s", Limit: sluice.SlotLimit{Name: "slots", Cap: 1, TTL: time.Minute}, Key: "k", Cost: 1}
-	if d, err := sluice.PassSlot(t.Context(), s, req); err != nil || d.Held != 1 {
-		t.Errorf("got %+v, %v, want the slots of the store within", d, err)
+	ask := func(op sluice.SlotOp, owner string) sluice.SlotDecision {
+		d, err := sluice.PassSlot(t.Context(), s, sluice.SlotRequest{Op: op, Scope: "s", Limit: limit, Key: "k", Owner: owner, Cost: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if d := ask(sluice.SlotPeek, ""); d.Held != 1 {
+		t.Errorf("got %+v, want the slots of the store within", d)
+	}
+	ask(sluice.SlotRelease, "a")
+	ask(sluice.SlotAcquire, "d")
+	ask(sluice.SlotAcquire, "e")
+	ask(sluice.SlotRenew, "d")
+	if _, err := sluice.PassSlot(t.Context(), s, sluice.SlotRequest{Op: 77}); err == nil {
+		t.Error("77 is a slot operation")
+	}
+	got := scrape(t, m)
+	for name, want := range map[string]float64{
+		`sluice_slot_decisions_total{limit="slots",scope="s",verdict="allowed"}`:    2,
+		`sluice_slot_decisions_total{limit="slots",scope="s",verdict="denied"}`:     3,
+		`sluice_operations_total{op="slot-acquire",store="memory"}`:                 2,
+		`sluice_operations_total{op="slot-renew",store="memory"}`:                   1,
+		`sluice_operations_total{op="slot-release",store="memory"}`:                 1,
+		`sluice_operations_total{op="slot-peek",store="memory"}`:                    1,
+		`sluice_operation_errors_total{op="unknown",store="memory"}`:                1,
+		`sluice_operation_duration_seconds_count{op="slot-acquire",store="memory"}`: 2,
+	} {
+		if v, ok := got[name]; !ok || v != want {
+			t.Errorf("%s: got %v, %v, want %v", name, v, ok, want)
+		}
+	}
+}
+
+// TestSlotsStayVisible: who asks whether a store keeps slots is told by the wrapper
+// what the store would say.
+func TestSlotsStayVisible(t *testing.T) {
+	m := newMetrics(t)
+	if _, ok := m.Wrap(memstore.New(memstore.Options{}), "memory").(sluice.SlotStore); !ok {
+		t.Error("the slots of a store that keeps them are hidden")
+	}
+	if _, ok := m.Wrap(&failing{}, "other").(sluice.SlotStore); ok {
+		t.Error("a store seems to keep slots, and does not")
+	}
+}
+
+// TestAnyName: no name of a scope, a limit or a store breaks the page.
+func TestAnyName(t *testing.T) {
+	m := newMetrics(t)
+	s := m.Wrap(fixed(), "\xff\"\n")
+	if _, err := s.Take(t.Context(), sluice.Request{Charge: sluice.Charge{Plan: compile(t, "\xfe", "a: 1/min"), Key: "k", Cost: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := decisions(t, m); got[series("\uFFFD", "a", "allowed")] != 1 {
+		t.Errorf("got %v", got)
 	}
 }

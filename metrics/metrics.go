@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metrics counts what limits decide, for Prometheus: as collectors in a
+// registry of the program's own.
+//
+//	m, err := metrics.New(metrics.Options{Registerer: registry})
+//	store := m.Wrap(memstore.New(memstore.Options{}), "memory")
+//	mw, err := httplimit.New(httplimit.Options{Store: store, OnDecision: m.CountHTTP, OnEnd: m.EndHTTP, …})
+//
+// No key and nothing else that a client chose ever becomes a label: the number of
+// series depends on the limits, stores and routes alone. docs/metrics.md lists them.
+//
+// A decision counts once, for the limit that binds. Only what admits or denies is
+// one: take, take-up-to and reserve. So, of these operations, those that limits and
+// slots allowed and denied, and errors, are as many as the operations.
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/series"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Options say where series are registered. The zero value works.
+type Options struct {
+	// Registerer gets the series; those of the Go runtime and the process are not
+	// among them. Nil means [prometheus.DefaultRegisterer].
+	Registerer prometheus.Registerer
+}
+
+// Metrics are the series of one program. They are safe for concurrent use, and
+// nothing of them blocks.
+type Metrics struct {
+	registerer prometheus.Registerer
+
+	decisions *prometheus.CounterVec
+	slots     *prometheus.CounterVec
+	unlimited *prometheus.CounterVec
+	asked     *prometheus.CounterVec
+	failed    *prometheus.CounterVec
+	took      *prometheus.HistogramVec
+	requests  [numVerdicts]prometheus.Counter
+	delays    prometheus.Histogram
+
+	mu     sync.Mutex
+	stores map[string]*operations // by their names
+}
+
+const numVerdicts = int(policy.FailedClosed) + 1
+
+// Native histograms have this resolution, beside the buckets listed: 10 % apart, and
+// coarser where more would be needed.
+const (
+	bucketFactor = 1.1
+	maxBuckets   = 100
+	resetAfter   = time.Hour
+)
+
+// histogram returns the options of a histogram in both forms.
+func histogram(name, help string, buckets ...float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: bucketFactor, NativeHistogramMaxBucketNumber: maxBuckets, NativeHistogramMinResetDuration: resetAfter,
+	}
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+// New returns Metrics at zero, which are registered. It is an error where some of
+// these names are in the registry already, as those of other Metrics.
+func New(o Options) (*Metrics, error) {
+	if o.Registerer == nil {
+		o.Registerer = prometheus.DefaultRegisterer
+	}
+	m := &Metrics{
+		registerer: o.Registerer, stores: make(map[string]*operations),
+		decisions: counter("sluice_decisions_total", "Decisions by the limit that binds.", "scope", "limit", "verdict"),
+		slots:     counter("sluice_slot_decisions_total", "Slots asked for, by the limit of requests in flight.", "scope", "limit", "verdict"),
+		unlimited: counter("sluice_unlimited_requests_total", "Requests that a rule let pass, as their plan has no limits; the store was not asked.", "scope"),
+		asked:     counter("sluice_operations_total", "Store operations.", "store", "op"),
+		failed:    counter("sluice_operation_errors_total", "Store operations that failed.", "store", "op"),
+		took: prometheus.NewHistogramVec(histogram("sluice_operation_duration_seconds",
+			"Time that a store operation took, as its caller saw it; of a batch, the whole of it for each operation.",
+			1e-6, 1e-5, 1e-4, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1), []string{"store", "op"}),
+		delays: prometheus.NewHistogram(histogram("sluice_delay_seconds", "Time for which requests were held back that then passed.",
+			.001, .005, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)),
+	}
+	requests := counter("sluice_requests_total", "Requests by verdict.", "verdict")
+	for i := range m.requests {
+		m.requests[i] = requests.WithLabelValues(policy.VerdictKind(i).String())
+	}
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "sluice_build_info", Help: "1, labelled by what this program was built from.",
+	}, []string{"version", "revision", "goversion"})
+	build.WithLabelValues(buildInfo()).Set(1)
+	return m, m.register(m.decisions, m.slots, m.unlimited, m.asked, m.failed, m.took, m.delays, requests, build)
+}
+
+// register adds collectors, all or none.
+func (m *Metrics) register(all ...prometheus.Collector) error {
+	for i, c := range all {
+		err := m.registerer.Register(c)
+		if err == nil {
+			continue
+		}
+		for _, done := range all[:i] {
+			m.registerer.Unregister(done)
+		}
+		if _, there := errors.AsType[prometheus.AlreadyRegisteredError](err); there {
+			return fmt.Errorf("metrics: %w; a registry takes one Metrics, and one store of each name", err)
+		}
+		return fmt.Errorf("metrics: %w", err)
+	}
+	return nil
+}
+
+// Count counts what became of a request. It fits OnDecision of [policy.FrontOptions]
+// and, with the arguments in its place, that of any front.
+func (m *Metrics) Count(e *policy.Event) {
+	if int(e.Verdict) < len(m.requests) {
+		m.requests[e.Verdict].Inc()
+	}
+	if e.Judged == nil || !e.Judged.Allowed {
+		return
+	}
+	if d := e.Decision.Delay; d > 0 && (e.Verdict == policy.Allowed || e.Verdict == policy.Shadowed) {
+		m.delays.Observe(d.Seconds())
+	}
+	for r, l := range e.Judged.Unlimited() {
+		scope := r.Name
+		if l.Name != "" {
+			scope += "/" + l.Name
+		}
+		m.unlimited.WithLabelValues(series.Label(scope)).Inc()
+	}
+}
+
+// CountHTTP counts what became of an HTTP request. It fits OnDecision of
+// [httplimit.Options].
+func (m *Metrics) CountHTTP(_ *http.Request, e httplimit.Event) { m.Count(&e.Event) }
+
+// module is this one, by which its version is found in a program.
+const module = "github.com/sluicegate/sluice"
+
+// buildInfo returns what the program was built from, "unknown" where the
+// linker did not say.
+func buildInfo() (version, revision, goversion string) {
+	const unknown = "unknown"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return unknown, unknown, unknown
+	}
+	version, revision, goversion = unknown, unknown, info.GoVersion
+	for _, d := range info.Deps {
+		if d.Path == module {
+			version = d.Version
+		}
+	}
+	if info.Main.Path != module {
+		return version, revision, goversion
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			revision = s.Value
+		}
+	}
+	return info.Main.Version, revision, goversion
+}

@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/series"
+)
+
+// Wrap returns a Store that asks inner, and counts and times what it does under the
+// label store; a [sluice.SlotStore] if inner is one. Stores of one name count
+// together. It adds about 0.2 µs to a take, and no allocation.
+func (m *Metrics) Wrap(inner sluice.Store, name string) sluice.Store {
+	s := &store{inner: inner, metrics: m, ops: m.operations(name), plans: new(sluice.Prepared[[]verdicts])}
+	if _, ok := inner.(sluice.SlotStore); ok {
+		return &slotStore{s}
+	}
+	return s
+}
+
+// The operations of slots come behind those of units, and then what is none.
+const (
+	slotOps = int(sluice.OpConvert) + 1
+	unknown = slotOps + int(sluice.SlotPeek) + 1
+	numOps  = unknown + 1
+)
+
+var slotNames = [...]string{
+	sluice.SlotAcquire: "slot-acquire", sluice.SlotRenew: "slot-renew", sluice.SlotRelease: "slot-release", sluice.SlotPeek: "slot-peek",
+}
+
+// operations are those of one store.
+type operations [numOps]operation
+
+type operation struct {
+	asked, failed prometheus.Counter
+	took          histogramOf
+}
+
+// histogramOf is a histogram whose series come into being with their first value.
+type histogramOf struct {
+	made atomic.Pointer[prometheus.Observer]
+	of   func() prometheus.Observer
+}
+
+func (h *histogramOf) get() prometheus.Observer {
+	if o := h.made.Load(); o != nil {
+		return *o
+	}
+	o := h.of() // the same, whoever makes it
+	h.made.Store(&o)
+	return o
+}
+
+func (m *Metrics) operations(store string) *operations {
+	store = series.Label(store)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ops := m.stores[store]; ops != nil {
+		return ops
+	}
+	ops := new(operations)
+	for i := range ops {
+		name := "unknown"
+		switch {
+		case i < slotOps:
+			name = sluice.Op(i).String()
+		case i < unknown:
+			name = slotNames[i-slotOps]
+		}
+		ops[i].asked, ops[i].failed = m.asked.WithLabelValues(store, name), m.failed.WithLabelValues(store, name)
+		ops[i].took.of = func() prometheus.Observer { return m.took.WithLabelValues(store, name) }
+	}
+	m.stores[store] = ops
+	return ops
+}
+
+func (o *operations) of(req *sluice.Request) *operation {
+	if int(req.Op) < slotOps {
+		return &o[req.Op]
+	}
+	return &o[unknown]
+}
+
+func (o *operation) count(took time.Duration, err error) {
+	o.asked.Inc()
+	o.took.get().Observe(took.Seconds())
+	if err != nil {
+		o.failed.Inc()
+	}
+}
+
+type store struct {
+	inner   sluice.Store
+	metrics *Metrics
+	ops     *operations
+	// plans keeps the counters of each plan, since looking them up by their
+	// labels costs more than a take in memory does.
+	plans *sluice.Prepared[[]verdicts]
+	slots sync.Map // slotLimit to verdicts; as many as there are limits of requests in flight
+}
+
+// verdicts are a limit's counters.
+type verdicts struct{ allowed, denied prometheus.Counter }
+
+func (v *verdicts) count(allowed bool) {
+	if allowed {
+		v.allowed.Inc()
+	} else {
+		v.denied.Inc()
+	}
+}
+
+func verdictsOf(of *prometheus.CounterVec, scope, limit string) verdicts {
+	scope, limit = series.Label(scope), series.Label(limit)
+	return verdicts{allowed: of.WithLabelValues(scope, limit, "allowed"), denied: of.WithLabelValues(scope, limit, "denied")}
+}
+
+// Take is of [sluice.Store].
+func (s *store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	start := time.Now()
+	d, err := s.inner.Take(ctx, req)
+	s.count(&req, &d, time.Since(start), err)
+	return d, err
+}
+
+// TakeBatch is of [sluice.BatchStore].
+func (s *store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
+	start := time.Now()
+	err := sluice.TakeBatch(ctx, s.inner, reqs, out)
+	took := time.Since(start)
+	for i := range reqs {
+		if err != nil {
+			s.count(&reqs[i], nil, took, err)
+			continue
+		}
+		s.count(&reqs[i], &out[i].Decision, took, out[i].Err)
+	}
+	return err
+}
+
+func (s *store) count(req *sluice.Request, d *sluice.Decision, took time.Duration, err error) {
+	s.ops.of(req).count(took, err)
+	if err != nil {
+		return
+	}
+	switch req.Op {
+	case sluice.OpTake, sluice.OpTakeUpTo, sluice.OpReserve:
+	case sluice.OpPeek, sluice.OpRefund, sluice.OpCharge, sluice.OpReset, sluice.OpAdd, sluice.OpConvert: // admit nothing
+		return
+	default:
+		return
+	}
+	denies := req.Slot.Denies()
+	if slot := req.Slot; slot != nil && (denies || d.Allowed) {
+		s.countSlot(&slot.SlotRequest, !denies)
+	}
+	if denies {
+		return // no limit has
+	}
+	c, term := req.ChargeAt(d.Binding)
+	s.counters(c.Plan)[term].count(d.Allowed)
+}
+
+func (s *store) counters(p *sluice.Plan) []verdicts {
+	v, ok := s.plans.Of(p)
+	if ok {
+		return v
+	}
+	v = make([]verdicts, p.Len())
+	for i := range v {
+		v[i] = verdictsOf(s.metrics.decisions, p.Scope(), p.Term(i).Name)
+	}
+	s.plans.Keep(p, v)
+	return v
+}
+
+// slotLimit names a limit of requests in flight.
+type slotLimit struct{ scope, limit string }
+
+func (s *store) countSlot(req *sluice.SlotRequest, allowed bool) {
+	of := slotLimit{req.Scope, req.Limit.Name}
+	v, ok := s.slots.Load(of)
+	if !ok {
+		made := verdictsOf(s.metrics.slots, of.scope, of.limit)
+		v, _ = s.slots.LoadOrStore(of, &made)
+	}
+	if v, ok := v.(*verdicts); ok {
+		v.count(allowed)
+	}
+}
+
+// slotStore is a store that keeps slots.
+type slotStore struct{ *store }
+
+// Slot is of [sluice.SlotStore].
+func (s *slotStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	start := time.Now()
+	d, err := sluice.PassSlot(ctx, s.inner, req)
+	op := unknown
+	if req.Op <= sluice.SlotPeek {
+		op = slotOps + int(req.Op)
+	}
+	s.ops[op].count(time.Since(start), err)
+	if err == nil && req.Op == sluice.SlotAcquire {
+		s.countSlot(&req, d.Allowed)
+	}
+	return d, err
+}
