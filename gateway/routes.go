@@ -61,6 +61,24 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 // cleaned before it is compared, so that dot segments do not lead from one route
 // into another; what the handler gets is the path as it came.
 func (rs *Routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if route := rs.find(r); route != nil {
+		route.serve(w, r)
+		return
+	}
+	writeProblem(w, http.StatusNotFound, "nothing is served here")
+}
+
+// NameOf returns the host and path of the route that a request takes; empty is that of
+// all requests. It is not ok if none fits.
+func (rs *Routes) NameOf(r *http.Request) (name string, ok bool) {
+	if route := rs.find(r); route != nil {
+		return route.name, true
+	}
+	return "", false
+}
+
+// find returns the first route that fits, nil if none does.
+func (rs *Routes) find(r *http.Request) *Route {
 	host, clean := "", ""
 	for i := range rs.routes {
 		route := &rs.routes[i]
@@ -80,10 +98,9 @@ func (rs *Routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				continue
 			}
 		}
-		route.serve(w, r)
-		return
+		return route
 	}
-	writeProblem(w, http.StatusNotFound, "nothing is served here")
+	return nil
 }
 
 func (route *Route) forHost(host string) bool {

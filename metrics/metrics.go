@@ -36,6 +36,10 @@ type Options struct {
 	// Registerer gets the series; those of the Go runtime and the process are not
 	// among them. Nil means [prometheus.DefaultRegisterer].
 	Registerer prometheus.Registerer
+	// Route names the route by which a request is measured that is over: a name of the
+	// program's own, never what a client sent, as each has series of its own. Nil means
+	// [RouteOf]. It must be safe for concurrent use.
+	Route func(*http.Request, *httplimit.Summary) string
 }
 
 // Metrics are the series of one program. They are safe for concurrent use, and
@@ -52,8 +56,13 @@ type Metrics struct {
 	requests  [numVerdicts]prometheus.Counter
 	delays    prometheus.Histogram
 
-	mu     sync.Mutex
-	stores map[string]*operations // by their names
+	http   httpVecs
+	route  func(*http.Request, *httplimit.Summary) string
+	routes sync.Map // name to *route
+
+	mu        sync.Mutex
+	stores    map[string]*operations // by their names
+	numRoutes int
 }
 
 const numVerdicts = int(policy.FailedClosed) + 1
@@ -84,8 +93,11 @@ func New(o Options) (*Metrics, error) {
 	if o.Registerer == nil {
 		o.Registerer = prometheus.DefaultRegisterer
 	}
+	if o.Route == nil {
+		o.Route = RouteOf
+	}
 	m := &Metrics{
-		registerer: o.Registerer, stores: make(map[string]*operations),
+		registerer: o.Registerer, stores: make(map[string]*operations), http: newHTTPVecs(), route: o.Route,
 		decisions: counter("sluice_decisions_total", "Decisions by the limit that binds.", "scope", "limit", "verdict"),
 		slots:     counter("sluice_slot_decisions_total", "Slots asked for, by the limit of requests in flight.", "scope", "limit", "verdict"),
 		unlimited: counter("sluice_unlimited_requests_total", "Requests that a rule let pass, as their plan has no limits; the store was not asked.", "scope"),
@@ -105,7 +117,8 @@ func New(o Options) (*Metrics, error) {
 		Name: "sluice_build_info", Help: "1, labelled by what this program was built from.",
 	}, []string{"version", "revision", "goversion"})
 	build.WithLabelValues(buildInfo()).Set(1)
-	return m, m.register(m.decisions, m.slots, m.unlimited, m.asked, m.failed, m.took, m.delays, requests, build)
+	return m, m.register(m.decisions, m.slots, m.unlimited, m.asked, m.failed, m.took, m.delays, requests,
+		m.http.took, m.http.header, m.http.sent, m.http.answered, m.http.failed, build)
 }
 
 // register adds collectors, all or none.

@@ -47,8 +47,9 @@ type operation struct {
 
 // histogramOf is a histogram whose series come into being with their first value.
 type histogramOf struct {
-	made atomic.Pointer[prometheus.Observer]
-	of   func() prometheus.Observer
+	made   atomic.Pointer[prometheus.Observer]
+	of     func() prometheus.Observer
+	traced atomic.Int64 // when a trace was noted last, in ns since 1970
 }
 
 func (h *histogramOf) get() prometheus.Observer {

@@ -215,6 +215,7 @@ func (f *Front) renew(ctx context.Context, v *Verdict, lease time.Duration) (sto
 	// A client that hangs up does not free the slot: its request still runs.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
+	f.opts.Queue.inFlight.Add(1)
 	go func() {
 		defer close(done)
 		ticker := time.NewTicker(max(lease/3, time.Millisecond))
@@ -243,5 +244,6 @@ func (f *Front) renew(ctx context.Context, v *Verdict, lease time.Duration) (sto
 	return func() {
 		cancel()
 		<-done
+		f.opts.Queue.inFlight.Add(-1)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluicegate/sluice/internal/instants"
 )
@@ -36,6 +37,7 @@ type Queue struct {
 	refused, refusedShare int64
 	instants              *instants.Registry[spot, receipt]
 	presumed              presumptions
+	inFlight              atomic.Int64 // requests that hold slots
 }
 
 // seat is the rule and the key for which a request is held back.
@@ -93,6 +95,11 @@ func (q *Queue) Held() int {
 	defer q.mu.Unlock()
 	return q.held - q.asking
 }
+
+// InFlight returns how many requests of its fronts hold slots of limits of requests in
+// flight now: those that have passed, and that are held back for longer than a third
+// of what a slot lives.
+func (q *Queue) InFlight() int { return int(q.inFlight.Load()) }
 
 // Refused returns how many requests found no place so far, and of how many more
 // the key had none left.

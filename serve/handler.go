@@ -4,10 +4,13 @@
 package serve
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/gateway"
 	"github.com/sluicegate/sluice/httplimit"
+	limitmetrics "github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/server/metrics"
 )
 
@@ -35,7 +38,25 @@ func (s *runtime) newLimits(g *generation) (*httplimit.Middleware, error) {
 			g.proxies.look(r)
 			s.count(r, e)
 		},
+		OnEnd: s.counts.EndHTTP,
 	})
+}
+
+// routeOf returns the route by which a request is measured, by the names in the
+// configuration; also of one that was not passed on.
+func (s *runtime) routeOf(r *http.Request, sum *httplimit.Summary) string {
+	if sum.Upstream.URL != "" || sum.Upstream.Route != "" {
+		return limitmetrics.RouteOf(r, sum)
+	}
+	routes, ok := s.current.Load().routes.(*gateway.Routes)
+	if !ok {
+		return "/" // the sample app's
+	}
+	name, ok := routes.NameOf(r)
+	if !ok {
+		return "none"
+	}
+	return cmp.Or(name, "/")
 }
 
 // newAskers returns how often clients may ask for their own limits.
@@ -67,6 +88,7 @@ func (s *runtime) cutOff() metrics.CutOff {
 func (s *runtime) heldBack() metrics.Held {
 	full, share := s.held.Refused()
 	return metrics.Held{
+		InFlight: s.held.InFlight(),
 		Requests: s.held.Held(), Full: full, ShareFull: share,
 		ReadAhead: s.ahead.Held(), Stopped: s.ahead.Stopped(),
 	}

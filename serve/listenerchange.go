@@ -135,3 +135,16 @@ func (d *listeners) stats() map[string]tcp.Stats {
 	}
 	return all
 }
+
+// requests returns how many HTTP requests are being answered, by listeners' names.
+func (d *listeners) requests() map[string]int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make(map[string]int)
+	for _, o := range d.open {
+		if o.raw == nil {
+			all[o.name()] = int(o.inflight.n.Load())
+		}
+	}
+	return all
+}

@@ -12,12 +12,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	goruntime "runtime"
 	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/httplimit"
 	limitmetrics "github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/server/admin"
 	"github.com/sluicegate/sluice/server/metrics"
@@ -96,7 +98,10 @@ func (s *server) wire(ctx context.Context) error {
 	c := s.Config
 	s.metrics = metrics.New()
 	var err error
-	if s.counts, err = limitmetrics.New(limitmetrics.Options{Registerer: s.metrics.Registry()}); err != nil {
+	if s.counts, err = limitmetrics.New(limitmetrics.Options{
+		Registerer: s.metrics.Registry(),
+		Route:      func(r *http.Request, sum *httplimit.Summary) string { return s.runtime.routeOf(r, sum) },
+	}); err != nil {
 		return err
 	}
 	overrides, err := admin.OpenOverrides(cmp.Or(s.Overrides, c.Admin.OverridesFile))
@@ -139,6 +144,7 @@ func (s *server) wire(ctx context.Context) error {
 	s.metrics.WatchLogs(s.runtime.logs.stats)
 	s.metrics.WatchAbandoned(s.runtime.abandoned.Stats)
 	s.metrics.WatchTCP(s.listeners.stats)
+	s.metrics.WatchRequests(s.listeners.requests)
 	s.metrics.WatchHeld(s.runtime.heldBack)
 	s.metrics.WatchCutOff(s.runtime.cutOff)
 	s.metrics.WatchClientMemory(s.runtime.memory.Stats)

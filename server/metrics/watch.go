@@ -21,6 +21,20 @@ func (m *Metrics) CountTCP(listener string, e tcp.Event) {
 	m.connections.WithLabelValues(listener, e.Verdict.String()).Inc()
 }
 
+// WatchRequests exports how many HTTP requests are answered at this time, by the names
+// of their listeners. It is asked at every scrape.
+//
+//	sluice_http_requests_in_flight{listener}
+func (m *Metrics) WatchRequests(of func() map[string]int) {
+	var c series.Collector
+	running := c.Gauge("sluice_http_requests_in_flight", "HTTP requests that have come and are not over.", "listener")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		for name, n := range of() {
+			series.Put(ch, running, n, name)
+		}
+	})
+}
+
 // WatchTCP exports what passes TCP listeners, by their names. It is asked at
 // every scrape.
 //
@@ -131,6 +145,7 @@ func (m *Metrics) WatchPolicy(t *tally.Tally, config func() Config) {
 
 // Held is what requests that are held back take.
 type Held struct {
+	InFlight        int   // requests that hold slots
 	Requests        int   // now
 	Full, ShareFull int64 // that found no place, and whose key had none left
 	ReadAhead       int64 // bytes of bodies that are kept now
@@ -140,18 +155,21 @@ type Held struct {
 // WatchHeld exports what requests that are held back take. It is asked at every
 // scrape.
 //
+//	sluice_slots_held               requests that hold slots of limits of requests in flight
 //	sluice_held_requests            requests that are held back now
 //	sluice_not_held_total{reason}   that found no place: full, or share (of their key)
 //	sluice_read_ahead_bytes         of bodies that are kept meanwhile
 //	sluice_read_ahead_stopped_total bodies that there was no room for
 func (m *Metrics) WatchHeld(of func() Held) {
 	var c series.Collector
+	slots := c.Gauge("sluice_slots_held", "Requests that hold slots of limits of requests in flight.")
 	held := c.Gauge("sluice_held_requests", "Requests that are held back now.")
 	refused := c.Counter("sluice_not_held_total", "Requests that were not held back, as there was no place at all, or none left for their key.", "reason")
 	ahead := c.Gauge("sluice_read_ahead_bytes", "Bytes of bodies that are kept while their requests are held back.")
 	stopped := c.Counter("sluice_read_ahead_stopped_total", "Bodies that were not read further while their requests were held back, as there was no room.")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		h := of()
+		series.Put(ch, slots, h.InFlight)
 		series.Put(ch, held, h.Requests)
 		series.Put(ch, refused, h.Full, "full")
 		series.Put(ch, refused, h.ShareFull, "share")

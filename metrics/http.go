@@ -1,0 +1,247 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/series"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// MaxRoutes is how many routes are told apart. Those beyond it count as OtherRoute.
+const (
+	MaxRoutes  = 1000
+	OtherRoute = "other"
+)
+
+// classes of a status: what the client got.
+const (
+	classNone = 0 // no status was sent
+	classLeft = 6 // the client left before one was; 1 to 5 are the first digits of a status
+	classes   = 7
+)
+
+var classNames = [classes]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx", "left"}
+
+// statusLeft is what a Summary has for the status where the client left.
+const statusLeft = 499
+
+func classOf(status int) int {
+	if c := status / 100; c >= 1 && c <= 5 {
+		return c
+	}
+	return classNone
+}
+
+// httpVecs are the series of HTTP requests that are over.
+type httpVecs struct {
+	took, header           *prometheus.HistogramVec
+	sent, answered, failed *prometheus.CounterVec
+}
+
+func newHTTPVecs() httpVecs {
+	// A p99 between 1 and 50 ms is told to within a half of itself.
+	buckets := []float64{.0005, .001, .0015, .002, .003, .005, .0075, .01, .015, .02, .03, .05, .1, .25, .5, 1, 2.5, 10}
+	return httpVecs{
+		took: prometheus.NewHistogramVec(histogram("sluice_http_request_duration_seconds",
+			"Time from a request's header to the end of its response, by verdict, with what it was held back; without those that switched protocol.", buckets...), []string{"route", "verdict"}),
+		header: prometheus.NewHistogramVec(histogram("sluice_upstream_duration_seconds",
+			"Time from when a request was passed on to the header of the upstream's response.", buckets...), []string{"route"}),
+		sent:     counter("sluice_http_responses_total", "Responses to clients by the class of their status.", "route", "class"),
+		answered: counter("sluice_upstream_responses_total", "Responses of upstreams by the class of their status.", "route", "class"),
+		failed:   counter("sluice_upstream_errors_total", "Requests to which no whole response came from the upstream, by the reason.", "route", "reason"),
+	}
+}
+
+// route is what is measured of one route. What it points to is made when it is first
+// needed.
+type route struct {
+	name           string
+	of             *httpVecs
+	took           [numVerdicts]histogramOf
+	header         histogramOf
+	sent, answered [classes]counterOf
+	failed         [numReasons]counterOf
+}
+
+// counterOf is a counter whose series comes into being with its first value.
+type counterOf struct {
+	made atomic.Pointer[prometheus.Counter]
+}
+
+func (c *counterOf) inc(of *prometheus.CounterVec, labels ...string) {
+	if made := c.made.Load(); made != nil {
+		(*made).Inc()
+		return
+	}
+	made := of.WithLabelValues(labels...)
+	c.made.Store(&made)
+	made.Inc()
+}
+
+// routeOf returns what is measured of a route.
+func (m *Metrics) routeOf(name string) *route {
+	if r, ok := m.routes.Load(name); ok {
+		return r.(*route) //nolint:forcetypeassert // nothing else is ever stored
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.numRoutes >= MaxRoutes && name != OtherRoute {
+		name = OtherRoute
+	}
+	if r, ok := m.routes.Load(name); ok {
+		return r.(*route) //nolint:forcetypeassert // nothing else is ever stored
+	}
+	m.numRoutes++
+	label := series.Label(name)
+	r := &route{name: label, of: &m.http}
+	r.header.of = func() prometheus.Observer { return m.http.header.WithLabelValues(label) }
+	for i := range r.took {
+		r.took[i].of = func() prometheus.Observer {
+			return m.http.took.WithLabelValues(label, policy.VerdictKind(i).String())
+		}
+	}
+	m.routes.Store(name, r)
+	return r
+}
+
+// EndHTTP measures an HTTP request that is over. It fits OnEnd of
+// [httplimit.Options]. Of requests for [httplimit.OwnPath] it counts the response only.
+func (m *Metrics) EndHTTP(r *http.Request, s *httplimit.Summary) {
+	of := m.routeOf(m.route(r, s))
+	of.sent[sentClass(s)].inc(m.http.sent, of.name, classNames[sentClass(s)])
+	id, now := traceID(r.Header), s.Began.Add(s.Took)
+	if v := int(s.Event.Verdict); !s.Own && s.Status != http.StatusSwitchingProtocols && v < numVerdicts {
+		of.took[v].observe(s.Took, id, now)
+	}
+	u := s.Upstream
+	if u == nil || u.URL == "" {
+		return
+	}
+	if u.Header > 0 {
+		of.header.observe(u.Header, id, now)
+	}
+	if u.Status != 0 {
+		class := classOf(u.Status)
+		of.answered[class].inc(m.http.answered, of.name, classNames[class])
+	}
+	if u.Err != nil {
+		why := reasonOf(u)
+		of.failed[why].inc(m.http.failed, of.name, reasons[why])
+	}
+}
+
+// sentClass returns the class of what the client got.
+func sentClass(s *httplimit.Summary) int {
+	if s.Status == statusLeft && (s.Upstream == nil || s.Upstream.Status != statusLeft) {
+		return classLeft
+	}
+	return classOf(s.Status)
+}
+
+// RouteOf returns the route by which a request is measured if Options do not say: that
+// of the gateway that passed it on, or the pattern of an [http.ServeMux].
+func RouteOf(r *http.Request, s *httplimit.Summary) string {
+	switch {
+	case s.Upstream != nil && s.Upstream.Route != "":
+		return s.Upstream.Route
+	case s.Upstream != nil && s.Upstream.URL != "":
+		return "/" // of all requests
+	default:
+		return cmp.Or(r.Pattern, OtherRoute)
+	}
+}
+
+// Why there is no whole response of an upstream.
+const (
+	otherReason  = iota
+	noConnection // could be made in time, or at all
+	tookTooLong  // until its header, or altogether
+	brokenOff    // after its header
+	clientLeft   // before its end
+	gatewayStops // before its end
+	numReasons
+)
+
+var reasons = [numReasons]string{"error", "connect", "timeout", "broken", "client", "stop"}
+
+func reasonOf(u *httplimit.Upstream) int {
+	var network net.Error
+	var dial *net.OpError
+	switch {
+	case errors.Is(u.Err, context.Canceled):
+		return clientLeft
+	case errors.Is(u.Err, http.ErrServerClosed):
+		return gatewayStops
+	case errors.As(u.Err, &dial) && dial.Op == "dial":
+		return noConnection
+	case errors.Is(u.Err, context.DeadlineExceeded), errors.As(u.Err, &network) && network.Timeout():
+		return tookTooLong
+	case u.Status != 0:
+		return brokenOff
+	}
+	return otherReason
+}
+
+// A trace is noted with what took this long, and else once in a while: to note one costs
+// twenty times what the rest does, and it is clients who ask for it.
+const (
+	slow           = 250 * time.Millisecond
+	tracesInterval = 100 * time.Millisecond
+)
+
+// observe adds a duration, with the trace in which it was if there is one.
+func (h *histogramOf) observe(d time.Duration, traceID string, now time.Time) {
+	o := h.get()
+	if traceID != "" {
+		last, at := h.traced.Load(), now.UnixNano()
+		if e, ok := o.(prometheus.ExemplarObserver); ok && (d >= slow || at-last >= int64(tracesInterval) && h.traced.CompareAndSwap(last, at)) {
+			e.ObserveWithExemplar(d.Seconds(), prometheus.Labels{"trace_id": traceID})
+			return
+		}
+	}
+	o.Observe(d.Seconds())
+}
+
+// traceID returns the trace that a request belongs to by its traceparent (W3C Trace
+// Context), empty if it has none or that is not sampled.
+func traceID(h http.Header) string {
+	lines := h["Traceparent"]
+	if len(lines) != 1 {
+		return ""
+	}
+	const length, flags = 55, 53 // 00-TRACE-PARENT-FLAGS
+	p := lines[0]
+	if len(p) < length || p[2] != '-' || p[35] != '-' || p[52] != '-' || !hex(p[:2]) || p[:2] == "ff" || !hex(p[3:35]) || !hex(p[36:52]) || !hex(p[flags:length]) {
+		return ""
+	}
+	if len(p) > length && (p[:2] == "00" || p[length] != '-') {
+		return "" // of a later version more may follow
+	}
+	id := p[3:35]
+	if strings.Trim(id, "0") == "" || strings.Trim(p[36:52], "0") == "" || strings.IndexByte("13579bdf", p[flags+1]) < 0 {
+		return ""
+	}
+	return id
+}
+
+func hex(s string) bool {
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
