@@ -19,7 +19,7 @@ SPECSTEPS ?= 10000000
 # and what sends thousands of requests in turn.
 STEADY := ./algo ./memstore
 # Packages whose tests start servers, or sluice itself, and wait for them.
-REAL   := cmd/sluice|config/nginx|examples/.*|gateway/attack|internal/redistest|redisstore.*|serve
+REAL   := cmd/sluice|config/nginx|deploy|examples/.*|gateway/attack|internal/redistest|redisstore.*|serve
 
 .PHONY: help
 help: ## list the targets
