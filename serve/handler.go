@@ -36,6 +36,7 @@ func (s *runtime) newLimits(g *generation) (*httplimit.Middleware, error) {
 		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, OnEnd: onEnd, Now: s.now,
 		OnDecision: func(r *http.Request, e httplimit.Event) {
 			g.proxies.look(r)
+			s.trace.Decided(r, e)
 			s.count(r, e)
 		},
 		OnEnd: s.counts.EndHTTP,

@@ -30,6 +30,7 @@ import (
 	"github.com/sluicegate/sluice/server/metrics"
 	"github.com/sluicegate/sluice/server/tally"
 	"github.com/sluicegate/sluice/server/token"
+	"github.com/sluicegate/sluice/server/trace"
 )
 
 // runtime answers clients as the configuration in force says. A new one takes its
@@ -40,6 +41,7 @@ type runtime struct {
 	tokens    sampledlog.Log // that are refused
 	metrics   *metrics.Metrics
 	counts    *limitmetrics.Metrics
+	trace     *trace.Tracer
 	store     sluice.Store
 	slots     sluice.SlotStore
 	report    func(*http.Request, error)
@@ -216,7 +218,7 @@ func (s *runtime) enforce(g *generation, overrides []admin.StoredOverride) error
 	if g.limits, err = s.newLimits(g); err != nil {
 		return err
 	}
-	g.handler = g.limits.Wrap(g.routes)
+	g.handler = s.trace.Handler(g.limits.Wrap(g.routes))
 	s.tellLost(lost)
 	s.tally.Follow(g.policy)
 	s.held.Resize(int(cmp.Or(g.config.MaxHeld, policy.DefaultQueue)))

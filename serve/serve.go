@@ -24,6 +24,7 @@ import (
 	"github.com/sluicegate/sluice/server/admin"
 	"github.com/sluicegate/sluice/server/metrics"
 	"github.com/sluicegate/sluice/server/reload"
+	"github.com/sluicegate/sluice/server/trace"
 )
 
 // Where clients and operators come in if a configuration does not say.
@@ -54,6 +55,7 @@ type server struct {
 	Options
 	metrics   *metrics.Metrics
 	counts    *limitmetrics.Metrics
+	trace     *trace.Tracer // nil if nobody asks for spans
 	store     *store
 	runtime   *runtime
 	watcher   *reload.Watcher
@@ -69,10 +71,10 @@ func Run(ctx context.Context, o Options) error {
 	defer goruntime.KeepAlive(room)
 	s := &server{Options: o, active: o.Config.Version}
 	if err := s.wire(ctx); err != nil {
-		return errors.Join(err, s.close())
+		return errors.Join(err, s.close(ctx))
 	}
 	if err := s.listen(ctx); err != nil {
-		return errors.Join(err, s.listeners.close(), s.close())
+		return errors.Join(err, s.listeners.close(), s.close(ctx))
 	}
 	s.announce()
 	watching, stop := context.WithCancel(ctx)
@@ -88,7 +90,7 @@ func Run(ctx context.Context, o Options) error {
 	case <-time.After(endTimeout):
 		s.Log.Warn("a configuration that is being read is not waited for", slog.String("file", o.Config.File))
 	}
-	err = errors.Join(err, s.close())
+	err = errors.Join(err, s.close(ctx))
 	s.Log.Info("stopped")
 	return err
 }
@@ -102,6 +104,9 @@ func (s *server) wire(ctx context.Context) error {
 		Registerer: s.metrics.Registry(),
 		Route:      func(r *http.Request, sum *httplimit.Summary) string { return s.runtime.routeOf(r, sum) },
 	}); err != nil {
+		return err
+	}
+	if s.trace, err = trace.New(ctx, s.Log); err != nil {
 		return err
 	}
 	overrides, err := admin.OpenOverrides(cmp.Or(s.Overrides, c.Admin.OverridesFile))
@@ -121,7 +126,8 @@ func (s *server) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.runtime.store, s.runtime.report = s.counts.Wrap(s.store.store, s.store.name()), s.store.report
+	s.runtime.trace, s.runtime.report = s.trace, s.store.report
+	s.runtime.store = s.trace.Wrap(s.counts.Wrap(s.store.store, s.store.name()), s.store.name())
 	s.runtime.slots, _ = s.runtime.store.(sluice.SlotStore) // as either store is
 	s.watcher = s.newWatcher(ctx)
 	logs, err := s.runtime.logs.prepare(c)
@@ -153,7 +159,8 @@ func (s *server) wire(ctx context.Context) error {
 	return nil
 }
 
-func (s *server) close() error {
+func (s *server) close(ctx context.Context) error {
+	s.closeTrace(ctx)
 	var errs []error
 	if s.store != nil {
 		errs = append(errs, s.store.close())
@@ -165,6 +172,15 @@ func (s *server) close() error {
 		errs = append(errs, s.audit.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// closeTrace sends the last spans. That a collector is away is no fault of what ends.
+func (s *server) closeTrace(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	if err := s.trace.Close(ctx); err != nil {
+		s.Log.Warn("the last spans were not sent", slog.Any("error", err))
+	}
 }
 
 // listen opens all listeners, or fails.

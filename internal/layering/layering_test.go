@@ -67,7 +67,7 @@ const mostDeep = 7
 
 var floors = map[string]int{
 	"": 2, "/algo": 3, "/policy": 3, "/profile": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/grpclimit": 5, "/redisstore": 4, "/remote": 4, "/config": 4,
-	"/metrics": 5, "/server/admin": 5, "/server/metrics": 5, "/server/reload": 5, "/server/tally": 5, "/server/token": 5,
+	"/metrics": 5, "/server/admin": 5, "/server/metrics": 5, "/server/reload": 5, "/server/tally": 5, "/server/token": 5, "/server/trace": 5,
 }
 
 // TestDepth: no chain of imports is longer than the house is high. Who changes
@@ -165,6 +165,21 @@ func TestMetricsCompileLittle(t *testing.T) {
 			if strings.HasPrefix(dep+"/", module+not+"/") {
 				t.Errorf("%s/metrics compiles %s", module, dep)
 			}
+		}
+	}
+}
+
+// TestSpansStayOutside: OpenTelemetry is compiled by programs that run a gateway, and by
+// nothing that people build on.
+func TestSpansStayOutside(t *testing.T) {
+	for _, line := range goList(t, `{{.ImportPath}}{{range .Deps}},{{.}}{{end}}`, module+"/...") {
+		pkg, deps, _ := strings.Cut(line, ",")
+		folder := strings.TrimPrefix(pkg, module)
+		if folder == "/server/trace" || folder == "/serve" || strings.HasPrefix(folder, "/cmd/") || strings.HasPrefix(folder, "/examples/") {
+			continue
+		}
+		if strings.Contains(deps, "go.opentelemetry.io/") {
+			t.Errorf("%s compiles OpenTelemetry", pkg)
 		}
 	}
 }

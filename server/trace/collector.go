@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	spans "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluicegate/sluice/internal/regular"
+)
+
+const (
+	defaultEndpoint = "http://localhost:4318/v1/traces" // of the OTLP specification, as is
+	defaultTimeout  = 10 * time.Second
+	mostAnswer      = 64 << 10 // bytes of a collector's answer that are read
+	mostFile        = 1 << 20  // bytes of a file with certificates or a key
+)
+
+// collector is where spans go by OTLP over HTTP. The client of OpenTelemetry compiles all
+// of gRPC, for the types of a service that HTTP does not need: twice the program.
+type collector struct {
+	url    string
+	header http.Header
+	gzip   bool
+	client http.Client
+}
+
+// variable returns what the environment says of a part of OTLP's exporter, and by which
+// variable: that of traces, or that of all.
+func variable(part string) (name, value string) {
+	name = "OTEL_EXPORTER_OTLP_TRACES_" + part
+	if value = os.Getenv(name); value == "" {
+		name = "OTEL_EXPORTER_OTLP_" + part
+		value = os.Getenv(name)
+	}
+	return name, value
+}
+
+// newCollector returns the collector that the environment names, or all faults of that.
+func newCollector() (*collector, error) {
+	c := &collector{url: defaultEndpoint, header: http.Header{"Content-Type": {"application/x-protobuf"}}}
+	c.client.Timeout = defaultTimeout
+	var faults []error
+	fault := func(name, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("trace: "+name+": "+format, args...))
+	}
+	if name, at := variable("ENDPOINT"); at != "" {
+		u, err := url.Parse(at)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			fault(name, "it is no URL; write for example http://127.0.0.1:4318")
+		} else if c.url = at; name == "OTEL_EXPORTER_OTLP_ENDPOINT" {
+			c.url = u.JoinPath("v1/traces").String()
+		}
+	}
+	if name, p := variable("PROTOCOL"); p != "" && p != "http/protobuf" {
+		fault(name, "%q cannot be had; write http/protobuf, and the collector's port for that, 4318 by default", p)
+	}
+	if name, text := variable("TIMEOUT"); text != "" {
+		ms, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || ms < 1 {
+			fault(name, "%q must be 1 or more milliseconds", text)
+		}
+		c.client.Timeout = time.Duration(ms) * time.Millisecond
+	}
+	switch name, how := variable("COMPRESSION"); how {
+	case "", "none":
+	case "gzip":
+		c.gzip = true
+		c.header.Set("Content-Encoding", "gzip")
+	default:
+		fault(name, "%q cannot be had; write gzip or none", how)
+	}
+	name, list := variable("HEADERS")
+	for pair := range strings.SplitSeq(list, ",") {
+		field, value, ok := strings.Cut(pair, "=")
+		if field = strings.TrimSpace(field); field == "" && !ok {
+			continue
+		}
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if field == "" || !ok || err != nil { // which may be a secret, and is not shown
+			fault(name, "write NAME=VALUE, with commas between them, and what is special as %%XX")
+			continue
+		}
+		c.header.Set(field, value)
+	}
+	secure, err := security()
+	if err = errors.Join(append(faults, err)...); err != nil {
+		return nil, err
+	}
+	// As what reaches the collector is up to the operator, so is a proxy between.
+	c.client.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure, MaxIdleConns: 1, IdleConnTimeout: time.Minute}
+	return c, nil
+}
+
+// security returns by which certificates the collector is trusted, and trusts.
+func security() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if name, file := variable("CERTIFICATE"); file != "" {
+		data, _, err := regular.Read(file, mostFile)
+		if err != nil {
+			return nil, fmt.Errorf("trace: %s: %w", name, err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(data) {
+			return nil, fmt.Errorf("trace: %s: %s has no certificates in PEM", name, file)
+		}
+	}
+	name, cert := variable("CLIENT_CERTIFICATE")
+	_, key := variable("CLIENT_KEY")
+	if cmp.Or(cert, key) != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("trace: %s and _CLIENT_KEY: %w", name, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// Start is of otlptrace.Client.
+func (c *collector) Start(context.Context) error { return nil }
+
+// Stop is of otlptrace.Client.
+func (c *collector) Stop(context.Context) error {
+	c.client.CloseIdleConnections()
+	return nil
+}
+
+// UploadTraces sends spans, once. It is of otlptrace.Client.
+func (c *collector) UploadTraces(ctx context.Context, all []*spans.ResourceSpans) error {
+	// On the wire this is an ExportTraceServiceRequest.
+	body, err := proto.Marshal(&spans.TracesData{ResourceSpans: all})
+	if err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	if c.gzip {
+		var short bytes.Buffer
+		w := gzip.NewWriter(&short)
+		_, err := w.Write(body)
+		if err := errors.Join(err, w.Close()); err != nil {
+			return fmt.Errorf("trace: %w", err)
+		}
+		body = short.Bytes()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	req.Header = c.header.Clone()
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, mostAnswer)) // so that the connection is used again
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("trace: the collector answered %s", resp.Status)
+	}
+	return nil
+}
