@@ -108,7 +108,7 @@ func newDrawer(rnd *rand.Rand, w *compiled) *drawer {
 		sluice.OpTake, sluice.OpPeek, sluice.OpTakeUpTo, sluice.OpCharge, sluice.OpReserve,
 		sluice.OpRefund, sluice.OpRefund, sluice.OpRefund, sluice.OpAdd, sluice.OpConvert,
 	} {
-		if rnd.IntN(3) > 0 { // mixes differ
+		if rnd.IntN(3) > 0 && !(w.taken && (op == sluice.OpAdd || op == sluice.OpConvert)) { // mixes differ
 			d.ops = append(d.ops, op)
 		}
 	}

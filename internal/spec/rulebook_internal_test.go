@@ -367,7 +367,7 @@ func TestRulebook(t *testing.T) {
 		if rnd.IntN(4) == 0 {
 			w = drawForms(rnd)
 		}
-		w.one = true
+		w.one, w.taken = true, true
 		open := func(testing.TB) Store { return newRulebook(t, w) }
 		c, err := w.compile("")
 		if err != nil || !inRulebook(c) {

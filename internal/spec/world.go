@@ -32,6 +32,7 @@ type World struct {
 
 	events string // what the alphabet has
 	one    bool   // steps are of one key
+	taken  bool   // units are taken alone: none are added, and nothing is converted
 }
 
 // Plan is limits that are applied together, as texts with explicit names.
