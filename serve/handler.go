@@ -25,7 +25,7 @@ func (s *runtime) newLimits(g *generation) (*httplimit.Middleware, error) {
 	if err != nil {
 		return nil, err
 	}
-	onEnd, err := s.logs.onEnd(c)
+	logged, err := s.logs.onEnd(c)
 	if err != nil {
 		return nil, err
 	}
@@ -33,13 +33,18 @@ func (s *runtime) newLimits(g *generation) (*httplimit.Middleware, error) {
 		Policy: g.policy, Store: s.store,
 		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, Claims: g.claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
 		Allow: c.Allow, Deny: c.Deny, Fields: fields,
-		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, OnEnd: onEnd, Now: s.now,
+		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, Now: s.now,
 		OnDecision: func(r *http.Request, e httplimit.Event) {
 			g.proxies.look(r)
 			s.trace.Decided(r, e)
 			s.count(r, e)
 		},
-		OnEnd: s.counts.EndHTTP,
+		OnEnd: func(r *http.Request, sum *httplimit.Summary) {
+			s.counts.EndHTTP(r, sum)
+			if logged != nil {
+				logged(r, sum)
+			}
+		},
 	})
 }
 

@@ -79,14 +79,14 @@ decision_log: %q
 	lines := make(map[string]float64)
 	for _, file := range files {
 		for _, d := range decisions(t, file) {
-			lines[fmt.Sprintf("sluice_http_requests_total{verdict=%q}", d.Verdict)]++
+			lines[fmt.Sprintf("sluice_requests_total{verdict=%q}", d.Verdict)]++
 			for rule, verdict := range d.ofRules() {
 				lines[fmt.Sprintf("sluice_rule_requests_total{rule=%q,verdict=%q}", rule, verdict)]++
 			}
 		}
 	}
 	for _, verdict := range []string{"allowed", "denied", "shadowed", "refused", "abandoned", "failed-open", "failed-closed"} {
-		series := fmt.Sprintf("sluice_http_requests_total{verdict=%q}", verdict)
+		series := fmt.Sprintf("sluice_requests_total{verdict=%q}", verdict)
 		if lines[series] != m[series] {
 			t.Errorf("%s is %v, and there are %v lines", series, m[series], lines[series])
 		}
@@ -98,7 +98,7 @@ decision_log: %q
 		}
 	}
 	for _, verdict := range []string{"allowed", "denied", "shadowed", "refused"} {
-		if m[fmt.Sprintf("sluice_http_requests_total{verdict=%q}", verdict)] == 0 {
+		if m[fmt.Sprintf("sluice_requests_total{verdict=%q}", verdict)] == 0 {
 			t.Errorf("no request was %s", verdict)
 		}
 	}

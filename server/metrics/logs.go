@@ -3,7 +3,11 @@
 
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluicegate/sluice/internal/series"
+)
 
 // LogLines are the lines of a log of requests.
 type LogLines struct{ Written, Dropped uint64 }
@@ -13,14 +17,14 @@ type LogLines struct{ Written, Dropped uint64 }
 //	sluice_decision_log_lines_total{result}  written, dropped
 //	sluice_access_log_lines_total{result}    written, dropped
 func (m *Metrics) WatchLogs(of func() (decisions, access LogLines)) {
-	var c collector
-	inDecisions := c.counter("sluice_decision_log_lines_total", "Lines of the decision log, written and dropped.", "result")
-	inAccess := c.counter("sluice_access_log_lines_total", "Lines of the access log, written and dropped.", "result")
+	var c series.Collector
+	inDecisions := c.Counter("sluice_decision_log_lines_total", "Lines of the decision log, written and dropped.", "result")
+	inAccess := c.Counter("sluice_access_log_lines_total", "Lines of the access log, written and dropped.", "result")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		decisions, access := of()
-		put(ch, inDecisions, decisions.Written, "written")
-		put(ch, inDecisions, decisions.Dropped, "dropped")
-		put(ch, inAccess, access.Written, "written")
-		put(ch, inAccess, access.Dropped, "dropped")
+		series.Put(ch, inDecisions, decisions.Written, "written")
+		series.Put(ch, inDecisions, decisions.Dropped, "dropped")
+		series.Put(ch, inAccess, access.Written, "written")
+		series.Put(ch, inAccess, access.Dropped, "dropped")
 	})
 }

@@ -112,7 +112,7 @@ func settledMetrics(ctx context.Context, url string) (map[string]float64, error)
 		requests, lines := 0.0, 0.0
 		for name, n := range counts {
 			switch {
-			case strings.HasPrefix(name, "sluice_http_requests_total{"):
+			case strings.HasPrefix(name, "sluice_requests_total{"):
 				requests += n
 			case strings.HasPrefix(name, "sluice_decision_log_lines_total{"):
 				lines += n
@@ -164,7 +164,7 @@ func compareLines(log string, counts map[string]float64) (differences int, err e
 		}
 	}
 	for name, n := range counts {
-		if strings.HasPrefix(name, "sluice_http_requests_total{") || strings.HasPrefix(name, "sluice_rule_requests_total{") {
+		if strings.HasPrefix(name, "sluice_requests_total{") || strings.HasPrefix(name, "sluice_rule_requests_total{") {
 			if lines[name] != n {
 				differences++
 			}
@@ -187,7 +187,7 @@ func countLine(line []byte, counts map[string]float64) error {
 	if err := json.Unmarshal(line, &d); err != nil {
 		return fmt.Errorf("%.200q: %w", line, err)
 	}
-	counts[fmt.Sprintf("sluice_http_requests_total{verdict=%q}", d.Verdict)]++
+	counts[fmt.Sprintf("sluice_requests_total{verdict=%q}", d.Verdict)]++
 	last := ""
 	for _, r := range d.Rules {
 		verdict := "allowed"
