@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Explanation is what would come of a [Request], and why.
+type Explanation struct {
+	Decision Decision
+	// Limits are the reasons of all limits, counted as in Request.Outcomes.
+	Limits []Reason
+}
+
+// Reason is what one limit would say of a [Request], with its arithmetic.
+type Reason struct {
+	Limit Limit // with every default filled in
+	Cost  int64
+	// Room is the largest cost that fits now, whatever other limits say.
+	Room int64
+	Outcome
+	// Lines are the arithmetic in words, in the order in which it is done; the last
+	// says the outcome.
+	Lines []string
+	// Changes are what would make the limit allow the cost now, each by itself: a
+	// smaller cost, or the least quota or burst that has room. There are none if it
+	// allows it, and none that [Limit.Validate] refuses.
+	Changes []string
+}
+
+// ExplainStore is a [Store] that can say why it decides as it does.
+type ExplainStore interface {
+	Store
+	// Explain returns what Take would decide now. Nothing changes by it: no unit or
+	// denial is counted, and nothing is noted of a key or limit. The operation is
+	// OpTake, OpPeek or OpReserve, and there is no Slot; Outcomes are not used. Its
+	// error is as Take's, and nothing is ever spent.
+	Explain(ctx context.Context, req Request) (Explanation, error)
+	// ExplainSlot returns what Slot would decide of an acquire, and changes nothing.
+	ExplainSlot(ctx context.Context, req SlotRequest) (SlotDecision, error)
+}
+
+// ErrNoExplanation is the error of a [Store] that is no [ExplainStore].
+var ErrNoExplanation = errors.New("sluice: the store cannot explain its decisions; use or wrap one that can")
+
+// ValidateExplain returns nil or a [*RequestError]. Every ExplainStore calls it.
+func (r *Request) ValidateExplain() error {
+	switch {
+	case r.Op != OpTake && r.Op != OpPeek && r.Op != OpReserve:
+		return &RequestError{"Op", fmt.Sprintf("%v cannot be explained; a take, a peek and a reservation can", r.Op)}
+	case r.Slot != nil:
+		return &RequestError{"Slot", "is explained by itself; ask ExplainSlot"}
+	}
+	return r.Validate()
+}
+
+// ValidateExplain returns nil or a [*RequestError]. Every ExplainStore calls it.
+func (r *SlotRequest) ValidateExplain() error {
+	if r.Op != SlotAcquire && r.Op != SlotPeek {
+		return &RequestError{"Op", fmt.Sprintf("slot operation %d cannot be explained; an acquire can", r.Op)}
+	}
+	return r.Validate()
+}
+
+// PassExplain asks the store behind a wrapper, which must be an [ExplainStore].
+func PassExplain(ctx context.Context, store Store, req Request) (Explanation, error) {
+	if s, ok := store.(ExplainStore); ok {
+		return s.Explain(ctx, req)
+	}
+	return Explanation{}, ErrNoExplanation
+}
+
+// PassExplainSlot asks the store behind a wrapper, which must be an [ExplainStore].
+func PassExplainSlot(ctx context.Context, store Store, req SlotRequest) (SlotDecision, error) {
+	if s, ok := store.(ExplainStore); ok {
+		return s.ExplainSlot(ctx, req)
+	}
+	return SlotDecision{}, ErrNoExplanation
+}
