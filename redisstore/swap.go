@@ -251,18 +251,8 @@ func (c *call) swapNext(j *job, keys []swapped) {
 	for i := range items {
 		k, it := &keys[i], &c.items[i]
 		charge := j.req.Nth(it.charge)
-		items[i] = algo.Item{Term: it.term, Cost: charge.Cost, Held: charge.Held, Start: k.start}
-		list := make([]algo.State, 0, len(k.states))
-		for n := range k.states {
-			if st := &k.states[n]; !st.Zero() || algo.SameForm(st.By, it.term) {
-				list = append(list, copyOf(st))
-			}
-		}
-		items[i].Pick(list)
-		if st := &items[i].State; st.Zero() {
-			st.By = nil // it only tells since when it owes nothing
-		}
-		it.fresh(&items[i].State, c.now)
+		items[i] = it.decided(k.states, c.now)
+		items[i].Cost, items[i].Held, items[i].Start = charge.Cost, charge.Held, k.start
 	}
 	j.decide(items, c.now)
 	for i := range items {
@@ -271,6 +261,23 @@ func (c *call) swapNext(j *job, keys []swapped) {
 			k.written = true
 		}
 	}
+}
+
+// decided returns the item to be decided at an instant over copies of states.
+func (it *item) decided(states []algo.State, now int64) algo.Item {
+	d := algo.Item{Term: it.term}
+	list := make([]algo.State, 0, len(states))
+	for n := range states {
+		if st := &states[n]; !st.Zero() || algo.SameForm(st.By, it.term) {
+			list = append(list, copyOf(st))
+		}
+	}
+	d.Pick(list)
+	if st := &d.State; st.Zero() {
+		st.By = nil // it only tells since when it owes nothing
+	}
+	it.fresh(&d.State, now)
+	return d
 }
 
 // replace replaces what was found, unless somebody has changed it meanwhile: then

@@ -53,14 +53,23 @@ func (l *local) share(p *sluice.Plan) (*sluice.Plan, error) {
 // take decides req, whose receipt is this store's or none.
 func (l *local) take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
 	l.used.Store(true)
+	req, err := l.shared(req)
+	if err != nil {
+		return sluice.Decision{}, err
+	}
+	req.At, req.Due = req.At&^marks, req.Due&^marks
+	return l.store.Take(context.WithoutCancel(ctx), req) // whose end is no reason not to decide
+}
+
+// shared returns req under this node's shares.
+func (l *local) shared(req sluice.Request) (sluice.Request, error) {
 	req.More = slices.Clone(req.More)
 	for i := range req.Charges() {
 		part, err := l.share(req.Nth(i).Plan)
 		if err != nil {
-			return sluice.Decision{}, err
+			return req, err
 		}
 		req.Nth(i).Plan = part
 	}
-	req.At, req.Due = req.At&^marks, req.Due&^marks
-	return l.store.Take(context.WithoutCancel(ctx), req) // whose end is no reason not to decide
+	return req, nil
 }

@@ -20,6 +20,7 @@ import (
 type Store struct {
 	store     sluice.Store
 	slots     sluice.SlotStore // store, nil if it keeps none
+	explains  sluice.Store     // store, as it was given
 	opts      Options
 	deadlines deadlines
 	near      *near
@@ -62,7 +63,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	}
 	opts = opts.filled()
 	s := &Store{
-		store: store, opts: opts, probe: probe,
+		store: store, explains: store, opts: opts, probe: probe,
 		local:  local{store: opts.Local, slots: slots, nodes: opts.Nodes, shares: new(sluice.Prepared[share])},
 		ledger: ledger{most: opts.MaxOwed, owed: make(map[debtor]owed)},
 		keeper: newKeeper(),

@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+var _ sluice.ExplainStore = (*Store)(nil)
+
+// Explain is of [sluice.ExplainStore]. It neither drops what is idle, as a peek
+// may, nor makes a limit known.
+func (s *Store) Explain(_ context.Context, req sluice.Request) (sluice.Explanation, error) {
+	if err := req.ValidateExplain(); err != nil {
+		return sluice.Explanation{}, err
+	}
+	now := s.clock.now()
+	hashes := make([]uint64, req.Charges())
+	order := make([]uint64, 0, len(hashes))
+	for i := range hashes {
+		c := req.Nth(i)
+		hashes[i] = s.secret.sum(c.Plan.ScopeID(), c.Key)
+		order = append(order, hashes[i]>>s.shift)
+	}
+	slices.Sort(order)
+	order = slices.Compact(order)
+	for _, i := range order {
+		s.shards[i].mu.Lock()
+		defer s.shards[i].mu.Unlock()
+	}
+	for _, i := range order {
+		now = s.fresh(&s.shards[i], now)
+	}
+	items := make([]algo.Item, 0, req.Limits())
+	for i := range hashes {
+		c := req.Nth(i)
+		for j := range c.Plan.Len() {
+			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Held: c.Held}
+			l := look{store: s, place: place{shard: s.shardOf(hashes[i]), term: it.Term, hash: hashes[i]}, others: s.registry.unmet(&req, it.Term), now: now}
+			l.load(&it)
+			items = append(items, it)
+		}
+	}
+	return algo.Explain(&req, items, now), nil
+}
+
+// unmet returns how many limits of the series of t a request would make known,
+// as it has several plans of one scope, by the time that t is decided.
+func (r *registry) unmet(req *sluice.Request, t *sluice.Term) (n int64) {
+	seen := map[uint64]bool{}
+	count := func(o *sluice.Term) {
+		if _, known := r.versions.Load(o.ID); !known && o.Series == t.Series && !seen[o.ID] {
+			seen[o.ID] = true
+			n++
+		}
+	}
+	count(t)
+	if !plansDiffer(req) {
+		return n
+	}
+	for i := range req.Charges() {
+		p := req.Nth(i).Plan
+		for j := range p.Len() {
+			count(p.Term(j))
+		}
+	}
+	return n
+}
+
+// look reads what [place.load] reads, and leaves it as it is.
+type look struct {
+	place
+	store  *Store
+	others int64 // limits of the series that are not known yet
+	now    int64
+}
+
+func (l *look) load(it *algo.Item) {
+	t := it.Term
+	withholds := t.Withheld > 0 || t.PreFilled
+	known, ok := l.store.registry.series.Load(t.Series)
+	if !ok {
+		if withholds {
+			it.Start = max(l.now, 1)
+		}
+		if t.Burst > 0 && l.others > 1 {
+			it.State.Since = l.now
+		}
+		return
+	}
+	ser := known.(*series)
+	if it.Start = ser.start.Load(); withholds {
+		it.Start = min(it.Start, max(l.now, 1))
+	}
+	states := l.words(ser)
+	if len(states) == 0 {
+		states = l.slots(ser)
+	}
+	if len(states) == 0 && l.now < ser.legacyUntil {
+		states = l.legacy(ser)
+	}
+	it.Pick(states)
+	alone := ser.count.Load()+l.others <= 1 && l.now >= ser.owing.Load()
+	if t.Burst > 0 && it.State.Zero() && !alone {
+		it.State.Since = l.now
+	}
+}
+
+// words reads the word of the series.
+func (l *look) words(ser *series) []algo.State {
+	if w := ser.words.Load(); w != nil {
+		return l.word(w)
+	}
+	return nil
+}
+
+func (l *look) word(v *version) []algo.State {
+	a := l.shard.words.array.Load()
+	if a == nil {
+		return nil
+	}
+	i := a.find(l.wordOf(v.term.ID))
+	if i < 0 {
+		return nil
+	}
+	word := atomic.LoadUint64(a.word(i)) // never busy, under the lock
+	if word == 0 || a.idle(word) <= l.now {
+		return nil
+	}
+	return []algo.State{{Idle: a.idle(word), A: int64(word & remMask), By: v.term}}
+}
+
+// slots reads the slots of the key, of all forms.
+func (l *look) slots(ser *series) (states []algo.State) {
+	for ser.sizes.Load() != 0 && len(states) < algo.MaxForms {
+		t := &l.shard.tables[algo.SizeFixed]
+		i := l.shard.find(t, l.rank(len(states)), l.now)
+		if i < 0 {
+			t = &l.shard.tables[algo.SizeRing]
+			i = l.shard.find(t, l.rank(len(states)), l.now)
+		}
+		if i < 0 {
+			return states
+		}
+		var s algo.State
+		if l.shard.read(t, i, &s) == nil {
+			return states // which is dropped when it is read
+		}
+		if states = append(states, s); t.slots[i*t.stride+1]&more == 0 {
+			return states
+		}
+	}
+	return states
+}
+
+// legacy reads a state that an older snapshot held.
+func (l *look) legacy(ser *series) []algo.State {
+	for _, v := range ser.legacy {
+		size := algo.SizeOf(v.term)
+		if size == algo.SizeWord {
+			if states := l.word(v); states != nil {
+				return states
+			}
+			continue
+		}
+		t := &l.shard.tables[size]
+		if i := l.shard.find(t, l.wordOf(v.term.ID), l.now); i >= 0 {
+			var s algo.State
+			l.shard.read(t, i, &s)
+			if s.By = v.term; v.term.Withheld > 0 || v.term.PreFilled {
+				s.Idle -= v.term.Micros
+			}
+			return []algo.State{s}
+		}
+	}
+	return nil
+}
+
+// ExplainSlot is of [sluice.ExplainStore].
+func (s *Store) ExplainSlot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	if err := req.ValidateExplain(); err != nil {
+		return sluice.SlotDecision{}, err
+	}
+	now := s.clock.now()
+	h := s.holders(&req)
+	h.shard.mu.Lock()
+	defer h.shard.mu.Unlock()
+	now = s.fresh(h.shard, now)
+	var state algo.State
+	t := &h.shard.tables[algo.SizeRing]
+	if i := h.shard.find(t, h.id, now); i >= 0 {
+		h.shard.read(t, i, &state)
+		state.Ring = slices.Clone(state.Ring)
+	}
+	d, _ := algo.DecideSlot(&req, h.owner, &state, now)
+	return d, nil
+}

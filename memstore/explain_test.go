@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+// TestExplainSlot: a slot is explained as it would be acquired, also where leases
+// have ended, and nothing is renewed or dropped by it.
+func TestExplainSlot(t *testing.T) {
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{Now: clock.Now})
+	for i := range 300 {
+		clock.Advance(time.Duration(i%7) * 100 * time.Millisecond)
+		req := slot(fmt.Sprint(i % 5))
+		req.Limit.Cap, req.Limit.TTL, req.Cost = 3, 2*time.Second, 1+int64(i%2)
+		before := snapshot(t, s)
+		explained, err := s.ExplainSlot(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(snapshot(t, s), before) {
+			t.Fatal("to explain has changed the store")
+		}
+		decided, err := s.Slot(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if explained != decided {
+			t.Fatalf("step %d: explained %+v, decided %+v", i, explained, decided)
+		}
+	}
+}
+
+// TestExplainKeepsWhatIsIdle: a peek may drop a state that is idle and makes its
+// limit known; who explains does neither.
+func TestExplainKeepsWhatIsIdle(t *testing.T) {
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{Now: clock.Now})
+	plans := []*sluice.Plan{
+		storekit.Plan(t, "a", "n: 10/s"), storekit.Plan(t, "a", "n: 20/s"), storekit.Plan(t, "a", "n: 5/s sliding-log"),
+	}
+	for _, p := range plans[:2] {
+		storekit.Take(t, s, storekit.Request(p, "k", 3))
+	}
+	clock.Advance(time.Minute)
+	before, states := snapshot(t, s), s.Stats().States
+	for _, p := range plans {
+		e, err := s.Explain(t.Context(), storekit.Request(p, "k", 1))
+		if err != nil || !e.Decision.Allowed {
+			t.Fatalf("got %+v, %v", e, err)
+		}
+	}
+	if got := s.Stats().States; got != states || !bytes.Equal(snapshot(t, s), before) {
+		t.Errorf("%d states, or others than the %d before", got, states)
+	}
+}
+
+// TestExplainRefuses: what changes states is not explained.
+func TestExplainRefuses(t *testing.T) {
+	s := memstore.New(memstore.Options{})
+	req := storekit.Request(storekit.Plan(t, "s", "10/s"), "k", 1)
+	for _, op := range []sluice.Op{sluice.OpCharge, sluice.OpRefund, sluice.OpReset, sluice.OpTakeUpTo} {
+		req.Op = op
+		if _, err := s.Explain(t.Context(), req); err == nil {
+			t.Errorf("%v is explained", op)
+		}
+	}
+	held := slot("a")
+	held.Op = sluice.SlotRelease
+	if _, err := s.ExplainSlot(t.Context(), held); err == nil {
+		t.Error("a release is explained")
+	}
+}

@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluicegate/sluice"
+)
+
+var _ sluice.ExplainStore = (*Store)(nil)
+
+// Explain is of [sluice.ExplainStore]: the store behind must be one. A plan that is
+// leased is explained under the limits that the store is given, and by the units in
+// hand where they cover the cost; a take that finds none asks for several at once,
+// and may be denied until their turn has come, though its own would fit. A denial
+// that is remembered is the store's. While the store is away the policy answers. What
+// was asked counts in no statistics, and says nothing about the store's health.
+// Under Options.Detach it returns when the store does.
+func (s *Store) Explain(ctx context.Context, req sluice.Request) (sluice.Explanation, error) {
+	if err := s.ended(ctx); err != nil {
+		return sluice.Explanation{}, err
+	}
+	if err := req.ValidateExplain(); err != nil {
+		return sluice.Explanation{}, err
+	}
+	why := errSkipped.Err
+	if s.Healthy() {
+		asked := req
+		if err := s.near.plain(&asked); err != nil {
+			return sluice.Explanation{}, err
+		}
+		bounded := s.bound(ctx)
+		e, err := sluice.PassExplain(bounded, s.explains, asked)
+		end(bounded)
+		if err == nil {
+			s.near.explain(&req, &e)
+			return e, nil
+		}
+		if stays := s.explainFault(ctx, err); stays != nil {
+			return e, stays
+		}
+		_, _, why = unwrap(err)
+	}
+	return s.explainAway(ctx, &req, why)
+}
+
+// explainFault returns the error that is no outage, nil if it is one.
+func (s *Store) explainFault(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return fmt.Errorf("remote: explain: %w", ctx.Err())
+	case errors.Is(err, sluice.ErrNoExplanation), storeError(err) == nil:
+		return err
+	}
+	return nil
+}
+
+// explainAway says what becomes of a request that the store does not decide.
+func (s *Store) explainAway(ctx context.Context, req *sluice.Request, why error) (e sluice.Explanation, err error) {
+	p := s.policy(req)
+	switch {
+	case !s.local.can(p):
+		return e, &UnavailableError{RetryAfter: s.opts.Probe, Err: why}
+	case p == sluice.FailLocal:
+		share, err := s.local.shared(*req)
+		if err == nil {
+			e, err = sluice.PassExplain(context.WithoutCancel(ctx), s.local.store, share)
+		}
+		if err != nil {
+			return e, fmt.Errorf("remote: explain: %w", err)
+		}
+	default:
+		e.Decision.Allowed = true
+		for i := range req.Charges() {
+			c := req.Nth(i)
+			for j := range c.Plan.Len() {
+				e.Limits = append(e.Limits, sluice.Reason{Limit: c.Plan.Term(j).Limit, Cost: c.Cost, Outcome: sluice.Outcome{Allowed: true}})
+			}
+		}
+	}
+	e.Decision.Degraded = true
+	for i := range e.Limits {
+		r := &e.Limits[i]
+		r.Lines = slices.Insert(r.Lines, 0, fmt.Sprintf("the store is away (%v), and failure is %v", why, p))
+	}
+	return e, nil
+}
+
+// explain makes e the answer of the units in hand, if they cover the cost of req.
+func (n *near) explain(req *sluice.Request, e *sluice.Explanation) {
+	f, err := n.of(req.Plan)
+	if err != nil || !f.leases(req) {
+		return
+	}
+	l := n.leg(req.Op, f, req.Key)
+	l.shard.mu.Lock()
+	defer l.shard.mu.Unlock()
+	known := l.shard.entries[l.key]
+	if known == nil {
+		return
+	}
+	for h := known.holds; h != nil; h = h.next {
+		if h.facts.id != f.id {
+			continue
+		}
+		mine := *h // what is spent of it is not of h
+		mine.parcels, mine.spare = slices.Clone(h.parcels), slices.Clone(h.spare)
+		in := int64(0)
+		for i := range mine.parcels {
+			in += mine.parcels[i].left
+		}
+		outcomes := make(sluice.Outcomes, len(e.Limits))
+		d, ok := mine.take(n.clock(), req.Cost, outcomes)
+		if !ok {
+			return
+		}
+		e.Decision = d
+		for i := range e.Limits {
+			r := &e.Limits[i]
+			said := "they cover the cost, and the store is not asked"
+			if r.Outcome = outcomes[i]; !d.Allowed {
+				said = fmt.Sprintf("their turn comes in %v, and the store is not asked", d.RetryAfter)
+			}
+			r.Lines, r.Changes = append(r.Lines, fmt.Sprintf("this node holds %d units in advance: %s", in, said)), nil
+		}
+		return
+	}
+}
+
+// ExplainSlot is of [sluice.ExplainStore]. While the store is away the policy of the
+// scope answers.
+func (s *Store) ExplainSlot(ctx context.Context, req sluice.SlotRequest) (d sluice.SlotDecision, err error) {
+	if err := s.ended(ctx); err != nil {
+		return d, err
+	}
+	if err := req.ValidateExplain(); err != nil {
+		return d, err
+	}
+	why := errSkipped.Err
+	if s.Healthy() {
+		bounded := s.bound(ctx)
+		d, err = sluice.PassExplainSlot(bounded, s.explains, req)
+		end(bounded)
+		if err == nil {
+			return d, nil
+		}
+		if stays := s.explainFault(ctx, err); stays != nil {
+			return d, stays
+		}
+		_, _, why = unwrap(err)
+	}
+	p := s.slotPolicy(req.Scope)
+	switch {
+	case !s.local.can(p):
+		return d, &UnavailableError{RetryAfter: s.opts.Probe, Err: why}
+	case p == sluice.FailLocal:
+		d, err = sluice.PassExplainSlot(context.WithoutCancel(ctx), s.local.store, s.local.slotShare(req, p))
+	default:
+		d.Allowed, err = true, nil
+	}
+	d.Degraded = true
+	return d, err
+}
