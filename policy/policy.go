@@ -129,24 +129,49 @@ func (m *Matches) wildcard(r *rule, name string, by hit) (value string, ok bool)
 
 // matches checks what the index may have left open. Host and path it has not.
 func (r *rule) matches(a Attributes, client netip.Addr) bool {
+	return r.differs(a, client).part == partNone
+}
+
+// difference is a part of a rule's Match that a request does not have, of headers
+// and queries the i-th.
+type difference struct {
+	part matchPart
+	i    int
+}
+
+type matchPart uint8
+
+const (
+	partNone matchPart = iota
+	partMethod
+	partHeader
+	partQuery
+	partNetwork
+)
+
+// differs returns the first difference that the index may have left open.
+func (r *rule) differs(a Attributes, client netip.Addr) difference {
 	m := &r.Match
 	if len(m.Methods) > 0 {
 		method := a.Method()
 		if !slices.Contains(m.Methods, method) && (method != "HEAD" || !slices.Contains(m.Methods, "GET")) {
-			return false
+			return difference{part: partMethod}
 		}
 	}
 	for i := range m.Headers {
 		if !m.Headers[i].holds(a.Header(m.Headers[i].Name)) {
-			return false
+			return difference{partHeader, i}
 		}
 	}
 	for i := range m.Queries {
 		if values, err := a.Query(m.Queries[i].Name); err == nil && !m.Queries[i].holds(values) {
-			return false // where it is an error, it may hold for some server
+			return difference{partQuery, i} // where it is an error, it may hold for some server
 		}
 	}
-	return len(m.Networks) == 0 || within(m.Networks, client)
+	if len(m.Networks) > 0 && !within(m.Networks, client) {
+		return difference{part: partNetwork}
+	}
+	return difference{}
 }
 
 func (r *rule) excepts(at *path) bool {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/rulekit"
 	"github.com/sluicegate/sluice/internal/spec"
 	"github.com/sluicegate/sluice/internal/storekit"
 )
@@ -81,6 +83,26 @@ func TestExplainEqualsDecisions(t *testing.T) {
 			t.Logf("%d explanations", count)
 		})
 	}
+}
+
+// TestExplainRules: the same under whatever rules.
+func TestExplainRules(t *testing.T) {
+	storekit.SkipRace(t)
+	requests := 10_000
+	if testing.Short() {
+		requests = 1_000
+	}
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	rulekit.Explain(t, func() rulekit.Store {
+		if err := client.Do(t.Context(), client.B().Flushall().Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		var micros atomic.Int64
+		s := bare(client)
+		s.inject = micros.Load
+		return rulekit.Store{Store: s, Set: func(to time.Time) { micros.Store(to.UnixMicro()) }, State: func() string { return s.kept(t, client) }}
+	}, requests, 2)
 }
 
 // TestExplainSlotEqualsDecisions: a slot is explained as it would be acquired, also

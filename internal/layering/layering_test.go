@@ -19,7 +19,7 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/gateway", "/grpclimit", "/httpclient", "/httplimit",
-	"/internal/clientip", "/internal/instants", "/internal/pacing", "/internal/series", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/metrics", "/policy", "/profile", "/remote", "/storetest",
+	"/internal/clientip", "/internal/instants", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/metrics", "/policy", "/profile", "/remote", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other

@@ -1,0 +1,212 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rulekit
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Store is a store whose clock stands where it is set.
+type Store struct {
+	sluice.Store
+	Set func(time.Time)
+	// State returns all that the store keeps, as it is kept.
+	State func() string
+}
+
+// perPolicy is how many requests a policy gets.
+const perPolicy = 12
+
+// Explain puts so many random requests to random policies. Each is explained before
+// it is decided, which must be the same, and to explain must change nothing.
+func Explain(t *testing.T, open func() Store, requests int, seed uint64) {
+	t.Helper()
+	now := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	policies, seen := 0, map[string]int{}
+	for n, draw := 0, uint64(0); n < requests; draw++ {
+		rnd := rand.New(rand.NewPCG(seed, draw)) //nolint:gosec // what is drawn must be repeatable
+		p, err := policy.Compile(Rules(rnd))
+		if err != nil {
+			continue
+		}
+		policies++
+		store := open()
+		x := explained{t: t, rnd: rnd, store: store, now: now, seen: seen, name: fmt.Sprintf("seed %d, draw %d", seed, draw)}
+		x.judge = policy.Evaluator{Policy: p, Store: store.Store, Now: func() time.Time { return x.now }}
+		for range perPolicy {
+			x.now = x.now.Add(pick(drawer{rnd}, 0, 0, time.Microsecond, 77*time.Millisecond, time.Second, 10*time.Second, 40*time.Second))
+			store.Set(x.now)
+			x.request()
+			n++
+		}
+	}
+	for _, what := range []string{"allowed", "denied", "refused", "shadowed", "in flight", "soft", "candidate", "exempt", "unlimited", "shape", "delayed", "block"} {
+		if seen[what] < requests/1000 {
+			t.Errorf("%s: %d of %d requests; the draw is too narrow", what, seen[what], requests)
+		}
+	}
+	t.Logf("%d policies, %v", policies, seen)
+}
+
+type explained struct {
+	t     *testing.T
+	rnd   *rand.Rand
+	store Store
+	judge policy.Evaluator
+	now   time.Time
+	held  []*policy.Verdict
+	seen  map[string]int
+	name  string
+}
+
+func (x *explained) request() {
+	x.t.Helper()
+	ctx := context.Background()
+	a := Request(x.rnd)
+	before := x.store.State()
+	e, err := x.judge.Explain(ctx, a)
+	if err != nil {
+		x.t.Fatalf("%s: %v", x.name, err)
+	}
+	if x.store.State() != before {
+		x.t.Fatalf("%s: to explain %+v has changed the store", x.name, a)
+	}
+	v := new(policy.Verdict)
+	x.judge.Decide(ctx, a, v)
+	if fault := x.differ(e, v, a); fault != "" {
+		x.t.Fatalf("%s: %+v\n%s\nexplained %+v\ndecided %+v\n%+v", x.name, a, fault, e, v.Decision, e.Rules)
+	}
+	x.count(e)
+	if v.Allowed {
+		x.held = append(x.held, v)
+	}
+	for len(x.held) > 0 && x.rnd.IntN(2) == 0 { // others stay in flight
+		r := policy.Response{Status: pick(drawer{x.rnd}, 200, 404), Took: time.Millisecond, Read: -1}
+		if err := x.held[0].Settle(ctx, r); err != nil {
+			x.t.Fatalf("%s: %v", x.name, err)
+		}
+		x.held = x.held[1:]
+	}
+}
+
+// differ says in what an explanation is not the decision.
+func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.Attributes) string {
+	passes := e.Verdict == policy.Allowed || e.Verdict == policy.Shadowed
+	switch {
+	case v.Err != nil:
+		return fmt.Sprintf("error %v", v.Err)
+	case passes != v.Allowed, e.Decision != v.Decision:
+		return "another decision"
+	case (e.Verdict == policy.Refused) != (v.Refused != nil):
+		return "another refusal"
+	}
+	var want []sluice.Outcome
+	for o := range v.Outcomes() {
+		want = append(want, o.Outcome)
+	}
+	var m policy.Matches
+	x.judge.Policy.Match(a, &m)
+	for i, r := range e.Rules {
+		matched := slices.ContainsFunc(slices.Collect(numbers(m.Len())), func(n int) bool { return m.At(n) == i })
+		if matched != (len(r.Differences) == 0) {
+			return fmt.Sprintf("rule %d matches: %v, explained %+v", i, matched, r.Differences)
+		}
+		if r.Rule.Shadow || r.Rule.Shape {
+			continue
+		}
+		for _, l := range r.Levels {
+			graced := slices.ContainsFunc(l.Limits, func(limit policy.LimitExplanation) bool { return limit.Grace })
+			for _, limit := range l.Limits {
+				o := plain(limit.Outcome, limit.Grace)
+				i := slices.IndexFunc(want, func(w sluice.Outcome) bool { return plain(w, limit.Grace) == o })
+				switch {
+				case i >= 0 && !(limit.Soft && graced):
+					want = slices.Delete(want, i, i+1)
+				case i < 0 && !(limit.Soft && graced): // its grace limit stands in its place
+					return fmt.Sprintf("%v: explained %+v, which is none of the outcomes %+v", limit.Limit, limit.Outcome, want)
+				}
+			}
+		}
+	}
+	if len(want) > 0 {
+		return fmt.Sprintf("not explained: %+v", want)
+	}
+	var sides []string
+	for s := range v.Sides() {
+		sides = append(sides, fmt.Sprint(s.Rule.Name, s.Candidate != nil, s.Allowed))
+	}
+	for _, r := range e.Rules {
+		for _, l := range r.Levels {
+			for _, c := range l.Candidates {
+				if !slices.Contains(sides, fmt.Sprint(r.Rule.Name, true, c.Allowed)) {
+					return fmt.Sprintf("candidate %s of %s: explained %v, judged %v", c.Candidate.Name, r.Rule.Name, c.Allowed, sides)
+				}
+			}
+		}
+	}
+	if v.InFlight != nil && !slices.ContainsFunc(e.Rules, func(r policy.RuleExplanation) bool {
+		return slices.ContainsFunc(r.Levels, func(l policy.LevelExplanation) bool {
+			return l.InFlight != nil && l.Level == v.InFlight.Level && reflect.DeepEqual(l.InFlight.Decision, v.InFlight.Decision)
+		})
+	}) {
+		return fmt.Sprintf("denied by %+v", v.InFlight)
+	}
+	return ""
+}
+
+// plain returns what a verdict keeps of an outcome; a grace limit's says when there
+// is room under either.
+func plain(o sluice.Outcome, grace bool) sluice.Outcome {
+	if o.Spent = 0; grace {
+		o.RetryAfter = 0
+	}
+	return o
+}
+
+func numbers(n int) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for i := range n {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// count notes what an explanation was about.
+func (x *explained) count(e *policy.Explanation) {
+	x.seen[e.Verdict.String()]++
+	if e.Decision.Delay > 0 {
+		x.seen["delayed"]++
+	}
+	for _, r := range e.Rules {
+		note := func(what string, is bool) {
+			if is {
+				x.seen[what]++
+			}
+		}
+		note("exempt", r.Exempt)
+		for _, l := range r.Levels {
+			note("exempt", strings.Contains(l.Skipped, "exempt"))
+			note("unlimited", l.Unlimited)
+			note("shape", r.Rule.Shape && len(l.Limits) > 0)
+			note("candidate", len(l.Candidates) > 0)
+			note("in flight", l.InFlight != nil && !l.InFlight.Decision.Allowed)
+			for _, limit := range l.Limits {
+				note("soft", limit.Grace)
+				note("block", limit.Limit.Algorithm == sluice.Block && !limit.Allowed)
+			}
+		}
+	}
+}

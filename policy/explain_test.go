@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/rulekit"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// TestExplainEqualsDecide: under whatever rules, an explanation is the next
+// decision, and the snapshot before it is the one behind it.
+func TestExplainEqualsDecide(t *testing.T) {
+	storekit.SkipRace(t)
+	requests := 20_000
+	if testing.Short() {
+		requests = 4_000
+	}
+	rulekit.Explain(t, func() rulekit.Store {
+		now := time.Time{}
+		s := memstore.New(memstore.Options{MaxKeys: 1000, Now: func() time.Time { return now }})
+		return rulekit.Store{Store: s, Set: func(to time.Time) { now = to }, State: func() string {
+			var b bytes.Buffer
+			if err := s.Snapshot(&b); err != nil {
+				t.Fatal(err)
+			}
+			return b.String()
+		}}
+	}, requests, 1)
+}
+
+// explain explains a request, which must leave the store as it is.
+func (w *world) explain(a policy.Attributes) *policy.Explanation {
+	w.t.Helper()
+	e := w.eval
+	e.Store = w.store.Store
+	x, err := e.Explain(w.t.Context(), a)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return x
+}
+
+// TestExplainDifferences: it names what of a rule's match says no, and nothing that
+// the client has sent in a header.
+func TestExplainDifferences(t *testing.T) {
+	w := newWorld(t,
+		rule("get", policy.Match{Methods: []string{"GET", "PUT"}}),
+		rule("host", policy.Match{Hosts: []string{"api.example", "*.a.example"}, Paths: []string{"/x"}}),
+		rule("except", policy.Match{Paths: []string{"/shop/"}, Except: []string{"/shop/health"}}),
+		rule("header", policy.Match{Headers: []policy.Field{{Name: "X-Plan", Values: []string{"pro", "team"}}}}),
+		rule("there", policy.Match{Headers: []policy.Field{{Name: "X-Debug"}}}),
+		rule("absent", policy.Match{Headers: []policy.Field{{Name: "X-Plan", Absent: true}}}),
+		rule("query", policy.Match{Queries: []policy.Field{{Name: "format", Values: []string{"csv"}}}}),
+		rule("network", policy.Match{Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}),
+		rule("many", policy.Match{Paths: []string{"/1", "/2", "/3", "/4", "/5", "/6"}}),
+		rule("all", policy.Match{}),
+	)
+	x := w.explain(&policy.Plain{
+		RequestMethod: "POST", RequestHost: "b.example", RequestPath: "/shop/health",
+		Headers: map[string][]string{"X-Plan": {"secret"}}, Address: netip.MustParseAddr("192.0.2.1"),
+	})
+	var got []string
+	for _, r := range x.Rules {
+		line := r.Rule.Name
+		for _, d := range r.Differences {
+			line += "; " + d.Part + ": " + d.Why
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"get; method: POST is none of GET, PUT",
+		"host; host: b.example is none of api.example, *.a.example; path: /shop/health is not /x",
+		"except; path: /shop/health is excepted by /shop/health",
+		"header; header X-Plan: is none of pro, team",
+		"there; header X-Debug: is not there, or empty",
+		"absent; header X-Plan: must not be there",
+		"query; query format: is not csv",
+		"network; network: 192.0.2.1 is not in 10.0.0.0/8",
+		"many; path: /shop/health is none of /1, /2, /3, /4, and 2 more",
+		"all",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestExplainVerdicts: they are those of a front.
+func TestExplainVerdicts(t *testing.T) {
+	shadow := one("shadow", nil, "1/h")
+	shadow.Shadow = true
+	w := newWorld(t, one("limit", by(policy.Header("X-User")), "2/h"), shadow)
+	front, err := policy.NewFront(policy.FrontOptions{Store: w.store.Store, Policy: w.eval.Policy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []policy.VerdictKind{policy.Allowed, policy.Shadowed, policy.Denied, policy.Refused} {
+		a := user("ada")
+		if i == 3 {
+			a = &policy.Plain{RequestPath: "/"}
+		}
+		x := w.explain(a)
+		var c policy.Call
+		front.Decide(t.Context(), a, &c)
+		if x.Verdict != c.Verdict || c.Verdict != want || !slices.Equal(x.Violated, c.Violated) || x.Rule != c.Rule {
+			t.Errorf("%d: explained %v, %v; decided %v, %v; want %v", i, x.Verdict, x.Violated, c.Verdict, c.Violated, want)
+		}
+	}
+}
+
+// TestExplainNeedsAStoreThatCan: others are an error.
+func TestExplainNeedsAStoreThatCan(t *testing.T) {
+	w := newWorld(t, one("limit", nil, "2/h"))
+	if _, err := w.eval.Explain(t.Context(), user("ada")); err == nil {
+		t.Error("a store that cannot explain has explained")
+	}
+	w.eval.Store = storekit.Failing(errors.New("never asked"))
+	if _, err := w.eval.Explain(t.Context(), user("ada")); err == nil {
+		t.Error("a store that cannot explain has explained")
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/sluicegate/sluice"
+)
+
+// dryStore answers an Evaluator as its store would, and changes nothing: so what is
+// explained goes the way of what is decided.
+type dryStore struct {
+	store, slots sluice.ExplainStore
+	reasons      map[sluice.Charge][]sluice.Reason // of every charge that was asked about
+}
+
+// Take decides by what the store explains. What would be given back was never
+// spent.
+func (s *dryStore) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	if req.Op == sluice.OpRefund {
+		return sluice.Decision{}, nil
+	}
+	e, err := s.store.Explain(ctx, req)
+	if err != nil {
+		return sluice.Decision{}, err
+	}
+	at := 0
+	for i := range req.Charges() {
+		c := req.Nth(i)
+		s.reasons[*c] = e.Limits[at : at+c.Plan.Len()]
+		at += c.Plan.Len()
+	}
+	for i := range req.Outcomes.All() {
+		(*req.Outcomes)[i] = e.Limits[i].Outcome
+	}
+	return e.Decision, nil
+}
+
+// Slot decides an acquire by what the store explains.
+func (s *dryStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	if req.Op != sluice.SlotAcquire {
+		return sluice.SlotDecision{}, nil
+	}
+	return s.slots.ExplainSlot(ctx, req)
+}
+
+// inFlight looks at the requests in flight of a key, whether they have denied or
+// not. It is nil if the level has no such limit, or the store is away.
+func (s *dryStore) inFlight(ctx context.Context, r *rule, l *level, key string) *InFlight {
+	if l.InFlight == nil {
+		return nil
+	}
+	h := hold{rule: r, level: l, key: key}
+	d, err := s.slots.ExplainSlot(ctx, h.ask(sluice.SlotPeek, ""))
+	if err != nil {
+		return nil
+	}
+	return &InFlight{Rule: &r.Rule, Level: l.Level, Key: key, Limit: l.inFlight, Decision: d}
+}
+
+// shaped says what the limits of a rule that shapes have left for a byte.
+func (s *dryStore) shaped(ctx context.Context, c sluice.Charge) (list []LimitExplanation, err error) {
+	e, err := s.store.Explain(ctx, sluice.Request{Op: sluice.OpPeek, Charge: c})
+	for _, reason := range e.Limits {
+		list = append(list, LimitExplanation{Reason: reason})
+	}
+	return list, err
+}
+
+// mostNamed is how many of a list's values a difference names.
+const mostNamed = 4
+
+// differences returns why a rule does not match.
+func (m *Matches) differences(r *rule, a Attributes) (list []Difference) {
+	add := func(part, format string, args ...any) {
+		list = append(list, Difference{Part: part, Why: fmt.Sprintf(format, args...)})
+	}
+	if !m.foundBy(&rule{Rule: Rule{Match: Match{Hosts: r.Match.Hosts}}}, a) {
+		add("host", "%s is %s", a.Host(), noneOf(r.Match.Hosts))
+	}
+	if !m.foundBy(&rule{patterns: r.patterns}, a) {
+		add("path", "%s is %s", a.Path(), noneOf(r.Match.Paths))
+	}
+	switch d := r.differs(a, m.found.client); d.part {
+	case partMethod:
+		add("method", "%s is %s", a.Method(), noneOf(r.Match.Methods))
+	case partHeader:
+		add("header "+r.Match.Headers[d.i].Name, "%s", r.Match.Headers[d.i].lacks())
+	case partQuery:
+		add("query "+r.Match.Queries[d.i].Name, "%s", r.Match.Queries[d.i].lacks())
+	case partNetwork:
+		var names []string
+		for _, n := range r.Match.Networks {
+			names = append(names, n.String())
+		}
+		client := "a client without an address"
+		if m.found.client.IsValid() {
+			client = m.found.client.String()
+		}
+		add("network", "%s is not in %s", client, strings.Join(shortened(names), ", "))
+	case partNone:
+		if len(list) == 0 {
+			add("path", "%s is excepted by %s", a.Path(), strings.Join(shortened(r.Match.Except), ", "))
+		}
+	}
+	return list
+}
+
+// foundBy reports whether the index finds a request by what a rule has alone.
+func (m *Matches) foundBy(only *rule, a Attributes) bool {
+	var x index
+	x.add(0, only)
+	for i := range m.path.n {
+		s := search{attributes: a, path: &m.path.paths[i], client: m.found.client}
+		if x.find(&s); len(s.found) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *Field) lacks() string {
+	switch {
+	case f.Absent:
+		return "must not be there"
+	case len(f.Values) == 0:
+		return "is not there, or empty"
+	default:
+		return "is " + noneOf(f.Values)
+	}
+}
+
+// noneOf says that something is none of a list.
+func noneOf(list []string) string {
+	if len(list) == 1 {
+		return "not " + list[0]
+	}
+	return "none of " + strings.Join(shortened(list), ", ")
+}
+
+func shortened(list []string) []string {
+	if len(list) <= mostNamed {
+		return list
+	}
+	return append(list[:mostNamed:mostNamed], fmt.Sprintf("and %d more", len(list)-mostNamed))
+}
