@@ -133,6 +133,15 @@ func (s *runtime) leastBodyRate() int64 {
 // admits reports whether a client is let in at all.
 func (s *runtime) admits(client netip.Addr) bool { return s.current.Load().limits.Admits(client) }
 
+// claims verifies the token of a request that is to be explained.
+func (s *runtime) claims(r *http.Request) (claims policy.Lookup, required bool, err error) {
+	g := s.current.Load()
+	if g.claims != nil {
+		claims, err = g.claims(r)
+	}
+	return claims, g.config.Tokens != nil && g.config.Tokens.Required, err
+}
+
 // exempt reports whether no limit applies to a client.
 func (s *runtime) exempt(client netip.Addr) bool {
 	return slices.ContainsFunc(s.current.Load().config.Exempt, func(p netip.Prefix) bool { return p.Contains(client) })

@@ -207,3 +207,19 @@ func (l lazyStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.Slo
 	}
 	return sluice.SlotDecision{}, errNotConnected
 }
+
+// Explain is of [sluice.ExplainStore].
+func (l lazyStore) Explain(ctx context.Context, req sluice.Request) (sluice.Explanation, error) {
+	if r := l.redis.Load(); r != nil {
+		return r.Explain(ctx, req)
+	}
+	return sluice.Explanation{}, errNotConnected
+}
+
+// ExplainSlot is of [sluice.ExplainStore].
+func (l lazyStore) ExplainSlot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+	if r := l.redis.Load(); r != nil {
+		return r.ExplainSlot(ctx, req)
+	}
+	return sluice.SlotDecision{}, errNotConnected
+}

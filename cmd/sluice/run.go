@@ -47,6 +47,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return runStatus(ctx, args[1:], stdout, stderr)
 	case "key":
 		return runKey(ctx, args[1:], stdout, stderr)
+	case "explain":
+		return runExplain(ctx, args[1:], stdout, stderr)
 	case "version", "--version", "-version":
 		say(stdout, version()+"\n")
 		return exitOK
@@ -54,7 +56,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		say(stdout, usage)
 		return exitOK
 	default:
-		say(stderr, fmt.Sprintf("sluice: there is no command %q; write serve, lint, convert, profiles, status, key or version, or see sluice --help\n", args[0]))
+		say(stderr, fmt.Sprintf("sluice: there is no command %q; write serve, lint, convert, profiles, status, key, explain or version, or see sluice --help\n", args[0]))
 		return exitUsage
 	}
 }

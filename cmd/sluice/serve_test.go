@@ -336,7 +336,7 @@ func TestRun(t *testing.T) {
 		{"help", []string{"--help"}, exitOK, "sluice serve [flags]", ""},
 		{"help of serve", []string{"serve", "--help"}, exitOK, "--limit TEXT", ""},
 		{"version", []string{"version"}, exitOK, "sluice ", ""},
-		{"another command", []string{"sevre"}, exitUsage, "", `sluice: there is no command "sevre"; write serve, lint, convert, profiles, status, key or version`},
+		{"another command", []string{"sevre"}, exitUsage, "", `sluice: there is no command "sevre"; write serve, lint, convert, profiles, status, key, explain or version`},
 		{"faults", []string{"serve", "--limit", "x", "--by", "y"}, exitUsage, "", "sluice serve: --by: \"y\" says not whose budget it is; "},
 		{"address taken", []string{"serve", "--listen", taken, "--admin", "off"}, exitFailed, "", "choose another"},
 		{"admin's address taken", []string{"serve", "--listen", "127.0.0.1:0", "--admin", taken}, exitFailed, "", "write another address for admin, or off"},

@@ -11,6 +11,7 @@ const usage = `sluice limits the rate of HTTP requests.
   sluice profiles [NAME]   the platforms whose limits have a name, for --like
   sluice status            what a running sluice has let through
   sluice key show|reset|override  what a key has left, and how to change it
+  sluice explain URL       what would become of a request, and why
   sluice version           print the version
   sluice serve --help      all flags, with examples
 
@@ -65,7 +66,7 @@ file that says the same is written to standard output:
                      10.0.0.0/8; repeatable (default: believe nobody)
   --listen ADDRESS   where clients come in (default 127.0.0.1:8080)
   --admin ADDRESS    where /healthz, /readyz and /metrics are, and what "sluice
-                     status" and "sluice key" ask, or "off"
+                     status", "sluice key" and "sluice explain" ask, or "off"
                      (default 127.0.0.1:9090)
   --admin-public     let --admin be an address that other machines can reach:
                      there it answers neither of these

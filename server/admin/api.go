@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -22,8 +23,8 @@ import (
 	"github.com/sluicegate/sluice/server/tally"
 )
 
-// APIOptions are what an [API] shows and changes. All but Slots, Shared, Token,
-// Hosts, Secret and Now are required.
+// APIOptions are what an [API] shows and changes. All but Slots, Shared, Explains,
+// Admits, Claims, Token, Hosts, Secret and Now are required.
 type APIOptions struct {
 	// Policy returns the policy in force, overrides included.
 	Policy func() *policy.Policy
@@ -38,6 +39,11 @@ type APIOptions struct {
 	Apply     func([]StoredOverride) error
 	// Audit is told of every change before it is made.
 	Audit *AuditLog
+	// Explains is the [sluice.ExplainStore] behind Store, asked so that nothing counts
+	// what it is asked; nil: Store. Admits and Claims are as in [Explainer].
+	Explains sluice.Store
+	Admits   func(netip.Addr) bool
+	Claims   func(*http.Request) (claims policy.Lookup, required bool, err error)
 
 	// Token is what a caller must show as a bearer token. Empty means that every
 	// caller on this machine may see and change everything: the API then
@@ -50,11 +56,12 @@ type APIOptions struct {
 	Now    func() time.Time // nil means time.Now
 }
 
-// API is the [http.Handler] behind "sluice status" and "sluice key". Answers are
+// API is the [http.Handler] behind "sluice status", "sluice key" and "sluice explain". Answers are
 // JSON; errors are {"error": "what is wrong; what to write instead"}.
 //
 //	GET    /policy           the version in force, its rules and what became of requests
 //	GET    /v1/key           the state of a key: ?ip=192.0.2.1&header.X-User=ada
+//	POST   /v1/explain       what would become of a request, and why
 //	POST   /v1/key/reset     forget what a key has spent
 //	POST   /v1/key/add       give a key units
 //	PUT    /v1/override      give a key other limits, for a while
@@ -78,10 +85,13 @@ func (a *API) SetToken(token string) {
 // NewAPI returns an API, or what is missing.
 func NewAPI(o APIOptions) (*API, error) {
 	if o.Policy == nil || o.Store == nil || o.Tally == nil || o.Version == nil || o.Overrides == nil || o.Apply == nil || o.Audit == nil {
-		return nil, errors.New("admin: new API: only Slots, Shared, Token, Hosts, Secret and Now may be left out")
+		return nil, errors.New("admin: new API: only Slots, Shared, Explains, Admits, Claims, Token, Hosts, Secret and Now may be left out")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Explains == nil {
+		o.Explains = o.Store
 	}
 	if o.Secret == nil {
 		o.Secret = []byte(rand.Text())
@@ -91,7 +101,7 @@ func NewAPI(o APIOptions) (*API, error) {
 	a.mux.HandleFunc("GET /v1/top", a.top)
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"GET /policy": a.policy, "GET /v1/key": a.showKey, "POST /v1/key/reset": a.resetKey, "POST /v1/key/add": a.addToKey,
-		"PUT /v1/override": a.putOverride, "DELETE /v1/override": a.deleteOverride,
+		"POST /v1/explain": a.explain, "PUT /v1/override": a.putOverride, "DELETE /v1/override": a.deleteOverride,
 	} {
 		a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if !a.authorised(r) {

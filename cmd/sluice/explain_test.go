@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/server/admin"
+)
+
+const explainRules = `
+rules:
+  - {name: api, by: [header.X-User, ip], limits: [3/min sliding-log, 100/h sliding-log], candidates: {tight: 1/min sliding-log}}
+  - {name: trial, by: ip, limits: 2/min sliding-log, mode: shadow}
+  - {name: login, match: {method: POST, path: /login}, by: ip, limits: 1/min fixed-window}
+`
+
+// TestExplainCommand: what is explained is what becomes of the next request, in a
+// memory of this process and in a store that is shared, and no number that the
+// program shows is another for it.
+func TestExplainCommand(t *testing.T) {
+	for _, c := range []struct{ name, store string }{
+		{"memory", ""},
+		{"redis", "store: {redis: {url: redis://" + redistest.Start(t, redistest.Redis(t)).Addr + "}}\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := startFile(t, c.store+fmt.Sprintf("upstream: %q\n", named(t))+explainRules, stopped)
+			at := "--admin=" + s.admin
+			explain := func(want ...string) string {
+				t.Helper()
+				out, _ := command(t, exitOK, "explain", "/", "--client=127.0.0.1", "--header", "X-User: ada", at)
+				for _, text := range want {
+					if !strings.Contains(out, text) {
+						t.Errorf("lacks %q:\n%s", text, out)
+					}
+				}
+				return out
+			}
+			shown := func() string {
+				status, _ := command(t, exitOK, "status", at)
+				var lines []string
+				for name, value := range s.metrics(t) {
+					if strings.HasPrefix(name, "sluice_") && !strings.Contains(name, "seconds") {
+						lines = append(lines, fmt.Sprint(name, " ", value))
+					}
+				}
+				slices.Sort(lines)
+				return status + strings.Join(lines, "\n")
+			}
+			for i, want := range []int{200, 200, 200, 429} {
+				before := shown()
+				switch i {
+				case 0:
+					explain("allowed\n", "header.X-User=ada ip=127.0.0.1", "counts 0 of 3: 3 left", "on trial: tight would allow", "login: path: / is not /login; method: GET is not POST")
+				case 2:
+					explain("shadowed by", "counts 2 of 3: 1 left", "costs 1: allowed, 0 left after it")
+				case 3:
+					explain("denied by", "counts 3 of 3: 0 left", "it would pass in", "would pass with a quota of 4, in the place of 3")
+				}
+				if got := shown(); got != before {
+					t.Errorf("before:\n%s\nbehind:\n%s", before, got)
+				}
+				if got := s.get(t, "/", "X-User", "ada"); got.status != want {
+					t.Errorf("request %d: got %d, want %d", i, got.status, want)
+				}
+			}
+			out, _ := command(t, exitOK, "explain", "POST", "/login", "--client=192.0.2.1", "--body-bytes=12", "--json", at)
+			var e admin.Explanation
+			if err := json.Unmarshal([]byte(out), &e); err != nil || e.Verdict != "refused" || e.Why != "header X-User is missing" {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}
+
+// TestExplainFile: without a program that runs, a file says what it would do.
+func TestExplainFile(t *testing.T) {
+	dir := t.TempDir()
+	key := filepath.Join(dir, "key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "sluice.yaml")
+	err := os.WriteFile(file, fmt.Appendf(nil, `
+tokens: {hmac_file: %q}
+deny: [203.0.113.0/24]
+rules:
+  - {name: users, by: claim.sub, limits: 10/min, match: {host: api.example}}
+  - {name: spiffe, by: cert.uri, missing: skip, limits: 10/min}
+  - {name: upload, match: {method: PUT}, cost: request-bytes, by: ip, limits: 1MB/min}
+  - {name: office, exempt: {networks: 198.51.100.0/24}, by: ip, limits: 5/min}
+`, key), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"a claim", []string{"https://api.example/", "--claim=sub=7", "--client=192.0.2.1"}, []string{"allowed\n", "claim.sub=7", "costs 1: allowed, 9 left after it"}},
+		{"another host", []string{"https://b.example/", "--client=192.0.2.1"}, []string{"users: host: b.example is not api.example"}},
+		{"a token that is none", []string{"https://api.example/", "--client=192.0.2.1", "-H=Authorization: Bearer x.y.z"}, []string{"refused: ", "token"}},
+		{"a certificate", []string{"/", "--client=192.0.2.1", "--cert=uri=spiffe://a/b"}, []string{"cert.uri=spiffe://a/b"}},
+		{"bytes", []string{"PUT", "/", "--client=192.0.2.1", "--body-bytes=1000001"}, []string{"denied by", "it never passes", "denied for good, as the limit never has more than 1000000", "a cost of 1000000 at most"}},
+		{"not let in", []string{"/", "--client=203.0.113.7"}, []string{"refused: clients from this network are not let in"}},
+		{"exempt", []string{"/", "--client=198.51.100.7"}, []string{"matches, and exempts the client's network"}},
+		{"a request that others read differently", []string{"/", "--client=192.0.2.1", "-H=Host: a b"}, []string{"refused: the request's host is not a name"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, _ := command(t, exitOK, append([]string{"explain", "--config=" + file}, c.args...)...)
+			for _, text := range c.want {
+				if !strings.Contains(out, text) {
+					t.Errorf("lacks %q:\n%s", text, out)
+				}
+			}
+		})
+	}
+	for _, c := range []struct {
+		name string
+		code int
+		args []string
+		want string
+	}{
+		{"no URL", exitUsage, nil, "needs a URL"},
+		{"three words", exitUsage, []string{"GET", "/", "x"}, "names 3"},
+		{"a header that is none", exitUsage, []string{"/", "--header=x"}, `write one such as "X-User: ada"`},
+		{"a claim twice", exitUsage, []string{"/", "--claim=a=1", "--claim=a=2"}, "write each once"},
+		{"a size that is none", exitUsage, []string{"/", "--body-bytes=-1"}, "is not a number of bytes"},
+		{"a file and a program", exitUsage, []string{"/", "--admin=x"}, "give one of them"},
+		{"no path", exitFailed, []string{"orders"}, "write a path such as /orders"},
+		{"another scheme", exitFailed, []string{"ftp://x/"}, "is not of http"},
+		{"an address that is none", exitFailed, []string{"/", "--client=home"}, `client "home" is not an address`},
+		{"a method that is none", exitFailed, []string{"G T", "/"}, "is not one word"},
+		{"a field that is none", exitFailed, []string{"/", "--header=a b: c"}, "is not a header field's name"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, stderr := command(t, c.code, append([]string{"explain", "--config=" + file}, c.args...)...); !strings.Contains(stderr, c.want) {
+				t.Errorf("got %q, want %q", stderr, c.want)
+			}
+		})
+	}
+}
+
+// TestExplainIsForOperators: with a token, none is told without it, as the state of a
+// key would tell whose hash it is in /v1/top; and what is sent is bounded.
+func TestExplainIsForOperators(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "token")
+	const secret = "0123456789abcdef0123456789abcdef"
+	if err := os.WriteFile(tokens, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startFile(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}\nupstream: %q\n", tokens, named(t))+explainRules, stopped)
+	at := "--admin=" + s.admin
+	if _, stderr := command(t, exitFailed, "explain", "/", at); !strings.Contains(stderr, "this needs the token") {
+		t.Errorf("got %q", stderr)
+	}
+	command(t, exitOK, "explain", "/", at, "--token-file", tokens)
+	for _, c := range []struct {
+		name, body, want string
+		status           int
+	}{
+		{"nothing", "", "cannot be read", 400},
+		{"no document", "[]", "cannot be read", 400},
+		{"an unknown field", `{"url":"/","uri":"/"}`, "unknown field", 400},
+		{"two documents", `{"url":"/"}{}`, "followed by something else", 400},
+		{"no URL", `{}`, "write a path such as /orders", 400},
+		{"less than no bytes", `{"url":"/","body_bytes":-1}`, "body_bytes is -1", 400},
+		{"too large", `{"url":"/` + strings.Repeat("x", 300<<10) + `"}`, "too large", 413},
+		{"too many fields", `{"url":"/","headers":{` + strings.TrimSuffix(strings.Join(fieldsOf(300), ","), ",") + `}}`, "at most 256", 400},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.admin+"/v1/explain", strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+secret)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close() //nolint:errcheck // it was only read
+			var fault admin.Error
+			if err := json.NewDecoder(resp.Body).Decode(&fault); err != nil || resp.StatusCode != c.status || !strings.Contains(fault.Error, c.want) {
+				t.Errorf("got %d %q, %v; want %d %q", resp.StatusCode, fault.Error, err, c.status, c.want)
+			}
+		})
+	}
+}
+
+func fieldsOf(n int) (list []string) {
+	for i := range n {
+		list = append(list, fmt.Sprintf(`"X-%d":["1"]`, i))
+	}
+	return list
+}
