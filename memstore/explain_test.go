@@ -6,6 +6,8 @@ package memstore_test
 import (
 	"bytes"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,5 +81,42 @@ func TestExplainRefuses(t *testing.T) {
 	held.Op = sluice.SlotRelease
 	if _, err := s.ExplainSlot(t.Context(), held); err == nil {
 		t.Error("a release is explained")
+	}
+}
+
+// TestExplainBesideTakes: who explains while others take disturbs none of them: as
+// many pass as there is room for.
+func TestExplainBesideTakes(t *testing.T) {
+	clock := storekit.NewClock()
+	s := memstore.New(memstore.Options{Now: clock.Now})
+	plans := []*sluice.Plan{storekit.Plan(t, "word", "500/day"), storekit.Plan(t, "ring", "500/day sliding-log"), storekit.Plan(t, "both", "a: 500/day", "b: 600/day fixed-window")}
+	var passed [3]atomic.Int64
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for i := range 600 {
+				d, err := s.Take(t.Context(), storekit.Request(plans[i%3], "k", 1))
+				if err != nil {
+					t.Error(err)
+				}
+				if d.Allowed {
+					passed[i%3].Add(1)
+				}
+			}
+		})
+		group.Go(func() {
+			for i := range 300 {
+				e, err := s.Explain(t.Context(), storekit.Request(plans[i%3], "k", 1))
+				if err != nil || len(e.Limits) != plans[i%3].Len() {
+					t.Errorf("got %+v, %v", e, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	for i := range passed {
+		if got := passed[i].Load(); got != 500 {
+			t.Errorf("%s: %d passed, want 500", plans[i].Scope(), got)
+		}
 	}
 }

@@ -193,7 +193,7 @@ func verdictText(e *admin.Explanation) string {
 	case e.RetryAfter == sluice.Never:
 		text += "\nit never passes"
 	case e.RetryAfter > 0 && !e.At.IsZero():
-		text += fmt.Sprintf("\nit would pass in %v, at %s", e.RetryAfter, e.At.Add(e.RetryAfter).UTC().Format("2006-01-02 15:04:05.999 UTC"))
+		text += fmt.Sprintf("\nit would pass in %v, at %s", e.RetryAfter, e.At.Add(e.RetryAfter).UTC().Format("2006-01-02 15:04:05.999999 UTC"))
 	case e.RetryAfter > 0:
 		text += fmt.Sprintf("\nit would pass when another request ends, or in %v at most", e.RetryAfter)
 	}

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+// TestExplainAcrossSlots: keys in several slots of a Cluster are explained together,
+// with the start of a rule that is known or not, and nothing is written on any node.
+func TestExplainAcrossSlots(t *testing.T) {
+	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
+	s := open(t, c.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	plans := []*sluice.Plan{
+		storekit.Plan(t, "wide", "a: 12/day", "b: 20/day sliding-log"), storekit.Plan(t, "new", "9/day fixed-window initial 4"), storekit.Plan(t, "narrow", "5/day sliding-counter"),
+	}
+	denied := 0
+	for i := range 60 {
+		req := storekit.Request(plans[i%3], fmt.Sprint("k", i%5), 1+int64(i%2))
+		for j := range i % 3 {
+			req.More = append(req.More, sluice.Charge{Plan: plans[(i+j+1)%3], Key: fmt.Sprint("m", i%4), Cost: 1})
+		}
+		before := contents(t, c)
+		e, err := s.Explain(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after := contents(t, c); !slices.Equal(before, after) {
+			t.Fatalf("before %v, behind %v", before, after)
+		}
+		room := make(sluice.Outcomes, req.Limits())
+		req.Outcomes = &room
+		d := storekit.Take(t, s, req)
+		if e.Decision.Allowed != d.Allowed || e.Decision.Remaining != d.Remaining {
+			t.Fatalf("step %d: explained %+v, decided %+v", i, e.Decision, d)
+		}
+		for n, r := range e.Limits {
+			if r.Allowed != room[n].Allowed || r.Remaining != room[n].Remaining {
+				t.Fatalf("step %d, limit %d: explained %+v, decided %+v", i, n, r, room[n])
+			}
+		}
+		if !d.Allowed {
+			denied++
+		}
+	}
+	if denied < 10 {
+		t.Errorf("%d of 60 were denied; the limits are too wide", denied)
+	}
+}
