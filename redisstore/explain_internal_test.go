@@ -90,7 +90,7 @@ func TestExplainRules(t *testing.T) {
 	storekit.SkipRace(t)
 	requests := 10_000
 	if testing.Short() {
-		requests = 1_000
+		requests = 2_000
 	}
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)

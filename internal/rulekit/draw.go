@@ -37,7 +37,7 @@ var (
 		"5/2s sliding-counter", "6/s sliding-counter sub-windows 4", "5/s sliding-counter strict", "5/s sliding-counter conservative", "4/min sliding-counter pre-filled",
 		"4/s sliding-log", "3/min sliding-log count-denied", "9/s sliding-histogram precision 3", "100/h sliding-histogram",
 	}
-	blocks = []string{"3/2s block 5s", "2/min block 10min"}
+	blocks = []string{"1/2s block 5s", "2/min block 10min"}
 	parts  = []policy.Part{
 		policy.IP(), policy.Network(24, 48), policy.Header("X-User"), policy.Query("q"), policy.Cookie("c"), policy.Claim("sub"), policy.Host(),
 		{Source: policy.SourceMethod},
@@ -124,7 +124,7 @@ func (d drawer) match() (m policy.Match) {
 
 func (d drawer) level(j int) policy.Level {
 	l := policy.Level{Name: fmt.Sprintf("v%d", j), By: some(d, 2, parts...), Missing: pick(d, policy.Share, policy.Share, policy.Skip, policy.Refuse), Limits: d.list(true)}
-	if d.one(6) {
+	if d.one(3) {
 		l.Blocks = []sluice.Limit{sluice.MustParseLimit(pick(d, blocks...)).Named("b")}
 	}
 	if d.one(5) {
