@@ -27,8 +27,14 @@ func (x *explainer) bucket(room int64) (lines []string) {
 	if t.Rate.One.Rem > 0 {
 		lines[0] = fmt.Sprintf("%d come back in %v, one about every %v", t.Quota, t.Window, micros(t.Rate.One.Micros))
 	}
-	owed := thousandths(&t.Rate, debt(t, s, x.now))
+	owes, more := debt(t, s, x.now), credit(t, s)
+	if warms(t) {
+		owes = warmBucket{}.owed(t, s, x.now)
+	}
+	owed := thousandths(&t.Rate, owes)
 	switch full := times(t.Burst, 1000); {
+	case more > 0:
+		lines = append(lines, fmt.Sprintf("burst %d, nothing owed, and credit %d until %s: %d left", t.Burst, more, x.at(s.Idle), t.Burst+more))
 	case owed == math.MaxInt64:
 		lines = append(lines, fmt.Sprintf("burst %d, more owed than can be written: 0 left", t.Burst))
 	case owed > full:
@@ -37,6 +43,10 @@ func (x *explainer) bucket(room int64) (lines []string) {
 		lines = append(lines, fmt.Sprintf("burst %d, %d owed: %d left", t.Burst, t.Burst-(room-t.Lent), room-t.Lent))
 	default:
 		lines = append(lines, fmt.Sprintf("burst %d, %s owed: %s left", t.Burst, decimal(owed), decimal(full-owed)))
+	}
+	if warms(t) {
+		used := warmBucket{}.used(s, x.now)
+		lines = append(lines, fmt.Sprintf("warm-up %v, %v of it used: until the key is warm, its units last %v longer in all", t.WarmUp, micros(used), micros(chill(t, used))))
 	}
 	if t.Lent > 0 {
 		lines = append(lines, fmt.Sprintf("a take may spend %d more than is left, if nothing is owed above the burst: the next waits", t.Lent))
