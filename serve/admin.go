@@ -32,6 +32,7 @@ func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) 
 		s.api, err = admin.NewAPI(admin.APIOptions{
 			Policy: s.runtime.policyInForce, Store: s.runtime.store, Slots: s.runtime.slots, Shared: s.store.shared != nil,
 			Tally: &s.runtime.tally, Version: s.watcher.Status, Overrides: overrides, Apply: s.runtime.override,
+			System: s.system, State: s.state,
 			Audit: s.audit, Explains: s.store.store, Admits: s.runtime.admits, Claims: s.runtime.claims, Token: token, Now: s.Now, Hosts: o.Hosts,
 		})
 		if err != nil {

@@ -104,6 +104,7 @@ func (s *server) apply(ctx context.Context, c *config.Config) error {
 	}
 	if s.api != nil {
 		s.api.SetToken(token)
+		s.api.Restart()
 	}
 	if err := change.commit(); err != nil { //nolint:contextcheck // connections end with their listener, not with ctx
 		s.Log.Error("an address does not serve as it should", slog.Any("error", err))

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	goruntime "runtime"
+	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -63,13 +64,14 @@ type server struct {
 	api       *admin.API // nil if there is none
 	active    string     // the version that was last told
 	listeners *listeners
+	started   time.Time
 }
 
 // Run serves until ctx ends and all requests have been answered.
 func Run(ctx context.Context, o Options) error {
 	room := newHeapRoom()
 	defer goruntime.KeepAlive(room)
-	s := &server{Options: o, active: o.Config.Version}
+	s := &server{Options: o, active: o.Config.Version, started: time.Now()}
 	if err := s.wire(ctx); err != nil {
 		return errors.Join(err, s.close(ctx))
 	}
@@ -83,6 +85,11 @@ func Run(ctx context.Context, o Options) error {
 		defer close(watched)
 		s.watch(watching)
 	}()
+	if s.api != nil {
+		var pages sync.WaitGroup
+		defer pages.Wait()
+		pages.Go(func() { s.api.Run(watching) })
+	}
 	err := errors.Join(s.listeners.serve(ctx), s.store.save()) // no request is left
 	stop()
 	select {

@@ -63,7 +63,7 @@ func Handler(o Options) http.Handler {
 	}
 	pages := "sluice admin\n/healthz\n/readyz\n/metrics\n"
 	if o.API != nil {
-		pages += "/policy\n/v1/top\n"
+		pages += "/policy\n/v1/top\n/v1/overview\n/v1/live\n"
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		text(w, http.StatusOK, pages)

@@ -19,12 +19,13 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/feed"
 	"github.com/sluicegate/sluice/server/reload"
 	"github.com/sluicegate/sluice/server/tally"
 )
 
-// APIOptions are what an [API] shows and changes. All but Slots, Shared, Explains,
-// Admits, Claims, Token, Hosts, Secret and Now are required.
+// APIOptions are what an [API] shows and changes. All but Slots, Shared, System,
+// State, Explains, Admits, Claims, Token, Hosts, Secret and Now are required.
 type APIOptions struct {
 	// Policy returns the policy in force, overrides included.
 	Policy func() *policy.Policy
@@ -34,6 +35,10 @@ type APIOptions struct {
 	Tally  *tally.Tally
 	// Version returns the file in force, and why the last one is not.
 	Version func() (active reload.Version, failure error)
+	// System and State return how the program fares apart from its rules, and what
+	// of it pages are told every few seconds, which costs little.
+	System func() System
+	State  func() State
 	// Overrides are changed by putting a policy with them in force by Apply.
 	Overrides *Overrides
 	Apply     func([]StoredOverride) error
@@ -67,9 +72,12 @@ type APIOptions struct {
 //	PUT    /v1/override      give a key other limits, for a while
 //	DELETE /v1/override      end that
 //	GET    /v1/top           the keys denied most, hidden from callers without the token
+//	GET    /v1/overview      how all fares, now and of late: an [Overview]; ?rule=NAME: one rule in full
+//	GET    /v1/live          what changes, as server-sent events: [Live]
 type API struct {
 	o     APIOptions
 	mux   *http.ServeMux
+	feed  *feed.Feed
 	token atomic.Pointer[string]
 }
 
@@ -85,7 +93,7 @@ func (a *API) SetToken(token string) {
 // NewAPI returns an API, or what is missing.
 func NewAPI(o APIOptions) (*API, error) {
 	if o.Policy == nil || o.Store == nil || o.Tally == nil || o.Version == nil || o.Overrides == nil || o.Apply == nil || o.Audit == nil {
-		return nil, errors.New("admin: new API: only Slots, Shared, Explains, Admits, Claims, Token, Hosts, Secret and Now may be left out")
+		return nil, errors.New("admin: new API: only Slots, Shared, System, State, Explains, Admits, Claims, Token, Hosts, Secret and Now may be left out")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -96,9 +104,11 @@ func NewAPI(o APIOptions) (*API, error) {
 	if o.Secret == nil {
 		o.Secret = []byte(rand.Text())
 	}
-	a := &API{o: o, mux: http.NewServeMux()}
+	a := &API{o: o, mux: http.NewServeMux(), feed: feed.New(mostLive)}
 	a.token.Store(&o.Token)
 	a.mux.HandleFunc("GET /v1/top", a.top)
+	a.mux.HandleFunc("GET /v1/overview", a.overview)
+	a.mux.HandleFunc("GET /v1/live", a.live)
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"GET /policy": a.policy, "GET /v1/key": a.showKey, "POST /v1/key/reset": a.resetKey, "POST /v1/key/add": a.addToKey,
 		"POST /v1/explain": a.explain, "PUT /v1/override": a.putOverride, "DELETE /v1/override": a.deleteOverride,

@@ -41,29 +41,42 @@ func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 	if failure != nil {
 		s.Failure = failure.Error()
 	}
-	reports := make(map[string]tally.Report)
-	for _, r := range a.o.Tally.Reports() {
-		reports[r.Rule] = r
-	}
+	reports := a.reports()
 	p := a.o.Policy()
 	for i := range p.Len() {
 		r := p.Rule(i)
-		report := reports[r.Name]
-		rs := RuleStatus{Name: r.Name, Mode: "enforce", Counts: report.Counts, Candidates: report.Candidates}
-		if r.Shadow {
-			rs.Mode = "shadow"
-		}
-		for j := range r.Levels {
-			for _, limit := range r.Levels[j].Limits {
-				rs.Limits = append(rs.Limits, limit.String())
-			}
-			if r.Levels[j].Unlimited {
-				rs.Limits = append(rs.Limits, "none")
-			}
-		}
-		s.Rules = append(s.Rules, rs)
+		s.Rules = append(s.Rules, ruleStatus(r, reports[r.Name]))
 	}
 	answer(w, http.StatusOK, s)
+}
+
+// reports returns what was counted, by rule.
+func (a *API) reports() map[string]*tally.Report {
+	reports := make(map[string]*tally.Report)
+	for _, r := range a.o.Tally.Reports() {
+		reports[r.Rule] = &r
+	}
+	return reports
+}
+
+// ruleStatus describes a rule, with what was counted, nil if nothing was.
+func ruleStatus(r *policy.Rule, report *tally.Report) RuleStatus {
+	s := RuleStatus{Name: r.Name, Mode: "enforce"}
+	if report != nil {
+		s.Counts, s.Candidates = report.Counts, report.Candidates
+	}
+	if r.Shadow {
+		s.Mode = "shadow"
+	}
+	for j := range r.Levels {
+		for _, limit := range r.Levels[j].Limits {
+			s.Limits = append(s.Limits, limit.String())
+		}
+		if r.Levels[j].Unlimited {
+			s.Limits = append(s.Limits, "none")
+		}
+	}
+	return s
 }
 
 // Top is the answer of GET /v1/top.
@@ -97,16 +110,24 @@ func (a *API) top(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	t := Top{Hidden: !a.authorised(r)}
+	t.Levels = a.topOf(r.URL.Query().Get("rule"), n, t.Hidden)
+	answer(w, http.StatusOK, t)
+}
+
+// topOf returns the n keys denied most of each level, of all rules if rule is
+// empty.
+func (a *API) topOf(rule string, n int, hidden bool) []TopLevel {
 	p := a.o.Policy()
 	levels := make(map[string]*policy.Level)
 	for i := range p.Len() {
-		rule := p.Rule(i)
-		for j := range rule.Levels {
-			levels[rule.Name+"/"+rule.Levels[j].Name] = &rule.Levels[j]
+		r := p.Rule(i)
+		for j := range r.Levels {
+			levels[r.Name+"/"+r.Levels[j].Name] = &r.Levels[j]
 		}
 	}
-	t := Top{Hidden: !a.authorised(r), Levels: []TopLevel{}}
-	for _, d := range a.o.Tally.Top(r.URL.Query().Get("rule"), n) {
+	all := []TopLevel{}
+	for _, d := range a.o.Tally.Top(rule, n) {
 		level := levels[d.Rule+"/"+d.Level]
 		if level == nil {
 			continue // it went with a reload just now
@@ -114,16 +135,16 @@ func (a *API) top(w http.ResponseWriter, r *http.Request) {
 		tl := TopLevel{Rule: d.Rule, Level: d.Level, Total: d.Total}
 		for _, k := range d.Keys {
 			key := TopKey{Least: k.Least, Most: k.Most}
-			if t.Hidden {
+			if hidden {
 				key.Hash = a.hide(d.Rule, k.Key)
 			} else {
 				key.Parts = partsOf(level, k.Key)
 			}
 			tl.Keys = append(tl.Keys, key)
 		}
-		t.Levels = append(t.Levels, tl)
+		all = append(all, tl)
 	}
-	answer(w, http.StatusOK, t)
+	return all
 }
 
 // hide returns what stands for a key that must not be shown: the same for the

@@ -20,13 +20,15 @@ type Counts struct {
 	Judged    uint64 `json:"judged"`
 	WouldDeny uint64 `json:"would_deny"`
 	Unlimited uint64 `json:"unlimited"` // allowed, as their plan has no limits
+	Delayed   uint64 `json:"delayed"`   // allowed, after they had waited
+	Degraded  uint64 `json:"degraded"`  // decided without the store
 }
 
 func (r *Rule) counts() Counts {
 	return Counts{
 		Allowed: r.Allowed.Load(), Warned: r.Warned.Load(), Denied: r.Denied.Load(), Refused: r.Refused.Load(),
 		Failed: r.Failed.Load(), Judged: r.Judged.Load(), WouldDeny: r.WouldDeny.Load(),
-		Unlimited: r.Unlimited.Load(),
+		Unlimited: r.Unlimited.Load(), Delayed: r.Delayed.Load(), Degraded: r.Degraded.Load(),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicegate/sluice/policy"
+	"github.com/sluicegate/sluice/server/history"
 )
 
 // Places is how many keys are kept of each rule's level, and MostLists of how
@@ -25,6 +26,10 @@ const (
 type Tally struct {
 	current atomic.Pointer[index]
 	mu      sync.Mutex // of Follow
+
+	total Rule // of all requests that a policy was asked about
+	ticks sync.Mutex
+	past  *history.History // of total
 }
 
 // Rule is what became of requests under a rule. Of a rule in shadow and of a
@@ -33,12 +38,15 @@ type Rule struct {
 	Allowed, Warned, Denied, Refused, Failed atomic.Uint64
 	Judged, WouldDeny                        atomic.Uint64
 	Unlimited                                atomic.Uint64 // of Allowed
+	Delayed                                  atomic.Uint64 // of Allowed
+	Degraded                                 atomic.Uint64 // decided without the store
 }
 
 // counted is a rule with its candidates and levels, found again by name when a
 // policy follows another.
 type counted struct {
 	*Rule
+	recent     *recent
 	candidates map[string]*Rule    // by LEVEL+NAME
 	levels     map[string]*topKeys // of denied keys
 }
@@ -61,11 +69,11 @@ func (t *Tally) Follow(p *policy.Policy) {
 			runtime.Gosched() // requests are counted meanwhile
 		}
 		r := p.Rule(i)
-		was := &counted{Rule: new(Rule)}
+		was := &counted{Rule: new(Rule), recent: new(recent)}
 		if old != nil {
 			was = orNew(old.rules, r.Name, was)
 		}
-		c := &counted{Rule: was.Rule, candidates: make(map[string]*Rule), levels: make(map[string]*topKeys)}
+		c := &counted{Rule: was.Rule, recent: was.recent, candidates: make(map[string]*Rule), levels: make(map[string]*topKeys)}
 		for j := range r.Levels {
 			l := &r.Levels[j]
 			for k := range l.Candidates {
@@ -98,7 +106,8 @@ func (t *Tally) Count(v *policy.Verdict) {
 	if in == nil {
 		return
 	}
-	in.sides(v)
+	wouldDeny := in.sides(v)
+	t.sum(v, wouldDeny)
 	switch {
 	case v.Refused != nil:
 		if c := in.rules[v.Refused.Rule]; c != nil {
@@ -112,7 +121,10 @@ func (t *Tally) Count(v *policy.Verdict) {
 			in.denied(o.Rule, o.Level, o.Key)
 			return
 		}
-		in.each(v, func(c *counted) { c.Failed.Add(1) })
+		in.each(v, func(c *counted) {
+			c.Failed.Add(1)
+			c.Degraded.Add(1)
+		})
 	default:
 		warned := ""
 		for w := range v.Warnings() {
@@ -121,7 +133,7 @@ func (t *Tally) Count(v *policy.Verdict) {
 			}
 			warned = w.Rule.Name
 		}
-		in.each(v, func(c *counted) { c.Allowed.Add(1) })
+		in.each(v, func(c *counted) { c.Rule.pass(v) })
 		var last *policy.Rule
 		for s := range v.Shapes() {
 			if c := in.rules[s.Rule.Name]; c != nil && s.Rule != last {
@@ -190,7 +202,8 @@ func (in *index) denied(r *policy.Rule, l *policy.Level, key string) {
 	}
 }
 
-func (in *index) sides(v *policy.Verdict) {
+// sides counts what is on trial, and reports whether any of it would have denied.
+func (in *index) sides(v *policy.Verdict) (wouldDeny bool) {
 	for s := range v.Sides() {
 		c := in.rules[s.Rule.Name]
 		if c == nil {
@@ -210,6 +223,8 @@ func (in *index) sides(v *policy.Verdict) {
 		default:
 			of.Judged.Add(1)
 			of.WouldDeny.Add(1)
+			wouldDeny = true
 		}
 	}
+	return wouldDeny
 }

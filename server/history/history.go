@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package history keeps what became of requests over time, in rings of fixed
+// size. It reads counters that only grow; nothing is done for a request.
+package history
+
+import (
+	"math"
+	"time"
+)
+
+// Counts are how many requests became what. Allowed and Denied exclude each
+// other; Warned, Delayed and Degraded are of the allowed ones or, Degraded, of
+// all. WouldDeny is what a shadow rule, or a candidate, would have denied.
+type Counts struct {
+	Allowed   uint64 `json:"allowed"`
+	Denied    uint64 `json:"denied"`
+	WouldDeny uint64 `json:"would_deny"`
+	Warned    uint64 `json:"warned"`
+	Delayed   uint64 `json:"delayed"`
+	Degraded  uint64 `json:"degraded"`
+}
+
+// kinds is how many Counts has.
+const kinds = 6
+
+func (c Counts) all() [kinds]uint64 {
+	return [kinds]uint64{c.Allowed, c.Denied, c.WouldDeny, c.Warned, c.Delayed, c.Degraded}
+}
+
+func countsOf(n [kinds]uint64) Counts {
+	return Counts{Allowed: n[0], Denied: n[1], WouldDeny: n[2], Warned: n[3], Delayed: n[4], Degraded: n[5]}
+}
+
+// IsZero reports whether nothing was counted.
+func (c Counts) IsZero() bool { return c == Counts{} }
+
+// Since returns what has been added since c was as before. Where less was counted
+// than before, as a part of what is counted has gone, that is nothing.
+func (c Counts) Since(before Counts) Counts {
+	now, was := c.all(), before.all()
+	for i := range now {
+		now[i] -= min(was[i], now[i])
+	}
+	return countsOf(now)
+}
+
+// Plus returns the sum.
+func (c Counts) Plus(more Counts) Counts {
+	n, m := c.all(), more.all()
+	for i := range n {
+		n[i] += m[i]
+	}
+	return countsOf(n)
+}
+
+// Series is what was counted in each step of a span, oldest first; the last
+// step is not over yet. A list without which all numbers are 0 is left out.
+type Series struct {
+	Step      int       `json:"step"` // seconds
+	From      time.Time `json:"from"` // at which the first step begins
+	Steps     int       `json:"steps"`
+	Allowed   []uint32  `json:"allowed,omitempty"`
+	Denied    []uint32  `json:"denied,omitempty"`
+	WouldDeny []uint32  `json:"would_deny,omitempty"`
+	Warned    []uint32  `json:"warned,omitempty"`
+	Delayed   []uint32  `json:"delayed,omitempty"`
+	Degraded  []uint32  `json:"degraded,omitempty"`
+}
+
+// Sum returns what was counted in all steps.
+func (s *Series) Sum() Counts {
+	var n [kinds]uint64
+	for i, list := range [kinds][]uint32{s.Allowed, s.Denied, s.WouldDeny, s.Warned, s.Delayed, s.Degraded} {
+		for _, v := range list {
+			n[i] += uint64(v)
+		}
+	}
+	return countsOf(n)
+}
+
+// ring is a number of steps of time, the newest of which is that of at.
+type ring struct {
+	step  time.Duration
+	cells [][kinds]uint32
+	at    int64 // number of the newest step since 1970
+	since int64 // of the first that was recorded
+}
+
+// move makes the step of now the newest. Steps in between are empty. A clock
+// that steps back changes nothing: what comes counts in the newest step.
+func (r *ring) move(now time.Time) {
+	to := now.UnixNano() / int64(r.step)
+	switch {
+	case r.since == 0:
+		r.at, r.since = to, to
+	case to <= r.at:
+		return
+	}
+	n := int64(len(r.cells))
+	for i := max(r.at+1, to-n+1); i <= to; i++ {
+		r.cells[i%n] = [kinds]uint32{}
+	}
+	r.at = to
+	r.since = max(r.since, to-n+1)
+}
+
+func (r *ring) add(n [kinds]uint64) {
+	cell := &r.cells[r.at%int64(len(r.cells))]
+	for i := range n {
+		cell[i] = uint32(min(uint64(cell[i])+n[i], math.MaxUint32))
+	}
+}
+
+// series returns the steps that were recorded.
+func (r *ring) series() Series {
+	s := Series{Step: int(r.step / time.Second)}
+	if r.since == 0 {
+		return s
+	}
+	s.From = time.Unix(0, r.since*int64(r.step)).UTC()
+	s.Steps = int(r.at - r.since + 1)
+	lists := [kinds]*[]uint32{&s.Allowed, &s.Denied, &s.WouldDeny, &s.Warned, &s.Delayed, &s.Degraded}
+	for i := range s.Steps {
+		cell := &r.cells[(r.since+int64(i))%int64(len(r.cells))]
+		for k, v := range cell {
+			if v == 0 {
+				continue
+			}
+			if *lists[k] == nil {
+				*lists[k] = make([]uint32, s.Steps)
+			}
+			(*lists[k])[i] = v
+		}
+	}
+	return s
+}
+
+// Span is how much a [History] keeps, and how finely.
+type Span struct {
+	Step  time.Duration // whole seconds
+	Steps int
+}
+
+// History is counts over time: finely of late, coarsely of long. It is not safe
+// for concurrent use.
+type History struct {
+	fine, coarse ring
+	last         Counts
+}
+
+// New returns an empty History of what is counted from now on, where so much has
+// been counted before.
+func New(fine, coarse Span, before Counts) *History {
+	return &History{
+		last:   before,
+		fine:   ring{step: fine.Step, cells: make([][kinds]uint32, fine.Steps)},
+		coarse: ring{step: coarse.Step, cells: make([][kinds]uint32, coarse.Steps)},
+	}
+}
+
+// Record takes what has been counted up to now, since ever: the difference to
+// the last time counts for the step of now. It takes well below a microsecond.
+func (h *History) Record(now time.Time, total Counts) {
+	n := total.Since(h.last).all()
+	h.last = total
+	for _, r := range [...]*ring{&h.fine, &h.coarse} {
+		r.move(now)
+		r.add(n)
+	}
+}
+
+// Fine returns the late steps, and Coarse those of long.
+func (h *History) Fine() Series { return h.fine.series() }
+
+// Coarse returns the steps of long.
+func (h *History) Coarse() Series { return h.coarse.series() }
