@@ -103,40 +103,44 @@ func (s *server) addSeries(o *admin.System) {
 	if err != nil {
 		return // the metrics' page says why
 	}
+	asked := make(map[float64]uint64) // by the upper ends of buckets, those below included
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
+			labels := make(map[string]string)
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
 			switch f.GetName() {
-			case "sluice_decision_duration_seconds":
-				// The upper end of the bucket in which a quantile lies, in milliseconds.
-				h, quantiles := m.GetHistogram(), [...]*float64{&o.Store.P50, &o.Store.P99}
-				o.Store.Asked = h.GetSampleCount()
-				for i, share := range [...]float64{0.5, 0.99} {
-					for _, b := range h.GetBucket() {
-						if o.Store.Asked == 0 {
-							break
-						}
-						*quantiles[i] = math.Round(b.GetUpperBound()*1e6) / 1e3
-						if float64(b.GetCumulativeCount()) >= share*float64(o.Store.Asked) {
-							break
-						}
+			case "sluice_operation_duration_seconds":
+				if labels["store"] == o.Store.Kind {
+					o.Store.Asked += m.GetHistogram().GetSampleCount()
+					for _, b := range m.GetHistogram().GetBucket() {
+						asked[b.GetUpperBound()] += b.GetCumulativeCount()
 					}
 				}
-			case "sluice_store_errors_total":
-				o.Store.Failed += uint64(m.GetCounter().GetValue())
+			case "sluice_operation_errors_total":
+				if labels["store"] == o.Store.Kind {
+					o.Store.Failed += uint64(m.GetCounter().GetValue())
+				}
 			case "sluice_build_info":
-				for _, l := range m.GetLabel() {
-					switch l.GetName() {
-					case "version":
-						o.Build.Version = l.GetValue()
-					case "revision":
-						o.Build.Revision = l.GetValue()
-					case "goversion":
-						o.Build.Go = l.GetValue()
-					}
-				}
+				o.Build.Version, o.Build.Revision, o.Build.Go = labels["version"], labels["revision"], labels["goversion"]
 			}
 		}
 	}
+	o.Store.P50, o.Store.P99 = quantile(asked, o.Store.Asked, 0.5), quantile(asked, o.Store.Asked, 0.99)
+}
+
+// quantile returns the upper end of the bucket in which it lies, in milliseconds.
+func quantile(below map[float64]uint64, all uint64, share float64) (ms float64) {
+	if all == 0 {
+		return 0
+	}
+	for _, end := range slices.Sorted(maps.Keys(below)) {
+		if ms = math.Round(end*1e6) / 1e3; float64(below[end]) >= share*float64(all) {
+			break
+		}
+	}
+	return ms
 }
 
 func (s *server) memoryOverview() admin.MemoryOverview {

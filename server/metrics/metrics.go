@@ -35,7 +35,7 @@ func New() *Metrics {
 }
 
 // Registry returns where the series are registered, for those of the library.
-func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
+func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
 // watch registers c, whose values are put by collect. Each of these is watched once,
 // in a registry that has no others.
