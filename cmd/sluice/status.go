@@ -20,7 +20,8 @@ import (
 const statusUsage = `  sluice status [--admin ADDRESS] [--token-file FILE]
 
 says which configuration is in force, what became of requests under each rule,
-what candidates would have denied, and which keys are denied most.
+what candidates would have denied, which keys are denied most, and what of that
+may need a look: limits that are too tight, or never reached, and single clients.
 `
 
 // runStatus shows what a running program does.
@@ -34,6 +35,7 @@ func runStatus(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	}
 	var s admin.Status
 	var top admin.Top
+	var o admin.Overview
 	c, err := newAdminClient(values)
 	if err == nil {
 		err = c.call(ctx, http.MethodGet, "/policy", nil, &s)
@@ -42,7 +44,10 @@ func runStatus(ctx context.Context, args []string, stdout, stderr io.Writer) int
 		err = c.call(ctx, http.MethodGet, "/v1/top?n=5", nil, &top)
 	}
 	if err == nil {
-		err = writeStatus(stdout, &s, &top)
+		err = c.call(ctx, http.MethodGet, "/v1/overview", nil, &o)
+	}
+	if err == nil {
+		err = writeStatus(stdout, &s, &top, o.Rules)
 	}
 	return ended(stderr, err)
 }
@@ -56,7 +61,7 @@ func ended(stderr io.Writer, err error) int {
 	return exitOK
 }
 
-func writeStatus(w io.Writer, s *admin.Status, top *admin.Top) error {
+func writeStatus(w io.Writer, s *admin.Status, top *admin.Top, rules []admin.RuleOverview) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, version %s, in force since %s\n", s.File, s.Hash, s.Loaded.Format(time.RFC3339))
 	if s.Failure != "" {
@@ -97,6 +102,11 @@ func writeStatus(w io.Writer, s *admin.Status, top *admin.Top) error {
 		fmt.Fprintf(&b, "\ndenied most by %s, of %d denials:\n", levelOf(l.Rule, l.Level), l.Total)
 		for _, k := range l.Keys {
 			fmt.Fprintf(&b, "  %s  %s\n", between(k.Least, k.Most), keyText(k.Parts, k.Hash))
+		}
+	}
+	for i := range rules {
+		for _, f := range rules[i].Findings {
+			fmt.Fprintf(&b, "\n%s: %s\n", rules[i].Name, f.Text)
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -6,7 +6,6 @@ package admin
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 )
 
 const (
-	mostTop      = 5                // keys of each level in an overview
 	mostLive     = 64               // pages that are open at once
 	tickEvery    = time.Second      // of the history
 	liveEvery    = 2                // ticks between two events
@@ -42,63 +40,6 @@ type State struct {
 	Current  bool   `json:"current"` // the file as it is now is active
 }
 
-var errUnreadable = errors.New("this is for callers on this machine, or with the token: send Authorization: Bearer TOKEN")
-
-// readable reports whether a caller may see what has no key in clear, and answers
-// it if not: who is on this machine, or has the token.
-func (a *API) readable(w http.ResponseWriter, r *http.Request) bool {
-	if a.authorised(r) || local(r) {
-		return true
-	}
-	w.Header().Set("WWW-Authenticate", "Bearer")
-	fail(w, http.StatusUnauthorized, errUnreadable)
-	return false
-}
-
-// overview answers GET /v1/overview, and with ?rule=NAME that rule in full and no
-// other.
-func (a *API) overview(w http.ResponseWriter, r *http.Request) {
-	if !a.readable(w, r) {
-		return
-	}
-	rule := r.URL.Query().Get("rule")
-	o := Overview{
-		Time: a.o.Now().UTC(), Hidden: !a.authorised(r), Rules: []RuleOverview{},
-		Requests:  Requests{Total: a.o.Tally.Total()},
-		Overrides: len(a.o.Overrides.All(a.o.Now())),
-	}
-	if a.o.System != nil {
-		o.System = a.o.System()
-	}
-	if recent, day, ok := a.o.Tally.Past(""); ok {
-		o.Requests.Recent, o.Requests.Day = &recent, &day
-	}
-	p, reports := a.o.Policy(), a.reports()
-	top := make(map[string][]TopLevel)
-	for _, level := range a.topOf(rule, mostTop, o.Hidden) {
-		top[level.Rule] = append(top[level.Rule], level)
-	}
-	for i := range p.Len() {
-		of := p.Rule(i)
-		if rule != "" && rule != of.Name {
-			continue
-		}
-		ro := RuleOverview{RuleStatus: ruleStatus(of, reports[of.Name]), Failure: of.Failure.String(), Top: top[of.Name]}
-		if recent, day, ok := a.o.Tally.Past(of.Name); ok {
-			ro.Recent = &recent
-			if rule != "" {
-				ro.Day = &day
-			}
-		}
-		o.Rules = append(o.Rules, ro)
-	}
-	if rule != "" && len(o.Rules) == 0 {
-		fail(w, http.StatusNotFound, errors.New("there is no rule of that name; see /v1/overview for those that are"))
-		return
-	}
-	answer(w, http.StatusOK, o)
-}
-
 // live answers GET /v1/live.
 func (a *API) live(w http.ResponseWriter, r *http.Request) {
 	if !a.readable(w, r) {
@@ -120,7 +61,7 @@ func (a *API) Run(ctx context.Context) {
 	defer a.feed.Close()
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
-	var l lately
+	var l told
 	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
@@ -134,8 +75,8 @@ func (a *API) Run(ctx context.Context) {
 	}
 }
 
-// lately is what pages were told last.
-type lately struct {
+// told is what pages were told last.
+type told struct {
 	at    time.Time
 	total history.Counts
 	rules map[string]history.Counts
@@ -143,7 +84,7 @@ type lately struct {
 }
 
 // tell sends what has changed.
-func (a *API) tell(now time.Time, l *lately) {
+func (a *API) tell(now time.Time, l *told) {
 	event := Live{Time: now.UTC(), Total: a.o.Tally.Total(), Rules: make(map[string]history.Counts)}
 	if a.o.State != nil {
 		event.State = a.o.State()
@@ -158,7 +99,7 @@ func (a *API) tell(now time.Time, l *lately) {
 	if same && now.Sub(l.at) < liveAnyway {
 		return
 	}
-	*l = lately{now, event.Total, rules, event.State}
+	*l = told{now, event.Total, rules, event.State}
 	if same {
 		a.feed.Send([]byte(eventNothing))
 		return

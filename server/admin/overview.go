@@ -6,6 +6,7 @@ package admin
 import (
 	"time"
 
+	"github.com/sluicegate/sluice/server/finding"
 	"github.com/sluicegate/sluice/server/history"
 )
 
@@ -35,13 +36,13 @@ type RuleOverview struct {
 	Failure string `json:"failure"`      // what becomes of requests in an outage of the store
 	// Recent are the last 10 minutes by 5 s; nil where nothing was counted. Day are
 	// the last 24 hours by 5 minutes, if the rule is asked for by name.
-	Recent *history.Series `json:"recent,omitempty"`
-	Day    *history.Series `json:"day,omitempty"`
-	Hour   *KeysOverview   `json:"keys_hour,omitempty"`
-	Days   *KeysOverview   `json:"keys_day,omitempty"`
-	Top    []TopLevel      `json:"top,omitempty"` // denied most, since the start
+	Recent   *history.Series `json:"recent,omitempty"`
+	Day      *history.Series `json:"day,omitempty"`
+	KeysHour *KeysOverview   `json:"keys_hour,omitempty"`
+	KeysDay  *KeysOverview   `json:"keys_day,omitempty"`
+	Top      []TopLevel      `json:"top,omitempty"` // denied most, since the start
 	// Findings are what an operator may want to look at, in words.
-	Findings []Finding `json:"findings,omitempty"`
+	Findings []finding.Finding `json:"findings,omitempty"`
 }
 
 // KeysOverview is about how many keys a rule had since a moment, a key of each
@@ -56,12 +57,6 @@ type KeysOverview struct {
 	// Peak is the greatest share of a limit that a key has used, in percent: 100 if
 	// one was denied.
 	Peak float64 `json:"peak_percent"`
-}
-
-// Finding is something about a rule that an operator may want to look at.
-type Finding struct {
-	Kind string `json:"kind"` // too-tight, one-client or never-reached
-	Text string `json:"text"` // with the figures it rests on
 }
 
 // System is how the program fares apart from its rules.

@@ -70,10 +70,17 @@ type Series struct {
 }
 
 // Sum returns what was counted in all steps.
-func (s *Series) Sum() Counts {
+func (s *Series) Sum() Counts { return s.SumSince(time.Time{}) }
+
+// SumSince returns what was counted in the steps that end after a moment.
+func (s *Series) SumSince(since time.Time) Counts {
 	var n [kinds]uint64
+	first := 0
+	if s.Step > 0 && since.After(s.From) {
+		first = int(since.Sub(s.From) / (time.Duration(s.Step) * time.Second))
+	}
 	for i, list := range [kinds][]uint32{s.Allowed, s.Denied, s.WouldDeny, s.Warned, s.Delayed, s.Degraded} {
-		for _, v := range list {
+		for _, v := range list[min(first, len(list)):] {
 			n[i] += uint64(v)
 		}
 	}
@@ -170,6 +177,9 @@ func (h *History) Record(now time.Time, total Counts) {
 		r.add(n)
 	}
 }
+
+// Bytes returns how much memory a History takes, about.
+func (h *History) Bytes() int { return 4*kinds*(len(h.fine.cells)+len(h.coarse.cells)) + 192 }
 
 // Fine returns the late steps, and Coarse those of long.
 func (h *History) Fine() Series { return h.fine.series() }

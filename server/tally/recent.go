@@ -4,10 +4,15 @@
 package tally
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice/policy"
 	"github.com/sluicegate/sluice/server/history"
+	"github.com/sluicegate/sluice/server/sketch"
 )
 
 // MostRecent is of how many rules there is a history.
@@ -23,6 +28,8 @@ var (
 type recent struct {
 	past   *history.History // nil until there is something; guarded by Tally.ticks
 	before history.Counts   // what was counted while there was no room for it
+	keys   atomic.Pointer[sketch.Keys]
+	full   atomic.Bool // there was no room for keys
 }
 
 // pass counts a request that goes on.
@@ -83,6 +90,12 @@ func (c *counted) history() history.Counts {
 func (t *Tally) Tick(now time.Time) {
 	t.ticks.Lock()
 	defer t.ticks.Unlock()
+	half := now.UnixNano() / int64(sketch.HourHalf)
+	turns := 0 // half hours that have begun
+	if t.half != 0 {
+		turns = int(min(max(half-t.half, 0), 2))
+	}
+	t.half = max(half, t.half)
 	if t.past == nil {
 		t.past = history.New(totalFine, totalCoarse, history.Counts{})
 	}
@@ -99,6 +112,12 @@ func (t *Tally) Tick(now time.Time) {
 	}
 	for _, name := range in.names {
 		c := in.rules[name]
+		for range turns {
+			c.turn()
+		}
+		if keys := c.recent.keys.Load(); keys != nil {
+			keys.Turn(now)
+		}
 		n := c.history()
 		if c.recent.past == nil {
 			if kept >= MostRecent {
@@ -129,6 +148,82 @@ func (t *Tally) Totals() map[string]history.Counts {
 		all[name] = c.history()
 	}
 	return all
+}
+
+// Keys returns about how many keys a rule had in the last hour and the last day,
+// and by how much in percent at most 1 of 20 of these numbers are off. It is not ok
+// where nothing is kept.
+func (t *Tally) Keys(rule string) (hour, day sketch.Count, percent float64, ok bool) {
+	t.ticks.Lock()
+	defer t.ticks.Unlock()
+	in := t.current.Load()
+	if in == nil || in.rules[rule] == nil {
+		return hour, day, 0, false
+	}
+	keys := in.rules[rule].recent.keys.Load()
+	if keys == nil || !keys.Ticking() {
+		return hour, day, 0, false
+	}
+	return keys.Hour(), keys.Day(), keys.Error(), true
+}
+
+// Denials are those of a rule in the last hour, as [sketch.Keys] has it.
+type Denials struct {
+	Total uint64
+	// Keys is how many of them each key had at least, most first, of those that are
+	// kept of each level.
+	Keys []uint64
+	// Rescued is how many of the rule's denials each candidate would have let pass.
+	Rescued map[string]uint64
+}
+
+// Denials returns those of a rule of late.
+func (t *Tally) Denials(rule string) (d Denials) {
+	t.ticks.Lock()
+	defer t.ticks.Unlock()
+	in := t.current.Load()
+	if in == nil || in.rules[rule] == nil {
+		return d
+	}
+	c := in.rules[rule]
+	for _, list := range c.levels {
+		keys, total := list.recent()
+		d.Keys = append(d.Keys, keys...)
+		d.Total += total
+	}
+	slices.SortFunc(d.Keys, func(a, b uint64) int { return cmp.Compare(b, a) })
+	for name, of := range c.candidates {
+		if n := of.Rescued.Load() - of.mark.before; n > 0 {
+			if d.Rescued == nil {
+				d.Rescued = make(map[string]uint64)
+			}
+			d.Rescued[strings.TrimPrefix(name, "+")] = n
+		}
+	}
+	return d
+}
+
+// Bytes returns how much memory histories and sketches take, about.
+func (t *Tally) Bytes() int64 {
+	t.ticks.Lock()
+	defer t.ticks.Unlock()
+	n := 0
+	if t.past != nil {
+		n += t.past.Bytes()
+	}
+	in := t.current.Load()
+	if in == nil {
+		return int64(n)
+	}
+	for _, c := range in.rules {
+		if c.recent.past != nil {
+			n += c.recent.past.Bytes()
+		}
+		if keys := c.recent.keys.Load(); keys != nil {
+			n += sketch.Bytes(keys.Precision())
+		}
+	}
+	return int64(n)
 }
 
 // Past returns what became of requests over time: of all if rule is empty. It is

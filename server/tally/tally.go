@@ -7,6 +7,7 @@
 package tally
 
 import (
+	"hash/maphash"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -24,12 +25,20 @@ const (
 
 // Tally counts. The zero Tally is ready to use. It is safe for concurrent use.
 type Tally struct {
+	// Hash, if not nil, is what keys are counted by: it must be keyed with a secret
+	// that clients do not know, and spread over all 64 bits. Nodes whose numbers of
+	// keys are to be added up share one. Nil is a hash of this process alone. It must
+	// not change once t is used.
+	Hash func(key string) uint64
+
 	current atomic.Pointer[index]
 	mu      sync.Mutex // of Follow
 
 	total Rule // of all requests that a policy was asked about
 	ticks sync.Mutex
 	past  *history.History // of total
+	half  int64            // the half hour of the last Tick, since 1970
+	room  room             // for sketches
 }
 
 // Rule is what became of requests under a rule. Of a rule in shadow and of a
@@ -40,6 +49,11 @@ type Rule struct {
 	Unlimited                                atomic.Uint64 // of Allowed
 	Delayed                                  atomic.Uint64 // of Allowed
 	Degraded                                 atomic.Uint64 // decided without the store
+
+	// Rescued counts, of a candidate, what it would have let pass of what its rule has
+	// denied.
+	Rescued atomic.Uint64
+	mark    mark // of Rescued, guarded by Tally.ticks
 }
 
 // counted is a rule with its candidates and levels, found again by name when a
@@ -61,6 +75,10 @@ type index struct {
 func (t *Tally) Follow(p *policy.Policy) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.Hash == nil {
+		seed := maphash.MakeSeed()
+		t.Hash = func(key string) uint64 { return maphash.String(seed, key) }
+	}
 	old := t.current.Load()
 	next := &index{rules: make(map[string]*counted, p.Len())}
 	lists := 0
@@ -88,6 +106,7 @@ func (t *Tally) Follow(p *policy.Policy) {
 		next.names = append(next.names, r.Name)
 	}
 	t.current.Store(next)
+	t.room.count(next)
 }
 
 func orNew[V any](old map[string]V, name string, fresh V) V {
@@ -108,17 +127,19 @@ func (t *Tally) Count(v *policy.Verdict) {
 	}
 	wouldDeny := in.sides(v)
 	t.sum(v, wouldDeny)
+	t.keys(in, v)
 	switch {
 	case v.Refused != nil:
 		if c := in.rules[v.Refused.Rule]; c != nil {
 			c.Refused.Add(1)
 		}
 	case v.InFlight != nil:
-		in.denied(v.InFlight.Rule, v.InFlight.Level, v.InFlight.Key)
+		t.denied(in, v.InFlight.Rule, v.InFlight.Level, v.InFlight.Key)
 	case !v.Allowed:
 		o, bound := v.Binding()
 		if bound {
-			in.denied(o.Rule, o.Level, o.Key)
+			t.denied(in, o.Rule, o.Level, o.Key)
+			in.rescued(v, o.Rule)
 			return
 		}
 		in.each(v, func(c *counted) {
@@ -191,7 +212,7 @@ func (in *index) each(v *policy.Verdict, f func(*counted)) {
 	}
 }
 
-func (in *index) denied(r *policy.Rule, l *policy.Level, key string) {
+func (t *Tally) denied(in *index, r *policy.Rule, l *policy.Level, key string) {
 	c := in.rules[r.Name]
 	if c == nil {
 		return
@@ -199,6 +220,9 @@ func (in *index) denied(r *policy.Rule, l *policy.Level, key string) {
 	c.Denied.Add(1)
 	if list := c.levels[l.Name]; list != nil {
 		list.add(key)
+	}
+	if keys := t.room.keysOf(c); keys != nil {
+		keys.Denied(t.hash(l, key))
 	}
 }
 

@@ -15,11 +15,19 @@ import (
 // as one.
 const maxKeyBytes = 256
 
-// KeyCount is how often a key was counted: at least Least and at most Most times.
+// KeyCount is how often a key was counted: at least Least and at most Most times,
+// of which Recent of late, at least.
 type KeyCount struct {
 	Key         string
 	Least, Most uint64
+	Recent      uint64
 }
+
+// mark is what a counter had reached when the last two half hours began.
+type mark struct{ before, last uint64 }
+
+// turn begins another half hour.
+func (m *mark) turn(now uint64) { m.before, m.last = m.last, now }
 
 // topKeys counts keys in a fixed number of places. Every key that was counted more
 // than the total divided by the places times is in it. It is the Space-Saving list of
@@ -29,6 +37,7 @@ type topKeys struct {
 	mu     sync.Mutex
 	places int
 	total  uint64
+	mark   mark // of total
 	of     map[string]*place
 	heap   least
 }
@@ -36,6 +45,7 @@ type topKeys struct {
 type place struct {
 	key         string
 	count, over uint64 // over: how much of count may be others'
+	mark        mark   // of count
 	index       int    // in the heap
 }
 
@@ -69,7 +79,7 @@ func (l *topKeys) add(key string) {
 	// new one may have had before.
 	p := l.heap[0]
 	delete(l.of, p.key)
-	p.key, p.over = key, p.count
+	p.key, p.over, p.mark = key, p.count, mark{p.count, p.count}
 	p.count++
 	l.of[key] = p
 	heap.Fix(&l.heap, 0)
@@ -82,12 +92,36 @@ func (l *topKeys) top(n int) (counts []KeyCount, total uint64) {
 	defer l.mu.Unlock()
 	counts = make([]KeyCount, 0, len(l.heap))
 	for _, p := range l.heap {
-		counts = append(counts, KeyCount{Key: p.key, Least: p.count - p.over, Most: p.count})
+		counts = append(counts, KeyCount{Key: p.key, Least: p.count - p.over, Most: p.count, Recent: p.count - p.mark.before})
 	}
 	slices.SortFunc(counts, func(a, b KeyCount) int {
 		return cmp.Or(cmp.Compare(b.Most, a.Most), cmp.Compare(b.Least, a.Least), cmp.Compare(a.Key, b.Key))
 	})
 	return counts[:min(max(n, 0), len(counts))], l.total
+}
+
+// turn begins another half hour.
+func (l *topKeys) turn() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mark.turn(l.total)
+	for _, p := range l.heap {
+		p.mark.turn(p.count)
+	}
+}
+
+// recent returns how often keys were counted of late, most first, and how many
+// there were in all.
+func (l *topKeys) recent() (counts []uint64, total uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.heap {
+		if n := p.count - p.mark.before; n > 0 {
+			counts = append(counts, n)
+		}
+	}
+	slices.SortFunc(counts, func(a, b uint64) int { return cmp.Compare(b, a) })
+	return counts, l.total - l.mark.before
 }
 
 // least is a heap of places with the one counted least on top.
