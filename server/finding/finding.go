@@ -137,11 +137,14 @@ func (f *Figures) neverReachedText() string {
 }
 
 func (f *Figures) ago(since time.Time) string {
-	d := f.Now.Sub(since).Round(time.Minute)
-	if d < 2*time.Hour {
+	switch d := f.Now.Sub(since); {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d seconds", int(d.Seconds()))
+	case d < 2*time.Hour:
 		return fmt.Sprintf("%d minutes", int(d.Minutes()))
+	default:
+		return fmt.Sprintf("%.1f hours", d.Hours())
 	}
-	return fmt.Sprintf("%.1f hours", d.Hours())
 }
 
 func percent(n, of uint64) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(of, 1))) }
