@@ -191,3 +191,42 @@ func TestLive(t *testing.T) {
 	s.end(t)
 	ends(t, lines)
 }
+
+// TestOverviewDelayed: requests that had to wait, that went over a soft limit, and that
+// were decided without the store are counted as such.
+func TestOverviewDelayed(t *testing.T) {
+	s := start(t, fmt.Sprintf(`
+upstream: %q
+rules:
+  - {name: slow, match: {path: /slow}, by: header.X-User, limits: 20/s leaky-bucket burst 5}
+  - {name: lax, match: {path: /lax}, limits: {soft: 1/h sliding-log, grace: 5/h sliding-log}}
+`, named(t, "up")))
+	for range 2 {
+		s.get(t, "/slow", "X-User", "ada")
+		s.get(t, "/lax")
+	}
+	o, _ := overviewOf(t, s, "")
+	slow, lax, total := o.Rules[0], o.Rules[1], o.Requests.Total
+	if slow.Allowed != 2 || slow.Delayed != 1 || lax.Allowed != 2 || lax.Warned != 1 || lax.Delayed != 0 || total.Delayed != 1 || total.Warned != 1 || total.Allowed != 4 {
+		t.Errorf("got %+v, %+v, %+v", slow.Counts, lax.Counts, total)
+	}
+	away := start(t, fmt.Sprintf(`
+upstream: %q
+store: {redis: {url: "redis://127.0.0.1:1"}}
+rules:
+  - {name: open, match: {path: /open}, limits: 5/h}
+  - {name: closed, match: {path: /closed}, limits: 5/h, failure: closed}
+`, named(t, "up")))
+	for path, want := range map[string]int{"/open": http.StatusOK, "/closed": http.StatusServiceUnavailable} {
+		if got := away.get(t, path); got.status != want {
+			t.Errorf("%s: got %d, want %d", path, got.status, want)
+		}
+	}
+	o, text := overviewOf(t, away, "")
+	if open, closed := o.Rules[0], o.Rules[1]; open.Allowed != 1 || open.Degraded != 1 || closed.Failed != 1 || closed.Degraded != 1 || o.Requests.Total.Degraded != 2 || open.Failure != "open" || closed.Failure != "closed" {
+		t.Errorf("got %+v, %+v, %+v", open.Counts, closed.Counts, o.Requests.Total)
+	}
+	if o.Store.Up || o.Store.Kind != "redis" || o.Store.Degraded != 2 || !strings.Contains(o.Store.Text, "store: down") {
+		t.Errorf("store %+v in %s", o.Store, text)
+	}
+}

@@ -67,7 +67,7 @@ func (a *API) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			a.o.Tally.Tick(now)
+			a.o.Tally.Tick(a.o.Now())
 			if n%liveEvery == 0 && a.feed.Readers() > 0 {
 				a.tell(now, &l)
 			}
@@ -85,7 +85,7 @@ type told struct {
 
 // tell sends what has changed.
 func (a *API) tell(now time.Time, l *told) {
-	event := Live{Time: now.UTC(), Total: a.o.Tally.Total(), Rules: make(map[string]history.Counts)}
+	event := Live{Time: a.o.Now().UTC(), Total: a.o.Tally.Total(), Rules: make(map[string]history.Counts)}
 	if a.o.State != nil {
 		event.State = a.o.State()
 	}

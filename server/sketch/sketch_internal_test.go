@@ -9,11 +9,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // TestEstimate: from no key to millions, 19 of 20 estimates are within the error
 // that is told, their mean is the truth, and few keys are told almost exactly.
 func TestEstimate(t *testing.T) {
+	storekit.SkipRace(t)
 	for _, precision := range []int{Fine, Coarse} {
 		k := New(precision)
 		for _, n := range []int{0, 1, 5, 20, 100, 500, 1000, 3000, 10_000, 100_000} {
@@ -59,6 +62,7 @@ func TestEstimateExtremes(t *testing.T) {
 // TestKeys: against sets of the keys themselves, over days with pauses: each span
 // has the keys of its halves and no others.
 func TestKeys(t *testing.T) {
+	storekit.SkipRace(t)
 	type use struct {
 		at   time.Time
 		hash uint64
