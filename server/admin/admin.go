@@ -29,6 +29,9 @@ type Options struct {
 	// API, if not nil, answers /policy and what lies below /v1/. It looks at
 	// the host of its requests itself.
 	API http.Handler
+	// Page, if not nil, answers / and what lies below /page/, with what holds no
+	// data: it asks API for that.
+	Page http.Handler
 	// Hosts are names, in lower case, by which the pages may be asked for beside
 	// an IP address and localhost.
 	Hosts []string
@@ -65,9 +68,14 @@ func Handler(o Options) http.Handler {
 	if o.API != nil {
 		pages += "/policy\n/v1/top\n/v1/overview\n/v1/live\n"
 	}
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		text(w, http.StatusOK, pages)
-	})
+	if o.Page != nil {
+		mux.Handle("GET /{$}", o.Page)
+		mux.Handle("GET /page/", o.Page)
+	} else {
+		mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+			text(w, http.StatusOK, pages)
+		})
+	}
 	all := answering(o.Hosts, mux)
 	if o.API == nil {
 		return all

@@ -74,18 +74,23 @@ type APIOptions struct {
 //	GET    /v1/top           the keys denied most, hidden from callers without the token
 //	GET    /v1/overview      how all fares, now and of late: an [Overview]; ?rule=NAME: one rule in full
 //	GET    /v1/live          what changes, as server-sent events: [Live]
+//	GET    /v1/session       whether the caller has a session: [Session]
+//	POST   /v1/session       begin one by the token, for a browser, which keeps a cookie
+//	DELETE /v1/session       end it
 type API struct {
 	o     APIOptions
 	mux   *http.ServeMux
 	feed  *feed.Feed
 	token atomic.Pointer[string]
+
+	sessions *sessions
 }
 
 // SetToken puts another bearer token in the place of that of the start. It is
-// safe for concurrent use. An API that had a token keeps it if the new one is
+// safe for concurrent use, and ends the sessions that the old one has opened. An API that had a token keeps it if the new one is
 // empty: it must not become open to all on this machine.
 func (a *API) SetToken(token string) {
-	if token != "" || *a.token.Load() == "" {
+	if old := *a.token.Load(); token != old && (token != "" || old == "") {
 		a.token.Store(&token)
 	}
 }
@@ -104,11 +109,18 @@ func NewAPI(o APIOptions) (*API, error) {
 	if o.Secret == nil {
 		o.Secret = []byte(rand.Text())
 	}
-	a := &API{o: o, mux: http.NewServeMux(), feed: feed.New(mostLive)}
+	s, err := newSessions(o.Secret, o.Now)
+	if err != nil {
+		return nil, fmt.Errorf("admin: new API: %w", err)
+	}
+	a := &API{o: o, mux: http.NewServeMux(), feed: feed.New(mostLive), sessions: s}
 	a.token.Store(&o.Token)
 	a.mux.HandleFunc("GET /v1/top", a.top)
 	a.mux.HandleFunc("GET /v1/overview", a.overview)
 	a.mux.HandleFunc("GET /v1/live", a.live)
+	a.mux.HandleFunc("GET /v1/session", a.session)
+	a.mux.HandleFunc("POST /v1/session", a.login)
+	a.mux.HandleFunc("DELETE /v1/session", a.logout)
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"GET /policy": a.policy, "GET /v1/key": a.showKey, "POST /v1/key/reset": a.resetKey, "POST /v1/key/add": a.addToKey,
 		"POST /v1/explain": a.explain, "PUT /v1/override": a.putOverride, "DELETE /v1/override": a.deleteOverride,
@@ -147,6 +159,9 @@ func (a *API) authorised(r *http.Request) bool {
 	want := *a.token.Load()
 	if want == "" {
 		return true // ServeHTTP has let in only callers on this machine
+	}
+	if _, ok := a.sessions.until(r, a.o.Now(), a.token.Load()); ok {
+		return true
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(token), []byte(want)) == 1

@@ -68,6 +68,9 @@ func (a *API) Run(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			a.o.Tally.Tick(a.o.Now())
+			if a.sessions.end(a.o.Now(), "") {
+				a.feed.Restart() // those that are over may have been reading
+			}
 			if n%liveEvery == 0 && a.feed.Readers() > 0 {
 				a.tell(now, &l)
 			}
