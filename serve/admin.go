@@ -14,6 +14,7 @@ import (
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/server/admin"
+	"github.com/sluicegate/sluice/server/page"
 )
 
 // adminHandler returns the operator's pages. Where everybody may read them
@@ -39,6 +40,9 @@ func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) 
 			return nil, err
 		}
 		o.API = s.api
+		if o.Page, err = page.Handler(); err != nil {
+			return nil, err
+		}
 	}
 	return admin.Handler(o), nil
 }

@@ -56,6 +56,9 @@ func (s *server) announce() {
 		changes = "changes take effect within a second"
 	}
 	fmt.Fprintf(&b, "  config %s, version %s: %s\n", s.Config.File, s.Config.Version, changes)
+	if at := s.listeners.adminSocket; at != nil && s.api != nil {
+		fmt.Fprintf(&b, "  page   http://%s/  what is denied, and how all fares\n", at.Addr())
+	}
 	if _, err := io.WriteString(s.Out, b.String()); err != nil {
 		s.Log.Warn("standard output cannot be written", slog.Any("error", err)) // which is no reason not to serve
 	}

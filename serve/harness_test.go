@@ -76,7 +76,7 @@ func (r *running) serve(t *testing.T, file string, more ...func(*Options)) *runn
 		_ = in.CloseWithError(io.ErrUnexpectedEOF)
 	}()
 	lines := bufio.NewReader(out)
-	for !strings.Contains(r.banner, "  config ") {
+	for !announced(r.banner) {
 		line, err := lines.ReadString('\n')
 		if err != nil {
 			t.Fatalf("%v after %q; run: %v", err, r.banner, <-r.ended)
@@ -93,6 +93,12 @@ func (r *running) serve(t *testing.T, file string, more ...func(*Options)) *runn
 	r.url = r.urls[0]
 	t.Cleanup(func() { r.end(t) })
 	return r
+}
+
+// announced reports whether a banner is there in whole: where there is a page, it
+// ends with that.
+func announced(banner string) bool {
+	return strings.Contains(banner, "  config ") && strings.Contains(banner, "/policy;") == strings.Contains(banner, "  page ")
 }
 
 // write puts another file in the place of the configuration, whole. Addresses

@@ -136,7 +136,7 @@ func serveConfig(t *testing.T, c *config.Config, more ...func(*serve.Options)) *
 		_ = in.CloseWithError(io.ErrUnexpectedEOF)
 	}()
 	lines := bufio.NewReader(out)
-	for !strings.Contains(r.banner, "  config ") {
+	for !announced(r.banner) {
 		line, err := lines.ReadString('\n')
 		if err != nil {
 			t.Fatalf("%v after %q; run: %v", err, r.banner, <-r.ended)
@@ -151,6 +151,12 @@ func serveConfig(t *testing.T, c *config.Config, more ...func(*serve.Options)) *
 	}
 	t.Cleanup(func() { r.end(t) })
 	return r
+}
+
+// announced reports whether a banner is there in whole: where there is a page, it
+// ends with that.
+func announced(banner string) bool {
+	return strings.Contains(banner, "  config ") && strings.Contains(banner, "/policy;") == strings.Contains(banner, "  page ")
 }
 
 // end stops the gateway, once, and fails t if it does not end well.

@@ -311,6 +311,9 @@ func TestBanner(t *testing.T) {
 				if got := r.banner[:strings.Index(r.banner, "  config ")+len("  config ")]; got != want {
 					t.Errorf("banner\n%s\nwant\n%s", got, want)
 				}
+				if want := "\n  page   " + r.admin + "/  what is denied, and how all fares\n"; !strings.HasSuffix(r.banner, want) {
+					t.Errorf("banner\n%s\ndoes not end with %q", r.banner, want)
+				}
 				if from := map[bool]string{true: "the flags", false: r.file}[r.file == ""]; !strings.Contains(r.banner, "  config "+from+", version ") {
 					t.Errorf("banner\n%s\nlacks %s", r.banner, from)
 				}

@@ -67,7 +67,7 @@ const mostDeep = 7
 
 var floors = map[string]int{
 	"": 2, "/algo": 3, "/policy": 3, "/profile": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/grpclimit": 5, "/redisstore": 4, "/remote": 4, "/config": 4,
-	"/metrics": 5, "/server/admin": 5, "/server/feed": 1, "/server/history": 1, "/server/metrics": 5, "/server/reload": 5, "/server/sketch": 1, "/server/tally": 5, "/server/token": 5, "/server/trace": 5,
+	"/metrics": 5, "/server/admin": 5, "/server/feed": 1, "/server/history": 1, "/server/metrics": 5, "/server/page": 1, "/server/reload": 5, "/server/sketch": 1, "/server/tally": 5, "/server/token": 5, "/server/trace": 5,
 }
 
 // TestDepth: no chain of imports is longer than the house is high. Who changes
