@@ -8,7 +8,7 @@ SHELL       := bash
 GO        ?= go
 TOOL      := $(GO) tool -modfile=tools/go.mod
 # Modules of their own that are tested and linted as the product is.
-PARTS     := adapters redisstore/goredis
+PARTS     := adapters redisstore/goredis server/page/browser
 MODULES   := . bench tools $(PARTS)
 FUZZTIME  ?= 20s
 BENCH     ?= .

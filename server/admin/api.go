@@ -64,7 +64,8 @@ type APIOptions struct {
 // API is the [http.Handler] behind "sluice status", "sluice key" and "sluice explain". Answers are
 // JSON; errors are {"error": "what is wrong; what to write instead"}.
 //
-//	GET    /policy           the version in force, its rules and what became of requests
+//	GET    /policy           the version in force, its rules and what became of requests; also /v1/policy,
+//	                         where the cookie of a session goes
 //	GET    /v1/key           the state of a key: ?ip=192.0.2.1&header.X-User=ada
 //	POST   /v1/explain       what would become of a request, and why
 //	POST   /v1/key/reset     forget what a key has spent
@@ -122,7 +123,7 @@ func NewAPI(o APIOptions) (*API, error) {
 	a.mux.HandleFunc("POST /v1/session", a.login)
 	a.mux.HandleFunc("DELETE /v1/session", a.logout)
 	for pattern, handle := range map[string]http.HandlerFunc{
-		"GET /policy": a.policy, "GET /v1/key": a.showKey, "POST /v1/key/reset": a.resetKey, "POST /v1/key/add": a.addToKey,
+		"GET /policy": a.policy, "GET /v1/policy": a.policy, "GET /v1/key": a.showKey, "POST /v1/key/reset": a.resetKey, "POST /v1/key/add": a.addToKey,
 		"POST /v1/explain": a.explain, "PUT /v1/override": a.putOverride, "DELETE /v1/override": a.deleteOverride,
 	} {
 		a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {

@@ -218,7 +218,7 @@ func (a *API) logout(w http.ResponseWriter, r *http.Request) {
 // setCookie names no path, so that it is that of the API, also where a proxy has
 // put the address below another one.
 func (a *API) setCookie(w http.ResponseWriter, r *http.Request, value string, age int) {
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // over loopback there is no TLS
 		Name: a.sessions.cookie, Value: value, MaxAge: age,
 		HttpOnly: true, Secure: encrypted(r), SameSite: http.SameSiteStrictMode,
 	})

@@ -33,14 +33,14 @@ export function pairs(list) {
   return el("dl", { class: "pairs" }, list.filter(Boolean).flatMap(([term, value, kind]) => [el("dt", null, term), el("dd", { class: kind }, value)]));
 }
 
-// table returns a table of a caption, heads and rows of texts. The first of a row is
+// table returns a part that can be scrolled, by keys too, with a table of a caption, heads and rows of texts. The first of a row is
 // its head; numbers are to the right.
 export function table(caption, heads, rows) {
   const kind = (i) => (i > 0 && rows.every((r) => typeof r[i] === "number" || /^[\d.,<%–-]*( \S+)?$/.test(String(r[i].textContent ?? r[i]))) ? "n" : null);
-  return el("table", null,
+  return el("div", { class: "scroll", role: "group", "aria-label": caption, tabindex: "0" }, el("table", null,
     el("caption", { class: "unseen" }, caption),
     el("thead", null, el("tr", null, heads.map((h, i) => el("th", { scope: "col", class: kind(i) }, h)))),
-    el("tbody", null, rows.map((r) => el("tr", null, r.map((c, i) => (i === 0 ? el("th", { scope: "row" }, c) : el("td", { class: kind(i) }, c)))))));
+    el("tbody", null, rows.map((r) => el("tr", null, r.map((c, i) => (i === 0 ? el("th", { scope: "row" }, c) : el("td", { class: kind(i) }, c))))))));
 }
 
 // field returns a labelled input in which a form's value is entered.

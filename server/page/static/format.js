@@ -45,3 +45,6 @@ export function span(ms) {
 }
 
 export const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : many ?? one + "s"}`;
+
+// nanos returns how long a duration of the API is.
+export const nanos = (n) => (n >= Number.MAX_SAFE_INTEGER ? "never" : n === 0 ? "now" : span(n / 1e6));

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { ask } from "./api.js";
-import { byId, el, field, say, table } from "./dom.js";
-import { count, span } from "./format.js";
+import { byId, el, field, fill, say, table } from "./dom.js";
+import { count, date, nanos } from "./format.js";
+
+const mostOverrides = 100;
 
 // Key is the part of the page where keys are looked up, and changed.
 export class Key {
@@ -16,6 +18,7 @@ export class Key {
     this.fault = el("p", { class: "fault", role: "alert" });
     this.said = el("p", { role: "status" });
     this.result = el("div");
+    this.overrides = el("div");
     this.author = "";
     this.form = el("form", { class: "row" }, field("Rule", this.rule, "short"), field("Key, one PART=VALUE in a line", this.parts), el("button", { type: "submit", class: "main" }, "Look up"));
     this.form.addEventListener("submit", (e) => {
@@ -28,7 +31,7 @@ export class Key {
         this.form.requestSubmit();
       }
     });
-    this.body = el("div", null, this.hint, this.form, this.fault, this.said, this.result);
+    this.body = el("div", null, this.hint, this.form, this.fault, this.said, this.result, this.overrides);
     this.closed = el("p", { class: "muted" }, "Log in to see what a key has left, to reset it, or to give it other limits.");
   }
 
@@ -47,6 +50,19 @@ export class Key {
     }
     const by = [...new Set(rules.map((r) => r.by).filter(Boolean))].slice(0, 6);
     say(this.hint, by.length ? `Keys here are made of: ${by.join("; ")}. Shift and Enter begins another line.` : "For example ip=192.0.2.1. Shift and Enter begins another line.");
+  }
+
+  // list shows the overrides beside those of the file.
+  async list(may, n) {
+    const all = may && n > 0 ? (await ask("GET", "v1/policy")).overrides : [];
+    fill(this.overrides, all.length === 0 ? null : [
+      el("h3", null, `Overrides (${count(all.length)})`),
+      table("Overrides", ["Rule", "Key", "Limits", "Until", "Reason", "By"], all.slice(0, mostOverrides).map((o) => [
+        o.rule + (o.level ? "/" + o.level : ""), el("span", { class: "mono" }, (o.key ?? []).join(" ")), o.limits.join("; "),
+        whole(o.expires ? date(o.expires) : "no end"), o.reason ?? "", o.author ?? "",
+      ])),
+      all.length > mostOverrides ? el("p", { class: "muted" }, `${count(all.length - mostOverrides)} more: sluice status.`) : null,
+    ]);
   }
 
   // lookUp shows a key that was chosen elsewhere.
@@ -101,7 +117,7 @@ export class Key {
       plans.map((p) => [
         p.plan ? el("h4", { class: "muted" }, p.plan) : null,
         p.unlimited ? el("p", null, "No limit: its requests are counted, and never denied.") : null,
-        p.limits?.length ? el("div", { class: "scroll" }, limits(p.limits)) : null,
+        p.limits?.length ? limits(p.limits) : null,
       ]),
       s.more_plans ? el("p", { class: "muted" }, `${count(s.more_plans)} plans more; add ${s.plan_by}=NAME to see one.`) : null,
       this.changes(s));
@@ -145,11 +161,14 @@ export class Key {
   }
 }
 
-const nanos = (n) => (n >= Number.MAX_SAFE_INTEGER ? "never" : n === 0 ? "now" : span(n / 1e6));
+const whole = (...texts) => el("span", { class: "whole" }, ...texts);
 
 function limits(list) {
   return table("Limits of the key", ["Limit", "Left", "1 more", "As new in", "In words"], list.map((l) => {
     const left = el("meter", { min: "0", max: String(Math.max(1, l.full)), value: String(Math.max(0, l.remaining)), "aria-hidden": "true" });
-    return [l.limit, el("span", { class: l.allowed ? null : "bad-text" }, left, ` ${count(l.remaining)} of ${count(l.full)}`), l.allowed ? "fits now" : nanos(l.retry_after_ns), nanos(l.reset_after_ns), l.words];
+    return [
+      l.limit, el("span", { class: l.allowed ? "whole" : "whole bad-text" }, left, ` ${count(l.remaining)} of ${count(l.full)}`),
+      whole(l.allowed ? "fits now" : nanos(l.retry_after_ns)), whole(nanos(l.reset_after_ns)), l.words,
+    ];
   }));
 }

@@ -4,6 +4,7 @@
 import * as api from "./api.js";
 import { figures, main, numbers } from "./chart.js";
 import { byId, el, fill, say } from "./dom.js";
+import { Explain } from "./explain.js";
 import { count, rate, zone } from "./format.js";
 import { judge } from "./health.js";
 import { Key } from "./key.js";
@@ -22,6 +23,7 @@ let stream = null;
 
 const session = new Session(() => load());
 const key = new Key(() => load());
+const explain = new Explain();
 const rules = new Rules((name) => open(view.rule === name ? "" : name));
 const rule = new Rule(() => open(""), (text, of) => key.lookUp(text, of));
 const chart = main();
@@ -43,8 +45,10 @@ async function load() {
     rules.set(o);
     byId("content").hidden = false;
     show();
-    if (view.rule) await showRule();
     if (!stream) listen();
+    if (view.rule) await showRule();
+    await explain.allow(!o.hidden);
+    await key.list(!o.hidden, o.overrides);
   } catch (e) {
     fault(e);
   } finally {

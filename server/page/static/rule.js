@@ -21,9 +21,9 @@ export class Rule {
     this.sums = el("dl", { class: "figures" });
     this.chartBox = el("div", { class: "chart small", role: "img" });
     this.at = el("p", { class: "at muted", "aria-hidden": "true" });
-    this.numbers = el("div", { class: "scroll" });
+    this.numbers = el("div");
     this.more = el("div", { class: "columns" });
-    this.box.append(el("div", { class: "head" }, this.title, button), this.words, this.findings, el("h3", { class: "unseen" }, "Last 24 hours"), this.sums, this.chartBox, this.at,
+    this.box.append(el("div", { class: "head" }, this.title, button), this.words, this.findings, el("h3", null, "Last 24 hours"), this.sums, this.chartBox, this.at,
       el("details", null, el("summary", null, "As a table"), this.numbers), this.more);
     this.chart = new Chart(this.chartBox, this.at);
   }
@@ -57,7 +57,7 @@ export class Rule {
         button?.addEventListener("click", () => this.lookUp(text, r.name));
         return [button || el("span", { class: "mono" }, text), k.least === k.most ? count(k.most) : `${count(k.least)}–${count(k.most)}`];
       });
-      return [el("h4", { class: level.level ? "muted" : "unseen" }, level.level || "All"), el("div", { class: "scroll" }, table(`Keys denied most${level.level ? ", level " + level.level : ""}`, ["Key", "Denied"], rows))];
+      return [el("h4", { class: level.level ? "muted" : "unseen" }, level.level || "All"), table(`Keys denied most${level.level ? ", level " + level.level : ""}`, ["Key", "Denied"], rows)];
     });
     const box = el("div", null, el("h3", null, "Keys denied most, since the start"), parts.length ? parts : el("p", { class: "muted" }, "None was denied."),
       hidden && parts.length ? el("p", { class: "muted" }, "Keys are shown as hashes. Log in to see them.") : null);
@@ -84,13 +84,13 @@ function keys(r) {
   ]);
   const of = r.keys_hour ?? r.keys_day;
   return el("div", null, el("h3", null, "Keys"), rows.length
-    ? [el("div", { class: "scroll" }, table("Distinct keys", ["Span", "Seen", "Denied", "Near limit", "Peak"], rows)),
+    ? [table("Distinct keys", ["Span", "Seen", "Denied", "Near limit", "Peak"], rows),
       el("p", { class: "muted" }, `Estimates: 19 of 20 are within ${of.error_percent} %. Near: less than a fifth of a limit left. Peak: the most of a limit that a key has used.`)]
     : el("p", { class: "muted" }, "No keys counted."));
 }
 
 function candidates(r) {
   if (!r.candidates?.length) return null;
-  return el("div", null, el("h3", null, "Candidates"), el("div", { class: "scroll" }, table("Candidates", ["Candidate", "Judged", "Would deny"],
-    r.candidates.map((c) => [(c.level ? c.level + "+" : "") + c.name, count(c.judged), count(c.would_deny)]))));
+  return el("div", null, el("h3", null, "Candidates"), table("Candidates", ["Candidate", "Judged", "Would deny"],
+    r.candidates.map((c) => [(c.level ? c.level + "+" : "") + c.name, count(c.judged), count(c.would_deny)])));
 }
