@@ -34,7 +34,7 @@ export class Chart {
     const { bin, words } = spans[span];
     const bins = series.bins(bin, span === "day");
     const sums = series.sum();
-    const shown = kinds.filter((k) => k === "allowed" || k === "denied" || sums[k] > 0);
+    const shown = kinds.filter((k) => k === "allowed" || sums[k] > 0);
     const lines = [bins.x, ...shown.map((k) => bins[k])];
     const drawn = span + shown.join();
     if (!this.plot || this.drawn !== drawn) {

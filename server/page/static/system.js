@@ -53,7 +53,7 @@ function work(o, live) {
 
 function connections(o) {
   const certificates = (o.certificates ?? []).map((c) => [
-    `Certificate ${c.listener}`, `${(c.names ?? []).join(", ")}\nuntil ${date(c.not_after)}${c.failure ? "\n" + c.failure : ""}`,
+    "Certificate", `${(c.names ?? []).join(", ")} at ${c.listener}\nuntil ${date(c.not_after)}${c.failure ? "\n" + c.failure : ""}`,
     c.failure || Date.parse(c.not_after) < Date.parse(o.time) ? "bad-text" : null,
   ]);
   return part("Connections", [
