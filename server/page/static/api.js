@@ -1,8 +1,14 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Refused is an answer that is not as it should be, in the program's words. An error
-// of another class means that there was no answer.
+// Unanswered is that there was no answer.
+export class Unanswered extends Error {
+  constructor() {
+    super("sluice does not answer");
+  }
+}
+
+// Refused is an answer that is not as it should be, in the program's words.
 export class Refused extends Error {
   constructor(status, message) {
     super(message);
@@ -14,12 +20,16 @@ const patience = 8000; // ms for an answer
 
 // ask returns the document that answers a request of the admin's API.
 export async function ask(method, path, doc) {
-  const response = await fetch(path, {
-    method, cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(patience),
-    headers: doc ? { "Content-Type": "application/json" } : {}, body: doc ? JSON.stringify(doc) : undefined,
-  });
-  const text = await response.text();
-  let answer;
+  let response, text, answer;
+  try {
+    response = await fetch(path, {
+      method, cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(patience),
+      headers: doc ? { "Content-Type": "application/json" } : {}, body: doc ? JSON.stringify(doc) : undefined,
+    });
+    text = await response.text();
+  } catch {
+    throw new Unanswered();
+  }
   try {
     answer = JSON.parse(text);
   } catch {

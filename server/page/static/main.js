@@ -72,6 +72,7 @@ function fault(e) {
     if (e.status === 401) session.open();
     return;
   }
+  if (!(e instanceof api.Unanswered)) throw e;
   lost();
 }
 
@@ -175,7 +176,7 @@ function open(name) {
   history.replaceState(null, "", name ? "#rule=" + encodeURIComponent(name) : location.pathname);
   rules.mark(name);
   rule.show("");
-  if (name) showRule().then(() => byId("rule").focus({ preventScroll: false }), () => lost());
+  if (name) showRule().then(() => byId("rule").focus(), fault);
   else if (before) rules.rows.get(before)?.button.focus();
 }
 
