@@ -205,6 +205,13 @@ func (b *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
+// click clicks on the first of some elements as it is at this moment: what is shown may
+// be drawn anew at any.
+func (b *tab) click(t *testing.T, selector string) {
+	t.Helper()
+	b.eval(t, fmt.Sprintf("document.querySelector(%q).click()", selector))
+}
+
 // eval returns what an expression is in the page, as a text.
 func (b *tab) eval(t *testing.T, expression string) string {
 	t.Helper()
@@ -246,7 +253,7 @@ func (b *tab) enter(t *testing.T, selector, text string) {
 
 func (b *tab) login(t *testing.T) {
 	t.Helper()
-	b.do(t, chromedp.Click(chromedp.CSS("#log")))
+	b.click(t, "#log")
 	b.enter(t, "#token", token+"\r")
 	b.until(t, `document.querySelector("#log").textContent === "Log out" && document.querySelector("#key form")`)
 }

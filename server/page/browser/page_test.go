@@ -46,37 +46,37 @@ func TestPage(t *testing.T) {
 		t.Errorf("keys before the log-in: %q", got)
 	}
 
-	b.do(t, chromedp.Click(chromedp.CSS("#log")))
+	b.click(t, "#log")
 	b.enter(t, "#token", "not the token at all\r")
 	b.until(t, `document.querySelector("#login .fault").textContent.includes("not the token")`)
 	b.enter(t, "#token", token+"\r")
 	b.until(t, `!document.querySelector("#login").open && document.querySelector("#key form")`)
-	b.do(t, chromedp.Click(chromedp.CSS("#rules button")))
+	b.click(t, "#rules button")
 	b.until(t, fmt.Sprintf(`document.querySelector("#rule button.link")?.innerText === %q`, "header.X-User="+hostile))
 	if got := b.text(t, "#rule"); !strings.Contains(got, "Denied 6 of 9 requests (67 %)") {
 		t.Errorf("rule %q", got)
 	}
-	b.do(t, chromedp.Click(chromedp.CSS("#rule button.link")))
+	b.click(t, "#rule button.link")
 	b.until(t, `document.querySelector(".state-of-key")?.innerText.includes("0 of 3")`)
-	b.do(t, chromedp.Click(chromedp.CSS(".state-of-key summary")))
+	b.click(t, ".state-of-key summary")
 	b.enter(t, ".state-of-key input", "eve")
-	b.do(t, chromedp.Click(chromedp.CSS(".state-of-key [value=reset]")))
+	b.click(t, ".state-of-key [value=reset]")
 	b.until(t, `document.querySelector(".state-of-key").innerText.includes("3 of 3")`)
-	b.do(t, chromedp.Click(chromedp.CSS(".state-of-key summary")))
-	b.do(t, chromedp.Click(chromedp.CSS(".state-of-key [value=override]")))
+	b.click(t, ".state-of-key summary")
+	b.click(t, ".state-of-key [value=override]")
 	b.until(t, `document.querySelector("#key .fault").innerText.includes("reason is missing")`)
 	b.enter(t, ".state-of-key .field:nth-of-type(2) input", "a partner")
 	b.enter(t, ".state-of-key [placeholder]", "50/min\r")
-	b.do(t, chromedp.Click(chromedp.CSS(".state-of-key [value=override]")))
+	b.click(t, ".state-of-key [value=override]")
 	b.until(t, `document.querySelector(".state-of-key").innerText.includes("50 of 50") && document.querySelector("#key").innerText.includes("Overrides (1)")`)
-	b.do(t, chromedp.Click(chromedp.CSS(".state-of-key summary")))
-	b.do(t, chromedp.Click(chromedp.CSS(".state-of-key [value=remove]")))
+	b.click(t, ".state-of-key summary")
+	b.click(t, ".state-of-key [value=remove]")
 	b.until(t, `document.querySelector(".state-of-key").innerText.includes("3 of 3") && !document.querySelector("#key").innerText.includes("Overrides (")`)
 
 	audit := g.read(t, "audit.jsonl")
 	for _, want := range []string{`"action":"log-in"`, `"action":"reset","author":"eve"`, `"action":"override","author":"eve"`, `"action":"end-override","author":"eve"`} {
-		if strings.Count(audit, want) == 0 {
-			t.Errorf("audit lacks %s:\n%s", want, audit)
+		if n := strings.Count(audit, want); n != 1 { // Enter in a field changes nothing
+			t.Errorf("audit has %d times %s:\n%s", n, want, audit)
 		}
 	}
 	if got := b.eval(t, `document.title + document.querySelectorAll("img").length`); strings.Contains(got, "gone") || !strings.HasSuffix(got, "0") {
@@ -85,7 +85,7 @@ func TestPage(t *testing.T) {
 	if got := b.eval(t, `document.cookie + localStorage.length + sessionStorage.length + location.href`); got != "00"+g.page+"#rule=api" {
 		t.Errorf("the page keeps %q", got)
 	}
-	b.do(t, chromedp.Click(chromedp.CSS("#log")))
+	b.click(t, "#log")
 	b.until(t, `document.querySelector("#key").innerText.includes("Log in") && !document.body.innerText.includes("<img")`)
 }
 
@@ -187,9 +187,9 @@ func TestUse(t *testing.T) {
 				}
 			}
 			b.login(t)
-			b.do(t, chromedp.Click(chromedp.CSS("#rules button")))
+			b.click(t, "#rules button")
 			b.until(t, `document.querySelector("#rule button.link")`)
-			b.do(t, chromedp.Click(chromedp.CSS("#rule button.link")))
+			b.click(t, "#rule button.link")
 			b.until(t, `document.querySelector(".state-of-key")`)
 			b.eval(t, `document.querySelectorAll("details").forEach((d) => (d.open = true))`)
 			b.until(t, `document.querySelector("#numbers tbody tr")`)
@@ -201,9 +201,9 @@ func TestUse(t *testing.T) {
 			if got := b.eval(t, found); got != "" {
 				t.Errorf("axe: %s", got)
 			}
-			b.do(t, chromedp.Click(chromedp.CSS("#log")))
+			b.click(t, "#log")
 			b.until(t, `document.querySelector("#log").textContent === "Log in"`)
-			b.do(t, chromedp.Click(chromedp.CSS("#log")))
+			b.click(t, "#log")
 			b.until(t, `document.querySelector("#login").open`)
 			if got := b.eval(t, found); got != "" {
 				t.Errorf("axe, of the dialog: %s", got)

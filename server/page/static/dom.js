@@ -21,11 +21,16 @@ export function say(e, text) {
   if (e.textContent !== text) e.textContent = text;
 }
 
-// fill puts children in the place of those there are, if they differ.
+// fill puts children in the place of those there are. One that is as before stays, and
+// keeps the focus.
 export function fill(e, ...children) {
-  const next = el("div", null, ...children);
-  if (next.isEqualNode(el("div", null, ...[...e.childNodes].map((c) => c.cloneNode(true))))) return;
-  e.replaceChildren(...next.childNodes);
+  const next = [...el("div", null, ...children).childNodes];
+  next.forEach((child, i) => {
+    const old = e.childNodes[i];
+    if (!old) e.append(child);
+    else if (!old.isEqualNode(child)) old.replaceWith(child);
+  });
+  while (e.childNodes.length > next.length) e.lastChild.remove();
 }
 
 // pairs returns a list of terms, each with a text or an element.

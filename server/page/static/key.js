@@ -16,7 +16,7 @@ export class Key {
     this.hint = el("p", { class: "muted", id: "key-hint" });
     this.parts.setAttribute("aria-describedby", this.hint.id);
     this.fault = el("p", { class: "fault", role: "alert" });
-    this.said = el("p", { role: "status" });
+    this.said = el("p", { role: "status", tabindex: "-1" });
     this.result = el("div");
     this.overrides = el("div");
     this.author = "";
@@ -131,17 +131,19 @@ export class Key {
     const reason = el("input", { autocomplete: "off" });
     const limit = el("input", { autocomplete: "off", placeholder: "1000/min" });
     const until = el("select", null, [["3600", "1 hour"], ["86400", "1 day"], ["604800", "7 days"], ["", "no end"]].map(([value, text]) => el("option", { value }, text)));
-    const form = el("form", { class: "row" }, field("Your name", author, "short"), field("Reason", reason),
-      el("button", { type: "submit", value: "reset" }, "Reset"),
-      field("Other limit", limit, "short"), field("For", until, "short"),
-      el("button", { type: "submit", value: "override" }, "Override"),
-      s.override ? el("button", { type: "submit", value: "remove" }, "Remove override") : null);
-    form.addEventListener("submit", (e) => {
-      e.preventDefault();
-      this.author = author.value;
-      const doc = { ...of, reason: reason.value, author: author.value };
-      this.change(e.submitter?.value ?? "reset", doc, limit.value, until.value);
-    });
+    // Each button is pressed on purpose: Enter in a field does nothing.
+    const form = el("form", { class: "row" });
+    const button = (what, text) => {
+      const e = el("button", { type: "button", value: what }, text);
+      e.addEventListener("click", () => {
+        this.author = author.value;
+        if (form.reportValidity()) this.change(what, { ...of, reason: reason.value, author: author.value }, limit.value, until.value);
+      });
+      return e;
+    };
+    form.addEventListener("submit", (e) => e.preventDefault());
+    form.append(field("Your name", author, "short"), field("Reason", reason), button("reset", "Reset"), field("Other limit", limit, "short"), field("For", until, "short"), button("override", "Override"));
+    if (s.override) form.append(button("remove", "Remove override"));
     return el("details", null, el("summary", null, "Change"), form);
   }
 
@@ -156,6 +158,7 @@ export class Key {
       if (what === "remove") done = await ask("DELETE", "v1/override", doc);
       await this.find();
       say(this.said, `${{ reset: "Reset", override: "Overridden", remove: "Override removed" }[what]}: ${done.this_node_only ? "on this node only." : "in the store, for all nodes that share it."}`);
+      this.said.focus(); // the form is another one now
       this.changed();
     });
   }

@@ -22,9 +22,10 @@ export class Rule {
     this.chartBox = el("div", { class: "chart small", role: "img" });
     this.at = el("p", { class: "at muted", "aria-hidden": "true" });
     this.numbers = el("div");
-    this.more = el("div", { class: "columns" });
+    this.facts = el("div", { class: "inner" });
+    this.tops = el("div");
     this.box.append(el("div", { class: "head" }, this.title, button), this.words, this.findings, el("h3", null, "Last 24 hours"), this.sums, this.chartBox, this.at,
-      el("details", null, el("summary", null, "As a table"), this.numbers), this.more);
+      el("details", null, el("summary", null, "As a table"), this.numbers), el("div", { class: "columns" }, this.facts, this.tops));
     this.chart = new Chart(this.chartBox, this.at);
   }
 
@@ -44,7 +45,7 @@ export class Rule {
     fill(this.sums, figures(day, []));
     this.chart.draw(day, "day", `under the rule ${name}`);
     numbers(this.numbers, day, "day");
-    fill(this.more, limits(r), keys(r), candidates(r));
+    fill(this.facts, limits(r), keys(r), candidates(r));
     this.top(r, o.hidden);
   }
 
@@ -59,11 +60,8 @@ export class Rule {
       });
       return [el("h4", { class: level.level ? "muted" : "unseen" }, level.level || "All"), table(`Keys denied most${level.level ? ", level " + level.level : ""}`, ["Key", "Denied"], rows)];
     });
-    const box = el("div", null, el("h3", null, "Keys denied most, since the start"), parts.length ? parts : el("p", { class: "muted" }, "None was denied."),
+    fill(this.tops, el("h3", null, "Keys denied most, since the start"), parts.length ? parts : el("p", { class: "muted" }, "None was denied."),
       hidden && parts.length ? el("p", { class: "muted" }, "Keys are shown as hashes. Log in to see them.") : null);
-    if (!this.topBox?.isConnected) this.more.append(box);
-    else this.topBox.replaceWith(box);
-    this.topBox = box;
   }
 }
 
