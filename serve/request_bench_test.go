@@ -70,7 +70,7 @@ func BenchmarkRequest(b *testing.B) {
 			b.StopTimer()
 			stop()
 			<-ended
-			if err := s.close(); err != nil {
+			if err := s.close(context.WithoutCancel(b.Context())); err != nil {
 				b.Fatal(err)
 			}
 		})
