@@ -103,7 +103,7 @@ func (f *Figures) oneClientText() string {
 		who = fmt.Sprintf("%d keys make", n)
 	}
 	return fmt.Sprintf("%s most denials: %d or more of %d, of about %d keys, in the last %s; %s of all requests are denied",
-		who, f.top(n), f.Denied, f.Seen, f.ago(f.Since), percent(f.Denied, f.Allowed+f.Denied))
+		who, min(f.top(n), f.Denied), f.Denied, f.Seen, f.ago(f.Since), percent(f.Denied, f.Allowed+f.Denied))
 }
 
 // tooTight reports whether many keys are denied, each a little, or a candidate would

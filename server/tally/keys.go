@@ -110,6 +110,23 @@ func (t *Tally) keys(in *index, v *policy.Verdict) {
 	}
 }
 
+// shadowKey counts the key of a rule in shadow mode, as denied if it would have been:
+// of several levels that of the one whose limit binds.
+func (t *Tally) shadowKey(c *counted, s *policy.Side) {
+	if s.Err != nil || s.Limit == nil {
+		return
+	}
+	keys := t.room.keysOf(c)
+	if keys == nil {
+		return
+	}
+	hash := t.Hash(s.Key)
+	keys.Seen(hash)
+	if !s.Allowed {
+		keys.Denied(hash)
+	}
+}
+
 // hash tells keys of one level from those of another, too.
 func (t *Tally) hash(l *policy.Level, key string) uint64 {
 	hash := t.Hash(key)

@@ -125,7 +125,7 @@ func (t *Tally) Count(v *policy.Verdict) {
 	if in == nil {
 		return
 	}
-	wouldDeny := in.sides(v)
+	wouldDeny := t.sides(in, v)
 	t.sum(v, wouldDeny)
 	t.keys(in, v)
 	switch {
@@ -227,14 +227,16 @@ func (t *Tally) denied(in *index, r *policy.Rule, l *policy.Level, key string) {
 }
 
 // sides counts what is on trial, and reports whether any of it would have denied.
-func (in *index) sides(v *policy.Verdict) (wouldDeny bool) {
+func (t *Tally) sides(in *index, v *policy.Verdict) (wouldDeny bool) {
 	for s := range v.Sides() {
 		c := in.rules[s.Rule.Name]
 		if c == nil {
 			continue
 		}
 		of := c.Rule
-		if s.Candidate != nil {
+		if s.Candidate == nil {
+			t.shadowKey(c, &s)
+		} else {
 			if of = c.candidates[candidateName(s.Level, s.Candidate)]; of == nil {
 				continue
 			}

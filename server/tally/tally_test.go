@@ -96,3 +96,23 @@ func TestTally(t *testing.T) {
 		t.Errorf("denied most: %+v", top)
 	}
 }
+
+// TestShadowKeys: keys of a rule in shadow mode count, those as denied that it would
+// have denied.
+func TestShadowKeys(t *testing.T) {
+	p := compiled(t, "  - {name: dry, by: header.X-User, limits: 1/min sliding-log, mode: shadow}\n")
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	var counts tally.Tally
+	counts.Follow(p)
+	e := policy.Evaluator{Policy: p, Store: memstore.New(memstore.Options{Now: func() time.Time { return now }})}
+	for _, user := range []string{"ada", "bob", "ada", "cleo", "ada"} {
+		var v policy.Verdict
+		a := policy.Plain{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {user}}, Address: netip.MustParseAddr("192.0.2.1")}
+		e.Decide(t.Context(), &a, &v)
+		counts.Count(&v)
+	}
+	counts.Tick(now)
+	if hour, _, _, ok := counts.Keys("dry"); !ok || hour.Seen != 3 || hour.Denied != 1 {
+		t.Errorf("got %+v, %v; want 3 keys, of which 1 would have been denied", hour, ok)
+	}
+}
