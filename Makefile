@@ -17,7 +17,9 @@ SPECSTEPS ?= 10000000
 # In these packages nothing runs at the same time, at least in some tests: those
 # leave themselves out under the race detector. So does what measures memory,
 # and what sends thousands of requests in turn.
-STEADY := ./algo ./memstore
+STEADY := ./algo ./internal/spec ./memstore
+# Such tests of other packages.
+LONG   := Estimate|ExplainEqualsDecide|ExplainEqualsDecisions|ExplainRules|Keys|ManyOutages|NoAllocations|TakeAllocatesLittle
 # Packages whose tests start servers, or sluice itself, and wait for them.
 REAL   := cmd/sluice|config/nginx|deploy|examples/.*|gateway/attack|internal/redistest|redisstore.*|serve
 
@@ -38,9 +40,10 @@ quick: ## run short tests, for while you write: no race detector, no real server
 test: ## run every test, with the race detector where there is a C compiler; installs what is missing
 	@.ci/packages
 	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || { race=; echo "no C compiler: testing without the race detector" >&2; }; \
-	set -x; $(GO) test $$race -shuffle=on -timeout 10m $$($(GO) list ./... | grep -v '/algo$$')
+	set -x; $(GO) test $$race -shuffle=on -timeout 10m $$($(GO) list ./... | grep -vE '/(algo|internal/spec)$$')
 	$(GO) test -shuffle=on $(STEADY)
 	$(GO) test -run '^Test(Memory|Platforms)$$' ./gateway/attack ./serve
+	$(GO) test -run '^Test($(LONG))$$' ./policy ./redisstore ./remote ./server/decisionlog ./server/sketch
 	@$(MAKE) --no-print-directory spec
 	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || race=; \
 	set -x; for part in $(PARTS); do $(GO) -C "$$part" test $$race -shuffle=on -timeout 10m ./...; done
@@ -49,7 +52,7 @@ test: ## run every test, with the race detector where there is a C compiler; ins
 	$(GO) -C bench test ./alike
 	$(GO) -C tools test ./...
 
-# Without the race detector, as nothing runs at the same time: two minutes.
+# Without the race detector, as nothing is shared at the same time: three minutes.
 .PHONY: spec
 spec: ## check SPECSTEPS (10 million) decisions against the specification: every short sequence, and random ones
 	SLUICE_SPEC_STEPS=$(SPECSTEPS) $(GO) test -v -run '^Test(Exhaustive|BreadthFirst|Random)$$' ./internal/spec | grep -v -e '^=== ' -e '^    --- PASS'

@@ -43,6 +43,7 @@ func differentialSteps(t *testing.T) int {
 // TestScriptsEqualAlgo compares the scripts with package algo: decision by
 // decision and state by state, over random limits, operations and instants.
 func TestScriptsEqualAlgo(t *testing.T) {
+	t.Parallel() // it waits for nothing but its own server
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) {
 			server := redistest.Start(t, b)

@@ -58,7 +58,7 @@ func (s *Store) kept(t testing.TB, client rueidis.Client) string {
 // next decision of the scripts, and the server keeps what it kept, byte by byte.
 func TestExplainEqualsDecisions(t *testing.T) {
 	storekit.SkipRace(t)
-	steps := 25_000
+	steps := 8_000
 	if testing.Short() {
 		steps = 2_000
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -26,25 +27,31 @@ type Search struct {
 // depth in how many worlds all of them.
 func BreadthFirst(t *testing.T, open Open, cfg Search) {
 	t.Helper()
+	var mu sync.Mutex // of what follows
 	var all coverage
 	whole := make([]int, cfg.Depth+1) // worlds of which all states of a depth were tried
 	worlds, part := 0, 0.0
+	t.Cleanup(func() { // when all have been searched, side by side
+		t.Logf("breadth first: %d worlds, %d states, %d steps; of the depth at which the steps end, %.0f %% on average", worlds, all.states, all.steps, 100*part/float64(max(worlds, 1)))
+		for depth, n := range whole {
+			if depth > 0 && n > 0 {
+				t.Logf("all states at depth %d: in %d worlds", depth, n)
+			}
+		}
+	})
 	for _, tick := range cfg.Ticks {
 		for _, w := range smallWorlds(t, tick) {
 			t.Run(fmt.Sprintf("%s of %s", w.Name, micros(tick)), func(t *testing.T) {
+				t.Parallel()
 				c := search(t, w, open, tick, cfg)
+				mu.Lock()
+				defer mu.Unlock()
 				all.states, all.steps = all.states+c.states, all.steps+c.steps
 				worlds, part = worlds+1, part+c.part
 				for depth := range c.depth + 1 {
 					whole[depth]++
 				}
 			})
-		}
-	}
-	t.Logf("breadth first: %d worlds, %d states, %d steps; of the depth at which the steps end, %.0f %% on average", worlds, all.states, all.steps, 100*part/float64(max(worlds, 1)))
-	for depth, n := range whole {
-		if depth > 0 && n > 0 {
-			t.Logf("all states at depth %d: in %d worlds", depth, n)
 		}
 	}
 }
