@@ -66,7 +66,7 @@ func TestByPattern(t *testing.T) {
 		`sluice_http_request_duration_seconds_count{route="other",verdict="allowed"}`:           1,
 		`sluice_http_request_duration_seconds_count{route="other",verdict="denied"}`:            1,
 	}
-	if got := of(scrape(t, m), "sluice_http_"); !maps.Equal(got, want) {
+	if got := of(scraped(t, m), "sluice_http_"); !maps.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
 }
@@ -111,7 +111,7 @@ func TestUpstream(t *testing.T) {
 		`sluice_upstream_duration_seconds_count{route="/"}`:         2,
 		`sluice_upstream_duration_seconds_count{route="/api"}`:      1,
 	}
-	got := scrape(t, m)
+	got := scraped(t, m)
 	if got := of(got, "sluice_upstream_"); !maps.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
@@ -141,7 +141,7 @@ func TestNotTimed(t *testing.T) {
 		`sluice_http_responses_total{class="2xx",route="other"}`:  1,
 		`sluice_http_responses_total{class="none",route="other"}`: 1,
 	}
-	if got := of(scrape(t, m), "sluice_http_"); !maps.Equal(got, want) {
+	if got := of(scraped(t, m), "sluice_http_"); !maps.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
 }
@@ -158,7 +158,7 @@ func TestRoutesAreBounded(t *testing.T) {
 			m.EndHTTP(httptest.NewRequest(http.MethodGet, fmt.Sprintf("/%d\xff", i), nil), &httplimit.Summary{Status: 200})
 		}
 	}
-	n := len(of(scrape(t, &measured{m, registry}), "sluice_http_responses_total"))
+	n := len(of(scraped(t, &measured{m, registry}), "sluice_http_responses_total"))
 	if want := metrics.MaxRoutes + 1; n != want {
 		t.Errorf("%d series, want %d", n, want)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/scrape"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/metrics"
 	"github.com/sluicegate/sluice/policy"
@@ -42,33 +43,21 @@ func newMetrics(t testing.TB) *measured {
 	return &measured{m, registry}
 }
 
-// scrape returns every series of the page with its value.
-func scrape(t *testing.T, m *measured) map[string]float64 {
+// scraped returns every series of the page with its value.
+func scraped(t *testing.T, m *measured) map[string]float64 {
 	t.Helper()
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}
-	all := make(map[string]float64)
-	for line := range strings.Lines(w.Body.String()) {
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		i := strings.LastIndexByte(line, ' ')
-		v, err := strconv.ParseFloat(strings.TrimSpace(line[i+1:]), 64)
-		if err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		all[line[:i]] = v
-	}
-	return all
+	return scrape.Page(t, w.Body.String())
 }
 
 // decisions returns the series of decisions that are not 0.
 func decisions(t *testing.T, m *measured) map[string]float64 {
 	t.Helper()
-	all := scrape(t, m)
+	all := scraped(t, m)
 	maps.DeleteFunc(all, func(name string, v float64) bool {
 		return !strings.HasPrefix(name, "sluice_decisions_total") || v == 0
 	})
@@ -197,7 +186,7 @@ func TestNothingIsLost(t *testing.T) {
 			count(batch[i].Op, out[i].Decision, out[i].Err)
 		}
 	}
-	got := scrape(t, m)
+	got := scraped(t, m)
 	sum := func(prefix, part string) (n float64) {
 		for name, v := range got {
 			if strings.HasPrefix(name, prefix) && strings.Contains(name, part) {
@@ -248,11 +237,11 @@ func TestNoKeyIsALabel(t *testing.T) {
 	}
 	take("first")
 	take("first")
-	before := scrape(t, m)
+	before := scraped(t, m)
 	for i := range 1000 {
 		take("visitor-" + strconv.Itoa(i))
 	}
-	after := scrape(t, m)
+	after := scraped(t, m)
 	// The runtime's own series are not ours to count: some appear with time.
 	of := func(all map[string]float64) []string {
 		return slices.Sorted(maps.Keys(maps.Collect(func(yield func(string, float64) bool) {
@@ -305,7 +294,7 @@ func TestCountHTTP(t *testing.T) {
 		}
 	}
 	m.CountHTTP(nil, httplimit.Event{Event: policy.Event{Verdict: 200}}) // is not one and breaks nothing
-	got := scrape(t, m)
+	got := scraped(t, m)
 	for v := policy.Allowed; v <= policy.FailedClosed; v++ {
 		name := fmt.Sprintf("sluice_requests_total{verdict=%q}", v)
 		if got[name] != float64(v)+1 {

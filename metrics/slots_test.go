@@ -44,7 +44,7 @@ func TestSlotDenies(t *testing.T) {
 	if _, err := sluice.PassSlot(t.Context(), s, sluice.SlotRequest{Op: 77}); err == nil {
 		t.Error("77 is a slot operation")
 	}
-	got := scrape(t, m)
+	got := scraped(t, m)
 	for name, want := range map[string]float64{
 		`sluice_slot_decisions_total{limit="slots",scope="s",verdict="allowed"}`:    2,
 		`sluice_slot_decisions_total{limit="slots",scope="s",verdict="denied"}`:     3,

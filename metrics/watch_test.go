@@ -29,7 +29,7 @@ func TestWatchShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := scrape(t, m)
+	got := scraped(t, m)
 	for series, want := range map[string]float64{
 		`sluice_store_up{store="redis"}`: 1, `sluice_store_outages_total{store="redis"}`: 2,
 		`sluice_degraded_total{policy="open",store="redis"}`: 3, `sluice_degraded_total{policy="local",store="redis"}`: 4, `sluice_degraded_total{policy="closed",store="redis"}`: 5,
@@ -58,7 +58,7 @@ func TestWatchSeveral(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := scrape(t, m)
+	got := scraped(t, m)
 	if got[`sluice_keys{store="a"}`] != 1 || got["sluice_keys{store=\"b\uFFFD\"}"] != 2 {
 		t.Errorf("got %v", got)
 	}

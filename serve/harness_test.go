@@ -16,7 +16,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +24,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/scrape"
 )
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -259,19 +259,7 @@ func (r *running) override(t *testing.T, rule, part, value, limit string) {
 // metrics returns the series of the admin page with their values.
 func (r *running) metrics(t *testing.T) map[string]float64 {
 	t.Helper()
-	all := make(map[string]float64)
-	for line := range strings.Lines(fetch(t, http.DefaultClient, r.admin+"/metrics").body) {
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		i := strings.LastIndexByte(line, ' ')
-		v, err := strconv.ParseFloat(strings.TrimSpace(line[i+1:]), 64)
-		if err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		all[line[:i]] = v
-	}
-	return all
+	return scrape.Page(t, fetch(t, http.DefaultClient, r.admin+"/metrics").body)
 }
 
 // fixedClock stands still, in the middle of a minute.

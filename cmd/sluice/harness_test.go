@@ -17,13 +17,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/scrape"
 	"github.com/sluicegate/sluice/serve"
 )
 
@@ -218,19 +218,7 @@ func fetch(t *testing.T, client *http.Client, url string, header ...string) answ
 // metrics returns the series of the admin page with their values.
 func (r *running) metrics(t *testing.T) map[string]float64 {
 	t.Helper()
-	all := make(map[string]float64)
-	for line := range strings.Lines(fetch(t, http.DefaultClient, r.admin+"/metrics").body) {
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		i := strings.LastIndexByte(line, ' ')
-		v, err := strconv.ParseFloat(strings.TrimSpace(line[i+1:]), 64)
-		if err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		all[line[:i]] = v
-	}
-	return all
+	return scrape.Page(t, fetch(t, http.DefaultClient, r.admin+"/metrics").body)
 }
 
 // fixedClock stands still, in the middle of a minute.

@@ -6,38 +6,25 @@ package metrics_test
 import (
 	"net/http"
 	"net/http/httptest"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluicegate/sluice/gateway"
 	"github.com/sluicegate/sluice/gateway/tcp"
+	"github.com/sluicegate/sluice/internal/scrape"
 	"github.com/sluicegate/sluice/server/metrics"
 	"github.com/sluicegate/sluice/server/tally"
 )
 
-// scrape returns every series of the page with its value.
-func scrape(t *testing.T, m *metrics.Metrics) map[string]float64 {
+// scraped returns every series of the page with its value.
+func scraped(t *testing.T, m *metrics.Metrics) map[string]float64 {
 	t.Helper()
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}
-	all := make(map[string]float64)
-	for line := range strings.Lines(w.Body.String()) {
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		i := strings.LastIndexByte(line, ' ')
-		v, err := strconv.ParseFloat(strings.TrimSpace(line[i+1:]), 64)
-		if err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		all[line[:i]] = v
-	}
-	return all
+	return scrape.Page(t, w.Body.String())
 }
 
 func TestCertificates(t *testing.T) {
@@ -48,7 +35,7 @@ func TestCertificates(t *testing.T) {
 			"b": {NotAfter: time.Unix(1_600_000_000, 0)},
 		}
 	})
-	got := scrape(t, m)
+	got := scraped(t, m)
 	for series, want := range map[string]float64{
 		`sluice_certificate_not_after_seconds{listener="a"}`: 1_700_000_000,
 		`sluice_certificate_not_after_seconds{listener="b"}`: 1_600_000_000,
@@ -81,7 +68,7 @@ func TestStats(t *testing.T) {
 	m.WatchPolicy(new(tally.Tally), func() metrics.Config {
 		return metrics.Config{File: "a.yaml", Hash: "cafe", Loaded: time.UnixMilli(41_500), Current: true}
 	})
-	got := scrape(t, m)
+	got := scraped(t, m)
 	for series, want := range map[string]float64{
 		"sluice_held_requests": 51, `sluice_not_held_total{reason="full"}`: 52, `sluice_not_held_total{reason="share"}`: 53,
 		"sluice_read_ahead_bytes": 54, "sluice_read_ahead_stopped_total": 55,
