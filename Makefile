@@ -8,20 +8,24 @@ SHELL       := bash
 GO        ?= go
 TOOL      := $(GO) tool -modfile=tools/go.mod
 # Modules of their own that are tested and linted as the product is.
-PARTS     := adapters redisstore/goredis server/page/browser
+PARTS     := adapters redisstore/goredis internal/server/page/browser
 MODULES   := . bench tools $(PARTS)
 FUZZTIME  ?= 20s
 BENCH     ?= .
 SPECSTEPS ?= 10000000
+# How many packages are tested at once: most wait for servers, or for time to pass.
+AT_ONCE   := $(shell echo $$(($$(nproc) + 1)))
+LISTEN    ?= 127.0.0.1:8080
+ADMIN     ?= 127.0.0.1:9090
 
 # In these packages nothing runs at the same time, at least in some tests: those
 # leave themselves out under the race detector. So does what measures memory,
 # and what sends thousands of requests in turn.
 STEADY := ./algo ./internal/spec ./memstore
 # Such tests of other packages.
-LONG   := Estimate|ExplainEqualsDecide|ExplainEqualsDecisions|ExplainRules|Keys|ManyOutages|NoAllocations|TakeAllocatesLittle
+LONG   := Estimate|ExplainEqualsDecide|ExplainEqualsDecisions|ExplainRules|FindingsOfRealTraffic|Keys|ManyOutages|NoAllocations|TakeAllocatesLittle
 # Packages whose tests start servers, or sluice itself, and wait for them.
-REAL   := cmd/sluice|config/nginx|deploy|examples/.*|gateway/attack|internal/redistest|redisstore.*|serve
+REAL   := cmd/sluice|deploy|docs|examples/.*|internal/gateway/attack|internal/nginx|internal/redistest|redisstore.*|internal/serve
 
 .PHONY: help
 help: ## list the targets
@@ -30,7 +34,7 @@ help: ## list the targets
 .PHONY: run
 run: ## limit the sample app: 10 requests a minute for each userId, on http://127.0.0.1:8080/?userId=u1
 	@$(GO) build -o bin/sluice ./cmd/sluice
-	bin/sluice serve --listen 127.0.0.1:8080 --limit "10/min sliding-log" --by query.userId
+	@bin/sluice serve --listen $(LISTEN) --admin $(ADMIN) --limit "10/min sliding-log" --by query.userId
 
 .PHONY: quick
 quick: ## run short tests, for while you write: no race detector, no real servers, a minute at most
@@ -40,10 +44,10 @@ quick: ## run short tests, for while you write: no race detector, no real server
 test: ## run every test, with the race detector where there is a C compiler; installs what is missing
 	@.ci/packages
 	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || { race=; echo "no C compiler: testing without the race detector" >&2; }; \
-	set -x; $(GO) test $$race -shuffle=on -timeout 10m $$($(GO) list ./... | grep -vE '/(algo|internal/spec)$$')
+	set -x; $(GO) test $$race -p $(AT_ONCE) -shuffle=on -timeout 10m $$($(GO) list ./... | grep -vE '/(algo|internal/spec)$$')
 	$(GO) test -shuffle=on $(STEADY)
-	$(GO) test -run '^Test(Memory|Platforms)$$' ./gateway/attack ./serve
-	$(GO) test -run '^Test($(LONG))$$' ./policy ./redisstore ./remote ./server/decisionlog ./server/sketch
+	$(GO) test -run '^Test(Memory|Platforms)$$' ./internal/gateway/attack ./internal/serve
+	$(GO) test -run '^Test($(LONG))$$' ./policy ./redisstore ./remote ./internal/server/admin ./internal/server/decisionlog ./internal/server/sketch
 	@$(MAKE) --no-print-directory spec
 	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || race=; \
 	set -x; for part in $(PARTS); do $(GO) -C "$$part" test $$race -shuffle=on -timeout 10m ./...; done

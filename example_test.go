@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
+	"os"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -85,8 +87,27 @@ func ExampleLimiter_Settle() {
 	// allowed: false
 }
 
-// A request over several keys is decided as one.
-func ExampleLimiter_Of() {
+// Whoever asks no more than whether a request passes needs no decision.
+func ExampleLimiter_Allow() {
+	lim, err := sluice.New(memstore.New(memstore.Options{}), "login", sluice.PerMinute(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		ok, err := lim.Allow(context.Background(), "ann")
+		if err != nil {
+			log.Fatal(err) // no decision was made
+		}
+		fmt.Println(ok)
+	}
+	// Output:
+	// true
+	// true
+	// false
+}
+
+// A request over several keys is decided as one, and says which of them denies.
+func ExampleTakeAll() {
 	store := memstore.New(memstore.Options{})
 	users, err := sluice.New(store, "user", sluice.PerMinute(5))
 	if err != nil {
@@ -97,19 +118,78 @@ func ExampleLimiter_Of() {
 		log.Fatal(err)
 	}
 	for _, user := range []string{"ann", "bob", "cho"} {
-		d, err := store.Take(context.Background(), sluice.Request{
-			Charge: users.Of(user, 1),
-			More:   []sluice.Charge{tenants.Of("acme", 1)},
-		})
+		d, err := sluice.TakeAll(context.Background(), store, users.Of(user, 1), tenants.Of("acme", 1))
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(user, d.Allowed)
+		if !d.Allowed {
+			fmt.Printf("%s: the %s %s has used up its %v\n", user, d.Scope, d.Key, d.Limit)
+			continue
+		}
+		fmt.Println(user, "passes")
 	}
 	// Output:
-	// ann true
-	// bob true
-	// cho false
+	// ann passes
+	// bob passes
+	// cho: the tenant acme has used up its token-bucket.min: 2/min burst 2
+}
+
+// At most 3 exports of a customer run at once, on all machines that share the store.
+func ExampleSlots_Hold() {
+	exports, err := sluice.NewSlots(memstore.New(memstore.Options{}), "exports", sluice.SlotLimit{Cap: 3, TTL: 10 * time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	export := func(ctx context.Context, customer string) error {
+		held, release, err := exports.Hold(ctx, customer, 1) // waits for a free slot
+		if err != nil {
+			return err
+		}
+		defer release()
+		// However long it takes, the slot is renewed. If it is lost, held ends.
+		fmt.Println("exporting for", customer, held.Err())
+		return nil
+	}
+	if err := export(context.Background(), "acme"); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// exporting for acme <nil>
+}
+
+// What a store is asked, in a log.
+func ExampleObserve() {
+	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{} // which the output below cannot foretell
+		}
+		return a
+	}})
+	logger := slog.New(handler)
+	store := sluice.Observe(memstore.New(memstore.Options{}), sluice.Hooks{
+		Take: func(ctx context.Context, req *sluice.Request) (context.Context, func(sluice.Decision, error)) {
+			return ctx, func(d sluice.Decision, err error) {
+				if err != nil {
+					logger.LogAttrs(ctx, slog.LevelError, "no decision", slog.String("scope", req.Plan.Scope()), slog.Any("error", err))
+					return
+				}
+				logger.LogAttrs(ctx, slog.LevelInfo, req.Op.String(), slog.String("scope", req.Plan.Scope()), slog.String("key", req.Key),
+					slog.Bool("allowed", d.Allowed), slog.Int64("remaining", d.Remaining))
+			}
+		},
+	})
+	login, err := sluice.New(store, "login", sluice.PerMinute(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		if _, err := login.Take(context.Background(), "ann", 1); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// level=INFO msg=take scope=login key=ann allowed=true remaining=0
+	// level=INFO msg=take scope=login key=ann allowed=false remaining=0
 }
 
 func ExampleParseLimit() {

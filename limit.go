@@ -26,8 +26,8 @@ const (
 	DefaultPrecision = 27
 )
 
-// Never is the RetryAfter of a cost that can never fit.
-const Never time.Duration = 1<<63 - 1
+// MaxRetryAfter is the longest RetryAfter, and that of a cost that is TooLarge.
+const MaxRetryAfter = MaxRefill + MaxWait
 
 // Limit is a rule: at most Quota units per Window for each key, counted by an
 // Algorithm. It is a plain value that can be compared, printed and, as text,

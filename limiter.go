@@ -44,7 +44,7 @@ func New(store Store, scope string, limits ...Limit) (*Limiter, error) {
 // Plan returns what the Limiter charges.
 func (l *Limiter) Plan() *Plan { return l.plan }
 
-// Of returns cost units charged to key: for a [Request] over several keys.
+// Of returns cost units charged to key: for [TakeAll], and for a [Request].
 func (l *Limiter) Of(key string, cost int64) Charge {
 	return Charge{Plan: l.plan, Key: key, Cost: cost}
 }
@@ -55,6 +55,13 @@ func (l *Limiter) Of(key string, cost int64) Charge {
 func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision, err error) {
 	d, err = l.store.Take(ctx, Request{Charge: Charge{Plan: l.plan, Key: key, Cost: cost}})
 	return
+}
+
+// Allow takes 1 unit of key and reports whether it got it. It is Take for whoever asks
+// no more than that.
+func (l *Limiter) Allow(ctx context.Context, key string) (bool, error) {
+	d, err := l.Take(ctx, key, 1)
+	return d.Allowed, err
 }
 
 // Peek answers as Take would and spends nothing.
@@ -169,7 +176,7 @@ type DeniedError struct {
 
 // Error says which limit denied and for how long.
 func (e *DeniedError) Error() string {
-	if e.Decision.RetryAfter == Never {
+	if e.Decision.TooLarge {
 		return fmt.Sprintf("sluice: denied by %v: more than it can ever hold", e.Limit)
 	}
 	return fmt.Sprintf("sluice: denied by %v: retry after %v", e.Limit, e.Decision.RetryAfter)

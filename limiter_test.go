@@ -63,7 +63,7 @@ func TestLimiterOperations(t *testing.T) {
 		}, sluice.Decision{Allowed: true, Spent: 2, Remaining: 3, ResetAfter: time.Minute}, 3},
 		{"take too much", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
 			return lim.Take(ctx, "k", 6)
-		}, sluice.Decision{Remaining: 5, RetryAfter: sluice.Never}, 5},
+		}, sluice.Decision{Remaining: 5, TooLarge: true, RetryAfter: sluice.MaxRetryAfter}, 5},
 		{"peek", func(lim *sluice.Limiter, _ *storekit.Clock) (sluice.Decision, error) {
 			return lim.Peek(ctx, "k", 2)
 		}, sluice.Decision{Allowed: true, Remaining: 5}, 5},
@@ -392,7 +392,7 @@ func TestWaitDoesNotStartInVain(t *testing.T) {
 			t.Errorf("got %q, want %q", err, want)
 		}
 
-		if _, err := lim.Wait(t.Context(), "k", 2); !errors.As(err, &denied) || denied.Decision.RetryAfter != sluice.Never {
+		if _, err := lim.Wait(t.Context(), "k", 2); !errors.As(err, &denied) || !denied.Decision.TooLarge {
 			t.Errorf("more than the quota: %v, want a *DeniedError for ever", err)
 		} else if !strings.Contains(err.Error(), "more than it can ever hold") {
 			t.Errorf("got %q", err)

@@ -106,6 +106,9 @@ type Request struct {
 // Decision is what came of a [Request]. Denied is a decision, not an error.
 type Decision struct {
 	Allowed bool
+	// TooLarge says that the cost is more than a limit can ever hold: it is denied,
+	// and no wait helps. RetryAfter is [MaxRetryAfter] then.
+	TooLarge bool
 	// Degraded says that the store could not be asked and a failure policy
 	// decided in its place. Stores leave it false.
 	Degraded bool
@@ -120,7 +123,7 @@ type Decision struct {
 	// Remaining is how many units the binding limit has left to spend now.
 	Remaining int64
 	// RetryAfter is how long it takes until this cost fits if nothing else
-	// comes: 0 if allowed, [Never] if it is more than the limit can hold.
+	// comes: 0 if allowed, and never more than [MaxRetryAfter].
 	RetryAfter time.Duration
 	// ResetAfter is how long it takes until the binding limit's key is as good
 	// as never seen.
@@ -137,6 +140,7 @@ type Decision struct {
 // Outcome is what one limit had to say of a [Request].
 type Outcome struct {
 	Allowed    bool
+	TooLarge   bool // the cost is more than the limit can ever hold
 	Remaining  int64
 	RetryAfter time.Duration
 	ResetAfter time.Duration

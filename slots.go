@@ -65,6 +65,9 @@ type SlotDecision struct {
 	// Allowed says that Owner holds its units now; of a release, that it held
 	// any, and of a peek, that it would.
 	Allowed bool
+	// TooLarge says that an acquire or peek asks for more units than the Cap: no wait
+	// helps. RetryAfter is [MaxRetryAfter] then.
+	TooLarge bool
 	// Degraded says that the store could not be asked and a failure policy
 	// decided in its place. Stores leave it false.
 	Degraded bool
@@ -89,9 +92,10 @@ type Slot struct {
 // Denies reports whether s is a slot that has denied its request.
 func (s *Slot) Denies() bool { return s != nil && s.Decision.RetryAfter > 0 }
 
-// SlotStore keeps who holds what. Acquiring again as the same owner renews and
-// does not count twice. One that is a [Store] decides the Slot of a [Request], too.
+// SlotStore is a [Store] that keeps who holds what. Acquiring again as the same owner
+// renews and does not count twice. Its Take decides the Slot of a [Request], too.
 type SlotStore interface {
+	Store
 	Slot(ctx context.Context, req SlotRequest) (SlotDecision, error)
 }
 
@@ -106,17 +110,24 @@ func PassSlot(ctx context.Context, store Store, req SlotRequest) (SlotDecision, 
 	return SlotDecision{}, ErrNoSlots
 }
 
-// Slots is a [SlotLimit] on a [SlotStore]. It is safe for concurrent use.
+// Slots is a [SlotLimit] on a [SlotStore]. It is safe for concurrent use. [Slots.Hold] is
+// what most programs need; the other calls do one step of it each, as an owner that the
+// caller names and under a lease that the caller renews.
 type Slots struct {
 	store SlotStore
 	scope string
 	limit SlotLimit
 }
 
-// NewSlots returns the slots of one scope.
-func NewSlots(store SlotStore, scope string, limit SlotLimit) (*Slots, error) {
+// NewSlots returns the slots of one scope. The store must be a [SlotStore]; the error is
+// an [errors.ErrUnsupported] if it is none.
+func NewSlots(store Store, scope string, limit SlotLimit) (*Slots, error) {
 	if store == nil {
 		return nil, errors.New("sluice: new slots: store is nil")
+	}
+	slots, ok := store.(SlotStore)
+	if !ok {
+		return nil, fmt.Errorf("sluice: new slots %q: %w: %T keeps no slots; use or wrap a SlotStore", scope, errors.ErrUnsupported, store)
 	}
 	if scope == "" || len(scope) > MaxScopeBytes {
 		return nil, fmt.Errorf("sluice: new slots: scope of %d bytes: must have 1 to %d", len(scope), MaxScopeBytes)
@@ -125,7 +136,7 @@ func NewSlots(store SlotStore, scope string, limit SlotLimit) (*Slots, error) {
 		return nil, fmt.Errorf("sluice: new slots %q: %w", scope, err)
 	}
 	limit.Name = orDefault(limit.Name, "slots")
-	return &Slots{store: store, scope: scope, limit: limit}, nil
+	return &Slots{store: slots, scope: scope, limit: limit}, nil
 }
 
 // Acquire takes cost units of key for owner until they are released or the TTL

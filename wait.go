@@ -91,6 +91,12 @@ func (l *Limiter) askAfter(ctx context.Context, back []receipt, req Request) (De
 // of a thousand, or of a caller whose ctx ends as it may go on: then the error is
 // joined by the store's.
 //
+// Deadlines and delays are of the time package, whatever clock the store goes by. In a
+// bubble of testing/synctest, where the store's default clock is virtual too, it takes no
+// real time. A store under a clock of its own, such as that of memstore.Options.Now,
+// computes the delay by that clock, and Wait still blocks for as long in the time of the
+// time package: a test with such a clock calls [Limiter.Reserve] and sets its clock.
+//
 // The Decision is the one by which the store reserved the units: Delay is how long
 // the caller was held back, ResetAfter counts from when it went on, and At and Due are
 // of the instant at which it did.

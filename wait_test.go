@@ -78,6 +78,24 @@ func TestWhatIsLeftGoesToTheNext(t *testing.T) {
 	})
 }
 
+// TestWaitAndClocks: the store's clock says for how long, and the time package when that
+// is over, by the default clock and by another.
+func TestWaitAndClocks(t *testing.T) {
+	frozen := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, now := range map[string]func() time.Time{"default": nil, "standing still": func() time.Time { return frozen }} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lim := storekit.Limiter(t, memstore.New(memstore.Options{Now: now}), "test", "1/h burst 1")
+				must(t)(lim.Take(t.Context(), "k", 1))
+				began := time.Now()
+				if d := must(t)(lim.Wait(t.Context(), "k", 1)); d.Delay != time.Hour || time.Since(began) != time.Hour {
+					t.Errorf("delay %v, waited %v, want 1h", d.Delay, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
 // TestLoneLeaver gives back what it was reserved, and so does the last of several.
 func TestLoneLeaver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

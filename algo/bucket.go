@@ -370,7 +370,7 @@ func WordTake(t *sluice.Term, idle, rem, now, cost int64, d *sluice.Decision) (n
 	d.Allowed = true
 	d.Spent = cost
 	d.Remaining = r.Units(r.Sub(t.Reach, after))
-	d.RetryAfter, d.Delay = 0, 0
+	d.TooLarge, d.RetryAfter, d.Delay = false, 0, 0
 	d.ResetAfter = micros(after.Ceil())
 	d.At = sluice.Instant(now)
 	d.Due = sluice.Instant(now)
@@ -386,7 +386,7 @@ func WordTake(t *sluice.Term, idle, rem, now, cost int64, d *sluice.Decision) (n
 func wordDenied(t *sluice.Term, ahead span.Span, now, retry int64, d *sluice.Decision) {
 	d.Allowed, d.Spent, d.Delay = false, 0, 0
 	d.Remaining = t.Rate.Units(t.Rate.Sub(t.Reach, ahead))
-	d.RetryAfter = micros(retry)
+	d.RetryAfter, d.TooLarge = retryAfter(retry)
 	d.ResetAfter = micros(ahead.Ceil())
 	d.At = sluice.Instant(now)
 	d.Due = sluice.Instant(now)

@@ -23,7 +23,7 @@ type answer struct {
 
 func answerOf(d sluice.Decision) answer {
 	retry := d.RetryAfter.Microseconds()
-	if d.RetryAfter == sluice.Never {
+	if d.TooLarge {
 		retry = neverFit
 	}
 	return answer{d.Allowed, d.Remaining, retry, d.ResetAfter.Microseconds(), int64(d.At)}

@@ -79,7 +79,7 @@ func TestCreditLapses(t *testing.T) {
 	}
 	a.left(origin+2*h+m-1, 19)
 	a.left(origin+2*h+m, 10)
-	if d := a.take(origin+2*h+m, 11); d.Allowed || d.RetryAfter != sluice.Never {
+	if d := a.take(origin+2*h+m, 11); d.Allowed || !d.TooLarge {
 		t.Errorf("got %+v, want more than it holds", d)
 	}
 }
@@ -310,7 +310,7 @@ func TestBoundBesideAdds(t *testing.T) {
 					e := drawTrace(t, l, 1)[0]
 					d := p.step(now, e)
 					due = max(due, int64(d.At))
-					if e.Op != sluice.OpTake || d.Allowed || d.RetryAfter == sluice.Never || len(limits) > 1 {
+					if e.Op != sluice.OpTake || d.Allowed || d.TooLarge || len(limits) > 1 {
 						continue
 					}
 					if d := p.fork().take(now+d.RetryAfter.Microseconds(), e.Cost); !d.Allowed {

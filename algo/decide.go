@@ -63,10 +63,10 @@ func (it *Item) take(now int64) (d sluice.Decision) {
 		if it.denied(now) {
 			at = it.earliest(c, now, it.Cost)
 		}
-		d.RetryAfter = sluice.Never
 		if at != never {
-			d.RetryAfter = micros(at - now)
+			at -= now
 		}
+		d.RetryAfter, d.TooLarge = retryAfter(at)
 	}
 	d.Remaining = it.remaining(c, now)
 	d.ResetAfter = micros(it.resetAfter(c, now))
@@ -360,10 +360,12 @@ func (r *round) answer(allowed bool) sluice.Decision {
 		}
 		if !allowed {
 			// Not it.wait again: the limit may have counted this denial since.
-			o.Allowed, o.RetryAfter = it.wait == 0, micros(r.wait(it, it.Cost))
+			o.Allowed = it.wait == 0
+			o.RetryAfter, o.TooLarge = retryAfter(r.wait(it, it.Cost))
 		}
 		if i == 0 || binds(&o, it.Cost, &d, r.items[d.Binding].Cost) {
-			d.Binding, d.Remaining, d.RetryAfter, d.ResetAfter = i, o.Remaining, o.RetryAfter, o.ResetAfter
+			d.Binding, d.TooLarge = i, o.TooLarge
+			d.Remaining, d.RetryAfter, d.ResetAfter = o.Remaining, o.RetryAfter, o.ResetAfter
 		}
 		if r.req.Outcomes != nil {
 			(*r.req.Outcomes)[i] = o
@@ -377,16 +379,23 @@ func (r *round) answer(allowed bool) sluice.Decision {
 
 // binds reports whether an outcome binds more than the one d holds so far.
 func binds(o *sluice.Outcome, cost int64, d *sluice.Decision, binding int64) bool {
+	if o.TooLarge != d.TooLarge {
+		return o.TooLarge
+	}
 	if o.RetryAfter != d.RetryAfter {
 		return o.RetryAfter > d.RetryAfter
 	}
 	return span.LessProduct(o.Remaining, max(binding, 1), d.Remaining, max(cost, 1))
 }
 
-// micros returns n µs as a Duration, Never if n is never.
-func micros(n int64) time.Duration {
-	if n == never {
-		return sluice.Never
+// micros returns n µs as a Duration.
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// retryAfter returns the RetryAfter of a cost that fits in wait µs, and whether that is
+// never.
+func retryAfter(wait int64) (after time.Duration, tooLarge bool) {
+	if wait > sluice.MaxRetryAfter.Microseconds() {
+		return sluice.MaxRetryAfter, wait == never
 	}
-	return time.Duration(n) * time.Microsecond
+	return micros(wait), false
 }

@@ -111,7 +111,7 @@ func (x *explainer) outcome(r *sluice.Reason) string {
 		return fmt.Sprintf("costs %d: allowed after %v, at %s; %d left then", r.Cost, x.whole.Delay, x.at(int64(x.whole.Due)), r.Remaining)
 	case r.Allowed:
 		return fmt.Sprintf("costs %d: allowed, %d left after it", r.Cost, r.Remaining)
-	case r.RetryAfter == sluice.Never:
+	case r.TooLarge:
 		return fmt.Sprintf("costs %d: denied for good, as the limit never has more than %d", r.Cost, x.it.Term.Full()+credit(x.it.Term, &x.it.State))
 	case 0 < r.Room && r.Room < r.Cost:
 		return fmt.Sprintf("costs %d, and %d fit: denied; it fits in %v, at %s", r.Cost, r.Room, r.RetryAfter, x.after(r.RetryAfter))

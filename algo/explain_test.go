@@ -145,7 +145,7 @@ func (p *player) checkNumbers(now int64, req sluice.Request, i int, e *sluice.Ex
 		if d, err := time.ParseDuration(m[1]); err != nil || d != r.RetryAfter {
 			fail("not when it fits: %v", err)
 		}
-	} else if !r.Allowed && r.RetryAfter != sluice.Never {
+	} else if !r.Allowed && !r.TooLarge {
 		fail("does not say when it fits")
 	}
 	if m := fitNow.FindStringSubmatch(last); m != nil && number(m[1]) != r.Room {

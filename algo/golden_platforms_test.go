@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/profile"
+	"github.com/sluicegate/sluice/internal/profile"
 )
 
 // accountStore is an account as a Store of one key, whose clock stands still.

@@ -41,7 +41,7 @@ func runTrace(t *testing.T, limits []sluice.Limit, steps []step) {
 		got := st
 		got.allowed, got.remaining = d.Allowed, d.Remaining
 		got.retry, got.reset, got.delay = d.RetryAfter.Microseconds(), d.ResetAfter.Microseconds(), d.Delay.Microseconds()
-		if d.RetryAfter == sluice.Never {
+		if d.TooLarge {
 			got.retry = neverFit
 		}
 		if got != st {

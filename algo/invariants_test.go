@@ -204,7 +204,7 @@ func TestInvariant13RetryAfterIsSoundAndTight(t *testing.T) {
 			}
 			return
 		}
-		if d.RetryAfter == sluice.Never {
+		if d.TooLarge {
 			if cost <= l.Full() {
 				t.Fatalf("a cost of %d of %d never fits: %+v", cost, l.Full(), d)
 			}
@@ -285,7 +285,7 @@ func TestInvariant15CostIsAllOrNothing(t *testing.T) {
 			t.Fatalf("denied, but of %d remain %+v", before, d)
 		case !d.Allowed && !l.CountDenied && l.Withheld == 0 && !l.PreFilled && !sameIfAlive(states[0], p.states()[0], now):
 			t.Fatalf("denied, but %+v has become %+v", states[0], p.states()[0])
-		case cost > l.Full() && (d.Allowed || d.RetryAfter != sluice.Never):
+		case cost > l.Full() && (d.Allowed || !d.TooLarge):
 			t.Fatalf("a cost of %d of %d: %+v", cost, l.Full(), d)
 		}
 		if !d.Allowed || cost == 0 {

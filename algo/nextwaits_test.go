@@ -150,7 +150,7 @@ func TestBoundOfNextWaitsIsReachedByTakes(t *testing.T) {
 // have nothing owed above their Burst.
 func TestNextWaitsOfSeveral(t *testing.T) {
 	a := open(t, with(tokens(10, s, 10), debtOf(20), nextWaits).Named("a"), tokens(40, m, 40).Named("b"))
-	if d := a.take(origin, 31); d.Allowed || d.RetryAfter != sluice.Never || d.Binding != 0 {
+	if d := a.take(origin, 31); d.Allowed || !d.TooLarge || d.Binding != 0 {
 		t.Fatalf("more than the first holds: %+v", d)
 	}
 	if d := a.take(origin, 30); !d.Allowed || a.out[0].Remaining != 0 || a.out[1].Remaining != 10 {

@@ -60,7 +60,7 @@ func Deny(req *sluice.Request, items []Item, now int64) sluice.Decision {
 // outcome p of one charged other: of several limits the one that denies for
 // longest or, if all allow, the one with the least left in relation to its cost.
 func Binds(o *sluice.Outcome, cost int64, p *sluice.Outcome, other int64) bool {
-	d := sluice.Decision{Remaining: p.Remaining, RetryAfter: p.RetryAfter}
+	d := sluice.Decision{TooLarge: p.TooLarge, Remaining: p.Remaining, RetryAfter: p.RetryAfter}
 	return binds(o, cost, &d, other)
 }
 

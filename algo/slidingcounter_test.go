@@ -98,7 +98,7 @@ func TestCounterIsItsRule(t *testing.T) {
 				t.Fatalf("%v: a take of %d at %d: got %+v, want allowed %v", l, cost, now, d, !d.Allowed)
 			case d.Allowed:
 				y.counts[now/part(l)] += cost
-			case d.RetryAfter != sluice.Never && (!y.admits(now+retry, cost) || y.admits(now+retry-1, cost)):
+			case !d.TooLarge && (!y.admits(now+retry, cost) || y.admits(now+retry-1, cost)):
 				t.Fatalf("%v: a take of %d at %d is to be tried %d µs later: fits then %v, 1 µs before %v",
 					l, cost, now, retry, y.admits(now+retry, cost), y.admits(now+retry-1, cost))
 			}

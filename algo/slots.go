@@ -102,7 +102,7 @@ func DecideSlot(req *sluice.SlotRequest, owner uint64, s *State, now int64) (d s
 	}
 	d.Held, d.Free = s.A, max(req.Limit.Cap-s.A, 0)
 	if (req.Op == sluice.SlotAcquire || req.Op == sluice.SlotPeek) && !d.Allowed {
-		d.RetryAfter = micros(l.free(req, now))
+		d.RetryAfter, d.TooLarge = retryAfter(l.free(req, now))
 	}
 	return d, written
 }
@@ -112,7 +112,8 @@ func DecideSlot(req *sluice.SlotRequest, owner uint64, s *State, now int64) (d s
 func DenySlot(req *sluice.Request, now int64) sluice.Decision {
 	clear(req.Outcomes.All())
 	at := sluice.Instant(clamp(now))
-	return sluice.Decision{RetryAfter: req.Slot.Decision.RetryAfter, At: at, Due: at}
+	slot := &req.Slot.Decision
+	return sluice.Decision{TooLarge: slot.TooLarge, RetryAfter: slot.RetryAfter, At: at, Due: at}
 }
 
 // free returns how long it takes at most until req's units are free, in µs.

@@ -70,7 +70,7 @@ func TestSlots(t *testing.T) {
 			{1 * s, acquire, 2, 2, sluice.SlotDecision{Allowed: true, Held: 4, Free: 1}},
 			{2 * s, acquire, 3, 2, sluice.SlotDecision{Held: 4, Free: 1, RetryAfter: 8 * time.Second}},
 			{2 * s, acquire, 3, 4, sluice.SlotDecision{Held: 4, Free: 1, RetryAfter: 9 * time.Second}},
-			{2 * s, acquire, 3, 6, sluice.SlotDecision{Held: 4, Free: 1, RetryAfter: sluice.Never}},
+			{2 * s, acquire, 3, 6, sluice.SlotDecision{Held: 4, Free: 1, TooLarge: true, RetryAfter: sluice.MaxRetryAfter}},
 			{2 * s, acquire, 1, 5, sluice.SlotDecision{Allowed: true, Held: 4, Free: 1}}, // holds 2, renewed
 			{12 * s, acquire, 3, 5, sluice.SlotDecision{Allowed: true, Held: 5}},
 		}},
@@ -131,7 +131,7 @@ func TestSlotsEqualOracle(t *testing.T) {
 				leases[owner] = held{now + s, cost}
 				sum += cost
 			case takes && cost > k.limit.Cap:
-				want.RetryAfter = sluice.Never
+				want.TooLarge, want.RetryAfter = true, sluice.MaxRetryAfter
 			case takes:
 				first := int64(math.MaxInt64)
 				for _, end := range leases {

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/policy"
-	"github.com/sluicegate/sluice/profile"
 )
 
 // like are the limits in whose place others stand, see [sluice.ParseLimitLike].

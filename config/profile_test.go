@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/profile"
+	"github.com/sluicegate/sluice/internal/profile"
 )
 
 // TestLike: a rule that is like a platform has its limits, its status, its wait

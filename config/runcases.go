@@ -244,7 +244,7 @@ func describe(v *policy.Verdict) string {
 		return fmt.Sprintf("the last was held back for %v by rule %s, %s, with %d left", d.Delay, name, o.Limit.Name, d.Remaining)
 	case v.Allowed:
 		return fmt.Sprintf("the last was allowed with %d left of rule %s, %s", d.Remaining, name, o.Limit.Name)
-	case d.RetryAfter == sluice.Never:
+	case d.TooLarge:
 		return fmt.Sprintf("the last was denied by rule %s, %s: it can never fit", name, o.Limit.Name)
 	default:
 		return fmt.Sprintf("the last was denied for %v by rule %s, %s", d.RetryAfter, name, o.Limit.Name)

@@ -28,7 +28,7 @@ import (
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/serve"
+	"github.com/sluicegate/sluice/internal/serve"
 )
 
 // The nodes share a store. They have one of all that the board shows.

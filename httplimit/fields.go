@@ -155,7 +155,7 @@ func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decis
 		}
 		end(fieldXReset)
 	}
-	if !d.Allowed && d.RetryAfter != sluice.Never {
+	if !d.Allowed && !d.TooLarge {
 		if f&(XRateLimit|XRateLimitEpoch) != 0 {
 			b = strconv.AppendInt(b, wait, 10)
 			end(fieldXRetry)
@@ -208,7 +208,7 @@ func addField(h http.Header, key string, value []string) {
 // Retry-After is the same, so that it never points into t. Where it never fits,
 // t is as of an allowed one.
 func effective(d sluice.Decision) int64 {
-	if !d.Allowed && d.RetryAfter != sluice.Never {
+	if !d.Allowed && !d.TooLarge {
 		return max(ceilSeconds(d.RetryAfter), 1)
 	}
 	return ceilSeconds(d.ResetAfter)

@@ -108,7 +108,7 @@ func TestSetFields(t *testing.T) {
 		},
 		{
 			"never: no Retry-After", all,
-			sluice.Decision{Remaining: 7, RetryAfter: sluice.Never, ResetAfter: 1500 * time.Millisecond},
+			sluice.Decision{Remaining: 7, TooLarge: true, RetryAfter: sluice.MaxRetryAfter, ResetAfter: 1500 * time.Millisecond},
 			map[string]string{
 				"RateLimit-Policy": `"a";q=100;w=60`, "RateLimit": `"a";r=7;t=2`,
 				"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "7", "X-RateLimit-Reset": "2",
@@ -193,7 +193,10 @@ func TestFieldsAreStructuredFields(t *testing.T) {
 			ResetAfter: duration.Draw(t, "reset"), Binding: rapid.IntRange(0, p.Len()-1).Draw(t, "binding"),
 		}
 		if !d.Allowed {
-			d.RetryAfter = rapid.OneOf(duration, rapid.Just(sluice.Never)).Draw(t, "retry")
+			d.RetryAfter = duration.Draw(t, "retry")
+			if d.TooLarge = rapid.Bool().Draw(t, "too large"); d.TooLarge {
+				d.RetryAfter = sluice.MaxRetryAfter
+			}
 		}
 		h := http.Header{}
 		Draft11.Set(h, items(p), p.Term(d.Binding), d)
@@ -224,7 +227,7 @@ func TestFieldsAreStructuredFields(t *testing.T) {
 		wait := integer(state[0], "t")
 		retry := h[fieldRetryAfter]
 		switch {
-		case d.Allowed || d.RetryAfter == sluice.Never:
+		case d.Allowed || d.TooLarge:
 			if len(retry) != 0 {
 				t.Fatalf("Retry-After %v of %+v", retry, d)
 			}

@@ -10,8 +10,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/sluicegate/sluice/gateway"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/gateway"
 	"github.com/sluicegate/sluice/memstore"
 )
 

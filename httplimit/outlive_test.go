@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/gateway"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/gateway"
 	"github.com/sluicegate/sluice/memstore"
 )
 

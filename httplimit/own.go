@@ -227,7 +227,7 @@ func (o *Own) look(r *http.Request, a *policy.HTTP, answer *OwnAnswer) error {
 			if full := out.Limit.Full(); full != l.Quota {
 				l.Full = full
 			}
-			if !out.Allowed && out.RetryAfter != sluice.Never {
+			if !out.Allowed && !out.TooLarge {
 				l.RetryAfter = max(ceilSeconds(out.RetryAfter), 1)
 			}
 			answer.Limits = append(answer.Limits, l)

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicegate/sluice/gateway"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/gateway"
 )
 
 // TestTargetsThatAreNone: what is neither a path nor a URL of http is refused

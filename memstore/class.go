@@ -44,7 +44,7 @@ func classOf(word uint64) class { return class(word >> remBits & classMask) }
 // denied if the take was, unless that is known or the word is 0. A cost that
 // never fits says nothing of the key.
 func marked(word uint64, d *sluice.Decision) uint64 {
-	if d.Allowed || word&wordShielded != 0 || word == 0 || d.RetryAfter == sluice.Never {
+	if d.Allowed || word&wordShielded != 0 || word == 0 || d.TooLarge {
 		return word
 	}
 	return withClass(word, denied)

@@ -49,7 +49,7 @@ func (s *Store) decide(req *sluice.Request, now int64, d *sluice.Decision) {
 		*d = s.several(req, now)
 		return
 	}
-	hash := s.secret.sum(req.Plan.ScopeID(), req.Key)
+	hash := s.secret.Sum(req.Plan.ScopeID(), req.Key)
 	sh := s.shardOf(hash)
 	t := req.Plan.Term(0)
 	plain := req.Plan.Len() == 1 && plainTake(req, t)
@@ -126,7 +126,7 @@ func (s *Store) several(req *sluice.Request, now int64) sluice.Decision {
 	n := req.Charges()
 	for i := range n {
 		c := req.Nth(i)
-		hashes[i] = s.secret.sum(c.Plan.ScopeID(), c.Key)
+		hashes[i] = s.secret.Sum(c.Plan.ScopeID(), c.Key)
 		order[i] = hashes[i] >> s.shift
 	}
 	var slot *holders

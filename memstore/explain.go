@@ -25,7 +25,7 @@ func (s *Store) Explain(_ context.Context, req sluice.Request) (sluice.Explanati
 	order := make([]uint64, 0, len(hashes))
 	for i := range hashes {
 		c := req.Nth(i)
-		hashes[i] = s.secret.sum(c.Plan.ScopeID(), c.Key)
+		hashes[i] = s.secret.Sum(c.Plan.ScopeID(), c.Key)
 		order = append(order, hashes[i]>>s.shift)
 	}
 	slices.Sort(order)

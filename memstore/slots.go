@@ -40,12 +40,12 @@ type holders struct {
 }
 
 func (s *Store) holders(req *sluice.SlotRequest) holders {
-	scope := s.secret.sum(slotScopes, req.Scope)
-	hash := s.secret.sum(scope, req.Key)
+	scope := s.secret.Sum(slotScopes, req.Scope)
+	hash := s.secret.Sum(scope, req.Key)
 	return holders{
 		req: req, shard: s.shardOf(hash), hash: hash,
-		id:    identity(hash, termMask(s.secret.sum(slotNames, req.Limit.Name))),
-		owner: s.secret.sum(slotOwners, req.Owner),
+		id:    identity(hash, termMask(s.secret.Sum(slotNames, req.Limit.Name))),
+		owner: s.secret.Sum(slotOwners, req.Owner),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/keyhash"
 )
 
 // DefaultMaxKeys is the MaxKeys of Options that name none.
@@ -37,7 +38,7 @@ type Options struct {
 // Store is a [sluice.Store] and [sluice.SlotStore] in this process. It is safe
 // for concurrent use. See the package comment for what it promises.
 type Store struct {
-	secret   secret
+	secret   keyhash.Secret // of the hash that stands for a key, by which states are found
 	clock    *clock
 	shift    uint // of a hash, to get its shard
 	shards   []shard
@@ -60,7 +61,7 @@ func New(opts Options) *Store {
 	}
 	n, perShard := shardsFor(keys)
 	s := &Store{
-		secret: newSecret(),
+		secret: keyhash.New(),
 		clock:  newClock(opts.Now),
 		shift:  uint(64 - bits.Len(uint(n-1))),
 		shards: make([]shard, n),

@@ -146,10 +146,10 @@ func (e *Event) values(now time.Time) values {
 	switch {
 	case e.Limit != nil:
 		v.name = e.Limit.Name
-		v.of(e.Limit, sluice.Outcome{Allowed: e.Decision.Allowed, Remaining: e.Decision.Remaining, RetryAfter: e.Decision.RetryAfter, ResetAfter: e.Decision.ResetAfter})
+		v.of(e.Limit, sluice.Outcome{Allowed: e.Decision.Allowed, TooLarge: e.Decision.TooLarge, Remaining: e.Decision.Remaining, RetryAfter: e.Decision.RetryAfter, ResetAfter: e.Decision.ResetAfter})
 	case e.Judged != nil && e.Judged.InFlight != nil:
 		f := e.Judged.InFlight
-		v.full, v.quota, v.retry, v.reset = f.Limit.Cap, f.Limit.Cap, sluice.Never, sluice.Never
+		v.full, v.quota, v.retry, v.reset = f.Limit.Cap, f.Limit.Cap, unknown, unknown
 		v.name = slices.Concat(e.Violated, []string{""})[0]
 	}
 	return v

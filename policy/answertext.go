@@ -16,13 +16,16 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
+// unknown is a time of which nobody knows when it comes, or which never does.
+const unknown time.Duration = -1
+
 // values are what placeholders stand for.
 type values struct {
 	rule                   *Rule
 	judged                 *Verdict
 	name                   string
 	full, quota, remaining int64
-	window, retry, reset   time.Duration // retry and reset are Never if nobody knows
+	window, retry, reset   time.Duration // retry and reset may be unknown
 	now                    time.Time
 	status                 int    // of a body
 	detail                 []byte // of a body that has it
@@ -35,8 +38,11 @@ func (v *values) of(t *sluice.Term, o sluice.Outcome) {
 	if t.Algorithm == sluice.Block {
 		v.full, v.quota, v.remaining = 0, 0, 0 // of units it has none
 	}
-	if o.Allowed {
+	switch {
+	case o.Allowed:
 		v.retry = 0
+	case o.TooLarge:
+		v.retry = unknown
 	}
 }
 
@@ -164,11 +170,11 @@ func (t *template) known(v *values) bool {
 		}
 		switch s.word {
 		case wordReset, wordResetUnix, wordResetDate, wordResetTime:
-			if of.reset == sluice.Never {
+			if of.reset == unknown {
 				return false
 			}
 		case wordRetryAfter, wordRetryAfterMS:
-			if of.retry == sluice.Never {
+			if of.retry == unknown {
 				return false
 			}
 		default:
@@ -229,7 +235,7 @@ func (w word) append(b []byte, v *values) []byte {
 // appendInstant appends the whole second at which the key is as new, or which
 // follows.
 func (w word) appendInstant(b []byte, v *values) []byte {
-	if v.reset == sluice.Never {
+	if v.reset == unknown {
 		if w == wordResetUnix {
 			b = append(b, "-1"...)
 		}
@@ -249,10 +255,10 @@ func (w word) appendInstant(b []byte, v *values) []byte {
 	}
 }
 
-// up returns d in units, rounded up, and -1 for Never.
+// up returns d in units, rounded up, -1 if that is unknown.
 func up(d, unit time.Duration) int64 {
 	switch {
-	case d == sluice.Never:
+	case d == unknown:
 		return -1
 	case d <= 0:
 		return 0

@@ -135,7 +135,7 @@ func (v *Verdict) fill(k *ask) {
 	case k.result.Err != nil:
 		clear(outcomes)
 	case k.terms == 1:
-		outcomes[0] = sluice.Outcome{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+		outcomes[0] = sluice.Outcome{Allowed: d.Allowed, TooLarge: d.TooLarge, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -135,7 +134,7 @@ func (c *compiler) answerBody(a *Answer, at Place) (t template) {
 // known when, and where not. No text of theirs goes on with an escape in front.
 var specimens = [...]values{
 	{rule: &Rule{Name: "x"}, name: "x", retry: time.Second, reset: time.Second, now: time.Unix(0, 0), status: 429, detail: []byte(`x "x"`)},
-	{rule: &Rule{Name: "x"}, name: "x", retry: sluice.Never, reset: sluice.Never, now: time.Unix(0, 0), status: 429, detail: []byte(`x "x"`)},
+	{rule: &Rule{Name: "x"}, name: "x", retry: unknown, reset: unknown, now: time.Unix(0, 0), status: 429, detail: []byte(`x "x"`)},
 }
 
 func (c *compiler) answerFields(at Place, fields []AnswerField, names []string) (compiled []fieldTemplate) {

@@ -82,7 +82,7 @@ func (e *Event) Retry() (wait time.Duration, ok bool) {
 	switch e.Verdict {
 	case Denied:
 		wait = e.Decision.RetryAfter
-		return wait, e.Limit != nil && wait != sluice.Never
+		return wait, e.Limit != nil && !e.Decision.TooLarge
 	case Abandoned, FailedClosed:
 		wait = e.Decision.Delay
 		if says, ok := errors.AsType[RetryError](e.Err); ok {
@@ -98,7 +98,7 @@ func (e *Event) Retry() (wait time.Duration, ok bool) {
 // nothing in it that the client sent, and nothing of an error of the store.
 func (e *Event) AppendDetail(b []byte) []byte {
 	switch {
-	case e.Verdict == Denied && e.Limit != nil && e.Decision.RetryAfter == sluice.Never:
+	case e.Verdict == Denied && e.Limit != nil && e.Decision.TooLarge:
 		b = strconv.AppendInt(append(b, "this request costs "...), e.Charge.Cost, 10)
 		b = append(append(b, ' '), e.Limit.Unit.String()...)
 		b = append(append(b, `, which is more than the limit "`...), e.Limit.Name...)

@@ -27,14 +27,20 @@ type Explanation struct {
 
 // RuleExplanation is what one rule has to do with a request.
 type RuleExplanation struct {
-	Rule *Rule
-	// Differences are why the rule does not match, none if it does.
+	Rule    *Rule
+	Matches bool
+	// Differences are why the rule does not match, none if it does. They are named for the
+	// first [MostDifferences] rules that do not match.
 	Differences []Difference
 	// Exempt says that the rule matches, and exempts the client's network.
 	Exempt bool
 	// Levels are those of a rule that matches and does not exempt.
 	Levels []LevelExplanation
 }
+
+// MostDifferences is for how many rules an [Explanation] says at most why they do not
+// match.
+const MostDifferences = 256
 
 // Difference is a part of a rule's Match that a request does not have.
 type Difference struct {
@@ -116,8 +122,15 @@ func (e *Evaluator) Explain(ctx context.Context, a Attributes) (*Explanation, er
 	if now == nil {
 		now = time.Now //nolint:forbidigo // when an override ends, see evaluate
 	}
+	unmatched := 0
 	for i := range e.Policy.rules {
-		x.Rules = append(x.Rules, v.explainRule(ctx, &e.Policy.rules[i], a, dry, now))
+		r := v.explainRule(ctx, &e.Policy.rules[i], a, dry, now)
+		if !r.Matches {
+			if unmatched++; unmatched <= MostDifferences {
+				r.Differences = v.matches.differences(&e.Policy.rules[i], a)
+			}
+		}
+		x.Rules = append(x.Rules, r)
 	}
 	return x, nil
 }
@@ -126,11 +139,10 @@ func (e *Evaluator) Explain(ctx context.Context, a Attributes) (*Explanation, er
 func (v *Verdict) explainRule(ctx context.Context, r *rule, a Attributes, dry *dryStore, now func() time.Time) RuleExplanation {
 	x := RuleExplanation{Rule: &r.Rule}
 	at := slices.IndexFunc(v.matches.hits, func(h hit) bool { return &v.matches.of.rules[h.rule] == r })
-	switch {
-	case at < 0:
-		x.Differences = v.matches.differences(r, a)
+	if x.Matches = at >= 0; !x.Matches {
 		return x
-	case within(r.ExemptNetworks, v.matches.found.client):
+	}
+	if within(r.ExemptNetworks, v.matches.found.client) {
 		x.Exempt = true
 		return x
 	}

@@ -6,11 +6,13 @@ package policy_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sluicegate/sluice/internal/rulekit"
 	"github.com/sluicegate/sluice/internal/storekit"
@@ -92,6 +94,37 @@ func TestExplainDifferences(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestExplainManyRules: of many rules that do not match some are told why, and all that
+// they do not.
+func TestExplainManyRules(t *testing.T) {
+	var rules []policy.Rule
+	for i := range policy.MostDifferences + 10 {
+		rules = append(rules, rule(fmt.Sprint("r", i), policy.Match{Paths: []string{fmt.Sprint("/x", i)}}))
+	}
+	x := newWorld(t, append(rules, rule("all", policy.Match{}))...).explain(&policy.Plain{RequestPath: "/y", Address: netip.MustParseAddr("192.0.2.1")})
+	for i, r := range x.Rules {
+		if last := i == len(rules); r.Matches != last || (len(r.Differences) > 0) != (i < policy.MostDifferences) {
+			t.Errorf("%s: matches %v, %v", r.Rule.Name, r.Matches, r.Differences)
+		}
+	}
+}
+
+// TestExplainDifferencesAreShort: what is told of a long request for each rule that does
+// not match does not grow with it.
+func TestExplainDifferencesAreShort(t *testing.T) {
+	w := newWorld(t, rule("other", policy.Match{Methods: []string{"GET"}, Hosts: []string{"api.example"}, Paths: []string{"/x"}}))
+	long := strings.Repeat("é", 1<<17)
+	x := w.explain(&policy.Plain{RequestMethod: long, RequestHost: long, RequestPath: "/" + long, Address: netip.MustParseAddr("192.0.2.1")})
+	if got := x.Rules[0].Differences; len(got) != 3 {
+		t.Fatalf("got %+v", got)
+	}
+	for _, d := range x.Rules[0].Differences {
+		if len(d.Why) > 512 || !strings.Contains(d.Why, "é… (26214") || !utf8.ValidString(d.Why) {
+			t.Errorf("%s: %d bytes: %s", d.Part, len(d.Why), d.Why)
+		}
 	}
 }
 

@@ -71,8 +71,12 @@ func (s *dryStore) shaped(ctx context.Context, c sluice.Charge) (list []LimitExp
 	return list, err
 }
 
-// mostNamed is how many of a list's values a difference names.
-const mostNamed = 4
+// mostNamed is how many of a list's values a difference names, and mostShown how many
+// bytes of what a request has.
+const (
+	mostNamed = 4
+	mostShown = 256
+)
 
 // differences returns why a rule does not match.
 func (m *Matches) differences(r *rule, a Attributes) (list []Difference) {
@@ -80,14 +84,14 @@ func (m *Matches) differences(r *rule, a Attributes) (list []Difference) {
 		list = append(list, Difference{Part: part, Why: fmt.Sprintf(format, args...)})
 	}
 	if !m.foundBy(&rule{Rule: Rule{Match: Match{Hosts: r.Match.Hosts}}}, a) {
-		add("host", "%s is %s", a.Host(), noneOf(r.Match.Hosts))
+		add("host", "%s is %s", brief(a.Host()), noneOf(r.Match.Hosts))
 	}
 	if !m.foundBy(&rule{patterns: r.patterns}, a) {
-		add("path", "%s is %s", a.Path(), noneOf(r.Match.Paths))
+		add("path", "%s is %s", brief(a.Path()), noneOf(r.Match.Paths))
 	}
 	switch d := r.differs(a, m.found.client); d.part {
 	case partMethod:
-		add("method", "%s is %s", a.Method(), noneOf(r.Match.Methods))
+		add("method", "%s is %s", brief(a.Method()), noneOf(r.Match.Methods))
 	case partHeader:
 		add("header "+r.Match.Headers[d.i].Name, "%s", r.Match.Headers[d.i].lacks())
 	case partQuery:
@@ -104,7 +108,7 @@ func (m *Matches) differences(r *rule, a Attributes) (list []Difference) {
 		add("network", "%s is not in %s", client, strings.Join(shortened(names), ", "))
 	case partNone:
 		if len(list) == 0 {
-			add("path", "%s is excepted by %s", a.Path(), strings.Join(shortened(r.Match.Except), ", "))
+			add("path", "%s is excepted by %s", brief(a.Path()), strings.Join(shortened(r.Match.Except), ", "))
 		}
 	}
 	return list
@@ -140,6 +144,14 @@ func noneOf(list []string) string {
 		return "not " + list[0]
 	}
 	return "none of " + strings.Join(shortened(list), ", ")
+}
+
+// brief returns a text, or its begin.
+func brief(s string) string {
+	if len(s) <= mostShown {
+		return s
+	}
+	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(s[:mostShown], ""), len(s))
 }
 
 func shortened(list []string) []string {

@@ -6,6 +6,7 @@ package policy_test
 import (
 	"context"
 	"errors"
+	"math"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -64,7 +65,7 @@ func TestFrontAnswers(t *testing.T) {
 	}{
 		{"allowed", plain, policy.FrontOptions{}, nil, 0, policy.Allowed, 0, 0, false, "", ""},
 		{"denied", plain, policy.FrontOptions{}, nil, 1, policy.Denied, 8, time.Minute, true, "api", `the quota of the limit "api" is used up; retry after 60 s`},
-		{"never fits", never, policy.FrontOptions{}, nil, 0, policy.Denied, 8, sluice.Never, false, "api", `this request costs 2 requests, which is more than the limit "api" can ever allow; send a smaller one`},
+		{"never fits", never, policy.FrontOptions{}, nil, 0, policy.Denied, 8, sluice.MaxRetryAfter, false, "api", `this request costs 2 requests, which is more than the limit "api" can ever allow; send a smaller one`},
 		{"in flight", full, policy.FrontOptions{}, nil, 1, policy.Denied, 8, 0, false, "full/one", `as many requests as the limit "full/one" allows are in flight; retry when one has ended`},
 		{"no key", key, policy.FrontOptions{}, nil, 0, policy.Refused, 3, 0, false, "", "header User is missing"},
 		{"no token", token, policy.FrontOptions{}, expired, 0, policy.Refused, 16, 0, false, "", "the token has expired"},
@@ -102,7 +103,7 @@ func TestFrontAnswers(t *testing.T) {
 				pushback := ""
 				if c.known {
 					pushback = strconv.FormatInt(c.wait.Milliseconds(), 10)
-				} else if c.wait == sluice.Never {
+				} else if c.wait == sluice.MaxRetryAfter {
 					pushback = "-1"
 				}
 				if got := call.Pushback(); got != pushback {
@@ -137,7 +138,7 @@ func (b broken) Take(context.Context, sluice.Request) (sluice.Decision, error) {
 // forever is an error of a store that thinks it knows.
 type forever struct{ later }
 
-func (forever) RetryIn() time.Duration { return sluice.Never }
+func (forever) RetryIn() time.Duration { return math.MaxInt64 }
 
 // later is an error of a store that knows when to try again.
 type later struct{}

@@ -101,7 +101,7 @@ func unspent(err error) bool {
 
 func (v *Verdict) deniedBy(h *hold, d sluice.SlotDecision) {
 	v.InFlight = &InFlight{Rule: &h.rule.Rule, Level: h.level.Level, Key: h.key, Limit: h.level.inFlight, Decision: d}
-	v.Decision.RetryAfter = d.RetryAfter
+	v.Decision.TooLarge, v.Decision.RetryAfter = d.TooLarge, d.RetryAfter
 }
 
 // acquire takes all slots of the request, before anything is charged. It

@@ -166,7 +166,10 @@ func testInFlightInShadow(t *testing.T, flights func(*testing.T, int64, func(*po
 	w.settle(v, policy.Response{})
 }
 
-type brokenSlots struct{ err error }
+type brokenSlots struct {
+	sluice.Store
+	err error
+}
 
 func (b brokenSlots) Slot(context.Context, sluice.SlotRequest) (sluice.SlotDecision, error) {
 	return sluice.SlotDecision{}, b.err
@@ -176,7 +179,7 @@ func TestInFlightFailure(t *testing.T) {
 	down := errors.New("down")
 	for _, failure := range []sluice.Failure{sluice.FailOpen, sluice.FailClosed} {
 		w := flights(t, 1, func(r *policy.Rule) { r.Failure = failure })
-		w.eval.Slots = brokenSlots{down}
+		w.eval.Slots = brokenSlots{err: down}
 		v := w.decide(user("ada"))
 		if v.Allowed != (failure == sluice.FailOpen) || !errors.Is(v.Err, down) || v.Failure != failure {
 			t.Errorf("%v: allowed %v, failure %v, error %v", failure, v.Allowed, v.Failure, v.Err)

@@ -63,7 +63,7 @@ func (j Jitter) problem() string {
 // delay makes a denial say that it lasts longer. All that it says of when moves
 // by the same time, as clients may go by any of it.
 func (j Jitter) delay(d *sluice.Decision) {
-	if d.RetryAfter == sluice.Never {
+	if d.TooLarge {
 		return
 	}
 	most := j.Most + d.RetryAfter/100*time.Duration(j.Percent)

@@ -91,7 +91,7 @@ func TestRetryJitterNever(t *testing.T) {
 	}
 	var call policy.Call
 	f.Decide(t.Context(), &policy.Plain{RequestMethod: "GET", RequestPath: "/"}, &call)
-	if wait, ok := call.Retry(); ok || call.Decision.RetryAfter != sluice.Never {
+	if wait, ok := call.Retry(); ok || !call.Decision.TooLarge {
 		t.Errorf("told %v, %+v", wait, call.Decision)
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/sluicegate/sluice"
 )
 
 // The codes of google.rpc.Code that say why an RPC does not pass. gRPC and Connect
@@ -73,7 +71,7 @@ func (e *Event) Pushback() string {
 		up := (wait + time.Millisecond - 1) / time.Millisecond // never too early
 		return strconv.FormatInt(int64(up), 10)
 	}
-	if e.Decision.RetryAfter == sluice.Never {
+	if e.Decision.TooLarge {
 		return "-1"
 	}
 	return ""

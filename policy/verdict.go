@@ -176,7 +176,7 @@ func (v *Verdict) told(p place) sluice.Outcome {
 	c, o := &v.charges[p.charge], v.outcomes[p.outcome]
 	if c.over && !o.Allowed && c.set.soft() == p.term {
 		// The request passes again when either has room.
-		o.RetryAfter = min(o.RetryAfter, c.soft.RetryAfter)
+		o.TooLarge, o.RetryAfter = o.TooLarge && c.soft.TooLarge, min(o.RetryAfter, c.soft.RetryAfter)
 	}
 	return o
 }
@@ -329,6 +329,7 @@ func (v *Verdict) binds() {
 			}
 		}
 	}
+	v.Decision.TooLarge = best.TooLarge
 	v.Decision.Remaining, v.Decision.RetryAfter, v.Decision.ResetAfter = best.Remaining, best.RetryAfter, best.ResetAfter
 }
 
@@ -340,7 +341,7 @@ type share struct {
 
 func tighter(a, b *share, allowed bool) bool {
 	if !allowed {
-		return a.RetryAfter > b.RetryAfter
+		return a.TooLarge && !b.TooLarge || a.TooLarge == b.TooLarge && a.RetryAfter > b.RetryAfter
 	}
 	// a.Remaining/a.cost < b.Remaining/b.cost
 	ahi, alo := bits.Mul64(uint64(max(a.Remaining, 0)), uint64(max(b.cost, 1)))

@@ -311,6 +311,7 @@ func (x *crossing) decision() sluice.Decision {
 		}
 	}
 	o := &outcomes[d.Binding]
+	d.TooLarge = o.TooLarge
 	d.Remaining, d.RetryAfter, d.ResetAfter = o.Remaining, o.RetryAfter, o.ResetAfter
 	d.Due = sluice.Instant(now) + sluice.Instant(d.Delay.Microseconds())
 	copy(x.req.Outcomes.All(), outcomes)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // once decides a request whose caller may leave, by a program that a worker sends
@@ -23,7 +24,7 @@ func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) 
 	if !ok {
 		*req = req.Clone()
 		l := s.lateTake(ctx, req)
-		p.leave(s, func(ctx context.Context, res Reply) {
+		p.leave(s, func(ctx context.Context, res transport.Reply) {
 			err := s.conclude(ctx, c, inv, inv.retry(ctx, s, res))
 			l.answer(ctx, j.decision, err)
 		})
@@ -33,7 +34,7 @@ func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) 
 	st, found, err := s.replied(c, inv, &res)
 	if err == nil && st == done {
 		err = c.finish(found)
-	} else if err == nil || res.ranNothing() {
+	} else if err == nil || res.RanNothing() {
 		return s.apart(ctx, within, req, func(ctx context.Context) (sluice.Decision, error) {
 			err := s.conclude(ctx, c, inv, inv.retry(ctx, s, res))
 			return j.decision, err

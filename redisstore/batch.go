@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // TakeBatch decides independent requests in order, each by itself, and fills
@@ -186,7 +187,7 @@ func (b *batch) first(n *sent) bool {
 // flush sends what waits and fills its results.
 func (b *batch) flush(ctx context.Context) {
 	s := b.store
-	list, replies := make([]*Script, len(b.calls)), make([]Reply, len(b.calls))
+	list, replies := make([]*transport.Script, len(b.calls)), make([]transport.Reply, len(b.calls))
 	loaded := make(map[string]bool)
 	for i, n := range b.calls {
 		s.guess(n.call)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // opDeny is, beside those of package sluice, the operation of a script: a take
@@ -144,7 +145,7 @@ func (s *Store) run(ctx context.Context, c *call) error {
 
 // conclude works out the decisions from the script's reply. Where the script
 // needs to know more it is asked again.
-func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res Reply) error {
+func (s *Store) conclude(ctx context.Context, c *call, inv *invocation, res transport.Reply) error {
 	for range attempts {
 		st, replies, err := s.replied(c, inv, &res)
 		if err != nil {
@@ -253,7 +254,7 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 		}
 		r := &c.room
 		r.keys[0], r.args[0], r.args[1], r.args[2] = it.key, string(costs), string(it.appendArgs(nil, c.now)), it.head
-		r.inv = invocation{program: s.programs.ofTakes(k), Script: Script{Keys: r.keys[:], Args: r.args[:3]}}
+		r.inv = invocation{program: s.programs.ofTakes(k), Script: transport.Script{Keys: r.keys[:], Args: r.args[:3]}}
 		return &r.inv
 	}
 	numbers := it.take
@@ -262,7 +263,7 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 	}
 	r := &c.room
 	r.keys[0], r.args[0], r.args[1] = it.key, it.head, numbers
-	r.inv = invocation{program: s.programs.take, Script: Script{Keys: r.keys[:], Args: r.args[:2]}}
+	r.inv = invocation{program: s.programs.take, Script: transport.Script{Keys: r.keys[:], Args: r.args[:2]}}
 	if it.several {
 		r.args[2] = "1"
 		r.inv.Args = r.args[:3]

@@ -20,7 +20,7 @@ func TestClockOfThisMachineHasNoSay(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	for _, off := range []time.Duration{0, time.Hour, -time.Hour, 40 * 24 * time.Hour, -400 * 24 * time.Hour} {
 		t.Run(off.String(), func(t *testing.T) {
-			s, err := New(server.Client(t), Options{Prefix: t.Name(), Timeout: 10 * time.Second})
+			s, err := Over(server.Client(t), Options{Prefix: t.Name(), Timeout: 10 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func TestClockOfThisMachineHasNoSay(t *testing.T) {
 func TestSlotScriptEqualsAlgo(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	now := int64(1_763_700_000_000_000)
-	s, err := New(server.Client(t), Options{Timeout: 10 * time.Second})
+	s, err := Over(server.Client(t), Options{Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

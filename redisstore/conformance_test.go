@@ -15,10 +15,16 @@ import (
 	"github.com/sluicegate/sluice/storetest"
 )
 
-// open returns a store, closed when the test ends.
+// open returns a store over a client of its own, both closed when the test ends.
 func open(t *testing.T, option rueidis.ClientOption, options redisstore.Options) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.Open(option, options)
+	option.DisableCache, option.DisableRetry = true, true
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	s, err := redisstore.Over(client, options)
 	if err != nil {
 		t.Fatal(err)
 	}

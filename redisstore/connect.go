@@ -10,6 +10,9 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // The oldest versions with all that the scripts use.
@@ -18,13 +21,16 @@ const (
 	oldestValkey = 8
 )
 
+// patience is how long servers may take to say their versions.
+func patience(o *Options) time.Duration { return max(o.Timeout, 5*time.Second) }
+
 // checkServers asks every server for its version and settings. Of several, one
 // must answer: the others may be down.
-func (s *Store) checkServers(ctx context.Context) error {
+func checkServers(ctx context.Context, t transport.Transport, log *slog.Logger) error {
 	var faults []error
 	answered := false
-	for addr, res := range s.transport.Info(ctx) {
-		err := s.checkServer(ctx, addr, &res)
+	for addr, res := range t.Info(ctx) {
+		err := checkServer(ctx, addr, &res, log)
 		if _, old := errors.AsType[*versionError](err); old {
 			return err
 		}
@@ -37,8 +43,8 @@ func (s *Store) checkServers(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-func (s *Store) checkServer(ctx context.Context, addr string, res *Reply) error {
-	text, err := res.text()
+func checkServer(ctx context.Context, addr string, res *transport.Reply, log *slog.Logger) error {
+	text, err := res.AsText()
 	if err != nil {
 		return fmt.Errorf("ask %s for its version: %w", addr, err)
 	}
@@ -47,7 +53,7 @@ func (s *Store) checkServer(ctx context.Context, addr string, res *Reply) error 
 		return err
 	}
 	if policy := info["maxmemory_policy"]; strings.HasPrefix(policy, "allkeys-") {
-		s.options.Logger.LogAttrs(ctx, slog.LevelWarn,
+		log.LogAttrs(ctx, slog.LevelWarn,
 			"the server may forget limits when its memory is full: set maxmemory-policy to noeviction or volatile-ttl",
 			slog.String("server", addr), slog.String("maxmemory_policy", policy))
 	}

@@ -82,7 +82,7 @@ func TestPressedKeyIsDecided(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	s, err := redisstore.New(client, redisstore.Options{Timeout: 30 * time.Second})
+	s, err := redisstore.Over(client, redisstore.Options{Timeout: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

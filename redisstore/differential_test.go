@@ -21,6 +21,7 @@ import (
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/redisstore/internal/viarueidis"
 )
 
 // differentialSteps is how many operations the scripts and algo are compared
@@ -77,7 +78,7 @@ func TestScriptsEqualAlgo(t *testing.T) {
 
 // bare returns a store that asks nobody anything by itself.
 func bare(client rueidis.Client) *Store {
-	return newStore(&viaRueidis{client}, Options{Prefix: defaultPrefix, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+	return newStore(viarueidis.New(client), Options{Prefix: defaultPrefix, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 }
 
 type differential struct {
@@ -171,7 +172,7 @@ func (d *differential) epoch(t *testing.T, epoch, steps int) int {
 
 // append appends a call and a look at its states to what is sent.
 func (d *differential) append(wire []rueidis.Completed, c *call) []rueidis.Completed {
-	return d.look(append(wire, (&viaRueidis{d.client}).command(d.store.invocation(c).bySHA())), c)
+	return d.look(append(wire, viarueidis.New(d.client).Command(d.store.invocation(c).bySHA())), c)
 }
 
 // look appends a look at a call's states.
@@ -215,8 +216,8 @@ func (d *differential) check(t *testing.T, s *subject, c *call, now int64, store
 		}
 	}
 	for i := range s.items {
-		reply := replyOf(stored[i])
-		raw, err := reply.text()
+		reply := viarueidis.ReplyOf(stored[i])
+		raw, err := reply.AsText()
 		if err != nil {
 			t.Errorf("%v\n%s", err, s.story())
 			return false
@@ -244,7 +245,7 @@ func (d *differential) conclude(c *call, replies []rueidis.RedisResult) (stored 
 	if len(replies) == 0 {
 		return swap(nil)
 	}
-	reply := replyOf(replies[0])
+	reply := viarueidis.ReplyOf(replies[0])
 	st, found, err := d.store.replied(c, d.store.invocation(c), &reply)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,12 @@
 // number of processes share. The server may be a single one, one that Sentinels
 // watch, or a Cluster.
 //
+//	store, err := redisstore.Open(ctx, os.Getenv("REDIS_URL"), redisstore.Options{})
+//
+// Package remote decides what becomes of requests while the servers are
+// unavailable. Packages rueidisstore and goredis make a Store over a client that a
+// program has already.
+//
 // # Decisions
 //
 // A request is decided by one script on the server, at the server's time, as
@@ -65,6 +71,13 @@
 // round trip. A start that the server has lost is a new one, which is logged, as
 // every first start is. One that is ahead of the server's clock counts, and is
 // kept, as the clock's now.
+//
+// # A secret for hashes
+//
+// For [Store.HashSecret] a server keeps 32 random bytes in hexadecimal, for 400 days
+// from the last use, in one key for each prefix:
+//
+//	PREFIX{1}!secret
 //
 // # Nothing is charged twice
 //

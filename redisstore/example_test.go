@@ -7,8 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log"
-
-	"github.com/redis/rueidis"
+	"os"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/redisstore"
@@ -16,7 +15,7 @@ import (
 
 // A limit that all processes share.
 func Example() { //nolint:testableexamples // it needs a server
-	store, err := redisstore.Open(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:6379"}}, redisstore.Options{})
+	store, err := redisstore.Open(context.Background(), os.Getenv("REDIS_URL"), redisstore.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // Programs that goroutines send at the same time go out in one piece. Who comes
@@ -32,7 +34,7 @@ type gathering struct {
 // parcel is one program and its result.
 type parcel struct {
 	inv *invocation
-	awaited[Reply]
+	awaited[transport.Reply]
 }
 
 // most is how many programs go out in one piece.
@@ -41,7 +43,7 @@ const most = 256
 func (g *gathering) parcel(inv *invocation) *parcel {
 	p, ok := g.idle.Get().(*parcel)
 	if !ok {
-		p = &parcel{awaited: awaited[Reply]{ready: make(chan Reply, 1)}}
+		p = &parcel{awaited: awaited[transport.Reply]{ready: make(chan transport.Reply, 1)}}
 	}
 	p.inv = inv
 	p.state.Store(stays)
@@ -56,8 +58,8 @@ func (g *gathering) release(p *parcel) {
 
 // piece is room for programs that go out in one piece, and for their replies.
 type piece struct {
-	scripts []*Script
-	replies []Reply
+	scripts []*transport.Script
+	replies []transport.Reply
 }
 
 func (g *gathering) piece(n int) *piece {
@@ -77,7 +79,7 @@ func (g *gathering) putBack(w *piece) {
 }
 
 // send runs a program for one who waits to the end, as [invocation.do] does.
-func (s *Store) send(ctx context.Context, inv *invocation) Reply {
+func (s *Store) send(ctx context.Context, inv *invocation) transport.Reply {
 	g := &s.gathering
 	defer g.under.Add(-1)
 	if g.under.Add(1) == 1 || s.cluster {

@@ -38,7 +38,7 @@ func newSteps(t *testing.T) *steps {
 	server := redistest.Start(t, redistest.Redis(t))
 	w := &steps{rnd: rand.New(rand.NewPCG(seed, 12))}
 	for i := range w.nodes {
-		s, err := New(server.Client(t), Options{Timeout: 10 * time.Second})
+		s, err := Over(server.Client(t), Options{Timeout: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestInvariant12NodesWhoseClocksDiffer(t *testing.T) {
 			var admitted atomic.Int64
 			var group sync.WaitGroup
 			for _, off := range []time.Duration{0, time.Hour, -time.Hour, 400 * 24 * time.Hour} {
-				s, err := New(server.Client(t), Options{Prefix: t.Name(), Timeout: 10 * time.Second})
+				s, err := Over(server.Client(t), Options{Prefix: t.Name(), Timeout: 10 * time.Second})
 				if err != nil {
 					t.Fatal(err)
 				}

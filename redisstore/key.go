@@ -20,6 +20,10 @@ import (
 //
 //	PREFIX { VERSION SCOPE } !start. NAME
 //
+// and for what [Store.HashSecret] is made of
+//
+//	PREFIX { VERSION } !secret
+//
 // What is in braces is what a Cluster hashes: all limits of
 // a key are on one node. Bytes that have a meaning are escaped as %XX in scope
 // and key, so that no two identities have one name. A long key is replaced by
@@ -33,8 +37,9 @@ const (
 	sepSecret     = '@'
 	sepSlots      = '!'       // between key and NAME: who holds slots
 	sepStart      = "!start." // between scope and NAME: when a rule started
-	keyHashed     = 18        // bytes of a hash that are kept
-	longestKey    = 64        // bytes of a key that is not hashed
+	sepSecretKept = "!secret"
+	keyHashed     = 18 // bytes of a hash that are kept
+	longestKey    = 64 // bytes of a key that is not hashed
 	special       = "%{}/#@!"
 	hexDigits     = "0123456789ABCDEF"
 	defaultPrefix = "sluice"
@@ -118,6 +123,9 @@ func (k *keyer) slots(scope, key, name string) string {
 func (k *keyer) start(scope, name string) string {
 	return k.scope(scope) + "}" + sepStart + name
 }
+
+// hashSecret returns the key of what [Store.HashSecret] is made of.
+func (k *keyer) hashSecret() string { return k.scope("") + "}" + sepSecretKept }
 
 // slot returns the hash slot of a tag.
 func slot(tag string) uint16 {

@@ -173,7 +173,7 @@ func TestLateRidersAreUndone(t *testing.T) {
 // TestUnsent: what was never sent says so.
 func TestUnsent(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	s, err := redisstore.Open(server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	s, err := redisstore.Open(t.Context(), "redis://"+server.Addr, redisstore.Options{Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestUnsent(t *testing.T) {
 // it has not been done.
 func TestWordsToAClosedStore(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	s, err := redisstore.Open(server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	s, err := redisstore.Open(t.Context(), "redis://"+server.Addr, redisstore.Options{Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

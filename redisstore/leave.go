@@ -21,12 +21,12 @@ import (
 // caller waits for the answer, and leaves when he likes. The answer is heard all
 // the same, and what it spent is given back if he says so.
 
-// ErrCrowded is, in a [*sluice.NotSentError], why a request was not sent: 1,024 or
-// more are with the server whose callers have left, as it hangs or answers too
-// late for them. Only requests that were on their way by then can be added to
-// those. A node of a Cluster that hangs closes the others, too, until the Timeout
-// is over.
-var ErrCrowded = errors.New("redisstore: too many requests unanswered whose callers have left")
+// ErrOverloaded is why a request was not sent, in a [*sluice.NotSentError]: 1,024
+// or more requests are with a server that hangs, or answers too late, and their
+// callers have left. Requests that are on their way by then are still added to
+// them. In a Cluster one node that hangs has this effect on all, until
+// Options.Timeout has passed.
+var ErrOverloaded = errors.New("redisstore: too many requests without an answer whose callers have left")
 
 // mostLeft is how many requests may be with the server whose callers have left
 // before no more are sent. Each keeps a worker or two until it is answered, or

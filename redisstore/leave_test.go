@@ -64,7 +64,7 @@ func TestCallersThatLeave(t *testing.T) {
 						switch {
 						case sent == unsent:
 							t.Errorf("got %v, which does not say whether it was sent", err)
-						case unsent && errors.Is(err, redisstore.ErrCrowded):
+						case unsent && errors.Is(err, redisstore.ErrOverloaded):
 							crowded++
 						case !errors.Is(err, context.DeadlineExceeded):
 							t.Errorf("got %v", err)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Options are how a [Store] names states and asks for them. The zero value is
-// ready to use.
+// Options are the settings of a [Store]: how it names states and how long it
+// waits. The zero value is ready to use.
 type Options struct {
 	// Prefix begins the name of every key. Empty means "sluice". Stores with
 	// different prefixes share nothing. It may not hold braces.
@@ -31,7 +31,8 @@ type Options struct {
 	// under one plan that come while one is on its way share the next call.
 	// That changes no decision.
 	NoCoalescing bool
-	// Logger is warned of a server that may forget states. Nil means
+	// Logger gets warnings of a server that may evict states, and of one that
+	// [Open] cannot reach, and each first start of a rule. Nil means
 	// [slog.Default].
 	Logger *slog.Logger
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/profile"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/profile"
 )
 
 // TestConformanceWithPlatforms plays what platforms document of their own limits

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 //go:embed lua/*.lua
@@ -72,7 +74,7 @@ func assemble(with parts, files ...string) *program {
 // kinds of limit that a request needs and no others, as its functions are made
 // anew with every call.
 type programs struct {
-	take, slots, start, swap *program
+	take, slots, start, secret, swap *program
 
 	mu      sync.Mutex
 	general [1 << kinds]*program // by kinds and, as no kind is 0, withASlot
@@ -87,7 +89,7 @@ var kindFiles = [kinds][]string{
 func newPrograms() *programs {
 	return &programs{
 		take: assemble(withMore, "take"), slots: assemble(withMore, "core", "slot", "slots"),
-		start: assemble(withMore, "start"), swap: assemble(withMore, "swap"),
+		start: assemble(withMore, "start"), secret: assemble(withMore, "secret"), swap: assemble(withMore, "swap"),
 	}
 }
 
@@ -130,19 +132,19 @@ func (p *programs) ofTakes(k kind) *program {
 // invocation is a program with its keys, all of one slot, and arguments.
 type invocation struct {
 	*program
-	Script
+	transport.Script
 }
 
 func newInvocation(p *program, keys []string, args ...string) *invocation {
-	return &invocation{program: p, Script: Script{Keys: keys, Args: args}}
+	return &invocation{program: p, Script: transport.Script{Keys: keys, Args: args}}
 }
 
-func (c *invocation) bySHA() *Script {
+func (c *invocation) bySHA() *transport.Script {
 	c.SHA, c.Text = c.sha, ""
 	return &c.Script
 }
 
-func (c *invocation) byText() *Script {
+func (c *invocation) byText() *transport.Script {
 	c.SHA, c.Text = c.sha, c.text
 	return &c.Script
 }
@@ -157,20 +159,20 @@ const (
 
 // do runs the program. A server that does not know it yet is given its text,
 // and one that moves its keys is asked again: it has run nothing then. Nothing
-// else is sent twice, but for what a [Transport] may.
-func (c *invocation) do(ctx context.Context, s *Store) Reply {
+// else is sent twice, but for what a [transport.Transport] may.
+func (c *invocation) do(ctx context.Context, s *Store) transport.Reply {
 	return c.retry(ctx, s, s.transport.Run(ctx, c.bySHA()))
 }
 
 // retry returns res or, where that says that nothing was run, the result of
 // sending the program again.
-func (c *invocation) retry(ctx context.Context, s *Store, res Reply) Reply {
+func (c *invocation) retry(ctx context.Context, s *Store, res transport.Reply) transport.Reply {
 	pause := movingPause
 	for range movingTries {
 		switch {
-		case res.says("NOSCRIPT"):
+		case res.Says("NOSCRIPT"):
 			res = s.transport.Run(ctx, c.byText())
-		case res.moving() && s.cluster:
+		case res.Moving() && s.cluster:
 			if !wait(ctx, pause) {
 				return res
 			}

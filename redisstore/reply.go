@@ -10,15 +10,14 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
-
-var errReply = errors.New("the script's reply makes no sense: is it another program's?")
 
 // found is what a script has to say of each limit of a call: the state as it
 // was, or for a log a list of what every job saw of it.
 type found struct {
-	raw   string // that of the take script, which is of one limit
-	list  List   // nil, or a reply in which it begins at stated
+	raw   string         // that of the take script, which is of one limit
+	list  transport.List // nil, or a reply in which it begins at stated
 	count int
 }
 
@@ -50,9 +49,9 @@ func (f *found) values() ([]string, error) {
 }
 
 // replied reads a script's reply and sets c.now.
-func (s *Store) replied(c *call, inv *invocation, res *Reply) (status, found, error) {
+func (s *Store) replied(c *call, inv *invocation, res *transport.Reply) (status, found, error) {
 	if inv.program == s.programs.take {
-		text, err := res.text()
+		text, err := res.AsText()
 		if err != nil {
 			return 0, found{}, err
 		}
@@ -68,7 +67,7 @@ func (s *Store) repliedTake(c *call, reply string) (status, found, error) {
 	seconds, rest, _ := strings.Cut(reply, " ")
 	micros, raw, ok := strings.Cut(rest, " ")
 	if !ok {
-		return 0, found{}, errReply
+		return 0, found{}, transport.ErrReply
 	}
 	if s.inject == nil {
 		sec, err := strconv.ParseInt(seconds, 10, 64)
@@ -86,7 +85,7 @@ func (s *Store) repliedTake(c *call, reply string) (status, found, error) {
 
 // serverTime returns the instant that TIME told, as the i-th of a reply and the
 // one after it.
-func serverTime(reply List, i int) (int64, error) {
+func serverTime(reply transport.List, i int) (int64, error) {
 	seconds, err := reply.Int(i)
 	micros, err2 := reply.Int(i + 1)
 	return seconds*1e6 + micros, errors.Join(err, err2)
@@ -94,8 +93,8 @@ func serverTime(reply List, i int) (int64, error) {
 
 // read reads the reply of a script that decides in general, with so many values
 // more than states, and sets c.now.
-func (c *call) read(res *Reply, more int) (status, List, error) {
-	reply, err := res.list(stated)
+func (c *call) read(res *transport.Reply, more int) (status, transport.List, error) {
+	reply, err := res.AsList(stated)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -107,7 +106,7 @@ func (c *call) read(res *Reply, more int) (status, List, error) {
 		return 0, nil, err
 	}
 	if (status(st) == done || status(st) == foreign) && reply.Len() != stated+len(c.items)+more {
-		return 0, nil, errReply
+		return 0, nil, transport.ErrReply
 	}
 	return status(st), reply, nil
 }
@@ -115,7 +114,7 @@ func (c *call) read(res *Reply, more int) (status, List, error) {
 // describe works out every job's decision from what the script found.
 func (c *call) describe(f found) error {
 	items := make([]algo.Item, len(c.items))
-	var seen []List
+	var seen []transport.List
 	for i := range c.items {
 		it := &c.items[i]
 		items[i].Term = it.term
@@ -125,10 +124,10 @@ func (c *call) describe(f found) error {
 				return err
 			}
 			if list.Len() != len(c.jobs) {
-				return errReply
+				return transport.ErrReply
 			}
 			if seen == nil {
-				seen = make([]List, len(c.items))
+				seen = make([]transport.List, len(c.items))
 			}
 			seen[i] = list
 			continue
@@ -153,7 +152,7 @@ func (c *call) describe(f found) error {
 }
 
 // see sets in items what the n-th job has seen of logs.
-func see(items []algo.Item, seen []List, n int) error {
+func see(items []algo.Item, seen []transport.List, n int) error {
 	for i := range seen {
 		if seen[i] == nil {
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // A lease takes 28 bytes: the owner's 17, 7 of its end and 4 of its units. An
@@ -97,7 +98,7 @@ func (s *Store) slot(ctx context.Context, req *sluice.SlotRequest) (holding, err
 		string(appendNumbers(nil, mode, now, int64(req.Op), req.Limit.TTL.Microseconds(),
 			req.Limit.Cap, req.Cost, sluice.MaxWindow.Microseconds())), owner)
 	res := inv.do(ctx, s)
-	reply, err := res.list(3)
+	reply, err := res.AsList(3)
 	if err != nil {
 		return holding{}, err
 	}
@@ -111,7 +112,7 @@ func (s *Store) slot(ctx context.Context, req *sluice.SlotRequest) (holding, err
 
 // heldAt decides a request of an owner over the leases that a script has found,
 // the i-th of its reply.
-func heldAt(now int64, req *sluice.SlotRequest, owner string, reply List, i int) (holding, error) {
+func heldAt(now int64, req *sluice.SlotRequest, owner string, reply transport.List, i int) (holding, error) {
 	raw, err := reply.Text(i)
 	if err != nil {
 		return holding{}, err

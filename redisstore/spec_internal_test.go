@@ -29,7 +29,7 @@ func (s onServer) Set(micros int64) { s.micros.Store(micros) }
 // clocked returns a store on a server, under a prefix, whose clock is set.
 func clocked(t testing.TB, server *redistest.Server, prefix string) onServer {
 	t.Helper()
-	s, err := New(server.Client(t), Options{Prefix: prefix, Timeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	s, err := Over(server.Client(t), Options{Prefix: prefix, Timeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

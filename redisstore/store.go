@@ -10,9 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // Store is a [sluice.Store] and [sluice.SlotStore] on a Redis or Valkey server:
@@ -23,8 +22,8 @@ import (
 // [*sluice.MaybeSentError] until Options.Timeout is over. A script that may have
 // reached the server is not sent again.
 type Store struct {
-	transport Transport
-	end       func() // closes what the Store has opened, nil if that is nothing
+	transport transport.Transport
+	link      *link // transport, if the Store has opened it; nil if a client is the caller's
 	options   Options
 	programs  *programs
 	keyer     keyer
@@ -36,6 +35,8 @@ type Store struct {
 	clock     func() time.Time // this machine's: it only guesses calendar windows
 	lines     lines
 	spans     spans
+
+	secretText atomic.Pointer[string] // what the server keeps for HashSecret, as last heard
 
 	gathering gathering
 	workers   workers
@@ -49,39 +50,44 @@ type Store struct {
 	pending sync.WaitGroup
 }
 
-// New returns a Store on the client's server. It asks the server for its
-// version, which must be Redis 7.0 or Valkey 8 or later, and warns of settings
-// under which it may forget. The client stays the caller's, to be closed after
-// the Store. Scripts are never sent a second time whatever the client's options
-// are: see [Open] for a client made as a Store needs it.
-func New(client rueidis.Client, options Options) (*Store, error) {
-	return NewOver(&viaRueidis{client}, options)
-}
-
-// NewOver is [New] over another client of Redis.
-func NewOver(transport Transport, options Options) (*Store, error) {
+// over returns a Store on the servers that a client of Redis reaches, and which it
+// asks for their versions.
+func over(t transport.Transport, options Options) (*Store, error) {
 	options, err := options.filled()
 	if err != nil {
-		return nil, fmt.Errorf("redisstore: new: %w", err)
+		return nil, err
 	}
-	s := newStore(transport, options)
-	ctx, cancel := context.WithTimeout(context.Background(), max(options.Timeout, 5*time.Second))
+	ctx, cancel := context.WithTimeout(context.Background(), patience(&options))
 	defer cancel()
-	if err := s.checkServers(ctx); err != nil {
-		return nil, fmt.Errorf("redisstore: new: %w", err)
+	if err := checkServers(ctx, t, options.Logger); err != nil {
+		return nil, err
 	}
-	return s, nil
+	return newStore(t, options), nil
+}
+
+func init() {
+	transport.NewStore = func(t transport.Transport, options any) (any, error) {
+		o, ok := options.(Options)
+		if !ok {
+			return nil, fmt.Errorf("redisstore: a %T is no Options", options)
+		}
+		s, err := over(t, o)
+		if err != nil {
+			return nil, fmt.Errorf("redisstore: new: %w", err)
+		}
+		return s, nil
+	}
 }
 
 // newStore returns a Store that has asked nobody anything.
-func newStore(transport Transport, options Options) *Store {
+func newStore(t transport.Transport, options Options) *Store {
 	s := &Store{
-		transport: transport,
+		transport: t,
 		options:   options,
 		programs:  newPrograms(),
 		plans:     new(sluice.Prepared[*prepared]),
 		keyer:     keyer{prefix: options.Prefix, secret: options.Secret},
-		cluster:   transport.Cluster(),
+		cluster:   t.Cluster(),
 		clock:     now,
 		swapping:  newTurns(),
 	}
@@ -91,25 +97,10 @@ func newStore(transport Transport, options Options) *Store {
 	return s
 }
 
-// Open connects to a server and returns a Store that closes the connection
-// with itself. In option it switches off what a Store has no use for.
-func Open(option rueidis.ClientOption, options Options) (*Store, error) {
-	option.DisableCache, option.DisableRetry = true, true
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		return nil, fmt.Errorf("redisstore: open: %w", err)
-	}
-	s, err := New(client, options)
-	if err != nil {
-		client.Close()
-		return nil, err
-	}
-	s.end = client.Close
-	return s, nil
-}
-
 // Close waits for requests on their way, no longer than Options.Timeout, and
-// ends the Store. Requests after it return [sluice.ErrClosed].
+// ends the Store: the connections that [Open] has made, and its goroutine, which
+// may take a second where a server hangs. Requests after it return
+// [sluice.ErrClosed].
 func (s *Store) Close() error {
 	s.mu.Lock()
 	first := !s.closed
@@ -117,10 +108,20 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	s.pending.Wait()
 	s.workers.end()
-	if first && s.end != nil {
-		s.end()
+	if first && s.link != nil {
+		s.link.close()
 	}
 	return nil
+}
+
+// Format prints where the servers are, if [Open] was told, whatever the verb is: no
+// user, no password, and no secret.
+func (s *Store) Format(f fmt.State, _ rune) {
+	at := "redisstore"
+	if s.link != nil {
+		at = s.link.target.String()
+	}
+	_, _ = f.Write([]byte(at)) // whose error is the printer's
 }
 
 // admit counts a request in. Who calls it counts it out with s.pending.Done,
@@ -130,7 +131,7 @@ func (s *Store) admit(ctx context.Context) error {
 	switch {
 	case err != nil:
 	case s.left.Load() >= mostLeft:
-		err = ErrCrowded
+		err = ErrOverloaded
 	case !s.enter():
 		err = sluice.ErrClosed
 	default:
@@ -160,7 +161,7 @@ func (s *Store) work(do func()) {
 // ctx or Options.Timeout; where a limit was changed or its rule has just started,
 // for two or more; over keys in different slots of a Cluster, for two and one more
 // for each slot. Where the server hangs and too many callers have left it, requests
-// end at once with [ErrCrowded], unsent.
+// end at once with [ErrOverloaded], unsent.
 func (s *Store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
 	if err := req.Validate(); err != nil {
 		return sluice.Decision{}, err

@@ -35,7 +35,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{"two faults", redisstore.Options{Prefix: "{", Timeout: -1}, "negative"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := redisstore.New(client, c.options); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := redisstore.Over(client, c.options); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})
@@ -57,7 +57,7 @@ func TestWarnsOfEviction(t *testing.T) {
 }
 
 func TestClosedStoreAnswersNothing(t *testing.T) {
-	s, err := redisstore.Open(redistest.Start(t, redistest.Redis(t)).Option(), redisstore.Options{})
+	s, err := redisstore.Open(t.Context(), "redis://"+redistest.Start(t, redistest.Redis(t)).Addr, redisstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestClosedStoreAnswersNothing(t *testing.T) {
 // themselves, and Close ends too.
 func TestNoCallOutlivesItsDeadline(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	s, err := redisstore.Open(server.Option(), redisstore.Options{Timeout: 50 * time.Millisecond})
+	s, err := redisstore.Open(t.Context(), "redis://"+server.Addr, redisstore.Options{Timeout: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 		proxy := redistest.StartCutter(t, server.Addr)
 		o := server.Option()
 		o.InitAddress, o.DisableRetry = []string{proxy.Addr}, !retry
-		s, err := redisstore.New(redistest.Connect(t, o), redisstore.Options{Timeout: 10 * time.Second})
+		s, err := redisstore.Over(redistest.Connect(t, o), redisstore.Options{Timeout: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // A script decides what its own limit wrote, and counts to 2^53. All else is
@@ -112,7 +113,7 @@ func (s *Store) swap(ctx context.Context, c *call, found []string) error {
 // server's or, if it has only just passed there, that of keys in another slot.
 func (s *Store) exchange(ctx context.Context, c *call, keys, args []string) (done bool, found []string, err error) {
 	res := newInvocation(s.programs.swap, keys, args...).do(ctx, s)
-	reply, err := res.list(3)
+	reply, err := res.AsList(3)
 	if err != nil {
 		return false, nil, err
 	}
@@ -120,7 +121,7 @@ func (s *Store) exchange(ctx context.Context, c *call, keys, args []string) (don
 		return true, nil, nil
 	}
 	if reply.Len() != 3+len(keys) {
-		return false, nil, errReply
+		return false, nil, transport.ErrReply
 	}
 	found = make([]string, len(keys))
 	for i := range found {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // A key's value is, in the first format, one state behind the head of the limit
@@ -169,7 +170,7 @@ func (c *call) readOwn(i int, raw string) (algo.State, error) {
 	}
 	body, more, err := cutFormat(raw)
 	if err != nil || !strings.HasPrefix(body, it.plainHead) {
-		return algo.State{}, errors.Join(errReply, err)
+		return algo.State{}, errors.Join(transport.ErrReply, err)
 	}
 	return parseExtended(it.term, body[len(it.plainHead):], more)
 }

@@ -48,7 +48,7 @@ func newDenial(f *facts, cost, sent, heard, age int64, d *sluice.Decision) denia
 		lasts = shortened(lasts)
 	}
 	n.until = sent + lasts
-	if n.retryAfter == sluice.Never || n.retryAfter <= 0 || heard >= n.until {
+	if d.TooLarge || n.retryAfter <= 0 || heard >= n.until {
 		return denial{}
 	}
 	return n
@@ -82,12 +82,13 @@ func (n *denial) answer(f *facts, cost, now int64, out []sluice.Outcome, d *slui
 	// must not be told to come too early.
 	elapsed := time.Duration(max(now-n.heard, 0)).Truncate(time.Microsecond)
 	left := n.retryAfter - elapsed
-	retry, ok := f.rule.retryAfter(n, cost, left)
+	retry, tooLarge, ok := f.rule.retryAfter(n, cost, left)
 	if !ok || len(out) > 0 && f.plan.Len() > 1 && n.outcomes == nil {
 		return false
 	}
 	at := n.at + sluice.Instant(elapsed.Microseconds())
 	*d = sluice.Decision{
+		TooLarge:   tooLarge,
 		Binding:    n.binding,
 		Remaining:  f.rule.remaining(n, left),
 		RetryAfter: retry,
@@ -96,7 +97,7 @@ func (n *denial) answer(f *facts, cost, now int64, out []sluice.Outcome, d *slui
 		Due:        at,
 	}
 	if len(out) > 0 && f.plan.Len() == 1 {
-		out[0] = sluice.Outcome{Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+		out[0] = sluice.Outcome{TooLarge: tooLarge, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 		return true
 	}
 	if len(out) > 0 {
@@ -109,10 +110,11 @@ func (n *denial) answer(f *facts, cost, now int64, out []sluice.Outcome, d *slui
 
 // later returns what a limit of a denial has to say once a while has passed.
 func later(o sluice.Outcome, passed time.Duration) sluice.Outcome {
-	for _, d := range []*time.Duration{&o.RetryAfter, &o.ResetAfter} {
-		if *d != sluice.Never && *d != 0 {
-			*d = max(*d-passed, time.Microsecond)
-		}
+	if o.RetryAfter > 0 && !o.TooLarge {
+		o.RetryAfter = max(o.RetryAfter-passed, time.Microsecond)
+	}
+	if o.ResetAfter > 0 {
+		o.ResetAfter = max(o.ResetAfter-passed, time.Microsecond)
 	}
 	return o
 }
@@ -156,20 +158,20 @@ func (r rule) spent(reset time.Duration) time.Duration {
 }
 
 // retryAfter returns how long it takes until cost fits, where the one denied
-// fits after left.
-func (r rule) retryAfter(n *denial, cost int64, left time.Duration) (time.Duration, bool) {
+// fits after left, and whether it is more than the limit holds.
+func (r rule) retryAfter(n *denial, cost int64, left time.Duration) (after time.Duration, tooLarge, ok bool) {
 	switch {
 	case cost == n.cost:
-		return left, true
+		return left, false, true
 	case r.full == 0:
-		return 0, false
+		return 0, false, false
 	case cost > r.full:
-		return sluice.Never, true
+		return sluice.MaxRetryAfter, true, true
 	case r.window:
 		// Both wait for the next window, unless a reservation holds the key.
-		return left, n.retryAfter == n.resetAfter
+		return left, false, n.retryAfter == n.resetAfter
 	default:
-		return left + time.Duration(cost-n.cost)*r.each, r.refills(n)
+		return min(left+time.Duration(cost-n.cost)*r.each, sluice.MaxRetryAfter), false, r.refills(n)
 	}
 }
 

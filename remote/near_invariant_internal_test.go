@@ -161,7 +161,7 @@ func check(t *rapid.T, w *cached, req sluice.Request, got sluice.Decision, unit 
 		// The cache cannot see where the store's µs begin. It errs to the later.
 		got.At, got.Due = want.At, want.At
 		got.ResetAfter -= time.Microsecond
-		if got.RetryAfter != sluice.Never {
+		if !got.TooLarge {
 			got.RetryAfter -= time.Microsecond
 		}
 		got.Remaining = max(got.Remaining, min(want.Remaining, got.Remaining+1))

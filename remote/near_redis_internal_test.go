@@ -31,7 +31,7 @@ func TestOnRedis(t *testing.T) {
 			}
 			var nodes [4]*nearStore
 			for i := range nodes {
-				store, err := redisstore.Open(server.Option(), redisstore.Options{Prefix: t.Name(), Timeout: 10 * time.Second})
+				store, err := redisstore.Open(t.Context(), "redis://"+server.Addr, redisstore.Options{Prefix: t.Name(), Timeout: 10 * time.Second})
 				if err != nil {
 					t.Fatal(err)
 				}

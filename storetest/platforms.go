@@ -6,8 +6,7 @@ package storetest
 import (
 	"testing"
 
-	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/profile"
+	"github.com/sluicegate/sluice/internal/profile"
 )
 
 // play plays a vector on a new store.
@@ -19,10 +18,7 @@ func play(t *testing.T, b *bench, name string, v profile.Vector) {
 		if h.Slots == nil {
 			return
 		}
-		store = struct {
-			sluice.Store
-			sluice.SlotStore
-		}{h.Store, h.Slots}
+		store = h.Slots
 	}
 	if err := v.Play(t.Context(), store, clock.Set); err != nil {
 		t.Errorf("%s: %v", name, err)

@@ -53,7 +53,7 @@ func (c *checker) checkSlot(t *testing.T, req sluice.Request, slot sluice.SlotDe
 	if slot.RetryAfter > 0 && got.RetryAfter != slot.RetryAfter {
 		t.Fatalf("%s: got a retry after %v, want that of the slot, %v", describe(req), got.RetryAfter, slot.RetryAfter)
 	}
-	if c.h.OwnClock && slot.RetryAfter > 0 && wanted.RetryAfter > 0 && (slot.RetryAfter == sluice.Never) == (wanted.RetryAfter == sluice.Never) {
+	if c.h.OwnClock && slot.RetryAfter > 0 && wanted.RetryAfter > 0 && slot.TooLarge == wanted.TooLarge {
 		slot.RetryAfter, got.RetryAfter = wanted.RetryAfter, want.RetryAfter
 	}
 	if slot != wanted {
@@ -163,7 +163,7 @@ func (c *checker) slot(t *testing.T, req sluice.SlotRequest) {
 		now = c.latest
 	}
 	want := c.model.slot(req, now)
-	if c.h.OwnClock && got.RetryAfter > 0 && want.RetryAfter > 0 && (got.RetryAfter == sluice.Never) == (want.RetryAfter == sluice.Never) {
+	if c.h.OwnClock && got.RetryAfter > 0 && want.RetryAfter > 0 && got.TooLarge == want.TooLarge {
 		got.RetryAfter = want.RetryAfter
 	}
 	if got != want {

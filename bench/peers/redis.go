@@ -5,6 +5,7 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -31,7 +32,7 @@ func Redis() []RedisContender {
 	return slices.Concat(redisFloors(), redisSluices(), redisGoRedis(), redisPeers())
 }
 
-// RedisOption is how everything here that talks through rueidis connects.
+// RedisOption is how what is compared here talks through rueidis, as redisstore does.
 func RedisOption(addr string) rueidis.ClientOption {
 	return rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true, DisableRetry: true}
 }
@@ -42,7 +43,14 @@ const redisTimeout = 10 * time.Second
 // OpenRedis returns a sluice store on the server at addr.
 func OpenRedis(addr string, o redisstore.Options) (*redisstore.Store, error) {
 	o.Timeout = redisTimeout
-	return redisstore.Open(RedisOption(addr), o)
+	s, err := redisstore.Open(context.Background(), "redis://"+addr, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Err(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
 // redisSluices are sluice's contenders: the token bucket under the plain name,

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/serve"
-	"github.com/sluicegate/sluice/server/admin"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
 const keyRules = `

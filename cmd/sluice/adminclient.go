@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicegate/sluice/serve"
-	"github.com/sluicegate/sluice/server/admin"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
 const mostAnswer = 64 << 20 // bytes of an answer

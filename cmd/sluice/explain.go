@@ -14,10 +14,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/serve"
-	"github.com/sluicegate/sluice/server/admin"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
 const explainUsage = `  sluice explain [METHOD] URL [--client ADDRESS] [--header "NAME: VALUE"]...
@@ -190,7 +189,7 @@ func verdictText(e *admin.Explanation) string {
 	}
 	switch {
 	case e.Verdict != "denied":
-	case e.RetryAfter == sluice.Never:
+	case e.TooLarge:
 		text += "\nit never passes"
 	case e.RetryAfter > 0 && !e.At.IsZero():
 		text += fmt.Sprintf("\nit would pass in %v, at %s", e.RetryAfter, e.At.Add(e.RetryAfter).UTC().Format("2006-01-02 15:04:05.999999 UTC"))

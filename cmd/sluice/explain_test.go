@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/server/admin"
+	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
 const explainRules = `
@@ -176,6 +176,8 @@ func TestExplainIsForOperators(t *testing.T) {
 		{"no URL", `{}`, "write a path such as /orders", 400},
 		{"less than no bytes", `{"url":"/","body_bytes":-1}`, "body_bytes is -1", 400},
 		{"too large", `{"url":"/` + strings.Repeat("x", 300<<10) + `"}`, "too large", 413},
+		{"a field in two cases", `{"url":"/","headers":{"X-User":["a"],"x-user":["b"]}}`, "X-User is named twice", 400},
+		{"a host in two cases", `{"url":"/","headers":{"Host":["a"],"host":["b"]}}`, "Host is named twice", 400},
 		{"too many fields", `{"url":"/","headers":{` + strings.TrimSuffix(strings.Join(fieldsOf(300), ","), ",") + `}}`, "at most 256", 400},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/profile"
-	"github.com/sluicegate/sluice/serve"
-	"github.com/sluicegate/sluice/server/admin"
+	"github.com/sluicegate/sluice/internal/profile"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
 // fromFlags is what a configuration that flags say has for the name of its file.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/redisstore/redisurl"
+	"github.com/sluicegate/sluice/internal/redisurl"
 )
 
 // told is what matters of a configuration, in a line.

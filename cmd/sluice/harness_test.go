@@ -24,7 +24,7 @@ import (
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/scrape"
-	"github.com/sluicegate/sluice/serve"
+	"github.com/sluicegate/sluice/internal/serve"
 )
 
 // TestMain lets the test program be sluice itself, for the tests that need a

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicegate/sluice/server/admin"
+	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
 const keyUsage = `  sluice key show PART=VALUE... [--rule NAME] [--level NAME]
@@ -40,6 +40,7 @@ Where a rule has plans all are shown, or the one that is named by the part which
 its requests name it by. An override is in force on the node that is asked, and
 on no other; a reset, or an add, is for all nodes that share a store.
 An add gives back what counts, and where the limit has credit, units above that.
+Where the decision log is a file, show ends with the last decisions about the key.
 
   --admin ADDRESS    where it is (default 127.0.0.1:9090)
   --token-file FILE  holds its token, if it has one
@@ -130,6 +131,7 @@ func showKey(ctx context.Context, c *adminClient, k admin.Key, stdout io.Writer)
 	if states.Omitted {
 		b.WriteString("there are more; name a rule with --rule\n")
 	}
+	writeLast(&b, states.Last)
 	_, err := io.WriteString(stdout, b.String())
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicegate/sluice/serve"
+	"github.com/sluicegate/sluice/internal/serve"
 )
 
 // TestKeyAdd: a key that has spent all is given what it lacks and credit, once, and

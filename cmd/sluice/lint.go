@@ -12,10 +12,10 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/config/nginx"
+	"github.com/sluicegate/sluice/internal/nginx"
 	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/memstore"
-	"github.com/sluicegate/sluice/serve"
 )
 
 // usageError says what is wrong with a command, and how it is written.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	file "github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/serve"
+	"github.com/sluicegate/sluice/internal/serve"
 )
 
 // TestLintFiles: a file that the configuration names, and with which serve would

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicegate/sluice/serve"
-	"github.com/sluicegate/sluice/server/admin"
+	"github.com/sluicegate/sluice/internal/serve"
+	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
 // TestOverridesWithoutAKeyEnd: one whose rule or level is gone, or whose key has

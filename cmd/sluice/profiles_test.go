@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicegate/sluice/profile"
+	"github.com/sluicegate/sluice/internal/profile"
 )
 
 // TestProfilesDocument: docs/platforms.md is what is written with --markdown.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sluicegate/sluice/profile"
+	"github.com/sluicegate/sluice/internal/profile"
 )
 
 const profilesIntro = `# Platforms by name

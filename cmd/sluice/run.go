@@ -18,7 +18,7 @@ import (
 	"syscall"
 
 	"github.com/sluicegate/sluice/config"
-	"github.com/sluicegate/sluice/serve"
+	"github.com/sluicegate/sluice/internal/serve"
 )
 
 // Exit codes.

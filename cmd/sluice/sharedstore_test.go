@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,8 +16,8 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/redisstore/redisurl"
-	"github.com/sluicegate/sluice/serve"
+	"github.com/sluicegate/sluice/internal/redisurl"
+	"github.com/sluicegate/sluice/internal/serve"
 )
 
 // Gateways that name one store share one budget, however they were told of it.
@@ -140,14 +141,19 @@ func TestStoreSecrets(t *testing.T) {
 	for _, c := range []struct{ name, before, after, user, password string }{
 		{"environment", "", "", redistest.User, redistest.Password},
 		{"file", redistest.User + "@", "&password_file=" + file, "", ""},
+		{"URL in a variable", url.UserPassword(redistest.User, redistest.Password).String() + "@", "", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(redisurl.UserVariable, c.user)
 			t.Setenv(redisurl.PasswordVariable, c.password)
 			server := redistest.StartTLS(t, redistest.Redis(t))
-			url := "rediss://" + c.before + server.Addr + "?ca_file=" + filepath.Join(server.Dir, "cert.pem") + c.after
+			store := "rediss://" + c.before + server.Addr + "?ca_file=" + filepath.Join(server.Dir, "cert.pem") + c.after
+			if strings.Contains(c.before, ":") {
+				t.Setenv("REDIS_URL", store)
+				store = "env:REDIS_URL"
+			}
 			outer := t
-			starts(t, nil, []string{"--store", url, "--limit", "1/h sliding-log", "--failure", "closed"}, func(t *testing.T, r *running) {
+			starts(t, nil, []string{"--store", store, "--limit", "1/h sliding-log", "--failure", "closed"}, func(t *testing.T, r *running) {
 				user := "/?userId=" + filepath.Base(t.Name())
 				for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 					if a := r.get(t, user); a.status != want {
@@ -158,8 +164,11 @@ func TestStoreSecrets(t *testing.T) {
 				until(t, "an outage", func() bool { // which requests find out
 					return r.get(t, user).status == http.StatusServiceUnavailable && ready(t, r).status == http.StatusServiceUnavailable
 				})
+				if want := "store  rediss://" + server.Addr; !strings.Contains(r.banner, want) {
+					t.Errorf("the banner %q lacks %q", r.banner, want)
+				}
 				told := r.banner + r.logs.String() + ready(t, r).body + r.get(t, user).body + fetch(t, http.DefaultClient, r.admin+"/metrics").body
-				if strings.Contains(told, redistest.Password) || strings.Contains(told, redistest.User) {
+				if strings.Contains(told, redistest.Password) || strings.Contains(told, url.PathEscape(redistest.Password)) || strings.Contains(told, redistest.User) {
 					t.Errorf("user or password are told:\n%s", told)
 				}
 				server.Run(outer)
@@ -177,6 +186,7 @@ func TestStoreRefuses(t *testing.T) {
 	for _, c := range []struct{ name, url, want string }{
 		{"wrong password", "rediss://" + redistest.User + "@" + server.Addr + "?ca_file=" + ca, "WRONGPASS"},
 		{"unknown authority", "rediss://" + redistest.User + "@" + server.Addr, "certificate"},
+		{"variable that is not set", "env:SLUICE_TEST_NO_SUCH_URL", "SLUICE_TEST_NO_SUCH_URL is not set"},
 		{"no such file", "rediss://" + server.Addr + "?ca_file=/does/not/exist", "ca_file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

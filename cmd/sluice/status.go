@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/sluicegate/sluice/server/admin"
+	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
 const statusUsage = `  sluice status [--admin ADDRESS] [--token-file FILE]

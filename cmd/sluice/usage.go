@@ -82,7 +82,9 @@ file that says the same is written to standard output:
                      redis-cluster://HOST,HOST; rediss:// and so on with TLS.
                      A user may be in it; the password is read from the variable
                      SLUICE_STORE_PASSWORD or by ?password_file=FILE. Further
-                     parameters: ca_file, cert_file, key_file, prefix, timeout
+                     parameters: ca_file, cert_file, key_file, prefix, timeout.
+                     env:REDIS_URL reads the URL from that variable, where a
+                     password may be in it
   --failure POLICY   while that store is away: open lets requests through,
                      local gives each node its share of the limits, closed
                      refuses (default open)

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/gateway/tcp"
+	"github.com/sluicegate/sluice/internal/gateway/tcp"
 	"github.com/sluicegate/sluice/memstore"
 )
 

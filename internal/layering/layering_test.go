@@ -18,13 +18,13 @@ const module = "github.com/sluicegate/sluice"
 // required must exist and be checked, so that a mistake in this test or a
 // renamed folder cannot pass unseen.
 var required = []string{
-	"", "/algo", "/gateway", "/grpclimit", "/httpclient", "/httplimit",
-	"/internal/clientip", "/internal/instants", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/metrics", "/policy", "/profile", "/remote", "/storetest",
+	"", "/algo", "/internal/gateway", "/grpclimit", "/httpclient", "/httplimit",
+	"/internal/clientip", "/internal/instants", "/internal/keyhash", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/metrics", "/policy", "/internal/profile", "/remote", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
 // package is the library, and may not compile these either.
-var heavy = []string{"/cmd/", "/config/", "/examples/", "/grpclimit/", "/internal/redistest/", "/internal/series/", "/metrics/", "/redisstore/", "/serve/", "/server/"}
+var heavy = []string{"/cmd/", "/config/", "/examples/", "/grpclimit/", "/internal/nginx/", "/internal/redistest/", "/internal/redisurl/", "/internal/series/", "/metrics/", "/redisstore/", "/internal/serve/", "/internal/server/"}
 
 // TestLibraryCompilesOnlyTheStandardLibrary: whoever imports the library adds
 // no module but this one to what they compile.
@@ -59,15 +59,15 @@ func TestLibraryCompilesOnlyTheStandardLibrary(t *testing.T) {
 
 // library are the packages that compile nothing but the standard library and
 // this module: what people build on.
-var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/policy", "/profile", "/remote", "/storetest"}
+var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/policy", "/internal/profile", "/remote", "/storetest"}
 
 // mostDeep is how many packages of the product may lie upon each other, those
 // under internal included, and floors how many with and beneath one of a folder.
 const mostDeep = 7
 
 var floors = map[string]int{
-	"": 2, "/algo": 3, "/policy": 3, "/profile": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/grpclimit": 5, "/redisstore": 4, "/remote": 4, "/config": 4,
-	"/metrics": 5, "/server/admin": 5, "/server/feed": 1, "/server/history": 1, "/server/metrics": 5, "/server/page": 1, "/server/reload": 5, "/server/sketch": 1, "/server/tally": 5, "/server/token": 5, "/server/trace": 5,
+	"": 2, "/algo": 3, "/policy": 3, "/internal/profile": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/grpclimit": 5, "/redisstore": 4, "/remote": 4, "/config": 4,
+	"/metrics": 5, "/internal/server/admin": 5, "/internal/server/feed": 1, "/internal/server/history": 1, "/internal/server/metrics": 5, "/internal/server/page": 1, "/internal/server/reload": 5, "/internal/server/sketch": 1, "/internal/server/tally": 5, "/internal/server/token": 5, "/internal/server/trace": 5,
 }
 
 // TestDepth: no chain of imports is longer than the house is high. Who changes
@@ -117,13 +117,14 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		allowed []string
 	}{
 		{"/internal/instants", nil},
+		{"/internal/keyhash", nil},
 		{"/internal/span", nil},
 		{"", []string{"/internal/instants", "/internal/span"}},
 		{"/algo", []string{"", "/internal/instants", "/internal/span"}},
 		{"/internal/spec", []string{"", "/internal/instants", "/internal/span"}},
 		{"/internal/storekit", []string{"", "/internal/instants", "/internal/span"}},
-		{"/profile", []string{"", "/internal/instants", "/internal/span", "/internal/spelling"}},
-		{"/storetest", []string{"", "/internal/instants", "/internal/span", "/internal/spelling", "/internal/storekit", "/algo", "/profile"}},
+		{"/internal/profile", []string{"", "/internal/instants", "/internal/span", "/internal/spelling"}},
+		{"/storetest", []string{"", "/internal/instants", "/internal/span", "/internal/spelling", "/internal/storekit", "/algo", "/internal/profile"}},
 		{"/remote", []string{"", "/internal/instants", "/internal/span", "/algo"}},
 		{"/policy", []string{"", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/sampledlog", "/internal/wire"}},
 		{"/internal/pacing", []string{"", "/internal/instants", "/internal/span"}},
@@ -131,8 +132,8 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/internal/exchange", []string{"/internal/wire"}},
 		{"/internal/logfile", []string{"/internal/regular"}},
 		{"/httplimit", []string{"", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/instants", "/internal/sampledlog", "/internal/wire", "/policy"}},
-		{"/gateway", []string{"/internal/exchange", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},
-		{"/gateway/certificate", []string{"/internal/regular"}},
+		{"/internal/gateway", []string{"/internal/exchange", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},
+		{"/internal/gateway/certificate", []string{"/internal/regular"}},
 	} {
 		t.Run("sluice"+c.pkg, func(t *testing.T) {
 			allowed := map[string]bool{c.pkg: true}
@@ -161,7 +162,7 @@ func TestMetricsCompileLittle(t *testing.T) {
 		}
 	}
 	for _, dep := range goList(t, "{{.ImportPath}}", "-deps", module+"/metrics") {
-		for _, not := range []string{"/config", "/redisstore", "/server", "/serve", "/gateway"} {
+		for _, not := range []string{"/config", "/redisstore", "/internal/server", "/internal/serve", "/internal/gateway"} {
 			if strings.HasPrefix(dep+"/", module+not+"/") {
 				t.Errorf("%s/metrics compiles %s", module, dep)
 			}
@@ -175,7 +176,7 @@ func TestSpansStayOutside(t *testing.T) {
 	for _, line := range goList(t, `{{.ImportPath}}{{range .Deps}},{{.}}{{end}}`, module+"/...") {
 		pkg, deps, _ := strings.Cut(line, ",")
 		folder := strings.TrimPrefix(pkg, module)
-		if folder == "/server/trace" || folder == "/serve" || strings.HasPrefix(folder, "/cmd/") || strings.HasPrefix(folder, "/examples/") {
+		if folder == "/internal/server/trace" || folder == "/internal/serve" || strings.HasPrefix(folder, "/cmd/") || strings.HasPrefix(folder, "/examples/") {
 			continue
 		}
 		if strings.Contains(deps, "go.opentelemetry.io/") {

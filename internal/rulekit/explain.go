@@ -119,8 +119,8 @@ func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.At
 	x.judge.Policy.Match(a, &m)
 	for i, r := range e.Rules {
 		matched := slices.ContainsFunc(slices.Collect(numbers(m.Len())), func(n int) bool { return m.At(n) == i })
-		if matched != (len(r.Differences) == 0) {
-			return fmt.Sprintf("rule %d matches: %v, explained %+v", i, matched, r.Differences)
+		if matched != r.Matches || matched != (len(r.Differences) == 0) {
+			return fmt.Sprintf("rule %d matches: %v, explained %v, %+v", i, matched, r.Matches, r.Differences)
 		}
 		if r.Rule.Shadow || r.Rule.Shape {
 			continue

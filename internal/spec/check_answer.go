@@ -48,12 +48,12 @@ func (j *judge) checkAnswer(req *sluice.Request, d *sluice.Decision) error {
 	if d.Binding < 0 || d.Binding >= len(j.items) {
 		return fmt.Errorf("binding: limit %d of %d", d.Binding, len(j.items))
 	}
-	o := sluice.Outcome{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+	o := sluice.Outcome{Allowed: d.Allowed, TooLarge: d.TooLarge, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 	if req.Outcomes == nil {
 		return j.checkOutcome(&j.items[d.Binding], &o)
 	}
 	b := &(*req.Outcomes)[d.Binding]
-	if b.Remaining != o.Remaining || b.RetryAfter != o.RetryAfter || b.ResetAfter != o.ResetAfter {
+	if b.Remaining != o.Remaining || b.TooLarge != o.TooLarge || b.RetryAfter != o.RetryAfter || b.ResetAfter != o.ResetAfter {
 		return fmt.Errorf("binding: the decision is %+v, the outcome of the limit that binds %+v", *d, *b)
 	}
 	for i := range j.items {
@@ -61,7 +61,7 @@ func (j *judge) checkAnswer(req *sluice.Request, d *sluice.Decision) error {
 		if err := j.checkOutcome(&j.items[i], out); err != nil {
 			return fmt.Errorf("limit %d: %w", i, err)
 		}
-		if out.RetryAfter > b.RetryAfter {
+		if out.RetryAfter > b.RetryAfter || out.TooLarge && !b.TooLarge {
 			return fmt.Errorf("binding: limit %d denies for %v, limit %d binds for %v", i, out.RetryAfter, d.Binding, b.RetryAfter)
 		}
 		if d.Allowed && lessProduct(out.Remaining, j.items[d.Binding].weight(), b.Remaining, j.items[i].weight()) {

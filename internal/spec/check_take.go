@@ -79,13 +79,13 @@ func (j *judge) late(at int64) string {
 }
 
 // checkRetry: RetryAfter is how long it takes until the cost fits if nothing
-// else comes, and Never if it is more than the limit can hold.
+// else comes, and the longest there is, TooLarge, if it is more than the limit can hold.
 func (j *judge) checkRetry(f between, d *sluice.Decision) error {
 	at := int64(never)
-	if d.RetryAfter != sluice.Never {
+	if !d.TooLarge {
 		at = j.now + d.RetryAfter.Microseconds()
 	}
-	if !f.has(at) || d.RetryAfter <= 0 || d.RetryAfter%time.Microsecond != 0 && at != never {
+	if !f.has(at) || d.RetryAfter <= 0 || d.RetryAfter > sluice.MaxRetryAfter || d.RetryAfter%time.Microsecond != 0 || d.TooLarge && d.RetryAfter != sluice.MaxRetryAfter {
 		return fmt.Errorf("retry after: %v (at %d), but it fits from %d to %d on", d.RetryAfter, at, f.lo, f.hi)
 	}
 	return nil

@@ -109,7 +109,7 @@ func (b *rulebook) Take(_ context.Context, r sluice.Request) (d sluice.Decision,
 		b.window(v, l, &r, &d)
 	}
 	if r.Outcomes != nil {
-		(*r.Outcomes)[0] = sluice.Outcome{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+		(*r.Outcomes)[0] = sluice.Outcome{Allowed: d.Allowed, TooLarge: d.TooLarge, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 	}
 	return d, nil
 }
@@ -150,7 +150,7 @@ func (b *rulebook) bucket(v *version, o *owes, r *sluice.Request, d *sluice.Deci
 		d.Spent = cost
 	}
 	deny := func(w int64) {
-		d.Allowed, d.RetryAfter = false, sluice.Never
+		d.Allowed, d.TooLarge, d.RetryAfter = false, w == never, sluice.MaxRetryAfter
 		if w != never {
 			d.RetryAfter = micros(w)
 		}
@@ -294,7 +294,7 @@ func (b *rulebook) window(v *version, l *ledger, r *sluice.Request, d *sluice.De
 	}
 	d.Allowed = true
 	deny := func(w int64) {
-		d.Allowed, d.RetryAfter = false, sluice.Never
+		d.Allowed, d.TooLarge, d.RetryAfter = false, w == never, sluice.MaxRetryAfter
 		if w != never {
 			d.RetryAfter = micros(w)
 		}

@@ -90,7 +90,7 @@ func (w *World) describe(s *Step, at int64, d *sluice.Decision) string {
 		if d.Delay > 0 {
 			fmt.Fprintf(&b, ", counts at %d, delay %v", d.At, d.Delay)
 		}
-	case d.RetryAfter == sluice.Never:
+	case d.TooLarge:
 		fmt.Fprintf(&b, "\tat %d: denied for good", at)
 	default:
 		fmt.Fprintf(&b, "\tat %d: denied for %v, remaining %d", at, d.RetryAfter, d.Remaining)

@@ -32,11 +32,12 @@ type URL struct {
 	Master     string // of sentinels
 	Database   int
 	User       string
-	Password   string            // from the environment
+	Password   string            // of the URL, if it may hold one, or from the environment
 	Parameters map[string]string // behind the question mark
 	Timeout    time.Duration     // how long a decision may wait; zero if the line does not say
 
-	scheme string
+	scheme   string
+	variable string // that holds the URL, if nobody has asked for it yet
 }
 
 // Kind is how the servers work together.
@@ -73,17 +74,59 @@ const (
 )
 
 const (
-	longestLine   = 4096
-	longestMaster = 256
-	mostAddresses = 64
-	mostDatabases = 1 << 20
+	longestLine     = 4096
+	longestMaster   = 256
+	longestVariable = 256
+	mostAddresses   = 64
+	mostDatabases   = 1 << 20
 )
 
-// Parse reads a line, and user and password from getenv, which is asked for
-// [UserVariable] and [PasswordVariable]; it may be nil. The error joins all
-// faults. It says where they are and quotes nothing: a password that is not
-// escaped can turn up in any part of a line.
+// ByVariable begins a line that names the variable in which the URL is.
+const ByVariable = "env:"
+
+// Parse reads a line that others can see, such as a flag: a password in it is
+// refused. User and password may come from getenv, which is asked for
+// [UserVariable] and [PasswordVariable]. A line such as env:REDIS_URL says that
+// the URL is in that variable, where a password may be in it. Without getenv such
+// a line is only checked, and names no servers. The error joins all faults. It
+// says where they are and quotes nothing: a password that is not escaped can turn
+// up in any part of a line.
 func Parse(line string, getenv func(string) string) (*URL, error) {
+	if name, ok := strings.CutPrefix(line, ByVariable); ok {
+		return parseVariable(name, getenv)
+	}
+	return parse(line, false, getenv)
+}
+
+// ParseSecret reads a URL that may hold a password, as [Parse] does.
+func ParseSecret(line string) (*URL, error) { return parse(line, true, nil) }
+
+func parseVariable(name string, getenv func(string) string) (*URL, error) {
+	if !isVariable(name) {
+		return nil, errors.New("what follows env: is not the name of a variable; write for example env:REDIS_URL")
+	}
+	if getenv == nil {
+		return &URL{variable: name}, nil
+	}
+	line := getenv(name)
+	if line == "" {
+		return nil, fmt.Errorf("the variable %s is not set: put the store's URL into it, for example redis://127.0.0.1:6379", name)
+	}
+	u, err := parse(line, true, getenv)
+	if err != nil {
+		return nil, fmt.Errorf("the variable %s: %w", name, err)
+	}
+	return u, nil
+}
+
+func isVariable(name string) bool {
+	return name != "" && len(name) <= longestVariable && (name[0] < '0' || name[0] > '9') && !strings.ContainsFunc(name, func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
+}
+
+// parse reads a URL. Secret says that it may hold a password.
+func parse(line string, secret bool, getenv func(string) string) (*URL, error) {
 	scheme, rest, found := strings.Cut(line, "://")
 	s, known := schemes[scheme]
 	switch {
@@ -95,24 +138,20 @@ func Parse(line string, getenv func(string) string) (*URL, error) {
 	case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return nil, errors.New("the URL holds a control character; take it out")
 	}
-	p := &parsing{URL: URL{Kind: s.kind, TLS: s.tls, scheme: scheme, Parameters: make(map[string]string)}}
+	p := &parsing{URL: URL{Kind: s.kind, TLS: s.tls, scheme: scheme, Parameters: make(map[string]string)}, secret: secret}
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
-	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+	at := strings.LastIndexByte(authority, '@')
+	if at >= 0 {
 		p.setUser(authority[:at])
 		authority = authority[at+1:]
 	}
 	p.setAddresses(authority, s.port)
 	p.setPath(path)
 	p.setQuery(query)
-	if getenv != nil {
-		if p.User == "" {
-			p.User = getenv(UserVariable)
-		}
-		p.Password = getenv(PasswordVariable)
-	}
-	if p.Password != "" && p.Parameters["password_file"] != "" {
-		p.fault("a password is in %s and in password_file: keep one", PasswordVariable)
+	p.setEnvironment(getenv)
+	if len(p.faults) > 0 && secret && at < 0 && strings.Contains(path+query, "@") {
+		p.fault("if the password holds / or ?, write %%2F and %%3F for them")
 	}
 	if len(p.faults) > 0 {
 		return nil, errors.Join(p.faults...)
@@ -123,6 +162,7 @@ func Parse(line string, getenv func(string) string) (*URL, error) {
 // parsing keeps every fault.
 type parsing struct {
 	URL
+	secret bool // the URL may hold a password
 	faults []error
 }
 
@@ -131,14 +171,34 @@ func (p *parsing) fault(format string, args ...any) {
 }
 
 func (p *parsing) setUser(info string) {
-	name, _, found := strings.Cut(info, ":")
-	if found {
+	name, password, found := strings.Cut(info, ":")
+	if found && !p.secret {
 		p.fault("the URL holds a password, which process lists and logs would show: put it into the variable %s, or into a file and write ?password_file=FILE", PasswordVariable)
 		return
 	}
-	var err error
-	if p.User, err = url.PathUnescape(name); err != nil {
-		p.fault("the user's name holds a %% that begins no escape; write %%25 for it")
+	var err, err2 error
+	p.User, err = url.PathUnescape(name)
+	if p.Password, err2 = url.PathUnescape(password); err != nil || err2 != nil {
+		p.fault("the user's name or the password holds a %% that begins no escape; write %%25 for it")
+	}
+}
+
+// setEnvironment takes from the environment what the URL does not say.
+func (p *parsing) setEnvironment(getenv func(string) string) {
+	from := "the URL"
+	if getenv != nil {
+		if p.User == "" {
+			p.User = getenv(UserVariable)
+		}
+		switch other := getenv(PasswordVariable); {
+		case other != "" && p.Password != "":
+			p.fault("a password is in the URL and in %s: keep one", PasswordVariable)
+		case other != "":
+			p.Password, from = other, PasswordVariable
+		}
+	}
+	if p.Password != "" && p.Parameters["password_file"] != "" {
+		p.fault("a password is in %s and in password_file: keep one", from)
 	}
 }
 
@@ -228,8 +288,11 @@ func (p *parsing) setQuery(query string) {
 	}
 }
 
-// String returns the line without user and parameters: what may be shown.
+// String returns the URL without user and parameters: what may be shown.
 func (u *URL) String() string {
+	if u.variable != "" {
+		return ByVariable + u.variable
+	}
 	s := u.scheme + "://" + strings.Join(u.Addresses, ",")
 	if u.Master != "" {
 		s += "/" + url.PathEscape(u.Master)
@@ -238,4 +301,21 @@ func (u *URL) String() string {
 		s += "/" + strconv.Itoa(u.Database)
 	}
 	return s
+}
+
+// Full returns all of the URL, with user and password, for [ParseSecret].
+func (u *URL) Full() string {
+	s := u.String()
+	if u.User != "" || u.Password != "" {
+		scheme, rest, _ := strings.Cut(s, "://")
+		s = scheme + "://" + url.UserPassword(u.User, u.Password).String() + "@" + rest
+	}
+	if len(u.Parameters) == 0 {
+		return s
+	}
+	query := make(url.Values)
+	for name, value := range u.Parameters {
+		query.Set(name, value)
+	}
+	return s + "?" + query.Encode()
 }

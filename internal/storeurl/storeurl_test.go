@@ -4,6 +4,7 @@
 package storeurl_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,66 @@ func TestAllFaults(t *testing.T) {
 	}
 }
 
+// What is in a variable may hold a password: as every platform hands it out.
+func TestVariable(t *testing.T) {
+	const name = "REDIS_URL"
+	for _, c := range []struct{ name, content, user, password, shown string }{
+		{"user and password", "redis://me:" + secret + "@h:1/2", "me", secret, "redis://h:1/2"},
+		{"password only", "rediss://:" + secret + "@h", "", secret, "rediss://h:6379"},
+		{"password with an at sign", "redis://me:" + secret + "@" + secret + "@h", "me", secret + "@" + secret, "redis://h:6379"},
+		{"escaped", "redis://a%40b:c%2Fd%3Fe%3Af%25@h", "a@b", "c/d?e:f%", "redis://h:6379"},
+		{"colons in the password", "redis://me:a:b@h", "me", "a:b", "redis://h:6379"},
+		{"none", "redis-cluster://a,b?prefix=x", "", "", "redis-cluster://a:6379,b:6379"},
+		{"of sentinels", "redis-sentinel://me:" + secret + "@a,b/m?timeout=1s&prefix=a%26b", "me", secret, "redis-sentinel://a:26379,b:26379/m"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			u, err := storeurl.Parse(storeurl.ByVariable+name, func(n string) string { return map[string]string{name: c.content}[n] })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if u.User != c.user || u.Password != c.password || u.String() != c.shown {
+				t.Errorf("got user %q, password %q, shown as %q", u.User, u.Password, u)
+			}
+			again, err := storeurl.ParseSecret(u.Full())
+			if err != nil || !reflect.DeepEqual(again, u) {
+				t.Errorf("%+v reads back as %+v: %v", u, again, err)
+			}
+		})
+	}
+	// Where nobody can be asked, as when a file is checked elsewhere:
+	if u, err := storeurl.Parse("env:REDIS_URL", nil); err != nil || u.String() != "env:REDIS_URL" {
+		t.Errorf("unasked: got %v, %v", u, err)
+	}
+}
+
+func TestBadVariables(t *testing.T) {
+	for _, c := range []struct {
+		name, line, content, password, want string
+	}{
+		{"no name", "env:", "", "", "env:REDIS_URL"},
+		{"no name of a variable", "env:" + secret + "!", "", "", "env:REDIS_URL"},
+		{"begins with a digit", "env:1A", "", "", "env:REDIS_URL"},
+		{"not set", "env:A", "", "", "the variable A is not set"},
+		{"names another", "env:A", "env:B", "", "the variable A: the URL must begin with"},
+		{"slash in the password", "env:A", "redis://me:" + secret + "/" + secret + "@h", "", "%2F"},
+		{"percent in the password", "env:A", "redis://me:" + secret + "%zz@h", "", "%25"},
+		{"password twice", "env:A", "redis://me:" + secret + "@h", "another", "in the URL and in " + storeurl.PasswordVariable},
+		{"password and its file", "env:A", "redis://me:" + secret + "@h?password_file=x", "", "in the URL and in password_file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := storeurl.Parse(c.line, func(n string) string {
+				return map[string]string{"A": c.content, storeurl.PasswordVariable: c.password}[n]
+			})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("error %v, want one with %q", err, c.want)
+			}
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("the error shows the password: %v", err)
+			}
+		})
+	}
+}
+
 // FuzzParse: whatever the line is, a password behind a user's name is neither
 // taken nor told, and what is shown reads back as the same servers.
 func FuzzParse(f *testing.F) {
@@ -86,7 +147,18 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add("redis-sentinel://a,[::1]:2/m/4?prefix=x")
 	f.Add("rediss://u@h/1?ca_file=/x")
+	f.Add("rediss://u:" + secret + "%2F@h/1?prefix=%26x")
+	f.Add("env:REDIS_URL")
 	f.Fuzz(func(t *testing.T, line string) {
+		if u, err := storeurl.ParseSecret(line); err != nil {
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("%q: the error shows the password: %v", line, err)
+			}
+		} else if full := u.Full(); len(full) <= 4096 {
+			if again, err := storeurl.ParseSecret(full); err != nil || !reflect.DeepEqual(again, u) {
+				t.Errorf("%q is %q, which reads back as %+v: %v", line, full, again, err)
+			}
+		}
 		target, err := storeurl.Parse(line, nil)
 		if err != nil {
 			if line != "" && strings.Contains(err.Error(), secret) {

@@ -32,15 +32,15 @@ func Parse(s string) (*url.URL, error) {
 	case s == "":
 		return nil, errors.New("is empty; " + example)
 	case err != nil:
-		return nil, fmt.Errorf("%q is not a URL; %s", s, example)
+		return nil, fmt.Errorf("%q is not a URL; %s", shown(s), example)
 	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != HTTP2:
-		return nil, fmt.Errorf("%q does not begin with http://, https:// or h2c://; %s", s, example)
+		return nil, fmt.Errorf("%q does not begin with http://, https:// or h2c://; %s", shown(s), example)
 	case u.Hostname() == "":
-		return nil, fmt.Errorf("%q names no host; %s", s, example)
+		return nil, fmt.Errorf("%q names no host; %s", shown(s), example)
 	case u.User != nil:
 		return nil, fmt.Errorf("the one at %q holds a user name, which would be ignored; leave it out", u.Host)
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("%q has a query or a fragment; end it with the path", s)
+		return nil, fmt.Errorf("%q has a query or a fragment; end it with the path", shown(s))
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
@@ -48,6 +48,18 @@ func Parse(s string) (*url.URL, error) {
 		}
 	}
 	return u, nil
+}
+
+// shown returns what of a URL may be told: faults are read by more people than files, and
+// it may hold a password, or a token in its query.
+func shown(s string) string {
+	if strings.Contains(s, "@") {
+		return "…"
+	}
+	if at := strings.IndexAny(s, "?#"); at >= 0 {
+		return s[:at]
+	}
+	return s
 }
 
 // ParsePath reads the path that the requests to an upstream begin with, as it

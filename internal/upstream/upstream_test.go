@@ -30,14 +30,20 @@ func TestParse(t *testing.T) {
 		"http://:80":                            "names no host",
 		"http:///x":                             "names no host",
 		"http://u:secret@h":                     `the one at "h" holds a user name`,
-		"http://h/?a=b":                         "has a query",
+		"htp://u:secret@h":                      "does not begin with http://",
+		"http://u:secret@h:x":                   "is not a URL",
+		"http://u:sec?ret@h:x/secret":           "is not a URL",
+		"http://u:secret@":                      "names no host",
+		"secret@h:3000":                         "is not a URL",
+		"http://h/?token=secret":                `"http://h/" has a query`,
+		"htp://h/#secret":                       "does not begin with http://",
 		"http://h/#a":                           "has a query or a fragment",
 		"http://h:0":                            "has the port 0; write one from 1 to 65535",
 		"http://h:99999":                        "has the port 99999; write one from 1 to 65535",
 		"http://[::1]:070000000000000000000000": "has the port",
 		"http://" + strings.Repeat("h", 1<<12):  "has 4103 bytes; write one of 4096 at most",
 	} {
-		if u, err := upstream.Parse(s); err == nil || !strings.Contains(err.Error(), want) {
+		if u, err := upstream.Parse(s); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got %v, %v, want %q", s, u, err, want)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
 // command is a script on its way. go-redis sends a command again when its
@@ -32,7 +32,7 @@ func (*command) NoRetry() bool { return true }
 // firstKey is where EVAL and EVALSHA have their first key.
 const firstKey = 3
 
-func newCommand(ctx context.Context, s *redisstore.Script) *command {
+func newCommand(ctx context.Context, s *transport.Script) *command {
 	p, name := &program{text: s.SHA}, "evalsha"
 	if s.Text != "" {
 		p.text, name = s.Text, "eval"
@@ -53,14 +53,14 @@ func newCommand(ctx context.Context, s *redisstore.Script) *command {
 }
 
 // reply returns what became of a command that has ended.
-func (c *command) reply(ctx context.Context) redisstore.Reply {
+func (c *command) reply(ctx context.Context) transport.Reply {
 	// What was read is the answer: where a connection breaks later in a pipeline
 	// go-redis gives the error to all.
 	switch v := c.Val().(type) {
 	case string:
-		return redisstore.Reply{Text: v}
+		return transport.Reply{Text: v}
 	case []any:
-		return redisstore.Reply{List: list(v)}
+		return transport.Reply{List: list(v)}
 	}
 	err := c.Err()
 	if errors.Is(err, os.ErrDeadlineExceeded) && over(ctx) {
@@ -71,16 +71,16 @@ func (c *command) reply(ctx context.Context) redisstore.Reply {
 		if err == nil {
 			err = errSwallowed
 		}
-		return redisstore.Reply{Err: &sluice.NotSentError{Err: err}}
+		return transport.Reply{Err: &sluice.NotSentError{Err: err}}
 	case err == nil:
-		return redisstore.Reply{Err: fmt.Errorf("goredis: a script has returned a %T", c.Val())}
+		return transport.Reply{Err: fmt.Errorf("goredis: a script has returned a %T", c.Val())}
 	case errors.Is(err, redis.Nil):
-		return redisstore.Reply{}
+		return transport.Reply{}
 	}
 	if refused, ok := errors.AsType[redis.Error](err); ok {
-		return redisstore.Reply{Err: refused, Refused: true}
+		return transport.Reply{Err: refused, Refused: true}
 	}
-	return redisstore.Reply{Err: err}
+	return transport.Reply{Err: err}
 }
 
 // over reports whether the deadline of ctx has passed, of which a connection may
@@ -91,11 +91,11 @@ func over(ctx context.Context) bool {
 }
 
 // withdraw gives up a command whose time is over. What has not left never will.
-func (c *command) withdraw(err error) redisstore.Reply {
+func (c *command) withdraw(err error) transport.Reply {
 	if !c.program.withdraw() {
 		err = &sluice.NotSentError{Err: err}
 	}
-	return redisstore.Reply{Err: err}
+	return transport.Reply{Err: err}
 }
 
 var (

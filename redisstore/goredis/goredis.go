@@ -12,16 +12,17 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// New returns a Store on the client's server, as [redisstore.New] does. The
-// client is one of [redis.NewClient], [redis.NewFailoverClient],
-// [redis.NewClusterClient] or [redis.NewFailoverClusterClient]; any other is
+// New returns a Store on the client's server, which must be Redis 7.0 or Valkey 8
+// or later, and an error where it does not answer. The client is one of
+// [redis.NewClient], [redis.NewFailoverClient], [redis.NewClusterClient] or [redis.NewFailoverClusterClient]; any other is
 // refused. It stays the caller's, to be closed after the Store, and its options
 // stay as they are. New blocks for as long as the server takes to tell its
 // version, no longer than options.Timeout or five seconds if that is more.
 func New(client redis.UniversalClient, options redisstore.Options) (*redisstore.Store, error) {
-	t := &transport{client: client}
+	t := &overClient{client: client}
 	switch c := client.(type) {
 	case *redis.Client:
 		t.prompt = c.Options().ContextTimeoutEnabled
@@ -32,28 +33,33 @@ func New(client redis.UniversalClient, options redisstore.Options) (*redisstore.
 	default:
 		return nil, fmt.Errorf("goredis: new: a %T is not known: give a *redis.Client or a *redis.ClusterClient", client)
 	}
-	return redisstore.NewOver(t, options)
+	s, err := transport.NewStore(t, options)
+	if err != nil {
+		return nil, err
+	}
+	store, _ := s.(*redisstore.Store) // it is one
+	return store, nil
 }
 
 var errRing = errors.New("goredis: new: a *redis.Ring cannot keep limits: when one of its servers does not answer its keys go to others, where all budgets start anew, " +
 	"and processes that do not see this at the same time charge different servers; use a Cluster (redis.NewClusterClient), or one server that Sentinels watch (redis.NewFailoverClient)")
 
-// transport is a [redisstore.Transport] over go-redis.
-type transport struct {
+// overClient is a [transport.Transport] over go-redis.
+type overClient struct {
 	client  redis.UniversalClient
 	cluster bool
 	prompt  bool // the client ends with a context whatever it waits for
 }
 
-func (t *transport) Cluster() bool { return t.cluster }
+func (t *overClient) Cluster() bool { return t.cluster }
 
-func (t *transport) Run(ctx context.Context, s *redisstore.Script) redisstore.Reply {
+func (t *overClient) Run(ctx context.Context, s *transport.Script) transport.Reply {
 	c := newCommand(ctx, s)
 	finished := t.finish(ctx, func() { _ = t.client.Process(ctx, c) }) // the error is the command's
 	return t.replyOf(ctx, c, finished)
 }
 
-func (t *transport) RunAll(ctx context.Context, list []*redisstore.Script, replies []redisstore.Reply) {
+func (t *overClient) RunAll(ctx context.Context, list []*transport.Script, replies []transport.Reply) {
 	pipe, all := t.client.Pipeline(), make([]*command, len(list))
 	for i, s := range list {
 		all[i] = newCommand(ctx, s)
@@ -68,7 +74,7 @@ func (t *transport) RunAll(ctx context.Context, list []*redisstore.Script, repli
 // replyOf returns what became of a command. Where a server of a Cluster has given
 // no answer the client asks the others who has its slots now: by itself it does so
 // once in its ClusterStateReloadInterval, of a minute.
-func (t *transport) replyOf(ctx context.Context, c *command, finished bool) (r redisstore.Reply) {
+func (t *overClient) replyOf(ctx context.Context, c *command, finished bool) (r transport.Reply) {
 	if finished {
 		r = c.reply(ctx)
 	} else {
@@ -83,7 +89,7 @@ func (t *transport) replyOf(ctx context.Context, c *command, finished bool) (r r
 // finish reports whether do ends before ctx does. By default go-redis waits for
 // an answer until its own ReadTimeout is over, which may be long after that, or
 // never. Of a Cluster it also waits for what it has to ask first.
-func (t *transport) finish(ctx context.Context, do func()) bool {
+func (t *overClient) finish(ctx context.Context, do func()) bool {
 	if t.prompt {
 		do()
 		return true
@@ -103,14 +109,14 @@ func (t *transport) finish(ctx context.Context, do func()) bool {
 
 var errNoServer = errors.New("the client knows no server")
 
-func (t *transport) Info(ctx context.Context) map[string]redisstore.Reply {
+func (t *overClient) Info(ctx context.Context) map[string]transport.Reply {
 	var mu sync.Mutex
-	replies := make(map[string]redisstore.Reply)
+	replies := make(map[string]transport.Reply)
 	ask := func(ctx context.Context, client *redis.Client) error {
 		text, err := client.Info(ctx).Result()
 		mu.Lock()
 		defer mu.Unlock()
-		replies[client.Options().Addr] = redisstore.Reply{Text: text, Err: err}
+		replies[client.Options().Addr] = transport.Reply{Text: text, Err: err}
 		return nil
 	}
 	err := errNoServer
@@ -126,9 +132,9 @@ func (t *transport) Info(ctx context.Context) map[string]redisstore.Reply {
 	})
 	switch {
 	case !ended: // and who asks may still write
-		return map[string]redisstore.Reply{"": {Err: &sluice.NotSentError{Err: ctx.Err()}}}
+		return map[string]transport.Reply{"": {Err: &sluice.NotSentError{Err: ctx.Err()}}}
 	case len(replies) == 0:
-		return map[string]redisstore.Reply{"": {Err: err}}
+		return map[string]transport.Reply{"": {Err: err}}
 	}
 	return replies
 }

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// list is a [redisstore.List] as go-redis reads one.
+// list is a [transport.List] as go-redis reads one.
 type list []any
 
 func (l list) Len() int { return len(l) }
@@ -37,7 +37,7 @@ func (l list) Int(i int) (int64, error) {
 	}
 }
 
-func (l list) List(i int) (redisstore.List, error) {
+func (l list) List(i int) (transport.List, error) {
 	if v, ok := l[i].([]any); ok {
 		return list(v), nil
 	}

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicegate/sluice/gateway"
+	"github.com/sluicegate/sluice/internal/gateway"
 )
 
 // serveRole is this program as a server to compare with, until ctx ends.

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/server/decided"
+)
+
+const lastRules = `
+rules:
+  - {name: user, by: header.X-User, limits: 3/min sliding-log, candidates: {tight: 1/min sliding-log}}
+  - {name: pair, by: [header.X-User, header.X-App], missing: skip, limits: 50/min}
+  - {name: dry, by: header.X-User, limits: 1/min sliding-log, mode: shadow}
+`
+
+// lastOf returns what /v1/key says was decided last.
+func lastOf(t *testing.T, s *running, query string) decided.List {
+	t.Helper()
+	got := fetch(t, http.DefaultClient, s.admin+"/v1/key?"+query)
+	var states admin.KeyStates
+	if err := json.Unmarshal([]byte(got.body), &states); err != nil || got.status != http.StatusOK || states.Last == nil {
+		t.Fatalf("%d %v: %s", got.status, err, got.body)
+	}
+	return *states.Last
+}
+
+// TestKeyShowsLastDecisions: where the decision log is a file, what it says of a key
+// is shown, newest first, whether it has keys in clear or not; also behind a rotation
+// and with lines that are none.
+func TestKeyShowsLastDecisions(t *testing.T) {
+	for _, keys := range []string{"hashed", "plain"} {
+		t.Run(keys, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "decisions.jsonl")
+			s := startFile(t, fmt.Sprintf("upstream: %q\ndecision_log: {file: %q, keys: %s}\n", named(t), file, keys)+lastRules, stopped)
+			const user = `a"d|a%`
+			for i, status := range []int{200, 200, 200, 429} {
+				if got := s.get(t, fmt.Sprintf("/%d?secret", i), "X-User", user, "X-App", "p|q"); got.status != status {
+					t.Fatalf("request %d: %d", i, got.status)
+				}
+			}
+			s.get(t, "/of-eve", "X-User", "eve")
+			ask := "header.X-User=a%22d%7Ca%25"
+			until(t, "the lines", func() bool { return len(lastOf(t, s, "header.X-User=eve&rule=user").Decisions) == 1 })
+
+			var got []string
+			for _, d := range lastOf(t, s, ask).Decisions {
+				left := int64(-1)
+				if d.Remaining != nil {
+					left = *d.Remaining
+				}
+				got = append(got, fmt.Sprintf("%s %s %s %d %s %s %d", d.Path, d.Verdict, d.Rule, d.Status, d.LimitVerdict, d.Mode, left))
+			}
+			want := "/3 denied user 429 denied enforced 0, /2 shadowed user 200 allowed enforced 0, /1 shadowed user 200 allowed enforced 1, /0 allowed user 200 allowed enforced 2"
+			if strings.Join(got, ", ") != want {
+				t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+			}
+			if l := lastOf(t, s, ask+"&rule=dry"); len(l.Decisions) != 4 || l.Decisions[0].Mode != "shadow" || l.Decisions[0].LimitVerdict != "denied" {
+				t.Errorf("of a rule in shadow: %+v", l)
+			}
+			if l := lastOf(t, s, ask+"&header.X-App=p%7Cq&rule=pair"); len(l.Decisions) != 4 || l.Decisions[0].Verdict != "denied" || l.Decisions[0].LimitVerdict != "allowed" {
+				t.Errorf("of two parts: %+v", l)
+			}
+			if l := lastOf(t, s, "header.X-User=nobody&rule=user"); len(l.Decisions) != 0 || l.Unreadable != 0 || strings.Contains(l.Note, "secret_file") != (keys == "hashed") {
+				t.Errorf("of a stranger: %+v", l)
+			}
+			out, _ := command(t, exitOK, "key", "show", "header.X-User="+user, "--rule=user", "--admin="+s.admin)
+			_, list, _ := strings.Cut(out, "last decisions\n")
+			if first, _, _ := strings.Cut(list, "\n"); !strings.HasSuffix(first, "Z  denied 429  GET /3  user: sliding-log.min: 3/min sliding-log, 0 left") || strings.Count(list, " GET /") != 4 {
+				t.Errorf("got\n%s", out)
+			}
+
+			if err := os.Truncate(file, 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte("no line\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.get(t, "/anew", "X-User", user)
+			until(t, "the line behind a truncation", func() bool { return len(lastOf(t, s, ask).Decisions) == 1 })
+			if l := lastOf(t, s, ask); l.Decisions[0].Path != "/anew" || l.Unreadable != 1 {
+				t.Errorf("got %+v", l)
+			}
+			if err := os.Rename(file, file+".1"); err != nil {
+				t.Fatal(err)
+			}
+			if l := lastOf(t, s, ask); len(l.Decisions) != 0 || !strings.HasPrefix(l.Note, "the decision log cannot be read back: ") {
+				t.Errorf("of a file that was moved away: %+v", l)
+			}
+		})
+	}
+}
+
+// TestKeyLastDecisionsNotKept: it is said that, and why, nothing is there.
+func TestKeyLastDecisionsNotKept(t *testing.T) {
+	for log, want := range map[string]string{
+		"":                          "decisions are not kept: there is no decision_log",
+		"decision_log: /dev/null\n": "the decision log cannot be read back: ",
+		fmt.Sprintf("decision_log: {file: %q, requests: denied}\n", t.TempDir()+"/l"): "only requests that were denied",
+	} {
+		s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+log+lastRules, stopped)
+		s.get(t, "/", "X-User", "ada")
+		if l := lastOf(t, s, "header.X-User=ada"); len(l.Decisions) != 0 || !strings.HasPrefix(l.Note, want) {
+			t.Errorf("%s: got %+v", log, l)
+		}
+		if out, _ := command(t, exitOK, "key", "show", "header.X-User=ada", "--admin="+s.admin); !strings.Contains(out, "last decisions\n  "+want) {
+			t.Errorf("%s: got\n%s", log, out)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// running is a service that runs.
+type running struct{ url string }
+
+// start runs the service until the test ends.
+func start(t *testing.T, redisURL string) running {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- serve(ctx, listener, redisURL) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return running{"http://" + listener.Addr().String()}
+}
+
+func (r running) get(t *testing.T, path string) (status int, body string) {
+	t.Helper()
+	resp, err := http.Get(r.url + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// passed is how many of n requests are answered 200; the others must be denied.
+func (r running) passed(t *testing.T, n int) (passed int) {
+	t.Helper()
+	for range n {
+		switch status, body := r.get(t, "/"); status {
+		case http.StatusOK:
+			passed++
+		case http.StatusTooManyRequests:
+		default:
+			t.Errorf("status %d: %s", status, body)
+		}
+	}
+	return passed
+}
+
+// await waits until the metrics say so.
+func (r running) await(t *testing.T, line string) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
+		_, body := r.get(t, "/metrics")
+		if strings.Contains(body, line+"\n") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the metrics lack %q:\n%s", line, body)
+		}
+		r.get(t, "/") // by requests it is noticed how the store is
+	}
+}
+
+// TestTwoShareALimit: two processes admit what one may, and count it.
+func TestTwoShareALimit(t *testing.T) {
+	redis := redistest.Start(t, redistest.Redis(t))
+	a, b := start(t, "redis://"+redis.Addr), start(t, "redis://"+redis.Addr)
+	a.await(t, `sluice_store_up{store="redis"} 1`)
+	if got := a.passed(t, 75) + b.passed(t, 75); got != 100 {
+		t.Errorf("%d requests passed, want the 100 of an hour", got)
+	}
+	_, body := b.get(t, "/metrics")
+	for _, want := range []string{`sluice_decisions_total{limit="token-bucket.hour",scope="per-address",verdict="denied"}`, `sluice_requests_total{verdict="allowed"}`, "sluice_http_request_duration_seconds_count"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the metrics lack %s:\n%s", want, body)
+		}
+	}
+}
+
+// TestRedisUnavailable: a process starts without Redis, keeps its limit, and uses
+// Redis once it is there.
+func TestRedisUnavailable(t *testing.T) {
+	redis := redistest.Start(t, redistest.Redis(t))
+	redis.Kill(t)
+	s := start(t, "redis://"+redis.Addr)
+	if got := s.passed(t, 150); got != 100 {
+		t.Errorf("%d requests passed, want the 100 of an hour", got)
+	}
+	s.await(t, `sluice_store_up{store="redis"} 0`)
+	redis.Run(t)
+	s.await(t, `sluice_store_up{store="redis"} 1`)
+}
+
+// TestBadURL: the service does not start, and says why.
+func TestBadURL(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serve(t.Context(), listener, ""); err == nil || !strings.Contains(err.Error(), "redis://127.0.0.1:6379") {
+		t.Errorf("got %v, want an error that shows a URL", err)
+	}
+}
+
+// TestWiringIsShort: six statements, apart from returns.
+func TestWiringIsShort(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "main.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	statements := 0
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Name.Name != "wire" {
+			continue
+		}
+		for _, s := range f.Body.List {
+			if _, ok := s.(*ast.AssignStmt); ok {
+				statements++
+			}
+		}
+	}
+	if statements == 0 || statements > 6 {
+		t.Errorf("wire has %d statements, want up to 6", statements)
+	}
+}

@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sluice
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+)
+
+// How long a caller of [Slots.Hold] that is denied waits until it asks again: at first,
+// and at most.
+const (
+	leastPause = 10 * time.Millisecond
+	mostPause  = time.Second
+)
+
+// A slot that is held is renewed so often in its TTL, and so often where the store has
+// not answered.
+const (
+	renewals = 3
+	retries  = 12
+)
+
+// ErrSlotLost is why the context of a slot from [Slots.Hold] has ended while nobody
+// released it: the store did not renew it within its TTL, or no longer knows it.
+var ErrSlotLost = errors.New("sluice: the slot is lost; another may hold it")
+
+// Hold blocks until cost units of key are free and holds them until release is called:
+//
+//	held, release, err := slots.Hold(ctx, "job", 1)
+//	if err != nil {
+//		return err
+//	}
+//	defer release()
+//	return work(held)
+//
+// It returns ctx's error if ctx ends first, a [*RequestError] at once if cost is more
+// than the Cap, and the store's error at once: then it holds nothing. It asks again
+// after 10 ms, and then after up to twice as long each time, up to 1 s, or sooner where
+// leases expire before. Who came first need not be served first, and a large cost may
+// wait for long among small ones. Each call is an owner of its own.
+//
+// One goroutine renews the units at each third of their TTL until release is called,
+// whether or not ctx ends. If the store does not answer it asks more often. The context
+// held is ctx's child. It ends with release, and with the cause [ErrSlotLost] when the
+// units are no longer held: at once if the store says so, and else as soon as it might,
+// a TTL after the last renewal that was answered had been sent.
+//
+// Release ends the context, then the goroutine, and gives the units back. It may be
+// called more than once and by any goroutine, and blocks for a second at most. If the
+// store does not answer the units are free again when the TTL has passed.
+func (s *Slots) Hold(ctx context.Context, key string, cost int64) (held context.Context, release func(), err error) {
+	owner := rand.Text()
+	sent, err := s.await(ctx, key, owner, cost)
+	if err != nil {
+		return nil, nil, err
+	}
+	held, end := context.WithCancelCause(ctx)
+	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if why := s.keep(renewing, key, owner, sent); why != nil {
+			end(why)
+		}
+	}()
+	var once sync.Once
+	return held, func() {
+		once.Do(func() {
+			end(nil)
+			stop()
+			<-done
+			s.letGo(ctx, key, owner)
+		})
+	}, nil
+}
+
+// await acquires units when they are free, and returns when it had asked for them.
+func (s *Slots) await(ctx context.Context, key, owner string, cost int64) (sent time.Time, err error) {
+	if cost > s.limit.Cap {
+		return sent, &RequestError{"Cost", fmt.Sprintf("%d is more than the cap of %d", cost, s.limit.Cap)}
+	}
+	for pause := leastPause; ; pause = min(2*pause, mostPause) {
+		if err := ctx.Err(); err != nil {
+			return sent, err
+		}
+		sent = time.Now()
+		d, err := s.Acquire(ctx, key, owner, cost)
+		switch {
+		case err != nil:
+			if !unsent(err) {
+				s.letGo(ctx, key, owner)
+			}
+			return sent, err
+		case d.Allowed:
+			return sent, nil
+		}
+		wait := jitter(pause)
+		if d.RetryAfter > 0 {
+			wait = min(wait, d.RetryAfter+jitter(leastPause))
+		}
+		if !sleep(ctx, wait) {
+			return sent, ctx.Err()
+		}
+	}
+}
+
+// keep renews units until ctx ends, and returns why they are lost if they are. They were
+// acquired by what was sent at an instant.
+func (s *Slots) keep(ctx context.Context, key, owner string, sent time.Time) error {
+	every := s.limit.TTL / renewals
+	last := error(nil)
+	for next := sent.Add(every); sleep(ctx, time.Until(next)); {
+		now, end := time.Now(), sent.Add(s.limit.TTL)
+		if !now.Before(end) {
+			return fmt.Errorf("%w: not renewed within %v: %w", ErrSlotLost, s.limit.TTL, last)
+		}
+		within, cancel := context.WithTimeout(ctx, min(every, end.Sub(now)))
+		d, err := s.Renew(within, key, owner)
+		cancel()
+		switch {
+		case err != nil:
+			next, last = time.Now().Add(s.limit.TTL/retries), err
+			if next.After(end) {
+				next = end
+			}
+		case !d.Allowed:
+			return fmt.Errorf("%w: the store no longer knows it", ErrSlotLost)
+		default:
+			sent, next = now, now.Add(every)
+		}
+	}
+	return nil
+}
+
+// letGo gives back what owner holds. If that fails it is free when its TTL has passed.
+func (s *Slots) letGo(ctx context.Context, key, owner string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	_, _ = s.Release(ctx, key, owner)
+}
+
+// unsent reports whether an error says that its request has spent nothing.
+func unsent(err error) bool {
+	_, refused := errors.AsType[*RequestError](err)
+	_, unsent := errors.AsType[*NotSentError](err)
+	return refused || unsent || errors.Is(err, ErrNoSlots)
+}
+
+// jitter returns between a half and the whole of d, so that those who wait do not ask
+// together.
+func jitter(d time.Duration) time.Duration {
+	return d/2 + mathrand.N(d/2+1) //nolint:gosec // it guards no secret
+}
+
+// sleep waits for d, or until ctx ends: then it reports false.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package certificate_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/gateway/certificate"
+)
+
+// authority issues certificates for clients.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+func newAuthority(t *testing.T, name string) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &authority{key: key, cert: &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}}
+	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return a
+}
+
+// client returns a certificate for a client, after change.
+func (a *authority) client(t *testing.T, change func(*x509.Certificate)) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "ada"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	if change != nil {
+		change(c)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// asking is a server that asks clients for a certificate, and answers with the
+// common name of a verified one.
+type asking struct {
+	*httptest.Server
+	files
+
+	ca    string
+	trust *x509.CertPool
+}
+
+func newAsking(t *testing.T, ca []byte, optional bool) *asking {
+	t.Helper()
+	a := &asking{files: newFiles(t), ca: filepath.Join(t.TempDir(), "clients.pem"), trust: x509.NewCertPool()}
+	cert, key := issue(t, "server.test", time.Now().Add(time.Hour))
+	a.trust.AppendCertsFromPEM(cert)
+	a.put(cert, key)
+	a.write(a.ca, ca)
+	p, err := certificate.Load(a.cert, a.key, certificate.Options{Every: time.Nanosecond, ClientCA: a.ca, ClientOptional: optional})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, chain := range r.TLS.VerifiedChains {
+			_, _ = io.WriteString(w, chain[0].Subject.CommonName) // the client says what came
+		}
+	}))
+	a.Listener = tls.NewListener(a.Listener, p.Config())
+	a.Start()
+	t.Cleanup(a.Close)
+	return a
+}
+
+// ask returns what a client gets on a connection of its own.
+func (a *asking) ask(t *testing.T, config *tls.Config) (body string, resumed bool, err error) {
+	t.Helper()
+	config.RootCAs, config.ServerName = a.trust, "server.test"
+	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+a.Listener.Addr().String(), http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return "", false, err
+	}
+	all, err := io.ReadAll(resp.Body)
+	return string(all), resp.TLS.DidResume, errors.Join(err, resp.Body.Close())
+}
+
+// TestClients: who has a certificate that was issued for it as a client comes in,
+// and nobody with another one.
+func TestClients(t *testing.T) {
+	ours, other := newAuthority(t, "ours"), newAuthority(t, "ours")
+	server := func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }
+	late := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
+	early := func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }
+	required, optional := newAsking(t, ours.pem, false), newAsking(t, ours.pem, true)
+	for _, c := range []struct {
+		name     string
+		cert     []tls.Certificate
+		required bool // who is let in where one is required
+		optional bool
+		says     string
+	}{
+		{"none", nil, false, true, ""},
+		{"ours", []tls.Certificate{ours.client(t, nil)}, true, true, "ada"},
+		{"of another of the same name", []tls.Certificate{other.client(t, nil)}, false, false, ""},
+		{"expired", []tls.Certificate{ours.client(t, late)}, false, false, ""},
+		{"not valid yet", []tls.Certificate{ours.client(t, early)}, false, false, ""},
+		{"of a server", []tls.Certificate{ours.client(t, server)}, false, false, ""},
+	} {
+		for at, want := range map[*asking]bool{required: c.required, optional: c.optional} {
+			for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+				// A client leaves a certificate out that the server's list does not fit.
+				give := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+					if c.cert == nil {
+						return new(tls.Certificate), nil
+					}
+					return &c.cert[0], nil
+				}
+				body, _, err := at.ask(t, &tls.Config{MinVersion: version, MaxVersion: version, GetClientCertificate: give})
+				if (err == nil) != want || err == nil && body != c.says {
+					t.Errorf("%s, optional %v, %s: got %q, %v; let in %v", c.name, at == optional, tls.VersionName(version), body, err, want)
+				}
+			}
+		}
+	}
+}
+
+// TestClientCAChanges: a new file takes effect with the next connection, also one
+// that resumes a session; one that is no good does not.
+func TestClientCAChanges(t *testing.T) {
+	before, after := newAuthority(t, "before"), newAuthority(t, "after")
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		at := newAsking(t, before.pem, false)
+		old, fresh := before.client(t, nil), after.client(t, nil)
+		oldConfig := &tls.Config{MinVersion: version, MaxVersion: version, Certificates: []tls.Certificate{old}, ClientSessionCache: tls.NewLRUClientSessionCache(8)}
+		freshConfig := &tls.Config{MinVersion: version, Certificates: []tls.Certificate{fresh}}
+		for i, want := range []bool{false, true} {
+			if body, resumed, err := at.ask(t, oldConfig); err != nil || body != "ada" || resumed != want {
+				t.Fatalf("connection %d: got %q, %v, resumed %v", i, body, err, resumed)
+			}
+		}
+		at.write(at.ca, []byte("garbage"))
+		if _, _, err := at.ask(t, oldConfig); err != nil {
+			t.Errorf("a file that is no good: %v", err)
+		}
+		at.write(at.ca, after.pem)
+		if _, _, err := at.ask(t, oldConfig); err == nil {
+			t.Error("a client of before is let in")
+		}
+		if _, _, err := at.ask(t, freshConfig); err != nil {
+			t.Errorf("a client of after: %v", err)
+		}
+		at.write(at.ca, append(before.pem, after.pem...))
+		for _, config := range []*tls.Config{oldConfig, freshConfig} {
+			if _, _, err := at.ask(t, config); err != nil {
+				t.Errorf("both: %v", err)
+			}
+		}
+	}
+}
+
+// TestCheckClientCA: each block of the file must be a certificate.
+func TestCheckClientCA(t *testing.T) {
+	good := string(newAuthority(t, "good").pem)
+	_, key := issue(t, "x", time.Now())
+	for _, c := range []struct{ name, content, want string }{
+		{"good", "our clients\n" + good + good + "\n# the end\n", ""},
+		{"empty", "", "holds no certificate in PEM"},
+		{"a key", good + string(key), "block 2 is a PRIVATE KEY"},
+		{"broken", good + strings.Replace(good, "-----END", "----END", 1), "block 2 is not PEM"},
+		{"no certificate", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})), "block 1: x509: "},
+	} {
+		name := filepath.Join(t.TempDir(), "clients.pem")
+		if err := os.WriteFile(name, []byte(c.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := certificate.CheckClientCA(name); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), name+": "+c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/gateway/tcp"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func compile(t *testing.T, scope, limit string) *sluice.Plan {
+	t.Helper()
+	l, err := sluice.ParseLimit(limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := sluice.Compile(scope, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// serve starts a Server on l. The returned function stops it.
+func serve(t *testing.T, l net.Listener, o tcp.Options) (*tcp.Server, func()) {
+	t.Helper()
+	if o.Log == nil {
+		o.Log = quiet
+	}
+	s, err := tcp.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	var once sync.Once
+	stop := func() {
+		once.Do(func() {
+			if err := s.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+			if err := <-done; !errors.Is(err, tcp.ErrServerClosed) {
+				t.Errorf("serve: %v", err)
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return s, stop
+}
+
+// listen returns a listener on a free port.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { hangUp(l) })
+	return l
+}
+
+// upstream starts a server that runs talk for each connection.
+func upstream(t *testing.T, talk func(net.Conn)) string {
+	t.Helper()
+	l := listen(t)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer hangUp(c)
+				talk(c)
+			})
+		}
+	})
+	t.Cleanup(func() { hangUp(l); wg.Wait() })
+	return l.Addr().String()
+}
+
+// echo sends back what comes until that ends, or the connection is cut: the
+// client finds out which.
+func echo(c net.Conn) { _, _ = io.Copy(c, c) }
+
+// dial connects from an address of this machine. Where the connection is reset
+// before it is fully made, it returns one that is closed.
+func dial(t *testing.T, l net.Listener, from string) net.Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := d.DialContext(t.Context(), "tcp", l.Addr().String())
+	if errors.Is(err, syscall.ECONNRESET) {
+		a, b := net.Pipe()
+		hangUp(b)
+		return a
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { hangUp(c) })
+	return c
+}
+
+// passes reports whether a byte comes back on c.
+func passes(c net.Conn) bool {
+	if _, err := c.Write([]byte("x")); err != nil {
+		return false
+	}
+	_, err := io.ReadFull(c, make([]byte, 1))
+	return err == nil
+}
+
+// pipes is a listener, and an upstream, of connections in memory: time in a
+// bubble of testing/synctest passes while all wait.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// named gives a pipe the address of its client.
+type named struct {
+	net.Conn
+	from string
+}
+
+func (c named) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(c.from), 1234))
+}
+
+// connect returns a client's end; nil if the listener is closed.
+func (p *pipes) connect(from string) net.Conn {
+	client, server := net.Pipe()
+	select {
+	case p.conns <- named{server, from}:
+		return client
+	case <-p.closed:
+		return nil
+	}
+}
+
+// dial is for Options.Dial.
+func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	if c := p.connect("192.0.2.254"); c != nil {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+// run starts talk for each connection.
+func (p *pipes) run(talk func(net.Conn)) (stop func()) {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := p.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer hangUp(c)
+				talk(c)
+			})
+		}
+	})
+	return func() { hangUp(p); wg.Wait() }
+}
+
+// hangUp closes c. That it is closed already is no fault.
+func hangUp(c io.Closer) {
+	if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		panic(err)
+	}
+}

@@ -1,0 +1,212 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice"
+)
+
+// Vector is requests of one key with what the platform decides on each.
+type Vector struct {
+	Name string
+	// Limits are the profile's, or the same with other numbers.
+	Limits []sluice.Limit
+	// InFlight, if not zero, is how many requests run at once: the steps are of
+	// these, each of which runs until a later step ends it, and not of the Limits.
+	InFlight int64
+	Steps    []Step
+
+	maxWait time.Duration
+}
+
+// Step is one request, or several at equal distances, with the decision on the
+// last of them.
+type Step struct {
+	At     time.Duration // since [Start]
+	Op     sluice.Op
+	Cost   int64         // units of each
+	Times  int64         // how many; zero means 1
+	Every  time.Duration // from one to the next
+	Actual int64         // what an allowed request turns out to have cost; zero: Cost
+	Ends   int           // how many of those in flight end before, those first that came first
+
+	Allowed    int64 // how many of them
+	Spent      int64 // of OpTakeUpTo and OpCharge
+	Remaining  int64
+	RetryAfter time.Duration
+	TooLarge   bool // the cost can never fit
+	Delay      time.Duration
+	ResetAfter time.Duration // zero: not said
+}
+
+// Start is when vectors begin: a minute, an hour and a day of UTC do, too.
+var Start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Key is whose requests those of a vector are.
+const Key = "vector"
+
+// Play sends the steps to a store, whose clock set sets, as those of one key that
+// it has not met. The error is the store's, or says which decision is not the
+// platform's.
+func (v *Vector) Play(ctx context.Context, store sluice.Store, set func(now time.Time)) error {
+	if v.InFlight > 0 {
+		return v.playInFlight(ctx, store, set)
+	}
+	lim, err := sluice.New(store, v.Name, v.Limits...)
+	if err != nil {
+		return err
+	}
+	for i := range v.Steps {
+		want := v.Steps[i]
+		got, err := want.play(ctx, store, lim, v.maxWait, set)
+		if err != nil {
+			return fmt.Errorf("%s: step %d: %w", v.Name, i+1, err)
+		}
+		if got != want {
+			return fmt.Errorf("%s: step %d: got %q, want %q", v.Name, i+1, got, want)
+		}
+	}
+	return nil
+}
+
+// play returns the step as it came out.
+func (s Step) play(ctx context.Context, store sluice.Store, lim *sluice.Limiter, maxWait time.Duration, set func(time.Time)) (Step, error) {
+	got := s
+	got.Allowed, got.Spent = 0, 0
+	for i := range s.times() {
+		set(Start.Add(s.At + time.Duration(i)*s.Every))
+		req := sluice.Request{Op: s.Op, Charge: lim.Of(Key, s.Cost)}
+		if s.Op == sluice.OpReserve {
+			req.MaxWait = maxWait
+		}
+		d, err := store.Take(ctx, req)
+		if err != nil {
+			return got, err
+		}
+		if d.Allowed {
+			got.Allowed++
+			if s.Actual != 0 {
+				if d, err = lim.Settle(ctx, Key, d, s.Actual); err != nil {
+					return got, err
+				}
+			}
+		}
+		if s.Op == sluice.OpTakeUpTo || s.Op == sluice.OpCharge {
+			got.Spent = d.Spent
+		}
+		got.Remaining, got.RetryAfter, got.TooLarge, got.Delay = d.Remaining, d.RetryAfter, d.TooLarge, d.Delay
+		if s.ResetAfter != 0 {
+			got.ResetAfter = d.ResetAfter
+		}
+	}
+	return got, nil
+}
+
+func (s Step) times() int64 { return cmp.Or(s.Times, 1) }
+
+// String says the step in words: "at 0s: take 1, 41 times: 40 pass; the last must
+// wait for 500ms".
+func (s Step) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "at %v: ", s.At)
+	if s.Ends > 0 {
+		fmt.Fprintf(&b, "%d ends; ", s.Ends)
+	}
+	fmt.Fprintf(&b, "%v %d", s.Op, s.Cost)
+	if s.times() > 1 {
+		fmt.Fprintf(&b, ", %d times", s.Times)
+	}
+	if s.Every > 0 {
+		fmt.Fprintf(&b, ", one every %v", s.Every)
+	}
+	if s.Actual != 0 {
+		fmt.Fprintf(&b, ", which turns out to cost %d", s.Actual)
+	}
+	switch {
+	case s.times() > 1 && s.Allowed == s.times():
+		b.WriteString(": all pass")
+	case s.times() > 1:
+		fmt.Fprintf(&b, ": %d pass", s.Allowed)
+	case s.Allowed == 1:
+		b.WriteString(": passes")
+	default:
+		b.WriteString(": denied")
+	}
+	if s.Op == sluice.OpTakeUpTo || s.Op == sluice.OpCharge {
+		fmt.Fprintf(&b, ", %d spent", s.Spent)
+	}
+	last := ""
+	if s.times() > 1 {
+		last = "the last "
+	}
+	switch {
+	case s.TooLarge:
+		b.WriteString(", " + last + "can never")
+	case s.RetryAfter > 0:
+		fmt.Fprintf(&b, ", %sfits %v later", last, s.RetryAfter)
+	case s.Delay > 0:
+		fmt.Fprintf(&b, ", %s%v later", last, s.Delay)
+	}
+	fmt.Fprintf(&b, "; %d left", s.Remaining)
+	if s.ResetAfter > 0 {
+		fmt.Fprintf(&b, ", all of it after %v", s.ResetAfter)
+	}
+	return b.String()
+}
+
+// all is times requests of 1 at an instant, which all pass.
+func all(at time.Duration, times, left int64) Step {
+	return Step{At: at, Cost: 1, Times: times, Allowed: times, Remaining: left}
+}
+
+// pass is a take that passes.
+func pass(at time.Duration, cost, left int64) Step {
+	return Step{At: at, Cost: cost, Allowed: 1, Remaining: left}
+}
+
+// deny is a take that is denied.
+func deny(at time.Duration, cost, left int64, retryAfter time.Duration) Step {
+	return Step{At: at, Cost: cost, Remaining: left, RetryAfter: retryAfter}
+}
+
+// never is a take of more than there can be.
+func never(at time.Duration, cost, left int64) Step {
+	return Step{At: at, Cost: cost, Remaining: left, RetryAfter: sluice.MaxRetryAfter, TooLarge: true}
+}
+
+// wait is times reservations of 1 at an instant, of which the last waits and
+// leaves nothing.
+func wait(at time.Duration, times int64, delay time.Duration) Step {
+	return Step{At: at, Op: sluice.OpReserve, Cost: 1, Times: times, Allowed: times, Delay: delay}
+}
+
+// held is the step if its last request is held back.
+func (s Step) held(delay time.Duration) Step {
+	s.Delay = delay
+	return s
+}
+
+// reset is the step with what is said of when the key is rested again.
+func (s Step) reset(after time.Duration) Step {
+	s.ResetAfter = after
+	return s
+}
+
+// ends is the step behind the end of one request in flight.
+func (s Step) ends() Step {
+	s.Ends = 1
+	return s
+}
+
+// peeked is the step if it only looks.
+func (s Step) peeked() Step {
+	s.Op = sluice.OpPeek
+	return s
+}

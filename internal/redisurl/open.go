@@ -1,0 +1,257 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisurl
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/internal/storeurl"
+)
+
+const (
+	// patience is how long a connection may be made or say nothing. A server
+	// that hangs for longer is dialled again, so that one which returns is
+	// found without waiting for the network to repeat what it lost.
+	patience = storeurl.MostTimeout
+	// refresh is how often sentinels or a Cluster are asked who is who, beside
+	// when something points to a change. Of a Cluster they are asked after a wait
+	// of the client's, of up to a second.
+	refresh = 250 * time.Millisecond
+
+	largestFile = 1 << 20 // bytes
+)
+
+// Where user and password are looked for if the line names none.
+const (
+	UserVariable     = storeurl.UserVariable
+	PasswordVariable = storeurl.PasswordVariable
+)
+
+// Target is where a store's servers are. Make one with [Parse] or [ParseSecret].
+type Target struct{ url *storeurl.URL }
+
+// Parse reads a line that others can see, such as a flag: a password in it is
+// refused. User and password may come from getenv, which is asked for
+// [UserVariable] and [PasswordVariable], and for the variable that a line such as
+// env:REDIS_URL names; it may be nil. The error joins all faults and quotes
+// nothing of the line.
+func Parse(line string, getenv func(string) string) (*Target, error) {
+	u, err := storeurl.Parse(line, getenv)
+	if err != nil {
+		return nil, err
+	}
+	return &Target{u}, nil
+}
+
+// ParseSecret reads a URL that may hold a password, as [Parse] does.
+func ParseSecret(line string) (*Target, error) {
+	u, err := storeurl.ParseSecret(line)
+	if err != nil {
+		return nil, err
+	}
+	return &Target{u}, nil
+}
+
+// Timeout returns how long a decision may wait for the servers, zero if the line
+// does not say.
+func (t *Target) Timeout() time.Duration { return t.url.Timeout }
+
+// String returns the URL without user and parameters: what may be shown.
+func (t *Target) String() string { return t.url.String() }
+
+// Full returns all of the URL, with user and password, for [ParseSecret].
+func (t *Target) Full() string { return t.url.Full() }
+
+// Cluster reports whether the servers are a Cluster.
+func (t *Target) Cluster() bool { return t.url.Kind == storeurl.Cluster }
+
+// Prefix returns what the URL says that the names of keys begin with, if it does.
+func (t *Target) Prefix() string { return t.url.Parameters["prefix"] }
+
+// Secret returns what is in the file of the secret, nil if the URL names none.
+func (t *Target) Secret() ([]byte, error) { return t.file("secret_file") }
+
+// Option returns how to connect. It reads the files that the line names. The
+// user's password is read again for every connection that is made, so that one
+// which changes needs no restart: but for sentinels, as the client asks for
+// their passwords in the same way.
+func (t *Target) Option() (rueidis.ClientOption, error) {
+	u := t.url
+	o := rueidis.ClientOption{
+		InitAddress: u.Addresses, SelectDB: u.Database, Username: u.User, Password: u.Password, ClientName: "sluice",
+		Dialer: net.Dialer{Timeout: patience, KeepAlive: patience}, ConnWriteTimeout: patience,
+		ForceSingleClient: u.Kind == storeurl.Single, DisableCache: true, DisableRetry: true,
+	}
+	secrets := []struct {
+		name string
+		into *string
+	}{{"password_file", &o.Password}, {"sentinel_password_file", &o.Sentinel.Password}}
+	for _, f := range secrets {
+		text, err := t.file(f.name)
+		if err != nil {
+			return o, err
+		}
+		if len(text) > 0 {
+			*f.into = strings.TrimRight(string(text), "\r\n")
+		}
+	}
+	if u.Parameters["password_file"] != "" && u.Kind != storeurl.Sentinel { // whose sentinels would be sent it, too
+		o.AuthCredentialsFn = t.passwords(o.Password)
+	}
+	if u.TLS {
+		var err error
+		if o.TLSConfig, err = t.tls(); err != nil {
+			return o, err
+		}
+	}
+	switch u.Kind {
+	case storeurl.Sentinel:
+		o.Sentinel.MasterSet, o.Sentinel.Username = u.Master, u.Parameters["sentinel_user"]
+		o.Sentinel.Dialer, o.Sentinel.TLSConfig, o.Sentinel.TopologyRefreshInterval = o.Dialer, o.TLSConfig, refresh
+	case storeurl.Cluster:
+		o.ClusterOption.ShardsRefreshInterval = refresh
+	case storeurl.Single:
+	}
+	return o, nil
+}
+
+// passwords returns what reads the password again for each connection that is
+// made. Where its file is no good the last one that was is used.
+func (t *Target) passwords(last string) func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+	var mu sync.Mutex
+	return func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if text, err := t.file("password_file"); err == nil {
+			last = strings.TrimRight(string(text), "\r\n")
+		}
+		return rueidis.AuthCredentials{Username: t.url.User, Password: last}, nil
+	}
+}
+
+func (t *Target) tls() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	text, err := t.file("ca_file")
+	if err != nil {
+		return nil, err
+	}
+	if text != nil {
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, errors.New("ca_file: holds no certificate in PEM")
+		}
+	}
+	if t.url.Parameters["cert_file"] == "" {
+		return c, nil
+	}
+	cert, err := t.file("cert_file")
+	if err != nil {
+		return nil, err
+	}
+	key, err := t.file("key_file")
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("cert_file and key_file: %w", err)
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return c, nil
+}
+
+// file returns what is in the file that a parameter names, nil if none does.
+func (t *Target) file(name string) (text []byte, err error) {
+	path := t.url.Parameters[name]
+	if path == "" {
+		return nil, nil
+	}
+	text, _, err = regular.Read(path, largestFile+1)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case len(text) == 0:
+		return nil, fmt.Errorf("%s: %q is empty", name, path)
+	case len(text) > largestFile:
+		return nil, fmt.Errorf("%s: %q has more than %d bytes", name, path, largestFile)
+	}
+	return text, nil
+}
+
+// CheckFiles reads the files that the line names and says what is wrong with
+// them. It does not connect.
+func (t *Target) CheckFiles() error {
+	_, err := t.Option()
+	_, err2 := t.Secret()
+	return errors.Join(err, err2)
+}
+
+// Refusal returns err, of a connection made as option says, and who has refused:
+// a sentinel, whose address it names, or the master. The client tells neither, and
+// each has a user of its own. It blocks while it asks the sentinels, no longer
+// than ctx.
+func (t *Target) Refusal(ctx context.Context, option rueidis.ClientOption, err error) error {
+	if t.url.Kind != storeurl.Sentinel || !Answered(err) || Temporary(err) {
+		return err
+	}
+	return refusal(ctx, option, err)
+}
+
+func refusal(ctx context.Context, o rueidis.ClientOption, err error) error {
+	for _, addr := range o.InitAddress {
+		client, refused := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: []string{addr}, Username: o.Sentinel.Username, Password: o.Sentinel.Password, TLSConfig: o.Sentinel.TLSConfig,
+			Dialer: o.Dialer, DialCtxFn: o.DialCtxFn, ConnWriteTimeout: o.ConnWriteTimeout, ForceSingleClient: true, DisableCache: true, DisableRetry: true,
+		})
+		if refused == nil {
+			ctx, cancel := context.WithTimeout(ctx, patience)
+			refused = client.Do(ctx, client.B().SentinelGetMasterAddrByName().Master(o.Sentinel.MasterSet).Build()).Error()
+			cancel()
+			client.Close()
+		}
+		switch {
+		case refused == nil || rueidis.IsRedisNil(refused):
+			return fmt.Errorf("the master, as the sentinels name it, refuses: %w; its user and password are those of the URL, %s and password_file", err, PasswordVariable)
+		case Answered(refused):
+			return fmt.Errorf("sentinel %s refuses: %w; the user and password there are sentinel_user and sentinel_password_file", addr, err)
+		}
+	}
+	return err // they no longer answer
+}
+
+// Answered reports whether an error is a server's answer, such as NOPERM, and so
+// says what is wrong there; others are the network's.
+func Answered(err error) bool {
+	_, ok := errors.AsType[*rueidis.RedisError](err)
+	return ok
+}
+
+// Temporary reports whether an error of connecting may pass by itself: the
+// servers cannot be reached, or are not ready. A refused password, a missing
+// file and a server that is too old stay until somebody acts.
+func Temporary(err error) bool {
+	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
+		return reply.IsLoading() || reply.IsClusterDown() || reply.IsTryAgain() ||
+			strings.HasPrefix(reply.Error(), "MASTERDOWN") || strings.Contains(reply.Error(), "max number of clients")
+	}
+	switch {
+	case errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(tls.RecordHeaderError)), errors.As(err, new(tls.AlertError)):
+		return false
+	case errors.As(err, new(*net.OpError)), errors.As(err, new(*net.DNSError)), errors.Is(err, context.DeadlineExceeded), errors.Is(err, io.EOF), errors.Is(err, rueidis.ErrClosing), errors.Is(err, rueidis.ErrNoSlot):
+		return true
+	}
+	return false
+}

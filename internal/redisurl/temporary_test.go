@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisurl_test
+
+import (
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redisurl"
+)
+
+// TestTemporary: what a server answers while it is not ready passes by itself,
+// also in the words of those who tell it on.
+func TestTemporary(t *testing.T) {
+	client := redistest.Start(t, redistest.Redis(t)).Client(t)
+	for _, c := range []struct {
+		reply string
+		want  bool
+	}{
+		{"LOADING Redis is loading the dataset in memory", true},
+		{"CLUSTERDOWN The cluster is down", true},
+		{"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", true},
+		{"TRYAGAIN Multiple keys request during rehashing of slot", true},
+		{"ERR max number of clients reached", true},
+		{"NOPERM this user has no permissions to run the 'info' command", false},
+		{"WRONGPASS invalid username-password pair or user is disabled.", false},
+	} {
+		err := client.Do(t.Context(), client.B().Eval().Script("return redis.error_reply(ARGV[1])").Numkeys(0).Arg(c.reply).Build()).Error()
+		if got := redisurl.Temporary(err); got != c.want {
+			t.Errorf("%v: got %t, want %t", err, got, c.want)
+		}
+		if got := redisurl.Temporary(fmt.Errorf("redisstore: new: %w", err)); got != c.want {
+			t.Errorf("%v, told on: got %t, want %t", err, got, c.want)
+		}
+		if !redisurl.Answered(fmt.Errorf("redisstore: take: %w", err)) {
+			t.Errorf("%v: is no answer", err)
+		}
+	}
+	if redisurl.Answered(io.EOF) {
+		t.Error("the end of a connection is an answer")
+	}
+}

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/server/page"
+)
+
+// adminHandler returns the operator's pages. Where everybody may read them
+// nothing is there that shows keys.
+func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) {
+	c := &s.Config.Admin
+	token, err := ReadToken(c.TokenFile)
+	if err != nil {
+		return nil, err
+	}
+	o := admin.Options{
+		Ready: func() bool { return !s.listeners.draining.Load() }, Store: s.store.ready,
+		Config: s.readyLine, Metrics: s.metrics.Handler(), Hosts: adminHosts(c),
+	}
+	if token != "" || !c.Public {
+		s.api, err = admin.NewAPI(admin.APIOptions{
+			Policy: s.runtime.policyInForce, Store: s.runtime.store, Slots: s.runtime.slots, Shared: s.store.shared != nil,
+			Tally: &s.runtime.tally, Version: s.watcher.Status, Overrides: overrides, Apply: s.runtime.override,
+			System: s.system, State: s.state, Decisions: s.runtime.lastDecisions,
+			Audit: s.audit, Explains: s.store.store, Admits: s.runtime.admits, Claims: s.runtime.claims, Token: token, Now: s.Now, Hosts: o.Hosts,
+		})
+		if err != nil {
+			return nil, err
+		}
+		o.API = s.api
+		if o.Page, err = page.Handler(); err != nil {
+			return nil, err
+		}
+	}
+	return admin.Handler(o), nil
+}
+
+// adminHosts returns the names by which the admin address answers: those that
+// are listed, and its own.
+func adminHosts(c *config.Admin) []string {
+	host, _, _ := net.SplitHostPort(c.Address) // empty if it is off, or the default
+	if own, err := config.ParseAdminHost(host); err == nil {
+		return append(slices.Clone(c.Hosts), own)
+	}
+	return c.Hosts
+}
+
+// readyLine says which configuration is in force, and which certificate is not.
+func (s *server) readyLine() string {
+	v, failure := s.watcher.Status()
+	line := fmt.Sprintf("config: %s, version %s, in force since %s", v.File, v.Hash, v.Loaded.UTC().Format(time.RFC3339))
+	if failure != nil {
+		line += "; as it is now it is not in force:\n" + failure.Error()
+	}
+	return line + s.listeners.certificateLines(time.Now())
+}
+
+// Bytes of a secret, and of its file.
+const (
+	leastToken = 16
+	mostToken  = 1 << 20
+)
+
+// ReadToken returns the admin's token that a file holds, empty if there is no
+// file.
+func ReadToken(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	return readSecret("token file", name)
+}
+
+// readSecret returns the secret that a file holds.
+func readSecret(what, name string) (string, error) {
+	data, _, err := regular.Read(name, mostToken)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	secret := strings.TrimSpace(string(data))
+	if len(secret) < leastToken {
+		return "", fmt.Errorf("%s %s: %d bytes can be guessed; write %d or more, such as those of openssl rand -hex 32", what, name, len(secret), leastToken)
+	}
+	return secret, nil
+}

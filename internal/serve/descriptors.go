@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"cmp"
+	"log/slog"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/gateway"
+)
+
+// defaultConnections is how many connections of clients are open at once if a file
+// does not say. Each takes about 20 KB while it is idle.
+const defaultConnections = 20_000
+
+// reservedDescriptors are kept from clients: for operators, stores and files.
+const reservedDescriptors = 100
+
+// shares say who may have how many connections at once.
+type shares struct{ clients, abandoned, upstreams int64 }
+
+// divide returns what there may be, of what is wanted, where a process may have so
+// many file descriptors; 0 is any number of them. Each connection of a client may
+// need another one to an upstream, and so does each request without its client, of
+// which there is one for ten descriptors at most.
+func divide(wanted shares, descriptors int64) shares {
+	if descriptors == 0 {
+		return wanted
+	}
+	left := max(descriptors-reservedDescriptors, 2)
+	s := wanted
+	s.abandoned = min(s.abandoned, max(left/10, 1))
+	s.clients = min(s.clients, max((left-s.abandoned)/2, 1))
+	s.upstreams = min(s.upstreams, left-s.clients)
+	return s
+}
+
+// setPlaces bounds the connections of clients and those to upstreams. There may be
+// more of the latter than of clients that have one request each, as over HTTP/2 a
+// client may have several.
+func (s *runtime) setPlaces(c *config.Config) {
+	descriptors := maxDescriptors()
+	wanted := shares{clients: cmp.Or(c.MaxConnections, defaultConnections), abandoned: cmp.Or(c.Abandoned, gateway.DefaultAbandoned)}
+	wanted.upstreams = max(wanted.clients, defaultConnections) + wanted.abandoned
+	have := divide(wanted, descriptors)
+	if have.clients < c.MaxConnections {
+		s.log.Warn("fewer connections than max_connections can be open: this process may not have as many file descriptors; raise ulimit -n (LimitNOFILE=)",
+			slog.Int64("max_connections", c.MaxConnections), slog.Int64("connections", have.clients), slog.Int64("descriptors", descriptors))
+	}
+	if have.abandoned < c.Abandoned {
+		s.log.Warn("fewer requests than abandoned can go on without their client: this process may not have as many file descriptors; raise ulimit -n (LimitNOFILE=)",
+			slog.Int64("abandoned", c.Abandoned), slog.Int64("requests", have.abandoned), slog.Int64("descriptors", descriptors))
+	}
+	s.places.Resize(int(have.clients))
+	s.abandoned.Resize(int(have.abandoned))
+	s.upstreams.Resize(have.upstreams)
+}

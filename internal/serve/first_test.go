@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/server/admin"
+)
+
+// TestFirstOfSeveral: a user who is known has a budget of its own, whatever it is
+// called, others that of their address, and a bad token neither.
+func TestFirstOfSeveral(t *testing.T) {
+	s := startWithTokens(t, "", "  - {name: user, by: {first: [claim.sub, ip]}, limits: 2/day fixed-window}\n")
+	as := func(sub string) []string {
+		return []string{"Authorization", "Bearer " + tokenOf(tokenSecret, `{"sub":"`+sub+`"}`)}
+	}
+	for _, c := range []struct {
+		name   string
+		header []string
+		want   []int
+	}{
+		{"a user", as("ada"), []int{200, 200, 429}},
+		{"nobody", nil, []int{200}},
+		{"a user called like the address", as("127.0.0.1"), []int{200, 200, 429}},
+		{"a user called like the address as a key", as("2:127.0.0.1"), []int{200, 200, 429}},
+		{"an expired token", []string{"Authorization", "Bearer " + tokenOf(tokenSecret, `{"sub":"ada","exp":1}`)}, []int{401, 401, 401}},
+		{"a forged token", []string{"Authorization", "Bearer " + tokenOf(strings.ToUpper(tokenSecret), `{"sub":"bob"}`)}, []int{401}},
+		{"a claim that is no key", []string{"Authorization", "Bearer " + tokenOf(tokenSecret, `{"sub":["bob"]}`)}, []int{400}},
+		{"a token without the claim", []string{"Authorization", "Bearer " + tokenOf(tokenSecret, `{}`)}, []int{200}},
+		{"nobody again", nil, []int{429}},
+	} {
+		for i, want := range c.want {
+			if got := s.get(t, "/", c.header...); got.status != want {
+				t.Errorf("%s, request %d: got %d, want %d: %s", c.name, i+1, got.status, want, got.body)
+			}
+		}
+	}
+
+	show := func(query, part, value string) {
+		t.Helper()
+		var states admin.KeyStates
+		if got := fetch(t, http.DefaultClient, s.admin+"/v1/key?"+query); json.Unmarshal([]byte(got.body), &states) != nil || len(states.Keys) != 1 {
+			t.Fatalf("%s: got %d %s", query, got.status, got.body)
+		}
+		if k := states.Keys[0]; k.Parts[part] != value || k.Limits[0].Remaining != 0 {
+			t.Errorf("%s: got %+v, want %s=%s with nothing left", query, k, part, value)
+		}
+	}
+	show("claim.sub=ada", "claim.sub", "ada")
+	show("ip=127.0.0.1", "ip", "127.0.0.1")
+
+	s.override(t, "user", "claim.sub", "ada", "5/day")
+	s.override(t, "user", "ip", "127.0.0.1", "3/day")
+	for _, c := range []struct {
+		header []string
+		want   []int
+	}{{as("ada"), []int{200, 200, 200, 429}}, {nil, []int{200, 429}}, {as("127.0.0.1"), []int{429}}} {
+		for i, want := range c.want {
+			if got := s.get(t, "/", c.header...); got.status != want {
+				t.Errorf("with overrides, %v, request %d: got %d, want %d", c.header, i+1, got.status, want)
+			}
+		}
+	}
+	if top := fetch(t, http.DefaultClient, s.admin+"/v1/top").body; !strings.Contains(top, `"claim.sub": "ada"`) || !strings.Contains(top, `"ip": "127.0.0.1"`) {
+		t.Errorf("the keys denied most are %s", top)
+	}
+	// What a client has of its own is under the key that its request has.
+	if got := s.get(t, "/.well-known/ratelimit", as("ada")...).body; !strings.Contains(got, `"quota":5`) {
+		t.Errorf("ada's own limits are %s", got)
+	}
+	if got := s.get(t, "/.well-known/ratelimit").body; !strings.Contains(got, `"quota":3`) {
+		t.Errorf("an address' own limits are %s", got)
+	}
+}

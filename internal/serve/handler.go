@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"cmp"
+	"net/http"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/gateway"
+	"github.com/sluicegate/sluice/internal/server/metrics"
+	limitmetrics "github.com/sluicegate/sluice/metrics"
+)
+
+// newLimits returns what answers clients under a configuration.
+func (s *runtime) newLimits(g *generation) (*httplimit.Middleware, error) {
+	c := g.config
+	var fields httplimit.Fields
+	for _, word := range c.Fields {
+		fields |= fieldWords[word]
+	}
+	own, err := httplimit.NewOwn(g.policy, s.store, s.askers, fields, s.now)
+	if err != nil {
+		return nil, err
+	}
+	if g.decisions, err = s.logs.encoder(c); err != nil {
+		return nil, err
+	}
+	logged := s.logs.onEnd(c, g.decisions)
+	return httplimit.New(httplimit.Options{
+		Policy: g.policy, Store: s.store,
+		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, Claims: g.claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
+		Allow: c.Allow, Deny: c.Deny, Fields: fields,
+		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, Now: s.now,
+		OnDecision: func(r *http.Request, e httplimit.Event) {
+			g.proxies.look(r)
+			s.trace.Decided(r, e)
+			s.count(r, e)
+		},
+		OnEnd: func(r *http.Request, sum *httplimit.Summary) {
+			s.counts.EndHTTP(r, sum)
+			if logged != nil {
+				logged(r, sum)
+			}
+		},
+	})
+}
+
+// routeOf returns the route by which a request is measured, by the names in the
+// configuration; also of one that was not passed on.
+func (s *runtime) routeOf(r *http.Request, sum *httplimit.Summary) string {
+	if sum.Upstream.URL != "" || sum.Upstream.Route != "" {
+		return limitmetrics.RouteOf(r, sum)
+	}
+	routes, ok := s.current.Load().routes.(*gateway.Routes)
+	if !ok {
+		return "/" // the sample app's
+	}
+	name, ok := routes.NameOf(r)
+	if !ok {
+		return "none"
+	}
+	return cmp.Or(name, "/")
+}
+
+// newAskers returns how often clients may ask for their own limits.
+func newAskers(store sluice.Store) (*sluice.Limiter, error) {
+	limit := sluice.PerMinute(30).WithBurst(10).Named("own-limits")
+	return sluice.New(store, "own-limits", limit)
+}
+
+// fieldWords are the words of config.FieldWords.
+var fieldWords = map[string]httplimit.Fields{
+	"draft-11": httplimit.Draft11, "x-ratelimit": httplimit.XRateLimit,
+	"x-ratelimit-epoch": httplimit.XRateLimitEpoch, "none": httplimit.NoFields,
+}
+
+// count counts what became of a request.
+func (s *runtime) count(r *http.Request, e httplimit.Event) {
+	if e.Judged != nil {
+		s.tally.Count(e.Judged)
+	}
+	s.counts.CountHTTP(r, e)
+}
+
+// cutOff returns what bounds have cut off so far.
+func (s *runtime) cutOff() metrics.CutOff {
+	return metrics.CutOff{SlowBodies: s.slowBodies.Load(), LongRequests: s.longRequests.Load()}
+}
+
+// heldBack returns what requests that are held back take.
+func (s *runtime) heldBack() metrics.Held {
+	full, share := s.held.Refused()
+	return metrics.Held{
+		InFlight: s.held.InFlight(),
+		Requests: s.held.Held(), Full: full, ShareFull: share,
+		ReadAhead: s.ahead.Held(), Stopped: s.ahead.Stopped(),
+	}
+}

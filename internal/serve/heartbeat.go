@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redisurl"
+)
+
+// heartbeatLimit is how the nodes of a fleet count themselves: each holds a slot.
+var heartbeatLimit = sluice.SlotLimit{Name: "alive", Cap: sluice.MaxSlots, TTL: heartbeatTTL}
+
+// run tells that this node lives, has keys counted as by the other nodes, and logs,
+// until ctx ends.
+func (s *sharedStore) run(ctx context.Context) {
+	defer close(s.ended)
+	looks := time.NewTicker(lookEvery)
+	defer looks.Stop()
+	beats := time.NewTicker(heartbeatEvery)
+	defer beats.Stop()
+	connected := s.redis.Err() == nil
+	l := outageLog{sharedStore: s, up: connected}
+	if !connected {
+		l.explained = redisurl.Answered(l.lastFailure())
+		l.log.Warn("the store is away at the start", l.attr(), slog.String("cause", l.cause()), slog.String("meanwhile", l.meanwhile()))
+	}
+	s.meet(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			s.giveBack(context.WithoutCancel(ctx))
+			s.alive(context.WithoutCancel(ctx), s.leave)
+			return
+		case <-looks.C:
+			if !connected && s.redis.Err() == nil {
+				connected = true
+				s.meet(ctx)
+			}
+			l.look()
+		case <-beats.C:
+			s.meet(ctx)
+		case <-s.change:
+			l.look()
+		case err := <-s.errors:
+			l.failed(err)
+		}
+	}
+}
+
+// meet is what a node does with the others, at first and with each beat.
+func (s *sharedStore) meet(ctx context.Context) {
+	s.alive(ctx, s.heartbeat)
+	s.shareSecret(ctx)
+}
+
+// shareSecret has keys counted under the secret that the nodes of the store share.
+// Until that is known they count under one of this process. It is asked for with each
+// beat, as a server may lose it.
+func (s *sharedStore) shareSecret(ctx context.Context) {
+	if s.redis.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
+	defer cancel()
+	secret, err := s.redis.HashSecret(ctx)
+	switch {
+	case err == nil:
+		s.fault = ""
+		s.of.tally.Share(secret)
+	case s.store.Healthy() && err.Error() != s.fault: // an outage is told elsewhere
+		s.fault = err.Error()
+		s.report(nil, err)
+	}
+}
+
+// alive calls f with the slots by which the nodes of a fleet count themselves.
+func (s *sharedStore) alive(ctx context.Context, f func(context.Context, *sluice.Slots)) {
+	if s.redis.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
+	defer cancel()
+	slots, err := sluice.NewSlots(s.redis, "sluice.nodes", heartbeatLimit)
+	if err != nil {
+		s.report(nil, err)
+		return
+	}
+	f(ctx, slots)
+}
+
+// heartbeat tells that this node lives and learns how many do. If it fails the last
+// number stays.
+func (s *sharedStore) heartbeat(ctx context.Context, slots *sluice.Slots) {
+	if d, err := slots.Acquire(ctx, "", s.id, 1); err == nil && d.Held > 0 {
+		s.nodes.Store(d.Held)
+	}
+}
+
+// leave tells that this node is gone. If that is lost its slot expires.
+func (s *sharedStore) leave(ctx context.Context, slots *sluice.Slots) {
+	_, _ = slots.Release(ctx, "", s.id)
+}
+
+// outageLog writes the changes of the store's state, and errors, each at most
+// once in logEvery: a store that comes and goes floods nothing. A change that
+// had to wait is told later, if it is still one.
+type outageLog struct {
+	*sharedStore
+	up           bool // as last told
+	explained    bool // a server has said why it is not
+	told, warned time.Time
+	unsaid       int // errors since warned
+	outages      uint64
+}
+
+func (l *outageLog) look() {
+	stats := l.store.Stats()
+	up := l.redis.Err() == nil && stats.Healthy
+	if up == l.up && stats.Outages == l.outages {
+		l.explain()
+		return
+	}
+	if time.Since(l.told) < logEvery {
+		return
+	}
+	since := slog.Uint64("outages", stats.Outages-l.outages)
+	if up {
+		l.log.Info("the store is back", l.attr(), since)
+	} else {
+		l.explained = redisurl.Answered(l.lastFailure())
+		l.log.Warn("the store is away", l.attr(), since, slog.String("cause", l.cause()),
+			slog.String("meanwhile", l.meanwhile()))
+	}
+	l.up, l.told, l.outages = up, time.Now(), stats.Outages
+}
+
+// explain tells what a server says is wrong with it where that was not known when
+// it was told that it is away: once in an outage.
+func (l *outageLog) explain() {
+	if l.up || l.explained || !redisurl.Answered(l.lastFailure()) {
+		return
+	}
+	l.explained = true
+	l.log.Warn("the store is away, and has said why", l.attr(), slog.String("cause", l.cause()))
+}
+
+func (l *outageLog) failed(err error) {
+	if time.Since(l.warned) < logEvery {
+		l.unsaid++
+		return
+	}
+	l.log.Warn("the store failed", l.attr(), slog.Any("error", err), slog.Int("errors_not_logged", l.unsaid))
+	l.warned, l.unsaid = time.Now(), 0
+}

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/gateway/tcp"
+)
+
+// listenerChange is a change of the addresses at which clients come in, prepared:
+// all that may fail has been done, and nothing is in force.
+type listenerChange struct {
+	listeners *listeners
+	next      []*listener // what will be open, in order
+	opened    []*listener // of these, the new ones
+	stay      map[*listener]*config.Listener
+}
+
+// prepare opens what is not open yet. If one of the addresses cannot be opened
+// none is, and the error says all that cannot. It must be followed by commit or
+// abandon, by the goroutine that called it: only one changes the listeners.
+func (d *listeners) prepare(ctx context.Context, listeners []config.Listener) (*listenerChange, error) {
+	c := &listenerChange{listeners: d, stay: make(map[*listener]*config.Listener)}
+	var faults []error
+	for i := range listeners {
+		l := &listeners[i]
+		old := d.at(l.Address)
+		if old != nil && kind(old.config.Load()) == kind(l) {
+			c.stay[old] = l
+			c.next = append(c.next, old)
+			continue
+		}
+		o, err := d.newListener(ctx, l, old)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		c.next, c.opened = append(c.next, o), append(c.opened, o)
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(append(faults, c.abandon())...)
+	}
+	return c, nil
+}
+
+// abandon closes what was opened.
+func (c *listenerChange) abandon() error {
+	var errs []error
+	for _, o := range c.opened {
+		errs = append(errs, o.abandon())
+	}
+	return errors.Join(errs...)
+}
+
+// commit puts the change in force. Clients at an address that is no longer
+// listened at may finish within the drain time.
+func (c *listenerChange) commit() error {
+	d := c.listeners
+	var errs []error
+	for o, l := range c.stay {
+		errs = append(errs, d.adjust(o, l))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closing {
+		return errors.Join(append(errs, c.abandon())...)
+	}
+	old := d.open
+	d.open = c.next
+	if d.failed == nil {
+		return errors.Join(errs...) // nothing is served yet
+	}
+	for _, o := range old {
+		if !slices.Contains(c.next, o) {
+			d.log.Info("an address is closed; what was begun there may end", slog.String("address", o.Addr().String()))
+			d.leaving = append(d.leaving, o)
+			d.serving.Go(func() { d.retire(o) })
+			// Who comes to a port that is taken over waits in its queue for the new
+			// listener, and is not let in by the old one.
+			<-o.shut
+		}
+	}
+	for _, o := range c.opened {
+		d.log.Info("an address is open", slog.String("address", o.Addr().String()))
+		d.start(o)
+	}
+	return errors.Join(errs...)
+}
+
+// start serves a listener. The caller holds d.mu.
+func (d *listeners) start(o *listener) {
+	d.serving.Go(func() {
+		if err := ended(o.front.Serve(o.Listener)); err != nil {
+			d.fail(err)
+		}
+	})
+}
+
+// retire shuts a listener that is no longer wanted. Where the program ends
+// meanwhile, stop shuts it too.
+func (d *listeners) retire(o *listener) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.drain)
+	defer cancel()
+	err := o.drain(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		d.log.Warn("what was begun at an address that is closed is cut off: it did not end within the drain time", slog.String("address", o.Addr().String()))
+		err = nil
+	}
+	if err = ended(errors.Join(err, o.front.Close())); err != nil {
+		d.log.Error("an address was not closed as it should be", slog.Any("error", err))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.leaving = slices.DeleteFunc(d.leaving, func(l *listener) bool { return l == o })
+}
+
+// stats returns what the listeners have passed on, by their names. Of one for HTTP
+// no bytes are counted.
+func (d *listeners) stats() map[string]tcp.Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make(map[string]tcp.Stats)
+	for _, o := range d.open {
+		if o.raw != nil {
+			all[o.name()] = o.raw.Stats()
+		} else {
+			all[o.name()] = o.gate.Stats()
+		}
+	}
+	return all
+}
+
+// requests returns how many HTTP requests are being answered, by listeners' names.
+func (d *listeners) requests() map[string]int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make(map[string]int)
+	for _, o := range d.open {
+		if o.raw == nil {
+			all[o.name()] = int(o.inflight.n.Load())
+		}
+	}
+	return all
+}

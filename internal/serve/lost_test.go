@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/server/admin"
+)
+
+// TestOverridesThatNoLongerFit: they are left out and told, a few of them, at
+// the start and after a change of the file; they stay in their file, come back
+// with the rule, and can be removed.
+func TestOverridesThatNoLongerFit(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "overrides.json")
+	var all []admin.StoredOverride
+	for i := range 1000 {
+		all = append(all, admin.StoredOverride{Rule: "api", Key: []string{fmt.Sprint("u", i)}, Limits: []string{"1/min sliding-log"}, Reason: "launch", Author: "eve"})
+	}
+	doc, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, doc, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rules := func(limits string) string {
+		return fmt.Sprintf("upstream: %q\nrules: [{name: api, by: header.X-User, %s}]\n", named(t, "up"), limits)
+	}
+	bytes := rules("cost: response-bytes, limits: 2MB/h sliding-histogram")
+	s := start(t, bytes, stopped, func(o *Options) { o.Overrides = file })
+	for i := range 3 {
+		if got := s.get(t, "/", "X-User", "u1"); got.status != 200 {
+			t.Errorf("request %d: got %d", i+1, got.status)
+		}
+	}
+	logs := s.logs.String()
+	for _, want := range []string{
+		"rule=api", "reason=launch", "its limits do not fit the rule: counts requests but the rule's cost is in bytes",
+		"make it anew, or end it by sluice key override PART=VALUE... --rule api --remove; ", "overrides=990",
+	} {
+		if !strings.Contains(logs, want) {
+			t.Errorf("the log lacks %q:\n%.2000s", want, logs)
+		}
+	}
+	if n := strings.Count(logs, "left out"); n != 11 {
+		t.Errorf("%d lines, want 11", n)
+	}
+	const u1 = `{"rule": "api", "parts": {"header.X-User": "u1"}, "reason": "x", "author": "eve"`
+	one := s.ask(t, http.MethodPut, "/v1/override", u1+`, "limits": ["5/min"]}`)
+	if want := "counts requests but the rule's cost is in bytes"; one.status == http.StatusOK || !strings.Contains(one.body, want) {
+		t.Errorf("one more: got %q, want %q", one.body, want)
+	}
+	s.ask(t, http.MethodDelete, "/v1/override", u1+"}")
+	change := func(yaml string) {
+		t.Helper()
+		before := s.hash(t)
+		s.write(t, yaml)
+		s.again <- syscall.SIGHUP
+		until(t, "the change", func() bool { return s.hash(t) != before })
+	}
+	change(rules("limits: 50/min sliding-log"))
+	for user, want := range map[string]int{"u1": 200, "u2": 429} {
+		s.get(t, "/", "X-User", user)
+		if got := s.get(t, "/", "X-User", user); got.status != want {
+			t.Errorf("%s after the rule is back: got %d, want %d", user, got.status, want)
+		}
+	}
+	change(bytes)
+	if got := s.get(t, "/", "X-User", "u2"); got.status != 200 {
+		t.Errorf("after the second change: got %d", got.status)
+	}
+}
+
+// TestOverrideOutlivesItsRule: an override stays what it was made as when the
+// limits of its rule change.
+func TestOverrideOutlivesItsRule(t *testing.T) {
+	const rules = "rules: [{name: a, by: ip, limits: %s}]\n"
+	upstream := fmt.Sprintf("upstream: %q\n", named(t, "up"))
+	s := start(t, upstream+fmt.Sprintf(rules, "50/h sliding-log"), stopped)
+	s.override(t, "a", "ip", "127.0.0.1", "2/h")
+	for range 2 {
+		if got := s.get(t, "/"); got.status != http.StatusOK {
+			t.Errorf("got %d", got.status)
+		}
+	}
+	for _, limits := range []string{"[50/h sliding-log, 600/min, 3000/h token-bucket]", "50/h", "60/h sliding-counter"} {
+		s.changeTo(t, upstream+fmt.Sprintf(rules, limits))
+		if got := s.get(t, "/"); got.status != http.StatusTooManyRequests {
+			t.Errorf("under %s: got %d, want the override of 2/h to be spent", limits, got.status)
+		}
+	}
+}

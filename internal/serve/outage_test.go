@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// warning returns the first line of the log that says a text, once it is there.
+func (r *running) warning(t *testing.T, text string) (found string) {
+	t.Helper()
+	until(t, "the log to say "+text, func() bool {
+		for line := range strings.Lines(r.logs.String()) {
+			if strings.Contains(line, text) {
+				found = line
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// giveUp asks until the store is given up, which requests find out.
+func (r *running) giveUp(t *testing.T) {
+	t.Helper()
+	until(t, "the store to be given up", func() bool {
+		r.get(t, "/?userId=u")
+		return r.metrics(t)[`sluice_store_up{store="redis"}`] == 0
+	})
+}
+
+// What the log says of requests in an outage is what the rules say, at the start
+// and later.
+func TestOutageLog(t *testing.T) {
+	const want = `meanwhile="requests are refused"`
+	server := redistest.Start(t, redistest.Redis(t))
+	yaml := fmt.Sprintf("store: {redis: {url: \"redis://%s\"}}\nrules: [{name: a, limits: 1000/min, failure: closed}]\n", server.Addr)
+	s := start(t, yaml)
+	server.Kill(t)
+	s.giveUp(t)
+	if got := s.warning(t, "the store is away"); !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := start(t, yaml).warning(t, "the store is away at the start"); !strings.Contains(got, want) {
+		t.Errorf("at the start: got %q, want %q", got, want)
+	}
+}
+
+// While the store is away a gateway is not ready where nothing passes, and only
+// there.
+func TestReadyInAnOutage(t *testing.T) {
+	const (
+		web  = "listen: 127.0.0.1:0\n"
+		tcp  = "listen: [{address: \"tcp://127.0.0.1:0\", upstream: \"127.0.0.1:1\", open: 1, failure: %s}]\n"
+		both = "listen: [127.0.0.1:0, {address: \"tcp://127.0.0.2:0\", upstream: \"127.0.0.1:1\", name: db%s}]\n"
+	)
+	rule := func(name, more string) string { return fmt.Sprintf("  - {name: %s, limits: 1000/min%s}\n", name, more) }
+	closed, open := rule("closed", ", failure: closed"), rule("open", "")
+	below := func(path string) string { return ", match: {path: " + path + "/}, failure: closed" }
+	for _, c := range []struct {
+		name, listen, rules string
+		want                int
+	}{
+		{"closed", web, closed, 503},
+		{"open", web, open, 200},
+		{"local", web, rule("a", ", failure: local"), 200},
+		{"closed for all, open for some", web, closed + rule("a", ", match: {path: /a/}"), 503},
+		{"closed for some, open for all", web, rule("a", below("/a")) + open, 200},
+		{"closed, each for some", web, rule("a", below("/a")) + rule("b", below("/b")), 200},
+		{"closed where a key is there, open for all", web, rule("a", ", by: header.X-Key, missing: skip, failure: closed") + open, 200},
+		{"closed for every path", web, rule("a", ", match: {path: /}, failure: closed") + open, 503},
+		{"closed for every path, in other words", web, rule("a", ", match: {path: \"/{rest...}\"}, failure: closed") + open, 503},
+		{"closed for a path and every path", web, rule("a", ", match: {path: [/b, /]}, failure: closed") + open, 503},
+		{"closed for the root", web, rule("a", ", match: {path: \"/{$}\"}, failure: closed") + open, 200},
+		{"closed for every path but one", web, rule("a", ", match: {path: /, except_path: /b}, failure: closed") + open, 200},
+		{"closed for every network", web, rule("a", ", match: {network: [0.0.0.0/0, \"::/0\"]}, failure: closed") + open, 503},
+		{"closed for every network, in halves", web, rule("a", ", match: {network: [0.0.0.0/1, 128.0.0.0/1, \"::/0\"]}, failure: closed") + open, 503},
+		{"closed for all of IPv4", web, rule("a", ", match: {network: 0.0.0.0/0}, failure: closed") + open, 200},
+		{"closed for most networks", web, rule("a", ", match: {network: [0.0.0.0/1, 128.0.0.0/2, \"::/0\"]}, failure: closed") + open, 200},
+		{"closed for every path and a method", web, rule("a", ", match: {path: /, method: GET}, failure: closed") + open, 200},
+		{"closed for every path with a header", web, rule("a", ", match: {path: /, header: {X-A: \"*\"}}, failure: closed") + open, 200},
+		{"closed where there is an address, as always", web, rule("a", ", by: [ip, method], missing: skip, failure: closed") + open, 503},
+		{"closed in shadow", web, rule("a", ", mode: shadow, failure: closed"), 200},
+		{"closed, open in shadow", web, rule("a", below("/a")) + rule("b", ", mode: shadow"), 200},
+		{"TCP alone, closed", fmt.Sprintf(tcp, "closed"), open, 503},
+		{"TCP alone, local", fmt.Sprintf(tcp, "local"), closed, 200},
+		{"TCP without limits beside HTTP", fmt.Sprintf(both, ""), closed, 200},
+		{"TCP beside HTTP, both closed", fmt.Sprintf(both, ", open: 1, failure: closed"), closed, 503},
+		{"TCP beside HTTP, which is open", fmt.Sprintf(both, ", open: 1, failure: closed"), open, 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := start(t, fmt.Sprintf("store: {redis: {url: \"redis://127.0.0.1:%d\"}}\n%srules:\n%s", redistest.FreePort(t), c.listen, c.rules))
+			got := ready(t, s)
+			if c.want == 503 && c.listen == web && s.get(t, "/a/").status != 503 {
+				t.Error("not ready, and yet a request is let in")
+			}
+			meanwhile := "each rule goes on as its failure says"
+			switch {
+			case c.want == 503:
+				meanwhile = "requests are refused"
+			case c.name == "open":
+				meanwhile = "requests are let through"
+			case c.name == "local":
+				meanwhile = "each node decides with its share of the limit"
+			}
+			if got.status != c.want || !strings.Contains(got.body, "store: down; "+meanwhile) {
+				t.Errorf("got %d %q, want %d and %q", got.status, got.body, c.want, meanwhile)
+			}
+		})
+	}
+}

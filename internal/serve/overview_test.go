@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/server/admin"
+)
+
+// overviewOf returns the overview that an admin address shows.
+func overviewOf(t *testing.T, r *running, query string, header ...string) (o admin.Overview, text string) {
+	t.Helper()
+	got := fetch(t, http.DefaultClient, r.admin+"/v1/overview"+query, header...)
+	if got.status != http.StatusOK {
+		t.Fatalf("overview: %d %s", got.status, got.body)
+	}
+	if err := json.Unmarshal([]byte(got.body), &o); err != nil {
+		t.Fatal(err)
+	}
+	return o, got.body
+}
+
+// TestOverview: what became of requests, and how the program fares, can be read in
+// one document, which has keys in clear for callers with the token only.
+func TestOverview(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(tokens, []byte("0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, fmt.Sprintf(`
+upstream: %q
+admin: {address: 127.0.0.1:0, token_file: %q}
+rules:
+  - {name: api, by: header.X-User, limits: 3/min sliding-log, candidates: {one: 1/min sliding-log}}
+  - {name: dry, by: ip, limits: 2/min sliding-log, mode: shadow}
+  - {name: idle, match: {path: /never}, by: ip, limits: 2/min}
+`, named(t, "up"), tokens), stopped)
+	for range 5 {
+		s.get(t, "/", "X-User", "ada")
+	}
+	until(t, "a tick", func() bool {
+		o, _ := overviewOf(t, s, "")
+		return o.Requests.Recent != nil && o.Requests.Recent.Sum().Denied == 2
+	})
+	o, text := overviewOf(t, s, "")
+	if !o.Hidden || strings.Contains(text, "ada") || strings.Contains(text, "0123456789abcdef") {
+		t.Errorf("a caller without the token reads keys, or secrets: %s", text)
+	}
+	if total := o.Requests.Total; total.Allowed != 3 || total.Denied != 2 || total.WouldDeny != 4 || total.Delayed+total.Degraded+total.Warned != 0 {
+		t.Errorf("total: %+v", total)
+	}
+	if o.Requests.Recent.Step != 1 || o.Requests.Day.Step != 60 || o.Requests.Day.Sum() != o.Requests.Total {
+		t.Errorf("series %+v, %+v", o.Requests.Recent, o.Requests.Day)
+	}
+	if len(o.Rules) != 3 || o.Rules[0].Name != "api" || o.Rules[0].Denied != 2 || o.Rules[0].Recent.Sum().Allowed != 3 || o.Rules[0].Day != nil || o.Rules[2].Recent != nil {
+		t.Fatalf("rules: %+v", o.Rules)
+	}
+	if api, dry := o.Rules[0], o.Rules[1]; api.WouldDeny != api.Recent.Sum().WouldDeny || api.WouldDeny != api.Candidates[0].WouldDeny || api.WouldDeny == 0 || api.Judged != 5 || dry.WouldDeny != dry.Recent.Sum().WouldDeny {
+		t.Errorf("would deny: %+v, %+v", api.RuleStatus, dry.RuleStatus)
+	}
+	if top := o.Rules[0].Top; len(top) != 1 || top[0].Keys[0].Hash == "" || top[0].Keys[0].Least != 2 {
+		t.Errorf("top: %+v", top)
+	}
+	if !o.Store.Up || o.Store.Kind != "memory" || o.Store.Keys != 3 || o.Store.Asked == 0 || o.Store.P99 < o.Store.P50 || o.Store.P50 <= 0 {
+		t.Errorf("store: %+v", o.Store)
+	}
+	if o.Config.Version != s.hash(t) || o.Config.Rules != 3 || len(o.Config.Listeners) != 1 || o.Build.Go == "" || o.Memory.Total == 0 || o.Started.IsZero() {
+		t.Errorf("system: %+v", o.System)
+	}
+	with, _ := overviewOf(t, s, "?rule=api", "Authorization", "Bearer 0123456789abcdef0123456789abcdef")
+	if with.Hidden || len(with.Rules) != 1 || with.Rules[0].Top[0].Keys[0].Parts["header.X-User"] != "ada" || with.Rules[0].Day.Sum().WouldDeny != 4 {
+		t.Errorf("with the token: %+v", with.Rules)
+	}
+	for _, c := range []struct {
+		path, head string
+		want       int
+	}{
+		{"/v1/overview?rule=nope", "", http.StatusNotFound},
+		{"/v1/overview", "Host: sluice.example\n", http.StatusMisdirectedRequest},
+		{"/v1/overview", "Host: 192.0.2.1\n", http.StatusUnauthorized}, // not meant for this machine
+		{"/v1/live", "Host: 192.0.2.1\n", http.StatusUnauthorized},
+	} {
+		head := c.head
+		if head == "" {
+			head = "Host: 127.0.0.1\n"
+		}
+		if got := asked(t, s.admin, "GET "+c.path+" HTTP/1.1\n"+head); got.status != c.want {
+			t.Errorf("%s %s: got %d, want %d: %s", c.path, c.head, got.status, c.want, got.body)
+		}
+	}
+}
+
+// events reads the events of a live page until it ends.
+func events(t *testing.T, r *running) <-chan string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.admin+"/v1/live", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req) //nolint:bodyclose // who reads it closes it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK || got != "text/event-stream" {
+		t.Fatalf("got %d %q", resp.StatusCode, got)
+	}
+	out := make(chan string, 100)
+	go func() {
+		defer close(out)
+		defer func() { _ = resp.Body.Close() }()
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			if line := lines.Text(); line != "" {
+				out <- line
+			}
+		}
+	}()
+	return out
+}
+
+// await returns the next line that begins so.
+func await(t *testing.T, lines <-chan string, prefix string) string {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for {
+		select {
+		case line, open := <-lines:
+			if strings.HasPrefix(line, prefix) {
+				return line
+			}
+			if !open {
+				t.Fatalf("the events ended before %q", prefix)
+			}
+		case <-timeout:
+			t.Fatalf("no %q", prefix)
+		}
+	}
+}
+
+// ends waits until there are no more lines.
+func ends(t *testing.T, lines <-chan string) {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for {
+		select {
+		case _, open := <-lines:
+			if !open {
+				return
+			}
+		case <-timeout:
+			t.Fatal("the events do not end")
+		}
+	}
+}
+
+// TestLive: a page is told what has changed, without keys, and anew after a change
+// of the configuration; it does not keep the program from ending.
+func TestLive(t *testing.T) {
+	file := func(quota int) string {
+		return fmt.Sprintf("upstream: %q\nrules: [{name: api, by: header.X-User, limits: %d/min sliding-log}, {name: idle, match: {path: /never}, limits: 1/s}]\n", named(t, "up"), quota)
+	}
+	s := start(t, file(2), stopped)
+	lines := events(t, s)
+	for range 3 {
+		s.get(t, "/", "X-User", "ada")
+	}
+	until(t, "the counts", func() bool {
+		line := strings.TrimPrefix(await(t, lines, "data: "), "data: ")
+		var e admin.Live
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if strings.Contains(line, "ada") || !e.StoreUp || !e.Current || e.Version == "" {
+			t.Fatalf("got %s", line)
+		}
+		return e.Rules["api"].Denied == 1 && e.Rules["api"].Allowed == 2 && e.Total.Denied == 1
+	})
+	s.change(t, file(3), "in force since")
+	ends(t, lines)
+	lines = events(t, s)
+	await(t, lines, "retry:")
+	s.end(t)
+	ends(t, lines)
+}
+
+// TestOverviewDelayed: requests that had to wait, that went over a soft limit, and that
+// were decided without the store are counted as such.
+func TestOverviewDelayed(t *testing.T) {
+	s := start(t, fmt.Sprintf(`
+upstream: %q
+rules:
+  - {name: slow, match: {path: /slow}, by: header.X-User, limits: 20/s leaky-bucket burst 5}
+  - {name: lax, match: {path: /lax}, limits: {soft: 1/h sliding-log, grace: 5/h sliding-log}}
+`, named(t, "up")))
+	for range 2 {
+		s.get(t, "/slow", "X-User", "ada")
+		s.get(t, "/lax")
+	}
+	o, _ := overviewOf(t, s, "")
+	slow, lax, total := o.Rules[0], o.Rules[1], o.Requests.Total
+	if slow.Allowed != 2 || slow.Delayed != 1 || lax.Allowed != 2 || lax.Warned != 1 || lax.Delayed != 0 || total.Delayed != 1 || total.Warned != 1 || total.Allowed != 4 {
+		t.Errorf("got %+v, %+v, %+v", slow.Counts, lax.Counts, total)
+	}
+	away := start(t, fmt.Sprintf(`
+upstream: %q
+store: {redis: {url: "redis://127.0.0.1:1"}}
+rules:
+  - {name: open, match: {path: /open}, limits: 5/h}
+  - {name: closed, match: {path: /closed}, limits: 5/h, failure: closed}
+`, named(t, "up")))
+	for path, want := range map[string]int{"/open": http.StatusOK, "/closed": http.StatusServiceUnavailable} {
+		if got := away.get(t, path); got.status != want {
+			t.Errorf("%s: got %d, want %d", path, got.status, want)
+		}
+	}
+	o, text := overviewOf(t, away, "")
+	if open, closed := o.Rules[0], o.Rules[1]; open.Allowed != 1 || open.Degraded != 1 || closed.Failed != 1 || closed.Degraded != 1 || o.Requests.Total.Degraded != 2 || open.Failure != "open" || closed.Failure != "closed" {
+		t.Errorf("got %+v, %+v, %+v", open.Counts, closed.Counts, o.Requests.Total)
+	}
+	if o.Store.Up || o.Store.Kind != "redis" || o.Store.Degraded != 2 || !strings.Contains(o.Store.Text, "store: down") {
+		t.Errorf("store %+v in %s", o.Store, text)
+	}
+}

@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/internal/server/reload"
+)
+
+// newWatcher returns what keeps the configuration's file in force.
+func (s *server) newWatcher(ctx context.Context) *reload.Watcher {
+	c := s.Config
+	return reload.New(reload.Options{
+		File: c.File, MaxBytes: config.MaxBytes + 1, // one byte more than it accepts
+		Load: func(data []byte, named func([]string)) error {
+			next, err := config.ParsePaced(c.File, data, pacer())
+			if err != nil {
+				return err
+			}
+			named(s.keys(next))
+			return s.apply(ctx, next)
+		},
+		Hurried: s.reopen, Around: s.load, Changed: s.changed,
+	}, reload.Version{File: c.File, Hash: c.Version, Loaded: time.Now()}, s.keys(c))
+}
+
+// rereads reports whether the configuration is read again: not what the program
+// was given open, which was read to its end.
+func (s *server) rereads() bool { return s.Watch && !regular.Given(s.Config.File) }
+
+// watch reads the file anew when it changes.
+func (s *server) watch(ctx context.Context) {
+	if s.rereads() {
+		s.watcher.Run(ctx, s.Again)
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.Again:
+			s.reopen()
+			s.Log.Warn("SIGHUP opens logs again and nothing else: a configuration that does not come from a file is read once", slog.String("file", s.Config.File))
+		}
+	}
+}
+
+// reopen has the files of all logs opened again: they may have been moved away.
+func (s *server) reopen() {
+	s.runtime.logs.reopen()
+	if err := s.audit.Reopen(); err != nil {
+		s.Log.Error("the audit log cannot be opened again; the file before is kept", slog.Any("error", err))
+	}
+}
+
+// keys returns the files of a configuration that hold keys and secrets.
+func (s *server) keys(c *config.Config) (names []string) {
+	if t := c.Tokens; t != nil {
+		names = append(names, cmp.Or(t.JWKS, t.HMAC, t.Key))
+	}
+	if c.DecisionLog.SecretFile != "" {
+		names = append(names, c.DecisionLog.SecretFile)
+	}
+	if s.Config.Admin.TokenFile != "" { // which is settled at the start
+		names = append(names, s.Config.Admin.TokenFile)
+	}
+	return names
+}
+
+// apply puts a new file in force, but for what is settled at the start: all of
+// it, or nothing.
+func (s *server) apply(ctx context.Context, c *config.Config) error {
+	token, err := ReadToken(s.Config.Admin.TokenFile)
+	if err != nil {
+		return err
+	}
+	logs, err := s.runtime.logs.prepare(c)
+	if err != nil {
+		return err
+	}
+	change, err := s.listeners.prepare(ctx, listenersOf(c))
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", c.File, err), logs.abandon())
+	}
+	if err := s.runtime.apply(c); err != nil {
+		return errors.Join(err, change.abandon(), logs.abandon())
+	}
+	if err := logs.commit(); err != nil {
+		s.Log.Error("a log was not closed as it should be", slog.Any("error", err))
+	}
+	if len(logs) > 0 {
+		s.runtime.logs.tellSecret(c)
+	}
+	if s.api != nil {
+		s.api.SetToken(token)
+		s.api.Restart()
+	}
+	if err := change.commit(); err != nil { //nolint:contextcheck // connections end with their listener, not with ctx
+		s.Log.Error("an address does not serve as it should", slog.Any("error", err))
+	}
+	for _, part := range []struct {
+		name    string
+		changed bool
+	}{
+		{"admin", !reflect.DeepEqual(c.Admin, s.Config.Admin)},
+		{"store", !reflect.DeepEqual(c.Store, s.Config.Store)},
+	} {
+		if part.changed {
+			s.Log.Warn("a part of the configuration takes effect at the next start only", slog.String("part", part.name))
+		}
+	}
+	return nil
+}
+
+// load calls f, which reads a file and puts it in force, so that requests feel
+// little of it.
+func (s *server) load(f func() error) error {
+	return collectAfter(func() error {
+		failed, equal := aside(f)
+		if equal != nil {
+			s.Log.Warn("requests may wait while a configuration is read", slog.Any("error", equal))
+		}
+		return failed
+	})
+}
+
+// changed logs what came of a new file.
+func (s *server) changed(v reload.Version, err error) {
+	if err == nil && v.Hash == s.active {
+		s.Log.Info("the configuration has been read again, with the files that it names", slog.String("file", v.File), slog.String("hash", v.Hash))
+		return
+	}
+	if err == nil {
+		s.active = v.Hash
+		s.Log.Info("a new configuration is in force", slog.String("file", v.File), slog.String("hash", v.Hash))
+		return
+	}
+	logFaults(context.Background(), s.Log, "the configuration as it is now is not in force; the one before goes on", v, err)
+}
+
+// mostFaults is how many faults are logged at once; all of them are at /readyz.
+const mostFaults = 20
+
+// logFaults logs what is wrong with a configuration, a line for each fault, with its
+// place where it has one.
+func logFaults(ctx context.Context, log *slog.Logger, message string, v reload.Version, err error) {
+	all, ok := errors.AsType[config.Faults](err)
+	if !ok {
+		for line := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
+			all = append(all, config.Fault{File: v.File, Problem: strings.TrimSpace(line)})
+		}
+	}
+	more := 0
+	if n := len(all) - mostFaults; n > 1 {
+		all, more = all[:mostFaults], n
+	}
+	for _, f := range all {
+		attrs := []slog.Attr{slog.String("file", f.File)}
+		if v.Hash != "" {
+			attrs = append(attrs, slog.String("hash", v.Hash))
+		}
+		if f.Line > 0 {
+			attrs = append(attrs, slog.Int("line", f.Line), slog.Int("column", f.Column))
+		}
+		log.LogAttrs(ctx, slog.LevelError, message, append(attrs, slog.String("problem", f.Problem))...) //nolint:sloglint // each caller has one text
+	}
+	if more > 0 {
+		log.Error("the configuration has more faults; see sluice lint", slog.String("file", v.File), slog.Int("faults", more))
+	}
+}
+
+// LogFaults logs why a program does not start: what is wrong with its configuration,
+// a line for each fault.
+func LogFaults(ctx context.Context, log *slog.Logger, file string, err error) {
+	logFaults(ctx, log, "sluice does not start", reload.Version{File: file}, err)
+}

@@ -1,0 +1,300 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/gateway"
+	"github.com/sluicegate/sluice/internal/gateway/tcp"
+	"github.com/sluicegate/sluice/internal/sampledlog"
+	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/server/decisionlog"
+	"github.com/sluicegate/sluice/internal/server/metrics"
+	"github.com/sluicegate/sluice/internal/server/tally"
+	"github.com/sluicegate/sluice/internal/server/token"
+	"github.com/sluicegate/sluice/internal/server/trace"
+	"github.com/sluicegate/sluice/memstore"
+	limitmetrics "github.com/sluicegate/sluice/metrics"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// runtime answers clients as the configuration in force says. A new one takes its
+// place as a whole, between two requests: states are in the store and stay.
+type runtime struct {
+	first     *config.Config
+	log       *slog.Logger
+	tokens    sampledlog.Log // that are refused
+	metrics   *metrics.Metrics
+	counts    *limitmetrics.Metrics
+	trace     *trace.Tracer
+	store     sluice.Store
+	slots     sluice.SlotStore
+	report    func(*http.Request, error)
+	tally     tally.Tally
+	overrides *admin.Overrides
+	held      *policy.Queue      // over all configurations
+	abandoned *gateway.Abandoned // too
+	ahead     *httplimit.ReadAhead
+	memory    *gateway.Memory // nil without GOMEMLIMIT
+	places    *tcp.Places     // of connections, of all listeners for clients
+	upstreams *gateway.Connections
+	askers    *sluice.Limiter
+	now       func() time.Time
+	logs      *logs
+
+	slowBodies   atomic.Int64 // cut off by the least rate of bodies
+	longRequests atomic.Int64 // cut off by longest_request
+
+	mu      sync.Mutex // of changes, taken inside that of overrides
+	current atomic.Pointer[generation]
+}
+
+// generation is what one configuration, with the overrides of its time, makes.
+type generation struct {
+	config    *config.Config
+	policy    *policy.Policy // overrides included
+	limits    *httplimit.Middleware
+	handler   http.Handler // limits around routes
+	routes    http.Handler
+	upstreams map[upstreamOf]*gateway.Gateway
+	claims    func(*http.Request) (func(string) (string, error), error)
+	proxies   *proxies
+	decisions *decisionlog.Encoder // nil: there is no log of them
+}
+
+// upstreamOf is what a gateway depends on: while that stays it is kept, with its
+// connections.
+type upstreamOf struct {
+	url     string
+	timeout time.Duration
+	longest time.Duration
+	own     bool // its own name in Host
+	trusted string
+}
+
+func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, counts *limitmetrics.Metrics, overrides *admin.Overrides, now func() time.Time) (*runtime, error) {
+	s := &runtime{
+		first: first, log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, counts: counts, overrides: overrides,
+		held: policy.NewQueue(policy.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned),
+		ahead: httplimit.NewReadAhead(httplimit.DefaultReadAhead), places: tcp.NewPlaces(defaultConnections), now: now,
+		memory: gateway.NewMemory(debug.SetMemoryLimit(-1), log), logs: newLogs(log),
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	s.upstreams = gateway.NewConnections(defaultConnections, s.closeIdle)
+	asked := memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now})
+	var err error
+	if s.askers, err = newAskers(asked); err != nil {
+		return nil, err
+	}
+	return s, counts.WatchMemory(asked.Stats, "own-limits")
+}
+
+// inForce returns the configuration in force and its policy with all overrides.
+// Until the first is, it is that.
+func (s *runtime) inForce() (*config.Config, *policy.Policy) {
+	if g := s.current.Load(); g != nil {
+		return g.config, g.policy
+	}
+	return s.first, s.first.Policy
+}
+
+// policyInForce returns the policy with all overrides.
+func (s *runtime) policyInForce() *policy.Policy {
+	_, p := s.inForce()
+	return p
+}
+
+// ServeHTTP answers a client.
+func (s *runtime) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.current.Load().handler.ServeHTTP(w, r)
+}
+
+// leastBodyRate returns how many bytes a second of a body must come, 0 for any number.
+func (s *runtime) leastBodyRate() int64 {
+	return max(cmp.Or(s.current.Load().config.LeastBodyRate, leastBodyRate), 0)
+}
+
+// admits reports whether a client is let in at all.
+func (s *runtime) admits(client netip.Addr) bool { return s.current.Load().limits.Admits(client) }
+
+// claims verifies the token of a request that is to be explained.
+func (s *runtime) claims(r *http.Request) (claims policy.Lookup, required bool, err error) {
+	g := s.current.Load()
+	if g.claims != nil {
+		claims, err = g.claims(r)
+	}
+	return claims, g.config.Tokens != nil && g.config.Tokens.Required, err
+}
+
+// exempt reports whether no limit applies to a client.
+func (s *runtime) exempt(client netip.Addr) bool {
+	return slices.ContainsFunc(s.current.Load().config.Exempt, func(p netip.Prefix) bool { return p.Contains(client) })
+}
+
+// failureOf returns what happens to requests of a scope while a shared store is
+// away: what its rule or its listener says.
+func (s *runtime) failureOf(scope string) sluice.Failure {
+	c, p := s.inForce()
+	if r, ok := p.RuleOf(scope); ok {
+		return r.Failure
+	}
+	for i := range c.Listen {
+		if l := &c.Listen[i]; strings.HasPrefix(scope, l.Scope()+"/") {
+			return l.Limits.Failure
+		}
+	}
+	return sluice.FailOpen
+}
+
+// leaseOf returns whether the limits of a plan are leased, and how: as the rule
+// says whose they are. After a change of that the store carries over what keys
+// have spent, as after any change of a limit, and what is still in hand under
+// the old terms is not used by requests under the new ones.
+func (s *runtime) leaseOf(p *sluice.Plan) (terms sluice.LeaseTerms, leased bool) {
+	r, ok := s.policyInForce().RuleOf(p.Scope())
+	if !ok {
+		return terms, false
+	}
+	return r.Leased(p)
+}
+
+// apply puts a configuration in force. If it returns an error nothing changes.
+func (s *runtime) apply(c *config.Config) error {
+	return s.overrides.Apply(s.now(), func(all []admin.StoredOverride) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.generate(c, all)
+	})
+}
+
+// generate makes a generation of a configuration and puts it in force.
+func (s *runtime) generate(c *config.Config, overrides []admin.StoredOverride) error {
+	g := &generation{config: c}
+	if err := s.addRoutes(g); err != nil {
+		return err
+	}
+	var err error
+	if g.proxies, err = newProxies(c, s.log, s.current.Load()); err != nil {
+		return err
+	}
+	if c.Tokens != nil {
+		v, err := token.New(tokenOptions(c.Tokens, s.now, func(r *http.Request, err error) { s.tokens.Warn(r.Context(), "token not usable", err) }))
+		if err != nil {
+			return fmt.Errorf("%s: tokens: %w", c.File, err)
+		}
+		g.claims = v.Claims
+	}
+	return s.enforce(g, overrides)
+}
+
+func tokenOptions(t *config.Tokens, now func() time.Time, onRefuse func(*http.Request, error)) token.Options {
+	return token.Options{
+		Header: t.Header, Cookie: t.Cookie, JWKSFile: t.JWKS, HMACFile: t.HMAC, KeyFile: t.Key,
+		Issuer: t.Issuer, Audience: t.Audience, Now: now, OnRefuse: onRefuse,
+	}
+}
+
+// override puts the configuration in force once more, with other overrides.
+func (s *runtime) override(all []admin.StoredOverride) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := *s.current.Load()
+	return s.enforce(&g, all)
+}
+
+// enforce makes the limits of g and puts them in the place of those before.
+func (s *runtime) enforce(g *generation, overrides []admin.StoredOverride) error {
+	lost, err := g.override(overrides)
+	if err != nil {
+		return err
+	}
+	if g.limits, err = s.newLimits(g); err != nil {
+		return err
+	}
+	g.handler = s.trace.Handler(g.limits.Wrap(g.routes))
+	s.tellLost(lost)
+	s.tally.Follow(g.policy)
+	s.held.Resize(int(cmp.Or(g.config.MaxHeld, policy.DefaultQueue)))
+	s.held.Share(int(g.config.MaxHeldPerKey))
+	s.ahead.Resize(cmp.Or(g.config.MaxReadAhead, httplimit.DefaultReadAhead))
+	s.setPlaces(g.config)
+	old := s.current.Swap(g)
+	if old == nil {
+		return nil
+	}
+	for at, up := range old.upstreams {
+		if g.upstreams[at] != up {
+			up.Close() // connections in use close when they are done
+		}
+	}
+	return nil
+}
+
+// closeIdle closes the connections to upstreams that are not in use.
+func (s *runtime) closeIdle() {
+	for _, up := range s.current.Load().upstreams {
+		up.Close()
+	}
+}
+
+// override makes the policy of g: that of its configuration with the overrides.
+// It returns those that are left out.
+func (g *generation) override(overrides []admin.StoredOverride) (lost []admin.LostOverride, err error) {
+	g.policy = g.config.Policy
+	if len(overrides) == 0 {
+		return nil, nil
+	}
+	g.policy, lost, err = admin.CompileWith(g.policy.Rules(), overrides, pacer())
+	return lost, err
+}
+
+// addRoutes makes what passes requests on.
+func (s *runtime) addRoutes(g *generation) (err error) {
+	c := g.config
+	if len(c.Upstreams) == 0 {
+		g.routes = newSampleApp()
+		return nil
+	}
+	g.upstreams = make(map[upstreamOf]*gateway.Gateway)
+	if old := s.current.Load(); old != nil {
+		maps.Copy(g.upstreams, old.upstreams)
+	}
+	used := make(map[upstreamOf]bool)
+	routes := make([]gateway.Route, len(c.Upstreams))
+	for i, u := range c.Upstreams {
+		at := upstreamOf{u.URL.String(), u.Timeout, u.LongestRequest, u.UpstreamHost, fmt.Sprint(c.ClientIP.Trusted)}
+		if g.upstreams[at] == nil {
+			g.upstreams[at], err = gateway.New(at.url, gateway.Options{
+				Trusted: c.ClientIP.Trusted, ResponseTimeout: u.Timeout, UpstreamHost: u.UpstreamHost, StallTimeout: stallTimeout,
+				LongestRequest: u.LongestRequest, OnLongest: func() { s.longRequests.Add(1) },
+				Abandoned: s.abandoned, Dial: s.upstreams.Dial, Log: s.log,
+			})
+			if err != nil {
+				return err
+			}
+		}
+		used[at] = true
+		routes[i] = gateway.Route{Host: u.Host, Path: u.Path, MaxBody: u.MaxBody, Handler: g.upstreams[at]}
+	}
+	maps.DeleteFunc(g.upstreams, func(at upstreamOf, _ *gateway.Gateway) bool { return !used[at] })
+	g.routes, err = gateway.NewRoutes(routes...)
+	return err
+}

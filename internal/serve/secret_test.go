@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// countingRules are rules each of which counts keys of its own.
+const countingRules = `
+rules:
+  - {name: a, by: header.X-A, limits: 1000/min}
+  - {name: b, by: header.X-B, limits: 1000/min}
+  - {name: c, by: header.X-C, limits: 1000/min}
+  - {name: d, by: header.X-D, limits: 1000/min}
+`
+
+// wired returns a node that listens nowhere, with a store that a line names; empty is
+// one in this process.
+func wired(t *testing.T, store string) *server {
+	t.Helper()
+	if store != "" {
+		store = "store: {redis: " + store + "}\n"
+	}
+	c, err := config.Parse("test.yaml", []byte(store+countingRules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{Options: Options{Config: c, Log: discard()}}
+	t.Cleanup(func() {
+		if err := s.close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.wire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// counted returns verdicts on so many keys under each rule.
+func counted(t *testing.T, n int) []policy.Verdict {
+	t.Helper()
+	c, err := config.Parse("test.yaml", []byte(countingRules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := policy.Evaluator{Policy: c.Policy, Store: memstore.New(memstore.Options{})}
+	verdicts := make([]policy.Verdict, n)
+	for i := range verdicts {
+		a := policy.Plain{RequestMethod: "GET", RequestPath: "/", Headers: make(map[string][]string), Address: netip.MustParseAddr("192.0.2.1")}
+		for _, rule := range []string{"A", "B", "C", "D"} {
+			a.Headers["X-"+rule] = []string{rule + strconv.Itoa(i)}
+		}
+		e.Decide(t.Context(), &a, &verdicts[i])
+	}
+	return verdicts
+}
+
+// estimates has a node count verdicts, and returns how many keys it tells there are
+// under each rule. Of 2,000 the numbers differ by chance under different secrets: all
+// four are the same once in 10^8 times.
+func estimates(s *server, verdicts []policy.Verdict) (told [4]int64) {
+	for i := range verdicts {
+		s.runtime.tally.Count(&verdicts[i])
+	}
+	s.runtime.tally.Tick(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	for i, rule := range []string{"a", "b", "c", "d"} {
+		if hour, _, _, ok := s.runtime.tally.Keys(rule); ok {
+			told[i] = hour.Seen
+		}
+	}
+	return told
+}
+
+// TestNodesShareASecret: nodes count keys under one secret if they share a store and
+// a prefix, also those that come up while it is away, once it is there. Others, and
+// until then, do not.
+func TestNodesShareASecret(t *testing.T) {
+	redis, keys := redistest.Start(t, redistest.Redis(t)), counted(t, 2000)
+	line := func(prefix string) string { return fmt.Sprintf(`{url: "redis://%s", prefix: %s}`, redis.Addr, prefix) }
+	memory, memory2 := wired(t, ""), wired(t, "")
+	redis.Kill(t)
+	away, away2 := wired(t, line("site")), wired(t, line("site"))
+	own := estimates(away, keys)
+	if own == estimates(away2, keys) {
+		t.Error("two nodes that the store was never there for have one secret")
+	}
+	redis.Run(t)
+	var shared [4]int64
+	until(t, "a secret of both", func() bool {
+		shared = estimates(away2, keys)
+		return estimates(away, keys) == shared
+	})
+	if shared == own {
+		t.Error("the node that came up while the store was away still counts under its own secret")
+	}
+	late, other := wired(t, line("site")), wired(t, line("other"))
+	until(t, "the secret of one that comes up now", func() bool { return estimates(late, keys) == shared })
+	client := redis.Client(t)
+	until(t, "a secret of another prefix", func() bool {
+		n, err := client.Do(t.Context(), client.B().Exists().Key("other{1}!secret").Build()).AsInt64()
+		return err == nil && n == 1
+	})
+	for name, s := range map[string]*server{"of another prefix": other, "with a store in this process": memory, "with another in this process": memory2} {
+		if estimates(s, keys) == shared {
+			t.Errorf("a node %s has the same secret", name)
+		}
+	}
+	if estimates(memory, keys) == estimates(memory2, keys) {
+		t.Error("nodes with stores in their processes have one secret")
+	}
+}
+
+// TestSecretThatIsNone: what another program wrote in the place of the secret is told,
+// and keys are counted all the same.
+func TestSecretThatIsNone(t *testing.T) {
+	redis := redistest.Start(t, redistest.Redis(t))
+	client := redis.Client(t)
+	if err := client.Do(t.Context(), client.B().Set().Key("site{1}!secret").Value("mine").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, fmt.Sprintf("store: {redis: {url: \"redis://%s\", prefix: site}}\n", redis.Addr)+countingRules)
+	if got := s.warning(t, "the store failed"); !strings.Contains(got, "site{1}!secret") || !strings.Contains(got, "delete it") || strings.Contains(got, "mine") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package serve runs a gateway: a configuration in; listeners, stores, reload
+// and drain out.
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	goruntime "runtime"
+	"sync"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/server/metrics"
+	"github.com/sluicegate/sluice/internal/server/reload"
+	"github.com/sluicegate/sluice/internal/server/trace"
+	limitmetrics "github.com/sluicegate/sluice/metrics"
+)
+
+// Where clients and operators come in if a configuration does not say.
+const (
+	DefaultListen = "127.0.0.1:8080"
+	DefaultAdmin  = "127.0.0.1:9090"
+)
+
+// Options say what is served, and how. Config, Out and Log are required.
+type Options struct {
+	Config *config.Config
+	// Watch has the file of Config read again when it changes, and for each value
+	// of Again.
+	Watch bool
+	Again <-chan os.Signal
+	// Overrides and Audit are files that take the place of those in Config, if
+	// they are not empty.
+	Overrides, Audit string
+	// Drain is how long requests may take to end when the program does.
+	Drain time.Duration
+	Out   io.Writer // is told what is limited, and where
+	Log   *slog.Logger
+	Now   func() time.Time // of the store; nil is the system's clock
+}
+
+// server is a gateway that runs.
+type server struct {
+	Options
+	metrics   *metrics.Metrics
+	counts    *limitmetrics.Metrics
+	trace     *trace.Tracer // nil if nobody asks for spans
+	store     *store
+	runtime   *runtime
+	watcher   *reload.Watcher
+	audit     *admin.AuditLog
+	api       *admin.API // nil if there is none
+	latencies latencies  // of the store
+	active    string     // the version that was last told
+	listeners *listeners
+	started   time.Time
+}
+
+// Run serves until ctx ends and all requests have been answered.
+func Run(ctx context.Context, o Options) error {
+	room := newHeapRoom()
+	defer goruntime.KeepAlive(room)
+	s := &server{Options: o, active: o.Config.Version, started: time.Now()}
+	if err := s.wire(ctx); err != nil {
+		return errors.Join(err, s.close(ctx))
+	}
+	if err := s.listen(ctx); err != nil {
+		return errors.Join(err, s.listeners.close(), s.close(ctx))
+	}
+	s.announce()
+	watching, stop := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watch(watching)
+	}()
+	if s.api != nil {
+		var pages sync.WaitGroup
+		defer pages.Wait()
+		pages.Go(func() { s.api.Run(watching) })
+		pages.Go(func() { s.keepLatencies(watching) })
+	}
+	err := errors.Join(s.listeners.serve(ctx), s.store.save()) // no request is left
+	stop()
+	select {
+	case <-watched:
+	case <-time.After(endTimeout):
+		s.Log.Warn("a configuration that is being read is not waited for", slog.String("file", o.Config.File))
+	}
+	err = errors.Join(err, s.close(ctx))
+	s.Log.Info("stopped")
+	return err
+}
+
+// wire makes everything but the listeners' sockets.
+func (s *server) wire(ctx context.Context) error {
+	c := s.Config
+	s.metrics = metrics.New()
+	var err error
+	if s.counts, err = limitmetrics.New(limitmetrics.Options{
+		Registerer: s.metrics.Registry(),
+		Route:      func(r *http.Request, sum *httplimit.Summary) string { return s.runtime.routeOf(r, sum) },
+	}); err != nil {
+		return err
+	}
+	if s.trace, err = trace.New(ctx, s.Log); err != nil {
+		return err
+	}
+	overrides, err := admin.OpenOverrides(cmp.Or(s.Overrides, c.Admin.OverridesFile))
+	if err != nil {
+		return err
+	}
+	if s.runtime, err = newRuntime(c, s.Log, s.metrics, s.counts, overrides, s.Now); err != nil {
+		return err
+	}
+	s.audit = admin.NewAuditLog(os.Stderr)
+	if name := cmp.Or(s.Audit, c.Admin.AuditFile); name != "" {
+		if s.audit, err = admin.OpenAudit(name); err != nil {
+			return err
+		}
+	}
+	s.store, err = openStore(c.Store, s.runtime, s.Now) //nolint:contextcheck // the store has a timeout of its own
+	if err != nil {
+		return err
+	}
+	s.runtime.trace, s.runtime.report = s.trace, s.store.report
+	s.runtime.store = s.trace.Wrap(s.counts.Wrap(s.store.store, s.store.name()), s.store.name())
+	s.runtime.slots, _ = s.runtime.store.(sluice.SlotStore) // as either store is
+	s.watcher = s.newWatcher(ctx)
+	logs, err := s.runtime.logs.prepare(c)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(logs.commit(), s.runtime.apply(c)); err != nil {
+		return err
+	}
+	s.runtime.logs.tellSecret(c)
+	s.metrics.WatchPolicy(&s.runtime.tally, func() metrics.Config {
+		v, failure := s.watcher.Status()
+		return metrics.Config{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Current: failure == nil}
+	})
+	pages, err := s.adminHandler(overrides)
+	if err != nil {
+		return err
+	}
+	s.listeners = newListeners(ctx, s.runtime, pages, s.Drain)
+	s.metrics.WatchLogs(s.runtime.logs.stats)
+	s.metrics.WatchAbandoned(s.runtime.abandoned.Stats)
+	s.metrics.WatchTCP(s.listeners.stats)
+	s.metrics.WatchRequests(s.listeners.requests)
+	s.metrics.WatchHeld(s.runtime.heldBack)
+	s.metrics.WatchCutOff(s.runtime.cutOff)
+	s.metrics.WatchClientMemory(s.runtime.memory.Stats)
+	s.metrics.WatchUpstreams(s.runtime.upstreams.Stats)
+	s.metrics.WatchCertificates(s.listeners.certificates)
+	return nil
+}
+
+func (s *server) close(ctx context.Context) error {
+	s.closeTrace(ctx)
+	var errs []error
+	if s.store != nil {
+		errs = append(errs, s.store.close())
+	}
+	if s.runtime != nil {
+		errs = append(errs, s.runtime.logs.close())
+	}
+	if s.audit != nil {
+		errs = append(errs, s.audit.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// closeTrace sends the last spans. That a collector is away is no fault of what ends.
+func (s *server) closeTrace(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	if err := s.trace.Close(ctx); err != nil {
+		s.Log.Warn("the last spans were not sent", slog.Any("error", err))
+	}
+}
+
+// listen opens all listeners, or fails.
+func (s *server) listen(ctx context.Context) error {
+	if err := s.listeners.listen(ctx, listenersOf(s.Config)...); err != nil {
+		return fmt.Errorf("%s: %w", s.Config.File, err)
+	}
+	at := cmp.Or(s.Config.Admin.Address, DefaultAdmin)
+	if at == "off" {
+		return nil
+	}
+	if err := s.listeners.listenAdmin(ctx, at); err != nil {
+		return fmt.Errorf("%w; write another address for admin, or off", err)
+	}
+	return nil
+}
+
+// listenersOf returns where clients come in.
+func listenersOf(c *config.Config) []config.Listener {
+	if len(c.Listen) == 0 {
+		return []config.Listener{{Address: DefaultListen}}
+	}
+	return c.Listen
+}

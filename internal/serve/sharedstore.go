@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redisurl"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/redisstore"
+	"github.com/sluicegate/sluice/remote"
+)
+
+const (
+	lookEvery        = time.Second        // at how the store is
+	heartbeatEvery   = 10 * time.Second   // between two signs of life of a node
+	heartbeatTTL     = 3 * heartbeatEvery // after which a silent node is no longer counted
+	heartbeatTimeout = time.Second
+	lastTimeout      = time.Second      // to give back what is on lease, at the end
+	logEvery         = 10 * time.Second // between two lines about the store
+)
+
+// sharedStore is a store that other processes use too, wrapped so that this one
+// keeps answering when it is unavailable. It has one goroutine, which Close ends:
+// it tells the others that this node lives, shares a secret with them, and writes
+// what there is to log.
+type sharedStore struct {
+	target *redisurl.Target
+	of     *runtime // whose rules say what is leased, and what happens in an outage
+	log    *slog.Logger
+	redis  *redisstore.Store
+	store  *remote.Store // what decides
+
+	id     string       // of this node
+	nodes  atomic.Int64 // last known number of live ones
+	fault  string       // of the secret that nodes share, as last told; of run
+	change chan struct{}
+	errors chan error
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+// openShared opens the store. Where it cannot be reached that is logged, and tried
+// again in the background: a node must come up in an outage too. What cannot pass by
+// itself, such as a refused password, is an error. Prefix begins the names of keys;
+// empty: the target's, or the default.
+func openShared(target *redisurl.Target, prefix string, of *runtime) (*sharedStore, error) {
+	s := &sharedStore{
+		target: target, of: of, log: of.log, id: rand.Text()[:16],
+		change: make(chan struct{}, 1), errors: make(chan error, 1), ended: make(chan struct{}),
+	}
+	s.nodes.Store(1)
+	var err error
+	s.redis, err = redisstore.Open(context.Background(), target.Full(), redisstore.Options{
+		Logger: s.log, Prefix: prefix, Timeout: target.Timeout() + remote.DefaultLateTimeout,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	if err := s.wrap(); err != nil {
+		return nil, errors.Join(err, s.redis.Close())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	go s.run(ctx)
+	return s, nil
+}
+
+// wrap puts around the store what keeps this process calm and the servers idle.
+func (s *sharedStore) wrap() (err error) {
+	local := memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed})
+	if err := s.of.counts.WatchMemory(local.Stats, "local"); err != nil {
+		return err
+	}
+	s.store, err = remote.Wrap(s.redis, remote.Options{
+		PolicyOf:     func(p *sluice.Plan) sluice.Failure { return s.of.failureOf(p.Scope()) },
+		SlotPolicyOf: s.of.failureOf, Timeout: s.target.Timeout(),
+		Local:    local,
+		Nodes:    func() int { return int(s.nodes.Load()) },
+		OnChange: func(remote.Health) { s.changed() },
+		Lease:    s.of.leaseOf,
+	})
+	return err
+}
+
+func (s *sharedStore) attr() slog.Attr { return slog.String("store", s.target.String()) }
+
+// up reports whether requests go to the store.
+func (s *sharedStore) up() bool { return s.redis.Err() == nil && s.store.Healthy() }
+
+// Close ends the goroutine, which gives back what is on lease, then the store.
+// There must be no requests any more.
+func (s *sharedStore) Close() error {
+	s.cancel()
+	<-s.ended
+	return errors.Join(s.store.Close(), s.redis.Close())
+}
+
+// giveBack gives back what is on lease, within lastTimeout. What it cannot give
+// back counts in the store until it is forgotten there, which errs to denying.
+func (s *sharedStore) giveBack(ctx context.Context) {
+	if !s.up() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lastTimeout)
+	defer cancel()
+	if err := s.store.Return(ctx); err != nil {
+		s.log.Warn("units on lease could not be given back, and count until they are forgotten", s.attr(), slog.Any("error", err))
+	}
+}
+
+// ready says how the store is, and whether any requests can be answered with it
+// as it is: those under a policy that is closed cannot.
+func (s *sharedStore) ready() (line string, ok bool) {
+	if s.up() {
+		return "store: up", true
+	}
+	line = "store: down; " + s.meanwhile()
+	if why := s.cause(); why != "" {
+		line += "; last failure: " + why
+	}
+	return line, !s.of.refusesAll()
+}
+
+// meanwhile says what becomes of requests while the store is away.
+func (s *sharedStore) meanwhile() string {
+	switch policy, same := s.of.oneFailure(); {
+	case !same:
+		return "each rule goes on as its failure says"
+	case policy == sluice.FailOpen:
+		return "requests are let through"
+	case policy == sluice.FailLocal:
+		return "each node decides with its share of the limit"
+	default:
+		return "requests are refused"
+	}
+}
+
+// changed is called when the store is given up and when it is back.
+func (s *sharedStore) changed() {
+	select {
+	case s.change <- struct{}{}:
+	default: // it is looked at anyway
+	}
+}
+
+// report takes errors of requests. That the store is away is told once, not
+// for each of them.
+func (s *sharedStore) report(_ *http.Request, err error) {
+	if _, away := errors.AsType[*remote.UnavailableError](err); away {
+		return
+	}
+	select {
+	case s.errors <- err:
+	default: // one is waiting already
+	}
+}

@@ -1,0 +1,240 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/server/decided"
+	"github.com/sluicegate/sluice/internal/server/feed"
+	"github.com/sluicegate/sluice/internal/server/reload"
+	"github.com/sluicegate/sluice/internal/server/tally"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// APIOptions are what an [API] shows and changes. All but Slots, Shared, System,
+// State, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now are required.
+type APIOptions struct {
+	// Policy returns the policy in force, overrides included.
+	Policy func() *policy.Policy
+	Store  sluice.Store
+	Slots  sluice.SlotStore // of requests in flight; nil: they are not shown
+	Shared bool             // other nodes use Store, too
+	Tally  *tally.Tally
+	// Version returns the file in force, and why the last one is not.
+	Version func() (active reload.Version, failure error)
+	// System and State return how the program fares apart from its rules, and what
+	// of it pages are told every few seconds, which costs little.
+	System func() System
+	State  func() State
+	// Decisions returns the last ones about keys; nil: they are not shown.
+	Decisions func([]decided.Key) decided.List
+	// Overrides are changed by putting a policy with them in force by Apply.
+	Overrides *Overrides
+	Apply     func([]StoredOverride) error
+	// Audit is told of every change before it is made.
+	Audit *AuditLog
+	// Explains is the [sluice.ExplainStore] behind Store, asked so that nothing counts
+	// what it is asked; nil: Store. Admits and Claims are as in [Explainer].
+	Explains sluice.Store
+	Admits   func(netip.Addr) bool
+	Claims   func(*http.Request) (claims policy.Lookup, required bool, err error)
+
+	// Token is what a caller must show as a bearer token. Empty means that every
+	// caller on this machine may see and change everything: the API then
+	// answers no other, and no request that a web page may have made.
+	Token string
+	// Hosts are as in [Options].
+	Hosts []string
+	// Secret hides keys from callers without the token. Nil means a new one.
+	Secret []byte
+	Now    func() time.Time // nil means time.Now
+}
+
+// API is the [http.Handler] behind "sluice status", "sluice key" and "sluice explain". Answers are
+// JSON; errors are {"error": "what is wrong; what to write instead"}.
+//
+//	GET    /policy           the version in force, its rules and what became of requests; also /v1/policy,
+//	                         where the cookie of a session goes
+//	GET    /v1/key           the state of a key: ?ip=192.0.2.1&header.X-User=ada
+//	POST   /v1/explain       what would become of a request, and why
+//	POST   /v1/key/reset     forget what a key has spent
+//	POST   /v1/key/add       give a key units
+//	PUT    /v1/override      give a key other limits, for a while
+//	DELETE /v1/override      end that
+//	GET    /v1/top           the keys denied most, hidden from callers without the token, who must be on this machine
+//	GET    /v1/overview      how all fares, now and of late: an [Overview]; ?rule=NAME: one rule in full
+//	GET    /v1/live          what changes, as server-sent events: [Live]
+//	GET    /v1/session       whether the caller has a session: [Session]
+//	POST   /v1/session       begin one by the token, for a browser, which keeps a cookie
+//	DELETE /v1/session       end it
+type API struct {
+	o     APIOptions
+	mux   *http.ServeMux
+	feed  *feed.Feed
+	token atomic.Pointer[string]
+
+	sessions *sessions
+}
+
+// SetToken puts another bearer token in the place of that of the start. It is
+// safe for concurrent use, and ends the sessions that the old one has opened. An API that had a token keeps it if the new one is
+// empty: it must not become open to all on this machine.
+func (a *API) SetToken(token string) {
+	if old := *a.token.Load(); token != old && (token != "" || old == "") {
+		a.token.Store(&token)
+	}
+}
+
+// NewAPI returns an API, or what is missing.
+func NewAPI(o APIOptions) (*API, error) {
+	if o.Policy == nil || o.Store == nil || o.Tally == nil || o.Version == nil || o.Overrides == nil || o.Apply == nil || o.Audit == nil {
+		return nil, errors.New("admin: new API: only Slots, Shared, System, State, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now may be left out")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Explains == nil {
+		o.Explains = o.Store
+	}
+	if o.Secret == nil {
+		o.Secret = []byte(rand.Text())
+	}
+	s, err := newSessions(o.Secret, o.Now)
+	if err != nil {
+		return nil, fmt.Errorf("admin: new API: %w", err)
+	}
+	a := &API{o: o, mux: http.NewServeMux(), feed: feed.New(mostLive), sessions: s}
+	a.token.Store(&o.Token)
+	a.mux.HandleFunc("GET /v1/top", a.top)
+	a.mux.HandleFunc("GET /v1/overview", a.overview)
+	a.mux.HandleFunc("GET /v1/live", a.live)
+	a.mux.HandleFunc("GET /v1/session", a.session)
+	a.mux.HandleFunc("POST /v1/session", a.login)
+	a.mux.HandleFunc("DELETE /v1/session", a.logout)
+	for pattern, handle := range map[string]http.HandlerFunc{
+		"GET /policy": a.policy, "GET /v1/policy": a.policy, "GET /v1/key": a.showKey, "POST /v1/key/reset": a.resetKey, "POST /v1/key/add": a.addToKey,
+		"POST /v1/explain": a.explain, "PUT /v1/override": a.putOverride, "DELETE /v1/override": a.deleteOverride,
+	} {
+		a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if !a.authorised(r) {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				fail(w, http.StatusUnauthorized, errors.New("this needs the token: send Authorization: Bearer TOKEN, or give --token-file"))
+				return
+			}
+			handle(w, r)
+		})
+	}
+	return a, nil
+}
+
+// ServeHTTP answers the caller.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if *a.token.Load() == "" && !local(r) {
+		fail(w, http.StatusForbidden, errNotLocal)
+		return
+	}
+	if err := misdirected(r, a.o.Hosts); err != nil {
+		fail(w, http.StatusMisdirectedRequest, err)
+		return
+	}
+	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+		fail(w, http.StatusForbidden, err)
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+// authorised reports whether a caller may see keys and change things.
+func (a *API) authorised(r *http.Request) bool {
+	want := *a.token.Load()
+	if want == "" {
+		return true // ServeHTTP has let in only callers on this machine
+	}
+	if _, ok := a.sessions.until(r, a.o.Now(), a.token.Load()); ok {
+		return true
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(token), []byte(want)) == 1
+}
+
+// Error is the document of an answer that is not as it should be.
+type Error struct {
+	Error string `json:"error"`
+}
+
+func fail(w http.ResponseWriter, status int, err error) { answer(w, status, Error{err.Error()}) }
+
+func answer(w http.ResponseWriter, status int, doc any) {
+	body, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		status, body = http.StatusInternalServerError, []byte(`{"error": "the answer cannot be written"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	// An error means that the client is gone.
+	_, _ = w.Write(append(body, '\n'))
+}
+
+const mostBody = 1 << 20 // bytes of a request
+
+// read reads the document of a change, strictly.
+func read(r *http.Request, into any) error {
+	d := json.NewDecoder(io.LimitReader(r.Body, mostBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("the request's document cannot be read: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("the request's document is followed by something else; send one document")
+	}
+	return nil
+}
+
+// errNotWritten is what change returns if it has not made the change.
+var errNotWritten = errors.New("nothing was changed, as it cannot be written down")
+
+// statusOf returns the status of a change that was not made: otherwise, or that
+// of a server whose disk does not do its part.
+func statusOf(err error, otherwise int) int {
+	switch {
+	case !errors.Is(err, errNotWritten) && !errors.Is(err, errNotKept):
+		return otherwise
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+		return http.StatusInsufficientStorage
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+// change writes a change down and makes it.
+func (a *API) change(r *http.Request, e AuditEntry, do func() error) error {
+	if e.Author == "" {
+		return errors.New("author is missing: whoever reads it later wants to know; give --author")
+	}
+	e.Remote = r.RemoteAddr
+	if err := a.o.Audit.Write(e); err != nil {
+		return fmt.Errorf("%w: %w", errNotWritten, err)
+	}
+	err := do()
+	if err != nil {
+		e.Error = err.Error()
+		e.Time = time.Time{}
+		return errors.Join(err, a.o.Audit.Write(e))
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/wire"
+	"github.com/sluicegate/sluice/policy"
+)
+
+const (
+	mostExplain = 256 << 10 // bytes of a request to be explained
+	mostFields  = 256       // of its header, claims and names
+)
+
+// ExplainRequest is the document of POST /v1/explain: a request, of which is told
+// what would become of it.
+type ExplainRequest struct {
+	Method string `json:"method,omitempty"` // empty: GET
+	// URL is a path with its query, or all of a URL where the host matters.
+	URL     string              `json:"url"`
+	Headers map[string][]string `json:"headers,omitempty"`
+	Client  string              `json:"client,omitempty"` // its address; empty: not known
+	// Claims are those of a verified token. Nil: a token among Headers is verified.
+	Claims map[string]string `json:"claims,omitempty"`
+	// Certificate are the names in the client's verified certificate: cn, uri, dns,
+	// subject.
+	Certificate map[string]string `json:"certificate,omitempty"`
+	BodyBytes   *int64            `json:"body_bytes,omitempty"` // nil: not known
+}
+
+// Explainer says what would become of requests, and charges nothing.
+type Explainer struct {
+	Policy *policy.Policy
+	Store  sluice.Store          // a sluice.ExplainStore, of units and slots
+	Now    func() time.Time      // which overrides hold; nil: time.Now
+	Admits func(netip.Addr) bool // whether a client is let in at all; nil: each is
+	// Claims verifies the token of a request, and says whether it must have one; nil:
+	// none has one.
+	Claims func(*http.Request) (claims policy.Lookup, required bool, err error)
+}
+
+// explainedRequest is the attributes of a request that nobody has sent.
+type explainedRequest struct {
+	policy.HTTP
+	certificate map[string]string
+}
+
+func (r *explainedRequest) Certificate(name string) (string, error) { return r.certificate[name], nil }
+
+// requestError is what is wrong with an [ExplainRequest].
+type requestError struct{ error }
+
+// Explain explains a request. An error that is not the store's says what is wrong
+// with q.
+func (x *Explainer) Explain(ctx context.Context, q *ExplainRequest) (*Explanation, error) {
+	r, client, err := q.request(ctx)
+	if err != nil {
+		return nil, requestError{err}
+	}
+	admitted := x.Admits == nil || x.Admits(client)
+	if fault := wire.Fault(r); !admitted || fault != "" {
+		e := &Explanation{Verdict: policy.Refused.String(), Why: fault, Rules: []ExplainedRule{}}
+		if !admitted {
+			e.Why = policy.ErrNotAdmitted.Error()
+		}
+		return e, nil
+	}
+	if r.URL.Path == httplimit.OwnPath {
+		return &Explanation{Verdict: policy.Allowed.String(), Why: "it asks for its client's own limits, and is answered here", Rules: []ExplainedRule{}}, nil
+	}
+	a := &explainedRequest{certificate: q.Certificate}
+	a.Reset(r, client, x.claims(r, q.Claims))
+	judge := policy.Evaluator{Policy: x.Policy, Store: x.Store, Now: x.Now}
+	e, err := judge.Explain(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return explanationOf(e), nil
+}
+
+// claims returns what looks the request's claims up.
+func (x *Explainer) claims(r *http.Request, given map[string]string) func(string) (string, error) {
+	switch {
+	case given != nil:
+		return func(name string) (string, error) { return given[name], nil }
+	case x.Claims == nil:
+		return nil
+	}
+	var t policy.Token
+	claims, required, err := x.Claims(r)
+	verified := func() (policy.Lookup, error) { return claims, err }
+	return func(name string) (string, error) { return t.Claim(name, verified, required, func(error) {}) }
+}
+
+// request returns the request that is meant, as a server has it.
+func (q *ExplainRequest) request(ctx context.Context) (r *http.Request, client netip.Addr, err error) {
+	if n := len(q.Headers) + len(q.Claims) + len(q.Certificate); n > mostFields {
+		return nil, client, fmt.Errorf("%d header fields, claims and names; at most %d are accepted", n, mostFields)
+	}
+	if q.Client != "" {
+		if client, err = netip.ParseAddr(q.Client); err != nil {
+			return nil, client, fmt.Errorf("client %q is not an address; write one such as 192.0.2.7", q.Client)
+		}
+	}
+	at, err := url.ParseRequestURI(q.URL)
+	switch {
+	case err != nil || strings.Contains(q.URL, "#"):
+		return nil, client, fmt.Errorf("url %q is not one; write a path such as /orders?q=1, or https://api.example/orders", q.URL)
+	case at.Host != "" && at.Scheme != "http" && at.Scheme != "https":
+		return nil, client, fmt.Errorf("url %q is not of http; write https://api.example/orders", q.URL)
+	}
+	method := q.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	if !wire.Token(method) {
+		return nil, client, fmt.Errorf("method %q is not one word; write one such as POST", method)
+	}
+	r = (&http.Request{Method: method, URL: at, Host: at.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header), ContentLength: -1}).WithContext(ctx)
+	given := make(map[string]bool)
+	for name, values := range q.Headers {
+		own := http.CanonicalHeaderKey(name)
+		switch {
+		case !wire.Token(name):
+			return nil, client, fmt.Errorf("%q is not a header field's name", name)
+		case given[own]:
+			return nil, client, fmt.Errorf("the header field %s is named twice, as the case of letters does not matter; give it all of its values once", own)
+		case strings.EqualFold(name, "Host") && len(values) == 1:
+			r.Host = values[0]
+		default:
+			r.Header[own] = values
+		}
+		given[own] = true
+	}
+	if q.BodyBytes != nil {
+		if r.ContentLength = *q.BodyBytes; r.ContentLength < 0 {
+			return nil, client, fmt.Errorf("body_bytes is %d; leave it out where it is not known", r.ContentLength)
+		}
+	}
+	return wire.EndToEnd(r), client, nil
+}
+
+// explain answers POST /v1/explain.
+func (a *API) explain(w http.ResponseWriter, r *http.Request) {
+	var q ExplainRequest
+	r.Body = http.MaxBytesReader(w, r.Body, mostExplain)
+	if err := read(r, &q); err != nil {
+		status := http.StatusBadRequest
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			status = http.StatusRequestEntityTooLarge
+		}
+		fail(w, status, err)
+		return
+	}
+	x := Explainer{Policy: a.o.Policy(), Store: a.o.Explains, Now: a.o.Now, Admits: a.o.Admits, Claims: a.o.Claims}
+	e, err := x.Explain(r.Context(), &q)
+	if _, bad := errors.AsType[requestError](err); bad {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	if err != nil {
+		fail(w, http.StatusServiceUnavailable, err)
+		return
+	}
+	answer(w, http.StatusOK, e)
+}

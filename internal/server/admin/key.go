@@ -1,0 +1,358 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/server/decided"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// mostPlans is how many plans of a rule are shown at most, beside its limits
+// without one.
+const mostPlans = 16
+
+// KeyStates is the answer of GET /v1/key.
+type KeyStates struct {
+	Keys    []KeyState `json:"keys"`
+	Omitted bool       `json:"omitted,omitempty"` // there are more; name a rule
+	// Last is what the decision log says of the keys.
+	Last *decided.List `json:"last,omitempty"`
+}
+
+// KeyState is what a key has spent under the limits of a level.
+type KeyState struct {
+	Rule     string            `json:"rule"`
+	Level    string            `json:"level,omitempty"`
+	Parts    map[string]string `json:"parts"`
+	Exempt   bool              `json:"exempt,omitempty"`   // its requests are not charged
+	Shadow   bool              `json:"shadow,omitempty"`   // nothing is denied
+	Override string            `json:"override,omitempty"` // why it has limits of its own
+	// PlanBy is the part of a request that names its plan, and Plan the plan
+	// that was asked for. Both are empty if the rule has no plans, or the key
+	// limits of its own. UnknownPlan is what was asked for if it is no plan.
+	PlanBy      string       `json:"plan_by,omitempty"`
+	Plan        string       `json:"plan,omitempty"`
+	UnknownPlan string       `json:"unknown_plan,omitempty"`
+	Limits      []LimitState `json:"limits"`              // of Plan, or without a plan
+	Unlimited   bool         `json:"unlimited,omitempty"` // there are none
+	// Plans are the limits of each plan if none was asked for, and MorePlans
+	// how many there are beside these.
+	Plans     []PlanState    `json:"plans,omitempty"`
+	MorePlans int            `json:"more_plans,omitempty"`
+	InFlight  *InFlightState `json:"in_flight,omitempty"` // nil: no limit of these
+}
+
+// PlanState is what a key has left if it has a plan.
+type PlanState struct {
+	Plan      string       `json:"plan"`
+	Limits    []LimitState `json:"limits"`
+	Unlimited bool         `json:"unlimited,omitempty"` // there are none
+}
+
+// InFlightState is how many requests of a key run now.
+type InFlightState struct {
+	Cap  int64 `json:"cap"`
+	Held int64 `json:"held"`
+	Free int64 `json:"free"`
+}
+
+// LimitState is what a key has left under a limit.
+type LimitState struct {
+	Limit      string        `json:"limit"`
+	Full       int64         `json:"full"`                // units that a rested key may spend at once
+	Remaining  int64         `json:"remaining"`           // units left to spend now
+	Allowed    bool          `json:"allowed"`             // a cost of 1 would fit
+	TooLarge   bool          `json:"too_large,omitempty"` // it never fits
+	RetryAfter time.Duration `json:"retry_after_ns"`
+	ResetAfter time.Duration `json:"reset_after_ns"`
+	Words      string        `json:"words"` // the arithmetic
+}
+
+func (a *API) showKey(w http.ResponseWriter, r *http.Request) {
+	k := Key{Parts: make(map[string]string)}
+	for name, values := range r.URL.Query() {
+		switch {
+		case len(values) > 1:
+			fail(w, http.StatusBadRequest, fmt.Errorf("%s is given more than once; give it one value", name))
+			return
+		case name == "rule":
+			k.Rule = values[0]
+		case name == "level":
+			k.Level = values[0]
+		default:
+			k.Parts[name] = values[0]
+		}
+	}
+	p := a.o.Policy()
+	targets, omitted, err := k.targets(p)
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	states := KeyStates{Omitted: omitted}
+	for i := range targets {
+		s, err := a.state(r.Context(), p, &targets[i])
+		if err != nil {
+			fail(w, http.StatusServiceUnavailable, err)
+			return
+		}
+		states.Keys = append(states.Keys, s)
+	}
+	if a.o.Decisions != nil {
+		states.Last = new(a.o.Decisions(loggedKeys(p, targets, a.o.Now())))
+	}
+	answer(w, http.StatusOK, states)
+}
+
+// loggedKeys returns the keys that are charged, which the decision log names.
+func loggedKeys(p *policy.Policy, targets []target, now time.Time) (keys []decided.Key) {
+	for i := range targets {
+		t := &targets[i]
+		k := decided.Key{Rule: t.rule.Name, Level: t.level.Name}
+		if req, ok := p.InFlight(k.Rule, k.Level, t.values); ok {
+			k.Key = req.Key
+			keys = append(keys, k)
+			continue
+		}
+		for _, plan := range t.plans(now) {
+			if charge, err := p.Charge(k.Rule, k.Level, t.values, plan, now); err == nil { // else it has no limits
+				k.Key = charge.Key
+				keys = append(keys, k)
+				break
+			}
+		}
+	}
+	return keys
+}
+
+func (t *target) describe() KeyState {
+	s := KeyState{Rule: t.rule.Name, Level: t.level.Name, Shadow: t.rule.Shadow, Parts: make(map[string]string)}
+	for i, p := range t.level.By {
+		p, value := p.Of(t.values[i])
+		s.Parts[p.String()] = value
+	}
+	return s
+}
+
+// state peeks at a key under all limits of its level.
+func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState, error) {
+	s := t.describe()
+	now := a.o.Now()
+	s.Exempt = slices.ContainsFunc(t.level.ExemptKeys, func(k []string) bool { return slices.Equal(k, t.values) })
+	if o := t.override(now); o != nil {
+		s.Override = o.Reason + " (" + o.Author + ")"
+		if !o.Expires.IsZero() {
+			s.Override += ", until " + o.Expires.UTC().Format(time.RFC3339)
+		}
+	}
+	if req, ok := p.InFlight(s.Rule, s.Level, t.values); ok && a.o.Slots != nil {
+		d, err := a.o.Slots.Slot(ctx, req)
+		if err != nil {
+			return s, err
+		}
+		s.InFlight = &InFlightState{Cap: req.Limit.Cap, Held: d.Held, Free: d.Free}
+	}
+	if len(t.level.Limits) == 0 && s.Override == "" && t.level.Tiers == nil {
+		return s, nil // requests in flight only
+	}
+	plans := t.plans(now)
+	if tiers := t.level.Tiers; s.Override == "" && tiers != nil {
+		s.PlanBy, s.Plan = tiers.By.String(), t.tier
+		if tiers.Limits[t.tier] == nil && !slices.Contains(tiers.Unlimited, t.tier) {
+			s.Plan, s.UnknownPlan = "", t.tier
+		}
+	}
+	s.MorePlans = max(0, len(plans)-1-mostPlans)
+	plans = plans[:len(plans)-s.MorePlans]
+	reqs, decisions, err := a.takes(ctx, p, t, sluice.OpPeek, plans, now)
+	if err != nil {
+		return s, err
+	}
+	asked := 0
+	for i, plan := range plans {
+		of := PlanState{Plan: plan, Unlimited: t.free(plan, now)}
+		if !of.Unlimited {
+			of.Limits = limitsOf(&reqs[asked], &decisions[asked].Decision)
+			asked++
+		}
+		if i == 0 {
+			s.Limits, s.Unlimited = of.Limits, of.Unlimited
+		} else {
+			s.Plans = append(s.Plans, of)
+		}
+	}
+	return s, nil
+}
+
+// takes asks the store about a key under each of some plans that limit it, at
+// once. There is no error among the results.
+func (a *API) takes(ctx context.Context, p *policy.Policy, t *target, op sluice.Op, plans []string, now time.Time) ([]sluice.Request, []sluice.Result, error) {
+	plans = slices.DeleteFunc(slices.Clone(plans), func(plan string) bool { return t.free(plan, now) })
+	reqs, out := make([]sluice.Request, len(plans)), make([]sluice.Result, len(plans))
+	if len(plans) == 0 {
+		return reqs, out, nil
+	}
+	for i, plan := range plans {
+		charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, plan, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		if reqs[i] = (sluice.Request{Op: op, Charge: charge}); op == sluice.OpPeek {
+			reqs[i].Outcomes = new(make(sluice.Outcomes, charge.Plan.Len()))
+		} else {
+			reqs[i].Cost = 0
+		}
+	}
+	if err := sluice.TakeBatch(ctx, a.o.Store, reqs, out); err != nil {
+		return nil, nil, err
+	}
+	for i := range out {
+		if out[i].Err != nil {
+			return nil, nil, out[i].Err
+		}
+	}
+	return reqs, out, nil
+}
+
+// limitsOf returns what a key has left under a plan at which the store has
+// peeked.
+func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
+	for i, o := range req.Outcomes.All() {
+		if len(*req.Outcomes) == 1 {
+			o = sluice.Outcome{Allowed: d.Allowed, TooLarge: d.TooLarge, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+		}
+		term := req.Plan.Term(i)
+		limits = append(limits, LimitState{
+			Limit: term.Limit.String(), Full: term.Full(), Remaining: o.Remaining, Allowed: o.Allowed,
+			TooLarge: o.TooLarge, RetryAfter: o.RetryAfter, ResetAfter: o.ResetAfter, Words: words(term, o),
+		})
+	}
+	return limits
+}
+
+// words says what an outcome means, with the numbers it follows from.
+func words(t *sluice.Term, o sluice.Outcome) string {
+	if t.Algorithm == sluice.Block {
+		return blockWords(t, o)
+	}
+	var b strings.Builder
+	full := t.Full()
+	if o.Remaining > full {
+		return fmt.Sprintf("nothing is spent: all %d are left, and %d of credit; as never seen in %v", full, o.Remaining-full, o.ResetAfter)
+	}
+	if fmt.Fprintf(&b, "full is %d, %d left", full, o.Remaining); t.Lent > 0 && o.Remaining == 0 {
+		b.WriteString(": the last take has spent more than was there, and the next waits until that is paid")
+	} else {
+		fmt.Fprintf(&b, ": %d count as spent", full-o.Remaining)
+	}
+	switch {
+	case o.Remaining == full:
+		b.Reset()
+		fmt.Fprintf(&b, "nothing is spent: all %d are left", full)
+	case t.Refill == sluice.Interval:
+		fmt.Fprintf(&b, "; up to %d come back at once every %v", t.Quota, t.Window)
+	case t.Refill == sluice.Aligned:
+		fmt.Fprintf(&b, "; up to %d come back at once whenever %v of the clock are over", t.Quota, t.Window)
+	case t.WarmUp > 0:
+		fmt.Fprintf(&b, "; one comes back every %v, of a cold key up to three times as late", (t.Window / time.Duration(t.Quota)).Round(time.Microsecond))
+	case t.Algorithm == sluice.TokenBucket || t.Algorithm == sluice.LeakyBucket:
+		fmt.Fprintf(&b, "; one comes back every %v", (t.Window / time.Duration(t.Quota)).Round(time.Microsecond))
+	case t.Algorithm == sluice.FixedWindow:
+		b.WriteString("; all come back when the window ends")
+	default:
+		fmt.Fprintf(&b, "; each comes back as it leaves the window of %v", t.Window)
+	}
+	switch {
+	case o.TooLarge:
+		b.WriteString("; 1 more can never fit")
+	case !o.Allowed:
+		fmt.Fprintf(&b, "; 1 more fits in %v", o.RetryAfter)
+	case o.Remaining < full:
+		b.WriteString("; 1 more fits now")
+	}
+	if o.ResetAfter > 0 {
+		fmt.Fprintf(&b, "; as never seen in %v", o.ResetAfter)
+	}
+	return b.String()
+}
+
+// Reset is the document of POST /v1/key/reset: forget what a key has spent.
+type Reset struct {
+	Key
+	Reason string `json:"reason,omitempty"`
+	Author string `json:"author"`
+}
+
+// ResetDone is the answer of POST /v1/key/reset.
+type ResetDone struct {
+	Keys []KeyState `json:"keys"` // without limits
+	// ThisNodeOnly is whether other nodes know as before what the keys have
+	// spent: the store is in this process.
+	ThisNodeOnly bool `json:"this_node_only"`
+}
+
+func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
+	var q Reset
+	if err := read(r, &q); err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	p := a.o.Policy()
+	targets, omitted, err := q.targets(p)
+	if err == nil && omitted {
+		err = fmt.Errorf("more than %d keys are meant; name a rule", mostTargets)
+	}
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	done := ResetDone{ThisNodeOnly: !a.o.Shared}
+	for i := range targets {
+		done.Keys = append(done.Keys, targets[i].describe())
+	}
+	ctx := r.Context()
+	e := AuditEntry{Action: "reset", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"keys": done.Keys}}
+	err = a.change(r, e, func() error {
+		var errs []error
+		for i := range targets {
+			errs = append(errs, a.reset(ctx, p, &targets[i]))
+		}
+		return errors.Join(errs...)
+	})
+	if err != nil {
+		fail(w, statusOf(err, http.StatusServiceUnavailable), err)
+		return
+	}
+	answer(w, http.StatusOK, done)
+}
+
+func (a *API) reset(ctx context.Context, p *policy.Policy, t *target) error {
+	if l := t.level; len(l.Limits)+len(l.Overrides)+len(l.Candidates) == 0 && l.Tiers == nil {
+		return nil // requests in flight only, which end by themselves
+	}
+	now := a.o.Now()
+	_, _, err := a.takes(ctx, p, t, sluice.OpReset, t.plans(now), now) // it may have spent under each
+	return err
+}
+
+// blockWords is words of a block.
+func blockWords(t *sluice.Term, o sluice.Outcome) string {
+	switch {
+	case !o.Allowed:
+		return fmt.Sprintf("blocked for another %v, whatever the other limits have left; a reset of the key ends it", o.RetryAfter)
+	case o.ResetAfter > 0:
+		return fmt.Sprintf("not blocked; denied less than %d times in the window that ends in %v", t.Quota, o.ResetAfter)
+	default:
+		return fmt.Sprintf("not blocked, and nothing was denied of late; it takes %d denials in %v", t.Quota, t.Window)
+	}
+}

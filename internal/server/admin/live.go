@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/server/history"
+)
+
+const (
+	mostLive     = 64               // pages that are open at once
+	tickEvery    = time.Second      // of the history
+	liveEvery    = 2                // ticks between two events
+	liveAnyway   = 10 * time.Second // after which one comes though nothing has changed
+	eventCounts  = "event: counts\ndata: "
+	eventNothing = ": nothing has changed\n\n"
+)
+
+// Live is the document of an event of GET /v1/live: what has changed since the
+// one before. There is no key in it. Counts are since the start, so that one that
+// was missed matters little.
+type Live struct {
+	Time  time.Time                 `json:"time"`
+	Total history.Counts            `json:"total"`
+	Rules map[string]history.Counts `json:"rules,omitempty"` // that have counted something
+	State
+}
+
+// State is what can change from one event to the next.
+type State struct {
+	InFlight int64  `json:"in_flight"`
+	Delayed  int    `json:"delayed"` // requests that wait now
+	StoreUp  bool   `json:"store_up"`
+	Version  string `json:"version"` // of the configuration's file
+	Current  bool   `json:"current"` // the file as it is now is active
+}
+
+// live answers GET /v1/live.
+func (a *API) live(w http.ResponseWriter, r *http.Request) {
+	if !a.readable(w, r) {
+		return
+	}
+	if err := a.feed.Serve(w, r); err != nil {
+		w.Header().Set("Retry-After", "10")
+		fail(w, http.StatusServiceUnavailable, err)
+	}
+}
+
+// Restart ends what pages have open of /v1/live, so that they read anew what is
+// active: to be called after a change of the configuration.
+func (a *API) Restart() { a.feed.Restart() }
+
+// Run keeps the history of requests, and tells the pages that are open what has
+// changed, until ctx ends. Without it there is neither.
+func (a *API) Run(ctx context.Context) {
+	defer a.feed.Close()
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	var l told
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			a.o.Tally.Tick(a.o.Now())
+			if a.sessions.end(a.o.Now()) {
+				a.feed.Restart() // those that are over may have been reading
+			}
+			if n%liveEvery == 0 && a.feed.Readers() > 0 {
+				a.tell(now, &l)
+			}
+		}
+	}
+}
+
+// told is what pages were told last.
+type told struct {
+	at    time.Time
+	total history.Counts
+	rules map[string]history.Counts
+	state State
+}
+
+// tell sends what has changed.
+func (a *API) tell(now time.Time, l *told) {
+	event := Live{Time: a.o.Now().UTC(), Total: a.o.Tally.Total(), Rules: make(map[string]history.Counts)}
+	if a.o.State != nil {
+		event.State = a.o.State()
+	}
+	rules := a.o.Tally.Totals()
+	for name, n := range rules {
+		if n != l.rules[name] {
+			event.Rules[name] = n
+		}
+	}
+	same := len(event.Rules) == 0 && event.Total == l.total && event.State == l.state
+	if same && now.Sub(l.at) < liveAnyway {
+		return
+	}
+	*l = told{now, event.Total, rules, event.State}
+	if same {
+		a.feed.Send([]byte(eventNothing))
+		return
+	}
+	doc, err := json.Marshal(event)
+	if err != nil {
+		return // of numbers and names: it cannot be
+	}
+	a.feed.Send(append(append([]byte(eventCounts), doc...), "\n\n"...))
+}

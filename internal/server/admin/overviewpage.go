@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/server/finding"
+	"github.com/sluicegate/sluice/internal/server/history"
+	"github.com/sluicegate/sluice/internal/server/sketch"
+	"github.com/sluicegate/sluice/policy"
+)
+
+const mostTop = 5 // keys of each level in an overview
+
+var errUnreadable = errors.New("this is for callers on this machine, or with the token: send Authorization: Bearer TOKEN")
+
+// readable reports whether a caller may see what has no key in clear, and answers
+// it if not: who is on this machine, or has the token.
+func (a *API) readable(w http.ResponseWriter, r *http.Request) bool {
+	if a.authorised(r) || local(r) {
+		return true
+	}
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	fail(w, http.StatusUnauthorized, errUnreadable)
+	return false
+}
+
+// overview answers GET /v1/overview, and with ?rule=NAME that rule in full and no
+// other.
+func (a *API) overview(w http.ResponseWriter, r *http.Request) {
+	if !a.readable(w, r) {
+		return
+	}
+	rule := r.URL.Query().Get("rule")
+	a.o.Tally.Tick(a.o.Now()) // or what came since the last tick is in the totals alone
+	o := Overview{
+		Time: a.o.Now().UTC(), Hidden: !a.authorised(r), Rules: []RuleOverview{},
+		Requests:  Requests{Total: a.o.Tally.Total()},
+		Overrides: len(a.o.Overrides.All(a.o.Now())),
+	}
+	if a.o.System != nil {
+		o.System = a.o.System()
+	}
+	o.Memory.History = a.o.Tally.Bytes()
+	if recent, day, ok := a.o.Tally.Past(""); ok {
+		o.Requests.Recent, o.Requests.Day = &recent, &day
+	}
+	p, reports := a.o.Policy(), a.reports()
+	top := make(map[string][]TopLevel)
+	for _, level := range a.topOf(rule, mostTop, o.Hidden) {
+		top[level.Rule] = append(top[level.Rule], level)
+	}
+	for i := range p.Len() {
+		of := p.Rule(i)
+		if rule != "" && rule != of.Name {
+			continue
+		}
+		ro := RuleOverview{RuleStatus: ruleStatus(of, reports[of.Name]), By: byText(of), Failure: of.Failure.String(), Top: top[of.Name]}
+		for _, c := range ro.Candidates {
+			ro.Judged += c.Judged
+			ro.WouldDeny += c.WouldDeny
+		}
+		a.lately(&ro, o.Time, rule != "")
+		o.Rules = append(o.Rules, ro)
+	}
+	if rule != "" && len(o.Rules) == 0 {
+		fail(w, http.StatusNotFound, errors.New("there is no rule of that name; see /v1/overview for those that are"))
+		return
+	}
+	answer(w, http.StatusOK, o)
+}
+
+// byText says what the keys of a rule are made of, its levels behind each other.
+func byText(r *policy.Rule) string {
+	var levels []string
+	for i := range r.Levels {
+		var parts []string
+		for _, part := range r.Levels[i].By {
+			parts = append(parts, part.String())
+		}
+		if len(parts) > 0 {
+			levels = append(levels, strings.Join(parts, " "))
+		}
+	}
+	return strings.Join(levels, ", ")
+}
+
+// lately adds what became of late of requests under a rule, and what there is to be
+// said of it.
+func (a *API) lately(o *RuleOverview, now time.Time, full bool) {
+	t := a.o.Tally
+	recent, day, ok := t.Past(o.Name)
+	if !ok {
+		return
+	}
+	o.Recent = &recent
+	if full {
+		o.Day = &day
+	}
+	hour, days, percent, ok := t.Keys(o.Name)
+	if !ok {
+		return
+	}
+	o.KeysHour, o.KeysDay = keysOverview(hour, percent), keysOverview(days, percent)
+	o.Findings = finding.Of(a.figures(o.Name, now, &day, hour, days))
+}
+
+func keysOverview(c sketch.Count, percent float64) *KeysOverview {
+	return &KeysOverview{Since: c.Since, Seen: c.Seen, Denied: c.Denied, Near: c.Near, ErrorPercent: round(percent), Peak: round(100 * c.Peak)}
+}
+
+// round leaves one digit behind the point.
+func round(x float64) float64 { return float64(int64(x*10+0.5)) / 10 }
+
+// figures returns what findings about a rule rest on.
+func (a *API) figures(rule string, now time.Time, past *history.Series, hour, day sketch.Count) *finding.Figures {
+	hourly, daily, denials := past.SumSince(hour.Since), past.SumSince(day.Since), a.o.Tally.Denials(rule)
+	f := &finding.Figures{
+		Now: now, Since: hour.Since, Allowed: hourly.Allowed, Denied: hourly.Denied, Seen: hour.Seen, DeniedKeys: hour.Denied, TopDenials: denials.Keys,
+		DaySince: day.Since, DayAllowed: daily.Allowed, DayDenied: daily.Denied, DaySeen: day.Seen, Peak: day.Peak,
+	}
+	for name, n := range denials.Rescued {
+		if n > f.Rescued || n == f.Rescued && name < f.Candidate {
+			f.Candidate, f.Rescued = name, n
+		}
+	}
+	return f
+}

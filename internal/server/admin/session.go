@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/memstore"
+)
+
+const (
+	sessionLife  = 8 * time.Hour
+	mostSessions = 64   // beyond these the one that ends first is ended
+	mostCallers  = 1024 // whose attempts to log in are counted
+)
+
+// attempts is how often an address may try to log in.
+var attempts = sluice.PerMinute(10)
+
+// Login is the document of POST /v1/session.
+type Login struct {
+	Token string `json:"token"`
+}
+
+// Session is the answer of GET and POST /v1/session.
+type Session struct {
+	// Needed is whether keys in clear, and changes, need the token: without one
+	// callers on this machine have both.
+	Needed bool `json:"needed"`
+	// Until is when the caller's session ends; nil if it has none.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// sessions are those of browsers that have shown the token. It is safe for
+// concurrent use.
+type sessions struct {
+	cookie string // name; another for each program, as cookies know no ports
+	tries  *sluice.Limiter
+
+	mu sync.Mutex
+	of map[[sha256.Size]byte]opened // by the hash of what the cookie holds
+}
+
+// opened is a session: it holds until a moment, and while the token is the one
+// that it was opened by.
+type opened struct {
+	until time.Time
+	by    *string
+}
+
+func newSessions(secret []byte, now func() time.Time) (*sessions, error) {
+	store := memstore.New(memstore.Options{MaxKeys: mostCallers, Now: now})
+	tries, err := sluice.New(store, "log-in", attempts)
+	if err != nil {
+		return nil, err
+	}
+	name := sha256.Sum256(append([]byte("cookie "), secret...))
+	return &sessions{cookie: "sluice_" + hex.EncodeToString(name[:6]), tries: tries, of: make(map[[sha256.Size]byte]opened)}, nil
+}
+
+// begin opens a session, and returns what its cookie holds, and whether another one
+// has ended.
+func (s *sessions) begin(now time.Time, by *string) (id string, until time.Time, ended bool) {
+	id, until = rand.Text(), now.Add(sessionLife)
+	ended = s.end(now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.of) >= mostSessions {
+		var first [sha256.Size]byte
+		for of, o := range s.of {
+			if at, ok := s.of[first]; !ok || o.until.Before(at.until) {
+				first = of
+			}
+		}
+		delete(s.of, first)
+		ended = true
+	}
+	s.of[sha256.Sum256([]byte(id))] = opened{until, by}
+	return id, until, ended
+}
+
+// ids returns what the cookies of the session's name hold. What serves at another port of
+// the host may have set others of that name.
+func (s *sessions) ids(r *http.Request) (list []string) {
+	for _, c := range r.CookiesNamed(s.cookie) {
+		list = append(list, c.Value)
+	}
+	return list
+}
+
+// until returns when the session of a request ends, if it has one that holds.
+func (s *sessions) until(r *http.Request, now time.Time, token *string) (time.Time, bool) {
+	if !ownPage(r) {
+		return time.Time{}, false
+	}
+	ids := s.ids(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		if o, ok := s.of[sha256.Sum256([]byte(id))]; ok && o.by == token && now.Before(o.until) {
+			return o.until, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// end ends the sessions of some ids and those that are over, and reports whether
+// there was any.
+func (s *sessions) end(now time.Time, ids ...string) (ended bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.of) == 0 {
+		return false
+	}
+	before := len(s.of)
+	for _, id := range ids {
+		delete(s.of, sha256.Sum256([]byte(id)))
+	}
+	maps.DeleteFunc(s.of, func(_ [sha256.Size]byte, o opened) bool { return !now.Before(o.until) })
+	return len(s.of) < before
+}
+
+// ownPage reports whether a request comes from a page of this address. Cookies of
+// a host go to all its ports, and SameSite does not tell these apart. A browser
+// that says nothing of where a request comes from may read and not change.
+func ownPage(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
+		return site == "same-origin"
+	}
+	if origin := r.Header.Get("Origin"); origin != "" {
+		return sameOrigin(origin, r)
+	}
+	return r.Method == http.MethodGet
+}
+
+// sameOrigin reports whether an Origin is the host that the request asks.
+func sameOrigin(origin string, r *http.Request) bool {
+	at, err := url.Parse(origin)
+	return err == nil && at.Host == r.Host
+}
+
+// encrypted reports whether a browser has sent a request over TLS, which may end
+// before this address: only it writes this Origin.
+func encrypted(r *http.Request) bool {
+	at, err := url.Parse(r.Header.Get("Origin"))
+	return r.TLS != nil || err == nil && at.Scheme == "https"
+}
+
+var (
+	errTokenless = errors.New("there is no token to log in with: callers on this machine may see and change everything; give the program one by admin.token_file, or --token-file")
+	errInClear   = errors.New("the token would cross the network in clear; ask by https, or on this machine, for example through ssh -L 9090:127.0.0.1:9090 HOST")
+	errAttempts  = errors.New("too many attempts to log in from this address; wait")
+	errToken     = errors.New("this is not the token; it is in the program's token file")
+)
+
+// login answers POST /v1/session: a cookie for the token.
+func (a *API) login(w http.ResponseWriter, r *http.Request) {
+	token := a.token.Load()
+	switch {
+	case *token == "":
+		fail(w, http.StatusConflict, errTokenless)
+		return
+	case !encrypted(r) && !local(r):
+		fail(w, http.StatusForbidden, errInClear)
+		return
+	}
+	switch d, err := a.sessions.try(r.Context(), r.RemoteAddr); {
+	case err != nil:
+		fail(w, http.StatusServiceUnavailable, err)
+		return
+	case !d.Allowed:
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(d.RetryAfter.Seconds()))))
+		fail(w, http.StatusTooManyRequests, errAttempts)
+		return
+	}
+	var q Login
+	if err := read(r, &q); err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
+	}
+	if subtle.ConstantTimeCompare([]byte(q.Token), []byte(*token)) != 1 {
+		fail(w, http.StatusUnauthorized, errToken)
+		return
+	}
+	if err := a.o.Audit.Write(AuditEntry{Action: "log-in", Remote: r.RemoteAddr}); err != nil {
+		err = fmt.Errorf("%w: %w", errNotWritten, err)
+		fail(w, statusOf(err, http.StatusInternalServerError), err)
+		return
+	}
+	id, until, ended := a.sessions.begin(a.o.Now(), token)
+	if ended {
+		a.feed.Restart() // it may have been read by that session
+	}
+	a.setCookie(w, r, id, int(sessionLife/time.Second))
+	answer(w, http.StatusOK, Session{Needed: true, Until: new(until.UTC())})
+}
+
+// try counts an attempt of an address. All of an IPv6 network are one.
+func (s *sessions) try(ctx context.Context, remote string) (sluice.Decision, error) {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return s.tries.Take(ctx, remote, 1)
+	}
+	addr, bits := at.Addr().Unmap().WithZone(""), 32
+	if addr.Is6() {
+		bits = 64
+	}
+	network, err := addr.Prefix(bits)
+	if err != nil {
+		return sluice.Decision{}, err
+	}
+	return s.tries.Take(ctx, network.String(), 1)
+}
+
+// logout answers DELETE /v1/session.
+func (a *API) logout(w http.ResponseWriter, r *http.Request) {
+	if ownPage(r) && a.sessions.end(a.o.Now(), a.sessions.ids(r)...) {
+		a.feed.Restart() // it may have been read by this session
+	}
+	a.setCookie(w, r, "", -1)
+	answer(w, http.StatusOK, Session{Needed: *a.token.Load() != ""})
+}
+
+// setCookie names no path, so that it is that of the API, also where a proxy has
+// put the address below another one.
+func (a *API) setCookie(w http.ResponseWriter, r *http.Request, value string, age int) {
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // over loopback there is no TLS
+		Name: a.sessions.cookie, Value: value, MaxAge: age,
+		HttpOnly: true, Secure: encrypted(r), SameSite: http.SameSiteStrictMode,
+	})
+}
+
+// session answers GET /v1/session, which is no secret.
+func (a *API) session(w http.ResponseWriter, r *http.Request) {
+	s := Session{Needed: *a.token.Load() != ""}
+	if until, ok := a.sessions.until(r, a.o.Now(), a.token.Load()); ok {
+		s.Until = new(until.UTC())
+	}
+	answer(w, http.StatusOK, s)
+}

@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/server/tally"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Status is the answer of GET /policy.
+type Status struct {
+	File   string    `json:"file"`
+	Hash   string    `json:"hash"` // changes with the file's bytes
+	Loaded time.Time `json:"loaded"`
+	// Failure is why the file as it is now is not in force; empty if it is.
+	Failure   string           `json:"failure,omitempty"`
+	Rules     []RuleStatus     `json:"rules"`
+	Overrides []StoredOverride `json:"overrides"` // beside those of the file
+}
+
+// RuleStatus is what became of requests under a rule.
+type RuleStatus struct {
+	Name   string   `json:"name"`
+	Mode   string   `json:"mode"` // enforce or shadow
+	Limits []string `json:"limits"`
+	tally.Counts
+	Candidates []tally.CandidateReport `json:"candidates,omitempty"`
+}
+
+func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
+	v, failure := a.o.Version()
+	s := Status{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Overrides: a.o.Overrides.All(a.o.Now())}
+	if failure != nil {
+		s.Failure = failure.Error()
+	}
+	reports := a.reports()
+	p := a.o.Policy()
+	for i := range p.Len() {
+		r := p.Rule(i)
+		s.Rules = append(s.Rules, ruleStatus(r, reports[r.Name]))
+	}
+	answer(w, http.StatusOK, s)
+}
+
+// reports returns what was counted, by rule.
+func (a *API) reports() map[string]*tally.Report {
+	reports := make(map[string]*tally.Report)
+	for _, r := range a.o.Tally.Reports() {
+		reports[r.Rule] = &r
+	}
+	return reports
+}
+
+// ruleStatus describes a rule, with what was counted, nil if nothing was.
+func ruleStatus(r *policy.Rule, report *tally.Report) RuleStatus {
+	s := RuleStatus{Name: r.Name, Mode: "enforce"}
+	if report != nil {
+		s.Counts, s.Candidates = report.Counts, report.Candidates
+	}
+	if r.Shadow {
+		s.Mode = "shadow"
+	}
+	for j := range r.Levels {
+		for _, limit := range r.Levels[j].Limits {
+			s.Limits = append(s.Limits, limit.String())
+		}
+		if r.Levels[j].Unlimited {
+			s.Limits = append(s.Limits, "none")
+		}
+	}
+	return s
+}
+
+// Top is the answer of GET /v1/top.
+type Top struct {
+	Levels []TopLevel `json:"levels"`
+	Hidden bool       `json:"hidden,omitempty"` // keys are hashes: the caller has no token
+}
+
+// TopLevel are the keys of a rule's level that were denied most.
+type TopLevel struct {
+	Rule  string   `json:"rule"`
+	Level string   `json:"level,omitempty"`
+	Total uint64   `json:"total"` // denials
+	Keys  []TopKey `json:"keys"`
+}
+
+// TopKey is a key that was denied at least Least and at most Most times.
+type TopKey struct {
+	Parts map[string]string `json:"parts,omitempty"`
+	Hash  string            `json:"hash,omitempty"` // instead of the parts
+	Least uint64            `json:"least"`
+	Most  uint64            `json:"most"`
+}
+
+func (a *API) top(w http.ResponseWriter, r *http.Request) {
+	if !a.readable(w, r) {
+		return
+	}
+	n := 10
+	if text := r.URL.Query().Get("n"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > tally.Places {
+			answer(w, http.StatusBadRequest, Error{"n must be 1 to " + strconv.Itoa(tally.Places)})
+			return
+		}
+	}
+	t := Top{Hidden: !a.authorised(r)}
+	t.Levels = a.topOf(r.URL.Query().Get("rule"), n, t.Hidden)
+	answer(w, http.StatusOK, t)
+}
+
+// topOf returns the n keys denied most of each level, of all rules if rule is
+// empty.
+func (a *API) topOf(rule string, n int, hidden bool) []TopLevel {
+	p := a.o.Policy()
+	levels := make(map[string]*policy.Level)
+	for i := range p.Len() {
+		r := p.Rule(i)
+		for j := range r.Levels {
+			levels[r.Name+"/"+r.Levels[j].Name] = &r.Levels[j]
+		}
+	}
+	all := []TopLevel{}
+	for _, d := range a.o.Tally.Top(rule, n) {
+		level := levels[d.Rule+"/"+d.Level]
+		if level == nil {
+			continue // it went with a reload just now
+		}
+		tl := TopLevel{Rule: d.Rule, Level: d.Level, Total: d.Total}
+		for _, k := range d.Keys {
+			key := TopKey{Least: k.Least, Most: k.Most}
+			if hidden {
+				key.Hash = a.hide(d.Rule, k.Key)
+			} else {
+				key.Parts = partsOf(level, k.Key)
+			}
+			tl.Keys = append(tl.Keys, key)
+		}
+		all = append(all, tl)
+	}
+	return all
+}
+
+// hide returns what stands for a key that must not be shown: the same for the
+// same key, and of no use to find it.
+func (a *API) hide(rule, key string) string {
+	mac := hmac.New(sha256.New, a.o.Secret)
+	mac.Write([]byte(rule))
+	mac.Write([]byte{0})
+	mac.Write([]byte(key))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:12])
+}

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package decisionlog writes a line of JSON for each HTTP request: what was decided,
+// by which limits, for whom, and what became of it. docs/decision-log.md is its
+// schema.
+package decisionlog
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"strconv"
+	"sync"
+
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Version is that of the schema. It grows when a field changes its meaning or is
+// taken away, not when one is added.
+const Version = 1
+
+// Requests says which requests have a line.
+type Requests uint8
+
+// The kinds of requests that have a line.
+const (
+	All    Requests = iota // every one
+	Denied                 // that was not passed on, or that a rule in shadow would have denied
+	Sample                 // of some keys, all of theirs
+)
+
+// Options say what an [Encoder] writes. The zero value logs all requests, with keys
+// hashed under an empty secret.
+type Options struct {
+	Node     string // where the decision was made
+	Config   string // the version of the configuration
+	Requests Requests
+	// Every is how many keys there are to one of a sample, and By the rule whose keys
+	// these are; empty is the address of the client, which also stands for a key where
+	// the rule has none for a request.
+	Every uint64
+	By    string
+	// Plain writes keys as they are, else their HMAC-SHA256 under Secret.
+	Plain  bool
+	Secret []byte
+}
+
+// Encoder writes lines under one configuration. It does not change, but for texts that
+// it keeps: as many as the policy has limits. It is safe for concurrent use.
+type Encoder struct {
+	o      Options
+	head   []byte // the beginning of each line
+	sample []byte // what is said of the sample
+	limits sync.Map
+	hashes sync.Pool
+}
+
+// hasher is what a key is hashed with.
+type hasher struct {
+	hash.Hash
+	sum [sha256.Size]byte
+	key []byte
+}
+
+// New returns an Encoder.
+func New(o Options) *Encoder {
+	e := &Encoder{o: o}
+	b := strconv.AppendInt([]byte(`{"v":`), Version, 10)
+	b = appendField(b, `,"node":`, o.Node, mostName)
+	e.head = appendField(b, `,"config":`, o.Config, mostName)
+	if o.Requests == Sample {
+		b = strconv.AppendUint([]byte(`,"sample":{"every":`), max(o.Every, 1), 10)
+		e.sample = append(appendField(b, `,"by":`, o.by(), mostName), '}')
+	}
+	e.hashes.New = func() any { return &hasher{Hash: hmac.New(sha256.New, o.Secret)} }
+	return e
+}
+
+func (o *Options) by() string {
+	if o.By == "" {
+		return "client"
+	}
+	return o.By
+}
+
+// Wants reports whether a request has a line.
+func (e *Encoder) Wants(s *httplimit.Summary) bool {
+	switch {
+	case s.Own: // nothing was decided
+		return false
+	case e.o.Requests == Denied:
+		return s.Event.Verdict != policy.Allowed && s.Event.Verdict != policy.FailedOpen
+	case e.o.Requests == Sample:
+		return e.sampled(s)
+	}
+	return true
+}
+
+// sampled reports whether a request's key is one of the sample. The hash is the same
+// on all nodes, and has no secret: who chooses a key may choose to be logged.
+func (e *Encoder) sampled(s *httplimit.Summary) bool {
+	var buf [64]byte // of an address with its zone
+	key, ok := e.keyOf(s.Event.Judged)
+	if ok {
+		return hashOf(key)%max(e.o.Every, 1) == 0
+	}
+	return hashOf(s.Client.AppendTo(buf[:0]))%max(e.o.Every, 1) == 0
+}
+
+// hashOf is FNV-1a, whose bits are spread: keys may differ in few of them.
+func hashOf[T string | []byte](key T) uint64 {
+	x := uint64(14695981039346656037)
+	for i := range len(key) {
+		x = (x ^ uint64(key[i])) * 1099511628211
+	}
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+// keyOf returns the key of the rule that a sample is by.
+func (e *Encoder) keyOf(v *policy.Verdict) (key string, ok bool) {
+	if e.o.By == "" || v == nil {
+		return "", false
+	}
+	if f := v.InFlight; f != nil && f.Rule.Name == e.o.By {
+		return f.Key, true
+	}
+	for o := range v.Outcomes() {
+		if o.Rule.Name == e.o.By {
+			return o.Key, true
+		}
+	}
+	for s := range v.Sides() {
+		if s.Shadow && s.Rule.Name == e.o.By && s.Err == nil {
+			return s.Key, true
+		}
+	}
+	return "", false
+}
+
+// appendKey appends a key as the log has it.
+func (e *Encoder) appendKey(b []byte, key string) []byte {
+	switch {
+	case key == "":
+		return b // one budget for all
+	case e.o.Plain:
+		return appendField(b, `,"key":`, key, mostKey)
+	}
+	return e.appendHash(b, key)
+}
+
+func (e *Encoder) appendHash(b []byte, key string) []byte {
+	h, ok := e.hashes.Get().(*hasher)
+	if !ok {
+		return b
+	}
+	h.Reset()
+	h.key = append(h.key[:0], key...)
+	_, _ = h.Write(h.key) // a hash has no errors
+	sum := h.Sum(h.sum[:0])
+	b = append(b, `,"key_hash":"`...)
+	b = append(hex.AppendEncode(b, sum[:16]), '"')
+	e.hashes.Put(h)
+	return b
+}
+
+// Fields returns how a log may have a key that is not empty: hashed under the secret
+// of e, or as it is. A configuration before may have chosen otherwise.
+func (e *Encoder) Fields(key string) [][]byte {
+	return [][]byte{e.appendHash(nil, key)[1:], appendField(nil, `"key":`, key, mostKey)}
+}

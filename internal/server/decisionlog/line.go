@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package decisionlog
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Append appends the line of a request, with its end. It is no longer than 64 KiB.
+func (e *Encoder) Append(b []byte, r *http.Request, s *httplimit.Summary) []byte {
+	from := len(b)
+	b = append(b, e.head...)
+	b = append(b, `,"time":"`...)
+	b = s.Began.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
+	b = append(b, '"')
+	b = append(b, e.sample...)
+	b = appendOptional(b, `,"trace_id":`, traceID(r.Header["Traceparent"]))
+	b = appendField(b, `,"method":`, r.Method, mostMethod)
+	b = appendField(b, `,"host":`, r.Host, mostHost)
+	b = appendField(b, `,"path":`, path(r), mostPath)
+	if s.Client.IsValid() {
+		b = append(s.Client.AppendTo(append(b, `,"client":"`...)), '"')
+	}
+	b = appendEvent(b, &s.Event)
+	b = appendNumber(b, `,"status":`, int64(s.Status))
+	b = appendNumber(b, `,"bytes":`, s.Written)
+	if s.Read >= 0 {
+		b = appendNumber(b, `,"request_bytes":`, s.Read)
+	}
+	b = appendMicros(b, `,"duration_us":`, s.Took)
+	if s.Broken {
+		b = append(b, `,"broken":true`...)
+	}
+	b = appendUpstream(b, s.Upstream)
+	if v := s.Event.Judged; v != nil {
+		b = e.appendRules(b, from, v)
+	}
+	return append(b, "}\n"...)
+}
+
+// path returns a request's path as it came, without its query.
+func path(r *http.Request) string {
+	if p := r.URL.EscapedPath(); p != "" {
+		return p
+	}
+	return "/"
+}
+
+func appendEvent(b []byte, ev *httplimit.Event) []byte {
+	b = append(append(append(b, `,"verdict":"`...), ev.Verdict.String()...), '"')
+	if ev.Err != nil {
+		b = appendField(b, `,"error":`, ev.Err.Error(), mostText)
+	}
+	if ev.Verdict == policy.Denied && ev.Limit != nil {
+		b = appendRetry(b, ev.Decision.RetryAfter, ev.Decision.TooLarge)
+	}
+	if ev.Decision.Delay > 0 {
+		b = appendMicros(b, `,"delay_us":`, ev.Decision.Delay)
+	}
+	return b
+}
+
+func appendUpstream(b []byte, u *httplimit.Upstream) []byte {
+	if u == nil || u.URL == "" {
+		return b
+	}
+	b = appendField(b, `,"upstream":{"url":`, u.URL, mostText)
+	b = appendOptional(b, `,"route":`, u.Route)
+	if u.Status != 0 {
+		b = appendNumber(b, `,"status":`, int64(u.Status))
+		b = appendMicros(b, `,"header_us":`, u.Header)
+	}
+	b = appendNumber(b, `,"bytes":`, u.Bytes)
+	b = appendMicros(b, `,"duration_us":`, u.Took)
+	if u.Err != nil {
+		b = appendField(b, `,"error":`, u.Err.Error(), mostText)
+	}
+	return append(b, '}')
+}
+
+// rules are the entries of a line as they are appended.
+type rules struct {
+	*Encoder
+	b    []byte
+	from int // where the line begins
+	n    int
+	cut  int
+}
+
+// begin begins an entry. It reports whether there is room for one.
+func (l *rules) begin() bool {
+	if l.n == mostRules || len(l.b)-l.from > mostLine {
+		l.cut++
+		return false
+	}
+	if l.n++; l.n > 1 {
+		l.b = append(l.b, ',')
+	}
+	return true
+}
+
+func (e *Encoder) appendRules(b []byte, from int, v *policy.Verdict) []byte {
+	l := rules{Encoder: e, b: append(b, `,"rules":[`...), from: from}
+	_, bound := v.Binding()
+	i := 0
+	for o := range v.Outcomes() {
+		l.outcome(&o, bound && i == v.Decision.Binding)
+		i++
+	}
+	l.inFlight(v.InFlight)
+	if v.Refused != nil && l.begin() {
+		l.b = appendField(l.b, `{"rule":`, v.Refused.Rule, mostName)
+		l.b = append(l.b, `,"mode":"enforced","verdict":"refused"}`...)
+	}
+	for r, level := range v.Unlimited() {
+		l.named(r, level, "unlimited")
+	}
+	for s := range v.Shapes() {
+		l.named(s.Rule, s.Level, "shape")
+	}
+	for s := range v.Sides() {
+		l.side(&s)
+	}
+	l.b = append(l.b, ']')
+	if l.cut > 0 {
+		l.b = appendNumber(l.b, `,"rules_cut":`, int64(l.cut))
+	}
+	return l.b
+}
+
+// named appends a rule that applies and decides nothing before the response.
+func (l *rules) named(r *policy.Rule, level *policy.Level, mode string) {
+	if !l.begin() {
+		return
+	}
+	l.b = appendField(l.b, `{"rule":`, r.Name, mostName)
+	l.b = appendOptional(l.b, `,"level":`, level.Name)
+	l.b = append(append(append(l.b, `,"mode":"`...), mode...), `","verdict":"allowed"}`...)
+}
+
+func (l *rules) outcome(o *policy.Outcome, binds bool) {
+	if !l.begin() {
+		return
+	}
+	l.b = append(l.b, l.head(o.Rule, o.Level, o.Limit)...)
+	switch {
+	case o.Degraded:
+		l.b = append(l.b, `,"mode":"degraded"`...)
+	case o.Grace:
+		l.b = append(l.b, `,"mode":"grace"`...)
+	case o.Soft:
+		l.b = append(l.b, `,"mode":"soft"`...)
+	default:
+		l.b = append(l.b, `,"mode":"enforced"`...)
+	}
+	l.b = l.appendKey(l.b, o.Key)
+	l.b = appendNumber(l.b, `,"cost":`, o.Cost)
+	if o.Err != nil || o.Degraded {
+		l.b = append(append(append(l.b, `,"failure":"`...), o.Rule.Failure.String()...), '"')
+	}
+	l.result(&o.Outcome, o.Err)
+	if binds {
+		l.b = append(l.b, `,"binds":true`...)
+	}
+	l.b = append(l.b, '}')
+}
+
+// result appends what a limit had to say.
+func (l *rules) result(o *sluice.Outcome, err error) {
+	switch {
+	case err != nil:
+		l.b = append(l.b, `,"verdict":"failed"`...)
+		l.b = appendField(l.b, `,"error":`, err.Error(), mostText)
+		return
+	case o.Allowed:
+		l.b = append(l.b, `,"verdict":"allowed"`...)
+	default:
+		l.b = append(l.b, `,"verdict":"denied"`...)
+	}
+	l.b = appendNumber(l.b, `,"remaining":`, o.Remaining)
+	if !o.Allowed {
+		l.b = appendRetry(l.b, o.RetryAfter, o.TooLarge)
+	}
+}
+
+func (l *rules) inFlight(f *policy.InFlight) {
+	if f == nil || !l.begin() {
+		return
+	}
+	l.b = appendField(l.b, `{"rule":`, f.Rule.Name, mostName)
+	l.b = appendOptional(l.b, `,"level":`, f.Level.Name)
+	l.b = strconv.AppendInt(append(l.b, `,"limit":"`...), f.Limit.Cap, 10)
+	l.b = append(l.b, ` in flight","mode":"`...)
+	if f.Decision.Degraded {
+		l.b = append(l.b, `degraded"`...)
+	} else {
+		l.b = append(l.b, `enforced"`...)
+	}
+	l.b = l.appendKey(l.b, f.Key)
+	l.b = append(l.b, `,"cost":1,"verdict":"denied","binds":true}`...)
+}
+
+// side appends what a rule in shadow or a candidate would have done.
+func (l *rules) side(s *policy.Side) {
+	if !l.begin() {
+		return
+	}
+	if s.Limit != nil {
+		l.b = append(l.b, l.head(s.Rule, s.Level, s.Limit)...)
+	} else {
+		l.b = appendField(l.b, `{"rule":`, s.Rule.Name, mostName)
+	}
+	if s.Candidate != nil {
+		l.b = appendField(l.b, `,"mode":"candidate","candidate":`, s.Candidate.Name, mostName)
+	} else {
+		l.b = append(l.b, `,"mode":"shadow"`...)
+	}
+	l.b = l.appendKey(l.b, s.Key)
+	l.b = appendNumber(l.b, `,"cost":`, s.Cost)
+	l.result(&sluice.Outcome{Allowed: s.Allowed, TooLarge: s.Decision.TooLarge, Remaining: s.Decision.Remaining, RetryAfter: s.Decision.RetryAfter}, s.Err)
+	l.b = append(l.b, '}')
+}
+
+// head returns the beginning of a limit's entry, which is made once for each.
+func (l *rules) head(r *policy.Rule, level *policy.Level, limit *sluice.Term) []byte {
+	if head, ok := l.limits.Load(limit); ok {
+		return head.([]byte) //nolint:forcetypeassert // nothing else is ever stored
+	}
+	head := appendField(nil, `{"rule":`, r.Name, mostName)
+	if level != nil {
+		head = appendOptional(head, `,"level":`, level.Name)
+	}
+	head = appendField(head, `,"limit":`, limit.Limit.String(), mostName)
+	l.limits.Store(limit, head)
+	return head
+}

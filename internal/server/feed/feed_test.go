@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package feed_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/server/feed"
+)
+
+// serve serves a feed on a real socket.
+func serve(t *testing.T, f *feed.Feed) string {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := f.Serve(w, r); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	}))
+	s.Config.ReadTimeout, s.Config.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond // which must not end a feed
+	s.Start()
+	t.Cleanup(s.Close)
+	t.Cleanup(f.Close)
+	return s.URL
+}
+
+// page is a reader.
+type page struct {
+	status int
+	lines  *bufio.Reader
+	leave  context.CancelFunc
+}
+
+func open(t *testing.T, url string) *page {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = resp.Body.Close() // which may say that it was left
+	})
+	return &page{resp.StatusCode, bufio.NewReader(resp.Body), cancel}
+}
+
+// next returns the next line that is not empty, "" at the end.
+func (p *page) next(t *testing.T) string {
+	t.Helper()
+	for {
+		line, err := p.lines.ReadString('\n')
+		if line = strings.TrimSpace(line); line != "" {
+			return line
+		}
+		if errors.Is(err, io.EOF) {
+			return ""
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); !is(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("wait for %s: in vain", what)
+		}
+	}
+}
+
+// TestFeed: all pages get what is sent, past the timeouts of the server; no more of
+// them than may be; a place becomes free when one leaves; Restart ends those that are
+// open and Close all.
+func TestFeed(t *testing.T) {
+	f := feed.New(2)
+	url := serve(t, f)
+	first, second := open(t, url), open(t, url)
+	for _, p := range []*page{first, second} {
+		if got := p.next(t); got != "retry: 2000" {
+			t.Errorf("got %q", got)
+		}
+	}
+	if third := open(t, url); third.status != http.StatusServiceUnavailable || !strings.Contains(third.next(t), "as many pages are open as may be") {
+		t.Errorf("a third page: %d", third.status)
+	}
+	for range 3 { // longer than the timeouts
+		<-time.After(30 * time.Millisecond)
+		f.Send([]byte("data: one\n\n"))
+		for _, p := range []*page{first, second} {
+			if got := p.next(t); got != "data: one" {
+				t.Errorf("got %q", got)
+			}
+		}
+	}
+	first.leave()
+	until(t, "a place", func() bool { return f.Readers() == 1 })
+	third := open(t, url)
+	if got := third.next(t); third.status != http.StatusOK || got != "retry: 2000" {
+		t.Errorf("a page in its place: %d %q", third.status, got)
+	}
+	f.Restart()
+	if a, b := second.next(t), third.next(t); a != "" || b != "" || f.Readers() != 0 {
+		t.Errorf("after a restart: %q, %q, %d readers", a, b, f.Readers())
+	}
+	last := open(t, url)
+	last.next(t)
+	f.Close()
+	if got := last.next(t); got != "" {
+		t.Errorf("after the end: %q", got)
+	}
+	if late := open(t, url); late.status != http.StatusServiceUnavailable {
+		t.Errorf("a page after the end: %d", late.status)
+	}
+	if f.Dropped() != 0 {
+		t.Errorf("%d were dropped", f.Dropped())
+	}
+}
+
+// TestSlowReader: a page that does not read is dropped, and one that does gets
+// everything meanwhile.
+func TestSlowReader(t *testing.T) {
+	f := feed.New(2)
+	url := serve(t, f)
+	slow, quick := open(t, url), open(t, url)
+	slow.next(t)
+	quick.next(t)
+	event := append(append([]byte("data: "), bytes.Repeat([]byte("x"), 4<<20)...), "\n\n"...)
+	for n := 0; f.Dropped() == 0; n++ {
+		if n == 100 {
+			t.Fatal("it is not dropped")
+		}
+		f.Send(event)
+		if got := quick.next(t); len(got) != len(event)-2 {
+			t.Fatalf("got %d bytes of %d", len(got), len(event)-2)
+		}
+	}
+	if f.Readers() != 1 {
+		t.Errorf("%d readers are left", f.Readers())
+	}
+}

@@ -1,0 +1,238 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluicegate/sluice/internal/gateway"
+	"github.com/sluicegate/sluice/internal/gateway/tcp"
+	"github.com/sluicegate/sluice/internal/series"
+	"github.com/sluicegate/sluice/internal/server/tally"
+)
+
+// CountTCP counts what became of a connection at the listener of that name:
+//
+//	sluice_tcp_connections_total{listener,verdict}  allowed, denied-client, denied-rate, denied-open, undecided
+func (m *Metrics) CountTCP(listener string, e tcp.Event) {
+	m.connections.WithLabelValues(listener, e.Verdict.String()).Inc()
+}
+
+// WatchRequests exports how many HTTP requests are answered at this time, by the names
+// of their listeners. It is asked at every scrape.
+//
+//	sluice_http_requests_in_flight{listener}
+func (m *Metrics) WatchRequests(of func() map[string]int) {
+	var c series.Collector
+	running := c.Gauge("sluice_http_requests_in_flight", "HTTP requests that have come and are not over.", "listener")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		for name, n := range of() {
+			series.Put(ch, running, n, name)
+		}
+	})
+}
+
+// WatchTCP exports what passes TCP listeners, by their names. It is asked at
+// every scrape.
+//
+//	sluice_tcp_open_connections{listener}
+//	sluice_tcp_bytes_total{listener,direction}  received from clients, and sent to them
+func (m *Metrics) WatchTCP(stats func() map[string]tcp.Stats) {
+	var c series.Collector
+	open := c.Gauge("sluice_tcp_open_connections", "TCP connections that are there now.", "listener")
+	bytes := c.Counter("sluice_tcp_bytes_total", "Bytes passed on over TCP.", "listener", "direction")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		for name, s := range stats() {
+			series.Put(ch, open, s.Open, name)
+			series.Put(ch, bytes, s.Received, name, "received")
+			series.Put(ch, bytes, s.Sent, name, "sent")
+		}
+	})
+}
+
+// WatchAbandoned exports what becomes of requests whose client left before the
+// response that a limit waits for. It is asked at every scrape.
+//
+//	sluice_abandoned                the upstream works on now
+//	sluice_abandoned_total{end}     seen: settled by the response; lost: there was none;
+//	                                unsent: cancelled, as it was not sent whole; full:
+//	                                cancelled, as too many went on
+func (m *Metrics) WatchAbandoned(stats func() gateway.AbandonedStats) {
+	var c series.Collector
+	waiting := c.Gauge("sluice_abandoned", "Requests whose client has left and whose response a limit waits for.")
+	ended := c.Counter("sluice_abandoned_total", "Requests whose client left before the response that a limit waits for, by their end.", "end")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		s := stats()
+		series.Put(ch, waiting, s.Waiting)
+		series.Put(ch, ended, s.Seen, "seen")
+		series.Put(ch, ended, s.Lost, "lost")
+		series.Put(ch, ended, s.Unsent, "unsent")
+		series.Put(ch, ended, s.Full, "full")
+	})
+}
+
+// Certificate is how the certificate of a listener fares.
+type Certificate struct {
+	NotAfter time.Time // when what serves expires
+	Current  bool      // it is what its files hold
+}
+
+// WatchCertificates exports how the certificates of listeners fare, by their
+// names. It is asked at every scrape.
+//
+//	sluice_certificate_not_after_seconds{listener}  when what serves expires
+//	sluice_certificate_current{listener}            0 while what its files hold does not serve
+func (m *Metrics) WatchCertificates(of func() map[string]Certificate) {
+	var c series.Collector
+	notAfter := c.Gauge("sluice_certificate_not_after_seconds", "When the certificate that serves expires, in seconds since 1970.", "listener")
+	current := c.Gauge("sluice_certificate_current", "0 while what the files of the certificate hold could not be put in force.", "listener")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		for name, cert := range of() {
+			series.Put(ch, notAfter, cert.NotAfter.Unix(), name)
+			series.Put(ch, current, series.Truth(cert.Current), name)
+		}
+	})
+}
+
+// Config is a configuration that is in force.
+type Config struct {
+	File, Hash string
+	Loaded     time.Time
+	Current    bool // it is what its file holds
+}
+
+// WatchPolicy exports what became of requests under the rules of a policy and
+// which version of its file is in force. Both are asked at every scrape. Only
+// one policy can be watched.
+//
+//	sluice_rule_requests_total{rule,verdict}      allowed, warned, denied, refused, failed
+//	sluice_trial_requests_total{rule,level,candidate,verdict}  what is on trial would do
+//	sluice_config_info{file,hash}                 1, for the version in force
+//	sluice_config_loaded_seconds                  when that was
+//	sluice_config_current                         0 while the file as it is now is not in force
+func (m *Metrics) WatchPolicy(t *tally.Tally, config func() Config) {
+	var c series.Collector
+	requests := c.Counter("sluice_rule_requests_total", "Requests by rule; warned ones are allowed, too.", "rule", "verdict")
+	trials := c.Counter("sluice_trial_requests_total", "Requests by what a candidate, or a rule in shadow, would have done.", "rule", "level", "candidate", "verdict")
+	info := c.Gauge("sluice_config_info", "1, labelled by the configuration in force.", "file", "hash")
+	loaded := c.Gauge("sluice_config_loaded_seconds", "When the configuration was put in force, in seconds since 1970.")
+	current := c.Gauge("sluice_config_current", "0 while the file as it is now could not be put in force.")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		for _, r := range t.Reports() {
+			series.Put(ch, requests, r.Allowed, r.Rule, "allowed")
+			series.Put(ch, requests, r.Warned, r.Rule, "warned")
+			series.Put(ch, requests, r.Denied, r.Rule, "denied")
+			series.Put(ch, requests, r.Refused, r.Rule, "refused")
+			series.Put(ch, requests, r.Failed, r.Rule, "failed")
+			on := r.Candidates
+			if r.Judged > 0 { // the rule itself is in shadow
+				on = append(on, tally.CandidateReport{Judged: r.Judged, WouldDeny: r.WouldDeny})
+			}
+			for _, trial := range on {
+				series.Put(ch, trials, trial.Judged-trial.WouldDeny, r.Rule, trial.Level, trial.Name, "allowed")
+				series.Put(ch, trials, trial.WouldDeny, r.Rule, trial.Level, trial.Name, "denied")
+			}
+		}
+		v := config()
+		series.Put(ch, info, 1, v.File, v.Hash)
+		series.Put(ch, loaded, float64(v.Loaded.UnixMilli())/1000)
+		series.Put(ch, current, series.Truth(v.Current))
+	})
+}
+
+// Held is what requests that are held back take.
+type Held struct {
+	InFlight        int   // requests that hold slots
+	Requests        int   // now
+	Full, ShareFull int64 // that found no place, and whose key had none left
+	ReadAhead       int64 // bytes of bodies that are kept now
+	Stopped         int64 // bodies that there was no room for to be read further
+}
+
+// WatchHeld exports what requests that are held back take. It is asked at every
+// scrape.
+//
+//	sluice_slots_held               requests that hold slots of limits of requests in flight
+//	sluice_held_requests            requests that are held back now
+//	sluice_not_held_total{reason}   that found no place: full, or share (of their key)
+//	sluice_read_ahead_bytes         of bodies that are kept meanwhile
+//	sluice_read_ahead_stopped_total bodies that there was no room for
+func (m *Metrics) WatchHeld(of func() Held) {
+	var c series.Collector
+	slots := c.Gauge("sluice_slots_held", "Requests that hold slots of limits of requests in flight.")
+	held := c.Gauge("sluice_held_requests", "Requests that are held back now.")
+	refused := c.Counter("sluice_not_held_total", "Requests that were not held back, as there was no place at all, or none left for their key.", "reason")
+	ahead := c.Gauge("sluice_read_ahead_bytes", "Bytes of bodies that are kept while their requests are held back.")
+	stopped := c.Counter("sluice_read_ahead_stopped_total", "Bodies that were not read further while their requests were held back, as there was no room.")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		h := of()
+		series.Put(ch, slots, h.InFlight)
+		series.Put(ch, held, h.Requests)
+		series.Put(ch, refused, h.Full, "full")
+		series.Put(ch, refused, h.ShareFull, "share")
+		series.Put(ch, ahead, h.ReadAhead)
+		series.Put(ch, stopped, h.Stopped)
+	})
+}
+
+// WatchUpstreams exports how connections to upstreams fare. It is asked at every
+// scrape.
+//
+//	sluice_upstream_connections                 that are open, or being dialled
+//	sluice_upstream_connections_refused_total{reason}  full: too many are open;
+//	                                            descriptors, ports: there were none left
+func (m *Metrics) WatchUpstreams(stats func() gateway.ConnectionStats) {
+	var c series.Collector
+	open := c.Gauge("sluice_upstream_connections", "Connections to upstreams that are open now, or being dialled.")
+	refused := c.Counter("sluice_upstream_connections_refused_total", "Connections to upstreams that could not be opened for want of something here, by what that was.", "reason")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		s := stats()
+		series.Put(ch, open, s.Open)
+		series.Put(ch, refused, s.Full, "full")
+		series.Put(ch, refused, s.NoDescriptor, "descriptors")
+		series.Put(ch, refused, s.NoPort, "ports")
+	})
+}
+
+// WatchClientMemory exports what clients make the process keep, where that is bounded.
+// It is asked at every scrape.
+//
+//	sluice_client_memory_bytes, sluice_client_memory_limit_bytes
+//	sluice_client_memory_refused_total{what}  connection, header, request
+func (m *Metrics) WatchClientMemory(stats func() gateway.MemoryStats) {
+	var c series.Collector
+	taken := c.Gauge("sluice_client_memory_bytes", "Memory counted for connections and requests of clients.")
+	limit := c.Gauge("sluice_client_memory_limit_bytes", "The most of it, by GOMEMLIMIT; 0: not bounded.")
+	refused := c.Counter("sluice_client_memory_refused_total", "What found no memory, by what it was: connections and headers are closed, requests answered with 503.", "what")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		s := stats()
+		series.Put(ch, taken, s.Taken)
+		series.Put(ch, limit, s.Most)
+		series.Put(ch, refused, s.Connections, "connection")
+		series.Put(ch, refused, s.Headers, "header")
+		series.Put(ch, refused, s.Requests, "request")
+	})
+}
+
+// CutOff is how many requests bounds of the gateway have ended.
+type CutOff struct {
+	SlowBodies   int64 // by the least rate of bodies
+	LongRequests int64 // by the longest time that a request may take
+}
+
+// WatchCutOff exports what bounds of the gateway have ended. It is asked at every
+// scrape.
+//
+//	sluice_cut_off_total{bound}  least_body_rate, longest_request
+func (m *Metrics) WatchCutOff(of func() CutOff) {
+	var c series.Collector
+	ended := c.Counter("sluice_cut_off_total", "Requests that a bound on their time has ended, by the bound.", "bound")
+	m.watch(&c, func(ch chan<- prometheus.Metric) {
+		n := of()
+		series.Put(ch, ended, n.SlowBodies, "least_body_rate")
+		series.Put(ch, ended, n.LongRequests, "longest_request")
+	})
+}

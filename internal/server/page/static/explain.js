@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { ask, Refused } from "./api.js";
+import { byId, el, field, say } from "./dom.js";
+import { count, nanos } from "./format.js";
+
+// Explain is the part of the page that says what would become of a request. Nothing
+// is charged for it.
+export class Explain {
+  constructor() {
+    this.box = byId("explain");
+    this.method = el("input", { autocomplete: "off", value: "GET", required: true });
+    this.url = el("input", { autocomplete: "off", placeholder: "/orders?q=1", required: true });
+    this.client = el("input", { autocomplete: "off", placeholder: "192.0.2.7" });
+    this.fields = el("textarea", { rows: "1", spellcheck: "false", autocapitalize: "off", placeholder: "X-User: ada" });
+    this.fault = el("p", { class: "fault", role: "alert" });
+    this.result = el("div", { role: "status" });
+    const form = el("form", { class: "row" }, field("Method", this.method, "short"), field("Path, or all of the URL", this.url), field("Client's address", this.client, "short"),
+      field("Header fields, one in a line", this.fields), el("button", { type: "submit", class: "main" }, "Explain"));
+    form.addEventListener("submit", (e) => {
+      e.preventDefault();
+      this.ask();
+    });
+    byId("explain-body").append(el("p", { class: "muted" }, "What would become of a request now, and why. Nothing is charged."), form, this.fault, this.result);
+  }
+
+  // allow shows the form to those who may ask, where the program can answer.
+  async allow(may) {
+    if (may && this.there === undefined) {
+      try {
+        await ask("POST", "v1/explain", { url: "/" });
+        this.there = true;
+      } catch (e) {
+        if (!(e instanceof Refused)) throw e;
+        this.there = e.status !== 404;
+      }
+    }
+    this.box.hidden = !may || !this.there;
+    if (!may) this.result.replaceChildren();
+  }
+
+  async ask() {
+    say(this.fault, "");
+    const headers = Object.create(null); // without names of its own
+    for (const line of this.fields.value.split("\n").filter((l) => l.trim())) {
+      const at = line.indexOf(":");
+      if (at < 1) {
+        say(this.fault, `"${line.trim()}" is not a header field; write for example X-User: ada`);
+        return;
+      }
+      (headers[line.slice(0, at).trim()] ??= []).push(line.slice(at + 1).trim());
+    }
+    try {
+      const e = await ask("POST", "v1/explain", { method: this.method.value.trim(), url: this.url.value.trim(), client: this.client.value.trim() || undefined, headers });
+      this.result.replaceChildren(...answer(e));
+    } catch (e) {
+      say(this.fault, e.message);
+    }
+  }
+}
+
+function answer(e) {
+  const words = [
+    e.verdict + (e.rule ? ` by ${e.rule}` : "") + (e.violated?.length ? `: ${e.violated.join(", ")}` : ""),
+    e.why, e.degraded && "decided without the store",
+    e.delay_ns && `held back for ${nanos(e.delay_ns)}`,
+    e.too_large ? "it would never pass" : e.retry_after_ns && `it would pass in ${nanos(e.retry_after_ns)}`,
+  ].filter(Boolean);
+  const not = e.rules.filter((r) => !r.matches);
+  return [
+    el("p", { class: e.verdict === "allowed" ? "verdict good-text" : "verdict warn-text" }, words.join("; ")),
+    ...e.rules.filter((r) => r.matches).map(rule),
+    not.length + (e.more_unmatched ?? 0) === 0 ? "" : el("details", null, el("summary", null, `${count(not.length + (e.more_unmatched ?? 0))} do not match`),
+      el("ul", null, not.map((r) => el("li", null, `${r.name}: ${(r.differences ?? []).join("; ")}`)))),
+  ];
+}
+
+function rule(r) {
+  return el("div", { class: "state-of-key" }, el("h3", null, r.name, r.mode === "enforce" ? null : el("span", { class: "tag" }, r.mode)),
+    r.exempt ? el("p", null, "The client's network is exempt.") : null, (r.notes ?? []).map((n) => el("p", { class: "muted" }, n)),
+    (r.levels ?? []).map((l) => [
+      el("p", { class: "mono" }, `${l.name ? l.name + ": " : ""}${Object.entries(l.parts).map(([p, v]) => `${p}=${v}`).join(" ")}${l.plan ? `, plan ${l.plan}` : ""}`),
+      l.override ? el("p", null, `Limits of its own: ${l.override}.`) : null, l.note ? el("p", null, l.note) : null,
+      (l.limits ?? []).map(limit),
+      l.in_flight ? el("p", null, `In flight: ${count(l.in_flight.held)} of ${count(l.in_flight.cap)}, ${count(l.in_flight.free)} more may.`) : null,
+      (l.candidates ?? []).map((c) => [el("p", { class: "muted" }, `Candidate ${c.name}: ${c.allowed ? "would allow" : "would deny"}`), c.limits.map(limit)]),
+    ]));
+}
+
+const limit = (l) => el("ul", { class: "lines" }, el("li", { class: l.allowed ? null : "bad-text" }, l.limit + (l.kind ? ` (${l.kind})` : "")), [...l.lines, ...(l.changes ?? []).map((t) => `would pass with ${t}`)].map((t) => el("li", { class: "muted" }, t)));

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { bytes, clock, count, date, from, percent, plural, span } from "./format.js";
+
+const soon = 14 * 86400e3; // before a certificate ends
+
+// judge returns what there is to say of the program, gravest first, and a headline.
+// kind is bad where requests fare otherwise than the configuration says, warn where
+// that may come.
+export function judge(o, sums, lost) {
+  const notes = [];
+  const say = (kind, text) => notes.push({ kind, text });
+  const now = Date.parse(o.time);
+  if (lost) say("bad", `No answer from sluice since ${clock(lost)}. What is shown is as it was then. This page keeps trying.`);
+  const s = o.store;
+  if (!s.up) say("bad", `The store is away: ${s.text.replace(/^store: /, "")}`);
+  if (o.config.failure) say("bad", `${o.config.file || "The configuration's file"} as it is now is not active. Version ${o.config.version} goes on.\n${o.config.failure}`);
+  for (const c of o.certificates ?? []) {
+    const left = Date.parse(c.not_after) - now;
+    if (left <= 0) say("bad", `The certificate of ${c.listener} has expired on ${date(c.not_after)}.`);
+    else if (left < soon) say("warn", `The certificate of ${c.listener} expires in ${span(left)}.`);
+    if (c.failure) say("bad", `The certificate of ${c.listener}: its files as they are now are not active. ${c.failure}`);
+  }
+  if (sums.degraded > 0) say("warn", `${plural(sums.degraded, "request was", "requests were")} decided without the store in the last 10 minutes.`);
+  const m = o.memory;
+  if (m.limit && m.clients > 0.9 * m.limit) say("warn", `Clients' requests take ${bytes(m.clients)} of ${bytes(m.limit)}: what is beyond is refused.`);
+  if (s.evicted) say("warn", `The store is full: ${plural(s.evicted, "key was", "keys were")} evicted since the start. An evicted key has its whole quota again.`);
+  if (o.queue.full) say("note", `${plural(o.queue.full, "request", "requests")} found no place to wait since the start.`);
+  if (o.upstreams.refused) say("note", `${plural(o.upstreams.refused, "connection", "connections")} to upstreams could not be opened for want of descriptors, ports or room since the start.`);
+  for (const r of o.rules) {
+    for (const f of r.findings ?? []) say(f.kind === "too-tight" ? "warn" : "note", `${r.name}: ${f.text}`);
+  }
+  return { ...headline(o, sums, lost, notes), notes };
+}
+
+function headline(o, sums, lost, notes) {
+  if (lost) return { kind: "bad", text: "Connection to sluice lost" };
+  const bad = notes.some((n) => n.kind === "bad");
+  const all = sums.allowed + sums.denied;
+  let requests = "No requests in the last 10 minutes";
+  if (all > 0 && sums.denied === 0) requests = "Nothing denied in the last 10 minutes";
+  if (sums.denied > 0) {
+    const rules = o.rules.filter((r) => r.sum?.denied > 0).sort((a, b) => b.sum.denied - a.sum.denied);
+    requests = `${percent(sums.denied, all)} of requests denied in the last 10 minutes`;
+    if (rules.length > 0) requests += o.rules.length === 1 ? "" : `, most by ${rules[0].name}`;
+  }
+  if (!o.store.up) return { kind: "bad", text: `Store away. ${requests}` };
+  if (bad) return { kind: "bad", text: `Needs a look. ${requests}` };
+  if (notes.some((n) => n.kind === "warn")) return { kind: "warn", text: `Serving. ${requests}` };
+  return { kind: "good", text: `Healthy. ${requests}` };
+}
+
+// verdict says in a sentence how a rule fares.
+export function verdict(r) {
+  const n = r.sum, all = n.allowed + n.denied, keys = r.keys_hour;
+  const parts = [];
+  if (all + n.would_deny === 0) parts.push("No requests in the last 10 minutes.");
+  else if (n.denied === 0) parts.push(`Denied none of ${plural(all, "request")} in the last 10 minutes.`);
+  else parts.push(`Denied ${count(n.denied)} of ${plural(all, "request")} (${percent(n.denied, all)}) in the last 10 minutes.`);
+  if (n.would_deny > 0) parts.push(`${r.mode === "shadow" ? "In shadow: it" : "It, or a candidate,"} would have denied ${count(n.would_deny)}.`);
+  if (keys && keys.seen > 0) {
+    parts.push(`${from(keys).replace("s", "S")}, ${about(keys.denied, keys)} of ${about(keys.seen, keys)} keys were denied, and ${about(keys.near, keys)} (${percent(keys.near, keys.seen)}) had less than a fifth of a limit left.`);
+  }
+  return parts.join(" ");
+}
+
+// about returns an estimate with its error.
+export const about = (n, keys) => (n > 0 && keys.error_percent > 0 && n * keys.error_percent >= 50 ? `${count(n)} ± ${count(Math.ceil((n * keys.error_percent) / 100))}` : count(n));

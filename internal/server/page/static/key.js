@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { ask } from "./api.js";
+import { byId, el, field, fill, say, table } from "./dom.js";
+import { count, date, moment, nanos } from "./format.js";
+
+const mostOverrides = 100;
+
+// Key is the part of the page where keys are looked up, and changed.
+export class Key {
+  constructor(changed) {
+    this.changed = changed;
+    this.rule = el("select", null, el("option", { value: "" }, "any"));
+    this.parts = el("textarea", { rows: "1", spellcheck: "false", autocapitalize: "off", autocomplete: "off", required: true });
+    this.hint = el("p", { class: "muted", id: "key-hint" });
+    this.parts.setAttribute("aria-describedby", this.hint.id);
+    this.fault = el("p", { class: "fault", role: "alert" });
+    this.said = el("p", { role: "status", tabindex: "-1" });
+    this.result = el("div");
+    this.overrides = el("div");
+    this.author = "";
+    this.form = el("form", { class: "row" }, field("Rule", this.rule, "short"), field("Key, one PART=VALUE in a line", this.parts), el("button", { type: "submit", class: "main" }, "Look up"));
+    this.form.addEventListener("submit", (e) => {
+      e.preventDefault();
+      this.find();
+    });
+    this.parts.addEventListener("keydown", (e) => {
+      if (e.key === "Enter" && !e.shiftKey) {
+        e.preventDefault();
+        this.form.requestSubmit();
+      }
+    });
+    this.body = el("div", null, this.hint, this.form, this.fault, this.said, this.result, this.overrides);
+    this.closed = el("p", { class: "muted" }, "Log in to see what a key has left, to reset it, or to give it other limits.");
+  }
+
+  // allow shows the form to those who may see keys.
+  allow(may, rules) {
+    const shown = may ? this.body : this.closed;
+    if (byId("key-body").firstChild !== shown) {
+      byId("key-body").replaceChildren(shown);
+      if (!may) this.result.replaceChildren();
+    }
+    const names = ["any", ...rules.map((r) => r.name)];
+    if (names.join("\n") !== [...this.rule.options].map((o) => o.textContent).join("\n")) {
+      const was = this.rule.value;
+      this.rule.replaceChildren(...names.map((n, i) => el("option", { value: i ? n : "" }, n)));
+      this.rule.value = rules.some((r) => r.name === was) ? was : "";
+    }
+    const by = [...new Set(rules.map((r) => r.by).filter(Boolean))].slice(0, 6);
+    say(this.hint, by.length ? `Keys here are made of: ${by.join("; ")}. Shift and Enter begins another line.` : "For example ip=192.0.2.1. Shift and Enter begins another line.");
+  }
+
+  // list shows the overrides beside those of the file.
+  async list(may, n) {
+    const all = may && n > 0 ? (await ask("GET", "v1/policy")).overrides : [];
+    fill(this.overrides, all.length === 0 ? null : [
+      el("h3", null, `Overrides (${count(all.length)})`),
+      table("Overrides", ["Rule", "Key", "Limits", "Until", "Reason", "By"], all.slice(0, mostOverrides).map((o) => [
+        o.rule + (o.level ? "/" + o.level : ""), el("span", { class: "mono" }, (o.key ?? []).join(" ")), o.limits.join("; "),
+        whole(o.expires ? date(o.expires) : "no end"), o.reason ?? "", o.author ?? "",
+      ])),
+      all.length > mostOverrides ? el("p", { class: "muted" }, `${count(all.length - mostOverrides)} more: sluice status.`) : null,
+    ]);
+  }
+
+  // lookUp shows a key that was chosen elsewhere.
+  lookUp(text, rule) {
+    this.parts.value = text;
+    this.parts.rows = text.split("\n").length;
+    this.rule.value = rule;
+    byId("key").scrollIntoView({ block: "start" });
+    this.parts.focus();
+    this.find();
+  }
+
+  async find() {
+    say(this.said, "");
+    const query = new URLSearchParams();
+    for (const line of this.parts.value.split("\n").filter((l) => l.trim())) {
+      const at = line.indexOf("=");
+      if (at < 1) {
+        say(this.fault, `"${line.trim()}" is not a part with its value; write for example ip=192.0.2.1`);
+        return;
+      }
+      query.append(line.slice(0, at).trim(), line.slice(at + 1).trim());
+    }
+    if (this.rule.value) query.set("rule", this.rule.value);
+    await this.try(async () => {
+      const states = await ask("GET", "v1/key?" + query);
+      this.result.replaceChildren(...states.keys.map((s) => this.state(s)), states.omitted ? el("p", { class: "muted" }, "There are more; choose a rule.") : "", states.last ? last(states.last) : "");
+    });
+  }
+
+  async try(what) {
+    say(this.fault, "");
+    try {
+      await what();
+    } catch (e) {
+      say(this.fault, e.message);
+    }
+  }
+
+  state(s) {
+    const words = [
+      s.exempt && "Exempt: its requests are not charged.",
+      s.override && `Limits of its own: ${s.override}.`,
+      s.shadow && "In shadow: nothing is denied.",
+      s.unknown_plan && `${s.unknown_plan} is none of its plans.`,
+      s.in_flight && `In flight: ${count(s.in_flight.held)} of ${count(s.in_flight.cap)}, ${count(s.in_flight.free)} more may.`,
+    ].filter(Boolean);
+    const plans = s.plan_by ? [{ plan: s.plan ? `plan ${s.plan}` : "no plan", limits: s.limits, unlimited: s.unlimited }, ...(s.plans ?? []).map((p) => ({ ...p, plan: `plan ${p.plan}` }))] : [{ plan: "", limits: s.limits, unlimited: s.unlimited }];
+    return el("div", { class: "state-of-key" },
+      el("h3", null, `${s.rule}${s.level ? "/" + s.level : ""}: `, el("span", { class: "mono" }, Object.entries(s.parts).map(([p, v]) => `${p}=${v}`).join(" "))),
+      words.map((w) => el("p", null, w)),
+      plans.map((p) => [
+        p.plan ? el("h4", { class: "muted" }, p.plan) : null,
+        p.unlimited ? el("p", null, "No limit: its requests are counted, and never denied.") : null,
+        p.limits?.length ? limits(p.limits) : null,
+      ]),
+      s.more_plans ? el("p", { class: "muted" }, `${count(s.more_plans)} plans more; add ${s.plan_by}=NAME to see one.`) : null,
+      this.changes(s));
+  }
+
+  // changes are the forms by which a key is changed. They ask what sluice key asks.
+  changes(s) {
+    const of = { rule: s.rule, level: s.level || undefined, parts: s.parts };
+    const author = el("input", { autocomplete: "off", required: true });
+    author.value = this.author;
+    const reason = el("input", { autocomplete: "off" });
+    const limit = el("input", { autocomplete: "off", placeholder: "1000/min" });
+    const until = el("select", null, [["3600", "1 hour"], ["86400", "1 day"], ["604800", "7 days"], ["", "no end"]].map(([value, text]) => el("option", { value }, text)));
+    // Each button is pressed on purpose: Enter in a field does nothing.
+    const form = el("form", { class: "row" });
+    const button = (what, text) => {
+      const e = el("button", { type: "button", value: what }, text);
+      e.addEventListener("click", () => {
+        this.author = author.value;
+        if (form.reportValidity()) this.change(what, { ...of, reason: reason.value, author: author.value }, limit.value, until.value);
+      });
+      return e;
+    };
+    form.addEventListener("submit", (e) => e.preventDefault());
+    form.append(field("Your name", author, "short"), field("Reason", reason), button("reset", "Reset"), field("Other limit", limit, "short"), field("For", until, "short"), button("override", "Override"));
+    if (s.override) form.append(button("remove", "Remove override"));
+    return el("details", null, el("summary", null, "Change"), form);
+  }
+
+  async change(what, doc, limit, seconds) {
+    await this.try(async () => {
+      let done;
+      if (what === "reset") done = await ask("POST", "v1/key/reset", doc);
+      if (what === "override") {
+        const expires = seconds ? new Date(Date.now() + 1000 * Number(seconds)).toISOString() : undefined;
+        done = await ask("PUT", "v1/override", { ...doc, limits: limit ? limit.split(";").map((l) => l.trim()) : [], expires });
+      }
+      if (what === "remove") done = await ask("DELETE", "v1/override", doc);
+      await this.find();
+      say(this.said, `${{ reset: "Reset", override: "Overridden", remove: "Override removed" }[what]}: ${done.this_node_only ? "on this node only." : "in the store, for all nodes that share it."}`);
+      this.said.focus(); // the form is another one now
+      this.changed();
+    });
+  }
+}
+
+const whole = (...texts) => el("span", { class: "whole" }, ...texts);
+
+function limits(list) {
+  return table("Limits of the key", ["Limit", "Left", "1 more", "As new in", "In words"], list.map((l) => {
+    const left = el("meter", { min: "0", max: String(Math.max(1, l.full)), value: String(Math.max(0, l.remaining)), "aria-hidden": "true" });
+    return [
+      l.limit, el("span", { class: l.allowed ? "whole" : "whole bad-text" }, left, ` ${count(l.remaining)} of ${count(l.full)}`),
+      whole(l.allowed ? "fits now" : l.too_large ? "never" : nanos(l.retry_after_ns)), whole(nanos(l.reset_after_ns)), l.words,
+    ];
+  }));
+}
+
+// last shows what was decided last.
+function last(l) {
+  const list = l.decisions ?? [];
+  return el("div", null,
+    el("h3", null, "Last decisions"),
+    list.length ? table("Last decisions", ["Time", "Decision", "Request", "Limit", "Left"], list.map((d) => [
+      whole(moment(d.time)), el("span", { class: d.verdict === "denied" ? "whole bad-text" : "whole" }, `${d.verdict} ${d.status}`), el("span", { class: "mono" }, `${d.method} ${d.path}`),
+      [`${d.rule}${d.level ? "/" + d.level : ""}: ${d.limit ?? ""}`, d.mode === "enforced" ? null : ` (${[d.mode, d.candidate].filter(Boolean).join(" ")})`, d.limit_verdict === d.verdict ? null : `; this limit: ${d.limit_verdict}`].filter(Boolean).join(""),
+      d.remaining === undefined ? "" : count(d.remaining),
+    ])) : null,
+    l.note || !list.length ? el("p", { class: "muted" }, l.note ? `${l.note[0].toUpperCase()}${l.note.slice(1)}.` : "None.") : null,
+    l.unreadable ? el("p", { class: "muted" }, `Lines of the log that cannot be read: ${count(l.unreadable)}.`) : null);
+}

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { spark } from "./chart.js";
+import { byId, el, fill, say } from "./dom.js";
+import { count, from, percent } from "./format.js";
+import { kinds, Series } from "./series.js";
+
+const mostRows = 200;
+const columns = [
+  ["Rule"], ["10 minutes", "wide"], ["Allowed", "n"], ["Denied", "n"], ["Share denied", "n"], ["Would deny", "n middle"], ["Warned", "n middle"],
+  ["Delayed", "n middle"], ["Keys", "n wide"], ["Keys denied", "n wide"], ["Near limit", "n wide"],
+];
+
+// Rules is the table of rules.
+export class Rules {
+  constructor(open) {
+    this.open = open;
+    this.rows = new Map();
+    this.series = new Map();
+    this.body = el("tbody");
+    byId("rules").append(el("table", null, el("caption", { class: "unseen" }, "What became of requests by rule"),
+      el("thead", null,
+        el("tr", null, columns.map(([title, kind]) => el("th", { scope: "col", class: kind }, title)))),
+      this.body));
+  }
+
+  // set shows the rules of an overview, busiest deniers first.
+  set(o) {
+    const now = Date.parse(o.time);
+    this.series = new Map(o.rules.map((r) => [r.name, new Series(r.recent, 5, 600, now)]));
+    this.all = o.rules;
+    this.sort();
+    this.show(now);
+  }
+
+  sort() {
+    for (const r of this.all) r.sum = this.series.get(r.name).sum();
+    const shown = this.all.map((r, i) => ({ r, i }));
+    if (this.all.length > 12) shown.sort((a, b) => b.r.sum.denied - a.r.sum.denied || b.r.sum.allowed - a.r.sum.allowed || a.i - b.i);
+    const names = shown.slice(0, mostRows).map((s) => s.r.name);
+    const left = this.all.length - names.length;
+    const keys = this.all.find((r) => r.keys_hour)?.keys_hour;
+    say(byId("rules-note"), "Counts of the last 10 minutes." + (keys ? ` Keys ${from(keys)}.` : "") + (left > 0 ? ` ${count(left)} more rules: sluice status.` : ""));
+    if (names.join("\n") === [...this.rows.keys()].join("\n")) return;
+    this.rows = new Map(names.map((name) => [name, this.rows.get(name) ?? this.row(name)]));
+    this.body.replaceChildren(...[...this.rows.values()].map((row) => row.tr));
+  }
+
+  row(name) {
+    const button = el("button", { type: "button", class: "link", "aria-expanded": "false", "aria-controls": "rule" }, name);
+    button.addEventListener("click", () => this.open(name));
+    const mode = el("span", { class: "tag", hidden: true });
+    const limits = el("div", { class: "limits" });
+    const cells = columns.slice(1).map(([, kind]) => el("td", { class: kind }));
+    return { button, mode, limits, cells, tr: el("tr", null, el("th", { scope: "row" }, button, mode, limits), cells) };
+  }
+
+  // add counts what an event tells, and shows it.
+  add(from, to, counts) {
+    for (const [name, n] of counts) this.series.get(name)?.add(from, to, n);
+    for (const s of this.series.values()) s.move(to);
+    this.show(to);
+  }
+
+  show() {
+    for (const r of this.all) {
+      r.sum = this.series.get(r.name).sum();
+      const row = this.rows.get(r.name);
+      if (row) this.write(row, r);
+    }
+  }
+
+  write(row, r) {
+    const n = r.sum, keys = r.keys_hour;
+    row.mode.hidden = r.mode !== "shadow" && !r.findings?.length;
+    say(row.mode, r.mode === "shadow" ? "shadow" : findingWords[r.findings?.[0]?.kind] ?? "look");
+    row.mode.setAttribute("class", r.mode === "shadow" ? "tag" : "tag would_deny");
+    say(row.limits, (r.limits ?? []).join("; ") + (r.by ? ` by ${r.by}` : ""));
+    fill(row.cells[0], spark(this.series.get(r.name)));
+    const number = (i, text, kind, zero) => {
+      say(row.cells[i], text);
+      row.cells[i].setAttribute("class", `${columns[i + 1][1]} ${kind}${zero ? " zero" : ""}`);
+    };
+    const of = (i, k) => number(i, count(n[k]), k, !n[k]);
+    of(1, "allowed");
+    of(2, "denied");
+    number(3, percent(n.denied, n.allowed + n.denied), "share", !n.denied);
+    of(4, "would_deny");
+    of(5, "warned");
+    of(6, "delayed");
+    number(7, keys ? count(keys.seen) : "–", "", !keys?.seen);
+    number(8, keys ? count(keys.denied) : "–", "", !keys?.denied);
+    number(9, keys ? percent(keys.near, keys.seen) : "–", "", !keys?.near);
+  }
+
+  // mark says which rule is shown in full.
+  mark(name) {
+    for (const [of, row] of this.rows) {
+      row.tr.classList.toggle("open", of === name);
+      row.button.setAttribute("aria-expanded", String(of === name));
+    }
+  }
+}
+
+const findingWords = { "too-tight": "too tight?", "one-client": "one client", "never-reached": "never reached" };
+
+// since returns what was counted since before.
+export const since = (now, before) => Object.fromEntries(kinds.map((k) => [k, Math.max(0, (now?.[k] ?? 0) - (before?.[k] ?? 0))]));

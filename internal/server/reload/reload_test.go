@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reload_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/server/reload"
+)
+
+func text(quota int) string {
+	return fmt.Sprintf("rules: [{name: a, by: ip, limits: %d/min}]\n", quota)
+}
+
+// watched is a Watcher that runs, and what it was told.
+type watched struct {
+	*reload.Watcher
+	file    string
+	hurry   chan os.Signal
+	refuse  error
+	names   string  // a file that the configuration names
+	applied []int64 // quotas
+	told    []string
+}
+
+// watch runs a Watcher in a bubble, where a second passes when nothing else
+// happens.
+func watch(t *testing.T, story func(*watched)) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{file: file, hurry: make(chan os.Signal), names: filepath.Join(filepath.Dir(file), "key")}
+		w.write(t, text(1))
+		c, err := config.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Watcher = reload.New(reload.Options{
+			File: file, MaxBytes: config.MaxBytes,
+			Load: func(data []byte, named func([]string)) error {
+				c, err := config.Parse(file, data)
+				if err != nil {
+					return err
+				}
+				named([]string{w.names})
+				if w.refuse == nil {
+					w.applied = append(w.applied, c.Policy.Rule(0).Levels[0].Limits[0].Quota)
+				}
+				return w.refuse
+			},
+			Changed: func(_ reload.Version, err error) { w.told = append(w.told, fmt.Sprint(err)) },
+		}, reload.Version{File: file, Hash: c.Version, Loaded: time.Now()}, []string{w.names})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.Run(ctx, w.hurry)
+		}()
+		story(w)
+		stop()
+		<-done
+	})
+}
+
+func (w *watched) write(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(w.file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pass lets the Watcher look, thrice.
+func pass() {
+	time.Sleep(3*reload.Every + reload.Every/2)
+	synctest.Wait()
+}
+
+func TestWatch(t *testing.T) {
+	watch(t, func(w *watched) {
+		first, failure := w.Status()
+		if failure != nil {
+			t.Fatal(failure)
+		}
+		expect := func(what string, quotas, told int, failed string) {
+			t.Helper()
+			v, failure := w.Status()
+			if len(w.applied) != quotas || len(w.told) != told {
+				t.Errorf("%s: applied %v, told %q", what, w.applied, w.told)
+			}
+			if (failure == nil) != (failed == "") || failure != nil && !strings.Contains(failure.Error(), failed) {
+				t.Errorf("%s: failure %v, want %q", what, failure, failed)
+			}
+			if quotas == 0 && v != first {
+				t.Errorf("%s: version %v, want %v", what, v, first)
+			}
+		}
+		pass()
+		expect("nothing happened", 0, 0, "")
+		w.write(t, text(1))
+		pass()
+		expect("written as it was", 0, 0, "")
+		w.write(t, "rules: [{nmae: a}]\n")
+		pass()
+		expect("a bad file", 0, 1, "sluice.yaml:1:10:")
+		w.write(t, text(1))
+		pass()
+		expect("as it was before the bad one", 1, 2, "")
+		w.write(t, text(22))
+		pass()
+		expect("another", 2, 3, "")
+		if w.applied[1] != 22 {
+			t.Errorf("applied %v", w.applied)
+		}
+		if v, _ := w.Status(); v.Hash == first.Hash || !v.Loaded.After(first.Loaded) {
+			t.Errorf("version %v after %v", v, first)
+		}
+		if err := os.Remove(w.file); err != nil {
+			t.Fatal(err)
+		}
+		pass()
+		expect("no file", 2, 4, "no such file")
+		w.write(t, text(22))
+		pass()
+		expect("the file is back as it was", 3, 5, "")
+		w.hurry <- syscall.SIGHUP
+		synctest.Wait()
+		expect("a signal", 4, 6, "")
+		w.refuse = errors.New("no such upstream")
+		w.write(t, text(333))
+		pass()
+		expect("one that cannot be applied", 4, 7, "no such upstream")
+		w.refuse = nil
+		if err := w.Reload(); err != nil {
+			t.Error(err)
+		}
+		expect("once more", 5, 8, "")
+	})
+}
+
+// TestNamedFiles: a file that the configuration names puts it in force anew
+// where it holds something else, and only there.
+func TestNamedFiles(t *testing.T) {
+	watch(t, func(w *watched) {
+		key := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(w.names, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			pass()
+		}
+		expect := func(what string, applied int) {
+			t.Helper()
+			if len(w.applied) != applied {
+				t.Errorf("%s: applied %d times, want %d", what, len(w.applied), applied)
+			}
+		}
+		pass()
+		expect("nothing happened", 0)
+		key("one")
+		expect("it is there", 1)
+		key("one")
+		expect("written as it was", 1)
+		key("two")
+		expect("another", 2)
+		w.refuse = errors.New("a bad key")
+		key("bad")
+		if _, failure := w.Status(); failure == nil || failure.Error() != "a bad key" || len(w.told) != 3 {
+			t.Errorf("failure %v, told %q", failure, w.told)
+		}
+		w.refuse = nil
+		key("three")
+		expect("a good one after a bad one", 3)
+		if _, failure := w.Status(); failure != nil {
+			t.Errorf("failure %v", failure)
+		}
+		if err := os.Remove(w.names); err != nil {
+			t.Fatal(err)
+		}
+		pass()
+		expect("it is gone", 4) // whoever applies it says that it cannot be read
+	})
+}
+
+// TestAround: what reads a file and applies it, and says so, is called by
+// Around, also if the file has faults; a look at a file that has not changed is
+// not.
+func TestAround(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	if err := os.WriteFile(file, []byte(text(1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var story []string
+	w := reload.New(reload.Options{
+		File: file, MaxBytes: config.MaxBytes,
+		Load: func(data []byte, _ func([]string)) error {
+			_, err := config.Parse(file, data)
+			if err == nil {
+				story = append(story, "apply")
+			}
+			return err
+		},
+		Around: func(f func() error) error {
+			story = append(story, "begin")
+			err := f()
+			story = append(story, "end")
+			return err
+		},
+		Changed: func(_ reload.Version, err error) { story = append(story, fmt.Sprint("changed ", err == nil)) },
+	}, reload.Version{File: file}, nil)
+	if err := w.Reload(); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(file, []byte("rules: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Reload(); err == nil {
+		t.Error("a file with faults: got no error")
+	}
+	const want = "begin apply changed true end begin changed false end"
+	if got := strings.Join(story, " "); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,266 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sketch
+
+import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/sluicegate/sluice/internal/storekit"
+)
+
+// TestEstimate: from no key to a hundred thousand, 19 of 20 estimates are within the
+// error that is told, their mean is the truth, and few keys are told exactly.
+func TestEstimate(t *testing.T) {
+	storekit.SkipRace(t)
+	for _, precision := range []int{Fine, Coarse} {
+		k := New(precision)
+		for _, n := range []int{0, 1, 5, 20, few(precision) - 1, few(precision), 100, 170, 300, 690, 1000, 3000, 10_000, 100_000} {
+			const runs = 200
+			off, sum := 0, 0.0
+			random := rand.New(rand.NewPCG(uint64(n), uint64(precision)))
+			for range runs {
+				d := newDistinct(precision)
+				for range n {
+					hash := random.Uint64()
+					d.add(precision, hash)
+					d.add(precision, hash)
+				}
+				got := float64(d.estimate())
+				sum += got
+				if math.Abs(got-float64(n)) > max(1, float64(n)*k.Error()/100) {
+					off++
+				}
+				if n < few(precision) && int(got) != n {
+					t.Fatalf("precision %d, %d keys: got %v", precision, n, got)
+				}
+			}
+			// 10 of 200 are expected; 22 come once in ten thousand times.
+			if mean := sum / runs; off > 22 || math.Abs(mean-float64(n)) > max(0.5, 0.012*float64(n)) {
+				t.Errorf("precision %d, %d keys: %d of %d are off by more than %.1f %%, mean %.1f", precision, n, off, runs, k.Error(), mean)
+			}
+		}
+	}
+}
+
+// TestEstimateExtremes: registers that can count no more, and hashes of zeros alone,
+// are no reason to fail.
+func TestEstimateExtremes(t *testing.T) {
+	d := newDistinct(Coarse)
+	for i := range uint64(1 << Coarse) {
+		d.add(Coarse, i<<(64-Coarse))
+	}
+	if got := d.estimate(); got <= 1<<32 {
+		t.Errorf("full: got %d", got)
+	}
+	empty := newDistinct(Coarse)
+	if got := empty.estimate(); got != 0 {
+		t.Errorf("empty: got %d", got)
+	}
+}
+
+// TestMerge: what several have counted, under one secret, makes the estimate of all
+// keys, whatever lists or registers they were in.
+func TestMerge(t *testing.T) {
+	storekit.SkipRace(t)
+	sizes := []int{0, 1, 10, 40, 63, 64, 200, 5000}
+	for _, precision := range []int{Fine, Coarse} {
+		k := New(precision)
+		off, runs := 0, 0
+		random := rand.New(rand.NewPCG(9, uint64(precision)))
+		for range 10 {
+			for _, a := range sizes {
+				for _, b := range sizes {
+					parts := [2]distinct{newDistinct(precision), newDistinct(precision)}
+					both := min(a, b) / 2 // in either
+					for i := range a + b - both {
+						hash := random.Uint64()
+						if i < a {
+							parts[0].add(precision, hash)
+						}
+						if i >= a-both {
+							parts[1].add(precision, hash)
+						}
+					}
+					parts[0].merge(precision, &parts[1])
+					got, want := parts[0].estimate(), float64(a+b-both)
+					if want < float64(few(precision)) && got != int64(want) {
+						t.Fatalf("precision %d, %d and %d keys: got %d, want %v", precision, a, b, got, want)
+					}
+					if runs++; math.Abs(float64(got)-want) > max(1, want*k.Error()/100) {
+						off++
+					}
+				}
+			}
+		}
+		if off > runs/20+4*int(math.Sqrt(float64(runs)/20)) {
+			t.Errorf("precision %d: %d of %d are off by more than %.1f %%", precision, off, runs, k.Error())
+		}
+	}
+}
+
+// TestBytes: a list takes no more memory than the registers that follow it, and both
+// about what is told.
+func TestBytes(t *testing.T) {
+	for _, precision := range []int{Fine, Coarse} {
+		for _, n := range []int{0, few(precision) / 2, few(precision) - 1, few(precision), 10_000} {
+			const of = 500
+			random := rand.New(rand.NewPCG(uint64(n), uint64(precision)))
+			before := heapBytes()
+			all := make([]distinct, of)
+			for i := range all {
+				all[i] = newDistinct(precision)
+				for range n {
+					all[i].add(precision, random.Uint64())
+				}
+			}
+			took, told := float64(heapBytes()-before)/of-float64(unsafe.Sizeof(all[0])), float64(all[0].bytes(precision))
+			t.Logf("precision %d, %d keys: %.0f bytes, told %.0f", precision, n, took, told)
+			if took > float64(int(1)<<precision+80) || math.Abs(took-told) > 0.25*told {
+				t.Error("want that about, and no more than registers take")
+			}
+			runtime.KeepAlive(all)
+		}
+	}
+}
+
+func heapBytes() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestKeys: against sets of the keys themselves, over days with pauses: each span
+// has the keys of its halves and no others.
+func TestKeys(t *testing.T) {
+	storekit.SkipRace(t)
+	type use struct {
+		at   time.Time
+		hash uint64
+	}
+	for seed := range uint64(30) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		k := New(Fine)
+		now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(random.IntN(24*60)) * time.Minute)
+		began := now
+		var uses []use
+		for range 300 {
+			k.Turn(now)
+			for range random.IntN(3) {
+				hash := random.Uint64()
+				if len(uses) > 0 && random.IntN(2) == 0 {
+					hash = uses[max(0, len(uses)-1-random.IntN(20))].hash // comes again
+				}
+				uses = append(uses, use{now, hash})
+				k.Seen(hash)
+			}
+			for half, got := range map[time.Duration]Count{HourHalf: k.Hour(), DayHalf: k.Day()} {
+				since := now.Truncate(half).Add(-half)
+				if since.Before(began) {
+					since = began
+				}
+				want := make(map[uint64]bool)
+				for _, u := range uses {
+					if !u.at.Before(since) {
+						want[u.hash] = true
+					}
+				}
+				if math.Abs(float64(got.Seen)-float64(len(want))) > max(2, 0.1*float64(len(want))) || !got.Since.Equal(since) {
+					t.Fatalf("seed %d, at %v: got %d since %v, want %d since %v", seed, now, got.Seen, got.Since, len(want), since)
+				}
+			}
+			switch random.IntN(30) {
+			case 0:
+				now = now.Add(time.Duration(random.IntN(30)) * time.Hour)
+			case 1:
+				k.Turn(now.Add(-time.Hour)) // a clock that steps back
+			default:
+				now = now.Add(time.Duration(random.IntN(20)) * time.Minute)
+			}
+		}
+	}
+}
+
+// TestKeysKinds: those that are denied and near a limit are told apart, and the peak
+// is forgotten with its span.
+func TestKeysKinds(t *testing.T) {
+	k := New(Fine)
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	k.Turn(now)
+	random := rand.New(rand.NewPCG(1, 1))
+	for i := range uint32(1000) {
+		hash := random.Uint64()
+		k.Seen(hash)
+		k.Used(hash, i)
+		if i%10 == 0 {
+			k.Denied(hash)
+		}
+	}
+	about := func(got, want int64) bool { return math.Abs(float64(got-want)) <= 0.08*float64(want) }
+	for _, got := range []Count{k.Hour(), k.Day()} {
+		if !about(got.Seen, 1000) || !about(got.Denied, 100) || !about(got.Near, 199) || got.Peak != 0.999 {
+			t.Errorf("got %+v", got)
+		}
+	}
+	k.Turn(now.Add(time.Hour))
+	if got := k.Hour(); got.Seen != 0 || got.Peak != 0 {
+		t.Errorf("an hour later: %+v", got)
+	}
+	if got := k.Day(); !about(got.Denied, 100) || got.Peak != 0.999 {
+		t.Errorf("the day: %+v", got)
+	}
+}
+
+// TestKeysConcurrently: nothing is lost between goroutines that count.
+func TestKeysConcurrently(t *testing.T) {
+	together, alone := New(Fine), New(Fine)
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	together.Turn(now)
+	alone.Turn(now)
+	var wait sync.WaitGroup
+	for i := range uint64(4) {
+		wait.Go(func() {
+			random := rand.New(rand.NewPCG(i, 3))
+			for range 20_000 {
+				together.Used(random.Uint64(), uint32(random.IntN(1000)))
+			}
+		})
+	}
+	wait.Wait()
+	for i := range uint64(4) {
+		random := rand.New(rand.NewPCG(i, 3))
+		for range 20_000 {
+			alone.Used(random.Uint64(), uint32(random.IntN(1000)))
+		}
+	}
+	if got, want := together.Hour(), alone.Hour(); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// BenchmarkSeen is what a key takes to count: one of a few that are busy, and one that
+// never was before.
+func BenchmarkSeen(b *testing.B) {
+	for name, hash := range map[string]func(*rand.Rand) uint64{
+		"busy": func(r *rand.Rand) uint64 { return uint64(r.IntN(32)) << kinds },
+		"new":  (*rand.Rand).Uint64,
+	} {
+		b.Run(name, func(b *testing.B) {
+			k := New(Fine)
+			b.RunParallel(func(pb *testing.PB) {
+				random := rand.New(rand.NewPCG(rand.Uint64(), 1))
+				for pb.Next() {
+					k.Seen(hash(random))
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tally_test
+
+import (
+	"context"
+	"net/netip"
+	"strconv"
+	"testing"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/server/tally"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// BenchmarkCount is what is counted for a request, beside one that is decided and not
+// counted.
+func BenchmarkCount(b *testing.B) {
+	c, err := config.Parse("test.yaml", []byte("rules: [{name: api, by: header.X-User, limits: 1000000000/s}]\n"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	verdicts := make([]policy.Verdict, 1024)
+	e := policy.Evaluator{Policy: c.Policy, Store: memstore.New(memstore.Options{})}
+	for i := range verdicts {
+		e.Decide(context.Background(), &policy.Plain{
+			RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {strconv.Itoa(i)}}, Address: netip.MustParseAddr("192.0.2.1"),
+		}, &verdicts[i])
+	}
+	var t tally.Tally
+	t.Follow(c.Policy)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		t.Count(&verdicts[i%len(verdicts)])
+		i++
+	}
+}

@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tally
+
+import (
+	"sync"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/keyhash"
+	"github.com/sluicegate/sluice/internal/server/sketch"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// mostFine is how many rules have sketches of the finer precision: the others take
+// a quarter of the memory.
+const mostFine = 64
+
+// room is for how many rules there are sketches.
+type room struct {
+	mu        sync.Mutex
+	fine, all int
+	secret    *keyhash.Secret // nil until it is used
+}
+
+// hashed are sketches of keys, with the secret of their hashes.
+type hashed struct {
+	*sketch.Keys
+	secret *keyhash.Secret
+}
+
+// Share makes t count keys under a secret from now on, which clients must not know,
+// instead of one of this process alone: the sketches of nodes with one secret can be
+// merged. A key has other hashes under another secret, and would count twice. So
+// sketches begin anew, unless the secret is the one that t has already.
+func (t *Tally) Share(secret [32]byte) {
+	s := keyhash.Of(secret)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.room.share(&s, t.current.Load())
+}
+
+func (r *room) share(secret *keyhash.Secret, in *index) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.secret != nil && *r.secret == *secret {
+		return
+	}
+	r.secret, r.fine, r.all = secret, 0, 0
+	if in == nil {
+		return
+	}
+	for _, c := range in.rules {
+		c.recent.full.Store(false)
+		c.recent.keys.Store(nil)
+	}
+}
+
+// count counts those of a new index, and lets the others try anew.
+func (r *room) count(in *index) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fine, r.all = 0, 0
+	for _, c := range in.rules {
+		c.recent.full.Store(false)
+		if keys := c.recent.keys.Load(); keys != nil {
+			r.all++
+			if keys.Precision() == sketch.Fine {
+				r.fine++
+			}
+		}
+	}
+}
+
+// make makes the sketches of a rule, nil if there is no room.
+func (r *room) make(of *recent) *hashed {
+	if of.full.Load() {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if keys := of.keys.Load(); keys != nil {
+		return keys
+	}
+	if r.all >= MostRecent {
+		of.full.Store(true)
+		return nil
+	}
+	precision := sketch.Coarse
+	if r.fine < mostFine {
+		precision = sketch.Fine
+		r.fine++
+	}
+	r.all++
+	if r.secret == nil {
+		own := keyhash.New()
+		r.secret = &own
+	}
+	keys := &hashed{sketch.New(precision), r.secret}
+	of.keys.Store(keys)
+	return keys
+}
+
+func (r *room) keysOf(c *counted) *hashed {
+	if keys := c.recent.keys.Load(); keys != nil {
+		return keys
+	}
+	return r.make(c.recent)
+}
+
+// keys counts the keys that a request was charged to, and how much of their limits
+// they have used.
+func (t *Tally) keys(in *index, v *policy.Verdict) {
+	if v.InFlight != nil {
+		if c := in.rules[v.InFlight.Rule.Name]; c != nil {
+			if keys := t.room.keysOf(c); keys != nil {
+				keys.Seen(keys.hash(v.InFlight.Level, v.InFlight.Key))
+			}
+		}
+		return // no limit was asked
+	}
+	var keys *hashed
+	var rule *policy.Rule
+	var level *policy.Level
+	var hash uint64
+	known := v.Err == nil && !v.Decision.Degraded // what their limits have left
+	for o := range v.Outcomes() {
+		if o.Rule != rule {
+			rule, level, keys = o.Rule, nil, nil
+			if c := in.rules[rule.Name]; c != nil {
+				keys = t.room.keysOf(c)
+			}
+		}
+		if keys == nil {
+			continue
+		}
+		if o.Level != level {
+			level, hash = o.Level, keys.hash(o.Level, o.Key)
+			keys.Seen(hash)
+		}
+		switch {
+		case !known || o.Limit.Algorithm == sluice.Block && o.Allowed:
+		case !o.Allowed:
+			keys.Used(hash, 1000)
+		default:
+			full := max(o.Limit.Full(), 1)
+			keys.Used(hash, uint32((full-min(max(o.Remaining, 0), full))*1000/full))
+		}
+	}
+}
+
+// shadowKey counts the key of a rule in shadow mode, as denied if it would have been:
+// of several levels that of the one whose limit binds.
+func (t *Tally) shadowKey(c *counted, s *policy.Side) {
+	if s.Err != nil || s.Limit == nil {
+		return
+	}
+	keys := t.room.keysOf(c)
+	if keys == nil {
+		return
+	}
+	hash := keys.secret.Sum(0, s.Key)
+	keys.Seen(hash)
+	if !s.Allowed {
+		keys.Denied(hash)
+	}
+}
+
+// hash tells keys of one level from those of another, too.
+func (h *hashed) hash(l *policy.Level, key string) uint64 {
+	hash := h.secret.Sum(0, key)
+	for i := range len(l.Name) {
+		hash = (hash ^ uint64(l.Name[i])) * 0x9E3779B97F4A7C15
+	}
+	return hash
+}
+
+// rescued counts for the candidates of a rule that has denied what they would have
+// let pass.
+func (in *index) rescued(v *policy.Verdict, r *policy.Rule) {
+	for s := range v.Sides() {
+		if s.Candidate == nil || s.Rule != r || !s.Allowed {
+			continue
+		}
+		if c := in.rules[r.Name]; c != nil {
+			if of := c.candidates[candidateName(s.Level, s.Candidate)]; of != nil {
+				of.Rescued.Add(1)
+			}
+		}
+	}
+}
+
+// turn begins another half hour.
+func (c *counted) turn() {
+	for _, list := range c.levels {
+		list.turn()
+	}
+	for _, candidate := range c.candidates {
+		candidate.mark.turn(candidate.Rescued.Load())
+	}
+}

@@ -1,0 +1,245 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tally
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/server/history"
+	"github.com/sluicegate/sluice/internal/server/sketch"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// MostRecent is of how many rules there is a history.
+const MostRecent = 1000
+
+// What is kept over time of all requests, and of those under a rule.
+var (
+	totalFine, totalCoarse = history.Span{Step: time.Second, Steps: 600}, history.Span{Step: time.Minute, Steps: 1440}
+	ruleFine, ruleCoarse   = history.Span{Step: 5 * time.Second, Steps: 120}, history.Span{Step: 10 * time.Minute, Steps: 144}
+)
+
+// recent is what became of late of requests under a rule.
+type recent struct {
+	past   *history.History // nil until there is something; guarded by Tally.ticks
+	before history.Counts   // what was counted while there was no room for it
+	keys   atomic.Pointer[hashed]
+	full   atomic.Bool // there was no room for keys
+}
+
+// pass counts a request that goes on.
+func (r *Rule) pass(v *policy.Verdict) {
+	r.Allowed.Add(1)
+	if v.Decision.Delay > 0 {
+		r.Delayed.Add(1)
+	}
+	if v.Decision.Degraded || v.Err != nil {
+		r.Degraded.Add(1)
+	}
+}
+
+// sum counts a request among all.
+func (t *Tally) sum(v *policy.Verdict, wouldDeny bool) {
+	if wouldDeny {
+		t.total.WouldDeny.Add(1)
+	}
+	switch {
+	case v.Refused != nil:
+		t.total.Refused.Add(1)
+	case v.Allowed:
+		t.total.pass(v)
+		for range v.Warnings() {
+			t.total.Warned.Add(1)
+			break
+		}
+	default:
+		_, bound := v.Binding()
+		if bound || v.InFlight != nil {
+			t.total.Denied.Add(1)
+			return
+		}
+		t.total.Failed.Add(1)
+		t.total.Degraded.Add(1)
+	}
+}
+
+func (r *Rule) history() history.Counts {
+	return history.Counts{
+		Allowed: r.Allowed.Load(), Denied: r.Denied.Load(), WouldDeny: r.WouldDeny.Load(),
+		Warned: r.Warned.Load(), Delayed: r.Delayed.Load(), Degraded: r.Degraded.Load(),
+	}
+}
+
+// history returns the counts of a rule, with what its candidates would have denied.
+func (c *counted) history() history.Counts {
+	n := c.Rule.history()
+	for _, candidate := range c.candidates {
+		n.WouldDeny += candidate.WouldDeny.Load()
+	}
+	return n
+}
+
+// Tick records what has been counted up to now. It is to be called every second
+// or more often; what was counted while it was not counts at its next call.
+// Requests do not wait for it.
+func (t *Tally) Tick(now time.Time) {
+	t.ticks.Lock()
+	defer t.ticks.Unlock()
+	half := now.UnixNano() / int64(sketch.HourHalf)
+	turns := 0 // half hours that have begun
+	if t.half != 0 {
+		turns = int(min(max(half-t.half, 0), 2))
+	}
+	t.half = max(half, t.half)
+	if t.past == nil {
+		t.past = history.New(totalFine, totalCoarse, history.Counts{})
+	}
+	t.past.Record(now, t.total.history())
+	in := t.current.Load()
+	if in == nil {
+		return
+	}
+	kept := 0
+	for _, name := range in.names {
+		if in.rules[name].recent.past != nil {
+			kept++
+		}
+	}
+	for _, name := range in.names {
+		c := in.rules[name]
+		for range turns {
+			c.turn()
+		}
+		if keys := c.recent.keys.Load(); keys != nil {
+			keys.Turn(now)
+		}
+		n := c.history()
+		if c.recent.past == nil {
+			if kept >= MostRecent {
+				c.recent.before = n
+				continue
+			}
+			if n.IsZero() {
+				continue
+			}
+			kept++
+			c.recent.past = history.New(ruleFine, ruleCoarse, c.recent.before)
+		}
+		c.recent.past.Record(now, n)
+	}
+}
+
+// Total returns what became of all requests that a policy was asked about.
+func (t *Tally) Total() history.Counts { return t.total.history() }
+
+// Totals returns what became of requests under each rule, by its name.
+func (t *Tally) Totals() map[string]history.Counts {
+	in := t.current.Load()
+	if in == nil {
+		return nil
+	}
+	all := make(map[string]history.Counts, len(in.names))
+	for name, c := range in.rules {
+		all[name] = c.history()
+	}
+	return all
+}
+
+// Keys returns about how many keys a rule had in the last hour and the last day,
+// and by how much in percent at most 1 of 20 of these numbers are off. It is not ok
+// where nothing is kept.
+func (t *Tally) Keys(rule string) (hour, day sketch.Count, percent float64, ok bool) {
+	t.ticks.Lock()
+	defer t.ticks.Unlock()
+	in := t.current.Load()
+	if in == nil || in.rules[rule] == nil {
+		return hour, day, 0, false
+	}
+	keys := in.rules[rule].recent.keys.Load()
+	if keys == nil || !keys.Ticking() {
+		return hour, day, 0, false
+	}
+	return keys.Hour(), keys.Day(), keys.Error(), true
+}
+
+// Denials are those of a rule in the last hour, as [sketch.Keys] has it.
+type Denials struct {
+	Total uint64
+	// Keys is how many of them each key had at least, most first, of those that are
+	// kept of each level.
+	Keys []uint64
+	// Rescued is how many of the rule's denials each candidate would have let pass.
+	Rescued map[string]uint64
+}
+
+// Denials returns those of a rule of late.
+func (t *Tally) Denials(rule string) (d Denials) {
+	t.ticks.Lock()
+	defer t.ticks.Unlock()
+	in := t.current.Load()
+	if in == nil || in.rules[rule] == nil {
+		return d
+	}
+	c := in.rules[rule]
+	for _, list := range c.levels {
+		keys, total := list.recent()
+		d.Keys = append(d.Keys, keys...)
+		d.Total += total
+	}
+	slices.SortFunc(d.Keys, func(a, b uint64) int { return cmp.Compare(b, a) })
+	for name, of := range c.candidates {
+		if n := of.Rescued.Load() - of.mark.before; n > 0 {
+			if d.Rescued == nil {
+				d.Rescued = make(map[string]uint64)
+			}
+			d.Rescued[strings.TrimPrefix(name, "+")] = n
+		}
+	}
+	return d
+}
+
+// Bytes returns how much memory histories and sketches take, about.
+func (t *Tally) Bytes() int64 {
+	t.ticks.Lock()
+	defer t.ticks.Unlock()
+	n := 0
+	if t.past != nil {
+		n += t.past.Bytes()
+	}
+	in := t.current.Load()
+	if in == nil {
+		return int64(n)
+	}
+	for _, c := range in.rules {
+		if c.recent.past != nil {
+			n += c.recent.past.Bytes()
+		}
+		if keys := c.recent.keys.Load(); keys != nil {
+			n += keys.Bytes()
+		}
+	}
+	return int64(n)
+}
+
+// Past returns what became of requests over time: of all if rule is empty. It is
+// not ok where nothing is kept, as there was no request yet or too many rules.
+func (t *Tally) Past(rule string) (fine, coarse history.Series, ok bool) {
+	t.ticks.Lock()
+	defer t.ticks.Unlock()
+	past := t.past
+	if rule != "" {
+		past = nil
+		if in := t.current.Load(); in != nil && in.rules[rule] != nil {
+			past = in.rules[rule].recent.past
+		}
+	}
+	if past == nil {
+		return fine, coarse, false
+	}
+	return past.Fine(), past.Coarse(), true
+}

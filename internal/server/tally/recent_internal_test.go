@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tally
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/server/sketch"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// mostBytes is what histories and sketches of 1,000 rules may take.
+const mostBytes = 16_000_000
+
+// policyOf returns a policy of the rules of these numbers, each of its own path.
+func policyOf(t *testing.T, from, to int) *policy.Policy {
+	t.Helper()
+	var all []policy.Rule
+	for i := from; i < to; i++ {
+		r := policy.NewRule("rule"+strconv.Itoa(i), policy.Header("X-User"), sluice.PerMinute(10))
+		r.Match.Paths = []string{"/" + strconv.Itoa(i)}
+		all = append(all, r)
+	}
+	p, err := policy.Compile(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// use has each rule of an index count something of everything that is kept.
+func use(t *Tally, from, to int) {
+	in := t.current.Load()
+	for i := from; i < to; i++ {
+		c := in.rules["rule"+strconv.Itoa(i)]
+		for _, n := range []interface{ Add(uint64) uint64 }{&c.Allowed, &c.Denied, &c.WouldDeny, &c.Warned, &c.Delayed, &c.Degraded} {
+			n.Add(1)
+		}
+		if keys := t.room.keysOf(c); keys != nil {
+			keys.Seen(uint64(i))
+		}
+	}
+}
+
+// fill has each rule of an index count so many keys of all kinds in each of the parts
+// that are kept of the last hour and day, of those with fine sketches four times as
+// many, and returns the time by then. It is to begin an hour before a half day ends.
+func fill(t *Tally, n int, now time.Time) time.Time {
+	in := t.current.Load()
+	random := rand.New(rand.NewPCG(1, uint64(n)))
+	for _, next := range []time.Duration{sketch.HourHalf, sketch.HourHalf, sketch.HourHalf, 0} {
+		for _, c := range in.rules {
+			keys := c.recent.keys.Load()
+			if keys == nil {
+				continue
+			}
+			of := n
+			if keys.Precision() == sketch.Fine {
+				of *= 4
+			}
+			for range of {
+				hash := random.Uint64()
+				keys.Seen(hash)
+				keys.Denied(hash)
+				keys.Used(hash, 1000)
+			}
+		}
+		now = now.Add(next)
+		t.Tick(now)
+	}
+	return now
+}
+
+func heapBytes() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestMemory: histories and sketches of 1,000 rules with all kinds of requests stay
+// within 16 MB however many keys there are, are about what Bytes says, and those of
+// more rules take no more.
+func TestMemory(t *testing.T) {
+	storekit.SkipRace(t)
+	for _, keys := range []int{0, 63, 500} {
+		t.Run(strconv.Itoa(keys)+" keys", func(t *testing.T) { testMemory(t, keys) })
+	}
+}
+
+func testMemory(t *testing.T, keys int) {
+	t.Helper()
+	const rules = 3 * MostRecent
+	var counts Tally
+	counts.Follow(policyOf(t, 0, rules))
+	before := heapBytes()
+	now := time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC)
+	use(&counts, 0, MostRecent)
+	counts.Tick(now)
+	now = fill(&counts, keys, now)
+	for name, c := range counts.current.Load().rules {
+		// Of 12 sketches each has a byte for each register, and there is more.
+		if kept := c.recent.keys.Load(); keys == 500 && kept != nil && kept.Bytes() < 12<<kept.Precision() {
+			t.Fatalf("%s takes %d bytes: some of its sketches are still lists", name, kept.Bytes())
+		}
+	}
+	took, told := heapBytes()-before, counts.Bytes()
+	t.Logf("%d rules: %d bytes, told %d", MostRecent, took, told)
+	if took > mostBytes || told > mostBytes || told < took*9/10 || told > took*11/10 {
+		t.Errorf("%d rules take %d bytes, told %d, want at most %d", MostRecent, took, told, mostBytes)
+	}
+	use(&counts, MostRecent, rules)
+	counts.Tick(now.Add(time.Second))
+	if more := counts.Bytes(); more > told+told/100 {
+		t.Errorf("%d rules are told to take %d bytes, want %d as before", rules, more, told)
+	}
+	if more := heapBytes() - before; more > mostBytes {
+		t.Errorf("%d rules take %d bytes", rules, more)
+	}
+	if _, _, ok := counts.Past("rule" + strconv.Itoa(MostRecent)); ok {
+		t.Error("one rule too many has a history")
+	}
+	runtime.KeepAlive(&counts)
+}
+
+// TestRoom: a rule that goes makes room for others, which then count from there on;
+// one that stays keeps what it has.
+func TestRoom(t *testing.T) {
+	var counts Tally
+	counts.Follow(policyOf(t, 0, MostRecent+1))
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	use(&counts, 0, MostRecent)
+	counts.Tick(now)
+	last := "rule" + strconv.Itoa(MostRecent)
+	use(&counts, MostRecent, MostRecent+1)
+	now = now.Add(time.Second)
+	counts.Tick(now)
+	if _, _, _, ok := counts.Keys(last); ok {
+		t.Error("one rule too many has sketches")
+	}
+	counts.Follow(policyOf(t, 1, MostRecent+1))
+	use(&counts, MostRecent, MostRecent+1)
+	for range 2 {
+		now = now.Add(time.Second)
+		counts.Tick(now)
+	}
+	fine, _, ok := counts.Past(last)
+	if sum := fine.Sum(); !ok || sum.Allowed != 1 {
+		t.Errorf("got %+v, %v; want what came since there is room", sum, ok)
+	}
+	if hour, _, _, ok := counts.Keys(last); !ok || hour.Seen != 1 {
+		t.Errorf("got %+v, %v", hour, ok)
+	}
+	if hour, _, percent, ok := counts.Keys("rule1"); !ok || hour.Seen != 1 || percent > 5 {
+		t.Errorf("got %+v, %v %%, %v", hour, percent, ok)
+	}
+	if got := counts.current.Load().rules[last].recent.keys.Load().Precision(); got != sketch.Fine {
+		t.Errorf("precision %d, want %d, as one of the finer has gone", got, sketch.Fine)
+	}
+}
+
+// TestTopKeysRecent: of a list that is turned at any time, what a key had of late is
+// never more than it had, and exactly that while there are places for all.
+func TestTopKeysRecent(t *testing.T) {
+	for _, c := range []struct{ places, keys int }{{50, 40}, {10, 200}} {
+		random := rand.New(rand.NewPCG(uint64(c.places), 7))
+		l := newTopKeys(c.places)
+		var halves [2]map[string]uint64
+		halves[0], halves[1] = make(map[string]uint64), make(map[string]uint64)
+		for range 200 {
+			for range random.IntN(100) {
+				key := fmt.Sprint(int(random.ExpFloat64()*20) % c.keys)
+				l.add(key)
+				halves[1][key]++
+			}
+			want, sum := make(map[string]uint64), uint64(0)
+			for _, half := range halves {
+				for key, n := range half {
+					want[key] += n
+					sum += n
+				}
+			}
+			counts, _ := l.top(c.places)
+			for _, k := range counts {
+				if k.Recent > want[k.Key] || c.places > c.keys && k.Recent != want[k.Key] {
+					t.Fatalf("key %s: got %d, want %d", k.Key, k.Recent, want[k.Key])
+				}
+			}
+			recent, total := l.recent()
+			if total != sum || !slices.IsSortedFunc(recent, func(a, b uint64) int { return int(b) - int(a) }) {
+				t.Fatalf("got %v of %d, want of %d", recent, total, sum)
+			}
+			if random.IntN(3) == 0 {
+				l.turn()
+				halves[0], halves[1] = halves[1], make(map[string]uint64)
+			}
+		}
+	}
+}

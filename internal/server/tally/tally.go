@@ -1,0 +1,245 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tally counts what became of requests by the rules of a policy, and
+// what candidates and rules in shadow would have made of them. Its size follows
+// that of the policy: nothing that a client chose is a name.
+package tally
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluicegate/sluice/internal/server/history"
+	"github.com/sluicegate/sluice/policy"
+)
+
+// Places is how many keys are kept of each rule's level, and MostLists of how
+// many levels at most.
+const (
+	Places    = 100
+	MostLists = 1024
+)
+
+// Tally counts. The zero Tally is ready to use. It is safe for concurrent use.
+type Tally struct {
+	current atomic.Pointer[index]
+	mu      sync.Mutex // of Follow
+
+	total Rule // of all requests that a policy was asked about
+	ticks sync.Mutex
+	past  *history.History // of total
+	half  int64            // the half hour of the last Tick, since 1970
+	room  room             // for sketches
+}
+
+// Rule is what became of requests under a rule. Of a rule in shadow and of a
+// candidate WouldDeny counts what they would have denied of what they Judged.
+type Rule struct {
+	Allowed, Warned, Denied, Refused, Failed atomic.Uint64
+	Judged, WouldDeny                        atomic.Uint64
+	Unlimited                                atomic.Uint64 // of Allowed
+	Delayed                                  atomic.Uint64 // of Allowed
+	Degraded                                 atomic.Uint64 // decided without the store
+
+	// Rescued counts, of a candidate, what it would have let pass of what its rule has
+	// denied.
+	Rescued atomic.Uint64
+	mark    mark // of Rescued, guarded by Tally.ticks
+}
+
+// counted is a rule with its candidates and levels, found again by name when a
+// policy follows another.
+type counted struct {
+	*Rule
+	recent     *recent
+	candidates map[string]*Rule    // by LEVEL+NAME
+	levels     map[string]*topKeys // of denied keys
+}
+
+type index struct {
+	names []string // in the order of the policy
+	rules map[string]*counted
+}
+
+// Follow makes t count under the names of p. What has been counted under names
+// that p has, too, goes on; the others are forgotten.
+func (t *Tally) Follow(p *policy.Policy) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.current.Load()
+	next := &index{rules: make(map[string]*counted, p.Len())}
+	lists := 0
+	for i := range p.Len() {
+		if i%64 == 0 {
+			runtime.Gosched() // requests are counted meanwhile
+		}
+		r := p.Rule(i)
+		was := &counted{Rule: new(Rule), recent: new(recent)}
+		if old != nil {
+			was = orNew(old.rules, r.Name, was)
+		}
+		c := &counted{Rule: was.Rule, recent: was.recent, candidates: make(map[string]*Rule), levels: make(map[string]*topKeys)}
+		for j := range r.Levels {
+			l := &r.Levels[j]
+			for k := range l.Candidates {
+				name := candidateName(l, &l.Candidates[k])
+				c.candidates[name] = orNew(was.candidates, name, new(Rule))
+			}
+			if lists++; lists <= MostLists {
+				c.levels[l.Name] = orNew(was.levels, l.Name, newTopKeys(Places))
+			}
+		}
+		next.rules[r.Name] = c
+		next.names = append(next.names, r.Name)
+	}
+	t.current.Store(next)
+	t.room.count(next)
+}
+
+func orNew[V any](old map[string]V, name string, fresh V) V {
+	if v, ok := old[name]; ok {
+		return v
+	}
+	return fresh
+}
+
+func candidateName(l *policy.Level, c *policy.Candidate) string { return l.Name + "+" + c.Name }
+
+// Count counts a request by its verdict: a denied one for the rule that binds
+// and its key, an allowed one for every rule that applied.
+func (t *Tally) Count(v *policy.Verdict) {
+	in := t.current.Load()
+	if in == nil {
+		return
+	}
+	wouldDeny := t.sides(in, v)
+	t.sum(v, wouldDeny)
+	t.keys(in, v)
+	switch {
+	case v.Refused != nil:
+		if c := in.rules[v.Refused.Rule]; c != nil {
+			c.Refused.Add(1)
+		}
+	case v.InFlight != nil:
+		t.denied(in, v.InFlight.Rule, v.InFlight.Level, v.InFlight.Key)
+	case !v.Allowed:
+		o, bound := v.Binding()
+		if bound {
+			t.denied(in, o.Rule, o.Level, o.Key)
+			in.rescued(v, o.Rule)
+			return
+		}
+		in.each(v, func(c *counted) {
+			c.Failed.Add(1)
+			c.Degraded.Add(1)
+		})
+	default:
+		warned := ""
+		for w := range v.Warnings() {
+			if c := in.rules[w.Rule.Name]; c != nil && warned != w.Rule.Name {
+				c.Warned.Add(1)
+			}
+			warned = w.Rule.Name
+		}
+		in.each(v, func(c *counted) { c.Rule.pass(v) })
+		var last *policy.Rule
+		for s := range v.Shapes() {
+			if c := in.rules[s.Rule.Name]; c != nil && s.Rule != last {
+				c.Allowed.Add(1)
+			}
+			last = s.Rule // the levels of a rule lie together
+		}
+		in.unlimited(v)
+	}
+}
+
+// unlimited counts a request for the rules under which it has no limits, once for
+// each. It is counted as allowed where no other level has done so.
+func (in *index) unlimited(v *policy.Verdict) {
+	var last *policy.Rule
+	for r := range v.Unlimited() {
+		c := in.rules[r.Name]
+		if c == nil || r == last {
+			continue
+		}
+		last = r
+		c.Unlimited.Add(1)
+		if !limited(v, r) {
+			c.Allowed.Add(1)
+		}
+	}
+}
+
+// limited reports whether a level of a rule limits the request.
+func limited(v *policy.Verdict, r *policy.Rule) bool {
+	for o := range v.Outcomes() {
+		if o.Rule == r {
+			return true
+		}
+	}
+	for s := range v.Shapes() {
+		if s.Rule == r {
+			return true
+		}
+	}
+	return false
+}
+
+// each calls f once for each rule in force.
+func (in *index) each(v *policy.Verdict, f func(*counted)) {
+	var last *policy.Rule
+	for o := range v.Outcomes() {
+		if o.Rule == last {
+			continue // the outcomes of a rule lie together
+		}
+		last = o.Rule
+		if c := in.rules[last.Name]; c != nil {
+			f(c)
+		}
+	}
+}
+
+func (t *Tally) denied(in *index, r *policy.Rule, l *policy.Level, key string) {
+	c := in.rules[r.Name]
+	if c == nil {
+		return
+	}
+	c.Denied.Add(1)
+	if list := c.levels[l.Name]; list != nil {
+		list.add(key)
+	}
+	if keys := t.room.keysOf(c); keys != nil {
+		keys.Denied(keys.hash(l, key))
+	}
+}
+
+// sides counts what is on trial, and reports whether any of it would have denied.
+func (t *Tally) sides(in *index, v *policy.Verdict) (wouldDeny bool) {
+	for s := range v.Sides() {
+		c := in.rules[s.Rule.Name]
+		if c == nil {
+			continue
+		}
+		of := c.Rule
+		if s.Candidate == nil {
+			t.shadowKey(c, &s)
+		} else {
+			if of = c.candidates[candidateName(s.Level, s.Candidate)]; of == nil {
+				continue
+			}
+		}
+		switch {
+		case s.Err != nil:
+			of.Failed.Add(1)
+		case s.Allowed:
+			of.Judged.Add(1)
+		default:
+			of.Judged.Add(1)
+			of.WouldDeny.Add(1)
+			wouldDeny = true
+		}
+	}
+	return wouldDeny
+}

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tally_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/server/tally"
+	"github.com/sluicegate/sluice/memstore"
+	"github.com/sluicegate/sluice/policy"
+)
+
+func compiled(t *testing.T, yaml string) *policy.Policy {
+	t.Helper()
+	c, err := config.Parse("test.yaml", []byte("rules:\n"+yaml))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Policy
+}
+
+// TestTally: each request counts once for what became of it, and what was
+// counted under a name goes on when the policy changes.
+func TestTally(t *testing.T) {
+	const (
+		api = "  - {name: api, match: {path: /api}, by: header.X-User, limits: 2/min sliding-log, candidates: {one: 1/min sliding-log}}\n"
+		old = "  - {name: old, match: {path: /api}, limits: 100/min}\n"
+		dry = "  - {name: dry, match: {path: /api}, limits: 3/min sliding-log, mode: shadow}\n"
+		lax = "  - {name: lax, match: {path: /lax}, limits: {soft: 1/min sliding-log, grace: 1/min sliding-log}}\n"
+	)
+	var counts tally.Tally
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	none, err := policy.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := policy.Evaluator{Policy: none, Store: memstore.New(memstore.Options{Now: func() time.Time { return now }})}
+	follow := func(yaml string) {
+		p := compiled(t, yaml)
+		e.Policy = p
+		counts.Follow(p)
+	}
+	var v policy.Verdict
+	ask := func(path string, users ...string) {
+		for _, user := range users {
+			a := policy.Plain{RequestMethod: "GET", RequestPath: path, Headers: map[string][]string{}, Address: netip.MustParseAddr("192.0.2.1")}
+			if user != "" {
+				a.Headers["X-User"] = []string{user}
+			}
+			e.Decide(t.Context(), &a, &v)
+			counts.Count(&v)
+		}
+	}
+	expect := func(want map[string]tally.Counts, judged, wouldDeny uint64) {
+		t.Helper()
+		reports := counts.Reports()
+		if len(reports) != len(want) {
+			t.Fatalf("got %d rules, want %d", len(reports), len(want))
+		}
+		for _, r := range reports {
+			if r.Counts != want[r.Rule] {
+				t.Errorf("%s: got %+v, want %+v", r.Rule, r.Counts, want[r.Rule])
+			}
+			if r.Rule == "api" && (len(r.Candidates) != 1 || r.Candidates[0].Judged != judged || r.Candidates[0].WouldDeny != wouldDeny) {
+				t.Errorf("candidates %+v, want %d judged, %d denied", r.Candidates, judged, wouldDeny)
+			}
+		}
+	}
+
+	ask("/api", "ada") // before there is a policy: nothing to count
+	follow(api + old + dry + lax)
+	ask("/api", "ada", "ada", "ada", "bob", "")
+	ask("/lax", "", "", "")
+	expect(map[string]tally.Counts{
+		"api": {Allowed: 3, Denied: 1, Refused: 1},
+		"old": {Allowed: 3},
+		"dry": {Judged: 4, WouldDeny: 1},
+		"lax": {Allowed: 2, Warned: 1, Denied: 1},
+	}, 4, 2)
+	top := counts.Top("api", 10)
+	if len(top) != 1 || top[0].Total != 1 || len(top[0].Keys) != 1 || top[0].Keys[0].Key != "ada" {
+		t.Errorf("denied most: %+v", top)
+	}
+
+	follow(dry + api)
+	ask("/api", "ada")
+	expect(map[string]tally.Counts{
+		"api": {Allowed: 3, Denied: 2, Refused: 1},
+		"dry": {Judged: 5, WouldDeny: 2},
+	}, 5, 3)
+	if top := counts.Top("", 10); len(top) != 1 || top[0].Total != 2 {
+		t.Errorf("denied most: %+v", top)
+	}
+}
+
+// TestShadowKeys: keys of a rule in shadow mode count, those as denied that it would
+// have denied.
+func TestShadowKeys(t *testing.T) {
+	p := compiled(t, "  - {name: dry, by: header.X-User, limits: 1/min sliding-log, mode: shadow}\n")
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	var counts tally.Tally
+	counts.Follow(p)
+	e := policy.Evaluator{Policy: p, Store: memstore.New(memstore.Options{Now: func() time.Time { return now }})}
+	for _, user := range []string{"ada", "bob", "ada", "cleo", "ada"} {
+		var v policy.Verdict
+		a := policy.Plain{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {user}}, Address: netip.MustParseAddr("192.0.2.1")}
+		e.Decide(t.Context(), &a, &v)
+		counts.Count(&v)
+	}
+	counts.Tick(now)
+	if hour, _, _, ok := counts.Keys("dry"); !ok || hour.Seen != 3 || hour.Denied != 1 {
+		t.Errorf("got %+v, %v; want 3 keys, of which 1 would have been denied", hour, ok)
+	}
+}

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package viarueidis is the transport over a rueidis client.
+package viarueidis
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
+)
+
+// Transport is that of a rueidis client. It sends scripts once, whatever the
+// options of the client are.
+type Transport struct{ client rueidis.Client }
+
+// New returns the transport over a client.
+func New(client rueidis.Client) *Transport { return &Transport{client} }
+
+// Cluster is of [transport.Transport].
+func (v *Transport) Cluster() bool { return v.client.Mode() == rueidis.ClientModeCluster }
+
+// Run is of [transport.Transport].
+func (v *Transport) Run(ctx context.Context, s *transport.Script) transport.Reply {
+	return ReplyOf(v.client.Do(ctx, v.Command(s)))
+}
+
+// RunAll is of [transport.Transport].
+func (v *Transport) RunAll(ctx context.Context, list []*transport.Script, replies []transport.Reply) {
+	wire := make([]rueidis.Completed, len(list))
+	for i, s := range list {
+		wire[i] = v.Command(s)
+	}
+	for i, res := range v.client.DoMulti(ctx, wire...) {
+		replies[i] = ReplyOf(res)
+	}
+}
+
+// Info is of [transport.Transport].
+func (v *Transport) Info(ctx context.Context) map[string]transport.Reply {
+	if !v.Cluster() {
+		return map[string]transport.Reply{"": ReplyOf(v.client.Do(ctx, v.client.B().Info().Build()))}
+	}
+	replies := make(map[string]transport.Reply)
+	for addr, node := range v.client.Nodes() {
+		replies[addr] = ReplyOf(node.Do(ctx, node.B().Info().Build()))
+	}
+	return replies
+}
+
+// Command returns the command that runs a script.
+func (v *Transport) Command(s *transport.Script) rueidis.Completed {
+	if s.Text != "" {
+		return v.client.B().Eval().Script(s.Text).Numkeys(int64(len(s.Keys))).Key(s.Keys...).Arg(s.Args...).Build()
+	}
+	return v.client.B().Evalsha().Sha1(s.SHA).Numkeys(int64(len(s.Keys))).Key(s.Keys...).Arg(s.Args...).Build()
+}
+
+// ReplyOf returns what a result says.
+func ReplyOf(res rueidis.RedisResult) transport.Reply {
+	m, err := res.ToMessage()
+	switch {
+	case err == nil && m.IsArray():
+		list := m // only here in memory of its own
+		return transport.Reply{List: (*messages)(&list)}
+	case err == nil:
+		text, err := m.ToString()
+		return transport.Reply{Text: text, Err: err}
+	case rueidis.IsRedisNil(err):
+		return transport.Reply{}
+	}
+	if _, refused := rueidis.IsRedisErr(err); refused {
+		return transport.Reply{Err: err, Refused: true}
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		err = &sluice.NotSentError{Err: err}
+	}
+	return transport.Reply{Err: err}
+}
+
+// messages is a message that is a list.
+type messages rueidis.RedisMessage
+
+func (l *messages) all() []rueidis.RedisMessage {
+	list, _ := (*rueidis.RedisMessage)(l).ToArray() // it is one
+	return list
+}
+
+func (l *messages) Len() int { return len(l.all()) }
+
+func (l *messages) Text(i int) (string, error) {
+	m := &l.all()[i]
+	if m.IsNil() {
+		return "", nil
+	}
+	return m.ToString()
+}
+
+func (l *messages) Int(i int) (int64, error) { return l.all()[i].AsInt64() }
+
+func (l *messages) List(i int) (transport.List, error) {
+	m := &l.all()[i]
+	_, err := m.ToArray()
+	return (*messages)(m), err
+}

@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redisurl"
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
+	"github.com/sluicegate/sluice/redisstore/internal/viarueidis"
+)
+
+// connectEvery is the longest time between two tries to connect; each is drawn from
+// the upper half, so that the processes of a fleet do not come together.
+const connectEvery = time.Second
+
+var errConnecting = errors.New("there is no connection yet")
+
+// link is the transport of a Store that [Open] returns. A goroutine connects it;
+// after that the client mends its connections itself.
+type link struct {
+	target  *redisurl.Target
+	option  rueidis.ClientOption
+	log     *slog.Logger
+	timeout time.Duration // of asking for the version
+
+	to      atomic.Pointer[viarueidis.Transport] // nil until connected
+	unsent  atomic.Pointer[sluice.NotSentError]  // why it is not
+	awaited atomic.Bool                          // Open waits for the first try
+	tried   chan error                           // has room for what came of it
+	stop    context.CancelFunc
+	ended   chan struct{}  // closed when the goroutine has ended
+	client  rueidis.Client // set before that, nil if it has never connected
+}
+
+func newLink(target *redisurl.Target, options *Options) (*link, error) {
+	option, err := target.Option()
+	if err != nil {
+		return nil, err
+	}
+	l := &link{
+		target: target, option: option, log: options.Logger, timeout: patience(options),
+		tried: make(chan error, 1), ended: make(chan struct{}),
+	}
+	l.unsent.Store(&sluice.NotSentError{Err: errConnecting})
+	return l, nil
+}
+
+// start begins to connect. The connections are made until life ends.
+func (l *link) start(life context.Context, stop context.CancelFunc) {
+	l.stop = stop
+	l.option.DialCtxFn = dialWithin(life)
+	l.awaited.Store(true)
+	go func() {
+		defer close(l.ended)
+		l.run(life)
+	}()
+}
+
+// dialWithin returns what makes connections as the client does by itself, but ends
+// with life.
+func dialWithin(life context.Context) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(life, cancel)()
+		if config != nil {
+			return (&tls.Dialer{NetDialer: d, Config: config}).DialContext(ctx, "tcp", addr)
+		}
+		return d.DialContext(ctx, "tcp", addr)
+	}
+}
+
+// run tries to connect until it has, or ctx ends.
+func (l *link) run(ctx context.Context) {
+	logged := false
+	refused := false // is what was logged
+	for {
+		err := l.connect(ctx)
+		lasting := err != nil && !redisurl.Temporary(err)
+		if l.awaited.CompareAndSwap(true, false) {
+			if l.tried <- err; lasting {
+				return // Open returns the error
+			}
+		}
+		attr := slog.String("store", l.target.String())
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil && logged:
+			l.log.LogAttrs(ctx, slog.LevelInfo, "the store is connected", attr)
+			return
+		case err == nil:
+			return
+		case !logged || lasting && !refused:
+			logged, refused = true, lasting
+			l.log.LogAttrs(ctx, slog.LevelWarn, "the store cannot be reached; it is tried again every second", attr, slog.Any("error", err))
+		}
+		if !wait(ctx, connectEvery/2+rand.N(connectEvery/2)) { //nolint:gosec // no secret
+			return
+		}
+	}
+}
+
+// connect tries once.
+func (l *link) connect(ctx context.Context) error {
+	client, err := rueidis.NewClient(l.option) // its connections end with ctx
+	if err == nil {
+		asking, cancel := context.WithTimeout(ctx, l.timeout)
+		defer cancel()
+		to := viarueidis.New(client)
+		if err = checkServers(asking, to, l.log); err == nil {
+			l.client = client
+			l.to.Store(to)
+			return nil
+		}
+	}
+	if client != nil {
+		client.Close()
+	}
+	err = l.target.Refusal(ctx, l.option, err)
+	l.unsent.Store(&sluice.NotSentError{Err: fmt.Errorf("%w: %w", errConnecting, err)})
+	return err
+}
+
+// first waits for the first try. It returns what will not pass by itself.
+func (l *link) first(ctx context.Context) error {
+	timer := time.NewTimer(firstTry)
+	defer timer.Stop()
+	var err error
+	select {
+	case err = <-l.tried:
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return ctx.Err()
+		}
+		err = l.leave()
+	case <-timer.C:
+		err = l.leave()
+	}
+	if err != nil && redisurl.Temporary(err) {
+		return nil
+	}
+	return err
+}
+
+// leave says that nobody waits for the first try any more, or returns what came of
+// it.
+func (l *link) leave() error {
+	if l.awaited.CompareAndSwap(true, false) {
+		return nil
+	}
+	return <-l.tried
+}
+
+func (l *link) err() error {
+	if l.to.Load() != nil {
+		return nil
+	}
+	return l.unsent.Load().Err
+}
+
+// close ends the goroutine, and the connections.
+func (l *link) close() {
+	l.stop()
+	<-l.ended
+	if l.client != nil {
+		l.client.Close()
+	}
+}
+
+// Cluster is of [transport.Transport].
+func (l *link) Cluster() bool { return l.target.Cluster() }
+
+// Run is of [transport.Transport].
+func (l *link) Run(ctx context.Context, s *transport.Script) transport.Reply {
+	if to := l.to.Load(); to != nil {
+		return to.Run(ctx, s)
+	}
+	return transport.Reply{Err: l.unsent.Load()}
+}
+
+// RunAll is of [transport.Transport].
+func (l *link) RunAll(ctx context.Context, list []*transport.Script, replies []transport.Reply) {
+	if to := l.to.Load(); to != nil {
+		to.RunAll(ctx, list, replies)
+		return
+	}
+	unsent := transport.Reply{Err: l.unsent.Load()}
+	for i := range replies {
+		replies[i] = unsent
+	}
+}
+
+// Info is of [transport.Transport].
+func (l *link) Info(ctx context.Context) map[string]transport.Reply {
+	if to := l.to.Load(); to != nil {
+		return to.Info(ctx)
+	}
+	return map[string]transport.Reply{"": {Err: l.unsent.Load()}}
+}

@@ -1,0 +1,381 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+// logged is what a store has logged.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// openURL returns the store at a URL, closed when the test ends.
+func openURL(t *testing.T, ctx context.Context, url string, options redisstore.Options) *redisstore.Store { //nolint:revive // t comes first
+	t.Helper()
+	s, err := redisstore.Open(ctx, url, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// await asks until is says that it is so.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(30 * time.Second); !is(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("wait for %s: in vain", what)
+		}
+	}
+}
+
+// works waits until a store is connected and decides.
+func works(t *testing.T, s *redisstore.Store) {
+	t.Helper()
+	await(t, "a connection", func() bool { return s.Err() == nil })
+	l := storekit.Limiter(t, s, "works", "1/h sliding-log")
+	var err error
+	await(t, "a decision", func() bool {
+		_, err = l.Take(t.Context(), t.Name(), 1)
+		return err == nil
+	})
+	if d, err := l.Take(t.Context(), t.Name(), 1); err != nil || d.Allowed {
+		t.Errorf("take 2: got %+v, %v, want denied", d, err)
+	}
+}
+
+// unsent checks that no request of any kind is sent, and that each says why.
+func unsent(t *testing.T, s *redisstore.Store, why string) {
+	t.Helper()
+	l := storekit.Limiter(t, s, "scope", "5/min")
+	req := sluice.Request{Charge: l.Of("k", 1)}
+	slot := sluice.SlotRequest{Scope: "scope", Key: "k", Owner: "o", Cost: 1, Limit: sluice.SlotLimit{Name: "open", Cap: 1, TTL: time.Second}}
+	for name, do := range map[string]func() error{
+		"take":             func() error { _, err := s.Take(t.Context(), req); return err },
+		"take for ever":    func() error { _, err := s.Take(context.Background(), req); return err },
+		"slot":             func() error { _, err := s.Slot(t.Context(), slot); return err },
+		"explanation":      func() error { _, err := s.Explain(t.Context(), req); return err },
+		"slot explanation": func() error { _, err := s.ExplainSlot(t.Context(), slot); return err },
+		"batch": func() error {
+			out := make([]sluice.Result, 2)
+			err := s.TakeBatch(t.Context(), []sluice.Request{req, req}, out)
+			return errors.Join(err, out[1].Err)
+		},
+	} {
+		err := do()
+		if _, ok := errors.AsType[*sluice.NotSentError](err); !ok || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: got %v, want a %T with %q", name, err, &sluice.NotSentError{}, why)
+		}
+	}
+}
+
+// TestServerDownAtOpen: a store opens while its servers are down, says so, and
+// works as soon as they are there: a single one, those of a Cluster, and sentinels.
+func TestServerDownAtOpen(t *testing.T) {
+	b := redistest.Redis(t)
+	for name, start := range map[string]func(t *testing.T) (url string, servers []*redistest.Server){
+		"single": func(t *testing.T) (string, []*redistest.Server) {
+			s := redistest.Start(t, b)
+			return "redis://" + s.Addr, []*redistest.Server{s}
+		},
+		"cluster": func(t *testing.T) (string, []*redistest.Server) {
+			c := redistest.StartCluster(t, b, 2, false)
+			return "redis-cluster://" + c.Masters[0].Addr + "," + c.Masters[1].Addr, c.Masters
+		},
+		"sentinels": func(t *testing.T) (string, []*redistest.Server) {
+			s := redistest.StartSentinel(t, b)
+			var hosts []string
+			for _, n := range s.Sentinels {
+				hosts = append(hosts, n.Addr)
+			}
+			return "redis-sentinel://" + strings.Join(hosts, ",") + "/" + redistest.MasterSet, s.Sentinels
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, servers := start(t)
+			for _, s := range servers {
+				s.Kill(t)
+			}
+			var log logged
+			s := openURL(t, t.Context(), url, redisstore.Options{Logger: log.logger(), Timeout: 10 * time.Second})
+			if err := s.Err(); err == nil || !strings.Contains(err.Error(), "connection refused") {
+				t.Errorf("got %v, want an error with the network's", err)
+			}
+			unsent(t, s, "connection refused")
+			for _, server := range servers {
+				server.Launch(t)
+			}
+			works(t, s)
+			await(t, "a line", func() bool { return strings.Contains(log.String(), "the store is connected") })
+			if got := strings.Count(log.String(), "level=WARN"); got != 1 {
+				t.Errorf("%d warnings, want 1:\n%s", got, &log)
+			}
+		})
+	}
+}
+
+// TestOpenRefuses: what cannot pass by itself is an error of Open, which shows no
+// password.
+func TestOpenRefuses(t *testing.T) {
+	const secret = "s3cr3tw0rd"
+	server := redistest.StartTLS(t, redistest.Redis(t))
+	ca := "?ca_file=" + filepath.Join(server.Dir, "cert.pem")
+	for _, c := range []struct {
+		name, url string
+		options   redisstore.Options
+		want      string
+	}{
+		{"no URL", "", redisstore.Options{}, "redis://127.0.0.1:6379"},
+		{"no URL, but a variable", "env:REDIS_URL", redisstore.Options{}, "redis://127.0.0.1:6379"},
+		{"not escaped", "redis://u:" + secret + "/x@h", redisstore.Options{}, "%2F"},
+		{"option", "redis://" + server.Addr, redisstore.Options{Timeout: -1}, "Timeout"},
+		{"prefix of the URL", "redis://" + server.Addr + "?prefix={", redisstore.Options{}, "braces"},
+		{"missing file", "rediss://" + server.Addr + "?ca_file=/does/not/exist", redisstore.Options{}, "ca_file"},
+		{"missing secret", "redis://" + server.Addr + "?secret_file=/does/not/exist", redisstore.Options{}, "secret_file"},
+		{"wrong password", "rediss://" + redistest.User + ":" + secret + "@" + server.Addr + ca, redisstore.Options{}, "WRONGPASS"},
+		{"unknown authority", "rediss://u:" + secret + "@" + server.Addr, redisstore.Options{}, "certificate"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log logged
+			c.options.Logger = log.logger()
+			s, err := redisstore.Open(t.Context(), c.url, c.options)
+			if err == nil {
+				t.Fatal("opened", s.Close())
+			}
+			if !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "redisstore: open: ") {
+				t.Errorf("got %q, want %q", err, c.want)
+			}
+			if shown := err.Error() + log.String(); strings.Contains(shown, secret) {
+				t.Errorf("the password is shown: %s", shown)
+			}
+			if log.String() != "" {
+				t.Errorf("logged what is returned: %s", &log)
+			}
+		})
+	}
+	await(t, "all goroutines to end", func() bool { return connecting() == 0 })
+}
+
+// TestPasswordIsNotShown: user and password of a URL are used, and are in nothing
+// that a store shows: printed, logged or as an error.
+func TestPasswordIsNotShown(t *testing.T) {
+	server := redistest.StartTLS(t, redistest.Redis(t))
+	var log logged
+	line := "rediss://" + url.UserPassword(redistest.User, redistest.Password).String() + "@" + server.Addr +
+		"?ca_file=" + filepath.Join(server.Dir, "cert.pem")
+	const secret = "sixteen bytes of secret"
+	s := openURL(t, t.Context(), line, redisstore.Options{Logger: log.logger(), Secret: []byte(secret)})
+	works(t, s)
+	server.Kill(t)
+	shown := fmt.Sprintf("%v %+v %#v %s %q %d", s, s, s, s, s, s)
+	log.logger().Info("a store", slog.Any("store", s))
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("a store", slog.Any("store", s))
+	l := storekit.Limiter(t, s, "scope", "5/min")
+	for range 3 {
+		_, err := l.Take(t.Context(), "k", 1)
+		shown += fmt.Sprintf(" %v %+v %#v", err, err, err)
+	}
+	// The same while there is no connection yet.
+	down := openURL(t, t.Context(), line, redisstore.Options{Logger: log.logger()})
+	shown += fmt.Sprintf("%v %+v %#v %v", down, down, down, down.Err())
+	shown += log.String()
+	for _, hidden := range []string{redistest.User, redistest.Password, url.QueryEscape(redistest.Password), url.PathEscape(redistest.Password), secret, fmt.Sprintf("%v", []byte(secret))} {
+		if strings.Contains(shown, hidden) {
+			t.Errorf("%q is shown:\n%s", hidden, shown)
+		}
+	}
+	if want := "rediss://" + server.Addr; fmt.Sprint(s) != want || !strings.Contains(log.String(), want) {
+		t.Errorf("got %v, want %q, also in the log:\n%s", s, want, &log)
+	}
+}
+
+// TestRefusedLater: a server that answers only after Open and refuses the password
+// is logged, and requests say why; once it accepts it, the store works.
+func TestRefusedLater(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	admin := server.Client(t) // stays connected, and so authenticated
+	password := func(to string) {
+		t.Helper()
+		if err := admin.Do(t.Context(), admin.B().Arbitrary("CONFIG", "SET", "requirepass", to).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	password("another")
+	if err := server.Process().Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var log logged
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	s := openURL(t, ctx, "redis://:mine@"+server.Addr, redisstore.Options{Logger: log.logger(), Timeout: 10 * time.Second})
+	if err := server.Process().Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a refusal", func() bool { return strings.Contains(fmt.Sprint(s.Err()), "WRONGPASS") })
+	unsent(t, s, "WRONGPASS")
+	await(t, "a warning", func() bool { return strings.Contains(log.String(), "WRONGPASS") })
+	if got := strings.Count(log.String(), "level=WARN"); got > 2 {
+		t.Errorf("%d warnings, want at most 2:\n%s", got, &log)
+	}
+	password("mine")
+	works(t, s)
+}
+
+// connecting is how many goroutines try to connect.
+func connecting() int {
+	stacks := make([]byte, 1<<22)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	return strings.Count(string(stacks), "redisstore.(*link).run(")
+}
+
+// TestOpenEndsWithItsContext: where a server hangs Open waits no longer than its
+// context: a deadline leaves a store that goes on connecting, and who cancels gets
+// no store.
+func TestOpenEndsWithItsContext(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	if err := server.Process().Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if s, err := redisstore.Open(cancelled, "redis://"+server.Addr, redisstore.Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: got %v, %v, want %v", s, err, context.Canceled)
+	}
+	if n := connecting(); n != 0 {
+		t.Errorf("cancelled: %d goroutines go on", n)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	s := openURL(t, ctx, "redis://"+server.Addr, redisstore.Options{Timeout: 10 * time.Second})
+	unsent(t, s, "no connection yet")
+	if err := server.Process().Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	works(t, s)
+}
+
+// TestCloseWhileConnecting: Close ends the goroutine, and whatever connections it
+// has made, while a server hangs, while it is away, and when it has just come.
+func TestCloseWhileConnecting(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	server := redistest.Start(t, redistest.Redis(t))
+	for name, at := range map[string]string{
+		"hangs": "redis://" + silent.Addr().String(), "away": fmt.Sprintf("redis://127.0.0.1:%d", redistest.FreePort(t)), "there": "redis://" + server.Addr,
+		"sentinel hangs": "redis-sentinel://" + silent.Addr().String() + "/m", "cluster hangs": "redis-cluster://" + silent.Addr().String(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			s, err := redisstore.Open(ctx, at, redisstore.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			for range 2 {
+				wg.Go(func() {
+					if err := s.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			if n := connecting(); n != 0 {
+				t.Errorf("%d goroutines go on", n)
+			}
+			l := storekit.Limiter(t, s, "scope", "5/min")
+			if _, err := l.Take(t.Context(), "k", 1); !errors.Is(err, sluice.ErrClosed) {
+				t.Errorf("got %v, want %v", err, sluice.ErrClosed)
+			}
+		})
+	}
+	client := server.Client(t)
+	await(t, "all connections to end", func() bool {
+		list, err := client.Do(t.Context(), client.B().Arbitrary("CLIENT", "LIST").Build()).ToString()
+		return err == nil && !strings.Contains(list, "name=sluice")
+	})
+}
+
+// TestOptionsOfTheURL: the URL sets the Options that are zero.
+func TestOptionsOfTheURL(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("a secret of sixteen"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		parameters string
+		options    redisstore.Options
+		prefix     string
+		hashed     bool
+	}{
+		{"", redisstore.Options{}, "sluice{", false},
+		{"?prefix=url", redisstore.Options{}, "url{", false},
+		{"?prefix=url", redisstore.Options{Prefix: "mine"}, "mine{", false},
+		{"?prefix=hashed&secret_file=" + secret, redisstore.Options{}, "hashed{", true},
+	} {
+		flush(t, client)
+		s := openURL(t, t.Context(), "redis://"+server.Addr+c.parameters, c.options)
+		if _, err := storekit.Limiter(t, s, "scope", "5/h").Take(t.Context(), "a-user", 1); err != nil {
+			t.Fatal(err)
+		}
+		list := keys(t, client)
+		if len(list) != 1 || !strings.HasPrefix(list[0], c.prefix) || strings.Contains(list[0], "a-user") == c.hashed {
+			t.Errorf("%q, %+v: got keys %q, want one with %q", c.parameters, c.options, list, c.prefix)
+		}
+	}
+	for parameters, want := range map[string]time.Duration{"": redisstore.DefaultTimeout, "?timeout=20ms": 20 * time.Millisecond} {
+		s := openURL(t, t.Context(), "redis://"+server.Addr+parameters, redisstore.Options{})
+		if got := s.Timeout(); got != want {
+			t.Errorf("%q: got a timeout of %v, want %v", parameters, got, want)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+const secretKey = "sluice{1}!secret"
+
+func hashSecret(t *testing.T, s *redisstore.Store) [32]byte {
+	t.Helper()
+	secret, err := s.HashSecret(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+// shareSecret checks that Stores that share all share a secret, however many ask for
+// it first, and others do not.
+func shareSecret(t *testing.T, option rueidis.ClientOption) {
+	t.Helper()
+	const racers = 4
+	var race sync.WaitGroup
+	secrets := make([][32]byte, racers)
+	for i := range secrets {
+		s := open(t, option, redisstore.Options{Timeout: 10 * time.Second})
+		race.Go(func() {
+			var err error
+			if secrets[i], err = s.HashSecret(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	race.Wait()
+	for _, other := range secrets {
+		if other != secrets[0] || other == [32]byte{} {
+			t.Error("stores that share all have several secrets, or none")
+		}
+	}
+	a, b := []byte("a secret of sixteen"), []byte("another of the kind")
+	seen := map[[32]byte]string{secrets[0]: "without options"}
+	for name, o := range map[string]redisstore.Options{
+		"a prefix": {Prefix: "other"}, "a secret": {Secret: a}, "another secret": {Secret: b}, "both": {Prefix: "other", Secret: a},
+	} {
+		o.Timeout = 10 * time.Second
+		secret := hashSecret(t, open(t, option, o))
+		if who, ok := seen[secret]; ok {
+			t.Errorf("a store with %s has the secret of one %s", name, who)
+		}
+		seen[secret] = "with " + name
+		if again := hashSecret(t, open(t, option, o)); again != secret {
+			t.Errorf("two stores with %s have two secrets", name)
+		}
+	}
+}
+
+func TestHashSecret(t *testing.T) {
+	for _, b := range redistest.Binaries(t) {
+		for name, option := range map[string]func(*testing.T) rueidis.ClientOption{
+			"single":   func(t *testing.T) rueidis.ClientOption { return redistest.Start(t, b).Option() },
+			"sentinel": func(t *testing.T) rueidis.ClientOption { return redistest.StartSentinel(t, b).Option() },
+			"cluster":  func(t *testing.T) rueidis.ClientOption { return redistest.StartCluster(t, b, 3, false).Option() },
+		} {
+			t.Run(b.Name+" "+name, func(t *testing.T) { shareSecret(t, option(t)) })
+		}
+	}
+}
+
+// TestHashSecretIsKept: what a server keeps lives 400 days from each use, and is put
+// back where it was lost.
+func TestHashSecretIsKept(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	life := func() time.Duration {
+		t.Helper()
+		ms, err := client.Do(t.Context(), client.B().Pttl().Key(secretKey).Build()).AsInt64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(ms) * time.Millisecond
+	}
+	const want = 400 * 24 * time.Hour
+	secret := hashSecret(t, s)
+	if got := life(); got > want || got < want-time.Hour {
+		t.Errorf("it lives %v, want %v", got, want)
+	}
+	if err := client.Do(t.Context(), client.B().Pexpire().Key(secretKey).Milliseconds(time.Hour.Milliseconds()).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	if again := hashSecret(t, s); again != secret {
+		t.Error("it has changed")
+	}
+	if got := life(); got > want || got < want-time.Hour {
+		t.Errorf("used again, it lives %v, want %v", got, want)
+	}
+	flush(t, client)
+	if again := hashSecret(t, s); again != secret {
+		t.Error("it is another after the server has lost it")
+	}
+	if got := hashSecret(t, open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})); got != secret {
+		t.Error("a new store has another after the server has lost it")
+	}
+	flush(t, client)
+	other := hashSecret(t, open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second}))
+	if got := hashSecret(t, s); got != other || got == secret {
+		t.Error("a store does not take what another has put there first")
+	}
+}
+
+// TestHashSecretFails: what is wrong is told with the key, and nothing is told of what
+// it holds.
+func TestHashSecretFails(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	var log bytes.Buffer
+	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for _, value := range []string{"", "short", strings.Repeat("0", 63), strings.Repeat("g", 64), strings.Repeat("0", 66)} {
+		if err := client.Do(t.Context(), client.B().Set().Key(secretKey).Value(value).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.HashSecret(t.Context())
+		if err == nil || !strings.Contains(err.Error(), secretKey) || !strings.Contains(err.Error(), "delete it") || value != "" && strings.Contains(err.Error(), value) {
+			t.Errorf("value %q: got %v", value, err)
+		}
+	}
+	flush(t, client)
+	if err := client.Do(t.Context(), client.B().Rpush().Key(secretKey).Element("a").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.HashSecret(t.Context()); err == nil || !strings.Contains(err.Error(), secretKey) {
+		t.Errorf("a list: got %v", err)
+	}
+	flush(t, client)
+	hashSecret(t, s)
+	if log.Len() > 0 {
+		t.Errorf("logged %q", log.String())
+	}
+
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := s.HashSecret(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller who is gone: got %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.HashSecret(t.Context()); !errors.Is(err, sluice.ErrClosed) {
+		t.Errorf("a closed store: got %v", err)
+	}
+}
+
+// TestHashSecretOfAHangingServer: a caller waits no longer than his context.
+func TestHashSecretOfAHangingServer(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: 30 * time.Second})
+	client := server.Client(t)
+	release := holdUp(t, client)
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := s.HashSecret(ctx)
+		left <- err
+	}()
+	blocked(t, client, "1")
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+	release()
+	hashSecret(t, s)
+}
