@@ -173,7 +173,7 @@ func ExampleObserve() {
 					logger.LogAttrs(ctx, slog.LevelError, "no decision", slog.String("scope", req.Plan.Scope()), slog.Any("error", err))
 					return
 				}
-				logger.LogAttrs(ctx, slog.LevelInfo, req.Op.String(), slog.String("scope", req.Plan.Scope()), slog.String("key", req.Key),
+				logger.LogAttrs(ctx, slog.LevelInfo, "decided", slog.String("op", req.Op.String()), slog.String("scope", req.Plan.Scope()), slog.String("key", req.Key),
 					slog.Bool("allowed", d.Allowed), slog.Int64("remaining", d.Remaining))
 			}
 		},
@@ -188,8 +188,8 @@ func ExampleObserve() {
 		}
 	}
 	// Output:
-	// level=INFO msg=take scope=login key=ann allowed=true remaining=0
-	// level=INFO msg=take scope=login key=ann allowed=false remaining=0
+	// level=INFO msg=decided op=take scope=login key=ann allowed=true remaining=0
+	// level=INFO msg=decided op=take scope=login key=ann allowed=false remaining=0
 }
 
 func ExampleParseLimit() {
