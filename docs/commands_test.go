@@ -280,7 +280,7 @@ func (r *reader) run(line int, command string, want *regexp.Regexp, keeps bool) 
 	}
 	r.t.Cleanup(func() {
 		cancel()
-		<-ended // it was told to end
+		<-ended //nolint:errcheck // it was told to end
 	})
 	for end := time.Now().Add(patience); !want.MatchString(out.String()); time.Sleep(20 * time.Millisecond) {
 		select {
