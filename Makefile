@@ -83,6 +83,13 @@ cover: ## say how much of the code the tests of all packages run, as a whole; ta
 lines: ## count the lines of code: product, test kits and tests of every package
 	@$(GO) -C tools run ./lines ..
 
+.PHONY: pictures
+pictures: ## draw docs/img anew: the algorithms, and the page after eight minutes of traffic
+	@.ci/packages
+	$(GO) run ./docs/draw docs/img
+	$(GO) build -o bin/sluice ./cmd/sluice
+	$(GO) -C internal/server/page/browser run ./pictures "$(CURDIR)/bin/sluice" "$(CURDIR)/docs/img"
+
 .PHONY: fuzz
 fuzz: ## fuzz every target for FUZZTIME (20s)
 	@for package in $$($(GO) list ./...); do \
