@@ -64,6 +64,19 @@ spec: ## check SPECSTEPS (10 million) decisions against the specification: every
 .PHONY: check
 check: lint test ## what a change must pass: lint and test
 
+# Where the product runs, besides the machine of those who write it: 32 bits, another
+# order of memory, other systems.
+PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
+
+.PHONY: platforms
+platforms: ## compile and vet everything for PLATFORMS, and decide on 32 bits
+	@for at in $(PLATFORMS); do (set -x; GOOS=$${at%/*} GOARCH=$${at#*/} CGO_ENABLED=0 $(GO) vet ./...); done
+	GOARCH=386 CGO_ENABLED=0 $(GO) test -short . ./algo ./memstore ./remote ./policy ./httplimit
+
+.PHONY: api
+api: ## write docs/api.txt, which lists all that is exported
+	$(GO) test ./internal/api -run TestFile -update
+
 .PHONY: lint
 lint: ## check style, layers and formatting
 	@for part in . bench $(PARTS); do (set -x; cd "$$part"; $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --allow-parallel-runners ./...); done

@@ -24,6 +24,9 @@ type Plan struct {
 	kept    atomic.Pointer[[]kept] // of each [Prepared], the latest first
 }
 
+// numbers is embedded for the packages of this module, which see its fields.
+type numbers = span.Limit
+
 // Term is one limit of a [Plan] with the numbers that follow from it.
 type Term struct {
 	Limit // with every default filled in
@@ -34,18 +37,7 @@ type Term struct {
 	// of 64 bits without a secret; a Store mixes them with keys under its own.
 	ID, Series uint64
 
-	// Rate is a unit's share of the window; Reach is how long Burst units last
-	// and Most how long Burst and Debt units do. Of use to buckets.
-	Rate        span.Rate
-	Reach, Most span.Span
-	// Lent is how many units above Burst a take may spend: Debt where NextWaits.
-	Lent int64
-	// Micros is the window and Sub a sub-window, in µs.
-	Micros, Sub int64
-	// Behind is how many sub-windows a sliding counter counts beside the
-	// running one: all SubWindows or, if Whole, all but one.
-	Behind int
-
+	numbers
 	location *time.Location
 }
 

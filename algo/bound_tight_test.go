@@ -4,6 +4,7 @@
 package algo_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -30,7 +31,7 @@ type adversary struct {
 
 // score plays the presses and returns the most units in any span.
 func (v *adversary) score(presses []press) int64 {
-	slices.SortFunc(presses, func(a, b press) int { return int(a.at - b.at) })
+	slices.SortFunc(presses, func(a, b press) int { return cmp.Compare(a.at, b.at) })
 	req := sluice.Request{Charge: sluice.Charge{Plan: v.plan}}
 	item := []algo.Item{{Term: v.plan.Term(0)}}
 	v.book = v.book[:0]

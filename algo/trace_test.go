@@ -4,6 +4,7 @@
 package algo_test
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
@@ -156,7 +157,7 @@ type ledger []admitted
 type admitted struct{ at, units int64 }
 
 func (l *ledger) add(at, units int64) {
-	i, found := slices.BinarySearchFunc(*l, at, func(a admitted, at int64) int { return int(a.at - at) })
+	i, found := slices.BinarySearchFunc(*l, at, func(a admitted, at int64) int { return cmp.Compare(a.at, at) })
 	if found {
 		(*l)[i].units += units
 		return

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 // Package docs_test runs what the documents tell readers to run, and compares what
 // is printed with what they show.
 //

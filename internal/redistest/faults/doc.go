@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 // Package faults kills, stops, slows, fills and moves real servers under load,
 // behind the stores that programs wrap them in. Its tests take the client of
 // Redis that the stores use.

@@ -65,7 +65,7 @@ func newKeys(t *testing.T) keys {
 func sign(t *testing.T, alg jose.SignatureAlgorithm, key any, kid string, changes map[string]any) string {
 	t.Helper()
 	claims := map[string]any{
-		"iss": "https://login.example.com", "aud": []string{"api", "other"}, "sub": "ada", "org": 12345678901234567,
+		"iss": "https://login.example.com", "aud": []string{"api", "other"}, "sub": "ada", "org": int64(12345678901234567),
 		"admin": true, "exp": now.Add(time.Hour).Unix(), "nbf": now.Add(-time.Hour).Unix(), "roles": []string{"a"},
 	}
 	maps.Copy(claims, changes)

@@ -127,7 +127,7 @@ func ask(ctx context.Context, gates map[string]*process, dir string) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	broken := false
-	for i := 0; i < int(traffic/(100*time.Millisecond)); i++ {
+	for i := range int(traffic / (100 * time.Millisecond)) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

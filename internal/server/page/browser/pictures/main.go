@@ -34,7 +34,7 @@ func main() {
 	defer stop()
 	if err := take(ctx, os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "pictures:", err)
-		os.Exit(1) //nolint:gocritic // there is nothing to stop
+		os.Exit(1)
 	}
 }
 
@@ -89,7 +89,7 @@ type process struct {
 
 // run starts a program in a folder; its output is what tells of a fault.
 func run(ctx context.Context, dir, name string, args ...string) (*process, error) {
-	p := &process{cmd: exec.CommandContext(ctx, name, args...)}
+	p := &process{cmd: exec.CommandContext(ctx, name, args...)} //nolint:gosec // what the caller has named
 	p.cmd.Dir, p.cmd.Stderr = dir, os.Stderr
 	return p, p.cmd.Start()
 }
