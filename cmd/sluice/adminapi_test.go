@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
@@ -41,41 +42,41 @@ func TestKeyCommands(t *testing.T) {
 	}
 	show := func(want ...string) {
 		t.Helper()
-		out, _ := command(t, exitOK, "key", "show", "ip=127.0.0.1", "header.x-user=ada", at)
+		out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "header.x-user=ada", at)
 		for _, text := range want {
 			if !strings.Contains(out, text) {
 				t.Errorf("key show lacks %q:\n%s", text, out)
 			}
 		}
 	}
-	show("api: header.X-User=ada ip=127.0.0.1", "nothing is spent: all 3 are left", "address: ip=127.0.0.1", "in shadow")
+	show("api: header.X-User=ada ip=127.0.0.1", "all 3 left", "address: ip=127.0.0.1", "in shadow")
 	for _, want := range []int{200, 200, 200, 429} {
 		ask(want)
 	}
-	show("full is 3, 0 left: 3 count as spent", "1 more fits in 1m0s", "full is 100, 97 left")
+	show("0 of 3 left, 3 used", "1 more fits in 1m0s", "97 of 100 left")
 
-	out, _ := command(t, exitOK, "status", at)
+	out, _ := command(t, cli.OK, "status", at)
 	for _, text := range []string{s.file, "on trial: tight", "3 of 4", "2 of 4", "once  header.X-User=ada ip=127.0.0.1"} {
 		if !strings.Contains(out, text) {
 			t.Errorf("status lacks %q:\n%s", text, out)
 		}
 	}
 
-	command(t, exitOK, "key", "override", "header.X-User=ada", "ip=127.0.0.1", "--rule", "api", "--limit", "5/min sliding-log",
+	command(t, cli.OK, "key", "override", "header.X-User=ada", "ip=127.0.0.1", "--rule", "api", "--limit", "5/min sliding-log",
 		"--for=1h", "--reason", "launch", "--author=eve", at)
 	for _, want := range []int{200, 200, 429} {
 		ask(want)
 	}
 	show("limits of its own: launch (eve), until 2")
-	if out, _ = command(t, exitOK, "status", at); !strings.Contains(out, "override of api for ada, 127.0.0.1: 5/min sliding-log") {
+	if out, _ = command(t, cli.OK, "status", at); !strings.Contains(out, "override of api for ada, 127.0.0.1: 5/min sliding-log") {
 		t.Errorf("status lacks the override:\n%s", out)
 	}
 	if kept, err := os.ReadFile(overrides); err != nil || !strings.Contains(string(kept), `"launch"`) {
 		t.Errorf("kept %q, %v", kept, err)
 	}
-	command(t, exitOK, "key", "override", "header.X-User=ada", "ip=127.0.0.1", "--rule=api", "--remove", "--author=eve", at)
+	command(t, cli.OK, "key", "override", "header.X-User=ada", "ip=127.0.0.1", "--rule=api", "--remove", "--author=eve", at)
 	ask(429)
-	command(t, exitOK, "key", "reset", "header.X-User=ada", "ip=127.0.0.1", "--rule=api", "--reason=asked for it", "--author=eve", at)
+	command(t, cli.OK, "key", "reset", "header.X-User=ada", "ip=127.0.0.1", "--rule=api", "--reason=asked for it", "--author=eve", at)
 	ask(200)
 
 	for _, c := range []struct {
@@ -95,7 +96,7 @@ func TestKeyCommands(t *testing.T) {
 		{"an end of what is not", []string{"key", "override", "ip=127.0.0.1", "--rule=address", "--remove"}, "there is none for this key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, stderr := command(t, exitFailed, append(c.args, at)...); !strings.Contains(stderr, c.want) {
+			if _, stderr := command(t, cli.Failed, append(c.args, at)...); !strings.Contains(stderr, c.want) {
 				t.Errorf("got %q, want %q", stderr, c.want)
 			}
 		})
@@ -143,23 +144,23 @@ rules:
 	for _, want := range []int{200, 200, 429} {
 		ask(want)
 	}
-	if out, _ := command(t, exitOK, append([]string{"key", "show"}, key...)...); !strings.Contains(out, "shared: header.X-User= ip=127.0.0.1\n") || !strings.Contains(out, "0 left") {
+	if out, _ := command(t, cli.OK, append([]string{"key", "show"}, key...)...); !strings.Contains(out, "shared: header.X-User= ip=127.0.0.1\n") || !strings.Contains(out, "0 left") {
 		t.Errorf("got %s", out)
 	}
-	command(t, exitOK, append([]string{"key", "reset"}, key...)...)
+	command(t, cli.OK, append([]string{"key", "reset"}, key...)...)
 	for _, want := range []int{200, 200, 429} {
 		ask(want)
 	}
-	command(t, exitOK, append([]string{"key", "override", "--rule=shared", "--limit=3/min sliding-log", "--reason=x"}, key...)...)
+	command(t, cli.OK, append([]string{"key", "override", "--rule=shared", "--limit=3/min sliding-log", "--reason=x"}, key...)...)
 	ask(200)
-	command(t, exitOK, append([]string{"key", "override", "--rule=shared", "--remove"}, key...)...)
+	command(t, cli.OK, append([]string{"key", "override", "--rule=shared", "--remove"}, key...)...)
 	ask(429)
-	_, stderr := command(t, exitFailed, "key", "show", "header.X-Team=", "--admin="+s.admin)
+	_, stderr := command(t, cli.Failed, "key", "show", "header.X-Team=", "--admin="+s.admin)
 	if want := "an empty value of header.X-Team; no request has one"; !strings.Contains(stderr, want) {
 		t.Errorf("got %q, want %q", stderr, want)
 	}
-	_, stderr = command(t, exitUsage, "key", "show", "ip")
-	if want := "not a part with its value; write"; !strings.Contains(stderr, want) {
+	_, stderr = command(t, cli.Usage, "key", "show", "ip")
+	if want := "expected a part with its value, such as"; !strings.Contains(stderr, want) {
 		t.Errorf("got %q, want %q", stderr, want)
 	}
 }
@@ -220,10 +221,10 @@ func TestAdminToken(t *testing.T) {
 	}
 	at := "--admin=" + s.admin
 	for _, args := range [][]string{{"status", at}, {"key", "show", "ip=127.0.0.1", at}, {"key", "reset", "ip=127.0.0.1", at}} {
-		if _, stderr := command(t, exitFailed, args...); !strings.Contains(stderr, "this needs the token") {
+		if _, stderr := command(t, cli.Failed, args...); !strings.Contains(stderr, "this needs the token") {
 			t.Errorf("%v: got %q", args, stderr)
 		}
-		command(t, exitOK, append(args, "--token-file", tokens)...)
+		command(t, cli.OK, append(args, "--token-file", tokens)...)
 	}
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/policy": 401, "/v1/key?ip=127.0.0.1": 401} {
 		if got := fetch(t, http.DefaultClient, s.admin+path); got.status != want {
@@ -280,7 +281,7 @@ func TestKeyShowsInFlight(t *testing.T) {
 	s := startFile(t, fmt.Sprintf("upstream: %q\nrules: [{name: run, by: ip, in_flight: 3}, {name: both, by: ip, limits: 9/min sliding-log, in_flight: {cap: 2, ttl: 1m}}]\n", up), stopped)
 	show := func(want ...string) {
 		t.Helper()
-		out, _ := command(t, exitOK, "key", "show", "ip=127.0.0.1", "--admin="+s.admin)
+		out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+s.admin)
 		for _, text := range want {
 			if !strings.Contains(out, text) {
 				t.Errorf("key show lacks %q:\n%s", text, out)
@@ -291,15 +292,15 @@ func TestKeyShowsInFlight(t *testing.T) {
 	done := make(chan int, 1)
 	go func() { done <- s.get(t, "/").status }()
 	<-came
-	show("1 of 3 run now: 2 more may", "1 of 2 run now: 1 more may", "full is 9, 8 left")
-	command(t, exitOK, "key", "reset", "ip=127.0.0.1", "--author=eve", "--admin="+s.admin)
-	show("1 of 3 run now", "1 of 2 run now", "nothing is spent")
+	show("1 of 3 run now: 2 more may", "1 of 2 run now: 1 more may", "8 of 9 left")
+	command(t, cli.OK, "key", "reset", "ip=127.0.0.1", "--author=eve", "--admin="+s.admin)
+	show("1 of 3 run now", "1 of 2 run now", "all 9 left")
 	close(goOn)
 	if got := <-done; got != http.StatusOK {
 		t.Errorf("got %d", got)
 	}
 	for t.Context().Err() == nil { // they end a moment after their answer
-		if out, _ := command(t, exitOK, "key", "show", "ip=127.0.0.1", "--admin="+s.admin); strings.Contains(out, "0 of 3 run now") && strings.Contains(out, "0 of 2 run now") {
+		if out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+s.admin); strings.Contains(out, "0 of 3 run now") && strings.Contains(out, "0 of 2 run now") {
 			break
 		}
 	}

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
@@ -26,24 +28,19 @@ type adminClient struct {
 	token string
 }
 
-// newAdminClient reads --admin and --token-file.
-func newAdminClient(values map[string][]string) (*adminClient, error) {
-	at := last(values["admin"])
-	if at == "" {
-		at = serve.DefaultAdmin
-	}
+// adminURL returns what --admin says.
+func adminURL(values cli.Values) string {
+	at := cmp.Or(values.One("admin"), serve.DefaultAdmin)
 	if !strings.Contains(at, "://") {
 		at = "http://" + at
 	}
-	token, err := serve.ReadToken(last(values["token-file"]))
-	return &adminClient{base: strings.TrimSuffix(at, "/"), token: token}, err
+	return strings.TrimSuffix(at, "/")
 }
 
-func last(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return values[len(values)-1]
+// newAdminClient reads --admin and --token-file.
+func newAdminClient(values cli.Values) (*adminClient, error) {
+	token, err := serve.ReadToken(values.One("token-file"))
+	return &adminClient{base: adminURL(values), token: token}, err
 }
 
 // call sends a document, nil if there is none, and reads the answer's.

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluicegate/sluice/internal/cli"
 )
 
 // TestConfigurationDocument: the YAML of docs/configuration.md is one file,
@@ -39,7 +41,7 @@ func TestConfigurationDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, _ := command(t, exitOK, "lint", "--without-files", name, "--test", casesName)
+	out, _ := command(t, cli.OK, "lint", "--without-files", name, "--test", casesName)
 	if strings.Contains(out, "warning:") || !strings.Contains(out, "\nok ") {
 		t.Errorf("got\n%s", out)
 	}

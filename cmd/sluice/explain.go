@@ -5,72 +5,61 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
-const explainUsage = `  sluice explain [METHOD] URL [--client ADDRESS] [--header "NAME: VALUE"]...
-                 [--claim NAME=VALUE]... [--cert NAME=VALUE]... [--body-bytes N]
-                 [--config FILE] [--all] [--json]
-
-says what would become of a request, and why: of every rule whether it matches or
-what of its match says no, whose budget the request draws on, and of every limit
-the arithmetic. Nothing is charged, and nothing changes. URL is a path, or all of
-a URL where a rule asks for the host. A token in the header is verified as a
-request's is, unless there is a --claim.
+var explainCommand = cli.Command{
+	Name: "explain", Args: "[METHOD] URL", Summary: "what would become of a request, and why",
+	Doc: `shows of every rule whether it matches or what differs, the key that the request charges, and of every limit the arithmetic. Nothing is charged, and nothing changes. URL is a path, or all of a URL where a rule asks for the host. A token in the header is verified as a request's is, unless there is a --claim.
 
 It asks a running sluice, or with --config reads FILE, where nothing was spent yet.
 
-  --client ADDRESS   where the request comes from (default: not known)
-  --body-bytes N     its Content-Length (default: not known)
-  --all              name all rules that do not match, not only the first
-  --json             write it as JSON
-  --admin ADDRESS    where sluice is (default 127.0.0.1:9090)
-  --token-file FILE  holds its token, if it has one
-
   sluice explain /orders --client 192.0.2.7 --header "X-User: ada"
   sluice explain POST https://api.example/login --claim sub=7 --config sluice.yaml
-`
-
-// runExplain says what would become of a request.
-func runExplain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	values, rest, err := splitArgs(args, []string{"all", "json"}, "client", "header", "H", "claim", "cert", "body-bytes", "config", "admin", "token-file")
-	var q *admin.ExplainRequest
-	if err == nil {
-		q, err = explainRequest(rest, values)
-	}
-	if err == nil && values["config"] != nil && (values["admin"] != nil || values["token-file"] != nil) {
-		err = errors.New("explain: --config reads a file, and --admin asks a running sluice; give one of them")
-	}
-	if err != nil {
-		return usageError(stderr, err, explainUsage)
-	}
-	e, err := explain(ctx, q, values)
-	switch {
-	case err != nil:
-	case values["json"] != nil:
-		var doc []byte
-		if doc, err = json.MarshalIndent(e, "", "  "); err == nil {
-			_, err = stdout.Write(append(doc, '\n'))
-		}
-	default:
-		_, err = io.WriteString(stdout, explanationText(e, values["all"] != nil))
-	}
-	return ended(stderr, err)
+`,
+	Flags: slices.Concat([]cli.Flag{
+		{Name: "client", Value: "ADDRESS", Doc: "where the request comes from (default: not known)"},
+		{Name: "header", Value: "FIELD", Repeat: true, Doc: `a header field, such as "X-User: ada"`},
+		{Name: "H", Value: "FIELD", Repeat: true, Doc: "the same"},
+		{Name: "claim", Value: "NAME=VALUE", Repeat: true, Doc: "a claim of the request's token"},
+		{Name: "cert", Value: "NAME=VALUE", Repeat: true, Doc: "a name in its client certificate"},
+		{Name: "body-bytes", Value: "N", Doc: "its Content-Length (default: not known)"},
+		{Name: "config", Value: "FILE", Doc: "a configuration, in the place of a running sluice"},
+		{Name: "all", Doc: "name all rules that do not match, not only the first"},
+	}, adminFlags, []cli.Flag{jsonFlag}),
+	Run: runExplain,
 }
 
-func explain(ctx context.Context, q *admin.ExplainRequest, values map[string][]string) (*admin.Explanation, error) {
-	if name := last(values["config"]); name != "" {
+// runExplain says what would become of a request.
+func runExplain(ctx context.Context, c *cli.Call) error {
+	q, err := explainRequest(c.Args, c.Values)
+	switch {
+	case err != nil:
+		return &cli.UsageError{Err: err}
+	case c.Given("config") && (c.Given("admin") || c.Given("token-file")):
+		return cli.Usagef("--config reads a file, and --admin asks a running sluice; give one of them")
+	}
+	e, err := explain(ctx, q, c.Values)
+	switch {
+	case err != nil:
+		return err
+	case c.Given("json"):
+		return c.JSON(e)
+	}
+	return c.Print(explanationText(e, c.Given("all")))
+}
+
+func explain(ctx context.Context, q *admin.ExplainRequest, values cli.Values) (*admin.Explanation, error) {
+	if name := values.One("config"); name != "" {
 		c, err := config.Load(name)
 		if err != nil {
 			return nil, err
@@ -85,20 +74,20 @@ func explain(ctx context.Context, q *admin.ExplainRequest, values map[string][]s
 	return e, c.call(ctx, http.MethodPost, "/v1/explain", q, e)
 }
 
-func explainRequest(rest []string, values map[string][]string) (*admin.ExplainRequest, error) {
-	q := &admin.ExplainRequest{Client: last(values["client"]), Headers: make(map[string][]string)}
+func explainRequest(rest []string, values cli.Values) (*admin.ExplainRequest, error) {
+	q := &admin.ExplainRequest{Client: values.One("client"), Headers: make(map[string][]string)}
 	switch len(rest) {
 	case 1:
 		q.URL = rest[0]
 	case 2:
 		q.Method, q.URL = rest[0], rest[1]
 	default:
-		return nil, fmt.Errorf("explain: names %d methods and URLs; it needs a URL, and before it a method unless that is GET", len(rest))
+		return nil, fmt.Errorf("expected a URL, and before it a method unless that is GET, got %d arguments", len(rest))
 	}
 	for _, line := range slices.Concat(values["header"], values["H"]) {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, fmt.Errorf(`explain: --header %q: write one such as "X-User: ada"`, line)
+			return nil, fmt.Errorf(`--header %q: expected one such as "X-User: ada"`, line)
 		}
 		name = http.CanonicalHeaderKey(strings.TrimSpace(name))
 		q.Headers[name] = append(q.Headers[name], strings.TrimSpace(value))
@@ -110,10 +99,10 @@ func explainRequest(rest []string, values map[string][]string) (*admin.ExplainRe
 	if q.Certificate, err = pairs("cert", values["cert"]); err != nil {
 		return nil, err
 	}
-	if text := last(values["body-bytes"]); text != "" {
+	if text := values.One("body-bytes"); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 0 {
-			return nil, fmt.Errorf("explain: --body-bytes %q is not a number of bytes", text)
+			return nil, fmt.Errorf("--body-bytes %q: expected a number of bytes, such as 1024", text)
 		}
 		q.BodyBytes = &n
 	}
@@ -129,7 +118,7 @@ func pairs(flag string, texts []string) (map[string]string, error) {
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		if _, twice := m[name]; !ok || name == "" || twice {
-			return nil, fmt.Errorf("explain: --%s %q: write each once, as NAME=VALUE", flag, text)
+			return nil, fmt.Errorf("--%s %q: expected each once, as NAME=VALUE", flag, text)
 		}
 		m[name] = value
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
@@ -37,7 +38,7 @@ func TestExplainCommand(t *testing.T) {
 			at := "--admin=" + s.admin
 			explain := func(want ...string) string {
 				t.Helper()
-				out, _ := command(t, exitOK, "explain", "/", "--client=127.0.0.1", "--header", "X-User: ada", at)
+				out, _ := command(t, cli.OK, "explain", "/", "--client=127.0.0.1", "--header", "X-User: ada", at)
 				for _, text := range want {
 					if !strings.Contains(out, text) {
 						t.Errorf("lacks %q:\n%s", text, out)
@@ -46,7 +47,7 @@ func TestExplainCommand(t *testing.T) {
 				return out
 			}
 			shown := func() string {
-				status, _ := command(t, exitOK, "status", at)
+				status, _ := command(t, cli.OK, "status", at)
 				var lines []string
 				for name, value := range s.metrics(t) {
 					if strings.HasPrefix(name, "sluice_") && !strings.Contains(name, "seconds") {
@@ -73,7 +74,7 @@ func TestExplainCommand(t *testing.T) {
 					t.Errorf("request %d: got %d, want %d", i, got.status, want)
 				}
 			}
-			out, _ := command(t, exitOK, "explain", "POST", "/login", "--client=192.0.2.1", "--body-bytes=12", "--json", at)
+			out, _ := command(t, cli.OK, "explain", "POST", "/login", "--client=192.0.2.1", "--body-bytes=12", "--json", at)
 			var e admin.Explanation
 			if err := json.Unmarshal([]byte(out), &e); err != nil || e.Verdict != "refused" || e.Why != "header X-User is missing" {
 				t.Errorf("%v: %s", err, out)
@@ -117,7 +118,7 @@ rules:
 		{"a request that others read differently", []string{"/", "--client=192.0.2.1", "-H=Host: a b"}, []string{"refused: the request's host is not a name"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, _ := command(t, exitOK, append([]string{"explain", "--config=" + file}, c.args...)...)
+			out, _ := command(t, cli.OK, append([]string{"explain", "--config=" + file}, c.args...)...)
 			for _, text := range c.want {
 				if !strings.Contains(out, text) {
 					t.Errorf("lacks %q:\n%s", text, out)
@@ -131,17 +132,17 @@ rules:
 		args []string
 		want string
 	}{
-		{"no URL", exitUsage, nil, "needs a URL"},
-		{"three words", exitUsage, []string{"GET", "/", "x"}, "names 3"},
-		{"a header that is none", exitUsage, []string{"/", "--header=x"}, `write one such as "X-User: ada"`},
-		{"a claim twice", exitUsage, []string{"/", "--claim=a=1", "--claim=a=2"}, "write each once"},
-		{"a size that is none", exitUsage, []string{"/", "--body-bytes=-1"}, "is not a number of bytes"},
-		{"a file and a program", exitUsage, []string{"/", "--admin=x"}, "give one of them"},
-		{"no path", exitFailed, []string{"orders"}, "write a path such as /orders"},
-		{"another scheme", exitFailed, []string{"ftp://x/"}, "is not of http"},
-		{"an address that is none", exitFailed, []string{"/", "--client=home"}, `client "home" is not an address`},
-		{"a method that is none", exitFailed, []string{"G T", "/"}, "is not one word"},
-		{"a field that is none", exitFailed, []string{"/", "--header=a b: c"}, "is not a header field's name"},
+		{"no URL", cli.Usage, nil, "expected a URL"},
+		{"three words", cli.Usage, []string{"GET", "/", "x"}, "got 3 arguments"},
+		{"a header that is none", cli.Usage, []string{"/", "--header=x"}, `expected one such as "X-User: ada"`},
+		{"a claim twice", cli.Usage, []string{"/", "--claim=a=1", "--claim=a=2"}, "expected each once"},
+		{"a size that is none", cli.Usage, []string{"/", "--body-bytes=-1"}, "expected a number of bytes"},
+		{"a file and a program", cli.Usage, []string{"/", "--admin=x"}, "give one of them"},
+		{"no path", cli.Failed, []string{"orders"}, "write a path such as /orders"},
+		{"another scheme", cli.Failed, []string{"ftp://x/"}, "is not of http"},
+		{"an address that is none", cli.Failed, []string{"/", "--client=home"}, `client "home" is not an address`},
+		{"a method that is none", cli.Failed, []string{"G T", "/"}, "is not one word"},
+		{"a field that is none", cli.Failed, []string{"/", "--header=a b: c"}, "is not a header field's name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, stderr := command(t, c.code, append([]string{"explain", "--config=" + file}, c.args...)...); !strings.Contains(stderr, c.want) {
@@ -161,10 +162,10 @@ func TestExplainIsForOperators(t *testing.T) {
 	}
 	s := startFile(t, fmt.Sprintf("admin: {address: 127.0.0.1:0, token_file: %q}\nupstream: %q\n", tokens, named(t))+explainRules, stopped)
 	at := "--admin=" + s.admin
-	if _, stderr := command(t, exitFailed, "explain", "/", at); !strings.Contains(stderr, "this needs the token") {
+	if _, stderr := command(t, cli.Failed, "explain", "/", at); !strings.Contains(stderr, "this needs the token") {
 		t.Errorf("got %q", stderr)
 	}
-	command(t, exitOK, "explain", "/", at, "--token-file", tokens)
+	command(t, cli.OK, "explain", "/", at, "--token-file", tokens)
 	for _, c := range []struct {
 		name, body, want string
 		status           int

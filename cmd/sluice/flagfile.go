@@ -113,37 +113,38 @@ func (f *serveFlags) parse() *config.Config {
 // there have their defaults.
 func (f *serveFlags) page() *page {
 	p := new(page)
-	for _, name := range ofServe {
-		for i, v := range f.values[name] {
+	for _, flag := range serveFlagTable() {
+		name := flag.Name
+		for i, v := range f.Values[name] {
 			if !utf8.ValidString(v) {
 				f.fault("--%s %q: is not UTF-8", name, v)
-				f.values[name][i] = strings.ToValidUTF8(v, "?")
+				f.Values[name][i] = strings.ToValidUTF8(v, "?")
 			}
 		}
 	}
 	f.fill()
 	p.line("", "# What the flags of sluice serve say, as a file for --config.")
-	if f.given("drain") {
+	if f.Given("drain") {
 		p.line("drain", "# Beside it goes --drain "+f.drain.String()+".")
 	}
 	for _, name := range []string{"log-format", "log-level"} {
-		if f.given(name) {
-			p.line(name, "# Beside it goes --"+name+" "+f.one(name)+".")
+		if f.Given(name) {
+			p.line(name, "# Beside it goes --"+name+" "+f.One(name)+".")
 		}
 	}
-	p.put("listen", "listen:", f.one("listen"))
+	p.put("listen", "listen:", f.One("listen"))
 	f.admin(p)
-	if f.given("upstream") {
+	if f.Given("upstream") {
 		p.heads = []string{"upstream:"}
-		p.put("upstream", "  url:", f.one("upstream"))
+		p.put("upstream", "  url:", f.One("upstream"))
 		p.put("upstream-host", "  upstream_host:", f.on("upstream-host")...)
 	}
 	p.heads = []string{"client_ip:"}
 	p.put("trust", "  trusted:", f.networks()...)
 	p.heads = nil
-	p.put("fields", "fields:", strings.Split(strings.ReplaceAll(f.one("fields"), " ", ""), ",")...)
-	p.put("decision-log", "decision_log:", f.values["decision-log"]...)
-	p.put("access-log", "access_log:", f.values["access-log"]...)
+	p.put("fields", "fields:", strings.Split(strings.ReplaceAll(f.One("fields"), " ", ""), ",")...)
+	p.put("decision-log", "decision_log:", f.Values["decision-log"]...)
+	p.put("access-log", "access_log:", f.Values["access-log"]...)
 	f.store(p)
 	f.rules(p)
 	return p
@@ -151,7 +152,7 @@ func (f *serveFlags) page() *page {
 
 // on returns the value of a key that a switch turns on.
 func (f *serveFlags) on(name string) []string {
-	if !f.given(name) {
+	if !f.Given(name) {
 		return nil
 	}
 	return []string{"true"}
@@ -160,29 +161,29 @@ func (f *serveFlags) on(name string) []string {
 // fill puts defaults where there are no flags.
 func (f *serveFlags) fill() {
 	byDefault := func(name string, values ...string) {
-		if !f.given(name) {
-			f.values[name] = values
+		if !f.Given(name) {
+			f.Values[name] = values
 		}
 	}
-	for _, text := range f.values["limit"] {
-		if p, ok := profile.Get(strings.ToLower(text)); ok && !f.given("like") {
+	for _, text := range f.Values["limit"] {
+		if p, ok := profile.Get(strings.ToLower(text)); ok && !f.Given("like") {
 			f.fault("--limit %q: is a platform; write --like %s", text, p.Name)
-			f.values["limit"] = []string{"1/s"} // any will do: nothing is served
+			f.Values["limit"] = []string{"1/s"} // any will do: nothing is served
 			break
 		}
 	}
 	switch {
-	case f.given("like") && f.given("limit"):
-		f.fault("--limit: --like brings the limits; leave one out, or write both into a file, as limits: [{like: %s}, %s]", f.one("like"), f.one("limit"))
-		delete(f.values, "limit")
-	case !f.given("limit") && !f.given("like") && f.given("upstream"):
+	case f.Given("like") && f.Given("limit"):
+		f.fault("--limit: --like brings the limits; leave one out, or write both into a file, as limits: [{like: %s}, %s]", f.One("like"), f.One("limit"))
+		delete(f.Values, "limit")
+	case !f.Given("limit") && !f.Given("like") && f.Given("upstream"):
 		f.fault("--limit: there is none; write for example --limit 100/min, or --like shopify-rest")
 	}
-	if f.given("upstream") {
+	if f.Given("upstream") {
 		byDefault("by", "ip")
 		byDefault("fields", "draft-11")
 	}
-	if !f.given("like") {
+	if !f.Given("like") {
 		byDefault("limit", "10/min sliding-log")
 	}
 	byDefault("by", "query.userId")
@@ -194,11 +195,11 @@ func (f *serveFlags) fill() {
 // admin writes the address of the operator's pages. One that has a name is
 // looked up, and what was checked is what is listened on.
 func (f *serveFlags) admin(p *page) {
-	at, hosts, public := f.one("admin"), f.values["admin-host"], []string(nil)
+	at, hosts, public := f.One("admin"), f.Values["admin-host"], []string(nil)
 	if at != "off" {
 		addr, err := admin.Resolve(at)
 		switch {
-		case errors.Is(err, admin.ErrNotLoopback) && f.given("admin-public"):
+		case errors.Is(err, admin.ErrNotLoopback) && f.Given("admin-public"):
 			public = f.on("admin-public")
 		case errors.Is(err, admin.ErrNotLoopback):
 			f.fault("--admin %q: %w; write for example 127.0.0.1:%d, or add --admin-public if they should", at, err, addr.Port)
@@ -218,14 +219,14 @@ func (f *serveFlags) admin(p *page) {
 	p.put("admin", "  address:", at)
 	p.put("admin-public", "  public:", public...)
 	p.put("admin-host", "  hosts:", hosts...)
-	p.put("overrides", "  overrides_file:", f.values["overrides"]...)
-	p.put("audit", "  audit_file:", f.values["audit"]...)
+	p.put("overrides", "  overrides_file:", f.Values["overrides"]...)
+	p.put("audit", "  audit_file:", f.Values["audit"]...)
 }
 
 // networks returns the networks of --trust, without the bits behind a prefix.
 func (f *serveFlags) networks() []string {
 	var all []string
-	for _, s := range f.values["trust"] {
+	for _, s := range f.Values["trust"] {
 		if n, err := netip.ParsePrefix(s); err == nil {
 			s = n.Masked().String()
 		}
@@ -236,17 +237,17 @@ func (f *serveFlags) networks() []string {
 
 // store writes where states live.
 func (f *serveFlags) store(p *page) {
-	if f.given("store") && f.given("state") {
+	if f.Given("store") && f.Given("state") {
 		f.fault("--state: keeps what is in this process, and with --store nothing is; leave one out")
 	}
-	if f.given("failure") && !f.given("store") {
+	if f.Given("failure") && !f.Given("store") {
 		f.fault("--failure: is about a shared store, and there is none; add --store redis://HOST")
 	}
 	p.heads = []string{"store:", "  redis:"}
-	p.put("store", "    url:", f.values["store"]...)
-	if !f.given("store") {
+	p.put("store", "    url:", f.Values["store"]...)
+	if !f.Given("store") {
 		p.heads = []string{"store:", "  memory:"}
-		p.put("state", "    state:", f.values["state"]...)
+		p.put("state", "    state:", f.Values["state"]...)
 	}
 }
 
@@ -254,7 +255,7 @@ func (f *serveFlags) store(p *page) {
 // bytes have costs of their own. The names are part of what stores keep.
 func (f *serveFlags) rules(p *page) {
 	var requests, bytes []string
-	for _, text := range f.values["limit"] {
+	for _, text := range f.Values["limit"] {
 		if l, err := sluice.ParseLimit(text); err == nil && l.Unit == sluice.Bytes {
 			bytes = append(bytes, text)
 		} else {
@@ -268,13 +269,13 @@ func (f *serveFlags) rules(p *page) {
 		}
 		p.put(flag, "  - name:", name)
 		p.put(flag, "    cost:", cost...)
-		p.put("by", "    by:", f.values["by"]...)
+		p.put("by", "    by:", f.Values["by"]...)
 		p.put(flag, key, values...)
-		p.put("block", "    block:", f.values["block"]...)
-		p.put("failure", "    failure:", f.values["failure"]...)
+		p.put("block", "    block:", f.Values["block"]...)
+		p.put("failure", "    failure:", f.Values["failure"]...)
 	}
-	if f.given("like") {
-		rule("gateway", "like", "    like:", []string{f.one("like")})
+	if f.Given("like") {
+		rule("gateway", "like", "    like:", []string{f.One("like")})
 	}
 	rule("gateway", "limit", "    limits:", requests)
 	rule("gateway.bytes", "limit", "    limits:", bytes, "response-bytes")

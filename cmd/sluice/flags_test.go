@@ -4,7 +4,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/redisurl"
 )
 
@@ -93,7 +93,7 @@ func TestParseServe(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f, got, err := parseServe(c.args)
+			f, got, err := parseArgs(c.args)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -146,16 +146,16 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 		{"durations that are none", []string{"--drain", "30"}, []string{`--drain "30": is not a duration from 0s to 24h; write for example 30s`}},
 		{"no file", []string{"--state", ""}, []string{"--state is empty"}},
 		{"unknown flags and what stands behind them", []string{"--lmit", "5/min", "--zzz=1", "--by", "foo"}, []string{
-			"--lmit: there is no such flag; did you mean --limit", "--zzz: there is no such flag", `--by: "foo"`,
+			"unknown flag --lmit; did you mean --limit", "unknown flag --zzz", `--by: "foo"`,
 		}},
-		{"words without a flag", []string{"--limit", "10/min", "sliding-log", "--by", "foo"}, []string{`"sliding-log": is not a flag; every value has its flag before it, in quotes`, `--by: "foo"`}},
+		{"words without a flag", []string{"--limit", "10/min", "sliding-log", "--by", "foo"}, []string{`unexpected "sliding-log"; every value has its flag before it, in quotes`, `--by: "foo"`}},
 		{"flags twice", []string{"--listen", "127.0.0.1:1", "--listen", "127.0.0.1:2"}, []string{"--listen: given twice"}},
-		{"value missing", []string{"--limit"}, []string{"--limit: lacks its value"}},
-		{"not even a flag", []string{"--=x", "---", "--by", "foo"}, []string{"--: there is no such flag", "---: there is no such flag", `--by: "foo"`}},
-		{"switch that is neither on nor off", []string{"--admin-public=maybe"}, []string{"--admin-public: takes no value but true or false"}},
+		{"value missing", []string{"--limit"}, []string{"--limit: expected a value: --limit TEXT"}},
+		{"not even a flag", []string{"--=x", "---", "--by", "foo"}, []string{"unknown flag --", "unknown flag ---", `--by: "foo"`}},
+		{"switch that is neither on nor off", []string{"--admin-public=maybe"}, []string{"--admin-public: expected no value, or true or false"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, _, err := parseServe(c.args)
+			_, _, err := parseArgs(c.args)
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -186,7 +186,7 @@ func TestStoreFlags(t *testing.T) {
 		{"twice", []string{"--store", "redis://h", "--store", "redis://i"}, "--store: given twice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, _, err := parseServe(c.args)
+			_, _, err := parseArgs(c.args)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("error %v, want one with %q", err, c.want)
 			}
@@ -197,22 +197,22 @@ func TestStoreFlags(t *testing.T) {
 	}
 }
 
+// parseArgs reads the flags of serve as the program does.
+func parseArgs(args []string) (*serveFlags, *config.Config, error) {
+	return parseServe(cli.Parse(serveFlagTable(), args))
+}
+
 func TestHelpIsNotAFault(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"--limit", "x", "--help"}} {
-		if _, _, err := parseServe(args); !errors.Is(err, errHelp) {
-			t.Errorf("%q: %v", args, err)
+		if out, _ := command(t, cli.OK, append([]string{"serve"}, args...)...); !strings.Contains(out, "--print-config") {
+			t.Errorf("%q: %s", args, out)
 		}
 	}
 }
 
-// TestHelpIsTrue: every flag is in the help, and every limit text in it is one.
+// TestHelpIsTrue: every limit text in the help is one.
 func TestHelpIsTrue(t *testing.T) {
-	for _, name := range slices.Concat(ofServe, switches) {
-		if !strings.Contains(serveUsage, "--"+name+" ") {
-			t.Errorf("--%s is not in the help", name)
-		}
-	}
-	_, limits, _ := strings.Cut(serveUsage, "Limits:\n\n")
+	_, limits, _ := strings.Cut(serveDoc, "Limits:\n\n")
 	limits, _, _ = strings.Cut(limits, "\n\n")
 	n := 0
 	for line := range strings.Lines(limits) {
@@ -247,20 +247,21 @@ func TestPrintedFile(t *testing.T) {
 	read := 0
 	rapid.Check(t, func(t *rapid.T) {
 		var args []string
-		for _, name := range ofServe {
+		for _, flag := range serveFlagTable() {
+			name := flag.Name
 			value := values[name]
 			if value == nil {
 				continue
 			}
 			most := 1
-			if slices.Contains(repeatable, name) {
+			if flag.Repeat {
 				most = 3
 			}
 			for range rapid.IntRange(0, most).Draw(t, name) {
 				args = append(args, "--"+name+"="+value.Draw(t, "value"))
 			}
 		}
-		f, c, err := parseServe(args)
+		f, c, err := parseArgs(args)
 		if err != nil {
 			return
 		}
@@ -274,7 +275,7 @@ func TestPrintedFile(t *testing.T) {
 		}
 		for _, name := range []string{"state", "overrides", "audit", "store"} {
 			in := map[string]string{"state": c.Store.State, "overrides": c.Admin.OverridesFile, "audit": c.Admin.AuditFile, "store": c.Store.Redis}[name]
-			if got := f.one(name); got != in {
+			if got := f.One(name); got != in {
 				t.Fatalf("--%s %q: got %q", name, got, in)
 			}
 		}
@@ -294,7 +295,7 @@ func FuzzParseServe(f *testing.F) {
 		if strings.Contains(s, "admin") {
 			t.Skip("it might ask the network for a host")
 		}
-		_, c, err := parseServe(strings.Split(s, "\x00"))
+		_, c, err := parseArgs(strings.Split(s, "\x00"))
 		if err == nil && c != nil && c.Policy.Len() == 0 {
 			t.Errorf("%q: no rules", s)
 		}

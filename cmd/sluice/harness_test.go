@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/scrape"
 	"github.com/sluicegate/sluice/internal/serve"
 )
@@ -82,14 +83,14 @@ func starts(t *testing.T, now func() time.Time, args []string, test func(t *test
 	args = append(slices.Clone(args), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	clock := func(o *serve.Options) { o.Now = now }
 	t.Run("flags", func(t *testing.T) {
-		_, c, err := parseServe(args)
+		_, c, err := parseArgs(args)
 		if err != nil {
 			t.Fatal(err)
 		}
 		test(t, serveConfig(t, c, clock))
 	})
 	t.Run("file", func(t *testing.T) {
-		yaml, _ := command(t, exitOK, append([]string{"serve", "--print-config"}, args...)...)
+		yaml, _ := command(t, cli.OK, append([]string{"serve", "--print-config"}, args...)...)
 		test(t, startFile(t, yaml, clock))
 	})
 }

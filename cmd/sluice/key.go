@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -17,81 +16,66 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
-const keyUsage = `  sluice key show PART=VALUE... [--rule NAME] [--level NAME]
-  sluice key reset PART=VALUE... [--rule NAME] [--level NAME] [--reason TEXT]
-  sluice key add PART=VALUE... --units N [--rule NAME] [--level NAME]
-                 [--reason TEXT]
-  sluice key override PART=VALUE... --rule NAME --limit TEXT... --reason TEXT
-                      [--for DURATION | --expires TIME] [--level NAME]
-  sluice key override PART=VALUE... --rule NAME --remove [--reason TEXT]
+// keyDoc is what the commands about keys have in common.
+const keyDoc = `The parts are those that the rules' keys are made of, as under "by": ip=192.0.2.1, header.X-User=ada, claim.sub=7. An empty value is the budget that requests without the part share: header.X-User=`
 
-asks a running sluice what a key has left, makes it forget what the key has
-spent, gives it units, or gives it other limits for a while. The parts are those that the rules'
-keys are made of, as under "by": ip=192.0.2.1, header.X-User=ada, claim.sub=7.
-The budget of requests without a part, where they share one: header.X-User=
-What the text of a --limit does not name, such as its algorithm, is as in the rule.
---remove also ends an override whose rule or key is gone: write its values as
-sluice status has them, and its level.
-
-Where a rule has plans all are shown, or the one that is named by the part which
-its requests name it by. An override is in force on the node that is asked, and
-on no other; a reset, or an add, is for all nodes that share a store.
-An add gives back what counts, and where the limit has credit, units above that.
-Where the decision log is a file, show ends with the last decisions about the key.
-
-  --admin ADDRESS    where it is (default 127.0.0.1:9090)
-  --token-file FILE  holds its token, if it has one
-  --author NAME      who makes the change (default: who you are)
-`
-
-// runKey shows and changes keys of a running program.
-func runKey(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	values, rest, err := splitArgs(args, []string{"remove"}, "admin", "token-file", "rule", "level", "reason", "author", "limit", "for", "expires", "units")
-	if err == nil && len(rest) == 0 {
-		err = errors.New("key: says not what to do")
+func keyCommand(name, summary, doc string, run func(context.Context, *cli.Call, *adminClient, admin.Key) error, flags ...cli.Flag) cli.Command {
+	return cli.Command{
+		Name: "key " + name, Args: "PART=VALUE...", Summary: summary, Doc: doc + "\n\n" + keyDoc, ArgWords: []string{},
+		Flags: slices.Concat([]cli.Flag{
+			{Name: "rule", Value: "NAME", Doc: "of this rule alone"},
+			{Name: "level", Value: "NAME", Doc: "of this level of the rule alone"},
+		}, flags, adminFlags, []cli.Flag{jsonFlag}),
+		Run: func(ctx context.Context, call *cli.Call) error {
+			k, err := keyOf(call.Args, call.Values)
+			if err != nil {
+				return &cli.UsageError{Err: err}
+			}
+			c, err := newAdminClient(call.Values)
+			if err != nil {
+				return err
+			}
+			return run(ctx, call, c, k)
+		},
 	}
-	var k admin.Key
-	if err == nil {
-		k, err = keyOf(rest[1:], values)
-	}
-	if err != nil {
-		return usageError(stderr, err, keyUsage)
-	}
-	c, err := newAdminClient(values)
-	if err != nil {
-		return ended(stderr, err)
-	}
-	switch rest[0] {
-	case "show":
-		err = showKey(ctx, c, k, stdout)
-	case "reset":
-		var done admin.ResetDone
-		err = c.call(ctx, http.MethodPost, "/v1/key/reset", admin.Reset{Key: k, Reason: last(values["reason"]), Author: author(values)}, &done)
-		if err == nil {
-			err = writeReset(stdout, done)
-		}
-	case "add":
-		err = addToKey(ctx, c, k, values, stdout)
-	case "override":
-		err = overrideKey(ctx, c, k, values, stdout)
-	default:
-		return usageError(stderr, fmt.Errorf("key: there is no %q", rest[0]), keyUsage)
-	}
-	return ended(stderr, err)
 }
 
-func keyOf(parts []string, values map[string][]string) (admin.Key, error) {
-	k := admin.Key{Rule: last(values["rule"]), Level: last(values["level"]), Parts: make(map[string]string)}
+// The flags of commands that change something.
+var changeFlags = []cli.Flag{
+	{Name: "reason", Value: "TEXT", Doc: "why, for the audit log"},
+	{Name: "author", Value: "NAME", Doc: "who makes the change (default: the user's name)"},
+}
+
+var keyCommands = []cli.Command{
+	keyCommand("show", "what a key has left", "asks a running sluice what a key has left under each limit. Where a rule has tiers all are shown, or the one that is named by the part which its requests name it by. Where the decision log is a file, the last decisions about the key follow.", showKey),
+	keyCommand("reset", "forget what a key has spent", "makes a running sluice forget what a key has spent, on all nodes that share its store.", resetKey, changeFlags...),
+	keyCommand("add", "give a key units", "gives back units that count against a key and, where the limit has credit, units above that, on all nodes that share the store.", addToKey,
+		append([]cli.Flag{{Name: "units", Value: "N", Doc: "how many"}}, changeFlags...)...),
+	keyCommand("override", "give a key other limits for a while", "is active on the node that is asked, and on no other. What the text of a --limit does not name, such as its algorithm, is as in the rule. --remove also ends an override whose rule or key is gone: write its values as sluice status has them, and its level.", overrideKey,
+		append([]cli.Flag{
+			{Name: "limit", Value: "TEXT", Repeat: true, Doc: "the limit in the place of the rule's"},
+			{Name: "for", Value: "DURATION", Doc: "for how long, such as 24h (default: until it is removed)"},
+			{Name: "expires", Value: "TIME", Doc: "until when, such as 2026-12-31T18:00:00Z"},
+			{Name: "remove", Doc: "end the override"},
+		}, changeFlags...)...),
+}
+
+func keyOf(parts []string, values cli.Values) (admin.Key, error) {
+	if len(parts) == 0 {
+		return admin.Key{}, errors.New("expected a key, such as ip=192.0.2.1")
+	}
+	k := admin.Key{Rule: values.One("rule"), Level: values.One("level"), Parts: make(map[string]string)}
 	for _, p := range parts {
 		name, value, ok := strings.Cut(p, "=")
 		if !ok {
-			return k, fmt.Errorf("key: %q is not a part with its value; write for example ip=192.0.2.1", p)
+			return k, fmt.Errorf("%q: expected a part with its value, such as ip=192.0.2.1", p)
 		}
 		if _, twice := k.Parts[name]; twice {
-			return k, fmt.Errorf("key: %s is given twice", name)
+			return k, fmt.Errorf("%s: given twice; a key has each part once", name)
 		}
 		k.Parts[name] = value
 	}
@@ -99,8 +83,8 @@ func keyOf(parts []string, values map[string][]string) (admin.Key, error) {
 }
 
 // author returns who makes a change.
-func author(values map[string][]string) string {
-	if a := last(values["author"]); a != "" {
+func author(values cli.Values) string {
+	if a := values.One("author"); a != "" {
 		return a
 	}
 	if u, err := user.Current(); err == nil {
@@ -109,7 +93,7 @@ func author(values map[string][]string) string {
 	return ""
 }
 
-func showKey(ctx context.Context, c *adminClient, k admin.Key, stdout io.Writer) error {
+func showKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) error {
 	q := url.Values{}
 	for _, name := range slices.Sorted(maps.Keys(k.Parts)) {
 		q.Set(name, k.Parts[name])
@@ -124,6 +108,9 @@ func showKey(ctx context.Context, c *adminClient, k admin.Key, stdout io.Writer)
 	if err := c.call(ctx, http.MethodGet, "/v1/key?"+q.Encode(), nil, &states); err != nil {
 		return err
 	}
+	if call.Given("json") {
+		return call.JSON(states)
+	}
 	var b strings.Builder
 	for i := range states.Keys {
 		writeKey(&b, &states.Keys[i])
@@ -132,8 +119,7 @@ func showKey(ctx context.Context, c *adminClient, k admin.Key, stdout io.Writer)
 		b.WriteString("there are more; name a rule with --rule\n")
 	}
 	writeLast(&b, states.Last)
-	_, err := io.WriteString(stdout, b.String())
-	return err
+	return call.Print(b.String())
 }
 
 func writeKey(b *strings.Builder, s *admin.KeyState) {
@@ -192,33 +178,39 @@ func levelOf(rule, level string) string {
 	return rule + "/" + level
 }
 
-func writeReset(w io.Writer, done admin.ResetDone) error {
+func resetKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) error {
+	var done admin.ResetDone
+	if err := c.call(ctx, http.MethodPost, "/v1/key/reset", admin.Reset{Key: k, Reason: call.One("reason"), Author: author(call.Values)}, &done); err != nil {
+		return err
+	}
+	if call.Given("json") {
+		return call.JSON(done)
+	}
 	var b strings.Builder
 	for i := range done.Keys {
 		fmt.Fprintf(&b, "reset %s: %s\n", levelOf(done.Keys[i].Rule, done.Keys[i].Level), keyText(done.Keys[i].Parts, ""))
 	}
-	b.WriteString(where(done.ThisNodeOnly))
-	_, err := io.WriteString(w, b.String())
-	return err
+	return call.Print(b.String() + where(done.ThisNodeOnly))
 }
 
-func addToKey(ctx context.Context, c *adminClient, k admin.Key, values map[string][]string, stdout io.Writer) error {
-	units, err := strconv.ParseInt(last(values["units"]), 10, 64)
+func addToKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) error {
+	units, err := strconv.ParseInt(call.One("units"), 10, 64)
 	if err != nil || units < 1 {
-		return fmt.Errorf("key add: --units %q is not a number of units; write for example --units 50", last(values["units"]))
+		return cli.Usagef("--units %q: expected a number of units, such as --units 50", call.One("units"))
 	}
 	var done admin.AddDone
-	if err := c.call(ctx, http.MethodPost, "/v1/key/add", admin.Add{Key: k, Units: units, Reason: last(values["reason"]), Author: author(values)}, &done); err != nil {
+	if err := c.call(ctx, http.MethodPost, "/v1/key/add", admin.Add{Key: k, Units: units, Reason: call.One("reason"), Author: author(call.Values)}, &done); err != nil {
 		return err
+	}
+	if call.Given("json") {
+		return call.JSON(done)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "add to %s: %s\n", levelOf(done.Key.Rule, done.Key.Level), keyText(done.Key.Parts, ""))
 	for _, g := range done.Given {
 		fmt.Fprintf(&b, "  %s: %d given, %d left\n", g.Limit, g.Given, g.Remaining)
 	}
-	b.WriteString(where(done.ThisNodeOnly))
-	_, err = io.WriteString(stdout, b.String())
-	return err
+	return call.Print(b.String() + where(done.ThisNodeOnly))
 }
 
 // where says for whom a change of a key is.
@@ -229,39 +221,48 @@ func where(thisNodeOnly bool) string {
 	return "in the store, for all nodes that share it\n"
 }
 
-func overrideKey(ctx context.Context, c *adminClient, k admin.Key, values map[string][]string, stdout io.Writer) error {
-	o := admin.Override{Key: k, Limits: values["limit"], Reason: last(values["reason"]), Author: author(values)}
-	until, length := last(values["expires"]), last(values["for"])
+func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) error {
+	o := admin.Override{Key: k, Limits: call.Values["limit"], Reason: call.One("reason"), Author: author(call.Values)}
 	var err error
-	switch {
-	case until != "" && length != "":
-		err = errors.New("--for and --expires exclude each other; give one")
-	case length != "":
-		var d time.Duration
-		if d, err = time.ParseDuration(length); err == nil {
-			o.Expires = time.Now().Add(d).UTC().Truncate(time.Second)
-		}
-	case until != "":
-		if o.Expires, err = time.Parse(time.RFC3339, until); err != nil {
-			err = fmt.Errorf("--expires %q: is not a moment; write for example 2026-12-31T18:00:00Z", until)
-		}
-	}
-	if err != nil {
-		return err
+	if o.Expires, err = expiry(call.One("for"), call.One("expires")); err != nil {
+		return &cli.UsageError{Err: err}
 	}
 	method := http.MethodPut
-	if values["remove"] != nil {
+	if call.Given("remove") {
 		method = http.MethodDelete
 	}
 	var done admin.OverrideDone
 	if err := c.call(ctx, method, "/v1/override", o, &done); err != nil {
 		return err
 	}
+	if call.Given("json") {
+		return call.JSON(done)
+	}
 	var b strings.Builder
 	writeKey(&b, &done.Key)
 	if done.ThisNodeOnly {
 		b.WriteString("on this node only: where several share a store, change each, or write it into their files\n")
 	}
-	_, err = io.WriteString(stdout, b.String())
-	return err
+	return call.Print(b.String())
+}
+
+// expiry returns when an override ends, zero if it does not.
+func expiry(length, until string) (time.Time, error) {
+	switch {
+	case until != "" && length != "":
+		return time.Time{}, errors.New("--for and --expires exclude each other; give one")
+	case length != "":
+		d, err := time.ParseDuration(length)
+		if err != nil || d <= 0 {
+			return time.Time{}, fmt.Errorf("--for %q: expected a duration, such as 24h", length)
+		}
+		return time.Now().Add(d).UTC().Truncate(time.Second), nil
+	case until != "":
+		at, err := time.Parse(time.RFC3339, until)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("--expires %q: expected a time, such as 2026-12-31T18:00:00Z", until)
+		}
+		return at, nil
+	}
+	return time.Time{}, nil
 }

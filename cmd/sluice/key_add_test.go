@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/serve"
 )
 
@@ -43,17 +44,17 @@ rules:
 		args []string
 		want string
 	}{
-		{exitOK, []string{"add", "ip=127.0.0.1", "--rule=api", "--units=7", "--reason=paid", "--author=eve"}, "add to api: ip=127.0.0.1\n  token-bucket.hour: 5/hour burst 5 credit 3 credit-for 1hour: 7 given, 7 left\non this node only"},
-		{exitOK, []string{"show", "ip=127.0.0.1", "--rule=api"}, "nothing is spent: all 5 are left, and 2 of credit; as never seen in "},
-		{exitOK, []string{"add", "ip=127.0.0.1", "--rule=api", "--units=7", "--author=eve"}, "1 given, 8 left"},
-		{exitOK, []string{"add", "header.X-User=ada", "header.X-Plan=pro", "--units=7", "--author=eve"}, "7/hour sliding-log: 0 given, 7 left"},
-		{exitFailed, []string{"add", "header.X-User=ada", "--units=7", "--author=eve"}, "name that, too: header.X-Plan=PLAN"},
-		{exitFailed, []string{"add", "header.X-User=ada", "header.X-Plan=vip", "--units=7", "--author=eve"}, "nothing to add to"},
-		{exitFailed, []string{"add", "header.X-Run=1", "--units=7", "--author=eve"}, "nothing to add to"},
-		{exitFailed, []string{"add", "ip=127.0.0.1", "--units=7", "--author=eve"}, "several rules"},
-		{exitFailed, []string{"add", "ip=127.0.0.1", "--rule=api", "--author=eve"}, "write for example --units 50"},
-		{exitFailed, []string{"add", "ip=127.0.0.1", "--rule=api", "--units=9007199254740992", "--author=eve"}, "must be 1 to"},
-		{exitFailed, []string{"add", "ip=127.0.0.1", "--rule=none", "--units=7", "--author=eve"}, `no rule "none"`},
+		{cli.OK, []string{"add", "ip=127.0.0.1", "--rule=api", "--units=7", "--reason=paid", "--author=eve"}, "add to api: ip=127.0.0.1\n  token-bucket.hour: 5/hour burst 5 credit 3 credit-for 1hour: 7 given, 7 left\non this node only"},
+		{cli.OK, []string{"show", "ip=127.0.0.1", "--rule=api"}, "all 5 left, and 2 of credit; full in "},
+		{cli.OK, []string{"add", "ip=127.0.0.1", "--rule=api", "--units=7", "--author=eve"}, "1 given, 8 left"},
+		{cli.OK, []string{"add", "header.X-User=ada", "header.X-Plan=pro", "--units=7", "--author=eve"}, "7/hour sliding-log: 0 given, 7 left"},
+		{cli.Failed, []string{"add", "header.X-User=ada", "--units=7", "--author=eve"}, "name that, too: header.X-Plan=PLAN"},
+		{cli.Failed, []string{"add", "header.X-User=ada", "header.X-Plan=vip", "--units=7", "--author=eve"}, "nothing to add to"},
+		{cli.Failed, []string{"add", "header.X-Run=1", "--units=7", "--author=eve"}, "nothing to add to"},
+		{cli.Failed, []string{"add", "ip=127.0.0.1", "--units=7", "--author=eve"}, "several rules"},
+		{cli.Usage, []string{"add", "ip=127.0.0.1", "--rule=api", "--author=eve"}, "such as --units 50"},
+		{cli.Failed, []string{"add", "ip=127.0.0.1", "--rule=api", "--units=9007199254740992", "--author=eve"}, "must be 1 to"},
+		{cli.Failed, []string{"add", "ip=127.0.0.1", "--rule=none", "--units=7", "--author=eve"}, `no rule "none"`},
 	} {
 		if out := key(c.exit, c.args...); !strings.Contains(out, c.want) {
 			t.Errorf("%s: got\n%s\nwant %q", c.args, out, c.want)

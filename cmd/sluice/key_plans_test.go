@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/redistest"
 )
 
@@ -22,7 +23,7 @@ rules:
 `, stopped)
 	key := func(verb string, args ...string) string {
 		t.Helper()
-		out, _ := command(t, exitOK, append([]string{"key", verb, "ip=127.0.0.1", "--admin=" + s.admin}, args...)...)
+		out, _ := command(t, cli.OK, append([]string{"key", verb, "ip=127.0.0.1", "--admin=" + s.admin}, args...)...)
 		return out
 	}
 	check := func(out string, want, not []string) {
@@ -43,13 +44,13 @@ rules:
 			t.Fatalf("got %d", got.status)
 		}
 	}
-	none, pro, team := "full is 60, 8 left", "full is 600, 548 left", "full is 900, 848 left"
+	none, pro, team := "8 of 60 left", "548 of 600 left", "848 of 900 left"
 	check(key("show"), []string{
 		"the plan is what a request's header.X-Plan says; add header.X-Plan=NAME to see one alone",
 		"  no plan: sliding-log.min: 60/min sliding-log\n    " + none,
 		"  plan pro: sliding-log.min: 600/min sliding-log\n    " + pro,
 		"  plan team: sliding-log.min: 900/min sliding-log\n    " + team,
-		"  plan team: all: 5000/hour sliding-log\n    nothing is spent",
+		"  plan team: all: 5000/hour sliding-log\n    all 5000 left",
 		"plain: ip=127.0.0.1\n  token-bucket.min: 70/min burst 70\n",
 	}, nil)
 	check(key("show", "header.X-Plan=pro", "--rule=api"), []string{"  plan pro: ", pro}, []string{none, team, "NAME"})
@@ -57,9 +58,9 @@ rules:
 	check(key("show", "header.X-Plan=gold", "--rule=api"), []string{`"gold" is none of its plans`, "  no plan: ", none}, []string{pro})
 
 	s.get(t, "/", "X-Plan", "team")
-	check(key("show", "header.X-Plan=team", "--rule=api"), []string{"full is 5000, 4999 left"}, nil)
+	check(key("show", "header.X-Plan=team", "--rule=api"), []string{"4999 of 5000 left"}, nil)
 	key("reset", "--rule=api", "--author=eve") // under whatever plan it has spent
-	check(key("show", "--rule=api"), []string{"all 60 are left", "all 600 are left", "all 900 are left", "all 5000 are left"}, nil)
+	check(key("show", "--rule=api"), []string{"all 60 left", "all 600 left", "all 900 left", "all 5000 left"}, nil)
 
 	key("override", "--rule=api", "--limit=10/min", "--reason=x")
 	check(key("show", "--rule=api"), []string{"limits of its own: x", "  sliding-log.min: 10/min sliding-log\n"}, []string{"plan"})
@@ -73,7 +74,7 @@ func TestKeyShowsFewPlans(t *testing.T) {
 		fmt.Fprintf(&plans, "p%02d: %d/min, ", i, i+1)
 	}
 	s := startFile(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: ip, limits: 60/min, plans: {by: header.X-Plan, limits: {%s}}}]\n", named(t), plans.String()), stopped)
-	out, _ := command(t, exitOK, "key", "show", "ip=127.0.0.1", "--admin="+s.admin)
+	out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+s.admin)
 	if !strings.Contains(out, "plan p15: ") || strings.Contains(out, "plan p16: ") || !strings.Contains(out, "  84 plans more; add header.X-Plan=NAME to see one\n") {
 		t.Errorf("got\n%s", out)
 	}
@@ -91,18 +92,18 @@ func TestKeySaysWhere(t *testing.T) {
 		{[]string{"override", "--remove", "--rule=address"}, "on this node only: where"},
 		{[]string{"reset", "--rule=address"}, "reset address: ip=127.0.0.1\non this node only: its store is in its memory\n"},
 	} {
-		out, _ := command(t, exitOK, append([]string{"key", c.args[0], "ip=127.0.0.1", "--admin=" + s.admin}, c.args[1:]...)...)
+		out, _ := command(t, cli.OK, append([]string{"key", c.args[0], "ip=127.0.0.1", "--admin=" + s.admin}, c.args[1:]...)...)
 		if !strings.Contains(out, c.want) {
 			t.Errorf("%s: got\n%s\nwant %q", c.args, out, c.want)
 		}
 	}
 	server := redistest.Start(t, redistest.Redis(t))
 	s = startFile(t, fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\n", named(t), "redis://"+server.Addr)+keyRules)
-	out, _ := command(t, exitOK, "key", "reset", "ip=127.0.0.1", "--rule=address", "--admin="+s.admin)
+	out, _ := command(t, cli.OK, "key", "reset", "ip=127.0.0.1", "--rule=address", "--admin="+s.admin)
 	if want := "in the store, for all nodes that share it\n"; !strings.Contains(out, want) {
 		t.Errorf("got\n%s\nwant %q", out, want)
 	}
-	out, _ = command(t, exitOK, "key", "override", "ip=127.0.0.1", "--rule=address", "--limit=9/min", "--reason=x", "--admin="+s.admin)
+	out, _ = command(t, cli.OK, "key", "override", "ip=127.0.0.1", "--rule=address", "--limit=9/min", "--reason=x", "--admin="+s.admin)
 	if want := "on this node only"; !strings.Contains(out, want) {
 		t.Errorf("got\n%s\nwant %q", out, want)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/server/admin"
 	"github.com/sluicegate/sluice/internal/server/decided"
 )
@@ -73,7 +74,7 @@ func TestKeyShowsLastDecisions(t *testing.T) {
 			if l := lastOf(t, s, "header.X-User=nobody&rule=user"); len(l.Decisions) != 0 || l.Unreadable != 0 || strings.Contains(l.Note, "secret_file") != (keys == "hashed") {
 				t.Errorf("of a stranger: %+v", l)
 			}
-			out, _ := command(t, exitOK, "key", "show", "header.X-User="+user, "--rule=user", "--admin="+s.admin)
+			out, _ := command(t, cli.OK, "key", "show", "header.X-User="+user, "--rule=user", "--admin="+s.admin)
 			_, list, _ := strings.Cut(out, "last decisions\n")
 			if first, _, _ := strings.Cut(list, "\n"); !strings.HasSuffix(first, "Z  denied 429  GET /3  user: sliding-log.min: 3/min sliding-log, 0 left") || strings.Count(list, " GET /") != 4 {
 				t.Errorf("got\n%s", out)
@@ -112,7 +113,7 @@ func TestKeyLastDecisionsNotKept(t *testing.T) {
 		if l := lastOf(t, s, "header.X-User=ada"); len(l.Decisions) != 0 || !strings.HasPrefix(l.Note, want) {
 			t.Errorf("%s: got %+v", log, l)
 		}
-		if out, _ := command(t, exitOK, "key", "show", "header.X-User=ada", "--admin="+s.admin); !strings.Contains(out, "last decisions\n  "+want) {
+		if out, _ := command(t, cli.OK, "key", "show", "header.X-User=ada", "--admin="+s.admin); !strings.Contains(out, "last decisions\n  "+want) {
 			t.Errorf("%s: got\n%s", log, out)
 		}
 	}

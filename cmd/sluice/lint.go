@@ -8,125 +8,131 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/nginx"
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/internal/serve"
-	"github.com/sluicegate/sluice/memstore"
 )
 
-// usageError says what is wrong with a command, and how it is written.
-func usageError(stderr io.Writer, err error, use string) int {
-	if errors.Is(err, errHelp) {
-		say(stderr, use)
-		return exitOK
-	}
-	say(stderr, fmt.Sprintf("sluice: %v; write\n%s", err, use))
-	return exitUsage
+var lintCommand = cli.Command{
+	Name: "lint", Args: "FILE", Summary: "check a configuration and explain it in plain words",
+	Doc: "explains each rule of FILE and its worst case, and warns about what makes no sense. FILE may be - for standard input. It exits with 1 if FILE has a fault or a case does not hold. A fault is also where serve would not start with a file that FILE names: keys, certificates, tokens.",
+	Flags: []cli.Flag{
+		{Name: "test", Value: "CASES", Repeat: true, Doc: "run the given-expect cases in CASES, on virtual time"},
+		{Name: "strict", Doc: "exit with 1 on warnings, too"},
+		{Name: "without-files", Doc: "do not check the files that FILE names, where these are elsewhere"},
+		{Name: "format", Value: "FORMAT", Words: lintFormats, Doc: "text, json, or github for annotations of a workflow (default text)"},
+		{Name: "json", Doc: "as --format json"},
+	},
+	Run: runLint,
 }
 
-const lintUsage = `  sluice lint FILE [--test CASES]... [--without-files]
+const standardInput = "standard input"
 
-says every rule of FILE in plain words with its worst case, and what makes no
-sense; with --test it runs the given-expect cases in CASES, on virtual time. It
-exits with 1 if FILE has a fault or a case does not hold. A fault is also where
-serve would not start with a file that FILE names: keys, certificates, tokens.
-Where these are not, as in a test run elsewhere, --without-files passes over them.
-`
-
-// runLint checks configuration files.
-func runLint(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	const passOver = "without-files"
-	values, rest, err := splitArgs(args, []string{passOver}, "test")
-	if err == nil && len(rest) != 1 {
-		err = fmt.Errorf("lint: names %d files, and needs one", len(rest))
+// readFile reads a file, or standard input, and returns its name.
+func readFile(c *cli.Call, name string) (string, []byte, error) {
+	if name == "-" {
+		data, err := io.ReadAll(io.LimitReader(c.Stdin, config.MaxBytes+1))
+		return standardInput, data, err
 	}
-	if err != nil {
-		return usageError(stderr, err, lintUsage)
-	}
-	c, err := config.Load(rest[0])
-	if err != nil {
-		say(stderr, err.Error()+"\n")
-		return exitFailed
-	}
-	if err := config.Lint(c, time.Now()).WriteText(stdout); err != nil {
-		return ended(stderr, fmt.Errorf("standard output: %w", err))
-	}
-	code := exitOK
-	if values[passOver] == nil {
-		if err := serve.CheckFiles(c); err != nil {
-			say(stderr, err.Error()+"\n")
-			code = exitFailed
-		}
-	}
-	for _, name := range values["test"] {
-		ok, err := runCases(ctx, c, name, stdout)
-		if err != nil {
-			say(stderr, err.Error()+"\n")
-		}
-		if err != nil || !ok {
-			code = exitFailed
-		}
-	}
-	return code
-}
-
-func runCases(ctx context.Context, c *config.Config, name string, stdout io.Writer) (ok bool, err error) {
 	data, err := config.Read(name)
-	if err != nil {
-		return false, err
-	}
-	results, err := config.RunCases(ctx, c, name, data, func(now func() time.Time) sluice.Store {
-		return memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now})
-	})
-	if err != nil {
-		return false, err
-	}
-	if _, err := io.WriteString(stdout, "\n"); err != nil {
-		return false, err
-	}
-	return results.Failed() == 0, results.WriteText(stdout)
+	return name, data, err
 }
 
-const convertUsage = `  sluice convert nginx FILE
+// runLint checks a configuration file.
+func runLint(ctx context.Context, c *cli.Call) error {
+	format := c.One("format")
+	switch {
+	case len(c.Args) != 1:
+		return cli.Usagef("expected one file, got %d", len(c.Args))
+	case format != "" && !slices.Contains(lintFormats, format):
+		return cli.Usagef("--format %q: expected text, json or github", format)
+	case c.Given("json") && format != "" && format != "json":
+		return cli.Usagef("--json and --format %s exclude each other", format)
+	case c.Given("json"):
+		format = "json"
+	}
+	name, data, err := readFile(c, c.Args[0])
+	if err != nil {
+		return err
+	}
+	r := lintReport{File: name}
+	file, err := config.Parse(name, data)
+	r.fault(err)
+	if err == nil {
+		r.Report = config.Lint(file, time.Now())
+		if !c.Given("without-files") {
+			r.fault(serve.CheckFiles(file))
+		}
+		for _, cases := range c.Values["test"] {
+			r.runCases(ctx, file, cases)
+		}
+	}
+	if err := r.write(c, format); err != nil {
+		return fmt.Errorf("standard output: %w", err)
+	}
+	if !r.ok() || c.Given("strict") && r.Report != nil && len(r.Warnings) > 0 {
+		return cli.ErrFailed
+	}
+	return nil
+}
 
-writes the request limits of an nginx configuration, or of Ingress objects for
-ingress-nginx, as rules of sluice's file to standard output. What cannot be kept
-is noted on standard error, line by line. FILE may be - for standard input. It
-exits with 1 if FILE cannot be read or has no limit.
-`
+var convertCommand = cli.Command{
+	Name: "convert", Args: "nginx FILE", Summary: "turn nginx's request limits into a configuration",
+	Doc:   "writes the request limits of an nginx configuration, or of Ingress objects for ingress-nginx, as rules of sluice's file to standard output. What cannot be kept is noted on standard error, line by line. FILE may be - for standard input. It exits with 1 if FILE cannot be read or has no limit.",
+	Flags: []cli.Flag{{Name: "json", Doc: "write JSON with the file and the notes"}},
+	Run:   runConvert,
+}
 
 // runConvert turns other programs' configurations into sluice's.
-func runConvert(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	_, rest, err := splitArgs(args, nil)
-	if err == nil && (len(rest) != 2 || rest[0] != "nginx") {
-		err = errors.New("convert: needs a kind, which is nginx, and a file")
+func runConvert(_ context.Context, c *cli.Call) error {
+	if len(c.Args) != 2 || c.Args[0] != "nginx" {
+		return cli.Usagef("expected nginx and a file, got %q", c.Args)
 	}
-	if err != nil {
-		return usageError(stderr, err, convertUsage)
-	}
-	name, from := rest[1], stdin
+	name, from := c.Args[1], c.Stdin
 	if name == "-" {
-		name = "standard input"
+		name = standardInput
 	} else {
 		f, err := regular.OpenGiven(name)
 		if err != nil {
-			return ended(stderr, err)
+			return err
 		}
 		defer f.Close() //nolint:errcheck // it was only read
 		from = f
 	}
 	yaml, notes, err := nginx.Convert(from, name, problemsOf)
+	if c.Given("json") && err == nil {
+		doc := convertDoc{YAML: string(yaml), Notes: []noteDoc{}}
+		for _, n := range notes {
+			doc.Notes = append(doc.Notes, noteDoc{n.File, n.Line, n.Text})
+		}
+		return c.JSON(doc)
+	}
 	for _, note := range notes {
-		say(stderr, note.String()+"\n")
+		if _, err := io.WriteString(c.Stderr, note.String()+"\n"); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		_, err = stdout.Write(yaml)
+	if err != nil {
+		return err
 	}
-	return ended(stderr, err)
+	return c.Print(string(yaml))
+}
+
+// convertDoc is a converted configuration as JSON has it.
+type convertDoc struct {
+	YAML  string    `json:"yaml"`
+	Notes []noteDoc `json:"notes"`
+}
+
+type noteDoc struct {
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"`
+	Text string `json:"text"`
 }
 
 // problemsOf says what is wrong with a file of rules.

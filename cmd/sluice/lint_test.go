@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/cli"
 )
 
 // TestLintExamples: the examples have neither fault nor warning, and their
@@ -28,7 +30,7 @@ func TestLintExamples(t *testing.T) {
 		}
 		n++
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			out, _ := command(t, exitOK, "lint", file, "--test", strings.TrimSuffix(file, ".yaml")+".cases.yaml")
+			out, _ := command(t, cli.OK, "lint", file, "--test", strings.TrimSuffix(file, ".yaml")+".cases.yaml")
 			if strings.Contains(out, "warning") || strings.Contains(out, "FAIL") || !strings.Contains(out, "at most") || !strings.Contains(out, "\nok ") {
 				t.Errorf("got\n%s", out)
 			}
@@ -54,30 +56,30 @@ func TestLintFaults(t *testing.T) {
 	fails := write("fails.yaml", "cases:\n  - name: too many\n    steps: [{given: {request: GET /, from: 192.0.2.1, times: 6}, expect: allowed}]\n")
 	holds := write("holds.yaml", "cases:\n  - name: five\n    steps: [{given: {request: GET /, from: 192.0.2.1, times: 5}, expect: allowed}]\n")
 
-	_, stderr := command(t, exitFailed, "lint", bad)
+	_, stderr := command(t, cli.Failed, "lint", bad)
 	for _, want := range []string{"bad.yaml:2:", "bad.yaml:3:", `"limts"`} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("got %q, want %q", stderr, want)
 		}
 	}
-	out, _ := command(t, exitOK, "lint", "--test="+holds, good)
+	out, _ := command(t, cli.OK, "lint", "--test="+holds, good)
 	if !strings.Contains(out, "at most 10 requests in any minute") || !strings.Contains(out, "1 of 1 cases hold") {
 		t.Errorf("got\n%s", out)
 	}
-	out, _ = command(t, exitFailed, "lint", good, "--test", holds, "--test", fails)
+	out, _ = command(t, cli.Failed, "lint", good, "--test", holds, "--test", fails)
 	if !strings.Contains(out, "FAIL too many") || !strings.Contains(out, "fails.yaml:3:") {
 		t.Errorf("got\n%s", out)
 	}
-	_, stderr = command(t, exitFailed, "lint", filepath.Join(dir, "none.yaml"))
+	_, stderr = command(t, cli.Failed, "lint", filepath.Join(dir, "none.yaml"))
 	if !strings.Contains(stderr, "no such file") {
 		t.Errorf("got %q", stderr)
 	}
-	_, stderr = command(t, exitFailed, "lint", good, "--test", "--without-files") // which are cases then
+	_, stderr = command(t, cli.Failed, "lint", good, "--test", "--without-files") // which are cases then
 	if !strings.Contains(stderr, "stat --without-files: no such file") {
 		t.Errorf("got %q", stderr)
 	}
 	for _, args := range [][]string{{"lint"}, {"lint", good, "--without-files=yes"}, {"lint", good, good}, {"lint", good, "--tests", holds}, {"lint", good, "--test"}} {
-		command(t, exitUsage, args...)
+		command(t, cli.Usage, args...)
 	}
 }
 
@@ -97,7 +99,7 @@ func TestConvert(t *testing.T) {
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	yaml, notes := command(t, exitOK, "convert", "nginx", conf)
+	yaml, notes := command(t, cli.OK, "convert", "nginx", conf)
 	if !strings.Contains(notes, conf+":5: ") {
 		t.Errorf("notes %q, want line 5", notes)
 	}
@@ -105,10 +107,10 @@ func TestConvert(t *testing.T) {
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, _ := command(t, exitOK, "lint", file)
+	out, _ := command(t, cli.OK, "lint", file)
 	if !strings.Contains(out, "/login") || !strings.Contains(out, "leaky-bucket") {
 		t.Errorf("got\n%s\nof\n%s", out, yaml)
 	}
-	command(t, exitUsage, "convert", "haproxy", conf)
-	command(t, exitFailed, "convert", "nginx", filepath.Join(dir, "none.conf"))
+	command(t, cli.Usage, "convert", "haproxy", conf)
+	command(t, cli.Failed, "convert", "nginx", filepath.Join(dir, "none.conf"))
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	file "github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/serve"
 )
 
@@ -80,15 +81,15 @@ func TestLintFiles(t *testing.T) {
 			yaml := strings.ReplaceAll(c.yaml, "%s", dir) + "\nrules: [{name: a, by: ip, limits: 5/min}]\n"
 			file := at("sluice.yaml")
 			write("sluice.yaml", yaml)
-			if out, _ := command(t, exitOK, "lint", "--without-files", file); !strings.Contains(out, "5/min") {
+			if out, _ := command(t, cli.OK, "lint", "--without-files", file); !strings.Contains(out, "5/min") {
 				t.Errorf("without files: got %q", out)
 			}
 			if c.want == nil {
-				command(t, exitOK, "lint", file)
+				command(t, cli.OK, "lint", file)
 				return
 			}
-			_, linted := command(t, exitFailed, "lint", file)
-			_, served := command(t, exitFailed, "serve", "--config", file)
+			_, linted := command(t, cli.Failed, "lint", file)
+			_, served := command(t, cli.Failed, "serve", "--config", file)
 			for by, stderr := range map[string]string{"lint": linted, "serve": served} {
 				for _, want := range c.want {
 					if want = file + strings.ReplaceAll(want, "%s", dir); !strings.Contains(stderr, want) {
@@ -171,10 +172,10 @@ func TestLintRelativeFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, stderr := command(t, exitFailed, "lint", "etc/sluice.yaml")
+	_, stderr := command(t, cli.Failed, "lint", "etc/sluice.yaml")
 	if want := fmt.Sprintf("no such file or directory; relative paths begin where sluice is started, which is %s here", dir); !strings.Contains(stderr, want) {
 		t.Errorf("got %q, want %q", stderr, want)
 	}
 	t.Chdir("etc")
-	command(t, exitOK, "lint", "sluice.yaml")
+	command(t, cli.OK, "lint", "sluice.yaml")
 }

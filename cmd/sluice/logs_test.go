@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/cli"
 )
 
 // TestReaderOfOutputLeaves: who reads standard output and error may leave: the program
@@ -57,7 +59,7 @@ func TestLogFormat(t *testing.T) {
 	if err := os.WriteFile(file, []byte("rules:\n  - {nmae: a}\n  - {name: b, limit: 1/min}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, stderr := command(t, exitFailed, "serve", "--config", file, "--log-format", "json")
+	_, stderr := command(t, cli.Failed, "serve", "--config", file, "--log-format", "json")
 	n := 0
 	for line := range strings.Lines(stderr) {
 		var l struct {
@@ -75,7 +77,7 @@ func TestLogFormat(t *testing.T) {
 		t.Errorf("%d faults: %s", n, stderr)
 	}
 	for _, args := range [][]string{{"--log-format", "xml"}, {"--log-level", "loud"}} {
-		if _, stderr := command(t, exitUsage, append([]string{"serve"}, args...)...); !strings.Contains(stderr, args[0]) {
+		if _, stderr := command(t, cli.Usage, append([]string{"serve"}, args...)...); !strings.Contains(stderr, args[0]) {
 			t.Errorf("%q: got %q", args, stderr)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/serve"
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
@@ -70,9 +71,9 @@ func TestOverridesWithoutAKeyEnd(t *testing.T) {
 		{"ip=192.0.2.1 --rule=net", "there is none", ""},
 	} {
 		before := saved()
-		code := exitOK
+		code := cli.OK
 		if c.fault != "" {
-			code = exitFailed
+			code = cli.Failed
 		}
 		_, stderr := command(t, code, append([]string{"key", "override", "--remove", "--admin=" + s.admin}, strings.Fields(c.key)...)...)
 		if !strings.Contains(stderr, c.fault) {

@@ -11,6 +11,8 @@ import (
 	"os/signal"
 	"syscall"
 	_ "time/tzdata" // calendar limits, on machines without zone files
+
+	"github.com/sluicegate/sluice/internal/cli"
 )
 
 func main() {
@@ -21,7 +23,7 @@ func main() {
 		<-signals
 		cancel() // begins a graceful stop
 		second := <-signals
-		code := exitFailed
+		code := cli.Failed
 		if s, ok := second.(syscall.Signal); ok {
 			code = 128 + int(s) // as shells have it
 		}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/cli"
 )
 
 // TestOverrideKeepsTheAlgorithm: what an override does not name is as in the
@@ -29,18 +31,18 @@ rules:
 		}
 	}
 	for _, c := range []struct{ name, rule, limit, want string }{
-		{"more", "log", "10/min", "10/min sliding-log\n    full is 10, 7 left: 3 count as spent"},
-		{"another that it names", "log", "10/min token-bucket", "token-bucket.min: 10/min burst 10\n    nothing is spent: all 10 are left"},
+		{"more", "log", "10/min", "10/min sliding-log\n    7 of 10 left, 3 used"},
+		{"another that it names", "log", "10/min token-bucket", "token-bucket.min: 10/min burst 10\n    all 10 left"},
 		{"sub-windows and strict", "parts", "120/min", "120/min sliding-counter sub-windows 6 strict\n"},
 		{"conservative for strict", "parts", "120/min conservative", "120/min sliding-counter sub-windows 6 conservative\n"},
 		{"of the same window", "mixed", "10/min", "10/min sliding-log\n"},
 		{"of the same calendar", "mixed", "2000/day", "2000/day fixed-window calendar Asia/Seoul\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if out, _ := override(exitOK, c.rule, c.limit); !strings.Contains(out, c.want) {
+			if out, _ := override(cli.OK, c.rule, c.limit); !strings.Contains(out, c.want) {
 				t.Errorf("override: got\n%s\nwant %q", out, c.want)
 			}
-			out, _ := command(t, exitOK, "key", "show", "ip=127.0.0.1", "--rule", c.rule, "--admin="+s.admin)
+			out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--rule", c.rule, "--admin="+s.admin)
 			if !strings.Contains(out, c.want) {
 				t.Errorf("show: got\n%s\nwant %q", out, c.want)
 			}
@@ -52,7 +54,7 @@ rules:
 		{"too much for a log", "log", "1000000/min", "sliding-histogram"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, stderr := override(exitFailed, c.rule, c.limit); !strings.Contains(stderr, c.want) {
+			if _, stderr := override(cli.Failed, c.rule, c.limit); !strings.Contains(stderr, c.want) {
 				t.Errorf("got %q, want %q", stderr, c.want)
 			}
 		})

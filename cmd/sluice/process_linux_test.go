@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/redistest"
 )
 
@@ -29,11 +30,11 @@ func TestOverridesThatMayNotGrow(t *testing.T) {
 		p.Args = append([]string{"sh", "-c", `ulimit -f 0; exec "$@"`, "sh"}, p.Args...)
 		p.Path = "/bin/sh"
 	}, "--config", config)
-	_, stderr := command(t, exitFailed, "key", "override", "ip=127.0.0.1", "--rule=a", "--limit=9/min", "--reason=x", "--admin="+at)
+	_, stderr := command(t, cli.Failed, "key", "override", "ip=127.0.0.1", "--rule=a", "--limit=9/min", "--reason=x", "--admin="+at)
 	if !strings.Contains(stderr, "file too large") || !strings.Contains(stderr, "nothing was changed") {
 		t.Errorf("got %q", stderr)
 	}
-	if shown, _ := command(t, exitOK, "key", "show", "ip=127.0.0.1", "--admin="+at); !strings.Contains(shown, "5/min") || strings.Contains(shown, "of its own") {
+	if shown, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+at); !strings.Contains(shown, "5/min") || strings.Contains(shown, "of its own") {
 		t.Errorf("in force all the same: %s", shown)
 	}
 	p.signal(t, syscall.SIGTERM)

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sluicegate/sluice/internal/cli"
 )
 
 // holding is an upstream that answers when it is told to.
@@ -238,12 +240,12 @@ func TestFaultsAtTheStart(t *testing.T) {
 			if err := os.WriteFile(file, []byte(c.yaml), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, stderr := command(t, exitFailed, "serve", "--config", file); !strings.Contains(stderr, c.want) {
+			if _, stderr := command(t, cli.Failed, "serve", "--config", file); !strings.Contains(stderr, c.want) {
 				t.Errorf("got %q, want %q", stderr, c.want)
 			}
 		})
 	}
-	_, stderr := command(t, exitUsage, "serve", "--config", "x.yaml", "--limit", "1/s")
+	_, stderr := command(t, cli.Usage, "serve", "--config", "x.yaml", "--limit", "1/s")
 	if !strings.Contains(stderr, "--limit: does not go with --config") {
 		t.Errorf("got %q", stderr)
 	}
@@ -270,7 +272,7 @@ func TestFilesInTwoPlaces(t *testing.T) {
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, stderr := command(t, exitFailed, "serve", "--config", file, "--overrides", dir+"/other.json", "--audit", dir+"/a.jsonl")
+	_, stderr := command(t, cli.Failed, "serve", "--config", file, "--overrides", dir+"/other.json", "--audit", dir+"/a.jsonl")
 	if !strings.Contains(stderr, "--overrides "+dir+"/other.json") || strings.Contains(stderr, "--audit") {
 		t.Errorf("got %q", stderr)
 	}
@@ -286,7 +288,7 @@ func TestPipeInPlaceOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"serve", "--config", fifo}, {"lint", fifo}, {"lint", "--test", fifo, file}} {
-		if _, stderr := command(t, exitFailed, args...); !strings.Contains(stderr, fifo+" is a pipe; write the path of a regular file") {
+		if _, stderr := command(t, cli.Failed, args...); !strings.Contains(stderr, fifo+" is a pipe; write the path of a regular file") {
 			t.Errorf("%v: got %q", args, stderr)
 		}
 	}

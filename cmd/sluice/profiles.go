@@ -4,52 +4,88 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/profile"
 )
 
-const profilesUsage = `  sluice profiles [NAME] [--markdown]
-
-lists the platforms whose limits have a name, for --like NAME and, in a file,
-like: NAME; with NAME it says one of them: its limits, how it answers, what
-differs from the platform, and the vectors that it is held against. With
---markdown it writes all of them as docs/platforms.md has them.
-`
+func profilesCommand() cli.Command {
+	return cli.Command{
+		Name: "profiles", Args: "[NAME]", Summary: "the platforms whose limits have a name, for --like", ArgWords: platformNames(),
+		Doc: "lists the platforms for --like NAME and, in a file, like: NAME; with NAME it shows one of them: its limits, its answer, what differs from the platform, and the vectors that it is tested against.",
+		Flags: []cli.Flag{
+			{Name: "markdown", Doc: "write all of them as docs/platforms.md has them"},
+			jsonFlag,
+		},
+		Run: runProfiles,
+	}
+}
 
 // runProfiles shows the profiles of platforms.
-func runProfiles(args []string, stdout, stderr io.Writer) int {
-	const markdown = "markdown"
-	values, rest, err := splitArgs(args, []string{markdown})
+func runProfiles(_ context.Context, c *cli.Call) error {
 	switch {
-	case err != nil:
-	case len(rest) > 1:
-		err = fmt.Errorf("profiles: shows one profile or all, and there are %d names", len(rest))
-	case len(rest) == 1 && values[markdown] != nil:
-		err = errors.New("profiles: writes all of them with --markdown, and there is a name")
+	case len(c.Args) > 1:
+		return cli.Usagef("expected one name or none, got %d", len(c.Args))
+	case c.Given("markdown") && (len(c.Args) == 1 || c.Given("json")):
+		return cli.Usagef("--markdown writes all of them: expected neither a name nor --json")
+	case c.Given("markdown"):
+		return c.Print(profilesPage())
 	}
-	if err != nil {
-		return usageError(stderr, err, profilesUsage)
-	}
-	switch {
-	case values[markdown] != nil:
-		_, err = io.WriteString(stdout, profilesPage())
-	case len(rest) == 0:
-		err = listProfiles(stdout)
-	default:
-		p, ok := profile.Get(rest[0])
+	some := profile.All()
+	if len(c.Args) == 1 {
+		p, ok := profile.Get(c.Args[0])
 		if !ok {
-			say(stderr, fmt.Sprintf("sluice profiles: no platform is known as %q%s\n", rest[0], orNearest(rest[0])))
-			return exitFailed
+			return fmt.Errorf("no platform is known as %q%s", c.Args[0], orNearest(c.Args[0]))
 		}
-		_, err = io.WriteString(stdout, profileText(p))
+		some = []profile.Profile{p}
 	}
-	return ended(stderr, err)
+	switch {
+	case c.Given("json"):
+		return c.JSON(profileDocs(some))
+	case len(c.Args) == 1:
+		return c.Print(profileText(some[0]))
+	}
+	return listProfiles(c.Stdout)
+}
+
+// profileDoc is a profile as JSON has it.
+type profileDoc struct {
+	Name     string      `json:"name"`
+	Title    string      `json:"title"`
+	Source   string      `json:"source"`
+	Limits   []string    `json:"limits"`
+	Status   int         `json:"status,omitempty"`
+	MaxWait  float64     `json:"max_wait_seconds,omitempty"`
+	InFlight int64       `json:"in_flight,omitempty"`
+	Answer   string      `json:"answer,omitempty"`
+	Differs  []string    `json:"differs"`
+	Vectors  []vectorDoc `json:"vectors"`
+}
+
+type vectorDoc struct {
+	Name  string   `json:"name"`
+	Steps []string `json:"steps"`
+}
+
+func profileDocs(all []profile.Profile) []profileDoc {
+	docs := make([]profileDoc, len(all))
+	for i, p := range all {
+		d := profileDoc{Name: p.Name, Title: p.Title, Source: p.Source, Limits: []string{}, Status: p.Status, MaxWait: p.MaxWait.Seconds(), InFlight: p.InFlight, Answer: p.Answer, Differs: append([]string{}, p.Differs...), Vectors: []vectorDoc{}}
+		for _, l := range p.Limits {
+			d.Limits = append(d.Limits, l.String())
+		}
+		for _, v := range p.Vectors {
+			d.Vectors = append(d.Vectors, vectorDoc{v.Name, vectorLines(p, v)})
+		}
+		docs[i] = d
+	}
+	return docs
 }
 
 // orNearest says which profile may have been meant.

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/profile"
 )
 
 // TestProfilesDocument: docs/platforms.md is what is written with --markdown.
 func TestProfilesDocument(t *testing.T) {
-	got, _ := command(t, exitOK, "profiles", "--markdown")
+	got, _ := command(t, cli.OK, "profiles", "--markdown")
 	want, err := os.ReadFile("../../docs/platforms.md")
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +27,7 @@ func TestProfilesDocument(t *testing.T) {
 // TestProfiles: the list has every profile, and each of them is shown with its
 // limits, its vectors and what differs.
 func TestProfiles(t *testing.T) {
-	list, _ := command(t, exitOK, "profiles")
+	list, _ := command(t, cli.OK, "profiles")
 	lines := strings.Split(strings.TrimSpace(list), "\n")
 	all := profile.All()
 	if len(lines) != len(all) || len(all) < 20 {
@@ -36,7 +37,7 @@ func TestProfiles(t *testing.T) {
 		if fields := strings.Fields(lines[i]); fields[0] != p.Name || !strings.HasSuffix(lines[i], p.Title) {
 			t.Errorf("line %q of %s", lines[i], p.Name)
 		}
-		shown, _ := command(t, exitOK, "profiles", p.Name)
+		shown, _ := command(t, cli.OK, "profiles", p.Name)
 		parts := append([]string{p.Name + ": " + p.Title, p.Source, "--like " + p.Name}, p.Differs...)
 		for _, l := range p.Limits {
 			parts = append(parts, "  limit "+l.String()+": at most ")
@@ -53,7 +54,7 @@ func TestProfiles(t *testing.T) {
 }
 
 func TestProfilesShow(t *testing.T) {
-	got, _ := command(t, exitOK, "profiles", "github")
+	got, _ := command(t, cli.OK, "profiles", "github")
 	const want = `github: GitHub REST API without a login: 60 an hour
   https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
   limit 60/hour fixed-window anchor first: at most 120 requests in any hour
@@ -102,12 +103,12 @@ func TestProfilesRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"shopfy-rest"}, exitFailed, `no platform is known as "shopfy-rest"; did you mean shopify-rest`},
-		{[]string{"Shopify"}, exitFailed, `no platform is known as "Shopify"; did you mean shopify-graphql or shopify-rest`},
-		{[]string{"ftp"}, exitFailed, `no platform is known as "ftp"; sluice profiles lists those there are`},
-		{[]string{"github", "stripe"}, exitUsage, "there are 2 names"},
-		{[]string{"github", "--markdown"}, exitUsage, "all of them with --markdown"},
-		{[]string{"--all"}, exitUsage, "--all: there is no such flag"},
+		{[]string{"shopfy-rest"}, cli.Failed, `no platform is known as "shopfy-rest"; did you mean shopify-rest`},
+		{[]string{"Shopify"}, cli.Failed, `no platform is known as "Shopify"; did you mean shopify-graphql or shopify-rest`},
+		{[]string{"ftp"}, cli.Failed, `no platform is known as "ftp"; sluice profiles lists those there are`},
+		{[]string{"github", "stripe"}, cli.Usage, "got 2"},
+		{[]string{"github", "--markdown"}, cli.Usage, "--markdown writes all of them"},
+		{[]string{"--all"}, cli.Usage, "unknown flag --all"},
 	} {
 		if _, got := command(t, c.code, append([]string{"profiles"}, c.args...)...); !strings.Contains(got, c.want) {
 			t.Errorf("%v: got %q, want %q", c.args, got, c.want)
@@ -123,7 +124,7 @@ func TestLikeFlag(t *testing.T) {
 			if upstream != "" {
 				args = append(args, "--upstream", upstream)
 			}
-			f, c, err := parseServe(args)
+			f, c, err := parseArgs(args)
 			if err != nil {
 				t.Errorf("%v: %v", args, err)
 				continue

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/cli"
 )
 
 func decode(t *testing.T, a answer) map[string]any {
@@ -224,13 +226,13 @@ func TestEveryAnswer(t *testing.T) {
 			t.Errorf("%v denials of the rule are told, want 1", got)
 		}
 		at := "--admin=" + r.admin
-		if out, _ := command(t, exitOK, "status", at); !strings.Contains(out, "denied most by gateway") || !strings.Contains(out, ", version ") {
+		if out, _ := command(t, cli.OK, "status", at); !strings.Contains(out, "denied most by gateway") || !strings.Contains(out, ", version ") {
 			t.Errorf("status:\n%s", out)
 		}
-		if out, _ := command(t, exitOK, "key", "show", "header.X-User=u1", at); !strings.Contains(out, "full is 2, 0 left") {
+		if out, _ := command(t, cli.OK, "key", "show", "header.X-User=u1", at); !strings.Contains(out, "0 of 2 left") {
 			t.Errorf("key show:\n%s", out)
 		}
-		command(t, exitOK, "key", "override", "header.X-User=u1", "--rule=gateway", "--limit=3/min", "--reason=x", at)
+		command(t, cli.OK, "key", "override", "header.X-User=u1", "--rule=gateway", "--limit=3/min", "--reason=x", at)
 		if a := r.get(t, "/?userId=u1", "X-User", "u1"); a.status != http.StatusOK {
 			t.Errorf("with an override: %d", a.status)
 		}
@@ -335,14 +337,14 @@ func TestRun(t *testing.T) {
 		code           int
 		stdout, stderr string
 	}{
-		{"nothing", nil, exitUsage, "", "sluice serve [flags]"},
-		{"help", []string{"--help"}, exitOK, "sluice serve [flags]", ""},
-		{"help of serve", []string{"serve", "--help"}, exitOK, "--limit TEXT", ""},
-		{"version", []string{"version"}, exitOK, "sluice ", ""},
-		{"another command", []string{"sevre"}, exitUsage, "", `sluice: there is no command "sevre"; write serve, lint, convert, profiles, status, key, explain or version`},
-		{"faults", []string{"serve", "--limit", "x", "--by", "y"}, exitUsage, "", "sluice serve: --by: \"y\" says not whose budget it is; "},
-		{"address taken", []string{"serve", "--listen", taken, "--admin", "off"}, exitFailed, "", "choose another"},
-		{"admin's address taken", []string{"serve", "--listen", "127.0.0.1:0", "--admin", taken}, exitFailed, "", "write another address for admin, or off"},
+		{"nothing", nil, cli.Usage, "", "sluice serve         pass requests on"},
+		{"help", []string{"--help"}, cli.OK, "sluice serve         pass requests on", ""},
+		{"help of serve", []string{"serve", "--help"}, cli.OK, "--limit TEXT", ""},
+		{"version", []string{"version"}, cli.OK, "sluice ", ""},
+		{"another command", []string{"sevre"}, cli.Usage, "", `sluice: unknown command "sevre"; did you mean serve?`},
+		{"faults", []string{"serve", "--limit", "x", "--by", "y"}, cli.Usage, "", "sluice serve: --by: \"y\" says not whose budget it is; "},
+		{"address taken", []string{"serve", "--listen", taken, "--admin", "off"}, cli.Failed, "", "choose another"},
+		{"admin's address taken", []string{"serve", "--listen", "127.0.0.1:0", "--admin", taken}, cli.Failed, "", "write another address for admin, or off"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -191,7 +191,7 @@ func TestStoreRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(redisurl.PasswordVariable, wrong)
-			_, conf, err := parseServe([]string{"--store", c.url, "--listen", "127.0.0.1:0", "--admin", "off"})
+			_, conf, err := parseArgs([]string{"--store", c.url, "--listen", "127.0.0.1:0", "--admin", "off"})
 			if err != nil {
 				t.Fatal(err)
 			}

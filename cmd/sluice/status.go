@@ -14,51 +14,45 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
-const statusUsage = `  sluice status [--admin ADDRESS] [--token-file FILE]
-
-says which configuration is in force, what became of requests under each rule,
-what candidates would have denied, which keys are denied most, and what of that
-may need a look: limits that are too tight, or never reached, and single clients.
-`
+var statusCommand = cli.Command{
+	Name: "status", Summary: "what a running sluice has allowed and denied",
+	Doc:   "shows the active configuration, what became of requests under each rule, what candidates would have denied, the top denied keys, and what of that may need a look: limits that are too tight, or never reached, and single clients.",
+	Flags: append(slices.Clone(adminFlags), jsonFlag),
+	Run:   runStatus,
+}
 
 // runStatus shows what a running program does.
-func runStatus(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	values, rest, err := splitArgs(args, nil, "admin", "token-file")
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("status: %q is not a flag", rest[0])
+func runStatus(ctx context.Context, call *cli.Call) error {
+	if len(call.Args) > 0 {
+		return cli.Usagef("expected no argument, got %q", call.Args[0])
 	}
-	if err != nil {
-		return usageError(stderr, err, statusUsage)
+	var s struct {
+		Status admin.Status         `json:"status"`
+		Top    admin.Top            `json:"top"`
+		Rules  []admin.RuleOverview `json:"rules"`
 	}
-	var s admin.Status
-	var top admin.Top
 	var o admin.Overview
-	c, err := newAdminClient(values)
+	c, err := newAdminClient(call.Values)
 	if err == nil {
-		err = c.call(ctx, http.MethodGet, "/policy", nil, &s)
+		err = c.call(ctx, http.MethodGet, "/policy", nil, &s.Status)
 	}
 	if err == nil {
-		err = c.call(ctx, http.MethodGet, "/v1/top?n=5", nil, &top)
+		err = c.call(ctx, http.MethodGet, "/v1/top?n=5", nil, &s.Top)
 	}
 	if err == nil {
 		err = c.call(ctx, http.MethodGet, "/v1/overview", nil, &o)
 	}
-	if err == nil {
-		err = writeStatus(stdout, &s, &top, o.Rules)
+	switch s.Rules = o.Rules; {
+	case err != nil:
+		return err
+	case call.Given("json"):
+		return call.JSON(s)
 	}
-	return ended(stderr, err)
-}
-
-// ended says what went wrong, if anything did.
-func ended(stderr io.Writer, err error) int {
-	if err != nil {
-		say(stderr, fmt.Sprintf("sluice: %v\n", err))
-		return exitFailed
-	}
-	return exitOK
+	return writeStatus(call.Stdout, &s.Status, &s.Top, s.Rules)
 }
 
 func writeStatus(w io.Writer, s *admin.Status, top *admin.Top, rules []admin.RuleOverview) error {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/cli"
 )
 
 // TestStatusFindings: an operator reads in words that a single client presses, as soon
@@ -24,7 +26,7 @@ func TestStatusFindings(t *testing.T) {
 	const want, figures = "\napi: one key makes most denials: 128 or more of 128, of about 10 keys, in the last ", " seconds; 92.1 % of all requests are denied\n"
 	out := ""
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
-		if out, _ = command(t, exitOK, "status", "--admin="+s.admin); strings.Contains(out, want) && strings.Contains(out, figures) {
+		if out, _ = command(t, cli.OK, "status", "--admin="+s.admin); strings.Contains(out, want) && strings.Contains(out, figures) {
 			return
 		}
 	}

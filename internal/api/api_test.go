@@ -35,7 +35,7 @@ func TestFile(t *testing.T) {
 	}
 	at := filepath.Join(root, filepath.FromSlash(file))
 	if *update {
-		if err := os.WriteFile(at, []byte(b.String()), 0o644); err != nil { //nolint:gosec // for all to read
+		if err := os.WriteFile(at, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

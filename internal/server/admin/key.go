@@ -248,40 +248,40 @@ func words(t *sluice.Term, o sluice.Outcome) string {
 	var b strings.Builder
 	full := t.Full()
 	if o.Remaining > full {
-		return fmt.Sprintf("nothing is spent: all %d are left, and %d of credit; as never seen in %v", full, o.Remaining-full, o.ResetAfter)
+		return fmt.Sprintf("all %d left, and %d of credit; full in %v", full, o.Remaining-full, o.ResetAfter)
 	}
-	if fmt.Fprintf(&b, "full is %d, %d left", full, o.Remaining); t.Lent > 0 && o.Remaining == 0 {
-		b.WriteString(": the last take has spent more than was there, and the next waits until that is paid")
+	if fmt.Fprintf(&b, "%d of %d left", o.Remaining, full); t.Lent > 0 && o.Remaining == 0 {
+		b.WriteString("; the last take spent more than was left, and the next waits until that is paid")
 	} else {
-		fmt.Fprintf(&b, ": %d count as spent", full-o.Remaining)
+		fmt.Fprintf(&b, ", %d used", full-o.Remaining)
 	}
 	switch {
 	case o.Remaining == full:
 		b.Reset()
-		fmt.Fprintf(&b, "nothing is spent: all %d are left", full)
+		fmt.Fprintf(&b, "all %d left", full)
 	case t.Refill == sluice.Interval:
-		fmt.Fprintf(&b, "; up to %d come back at once every %v", t.Quota, t.Window)
+		fmt.Fprintf(&b, "; refills %d every %v", t.Quota, t.Window)
 	case t.Refill == sluice.Aligned:
-		fmt.Fprintf(&b, "; up to %d come back at once whenever %v of the clock are over", t.Quota, t.Window)
+		fmt.Fprintf(&b, "; refills %d at each %v of the clock", t.Quota, t.Window)
 	case t.WarmUp > 0:
-		fmt.Fprintf(&b, "; one comes back every %v, of a cold key up to three times as late", (t.Window / time.Duration(t.Quota)).Round(time.Microsecond))
+		fmt.Fprintf(&b, "; refills 1 every %v, up to three times slower while the key is cold", (t.Window / time.Duration(t.Quota)).Round(time.Microsecond))
 	case t.Algorithm == sluice.TokenBucket || t.Algorithm == sluice.LeakyBucket:
-		fmt.Fprintf(&b, "; one comes back every %v", (t.Window / time.Duration(t.Quota)).Round(time.Microsecond))
+		fmt.Fprintf(&b, "; refills 1 every %v", (t.Window / time.Duration(t.Quota)).Round(time.Microsecond))
 	case t.Algorithm == sluice.FixedWindow:
-		b.WriteString("; all come back when the window ends")
+		b.WriteString("; refills when the window ends")
 	default:
-		fmt.Fprintf(&b, "; each comes back as it leaves the window of %v", t.Window)
+		fmt.Fprintf(&b, "; each is free again as it leaves the window of %v", t.Window)
 	}
 	switch {
 	case o.TooLarge:
-		b.WriteString("; 1 more can never fit")
+		b.WriteString("; 1 more never fits")
 	case !o.Allowed:
 		fmt.Fprintf(&b, "; 1 more fits in %v", o.RetryAfter)
 	case o.Remaining < full:
 		b.WriteString("; 1 more fits now")
 	}
 	if o.ResetAfter > 0 {
-		fmt.Fprintf(&b, "; as never seen in %v", o.ResetAfter)
+		fmt.Fprintf(&b, "; full in %v", o.ResetAfter)
 	}
 	return b.String()
 }

@@ -19,13 +19,13 @@ func TestWordsOfBuckets(t *testing.T) {
 		left  int64
 		want  string
 	}{
-		{"10/s", 4, "full is 10, 4 left: 6 count as spent; one comes back every 100ms; 1 more fits now"},
-		{"10/min burst 20 interval-refill", 4, "full is 20, 4 left: 16 count as spent; up to 10 come back at once every 1m0s; 1 more fits now"},
-		{"10/min burst 20 aligned-refill", 4, "full is 20, 4 left: 16 count as spent; up to 10 come back at once whenever 1m0s of the clock are over; 1 more fits now"},
-		{"10/s burst 5 warm-up 4s", 4, "full is 5, 4 left: 1 count as spent; one comes back every 100ms, of a cold key up to three times as late; 1 more fits now"},
-		{"10/s debt 5 next-waits", 9, "full is 15, 9 left: 6 count as spent; one comes back every 100ms; 1 more fits now"},
-		{"10/s debt 5 next-waits", 15, "nothing is spent: all 15 are left"},
-		{"10/s debt 5 next-waits", 0, "full is 15, 0 left: the last take has spent more than was there, and the next waits until that is paid; one comes back every 100ms; 1 more fits in 1s"},
+		{"10/s", 4, "4 of 10 left, 6 used; refills 1 every 100ms; 1 more fits now"},
+		{"10/min burst 20 interval-refill", 4, "4 of 20 left, 16 used; refills 10 every 1m0s; 1 more fits now"},
+		{"10/min burst 20 aligned-refill", 4, "4 of 20 left, 16 used; refills 10 at each 1m0s of the clock; 1 more fits now"},
+		{"10/s burst 5 warm-up 4s", 4, "4 of 5 left, 1 used; refills 1 every 100ms, up to three times slower while the key is cold; 1 more fits now"},
+		{"10/s debt 5 next-waits", 9, "9 of 15 left, 6 used; refills 1 every 100ms; 1 more fits now"},
+		{"10/s debt 5 next-waits", 15, "all 15 left"},
+		{"10/s debt 5 next-waits", 0, "0 of 15 left; the last take spent more than was left, and the next waits until that is paid; refills 1 every 100ms; 1 more fits in 1s"},
 	} {
 		o := sluice.Outcome{Allowed: c.left > 0, Remaining: c.left}
 		if !o.Allowed {

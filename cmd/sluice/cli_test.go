@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/cli"
+)
+
+// TestCommandPage: docs/cli.md is what the program writes.
+func TestCommandPage(t *testing.T) {
+	want, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := command(t, cli.OK, "man", "--markdown"); got != string(want) {
+		t.Error("docs/cli.md differs from what go run ./cmd/sluice man --markdown writes; write it anew")
+	}
+}
+
+// TestHelpOfAll: each command's help, the manual and the page have its flags, and
+// none is told of a fault by pages of text.
+func TestHelpOfAll(t *testing.T) {
+	manual, _ := command(t, cli.OK, "man")
+	for _, c := range newProgram().Commands {
+		words := strings.Fields(c.Name)
+		help, _ := command(t, cli.OK, append([]string{"help"}, words...)...)
+		if same, _ := command(t, cli.OK, append(words, "--help")...); same != help {
+			t.Errorf("%s --help differs from help %s", c.Name, c.Name)
+		}
+		for _, f := range c.Flags {
+			if !strings.Contains(help, "--"+f.Name) || !strings.Contains(manual, strings.ReplaceAll("--"+f.Name, "-", `\-`)) {
+				t.Errorf("%s: --%s is not in the help, or not in the manual", c.Name, f.Name)
+			}
+		}
+		if _, stderr := command(t, cli.Usage, append(words, "--zzzzzz")...); strings.Count(stderr, "\n") > 2 {
+			t.Errorf("%s --zzzzzz: got\n%s", c.Name, stderr)
+		}
+	}
+}
+
+// TestJSON: what scripts read is one document, of the same facts as the text.
+func TestJSON(t *testing.T) {
+	s := startFile(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: header.X-User, limits: 2/day sliding-log}]\n", named(t)), stopped)
+	for range 3 {
+		s.get(t, "/", "X-User", "ada")
+	}
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "nginx.conf")
+	write(t, conf, "http { limit_req_zone $binary_remote_addr zone=one:10m rate=10r/s; server { location /a { limit_req zone=one; } location /b { limit_req zone=two; } } }\n")
+	bad, good := filepath.Join(dir, "bad.yaml"), filepath.Join(dir, "good.yaml")
+	write(t, bad, "rules:\n  - {name: a, by: ip, limts: 5/min}\n")
+	write(t, good, "rules:\n  - {name: a, by: ip, limits: 5/min fixed-window}\n")
+	for _, c := range []struct {
+		code int
+		args []string
+		want []string
+	}{
+		{cli.OK, []string{"status", "--admin=" + s.admin}, []string{`"name": "api"`, `"denied": 1`, `"top"`}},
+		{cli.OK, []string{"key", "show", "header.X-User=ada", "--admin=" + s.admin}, []string{`"remaining": 0`, `"rule": "api"`}},
+		{cli.OK, []string{"key", "add", "header.X-User=ada", "--units=1", "--author=eve", "--admin=" + s.admin}, []string{`"given": 1`}},
+		{cli.OK, []string{"key", "override", "header.X-User=ada", "--rule=api", "--limit=9/day", "--reason=x", "--author=eve", "--admin=" + s.admin}, []string{`"this_node_only": true`}},
+		{cli.OK, []string{"key", "reset", "header.X-User=ada", "--author=eve", "--admin=" + s.admin}, []string{`"rule": "api"`}},
+		{cli.OK, []string{"explain", "/", "--header=X-User: ada", "--admin=" + s.admin}, []string{`"verdict": "allowed"`}},
+		{cli.OK, []string{"profiles"}, []string{`"name": "github"`}},
+		{cli.OK, []string{"profiles", "nginx"}, []string{`"name": "nginx"`, `"vectors"`}},
+		{cli.OK, []string{"convert", "nginx", conf}, []string{`"yaml": "`, `"line": 1`}},
+		{cli.OK, []string{"lint", good}, []string{`"ok": true`, `"faults": []`, "at most 10 requests in any minute"}},
+		{cli.Failed, []string{"lint", bad}, []string{`"ok": false`, `"line": 2`, `"column": `, `\"limts\"`}},
+		{cli.OK, []string{"version"}, []string{`"go": "go1`}},
+	} {
+		out, _ := command(t, c.code, append(c.args, "--json")...)
+		var doc any
+		if err := json.Unmarshal([]byte(out), &doc); err != nil {
+			t.Errorf("%s: %v\n%s", c.args, err, out)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: lacks %s:\n%s", c.args, want, out)
+			}
+		}
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLintForms: annotations of a workflow, warnings that fail, standard input.
+func TestLintForms(t *testing.T) {
+	dir := t.TempDir()
+	bad, odd, fails := filepath.Join(dir, "bad,1%.yaml"), filepath.Join(dir, "odd.yaml"), filepath.Join(dir, "cases.yaml")
+	write(t, bad, "rules:\n  - {name: a, by: ip, limts: 5/min}\n")
+	write(t, odd, "rules:\n  - {name: a, by: ip, match: {path: /api/**}, limits: 5/min}\n")
+	write(t, fails, "cases:\n  - name: too many\n    steps: [{given: {request: GET /, from: 192.0.2.1}, expect: denied}]\n")
+
+	out, stderr := command(t, cli.Failed, "lint", "--format=github", bad)
+	if want := "::error file=" + dir + "/bad%2C1%25.yaml,line=2,col="; !strings.HasPrefix(out, want) || strings.Count(out, "\n") != strings.Count(out, "::error") || stderr != "" {
+		t.Errorf("got %q and %q, want %q", out, stderr, want)
+	}
+	out, _ = command(t, cli.Failed, "lint", "--format=github", "--test="+fails, odd)
+	for _, want := range []string{"::warning file=" + odd + ",line=2::", "::error file=" + fails + ",line=3,col="} {
+		if !strings.Contains(out, want) {
+			t.Errorf("got %q, want %q", out, want)
+		}
+	}
+	command(t, cli.OK, "lint", odd)
+	command(t, cli.Failed, "lint", "--strict", odd)
+	command(t, cli.Usage, "lint", "--format=xml", odd)
+	command(t, cli.Usage, "lint", "--format=github", "--json", odd)
+
+	for _, c := range []struct {
+		code       int
+		text, want string
+	}{{cli.OK, "rules: [{name: a, by: ip, limits: 5/min}]", "standard input, version"}, {cli.Failed, "rules: [{name: a, by: ip, limits: 5}]", "standard input:1:35: "}} {
+		var stdout, stderr strings.Builder
+		code := newProgram().Run(t.Context(), []string{"lint", "-"}, strings.NewReader(c.text), &stdout, &stderr)
+		if code != c.code || !strings.Contains(stdout.String()+stderr.String(), c.want) {
+			t.Errorf("%s: got %d\n%s%s\nwant %d and %q", c.text, code, &stdout, &stderr, c.code, c.want)
+		}
+	}
+}
+
+// TestHealth: a container's check asks what runs, and says what it hears.
+func TestHealth(t *testing.T) {
+	s := startFile(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: ip, limits: 2/day}]\n", named(t)), stopped)
+	if out, _ := command(t, cli.OK, "healthz", "--admin="+s.admin); out != "ok\n" {
+		t.Errorf("got %q", out)
+	}
+	command(t, cli.OK, "healthz", "--ready", "--admin="+s.admin)
+	if _, stderr := command(t, cli.Failed, "healthz", "--admin=127.0.0.1:1"); !strings.Contains(stderr, "refused") {
+		t.Errorf("got %q", stderr)
+	}
+	if _, stderr := command(t, cli.Failed, "healthz", "--admin="+s.url); !strings.Contains(stderr, "is this the admin address") {
+		t.Errorf("got %q", stderr)
+	}
+	command(t, cli.Usage, "healthz", "--timeout=soon")
+}
+
+// TestCompletion: real shells complete commands, flags and the words of flags.
+func TestCompletion(t *testing.T) {
+	dir := t.TempDir()
+	for _, shell := range cli.Shells {
+		script, _ := command(t, cli.OK, "completion", shell)
+		write(t, filepath.Join(dir, shell), script)
+	}
+	for line, want := range map[string][]string{
+		"sluice ser":                    {"serve"},
+		"sluice key ":                   {"show", "reset", "add", "override"},
+		"sluice key sh":                 {"show"},
+		"sluice lint --str":             {"--strict"},
+		"sluice key show --ru":          {"--rule"},
+		"sluice serve --failure ":       {"open", "local", "closed"},
+		"sluice completion ":            {"bash", "zsh", "fish"},
+		"sluice serve --like shopify-r": {"shopify-rest"},
+	} {
+		words := strings.Split(line, " ")
+		bash := fmt.Sprintf(`source %q; COMP_WORDS=(%s); COMP_CWORD=%d; _sluice; printf '%%s\n' "${COMPREPLY[@]}"`, filepath.Join(dir, "bash"), strings.Join(quoted(words), " "), len(words)-1)
+		if got := shellLines(t, "bash", "-c", bash); !slices.Equal(got, want) {
+			t.Errorf("bash, %q: got %q, want %q", line, got, want)
+		}
+		fish := fmt.Sprintf("source %s; complete -C %q", filepath.Join(dir, "fish"), line)
+		got := shellLines(t, "fish", "-c", fish)
+		for i := range got {
+			got[i], _, _ = strings.Cut(got[i], "\t")
+		}
+		if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+			t.Errorf("fish, %q: got %q, want %q", line, got, want)
+		}
+		// What zsh would offer is asked of the script's own calls.
+		zsh := fmt.Sprintf(`compdef() { :; }; compadd() { shift; print -rl -- ${(M)@:#$words[CURRENT]*}; }
+_describe() { local w; for w in $list; do w=${w%%%%:*}; [[ $w == $words[CURRENT]* ]] && print -r -- $w; done; }
+_files() { :; }; source %q; words=(%s); CURRENT=%d; _sluice; true`, filepath.Join(dir, "zsh"), strings.Join(quoted(words), " "), len(words))
+		if got := shellLines(t, "zsh", "-f", "-c", zsh); !slices.Equal(got, want) {
+			t.Errorf("zsh, %q: got %q, want %q", line, got, want)
+		}
+	}
+	command(t, cli.Usage, "completion", "tcsh")
+	command(t, cli.Usage, "completion")
+}
+
+func quoted(words []string) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = "'" + w + "'"
+	}
+	return out
+}
+
+// shellLines returns what a shell writes.
+func shellLines(t *testing.T, shell string, args ...string) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), shell, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", shell, err, out)
+	}
+	return strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' })
+}
+
+// TestManual: the manual is one that man shows, without a complaint.
+func TestManual(t *testing.T) {
+	page, _ := command(t, cli.OK, "man")
+	cmd := exec.CommandContext(t.Context(), "groff", "-man", "-Tutf8", "-ww", "-z")
+	cmd.Stdin = strings.NewReader(page)
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
