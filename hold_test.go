@@ -187,7 +187,7 @@ func TestHoldDuringAnOutage(t *testing.T) {
 		keeper.fault.Store(nil)
 		time.Sleep(time.Minute)
 		if held.Err() != nil {
-			t.Errorf("once the store is back: %v", context.Cause(held))
+			t.Errorf("once the store is available again: %v", context.Cause(held))
 		}
 		keeper.fail(gone)
 		<-held.Done()

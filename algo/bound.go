@@ -151,7 +151,7 @@ func Worst(l sluice.Limit) string {
 	}
 	if l.Queues() {
 		units, wait := Output(l, l.Window)
-		fmt.Fprintf(&b, ", of which at most %s go on, the others held back up to %v", Amount(units, l.Unit), wait)
+		fmt.Fprintf(&b, ", of which at most %s go on, the others delayed by up to %v", Amount(units, l.Unit), wait)
 	}
 	if l.Algorithm == sluice.FixedWindow && l.Withheld > 0 {
 		fmt.Fprintf(&b, ", %s less in the first", Amount(l.Withheld, l.Unit))

@@ -233,7 +233,7 @@ func TestWorstSaysTheBound(t *testing.T) {
 		{with(tokens(5, s, 5), debtOf(11), nextWaits, byInterval), "at most 21 requests in any second, a debt of 11 requests included, for which the next waits up to 3s"},
 		{with(tokens(2, s, 0), warmUp(4*s)), "at most 3 requests in any second; those of a cold key come up to 2s later"},
 		{with(fixed(9, 0), daily("Asia/Seoul")), "at most 9 requests in any calendar day (Asia/Seoul), and 18 requests around midnight when one follows another"},
-		{leaky(10, s, 6, 1), "at most 16 requests in any second, of which at most 11 requests go on, the others held back up to 500ms"},
+		{leaky(10, s, 6, 1), "at most 16 requests in any second, of which at most 11 requests go on, the others delayed by up to 500ms"},
 		{sluice.Limit{Algorithm: sluice.SlidingHistogram, Unit: sluice.Bytes, Quota: 150e6, Window: time.Minute}, "at most 150 MB in any minute"},
 		{sluice.Limit{Algorithm: sluice.SlidingHistogram, Unit: sluice.Bytes, Quota: 1_500_001, Window: time.Minute}, "at most 1500001 bytes in any minute"},
 	} {

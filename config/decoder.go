@@ -42,6 +42,8 @@ type decoder struct {
 	named  map[NamedFile]place
 	claims []claim // in rules without faults; also names in certificates
 
+	warnings []Warning // of old names
+
 	profiles  []string            // of the rule being read
 	platforms map[string][]string // the profiles of each rule that has any
 }
@@ -198,6 +200,7 @@ func (d *decoder) mapping(n *yaml.Node, what string, fields ...field) {
 			d.fault(key, "merge keys are not read; repeat the keys")
 			continue
 		}
+		d.rename(key, fields)
 		at := slices.IndexFunc(fields, func(f field) bool { return key.Kind == yaml.ScalarNode && f.name == key.Value })
 		switch {
 		case at < 0:
@@ -207,6 +210,20 @@ func (d *decoder) mapping(n *yaml.Node, what string, fields ...field) {
 		default:
 			seen[at] = key
 			fields[at].read(n.Content[i+1])
+		}
+	}
+}
+
+// renamed are the names that keys had in an earlier release, by those that they have.
+// These are read, with a warning, until the release after.
+var renamed = map[string]string{"tiers": "plans"}
+
+// rename gives a key the name that it has now.
+func (d *decoder) rename(key *yaml.Node, fields []field) {
+	for i := range fields {
+		if was := renamed[fields[i].name]; was != "" && key.Kind == yaml.ScalarNode && key.Value == was {
+			key.Value = fields[i].name
+			d.warnings = append(d.warnings, Warning{File: d.file, Line: key.Line, Problem: fmt.Sprintf("%s is called %s now, and the old name is read in this release only; write %s", was, fields[i].name, fields[i].name)})
 		}
 	}
 }

@@ -50,9 +50,9 @@ cases:
 	//
 	// posts (line 3)
 	//   which requests: POST /posts
-	//   whose budget: one for each client address or /64 of IPv6; who lacks it is refused
+	//   key: client address or /64 of IPv6; requests without it get 400
 	//   limit 5/min fixed-window: at most 10 requests in any minute
-	//   if the store fails: requests pass
+	//   if the store is unavailable: requests are allowed
 	// FAIL the sixth post of a minute is denied
 	//      cases.yaml:8:30: step 3: want 1 denied, got 1 allowed (the last was allowed with 4 left of rule posts, fixed-window.min)
 	// cases.yaml: 0 of 1 cases hold

@@ -19,7 +19,7 @@ func TestLimitsInTheirPlace(t *testing.T) {
 rules:
   - name: before
     overrides: {key: 192.0.2.1, limits: 9/min, reason: r, author: a}
-    plans: {by: header.X-Plan, limits: {pro: [7/min, "8/h token-bucket"]}}
+    tiers: {by: header.X-Plan, limits: {pro: [7/min, "8/h token-bucket"]}}
     candidates: {trial: 2/min}
     limits: [5/min sliding-log, 6/h fixed-window]
     by: ip
@@ -27,11 +27,11 @@ rules:
     by: ip
     limits: soft 5/min sliding-log grace 50/day calendar UTC
     overrides: [{key: 192.0.2.1, limits: soft 6/min grace 60/day, reason: r, author: a}, {key: 192.0.2.2, limits: 7/min, reason: r, author: a}]
-    plans: {by: header.X-Plan, limits: {pro: {soft: 8/min, grace: 80/day}}}
+    tiers: {by: header.X-Plan, limits: {pro: {soft: 8/min, grace: 80/day}}}
   - name: tree
     levels:
-      - {name: one, by: ip, plans: {by: header.X-Plan, limits: {pro: 7/min}}, limits: 5/min sliding-log}
-      - {name: two, by: header.X-User, plans: {by: header.X-Plan, limits: {pro: 7/min}}, limits: 5/min sliding-counter strict}
+      - {name: one, by: ip, tiers: {by: header.X-Plan, limits: {pro: 7/min}}, limits: 5/min sliding-log}
+      - {name: two, by: header.X-User, tiers: {by: header.X-Plan, limits: {pro: 7/min}}, limits: 5/min sliding-counter strict}
 `)
 	var got []string
 	for i := range c.Policy.Len() {
@@ -64,7 +64,7 @@ rules:
     overrides:
       - {key: 192.0.2.1, limits: 9/min burst 3, reason: r, author: a}
     limits: [5/min sliding-log, 6/h fixed-window]
-    plans:
+    tiers:
       by: header.X-Plan
       limits: {pro: 7/day}
 `))

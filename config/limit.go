@@ -89,7 +89,7 @@ func (d *decoder) limitText(n *yaml.Node, of like) (policy.Limit, bool) {
 		return policy.Limit{}, false
 	}
 	if text == noLimits {
-		d.fault(n, "none is for a plan without limits, or a rule of which only plans have some, and stands alone there; exempt single keys by exempt: {keys: …}")
+		d.fault(n, "none is for a tier without limits, or a rule of which only tiers have some, and stands alone there; exempt single keys by exempt: {keys: …}")
 		return policy.Limit{}, false
 	}
 	if meant := meantByLimit(text); meant != "" {
@@ -120,7 +120,7 @@ func meantByLimit(text string) string {
 		return "is a platform; write like: " + word + " in the place of limits, or {like: " + word + "} among them"
 	}
 	if slices.Contains([]string{noLimits, "unlimited", "no", "off"}, word) {
-		return "write none, alone, for a plan without limits"
+		return "write none, alone, for a tier without limits"
 	}
 	return ""
 }

@@ -36,14 +36,17 @@ type Words struct {
 type Warning struct {
 	File     string
 	Line     int    // of the rule or listener
-	Rule     string // empty: of a listener
-	Listener string // empty: of a rule
+	Rule     string // empty: of a listener, or of neither
+	Listener string // empty: of a rule, or of neither
 	Problem  string // what is wrong; what to write instead
 }
 
 // String returns FILE:LINE: and the warning.
 func (w Warning) String() string {
-	if w.Rule == "" {
+	switch {
+	case w.Rule == "" && w.Listener == "":
+		return fmt.Sprintf("%s:%d: warning: %s", w.File, w.Line, w.Problem)
+	case w.Rule == "":
 		return fmt.Sprintf("%s:%d: warning: listener %q: %s", w.File, w.Line, w.Listener, w.Problem)
 	}
 	return fmt.Sprintf("%s:%d: warning: rule %q: %s", w.File, w.Line, w.Rule, w.Problem)
@@ -62,7 +65,7 @@ func (h Hint) String() string { return fmt.Sprintf("%s:%d: hint: %s", h.File, h.
 // Lint describes every rule of c, and every listener that has limits, with its worst case, and warns. The instant
 // says which overrides have expired.
 func Lint(c *Config, now time.Time) *Report {
-	l := &Report{File: c.File, Version: c.Version}
+	l := &Report{File: c.File, Version: c.Version, Warnings: slices.Clone(c.Warnings)}
 	for i := range c.Listen {
 		at := &c.Listen[i]
 		if !at.Limits.Limited() {
@@ -156,7 +159,7 @@ func warnings(c *Config, i int, now time.Time) (texts []string) {
 		}
 		for _, trial := range l.Candidates {
 			if same(trial.Limits, l.Limits) {
-				add("the candidate %s is what is in force; remove it, or try other limits", trial.Name)
+				add("the candidate %s equals the active limits; remove it, or try other limits", trial.Name)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// crossing tells of limits of one name in several sets, those of plans and
+// crossing tells of limits of one name in several sets, those of tiers and
 // overrides among them, that admit more in turn than any of them alone: a key
 // may be moved from one to another. Buckets share a balance, so that is so where
 // neither contains the other, and of windows where one is of another length.
@@ -38,7 +38,7 @@ func crossing(sets [][]policy.Limit) (texts []string) {
 			most = max(most, algo.Bound(l, longest))
 		}
 		if n := algo.BoundOfChange(longest, all...); n > most {
-			texts = append(texts, fmt.Sprintf("a key that changes between the limits named %q, by a plan or an override, may pass up to %s within %s, more than any of them allows; use limits of which one contains the others, or names of their own",
+			texts = append(texts, fmt.Sprintf("a key that changes between the limits named %q, by a tier or an override, may pass up to %s within %s, more than any of them allows; use limits of which one contains the others, or names of their own",
 				name, algo.Amount(n, all[0].Unit), algo.Length(longest)))
 		}
 	}

@@ -35,7 +35,7 @@ func listenerWords(c *Config, at *Listener) (lines []string) {
 	if by.Source == policy.SourceNone {
 		by = policy.IP()
 	}
-	add("whose budget: %s", whoseBudget([]policy.Part{by}))
+	add("key: %s", whoseBudget([]policy.Part{by}))
 	for _, limit := range l.Connections {
 		add("connections %v: %s; what comes above is reset", limit, ofConnections(algo.Worst(limit)))
 	}
@@ -51,11 +51,11 @@ func listenerWords(c *Config, at *Listener) (lines []string) {
 	}
 	switch l.Failure {
 	case sluice.FailOpen:
-		add("if the store fails: connections pass")
+		add("if the store is unavailable: connections are accepted")
 	case sluice.FailLocal:
-		add("if the store fails: limited in this process")
+		add("if the store is unavailable: each process limits by itself")
 	default:
-		add("if the store fails: connections are reset")
+		add("if the store is unavailable: connections are reset")
 	}
 	return lines
 }

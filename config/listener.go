@@ -44,7 +44,7 @@ type TCPLimits struct {
 	Connections []sluice.Limit   // opened per time; what comes above is reset
 	Open        sluice.SlotLimit // at once; a Cap of 0: any number
 	Bytes       []sluice.Limit   // in both directions, of all connections; what comes above waits
-	Failure     sluice.Failure   // if the store is away; closed: connections are reset
+	Failure     sluice.Failure   // if the store is unavailable; closed: connections are reset
 }
 
 // Limited reports whether there is a limit.

@@ -17,7 +17,7 @@ var yamlNames = map[string]string{
 	"Name": "name", "Match": "match", "Methods": "method", "Hosts": "host", "Paths": "path", "Except": "except_path",
 	"Headers": "header", "Queries": "query", "Networks": "network", "Cost": "cost", "When": "when",
 	"Failure": "failure", "Shape": "shape", "Lease": "lease", "MaxWait": "max_wait", "By": "by", "Missing": "missing",
-	"Limits": "limits", "InFlight": "in_flight", "Tiers": "plans", "Overrides": "overrides", "Candidates": "candidates",
+	"Limits": "limits", "InFlight": "in_flight", "Tiers": "tiers", "Overrides": "overrides", "Candidates": "candidates",
 	"Key": "key", "Reason": "reason", "Author": "author", "First": "first", "Blocks": "block", "RetryJitter": "retry_jitter",
 	"Answer": "answer", "ContentType": "content_type", "Body": "body", "Fields": "fields", "Denied": "denied",
 }

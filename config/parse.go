@@ -57,7 +57,7 @@ func ParsePaced(name string, data []byte, pause func()) (*Config, error) {
 	if err := d.problems(); err != nil {
 		return nil, err
 	}
-	c.named, c.platforms = d.named, d.platforms
+	c.named, c.platforms, c.Warnings = d.named, d.platforms, d.warnings
 	return c, nil
 }
 
@@ -110,7 +110,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 	}
 	claims := slices.ContainsFunc(d.claims, func(at claim) bool { return at.of.Source == policy.SourceClaim })
 	if len(d.faults) == 0 && c.Tokens != nil && c.Tokens.Required && !claims {
-		d.fault(child(child(root, "tokens"), "required"), "no rule has a claim in its key or its plans, so no request needs a token; leave required out, or write by: claim.sub")
+		d.fault(child(child(root, "tokens"), "required"), "no rule has a claim in its key or its tiers, so no request needs a token; leave required out, or write by: claim.sub")
 	}
 	if file := c.AccessLog.File; file != "" && file == c.DecisionLog.File && !isStream(file) {
 		d.fault(child(root, "access_log"), "access_log is written to the file of decision_log; name another")

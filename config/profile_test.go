@@ -28,7 +28,7 @@ rules:
   - name: places
     by: ip
     limits: {like: nginx}
-    plans: {by: header.X-Plan, limits: {pro: {like: api-gateway}}}
+    tiers: {by: header.X-Plan, limits: {pro: {like: api-gateway}}}
     overrides: [{key: 192.0.2.1, limits: {like: nginx-nodelay}, reason: x, author: eve}]
     candidates: {loose: [{like: nginx-delay}]}
   - name: levels

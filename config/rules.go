@@ -150,7 +150,7 @@ func (d *decoder) levelFields(l *policy.Level) []field {
 		}},
 		{"block", func(n *yaml.Node) { d.blocks(n, l) }},
 		{"in_flight", func(n *yaml.Node) { l.InFlight = d.slots(n, "in_flight", "requests may run") }},
-		d.afterLimits("plans", func(n *yaml.Node) { l.Tiers = d.plans(n, likeOf(l)) }),
+		d.afterLimits("tiers", func(n *yaml.Node) { l.Tiers = d.tiers(n, likeOf(l)) }),
 		d.afterLimits("overrides", func(n *yaml.Node) {
 			of := likeOf(l)
 			d.list(n, func(n *yaml.Node) { d.override(n, l, of) })
@@ -289,10 +289,10 @@ func (d *decoder) key(n *yaml.Node) (values []string) {
 	return values
 }
 
-func (d *decoder) plans(n *yaml.Node, of like) *policy.Tiers {
+func (d *decoder) tiers(n *yaml.Node, of like) *policy.Tiers {
 	t := &policy.Tiers{Limits: map[string][]policy.Limit{}}
 	before := len(d.faults)
-	d.mapping(n, "plans",
+	d.mapping(n, "tiers",
 		field{"by", func(n *yaml.Node) { t.By = d.part(n) }},
 		field{"limits", func(n *yaml.Node) {
 			d.pairs(n, "limits", 1000, func(key, value *yaml.Node) {
@@ -305,7 +305,7 @@ func (d *decoder) plans(n *yaml.Node, of like) *policy.Tiers {
 		}},
 	)
 	if t.By.Source == policy.SourceNone && len(d.faults) == before {
-		d.fault(n, "plans without by; write which header or claim names the plan, such as by: claim.plan")
+		d.fault(n, "tiers without by; write which header or claim names the tier, such as by: claim.plan")
 	}
 	return t
 }

@@ -241,7 +241,7 @@ func describe(v *policy.Verdict) string {
 	d := &v.Decision
 	switch {
 	case v.Allowed && d.Delay > 0:
-		return fmt.Sprintf("the last was held back for %v by rule %s, %s, with %d left", d.Delay, name, o.Limit.Name, d.Remaining)
+		return fmt.Sprintf("the last was delayed by %v by rule %s, %s, with %d left", d.Delay, name, o.Limit.Name, d.Remaining)
 	case v.Allowed:
 		return fmt.Sprintf("the last was allowed with %d left of rule %s, %s", d.Remaining, name, o.Limit.Name)
 	case d.TooLarge:

@@ -33,9 +33,9 @@ func words(r *policy.Rule) (lines []string) {
 		}
 		text := "only those answered by " + or(statuses) + " count"
 		if w.Hold {
-			add("%s; all are charged when they come, and the others get it back", text)
+			add("%s; all are charged on arrival, and the others refunded", text)
 		} else {
-			add("%s; as many as run at once may pass beyond the limits", text)
+			add("%s; they are charged at the end, so that requests in flight may exceed the limits", text)
 		}
 	}
 	for i := range r.Levels {
@@ -51,32 +51,32 @@ func words(r *policy.Rule) (lines []string) {
 		}
 	}
 	if r.Shape {
-		add("what goes over a limit is slowed down, not denied: each part waits its turn for at most %v", cmp.Or(r.MaxWait, policy.ShapeTurn))
+		add("bodies above a limit are slowed down, not denied: each part waits for at most %v", cmp.Or(r.MaxWait, policy.ShapeTurn))
 	} else if r.MaxWait > 0 && waits(r) {
-		add("held back for at most %v, else denied", r.MaxWait)
+		add("delayed for at most %v, else denied", r.MaxWait)
 	}
 	if r.Status != 0 {
 		add("a denial is answered by status %d", r.Status)
 	}
 	lines = append(lines, answerWords(r.Answer)...)
 	if j := r.RetryJitter; j.Percent > 0 {
-		add("who is denied is told to wait up to %v longer than need be, each at random", j)
+		add("Retry-After is up to %v longer than needed, at random", j)
 	} else if j.Most > 0 {
-		add("who is denied is told to wait up to %s longer than need be, each at random", algo.Length(j.Most))
+		add("Retry-After is up to %s longer than needed, at random", algo.Length(j.Most))
 	}
 	switch {
 	case r.Shape && r.Failure == sluice.FailOpen:
-		add("if the store fails: bodies pass as fast as they go")
+		add("if the store is unavailable: bodies are not slowed down")
 	case r.Shape:
-		add("if the store fails: bodies are cut off%s", map[bool]string{true: ", unless this process can decide"}[r.Failure == sluice.FailLocal])
+		add("if the store is unavailable: bodies are cut off%s", map[bool]string{true: ", unless this process can decide"}[r.Failure == sluice.FailLocal])
 	case r.Shadow:
-		add("in shadow: reported, never denied")
+		add("shadow mode: reported, never denied")
 	case r.Failure == sluice.FailOpen:
-		add("if the store fails: requests pass")
+		add("if the store is unavailable: requests are allowed")
 	case r.Failure == sluice.FailLocal:
-		add("if the store fails: limited in this process")
+		add("if the store is unavailable: each process limits by itself")
 	default:
-		add("if the store fails: requests are denied")
+		add("if the store is unavailable: requests are refused")
 	}
 	return lines
 }
@@ -88,16 +88,16 @@ func levelWords(l *policy.Level) (lines []string) {
 		whose = l.Name + ", " + whose
 	}
 	if len(l.By) == 0 && l.Name == "" {
-		whose += "; write by: ip for one for each client"
+		whose += "; write by: ip for one per client"
 	}
 	if len(l.By) > 0 {
 		whose += [...]string{
-			policy.Refuse: "; who lacks it is refused",
-			policy.Share:  "; who lacks it shares one budget with all others who do",
-			policy.Skip:   "; who lacks it is not limited",
+			policy.Refuse: "; requests without it get 400",
+			policy.Share:  "; requests without it share one budget",
+			policy.Skip:   "; requests without it are not limited",
 		}[l.Missing]
 	}
-	add("whose budget: %s", whose)
+	add("key: %s", whose)
 	if n := len(l.ExemptKeys); n > 0 {
 		add("not: %s", keyList(l, l.ExemptKeys))
 	}
@@ -108,21 +108,21 @@ func levelWords(l *policy.Level) (lines []string) {
 	}
 	list("limit ", l.Limits)
 	if l.Unlimited {
-		add("limit none: who is not of a plan below is counted, and never denied")
+		add("limit none: requests without a tier below are counted, and never denied")
 	}
 	for _, b := range l.Blocks {
 		add("%s", blockWords(b))
 	}
 	if l.InFlight != nil {
 		ttl := cmp.Or(l.InFlight.TTL, policy.DefaultLease)
-		add("in flight: at most %s at once; one whose end is not known counts for %v", algo.Amount(l.InFlight.Cap, sluice.Requests), ttl)
+		add("in flight: at most %s at once; one that does not end counts for %v", algo.Amount(l.InFlight.Cap, sluice.Requests), ttl)
 	}
 	if l.Tiers != nil {
 		for _, tier := range sortedKeys(l.Tiers.Limits) {
 			list(fmt.Sprintf("where %v is %s: ", l.Tiers.By, tier), l.Tiers.Limits[tier])
 		}
 		for _, tier := range l.Tiers.Unlimited {
-			add("where %v is %s: no limit; counted, and never denied, whatever happens to the store", l.Tiers.By, tier)
+			add("where %v is %s: no limit; counted, never denied", l.Tiers.By, tier)
 		}
 	}
 	for _, o := range l.Overrides {
@@ -134,7 +134,7 @@ func levelWords(l *policy.Level) (lines []string) {
 	}
 	for _, c := range l.Candidates {
 		for _, limit := range c.Limits {
-			add("on trial as %s: %s", c.Name, limitWords(policy.Limit{Limit: limit}))
+			add("candidate %s: %s", c.Name, limitWords(policy.Limit{Limit: limit}))
 		}
 	}
 	return lines
@@ -146,7 +146,7 @@ func limitWords(l policy.Limit) string {
 	if l.Grace == nil {
 		return fmt.Sprintf("%v: %s", l.Limit, worst(l.Limit))
 	}
-	return fmt.Sprintf("%v: %s; what goes over passes with a warning, %s", l, worst(l.Limit), worst(*l.Grace))
+	return fmt.Sprintf("%v: %s; above it requests are allowed with a warning, %s", l, worst(l.Limit), worst(*l.Grace))
 }
 
 // deniedWords says what counting denials does, if l does.
@@ -154,7 +154,7 @@ func deniedWords(l sluice.Limit) string {
 	if !l.CountDenied {
 		return ""
 	}
-	return fmt.Sprintf("; denied requests count too, and who stops asking is served again within %v", algo.StaysOut(l))
+	return fmt.Sprintf("; denied requests count too: a client that stops is allowed again within %v", algo.StaysOut(l))
 }
 
 func which(m *policy.Match) string {
@@ -198,9 +198,9 @@ func which(m *policy.Match) string {
 
 func whoseBudget(by []policy.Part) string {
 	if len(by) == 0 {
-		return "one for all"
+		return "none: one budget for all requests"
 	}
-	return "one for each " + partsWords(by, " and ")
+	return partsWords(by, " and ")
 }
 
 func partsWords(parts []policy.Part, between string) string {

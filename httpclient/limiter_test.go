@@ -134,7 +134,7 @@ func TestLimiterCountsAttempts(t *testing.T) {
 // TestLimiterWithoutStore: nothing is sent that nobody has counted.
 func TestLimiterWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, away := &arrivals{began: time.Now()}, errors.New("the store is away")
+		a, away := &arrivals{began: time.Now()}, errors.New("the store is unavailable")
 		c := newClient(t, httpclient.TransportOptions{Base: base(t, a), Limiter: limiter(t, failing{away}, "1/s")})
 		for range 2 {
 			if _, err := get(t.Context(), c, "http://a.example/"); !errors.Is(err, away) || len(a.came) > 0 {

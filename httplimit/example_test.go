@@ -90,7 +90,7 @@ func ExampleNew() {
 	// GET / 400
 }
 
-// Only failed logins count, and while the store is away there are none: better
+// Only failed logins count, and while the store is unavailable there are none: better
 // that than any number of guesses.
 func ExampleNew_failedLogins() {
 	login := policy.NewRule("login", httplimit.ByIP(), sluice.PerMinute(2))

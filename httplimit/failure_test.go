@@ -67,7 +67,7 @@ func TestFailure(t *testing.T) {
 			}
 			store.down.Store(false)
 			if rec = ask(t, h, "/"); rec.Code != 200 || verdict != policy.Allowed {
-				t.Errorf("once the store is back: status %d, %v", rec.Code, verdict)
+				t.Errorf("once the store is available again: status %d, %v", rec.Code, verdict)
 			}
 		})
 	}

@@ -131,7 +131,7 @@ func TestShapingEndsWithTheClient(t *testing.T) {
 // failing is a store that is away.
 type failing struct{ sluice.Store }
 
-var errAway = errors.New("the store is away")
+var errAway = errors.New("the store is unavailable")
 
 func (failing) Take(context.Context, sluice.Request) (sluice.Decision, error) {
 	return sluice.Decision{}, errAway

@@ -56,7 +56,7 @@ func newHTTPVecs() httpVecs {
 	buckets := []float64{.0005, .001, .0015, .002, .003, .005, .0075, .01, .015, .02, .03, .05, .1, .25, .5, 1, 2.5, 10}
 	return httpVecs{
 		took: prometheus.NewHistogramVec(histogram("sluice_http_request_duration_seconds",
-			"Time from a request's header to the end of its response, by verdict, with what it was held back; without those that switched protocol.", buckets...), []string{"route", "verdict"}),
+			"Time from a request's header to the end of its response, by verdict, delays included; without those that switched protocol.", buckets...), []string{"route", "verdict"}),
 		header: prometheus.NewHistogramVec(histogram("sluice_upstream_duration_seconds",
 			"Time from when a request was passed on to the header of the upstream's response.", buckets...), []string{"route"}),
 		sent:     counter("sluice_http_responses_total", "Responses to clients by the class of their status.", "route", "class"),

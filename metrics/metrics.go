@@ -100,13 +100,13 @@ func New(o Options) (*Metrics, error) {
 		registerer: o.Registerer, stores: make(map[string]*operations), http: newHTTPVecs(), route: o.Route,
 		decisions: counter("sluice_decisions_total", "Decisions by the limit that binds.", "scope", "limit", "verdict"),
 		slots:     counter("sluice_slot_decisions_total", "Slots asked for, by the limit of requests in flight.", "scope", "limit", "verdict"),
-		unlimited: counter("sluice_unlimited_requests_total", "Requests that a rule let pass, as their plan has no limits; the store was not asked.", "scope"),
+		unlimited: counter("sluice_unlimited_requests_total", "Requests that a rule let pass, as their tier has no limits; the store was not asked.", "scope"),
 		asked:     counter("sluice_operations_total", "Store operations.", "store", "op"),
 		failed:    counter("sluice_operation_errors_total", "Store operations that failed.", "store", "op"),
 		took: prometheus.NewHistogramVec(histogram("sluice_operation_duration_seconds",
 			"Time that a store operation took, as its caller saw it; of a batch, the whole of it for each operation.",
 			1e-6, 1e-5, 1e-4, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1), []string{"store", "op"}),
-		delays: prometheus.NewHistogram(histogram("sluice_delay_seconds", "Time for which requests were held back that then passed.",
+		delays: prometheus.NewHistogram(histogram("sluice_delay_seconds", "Delay of the requests that were allowed after one.",
 			.001, .005, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)),
 	}
 	requests := counter("sluice_requests_total", "Requests by verdict.", "verdict")

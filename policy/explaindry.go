@@ -49,7 +49,7 @@ func (s *dryStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.Slo
 }
 
 // inFlight looks at the requests in flight of a key, whether they have denied or
-// not. It is nil if the level has no such limit, or the store is away.
+// not. It is nil if the level has no such limit, or the store is unavailable.
 func (s *dryStore) inFlight(ctx context.Context, r *rule, l *level, key string) *InFlight {
 	if l.InFlight == nil {
 		return nil

@@ -17,11 +17,11 @@ import (
 const DefaultQueue = 10_000
 
 // ErrQueueFull is why a request is not held back: as many as may be are.
-var ErrQueueFull = errors.New("policy: as many requests are held back as may be")
+var ErrQueueFull = errors.New("policy: the delay queue is full")
 
 // ErrShareFull is why a request is not held back: as many of its key are as may be
 // of one key.
-var ErrShareFull = errors.New("policy: as many requests of one key are held back as may be")
+var ErrShareFull = errors.New("policy: the key's share of the delay queue is used up")
 
 // Queue bounds how many requests are held back at once, whatever the rules, and of
 // these how many of one key, so that none can take all places. It keeps their order:

@@ -43,7 +43,7 @@
 // and of those that it gives after its return, until they are released: at most
 // the cap in the store and, under FailLocal, the nodes' shares beside it. Owners to
 // whom the store gave their slot keep it: under FailOpen and FailLocal its renewal
-// is granted, and if the store is away for longer than the TTL others may be in
+// is granted, and if the store is unavailable for longer than the TTL others may be in
 // their place when it is back. A release is never refused: what the store was not
 // told, and what it may have granted without being heard, is released on its
 // return, or has expired by then.

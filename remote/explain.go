@@ -18,7 +18,7 @@ var _ sluice.ExplainStore = (*Store)(nil)
 // leased is explained under the limits that the store is given, and by the units in
 // hand where they cover the cost; a take that finds none asks for several at once,
 // and may be denied until their turn has come, though its own would fit. A denial
-// that is remembered is the store's. While the store is away the policy answers. What
+// that is remembered is the store's. While the store is unavailable the policy answers. What
 // was asked counts in no statistics, and says nothing about the store's health.
 // Under Options.Detach it returns when the store does.
 func (s *Store) Explain(ctx context.Context, req sluice.Request) (sluice.Explanation, error) {
@@ -86,7 +86,7 @@ func (s *Store) explainAway(ctx context.Context, req *sluice.Request, why error)
 	e.Decision.Degraded = true
 	for i := range e.Limits {
 		r := &e.Limits[i]
-		r.Lines = slices.Insert(r.Lines, 0, fmt.Sprintf("the store is away (%v), and failure is %v", why, p))
+		r.Lines = slices.Insert(r.Lines, 0, fmt.Sprintf("the store is unavailable (%v), and failure is %v", why, p))
 	}
 	return e, nil
 }
@@ -132,7 +132,7 @@ func (n *near) explain(req *sluice.Request, e *sluice.Explanation) {
 	}
 }
 
-// ExplainSlot is of [sluice.ExplainStore]. While the store is away the policy of the
+// ExplainSlot is of [sluice.ExplainStore]. While the store is unavailable the policy of the
 // scope answers.
 func (s *Store) ExplainSlot(ctx context.Context, req sluice.SlotRequest) (d sluice.SlotDecision, err error) {
 	if err := s.ended(ctx); err != nil {

@@ -106,7 +106,7 @@ func TestMoreOutcomesThanLimits(t *testing.T) {
 	}
 }
 
-// TestBatchWithOneThatCannotBeLeased: while the store is away the others of its
+// TestBatchWithOneThatCannotBeLeased: while the store is unavailable the others of its
 // batch are decided by their policy.
 func TestBatchWithOneThatCannotBeLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ func leasing(p *sluice.Plan) (sluice.LeaseTerms, bool) {
 
 // TestLeasedPlanInAnOutage: a policy decides under the limits of the plan; what it
 // let through is charged under those that the store is given, and units in hand
-// are not used while the store is away.
+// are not used while the store is unavailable.
 func TestLeasedPlanInAnOutage(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{Policy: sluice.FailLocal, Lease: leasing})

@@ -145,7 +145,7 @@ func TestBoundIsTrue(t *testing.T) {
 	}
 }
 
-// TestLocalBlocks: while the store is away each node blocks whom it has denied as often
+// TestLocalBlocks: while the store is unavailable each node blocks whom it has denied as often
 // as the block says, and knows nothing of what the others have denied.
 func TestLocalBlocks(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {

@@ -49,7 +49,7 @@ func settled(t *testing.T, s *remote.Store) {
 	time.Sleep(time.Second) // the last may be on its way
 }
 
-// While the store is away its policy says who gets slots; what its holders do
+// While the store is unavailable its policy says who gets slots; what its holders do
 // meanwhile reaches the store on its return, whatever was wrong with it.
 func TestSlotsInAnOutage(t *testing.T) {
 	for _, c := range []struct {
@@ -121,7 +121,7 @@ func outage(t *testing.T, f *faulty, s *remote.Store, wrong fault, policy sluice
 	}
 	for _, owner := range got { // what the policy gave ends with it
 		if d := ask(t, s, sluice.SlotRenew, owner); !d.Allowed {
-			t.Errorf("%s: a slot of the policy is lost when the store is back", owner)
+			t.Errorf("%s: a slot of the policy is lost when the store is available again", owner)
 		}
 		ask(t, s, sluice.SlotRelease, owner)
 	}

@@ -144,7 +144,7 @@ rules:
 	for _, want := range []int{200, 200, 429} {
 		ask(want)
 	}
-	if out, _ := command(t, cli.OK, append([]string{"key", "show"}, key...)...); !strings.Contains(out, "shared: header.X-User= ip=127.0.0.1\n") || !strings.Contains(out, "0 left") {
+	if out, _ := command(t, cli.OK, append([]string{"key", "show"}, key...)...); !strings.Contains(out, "shared: header.X-User= ip=127.0.0.1\n") || !strings.Contains(out, "0 of 2 left") {
 		t.Errorf("got %s", out)
 	}
 	command(t, cli.OK, append([]string{"key", "reset"}, key...)...)

@@ -165,7 +165,7 @@ func explanationText(e *admin.Explanation, all bool) string {
 func verdictText(e *admin.Explanation) string {
 	text := e.Verdict
 	if e.Degraded {
-		text += ", as the store is away"
+		text += ", as the store is unavailable"
 	}
 	switch {
 	case e.Why != "":
@@ -186,7 +186,7 @@ func verdictText(e *admin.Explanation) string {
 		text += fmt.Sprintf("\nit would pass when another request ends, or in %v at most", e.RetryAfter)
 	}
 	if e.Delay > 0 {
-		text += fmt.Sprintf(", after it was held back for %v", e.Delay)
+		text += fmt.Sprintf(", delayed by %v", e.Delay)
 	}
 	return text + "\n"
 }
@@ -214,8 +214,8 @@ func writeExplainedLevel(b *strings.Builder, l *admin.ExplainedLevel) {
 		b.WriteString(l.Name + ": ")
 	}
 	b.WriteString(keyText(l.Parts, ""))
-	if l.Plan != "" {
-		b.WriteString(", plan " + l.Plan)
+	if l.Tier != "" {
+		b.WriteString(", tier " + l.Tier)
 	}
 	if l.Override != "" {
 		b.WriteString(", limits of its own: " + l.Override)

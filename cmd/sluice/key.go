@@ -138,7 +138,7 @@ func writeKey(b *strings.Builder, s *admin.KeyState) {
 	}
 }
 
-// writeLimits writes what a key has left. Where its rule has plans each line
+// writeLimits writes what a key has left. Where its rule has tiers each line
 // says of which it is.
 func writeLimits(b *strings.Builder, s *admin.KeyState) {
 	write := func(of string, limits []admin.LimitState, unlimited bool) {
@@ -150,23 +150,23 @@ func writeLimits(b *strings.Builder, s *admin.KeyState) {
 		}
 	}
 	switch {
-	case s.PlanBy == "":
+	case s.TierBy == "":
 		write("", s.Limits, s.Unlimited)
 		return
-	case s.UnknownPlan != "":
-		fmt.Fprintf(b, "  %q is none of its plans\n", s.UnknownPlan)
-	case s.Plan != "":
-		write("plan "+s.Plan+": ", s.Limits, s.Unlimited)
+	case s.UnknownTier != "":
+		fmt.Fprintf(b, "  %q is none of its tiers\n", s.UnknownTier)
+	case s.Tier != "":
+		write("tier "+s.Tier+": ", s.Limits, s.Unlimited)
 		return
-	case len(s.Plans) > 0:
-		fmt.Fprintf(b, "  the plan is what a request's %s says; add %s=NAME to see one alone\n", s.PlanBy, s.PlanBy)
+	case len(s.Tiers) > 0:
+		fmt.Fprintf(b, "  the tier is what a request's %s says; add %s=NAME to see one alone\n", s.TierBy, s.TierBy)
 	}
-	write("no plan: ", s.Limits, s.Unlimited)
-	for _, p := range s.Plans {
-		write("plan "+p.Plan+": ", p.Limits, p.Unlimited)
+	write("no tier: ", s.Limits, s.Unlimited)
+	for _, p := range s.Tiers {
+		write("tier "+p.Tier+": ", p.Limits, p.Unlimited)
 	}
-	if s.MorePlans > 0 {
-		fmt.Fprintf(b, "  %d plans more; add %s=NAME to see one\n", s.MorePlans, s.PlanBy)
+	if s.MoreTiers > 0 {
+		fmt.Fprintf(b, "  %d tiers more; add %s=NAME to see one\n", s.MoreTiers, s.TierBy)
 	}
 }
 

@@ -22,7 +22,7 @@ func TestKeyAdd(t *testing.T) {
 	s := startFile(t, fmt.Sprintf(`upstream: %q
 rules:
   - {name: api, match: {path: /api}, by: ip, limits: 5/h credit 3 credit-for 1h}
-  - {name: tiers, match: {path: /tiers}, by: header.X-User, limits: 9/h, plans: {by: header.X-Plan, limits: {pro: 7/h sliding-log, vip: none}}}
+  - {name: tiers, match: {path: /tiers}, by: header.X-User, limits: 9/h, tiers: {by: header.X-Plan, limits: {pro: 7/h sliding-log, vip: none}}}
   - {name: other, match: {path: /other}, by: ip, limits: 9/h}
   - {name: runs, match: {path: /runs}, by: header.X-Run, in_flight: 3}
 `, named(t)), stopped, func(o *serve.Options) { o.Audit = audit })
@@ -48,7 +48,7 @@ rules:
 		{cli.OK, []string{"show", "ip=127.0.0.1", "--rule=api"}, "all 5 left, and 2 of credit; full in "},
 		{cli.OK, []string{"add", "ip=127.0.0.1", "--rule=api", "--units=7", "--author=eve"}, "1 given, 8 left"},
 		{cli.OK, []string{"add", "header.X-User=ada", "header.X-Plan=pro", "--units=7", "--author=eve"}, "7/hour sliding-log: 0 given, 7 left"},
-		{cli.Failed, []string{"add", "header.X-User=ada", "--units=7", "--author=eve"}, "name that, too: header.X-Plan=PLAN"},
+		{cli.Failed, []string{"add", "header.X-User=ada", "--units=7", "--author=eve"}, "name that, too: header.X-Plan=TIER"},
 		{cli.Failed, []string{"add", "header.X-User=ada", "header.X-Plan=vip", "--units=7", "--author=eve"}, "nothing to add to"},
 		{cli.Failed, []string{"add", "header.X-Run=1", "--units=7", "--author=eve"}, "nothing to add to"},
 		{cli.Failed, []string{"add", "ip=127.0.0.1", "--units=7", "--author=eve"}, "several rules"},

@@ -18,7 +18,7 @@ import (
 func TestKeyShowsPlans(t *testing.T) {
 	s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+`
 rules:
-  - {name: api, by: ip, limits: 60/min sliding-log, plans: {by: header.X-Plan, limits: {pro: 600/min, team: [900/min, "all: 5000/h"]}}}
+  - {name: api, by: ip, limits: 60/min sliding-log, tiers: {by: header.X-Plan, limits: {pro: 600/min, team: [900/min, "all: 5000/h"]}}}
   - {name: plain, by: ip, limits: 70/min}
 `, stopped)
 	key := func(verb string, args ...string) string {
@@ -46,16 +46,16 @@ rules:
 	}
 	none, pro, team := "8 of 60 left", "548 of 600 left", "848 of 900 left"
 	check(key("show"), []string{
-		"the plan is what a request's header.X-Plan says; add header.X-Plan=NAME to see one alone",
-		"  no plan: sliding-log.min: 60/min sliding-log\n    " + none,
-		"  plan pro: sliding-log.min: 600/min sliding-log\n    " + pro,
-		"  plan team: sliding-log.min: 900/min sliding-log\n    " + team,
-		"  plan team: all: 5000/hour sliding-log\n    all 5000 left",
+		"the tier is what a request's header.X-Plan says; add header.X-Plan=NAME to see one alone",
+		"  no tier: sliding-log.min: 60/min sliding-log\n    " + none,
+		"  tier pro: sliding-log.min: 600/min sliding-log\n    " + pro,
+		"  tier team: sliding-log.min: 900/min sliding-log\n    " + team,
+		"  tier team: all: 5000/hour sliding-log\n    all 5000 left",
 		"plain: ip=127.0.0.1\n  token-bucket.min: 70/min burst 70\n",
 	}, nil)
-	check(key("show", "header.X-Plan=pro", "--rule=api"), []string{"  plan pro: ", pro}, []string{none, team, "NAME"})
-	check(key("show", "header.X-Plan=", "--rule=api"), []string{"  no plan: ", none}, []string{pro, "NAME"})
-	check(key("show", "header.X-Plan=gold", "--rule=api"), []string{`"gold" is none of its plans`, "  no plan: ", none}, []string{pro})
+	check(key("show", "header.X-Plan=pro", "--rule=api"), []string{"  tier pro: ", pro}, []string{none, team, "NAME"})
+	check(key("show", "header.X-Plan=", "--rule=api"), []string{"  no tier: ", none}, []string{pro, "NAME"})
+	check(key("show", "header.X-Plan=gold", "--rule=api"), []string{`"gold" is none of its tiers`, "  no tier: ", none}, []string{pro})
 
 	s.get(t, "/", "X-Plan", "team")
 	check(key("show", "header.X-Plan=team", "--rule=api"), []string{"4999 of 5000 left"}, nil)
@@ -64,7 +64,7 @@ rules:
 
 	key("override", "--rule=api", "--limit=10/min", "--reason=x")
 	check(key("show", "--rule=api"), []string{"limits of its own: x", "  sliding-log.min: 10/min sliding-log\n"}, []string{"plan"})
-	check(key("override", "--rule=api", "--remove"), []string{"plan pro"}, nil)
+	check(key("override", "--rule=api", "--remove"), []string{"tier pro"}, nil)
 }
 
 // TestKeyShowsFewPlans: of many plans some are shown, and that there are more.
@@ -73,9 +73,9 @@ func TestKeyShowsFewPlans(t *testing.T) {
 	for i := range 100 {
 		fmt.Fprintf(&plans, "p%02d: %d/min, ", i, i+1)
 	}
-	s := startFile(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: ip, limits: 60/min, plans: {by: header.X-Plan, limits: {%s}}}]\n", named(t), plans.String()), stopped)
+	s := startFile(t, fmt.Sprintf("upstream: %q\nrules: [{name: api, by: ip, limits: 60/min, tiers: {by: header.X-Plan, limits: {%s}}}]\n", named(t), plans.String()), stopped)
 	out, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+s.admin)
-	if !strings.Contains(out, "plan p15: ") || strings.Contains(out, "plan p16: ") || !strings.Contains(out, "  84 plans more; add header.X-Plan=NAME to see one\n") {
+	if !strings.Contains(out, "tier p15: ") || strings.Contains(out, "tier p16: ") || !strings.Contains(out, "  84 tiers more; add header.X-Plan=NAME to see one\n") {
 		t.Errorf("got\n%s", out)
 	}
 }

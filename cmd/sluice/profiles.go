@@ -141,7 +141,7 @@ func besideLimits(p profile.Profile) (lines []string) {
 		lines = append(lines, fmt.Sprintf("a denial is answered by status %d", p.Status))
 	}
 	if p.MaxWait > 0 {
-		lines = append(lines, fmt.Sprintf("what does not fit is held back for at most %v", p.MaxWait))
+		lines = append(lines, fmt.Sprintf("what does not fit is delayed by at most %v", p.MaxWait))
 	}
 	if p.InFlight > 0 {
 		lines = append(lines, fmt.Sprintf("at most %d requests are in flight at once", p.InFlight))

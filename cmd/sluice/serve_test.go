@@ -313,7 +313,7 @@ func TestBanner(t *testing.T) {
 				if got := r.banner[:strings.Index(r.banner, "  config ")+len("  config ")]; got != want {
 					t.Errorf("banner\n%s\nwant\n%s", got, want)
 				}
-				if want := "\n  page   " + r.admin + "/  what is denied, and how all fares\n"; !strings.HasSuffix(r.banner, want) {
+				if want := "\n  page   " + r.admin + "/  live: what is allowed and denied, and why\n"; !strings.HasSuffix(r.banner, want) {
 					t.Errorf("banner\n%s\ndoes not end with %q", r.banner, want)
 				}
 				if from := map[bool]string{true: "the flags", false: r.file}[r.file == ""]; !strings.Contains(r.banner, "  config "+from+", version ") {

@@ -46,13 +46,13 @@ func TestStoreIsShared(t *testing.T) {
 		if a := ready(t, r); a.status != http.StatusOK || !strings.HasPrefix(a.body, "ready\nstore: up\nconfig: ") {
 			t.Errorf("readyz: %d %q", a.status, a.body)
 		}
-		if want := "  store  redis://" + server.Addr + "; while it is away requests are let through\n"; !strings.Contains(r.banner, want) {
+		if want := "  store  redis://" + server.Addr + "; while it is unavailable requests are let through\n"; !strings.Contains(r.banner, want) {
 			t.Errorf("the banner %q lacks %q", r.banner, want)
 		}
 	})
 }
 
-// While the store is away the policy decides, this is told once, and afterwards
+// While the store is unavailable the policy decides, this is told once, and afterwards
 // all is as before.
 func TestStoreOutage(t *testing.T) {
 	const asked = 300
@@ -110,7 +110,7 @@ func TestStoreOutage(t *testing.T) {
 	}
 }
 
-// A node comes up while the store is away, and finds it later.
+// A node comes up while the store is unavailable, and finds it later.
 func TestStoreAwayAtStart(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	server.Kill(t)

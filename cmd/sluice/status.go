@@ -57,9 +57,9 @@ func runStatus(ctx context.Context, call *cli.Call) error {
 
 func writeStatus(w io.Writer, s *admin.Status, top *admin.Top, rules []admin.RuleOverview) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, version %s, in force since %s\n", s.File, s.Hash, s.Loaded.Format(time.RFC3339))
+	fmt.Fprintf(&b, "%s, version %s, active since %s\n", s.File, s.Hash, s.Loaded.Format(time.RFC3339))
 	if s.Failure != "" {
-		fmt.Fprintf(&b, "the file as it is now is NOT in force:\n%s\n", s.Failure)
+		fmt.Fprintf(&b, "the last reload FAILED:\n%s\n", s.Failure)
 	}
 	b.WriteByte('\n')
 	var table strings.Builder

@@ -60,9 +60,9 @@ func adminHosts(c *config.Admin) []string {
 // readyLine says which configuration is in force, and which certificate is not.
 func (s *server) readyLine() string {
 	v, failure := s.watcher.Status()
-	line := fmt.Sprintf("config: %s, version %s, in force since %s", v.File, v.Hash, v.Loaded.UTC().Format(time.RFC3339))
+	line := fmt.Sprintf("config: %s, version %s, active since %s", v.File, v.Hash, v.Loaded.UTC().Format(time.RFC3339))
 	if failure != nil {
-		line += "; as it is now it is not in force:\n" + failure.Error()
+		line += "; its last reload failed:\n" + failure.Error()
 	}
 	return line + s.listeners.certificateLines(time.Now())
 }

@@ -39,7 +39,7 @@ func (s *server) announce() {
 		fmt.Fprintf(&b, "  and %d rules more; see sluice lint %s\n", p.Len()-most, s.Config.File)
 	}
 	if sh := s.store.shared; sh != nil {
-		fmt.Fprintf(&b, "  store  %v; while it is away %s\n", sh.target, sh.meanwhile())
+		fmt.Fprintf(&b, "  store  %v; while it is unavailable %s\n", sh.target, sh.meanwhile())
 	}
 	if at := s.listeners.adminSocket; at != nil {
 		pages := "/metrics, /healthz, /readyz"
@@ -57,7 +57,7 @@ func (s *server) announce() {
 	}
 	fmt.Fprintf(&b, "  config %s, version %s: %s\n", s.Config.File, s.Config.Version, changes)
 	if at := s.listeners.adminSocket; at != nil && s.api != nil {
-		fmt.Fprintf(&b, "  page   http://%s/  what is denied, and how all fares\n", at.Addr())
+		fmt.Fprintf(&b, "  page   http://%s/  live: what is allowed and denied, and why\n", at.Addr())
 	}
 	if _, err := io.WriteString(s.Out, b.String()); err != nil {
 		s.Log.Warn("standard output cannot be written", slog.Any("error", err)) // which is no reason not to serve

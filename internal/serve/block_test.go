@@ -204,7 +204,7 @@ func TestBlockOverReloads(t *testing.T) {
 			{"1/day sliding-log", "30day after 2 denials/day"},
 		} {
 			before := s.hash(t)
-			s.change(t, file(c[0], c[1]), "in force since")
+			s.change(t, file(c[0], c[1]), "active since")
 			until(t, "the next version", func() bool { return s.hash(t) != before })
 			if got := s.get(t, "/"); got.status != 429 || !strings.HasPrefix(got.header.Get("Ratelimit"), `"api/b";r=0;t=`) {
 				t.Errorf("under %v: got %d %v", c, got.status, got.header)

@@ -15,7 +15,7 @@ const longestCause = 300
 // namesUser is how a server says who may not do something.
 var namesUser = regexp.MustCompile(`\b[Uu]ser \S+ has\b`)
 
-// cause says why the store is away, as a server or the network put it last;
+// cause says why the store is unavailable, as a server or the network put it last;
 // empty if it is not.
 func (s *sharedStore) cause() string { return causeText(s.lastFailure()) }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 )
 
-// Why the store is away is told in its own words, by the log and by /readyz, and
+// Why the store is unavailable is told in its own words, by the log and by /readyz, and
 // no more when it is back.
 func TestStoreCause(t *testing.T) {
 	for _, c := range []struct {
@@ -58,7 +58,7 @@ func TestStoreCause(t *testing.T) {
 			}
 			do(c.breaks)
 			r.giveUp(t)
-			if got := r.warning(t, c.want); !strings.Contains(got, "the store is away") {
+			if got := r.warning(t, c.want); !strings.Contains(got, "the store is unavailable") {
 				t.Errorf("the log says %q", got)
 			}
 			until(t, "/readyz to say "+c.want, func() bool { return strings.Contains(ready(t, r).body, c.want) })

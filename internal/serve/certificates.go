@@ -60,7 +60,7 @@ func (d *listeners) certificateLines(now time.Time) string {
 		}
 		switch at := end.UTC().Format(time.RFC3339); {
 		case err != nil:
-			fmt.Fprintf(&b, "\ncertificate of %s: that of its files as they are now is not in force; the one before, which %s on %s, serves:\n%v", name, word, at, err)
+			fmt.Fprintf(&b, "\ncertificate of %s: its last reload failed; the previous one, which %s on %s, stays active:\n%v", name, word, at, err)
 		case now.After(end):
 			fmt.Fprintf(&b, "\ncertificate of %s: it expired on %s; put a new pair into its files", name, at)
 		}

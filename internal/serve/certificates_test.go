@@ -38,9 +38,9 @@ func TestCertificateLines(t *testing.T) {
 	}{
 		{"well", false, end, ""},
 		{"expired", false, end.Add(time.Second), head + "it expired on " + at + "; put a new pair into its files"},
-		{"spoilt", true, end, head + "that of its files as they are now is not in force; the one before, which expires on " + at + ", serves:\n" +
+		{"spoilt", true, end, head + "its last reload failed; the previous one, which expires on " + at + ", stays active:\n" +
 			"certificate: " + cert + " and " + key + " are not a good pair: "},
-		{"both", true, end.Add(time.Second), head + "that of its files as they are now is not in force; the one before, which expired on " + at + ", serves:\n"},
+		{"both", true, end.Add(time.Second), head + "its last reload failed; the previous one, which expired on " + at + ", stays active:\n"},
 	} {
 		if c.spoil {
 			if err := os.WriteFile(cert, []byte("garbage"), 0o600); err != nil {

@@ -44,7 +44,7 @@ func TestChangedLimitGivesNothingAnew(t *testing.T) {
 			for range 3 {
 				for _, q := range []int{10, quota} {
 					before := s.hash(t)
-					s.change(t, file(q), "in force since")
+					s.change(t, file(q), "active since")
 					until(t, "the next version", func() bool { return s.hash(t) != before })
 					passed += spendAs(t, s.url, "u", 40)
 				}

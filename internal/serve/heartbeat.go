@@ -27,7 +27,7 @@ func (s *sharedStore) run(ctx context.Context) {
 	l := outageLog{sharedStore: s, up: connected}
 	if !connected {
 		l.explained = redisurl.Answered(l.lastFailure())
-		l.log.Warn("the store is away at the start", l.attr(), slog.String("cause", l.cause()), slog.String("meanwhile", l.meanwhile()))
+		l.log.Warn("the store is unavailable at the start", l.attr(), slog.String("cause", l.cause()), slog.String("meanwhile", l.meanwhile()))
 	}
 	s.meet(ctx)
 	for {
@@ -130,10 +130,10 @@ func (l *outageLog) look() {
 	}
 	since := slog.Uint64("outages", stats.Outages-l.outages)
 	if up {
-		l.log.Info("the store is back", l.attr(), since)
+		l.log.Info("the store is available again", l.attr(), since)
 	} else {
 		l.explained = redisurl.Answered(l.lastFailure())
-		l.log.Warn("the store is away", l.attr(), since, slog.String("cause", l.cause()),
+		l.log.Warn("the store is unavailable", l.attr(), since, slog.String("cause", l.cause()),
 			slog.String("meanwhile", l.meanwhile()))
 	}
 	l.up, l.told, l.outages = up, time.Now(), stats.Outages
@@ -146,7 +146,7 @@ func (l *outageLog) explain() {
 		return
 	}
 	l.explained = true
-	l.log.Warn("the store is away, and has said why", l.attr(), slog.String("cause", l.cause()))
+	l.log.Warn("the store is unavailable: its cause has changed", l.attr(), slog.String("cause", l.cause()))
 }
 
 func (l *outageLog) failed(err error) {

@@ -66,7 +66,7 @@ rules: [{name: api, limits: %d/min sliding-log}]
 		}
 		return allowed.Load()
 	}
-	inForce := "in force since"
+	inForce := "active since"
 	if got := settled(); got != 100 {
 		t.Errorf("at 100: %d allowed", got)
 	}
@@ -118,10 +118,10 @@ rules: [{name: api, limits: %d/min sliding-log}]
 		t.Errorf("%d answers were neither 200 nor 429", n)
 	}
 	logs := s.logs.String()
-	if !strings.Contains(logs, "not in force") || !strings.Contains(logs, "line=5 column=21 problem=") {
+	if !strings.Contains(logs, "stays active") || !strings.Contains(logs, "line=5 column=21 problem=") {
 		t.Errorf("the fault was not logged: %s", logs)
 	}
-	s.forgive(t, "not in force")
+	s.forgive(t, "stays active")
 }
 
 // forgive takes lines that are expected out of the log. They come to it a little
@@ -187,7 +187,7 @@ func TestLiveRoutes(t *testing.T) {
 	}
 	wait := func(yaml string) {
 		before := s.hash(t)
-		s.change(t, yaml, "in force")
+		s.change(t, yaml, "is active")
 		for s.hash(t) == before && !t.Failed() {
 		}
 	}

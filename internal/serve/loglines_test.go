@@ -46,7 +46,7 @@ decision_log: %q
   - {name: soft, match: {path: /soft}, limits: {soft: 10/min sliding-log, grace: 20/min sliding-log}}
   - {name: seats, match: {path: /seats}, in_flight: 1}
   - {name: counts, match: {path: /counts}, limits: 40/min sliding-log, when: {response: [404]}}
-  - {name: plans, match: {path: /plans}, by: ip, plans: {by: query.p, limits: {pro: none}}, limits: 10/min}
+  - {name: plans, match: {path: /plans}, by: ip, tiers: {by: query.p, limits: {pro: none}}, limits: 10/min}
   - {name: trial, match: {path: /trial}, limits: 60/min, candidates: {tight: 5/min sliding-log}}
 `, path, store))
 	paths := []string{"/", "/tree/a", "/dry", "/needs", "/needs?k=1", "/soft", "/seats", "/counts", "/plans?p=pro", "/plans", "/trial"}

@@ -33,7 +33,7 @@ upstream:
   - {path: /gone, url: %q}
   - {url: %q}
 rules:
-  - {name: api, by: header.x-user, limits: 5/h, in_flight: 3, plans: {by: header.x-plan, limits: {vip: none}}, candidates: {less: 2/h}}
+  - {name: api, by: header.x-user, limits: 5/h, in_flight: 3, tiers: {by: header.x-plan, limits: {vip: none}}, candidates: {less: 2/h}}
   - {name: slow, match: {path: /slow}, limits: 50/s leaky-bucket burst 10}
 `
 

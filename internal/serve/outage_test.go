@@ -44,15 +44,15 @@ func TestOutageLog(t *testing.T) {
 	s := start(t, yaml)
 	server.Kill(t)
 	s.giveUp(t)
-	if got := s.warning(t, "the store is away"); !strings.Contains(got, want) {
+	if got := s.warning(t, "the store is unavailable"); !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := start(t, yaml).warning(t, "the store is away at the start"); !strings.Contains(got, want) {
+	if got := start(t, yaml).warning(t, "the store is unavailable at the start"); !strings.Contains(got, want) {
 		t.Errorf("at the start: got %q, want %q", got, want)
 	}
 }
 
-// While the store is away a gateway is not ready where nothing passes, and only
+// While the store is unavailable a gateway is not ready where nothing passes, and only
 // there.
 func TestReadyInAnOutage(t *testing.T) {
 	const (

@@ -187,7 +187,7 @@ func TestLive(t *testing.T) {
 		}
 		return e.Rules["api"].Denied == 1 && e.Rules["api"].Allowed == 2 && e.Total.Denied == 1
 	})
-	s.change(t, file(3), "in force since")
+	s.change(t, file(3), "active since")
 	ends(t, lines)
 	lines = events(t, s)
 	await(t, lines, "retry:")

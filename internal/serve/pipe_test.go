@@ -163,7 +163,7 @@ func TestConfigurationThatIsReadOnce(t *testing.T) {
 	}
 	s.again <- syscall.SIGHUP
 	until(t, "the log of SIGHUP", func() bool { return strings.Contains(s.logs.String(), "SIGHUP") })
-	if got := fetch(t, http.DefaultClient, s.admin+"/readyz"); got.status != http.StatusOK || strings.Contains(got.body, "not in force") {
+	if got := fetch(t, http.DefaultClient, s.admin+"/readyz"); got.status != http.StatusOK || strings.Contains(got.body, "stays active") {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
 }

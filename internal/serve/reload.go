@@ -143,10 +143,10 @@ func (s *server) changed(v reload.Version, err error) {
 	}
 	if err == nil {
 		s.active = v.Hash
-		s.Log.Info("a new configuration is in force", slog.String("file", v.File), slog.String("hash", v.Hash))
+		s.Log.Info("a new configuration is active", slog.String("file", v.File), slog.String("hash", v.Hash))
 		return
 	}
-	logFaults(context.Background(), s.Log, "the configuration as it is now is not in force; the one before goes on", v, err)
+	logFaults(context.Background(), s.Log, "configuration reload failed; the previous one stays active", v, err)
 }
 
 // mostFaults is how many faults are logged at once; all of them are at /readyz.

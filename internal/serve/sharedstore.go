@@ -131,7 +131,7 @@ func (s *sharedStore) ready() (line string, ok bool) {
 	return line, !s.of.refusesAll()
 }
 
-// meanwhile says what becomes of requests while the store is away.
+// meanwhile says what becomes of requests while the store is unavailable.
 func (s *sharedStore) meanwhile() string {
 	switch policy, same := s.of.oneFailure(); {
 	case !same:
@@ -153,7 +153,7 @@ func (s *sharedStore) changed() {
 	}
 }
 
-// report takes errors of requests. That the store is away is told once, not
+// report takes errors of requests. That the store is unavailable is told once, not
 // for each of them.
 func (s *sharedStore) report(_ *http.Request, err error) {
 	if _, away := errors.AsType[*remote.UnavailableError](err); away {

@@ -205,7 +205,7 @@ rules:
   - name: user
     by: claim.sub
     limits: 1/min sliding-log
-    plans: {by: claim.plan, limits: {pro: 3/min sliding-log}}
+    tiers: {by: claim.plan, limits: {pro: 3/min sliding-log}}
 `, named(t, "up"), file), stopped)
 	for _, c := range []struct {
 		name, token string
@@ -284,5 +284,5 @@ rules: [{name: user, by: claim.sub, limits: 1000/min sliding-log}]
 	if got := admin("the-first-token-of-all"); got != 401 {
 		t.Errorf("the first token: got %d, want 401", got)
 	}
-	s.forgive(t, "not in force")
+	s.forgive(t, "stays active")
 }

@@ -80,7 +80,7 @@ rules: [{name: a, by: ip, limits: 1000/min}]
 func (r *running) changeTo(t *testing.T, yaml string) {
 	t.Helper()
 	before := r.hash(t)
-	r.change(t, yaml, "in force since")
+	r.change(t, yaml, "active since")
 	for r.hash(t) == before && !t.Failed() && t.Context().Err() == nil {
 	}
 }
@@ -216,7 +216,7 @@ func TestListenChanges(t *testing.T) {
 	if got := s.get(t, "/?userId=u"); got.status != http.StatusOK || got.header.Get("RateLimit") == "" {
 		t.Errorf("got %d after a file whose address is taken, want 200", got.status)
 	}
-	s.forgive(t, "not in force")
+	s.forgive(t, "stays active")
 
 	s.changeTo(t, file(100, web, db))
 	conn, ok := call(t, "tcp://"+second, "127.0.0.1", "hello")
@@ -299,8 +299,8 @@ func TestTCPOutage(t *testing.T) {
 		failure, lint string
 		passed        int // of 5; 3 may be open
 	}{
-		{"open", "connections pass", 5},
-		{"local", "limited in this process", 3},
+		{"open", "connections are accepted", 5},
+		{"local", "each process limits by itself", 3},
 		{"closed", "connections are reset", 0},
 	} {
 		t.Run(c.failure, func(t *testing.T) {
@@ -319,7 +319,7 @@ func TestTCPOutage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if said := fmt.Sprint(config.Lint(conf, time.Now())); !strings.Contains(said, "if the store fails: "+c.lint) {
+			if said := fmt.Sprint(config.Lint(conf, time.Now())); !strings.Contains(said, "if the store is unavailable: "+c.lint) {
 				t.Errorf("lint says %q, want %q", said, c.lint)
 			}
 		})

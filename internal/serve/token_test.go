@@ -44,7 +44,7 @@ func TestTokenRefused(t *testing.T) {
 		refuse = "  - {name: user, by: claim.sub, limits: 100/min}\n"
 		share  = "  - {name: user, by: claim.sub, missing: share, limits: 100/min}\n"
 		skip   = "  - {name: user, by: claim.sub, missing: skip, limits: 100/min}\n"
-		plans  = "  - {name: user, by: ip, limits: 100/min, plans: {by: claim.plan, limits: {free: 1/min}}}\n"
+		plans  = "  - {name: user, by: ip, limits: 100/min, tiers: {by: claim.plan, limits: {free: 1/min}}}\n"
 		shape  = "  - {name: user, by: claim.sub, missing: skip, cost: response-bytes, shape: true, limits: 1MB/s burst 1MB}\n"
 		shadow = "  - {name: user, by: claim.sub, mode: shadow, limits: 100/min}\n"
 		other  = "  - {name: user, match: {path: /other}, by: claim.sub, limits: 100/min}\n"

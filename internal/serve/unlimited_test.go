@@ -12,11 +12,11 @@ import (
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
-// TestPlanWithoutLimits: its requests pass, also while the store is away, are
+// TestPlanWithoutLimits: its requests pass, also while the store is unavailable, are
 // counted and shown; those of others are denied as before.
 func TestPlanWithoutLimits(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
-	rules := "  - {name: api, by: claim.sub, limits: 1/day fixed-window, failure: closed, plans: {by: claim.plan, limits: {pro: 2/day, vip: none}}}\n"
+	rules := "  - {name: api, by: claim.sub, limits: 1/day fixed-window, failure: closed, tiers: {by: claim.plan, limits: {pro: 2/day, vip: none}}}\n"
 	store := "store: {redis: {url: \"redis://" + redis.Addr + "\"}}\n"
 	s := startWithTokens(t, "", rules+store)
 	as := func(claims string) []string {
@@ -48,11 +48,11 @@ func TestPlanWithoutLimits(t *testing.T) {
 	}
 	var states admin.KeyStates
 	page := fetch(t, http.DefaultClient, s.admin+"/v1/key?claim.sub=bob").body
-	if err := json.Unmarshal([]byte(page), &states); err != nil || len(states.Keys) != 1 || len(states.Keys[0].Plans) != 2 {
+	if err := json.Unmarshal([]byte(page), &states); err != nil || len(states.Keys) != 1 || len(states.Keys[0].Tiers) != 2 {
 		t.Fatalf("key: %v, %s", err, page)
 	}
 	k := states.Keys[0]
-	if k.Unlimited || len(k.Limits) != 1 || k.Plans[0].Plan != "pro" || len(k.Plans[0].Limits) != 1 || k.Plans[0].Limits[0].Remaining != 0 || !k.Plans[1].Unlimited || k.Plans[1].Plan != "vip" {
+	if k.Unlimited || len(k.Limits) != 1 || k.Tiers[0].Tier != "pro" || len(k.Tiers[0].Limits) != 1 || k.Tiers[0].Limits[0].Remaining != 0 || !k.Tiers[1].Unlimited || k.Tiers[1].Tier != "vip" {
 		t.Errorf("key: %s", page)
 	}
 	page = fetch(t, http.DefaultClient, s.admin+"/v1/key?claim.sub=vip&claim.plan=vip").body
@@ -74,12 +74,12 @@ func TestPlanWithoutLimits(t *testing.T) {
 	other := as(`{"sub":"other","plan":"vip"}`)
 	until(t, "the store to be given up", func() bool {
 		if got := s.get(t, "/", as(`{"sub":"cid"}`)...); got.status != http.StatusServiceUnavailable {
-			t.Errorf("another while the store is away: %d", got.status)
+			t.Errorf("another while the store is unavailable: %d", got.status)
 		}
 		return s.metrics(t)[`sluice_store_up{store="redis"}`] == 0
 	})
 	if got := s.get(t, "/", other...); got.status != http.StatusOK {
-		t.Errorf("one of the plan while the store is away: %d", got.status)
+		t.Errorf("one of the plan while the store is unavailable: %d", got.status)
 	}
 	if got := fetch(t, http.DefaultClient, s.admin+"/readyz"); got.status != http.StatusOK {
 		t.Errorf("not ready, though some pass: %s", got.body)

@@ -223,7 +223,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 	}
 	reads := func() int {
 		logs := g.logs.String()
-		return strings.Count(logs, "the configuration has been read again") + strings.Count(logs, "a new configuration is in force")
+		return strings.Count(logs, "the configuration has been read again") + strings.Count(logs, "a new configuration is active")
 	}
 	for i := range reloads {
 		next := g.file + ".next"

@@ -153,7 +153,7 @@ rules:
     match: {path: /plan}
     by: ip
     limits: 1/h sliding-log
-    plans: {by: claim.plan, limits: {pro: 100/h sliding-log}}
+    tiers: {by: claim.plan, limits: {pro: 100/h sliding-log}}
 `, u.url(), filepath.Join(dir, "keys.json"), where))
 	}
 	header, cookie := of(""), of(", cookie: token")

@@ -19,7 +19,7 @@ type Explanation struct {
 	Why      string   `json:"why,omitempty"`      // why it is refused, or not decided
 	Rule     string   `json:"rule,omitempty"`     // whose limit binds, or denies
 	Violated []string `json:"violated,omitempty"` // limits that deny, the binding one first
-	// Degraded is whether the store is away, and a failure policy decides.
+	// Degraded is whether the store is unavailable, and a failure policy decides.
 	Degraded bool `json:"degraded,omitempty"`
 	// At is when it is decided, on the store's clock; zero where it is not asked.
 	At         time.Time       `json:"at,omitzero"`
@@ -49,7 +49,7 @@ type ExplainedLevel struct {
 	Parts    map[string]string    `json:"parts"`          // of the key
 	Note     string               `json:"note,omitempty"` // why no limit is asked
 	Override string               `json:"override,omitempty"`
-	Plan     string               `json:"plan,omitempty"`
+	Tier     string               `json:"tier,omitempty"`
 	Cost     int64                `json:"cost,omitempty"`
 	Limits   []ExplainedLimit     `json:"limits,omitempty"`
 	InFlight *InFlightState       `json:"in_flight,omitempty"`
@@ -148,7 +148,7 @@ func notes(r *policy.Rule) (list []string) {
 }
 
 func explainedLevel(l *policy.LevelExplanation) ExplainedLevel {
-	x := ExplainedLevel{Name: l.Level.Name, Parts: make(map[string]string), Note: l.Skipped, Plan: l.Tier, Cost: l.Cost}
+	x := ExplainedLevel{Name: l.Level.Name, Parts: make(map[string]string), Note: l.Skipped, Tier: l.Tier, Cost: l.Cost}
 	for _, p := range l.Parts {
 		part, value := p.Part, p.Value
 		if value != "" {

@@ -17,9 +17,9 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// mostPlans is how many plans of a rule are shown at most, beside its limits
+// mostTiers is how many tiers of a rule are shown at most, beside its limits
 // without one.
-const mostPlans = 16
+const mostTiers = 16
 
 // KeyStates is the answer of GET /v1/key.
 type KeyStates struct {
@@ -37,24 +37,24 @@ type KeyState struct {
 	Exempt   bool              `json:"exempt,omitempty"`   // its requests are not charged
 	Shadow   bool              `json:"shadow,omitempty"`   // nothing is denied
 	Override string            `json:"override,omitempty"` // why it has limits of its own
-	// PlanBy is the part of a request that names its plan, and Plan the plan
-	// that was asked for. Both are empty if the rule has no plans, or the key
-	// limits of its own. UnknownPlan is what was asked for if it is no plan.
-	PlanBy      string       `json:"plan_by,omitempty"`
-	Plan        string       `json:"plan,omitempty"`
-	UnknownPlan string       `json:"unknown_plan,omitempty"`
-	Limits      []LimitState `json:"limits"`              // of Plan, or without a plan
+	// TierBy is the part of a request that names its tier, and Tier the tier
+	// that was asked for. Both are empty if the rule has no tiers, or the key
+	// limits of its own. UnknownTier is what was asked for if it is no tier.
+	TierBy      string       `json:"tier_by,omitempty"`
+	Tier        string       `json:"tier,omitempty"`
+	UnknownTier string       `json:"unknown_tier,omitempty"`
+	Limits      []LimitState `json:"limits"`              // of Tier, or without a tier
 	Unlimited   bool         `json:"unlimited,omitempty"` // there are none
-	// Plans are the limits of each plan if none was asked for, and MorePlans
+	// Tiers are the limits of each tier if none was asked for, and MoreTiers
 	// how many there are beside these.
-	Plans     []PlanState    `json:"plans,omitempty"`
-	MorePlans int            `json:"more_plans,omitempty"`
+	Tiers     []TierState    `json:"tiers,omitempty"`
+	MoreTiers int            `json:"more_tiers,omitempty"`
 	InFlight  *InFlightState `json:"in_flight,omitempty"` // nil: no limit of these
 }
 
-// PlanState is what a key has left if it has a plan.
-type PlanState struct {
-	Plan      string       `json:"plan"`
+// TierState is what a key has left if it has a tier.
+type TierState struct {
+	Tier      string       `json:"tier"`
 	Limits    []LimitState `json:"limits"`
 	Unlimited bool         `json:"unlimited,omitempty"` // there are none
 }
@@ -124,8 +124,8 @@ func loggedKeys(p *policy.Policy, targets []target, now time.Time) (keys []decid
 			keys = append(keys, k)
 			continue
 		}
-		for _, plan := range t.plans(now) {
-			if charge, err := p.Charge(k.Rule, k.Level, t.values, plan, now); err == nil { // else it has no limits
+		for _, tier := range t.tiers(now) {
+			if charge, err := p.Charge(k.Rule, k.Level, t.values, tier, now); err == nil { // else it has no limits
 				k.Key = charge.Key
 				keys = append(keys, k)
 				break
@@ -165,22 +165,22 @@ func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState,
 	if len(t.level.Limits) == 0 && s.Override == "" && t.level.Tiers == nil {
 		return s, nil // requests in flight only
 	}
-	plans := t.plans(now)
+	tiers := t.tiers(now)
 	if tiers := t.level.Tiers; s.Override == "" && tiers != nil {
-		s.PlanBy, s.Plan = tiers.By.String(), t.tier
+		s.TierBy, s.Tier = tiers.By.String(), t.tier
 		if tiers.Limits[t.tier] == nil && !slices.Contains(tiers.Unlimited, t.tier) {
-			s.Plan, s.UnknownPlan = "", t.tier
+			s.Tier, s.UnknownTier = "", t.tier
 		}
 	}
-	s.MorePlans = max(0, len(plans)-1-mostPlans)
-	plans = plans[:len(plans)-s.MorePlans]
-	reqs, decisions, err := a.takes(ctx, p, t, sluice.OpPeek, plans, now)
+	s.MoreTiers = max(0, len(tiers)-1-mostTiers)
+	tiers = tiers[:len(tiers)-s.MoreTiers]
+	reqs, decisions, err := a.takes(ctx, p, t, sluice.OpPeek, tiers, now)
 	if err != nil {
 		return s, err
 	}
 	asked := 0
-	for i, plan := range plans {
-		of := PlanState{Plan: plan, Unlimited: t.free(plan, now)}
+	for i, tier := range tiers {
+		of := TierState{Tier: tier, Unlimited: t.free(tier, now)}
 		if !of.Unlimited {
 			of.Limits = limitsOf(&reqs[asked], &decisions[asked].Decision)
 			asked++
@@ -188,22 +188,22 @@ func (a *API) state(ctx context.Context, p *policy.Policy, t *target) (KeyState,
 		if i == 0 {
 			s.Limits, s.Unlimited = of.Limits, of.Unlimited
 		} else {
-			s.Plans = append(s.Plans, of)
+			s.Tiers = append(s.Tiers, of)
 		}
 	}
 	return s, nil
 }
 
-// takes asks the store about a key under each of some plans that limit it, at
+// takes asks the store about a key under each of some tiers that limit it, at
 // once. There is no error among the results.
-func (a *API) takes(ctx context.Context, p *policy.Policy, t *target, op sluice.Op, plans []string, now time.Time) ([]sluice.Request, []sluice.Result, error) {
-	plans = slices.DeleteFunc(slices.Clone(plans), func(plan string) bool { return t.free(plan, now) })
-	reqs, out := make([]sluice.Request, len(plans)), make([]sluice.Result, len(plans))
-	if len(plans) == 0 {
+func (a *API) takes(ctx context.Context, p *policy.Policy, t *target, op sluice.Op, tiers []string, now time.Time) ([]sluice.Request, []sluice.Result, error) {
+	tiers = slices.DeleteFunc(slices.Clone(tiers), func(tier string) bool { return t.free(tier, now) })
+	reqs, out := make([]sluice.Request, len(tiers)), make([]sluice.Result, len(tiers))
+	if len(tiers) == 0 {
 		return reqs, out, nil
 	}
-	for i, plan := range plans {
-		charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, plan, now)
+	for i, tier := range tiers {
+		charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, tier, now)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -224,7 +224,7 @@ func (a *API) takes(ctx context.Context, p *policy.Policy, t *target, op sluice.
 	return reqs, out, nil
 }
 
-// limitsOf returns what a key has left under a plan at which the store has
+// limitsOf returns what a key has left under a tier at which the store has
 // peeked.
 func limitsOf(req *sluice.Request, d *sluice.Decision) (limits []LimitState) {
 	for i, o := range req.Outcomes.All() {
@@ -341,7 +341,7 @@ func (a *API) reset(ctx context.Context, p *policy.Policy, t *target) error {
 		return nil // requests in flight only, which end by themselves
 	}
 	now := a.o.Now()
-	_, _, err := a.takes(ctx, p, t, sluice.OpReset, t.plans(now), now) // it may have spent under each
+	_, _, err := a.takes(ctx, p, t, sluice.OpReset, t.tiers(now), now) // it may have spent under each
 	return err
 }
 

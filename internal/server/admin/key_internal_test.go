@@ -72,7 +72,7 @@ func TestOneCall(t *testing.T) {
 		}
 		show := func(target *target) error {
 			s, err := a.state(t.Context(), p, target)
-			if err == nil && (len(s.Limits) != 1 || len(s.Plans) != c.requests-1) {
+			if err == nil && (len(s.Limits) != 1 || len(s.Tiers) != c.requests-1) {
 				t.Errorf("%s: got %+v", c.key, s)
 			}
 			return err

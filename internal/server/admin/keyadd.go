@@ -50,12 +50,12 @@ func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now := a.o.Now()
-	plan := t.plans(now)[0]
+	tier := t.tiers(now)[0]
 	switch tiers := t.level.Tiers; {
-	case t.free(plan, now), tiers == nil && len(t.level.Limits) == 0 && t.override(now) == nil:
+	case t.free(tier, now), tiers == nil && len(t.level.Limits) == 0 && t.override(now) == nil:
 		err = errors.New("the key has no limits there, so there is nothing to add to")
-	case tiers != nil && !t.planned && t.override(now) == nil:
-		err = fmt.Errorf("the key's limits are those of its plan; name that, too: %s=PLAN", tiers.By)
+	case tiers != nil && !t.hasTier && t.override(now) == nil:
+		err = fmt.Errorf("the key's limits are those of its tier; name that, too: %s=TIER", tiers.By)
 	}
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
@@ -65,7 +65,7 @@ func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
 	e := AuditEntry{Action: "add", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"key": done.Key, "units": q.Units}}
 	ctx := r.Context()
 	err = a.change(r, e, func() (err error) {
-		done.Given, err = a.add(ctx, p, t, plan, q.Units)
+		done.Given, err = a.add(ctx, p, t, tier, q.Units)
 		return err
 	})
 	if err != nil {
@@ -90,9 +90,9 @@ func (q *Add) target(p *policy.Policy) (*target, error) {
 	return &targets[0], nil
 }
 
-// add gives units to a key under the limits of a plan.
-func (a *API) add(ctx context.Context, p *policy.Policy, t *target, plan string, units int64) ([]Given, error) {
-	charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, plan, a.o.Now())
+// add gives units to a key under the limits of a tier.
+func (a *API) add(ctx context.Context, p *policy.Policy, t *target, tier string, units int64) ([]Given, error) {
+	charge, err := p.Charge(t.rule.Name, t.level.Name, t.values, tier, a.o.Now())
 	if err != nil {
 		return nil, err
 	}

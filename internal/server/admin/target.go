@@ -34,7 +34,7 @@ type target struct {
 	level   *policy.Level
 	values  []string
 	tier    string
-	planned bool // the tier was given, and may be empty
+	hasTier bool // the tier was given, and may be empty
 }
 
 // override returns the override that gives the key limits of its own at a moment,
@@ -48,24 +48,24 @@ func (t *target) override(now time.Time) *policy.Override {
 	return nil
 }
 
-// plans returns the names of the plans that the key may be under, the first of
+// tiers returns the names of the tiers that the key may be under, the first of
 // them empty: its limits without one. It is the one that was given, if one was,
-// and any where an override holds, whose limits replace those of every plan.
-func (t *target) plans(now time.Time) []string {
+// and any where an override holds, whose limits replace those of every tier.
+func (t *target) tiers(now time.Time) []string {
 	switch {
-	case t.planned:
+	case t.hasTier:
 		return []string{t.tier}
 	case t.level.Tiers == nil || t.override(now) != nil:
 		return []string{""}
 	}
-	plans := slices.AppendSeq(slices.Clone(t.level.Tiers.Unlimited), maps.Keys(t.level.Tiers.Limits))
-	slices.Sort(plans)
-	return slices.Concat([]string{""}, plans)
+	tiers := slices.AppendSeq(slices.Clone(t.level.Tiers.Unlimited), maps.Keys(t.level.Tiers.Limits))
+	slices.Sort(tiers)
+	return slices.Concat([]string{""}, tiers)
 }
 
-// free reports whether the key has no limits under a plan at a moment.
-func (t *target) free(plan string, now time.Time) bool {
-	return t.override(now) == nil && t.level.Free(plan)
+// free reports whether the key has no limits under a tier at a moment.
+func (t *target) free(tier string, now time.Time) bool {
+	return t.override(now) == nil && t.level.Free(tier)
 }
 
 // given is a part with its value.
@@ -190,7 +190,7 @@ func pick(r *policy.Rule, l *policy.Level, parts []given) (t target, ok bool, er
 	}
 	if l.Tiers != nil {
 		if i := slices.IndexFunc(parts, func(g given) bool { return same(g.part, l.Tiers.By) }); i >= 0 {
-			t.planned = true
+			t.hasTier = true
 			if t.tier = parts[i].value; t.tier != "" {
 				if t.tier, err = l.Tiers.By.Value(t.tier); err != nil {
 					return t, false, err

@@ -88,7 +88,7 @@ type Certificate struct {
 func (m *Metrics) WatchCertificates(of func() map[string]Certificate) {
 	var c series.Collector
 	notAfter := c.Gauge("sluice_certificate_not_after_seconds", "When the certificate that serves expires, in seconds since 1970.", "listener")
-	current := c.Gauge("sluice_certificate_current", "0 while what the files of the certificate hold could not be put in force.", "listener")
+	current := c.Gauge("sluice_certificate_current", "1 if the last reload of the certificate succeeded, else 0.", "listener")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		for name, cert := range of() {
 			series.Put(ch, notAfter, cert.NotAfter.Unix(), name)
@@ -117,9 +117,9 @@ func (m *Metrics) WatchPolicy(t *tally.Tally, config func() Config) {
 	var c series.Collector
 	requests := c.Counter("sluice_rule_requests_total", "Requests by rule; warned ones are allowed, too.", "rule", "verdict")
 	trials := c.Counter("sluice_trial_requests_total", "Requests by what a candidate, or a rule in shadow, would have done.", "rule", "level", "candidate", "verdict")
-	info := c.Gauge("sluice_config_info", "1, labelled by the configuration in force.", "file", "hash")
-	loaded := c.Gauge("sluice_config_loaded_seconds", "When the configuration was put in force, in seconds since 1970.")
-	current := c.Gauge("sluice_config_current", "0 while the file as it is now could not be put in force.")
+	info := c.Gauge("sluice_config_info", "1, labelled by the active configuration.", "file", "hash")
+	loaded := c.Gauge("sluice_config_loaded_seconds", "When the configuration became active, in seconds since 1970.")
+	current := c.Gauge("sluice_config_current", "1 if the last reload of the configuration succeeded, else 0.")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		for _, r := range t.Reports() {
 			series.Put(ch, requests, r.Allowed, r.Rule, "allowed")
@@ -163,10 +163,10 @@ type Held struct {
 func (m *Metrics) WatchHeld(of func() Held) {
 	var c series.Collector
 	slots := c.Gauge("sluice_slots_held", "Requests that hold slots of limits of requests in flight.")
-	held := c.Gauge("sluice_held_requests", "Requests that are held back now.")
-	refused := c.Counter("sluice_not_held_total", "Requests that were not held back, as there was no place at all, or none left for their key.", "reason")
-	ahead := c.Gauge("sluice_read_ahead_bytes", "Bytes of bodies that are kept while their requests are held back.")
-	stopped := c.Counter("sluice_read_ahead_stopped_total", "Bodies that were not read further while their requests were held back, as there was no room.")
+	held := c.Gauge("sluice_held_requests", "Requests in the delay queue.")
+	refused := c.Counter("sluice_not_held_total", "Requests that found no place in the delay queue, or none left for their key.", "reason")
+	ahead := c.Gauge("sluice_read_ahead_bytes", "Bytes of bodies that are kept while their requests are delayed.")
+	stopped := c.Counter("sluice_read_ahead_stopped_total", "Bodies that were not read further while their requests were delayed, for lack of room.")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {
 		h := of()
 		series.Put(ch, slots, h.InFlight)

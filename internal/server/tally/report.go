@@ -19,7 +19,7 @@ type Counts struct {
 	Failed    uint64 `json:"failed"`
 	Judged    uint64 `json:"judged"`
 	WouldDeny uint64 `json:"would_deny"`
-	Unlimited uint64 `json:"unlimited"` // allowed, as their plan has no limits
+	Unlimited uint64 `json:"unlimited"` // allowed, as their tier has no limits
 	Delayed   uint64 `json:"delayed"`   // allowed, after they had waited
 	Degraded  uint64 `json:"degraded"`  // decided without the store
 }

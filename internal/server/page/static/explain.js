@@ -80,7 +80,7 @@ function rule(r) {
   return el("div", { class: "state-of-key" }, el("h3", null, r.name, r.mode === "enforce" ? null : el("span", { class: "tag" }, r.mode)),
     r.exempt ? el("p", null, "The client's network is exempt.") : null, (r.notes ?? []).map((n) => el("p", { class: "muted" }, n)),
     (r.levels ?? []).map((l) => [
-      el("p", { class: "mono" }, `${l.name ? l.name + ": " : ""}${Object.entries(l.parts).map(([p, v]) => `${p}=${v}`).join(" ")}${l.plan ? `, plan ${l.plan}` : ""}`),
+      el("p", { class: "mono" }, `${l.name ? l.name + ": " : ""}${Object.entries(l.parts).map(([p, v]) => `${p}=${v}`).join(" ")}${l.tier ? `, tier ${l.tier}` : ""}`),
       l.override ? el("p", null, `Limits of its own: ${l.override}.`) : null, l.note ? el("p", null, l.note) : null,
       (l.limits ?? []).map(limit),
       l.in_flight ? el("p", null, `In flight: ${count(l.in_flight.held)} of ${count(l.in_flight.cap)}, ${count(l.in_flight.free)} more may.`) : null,

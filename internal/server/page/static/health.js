@@ -14,7 +14,7 @@ export function judge(o, sums, lost) {
   const now = Date.parse(o.time);
   if (lost) say("bad", `No answer from sluice since ${clock(lost)}. What is shown is as it was then. This page keeps trying.`);
   const s = o.store;
-  if (!s.up) say("bad", `The store is away: ${s.text.replace(/^store: /, "")}`);
+  if (!s.up) say("bad", `The store is unavailable: ${s.text.replace(/^store: /, "")}`);
   if (o.config.failure) say("bad", `${o.config.file || "The configuration's file"} as it is now is not active. Version ${o.config.version} goes on.\n${o.config.failure}`);
   for (const c of o.certificates ?? []) {
     const left = Date.parse(c.not_after) - now;
@@ -45,7 +45,7 @@ function headline(o, sums, lost, notes) {
     requests = `${percent(sums.denied, all)} of requests denied in the last 10 minutes`;
     if (rules.length > 0) requests += o.rules.length === 1 ? "" : `, most by ${rules[0].name}`;
   }
-  if (!o.store.up) return { kind: "bad", text: `Store away. ${requests}` };
+  if (!o.store.up) return { kind: "bad", text: `Store unavailable. ${requests}` };
   if (bad) return { kind: "bad", text: `Needs a look. ${requests}` };
   if (notes.some((n) => n.kind === "warn")) return { kind: "warn", text: `Serving. ${requests}` };
   return { kind: "good", text: `Healthy. ${requests}` };

@@ -107,19 +107,19 @@ export class Key {
       s.exempt && "Exempt: its requests are not charged.",
       s.override && `Limits of its own: ${s.override}.`,
       s.shadow && "In shadow: nothing is denied.",
-      s.unknown_plan && `${s.unknown_plan} is none of its plans.`,
+      s.unknown_tier && `${s.unknown_tier} is none of its tiers.`,
       s.in_flight && `In flight: ${count(s.in_flight.held)} of ${count(s.in_flight.cap)}, ${count(s.in_flight.free)} more may.`,
     ].filter(Boolean);
-    const plans = s.plan_by ? [{ plan: s.plan ? `plan ${s.plan}` : "no plan", limits: s.limits, unlimited: s.unlimited }, ...(s.plans ?? []).map((p) => ({ ...p, plan: `plan ${p.plan}` }))] : [{ plan: "", limits: s.limits, unlimited: s.unlimited }];
+    const tiers = s.tier_by ? [{ tier: s.tier ? `tier ${s.tier}` : "no tier", limits: s.limits, unlimited: s.unlimited }, ...(s.tiers ?? []).map((p) => ({ ...p, tier: `tier ${p.tier}` }))] : [{ tier: "", limits: s.limits, unlimited: s.unlimited }];
     return el("div", { class: "state-of-key" },
       el("h3", null, `${s.rule}${s.level ? "/" + s.level : ""}: `, el("span", { class: "mono" }, Object.entries(s.parts).map(([p, v]) => `${p}=${v}`).join(" "))),
       words.map((w) => el("p", null, w)),
-      plans.map((p) => [
-        p.plan ? el("h4", { class: "muted" }, p.plan) : null,
+      tiers.map((p) => [
+        p.tier ? el("h4", { class: "muted" }, p.tier) : null,
         p.unlimited ? el("p", null, "No limit: its requests are counted, and never denied.") : null,
         p.limits?.length ? limits(p.limits) : null,
       ]),
-      s.more_plans ? el("p", { class: "muted" }, `${count(s.more_plans)} plans more; add ${s.plan_by}=NAME to see one.`) : null,
+      s.more_tiers ? el("p", { class: "muted" }, `${count(s.more_tiers)} tiers more; add ${s.tier_by}=NAME to see one.`) : null,
       this.changes(s));
   }
 

@@ -69,7 +69,7 @@ function fault(e) {
     view.o = view.lost = null;
     view.loaded = Date.now();
     state("", "");
-    headline({ kind: "", text: e.status === 401 ? "Log in to see how sluice fares" : "sluice does not show this here", notes: e.status === 401 ? [] : [{ kind: "warn", text: e.message }] });
+    headline({ kind: "", text: e.status === 401 ? "Log in to see what sluice does" : "sluice does not show this here", notes: e.status === 401 ? [] : [{ kind: "warn", text: e.message }] });
     if (e.status === 401) session.open();
     return;
   }

@@ -72,7 +72,7 @@ function limits(r) {
     ["Since start", [...kinds].filter((k) => r[k] > 0).map((k) => `${titles[k].toLowerCase()} ${count(r[k])}`).join(", ") || "nothing counted"],
     r.refused ? ["Refused", `${count(r.refused)} without a key`] : null,
     r.failed ? ["Failed", `${count(r.failed)} by errors of the store`] : null,
-    r.unlimited ? ["No limit", `${count(r.unlimited)} of plans without limits`] : null,
+    r.unlimited ? ["No limit", `${count(r.unlimited)} of tiers without limits`] : null,
   ].filter((p) => p && p[1])));
 }
 

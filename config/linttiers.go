@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// invited hints at plans without limits that clients may give themselves.
+// invited hints at tiers without limits that clients may give themselves.
 func invited(c *Config) (hints []Hint) {
 	for i := range c.Policy.Len() {
 		r := c.Policy.Rule(i)
@@ -16,7 +16,7 @@ func invited(c *Config) (hints []Hint) {
 			if t == nil || !chosen(r, t.By) {
 				continue
 			}
-			who := "names none of the plans"
+			who := "names no tier"
 			if len(t.Unlimited) > 0 {
 				who = "says " + t.Unlimited[0]
 			}
