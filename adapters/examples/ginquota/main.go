@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command ginquota is a service with gin of which each address gets 100 answers a minute.
+//
+//	go run ./examples/ginquota
+package main
+
+import (
+	"fmt"
+	"log"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/memstore"
+
+	"github.com/sluicegate/sluice/adapters/ginlimit"
+)
+
+// begin
+func newLimit(store sluice.Store) (gin.HandlerFunc, error) {
+	limit, err := httplimit.Limit(store, "per-address", httplimit.ByIP(), sluice.PerMinute(100))
+	if err != nil {
+		return nil, err
+	}
+	return ginlimit.New(limit), nil
+}
+
+// end
+
+func newEngine(store sluice.Store) (*gin.Engine, error) {
+	limit, err := newLimit(store)
+	if err != nil {
+		return nil, err
+	}
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.Use(gin.Recovery(), limit)
+	r.GET("/", func(c *gin.Context) { c.String(http.StatusOK, "hello\n") })
+	return r, nil
+}
+
+func main() {
+	r, err := newEngine(memstore.New(memstore.Options{}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := http.Server{Addr: "127.0.0.1:8080", Handler: r, ReadHeaderTimeout: 5 * time.Second}
+	fmt.Printf("try: curl -i http://%s/\n", server.Addr)
+	log.Fatal(server.ListenAndServe())
+}
