@@ -21,34 +21,22 @@ import (
 )
 
 // begin
-func newLimit(store sluice.Store) (gin.HandlerFunc, error) {
-	limit, err := httplimit.Limit(store, "per-address", httplimit.ByIP(), sluice.PerMinute(100))
-	if err != nil {
-		return nil, err
-	}
-	return ginlimit.New(limit), nil
+func newLimit(store sluice.Store) gin.HandlerFunc {
+	return ginlimit.New(sluice.Must(httplimit.Limit(store, "per-address", httplimit.ByIP(), sluice.PerMinute(100))))
 }
 
 // end
 
-func newEngine(store sluice.Store) (*gin.Engine, error) {
-	limit, err := newLimit(store)
-	if err != nil {
-		return nil, err
-	}
+func newEngine(store sluice.Store) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
-	r.Use(gin.Recovery(), limit)
+	r.Use(gin.Recovery(), newLimit(store))
 	r.GET("/", func(c *gin.Context) { c.String(http.StatusOK, "hello\n") })
-	return r, nil
+	return r
 }
 
 func main() {
-	r, err := newEngine(memstore.New(memstore.Options{}))
-	if err != nil {
-		log.Fatal(err)
-	}
-	server := http.Server{Addr: "127.0.0.1:8080", Handler: r, ReadHeaderTimeout: 5 * time.Second}
+	server := http.Server{Addr: "127.0.0.1:8080", Handler: newEngine(memstore.New(memstore.Options{})), ReadHeaderTimeout: 5 * time.Second}
 	fmt.Printf("try: curl -i http://%s/\n", server.Addr)
 	log.Fatal(server.ListenAndServe())
 }

@@ -17,11 +17,7 @@ import (
 // TestQuota: the first 100 requests are answered, and one more after 600 ms.
 func TestQuota(t *testing.T) {
 	now := time.Date(2026, 1, 2, 10, 0, 0, 0, time.UTC)
-	r, err := newEngine(memstore.New(memstore.Options{Now: func() time.Time { return now }}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(r)
+	server := httptest.NewServer(newEngine(memstore.New(memstore.Options{Now: func() time.Time { return now }})))
 	defer server.Close()
 	get := func() (int, http.Header) {
 		resp, err := http.Get(server.URL)
