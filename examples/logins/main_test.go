@@ -4,12 +4,13 @@
 package main
 
 import (
-	"fmt"
+	"crypto/rand"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
+// The limits outlive a test, so each run has users and addresses of its own.
 func try(t *testing.T, user, ip string, want time.Duration) {
 	t.Helper()
 	if got, err := mayTry(t.Context(), user, ip); err != nil || got != want {
@@ -19,29 +20,31 @@ func try(t *testing.T, user, ip string, want time.Duration) {
 
 // TestUser: a sixth try comes a fifth of a minute after the first.
 func TestUser(t *testing.T) {
+	ann, bob, ip, other := rand.Text(), rand.Text(), rand.Text(), rand.Text()
 	synctest.Test(t, func(t *testing.T) {
 		for range 5 {
-			try(t, "ann", "192.0.2.1", 0)
+			try(t, ann, ip, 0)
 		}
-		try(t, "ann", "192.0.2.2", 12*time.Second)
-		try(t, "bob", "192.0.2.1", 0)
+		try(t, ann, other, 12*time.Second)
+		try(t, bob, ip, 0)
 		time.Sleep(12 * time.Second)
-		try(t, "ann", "192.0.2.2", 0)
-		try(t, "ann", "192.0.2.2", 12*time.Second)
+		try(t, ann, other, 0)
+		try(t, ann, other, 12*time.Second)
 	})
 }
 
 // TestAddress: who tries 21 users from one address is denied at the last, and that
 // try does not count under the user.
 func TestAddress(t *testing.T) {
+	cho, ip, other := rand.Text(), rand.Text(), rand.Text()
 	synctest.Test(t, func(t *testing.T) {
-		for i := range 20 {
-			try(t, fmt.Sprint("user", i), "198.51.100.1", 0)
+		for range 20 {
+			try(t, rand.Text(), ip, 0)
 		}
-		try(t, "cho", "198.51.100.1", 3*time.Second)
+		try(t, cho, ip, 3*time.Second)
 		for range 5 {
-			try(t, "cho", "198.51.100.2", 0)
+			try(t, cho, other, 0)
 		}
-		try(t, "cho", "198.51.100.2", 12*time.Second)
+		try(t, cho, other, 12*time.Second)
 	})
 }
