@@ -25,7 +25,7 @@ STEADY := ./algo ./internal/spec ./memstore
 # Such tests of other packages.
 LONG   := Estimate|ExplainEqualsDecide|ExplainEqualsDecisions|ExplainRules|FindingsOfRealTraffic|Keys|ManyOutages|NoAllocations|TakeAllocatesLittle
 # Packages whose tests start servers, or sluice itself, and wait for them.
-REAL   := cmd/sluice|deploy|docs|examples/.*|internal/gateway/attack|internal/nginx|internal/redistest|redisstore.*|internal/serve
+REAL   := cmd/sluice|deploy|docs|examples.*|internal/gateway/attack|internal/nginx|internal/redistest|redisstore.*|internal/serve
 
 .PHONY: help
 help: ## list the targets
