@@ -33,8 +33,8 @@ func TestUser(t *testing.T) {
 	})
 }
 
-// TestAddress: who tries 21 users from one address is denied at the last, and that
-// try does not count under the user.
+// TestAddress: the 21st user from one address is denied, and the try does not count
+// under the user.
 func TestAddress(t *testing.T) {
 	cho, ip, other := rand.Text(), rand.Text(), rand.Text()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command tiers is an HTTP service whose limit depends on who pays: 60 requests a minute
-// for an API key, and 600 for one that is paid for.
+// Command tiers is an HTTP service with 60 requests a minute for an API key, and 600 for a
+// paid one.
 //
 //	go run ./examples/tiers
 //	curl -i -H 'X-Api-Key: ann' http://127.0.0.1:8080/
