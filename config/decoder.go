@@ -43,6 +43,7 @@ type decoder struct {
 	claims []claim // in rules without faults; also names in certificates
 
 	warnings []Warning // of old names
+	recorded *recorder // nil, but where the schema is made
 
 	profiles  []string            // of the rule being read
 	platforms map[string][]string // the profiles of each rule that has any
@@ -147,6 +148,9 @@ func (d *decoder) fault(n *yaml.Node, format string, args ...any) {
 
 // faultAt reports a fault at an offset into a scalar's text.
 func (d *decoder) faultAt(n *yaml.Node, offset int, format string, args ...any) {
+	if d.recorded != nil {
+		return
+	}
 	f := Fault{File: d.file, Line: n.Line, Column: n.Column, Problem: fmt.Sprintf(format, args...)}
 	switch n.Style {
 	case yaml.DoubleQuotedStyle, yaml.SingleQuotedStyle:
@@ -186,7 +190,7 @@ type field struct {
 
 // mapping reads the keys of a mapping, of which each may be there once.
 func (d *decoder) mapping(n *yaml.Node, what string, fields ...field) {
-	if n = d.enter(n); n == nil {
+	if n = d.enter(n); n == nil || d.recorded.mapping(n, what, fields) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
@@ -245,7 +249,7 @@ func (d *decoder) mappingOr(n *yaml.Node, what string, short func(n *yaml.Node),
 
 // pairs reads a mapping whose keys are the user's own.
 func (d *decoder) pairs(n *yaml.Node, what string, most int, read func(key, value *yaml.Node)) {
-	if n = d.enter(n); n == nil {
+	if n = d.enter(n); n == nil || d.recorded.pairs(n, read) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
@@ -281,6 +285,9 @@ func (d *decoder) list(n *yaml.Node, read func(n *yaml.Node)) {
 		read(at)
 		return
 	}
+	if d.recorded.items(n, read) {
+		return
+	}
 	if len(n.Content) == 0 {
 		d.fault(n, "an empty list; leave the key out, or write something in it")
 	}
@@ -298,6 +305,7 @@ func (d *decoder) text(n *yaml.Node, what string) (string, bool) {
 		d.fault(n, "%s is %s; write one word or text", what, kind(n))
 		return "", false
 	}
+	d.recorded.text(n)
 	return n.Value, true
 }
 
@@ -336,6 +344,7 @@ func (d *decoder) word(name string, into *string) field {
 
 func (d *decoder) flag(name string, into *bool) field {
 	return d.scalar(name, func(n *yaml.Node, s string) {
+		d.recorded.flag(n)
 		if s != "true" && s != "false" {
 			d.fault(n, "%s is %q; write true or false", name, shorten(s))
 		}
@@ -345,6 +354,7 @@ func (d *decoder) flag(name string, into *bool) field {
 
 func (d *decoder) number(name string, least, most int64, into *int64) field {
 	return d.scalar(name, func(n *yaml.Node, s string) {
+		d.recorded.number(n, least, most)
 		v, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
 		if err != nil || v < least || v > most {
 			d.fault(n, "%s is %q; write a whole number from %d to %d", name, shorten(s), least, most)
@@ -356,6 +366,7 @@ func (d *decoder) number(name string, least, most int64, into *int64) field {
 
 func (d *decoder) duration(name string, least, most time.Duration, into *time.Duration) field {
 	return d.scalar(name, func(n *yaml.Node, s string) {
+		d.recorded.duration(n)
 		v, err := time.ParseDuration(s)
 		if err != nil || v < least || v > most {
 			d.fault(n, "%s is %q; write a time from %v to %v with its unit, such as 1m30s", name, shorten(s), least, most)

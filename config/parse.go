@@ -87,6 +87,9 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		one("access_log", func(n *yaml.Node) { d.accessLog(n, &c.AccessLog) }),
 		one("rules", func(n *yaml.Node) { ruleNodes = d.ruleNodes(n) }),
 	)
+	if d.recorded != nil {
+		return
+	}
 	d.circles(root, c)
 	if c.MaxHeldPerKey > cmp.Or(c.MaxHeld, policy.DefaultQueue) {
 		d.fault(child(root, "max_held_per_key"), "max_held_per_key is more than the %d that are held back in all; write less, or a larger max_held", cmp.Or(c.MaxHeld, policy.DefaultQueue))
@@ -142,6 +145,7 @@ func (d *decoder) unknown(c *Config) {
 
 // leastBodyRate reads bytes a second, or off.
 func (d *decoder) leastBodyRate(n *yaml.Node, c *Config) {
+	d.recorded.words(n, "off")
 	if n.Value == "off" {
 		c.LeastBodyRate = -1
 		return
@@ -178,6 +182,9 @@ func (d *decoder) ruleNodes(n *yaml.Node) (nodes []*yaml.Node) {
 	nodes = []*yaml.Node{}
 	at := n
 	if n = d.enter(n); n == nil {
+		return nodes
+	}
+	if d.recorded.items(n, func(n *yaml.Node) { d.newRuleReader().read(n, nil) }) {
 		return nodes
 	}
 	if n.Kind != yaml.SequenceNode {

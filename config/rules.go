@@ -71,10 +71,10 @@ func (d *decoder) newRuleReader() *ruleReader {
 	r.fields = []field{
 		d.word("name", &r.rule.Name),
 		{"match", func(n *yaml.Node) { d.mapping(n, "match", match...) }},
-		{"levels", func(n *yaml.Node) { r.levels = n }},
-		{"like", func(n *yaml.Node) { r.platform = n }},
+		r.held("levels", &r.levels, r.hierarchy),
+		r.held("like", &r.platform, func() { d.recorded.words(r.platform, profileNames()...) }),
 		{"cost", func(n *yaml.Node) { d.cost(n, &r.rule.Cost) }},
-		{"mode", func(n *yaml.Node) { r.mode = n }},
+		r.held("mode", &r.mode, func() { r.readMode(r.mode, &r.rule) }),
 		{"when", func(n *yaml.Node) { r.rule.When = d.when(n) }},
 		enum(d, "failure", &r.rule.Failure, failures...),
 		d.flag("shape", &r.rule.Shape),
@@ -94,6 +94,17 @@ func (d *decoder) newRuleReader() *ruleReader {
 		r.fields = append(r.fields, keep(f))
 	}
 	return r
+}
+
+// held returns a field that is read when the rule has been: read reads what is kept at
+// node.
+func (r *ruleReader) held(name string, node **yaml.Node, read func()) field {
+	return field{name, func(n *yaml.Node) {
+		if *node = n; r.recorded != nil {
+			read()
+			*node = nil
+		}
+	}}
 }
 
 // read returns the rule at n.
@@ -162,7 +173,13 @@ func (d *decoder) levelFields(l *policy.Level) []field {
 // afterLimits returns a field that is read when the limits of its level are
 // known, wherever they stand: it holds others in their place.
 func (d *decoder) afterLimits(name string, read func(n *yaml.Node)) field {
-	return field{name, func(n *yaml.Node) { d.later = append(d.later, func() { read(n) }) }}
+	return field{name, func(n *yaml.Node) {
+		if d.recorded != nil {
+			read(n)
+			return
+		}
+		d.later = append(d.later, func() { read(n) })
+	}}
 }
 
 // finishLevel reads what was put off.
@@ -277,6 +294,9 @@ func (d *decoder) keys(n *yaml.Node, into *[][]string) {
 	}
 	if m.Kind != yaml.SequenceNode {
 		*into = append(*into, d.key(n))
+		return
+	}
+	if d.recorded.items(m, func(n *yaml.Node) { d.key(n) }) {
 		return
 	}
 	for _, item := range m.Content {

@@ -21,6 +21,7 @@ import (
 
 func (d *decoder) choice(n *yaml.Node, what string, into *string, choices ...string) {
 	s, ok := d.text(n, what)
+	d.recorded.words(n, choices...)
 	if ok && !slices.Contains(choices, s) {
 		d.fault(n, "%s is %q; write one of %s", what, shorten(s), strings.Join(choices, ", "))
 		return
@@ -208,7 +209,7 @@ var headerForm = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,256}$`)
 func (d *decoder) clientIP(n *yaml.Node, c *ClientIP) {
 	d.mapping(n, "client_ip",
 		field{"trusted", func(n *yaml.Node) {
-			if c.None = n.Kind == yaml.SequenceNode && len(n.Content) == 0; !c.None {
+			if c.None = n.Kind == yaml.SequenceNode && len(n.Content) == 0 && d.recorded == nil; !c.None {
 				d.networks(n, &c.Trusted)
 			}
 		}},

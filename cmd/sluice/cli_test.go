@@ -77,8 +77,13 @@ func TestJSON(t *testing.T) {
 		{cli.OK, []string{"lint", good}, []string{`"ok": true`, `"faults": []`, "at most 10 requests in any minute"}},
 		{cli.Failed, []string{"lint", bad}, []string{`"ok": false`, `"line": 2`, `"column": `, `\"limts\"`}},
 		{cli.OK, []string{"version"}, []string{`"go": "go1`}},
+		{cli.OK, []string{"schema"}, []string{`"https://json-schema.org/draft/2020-12/schema"`, `"max_wait"`}},
 	} {
-		out, _ := command(t, c.code, append(c.args, "--json")...)
+		args := append(c.args, "--json")
+		if c.args[0] == "schema" { // which is JSON as it is
+			args = c.args
+		}
+		out, _ := command(t, c.code, args...)
 		var doc any
 		if err := json.Unmarshal([]byte(out), &doc); err != nil {
 			t.Errorf("%s: %v\n%s", c.args, err, out)

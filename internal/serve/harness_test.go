@@ -125,15 +125,9 @@ func (r *running) change(t *testing.T, yaml, ready string) {
 	t.Helper()
 	r.write(t, yaml)
 	r.again <- syscall.SIGHUP
-	for {
-		page := fetch(t, http.DefaultClient, r.admin+"/readyz")
-		if strings.Contains(page.body, ready) {
-			return
-		}
-		if t.Context().Err() != nil || t.Failed() {
-			t.Fatalf("never ready: %q", page.body)
-		}
-	}
+	until(t, "readyz to say "+ready, func() bool {
+		return strings.Contains(fetch(t, http.DefaultClient, r.admin+"/readyz").body, ready)
+	})
 }
 
 // hash returns the version in force.

@@ -27,7 +27,7 @@ func TestSwitchedConnectionsLeave(t *testing.T) {
 	closeAtEnd(t, stays)
 	leaves, leaving := upgraded(t, &running{url: s.urls[1]})
 	closeAtEnd(t, leaves)
-	s.change(t, listeningAt(up, `"127.0.0.1:0"`), "is active")
+	s.change(t, listeningAt(up, `"127.0.0.1:0"`), "active since")
 	if rest, err := io.ReadAll(leaving); len(rest) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("at the address that is taken out: %q, %v", rest, err)
 	}
@@ -48,7 +48,7 @@ func TestSwitchedConnectionGoesOn(t *testing.T) {
 	s := start(t, listeningAt(up, `"127.0.0.1:0", "127.0.0.2:0"`), func(o *Options) { o.Drain = time.Minute })
 	conn, r := upgraded(t, &running{url: s.urls[1]})
 	closeAtEnd(t, conn)
-	s.change(t, listeningAt(up, `"127.0.0.1:0"`), "is active")
+	s.change(t, listeningAt(up, `"127.0.0.1:0"`), "active since")
 	until(t, "the address to be closed", func() bool { return strings.Contains(s.logs.String(), "an address is closed") })
 	if _, err := io.WriteString(conn, "last\n"); err != nil {
 		t.Fatal(err)

@@ -187,7 +187,7 @@ func TestLiveRoutes(t *testing.T) {
 	}
 	wait := func(yaml string) {
 		before := s.hash(t)
-		s.change(t, yaml, "is active")
+		s.change(t, yaml, "active since")
 		for s.hash(t) == before && !t.Failed() {
 		}
 	}

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+
+	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/cli"
+)
+
+var schemaCommand = cli.Command{
+	Name: "schema", Summary: "write a JSON Schema of the configuration, for editors",
+	Doc: `Editors that speak the YAML language server complete a file that begins with:
+
+  # yaml-language-server: $schema=sluice.schema.json`,
+	Run: func(_ context.Context, c *cli.Call) error {
+		if len(c.Args) > 0 {
+			return cli.Usagef("expected no argument, got %q", c.Args[0])
+		}
+		return c.Print(string(config.Schema()))
+	},
+}
