@@ -105,7 +105,7 @@ func TestParseLimitLike(t *testing.T) {
 }
 
 func TestParseLimitLikeSaysWhereAndWhat(t *testing.T) {
-	like := []sluice.Limit{sluice.PerMinute(5).With(sluice.SlidingLog), sluice.PerHour(9).With(sluice.FixedWindow)}
+	like := []sluice.Limit{sluice.PerMinute(5).WithAlgorithm(sluice.SlidingLog), sluice.PerHour(9).WithAlgorithm(sluice.FixedWindow)}
 	for _, c := range []struct {
 		text   string
 		offset int

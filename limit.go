@@ -123,8 +123,8 @@ func PerHour(quota int64) Limit { return Per(quota, time.Hour) }
 // PerDay returns a token bucket of quota units per 24 hours.
 func PerDay(quota int64) Limit { return Per(quota, 24*time.Hour) }
 
-// With returns l counted by another algorithm.
-func (l Limit) With(a Algorithm) Limit {
+// WithAlgorithm returns l counted by another algorithm.
+func (l Limit) WithAlgorithm(a Algorithm) Limit {
 	l.Algorithm = a
 	return l
 }
@@ -135,8 +135,8 @@ func (l Limit) WithBurst(burst int64) Limit {
 	return l
 }
 
-// Named returns l with another name.
-func (l Limit) Named(name string) Limit {
+// WithName returns l with another name.
+func (l Limit) WithName(name string) Limit {
 	l.Name = name
 	return l
 }

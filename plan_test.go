@@ -25,7 +25,7 @@ func term(tb testing.TB, scope string, l sluice.Limit) *sluice.Term {
 func TestCompileRefuses(t *testing.T) {
 	many := make([]sluice.Limit, sluice.MaxLimits+1)
 	for i := range many {
-		many[i] = sluice.PerMinute(1).Named(fmt.Sprint("l", i))
+		many[i] = sluice.PerMinute(1).WithName(fmt.Sprint("l", i))
 	}
 	for _, c := range []struct {
 		name   string
@@ -43,8 +43,8 @@ func TestCompileRefuses(t *testing.T) {
 			[]sluice.Limit{sluice.PerMinute(1), sluice.PerHour(1), sluice.PerMinute(2)},
 			[]string{`limit 3 (2/min): limit 1 has the name "token-bucket.min" too; name one of them`},
 		},
-		{"one name given", "s", []sluice.Limit{many[0], sluice.PerHour(5).Named("l0")}, []string{`limit 1 has the name "l0" too`}},
-		{"a name given that another has by default", "s", []sluice.Limit{sluice.PerMinute(1), sluice.PerHour(5).Named("token-bucket.min")}, []string{`limit 1 has the name "token-bucket.min" too`}},
+		{"one name given", "s", []sluice.Limit{many[0], sluice.PerHour(5).WithName("l0")}, []string{`limit 1 has the name "l0" too`}},
+		{"a name given that another has by default", "s", []sluice.Limit{sluice.PerMinute(1), sluice.PerHour(5).WithName("token-bucket.min")}, []string{`limit 1 has the name "token-bucket.min" too`}},
 		{
 			"everything at once",
 			"",
@@ -73,7 +73,7 @@ func TestCompileRefuses(t *testing.T) {
 
 func TestCompileKeepsOrderAndScope(t *testing.T) {
 	scope := strings.Repeat("\x00", sluice.MaxScopeBytes)
-	p := storekit.Compile(t, scope, sluice.PerMinute(1), sluice.PerHour(2), sluice.PerMinute(3).With(sluice.SlidingLog))
+	p := storekit.Compile(t, scope, sluice.PerMinute(1), sluice.PerHour(2), sluice.PerMinute(3).WithAlgorithm(sluice.SlidingLog))
 	if got := p.Scope(); got != scope {
 		t.Errorf("Scope = %q, want %q", got, scope)
 	}
@@ -112,7 +112,7 @@ func TestTermNumbers(t *testing.T) {
 	if counter.Micros != 60e6 || counter.Sub != 10e6 {
 		t.Errorf("window and sub-window = %d and %d µs, want 60000000 and 10000000", counter.Micros, counter.Sub)
 	}
-	if whole := term(t, "s", sluice.PerMinute(3).With(sluice.SlidingCounter)); whole.Sub != whole.Micros {
+	if whole := term(t, "s", sluice.PerMinute(3).WithAlgorithm(sluice.SlidingCounter)); whole.Sub != whole.Micros {
 		t.Errorf("sub-window = %d, want the window of %d", whole.Sub, whole.Micros)
 	}
 	calendar := term(t, "s", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 3, Calendar: sluice.Day, Zone: "Asia/Seoul"})
@@ -284,8 +284,8 @@ func TestEveryParameterChangesTheIdentity(t *testing.T) {
 
 // TestIdentityDoesNotRunTogether: scope and name are hashed apart.
 func TestIdentityDoesNotRunTogether(t *testing.T) {
-	a := term(t, "ab", sluice.PerMinute(1).Named("c"))
-	b := term(t, "a", sluice.PerMinute(1).Named("bc"))
+	a := term(t, "ab", sluice.PerMinute(1).WithName("c"))
+	b := term(t, "a", sluice.PerMinute(1).WithName("bc"))
 	if a.Series == b.Series || a.ID == b.ID {
 		t.Errorf("scope ab, name c and scope a, name bc have one identity")
 	}

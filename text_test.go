@@ -31,12 +31,12 @@ var texts = []struct {
 	{text: "100MB/min sliding-histogram", want: sluice.Limit{Algorithm: sluice.SlidingHistogram, Quota: 100e6, Unit: sluice.Bytes, Window: time.Minute}},
 	{text: "100MB/min", want: sluice.Limit{Quota: 100e6, Unit: sluice.Bytes, Window: time.Minute}},
 	{text: "per-user: 100MB/min sliding-histogram", want: sluice.Limit{Name: "per-user", Algorithm: sluice.SlidingHistogram, Quota: 100e6, Unit: sluice.Bytes, Window: time.Minute}},
-	{text: "per-user: 100/min burst 20 token-bucket", want: sluice.PerMinute(100).WithBurst(20).Named("per-user"), prints: "per-user: 100/min burst 20"},
-	{text: "1/3s leaky-bucket", want: sluice.Per(1, 3*time.Second).With(sluice.LeakyBucket)},
-	{text: "5/min fixed-window", want: sluice.PerMinute(5).With(sluice.FixedWindow)},
+	{text: "per-user: 100/min burst 20 token-bucket", want: sluice.PerMinute(100).WithBurst(20).WithName("per-user"), prints: "per-user: 100/min burst 20"},
+	{text: "1/3s leaky-bucket", want: sluice.Per(1, 3*time.Second).WithAlgorithm(sluice.LeakyBucket)},
+	{text: "5/min fixed-window", want: sluice.PerMinute(5).WithAlgorithm(sluice.FixedWindow)},
 	{text: "1000/day fixed-window calendar Asia/Seoul", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1000, Calendar: sluice.Day, Zone: "Asia/Seoul"}},
 	{text: "1000/day calendar Asia/Seoul", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1000, Calendar: sluice.Day, Zone: "Asia/Seoul"}, prints: "1000/day fixed-window calendar Asia/Seoul"},
-	{text: "10/min sliding-log", want: sluice.PerMinute(10).With(sluice.SlidingLog)},
+	{text: "10/min sliding-log", want: sluice.PerMinute(10).WithAlgorithm(sluice.SlidingLog)},
 	{text: "1000/h", want: sluice.PerHour(1000), prints: "1000/hour"},
 	{text: "2/10min sliding-log count-denied", want: sluice.Limit{Algorithm: sluice.SlidingLog, Quota: 2, Window: 10 * time.Minute, CountDenied: true}},
 
@@ -55,7 +55,7 @@ var texts = []struct {
 	{text: "1/90sec", want: sluice.Per(1, 90*time.Second), prints: "1/90s"},
 	{text: "1/24h", want: sluice.PerDay(1), prints: "1/day"},
 	{text: "1/2weeks", want: sluice.Per(1, 14*day), prints: "1/2week"},
-	{text: "1/w fixed-window", want: sluice.Per(1, 7*day).With(sluice.FixedWindow), prints: "1/week fixed-window"},
+	{text: "1/w fixed-window", want: sluice.Per(1, 7*day).WithAlgorithm(sluice.FixedWindow), prints: "1/week fixed-window"},
 	{text: "64KiB/s burst 1MiB", want: sluice.Limit{Quota: 64 << 10, Unit: sluice.Bytes, Window: time.Second, Burst: 1 << 20}},
 	{text: "64KiB/s burst 100", want: sluice.Limit{Quota: 64 << 10, Unit: sluice.Bytes, Window: time.Second, Burst: 100}, prints: "64KiB/s burst 100B"},
 	{text: "64KiB/s initial 0B", want: sluice.Limit{Quota: 64 << 10, Unit: sluice.Bytes, Window: time.Second, Withheld: 64 << 10}},
@@ -82,7 +82,7 @@ var texts = []struct {
 	{text: "10/s burst 5 leaky-bucket delay-after 3", want: sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 10, Window: time.Second, Burst: 5, DelayAfter: 3}},
 	{text: "10/s burst 5 leaky-bucket delay-after 5", want: sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 10, Window: time.Second, Burst: 5, DelayAfter: 5}, prints: "10/s burst 5 leaky-bucket nodelay"},
 	{text: "5/min fixed-window anchor first", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5, Window: time.Minute, Anchor: sluice.OnFirst}},
-	{text: "5/min fixed-window anchor clock", want: sluice.PerMinute(5).With(sluice.FixedWindow), prints: "5/min fixed-window"},
+	{text: "5/min fixed-window anchor clock", want: sluice.PerMinute(5).WithAlgorithm(sluice.FixedWindow), prints: "5/min fixed-window"},
 	{text: "5/1day calendar UTC", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5, Calendar: sluice.Day}, prints: "5/day fixed-window calendar UTC"},
 	{text: "5/week calendar Europe/London week-starts Monday", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5, Calendar: sluice.Week, Zone: "Europe/London", WeekStart: time.Monday}, prints: "5/week fixed-window calendar Europe/London week-starts monday"},
 	{text: "5/week calendar UTC week-starts sunday", want: sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 5, Calendar: sluice.Week}, prints: "5/week fixed-window calendar UTC"},
@@ -346,7 +346,7 @@ func TestLimitTextRoundTrip(t *testing.T) {
 
 func TestLimitInJSON(t *testing.T) {
 	type file struct{ Limits map[string]sluice.Limit }
-	in := file{map[string]sluice.Limit{"a": sluice.PerMinute(5).With(sluice.SlidingLog)}}
+	in := file{map[string]sluice.Limit{"a": sluice.PerMinute(5).WithAlgorithm(sluice.SlidingLog)}}
 	text, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)

@@ -79,12 +79,12 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		{"debt negative", sluice.Limit{Quota: 1, Window: 1000, Debt: -1}, []string{"Debt"}},
 		{"debt largest", sluice.Limit{Quota: 1, Window: 1000, Debt: math.MaxInt64}, []string{"Debt"}},
 		{"debt smallest", sluice.Limit{Quota: 1, Window: 1000, Debt: math.MinInt64, Algorithm: sluice.SlidingLog}, []string{"Debt"}},
-		{"name too long", sluice.PerMinute(1).Named(strings.Repeat("a", 65)), []string{"Name"}},
-		{"name longest", sluice.PerMinute(1).Named(strings.Repeat("a", 64)), nil},
-		{"name of all letters", sluice.PerMinute(1).Named("az09._-"), nil},
-		{"name upper case", sluice.PerMinute(1).Named("Login"), []string{"Name"}},
-		{"name with space", sluice.PerMinute(1).Named("a b"), []string{"Name"}},
-		{"name not ASCII", sluice.PerMinute(1).Named("é"), []string{"Name"}},
+		{"name too long", sluice.PerMinute(1).WithName(strings.Repeat("a", 65)), []string{"Name"}},
+		{"name longest", sluice.PerMinute(1).WithName(strings.Repeat("a", 64)), nil},
+		{"name of all letters", sluice.PerMinute(1).WithName("az09._-"), nil},
+		{"name upper case", sluice.PerMinute(1).WithName("Login"), []string{"Name"}},
+		{"name with space", sluice.PerMinute(1).WithName("a b"), []string{"Name"}},
+		{"name not ASCII", sluice.PerMinute(1).WithName("é"), []string{"Name"}},
 		{"unknown algorithm hides no other fault", sluice.Limit{Algorithm: 99, Unit: 99, Quota: -1, Burst: 5}, []string{"Algorithm", "Quota", "Unit", "Window"}},
 
 		{"burst negative", sluice.PerMinute(1).WithBurst(-1), []string{"Burst"}},
@@ -247,14 +247,14 @@ func TestLimitFilledStatesEveryDefault(t *testing.T) {
 	}{
 		{"token bucket", sluice.PerMinute(9), sluice.Limit{Name: "token-bucket.min", Quota: 9, Window: time.Minute, Burst: 9}},
 		{"token bucket with burst", sluice.PerMinute(9).WithBurst(2), sluice.Limit{Name: "token-bucket.min", Quota: 9, Window: time.Minute, Burst: 2}},
-		{"leaky bucket", sluice.PerMinute(9).With(sluice.LeakyBucket), sluice.Limit{Name: "leaky-bucket.min", Algorithm: sluice.LeakyBucket, Quota: 9, Window: time.Minute, Burst: 1, DelayAfter: 1}},
-		{"fixed window", sluice.PerMinute(9).With(sluice.FixedWindow), sluice.Limit{Name: "fixed-window.min", Algorithm: sluice.FixedWindow, Quota: 9, Window: time.Minute}},
+		{"leaky bucket", sluice.PerMinute(9).WithAlgorithm(sluice.LeakyBucket), sluice.Limit{Name: "leaky-bucket.min", Algorithm: sluice.LeakyBucket, Quota: 9, Window: time.Minute, Burst: 1, DelayAfter: 1}},
+		{"fixed window", sluice.PerMinute(9).WithAlgorithm(sluice.FixedWindow), sluice.Limit{Name: "fixed-window.min", Algorithm: sluice.FixedWindow, Quota: 9, Window: time.Minute}},
 		{"calendar", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 9, Calendar: sluice.Month}, sluice.Limit{Name: "fixed-window.month.utc", Algorithm: sluice.FixedWindow, Quota: 9, Window: 31 * day, Calendar: sluice.Month, Zone: "UTC"}},
 		{"calendar of a zone east of GMT", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 9, Calendar: sluice.Day, Zone: "Etc/GMT+5"}, sluice.Limit{Name: "fixed-window.day.etc-gmtp5", Algorithm: sluice.FixedWindow, Quota: 9, Window: day, Calendar: sluice.Day, Zone: "Etc/GMT+5"}},
 		{"sliding log of bytes", sluice.Limit{Algorithm: sluice.SlidingLog, Unit: sluice.Bytes, Quota: 9, Window: 90 * time.Second}, sluice.Limit{Name: "sliding-log.90s.bytes", Algorithm: sluice.SlidingLog, Unit: sluice.Bytes, Quota: 9, Window: 90 * time.Second}},
-		{"sliding counter", sluice.PerMinute(9).With(sluice.SlidingCounter), sluice.Limit{Name: "sliding-counter.min", Algorithm: sluice.SlidingCounter, Quota: 9, Window: time.Minute, SubWindows: 1}},
-		{"sliding histogram", sluice.PerMinute(9).With(sluice.SlidingHistogram), sluice.Limit{Name: "sliding-histogram.min", Algorithm: sluice.SlidingHistogram, Quota: 9, Window: time.Minute, Precision: sluice.DefaultPrecision}},
-		{"named", sluice.PerMinute(9).Named("x"), sluice.Limit{Name: "x", Quota: 9, Window: time.Minute, Burst: 9}},
+		{"sliding counter", sluice.PerMinute(9).WithAlgorithm(sluice.SlidingCounter), sluice.Limit{Name: "sliding-counter.min", Algorithm: sluice.SlidingCounter, Quota: 9, Window: time.Minute, SubWindows: 1}},
+		{"sliding histogram", sluice.PerMinute(9).WithAlgorithm(sluice.SlidingHistogram), sluice.Limit{Name: "sliding-histogram.min", Algorithm: sluice.SlidingHistogram, Quota: 9, Window: time.Minute, Precision: sluice.DefaultPrecision}},
+		{"named", sluice.PerMinute(9).WithName("x"), sluice.Limit{Name: "x", Quota: 9, Window: time.Minute, Burst: 9}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := c.limit.Filled()
@@ -280,9 +280,9 @@ func TestLimitFull(t *testing.T) {
 		{sluice.PerMinute(9).WithBurst(20), 20},
 		{sluice.Limit{Quota: 9, Window: time.Minute, Burst: 3, Debt: 5}, 3},
 		{sluice.Limit{Quota: 9, Window: time.Minute, Burst: 3, Debt: 5, NextWaits: true}, 8},
-		{sluice.PerMinute(9).With(sluice.LeakyBucket), 1},
-		{sluice.PerMinute(9).With(sluice.FixedWindow), 9},
-		{sluice.PerMinute(9).With(sluice.SlidingHistogram), 9},
+		{sluice.PerMinute(9).WithAlgorithm(sluice.LeakyBucket), 1},
+		{sluice.PerMinute(9).WithAlgorithm(sluice.FixedWindow), 9},
+		{sluice.PerMinute(9).WithAlgorithm(sluice.SlidingHistogram), 9},
 		{sluice.MustParseLimit("9/min block 1h"), sluice.MaxQuota},
 	} {
 		if got := c.limit.Full(); got != c.want {

@@ -155,7 +155,7 @@ func TestBlockWaits(t *testing.T) {
 // global one, counts against nobody else.
 func TestBlockIsOfTheKeyThatIsDenied(t *testing.T) {
 	client := compile(t, fixed(100, h), blockOf(3, m, 10*m))
-	house := compile(t, onceAnHour.Named("house"), blockOf(5, m, h).Named("block.house"))
+	house := compile(t, onceAnHour.WithName("house"), blockOf(5, m, h).WithName("block.house"))
 	items := make([]algo.Item, 4)
 	do := func(now int64) (d sluice.Decision, out sluice.Outcomes) {
 		out = make(sluice.Outcomes, 4)
@@ -204,7 +204,7 @@ func TestDenyCountsOwnDenialsAlone(t *testing.T) {
 
 // TestSeveralBlocks: each counts by itself, and while one blocks none counts.
 func TestSeveralBlocks(t *testing.T) {
-	a := open(t, onceAnHour, blockOf(2, m, 2*m).Named("short"), blockOf(4, 30*m, 24*h).Named("long"))
+	a := open(t, onceAnHour, blockOf(2, m, 2*m).WithName("short"), blockOf(4, 30*m, 24*h).WithName("long"))
 	a.take(origin, 1)
 	a.take(origin, 1)
 	a.take(origin, 1)
@@ -222,7 +222,7 @@ func TestSeveralBlocks(t *testing.T) {
 // TestBlockNeverBindsByUnits: of an allowed request another limit says what is left.
 func TestBlockNeverBindsByUnits(t *testing.T) {
 	for _, v := range variants() {
-		a := open(t, blockOf(2, m, m).Named("block"), v.limit.Named("limit"))
+		a := open(t, blockOf(2, m, m).WithName("block"), v.limit.WithName("limit"))
 		for _, cost := range []int64{0, 1, v.limit.Full()} {
 			if d := a.peek(origin, cost); d.Allowed && d.Binding != 1 {
 				t.Errorf("%s: a cost of %d is allowed, and the block binds: %+v", v.name, cost, d)

@@ -35,7 +35,7 @@ func (b *blockModel) deny(now int64) {
 // TestBlockEqualsItsModel puts random requests to plans of any limit and a block.
 func TestBlockEqualsItsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := rapid.SampledFrom(variants()).Draw(t, "variant").limit.Named("limit")
+		l := rapid.SampledFrom(variants()).Draw(t, "variant").limit.WithName("limit")
 		b := blockOf(rapid.Int64Range(1, 5).Draw(t, "denials"), rapid.Int64Range(1, 3*window(l)).Draw(t, "window"), rapid.Int64Range(1, 3*window(l)).Draw(t, "length"))
 		a, model := open(t, l, b), &blockModel{limit: b}
 		now := origin

@@ -13,7 +13,7 @@ import (
 // TestBlockChanges: all blocks of one name are one. What was counted stays, and who
 // is blocked stays blocked for as long as was said.
 func TestBlockChanges(t *testing.T) {
-	named := func(l sluice.Limit) sluice.Limit { return l.Named("b") }
+	named := func(l sluice.Limit) sluice.Limit { return l.WithName("b") }
 	before := named(blockOf(4, m, 10*m))
 	for _, c := range []struct {
 		name    string
@@ -50,7 +50,7 @@ func TestBlockChanges(t *testing.T) {
 // TestBlockToAndFro: who can choose between two blocks of a name does not get by
 // either.
 func TestBlockToAndFro(t *testing.T) {
-	limit, short, long := log(1, 48*h), blockOf(3, m, 10*m).Named("b"), blockOf(9, h, h).Named("b")
+	limit, short, long := log(1, 48*h), blockOf(3, m, 10*m).WithName("b"), blockOf(9, h, h).WithName("b")
 	a := open(t, limit, short)
 	a.take(origin-1, 1)
 	for range 3 {
@@ -72,12 +72,12 @@ func TestBlockToAndFro(t *testing.T) {
 // TestBlockBesideOtherForms: a name that stood for a limit of units stands for a
 // block now, and back. No unit and no denial crosses over.
 func TestBlockBesideOtherForms(t *testing.T) {
-	guard := fixed(1, h).Named("guard")
+	guard := fixed(1, h).WithName("guard")
 	for _, v := range variants() {
 		if v.limit.Calendar != sluice.NoCalendar || v.limit.Withheld > 0 || v.limit.PreFilled {
 			continue // what it withholds counts on, whatever was taken
 		}
-		old, b := v.limit.Named("x"), blockOf(2, m, 10*m).Named("x")
+		old, b := v.limit.WithName("x"), blockOf(2, m, 10*m).WithName("x")
 		alone := open(t, guard, old)
 		alone.start = origin - h
 		alone.take(origin, 1)
@@ -108,12 +108,12 @@ func TestBlockBesideOtherForms(t *testing.T) {
 // TestBlockMakesNoRoom: where a name has had too many forms, none of the others is
 // one that a block counts in, and a block is not what goes.
 func TestBlockMakesNoRoom(t *testing.T) {
-	guard, b := fixed(1, h).Named("guard"), blockOf(2, m, 10*m).Named("x")
+	guard, b := fixed(1, h).WithName("guard"), blockOf(2, m, 10*m).WithName("x")
 	forms := []sluice.Limit{log(9, h), log(9, 2*h), counter(9, h, 1), fixed(9, h), log(9, 3*h)}
 	for first := range 2 {
 		a := open(t, guard, b)
 		a.take(origin, 1)
-		list := []sluice.Limit{b, forms[0].Named("x"), forms[1].Named("x"), forms[2].Named("x"), forms[3].Named("x"), forms[4].Named("x"), b}[first:]
+		list := []sluice.Limit{b, forms[0].WithName("x"), forms[1].WithName("x"), forms[2].WithName("x"), forms[3].WithName("x"), forms[4].WithName("x"), b}[first:]
 		a.change(guard, list[0])
 		for i, l := range list {
 			a.change(guard, l)

@@ -49,7 +49,7 @@ func TestAddToWindows(t *testing.T) {
 
 // TestConvertAsBucket4j: PROPORTIONALLY, 40 of 100 left is 80 of 200.
 func TestConvertAsBucket4j(t *testing.T) {
-	small, large := tokens(100, m, 100).Named("x"), tokens(200, m, 200).Named("x")
+	small, large := tokens(100, m, 100).WithName("x"), tokens(200, m, 200).WithName("x")
 	a := open(t, small)
 	a.take(origin, 60)
 	a.change(large)
@@ -66,9 +66,9 @@ func TestConvertAsBucket4j(t *testing.T) {
 	a.left(origin, 40)
 
 	// What is reserved, and what is more than the limit may owe, stays as it is.
-	a = open(t, with(tokens(1, s, 10), debtOf(10)).Named("x"))
+	a = open(t, with(tokens(1, s, 10), debtOf(10)).WithName("x"))
 	a.do(origin, sluice.Request{Op: sluice.OpCharge, Charge: sluice.Charge{Cost: 20}})
-	a.change(tokens(1, s, 20).Named("x"))
+	a.change(tokens(1, s, 20).WithName("x"))
 	a.convert(origin)
 	a.left(origin+s, 1)
 }
@@ -76,7 +76,7 @@ func TestConvertAsBucket4j(t *testing.T) {
 // TestConvertingGivesNothing: to and fro, however often, no unit more is left.
 func TestConvertingGivesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		first, second := drawRate(t).Named("x"), drawRate(t).Named("x")
+		first, second := drawRate(t).WithName("x"), drawRate(t).WithName("x")
 		a, now := open(t, first), origin
 		a.take(now, rapid.Int64Range(0, first.Burst).Draw(t, "cost"))
 		before := a.peek(now, 0).Remaining

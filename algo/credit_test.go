@@ -120,9 +120,9 @@ func TestChargeGoesThroughCredit(t *testing.T) {
 	}
 
 	// Behind another limit's credit it is the charging limit that owes.
-	a = open(t, with(tokens(1, h, 10), creditOf(20, h)).Named("x"))
+	a = open(t, with(tokens(1, h, 10), creditOf(20, h)).WithName("x"))
 	a.add(origin, 20)
-	a.change(with(tokens(10, s, 10), debtOf(5)).Named("x"))
+	a.change(with(tokens(10, s, 10), debtOf(5)).WithName("x"))
 	if d := charge(a, origin, 100); d.Spent != 15 {
 		t.Errorf("got %+v, want burst and debt spent", d)
 	}
@@ -133,7 +133,7 @@ func TestChargeGoesThroughCredit(t *testing.T) {
 // TestReservedByCredit: what credit pays for is not waited for, whatever makes the
 // reservation wait, and the rest only once.
 func TestReservedByCredit(t *testing.T) {
-	a := open(t, with(tokens(1, s, 4), creditOf(5, h)).Named("a"), tokens(1, s, 6).Named("b"))
+	a := open(t, with(tokens(1, s, 4), creditOf(5, h)).WithName("a"), tokens(1, s, 6).WithName("b"))
 	a.add(origin, 9)
 	a.take(origin, 3) // of credit: 2 are left of 5
 	d := a.do(origin, sluice.Request{Op: sluice.OpReserve, Charge: sluice.Charge{Cost: 5}, MaxWait: dur(m)})
@@ -152,8 +152,8 @@ func TestReservedByCredit(t *testing.T) {
 // TestVersionsShareCredit: a limit sees no more than its own, and cuts to that what
 // it spends of.
 func TestVersionsShareCredit(t *testing.T) {
-	large, small := with(tokens(10, s, 10), creditOf(50, h)).Named("x"), with(tokens(20, s, 8), creditOf(5, m)).Named("x")
-	none := tokens(10, s, 10).Named("x")
+	large, small := with(tokens(10, s, 10), creditOf(50, h)).WithName("x"), with(tokens(20, s, 8), creditOf(5, m)).WithName("x")
+	none := tokens(10, s, 10).WithName("x")
 	a := open(t, large)
 	a.add(origin, 40)
 	a.change(none)
@@ -285,7 +285,7 @@ func TestBoundBesideAdds(t *testing.T) {
 		{with(tokens(7, s, 5), creditOf(9, s))},
 		{with(tokens(100, 10*ms, 30), debtOf(4), creditOf(50, 5*ms))},
 		{with(tokens(3, 24*h, 4), creditOf(20, 240*h))},
-		{with(tokens(7, s, 5), creditOf(9, s)).Named("x"), with(tokens(2, s, 8), creditOf(2, 3*s)).Named("x"), tokens(9, s, 3).Named("x")},
+		{with(tokens(7, s, 5), creditOf(9, s)).WithName("x"), with(tokens(2, s, 8), creditOf(2, 3*s)).WithName("x"), tokens(9, s, 3).WithName("x")},
 	} {
 		rapid.Check(t, func(t *rapid.T) {
 			p := play(open(t, limits[0]))

@@ -126,7 +126,7 @@ func TestDenialByAnotherLimitCounts(t *testing.T) {
 			continue
 		}
 		t.Run(v.name, func(t *testing.T) {
-			a := open(t, l, log(1, 366*24*h).Named("denies"))
+			a := open(t, l, log(1, 366*24*h).WithName("denies"))
 			a.take(origin, 1)
 			for n := int64(2); n <= l.Full()+2; n++ {
 				if d := a.take(origin, 1); d.Allowed {

@@ -87,7 +87,7 @@ func TestClockBackLeavesAllTheDebt(t *testing.T) {
 // TestRefundUnderSeveralQueues: Due is that of the slowest queue and says
 // nothing of when the units drained from another.
 func TestRefundUnderSeveralQueues(t *testing.T) {
-	plan := compile(t, leaky(10, s, 6, 1).Named("fast"), leaky(1, s, 3, 1).Named("slow"))
+	plan := compile(t, leaky(10, s, 6, 1).WithName("fast"), leaky(1, s, 3, 1).WithName("slow"))
 	items := []algo.Item{{Term: plan.Term(0)}, {Term: plan.Term(1)}}
 	do := func(items []algo.Item, op sluice.Op, now, cost int64, d sluice.Decision) sluice.Decision {
 		for i := range items {

@@ -51,7 +51,7 @@ func TestExplainEqualsDecide(t *testing.T) {
 		l.Name = "n"
 		limits := []sluice.Limit{l}
 		if rapid.Bool().Draw(t, "another") {
-			limits = append(limits, tokens(5, s, 3).Named("other"))
+			limits = append(limits, tokens(5, s, 3).WithName("other"))
 		}
 		if rapid.IntRange(0, 3).Draw(t, "blocks") == 0 {
 			limits = append(limits, sluice.MustParseLimit("b: 3/2s block 5s"))
@@ -67,7 +67,7 @@ func TestExplainEqualsDecide(t *testing.T) {
 					v = l
 					v.Quota += 2
 				}
-				if v = v.Named("n"); v.Validate() == nil {
+				if v = v.WithName("n"); v.Validate() == nil {
 					limits[0] = v
 					p.change(limits...)
 				}

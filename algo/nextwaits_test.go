@@ -149,7 +149,7 @@ func TestBoundOfNextWaitsIsReachedByTakes(t *testing.T) {
 // TestNextWaitsOfSeveral: of several limits each lends by itself, and all must
 // have nothing owed above their Burst.
 func TestNextWaitsOfSeveral(t *testing.T) {
-	a := open(t, with(tokens(10, s, 10), debtOf(20), nextWaits).Named("a"), tokens(40, m, 40).Named("b"))
+	a := open(t, with(tokens(10, s, 10), debtOf(20), nextWaits).WithName("a"), tokens(40, m, 40).WithName("b"))
 	if d := a.take(origin, 31); d.Allowed || !d.TooLarge || d.Binding != 0 {
 		t.Fatalf("more than the first holds: %+v", d)
 	}

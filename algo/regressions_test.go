@@ -225,10 +225,10 @@ func TestFifthFormCountsInAnother(t *testing.T) {
 	for _, fifth := range []sluice.Limit{log(3, 15*s), fixed(3, 15*s), histogram(3, 15*s, 3), counter(3, 25*s, 5), fixed(3, 39*s)} {
 		a := open(t, forms[0])
 		for _, l := range forms {
-			a.change(l.Named("n"))
+			a.change(l.WithName("n"))
 			a.take(origin, 1)
 		}
-		a.change(fifth.Named("n"))
+		a.change(fifth.WithName("n"))
 		a.bare = true
 		var got int64
 		for range 9 {
@@ -254,7 +254,7 @@ func TestChargeAfterTheClockSteppedBack(t *testing.T) {
 		{with(tokens(54, year, 54), byInterval), algo.State{Since: origin}},
 		{tokens(54, year, 54), algo.State{Since: origin}},
 	} {
-		p, err := sluice.Compile("s", c.limit.Named("x"), fixed(10, s).Named("y"))
+		p, err := sluice.Compile("s", c.limit.WithName("x"), fixed(10, s).WithName("y"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,8 +273,8 @@ func TestChargeAfterTheClockSteppedBack(t *testing.T) {
 // is due, a refilled bucket has nothing for who comes earlier, also where the
 // refill before it has been.
 func TestReservationBetweenRefillsIsNotOvertaken(t *testing.T) {
-	late := log(5, 1500*ms).Named("late")
-	bucket := func(quota, burst int64) sluice.Limit { return with(tokens(quota, s, burst), byInterval).Named("a") }
+	late := log(5, 1500*ms).WithName("late")
+	bucket := func(quota, burst int64) sluice.Limit { return with(tokens(quota, s, burst), byInterval).WithName("a") }
 	for _, asks := range []sluice.Limit{bucket(4, 5), bucket(3, 8)} { // another, and the one that has reserved
 		a := open(t, bucket(1, 5), late)
 		a.take(origin, 5)

@@ -91,7 +91,7 @@ func TestRetryAfterHasACapThroughChanges(t *testing.T) {
 		var limits []sluice.Limit
 		list := append(variants(), slow()...)
 		for range 3 {
-			limits = append(limits, rapid.SampledFrom(list).Draw(t, "variant").limit.Named("x"))
+			limits = append(limits, rapid.SampledFrom(list).Draw(t, "variant").limit.WithName("x"))
 		}
 		l := limits[0]
 		p, now := play(open(t, l)), drawStart(t, l)

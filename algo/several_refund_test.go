@@ -18,8 +18,8 @@ import (
 func TestRefundOfSeveralStaysWithinEachBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := []sluice.Limit{
-			rapid.SampledFrom(variants()).Draw(t, "first").limit.Named("a"),
-			rapid.SampledFrom(variants()).Draw(t, "second").limit.Named("b"),
+			rapid.SampledFrom(variants()).Draw(t, "first").limit.WithName("a"),
+			rapid.SampledFrom(variants()).Draw(t, "second").limit.WithName("b"),
 		}
 		both := play(open(t, limits...))
 		alone := []*player{play(open(t, limits[0])), play(open(t, limits[1]))}
@@ -50,14 +50,14 @@ func TestRefundOfSeveralStaysWithinEachBound(t *testing.T) {
 // own state has to make room: what it still counts is in a window's. The receipt
 // is no less of two queues for that, and its due instant may be that of either.
 func TestRefundGoesByNoOtherQueuesDue(t *testing.T) {
-	quick, slow := leaky(10, s, 5, 4).Named("quick"), leaky(10, 10*s, 5, 1).Named("slow")
+	quick, slow := leaky(10, s, 5, 4).WithName("quick"), leaky(10, 10*s, 5, 1).WithName("slow")
 	a := open(t, quick, slow)
 	taken := a.take(origin, 2)
 	if !taken.Allowed || taken.Delay != dur(s) {
 		t.Fatalf("got %+v, want a take that the slow queue holds back for a second", taken)
 	}
 	for i := range int64(4) {
-		a.change(quick, fixed(1000, (i+2)*10*s).Named("slow"))
+		a.change(quick, fixed(1000, (i+2)*10*s).WithName("slow"))
 		if d := a.take(origin+(i+1)*200*ms, 1); !d.Allowed {
 			t.Fatalf("got %+v, want a take", d)
 		}

@@ -19,7 +19,7 @@ func drawLimits(t *rapid.T) []sluice.Limit {
 	var limits []sluice.Limit
 	for i := range rapid.IntRange(2, 4).Draw(t, "limits") {
 		l := rapid.SampledFrom(variants()).Draw(t, "variant").limit
-		limits = append(limits, l.Named(string(rune('a'+i))))
+		limits = append(limits, l.WithName(string(rune('a'+i))))
 	}
 	return limits
 }
@@ -158,7 +158,7 @@ func TestInvariant16SeveralKeysAllOrNone(t *testing.T) {
 
 func TestBindingInRelationToCost(t *testing.T) {
 	// 6 of 10 left for a cost of 2 is less than 4 of 10 for a cost of 1.
-	a, b := compile(t, log(10, s)), compile(t, log(10, s).Named("b"))
+	a, b := compile(t, log(10, s)), compile(t, log(10, s).WithName("b"))
 	items := []algo.Item{{Term: a.Term(0), Cost: 1}, {Term: b.Term(0), Cost: 2}}
 	req := sluice.Request{
 		Charge: sluice.Charge{Plan: a, Key: "k", Cost: 1}, More: []sluice.Charge{{Plan: b, Key: "l", Cost: 2}},
@@ -173,7 +173,7 @@ func TestBindingInRelationToCost(t *testing.T) {
 }
 
 func TestTakeUpToSkipsChargesOfNothing(t *testing.T) {
-	a, b := compile(t, log(10, s)), compile(t, with(log(3, s), debtOf(5)).Named("b"))
+	a, b := compile(t, log(10, s)), compile(t, with(log(3, s), debtOf(5)).WithName("b"))
 	items := []algo.Item{{Term: a.Term(0), Cost: 7}, {Term: b.Term(0)}}
 	req := sluice.Request{
 		Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Plan: a, Key: "k", Cost: 7}, More: []sluice.Charge{{Plan: b, Key: "l"}},

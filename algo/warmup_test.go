@@ -189,7 +189,7 @@ func TestMoreBurstOfAWarmUpAdmitsNoFewer(t *testing.T) {
 // TestWarmUpsShareAState: limits that differ in Burst or Debt alone use one state,
 // and who gives back what another took gets nothing.
 func TestWarmUpsShareAState(t *testing.T) {
-	small, large := with(tokens(2, s, 1), warmUp(4*s)).Named("a"), with(tokens(4, 2*s, 3), warmUp(4*s), debtOf(5)).Named("a")
+	small, large := with(tokens(2, s, 1), warmUp(4*s)).WithName("a"), with(tokens(4, 2*s, 3), warmUp(4*s), debtOf(5)).WithName("a")
 	a := open(t, small)
 	took := a.take(origin, 1)
 	a.change(large)

@@ -19,7 +19,7 @@ import (
 // BenchmarkFull measures the memory of algorithms whose state grows with what
 // a key has spent, with every key's quota spent. Run it with -benchtime=1x.
 func BenchmarkFull(b *testing.B) {
-	hour := func(a sluice.Algorithm, quota int64) sluice.Limit { return sluice.PerHour(quota).With(a) }
+	hour := func(a sluice.Algorithm, quota int64) sluice.Limit { return sluice.PerHour(quota).WithAlgorithm(a) }
 	cases := []struct {
 		name  string
 		limit sluice.Limit
@@ -68,7 +68,7 @@ type run struct {
 
 // minuteParts is a sliding counter of an hour in minutes.
 func minuteParts(quota int64) sluice.Limit {
-	l := sluice.PerHour(quota).With(sluice.SlidingCounter)
+	l := sluice.PerHour(quota).WithAlgorithm(sluice.SlidingCounter)
 	l.SubWindows = 60
 	return l
 }

@@ -130,8 +130,8 @@ func BenchmarkRedisDenied(b *testing.B) {
 		{"sluice.alone", false, perSecond},
 		{"sluice", false, perSecond},
 		{"deny-cache", true, perSecond},
-		{"deny-cache.fixed-window", true, perSecond.With(sluice.FixedWindow)},
-		{"deny-cache.sliding-log", true, perSecond.With(sluice.SlidingLog)},
+		{"deny-cache.fixed-window", true, perSecond.WithAlgorithm(sluice.FixedWindow)},
+		{"deny-cache.sliding-log", true, perSecond.WithAlgorithm(sluice.SlidingLog)},
 	} {
 		b.Run("who="+c.who, func(b *testing.B) {
 			server := startRedis(b)
@@ -193,9 +193,9 @@ func BenchmarkRedisLeased(b *testing.B) {
 		leased bool
 		limit  sluice.Limit
 	}{
-		{"sluice.sliding-log", false, sluice.Per(hotQuota, time.Second).With(sluice.SlidingLog)},
-		{"leased.sliding-log", true, sluice.Per(hotQuota, time.Second).With(sluice.SlidingLog)},
-		{"leased.sliding-histogram", true, sluice.Per(hotQuota, time.Second).With(sluice.SlidingHistogram)},
+		{"sluice.sliding-log", false, sluice.Per(hotQuota, time.Second).WithAlgorithm(sluice.SlidingLog)},
+		{"leased.sliding-log", true, sluice.Per(hotQuota, time.Second).WithAlgorithm(sluice.SlidingLog)},
+		{"leased.sliding-histogram", true, sluice.Per(hotQuota, time.Second).WithAlgorithm(sluice.SlidingHistogram)},
 		{"leased.token-bucket", true, sluice.Per(hotQuota, time.Second)},
 	} {
 		b.Run("who="+c.who, func(b *testing.B) {

@@ -127,7 +127,7 @@ func BenchmarkNewKeyOfVersions(b *testing.B) {
 					s = memstore.New(memstore.Options{MaxKeys: 2 * million})
 					for k := range limiters {
 						var err error
-						if limiters[k], err = sluice.New(s, "bench", sluice.PerDay(int64(k+10)).Named("n")); err != nil {
+						if limiters[k], err = sluice.New(s, "bench", sluice.PerDay(int64(k+10)).WithName("n")); err != nil {
 							b.Fatal(err)
 						}
 						if _, err := limiters[k].Take(b.Context(), "first", 1); err != nil {

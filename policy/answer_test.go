@@ -34,7 +34,7 @@ func denied(t *testing.T, p *policy.Policy) *policy.Call {
 }
 
 func withAnswer(a policy.Answer) []policy.Rule {
-	r := policy.NewRule("api", policy.IP(), sluice.PerMinute(1).Named("minute"))
+	r := policy.NewRule("api", policy.IP(), sluice.PerMinute(1).WithName("minute"))
 	r.Levels[0].By, r.Answer = nil, &a
 	return []policy.Rule{r}
 }

@@ -26,7 +26,7 @@ func (d *differential) subject(name string) *subject {
 		}
 		list := make([]sluice.Limit, limits)
 		for i := range list {
-			list[i] = d.limit().Named(fmt.Sprintf("l%d", i))
+			list[i] = d.limit().WithName(fmt.Sprintf("l%d", i))
 		}
 		s.charges = append(s.charges, sluice.Charge{Plan: d.plan(s.scope, list), Key: fmt.Sprintf("%s.%d", name, n)})
 	}
@@ -47,7 +47,7 @@ func (s *subject) makeItems(store *Store) {
 
 func (d *differential) plan(scope string, limits []sluice.Limit) *sluice.Plan {
 	for !slices.ContainsFunc(limits, func(l sluice.Limit) bool { return l.Algorithm != sluice.Block }) {
-		limits[0] = d.limit().Named(limits[0].Name)
+		limits[0] = d.limit().WithName(limits[0].Name)
 	}
 	p, err := sluice.Compile(scope, limits...)
 	if err != nil {

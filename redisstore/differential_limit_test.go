@@ -176,5 +176,5 @@ func (d *differential) change(l sluice.Limit) sluice.Limit {
 			return other
 		}
 	}
-	return d.limit().Named(l.Name)
+	return d.limit().WithName(l.Name)
 }

@@ -55,7 +55,7 @@ func TestDifferentialRateLimitJ(t *testing.T) {
 		{p.Limits, "[[10,10,1]]", 10, 1},
 		{p.Vectors[2].Limits, "[[60,100,10]]", 100, 10},
 		{p.Vectors[3].Limits, "[[10,10]]", 10, 10},
-		{[]sluice.Limit{p.Limits[0].Named("a"), sluice.MustParseLimit("b: 30/min sliding-counter sub-windows 6 whole")}, "[[10,10,1],[60,30,10]]", 10, 2},
+		{[]sluice.Limit{p.Limits[0].WithName("a"), sluice.MustParseLimit("b: 30/min sliding-counter sub-windows 6 whole")}, "[[10,10,1],[60,30,10]]", 10, 2},
 	} {
 		t.Run(c.rules, func(t *testing.T) {
 			s := clocked(t, server, c.rules)

@@ -24,7 +24,7 @@ func TestHeadsTellLimitsApart(t *testing.T) {
 		if d.rand.IntN(4) == 0 && l.Algorithm != sluice.Block {
 			l.Unit = sluice.Bytes
 		}
-		term, err := sluice.CompileLimit("any", l.Named("x"))
+		term, err := sluice.CompileLimit("any", l.WithName("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestWarmUpsAreUnknownToOldNodes(t *testing.T) {
 func FuzzParseState(f *testing.F) {
 	d := &differential{rand: rand.New(rand.NewPCG(7, 8))}
 	for range 50 {
-		p := d.plan("any", []sluice.Limit{d.limit().Named("x")})
+		p := d.plan("any", []sluice.Limit{d.limit().WithName("x")})
 		item := []algo.Item{{Term: p.Term(0), Cost: 1}}
 		req := sluice.Request{Op: sluice.OpCharge, Charge: sluice.Charge{Plan: p, Cost: 1}}
 		algo.Decide(&req, item, 1_763_700_000_000_000)
@@ -132,7 +132,7 @@ func FuzzParseState(f *testing.F) {
 	f.Add(formatOne(block, &algo.State{Idle: 1_763_700_060_000_000, B: 1_763_700_000_000_000})[:20])
 	warm := storekit.Plan(f, "any", "x: 2/s warm-up 4s").Term(0)
 	f.Add(formatOne(warm, &algo.State{Idle: 1_763_700_000_000_000, B: 500_000, Last: 1_763_700_000_000_000}))
-	p := d.plan("any", []sluice.Limit{d.limit().Named("x")})
+	p := d.plan("any", []sluice.Limit{d.limit().WithName("x")})
 	f.Fuzz(func(t *testing.T, raw string) {
 		var s Store
 		it := item{preparedLimit: &preparedLimit{term: p.Term(0), plainHead: plainHead(p.Term(0).Limit)}}

@@ -15,18 +15,18 @@ import (
 // log, which keeps an entry per unit, at most what it can hold.
 func Algorithms(l Limit) map[string]sluice.Limit {
 	bucket := sluice.Per(l.Quota, l.Window).WithBurst(l.Burst)
-	meter := bucket.With(sluice.LeakyBucket)
+	meter := bucket.WithAlgorithm(sluice.LeakyBucket)
 	meter.DelayAfter = l.Burst // denies what does not fit, delays nothing
 	windowed := sluice.Per(l.count(), l.Window)
-	log := windowed.With(sluice.SlidingLog)
+	log := windowed.WithAlgorithm(sluice.SlidingLog)
 	log.Quota = min(log.Quota, sluice.MaxLogQuota)
 	limits := map[string]sluice.Limit{
 		"token-bucket":      bucket,
 		"leaky-bucket":      meter,
-		"fixed-window":      windowed.With(sluice.FixedWindow),
+		"fixed-window":      windowed.WithAlgorithm(sluice.FixedWindow),
 		"sliding-log":       log,
-		"sliding-counter":   windowed.With(sluice.SlidingCounter),
-		"sliding-histogram": windowed.With(sluice.SlidingHistogram),
+		"sliding-counter":   windowed.WithAlgorithm(sluice.SlidingCounter),
+		"sliding-histogram": windowed.WithAlgorithm(sluice.SlidingHistogram),
 	}
 	return limits
 }

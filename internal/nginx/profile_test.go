@@ -61,7 +61,7 @@ func TestRealNginxProfiles(t *testing.T) {
 		if !ok {
 			t.Fatalf("no profile for %s", path)
 		}
-		if got := r.Levels[0].Limits[0].Limit.Filled(); got.Named("") != p.Limits[0].Filled().Named("") {
+		if got := r.Levels[0].Limits[0].Limit.Filled(); got.WithName("") != p.Limits[0].Filled().WithName("") {
 			t.Errorf("%s: nginx's configuration makes %v of itself, the profile is %v", p.Name, got, p.Limits[0])
 		}
 		for k := range keys {

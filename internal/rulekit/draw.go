@@ -47,7 +47,7 @@ var (
 )
 
 func (d drawer) limit(i int) sluice.Limit {
-	return sluice.MustParseLimit(pick(d, limits...)).Named(fmt.Sprintf("l%d", i))
+	return sluice.MustParseLimit(pick(d, limits...)).WithName(fmt.Sprintf("l%d", i))
 }
 
 func (d drawer) list(soft bool) (list []policy.Limit) {
@@ -125,7 +125,7 @@ func (d drawer) match() (m policy.Match) {
 func (d drawer) level(j int) policy.Level {
 	l := policy.Level{Name: fmt.Sprintf("v%d", j), By: some(d, 2, parts...), Missing: pick(d, policy.Share, policy.Share, policy.Skip, policy.Refuse), Limits: d.list(true)}
 	if d.one(3) {
-		l.Blocks = []sluice.Limit{sluice.MustParseLimit(pick(d, blocks...)).Named("b")}
+		l.Blocks = []sluice.Limit{sluice.MustParseLimit(pick(d, blocks...)).WithName("b")}
 	}
 	if d.one(5) {
 		l.InFlight = &sluice.SlotLimit{Cap: int64(1 + d.IntN(3)), TTL: time.Duration(1+d.IntN(4)) * time.Second}

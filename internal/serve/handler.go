@@ -67,7 +67,7 @@ func (s *runtime) routeOf(r *http.Request, sum *httplimit.Summary) string {
 
 // newAskers returns how often clients may ask for their own limits.
 func newAskers(store sluice.Store) (*sluice.Limiter, error) {
-	limit := sluice.PerMinute(30).WithBurst(10).Named("own-limits")
+	limit := sluice.PerMinute(30).WithBurst(10).WithName("own-limits")
 	return sluice.New(store, "own-limits", limit)
 }
 
