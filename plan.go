@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/span"
 )
 
@@ -17,15 +17,16 @@ import (
 // given with every take. It does not change and is safe for concurrent use.
 // Plans of one scope share the budget of limits that have the same name.
 type Plan struct {
-	scope   string
-	scopeID uint64
-	id      uint64
-	terms   []Term
-	kept    atomic.Pointer[[]kept] // of each [Prepared], the latest first
+	scope string
+	terms []Term
+	plan
 }
 
-// numbers is embedded for the packages of this module, which see its fields.
-type numbers = span.Limit
+// plan and numbers are what is of use to the stores of this module alone.
+type (
+	plan    = compiled.Plan
+	numbers = span.Numbers
+)
 
 // Term is one limit of a [Plan] with the numbers that follow from it.
 type Term struct {
@@ -37,8 +38,7 @@ type Term struct {
 	// of 64 bits without a secret; a Store mixes them with keys under its own.
 	ID, Series uint64
 
-	numbers
-	location *time.Location
+	numbers // that follow from the Limit
 }
 
 // Full is Full of the Limit, whose defaults are filled in already.
@@ -55,9 +55,6 @@ func (t *Term) Full() int64 {
 // Queues reports whether the limit may hold requests back until their turn.
 func (t *Term) Queues() bool { return t.Algorithm == LeakyBucket && t.DelayAfter < t.Burst }
 
-// Location returns the time zone of a calendar window.
-func (t *Term) Location() *time.Location { return t.location }
-
 // MaxScopeBytes is the longest scope.
 const MaxScopeBytes = 256
 
@@ -73,7 +70,7 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 	if len(limits) == 0 || len(limits) > MaxLimits {
 		faults = append(faults, fmt.Errorf("%d limits: must be 1 to %d", len(limits), MaxLimits))
 	}
-	p := &Plan{scope: scope, scopeID: hashText(scope), terms: make([]Term, 0, len(limits))}
+	p, id := &Plan{scope: scope, terms: make([]Term, 0, len(limits))}, uint64(0)
 	names := make(map[string]int, len(limits))
 	for i, l := range limits {
 		if err := l.Validate(); err != nil {
@@ -86,7 +83,7 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 		}
 		names[t.Name] = i
 		p.terms = append(p.terms, t)
-		p.id = mix(p.id, t.ID)
+		id = mix(id, t.ID)
 	}
 	if len(p.terms) > 0 && len(p.terms) == len(limits) && !slices.ContainsFunc(p.terms, func(t Term) bool { return t.Algorithm != Block }) {
 		faults = append(faults, errors.New("a block counts what the limits beside it deny, and there is none; add one, such as 100/min"))
@@ -94,6 +91,7 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("sluice: compile %q: %w", scope, errors.Join(faults...))
 	}
+	p.SetIDs(id, hashText(scope))
 	return p, nil
 }
 
@@ -134,7 +132,7 @@ func compileTerm(scope string, l Limit) Term {
 		}
 	}
 	if t.Calendar != NoCalendar {
-		t.location, _ = time.LoadLocation(t.Zone) // Validate has loaded it
+		t.Location, _ = time.LoadLocation(t.Zone) // Validate has loaded it
 	}
 	return t
 }
@@ -162,15 +160,8 @@ func mix(h, next uint64) uint64 {
 	return h ^ h>>32
 }
 
-// ID identifies the plan's limits, in their order, with scope and parameters,
-// as [Term.ID] does each of them. It is not part of a stored format.
-func (p *Plan) ID() uint64 { return p.id }
-
 // Scope returns whose budget the plan is.
 func (p *Plan) Scope() string { return p.scope }
-
-// ScopeID returns a hash of the scope, of 64 bits, without a secret.
-func (p *Plan) ScopeID() uint64 { return p.scopeID }
 
 // Len returns how many limits the plan has.
 func (p *Plan) Len() int { return len(p.terms) }

@@ -116,13 +116,13 @@ func TestTermNumbers(t *testing.T) {
 		t.Errorf("sub-window = %d, want the window of %d", whole.Sub, whole.Micros)
 	}
 	calendar := term(t, "s", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 3, Calendar: sluice.Day, Zone: "Asia/Seoul"})
-	if got := calendar.Location().String(); got != "Asia/Seoul" {
+	if got := calendar.Location.String(); got != "Asia/Seoul" {
 		t.Errorf("Location = %s, want Asia/Seoul", got)
 	}
 	if got, want := calendar.Micros, day.Microseconds(); got != want {
 		t.Errorf("Micros of a calendar day = %d, want %d", got, want)
 	}
-	if got := bucket.Location(); got != nil {
+	if got := bucket.Location; got != nil {
 		t.Errorf("Location of a bucket = %v, want nil", got)
 	}
 }

@@ -19,7 +19,7 @@ const calendarSlack = 48 * 3600 * 1e6
 // shorter, and a time that a zone skips is replaced by the first instant behind
 // it.
 func CalendarWindow(t *sluice.Term, at int64) (start, end int64) {
-	y, m, d := time.UnixMicro(at).In(t.Location()).Date()
+	y, m, d := time.UnixMicro(at).In(t.Location).Date()
 	first := periodStart(t, date{y, m, d})
 	for t.From != (sluice.Moment{}) && edge(t, first) > at {
 		first = period(t, first, -1) // the day's Moment has not come yet
@@ -82,7 +82,7 @@ func period(t *sluice.Term, d date, n int) date {
 
 // edge returns when the window begins whose first day is d.
 func edge(t *sluice.Term, d date) int64 {
-	loc := t.Location()
+	loc := t.Location
 	if t.From.Month != 0 {
 		d.month = t.From.Month
 	}

@@ -79,7 +79,7 @@ func TestCalendarWindows(t *testing.T) {
 			}
 			start, end := algo.CalendarWindow(plan.Term(0), at)
 			if start != wantStart || end != wantEnd {
-				zone := plan.Term(0).Location()
+				zone := plan.Term(0).Location
 				t.Errorf("got %v to %v, want %v to %v", time.UnixMicro(start).In(zone), time.UnixMicro(end).In(zone),
 					time.UnixMicro(wantStart).In(zone), time.UnixMicro(wantEnd).In(zone))
 			}
@@ -103,7 +103,7 @@ func TestCalendarAtTheEndOfLeapYears(t *testing.T) {
 		term := compile(t, calendar(sluice.Day, zone, 0)).Term(0)
 		for year := 2028; year < 2100; year += 4 {
 			for day := 29; day <= 32; day++ {
-				noon := time.Date(year, time.December, day, 12, 0, 0, 0, term.Location())
+				noon := time.Date(year, time.December, day, 12, 0, 0, 0, term.Location)
 				start, end := algo.CalendarWindow(term, noon.UnixMicro())
 				if want := noon.UnixMicro() - 12*h; start != want || end != want+24*h {
 					t.Errorf("%s, %v: got %d to %d, want %d to %d", zone, noon, start, end, want, want+24*h)
@@ -135,7 +135,7 @@ func TestCalendarWindowsTile(t *testing.T) {
 		term := compile(t, l).Term(0)
 		at := rapid.Int64Range(0, 80*366*24*h).Draw(t, "at")
 		if rapid.Bool().Draw(t, "near a change") {
-			_, until := time.UnixMicro(at).In(term.Location()).ZoneBounds()
+			_, until := time.UnixMicro(at).In(term.Location).ZoneBounds()
 			if !until.IsZero() {
 				at = max(until.UnixMicro()+rapid.Int64Range(-30*h, 30*h).Draw(t, "off"), 0)
 			}
@@ -165,7 +165,7 @@ func TestCalendarWindowsTile(t *testing.T) {
 			beginsAt(t, term, start)
 			return
 		}
-		before, first := time.UnixMicro(start-1).In(term.Location()), time.UnixMicro(start).In(term.Location())
+		before, first := time.UnixMicro(start-1).In(term.Location), time.UnixMicro(start).In(term.Location)
 		if y, m, d := first.Date(); before.Year() == y && before.Month() == m && before.Day() == d {
 			t.Fatalf("%v: the window starts at %v, in the middle of a day", l, first)
 		}
@@ -195,7 +195,7 @@ func anyMoment(t *rapid.T, c sluice.Calendar) (m sluice.Moment) {
 // gone past it without.
 func beginsAt(t *rapid.T, term *sluice.Term, start int64) {
 	wall := func(at int64) time.Time {
-		_, offset := time.UnixMicro(at).In(term.Location()).Zone()
+		_, offset := time.UnixMicro(at).In(term.Location).Zone()
 		return time.UnixMicro(at).UTC().Add(time.Duration(offset) * time.Second)
 	}
 	now, before, m := wall(start), wall(start-1), term.From
@@ -235,7 +235,7 @@ func TestCalendarWindowsAreNoShorterThanTheBoundAssumes(t *testing.T) {
 func noShorter(t *testing.T, l sluice.Limit) {
 	t.Helper()
 	term := compile(t, l).Term(0)
-	for at := time.UnixMicro(48 * h).In(term.Location()); at.Year() < 2027; {
+	for at := time.UnixMicro(48 * h).In(term.Location); at.Year() < 2027; {
 		_, until := at.ZoneBounds()
 		if until.IsZero() || !until.After(at) {
 			break

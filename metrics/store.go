@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/series"
 )
 
@@ -19,7 +20,7 @@ import (
 // label store; a [sluice.SlotStore] if inner is one. Stores of one name count
 // together. It adds about 0.2 µs to a take, and no allocation.
 func (m *Metrics) Wrap(inner sluice.Store, name string) sluice.Store {
-	s := &store{inner: inner, metrics: m, ops: m.operations(name), plans: new(sluice.Prepared[[]verdicts])}
+	s := &store{inner: inner, metrics: m, ops: m.operations(name), plans: new(compiled.Prepared[[]verdicts])}
 	if _, ok := inner.(sluice.SlotStore); ok {
 		return &slotStore{s}
 	}
@@ -105,7 +106,7 @@ type store struct {
 	ops     *operations
 	// plans keeps the counters of each plan, since looking them up by their
 	// labels costs more than a take in memory does.
-	plans *sluice.Prepared[[]verdicts]
+	plans *compiled.Prepared[[]verdicts]
 	slots sync.Map // slotLimit to verdicts; as many as there are limits of requests in flight
 }
 
@@ -172,7 +173,7 @@ func (s *store) count(req *sluice.Request, d *sluice.Decision, took time.Duratio
 }
 
 func (s *store) counters(p *sluice.Plan) []verdicts {
-	v, ok := s.plans.Of(p)
+	v, ok := s.plans.Of(p.Compiled())
 	if ok {
 		return v
 	}
@@ -180,7 +181,7 @@ func (s *store) counters(p *sluice.Plan) []verdicts {
 	for i := range v {
 		v[i] = verdictsOf(s.metrics.decisions, p.Scope(), p.Term(i).Name)
 	}
-	s.plans.Keep(p, v)
+	s.plans.Keep(p.Compiled(), v)
 	return v
 }
 

@@ -28,11 +28,11 @@ type preparedLimit struct {
 
 // prepared returns p, prepared.
 func (s *Store) prepared(p *sluice.Plan) *prepared {
-	if r, ok := s.plans.Of(p); ok && r.age == s.series.age.Load() {
+	if r, ok := s.plans.Of(p.Compiled()); ok && r.age == s.series.age.Load() {
 		return r
 	}
 	r := s.prepare(p)
-	s.plans.Keep(p, r)
+	s.plans.Keep(p.Compiled(), r)
 	return r
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
@@ -27,7 +28,7 @@ type Store struct {
 	options   Options
 	programs  *programs
 	keyer     keyer
-	plans     *sluice.Prepared[*prepared]
+	plans     *compiled.Prepared[*prepared]
 	series    allSeries
 	writers   writers
 	swapping  *turns
@@ -85,7 +86,7 @@ func newStore(t transport.Transport, options Options) *Store {
 		transport: t,
 		options:   options,
 		programs:  newPrograms(),
-		plans:     new(sluice.Prepared[*prepared]),
+		plans:     new(compiled.Prepared[*prepared]),
 		keyer:     keyer{prefix: options.Prefix, secret: options.Secret},
 		cluster:   t.Cluster(),
 		clock:     now,

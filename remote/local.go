@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // local decides in this process under shares of limits.
@@ -18,7 +19,7 @@ type local struct {
 	slots  sluice.SlotStore // the same
 	used   atomic.Bool      // whether it may hold states
 	nodes  func() int
-	shares *sluice.Prepared[share]
+	shares *compiled.Prepared[share]
 }
 
 // share is a plan of one node's shares, one of so many.
@@ -35,7 +36,7 @@ func (l *local) can(p sluice.Failure) bool {
 // share returns the plan of this node's shares.
 func (l *local) share(p *sluice.Plan) (*sluice.Plan, error) {
 	nodes := clampNodes(l.nodes())
-	if s, ok := l.shares.Of(p); ok && s.nodes == nodes {
+	if s, ok := l.shares.Of(p.Compiled()); ok && s.nodes == nodes {
 		return s.plan, nil
 	}
 	limits := make([]sluice.Limit, p.Len())
@@ -46,7 +47,7 @@ func (l *local) share(p *sluice.Plan) (*sluice.Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("remote: share of %q among %d nodes: %w", p.Scope(), nodes, err)
 	}
-	l.shares.Keep(p, share{nodes, s})
+	l.shares.Keep(p.Compiled(), share{nodes, s})
 	return s, nil
 }
 

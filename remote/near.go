@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // DefaultMaxKeys is how many keys are remembered where no number is named.
@@ -40,7 +41,7 @@ type near struct {
 	age    int64 // ns for which a denial is remembered
 	keys   maphash.Seed
 	scopes maphash.Seed // apart, or a key could be made to look as a scope
-	plans  *sluice.Prepared[*facts]
+	plans  *compiled.Prepared[*facts]
 	shards []shard // a power of two
 }
 
@@ -49,7 +50,7 @@ type near struct {
 func newNear(o Options, by asker) *near {
 	n := &near{
 		by: by, lease: o.Lease, clock: clockOf(o.Now), age: int64(o.MaxDenial),
-		keys: maphash.MakeSeed(), scopes: maphash.MakeSeed(), plans: new(sluice.Prepared[*facts]),
+		keys: maphash.MakeSeed(), scopes: maphash.MakeSeed(), plans: new(compiled.Prepared[*facts]),
 	}
 	if n.age == 0 || n.age > int64(MaxAge) {
 		n.age = int64(MaxAge)

@@ -33,12 +33,12 @@ type facts struct {
 
 // of returns the facts of a plan.
 func (n *near) of(plan *sluice.Plan) (*facts, error) {
-	f, ok := n.plans.Of(plan)
+	f, ok := n.plans.Of(plan.Compiled())
 	if !ok {
 		f = n.derive(plan)
-		n.plans.Keep(plan, f)
+		n.plans.Keep(plan.Compiled(), f)
 		if f.plan != plan {
-			n.plans.Keep(f.plan, f)
+			n.plans.Keep(f.plan.Compiled(), f)
 		}
 	}
 	return f, f.err

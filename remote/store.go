@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
 // Store is a [sluice.Store] that has an answer whatever the store behind it
@@ -64,7 +65,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	opts = opts.filled()
 	s := &Store{
 		store: store, explains: store, opts: opts, probe: probe,
-		local:  local{store: opts.Local, slots: slots, nodes: opts.Nodes, shares: new(sluice.Prepared[share])},
+		local:  local{store: opts.Local, slots: slots, nodes: opts.Nodes, shares: new(compiled.Prepared[share])},
 		ledger: ledger{most: opts.MaxOwed, owed: make(map[debtor]owed)},
 		keeper: newKeeper(),
 	}

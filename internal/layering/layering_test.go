@@ -19,7 +19,7 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/internal/gateway", "/grpclimit", "/httpclient", "/httplimit",
-	"/internal/cli", "/internal/clientip", "/internal/instants", "/internal/keyhash", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/metrics", "/policy", "/internal/profile", "/remote", "/storetest",
+	"/internal/clientip", "/internal/compiled", "/internal/instants", "/internal/keyhash", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/metrics", "/policy", "/internal/profile", "/remote", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
@@ -119,19 +119,20 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/internal/instants", nil},
 		{"/internal/keyhash", nil},
 		{"/internal/span", nil},
-		{"", []string{"/internal/instants", "/internal/span"}},
-		{"/algo", []string{"", "/internal/instants", "/internal/span"}},
-		{"/internal/spec", []string{"", "/internal/instants", "/internal/span"}},
-		{"/internal/storekit", []string{"", "/internal/instants", "/internal/span"}},
-		{"/internal/profile", []string{"", "/internal/instants", "/internal/span", "/internal/spelling"}},
-		{"/storetest", []string{"", "/internal/instants", "/internal/span", "/internal/spelling", "/internal/storekit", "/algo", "/internal/profile"}},
-		{"/remote", []string{"", "/internal/instants", "/internal/span", "/algo"}},
-		{"/policy", []string{"", "/internal/span", "/internal/cli", "/internal/clientip", "/internal/instants", "/internal/sampledlog", "/internal/wire"}},
-		{"/internal/pacing", []string{"", "/internal/instants", "/internal/span"}},
-		{"/httpclient", []string{"", "/internal/instants", "/internal/span", "/internal/pacing"}},
+		{"/internal/compiled", nil},
+		{"", []string{"/internal/compiled", "/internal/instants", "/internal/span"}},
+		{"/algo", []string{"", "/internal/compiled", "/internal/instants", "/internal/span"}},
+		{"/internal/spec", []string{"", "/internal/compiled", "/internal/instants", "/internal/span"}},
+		{"/internal/storekit", []string{"", "/internal/compiled", "/internal/instants", "/internal/span"}},
+		{"/internal/profile", []string{"", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling"}},
+		{"/storetest", []string{"", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling", "/internal/storekit", "/algo", "/internal/profile"}},
+		{"/remote", []string{"", "/internal/compiled", "/internal/instants", "/internal/span", "/algo"}},
+		{"/policy", []string{"", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/sampledlog", "/internal/wire"}},
+		{"/internal/pacing", []string{"", "/internal/compiled", "/internal/instants", "/internal/span"}},
+		{"/httpclient", []string{"", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/pacing"}},
 		{"/internal/exchange", []string{"/internal/wire"}},
 		{"/internal/logfile", []string{"/internal/regular"}},
-		{"/httplimit", []string{"", "/internal/span", "/internal/cli", "/internal/clientip", "/internal/exchange", "/internal/instants", "/internal/sampledlog", "/internal/wire", "/policy"}},
+		{"/httplimit", []string{"", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/instants", "/internal/sampledlog", "/internal/wire", "/policy"}},
 		{"/internal/gateway", []string{"/internal/exchange", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},
 		{"/internal/gateway/certificate", []string{"/internal/regular"}},
 	} {

@@ -1,33 +1,34 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package sluice_test
+package compiled_test
 
 import (
 	"sync"
 	"testing"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 func TestPreparedKeepsOwnersApart(t *testing.T) {
 	a, b := storekit.Compile(t, "a", sluice.PerMinute(1)), storekit.Compile(t, "b", sluice.PerMinute(1))
-	one, two := new(sluice.Prepared[string]), new(sluice.Prepared[string])
-	if got, ok := one.Of(a); ok {
+	one, two := new(compiled.Prepared[string]), new(compiled.Prepared[string])
+	if got, ok := one.Of(a.Compiled()); ok {
 		t.Errorf("kept %q before anything was", got)
 	}
-	one.Keep(a, "one of a")
-	two.Keep(a, "two of a")
-	one.Keep(b, "one of b")
-	one.Keep(a, "one of a again")
+	one.Keep(a.Compiled(), "one of a")
+	two.Keep(a.Compiled(), "two of a")
+	one.Keep(b.Compiled(), "one of b")
+	one.Keep(a.Compiled(), "one of a again")
 	for _, c := range []struct {
-		of   *sluice.Prepared[string]
+		of   *compiled.Prepared[string]
 		plan *sluice.Plan
 		want string
 		ok   bool
 	}{{one, a, "one of a again", true}, {two, a, "two of a", true}, {one, b, "one of b", true}, {two, b, "", false}} {
-		if got, ok := c.of.Of(c.plan); got != c.want || ok != c.ok {
+		if got, ok := c.of.Of(c.plan.Compiled()); got != c.want || ok != c.ok {
 			t.Errorf("of %s: %q, %t, want %q, %t", c.plan.Scope(), got, ok, c.want, c.ok)
 		}
 	}
@@ -37,17 +38,17 @@ func TestPreparedKeepsOwnersApart(t *testing.T) {
 // behind, and the last one always finds its own.
 func TestPreparedIsBounded(t *testing.T) {
 	plan := storekit.Compile(t, "s", sluice.PerMinute(1))
-	owners := make([]*sluice.Prepared[int], 100)
+	owners := make([]*compiled.Prepared[int], 100)
 	for i := range owners {
-		owners[i] = new(sluice.Prepared[int])
-		owners[i].Keep(plan, i)
-		if got, ok := owners[i].Of(plan); got != i || !ok {
+		owners[i] = new(compiled.Prepared[int])
+		owners[i].Keep(plan.Compiled(), i)
+		if got, ok := owners[i].Of(plan.Compiled()); got != i || !ok {
 			t.Fatalf("owner %d finds %d, %t", i, got, ok)
 		}
 	}
 	n := 0
 	for i, o := range owners {
-		if got, ok := o.Of(plan); ok {
+		if got, ok := o.Of(plan.Compiled()); ok {
 			if n++; got != i {
 				t.Errorf("owner %d finds %d", i, got)
 			}
@@ -62,12 +63,12 @@ func TestPreparedConcurrently(t *testing.T) {
 	plan := storekit.Compile(t, "s", sluice.PerMinute(1))
 	var group sync.WaitGroup
 	for range 8 {
-		o := new(sluice.Prepared[int])
+		o := new(compiled.Prepared[int])
 		for range 4 {
 			group.Go(func() {
 				for i := range 1000 {
-					o.Keep(plan, i)
-					if _, ok := o.Of(plan); !ok {
+					o.Keep(plan.Compiled(), i)
+					if _, ok := o.Of(plan.Compiled()); !ok {
 						t.Error("lost what was kept")
 						return
 					}
@@ -80,10 +81,10 @@ func TestPreparedConcurrently(t *testing.T) {
 
 func TestPreparedIsFoundWithoutAllocating(t *testing.T) {
 	plan := storekit.Compile(t, "s", sluice.PerMinute(1))
-	o := new(sluice.Prepared[*sluice.Term])
-	o.Keep(plan, plan.Term(0))
+	o := new(compiled.Prepared[*sluice.Term])
+	o.Keep(plan.Compiled(), plan.Term(0))
 	if n := testing.AllocsPerRun(100, func() {
-		if _, ok := o.Of(plan); !ok {
+		if _, ok := o.Of(plan.Compiled()); !ok {
 			t.Error("not found")
 		}
 	}); n != 0 {

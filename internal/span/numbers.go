@@ -3,8 +3,12 @@
 
 package span
 
-// Limit is the numbers that follow from a limit, for those that decide by it.
-type Limit struct {
+import "time"
+
+// Numbers are what follows from a limit, for those who decide by it. Term of package
+// sluice embeds them under an unexported name: its fields are at hand in this module
+// and no part of the public API.
+type Numbers struct {
 	// Rate is a unit's share of the window; Reach is how long Burst units last
 	// and Most how long Burst and Debt units do. Of use to buckets.
 	Rate        Rate
@@ -16,4 +20,6 @@ type Limit struct {
 	// Behind is how many sub-windows a sliding counter counts beside the
 	// running one: all SubWindows or, if Whole, all but one.
 	Behind int
+	// Location is the time zone of a calendar window, nil of any other.
+	Location *time.Location
 }
