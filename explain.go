@@ -3,11 +3,7 @@
 
 package sluice
 
-import (
-	"context"
-	"errors"
-	"fmt"
-)
+import "context"
 
 // Explanation is what would come of a [Request], and why.
 type Explanation struct {
@@ -42,42 +38,4 @@ type ExplainStore interface {
 	Explain(ctx context.Context, req Request) (Explanation, error)
 	// ExplainSlot returns what Slot would decide of an acquire, and changes nothing.
 	ExplainSlot(ctx context.Context, req SlotRequest) (SlotDecision, error)
-}
-
-// ErrNoExplanation is the error of a [Store] that is no [ExplainStore].
-var ErrNoExplanation = errors.New("sluice: the store cannot explain its decisions; use or wrap one that can")
-
-// ValidateExplain returns nil or a [*RequestError]. Every ExplainStore calls it.
-func (r *Request) ValidateExplain() error {
-	switch {
-	case r.Op != OpTake && r.Op != OpPeek && r.Op != OpReserve:
-		return &RequestError{"Op", fmt.Sprintf("%v cannot be explained; a take, a peek and a reservation can", r.Op)}
-	case r.Slot != nil:
-		return &RequestError{"Slot", "is explained by itself; ask ExplainSlot"}
-	}
-	return r.Validate()
-}
-
-// ValidateExplain returns nil or a [*RequestError]. Every ExplainStore calls it.
-func (r *SlotRequest) ValidateExplain() error {
-	if r.Op != SlotAcquire && r.Op != SlotPeek {
-		return &RequestError{"Op", fmt.Sprintf("slot operation %d cannot be explained; an acquire can", r.Op)}
-	}
-	return r.Validate()
-}
-
-// PassExplain asks the store behind a wrapper, which must be an [ExplainStore].
-func PassExplain(ctx context.Context, store Store, req Request) (Explanation, error) {
-	if s, ok := store.(ExplainStore); ok {
-		return s.Explain(ctx, req)
-	}
-	return Explanation{}, ErrNoExplanation
-}
-
-// PassExplainSlot asks the store behind a wrapper, which must be an [ExplainStore].
-func PassExplainSlot(ctx context.Context, store Store, req SlotRequest) (SlotDecision, error) {
-	if s, ok := store.(ExplainStore); ok {
-		return s.ExplainSlot(ctx, req)
-	}
-	return SlotDecision{}, ErrNoExplanation
 }

@@ -5,7 +5,6 @@ package sluice
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -209,28 +208,6 @@ func (r *Request) ChargeAt(i int) (c *Charge, term int) {
 		term -= c.Plan.Len()
 	}
 	return &r.Charge, 0
-}
-
-// Clone returns r with a More, Outcomes and Slot of its own: for a store that goes
-// on with it when its caller may have left.
-func (r *Request) Clone() Request {
-	c := *r
-	c.More = slices.Clone(r.More)
-	if r.Outcomes != nil {
-		c.Outcomes = new(slices.Clone(*r.Outcomes))
-	}
-	if r.Slot != nil {
-		c.Slot = new(*r.Slot)
-	}
-	return c
-}
-
-// Fill copies what a clone of r has received into r's Outcomes and Slot.
-func (r *Request) Fill(from *Request) {
-	copy(r.Outcomes.All(), from.Outcomes.All())
-	if r.Slot != nil {
-		r.Slot.Decision = from.Slot.Decision
-	}
 }
 
 // Validate returns nil or a [*RequestError]. Every Store calls it, so that

@@ -171,28 +171,3 @@ func TestSizes(t *testing.T) {
 		t.Errorf("a Decision has %d bytes, want at most 80", n)
 	}
 }
-
-// TestCloneIsItsOwn: what is written into a clone reaches its request by Fill alone.
-func TestCloneIsItsOwn(t *testing.T) {
-	p := storekit.Compile(t, "api", sluice.PerMinute(5))
-	req := sluice.Request{
-		Charge: sluice.Charge{Plan: p, Key: "a", Cost: 1}, More: []sluice.Charge{{Plan: p, Key: "b", Cost: 1}},
-		Outcomes: new(make(sluice.Outcomes, 2)), Slot: new(sluice.Slot),
-	}
-	c := req.Clone()
-	c.More[0].Key = "c"
-	(*c.Outcomes)[1].Remaining = 7
-	c.Slot.Decision.Held = 8
-	if req.More[0].Key != "b" || (*req.Outcomes)[1].Remaining != 0 || req.Slot.Decision.Held != 0 {
-		t.Fatalf("the request shares memory with its clone: %+v", req)
-	}
-	req.Fill(&c)
-	if (*req.Outcomes)[1].Remaining != 7 || req.Slot.Decision.Held != 8 {
-		t.Errorf("the request was not filled: %+v, %+v", *req.Outcomes, req.Slot)
-	}
-	bare := sluice.Request{Charge: req.Charge}
-	c = bare.Clone()
-	if bare.Fill(&c); c.More != nil || c.Outcomes != nil || c.Slot != nil {
-		t.Errorf("a clone has what its request has not: %+v", c)
-	}
-}

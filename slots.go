@@ -89,9 +89,6 @@ type Slot struct {
 	Decision    SlotDecision
 }
 
-// Denies reports whether s is a slot that has denied its request.
-func (s *Slot) Denies() bool { return s != nil && s.Decision.RetryAfter > 0 }
-
 // SlotStore is a [Store] that keeps who holds what. Acquiring again as the same owner
 // renews and does not count twice. Its Take decides the Slot of a [Request], too.
 type SlotStore interface {
@@ -101,14 +98,6 @@ type SlotStore interface {
 
 // ErrNoSlots is the error of a [Store] that is no [SlotStore].
 var ErrNoSlots = errors.New("sluice: the store keeps no slots; use or wrap one that does")
-
-// PassSlot asks the store behind a wrapper, which must be a [SlotStore].
-func PassSlot(ctx context.Context, store Store, req SlotRequest) (SlotDecision, error) {
-	if slots, ok := store.(SlotStore); ok {
-		return slots.Slot(ctx, req)
-	}
-	return SlotDecision{}, ErrNoSlots
-}
 
 // Slots is a [SlotLimit] on a [SlotStore]. It is safe for concurrent use. [Slots.Hold] is
 // what most programs need; the other calls do one step of it each, as an owner that the

@@ -141,16 +141,3 @@ func TestSlots(t *testing.T) {
 		}
 	}
 }
-
-// TestPassSlotNamesTheStore: a store that keeps no slots says so.
-func TestPassSlotNamesTheStore(t *testing.T) {
-	limit := sluice.SlotLimit{Name: "slots", Cap: 1, TTL: time.Second}
-	req := sluice.SlotRequest{Scope: "s", Limit: limit, Owner: "o", Cost: 1}
-	store := memstore.New(memstore.Options{})
-	if d, err := sluice.PassSlot(t.Context(), store, req); err != nil || !d.Allowed {
-		t.Errorf("PassSlot = %+v, %v, want what the store says", d, err)
-	}
-	if _, err := sluice.PassSlot(t.Context(), struct{ sluice.Store }{store}, req); !errors.Is(err, sluice.ErrNoSlots) {
-		t.Errorf("PassSlot = %v, want ErrNoSlots", err)
-	}
-}

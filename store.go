@@ -43,19 +43,11 @@ func TakeBatch(ctx context.Context, store Store, reqs []Request, out []Result) e
 	if s, ok := store.(BatchStore); ok {
 		return s.TakeBatch(ctx, reqs, out)
 	}
-	if err := ValidateBatch(reqs, out); err != nil {
-		return err
+	if len(out) != len(reqs) {
+		return &RequestError{"Results", fmt.Sprintf("room for %d of %d requests", len(out), len(reqs))}
 	}
 	for i := range reqs {
 		out[i].Decision, out[i].Err = store.Take(ctx, reqs[i])
-	}
-	return nil
-}
-
-// ValidateBatch returns nil or a [*RequestError] if out is not as long as reqs.
-func ValidateBatch(reqs []Request, out []Result) error {
-	if len(out) != len(reqs) {
-		return &RequestError{"Results", fmt.Sprintf("room for %d of %d requests", len(out), len(reqs))}
 	}
 	return nil
 }

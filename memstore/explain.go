@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/stores"
 )
 
 var _ sluice.ExplainStore = (*Store)(nil)
@@ -17,7 +18,7 @@ var _ sluice.ExplainStore = (*Store)(nil)
 // Explain is of [sluice.ExplainStore]. It neither drops what is idle, as a peek
 // may, nor makes a limit known.
 func (s *Store) Explain(_ context.Context, req sluice.Request) (sluice.Explanation, error) {
-	if err := req.ValidateExplain(); err != nil {
+	if err := stores.ValidateExplain(&req); err != nil {
 		return sluice.Explanation{}, err
 	}
 	now := s.clock.now()
@@ -184,7 +185,7 @@ func (l *look) legacy(ser *series) []algo.State {
 
 // ExplainSlot is of [sluice.ExplainStore].
 func (s *Store) ExplainSlot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
-	if err := req.ValidateExplain(); err != nil {
+	if err := stores.ValidateExplainSlot(&req); err != nil {
 		return sluice.SlotDecision{}, err
 	}
 	now := s.clock.now()

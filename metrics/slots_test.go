@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/stores"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -28,7 +29,7 @@ func TestSlotDenies(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	ask := func(op sluice.SlotOp, owner string) sluice.SlotDecision {
-		d, err := sluice.PassSlot(t.Context(), s, sluice.SlotRequest{Op: op, Scope: "s", Limit: limit, Key: "k", Owner: owner, Cost: 1})
+		d, err := stores.Slot(t.Context(), s, sluice.SlotRequest{Op: op, Scope: "s", Limit: limit, Key: "k", Owner: owner, Cost: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +42,7 @@ func TestSlotDenies(t *testing.T) {
 	ask(sluice.SlotAcquire, "d")
 	ask(sluice.SlotAcquire, "e")
 	ask(sluice.SlotRenew, "d")
-	if _, err := sluice.PassSlot(t.Context(), s, sluice.SlotRequest{Op: 77}); err == nil {
+	if _, err := stores.Slot(t.Context(), s, sluice.SlotRequest{Op: 77}); err == nil {
 		t.Error("77 is a slot operation")
 	}
 	got := scraped(t, m)

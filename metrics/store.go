@@ -14,6 +14,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/series"
+	"github.com/sluicegate/sluice/internal/stores"
 )
 
 // Wrap returns a Store that asks inner, and counts and times what it does under the
@@ -161,7 +162,7 @@ func (s *store) count(req *sluice.Request, d *sluice.Decision, took time.Duratio
 	default:
 		return
 	}
-	denies := req.Slot.Denies()
+	denies := stores.Denies(req.Slot)
 	if slot := req.Slot; slot != nil && (denies || d.Allowed) {
 		s.countSlot(&slot.SlotRequest, !denies)
 	}
@@ -206,7 +207,7 @@ type slotStore struct{ *store }
 // Slot is of [sluice.SlotStore].
 func (s *slotStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	start := time.Now()
-	d, err := sluice.PassSlot(ctx, s.inner, req)
+	d, err := stores.Slot(ctx, s.inner, req)
 	op := unknown
 	if req.Op <= sluice.SlotPeek {
 		op = slotOps + int(req.Op)

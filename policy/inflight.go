@@ -63,7 +63,7 @@ func (v *Verdict) joins() bool {
 // slotDenies reports whether the slot that was asked for with the units has
 // denied the request.
 func (v *Verdict) slotDenies() bool {
-	return v.joint && v.asks[0].result.Err == nil && v.slot.Denies()
+	return v.joint && v.asks[0].result.Err == nil && v.slot.Decision.RetryAfter > 0
 }
 
 // askWithSlot puts all questions to the store, and keeps what came of the slot if

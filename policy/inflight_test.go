@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/stores"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -36,7 +37,7 @@ type slotStore struct {
 
 func (s *slotStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	s.slots++
-	return sluice.PassSlot(ctx, s.Store, req)
+	return stores.Slot(ctx, s.Store, req)
 }
 
 // joined returns a world as flights does, whose store keeps the slots itself.

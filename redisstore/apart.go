@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/stores"
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
@@ -22,7 +23,7 @@ func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) 
 	p := s.sendApart(inv) //nolint:contextcheck // see leave.go: a caller's context never reaches the client
 	res, ok := p.wait(ctx)
 	if !ok {
-		*req = req.Clone()
+		*req = stores.Clone(req)
 		l := s.lateTake(ctx, req)
 		p.leave(s, func(ctx context.Context, res transport.Reply) {
 			err := s.conclude(ctx, c, inv, inv.retry(ctx, s, res))
@@ -47,7 +48,7 @@ func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) 
 // caller may leave.
 func (s *Store) apart(ctx, within context.Context, req *sluice.Request, decide func(context.Context) (sluice.Decision, error)) (sluice.Decision, error) {
 	theirs := *req
-	*req = req.Clone()
+	*req = stores.Clone(req)
 	a := begin(within, s, func(ctx context.Context) (r sluice.Result) {
 		r.Decision, r.Err = decide(ctx)
 		return r
@@ -58,7 +59,7 @@ func (s *Store) apart(ctx, within context.Context, req *sluice.Request, decide f
 		a.leave(s, func(ctx context.Context, r sluice.Result) { l.answer(ctx, r.Decision, r.Err) })
 		return sluice.Decision{}, l.gone
 	}
-	theirs.Fill(req)
+	stores.Fill(&theirs, req)
 	return r.Decision, r.Err
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/stores"
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
@@ -18,7 +19,7 @@ import (
 // for no longer than ctx or Options.Timeout; a request over several slots of a
 // Cluster takes its own, after those before it.
 func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
-	if err := sluice.ValidateBatch(reqs, out); err != nil {
+	if err := stores.ValidateBatch(reqs, out); err != nil {
 		return err
 	}
 	if err := s.admit(ctx); err != nil {
@@ -31,7 +32,7 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 	}
 	mine := make([]sluice.Request, len(reqs))
 	for i := range reqs {
-		mine[i] = reqs[i].Clone()
+		mine[i] = stores.Clone(&reqs[i])
 	}
 	a := begin(s.bound(), s, func(ctx context.Context) []sluice.Result { //nolint:contextcheck // see leave.go
 		results := make([]sluice.Result, len(mine))
@@ -45,7 +46,7 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 	}
 	copy(out, results)
 	for i := range reqs {
-		reqs[i].Fill(&mine[i])
+		stores.Fill(&reqs[i], &mine[i])
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/stores"
 )
 
 var _ sluice.ExplainStore = (*Store)(nil)
@@ -18,7 +19,7 @@ var _ sluice.ExplainStore = (*Store)(nil)
 // trip, of a Cluster in one for each key, and one more where it does not know when a
 // rule started. It blocks no longer than ctx or Options.Timeout.
 func (s *Store) Explain(ctx context.Context, req sluice.Request) (sluice.Explanation, error) {
-	if err := req.ValidateExplain(); err != nil {
+	if err := stores.ValidateExplain(&req); err != nil {
 		return sluice.Explanation{}, err
 	}
 	if err := s.admit(ctx); err != nil {
@@ -154,7 +155,7 @@ func (s *Store) seeStart(ctx context.Context, it *item, now int64) (int64, error
 // ExplainSlot is of [sluice.ExplainStore]. It blocks for one round trip, no longer
 // than ctx or Options.Timeout.
 func (s *Store) ExplainSlot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
-	if err := req.ValidateExplain(); err != nil {
+	if err := stores.ValidateExplainSlot(&req); err != nil {
 		return sluice.SlotDecision{}, err
 	}
 	if err := s.admit(ctx); err != nil {

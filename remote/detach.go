@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/stores"
 )
 
 // detached makes of a store that ignores its context one that returns when that
@@ -27,7 +28,7 @@ type fate struct {
 }
 
 func (d *detached) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	mine := req.Clone() // as it may be read and written after the caller has left
+	mine := stores.Clone(&req) // as it may be read and written after the caller has left
 	var r sluice.Result
 	err := d.run(ctx, func(ctx context.Context) {
 		r.Decision, r.Err = d.store.Take(ctx, mine)
@@ -44,7 +45,7 @@ func (d *detached) Take(ctx context.Context, req sluice.Request) (sluice.Decisio
 	if err != nil {
 		return sluice.Decision{}, err
 	}
-	req.Fill(&mine)
+	stores.Fill(&req, &mine)
 	return r.Decision, r.Err
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/stores"
 )
 
 var _ sluice.ExplainStore = (*Store)(nil)
@@ -25,7 +26,7 @@ func (s *Store) Explain(ctx context.Context, req sluice.Request) (sluice.Explana
 	if err := s.ended(ctx); err != nil {
 		return sluice.Explanation{}, err
 	}
-	if err := req.ValidateExplain(); err != nil {
+	if err := stores.ValidateExplain(&req); err != nil {
 		return sluice.Explanation{}, err
 	}
 	why := errSkipped.Err
@@ -35,7 +36,7 @@ func (s *Store) Explain(ctx context.Context, req sluice.Request) (sluice.Explana
 			return sluice.Explanation{}, err
 		}
 		bounded := s.bound(ctx)
-		e, err := sluice.PassExplain(bounded, s.explains, asked)
+		e, err := stores.Explain(bounded, s.explains, asked)
 		end(bounded)
 		if err == nil {
 			s.near.explain(&req, &e)
@@ -54,7 +55,7 @@ func (s *Store) explainFault(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return fmt.Errorf("remote: explain: %w", ctx.Err())
-	case errors.Is(err, sluice.ErrNoExplanation), storeError(err) == nil:
+	case errors.Is(err, stores.ErrNoExplanation), storeError(err) == nil:
 		return err
 	}
 	return nil
@@ -69,7 +70,7 @@ func (s *Store) explainAway(ctx context.Context, req *sluice.Request, why error)
 	case p == sluice.FailLocal:
 		share, err := s.local.shared(*req)
 		if err == nil {
-			e, err = sluice.PassExplain(context.WithoutCancel(ctx), s.local.store, share)
+			e, err = stores.Explain(context.WithoutCancel(ctx), s.local.store, share)
 		}
 		if err != nil {
 			return e, fmt.Errorf("remote: explain: %w", err)
@@ -138,13 +139,13 @@ func (s *Store) ExplainSlot(ctx context.Context, req sluice.SlotRequest) (d slui
 	if err := s.ended(ctx); err != nil {
 		return d, err
 	}
-	if err := req.ValidateExplain(); err != nil {
+	if err := stores.ValidateExplainSlot(&req); err != nil {
 		return d, err
 	}
 	why := errSkipped.Err
 	if s.Healthy() {
 		bounded := s.bound(ctx)
-		d, err = sluice.PassExplainSlot(bounded, s.explains, req)
+		d, err = stores.ExplainSlot(bounded, s.explains, req)
 		end(bounded)
 		if err == nil {
 			return d, nil
@@ -159,7 +160,7 @@ func (s *Store) ExplainSlot(ctx context.Context, req sluice.SlotRequest) (d slui
 	case !s.local.can(p):
 		return d, &UnavailableError{RetryAfter: s.opts.Probe, Err: why}
 	case p == sluice.FailLocal:
-		d, err = sluice.PassExplainSlot(context.WithoutCancel(ctx), s.local.store, s.local.slotShare(req, p))
+		d, err = stores.ExplainSlot(context.WithoutCancel(ctx), s.local.store, s.local.slotShare(req, p))
 	default:
 		d.Allowed, err = true, nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/stores"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -169,7 +170,7 @@ func TestExplainNeedsAStoreThatCan(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close() //nolint:errcheck // it returns none
-	if _, err := s.Explain(t.Context(), storekit.Request(storekit.Plan(t, "s", "1/s"), "k", 1)); !errors.Is(err, sluice.ErrNoExplanation) {
+	if _, err := s.Explain(t.Context(), storekit.Request(storekit.Plan(t, "s", "1/s"), "k", 1)); !errors.Is(err, stores.ErrNoExplanation) {
 		t.Errorf("got %v", err)
 	}
 }

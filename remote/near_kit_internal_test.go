@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/stores"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -37,7 +38,7 @@ func (s *nearStore) Take(ctx context.Context, req sluice.Request) (sluice.Decisi
 }
 
 func (s *nearStore) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
-	if err := sluice.ValidateBatch(reqs, out); err != nil {
+	if err := stores.ValidateBatch(reqs, out); err != nil {
 		return err
 	}
 	var valid []sluice.Request
@@ -62,7 +63,7 @@ func (s *nearStore) TakeBatch(ctx context.Context, reqs []sluice.Request, out []
 }
 
 func (s *nearStore) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
-	return sluice.PassSlot(ctx, s.behind, req)
+	return stores.Slot(ctx, s.behind, req)
 }
 
 func (s *nearStore) ask(ctx context.Context, req *sluice.Request) (sluice.Decision, error) {

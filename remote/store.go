@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/compiled"
+	"github.com/sluicegate/sluice/internal/stores"
 )
 
 // Store is a [sluice.Store] that has an answer whatever the store behind it
@@ -135,7 +136,7 @@ func (s *Store) Take(ctx context.Context, req sluice.Request) (d sluice.Decision
 // call if that is a [sluice.BatchStore]. Its error is that of the context, or
 // [sluice.ErrClosed], or says that out has another length than reqs.
 func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
-	if err := sluice.ValidateBatch(reqs, out); err != nil {
+	if err := stores.ValidateBatch(reqs, out); err != nil {
 		return err
 	}
 	if err := s.ended(ctx); err != nil {

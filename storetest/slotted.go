@@ -13,6 +13,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/internal/stores"
 )
 
 // holding is a key of slots.
@@ -144,7 +145,7 @@ func cameOf(d sluice.Decision, s *sluice.Slot) int {
 	switch {
 	case d.Allowed:
 		return 1
-	case s.Denies():
+	case stores.Denies(s):
 		return 2
 	default:
 		return 3

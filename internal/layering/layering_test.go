@@ -19,7 +19,7 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/internal/gateway", "/grpclimit", "/httpclient", "/httplimit",
-	"/internal/clientip", "/internal/compiled", "/internal/instants", "/internal/keyhash", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/wire", "/memstore", "/metrics", "/policy", "/internal/profile", "/remote", "/storetest",
+	"/internal/clientip", "/internal/compiled", "/internal/instants", "/internal/keyhash", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/stores", "/internal/wire", "/memstore", "/metrics", "/policy", "/internal/profile", "/remote", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
@@ -123,10 +123,11 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"", []string{"/internal/compiled", "/internal/instants", "/internal/span"}},
 		{"/algo", []string{"", "/internal/compiled", "/internal/instants", "/internal/span"}},
 		{"/internal/spec", []string{"", "/internal/compiled", "/internal/instants", "/internal/span"}},
+		{"/internal/stores", []string{"", "/internal/compiled", "/internal/instants", "/internal/span"}},
 		{"/internal/storekit", []string{"", "/internal/compiled", "/internal/instants", "/internal/span"}},
 		{"/internal/profile", []string{"", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling"}},
-		{"/storetest", []string{"", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling", "/internal/storekit", "/algo", "/internal/profile"}},
-		{"/remote", []string{"", "/internal/compiled", "/internal/instants", "/internal/span", "/algo"}},
+		{"/storetest", []string{"", "/internal/stores", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/spelling", "/internal/storekit", "/algo", "/internal/profile"}},
+		{"/remote", []string{"", "/internal/stores", "/internal/compiled", "/internal/instants", "/internal/span", "/algo"}},
 		{"/policy", []string{"", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/instants", "/internal/sampledlog", "/internal/wire"}},
 		{"/internal/pacing", []string{"", "/internal/compiled", "/internal/instants", "/internal/span"}},
 		{"/httpclient", []string{"", "/internal/compiled", "/internal/instants", "/internal/span", "/internal/pacing"}},

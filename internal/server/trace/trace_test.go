@@ -28,6 +28,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/server/trace"
+	"github.com/sluicegate/sluice/internal/stores"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -204,7 +205,7 @@ func TestOperations(t *testing.T) {
 			t.Error(err)
 		}
 		limit := sluice.SlotLimit{Name: "slots", Cap: 1, TTL: time.Minute}
-		if _, err := sluice.PassSlot(ctx, store, sluice.SlotRequest{Scope: "s", Limit: limit, Key: "k", Owner: "o", Cost: 1}); err != nil {
+		if _, err := stores.Slot(ctx, store, sluice.SlotRequest{Scope: "s", Limit: limit, Key: "k", Owner: "o", Cost: 1}); err != nil {
 			t.Error(err)
 		}
 	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
