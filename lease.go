@@ -8,14 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/span"
-)
-
-// MaxLeaseTTL is the longest TTL of leased units, and DefaultLeaseTTL the default
-// where windows are long.
-const (
-	MaxLeaseTTL     = time.Minute
-	DefaultLeaseTTL = time.Second
 )
 
 // How many default TTLs there are in a window that slides, in the time in which
@@ -30,11 +24,11 @@ const (
 // LeaseTerms say how the units of a plan are leased: taken from the store in
 // advance, and spent without asking it. The zero value is ready to use.
 type LeaseTerms struct {
-	// TTL is how long leased units may be used: whole µs, at most MaxLeaseTTL. A
+	// TTL is how long leased units may be used: whole µs, at most 1 min. A
 	// longer TTL serves keys in less demand and costs more of the limit. Zero
 	// means 1/32 of the window of a log or histogram, 1/16 of the time in which
 	// a bucket's burst refills and a third of any other window or sub-window: the
-	// shortest of the plan's, at most DefaultLeaseTTL.
+	// shortest of the plan's, at most 1 s.
 	TTL time.Duration
 	// Units is the most units of one lease. Zero means 1/100 of what the
 	// smallest limit holds, at least 1, which leases nothing. A node asks for
@@ -50,8 +44,8 @@ type LeaseTerms struct {
 // are for.
 func (t LeaseTerms) Validate() error {
 	var faults []error
-	if t.TTL < 0 || t.TTL > MaxLeaseTTL || t.TTL%time.Microsecond != 0 {
-		faults = append(faults, fmt.Errorf("a TTL of %v must be whole microseconds up to %v, or 0 for the default", t.TTL, MaxLeaseTTL))
+	if t.TTL < 0 || t.TTL > bounds.MaxLeaseTTL || t.TTL%time.Microsecond != 0 {
+		faults = append(faults, fmt.Errorf("a TTL of %v must be whole microseconds up to %v, or 0 for the default", t.TTL, bounds.MaxLeaseTTL))
 	}
 	if t.Units < 0 || t.Units > MaxQuota {
 		faults = append(faults, fmt.Errorf("leases of %d Units must have 1 to %d, or 0 for the default", t.Units, int64(MaxQuota)))
@@ -118,7 +112,7 @@ func (p *Plan) Lease(t LeaseTerms) (*Plan, LeaseTerms, error) {
 
 // leaseTTL returns the default TTL of p.
 func (p *Plan) leaseTTL() time.Duration {
-	ttl := DefaultLeaseTTL
+	ttl := bounds.DefaultLeaseTTL
 	for i := range p.Len() {
 		t := p.Term(i)
 		length := t.Sub / edgeParts

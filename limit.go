@@ -6,28 +6,22 @@ package sluice
 import (
 	"strings"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // Bounds of what a [Limit] and a [Request] may hold. Within them every decision
 // is computed exactly, in this process and in a script on Redis alike.
 const (
-	MaxQuota     = 1<<53 - 1            // units: largest cost, Quota plus Debt and Burst plus Debt plus Credit
-	MaxWindow    = 366 * 24 * time.Hour // longest Window
-	MaxRefill    = 2 * MaxWindow        // longest time in which a bucket's Burst plus Debt plus Credit may refill
-	MaxLogQuota  = 1 << 16              // units: largest Quota plus Debt of a sliding log
-	MaxSubWindow = 1024                 // most sub-windows of a sliding counter
-	MaxWait      = time.Hour            // longest wait or reservation
-	MaxWarmUp    = time.Hour            // longest WarmUp of a token bucket
-	MaxKeyBytes  = 64 << 10             // longest key
-	MaxLimits    = 16                   // most limits in a Plan
-	MaxCharges   = 16                   // most charges in a Request
-
-	// DefaultPrecision is the Precision of a sliding histogram that names none.
-	DefaultPrecision = 27
+	MaxQuota    = 1<<53 - 1            // units: largest cost, Quota plus Debt and Burst plus Debt plus Credit
+	MaxWindow   = 366 * 24 * time.Hour // longest Window
+	MaxWait     = time.Hour            // longest wait or reservation
+	MaxKeyBytes = 64 << 10             // longest key
+	MaxCharges  = 16                   // most charges in a Request
 )
 
 // MaxRetryAfter is the longest RetryAfter, and that of a cost that is TooLarge.
-const MaxRetryAfter = MaxRefill + MaxWait
+const MaxRetryAfter = bounds.MaxRefill + MaxWait
 
 // Limit is a rule: at most Quota units per Window for each key, counted by an
 // Algorithm. It is a plain value that can be compared, printed and, as text,
@@ -63,7 +57,7 @@ type Limit struct {
 	NextWaits bool
 
 	// WarmUp, if not zero, makes a token bucket that refills continuously slower for
-	// a cold key: whole µs, 1 µs to MaxWarmUp. A key is cold that was never
+	// a cold key: whole µs, 1 µs to 1 h. A key is cold that was never
 	// seen, or has owed nothing for a WarmUp. Its units last up to three times
 	// Window/Quota, and that alone once it has had as many as a warm key has in half
 	// a WarmUp; while it owes nothing it grows cold again. What that takes longer is
@@ -101,7 +95,7 @@ type Limit struct {
 	Strict       bool // sliding counter: round the weighed part up, not down: 2·Quota-1 at most, less of a small Quota
 	PreFilled    bool // sliding counter: the rule starts as if every key had used Quota in the window before
 
-	Precision int // sliding histogram: k, 3 to 1024; zero means DefaultPrecision
+	Precision int // sliding histogram: k, 3 to 1024; zero means 27
 
 	// BlockFor is, in a block, how long a key is denied that was denied Quota
 	// times: whole µs, 1 µs to MaxWindow. There is no default.
@@ -163,7 +157,7 @@ func (l Limit) Filled() Limit {
 	case SlidingCounter:
 		l.SubWindows = orDefault(l.SubWindows, 1)
 	case SlidingHistogram:
-		l.Precision = orDefault(l.Precision, DefaultPrecision)
+		l.Precision = orDefault(l.Precision, bounds.DefaultPrecision)
 	case Block: // has no defaults
 	}
 	if l.Name == "" {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 var zones = []string{
@@ -40,7 +41,7 @@ func drawLimit(t *rapid.T) sluice.Limit {
 		l.NextWaits = l.Debt > 0 && rapid.Bool().Draw(t, "next waits")
 		l.CountDenied = l.CountDenied && !l.NextWaits && l.Refill != sluice.Aligned
 		if !l.CountDenied && l.Refill == sluice.Continuous && l.Withheld == 0 && rapid.Bool().Draw(t, "warms up") {
-			l.WarmUp = time.Duration(rapid.Int64Range(1, sluice.MaxWarmUp.Microseconds()).Draw(t, "warm-up")) * time.Microsecond
+			l.WarmUp = time.Duration(rapid.Int64Range(1, bounds.MaxWarmUp.Microseconds()).Draw(t, "warm-up")) * time.Microsecond
 		}
 		drawCredit(t, &l)
 	case sluice.LeakyBucket:
@@ -49,11 +50,11 @@ func drawLimit(t *rapid.T) sluice.Limit {
 	case sluice.FixedWindow:
 		drawFixed(t, &l)
 	case sluice.SlidingLog:
-		l.Quota = rapid.Int64Range(1, sluice.MaxLogQuota).Draw(t, "log quota")
-		l.Debt = rapid.Int64Range(0, sluice.MaxLogQuota-l.Quota).Draw(t, "log debt")
+		l.Quota = rapid.Int64Range(1, bounds.MaxLogQuota).Draw(t, "log quota")
+		l.Debt = rapid.Int64Range(0, bounds.MaxLogQuota-l.Quota).Draw(t, "log debt")
 		return l
 	case sluice.SlidingCounter:
-		l.SubWindows = rapid.IntRange(0, sluice.MaxSubWindow).Filter(func(n int) bool {
+		l.SubWindows = rapid.IntRange(0, bounds.MaxSubWindow).Filter(func(n int) bool {
 			return n < 2 || l.Window.Microseconds()%int64(n) == 0
 		}).Draw(t, "sub-windows")
 		l.Conservative = rapid.Bool().Draw(t, "conservative")
@@ -95,7 +96,7 @@ func drawWindow(t *rapid.T) time.Duration {
 
 // drawBurst sets Burst and Debt to what refills within MaxRefill.
 func drawBurst(t *rapid.T, l *sluice.Limit) {
-	most := big.NewInt(sluice.MaxRefill.Microseconds())
+	most := big.NewInt(bounds.MaxRefill.Microseconds())
 	window := big.NewInt(l.Window.Microseconds())
 	if l.Refill != sluice.Continuous {
 		most.Div(most, window).Mul(most, big.NewInt(l.Quota))

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // TextError is a fault in a limit's text.
@@ -288,7 +290,7 @@ func (p *parser) option(w string) error {
 	case "count-denied":
 		l.CountDenied = true
 	case "sub-windows":
-		return p.small(w, 1, MaxSubWindow, &l.SubWindows)
+		return p.small(w, 1, bounds.MaxSubWindow, &l.SubWindows)
 	case "conservative":
 		l.Conservative = true
 	case "whole":

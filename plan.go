@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/span"
 )
@@ -55,20 +56,17 @@ func (t *Term) Full() int64 {
 // Queues reports whether the limit may hold requests back until their turn.
 func (t *Term) Queues() bool { return t.Algorithm == LeakyBucket && t.DelayAfter < t.Burst }
 
-// MaxScopeBytes is the longest scope.
-const MaxScopeBytes = 256
-
 // Compile validates limits and makes a [Plan] of them. The scope says whose
 // budget this is ("login", "api"): any text of 1 to 256 bytes. All faults are
 // returned at once. Two limits of one name are refused, as they would count
 // in the same state, and so are blocks alone, as nobody would be denied.
 func Compile(scope string, limits ...Limit) (*Plan, error) {
 	var faults []error
-	if scope == "" || len(scope) > MaxScopeBytes {
-		faults = append(faults, fmt.Errorf("scope of %d bytes: must have 1 to %d", len(scope), MaxScopeBytes))
+	if scope == "" || len(scope) > bounds.MaxScopeBytes {
+		faults = append(faults, fmt.Errorf("scope of %d bytes: must have 1 to %d", len(scope), bounds.MaxScopeBytes))
 	}
-	if len(limits) == 0 || len(limits) > MaxLimits {
-		faults = append(faults, fmt.Errorf("%d limits: must be 1 to %d", len(limits), MaxLimits))
+	if len(limits) == 0 || len(limits) > bounds.MaxLimits {
+		faults = append(faults, fmt.Errorf("%d limits: must be 1 to %d", len(limits), bounds.MaxLimits))
 	}
 	p, id := &Plan{scope: scope, terms: make([]Term, 0, len(limits))}, uint64(0)
 	names := make(map[string]int, len(limits))
@@ -98,8 +96,8 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 // CompileLimit returns one limit as a [Plan] of the scope has it, which may be a
 // block: for a [Store] that finds a state whose limit is in no Plan at hand.
 func CompileLimit(scope string, l Limit) (*Term, error) {
-	if scope == "" || len(scope) > MaxScopeBytes {
-		return nil, fmt.Errorf("sluice: scope of %d bytes: must have 1 to %d", len(scope), MaxScopeBytes)
+	if scope == "" || len(scope) > bounds.MaxScopeBytes {
+		return nil, fmt.Errorf("sluice: scope of %d bytes: must have 1 to %d", len(scope), bounds.MaxScopeBytes)
 	}
 	if err := l.Validate(); err != nil {
 		return nil, err

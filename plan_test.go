@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 )
 
@@ -23,7 +24,7 @@ func term(tb testing.TB, scope string, l sluice.Limit) *sluice.Term {
 }
 
 func TestCompileRefuses(t *testing.T) {
-	many := make([]sluice.Limit, sluice.MaxLimits+1)
+	many := make([]sluice.Limit, bounds.MaxLimits+1)
 	for i := range many {
 		many[i] = sluice.PerMinute(1).WithName(fmt.Sprint("l", i))
 	}
@@ -34,7 +35,7 @@ func TestCompileRefuses(t *testing.T) {
 		says   []string
 	}{
 		{"empty scope", "", many[:1], []string{"scope of 0 bytes: must have 1 to 256"}},
-		{"long scope", strings.Repeat("s", sluice.MaxScopeBytes+1), many[:1], []string{"scope of 257 bytes"}},
+		{"long scope", strings.Repeat("s", bounds.MaxScopeBytes+1), many[:1], []string{"scope of 257 bytes"}},
 		{"no limits", "s", nil, []string{"0 limits: must be 1 to 16"}},
 		{"too many limits", "s", many, []string{"17 limits: must be 1 to 16"}},
 		{
@@ -72,7 +73,7 @@ func TestCompileRefuses(t *testing.T) {
 }
 
 func TestCompileKeepsOrderAndScope(t *testing.T) {
-	scope := strings.Repeat("\x00", sluice.MaxScopeBytes)
+	scope := strings.Repeat("\x00", bounds.MaxScopeBytes)
 	p := storekit.Compile(t, scope, sluice.PerMinute(1), sluice.PerHour(2), sluice.PerMinute(3).WithAlgorithm(sluice.SlidingLog))
 	if got := p.Scope(); got != scope {
 		t.Errorf("Scope = %q, want %q", got, scope)

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // SlotLimit caps how many units are held at once for each key: requests in
@@ -15,12 +17,9 @@ import (
 // or, if its holder dies, when TTL has passed since it was acquired or renewed.
 type SlotLimit struct {
 	Name string        // as a Limit's; empty means "slots"
-	Cap  int64         // units held at once; 1 to MaxSlots
+	Cap  int64         // units held at once; 1 to 65536
 	TTL  time.Duration // whole µs, 1 ms to MaxWindow
 }
-
-// MaxSlots is the largest Cap of a [SlotLimit].
-const MaxSlots = 1 << 16
 
 // Validate returns nil or every fault of l joined, each a [*LimitError].
 func (l SlotLimit) Validate() error {
@@ -28,8 +27,8 @@ func (l SlotLimit) Validate() error {
 	if l.Name != "" && !validName(l.Name) {
 		faults = append(faults, &LimitError{"Name", fmt.Sprintf("%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", l.Name)})
 	}
-	if l.Cap < 1 || l.Cap > MaxSlots {
-		faults = append(faults, &LimitError{"Cap", fmt.Sprintf("%d must be 1 to %d", l.Cap, MaxSlots)})
+	if l.Cap < 1 || l.Cap > bounds.MaxSlots {
+		faults = append(faults, &LimitError{"Cap", fmt.Sprintf("%d must be 1 to %d", l.Cap, bounds.MaxSlots)})
 	}
 	if l.TTL < time.Millisecond || l.TTL > MaxWindow || l.TTL%time.Microsecond != 0 {
 		faults = append(faults, &LimitError{"TTL", fmt.Sprintf("%v must be 1ms to %v in whole microseconds", l.TTL, MaxWindow)})
@@ -118,8 +117,8 @@ func NewSlots(store Store, scope string, limit SlotLimit) (*Slots, error) {
 	if !ok {
 		return nil, fmt.Errorf("sluice: new slots %q: %w: %T keeps no slots; use or wrap a SlotStore", scope, errors.ErrUnsupported, store)
 	}
-	if scope == "" || len(scope) > MaxScopeBytes {
-		return nil, fmt.Errorf("sluice: new slots: scope of %d bytes: must have 1 to %d", len(scope), MaxScopeBytes)
+	if scope == "" || len(scope) > bounds.MaxScopeBytes {
+		return nil, fmt.Errorf("sluice: new slots: scope of %d bytes: must have 1 to %d", len(scope), bounds.MaxScopeBytes)
 	}
 	if err := limit.Validate(); err != nil {
 		return nil, fmt.Errorf("sluice: new slots %q: %w", scope, err)
@@ -166,8 +165,8 @@ func (r *SlotRequest) Validate() error {
 		return &RequestError{"Key", fmt.Sprintf("%d bytes; a key has at most %d", len(r.Key), MaxKeyBytes)}
 	case r.Cost < 1:
 		return &RequestError{"Cost", fmt.Sprintf("%d: a slot is at least 1 unit", r.Cost)}
-	case r.Scope == "" || len(r.Scope) > MaxScopeBytes:
-		return &RequestError{"Scope", fmt.Sprintf("%d bytes; a scope has 1 to %d", len(r.Scope), MaxScopeBytes)}
+	case r.Scope == "" || len(r.Scope) > bounds.MaxScopeBytes:
+		return &RequestError{"Scope", fmt.Sprintf("%d bytes; a scope has 1 to %d", len(r.Scope), bounds.MaxScopeBytes)}
 	case r.Limit.Name == "":
 		return &RequestError{"Limit", "has no name; NewSlots gives one"}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 )
@@ -24,8 +25,8 @@ func TestSlotLimitValidate(t *testing.T) {
 	}{
 		{"zero", sluice.SlotLimit{}, []string{"Cap", "TTL"}},
 		{"least", sluice.SlotLimit{Cap: 1, TTL: time.Millisecond}, nil},
-		{"most", sluice.SlotLimit{Name: strings.Repeat("z", 64), Cap: sluice.MaxSlots, TTL: sluice.MaxWindow}, nil},
-		{"above", sluice.SlotLimit{Name: strings.Repeat("z", 65), Cap: sluice.MaxSlots + 1, TTL: sluice.MaxWindow + time.Microsecond}, []string{"Cap", "Name", "TTL"}},
+		{"most", sluice.SlotLimit{Name: strings.Repeat("z", 64), Cap: bounds.MaxSlots, TTL: sluice.MaxWindow}, nil},
+		{"above", sluice.SlotLimit{Name: strings.Repeat("z", 65), Cap: bounds.MaxSlots + 1, TTL: sluice.MaxWindow + time.Microsecond}, []string{"Cap", "Name", "TTL"}},
 		{"extremes", sluice.SlotLimit{Cap: math.MinInt64, TTL: math.MinInt64}, []string{"Cap", "TTL"}},
 		{"TTL of half µs", sluice.SlotLimit{Cap: 1, TTL: time.Second + 500}, []string{"TTL"}},
 		{"TTL below 1 ms", sluice.SlotLimit{Cap: 1, TTL: 999 * time.Microsecond}, []string{"TTL"}},

@@ -8,10 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-)
 
-// MaxTextBytes is the longest limit text that ParseLimit reads.
-const MaxTextBytes = 1024
+	"github.com/sluicegate/sluice/internal/bounds"
+)
 
 // ParseLimit reads a limit's text, such as "100/min", "10/s burst 20",
 // "per-user: 100MB/min sliding-histogram" or "1000/day fixed-window calendar
@@ -61,8 +60,8 @@ func ParseLimit(text string) (Limit, error) { return parseLimit(text, nil) }
 func ParseLimitLike(text string, like ...Limit) (Limit, error) { return parseLimit(text, like) }
 
 func parseLimit(text string, like []Limit) (Limit, error) {
-	if len(text) > MaxTextBytes {
-		return Limit{}, &TextError{strings.ToValidUTF8(text[:32], "") + "…", MaxTextBytes, fmt.Sprintf("longer than %d bytes; a limit is one short line", MaxTextBytes)}
+	if len(text) > bounds.MaxTextBytes {
+		return Limit{}, &TextError{strings.ToValidUTF8(text[:32], "") + "…", bounds.MaxTextBytes, fmt.Sprintf("longer than %d bytes; a limit is one short line", bounds.MaxTextBytes)}
 	}
 	p := parser{text: text, like: like}
 	if err := p.parse(); err != nil {

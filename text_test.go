@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 const day = 24 * time.Hour
@@ -299,7 +300,7 @@ func TestParseLimitReportsTheFaultsOfTheLimit(t *testing.T) {
 }
 
 func TestParseLimitRefusesLongText(t *testing.T) {
-	longest := "1/min" + strings.Repeat(" ", sluice.MaxTextBytes-len("1/min"))
+	longest := "1/min" + strings.Repeat(" ", bounds.MaxTextBytes-len("1/min"))
 	if _, err := sluice.ParseLimit(longest); err != nil {
 		t.Errorf("%d bytes: %v", len(longest), err)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/span"
 )
 
@@ -50,19 +51,19 @@ func (l Limit) Validate() error {
 	case FixedWindow:
 		l.validateFixed(add)
 	case SlidingLog:
-		if l.Quota >= 1 && l.Debt >= 0 && (l.Quota > MaxLogQuota || l.Debt > MaxLogQuota-l.Quota) {
-			add("Quota", "a sliding log keeps an entry per unit, at most %d with the debt; use sliding-histogram, which never admits more either", MaxLogQuota)
+		if l.Quota >= 1 && l.Debt >= 0 && (l.Quota > bounds.MaxLogQuota || l.Debt > bounds.MaxLogQuota-l.Quota) {
+			add("Quota", "a sliding log keeps an entry per unit, at most %d with the debt; use sliding-histogram, which never admits more either", bounds.MaxLogQuota)
 		}
 	case SlidingCounter:
-		if l.SubWindows < 0 || l.SubWindows > MaxSubWindow {
-			add("SubWindows", "%d must be 1 to %d, or 0 for 1", l.SubWindows, MaxSubWindow)
+		if l.SubWindows < 0 || l.SubWindows > bounds.MaxSubWindow {
+			add("SubWindows", "%d must be 1 to %d, or 0 for 1", l.SubWindows, bounds.MaxSubWindow)
 		} else if n := int64(max(l.SubWindows, 1)); l.Window.Microseconds()%n != 0 {
 			add("SubWindows", "%d must divide the window of %v into whole microseconds", l.SubWindows, l.Window)
 		}
 		l.validateRule(add)
 	case SlidingHistogram:
 		if l.Precision != 0 && (l.Precision < 3 || l.Precision > 1024) {
-			add("Precision", "%d must be 3 to 1024, or 0 for %d", l.Precision, DefaultPrecision)
+			add("Precision", "%d must be 3 to 1024, or 0 for %d", l.Precision, bounds.DefaultPrecision)
 		}
 	case Block:
 		l.validateBlock(add)
@@ -162,17 +163,17 @@ func (l Limit) validateBucket(add func(string, string, ...any)) {
 		return // named already
 	}
 	if l.Credit > 0 && l.Credit <= MaxQuota && l.Refill == Continuous {
-		if over := burst + l.Debt; l.Credit > MaxQuota-over || !span.New(l.Quota, l.Window.Microseconds()).Fits(over+l.Credit, MaxRefill.Microseconds()) {
+		if over := burst + l.Debt; l.Credit > MaxQuota-over || !span.New(l.Quota, l.Window.Microseconds()).Fits(over+l.Credit, bounds.MaxRefill.Microseconds()) {
 			add("Credit", "burst %d, debt %d and credit %d together are more than %d units, or than refill in %v; raise the quota or lower them",
-				burst, l.Debt, l.Credit, int64(MaxQuota), MaxRefill)
+				burst, l.Debt, l.Credit, int64(MaxQuota), bounds.MaxRefill)
 		}
 	}
 	r, n := span.New(l.Quota, l.Window.Microseconds()), burst+l.Debt
 	if l.Refill != Continuous {
 		r, n = span.New(1, l.Window.Microseconds()), (burst+l.Debt-1)/l.Quota+1 // windows
 	}
-	if !r.Fits(n, MaxRefill.Microseconds()) {
-		add("Burst", "burst %d plus debt %d take longer than %v to refill; raise the quota or lower them", burst, l.Debt, MaxRefill)
+	if !r.Fits(n, bounds.MaxRefill.Microseconds()) {
+		add("Burst", "burst %d plus debt %d take longer than %v to refill; raise the quota or lower them", burst, l.Debt, bounds.MaxRefill)
 	}
 }
 
@@ -182,8 +183,8 @@ func (l Limit) validateWarmUp(add func(string, string, ...any)) {
 	if l.WarmUp == 0 {
 		return
 	}
-	if l.WarmUp < time.Microsecond || l.WarmUp > MaxWarmUp {
-		add("WarmUp", "%v must be 1µs to %v, or 0 for none", l.WarmUp, MaxWarmUp)
+	if l.WarmUp < time.Microsecond || l.WarmUp > bounds.MaxWarmUp {
+		add("WarmUp", "%v must be 1µs to %v, or 0 for none", l.WarmUp, bounds.MaxWarmUp)
 	}
 	if l.WarmUp%time.Microsecond != 0 {
 		add("WarmUp", "%v is not a whole number of microseconds", l.WarmUp)

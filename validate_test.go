@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // faultyFields returns the field of every fault in err, sorted.
@@ -107,9 +108,9 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		{"withheld above the burst", sluice.Limit{Quota: 9, Window: 1000, Burst: 3, Withheld: 4}, []string{"Withheld"}},
 		{"withheld negative", sluice.Limit{Quota: 9, Window: 1000, Withheld: -1}, []string{"Withheld"}},
 		{"the next waits", sluice.Limit{Quota: 9, Window: 1000, NextWaits: true, Debt: 1}, nil},
-		{"a warm-up", sluice.Limit{Quota: 9, Window: 1000, WarmUp: sluice.MaxWarmUp}, nil},
+		{"a warm-up", sluice.Limit{Quota: 9, Window: 1000, WarmUp: bounds.MaxWarmUp}, nil},
 		{"a warm-up too short", sluice.Limit{Quota: 9, Window: 1000, WarmUp: 1}, []string{"WarmUp", "WarmUp"}},
-		{"a warm-up too long", sluice.Limit{Quota: 9, Window: 1000, WarmUp: sluice.MaxWarmUp + time.Microsecond}, []string{"WarmUp"}},
+		{"a warm-up too long", sluice.Limit{Quota: 9, Window: 1000, WarmUp: bounds.MaxWarmUp + time.Microsecond}, []string{"WarmUp"}},
 		{"a warm-up before now", sluice.Limit{Quota: 9, Window: 1000, WarmUp: -time.Second}, []string{"WarmUp"}},
 		{"a warm-up of parts of a µs", sluice.Limit{Quota: 9, Window: 1000, WarmUp: time.Second + 1}, []string{"WarmUp"}},
 		{"a warm-up by intervals", sluice.Limit{Quota: 9, Window: 1000, WarmUp: time.Second, Refill: sluice.Interval}, []string{"Refill"}},
@@ -165,9 +166,9 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		{"start of a week on no day", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Calendar: sluice.Week, WeekStart: 7}, []string{"WeekStart"}},
 		{"start of a week before Sunday", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Calendar: sluice.Week, WeekStart: -1}, []string{"WeekStart"}},
 
-		{"log at its largest", sluice.Limit{Algorithm: sluice.SlidingLog, Quota: sluice.MaxLogQuota - 1, Window: 1000, Debt: 1}, nil},
-		{"log too large", sluice.Limit{Algorithm: sluice.SlidingLog, Quota: sluice.MaxLogQuota + 1, Window: 1000}, []string{"Quota"}},
-		{"log too large with its debt", sluice.Limit{Algorithm: sluice.SlidingLog, Quota: sluice.MaxLogQuota, Window: 1000, Debt: 1}, []string{"Quota"}},
+		{"log at its largest", sluice.Limit{Algorithm: sluice.SlidingLog, Quota: bounds.MaxLogQuota - 1, Window: 1000, Debt: 1}, nil},
+		{"log too large", sluice.Limit{Algorithm: sluice.SlidingLog, Quota: bounds.MaxLogQuota + 1, Window: 1000}, []string{"Quota"}},
+		{"log too large with its debt", sluice.Limit{Algorithm: sluice.SlidingLog, Quota: bounds.MaxLogQuota, Window: 1000, Debt: 1}, []string{"Quota"}},
 		{"log of the largest numbers", sluice.Limit{Algorithm: sluice.SlidingLog, Quota: math.MaxInt64, Window: 1000, Debt: math.MaxInt64}, []string{"Debt", "Quota", "Quota"}},
 
 		{"strict", sluice.Limit{Algorithm: sluice.SlidingCounter, Quota: 1, Window: time.Minute, Strict: true}, nil},
@@ -215,7 +216,7 @@ func TestAnyLimitIsSafe(t *testing.T) {
 			Refill:       sluice.Refill(small(t, "refill") / 2),
 			Withheld:     rapid.Int64().Draw(t, "withheld"),
 			NextWaits:    rapid.Bool().Draw(t, "next waits"),
-			WarmUp:       rapid.SampledFrom([]time.Duration{0, 0, time.Microsecond, sluice.MaxWarmUp}).Draw(t, "warm-up"),
+			WarmUp:       rapid.SampledFrom([]time.Duration{0, 0, time.Microsecond, bounds.MaxWarmUp}).Draw(t, "warm-up"),
 			DelayAfter:   rapid.Int64().Draw(t, "delay after"),
 			Anchor:       sluice.Anchor(small(t, "anchor") / 4),
 			Calendar:     sluice.Calendar(small(t, "calendar")),
@@ -253,7 +254,7 @@ func TestLimitFilledStatesEveryDefault(t *testing.T) {
 		{"calendar of a zone east of GMT", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 9, Calendar: sluice.Day, Zone: "Etc/GMT+5"}, sluice.Limit{Name: "fixed-window.day.etc-gmtp5", Algorithm: sluice.FixedWindow, Quota: 9, Window: day, Calendar: sluice.Day, Zone: "Etc/GMT+5"}},
 		{"sliding log of bytes", sluice.Limit{Algorithm: sluice.SlidingLog, Unit: sluice.Bytes, Quota: 9, Window: 90 * time.Second}, sluice.Limit{Name: "sliding-log.90s.bytes", Algorithm: sluice.SlidingLog, Unit: sluice.Bytes, Quota: 9, Window: 90 * time.Second}},
 		{"sliding counter", sluice.PerMinute(9).WithAlgorithm(sluice.SlidingCounter), sluice.Limit{Name: "sliding-counter.min", Algorithm: sluice.SlidingCounter, Quota: 9, Window: time.Minute, SubWindows: 1}},
-		{"sliding histogram", sluice.PerMinute(9).WithAlgorithm(sluice.SlidingHistogram), sluice.Limit{Name: "sliding-histogram.min", Algorithm: sluice.SlidingHistogram, Quota: 9, Window: time.Minute, Precision: sluice.DefaultPrecision}},
+		{"sliding histogram", sluice.PerMinute(9).WithAlgorithm(sluice.SlidingHistogram), sluice.Limit{Name: "sliding-histogram.min", Algorithm: sluice.SlidingHistogram, Quota: 9, Window: time.Minute, Precision: bounds.DefaultPrecision}},
 		{"named", sluice.PerMinute(9).WithName("x"), sluice.Limit{Name: "x", Quota: 9, Window: time.Minute, Burst: 9}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

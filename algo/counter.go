@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // never is the instant at which a cost fits that is more than a limit holds.
@@ -113,8 +114,8 @@ const latest = 1<<52 - 1 - maxWait
 // clamp returns the instant at which a decision of now is made.
 func clamp(now int64) int64 { return min(max(now, 0), latest) }
 
-// maxRefill is [sluice.MaxRefill] in µs.
-const maxRefill = int64(sluice.MaxRefill / 1000)
+// maxRefill is [bounds.MaxRefill] in µs.
+const maxRefill = int64(bounds.MaxRefill / 1000)
 
 // prepare readies it for a decision at now: what is idle is forgotten, and a
 // state too far ahead is one from before the clock stepped back and starts over

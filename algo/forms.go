@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // Limits of one name whose windows or algorithms differ keep states of
@@ -131,7 +132,7 @@ func room(t *sluice.Term, s *State, at int64) int64 {
 		}
 		return t.Burst - counted
 	case t.Algorithm == sluice.SlidingLog:
-		return sluice.MaxLogQuota - s.A
+		return bounds.MaxLogQuota - s.A
 	}
 	return sluice.MaxQuota - s.A - s.B
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // arrival is one request of a real log.
@@ -151,9 +152,9 @@ func everyAlgorithm(quota, window int64) []sluice.Limit {
 		counter(quota, window, 10),
 		with(counter(quota, window, 10), conservative),
 		histogram(quota, window, 3),
-		histogram(quota, window, sluice.DefaultPrecision),
+		histogram(quota, window, bounds.DefaultPrecision),
 	}
-	if quota <= sluice.MaxLogQuota {
+	if quota <= bounds.MaxLogQuota {
 		all = append(all, log(quota, window))
 	}
 	return all

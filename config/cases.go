@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -259,8 +260,8 @@ func (d *decoder) expect(n *yaml.Node) expectation {
 		}},
 		ask(d.word("rule", &e.rule)), ask(d.word("level", &e.level)), ask(d.word("limit", &e.limit)),
 		ask(d.number("remaining", 0, sluice.MaxQuota, &e.remaining)),
-		ask(d.duration("retry_after", 0, sluice.MaxRefill, &e.retryAfter)),
-		ask(d.duration("delay", 0, sluice.MaxRefill, &e.delay)),
+		ask(d.duration("retry_after", 0, bounds.MaxRefill, &e.retryAfter)),
+		ask(d.duration("delay", 0, bounds.MaxRefill, &e.delay)),
 		ask(field{"would_deny", func(n *yaml.Node) {
 			if m := d.enter(n); m == nil || m.Kind == yaml.SequenceNode && len(m.Content) == 0 {
 				return // none of them

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -21,7 +22,7 @@ func (d *decoder) lease(n *yaml.Node) *sluice.LeaseTerms {
 	var nodes int64
 	t := &sluice.LeaseTerms{}
 	mapped := d.mappingOr(n, "lease", d.flag("lease", &on).read,
-		d.duration("ttl", time.Microsecond, sluice.MaxLeaseTTL, &t.TTL),
+		d.duration("ttl", time.Microsecond, bounds.MaxLeaseTTL, &t.TTL),
 		d.number("units", 1, sluice.MaxQuota, &t.Units),
 		d.number("nodes", 1, 1<<20, &nodes),
 	)

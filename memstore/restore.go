@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // Restore reads what [Store.Snapshot] has written: every decision after it is
@@ -325,7 +326,7 @@ func (rr *snapshotReader) limit(s *Store) error {
 // term reads a limit with its scope and when it was last used.
 func (rr *snapshotReader) term() (scope string, t *sluice.Term, used int64, err error) {
 	var texts [2]string
-	for i, most := range []int{sluice.MaxScopeBytes, sluice.MaxTextBytes} {
+	for i, most := range []int{bounds.MaxScopeBytes, bounds.MaxTextBytes} {
 		n, err := rr.size("bytes of a scope or limit", most)
 		if err != nil {
 			return "", nil, 0, err

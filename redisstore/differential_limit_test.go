@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // limit returns a random limit: any algorithm and variant, usual or extreme.
@@ -74,10 +75,10 @@ func (d *differential) anyLimit() sluice.Limit {
 			l.Withheld = d.upTo(l.Quota)
 		}
 	case sluice.SlidingLog:
-		if l.Quota > sluice.MaxLogQuota {
-			l.Quota = 1 + d.rand.Int64N(sluice.MaxLogQuota)
+		if l.Quota > bounds.MaxLogQuota {
+			l.Quota = 1 + d.rand.Int64N(bounds.MaxLogQuota)
 		}
-		debt(sluice.MaxLogQuota - l.Quota)
+		debt(bounds.MaxLogQuota - l.Quota)
 	case sluice.SlidingCounter:
 		debt(min(l.Quota, sluice.MaxQuota-l.Quota))
 		l.Conservative = d.rand.IntN(3) == 0
@@ -117,9 +118,9 @@ func (d *differential) from(l *sluice.Limit) {
 // time.
 func (d *differential) warmUp(l *sluice.Limit) {
 	l.Refill, l.Withheld, l.CountDenied = sluice.Continuous, 0, false
-	most := int64(sluice.MaxWarmUp / time.Microsecond)
+	most := int64(bounds.MaxWarmUp / time.Microsecond)
 	micros := []int64{1, 2, 1001, 4e6, most, 1 + d.rand.Int64N(most), l.Window.Microseconds() / l.Quota * (1 + d.rand.Int64N(12)) / 4}
-	l.WarmUp = min(max(time.Duration(micros[d.rand.IntN(len(micros))])*time.Microsecond, time.Microsecond), sluice.MaxWarmUp)
+	l.WarmUp = min(max(time.Duration(micros[d.rand.IntN(len(micros))])*time.Microsecond, time.Microsecond), bounds.MaxWarmUp)
 }
 
 func (d *differential) burst(l *sluice.Limit) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // Slot decides req by the store or, if that does not answer in time, by the
@@ -150,7 +151,7 @@ func (l *local) slot(ctx context.Context, req *sluice.SlotRequest, p sluice.Fail
 func (l *local) slotShare(req sluice.SlotRequest, p sluice.Failure) sluice.SlotRequest {
 	req.Limit.Cap = max(req.Limit.Cap/int64(clampNodes(l.nodes())), 1)
 	if p == sluice.FailOpen {
-		req.Limit.Cap = sluice.MaxSlots
+		req.Limit.Cap = bounds.MaxSlots
 	}
 	return req
 }

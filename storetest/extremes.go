@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 )
 
@@ -24,7 +25,7 @@ func testKeys(t *testing.T, b *bench) {
 		"", " ", "a", "A", "a ", "\x00", "\x00\x00", "a\x00b", "a:b", "{a}", "}", "{}", "%", "%7D", "a\nb", "\xff\xfe", "ключ", "鍵",
 		long, long[1:], long[:len(long)-1] + "l", "l" + long[1:],
 	}
-	for _, scope := range []string{"s", "s:", "s}", "{s}", "s%", "鍵", strings.Repeat("s", sluice.MaxScopeBytes)} {
+	for _, scope := range []string{"s", "s:", "s}", "{s}", "s%", "鍵", strings.Repeat("s", bounds.MaxScopeBytes)} {
 		for _, limit := range []string{"1/day anchor first fixed-window", "1/day sliding-log"} {
 			plan := storekit.Plan(t, scope, limit)
 			for _, key := range keys {
@@ -59,15 +60,15 @@ func testCosts(t *testing.T, b *bench) {
 		{Quota: most/2 + 1, Window: year, Debt: most / 2, NextWaits: true},
 		{Quota: most, Window: year, Refill: sluice.Aligned},
 		{Quota: most, Window: time.Microsecond, Burst: most, WarmUp: time.Microsecond},
-		{Quota: 1, Window: year, Debt: 1, WarmUp: sluice.MaxWarmUp},
-		{Quota: most/2 + 1, Window: year, Burst: most/2 + 1, Debt: most / 2, NextWaits: true, WarmUp: sluice.MaxWarmUp},
+		{Quota: 1, Window: year, Debt: 1, WarmUp: bounds.MaxWarmUp},
+		{Quota: most/2 + 1, Window: year, Burst: most/2 + 1, Debt: most / 2, NextWaits: true, WarmUp: bounds.MaxWarmUp},
 		{Quota: 1, Window: time.Microsecond, Refill: sluice.Interval},
 		{Quota: 1, Window: time.Microsecond, Refill: sluice.Aligned},
 		{Algorithm: sluice.LeakyBucket, Quota: most, Window: year, Burst: most},
 		{Algorithm: sluice.LeakyBucket, Quota: 1, Window: year, Burst: 2},
 		{Algorithm: sluice.FixedWindow, Quota: most, Window: year},
 		{Algorithm: sluice.FixedWindow, Quota: most, Calendar: sluice.Year, Zone: "Pacific/Apia"},
-		{Algorithm: sluice.SlidingLog, Quota: sluice.MaxLogQuota, Window: year},
+		{Algorithm: sluice.SlidingLog, Quota: bounds.MaxLogQuota, Window: year},
 		{Algorithm: sluice.SlidingCounter, Quota: most, Window: year},
 		{Algorithm: sluice.SlidingCounter, Quota: most, Window: year, Strict: true},
 		{Algorithm: sluice.SlidingCounter, Quota: most, Window: 1024 * time.Microsecond, SubWindows: 1024},

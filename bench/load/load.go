@@ -11,6 +11,7 @@ import (
 	"github.com/sluicegate/sluice"
 
 	"github.com/sluicegate/sluice/bench/peers"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // Load is one way to press a limiter.
@@ -73,7 +74,7 @@ func (l Load) Suits(contender string) bool {
 	case "floor-one-word":
 		return l.Name == "hot" || l.Name == "hot-denied"
 	case "sluice.sliding-log":
-		return l.Limit.Burst <= sluice.MaxLogQuota
+		return l.Limit.Burst <= bounds.MaxLogQuota
 	}
 	return true
 }

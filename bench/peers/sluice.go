@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -19,7 +20,7 @@ func Algorithms(l Limit) map[string]sluice.Limit {
 	meter.DelayAfter = l.Burst // denies what does not fit, delays nothing
 	windowed := sluice.Per(l.count(), l.Window)
 	log := windowed.WithAlgorithm(sluice.SlidingLog)
-	log.Quota = min(log.Quota, sluice.MaxLogQuota)
+	log.Quota = min(log.Quota, bounds.MaxLogQuota)
 	limits := map[string]sluice.Limit{
 		"token-bucket":      bucket,
 		"leaky-bucket":      meter,

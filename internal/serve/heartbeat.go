@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/redisurl"
 )
 
 // heartbeatLimit is how the nodes of a fleet count themselves: each holds a slot.
-var heartbeatLimit = sluice.SlotLimit{Name: "alive", Cap: sluice.MaxSlots, TTL: heartbeatTTL}
+var heartbeatLimit = sluice.SlotLimit{Name: "alive", Cap: bounds.MaxSlots, TTL: heartbeatTTL}
 
 // run tells that this node lives, has keys counted as by the other nodes, and logs,
 // until ctx ends.
