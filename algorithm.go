@@ -4,9 +4,7 @@
 package sluice
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -58,16 +56,14 @@ var algorithmNames = [...]string{
 // String returns the name used in limit texts and configuration.
 func (a Algorithm) String() string { return nameOf(a, algorithmNames[:], "Algorithm") }
 
-// ParseAlgorithm returns the algorithm of that name; "gcra" is another name of
+// parseAlgorithm returns the algorithm of that name; "gcra" is another name of
 // token-bucket.
-func ParseAlgorithm(name string) (Algorithm, error) {
-	if i := slices.Index(algorithmNames[:], name); i >= 0 {
-		return Algorithm(i), nil
-	}
+func parseAlgorithm(name string) (a Algorithm, ok bool) {
 	if name == "gcra" {
-		return TokenBucket, nil
+		return TokenBucket, true
 	}
-	return 0, fmt.Errorf("sluice: unknown algorithm %q; write one of %s", name, strings.Join(algorithmNames[:Block], ", "))
+	i := slices.Index(algorithmNames[:], name)
+	return Algorithm(max(i, 0)), i >= 0
 }
 
 func (a Algorithm) bucket() bool { return a == TokenBucket || a == LeakyBucket }
@@ -107,10 +103,10 @@ var calendarNames = [...]string{NoCalendar: "none", Day: "day", Week: "week", Mo
 // String returns "day", "week", "month", "year" or "none".
 func (c Calendar) String() string { return nameOf(c, calendarNames[:], "Calendar") }
 
-// Nominal returns the window's usual length: 24 h for a day, 31 days for a
+// nominal returns the window's usual length: 24 h for a day, 31 days for a
 // month, 366 for a year. It is what a calendar limit's Window holds. NoCalendar
 // has none: 0.
-func (c Calendar) Nominal() time.Duration {
+func (c Calendar) nominal() time.Duration {
 	const day = 24 * time.Hour
 	if c >= calendars {
 		return 0

@@ -5,7 +5,6 @@ package sluice_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -51,18 +50,20 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestParseAlgorithm(t *testing.T) {
-	for a := sluice.TokenBucket; a <= sluice.Block; a++ {
-		if got, err := sluice.ParseAlgorithm(a.String()); err != nil || got != a {
-			t.Errorf("ParseAlgorithm(%q) = %v, %v, want %v", a, got, err, a)
+// TestNamesOfAlgorithms: a limit's text names every algorithm but a block, which has a
+// length beside it.
+func TestNamesOfAlgorithms(t *testing.T) {
+	for a := sluice.TokenBucket; a < sluice.Block; a++ {
+		if got, err := sluice.ParseLimit("9/min " + a.String()); err != nil || got.Algorithm != a {
+			t.Errorf("ParseLimit of %v = %v, %v", a, got.Algorithm, err)
 		}
 	}
-	if got, err := sluice.ParseAlgorithm("gcra"); err != nil || got != sluice.TokenBucket {
-		t.Errorf(`ParseAlgorithm("gcra") = %v, %v, want token-bucket`, got, err)
+	if got, err := sluice.ParseLimit("9/min gcra"); err != nil || got.Algorithm != sluice.TokenBucket {
+		t.Errorf("gcra: %v, %v, want token-bucket", got.Algorithm, err)
 	}
-	for _, name := range []string{"", "GCRA", "token bucket", "Algorithm(0)"} {
-		if _, err := sluice.ParseAlgorithm(name); err == nil || !strings.Contains(err.Error(), "write one of token-bucket, leaky-bucket") {
-			t.Errorf("ParseAlgorithm(%q): %v, want an error with the names", name, err)
+	for _, name := range []string{"GCRA", "token bucket", "Algorithm(0)"} {
+		if got, err := sluice.ParseLimit("9/min " + name); err == nil {
+			t.Errorf("%q: %v, want an error", name, got)
 		}
 	}
 }
@@ -80,7 +81,7 @@ func TestCalendarNominal(t *testing.T) {
 		{sluice.Year + 1, 0},
 		{255, 0},
 	} {
-		if got := c.calendar.Nominal(); got != c.want {
+		if got := (sluice.Limit{Algorithm: sluice.FixedWindow, Calendar: c.calendar}).Filled().Window; got != c.want {
 			t.Errorf("%v: got %v, want %v", c.calendar, got, c.want)
 		}
 	}

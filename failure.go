@@ -3,11 +3,6 @@
 
 package sluice
 
-import (
-	"fmt"
-	"slices"
-)
-
 // Failure is what happens to a request that the store does not decide. The
 // zero value is [FailOpen]. Of several the greatest holds: closed beats local
 // beats open.
@@ -24,21 +19,9 @@ const (
 	FailLocal
 	// FailClosed refuses the request: for limits that guard a secret.
 	FailClosed
-	failures
 )
 
 var failureNames = [...]string{FailOpen: "open", FailLocal: "local", FailClosed: "closed"}
 
-// Valid reports whether f is one of the failure policies.
-func (f Failure) Valid() bool { return f < failures }
-
 // String returns the name used in configuration.
 func (f Failure) String() string { return nameOf(f, failureNames[:], "Failure") }
-
-// ParseFailure returns the failure policy of that name.
-func ParseFailure(name string) (Failure, error) {
-	if i := slices.Index(failureNames[:], name); i >= 0 {
-		return Failure(i), nil
-	}
-	return 0, fmt.Errorf("sluice: unknown failure policy %q; write open, local or closed", name)
-}

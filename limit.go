@@ -149,7 +149,7 @@ func (l Limit) Filled() Limit {
 		l.DelayAfter = orDefault(l.DelayAfter, 1)
 	case FixedWindow:
 		if l.Calendar != NoCalendar && l.Calendar < calendars {
-			l.Window = l.Calendar.Nominal()
+			l.Window = l.Calendar.nominal()
 			l.Zone = orDefault(l.Zone, "UTC")
 			l.From = l.From.filled(l.Calendar)
 		}

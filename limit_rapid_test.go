@@ -122,7 +122,7 @@ func drawFixed(t *rapid.T, l *sluice.Limit) {
 		l.Anchor = rapid.SampledFrom([]sluice.Anchor{sluice.OnClock, sluice.OnFirst}).Draw(t, "anchor")
 		return
 	}
-	l.Window = rapid.SampledFrom([]time.Duration{0, l.Calendar.Nominal()}).Draw(t, "calendar window")
+	l.Window = rapid.SampledFrom([]time.Duration{0, sluice.Limit{Algorithm: sluice.FixedWindow, Calendar: l.Calendar}.Filled().Window}).Draw(t, "calendar window")
 	l.Zone = rapid.SampledFrom(zones).Draw(t, "zone")
 	if l.Calendar == sluice.Week {
 		l.WeekStart = time.Weekday(rapid.IntRange(0, 6).Draw(t, "week start"))

@@ -227,7 +227,7 @@ func (p *parser) rate(w string) error {
 func (p *parser) option(w string) error {
 	at, l := p.pos, &p.limit
 	kind := w
-	if a, err := ParseAlgorithm(w); err == nil {
+	if a, ok := parseAlgorithm(w); ok {
 		kind = "algorithm"
 		l.Algorithm = a
 	} else if w == "nodelay" || w == "delay-after" {
@@ -336,9 +336,9 @@ func (p *parser) calendarWindow() (c Calendar, ok bool) {
 	switch {
 	case p.limit.Calendar != NoCalendar: // month or year
 		return p.limit.Calendar, true
-	case p.named == Day.Nominal():
+	case p.named == Day.nominal():
 		return Day, true
-	case p.named == Week.Nominal():
+	case p.named == Week.nominal():
 		return Week, true
 	default:
 		return NoCalendar, false

@@ -79,7 +79,7 @@ func (l Limit) validateWindow(add func(string, string, ...any)) {
 		add("Calendar", "%v is not one of Day, Week, Month and Year", l.Calendar)
 		return
 	case l.Calendar != NoCalendar:
-		if l.Window != 0 && l.Window != l.Calendar.Nominal() {
+		if l.Window != 0 && l.Window != l.Calendar.nominal() {
 			add("Window", "%v is not a calendar %v; leave Window zero", l.Window, l.Calendar)
 		}
 		if _, err := time.LoadLocation(l.Zone); err != nil || l.Zone == "Local" {

@@ -144,7 +144,7 @@ func TestCalendarWindowsTile(t *testing.T) {
 		if at < start || at >= end {
 			t.Fatalf("%v: the window of %d is %d to %d", l, at, start, end)
 		}
-		if d := end - start; d > int64(l.Calendar.Nominal()/1000)+48*h || start > 0 && algo.Bound(l, dur(d)) < 2*l.Quota {
+		if d := end - start; d > int64(l.Filled().Window/1000)+48*h || start > 0 && algo.Bound(l, dur(d)) < 2*l.Quota {
 			t.Fatalf("%v: a window of %d µs", l, d)
 		}
 		for _, other := range []int64{start, end - 1, start + (end-start)/2} {

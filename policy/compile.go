@@ -139,7 +139,7 @@ func (c *compiler) rule(r *rule) {
 			}
 		}
 	}
-	if !r.Failure.Valid() {
+	if r.Failure > sluice.FailClosed {
 		c.fault(in("Failure"), "%v is not one of open, local and closed", r.Failure)
 	}
 	if r.MaxWait < 0 || r.MaxWait > sluice.MaxWait {

@@ -53,7 +53,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	if opts.Local != nil && !ok {
 		return nil, errors.New("remote: wrap: Local is no store with slots; make one, such as memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed})")
 	}
-	if !opts.Policy.Valid() {
+	if opts.Policy > sluice.FailClosed {
 		return nil, fmt.Errorf("remote: wrap: %v is no policy; use FailOpen, FailLocal or FailClosed", opts.Policy)
 	}
 	if opts.Policy == sluice.FailLocal && opts.Local == nil {

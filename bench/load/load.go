@@ -8,8 +8,6 @@ package load
 import (
 	"time"
 
-	"github.com/sluicegate/sluice"
-
 	"github.com/sluicegate/sluice/bench/peers"
 	"github.com/sluicegate/sluice/internal/bounds"
 )
