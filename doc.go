@@ -1,23 +1,51 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sluice decides whether work may run now: it is the vocabulary of a
-// rate limiter, and the few calls that most programs need of it.
+// Package sluice is a rate limiter: it decides whether work may run now.
 //
-// A [Limit] is a rule, such as 100 units per minute for each key. A [Store]
-// keeps what the keys have spent and decides; package memstore is one in this
-// process. A [Limiter] joins the two:
+// A [Limit] is a rule, such as 5 requests per minute for each key. A [Store] keeps what
+// keys have spent, and decides. A [Limiter] joins the two for one scope, the name of
+// whose budget it is:
 //
-//	lim, err := sluice.New(memstore.New(memstore.Options{}), "login", sluice.PerMinute(5))
+//	store := memstore.New(memstore.Options{})
+//	login, err := sluice.New(store, "login", sluice.PerMinute(5))
 //	…
-//	d, err := lim.Take(ctx, userID, 1)
+//	d, err := login.Take(ctx, userID, 1)
+//	switch {
+//	case err != nil: // there is no decision: go on without one, or refuse
+//	case !d.Allowed: // come back after d.RetryAfter
+//	}
 //
-// A denial is a [Decision], not an error: it says which limit binds and after
-// how long the same cost would fit. An error means that there is no decision,
-// and the caller chooses whether to go on without one.
+// # Packages
 //
-// Time is counted in whole µs and units in integers; no decision is rounded.
-// What each [Algorithm] promises, and the most that it admits in any span of
-// time, is stated in package algo and drawn in docs/algorithms.md. To limit
-// HTTP requests see package httplimit.
+//   - memstore keeps states in this process, redisstore on Redis or Valkey, and remote
+//     wraps a store far away with a deadline, a breaker and a [Failure] policy.
+//   - httplimit, grpclimit and httpclient limit requests to HTTP and gRPC services and
+//     those of a client.
+//   - policy says which requests are charged to which keys under which limits, config
+//     reads that from a file, and metrics counts what came of it.
+//   - algo holds the decisions themselves and their bounds, and storetest checks that a
+//     store of your own decides the same.
+//
+// # Calls
+//
+// [Limiter.Allow] answers yes or no for 1 unit, [Limiter.Take] with a [Decision],
+// [Limiter.Wait] when the units are there. [Limiter.Reserve] spends them ahead, and
+// [Limiter.Cancel], [Limiter.Refund] and [Limiter.Settle] give back by the receipt of a
+// Decision. [TakeAll] charges several keys or none. [Slots] cap what is in flight.
+// [ParseLimit] reads limits from text, such as "100/min burst 20", and [Observe] calls
+// you with each request and its outcome.
+//
+// # Decisions and errors
+//
+// A denial is a [Decision] and no error: it says which limit binds and after how long
+// the same cost would fit. That is [MaxRetryAfter] at most; where no wait helps,
+// TooLarge says so. An error means that there is no decision, and [Store] says by which
+// types what may have been spent.
+//
+// # Arithmetic
+//
+// Time is counted in whole µs and units in integers; no decision is rounded, and every
+// store makes the same one. What each [Algorithm] promises, and the most that it admits
+// in any span of time, is stated in package algo and drawn in docs/algorithms.md.
 package sluice

@@ -21,7 +21,7 @@ const (
 )
 
 // MaxRetryAfter is the longest RetryAfter, and that of a cost that is TooLarge.
-const MaxRetryAfter = bounds.MaxRefill + MaxWait
+const MaxRetryAfter = 2*MaxWindow + MaxWait
 
 // Limit is a rule: at most Quota units per Window for each key, counted by an
 // Algorithm. It is a plain value that can be compared, printed and, as text,
