@@ -5,9 +5,9 @@ package algo
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/amount"
 )
 
 // block counts denials: a key that the other limits of its charge deny Quota times
@@ -127,14 +127,5 @@ func worstBlock(l sluice.Limit) string {
 	if most > least {
 		times += fmt.Sprintf(", and by the %dth at the latest,", most)
 	}
-	return fmt.Sprintf("denied for %s after the other limits have denied %s in any %s", Lasting(l.BlockFor), times, Length(l.Window))
-}
-
-// Lasting writes how long something lasts: "1 minute", where [Length] has "minute".
-func Lasting(d time.Duration) string {
-	text := Length(d)
-	if text[0] < '0' || text[0] > '9' {
-		return "1 " + text
-	}
-	return text
+	return fmt.Sprintf("denied for %s after the other limits have denied %s in any %s", amount.Lasting(l.BlockFor), times, amount.Length(l.Window))
 }

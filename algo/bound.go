@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/amount"
 	"github.com/sluicegate/sluice/internal/span"
 )
 
@@ -145,22 +146,22 @@ func Worst(l sluice.Limit) string {
 			edge = l.From.String()
 		}
 		fmt.Fprintf(&b, "at most %s in any calendar %v (%s), and %s around %s when one follows another",
-			Amount(l.Quota+l.Debt, l.Unit), l.Calendar, l.Zone, Amount(times(l.Quota+l.Debt, 2), l.Unit), edge)
+			amount.Of(l.Quota+l.Debt, l.Unit == sluice.Bytes), l.Calendar, l.Zone, amount.Of(times(l.Quota+l.Debt, 2), l.Unit == sluice.Bytes), edge)
 	} else {
-		fmt.Fprintf(&b, "at most %s in any %s", Amount(Bound(l, l.Window), l.Unit), Length(l.Window))
+		fmt.Fprintf(&b, "at most %s in any %s", amount.Of(Bound(l, l.Window), l.Unit == sluice.Bytes), amount.Length(l.Window))
 	}
 	if l.Queues() {
 		units, wait := Output(l, l.Window)
-		fmt.Fprintf(&b, ", of which at most %s go on, the others delayed by up to %v", Amount(units, l.Unit), wait)
+		fmt.Fprintf(&b, ", of which at most %s go on, the others delayed by up to %v", amount.Of(units, l.Unit == sluice.Bytes), wait)
 	}
 	if l.Algorithm == sluice.FixedWindow && l.Withheld > 0 {
-		fmt.Fprintf(&b, ", %s less in the first", Amount(l.Withheld, l.Unit))
+		fmt.Fprintf(&b, ", %s less in the first", amount.Of(l.Withheld, l.Unit == sluice.Bytes))
 	}
 	if l.Debt > 0 {
-		fmt.Fprintf(&b, ", a debt of %s included", Amount(l.Debt, l.Unit))
+		fmt.Fprintf(&b, ", a debt of %s included", amount.Of(l.Debt, l.Unit == sluice.Bytes))
 	}
 	if l.Credit > 0 {
-		fmt.Fprintf(&b, ", credit of %s included, and what is added meanwhile on top", Amount(l.Credit, l.Unit))
+		fmt.Fprintf(&b, ", credit of %s included, and what is added meanwhile on top", amount.Of(l.Credit, l.Unit == sluice.Bytes))
 	}
 	if l.NextWaits {
 		fmt.Fprintf(&b, ", for which the next waits up to %v", Wait(l))
@@ -169,46 +170,4 @@ func Worst(l sluice.Limit) string {
 		fmt.Fprintf(&b, "; those of a cold key come up to %v later", late)
 	}
 	return b.String()
-}
-
-// Amount writes n units: "200 requests", "1 request", "150 MB".
-func Amount(n int64, u sluice.Unit) string {
-	if u == sluice.Bytes {
-		for _, s := range []struct {
-			n    int64
-			name string
-		}{{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "KB"}} {
-			if n >= s.n && n%(s.n/100) == 0 {
-				return fmt.Sprintf("%g %s", float64(n)/float64(s.n), s.name)
-			}
-		}
-		return fmt.Sprintf("%d bytes", n)
-	}
-	if n == 1 {
-		return "1 request"
-	}
-	return fmt.Sprintf("%d requests", n)
-}
-
-// Length writes a window: "minute", "15 minutes".
-func Length(d time.Duration) string {
-	for _, u := range []struct {
-		d    time.Duration
-		name string
-	}{
-		{24 * time.Hour, "day"},
-		{time.Hour, "hour"},
-		{time.Minute, "minute"},
-		{time.Second, "second"},
-		{time.Millisecond, "millisecond"},
-		{time.Microsecond, "microsecond"},
-	} {
-		if d == u.d {
-			return u.name
-		}
-		if d%u.d == 0 {
-			return fmt.Sprintf("%d %ss", d/u.d, u.name)
-		}
-	}
-	return d.String()
 }

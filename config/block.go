@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/amount"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -51,7 +52,7 @@ func shortBlocks(r *policy.Rule) (texts []string) {
 		for _, b := range l.Blocks {
 			if b.BlockFor <= most {
 				texts = append(texts, fmt.Sprintf("every limit may deny for %s by itself, and the block %s no longer: write a longer one than %s, or leave it out",
-					algo.Lasting(most), b.Filled().Name, algo.Lasting(b.BlockFor)))
+					amount.Lasting(most), b.Filled().Name, amount.Lasting(b.BlockFor)))
 			}
 		}
 	}

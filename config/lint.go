@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/amount"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -240,7 +241,7 @@ func never(loose policy.Limit, tight sluice.Limit, where string) string {
 	}
 	window := loose.Limit.Filled().Window
 	return fmt.Sprintf("%v %s: %v, %s, lets at most %s pass in any %s; leave it out, or lower it",
-		loose.Limit, verb, tight, where, algo.Amount(algo.Bound(tight, window), tight.Unit), algo.Length(window))
+		loose.Limit, verb, tight, where, amount.Of(algo.Bound(tight, window), tight.Unit == sluice.Bytes), amount.Length(window))
 }
 
 // covered returns the limits of the i-th rule, but for those told already, that

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/amount"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -39,7 +40,7 @@ func crossing(sets [][]policy.Limit) (texts []string) {
 		}
 		if n := algo.BoundOfChange(longest, all...); n > most {
 			texts = append(texts, fmt.Sprintf("a key that changes between the limits named %q, by a tier or an override, may pass up to %s within %s, more than any of them allows; use limits of which one contains the others, or names of their own",
-				name, algo.Amount(n, all[0].Unit), algo.Length(longest)))
+				name, amount.Of(n, all[0].Unit == sluice.Bytes), amount.Length(longest)))
 		}
 	}
 	return texts

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/amount"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -47,14 +48,14 @@ func crowded(c *Config, i int) (texts []string) {
 			continue
 		}
 		texts = append(texts, fmt.Sprintf("%s: %d new ones within %s make the store in this process forget keys that are not denied, each of which may then spend up to %s anew; %s, or raise max_keys (now %d)",
-			which, room, within(life), algo.Amount(algo.Bound(limit, time.Microsecond), limit.Unit), remedy, maxKeys))
+			which, room, within(life), amount.Of(algo.Bound(limit, time.Microsecond), limit.Unit == sluice.Bytes), remedy, maxKeys))
 	}
 	return texts
 }
 
 // within writes a span that something lasts.
 func within(d time.Duration) string {
-	s := algo.Length(d)
+	s := amount.Length(d)
 	if s[0] > '9' {
 		return "one " + s
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/amount"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -62,7 +63,7 @@ func words(r *policy.Rule) (lines []string) {
 	if j := r.RetryJitter; j.Percent > 0 {
 		add("Retry-After is up to %v longer than needed, at random", j)
 	} else if j.Most > 0 {
-		add("Retry-After is up to %s longer than needed, at random", algo.Length(j.Most))
+		add("Retry-After is up to %s longer than needed, at random", amount.Length(j.Most))
 	}
 	switch {
 	case r.Shape && r.Failure == sluice.FailOpen:
@@ -115,7 +116,7 @@ func levelWords(l *policy.Level) (lines []string) {
 	}
 	if l.InFlight != nil {
 		ttl := cmp.Or(l.InFlight.TTL, policy.DefaultLease)
-		add("in flight: at most %s at once; one that does not end counts for %v", algo.Amount(l.InFlight.Cap, sluice.Requests), ttl)
+		add("in flight: at most %s at once; one that does not end counts for %v", amount.Of(l.InFlight.Cap, false), ttl)
 	}
 	if l.Tiers != nil {
 		for _, tier := range sortedKeys(l.Tiers.Limits) {
@@ -256,7 +257,7 @@ func costWords(c policy.Cost, shape bool) string {
 	case policy.Milliseconds:
 		return "the milliseconds that it runs; requests that are under way at once may pass beyond the limits"
 	default:
-		return algo.Amount(c.Units, sluice.Requests)
+		return amount.Of(c.Units, false)
 	}
 }
 
