@@ -3,6 +3,8 @@
 
 package algo
 
+import "github.com/sluicegate/sluice/internal/logentry"
+
 // entry is units spent at one instant.
 type entry struct {
 	at, units int64
@@ -10,17 +12,9 @@ type entry struct {
 	words     int  // how many words of the ring it takes, as read
 }
 
-// ring reads and writes the entries of a state's Ring, oldest first. An entry
-// is one word, its instant in the upper 52 bits and its units in 11 below, or
-// two, the second holding the units where those are more than fit. Bit 0 tells
-// a second word. Of units that were denied, one is a word without units, and
-// more are always two words, of which the second has its highest bit set.
+// ring reads and writes the entries of a state's Ring, oldest first: see package
+// logentry.
 type ring struct{ s *State }
-
-const (
-	manyUnits  = 1<<11 - 1
-	deniedUnit = 1 << 63 // in a second word
-)
 
 // word returns where the i-th word from the oldest is.
 func (r ring) word(i int) *uint64 {
@@ -34,12 +28,12 @@ func (r ring) word(i int) *uint64 {
 // entry returns the entry whose first word is the i-th.
 func (r ring) entry(i int) entry {
 	w := *r.word(i)
-	e := entry{at: int64(w >> 12), units: int64(w >> 1 & manyUnits), words: 1}
+	e := entry{at: int64(w >> 12), units: int64(w >> 1 & logentry.Many), words: 1}
 	switch e.units {
-	case manyUnits:
+	case logentry.Many:
 		second := *r.word(i + 1)
-		e.denied = second&deniedUnit != 0
-		e.units, e.words = int64(second&^deniedUnit>>1), 2
+		e.denied = second&logentry.Denied != 0
+		e.units, e.words = int64(second&^logentry.Denied>>1), 2
 	case 0:
 		e.units, e.denied = 1, true
 	}
@@ -58,18 +52,7 @@ func (r ring) put(i int, e entry) int {
 }
 
 // pack returns the words of e, the second 0 if there is none.
-func (e entry) pack() (first, second uint64) {
-	at := uint64(e.at) << 12
-	switch {
-	case e.denied && e.units == 1:
-		return at, 0
-	case e.denied:
-		return at | manyUnits<<1, deniedUnit | uint64(e.units)<<1 | 1
-	case e.units < manyUnits:
-		return at | uint64(e.units)<<1, 0
-	}
-	return at | manyUnits<<1, uint64(e.units)<<1 | 1
-}
+func (e entry) pack() (first, second uint64) { return logentry.Pack(e.at, e.units, e.denied) }
 
 func (e entry) size() int {
 	if _, second := e.pack(); second != 0 {

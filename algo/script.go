@@ -64,16 +64,6 @@ func Binds(o *sluice.Outcome, cost int64, p *sluice.Outcome, other int64) bool {
 	return binds(o, cost, &d, other)
 }
 
-// AppendEntry appends an entry of a log to the words of a [State]'s Ring: units
-// that were counted at an instant, or denied.
-func AppendEntry(words []uint64, at, units int64, denied bool) []uint64 {
-	first, second := entry{at: at, units: units, denied: denied}.pack()
-	if words = append(words, first); second != 0 {
-		words = append(words, second)
-	}
-	return words
-}
-
 // Refusals reports whether the log s counts units that were denied.
 func Refusals(s *State) bool {
 	r := ring{s}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/logentry"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/storekit"
 )
@@ -129,8 +130,8 @@ func TestOldNodesRefuseOtherFormats(t *testing.T) {
 	p := storekit.Plan(t, "s", "x: 10/min")
 	log, denials := storekit.Plan(t, "s", "x: 20/min sliding-log"), storekit.Plan(t, "s", "x: 20/min sliding-log count-denied")
 	one := algo.State{Idle: epoch, By: p.Term(0), Since: epoch - 1, Last: epoch - 1}
-	other := algo.State{Idle: epoch, By: log.Term(0), A: 2, Len: 1, Ring: algo.AppendEntry(nil, epoch-1, 2, false)}
-	refused := algo.State{Idle: epoch, By: log.Term(0), A: 2, Len: 1, Ring: algo.AppendEntry(nil, epoch-1, 2, true)}
+	other := algo.State{Idle: epoch, By: log.Term(0), A: 2, Len: 1, Ring: logentry.Append(nil, epoch-1, 2, false)}
+	refused := algo.State{Idle: epoch, By: log.Term(0), A: 2, Len: 1, Ring: logentry.Append(nil, epoch-1, 2, true)}
 	counted := other
 	counted.By = denials.Term(0)
 	for name, list := range map[string][]algo.State{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/logentry"
 )
 
 // kind is how a script keeps and decides a limit: the folder lua has a file
@@ -212,7 +213,7 @@ func parseSeen(seen string) (algo.State, error) {
 	for r.s != "" {
 		at, units := r.int(7), r.int(7)
 		s.A += units
-		s.Ring = algo.AppendEntry(s.Ring, at&^refused, units, at&refused != 0)
+		s.Ring = logentry.Append(s.Ring, at&^refused, units, at&refused != 0)
 	}
 	s.Len = len(s.Ring)
 	if r.past {
