@@ -224,10 +224,10 @@ func TestSizeHoldsEveryState(t *testing.T) {
 			now += e.Gap
 			p.step(now, e)
 			st := p.items[0].State
-			switch size := algo.SizeOf(p.plan.Term(0)); {
-			case size == algo.SizeWord && (st.B != 0 || st.Reserved || st.A < 0 || st.A >= 1<<16),
-				size != algo.SizeRing && (st.Ring != nil || st.Len != 0 || st.Head != 0):
-				t.Fatalf("%v: size %v does not hold %+v", l, size, st)
+			switch term := p.plan.Term(0); {
+			case algo.OneWord(term) && (st.B != 0 || st.Reserved || st.A < 0 || st.A >= 1<<16),
+				!algo.HasRing(term) && (st.Ring != nil || st.Len != 0 || st.Head != 0):
+				t.Fatalf("%v: the size of its states does not hold %+v", l, st)
 			}
 			if st.Len > len(st.Ring) || st.Head > len(st.Ring) || st.Idle < 0 {
 				t.Fatalf("%v: %+v", l, st)

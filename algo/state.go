@@ -82,31 +82,21 @@ type Item struct {
 // say that.
 func (it *Item) Denied() bool { return it.wait > 0 && it.wait < never }
 
-// Size is how much of a State the states of a limit use.
-type Size uint8
+// OneWord reports whether every state of t's form is Idle and an A below 1<<16, with
+// By, Since and Last only where it has them.
+func OneWord(t *sluice.Term) bool {
+	return continuous(t) && !warms(t) && t.Rate.Den <= 1<<16 && t.Credit == 0
+}
 
-// The sizes.
-const (
-	SizeWord  Size = iota // Idle, and A below 1<<16; By, Since and Last only where it has them
-	SizeFixed             // all but the ring
-	SizeRing              // all of it
-)
-
-// SizeOf returns the size that every state of t's form has.
-func SizeOf(t *sluice.Term) Size {
-	switch {
-	case continuous(t) && !warms(t) && t.Rate.Den <= 1<<16 && t.Credit == 0:
-		return SizeWord
-	case t.Burst > 0 || blocks(t) || t.Algorithm == sluice.FixedWindow || t.Algorithm == sluice.SlidingCounter && t.Behind == 1:
-		return SizeFixed
-	}
-	return SizeRing
+// HasRing reports whether states of t's form may have a Ring.
+func HasRing(t *sluice.Term) bool {
+	return t.Burst == 0 && !blocks(t) && t.Algorithm != sluice.FixedWindow && (t.Algorithm != sluice.SlidingCounter || t.Behind != 1)
 }
 
 // Plain reports whether all that a take looks at, under t alone, is a state of
 // one word: see [WordTake].
 func Plain(t *sluice.Term) bool {
-	return t.Withheld|t.Lent == 0 && !t.CountDenied && SizeOf(t) == SizeWord // which none with credit has
+	return t.Withheld|t.Lent == 0 && !t.CountDenied && OneWord(t) // which none with credit has
 }
 
 // Plain reports whether s, the state of a bucket, is one that Idle and A

@@ -102,7 +102,7 @@ func (p *place) mark() {
 }
 
 // mark makes the state of id, in a slot, one of class denied, if it is not kept.
-func (sh *shard) mark(size algo.Size, id uint64) {
+func (sh *shard) mark(size stateSize, id uint64) {
 	t := &sh.tables[size]
 	if i := t.find(id); i >= 0 && t.class(i)&shielded == 0 {
 		t.setClass(i, denied)

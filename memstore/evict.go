@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 	"sync/atomic"
-
-	"github.com/sluicegate/sluice/algo"
 )
 
 const (
@@ -35,7 +33,7 @@ type room struct {
 
 // hand is a place in the ring of all slots of a shard, form by form.
 type hand struct {
-	size algo.Size
+	size stateSize
 	at   int
 }
 
@@ -46,7 +44,7 @@ type moves struct {
 	from  int    // how many slots there were
 }
 
-func (r *room) moves(f algo.Size, from int) (m moves) {
+func (r *room) moves(f stateSize, from int) (m moves) {
 	m.from = from
 	for i, h := range [...]*hand{&r.hand, &r.second} {
 		if h.size == f {
@@ -121,8 +119,8 @@ func (sh *shard) round() (n int) {
 }
 
 // slots returns how many slots states of a form have.
-func (sh *shard) slots(f algo.Size) int {
-	if f == algo.SizeWord {
+func (sh *shard) slots(f stateSize) int {
+	if f == sizeWord {
 		return sh.words.slots()
 	}
 	return sh.tables[f].n
@@ -146,7 +144,7 @@ func (sh *shard) settle(h *hand) (round bool) {
 // look returns the state that h points at, if there is one that may be dropped.
 func (sh *shard) look(h hand, keep pins) (s slot, ok bool) {
 	s.hand = h
-	if h.size == algo.SizeWord {
+	if h.size == sizeWord {
 		a := sh.words.array.Load()
 		if s.word = atomic.LoadUint64(a.word(h.at)); s.word == 0 || s.word == busy {
 			return s, false
@@ -167,7 +165,7 @@ func (sh *shard) look(h hand, keep pins) (s slot, ok bool) {
 func (sh *shard) pass(s *slot, now int64) (dropped bool) {
 	switch {
 	case s.idle <= now || s.class == cold:
-		if s.size == algo.SizeWord {
+		if s.size == sizeWord {
 			// Who has taken it meanwhile keeps it.
 			if !atomic.CompareAndSwapUint64(sh.words.array.Load().word(s.at), s.word, 0) {
 				return false
@@ -179,7 +177,7 @@ func (sh *shard) pass(s *slot, now int64) (dropped bool) {
 		sh.dropped(s.idle, now)
 		return true
 	case s.class != used:
-	case s.size == algo.SizeWord:
+	case s.size == sizeWord:
 		atomic.CompareAndSwapUint64(sh.words.array.Load().word(s.at), s.word, withClass(s.word, cold))
 	default:
 		sh.tables[s.size].setClass(s.at, cold)
@@ -221,7 +219,7 @@ func (sh *shard) giveWay(now int64, keep pins) {
 	if !found {
 		return // all are this request's: it may exceed the cap by its own limits
 	}
-	if best.size == algo.SizeWord {
+	if best.size == sizeWord {
 		// It may have changed since it was looked at.
 		best.idle = sh.words.array.Load().idle(sh.words.remove(best.at))
 	} else {

@@ -140,10 +140,10 @@ func (l *look) word(v *version) []algo.State {
 // slots reads the slots of the key, of all forms.
 func (l *look) slots(ser *series) (states []algo.State) {
 	for ser.sizes.Load() != 0 && len(states) < algo.MaxForms {
-		t := &l.shard.tables[algo.SizeFixed]
+		t := &l.shard.tables[sizeFixed]
 		i := l.shard.find(t, l.rank(len(states)), l.now)
 		if i < 0 {
-			t = &l.shard.tables[algo.SizeRing]
+			t = &l.shard.tables[sizeRing]
 			i = l.shard.find(t, l.rank(len(states)), l.now)
 		}
 		if i < 0 {
@@ -163,8 +163,8 @@ func (l *look) slots(ser *series) (states []algo.State) {
 // legacy reads a state that an older snapshot held.
 func (l *look) legacy(ser *series) []algo.State {
 	for _, v := range ser.legacy {
-		size := algo.SizeOf(v.term)
-		if size == algo.SizeWord {
+		size := sizeOfForm(v.term)
+		if size == sizeWord {
 			if states := l.word(v); states != nil {
 				return states
 			}
@@ -194,7 +194,7 @@ func (s *Store) ExplainSlot(_ context.Context, req sluice.SlotRequest) (sluice.S
 	defer h.shard.mu.Unlock()
 	now = s.fresh(h.shard, now)
 	var state algo.State
-	t := &h.shard.tables[algo.SizeRing]
+	t := &h.shard.tables[sizeRing]
 	if i := h.shard.find(t, h.id, now); i >= 0 {
 		h.shard.read(t, i, &state)
 		state.Ring = slices.Clone(state.Ring)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/storekit"
 )
 
@@ -17,8 +16,8 @@ import (
 func TestHandKeepsItsPlace(t *testing.T) {
 	for _, c := range []struct {
 		limit string
-		size  algo.Size
-	}{{"5/15min", algo.SizeWord}, {"5/15min fixed-window", algo.SizeFixed}, {"5/15min sliding-log", algo.SizeRing}} {
+		size  stateSize
+	}{{"5/15min", sizeWord}, {"5/15min fixed-window", sizeFixed}, {"5/15min sliding-log", sizeRing}} {
 		t.Run(c.limit, func(t *testing.T) {
 			clock := storekit.NewClock()
 			s := New(Options{MaxKeys: 1000, Now: clock.Now})
@@ -35,7 +34,7 @@ func TestHandKeepsItsPlace(t *testing.T) {
 			passed := make(map[uint64]bool)
 			each := func(f func(i int, id uint64)) {
 				for i := range sh.slots(c.size) {
-					if c.size == algo.SizeWord {
+					if c.size == sizeWord {
 						f(i, sh.words.array.Load().id(i))
 					} else {
 						f(i, sh.tables[c.size].id(i))

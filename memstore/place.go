@@ -28,9 +28,9 @@ type place struct {
 	word    uint64   // the word that was found and is held, 0 if there is none
 	owner   uint64   // the ID of the limit that wrote it
 	ranks   int      // how many slots were found
-	sizes   [algo.MaxForms]algo.Size
+	sizes   [algo.MaxForms]stateSize
 	old     uint64 // the identity of what an older snapshot held, 0 if it is not that
-	oldSize algo.Size
+	oldSize stateSize
 }
 
 // rank returns the identity of the slot of a rank.
@@ -54,8 +54,8 @@ func (p *place) load(it *algo.Item, now int64) {
 // loadOne reads the state of a key that has only one, of the item's form, if
 // that is where it is looked for first. That is what most keys have.
 func (p *place) loadOne(it *algo.Item, now int64) bool {
-	size := algo.SizeOf(it.Term)
-	if size == algo.SizeWord {
+	size := sizeOfForm(it.Term)
+	if size == sizeWord {
 		return p.loadWord(it.Term.ID, now, &it.State)
 	}
 	t := &p.shard.tables[size]
@@ -121,10 +121,10 @@ func (p *place) loadAll(it *algo.Item, now int64) {
 
 func (p *place) loadSlots(states []algo.State, now int64) []algo.State {
 	for p.ranks < algo.MaxForms {
-		t := &p.shard.tables[algo.SizeFixed]
+		t := &p.shard.tables[sizeFixed]
 		i := p.shard.find(t, p.rank(p.ranks), now)
 		if i < 0 {
-			t = &p.shard.tables[algo.SizeRing]
+			t = &p.shard.tables[sizeRing]
 			i = p.shard.find(t, p.rank(p.ranks), now)
 		}
 		if i < 0 {
@@ -221,7 +221,7 @@ func (p *place) writer(s *algo.State, now int64) *version {
 
 // keepsWord reports whether s, written by v, is kept in a word.
 func (p *place) keepsWord(v *version, s *algo.State) bool {
-	return s.Plain() && algo.SizeOf(v.term) == algo.SizeWord && v.series.words.Load() == v
+	return s.Plain() && sizeOfForm(v.term) == sizeWord && v.series.words.Load() == v
 }
 
 func (p *place) storeSlot(r int, v *version, s *algo.State, now int64, flags uint64, keep pins) {
@@ -273,14 +273,14 @@ func (p *place) forgetAll() {
 func (p *place) loadLegacy(states []algo.State, ser *series, now int64) []algo.State {
 	for _, v := range ser.legacy {
 		var s algo.State
-		if algo.SizeOf(v.term) == algo.SizeWord {
+		if sizeOfForm(v.term) == sizeWord {
 			if p.loadWord(v.term.ID, now, &s) {
 				s.By = v.term
 				return append(states, s)
 			}
 			continue
 		}
-		t := &p.shard.tables[algo.SizeOf(v.term)]
+		t := &p.shard.tables[sizeOfForm(v.term)]
 		if i := p.shard.find(t, p.wordOf(v.term.ID), now); i >= 0 {
 			p.shard.read(t, i, &s)
 			if v.term.Withheld > 0 || v.term.PreFilled {

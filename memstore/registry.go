@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/algo"
 )
 
 // registry knows the limits under which states have been written. A slot names
@@ -171,7 +170,7 @@ func (r *registry) insert(scope string, t *sluice.Term, now int64) *version {
 	if v.index > 0 {
 		(*r.byIndex.Load())[v.index] = v
 	}
-	if ser.words.Load() == nil && algo.SizeOf(t) == algo.SizeWord {
+	if ser.words.Load() == nil && sizeOfForm(t) == sizeWord {
 		ser.words.Store(v)
 	}
 	ser.count.Add(1)

@@ -189,14 +189,14 @@ func (rr *snapshotReader) entry(s *Store) (state bool, err error) {
 
 func (rr *snapshotReader) state(s *Store, kind byte) error {
 	var state algo.State
-	size, c := algo.Size(kind&entrySize), class(kind>>entryClass&classMask)
+	size, c := stateSize(kind&entrySize), class(kind>>entryClass&classMask)
 	state.Reserved = kind&entryReserved != 0
 	id, err := rr.word()
 	if err != nil {
 		return err
 	}
 	fields := []*int64{&state.Idle, &state.A, &state.B, &state.Since, &state.Last}
-	if size == algo.SizeWord {
+	if size == sizeWord {
 		fields = fields[:2]
 	}
 	for _, field := range fields {
@@ -205,7 +205,7 @@ func (rr *snapshotReader) state(s *Store, kind byte) error {
 		}
 	}
 	var v *version
-	if size != algo.SizeWord {
+	if size != sizeWord {
 		index, err := binary.ReadUvarint(rr)
 		if err != nil {
 			return err
@@ -217,7 +217,7 @@ func (rr *snapshotReader) state(s *Store, kind byte) error {
 	if size >= sizes || id == 0 || !fits(size, &state, v) || kind&^(entrySize|entryReserved|entryMore|classMask<<entryClass) != 0 {
 		return fmt.Errorf("damaged: a state of kind %d is not one", kind)
 	}
-	if size == algo.SizeRing {
+	if size == sizeRing {
 		if err := rr.ring(&state); err != nil {
 			return err
 		}
@@ -231,12 +231,12 @@ func (rr *snapshotReader) state(s *Store, kind byte) error {
 }
 
 // keep stores a state unless it has died since.
-func (rr *snapshotReader) keep(s *Store, size algo.Size, id uint64, v *version, state *algo.State, c class, flags uint64) {
+func (rr *snapshotReader) keep(s *Store, size stateSize, id uint64, v *version, state *algo.State, c class, flags uint64) {
 	if state.Idle <= rr.now {
 		return
 	}
 	sh := s.shardOf(id) // the bits of a hash that choose the shard are the identity's too
-	if size == algo.SizeWord {
+	if size == sizeWord {
 		sh.storeWord(id, rr.now, state, c, nil)
 		return
 	}
@@ -316,7 +316,7 @@ func (rr *snapshotReader) limit(s *Store) error {
 	}
 	v := s.registry.add(scope, term, used)
 	v.series.start.Store(max(start, 1))
-	if owns == 1 && algo.SizeOf(term) == algo.SizeWord {
+	if owns == 1 && sizeOfForm(term) == sizeWord {
 		v.series.words.Store(v)
 	}
 	rr.versions[index] = v

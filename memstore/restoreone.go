@@ -34,13 +34,13 @@ func (rr *snapshotReader) stateOne(s *Store, kind byte) error {
 			return err
 		}
 	}
-	size := algo.SizeFixed
+	size := sizeFixed
 	switch kind >> 1 {
 	case oneWord:
-		size = algo.SizeWord
+		size = sizeWord
 	case onePair, oneDuo, oneTrio:
 	case oneRing:
-		size = algo.SizeRing
+		size = sizeRing
 		if err := rr.ring(&state); err != nil {
 			return err
 		}
@@ -63,6 +63,6 @@ func (rr *snapshotReader) limitOne(s *Store) error {
 	ser := v.series
 	ser.legacy = append(ser.legacy, v)
 	ser.legacyUntil = max(ser.legacyUntil, rr.now+lifetime(term)+term.Micros)
-	ser.sizes.Or(1 << algo.SizeFixed) // so that new keys look
+	ser.sizes.Or(1 << sizeFixed) // so that new keys look
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-const sizes = algo.SizeRing + 1
+const sizes = sizeRing + 1
 
 // shard is a part of the states under one lock. It is small, so that rebuilding
 // one of its tables takes tens of µs and no call ever waits for long.
@@ -42,7 +42,7 @@ type shardState struct {
 func (sh *shard) init(most int, r *registry) {
 	sh.cap, sh.words.cap, sh.registry = most, most, r
 	for f := range sh.tables {
-		sh.tables[f].size, sh.tables[f].registry = algo.Size(f), r
+		sh.tables[f].size, sh.tables[f].registry = stateSize(f), r
 		sh.tables[f].stride = strides[f]
 		sh.tables[f].cap = most
 	}
@@ -85,7 +85,7 @@ func (sh *shard) find(t *table, id uint64, now int64) int {
 func (sh *shard) read(t *table, i int, s *algo.State) *version {
 	v := sh.registry.at(t.by(i))
 	t.read(i, v, s)
-	if t.size == algo.SizeRing && !balance(v) {
+	if t.size == sizeRing && !balance(v) {
 		s.Ring = sh.ring(t, i)
 	}
 	return v
@@ -97,7 +97,7 @@ func (sh *shard) ring(t *table, i int) []uint64 {
 }
 
 // store keeps the state of id, written by v, in a slot, and returns it.
-func (sh *shard) store(size algo.Size, id uint64, now int64, v *version, s *algo.State, c class, flags uint64, keep pins) {
+func (sh *shard) store(size stateSize, id uint64, now int64, v *version, s *algo.State, c class, flags uint64, keep pins) {
 	sh.soonest = min(sh.soonest, s.Idle)
 	t := &sh.tables[size]
 	i := t.find(id)
@@ -115,7 +115,7 @@ func (sh *shard) store(size algo.Size, id uint64, now int64, v *version, s *algo
 		}
 		sh.registry.unname(before)
 	}
-	if size == algo.SizeRing {
+	if size == sizeRing {
 		sh.storeRing(t, i, s)
 	}
 	t.write(i, v, s, c, flags)
@@ -140,7 +140,7 @@ func (sh *shard) storeWord(id uint64, now int64, s *algo.State, c class, keep pi
 }
 
 func (sh *shard) rebuildWords(now int64) {
-	m := sh.room.moves(algo.SizeWord, sh.words.slots())
+	m := sh.room.moves(sizeWord, sh.words.slots())
 	sh.words.rebuild(now, sh.registry.generation.Load(), &m)
 	m.end()
 	sh.latest = max(sh.latest, now)
@@ -174,7 +174,7 @@ func (sh *shard) clearOut() {
 		return
 	}
 	sh.slab.abandon(from)
-	t := &sh.tables[algo.SizeRing]
+	t := &sh.tables[sizeRing]
 	for i := range t.n {
 		w := t.slots[i*t.stride : (i+1)*t.stride]
 		old, size := blockOf(w)
@@ -190,7 +190,7 @@ func (sh *shard) clearOut() {
 }
 
 // forget drops the state of id in a slot of a size, if there is one.
-func (sh *shard) forget(size algo.Size, id uint64) {
+func (sh *shard) forget(size stateSize, id uint64) {
 	t := &sh.tables[size]
 	if i := t.find(id); i >= 0 {
 		sh.remove(t, i)
@@ -213,7 +213,7 @@ func (sh *shard) remove(t *table, i int) {
 func (sh *shard) free(t *table, i int) {
 	index := t.by(i)
 	w := t.slots[i*t.stride : (i+1)*t.stride]
-	if t.size == algo.SizeRing {
+	if t.size == sizeRing {
 		sh.slab.release(blockOf(w))
 		w[ringBlock], w[ringShape] = 0, 0
 	}

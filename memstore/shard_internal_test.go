@@ -48,7 +48,7 @@ func randomState(rnd *rand.Rand, v *version, now int64) algo.State {
 		return s
 	}
 	s.B, s.Reserved = rnd.Int64N(1<<53), rnd.IntN(2) == 0
-	if v != nil && algo.SizeOf(v.term) != algo.SizeRing {
+	if v != nil && sizeOfForm(v.term) != sizeRing {
 		return s
 	}
 	n := rnd.IntN(40)
@@ -94,11 +94,11 @@ func (h *holder) put(which int, id uint64, now int64, s *algo.State) {
 		return
 	}
 	v := h.all[which]
-	size := algo.SizeRing
+	size := sizeRing
 	if v != nil {
 		size = sizeOf(v, s)
 	}
-	for _, other := range []algo.Size{algo.SizeFixed, algo.SizeRing} {
+	for _, other := range []stateSize{sizeFixed, sizeRing} {
 		if other != size {
 			h.forget(other, id)
 		}
@@ -112,7 +112,7 @@ func (h *holder) get(which int, id uint64, now int64, s *algo.State) bool {
 		h.words.thaw(id, word)
 		return live
 	}
-	for _, size := range []algo.Size{algo.SizeFixed, algo.SizeRing} {
+	for _, size := range []stateSize{sizeFixed, sizeRing} {
 		t := &h.tables[size]
 		if i := h.find(t, id, now); i >= 0 {
 			h.read(t, i, s)
@@ -127,8 +127,8 @@ func (h *holder) drop(which int, id uint64) {
 		h.forgetWord(id)
 		return
 	}
-	h.forget(algo.SizeFixed, id)
-	h.forget(algo.SizeRing, id)
+	h.forget(sizeFixed, id)
+	h.forget(sizeRing, id)
 }
 
 // TestShardEqualsMap stores, loads, changes and forgets random states of all
@@ -227,7 +227,7 @@ func checkSlab(t *testing.T, sh *shard) {
 				continue
 			}
 			inTable++
-			if tb.size == algo.SizeRing {
+			if tb.size == sizeRing {
 				w := tb.slots[i*tb.stride:]
 				if b, size := blockOf(w); b != 0 {
 					live[b.chunk()] += size
@@ -324,9 +324,9 @@ func BenchmarkRebuild(b *testing.B) {
 				case wordsOnly:
 					sh.rebuildWords(1e15)
 				case 7:
-					sh.rebuild(&sh.tables[algo.SizeRing], 1e15)
+					sh.rebuild(&sh.tables[sizeRing], 1e15)
 				default:
-					sh.rebuild(&sh.tables[algo.SizeFixed], 1e15)
+					sh.rebuild(&sh.tables[sizeFixed], 1e15)
 				}
 			}
 		})

@@ -54,7 +54,7 @@ func (h *holders) decide(op sluice.SlotOp, now int64, keep pins) sluice.SlotDeci
 	sh, req := h.shard, *h.req
 	req.Op = op
 	var state algo.State
-	t := &sh.tables[algo.SizeRing]
+	t := &sh.tables[sizeRing]
 	i := sh.find(t, h.id, now)
 	if i >= 0 {
 		sh.read(t, i, &state)
@@ -66,7 +66,7 @@ func (h *holders) decide(op sluice.SlotOp, now int64, keep pins) sluice.SlotDeci
 	case written:
 		h.store(now, &state, h.class(live, denies), keep)
 	case live && denies:
-		sh.mark(algo.SizeRing, h.id)
+		sh.mark(sizeRing, h.id)
 	}
 	return d
 }
@@ -85,7 +85,7 @@ func (h *holders) allow(req *sluice.Request, now int64) bool {
 // class returns the class of a key's slots that are about to be stored.
 func (h *holders) class(live, denies bool) class {
 	prior := used
-	if t := &h.shard.tables[algo.SizeRing]; live {
+	if t := &h.shard.tables[sizeRing]; live {
 		prior = t.class(t.find(h.id))
 	}
 	switch {
@@ -101,8 +101,8 @@ func (h *holders) class(live, denies bool) class {
 // store keeps who holds the slots of a key, or forgets it if nobody does.
 func (h *holders) store(now int64, s *algo.State, c class, keep pins) {
 	if s.Idle <= now {
-		h.shard.forget(algo.SizeRing, h.id)
+		h.shard.forget(sizeRing, h.id)
 		return
 	}
-	h.shard.store(algo.SizeRing, h.id, now, nil, s, c, 0, keep)
+	h.shard.store(sizeRing, h.id, now, nil, s, c, 0, keep)
 }

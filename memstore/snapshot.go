@@ -106,7 +106,7 @@ func (sw *snapshotWriter) shard(sh *shard, now int64) {
 	entries := uint32(0)
 	sw.buf = append(sw.buf, 1, 0, 0, 0, 0)
 	sh.words.each(now, func(id uint64, s *algo.State, c class) {
-		sw.state(algo.SizeWord, id, 0, s, c, 0)
+		sw.state(sizeWord, id, 0, s, c, 0)
 		entries++
 	})
 	for k := range sh.tables {
@@ -132,7 +132,7 @@ func (sw *snapshotWriter) shard(sh *shard, now int64) {
 	binary.LittleEndian.PutUint32(sw.buf[start+1:], entries)
 }
 
-func (sw *snapshotWriter) state(size algo.Size, id uint64, by uint32, s *algo.State, c class, flags uint64) {
+func (sw *snapshotWriter) state(size stateSize, id uint64, by uint32, s *algo.State, c class, flags uint64) {
 	kind := byte(size) | byte(c)<<entryClass
 	if s.Reserved {
 		kind |= entryReserved
@@ -145,13 +145,13 @@ func (sw *snapshotWriter) state(size algo.Size, id uint64, by uint32, s *algo.St
 	b = binary.LittleEndian.AppendUint64(b, id)
 	b = binary.AppendVarint(b, s.Idle)
 	b = binary.AppendVarint(b, s.A)
-	if size != algo.SizeWord {
+	if size != sizeWord {
 		b = binary.AppendVarint(b, s.B)
 		b = binary.AppendVarint(b, s.Since)
 		b = binary.AppendVarint(b, s.Last)
 		b = binary.AppendUvarint(b, uint64(by))
 	}
-	if size == algo.SizeRing {
+	if size == sizeRing {
 		b = binary.AppendUvarint(b, uint64(len(s.Ring)))
 		b = binary.AppendUvarint(b, uint64(s.Head))
 		b = binary.AppendUvarint(b, uint64(s.Len))
@@ -194,7 +194,7 @@ func (sw *snapshotWriter) limits(all []*version) {
 }
 
 // fits reports whether a slot of a size can hold s, written by v.
-func fits(size algo.Size, s *algo.State, v *version) bool {
+func fits(size stateSize, s *algo.State, v *version) bool {
 	if s.Idle < 1 || s.Idle > math.MaxInt64/2 || s.A < 0 || s.Since < 0 || s.Last < 0 {
 		return false
 	}
@@ -202,7 +202,7 @@ func fits(size algo.Size, s *algo.State, v *version) bool {
 		return false
 	}
 	switch {
-	case size == algo.SizeWord:
+	case size == sizeWord:
 		return s.A < 1<<remBits && !s.Reserved
 	case warms(v) && (s.B < 1 || s.B > v.term.WarmUp.Microseconds()):
 		return false

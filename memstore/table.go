@@ -22,7 +22,7 @@ import (
 // write. A slot whose Idle has come equals never-seen: a new state takes it like
 // an empty one.
 type table struct {
-	size     algo.Size
+	size     stateSize
 	stride   int   // words per slot
 	n        int   // slots
 	used     int   // slots that hold a state, idle ones included
@@ -61,7 +61,7 @@ const (
 	maxRem  = 1 << (remLow + remHigh)
 )
 
-var strides = [...]int{algo.SizeFixed: 4, algo.SizeRing: 6}
+var strides = [...]int{sizeFixed: 4, sizeRing: 6}
 
 // The words of a slot of SizeRing behind identity, idle, A and B.
 const (
@@ -84,21 +84,21 @@ const load = 59
 // growth returns by what part of its states a table grows: so that those of
 // fixed size stay below 40 bytes.
 func (t *table) growth() int {
-	if t.size == algo.SizeFixed {
+	if t.size == sizeFixed {
 		return 14
 	}
 	return 16
 }
 
 // sizeOf returns the size of slot that s, written by v, needs.
-func sizeOf(v *version, s *algo.State) algo.Size {
+func sizeOf(v *version, s *algo.State) stateSize {
 	switch {
-	case algo.SizeOf(v.term) == algo.SizeRing:
-		return algo.SizeRing
+	case sizeOfForm(v.term) == sizeRing:
+		return sizeRing
 	case balance(v) && !s.Plain() && (max(v.term.Rate.Den, v.term.Credit) > maxRem || warms(v)):
-		return algo.SizeRing
+		return sizeRing
 	}
-	return algo.SizeFixed
+	return sizeFixed
 }
 
 // warms reports whether states of v are those of a bucket that warms up.
@@ -231,7 +231,7 @@ func (t *table) read(i int, v *version, s *algo.State) {
 		s.A, s.Since = int64(w[2]>>countBits), instant(s.Idle, w[3])
 	default:
 		s.A, s.B = int64(w[2]>>countBits), int64(w[3])
-		if t.size == algo.SizeRing {
+		if t.size == sizeRing {
 			s.Head, s.Len = int(w[ringShape]>>20&(1<<20-1)), int(w[ringShape]&(1<<20-1))
 		}
 	}
@@ -239,7 +239,7 @@ func (t *table) read(i int, v *version, s *algo.State) {
 
 func (t *table) readBalance(w []uint64, s *algo.State) {
 	switch {
-	case t.size == algo.SizeRing:
+	case t.size == sizeRing:
 		s.A = int64(w[2] >> countBits)
 		s.Since, s.Last = instant(s.Idle, w[3]>>lowBits), instant(s.Idle, w[3]&lowMask<<28|w[ringShape])
 	case w[1]&plain != 0:
@@ -252,14 +252,14 @@ func (t *table) readBalance(w []uint64, s *algo.State) {
 
 // readUsed and writeUsed are of B of a bucket that warms up.
 func (t *table) readUsed(w []uint64) int64 {
-	if t.size == algo.SizeRing {
+	if t.size == sizeRing {
 		return int64(w[ringBlock])
 	}
 	return int64(w[2] >> countBits)
 }
 
 func (t *table) writeUsed(w []uint64, used int64) {
-	if t.size == algo.SizeRing {
+	if t.size == sizeRing {
 		w[ringBlock] = uint64(used)
 	} else {
 		w[2] |= uint64(used) << countBits
@@ -290,7 +290,7 @@ func (t *table) write(i int, v *version, s *algo.State, c class, flags uint64) {
 		w[2], w[3] = count, before(idle, s.Since)
 	default:
 		w[2], w[3] = count, uint64(s.B)
-		if t.size == algo.SizeRing {
+		if t.size == sizeRing {
 			w[ringShape] = uint64(len(s.Ring))<<40 | uint64(s.Head)<<20 | uint64(s.Len)
 		}
 	}
@@ -303,7 +303,7 @@ func (t *table) writeBalance(w []uint64, s *algo.State, idle int64, high uint64)
 		rem, flags = uint64(-s.B), credit
 	}
 	switch {
-	case t.size == algo.SizeRing:
+	case t.size == sizeRing:
 		w[2], w[3], w[ringShape] = rem<<countBits|high, since<<lowBits|last>>28, last&(1<<28-1)
 	case s.Plain():
 		w[2], w[3] = high, rem

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// words keeps the states of one word ([algo.SizeWord]) so that a take of a key that is
+// words keeps the states of one word ([sizeWord]) so that a take of a key that is
 // there needs no lock: it loads the word, decides, and swaps the new word for
 // the old one if that is still there. A denial writes nothing.
 //

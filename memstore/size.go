@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore
+
+import (
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// stateSize is how much of an algo.State the states of a limit use.
+type stateSize uint8
+
+const (
+	sizeWord  stateSize = iota // Idle, and A below 1<<16
+	sizeFixed                  // all but the ring
+	sizeRing                   // all of it
+)
+
+// sizeOfForm returns the size that every state of t's form has.
+func sizeOfForm(t *sluice.Term) stateSize {
+	switch {
+	case algo.OneWord(t):
+		return sizeWord
+	case algo.HasRing(t):
+		return sizeRing
+	}
+	return sizeFixed
+}
