@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // Explain returns what [Decide] would decide, and the arithmetic of every limit. The
@@ -70,7 +71,7 @@ func (x *explainer) history() (lines []string) {
 		lines = append(lines, fmt.Sprintf("last spent under %v", w.Limit))
 	}
 	if it.on != nil {
-		lines = append(lines, fmt.Sprintf("counts together with %v: the key has states of %d kinds of limit", it.on.Limit, MaxForms))
+		lines = append(lines, fmt.Sprintf("counts together with %v: the key has states of %d kinds of limit", it.on.Limit, bounds.MaxForms))
 	}
 	for i := range it.Others {
 		if o := &it.Others[i]; !o.Zero() && !blocks(it.Term) {

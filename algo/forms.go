@@ -29,7 +29,7 @@ func (it *Item) prepareOthers(now int64) {
 		o.By = w // who starts over fully in debt forgets it
 	}
 	it.Others = slices.DeleteFunc(it.Others, func(s State) bool { return s.Zero() })
-	if it.State.Zero() && len(it.Others) >= MaxForms {
+	if it.State.Zero() && len(it.Others) >= bounds.MaxForms {
 		it.displace()
 	}
 }

@@ -64,7 +64,7 @@ type Item struct {
 	// the Ring must grow it is replaced by a new slice.
 	State State
 	// Others are the states that the key has in other forms under the same
-	// name, [MaxForms] in all, each with By set. What one limit admits is
+	// name, 4 in all, each with By set. What one limit admits is
 	// counted in all of them.
 	Others []State
 	// Written is set by [Decide] if State has changed and must be kept, with

@@ -8,9 +8,6 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// MaxForms is how many forms of state a key keeps under one limit name.
-const MaxForms = 4
-
 // SameForm reports whether states of a and b, two limits of one name, are one
 // state: buckets with continuous refill share a balance, and limits that count
 // the same windows in the same way share the counts, whatever their quotas. So do

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/stores"
 )
 
@@ -139,7 +140,7 @@ func (l *look) word(v *version) []algo.State {
 
 // slots reads the slots of the key, of all forms.
 func (l *look) slots(ser *series) (states []algo.State) {
-	for ser.sizes.Load() != 0 && len(states) < algo.MaxForms {
+	for ser.sizes.Load() != 0 && len(states) < bounds.MaxForms {
 		t := &l.shard.tables[sizeFixed]
 		i := l.shard.find(t, l.rank(len(states)), l.now)
 		if i < 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // place is where the states of one item are kept: of its key under the name of
@@ -28,7 +29,7 @@ type place struct {
 	word    uint64   // the word that was found and is held, 0 if there is none
 	owner   uint64   // the ID of the limit that wrote it
 	ranks   int      // how many slots were found
-	sizes   [algo.MaxForms]stateSize
+	sizes   [bounds.MaxForms]stateSize
 	old     uint64 // the identity of what an older snapshot held, 0 if it is not that
 	oldSize stateSize
 }
@@ -93,7 +94,7 @@ func (p *place) loadWord(id uint64, now int64, s *algo.State) bool {
 
 // loadAll reads all states of the key under the limit's name, whoever wrote them.
 func (p *place) loadAll(it *algo.Item, now int64) {
-	var room [algo.MaxForms]algo.State
+	var room [bounds.MaxForms]algo.State
 	states := room[:0]
 	p.lookUp(now)
 	ser := p.version.series
@@ -120,7 +121,7 @@ func (p *place) loadAll(it *algo.Item, now int64) {
 }
 
 func (p *place) loadSlots(states []algo.State, now int64) []algo.State {
-	for p.ranks < algo.MaxForms {
+	for p.ranks < bounds.MaxForms {
 		t := &p.shard.tables[sizeFixed]
 		i := p.shard.find(t, p.rank(p.ranks), now)
 		if i < 0 {

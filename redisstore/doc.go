@@ -46,7 +46,7 @@
 // differ in quota share one state. The first request under the new one that
 // changes it, or each while processes with both are in use, takes a second round
 // trip. Limits whose windows or algorithms differ count in states of their own, up
-// to [algo.MaxForms] in one value, and while more than one of them lives all
+// to 4 in one value, and while more than one of them lives all
 // requests for that key take a second round trip. A denial writes nothing.
 //
 // A process that has met several limits of a scope and name, as when plans or

@@ -17,6 +17,7 @@ const (
 	MaxWarmUp    = time.Hour                // longest WarmUp of a token bucket
 	MaxSlots     = 1 << 16                  // largest Cap of a SlotLimit
 	MaxLimits    = 16                       // most limits in a Plan
+	MaxForms     = 4                        // most forms of state that a key keeps under one limit name
 
 	MaxScopeBytes = 256  // longest scope
 	MaxTextBytes  = 1024 // longest text of a limit
