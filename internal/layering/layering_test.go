@@ -19,7 +19,7 @@ const module = "github.com/sluicegate/sluice"
 // renamed folder cannot pass unseen.
 var required = []string{
 	"", "/algo", "/internal/gateway", "/grpclimit", "/httpclient", "/httplimit",
-	"/internal/amount", "/internal/bounds", "/internal/clientip", "/internal/compiled", "/internal/instants", "/internal/keyhash", "/internal/logentry", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/stores", "/internal/wire", "/memstore", "/metrics", "/policy", "/internal/profile", "/remote", "/storetest",
+	"/internal/amount", "/internal/bounds", "/internal/cli", "/internal/clientip", "/internal/compiled", "/internal/instants", "/internal/keyhash", "/internal/logentry", "/internal/pacing", "/internal/rulekit", "/internal/series", "/internal/spec", "/internal/span", "/internal/storekit", "/internal/stores", "/internal/wire", "/memstore", "/metrics", "/policy", "/internal/profile", "/remote", "/storetest",
 }
 
 // heavy are the folders whose packages may compile other modules. Every other
