@@ -20,11 +20,7 @@ import (
 func Schema() []byte { return schema() }
 
 var schema = sync.OnceValue(func() []byte {
-	d := newDecoder("", func() {})
-	d.recorded = &recorder{at: make(map[*yaml.Node]*shape)}
-	d.most = 1 << 30
-	root := d.recorded.of(func(n *yaml.Node) { d.config(n, new(Config)) })
-	doc := root.schema()
+	doc := root().schema()
 	doc["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	doc["title"] = "sluice's configuration"
 	text, err := json.MarshalIndent(doc, "", "  ")
@@ -33,6 +29,14 @@ var schema = sync.OnceValue(func() []byte {
 	}
 	return append(text, '\n')
 })
+
+// root returns what a file may be.
+func root() *shape {
+	d := newDecoder("", func() {})
+	d.recorded = &recorder{at: make(map[*yaml.Node]*shape)}
+	d.most = 1 << 30
+	return d.recorded.of(func(n *yaml.Node) { d.config(n, new(Config)) })
+}
 
 // recorder notes what the decoder would accept: it is given nodes of each kind, and
 // told what it asks of them. All methods do nothing for nil, which a decoder has that

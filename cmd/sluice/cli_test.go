@@ -16,14 +16,16 @@ import (
 	"github.com/sluicegate/sluice/internal/cli"
 )
 
-// TestCommandPage: docs/cli.md is what the program writes.
-func TestCommandPage(t *testing.T) {
-	want, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := command(t, cli.OK, "man", "--markdown"); got != string(want) {
-		t.Error("docs/cli.md differs from what go run ./cmd/sluice man --markdown writes; write it anew")
+// TestPages: the pages that the program writes are those of the documents.
+func TestPages(t *testing.T) {
+	for file, args := range map[string][]string{"cli.md": {"man", "--markdown"}, "configuration-keys.md": {"schema", "--markdown"}} {
+		want, err := os.ReadFile("../../docs/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := command(t, cli.OK, args...); got != string(want) {
+			t.Errorf("docs/%s differs from what go run ./cmd/sluice %s writes; write it anew", file, strings.Join(args, " "))
+		}
 	}
 }
 

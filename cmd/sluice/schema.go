@@ -15,9 +15,15 @@ var schemaCommand = cli.Command{
 	Doc: `Editors that speak the YAML language server complete a file that begins with:
 
   # yaml-language-server: $schema=sluice.schema.json`,
+	Flags: []cli.Flag{
+		{Name: "markdown", Doc: "write docs/configuration-keys.md in its place"},
+	},
 	Run: func(_ context.Context, c *cli.Call) error {
-		if len(c.Args) > 0 {
+		switch {
+		case len(c.Args) > 0:
 			return cli.Usagef("expected no argument, got %q", c.Args[0])
+		case c.Given("markdown"):
+			return c.Print(config.SchemaPage())
 		}
 		return c.Print(string(config.Schema()))
 	},

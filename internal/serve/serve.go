@@ -80,6 +80,7 @@ func Run(ctx context.Context, o Options) error {
 		return errors.Join(err, s.listeners.close(), s.close(ctx))
 	}
 	s.announce()
+	s.warn(o.Config)
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {
