@@ -53,7 +53,7 @@ func TestNames(t *testing.T) {
 // TestNamesOfAlgorithms: a limit's text names every algorithm but a block, which has a
 // length beside it.
 func TestNamesOfAlgorithms(t *testing.T) {
-	for a := sluice.TokenBucket; a < sluice.Block; a++ {
+	for a := range sluice.Block {
 		if got, err := sluice.ParseLimit("9/min " + a.String()); err != nil || got.Algorithm != a {
 			t.Errorf("ParseLimit of %v = %v, %v", a, got.Algorithm, err)
 		}

@@ -62,8 +62,7 @@ type shape struct {
 // of returns what a reader accepts.
 func (r *recorder) of(read func(n *yaml.Node)) *shape {
 	s := new(shape)
-	for kind, tag := range map[yaml.Kind]string{yaml.ScalarNode: "!!str", yaml.MappingNode: "!!map", yaml.SequenceNode: "!!seq"} {
-		n := &yaml.Node{Kind: kind, Tag: tag, Value: "?"}
+	for _, n := range []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: "?"}, {Kind: yaml.MappingNode, Tag: "!!map"}, {Kind: yaml.SequenceNode, Tag: "!!seq"}} {
 		r.at[n] = s
 		read(n)
 		delete(r.at, n)

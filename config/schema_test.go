@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,7 +89,7 @@ func TestSchemaRefuses(t *testing.T) {
 		if n.Kind == yaml.MappingNode {
 			mappings++
 			kept := n.Content
-			n.Content = append(kept[:len(kept):len(kept)], &yaml.Node{Kind: yaml.ScalarNode, Value: "no_such_key"}, &yaml.Node{Kind: yaml.MappingNode})
+			n.Content = slices.Concat(kept, []*yaml.Node{{Kind: yaml.ScalarNode, Value: "no_such_key"}, {Kind: yaml.MappingNode}})
 			switch problem, valid := judge(t, schema, &root); {
 			case valid && strings.Contains(problem, `no key "no_such_key"`), !valid && problem == "":
 				t.Errorf("line %d: Parse says %q of an unknown key; the schema accepts it: %t", n.Line, problem, valid)

@@ -9,8 +9,10 @@
 package logentry
 
 const (
-	Many   = 1<<11 - 1 // in the place of units that are in a second word
-	Denied = 1 << 63   // in a second word: the units were denied
+	// Many stands in the place of units that are in a second word.
+	Many = 1<<11 - 1
+	// Denied is set in a second word if the units were denied.
+	Denied = 1 << 63
 )
 
 // Pack returns the words of an entry, the second 0 if there is none.

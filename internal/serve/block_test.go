@@ -151,9 +151,9 @@ func TestBlockOfWhoLeaves(t *testing.T) {
 }
 
 // askAndLeave sends a request and closes the connection at once.
-func (s *running) askAndLeave(t *testing.T) {
+func (r *running) askAndLeave(t *testing.T) {
 	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,10 +166,10 @@ func (s *running) askAndLeave(t *testing.T) {
 }
 
 // resetStream begins a request over HTTP/2 and cancels it at once.
-func (s *running) resetStream(t *testing.T) {
+func (r *running) resetStream(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
