@@ -23,6 +23,7 @@ import (
 //
 // When Take has returned the store no longer uses the memory that req refers to.
 type Store interface {
+	// Take decides a Request and carries it out.
 	Take(ctx context.Context, req Request) (Decision, error)
 }
 

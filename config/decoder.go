@@ -84,7 +84,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		d.syntax(err)
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
-		d.whole("holds no document")
+		d.whole("holds no document; write at least one rule under rules")
 		return nil
 	}
 	return doc.Content[0]
@@ -265,7 +265,7 @@ func (d *decoder) pairs(n *yaml.Node, what string, most int, read func(key, valu
 		key := n.Content[i]
 		switch line, twice := seen[key.Value]; {
 		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge":
-			d.fault(key, "%s: a name is one word", what)
+			d.fault(key, "%s: a name is a list or a mapping; write one word", what)
 		case twice:
 			d.fault(key, "%q is on line %d already; a name stands once", shorten(key.Value), line)
 		default:

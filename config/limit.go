@@ -73,7 +73,7 @@ func (d *decoder) limitKeys(n *yaml.Node, of like) (limits []policy.Limit) {
 	case len(d.faults) > before:
 		return nil
 	case platform != nil && (soft != nil || grace != nil):
-		d.fault(platform, "like stands alone: a platform's limits are hard ones")
+		d.fault(platform, "like stands alone, as a platform's limits are hard ones; leave out soft and grace")
 		return nil
 	case platform != nil:
 		return limits

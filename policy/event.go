@@ -71,6 +71,7 @@ type Event struct {
 // errors, too.
 type RetryError interface {
 	error
+	// RetryIn returns after how long the caller should come back.
 	RetryIn() time.Duration
 }
 

@@ -8,8 +8,9 @@ package load
 import (
 	"time"
 
-	"github.com/sluicegate/sluice/bench/peers"
 	"github.com/sluicegate/sluice/internal/bounds"
+
+	"github.com/sluicegate/sluice/bench/peers"
 )
 
 // Load is one way to press a limiter.

@@ -117,7 +117,7 @@ func (f *serveFlags) page() *page {
 		name := flag.Name
 		for i, v := range f.Values[name] {
 			if !utf8.ValidString(v) {
-				f.fault("--%s %q: is not UTF-8", name, v)
+				f.fault("--%s %q: is not UTF-8; write it in UTF-8", name, v)
 				f.Values[name][i] = strings.ToValidUTF8(v, "?")
 			}
 		}

@@ -68,12 +68,12 @@ func parseServe(values cli.Values, rest []string, err error) (*serveFlags, *conf
 		f.drain = d
 	}
 	if f.Given("log-format") && !slices.Contains(logFormats, f.One("log-format")) {
-		f.fault("--log-format %q: write text or json", f.One("log-format"))
+		f.fault("--log-format %q: expected text or json", f.One("log-format"))
 	}
 	if f.Given("log-level") {
 		level, ok := logLevels[f.One("log-level")]
 		if !ok {
-			f.fault("--log-level %q: write debug, info, warn or error", f.One("log-level"))
+			f.fault("--log-level %q: expected debug, info, warn or error", f.One("log-level"))
 		}
 		f.level = level
 	}

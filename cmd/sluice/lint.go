@@ -52,7 +52,7 @@ func runLint(ctx context.Context, c *cli.Call) error {
 	case format != "" && !slices.Contains(lintFormats, format):
 		return cli.Usagef("--format %q: expected text, json or github", format)
 	case c.Given("json") && format != "" && format != "json":
-		return cli.Usagef("--json and --format %s exclude each other", format)
+		return cli.Usagef("--json and --format %s exclude each other; give one", format)
 	case c.Given("json"):
 		format = "json"
 	}

@@ -33,6 +33,7 @@ type Entry struct {
 	Name    string // with the type's before a dot, for what belongs to one
 	Text    string // its declaration, in a line
 	Field   bool   // of a struct: these are listed, and not counted
+	Doc     string // its comment, or that of the block it stands in
 	// Imports are the paths of the packages that the declaration names.
 	Imports []string
 }
@@ -73,7 +74,7 @@ func parse(dir string) (files []*ast.File, err error) {
 		if e.IsDir() || !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
 			continue
 		}
-		f, err := parser.ParseFile(set, filepath.Join(dir, e.Name()), nil, parser.SkipObjectResolution)
+		f, err := parser.ParseFile(set, filepath.Join(dir, e.Name()), nil, parser.SkipObjectResolution|parser.ParseComments)
 		if err != nil {
 			return nil, err
 		}
@@ -106,18 +107,21 @@ func importsOf(f *ast.File) map[string]string {
 type lister struct {
 	pkg     string
 	imports map[string]string
+	doc     string // of the declaration being read
 	list    []Entry
 }
 
 func (l *lister) decl(d ast.Decl) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
+		l.doc = d.Doc.Text()
 		l.function(d)
 	case *ast.GenDecl:
 		var values *ast.ValueSpec // whose type a constant repeats
 		for _, s := range d.Specs {
 			switch s := s.(type) {
 			case *ast.TypeSpec:
+				l.doc = s.Doc.Text() + d.Doc.Text()
 				if s.Name.IsExported() {
 					l.typ(s)
 				}
@@ -125,6 +129,7 @@ func (l *lister) decl(d ast.Decl) {
 				if s.Type != nil || len(s.Values) > 0 || values == nil {
 					values = s
 				}
+				l.doc = s.Doc.Text() + s.Comment.Text() + d.Doc.Text()
 				l.values(d.Tok, s, values.Type)
 			}
 		}
@@ -185,6 +190,7 @@ func (l *lister) typ(s *ast.TypeSpec) {
 	}
 	_, isStruct := s.Type.(*ast.StructType)
 	for _, m := range members.List {
+		l.doc = m.Doc.Text() + m.Comment.Text()
 		for _, n := range m.Names {
 			if n.IsExported() {
 				l.member(s.Name.Name, n.Name, m.Type, isStruct)
@@ -199,7 +205,7 @@ func (l *lister) typ(s *ast.TypeSpec) {
 }
 
 func (l *lister) member(owner, name string, typ ast.Expr, field bool) {
-	e := Entry{Package: l.pkg, Name: owner + "." + name, Field: field, Imports: l.used(typ)}
+	e := Entry{Package: l.pkg, Name: owner + "." + name, Field: field, Imports: l.used(typ), Doc: l.doc}
 	e.Text = "type " + owner + ", " + name
 	if typ != nil {
 		t := text(typ)
@@ -215,7 +221,7 @@ func (l *lister) member(owner, name string, typ ast.Expr, field bool) {
 }
 
 func (l *lister) add(name string, node any, typ ast.Node, field bool) {
-	l.list = append(l.list, Entry{Package: l.pkg, Name: name, Text: text(node), Field: field, Imports: l.used(typ)})
+	l.list = append(l.list, Entry{Package: l.pkg, Name: name, Text: text(node), Field: field, Imports: l.used(typ), Doc: l.doc})
 }
 
 // used returns the paths of the packages that a type names.

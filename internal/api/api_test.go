@@ -125,3 +125,22 @@ func TestTypes(t *testing.T) {
 		}
 	}
 }
+
+// TestDocs: every exported name says what it is; a type, function or method begins with
+// its name.
+func TestDocs(t *testing.T) {
+	list, err := api.List(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		last := e.Name[strings.LastIndex(e.Name, ".")+1:]
+		switch {
+		case e.Field: // they are said together, or say it by their names
+		case e.Doc == "":
+			t.Errorf("%v has no comment", e)
+		case strings.HasPrefix(e.Text, "func ") && !strings.HasPrefix(e.Doc, last+" "):
+			t.Errorf("%v: the comment does not begin with its name: %q", e, e.Doc)
+		}
+	}
+}
