@@ -92,6 +92,7 @@ type Slot struct {
 // renews and does not count twice. Its Take decides the Slot of a [Request], too.
 type SlotStore interface {
 	Store
+	// Slot decides a SlotRequest and carries it out.
 	Slot(ctx context.Context, req SlotRequest) (SlotDecision, error)
 }
 
