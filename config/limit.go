@@ -63,6 +63,10 @@ func (d *decoder) limitKeys(n *yaml.Node, of like) (limits []policy.Limit) {
 			}
 		}
 	}
+	if meant := meantByKeys(n); meant != "" {
+		d.fault(n, "a limit is a text; write %s", meant)
+		return nil
+	}
 	before := len(d.faults)
 	d.mapping(n, "a limit", field{"soft", read(&soft, of.limits)}, field{"grace", read(&grace, of.graces)},
 		field{"like", func(n *yaml.Node) {

@@ -11,7 +11,7 @@ import (
 // Man returns the manual page, in roff's man macros.
 func (p *Program) Man() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH %s 1\n.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.B %s\nCOMMAND [flags]\n", strings.ToUpper(p.Name), p.Name, roff(strings.TrimSuffix(p.Summary, ".")), p.Name)
+	fmt.Fprintf(&b, ".TH %s 1\n.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.B %s\nCOMMAND [flags]\n", strings.ToUpper(p.Name), p.Name, roff(strings.TrimPrefix(strings.TrimSuffix(p.Summary, "."), p.Name+" ")), p.Name)
 	b.WriteString(".SH DESCRIPTION\n")
 	roffParagraphs(&b, p.Doc)
 	b.WriteString(".SH COMMANDS\n")
