@@ -120,7 +120,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 	}
 	var err error
 	c.Policy, err = policy.CompilePaced(clean, d.pause)
-	if faults, ok := errors.AsType[policy.Faults](err); ok {
+	if faults, ok := errors.AsType[policy.RuleErrors](err); ok {
 		for _, f := range faults {
 			d.fault(locate(nodes[f.Rule], f.At), "%s", f.Problem)
 		}
@@ -157,7 +157,7 @@ func (d *decoder) leastBodyRate(n *yaml.Node, c *Config) {
 // the policy says of keys in which nothing else is wrong.
 func (d *decoder) rest(r *policy.Rule, known Faults, n *yaml.Node) {
 	_, err := policy.Compile([]policy.Rule{*r})
-	var faults policy.Faults
+	var faults policy.RuleErrors
 	if !errors.As(err, &faults) {
 		return
 	}

@@ -24,7 +24,7 @@ const (
 
 // compiler gathers what is wrong with the rule it is at.
 type compiler struct {
-	faults      Faults
+	faults      RuleErrors
 	number      int
 	name        string
 	sound       sluice.Limit   // the last that was validated: many rules have the same
@@ -33,7 +33,7 @@ type compiler struct {
 }
 
 func (c *compiler) fault(at Place, format string, args ...any) {
-	f := &Fault{Rule: c.number, Name: c.name, At: at}
+	f := &RuleError{Rule: c.number, Name: c.name, At: at}
 	err := fmt.Errorf(format, args...)
 	f.Problem = err.Error()
 	if u, ok := err.(interface{ Unwrap() error }); ok {
@@ -52,7 +52,7 @@ func validName(s string) bool {
 	return 1 <= len(s) && len(s) <= 64
 }
 
-// Compile checks rules and makes a [Policy] of them. Its error is [Faults],
+// Compile checks rules and makes a [Policy] of them. Its error is [RuleErrors],
 // with everything that is wrong. The rules must not be changed afterwards.
 func Compile(rules []Rule) (*Policy, error) { return CompilePaced(rules, func() {}) }
 

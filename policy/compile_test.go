@@ -109,7 +109,7 @@ func TestCompileFaults(t *testing.T) {
 			r := one("rule", nil, "1/s")
 			test.change(&r)
 			_, err := policy.Compile([]policy.Rule{r})
-			var faults policy.Faults
+			var faults policy.RuleErrors
 			if !errors.As(err, &faults) || len(faults) != len(test.want) {
 				t.Fatalf("got\n%v\nwant\n%s", err, strings.Join(test.want, "\n"))
 			}
@@ -125,11 +125,11 @@ func TestCompileFaults(t *testing.T) {
 func TestCompileTellsAllRules(t *testing.T) {
 	bad := one("Bad", nil, "1/s")
 	_, err := policy.Compile([]policy.Rule{one("a", nil, "1/s"), bad, one("a", nil, "1/s"), bad})
-	var faults policy.Faults
+	var faults policy.RuleErrors
 	if !errors.As(err, &faults) || len(faults) != 3 || faults[0].Rule != 1 || faults[1].Rule != 2 || faults[2].Rule != 3 {
 		t.Fatalf("faults %v", err)
 	}
-	var fault *policy.Fault
+	var fault *policy.RuleError
 	if !errors.As(err, &fault) || fault.Rule != 1 {
 		t.Errorf("as a fault: %v", fault)
 	}

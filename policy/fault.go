@@ -67,8 +67,8 @@ func (p Place) String() string {
 	return b.String()
 }
 
-// Fault is one thing that is wrong with a rule.
-type Fault struct { //nolint:errname // what people call it, and what a file of rules has
+// RuleError is one thing that is wrong with a rule.
+type RuleError struct {
 	Rule    int    // which, counted from 0
 	Name    string // the rule's name, if it has one
 	At      Place  // where in it
@@ -77,7 +77,7 @@ type Fault struct { //nolint:errname // what people call it, and what a file of 
 }
 
 // Error returns the fault with the rule's name and the field.
-func (f *Fault) Error() string {
+func (f *RuleError) Error() string {
 	name := fmt.Sprintf("rule %d", f.Rule+1)
 	if f.Name != "" {
 		name = fmt.Sprintf("rule %q", f.Name)
@@ -86,13 +86,13 @@ func (f *Fault) Error() string {
 }
 
 // Unwrap returns Err.
-func (f *Fault) Unwrap() error { return f.Err }
+func (f *RuleError) Unwrap() error { return f.Err }
 
-// Faults are all that is wrong with a list of rules, in their order.
-type Faults []*Fault //nolint:errname // as Fault
+// RuleErrors is all that is wrong with a list of rules, in their order.
+type RuleErrors []*RuleError
 
 // Error returns all faults, a line each.
-func (f Faults) Error() string {
+func (f RuleErrors) Error() string {
 	var b strings.Builder
 	for i, fault := range f {
 		if i > 0 {
@@ -104,7 +104,7 @@ func (f Faults) Error() string {
 }
 
 // Unwrap returns the faults as errors.
-func (f Faults) Unwrap() []error {
+func (f RuleErrors) Unwrap() []error {
 	errs := make([]error, len(f))
 	for i, fault := range f {
 		errs[i] = fault

@@ -143,7 +143,7 @@ func TestKeysThatNeverMatch(t *testing.T) {
 		"Levels[0].ExemptKeys[1]: a key of 1 values; the level's key has 2: [host ip]",
 		"Levels[0].ExemptKeys[2]: an empty value of host; no request has one, as it counts as missing",
 	}
-	faults, ok := err.(policy.Faults) //nolint:errorlint // Compile returns it as it is
+	faults, ok := err.(policy.RuleErrors) //nolint:errorlint // Compile returns it as it is
 	if !ok || len(faults) != len(want) {
 		t.Fatalf("got\n%v", err)
 	}

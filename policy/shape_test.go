@@ -118,7 +118,7 @@ func TestShapeRefuses(t *testing.T) {
 				}
 				return
 			}
-			var faults policy.Faults
+			var faults policy.RuleErrors
 			if !errors.As(err, &faults) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

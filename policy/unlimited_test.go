@@ -162,7 +162,7 @@ func TestUnlimitedFaults(t *testing.T) {
 		{policy.Level{Limits: oneAMinute, Tiers: &policy.Tiers{By: ip, Unlimited: []string{"home"}}}, `"home" is not an address`},
 	} {
 		_, err := policy.Compile([]policy.Rule{plansOf(c.level)})
-		if faults, ok := errors.AsType[policy.Faults](err); !ok || !strings.Contains(err.Error(), c.want) {
+		if faults, ok := errors.AsType[policy.RuleErrors](err); !ok || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v (%d faults), want %s", err, len(faults), c.want)
 		}
 	}

@@ -120,7 +120,7 @@ func has(l *policy.Level, values []string) bool {
 // misfits returns what is wrong with each override of rules that has a fault,
 // and the error if another part of the rules has.
 func misfits(with []policy.Rule, err error) (map[string]string, error) {
-	faults, ok := errors.AsType[policy.Faults](err)
+	faults, ok := errors.AsType[policy.RuleErrors](err)
 	if !ok {
 		return nil, err
 	}
