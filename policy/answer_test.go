@@ -41,7 +41,7 @@ func withAnswer(a policy.Answer) []policy.Rule {
 
 // What is wrong with an answer is found when it is compiled.
 func TestAnswerFaults(t *testing.T) {
-	long := strings.Repeat("x", policy.MaxAnswerBytes+1)
+	long := strings.Repeat("x", 64<<10+1)
 	field := func(name, value string) []policy.AnswerField {
 		return []policy.AnswerField{{Name: name, Value: value}}
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// MaxAnswerBytes is the longest body of an [Answer], and a hundredth of it the
+// maxAnswerBytes is the longest body of an [Answer], and a hundredth of it the
 // longest of its fields.
-const MaxAnswerBytes = 64 << 10
+const maxAnswerBytes = 64 << 10
 
 // notInAnswers are the fields of which the server is in charge.
 var notInAnswers = []string{
@@ -102,8 +102,8 @@ func (c *compiler) answerBody(a *Answer, at Place) (t template) {
 		c.fault(at.in("ContentType"), "%q is no content type; write one such as application/json", a.ContentType)
 	}
 	here := at.in("Body")
-	if len(a.Body) > MaxAnswerBytes {
-		c.fault(here, "%d bytes; a body has at most %d", len(a.Body), MaxAnswerBytes)
+	if len(a.Body) > maxAnswerBytes {
+		c.fault(here, "%d bytes; a body has at most %d", len(a.Body), maxAnswerBytes)
 		return t
 	}
 	if t, err = parseTemplate(a.Body); err != nil {
@@ -148,8 +148,8 @@ func (c *compiler) answerFields(at Place, fields []AnswerField, names []string) 
 			c.fault(here, "%s is set by the server; leave it out", name)
 		case slices.ContainsFunc(fields[:i], func(o AnswerField) bool { return strings.EqualFold(o.Name, f.Name) }):
 			c.fault(here, "%s stands twice; write it once", f.Name)
-		case !visible(f.Value) || len(f.Value) > MaxAnswerBytes/100:
-			c.fault(here, "the value of %s must be at most %d printable characters of ASCII", f.Name, MaxAnswerBytes/100)
+		case !visible(f.Value) || len(f.Value) > maxAnswerBytes/100:
+			c.fault(here, "the value of %s must be at most %d printable characters of ASCII", f.Name, maxAnswerBytes/100)
 		}
 		t, err := parseTemplate(f.Value)
 		if err != nil {

@@ -30,7 +30,7 @@ type RuleExplanation struct {
 	Rule    *Rule
 	Matches bool
 	// Differences are why the rule does not match, none if it does. They are named for the
-	// first [MostDifferences] rules that do not match.
+	// first 256 rules that do not match.
 	Differences []Difference
 	// Exempt says that the rule matches, and exempts the client's network.
 	Exempt bool
@@ -38,9 +38,9 @@ type RuleExplanation struct {
 	Levels []LevelExplanation
 }
 
-// MostDifferences is for how many rules an [Explanation] says at most why they do not
+// mostDifferences is for how many rules an [Explanation] says at most why they do not
 // match.
-const MostDifferences = 256
+const mostDifferences = 256
 
 // Difference is a part of a rule's Match that a request does not have.
 type Difference struct {
@@ -126,7 +126,7 @@ func (e *Evaluator) Explain(ctx context.Context, a Attributes) (*Explanation, er
 	for i := range e.Policy.rules {
 		r := v.explainRule(ctx, &e.Policy.rules[i], a, dry, now)
 		if !r.Matches {
-			if unmatched++; unmatched <= MostDifferences {
+			if unmatched++; unmatched <= mostDifferences {
 				r.Differences = v.matches.differences(&e.Policy.rules[i], a)
 			}
 		}

@@ -101,12 +101,12 @@ func TestExplainDifferences(t *testing.T) {
 // they do not.
 func TestExplainManyRules(t *testing.T) {
 	var rules []policy.Rule
-	for i := range policy.MostDifferences + 10 {
+	for i := range 256 + 10 {
 		rules = append(rules, rule(fmt.Sprint("r", i), policy.Match{Paths: []string{fmt.Sprint("/x", i)}}))
 	}
 	x := newWorld(t, append(rules, rule("all", policy.Match{}))...).explain(&policy.Plain{RequestPath: "/y", Address: netip.MustParseAddr("192.0.2.1")})
 	for i, r := range x.Rules {
-		if last := i == len(rules); r.Matches != last || (len(r.Differences) > 0) != (i < policy.MostDifferences) {
+		if last := i == len(rules); r.Matches != last || (len(r.Differences) > 0) != (i < 256) {
 			t.Errorf("%s: matches %v, %v", r.Rule.Name, r.Matches, r.Differences)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// MaxJitter is the longest time that a [Jitter] may add.
-const MaxJitter = 24 * time.Hour
+// maxJitter is the longest time that a [Jitter] may add.
+const maxJitter = 24 * time.Hour
 
 // Jitter is how much later than need be a client is told to come again, so that
 // clients which are denied together do not all come back together. Each answer
@@ -33,7 +33,7 @@ func ParseJitter(text string) (j Jitter, err error) {
 		j.Most, err = time.ParseDuration(text)
 	}
 	if problem := j.problem(); err != nil || problem != "" || j == (Jitter{}) {
-		return Jitter{}, fmt.Errorf("%q is no time to add; write one up to %v, such as 30s, or a share of the wait up to 100%%, such as 20%%, or leave it out", text, MaxJitter)
+		return Jitter{}, fmt.Errorf("%q is no time to add; write one up to %v, such as 30s, or a share of the wait up to 100%%, such as 20%%, or leave it out", text, maxJitter)
 	}
 	return j, nil
 }
@@ -49,8 +49,8 @@ func (j Jitter) String() string {
 // problem returns what is wrong with j, "" if nothing is.
 func (j Jitter) problem() string {
 	switch {
-	case j.Most < 0 || j.Most > MaxJitter:
-		return fmt.Sprintf("%v must be 0 to %v", j.Most, MaxJitter)
+	case j.Most < 0 || j.Most > maxJitter:
+		return fmt.Sprintf("%v must be 0 to %v", j.Most, maxJitter)
 	case j.Percent < 0 || j.Percent > 100:
 		return fmt.Sprintf("%d%% must be 0 to 100%%", j.Percent)
 	case j.Most > 0 && j.Percent > 0:
