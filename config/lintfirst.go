@@ -6,6 +6,7 @@ package config
 import (
 	"fmt"
 
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -14,7 +15,7 @@ import (
 func unreached(c *Config, r *policy.Rule) (texts []string) {
 	for i := range r.Levels {
 		for _, p := range r.Levels[i].By {
-			if p.Source == policy.SourceFirst {
+			if p.Source == source.First {
 				texts = append(texts, behind(c, p.Parts())...)
 			}
 		}
@@ -27,9 +28,9 @@ func behind(c *Config, parts []policy.Part) (texts []string) {
 	for i, p := range parts[:len(parts)-1] {
 		next := parts[i+1]
 		switch {
-		case p.Source == policy.SourceIP || p.Source == policy.SourceMethod:
+		case p.Source == source.IP || p.Source == source.Method:
 			return append(texts, fmt.Sprintf("every request has the %v, so that %v behind it is never the first; write %v last", p, next, p))
-		case p.Source == policy.SourceClaim && required:
+		case p.Source == source.Claim && required:
 			texts = append(texts, fmt.Sprintf("only a token without the claim %s gets to %v: who has no token is answered with 401, as tokens.required says; leave that out, or %v", p.Name, next, next))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -32,7 +33,7 @@ func listenerWords(c *Config, at *Listener) (lines []string) {
 		add("not limited: those from %s", prefixes(c.Exempt))
 	}
 	by := l.By
-	if by.Source == policy.SourceNone {
+	if by.Source == source.None {
 		by = policy.IP()
 	}
 	add("key: %s", whoseBudget([]policy.Part{by}))

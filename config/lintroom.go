@@ -13,6 +13,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/amount"
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -91,9 +92,9 @@ func longest(l *policy.Level) (limit sluice.Limit, life time.Duration) {
 func freelyChosen(r *policy.Rule, l *policy.Level, room int64) (which, remedy string) {
 	for _, p := range leaves(l.By) {
 		if chosen(r, p) {
-			return "clients choose the " + strings.TrimSpace(p.Source.String()+" "+p.Name), "add a rule by ip that matches as much"
+			return "clients choose the " + strings.TrimSpace(p.Source+" "+p.Name), "add a rule by ip that matches as much"
 		}
-		if p.Source == policy.SourceIP {
+		if p.Source == source.IP {
 			bits := cmp.Or(p.IPv6Bits, 64) - largeNetwork
 			if bits > 0 && int64(1)<<min(bits, 62) >= room {
 				return fmt.Sprintf("one client may have a /%d of IPv6, which is %d keys", largeNetwork, int64(1)<<min(bits, 62)), fmt.Sprintf("write ip/32/%d", largeNetwork)
@@ -106,7 +107,7 @@ func freelyChosen(r *policy.Rule, l *policy.Level, room int64) (which, remedy st
 // leaves returns the parts that others are made of.
 func leaves(by []policy.Part) (parts []policy.Part) {
 	for _, p := range by {
-		if p.Source == policy.SourceFirst || p.Source == policy.SourceAll {
+		if p.Source == source.First || p.Source == source.All {
 			parts = append(parts, leaves(p.Parts())...)
 		} else {
 			parts = append(parts, p)
@@ -118,9 +119,9 @@ func leaves(by []policy.Part) (parts []policy.Part) {
 // chosen reports whether clients can send whatever they like for a part.
 func chosen(r *policy.Rule, p policy.Part) bool {
 	switch p.Source {
-	case policy.SourceHeader, policy.SourceQuery, policy.SourceCookie, policy.SourcePath:
+	case source.Header, source.Query, source.Cookie, source.Path:
 		return true
-	case policy.SourceHost:
+	case source.Host:
 		return len(r.Match.Hosts) == 0 || slices.ContainsFunc(r.Match.Hosts, func(h string) bool { return strings.HasPrefix(h, "*") })
 	default: // a claim is verified, and methods are few
 		return false

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -172,7 +173,7 @@ func (d *decoder) limitFields(l *Listener) []field {
 		d.scalar("by", func(n *yaml.Node, s string) {
 			p, err := policy.ParsePart(s)
 			switch {
-			case err == nil && p.Source == policy.SourceIP:
+			case err == nil && p.Source == source.IP:
 				l.Limits.By = p
 			case err != nil && strings.HasPrefix(s, "ip"):
 				d.fault(n, "%v", err)

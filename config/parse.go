@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -111,7 +112,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 	if len(c.Listen)+len(c.Upstreams) > 0 { // whoever decides without serving brings them along
 		d.unknown(c)
 	}
-	claims := slices.ContainsFunc(d.claims, func(at claim) bool { return at.of.Source == policy.SourceClaim })
+	claims := slices.ContainsFunc(d.claims, func(at claim) bool { return at.of.Source == source.Claim })
 	if len(d.faults) == 0 && c.Tokens != nil && c.Tokens.Required && !claims {
 		d.fault(child(child(root, "tokens"), "required"), "no rule has a claim in its key or its tiers, so no request needs a token; leave required out, or write by: claim.sub")
 	}
@@ -135,9 +136,9 @@ func (d *decoder) unknown(c *Config) {
 	certificates := slices.ContainsFunc(c.Listen, func(l Listener) bool { return !l.TCP && l.ClientCAFile != "" })
 	for _, at := range d.claims {
 		switch {
-		case at.of.Source == policy.SourceClaim && c.Tokens == nil:
+		case at.of.Source == source.Claim && c.Tokens == nil:
 			d.fault(at.node, "no token is verified, so that no request has the claim %s; say under tokens how to verify them", at.of.Name)
-		case at.of.Source == policy.SourceCertificate && !certificates:
+		case at.of.Source == source.Certificate && !certificates:
 			d.fault(at.node, "no client is asked for a certificate, so that no request has %v; write at a listener tls: {cert: FILE, key: FILE, client_ca: FILE}", at.of)
 		}
 	}

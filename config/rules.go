@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -280,7 +281,7 @@ func (d *decoder) part(n *yaml.Node) (p policy.Part) {
 			d.fault(n, "%v", err)
 		}
 	}
-	if p.Source == policy.SourceClaim || p.Source == policy.SourceCertificate {
+	if p.Source == source.Claim || p.Source == source.Certificate {
 		d.claims = append(d.claims, claim{n, p})
 	}
 	return p
@@ -324,7 +325,7 @@ func (d *decoder) tiers(n *yaml.Node, of like) *policy.Tiers {
 			})
 		}},
 	)
-	if t.By.Source == policy.SourceNone && len(d.faults) == before {
+	if t.By.Source == source.None && len(d.faults) == before {
 		d.fault(n, "tiers without by; write which header or claim names the tier, such as by: claim.plan")
 	}
 	return t

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -30,14 +31,14 @@ func (d *decoder) requestLine(n *yaml.Node, s string, p *policy.Plain) {
 		d.fault(n, "request is %q; write a method and a path, such as POST /posts?draft=1", shorten(s))
 		return
 	}
-	var sent policy.HTTP
+	var sent wire.Attributes
 	sent.Reset(&http.Request{Method: method, URL: u}, netip.Addr{}, nil)
 	p.RequestMethod, p.RequestPath, p.Queries = sent.Method(), sent.Path(), values
 }
 
 // hostAsSent returns the host of a Host field as rules name it.
 func hostAsSent(field string) string {
-	var sent policy.HTTP
+	var sent wire.Attributes
 	sent.Reset(&http.Request{Host: field}, netip.Addr{}, nil)
 	return sent.Host()
 }

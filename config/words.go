@@ -14,6 +14,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/amount"
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -207,7 +208,7 @@ func whoseBudget(by []policy.Part) string {
 func partsWords(parts []policy.Part, between string) string {
 	texts := make([]string, len(parts))
 	for i, p := range parts {
-		if texts[i] = partWords(p); p.Source == policy.SourceFirst && len(parts) > 1 {
+		if texts[i] = partWords(p); p.Source == source.First && len(parts) > 1 {
 			texts[i] = "(" + texts[i] + ")"
 		}
 	}
@@ -216,7 +217,7 @@ func partsWords(parts []policy.Part, between string) string {
 
 func partWords(p policy.Part) string {
 	switch p.Source {
-	case policy.SourceIP:
+	case source.IP:
 		v4, v6 := "address", "/64 of IPv6"
 		if p.IPv4Bits != 0 && p.IPv4Bits != 32 {
 			v4 = fmt.Sprintf("/%d of IPv4", p.IPv4Bits)
@@ -225,19 +226,19 @@ func partWords(p policy.Part) string {
 			v6 = fmt.Sprintf("/%d of IPv6", p.IPv6Bits)
 		}
 		return "client " + v4 + " or " + v6
-	case policy.SourcePath:
+	case source.Path:
 		if c := p.Name[0]; '0' <= c && c <= '9' { // no wildcard's name begins so
 			return "path segment " + p.Name
 		}
 		return "{" + p.Name + "} of the path"
-	case policy.SourceCertificate:
+	case source.Certificate:
 		return p.Name + " of a client's certificate"
-	case policy.SourceHost, policy.SourceMethod:
-		return p.Source.String()
-	case policy.SourceFirst:
+	case source.Host, source.Method:
+		return p.Source
+	case source.First:
 		return partsWords(p.Parts(), ", or else ")
 	default:
-		return p.Source.String() + " " + p.Name
+		return p.Source + " " + p.Name
 	}
 }
 

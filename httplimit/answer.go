@@ -39,7 +39,7 @@ func (q *Request) refuse(w http.ResponseWriter) {
 	defer q.letGo()
 	e, opts := q.Event(), &q.mw.opts
 	if q.own {
-		opts.Own.serve(w, q.r, &q.attributes.HTTP, q.client)
+		opts.Own.serve(w, q.r, &q.attributes.Attributes, q.client)
 		return
 	}
 	if e.Verdict == policy.Denied && e.Limit != nil {

@@ -6,13 +6,14 @@ package httplimit
 import (
 	"net/http"
 
+	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
 )
 
 // attributes are those of a request. How many bytes one sends that switches
 // protocol is not known before, so it is charged as a body of unknown length.
 type attributes struct {
-	policy.HTTP
+	wire.Attributes
 	of *Request
 }
 
@@ -20,7 +21,7 @@ func (a *attributes) Length() int64 {
 	if maySwitch(a.of.r) {
 		return -1
 	}
-	return a.HTTP.Length()
+	return a.Attributes.Length()
 }
 
 // maySwitch reports whether a request asks for another protocol. One that has a

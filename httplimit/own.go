@@ -14,6 +14,8 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/internal/source"
+	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -111,9 +113,9 @@ func countsBytes(r *policy.Rule) bool {
 // notOwn reports whether a part belongs to a request rather than to its client.
 func notOwn(p policy.Part) bool {
 	switch p.Source {
-	case policy.SourceIP, policy.SourceHeader, policy.SourceCookie, policy.SourceClaim, policy.SourceCertificate, policy.SourceHost:
+	case source.IP, source.Header, source.Cookie, source.Claim, source.Certificate, source.Host:
 		return false
-	case policy.SourceFirst, policy.SourceAll:
+	case source.First, source.All:
 		return slices.ContainsFunc(p.Parts(), notOwn)
 	default:
 		return true
@@ -123,18 +125,18 @@ func notOwn(p policy.Part) bool {
 // ofClient reports whether a part tells clients apart, whichever of several it is.
 func ofClient(p policy.Part) bool {
 	switch p.Source {
-	case policy.SourceFirst:
+	case source.First:
 		return !slices.ContainsFunc(p.Parts(), func(p policy.Part) bool { return !ofClient(p) })
-	case policy.SourceAll:
+	case source.All:
 		return slices.ContainsFunc(p.Parts(), ofClient)
 	default:
-		return p.Source != policy.SourceHost && !notOwn(p)
+		return p.Source != source.Host && !notOwn(p)
 	}
 }
 
 // ownRequest are the attributes of a client that asks, at another path.
 type ownRequest struct {
-	*policy.HTTP
+	*wire.Attributes
 	path string
 }
 
@@ -160,7 +162,7 @@ type OwnAnswer struct {
 	Omitted bool       `json:"omitted,omitempty"` // there are more limits than these
 }
 
-func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *policy.HTTP, client netip.Addr) {
+func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *wire.Attributes, client netip.Addr) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		WriteProblem(w, r, Event{Event: policy.Event{Verdict: policy.Refused}, Status: http.StatusMethodNotAllowed})
@@ -197,7 +199,7 @@ func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *policy.HTTP, clie
 
 // look adds to answer what the client has left. Its error is the store's, or a
 // [*policy.TokenError] if a rule needs a claim of a token that cannot be used.
-func (o *Own) look(r *http.Request, a *policy.HTTP, answer *OwnAnswer) error {
+func (o *Own) look(r *http.Request, a *wire.Attributes, answer *OwnAnswer) error {
 	var v policy.Verdict
 	for _, path := range o.rules {
 		o.judge.Peek(r.Context(), &ownRequest{a, path}, &v)

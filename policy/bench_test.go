@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -109,7 +110,7 @@ func TestAllocations(t *testing.T) {
 func TestQueryAllocates(t *testing.T) {
 	e := policy.Evaluator{Policy: compile(t, one("api", by(policy.Query("userId")), "1000000/s")), Store: memstore.New(memstore.Options{})}
 	r := httptest.NewRequest(http.MethodGet, "/?a=b&userId=u1&c=d", nil)
-	var h policy.HTTP
+	var h wire.Attributes
 	var v policy.Verdict
 	got := testing.AllocsPerRun(200, func() {
 		h.Reset(r, netip.Addr{}, nil)

@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -100,7 +101,7 @@ func TestCertificate(t *testing.T) {
 					r.TLS.VerifiedChains = [][]*x509.Certificate{{c.cert}}
 				}
 			}
-			var a policy.HTTP
+			var a wire.Attributes
 			a.Reset(r, netip.MustParseAddr("192.0.2.1"), nil)
 			var call policy.Call
 			front.Decide(t.Context(), &a, &call)

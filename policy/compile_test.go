@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -82,7 +83,7 @@ func TestCompileFaults(t *testing.T) {
 		{"cost that is negative", func(r *policy.Rule) { r.Cost.Units = -1 }, []string{"Cost: -1 units"}},
 		{"cost with a stray header", func(r *policy.Rule) { r.Cost.Header = "X" }, []string{"Cost: only the cost of a header"}},
 		{"part", func(r *policy.Rule) {
-			r.Levels[0].By = []policy.Part{{}, policy.Header(""), {Source: policy.SourceIP, Name: "x"}, policy.Network(40, 200), policy.IP(), policy.IP()}
+			r.Levels[0].By = []policy.Part{{}, policy.Header(""), {Source: source.IP, Name: "x"}, policy.Network(40, 200), policy.IP(), policy.IP()}
 		}, []string{
 			"Levels[0].By[0]: is not a part", "Levels[0].By[1]: header lacks a name", "Levels[0].By[2]: ip has no name",
 			"Levels[0].By[3]: IPv4Bits", "Levels[0].By[5]: ip is a part of the key already",

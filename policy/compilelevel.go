@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -111,32 +112,32 @@ func (c *compiler) key(l *level, at Place, values *[]string) bool {
 
 func (c *compiler) part(r *rule, at Place, p Part) keyPart {
 	switch {
-	case p.Source == SourceNone || p.Source >= sources:
+	case !source.Known(p.Source):
 		c.fault(at, "is not a part of a key; write one such as ip or header.X-User")
-	case p.Source.named() && p.Name == "":
+	case named(p.Source) && p.Name == "":
 		c.fault(at, "%v lacks a name", p.Source)
-	case !p.Source.named() && p.Name != "":
+	case !named(p.Source) && p.Name != "":
 		c.fault(at, "%v has no name; leave out %q", p.Source, p.Name)
-	case p.Source == SourceHeader:
+	case p.Source == source.Header:
 		if !wire.Token(p.Name) {
 			c.fault(at, "%q is not a header field's name", p.Name)
 		}
 		p.Name = canonical(p.Name)
-	case p.Source == SourceCookie && !wire.Token(p.Name):
+	case p.Source == source.Cookie && !wire.Token(p.Name):
 		c.fault(at, "%q is not a cookie's name", p.Name)
-	case p.Source == SourceCertificate && !isCertificateName(p.Name):
+	case p.Source == source.Certificate && !isCertificateName(p.Name):
 		c.fault(at, "%q is no name in a certificate; write %s", p, certificateForms)
-	case p.Source == SourceFunc && p.made != nil && p.made.err != nil:
+	case p.Source == source.Func && p.made != nil && p.made.err != nil:
 		c.fault(at, "%v: %w", p, p.made.err)
-	case p.Source == SourceFunc && (p.made == nil || p.made.value == nil):
+	case p.Source == source.Func && (p.made == nil || p.made.value == nil):
 		c.fault(at, "the function of %q is nil", p.Name)
-	case p.Source == SourceFirst || p.Source == SourceAll:
+	case p.Source == source.First || p.Source == source.All:
 		return c.madePart(r, at, p)
-	case p.Source == SourcePath && strings.Trim(p.Name, "-0123456789") == "":
+	case p.Source == source.Path && strings.Trim(p.Name, "-0123456789") == "":
 		if p.segment() == 0 {
 			c.fault(at, "%q is not the number of a segment; write path.1 for the first", p.Name)
 		}
-	case p.Source == SourcePath:
+	case p.Source == source.Path:
 		if len(r.Match.Paths) == 0 {
 			c.fault(at, "the rule has no path pattern; match a path with the wildcard {%s}", p.Name)
 		}
@@ -147,7 +148,7 @@ func (c *compiler) part(r *rule, at Place, p Part) keyPart {
 			}
 		}
 	}
-	if p.Source != SourceIP {
+	if p.Source != source.IP {
 		if p.IPv4Bits != 0 || p.IPv6Bits != 0 {
 			c.fault(at, "only an ip has prefix lengths")
 		}
@@ -178,7 +179,7 @@ func (c *compiler) madePart(r *rule, at Place, p Part) keyPart {
 	k := keyPart{Part: p}
 	for i, of := range p.made.of {
 		here := at
-		if p.Source == SourceFirst {
+		if p.Source == source.First {
 			here = at.in("First").item(i)
 		}
 		part := c.part(r, here, of)

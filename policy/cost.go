@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/source"
 )
 
 // Cost is what a request costs, in units. The zero Cost is 1.
@@ -122,10 +123,10 @@ func (r *rule) before(a Attributes) (int64, error) {
 		return 1, nil
 	}
 	n, err := c.Func.Before(a)
-	part := Part{Source: SourceFunc, Name: "cost"}
+	part := Part{Source: source.Func, Name: "cost"}
 	bad, ok := errors.AsType[*PartError](err)
 	switch {
-	case ok && bad.Part.Source != SourceNone:
+	case ok && bad.Part.Source != source.None:
 		return 0, &PartError{Rule: r.Name, Part: bad.Part, Problem: bad.Problem, Missing: bad.Missing}
 	case ok:
 		return 0, &PartError{Rule: r.Name, Part: part, Problem: bad.Problem, Missing: bad.Missing}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"time"
 
@@ -39,11 +38,11 @@ func Example() {
 	eval := policy.Evaluator{Policy: p, Store: store}
 
 	ctx := context.Background()
-	var request policy.HTTP
+	request := policy.Plain{
+		RequestMethod: http.MethodPost, RequestPath: "/login", Queries: map[string][]string{"user": {"ada"}}, Address: netip.MustParseAddr("203.0.113.9"),
+	}
 	var v policy.Verdict
 	for attempt := range 7 {
-		r := httptest.NewRequest(http.MethodPost, "/login?user=ada", nil)
-		request.Reset(r, netip.MustParseAddr("203.0.113.9"), nil)
 		eval.Decide(ctx, &request, &v)
 		if !v.Allowed {
 			binding, _ := v.Binding()

@@ -9,16 +9,17 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/internal/source"
 )
 
 // plainPart returns p with what its values are made with, and so the parts that
 // it is made of.
 func plainPart(p Part) (k keyPart, err error) {
 	k.Part = p
-	if p.Source == SourceIP {
+	if p.Source == source.IP {
 		k.finder, err = clientip.New(clientip.Options{IPv4Bits: p.IPv4Bits, IPv6Bits: p.IPv6Bits})
 	}
-	if err != nil || p.Source != SourceFirst && p.Source != SourceAll {
+	if err != nil || p.Source != source.First && p.Source != source.All {
 		return k, err
 	}
 	for _, of := range p.Parts() {
@@ -43,7 +44,7 @@ func (p Part) Of(value string) (Part, string) {
 // firstOf returns the number of the part of First that a value is of, from 0, and
 // the value by itself.
 func (p Part) firstOf(value string) (i int, of string, ok bool) {
-	if p.Source != SourceFirst || p.made == nil {
+	if p.Source != source.First || p.made == nil {
 		return 0, "", false
 	}
 	number, of, ok := strings.Cut(value, ":")
@@ -59,9 +60,9 @@ func (p Part) firstOf(value string) (i int, of string, ok bool) {
 func (p Part) after(text string) (value string, ok bool) {
 	name := p.String() + "="
 	switch {
-	case p.Source == SourceHeader && len(text) >= len(name) && strings.EqualFold(text[:len(name)], name):
+	case p.Source == source.Header && len(text) >= len(name) && strings.EqualFold(text[:len(name)], name):
 		return text[len(name):], true
-	case p.Source == SourceIP && strings.HasPrefix(text, "ip="):
+	case p.Source == source.IP && strings.HasPrefix(text, "ip="):
 		return text[len("ip="):], true
 	default:
 		return strings.CutPrefix(text, name)

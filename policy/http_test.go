@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -45,7 +46,7 @@ func TestRequestTargets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var h policy.HTTP
+			var h wire.Attributes
 			h.Reset(r, netip.Addr{}, nil)
 			if got := matched(p, &h); !slices.Equal(got, test.want) {
 				t.Errorf("%q matched %v, want %v", test.line, got, test.want)
@@ -84,7 +85,7 @@ func TestCookiesThatOthersRead(t *testing.T) {
 		t.Run(c.cookie, func(t *testing.T) {
 			w := newWorld(t, r)
 			req := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}, Header: http.Header{"Cookie": {c.cookie}}}
-			var h policy.HTTP
+			var h wire.Attributes
 			h.Reset(req, netip.Addr{}, nil)
 			v := w.decide(&h)
 			if want := c.refused == ""; v.Allowed != want || (v.Refused == nil) != want {
@@ -105,7 +106,7 @@ func TestCookieOfOneSession(t *testing.T) {
 	for i := range 12 {
 		value := strings.Repeat(" ", i/2) + []string{"v", `"v"`}[i%2] + strings.Repeat("\t", i)
 		req := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}, Header: http.Header{"Cookie": {"sid=" + value}}}
-		var h policy.HTTP
+		var h wire.Attributes
 		h.Reset(req, netip.Addr{}, nil)
 		if w.decide(&h).Allowed {
 			allowed++
@@ -149,7 +150,7 @@ func TestQueriesInEveryReading(t *testing.T) {
 		"q=3&q[]=1":   "abcd",
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/?"+query, nil)
-		var h policy.HTTP
+		var h wire.Attributes
 		h.Reset(r, netip.Addr{}, nil)
 		var m policy.Matches
 		p.Match(&h, &m)

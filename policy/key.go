@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/source"
 )
 
 // MaxValueBytes is the longest value that one part of a key may have.
@@ -30,8 +31,8 @@ type PartError struct {
 // Error returns the part and the problem.
 func (e *PartError) Error() string {
 	part := e.Part.String()
-	if e.Part.Source.named() && e.Part.Source != SourceFunc {
-		part = e.Part.Source.String() + " " + e.Part.Name
+	if named(e.Part.Source) && e.Part.Source != source.Func {
+		part = e.Part.Source + " " + e.Part.Name
 	}
 	if e.ofToken() {
 		return part + ": " + e.Problem
@@ -59,18 +60,18 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string
 	var err error
 	most := MaxValueBytes
 	switch p.Source {
-	case SourceHeader:
+	case source.Header:
 		values = a.Header(p.Name)
-	case SourceQuery:
+	case source.Query:
 		values, err = a.Query(p.Name)
-	case SourceCookie:
+	case source.Cookie:
 		values, err = a.Cookie(p.Name)
-	case SourceIP:
+	case source.IP:
 		if !m.found.client.IsValid() {
 			return "", nil
 		}
 		return p.finder.Group(m.found.client), nil
-	case SourcePath:
+	case source.Path:
 		if n := p.segment(); n > 0 {
 			var problem string
 			if value, problem = segmentAt(a.Path(), n); problem != "" {
@@ -82,22 +83,21 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string
 		if value, ok = m.wildcard(r, p.Name, by); !ok {
 			return "", r.unusable(p, "has an escaped slash that can be read in two ways; send the path in its shortest form")
 		}
-	case SourceClaim:
+	case source.Claim:
 		value, err = a.Claim(p.Name)
-	case SourceCertificate:
+	case source.Certificate:
 		value, err = certificateOf(a, p.Name)
-	case SourceHost:
+	case source.Host:
 		value = a.Host()
-	case SourceMethod:
+	case source.Method:
 		value = a.Method()
-	case SourceFunc:
+	case source.Func:
 		return r.called(p, a)
-	case SourceFirst, SourceAll:
+	case source.First, source.All:
 		most = sluice.MaxKeyBytes
 		if value, err = r.made(p, a, m, by); err != nil {
 			return "", err
 		}
-	case SourceNone, sources: // Compile refuses them
 	}
 	if err != nil {
 		return "", &PartError{Rule: r.Name, Part: p.Part, Problem: err.Error(), Err: err}
@@ -141,14 +141,14 @@ func (r *rule) made(p *keyPart, a Attributes, m *Matches, by hit) (string, error
 		switch {
 		case err != nil:
 			return "", err
-		case p.Source == SourceFirst && value != "":
+		case p.Source == source.First && value != "":
 			return strconv.Itoa(i+1) + ":" + value, nil
-		case p.Source == SourceAll && value == "":
+		case p.Source == source.All && value == "":
 			return "", nil
 		}
 		values = append(values, value)
 	}
-	if p.Source == SourceFirst {
+	if p.Source == source.First {
 		return "", nil
 	}
 	return encodeKey(values), nil

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -67,18 +68,18 @@ func (p *keyPart) written(text string) (string, error) {
 	switch {
 	case len(text) > MaxValueBytes:
 		return "", fmt.Errorf("%d bytes; requests with more than %d are refused", len(text), MaxValueBytes)
-	case p.Source == SourceIP && p.finder != nil: // else the part has a fault of its own
+	case p.Source == source.IP && p.finder != nil: // else the part has a fault of its own
 		return p.group(text)
-	case p.Source == SourceHost, p.Source == SourceHeader && canonical(p.Name) == "Host":
+	case p.Source == source.Host, p.Source == source.Header && canonical(p.Name) == "Host":
 		return hostValue(text)
-	case p.Source == SourceCookie:
+	case p.Source == source.Cookie:
 		return wire.PlainCookie(text), nil
-	case p.Source == SourceMethod:
+	case p.Source == source.Method:
 		if !wire.Token(text) {
 			return "", fmt.Errorf("%q is not a method; write one such as POST", text)
 		}
 		return strings.ToUpper(text), nil
-	case p.Source == SourceFirst && len(p.of) > 0:
+	case p.Source == source.First && len(p.of) > 0:
 		return p.firstWritten(text)
 	}
 	return text, nil

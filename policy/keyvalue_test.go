@@ -11,12 +11,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/source"
+	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
 )
 
 // A value that somebody wrote becomes what requests have, or is refused.
 func TestPartValue(t *testing.T) {
-	method := policy.Part{Source: policy.SourceMethod}
+	method := policy.Part{Source: source.Method}
 	tests := []struct {
 		part       policy.Part
 		text, want string // want begins with a colon: the error holds what follows
@@ -85,7 +87,7 @@ func TestWrittenKeysMatch(t *testing.T) {
 		"host":          {by(policy.Host()), "GET API.example.com:80 192.0.2.1", []string{"Api.example.com."}, []string{"api.example.com"}},
 		"IPv6 host":     {by(policy.Host()), "GET [2001:db8::1]:80 192.0.2.1", []string{"2001:DB8::1"}, []string{"[2001:db8::1]"}},
 		"header of it":  {by(policy.Header("Host")), "GET API.example.com 192.0.2.1", []string{"API.example.com"}, []string{"api.example.com"}},
-		"method":        {by(policy.Part{Source: policy.SourceMethod}), "post x 192.0.2.1", []string{"post"}, []string{"POST"}},
+		"method":        {by(policy.Part{Source: source.Method}), "post x 192.0.2.1", []string{"post"}, []string{"POST"}},
 		"several parts": {by(policy.Host(), policy.IP()), "GET x 2001:db8::1", []string{"X", "2001:db8::2"}, []string{"x", "2001:db8::/64"}},
 	}
 	for name, test := range tests {
@@ -93,7 +95,7 @@ func TestWrittenKeysMatch(t *testing.T) {
 			parts := strings.Fields(test.request)
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.Method, r.Host = parts[0], parts[1]
-			var a policy.HTTP
+			var a wire.Attributes
 			a.Reset(r, netip.MustParseAddr(parts[2]), nil)
 
 			rule := one("api", test.by, "1/h sliding-log")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -99,7 +100,7 @@ func TestLookupFails(t *testing.T) {
 }
 
 func TestMadePartsThatAreNone(t *testing.T) {
-	for _, part := range []policy.Part{policy.First(), policy.All(), policy.Func("", nil), policy.Func("x", nil), {Source: policy.SourceFunc, Name: "x"}, {Source: policy.SourceFirst}, policy.First(policy.Header("a b"))} {
+	for _, part := range []policy.Part{policy.First(), policy.All(), policy.Func("", nil), policy.Func("x", nil), {Source: source.Func, Name: "x"}, {Source: source.First}, policy.First(policy.Header("a b"))} {
 		_, err := policy.Compile([]policy.Rule{{Name: "r", Levels: []policy.Level{{By: []policy.Part{part}, Limits: []policy.Limit{{Limit: sluice.PerMinute(1)}}}}}})
 		if err == nil {
 			t.Errorf("%v is no part, and Compile took it", part)

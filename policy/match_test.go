@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -153,7 +154,7 @@ func FuzzMatchAsServeMux(f *testing.F) {
 		if err != nil || !strings.HasPrefix(req.URL.EscapedPath(), "/") {
 			return
 		}
-		var h policy.HTTP
+		var h wire.Attributes
 		h.Reset(req, netip.Addr{}, nil)
 		got := matched(compiled, &h)
 		i := int(at) % len(patterns)
@@ -307,7 +308,7 @@ func TestHTTPAttributes(t *testing.T) {
 	r.Host = "Example.COM.:8080"
 	r.Header.Set("X-One", "1")
 	r.AddCookie(&http.Cookie{Name: "s", Value: "v"})
-	var h policy.HTTP
+	var h wire.Attributes
 	h.Reset(r, netip.MustParseAddr("192.0.2.1"), nil)
 	claim, err := h.Claim("sub")
 	q, err2 := h.Query("q")

@@ -8,47 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluicegate/sluice/internal/source"
 )
 
-// Source is where a [Part] of a key comes from.
-type Source uint8
-
-// The sources.
-const (
-	SourceNone        Source = iota // not valid
-	SourceIP                        // the client's address or network
-	SourceHeader                    // a header field; a device id is one
-	SourceQuery                     // a query parameter
-	SourceCookie                    // a cookie
-	SourcePath                      // what a wildcard of the path pattern stands for, or a segment by its number
-	SourceClaim                     // a claim of a verified token
-	SourceHost                      // the requested host
-	SourceMethod                    // the method
-	SourceCertificate               // a name in a client's verified certificate
-	SourceFunc                      // what a function says
-	SourceFirst                     // the first of several parts that the request has
-	SourceAll                       // several parts, all of which the request must have
-	sources
-)
-
-var sourceNames = [...]string{
-	SourceNone: "nothing", SourceIP: "ip", SourceHeader: "header", SourceQuery: "query",
-	SourceCookie: "cookie", SourcePath: "path", SourceClaim: "claim", SourceHost: "host", SourceMethod: "method",
-	SourceCertificate: "cert", SourceFunc: "func", SourceFirst: "first", SourceAll: "all",
-}
-
-// String returns the name used in configuration.
-func (s Source) String() string {
-	if s < sources {
-		return sourceNames[s]
-	}
-	return fmt.Sprintf("Source(%d)", uint8(s))
-}
-
-// named reports whether parts of the source have a Name.
-func (s Source) named() bool {
+// named reports whether parts of a source have a Name.
+func named(s string) bool {
 	switch s {
-	case SourceHeader, SourceQuery, SourceCookie, SourcePath, SourceClaim, SourceCertificate, SourceFunc:
+	case source.Header, source.Query, source.Cookie, source.Path, source.Claim, source.Certificate, source.Func:
 		return true
 	default:
 		return false
@@ -58,7 +25,9 @@ func (s Source) named() bool {
 // Part is one part of a key. It is a comparable value; make one with [IP],
 // [Header] and their like.
 type Part struct {
-	Source Source
+	// Source is where the part comes from: "ip", "header", "query", "cookie",
+	// "path", "claim", "host", "method", "cert", "func", "first" or "all".
+	Source string
 	Name   string // of the header, parameter, cookie, wildcard or claim; what a function's value is called
 	// IPv4Bits and IPv6Bits are how long a prefix shares a budget. Zero means
 	// 32, each address by itself, and 64, the least that one customer gets.
@@ -74,24 +43,24 @@ type made struct {
 }
 
 // IP is the client's address; of IPv6 its network of /64.
-func IP() Part { return Part{Source: SourceIP} }
+func IP() Part { return Part{Source: source.IP} }
 
 // Network is the client's network of the given prefix lengths.
 func Network(ipv4Bits, ipv6Bits int) Part {
-	return Part{Source: SourceIP, IPv4Bits: ipv4Bits, IPv6Bits: ipv6Bits}
+	return Part{Source: source.IP, IPv4Bits: ipv4Bits, IPv6Bits: ipv6Bits}
 }
 
 // Header is a request header field's value.
-func Header(name string) Part { return Part{Source: SourceHeader, Name: name} }
+func Header(name string) Part { return Part{Source: source.Header, Name: name} }
 
 // Query is a query parameter's value.
-func Query(name string) Part { return Part{Source: SourceQuery, Name: name} }
+func Query(name string) Part { return Part{Source: source.Query, Name: name} }
 
 // Cookie is a cookie's value.
-func Cookie(name string) Part { return Part{Source: SourceCookie, Name: name} }
+func Cookie(name string) Part { return Part{Source: source.Cookie, Name: name} }
 
 // Path is what a wildcard of the rule's path pattern stands for.
-func Path(wildcard string) Part { return Part{Source: SourcePath, Name: wildcard} }
+func Path(wildcard string) Part { return Part{Source: source.Path, Name: wildcard} }
 
 // Segment is the n-th segment of the path, from 1: the second of /users/u1/cart
 // is u1. It is unescaped. The rule needs no path pattern.
@@ -99,43 +68,43 @@ func Path(wildcard string) Part { return Part{Source: SourcePath, Name: wildcard
 // A path that others might read differently is refused: one with a segment of one
 // or two dots, and one that up to the n-th segment has an empty one or an escaped
 // slash or backslash.
-func Segment(n int) Part { return Part{Source: SourcePath, Name: strconv.Itoa(n)} }
+func Segment(n int) Part { return Part{Source: source.Path, Name: strconv.Itoa(n)} }
 
 // Claim is a claim of a verified token.
-func Claim(name string) Part { return Part{Source: SourceClaim, Name: name} }
+func Claim(name string) Part { return Part{Source: source.Claim, Name: name} }
 
 // Host is the requested host.
-func Host() Part { return Part{Source: SourceHost} }
+func Host() Part { return Part{Source: source.Host} }
 
 // Func is what value says of a request, which is called name in error texts:
 // "session". It must be safe for concurrent use. If the request lacks the part it
 // returns "" or a [*PartError] with Missing; for what the client did wrong
 // otherwise a PartError, too. Any other error is treated as one of the store.
 func Func(name string, value func(Attributes) (string, error)) Part {
-	return Part{Source: SourceFunc, Name: name, made: &made{value: value}}
+	return Part{Source: source.Func, Name: name, made: &made{value: value}}
 }
 
 // BadPart is a part that cannot be made, which Compile says with all that is
 // wrong.
 func BadPart(name string, err error) Part {
-	return Part{Source: SourceFunc, Name: name, made: &made{err: err}}
+	return Part{Source: source.Func, Name: name, made: &made{err: err}}
 }
 
 // First is the first of parts that a request has: a user's id if it is known, or
 // else the address. The value is preceded by which it was, as in "2:192.0.2.1", so
 // that the value of one never equals that of another.
 func First(parts ...Part) Part {
-	return Part{Source: SourceFirst, made: &made{of: slices.Clone(parts)}}
+	return Part{Source: source.First, made: &made{of: slices.Clone(parts)}}
 }
 
 // All is several parts as one, for First: a level's By has no need of it.
 func All(parts ...Part) Part {
-	return Part{Source: SourceAll, made: &made{of: slices.Clone(parts)}}
+	return Part{Source: source.All, made: &made{of: slices.Clone(parts)}}
 }
 
 // Parts returns what a part of First or All is made of, and else p alone.
 func (p Part) Parts() []Part {
-	if p.made == nil || p.Source == SourceFunc {
+	if p.made == nil || p.Source == source.Func {
 		return []Part{p}
 	}
 	return slices.Clone(p.made.of)
@@ -144,18 +113,18 @@ func (p Part) Parts() []Part {
 // String returns the part's text: "ip", "ip/24/48", "header.X-User".
 func (p Part) String() string {
 	switch {
-	case p.Source == SourceFunc:
+	case p.Source == source.Func:
 		return p.Name
-	case p.Source == SourceFirst:
+	case p.Source == source.First:
 		return p.list(" or ")
-	case p.Source == SourceAll:
+	case p.Source == source.All:
 		return p.list(" and ")
-	case p.Source.named():
-		return p.Source.String() + "." + p.Name
-	case p.Source == SourceIP && (p.IPv4Bits != 0 || p.IPv6Bits != 0):
+	case named(p.Source):
+		return p.Source + "." + p.Name
+	case p.Source == source.IP && (p.IPv4Bits != 0 || p.IPv6Bits != 0):
 		return fmt.Sprintf("ip/%d/%d", p.bits4(), p.bits6())
 	default:
-		return p.Source.String()
+		return p.Source
 	}
 }
 
@@ -163,7 +132,7 @@ func (p Part) String() string {
 // others.
 func (p Part) ByIP() bool {
 	if p.made == nil {
-		return p.Source == SourceIP
+		return p.Source == source.IP
 	}
 	return slices.ContainsFunc(p.made.of, Part.ByIP)
 }
@@ -179,7 +148,7 @@ func (p Part) list(between string) string {
 // segment returns the number of a segment, 0 if p is none.
 func (p Part) segment() int {
 	n, err := strconv.Atoi(p.Name)
-	if err != nil || n < 1 || p.Source != SourcePath || strconv.Itoa(n) != p.Name {
+	if err != nil || n < 1 || p.Source != source.Path || strconv.Itoa(n) != p.Name {
 		return 0
 	}
 	return n
@@ -204,20 +173,17 @@ func (p Part) bits6() int {
 // which [Certificate] says the names, host, method.
 func ParsePart(text string) (Part, error) {
 	const forms = "ip, ip/24/48, header.NAME, query.NAME, cookie.NAME, path.WILDCARD, path.NUMBER, claim.NAME, " + certificateForms + ", host or method"
-	word, name, named := strings.Cut(text, ".")
-	for s := SourceHeader; s < SourceFunc; s++ {
-		if s.String() != word {
-			continue
-		}
+	word, name, dotted := strings.Cut(text, ".")
+	if slices.Contains(source.Written, word) {
 		switch {
-		case s.named() && name == "":
+		case named(word) && name == "":
 			return Part{}, fmt.Errorf("%q lacks a name; write %s.NAME", text, word)
-		case !s.named() && named:
+		case !named(word) && dotted:
 			return Part{}, fmt.Errorf("%q: %s has no name; write %s alone", text, word, word)
-		case s == SourceCertificate && !isCertificateName(name):
+		case word == source.Certificate && !isCertificateName(name):
 			return Part{}, fmt.Errorf("%q is no name in a certificate; write %s", text, certificateForms)
 		}
-		return Part{Source: s, Name: name}, nil
+		return Part{Source: word, Name: name}, nil
 	}
 	if text == "ip" {
 		return IP(), nil
@@ -230,5 +196,5 @@ func ParsePart(text string) (Part, error) {
 		}
 		return Part{}, fmt.Errorf("%q: write two prefix lengths, of IPv4 from 1 to 32 and of IPv6 from 1 to 128, such as ip/24/48", text)
 	}
-	return Part{}, fmt.Errorf("%q says not whose budget it is; write %s", text, forms)
+	return Part{}, fmt.Errorf("unknown key part %q; use %s", text, forms)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/source"
 )
 
 // Rule says which requests are charged to whom under which limits. It is plain
@@ -68,7 +69,7 @@ type Rule struct {
 // that count bytes charge the response's.
 func NewRule(name string, key Part, limits ...sluice.Limit) Rule {
 	l := Level{By: []Part{key}}
-	if parts := key.Parts(); key.Source == SourceAll && len(parts) > 0 {
+	if parts := key.Parts(); key.Source == source.All && len(parts) > 0 {
 		l.By = parts
 	}
 	r := Rule{Name: name}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -37,7 +38,7 @@ func TestAwaiting(t *testing.T) {
 	failures.When = &policy.When{Status: []policy.Status{policy.Code(401)}, Hold: true}
 	counted := one("counted", by(policy.Header("X-User")), "10/min")
 	counted.When = &policy.When{Status: []policy.Status{policy.Class(5)}}
-	sized := one("sized", by(policy.Part{Source: policy.SourceMethod}), "10/min")
+	sized := one("sized", by(policy.Part{Source: source.Method}), "10/min")
 	sized.Cost = policy.Cost{Of: policy.ResponseHeader, Header: "X-Cost", Most: 9}
 	flight := one("flight", by(policy.Header("X-User")))
 	flight.Levels[0].InFlight = &sluice.SlotLimit{Cap: 3}
@@ -137,7 +138,7 @@ func TestPresumedBeyondTheQuota(t *testing.T) {
 		t.Run(strings.Join(limits, ", "), func(t *testing.T) {
 			r := one("api", by(policy.Header("X-User")), limits...)
 			r.When = &policy.When{Status: []policy.Status{policy.Code(401)}}
-			other := one("other", by(policy.Part{Source: policy.SourceMethod}), "7/h sliding-log")
+			other := one("other", by(policy.Part{Source: source.Method}), "7/h sliding-log")
 			other.When = r.When
 			w := newWorld(t, r, other)
 			var fail, good []*policy.Verdict

@@ -130,8 +130,8 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 		{"upstream without a scheme", []string{"--upstream", "localhost:3000", "--limit", "1/s"}, []string{`--upstream "localhost:3000" does not begin with http://, https:// or h2c://; write for example http://127.0.0.1:3000`}},
 		{"upstream that is the gateway", []string{"--upstream", "http://127.0.0.1:8080", "--limit", "1/s"}, []string{"--upstream: 127.0.0.1:8080 is listened at, so that requests would go in circles; write the service's own address"}},
 		{"parts that are none", []string{"--by", "foo", "--by", "header.", "--by", "path.0", "--by", "path.x", "--by", "ip.1", "--by", ""}, []string{
-			`--by: "foo" says not whose budget it is; write ip, ip/24/48, header.NAME, `, `--by: "header." lacks a name; write header.NAME`,
-			`--by: "0" is not the number of a segment; write path.1 for the first`, `--by: the rule has no path pattern; match a path with the wildcard {x}`, `--by: "ip.1" says not whose budget it is`, `--by: "" says not whose budget it is`,
+			`--by: unknown key part "foo"; use ip, ip/24/48, header.NAME, `, `--by: "header." lacks a name; write header.NAME`,
+			`--by: "0" is not the number of a segment; write path.1 for the first`, `--by: the rule has no path pattern; match a path with the wildcard {x}`, `--by: unknown key part "ip.1"`, `--by: unknown key part ""`,
 		}},
 		{"header that cannot be", []string{"--by", "header.a b"}, []string{`--by: "a b" is not a header field's name`}},
 		{"blocks that are none", []string{"--block", "soon", "--block", "1min after 0 denials/s"}, []string{`--block "soon": it does not say after what to block`, `--block "1min after 0 denials/s": quota: 0 must be 1 to`}},
@@ -146,12 +146,12 @@ func TestParseServeNamesEveryFault(t *testing.T) {
 		{"durations that are none", []string{"--drain", "30"}, []string{`--drain "30": is not a duration from 0s to 24h; write for example 30s`}},
 		{"no file", []string{"--state", ""}, []string{"--state is empty"}},
 		{"unknown flags and what stands behind them", []string{"--lmit", "5/min", "--zzz=1", "--by", "foo"}, []string{
-			"unknown flag --lmit; did you mean --limit", "unknown flag --zzz", `--by: "foo"`,
+			"unknown flag --lmit; did you mean --limit", "unknown flag --zzz", `--by: unknown key part "foo"`,
 		}},
-		{"words without a flag", []string{"--limit", "10/min", "sliding-log", "--by", "foo"}, []string{`unexpected "sliding-log"; every value has its flag before it, in quotes`, `--by: "foo"`}},
+		{"words without a flag", []string{"--limit", "10/min", "sliding-log", "--by", "foo"}, []string{`unexpected "sliding-log"; every value has its flag before it, in quotes`, `--by: unknown key part "foo"`}},
 		{"flags twice", []string{"--listen", "127.0.0.1:1", "--listen", "127.0.0.1:2"}, []string{"--listen: given twice"}},
 		{"value missing", []string{"--limit"}, []string{"--limit: expected a value: --limit TEXT"}},
-		{"not even a flag", []string{"--=x", "---", "--by", "foo"}, []string{"unknown flag --", "unknown flag ---", `--by: "foo"`}},
+		{"not even a flag", []string{"--=x", "---", "--by", "foo"}, []string{"unknown flag --", "unknown flag ---", `--by: unknown key part "foo"`}},
 		{"switch that is neither on nor off", []string{"--admin-public=maybe"}, []string{"--admin-public: expected no value, or true or false"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -342,7 +342,7 @@ func TestRun(t *testing.T) {
 		{"help of serve", []string{"serve", "--help"}, cli.OK, "--limit TEXT", ""},
 		{"version", []string{"version"}, cli.OK, "sluice ", ""},
 		{"another command", []string{"sevre"}, cli.Usage, "", `sluice: unknown command "sevre"; did you mean serve?`},
-		{"faults", []string{"serve", "--limit", "x", "--by", "y"}, cli.Usage, "", "sluice serve: --by: \"y\" says not whose budget it is; "},
+		{"faults", []string{"serve", "--limit", "x", "--by", "y"}, cli.Usage, "", "sluice serve: --by: unknown key part \"y\"; use "},
 		{"address taken", []string{"serve", "--listen", taken, "--admin", "off"}, cli.Failed, "", "choose another"},
 		{"admin's address taken", []string{"serve", "--listen", "127.0.0.1:0", "--admin", taken}, cli.Failed, "", "write another address for admin, or off"},
 	} {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/nginx"
+	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -71,7 +72,7 @@ func TestRealNginxInFlight(t *testing.T) {
 		if key != "" {
 			req.Header.Set("X-Key", key)
 		}
-		var h policy.HTTP
+		var h wire.Attributes
 		h.Reset(req, netip.MustParseAddr("127.0.0.1"), nil)
 		v := new(policy.Verdict)
 		eval.Decide(t.Context(), &h, v)

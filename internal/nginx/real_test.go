@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/nginx"
+	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -99,7 +100,7 @@ func TestRealNginx(t *testing.T) {
 			if from == "" {
 				from = "127.0.0.1"
 			}
-			var h policy.HTTP
+			var h wire.Attributes
 			h.Reset(req, netip.MustParseAddr(from), nil)
 			var v policy.Verdict
 			eval.Decide(t.Context(), &h, &v)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -40,7 +41,7 @@ var (
 	blocks = []string{"1/2s block 5s", "2/min block 10min"}
 	parts  = []policy.Part{
 		policy.IP(), policy.Network(24, 48), policy.Header("X-User"), policy.Query("q"), policy.Cookie("c"), policy.Claim("sub"), policy.Host(),
-		{Source: policy.SourceMethod},
+		{Source: source.Method},
 		policy.Segment(1),
 		policy.First(policy.Claim("sub"), policy.IP()),
 	}
@@ -153,13 +154,13 @@ func (d drawer) level(j int) policy.Level {
 // value returns a value that requests have, too.
 func (d drawer) value(p policy.Part) string {
 	switch p.Source {
-	case policy.SourceIP:
+	case source.IP:
 		return "192.0.2.1"
-	case policy.SourceFirst:
+	case source.First:
 		return "claim.sub=ada"
-	case policy.SourceHost:
+	case source.Host:
 		return "a.example"
-	case policy.SourceMethod:
+	case source.Method:
 		return "GET"
 	default:
 		return "ada"

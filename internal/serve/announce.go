@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -82,13 +83,13 @@ func (s *server) curl(front string, r *policy.Rule) string {
 	for _, l := range r.Levels {
 		for _, p := range l.By {
 			switch n, err := strconv.Atoi(p.Name); {
-			case p.Source == policy.SourceHeader:
+			case p.Source == source.Header:
 				flags += "-H '" + p.Name + ": u1' "
-			case p.Source == policy.SourceCookie:
+			case p.Source == source.Cookie:
 				flags += "-b '" + p.Name + "=u1' "
-			case p.Source == policy.SourceQuery:
+			case p.Source == source.Query:
 				query = append(query, url.QueryEscape(p.Name)+"=u1")
-			case p.Source == policy.SourcePath && err == nil && n <= 16:
+			case p.Source == source.Path && err == nil && n <= 16:
 				path = "/" + strings.Repeat("x/", max(n, strings.Count(path, "/")-1))
 			}
 		}

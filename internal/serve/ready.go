@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -56,12 +57,12 @@ func matchesAll(r *policy.Rule) bool {
 // mayLack reports whether requests may lack a part of a key.
 func mayLack(p policy.Part) bool {
 	switch p.Source {
-	case policy.SourceFirst:
+	case source.First:
 		return !slices.ContainsFunc(p.Parts(), func(p policy.Part) bool { return !mayLack(p) })
-	case policy.SourceAll:
+	case source.All:
 		return slices.ContainsFunc(p.Parts(), mayLack)
 	default:
-		return p.Source != policy.SourceIP && p.Source != policy.SourceMethod
+		return p.Source != source.IP && p.Source != source.Method
 	}
 }
 

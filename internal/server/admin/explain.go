@@ -53,7 +53,7 @@ type Explainer struct {
 
 // explainedRequest is the attributes of a request that nobody has sent.
 type explainedRequest struct {
-	policy.HTTP
+	wire.Attributes
 	certificate map[string]string
 }
 

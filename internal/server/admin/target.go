@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -84,7 +85,7 @@ func (k *Key) given() ([]given, error) {
 			faults = append(faults, err)
 			continue
 		}
-		if part.Source == policy.SourceHeader {
+		if part.Source == source.Header {
 			part.Name = http.CanonicalHeaderKey(part.Name)
 		}
 		all = append(all, given{part: part, value: k.Parts[text]})
@@ -208,7 +209,7 @@ func pick(r *policy.Rule, l *policy.Level, parts []given) (t target, ok bool, er
 // valueOf returns which of parts says a part of a key, -1 if none does, and the
 // value that is meant: of First it is that of the first which is there.
 func valueOf(need policy.Part, parts []given) (at int, value string) {
-	if need.Source != policy.SourceFirst {
+	if need.Source != source.First {
 		if at = slices.IndexFunc(parts, func(g given) bool { return same(g.part, need) }); at >= 0 {
 			value = parts[at].value
 		}

@@ -1,20 +1,18 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package wire
 
 import (
 	"errors"
 	"net/http"
 	"net/netip"
 	"strings"
-
-	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// HTTP is [Attributes] of an HTTP request. It may be reused for another
-// request by setting its fields anew through [HTTP.Reset].
-type HTTP struct {
+// Attributes are what a policy may know of an HTTP request. They may be reused for
+// another one through [Attributes.Reset].
+type Attributes struct {
 	request *http.Request
 	client  netip.Addr
 	claims  func(name string) (string, error)
@@ -25,21 +23,21 @@ type HTTP struct {
 // Reset makes h the attributes of r. The client's address comes from the front,
 // which knows which proxies to trust. Claims is what Claim calls; nil is a request
 // without a token.
-func (h *HTTP) Reset(r *http.Request, client netip.Addr, claims func(name string) (string, error)) {
+func (h *Attributes) Reset(r *http.Request, client netip.Addr, claims func(name string) (string, error)) {
 	h.request, h.client, h.claims, h.host = r, client, claims, ""
 }
 
 // Request returns the request itself, for parts that functions say.
-func (h *HTTP) Request() *http.Request { return h.request }
+func (h *Attributes) Request() *http.Request { return h.request }
 
 // Method returns the request's method in capitals: many an application reads
 // "post" as POST, so it must not get around a rule.
-func (h *HTTP) Method() string { return strings.ToUpper(h.request.Method) }
+func (h *Attributes) Method() string { return strings.ToUpper(h.request.Method) }
 
 // Host returns the requested host, lower case and without its port.
-func (h *HTTP) Host() string {
+func (h *Attributes) Host() string {
 	if h.host == "" {
-		h.host = wire.Host(h.request.Host)
+		h.host = Host(h.request.Host)
 	}
 	return h.host
 }
@@ -48,7 +46,7 @@ func (h *HTTP) Host() string {
 // http://host" and "CONNECT host:443", is passed on as "/", and "*" as "/*": so
 // they are judged as these. A front must refuse one that is neither path nor
 // server, such as "GET x:y", whose URL is Opaque.
-func (h *HTTP) Path() string {
+func (h *Attributes) Path() string {
 	p := h.request.URL.EscapedPath()
 	if p == "" || p[0] != '/' {
 		return "/" + p
@@ -57,7 +55,7 @@ func (h *HTTP) Path() string {
 }
 
 // Header returns the values of a header field; of "Host", the request's host.
-func (h *HTTP) Header(name string) []string {
+func (h *Attributes) Header(name string) []string {
 	if name == "Host" {
 		return []string{h.Host()}
 	}
@@ -67,21 +65,21 @@ func (h *HTTP) Header(name string) []string {
 // Query returns the values of a query parameter. It is an error if servers do not
 // agree on them, as of q in "q=100%", "a;q=1", "a#&q=1" and "Q=1". They are valid
 // until it is called again.
-func (h *HTTP) Query(name string) ([]string, error) {
-	values, ok := wire.AppendQuery(h.query[:0], h.request.URL.RawQuery, name)
+func (h *Attributes) Query(name string) ([]string, error) {
+	values, ok := AppendQuery(h.query[:0], h.request.URL.RawQuery, name)
 	if !ok {
 		return nil, errQuery
 	}
 	return values, nil
 }
 
-var errQuery = errors.New(wire.QueryProblem)
+var errQuery = errors.New(QueryProblem)
 
 // Cookie returns the values of a cookie, unescaped, without blanks and quotes
 // around them. One that servers read in different ways is an error: what an
 // application reads into it is not known.
-func (h *HTTP) Cookie(name string) ([]string, error) {
-	values, problem := wire.Cookies(h.request, name)
+func (h *Attributes) Cookie(name string) ([]string, error) {
+	values, problem := Cookies(h.request, name)
 	if problem != "" {
 		return nil, errors.New(problem)
 	}
@@ -89,10 +87,10 @@ func (h *HTTP) Cookie(name string) ([]string, error) {
 }
 
 // Client returns the client's address.
-func (h *HTTP) Client() netip.Addr { return h.client }
+func (h *Attributes) Client() netip.Addr { return h.client }
 
 // Claim returns a claim of the request's verified token.
-func (h *HTTP) Claim(name string) (string, error) {
+func (h *Attributes) Claim(name string) (string, error) {
 	if h.claims == nil {
 		return "", nil
 	}
@@ -100,10 +98,10 @@ func (h *HTTP) Claim(name string) (string, error) {
 }
 
 // Certificate returns a name in the certificate of the request's client, if the
-// server has verified one: see [Certificate].
-func (h *HTTP) Certificate(name string) (string, error) {
+// server has verified one.
+func (h *Attributes) Certificate(name string) (string, error) {
 	return VerifiedName(h.request.TLS, name)
 }
 
 // Length returns the request's Content-Length, -1 if it has none.
-func (h *HTTP) Length() int64 { return h.request.ContentLength }
+func (h *Attributes) Length() int64 { return h.request.ContentLength }
