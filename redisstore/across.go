@@ -35,11 +35,11 @@ const tries = 3
 
 // across decides a request over keys with these tags.
 func (s *Store) across(ctx context.Context, req *sluice.Request, tags []string) (sluice.Decision, error) {
-	x := newCrossing(s, req, tags)
+	x := newMultiSlot(s, req, tags)
 	switch req.Op {
 	case sluice.OpPeek, sluice.OpReset, sluice.OpRefund, sluice.OpAdd, sluice.OpConvert:
-		err := x.all(ctx, func(p *part) []*job {
-			r := x.partOf(p, nil)
+		err := x.all(ctx, func(p *slotGroup) []*job {
+			r := x.groupRequest(p, nil)
 			if r.Op == sluice.OpRefund && x.queues() > 1 {
 				r.Due = 0 // it may be that of a queue in another slot
 			}
@@ -57,7 +57,7 @@ func (s *Store) across(ctx context.Context, req *sluice.Request, tags []string) 
 }
 
 // ask makes a call of jobs on one part.
-func (x *crossing) ask(ctx context.Context, p *part, jobs []*job) error {
+func (x *multiSlot) ask(ctx context.Context, p *slotGroup, jobs []*job) error {
 	c := x.store.newCall(jobs[0].req)
 	c.jobs, c.at, c.part = jobs, x.at, true
 	if err := x.store.run(ctx, c); err != nil {
@@ -69,10 +69,10 @@ func (x *crossing) ask(ctx context.Context, p *part, jobs []*job) error {
 
 // all makes a call on every part, all at once. Before the first it asks them
 // for their time.
-func (x *crossing) all(ctx context.Context, jobs func(*part) []*job) error {
+func (x *multiSlot) all(ctx context.Context, jobs func(*slotGroup) []*job) error {
 	if x.at == 0 {
-		err := each(x.parts, func(p *part) error {
-			req := x.partOf(p, func(int64) int64 { return 0 })
+		err := each(x.parts, func(p *slotGroup) error {
+			req := x.groupRequest(p, func(int64) int64 { return 0 })
 			req.Op = sluice.OpPeek
 			return x.ask(ctx, p, []*job{{op: sluice.OpPeek, req: req}})
 		})
@@ -85,11 +85,11 @@ func (x *crossing) all(ctx context.Context, jobs func(*part) []*job) error {
 			}
 		}
 	}
-	return each(x.parts, func(p *part) error { return x.ask(ctx, p, jobs(p)) })
+	return each(x.parts, func(p *slotGroup) error { return x.ask(ctx, p, jobs(p)) })
 }
 
 // each does something to all parts at once.
-func each(parts []*part, do func(*part) error) error {
+func each(parts []*slotGroup, do func(*slotGroup) error) error {
 	errs := make([]error, len(parts))
 	var wg sync.WaitGroup
 	for i, p := range parts {
@@ -100,7 +100,7 @@ func each(parts []*part, do func(*part) error) error {
 }
 
 // charge decides an OpCharge.
-func (x *crossing) charge(ctx context.Context) (sluice.Decision, error) {
+func (x *multiSlot) charge(ctx context.Context) (sluice.Decision, error) {
 	if _, err := x.look(ctx); err != nil {
 		return sluice.Decision{}, err
 	}
@@ -108,8 +108,8 @@ func (x *crossing) charge(ctx context.Context) (sluice.Decision, error) {
 	for _, p := range x.parts {
 		wait = max(wait, p.job.turn)
 	}
-	err := x.all(ctx, func(p *part) []*job {
-		return []*job{{op: sluice.OpCharge, req: x.partOf(p, nil), least: wait}}
+	err := x.all(ctx, func(p *slotGroup) []*job {
+		return []*job{{op: sluice.OpCharge, req: x.groupRequest(p, nil), least: wait}}
 	})
 	if err != nil {
 		return sluice.Decision{}, err
@@ -118,7 +118,7 @@ func (x *crossing) charge(ctx context.Context) (sluice.Decision, error) {
 }
 
 // spend decides an operation that spends from all parts or from none.
-func (x *crossing) spend(ctx context.Context) (sluice.Decision, error) {
+func (x *multiSlot) spend(ctx context.Context) (sluice.Decision, error) {
 	for range tries {
 		x.at = 0
 		wait, err := x.look(ctx)
@@ -153,20 +153,20 @@ func (x *crossing) spend(ctx context.Context) (sluice.Decision, error) {
 
 // look asks every part what would come of the request. Of a reservation it
 // returns how far from now all parts have the units.
-func (x *crossing) look(ctx context.Context) (wait time.Duration, err error) {
-	err = x.all(ctx, func(p *part) []*job {
-		req, cost := x.partOf(p, nil), func(c int64) int64 { return c }
+func (x *multiSlot) look(ctx context.Context) (wait time.Duration, err error) {
+	err = x.all(ctx, func(p *slotGroup) []*job {
+		req, cost := x.groupRequest(p, nil), func(c int64) int64 { return c }
 		switch req.Op { //nolint:exhaustive // the others are not looked at, or as they are
 		case sluice.OpTakeUpTo:
 			// What is left does not depend on the cost, and a cost of nothing
 			// fits where nobody has to be waited for.
-			req = x.partOf(p, func(int64) int64 { return 0 })
+			req = x.groupRequest(p, func(int64) int64 { return 0 })
 			req.Op = sluice.OpPeek
 			cost = func(c int64) int64 { return min(c, 1) }
 		case sluice.OpTake, sluice.OpCharge:
 			req.Op = sluice.OpPeek
 		}
-		p.denied = &job{op: sluice.OpPeek, req: x.partOf(p, cost), denied: true}
+		p.denied = &job{op: sluice.OpPeek, req: x.groupRequest(p, cost), denied: true}
 		return []*job{{op: sluice.OpPeek, req: req}, p.denied}
 	})
 	if err != nil || x.req.Op != sluice.OpReserve {
@@ -190,7 +190,7 @@ func waited(d *sluice.Decision) time.Duration {
 }
 
 // upTo returns how many units every charge of the request has.
-func (x *crossing) upTo() int64 {
+func (x *multiSlot) upTo() int64 {
 	n := int64(math.MaxInt64)
 	for _, p := range x.parts {
 		k := 0
@@ -212,7 +212,7 @@ func (x *crossing) upTo() int64 {
 
 // deny denies a request that has been looked at. Where that changes a state, as
 // a log counts it, the parts are told.
-func (x *crossing) deny(ctx context.Context) (sluice.Decision, error) {
+func (x *multiSlot) deny(ctx context.Context) (sluice.Decision, error) {
 	op := opDeny
 	if x.req.Op == sluice.OpReserve {
 		op = opRefuse
@@ -223,7 +223,7 @@ func (x *crossing) deny(ctx context.Context) (sluice.Decision, error) {
 		p.job = p.denied
 	}
 	if changes {
-		err := x.all(ctx, func(p *part) []*job {
+		err := x.all(ctx, func(p *slotGroup) []*job {
 			return []*job{{op: op, req: p.denied.req, denied: true}}
 		})
 		if err != nil {
@@ -235,9 +235,9 @@ func (x *crossing) deny(ctx context.Context) (sluice.Decision, error) {
 
 // commit charges the parts in their order. It reports whether all were charged
 // what the look promised; if not, nothing is.
-func (x *crossing) commit(ctx context.Context, cost func(int64) int64, wait time.Duration) (bool, error) {
+func (x *multiSlot) commit(ctx context.Context, cost func(int64) int64, wait time.Duration) (bool, error) {
 	for i, p := range x.parts {
-		req := x.partOf(p, cost)
+		req := x.groupRequest(p, cost)
 		err := x.ask(ctx, p, []*job{{op: req.Op, req: req, least: wait}})
 		if err != nil {
 			return false, errors.Join(err, x.undo(ctx, x.parts[:i]))
@@ -256,10 +256,10 @@ func (x *crossing) commit(ctx context.Context, cost func(int64) int64, wait time
 // undo gives back what was charged to parts: states that nobody has changed
 // since become what they were, of others it is refunded. It is done even if
 // ctx has ended.
-func (x *crossing) undo(ctx context.Context, parts []*part) error {
+func (x *multiSlot) undo(ctx context.Context, parts []*slotGroup) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.store.options.Timeout)
 	defer cancel()
-	err := each(parts, func(p *part) error {
+	err := each(parts, func(p *slotGroup) error {
 		req := *p.job.req
 		req.Op, req.At, req.Due, req.MaxWait = sluice.OpRefund, p.job.decision.At, p.job.decision.Due, 0
 		c := x.store.newCall(&req)
@@ -274,7 +274,7 @@ func (x *crossing) undo(ctx context.Context, parts []*part) error {
 }
 
 // decision puts together what came of the parts' last jobs.
-func (x *crossing) decision() sluice.Decision {
+func (x *multiSlot) decision() sluice.Decision {
 	limits := x.req.Limits()
 	outcomes, costs := make([]sluice.Outcome, limits), make([]int64, limits)
 	d := sluice.Decision{Allowed: true}

@@ -143,7 +143,7 @@ func (s *Store) mayBeForeign(c *call) bool {
 // plan and has met as many limits, or to the list as a call of its own.
 func (b *batch) add(ctx context.Context, c *call, req *sluice.Request, result *sluice.Result) {
 	if len(req.More) == 0 {
-		if l := b.last[c.tags[0]]; l != nil && l.plan == req.Plan && len(l.call.jobs) < together && c.hasMetAs(l.call) {
+		if l := b.last[c.tags[0]]; l != nil && l.plan == req.Plan && len(l.call.jobs) < maxBatch && c.hasMetAs(l.call) {
 			l.call.jobs = append(l.call.jobs, &job{op: req.Op, req: req})
 			l.results = append(l.results, result)
 			return

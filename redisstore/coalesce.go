@@ -14,68 +14,67 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Requests for one key under one plan stand in line while one of them is on its
-// way to the server. When its answer is there, all that wait go together, in
-// their order, as one call; each gets its own decision. So a hot key costs one
-// call per round trip.
+// Requests for one key under one plan queue while a call for that key is in flight.
+// When the call has returned, the whole queue is sent as one batch, in order, and each
+// request gets a decision of its own. So a hot key costs one call per round trip.
 //
-// Who finds no line goes at once, alone. Only where the key had company in its
-// last line the first one lets those go before that are ready to run: who has
-// just been answered and asks again, or has come at the same moment. It does so
-// again as long as that lengthens the line. Each time costs no more than being
-// woken once, and together they make a third of the calls.
+// A request that finds no queue is sent at once. If the last batch of the key had more
+// than one request, the goroutine that sends the next one yields first: callers that
+// have just been answered, or come at the same moment, then join the batch. It yields
+// again as long as the queue grows. A yield costs no more than one wake-up, and batches
+// get three times as large.
 const (
-	lineShards = 64
-	longest    = 1024 // waiting in one line; who finds more goes alone
-	together   = 128  // in one call, so that no script runs long
-	gatherings = 5    // times that others are let go before, at most
+	queueShards = 64
+	maxWaiting  = 1024 // requests in one queue; the next one is sent by itself
+	maxBatch    = 128  // requests in one call, so that no script runs long
+	maxYields   = 5    // before a batch is sent
 )
 
-// lines are the lines of a store.
-type lines struct {
+// queues are the queues of a store.
+type queues struct {
 	seed   maphash.Seed
-	shards [lineShards]lineShard
-	idle   sync.Pool // of *rider
+	shards [queueShards]queueShard
+	idle   sync.Pool // of *waiter
 }
 
-type lineShard struct {
+type queueShard struct {
 	mu     sync.Mutex
-	lines  map[lineKey]*line
-	shared uint64 // hash of the key whose line last had company, 0 if none
+	queues map[queueKey]*queue
+	shared uint64 // hash of the key whose last batch had several requests, 0 if none
 }
 
-type lineKey struct {
+type queueKey struct {
 	plan *sluice.Plan
 	key  string
 }
 
-// line is the requests that wait for a call on one key.
-type line struct {
+// queue is the requests that wait for the call of one key.
+type queue struct {
 	hash    uint64
-	waiting []*rider
+	waiting []*waiter
 }
 
-// rider is one request in a line.
-type rider struct {
+// waiter is one request in a queue.
+type waiter struct {
 	job            job
-	req            sluice.Request  // a copy with room of its own: the caller may have left with his
-	outcomes       sluice.Outcomes // that room
+	req            sluice.Request  // a copy with memory of its own: the caller may have returned with its own
+	outcomes       sluice.Outcomes // that memory
 	came           time.Time
 	awaited[error] // when it is nil, job.decision is there
 }
 
-func (l *lines) init() {
+func (l *queues) init() {
 	l.seed = maphash.MakeSeed()
 	for i := range l.shards {
-		l.shards[i].lines = make(map[lineKey]*line)
+		l.shards[i].queues = make(map[queueKey]*queue)
 	}
 }
 
-// rider returns one that is ready to stand in line.
-func (l *lines) rider(req *sluice.Request) *rider {
-	r, ok := l.idle.Get().(*rider)
+// waiter returns a waiter for a request.
+func (l *queues) waiter(req *sluice.Request) *waiter {
+	r, ok := l.idle.Get().(*waiter)
 	if !ok {
-		r = &rider{awaited: awaited[error]{ready: make(chan error, 1)}}
+		r = &waiter{awaited: awaited[error]{ready: make(chan error, 1)}}
 	}
 	r.req = *req
 	if req.Outcomes != nil {
@@ -90,99 +89,98 @@ func (l *lines) rider(req *sluice.Request) *rider {
 	return r
 }
 
-// release takes back a rider that nobody knows any more.
-func (l *lines) release(r *rider) {
+// release recycles a waiter to which nothing refers.
+func (l *queues) release(r *waiter) {
 	r.req = sluice.Request{}
 	l.idle.Put(r)
 }
 
-// coalesce decides a request for one key, alone or with others.
+// coalesce decides a request for one key, by a call of its own or in a batch.
 func (s *Store) coalesce(ctx context.Context, req *sluice.Request) (sluice.Decision, error) {
-	k := lineKey{req.Plan, req.Key}
-	hash := maphash.String(s.lines.seed, k.key)
-	sh := &s.lines.shards[hash%lineShards]
+	k := queueKey{req.Plan, req.Key}
+	hash := maphash.String(s.queues.seed, k.key)
+	sh := &s.queues.shards[hash%queueShards]
 	sh.mu.Lock()
-	ln := sh.lines[k]
+	q := sh.queues[k]
 	switch {
-	case ln == nil:
-		ln = &line{hash: hash}
-		sh.lines[k] = ln
+	case q == nil:
+		q = &queue{hash: hash}
+		sh.queues[k] = q
 		if sh.shared != hash {
 			sh.mu.Unlock()
-			defer s.next(sh, k, ln) //nolint:contextcheck // whose turn is next has a context of its own
+			defer s.next(sh, k, q) //nolint:contextcheck // the next batch has a context of its own
 			return s.alone(ctx, *req)
 		}
-		s.start(sh, k, ln) //nolint:contextcheck // the call is the others' too
-	case len(ln.waiting) >= longest:
+		s.start(sh, k, q) //nolint:contextcheck // the call is shared with others
+	case len(q.waiting) >= maxWaiting:
 		sh.mu.Unlock()
 		return s.alone(ctx, *req)
 	}
-	r := s.lines.rider(req)
-	ln.waiting = append(ln.waiting, r)
+	r := s.queues.waiter(req)
+	q.waiting = append(q.waiting, r)
 	sh.mu.Unlock()
 	err, ok := r.wait(ctx)
 	switch {
 	case !ok:
-		return sluice.Decision{}, s.leave(ctx, sh, ln, r)
+		return sluice.Decision{}, s.cancelWaiter(ctx, sh, q, r)
 	case err != nil:
-		return sluice.Decision{}, err // a call that was given up may still know r
+		return sluice.Decision{}, err // an abandoned call may still refer to r
 	}
-	defer s.lines.release(r)
+	defer s.queues.release(r)
 	copy(req.Outcomes.All(), r.req.Outcomes.All())
 	return r.job.decision, nil
 }
 
-// next serves those who wait in line, if any, and else ends it.
-func (s *Store) next(sh *lineShard, k lineKey, ln *line) {
+// next sends the queue, or removes it if it is empty.
+func (s *Store) next(sh *queueShard, k queueKey, q *queue) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if len(ln.waiting) == 0 {
-		delete(sh.lines, k)
+	if len(q.waiting) == 0 {
+		delete(sh.queues, k)
 		return
 	}
-	s.start(sh, k, ln)
+	s.start(sh, k, q)
 }
 
-// start has a line served, for somebody who is pending still: Close waits for
-// both.
-func (s *Store) start(sh *lineShard, k lineKey, ln *line) {
-	s.work(func() { s.serve(sh, k, ln) })
+// start sends a queue in a goroutine of its own. Close waits for it.
+func (s *Store) start(sh *queueShard, k queueKey, q *queue) {
+	s.work(func() { s.serve(sh, k, q) })
 }
 
-// serve calls for those in line until it is empty.
-func (s *Store) serve(sh *lineShard, k lineKey, ln *line) {
-	var riders []*rider
-	company := false
+// serve sends batches until the queue is empty.
+func (s *Store) serve(sh *queueShard, k queueKey, q *queue) {
+	var batch []*waiter
+	shared := false
 	for {
-		ln.gather(sh)
-		n := s.company(ln.waiting)
+		q.gather(sh)
+		n := s.batchSize(q.waiting)
 		if n == 0 {
-			delete(sh.lines, k)
-			if company {
-				sh.shared = ln.hash
-			} else if sh.shared == ln.hash {
+			delete(sh.queues, k)
+			if shared {
+				sh.shared = q.hash
+			} else if sh.shared == q.hash {
 				sh.shared = 0
 			}
 			sh.mu.Unlock()
 			return
 		}
-		riders = append(riders[:0], ln.waiting[:n]...)
-		left := copy(ln.waiting, ln.waiting[n:])
-		clear(ln.waiting[left:])
-		ln.waiting = ln.waiting[:left]
+		batch = append(batch[:0], q.waiting[:n]...)
+		left := copy(q.waiting, q.waiting[n:])
+		clear(q.waiting[left:])
+		q.waiting = q.waiting[:left]
 		sh.mu.Unlock()
-		company = n > 1
-		s.drive(riders)
+		shared = n > 1
+		s.sendBatch(batch)
 	}
 }
 
-// gather lets others go before, and returns with sh locked.
-func (ln *line) gather(sh *lineShard) {
+// gather yields until the queue grows no more, and returns with sh locked.
+func (q *queue) gather(sh *queueShard) {
 	before := 0
-	for range gatherings {
+	for range maxYields {
 		runtime.Gosched()
 		sh.mu.Lock()
-		n := len(ln.waiting)
+		n := len(q.waiting)
 		if n == before {
 			return
 		}
@@ -192,35 +190,35 @@ func (ln *line) gather(sh *lineShard) {
 	sh.mu.Lock()
 }
 
-// company returns how many of those who wait go together: no more than a script
-// should decide, and only such as have about as much time left as the first.
-// When a call before has hung, others have more.
-func (s *Store) company(waiting []*rider) int {
-	n := min(len(waiting), together)
+// batchSize returns how many waiters go into one call: no more than a script should
+// decide, and only those that have about as much time left as the first. After a call
+// that hung, later ones have more.
+func (s *Store) batchSize(waiting []*waiter) int {
+	n := min(len(waiting), maxBatch)
 	for n > 1 && waiting[n-1].came.Sub(waiting[0].came) > s.slack() {
 		n--
 	}
 	return n
 }
 
-// drive makes one call for riders and tells each what came of it. Then they are
-// their callers' again.
-func (s *Store) drive(riders []*rider) {
-	c := s.newCall(riders[0].job.req)
-	c.jobs = make([]*job, len(riders))
-	for i, r := range riders {
+// sendBatch makes one call for all waiters and hands each its result. After that they
+// belong to their callers again.
+func (s *Store) sendBatch(batch []*waiter) {
+	c := s.newCall(batch[0].job.req)
+	c.jobs = make([]*job, len(batch))
+	for i, r := range batch {
 		c.jobs[i] = &r.job
 	}
-	err := s.runBy(riders[0].came.Add(s.options.Timeout), c)
-	for _, r := range riders {
+	err := s.runBy(batch[0].came.Add(s.options.Timeout), c)
+	for _, r := range batch {
 		r.answer(s, err)
 	}
 }
 
-// runBy decides the call, or gives it up at a deadline, which is that of riders.
-// The call before was made before they came, so it has ended by then, and nobody
-// waits longer than the Timeout. The client goes on listening, so that no
-// connection breaks for those who have stood in line for long.
+// runBy decides the call, or abandons it at the waiters' deadline. The call before was
+// sent before they came, so it has ended by then, and no caller waits longer than the
+// Timeout. The client still reads the reply, so that no connection breaks because a
+// request has queued for long.
 func (s *Store) runBy(deadline time.Time, c *call) error {
 	if deadline.Sub(now()) >= s.options.Timeout-s.slack() {
 		return s.run(s.bound(), c)
@@ -239,17 +237,17 @@ func (s *Store) runBy(deadline time.Time, c *call) error {
 	return err
 }
 
-// leave takes r out of the line or, if it has been sent already, lets it go on
+// cancelWaiter takes r out of the queue or, if it has been sent, lets it finish
 // without its caller.
-func (s *Store) leave(ctx context.Context, sh *lineShard, ln *line, r *rider) error {
+func (s *Store) cancelWaiter(ctx context.Context, sh *queueShard, q *queue, r *waiter) error {
 	sh.mu.Lock()
-	i := slices.Index(ln.waiting, r)
+	i := slices.Index(q.waiting, r)
 	if i >= 0 {
-		ln.waiting = slices.Delete(ln.waiting, i, i+1)
+		q.waiting = slices.Delete(q.waiting, i, i+1)
 	}
 	sh.mu.Unlock()
 	if i >= 0 {
-		s.lines.release(r)
+		s.queues.release(r)
 		return &sluice.NotSentError{Err: ctx.Err()}
 	}
 	l := s.lateTake(ctx, &r.req)

@@ -97,7 +97,7 @@ func (d *differential) call(s *subject) *call {
 	for range jobs {
 		j, times := d.job(s), 1
 		if d.rand.IntN(64) == 0 {
-			times += d.rand.IntN(together) // as when many ask at once
+			times += d.rand.IntN(maxBatch) // as when many ask at once
 		}
 		for range times {
 			again := *j

@@ -13,50 +13,49 @@ import (
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
-// Programs that goroutines send at the same time go out in one piece. Who comes
-// first lets all others run that are ready to, and then sends what they have
-// brought with his own, or has a worker do so if he may leave. The client's own
-// pipeline writes as soon as it has the first: with many callers that is a system
-// call for almost each of them, here and on the server. Who is alone goes at once.
-// In a Cluster each goes by itself, so that none waits for a node that is not its
-// own.
+// Programs that goroutines send at the same time are sent as one pipeline. The first
+// goroutine yields to all that are ready to run, and then sends their programs with its
+// own, or has a worker do so if its caller may return early. The client's own pipeline
+// writes as soon as it has the first program: with many callers that is a system call
+// for almost each of them, here and on the server. A program without others is sent at
+// once. In a Cluster each is sent by itself, so that none waits for another's node.
 
 // gathering is what waits to be sent. The zero value is ready to use.
 type gathering struct {
 	under   atomic.Int64 // programs that wait to be sent or for their reply
 	mu      sync.Mutex
-	leading bool // somebody is about to send
-	waiting []*parcel
-	idle    sync.Pool // of *parcel
+	leading bool // a goroutine is about to send
+	waiting []*queued
+	idle    sync.Pool // of *queued
 	pieces  sync.Pool // of *piece
 }
 
-// parcel is one program and its result.
-type parcel struct {
+// queued is one program and its result.
+type queued struct {
 	inv *invocation
 	awaited[transport.Reply]
 }
 
-// most is how many programs go out in one piece.
+// most is how many programs are sent as one pipeline.
 const most = 256
 
-func (g *gathering) parcel(inv *invocation) *parcel {
-	p, ok := g.idle.Get().(*parcel)
+func (g *gathering) queued(inv *invocation) *queued {
+	p, ok := g.idle.Get().(*queued)
 	if !ok {
-		p = &parcel{awaited: awaited[transport.Reply]{ready: make(chan transport.Reply, 1)}}
+		p = &queued{awaited: awaited[transport.Reply]{ready: make(chan transport.Reply, 1)}}
 	}
 	p.inv = inv
 	p.state.Store(stays)
 	return p
 }
 
-// release takes back a parcel that nobody knows any more.
-func (g *gathering) release(p *parcel) {
+// release recycles what nothing refers to.
+func (g *gathering) release(p *queued) {
 	p.inv = nil
 	g.idle.Put(p)
 }
 
-// piece is room for programs that go out in one piece, and for their replies.
+// piece is memory for the programs of one pipeline, and for their replies.
 type piece struct {
 	scripts []*transport.Script
 	replies []transport.Reply
@@ -78,14 +77,14 @@ func (g *gathering) putBack(w *piece) {
 	g.pieces.Put(w)
 }
 
-// send runs a program for one who waits to the end, as [invocation.do] does.
+// send runs a program for a caller that waits to the end, as [invocation.do] does.
 func (s *Store) send(ctx context.Context, inv *invocation) transport.Reply {
 	g := &s.gathering
 	defer g.under.Add(-1)
 	if g.under.Add(1) == 1 || s.cluster {
 		return inv.do(ctx, s)
 	}
-	p := g.parcel(inv)
+	p := g.queued(inv)
 	switch first, full := g.join(p); {
 	case full:
 		g.release(p)
@@ -98,11 +97,11 @@ func (s *Store) send(ctx context.Context, inv *invocation) transport.Reply {
 	return inv.retry(ctx, s, res)
 }
 
-// sendApart has a worker run a program once. Who calls it counts it out of
-// s.gathering.under when he waits no longer.
-func (s *Store) sendApart(inv *invocation) *parcel {
+// sendApart has a worker run a program once. Its caller decrements s.gathering.under
+// when it waits no longer.
+func (s *Store) sendApart(inv *invocation) *queued {
 	g := &s.gathering
-	p := g.parcel(inv)
+	p := g.queued(inv)
 	g.under.Add(1)
 	first, full := false, s.cluster
 	if !full {
@@ -110,16 +109,16 @@ func (s *Store) sendApart(inv *invocation) *parcel {
 	}
 	switch {
 	case full:
-		s.work(func() { s.sendAll([]*parcel{p}) })
+		s.work(func() { s.sendAll([]*queued{p}) })
 	case first:
 		s.work(s.leads)
 	}
 	return p
 }
 
-// join adds p to what waits, unless that is full. It reports whether p is the
-// first, for whom nobody leads yet.
-func (g *gathering) join(p *parcel) (first, full bool) {
+// join queues p, unless the queue is full. It reports whether p is the first: then no
+// goroutine is about to send.
+func (g *gathering) join(p *queued) (first, full bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) >= most {
@@ -130,7 +129,7 @@ func (g *gathering) join(p *parcel) (first, full bool) {
 	return first, false
 }
 
-// lead sends what waits when all have run that are ready to.
+// lead yields once to all goroutines that are ready, and sends the queue.
 func (s *Store) lead() {
 	g := &s.gathering
 	if g.under.Load() > 1 {
@@ -143,8 +142,8 @@ func (s *Store) lead() {
 	s.sendAll(list)
 }
 
-// sendAll sends programs in one piece and hands out their results.
-func (s *Store) sendAll(list []*parcel) {
+// sendAll sends programs as one pipeline and hands out their results.
+func (s *Store) sendAll(list []*queued) {
 	ctx := s.bound()
 	if len(list) == 1 {
 		list[0].answer(s, s.transport.Run(ctx, list[0].inv.bySHA()))

@@ -34,7 +34,7 @@ type Store struct {
 	swapping  *turns
 	cluster   bool
 	clock     func() time.Time // this machine's: it only guesses calendar windows
-	lines     lines
+	queues    queues
 	spans     spans
 
 	secretText atomic.Pointer[string] // what the server keeps for HashSecret, as last heard
@@ -94,7 +94,7 @@ func newStore(t transport.Transport, options Options) *Store {
 	}
 	s.leads = s.lead
 	s.workers.pending = &s.pending
-	s.lines.init()
+	s.queues.init()
 	return s
 }
 
@@ -186,8 +186,8 @@ func (s *Store) decide(ctx context.Context, req *sluice.Request) (sluice.Decisio
 	return s.alone(ctx, *req)
 }
 
-// alone decides a request by a call of its own. The request is a copy, so that
-// none that stands in line needs memory of its own.
+// alone decides a request by a call of its own. The request is a copy, so that a
+// queued one needs no memory of its own.
 func (s *Store) alone(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
 	within, c := s.bound(), s.newCall(&req)
 	switch {

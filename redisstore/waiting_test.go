@@ -36,7 +36,7 @@ var waitedFor = []string{
 }
 
 // ways are those in which a request waits: in a front, and in the library.
-var ways = map[string]func(*company) way{"front": newFrontWay, "limiter": newLimiterWay}
+var ways = map[string]func(*crowd) way{"front": newFrontWay, "limiter": newLimiterWay}
 
 // way is how a request of a user waits.
 type way struct {
@@ -46,7 +46,7 @@ type way struct {
 	held func() int // how many wait now
 }
 
-func newFrontWay(c *company) way {
+func newFrontWay(c *crowd) way {
 	c.t.Helper()
 	r := policy.NewRule("api", policy.Header("X-User"), c.limit)
 	r.Cost = policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 9}
@@ -70,7 +70,7 @@ func newFrontWay(c *company) way {
 	}}
 }
 
-func newLimiterWay(c *company) way {
+func newLimiterWay(c *crowd) way {
 	c.t.Helper()
 	lim, err := sluice.New(c.store, "api", c.limit)
 	if err != nil {
@@ -135,21 +135,21 @@ func (o *far) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice
 
 // eachWaitedFor runs a test in a bubble for every algorithm on both stores,
 // in both ways of waiting.
-func eachWaitedFor(t *testing.T, test func(t *testing.T, c *company)) {
+func eachWaitedFor(t *testing.T, test func(t *testing.T, c *crowd)) {
 	server := redistest.Start(t, redistest.Redis(t))
 	for _, text := range waitedFor {
 		for by, wait := range ways {
 			for name, store := range map[string]sluice.Store{"memory": nil, "redis": newFar(t, server)} {
 				t.Run(text+"/"+name+"/"+by, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { test(t, newCompany(t, text, store, wait)) })
+					synctest.Test(t, func(t *testing.T) { test(t, newCrowd(t, text, store, wait)) })
 				})
 			}
 		}
 	}
 }
 
-// company are requests that wait for a limit.
-type company struct {
+// crowd is requests that wait for a limit.
+type crowd struct {
 	t     *testing.T
 	limit sluice.Limit
 	store *storekit.Store
@@ -175,19 +175,19 @@ type receiptKey struct {
 	at, due sluice.Instant
 }
 
-func newCompany(t *testing.T, text string, store sluice.Store, wait func(*company) way) *company {
+func newCrowd(t *testing.T, text string, store sluice.Store, wait func(*crowd) way) *crowd {
 	t.Helper()
 	if store == nil {
 		store = memstore.New(memstore.Options{})
 	}
-	c := &company{t: t, limit: sluice.MustParseLimit(text), start: time.Now(), ran: make(map[string][]ran), spent: make(map[receiptKey]int)}
+	c := &crowd{t: t, limit: sluice.MustParseLimit(text), start: time.Now(), ran: make(map[string][]ran), spent: make(map[receiptKey]int)}
 	c.store = &storekit.Store{Store: store, After: c.note}
 	c.way = wait(c)
 	return c
 }
 
 // note keeps which instants the store has given and been given back.
-func (c *company) note(req sluice.Request, r sluice.Result) error {
+func (c *crowd) note(req sluice.Request, r sluice.Result) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := &r.Decision
@@ -202,7 +202,7 @@ func (c *company) note(req sluice.Request, r sluice.Result) error {
 }
 
 // send starts a request and returns, once it waits or has been decided, what ends it.
-func (c *company) send(user string, cost int64) (hangUp func()) {
+func (c *crowd) send(user string, cost int64) (hangUp func()) {
 	c.number++
 	number := c.number
 	ctx, cancel := context.WithCancel(c.t.Context())
@@ -223,7 +223,7 @@ func (c *company) send(user string, cost int64) (hangUp func()) {
 }
 
 // fill sends requests of a user until so many more are held back.
-func (c *company) fill(user string, n int) (ends []func()) {
+func (c *crowd) fill(user string, n int) (ends []func()) {
 	for want := c.held() + n; c.held() < want; {
 		held := c.held()
 		if end := c.send(user, 1); c.held() > held {
@@ -234,7 +234,7 @@ func (c *company) fill(user string, n int) (ends []func()) {
 }
 
 // leave ends those requests.
-func (c *company) leave(ends []func()) {
+func (c *crowd) leave(ends []func()) {
 	for _, end := range ends {
 		end()
 	}
@@ -243,7 +243,7 @@ func (c *company) leave(ends []func()) {
 
 // over waits until nobody waits and all that was left is due, and checks that what
 // ran is what the store was asked for and not given back.
-func (c *company) over() {
+func (c *crowd) over() {
 	c.t.Helper()
 	c.all.Wait()
 	time.Sleep(sluice.MaxWait)
@@ -259,7 +259,7 @@ func (c *company) over() {
 }
 
 // instants returns when a user's requests ran, in the order in which they came.
-func (c *company) instants(user string) (list []time.Duration) {
+func (c *crowd) instants(user string) (list []time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := slices.Clone(c.ran[user])
@@ -273,7 +273,7 @@ func (c *company) instants(user string) (list []time.Duration) {
 // TestHalfOfTheWaitersLeave: where 20 of 40 leave, the others and those who come then
 // are served at the very instants as if the 20 had never come, in their order.
 func TestHalfOfTheWaitersLeave(t *testing.T) {
-	eachWaitedFor(t, func(t *testing.T, c *company) {
+	eachWaitedFor(t, func(t *testing.T, c *crowd) {
 		rnd := rand.New(rand.NewPCG(1, 2))
 		c.fill("never", 20)
 		ends := c.fill("left", 40)
@@ -307,7 +307,7 @@ func TestHalfOfTheWaitersLeave(t *testing.T) {
 // TestAllWaitersLeave: where all 40 leave, the next waits as the first of them did,
 // and one who comes later no longer than one who finds all spent and nobody waiting.
 func TestAllWaitersLeave(t *testing.T) {
-	eachWaitedFor(t, func(t *testing.T, c *company) {
+	eachWaitedFor(t, func(t *testing.T, c *crowd) {
 		c.fill("never", 40)
 		c.leave(c.fill("left", 40))
 		c.send("left", 1)
@@ -340,7 +340,7 @@ func TestAllWaitersLeave(t *testing.T) {
 // says, requests go on in their order, and each instant that the store gave is used
 // once or given back.
 func TestRandomCompany(t *testing.T) {
-	eachWaitedFor(t, func(_ *testing.T, c *company) {
+	eachWaitedFor(t, func(_ *testing.T, c *crowd) {
 		c.random(1)
 		for _, user := range users {
 			c.sound(user)
@@ -352,7 +352,7 @@ func TestRandomCompany(t *testing.T) {
 // TestRandomCompanyOfTwoCosts: as above, but for the order. Where an instant in the
 // middle is given back some algorithms fit a later request in there.
 func TestRandomCompanyOfTwoCosts(t *testing.T) {
-	eachWaitedFor(t, func(t *testing.T, c *company) {
+	eachWaitedFor(t, func(t *testing.T, c *crowd) {
 		if c.limit.Queues() || c.limit.Filled().Full() < 2 {
 			t.Skip("a request of two fits no bucket of one, and leaves a queue at once")
 		}
@@ -366,7 +366,7 @@ func TestRandomCompanyOfTwoCosts(t *testing.T) {
 var users = []string{"ada", "bob"}
 
 // random has requests come and leave, of costs up to most.
-func (c *company) random(most int64) {
+func (c *crowd) random(most int64) {
 	c.t.Helper()
 	rnd := rand.New(rand.NewPCG(3, 4))
 	var ends []func()
@@ -386,7 +386,7 @@ func (c *company) random(most int64) {
 }
 
 // ordered checks that nobody went on before one that came before.
-func (c *company) ordered(user string) {
+func (c *crowd) ordered(user string) {
 	c.t.Helper()
 	if list := c.instants(user); !slices.IsSorted(list) {
 		c.t.Errorf("%s: in the order in which they came, requests went on at %v", user, list)
@@ -394,7 +394,7 @@ func (c *company) ordered(user string) {
 }
 
 // sound checks what of a user ran against the limit's bound.
-func (c *company) sound(user string) {
+func (c *crowd) sound(user string) {
 	c.t.Helper()
 	list := c.ran[user]
 	if len(list) < 20 {

@@ -9,6 +9,7 @@ import (
 	_ "time/tzdata" // zones of calendar windows
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/storetest"

@@ -10,9 +10,9 @@ import (
 	"log"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/redisstore"
-
 	"github.com/sluicegate/sluice/redisstore/goredis"
 )
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/redisstore"
 	"github.com/sluicegate/sluice/redisstore/internal/transport"

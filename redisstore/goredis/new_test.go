@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/redisstore"
-
 	"github.com/sluicegate/sluice/redisstore/goredis"
 )
 

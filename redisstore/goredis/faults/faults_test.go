@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/sluicegate/sluice/internal/redistest/faults"
 	"github.com/sluicegate/sluice/internal/storeurl"
 	"github.com/sluicegate/sluice/redisstore"
-
 	"github.com/sluicegate/sluice/redisstore/goredis"
 )
 

@@ -22,8 +22,8 @@ func oneSlot(tags []string) bool {
 // crosses reports whether the call's keys are in several slots of a Cluster.
 func (s *Store) crosses(c *call) bool { return s.cluster && !oneSlot(c.tags) }
 
-// part is what a request charges in one slot.
-type part struct {
+// slotGroup is what a request charges in one slot.
+type slotGroup struct {
 	slot    uint16
 	charges []int // which of the request's
 	limits  []int // where their outcomes are in the request's
@@ -34,16 +34,16 @@ type part struct {
 	denied *job
 }
 
-// crossing is a request over several slots.
-type crossing struct {
+// multiSlot is a request over several slots.
+type multiSlot struct {
 	store *Store
 	req   *sluice.Request
-	parts []*part
+	parts []*slotGroup
 	at    int64 // the instant at which all is decided
 }
 
-func newCrossing(s *Store, req *sluice.Request, tags []string) *crossing {
-	x := &crossing{store: s, req: req}
+func newMultiSlot(s *Store, req *sluice.Request, tags []string) *multiSlot {
+	x := &multiSlot{store: s, req: req}
 	first := make([]int, len(tags)) // of each charge's limits
 	order := make([]int, len(tags))
 	for n := range tags {
@@ -60,10 +60,10 @@ func newCrossing(s *Store, req *sluice.Request, tags []string) *crossing {
 	}
 	for _, n := range order {
 		sl := slot(tags[n])
-		i := slices.IndexFunc(x.parts, func(p *part) bool { return p.slot == sl })
+		i := slices.IndexFunc(x.parts, func(p *slotGroup) bool { return p.slot == sl })
 		if i < 0 {
 			i = len(x.parts)
-			x.parts = append(x.parts, &part{slot: sl})
+			x.parts = append(x.parts, &slotGroup{slot: sl})
 		}
 		p := x.parts[i]
 		p.charges = append(p.charges, n)
@@ -71,13 +71,13 @@ func newCrossing(s *Store, req *sluice.Request, tags []string) *crossing {
 			p.limits = append(p.limits, first[n]+k)
 		}
 	}
-	slices.SortFunc(x.parts, func(p, q *part) int { return int(p.slot) - int(q.slot) })
+	slices.SortFunc(x.parts, func(p, q *slotGroup) int { return int(p.slot) - int(q.slot) })
 	return x
 }
 
-// partOf returns the request as far as it concerns p, with the costs that cost
+// groupRequest returns the request as far as it concerns p, with the costs that cost
 // makes of its own.
-func (x *crossing) partOf(p *part, cost func(int64) int64) *sluice.Request {
+func (x *multiSlot) groupRequest(p *slotGroup, cost func(int64) int64) *sluice.Request {
 	req := *x.req
 	req.More = nil
 	for i, n := range p.charges {
@@ -95,8 +95,8 @@ func (x *crossing) partOf(p *part, cost func(int64) int64) *sluice.Request {
 	return &req
 }
 
-// queues returns how many limits of the request hold requests back.
-func (x *crossing) queues() (n int) {
+// queues returns how many limits of the request may delay it.
+func (x *multiSlot) queues() (n int) {
 	for i := range x.req.Charges() {
 		plan := x.req.Nth(i).Plan
 		for k := range plan.Len() {
