@@ -153,7 +153,7 @@ func (t *Term) stricter(ttl int64) (Limit, error) {
 	case t.Credit > 0:
 		return l, errors.New("has credit, which lapses while nodes hold units of it; leave out credit or the lease")
 	case t.Queues():
-		return l, errors.New("holds requests back in one queue, which nodes cannot share; write nodelay or leave out the lease")
+		return l, errors.New("delays requests in one queue, which nodes cannot share; write nodelay or leave out the lease")
 	case t.logs():
 		l.Window += time.Duration(ttl) * time.Microsecond
 		if l.Window > MaxWindow {

@@ -204,7 +204,7 @@ func (l Limit) rested() int64 {
 	return l.Quota
 }
 
-// Queues reports whether l may hold requests back until their turn: a leaky
+// Queues reports whether l may delay requests until their turn: a leaky
 // bucket of which not all of a burst passes without delay.
 func (l Limit) Queues() bool {
 	return l.Algorithm == LeakyBucket && orDefault(l.DelayAfter, 1) < orDefault(l.Burst, 1)

@@ -53,7 +53,7 @@ func (t *Term) Full() int64 {
 	return t.Quota
 }
 
-// Queues reports whether the limit may hold requests back until their turn.
+// Queues reports whether the limit may delay requests until their turn.
 func (t *Term) Queues() bool { return t.Algorithm == LeakyBucket && t.DelayAfter < t.Burst }
 
 // Compile validates limits and makes a [Plan] of them. The scope says whose

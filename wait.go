@@ -98,7 +98,7 @@ func (l *Limiter) askAfter(ctx context.Context, back []receipt, req Request) (De
 // time package: a test with such a clock calls [Limiter.Reserve] and sets its clock.
 //
 // The Decision is the one by which the store reserved the units: Delay is how long
-// the caller was held back, ResetAfter counts from when it went on, and At and Due are
+// the caller was delayed, ResetAfter counts from when it went on, and At and Due are
 // of the instant at which it did.
 func (l *Limiter) Wait(ctx context.Context, key string, cost int64) (Decision, error) {
 	maxWait := MaxWait

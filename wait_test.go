@@ -119,7 +119,7 @@ func TestLoneLeaver(t *testing.T) {
 		asked := store.Calls()
 		_, next := wait(t, lim, 10)
 		if d := <-next; d.Delay != 9*time.Second || store.Calls() != asked {
-			t.Errorf("the next is held back %v after %d calls, want 9s and none", d.Delay, store.Calls()-asked)
+			t.Errorf("the next is delayed %v after %d calls, want 9s and none", d.Delay, store.Calls()-asked)
 		}
 	})
 }
@@ -181,7 +181,7 @@ func TestWhatIsFreeIsKept(t *testing.T) {
 		asked := store.Calls()
 		_, next := wait(t, lim, 1)
 		if d := <-next; d.Delay != time.Second || store.Calls() != asked {
-			t.Errorf("the next is held back %v after %d calls, want 1s and none", d.Delay, store.Calls()-asked)
+			t.Errorf("the next is delayed %v after %d calls, want 1s and none", d.Delay, store.Calls()-asked)
 		}
 	})
 }
@@ -262,7 +262,7 @@ func TestWhoWaitsForNothing(t *testing.T) {
 		_, stays := wait(t, lim, 0)
 		leave()
 		if d := <-stays; d.Delay <= 0 {
-			t.Errorf("one of cost 0 is held back %v by a debt, want some time", d.Delay)
+			t.Errorf("one of cost 0 is delayed %v by a debt, want some time", d.Delay)
 		}
 		if n := store.Asked(sluice.OpRefund); n != 0 {
 			t.Errorf("%d refunds, want none", n)

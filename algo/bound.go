@@ -74,7 +74,7 @@ func counterBound(l *sluice.Limit, quota, sub, length int64) int64 {
 }
 
 // Output returns the most units that a leaky bucket which queues lets go on in
-// any span (t, t+d], and how long it holds one back at most.
+// any span (t, t+d], and how long it delays one at most.
 func Output(l sluice.Limit, d time.Duration) (units int64, wait time.Duration) {
 	if l.Algorithm != sluice.LeakyBucket || d < time.Microsecond || l.Validate() != nil {
 		return 0, 0

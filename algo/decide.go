@@ -93,7 +93,7 @@ type round struct {
 	items []Item
 	now   int64
 	least int64 // how far from now a reservation or charge counts at the earliest
-	// queues is how many limits hold requests back, wherever their units count.
+	// queues is how many limits delay requests, wherever their units count.
 	queues int
 	blocks bool // there is one that counts denials
 }
@@ -129,7 +129,7 @@ func (r *round) wait(it *Item, cost int64) int64 {
 	return wait
 }
 
-// delayIf returns how long a leaky bucket that queues would hold back cost.
+// delayIf returns how long a leaky bucket that queues would delay cost.
 func (it *Item) delayIf(now, cost int64) int64 {
 	if !it.Term.Queues() {
 		return 0

@@ -154,7 +154,7 @@ func TestCancelInAQueue(t *testing.T) {
 		t.Errorf("cancelled the last: got back %d, want 1", -d.Spent)
 	}
 	if d := a.take(origin, 1); d.Delay != 5*time.Second {
-		t.Errorf("the next is held back %v, want 5s", d.Delay)
+		t.Errorf("the next is delayed %v, want 5s", d.Delay)
 	}
 }
 

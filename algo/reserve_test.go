@@ -170,7 +170,7 @@ func TestQueueOutput(t *testing.T) {
 				d := a.take(now, 1)
 				_, most := algo.Output(l, time.Second)
 				if d.Delay > most {
-					t.Fatalf("%v: held back %v, want at most %v", l, d.Delay, most)
+					t.Fatalf("%v: delayed %v, want at most %v", l, d.Delay, most)
 				}
 				if d.Allowed {
 					out.add(int64(d.Due), 1)

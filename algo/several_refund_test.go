@@ -54,7 +54,7 @@ func TestRefundGoesByNoOtherQueuesDue(t *testing.T) {
 	a := open(t, quick, slow)
 	taken := a.take(origin, 2)
 	if !taken.Allowed || taken.Delay != dur(s) {
-		t.Fatalf("got %+v, want a take that the slow queue holds back for a second", taken)
+		t.Fatalf("got %+v, want a take that the slow queue delays for a second", taken)
 	}
 	for i := range int64(4) {
 		a.change(quick, fixed(1000, (i+2)*10*s).WithName("slow"))
@@ -65,7 +65,7 @@ func TestRefundGoesByNoOtherQueuesDue(t *testing.T) {
 	a.change(quick, slow)
 	now := origin + 900*ms
 	if d := a.take(now, 5); !d.Allowed || d.Delay != dur(100*ms) {
-		t.Fatalf("got %+v, want a take that only the quick queue holds back", d)
+		t.Fatalf("got %+v, want a take that only the quick queue delays", d)
 	}
 	a.refund(now, 2, taken)
 	if got := a.out[0].Spent; got != 0 {

@@ -26,12 +26,12 @@ type Config struct {
 	Allow     []netip.Prefix // clients let in; none: all
 	Deny      []netip.Prefix // clients turned away, whatever Allow says
 	Exempt    []netip.Prefix // clients to whom no limit applies; the rules have it, too
-	MaxHeld   int64          // requests held back at once, over all rules; zero: the gateway's default
+	MaxHeld   int64          // requests delayed at once, over all rules; zero: the gateway's default
 	Abandoned int64          // requests waited for at once whose client has left; zero: the gateway's default
 	// MaxHeldPerKey are those of one key; zero: a tenth of MaxHeld, and at least 10.
 	MaxHeldPerKey int64
 	// MaxReadAhead is how many bytes of bodies are kept while their requests are
-	// held back; zero: the gateway's default.
+	// delayed; zero: the gateway's default.
 	MaxReadAhead int64
 	// MaxConnections is how many connections of clients are open at once, at all
 	// listeners together; zero: the gateway's default.

@@ -23,7 +23,7 @@ func implies(tight, loose sluice.Limit, maxWait time.Duration) bool {
 	case t.Unit != l.Unit, l.CountDenied, l.PreFilled, l.Withheld > 0, l.WarmUp > 0:
 		return false // it may deny for what others do, from the start, or while a key is cold
 	case l.Algorithm == sluice.LeakyBucket && (maxWait > 0 || t.Algorithm != sluice.LeakyBucket && l.DelayAfter < l.Burst):
-		return false // a queue holds back, which is an effect, too
+		return false // a queue delays, which is an effect, too
 	}
 	within := func(d time.Duration) int64 { return algo.Bound(t, d) }
 	window := l.Window

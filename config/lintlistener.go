@@ -64,7 +64,7 @@ func listenerWords(c *Config, at *Listener) (lines []string) {
 // listenerWarnings returns what makes no sense in a listener's limits.
 func listenerWarnings(c *Config, at *Listener) (texts []string) {
 	for _, list := range [][]sluice.Limit{at.Limits.Connections, at.Limits.Bytes} {
-		var r policy.Rule // which charges one unit, and holds nothing back as a whole
+		var r policy.Rule // which charges one unit, and delays nothing as a whole
 		r.Shape = true
 		set := make([]policy.Limit, len(list))
 		for i := range list {

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// tooLate warns of a rule that may hold a request back for as long as that may take
+// tooLate warns of a rule that may delay a request for as long as that may take
 // in all: it would never be sent.
 func tooLate(c *Config, i int) []string {
 	r, specimen := c.Policy.Rule(i), c.Policy.Specimen(i)
@@ -18,6 +18,6 @@ func tooLate(c *Config, i int) []string {
 	if at < 0 || c.Upstreams[at].LongestRequest == 0 || r.MaxWait < c.Upstreams[at].LongestRequest {
 		return nil
 	}
-	return []string{fmt.Sprintf("what is held back for max_wait, %v, is not sent any more: its upstream has a longest_request of %v, in which that counts; write a shorter max_wait",
+	return []string{fmt.Sprintf("what is delayed by max_wait, %v, is not sent any more: its upstream has a longest_request of %v, in which that counts; write a shorter max_wait",
 		r.MaxWait, c.Upstreams[at].LongestRequest)}
 }

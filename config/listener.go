@@ -205,7 +205,7 @@ func (d *decoder) tcpLimits(n *yaml.Node, what string) (limits []sluice.Limit) {
 			case what == "bytes" && f.Unit != sluice.Bytes:
 				d.fault(n, "counts connections; write a limit of bytes, such as 100MB/min burst 1MB")
 			case what == "connections" && f.Queues():
-				d.fault(n, "%v holds back, but a connection is let in at once or not at all; write nodelay behind it", limit)
+				d.fault(n, "%v delays, but a connection is let in at once or not at all; write nodelay behind it", limit)
 			case what == "bytes":
 				if p := policy.Unshapeable(f, 0); p != "" {
 					d.fault(n, "%v %s", limit, p)

@@ -93,7 +93,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 	}
 	d.circles(root, c)
 	if c.MaxHeldPerKey > cmp.Or(c.MaxHeld, policy.DefaultQueue) {
-		d.fault(child(root, "max_held_per_key"), "max_held_per_key is more than the %d that are held back in all; write less, or a larger max_held", cmp.Or(c.MaxHeld, policy.DefaultQueue))
+		d.fault(child(root, "max_held_per_key"), "max_held_per_key is more than the %d that are delayed in all; write less, or a larger max_held", cmp.Or(c.MaxHeld, policy.DefaultQueue))
 	}
 	if ruleNodes == nil && len(d.faults) == 0 {
 		d.fault(root, "no rules; write at least one under rules")

@@ -201,7 +201,7 @@ func (r *runner) compare(i int, s *step, counts map[string]int64, v *policy.Verd
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, e.wouldDeny) {
-		fail("would_deny", "want denials on trial by %v, got %v", e.wouldDeny, got)
+		fail("would_deny", "want denials of candidates by %v, got %v", e.wouldDeny, got)
 	}
 }
 

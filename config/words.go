@@ -294,7 +294,7 @@ func keyText(l *policy.Level, values []string) string {
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // waits reports whether a rule charges requests before they are passed on, and so may
-// hold them back.
+// delay them.
 func waits(r *policy.Rule) bool {
 	charges := func(l policy.Level) bool { return len(l.Limits)+len(l.Overrides) > 0 || l.Tiers != nil }
 	return (r.When == nil || r.When.Hold) && slices.ContainsFunc(r.Levels, charges)

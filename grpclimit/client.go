@@ -26,7 +26,7 @@ type ClientOptions struct {
 	// target draw on one. It must be safe for concurrent use.
 	Partition func(ctx context.Context, method string) string
 
-	// MaxWait is how long a call may be held back in all, before it is sent and
+	// MaxWait is how long a call may be delayed in all, before it is sent and
 	// between attempts; at most sluice.MaxWindow. Zero means a minute. A wait that
 	// would be longer, or that would outlast the call's deadline, is not begun: see
 	// [HoldError].
@@ -47,7 +47,7 @@ type ClientOptions struct {
 	// 1024.
 	MaxBudgets int
 
-	// OnHold, if not nil, is called before a call is held back, with how long at
+	// OnHold, if not nil, is called before a call is delayed, with how long at
 	// least. It must be safe for concurrent use and should be quick.
 	OnHold func(ctx context.Context, method string, wait time.Duration)
 }
@@ -56,7 +56,7 @@ type ClientOptions struct {
 // wait than was allowed.
 type HoldError struct {
 	Target string // as given to grpc.NewClient
-	// Wait is how long it would have been held back at least, MaxHold at most; 0
+	// Wait is how long it would have been delayed at least, MaxHold at most; 0
 	// if it did not get its turn among the calls that waited before it.
 	Wait time.Duration
 	err  error
@@ -135,7 +135,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 }
 
 // Forget forgets what a target has said of its limits, so that its next calls are
-// held back no longer; those that wait go on. The target is as given to
+// delayed no longer; those that wait go on. The target is as given to
 // [grpc.NewClient]: [HoldError] has it. All its partitions are meant.
 func (c *Client) Forget(target string) { c.budgets.Forget(target) }
 

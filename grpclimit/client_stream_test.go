@@ -146,7 +146,7 @@ func TestClientStreamDenied(t *testing.T) {
 	}
 }
 
-// TestClientStreamDeniedLate: a denial after the first message holds back the
+// TestClientStreamDeniedLate: a denial after the first message delays the
 // calls after it.
 func TestClientStreamDeniedLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

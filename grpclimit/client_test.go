@@ -122,7 +122,7 @@ func TestClientRetries(t *testing.T) {
 				if c.attempts > 1 && (s.at[1] < c.from || s.at[1] > c.to) {
 					t.Errorf("the second attempt came after %v; want %v to %v", s.at[1], c.from, c.to)
 				}
-				// What is no denial holds nothing back.
+				// What is no denial delays nothing.
 				if c.attempts == 1 && c.want != codes.OK && c.opts.MaxRetries == 0 && c.opts.MaxWait == 0 {
 					before := time.Now()
 					if err := clientCall(t.Context(), conn); err != nil || !time.Now().Equal(before) {

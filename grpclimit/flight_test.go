@@ -153,7 +153,7 @@ func TestRetryPolicy(t *testing.T) {
 	}
 }
 
-// TestWait: a call is held back until it fits, but not past its deadline.
+// TestWait: a call is delayed until it fits, but not past its deadline.
 func TestWait(t *testing.T) {
 	client, _ := start(t, &service{}, grpclimit.Options{
 		Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{rule(t, "api", policy.IP(), "20/s burst 1")}, MaxWait: 10 * time.Second,

@@ -73,7 +73,7 @@ func TestBothWaysDenied(t *testing.T) {
 		}
 		_, err := stream.Recv()
 		if code := codeOf(<-sent); code != codes.Canceled {
-			t.Errorf("the reply that was held back: %v", code)
+			t.Errorf("the reply that was delayed: %v", code)
 		}
 		return err
 	}}, grpclimit.Options{

@@ -32,7 +32,7 @@ type Options struct {
 	Policy *policy.Policy
 	// Messages are what each message is charged that a client sends on a stream,
 	// and Replies each that it is sent. A limit in bytes counts the message's. A
-	// message that a rule holds back waits, so does all behind it; one that is
+	// message that a rule delays waits, so does all behind it; one that is
 	// denied ends the stream. These rules have no When and no InFlight.
 	Messages, Replies []policy.Rule
 
@@ -54,12 +54,12 @@ type Options struct {
 	// claim, whatever the rule says of calls without one.
 	TokenRequired bool
 
-	// MaxWait is how long a call or message may be held back until it fits,
+	// MaxWait is how long a call or message may be delayed until it fits,
 	// whatever the algorithm; at most sluice.MaxWait. Zero leaves it to the rules,
 	// and to limits that queue, such as a leaky bucket. The least of all counts,
-	// and nothing is held back past the deadline of the call.
+	// and nothing is delayed past the deadline of the call.
 	MaxWait time.Duration
-	// Queue bounds how many calls and messages are held back at once. Nil means
+	// Queue bounds how many calls and messages are delayed at once. Nil means
 	// one for calls, one for messages and one for replies, each of
 	// policy.DefaultQueue places.
 	Queue *policy.Queue
@@ -72,7 +72,7 @@ type Options struct {
 	Size func(message any) int
 
 	// OnDecision, if not nil, is called once for every call and message that is
-	// decided; for one that is held back, after that. It must be safe for
+	// decided; for one that is delayed, after that. It must be safe for
 	// concurrent use and should be quick.
 	OnDecision func(c Call, e policy.Event)
 	// OnError, if not nil, is called with every error of the store, and of a

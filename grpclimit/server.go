@@ -56,7 +56,7 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 }
 
 // Stream is the [grpc.StreamServerInterceptor]. It blocks as long as the stream is
-// held back.
+// delayed.
 func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	d, err := s.begin(Call{Context: ss.Context(), FullMethod: info.FullMethod})
 	defer s.end(d)
@@ -158,7 +158,7 @@ func newStream(d *decision, ss grpc.ServerStream) *stream {
 // Context returns the stream's context, which ends with a message that is denied.
 func (w *stream) Context() context.Context { return w.messages.Context }
 
-// RecvMsg receives a message, and blocks while it is held back.
+// RecvMsg receives a message, and blocks while it is delayed.
 func (w *stream) RecvMsg(m any) error {
 	if denied := w.denied.Load(); denied != nil {
 		return *denied
@@ -169,7 +169,7 @@ func (w *stream) RecvMsg(m any) error {
 	return w.pass(&w.messages, m)
 }
 
-// SendMsg sends a message, and blocks while it is held back.
+// SendMsg sends a message, and blocks while it is delayed.
 func (w *stream) SendMsg(m any) error {
 	if denied := w.denied.Load(); denied != nil {
 		return *denied

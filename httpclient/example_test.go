@@ -86,7 +86,7 @@ func ExampleTransport_Forget() {
 		log.Fatal(err)
 	}
 	if hold, held := errors.AsType[*httpclient.HoldError](ask()); held {
-		fmt.Println("held back for at most 5 minutes:", hold.Wait <= 5*time.Minute)
+		fmt.Println("delayed by at most 5 minutes:", hold.Wait <= 5*time.Minute)
 		mended = true
 		transport.Forget(hold.Host)
 	}
@@ -95,7 +95,7 @@ func ExampleTransport_Forget() {
 	}
 	// Output:
 	// 429 Too Many Requests
-	// held back for at most 5 minutes: true
+	// delayed by at most 5 minutes: true
 	// 200 OK
 }
 

@@ -144,7 +144,7 @@ func TestLimiterWithoutStore(t *testing.T) {
 	})
 }
 
-// failing is a store that is away.
+// failing is a store that is unavailable.
 type failing struct{ err error }
 
 func (f failing) Take(context.Context, sluice.Request) (sluice.Decision, error) {

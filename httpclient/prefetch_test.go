@@ -38,7 +38,7 @@ func trickle(retryAfter string, n int) http.HandlerFunc {
 	}
 }
 
-// TestTransportDoesNotWaitForBodies: an answer that denies holds a request back
+// TestTransportDoesNotWaitForBodies: an answer that denies delays a request
 // for its limit, however slowly its body comes; and where it is handed on its
 // body is whole.
 func TestTransportDoesNotWaitForBodies(t *testing.T) {

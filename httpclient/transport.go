@@ -62,13 +62,13 @@ type TransportOptions struct {
 	// wrapper as of package remote decides instead.
 	Limiter *sluice.Limiter
 
-	// MaxWait is how long a request may be held back in all, before it is sent
+	// MaxWait is how long a request may be delayed in all, before it is sent
 	// and between attempts; at most sluice.MaxWindow. Zero means a minute. A
 	// wait that would be longer, or that would outlast the deadline of the
 	// request's context, is not begun: see [HoldError].
 	MaxWait time.Duration
 
-	// MaxHold bounds how long one answer may hold requests back: when it asks for
+	// MaxHold bounds how long one answer may delay requests: when it asks for
 	// more, one request goes out after MaxHold all the same, and the others wait
 	// for what its answer says. At most sluice.MaxWindow. Zero means
 	// 10 minutes, or MaxWait if that is longer: a server that means it is asked
@@ -91,7 +91,7 @@ type TransportOptions struct {
 	// means 1024.
 	MaxBudgets int
 
-	// OnHold, if not nil, is called before a request is held back, with how
+	// OnHold, if not nil, is called before a request is delayed, with how
 	// long at least. It must be safe for concurrent use and should be quick.
 	OnHold func(r *http.Request, wait time.Duration)
 }
@@ -100,7 +100,7 @@ type TransportOptions struct {
 // longer wait than was allowed.
 type HoldError struct {
 	Host string
-	// Wait is how long it would have been held back at least, MaxHold at most; 0
+	// Wait is how long it would have been delayed at least, MaxHold at most; 0
 	// if it did not get its turn among the requests that waited before it.
 	Wait time.Duration
 	err  error
@@ -133,7 +133,7 @@ func (e *HoldError) Unwrap() error { return e.err }
 // to that host before its end. What was answered with 429 or 503 is sent again,
 // with a random delay on top so that clients do not come back all at once, as
 // often and as long as the options allow; then the answer is handed on as it
-// is. Until a host has stated a limit nothing is held back. No answer holds
+// is. Until a host has stated a limit nothing is delayed. No answer holds
 // requests back for longer than MaxHold, and [Transport.Forget] ends a wait that is
 // known to be mistaken.
 //
@@ -183,7 +183,7 @@ func (t *Transport) CloseIdleConnections() {
 }
 
 // Forget forgets what a host has said of its limits, so that its next requests are
-// held back no longer; those that wait go on. The host is as in a request's URL,
+// delayed no longer; those that wait go on. The host is as in a request's URL,
 // with the port if that has one: [HoldError] has it. All its partitions are
 // meant. What answers to requests on their way say still counts.
 func (t *Transport) Forget(host string) { t.budgets.Forget(host) }

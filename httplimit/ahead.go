@@ -15,7 +15,7 @@ import (
 
 var errBody = &policy.PartError{Part: policy.Func("the request's body", nil), Problem: "cannot be read"}
 
-// onHold watches a request that is held back: its body ends the wait if that
+// onHold watches a request that is delayed: its body ends the wait if that
 // cannot be read.
 func (m *Middleware) onHold(ctx context.Context, a policy.Attributes) (context.Context, func()) {
 	of, ok := a.(*attributes)
@@ -32,7 +32,7 @@ func (m *Middleware) onHold(ctx context.Context, a policy.Attributes) (context.C
 	}
 }
 
-// ahead is a body that is read while its request is held back. net/http finds
+// ahead is a body that is read while its request is delayed. net/http finds
 // out that a client of HTTP/1 has hung up only where somebody reads what it
 // sends: the body or, once that has ended, net/http itself. So a client is seen
 // to be gone as long as it has not sent more than mostKept bytes of a body, and

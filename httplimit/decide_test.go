@@ -226,7 +226,7 @@ func TestDecideHoldsBack(t *testing.T) {
 	})
 }
 
-// TestDecideOfOneWhoLeaves: who leaves while held back has cost nothing.
+// TestDecideOfOneWhoLeaves: who leaves while delayed has cost nothing.
 func TestDecideOfOneWhoLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mw := newMiddleware(t, httplimit.Options{

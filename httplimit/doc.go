@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package httplimit limits HTTP requests. It is the engine of the gateway, too: a
-// request is judged by the rules of package policy, and answered, held back,
+// request is evaluated by the rules of package policy, and answered, delayed,
 // slowed down or passed on by what they say.
 //
 //	mw, err := httplimit.Limit(store, "api", httplimit.ByIP(), sluice.PerMinute(100))
@@ -29,7 +29,7 @@
 //     draft-ietf-httpapi-ratelimit-headers-11; [Fields] has other families.
 //   - What went over a soft limit, or is about to reach a limit, is told so in the
 //     field RateLimit-Warning.
-//   - What is allowed only after a delay is held back for as long, in a place of a
+//   - What is allowed only after a delay is delayed by as long, in a place of a
 //     bounded [Queue]; a client that hangs up frees its place and gets its units
 //     back.
 //   - Bodies whose bytes a rule shapes are slowed down, not cut: see

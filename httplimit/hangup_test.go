@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestHangUpIsSeen: on a real connection, too, a client that is held back and
+// TestHangUpIsSeen: on a real connection, too, a client that is delayed and
 // hangs up frees its place at once, whether it has sent a body or not.
 func TestHangUpIsSeen(t *testing.T) {
 	for _, c := range []struct{ name, request string }{
@@ -55,7 +55,7 @@ func TestHangUpIsSeen(t *testing.T) {
 	}
 }
 
-// reach waits until so many requests are held back.
+// reach waits until so many requests are delayed.
 func reach(t *testing.T, queue *policy.Queue, want int) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -154,7 +154,7 @@ func TestBodyAcrossTheWait(t *testing.T) {
 }
 
 // TestLateLeave: over HTTP/1 a client that has sent more of a body than is read
-// while its request is held back is seen to be gone when its instant has come, which
+// while its request is delayed is seen to be gone when its instant has come, which
 // is within max_wait; one that has sent less, at once.
 func TestLateLeave(t *testing.T) {
 	for _, c := range []struct {

@@ -17,9 +17,9 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestHold: what a leaky bucket lets through later is held back as long, in
+// TestHold: what a leaky bucket lets through later is delayed as long, in
 // order, and what exceeds its depth or max_wait is denied at once. With max_wait any
-// other limit holds back too.
+// other limit delays too.
 func TestHold(t *testing.T) {
 	for _, c := range []struct {
 		name, rule string
@@ -64,7 +64,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestHangUpFreesPlace: a client that is held back and gone has its units given
+// TestHangUpFreesPlace: a client that is delayed and gone has its units given
 // back, so that the next one has them.
 func TestHangUpFreesPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestHangUpFreesPlace(t *testing.T) {
 	})
 }
 
-// TestQueueIsBounded: beyond the queue's places nobody is held back: the answer
+// TestQueueIsBounded: beyond the queue's places nobody is delayed: the answer
 // is 503, and nothing is charged.
 func TestQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -84,7 +84,7 @@ func (m *Middleware) client(r *http.Request) netip.Addr {
 func (m *Middleware) skips(r *http.Request) bool { return m.opts.Skip != nil && m.opts.Skip(r) }
 
 // Wrap returns a handler that passes on to next what the limits allow and
-// answers the rest. It blocks as long as a request is held back. One Middleware
+// answers the rest. It blocks as long as a request is delayed. One Middleware
 // may wrap any number of handlers, which then share its budgets. It panics if
 // next is nil.
 //

@@ -54,16 +54,16 @@ type Options struct {
 	// rule needs a claim, whatever the rule says of requests without one.
 	TokenRequired bool
 
-	// MaxWait is how long a request may be held back until it fits, whatever
+	// MaxWait is how long a request may be delayed until it fits, whatever
 	// the algorithm; at most sluice.MaxWait. Zero leaves it to the rules, and to
 	// limits that queue, such as a leaky bucket. The least of all counts, and
-	// nothing is held back past the deadline of the request's context.
+	// nothing is delayed past the deadline of the request's context.
 	MaxWait time.Duration
-	// Queue bounds how many requests are held back at once. Middlewares may share
+	// Queue bounds how many requests are delayed at once. Middlewares may share
 	// one. Nil means one of its own, of policy.DefaultQueue places.
 	Queue *policy.Queue
 	// ReadAhead bounds how many bytes of bodies are kept while their requests are
-	// held back. Middlewares may share one. Nil means one of its own, of
+	// delayed. Middlewares may share one. Nil means one of its own, of
 	// DefaultReadAhead bytes.
 	ReadAhead *ReadAhead
 
@@ -78,7 +78,7 @@ type Options struct {
 	Refuse func(w http.ResponseWriter, r *http.Request, e Event)
 
 	// OnDecision, if not nil, is called once for every request that is not
-	// skipped, before it is passed on or answered; for one that is held back, after
+	// skipped, before it is passed on or answered; for one that is delayed, after
 	// that. It must be safe for concurrent use and should be quick.
 	OnDecision func(r *http.Request, e Event)
 	// OnEnd, if not nil, is called once for every request that is not skipped, when it

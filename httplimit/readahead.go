@@ -6,11 +6,11 @@ package httplimit
 import "sync/atomic"
 
 // DefaultReadAhead is how many bytes of bodies a [Middleware] keeps at once, of all
-// requests that it holds back, if it is not told otherwise.
+// requests that it delays, if it is not told otherwise.
 const DefaultReadAhead = 64 << 20 // bytes
 
 const (
-	// mostKept is how much of a body is read while its request is held back.
+	// mostKept is how much of a body is read while its request is delayed.
 	mostKept = 64 << 10 // bytes
 	// chunkSize is by how much what is kept of a body grows.
 	chunkSize = 4 << 10 // bytes

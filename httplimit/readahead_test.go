@@ -32,7 +32,7 @@ func awaitBytes(t *testing.T, room *httplimit.ReadAhead, want int64) {
 	}
 }
 
-// TestReadAheadIsBounded: 10,000 requests with bodies of 66 KB that are held back
+// TestReadAheadIsBounded: 10,000 requests with bodies of 66 KB that are delayed
 // keep no more bytes than all together may, however many keys they have, and when
 // they have gone nothing.
 func TestReadAheadIsBounded(t *testing.T) {

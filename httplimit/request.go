@@ -24,7 +24,7 @@ type Request struct {
 	call       policy.Call
 	status     int    // of the answer, if it is not passed on
 	own        bool   // it asks for its own limits
-	ahead      *ahead // of a body that was read while the request was held back
+	ahead      *ahead // of a body that was read while the request was delayed
 
 	summary Summary // for OnEnd; it has not begun if nobody wants it, or has had it
 
@@ -73,7 +73,7 @@ func (q *Request) Event() Event { return Event{Event: q.call.Event, Status: q.st
 
 // HTTP returns the request as it is to be passed on: without the header fields
 // that its Connection field names, and with what was read of its body while it was
-// held back.
+// delayed.
 func (q *Request) HTTP() *http.Request { return q.r }
 
 // Settle puts right what an allowed request was charged, now that its response is

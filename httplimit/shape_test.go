@@ -128,7 +128,7 @@ func TestShapingEndsWithTheClient(t *testing.T) {
 	})
 }
 
-// failing is a store that is away.
+// failing is a store that is unavailable.
 type failing struct{ sluice.Store }
 
 var errAway = errors.New("the store is unavailable")

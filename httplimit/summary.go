@@ -38,7 +38,7 @@ type Summary struct {
 	// Read is -1 where nobody knows.
 	Written, Read int64
 	Began         time.Time     // when the request's header was there
-	Took          time.Duration // since then, with the time for which it was held back
+	Took          time.Duration // since then, with the time for which it was delayed
 	// Upstream is what became of the request at an upstream. It has no URL if there
 	// was none, or the request was not passed on.
 	Upstream *Upstream

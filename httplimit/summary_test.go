@@ -223,7 +223,7 @@ func TestOnEndOfOwn(t *testing.T) {
 	}
 	mw := newMiddleware(t, httplimit.Options{Policy: p, Store: store, Own: own, OnEnd: func(_ *http.Request, s *httplimit.Summary) {
 		if ends++; !s.Own || s.Event.Judged != nil || s.Status != http.StatusOK {
-			t.Errorf("own %t, judged %v, status %d", s.Own, s.Event.Judged, s.Status)
+			t.Errorf("own %t, evaluated %v, status %d", s.Own, s.Event.Judged, s.Status)
 		}
 	}})
 	ask(t, mw.Wrap(ok), httplimit.OwnPath)

@@ -43,7 +43,7 @@ func statusOf(h http.Handler, target string) (status int, ok bool) {
 	return w.Code, true
 }
 
-// TestFieldsOfTheHop: what Connection names is not passed on, and so not judged.
+// TestFieldsOfTheHop: what Connection names is not passed on, and so not evaluated.
 func TestFieldsOfTheHop(t *testing.T) {
 	g := newGuard(t, "  - {name: key, by: header.X-Api-Key, limits: 9/h}\n  - {name: session, by: cookie.sid, missing: share, limits: 1/h}\n", echo, httplimit.Options{})
 	for _, c := range []struct {

@@ -123,11 +123,11 @@ func TestVerdictIsToldOnce(t *testing.T) {
 	o := httplimit.Options{
 		Deny: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
 		OnDecision: func(_ *http.Request, e httplimit.Event) {
-			judged := "not judged"
+			evaluated := "not evaluated"
 			if e.Judged != nil {
-				judged = fmt.Sprint(e.Judged.Allowed)
+				evaluated = fmt.Sprint(e.Judged.Allowed)
 			}
-			told = append(told, fmt.Sprintf("%v %d %s", e.Verdict, e.Status, judged))
+			told = append(told, fmt.Sprintf("%v %d %s", e.Verdict, e.Status, evaluated))
 		},
 	}
 	g := newGuard(t, "  - {name: a, by: header.X-User, limits: 1/min}", echo, o)
@@ -139,7 +139,7 @@ func TestVerdictIsToldOnce(t *testing.T) {
 		}
 		answer(g, r)
 	}
-	want := []string{"allowed 0 true", "denied 429 false", "refused 400 false", "refused 403 not judged"}
+	want := []string{"allowed 0 true", "denied 429 false", "refused 400 false", "refused 403 not evaluated"}
 	if !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
 	}

@@ -41,7 +41,7 @@ func (m *Metrics) WatchMemory(stats func() memstore.Stats, store string) error {
 	})
 }
 
-// WatchShared exports how a store that is shared with others fares under the label
+// WatchShared exports the state of a shared store under the label
 // store: pass the Stats method of the [remote.Store] around it, which is called at
 // every scrape.
 func (m *Metrics) WatchShared(of func() remote.Stats, store string) error {

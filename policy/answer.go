@@ -142,7 +142,7 @@ func setFields(h http.Header, fields []fieldTemplate, v *values, names []string)
 
 // values returns what placeholders stand for of the limit that binds.
 func (e *Event) values(now time.Time) values {
-	v := values{rule: e.Rule, judged: e.Judged, now: now}
+	v := values{rule: e.Rule, evaluated: e.Judged, now: now}
 	switch {
 	case e.Limit != nil:
 		v.name = e.Limit.Name
@@ -169,7 +169,7 @@ func (v *Verdict) tightest(r *Rule, now time.Time) values {
 			best, limit, name = is, o.Limit, o.Name()
 		}
 	}
-	t := values{rule: r, judged: v, now: now, name: name}
+	t := values{rule: r, evaluated: v, now: now, name: name}
 	t.of(limit, best.Outcome)
 	return t
 }

@@ -22,7 +22,7 @@ const unknown time.Duration = -1
 // values are what placeholders stand for.
 type values struct {
 	rule                   *Rule
-	judged                 *Verdict
+	evaluated                 *Verdict
 	name                   string
 	full, quota, remaining int64
 	window, retry, reset   time.Duration // retry and reset may be unknown
@@ -49,9 +49,9 @@ func (v *values) of(t *sluice.Term, o sluice.Outcome) {
 // limited returns v of the rule's limit of a name. It is not ok if that did not
 // apply.
 func (v *values) limited(name string) (values, bool) {
-	for o := range v.judged.Outcomes() {
+	for o := range v.evaluated.Outcomes() {
 		if o.Rule == v.rule && o.Limit.Name == name {
-			of := values{rule: v.rule, judged: v.judged, name: o.Name(), now: v.now}
+			of := values{rule: v.rule, evaluated: v.evaluated, name: o.Name(), now: v.now}
 			of.of(o.Limit, o.Outcome)
 			return of, true
 		}

@@ -139,7 +139,7 @@ func (v *Verdict) fill(k *ask) {
 	}
 }
 
-// judge makes one verdict of the answers for the rules in force.
+// judge makes one verdict of the answers for the active rules.
 func (v *Verdict) judge(ctx context.Context) {
 	v.Allowed = true
 	n := v.enforced()

@@ -19,7 +19,7 @@ import (
 type Call struct {
 	Event
 
-	judged Verdict
+	evaluated Verdict
 	front  *Front
 	stop   func() // ends the renewal of slots; nil if there are none
 	passed time.Time
@@ -32,7 +32,7 @@ func (c *Call) Passes() bool {
 
 // Settles reports whether [Call.Settle] may have something to do: units to correct,
 // or slots to release. Where it has not, nobody needs to watch the response.
-func (c *Call) Settles() bool { return c.Passes() && c.Judged != nil && c.judged.Settles() }
+func (c *Call) Settles() bool { return c.Passes() && c.Judged != nil && c.evaluated.Settles() }
 
 // Settle puts right what a request that passed was charged, now that its response
 // is known, and frees its slots in flight. It goes on when ctx ends, and blocks for
@@ -45,11 +45,11 @@ func (c *Call) Settle(ctx context.Context, r Response) {
 	if !c.Passes() || c.Judged == nil {
 		return
 	}
-	if r.Took == 0 && c.judged.timed() {
+	if r.Took == 0 && c.evaluated.timed() {
 		r.Took = time.Since(c.passed)
 	}
-	if err := c.judged.Settle(ctx, r); err != nil {
-		c.front.Report(ctx, c.judged.attributes, err)
+	if err := c.evaluated.Settle(ctx, r); err != nil {
+		c.front.Report(ctx, c.evaluated.attributes, err)
 	}
 }
 
@@ -57,20 +57,20 @@ func (c *Call) Settle(ctx context.Context, r Response) {
 // settles a request that was never decided to the end.
 func (c *Call) drop(ctx context.Context, decided *bool) {
 	if !*decided {
-		c.judged.vacate(ctx)
-		c.judged.leaveSeat()
-		c.front.Report(ctx, c.judged.attributes, c.judged.Cancel(ctx))
+		c.evaluated.vacate(ctx)
+		c.evaluated.leaveSeat()
+		c.front.Report(ctx, c.evaluated.attributes, c.evaluated.Cancel(ctx))
 	}
 }
 
 // Presume charges what counts by its response as if it will: see [Verdict.Presume].
 func (c *Call) Presume(ctx context.Context) {
 	if c.Passes() && c.Judged != nil {
-		c.front.Report(ctx, c.judged.attributes, c.judged.Presume(ctx))
+		c.front.Report(ctx, c.evaluated.attributes, c.evaluated.Presume(ctx))
 	}
 }
 
-// Limits returns the limits in force that the request was charged under, by the
+// Limits returns the active limits that the request was charged under, by the
 // names that clients know, but for blocks, which count no units. They are valid until
 // c is used again.
 func (c *Call) Limits() iter.Seq[*sluice.Term] {
@@ -78,8 +78,8 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 		if c.Judged == nil {
 			return
 		}
-		for p := range c.judged.inForce() {
-			if t := c.judged.named(p); t.Algorithm != sluice.Block && !yield(t) {
+		for p := range c.evaluated.inForce() {
+			if t := c.evaluated.named(p); t.Algorithm != sluice.Block && !yield(t) {
 				return
 			}
 		}
@@ -88,12 +88,12 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 
 // conclude says what follows from the verdict.
 func (c *Call) conclude(ctx context.Context) {
-	v, e := &c.judged, &c.Event
+	v, e := &c.evaluated, &c.Event
 	*e = Event{Decision: v.Decision, Err: v.Err, Judged: v}
 	if err := v.unseated(); err != nil {
 		c.front.opts.Queue.refuse(err)
 		e.Verdict, e.Err = FailedClosed, err
-		e.Decision.Delay = v.Decision.RetryAfter // as long as it would have been held back
+		e.Decision.Delay = v.Decision.RetryAfter // as long as it would have been delayed
 		return
 	}
 	if v.bound {
@@ -133,7 +133,7 @@ func (c *Call) conclude(ctx context.Context) {
 
 // shadowed names what rules in shadow mode would have denied.
 func (c *Call) shadowed() {
-	for s := range c.judged.Sides() {
+	for s := range c.evaluated.Sides() {
 		if !s.Shadow || s.Err != nil || s.Allowed {
 			continue
 		}
@@ -149,9 +149,9 @@ func (c *Call) shadowed() {
 // violated returns the names of the limits that denied, the binding one first.
 func (c *Call) violated(binding string) []string {
 	all := []string{binding}
-	for p := range c.judged.inForce() {
-		if !c.judged.outcomes[p.outcome].Allowed {
-			if name := c.judged.named(p).Name; !slices.Contains(all, name) {
+	for p := range c.evaluated.inForce() {
+		if !c.evaluated.outcomes[p.outcome].Allowed {
+			if name := c.evaluated.named(p).Name; !slices.Contains(all, name) {
 				all = append(all, name)
 			}
 		}
@@ -161,7 +161,7 @@ func (c *Call) violated(binding string) []string {
 
 // hold waits until the request may go on. If it may not it has cost nothing.
 func (c *Call) hold(ctx context.Context, a Attributes) {
-	f, v := c.front, &c.judged
+	f, v := c.front, &c.evaluated
 	began := time.Now()
 	err := v.enter()
 	if err == nil {
@@ -184,7 +184,7 @@ func (c *Call) hold(ctx context.Context, a Attributes) {
 // await blocks until the instant of the request has come, and keeps its slots as
 // long. It returns an error as soon as the client is known to be gone.
 func (c *Call) await(ctx context.Context, a Attributes) error {
-	f, v := c.front, &c.judged
+	f, v := c.front, &c.evaluated
 	if lease := v.Lease(); v.Decision.Delay > lease/3 && lease > 0 {
 		defer f.renew(ctx, v, lease)()
 	}

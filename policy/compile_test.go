@@ -55,7 +55,7 @@ func TestCompileFaults(t *testing.T) {
 			r.Levels[0].Limits = limits("10/s", "5/s burst 5 leaky-bucket", "9/min sliding-log count-denied", "lends: 100/s debt 9 next-waits", "given: 100/s credit 9 credit-for 1h")
 			r.Levels[0].Candidates = []policy.Candidate{{Name: "c", Limits: []sluice.Limit{sluice.MustParseLimit("1/s")}}} // need not be
 			r.Levels[0].Tiers = &policy.Tiers{By: policy.Header("X-Plan"), Limits: map[string][]policy.Limit{"pro": limits("1/s")}}
-		}, []string{"Levels[0].Limits[1]: cannot be leased: holds requests back", "Levels[0].Limits[2]: cannot be leased: counts denied", "Levels[0].Limits[3]: cannot be leased: lets a take cost more", "Levels[0].Limits[4]: cannot be leased: has credit", "Levels[0].Tiers.Limits[pro][0]: cannot be leased: its burst of 1 refills"}},
+		}, []string{"Levels[0].Limits[1]: cannot be leased: delays requests", "Levels[0].Limits[2]: cannot be leased: counts denied", "Levels[0].Limits[3]: cannot be leased: lets a take cost more", "Levels[0].Limits[4]: cannot be leased: has credit", "Levels[0].Tiers.Limits[pro][0]: cannot be leased: its burst of 1 refills"}},
 		{"soft and leased", func(r *policy.Rule) {
 			r.Lease, r.Levels[0].Limits = &sluice.LeaseTerms{}, limits("soft 1/s grace 1/day")
 		}, []string{"Levels[0].Limits[0]: a soft limit cannot be leased"}},

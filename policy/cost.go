@@ -64,7 +64,7 @@ const (
 	ResponseHeader
 	// Milliseconds is how long the request ran, rounded up, from when it passed
 	// until its response was written or its client had left; the time that it was
-	// held back does not count. It is 1 at first: the requests under way at once may
+	// delayed does not count. It is 1 at first: the requests under way at once may
 	// pass beyond a limit.
 	Milliseconds
 	// FuncCost is what Func says.

@@ -7,8 +7,8 @@
 // store about a request and puts together what became of it.
 //
 // A request is whatever answers to [Attributes]: an HTTP request ([HTTP]), a
-// call, a descriptor of a proxy. All rules that match it apply. Those in force
+// call, a descriptor of a proxy. All rules that match it apply. Active ones
 // are decided together, all or none, with one question to the store; what is
-// only on trial, in shadow or as a candidate, is asked beside them and has no
+// only in shadow mode or as a candidate, is asked beside them and has no
 // influence.
 package policy

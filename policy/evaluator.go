@@ -23,16 +23,16 @@ type Evaluator struct {
 	Store  sluice.Store
 	// Slots keeps the requests in flight. Nil means Store, if it is a
 	// [sluice.SlotStore]: then one call decides a request's only slot and its
-	// units, unless it may wait or something on trial is charged as well.
+	// units, unless it may wait or a candidate is charged as well.
 	Slots sluice.SlotStore
-	// MaxWait is how long a request may be held back until it fits, whatever the
+	// MaxWait is how long a request may be delayed until it fits, whatever the
 	// algorithm; at most sluice.MaxWait. Zero leaves it to the rules, and to limits
 	// that queue, such as a leaky bucket.
 	MaxWait time.Duration
 	// Now says which overrides have expired. Nil means time.Now.
 	Now func() time.Time
 
-	front *Front // that holds requests back; nil if another does
+	front *Front // that delays requests; nil if another does
 }
 
 // Decide charges a request under all rules that match it, but for those that
@@ -110,8 +110,8 @@ func (v *Verdict) crowded(ctx context.Context) bool {
 type role uint8
 
 const (
-	taken     role = iota // rules in force, charged before the response
-	counted               // rules in force that count responses: peeked at
+	taken     role = iota // active rules, charged before the response
+	counted               // active rules that count responses: peeked at
 	shadowed              // a shadow rule
 	candidacy             // a candidate of a level
 	shaping               // a rule that shapes
@@ -164,8 +164,8 @@ type ask struct {
 	result   sluice.Result
 }
 
-// collect finds what the request is charged: those of the rules in force
-// first, then those that count responses, then each on trial by itself.
+// collect finds what the request is charged: those of the active rules
+// first, then those that count responses, then each candidate by itself.
 func (v *Verdict) collect(a Attributes, now func() time.Time) {
 	has := &v.matches.of.index.has
 	for _, role := range [...]role{taken, counted, shadowed, shaping} {
@@ -242,7 +242,7 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 	}
 }
 
-// candidates asks for what is on trial, each by itself.
+// candidates asks for what is a candidate, each by itself.
 func (v *Verdict) candidates() {
 	for _, k := range v.trials {
 		v.charges = append(v.charges, k)
@@ -309,7 +309,7 @@ func (v *Verdict) request(k *ask, op sluice.Op) sluice.Request {
 	return req
 }
 
-// patience finds out how long the request may be held back.
+// patience finds out how long the request may be delayed.
 func (v *Verdict) patience(ctx context.Context, maxWait time.Duration) {
 	v.maxWait, v.left = maxWait, 0
 	if deadline, ok := ctx.Deadline(); ok {
@@ -318,7 +318,7 @@ func (v *Verdict) patience(ctx context.Context, maxWait time.Duration) {
 	}
 }
 
-// wait returns how an ask is taken, and how long its request may be held back:
+// wait returns how an ask is taken, and how long its request may be delayed:
 // zero leaves it to the limits that queue, if there are any. What would be served
 // after its deadline is better denied at once.
 func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) {
@@ -350,7 +350,7 @@ func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) 
 	return op, least, queues
 }
 
-// queueing returns how many limits of a plan hold requests back by themselves.
+// queueing returns how many limits of a plan delay requests by themselves.
 func queueing(p *sluice.Plan) (n int) {
 	for i := range p.Len() {
 		if p.Term(i).Queues() {

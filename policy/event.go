@@ -78,7 +78,7 @@ type RetryError interface {
 // Retry returns how long a client should wait before it sends the request again.
 // It is not ok where no wait would help, where nobody knows, as of a limit of
 // requests in flight, and of a request that passes. What failed may come again
-// after the delay that it was held back for, when the error says, or in a second.
+// after the delay that it was delayed by, when the error says, or in a second.
 func (e *Event) Retry() (wait time.Duration, ok bool) {
 	switch e.Verdict {
 	case Denied:

@@ -65,7 +65,7 @@ type LevelExplanation struct {
 	Cost      int64
 	Limits    []LimitExplanation // none where the store was not asked
 	InFlight  *InFlight          // nil if there is no such limit, or it was not asked
-	// Candidates are judged beside the limits, and change nothing.
+	// Candidates are evaluated beside the limits, and change nothing.
 	Candidates []CandidateExplanation
 }
 
@@ -111,7 +111,7 @@ func (e *Evaluator) Explain(ctx context.Context, a Attributes) (*Explanation, er
 	dry := &dryStore{store: store, slots: slots, reasons: make(map[sluice.Charge][]sluice.Reason)}
 	judge := Evaluator{Policy: e.Policy, Store: dry, Slots: dry, MaxWait: e.MaxWait, Now: e.Now}
 	c := &Call{front: &Front{}}
-	v := &c.judged
+	v := &c.evaluated
 	judge.Decide(ctx, a, v)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("policy: explain: %w", err)

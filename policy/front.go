@@ -49,21 +49,21 @@ type FrontOptions struct {
 	// away is refused with [ErrNotAdmitted] before anything is decided.
 	Allow, Deny []netip.Prefix
 
-	// MaxWait is how long a request may be held back until it fits, whatever
+	// MaxWait is how long a request may be delayed until it fits, whatever
 	// the algorithm; at most sluice.MaxWait. Zero leaves it to the rules, and to
 	// limits that queue, such as a leaky bucket. The least of all counts, and
-	// nothing is held back past the deadline of the request's context.
+	// nothing is delayed past the deadline of the request's context.
 	MaxWait time.Duration
-	// Queue bounds how many requests are held back at once. Fronts may share one.
+	// Queue bounds how many requests are delayed at once. Fronts may share one.
 	// Nil means a [Queue] of its own, of DefaultQueue places.
 	Queue *Queue
-	// OnHold, if not nil, is called when a request begins to be held back, and
+	// OnHold, if not nil, is called when a request begins to be delayed, and
 	// returns the context under which it is, and what to call when that is over:
 	// for a protocol in which a client's leave ends no context by itself. If the
 	// cause of its end is a [*PartError], the request is refused for that.
 	OnHold func(ctx context.Context, a Attributes) (context.Context, func())
 	// OnDecision, if not nil, is called once for every request, before it may pass;
-	// for one that is held back, after that. A copy of the Event may be kept. It must
+	// for one that is delayed, after that. A copy of the Event may be kept. It must
 	// be safe for concurrent use and should be quick.
 	OnDecision func(ctx context.Context, a Attributes, e *Event)
 	// OnError, if not nil, is called with every error of the store, and of a
@@ -81,7 +81,7 @@ type FrontOptions struct {
 var ErrNotAdmitted = errors.New("clients from this network are not let in")
 
 // Front is what stands between a protocol and an [Evaluator], the same for every
-// protocol: it finds the client behind proxies, decides, holds requests back in a
+// protocol: it finds the client behind proxies, decides, delays requests in a
 // bounded queue, keeps their slots in flight while they run, and says what to tell
 // the client. Whoever speaks the protocol gives it [Attributes] and writes the
 // answer. It does not change, is safe for concurrent use and holds no state of its
@@ -156,7 +156,7 @@ func (o *FrontOptions) unfit(r *Rule) string {
 	inFlight := slices.ContainsFunc(r.Levels, func(l Level) bool { return l.InFlight != nil })
 	switch {
 	case o.NoBodies && r.Shape:
-		return "slows bodies down, and there are none here; let it deny, or hold back with MaxWait"
+		return "slows bodies down, and there are none here; let it deny, or delay with MaxWait"
 	case o.NoResponses && (r.When != nil || inFlight || r.Cost.Afterwards() && r.Cost.Of != RequestBytes):
 		return "waits for a response or limits what is in flight, and nothing tells of a response here; let it charge when the request comes"
 	default:
@@ -175,14 +175,14 @@ func (f *Front) Client(peer netip.Addr, lines func(name string) []string) netip.
 // address is not known.
 func (f *Front) Admits(client netip.Addr) bool { return f.clients.Admits(client) }
 
-// Decide decides a request, and blocks while it is held back. What became of it is
+// Decide decides a request, and blocks while it is delayed. What became of it is
 // in c, which may have been used before. If it passes, [Call.Settle] must follow
 // once its response is known.
 func (f *Front) Decide(ctx context.Context, a Attributes, c *Call) {
 	if c.stop != nil { // nobody has settled the last use
 		c.stop()
 	}
-	c.front, c.stop, c.judged.Allowed = f, nil, false
+	c.front, c.stop, c.evaluated.Allowed = f, nil, false
 	decided := false
 	defer c.drop(ctx, &decided)
 	f.decide(ctx, a, c)
@@ -192,11 +192,11 @@ func (f *Front) Decide(ctx context.Context, a Attributes, c *Call) {
 	if decided = true; !c.Passes() {
 		return
 	}
-	if c.judged.timed() {
+	if c.evaluated.timed() {
 		c.passed = time.Now() //nolint:forbidigo // no decision is computed of it
 	}
-	if lease := c.judged.Lease(); lease > 0 { // not before the hook, which may panic
-		c.stop = f.renew(ctx, &c.judged, lease)
+	if lease := c.evaluated.Lease(); lease > 0 { // not before the hook, which may panic
+		c.stop = f.renew(ctx, &c.evaluated, lease)
 	}
 }
 
@@ -205,7 +205,7 @@ func (f *Front) decide(ctx context.Context, a Attributes, c *Call) {
 		c.Event = Event{Verdict: Refused, Err: ErrNotAdmitted}
 		return
 	}
-	v := &c.judged
+	v := &c.evaluated
 	f.judge.Decide(ctx, a, v)
 	c.conclude(ctx)
 	if c.Verdict != Abandoned { // a store that gave up because the client did has not failed

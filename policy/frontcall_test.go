@@ -88,7 +88,7 @@ func TestFrontUsedCall(t *testing.T) {
 	front.Decide(t.Context(), client("192.0.2.2"), &call) // and the first use is not settled
 	asked := store.takes + store.slots
 	if n := len(slices.Collect(call.Limits())); n != 0 || call.Settles() || call.Limit != nil || call.Judged != nil {
-		t.Errorf("%d limits, settles %v, limit %v, judged %v", n, call.Settles(), call.Limit, call.Judged)
+		t.Errorf("%d limits, settles %v, limit %v, evaluated %v", n, call.Settles(), call.Limit, call.Judged)
 	}
 	call.Settle(t.Context(), policy.Response{Status: 200})
 	if n := store.takes + store.slots; n != asked {
@@ -146,7 +146,7 @@ func (s leaving) Take(context.Context, sluice.Request) (sluice.Decision, error) 
 	return sluice.Decision{}, context.Canceled
 }
 
-// TestFrontHeldBack: what is told of requests that were held back: what is left
+// TestFrontHeldBack: what is told of requests that were delayed: what is left
 // until the key is as new, and when to come again where the queue is full.
 func TestFrontHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -162,11 +162,11 @@ func TestFrontHeldBack(t *testing.T) {
 			t.Errorf("in a full queue: %v, retry %v %v", third.Verdict, wait, ok)
 		}
 		if n := queue.Held(); n != 1 {
-			t.Errorf("%d are held back, want the one that was before", n)
+			t.Errorf("%d are delayed, want the one that was before", n)
 		}
 		<-done
 		if got := second.Decision.ResetAfter; second.Verdict != policy.Allowed || got != first.Decision.ResetAfter || got != second.Judged.Decision.ResetAfter {
-			t.Errorf("held back: %v, reset after %v (%v), want that of the first, %v", second.Verdict, got, second.Judged.Decision.ResetAfter, first.Decision.ResetAfter)
+			t.Errorf("delayed: %v, reset after %v (%v), want that of the first, %v", second.Verdict, got, second.Judged.Decision.ResetAfter, first.Decision.ResetAfter)
 		}
 	})
 }
@@ -223,7 +223,7 @@ func TestFrontDetail(t *testing.T) {
 // TestRPCCodeOfLeave: a call that its deadline has ended says so, and one that its
 // client has ended that.
 func TestRPCCodeOfLeave(t *testing.T) {
-	ended := policy.Event{Verdict: policy.Abandoned, Err: fmt.Errorf("held back: %w", context.DeadlineExceeded)}
+	ended := policy.Event{Verdict: policy.Abandoned, Err: fmt.Errorf("delayed: %w", context.DeadlineExceeded)}
 	left := policy.Event{Verdict: policy.Abandoned, Err: context.Canceled}
 	if ended.RPCCode() != 4 || left.RPCCode() != 1 {
 		t.Errorf("codes %d and %d, want 4 and 1", ended.RPCCode(), left.RPCCode())

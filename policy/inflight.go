@@ -178,7 +178,7 @@ func (v *Verdict) Lease() time.Duration {
 }
 
 // Renew holds the request's slots for another lease, for a request that runs
-// long. One that has expired, as the store was away for long, is acquired anew. It
+// long. One that has expired, as the store was unavailable for long, is acquired anew. It
 // reports false if one is not held: another is in its place.
 func (v *Verdict) Renew(ctx context.Context) (bool, error) {
 	all := true

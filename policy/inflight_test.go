@@ -162,7 +162,7 @@ func testInFlightInShadow(t *testing.T, flights func(*testing.T, int64, func(*po
 		}
 	}
 	if denied != 1 {
-		t.Errorf("%d denials on trial, want 1", denied)
+		t.Errorf("%d denials of candidates, want 1", denied)
 	}
 	w.settle(v, policy.Response{})
 }

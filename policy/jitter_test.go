@@ -28,7 +28,7 @@ func TestParseJitter(t *testing.T) {
 
 // TestRetryJitter: clients that are denied at one instant under one key are told
 // different times, none of them too early and none too late. All that is said of
-// when moves by the same time, and what was judged does not.
+// when moves by the same time, and what was evaluated does not.
 func TestRetryJitter(t *testing.T) {
 	now := time.Date(2026, 3, 1, 10, 0, 20, 0, time.UTC)
 	for _, c := range []struct {
@@ -65,7 +65,7 @@ func TestRetryJitter(t *testing.T) {
 				t.Fatalf("%v: %v, told %v (%v), want %v to %v", c.jitter, call.Verdict, wait, ok, truth, truth+c.most)
 			}
 			if call.Decision.ResetAfter-wait != call.Judged.Decision.ResetAfter-truth || call.Judged.Decision.RetryAfter != truth {
-				t.Fatalf("%v: told %+v, judged %+v", c.jitter, call.Decision, call.Judged.Decision)
+				t.Fatalf("%v: told %+v, evaluated %+v", c.jitter, call.Decision, call.Judged.Decision)
 			}
 			told[wait.Truncate(time.Second)] = true
 			least, longest = min(least, wait), max(longest, wait)

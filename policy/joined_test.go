@@ -45,7 +45,7 @@ func TestCallsForASlotAndUnits(t *testing.T) {
 		{name: "a shadow rule", more: []policy.Rule{shadow}, want: asked{slots: 1, batches: 1}},
 		{name: "two slots", more: []policy.Rule{other}, want: asked{slots: 2, takes: 1}},
 		{name: "no limit", change: func(r *policy.Rule) { r.Levels[0].Limits = nil }, want: asked{slots: 1}},
-		{name: "a slot on trial", change: func(r *policy.Rule) { r.Shadow = true }, want: asked{slots: 1, takes: 1}},
+		{name: "a slot of a candidate", change: func(r *policy.Rule) { r.Shadow = true }, want: asked{slots: 1, takes: 1}},
 		{name: "requests that wait", wait: time.Second, want: asked{slots: 1, takes: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-var errLookup = errors.New("the session store is away")
+var errLookup = errors.New("the session store is unavailable")
 
 // session is a part of one's own: lacking, bad, or not to be had.
 var session = policy.Func("session", func(a policy.Attributes) (string, error) {

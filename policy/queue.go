@@ -12,18 +12,18 @@ import (
 	"github.com/sluicegate/sluice/internal/instants"
 )
 
-// DefaultQueue is how many requests a [Front] holds back at once if it is not told
+// DefaultQueue is how many requests a [Front] delays at once if it is not told
 // otherwise.
 const DefaultQueue = 10_000
 
-// ErrQueueFull is why a request is not held back: as many as may be are.
+// ErrQueueFull is why a request is not delayed: as many as may be are.
 var ErrQueueFull = errors.New("policy: the delay queue is full")
 
-// ErrShareFull is why a request is not held back: as many of its key are as may be
+// ErrShareFull is why a request is not delayed: as many of its key are as may be
 // of one key.
 var ErrShareFull = errors.New("policy: the key's share of the delay queue is used up")
 
-// Queue bounds how many requests are held back at once, whatever the rules, and of
+// Queue bounds how many requests are delayed at once, whatever the rules, and of
 // these how many of one key, so that none can take all places. It keeps their order:
 // who leaves it has the next of those that are charged the same go on in its stead.
 // What a request leaves that has nobody behind it is kept for the next until it is
@@ -33,17 +33,17 @@ type Queue struct {
 	places, share         int
 	held                  int          // places that are taken
 	asking                int          // of these, by requests of which it is not known whether they wait
-	of                    map[seat]int // requests that are held back; none is 0
+	of                    map[seat]int // requests that are delayed; none is 0
 	refused, refusedShare int64
 	instants              *instants.Registry[spot, receipt]
 	presumed              presumptions
 	inFlight              atomic.Int64 // requests that hold slots
 }
 
-// seat is the rule and the key for which a request is held back.
+// seat is the rule and the key for which a request is delayed.
 type seat struct{ rule, key string }
 
-// sit chooses whose place an ask takes that is held back: that of a limit which
+// sit chooses whose place an ask takes that is delayed: that of a limit which
 // queues, before others, and of a key, before a budget of all.
 func (v *Verdict) sit(k *ask) seat {
 	rank := -1
@@ -71,7 +71,7 @@ func NewQueue(places int) *Queue {
 	return q
 }
 
-// Resize makes it so many places, at least 1. Who is held back already stays.
+// Resize makes it so many places, at least 1. Who is delayed already stays.
 func (q *Queue) Resize(places int) {
 	places = max(places, 1)
 	q.mu.Lock()
@@ -82,14 +82,14 @@ func (q *Queue) Resize(places int) {
 
 // Share bounds how many places the requests of one key take: those that one limit
 // charges to one budget. With 0, as from the start, it is a tenth of the places,
-// and at least 10. Who is held back already stays.
+// and at least 10. Who is delayed already stays.
 func (q *Queue) Share(places int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.share = max(places, 0)
 }
 
-// Held returns how many requests are held back now.
+// Held returns how many requests are delayed now.
 func (q *Queue) Held() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,7 +97,7 @@ func (q *Queue) Held() int {
 }
 
 // InFlight returns how many requests of its fronts hold slots of limits of requests in
-// flight now: those that have passed, and that are held back for longer than a third
+// flight now: those that have passed, and that are delayed by longer than a third
 // of what a slot lives.
 func (q *Queue) InFlight() int { return int(q.inFlight.Load()) }
 
@@ -137,7 +137,7 @@ func (q *Queue) hold() {
 	q.asking--
 }
 
-// refuse counts a request that is not held back, as enter returned err.
+// refuse counts a request that is not delayed, as enter returned err.
 func (q *Queue) refuse(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// holder is a front that holds back, and the requests that it was given.
+// holder is a front that delays, and the requests that it was given.
 type holder struct {
 	t     *testing.T
 	front *policy.Front
@@ -28,7 +28,7 @@ func newHolder(t *testing.T, queue *policy.Queue, rules ...policy.Rule) *holder 
 	return &holder{t: t, queue: queue, front: newFront(t, policy.FrontOptions{Rules: rules, Queue: queue})}
 }
 
-// come lets a request come and waits until it is held back or decided: then its
+// come lets a request come and waits until it is delayed or decided: then its
 // Call is returned.
 func (h *holder) come(ctx context.Context, address string) *policy.Call {
 	h.t.Helper()
@@ -54,7 +54,7 @@ func TestShareOfPlaces(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		places, share int
-		want          int // how many of one key are held back
+		want          int // how many of one key are delayed
 	}{
 		{"a tenth", 200, 0, 20},
 		{"at least ten", 30, 0, 10},
@@ -113,7 +113,7 @@ func TestShareOfPlaces(t *testing.T) {
 	}
 }
 
-// TestShareIsOfTheLimitThatQueues: requests of many keys that are held back for each
+// TestShareIsOfTheLimitThatQueues: requests of many keys that are delayed by each
 // are not taken for one key's, because another limit of all of them is nearly spent.
 func TestShareIsOfTheLimitThatQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

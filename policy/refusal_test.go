@@ -89,7 +89,7 @@ func TestStoreFailure(t *testing.T) {
 	}
 }
 
-// A batch may fail in part: what is on trial must not matter, and what was
+// A batch may fail in part: what is a candidate must not matter, and what was
 // charged beside a failed question is given back if that denies.
 func TestPartialFailure(t *testing.T) {
 	down := errors.New("store is down")
@@ -120,7 +120,7 @@ func TestPartialFailure(t *testing.T) {
 	}
 }
 
-// A token that cannot be used refuses the request by every rule in force that
+// A token that cannot be used refuses the request by every active rule that
 // needs a claim, before anything is charged.
 func TestUnusableToken(t *testing.T) {
 	expired := &policy.TokenError{Problem: "the token has expired"}

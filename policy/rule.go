@@ -39,10 +39,10 @@ type Rule struct {
 
 	// ExemptNetworks are clients to whom the rule does not apply.
 	ExemptNetworks []netip.Prefix
-	// MaxWait is how long a request may be held back until it fits, under every
+	// MaxWait is how long a request may be delayed until it fits, under every
 	// limit of the rules that it is charged to; of several rules the least that is
 	// not zero counts. Under limits that all queue, as a leaky bucket does, it
-	// caps how long these hold it back, which zero leaves to them. A rule that
+	// caps how long these delay it, which zero leaves to them. A rule that
 	// counts responses, but does not hold, charges nothing that could wait. In a rule
 	// that shapes it is how long each part of a body waits, and zero ShapeTurn.
 	MaxWait time.Duration
@@ -102,7 +102,7 @@ type Level struct {
 	Unlimited bool
 	// Blocks, each a limit of the algorithm sluice.Block, deny a key for a while
 	// that the level's limits have denied too often, whichever apply to it: its own,
-	// those of Tiers, Overrides and, on trial, Candidates. What InFlight denies does not
+	// those of Tiers, Overrides and Candidates. What InFlight denies does not
 	// count, nor does what another level denies. A rule with Blocks has no MaxWait,
 	// Shape or Lease, and its When holds. Requests under it never wait until they fit.
 	Blocks []sluice.Limit
@@ -113,7 +113,7 @@ type Level struct {
 	Tiers *Tiers
 	// Overrides give single keys other limits.
 	Overrides []Override
-	// Candidates are limits on trial, judged beside those in force.
+	// Candidates are limits that are evaluated beside the active ones.
 	Candidates []Candidate
 	// ExemptKeys are keys to whom the level does not apply, each the values of
 	// all parts.
@@ -172,7 +172,7 @@ type Override struct {
 	Author  string    // required
 }
 
-// Candidate is limits on trial. They are judged together, on states of their
+// Candidate is limits that deny nothing. They are evaluated together, on states of their
 // own, as if they stood in the place of the level's limits.
 type Candidate struct {
 	Name   string // as a Rule's

@@ -9,10 +9,10 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// impatient is how long a request may be held back that goes on only if it fits now.
+// impatient is how long a request may be delayed that goes on only if it fits now.
 const impatient = time.Microsecond
 
-// seating takes the place of a request that may be held back, before the store is
+// seating takes the place of a request that may be delayed, before the store is
 // asked. One that finds none must not be reserved anything: as others reserve behind
 // it, it could not give all of it back, and the units of a key whose requests find no
 // place would be spent on none of them.
@@ -31,7 +31,7 @@ func (v *Verdict) seating() {
 	}
 }
 
-// unseated returns why a request was denied that would have been held back, had there
+// unseated returns why a request was denied that would have been delayed, had there
 // been a place; nil if that is not why.
 func (v *Verdict) unseated() error {
 	if v.full == nil || v.Allowed || len(v.asks) == 0 || v.responsesDeny() {

@@ -80,7 +80,7 @@ func TestNoPlaceIsNeeded(t *testing.T) {
 		l.queue = queue
 		l.store.Before = func(context.Context, sluice.Request) error {
 			if n := queue.Held(); n != 0 {
-				t.Errorf("%d are held back while the store is asked about the first, want none", n)
+				t.Errorf("%d are delayed while the store is asked about the first, want none", n)
 			}
 			return nil
 		}

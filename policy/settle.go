@@ -127,7 +127,7 @@ func (v *Verdict) timed() bool {
 func (r *rule) awaits() bool { return r.When != nil || r.Cost.Afterwards() }
 
 // Cancel gives back what an allowed request was charged that was not passed on
-// after all, because its client hung up while it was held back. It asks the
+// after all, because its client hung up while it was delayed. It asks the
 // store as Settle does, and is instead of it.
 func (v *Verdict) Cancel(ctx context.Context) error {
 	return v.settle(ctx, func(*charge) int64 { return 0 })

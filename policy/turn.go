@@ -20,7 +20,7 @@ type spot struct {
 	key   string
 }
 
-// receipt is what a request was charged that is held back.
+// receipt is what a request was charged that is delayed.
 type receipt struct {
 	front    *Front
 	undo     sluice.Request

@@ -128,7 +128,7 @@ func TestThoseBehindALeaverMoveUp(t *testing.T) {
 	})
 }
 
-// TestMaxWaitOfARule: it holds back under every algorithm, no longer than it says,
+// TestMaxWaitOfARule: it delays under every algorithm, no longer than it says,
 // and the least of several rules counts.
 func TestMaxWaitOfARule(t *testing.T) {
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestChargeBesideWhatIsLeft: units that are charged whether they fit or not find
-// as much room as if those who were held back, and have hung up, had never come.
+// as much room as if those who were delayed, and have hung up, had never come.
 func TestChargeBesideWhatIsLeft(t *testing.T) {
 	cost := func(units string) policy.Response {
 		return policy.Response{Status: 200, Header: func(string) []string { return []string{units} }}

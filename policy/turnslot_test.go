@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestSlotOutlastsTheWait: a request that is held back for longer than its slot's
+// TestSlotOutlastsTheWait: a request that is delayed by longer than its slot's
 // TTL keeps it: another that took it would run beside it.
 func TestSlotOutlastsTheWait(t *testing.T) {
 	t.Run("reserved", func(t *testing.T) { testSlotOutlastsTheWait(t, patient(time.Minute, "1/10s burst 1")) })

@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// freed is a level of a rule in force under which a request has no limits.
+// freed is a level of a active rule under which a request has no limits.
 type freed struct {
 	rule  *Rule
 	level *Level
 }
 
-// Unlimited returns the levels of rules in force that apply to the request and
+// Unlimited returns the levels of active rules that apply to the request and
 // do not limit it, as its tier has none. There are no Outcomes of these.
 func (v *Verdict) Unlimited() iter.Seq2[*Rule, *Level] {
 	return func(yield func(*Rule, *Level) bool) {

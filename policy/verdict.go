@@ -20,7 +20,7 @@ type Verdict struct {
 	// Allowed says that the request may go on, after Decision.Delay. A request
 	// that no rule matches is allowed.
 	Allowed bool
-	// Decision describes the limit that binds, among all of the rules in force;
+	// Decision describes the limit that binds, among all of the active rules;
 	// its Binding counts as Outcomes does. It is zero if there is none.
 	Decision sluice.Decision
 	// Refused says, of a request that is not allowed, that it lacks a usable
@@ -88,7 +88,7 @@ func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	v.free = v.free[:0]
 }
 
-// Outcome is what one limit of a rule in force had to say of a request.
+// Outcome is what one limit of a active rule had to say of a request.
 type Outcome struct {
 	Rule  *Rule
 	Level *Level
@@ -105,7 +105,7 @@ type Outcome struct {
 	sluice.Outcome
 }
 
-// place is where a limit of the rules in force, and its outcome, stand in a verdict.
+// place is where a limit of the active rules, and its outcome, stand in a verdict.
 type place struct{ ask, charge, term, outcome int }
 
 // places returns those of an ask.
@@ -124,7 +124,7 @@ func (v *Verdict) places(i int) iter.Seq[place] {
 	}
 }
 
-// inForce returns the places of all limits in force that the request was charged
+// inForce returns the places of all active limits that the request was charged
 // under.
 func (v *Verdict) inForce() iter.Seq[place] {
 	return func(yield func(place) bool) {
@@ -138,7 +138,7 @@ func (v *Verdict) inForce() iter.Seq[place] {
 	}
 }
 
-// Outcomes returns the outcomes of all limits in force that the request was
+// Outcomes returns the outcomes of all active limits that the request was
 // charged under, in the order of the rules; those that count responses come
 // last. They are valid until v is used again. There are none if no rule
 // applied, or the request was refused; where the store has not decided they are
@@ -225,7 +225,7 @@ func (v *Verdict) Warnings() iter.Seq[Warning] {
 	}
 }
 
-// Side is the judgement of what is only on trial: a shadow rule, or a candidate.
+// Side is the judgement of what is only candidate: a shadow rule, or a candidate.
 type Side struct {
 	Rule      *Rule
 	Level     *Level     // of a candidate, or that a shadow rule's key is missing of; else nil
@@ -284,7 +284,7 @@ func (v *Verdict) limit(k *ask, i int) (c *sluice.Charge, term int) {
 	return c, 0 // a store that counts otherwise
 }
 
-// enforced returns how many asks are of rules in force; they come first.
+// enforced returns how many asks are of active rules; they come first.
 func (v *Verdict) enforced() int {
 	n := 0
 	for n < len(v.asks) && v.asks[n].role <= counted {
@@ -293,7 +293,7 @@ func (v *Verdict) enforced() int {
 	return n
 }
 
-// failing returns the failure policy of all rules in force that an ask is about.
+// failing returns the failure policy of all active rules that an ask is about.
 func (v *Verdict) failing(k *ask) sluice.Failure {
 	worst := sluice.FailOpen
 	for j := k.first; j < k.first+k.n; j++ {

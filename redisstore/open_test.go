@@ -301,7 +301,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 }
 
 // TestCloseWhileConnecting: Close ends the goroutine, and whatever connections it
-// has made, while a server hangs, while it is away, and when it has just come.
+// has made, while a server hangs, while it is unavailable, and when it has just come.
 func TestCloseWhileConnecting(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -222,7 +222,7 @@ func (c *crowd) send(user string, cost int64) (hangUp func()) {
 	return cancel
 }
 
-// fill sends requests of a user until so many more are held back.
+// fill sends requests of a user until so many more are delayed.
 func (c *crowd) fill(user string, n int) (ends []func()) {
 	for want := c.held() + n; c.held() < want; {
 		held := c.held()

@@ -58,7 +58,7 @@ func TestLeasedPlanInAnOutage(t *testing.T) {
 }
 
 // TestDenialInAnOutage: what is remembered of a key does not answer while the
-// store is away, and a late answer that is given back is not remembered.
+// store is unavailable, and a late answer that is given back is not remembered.
 func TestDenialInAnOutage(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		s := wrap(t, f, remote.Options{})

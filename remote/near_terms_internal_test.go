@@ -23,7 +23,7 @@ func TestCheck(t *testing.T) {
 		{"log", "100/min sliding-log", sluice.LeaseTerms{}, ""},
 		{"calendar", "100/day fixed-window calendar Asia/Seoul", sluice.LeaseTerms{}, ""},
 		{"meter", "100/s leaky-bucket burst 50 nodelay", sluice.LeaseTerms{}, ""},
-		{"queue", "100/s leaky-bucket burst 50", sluice.LeaseTerms{}, "holds requests back"},
+		{"queue", "100/s leaky-bucket burst 50", sluice.LeaseTerms{}, "delays requests"},
 		{"denials count in a bucket", "100/s count-denied", sluice.LeaseTerms{}, "counts denied"},
 		{"denials count", "100/s sliding-log count-denied", sluice.LeaseTerms{}, "counts denied"},
 		{"warm-up", "100/s burst 50 warm-up 4s", sluice.LeaseTerms{}, "warms a key up"},

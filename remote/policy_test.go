@@ -97,7 +97,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestBoundIsTrue: no traffic gets more through a fleet whose store is away than
+// TestBoundIsTrue: no traffic gets more through a fleet whose store is unavailable than
 // the bound of a share says, times the nodes.
 func TestBoundIsTrue(t *testing.T) {
 	const nodes = 3

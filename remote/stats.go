@@ -14,7 +14,7 @@ import (
 type Health struct {
 	Healthy bool
 	Err     error         // the failure that was one too many; nil if Healthy
-	Down    time.Duration // how long the store was away; 0 unless Healthy
+	Down    time.Duration // how long the store was unavailable; 0 unless Healthy
 }
 
 // Stats is what a [Store] has done since it was made.

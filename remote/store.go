@@ -44,7 +44,7 @@ var (
 )
 
 // Wrap returns a Store in front of store. It has a goroutine only while store
-// is away or is owed units; Close ends it.
+// is unavailable or is owed units; Close ends it.
 func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	if store == nil {
 		return nil, errors.New("remote: wrap: store is nil")

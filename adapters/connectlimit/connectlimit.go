@@ -23,7 +23,7 @@ import (
 )
 
 // New returns what wraps handlers, or a whole mux of them: what the limits allow
-// is passed on, and the rest answered. It blocks as long as a call is held back. It
+// is passed on, and the rest answered. It blocks as long as a call is delayed. It
 // is safe for concurrent use, and mw may serve any number of them, which then share
 // its budgets. The options are those of the handlers, for the errors.
 //

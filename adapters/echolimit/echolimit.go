@@ -18,7 +18,7 @@ import (
 )
 
 // New returns a middleware that passes on what the limits allow and answers the
-// rest. It blocks as long as a request is held back. It is safe for concurrent use,
+// rest. It blocks as long as a request is delayed. It is safe for concurrent use,
 // and mw may serve any number of them, which then share its budgets.
 //
 // A request is settled when the handlers behind this middleware have returned, by

@@ -20,7 +20,7 @@ import (
 )
 
 // New returns a handler that passes on what the limits allow and answers the rest.
-// It blocks as long as a request is held back. It is safe for concurrent use, and
+// It blocks as long as a request is delayed. It is safe for concurrent use, and
 // mw may serve any number of them, which then share its budgets. It panics if the
 // version of fasthttp keeps the streams of bodies in another way than it knows.
 //
@@ -39,7 +39,7 @@ import (
 //
 // A client is who connects, or whom the proxies in [httplimit.Options] Trusted
 // name. TrustProxy and ProxyHeader of fiber play no part. fasthttp does not tell
-// that a client has left: its request runs on and counts, and one that is held back
+// that a client has left: its request runs on and counts, and one that is delayed
 // keeps its place until its turn.
 //
 // Rules that shape slow nothing down.

@@ -22,7 +22,7 @@ import (
 )
 
 // New returns a handler that passes on what the limits allow, and answers the rest
-// and ends its chain. It blocks as long as a request is held back. It is safe for
+// and ends its chain. It blocks as long as a request is delayed. It is safe for
 // concurrent use, and mw may serve any number of them, which then share its
 // budgets.
 //

@@ -56,7 +56,7 @@ func TestKeyCommands(t *testing.T) {
 	show("0 of 3 left, 3 used", "1 more fits in 1m0s", "97 of 100 left")
 
 	out, _ := command(t, cli.OK, "status", at)
-	for _, text := range []string{s.file, "on trial: tight", "3 of 4", "2 of 4", "once  header.X-User=ada ip=127.0.0.1"} {
+	for _, text := range []string{s.file, "candidate: tight", "3 of 4", "2 of 4", "once  header.X-User=ada ip=127.0.0.1"} {
 		if !strings.Contains(out, text) {
 			t.Errorf("status lacks %q:\n%s", text, out)
 		}
@@ -180,7 +180,7 @@ func TestOverridesLast(t *testing.T) {
 		expires time.Time
 		want    int
 	}{
-		{"in force", fixedClock().Add(time.Second), 429},
+		{"active", fixedClock().Add(time.Second), 429},
 		{"over", fixedClock(), 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -235,7 +235,7 @@ func writeExplainedLevel(b *strings.Builder, l *admin.ExplainedLevel) {
 		if c.Allowed {
 			what = "would allow"
 		}
-		fmt.Fprintf(b, "    on trial: %s %s\n", c.Name, what)
+		fmt.Fprintf(b, "    candidate: %s %s\n", c.Name, what)
 		for i := range c.Limits {
 			writeExplainedLimit(b, "      ", &c.Limits[i])
 		}

@@ -61,7 +61,7 @@ func TestExplainCommand(t *testing.T) {
 				before := shown()
 				switch i {
 				case 0:
-					explain("allowed\n", "header.X-User=ada ip=127.0.0.1", "counts 0 of 3: 3 left", "on trial: tight would allow", "login: path: / is not /login; method: GET is not POST")
+					explain("allowed\n", "header.X-User=ada ip=127.0.0.1", "counts 0 of 3: 3 left", "candidate: tight would allow", "login: path: / is not /login; method: GET is not POST")
 				case 2:
 					explain("shadowed by", "counts 2 of 3: 1 left", "costs 1: allowed, 0 left after it")
 				case 3:

@@ -26,7 +26,7 @@ func TestOverridesWithoutAKeyEnd(t *testing.T) {
 		{Rule: "gone", Level: "user", Key: []string{"ada", "192.0.2.1"}},
 		{Rule: "gone", Key: []string{"ada"}},
 		{Rule: "net", Key: []string{"192.0.2.1"}},
-		{Rule: "net", Key: []string{"192.0.2.0/24"}}, // in force
+		{Rule: "net", Key: []string{"192.0.2.0/24"}}, // active
 		{Rule: "net", Key: []string{"a", "b"}},
 		{Rule: "net", Key: []string{"b", "a"}},
 	} {

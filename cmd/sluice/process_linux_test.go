@@ -35,7 +35,7 @@ func TestOverridesThatMayNotGrow(t *testing.T) {
 		t.Errorf("got %q", stderr)
 	}
 	if shown, _ := command(t, cli.OK, "key", "show", "ip=127.0.0.1", "--admin="+at); !strings.Contains(shown, "5/min") || strings.Contains(shown, "of its own") {
-		t.Errorf("in force all the same: %s", shown)
+		t.Errorf("active all the same: %s", shown)
 	}
 	p.signal(t, syscall.SIGTERM)
 	if err := p.Wait(); err != nil {

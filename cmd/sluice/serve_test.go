@@ -239,7 +239,7 @@ func TestEveryAnswer(t *testing.T) {
 	})
 }
 
-// TestClosed: a closed limit whose store is away refuses, and says when to come
+// TestClosed: a closed limit whose store is unavailable refuses, and says when to come
 // back.
 func TestClosed(t *testing.T) {
 	starts(t, nil, []string{"--store", "redis://127.0.0.1:1", "--failure", "closed"}, func(t *testing.T, r *running) {

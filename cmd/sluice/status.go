@@ -75,7 +75,7 @@ func writeStatus(w io.Writer, s *admin.Status, top *admin.Top, rules []admin.Rul
 			if c.Level != "" {
 				name = c.Level + "/" + name
 			}
-			fmt.Fprintf(&table, "on trial: %s\t\t\t\t\t\t%d of %d\t\n", name, c.WouldDeny, c.Judged)
+			fmt.Fprintf(&table, "candidate: %s\t\t\t\t\t\t%d of %d\t\n", name, c.WouldDeny, c.Judged)
 		}
 	}
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -45,7 +45,7 @@ func shout(front *policy.Front, conn net.Conn) {
 		request := &policy.Plain{ // 1. what rules may know of it
 			RequestPath: "/shout", Address: peer, Headers: map[string][]string{"User": {user}}, Bytes: int64(len(word)),
 		}
-		front.Decide(context.Background(), request, &call) // 2. decide; it may be held back
+		front.Decide(context.Background(), request, &call) // 2. decide; it may be delayed
 		if !call.Passes() {                                // 3. answer in the protocol's words
 			fmt.Fprintf(conn, "DENIED %s\n", call.AppendDetail(nil)) //nolint:errcheck // as below
 			continue

@@ -57,7 +57,7 @@ type Options struct {
 	StallTimeout time.Duration
 
 	// LongestRequest is how long a request may take, from its header to the last
-	// byte of its response, with the time for which it is held back before. Zero is
+	// byte of its response, with the time for which it is delayed before. Zero is
 	// no bound. What takes longer is answered with 504, or 503 if it was not sent, and
 	// broken off once the response has begun. Responses that switch protocol, of
 	// text/event-stream, and of gRPC over HTTP/2 may take any time. It needs

@@ -273,7 +273,7 @@ func TestLongestStreams(t *testing.T) {
 	}
 }
 
-// TestLongestHeld: the time for which a request is held back before is a part of
+// TestLongestHeld: the time for which a request is delayed before is a part of
 // what it takes, and one that has none left is not sent.
 func TestLongestHeld(t *testing.T) {
 	reached := 0

@@ -243,7 +243,7 @@ func TestRPCDenied(t *testing.T) {
 			t.Fatalf("the stream that was let in: %v", err)
 		}
 	}
-	echo() // before that, the calls behind it may be judged first
+	echo() // before that, the calls behind it may be evaluated first
 	if _, err := client.UnaryCall(ctx, &testgrpc.SimpleRequest{}); err != nil {
 		t.Fatal(err)
 	}

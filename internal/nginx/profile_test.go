@@ -82,12 +82,12 @@ func TestRealNginxProfiles(t *testing.T) {
 	}
 	t.Logf("%d requests", len(there))
 	for name, z := range sum {
-		t.Logf("%s: %d allowed, %d denied, %d held back", name, z.allowed, z.denied, z.held)
+		t.Logf("%s: %d allowed, %d denied, %d delayed", name, z.allowed, z.denied, z.held)
 		if z.allowed < keys || z.denied < keys {
 			t.Errorf("%s: %d allowed, %d denied; the timeline shows too little", name, z.allowed, z.denied)
 		}
 		if delays := name == "nginx" || name == "nginx-delay"; delays != (z.held > keys) {
-			t.Errorf("%s: %d held back", name, z.held)
+			t.Errorf("%s: %d delayed", name, z.held)
 		}
 	}
 	if len(there) < 10_000 || len(sum) != len(names) {

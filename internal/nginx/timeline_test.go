@@ -28,7 +28,7 @@ import (
 
 // timelineConfig has limits that earn while the test runs. The log says when
 // nginx answered, in seconds to the millisecond, and how long that took; the log of
-// errors what was there already of a request that it holds back.
+// errors what was there already of a request that it delays.
 const timelineConfig = `
 daemon off;
 master_process off;
@@ -61,13 +61,13 @@ type answered struct {
 	took   time.Duration
 	status int
 	path   string
-	held   time.Duration // how long nginx meant to hold it back
+	held   time.Duration // how long nginx meant to delay it
 }
 
 // span is when nginx decided: it does so by another clock than it logs, which it
 // reads a little later, and both are cut off to a millisecond. On a busy machine
 // that little may be long, but not longer than until the answer is there, less what
-// the request was held back in between. How long nginx took is no measure of that: it
+// the request was delayed in between. How long nginx took is no measure of that: it
 // is of the clock that it logs.
 type span struct{ from, to time.Time }
 
@@ -124,7 +124,7 @@ func (z *zone) check(t *testing.T, l answered, s span) {
 		t.Fatalf("%+v: denied for %v at its latest instant, nginx allows", l, d.RetryAfter)
 	}
 	if d.Delay > l.held+time.Millisecond { // which is cut off, too
-		t.Fatalf("%+v: held back for at least %v, by nginx for %v", l, d.Delay, l.held)
+		t.Fatalf("%+v: delayed by at least %v, by nginx for %v", l, d.Delay, l.held)
 	}
 	if l.held > 0 && d.Delay > 0 {
 		z.held++
@@ -159,7 +159,7 @@ func TestRealNginxInTime(t *testing.T) {
 			t.Errorf("%s: %d allowed, %d denied; the timeline shows too little", path, z.allowed, z.denied)
 		}
 		if delays := path == "/pair" || path == "/most"; delays != (z.held > 5) {
-			t.Errorf("%s: %d held back", path, z.held)
+			t.Errorf("%s: %d delayed", path, z.held)
 		}
 	}
 }
@@ -258,11 +258,11 @@ func readLog(t *testing.T, file string) (lines []answered) {
 	return lines
 }
 
-// delaying is what nginx logs of a request that it holds back: in units, how much is
+// delaying is what nginx logs of a request that it delays: in units, how much is
 // there already.
 var delaying = regexp.MustCompile(`delaying request, excess: (\S+), by zone "(.)".*[?&]id=(\d+)`)
 
-// readHeld returns for how long nginx, of that configuration, holds requests back by
+// readHeld returns for how long nginx, of that configuration, delays requests by
 // what it logs of them.
 func readHeld(t *testing.T, text string) map[int]time.Duration {
 	t.Helper()
@@ -277,7 +277,7 @@ func readHeld(t *testing.T, text string) map[int]time.Duration {
 		}
 		return n
 	}
-	rate, free := make(map[string]int), make(map[string]int) // of each zone, a second; units that are not held back
+	rate, free := make(map[string]int), make(map[string]int) // of each zone, a second; units that are not delayed
 	for _, m := range regexp.MustCompile(`zone=(.):1m rate=(\d+)r/s`).FindAllStringSubmatch(text, -1) {
 		rate[m[1]] = number(m[2])
 	}

@@ -133,7 +133,7 @@ func TestHoldOfAnswersInFlight(t *testing.T) {
 		c.s.At = now
 		b.Answered(uint64(i+1), c.s)
 		if got := max(b.hold.Sub(now), 0); got != c.want {
-			t.Errorf("after answer %d: held back for %v; want %v", i+1, got, c.want)
+			t.Errorf("after answer %d: delayed by %v; want %v", i+1, got, c.want)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestHeardKeepsTheCount(t *testing.T) {
 	b.Lost()
 	b.Heard(1, Statement{At: now, Denied: true, Wait: 30 * time.Second})
 	if b.inFlight != 1 || b.hold.Sub(now) != 30*time.Second {
-		t.Errorf("%d in flight, held back for %v; want 1 and 30s", b.inFlight, b.hold.Sub(now))
+		t.Errorf("%d in flight, delayed by %v; want 1 and 30s", b.inFlight, b.hold.Sub(now))
 	}
 }
 

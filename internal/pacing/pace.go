@@ -13,7 +13,7 @@ type pace struct {
 	left  int64
 	said  time.Time // when that was said
 	until time.Time
-	span  time.Duration // how long until was away when it was said
+	span  time.Duration // how long until was unavailable when it was said
 	every time.Duration
 
 	quota  int64         // of the policy; 0 if unknown
@@ -100,7 +100,7 @@ func spread(span time.Duration, n int64) time.Duration {
 
 // renew adds what came back, and starts over when the time is up: with the quota,
 // if that is known, or else as before; and after a denial, blindly. So it does
-// where requests are still held back once it is in doubt what was said.
+// where requests are still delayed once it is in doubt what was said.
 func (p *pace) renew(now, doubt time.Time, inFlight int) {
 	if now.Before(p.until) && !now.Before(doubt) {
 		p.blind = true

@@ -34,8 +34,8 @@ type Profile struct {
 
 	// Status is what a denial is answered; zero if the platform answers no HTTP.
 	Status int
-	// MaxWait is how long the platform holds a request back; zero if it denies.
-	// What a leaky bucket holds back by itself is not meant.
+	// MaxWait is how long the platform delays a request; zero if it denies.
+	// What a leaky bucket delays by itself is not meant.
 	MaxWait time.Duration
 	// InFlight is how many requests of a key run at once; zero: any number.
 	InFlight int64

@@ -187,7 +187,7 @@ func wait(at time.Duration, times int64, delay time.Duration) Step {
 	return Step{At: at, Op: sluice.OpReserve, Cost: 1, Times: times, Allowed: times, Delay: delay}
 }
 
-// held is the step if its last request is held back.
+// held is the step if its last request is delayed.
 func (s Step) held(delay time.Duration) Step {
 	s.Delay = delay
 	return s

@@ -190,7 +190,7 @@ func (p *Proxy) wait(ctx context.Context, d time.Duration, changed <-chan struct
 	select {
 	case <-timer.C:
 		return true, true
-	case <-changed: // what was held back goes on as it would now
+	case <-changed: // what was delayed goes on as it would now
 		return false, true
 	case <-ctx.Done():
 		return false, false

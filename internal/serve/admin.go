@@ -57,7 +57,7 @@ func adminHosts(c *config.Admin) []string {
 	return c.Hosts
 }
 
-// readyLine says which configuration is in force, and which certificate is not.
+// readyLine says which configuration is active, and which certificate is not.
 func (s *server) readyLine() string {
 	v, failure := s.watcher.Status()
 	line := fmt.Sprintf("config: %s, version %s, active since %s", v.File, v.Hash, v.Loaded.UTC().Format(time.RFC3339))

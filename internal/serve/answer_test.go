@@ -60,7 +60,7 @@ rules:
 
 	before := s.hash(t)
 	s.change(t, file("Wait"), "version ")
-	until(t, "the other words to be in force", func() bool { return s.hash(t) != before })
+	until(t, "the other words to be active", func() bool { return s.hash(t) != before })
 	check("/api", 503, `{"message":"Wait","limit":1`)
 
 	// A client that sends braces finds none of them filled in.

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestHeldBounds: no key takes all places of requests that are held back, what is
+// TestHeldBounds: no key takes all places of requests that are delayed, what is
 // read ahead is bounded, and the metrics say so; a place is free when its client
 // has gone.
 func TestHeldBounds(t *testing.T) {
@@ -60,7 +60,7 @@ func TestHeldBounds(t *testing.T) {
 	}
 }
 
-// awaitHeld waits until so many requests are held back.
+// awaitHeld waits until so many requests are delayed.
 func (r *running) awaitHeld(t *testing.T, want float64) {
 	t.Helper()
 	for r.metrics(t)["sluice_held_requests"] != want && t.Context().Err() == nil && !t.Failed() {

@@ -54,7 +54,7 @@ func TestCertificateLines(t *testing.T) {
 	}
 }
 
-// TestTellsOfItsCertificate: one that could not be put in force shows at
+// TestTellsOfItsCertificate: one that could not be activated shows at
 // /readyz, which stays 200, and in the metrics, though no client comes.
 func TestTellsOfItsCertificate(t *testing.T) {
 	cert, key, _ := certificateFiles(t)

@@ -43,7 +43,7 @@ func notOverridden(t *testing.T, admin, folder string, got answer, status int, w
 	}
 	shown := fetch(t, http.DefaultClient, admin+"/v1/key?ip=127.0.0.1").body
 	if strings.Contains(shown, `"override"`) || !strings.Contains(shown, "5/min") {
-		t.Errorf("in force all the same: %s", shown)
+		t.Errorf("active all the same: %s", shown)
 	}
 	files, err := os.ReadDir(folder)
 	if err != nil {

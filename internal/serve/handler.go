@@ -90,7 +90,7 @@ func (s *runtime) cutOff() metrics.CutOff {
 	return metrics.CutOff{SlowBodies: s.slowBodies.Load(), LongRequests: s.longRequests.Load()}
 }
 
-// heldBack returns what requests that are held back take.
+// heldBack returns what requests that are delayed take.
 func (s *runtime) heldBack() metrics.Held {
 	full, share := s.held.Refused()
 	return metrics.Held{

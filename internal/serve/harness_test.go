@@ -130,7 +130,7 @@ func (r *running) change(t *testing.T, yaml, ready string) {
 	})
 }
 
-// hash returns the version in force.
+// hash returns the active version.
 func (r *running) hash(t *testing.T) string {
 	t.Helper()
 	_, after, _ := strings.Cut(fetch(t, http.DefaultClient, r.admin+"/readyz").body, "version ")

@@ -141,7 +141,7 @@ func (l *outageLog) look() {
 }
 
 // explain tells what a server says is wrong with it where that was not known when
-// it was told that it is away: once in an outage.
+// it was told that it is unavailable: once in an outage.
 func (l *outageLog) explain() {
 	if l.up || l.explained || !redisurl.Answered(l.lastFailure()) {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 )
 
-// TestMaxWait: what a file says of max_wait holds requests back under a bucket that
+// TestMaxWait: what a file says of max_wait delays requests under a bucket that
 // would deny them, and under a window; where it is too short they are denied. Who
 // waits stays in the queue when the file changes, and has its place taken when it
 // leaves.

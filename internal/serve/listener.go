@@ -208,7 +208,7 @@ func (o *listener) name() string {
 	return cmp.Or(c.Name, c.Address)
 }
 
-// adjust puts another configuration of the same kind in force.
+// adjust activates another configuration of the same kind.
 func (d *listeners) adjust(o *listener, c *config.Listener) error {
 	l, err := d.runtime.limitsOf(c)
 	switch {

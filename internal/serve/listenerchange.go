@@ -14,7 +14,7 @@ import (
 )
 
 // listenerChange is a change of the addresses at which clients come in, prepared:
-// all that may fail has been done, and nothing is in force.
+// all that may fail has been done, and nothing is active.
 type listenerChange struct {
 	listeners *listeners
 	next      []*listener // what will be open, in order
@@ -58,7 +58,7 @@ func (c *listenerChange) abandon() error {
 	return errors.Join(errs...)
 }
 
-// commit puts the change in force. Clients at an address that is no longer
+// commit activates the change. Clients at an address that is no longer
 // listened at may finish within the drain time.
 func (c *listenerChange) commit() error {
 	d := c.listeners

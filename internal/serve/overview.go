@@ -32,7 +32,7 @@ func (s *store) up() bool {
 	return s.shared == nil || s.shared.up()
 }
 
-// system returns how the program fares apart from its rules.
+// system returns the state of the program apart from its rules.
 func (s *server) system() admin.System {
 	held := s.runtime.heldBack()
 	connections := s.runtime.upstreams.Stats()

@@ -45,7 +45,7 @@ func TestPausedStore(t *testing.T) {
 					leave()
 				}
 				group.Wait()
-				network.Set(redistest.Faithful) // what was held back goes on
+				network.Set(redistest.Faithful) // what was delayed goes on
 				until(t, "late answers to be given back", func() bool {
 					m := s.metrics(t)
 					return m[`sluice_store_calls_in_flight{store="redis"}`] == 0 && m[`sluice_store_given_back_total{store="redis"}`] > 0

@@ -75,7 +75,7 @@ rules: [{name: a, limits: 1000/min}]
 	}
 }
 
-// A configuration that takes for ever to put in force holds up the stop by a
+// A configuration that takes for ever to activate holds up the stop by a
 // second at most, and the state is saved all the same.
 func TestStopsBesideAReload(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")

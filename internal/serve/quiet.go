@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What keeps requests going while a file of 10,000 rules is put in force, on two
+// What keeps requests going while a file of 10,000 rules is activated, on two
 // shared cores under load: half of them are answered within 0.4 ms and 99 in 100
 // within 85 ms. Without all of it, in the same minutes, it was 2 ms and 240 ms;
 // with the thread of less priority alone 60 ms and 730 ms, where all of it took

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// refusesAll reports whether clients get nothing while a shared store is away:
+// refusesAll reports whether clients get nothing while a shared store is unavailable:
 // neither by HTTP nor by a listener for TCP.
 func (s *runtime) refusesAll() bool {
 	c, p := s.inForce()
@@ -33,7 +33,7 @@ func closedTCP(l *config.Listener) bool {
 	return l.Limits.Limited() && l.Limits.Failure == sluice.FailClosed
 }
 
-// closedHTTP reports whether a rule in force is closed that matches every
+// closedHTTP reports whether a active rule is closed that matches every
 // request: then the others do not matter.
 func closedHTTP(p *policy.Policy) bool {
 	for i := range p.Len() {
@@ -66,7 +66,7 @@ func mayLack(p policy.Part) bool {
 	}
 }
 
-// oneFailure returns what happens to clients while a shared store is away, if it
+// oneFailure returns what happens to clients while a shared store is unavailable, if it
 // is the same for all.
 func (s *runtime) oneFailure() (of sluice.Failure, same bool) {
 	if s.refusesAll() {

@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/reload"
 )
 
-// newWatcher returns what keeps the configuration's file in force.
+// newWatcher returns what keeps the configuration's file active.
 func (s *server) newWatcher(ctx context.Context) *reload.Watcher {
 	c := s.Config
 	return reload.New(reload.Options{
@@ -78,7 +78,7 @@ func (s *server) keys(c *config.Config) (names []string) {
 	return names
 }
 
-// apply puts a new file in force, but for what is settled at the start: all of
+// apply activates a new file, but for what is settled at the start: all of
 // it, or nothing.
 func (s *server) apply(ctx context.Context, c *config.Config) error {
 	token, err := ReadToken(s.Config.Admin.TokenFile)
@@ -131,7 +131,7 @@ func (s *server) warn(c *config.Config) {
 	}
 }
 
-// load calls f, which reads a file and puts it in force, so that requests feel
+// load calls f, which reads a file and activates it, so that requests feel
 // little of it.
 func (s *server) load(f func() error) error {
 	return collectAfter(func() error {

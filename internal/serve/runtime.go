@@ -34,7 +34,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// runtime answers clients as the configuration in force says. A new one takes its
+// runtime answers clients as the active configuration says. A new one takes its
 // place as a whole, between two requests: states are in the store and stay.
 type runtime struct {
 	first     *config.Config
@@ -107,7 +107,7 @@ func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, coun
 	return s, counts.WatchMemory(asked.Stats, "own-limits")
 }
 
-// inForce returns the configuration in force and its policy with all overrides.
+// inForce returns the active configuration and its policy with all overrides.
 // Until the first is, it is that.
 func (s *runtime) inForce() (*config.Config, *policy.Policy) {
 	if g := s.current.Load(); g != nil {
@@ -176,7 +176,7 @@ func (s *runtime) leaseOf(p *sluice.Plan) (terms sluice.LeaseTerms, leased bool)
 	return r.Leased(p)
 }
 
-// apply puts a configuration in force. If it returns an error nothing changes.
+// apply activates a configuration. If it returns an error nothing changes.
 func (s *runtime) apply(c *config.Config) error {
 	return s.overrides.Apply(s.now(), func(all []admin.StoredOverride) error {
 		s.mu.Lock()
@@ -185,7 +185,7 @@ func (s *runtime) apply(c *config.Config) error {
 	})
 }
 
-// generate makes a generation of a configuration and puts it in force.
+// generate makes a generation of a configuration and activates it.
 func (s *runtime) generate(c *config.Config, overrides []admin.StoredOverride) error {
 	g := &generation{config: c}
 	if err := s.addRoutes(g); err != nil {
@@ -212,7 +212,7 @@ func tokenOptions(t *config.Tokens, now func() time.Time, onRefuse func(*http.Re
 	}
 }
 
-// override puts the configuration in force once more, with other overrides.
+// override activates the configuration once more, with other overrides.
 func (s *runtime) override(all []admin.StoredOverride) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

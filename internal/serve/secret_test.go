@@ -86,7 +86,7 @@ func estimates(s *server, verdicts []policy.Verdict) (told [4]int64) {
 }
 
 // TestNodesShareASecret: nodes count keys under one secret if they share a store and
-// a prefix, also those that come up while it is away, once it is there. Others, and
+// a prefix, also those that come up while it is unavailable, once it is there. Others, and
 // until then, do not.
 func TestNodesShareASecret(t *testing.T) {
 	redis, keys := redistest.Start(t, redistest.Redis(t)), counted(t, 2000)
@@ -105,7 +105,7 @@ func TestNodesShareASecret(t *testing.T) {
 		return estimates(away, keys) == shared
 	})
 	if shared == own {
-		t.Error("the node that came up while the store was away still counts under its own secret")
+		t.Error("the node that came up while the store was unavailable still counts under its own secret")
 	}
 	late, other := wired(t, line("site")), wired(t, line("other"))
 	until(t, "the secret of one that comes up now", func() bool { return estimates(late, keys) == shared })

@@ -184,7 +184,7 @@ func (s *server) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// closeTrace sends the last spans. That a collector is away is no fault of what ends.
+// closeTrace sends the last spans. That a collector is unavailable is no fault of what ends.
 func (s *server) closeTrace(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()

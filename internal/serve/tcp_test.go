@@ -76,7 +76,7 @@ rules: [{name: a, by: ip, limits: 1000/min}]
 `, upstream, limits)
 }
 
-// changeTo puts another configuration in force.
+// changeTo activates another configuration.
 func (r *running) changeTo(t *testing.T, yaml string) {
 	t.Helper()
 	before := r.hash(t)
@@ -162,7 +162,7 @@ func TestTCPOpen(t *testing.T) {
 }
 
 // TestTCPBytes: bytes wait until they fit, none is lost, and a limit that is
-// taken away holds nothing back.
+// taken away delays nothing.
 func TestTCPBytes(t *testing.T) {
 	text := strings.Repeat("0123456789", 400)
 	up := greeter(t, text)

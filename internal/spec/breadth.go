@@ -101,7 +101,7 @@ func search(t *testing.T, w *World, open Open, tick int64, cfg Search) coverage 
 }
 
 // state returns all that the specification knows of the keys, in relation to
-// now: equal states are judged alike.
+// now: equal states are evaluated alike.
 func (j *judge) state(tick int64) []byte {
 	var b []byte
 	put := func(ns ...int64) {

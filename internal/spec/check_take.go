@@ -91,7 +91,7 @@ func (j *judge) checkRetry(f between, d *sluice.Decision) error {
 	return nil
 }
 
-// checkTake: all or none, at once; a queue holds back what is allowed.
+// checkTake: all or none, at once; a queue delays what is allowed.
 func (j *judge) checkTake(req *sluice.Request, id int, d *sluice.Decision) error {
 	if err := j.checkFits(d); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (j *judge) checkTake(req *sluice.Request, id int, d *sluice.Decision) error
 	return nil
 }
 
-// delay returns how long the queues hold a request back.
+// delay returns how long the queues delay a request.
 func (j *judge) delay() (delay between) {
 	for i := range j.items {
 		if it := &j.items[i]; it.v.queues {

@@ -9,7 +9,7 @@
 //
 // Where the documents state what a decision is, a rule gives one value. Where
 // they leave a choice, or state a bound only, it gives the least and the most
-// that they allow, and says so in a comment. What is judged:
+// that they allow, and says so in a comment. What is evaluated:
 //
 //   - Bounds: units admitted never exceed the bound of the limits used, under
 //     any change of version (checkBound).
@@ -28,6 +28,6 @@
 // reached, [Random] long sequences over limits of every form. A sequence that
 // fails is shortened and printed.
 //
-// Not judged: calendars, concurrency slots, steps of the clock back, evictions,
+// Not evaluated: calendars, concurrency slots, steps of the clock back, evictions,
 // more than four forms under one name.
 package spec

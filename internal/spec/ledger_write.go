@@ -74,7 +74,7 @@ func (l *ledger) insert(u unit) {
 
 // deny counts a denial, where denials count. Of a log and a histogram it does so at
 // least not at all, and at most until it is a window old: which of them a full one
-// forgets is not judged, nor whether they count from the frontier on. A balance
+// forgets is not evaluated, nor whether they count from the frontier on. A balance
 // rises by the cost, to Burst at most, and stays as it is where it owes as much.
 func (l *ledger) deny(v *version, step int, now, cost int64) {
 	var owed between

@@ -44,7 +44,7 @@ func (h *Attributes) Host() string {
 
 // Path returns the escaped path. A target that has none, as that of "GET
 // http://host" and "CONNECT host:443", is passed on as "/", and "*" as "/*": so
-// they are judged as these. A front must refuse one that is neither path nor
+// they are evaluated as these. A front must refuse one that is neither path nor
 // server, such as "GET x:y", whose URL is Opaque.
 func (h *Attributes) Path() string {
 	p := h.request.URL.EscapedPath()

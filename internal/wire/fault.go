@@ -11,7 +11,7 @@ import (
 )
 
 // Fault says what is wrong with a request whose method, target, host or length
-// others could read differently than it was judged; empty if nothing is. A transport
+// others could read differently than it was evaluated; empty if nothing is. A transport
 // writes some hosts in another way than they came: without the zone of an
 // address, or with other letters.
 func Fault(r *http.Request) string {

@@ -45,7 +45,7 @@ var attacks = []attack{
 	{"reload", nil},
 }
 
-// attackRules are in force under every attack. The other client is under the
+// attackRules are active under every attack. The other client is under the
 // last of them alone.
 const attackRules = `rules:
   - {name: slots, match: {path: /slow0}, by: header.X-Key, in_flight: 2}

@@ -28,7 +28,7 @@ type house struct {
 	upstream string // the address of the server behind the proxies
 }
 
-// enough is a limit that is in force and allows all that one machine can ask.
+// enough is a limit that is active and allows all that one machine can ask.
 const enough = "1000000/s"
 
 // proxies are all that pass requests on to the upstream.

@@ -29,7 +29,7 @@ type reloading struct {
 	*process
 }
 
-// reload puts a file of many rules in force again and again while requests come
+// reload activates a file of many rules again and again while requests come
 // at a steady rate, and compares those that come meanwhile with those of a time
 // in which nothing changes.
 func (m *measurer) reload(ctx context.Context) (err error) {
@@ -136,7 +136,7 @@ func reloadOnce(p *process, name, text string) (s span, err error) {
 	case s.end = <-came:
 		return s, nil
 	case <-time.After(reloadLimit):
-		return s, fmt.Errorf("the new file is not in force after %v:\n%s", reloadLimit, p.said)
+		return s, fmt.Errorf("the new file is not active after %v:\n%s", reloadLimit, p.said)
 	}
 }
 

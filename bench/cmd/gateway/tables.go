@@ -29,7 +29,7 @@ func goals() []report.Goal {
 		)
 	}
 	return append(gs,
-		report.Goal{Title: "10,000 rules: ms from the signal until they are in force", Bench: "Reload", Who: "sluice.config", Unit: "ms", Want: 200},
+		report.Goal{Title: "10,000 rules: ms from the signal until they are active", Bench: "Reload", Who: "sluice.config", Unit: "ms", Want: 200},
 		report.Goal{Title: "p99 while they are read, of that without", Bench: "Reload", Who: "sluice.config", Unit: "p99-during/without", Want: 2},
 		report.Goal{Title: "CPU with a decision log of what is denied, of that without", Bench: "Logs", Who: "denied", To: "off", Unit: "cpu-µs/req", Want: 1.05},
 		report.Goal{Title: "CPU with a decision log of all requests, of that without", Bench: "Logs", Who: "all", To: "off", Unit: "cpu-µs/req", Want: 1.15},
@@ -74,7 +74,7 @@ func writeTables(w io.Writer, header string, set report.Set) error {
 		}},
 		{"Latency, µs", "unlimited", latency},
 		{"Reload of 10,000 rules", "", []report.Column{
-			{Title: "ms until in force", Bench: "Reload", Unit: "ms"},
+			{Title: "ms until active", Bench: "Reload", Unit: "ms"},
 			{Title: "CPU ms", Bench: "Reload", Unit: "cpu-ms"},
 			{Title: "p50 without, µs", Bench: "Reload", Unit: "p50-µs"},
 			{Title: "p50 during", Bench: "Reload", Unit: "p50-during-µs"},

@@ -3,7 +3,7 @@
 
 // Package attack holds tests only: it starts the program, with an upstream that
 // keeps what arrives, and sends what should not get by. Each table has one line
-// for each attack. An attack is judged by its harm: a request that the upstream
+// for each attack. An attack is evaluated by its harm: a request that the upstream
 // processes beyond a limit, a wrong address, a client that is not served, memory
 // or a log without bound.
 //

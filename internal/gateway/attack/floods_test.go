@@ -244,8 +244,8 @@ rules: [{name: all, match: {path: /, except_path: /other}, by: ip, limits: %d/h 
 			}
 			<-over
 			arrived := len(u.of(row))
-			if judged := quota - attacker.own(t, "all"); arrived > judged || judged > quota {
-				t.Errorf("%d requests arrived, and %d of %d were judged", arrived, judged, quota)
+			if evaluated := quota - attacker.own(t, "all"); arrived > evaluated || evaluated > quota {
+				t.Errorf("%d requests arrived, and %d of %d were evaluated", arrived, evaluated, quota)
 			}
 		})
 	}

@@ -65,7 +65,7 @@ var smuggling2 = []struct {
 }
 
 // TestSmugglingHTTP2: what comes in frames leaves as the one request that was
-// judged.
+// evaluated.
 func TestSmugglingHTTP2(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t)
@@ -107,8 +107,8 @@ rules: [{name: all, by: ip, limits: 1000/h sliding-log}]
 				if len(saw) != want || want == 1 && saw[0] != s.saw {
 					t.Errorf("the upstream got %q, want %q", saw, s.saw)
 				}
-				if judged := 1000 - c.own(t, "all"); judged != want {
-					t.Errorf("%d requests were judged, want %d", judged, want)
+				if evaluated := 1000 - c.own(t, "all"); evaluated != want {
+					t.Errorf("%d requests were evaluated, want %d", evaluated, want)
 				}
 				if wrong := s.saw == "" || s.saw == "cut"; wrong == (status == 200) && s.saw != "cut or whole" {
 					t.Errorf("answered %d", status)

@@ -17,7 +17,7 @@ import (
 type smuggled struct {
 	name, raw string
 	// saw is what the upstream gets: methods, targets and bodies. Of a body that
-	// is cut off nothing whole arrives, though it was judged.
+	// is cut off nothing whole arrives, though it was evaluated.
 	saw string
 }
 
@@ -136,7 +136,7 @@ var smuggling = []smuggled{
 	{"TRACE with a body", "TRACE /a HTTP/1.1\r\n{H}Content-Length: 2\r\n\r\nhi", "TRACE /a hi, " + last},
 }
 
-// TestSmuggling: the upstream gets the requests that were judged, one by one,
+// TestSmuggling: the upstream gets the requests that were evaluated, one by one,
 // and written so that no server reads others.
 func TestSmuggling(t *testing.T) {
 	t.Parallel()
@@ -172,8 +172,8 @@ rules: [{name: all, by: ip, limits: 1000/h sliding-log}]
 				if got := strings.Join(saw, ", "); got != want {
 					t.Errorf("the upstream got %q, want %q", got, want)
 				}
-				if judged := 1000 - c.own(t, "all"); judged != whole {
-					t.Errorf("%d requests were judged, and %d arrived", judged, whole)
+				if evaluated := 1000 - c.own(t, "all"); evaluated != whole {
+					t.Errorf("%d requests were evaluated, and %d arrived", evaluated, whole)
 				}
 				// A refusal may be lost where the gateway has not read all.
 				if got := statuses(replies); len(got) > 0 && !strings.HasSuffix(s.saw, last) && got[len(got)-1] < 400 {

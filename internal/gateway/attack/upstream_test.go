@@ -224,7 +224,7 @@ func (r *request) readBody(in *bufio.Reader, out io.Writer, line func() (string,
 	}
 	for _, protocol := range r.exactly("Upgrade") {
 		if regexp.MustCompile(`(?i)\b(h2c?|http|tls)\b`).MatchString(protocol) {
-			fault("Upgrade %q, behind which others would not be judged", protocol)
+			fault("Upgrade %q, behind which others would not be evaluated", protocol)
 		}
 	}
 	size := 0

@@ -138,7 +138,7 @@ func TestExempt(t *testing.T) {
 	}
 	for range 300 { // bytes, and as many back
 		if !passes(conns[3]) {
-			t.Fatal("bytes of one who is exempt were held back")
+			t.Fatal("bytes of one who is exempt were delayed")
 		}
 	}
 	stop()

@@ -18,7 +18,7 @@ import (
 // everything pass.
 type Limits struct {
 	// Rate, if not nil, is charged 1 for every connection. A connection is let
-	// in at once or not at all, so a leaky bucket must not hold back: nodelay.
+	// in at once or not at all, so a leaky bucket must not delay: nodelay.
 	Rate *sluice.Plan
 	// Bytes, if not nil, is charged every byte that passes, in both directions
 	// and of all connections of a key. Its limits must each grant at least
@@ -72,7 +72,7 @@ func newTerms(o *Options, upstream string, l Limits) (*terms, error) {
 	}
 	for t := range eachTerm(l.Rate) {
 		if t.Queues() {
-			fault("Rate: the limit %q holds back, but a connection is let in at once or not at all; write nodelay", t.Name)
+			fault("Rate: the limit %q delays, but a connection is let in at once or not at all; write nodelay", t.Name)
 		}
 	}
 	for t := range eachTerm(l.Bytes) {

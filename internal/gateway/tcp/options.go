@@ -52,7 +52,7 @@ type Options struct {
 	// Places, if not nil, bound the connections of several servers together. What
 	// comes above is reset.
 	Places *Places
-	// MaxDelay is how long bytes may be held back before the connection is
+	// MaxDelay is how long bytes may be delayed before the connection is
 	// given up; at most sluice.MaxWait. Zero means 5 minutes.
 	MaxDelay time.Duration
 	// IdleTimeout ends a connection on which no byte moves. Zero means 10

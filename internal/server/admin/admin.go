@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin is the door for those who run the program: health, readiness
+// Package admin is for operators: health, readiness
 // and metrics, on a listener of its own that only this machine can reach.
 package admin
 
@@ -21,7 +21,7 @@ type Options struct {
 	// Store, if not nil, says in a line how the store is, and whether traffic
 	// can be answered with it as it is.
 	Store func() (line string, ok bool)
-	// Config, if not nil, says in a line which configuration is in force and, if
+	// Config, if not nil, says in a line which configuration is active and, if
 	// a newer one is not, why.
 	Config func() string
 	// Metrics, if not nil, answers /metrics.

@@ -28,21 +28,21 @@ import (
 // APIOptions are what an [API] shows and changes. All but Slots, Shared, System,
 // State, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now are required.
 type APIOptions struct {
-	// Policy returns the policy in force, overrides included.
+	// Policy returns the active policy, overrides included.
 	Policy func() *policy.Policy
 	Store  sluice.Store
 	Slots  sluice.SlotStore // of requests in flight; nil: they are not shown
 	Shared bool             // other nodes use Store, too
 	Tally  *tally.Tally
-	// Version returns the file in force, and why the last one is not.
+	// Version returns the active file, and why the last one is not.
 	Version func() (active reload.Version, failure error)
-	// System and State return how the program fares apart from its rules, and what
+	// System and State return the state of the program apart from its rules, and what
 	// of it pages are told every few seconds, which costs little.
 	System func() System
 	State  func() State
 	// Decisions returns the last ones about keys; nil: they are not shown.
 	Decisions func([]decided.Key) decided.List
-	// Overrides are changed by putting a policy with them in force by Apply.
+	// Overrides are changed by activating a policy with them by Apply.
 	Overrides *Overrides
 	Apply     func([]StoredOverride) error
 	// Audit is told of every change before it is made.
@@ -67,7 +67,7 @@ type APIOptions struct {
 // API is the [http.Handler] behind "sluice status", "sluice key" and "sluice explain". Answers are
 // JSON; errors are {"error": "what is wrong; what to write instead"}.
 //
-//	GET    /policy           the version in force, its rules and what became of requests; also /v1/policy,
+//	GET    /policy           the active version, its rules and what became of requests; also /v1/policy,
 //	                         where the cookie of a session goes
 //	GET    /v1/key           the state of a key: ?ip=192.0.2.1&header.X-User=ada
 //	POST   /v1/explain       what would become of a request, and why
@@ -76,7 +76,7 @@ type APIOptions struct {
 //	PUT    /v1/override      give a key other limits, for a while
 //	DELETE /v1/override      end that
 //	GET    /v1/top           the keys denied most, hidden from callers without the token, who must be on this machine
-//	GET    /v1/overview      how all fares, now and of late: an [Overview]; ?rule=NAME: one rule in full
+//	GET    /v1/overview      the state of all, now and of late: an [Overview]; ?rule=NAME: one rule in full
 //	GET    /v1/live          what changes, as server-sent events: [Live]
 //	GET    /v1/session       whether the caller has a session: [Session]
 //	POST   /v1/session       begin one by the token, for a browser, which keeps a cookie

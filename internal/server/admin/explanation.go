@@ -23,7 +23,7 @@ type Explanation struct {
 	Degraded bool `json:"degraded,omitempty"`
 	// At is when it is decided, on the store's clock; zero where it is not asked.
 	At         time.Time       `json:"at,omitzero"`
-	Delay      time.Duration   `json:"delay_ns,omitempty"`       // for which it is held back
+	Delay      time.Duration   `json:"delay_ns,omitempty"`       // for which it is delayed
 	RetryAfter time.Duration   `json:"retry_after_ns,omitempty"` // when it would pass
 	TooLarge   bool            `json:"too_large,omitempty"`      // it never passes
 	Rules      []ExplainedRule `json:"rules"`                    // in their order

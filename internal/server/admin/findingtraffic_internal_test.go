@@ -115,7 +115,7 @@ func peaks(all []arrival, window time.Duration) (most []int) {
 	return most
 }
 
-// play has the requests judged under a limit, with the clock of the program, and
+// play has the requests evaluated under a limit, with the clock of the program, and
 // returns all findings at every step.
 func play(t *testing.T, all []arrival, limit string, step time.Duration) (found []finding.Finding) {
 	t.Helper()

@@ -101,7 +101,7 @@ func (l *Overrides) current(now time.Time) []StoredOverride {
 }
 
 // Apply calls apply with the overrides that have not expired. Nobody changes
-// them meanwhile: whoever puts something else in force beside them loses none.
+// them meanwhile: whoever activates something else beside them loses none.
 func (l *Overrides) Apply(now time.Time, apply func([]StoredOverride) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +112,7 @@ func (l *Overrides) Apply(now time.Time, apply func([]StoredOverride) error) err
 var errNoOverride = errors.New("override: there is none for this key")
 
 // errNotKept is what Add and Remove return if the file cannot be written. What
-// was in force before is so again. Where it was written and its folder cannot be
+// was active before is so again. Where it was written and its folder cannot be
 // synced, the next start may read the change all the same.
 var errNotKept = errors.New("override: nothing was changed, as it cannot be kept over a restart")
 

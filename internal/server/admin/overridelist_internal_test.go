@@ -61,7 +61,7 @@ func TestCompile(t *testing.T) {
 }
 
 // TestLost: an override that does not fit the rules as they are is left out and
-// told, and the others are in force.
+// told, and the others are active.
 func TestLost(t *testing.T) {
 	rules := rulesOf(t)
 	two := of("b", "192.0.2.8", "9/min", time.Time{})
@@ -95,7 +95,7 @@ func TestLost(t *testing.T) {
 				t.Errorf("lost %+v, want %q", lost, test.want)
 			}
 			if a, b := p.Rule(0).Levels[0].Overrides, p.Rule(1).Levels[0].Overrides; len(a) != 2 || a[1].Author != "file" || len(b) != 1 {
-				t.Errorf("in force %v and %v", a, b)
+				t.Errorf("active %v and %v", a, b)
 			}
 			if err := fits(p, test.o); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("fits: got %v, want %q", err, test.want)
@@ -168,7 +168,7 @@ func TestList(t *testing.T) {
 		t.Error("removed, though it cannot be kept")
 	}
 	if last := applied[len(applied)-1]; len(last) != 2 || len(l.All(now)) != 2 {
-		t.Errorf("in force %v, listed %v, want what was before", last, l.All(now))
+		t.Errorf("active %v, listed %v, want what was before", last, l.All(now))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/history"
 )
 
-// Overview is the answer of GET /v1/overview: how the program fares now and of
+// Overview is the answer of GET /v1/overview: the state of the program now and of
 // late. Times are UTC.
 type Overview struct {
 	Time   time.Time `json:"time"`
@@ -60,7 +60,7 @@ type KeysOverview struct {
 	Peak float64 `json:"peak_percent"`
 }
 
-// System is how the program fares apart from its rules.
+// System is the state of the program apart from its rules.
 type System struct {
 	Started      time.Time             `json:"started"`
 	Build        BuildOverview         `json:"build"`
@@ -103,7 +103,7 @@ type QueueOverview struct {
 	ReadAhead int64 `json:"read_ahead"` // bytes of their bodies
 }
 
-// StoreOverview is how the store fares.
+// StoreOverview is the state of the store.
 type StoreOverview struct {
 	Kind   string `json:"kind"`             // memory or redis
 	Target string `json:"target,omitempty"` // without user and password

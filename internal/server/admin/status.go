@@ -20,7 +20,7 @@ type Status struct {
 	File   string    `json:"file"`
 	Hash   string    `json:"hash"` // changes with the file's bytes
 	Loaded time.Time `json:"loaded"`
-	// Failure is why the file as it is now is not in force; empty if it is.
+	// Failure is why the file as it is now is not active; empty if it is.
 	Failure   string           `json:"failure,omitempty"`
 	Rules     []RuleStatus     `json:"rules"`
 	Overrides []StoredOverride `json:"overrides"` // beside those of the file

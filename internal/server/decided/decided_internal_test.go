@@ -54,7 +54,7 @@ func TestFind(t *testing.T) {
 		{"of another level", lineOf(1, "allowed", 200, adaLevel), apiAda, "", false, 0},
 		{"of its level", lineOf(1, "allowed", 200, adaLevel), []Key{{Rule: "api", Level: "user", Key: "ada"}}, "1 api/user 3/h allowed", false, 0},
 		{"the one that binds", lineOf(1, "allowed", 200, adaOther, adaTrial, ada), append(apiAda, Key{Rule: "other", Key: "ada"}), "1 api 10/min allowed", false, 0},
-		{"on trial", lineOf(1, "allowed", 200, adaTrial), apiAda, "1 api 1/min denied", false, 0},
+		{"a candidate", lineOf(1, "allowed", 200, adaTrial), apiAda, "1 api 1/min denied", false, 0},
 		{"one budget for all", lineOf(1, "allowed", 200, all) + lineOf(2, "refused", 400, refused), []Key{{Rule: "site"}}, "1 site 99/min allowed", false, 0},
 		{"20 at most", many, apiAda, strings.TrimSuffix(func() (s string) {
 			for i := 29; i >= 10; i-- {

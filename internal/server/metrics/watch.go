@@ -74,7 +74,7 @@ func (m *Metrics) WatchAbandoned(stats func() gateway.AbandonedStats) {
 	})
 }
 
-// Certificate is how the certificate of a listener fares.
+// Certificate is the state of a listener's certificate.
 type Certificate struct {
 	NotAfter time.Time // when what serves expires
 	Current  bool      // it is what its files hold
@@ -97,7 +97,7 @@ func (m *Metrics) WatchCertificates(of func() map[string]Certificate) {
 	})
 }
 
-// Config is a configuration that is in force.
+// Config is a configuration that is active.
 type Config struct {
 	File, Hash string
 	Loaded     time.Time
@@ -105,14 +105,14 @@ type Config struct {
 }
 
 // WatchPolicy exports what became of requests under the rules of a policy and
-// which version of its file is in force. Both are asked at every scrape. Only
+// which version of its file is active. Both are asked at every scrape. Only
 // one policy can be watched.
 //
 //	sluice_rule_requests_total{rule,verdict}      allowed, warned, denied, refused, failed
-//	sluice_trial_requests_total{rule,level,candidate,verdict}  what is on trial would do
-//	sluice_config_info{file,hash}                 1, for the version in force
+//	sluice_trial_requests_total{rule,level,candidate,verdict}  what is a candidate would do
+//	sluice_config_info{file,hash}                 1, for the active version
 //	sluice_config_loaded_seconds                  when that was
-//	sluice_config_current                         0 while the file as it is now is not in force
+//	sluice_config_current                         0 while the file as it is now is not active
 func (m *Metrics) WatchPolicy(t *tally.Tally, config func() Config) {
 	var c series.Collector
 	requests := c.Counter("sluice_rule_requests_total", "Requests by rule; warned ones are allowed, too.", "rule", "verdict")
@@ -143,7 +143,7 @@ func (m *Metrics) WatchPolicy(t *tally.Tally, config func() Config) {
 	})
 }
 
-// Held is what requests that are held back take.
+// Held is what requests that are delayed take.
 type Held struct {
 	InFlight        int   // requests that hold slots
 	Requests        int   // now
@@ -152,11 +152,11 @@ type Held struct {
 	Stopped         int64 // bodies that there was no room for to be read further
 }
 
-// WatchHeld exports what requests that are held back take. It is asked at every
+// WatchHeld exports what requests that are delayed take. It is asked at every
 // scrape.
 //
 //	sluice_slots_held               requests that hold slots of limits of requests in flight
-//	sluice_held_requests            requests that are held back now
+//	sluice_held_requests            requests that are delayed now
 //	sluice_not_held_total{reason}   that found no place: full, or share (of their key)
 //	sluice_read_ahead_bytes         of bodies that are kept meanwhile
 //	sluice_read_ahead_stopped_total bodies that there was no room for

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reload watches a file, and those that it names, and puts it in force
-// when one of them changes. A file with faults is not put in force: what was goes
+// Package reload watches a file, and those that it names, and activates it
+// when one of them changes. A file with faults is not activated: what was goes
 // on, and why is there to be seen.
 package reload
 
@@ -17,7 +17,7 @@ import (
 // Every is how often a [Watcher] looks whether its file has changed.
 const Every = time.Second
 
-// Version is a file that is in force.
+// Version is a file that is active.
 type Version struct {
 	File   string
 	Hash   string // 12 hexadecimal digits that change with the file's bytes
@@ -30,8 +30,8 @@ type Options struct {
 	File string
 	// MaxBytes is how much of the file is read at most.
 	MaxBytes int64
-	// Load reads what the file holds and puts it in force, as a whole or not at
-	// all. Before it puts it in force it calls named with the files that it names
+	// Load reads what the file holds and activates it, as a whole or not at
+	// all. Before it activates it it calls named with the files that it names
 	// and reads, of which there are few: keys, tokens. Where one of them changes
 	// the file is loaded once more. It is called by one goroutine at a time.
 	Load func(data []byte, named func(files []string)) error
@@ -40,16 +40,16 @@ type Options struct {
 	// Around, if not nil, is called with what loads a file, and calls it: a large
 	// file takes a while.
 	Around func(func() error) error
-	// Changed, if not nil, is called after every try to put a file in force,
+	// Changed, if not nil, is called after every try to activate a file,
 	// with why it failed, nil if it did not. Reasons that repeat are told once.
 	Changed func(Version, error)
 }
 
-// Watcher keeps a file in force. It is safe for concurrent use.
+// Watcher keeps a file active. It is safe for concurrent use.
 type Watcher struct {
 	o Options
 
-	apply sync.Mutex // held while a file is read and put in force
+	apply sync.Mutex // held while a file is read and activated
 	seen  mark       // the file when it was last tried
 	named []named    // the files that it names, then
 
@@ -58,8 +58,8 @@ type Watcher struct {
 	failure error
 }
 
-// New returns a Watcher whose file is in force as an active version that names
-// files. Whoever puts it in force does it after New, so that a file that it names
+// New returns a Watcher whose file is active as an active version that names
+// files. Whoever activates it does it after New, so that a file that it names
 // may change meanwhile.
 func New(o Options, active Version, files []string) *Watcher {
 	if o.Around == nil {
@@ -80,7 +80,7 @@ func (w *Watcher) note(files []string) {
 	}
 }
 
-// Status returns the version in force, and why the file as it was last tried is
+// Status returns the active version, and why the file as it was last tried is
 // not, nil if it is.
 func (w *Watcher) Status() (active Version, failure error) {
 	w.mu.Lock()
@@ -109,7 +109,7 @@ func (w *Watcher) Run(ctx context.Context, hurry <-chan os.Signal) {
 	}
 }
 
-// Reload reads the file and puts it in force, changed or not.
+// Reload reads the file and activates it, changed or not.
 func (w *Watcher) Reload() error {
 	w.apply.Lock()
 	defer w.apply.Unlock()
@@ -136,7 +136,7 @@ func (w *Watcher) load(force bool) error {
 		return w.failed(err)
 	}
 	// Touched, or written anew as it was, also if it has faults. At the first
-	// look it is mostly what is in force from the beginning.
+	// look it is mostly what is active from the beginning.
 	same := w.seen.info != nil && m.sum == w.seen.sum
 	active, failure := w.Status()
 	w.seen = m

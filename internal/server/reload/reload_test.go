@@ -148,7 +148,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestNamedFiles: a file that the configuration names puts it in force anew
+// TestNamedFiles: a file that the configuration names activates it anew
 // where it holds something else, and only there.
 func TestNamedFiles(t *testing.T) {
 	watch(t, func(w *watched) {

@@ -187,7 +187,7 @@ func limited(v *policy.Verdict, r *policy.Rule) bool {
 	return false
 }
 
-// each calls f once for each rule in force.
+// each calls f once for each active rule.
 func (in *index) each(v *policy.Verdict, f func(*counted)) {
 	var last *policy.Rule
 	for o := range v.Outcomes() {
@@ -215,7 +215,7 @@ func (t *Tally) denied(in *index, r *policy.Rule, l *policy.Level, key string) {
 	}
 }
 
-// sides counts what is on trial, and reports whether any of it would have denied.
+// sides counts what is a candidate, and reports whether any of it would have denied.
 func (t *Tally) sides(in *index, v *policy.Verdict) (wouldDeny bool) {
 	for s := range v.Sides() {
 		c := in.rules[s.Rule.Name]

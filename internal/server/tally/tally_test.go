@@ -55,7 +55,7 @@ func TestTally(t *testing.T) {
 			counts.Count(&v)
 		}
 	}
-	expect := func(want map[string]tally.Counts, judged, wouldDeny uint64) {
+	expect := func(want map[string]tally.Counts, evaluated, wouldDeny uint64) {
 		t.Helper()
 		reports := counts.Reports()
 		if len(reports) != len(want) {
@@ -65,8 +65,8 @@ func TestTally(t *testing.T) {
 			if r.Counts != want[r.Rule] {
 				t.Errorf("%s: got %+v, want %+v", r.Rule, r.Counts, want[r.Rule])
 			}
-			if r.Rule == "api" && (len(r.Candidates) != 1 || r.Candidates[0].Judged != judged || r.Candidates[0].WouldDeny != wouldDeny) {
-				t.Errorf("candidates %+v, want %d judged, %d denied", r.Candidates, judged, wouldDeny)
+			if r.Rule == "api" && (len(r.Candidates) != 1 || r.Candidates[0].Judged != evaluated || r.Candidates[0].WouldDeny != wouldDeny) {
+				t.Errorf("candidates %+v, want %d evaluated, %d denied", r.Candidates, evaluated, wouldDeny)
 			}
 		}
 	}

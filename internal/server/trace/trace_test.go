@@ -318,7 +318,7 @@ func TestCollectorRefuses(t *testing.T) {
 	}
 }
 
-// TestCollectorAway: a collector that is away costs a line in the log, and holds nothing up.
+// TestCollectorAway: a collector that is unavailable costs a line in the log, and holds nothing up.
 func TestCollectorAway(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()

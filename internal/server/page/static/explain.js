@@ -64,7 +64,7 @@ function answer(e) {
   const words = [
     e.verdict + (e.rule ? ` by ${e.rule}` : "") + (e.violated?.length ? `: ${e.violated.join(", ")}` : ""),
     e.why, e.degraded && "decided without the store",
-    e.delay_ns && `held back for ${nanos(e.delay_ns)}`,
+    e.delay_ns && `delayed by ${nanos(e.delay_ns)}`,
     e.too_large ? "it would never pass" : e.retry_after_ns && `it would pass in ${nanos(e.retry_after_ns)}`,
   ].filter(Boolean);
   const not = e.rules.filter((r) => !r.matches);

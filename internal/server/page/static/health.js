@@ -51,7 +51,7 @@ function headline(o, sums, lost, notes) {
   return { kind: "good", text: `Healthy. ${requests}` };
 }
 
-// verdict says in a sentence how a rule fares.
+// verdict says in a sentence the state of a rule.
 export function verdict(r) {
   const n = r.sum, all = n.allowed + n.denied, keys = r.keys_hour;
   const parts = [];

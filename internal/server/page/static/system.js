@@ -4,7 +4,7 @@
 import { byId, el, fill, pairs } from "./dom.js";
 import { bytes, clock, count, date, millis, percent, span } from "./format.js";
 
-// system shows how the program fares apart from its rules.
+// system shows the state of the program apart from its rules.
 export function system(o, live) {
   fill(byId("system"), store(o), configuration(o), work(o, live), connections(o));
 }
