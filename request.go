@@ -124,8 +124,8 @@ type Decision struct {
 	// RetryAfter is how long it takes until this cost fits if nothing else
 	// comes: 0 if allowed, and never more than [MaxRetryAfter].
 	RetryAfter time.Duration
-	// ResetAfter is how long it takes until the binding limit's key is as good
-	// as never seen.
+	// ResetAfter is how long it takes until the binding limit's key is fully
+	// refilled.
 	ResetAfter time.Duration
 	// Delay is how long to hold the request back, though it is allowed: at
 	// most MaxWait for a reservation, the queue of a leaky bucket for a take.

@@ -314,7 +314,7 @@ func unitsUp(r *span.Rate, d span.Span) int64 {
 func (bucket) resetAfter(t *sluice.Term, s *State, now int64) int64 {
 	idle := s.Idle
 	if s.B < 0 && t.Credit == 0 {
-		idle = 0 // as good as never seen
+		idle = 0 // fully refilled
 	}
 	if !s.Zero() && s.B >= 0 && !own(t, s) && s.Last > 0 && faster(t, s.By) {
 		idle = drained(t, s).Ceil()

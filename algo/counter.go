@@ -15,7 +15,7 @@ const never = math.MaxInt64
 
 // counter is what the algorithms have in common. Implementations keep nothing:
 // all they know is in the term and the state. A state given to them is not
-// idle at now; the zero state is a key that was never seen.
+// idle at now; the zero state is a key without one.
 type counter interface {
 	// floor sets in s what a limit sees that withholds units at its start.
 	floor(t *sluice.Term, s *State, now, start int64)
@@ -55,7 +55,7 @@ type counter interface {
 	// give gives units back without a receipt, as far as they count, the newest
 	// first, and in a bucket the rest as credit. It returns how many it gave.
 	give(t *sluice.Term, s *State, now, units int64) int64
-	// resetAfter returns how long it takes until s is as good as never seen.
+	// resetAfter returns how long it takes until s is idle.
 	resetAfter(t *sluice.Term, s *State, now int64) int64
 	// horizon returns how far ahead of now a state may be idle at most.
 	horizon(t *sluice.Term) int64

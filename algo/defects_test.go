@@ -188,7 +188,7 @@ func TestDefectStatesAreKeptForever(t *testing.T) {
 			never.peek(origin, 0)
 			b.upTo(first, 1)
 			if got, want := b.peek(idle, 1), never.peek(idle, 1); got != want {
-				t.Errorf("idle: got %+v, want as never seen %+v", got, want)
+				t.Errorf("idle: got %+v, want that of a new key, %+v", got, want)
 			}
 		})
 	}

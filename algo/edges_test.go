@@ -248,7 +248,7 @@ func TestReset(t *testing.T) {
 		a.reserve(origin, 1, s)
 		a.reset(origin)
 		if got := a.peek(origin, 1); got != fresh {
-			t.Errorf("%s: got %+v, want as never seen %+v", v.name, got, fresh)
+			t.Errorf("%s: got %+v, want that of a new key, %+v", v.name, got, fresh)
 		}
 	}
 }

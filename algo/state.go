@@ -18,7 +18,7 @@ import (
 // means never seen. What A and B hold is the algorithm's own business; a store
 // needs to know only [Shape].
 type State struct {
-	// Idle is the instant from which the state is as never seen and may be
+	// Idle is the instant from which the key is fully refilled, so that the state may be
 	// dropped without any loss.
 	Idle int64
 	A, B int64

@@ -149,7 +149,7 @@ func TestWarmUpIsExact(t *testing.T) {
 			).Draw(t, "cost")
 			cost = min(cost, sluice.MaxQuota)
 			if o.reset(now) == 0 {
-				o.last = 0 // all is as never seen, a reservation that was given back included
+				o.last = 0 // all is idle, a reservation that was given back included
 			}
 			var d sluice.Decision
 			at, spent := o.fits(now, cost), int64(0)

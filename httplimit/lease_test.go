@@ -19,7 +19,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// faltering is a store whose slots are away at times.
+// faltering is a store whose slots are unavailable at times.
 type faltering struct {
 	*memstore.Store
 	away atomic.Bool

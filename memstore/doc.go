@@ -18,7 +18,7 @@
 //
 // # When there are too many keys
 //
-// A state that is idle, that is as never seen, makes room for a new key without
+// An idle state, of a key that is fully refilled, makes room for a new key without
 // any loss. Where all of the shard are alive, a new key is never refused: a
 // state is evicted, and [Stats] counts it and what it owed. A shard holds a part
 // of MaxKeys, 2,000 states and fewer in small Stores; N is how many. The rule is:

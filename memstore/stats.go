@@ -11,16 +11,16 @@ import (
 // Stats is what a [Store] holds and what it has had to forget.
 type Stats struct {
 	// States is how many slots are in use: one for each key under each limit.
-	// Some may be idle, as good as never seen, and wait for a new key to take
+	// Some may be idle and wait for a new key to take
 	// their room.
 	States int
 	// Bytes is what these take in memory, room for growth included.
 	Bytes int64
-	// Evicted is how many states were dropped before they were as never seen,
+	// Evicted is how many states were dropped before they were idle,
 	// because more than MaxKeys were alive.
 	Evicted uint64
 	// Forgiven is the debt that went with them, measured in the time after
-	// which each would have been as never seen, in all.
+	// which each would have been idle, in all.
 	Forgiven time.Duration
 }
 

@@ -29,7 +29,7 @@ import (
 //     and a key that is not there comes to be there under the lock only.
 //  3. An array that is replaced is left with busy in every word, and each word
 //     is copied after that. Who still reads it goes for the lock too.
-//  4. A state that is idle is as never seen, so it may come to life again where
+//  4. An idle state equals that of a new key, so it may come to life again where
 //     it is, but not beside a state of the same key under another limit. So who
 //     looks for the states of other limits removes words that are idle, and in
 //     an array from before a series was forgotten none comes to life.

@@ -22,7 +22,7 @@ const unknown time.Duration = -1
 // values are what placeholders stand for.
 type values struct {
 	rule                   *Rule
-	evaluated                 *Verdict
+	evaluated              *Verdict
 	name                   string
 	full, quota, remaining int64
 	window, retry, reset   time.Duration // retry and reset may be unknown

@@ -20,9 +20,9 @@ type Call struct {
 	Event
 
 	evaluated Verdict
-	front  *Front
-	stop   func() // ends the renewal of slots; nil if there are none
-	passed time.Time
+	front     *Front
+	stop      func() // ends the renewal of slots; nil if there are none
+	passed    time.Time
 }
 
 // Passes reports whether the request may be passed on.

@@ -31,7 +31,7 @@ func canonical(list []algo.State, now int64) string {
 	for i := range list {
 		s := &list[i]
 		if matters(s.By, s) <= now {
-			continue // it may be deleted when it is as never seen
+			continue // it may be deleted when it is idle
 		}
 		var words []uint64
 		for i := range s.Len {

@@ -105,7 +105,7 @@
 // bytes is replaced by its SHA-256, and every key by a keyed hash if there is an
 // Options.Secret, each cut to 144 bits. LIMIT is the limit's name, in which one
 // capital stands for an algorithm's name and a dot. The 1 is the version of the
-// format. A key expires a second after its state is as good as never seen, and a
+// format. A key expires a second after its state is idle, and a
 // state that is so at once is deleted at once.
 //
 // # Formats

@@ -34,8 +34,8 @@ func flush(t *testing.T, client rueidis.Client) {
 	}
 }
 
-// TestKeysLiveAsLongAsTheirDebt: a key expires, and not before its state is as
-// good as never seen. The cases include those in which others forget early.
+// TestKeysLiveAsLongAsTheirDebt: a key expires, and not before its state is
+// idle. The cases include those in which others forget early.
 func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
@@ -133,7 +133,7 @@ func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptOfAFullKey: what is as good as never seen is deleted at once.
+// TestNothingIsKeptOfAFullKey: what is idle is deleted at once.
 func TestNothingIsKeptOfAFullKey(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)

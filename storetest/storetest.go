@@ -23,7 +23,7 @@ import (
 )
 
 // Harness is a store under test. It must be new and empty, hold at least
-// 10,000 keys, and forget none that is not as good as never seen.
+// 10,000 keys, and forget none that is not idle.
 type Harness struct {
 	Store sluice.Store
 	// Slots is where the store keeps who holds what. Nil skips those tests.

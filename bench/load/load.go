@@ -80,7 +80,7 @@ func (l Load) Suits(contender string) bool {
 
 // Lasting returns a limit under which a key that has spent one unit is in debt
 // for 86.4 s, and so is live for as long as a benchmark lasts. Were the unit
-// earned again at once, the key would be as never seen, and a limiter that
+// earned again at once, the key would be idle, and a limiter that
 // knows it would hold nothing.
 func Lasting() peers.Limit {
 	return peers.Limit{Quota: 1000, Window: 24 * time.Hour, Burst: 50_000}

@@ -203,7 +203,7 @@ func (l *ledger) bucketReset(v *version, now int64) between {
 	if v.withheld > 0 {
 		r.lo = 0
 	}
-	if o.hi < 0 { // as never seen once the credit is gone
+	if o.hi < 0 { // idle once the credit is gone
 		return between{l.bal.lapse.lo - now, l.bal.lapse.hi - now}
 	}
 	if o.lo < 0 {

@@ -81,7 +81,7 @@ func lessProduct(a, b, c, d int64) bool {
 }
 
 // checkOutcome: Remaining is what a take at now may spend, ResetAfter how long
-// it takes until the key is as good as never seen.
+// it takes until the key is idle.
 func (j *judge) checkOutcome(it *item, o *sluice.Outcome) error {
 	if want := it.l.remaining(it.v, j.now); !want.has(o.Remaining) {
 		return fmt.Errorf("remaining: %d under [%s], want %d to %d", o.Remaining, it.v.text, want.lo, want.hi)

@@ -262,7 +262,7 @@ func (l *ledger) remainingAlone(v *version, now int64) between {
 	return r
 }
 
-// reset returns how long it takes until the key is as good as never seen.
+// reset returns how long it takes until the key is idle.
 func (l *ledger) reset(v *version, now int64) between {
 	if v.kind == blockKind {
 		return l.blocking.reset(now)
@@ -284,7 +284,7 @@ func (l *ledger) reset(v *version, now int64) between {
 		// A frontier may stay where its units were given back.
 		r.hi = max(r.hi, l.frontOf(v).hi+v.window+v.sub-now)
 	}
-	if v.starts() { // as a bucket's initial level: either is as never seen
+	if v.starts() { // as a bucket's initial level: either equals a new key
 		r.hi = max(r.hi, (cell(l.start.hi, v.sub)+v.parts+1)*v.sub-now)
 		r.lo = 0
 	}

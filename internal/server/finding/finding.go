@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package finding says in words what an operator may want to look at in how a rule
-// fares. Its thresholds are in docs/operating.md.
+// Package finding says in words what an operator may want to look at in a rule's
+// counts. Its thresholds are in docs/operating.md.
 package finding
 
 import (
