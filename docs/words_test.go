@@ -18,7 +18,7 @@ var instead = map[string]string{
 	`holds? back`:           "delay",
 	`on trial`:              "candidate",
 	`(is|was|are) away`:     "unavailable",
-	`as never seen`:         "fully refilled, idle",
+	`\bas never seen`:       "fully refilled, idle",
 	`befell`:                "was injected into",
 	`\bfares\b`:             "state",
 	`who lacks`:             "requests without",
