@@ -16,10 +16,10 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
-	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/policy"
 
 	"github.com/sluicegate/sluice/adapters/internal/watch"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // New returns what wraps handlers, or a whole mux of them: what the limits allow

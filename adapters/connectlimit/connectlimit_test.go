@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/policy"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/adapters/internal/limittest"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // TestFailedLogins: six calls that fail, of which three a minute may, in every

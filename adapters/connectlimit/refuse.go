@@ -8,11 +8,12 @@ import (
 	"net/http"
 
 	"connectrpc.com/connect"
-	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/policy"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // refuse answers a call that is not passed on.

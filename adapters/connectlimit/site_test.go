@@ -14,12 +14,12 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
-	"github.com/sluicegate/sluice/httplimit"
-	"github.com/sluicegate/sluice/policy"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sluicegate/sluice/adapters/connectlimit"
 	"github.com/sluicegate/sluice/adapters/internal/limittest"
+	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/policy"
 )
 
 type message = wrapperspb.StringValue

@@ -12,9 +12,9 @@ package echolimit
 
 import (
 	"github.com/labstack/echo/v5"
-	"github.com/sluicegate/sluice/httplimit"
 
 	"github.com/sluicegate/sluice/adapters/internal/watch"
+	"github.com/sluicegate/sluice/httplimit"
 )
 
 // New returns a middleware that passes on what the limits allow and answers the

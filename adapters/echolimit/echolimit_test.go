@@ -13,10 +13,10 @@ import (
 
 	"github.com/labstack/echo/v5"
 	"github.com/labstack/echo/v5/middleware"
-	"github.com/sluicegate/sluice/httplimit"
 
 	"github.com/sluicegate/sluice/adapters/echolimit"
 	"github.com/sluicegate/sluice/adapters/internal/limittest"
+	"github.com/sluicegate/sluice/httplimit"
 )
 
 var errPassword = errors.New("wrong password")

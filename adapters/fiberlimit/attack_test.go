@@ -19,11 +19,11 @@ import (
 	"testing"
 
 	"github.com/gofiber/fiber/v3"
+
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/adapters/internal/limittest"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/policy"
-
-	"github.com/sluicegate/sluice/adapters/internal/limittest"
 )
 
 // TestPaths: what fiber takes for the same route is charged as the same.

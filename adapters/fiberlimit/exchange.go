@@ -10,8 +10,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/sluicegate/sluice/httplimit"
 	"github.com/valyala/fasthttp"
+
+	"github.com/sluicegate/sluice/httplimit"
 )
 
 // exchange is a request that was passed on. It keeps nothing of the buffers of

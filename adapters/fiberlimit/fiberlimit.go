@@ -15,8 +15,9 @@ import (
 	"slices"
 
 	"github.com/gofiber/fiber/v3"
-	"github.com/sluicegate/sluice/httplimit"
 	"github.com/valyala/fasthttp"
+
+	"github.com/sluicegate/sluice/httplimit"
 )
 
 // New returns a handler that passes on what the limits allow and answers the rest.

@@ -15,10 +15,10 @@ import (
 	"github.com/gofiber/fiber/v3/middleware/adaptor"
 	recovery "github.com/gofiber/fiber/v3/middleware/recover"
 	"github.com/gofiber/fiber/v3/middleware/timeout"
-	"github.com/sluicegate/sluice/httplimit"
 
 	"github.com/sluicegate/sluice/adapters/fiberlimit"
 	"github.com/sluicegate/sluice/adapters/internal/limittest"
+	"github.com/sluicegate/sluice/httplimit"
 )
 
 var (

@@ -16,9 +16,9 @@ import (
 	"net/http"
 
 	"github.com/gin-gonic/gin"
-	"github.com/sluicegate/sluice/httplimit"
 
 	"github.com/sluicegate/sluice/adapters/internal/watch"
+	"github.com/sluicegate/sluice/httplimit"
 )
 
 // New returns a handler that passes on what the limits allow, and answers the rest

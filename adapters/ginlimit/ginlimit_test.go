@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"github.com/gin-gonic/gin"
-	"github.com/sluicegate/sluice/httplimit"
 
 	"github.com/sluicegate/sluice/adapters/ginlimit"
 	"github.com/sluicegate/sluice/adapters/internal/limittest"
+	"github.com/sluicegate/sluice/httplimit"
 )
 
 var errPassword = errors.New("wrong password")

@@ -18,13 +18,13 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/adapters/connectlimit"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
-	"google.golang.org/protobuf/types/known/wrapperspb"
-
-	"github.com/sluicegate/sluice/adapters/connectlimit"
 )
 
 func main() {

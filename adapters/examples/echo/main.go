@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v5"
+
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/adapters/echolimit"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
-
-	"github.com/sluicegate/sluice/adapters/echolimit"
 )
 
 func main() {

@@ -16,12 +16,12 @@ import (
 	"net/http"
 
 	"github.com/gofiber/fiber/v3"
+
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/adapters/fiberlimit"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
-
-	"github.com/sluicegate/sluice/adapters/fiberlimit"
 )
 
 func main() {

@@ -16,12 +16,12 @@ import (
 	"net/http"
 
 	"github.com/gin-gonic/gin"
+
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/adapters/ginlimit"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
-
-	"github.com/sluicegate/sluice/adapters/ginlimit"
 )
 
 func main() {

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/adapters/ginlimit"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/memstore"
-
-	"github.com/sluicegate/sluice/adapters/ginlimit"
 )
 
 // begin
