@@ -4,6 +4,7 @@
 package redisstore
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -83,7 +84,8 @@ func TestKeysOfSlotsDoNotCollide(t *testing.T) {
 // TestKeysShareSlot: all limits of a key are in the slot that the server
 // computes, and keys are spread over slots.
 func TestKeysShareSlot(t *testing.T) {
-	client := redistest.Start(t, redistest.Redis(t), "--cluster-enabled", "yes").Client(t)
+	client := redistest.Start(t, redistest.Redis(t), "--cluster-enabled", "yes",
+		"--cluster-port", strconv.Itoa(redistest.FreePort(t))).Client(t)
 	k := keyer{prefix: "sluice"}
 	seen := make(map[uint16]bool)
 	rapid.Check(t, func(t *rapid.T) {

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -65,6 +64,8 @@ type Server struct {
 	mu  sync.Mutex
 	cmd *exec.Cmd
 	out *bytes.Buffer
+
+	ended chan struct{} // closed when the process started last is gone
 }
 
 // Start starts a server without persistence. args are further options, as in
@@ -102,12 +103,16 @@ func (s *Server) Launch(t testing.TB) {
 // Await waits until the process answers: it may have to load what it had saved.
 func (s *Server) Await(t testing.TB) {
 	t.Helper()
-	client := dial(t, s.Option())
-	defer client.Close() // what stays open after a fault is not the harness's
 	waitFor(t, s.Addr+" to answer", func(ctx context.Context) error {
-		err := client.Do(ctx, client.B().Ping().Build()).Error()
-		if err != nil && s.exited() {
+		client, err := rueidis.NewClient(s.Option())
+		if err == nil {
+			defer client.Close()
+			err = client.Do(ctx, client.B().Ping().Build()).Error()
+		}
+		select {
+		case <-s.ended:
 			t.Fatalf("%s ended:\n%s", s.binary.Path, s.Output())
+		default:
 		}
 		return err
 	})
@@ -123,6 +128,7 @@ func (s *Server) start(t testing.TB, args []string) {
 	dieWithParent(s.cmd)
 	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = w, w, s.Dir
 	cmd, started, ended := s.cmd, make(chan error), make(chan struct{})
+	s.ended = ended
 	go func() {
 		defer close(ended)
 		// It dies with the thread that started it, so that one must not end
@@ -155,17 +161,6 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.to.Write(p)
-}
-
-func (s *Server) exited() bool {
-	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
-	if err == nil {
-		_ = conn.Close()
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Contains(s.out.String(), "Fatal") || strings.Contains(s.out.String(), "FATAL")
 }
 
 // Output returns what the process has written.
