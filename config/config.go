@@ -97,15 +97,11 @@ type Admin struct {
 	Hosts []string
 }
 
-// DefaultMaxKeys is how many keys are held in this process if a file does not
-// say: as many as package memstore holds by default.
-const DefaultMaxKeys = 1 << 20
-
 // Store is where states live. The zero Store is in this process.
 type Store struct {
 	Redis   string // where the servers are, as package redisurl reads it; empty: in this process
 	Prefix  string // of keys in Redis; empty: the URL's, or the default
-	MaxKeys int64  // in this process; zero: DefaultMaxKeys
+	MaxKeys int64  // in this process; zero: 1,048,576
 	State   string // file to which a clean stop writes; empty: none
 }
 

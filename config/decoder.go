@@ -17,14 +17,14 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/spelling"
 	"github.com/sluicegate/sluice/policy"
 )
 
 // Bounds of what is read.
 const (
-	MaxBytes  = 32 << 20 // largest file
-	fewNodes  = 100_000  // values read whatever the size, those behind aliases each time
+	fewNodes  = 100_000 // values read whatever the size, those behind aliases each time
 	maxFaults = 1000
 )
 
@@ -61,8 +61,8 @@ func newDecoder(file string, pause func()) *decoder {
 
 // document parses data and returns its one document, nil if there is none.
 func (d *decoder) document(data []byte) *yaml.Node {
-	if len(data) > MaxBytes {
-		d.whole("%d bytes; at most %d are read", len(data), MaxBytes)
+	if len(data) > bounds.MaxFileBytes {
+		d.whole("%d bytes; at most %d are read", len(data), bounds.MaxFileBytes)
 		return nil
 	}
 	d.most = fewNodes + len(data) // without aliases, a file has less values than bytes

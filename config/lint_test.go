@@ -117,10 +117,3 @@ func TestLimitsThatCanNeverDeny(t *testing.T) {
 		}
 	})
 }
-
-// TestDefaultMaxKeys: lint speaks of the room that there is.
-func TestDefaultMaxKeys(t *testing.T) {
-	if config.DefaultMaxKeys != memstore.DefaultMaxKeys {
-		t.Errorf("config says %d, memstore %d", config.DefaultMaxKeys, memstore.DefaultMaxKeys)
-	}
-}

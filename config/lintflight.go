@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -22,7 +23,7 @@ func occupied(r *policy.Rule) (texts []string) {
 		if l.InFlight == nil || len(l.By) > 0 || r.Shadow {
 			continue
 		}
-		if ttl := cmp.Or(l.InFlight.TTL, policy.DefaultLease); ttl > longForAll {
+		if ttl := cmp.Or(l.InFlight.TTL, bounds.DefaultLease); ttl > longForAll {
 			texts = append(texts, fmt.Sprintf("in_flight is one for all, and a client that breaks off an upload has taken a slot of it for %v; write a ttl near the longest request, %v at most, or by: ip",
 				ttl, longForAll))
 		}

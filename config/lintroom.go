@@ -13,6 +13,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/amount"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -36,7 +37,7 @@ func crowded(c *Config, i int) (texts []string) {
 	if c.Store.Redis != "" || r.Shadow {
 		return nil
 	}
-	maxKeys := cmp.Or(c.Store.MaxKeys, DefaultMaxKeys)
+	maxKeys := cmp.Or(c.Store.MaxKeys, bounds.DefaultMaxKeys)
 	room := max(maxKeys/2, 1)
 	for j := range r.Levels {
 		l := &r.Levels[j]

@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
@@ -38,7 +39,7 @@ func Read(name string) (data []byte, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return io.ReadAll(io.LimitReader(f, MaxBytes+1))
+	return io.ReadAll(io.LimitReader(f, bounds.MaxFileBytes+1))
 }
 
 // Parse reads the content of a file of that name. Its error is [Faults], with
@@ -92,8 +93,8 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		return
 	}
 	d.circles(root, c)
-	if c.MaxHeldPerKey > cmp.Or(c.MaxHeld, policy.DefaultQueue) {
-		d.fault(child(root, "max_held_per_key"), "max_held_per_key is more than the %d that are delayed in all; write less, or a larger max_held", cmp.Or(c.MaxHeld, policy.DefaultQueue))
+	if c.MaxHeldPerKey > cmp.Or(c.MaxHeld, bounds.DefaultQueue) {
+		d.fault(child(root, "max_held_per_key"), "max_held_per_key is more than the %d that are delayed in all; write less, or a larger max_held", cmp.Or(c.MaxHeld, bounds.DefaultQueue))
 	}
 	if ruleNodes == nil && len(d.faults) == 0 {
 		d.fault(root, "no rules; write at least one under rules")
@@ -192,8 +193,8 @@ func (d *decoder) ruleNodes(n *yaml.Node) (nodes []*yaml.Node) {
 		d.fault(at, "rules is %s; write a list, each rule behind a dash", kind(n))
 		return nodes
 	}
-	if len(n.Content) > policy.MaxRules {
-		d.fault(at, "%d rules; a file has at most %d", len(n.Content), policy.MaxRules)
+	if len(n.Content) > bounds.MaxRules {
+		d.fault(at, "%d rules; a file has at most %d", len(n.Content), bounds.MaxRules)
 		return nodes
 	}
 	for _, item := range n.Content {

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -192,7 +193,7 @@ func (d *decoder) finishLevel() {
 }
 
 func (d *decoder) candidates(n *yaml.Node, l *policy.Level, of like) {
-	d.pairs(n, "candidates", policy.MaxLevels, func(key, value *yaml.Node) {
+	d.pairs(n, "candidates", bounds.MaxLevels, func(key, value *yaml.Node) {
 		c := policy.Candidate{Name: key.Value}
 		for _, l := range d.limitList(value, of) {
 			if l.Grace != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/amount"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -53,7 +54,7 @@ func words(r *policy.Rule) (lines []string) {
 		}
 	}
 	if r.Shape {
-		add("bodies above a limit are slowed down, not denied: each part waits for at most %v", cmp.Or(r.MaxWait, policy.ShapeTurn))
+		add("bodies above a limit are slowed down, not denied: each part waits for at most %v", cmp.Or(r.MaxWait, bounds.ShapeTurn))
 	} else if r.MaxWait > 0 && waits(r) {
 		add("delayed for at most %v, else denied", r.MaxWait)
 	}
@@ -116,7 +117,7 @@ func levelWords(l *policy.Level) (lines []string) {
 		add("%s", blockWords(b))
 	}
 	if l.InFlight != nil {
-		ttl := cmp.Or(l.InFlight.TTL, policy.DefaultLease)
+		ttl := cmp.Or(l.InFlight.TTL, bounds.DefaultLease)
 		add("in flight: at most %s at once; one that does not end counts for %v", amount.Of(l.InFlight.Cap, false), ttl)
 	}
 	if l.Tiers != nil {

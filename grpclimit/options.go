@@ -61,7 +61,7 @@ type Options struct {
 	MaxWait time.Duration
 	// Queue bounds how many calls and messages are delayed at once. Nil means
 	// one for calls, one for messages and one for replies, each of
-	// policy.DefaultQueue places.
+	// 10,000 places.
 	Queue *policy.Queue
 
 	// Fields sends ratelimit and ratelimit-policy in the header of every call that

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// WarningField tells a client whose request was let through that its next ones
+// warningField tells a client whose request was let through that its next ones
 // may not be. It is a list in the format of RateLimit, with a reason:
 //
 //	RateLimit-Warning: "api";r=499;t=86400;why="soft"
@@ -23,7 +23,7 @@ import (
 // A soft one went over a soft limit, and r is what its grace has left; a near
 // one has a tenth left of what the limit holds when full, or no room for another
 // such request.
-const WarningField = "RateLimit-Warning"
+const warningField = "RateLimit-Warning"
 
 // Refuse answers a request that is not passed on.
 func (q *Request) Refuse(w http.ResponseWriter) {
@@ -123,7 +123,7 @@ func (q *Request) setFields(h http.Header) (own []string) {
 		warning = appendWarning(warning, c.Limit.Name, c.Decision.Remaining, c.Decision.ResetAfter, "near")
 	}
 	if warning != nil {
-		h[WarningField] = []string{string(warning)} // with this case on the wire
+		h[warningField] = []string{string(warning)} // with this case on the wire
 	}
 	return own
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -37,7 +38,7 @@ func FuzzByQueryEqualsNetURL(f *testing.F) {
 			if all.Get("id") != "" {
 				t.Fatalf("query %q: %v, net/url has %q", query, err, all["id"])
 			}
-		case parseErr == nil && len(all["id"]) == 1 && len(all["id"][0]) <= policy.MaxValueBytes:
+		case parseErr == nil && len(all["id"]) == 1 && len(all["id"][0]) <= bounds.MaxValueBytes:
 			t.Fatalf("query %q: %v, net/url has %q", query, err, all["id"])
 		}
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -24,7 +25,7 @@ func TestKeys(t *testing.T) {
 		v, ok := r.Header["X-Verified-Sub"]
 		return strings.Join(v, ""), ok
 	})
-	huge := strings.Repeat("x", policy.MaxValueBytes)
+	huge := strings.Repeat("x", bounds.MaxValueBytes)
 	cases := []struct {
 		name   string
 		key    httplimit.Key
@@ -270,7 +271,7 @@ func TestBadKeys(t *testing.T) {
 // A key is never longer than a Store accepts.
 func TestKeysFitTheStore(t *testing.T) {
 	key := join(5, httplimit.ByHeader)
-	long := strings.Repeat("%", policy.MaxValueBytes) // each becomes three bytes
+	long := strings.Repeat("%", bounds.MaxValueBytes) // each becomes three bytes
 	got, err := keyOf(t, key, request(t, "/", headers(5, long)...))
 	if err == nil || len(got) > sluice.MaxKeyBytes {
 		t.Errorf("got a key of %d bytes, %v", len(got), err)

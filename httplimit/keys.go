@@ -15,7 +15,7 @@ import (
 // one. What is wrong with its arguments [New] says, with all other faults.
 //
 // An empty value is a missing one, whatever the key is made of. A value above
-// [policy.MaxValueBytes] is refused, and so is one that is sent more than once,
+// 8 KiB is refused, and so is one that is sent more than once,
 // since the limiter might then charge one value and the application use another.
 type Key = policy.Part
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/policy"
@@ -64,7 +65,7 @@ func New(o Options) (*Middleware, error) {
 		o.Fields = Draft11
 	}
 	if o.ReadAhead == nil {
-		o.ReadAhead = NewReadAhead(DefaultReadAhead)
+		o.ReadAhead = NewReadAhead(bounds.DefaultReadAhead)
 	}
 	m.opts, m.front, m.clients = o, front, clients
 	m.requests.New = func() any { return new(Request) }

@@ -60,11 +60,11 @@ type Options struct {
 	// nothing is delayed past the deadline of the request's context.
 	MaxWait time.Duration
 	// Queue bounds how many requests are delayed at once. Middlewares may share
-	// one. Nil means one of its own, of policy.DefaultQueue places.
+	// one. Nil means one of its own, of 10,000 places.
 	Queue *policy.Queue
 	// ReadAhead bounds how many bytes of bodies are kept while their requests are
 	// delayed. Middlewares may share one. Nil means one of its own, of
-	// DefaultReadAhead bytes.
+	// 64 MiB.
 	ReadAhead *ReadAhead
 
 	// Fields are the header fields of the answers. Zero means [Draft11]. Those of a

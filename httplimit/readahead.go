@@ -5,10 +5,6 @@ package httplimit
 
 import "sync/atomic"
 
-// DefaultReadAhead is how many bytes of bodies a [Middleware] keeps at once, of all
-// requests that it delays, if it is not told otherwise.
-const DefaultReadAhead = 64 << 20 // bytes
-
 const (
 	// mostKept is how much of a body is read while its request is delayed.
 	mostKept = 64 << 10 // bytes

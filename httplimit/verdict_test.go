@@ -164,7 +164,7 @@ func TestFieldsSayWhatALimitHolds(t *testing.T) {
 		if full, left := field("X-RateLimit-Limit"), field("X-RateLimit-Remaining"); full != c.full || left != c.left {
 			t.Errorf("%s: limit %s, remaining %s; want %s, %s", c.limits, full, left, c.full, c.left)
 		}
-		if warning := field(httplimit.WarningField); (warning != "") != c.near {
+		if warning := field("RateLimit-Warning"); (warning != "") != c.near {
 			t.Errorf("%s: warning %q, want one: %v", c.limits, warning, c.near)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 )
 
@@ -309,7 +310,7 @@ func TestIdleBeyondTheEpoch(t *testing.T) {
 // BenchmarkRebuild replaces the block of a full shard: the longest that a call
 // can take, but for what it decides.
 func BenchmarkRebuild(b *testing.B) {
-	_, perShard := shardsFor(DefaultMaxKeys)
+	_, perShard := shardsFor(bounds.DefaultMaxKeys)
 	for _, which := range []int{wordsOnly, 4, 7} {
 		b.Run(fmt.Sprint("kind ", which), func(b *testing.B) {
 			sh := newHolder(b, perShard)

@@ -11,16 +11,14 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/keyhash"
 )
-
-// DefaultMaxKeys is the MaxKeys of Options that name none.
-const DefaultMaxKeys = 1 << 20
 
 // Options are the settings of a [Store]. The zero value is ready to use.
 type Options struct {
 	// MaxKeys is how many states the Store holds without forgetting one: one
-	// for each key under each limit. Zero means [DefaultMaxKeys], a negative
+	// for each key under each limit. Zero means 1,048,576, a negative
 	// number 1. As keys spread over shards by chance, every shard has room for
 	// about an eighth more, so that a state is evicted before MaxKeys are held
 	// with odds of less than 1 in 1000.
@@ -55,7 +53,7 @@ func New(opts Options) *Store {
 	keys := opts.MaxKeys
 	switch {
 	case keys == 0:
-		keys = DefaultMaxKeys
+		keys = bounds.DefaultMaxKeys
 	case keys < 0:
 		keys = 1
 	}

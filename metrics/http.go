@@ -20,10 +20,10 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// MaxRoutes is how many routes are told apart. Those beyond it count as OtherRoute.
+// maxRoutes is how many routes are told apart. Those beyond it count as otherRoute.
 const (
-	MaxRoutes  = 1000
-	OtherRoute = "other"
+	maxRoutes  = 1000
+	otherRoute = "other"
 )
 
 // classes of a status: what the client got.
@@ -98,8 +98,8 @@ func (m *Metrics) routeOf(name string) *route {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.numRoutes >= MaxRoutes && name != OtherRoute {
-		name = OtherRoute
+	if m.numRoutes >= maxRoutes && name != otherRoute {
+		name = otherRoute
 	}
 	if r, ok := m.routes.Load(name); ok {
 		return r.(*route) //nolint:forcetypeassert // nothing else is ever stored
@@ -160,7 +160,7 @@ func RouteOf(r *http.Request, s *httplimit.Summary) string {
 	case s.Upstream != nil && s.Upstream.URL != "":
 		return "/" // of all requests
 	default:
-		return cmp.Or(r.Pattern, OtherRoute)
+		return cmp.Or(r.Pattern, otherRoute)
 	}
 }
 

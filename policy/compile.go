@@ -9,18 +9,13 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// Bounds of what rules may hold.
-const (
-	MaxRules     = 100_000
-	MaxLevels    = 8
-	MaxParts     = 8
-	maxListed    = 10_000 // hosts, paths, values, networks, tiers of one rule
-	MaxOverrides = 100_000
-)
+// maxListed is how many hosts, paths, values, networks or tiers one rule may name.
+const maxListed = 10_000
 
 // compiler gathers what is wrong with the rule it is at.
 type compiler struct {
@@ -61,8 +56,8 @@ func Compile(rules []Rule) (*Policy, error) { return CompilePaced(rules, func() 
 // processor.
 func CompilePaced(rules []Rule, pause func()) (*Policy, error) {
 	c := &compiler{}
-	if len(rules) > MaxRules {
-		c.fault(in("Name"), "%d rules; a policy has at most %d", len(rules), MaxRules)
+	if len(rules) > bounds.MaxRules {
+		c.fault(in("Name"), "%d rules; a policy has at most %d", len(rules), bounds.MaxRules)
 		return nil, c.faults
 	}
 	p := &Policy{rules: make([]rule, len(rules)), names: make(map[string]int, len(rules)), index: &index{}}
@@ -155,8 +150,8 @@ func (c *compiler) rule(r *rule) {
 	if everyAddress(r.ExemptNetworks) {
 		c.fault(in("ExemptNetworks"), "exempt every address: the rule can never apply; leave it out, or exempt less")
 	}
-	if len(r.Levels) == 0 || len(r.Levels) > MaxLevels {
-		c.fault(in("Levels"), "%d levels; a rule has 1 to %d", len(r.Levels), MaxLevels)
+	if len(r.Levels) == 0 || len(r.Levels) > bounds.MaxLevels {
+		c.fault(in("Levels"), "%d levels; a rule has 1 to %d", len(r.Levels), bounds.MaxLevels)
 	}
 	if r.Lease != nil {
 		c.lease(r)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/internal/wire"
@@ -33,8 +34,8 @@ func (c *compiler) level(r *rule, i int) {
 	if source.Missing >= missings {
 		c.fault(at.in("Missing"), "%v is not one of refuse, share and skip", source.Missing)
 	}
-	if len(source.By) > MaxParts {
-		c.fault(at.in("By"), "%d parts; a key has at most %d", len(source.By), MaxParts)
+	if len(source.By) > bounds.MaxParts {
+		c.fault(at.in("By"), "%d parts; a key has at most %d", len(source.By), bounds.MaxParts)
 	}
 	source.By = slices.Clone(source.By)
 	l.parts = make([]keyPart, 0, len(source.By))
@@ -85,7 +86,7 @@ func (c *compiler) level(r *rule, i int) {
 func (c *compiler) inFlight(l *level, at Place) {
 	l.inFlight = *l.InFlight
 	if l.inFlight.TTL == 0 {
-		l.inFlight.TTL = DefaultLease
+		l.inFlight.TTL = bounds.DefaultLease
 	}
 	if l.inFlight.Name == "" {
 		l.inFlight.Name = "slots"
@@ -325,8 +326,8 @@ func (c *compiler) plan(at Place, scope string, lists ...[]sluice.Limit) *sluice
 }
 
 func (c *compiler) overrides(r *rule, l *level, at Place, scope string) {
-	if len(l.Overrides) > MaxOverrides {
-		c.fault(at.in("Overrides"), "%d overrides; a level has at most %d", len(l.Overrides), MaxOverrides)
+	if len(l.Overrides) > bounds.MaxOverrides {
+		c.fault(at.in("Overrides"), "%d overrides; a level has at most %d", len(l.Overrides), bounds.MaxOverrides)
 		return
 	}
 	if len(l.Overrides) > 0 {
@@ -354,8 +355,8 @@ func (c *compiler) overrides(r *rule, l *level, at Place, scope string) {
 }
 
 func (c *compiler) candidates(r *rule, l *level, at Place, scope string) {
-	if len(l.Candidates) > MaxLevels {
-		c.fault(at.in("Candidates"), "%d candidates; a level has at most %d", len(l.Candidates), MaxLevels)
+	if len(l.Candidates) > bounds.MaxLevels {
+		c.fault(at.in("Candidates"), "%d candidates; a level has at most %d", len(l.Candidates), bounds.MaxLevels)
 	}
 	for i := range l.Candidates {
 		source, here := &l.Candidates[i], at.in("Candidates").item(i)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // Evaluator decides requests under one policy. It holds no state of its own and is
@@ -217,7 +218,7 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 				if s == nil {
 					continue
 				}
-				wait := cmp.Or(r.MaxWait, ShapeTurn)
+				wait := cmp.Or(r.MaxWait, bounds.ShapeTurn)
 				v.shapes = append(v.shapes, Shape{Rule: &r.Rule, Level: l.Level, MaxWait: wait, Charge: sluice.Charge{Plan: s.take, Key: key}})
 				continue
 			}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -29,7 +30,7 @@ func TestFirstOfBadParts(t *testing.T) {
 		want string // the fault, or the key
 	}{
 		{"a field twice", policy.Header("User"), policy.Plain{Headers: map[string][]string{"User": {"a", "b"}}}, "header User is sent more than once; send it once"},
-		{"a field that is too long", policy.Header("User"), policy.Plain{Headers: map[string][]string{"User": {strings.Repeat("a", policy.MaxValueBytes+1)}}}, "header User is longer than 8192 bytes"},
+		{"a field that is too long", policy.Header("User"), policy.Plain{Headers: map[string][]string{"User": {strings.Repeat("a", bounds.MaxValueBytes+1)}}}, "header User is longer than 8192 bytes"},
 		{"an empty field", policy.Header("User"), policy.Plain{Headers: map[string][]string{"User": {""}}}, "2:192.0.2.1"},
 		{"no field", policy.Header("User"), policy.Plain{}, "2:192.0.2.1"},
 		{"a token that cannot be used", policy.Claim("sub"), policy.Plain{Token: &policy.TokenError{Problem: "the token has expired"}}, "claim sub: the token has expired"},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/clientip"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 )
@@ -55,7 +56,7 @@ type FrontOptions struct {
 	// nothing is delayed past the deadline of the request's context.
 	MaxWait time.Duration
 	// Queue bounds how many requests are delayed at once. Fronts may share one.
-	// Nil means a [Queue] of its own, of DefaultQueue places.
+	// Nil means a [Queue] of its own, of 10,000 places.
 	Queue *Queue
 	// OnHold, if not nil, is called when a request begins to be delayed, and
 	// returns the context under which it is, and what to call when that is over:
@@ -138,7 +139,7 @@ func NewFront(o FrontOptions) (*Front, error) {
 		return nil, errors.Join(all...)
 	}
 	if o.Queue == nil {
-		o.Queue = NewQueue(DefaultQueue)
+		o.Queue = NewQueue(bounds.DefaultQueue)
 	}
 	f := &Front{
 		opts: o, finder: finder, clients: clientip.NewAdmission(o.Allow, o.Deny),

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -93,7 +94,7 @@ func TestFrontForgottenCall(t *testing.T) {
 		front.Decide(t.Context(), client("192.0.2.1"), &call)
 		front.Decide(t.Context(), client("192.0.2.2"), &call)
 		call.Settle(t.Context(), policy.Response{Status: 200})
-		time.Sleep(10 * policy.DefaultLease)
+		time.Sleep(10 * bounds.DefaultLease)
 		if n := slots.n.Load(); n != 0 {
 			t.Errorf("%d renewals after both uses", n)
 		}
@@ -115,7 +116,7 @@ func TestFrontKeepsSlots(t *testing.T) {
 		var runs, next policy.Call
 		front.Decide(ctx, client("192.0.2.1"), &runs)
 		leave()
-		time.Sleep(3 * policy.DefaultLease)
+		time.Sleep(3 * bounds.DefaultLease)
 		if front.Decide(t.Context(), client("192.0.2.1"), &next); next.Verdict != policy.Denied {
 			t.Errorf("beside one that runs: %v", next.Verdict)
 		}
@@ -154,7 +155,7 @@ func TestFrontSettlesWhileRenewing(t *testing.T) {
 		})
 		var call policy.Call
 		front.Decide(t.Context(), client("192.0.2.1"), &call)
-		time.Sleep(policy.DefaultLease / 2)
+		time.Sleep(bounds.DefaultLease / 2)
 		if n := slots.renewing.Load(); n != 1 {
 			t.Fatalf("%d renewals are under way", n)
 		}

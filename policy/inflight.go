@@ -12,9 +12,6 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// DefaultLease is the TTL of an in-flight limit that names none.
-const DefaultLease = 10 * time.Minute
-
 // InFlight is a limit of requests in flight, and what it had to say.
 type InFlight struct {
 	Rule     *Rule

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/stores"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -66,7 +67,7 @@ func testInFlight(t *testing.T, flights func(*testing.T, int64, func(*policy.Rul
 	if f := third.InFlight; third.Allowed || f == nil || f.Rule.Name != "api" || f.Key != "ada" || f.Limit.Cap != 2 || f.Decision.Held != 2 {
 		t.Fatalf("third of two: allowed %v, %+v", third.Allowed, f)
 	}
-	if third.Decision.RetryAfter != policy.DefaultLease {
+	if third.Decision.RetryAfter != bounds.DefaultLease {
 		t.Errorf("retry after %v, want the lease", third.Decision.RetryAfter)
 	}
 	if got, want := w.remaining("api", "", "ada"), []int64{8}; !slices.Equal(got, want) {

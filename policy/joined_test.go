@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -72,7 +73,7 @@ func TestCallsForDeniedSlotsAndUnits(t *testing.T) {
 	if got, want := w.asks(), (asked{takes: 1}); denied.Allowed || got != want {
 		t.Errorf("the slot is held: allowed %v, asked %+v, want %+v", denied.Allowed, got, want)
 	}
-	if denied.InFlight == nil || denied.Limits() != 0 || denied.Decision != (sluice.Decision{RetryAfter: policy.DefaultLease}) {
+	if denied.InFlight == nil || denied.Limits() != 0 || denied.Decision != (sluice.Decision{RetryAfter: bounds.DefaultLease}) {
 		t.Errorf("the slot is held: got %+v with %d outcomes, in flight %+v", denied.Decision, denied.Limits(), denied.InFlight)
 	}
 	w.settle(v, policy.Response{})

@@ -10,11 +10,9 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/source"
 )
-
-// MaxValueBytes is the longest value that one part of a key may have.
-const MaxValueBytes = 8 << 10
 
 // PartError is a request that cannot be charged because of what the client
 // sent or left out.
@@ -58,7 +56,7 @@ func (r *rule) unusable(p *keyPart, problem string) *PartError {
 func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string, fault error) {
 	var values []string
 	var err error
-	most := MaxValueBytes
+	most := bounds.MaxValueBytes
 	switch p.Source {
 	case source.Header:
 		values = a.Header(p.Name)
@@ -118,8 +116,8 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string
 func (r *rule) called(p *keyPart, a Attributes) (string, error) {
 	value, err := p.Part.made.value(a)
 	switch {
-	case err == nil && len(value) > MaxValueBytes:
-		return "", r.unusable(p, fmt.Sprintf("is longer than %d bytes", MaxValueBytes))
+	case err == nil && len(value) > bounds.MaxValueBytes:
+		return "", r.unusable(p, fmt.Sprintf("is longer than %d bytes", bounds.MaxValueBytes))
 	case err == nil:
 		return value, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/internal/wire"
 )
@@ -66,8 +67,8 @@ func (l *level) key(values []string) ([]string, error) {
 // written returns a value that somebody wrote as requests have it.
 func (p *keyPart) written(text string) (string, error) {
 	switch {
-	case len(text) > MaxValueBytes:
-		return "", fmt.Errorf("%d bytes; requests with more than %d are refused", len(text), MaxValueBytes)
+	case len(text) > bounds.MaxValueBytes:
+		return "", fmt.Errorf("%d bytes; requests with more than %d are refused", len(text), bounds.MaxValueBytes)
 	case p.Source == source.IP && p.finder != nil: // else the part has a fault of its own
 		return p.group(text)
 	case p.Source == source.Host, p.Source == source.Header && canonical(p.Name) == "Host":

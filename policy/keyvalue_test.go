@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
@@ -50,7 +51,7 @@ func TestPartValue(t *testing.T) {
 		{policy.Cookie("sid"), "%61+b", "a b"},
 		{policy.Header("host"), "API.example.com", "api.example.com"},
 		{policy.Header("X-User"), "Ada", "Ada"},
-		{policy.Header("X-User"), strings.Repeat("x", policy.MaxValueBytes+1), ":bytes; requests with more"},
+		{policy.Header("X-User"), strings.Repeat("x", bounds.MaxValueBytes+1), ":bytes; requests with more"},
 		{method, "get", "GET"},
 		{method, "GET /", ":is not a method"},
 	}
@@ -154,8 +155,8 @@ func TestKeysThatNeverMatch(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want[i])
 		}
 	}
-	long := slices.Repeat([]string{strings.Repeat("x", policy.MaxValueBytes)}, policy.MaxParts)
-	wide := policy.Level{By: slices.Repeat(by(policy.Header("A")), policy.MaxParts)}
+	long := slices.Repeat([]string{strings.Repeat("x", bounds.MaxValueBytes)}, bounds.MaxParts)
+	wide := policy.Level{By: slices.Repeat(by(policy.Header("A")), bounds.MaxParts)}
 	if _, err := wide.Key(long); err == nil || !strings.Contains(err.Error(), "are refused") {
 		t.Errorf("a key of 64 KiB and 7 bytes: error %v", err)
 	}

@@ -12,10 +12,6 @@ import (
 	"github.com/sluicegate/sluice/internal/instants"
 )
 
-// DefaultQueue is how many requests a [Front] delays at once if it is not told
-// otherwise.
-const DefaultQueue = 10_000
-
 // ErrQueueFull is why a request is not delayed: as many as may be are.
 var ErrQueueFull = errors.New("policy: the delay queue is full")
 

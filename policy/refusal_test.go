@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -26,7 +27,7 @@ func TestMissingParts(t *testing.T) {
 		"skip":              {missing: policy.Skip, allowed: 3},
 		"twice, refuse":     {missing: policy.Refuse, headers: map[string][]string{"X-User": {"a", "b"}}, refused: true},
 		"twice, skip":       {missing: policy.Skip, headers: map[string][]string{"X-User": {"a", "b"}}, refused: true},
-		"too long":          {missing: policy.Skip, headers: map[string][]string{"X-User": {string(make([]byte, policy.MaxValueBytes+1))}}, refused: true},
+		"too long":          {missing: policy.Skip, headers: map[string][]string{"X-User": {string(make([]byte, bounds.MaxValueBytes+1))}}, refused: true},
 		"refuse, in shadow": {missing: policy.Refuse, shadow: true, allowed: 3},
 	}
 	for name, test := range tests {

@@ -44,7 +44,7 @@ type Rule struct {
 	// not zero counts. Under limits that all queue, as a leaky bucket does, it
 	// caps how long these delay it, which zero leaves to them. A rule that
 	// counts responses, but does not hold, charges nothing that could wait. In a rule
-	// that shapes it is how long each part of a body waits, and zero ShapeTurn.
+	// that shapes it is how long each part of a body waits, and zero a minute.
 	MaxWait time.Duration
 	// Failure is what happens if the store cannot decide. The zero value is
 	// [sluice.FailOpen].
@@ -107,7 +107,7 @@ type Level struct {
 	// Shape or Lease, and its When holds. Requests under it never wait until they fit.
 	Blocks []sluice.Limit
 	// InFlight, if not nil, caps how many requests of a key run at once. A zero
-	// TTL means [DefaultLease]: how long a request whose front has died counts.
+	// TTL means ten minutes: how long a request whose front has died counts.
 	InFlight *sluice.SlotLimit
 	// Tiers, if not nil, choose other limits by an attribute: free, pro.
 	Tiers *Tiers

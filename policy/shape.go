@@ -9,15 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-)
-
-const (
-	// LeastShaped is how many bytes a limit that shapes must grant at once at
-	// least: of fewer, each costs more to decide than to send.
-	LeastShaped = 256
-	// ShapeTurn is how long bytes wait for their turn if their rule has no
-	// MaxWait. Who would wait longer is cut off.
-	ShapeTurn = time.Minute
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // Shape is what one level of a rule that shapes charges for the bytes of a
@@ -48,10 +40,10 @@ func (v *Verdict) Shapes() iter.Seq[Shape] {
 
 // Unshapeable returns why bytes cannot be slowed down by a limit, where each
 // part of them waits for maxWait at most, and what to write instead. It returns
-// "" if they can. A maxWait of 0 is [ShapeTurn].
+// "" if they can. A maxWait of 0 is a minute.
 func Unshapeable(l sluice.Limit, maxWait time.Duration) string {
 	if maxWait == 0 {
-		maxWait = ShapeTurn
+		maxWait = bounds.ShapeTurn
 	}
 	f := l.Filled()
 	if f.Unit != sluice.Bytes || f.Quota < 1 || f.Window <= 0 {
@@ -62,8 +54,8 @@ func Unshapeable(l sluice.Limit, maxWait time.Duration) string {
 	case sluice.TokenBucket, sluice.LeakyBucket:
 		full = f.Burst
 		if f.Refill == sluice.Continuous {
-			wait = time.Duration(float64(LeastShaped) / float64(f.Quota) * float64(f.Window)) // of the order of it
-			wait += f.WarmUp / 2                                                              // of a cold key
+			wait = time.Duration(float64(bounds.LeastShaped) / float64(f.Quota) * float64(f.Window)) // of the order of it
+			wait += f.WarmUp / 2                                                                     // of a cold key
 		}
 	case sluice.SlidingCounter:
 		wait *= 2
@@ -74,8 +66,8 @@ func Unshapeable(l sluice.Limit, maxWait time.Duration) string {
 		return "counts what is denied, and bytes that are slowed down are not; leave out count-denied"
 	case f.Debt > 0:
 		return "has a debt, which is of bytes that are counted after they have passed; leave it out"
-	case full < LeastShaped:
-		return fmt.Sprintf("grants at most %d bytes at once; it must be %d or more, so write a burst, such as burst 1KB", full, LeastShaped)
+	case full < bounds.LeastShaped:
+		return fmt.Sprintf("grants at most %d bytes at once; it must be %d or more, so write a burst, such as burst 1KB", full, bounds.LeastShaped)
 	case wait > maxWait:
 		return fmt.Sprintf("may hold bytes back for %v, and they wait for %v at most before they are cut off; write a bucket with a higher quota, such as 1MB/s burst 1MB", wait.Round(time.Second), maxWait)
 	default:

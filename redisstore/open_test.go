@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/redisstore"
@@ -374,7 +375,7 @@ func TestOptionsOfTheURL(t *testing.T) {
 			t.Errorf("%q, %+v: got keys %q, want one with %q", c.parameters, c.options, list, c.prefix)
 		}
 	}
-	for parameters, want := range map[string]time.Duration{"": redisstore.DefaultTimeout, "?timeout=20ms": 20 * time.Millisecond} {
+	for parameters, want := range map[string]time.Duration{"": bounds.DefaultRedisTimeout, "?timeout=20ms": 20 * time.Millisecond} {
 		s := openURL(t, t.Context(), "redis://"+server.Addr+parameters, redisstore.Options{})
 		if got := s.Timeout(); got != want {
 			t.Errorf("%q: got a timeout of %v, want %v", parameters, got, want)

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // Options are the settings of a [Store]: how it names states and how long it
@@ -25,7 +27,7 @@ type Options struct {
 	// Timeout bounds every request, also one whose context has a later
 	// deadline or none: it ends then or up to 1/64 of it sooner. So long the
 	// answer to a caller who has left is waited for. Zero means
-	// [DefaultTimeout].
+	// a second.
 	Timeout time.Duration
 	// NoCoalescing sends each request by itself. Otherwise those for one key
 	// under one plan that come while one is on its way share the next call.
@@ -36,9 +38,6 @@ type Options struct {
 	// [slog.Default].
 	Logger *slog.Logger
 }
-
-// DefaultTimeout is the Timeout of Options that name none.
-const DefaultTimeout = time.Second
 
 const longestPrefix = 256
 
@@ -55,10 +54,10 @@ func (o Options) filled() (Options, error) {
 		faults = append(faults, fmt.Errorf("option Secret of %d bytes can be guessed: give it 16 random bytes or more", n))
 	}
 	if o.Timeout < 0 {
-		faults = append(faults, fmt.Errorf("option Timeout %v is negative: leave it zero for %v", o.Timeout, DefaultTimeout))
+		faults = append(faults, fmt.Errorf("option Timeout %v is negative: leave it zero for %v", o.Timeout, bounds.DefaultRedisTimeout))
 	}
 	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
+		o.Timeout = bounds.DefaultRedisTimeout
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
@@ -138,7 +139,7 @@ func TestGivenBack(t *testing.T) {
 						ctx, leave := context.WithCancel(t.Context())
 						defer leave()
 						if leaves {
-							time.AfterFunc(remote.DefaultTimeout/2, leave)
+							time.AfterFunc(bounds.DefaultTimeout/2, leave)
 						}
 						_, err := s.Take(ctx, c.req)
 						if _, unavailable := errors.AsType[*remote.UnavailableError](err); unavailable == leaves || errors.Is(err, context.Canceled) != leaves {

@@ -60,7 +60,7 @@
 // and whatever else is taken can only make that longer. So until then the
 // answer is known. Of each key the smallest cost that was denied is remembered
 // and until when, counted on the monotonic clock from before the request was
-// sent, and for [MaxAge] at most. A client that keeps pressing a key far over its
+// sent, and for a second at most. A client that keeps pressing a key far over its
 // limit then costs the store next to nothing.
 //
 // Once the denial of a pressed key has ended, one take asks the store. The others
@@ -80,7 +80,7 @@
 // Whatever could give units back through this process (a refund, a reset, a
 // charge, a take under a changed limit) forgets the key before it is sent, and
 // nothing is remembered about the key until it has come back. What is given
-// back elsewhere is seen after [MaxAge] at the latest; so is a jump of the
+// back elsewhere is seen after a second at the latest; so is a jump of the
 // store's clock, a state that the store lost, and a refund that fails here but
 // reaches the store later.
 //
@@ -122,7 +122,7 @@
 // [sluice.Plan.Lease].
 //
 // A node counts the TTL on its own clock from before it sent its request, and
-// ends it early by a part in [Drift], so clocks need not agree, only run at
+// ends it early by a part in 1,000, so clocks need not agree, only run at
 // about the same rate. A process that is stopped between a decision and what it
 // decides on acts late, as it does under any limiter.
 //

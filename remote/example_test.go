@@ -29,7 +29,7 @@ func (away) TakeBatch(context.Context, []sluice.Request, []sluice.Result) error 
 func ExampleWrap() {
 	store, err := remote.Wrap(away{}, remote.Options{
 		Policy: sluice.FailLocal,
-		Local:  memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed}),
+		Local:  memstore.New(memstore.Options{MaxKeys: 1 << 16}),
 		Nodes:  func() int { return 4 },
 	})
 	if err != nil {

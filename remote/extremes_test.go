@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
@@ -38,7 +39,7 @@ func TestLargestOptions(t *testing.T) {
 		s = wrap(t, f, remote.Options{MaxInFlight: math.MaxInt, LateTimeout: math.MaxInt64, MaxOwed: math.MaxInt, MaxKeys: math.MaxInt})
 		bring(t, f, s, erring)
 		f.set(none)
-		time.Sleep(2 * remote.DefaultProbe)
+		time.Sleep(2 * bounds.DefaultProbe)
 		synctest.Wait()
 		if !s.Healthy() {
 			t.Error("not healthy a second after the store's return")
@@ -153,8 +154,8 @@ func TestCloseWithMuchToRelease(t *testing.T) {
 		time.Sleep(700 * time.Millisecond)
 		began := time.Now()
 		_ = s.Close()
-		if took := time.Since(began); took > remote.DefaultTimeout {
-			t.Errorf("Close took %v, want %v at most", took, remote.DefaultTimeout)
+		if took := time.Since(began); took > bounds.DefaultTimeout {
+			t.Errorf("Close took %v, want %v at most", took, bounds.DefaultTimeout)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -45,7 +46,7 @@ func TestGivenBackWhileHalfOpen(t *testing.T) {
 					}
 					time.Sleep(time.Millisecond)
 				}
-				if s.Healthy() || time.Since(began) > remote.MaxAge {
+				if s.Healthy() || time.Since(began) > bounds.MaxDenialAge {
 					t.Fatalf("healthy %v after %v: too late", s.Healthy(), time.Since(began))
 				}
 				mend(t, f, s)

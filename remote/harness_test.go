@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
@@ -183,7 +184,7 @@ func wrap(t *testing.T, f sluice.Store, opts remote.Options) *remote.Store {
 			f = strict{store, store}
 		}
 	}
-	opts.Local = memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed})
+	opts.Local = memstore.New(memstore.Options{MaxKeys: bounds.DefaultMaxOwed})
 	s, err := remote.Wrap(f, opts)
 	if err != nil {
 		t.Fatal(err)

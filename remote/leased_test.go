@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -117,7 +118,7 @@ func TestReturnToAHungStore(t *testing.T) {
 		if err := s.Return(context.Background()); err == nil {
 			t.Error("nothing was given back, and no error")
 		}
-		if took := time.Since(began); took > remote.DefaultTimeout {
+		if took := time.Since(began); took > bounds.DefaultTimeout {
 			t.Errorf("an answer after %v", took)
 		}
 		if st := s.Stats().Leases; st.Lost == 0 {
@@ -148,7 +149,7 @@ func TestLeasesOfAHungStore(t *testing.T) {
 					if _, refused := errors.AsType[*remote.UnavailableError](err); !refused && err != nil {
 						t.Error(err)
 					}
-					if took := time.Since(began); took > remote.DefaultTimeout {
+					if took := time.Since(began); took > bounds.DefaultTimeout {
 						t.Errorf("an answer after %v", took)
 					}
 				}

@@ -11,11 +11,9 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/compiled"
 )
-
-// DefaultMaxKeys is how many keys are remembered where no number is named.
-const DefaultMaxKeys = 1 << 16
 
 // mostShards is how many parts of the keys have a lock of their own, and
 // leastKeys how many keys are worth one.
@@ -52,10 +50,10 @@ func newNear(o Options, by asker) *near {
 		by: by, lease: o.Lease, clock: clockOf(o.Now), age: int64(o.MaxDenial),
 		keys: maphash.MakeSeed(), scopes: maphash.MakeSeed(), plans: new(compiled.Prepared[*facts]),
 	}
-	if n.age == 0 || n.age > int64(MaxAge) {
-		n.age = int64(MaxAge)
+	if n.age == 0 || n.age > int64(bounds.MaxDenialAge) {
+		n.age = int64(bounds.MaxDenialAge)
 	}
-	keys := cmp.Or(o.MaxKeys, DefaultMaxKeys)
+	keys := cmp.Or(o.MaxKeys, bounds.DefaultNearKeys)
 	keys = min(max(keys, 1), 1<<30)
 	shards := 1
 	for shards < mostShards && 2*shards*leastKeys <= keys {

@@ -9,9 +9,6 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// MaxAge is how long a denial is remembered at most.
-const MaxAge = time.Second
-
 // denial is what is remembered of one. The zero denial says nothing.
 type denial struct {
 	plan       uint64 // identity of the limits

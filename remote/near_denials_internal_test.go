@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/storetest"
@@ -192,7 +193,7 @@ func TestForgets(t *testing.T) {
 // after MaxAge at the latest.
 func TestChangesElsewhereAreSeenInTime(t *testing.T) {
 	for _, c := range []struct{ age time.Duration }{
-		{MaxAge}, {50 * time.Millisecond},
+		{bounds.MaxDenialAge}, {50 * time.Millisecond},
 	} {
 		t.Run(c.age.String(), func(t *testing.T) {
 			w, p := newCached(Options{}), storekit.Plan(t, "api", "2/h")

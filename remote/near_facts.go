@@ -10,10 +10,6 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Drift bounds how much clocks may differ in rate: by one part in Drift.
-// Clocks that are kept by NTP differ by half of that at most.
-const Drift = 1000
-
 // facts are what follows from a plan, worked out once.
 type facts struct {
 	plan     *sluice.Plan // what the store is given: its limits are stricter if it is leased

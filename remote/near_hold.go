@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // moment is what this node's clocks show: ns since some beginning.
@@ -22,11 +23,11 @@ func (m moment) atLeast(n moment) int64 { return min(m.mono-n.mono, m.wall-n.wal
 
 // shortened returns how many ns of this node's clock pass for certain before ns
 // of the store's have.
-func shortened(ns int64) int64 { return ns - ns/Drift - 1 }
+func shortened(ns int64) int64 { return ns - ns/bounds.Drift - 1 }
 
 // lengthened returns how many ns of this node's clock pass at the most before
 // ns of the store's have.
-func lengthened(ns int64) int64 { return ns + ns/(Drift-1) + 1 }
+func lengthened(ns int64) int64 { return ns + ns/(bounds.Drift-1) + 1 }
 
 // whole returns ns as a Duration of whole µs.
 func whole(ns int64) time.Duration {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 )
 
@@ -178,10 +179,10 @@ func TestReservedRetryAfter(t *testing.T) {
 func TestDeniedUntil(t *testing.T) {
 	plan := storekit.Plan(t, "hold", "100/s sliding-log")
 	d := sluice.Decision{RetryAfter: 500 * time.Millisecond}
-	plain := newDenial(&facts{plan: plan}, 1, 7, 9, int64(MaxAge), &d)
-	leased := newDenial(leasedFacts(t, plan, sluice.LeaseTerms{TTL: time.Millisecond}), 1, 7, 9, int64(MaxAge), &d)
-	if want := 7 + 500*millis - 1000; plain.until != want || leased.until != want-(want-7)/Drift-1 {
-		t.Errorf("until %d and %d, want %d and a part in %d less", plain.until, leased.until, want, Drift)
+	plain := newDenial(&facts{plan: plan}, 1, 7, 9, int64(bounds.MaxDenialAge), &d)
+	leased := newDenial(leasedFacts(t, plan, sluice.LeaseTerms{TTL: time.Millisecond}), 1, 7, 9, int64(bounds.MaxDenialAge), &d)
+	if want := 7 + 500*millis - 1000; plain.until != want || leased.until != want-(want-7)/bounds.Drift-1 {
+		t.Errorf("until %d and %d, want %d and a part in %d less", plain.until, leased.until, want, bounds.Drift)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 )
 
@@ -106,7 +107,7 @@ func newWorld(t *testing.T, seed uint64, nodes int, l sluice.Limit, given sluice
 		if f.drift {
 			// The pace of the store's clock is 0: theirs is up to a part in
 			// Drift slower or faster.
-			n.pace = w.rng.Int64N(2*1_000_000/Drift+1) - 1_000_000/Drift
+			n.pace = w.rng.Int64N(2*1_000_000/bounds.Drift+1) - 1_000_000/bounds.Drift
 		}
 		n.start()
 		w.nodes = append(w.nodes, n)

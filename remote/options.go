@@ -8,23 +8,14 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-)
-
-// The defaults of [Options].
-const (
-	DefaultTimeout     = 100 * time.Millisecond
-	DefaultLateTimeout = 800 * time.Millisecond
-	DefaultProbe       = 500 * time.Millisecond
-	DefaultFailures    = 5
-	DefaultMaxInFlight = 1024
-	DefaultMaxOwed     = 1 << 16
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // Options are the settings of a [Store]. With the zero value they let requests
 // through that the store does not decide, and lease nothing.
 type Options struct {
 	// Local decides in this process under [sluice.FailLocal], and keeps slots that a
-	// policy gave: memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed}),
+	// policy gave: memstore.New(memstore.Options{MaxKeys: 1 << 16}),
 	// say, or another [sluice.SlotStore]. Nobody else may use it. Without it
 	// FailLocal refuses, and slots that [sluice.FailOpen] gives are not written
 	// down: the store, on its return, refuses to renew them.
@@ -42,25 +33,25 @@ type Options struct {
 	SlotPolicyOf func(scope string) sluice.Failure
 
 	// Timeout is how long a caller waits for the store at most; less if its
-	// context ends earlier. Zero means [DefaultTimeout].
+	// context ends earlier. Zero means 0.1 s.
 	Timeout time.Duration
 	// Detach gives every call of the store a goroutine, for a store that does not
 	// return when its context ends. LateTimeout is for how long after the Timeout
 	// such a call has a context, and what it spent too late may take to be given
-	// back. Zero and less mean [DefaultLateTimeout].
+	// back. Zero and less mean 0.8 s.
 	Detach      bool
 	LateTimeout time.Duration
 	// MaxInFlight is how many calls may be with the store at once, those included
 	// whose callers have left and whose answers it still listens for. A caller
-	// beyond that does not wait. Zero means [DefaultMaxInFlight].
+	// beyond that does not wait. Zero means 1,024.
 	MaxInFlight int
 	// Failures is by how many failed calls must outnumber the others before the
-	// store is no longer asked. Zero means [DefaultFailures].
+	// store is no longer asked. Zero means 5.
 	Failures int
 	// Probe is the longest time between two tries of a store that is not asked;
 	// each wait is drawn from the upper half of it, so that the nodes of a fleet
 	// do not come together. All requests are back at most Probe, Timeout and
-	// about 0.2 s after the store. Zero means [DefaultProbe].
+	// about 0.2 s after the store. Zero means 0.5 s.
 	Probe time.Duration
 
 	// Nodes returns the last known number of live nodes, for [sluice.FailLocal]: each gets
@@ -68,7 +59,7 @@ type Options struct {
 	// called often and must not block.
 	Nodes func() int
 	// MaxOwed is how many keys may owe units to the store, and how many slots may
-	// be to be released. Zero means [DefaultMaxOwed].
+	// be to be released. Zero means 65,536.
 	MaxOwed int
 
 	// Lease says which plans are leased and how: see [sluice.LeaseTerms]. It is
@@ -80,10 +71,10 @@ type Options struct {
 	// is no room the denial that ends soonest is forgotten: then the store is
 	// asked once more. Units in hand are never forgotten: takes of a key for
 	// which there is no room are asked of the store one by one. Zero means
-	// [DefaultMaxKeys], a negative number 1.
+	// 65,536, a negative number 1.
 	MaxKeys int
 	// MaxDenial is how long it is remembered that a key was denied, which is how
-	// late it may be seen that another process gave units back: at most [MaxAge],
+	// late it may be seen that another process gave units back: at most a second,
 	// which zero means. Negative: every request is asked for.
 	MaxDenial time.Duration
 	// Now is the clock by which that is remembered: nil means the system's. Only
@@ -99,12 +90,12 @@ type Options struct {
 }
 
 func (o Options) filled() Options {
-	o.Timeout = orDefault(o.Timeout, DefaultTimeout)
-	o.LateTimeout = orDefault(o.LateTimeout, DefaultLateTimeout)
-	o.Probe = orDefault(o.Probe, DefaultProbe)
-	o.Failures = min(orDefault(o.Failures, DefaultFailures), math.MaxInt32)
-	o.MaxInFlight = min(orDefault(o.MaxInFlight, DefaultMaxInFlight), math.MaxInt32)
-	o.MaxOwed = orDefault(o.MaxOwed, DefaultMaxOwed)
+	o.Timeout = orDefault(o.Timeout, bounds.DefaultTimeout)
+	o.LateTimeout = orDefault(o.LateTimeout, bounds.DefaultLateTimeout)
+	o.Probe = orDefault(o.Probe, bounds.DefaultProbe)
+	o.Failures = min(orDefault(o.Failures, bounds.DefaultFailures), math.MaxInt32)
+	o.MaxInFlight = min(orDefault(o.MaxInFlight, bounds.DefaultMaxInFlight), math.MaxInt32)
+	o.MaxOwed = orDefault(o.MaxOwed, bounds.DefaultMaxOwed)
 	if o.Nodes == nil {
 		o.Nodes = func() int { return 1 }
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
@@ -70,14 +71,14 @@ func TestPanicOfTheStoreIsAFailure(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for range remote.DefaultFailures {
+				for range bounds.DefaultFailures {
 					recovered(func() { call(s) })
 				}
 				p.panics.Store(false) // before the store is tried
 				if st := s.Stats(); st.InFlight != 0 || st.Healthy {
 					t.Errorf("%d calls in flight, healthy %v; want none and false", st.InFlight, st.Healthy)
 				}
-				time.Sleep(2 * remote.DefaultProbe)
+				time.Sleep(2 * bounds.DefaultProbe)
 				synctest.Wait()
 				if !s.Healthy() {
 					t.Error("not healthy a second after the store's return")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -46,8 +47,8 @@ func (h *heard) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 // own again within a Probe, a Timeout and 0.2 s: with the defaults 0.8 s.
 func TestInvariant22Recovery(t *testing.T) {
 	const (
-		again = remote.DefaultProbe + remote.DefaultTimeout + 10*time.Millisecond
-		back  = remote.DefaultProbe + remote.DefaultTimeout + 200*time.Millisecond
+		again = bounds.DefaultProbe + bounds.DefaultTimeout + 10*time.Millisecond
+		back  = bounds.DefaultProbe + bounds.DefaultTimeout + 200*time.Millisecond
 	)
 	for _, fault := range []fault{erring, hung, lost, late, deaf} {
 		for _, c := range []struct {
@@ -57,7 +58,7 @@ func TestInvariant22Recovery(t *testing.T) {
 		}{{"no requests", 0, 0}, {"requests", 3 * time.Millisecond, 0}, {"owed units", 0, 300}} {
 			t.Run(string(fault)+", "+c.name, func(t *testing.T) {
 				var worst, longest time.Duration
-				for phase := time.Duration(0); phase < 2*remote.DefaultProbe; phase += 7 * time.Millisecond {
+				for phase := time.Duration(0); phase < 2*bounds.DefaultProbe; phase += 7 * time.Millisecond {
 					synctest.Test(t, func(t *testing.T) {
 						first, healthy := recovery(t, fault, phase, c.gap, c.owed)
 						worst, longest = max(worst, first), max(longest, healthy)
@@ -70,7 +71,7 @@ func TestInvariant22Recovery(t *testing.T) {
 					t.Errorf("healthy after %v, want at most %v", longest, back)
 				}
 				// A try that is answered late tells of the return at once.
-				if longest < remote.DefaultProbe/2 && fault != late {
+				if longest < bounds.DefaultProbe/2 && fault != late {
 					t.Errorf("healthy after %v at the latest: the store never returned just after it was tried", longest)
 				}
 				t.Logf("asked again after at most %v, healthy after at most %v", worst, longest)
@@ -90,7 +91,7 @@ func recovery(t *testing.T, fault fault, phase, gap time.Duration, owed int) (as
 	for i := range owed {
 		storekit.Take(t, s, storekit.Request(p, string(rune('a'+i)), 1))
 	}
-	time.Sleep(remote.DefaultProbe + phase)
+	time.Sleep(bounds.DefaultProbe + phase)
 	ctx, cancel := context.WithCancel(t.Context())
 	if gap > 0 {
 		go func() {
@@ -135,7 +136,7 @@ func TestCause(t *testing.T) {
 			t.Errorf("given up: got %v", got)
 		}
 		f.set(erring)
-		time.Sleep(3 * remote.DefaultProbe) // no request comes
+		time.Sleep(3 * bounds.DefaultProbe) // no request comes
 		expect("when it was tried", errBroken)
 		mend(t, f, s)
 		expect("afterwards", nil)

@@ -7,16 +7,14 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
-
-// MaxNodes is the largest number of nodes that a limit is shared among.
-const MaxNodes = 1 << 16
 
 // Share returns the limit under which [sluice.FailLocal] decides on one of several live
 // nodes: the same units in a window that is as many times as long. A calendar
 // window cannot be stretched, nor can one to more than [sluice.MaxWindow]: there
 // each node has its part of the units, but at least one. Fewer than one node
-// count as one, more than [MaxNodes] as that. A limit that allows neither (its
+// count as one, more than 65,536 as that. A limit that allows neither (its
 // bucket would refill too slowly) stays as it is. So does a block: the shares deny
 // more than the limits do, and nobody is blocked who would not be by as many denials
 // on a single node.
@@ -55,4 +53,4 @@ func Share(l sluice.Limit, nodes int) sluice.Limit {
 	return l
 }
 
-func clampNodes(nodes int) int { return min(max(nodes, 1), MaxNodes) }
+func clampNodes(nodes int) int { return min(max(nodes, 1), bounds.MaxNodes) }

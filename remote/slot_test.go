@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/remote"
 )
 
@@ -94,7 +95,7 @@ func outage(t *testing.T, f *faulty, s *remote.Store, wrong fault, policy sluice
 		owner := fmt.Sprint("o", i)
 		began := time.Now()
 		d, err := s.Slot(t.Context(), slot(sluice.SlotAcquire, owner))
-		if took := time.Since(began); took > remote.DefaultTimeout {
+		if took := time.Since(began); took > bounds.DefaultTimeout {
 			t.Errorf("an answer after %v", took)
 		}
 		_, unavailable := errors.AsType[*remote.UnavailableError](err)

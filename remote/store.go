@@ -51,13 +51,13 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	}
 	slots, ok := opts.Local.(sluice.SlotStore)
 	if opts.Local != nil && !ok {
-		return nil, errors.New("remote: wrap: Local is no store with slots; make one, such as memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed})")
+		return nil, errors.New("remote: wrap: Local is no store with slots; make one, such as memstore.New(memstore.Options{MaxKeys: 1 << 16})")
 	}
 	if opts.Policy > sluice.FailClosed {
 		return nil, fmt.Errorf("remote: wrap: %v is no policy; use FailOpen, FailLocal or FailClosed", opts.Policy)
 	}
 	if opts.Policy == sluice.FailLocal && opts.Local == nil {
-		return nil, errors.New("remote: wrap: Policy is FailLocal and there is no Local to decide; make one, such as memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed})")
+		return nil, errors.New("remote: wrap: Policy is FailLocal and there is no Local to decide; make one, such as memstore.New(memstore.Options{MaxKeys: 1 << 16})")
 	}
 	probe, err := sluice.Compile("sluice.failure.probe", sluice.PerSecond(1000))
 	if err != nil {

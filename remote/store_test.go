@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
@@ -76,7 +77,7 @@ func testDown(t *testing.T, fault fault, policy sluice.Failure) {
 			for range rounds {
 				began := time.Now()
 				d, err := s.Take(t.Context(), storekit.Request(p, "k", 1))
-				if took := time.Since(began); took > remote.DefaultTimeout {
+				if took := time.Since(began); took > bounds.DefaultTimeout {
 					t.Errorf("a decision took %v", took)
 				}
 				_, unavailable := errors.AsType[*remote.UnavailableError](err)

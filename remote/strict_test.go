@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/remote"
+	"github.com/sluicegate/sluice/internal/bounds"
 )
 
 // strict returns when its context ends, whatever the store within does, and goes
@@ -23,7 +23,7 @@ func under(ctx context.Context, do func(context.Context)) (ended <-chan struct{}
 	inner := context.WithoutCancel(ctx)
 	cancel := func() {}
 	if at, ok := ctx.Deadline(); ok {
-		inner, cancel = context.WithDeadline(inner, at.Add(remote.DefaultLateTimeout))
+		inner, cancel = context.WithDeadline(inner, at.Add(bounds.DefaultLateTimeout))
 	}
 	over := make(chan struct{})
 	go func() {

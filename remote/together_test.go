@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -115,7 +116,7 @@ func TestSlotAndUnitsLate(t *testing.T) {
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
 				if c.leaves {
-					time.AfterFunc(remote.DefaultTimeout/2, leave)
+					time.AfterFunc(bounds.DefaultTimeout/2, leave)
 				}
 				p := storekit.Plan(t, "api", "3/h sliding-log")
 				d, err := s.Take(ctx, together(p, 1, "ann"))

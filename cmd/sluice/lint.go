@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/cli"
 	"github.com/sluicegate/sluice/internal/nginx"
 	"github.com/sluicegate/sluice/internal/regular"
@@ -36,7 +37,7 @@ const standardInput = "standard input"
 // readFile reads a file, or standard input, and returns its name.
 func readFile(c *cli.Call, name string) (string, []byte, error) {
 	if name == "-" {
-		data, err := io.ReadAll(io.LimitReader(c.Stdin, config.MaxBytes+1))
+		data, err := io.ReadAll(io.LimitReader(c.Stdin, bounds.MaxFileBytes+1))
 		return standardInput, data, err
 	}
 	data, err := config.Read(name)

@@ -30,3 +30,38 @@ const (
 	MaxLeaseTTL     = time.Minute // longest TTL of leased units
 	DefaultLeaseTTL = time.Second // longest TTL that follows from the limits
 )
+
+// Of rules.
+const (
+	MaxRules      = 100_000 // of a policy
+	MaxLevels     = 8       // of a rule, and candidates of a level
+	MaxParts      = 8       // of a key
+	MaxOverrides  = 100_000 // of a level
+	MaxValueBytes = 8 << 10 // of one part's value
+
+	DefaultLease     = 10 * time.Minute // TTL of an in-flight limit that names none
+	DefaultQueue     = 10_000           // requests that are delayed at once
+	ShapeTurn        = time.Minute      // how long bytes wait for their turn if their rule has no MaxWait
+	LeastShaped      = 256              // bytes that a limit that shapes must grant at once at least: of fewer, each costs more to decide than to send
+	DefaultReadAhead = 64 << 20         // bytes of bodies that are kept at once
+
+	MaxFileBytes = 32 << 20 // of a configuration file
+)
+
+// Of stores, and of what is put around one that is far away.
+const (
+	DefaultMaxKeys      = 1 << 20 // that one in memory holds
+	DefaultRedisTimeout = time.Second
+
+	DefaultTimeout     = 100 * time.Millisecond // of a call, as its caller sees it
+	DefaultLateTimeout = 800 * time.Millisecond // for which an answer is awaited after that
+	DefaultProbe       = 500 * time.Millisecond // between attempts to reach a store that is down
+	DefaultFailures    = 5                      // in a row, after which it is taken to be down
+	DefaultMaxInFlight = 1024                   // calls
+	DefaultMaxOwed     = 1 << 16                // slots that are still to be released
+	DefaultNearKeys    = 1 << 16                // whose denials and leases are remembered
+	MaxNodes           = 1 << 16                // that a limit is shared among
+
+	MaxDenialAge = time.Second // for which a denial is remembered at most
+	Drift        = 1000        // clocks differ in rate by one part in this at most; those kept by NTP by half of that
+)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/memstore"
 )
 
@@ -20,7 +21,7 @@ const (
 // the keys that come, at most once in a while. If maxKeys is 0 it is the default.
 func tellFull(ctx context.Context, stats func() memstore.Stats, maxKeys int64, log *slog.Logger) {
 	if maxKeys == 0 {
-		maxKeys = memstore.DefaultMaxKeys
+		maxKeys = bounds.DefaultMaxKeys
 	}
 	ticks := time.NewTicker(fullLookEvery)
 	defer ticks.Stop()

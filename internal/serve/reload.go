@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/internal/server/reload"
 )
@@ -22,7 +23,7 @@ import (
 func (s *server) newWatcher(ctx context.Context) *reload.Watcher {
 	c := s.Config
 	return reload.New(reload.Options{
-		File: c.File, MaxBytes: config.MaxBytes + 1, // one byte more than it accepts
+		File: c.File, MaxBytes: bounds.MaxFileBytes + 1, // one byte more than it accepts
 		Load: func(data []byte, named func([]string)) error {
 			next, err := config.ParsePaced(c.File, data, pacer())
 			if err != nil {

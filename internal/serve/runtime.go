@@ -20,6 +20,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/httplimit"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/gateway"
 	"github.com/sluicegate/sluice/internal/gateway/tcp"
 	"github.com/sluicegate/sluice/internal/sampledlog"
@@ -91,8 +92,8 @@ type upstreamOf struct {
 func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, counts *limitmetrics.Metrics, overrides *admin.Overrides, now func() time.Time) (*runtime, error) {
 	s := &runtime{
 		first: first, log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, counts: counts, overrides: overrides,
-		held: policy.NewQueue(policy.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned),
-		ahead: httplimit.NewReadAhead(httplimit.DefaultReadAhead), places: tcp.NewPlaces(defaultConnections), now: now,
+		held: policy.NewQueue(bounds.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned),
+		ahead: httplimit.NewReadAhead(bounds.DefaultReadAhead), places: tcp.NewPlaces(defaultConnections), now: now,
 		memory: gateway.NewMemory(debug.SetMemoryLimit(-1), log), logs: newLogs(log),
 	}
 	if s.now == nil {
@@ -232,9 +233,9 @@ func (s *runtime) enforce(g *generation, overrides []admin.StoredOverride) error
 	g.handler = s.trace.Handler(g.limits.Wrap(g.routes))
 	s.tellLost(lost)
 	s.tally.Follow(g.policy)
-	s.held.Resize(int(cmp.Or(g.config.MaxHeld, policy.DefaultQueue)))
+	s.held.Resize(int(cmp.Or(g.config.MaxHeld, bounds.DefaultQueue)))
 	s.held.Share(int(g.config.MaxHeldPerKey))
-	s.ahead.Resize(cmp.Or(g.config.MaxReadAhead, httplimit.DefaultReadAhead))
+	s.ahead.Resize(cmp.Or(g.config.MaxReadAhead, bounds.DefaultReadAhead))
 	s.setPlaces(g.config)
 	old := s.current.Swap(g)
 	if old == nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
@@ -61,7 +62,7 @@ func openShared(target *redisurl.Target, prefix string, of *runtime) (*sharedSto
 	s.nodes.Store(1)
 	var err error
 	s.redis, err = redisstore.Open(context.Background(), target.Full(), redisstore.Options{
-		Logger: s.log, Prefix: prefix, Timeout: target.Timeout() + remote.DefaultLateTimeout,
+		Logger: s.log, Prefix: prefix, Timeout: target.Timeout() + bounds.DefaultLateTimeout,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
@@ -77,7 +78,7 @@ func openShared(target *redisurl.Target, prefix string, of *runtime) (*sharedSto
 
 // wrap puts around the store what keeps this process calm and the servers idle.
 func (s *sharedStore) wrap() (err error) {
-	local := memstore.New(memstore.Options{MaxKeys: remote.DefaultMaxOwed})
+	local := memstore.New(memstore.Options{MaxKeys: bounds.DefaultMaxOwed})
 	if err := s.of.counts.WatchMemory(local.Stats, "local"); err != nil {
 		return err
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/redistest"
-	"github.com/sluicegate/sluice/remote"
 )
 
 // fault is something that befalls a store under load.
@@ -63,7 +63,7 @@ func (f *fault) patience() time.Duration {
 	if f.calm {
 		return 5 * time.Second
 	}
-	return remote.DefaultTimeout
+	return bounds.DefaultTimeout
 }
 
 // lasting is how long a fault lasts.

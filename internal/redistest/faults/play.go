@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/remote"
 )
 
@@ -77,7 +78,7 @@ func (r *rig) check(t *testing.T, f *fault) {
 	stats := r.store.Stats()
 	spent, calls, known, degraded := r.spent(t, r.meter), r.calls.Load(), r.known.Load(), r.degraded.Load()
 	t.Logf("%-6v %5d calls, %4d by the policy, longest %v, %d over %v; hot key %d admitted + %d by the policy; meter %d known, %d spent; refused %v; %+v",
-		r.policy, 2*calls, r.unasked.Load(), time.Duration(r.longest.Load()).Round(time.Millisecond), r.slow.Load(), remote.DefaultTimeout,
+		r.policy, 2*calls, r.unasked.Load(), time.Duration(r.longest.Load()).Round(time.Millisecond), r.slow.Load(), bounds.DefaultTimeout,
 		r.admitted(), degraded, known, spent, r.witness.refused, stats)
 	if n := r.odd.Load(); n > 0 {
 		t.Errorf("%v: %d errors that the policy does not explain, such as %v", r.policy, n, r.lastOdd.Load())

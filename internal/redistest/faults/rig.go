@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
@@ -66,7 +67,7 @@ type rig struct {
 // rig connects to the servers of a stage. No call may outlive the deadline.
 func (c *Client) rig(t *testing.T, g *stage, policy sluice.Failure, deadline time.Duration) *rig {
 	t.Helper()
-	r := &rig{policy: policy, redis: c.Open(t, Target{URL: g.url, Steady: g.steady}, redisstore.Options{Timeout: max(deadline, redisstore.DefaultTimeout)})}
+	r := &rig{policy: policy, redis: c.Open(t, Target{URL: g.url, Steady: g.steady}, redisstore.Options{Timeout: max(deadline, bounds.DefaultRedisTimeout)})}
 	r.witness = &witness{Store: r.redis, client: c}
 	r.store = wrap(t, r.witness, remote.Options{Policy: policy, Timeout: deadline, Local: memstore.New(memstore.Options{})})
 	r.hot = storekit.Limiter(t, r.store, "hot-"+policy.String(), fmt.Sprintf("%d/h sliding-log", quota))
@@ -203,7 +204,7 @@ func (r *rig) take(lim *sluice.Limiter, key string) (sluice.Decision, bool) {
 	began := time.Now()
 	d, err := lim.Take(context.Background(), key, 1)
 	took := time.Since(began)
-	if took > remote.DefaultTimeout {
+	if took > bounds.DefaultTimeout {
 		r.slow.Add(1)
 	}
 	for longest := r.longest.Load(); int64(took) > longest && !r.longest.CompareAndSwap(longest, int64(took)); {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -196,7 +197,7 @@ func put(rule string, l *policy.Level, all []*StoredOverride) (lost []LostOverri
 			lost = append(lost, LostOverride{*o, "its limits cannot be read: " + err.Error(), true})
 		case taken:
 			l.Overrides[i] = with
-		case len(l.Overrides) == policy.MaxOverrides:
+		case len(l.Overrides) == bounds.MaxOverrides:
 			lost = append(lost, LostOverride{*o, fmt.Sprintf("the level has %d overrides, and no more", len(l.Overrides)), true})
 		default:
 			at[o.id()] = len(l.Overrides)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/server/reload"
 )
 
@@ -47,7 +48,7 @@ func watch(t *testing.T, story func(*watched)) {
 			t.Fatal(err)
 		}
 		w.Watcher = reload.New(reload.Options{
-			File: file, MaxBytes: config.MaxBytes,
+			File: file, MaxBytes: bounds.MaxFileBytes,
 			Load: func(data []byte, named func([]string)) error {
 				c, err := config.Parse(file, data)
 				if err != nil {
@@ -202,7 +203,7 @@ func TestAround(t *testing.T) {
 	}
 	var story []string
 	w := reload.New(reload.Options{
-		File: file, MaxBytes: config.MaxBytes,
+		File: file, MaxBytes: bounds.MaxFileBytes,
 		Load: func(data []byte, _ func([]string)) error {
 			_, err := config.Parse(file, data)
 			if err == nil {
