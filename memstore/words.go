@@ -51,9 +51,13 @@ type wordArray struct {
 	n          int   // slots
 	slots      []uint64
 	generation uint64 // of the registry when it was made
+	made       int64  // µs since 1970
 }
 
 const busy = ^uint64(0)
+
+// rebuildPause is how long an array lasts that is large enough.
+const rebuildPause = 1e6 // µs
 
 // What a word consists of. 46 bits hold the longest refill that a limit can
 // have, with [sluice.MaxWait], and 80 days for which the epoch can stay.
@@ -211,7 +215,9 @@ func (w *words) remove(i int) uint64 {
 }
 
 // rebuild replaces the array by one for the states that live at now, with room
-// for a share more.
+// for a share more. Where keys rest between their takes few live at any instant,
+// and an array for those few fills again at once: one that filled within rebuildPause
+// is followed by one twice as large, up to what cap needs.
 func (w *words) rebuild(now int64, generation uint64, m *moves) {
 	old := w.array.Load()
 	if old == nil {
@@ -228,11 +234,14 @@ func (w *words) rebuild(now int64, generation uint64, m *moves) {
 	if live < 64 {
 		want = 2*live + 16
 	}
+	if now-old.made < rebuildPause {
+		want = max(want, min(2*w.occupied, w.cap))
+	}
 	// One that is full of states needs some more slots to tell old from new.
 	want = min(want, max(live, w.cap)+w.cap/part+1)
 	slots := slices.Grow([]uint64(nil), 2*(want*64/load+1))
 	slots = slots[:cap(slots)]
-	a := &wordArray{epoch: max(now-epochLead, 0), n: len(slots) / 2, slots: slots, generation: generation}
+	a := &wordArray{epoch: max(now-epochLead, 0), n: len(slots) / 2, slots: slots, generation: generation, made: now}
 	w.occupied = 0
 	for i := range old.n {
 		id := old.id(i)
