@@ -128,6 +128,30 @@ func TestUnitsIsExact(t *testing.T) {
 	})
 }
 
+// TestUnitsOfWholeUnits: what n units last holds n of them, and the next shorter Span
+// one less. That is where an inverse in place of a division could err.
+func TestUnitsOfWholeUnits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := rates().Draw(t, "rate")
+		most := min(p.Units(span.Span{Micros: maxRefill}), math.MaxInt64-1)
+		n := rapid.OneOf(rapid.Int64Range(1, max(most, 1)), rapid.Int64Range(1, max(min(most, 1<<20), 1))).Draw(t, "n")
+		if !p.Fits(n, maxRefill) {
+			return
+		}
+		s := p.Times(n)
+		if got := p.Units(s); got != n {
+			t.Fatalf("Units(%+v) = %d, want %d", s, got, n)
+		}
+		least := span.Span{Micros: 1} // the shortest Span there is
+		if p.Den > 1 {
+			least = span.Span{Rem: 1}
+		}
+		if got := p.Units(p.Sub(s, least)); got != n-1 {
+			t.Fatalf("Units of the Span before %+v = %d, want %d", s, got, n-1)
+		}
+	})
+}
+
 // TestUnitsAtTheEdgeOfOneWord compares with math/big where the arithmetic
 // changes from one word to two.
 func TestUnitsAtTheEdgeOfOneWord(t *testing.T) {
