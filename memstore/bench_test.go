@@ -35,6 +35,9 @@ func BenchmarkTake(b *testing.B) {
 	}{
 		{"hot", "1000000000/day", 1},
 		{"denied", "1/day", 1},
+		{"hot-window", "1000000000/h fixed-window", 1},
+		{"hot-counter", "1000000000/h sliding-counter", 1},
+		{"denied-window", "1/day fixed-window", 1},
 		{"uniform", "1000000/day", len(keys)},
 		{"uniform-idle", "1000000000/day", len(keys)},
 		{"uniform-window", "1000000000/h fixed-window", len(keys)},

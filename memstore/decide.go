@@ -25,10 +25,16 @@ type scratch struct {
 
 // take returns the shard's scratch with the request in it.
 func (sh *shard) take(req *sluice.Request) *scratch {
+	sc := sh.takeRoom()
+	sc.req = *req
+	return sc
+}
+
+// takeRoom returns the shard's scratch.
+func (sh *shard) takeRoom() *scratch {
 	if sh.scratch == nil {
 		sh.scratch = new(scratch)
 	}
-	sh.scratch.req = *req
 	return sh.scratch
 }
 
@@ -56,19 +62,29 @@ func (s *Store) decide(req *sluice.Request, now int64, d *sluice.Decision) {
 	if plain && sh.words.take(identity(hash, termMask(t.ID)), t, req.Cost, now, s.registry.generation.Load(), d) {
 		return
 	}
-	*d = s.one(sh, req, hash, plain, now)
+	s.one(sh, req, hash, plain, now, d)
 }
 
 // one decides a request over one key under the lock of its shard.
-func (s *Store) one(sh *shard, req *sluice.Request, hash uint64, plain bool, now int64) sluice.Decision {
+func (s *Store) one(sh *shard, req *sluice.Request, hash uint64, plain bool, now int64, d *sluice.Decision) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now = s.fresh(sh, now)
-	if plain {
-		if d, ok := s.newWord(sh, req, hash, now); ok {
-			return d
+	t := req.Plan.Term(0)
+	switch {
+	case plain:
+		if s.newWord(sh, req, t, hash, now, d) {
+			return
 		}
+	case req.Plan.Len() == 1 && slotTake(req, t) && s.single(sh, req, t, hash, now, d):
+		return
 	}
+	*d = s.oneLocked(sh, req, hash, now)
+}
+
+// oneLocked is [Store.locked] of one key. Its hash lies among room for several: apart,
+// so that the short ways above need not clear that.
+func (s *Store) oneLocked(sh *shard, req *sluice.Request, hash uint64, now int64) sluice.Decision {
 	hashes := [sluice.MaxCharges]uint64{hash}
 	return s.locked(sh, req, &hashes, nil, now)
 }
@@ -91,11 +107,10 @@ func plainTake(req *sluice.Request, t *sluice.Term) bool {
 // newWord decides a plain take of a key that has no state or, by the time of
 // the lock, has a word. It reports false, having done nothing, where the key may
 // have a state in a slot, or one that another limit wrote.
-func (s *Store) newWord(sh *shard, req *sluice.Request, hash uint64, now int64) (sluice.Decision, bool) {
-	t := req.Plan.Term(0)
+func (s *Store) newWord(sh *shard, req *sluice.Request, t *sluice.Term, hash uint64, now int64, d *sluice.Decision) bool {
 	v := s.registry.enter(req.Plan.Scope(), t, now)
 	if ser := v.series; ser.words.Load() != v || ser.sizes.Load() != 0 || !ser.alone(now) {
-		return sluice.Decision{}, false
+		return false
 	}
 	id := identity(hash, termMask(t.ID))
 	var state algo.State
@@ -103,18 +118,17 @@ func (s *Store) newWord(sh *shard, req *sluice.Request, hash uint64, now int64) 
 	if !live {
 		state = algo.State{}
 	}
-	var d sluice.Decision
-	idle, rem := algo.WordTake(t, state.Idle, state.A, now, req.Cost, &d)
+	idle, rem := algo.WordTake(t, state.Idle, state.A, now, req.Cost, d)
 	if idle == state.Idle && rem == state.A {
-		sh.words.thaw(id, marked(word, &d))
-		return d, true
+		sh.words.thaw(id, marked(word, d))
+		return true
 	}
 	c := classOf(word)
 	if req.Key == "" && sh.keeps(c) {
 		c = kept
 	}
-	sh.storeWord(id, now, &algo.State{Idle: idle, A: rem}, c.after(&d), nil)
-	return d, true
+	sh.storeWord(id, now, &algo.State{Idle: idle, A: rem}, c.after(d), nil)
+	return true
 }
 
 // several decides a request over several keys, or with a slot. It locks their

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore
+
+import (
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+)
+
+// slotTake reports whether [Store.single] may decide req, a request of one limit: a take
+// under a fixed window, a sliding counter, a refill in intervals or a block, whose
+// states are of fixed size.
+func slotTake(req *sluice.Request, t *sluice.Term) bool {
+	return req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil && req.Key != "" &&
+		t.Withheld == 0 && !t.PreFilled && (t.Burst == 0 || t.Refill != sluice.Continuous) &&
+		sizeOfForm(t) == sizeFixed
+}
+
+// oneTake is what [algo.Decide] looks at in a request of one limit.
+var oneTake sluice.Request
+
+// single decides a [slotTake] of a key that has one state, which the same limit wrote:
+// what most takes find. It is [Store.locked] without what other requests need, and
+// reports false, having done nothing, where there is more to look at.
+func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint64, now int64, d *sluice.Decision) bool {
+	id := identity(hash, termMask(t.Series))
+	tab := &sh.tables[sizeFixed]
+	i := sh.find(tab, id, now)
+	if i < 0 || tab.slots[i*tab.stride+1]&more != 0 {
+		return false
+	}
+	v := sh.registry.at(tab.by(i))
+	if v == nil || v.term.ID != t.ID {
+		return false
+	}
+	it := &sh.takeRoom().items[0]
+	it.Term, it.Cost, it.Held, it.Start, it.Others = t, req.Cost, req.Held, 0, it.Others[:0]
+	tab.read(i, v, &it.State)
+	it.State.By = nil
+	*d = algo.Decide(&oneTake, sh.scratch.items[:1], now)
+	switch denies := !d.Allowed && it.Denied(); {
+	case !it.Written:
+		if denies && tab.class(i)&shielded == 0 {
+			tab.setClass(i, denied)
+		}
+	case it.State.Idle <= now:
+		sh.remove(tab, i)
+	case !tab.inRange(it.State.Idle):
+		sh.store(sizeFixed, id, now, v, &it.State, tab.class(i).afterTake(denies, d), 0, pins{id})
+	default:
+		sh.soonest = min(sh.soonest, it.State.Idle)
+		tab.write(i, v, &it.State, tab.class(i).afterTake(denies, d), 0)
+	}
+	it.Term = nil
+	return true
+}
+
+// afterTake returns the class of a state of class c that a take has changed, as
+// [place.classify] chooses it.
+func (c class) afterTake(denies bool, d *sluice.Decision) class {
+	switch {
+	case denies:
+		return denied
+	case d.Allowed || c != denied:
+		return used
+	}
+	return denied
+}
