@@ -30,7 +30,8 @@ func blocked(t *testing.T, client rueidis.Client, n string) {
 		}
 		<-time.After(5 * time.Millisecond)
 	}
-	t.Fatal("nobody waits for the server")
+	list, err := client.Do(t.Context(), client.B().ClientList().Build()).ToString()
+	t.Fatalf("never %s clients that wait for the server; %v\n%s", n, err, list)
 }
 
 // TestImpatientCallersHurtNobody: a caller whose deadline ends while the server

@@ -119,10 +119,17 @@ func (p *programs) of(set uint8) *program {
 func (p *programs) ofTakes(k kind) *program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.takes[k] == nil {
+	switch {
+	case p.takes[k] != nil:
+	case k == kindFixed:
+		p.takes[k] = assemble(0, "fixedtake")
+	default:
 		files := []string{"core", "general"}
-		if k == kindLog {
+		switch k {
+		case kindLog:
 			files = append(files, "logtake")
+		case kindCounter: // before all that is made anew with every call
+			files = append([]string{"countertake"}, files...)
 		}
 		p.takes[k] = assemble(0, append(append(files, kindFiles[k]...), "takes")...)
 	}
