@@ -1,126 +1,105 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package config reads the rules of a sluice file into a Go program, which puts them
+// around its own handler. The file is that of sluice serve (docs/configuration.md);
+// its listeners, upstreams, stores and logs are checked, and left to the program.
+//
+//	rules:
+//	  - name: login
+//	    match: {method: POST, path: /login}
+//	    by: ip
+//	    limits: 5/min
+//
+// Reading is strict: an unknown key, a rule that can never match and a name used
+// twice are faults. All faults of a file are reported at once. The commands sluice
+// lint and sluice lint --test say what the rules do, and try them on virtual time.
 package config
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
-	"net/url"
-	"slices"
-	"time"
+	"strings"
 
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Config is what a file says.
+// Config is what a file says of rules and clients. It is not changed once returned,
+// and may be used concurrently if no caller changes it.
 type Config struct {
-	File    string // its name, as given
-	Version string // 12 hexadecimal digits that change with the file's bytes
-
-	Listen    []Listener
-	Upstreams []Upstream
-	Admin     Admin
-	Store     Store
-	ClientIP  ClientIP
-	Tokens    *Tokens        // nil: no token is verified, and no claim known
-	Allow     []netip.Prefix // clients let in; none: all
-	Deny      []netip.Prefix // clients turned away, whatever Allow says
-	Exempt    []netip.Prefix // clients to whom no limit applies; the rules have it, too
-	MaxHeld   int64          // requests delayed at once, over all rules; zero: the gateway's default
-	Abandoned int64          // requests waited for at once whose client has left; zero: the gateway's default
-	// MaxHeldPerKey are those of one key; zero: a tenth of MaxHeld, and at least 10.
-	MaxHeldPerKey int64
-	// MaxReadAhead is how many bytes of bodies are kept while their requests are
-	// delayed; zero: the gateway's default.
-	MaxReadAhead int64
-	// MaxConnections is how many connections of clients are open at once, at all
-	// listeners together; zero: the gateway's default.
-	MaxConnections int64
-	// LeastBodyRate is how many bytes a second a client must send of a body that is
-	// waited for; zero: the gateway's default; negative: any number.
-	LeastBodyRate int64
-	DecisionLog   DecisionLog
-	AccessLog     AccessLog
-	Fields        []string // header fields of the answers: some of [FieldWords]; none: draft-11
-	Policy        *policy.Policy
-	Warnings      []Warning // of keys under names that a later release does not read
-
-	lines     []int // of each rule
-	named     map[NamedFile]place
-	platforms map[string][]string // the profiles of each rule that has any
+	// Version is 12 hexadecimal digits, equal for files of equal bytes.
+	Version string
+	// Policy has the rules.
+	Policy *policy.Policy
+	// Trusted are the proxies whose ClientHeader is believed, from client_ip.
+	Trusted []netip.Prefix
+	// ClientHeader names the header field with the client's address; empty:
+	// X-Forwarded-For.
+	ClientHeader string
+	// Allow are the networks whose clients are let in; none: all. Clients of Deny are
+	// refused even if Allow has them.
+	Allow, Deny []netip.Prefix
+	// Warnings are of keys under names that the next release does not read.
+	Warnings []Fault
 }
 
-// Line returns where the i-th rule of the policy stands.
-func (c *Config) Line(i int) int { return c.lines[i] }
+// Fault is one thing that is wrong with a file.
+type Fault struct {
+	File         string // its name, as given
+	Line, Column int    // from 1; zero if it is the file as a whole
+	Problem      string // what is wrong, and what to write instead
+}
 
-// RuleByIP returns the name of the first rule whose key has the client's address.
-func (c *Config) RuleByIP() (name string, ok bool) {
-	for i := range c.Policy.Len() {
-		r := c.Policy.Rule(i)
-		for j := range r.Levels {
-			if slices.ContainsFunc(r.Levels[j].By, policy.Part.ByIP) {
-				return r.Name, true
-			}
-		}
+// String returns FILE:LINE:COLUMN: and the problem; without the parts that are zero.
+func (f Fault) String() string {
+	switch {
+	case f.Line == 0:
+		return f.File + ": " + f.Problem
+	case f.Column == 0:
+		return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Problem)
 	}
-	return "", false
+	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.Problem)
 }
 
-// Upstream is a server behind the gateway. The first whose Host and Path fit a
-// request gets it.
-type Upstream struct {
-	URL     *url.URL
-	Host    string        // in lower case; *.example.com: all below; empty: any
-	Path    string        // a prefix of whole segments; empty: any
-	Timeout time.Duration // until the response's header; zero: the gateway's default
-	// LongestRequest is from a request's header to its response's last byte; zero: no
-	// bound.
-	LongestRequest time.Duration
-	MaxBody        int64 // bytes of a request's body; zero: no bound
-	// UpstreamHost sends the upstream's own name in Host, not the client's.
-	UpstreamHost bool
+// FileError says all that is wrong with a file, by place.
+type FileError struct{ Faults []Fault }
+
+// Error returns all faults, a line each.
+func (e *FileError) Error() string {
+	lines := make([]string, len(e.Faults))
+	for i, f := range e.Faults {
+		lines[i] = f.String()
+	}
+	return strings.Join(lines, "\n")
 }
 
-// Admin is the address of the operator's pages.
-type Admin struct {
-	Address   string // host:port; empty: the program's default; "off": none
-	TokenFile string // holds a bearer token
-	// Public lets Address be one that other machines can reach, without a token:
-	// what shows keys and changes them is not there then.
-	Public bool
-	// OverridesFile keeps the overrides made while running; empty: they are in
-	// memory only.
-	OverridesFile string
-	AuditFile     string // to which every change is appended; empty: standard error
-	// Hosts are the names by which it answers beside an IP address, localhost
-	// and the name in Address, in lower case.
-	Hosts []string
-}
+// Load reads a file of at most 32 MiB. A file that cannot be read is an error of
+// package os; one with faults is a [*FileError].
+func Load(name string) (*Config, error) { return of(config.Load(name)) }
 
-// Store is where states live. The zero Store is in this process.
-type Store struct {
-	Redis   string // where the servers are, as package redisurl reads it; empty: in this process
-	Prefix  string // of keys in Redis; empty: the URL's, or the default
-	MaxKeys int64  // in this process; zero: 1,048,576
-	State   string // file to which a clean stop writes; empty: none
-}
+// Parse reads what a file of that name holds. Its error is a [*FileError].
+func Parse(name string, data []byte) (*Config, error) { return of(config.Parse(name, data)) }
 
-// ClientIP says how the client's address is found.
-type ClientIP struct {
-	Trusted []netip.Prefix // proxies whose Header is believed
-	Header  string         // empty: X-Forwarded-For
-	None    bool           // the file says that there is no proxy: Trusted is an empty list there
-}
-
-// Tokens says how a request's token is verified, so that its claims may be used.
-type Tokens struct {
-	Header   string // empty: Authorization, with Bearer
-	Cookie   string // instead of a header
-	JWKS     string // file of a key set
-	HMAC     string // file of a secret
-	Key      string // file of a public key, PEM
-	Issuer   string // required if not empty
-	Audience string // required if not empty
-	// Required refuses requests without a token of which a rule needs a claim.
-	Required bool
+func of(c *config.Config, err error) (*Config, error) {
+	if err != nil {
+		var faults config.Faults
+		if !errors.As(err, &faults) {
+			return nil, err
+		}
+		e := &FileError{Faults: make([]Fault, len(faults))}
+		for i, f := range faults {
+			e.Faults[i] = Fault(f)
+		}
+		return nil, e
+	}
+	out := &Config{
+		Version: c.Version, Policy: c.Policy, Allow: c.Allow, Deny: c.Deny,
+		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header,
+	}
+	for _, w := range c.Warnings {
+		out.Warnings = append(out.Warnings, Fault{File: w.File, Line: w.Line, Problem: w.Problem})
+	}
+	return out, nil
 }

@@ -23,8 +23,8 @@ var update = flag.Bool("update", false, "write errors.md")
 // faultCalls are the functions whose first text is told to whoever has written a
 // configuration, or a command.
 var faultCalls = map[string][]string{
-	"../config":     {"fault", "faultAt", "whole"},
-	"../cmd/sluice": {"fault", "Usagef"},
+	"../internal/config": {"fault", "faultAt", "whole"},
+	"../cmd/sluice":      {"fault", "Usagef"},
 }
 
 // TestErrorsPage: errors.md lists the faults of configurations and commands as the
@@ -32,12 +32,12 @@ var faultCalls = map[string][]string{
 func TestErrorsPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Faults\n\nWhat `sluice` says of a configuration or a command that is wrong, and what it says to do: the text behind the last\nsemicolon. `%s`, `%q`, `%v` and `%d` stand for what was written, or what was expected. Written by `go test ./docs -run ErrorsPage -update`.\n")
-	for _, dir := range []string{"../cmd/sluice", "../config"} {
+	for _, dir := range []string{"../cmd/sluice", "../internal/config"} {
 		list := faults(t, dir)
 		if len(list) < 20 {
 			t.Errorf("%s: %d faults", dir, len(list))
 		}
-		title := map[string]string{"../config": "Configuration", "../cmd/sluice": "Commands"}[dir]
+		title := map[string]string{"../internal/config": "Configuration", "../cmd/sluice": "Commands"}[dir]
 		fmt.Fprintf(&b, "\n## %s\n\n| fault | what to do |\n|---|---|\n", title)
 		for _, text := range list {
 			what, do := split(text)

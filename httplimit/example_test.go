@@ -142,7 +142,7 @@ rules:
 	mw, err := httplimit.New(httplimit.Options{
 		Store:   memstore.New(memstore.Options{}),
 		Policy:  c.Policy,
-		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header,
+		Trusted: c.Trusted, ClientHeader: c.ClientHeader,
 		Allow: c.Allow, Deny: c.Deny,
 	})
 	if err != nil {

@@ -46,7 +46,7 @@ func TestConfigurationDocument(t *testing.T) {
 		t.Errorf("got\n%s", out)
 	}
 
-	every, err := os.ReadFile("../../config/testdata/every-key.yaml")
+	every, err := os.ReadFile("../../internal/config/testdata/every-key.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

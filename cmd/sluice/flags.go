@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/config"
 )
 
 // goesWithFile reports whether a flag stands beside --config.

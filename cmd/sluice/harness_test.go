@@ -22,8 +22,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/scrape"
 	"github.com/sluicegate/sluice/internal/serve"
 )

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/nginx"
 	"github.com/sluicegate/sluice/internal/regular"
 	"github.com/sluicegate/sluice/internal/serve"

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	file "github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/cli"
+	file "github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/serve"
 )
 
@@ -135,7 +135,7 @@ func TestEveryFileIsChecked(t *testing.T) {
 			t.Errorf("%s: got %v", key, err)
 		}
 	}
-	sources, err := filepath.Glob("../../config/*.go")
+	sources, err := filepath.Glob("../../internal/config/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}

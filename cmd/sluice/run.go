@@ -14,8 +14,8 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/serve"
 )
 

@@ -6,8 +6,8 @@ package main
 import (
 	"context"
 
-	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/config"
 )
 
 var schemaCommand = cli.Command{

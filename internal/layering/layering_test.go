@@ -24,7 +24,7 @@ var required = []string{
 
 // heavy are the folders whose packages may compile other modules. Every other
 // package is the library, and may not compile these either.
-var heavy = []string{"/cmd/", "/config/", "/examples/", "/grpclimit/", "/internal/nginx/", "/internal/redistest/", "/internal/redisurl/", "/internal/series/", "/metrics/", "/redisstore/", "/internal/serve/", "/internal/server/"}
+var heavy = []string{"/cmd/", "/config/", "/internal/config/", "/examples/", "/grpclimit/", "/internal/nginx/", "/internal/redistest/", "/internal/redisurl/", "/internal/series/", "/metrics/", "/redisstore/", "/internal/serve/", "/internal/server/"}
 
 // TestLibraryCompilesOnlyTheStandardLibrary: whoever imports the library adds
 // no module but this one to what they compile.
@@ -66,7 +66,7 @@ var library = []string{"", "/algo", "/httpclient", "/httplimit", "/memstore", "/
 const mostDeep = 7
 
 var floors = map[string]int{
-	"": 2, "/algo": 3, "/policy": 3, "/internal/profile": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/grpclimit": 5, "/redisstore": 4, "/remote": 4, "/config": 4,
+	"": 2, "/algo": 3, "/policy": 3, "/internal/profile": 3, "/internal/pacing": 3, "/httpclient": 4, "/httplimit": 4, "/memstore": 4, "/grpclimit": 5, "/redisstore": 4, "/remote": 4, "/config": 5, "/internal/config": 4,
 	"/metrics": 5, "/internal/server/admin": 5, "/internal/server/feed": 1, "/internal/server/history": 1, "/internal/server/metrics": 5, "/internal/server/page": 1, "/internal/server/reload": 5, "/internal/server/sketch": 1, "/internal/server/tally": 5, "/internal/server/token": 5, "/internal/server/trace": 5,
 }
 
@@ -167,7 +167,7 @@ func TestMetricsCompileLittle(t *testing.T) {
 		}
 	}
 	for _, dep := range goList(t, "{{.ImportPath}}", "-deps", module+"/metrics") {
-		for _, not := range []string{"/config", "/redisstore", "/internal/server", "/internal/serve", "/internal/gateway"} {
+		for _, not := range []string{"/config", "/internal/config", "/redisstore", "/internal/server", "/internal/serve", "/internal/gateway"} {
 			if strings.HasPrefix(dep+"/", module+not+"/") {
 				t.Errorf("%s/metrics compiles %s", module, dep)
 			}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/nginx"
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/memstore"

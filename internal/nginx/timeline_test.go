@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/nginx"
 	"github.com/sluicegate/sluice/memstore"
 )

@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"log/slog"
 
-	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/gateway"
 )
 

@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/server/admin"
 	"github.com/sluicegate/sluice/internal/server/token"
 	"github.com/sluicegate/sluice/memstore"

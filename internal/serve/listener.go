@@ -18,8 +18,8 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/gateway/certificate"
 	"github.com/sluicegate/sluice/internal/gateway/proxyproto"
 	"github.com/sluicegate/sluice/internal/gateway/tcp"

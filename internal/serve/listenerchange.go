@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"slices"
 
-	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/gateway/tcp"
 )
 

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/config"
 )
 
 // pipe puts a pipe, whose opening waits for somebody to write, in the place of a

@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluicegate/sluice/config"
 	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/internal/config"
 )
 
 // proxyLogEvery is how often it is told that a proxy is not believed: any client

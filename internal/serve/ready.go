@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/source"
 	"github.com/sluicegate/sluice/policy"
 )

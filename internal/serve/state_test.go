@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/config"
 )
 
 // stateful returns a configuration that keeps its state in a file.

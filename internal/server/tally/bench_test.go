@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/server/tally"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"

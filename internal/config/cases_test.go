@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/memstore"
 )
 
 // The configurations under examples are without faults and warnings, and their
 // cases hold.
 func TestExamples(t *testing.T) {
-	files, err := filepath.Glob("../examples/configs/*.cases.yaml")
+	files, err := filepath.Glob("../../examples/configs/*.cases.yaml")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%d examples: %v", len(files), err)
 	}
@@ -167,7 +167,7 @@ func FuzzRunCases(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, glob := range []string{"testdata/cases/*.yaml", "../examples/configs/*.cases.yaml"} {
+	for _, glob := range []string{"testdata/cases/*.yaml", "../../examples/configs/*.cases.yaml"} {
 		files, err := filepath.Glob(glob)
 		if err != nil {
 			f.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/config"
 )
 
 // compiled returns the schema, for a validator.
@@ -40,7 +40,7 @@ func compiled(t *testing.T) *jsonschema.Schema {
 func files(t *testing.T) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
-	for _, glob := range []string{"testdata/*.yaml", "testdata/*/*.yaml", "../examples/configs/*.yaml", "../examples/*/*.yaml"} {
+	for _, glob := range []string{"testdata/*.yaml", "testdata/*/*.yaml", "../../examples/configs/*.yaml", "../../examples/*/*.yaml"} {
 		names, err := filepath.Glob(glob)
 		if err != nil {
 			t.Fatal(err)

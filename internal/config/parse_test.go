@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -213,7 +213,7 @@ func TestLoad(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, glob := range []string{"testdata/*.yaml", "testdata/faults/*.yaml", "../examples/configs/*.yaml"} {
+	for _, glob := range []string{"testdata/*.yaml", "testdata/faults/*.yaml", "../../examples/configs/*.yaml"} {
 		files, err := filepath.Glob(glob)
 		if err != nil {
 			f.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/sluicegate/sluice/config"
+	"github.com/sluicegate/sluice/internal/config"
 )
 
 // TestNamedFaults: a fault of a file stands where the file is named; one of a
