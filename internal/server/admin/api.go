@@ -64,23 +64,8 @@ type APIOptions struct {
 	Now    func() time.Time // nil means time.Now
 }
 
-// API is the [http.Handler] behind "sluice status", "sluice key" and "sluice explain". Answers are
-// JSON; errors are {"error": "what is wrong; what to write instead"}.
-//
-//	GET    /policy           the active version, its rules and what became of requests; also /v1/policy,
-//	                         where the cookie of a session goes
-//	GET    /v1/key           the state of a key: ?ip=192.0.2.1&header.X-User=ada
-//	POST   /v1/explain       what would become of a request, and why
-//	POST   /v1/key/reset     forget what a key has spent
-//	POST   /v1/key/add       give a key units
-//	PUT    /v1/override      give a key other limits, for a while
-//	DELETE /v1/override      end that
-//	GET    /v1/top           the keys denied most, hidden from callers without the token, who must be on this machine
-//	GET    /v1/overview      the state of all, now and of late: an [Overview]; ?rule=NAME: one rule in full
-//	GET    /v1/live          what changes, as server-sent events: [Live]
-//	GET    /v1/session       whether the caller has a session: [Session]
-//	POST   /v1/session       begin one by the token, for a browser, which keeps a cookie
-//	DELETE /v1/session       end it
+// API is the [http.Handler] behind "sluice status", "sluice key", "sluice explain" and
+// the page: docs/admin-api.md. Answers are JSON; errors are an [Error].
 type API struct {
 	o     APIOptions
 	mux   *http.ServeMux
@@ -119,26 +104,53 @@ func NewAPI(o APIOptions) (*API, error) {
 	}
 	a := &API{o: o, mux: http.NewServeMux(), feed: feed.New(mostLive), sessions: s}
 	a.token.Store(&o.Token)
-	a.mux.HandleFunc("GET /v1/top", a.top)
-	a.mux.HandleFunc("GET /v1/overview", a.overview)
-	a.mux.HandleFunc("GET /v1/live", a.live)
-	a.mux.HandleFunc("GET /v1/session", a.session)
-	a.mux.HandleFunc("POST /v1/session", a.login)
-	a.mux.HandleFunc("DELETE /v1/session", a.logout)
-	for pattern, handle := range map[string]http.HandlerFunc{
-		"GET /policy": a.policy, "GET /v1/policy": a.policy, "GET /v1/key": a.showKey, "POST /v1/key/reset": a.resetKey, "POST /v1/key/add": a.addToKey,
-		"POST /v1/explain": a.explain, "PUT /v1/override": a.putOverride, "DELETE /v1/override": a.deleteOverride,
-	} {
-		a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if !a.authorised(r) {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-				fail(w, http.StatusUnauthorized, errors.New("this needs the token: send Authorization: Bearer TOKEN, or give --token-file"))
-				return
-			}
-			handle(w, r)
-		})
+	for _, route := range a.routes() {
+		handle := route.handle
+		if route.token {
+			handle = a.withToken(handle)
+		}
+		a.mux.HandleFunc(route.pattern, handle)
 	}
 	return a, nil
+}
+
+// route is a request that an API answers; with token it shows keys in clear, or
+// changes something. docs/admin-api.md lists the routes.
+type route struct {
+	pattern string
+	token   bool
+	handle  http.HandlerFunc
+}
+
+func (a *API) routes() []route {
+	return []route{
+		{"GET /v1/overview", false, a.overview},
+		{"GET /v1/live", false, a.live},
+		{"GET /v1/top", false, a.top},
+		{"GET /policy", true, a.policy},
+		{"GET /v1/policy", true, a.policy},
+		{"GET /v1/key", true, a.showKey},
+		{"POST /v1/key/reset", true, a.resetKey},
+		{"POST /v1/key/add", true, a.addToKey},
+		{"PUT /v1/override", true, a.putOverride},
+		{"DELETE /v1/override", true, a.deleteOverride},
+		{"POST /v1/explain", true, a.explain},
+		{"GET /v1/session", false, a.session},
+		{"POST /v1/session", false, a.login},
+		{"DELETE /v1/session", false, a.logout},
+	}
+}
+
+// withToken answers 401 to callers without the token or a session.
+func (a *API) withToken(handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !a.authorised(r) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			fail(w, http.StatusUnauthorized, errors.New("this needs the token: send Authorization: Bearer TOKEN, or give --token-file"))
+			return
+		}
+		handle(w, r)
+	}
 }
 
 // ServeHTTP answers the caller.

@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var updateDocs = flag.Bool("update", false, "write the answers in docs/admin-api.md")
+
+const adminAPIPage = "../../docs/admin-api.md"
+
+// sample is a request of the page, and the answer behind it. Of an excerpt the answer
+// has more.
+var sample = regexp.MustCompile("(?s)```http\n(.*?)```\n\n```json( excerpt)?\n(.*?)```")
+
+// TestAdminAPIPage: the requests of the page are answered as it says: with these
+// fields, of these types.
+func TestAdminAPIPage(t *testing.T) {
+	page, err := os.ReadFile(adminAPIPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer app.Close()
+	r := start(t, fmt.Sprintf(`
+upstream: %s
+admin: {address: "127.0.0.1:0", token_file: %s}
+rules:
+  - {name: api, by: header.X-User, limits: 100/min}
+  - name: login
+    match: {method: POST, path: /login}
+    by: ip
+    limits: 5/min
+`, app.URL, tokenFile(t, goodToken)), new(setClock).of)
+	for i := range 10 {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"/login", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-User", "ada")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if allowed := resp.StatusCode != http.StatusTooManyRequests; allowed != (i < 5) {
+			t.Fatalf("request %d: %s", i, resp.Status)
+		}
+	}
+	samples := 0
+	mended := sample.ReplaceAllFunc(page, func(block []byte) []byte {
+		samples++
+		m := sample.FindSubmatch(block)
+		head, body, _ := strings.Cut(string(m[1]), "\n")
+		method, path, _ := strings.Cut(head, " ")
+		fields := []string{own}
+		if !strings.HasPrefix(path, "/v1/session") {
+			fields = append(fields, "Authorization: Bearer "+goodToken)
+		}
+		got, _ := r.browse(t, nil, method, path, strings.ReplaceAll(body, "TOKEN", goodToken), fields...)
+		var want, have any
+		if err := json.Unmarshal(m[3], &want); err != nil && !*updateDocs {
+			t.Errorf("%s: %v", head, err)
+			return block
+		}
+		if err := json.Unmarshal([]byte(got.body), &have); err != nil || got.status != http.StatusOK {
+			t.Errorf("%s: %d %s", head, got.status, got.body)
+			return block
+		}
+		excerpt := len(m[2]) > 0
+		for _, problem := range differ("", want, have, excerpt) {
+			if !*updateDocs || excerpt {
+				t.Errorf("%s: %s", head, problem)
+			}
+		}
+		if excerpt {
+			return block
+		}
+		return bytes.Replace(block, append([]byte("json\n"), m[3]...), []byte("json\n"+strings.ReplaceAll(got.body, filepath.Dir(r.file), "/etc/sluice")), 1)
+	})
+	if samples < 8 {
+		t.Errorf("the page has %d samples", samples)
+	}
+	if *updateDocs {
+		if err := os.WriteFile(adminAPIPage, mended, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// differ returns how the fields and types of an answer are not those of a sample.
+func differ(at string, want, have any, excerpt bool) (problems []string) {
+	switch want := want.(type) {
+	case map[string]any:
+		have, ok := have.(map[string]any)
+		if !ok {
+			return []string{at + " is no object"}
+		}
+		for name, value := range want {
+			if got, ok := have[name]; ok {
+				problems = append(problems, differ(at+"."+name, value, got, excerpt)...)
+			} else {
+				problems = append(problems, at+"."+name+" is not in the answer")
+			}
+		}
+		for name := range have {
+			if _, ok := want[name]; !ok && !excerpt {
+				problems = append(problems, at+"."+name+" is not in the page")
+			}
+		}
+		slices.Sort(problems)
+	case []any:
+		have, ok := have.([]any)
+		if !ok || len(have) == 0 && len(want) > 0 {
+			return []string{at + " is no list, or empty"}
+		}
+		if len(want) > 0 {
+			return differ(at+"[0]", want[0], have[0], excerpt)
+		}
+	default:
+		if fmt.Sprintf("%T", want) != fmt.Sprintf("%T", have) {
+			return []string{fmt.Sprintf("%s is %T in the page and %T in the answer", at, want, have)}
+		}
+	}
+	return problems
+}
