@@ -80,6 +80,7 @@ func Run(ctx context.Context, o Options) error {
 		return errors.Join(err, s.listeners.close(), s.close(ctx))
 	}
 	s.announce()
+	defer notifySystemd(ctx, s.Log, "configuration "+o.Config.Version)()
 	s.warn(o.Config)
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})

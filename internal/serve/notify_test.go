@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNotifySystemd: systemd is told that the program is ready once clients are
+// answered, and that it stops as soon as it does.
+func TestNotifySystemd(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = socket.Close() }() // an error means that it was closed
+	told := func() string {
+		if err := socket.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 1000)
+		n, err := socket.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b[:n])
+	}
+	t.Setenv("NOTIFY_SOCKET", name)
+	r := start(t, "upstream: http://127.0.0.1:9\nrules: [{name: api, by: ip, limits: 1/s}]\n")
+	if got, want := told(), "READY=1\nSTATUS=configuration "+r.hash(t); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := fetch(t, http.DefaultClient, r.admin+"/readyz"); got.status != http.StatusOK {
+		t.Errorf("told to be ready, and is not: %d", got.status)
+	}
+	r.stop()
+	if got := told(); got != "STOPPING=1" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestNotifySystemdGone: a socket that does not answer is logged, and stops nothing.
+func TestNotifySystemdGone(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
+	r := start(t, "upstream: http://127.0.0.1:9\nrules: [{name: api, by: ip, limits: 1/s}]\n")
+	until(t, "a warning", func() bool { return strings.Contains(r.logs.String(), "systemd was not notified") })
+}
