@@ -9,7 +9,7 @@ GO        ?= go
 TOOL      := $(GO) tool -modfile=tools/go.mod
 # Modules of their own that are tested and linted as the product is.
 PARTS     := adapters redisstore/goredis internal/server/page/browser
-MODULES   := . bench tools $(PARTS)
+MODULES   := . bench tools deploy/check $(PARTS)
 FUZZTIME  ?= 20s
 BENCH     ?= .
 SPECSTEPS ?= 10000000
@@ -29,7 +29,7 @@ REAL   := cmd/sluice|deploy|docs|examples.*|internal/gateway/attack|internal/ngi
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## limit the sample app: 10 requests a minute for each userId, on http://127.0.0.1:8080/?userId=u1
@@ -55,6 +55,7 @@ test: ## run every test, with the race detector where there is a C compiler; ins
 	$(GO) -C bench build ./...
 	$(GO) -C bench test ./alike
 	$(GO) -C tools test ./...
+	$(GO) -C deploy/check test -count=1 ./...
 
 # Without the race detector, as nothing is shared at the same time: three minutes.
 .PHONY: spec
@@ -79,11 +80,11 @@ api: ## write docs/api.txt, which lists all that is exported
 
 .PHONY: lint
 lint: ## check style, layers and formatting
-	@for part in . bench $(PARTS); do (set -x; cd "$$part"; $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --allow-parallel-runners ./...); done
+	@for part in . bench deploy/check $(PARTS); do (set -x; cd "$$part"; $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --allow-parallel-runners ./...); done
 
 .PHONY: fmt
 fmt: ## format all Go code
-	@for part in . bench $(PARTS); do (set -x; cd "$$part"; $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint fmt ./...); done
+	@for part in . bench deploy/check $(PARTS); do (set -x; cd "$$part"; $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint fmt ./...); done
 
 .PHONY: cover
 cover: ## say how much of the code the tests of all packages run, as a whole; takes as long as the tests do
@@ -115,6 +116,18 @@ fuzz: ## fuzz every target for FUZZTIME (20s)
 .PHONY: bench
 bench: ## run the benchmarks that match BENCH (all); bench/README.md tells how to compare
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+# Docker with buildx, or buildah, builds it; no image is fetched.
+IMAGE     ?= ghcr.io/sluicegate/sluice
+VERSION   ?= devel
+
+.PHONY: image
+image: ## build the container image IMAGE:VERSION (ghcr.io/sluicegate/sluice:devel) for this machine's kind
+	@deploy/image.sh "$(IMAGE):$(VERSION)" "$(VERSION)" "$$($(GO) env GOARCH)"
+
+.PHONY: release-check
+release-check: ## make all of a release in dist/, and build a program outside against its modules; publishes nothing
+	@$(GO) -C tools run ./release "$(CURDIR)" "$(if $(filter devel,$(VERSION)),v0.0.0-check,$(VERSION))"
 
 .PHONY: vuln
 vuln: ## look for known vulnerabilities in what is compiled (asks vuln.go.dev)

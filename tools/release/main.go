@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command release makes what a release of sluice has in the folder dist, and proves
+// that its modules can be used: it tags a copy of the last commit, serves its modules as
+// a module proxy does, and builds a program outside against them. It publishes nothing.
+//
+//	go -C tools run ./release REPOSITORY VERSION
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// modules are those that a release has, each behind those that it requires.
+var modules = []string{"", "redisstore/goredis", "adapters"}
+
+const root = "github.com/sluicegate/sluice"
+
+// release is one run.
+type release struct {
+	repository, version string
+	work                string // a folder that is removed at the end
+	source              string // the copy of the commit
+	proxy               string // file tree of a module proxy
+	dist                string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1) //nolint:gocritic // stop has nothing to do any more
+	}
+}
+
+var semver = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
+
+func run(ctx context.Context, args []string) (err error) {
+	if len(args) != 2 || !semver.MatchString(args[1]) {
+		return fmt.Errorf("%q; write a repository and a version, such as v1.2.3", args)
+	}
+	work, err := os.MkdirTemp("", "release")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// The module cache is read-only.
+		clean := command(context.WithoutCancel(ctx), work, []string{"GOMODCACHE=" + filepath.Join(work, "cache")}, "go", "clean", "-modcache")
+		if failed := clean.Run(); err == nil {
+			err = failed
+		}
+		if failed := os.RemoveAll(work); err == nil {
+			err = failed
+		}
+	}()
+	r := &release{
+		repository: args[0], version: args[1], work: work,
+		source: filepath.Join(work, "source"), proxy: filepath.Join(work, "proxy"), dist: filepath.Join(args[0], "dist"),
+	}
+	for _, step := range []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"copy the last commit", r.checkout},
+		{"publish the modules to a proxy in a folder", r.publish},
+		{"build a program outside against them", r.useOutside},
+		{"go install", r.install},
+		{"programs and packages", r.build},
+		{"list of what is in them", r.sbom},
+		{"checksums", r.checksums},
+	} {
+		fmt.Println("==", step.name)
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	fmt.Println("== made in", r.dist)
+	return nil
+}
+
+// command is a command in a folder, with variables beside those of the environment.
+func command(ctx context.Context, dir string, env []string, name string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, name, args...) //nolint:gosec // commands of this program
+	c.Dir, c.Env = dir, append(os.Environ(), env...)
+	c.Stderr = os.Stderr
+	return c
+}
+
+// output runs a command and returns what it prints, without the space around it.
+func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+	out, err := command(ctx, dir, env, name, args...).Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+func (r *release) checkout(ctx context.Context) error {
+	_, err := output(ctx, r.work, nil, "git", "clone", "--quiet", "--no-hardlinks", r.repository, r.source)
+	return err
+}
