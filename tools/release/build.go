@@ -116,7 +116,7 @@ Description: rate limiter, a gateway in front of an HTTP service
  Redis that several nodes share.
 `
 
-// script is run after the files are there.
+// postinst is run when the files are there.
 const postinst = `#!/bin/sh
 set -e
 if [ "$1" = configure ]; then
@@ -136,14 +136,13 @@ fi
 func (r *release) deb(ctx context.Context, program, arch string) error {
 	dir := filepath.Join(r.work, "deb-"+arch)
 	if err := r.lay(dir, map[string]string{
-		"usr/bin/sluice":                         program,
-		"usr/lib/systemd/system/sluice.service":  "deploy/systemd/sluice.service",
-		"usr/lib/sysusers.d/sluice.conf":         "deploy/systemd/sysusers.conf",
-		"etc/sluice/sluice.yaml":                 "deploy/systemd/sluice.yaml",
-		"usr/share/doc/sluice/copyright":         "LICENSE",
-		"usr/share/doc/sluice/examples/alerts":   "deploy/alerts.yml",
-		"usr/share/doc/sluice/examples/board":    "deploy/board.json",
-		"usr/share/doc/sluice/examples/services": "deploy/README.md",
+		"usr/bin/sluice":                           program,
+		"usr/lib/systemd/system/sluice.service":    "deploy/systemd/sluice.service",
+		"usr/lib/sysusers.d/sluice.conf":           "deploy/systemd/sysusers.conf",
+		"etc/sluice/sluice.yaml":                   "deploy/systemd/sluice.yaml",
+		"usr/share/doc/sluice/copyright":           "LICENSE",
+		"usr/share/doc/sluice/examples/alerts.yml": "deploy/alerts.yml",
+		"usr/share/doc/sluice/examples/board.json": "deploy/board.json",
 	}); err != nil {
 		return err
 	}
@@ -197,5 +196,5 @@ func (r *release) checksums(context.Context) error {
 		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(data), f.Name())
 	}
 	fmt.Print(sums.String())
-	return os.WriteFile(filepath.Join(r.dist, "SHA256SUMS"), sums.Bytes(), 0o600)
+	return os.WriteFile(filepath.Join(r.dist, "SHA256SUMS"), sums.Bytes(), 0o644)
 }

@@ -38,7 +38,7 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
-		os.Exit(1) //nolint:gocritic // stop has nothing to do any more
+		os.Exit(1)
 	}
 }
 
@@ -105,6 +105,9 @@ func output(ctx context.Context, dir string, env []string, name string, args ...
 }
 
 func (r *release) checkout(ctx context.Context) error {
-	_, err := output(ctx, r.work, nil, "git", "clone", "--quiet", "--no-hardlinks", r.repository, r.source)
+	if _, err := output(ctx, r.work, nil, "git", "clone", "--quiet", "--no-hardlinks", r.repository, r.source); err != nil {
+		return err
+	}
+	_, err := output(ctx, r.source, nil, "git", "tag", r.version)
 	return err
 }

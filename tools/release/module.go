@@ -125,7 +125,7 @@ func main() {
 	gin.SetMode(gin.ReleaseMode)
 	gin.New().Use(ginlimit.New(limit))
 	_ = func(client *redis.Client) (*redisstore.Store, error) {
-		return goredis.New(context.Background(), client, redisstore.Options{})
+		return goredis.New(client, redisstore.Options{})
 	}
 	fmt.Println(allowed, "of 7 allowed")
 }
