@@ -15,7 +15,7 @@ type Algorithm uint8
 // The algorithms. Package algo states for each the most units it admits in any
 // span of time; docs/algorithms.md draws them.
 const (
-	// TokenBucket lets a rested key spend Burst at once and then Quota per
+	// TokenBucket lets an idle key spend Burst at once and then Quota per
 	// Window, spread evenly. At most Burst + Quota in any Window. It is the
 	// generic cell rate algorithm of ITU-T I.371.
 	TokenBucket Algorithm = iota

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestAwaitGivesBack: whoever leaves while it waits has spent nothing, of any
+// TestAwaitGivesBack: a caller that leaves while it waits has spent nothing, of any
 // charge.
 func TestAwaitGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

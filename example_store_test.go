@@ -18,7 +18,7 @@ import (
 // place is where the states of one key under limits of one name are kept.
 type place struct{ scope, limit, key string }
 
-// mapStore is a Store that forgets nothing. Whoever writes one of their own runs
+// mapStore is a Store that forgets nothing. A store of one's own runs
 // package storetest on it.
 type mapStore struct {
 	mu     sync.Mutex

@@ -87,7 +87,7 @@ func ExampleLimiter_Settle() {
 	// allowed: false
 }
 
-// Whoever asks no more than whether a request passes needs no decision.
+// Allow only says whether a request passes.
 func ExampleLimiter_Allow() {
 	lim, err := sluice.New(memstore.New(memstore.Options{}), "login", sluice.PerMinute(2))
 	if err != nil {

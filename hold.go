@@ -43,7 +43,7 @@ var ErrSlotLost = errors.New("sluice: the slot is lost; another may hold it")
 // It returns ctx's error if ctx ends first, a [*RequestError] at once if cost is more
 // than the Cap, and the store's error at once: then it holds nothing. It asks again
 // after 10 ms, and then after up to twice as long each time, up to 1 s, or sooner where
-// leases expire before. Who came first need not be served first, and a large cost may
+// leases expire before. The first to wait need not be served first, and a large cost may
 // wait for long among small ones. Each call is an owner of its own.
 //
 // One goroutine renews the units at each third of their TTL until release is called,

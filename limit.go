@@ -37,7 +37,7 @@ type Limit struct {
 	Unit      Unit          // what a unit is
 	Window    time.Duration // whole µs; at least 1 µs; zero where Calendar is set
 
-	// Burst is, in a bucket, the units that a rested key may spend at once.
+	// Burst is, in a bucket, the units that an idle key may spend at once.
 	// Zero means Quota in a token bucket, and 1 in one with a WarmUp and in a leaky
 	// bucket.
 	Burst int64
@@ -52,7 +52,7 @@ type Limit struct {
 	Withheld int64
 
 	// NextWaits lets a take of a token bucket cost more than is there: it passes
-	// if nothing is owed above Burst, and may owe up to Debt above it. Who comes
+	// if nothing is owed above Burst, and may owe up to Debt above it. A take that comes
 	// next waits until that is paid. Guava's RateLimiter is one.
 	NextWaits bool
 
@@ -61,7 +61,7 @@ type Limit struct {
 	// seen, or has owed nothing for a WarmUp. Its units last up to three times
 	// Window/Quota, and that alone once it has had as many as a warm key has in half
 	// a WarmUp; while it owes nothing it grows cold again. What that takes longer is
-	// waited for by who comes next. No more is admitted than without. Guava's
+	// waited for by the next take. No more is admitted than without. Guava's
 	// SmoothWarmingUp is one.
 	WarmUp time.Duration
 
@@ -174,7 +174,7 @@ func orDefault[T comparable](v, def T) T {
 	return v
 }
 
-// Full returns how many units a rested key may spend at once: the Burst of a
+// Full returns how many units an idle key may spend at once: the Burst of a
 // bucket, with its Debt if the next waits, any number under a block, and the Quota
 // of every other algorithm.
 func (l Limit) Full() int64 {
@@ -195,7 +195,7 @@ func (l Limit) lent() int64 {
 	return 0
 }
 
-// rested returns how many units a rested key has: the Burst of a bucket, the Quota
+// rested returns how many units an idle key has: the Burst of a bucket, the Quota
 // of every other algorithm.
 func (l Limit) rested() int64 {
 	if l.Algorithm.bucket() {

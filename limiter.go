@@ -18,7 +18,7 @@ import (
 //
 // The instants that callers of [Limiter.Wait] leave are kept by the Limiter for
 // those who come next. Make one Limiter of a scope, and share it: for another, for
-// another process, and for who asks the Store itself, such an instant is taken until
+// another process, and for callers of the Store itself, such an instant is taken until
 // it is due. A copy of a Limiter shares what it keeps.
 type Limiter struct {
 	store Store
@@ -57,7 +57,7 @@ func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision,
 	return
 }
 
-// Allow takes 1 unit of key and reports whether it got it. It is Take for whoever asks
+// Allow takes 1 unit of key and reports whether it got it. It is Take for callers that ask
 // no more than that.
 func (l *Limiter) Allow(ctx context.Context, key string) (bool, error) {
 	d, err := l.Take(ctx, key, 1)
@@ -93,7 +93,7 @@ func (l *Limiter) left(key string) (back []receipt) {
 // Refund gives back units of what the decision taken has spent, as far as they
 // still count: what has been forgiven since cannot be spent twice. Of taken it
 // reads At, Due and Spent. The Decision's Spent is negative: what was given
-// back. Who gives back in several steps uses [Limiter.Settle], which returns
+// back. To give back in several steps use [Limiter.Settle], which returns
 // the receipt of what is left.
 func (l *Limiter) Refund(ctx context.Context, key string, units int64, taken Decision) (Decision, error) {
 	req := Request{Op: OpRefund, Charge: l.Of(key, units), At: taken.At}
@@ -141,7 +141,7 @@ func (l *Limiter) Cancel(ctx context.Context, key string, reserved Decision) err
 	return err
 }
 
-// Reset forgets all state of key. Who waits for it already goes on when it would have.
+// Reset forgets all state of key. A Wait that has begun goes on when it would have.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	_, err := l.askAfter(ctx, l.left(key), Request{Op: OpReset, Charge: l.Of(key, 0)})
 	return err
@@ -151,7 +151,7 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 // customer buys. First it gives back what counts: in a bucket what is owed, in
 // a window the newest units. What is left then is credit, as far as the limit has
 // one: see [Limit]. Under a block nothing is given. The Decision's Spent is negative:
-// what was given, under the limit that gave most. Who waits for the key already goes
+// what was given, under the limit that gave most. A Wait that has begun goes
 // on when it would have.
 //
 // No receipt of what was taken before should be refunded: those units may be among

@@ -163,7 +163,7 @@ func (p *parser) finish() error {
 	return nil
 }
 
-// restedNames are what a rested key has, of a bucket or another limit.
+// restedNames are what an idle key has, of a bucket or another limit.
 var restedNames = map[bool]string{true: "burst", false: "quota"}
 
 // excluded returns the option before the i-th that does not go together with it.

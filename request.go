@@ -38,7 +38,7 @@ const (
 	// denied if that is none.
 	OpTakeUpTo
 	// OpReserve spends the cost at the first instant at which it fits, if that
-	// is at most MaxWait away: Delay says how far. Who comes later is decided
+	// is at most MaxWait away: Delay says how far. A later take is decided
 	// no earlier than that instant, so that no one overtakes: on every key
 	// alone. A request over several keys may be overtaken on one of them by
 	// less than its window.
@@ -145,7 +145,7 @@ type Outcome struct {
 	ResetAfter time.Duration
 	// Spent is how many units were spent, negative if they were given back. A
 	// charge may find room for more of them under one limit than under another:
-	// who refunds it gives back, of each key, no more than the least of its
+	// a refund of it gives back, of each key, no more than the least of its
 	// limits has.
 	Spent int64
 }

@@ -99,14 +99,14 @@ func (e *MaybeSentError) Unwrap() error { return e.Err }
 // heard, if not nil, is called once the answer is there, by a goroutine of the
 // store; it must return quickly. Neither blocks. What is said first, by Keep or
 // Undo, holds; after that heard is not called.
-func (e *MaybeSentError) Keep(heard func(Late)) { e.tell(false, heard) }
+func (e *MaybeSentError) Keep(heard func(Late)) { e.end(false, heard) }
 
 // Undo says that the request did not take place: the store gives back what it
 // turns out to have spent, as a refund does; what was forgiven by then, and what
 // an OpCharge has recorded, stays. See Keep for heard.
-func (e *MaybeSentError) Undo(heard func(Late)) { e.tell(true, heard) }
+func (e *MaybeSentError) Undo(heard func(Late)) { e.end(true, heard) }
 
-func (e *MaybeSentError) tell(undo bool, heard func(Late)) {
+func (e *MaybeSentError) end(undo bool, heard func(Late)) {
 	if e.said.Swap(true) {
 		return
 	}

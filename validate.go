@@ -96,13 +96,13 @@ func (l Limit) validateWindow(add func(string, string, ...any)) {
 }
 
 // validateStrays finds the fields that have a value but no meaning under l's
-// algorithm: whoever set them expects something that would not happen.
+// algorithm: their value promises something that would not happen.
 func (l Limit) validateStrays(add func(string, string, ...any)) {
 	if l.Algorithm >= algorithms {
 		return
 	}
 	if l.Burst != 0 && !l.Algorithm.bucket() {
-		add("Burst", "%v has none: a rested key may spend its quota; leave Burst zero or choose a bucket", l.Algorithm)
+		add("Burst", "%v has none: an idle key may spend its quota; leave Burst zero or choose a bucket", l.Algorithm)
 	}
 	for _, f := range []struct {
 		field string

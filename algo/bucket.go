@@ -224,14 +224,14 @@ func owe(t *sluice.Term, s *State, now, at int64, after span.Span) {
 	switch {
 	case !extended:
 	case at <= now && s.Last <= now && s.Since+remembers(t) <= now:
-		s.Since, s.Last = 0, 0 // whoever else has used it, it does not matter any more
+		s.Since, s.Last = 0, 0 // whatever took it last
 	default:
 		s.Last = max(s.Last, at)
 	}
 }
 
 // deny raises what is owed by cost, to Burst at most: to all of it, not to whole
-// units, so that who presses faster than units come back never finds one. Behind a
+// units, so that a caller that asks faster than units come back never finds one. Behind a
 // reservation of another limit the balance stays its writer's.
 func (b bucket) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	if b.pending(t, s, now) {
@@ -267,7 +267,7 @@ func (bucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	start, early := g.at, int64(0)
 	rounded := min(w.Rate.Den-1, 1) // due instants are, if a unit does not last whole µs
 	if w.Queues() && g.due > g.at {
-		// In a queue, units drain behind their due instant, whoever came before.
+		// In a queue, units drain behind their due instant, whatever was taken before.
 		if behind := g.due - w.Rate.Times(max(held-w.DelayAfter, 0)).Ceil(); behind > start {
 			start, early = behind, rounded
 		}
@@ -337,7 +337,7 @@ func remembers(t *sluice.Term) int64 {
 }
 
 // WordTake decides an OpTake of cost units on the state of one word of a
-// bucket ([Plain]): idle and rem are the state's Idle and A, zero if never seen. It equals [Decide] for that one limit. If denied,
+// bucket ([Plain]): idle and rem are the state's Idle and A, zero of a new key. It equals [Decide] for that one limit. If denied,
 // the new word is the old one, unless the clock has stepped back so far that
 // the state starts over. It does not allocate.
 func WordTake(t *sluice.Term, idle, rem, now, cost int64, d *sluice.Decision) (newIdle, newRem int64) {

@@ -92,7 +92,7 @@ func counterOf(t *sluice.Term) counter {
 	}
 }
 
-// full returns how many units a rested key has: what is spent beyond them is
+// full returns how many units an idle key has: what is spent beyond them is
 // debt.
 func full(t *sluice.Term) int64 {
 	switch {
@@ -174,7 +174,7 @@ func (it *Item) see(now int64) {
 	}
 }
 
-// clear makes s a never-seen state. Its ring stays as it is: the memory is the
+// clear makes s a new state. Its ring stays as it is: the memory is the
 // store's, which may keep the old state if all this is not written.
 func (s *State) clear() { *s = State{} }
 

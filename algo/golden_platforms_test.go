@@ -101,7 +101,7 @@ func TestGoldenBlocks(t *testing.T) {
 }
 
 // TestGoldenAPIGatewayQuota: a quota's offset is subtracted in the first period,
-// of whoever comes in it, and in no other.
+// of the first request in it, and in no other.
 func TestGoldenAPIGatewayQuota(t *testing.T) {
 	for name, l := range map[string]sluice.Limit{
 		"minutes": with(fixed(1000, m), withheld(600)),

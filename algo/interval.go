@@ -135,7 +135,7 @@ func (b intervalBucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 }
 
 // deny counts cost as far as the burst is not spent. Where it is, the next refill
-// comes a Window from now: who presses more often never sees it.
+// comes a Window from now: a caller that asks more often never sees it.
 func (b intervalBucket) deny(t *sluice.Term, s *State, now, cost int64) bool {
 	missing := b.missing(t, s, now)
 	switch {

@@ -18,7 +18,7 @@ type Shortfall struct {
 	// PerWindow is how many units of a Window's Quota are not granted because
 	// units count for longer than a Window. Sliding log and histogram.
 	PerWindow int64
-	// Burst is how many units of a rested key's Burst are not granted. Buckets.
+	// Burst is how many units of an idle key's Burst are not granted. Buckets.
 	Burst int64
 	// Held is how many units the nodes together may have in hand that none of
 	// them uses while others are denied, and TTL for how long. Units of a node

@@ -15,7 +15,7 @@ import (
 
 func ofAnyWindow(l sluice.Limit) bool { return l.Calendar == sluice.NoCalendar }
 
-// startsFull: a key never seen has what a rested one has.
+// startsFull: a new key has what a rested one has.
 func startsFull(l sluice.Limit) bool { return ofAnyWindow(l) && l.Withheld == 0 && !l.PreFilled }
 
 // TestReservationsAreServedInOrder: who asks later goes on no earlier, nobody
@@ -104,7 +104,7 @@ func TestCancelGivesBack(t *testing.T) {
 	})
 }
 
-// TestRefundAdmitsNoMore: whoever gives back units gets no more than who has
+// TestRefundAdmitsNoMore: a caller that gives back units gets no more than who has
 // never taken them, whatever was asked in between and whatever comes after.
 func TestRefundAdmitsNoMore(t *testing.T) {
 	independent := func(l sluice.Limit) bool { // of what a denial or an earlier take moves

@@ -15,7 +15,7 @@ import (
 )
 
 // State is what a store keeps for one key under one limit. The zero State
-// means never seen. What A and B hold is the algorithm's own business; a store
+// means that the key has spent nothing. What A and B hold is the algorithm's own business; a store
 // needs to know only [Shape].
 type State struct {
 	// Idle is the instant from which the key is fully refilled, so that the state may be
@@ -23,7 +23,7 @@ type State struct {
 	Idle int64
 	A, B int64
 	// Reserved says that the state's own instant lies ahead because of a
-	// reservation: who comes earlier is decided no earlier than that.
+	// reservation: an earlier take is decided no earlier than that.
 	Reserved bool
 	// By is the limit under which the state was written, of the same scope,
 	// name and form as the item's; nil means the item's own.
@@ -47,7 +47,7 @@ type State struct {
 	Head, Len int
 }
 
-// Zero reports whether s means never seen.
+// Zero reports whether s means that the key has spent nothing.
 func (s *State) Zero() bool { return s.Idle == 0 }
 
 // Item is one limit of a request, with the states of its key.

@@ -21,7 +21,7 @@ func BenchmarkRules(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			request := &policy.Plain{
+			request := &policy.StaticAttributes{
 				RequestMethod: "GET", RequestHost: "tenant502.example.com", RequestPath: "/v1/service500/77/items",
 				Headers: map[string][]string{"X-Partner": {"partner503"}}, Address: netip.MustParseAddr("10.1.248.9"),
 			}

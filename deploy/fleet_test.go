@@ -89,7 +89,7 @@ func startNode(t *testing.T, yaml string) (n node) {
 	go func() {
 		err := serve.Run(ctx, serve.Options{Config: c, Drain: time.Second, Out: in, Log: slog.New(slog.DiscardHandler)})
 		ended <- err
-		_ = in.CloseWithError(io.ErrUnexpectedEOF) // whoever reads learns of an early end
+		_ = in.CloseWithError(io.ErrUnexpectedEOF) // the reader learns of an early end
 	}()
 	t.Cleanup(func() {
 		cancel()

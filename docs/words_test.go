@@ -25,6 +25,13 @@ var instead = map[string]string{
 	`store fails: `:         "store is unavailable: ",
 	`there is no such flag`: "unknown flag",
 	`\brider`:               "waiter",
+	`\bparcels?\b`:          "grant",
+	`\bthaws?\b`:            "unlock",
+	`\bspecimens?\b`:        "example",
+	`never-seen`:            "new",
+	`\brested key`:          "idle key",
+	`[Ww]hoever`:            "a noun: the caller, a client",
+	`client is who`:         "client is the peer",
 }
 
 // TestWords: one word for one thing, and the field's.

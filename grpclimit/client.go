@@ -169,7 +169,7 @@ func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *g
 	}
 }
 
-// budget returns that which a call draws on, and how long the call may wait.
+// budget returns the budget that a call draws on, and how long the call may wait.
 func (c *Client) budget(ctx context.Context, method, target string) (*pacing.Budget, *pacing.Hold) {
 	key := target
 	if c.opts.Partition != nil {

@@ -26,7 +26,7 @@ func clientPolicy(code string) grpc.DialOption {
 }
 
 // TestClientWithRetryPolicy: with the retry policy of grpc-go on, what is denied
-// once is let in the next time: nothing is sent too early, whoever of both sends
+// once is let in the next time: nothing is sent too early, whichever of both sends
 // it again.
 func TestClientWithRetryPolicy(t *testing.T) {
 	for _, retries := range []int{0, -1} {

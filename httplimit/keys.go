@@ -102,7 +102,7 @@ func ByClaim(name string, claim func(*http.Request) (string, bool)) Key {
 	})
 }
 
-// Join returns a Key of several: who differs in one of them has another
+// Join returns a Key of several: a request that differs in one of them has another
 // budget. A request that lacks one of them lacks the key. See [policy.All].
 func Join(keys ...Key) Key { return policy.All(keys...) }
 

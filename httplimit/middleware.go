@@ -112,7 +112,7 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 }
 
 // release keeps q for another request, without what belongs to this one. One that
-// is yet to be settled is whoever's who does that.
+// is yet to be settled belongs to the caller that settles it.
 func (m *Middleware) release(q *Request) {
 	if q.settlement.Taken() {
 		return
@@ -121,14 +121,14 @@ func (m *Middleware) release(q *Request) {
 	m.requests.Put(q)
 }
 
-// onDecision tells whoever wants to know what was decided.
+// onDecision reports a decision.
 func (m *Middleware) onDecision(_ context.Context, a policy.Attributes, e *policy.Event) {
 	if of, ok := a.(*attributes); ok && m.opts.OnDecision != nil {
 		m.opts.OnDecision(of.of.r, Event{Event: *e, Status: status(e)})
 	}
 }
 
-// onError hands an error of the front to whoever wants it. A renewal of slots may
+// onError reports an error of the front. A renewal of slots may
 // fail while the request gets another body: it is told of the one that came. One of
 // no request, as an instant that nobody waits for is cancelled, is logged.
 func (m *Middleware) onError(ctx context.Context, a policy.Attributes, err error) {
@@ -139,7 +139,7 @@ func (m *Middleware) onError(ctx context.Context, a policy.Attributes, err error
 	m.log.Error(ctx, "rate limit store failed", err)
 }
 
-// report hands an error of the store to whoever wants it.
+// report reports an error of the store.
 func (m *Middleware) report(r *http.Request, err error) {
 	if m.opts.OnError != nil {
 		m.opts.OnError(r, err)

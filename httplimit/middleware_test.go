@@ -136,7 +136,7 @@ func TestShadow(t *testing.T) {
 		Rules: []policy.Rule{user},
 		OnDecision: func(_ *http.Request, e httplimit.Event) {
 			s := step{verdict: e.Verdict, violated: strings.Join(e.Violated, " ")}
-			for side := range e.Judged.Sides() {
+			for side := range e.Judged.Trials() {
 				if side.Err != nil {
 					s.side = side.Err.Error()
 				}

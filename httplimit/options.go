@@ -30,11 +30,11 @@ type Options struct {
 	Skip func(*http.Request) bool
 
 	// Trusted are the proxies whose ClientHeader is believed, by default
-	// X-Forwarded-For. None are by default: a client is who connects.
+	// X-Forwarded-For. None are by default: a client is the peer.
 	Trusted      []netip.Prefix
 	ClientHeader string
 	// Allow, if not empty, are the only networks from which clients are let in;
-	// Deny are those from which they are not, whatever Allow says. Who is turned
+	// Deny are those from which they are not, whatever Allow says. A client that is turned
 	// away is answered with 403 before anything is decided.
 	Allow, Deny []netip.Prefix
 

@@ -32,7 +32,7 @@ type Request struct {
 	claim func(string) (string, error) // q.lookUp, made once
 
 	// settlement is for a handler that goes on when the client has left. Its
-	// functions are made once. Who takes it over has all of the Request.
+	// functions are made once. A caller that takes it over has all of the Request.
 	settlement exchange.Settlement
 }
 

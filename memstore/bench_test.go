@@ -115,7 +115,7 @@ func BenchmarkNewKey(b *testing.B) {
 	}
 }
 
-// BenchmarkNewKeyOfVersions takes never-seen keys under a limit that has so many
+// BenchmarkNewKeyOfVersions takes new keys under a limit that has so many
 // versions: tiers, overrides.
 func BenchmarkNewKeyOfVersions(b *testing.B) {
 	const million = 1_000_000

@@ -281,7 +281,7 @@ func TestChangesWhileStatesDie(t *testing.T) {
 	}
 }
 
-// TestReceiptsUnderConcurrency: whoever gives back at once what he took gets it
+// TestReceiptsUnderConcurrency: a caller that gives back at once what it took gets it
 // back, however many do.
 func TestReceiptsUnderConcurrency(t *testing.T) {
 	t.Parallel()

@@ -120,7 +120,7 @@ func (s *Store) newWord(sh *shard, req *sluice.Request, t *sluice.Term, hash uin
 	}
 	idle, rem := algo.WordTake(t, state.Idle, state.A, now, req.Cost, d)
 	if idle == state.Idle && rem == state.A {
-		sh.words.thaw(id, marked(word, d))
+		sh.words.unlock(id, marked(word, d))
 		return true
 	}
 	c := classOf(word)

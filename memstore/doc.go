@@ -38,7 +38,7 @@
 // A flood of new keys therefore frees no denied key and wears out no limit
 // without a key, by whatever limits and algorithms, unless it consists of denied
 // keys itself: of 7N/8, each of which has spent its quota first. What is left to
-// it is to have keys forgotten that are not denied: who sends N/2 to N new keys,
+// it is to have keys forgotten that are not denied: a client that sends N/2 to N new keys,
 // one unit each, may use up to a whole quota again of a key that was not asked
 // for once too often. A limit of one unit denies nobody at their first take.
 //
@@ -57,7 +57,7 @@
 // share the counts, whatever their quotas (see [algo.SameForm]). A state names
 // the limit that wrote it. So a changed quota, a tier or an override finds what
 // the key has spent, however many versions of the limit there are, and a take of
-// a never-seen key costs the same with 1 and with 100,000 of them. [algo.BoundOfChange]
+// a new key costs the same with 1 and with 100,000 of them. [algo.BoundOfChange]
 // says what versions admit together. A key takes at most 40 bytes, and at most 40
 // for each further window that still counts; only a bucket whose reduced quota is
 // above 2^28 takes 52 while several versions use it or units are reserved.

@@ -17,7 +17,7 @@ const (
 	purgeShare = 16
 	// keptPart and sparePart are the part of a shard's states that may be of
 	// class kept, and the part that must not be shielded. If all of a shard
-	// could be denied, whoever fills it with keys of their own would have every
+	// could be denied, a client that fills it with keys of their own would have every
 	// other key forgotten at once, and could guess under any that is not denied
 	// yet.
 	keptPart, sparePart = 4, 8
@@ -57,7 +57,7 @@ func (r *room) moves(f stateSize, from int) (m moves) {
 // note notes that a state goes from one slot to another of so many.
 func (m *moves) note(from, to, slots int) {
 	for i, h := range m.hands {
-		// Who is far ahead stood in the first slots because the last were taken.
+		// A key that is far ahead stood in the first slots because the last were taken.
 		if h != nil && from < h.at && to < h.at*slots/m.from+slots/8 {
 			m.ends[i] = max(m.ends[i], to+1)
 		}
@@ -166,7 +166,7 @@ func (sh *shard) pass(s *slot, now int64) (dropped bool) {
 	switch {
 	case s.idle <= now || s.class == cold:
 		if s.size == sizeWord {
-			// Who has taken it meanwhile keeps it.
+			// A take that has it meanwhile keeps it.
 			if !atomic.CompareAndSwapUint64(sh.words.array.Load().word(s.at), s.word, 0) {
 				return false
 			}

@@ -81,7 +81,7 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 			storekit.Take(t, s, storekit.Request(p, keys[next], 1))
 			next++
 		}); got != 0 {
-			t.Errorf("%s, never-seen key: got %v allocations, want 0 on average", l.name, got)
+			t.Errorf("%s, new key: got %v allocations, want 0 on average", l.name, got)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (p *place) loadWord(id uint64, now int64, s *algo.State) bool {
 	return true
 }
 
-// loadAll reads all states of the key under the limit's name, whoever wrote them.
+// loadAll reads all states of the key under the limit's name, whichever limit wrote them.
 func (p *place) loadAll(it *algo.Item, now int64) {
 	var room [bounds.MaxForms]algo.State
 	states := room[:0]
@@ -157,7 +157,7 @@ func (p *place) lookUp(now int64) {
 // release gives back the word that was found.
 func (p *place) release() {
 	if p.word != 0 {
-		p.shard.words.thaw(p.wordOf(p.owner), p.word)
+		p.shard.words.unlock(p.wordOf(p.owner), p.word)
 	}
 }
 

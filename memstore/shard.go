@@ -62,7 +62,7 @@ func (sh *shard) used() int {
 type pins []uint64
 
 // word takes the word of id, if there is one, and reports whether it is a state
-// that lives at now. The word is the caller's, who must put, remove or thaw it.
+// that lives at now. The word is the caller's: it must put, remove or unlock it.
 func (sh *shard) word(id uint64, now int64, s *algo.State) (word uint64, live bool) {
 	if word = sh.words.own(id); word == 0 {
 		return 0, false
@@ -79,7 +79,7 @@ func (sh *shard) find(t *table, id uint64, now int64) int {
 	return -1
 }
 
-// read reads the state of slot i and who wrote it. A ring lies in the slab: the
+// read reads the state of slot i and the limit that wrote it. A ring lies in the slab: the
 // caller may change it in place and must hold the lock until it has stored the
 // state.
 func (sh *shard) read(t *table, i int, s *algo.State) *version {

@@ -110,7 +110,7 @@ func (h *holder) put(which int, id uint64, now int64, s *algo.State) {
 func (h *holder) get(which int, id uint64, now int64, s *algo.State) bool {
 	if which == wordsOnly {
 		word, live := h.word(id, now, s)
-		h.words.thaw(id, word)
+		h.words.unlock(id, word)
 		return live
 	}
 	for _, size := range []stateSize{sizeFixed, sizeRing} {

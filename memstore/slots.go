@@ -19,7 +19,7 @@ const (
 )
 
 // Slot decides req. Like Take it does not block or look at ctx. The limit's Cap
-// and TTL may change from call to call: who holds slots keeps them. The error,
+// and TTL may change from call to call: holders keep their slots. The error,
 // if there is one, is a [*sluice.RequestError].
 func (s *Store) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	if err := req.Validate(); err != nil {

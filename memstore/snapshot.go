@@ -52,7 +52,7 @@ var crcTable = crc64.MakeTable(crc64.ECMA)
 // not, and one over several keys may be in it for some of them. A Store that is
 // asked nothing any more is written exactly.
 //
-// The snapshot holds the secret of the hash: who reads it can make keys collide.
+// The snapshot holds the secret of the hash: a reader can make keys collide.
 func (s *Store) Snapshot(w io.Writer) error {
 	buffered := bufio.NewWriterSize(w, 64<<10)
 	sw := &snapshotWriter{w: buffered, crc: crc64.New(crcTable), told: make(map[uint32]bool)}

@@ -19,7 +19,7 @@ import (
 //	identity, idle<<18 | flags, A<<10 | version, B, …
 //
 // where idle is the state's Idle in µs since the table's epoch: see read and
-// write. A slot whose Idle has come equals never-seen: a new state takes it like
+// write. A slot whose Idle has come equals none: a new state takes it like
 // an empty one.
 type table struct {
 	size     stateSize

@@ -24,11 +24,11 @@ import (
 //     and if it is the same word when swapped it is the same state: it does not
 //     matter whether it has been another meanwhile.
 //  2. All else is done by the holder of the shard's lock. It first owns the word
-//     by swapping busy for it. Who meets busy, or 0 (no state), asks again under
+//     by swapping busy for it. A take that finds busy, or 0 (no state), retries under
 //     the lock. So what the holder decides over several states is not disturbed,
 //     and a key that is not there comes to be there under the lock only.
 //  3. An array that is replaced is left with busy in every word, and each word
-//     is copied after that. Who still reads it goes for the lock too.
+//     is copied after that. A take that still reads it takes the lock, too.
 //  4. An idle state equals that of a new key, so it may come to life again where
 //     it is, but not beside a state of the same key under another limit. So who
 //     looks for the states of other limits removes words that are idle, and in
@@ -157,7 +157,7 @@ func (w *words) slots() int {
 	return 0
 }
 
-// own takes the word of id for the holder of the lock, who must put or thaw
+// own takes the word of id for the holder of the lock, which must put or unlock
 // it, and returns it: 0, and nothing to do, if there is none.
 func (w *words) own(id uint64) uint64 {
 	a := w.array.Load()
@@ -171,8 +171,8 @@ func (w *words) own(id uint64) uint64 {
 	return atomic.SwapUint64(a.word(i), busy)
 }
 
-// thaw puts back what own returned. The array must not have been replaced.
-func (w *words) thaw(id, word uint64) {
+// unlock puts back what own returned. The array must not have been replaced.
+func (w *words) unlock(id, word uint64) {
 	if word == 0 {
 		return
 	}

@@ -58,7 +58,7 @@ func (h *histogramOf) get() prometheus.Observer {
 	if o := h.made.Load(); o != nil {
 		return *o
 	}
-	o := h.of() // the same, whoever makes it
+	o := h.of() // the same, whichever call makes it
 	h.made.Store(&o)
 	return o
 }

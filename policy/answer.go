@@ -35,7 +35,7 @@ import (
 // sent.
 type Answer struct {
 	// Status is that of a denial: 400 to 599, or 200 for an API that denies so, with
-	// a Body: to whoever reads the status alone, such a denial is a success. Zero
+	// a Body: to clients that read the status alone, such a denial is a success. Zero
 	// means the rule's.
 	Status int
 	// ContentType is that of Body. In JSON, XML and HTML {detail} is escaped; a

@@ -25,7 +25,7 @@ func denied(t *testing.T, p *policy.Policy) *policy.Call {
 	}
 	var call policy.Call
 	for range 2 {
-		f.Decide(t.Context(), &policy.Plain{RequestMethod: "GET", RequestPath: "/"}, &call)
+		f.Decide(t.Context(), &policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/"}, &call)
 	}
 	if call.Verdict != policy.Denied {
 		t.Fatalf("got %v", call.Verdict)

@@ -93,7 +93,7 @@ var wordNames = [wordsEnd]string{
 type piece struct {
 	word  word
 	text  string
-	limit string // empty: that which binds
+	limit string // empty: the binding one
 }
 
 // template is a text with placeholders.

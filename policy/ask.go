@@ -16,7 +16,7 @@ func (v *Verdict) ask(ctx context.Context) {
 	first := &v.asks[0]
 	if first.role == taken && !v.peek && v.deniesCount(first) {
 		// A denial would be counted although the request may pass on its grace:
-		// look before asking. Who spends the soft limit in between makes the
+		// look before asking. A request that spends the soft limit in between makes the
 		// question a denied one, which errs on the side of the limit.
 		v.peek = true
 		v.single(ctx, first)

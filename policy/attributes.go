@@ -76,9 +76,9 @@ func (e *ClaimError) Error() string { return e.Problem }
 // Unwrap returns Err.
 func (e *ClaimError) Unwrap() error { return e.Err }
 
-// Plain is [Attributes] as data: for tests, for cases, and for protocols that
+// StaticAttributes is [Attributes] as data: for tests, for cases, and for protocols that
 // send no HTTP request.
-type Plain struct {
+type StaticAttributes struct {
 	RequestMethod string
 	RequestHost   string
 	RequestPath   string
@@ -93,28 +93,28 @@ type Plain struct {
 }
 
 // Method returns RequestMethod.
-func (p *Plain) Method() string { return p.RequestMethod }
+func (p *StaticAttributes) Method() string { return p.RequestMethod }
 
 // Host returns RequestHost.
-func (p *Plain) Host() string { return p.RequestHost }
+func (p *StaticAttributes) Host() string { return p.RequestHost }
 
 // Path returns RequestPath.
-func (p *Plain) Path() string { return p.RequestPath }
+func (p *StaticAttributes) Path() string { return p.RequestPath }
 
 // Header returns what Headers has under name.
-func (p *Plain) Header(name string) []string { return p.Headers[name] }
+func (p *StaticAttributes) Header(name string) []string { return p.Headers[name] }
 
 // Query returns what Queries has under name.
-func (p *Plain) Query(name string) ([]string, error) { return p.Queries[name], nil }
+func (p *StaticAttributes) Query(name string) ([]string, error) { return p.Queries[name], nil }
 
 // Cookie returns what Cookies has under name.
-func (p *Plain) Cookie(name string) ([]string, error) { return p.Cookies[name], nil }
+func (p *StaticAttributes) Cookie(name string) ([]string, error) { return p.Cookies[name], nil }
 
 // Client returns Address.
-func (p *Plain) Client() netip.Addr { return p.Address }
+func (p *StaticAttributes) Client() netip.Addr { return p.Address }
 
 // Claim returns what Claims has under name.
-func (p *Plain) Claim(name string) (string, error) {
+func (p *StaticAttributes) Claim(name string) (string, error) {
 	if p.Token != nil {
 		return "", p.Token
 	}
@@ -122,7 +122,7 @@ func (p *Plain) Claim(name string) (string, error) {
 }
 
 // Certificate returns what Certificates has under name.
-func (p *Plain) Certificate(name string) (string, error) { return p.Certificates[name], nil }
+func (p *StaticAttributes) Certificate(name string) (string, error) { return p.Certificates[name], nil }
 
 // Length returns Bytes.
-func (p *Plain) Length() int64 { return p.Bytes }
+func (p *StaticAttributes) Length() int64 { return p.Bytes }

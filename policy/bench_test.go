@@ -38,8 +38,8 @@ func mixed(n int) []policy.Rule {
 	return rules
 }
 
-func request() *policy.Plain {
-	return &policy.Plain{
+func request() *policy.StaticAttributes {
+	return &policy.StaticAttributes{
 		RequestMethod: "GET", RequestHost: "tenant502.example.com", RequestPath: "/v1/service500/77/items",
 		Headers: map[string][]string{"X-Partner": {"partner503"}}, Address: netip.MustParseAddr("10.1.248.9"),
 	}

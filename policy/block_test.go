@@ -97,7 +97,7 @@ func TestBlockDoesNotWait(t *testing.T) {
 	}{{[]policy.Rule{plain}, true}, {[]policy.Rule{blocked}, false}, {[]policy.Rule{plain, blocked}, false}} {
 		w := newWorld(t, c.rules...)
 		w.eval.MaxWait = time.Hour
-		request := &policy.Plain{Address: netip.MustParseAddr("192.0.2.1")}
+		request := &policy.StaticAttributes{Address: netip.MustParseAddr("192.0.2.1")}
 		w.decide(request)
 		for i, want := range []time.Duration{time.Minute, 30 * time.Minute} {
 			v := w.decide(request)
@@ -113,8 +113,8 @@ func TestBlockInTheText(t *testing.T) {
 	r := policy.NewRule("api", policy.IP(), sluice.MustParseLimit("1/min fixed-window"))
 	r.Levels[0].Blocks = blockOf(t, "30min after 1 denial/min")
 	w := newWorld(t, r)
-	w.decide(&policy.Plain{Address: netip.MustParseAddr("192.0.2.1")})
-	v := w.decide(&policy.Plain{Address: netip.MustParseAddr("192.0.2.1")})
+	w.decide(&policy.StaticAttributes{Address: netip.MustParseAddr("192.0.2.1")})
+	v := w.decide(&policy.StaticAttributes{Address: netip.MustParseAddr("192.0.2.1")})
 	o, ok := v.Binding()
 	if !ok || o.Limit.Name != "block.min" || o.Allowed || o.Remaining != 0 || v.Limits() != 2 {
 		t.Errorf("got %+v, %v", o, ok)

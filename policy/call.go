@@ -133,7 +133,7 @@ func (c *Call) conclude(ctx context.Context) {
 
 // shadowed names what rules in shadow mode would have denied.
 func (c *Call) shadowed() {
-	for s := range c.evaluated.Sides() {
+	for s := range c.evaluated.Trials() {
 		if !s.Shadow || s.Err != nil || s.Allowed {
 			continue
 		}

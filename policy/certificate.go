@@ -19,7 +19,7 @@ import (
 // the authority issues certificates of different names to it.
 //
 // Only attributes that have a method Certificate(name string) (string, error) know
-// it, such as [Plain] and those of packages httplimit and grpclimit: see [VerifiedName].
+// it, such as [StaticAttributes] and those of packages httplimit and grpclimit: see [VerifiedName].
 func Certificate(name string) Part { return Part{Source: source.Certificate, Name: name} }
 
 // certificateNames are the names that [Certificate] takes.

@@ -91,15 +91,15 @@ func CompilePaced(rules []Rule, pause func()) (*Policy, error) {
 }
 
 // crowds finds rules that match a request together with more others than a
-// store can charge at once. It tries each rule's own specimen of a request.
+// store can charge at once. It tries each rule's own example of a request.
 func (c *compiler) crowds(p *Policy, pause func()) {
 	var m Matches
 	var names []string
-	request := newPlain()
+	request := newStaticAttributes()
 	for i := range p.rules {
 		pause()
 		r := &p.rules[i]
-		r.specimen(request)
+		r.fillExample(request)
 		p.Match(request, &m)
 		var n, shaped [2]int
 		names = names[:0]

@@ -168,7 +168,7 @@ func TestCrowdAtRun(t *testing.T) {
 	}
 	rules[3].Failure = sluice.FailClosed
 	w := newWorld(t, rules...)
-	p := &policy.Plain{RequestPath: "/", Headers: map[string][]string{}}
+	p := &policy.StaticAttributes{RequestPath: "/", Headers: map[string][]string{}}
 	for i := range sluice.MaxCharges + 1 {
 		p.Headers[fmt.Sprint("X-", i)] = []string{"1"}
 	}

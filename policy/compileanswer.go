@@ -119,7 +119,7 @@ func (c *compiler) answerBody(a *Answer, at Place) (t template) {
 	switch {
 	case kind == "application/json" || strings.HasSuffix(kind, "+json"):
 		t.escape = escapeJSON
-		if !json.Valid(t.append(nil, &specimens[0])) || !json.Valid(t.append(nil, &specimens[1])) {
+		if !json.Valid(t.append(nil, &samples[0])) || !json.Valid(t.append(nil, &samples[1])) {
 			c.fault(here, "is not JSON, whatever stands for its placeholders; text belongs in quotes, numbers may stand by themselves")
 		}
 	case kind == "application/xml" || strings.HasSuffix(kind, "+xml") || kind == "text/xml" || kind == "text/html":
@@ -130,9 +130,9 @@ func (c *compiler) answerBody(a *Answer, at Place) (t template) {
 	return t
 }
 
-// specimens are what placeholders stand for while a body is checked: where it is
+// samples are what placeholders stand for while a body is checked: where it is
 // known when, and where not. No text of theirs goes on with an escape in front.
-var specimens = [...]values{
+var samples = [...]values{
 	{rule: &Rule{Name: "x"}, name: "x", retry: time.Second, reset: time.Second, now: time.Unix(0, 0), status: 429, detail: []byte(`x "x"`)},
 	{rule: &Rule{Name: "x"}, name: "x", retry: unknown, reset: unknown, now: time.Unix(0, 0), status: 429, detail: []byte(`x "x"`)},
 }

@@ -152,28 +152,30 @@ func (c *compiler) networks(where Place, networks []netip.Prefix) []netip.Prefix
 	return networks
 }
 
-// newPlain returns a request to be made a specimen.
-func newPlain() *Plain { return &Plain{Headers: map[string][]string{}, Queries: map[string][]string{}} }
+// newStaticAttributes returns a request to be made an example.
+func newStaticAttributes() *StaticAttributes {
+	return &StaticAttributes{Headers: map[string][]string{}, Queries: map[string][]string{}}
+}
 
-// specimen makes p a request that the rule matches.
-func (r *rule) specimen(p *Plain) {
+// fillExample makes p a request that the rule matches.
+func (r *rule) fillExample(p *StaticAttributes) {
 	clear(p.Headers)
 	clear(p.Queries)
-	*p = Plain{RequestMethod: "GET", Headers: p.Headers, Queries: p.Queries}
+	*p = StaticAttributes{RequestMethod: "GET", Headers: p.Headers, Queries: p.Queries}
 	m := &r.Match
 	if len(m.Methods) > 0 {
 		p.RequestMethod = m.Methods[0]
 	}
 	if len(m.Hosts) > 0 {
-		p.RequestHost = strings.Replace(m.Hosts[0], "*.", "specimen.", 1)
+		p.RequestHost = strings.Replace(m.Hosts[0], "*.", "example.", 1)
 	}
-	p.RequestPath = r.specimenPath()
+	p.RequestPath = r.examplePath()
 	fill := func(fields []Field, into map[string][]string) {
 		for _, f := range fields {
 			if len(f.Values) > 0 {
 				into[f.Name] = f.Values[:1]
 			} else if !f.Absent {
-				into[f.Name] = []string{"specimen"}
+				into[f.Name] = []string{"example"}
 			}
 		}
 	}
@@ -184,16 +186,16 @@ func (r *rule) specimen(p *Plain) {
 	}
 }
 
-// specimenPath returns a path that the rule matches, as far as one is found.
-func (r *rule) specimenPath() string {
+// examplePath returns a path that the rule matches, as far as one is found.
+func (r *rule) examplePath() string {
 	if len(r.patterns) == 0 && len(r.except) == 0 {
 		return "/"
 	}
-	candidates := []string{"/", "/specimen", "/specimen/"}
+	candidates := []string{"/", "/example", "/example/"}
 	for i := range r.patterns {
-		s := r.patterns[i].specimen()
+		s := r.patterns[i].example()
 		if candidates = append(candidates, s); r.patterns[i].end == endBelow {
-			candidates = append(candidates, s+"specimen")
+			candidates = append(candidates, s+"example")
 		}
 	}
 	if len(r.patterns) > 0 {

@@ -171,13 +171,13 @@ func (v *Verdict) collect(a Attributes, now func() time.Time) {
 	has := &v.matches.of.index.has
 	for _, role := range [...]role{taken, counted, shadowed, shaping} {
 		if has[role] && v.Refused == nil {
-			v.pick(a, now, role)
+			v.collectRole(a, now, role)
 		}
 	}
 	v.candidates()
 }
 
-func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
+func (v *Verdict) collectRole(a Attributes, now func() time.Time, role role) {
 	first := len(v.charges)
 	for _, hit := range v.matches.hits {
 		r := &v.matches.of.rules[hit.rule]
@@ -205,7 +205,7 @@ func (v *Verdict) pick(a Attributes, now func() time.Time, role role) {
 					}
 					continue
 				}
-				v.sideErrs = append(v.sideErrs, Side{Rule: &r.Rule, Level: l.Level, Shadow: true, Err: err})
+				v.sideErrs = append(v.sideErrs, Trial{Rule: &r.Rule, Level: l.Level, Shadow: true, Err: err})
 				continue
 			}
 			if !ok {

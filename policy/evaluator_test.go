@@ -43,8 +43,8 @@ func TestHierarchy(t *testing.T) {
 		{Name: "team", By: by(org, team), Limits: limits("3/min fixed-window")},
 		{Name: "user", By: by(org, team, usr), Limits: limits("2/min fixed-window")},
 	}})
-	who := func(org, team, user string) *policy.Plain {
-		return &policy.Plain{RequestPath: "/", Claims: map[string]string{"org": org, "team": team, "sub": user}}
+	who := func(org, team, user string) *policy.StaticAttributes {
+		return &policy.StaticAttributes{RequestPath: "/", Claims: map[string]string{"org": org, "team": team, "sub": user}}
 	}
 	w.allow(who("o", "a", "1"))
 	w.allow(who("o", "a", "1"))
@@ -155,7 +155,7 @@ func TestShadowAndCandidateHaveNoInfluence(t *testing.T) {
 		v := w.decide(user("ada"))
 		var row [3]bool
 		i := 0
-		for s := range v.Sides() {
+		for s := range v.Trials() {
 			if s.Err != nil || s.Limit.Name != "fixed-window.min" {
 				t.Fatalf("side %+v", s)
 			}
@@ -277,7 +277,7 @@ func TestTiersOverridesExemptions(t *testing.T) {
 	l.ExemptKeys = [][]string{{"probe"}}
 	r.ExemptNetworks = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	w := newWorld(t, r)
-	who := func(name, plan, address string) *policy.Plain {
+	who := func(name, plan, address string) *policy.StaticAttributes {
 		p := user(name)
 		p.Claims = map[string]string{"plan": plan}
 		if address != "" {
@@ -285,7 +285,7 @@ func TestTiersOverridesExemptions(t *testing.T) {
 		}
 		return p
 	}
-	count := func(p *policy.Plain) (n int) {
+	count := func(p *policy.StaticAttributes) (n int) {
 		for n < 5 && w.decide(p).Allowed {
 			n++
 		}
@@ -293,7 +293,7 @@ func TestTiersOverridesExemptions(t *testing.T) {
 	}
 	tests := []struct {
 		name    string
-		request *policy.Plain
+		request *policy.StaticAttributes
 		want    int
 	}{
 		{"no plan", who("a", "", ""), 1},

@@ -38,7 +38,7 @@ func Example() {
 	eval := policy.Evaluator{Policy: p, Store: store}
 
 	ctx := context.Background()
-	request := policy.Plain{
+	request := policy.StaticAttributes{
 		RequestMethod: http.MethodPost, RequestPath: "/login", Queries: map[string][]string{"user": {"ada"}}, Address: netip.MustParseAddr("203.0.113.9"),
 	}
 	var v policy.Verdict

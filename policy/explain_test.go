@@ -68,7 +68,7 @@ func TestExplainDifferences(t *testing.T) {
 		rule("many", policy.Match{Paths: []string{"/1", "/2", "/3", "/4", "/5", "/6"}}),
 		rule("all", policy.Match{}),
 	)
-	x := w.explain(&policy.Plain{
+	x := w.explain(&policy.StaticAttributes{
 		RequestMethod: "POST", RequestHost: "b.example", RequestPath: "/shop/health",
 		Headers: map[string][]string{"X-Plan": {"secret"}}, Address: netip.MustParseAddr("192.0.2.1"),
 	})
@@ -104,7 +104,7 @@ func TestExplainManyRules(t *testing.T) {
 	for i := range 256 + 10 {
 		rules = append(rules, rule(fmt.Sprint("r", i), policy.Match{Paths: []string{fmt.Sprint("/x", i)}}))
 	}
-	x := newWorld(t, append(rules, rule("all", policy.Match{}))...).explain(&policy.Plain{RequestPath: "/y", Address: netip.MustParseAddr("192.0.2.1")})
+	x := newWorld(t, append(rules, rule("all", policy.Match{}))...).explain(&policy.StaticAttributes{RequestPath: "/y", Address: netip.MustParseAddr("192.0.2.1")})
 	for i, r := range x.Rules {
 		if last := i == len(rules); r.Matches != last || (len(r.Differences) > 0) != (i < 256) {
 			t.Errorf("%s: matches %v, %v", r.Rule.Name, r.Matches, r.Differences)
@@ -117,7 +117,7 @@ func TestExplainManyRules(t *testing.T) {
 func TestExplainDifferencesAreShort(t *testing.T) {
 	w := newWorld(t, rule("other", policy.Match{Methods: []string{"GET"}, Hosts: []string{"api.example"}, Paths: []string{"/x"}}))
 	long := strings.Repeat("é", 1<<17)
-	x := w.explain(&policy.Plain{RequestMethod: long, RequestHost: long, RequestPath: "/" + long, Address: netip.MustParseAddr("192.0.2.1")})
+	x := w.explain(&policy.StaticAttributes{RequestMethod: long, RequestHost: long, RequestPath: "/" + long, Address: netip.MustParseAddr("192.0.2.1")})
 	if got := x.Rules[0].Differences; len(got) != 3 {
 		t.Fatalf("got %+v", got)
 	}
@@ -140,7 +140,7 @@ func TestExplainVerdicts(t *testing.T) {
 	for i, want := range []policy.VerdictKind{policy.Allowed, policy.Shadowed, policy.Denied, policy.Refused} {
 		a := user("ada")
 		if i == 3 {
-			a = &policy.Plain{RequestPath: "/"}
+			a = &policy.StaticAttributes{RequestPath: "/"}
 		}
 		x := w.explain(a)
 		var c policy.Call

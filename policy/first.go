@@ -33,7 +33,7 @@ func plainPart(p Part) (k keyPart, err error) {
 }
 
 // Of returns which part a value of p is of, and the value by itself: of First
-// that which the request had, and else p. The value is one that requests have.
+// the part that the request had, and else p. The value is one that requests have.
 func (p Part) Of(value string) (Part, string) {
 	if i, of, ok := p.firstOf(value); ok {
 		return p.made.of[i], of

@@ -26,17 +26,17 @@ func TestFirstOfBadParts(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		by   policy.Part
-		a    policy.Plain
+		a    policy.StaticAttributes
 		want string // the fault, or the key
 	}{
-		{"a field twice", policy.Header("User"), policy.Plain{Headers: map[string][]string{"User": {"a", "b"}}}, "header User is sent more than once; send it once"},
-		{"a field that is too long", policy.Header("User"), policy.Plain{Headers: map[string][]string{"User": {strings.Repeat("a", bounds.MaxValueBytes+1)}}}, "header User is longer than 8192 bytes"},
-		{"an empty field", policy.Header("User"), policy.Plain{Headers: map[string][]string{"User": {""}}}, "2:192.0.2.1"},
-		{"no field", policy.Header("User"), policy.Plain{}, "2:192.0.2.1"},
-		{"a token that cannot be used", policy.Claim("sub"), policy.Plain{Token: &policy.TokenError{Problem: "the token has expired"}}, "claim sub: the token has expired"},
-		{"a token that is required", policy.Claim("sub"), policy.Plain{Token: policy.ErrNoToken}, "claim sub: " + policy.ErrNoToken.Error()},
-		{"a token without the claim", policy.Claim("sub"), policy.Plain{Claims: map[string]string{}}, "2:192.0.2.1"},
-		{"a path that is read in two ways", policy.Segment(1), policy.Plain{RequestPath: "/a%2Fb"}, "path 1 has an escaped slash or is not well-formed"},
+		{"a field twice", policy.Header("User"), policy.StaticAttributes{Headers: map[string][]string{"User": {"a", "b"}}}, "header User is sent more than once; send it once"},
+		{"a field that is too long", policy.Header("User"), policy.StaticAttributes{Headers: map[string][]string{"User": {strings.Repeat("a", bounds.MaxValueBytes+1)}}}, "header User is longer than 8192 bytes"},
+		{"an empty field", policy.Header("User"), policy.StaticAttributes{Headers: map[string][]string{"User": {""}}}, "2:192.0.2.1"},
+		{"no field", policy.Header("User"), policy.StaticAttributes{}, "2:192.0.2.1"},
+		{"a token that cannot be used", policy.Claim("sub"), policy.StaticAttributes{Token: &policy.TokenError{Problem: "the token has expired"}}, "claim sub: the token has expired"},
+		{"a token that is required", policy.Claim("sub"), policy.StaticAttributes{Token: policy.ErrNoToken}, "claim sub: " + policy.ErrNoToken.Error()},
+		{"a token without the claim", policy.Claim("sub"), policy.StaticAttributes{Claims: map[string]string{}}, "2:192.0.2.1"},
+		{"a path that is read in two ways", policy.Segment(1), policy.StaticAttributes{RequestPath: "/a%2Fb"}, "path 1 has an escaped slash or is not well-formed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.a.RequestMethod, c.a.Address = "GET", ip

@@ -42,11 +42,11 @@ type FrontOptions struct {
 	NoResponses bool
 
 	// Trusted are the proxies whose ClientHeader is believed, by default
-	// X-Forwarded-For. None are by default: a client is who connects.
+	// X-Forwarded-For. None are by default: a client is the peer.
 	Trusted      []netip.Prefix
 	ClientHeader string
 	// Allow, if not empty, are the only networks from which clients are let in;
-	// Deny are those from which they are not, whatever Allow says. Who is turned
+	// Deny are those from which they are not, whatever Allow says. A client that is turned
 	// away is refused with [ErrNotAdmitted] before anything is decided.
 	Allow, Deny []netip.Prefix
 
@@ -84,7 +84,7 @@ var ErrNotAdmitted = errors.New("clients from this network are not let in")
 // Front is what stands between a protocol and an [Evaluator], the same for every
 // protocol: it finds the client behind proxies, decides, delays requests in a
 // bounded queue, keeps their slots in flight while they run, and says what to tell
-// the client. Whoever speaks the protocol gives it [Attributes] and writes the
+// the client. The server of the protocol gives it [Attributes] and writes the
 // answer. It does not change, is safe for concurrent use and holds no state of its
 // own: that is the store's. For another policy make another Front.
 type Front struct {

@@ -21,8 +21,8 @@ import (
 )
 
 // client is a request of a client.
-func client(addr string) *policy.Plain {
-	return &policy.Plain{RequestMethod: "POST", RequestPath: "/x", Address: netip.MustParseAddr(addr)}
+func client(addr string) *policy.StaticAttributes {
+	return &policy.StaticAttributes{RequestMethod: "POST", RequestPath: "/x", Address: netip.MustParseAddr(addr)}
 }
 
 func newFront(t *testing.T, o policy.FrontOptions) *policy.Front {
@@ -49,12 +49,12 @@ func TestFrontAnswers(t *testing.T) {
 	plain := policy.NewRule("api", policy.IP(), sluice.PerMinute(1))
 	key := policy.NewRule("api", policy.Header("User"), sluice.PerMinute(1))
 	network := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
-	expired := &policy.Plain{Address: netip.MustParseAddr("192.0.2.1"), Token: &policy.TokenError{Problem: "the token has expired"}}
+	expired := &policy.StaticAttributes{Address: netip.MustParseAddr("192.0.2.1"), Token: &policy.TokenError{Problem: "the token has expired"}}
 	for _, c := range []struct {
 		name     string
 		rule     policy.Rule
 		options  policy.FrontOptions
-		request  *policy.Plain
+		request  *policy.StaticAttributes
 		before   int // requests that pass
 		verdict  policy.VerdictKind
 		code     uint32

@@ -118,7 +118,7 @@ func (v *Verdict) acquire(ctx context.Context) bool {
 		h.held = err == nil && d.Allowed
 		switch {
 		case h.rule.Shadow:
-			v.sideErrs = append(v.sideErrs, Side{Rule: &h.rule.Rule, Level: h.level.Level, Shadow: true, Allowed: h.held, Err: err})
+			v.sideErrs = append(v.sideErrs, Trial{Rule: &h.rule.Rule, Level: h.level.Level, Shadow: true, Allowed: h.held, Err: err})
 		case err != nil:
 			v.Err = errors.Join(v.Err, err)
 			v.Failure = max(v.Failure, h.rule.Failure)

@@ -157,7 +157,7 @@ func testInFlightInShadow(t *testing.T, flights func(*testing.T, int64, func(*po
 	w.allow(user("ada"))
 	v := w.allow(user("ada"))
 	denied := 0
-	for s := range v.Sides() {
+	for s := range v.Trials() {
 		if !s.Allowed {
 			denied++
 		}

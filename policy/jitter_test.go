@@ -53,7 +53,7 @@ func TestRetryJitter(t *testing.T) {
 		told, least, longest := map[time.Duration]bool{}, time.Hour, time.Duration(0)
 		for i := range 400 {
 			var call policy.Call
-			f.Decide(t.Context(), &policy.Plain{RequestMethod: "GET", RequestPath: "/"}, &call)
+			f.Decide(t.Context(), &policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/"}, &call)
 			if i == 0 {
 				if call.Verdict != policy.Allowed || call.Decision != call.Judged.Decision {
 					t.Fatalf("%v: the first is %v with %+v", c.jitter, call.Verdict, call.Decision)
@@ -90,7 +90,7 @@ func TestRetryJitterNever(t *testing.T) {
 		t.Fatal(err)
 	}
 	var call policy.Call
-	f.Decide(t.Context(), &policy.Plain{RequestMethod: "GET", RequestPath: "/"}, &call)
+	f.Decide(t.Context(), &policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/"}, &call)
 	if wait, ok := call.Retry(); ok || !call.Decision.TooLarge {
 		t.Errorf("told %v, %+v", wait, call.Decision)
 	}

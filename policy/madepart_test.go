@@ -58,7 +58,7 @@ func TestMadeParts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := decide(t, policy.Rule{Name: "r", Levels: []policy.Level{{By: []policy.Part{c.by}, Limits: []policy.Limit{{Limit: sluice.PerMinute(1)}}}}},
-				&policy.Plain{RequestMethod: "GET", RequestPath: c.path + map[bool]string{true: "/"}[c.path == ""], Headers: c.headers})
+				&policy.StaticAttributes{RequestMethod: "GET", RequestPath: c.path + map[bool]string{true: "/"}[c.path == ""], Headers: c.headers})
 			if c.refused != "" {
 				if v.Allowed || v.Refused == nil || v.Refused.Error() != c.refused {
 					t.Fatalf("allowed %v, refused %v, want %q", v.Allowed, v.Refused, c.refused)
@@ -92,7 +92,7 @@ func TestLookupFails(t *testing.T) {
 		v := decide(t, policy.Rule{
 			Name: "r", Failure: failure,
 			Levels: []policy.Level{{By: []policy.Part{session}, Limits: []policy.Limit{{Limit: sluice.PerMinute(1)}}}},
-		}, &policy.Plain{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"Session": {"away"}}})
+		}, &policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"Session": {"away"}}})
 		if v.Allowed != allowed || !errors.Is(v.Err, errLookup) || v.Refused != nil {
 			t.Errorf("%v: allowed %v, error %v, refused %v", failure, v.Allowed, v.Err, v.Refused)
 		}
@@ -114,7 +114,7 @@ func TestCostFunc(t *testing.T) {
 		After:  func(a policy.Attributes, r *policy.Response) int64 { return a.Length() + r.Written },
 	}}
 	rule := policy.Rule{Name: "r", Cost: cost, Levels: []policy.Level{{Limits: []policy.Limit{{Limit: sluice.MustParseLimit("100/min debt 100")}}}}}
-	request := &policy.Plain{RequestMethod: "GET", RequestPath: "/", Bytes: 10}
+	request := &policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Bytes: 10}
 	v := decide(t, rule, request)
 	if o, _ := v.Binding(); !v.Allowed || o.Cost != 10 || !v.Settles() {
 		t.Fatalf("allowed %v at %d", v.Allowed, o.Cost)

@@ -63,60 +63,60 @@ func TestMatch(t *testing.T) {
 	)
 	tests := []struct {
 		name    string
-		request policy.Plain
+		request policy.StaticAttributes
 		want    string
 	}{
-		{"nothing", policy.Plain{RequestMethod: "GET", RequestPath: "/x"}, ""},
-		{"method", policy.Plain{RequestMethod: "POST", RequestPath: "/m"}, "post"},
-		{"GET includes HEAD", policy.Plain{RequestMethod: "HEAD", RequestPath: "/m"}, "get"},
-		{"methods are exact", policy.Plain{RequestMethod: "post", RequestPath: "/m"}, ""},
-		{"host", policy.Plain{RequestHost: "api.example.com", RequestPath: "/x"}, "host below"},
-		{"host of IPv6", policy.Plain{RequestHost: "[2001:db8::1]", RequestPath: "/x"}, "literal"},
-		{"below a host", policy.Plain{RequestHost: "a.b.example.org", RequestPath: "/x"}, "below"},
-		{"below is not itself", policy.Plain{RequestHost: "example.com", RequestPath: "/x"}, ""},
-		{"wildcard", policy.Plain{RequestPath: "/users/7"}, "user"},
-		{"two paths of a rule match once", policy.Plain{RequestPath: "/users/me"}, "user"},
-		{"a wildcard is one segment", policy.Plain{RequestPath: "/users/7/x"}, ""},
-		{"a wildcard is not empty", policy.Plain{RequestPath: "/users/"}, ""},
-		{"an escaped slash is no slash", policy.Plain{RequestPath: "/users/7%2Fx"}, "user"},
-		{"subtree", policy.Plain{RequestPath: "/static/a/b"}, "tree"},
-		{"subtree and exact", policy.Plain{RequestPath: "/static/"}, "tree exact"},
-		{"below only", policy.Plain{RequestPath: "/static"}, ""},
-		{"rest", policy.Plain{RequestPath: "/files/a/b"}, "rest"},
-		{"doubled slashes", policy.Plain{RequestPath: "//users///7"}, "user"},
-		{"dot segments", policy.Plain{RequestPath: "/x/../users/./7"}, "user"},
-		{"escaped dot segments", policy.Plain{RequestPath: "/x/%2e%2E/users/7"}, "user"},
-		{"above the root", policy.Plain{RequestPath: "/../../users/7"}, "user"},
-		{"escaped literal", policy.Plain{RequestPath: "/%75sers/7"}, "user"},
-		{"an escaped slash may be one", policy.Plain{RequestPath: "/%2Fusers/7"}, "user"},
-		{"dot segments behind an escaped slash", policy.Plain{RequestPath: "/x/..%2fusers/7"}, "user"},
-		{"dot segments between escaped slashes", policy.Plain{RequestPath: "/x%2F..%2fusers%2F7"}, "user"},
-		{"a backslash may be a slash", policy.Plain{RequestPath: `/x/..\users/7`}, "user"},
-		{"an escaped backslash may be one", policy.Plain{RequestPath: "/x%5c..%5Cusers/7"}, "user"},
-		{"a slash is one and a backslash none", policy.Plain{RequestPath: "/x%2F..%2Fstatic/a%5C..%5C..%5C.."}, "tree"},
-		{"not a path", policy.Plain{RequestMethod: "OPTIONS", RequestPath: "*"}, ""},
-		{"header", policy.Plain{RequestPath: "/x", Headers: map[string][]string{"X-Plan": {"trial"}}}, "header"},
-		{"header, second value", policy.Plain{RequestPath: "/x", Headers: map[string][]string{"X-Plan": {"pro", "free"}}}, "header"},
-		{"header, both values", policy.Plain{RequestPath: "/x", Headers: map[string][]string{"X-Plan": {"trial", "free"}}}, "header"},
-		{"header present", policy.Plain{RequestPath: "/x", Headers: map[string][]string{"X-Debug": {"0"}}}, "present"},
-		{"header present but empty", policy.Plain{RequestPath: "/x", Headers: map[string][]string{"X-Debug": {""}}}, ""},
-		{"header absent", policy.Plain{RequestPath: "/auth"}, "anonymous"},
-		{"header not absent", policy.Plain{RequestPath: "/auth", Headers: map[string][]string{"Authorization": {"x"}}}, ""},
-		{"query", policy.Plain{RequestPath: "/x", Queries: map[string][]string{"format": {"csv"}}}, "query"},
-		{"network", policy.Plain{RequestPath: "/x", Address: netip.MustParseAddr("10.2.3.4")}, "network"},
-		{"network of IPv6", policy.Plain{RequestPath: "/x", Address: netip.MustParseAddr("2001:db8::1")}, "network"},
-		{"network mapped", policy.Plain{RequestPath: "/x", Address: netip.MustParseAddr("::ffff:10.2.3.4")}, "network"},
-		{"network with a zone", policy.Plain{RequestPath: "/x", Address: netip.MustParseAddr("2001:db8::1%eth0")}, "network"},
-		{"except: meant", policy.Plain{RequestPath: "/shop/cart"}, "except"},
-		{"except: meant without a slash", policy.Plain{RequestPath: "/shop"}, "except"},
-		{"except: a subtree", policy.Plain{RequestPath: "/shop/static/x"}, ""},
-		{"except: a subtree around the corner", policy.Plain{RequestPath: "/shop/x/../static//"}, ""},
-		{"except: a subtree that is left by an escaped slash", policy.Plain{RequestPath: "/shop/static/..%2Fcart"}, "except"},
-		{"except: a subtree however it is read", policy.Plain{RequestPath: "/shop/static/a%2Fb"}, ""},
-		{"except: beside the subtree", policy.Plain{RequestPath: "/shop/static"}, "except"},
-		{"except: a wildcard", policy.Plain{RequestPath: "/shop/eu/health"}, ""},
-		{"except: exactly", policy.Plain{RequestPath: "/shop/"}, ""},
-		{"network and header", policy.Plain{RequestPath: "/x", Address: netip.MustParseAddr("10.1.3.4"), Headers: map[string][]string{"X-Plan": {"free"}}}, "header network both"},
+		{"nothing", policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/x"}, ""},
+		{"method", policy.StaticAttributes{RequestMethod: "POST", RequestPath: "/m"}, "post"},
+		{"GET includes HEAD", policy.StaticAttributes{RequestMethod: "HEAD", RequestPath: "/m"}, "get"},
+		{"methods are exact", policy.StaticAttributes{RequestMethod: "post", RequestPath: "/m"}, ""},
+		{"host", policy.StaticAttributes{RequestHost: "api.example.com", RequestPath: "/x"}, "host below"},
+		{"host of IPv6", policy.StaticAttributes{RequestHost: "[2001:db8::1]", RequestPath: "/x"}, "literal"},
+		{"below a host", policy.StaticAttributes{RequestHost: "a.b.example.org", RequestPath: "/x"}, "below"},
+		{"below is not itself", policy.StaticAttributes{RequestHost: "example.com", RequestPath: "/x"}, ""},
+		{"wildcard", policy.StaticAttributes{RequestPath: "/users/7"}, "user"},
+		{"two paths of a rule match once", policy.StaticAttributes{RequestPath: "/users/me"}, "user"},
+		{"a wildcard is one segment", policy.StaticAttributes{RequestPath: "/users/7/x"}, ""},
+		{"a wildcard is not empty", policy.StaticAttributes{RequestPath: "/users/"}, ""},
+		{"an escaped slash is no slash", policy.StaticAttributes{RequestPath: "/users/7%2Fx"}, "user"},
+		{"subtree", policy.StaticAttributes{RequestPath: "/static/a/b"}, "tree"},
+		{"subtree and exact", policy.StaticAttributes{RequestPath: "/static/"}, "tree exact"},
+		{"below only", policy.StaticAttributes{RequestPath: "/static"}, ""},
+		{"rest", policy.StaticAttributes{RequestPath: "/files/a/b"}, "rest"},
+		{"doubled slashes", policy.StaticAttributes{RequestPath: "//users///7"}, "user"},
+		{"dot segments", policy.StaticAttributes{RequestPath: "/x/../users/./7"}, "user"},
+		{"escaped dot segments", policy.StaticAttributes{RequestPath: "/x/%2e%2E/users/7"}, "user"},
+		{"above the root", policy.StaticAttributes{RequestPath: "/../../users/7"}, "user"},
+		{"escaped literal", policy.StaticAttributes{RequestPath: "/%75sers/7"}, "user"},
+		{"an escaped slash may be one", policy.StaticAttributes{RequestPath: "/%2Fusers/7"}, "user"},
+		{"dot segments behind an escaped slash", policy.StaticAttributes{RequestPath: "/x/..%2fusers/7"}, "user"},
+		{"dot segments between escaped slashes", policy.StaticAttributes{RequestPath: "/x%2F..%2fusers%2F7"}, "user"},
+		{"a backslash may be a slash", policy.StaticAttributes{RequestPath: `/x/..\users/7`}, "user"},
+		{"an escaped backslash may be one", policy.StaticAttributes{RequestPath: "/x%5c..%5Cusers/7"}, "user"},
+		{"a slash is one and a backslash none", policy.StaticAttributes{RequestPath: "/x%2F..%2Fstatic/a%5C..%5C..%5C.."}, "tree"},
+		{"not a path", policy.StaticAttributes{RequestMethod: "OPTIONS", RequestPath: "*"}, ""},
+		{"header", policy.StaticAttributes{RequestPath: "/x", Headers: map[string][]string{"X-Plan": {"trial"}}}, "header"},
+		{"header, second value", policy.StaticAttributes{RequestPath: "/x", Headers: map[string][]string{"X-Plan": {"pro", "free"}}}, "header"},
+		{"header, both values", policy.StaticAttributes{RequestPath: "/x", Headers: map[string][]string{"X-Plan": {"trial", "free"}}}, "header"},
+		{"header present", policy.StaticAttributes{RequestPath: "/x", Headers: map[string][]string{"X-Debug": {"0"}}}, "present"},
+		{"header present but empty", policy.StaticAttributes{RequestPath: "/x", Headers: map[string][]string{"X-Debug": {""}}}, ""},
+		{"header absent", policy.StaticAttributes{RequestPath: "/auth"}, "anonymous"},
+		{"header not absent", policy.StaticAttributes{RequestPath: "/auth", Headers: map[string][]string{"Authorization": {"x"}}}, ""},
+		{"query", policy.StaticAttributes{RequestPath: "/x", Queries: map[string][]string{"format": {"csv"}}}, "query"},
+		{"network", policy.StaticAttributes{RequestPath: "/x", Address: netip.MustParseAddr("10.2.3.4")}, "network"},
+		{"network of IPv6", policy.StaticAttributes{RequestPath: "/x", Address: netip.MustParseAddr("2001:db8::1")}, "network"},
+		{"network mapped", policy.StaticAttributes{RequestPath: "/x", Address: netip.MustParseAddr("::ffff:10.2.3.4")}, "network"},
+		{"network with a zone", policy.StaticAttributes{RequestPath: "/x", Address: netip.MustParseAddr("2001:db8::1%eth0")}, "network"},
+		{"except: meant", policy.StaticAttributes{RequestPath: "/shop/cart"}, "except"},
+		{"except: meant without a slash", policy.StaticAttributes{RequestPath: "/shop"}, "except"},
+		{"except: a subtree", policy.StaticAttributes{RequestPath: "/shop/static/x"}, ""},
+		{"except: a subtree around the corner", policy.StaticAttributes{RequestPath: "/shop/x/../static//"}, ""},
+		{"except: a subtree that is left by an escaped slash", policy.StaticAttributes{RequestPath: "/shop/static/..%2Fcart"}, "except"},
+		{"except: a subtree however it is read", policy.StaticAttributes{RequestPath: "/shop/static/a%2Fb"}, ""},
+		{"except: beside the subtree", policy.StaticAttributes{RequestPath: "/shop/static"}, "except"},
+		{"except: a wildcard", policy.StaticAttributes{RequestPath: "/shop/eu/health"}, ""},
+		{"except: exactly", policy.StaticAttributes{RequestPath: "/shop/"}, ""},
+		{"network and header", policy.StaticAttributes{RequestPath: "/x", Address: netip.MustParseAddr("10.1.3.4"), Headers: map[string][]string{"X-Plan": {"free"}}}, "header network both"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestWildcardsMakeKeys(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.path, func(t *testing.T) {
 			w := newWorld(t, r)
-			w.allow(&policy.Plain{RequestPath: test.path})
+			w.allow(&policy.StaticAttributes{RequestPath: test.path})
 			if got := w.remaining("files", "", test.owner, test.rest); got[0] != 8 {
 				t.Errorf("%d left of key %q, %q", got[0], test.owner, test.rest)
 			}
@@ -252,7 +252,7 @@ func TestWildcardsOfTwoMinds(t *testing.T) {
 	} {
 		t.Run(test.path, func(t *testing.T) {
 			w := newWorld(t, r)
-			v := w.decide(&policy.Plain{RequestPath: test.path})
+			v := w.decide(&policy.StaticAttributes{RequestPath: test.path})
 			if test.key == "" {
 				if v.Allowed || v.Refused == nil || !strings.Contains(v.Refused.Problem, "escaped slash") {
 					t.Errorf("allowed %v, refused %v; want a refusal of the path", v.Allowed, v.Refused)

@@ -156,13 +156,13 @@ func (p *pattern) within(wide *pattern) bool {
 	return true
 }
 
-// specimen returns a path that matches.
-func (p *pattern) specimen() string {
+// example returns a path that matches.
+func (p *pattern) example() string {
 	var b strings.Builder
 	for _, s := range p.segments {
 		literal := s.literal
 		if s.wildcard != "" {
-			literal = "specimen-" + s.wildcard
+			literal = "example-" + s.wildcard
 		}
 		b.WriteString("/" + url.PathEscape(literal))
 	}

@@ -40,11 +40,11 @@ func (p *Policy) Rules() []Rule {
 	return rules
 }
 
-// Specimen returns a request that the i-th rule matches, for showing and
+// Example returns a request that the i-th rule matches, for showing and
 // checking. Others may match it, too.
-func (p *Policy) Specimen(i int) *Plain {
-	request := newPlain()
-	p.rules[i].specimen(request)
+func (p *Policy) Example(i int) *StaticAttributes {
+	request := newStaticAttributes()
+	p.rules[i].fillExample(request)
 	return request
 }
 

@@ -21,7 +21,7 @@ var ErrShareFull = errors.New("policy: the key's share of the delay queue is use
 
 // Queue bounds how many requests are delayed at once, whatever the rules, and of
 // these how many of one key, so that none can take all places. It keeps their order:
-// who leaves it has the next of those that are charged the same go on in its stead.
+// a request that leaves it has the next of those that are charged the same go on in its stead.
 // What a request leaves that has nobody behind it is kept for the next until it is
 // due, of as many as the Queue has places. It is safe for concurrent use.
 type Queue struct {
@@ -61,13 +61,13 @@ func (v *Verdict) sit(k *ask) seat {
 // NewQueue returns a Queue of so many places, at least 1.
 func NewQueue(places int) *Queue {
 	q := &Queue{of: make(map[seat]int), instants: instants.New[spot](places, func(back []receipt) {
-		giveBack(context.Background(), &Plain{}, back)
+		giveBack(context.Background(), &StaticAttributes{}, back)
 	})}
 	q.Resize(places)
 	return q
 }
 
-// Resize makes it so many places, at least 1. Who is delayed already stays.
+// Resize makes it so many places, at least 1. A request that is delayed already stays.
 func (q *Queue) Resize(places int) {
 	places = max(places, 1)
 	q.mu.Lock()
@@ -78,7 +78,7 @@ func (q *Queue) Resize(places int) {
 
 // Share bounds how many places the requests of one key take: those that one limit
 // charges to one budget. With 0, as from the start, it is a tenth of the places,
-// and at least 10. Who is delayed already stays.
+// and at least 10. A request that is delayed already stays.
 func (q *Queue) Share(places int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

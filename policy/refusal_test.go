@@ -37,7 +37,7 @@ func TestMissingParts(t *testing.T) {
 			w := newWorld(t, r)
 			allowed := 0
 			for range 3 {
-				v := w.decide(&policy.Plain{RequestPath: "/", Headers: test.headers})
+				v := w.decide(&policy.StaticAttributes{RequestPath: "/", Headers: test.headers})
 				if (v.Refused != nil) != test.refused {
 					t.Fatalf("refused %v", v.Refused)
 				}
@@ -107,7 +107,7 @@ func TestPartialFailure(t *testing.T) {
 		return nil
 	}
 	v := w.allow(from("192.0.2.1"))
-	for s := range v.Sides() {
+	for s := range v.Trials() {
 		if !errors.Is(s.Err, down) {
 			t.Errorf("side error %v", s.Err)
 		}
@@ -142,7 +142,7 @@ func TestUnusableToken(t *testing.T) {
 			r := one("api", nil, "2/min fixed-window")
 			test.change(&r)
 			w := newWorld(t, r)
-			v := w.decide(&policy.Plain{RequestPath: "/", Token: expired})
+			v := w.decide(&policy.StaticAttributes{RequestPath: "/", Token: expired})
 			if (v.Refused != nil) != test.refused || v.Allowed == test.refused {
 				t.Fatalf("allowed %v, refused %v", v.Allowed, v.Refused)
 			}

@@ -50,7 +50,7 @@ type Rule struct {
 	// [sluice.FailOpen].
 	Failure sluice.Failure
 	// Lease, if not nil, says that a node may take units of a hot key in
-	// advance, see package remote. It is for a store that nodes share; whoever
+	// advance, see package remote. It is for a store that nodes share; the program that
 	// wires the stores puts it into effect, by [Rule.Leased].
 	Lease *sluice.LeaseTerms
 	// Status is what an HTTP front answers a request that the rule denies: 400
@@ -168,7 +168,7 @@ type Override struct {
 	Key     []string // the values of all parts
 	Limits  []Limit
 	Expires time.Time // from then on the override is void; zero: never
-	Reason  string    // required: whoever reads it later wants to know
+	Reason  string    // required: for the audit log
 	Author  string    // required
 }
 

@@ -18,7 +18,7 @@ func TestCostIsSettled(t *testing.T) {
 	tests := map[string]struct {
 		cost     policy.Cost
 		limit    string
-		request  policy.Plain
+		request  policy.StaticAttributes
 		response policy.Response
 		before   int64
 		after    int64
@@ -35,35 +35,35 @@ func TestCostIsSettled(t *testing.T) {
 		},
 		"request bytes with a length": {
 			cost: policy.Cost{Of: policy.RequestBytes}, limit: "100B/min fixed-window",
-			request: policy.Plain{Bytes: 30}, response: policy.Response{Read: 30}, before: 70, after: 70,
+			request: policy.StaticAttributes{Bytes: 30}, response: policy.Response{Read: 30}, before: 70, after: 70,
 		},
 		"request bytes with a length that is a lie": {
 			cost: policy.Cost{Of: policy.RequestBytes}, limit: "100B/min fixed-window",
-			request: policy.Plain{Bytes: 30}, response: policy.Response{Read: 10}, before: 70, after: 90,
+			request: policy.StaticAttributes{Bytes: 30}, response: policy.Response{Read: 10}, before: 70, after: 90,
 		},
 		"request bytes without a length": {
 			cost: policy.Cost{Of: policy.RequestBytes}, limit: "100B/min fixed-window",
-			request: policy.Plain{Bytes: -1}, response: policy.Response{Read: 10}, before: 99, after: 90,
+			request: policy.StaticAttributes{Bytes: -1}, response: policy.Response{Read: 10}, before: 99, after: 90,
 		},
 		"request bytes with a length and a switch of protocol": {
 			cost: policy.Cost{Of: policy.RequestBytes}, limit: "100B/min fixed-window",
-			request: policy.Plain{Bytes: 30}, response: policy.Response{Read: 50}, before: 70, after: 50,
+			request: policy.StaticAttributes{Bytes: 30}, response: policy.Response{Read: 50}, before: 70, after: 50,
 		},
 		"request bytes that are not known": {
 			cost: policy.Cost{Of: policy.RequestBytes}, limit: "100B/min fixed-window",
-			request: policy.Plain{Bytes: 30}, response: policy.Response{Read: -1}, before: 70, after: 70,
+			request: policy.StaticAttributes{Bytes: 30}, response: policy.Response{Read: -1}, before: 70, after: 70,
 		},
 		"request header": {
 			cost: policy.Cost{Of: policy.RequestHeader, Header: "x-cost", Most: 50}, limit: "100/min fixed-window",
-			request: policy.Plain{Headers: map[string][]string{"X-Cost": {"9"}}}, before: 91, after: 91,
+			request: policy.StaticAttributes{Headers: map[string][]string{"X-Cost": {"9"}}}, before: 91, after: 91,
 		},
 		"request header above most": {
 			cost: policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 50}, limit: "100/min fixed-window",
-			request: policy.Plain{Headers: map[string][]string{"X-Cost": {"9000"}}}, before: 50, after: 50,
+			request: policy.StaticAttributes{Headers: map[string][]string{"X-Cost": {"9000"}}}, before: 50, after: 50,
 		},
 		"request header unusable": {
 			cost: policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 50, Units: 3}, limit: "100/min fixed-window",
-			request: policy.Plain{Headers: map[string][]string{"X-Cost": {"-1"}}}, before: 97, after: 97,
+			request: policy.StaticAttributes{Headers: map[string][]string{"X-Cost": {"-1"}}}, before: 97, after: 97,
 		},
 		"response header": {
 			cost: policy.Cost{Of: policy.ResponseHeader, Header: "X-Cost", Most: 50, Units: 10}, limit: "100/min fixed-window",
@@ -75,7 +75,7 @@ func TestCostIsSettled(t *testing.T) {
 		},
 		"request bytes of a response that nobody saw": {
 			cost: policy.Cost{Of: policy.RequestBytes}, limit: "100B/min fixed-window",
-			request: policy.Plain{Bytes: -1}, response: policy.Response{Read: 10, Unseen: true}, before: 99, after: 90,
+			request: policy.StaticAttributes{Bytes: -1}, response: policy.Response{Read: 10, Unseen: true}, before: 99, after: 90,
 		},
 		"response header that nobody saw": {
 			cost: policy.Cost{Of: policy.ResponseHeader, Header: "X-Cost", Most: 50, Units: 10}, limit: "100/min fixed-window",

@@ -13,7 +13,7 @@ import (
 )
 
 // Shape is what one level of a rule that shapes charges for the bytes of a
-// request. Whoever passes them on reserves them in parts: with OpReserve, the
+// request. The code that passes them on reserves them in parts: with OpReserve, the
 // Charge at a Cost of as many bytes, and MaxWait.
 type Shape struct {
 	Rule    *Rule

@@ -59,7 +59,7 @@ func TestShapes(t *testing.T) {
 		{"192.0.2.7", true, []string{"down 192.0.2.7 5000000 5s", "up 192.0.2.7 1000000 1m0s"}},
 		{"192.0.2.9", false, []string{"up 192.0.2.9 1000000 1m0s"}},
 	} {
-		e.Decide(t.Context(), &policy.Plain{RequestPath: "/", Address: netip.MustParseAddr(c.from)}, &v)
+		e.Decide(t.Context(), &policy.StaticAttributes{RequestPath: "/", Address: netip.MustParseAddr(c.from)}, &v)
 		if got := shapes(); v.Allowed != c.allowed || !slices.Equal(got, c.want) {
 			t.Errorf("%s: allowed %v, shapes %q; want %v, %q", c.from, v.Allowed, got, c.allowed, c.want)
 		}
@@ -72,7 +72,7 @@ func TestShapes(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	e.Decide(t.Context(), &policy.Plain{RequestPath: "/"}, &v)
+	e.Decide(t.Context(), &policy.StaticAttributes{RequestPath: "/"}, &v)
 	if got := shapes(); v.Refused == nil || v.Allowed || got != nil {
 		t.Errorf("without an address: refused %v, allowed %v, shapes %q", v.Refused, v.Allowed, got)
 	}

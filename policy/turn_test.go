@@ -193,7 +193,7 @@ func TestPatience(t *testing.T) {
 func TestAnotherCost(t *testing.T) {
 	priced := patient(time.Minute, "1/s burst 3")
 	priced.Cost = policy.Cost{Of: policy.RequestHeader, Header: "X-Cost", Most: 3}
-	costing := func(n string) *policy.Plain {
+	costing := func(n string) *policy.StaticAttributes {
 		a := user("ada")
 		a.Headers["X-Cost"] = []string{n}
 		return a

@@ -32,7 +32,7 @@ func TestStoreFailsWhenAnInstantIsDue(t *testing.T) {
 				l := newLine(t, policy.FrontOptions{
 					MaxWait: time.Minute,
 					OnError: func(_ context.Context, a policy.Attributes, err error) {
-						if _, ok := a.(*policy.Plain); !ok {
+						if _, ok := a.(*policy.StaticAttributes); !ok {
 							t.Errorf("told of %T, want a *Plain", a)
 						}
 						told <- err

@@ -43,12 +43,14 @@ func TestTierWithoutLimits(t *testing.T) {
 		Candidates: []policy.Candidate{{Name: "c", Limits: []sluice.Limit{sluice.PerMinute(1)}}},
 	})
 	open := plansOf(policy.Level{Unlimited: true, Tiers: &tiers, Overrides: overridden})
-	claim := func(plan string) policy.Plain { return policy.Plain{Claims: map[string]string{"plan": plan}} }
+	claim := func(plan string) policy.StaticAttributes {
+		return policy.StaticAttributes{Claims: map[string]string{"plan": plan}}
+	}
 	for _, c := range []struct {
 		name      string
 		rule      policy.Rule
 		user      string
-		a         policy.Plain
+		a         policy.StaticAttributes
 		unlimited bool
 		refused   bool
 	}{
@@ -56,13 +58,13 @@ func TestTierWithoutLimits(t *testing.T) {
 		{"another tier", rule, "ada", claim("trial"), false, false},
 		{"an unknown tier", rule, "ada", claim("VIP"), false, false},
 		{"no tier", rule, "ada", claim(""), false, false},
-		{"no claim", rule, "ada", policy.Plain{}, false, false},
-		{"a bad token", rule, "ada", policy.Plain{Token: &policy.TokenError{Problem: "the token has expired"}}, false, true},
+		{"no claim", rule, "ada", policy.StaticAttributes{}, false, false},
+		{"a bad token", rule, "ada", policy.StaticAttributes{Token: &policy.TokenError{Problem: "the token has expired"}}, false, true},
 		{"a key with an override", rule, "eve", claim("vip"), false, false},
 		{"no tier, where there are no limits", open, "ada", claim(""), true, false},
 		{"a tier, where there are no limits", open, "ada", claim("trial"), false, false},
 		{"an override, where there are no limits", open, "eve", claim(""), false, false},
-		{"a bad token, where there are no limits", open, "ada", policy.Plain{Token: &policy.TokenError{Problem: "the token has expired"}}, false, true},
+		{"a bad token, where there are no limits", open, "ada", policy.StaticAttributes{Token: &policy.TokenError{Problem: "the token has expired"}}, false, true},
 		{"no key, where there are no limits", open, "", claim("vip"), false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -108,7 +110,7 @@ func TestTierWithoutLimits(t *testing.T) {
 // is not slowed down, and another level of the rule still limits.
 func TestTierWithoutLimitsBeside(t *testing.T) {
 	tiers := &policy.Tiers{By: policy.Header("Plan"), Unlimited: []string{"vip"}}
-	a := policy.Plain{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"User": {"ada"}, "Plan": {"vip"}}}
+	a := policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"User": {"ada"}, "Plan": {"vip"}}}
 	decide := func(rule policy.Rule, n int) *policy.Verdict {
 		t.Helper()
 		p, err := policy.Compile([]policy.Rule{rule})

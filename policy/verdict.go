@@ -68,7 +68,7 @@ type Verdict struct {
 	outcomes   []sluice.Outcome
 	requests   []sluice.Request
 	results    []sluice.Result
-	sideErrs   []Side
+	sideErrs   []Trial
 	shapes     []Shape
 	free       []freed
 }
@@ -225,8 +225,8 @@ func (v *Verdict) Warnings() iter.Seq[Warning] {
 	}
 }
 
-// Side is the judgement of what is only candidate: a shadow rule, or a candidate.
-type Side struct {
+// Trial is the judgement of what is only candidate: a shadow rule, or a candidate.
+type Trial struct {
 	Rule      *Rule
 	Level     *Level     // of a candidate, or that a shadow rule's key is missing of; else nil
 	Candidate *Candidate // nil for a shadow rule
@@ -239,11 +239,11 @@ type Side struct {
 	Err       error        // why there is no judgement
 }
 
-// Sides returns what shadow rules and candidates would have done. A shadow rule
+// Trials returns what shadow rules and candidates would have done. A shadow rule
 // counts as if it stood alone, and a candidate as if it stood in its level's
 // place: neither knows what other rules have denied.
-func (v *Verdict) Sides() iter.Seq[Side] {
-	return func(yield func(Side) bool) {
+func (v *Verdict) Trials() iter.Seq[Trial] {
+	return func(yield func(Trial) bool) {
 		for _, s := range v.sideErrs {
 			if !yield(s) {
 				return
@@ -255,7 +255,7 @@ func (v *Verdict) Sides() iter.Seq[Side] {
 				continue
 			}
 			c := &v.charges[k.first]
-			s := Side{Rule: &c.rule.Rule, Shadow: c.rule.Shadow, Allowed: k.result.Err == nil && k.result.Decision.Allowed, Decision: k.result.Decision, Err: k.result.Err}
+			s := Trial{Rule: &c.rule.Rule, Shadow: c.rule.Shadow, Allowed: k.result.Err == nil && k.result.Decision.Allowed, Decision: k.result.Decision, Err: k.result.Err}
 			if k.role == candidacy {
 				s.Level, s.Candidate = c.level.Level, c.candidate.Candidate
 			}

@@ -153,10 +153,10 @@ func one(name string, by []policy.Part, texts ...string) policy.Rule {
 
 func by(parts ...policy.Part) []policy.Part { return parts }
 
-func from(address string) *policy.Plain {
-	return &policy.Plain{RequestMethod: "GET", RequestPath: "/", Address: netip.MustParseAddr(address)}
+func from(address string) *policy.StaticAttributes {
+	return &policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Address: netip.MustParseAddr(address)}
 }
 
-func user(name string) *policy.Plain {
-	return &policy.Plain{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {name}}}
+func user(name string) *policy.StaticAttributes {
+	return &policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {name}}}
 }

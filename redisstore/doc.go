@@ -41,7 +41,7 @@
 //
 // # When a limit changes
 //
-// A key's state is that of a scope, a key and the name of a limit, whoever wrote
+// A key's state is that of a scope, a key and the name of a limit, whichever node wrote
 // it: limits of one name share what a key owes, as package algo has it. Those that
 // differ in quota share one state. The first request under the new one that
 // changes it, or each while processes with both are in use, takes a second round

@@ -35,7 +35,7 @@ const (
 	sepPlain      = '/'
 	sepHashed     = '#'
 	sepSecret     = '@'
-	sepSlots      = '!'       // between key and NAME: who holds slots
+	sepSlots      = '!'       // between key and NAME: holders of slots
 	sepStart      = "!start." // between scope and NAME: when a rule started
 	sepSecretKept = "!secret"
 	keyHashed     = 18 // bytes of a hash that are kept
@@ -114,7 +114,7 @@ func nameOf(limit string) string {
 	return limit
 }
 
-// slots returns the key of who holds slots.
+// slots returns the key of holders of slots.
 func (k *keyer) slots(scope, key, name string) string {
 	return k.tag(scope, key) + string(sepSlots) + name
 }

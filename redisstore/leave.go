@@ -12,8 +12,8 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// The client makes a connection under the context of who needs it first, and all
-// who need it wait for that one, whatever their own contexts say. And it gives
+// The client makes a connection under the context of the call that needs it first, and all
+// that need it wait for that one, whatever their own contexts say. And it gives
 // the deadline of a call that is alone on a connection to the connection, which
 // then breaks for all, and hears of nothing else meanwhile. So a caller's context
 // never reaches it. What it is asked for a caller who may leave is asked by a
@@ -109,7 +109,7 @@ type late struct {
 
 func (s *Store) late(ctx context.Context, undo func(context.Context, *sluice.Decision) bool) *late {
 	l := &late{store: s, undo: undo}
-	l.gone = sluice.NewMaybeSentError(ctx.Err(), l.tell)
+	l.gone = sluice.NewMaybeSentError(ctx.Err(), l.finish)
 	return l
 }
 
@@ -118,9 +118,9 @@ func (s *Store) lateTake(ctx context.Context, req *sluice.Request) *late {
 	return s.late(ctx, func(ctx context.Context, d *sluice.Decision) bool { return s.giveBack(ctx, req, d) })
 }
 
-// tell is called once, when the caller says what to do with what the answer
+// finish is called once, when the caller says what to do with what the answer
 // spent.
-func (l *late) tell(undo bool, heard func(sluice.Late)) {
+func (l *late) finish(undo bool, heard func(sluice.Late)) {
 	l.mu.Lock()
 	l.undoes, l.heard = undo, heard
 	over := l.result != nil

@@ -20,7 +20,7 @@ type Options struct {
 	// different prefixes share nothing. It may not hold braces.
 	Prefix string
 	// Secret, if not empty, makes the names of keys and of slots' owners
-	// keyed hashes (HMAC-SHA-256, 144 and 128 bits), so that who can read the
+	// keyed hashes (HMAC-SHA-256, 144 and 128 bits), so that a reader of the
 	// server cannot read identities. All processes that share a budget must
 	// have the same. Scopes and names of limits stay readable.
 	Secret []byte

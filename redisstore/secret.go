@@ -23,7 +23,7 @@ const secretBytes = 32
 // The server keeps 32 random bytes for it, from the first call of any Store to 400
 // days after the last. If it has lost them, the first Store that asks again puts
 // back those that it knows. Options.Secret goes into what is returned, so that
-// who reads the server alone does not know it.
+// a reader of the server alone does not know it.
 //
 // HashSecret blocks for one round trip, no longer than ctx or Options.Timeout. The
 // server is asked with every call.

@@ -22,7 +22,7 @@ type series struct {
 	met     atomic.Int64  // the instant of the first decision, 0 if there was none
 	start   atomic.Int64  // when the rule started, 0 if it is not known yet
 	renewed atomic.Int64  // when that was made to live on, by this machine's clock
-	asking  chan struct{} // has room for one, who asks for the start
+	asking  chan struct{} // has room for one, which asks for the start
 }
 
 // seriesKept is how many series are kept. A process that makes new ones all the

@@ -125,7 +125,7 @@ func (s *Store) Format(f fmt.State, _ rune) {
 	_, _ = f.Write([]byte(at)) // whose error is the printer's
 }
 
-// admit counts a request in. Who calls it counts it out with s.pending.Done,
+// admit counts a request in. The caller counts it out with s.pending.Done,
 // unless there is an error.
 func (s *Store) admit(ctx context.Context) error {
 	err := ctx.Err()
@@ -152,7 +152,7 @@ func (s *Store) enter() bool {
 	return true
 }
 
-// work has a worker do something for who is counted in still.
+// work has a worker do something for a caller that is counted in still.
 func (s *Store) work(do func()) {
 	s.pending.Add(1)
 	s.workers.do(do)

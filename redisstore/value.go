@@ -32,30 +32,30 @@ const (
 	lastFormat   = 1
 )
 
-// tells reports whether the first format has no room for what s says.
-func tells(t *sluice.Term, s *algo.State) bool {
+// needsSecondFormat reports whether the first format has no room for what s says.
+func needsSecondFormat(t *sluice.Term, s *algo.State) bool {
 	if t.Burst > 0 {
 		return !s.Plain()
 	}
-	return tellsDenials(t) || kindOf(t) == kindLog && algo.Refusals(s)
+	return countsDenials(t) || kindOf(t) == kindLog && algo.Refusals(s)
 }
 
 // headOf returns what a value begins with that is a state of t. Of a bucket it is
 // that of the first format.
 func headOf(t *sluice.Term) string {
 	head := string(appendHead(nil, &t.Limit))
-	if tellsDenials(t) {
+	if countsDenials(t) {
 		return extended + head
 	}
 	return head
 }
 
-// tellsDenials reports whether states of t tell denials from what was admitted.
-func tellsDenials(t *sluice.Term) bool { return t.CountDenied && t.Algorithm == sluice.SlidingLog }
+// countsDenials reports whether states of t tell denials from what was admitted.
+func countsDenials(t *sluice.Term) bool { return t.CountDenied && t.Algorithm == sluice.SlidingLog }
 
 // formatOne returns a value of one state, which t wrote.
 func formatOne(t *sluice.Term, s *algo.State) string {
-	if !tells(t, s) {
+	if !needsSecondFormat(t, s) {
 		return string(formatState(nil, t, s))
 	}
 	b := formatState([]byte(extended), t, s)

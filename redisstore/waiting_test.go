@@ -60,7 +60,7 @@ func newFrontWay(c *crowd) way {
 		c.t.Fatal(err)
 	}
 	return way{held: queue.Held, take: func(ctx context.Context, user string, cost int64) (sluice.Decision, string, bool) {
-		a := &policy.Plain{Headers: map[string][]string{"X-User": {user}, "X-Cost": {strconv.FormatInt(cost, 10)}}}
+		a := &policy.StaticAttributes{Headers: map[string][]string{"X-User": {user}, "X-Cost": {strconv.FormatInt(cost, 10)}}}
 		var call policy.Call
 		front.Decide(ctx, a, &call)
 		if !call.Passes() && call.Verdict != policy.Abandoned {
@@ -336,7 +336,7 @@ func TestAllWaitersLeave(t *testing.T) {
 	})
 }
 
-// TestRandomCompany: whoever comes and leaves, no more is let through than the limit
+// TestRandomCompany: whichever caller comes and leaves, no more is let through than the limit
 // says, requests go on in their order, and each instant that the store gave is used
 // once or given back.
 func TestRandomCompany(t *testing.T) {

@@ -66,7 +66,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// TestTakeAllocatesLittle: whoever asks a store that has its answer at once pays
+// TestTakeAllocatesLittle: a caller that asks a store that has its answer at once pays
 // for no timer, channel or goroutine.
 func TestTakeAllocatesLittle(t *testing.T) {
 	storekit.SkipRace(t)

@@ -147,7 +147,7 @@ func (s *Store) owe(req *sluice.Request, spent int64) {
 // refund gives back what was spent by a policy. What Local spent under further
 // charges stays owed to the store, which errs to denying.
 func (s *Store) refund(ctx context.Context, req *sluice.Request, m sluice.Instant) sluice.Decision {
-	if m == localMark && s.local.store != nil { // else it is another's, who alone could give back
+	if m == localMark && s.local.store != nil { // else it is another node's, which alone could give back
 		s.counters.localized.Add(1)
 		if d, err := s.local.take(ctx, *req); err == nil {
 			s.ledger.subtract(&req.Charge, -d.Spent)

@@ -21,8 +21,8 @@ type detached struct {
 	late  time.Duration // for how long after its caller a call has a context
 }
 
-// fate is what a caller that has left says of its request.
-type fate struct {
+// leaving is what a caller that has left says of its request.
+type leaving struct {
 	undo  bool
 	heard func(sluice.Late)
 }
@@ -82,7 +82,7 @@ func (d *detached) run(ctx context.Context, ask func(context.Context), late func
 		inner, cancel = context.WithDeadline(inner, at.Add(d.late))
 	}
 	var over atomic.Bool
-	done, told := make(chan struct{}), make(chan fate, 1)
+	done, told := make(chan struct{}), make(chan leaving, 1)
 	go func() {
 		defer cancel()
 		if ask(inner); !over.Swap(true) {
@@ -101,5 +101,5 @@ func (d *detached) run(ctx context.Context, ask func(context.Context), late func
 		<-done // it has answered just now
 		return nil
 	}
-	return sluice.NewMaybeSentError(ctx.Err(), func(undo bool, heard func(sluice.Late)) { told <- fate{undo, heard} })
+	return sluice.NewMaybeSentError(ctx.Err(), func(undo bool, heard func(sluice.Late)) { told <- leaving{undo, heard} })
 }

@@ -110,10 +110,10 @@ func (n *near) explain(req *sluice.Request, e *sluice.Explanation) {
 			continue
 		}
 		mine := *h // what is spent of it is not of h
-		mine.parcels, mine.spare = slices.Clone(h.parcels), slices.Clone(h.spare)
+		mine.grants, mine.spare = slices.Clone(h.grants), slices.Clone(h.spare)
 		in := int64(0)
-		for i := range mine.parcels {
-			in += mine.parcels[i].left
+		for i := range mine.grants {
+			in += mine.grants[i].left
 		}
 		outcomes := make(sluice.Outcomes, len(e.Limits))
 		d, ok := mine.take(n.clock(), req.Cost, outcomes)

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// debtor is who owes units to the store.
+// debtor is a key that owes units to the store.
 type debtor struct {
 	plan *sluice.Plan
 	key  string

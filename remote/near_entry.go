@@ -24,7 +24,7 @@ type entry struct {
 	keeps   bool      // it is counted among those that remember something
 }
 
-// landing is what those wait for who are told by another's answer.
+// landing is what callers wait for that take another call's answer.
 type landing struct {
 	back chan struct{}
 	err  error // before back is closed: what they are told, if it is not the answer
@@ -201,7 +201,7 @@ func (e *entry) drop() {
 	}
 }
 
-// wait returns what those wait for who are told by another's answer.
+// wait returns what callers wait for that take another call's answer.
 func (e *entry) wait() *landing {
 	if e.waiting == nil {
 		e.waiting = &landing{back: make(chan struct{})}

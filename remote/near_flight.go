@@ -299,7 +299,7 @@ func (f *flight) answered(r *sluice.Result, heard moment) bool {
 				more = extra
 			}
 		}
-		if h.key == "" && len(h.parcels)+len(h.spare) > 0 {
+		if h.key == "" && len(h.grants)+len(h.spare) > 0 {
 			h.key = strings.Clone(f.req.Key)
 		}
 	}

@@ -34,8 +34,8 @@ func whole(ns int64) time.Duration {
 	return time.Duration(max(ns, 0)).Truncate(time.Microsecond)
 }
 
-// parcel is units of one grant.
-type parcel struct {
+// grant is units of one grant.
+type grant struct {
 	sent, heard moment // before the request, after the answer
 	from        int64  // ns after heard before which they may not be spent: 0 unless reserved
 	usable      int64  // ns after sent in which the units may be spent
@@ -45,18 +45,18 @@ type parcel struct {
 	outcomes    []sluice.Outcome
 }
 
-// Most parcels that a hold has, and most that wait to be given back.
-const mostParcels = 8
+// Most grants that a hold has, and most that wait to be given back.
+const mostGrants = 8
 
 // hold is the units of one key that a node may spend under one plan, and how
 // many of them are in demand. It has no clock and no lock.
 type hold struct {
-	next    *hold // of the same key, under other limits
-	facts   *facts
-	key     string           // set while there is something to give back
-	parcels []parcel         // oldest first
-	spare   []sluice.Request // refunds of what may no longer be spent
-	lost    int64            // units of which neither came true
+	next   *hold // of the same key, under other limits
+	facts  *facts
+	key    string           // set while there is something to give back
+	grants []grant          // oldest first
+	spare  []sluice.Request // refunds of what may no longer be spent
+	lost   int64            // units of which neither came true
 
 	since       moment // start of the span of a TTL in which demand is counted
 	now, before int64  // units demanded in it and in the one before
@@ -80,10 +80,10 @@ func (h *hold) demand(at moment, cost int64) {
 
 // first returns the first units in hand that cover cost: those that may be spent
 // now or, if there are none, those of which the turn has not come.
-func (h *hold) first(at moment, cost int64) (now, later *parcel) {
+func (h *hold) first(at moment, cost int64) (now, later *grant) {
 	h.expire(at)
-	for i := range h.parcels {
-		switch p := &h.parcels[i]; {
+	for i := range h.grants {
+		switch p := &h.grants[i]; {
 		case p.left < cost:
 		case p.wait(at) == 0:
 			return p, nil
@@ -100,7 +100,7 @@ func (h *hold) take(at moment, cost int64, out []sluice.Outcome) (d sluice.Decis
 	switch {
 	case now != nil:
 		now.left -= cost
-		d = now.tell(at, out)
+		d = now.describe(at, out)
 		d.Spent = cost
 		h.expire(at)
 		return d, true
@@ -113,17 +113,17 @@ func (h *hold) take(at moment, cost int64, out []sluice.Outcome) (d sluice.Decis
 // peek decides as take would and spends nothing, if units are in hand.
 func (h *hold) peek(at moment, cost int64, out []sluice.Outcome) (d sluice.Decision, ok bool) {
 	if now, _ := h.first(at, cost); now != nil {
-		return now.tell(at, out), true
+		return now.describe(at, out), true
 	}
 	return d, false
 }
 
 // wait returns for how long p may not be spent yet, in ns.
-func (p *parcel) wait(at moment) int64 { return max(p.from-at.atLeast(p.heard), 0) }
+func (p *grant) wait(at moment) int64 { return max(p.from-at.atLeast(p.heard), 0) }
 
-// tell describes the limits as far as this node knows: what the store had left
+// describe describes the limits as far as this node knows: what the store had left
 // at the grant and what is left of that.
-func (p *parcel) tell(at moment, out []sluice.Outcome) sluice.Decision {
+func (p *grant) describe(at moment, out []sluice.Outcome) sluice.Decision {
 	passed := whole(at.since(p.heard))
 	d := p.grant
 	d.Remaining += p.left
@@ -140,8 +140,8 @@ func (p *parcel) tell(at moment, out []sluice.Outcome) sluice.Decision {
 }
 
 // deny describes the limits to a take that comes before the units' turn.
-func (p *parcel) deny(at moment, out []sluice.Outcome) sluice.Decision {
-	d := p.tell(at, out)
+func (p *grant) deny(at moment, out []sluice.Outcome) sluice.Decision {
+	d := p.describe(at, out)
 	retry := whole(p.wait(at) + 999)
 	d.Allowed, d.Remaining, d.RetryAfter = false, 0, retry
 	d.At -= sluice.Instant(p.grant.Delay.Microseconds())
@@ -153,23 +153,23 @@ func (p *parcel) deny(at moment, out []sluice.Outcome) sluice.Decision {
 	return d
 }
 
-// expire puts aside what may no longer be spent, and lets go what has been.
+// expire retires grants that may no longer be spent, and drops those that are.
 func (h *hold) expire(at moment) {
-	for i := 0; i < len(h.parcels); {
-		if p := &h.parcels[i]; p.left > 0 && at.since(p.sent) < p.usable {
+	for i := 0; i < len(h.grants); {
+		if p := &h.grants[i]; p.left > 0 && at.since(p.sent) < p.usable {
 			i++
 			continue
 		}
-		h.aside(&h.parcels[i])
-		h.parcels = slices.Delete(h.parcels, i, i+1)
+		h.retire(&h.grants[i])
+		h.grants = slices.Delete(h.grants, i, i+1)
 	}
 }
 
-// aside keeps p to be given back. Nothing of it is spent any more.
-func (h *hold) aside(p *parcel) {
+// retire keeps p to be given back. Nothing of it is spent any more.
+func (h *hold) retire(p *grant) {
 	switch {
 	case p.left == 0:
-	case p.refundable && len(h.spare) < mostParcels:
+	case p.refundable && len(h.spare) < mostGrants:
 		h.spare = append(h.spare, h.refund(p))
 	default:
 		h.lost += p.left
@@ -177,25 +177,25 @@ func (h *hold) aside(p *parcel) {
 }
 
 // refund returns what gives p back, but for its key.
-func (h *hold) refund(p *parcel) sluice.Request {
+func (h *hold) refund(p *grant) sluice.Request {
 	return sluice.Request{Op: sluice.OpRefund, Charge: sluice.Charge{Plan: h.facts.plan, Cost: p.left}, At: p.grant.At}
 }
 
 // drop loses all units of h.
 func (h *hold) drop() {
-	for i := range h.parcels {
-		h.lost += h.parcels[i].left
+	for i := range h.grants {
+		h.lost += h.grants[i].left
 	}
 	for i := range h.spare {
 		h.lost += h.spare[i].Cost
 	}
-	h.parcels, h.spare = nil, nil
+	h.grants, h.spare = nil, nil
 }
 
 // quiet reports whether h has no units to spend, and nobody has asked for any.
 func (h *hold) quiet(at moment) bool {
 	h.expire(at)
-	return len(h.parcels) == 0 && at.since(h.since) >= 2*1000*h.facts.ttl
+	return len(h.grants) == 0 && at.since(h.since) >= 2*1000*h.facts.ttl
 }
 
 // spares takes what is to be given back of h.
@@ -239,7 +239,7 @@ func (h *hold) ask(cost int64) (op sluice.Op, units int64) {
 	}
 	switch {
 	case h.dry:
-		// Whoever finds nothing asks for a turn, or all would come again for
+		// A take that finds nothing asks for a turn, or all would come again for
 		// every unit that comes free, and all but one in vain.
 		return sluice.OpReserve, max(units, cost)
 	case units <= cost:
@@ -265,7 +265,7 @@ func (h *hold) answered(q *question, heard moment, d sluice.Decision) (sluice.De
 		return d, known
 	}
 	h.dry = h.dry && d.Remaining < q.units
-	p := parcel{sent: q.sent, heard: heard, left: d.Spent, grant: d, outcomes: q.outcomes}
+	p := grant{sent: q.sent, heard: heard, left: d.Spent, grant: d, outcomes: q.outcomes}
 	if d.Delay > 0 {
 		p.from = lengthened(int64(d.Delay))
 		p.outcomes = slices.Clone(p.outcomes) // q's will tell of the denial
@@ -284,14 +284,14 @@ func (h *hold) answered(q *question, heard moment, d sluice.Decision) (sluice.De
 	return d, true
 }
 
-// keep takes units in hand, or puts them aside if they came too late.
-func (h *hold) keep(p *parcel) {
+// keep takes units, or retires them if they came too late.
+func (h *hold) keep(p *grant) {
 	ttl, cut := h.facts.usable(int64(p.grant.At), p.grant.Delay.Microseconds(), p.outcomes)
 	p.usable = shortened(int64(p.grant.Delay) + ttl*1000)
 	p.refundable = !cut
-	if p.heard.since(p.sent) < p.usable-p.from && len(h.parcels) < mostParcels {
-		h.parcels = append(h.parcels, *p)
+	if p.heard.since(p.sent) < p.usable-p.from && len(h.grants) < mostGrants {
+		h.grants = append(h.grants, *p)
 	} else {
-		h.aside(p)
+		h.retire(p)
 	}
 }

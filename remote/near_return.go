@@ -38,10 +38,10 @@ func (sh *shard) surrender(at moment) []sluice.Request {
 	for _, e := range sh.entries {
 		for h := e.holds; h != nil; h = h.next {
 			h.expire(at)
-			for i := range h.parcels { // before an edge they are worth it too
-				h.spare = append(h.spare, h.refund(&h.parcels[i]))
+			for i := range h.grants { // before an edge they are worth it too
+				h.spare = append(h.spare, h.refund(&h.grants[i]))
 			}
-			h.parcels = nil
+			h.grants = nil
 			reqs = append(reqs, h.spares()...)
 		}
 		e.forget()

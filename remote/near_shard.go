@@ -45,7 +45,7 @@ func (sh *shard) settle(e *entry) {
 	for h := e.holds; h != nil; h = h.next {
 		sh.leases.Lost += uint64(h.lost)
 		h.lost = 0
-		if len(h.parcels) == 0 && len(h.spare) == 0 {
+		if len(h.grants) == 0 && len(h.spare) == 0 {
 			h.key = ""
 		}
 	}

@@ -138,8 +138,8 @@ func (w *world) run() {
 		for _, n := range w.nodes {
 			if e := n.near.shards[0].entries[1]; e != nil && e.holds != nil {
 				at := n.clock()
-				for i := range e.holds.parcels {
-					if p := &e.holds.parcels[i]; p.wait(at) == 0 && at.since(p.sent) < p.usable {
+				for i := range e.holds.grants {
+					if p := &e.holds.grants[i]; p.wait(at) == 0 && at.since(p.sent) < p.usable {
 						held += p.left
 					}
 				}

@@ -6,7 +6,7 @@ package remote
 import "github.com/sluicegate/sluice"
 
 // Receipts of decisions that the store did not make are marked by a bit that no
-// instant has, so that whoever refunds need not know who decided.
+// instant has, so that a refund need not know which node decided.
 const (
 	localMark sluice.Instant = 1 << 61
 	openMark  sluice.Instant = 1 << 62

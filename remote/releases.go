@@ -113,7 +113,7 @@ func (l *releases) take(n int, now time.Time) (reqs []sluice.SlotRequest) {
 func (s *Store) release(ctx context.Context, slots []sluice.SlotRequest, past bool) (all bool) {
 	all = true
 	for i := range slots {
-		if all = all && !s.keeper.ended(); all {
+		if all = all && !s.recovery.ended(); all {
 			bounded := s.bound(ctx)
 			_, err := s.askSlot(bounded, &slots[i], past)
 			end(bounded)

@@ -30,7 +30,7 @@ type Store struct {
 	local     local
 	ledger    ledger
 	releases  releases
-	keeper    keeper
+	recovery  recovery
 	inFlight  atomic.Int64
 	counters  counters
 	downAt    time.Time // guarded by the breaker's lock
@@ -66,9 +66,9 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	opts = opts.filled()
 	s := &Store{
 		store: store, explains: store, opts: opts, probe: probe,
-		local:  local{store: opts.Local, slots: slots, nodes: opts.Nodes, shares: new(compiled.Prepared[share])},
-		ledger: ledger{most: opts.MaxOwed, owed: make(map[debtor]owed)},
-		keeper: newKeeper(),
+		local:    local{store: opts.Local, slots: slots, nodes: opts.Nodes, shares: new(compiled.Prepared[share])},
+		ledger:   ledger{most: opts.MaxOwed, owed: make(map[debtor]owed)},
+		recovery: newRecovery(),
 	}
 	s.slots, _ = store.(sluice.SlotStore)
 	if opts.Detach {
@@ -214,7 +214,7 @@ func notDecided(err error) error {
 
 // ended returns why nothing is decided any more.
 func (s *Store) ended(ctx context.Context) error {
-	if s.keeper.ended() {
+	if s.recovery.ended() {
 		return sluice.ErrClosed
 	}
 	if err := ctx.Err(); errors.Is(err, context.Canceled) {
@@ -266,7 +266,7 @@ func (s *Store) finish(ctx context.Context, req *sluice.Request, d sluice.Decisi
 	}
 	late, sent, why := unwrap(err)
 	passed := false
-	defer func() { s.tell(req, late, sent, passed) }() // even if a policy panics
+	defer func() { s.report(req, late, sent, passed) }() // even if a policy panics
 	if cancelled := ctx.Err(); errors.Is(cancelled, context.Canceled) {
 		d, err = sluice.Decision{}, fmt.Errorf("remote: %v %q: %w", req.Op, req.Plan.Scope(), cancelled)
 	} else {
@@ -276,8 +276,8 @@ func (s *Store) finish(ctx context.Context, req *sluice.Request, d sluice.Decisi
 	return d, err
 }
 
-// tell tells the store whether a request that it has not answered took place.
-func (s *Store) tell(req *sluice.Request, late *sluice.MaybeSentError, sent, passed bool) {
+// report tells the store whether a request that it has not answered took place.
+func (s *Store) report(req *sluice.Request, late *sluice.MaybeSentError, sent, passed bool) {
 	var heard func(sluice.Late)
 	if req.Slot != nil {
 		heard = s.doubt(&req.Slot.SlotRequest, passed, sent, late != nil)
@@ -305,7 +305,7 @@ func (s *Store) Return(ctx context.Context) error {
 // still owed are dropped, and slots that could not be released expire. Calls in
 // flight end when the store returns; from now on the answer is [sluice.ErrClosed]. It always returns nil, and may be called again.
 func (s *Store) Close() error {
-	s.keeper.close()
+	s.recovery.close()
 	for _, req := range s.ledger.take(math.MaxInt, time.Now()) {
 		s.counters.dropped.Add(uint64(req.Cost))
 	}

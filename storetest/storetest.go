@@ -3,7 +3,7 @@
 
 // Package storetest tests that a [sluice.Store] decides as package algo does:
 // every request on the same state at the same instant has the same decision.
-// Whoever writes a store runs the suite in its tests:
+// The tests of a store run the suite:
 //
 //	func TestConformance(t *testing.T) {
 //		storetest.Test(t, func(t *testing.T, now func() time.Time) storetest.Harness {

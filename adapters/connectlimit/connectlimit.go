@@ -43,7 +43,7 @@ import (
 // left, the code is canceled or deadline_exceeded, or the end of its stream is
 // compressed other than by gzip.
 //
-// A client is who connects, or whom the proxies in [httplimit.Options] Trusted
+// A client is the peer, or the address that the proxies in [httplimit.Options] Trusted
 // name. Rules that shape slow nothing down.
 func New(mw *httplimit.Middleware, opts ...connect.HandlerOption) func(http.Handler) http.Handler {
 	errs := connect.NewErrorWriter(opts...)

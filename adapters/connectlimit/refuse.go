@@ -28,7 +28,7 @@ func refuse(errs *connect.ErrorWriter, w http.ResponseWriter, r *http.Request, q
 	for _, of := range [...]string{"Content-Encoding", "Content-Length", "Content-Type", "Grpc-Status", "Grpc-Message", keyPushback} {
 		h.Del(of) // of an answer that is not sent
 	}
-	// An error means that the client is gone, who needs no answer.
+	// An error means that the client is gone and needs no answer.
 	_ = errs.Write(w, r, failure(e))
 }
 

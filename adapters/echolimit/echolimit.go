@@ -26,11 +26,11 @@ import (
 // included. An error that they return is handed to the HTTPErrorHandler of echo at
 // once, as that decides the status, and then passed on: as behind echo's own
 // RequestLogger, an error handler leaves a response alone that is committed, and
-// who turns errors into others belongs behind this middleware. Handlers that
+// what turns errors into others belongs behind this middleware. Handlers that
 // panicked, or whose client left, before they wrote anything count whatever a rule
 // waits for, as does a 5xx that was written when the client had left.
 //
-// A client is who connects, or whom the proxies in [httplimit.Options] Trusted
+// A client is the peer, or the address that the proxies in [httplimit.Options] Trusted
 // name. The IPExtractor and RealIP of echo play no part.
 //
 // Rules that shape slow nothing down.

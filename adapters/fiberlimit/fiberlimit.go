@@ -28,7 +28,7 @@ import (
 // A request is settled when the handlers behind this one have returned, or when the
 // stream that they answer with has ended, by the status and the bytes that are
 // sent. An error that they return is handed to the ErrorHandler of fiber at once, as
-// that decides the status, and goes no further: who turns errors into others belongs
+// that decides the status, and goes no further: what turns errors into others belongs
 // behind this handler. Handlers that panicked, or ran out of the time that
 // fiber's timeout gives them, count whatever a rule waits for. A hijacked
 // connection keeps its slot in flight until its handler has returned; the bytes that
@@ -38,7 +38,7 @@ import (
 // app is CaseSensitive, and without slashes at its end, unless it has StrictRouting.
 // The functions of [httplimit.Options] get a request of copies without a body.
 //
-// A client is who connects, or whom the proxies in [httplimit.Options] Trusted
+// A client is the peer, or the address that the proxies in [httplimit.Options] Trusted
 // name. TrustProxy and ProxyHeader of fiber play no part. fasthttp does not tell
 // that a client has left: its request runs on and counts, and one that is delayed
 // keeps its place until its turn.

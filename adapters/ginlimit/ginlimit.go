@@ -28,14 +28,14 @@ import (
 //
 // A request is settled when the handlers behind this one have returned, by the
 // status and the bytes that they wrote; a connection that they have hijacked
-// included. Who writes nothing is settled by the status that he has set, unless
+// included. A handler that writes nothing is settled by the status that it has set, unless
 // nobody can know the answer: because he panicked, his client left, or he recorded
 // an error with [gin.Context.Error], which handlers in front of this one may
 // answer. That counts whatever a rule waits for, as does a 5xx that was written
 // when the client had left. Not counted is what gin or
 // handlers in front write afterwards, such as the text of a 404.
 //
-// A client is who connects, or whom the proxies in [httplimit.Options] Trusted
+// A client is the peer, or the address that the proxies in [httplimit.Options] Trusted
 // name. SetTrustedProxies and ClientIP of gin play no part: by default gin believes
 // everybody's X-Forwarded-For.
 //

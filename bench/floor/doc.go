@@ -7,7 +7,7 @@
 // fixed size, and its clock cannot be set.
 //
 // The algorithm is the generic cell rate algorithm. Its whole state is one
-// machine word, the instant at which the key is as if never seen, here in
+// machine word, the instant at which the key is as if new, here in
 // nanoseconds since the floor was made. [Word] is that word alone; [Table]
 // keeps one for each of many keys.
 package floor

@@ -26,7 +26,7 @@ const (
 // slot is one key: four to a cache line.
 type slot struct {
 	id   atomic.Uint64 // the key's hash; 0 was never used
-	full atomic.Int64  // ns since base at which the key is as if never seen
+	full atomic.Int64  // ns since base at which the key is as if new
 }
 
 // stripe is a lock with a cache line of its own.
@@ -40,7 +40,7 @@ type stripe struct {
 // with a chance of n²/2⁶⁵ among n keys. It is safe for concurrent use and
 // never allocates after [NewTable].
 //
-// A key whose word lies in the past is as if never seen, so its slot is free
+// A key whose word lies in the past is as if new, so its slot is free
 // and no sweep is needed. If none of the slots in which a new key may lie is
 // free, the key nearest to that is forgotten, and the new one starts no earlier
 // than that would have been free.
@@ -86,7 +86,7 @@ func (t *Table) Take(key string, cost int64) bool {
 	at := id >> t.shift
 	for range window {
 		s := &t.slots[at&t.mask]
-		// The word is read before the key it belongs to. Whoever gives the slot
+		// The word is read before the key it belongs to. A writer that gives the slot
 		// to another key changes the word first, and words of one slot only
 		// grow, so the swap below succeeds only on a word of this key.
 		full := s.full.Load()

@@ -14,7 +14,7 @@ import (
 type Limit struct {
 	Quota  int64 // units per Window
 	Window time.Duration
-	Burst  int64 // units that a rested key may spend at once
+	Burst  int64 // units that an idle key may spend at once
 }
 
 // count is the quota of a contender that has no burst: whichever is larger, so

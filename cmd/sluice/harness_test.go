@@ -133,7 +133,7 @@ func serveConfig(t *testing.T, c *config.Config, more ...func(*serve.Options)) *
 	go func() {
 		err := serve.Run(ctx, o)
 		r.ended <- err
-		// Whoever reads the banner must learn of an early end.
+		// The reader of the banner must learn of an early end.
 		_ = in.CloseWithError(io.ErrUnexpectedEOF)
 	}()
 	lines := bufio.NewReader(out)

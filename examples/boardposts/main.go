@@ -3,7 +3,7 @@
 
 // Command boardposts is a message board on which everybody may post 5 times in
 // each minute of the clock. A fixed window is the cheapest to keep and easiest
-// to explain; who posts 5 times before the full minute and 5 times after it has
+// to explain; a user that posts 5 times before the full minute and 5 times after it has
 // posted 10 times in a row, which does no harm here.
 //
 //	go run ./examples/boardposts

@@ -3,7 +3,7 @@
 
 // Command cardfraud blocks a payment card at the third suspicious attempt
 // within 10 minutes. The sliding log knows every attempt exactly, and it counts
-// the blocked ones too: who keeps trying stays out.
+// the blocked ones too: a card that is tried again stays blocked.
 //
 //	go run ./examples/cardfraud
 package main

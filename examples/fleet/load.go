@@ -65,7 +65,7 @@ func askSeen(ctx context.Context, url, user string, n int, seen func()) (tally, 
 	return sum, fault
 }
 
-// askOnce sends one request and returns the answer's status, and who gave it.
+// askOnce sends one request and returns the answer's status, and the node that gave it.
 func askOnce(ctx context.Context, client *http.Client, url string) (status int, who string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command front limits a protocol of its own: who sends a line "USER WORD" gets the
+// Command front limits a protocol of its own: a client that sends a line "USER WORD" gets the
 // word back in capitals, three times a minute. docs/fronts.md explains it.
 package main
 
@@ -42,7 +42,7 @@ func shout(front *policy.Front, conn net.Conn) {
 	var call policy.Call // used again for each line
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
 		user, word, _ := strings.Cut(lines.Text(), " ")
-		request := &policy.Plain{ // 1. what rules may know of it
+		request := &policy.StaticAttributes{ // 1. what rules may know of it
 			RequestPath: "/shout", Address: peer, Headers: map[string][]string{"User": {user}}, Bytes: int64(len(word)),
 		}
 		front.Decide(context.Background(), request, &call) // 2. decide; it may be delayed

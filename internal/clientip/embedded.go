@@ -15,7 +15,7 @@ var (
 // their IPv6 prefix the ones would share a budget and the others have many.
 //
 // It is for grouping only. Trust is never decided by an embedded address:
-// whoever owns 64:ff9b::10.0.0.1 is not 10.0.0.1.
+// the owner of 64:ff9b::10.0.0.1 is not 10.0.0.1.
 func embedded(addr netip.Addr) netip.Addr {
 	if !addr.Is6() {
 		return addr

@@ -93,13 +93,13 @@ func blockHints(c *Config) (hints []Hint) {
 // blocksOthers says why a client may have others blocked, empty: it cannot.
 func blocksOthers(r *policy.Rule, l *policy.Level) string {
 	if len(l.By) == 0 {
-		return "all clients have one key, and who is denied often enough has all others blocked; write by: ip, or leave out the block"
+		return "all clients have one key, and a client that is denied often enough has all others blocked; write by: ip, or leave out the block"
 	}
 	for _, p := range l.By {
 		if !slices.ContainsFunc(p.Parts(), func(p policy.Part) bool { return chosen(r, p) }) {
 			return ""
 		}
 	}
-	return fmt.Sprintf("clients choose the %s, and who sends another's has it blocked; let a proxy in front set it, take a claim, or add ip",
+	return fmt.Sprintf("clients choose the %s, and a client that sends another's has it blocked; let a proxy in front set it, take a claim, or add ip",
 		partsWords(l.By, " and "))
 }

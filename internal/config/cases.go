@@ -38,7 +38,7 @@ type step struct {
 
 // given is the requests of a step.
 type given struct {
-	request  policy.Plain
+	request  policy.StaticAttributes
 	times    int64
 	response policy.Response
 }
@@ -91,7 +91,7 @@ func (d *decoder) cases(root *yaml.Node) (cases []testCase) {
 func (d *decoder) testCase(n *yaml.Node) testCase {
 	c := testCase{node: n, start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	base := given{times: 1, response: policy.Response{Status: 200, Read: -1}} // read: as many as are sent
-	base.request = policy.Plain{RequestMethod: "GET", RequestPath: "/"}
+	base.request = policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/"}
 	var steps *yaml.Node
 	d.mapping(n, "a case",
 		d.word("name", &c.name),

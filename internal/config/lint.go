@@ -252,7 +252,7 @@ func covered(p *policy.Policy, i int, told []sluice.Limit) (texts []string) {
 		return nil
 	}
 	var m policy.Matches
-	p.Match(p.Specimen(i), &m)
+	p.Match(p.Example(i), &m)
 	for _, loose := range r.Levels[0].Limits {
 		if slices.Contains(told, loose.Limit) {
 			continue
@@ -282,7 +282,7 @@ func free(p *policy.Policy, i int) (texts []string) {
 		return nil
 	}
 	var m policy.Matches
-	p.Match(p.Specimen(i), &m)
+	p.Match(p.Example(i), &m)
 	for k := range m.Len() {
 		other := *m.Rule(k)
 		if other.Cost.Of != policy.Fixed {

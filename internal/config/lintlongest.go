@@ -11,9 +11,9 @@ import (
 // tooLate warns of a rule that may delay a request for as long as that may take
 // in all: it would never be sent.
 func tooLate(c *Config, i int) []string {
-	r, specimen := c.Policy.Rule(i), c.Policy.Specimen(i)
+	r, example := c.Policy.Rule(i), c.Policy.Example(i)
 	at := slices.IndexFunc(c.Upstreams, func(u Upstream) bool {
-		return (u.Host == "" || allOf(u.Host, specimen.Host())) && below(specimen.Path(), u.Path)
+		return (u.Host == "" || allOf(u.Host, example.Host())) && below(example.Path(), u.Path)
 	})
 	if at < 0 || c.Upstreams[at].LongestRequest == 0 || r.MaxWait < c.Upstreams[at].LongestRequest {
 		return nil

@@ -21,7 +21,7 @@ func invited(c *Config) (hints []Hint) {
 				who = "says " + t.Unlimited[0]
 			}
 			if (len(t.Unlimited) > 0 || r.Levels[j].Unlimited) && !r.Shadow {
-				hints = append(hints, Hint{c.File, c.Line(i), fmt.Sprintf("rule %q: clients choose the %v %s, and who %s has no limit; let a proxy in front set it, or take a claim",
+				hints = append(hints, Hint{c.File, c.Line(i), fmt.Sprintf("rule %q: clients choose the %v %s, and a client that %s has no limit; let a proxy in front set it, or take a claim",
 					r.Name, t.By.Source, t.By.Name, who)})
 			}
 		}

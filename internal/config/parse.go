@@ -110,7 +110,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		clean, nodes = append(clean, rules[i]), append(nodes, ruleNodes[i])
 		c.lines = append(c.lines, ruleNodes[i].Line)
 	}
-	if len(c.Listen)+len(c.Upstreams) > 0 { // whoever decides without serving brings them along
+	if len(c.Listen)+len(c.Upstreams) > 0 { // a program that decides without serving brings them along
 		d.unknown(c)
 	}
 	claims := slices.ContainsFunc(d.claims, func(at claim) bool { return at.of.Source == source.Claim })

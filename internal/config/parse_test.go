@@ -248,7 +248,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestParsePaced: whoever shares a processor is asked throughout, and what comes
+// TestParsePaced: a goroutine of the same processor is let run throughout, and what comes
 // out is the same.
 func TestParsePaced(t *testing.T) {
 	var b strings.Builder

@@ -190,7 +190,7 @@ func (r *runner) compare(i int, s *step, counts map[string]int64, v *policy.Verd
 		return
 	}
 	var got []string
-	for side := range v.Sides() {
+	for side := range v.Trials() {
 		name := side.Rule.Name
 		if side.Candidate != nil {
 			name += "+" + side.Candidate.Name

@@ -19,7 +19,7 @@ import (
 // by the attributes that it has of them.
 
 // requestLine reads "POST /path?query" or "/path".
-func (d *decoder) requestLine(n *yaml.Node, s string, p *policy.Plain) {
+func (d *decoder) requestLine(n *yaml.Node, s string, p *policy.StaticAttributes) {
 	method, target, ok := strings.Cut(s, " ")
 	if !ok {
 		method, target = http.MethodGet, s

@@ -40,7 +40,7 @@ func (d *decoder) store(n *yaml.Node, s *Store) {
 	}
 }
 
-// storeURL reads where the servers are, as --store does. Who the user is may
+// storeURL reads where the servers are, as --store does. The user's name may
 // be in the environment, which is asked at the start. It reports whether the
 // URL names a prefix.
 func (d *decoder) storeURL(n *yaml.Node, s *Store) (prefixed bool) {

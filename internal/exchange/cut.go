@@ -15,7 +15,7 @@ var errCut = errors.New("exchange: the response was cut off")
 // past is a deadline that is over.
 var past = time.Unix(1, 0)
 
-// Came returns when the request of w came, as who bounds its time has noted; the
+// Came returns when the request of w came, as noted by the caller that bounds its time; the
 // zero time if nobody has.
 func Came(w http.ResponseWriter) (came time.Time) {
 	for x := range around(w) {

@@ -200,7 +200,7 @@ func (x *Exchange) Stall(d time.Duration, r *http.Request) {
 // to, by a protocol in which both sides speak when they have something to say.
 func (x *Exchange) Streams() { x.stall.streams() }
 
-// Bare says that the response is its header alone. A flush by whoever does not know
+// Bare says that the response is its header alone. A flush by a handler that does not know
 // it yet would send that without the end.
 func (x *Exchange) Bare() { x.bare = true }
 

@@ -22,7 +22,7 @@ type stall struct {
 	switched bool        // protocol: a body may still be read, by another goroutine
 	cut      atomic.Bool // nothing of the response is sent any more
 
-	mu    sync.Mutex    // of reads, which whoever writes the response may set free
+	mu    sync.Mutex    // of reads, which the writer of the response may set free
 	free  bool          // the body may stand still
 	ended bool          // nothing of the body is read any more
 	busy  bool          // a read is under way

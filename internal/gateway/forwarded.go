@@ -64,7 +64,7 @@ func (f *forwarding) rewrite(p *httputil.ProxyRequest) {
 }
 
 // keepUpgrade takes away what a proxy must not pass on: a switch to another HTTP
-// on one connection, by which requests would get past whoever judges them, and
+// on one connection, by which requests would get past the rules, and
 // to TLS. A request with a body switches to nothing: the body might still be read
 // from the connection when another has taken that over. None is kept if none is set.
 func keepUpgrade(h http.Header, none bool) {

@@ -92,7 +92,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// TestUpgrades: what would carry requests past whoever judges them is not passed
+// TestUpgrades: what would carry requests past the rules is not passed
 // on.
 func TestUpgrades(t *testing.T) {
 	for _, c := range []struct{ sent, want string }{

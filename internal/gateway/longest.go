@@ -24,7 +24,7 @@ func (longestError) Error() string {
 	return "gateway: the request takes longer than any may; see longest_request"
 }
 
-// Timeout says what kind of error it is to who does not know it.
+// Timeout says what kind of error it is to callers that do not know it.
 func (longestError) Timeout() bool { return true }
 
 // Temporary is of [net.Error].
@@ -56,15 +56,15 @@ func (g *Gateway) bound(p *passage) {
 		came = time.Now()
 	}
 	ctx, cancel := context.WithCancelCause(p.request.Context())
-	p.longest = &longest{w: p.w, cancel: cancel, ends: came.Add(g.longest), told: g.tellLongest}
+	p.longest = &longest{w: p.w, cancel: cancel, ends: came.Add(g.longest), told: g.observeLongest}
 	p.request = p.request.WithContext(context.WithValue(ctx, passageKey{}, p))
 	if !(g.rpc && p.request.ProtoMajor > 1 && wire.RPC(p.request.Header)) {
 		p.longest.start()
 	}
 }
 
-// tellLongest tells of a request that was ended.
-func (g *Gateway) tellLongest() {
+// observeLongest tells of a request that was ended.
+func (g *Gateway) observeLongest() {
 	if g.onLongest != nil {
 		g.onLongest()
 	}

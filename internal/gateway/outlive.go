@@ -92,7 +92,7 @@ func (b *endedBody) Read(p []byte) (int, error) {
 // send is RoundTrip in a goroutine of its own, in which nobody else recovers.
 func (o *outliving) send(r *http.Request) (a answer) {
 	defer recovered(&a.err)
-	a.response, a.err = o.transport.RoundTrip(r) //nolint:bodyclose // whoever takes the answer does
+	a.response, a.err = o.transport.RoundTrip(r) //nolint:bodyclose // the taker of the answer does
 	return a
 }
 

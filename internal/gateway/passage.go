@@ -75,7 +75,7 @@ func (p *passage) header(status int) {
 		p.longest.begin()
 	}
 	if status == http.StatusGatewayTimeout && !p.x.Failed {
-		wire.TellUnseen(p.w) // the upstream has not seen one either
+		wire.NotifyUnseen(p.w) // the upstream has not seen one either
 	}
 	h := p.w.Header()
 	if p.request.ProtoMajor > 1 && wire.RPC(h) && !p.x.Failed {

@@ -33,9 +33,9 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	body := x.Body()
 	broken := body != nil && body.Err() != nil
 	if x.Sent() && !notDialled(err) {
-		wire.TellUnseen(w)
+		wire.NotifyUnseen(w)
 		if broken || r.Context().Err() != nil || gaveUp(err) {
-			wire.TellRunning(w) // it was the gateway that broke off
+			wire.NotifyRunning(w) // it was the gateway that broke off
 		}
 	}
 	if tookTooLong(r.Context()) {

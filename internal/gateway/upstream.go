@@ -27,7 +27,7 @@ const (
 	maxFrame = 16 << 10
 	// maxUntaken is how much of a response over HTTP/2 is kept, in bytes, that its
 	// client does not take. One download gets as many in each round trip. Those on one
-	// connection are not bounded together: who takes nothing would hold up the others.
+	// connection are not bounded together: a client that reads nothing would hold up the others.
 	maxUntaken = 256 << 10
 )
 

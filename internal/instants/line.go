@@ -23,7 +23,7 @@ type line[K comparable, R any] struct {
 func (l *line[K, R]) free() int { return len(l.instants) - l.waiting }
 
 // insert puts an instant where it belongs, and returns how many are behind it:
-// few, as who asks later is reserved a later one.
+// few, as a later request is reserved a later one.
 func (l *line[K, R]) insert(at Instant[R]) (behind int) {
 	i := len(l.instants)
 	for i > 0 && l.instants[i-1].Due.After(at.Due) {
@@ -96,7 +96,7 @@ func (w *Waiter[K, R]) Come() <-chan struct{} { return w.come }
 // Instant returns the request's instant, which must have come.
 func (w *Waiter[K, R]) Instant() Instant[R] { return w.at }
 
-// Leave makes the request wait no longer: whoever is behind moves up. It is not ok
+// Leave makes the request wait no longer: those behind move up. It is not ok
 // if its instant has come, which is its own to give back. If too many instants
 // are free by that, the receipts are those to give back now. It is called once.
 func (w *Waiter[K, R]) Leave() (back []R, ok bool) {

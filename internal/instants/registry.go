@@ -5,9 +5,9 @@
 // those that wait for them in this process.
 //
 // Requests that charge the same form a line. The first of a line to wait has its
-// first instant, the second its second, and so on. Who leaves takes no instant
+// first instant, the second its second, and so on. A waiter that leaves takes no instant
 // along: those behind have an earlier one by that, and the last instant is free for
-// whoever comes next. A free instant is given back when it is due, or when a
+// the next that comes. A free instant is given back when it is due, or when a
 // request comes that charges one of its keys otherwise.
 package instants
 
@@ -94,7 +94,7 @@ func (r *Registry[K, R]) Claim(charges []Charge[K], by time.Time) (w *Waiter[K, 
 }
 
 // Last takes the last instant out of the line of requests that charge the same, if
-// nobody waits in it. It is for who gives that back: a store can use the one that it
+// nobody waits in it. It is for the caller that gives that back: a store can use the one that it
 // reserved last.
 func (r *Registry[K, R]) Last(charges []Charge[K]) (receipt R, ok bool) {
 	r.mu.Lock()
@@ -146,7 +146,7 @@ func (r *Registry[K, R]) find(charges []Charge[K]) *line[K, R] {
 }
 
 // open makes a line. One of no charges, or whose hash another has, is not found
-// again: who waits in it is alone.
+// again: its only waiter is alone.
 func (r *Registry[K, R]) open(charges []Charge[K]) *line[K, R] {
 	l := &line[K, R]{charges: slices.Clone(charges), id: r.hash(charges)}
 	if len(charges) > 0 && r.lines[l.id] == nil {

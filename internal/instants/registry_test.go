@@ -114,7 +114,7 @@ func TestThoseBehindMoveUp(t *testing.T) {
 }
 
 // TestAnswersOutOfOrder: who was reserved an earlier instant goes on earlier,
-// whoever was told first.
+// whichever was told first.
 func TestAnswersOutOfOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRoom(10)

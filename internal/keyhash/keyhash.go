@@ -11,7 +11,7 @@ import (
 	"math/bits"
 )
 
-// Secret keys a hash: who does not know it cannot make two texts meet. Equal ones
+// Secret keys a hash: without it nobody can make two texts meet. Equal ones
 // hash alike everywhere.
 type Secret [4]uint64
 

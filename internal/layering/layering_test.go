@@ -26,7 +26,7 @@ var required = []string{
 // package is the library, and may not compile these either.
 var heavy = []string{"/cmd/", "/config/", "/internal/config/", "/examples/", "/grpclimit/", "/internal/nginx/", "/internal/redistest/", "/internal/redisurl/", "/internal/series/", "/metrics/", "/redisstore/", "/internal/serve/", "/internal/server/"}
 
-// TestLibraryCompilesOnlyTheStandardLibrary: whoever imports the library adds
+// TestLibraryCompilesOnlyTheStandardLibrary: a program that imports the library adds
 // no module but this one to what they compile.
 func TestLibraryCompilesOnlyTheStandardLibrary(t *testing.T) {
 	seen := make(map[string]bool)

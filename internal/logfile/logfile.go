@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package logfile writes lines to a file, a named pipe or a stream of the process,
-// from a goroutine of its own: whoever has a line never waits for a disk or a reader.
+// from a goroutine of its own: a writer of a line never waits for a disk or a reader.
 package logfile
 
 import (

@@ -20,7 +20,7 @@ import (
 const MaxBytes = 16 << 20
 
 // Note is something of the configuration that sluice's file does not keep, or
-// that whoever reads it should know.
+// that a reader should know.
 type Note struct {
 	File string
 	Line int // from 1; 0 if it is about the file as a whole

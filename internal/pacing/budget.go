@@ -18,7 +18,7 @@ import (
 type Budget struct {
 	key, host string
 	o         *Options
-	// turn holds one value while no call is next in line. Who waits for it
+	// turn holds one value while no call is next in line. A call that waits for it
 	// is served in order of arrival.
 	turn chan struct{}
 
@@ -40,7 +40,7 @@ func newBudget(key, host string, o *Options) *Budget {
 	return b
 }
 
-// Enter blocks until a call may be sent and returns its number. Whoever sends it
+// Enter blocks until a call may be sent and returns its number. The sender
 // calls Answered or Lost once. The error is a [WaitError] where h allows no such
 // wait, or the cause of the end of ctx.
 func (b *Budget) Enter(ctx context.Context, h *Hold) (uint64, error) {

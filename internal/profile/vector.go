@@ -193,7 +193,7 @@ func (s Step) held(delay time.Duration) Step {
 	return s
 }
 
-// reset is the step with what is said of when the key is rested again.
+// reset is the step with what is said of when the key is full again.
 func (s Step) reset(after time.Duration) Step {
 	s.ResetAfter = after
 	return s

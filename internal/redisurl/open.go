@@ -199,7 +199,7 @@ func (t *Target) CheckFiles() error {
 	return errors.Join(err, err2)
 }
 
-// Refusal returns err, of a connection made as option says, and who has refused:
+// Refusal returns err, of a connection made as option says, and the server that has refused:
 // a sentinel, whose address it names, or the master. The client tells neither, and
 // each has a user of its own. It blocks while it asks the sentinels, no longer
 // than ctx.

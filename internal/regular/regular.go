@@ -51,7 +51,7 @@ func Read(path string, most int64) (data []byte, info fs.FileInfo, err error) {
 
 // OpenGiven is [Open] for a file that is named on the command line and read
 // once. It also opens what the process was given open, such as /dev/stdin, or
-// /dev/fd/63 of a shell's <(command): to read that may wait, as whoever writes
+// /dev/fd/63 of a shell's <(command): to read that may wait, as the writer
 // it knows.
 func OpenGiven(path string) (f *os.File, err error) {
 	if Given(path) {

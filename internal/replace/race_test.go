@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice/internal/replace"
 )
 
-// TestFileBesideTry: whoever removes what was left does not take away what is
+// TestFileBesideTry: a process that removes what was left does not take away what is
 // about to be written.
 func TestFileBesideTry(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")

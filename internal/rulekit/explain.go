@@ -143,7 +143,7 @@ func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.At
 		return fmt.Sprintf("not explained: %+v", want)
 	}
 	var sides []string
-	for s := range v.Sides() {
+	for s := range v.Trials() {
 		sides = append(sides, fmt.Sprint(s.Rule.Name, s.Candidate != nil, s.Allowed))
 	}
 	for _, r := range e.Rules {

@@ -102,7 +102,7 @@ func (p *problem) skip(l *Log, what line) {
 	}
 	const quiet = 2 * every // since the last line
 	if p.timer == nil {
-		p.timer = time.AfterFunc(quiet, func() { l.tell(p) })
+		p.timer = time.AfterFunc(quiet, func() { l.report(p) })
 	} else {
 		p.timer.Reset(quiet)
 	}
@@ -118,8 +118,8 @@ func (p *problem) told(now time.Time) (skipped int) {
 	return skipped
 }
 
-// tell writes the last line that was left out, after which none came.
-func (l *Log) tell(p *problem) {
+// report writes the last line that was left out, after which none came.
+func (l *Log) report(p *problem) {
 	l.mu.Lock()
 	if p.skipped == 0 { // it was told of when the timer had ended already
 		l.mu.Unlock()

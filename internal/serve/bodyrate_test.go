@@ -26,7 +26,7 @@ func TestLeastBodyRate(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &runtime{}
-		s.current.Store(&generation{config: conf})
+		s.current.Store(&snapshot{config: conf})
 		if got := s.leastBodyRate(); got != c.want {
 			t.Errorf("%q: got %d, want %d", c.line, got, c.want)
 		}
@@ -55,7 +55,7 @@ func TestSlowBodiesCount(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := &runtime{log: discard()}
-		s.current.Store(&generation{config: conf, handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		s.current.Store(&snapshot{config: conf, handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // an error says that it was cut off
 		})})
 		d := newListeners(t.Context(), s, nil, 0)

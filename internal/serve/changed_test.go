@@ -114,7 +114,7 @@ func TestNodesOfTwoVersions(t *testing.T) {
 	}
 }
 
-// TestFloodFreesNoLockedKey: whoever sends ever new keys forgives nobody who is
+// TestFloodFreesNoLockedKey: a client that sends ever new keys forgives nobody who is
 // locked out, and wears out no limit without a key.
 func TestFloodFreesNoLockedKey(t *testing.T) {
 	t.Parallel()

@@ -17,9 +17,9 @@ const (
 	fullLogEvery  = time.Minute
 )
 
-// tellFull tells until ctx ends that a store in this process has no room left for
+// logFull tells until ctx ends that a store in this process has no room left for
 // the keys that come, at most once in a while. If maxKeys is 0 it is the default.
-func tellFull(ctx context.Context, stats func() memstore.Stats, maxKeys int64, log *slog.Logger) {
+func logFull(ctx context.Context, stats func() memstore.Stats, maxKeys int64, log *slog.Logger) {
 	if maxKeys == 0 {
 		maxKeys = bounds.DefaultMaxKeys
 	}

@@ -28,7 +28,7 @@ func TestFullLog(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		go tellFull(ctx, store.Stats, 100, slog.New(slog.NewTextHandler(&out, nil)))
+		go logFull(ctx, store.Stats, 100, slog.New(slog.NewTextHandler(&out, nil)))
 		n := 0
 		take := func(keys int) {
 			for range keys {

@@ -15,7 +15,7 @@ import (
 )
 
 // newLimits returns what answers clients under a configuration.
-func (s *runtime) newLimits(g *generation) (*httplimit.Middleware, error) {
+func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 	c := g.config
 	var fields httplimit.Fields
 	for _, word := range c.Fields {

@@ -72,7 +72,7 @@ func (r *running) serve(t *testing.T, file string, more ...func(*Options)) *runn
 	go func() {
 		err := Run(ctx, o)
 		r.ended <- err
-		// Whoever reads the banner must learn of an early end.
+		// The reader of the banner must learn of an early end.
 		_ = in.CloseWithError(io.ErrUnexpectedEOF)
 	}()
 	lines := bufio.NewReader(out)

@@ -81,7 +81,7 @@ func (c *listenerChange) commit() error {
 			d.log.Info("an address is closed; what was begun there may end", slog.String("address", o.Addr().String()))
 			d.leaving = append(d.leaving, o)
 			d.serving.Go(func() { d.retire(o) })
-			// Who comes to a port that is taken over waits in its queue for the new
+			// A client of a port that is taken over waits in its queue for the new
 			// listener, and is not let in by the old one.
 			<-o.shut
 		}

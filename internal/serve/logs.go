@@ -184,8 +184,8 @@ func (l *logs) encoder(c *config.Config) (*decisionlog.Encoder, error) {
 	return decisionlog.New(o), nil
 }
 
-// tellSecret says that hashes of keys cannot be compared with those of others.
-func (l *logs) tellSecret(c *config.Config) {
+// logSecret says that hashes of keys cannot be compared with those of others.
+func (l *logs) logSecret(c *config.Config) {
 	if d := &c.DecisionLog; d.File != "" && !d.Plain && d.SecretFile == "" {
 		l.log.Info("keys in the decision log are hashed with a secret of this process: the next start, and other nodes, have other hashes; name a secret_file for the same ones")
 	}

@@ -12,9 +12,9 @@ import (
 // mostLost is how many overrides the log names at a time.
 const mostLost = 10
 
-// tellLost says which overrides are left out, and how to be rid of them. It
+// logLost says which overrides are left out, and how to be rid of them. It
 // names no keys, which may be secrets.
-func (s *runtime) tellLost(lost []admin.LostOverride) {
+func (s *runtime) logLost(lost []admin.LostOverride) {
 	for i := range lost {
 		if i == mostLost {
 			s.log.Warn("more overrides are left out", slog.Int("overrides", len(lost)-i))

@@ -24,7 +24,7 @@ func TestAside(t *testing.T) {
 	}
 	tid, before := priority()
 	want := errors.New("failed")
-	failed, equal := aside(func() error {
+	failed, equal := inBackground(func() error {
 		other, during := priority()
 		if other == tid {
 			t.Error("it runs on the caller's thread")

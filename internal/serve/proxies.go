@@ -34,7 +34,7 @@ type proxies struct {
 
 // newProxies returns what tells under a configuration, no sooner again than the one
 // of before if the operator has not said who is trusted since.
-func newProxies(c *config.Config, log *slog.Logger, old *generation) (*proxies, error) {
+func newProxies(c *config.Config, log *slog.Logger, old *snapshot) (*proxies, error) {
 	finder, err := clientip.New(clientip.Options{Trusted: c.ClientIP.Trusted, Header: c.ClientIP.Header})
 	if err != nil {
 		return nil, err
@@ -78,12 +78,12 @@ func (p *proxies) came(r *http.Request, field string) {
 	}
 	next := now.Add(proxyLogEvery)
 	if p.due.CompareAndSwap(due, &next) { // else another request has told
-		p.tell(r.Context(), peer, field)
+		p.warn(r.Context(), peer, field)
 	}
 }
 
-// tell writes the line. It holds nothing that a client may choose but its address.
-func (p *proxies) tell(ctx context.Context, peer netip.Addr, field string) {
+// warn writes the line. It holds nothing that a client may choose but its address.
+func (p *proxies) warn(ctx context.Context, peer netip.Addr, field string) {
 	network := netip.PrefixFrom(peer, peer.BitLen()).String()
 	flag, quoted, header := ", or --trust "+network, network, ""
 	if peer.Is6() {

@@ -61,9 +61,9 @@ func collectAfter(f func() error) error {
 // time. A shorter one costs more: each wakes a thread to look for work.
 const turn = 500 * time.Microsecond
 
-// pacer returns a function that, called again and again by one goroutine, lets
+// newYield returns a function that, called again and again by one goroutine, lets
 // others run whenever a turn is over.
-func pacer() func() {
+func newYield() func() {
 	began := time.Now()
 	return func() {
 		if time.Since(began) >= turn {
@@ -73,10 +73,10 @@ func pacer() func() {
 	}
 }
 
-// aside calls f, which computes for long, on a thread of its own and with less
+// inBackground calls f, which computes for long, on a thread of its own and with less
 // priority: so the kernel lets the threads of requests go first, where processors
 // are scarce. It returns f's error, and why f had the priority of others if so.
-func aside(f func() error) (failed, equal error) {
+func inBackground(f func() error) (failed, equal error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

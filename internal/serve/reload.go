@@ -25,7 +25,7 @@ func (s *server) newWatcher(ctx context.Context) *reload.Watcher {
 	return reload.New(reload.Options{
 		File: c.File, MaxBytes: bounds.MaxFileBytes + 1, // one byte more than it accepts
 		Load: func(data []byte, named func([]string)) error {
-			next, err := config.ParsePaced(c.File, data, pacer())
+			next, err := config.ParsePaced(c.File, data, newYield())
 			if err != nil {
 				return err
 			}
@@ -102,7 +102,7 @@ func (s *server) apply(ctx context.Context, c *config.Config) error {
 		s.Log.Error("a log was not closed as it should be", slog.Any("error", err))
 	}
 	if len(logs) > 0 {
-		s.runtime.logs.tellSecret(c)
+		s.runtime.logs.logSecret(c)
 	}
 	if s.api != nil {
 		s.api.SetToken(token)
@@ -136,7 +136,7 @@ func (s *server) warn(c *config.Config) {
 // little of it.
 func (s *server) load(f func() error) error {
 	return collectAfter(func() error {
-		failed, equal := aside(f)
+		failed, equal := inBackground(f)
 		if equal != nil {
 			s.Log.Warn("requests may wait while a configuration is read", slog.Any("error", equal))
 		}

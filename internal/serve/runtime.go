@@ -63,11 +63,11 @@ type runtime struct {
 	longRequests atomic.Int64 // cut off by longest_request
 
 	mu      sync.Mutex // of changes, taken inside that of overrides
-	current atomic.Pointer[generation]
+	current atomic.Pointer[snapshot]
 }
 
-// generation is what one configuration, with the overrides of its time, makes.
-type generation struct {
+// snapshot is what one configuration, with the overrides of its time, makes.
+type snapshot struct {
 	config    *config.Config
 	policy    *policy.Policy // overrides included
 	limits    *httplimit.Middleware
@@ -186,9 +186,9 @@ func (s *runtime) apply(c *config.Config) error {
 	})
 }
 
-// generate makes a generation of a configuration and activates it.
+// generate makes a snapshot of a configuration and activates it.
 func (s *runtime) generate(c *config.Config, overrides []admin.StoredOverride) error {
-	g := &generation{config: c}
+	g := &snapshot{config: c}
 	if err := s.addRoutes(g); err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (s *runtime) override(all []admin.StoredOverride) error {
 }
 
 // enforce makes the limits of g and puts them in the place of those before.
-func (s *runtime) enforce(g *generation, overrides []admin.StoredOverride) error {
+func (s *runtime) enforce(g *snapshot, overrides []admin.StoredOverride) error {
 	lost, err := g.override(overrides)
 	if err != nil {
 		return err
@@ -231,7 +231,7 @@ func (s *runtime) enforce(g *generation, overrides []admin.StoredOverride) error
 		return err
 	}
 	g.handler = s.trace.Handler(g.limits.Wrap(g.routes))
-	s.tellLost(lost)
+	s.logLost(lost)
 	s.tally.Follow(g.policy)
 	s.held.Resize(int(cmp.Or(g.config.MaxHeld, bounds.DefaultQueue)))
 	s.held.Share(int(g.config.MaxHeldPerKey))
@@ -258,17 +258,17 @@ func (s *runtime) closeIdle() {
 
 // override makes the policy of g: that of its configuration with the overrides.
 // It returns those that are left out.
-func (g *generation) override(overrides []admin.StoredOverride) (lost []admin.LostOverride, err error) {
+func (g *snapshot) override(overrides []admin.StoredOverride) (lost []admin.LostOverride, err error) {
 	g.policy = g.config.Policy
 	if len(overrides) == 0 {
 		return nil, nil
 	}
-	g.policy, lost, err = admin.CompileWith(g.policy.Rules(), overrides, pacer())
+	g.policy, lost, err = admin.CompileWith(g.policy.Rules(), overrides, newYield())
 	return lost, err
 }
 
 // addRoutes makes what passes requests on.
-func (s *runtime) addRoutes(g *generation) (err error) {
+func (s *runtime) addRoutes(g *snapshot) (err error) {
 	c := g.config
 	if len(c.Upstreams) == 0 {
 		g.routes = newSampleApp()

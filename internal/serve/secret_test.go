@@ -60,7 +60,7 @@ func counted(t *testing.T, n int) []policy.Verdict {
 	e := policy.Evaluator{Policy: c.Policy, Store: memstore.New(memstore.Options{})}
 	verdicts := make([]policy.Verdict, n)
 	for i := range verdicts {
-		a := policy.Plain{RequestMethod: "GET", RequestPath: "/", Headers: make(map[string][]string), Address: netip.MustParseAddr("192.0.2.1")}
+		a := policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Headers: make(map[string][]string), Address: netip.MustParseAddr("192.0.2.1")}
 		for _, rule := range []string{"A", "B", "C", "D"} {
 			a.Headers["X-"+rule] = []string{rule + strconv.Itoa(i)}
 		}

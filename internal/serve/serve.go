@@ -148,7 +148,7 @@ func (s *server) wire(ctx context.Context) error {
 	if err := errors.Join(logs.commit(), s.runtime.apply(c)); err != nil {
 		return err
 	}
-	s.runtime.logs.tellSecret(c)
+	s.runtime.logs.logSecret(c)
 	s.metrics.WatchPolicy(&s.runtime.tally, func() metrics.Config {
 		v, failure := s.watcher.Status()
 		return metrics.Config{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Current: failure == nil}

@@ -39,7 +39,7 @@ func broken(ctx context.Context, address, text, end string) error {
 
 var unreported = regexp.MustCompile(`unreported=(\d+)`)
 
-// TestFloodOfFailures: whoever makes connections fail, as often as they like,
+// TestFloodOfFailures: a client that makes connections fail, as often as they like,
 // fills no disk: of each kind there is a line a second, and none goes uncounted.
 func TestFloodOfFailures(t *testing.T) {
 	const flood, senders = 400, 40

@@ -64,7 +64,7 @@ func openStore(c config.Store, of *runtime, now func() time.Time) (*store, error
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.ended.Go(func() { tellFull(ctx, memory.Stats, c.MaxKeys, of.log) })
+	s.ended.Go(func() { logFull(ctx, memory.Stats, c.MaxKeys, of.log) })
 	return s, nil
 }
 

@@ -31,7 +31,7 @@ func TestUnread(t *testing.T) {
 	for _, streams := range []int{1, 5} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &runtime{log: discard()}
-			s.current.Store(&generation{config: &config.Config{}, handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })})
+			s.current.Store(&snapshot{config: &config.Config{}, handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })})
 			d := newListeners(t.Context(), s, nil, 0)
 			o := &listener{}
 			d.newFront(o)

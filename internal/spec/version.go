@@ -137,10 +137,10 @@ func newVersion(l sluice.Limit) (*version, error) {
 // starts reports whether a window counts what the rule withholds at its start.
 func (v *version) starts() bool { return v.preFilled || v.kind == fixedKind && v.withheld > 0 }
 
-// full returns how many units a rested key may spend at once.
+// full returns how many units an idle key may spend at once.
 func (v *version) full() int64 { return v.units() + v.lent }
 
-// units returns how many units a rested key has. What is above them is debt.
+// units returns how many units an idle key has. What is above them is debt.
 func (v *version) units() int64 {
 	switch {
 	case v.kind <= warmKind:

@@ -60,7 +60,7 @@ func (v *version) longer(used int64) int64 {
 	return int64(q)
 }
 
-// settle is w at now, or a key never seen where it is as good as that: then a
+// settle is w at now, or a new key where it equals one: then a
 // reservation that was given back is forgotten, too.
 func (w warmth) settle(now int64) warmth {
 	if w.paid.ceil()+w.used <= now {

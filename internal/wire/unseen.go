@@ -13,12 +13,12 @@ type Observer interface{ Unseen() }
 // the request, though nobody waits for it.
 type Watcher interface{ Running() }
 
-// TellUnseen tells every [Observer] around w, found as [http.ResponseController]
+// NotifyUnseen tells every [Observer] around w, found as [http.ResponseController]
 // finds what it needs.
-func TellUnseen(w http.ResponseWriter) { tell(w, Observer.Unseen) }
+func NotifyUnseen(w http.ResponseWriter) { tell(w, Observer.Unseen) }
 
-// TellRunning tells every [Watcher] around w.
-func TellRunning(w http.ResponseWriter) { tell(w, Watcher.Running) }
+// NotifyRunning tells every [Watcher] around w.
+func NotifyRunning(w http.ResponseWriter) { tell(w, Watcher.Running) }
 
 func tell[T any](w http.ResponseWriter, what func(T)) {
 	for {

@@ -124,7 +124,7 @@ func (p *program) MarshalBinary() ([]byte, error) {
 	return []byte(p.text), nil
 }
 
-// String returns the text, for who logs commands.
+// String returns the text, for logs of commands.
 func (p *program) String() string { return p.text }
 
 func (p *program) left() bool { return p.state.Load()&written != 0 }

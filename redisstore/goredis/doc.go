@@ -5,13 +5,13 @@
 // client (github.com/redis/go-redis/v9): one of a single server, of the master that
 // Sentinels name, or of a Cluster. All that package redisstore says of decisions,
 // keys and formats holds: processes that use rueidis share budgets with those that
-// use go-redis. It is a module of its own, so that go-redis is compiled by who uses
+// use go-redis. It is a module of its own, so that go-redis is compiled by programs that use
 // it.
 //
 // # Which client
 //
-// Who has a go-redis client, with its TLS, credentials, hooks and metrics, gives
-// that. Who has none opens a store with [redisstore.Open]. Over rueidis all requests
+// A program with a go-redis client, with its TLS, credentials, hooks and metrics, gives
+// that. A program without one opens a store with [redisstore.Open]. Over rueidis all requests
 // of a process share one connection, on which it also puts together what goes to a
 // node of a Cluster. go-redis has a connection for each call that is under way; the
 // store sends what comes at the same time as one pipeline, but not to a Cluster,

@@ -132,7 +132,7 @@ func (t *overClient) Info(ctx context.Context) map[string]transport.Reply {
 		}
 	})
 	switch {
-	case !ended: // and who asks may still write
+	case !ended: // and the caller may still write
 		return map[string]transport.Reply{"": {Err: &sluice.NotSentError{Err: ctx.Err()}}}
 	case len(replies) == 0:
 		return map[string]transport.Reply{"": {Err: err}}

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// ClientAddress is that of who connects, whatever a client says of it, or what a
+// ClientAddress is that of the peer, whatever a client says of it, or what a
 // trusted proxy says.
 func ClientAddress(t *testing.T, start Start) {
 	t.Run("nobody is trusted", func(t *testing.T) {

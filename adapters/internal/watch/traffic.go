@@ -51,7 +51,7 @@ func (t *Traffic) Hijacked(c net.Conn, rw *bufio.ReadWriter, err error) (net.Con
 
 // Response returns what is known of the response, when the handlers have returned
 // or, if not returned, panicked. The status is the one that they wrote, 0 if they
-// wrote none: net/http then answers 200 to who is still there. Nobody has seen an
+// wrote none: net/http then answers 200 to a client that is still there. Nobody has seen an
 // answer that the server failed to give to a client that had left: it may have
 // failed because of that.
 func (t *Traffic) Response(status int, returned bool) httplimit.Response {

@@ -109,7 +109,7 @@ rules: [{name: once, match: {path: /once}, by: ip, limits: 1/h sliding-log}]
 			if err := told(u.of(row), sent, peer, r.peer == "proxy"); err != nil {
 				t.Error(err)
 			}
-			// Whoever is to be charged uses up the budget, from where it is.
+			// The client to be charged uses up the budget, from where it is.
 			want := whole.Replace(r.want)
 			if got := g.client(want).get(t, row, "/once"); got.status != 200 {
 				t.Fatalf("%s: got %d at first", want, got.status)
@@ -148,7 +148,7 @@ func told(got []request, sent []string, peer string, trusted bool) error {
 	if got := r.values("X-Forwarded-Proto"); !slices.Equal(got, []string{"http"}) {
 		faults = append(faults, fmt.Errorf("X-Forwarded-Proto is %q", got))
 	}
-	if trusted { // whoever is trusted may say more, but not in two voices
+	if trusted { // a trusted proxy may say more, but not in two voices
 		return errors.Join(append(faults, only(r, "Forwarded"))...)
 	}
 	return errors.Join(append(faults, only(r, "Forwarded", "X-Real-IP", "X-Client-IP", "True-Client-IP",

@@ -53,7 +53,7 @@ func parsePool(content []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// verifying returns a configuration that asks clients for a certificate. Whoever
+// verifying returns a configuration that asks clients for a certificate. A client that
 // resumes a session, which may have begun under another file, is verified anew.
 func (p *Pair) verifying(clients *x509.CertPool) *tls.Config {
 	auth := tls.RequireAndVerifyClientCert

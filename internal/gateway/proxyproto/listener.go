@@ -30,7 +30,7 @@ type Options struct {
 	// accepted. Zero means 5 s.
 	Timeout time.Duration
 	// OnError, if not nil, is told of each header that is refused or does not
-	// come in time, by whoever needs it first: a server of HTTP tells nobody. Of
+	// come in time, by the first that needs it: a server of HTTP tells nobody. Of
 	// a connection that ends before its first byte, as checks of a port do, it
 	// is not told. It must be safe for concurrent use and quick.
 	OnError func(*HeaderError)

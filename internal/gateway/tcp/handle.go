@@ -21,7 +21,7 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 	defer stop()
 	if !s.opts.Places.take() {
 		s.log.Warn(ctx, "connection refused", s.opts.Places.errFull())
-		s.tell(Event{Verdict: DeniedFull})
+		s.report(Event{Verdict: DeniedFull})
 		s.denied.Add(1)
 		reset(client)
 		return
@@ -38,7 +38,7 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 	t := s.terms.Load()
 	e := Event{Client: addr, Key: t.Key(addr)}
 	release := s.decide(ctx, t, &e, owner, cut)
-	s.tell(e)
+	s.report(e)
 	if e.Verdict != Allowed {
 		s.denied.Add(1)
 		reset(client)
@@ -61,8 +61,8 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 	newExchange(s, addr, client, upstream, cut).run(ctx)
 }
 
-// tell tells whoever wants to know what was decided.
-func (s *Server) tell(e Event) {
+// report reports what was decided.
+func (s *Server) report(e Event) {
 	if s.opts.OnDecision != nil {
 		s.opts.OnDecision(e)
 	}

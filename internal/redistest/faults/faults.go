@@ -232,14 +232,14 @@ func proxied(m redistest.Manner) func(*testing.T) *stage {
 	}
 }
 
-// tell runs a command, which may be run twice, on a server, over a connection
+// do runs a command, which may be run twice, on a server, over a connection
 // that ends with it: what stays open after a fault is the store's. A server that
 // sentinels make a replica breaks its connections once.
-func tell(t *testing.T, s *redistest.Server, words ...string) (m rueidis.RedisMessage) {
+func do(t *testing.T, s *redistest.Server, words ...string) (m rueidis.RedisMessage) {
 	t.Helper()
 	var err error
 	for range 3 {
-		if m, err = tellOnce(t.Context(), s, words...); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		if m, err = doOnce(t.Context(), s, words...); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 			break
 		}
 	}
@@ -249,7 +249,7 @@ func tell(t *testing.T, s *redistest.Server, words ...string) (m rueidis.RedisMe
 	return m
 }
 
-func tellOnce(ctx context.Context, s *redistest.Server, words ...string) (rueidis.RedisMessage, error) {
+func doOnce(ctx context.Context, s *redistest.Server, words ...string) (rueidis.RedisMessage, error) {
 	client, err := rueidis.NewClient(s.Option())
 	if err != nil {
 		return rueidis.RedisMessage{}, err
@@ -261,7 +261,7 @@ func tellOnce(ctx context.Context, s *redistest.Server, words ...string) (rueidi
 // command is tell of a command that answers in text.
 func command(t *testing.T, s *redistest.Server, words ...string) string {
 	t.Helper()
-	m := tell(t, s, words...)
+	m := do(t, s, words...)
 	text, err := m.ToString()
 	if err != nil {
 		t.Fatalf("%.60s: %v", strings.Join(words, " "), err)
@@ -272,7 +272,7 @@ func command(t *testing.T, s *redistest.Server, words ...string) string {
 // list runs a command that answers with a list, which is short.
 func list(t *testing.T, s *redistest.Server, words ...string) []string {
 	t.Helper()
-	m := tell(t, s, words...)
+	m := do(t, s, words...)
 	names, err := m.AsStrSlice()
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func slotMoves(t *testing.T) *stage {
 		for from := range c.Masters {
 			to := (from + 1) % len(c.Masters)
 			for _, key := range list(t, c.Masters[from], "KEYS", "*") {
-				m := tell(t, c.Masters[from], "CLUSTER", "KEYSLOT", key)
+				m := do(t, c.Masters[from], "CLUSTER", "KEYSLOT", key)
 				n, err := m.AsInt64()
 				if err != nil {
 					t.Fatal(err)

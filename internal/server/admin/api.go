@@ -236,7 +236,7 @@ func statusOf(err error, otherwise int) int {
 // change writes a change down and makes it.
 func (a *API) change(r *http.Request, e AuditEntry, do func() error) error {
 	if e.Author == "" {
-		return errors.New("author is missing: whoever reads it later wants to know; give --author")
+		return errors.New("author is missing: the audit log names one; give --author")
 	}
 	e.Remote = r.RemoteAddr
 	if err := a.o.Audit.Write(e); err != nil {

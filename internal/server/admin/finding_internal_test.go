@@ -64,7 +64,7 @@ func newWatched(t *testing.T, rules string) *watched {
 func (w *watched) ask(t *testing.T, user string, n int) {
 	t.Helper()
 	for range n {
-		a := policy.Plain{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {user}}, Address: netip.MustParseAddr("192.0.2.1")}
+		a := policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {user}}, Address: netip.MustParseAddr("192.0.2.1")}
 		w.judge.Decide(t.Context(), &a, &w.v)
 		w.tally.Count(&w.v)
 	}

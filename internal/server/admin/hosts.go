@@ -87,7 +87,7 @@ func forwarded(r *http.Request) bool {
 
 // ofOtherSite reports whether a browser has sent the request for a page of another
 // origin: that may not read the answer, but takes a place of a reader, and learns how
-// long it takes. Whoever follows a link may.
+// long it takes. A person that follows a link may.
 func ofOtherSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":

@@ -10,7 +10,7 @@ import (
 )
 
 // Who asks by an address, by localhost or by a name that is listed is answered,
-// in whichever way it is written; whoever else has a name may be a web page.
+// in whichever way it is written; another host with a name may be a web page.
 func TestMisdirected(t *testing.T) {
 	hosts := []string{"sluice", "sluice.internal"}
 	for host, want := range map[string]bool{ // whether it is answered

@@ -69,7 +69,7 @@ type InFlightState struct {
 // LimitState is what a key has left under a limit.
 type LimitState struct {
 	Limit      string        `json:"limit"`
-	Full       int64         `json:"full"`                // units that a rested key may spend at once
+	Full       int64         `json:"full"`                // units that an idle key may spend at once
 	Remaining  int64         `json:"remaining"`           // units left to spend now
 	Allowed    bool          `json:"allowed"`             // a cost of 1 would fit
 	TooLarge   bool          `json:"too_large,omitempty"` // it never fits

@@ -61,7 +61,7 @@ func (a *API) Run(ctx context.Context) {
 	defer a.feed.Close()
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
-	var l told
+	var l published
 	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
@@ -72,22 +72,22 @@ func (a *API) Run(ctx context.Context) {
 				a.feed.Restart() // those that are over may have been reading
 			}
 			if n%liveEvery == 0 && a.feed.Readers() > 0 {
-				a.tell(now, &l)
+				a.publish(now, &l)
 			}
 		}
 	}
 }
 
-// told is what pages were told last.
-type told struct {
+// published is what pages were published last.
+type published struct {
 	at    time.Time
 	total history.Counts
 	rules map[string]history.Counts
 	state State
 }
 
-// tell sends what has changed.
-func (a *API) tell(now time.Time, l *told) {
+// publish sends what has changed.
+func (a *API) publish(now time.Time, l *published) {
 	event := Live{Time: a.o.Now().UTC(), Total: a.o.Tally.Total(), Rules: make(map[string]history.Counts)}
 	if a.o.State != nil {
 		event.State = a.o.State()
@@ -102,7 +102,7 @@ func (a *API) tell(now time.Time, l *told) {
 	if same && now.Sub(l.at) < liveAnyway {
 		return
 	}
-	*l = told{now, event.Total, rules, event.State}
+	*l = published{now, event.Total, rules, event.State}
 	if same {
 		a.feed.Send([]byte(eventNothing))
 		return

@@ -101,7 +101,7 @@ func (l *Overrides) current(now time.Time) []StoredOverride {
 }
 
 // Apply calls apply with the overrides that have not expired. Nobody changes
-// them meanwhile: whoever activates something else beside them loses none.
+// them meanwhile: a change of something else loses none.
 func (l *Overrides) Apply(now time.Time, apply func([]StoredOverride) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -50,7 +50,7 @@ func (k *Key) one(p *policy.Policy) (target, error) {
 func (q *Override) check(now time.Time) error {
 	var faults []error
 	if q.Reason == "" {
-		faults = append(faults, errors.New("reason is missing: whoever reads it later wants to know; give --reason"))
+		faults = append(faults, errors.New("reason is missing: the audit log has it; give --reason"))
 	}
 	if len(q.Limits) == 0 {
 		faults = append(faults, errors.New("limits are missing; write for example 1000/min"))

@@ -20,7 +20,7 @@ const mostTop = 5 // keys of each level in an overview
 var errUnreadable = errors.New("this is for callers on this machine, or with the token: send Authorization: Bearer TOKEN")
 
 // readable reports whether a caller may see what has no key in clear, and answers
-// it if not: who is on this machine, or has the token.
+// it if not: callers on this machine, or with the token.
 func (a *API) readable(w http.ResponseWriter, r *http.Request) bool {
 	if a.authorised(r) || local(r) {
 		return true

@@ -112,7 +112,7 @@ func (k *Key) targets(p *policy.Policy) (targets []target, omitted bool, err err
 			if k.Level != "" && l.Name != k.Level || len(l.By) == 0 && k.Rule == "" {
 				continue
 			}
-			t, ok, err := pick(r, l, parts)
+			t, ok, err := targetOf(r, l, parts)
 			if err != nil && never == nil {
 				never = fmt.Errorf("rule %q: %w", r.Name, err)
 			}
@@ -172,8 +172,8 @@ func needs(p *policy.Policy, rule string) string {
 	return "write " + strings.Join(all, ", or ")
 }
 
-// pick returns the key of a level, if all of its parts are given.
-func pick(r *policy.Rule, l *policy.Level, parts []given) (t target, ok bool, err error) {
+// targetOf returns the key of a level, if all of its parts are given.
+func targetOf(r *policy.Rule, l *policy.Level, parts []given) (t target, ok bool, err error) {
 	t = target{rule: r, level: l}
 	var used []int
 	for _, need := range l.By {

@@ -100,7 +100,7 @@ func (e *Encoder) Wants(s *httplimit.Summary) bool {
 }
 
 // sampled reports whether a request's key is one of the sample. The hash is the same
-// on all nodes, and has no secret: who chooses a key may choose to be logged.
+// on all nodes, and has no secret: a client that chooses its key may choose to be logged.
 func (e *Encoder) sampled(s *httplimit.Summary) bool {
 	var buf [64]byte // of an address with its zone
 	key, ok := e.keyOf(s.Event.Judged)
@@ -136,7 +136,7 @@ func (e *Encoder) keyOf(v *policy.Verdict) (key string, ok bool) {
 			return o.Key, true
 		}
 	}
-	for s := range v.Sides() {
+	for s := range v.Trials() {
 		if s.Shadow && s.Rule.Name == e.o.By && s.Err == nil {
 			return s.Key, true
 		}

@@ -294,7 +294,7 @@ func TestFields(t *testing.T) {
 }
 
 // TestHash: a key is the same under one secret and another under another, and is
-// found by whoever has the secret.
+// found with the secret.
 func TestHash(t *testing.T) {
 	hash := func(secret, key string) any {
 		l := newLogged(t, "  - {name: a, by: header.X-User, limits: 9/min}\n", newStore(), decisionlog.Options{Secret: []byte(secret)})

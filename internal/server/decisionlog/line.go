@@ -124,7 +124,7 @@ func (e *Encoder) appendRules(b []byte, from int, v *policy.Verdict) []byte {
 	for s := range v.Shapes() {
 		l.named(s.Rule, s.Level, "shape")
 	}
-	for s := range v.Sides() {
+	for s := range v.Trials() {
 		l.side(&s)
 	}
 	l.b = append(l.b, ']')
@@ -207,7 +207,7 @@ func (l *rules) inFlight(f *policy.InFlight) {
 }
 
 // side appends what a rule in shadow or a candidate would have done.
-func (l *rules) side(s *policy.Side) {
+func (l *rules) side(s *policy.Trial) {
 	if !l.begin() {
 		return
 	}

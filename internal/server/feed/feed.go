@@ -116,7 +116,7 @@ func (f *Feed) enter() (*reader, error) {
 }
 
 // Serve sends events to w until its page is closed or the feed is done with it.
-// Who asks for the head alone gets that. If it returns an error it has written nothing.
+// A HEAD request gets the head alone. If it returns an error it has written nothing.
 func (f *Feed) Serve(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	if r.Method == http.MethodHead {

@@ -43,8 +43,8 @@ func (m *Metrics) watch(c *series.Collector, collect func(chan<- prometheus.Metr
 	m.registry.MustRegister(c.With(collect))
 }
 
-// Handler returns the page that Prometheus reads. It has exemplars for who asks for
-// OpenMetrics, and native histograms for who asks for protocol buffers.
+// Handler returns the page that Prometheus reads. It has exemplars for clients that ask for
+// OpenMetrics, and native histograms for those that ask for protocol buffers.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry, EnableOpenMetrics: true, MaxRequestsInFlight: 4})
 }

@@ -50,6 +50,6 @@ func (n *named) changed() bool {
 		return false
 	}
 	before := n.mark
-	_, n.mark, _ = read(n.name, mostNamed) // whoever needs it says why it cannot be read
+	_, n.mark, _ = read(n.name, mostNamed) // the reader says why it cannot be read
 	return (before.info == nil) != (n.info == nil) || before.sum != n.sum
 }

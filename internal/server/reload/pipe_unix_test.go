@@ -31,7 +31,7 @@ func TestPipe(t *testing.T) {
 		pass()
 		pipe(w.names)
 		pass()
-		if len(w.applied) != 2 { // whoever reads the key says what is wrong with it
+		if len(w.applied) != 2 { // the reader of the key says what is wrong with it
 			t.Errorf("a pipe in the place of a key: applied %v", w.applied)
 		}
 		pipe(w.file)

@@ -59,7 +59,7 @@ type Watcher struct {
 }
 
 // New returns a Watcher whose file is active as an active version that names
-// files. Whoever activates it does it after New, so that a file that it names
+// files. The caller activates it after New, so that a file that it names
 // may change meanwhile.
 func New(o Options, active Version, files []string) *Watcher {
 	if o.Around == nil {
@@ -156,7 +156,7 @@ func (w *Watcher) done(active Version) {
 	w.mu.Lock()
 	w.active, w.failure = active, nil
 	w.mu.Unlock()
-	w.tell(active, nil)
+	w.report(active, nil)
 }
 
 func version(m mark) string { return hex.EncodeToString(m.sum[:6]) }
@@ -168,12 +168,12 @@ func (w *Watcher) failed(err error) error {
 	active := w.active
 	w.mu.Unlock()
 	if !again {
-		w.tell(active, err)
+		w.report(active, err)
 	}
 	return err
 }
 
-func (w *Watcher) tell(v Version, err error) {
+func (w *Watcher) report(v Version, err error) {
 	if w.o.Changed != nil {
 		w.o.Changed(v, err)
 	}

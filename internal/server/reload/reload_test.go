@@ -189,7 +189,7 @@ func TestNamedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass()
-		expect("it is gone", 4) // whoever applies it says that it cannot be read
+		expect("it is gone", 4) // the caller that applies it says that it cannot be read
 	})
 }
 

@@ -25,7 +25,7 @@ func BenchmarkCount(b *testing.B) {
 	verdicts := make([]policy.Verdict, 1024)
 	e := policy.Evaluator{Policy: c.Policy, Store: memstore.New(memstore.Options{})}
 	for i := range verdicts {
-		e.Decide(context.Background(), &policy.Plain{
+		e.Decide(context.Background(), &policy.StaticAttributes{
 			RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {strconv.Itoa(i)}}, Address: netip.MustParseAddr("192.0.2.1"),
 		}, &verdicts[i])
 	}

@@ -151,7 +151,7 @@ func (t *Tally) keys(in *index, v *policy.Verdict) {
 
 // shadowKey counts the key of a rule in shadow mode, as denied if it would have been:
 // of several levels that of the one whose limit binds.
-func (t *Tally) shadowKey(c *counted, s *policy.Side) {
+func (t *Tally) shadowKey(c *counted, s *policy.Trial) {
 	if s.Err != nil || s.Limit == nil {
 		return
 	}
@@ -178,7 +178,7 @@ func (h *hashed) hash(l *policy.Level, key string) uint64 {
 // rescued counts for the candidates of a rule that has denied what they would have
 // let pass.
 func (in *index) rescued(v *policy.Verdict, r *policy.Rule) {
-	for s := range v.Sides() {
+	for s := range v.Trials() {
 		if s.Candidate == nil || s.Rule != r || !s.Allowed {
 			continue
 		}

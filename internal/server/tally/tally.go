@@ -217,7 +217,7 @@ func (t *Tally) denied(in *index, r *policy.Rule, l *policy.Level, key string) {
 
 // sides counts what is a candidate, and reports whether any of it would have denied.
 func (t *Tally) sides(in *index, v *policy.Verdict) (wouldDeny bool) {
-	for s := range v.Sides() {
+	for s := range v.Trials() {
 		c := in.rules[s.Rule.Name]
 		if c == nil {
 			continue

@@ -47,7 +47,7 @@ func TestTally(t *testing.T) {
 	var v policy.Verdict
 	ask := func(path string, users ...string) {
 		for _, user := range users {
-			a := policy.Plain{RequestMethod: "GET", RequestPath: path, Headers: map[string][]string{}, Address: netip.MustParseAddr("192.0.2.1")}
+			a := policy.StaticAttributes{RequestMethod: "GET", RequestPath: path, Headers: map[string][]string{}, Address: netip.MustParseAddr("192.0.2.1")}
 			if user != "" {
 				a.Headers["X-User"] = []string{user}
 			}
@@ -107,7 +107,7 @@ func TestShadowKeys(t *testing.T) {
 	e := policy.Evaluator{Policy: p, Store: memstore.New(memstore.Options{Now: func() time.Time { return now }})}
 	for _, user := range []string{"ada", "bob", "ada", "cleo", "ada"} {
 		var v policy.Verdict
-		a := policy.Plain{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {user}}, Address: netip.MustParseAddr("192.0.2.1")}
+		a := policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {user}}, Address: netip.MustParseAddr("192.0.2.1")}
 		e.Decide(t.Context(), &a, &v)
 		counts.Count(&v)
 	}

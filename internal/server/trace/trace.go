@@ -6,7 +6,7 @@
 //
 //	OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT  where to, over HTTP
 //	OTEL_TRACES_EXPORTER        otlp, or none
-//	OTEL_TRACES_SAMPLER[_ARG]   which: by default those whose caller is traced, and who has none
+//	OTEL_TRACES_SAMPLER[_ARG]   which: by default those whose caller is traced, and those that have none
 //	OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES  whose they are
 //	OTEL_EXPORTER_OTLP_HEADERS, _TIMEOUT, _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY
 //	OTEL_BSP_*                  how many are sent at once, and how often

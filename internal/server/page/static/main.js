@@ -234,7 +234,7 @@ if (named) {
   try {
     view.rule = decodeURIComponent(named[1]);
   } catch {
-    view.rule = ""; // whoever wrote the address
+    view.rule = ""; // as the address may be written by hand
   }
 }
 say(byId("zone"), `Times are those of ${zone()}.`);

@@ -19,8 +19,8 @@ const (
 	settling      = 100 * time.Millisecond // how long owed units keep requests from a store that answers
 )
 
-// keeper owns the goroutine that brings the store back.
-type keeper struct {
+// recovery owns the goroutine that brings the store back.
+type recovery struct {
 	mu      sync.Mutex
 	running bool
 	nudged  chan struct{}
@@ -29,11 +29,11 @@ type keeper struct {
 	group   sync.WaitGroup
 }
 
-func newKeeper() keeper {
-	return keeper{nudged: make(chan struct{}, 1), closing: make(chan struct{})}
+func newRecovery() recovery {
+	return recovery{nudged: make(chan struct{}, 1), closing: make(chan struct{})}
 }
 
-func (k *keeper) ended() bool {
+func (k *recovery) ended() bool {
 	select {
 	case <-k.closing:
 		return true
@@ -42,7 +42,7 @@ func (k *keeper) ended() bool {
 	}
 }
 
-func (k *keeper) close() {
+func (k *recovery) close() {
 	k.mu.Lock()
 	k.over.Do(func() { close(k.closing) })
 	k.mu.Unlock()
@@ -50,7 +50,7 @@ func (k *keeper) close() {
 }
 
 // wait waits for d, less if it is hurried; it reports false at the end.
-func (k *keeper) wait(d time.Duration, hurry <-chan struct{}) bool {
+func (k *recovery) wait(d time.Duration, hurry <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -65,14 +65,14 @@ func (k *keeper) wait(d time.Duration, hurry <-chan struct{}) bool {
 // nudge tells that the store has answered, however late.
 func (s *Store) nudge() {
 	select {
-	case s.keeper.nudged <- struct{}{}:
+	case s.recovery.nudged <- struct{}{}:
 	default:
 	}
 }
 
-// wake starts the keeper's goroutine if there is none.
+// wake starts the goroutine if there is none.
 func (s *Store) wake() {
-	k := &s.keeper
+	k := &s.recovery
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.running || k.ended() {
@@ -96,7 +96,7 @@ func jitter(d time.Duration) time.Duration {
 
 // step reports whether there is more to do.
 func (s *Store) step(ctx context.Context) bool {
-	k := &s.keeper
+	k := &s.recovery
 	switch s.breaker.is() {
 	case open:
 		half := s.opts.Probe / 2
@@ -142,7 +142,7 @@ func (s *Store) ping(ctx context.Context, past bool) bool {
 // settle charges what is owed and releases what is held, for so long at most. It
 // reports whether the store has answered all of it.
 func (s *Store) settle(ctx context.Context, most time.Duration, past bool) bool {
-	for began := time.Now(); time.Since(began) < most && !s.keeper.ended(); {
+	for began := time.Now(); time.Since(began) < most && !s.recovery.ended(); {
 		debts, slots := s.ledger.take(chargesAtOnce, time.Now()), s.releases.take(chargesAtOnce, time.Now())
 		if len(debts)+len(slots) == 0 {
 			return true
