@@ -125,11 +125,11 @@ func (p *programs) ofTakes(k kind) *program {
 		p.takes[k] = assemble(0, "fixedtake")
 	default:
 		files := []string{"core", "general"}
-		switch k {
-		case kindLog:
+		if k == kindLog {
 			files = append(files, "logtake")
-		case kindCounter: // before all that is made anew with every call
-			files = append([]string{"countertake"}, files...)
+		}
+		if k == kindCounter { // before all that is made anew with every call
+			files = slices.Insert(files, 0, "countertake")
 		}
 		p.takes[k] = assemble(0, append(append(files, kindFiles[k]...), "takes")...)
 	}
