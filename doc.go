@@ -4,8 +4,8 @@
 // Package sluice is a rate limiter: it decides whether work may run now.
 //
 // A [Limit] is a rule, such as 5 requests per minute for each key. A [Store] keeps what
-// keys have spent, and decides. A [Limiter] joins the two for one scope, the name of
-// whose budget it is:
+// keys have spent, and decides. A [Limiter] joins the two for one scope, the name
+// under which limiters share counters:
 //
 //	store := memstore.New(memstore.Options{})
 //	login, err := sluice.New(store, "login", sluice.PerMinute(5))
@@ -23,7 +23,7 @@
 //   - httplimit, grpclimit and httpclient limit requests to HTTP and gRPC services and
 //     those of a client.
 //   - policy says which requests are charged to which keys under which limits, config
-//     reads that from a file, and metrics counts what came of it.
+//     reads that from a file, and metrics counts its result.
 //   - algo holds the decisions themselves and their bounds, and storetest checks that a
 //     store of your own decides the same.
 //

@@ -166,7 +166,7 @@ func (t *Term) stricter(ttl int64) (Limit, error) {
 				l.Burst, time.Duration(ttl)*time.Microsecond)
 		}
 		l.Burst -= given
-		l.Withheld = max(l.Withheld-given, 0)
+		l.InitialDeficit = max(l.InitialDeficit-given, 0)
 		if t.Algorithm == LeakyBucket {
 			l.DelayAfter = l.Burst
 		}

@@ -100,8 +100,8 @@ func (p *parser) inheritOptions(of Limit) {
 		keep("precision", func(l *Limit) { l.Precision = of.Precision })
 	case Block: // is never inherited
 	}
-	if of.Withheld > 0 {
-		keep("initial", func(l *Limit) { l.Withheld = max(0, l.rested()-(of.rested()-of.Withheld)) })
+	if of.InitialDeficit > 0 {
+		keep("initial", func(l *Limit) { l.InitialDeficit = max(0, l.rested()-(of.rested()-of.InitialDeficit)) })
 	}
 	keep("count-denied", func(l *Limit) { l.CountDenied = of.CountDenied })
 	keep("debt", func(l *Limit) { l.Debt = of.Debt })

@@ -144,8 +144,8 @@ func TestLikeItself(t *testing.T) {
 		}
 		want := l.Filled()
 		if l.Algorithm == sluice.TokenBucket {
-			want.Burst, want.Withheld = l.WithBurst(0).Filled().Burst, got.Withheld
-			if initial := l.Filled().Burst - l.Withheld; l.Withheld > 0 && got.Withheld != max(0, l.Quota-initial) {
+			want.Burst, want.InitialDeficit = l.WithBurst(0).Filled().Burst, got.InitialDeficit
+			if initial := l.Filled().Burst - l.InitialDeficit; l.InitialDeficit > 0 && got.InitialDeficit != max(0, l.Quota-initial) {
 				t.Errorf("%q like %q: got %v", text, l, got)
 			}
 		}

@@ -46,10 +46,10 @@ type Limit struct {
 	Debt int64
 
 	Refill Refill // token bucket: continuous, by interval, or aligned to the clock
-	// Withheld is how many units every key lacks when the rule starts: in a token
+	// InitialDeficit is how many units every key lacks when the rule starts: in a token
 	// bucket of Burst, earned from then on; in a fixed window that does not open
 	// with a key's first request of Quota, in the window in which the rule starts.
-	Withheld int64
+	InitialDeficit int64
 
 	// NextWaits lets a take of a token bucket cost more than is there: it passes
 	// if nothing is owed above Burst, and may owe up to Debt above it. A take that comes

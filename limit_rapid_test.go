@@ -37,10 +37,10 @@ func drawLimit(t *rapid.T) sluice.Limit {
 	case sluice.TokenBucket:
 		l.Refill = rapid.SampledFrom([]sluice.Refill{sluice.Continuous, sluice.Interval, sluice.Aligned}).Draw(t, "refill")
 		drawBurst(t, &l)
-		l.Withheld = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, l.Full())).Draw(t, "withheld")
+		l.InitialDeficit = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, l.Full())).Draw(t, "withheld")
 		l.NextWaits = l.Debt > 0 && rapid.Bool().Draw(t, "next waits")
 		l.CountDenied = l.CountDenied && !l.NextWaits && l.Refill != sluice.Aligned
-		if !l.CountDenied && l.Refill == sluice.Continuous && l.Withheld == 0 && rapid.Bool().Draw(t, "warms up") {
+		if !l.CountDenied && l.Refill == sluice.Continuous && l.InitialDeficit == 0 && rapid.Bool().Draw(t, "warms up") {
 			l.WarmUp = time.Duration(rapid.Int64Range(1, bounds.MaxWarmUp.Microseconds()).Draw(t, "warm-up")) * time.Microsecond
 		}
 		drawCredit(t, &l)
@@ -114,7 +114,7 @@ func drawBurst(t *rapid.T, l *sluice.Limit) {
 func drawFixed(t *rapid.T, l *sluice.Limit) {
 	defer func() {
 		if l.Anchor == sluice.OnClock {
-			l.Withheld = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, l.Quota)).Draw(t, "withheld of the first window")
+			l.InitialDeficit = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, l.Quota)).Draw(t, "withheld of the first window")
 		}
 	}()
 	l.Calendar = sluice.Calendar(rapid.IntRange(0, int(sluice.Year)).Draw(t, "calendar"))

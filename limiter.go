@@ -26,8 +26,8 @@ type Limiter struct {
 	lines *lines
 }
 
-// New returns a Limiter of one or more limits. The scope says whose budget
-// this is, such as "login". See [Compile] for what it refuses.
+// New returns a Limiter of one or more limits. Limiters of one scope, such as
+// "login", share counters. See [Compile] for what it refuses.
 func New(store Store, scope string, limits ...Limit) (*Limiter, error) {
 	if store == nil {
 		return nil, errors.New("sluice: new: store is nil")

@@ -153,7 +153,7 @@ func (p *parser) finish() error {
 		}
 	}
 	if p.has("initial") {
-		if l.Withheld = l.rested() - p.initial; l.Withheld < 0 {
+		if l.InitialDeficit = l.rested() - p.initial; l.InitialDeficit < 0 {
 			return p.fail(p.initialAt, "initial %d is above the %s of %d", p.initial, restedNames[l.Algorithm.bucket()], l.rested())
 		}
 	}

@@ -158,7 +158,7 @@ func mix(h, next uint64) uint64 {
 	return h ^ h>>32
 }
 
-// Scope returns whose budget the plan is.
+// Scope returns the name under which plans share counters.
 func (p *Plan) Scope() string { return p.scope }
 
 // Len returns how many limits the plan has.

@@ -205,7 +205,7 @@ func tweak(t *rapid.T, a sluice.Limit) sluice.Limit {
 	case 2:
 		b.Debt++
 	case 3:
-		b.Withheld++
+		b.InitialDeficit++
 	case 4:
 		b.DelayAfter++
 	case 5:

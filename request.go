@@ -102,7 +102,7 @@ type Request struct {
 	Slot *Slot
 }
 
-// Decision is what came of a [Request]. Denied is a decision, not an error.
+// Decision is the result of a [Request]. Denied is a decision, not an error.
 type Decision struct {
 	Allowed bool
 	// TooLarge says that the cost is more than a limit can ever hold: it is denied,
@@ -136,7 +136,7 @@ type Decision struct {
 	At, Due Instant
 }
 
-// Outcome is what one limit had to say of a [Request].
+// Outcome is one limit's result for a [Request].
 type Outcome struct {
 	Allowed    bool
 	TooLarge   bool // the cost is more than the limit can ever hold

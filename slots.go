@@ -59,7 +59,7 @@ type SlotRequest struct {
 	Cost  int64  // units to acquire, 1 to Cap
 }
 
-// SlotDecision is what came of a [SlotRequest].
+// SlotDecision is the result of a [SlotRequest].
 type SlotDecision struct {
 	// Allowed says that Owner holds its units now; of a release, that it held
 	// any, and of a peek, that it would.

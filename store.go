@@ -73,7 +73,7 @@ type MaybeSentError struct {
 	told func(undo bool, heard func(Late))
 }
 
-// Late is what became of a request after its caller had left.
+// Late is the outcome of a request after its caller had left.
 type Late struct {
 	// Result is the answer, or why there is none.
 	Result

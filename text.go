@@ -130,8 +130,8 @@ func (l Limit) String() string {
 	flag(l.Anchor == OnFirst, "anchor first")
 	flag(l.Refill == Interval, "interval-refill")
 	flag(l.Refill == Aligned, "aligned-refill")
-	if l.Withheld != 0 {
-		b.WriteString(" initial " + formatQuota(l.rested()-l.Withheld, l.Unit))
+	if l.InitialDeficit != 0 {
+		b.WriteString(" initial " + formatQuota(l.rested()-l.InitialDeficit, l.Unit))
 	}
 	flag(l.NextWaits, "next-waits")
 	flag(l.WarmUp != 0, "warm-up "+formatLength(l.WarmUp))

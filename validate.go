@@ -110,7 +110,7 @@ func (l Limit) validateStrays(add func(string, string, ...any)) {
 		of    Algorithm
 	}{
 		{"Refill", l.Refill != Continuous, TokenBucket},
-		{"Withheld", l.Withheld != 0 && l.Algorithm != FixedWindow, TokenBucket},
+		{"InitialDeficit", l.InitialDeficit != 0 && l.Algorithm != FixedWindow, TokenBucket},
 		{"NextWaits", l.NextWaits, TokenBucket},
 		{"WarmUp", l.WarmUp != 0, TokenBucket},
 		{"Credit", l.Credit != 0, TokenBucket},
@@ -148,8 +148,8 @@ func (l Limit) validateBucket(add func(string, string, ...any)) {
 		if l.Refill >= refills {
 			add("Refill", "%d is none of Continuous, Interval and Aligned", l.Refill)
 		}
-		if l.Withheld < 0 || l.Withheld > MaxQuota || sound && l.Withheld > burst {
-			add("Withheld", "%d must be 0 to the burst of %d", l.Withheld, burst)
+		if l.InitialDeficit < 0 || l.InitialDeficit > MaxQuota || sound && l.InitialDeficit > burst {
+			add("InitialDeficit", "%d must be 0 to the burst of %d", l.InitialDeficit, burst)
 		}
 		if l.NextWaits && l.Debt == 0 {
 			add("NextWaits", "needs a Debt, which is how far above the burst a take may go; write one, such as debt %d", max(burst, 1))
@@ -192,8 +192,8 @@ func (l Limit) validateWarmUp(add func(string, string, ...any)) {
 	if l.Refill != Continuous {
 		add("Refill", "units that come back together warm nothing up one by one; leave out the warm-up, or interval-refill and aligned-refill")
 	}
-	if l.Withheld != 0 {
-		add("Withheld", "a rule with a warm-up starts with cold keys, not with empty ones; leave out the warm-up or initial")
+	if l.InitialDeficit != 0 {
+		add("InitialDeficit", "a rule with a warm-up starts with cold keys, not with empty ones; leave out the warm-up or initial")
 	}
 	if l.CountDenied {
 		add("CountDenied", "would keep a key warm that gets nothing; leave out the warm-up or count-denied")
@@ -220,7 +220,7 @@ func (l Limit) validateCredit(add func(string, string, ...any)) {
 	if l.Refill != Continuous {
 		add("Credit", "goes with continuous refill alone: a bucket that waits for its refill is not full; leave out the credit or the refill")
 	}
-	if l.Withheld != 0 {
+	if l.InitialDeficit != 0 {
 		add("Credit", "does not go with initial: a key that has yet to earn its burst is not full; leave out one of them")
 	}
 	if l.NextWaits {
@@ -261,10 +261,10 @@ func (l Limit) validateFixed(add func(string, string, ...any)) {
 		add("From", "%s", problem)
 	}
 	switch {
-	case l.Withheld < 0 || l.Withheld > l.Quota && l.Quota >= 1:
-		add("Withheld", "%d must be 0 to the quota of %d", l.Withheld, l.Quota)
-	case l.Withheld > 0 && l.Anchor == OnFirst:
-		add("Withheld", "a window that a key's first request opens is not one in which the rule starts; leave it zero")
+	case l.InitialDeficit < 0 || l.InitialDeficit > l.Quota && l.Quota >= 1:
+		add("InitialDeficit", "%d must be 0 to the quota of %d", l.InitialDeficit, l.Quota)
+	case l.InitialDeficit > 0 && l.Anchor == OnFirst:
+		add("InitialDeficit", "a window that a key's first request opens is not one in which the rule starts; leave it zero")
 	}
 	if l.WeekStart < time.Sunday || l.WeekStart > time.Saturday {
 		add("WeekStart", "%d is not a day of the week", int(l.WeekStart))

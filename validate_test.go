@@ -63,7 +63,7 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		{"credit of years", sluice.Limit{Quota: 1, Window: sluice.MaxWindow, Credit: 2, CreditFor: time.Hour}, []string{"Credit"}},
 		{"credit of a leaky bucket", sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 5, Window: time.Second, Credit: 3, CreditFor: time.Hour}, []string{"Credit", "CreditFor"}},
 		{"credit of refills", sluice.Limit{Quota: 5, Window: time.Second, Refill: sluice.Interval, Credit: 3, CreditFor: time.Hour}, []string{"Credit"}},
-		{"credit and initial", sluice.Limit{Quota: 5, Window: time.Second, Withheld: 1, Credit: 3, CreditFor: time.Hour}, []string{"Credit"}},
+		{"credit and initial", sluice.Limit{Quota: 5, Window: time.Second, InitialDeficit: 1, Credit: 3, CreditFor: time.Hour}, []string{"Credit"}},
 		{"credit and next-waits", sluice.Limit{Quota: 5, Window: time.Second, Debt: 2, NextWaits: true, Credit: 3, CreditFor: time.Hour}, []string{"Credit"}},
 		{"credit and denials", sluice.Limit{Quota: 5, Window: time.Second, CountDenied: true, Credit: 3, CreditFor: time.Hour}, []string{"Credit"}},
 		{"quota zero", sluice.PerMinute(0), []string{"Quota"}},
@@ -104,9 +104,9 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		{"intervals refill just in time", sluice.Limit{Quota: 3, Window: sluice.MaxWindow, Refill: sluice.Interval, Burst: 4, Debt: 2}, nil},
 		{"intervals refill too late", sluice.Limit{Quota: 3, Window: sluice.MaxWindow, Refill: sluice.Interval, Burst: 4, Debt: 3}, []string{"Burst"}},
 		{"unknown refill", sluice.Limit{Quota: 1, Window: 1000, Refill: 3}, []string{"Refill"}},
-		{"withheld all", sluice.Limit{Quota: 9, Window: 1000, Withheld: 9}, nil},
-		{"withheld above the burst", sluice.Limit{Quota: 9, Window: 1000, Burst: 3, Withheld: 4}, []string{"Withheld"}},
-		{"withheld negative", sluice.Limit{Quota: 9, Window: 1000, Withheld: -1}, []string{"Withheld"}},
+		{"withheld all", sluice.Limit{Quota: 9, Window: 1000, InitialDeficit: 9}, nil},
+		{"withheld above the burst", sluice.Limit{Quota: 9, Window: 1000, Burst: 3, InitialDeficit: 4}, []string{"InitialDeficit"}},
+		{"withheld negative", sluice.Limit{Quota: 9, Window: 1000, InitialDeficit: -1}, []string{"InitialDeficit"}},
 		{"the next waits", sluice.Limit{Quota: 9, Window: 1000, NextWaits: true, Debt: 1}, nil},
 		{"a warm-up", sluice.Limit{Quota: 9, Window: 1000, WarmUp: bounds.MaxWarmUp}, nil},
 		{"a warm-up too short", sluice.Limit{Quota: 9, Window: 1000, WarmUp: 1}, []string{"WarmUp", "WarmUp"}},
@@ -114,34 +114,34 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		{"a warm-up before now", sluice.Limit{Quota: 9, Window: 1000, WarmUp: -time.Second}, []string{"WarmUp"}},
 		{"a warm-up of parts of a µs", sluice.Limit{Quota: 9, Window: 1000, WarmUp: time.Second + 1}, []string{"WarmUp"}},
 		{"a warm-up by intervals", sluice.Limit{Quota: 9, Window: 1000, WarmUp: time.Second, Refill: sluice.Interval}, []string{"Refill"}},
-		{"a warm-up that starts with none and counts denials", sluice.Limit{Quota: 9, Window: 1000, WarmUp: time.Second, Withheld: 1, CountDenied: true}, []string{"CountDenied", "Withheld"}},
+		{"a warm-up that starts with none and counts denials", sluice.Limit{Quota: 9, Window: 1000, WarmUp: time.Second, InitialDeficit: 1, CountDenied: true}, []string{"CountDenied", "InitialDeficit"}},
 		{"the next waits for nothing", sluice.Limit{Quota: 9, Window: 1000, NextWaits: true}, []string{"NextWaits"}},
 		{"delay after all", sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 9, Window: 1000, Burst: 3, DelayAfter: 3}, nil},
 		{"delay after more than the burst", sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 9, Window: 1000, Burst: 3, DelayAfter: 4}, []string{"DelayAfter"}},
 		{"delay after more than the default burst", sluice.Limit{Algorithm: sluice.LeakyBucket, Quota: 9, Window: 1000, DelayAfter: 2}, []string{"DelayAfter"}},
 		{
 			"all faults of a token bucket",
-			sluice.Limit{Name: "A", Unit: 2, Quota: -1, Window: -1, Burst: -1, Debt: -1, Refill: 9, Withheld: -1, DelayAfter: 1},
-			[]string{"Burst", "Debt", "DelayAfter", "Name", "Quota", "Refill", "Unit", "Window", "Window", "Withheld"},
+			sluice.Limit{Name: "A", Unit: 2, Quota: -1, Window: -1, Burst: -1, Debt: -1, Refill: 9, InitialDeficit: -1, DelayAfter: 1},
+			[]string{"Burst", "Debt", "DelayAfter", "Name", "Quota", "Refill", "Unit", "Window", "Window", "InitialDeficit"},
 		},
 
 		{"strays of a token bucket", strays(sluice.TokenBucket), []string{
-			"Anchor", "Calendar", "Conservative", "CountDenied", "CountDenied", "DelayAfter", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Calendar", "Conservative", "CountDenied", "CountDenied", "DelayAfter", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "InitialDeficit", "Zone",
 		}},
 		{"strays of a leaky bucket", strays(sluice.LeakyBucket), []string{
-			"Anchor", "Calendar", "Conservative", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Calendar", "Conservative", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "InitialDeficit", "Zone",
 		}},
 		{"strays of a sliding log", strays(sluice.SlidingLog), []string{
-			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "InitialDeficit", "Zone",
 		}},
 		{"strays of a sliding counter", strays(sluice.SlidingCounter), []string{
-			"Anchor", "Burst", "Calendar", "DelayAfter", "NextWaits", "Precision", "Refill", "Strict", "WarmUp", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Burst", "Calendar", "DelayAfter", "NextWaits", "Precision", "Refill", "Strict", "WarmUp", "WeekStart", "InitialDeficit", "Zone",
 		}},
 		{"strays of a sliding histogram", strays(sluice.SlidingHistogram), []string{
-			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "Withheld", "Zone",
+			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "InitialDeficit", "Zone",
 		}},
 		{"strays of a fixed window", strays(sluice.FixedWindow), []string{
-			"Anchor", "Burst", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "Withheld",
+			"Anchor", "Burst", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "InitialDeficit",
 		}},
 
 		{"block", sluice.Limit{Algorithm: sluice.Block, Quota: 1, Window: 1000, BlockFor: 1000}, nil},
@@ -152,7 +152,7 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		{"block of bytes, with a debt", sluice.Limit{Algorithm: sluice.Block, Quota: 1, Window: 1000, BlockFor: 1000, Unit: sluice.Bytes, Debt: 1}, []string{"Debt", "Unit"}},
 		{"block for of another", sluice.Limit{Quota: 1, Window: 1000, BlockFor: 1000}, []string{"BlockFor"}},
 		{"strays of a block", strays(sluice.Block), []string{
-			"Anchor", "BlockFor", "Burst", "Calendar", "Conservative", "CountDenied", "Debt", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "Withheld", "Zone",
+			"Anchor", "BlockFor", "Burst", "Calendar", "Conservative", "CountDenied", "Debt", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "InitialDeficit", "Zone",
 		}},
 
 		{"unknown anchor", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Window: 1000, Anchor: 2}, []string{"Anchor"}},
@@ -194,7 +194,7 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 // strays returns a limit that has a value in every field of any algorithm.
 func strays(a sluice.Algorithm) sluice.Limit {
 	return sluice.Limit{
-		Algorithm: a, Quota: 10, Burst: 3, Refill: sluice.Interval, Withheld: 1, NextWaits: true, WarmUp: time.Second, Debt: 1, DelayAfter: 1,
+		Algorithm: a, Quota: 10, Burst: 3, Refill: sluice.Interval, InitialDeficit: 1, NextWaits: true, WarmUp: time.Second, Debt: 1, DelayAfter: 1,
 		Anchor: sluice.OnFirst, Calendar: sluice.Week, Zone: "Asia/Seoul", WeekStart: time.Monday,
 		CountDenied: true, SubWindows: 1, Conservative: true, Strict: true, PreFilled: true, Precision: 3,
 	}
@@ -206,28 +206,28 @@ func TestAnyLimitIsSafe(t *testing.T) {
 	small := func(t *rapid.T, label string) uint8 { return rapid.Uint8Range(0, 8).Draw(t, label) }
 	rapid.Check(t, func(t *rapid.T) {
 		l := sluice.Limit{
-			Name:         rapid.OneOf(rapid.Just(""), rapid.String()).Draw(t, "name"),
-			Algorithm:    sluice.Algorithm(small(t, "algorithm")),
-			Quota:        rapid.Int64().Draw(t, "quota"),
-			Unit:         sluice.Unit(small(t, "unit") / 4),
-			Window:       time.Duration(rapid.Int64().Draw(t, "window")),
-			Burst:        rapid.Int64().Draw(t, "burst"),
-			Debt:         rapid.Int64().Draw(t, "debt"),
-			Refill:       sluice.Refill(small(t, "refill") / 2),
-			Withheld:     rapid.Int64().Draw(t, "withheld"),
-			NextWaits:    rapid.Bool().Draw(t, "next waits"),
-			WarmUp:       rapid.SampledFrom([]time.Duration{0, 0, time.Microsecond, bounds.MaxWarmUp}).Draw(t, "warm-up"),
-			DelayAfter:   rapid.Int64().Draw(t, "delay after"),
-			Anchor:       sluice.Anchor(small(t, "anchor") / 4),
-			Calendar:     sluice.Calendar(small(t, "calendar")),
-			Zone:         rapid.OneOf(rapid.SampledFrom(zones), rapid.String()).Draw(t, "zone"),
-			WeekStart:    time.Weekday(rapid.Int().Draw(t, "week start")),
-			CountDenied:  rapid.Bool().Draw(t, "count denied"),
-			SubWindows:   rapid.Int().Draw(t, "sub-windows"),
-			Conservative: rapid.Bool().Draw(t, "conservative"),
-			Strict:       rapid.Bool().Draw(t, "strict"),
-			PreFilled:    rapid.Bool().Draw(t, "pre-filled"),
-			Precision:    rapid.Int().Draw(t, "precision"),
+			Name:           rapid.OneOf(rapid.Just(""), rapid.String()).Draw(t, "name"),
+			Algorithm:      sluice.Algorithm(small(t, "algorithm")),
+			Quota:          rapid.Int64().Draw(t, "quota"),
+			Unit:           sluice.Unit(small(t, "unit") / 4),
+			Window:         time.Duration(rapid.Int64().Draw(t, "window")),
+			Burst:          rapid.Int64().Draw(t, "burst"),
+			Debt:           rapid.Int64().Draw(t, "debt"),
+			Refill:         sluice.Refill(small(t, "refill") / 2),
+			InitialDeficit: rapid.Int64().Draw(t, "withheld"),
+			NextWaits:      rapid.Bool().Draw(t, "next waits"),
+			WarmUp:         rapid.SampledFrom([]time.Duration{0, 0, time.Microsecond, bounds.MaxWarmUp}).Draw(t, "warm-up"),
+			DelayAfter:     rapid.Int64().Draw(t, "delay after"),
+			Anchor:         sluice.Anchor(small(t, "anchor") / 4),
+			Calendar:       sluice.Calendar(small(t, "calendar")),
+			Zone:           rapid.OneOf(rapid.SampledFrom(zones), rapid.String()).Draw(t, "zone"),
+			WeekStart:      time.Weekday(rapid.Int().Draw(t, "week start")),
+			CountDenied:    rapid.Bool().Draw(t, "count denied"),
+			SubWindows:     rapid.Int().Draw(t, "sub-windows"),
+			Conservative:   rapid.Bool().Draw(t, "conservative"),
+			Strict:         rapid.Bool().Draw(t, "strict"),
+			PreFilled:      rapid.Bool().Draw(t, "pre-filled"),
+			Precision:      rapid.Int().Draw(t, "precision"),
 		}
 		if text := l.String(); text == "" {
 			t.Fatal("no text")

@@ -74,7 +74,7 @@ func TestBlockToAndFro(t *testing.T) {
 func TestBlockBesideOtherForms(t *testing.T) {
 	guard := fixed(1, h).WithName("guard")
 	for _, v := range variants() {
-		if v.limit.Calendar != sluice.NoCalendar || v.limit.Withheld > 0 || v.limit.PreFilled {
+		if v.limit.Calendar != sluice.NoCalendar || v.limit.InitialDeficit > 0 || v.limit.PreFilled {
 			continue // what it withholds counts on, whatever was taken
 		}
 		old, b := v.limit.WithName("x"), blockOf(2, m, 10*m).WithName("x")

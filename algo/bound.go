@@ -154,8 +154,8 @@ func Worst(l sluice.Limit) string {
 		units, wait := Output(l, l.Window)
 		fmt.Fprintf(&b, ", of which at most %s go on, the others delayed by up to %v", amount.Of(units, l.Unit == sluice.Bytes), wait)
 	}
-	if l.Algorithm == sluice.FixedWindow && l.Withheld > 0 {
-		fmt.Fprintf(&b, ", %s less in the first", amount.Of(l.Withheld, l.Unit == sluice.Bytes))
+	if l.Algorithm == sluice.FixedWindow && l.InitialDeficit > 0 {
+		fmt.Fprintf(&b, ", %s less in the first", amount.Of(l.InitialDeficit, l.Unit == sluice.Bytes))
 	}
 	if l.Debt > 0 {
 		fmt.Fprintf(&b, ", a debt of %s included", amount.Of(l.Debt, l.Unit == sluice.Bytes))

@@ -84,7 +84,7 @@ func (bucket) pending(t *sluice.Term, s *State, now int64) bool {
 }
 
 func (b bucket) floor(t *sluice.Term, s *State, now, start int64) {
-	least := t.Rate.Add(span.Span{Micros: start}, t.Rate.Times(t.Withheld))
+	least := t.Rate.Add(span.Span{Micros: start}, t.Rate.Times(t.InitialDeficit))
 	if least.Ceil() > now {
 		s.fill, s.fillRem = least.Micros, least.Rem
 	}

@@ -137,7 +137,7 @@ func TestTimeHasAnEnd(t *testing.T) {
 					}
 				}
 			}
-			if d := p.upTo(now, 1); v.limit.Withheld == 0 && d.Allowed {
+			if d := p.upTo(now, 1); v.limit.InitialDeficit == 0 && d.Allowed {
 				if again := p.upTo(now, sluice.MaxQuota); p.upTo(now, 1).Allowed {
 					t.Errorf("%s at %d: everything is spent by %+v, and a unit is there", v.name, now, again)
 				}

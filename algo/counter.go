@@ -169,7 +169,7 @@ func (it *Item) see(now int64) {
 		it.met = c.meet(it.Term, s, now)
 	}
 	it.State.fill = 0
-	if t := it.Term; (t.Withheld > 0 || t.PreFilled) && it.Start > 0 {
+	if t := it.Term; (t.InitialDeficit > 0 || t.PreFilled) && it.Start > 0 {
 		c.floor(t, &it.State, now, min(it.Start, now))
 	}
 }

@@ -69,7 +69,7 @@ func TestDeniedClientStaysOut(t *testing.T) {
 func TestStaysOutIsReached(t *testing.T) {
 	for _, v := range pressed() {
 		l := v.limit
-		if l.Calendar != sluice.NoCalendar || l.Withheld > 0 || l.PreFilled {
+		if l.Calendar != sluice.NoCalendar || l.InitialDeficit > 0 || l.PreFilled {
 			continue
 		}
 		t.Run(v.name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestStaysOutAfterAnyTraffic(t *testing.T) {
 	for _, v := range variants() {
 		l := v.limit
 		l.CountDenied = true
-		if l.Withheld > 0 || l.PreFilled || l.Validate() != nil {
+		if l.InitialDeficit > 0 || l.PreFilled || l.Validate() != nil {
 			continue // the start of a rule keeps out, too
 		}
 		t.Run(v.name, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestStaysOutAfterAnyTraffic(t *testing.T) {
 func TestDenialByAnotherLimitCounts(t *testing.T) {
 	for _, v := range variants() {
 		l := v.limit
-		if l.Withheld > 0 || l.PreFilled || l.Full() < 3 || l.Full() > 1000 {
+		if l.InitialDeficit > 0 || l.PreFilled || l.Full() < 3 || l.Full() > 1000 {
 			continue
 		}
 		if l.CountDenied, l.Name = true, "counts"; l.Validate() != nil {

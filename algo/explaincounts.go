@@ -52,7 +52,7 @@ func (x *explainer) bucket(room int64) (lines []string) {
 		lines = append(lines, fmt.Sprintf("a take may spend %d more than is left, if nothing is owed above the burst: the next waits", t.Lent))
 	}
 	if s.fill != 0 {
-		lines = append(lines, fmt.Sprintf("the rule withholds %d at its start: as many are earned by %s", t.Withheld, x.at(span.Span{Micros: s.fill, Rem: s.fillRem}.Ceil())))
+		lines = append(lines, fmt.Sprintf("the rule withholds %d at its start: as many are earned by %s", t.InitialDeficit, x.at(span.Span{Micros: s.fill, Rem: s.fillRem}.Ceil())))
 	}
 	if (bucket{}).pending(t, s, x.now) {
 		lines = append(lines, nobody+" "+x.at(s.Last))
@@ -79,7 +79,7 @@ func (x *explainer) interval(b intervalBucket) (lines []string) {
 	case b.pending(t, s, x.now) || !s.Zero() && b.written(t, s) > x.now:
 		lines = append(lines, nobody+" "+x.at(max(b.written(t, s), s.Since)))
 	case s.fill != 0:
-		lines = append(lines, fmt.Sprintf("the rule withholds %d at its start, %s", t.Withheld, x.at(s.fill)))
+		lines = append(lines, fmt.Sprintf("the rule withholds %d at its start, %s", t.InitialDeficit, x.at(s.fill)))
 	case missing > 0:
 		lines = append(lines, "the next come back at "+x.at(s.Idle-(ceilDiv(s.Idle-x.now, t.Micros)-1)*t.Micros))
 	}
@@ -101,7 +101,7 @@ func (x *explainer) fixed(w fixedWindow) (lines []string) {
 	}
 	lines = append(lines, left(fmt.Sprintf("window %s to %s counts", strings.TrimSuffix(x.at(start), " UTC"), x.at(end)), t.Quota, used, max(t.Quota-used, 0)))
 	if s.fill != 0 && !s.Reserved {
-		lines = append(lines, fmt.Sprintf("of these the rule withholds %d, as it started in this window", t.Withheld))
+		lines = append(lines, fmt.Sprintf("of these the rule withholds %d, as it started in this window", t.InitialDeficit))
 	}
 	return x.ends(lines, start)
 }

@@ -7,7 +7,7 @@ import "github.com/sluicegate/sluice"
 
 // fixedWindow counts units per window: aligned to the clock or the calendar,
 // or opened by a key's first request. In the window in which the rule starts
-// Withheld units count from the beginning.
+// InitialDeficit units count from the beginning.
 //
 // State: A is the count, Idle the end of the window.
 type fixedWindow struct{ windows }
@@ -40,7 +40,7 @@ func (w fixedWindow) floor(t *sluice.Term, s *State, now, start int64) {
 // the rule, or behind it as the clock stepped back, but where it is reserved.
 func (fixedWindow) used(t *sluice.Term, s *State) int64 {
 	if s.fill != 0 && !s.Reserved {
-		return s.A + t.Withheld
+		return s.A + t.InitialDeficit
 	}
 	return s.A
 }

@@ -226,7 +226,7 @@ func with(l sluice.Limit, changes ...func(*sluice.Limit)) sluice.Limit {
 }
 
 func debtOf(n int64) func(*sluice.Limit)   { return func(l *sluice.Limit) { l.Debt = n } }
-func withheld(n int64) func(*sluice.Limit) { return func(l *sluice.Limit) { l.Withheld = n } }
+func withheld(n int64) func(*sluice.Limit) { return func(l *sluice.Limit) { l.InitialDeficit = n } }
 func warmUp(n int64) func(*sluice.Limit)   { return func(l *sluice.Limit) { l.WarmUp = dur(n) } }
 func nextWaits(l *sluice.Limit)            { l.NextWaits = true }
 func byInterval(l *sluice.Limit)           { l.Refill = sluice.Interval }

@@ -49,7 +49,7 @@ func (b intervalBucket) missing(t *sluice.Term, s *State, now int64) int64 {
 
 // withheld returns the units that a rule has not given out since its start.
 func (b intervalBucket) withheld(t *sluice.Term, s *State, now int64) int64 {
-	return max(t.Withheld-times(t.Quota, floorDiv(now-b.base(t, s.fill), t.Micros)), 0)
+	return max(t.InitialDeficit-times(t.Quota, floorDiv(now-b.base(t, s.fill), t.Micros)), 0)
 }
 
 // pending is as that of bucket.
@@ -58,7 +58,7 @@ func (b intervalBucket) pending(t *sluice.Term, s *State, now int64) bool {
 }
 
 func (b intervalBucket) floor(t *sluice.Term, s *State, now, start int64) {
-	if b.base(t, start)+ceilDiv(t.Withheld, t.Quota)*t.Micros > now {
+	if b.base(t, start)+ceilDiv(t.InitialDeficit, t.Quota)*t.Micros > now {
 		s.fill = start
 	}
 }
@@ -100,7 +100,7 @@ func (b intervalBucket) earliest(t *sluice.Term, s *State, now, cost int64) int6
 		}
 	}
 	if s.fill != 0 {
-		at = max(at, b.base(t, s.fill)+ceilDiv(t.Withheld+cost-t.Burst, t.Quota)*t.Micros)
+		at = max(at, b.base(t, s.fill)+ceilDiv(t.InitialDeficit+cost-t.Burst, t.Quota)*t.Micros)
 	}
 	return at
 }
@@ -219,7 +219,7 @@ func (b intervalBucket) resetAfter(t *sluice.Term, s *State, now int64) int64 {
 		idle = b.written(t, s) + ceilDiv(s.A, max(t.Quota, writer(t, s).Quota))*t.Micros
 	}
 	if s.fill != 0 {
-		idle = max(idle, b.base(t, s.fill)+ceilDiv(t.Withheld, t.Quota)*t.Micros)
+		idle = max(idle, b.base(t, s.fill)+ceilDiv(t.InitialDeficit, t.Quota)*t.Micros)
 	}
 	return max(idle-now, 0)
 }

@@ -114,7 +114,7 @@ func TestInvariant09MoreQuotaAdmitsNoFewer(t *testing.T) {
 	// Not where one more unit moves what comes later: the refills at intervals,
 	// a histogram's merges, counted denials, the end of an initial state.
 	grows := func(l sluice.Limit) bool {
-		return l.Withheld == 0 && !l.PreFilled && l.Refill == sluice.Continuous && !l.CountDenied && l.Algorithm != sluice.SlidingHistogram &&
+		return l.InitialDeficit == 0 && !l.PreFilled && l.Refill == sluice.Continuous && !l.CountDenied && l.Algorithm != sluice.SlidingHistogram &&
 			l.WarmUp == 0 // of which a faster one has more units to warm up by
 	}
 	eachVariant(t, grows, func(t *rapid.T, l sluice.Limit) {
@@ -283,7 +283,7 @@ func TestInvariant15CostIsAllOrNothing(t *testing.T) {
 			t.Fatalf("denied, but %+v", d)
 		case !d.Allowed && !l.CountDenied && d.Remaining != before:
 			t.Fatalf("denied, but of %d remain %+v", before, d)
-		case !d.Allowed && !l.CountDenied && l.Withheld == 0 && !l.PreFilled && !sameIfAlive(states[0], p.states()[0], now):
+		case !d.Allowed && !l.CountDenied && l.InitialDeficit == 0 && !l.PreFilled && !sameIfAlive(states[0], p.states()[0], now):
 			t.Fatalf("denied, but %+v has become %+v", states[0], p.states()[0])
 		case cost > l.Full() && (d.Allowed || !d.TooLarge):
 			t.Fatalf("a cost of %d of %d: %+v", cost, l.Full(), d)

@@ -16,7 +16,7 @@ import (
 func ofAnyWindow(l sluice.Limit) bool { return l.Calendar == sluice.NoCalendar }
 
 // startsFull: a new key has what a rested one has.
-func startsFull(l sluice.Limit) bool { return ofAnyWindow(l) && l.Withheld == 0 && !l.PreFilled }
+func startsFull(l sluice.Limit) bool { return ofAnyWindow(l) && l.InitialDeficit == 0 && !l.PreFilled }
 
 // TestReservationsAreServedInOrder: who asks later goes on no earlier, nobody
 // waits longer than said, and a take that must not wait does not overtake.
@@ -70,7 +70,7 @@ func TestReservationIsTheEarliest(t *testing.T) {
 		if got := p.reserve(now, cost, wait-1); got.Allowed || got.RetryAfter != retry || got.Delay != 0 {
 			t.Fatalf("%v: denied for %v, with 1 µs less of patience: %+v", l, retry, got)
 		}
-		if l.Withheld == 0 && !l.PreFilled && !sameIfAlive(before, p.states()[0], now) {
+		if l.InitialDeficit == 0 && !l.PreFilled && !sameIfAlive(before, p.states()[0], now) {
 			t.Fatalf("%v: a denied reservation has changed %+v to %+v", l, before, p.states()[0])
 		}
 	})

@@ -10,7 +10,7 @@ import (
 )
 
 // What follows is for a store that decides in a script, and for one that must
-// ask several servers before it knows what came of a request.
+// ask several servers before it knows the result of a request.
 
 // Horizon returns how far ahead of now, in µs, a state of t may be idle at
 // most. One further ahead is from before the clock stepped back.

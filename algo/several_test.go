@@ -66,7 +66,7 @@ func TestInvariant16SeveralLimitsAllOrNone(t *testing.T) {
 						t.Fatalf("outcome %d: got %+v, alone %+v", i, o, wants[i])
 					}
 					l := limits[i]
-					if !l.CountDenied && l.Withheld == 0 && !l.PreFilled && !sameIfAlive(before[i], both.states()[i], now) {
+					if !l.CountDenied && l.InitialDeficit == 0 && !l.PreFilled && !sameIfAlive(before[i], both.states()[i], now) {
 						t.Fatalf("denied, but limit %d turned %+v into %+v", i, before[i], both.states()[i])
 					}
 				}
@@ -133,7 +133,7 @@ func TestInvariant16SeveralKeysAllOrNone(t *testing.T) {
 				switch {
 				case req.Op == sluice.OpPeek || !items[i].Written:
 					items[i].State = before[i]
-				case !d.Allowed && !l.CountDenied && l.Withheld == 0 && !l.PreFilled && !sameIfAlive(before[i], items[i].State, now):
+				case !d.Allowed && !l.CountDenied && l.InitialDeficit == 0 && !l.PreFilled && !sameIfAlive(before[i], items[i].State, now):
 					t.Fatalf("denied, but limit %d turned %+v into %+v", i, before[i], items[i].State)
 				}
 				if d.Allowed && req.Op != sluice.OpPeek && cost > 0 {
@@ -198,7 +198,7 @@ func TestInvariant24ChangeOfLimit(t *testing.T) {
 		next.Quota = rapid.Int64Range(1, 3*l.Quota).Draw(t, "quota")
 		if l.Burst > 0 {
 			next.Burst = rapid.Int64Range(1, 3*l.Burst).Draw(t, "burst")
-			next.Withheld = min(next.Withheld, next.Burst)
+			next.InitialDeficit = min(next.InitialDeficit, next.Burst)
 			next.DelayAfter = min(next.DelayAfter, next.Burst)
 		}
 		if next.Validate() != nil {

@@ -96,7 +96,7 @@ func HasRing(t *sluice.Term) bool {
 // Plain reports whether all that a take looks at, under t alone, is a state of
 // one word: see [WordTake].
 func Plain(t *sluice.Term) bool {
-	return t.Withheld|t.Lent == 0 && !t.CountDenied && OneWord(t) // which none with credit has
+	return t.InitialDeficit|t.Lent == 0 && !t.CountDenied && OneWord(t) // which none with credit has
 }
 
 // Plain reports whether s, the state of a bucket, is one that Idle and A

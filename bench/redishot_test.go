@@ -22,7 +22,7 @@ const (
 	hotFor   = 4 * time.Second
 )
 
-// taken is one take: when it began and ended, and what came of it.
+// taken is one take: when it began and ended, and its result.
 type taken struct {
 	began, ended time.Duration
 	allowed      bool

@@ -21,7 +21,7 @@ import (
 // ClientOptions say how a [Client] keeps to the limits of servers. Every zero
 // field means what it says; the zero ClientOptions are ready to use.
 type ClientOptions struct {
-	// Partition, if not nil, says whose budget at its target a call draws on, such
+	// Partition, if not nil, names the budget at its target that a call draws on, such
 	// as the name of the API key that it carries. Nil means that all calls to a
 	// target draw on one. It must be safe for concurrent use.
 	Partition func(ctx context.Context, method string) string

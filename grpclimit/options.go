@@ -85,7 +85,7 @@ type Options struct {
 }
 
 // Limit returns a Server that charges each call to its key under limits: the simple
-// case of [New]. The scope says whose budget this is, and is the name of the rule.
+// case of [New]. The scope names the budget, and is the name of the rule.
 // All faults are returned at once.
 func Limit(store sluice.Store, scope string, key policy.Part, limits ...sluice.Limit) (*Server, error) {
 	return New(Options{Store: store, Rules: []policy.Rule{policy.NewRule(scope, key, limits...)}})

@@ -70,7 +70,7 @@ func TestNeverFits(t *testing.T) {
 	}
 }
 
-// TestKeys: whose budget a call draws on.
+// TestKeys: the key that a call is charged to.
 func TestKeys(t *testing.T) {
 	claims := func(ctx context.Context) (policy.Lookup, error) {
 		md, _ := metadata.FromIncomingContext(ctx)

@@ -47,7 +47,7 @@ type TransportOptions struct {
 	// is in seconds from now, [XRateLimitEpoch] in seconds since 1970.
 	Fields Fields
 
-	// Partition, if not nil, says whose budget at its host a request draws on,
+	// Partition, if not nil, names the budget at its host that a request draws on,
 	// such as the name of the API key that it carries. Nil means that all
 	// requests to a host draw on one.
 	Partition func(*http.Request) string

@@ -193,7 +193,7 @@ func TestSettleByBytes(t *testing.T) {
 	}
 }
 
-// TestDecideHoldsBack: it blocks until the request may go on, and what came of
+// TestDecideHoldsBack: it blocks until the request may go on, and the result of
 // its body meanwhile is passed on.
 func TestDecideHoldsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Key says whose budget a request draws on: a part of a request, or several as
+// Key is what requests are counted by: a part of a request, or several as
 // one. What is wrong with its arguments [New] says, with all other faults.
 //
 // An empty value is a missing one, whatever the key is made of. A value above

@@ -32,7 +32,7 @@ type Middleware struct {
 }
 
 // Limit returns a Middleware that charges each request to its key under limits:
-// the simple case of [New]. The scope says whose budget this is, and is the name
+// the simple case of [New]. The scope names the budget, and is the name
 // of the rule. All faults are returned at once.
 func Limit(store sluice.Store, scope string, key Key, limits ...sluice.Limit) (*Middleware, error) {
 	return New(Options{Store: store, Rules: []policy.Rule{policy.NewRule(scope, key, limits...)}})

@@ -32,7 +32,7 @@ func (q *Request) settleLater(o exchange.Outcome) {
 // presume charges the request as if its response will count.
 func (q *Request) presume() { q.call.Presume(q.r.Context()) }
 
-// keys yields whose budgets wait for the response. Where that is nobody's own, the
+// keys yields the keys that wait for the response. Where that is nobody's own, the
 // client's network stands for it: one client must not take the place of all.
 func (q *Request) keys(yield func(string) bool) {
 	own := false

@@ -36,7 +36,7 @@ type Request struct {
 	settlement exchange.Settlement
 }
 
-// Response is what became of a request that was passed on.
+// Response is the outcome of a request that was passed on.
 type Response = policy.Response
 
 // Decide is for where there is no [http.ResponseWriter] that sees what becomes of

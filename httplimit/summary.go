@@ -15,7 +15,7 @@ import (
 // wait for the response.
 const statusClientGone = 499
 
-// Upstream is what became of a request that a gateway passed on.
+// Upstream is the outcome of a request that a gateway passed on.
 type Upstream = exchange.Upstream
 
 // Summary is a request that is over. It is valid until the function that is given
@@ -39,7 +39,7 @@ type Summary struct {
 	Written, Read int64
 	Began         time.Time     // when the request's header was there
 	Took          time.Duration // since then, with the time for which it was delayed
-	// Upstream is what became of the request at an upstream. It has no URL if there
+	// Upstream is the outcome of the request at an upstream. It has no URL if there
 	// was none, or the request was not passed on.
 	Upstream *Upstream
 }
@@ -60,7 +60,7 @@ func (q *Request) start() {
 // awaited reports whether OnEnd is to be called.
 func (q *Request) awaited() bool { return !q.summary.Began.IsZero() }
 
-// observe passes the request on, or answers it, and tells what became of it.
+// observe passes the request on, or answers it, and reports its outcome.
 func (q *Request) observe(next http.Handler) {
 	x := q.exchange()
 	q.summary.Upstream = x.Observe()

@@ -241,7 +241,7 @@ func TestFloodAfterARestart(t *testing.T) {
 		p := storekit.Plan(t, l, l)
 		plans = append(plans, p)
 		lockAll(t, before, p, locked)
-		storekit.Take(t, before, storekit.Request(p, "", p.Term(0).Full()-p.Term(0).Withheld))
+		storekit.Take(t, before, storekit.Request(p, "", p.Term(0).Full()-p.Term(0).InitialDeficit))
 	}
 	if err := before.Snapshot(&snapshot); err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ type look struct {
 
 func (l *look) load(it *algo.Item) {
 	t := it.Term
-	withholds := t.Withheld > 0 || t.PreFilled
+	withholds := t.InitialDeficit > 0 || t.PreFilled
 	known, ok := l.store.registry.series.Load(t.Series)
 	if !ok {
 		if withholds {
@@ -175,7 +175,7 @@ func (l *look) legacy(ser *series) []algo.State {
 		if i := l.shard.find(t, l.wordOf(v.term.ID), l.now); i >= 0 {
 			var s algo.State
 			l.shard.read(t, i, &s)
-			if s.By = v.term; v.term.Withheld > 0 || v.term.PreFilled {
+			if s.By = v.term; v.term.InitialDeficit > 0 || v.term.PreFilled {
 				s.Idle -= v.term.Micros
 			}
 			return []algo.State{s}

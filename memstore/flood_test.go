@@ -61,7 +61,7 @@ func TestFloodForgetsNoDeniedKey(t *testing.T) {
 					}
 				}
 				st := s.Stats()
-				if st.Evicted < 8*maxKeys || st.Forgiven <= 0 {
+				if st.Evicted < 8*maxKeys || st.EvictedDebt <= 0 {
 					t.Errorf("got %+v, want evictions counted", st)
 				}
 				if st.States > maxKeys*5/4 {
@@ -133,7 +133,7 @@ func TestFullOfDeniedKeysServesNewcomers(t *testing.T) {
 	}
 	flood(t, s, clock, p, 1, 1)
 	// At most 36 keys came before the first of a group of 64.
-	if st := s.Stats(); st.Evicted != 1 || st.Forgiven < time.Minute-101*time.Microsecond || st.Forgiven > time.Minute-64*time.Microsecond || st.States != 100 {
+	if st := s.Stats(); st.Evicted != 1 || st.EvictedDebt < time.Minute-101*time.Microsecond || st.EvictedDebt > time.Minute-64*time.Microsecond || st.States != 100 {
 		t.Errorf("got %+v, want one of the first forgiven", st)
 	}
 	flood(t, s, clock, p, 5000, 2)

@@ -46,7 +46,7 @@ func (p *place) wordOf(id uint64) uint64 { return identity(p.hash, termMask(id))
 // load reads the states of the item's key.
 func (p *place) load(it *algo.Item, now int64) {
 	it.State, it.Others, it.Start = algo.State{}, it.Others[:0], 0
-	if it.Term.Withheld == 0 && !it.Term.PreFilled && p.loadOne(it, now) {
+	if it.Term.InitialDeficit == 0 && !it.Term.PreFilled && p.loadOne(it, now) {
 		return
 	}
 	p.loadAll(it, now)
@@ -98,7 +98,7 @@ func (p *place) loadAll(it *algo.Item, now int64) {
 	states := room[:0]
 	p.lookUp(now)
 	ser := p.version.series
-	if it.Start = ser.start.Load(); it.Term.Withheld > 0 || it.Term.PreFilled {
+	if it.Start = ser.start.Load(); it.Term.InitialDeficit > 0 || it.Term.PreFilled {
 		it.Start = ser.startOf(now)
 	}
 	if w := ser.words.Load(); w != nil {
@@ -284,7 +284,7 @@ func (p *place) loadLegacy(states []algo.State, ser *series, now int64) []algo.S
 		t := &p.shard.tables[sizeOfForm(v.term)]
 		if i := p.shard.find(t, p.wordOf(v.term.ID), now); i >= 0 {
 			p.shard.read(t, i, &s)
-			if v.term.Withheld > 0 || v.term.PreFilled {
+			if v.term.InitialDeficit > 0 || v.term.PreFilled {
 				s.Idle -= v.term.Micros // these were kept for a window longer
 			}
 			s.By, p.class = v.term, t.class(i)

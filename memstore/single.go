@@ -13,7 +13,7 @@ import (
 // states are of fixed size.
 func slotTake(req *sluice.Request, t *sluice.Term) bool {
 	return req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil && req.Key != "" &&
-		t.Withheld == 0 && !t.PreFilled && (t.Burst == 0 || t.Refill != sluice.Continuous) &&
+		t.InitialDeficit == 0 && !t.PreFilled && (t.Burst == 0 || t.Refill != sluice.Continuous) &&
 		sizeOfForm(t) == sizeFixed
 }
 

@@ -19,9 +19,9 @@ type Stats struct {
 	// Evicted is how many states were dropped before they were idle,
 	// because more than MaxKeys were alive.
 	Evicted uint64
-	// Forgiven is the debt that went with them, measured in the time after
+	// EvictedDebt is the debt that went with them, measured in the time after
 	// which each would have been idle, in all.
-	Forgiven time.Duration
+	EvictedDebt time.Duration
 }
 
 // Stats returns what the Store holds. It locks one shard after the other, each
@@ -44,6 +44,6 @@ func (s *Store) Stats() Stats {
 		forgiven = min(forgiven+sh.forgiven, math.MaxInt64/1000) // neither sum nor product can overflow
 		sh.mu.Unlock()
 	}
-	st.Forgiven = time.Duration(forgiven) * time.Microsecond
+	st.EvictedDebt = time.Duration(forgiven) * time.Microsecond
 	return st
 }

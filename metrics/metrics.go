@@ -139,7 +139,7 @@ func (m *Metrics) register(all ...prometheus.Collector) error {
 	return nil
 }
 
-// Count counts what became of a request. It fits OnDecision of [policy.FrontOptions]
+// Count counts the outcome of a request. It fits OnDecision of [policy.FrontOptions]
 // and, with the arguments in its place, that of any front.
 func (m *Metrics) Count(e *policy.Event) {
 	if int(e.Verdict) < len(m.requests) {
@@ -160,7 +160,7 @@ func (m *Metrics) Count(e *policy.Event) {
 	}
 }
 
-// CountHTTP counts what became of an HTTP request. It fits OnDecision of
+// CountHTTP counts the outcome of an HTTP request. It fits OnDecision of
 // [httplimit.Options].
 func (m *Metrics) CountHTTP(_ *http.Request, e httplimit.Event) { m.Count(&e.Event) }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// denied returns what became of a request that a rule with an answer denied.
+// denied returns the outcome of a request that a rule with an answer denied.
 func denied(t *testing.T, p *policy.Policy) *policy.Call {
 	t.Helper()
 	f, err := policy.NewFront(policy.FrontOptions{Store: memstore.New(memstore.Options{}), Policy: p})

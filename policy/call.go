@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Call is a request that a [Front] decides, and what became of it. The zero Call is
+// Call is a request that a [Front] decides, and its outcome. The zero Call is
 // ready for [Front.Decide]; one that has been used keeps its memory and may be
 // used again. It belongs to one goroutine at a time.
 type Call struct {

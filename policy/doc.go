@@ -4,7 +4,7 @@
 // Package policy holds rules as plain data: which request is charged to which
 // key under which limits. [Compile] checks all of them at once and makes a
 // [Policy] that finds the rules of a request in a microsecond; [Evaluator] asks a
-// store about a request and puts together what became of it.
+// store about a request and puts together its outcome.
 //
 // A request is whatever answers to [Attributes]: an HTTP request ([HTTP]), a
 // call, a descriptor of a proxy. All rules that match it apply. Active ones

@@ -37,7 +37,7 @@ type Evaluator struct {
 }
 
 // Decide charges a request under all rules that match it, but for those that
-// shape, and puts what became of it into v, which may have been used before:
+// shape, and puts its outcome into v, which may have been used before:
 // [Verdict.Shapes] says what slows its bytes down. It asks the store once, again
 // only for a request that goes over a soft limit, and once more to give back
 // what was charged to a request that a rule which counts responses denies. It

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// VerdictKind is what became of a request.
+// VerdictKind is the outcome of a request.
 type VerdictKind uint8
 
 // The kinds of verdict. HTTP's answer to a request that is not passed on stands

@@ -48,7 +48,7 @@ type Difference struct {
 	Why  string // never holds a value of a header or a query
 }
 
-// LevelExplanation is whose budget of a level a request draws on, and what its
+// LevelExplanation is the key of a level that a request is charged to, and what its
 // limits say.
 type LevelExplanation struct {
 	Level *Level

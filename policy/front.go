@@ -176,7 +176,7 @@ func (f *Front) Client(peer netip.Addr, lines func(name string) []string) netip.
 // address is not known.
 func (f *Front) Admits(client netip.Addr) bool { return f.clients.Admits(client) }
 
-// Decide decides a request, and blocks while it is delayed. What became of it is
+// Decide decides a request, and blocks while it is delayed. The outcome of it is
 // in c, which may have been used before. If it passes, [Call.Settle] must follow
 // once its response is known.
 func (f *Front) Decide(ctx context.Context, a Attributes, c *Call) {

@@ -63,7 +63,7 @@ func (v *Verdict) slotDenies() bool {
 	return v.joint && v.asks[0].result.Err == nil && v.slot.Decision.RetryAfter > 0
 }
 
-// askWithSlot puts all questions to the store, and keeps what came of the slot if
+// askWithSlot puts all questions to the store, and keeps the result of the slot if
 // that is part of one. It reports whether the request may go on as far as slots
 // have a say.
 func (v *Verdict) askWithSlot(ctx context.Context) bool {

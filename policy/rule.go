@@ -22,7 +22,7 @@ type Rule struct {
 	Name  string
 	Match Match // the zero Match matches every request
 
-	// Levels are whose budget a request draws on: one level in most rules,
+	// Levels are the keys that a request is charged to: one level in most rules,
 	// several in a hierarchy such as organisation, team, user. They are charged
 	// all or none.
 	Levels []Level

@@ -93,7 +93,7 @@ func (v *Verdict) recorded(k *ask, terms sluice.Outcomes) {
 	}
 }
 
-// Awaiting yields whose budgets wait for the response: for each key of a rule that
+// Awaiting yields the keys that wait for the response: for each key of a rule that
 // Settle may have something to do for, a text that no other key has. It may yield
 // one twice. A budget of all clients together has none.
 func (v *Verdict) Awaiting() iter.Seq[string] {

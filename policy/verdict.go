@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/internal/instants"
 )
 
-// Verdict is what became of a request. The zero Verdict is ready for
+// Verdict is the outcome of a request. The zero Verdict is ready for
 // [Evaluator.Decide]; one that has been used keeps its memory and may be used
 // again. It belongs to one goroutine at a time.
 type Verdict struct {
@@ -88,7 +88,7 @@ func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	v.free = v.free[:0]
 }
 
-// Outcome is what one limit of a active rule had to say of a request.
+// Outcome is one limit's result for a request, under an active rule.
 type Outcome struct {
 	Rule  *Rule
 	Level *Level

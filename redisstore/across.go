@@ -273,7 +273,7 @@ func (x *multiSlot) undo(ctx context.Context, parts []*slotGroup) error {
 	return nil
 }
 
-// decision puts together what came of the parts' last jobs.
+// decision puts together the result of the parts' last jobs.
 func (x *multiSlot) decision() sluice.Decision {
 	limits := x.req.Limits()
 	outcomes, costs := make([]sluice.Outcome, limits), make([]int64, limits)

@@ -196,7 +196,7 @@ func (c *call) plain() bool {
 	if len(c.items) > 1 || c.at > 0 || c.from != nil || c.rare {
 		return false
 	}
-	if t := c.items[0].term; t.Lent > 0 || t.WarmUp > 0 || (t.Withheld > 0 || t.CountDenied || t.Credit > 0) && kindOf(t) == kindBucket {
+	if t := c.items[0].term; t.Lent > 0 || t.WarmUp > 0 || (t.InitialDeficit > 0 || t.CountDenied || t.Credit > 0) && kindOf(t) == kindBucket {
 		return false
 	}
 	for _, j := range c.jobs {

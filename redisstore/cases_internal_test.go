@@ -68,7 +68,7 @@ func playCases(t *testing.T, server *redistest.Server, files []string) {
 	}
 }
 
-// results returns what came of the cases of a file.
+// results returns the result of the cases of a file.
 func results(t *testing.T, c *config.Config, data []byte, newStore func(func() time.Time) sluice.Store) string {
 	t.Helper()
 	r, err := config.RunCases(t.Context(), c, "cases", data, newStore)

@@ -39,13 +39,13 @@ func (d *differential) anyLimit() sluice.Limit {
 			l.Refill = sluice.Refill(1 + d.rand.IntN(2))
 		}
 		if d.rand.IntN(4) == 0 {
-			l.Withheld = d.upTo(l.Filled().Burst)
+			l.InitialDeficit = d.upTo(l.Filled().Burst)
 		}
 		l.NextWaits = l.Debt > 0 && d.rand.IntN(2) == 0
 		if d.rand.IntN(3) == 0 {
 			d.warmUp(&l)
 		} else if d.rand.IntN(3) == 0 {
-			l.Refill, l.Withheld, l.NextWaits, l.CountDenied = sluice.Continuous, 0, false, false
+			l.Refill, l.InitialDeficit, l.NextWaits, l.CountDenied = sluice.Continuous, 0, false, false
 			l.Credit, l.CreditFor = 1+d.upTo(min(2*l.Quota, 1000)), d.window()
 		}
 	case sluice.LeakyBucket:
@@ -72,7 +72,7 @@ func (d *differential) anyLimit() sluice.Limit {
 			d.from(&l)
 		}
 		if l.Anchor == sluice.OnClock && d.rand.IntN(4) == 0 {
-			l.Withheld = d.upTo(l.Quota)
+			l.InitialDeficit = d.upTo(l.Quota)
 		}
 	case sluice.SlidingLog:
 		if l.Quota > bounds.MaxLogQuota {
@@ -117,7 +117,7 @@ func (d *differential) from(l *sluice.Limit) {
 // warmUp makes l one that warms up, in about as long as some units last or in any
 // time.
 func (d *differential) warmUp(l *sluice.Limit) {
-	l.Refill, l.Withheld, l.CountDenied = sluice.Continuous, 0, false
+	l.Refill, l.InitialDeficit, l.CountDenied = sluice.Continuous, 0, false
 	most := int64(bounds.MaxWarmUp / time.Microsecond)
 	micros := []int64{1, 2, 1001, 4e6, most, 1 + d.rand.Int64N(most), l.Window.Microseconds() / l.Quota * (1 + d.rand.Int64N(12)) / 4}
 	l.WarmUp = min(max(time.Duration(micros[d.rand.IntN(len(micros))])*time.Microsecond, time.Microsecond), bounds.MaxWarmUp)

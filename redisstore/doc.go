@@ -59,7 +59,7 @@
 //
 // # Starts
 //
-// What a limit withholds at its start (Withheld, PreFilled) counts from the first
+// What a limit withholds at its start (InitialDeficit, PreFilled) counts from the first
 // use of a limit of its scope and name that withholds any, or that this process
 // used before. The instant is kept on the server for 400 days from the last use,
 // in a key of its own:

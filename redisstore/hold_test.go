@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// renewals says of each renewal of a slot what came of it.
+// renewals says of each renewal of a slot its result.
 type renewals struct {
 	sluice.SlotStore
 	results chan error

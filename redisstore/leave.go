@@ -138,7 +138,7 @@ func (l *late) finish(undo bool, heard func(sluice.Late)) {
 	}
 }
 
-// answer is called once, with what came of the request.
+// answer is called once, with the result of the request.
 func (l *late) answer(ctx context.Context, d sluice.Decision, err error) {
 	l.mu.Lock()
 	if err == nil {

@@ -23,9 +23,9 @@ import (
 const (
 	headBytes     = 1 << 3 // Unit is Bytes
 	headDebt      = 1 << 4 // Debt follows
-	headBurst     = 1 << 5 // Burst follows, Strict, Whole, Withheld of a fixed window follows
+	headBurst     = 1 << 5 // Burst follows, Strict, Whole, InitialDeficit of a fixed window follows
 	headVariant   = 1 << 6 // Refill, DelayAfter follows, Anchor, CountDenied, Conservative, Whole
-	headVariant2  = 1 << 7 // Withheld follows, calendar follows, PreFilled
+	headVariant2  = 1 << 7 // InitialDeficit follows, calendar follows, PreFilled
 	headAlgorithm = 7
 
 	// headOptions, in the place of an algorithm, is a token bucket with options, or
@@ -101,8 +101,8 @@ func appendHead(b []byte, l *sluice.Limit) []byte {
 			number(l.Burst)
 		}
 		flag(l.Refill == sluice.Interval, headVariant)
-		if flag(l.Withheld != 0, headVariant2) {
-			number(l.Withheld)
+		if flag(l.InitialDeficit != 0, headVariant2) {
+			number(l.InitialDeficit)
 		}
 		if options := optionsOf(l); flag(options != 0, headOptions) {
 			number(options)
@@ -125,8 +125,8 @@ func appendHead(b []byte, l *sluice.Limit) []byte {
 		flag(l.Anchor == sluice.OnFirst, headVariant)
 		// Nodes from before there were these refuse a fixed window with a Burst,
 		// and a calendar of so high a number.
-		if flag(l.Withheld != 0, headBurst) {
-			number(l.Withheld)
+		if flag(l.InitialDeficit != 0, headBurst) {
+			number(l.InitialDeficit)
 		}
 		if flag(l.Calendar != sluice.NoCalendar, headVariant2) {
 			b = appendCalendar(b, l)
@@ -240,7 +240,7 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 			l.Refill = sluice.Interval
 		}
 		if variant2 {
-			l.Withheld = number()
+			l.InitialDeficit = number()
 		}
 		if options {
 			set := number()
@@ -271,7 +271,7 @@ func parseHead(name, state string) (*sluice.Term, int, error) {
 			l.Anchor = sluice.OnFirst
 		}
 		if flags&headBurst != 0 {
-			l.Withheld = number()
+			l.InitialDeficit = number()
 		}
 		if calendar && len(rest) > 0 {
 			bad = bad || !parseCalendar(&l, rest)

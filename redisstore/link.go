@@ -39,7 +39,7 @@ type link struct {
 	to      atomic.Pointer[viarueidis.Transport] // nil until connected
 	unsent  atomic.Pointer[sluice.NotSentError]  // why it is not
 	awaited atomic.Bool                          // Open waits for the first try
-	tried   chan error                           // has room for what came of it
+	tried   chan error                           // has room for its result
 	stop    context.CancelFunc
 	ended   chan struct{}  // closed when the goroutine has ended
 	client  rueidis.Client // set before that, nil if it has never connected
@@ -156,7 +156,7 @@ func (l *link) first(ctx context.Context) error {
 	return err
 }
 
-// leave says that nobody waits for the first try any more, or returns what came of
+// leave says that nobody waits for the first try any more, or returns the result of
 // it.
 func (l *link) leave() error {
 	if l.awaited.CompareAndSwap(true, false) {

@@ -63,7 +63,7 @@ func (r *series) decided(now int64) {
 }
 
 // withholds reports whether a limit gives less at the start of its rule.
-func withholds(t *sluice.Term) bool { return t.Withheld > 0 || t.PreFilled }
+func withholds(t *sluice.Term) bool { return t.InitialDeficit > 0 || t.PreFilled }
 
 // sight returns until when a limit looks at the start of its rule.
 func (r *series) sight(t *sluice.Term) int64 {
@@ -76,9 +76,9 @@ func (r *series) sight(t *sluice.Term) int64 {
 	case t.Algorithm == sluice.FixedWindow:
 		return algo.FirstWindowEnd(t, start)
 	case t.Refill != sluice.Continuous:
-		return start + (t.Withheld+t.Quota-1)/t.Quota*t.Micros
+		return start + (t.InitialDeficit+t.Quota-1)/t.Quota*t.Micros
 	}
-	return start + t.Rate.Times(t.Withheld).Ceil()
+	return start + t.Rate.Times(t.InitialDeficit).Ceil()
 }
 
 // A rule's start is kept on the server, in a key that lives on as long as the

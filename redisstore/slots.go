@@ -80,7 +80,7 @@ func wrapSlot(req *sluice.SlotRequest, err error) error {
 	return fmt.Errorf("redisstore: slots %q: %w", req.Scope, err)
 }
 
-// holding is what came of a request for slots.
+// holding is the result of a request for slots.
 type holding struct {
 	decision sluice.SlotDecision
 	before   bool  // its owner held slots already,

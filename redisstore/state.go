@@ -91,7 +91,7 @@ var errState = errors.New("the state is cut short or has bytes too many: another
 // a bucket or counter starts with less, nodes of the first format keep states so
 // much longer.
 func lag(t *sluice.Term) int64 {
-	if t.Withheld > 0 && t.Burst > 0 || t.PreFilled {
+	if t.InitialDeficit > 0 && t.Burst > 0 || t.PreFilled {
 		return t.Micros
 	}
 	return 0

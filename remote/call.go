@@ -43,7 +43,7 @@ func (s *Store) admit(past bool) (t ticket, err error) {
 }
 
 // ask asks the store about req. Its errors are as the store's; a
-// [*sluice.MaybeSentError] must be told what became of req.
+// [*sluice.MaybeSentError] must be told the outcome of req.
 func (s *Store) ask(ctx context.Context, req *sluice.Request) (sluice.Decision, error) {
 	return s.askOne(ctx, req, false)
 }
@@ -131,7 +131,7 @@ func storeError(err error) error {
 }
 
 // unwrap returns why there is no decision, and whether the store may yet spend
-// units for it, or have spent them; late is how to tell it what became of it.
+// units for it, or have spent them; late is how to tell it its outcome.
 func unwrap(err error) (late *sluice.MaybeSentError, sent bool, why error) {
 	late, _ = errors.AsType[*sluice.MaybeSentError](err)
 	unsent, ok := errors.AsType[*sluice.NotSentError](err)

@@ -91,7 +91,7 @@ func (l *leg) send() {
 	l.shard.settle(e)
 }
 
-// back notes that l is back, and what became of it.
+// back notes that l is back, and its outcome.
 func (l *leg) back(r *sluice.Result) {
 	l.shard.mu.Lock()
 	defer l.shard.mu.Unlock()
@@ -145,7 +145,7 @@ func (e *entry) gives(l *leg) {
 	l.epoch = e.epoch
 }
 
-// back notes that l is back, and what became of it. It reports whether what l was
+// back notes that l is back, and its outcome. It reports whether what l was
 // told may be remembered.
 func (e *entry) back(l *leg, r *sluice.Result) (sound bool) {
 	e.calls--

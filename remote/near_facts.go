@@ -53,7 +53,7 @@ func (n *near) derive(plan *sluice.Plan) *facts {
 		term := f.plan.Term(i)
 		f.full = min(f.full, term.Full())
 		f.returns = f.returns && (term.Algorithm == sluice.SlidingLog || term.Algorithm == sluice.SlidingHistogram)
-		f.deniable = f.deniable && !term.CountDenied && term.Algorithm != sluice.Block && term.Withheld == 0 && !term.PreFilled
+		f.deniable = f.deniable && !term.CountDenied && term.Algorithm != sluice.Block && term.InitialDeficit == 0 && !term.PreFilled
 	}
 	return f
 }

@@ -40,7 +40,7 @@ func Share(l sluice.Limit, nodes int) sluice.Limit {
 	if part.Debt = l.Debt / n; part.Debt == 0 {
 		part.NextWaits = false // there is nothing to owe
 	}
-	part.Withheld = l.Withheld / n
+	part.InitialDeficit = l.InitialDeficit / n
 	if l.Burst > 0 {
 		part.Burst = max(l.Burst/n, 1)
 	}

@@ -26,12 +26,12 @@ type Stats struct {
 	// Decided is how many requests the store has decided, now or by what it said
 	// before.
 	Decided uint64
-	// Opened, Localized and Refused are how many it has not: let through by
+	// Opened, DecidedLocally and Refused are how many it has not: let through by
 	// [sluice.FailOpen], decided by [sluice.FailLocal], refused by [sluice.FailClosed].
-	Opened, Localized, Refused uint64
-	// Timeouts, Errors, Skipped and Crowded say why, by calls: no answer in
+	Opened, DecidedLocally, Refused uint64
+	// Timeouts, Errors, Skipped and Overloaded say why, by calls: no answer in
 	// time, an error, the breaker was open, too many calls in flight.
-	Timeouts, Errors, Skipped, Crowded uint64
+	Timeouts, Errors, Skipped, Overloaded uint64
 	// InFlight is how many calls have not come back, those included whose
 	// callers have left.
 	InFlight int
@@ -71,8 +71,8 @@ func (s *Store) Stats() Stats {
 	denials, leases := s.near.stats()
 	return Stats{
 		Healthy: s.Healthy(), Outages: c.outages.Load(), Decided: c.decided.Load(),
-		Opened: c.opened.Load(), Localized: c.localized.Load(), Refused: c.refused.Load(),
-		Timeouts: c.timeouts.Load(), Errors: c.errors.Load(), Skipped: c.skipped.Load(), Crowded: c.crowded.Load(),
+		Opened: c.opened.Load(), DecidedLocally: c.localized.Load(), Refused: c.refused.Load(),
+		Timeouts: c.timeouts.Load(), Errors: c.errors.Load(), Skipped: c.skipped.Load(), Overloaded: c.crowded.Load(),
 		InFlight: int(s.inFlight.Load()), Owed: s.ledger.len(), Unreleased: s.releases.len(),
 		Charged: c.charged.Load(), Dropped: c.dropped.Load(), GivenBack: c.givenBack.Load(), NotGivenBack: c.notGivenBack.Load(),
 		Denials: denials, Leases: leases,

@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 		m := memstore.New(memstore.Options{Now: now})
 		s := wrap(t, m, remote.Options{Policy: sluice.FailLocal, Timeout: time.Hour, MaxInFlight: 1 << 20, Now: leaping()})
 		t.Cleanup(func() {
-			if st := s.Stats(); st.Opened+st.Localized+st.Refused > 0 {
+			if st := s.Stats(); st.Opened+st.DecidedLocally+st.Refused > 0 {
 				t.Errorf("%+v: want every request decided by the store", st)
 			}
 			if err := s.Close(); err != nil {
@@ -111,7 +111,7 @@ func testDown(t *testing.T, fault fault, policy sluice.Failure) {
 		t.Errorf("%d calls at once, want at most 64 and one to try", most)
 	}
 	st := s.Stats()
-	if sum := st.Opened + st.Localized + st.Refused; sum != callers*rounds || st.Decided != 1 || st.Healthy || st.Outages != 1 {
+	if sum := st.Opened + st.DecidedLocally + st.Refused; sum != callers*rounds || st.Decided != 1 || st.Healthy || st.Outages != 1 {
 		t.Errorf("%+v: want %d degraded decisions and one outage", st, callers*rounds)
 	}
 	if took := mend(t, f, s); took > time.Second && fault != slow || took > time.Second+slowness {

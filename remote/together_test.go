@@ -77,7 +77,7 @@ func TestSlotAndUnits(t *testing.T) {
 						t.Errorf("%d owners let through, want %d", given, k.owners)
 					}
 					st := s.Stats()
-					if sum := st.Opened + st.Localized + st.Refused; sum != 5 {
+					if sum := st.Opened + st.DecidedLocally + st.Refused; sum != 5 {
 						t.Errorf("%+v: want 5 degraded decisions", st)
 					}
 					mend(t, f, s)

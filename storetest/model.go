@@ -90,7 +90,7 @@ func (m *model) meet(req sluice.Request, now int64) {
 				m.rules[t.Series] = r
 			}
 			r.limits[t.ID] = true
-			if t.Withheld > 0 || t.PreFilled {
+			if t.InitialDeficit > 0 || t.PreFilled {
 				r.start = min(r.start, max(now, 1))
 			}
 		}

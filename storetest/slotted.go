@@ -45,7 +45,7 @@ func (m *model) slot(req sluice.SlotRequest, now int64) sluice.SlotDecision {
 	return d
 }
 
-// checkSlot compares what came of the slot of a request, whose decision got has
+// checkSlot compares the result of the slot of a request, whose decision got has
 // the same RetryAfter where it denies. A store with a clock of its own may have
 // acquired slots a little later than the model has.
 func (c *checker) checkSlot(t *testing.T, req sluice.Request, slot sluice.SlotDecision, got *sluice.Decision, want sluice.Decision) {

@@ -177,7 +177,7 @@ func (s *simple) meet(t *sluice.Term, now int64) *rule {
 // load gives the item the states at a place.
 func (s *simple) load(at place, it *algo.Item, now int64) {
 	r := s.meet(it.Term, now)
-	if it.Start = r.start; s.fault != "starts with each key" && (it.Term.Withheld > 0 || it.Term.PreFilled) {
+	if it.Start = r.start; s.fault != "starts with each key" && (it.Term.InitialDeficit > 0 || it.Term.PreFilled) {
 		r.start = min(r.start, max(now, 1))
 		it.Start = r.start
 	}

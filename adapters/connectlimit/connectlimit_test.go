@@ -54,7 +54,7 @@ func TestFailedLogins(t *testing.T) {
 }
 
 // TestCodes: every code counts as the status that google.rpc.Code names, and those
-// of which nobody knows what became of the call count in any case.
+// whose outcome nobody knows count in any case.
 func TestCodes(t *testing.T) {
 	statuses := map[string]int{
 		"ok": 200, "invalid_argument": 400, "not_found": 404, "already_exists": 409, "permission_denied": 403,

@@ -20,7 +20,7 @@ import (
 
 var statusCommand = cli.Command{
 	Name: "status", Summary: "what a running sluice has allowed and denied",
-	Doc:   "shows the active configuration, what became of requests under each rule, what candidates would have denied, the top denied keys, and what of that may need a look: limits that are too tight, or never reached, and single clients.",
+	Doc:   "shows the active configuration, the outcomes of requests under each rule, what candidates would have denied, the top denied keys, and what of that may need a look: limits that are too tight, or never reached, and single clients.",
 	Flags: append(slices.Clone(adminFlags), jsonFlag),
 	Run:   runStatus,
 }

@@ -61,7 +61,7 @@ func arrivals() []int64 {
 	return at
 }
 
-// outcome is what became of one arrival.
+// outcome is the outcome of one arrival.
 type outcome struct {
 	at, leaves int64
 	units      int64

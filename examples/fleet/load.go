@@ -16,7 +16,7 @@ import (
 // connections is over how many connections requests are sent.
 const connections = 32
 
-// tally is what became of requests.
+// tally is the outcomes of requests.
 type tally struct {
 	passed, denied, failed int
 	by                     map[string]int // who answered

@@ -100,7 +100,7 @@ func client(from, to string) string {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 2 * time.Second}
 	c, err := d.Dial("tcp", to)
 	if err == nil {
-		defer func() { _ = c.Close() }() // what came of it is known
+		defer func() { _ = c.Close() }() // its result is known
 		if err = c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 			return err.Error()
 		}

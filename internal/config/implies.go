@@ -20,7 +20,7 @@ import (
 func implies(tight, loose sluice.Limit, maxWait time.Duration) bool {
 	t, l := tight.Filled(), loose.Filled()
 	switch {
-	case t.Unit != l.Unit, l.CountDenied, l.PreFilled, l.Withheld > 0, l.WarmUp > 0:
+	case t.Unit != l.Unit, l.CountDenied, l.PreFilled, l.InitialDeficit > 0, l.WarmUp > 0:
 		return false // it may deny for what others do, from the start, or while a key is cold
 	case l.Algorithm == sluice.LeakyBucket && (maxWait > 0 || t.Algorithm != sluice.LeakyBucket && l.DelayAfter < l.Burst):
 		return false // a queue delays, which is an effect, too

@@ -162,7 +162,7 @@ func (d *decoder) limit(n *yaml.Node, text string, offset int, like []sluice.Lim
 // limitWord returns the word of a limit's text that stands for a field of it.
 func limitWord(field string) string {
 	switch field {
-	case "Withheld":
+	case "InitialDeficit":
 		return "initial"
 	case "BlockFor":
 		return "block"

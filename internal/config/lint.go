@@ -122,7 +122,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// warnings returns what makes no sense in the i-th rule.
+// warnings returns what has no effect in the i-th rule.
 func warnings(c *Config, i int, now time.Time) (texts []string) {
 	p, r := c.Policy, c.Policy.Rule(i)
 	chosen := profileLimits(c.platforms[r.Name]) // by name: nobody means another burst
@@ -179,7 +179,7 @@ func same(a []sluice.Limit, b []policy.Limit) bool {
 	return true
 }
 
-// odd returns what makes no sense in a limit by itself.
+// odd returns what has no effect in a limit by itself.
 func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	f := l.Filled()
 	if text := unserved(l); text != "" {

@@ -61,7 +61,7 @@ func listenerWords(c *Config, at *Listener) (lines []string) {
 	return lines
 }
 
-// listenerWarnings returns what makes no sense in a listener's limits.
+// listenerWarnings returns what has no effect in a listener's limits.
 func listenerWarnings(c *Config, at *Listener) (texts []string) {
 	for _, list := range [][]sluice.Limit{at.Limits.Connections, at.Limits.Bytes} {
 		var r policy.Rule // which charges one unit, and delays nothing as a whole

@@ -53,7 +53,7 @@ func (l *TCPLimits) Limited() bool {
 	return len(l.Connections) > 0 || len(l.Bytes) > 0 || l.Open.Cap > 0
 }
 
-// Scope returns whose budgets the limits of a listener are. No rule has the
+// Scope returns the scope of a listener's limits. No rule has the
 // name.
 func (l *Listener) Scope() string { return "tcp:" + l.Name }
 

@@ -65,7 +65,7 @@ func (d *decoder) logged(n *yaml.Node, l *DecisionLog) {
 		return
 	}
 	if l.Requests = "sample"; child(n, "sample") == nil {
-		d.fault(n, "requests says not how large the sample is; write sample: 1/100")
+		d.fault(n, "requests has no size of the sample; write sample: 1/100")
 	}
 }
 

@@ -118,7 +118,7 @@ func (r *ruleReader) read(n *yaml.Node, exempt []netip.Prefix) policy.Rule {
 	r.asProfile(n)
 	r.finishLevel()
 	if r.rule.Name == "" && len(r.faults) == before {
-		r.fault(n, "a rule without a name; write name: and a word that says whose budget it is")
+		r.fault(n, "a rule without a name; write name: and a word that names the budget")
 	}
 	r.rule.Status = int(r.status)
 	if r.levels == nil {

@@ -16,13 +16,13 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Results are what came of a file of cases.
+// Results are the results of a file of cases.
 type Results struct {
 	File  string
 	Cases []CaseResult
 }
 
-// CaseResult is what came of a case.
+// CaseResult is the result of a case.
 type CaseResult struct {
 	Name     string
 	Line     int
@@ -222,7 +222,7 @@ func listCounts(counts map[string]int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// describe says what became of the last request, and why.
+// describe says the outcome of the last request, and why.
 func describe(v *policy.Verdict) string {
 	if v.Refused != nil {
 		return fmt.Sprintf("the last was refused by rule %s: %v", v.Refused.Rule, v.Refused)

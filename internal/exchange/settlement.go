@@ -18,20 +18,20 @@ type Settlement struct {
 	// Presume charges the request as if its response will count. It blocks for a
 	// second at most.
 	Presume func()
-	// Keys are whose budgets wait for it, at least one. They are valid until Settle
+	// Keys are the keys that wait for it, at least one. They are valid until Settle
 	// is called.
 	Keys iter.Seq[string]
 
 	taken bool
 }
 
-// Outcome is what became of a request whose client has left.
+// Outcome is the outcome of a request whose client has left.
 type Outcome struct {
 	Status  int
 	Header  func(name string) []string // of the response, by canonical name; nil: none
 	Unseen  bool                       // the upstream may have acted on it, and its response was not seen
 	Running bool                       // the upstream may still work on it
-	// Upstream is what became of it there, nil if nobody wants to know.
+	// Upstream is its outcome there, nil if nobody wants to know.
 	Upstream *Upstream
 }
 
@@ -49,7 +49,7 @@ func Settles(w http.ResponseWriter) bool {
 	return false
 }
 
-// Keys are whose budgets wait for the response.
+// Keys are the keys that wait for the response.
 func Keys(w http.ResponseWriter) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for s := range settlements(w) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Upstream is what became of a request that was passed on to an upstream. One
+// Upstream is the outcome of a request that was passed on to an upstream. One
 // without a URL was not.
 type Upstream struct {
 	Route string // the host and path of the route that the request took; empty: that of all requests, or none

@@ -44,7 +44,7 @@ type abandonedRequest struct {
 	cancel context.CancelCauseFunc
 }
 
-// AbandonedStats is what became of requests whose client left before the response
+// AbandonedStats is the outcomes of requests whose client left before the response
 // that a limit waits for.
 type AbandonedStats struct {
 	Waiting int    // exchanges that go on now

@@ -28,7 +28,7 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// flushInterval is how long what came of a response of known length may wait for
+// flushInterval is how long a part of a response of known length may wait for
 // more of it. Others, and server-sent events, go on at once by ReverseProxy's
 // own rule. None at all would send every header by itself, from a goroutine made
 // for it: a fifth of what a small response costs.

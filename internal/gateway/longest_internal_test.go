@@ -99,7 +99,7 @@ func (l *longRun) settling(next http.Handler) http.Handler {
 	})
 }
 
-// ask sends a request and returns the status, what came of the body, how it ended,
+// ask sends a request and returns the status, the result of the body, how it ended,
 // and how long that took.
 func (l *longRun) ask(t *testing.T, body io.Reader, header ...string) (status int, got string, took time.Duration, err error) {
 	t.Helper()

@@ -139,7 +139,7 @@ func (o *outliving) abandon(client context.Context, p *passage, complete bool, c
 	return true
 }
 
-// finish settles an abandoned request by what came of it.
+// finish settles an abandoned request by its result.
 func (o *outliving) finish(a answer, settle func(exchange.Outcome), observed func(status int, err error) *exchange.Upstream) (err error) {
 	defer recovered(&err)
 	if a.err != nil {

@@ -154,7 +154,7 @@ func parseRate(text string) (rate, bool) {
 	return rate{}, false
 }
 
-// key finds whose budget a zone is.
+// key finds the key of a zone.
 func (c *converter) key(d *directive, z *zone) bool {
 	key := d.arg(0)
 	if m := c.tables["map "+bare(key)]; m != nil && key[0] == '$' {
@@ -175,7 +175,7 @@ func (c *converter) key(d *directive, z *zone) bool {
 		}
 		switch {
 		case !ok:
-			c.note(d.line, "zone %s: whose budget $%s is cannot be said in a rule; the zone is not kept", z.name, v)
+			c.note(d.line, "zone %s: no key of a rule is $%s; the zone is not kept", z.name, v)
 			return false
 		case part != "" && !slices.Contains(z.by, part):
 			z.by = append(z.by, part)

@@ -43,7 +43,7 @@ func TestHangUpsGoOn(t *testing.T) {
 						t.Errorf("behind hang-ups that were answered %d: status %d, want %d", status, got, want)
 					}
 					if got := s.abandoned(t, 5); got["seen"] != 5 {
-						t.Errorf("what became of them: %v, want 5 seen", got)
+						t.Errorf("their outcomes: %v, want 5 seen", got)
 					}
 				})
 			}
@@ -93,7 +93,7 @@ func TestHangUpsInFlight(t *testing.T) {
 				up.release()
 				s.settled(t)
 				if got := fmt.Sprint(s.abandoned(t, 2)); got != c.want {
-					t.Errorf("what became of them: %s, want %s", got, c.want)
+					t.Errorf("their outcomes: %s, want %s", got, c.want)
 				}
 				if got := s.get(t, "/").status == http.StatusOK; got != (c.freed > 0) {
 					t.Errorf("when the upstream is done: passes %v, want %d slots free", got, c.freed)
@@ -175,7 +175,7 @@ rules: [{name: login, by: header.X-User, limits: 5/15min sliding-log, when: {res
 	up.release()
 	s.settled(t)
 	if got := s.abandoned(t, resets); got["seen"] != resets {
-		t.Errorf("what became of them: %v, want that all were settled", got)
+		t.Errorf("their outcomes: %v, want that all were settled", got)
 	}
 }
 

@@ -32,7 +32,7 @@ func (d *listeners) pairs() map[string]*certificate.Pair {
 // fault returns why the files of a pair do not hold what serves. Where there
 // are no handshakes, it is this that looks at them.
 func fault(p *certificate.Pair) error {
-	_, _ = p.GetCertificate(nil) // there is one, and Err says what came of it
+	_, _ = p.GetCertificate(nil) // there is one, and Err says its result
 	return p.Err()
 }
 

@@ -77,7 +77,7 @@ var fieldWords = map[string]httplimit.Fields{
 	"x-ratelimit-epoch": httplimit.XRateLimitEpoch, "none": httplimit.NoFields,
 }
 
-// count counts what became of a request.
+// count counts the outcome of a request.
 func (s *runtime) count(r *http.Request, e httplimit.Event) {
 	if e.Judged != nil {
 		s.tally.Count(e.Judged)

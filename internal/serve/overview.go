@@ -88,7 +88,7 @@ func (s *server) storeOverview() admin.StoreOverview {
 	if sh := s.store.shared; sh != nil {
 		stats := sh.store.Stats()
 		o.Kind, o.Target, o.Nodes = "redis", sh.target.String(), sh.nodes.Load()
-		o.Outages, o.InFlight, o.Degraded = stats.Outages, stats.InFlight, stats.Opened+stats.Localized+stats.Refused
+		o.Outages, o.InFlight, o.Degraded = stats.Outages, stats.InFlight, stats.Opened+stats.DecidedLocally+stats.Refused
 		return o
 	}
 	stats := s.store.memory.Stats()

@@ -31,7 +31,7 @@ func overviewOf(t *testing.T, r *running, query string, header ...string) (o adm
 	return o, got.body
 }
 
-// TestOverview: what became of requests, and the state of the program, can be read in
+// TestOverview: the outcomes of requests, and the state of the program, can be read in
 // one document, which has keys in clear for callers with the token only.
 func TestOverview(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "token")

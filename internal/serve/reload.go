@@ -144,7 +144,7 @@ func (s *server) load(f func() error) error {
 	})
 }
 
-// changed logs what came of a new file.
+// changed logs the result of a new file.
 func (s *server) changed(v reload.Version, err error) {
 	if err == nil && v.Hash == s.active {
 		s.Log.Info("the configuration has been read again, with the files that it names", slog.String("file", v.File), slog.String("hash", v.Hash))

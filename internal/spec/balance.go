@@ -97,7 +97,7 @@ func (l *ledger) rates(v *version) (slow, fast *version) {
 
 // owed returns what the key owes under v at now.
 //
-// rules.md 4: under v every key owes at least Withheld less what has drained
+// rules.md 4: under v every key owes at least InitialDeficit less what has drained
 // since the rule's start.
 func (l *ledger) owed(v *version, now int64) between {
 	slow, fast := l.rates(v)

@@ -77,7 +77,7 @@ func newVersion(l sluice.Limit) (*version, error) {
 	l = l.Filled()
 	v := &version{
 		text: text, quota: l.Quota, debt: l.Debt, window: l.Window.Microseconds(), burst: l.Burst,
-		withheld: l.Withheld, delayAfter: l.DelayAfter, parts: int64(max(l.SubWindows, 1)),
+		withheld: l.InitialDeficit, delayAfter: l.DelayAfter, parts: int64(max(l.SubWindows, 1)),
 		credit: l.Credit, creditFor: l.CreditFor.Microseconds(),
 		precision: int64(l.Precision), countDenied: l.CountDenied, preFilled: l.PreFilled,
 	}

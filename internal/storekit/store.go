@@ -22,7 +22,7 @@ type Store struct {
 	// decides it. Its error is the answer to the whole call, which then is not
 	// passed on.
 	Before func(context.Context, sluice.Request) error
-	// After, if not nil, is called with every request and what became of it.
+	// After, if not nil, is called with every request and its outcome.
 	// Its error replaces the decision.
 	After func(sluice.Request, sluice.Result) error
 

@@ -53,7 +53,7 @@ func newCommand(ctx context.Context, s *transport.Script) *command {
 	return c
 }
 
-// reply returns what became of a command that has ended.
+// reply returns the outcome of a command that has ended.
 func (c *command) reply(ctx context.Context) transport.Reply {
 	// What was read is the answer: where a connection breaks later in a pipeline
 	// go-redis gives the error to all.

@@ -28,7 +28,7 @@ type Limits struct {
 	// number. A TTL of 0 means a minute: after so long the connections of a
 	// front server that died count no more.
 	Open sluice.SlotLimit
-	// Scope says whose budget Open is. Empty means "tcp".
+	// Scope names the budget of Open. Empty means "tcp".
 	Scope string
 
 	// Key returns under which key a client is charged. Nil means its address,

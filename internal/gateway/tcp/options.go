@@ -112,7 +112,7 @@ func (o *Options) fill() error {
 	return errors.Join(faults...)
 }
 
-// Verdict is what became of a connection.
+// Verdict is the outcome of a connection.
 type Verdict uint8
 
 // The verdicts.

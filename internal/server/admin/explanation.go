@@ -43,7 +43,7 @@ type ExplainedRule struct {
 	Levels      []ExplainedLevel `json:"levels,omitempty"`
 }
 
-// ExplainedLevel is whose budget a request draws on.
+// ExplainedLevel is the key that a request is charged to.
 type ExplainedLevel struct {
 	Name     string               `json:"name,omitempty"`
 	Parts    map[string]string    `json:"parts"`          // of the key

@@ -22,14 +22,14 @@ type Overview struct {
 	Overrides int `json:"overrides"`
 }
 
-// Requests is what became of all requests about which the policy was asked.
+// Requests is the outcomes of all requests about which the policy was asked.
 type Requests struct {
 	Total  history.Counts  `json:"total"`            // since the start
 	Recent *history.Series `json:"recent,omitempty"` // the last 10 minutes by seconds
 	Day    *history.Series `json:"day,omitempty"`    // the last 24 hours by minutes
 }
 
-// RuleOverview is what became of requests under a rule. Judged and WouldDeny include
+// RuleOverview is the outcomes of requests under a rule. Judged and WouldDeny include
 // those of its candidates, as in the series and in the events of [Live].
 type RuleOverview struct {
 	RuleStatus

@@ -90,7 +90,7 @@ func byText(r *policy.Rule) string {
 	return strings.Join(levels, ", ")
 }
 
-// lately adds what became of late of requests under a rule, and what there is to be
+// lately adds the recent outcomes of requests under a rule, and what there is to be
 // said of it.
 func (a *API) lately(o *RuleOverview, now time.Time, full bool) {
 	t := a.o.Tally

@@ -26,7 +26,7 @@ type Status struct {
 	Overrides []StoredOverride `json:"overrides"` // beside those of the file
 }
 
-// RuleStatus is what became of requests under a rule.
+// RuleStatus is the outcomes of requests under a rule.
 type RuleStatus struct {
 	Name   string   `json:"name"`
 	Mode   string   `json:"mode"` // enforce or shadow

@@ -34,7 +34,7 @@ type List struct {
 	Note string `json:"note,omitempty"`
 }
 
-// Decision is what became of a request, as its line says it, and of its limits the
+// Decision is the outcome of a request, as its line says it, and of its limits the
 // one of the keys that decided, or the first.
 type Decision struct {
 	Time    time.Time `json:"time"` // UTC

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package decisionlog writes a line of JSON for each HTTP request: what was decided,
-// by which limits, for whom, and what became of it. docs/decision-log.md is its
+// by which limits, for whom, and its outcome. docs/decision-log.md is its
 // schema.
 package decisionlog
 

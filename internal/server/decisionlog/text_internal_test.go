@@ -50,7 +50,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// request is one of a rule, and what became of it.
+// request is one of a rule, and its outcome.
 func request(tb testing.TB) (r *http.Request, s *httplimit.Summary, done func()) {
 	tb.Helper()
 	c, err := config.Parse("test.yaml", []byte("rules: [{name: api, by: header.X-User, limits: [100/s, 5000/h sliding-log]}]"))

@@ -24,7 +24,7 @@ type Finding struct {
 	Text string `json:"text"` // with the figures it rests on
 }
 
-// Figures are what became of requests under a rule. Numbers of keys are estimates.
+// Figures are the outcomes of requests under a rule. Numbers of keys are estimates.
 type Figures struct {
 	Now time.Time
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package history keeps what became of requests over time, in rings of fixed
+// Package history keeps the outcomes of requests over time, in rings of fixed
 // size. It reads counters that only grow; nothing is done for a request.
 package history
 

@@ -27,7 +27,7 @@ type Metrics struct {
 func New() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.connections = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "sluice_tcp_connections_total", Help: "TCP connections by what became of them.",
+		Name: "sluice_tcp_connections_total", Help: "TCP connections by outcome.",
 	}, []string{"listener", "verdict"})
 	m.registry.MustRegister(m.connections,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

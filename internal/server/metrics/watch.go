@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/tally"
 )
 
-// CountTCP counts what became of a connection at the listener of that name:
+// CountTCP counts the outcome of a connection at the listener of that name:
 //
 //	sluice_tcp_connections_total{listener,verdict}  allowed, denied-client, denied-rate, denied-open, undecided
 func (m *Metrics) CountTCP(listener string, e tcp.Event) {
@@ -104,7 +104,7 @@ type Config struct {
 	Current    bool // it is what its file holds
 }
 
-// WatchPolicy exports what became of requests under the rules of a policy and
+// WatchPolicy exports the outcomes of requests under the rules of a policy and
 // which version of its file is active. Both are asked at every scrape. Only
 // one policy can be watched.
 //

@@ -24,7 +24,7 @@ var (
 	ruleFine, ruleCoarse   = history.Span{Step: 5 * time.Second, Steps: 120}, history.Span{Step: 10 * time.Minute, Steps: 144}
 )
 
-// recent is what became of late of requests under a rule.
+// recent is the recent outcomes of requests under a rule.
 type recent struct {
 	past   *history.History // nil until there is something; guarded by Tally.ticks
 	before history.Counts   // what was counted while there was no room for it
@@ -134,10 +134,10 @@ func (t *Tally) Tick(now time.Time) {
 	}
 }
 
-// Total returns what became of all requests that a policy was asked about.
+// Total returns the outcomes of all requests that a policy was asked about.
 func (t *Tally) Total() history.Counts { return t.total.history() }
 
-// Totals returns what became of requests under each rule, by its name.
+// Totals returns the outcomes of requests under each rule, by its name.
 func (t *Tally) Totals() map[string]history.Counts {
 	in := t.current.Load()
 	if in == nil {
@@ -226,7 +226,7 @@ func (t *Tally) Bytes() int64 {
 	return int64(n)
 }
 
-// Past returns what became of requests over time: of all if rule is empty. It is
+// Past returns the outcomes of requests over time: of all if rule is empty. It is
 // not ok where nothing is kept, as there was no request yet or too many rules.
 func (t *Tally) Past(rule string) (fine, coarse history.Series, ok bool) {
 	t.ticks.Lock()

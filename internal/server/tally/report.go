@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Counts are what became of requests under a rule, at one moment. An allowed
+// Counts are the outcomes of requests under a rule, at one moment. An allowed
 // request that went over a soft limit is counted as warned, too.
 type Counts struct {
 	Allowed   uint64 `json:"allowed"`

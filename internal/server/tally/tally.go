@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tally counts what became of requests by the rules of a policy, and
+// Package tally counts the outcomes of requests by the rules of a policy, and
 // what candidates and rules in shadow would have made of them. Its size follows
 // that of the policy: nothing that a client chose is a name.
 package tally
@@ -34,7 +34,7 @@ type Tally struct {
 	room  room             // for sketches
 }
 
-// Rule is what became of requests under a rule. Of a rule in shadow and of a
+// Rule is the outcomes of requests under a rule. Of a rule in shadow and of a
 // candidate WouldDeny counts what they would have denied of what they Judged.
 type Rule struct {
 	Allowed, Warned, Denied, Refused, Failed atomic.Uint64

@@ -23,7 +23,7 @@ func compiled(t *testing.T, yaml string) *policy.Policy {
 	return c.Policy
 }
 
-// TestTally: each request counts once for what became of it, and what was
+// TestTally: each request counts once for its outcome, and what was
 // counted under a name goes on when the policy changes.
 func TestTally(t *testing.T) {
 	const (

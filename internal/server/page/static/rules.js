@@ -19,7 +19,7 @@ export class Rules {
     this.rows = new Map();
     this.series = new Map();
     this.body = el("tbody");
-    byId("rules").append(el("table", null, el("caption", { class: "unseen" }, "What became of requests by rule"),
+    byId("rules").append(el("table", null, el("caption", { class: "unseen" }, "The outcome of requests by rule"),
       el("thead", null,
         el("tr", null, columns.map(([title, kind]) => el("th", { scope: "col", class: kind }, title)))),
       this.body));
