@@ -104,9 +104,9 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		{"intervals refill just in time", sluice.Limit{Quota: 3, Window: sluice.MaxWindow, Refill: sluice.Interval, Burst: 4, Debt: 2}, nil},
 		{"intervals refill too late", sluice.Limit{Quota: 3, Window: sluice.MaxWindow, Refill: sluice.Interval, Burst: 4, Debt: 3}, []string{"Burst"}},
 		{"unknown refill", sluice.Limit{Quota: 1, Window: 1000, Refill: 3}, []string{"Refill"}},
-		{"withheld all", sluice.Limit{Quota: 9, Window: 1000, InitialDeficit: 9}, nil},
-		{"withheld above the burst", sluice.Limit{Quota: 9, Window: 1000, Burst: 3, InitialDeficit: 4}, []string{"InitialDeficit"}},
-		{"withheld negative", sluice.Limit{Quota: 9, Window: 1000, InitialDeficit: -1}, []string{"InitialDeficit"}},
+		{"no initial units", sluice.Limit{Quota: 9, Window: 1000, InitialDeficit: 9}, nil},
+		{"initial deficit above the burst", sluice.Limit{Quota: 9, Window: 1000, Burst: 3, InitialDeficit: 4}, []string{"InitialDeficit"}},
+		{"initial deficit negative", sluice.Limit{Quota: 9, Window: 1000, InitialDeficit: -1}, []string{"InitialDeficit"}},
 		{"the next waits", sluice.Limit{Quota: 9, Window: 1000, NextWaits: true, Debt: 1}, nil},
 		{"a warm-up", sluice.Limit{Quota: 9, Window: 1000, WarmUp: bounds.MaxWarmUp}, nil},
 		{"a warm-up too short", sluice.Limit{Quota: 9, Window: 1000, WarmUp: 1}, []string{"WarmUp", "WarmUp"}},
@@ -122,26 +122,26 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		{
 			"all faults of a token bucket",
 			sluice.Limit{Name: "A", Unit: 2, Quota: -1, Window: -1, Burst: -1, Debt: -1, Refill: 9, InitialDeficit: -1, DelayAfter: 1},
-			[]string{"Burst", "Debt", "DelayAfter", "Name", "Quota", "Refill", "Unit", "Window", "Window", "InitialDeficit"},
+			[]string{"Burst", "Debt", "DelayAfter", "InitialDeficit", "Name", "Quota", "Refill", "Unit", "Window", "Window"},
 		},
 
 		{"strays of a token bucket", strays(sluice.TokenBucket), []string{
-			"Anchor", "Calendar", "Conservative", "CountDenied", "CountDenied", "DelayAfter", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "InitialDeficit", "Zone",
+			"Anchor", "Calendar", "Conservative", "CountDenied", "CountDenied", "DelayAfter", "InitialDeficit", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WeekStart", "Zone",
 		}},
 		{"strays of a leaky bucket", strays(sluice.LeakyBucket), []string{
-			"Anchor", "Calendar", "Conservative", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "InitialDeficit", "Zone",
+			"Anchor", "Calendar", "Conservative", "InitialDeficit", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "Zone",
 		}},
 		{"strays of a sliding log", strays(sluice.SlidingLog), []string{
-			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "InitialDeficit", "Zone",
+			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "InitialDeficit", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "Zone",
 		}},
 		{"strays of a sliding counter", strays(sluice.SlidingCounter), []string{
-			"Anchor", "Burst", "Calendar", "DelayAfter", "NextWaits", "Precision", "Refill", "Strict", "WarmUp", "WeekStart", "InitialDeficit", "Zone",
+			"Anchor", "Burst", "Calendar", "DelayAfter", "InitialDeficit", "NextWaits", "Precision", "Refill", "Strict", "WarmUp", "WeekStart", "Zone",
 		}},
 		{"strays of a sliding histogram", strays(sluice.SlidingHistogram), []string{
-			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "InitialDeficit", "Zone",
+			"Anchor", "Burst", "Calendar", "Conservative", "DelayAfter", "InitialDeficit", "NextWaits", "PreFilled", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "Zone",
 		}},
 		{"strays of a fixed window", strays(sluice.FixedWindow), []string{
-			"Anchor", "Burst", "Conservative", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "InitialDeficit",
+			"Anchor", "Burst", "Conservative", "DelayAfter", "InitialDeficit", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp",
 		}},
 
 		{"block", sluice.Limit{Algorithm: sluice.Block, Quota: 1, Window: 1000, BlockFor: 1000}, nil},
@@ -152,7 +152,7 @@ func TestLimitValidateNamesEveryFault(t *testing.T) {
 		{"block of bytes, with a debt", sluice.Limit{Algorithm: sluice.Block, Quota: 1, Window: 1000, BlockFor: 1000, Unit: sluice.Bytes, Debt: 1}, []string{"Debt", "Unit"}},
 		{"block for of another", sluice.Limit{Quota: 1, Window: 1000, BlockFor: 1000}, []string{"BlockFor"}},
 		{"strays of a block", strays(sluice.Block), []string{
-			"Anchor", "BlockFor", "Burst", "Calendar", "Conservative", "CountDenied", "Debt", "DelayAfter", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "InitialDeficit", "Zone",
+			"Anchor", "BlockFor", "Burst", "Calendar", "Conservative", "CountDenied", "Debt", "DelayAfter", "InitialDeficit", "NextWaits", "PreFilled", "Precision", "Refill", "Strict", "SubWindows", "WarmUp", "WeekStart", "Zone",
 		}},
 
 		{"unknown anchor", sluice.Limit{Algorithm: sluice.FixedWindow, Quota: 1, Window: 1000, Anchor: 2}, []string{"Anchor"}},
