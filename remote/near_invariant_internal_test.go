@@ -153,7 +153,7 @@ func check(t *rapid.T, w *cached, req sluice.Request, got sluice.Decision, unit 
 	}
 	term := req.Plan.Term(0)
 	exact := req.Cost <= 1 || req.Cost < term.Burst && req.Plan.Scope() != "changing" &&
-		req.Plan.Len() == 1 && term.Rate.Den == 1 && term.Refill == sluice.Continuous
+		req.Plan.Len() == 1 && term.Rate.Den == 1 && term.Refill == sluice.Continuous && term.WarmUp == 0
 	if !exact && got.Remaining <= want.Remaining {
 		got.Remaining = want.Remaining
 	}
