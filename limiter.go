@@ -20,6 +20,9 @@ import (
 // those who come next. Make one Limiter of a scope, and share it: for another, for
 // another process, and for callers of the Store itself, such an instant is taken until
 // it is due. A copy of a Limiter shares what it keeps.
+//
+// Its methods block as the Store does. They return a [*RequestError] for a key, cost or
+// time that cannot be, and the Store's error if there is no decision; a denial is none.
 type Limiter struct {
 	store Store
 	plan  *Plan

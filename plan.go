@@ -29,7 +29,8 @@ type (
 	numbers = span.Numbers
 )
 
-// Term is one limit of a [Plan] with the numbers that follow from it.
+// Term is one limit of a [Plan] with the numbers that follow from it. It is not changed
+// once compiled, and may be shared.
 type Term struct {
 	Limit // with every default filled in
 
@@ -95,6 +96,7 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 
 // CompileLimit returns one limit as a [Plan] of the scope has it, which may be a
 // block: for a [Store] that finds a state whose limit is in no Plan at hand.
+// Its errors are those of [Compile].
 func CompileLimit(scope string, l Limit) (*Term, error) {
 	if scope == "" || len(scope) > bounds.MaxScopeBytes {
 		return nil, fmt.Errorf("sluice: scope of %d bytes: must have 1 to %d", len(scope), bounds.MaxScopeBytes)

@@ -80,7 +80,8 @@ type Charge struct {
 	Held int64
 }
 
-// Request is what a [Store] decides: all its charges, or none.
+// Request is what a [Store] decides: all its charges, or none. It is passed by value; a
+// Store writes to what Outcomes points to, and to nothing else.
 type Request struct {
 	Op Op
 	Charge

@@ -93,7 +93,7 @@ func (l *Limit) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText returns l's text.
+// MarshalText returns l's text, and no error.
 func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // String returns l's text, without what is a default. For a valid l,

@@ -33,6 +33,7 @@ type Shortfall struct {
 // LeaseCost returns the most by which nodes that lease a plan under the terms fall
 // short of each of its limits, in its order, or why they cannot lease it. The
 // limits are leased together: for the TTL, and in the units, that suit all of them.
+// It fails for terms that cannot be.
 func LeaseCost(plan *sluice.Plan, given sluice.LeaseTerms, nodes int) ([]Shortfall, error) {
 	if nodes < 1 || nodes > 1<<20 {
 		return nil, fmt.Errorf("algo: %d nodes; must be 1 to %d", nodes, 1<<20)

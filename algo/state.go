@@ -15,8 +15,9 @@ import (
 )
 
 // State is what a store keeps for one key under one limit. The zero State
-// means that the key has spent nothing. What A and B hold is the algorithm's own business; a store
-// needs to know only [Shape].
+// means that the key has spent nothing. What A and B hold is the algorithm's own
+// business; a store needs to know only [Shape]. It is a value; its ring belongs to one
+// goroutine at a time.
 type State struct {
 	// Idle is the instant from which the key is fully refilled, so that the state may be
 	// dropped without any loss.
@@ -50,7 +51,8 @@ type State struct {
 // Zero reports whether s means that the key has spent nothing.
 func (s *State) Zero() bool { return s.Idle == 0 }
 
-// Item is one limit of a request, with the states of its key.
+// Item is one limit of a request, with the states of its key. It belongs to one
+// goroutine at a time.
 type Item struct {
 	Term *sluice.Term
 	Cost int64

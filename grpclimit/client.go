@@ -146,6 +146,7 @@ func (c *Client) DialOptions() []grpc.DialOption {
 
 // Unary is the interceptor of unary calls. A call blocks at most for MaxWait longer
 // than its attempts do; the end of its context ends every wait.
+// It returns a [*HoldError] for a call that was not sent.
 func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	b, h := c.budget(ctx, method, cc.Target())
 	ticket, err := b.Enter(ctx, h)

@@ -36,6 +36,7 @@ type decision struct {
 
 // Unary is the [grpc.UnaryServerInterceptor]. It blocks as long as a call is held
 // back.
+// Its errors are statuses, or those of the handler.
 func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	d, err := s.begin(Call{Context: ctx, FullMethod: info.FullMethod, Message: req})
 	defer s.end(d)
@@ -57,6 +58,7 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 
 // Stream is the [grpc.StreamServerInterceptor]. It blocks as long as the stream is
 // delayed.
+// Its errors are statuses, or those of the handler.
 func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	d, err := s.begin(Call{Context: ss.Context(), FullMethod: info.FullMethod})
 	defer s.end(d)

@@ -191,6 +191,7 @@ func (t *Transport) Forget(host string) { t.budgets.Forget(host) }
 // RoundTrip sends the request when its turn has come, and again if it should
 // be. It blocks at most for MaxWait longer than the Base does; the end of the
 // request's context ends every wait.
+// A request that was not sent fails with a [*HoldError].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	key := r.URL.Scheme + "://" + r.URL.Host
 	if t.opts.Partition != nil {

@@ -44,6 +44,7 @@ type Own struct {
 
 // NewOwn returns an Own of the policy's rules, whose states are in store. How
 // often a client may ask is charged to its address under askers.
+// It fails as [policy.Compile] does.
 func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields Fields, now func() time.Time) (*Own, error) {
 	o := &Own{askers: askers, fields: fields}
 	var rules []policy.Rule

@@ -34,7 +34,8 @@ type Options struct {
 }
 
 // Store is a [sluice.Store] and [sluice.SlotStore] in this process. It is safe
-// for concurrent use. See the package comment for what it promises.
+// for concurrent use. Its methods fail for a request that cannot be, for a ctx that has
+// ended and after Close. See the package comment for what it promises.
 type Store struct {
 	secret   keyhash.Secret // of the hash that stands for a key, by which states are found
 	clock    *clock

@@ -43,7 +43,8 @@ type Options struct {
 }
 
 // Metrics are the series of one program. They are safe for concurrent use, and
-// nothing of them blocks.
+// nothing of them blocks. An error of a Watch method means that the series are there
+// already, from another call of the same name.
 type Metrics struct {
 	registerer prometheus.Registerer
 

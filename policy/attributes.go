@@ -77,7 +77,7 @@ func (e *ClaimError) Error() string { return e.Problem }
 func (e *ClaimError) Unwrap() error { return e.Err }
 
 // StaticAttributes is [Attributes] as data: for tests, for cases, and for protocols that
-// send no HTTP request.
+// send no HTTP request. It may be read concurrently. Its methods fail only by Token.
 type StaticAttributes struct {
 	RequestMethod string
 	RequestHost   string

@@ -49,6 +49,7 @@ func (c *compiler) match(r *rule) {
 
 // ParseHost returns a host to be matched, api.example.com or *.example.com, as
 // it is compared.
+// The error says what to write.
 func ParseHost(text string) (string, error) {
 	host := strings.TrimSuffix(strings.ToLower(text), ".")
 	if !validHost(strings.TrimPrefix(host, "*.")) {

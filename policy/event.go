@@ -41,7 +41,8 @@ func (k VerdictKind) String() string {
 	return fmt.Sprintf("VerdictKind(%d)", uint8(k))
 }
 
-// Event is a request's verdict and its reason. It may be kept, but for Judged.
+// Event is a request's verdict and its reason. It may be kept, but for Judged,
+// and read concurrently: it is not changed.
 type Event struct {
 	Verdict VerdictKind
 	// Decision is the store's; zero if it made none. That of a denial says when to

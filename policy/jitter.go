@@ -26,6 +26,7 @@ type Jitter struct {
 }
 
 // ParseJitter reads a time, "30s", or a share of the wait, "20%".
+// The error says what to write.
 func ParseJitter(text string) (j Jitter, err error) {
 	if number, ok := strings.CutSuffix(text, "%"); ok {
 		j.Percent, err = strconv.Atoi(number)

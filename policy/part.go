@@ -171,6 +171,7 @@ func (p Part) bits6() int {
 // ParsePart reads a part's text: ip, ip/V4BITS/V6BITS, header.NAME, query.NAME,
 // cookie.NAME, path.WILDCARD, path.NUMBER of a segment, claim.NAME, cert.NAME, of
 // which [Certificate] says the names, host, method.
+// The error says what to write.
 func ParsePart(text string) (Part, error) {
 	const forms = "ip, ip/24/48, header.NAME, query.NAME, cookie.NAME, path.WILDCARD, path.NUMBER, claim.NAME, " + certificateForms + ", host or method"
 	word, name, dotted := strings.Cut(text, ".")

@@ -49,7 +49,7 @@ func (p *Policy) Example(i int) *StaticAttributes {
 }
 
 // Matches are the rules that match a request. The zero Matches is ready to use
-// and may be used again; it keeps its memory.
+// and may be used again; it keeps its memory. It belongs to one goroutine at a time.
 type Matches struct {
 	path  reader
 	found search
@@ -226,6 +226,7 @@ func (p *Policy) InFlight(rule, level string, values []string) (req sluice.SlotR
 // peek at or reset what the key has spent. The values are those of the level's
 // parts; tier is the value of the attribute that chooses among the level's
 // tiers, or empty. The plan holds all limits, a soft limit's grace the last.
+// It fails for a rule, level or number of values that there is not.
 func (p *Policy) Charge(rule, level string, values []string, tier string, now time.Time) (sluice.Charge, error) {
 	i, ok := p.names[rule]
 	if !ok {

@@ -83,7 +83,7 @@ func NewRule(name string, key Part, limits ...sluice.Limit) Rule {
 	return r
 }
 
-// Level is one key of a rule with its limits.
+// Level is one key of a rule with its limits. It is not changed once compiled.
 type Level struct {
 	// Name tells the levels of a rule apart; it may be empty in a rule that has
 	// one.

@@ -15,7 +15,7 @@ import (
 
 // Verdict is the outcome of a request. The zero Verdict is ready for
 // [Evaluator.Decide]; one that has been used keeps its memory and may be used
-// again. It belongs to one goroutine at a time.
+// again. It belongs to one goroutine at a time. Errors of its methods are the store's.
 type Verdict struct {
 	// Allowed says that the request may go on, after Decision.Delay. A request
 	// that no rule matches is allowed.

@@ -17,9 +17,10 @@ import (
 
 // Store is a [sluice.Store] and [sluice.SlotStore] on a Redis or Valkey server:
 // a single one, the master that a Sentinel names, or a Cluster. Time is the
-// server's. A Store is safe for concurrent use and ends with [Store.Close].
+// server's. A Store is safe for concurrent use and ends with [Store.Close]. Its methods
+// fail as [sluice.Store] says: with the server's error, or when ctx or Options.Timeout ends.
 //
-// A request whose caller leaves goes on without him, and is answered to his
+// A request whose caller leaves goes on without it, and is answered to its
 // [*sluice.MaybeSentError] until Options.Timeout is over. A script that may have
 // reached the server is not sent again.
 type Store struct {

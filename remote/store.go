@@ -18,7 +18,8 @@ import (
 
 // Store is a [sluice.Store] that has an answer whatever the store behind it
 // does. It is a [sluice.SlotStore] too, if that is one. It is safe for
-// concurrent use.
+// concurrent use. Its methods fail with an [*UnavailableError] where the failure policy
+// is to refuse, and else with the errors of the store behind it.
 type Store struct {
 	store     sluice.Store
 	slots     sluice.SlotStore // store, nil if it keeps none
@@ -45,6 +46,7 @@ var (
 
 // Wrap returns a Store in front of store. It has a goroutine only while store
 // is unavailable or is owed units; Close ends it.
+// It fails for options that cannot be.
 func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	if store == nil {
 		return nil, errors.New("remote: wrap: store is nil")
