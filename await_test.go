@@ -69,7 +69,7 @@ func TestUndo(t *testing.T) {
 		{"first charge of nothing", sluice.OpTake, 0, 3, sluice.Decision{Allowed: true}, true, 0, 3},
 		{"as many as there are", sluice.OpTakeUpTo, 9, 9, sluice.Decision{Allowed: true, Spent: 4}, true, 4, 4},
 		{"as many as there are, of one", sluice.OpTakeUpTo, 9, 0, sluice.Decision{Allowed: true, Spent: 4}, true, 4, 0},
-		{"as many as there are, not told", sluice.OpTakeUpTo, 0, 9, sluice.Decision{Allowed: true}, false, 0, 0},
+		{"as many as there are, not reported", sluice.OpTakeUpTo, 0, 9, sluice.Decision{Allowed: true}, false, 0, 0},
 		{"denied", sluice.OpTake, 2, 3, sluice.Decision{}, false, 0, 0},
 		{"charge", sluice.OpCharge, 2, 3, sluice.Decision{Allowed: true, Spent: 2}, false, 0, 0},
 		{"peek", sluice.OpPeek, 2, 3, sluice.Decision{Allowed: true}, false, 0, 0},

@@ -47,7 +47,7 @@ func TestCompileLimit(t *testing.T) {
 	}
 }
 
-// TestBlockIsNotLeased: who leases units would not be told of denials.
+// TestBlockIsNotLeased: a lease would not see the denials.
 func TestBlockIsNotLeased(t *testing.T) {
 	plan, err := sluice.Compile("s", sluice.PerMinute(100), sluice.MustParseLimit("20/min block 10min"))
 	if err != nil {

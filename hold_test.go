@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// slotKeeper is a store of slots that counts, and fails while it is told to.
+// slotKeeper is a store of slots that counts, and fails while a test asks for it.
 type slotKeeper struct {
 	sluice.Store // for requests of units, of which there are none
 	store        atomic.Pointer[memstore.Store]

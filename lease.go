@@ -35,7 +35,7 @@ type LeaseTerms struct {
 	// fewer if it has seen demand for fewer within a TTL.
 	Units int64
 	// Nodes, if not zero, makes leases smaller as a key fills up: at most
-	// 1/(2·Nodes) of the room that the store last told of, down to 1. Denials
+	// 1/(2·Nodes) of the room that the store last reported, down to 1. Denials
 	// are then nearly exact and cost more calls.
 	Nodes int
 }
@@ -143,9 +143,9 @@ func (t *Term) stricter(ttl int64) (Limit, error) {
 	l := t.Limit
 	switch {
 	case t.Algorithm == Block:
-		return l, errors.New("counts what the limits beside it deny, which a lease would not tell it of; leave out the block or the lease")
+		return l, errors.New("counts what the limits beside it deny, which a lease would hide from it; leave out the block or the lease")
 	case t.CountDenied:
-		return l, errors.New("counts denied requests, which a lease would not tell it of; leave out count-denied or the lease")
+		return l, errors.New("counts denied requests, which a lease would hide from it; leave out count-denied or the lease")
 	case t.NextWaits:
 		return l, errors.New("lets a take cost more than is there, for which the next waits wherever it comes; leave out next-waits or the lease")
 	case t.WarmUp > 0:

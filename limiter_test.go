@@ -355,18 +355,18 @@ func TestWaitTellsThatItCouldNotGiveBack(t *testing.T) {
 		}
 		synctest.Wait()
 		leave()
-		told := 0
+		reported := 0
 		for range cap(left) {
 			err := <-left
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v, want context.Canceled", err)
 			}
 			if errors.Is(err, gone) {
-				told++
+				reported++
 			}
 		}
-		if told != 1 {
-			t.Errorf("%d were told of the store, want 1", told)
+		if reported != 1 {
+			t.Errorf("%d asked the store, want 1", reported)
 		}
 		end()
 		if err := <-over; !errors.Is(err, gone) {

@@ -5,7 +5,7 @@ package sluice
 
 import "context"
 
-// Hooks are told of what a store is asked: for logs, traces and counts of the caller's
+// Hooks are notified of what a store is asked: for logs, traces and counts of the caller's
 // own. Each is called before the store is asked. It returns the context with which that
 // is done, such as one with a span, and what is called with the outcome; ctx and nil are
 // fine. Both run in the caller's goroutine, at the same time for calls at the same time,
@@ -21,10 +21,10 @@ type Hooks struct {
 	Slot func(ctx context.Context, req *SlotRequest) (context.Context, func(SlotDecision, error))
 }
 
-// Observe returns a Store that asks store and tells hooks. It is a [BatchStore], and a
+// Observe returns a Store that asks store and reports hooks. It is a [BatchStore], and a
 // [SlotStore] or [ExplainStore] if store is one; explanations are asked for without a
 // hook, as nothing comes of them. What happens to a request after its caller has left is
-// told by [MaybeSentError]. It costs what the hooks do, and copies a Request once more.
+// reported by [MaybeSentError]. It costs what the hooks do, and copies a Request once more.
 func Observe(store Store, hooks Hooks) Store {
 	s := &observed{store, hooks}
 	slots, slotted := store.(SlotStore)

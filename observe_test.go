@@ -21,21 +21,23 @@ type passed struct{}
 // TestObserve: each hook sees its calls, before and after, and gives the store its
 // context.
 func TestObserve(t *testing.T) {
-	var told []string
+	var reported []string
 	begin := func(ctx context.Context, what string) context.Context {
-		told = append(told, what)
+		reported = append(reported, what)
 		return context.WithValue(ctx, passed{}, what)
 	}
-	inner := contextual{memstore.New(memstore.Options{}), &told}
+	inner := contextual{memstore.New(memstore.Options{}), &reported}
 	store := sluice.Observe(inner, sluice.Hooks{
 		Take: func(ctx context.Context, req *sluice.Request) (context.Context, func(sluice.Decision, error)) {
-			return begin(ctx, req.Op.String()), func(d sluice.Decision, err error) { told = append(told, fmt.Sprint(d.Allowed, err)) }
+			return begin(ctx, req.Op.String()), func(d sluice.Decision, err error) { reported = append(reported, fmt.Sprint(d.Allowed, err)) }
 		},
 		Batch: func(ctx context.Context, reqs []sluice.Request) (context.Context, func([]sluice.Result, error)) {
-			return begin(ctx, fmt.Sprint(len(reqs))), func(out []sluice.Result, err error) { told = append(told, fmt.Sprint(out[1].Decision.Allowed, err)) }
+			return begin(ctx, fmt.Sprint(len(reqs))), func(out []sluice.Result, err error) {
+				reported = append(reported, fmt.Sprint(out[1].Decision.Allowed, err))
+			}
 		},
 		Slot: func(ctx context.Context, _ *sluice.SlotRequest) (context.Context, func(sluice.SlotDecision, error)) {
-			return begin(ctx, "slot"), func(d sluice.SlotDecision, err error) { told = append(told, fmt.Sprint(d.Held, err)) }
+			return begin(ctx, "slot"), func(d sluice.SlotDecision, err error) { reported = append(reported, fmt.Sprint(d.Held, err)) }
 		},
 	})
 	lim := storekit.Limiter(t, store, "test", "2/h")
@@ -58,19 +60,19 @@ func TestObserve(t *testing.T) {
 		"take", "with take", "true <nil>", "2", "with 2", "false <nil>", "slot", "with slot", "1 <nil>",
 		"take", "with take", "false sluice: request: Plan: is nil; make one with Compile",
 	}
-	if !slices.Equal(told, want) {
-		t.Errorf("told\n %q, want\n %q", told, want)
+	if !slices.Equal(reported, want) {
+		t.Errorf("reported\n %q, want\n %q", reported, want)
 	}
 }
 
-// contextual is a store that tells with which context it is asked.
+// contextual is a store that reports with which context it is asked.
 type contextual struct {
 	*memstore.Store
-	told *[]string
+	reported *[]string
 }
 
 func (c contextual) with(ctx context.Context) {
-	*c.told = append(*c.told, fmt.Sprint("with ", ctx.Value(passed{})))
+	*c.reported = append(*c.reported, fmt.Sprint("with ", ctx.Value(passed{})))
 }
 
 func (c contextual) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {

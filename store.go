@@ -68,9 +68,9 @@ func (e *NotSentError) Unwrap() error { return e.Err }
 // listening for the answer for a bounded time. The caller that does not call Keep
 // or Undo lets the units that the request may have spent count.
 type MaybeSentError struct {
-	Err  error // why the caller left
-	said atomic.Bool
-	told func(undo bool, heard func(Late))
+	Err      error // why the caller left
+	said     atomic.Bool
+	reported func(undo bool, heard func(Late))
 }
 
 // Late is the outcome of a request after its caller had left.
@@ -82,11 +82,11 @@ type Late struct {
 }
 
 // NewMaybeSentError returns an error for a store's caller that has left for the
-// reason err. The store's function told is called at most once, by Keep or Undo;
+// reason err. The store's function reported is called at most once, by Keep or Undo;
 // it must not block, and calls heard once when the answer is there, or when the
 // store no longer listens for it.
-func NewMaybeSentError(err error, told func(undo bool, heard func(Late))) *MaybeSentError {
-	return &MaybeSentError{Err: err, told: told}
+func NewMaybeSentError(err error, reported func(undo bool, heard func(Late))) *MaybeSentError {
+	return &MaybeSentError{Err: err, reported: reported}
 }
 
 // Error says why the caller left.
@@ -113,11 +113,11 @@ func (e *MaybeSentError) end(undo bool, heard func(Late)) {
 	if heard == nil {
 		heard = func(Late) {}
 	}
-	if e.told == nil { // made by no store: none listens
+	if e.reported == nil { // made by no store: none listens
 		heard(Late{Result: Result{Err: e.Err}})
 		return
 	}
-	e.told(undo, heard)
+	e.reported(undo, heard)
 }
 
 // ErrClosed is what a closed Store answers.

@@ -39,7 +39,7 @@ func TestTakeBatchOneByOne(t *testing.T) {
 	}
 }
 
-// TestMaybeSentSaysOnce: a store is told once what to do, whatever its caller says.
+// TestMaybeSentSaysOnce: a store learns once what to do, whatever its caller says.
 func TestMaybeSentSaysOnce(t *testing.T) {
 	var said []bool
 	late := sluice.Late{Undone: true}
@@ -56,14 +56,14 @@ func TestMaybeSentSaysOnce(t *testing.T) {
 	e.Keep(func(sluice.Late) { heard++ })
 	e.Undo(nil)
 	if len(said) != 1 || !said[0] || heard != 1 {
-		t.Errorf("the store was told %v and answered %d times, want once to undo", said, heard)
+		t.Errorf("the store was reported %v and answered %d times, want once to undo", said, heard)
 	}
 	if !errors.Is(e, context.DeadlineExceeded) {
 		t.Errorf("%v is no %v", e, context.DeadlineExceeded)
 	}
 }
 
-// TestMaybeSentOfNoStore: one that no store listens for tells at once that there
+// TestMaybeSentOfNoStore: one that no store listens for reports at once that there
 // is no answer.
 func TestMaybeSentOfNoStore(t *testing.T) {
 	why := errors.New("gone")

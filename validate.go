@@ -201,7 +201,7 @@ func (l Limit) validateWarmUp(add func(string, string, ...any)) {
 }
 
 // validateCredit finds what credit does not go with. It lies above a full bucket:
-// where that is full must be told at every instant, and by what takes spend alone.
+// where that is full must be known at every instant, and by what takes spend alone.
 func (l Limit) validateCredit(add func(string, string, ...any)) {
 	if l.Credit < 0 || l.Credit > MaxQuota {
 		add("Credit", "%d must be 0 to %d units", l.Credit, int64(MaxQuota))

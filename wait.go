@@ -28,7 +28,7 @@ type waiter = instants.Waiter[string, receipt]
 // lines are those who wait for the limits of a plan.
 type lines = instants.Registry[string, receipt]
 
-// overdue gives back what is due and nobody waits for. Nobody is there to be told of an
+// overdue gives back what is due and nobody waits for. Nobody is there to report to an
 // error: see Wait.
 func (l *Limiter) overdue(back []receipt) { _ = l.giveBack(context.Background(), back) }
 
@@ -85,7 +85,7 @@ func (l *Limiter) askAfter(ctx context.Context, back []receipt, req Request) (De
 // the same cost move up. The instant that is left then goes to the next who waits for
 // the same, without a call to the store. If nobody has come when it is due, or if one
 // comes before who waits for another cost, it is given back to the store, within a
-// second. An error of that is told to nobody, as none of those who are there has caused
+// second. An error of that is reported to nobody, as none of those who are there has caused
 // it: the units count as spent then, and a Store that wraps another sees it. Where
 // nobody waits any more, the last instant is given back at once, and so is one too many
 // of a thousand, or of a caller whose ctx ends as it may go on: then the error is

@@ -327,7 +327,7 @@ func (bucket) resetAfter(t *sluice.Term, s *State, now int64) int64 {
 
 func (bucket) horizon(t *sluice.Term) int64 { return remembers(t) + maxWait }
 
-// remembers returns for how long a state of t tells since when it counts: as long as
+// remembers returns for how long a state of t shows since when it counts: as long as
 // a receipt from before could give something back, and as credit lasts.
 func remembers(t *sluice.Term) int64 {
 	if t.Credit == 0 {

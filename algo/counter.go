@@ -178,7 +178,7 @@ func (it *Item) see(now int64) {
 // store's, which may keep the old state if all this is not written.
 func (s *State) clear() { *s = State{} }
 
-// rest makes s a state that owes nothing, which still tells whose receipts
+// rest makes s a state that owes nothing, which still shows whose receipts
 // count.
 func (s *State) rest() { *s = State{Since: s.Since} }
 

@@ -120,7 +120,7 @@ func (bucket) proportion(t *sluice.Term, s *State, now int64) (more int64, done 
 	}
 	before, w := owed(t, s, now), s.By
 	if before.Micros >= longest || span.LessProduct(longest, w.Burst, before.Micros+1, t.Burst) {
-		return 0, false // more than any limit may owe, or can be told at t's rate
+		return 0, false // more than any limit may owe, or can be expressed at t's rate
 	}
 	after := scale(&t.Rate, before, t.Burst, w.Burst)
 	if t.Most.Less(after) {

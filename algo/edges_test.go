@@ -37,7 +37,7 @@ func TestLongReservationIsNoClockThatSteppedBack(t *testing.T) {
 		}
 		first := a.peek(start, 1)
 		if got := a.take(start, 1); got.Allowed || got.RetryAfter != first.RetryAfter {
-			t.Errorf("%v: a peek is told %v, a take %v", l, first.RetryAfter, got.RetryAfter)
+			t.Errorf("%v: a peek says %v, a take %v", l, first.RetryAfter, got.RetryAfter)
 		}
 		want := r.Delay + 50*time.Minute
 		if l.Strict || l.Conservative {

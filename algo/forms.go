@@ -35,7 +35,7 @@ func (it *Item) prepareOthers(now int64) {
 }
 
 // seedFrom makes the state of a form that the key has none in beside others: it
-// starts with what the one that knows most tells of its window. That depends on
+// starts with what the one that knows most says of its window. That depends on
 // now only in what has left the window, so a denial need not keep it.
 func (it *Item) seedFrom(now int64) {
 	// A balance may have been there and have drained, and a window that the first
@@ -137,7 +137,7 @@ func room(t *sluice.Term, s *State, at int64) int64 {
 	return sluice.MaxQuota - s.A - s.B
 }
 
-// knownOf returns what s tells of the units that it counts, oldest first. A
+// knownOf returns what s says of the units that it counts, oldest first. A
 // bucket does not tell when they came.
 func knownOf(s *State) []known {
 	t := s.By

@@ -78,7 +78,7 @@ func TestDenialsTakeNoRoomFromDebt(t *testing.T) {
 }
 
 // TestRefundOfAPartOfAUnit: what has drained of a unit is not given back, and
-// the rest is, which is told as a unit.
+// the rest is, which is reported as a unit.
 func TestRefundOfAPartOfAUnit(t *testing.T) {
 	a := open(t, tokens(1, s, 2))
 	d := a.take(origin, 1)
@@ -240,7 +240,7 @@ func TestFifthFormCountsInAnother(t *testing.T) {
 	}
 }
 
-// TestChargeAfterTheClockSteppedBack: a balance tells since when it is its
+// TestChargeAfterTheClockSteppedBack: a balance shows since when it is its
 // writer's, and where the clock has stepped back behind that a charge waits for it
 // no longer than for a reservation.
 func TestChargeAfterTheClockSteppedBack(t *testing.T) {

@@ -49,7 +49,7 @@ func inTurn(a *account, arrivals []int64) (at []int64) {
 			d = a.take(now, 1)
 		}
 		if !d.Allowed {
-			a.t.Fatalf("who waits as long as told is denied: %+v", d)
+			a.t.Fatalf("who waits as long as reported is denied: %+v", d)
 		}
 		at = append(at, now)
 	}

@@ -73,7 +73,7 @@ func (s *redisServer) scripts(b *testing.B) (calls int64, ran time.Duration) {
 	return calls, ran
 }
 
-// memory returns what MEMORY USAGE tells of a key.
+// memory returns what MEMORY USAGE reports of a key.
 func (s *redisServer) memory(b *testing.B, key string) int64 {
 	b.Helper()
 	n, err := s.client.Do(b.Context(), s.client.B().MemoryUsage().Key(key).Samples(0).Build()).AsInt64()

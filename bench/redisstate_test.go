@@ -51,7 +51,7 @@ func BenchmarkRedisLog(b *testing.B) {
 	}
 }
 
-// BenchmarkRedisMemory tells what MEMORY USAGE does of a key whose quota of 100
+// BenchmarkRedisMemory shows what MEMORY USAGE does of a key whose quota of 100
 // is spent, on average over a hundred keys. Run it with -benchtime=1x.
 func BenchmarkRedisMemory(b *testing.B) {
 	const keys, units = 100, 100

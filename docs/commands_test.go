@@ -3,7 +3,7 @@
 
 //go:build unix
 
-// Package docs_test runs what the documents tell readers to run, and compares what
+// Package docs_test runs what the documents report readers to run, and compares what
 // is printed with what they show.
 //
 // A block of "console" has lines that begin with "$ ", the commands, and beneath each what
@@ -37,7 +37,7 @@ import (
 
 const (
 	patience = time.Minute      // for a command to print what is shown
-	leave    = 10 * time.Second // for one that is told to end
+	leave    = 10 * time.Second // for one that was asked to end
 )
 
 func TestCommands(t *testing.T) {
@@ -282,7 +282,7 @@ func (r *reader) run(line int, command string, want *regexp.Regexp, keeps bool) 
 	}
 	r.t.Cleanup(func() {
 		cancel()
-		<-ended //nolint:errcheck // it was told to end
+		<-ended //nolint:errcheck // it was asked to end
 	})
 	for end := time.Now().Add(patience); !want.MatchString(out.String()); time.Sleep(20 * time.Millisecond) {
 		select {

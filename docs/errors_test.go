@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write errors.md")
 
-// faultCalls are the functions whose first text is told to the author of a
+// faultCalls are the functions whose first text is for the author of a
 // configuration, or a command.
 var faultCalls = map[string][]string{
 	"../internal/config": {"fault", "faultAt", "whole"},

@@ -51,7 +51,7 @@ func refuse(c *policy.Call) (metadata.MD, error) {
 	return trailer, st.Err()
 }
 
-// quotaFailure names the limits that denied. It tells nothing of the key.
+// quotaFailure names the limits that denied. It says nothing of the key.
 func quotaFailure(c *policy.Call) *errdetails.QuotaFailure {
 	f := &errdetails.QuotaFailure{}
 	for _, name := range c.Violated {

@@ -102,7 +102,7 @@ func TestClientMaxHold(t *testing.T) {
 						if _ = call(t.Context()); s.calls.Load() <= times {
 							t.Fatalf("call %d was not sent", times+1)
 						}
-						// Until MaxHold is over, who would have to wait is told so at once, and for how long.
+						// Until MaxHold is over, a call that would have to wait fails at once, and says for how long.
 						err := call(t.Context())
 						if hold, held := errors.AsType[*grpclimit.HoldError](err); held && (hold.Wait <= 0 || hold.Wait > 5*time.Minute) {
 							t.Fatalf("got %v; want at most 5m", err)

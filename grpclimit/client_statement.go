@@ -32,7 +32,7 @@ func newCall(b *pacing.Budget, ticket uint64) call {
 	return call{b, ticket, time.AfterFunc(mostSilent, b.Lost)}
 }
 
-// heard tells the budget what an answer says, and returns it.
+// heard passes to the budget what an answer says, and returns it.
 func (c *call) heard(err error, header, trailer metadata.MD) pacing.Statement {
 	said, ok := statement(err, header, trailer)
 	switch inFlight := c.silent.Stop(); {

@@ -32,7 +32,7 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	return &clientStream{ClientStream: s, sent: sent}, nil
 }
 
-// clientStream tells a budget the first word of the server and how it ends.
+// clientStream passes to a budget the first message of the server and how it ends.
 type clientStream struct {
 	grpc.ClientStream
 	sent  call

@@ -68,8 +68,8 @@ func TestClientPacesStreams(t *testing.T) {
 	}
 }
 
-// TestClientStreamDenied: whatever tells the application that its stream was
-// denied tells the budget, too.
+// TestClientStreamDenied: whatever shows the application that its stream was
+// denied notifies the budget, too.
 func TestClientStreamDenied(t *testing.T) {
 	denial := clientSays(clientDenial(codes.ResourceExhausted, 8*time.Second), "grpc-retry-pushback-ms", "8000")
 	for _, c := range []struct {

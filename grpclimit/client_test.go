@@ -134,7 +134,7 @@ func TestClientRetries(t *testing.T) {
 	}
 }
 
-// TestClientHolds: who would wait too long is told so at once, and one that gives
+// TestClientHolds: a call that would wait too long fails at once, and one that gives
 // up keeps nobody back.
 func TestClientHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -311,7 +311,7 @@ func TestClientHearsFailures(t *testing.T) {
 }
 
 // TestClientReturnsTheServersStatus: who was denied, and then does not get its turn
-// again in time, is told what the server said.
+// again in time, is given what the server said.
 func TestClientReturnsTheServersStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		short := clientSays(clientDenial(codes.ResourceExhausted, 8*time.Second))

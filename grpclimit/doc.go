@@ -34,7 +34,7 @@
 // nobody knows how long to wait, and a QuotaFailure that names the limits. Its
 // trailer has grpc-retry-pushback-ms, which grpc-go's retries obey: "-1" where no
 // wait would help. ratelimit and ratelimit-policy are there, too, as HTTP has them.
-// What else can become of a call:
+// other outcomes of a call:
 //
 //	INVALID_ARGUMENT    it has no usable key
 //	UNAUTHENTICATED     its token cannot be used, or it needs one

@@ -26,7 +26,7 @@ import (
 )
 
 // endings are the ways in which calls of TestEndings end.
-var endings = []string{"well", "error", "panic", "hang", "key", "cost", "told", "size", "busy", "rest"}
+var endings = []string{"well", "error", "panic", "hang", "key", "cost", "reported", "size", "busy", "rest"}
 
 // howOf returns how a call is to end.
 func howOf(ctx context.Context) string {
@@ -111,7 +111,7 @@ func TestEndings(t *testing.T) {
 			Messages: []policy.Rule{rule(t, "messages", policy.IP(), "1000000/s burst 3")},
 			Replies:  []policy.Rule{rule(t, "replies", policy.IP(), "1000000/s burst 3")},
 			OnDecision: func(c grpclimit.Call, _ policy.Event) {
-				if howOf(c.Context) == "told" {
+				if howOf(c.Context) == "reported" {
 					panic("as asked")
 				}
 			},

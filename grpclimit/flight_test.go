@@ -99,7 +99,7 @@ func TestRenewed(t *testing.T) {
 	want(t, "the stream", []codes.Code{<-ends}, ok)
 }
 
-// counted tells of renewals.
+// counted reports renewals.
 type counted struct {
 	sluice.SlotStore
 	renewals chan<- struct{}
@@ -122,32 +122,32 @@ func TestRetryPolicy(t *testing.T) {
 	const retries = `{"methodConfig": [{"name": [{}], "retryPolicy": {
 		"maxAttempts": 4, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`
 	for _, c := range []struct {
-		name  string
-		limit string
-		units int64
-		want  []codes.Code
-		told  map[policy.VerdictKind]int
+		name     string
+		limit    string
+		units    int64
+		want     []codes.Code
+		reported map[policy.VerdictKind]int
 	}{
 		{"waits", "10/s burst 1", 1, []codes.Code{ok, ok, ok}, map[policy.VerdictKind]int{policy.Allowed: 3, policy.Denied: 2}},
 		{"gives up", "1/s", 2, []codes.Code{denied}, map[policy.VerdictKind]int{policy.Denied: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			told := make(chan policy.VerdictKind, 100)
+			reported := make(chan policy.VerdictKind, 100)
 			r := rule(t, "api", policy.IP(), c.limit)
 			r.Cost.Units = c.units
 			_, dial := start(t, &service{}, grpclimit.Options{
 				Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{r},
-				OnDecision: func(_ grpclimit.Call, e policy.Event) { told <- e.Verdict },
+				OnDecision: func(_ grpclimit.Call, e policy.Event) { reported <- e.Verdict },
 			})
 			client := dial(grpc.WithDefaultServiceConfig(retries))
 			want(t, "calls", times(len(c.want), func() codes.Code { return call(within(t), client, &testgrpc.SimpleRequest{}) }), c.want...)
-			close(told)
+			close(reported)
 			got := map[policy.VerdictKind]int{}
-			for kind := range told {
+			for kind := range reported {
 				got[kind]++
 			}
-			if fmt.Sprint(got) != fmt.Sprint(c.told) {
-				t.Errorf("decided %v, want %v", got, c.told)
+			if fmt.Sprint(got) != fmt.Sprint(c.reported) {
+				t.Errorf("decided %v, want %v", got, c.reported)
 			}
 		})
 	}
@@ -171,23 +171,23 @@ func TestWait(t *testing.T) {
 // TestErrorOfNoCall: OnError has a context to log under, also where what fails is
 // about a call that has left.
 func TestErrorOfNoCall(t *testing.T) {
-	told := make(chan grpclimit.Call, 10)
+	reported := make(chan grpclimit.Call, 10)
 	client, _ := start(t, &service{}, grpclimit.Options{
 		Store: stingy{memstore.New(memstore.Options{})}, MaxWait: 10 * time.Second,
 		Rules:   []policy.Rule{rule(t, "api", policy.IP(), "5/s burst 1")},
-		OnError: func(c grpclimit.Call, _ error) { told <- c },
+		OnError: func(c grpclimit.Call, _ error) { reported <- c },
 	})
 	want(t, "the first", []codes.Code{call(within(t), client, &testgrpc.SimpleRequest{})}, ok)
 	ctx, leave := context.WithCancel(t.Context()) // without a deadline, past which it would not wait
 	time.AfterFunc(50*time.Millisecond, leave)
 	want(t, "one that leaves", []codes.Code{call(ctx, client, &testgrpc.SimpleRequest{})}, codes.Canceled)
 	select {
-	case c := <-told:
+	case c := <-reported:
 		if c.Context == nil {
-			t.Error("told without a context")
+			t.Error("reported without a context")
 		}
 	case <-within(t).Done():
-		t.Error("nobody was told that an instant could not be given back")
+		t.Error("no error said that an instant could not be given back")
 	}
 }
 

@@ -53,7 +53,7 @@ func TestSizeThatPanics(t *testing.T) {
 }
 
 // TestBothWaysDenied: where the messages of both directions are turned away, the
-// client is told of the first: by two pushbacks it would never come again.
+// client is notified of the first: by two pushbacks it would never come again.
 func TestBothWaysDenied(t *testing.T) {
 	queue, never := policy.NewQueue(10), rule(t, "messages", policy.IP(), "1/min")
 	never.Cost.Units = 2
@@ -108,21 +108,21 @@ func TestBytesOfDenied(t *testing.T) {
 // TestDenyWithoutCalls: who is not let in is not, also where only messages have
 // rules.
 func TestDenyWithoutCalls(t *testing.T) {
-	var told atomic.Int64
+	var reported atomic.Int64
 	client, _ := start(t, &service{}, grpclimit.Options{
 		Messages: []policy.Rule{rule(t, "messages", policy.IP(), "1/min")},
 		Deny:     []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		OnDecision: func(_ grpclimit.Call, e policy.Event) {
 			if e.Verdict == policy.Refused {
-				told.Add(1)
+				reported.Add(1)
 			}
 		},
 	})
 	want(t, "a unary call", []codes.Code{call(within(t), client, &testgrpc.SimpleRequest{})}, codes.PermissionDenied)
 	_, code, _ := echo(within(t), client)
 	want(t, "a stream of no messages", []codes.Code{code}, codes.PermissionDenied)
-	if n := told.Load(); n != 2 {
-		t.Errorf("told of %d", n)
+	if n := reported.Load(); n != 2 {
+		t.Errorf("notified of %d", n)
 	}
 }
 

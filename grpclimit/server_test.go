@@ -57,7 +57,7 @@ func TestDenial(t *testing.T) {
 	}
 }
 
-// TestNeverFits: who can never be served is told not to come again.
+// TestNeverFits: a request that never fits is not asked to come again.
 func TestNeverFits(t *testing.T) {
 	r := rule(t, "api", policy.IP(), "2/min")
 	r.Cost.Units = 3
@@ -179,7 +179,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestStore: what becomes of calls while the store fails, or too many wait.
+// TestStore: the outcome of calls while the store fails, or too many wait.
 func TestStore(t *testing.T) {
 	broken := errors.New("the store is broken")
 	for _, c := range []struct {
@@ -193,16 +193,18 @@ func TestStore(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := rule(t, "api", policy.IP(), "1/min")
 			r.Failure = c.failure
-			var told []error
+			var reported []error
 			client, _ := start(t, &service{}, grpclimit.Options{
 				Store: failing{broken}, Rules: []policy.Rule{r},
-				OnError: func(c grpclimit.Call, err error) { told = append(told, fmt.Errorf("%s: %w", c.FullMethod, err)) },
+				OnError: func(c grpclimit.Call, err error) {
+					reported = append(reported, fmt.Errorf("%s: %w", c.FullMethod, err))
+				},
 			})
 			var trailer metadata.MD
 			_, err := client.UnaryCall(within(t), &testgrpc.SimpleRequest{}, grpc.Trailer(&trailer))
 			want(t, "call", []codes.Code{codeOf(err)}, c.want)
-			if len(told) != 1 || !errors.Is(told[0], broken) || !strings.HasPrefix(told[0].Error(), "/grpc.testing.TestService/UnaryCall: ") {
-				t.Errorf("told %v", told)
+			if len(reported) != 1 || !errors.Is(reported[0], broken) || !strings.HasPrefix(reported[0].Error(), "/grpc.testing.TestService/UnaryCall: ") {
+				t.Errorf("reported %v", reported)
 			}
 			if retry, _ := detailsOf(err); c.want != ok && (retry.GetRetryDelay().AsDuration() != time.Second || trailer.Get("grpc-retry-pushback-ms")[0] != "1000") {
 				t.Errorf("RetryInfo %v, trailer %v, want a second", retry, trailer)
@@ -221,14 +223,14 @@ func (f failing) Take(context.Context, sluice.Request) (sluice.Decision, error) 
 	return sluice.Decision{}, f.err
 }
 
-// TestFields: what is left is told with every call, if the options say so, and
+// TestFields: what is left is reported with every call, if the options say so, and
 // OnDecision hears of each once.
 func TestFields(t *testing.T) {
-	var told []string
+	var reported []string
 	client, _ := start(t, &service{}, grpclimit.Options{
 		Rules: []policy.Rule{rule(t, "api", policy.IP(), "3/min")}, Fields: true,
 		OnDecision: func(c grpclimit.Call, e policy.Event) {
-			told = append(told, fmt.Sprintf("%s %v %d", c.FullMethod, e.Verdict, e.Decision.Remaining))
+			reported = append(reported, fmt.Sprintf("%s %v %d", c.FullMethod, e.Verdict, e.Decision.Remaining))
 		},
 	})
 	var header metadata.MD
@@ -248,8 +250,8 @@ func TestFields(t *testing.T) {
 	if header, err = stream.Header(); err != nil || fmt.Sprint(header.Get("ratelimit")) != `["api";r=1;t=40]` {
 		t.Errorf("the stream's header %v, %v", header, err)
 	}
-	if got := strings.Join(told, ", "); got != "/grpc.testing.TestService/UnaryCall allowed 2, /grpc.testing.TestService/FullDuplexCall allowed 1" {
-		t.Errorf("told %s", got)
+	if got := strings.Join(reported, ", "); got != "/grpc.testing.TestService/UnaryCall allowed 2, /grpc.testing.TestService/FullDuplexCall allowed 1" {
+		t.Errorf("reported %s", got)
 	}
 }
 

@@ -83,7 +83,7 @@ func TestTransportMaxHold(t *testing.T) {
 						if status, err := get(t.Context(), client, "http://api.test/"); status != c.status || err != nil {
 							t.Fatalf("got %d, %v; want %d", status, err, c.status)
 						}
-						// Until MaxHold is over, who would have to wait is told so at once, and for how long.
+						// Until MaxHold is over, a call that would have to wait fails at once, and says for how long.
 						_, err := get(t.Context(), client, "http://api.test/")
 						var hold *httpclient.HoldError
 						if err != nil && (!errors.As(err, &hold) || hold.Wait <= 0 || hold.Wait > 5*time.Minute) {

@@ -41,7 +41,7 @@ func TestStatement(t *testing.T) {
 		{"endless t", 0, 200, []string{`RateLimit: "a";r=1;t=999999999999999`}, `false 0s [a/ true 1 8784h0m0s 0 0s]`},
 		{"from a cache", 0, 429, []string{"Age: 1", "Retry-After: 9", `RateLimit: "a";r=1;t=1`}, `true 0s`},
 		{"age 0 is fresh", 0, 429, []string{"Age: 0", "Retry-After: 9"}, `false 9s`},
-		{"success is not told to retry", 0, 201, []string{"Retry-After: 9"}, `false 0s`},
+		{"success asks for no retry", 0, 201, []string{"Retry-After: 9"}, `false 0s`},
 		{"Retry-After wins", 0, 429, []string{"Retry-After: 3", `RateLimit: "a";r=0;t=9`}, `false 3s [a/ true 0 9s 0 0s]`},
 		{"endless", 0, 429, []string{"Retry-After: " + strings.Repeat("9", 400)}, `false 8784h0m0s`},
 		{"a date", 0, 429, []string{"Retry-After: Fri, 01 May 2026 12:00:05 GMT"}, `false 5s`},

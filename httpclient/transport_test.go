@@ -229,7 +229,7 @@ func TestTransportRetries(t *testing.T) {
 	}
 }
 
-// TestTransportHolds: who would wait too long is told so at once.
+// TestTransportHolds: a call that would wait too long fails at once.
 func TestTransportHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answers: []http.HandlerFunc{answer(200, `RateLimit: "a";r=0;t=90`)}, start: time.Now()}

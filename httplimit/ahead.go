@@ -61,7 +61,7 @@ type chunk struct {
 
 // readAhead begins to read the request's body, which is what comes back from
 // then on. It returns nil where there is no need: HTTP/2 has a client's leave
-// told by the connection.
+// reported by the connection.
 func (q *Request) readAhead(room *ReadAhead, broken func()) *ahead {
 	if q.r.ProtoMajor >= 2 || q.r.Body == nil || q.r.Body == http.NoBody || q.r.ContentLength == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// warningField tells a client whose request was let through that its next ones
+// warningField notifies a client whose request was let through that its next ones
 // may not be. It is a list in the format of RateLimit, with a reason:
 //
 //	RateLimit-Warning: "api";r=499;t=86400;why="soft"
@@ -74,7 +74,7 @@ func challenge(h http.Header, token *policy.TokenError) {
 
 // policies returns RateLimit-Policy of all limits that applied.
 func (q *Request) policies() string {
-	if q.call.Judged.Limits() == 1 {
+	if q.call.Evaluated.Limits() == 1 {
 		return q.mw.items.of(q.call.Limit)
 	}
 	var buf [256]byte
@@ -116,7 +116,7 @@ func (q *Request) setFields(h http.Header) (own []string) {
 		return own
 	}
 	var warning []byte
-	for w := range c.Judged.Warnings() {
+	for w := range c.Evaluated.Warnings() {
 		warning = appendWarning(warning, w.Name(), w.Left.Remaining, w.Left.ResetAfter, "soft")
 	}
 	if warning == nil && near(c.Limit, c.Charge.Cost, c.Decision.Remaining) {

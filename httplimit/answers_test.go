@@ -208,24 +208,24 @@ func TestStatusOfRule(t *testing.T) {
 	}
 }
 
-// TestFaultIsTold: OnDecision is told of a request that servers read differently,
+// TestFaultIsReported: OnDecision is notified of a request that servers read differently,
 // and who is not let in does not learn that his was one.
-func TestFaultIsTold(t *testing.T) {
-	var told []httplimit.Event
+func TestFaultIsReported(t *testing.T) {
+	var reported []httplimit.Event
 	mw := newMiddleware(t, httplimit.Options{
 		Store: newStore(newClock()), Rules: []policy.Rule{rule(t, "api", httplimit.ByIP(), "9/min")}, Deny: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
-		OnDecision: func(_ *http.Request, e httplimit.Event) { told = append(told, e) },
+		OnDecision: func(_ *http.Request, e httplimit.Event) { reported = append(reported, e) },
 	})
 	for _, c := range []struct {
 		remote string
 		status int
 	}{{"192.0.2.1:1", http.StatusBadRequest}, {"203.0.113.1:1", http.StatusForbidden}} {
 		r := request(t, "/")
-		r.URL.Opaque, r.RemoteAddr, told = "x", c.remote, nil
+		r.URL.Opaque, r.RemoteAddr, reported = "x", c.remote, nil
 		w := httptest.NewRecorder()
 		mw.Wrap(http.NotFoundHandler()).ServeHTTP(w, r)
-		if w.Code != c.status || len(told) != 1 || told[0].Verdict != policy.Refused || told[0].Status != c.status || told[0].Judged != nil {
-			t.Errorf("%s: %d, told %+v; want %d", c.remote, w.Code, told, c.status)
+		if w.Code != c.status || len(reported) != 1 || reported[0].Verdict != policy.Refused || reported[0].Status != c.status || reported[0].Evaluated != nil {
+			t.Errorf("%s: %d, reported %+v; want %d", c.remote, w.Code, reported, c.status)
 		}
 	}
 }

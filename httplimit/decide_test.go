@@ -38,13 +38,13 @@ func settled(mw *httplimit.Middleware, r *http.Request, resp httplimit.Response)
 // TestDecide: what is allowed goes on with its fields, and what is not is
 // answered as Wrap would.
 func TestDecide(t *testing.T) {
-	var told []policy.VerdictKind
+	var reported []policy.VerdictKind
 	closed := rule(t, "api", httplimit.ByQuery("user"), "1/min")
 	closed.Failure = sluice.FailClosed
 	store := &outage{Store: newStore(newClock())}
 	mw := newMiddleware(t, httplimit.Options{
 		Store: store, Rules: []policy.Rule{closed},
-		OnDecision: func(_ *http.Request, e httplimit.Event) { told = append(told, e.Verdict) },
+		OnDecision: func(_ *http.Request, e httplimit.Event) { reported = append(reported, e.Verdict) },
 		OnError:    func(*http.Request, error) {},
 	})
 	wrapped := mw.Wrap(ok)
@@ -63,13 +63,13 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store.down.Store(c.down)
-			told = nil
+			reported = nil
 			q := mw.Decide(request(t, c.target))
 			if e := q.Event(); q.Allowed() != (c.status == 0) || e.Verdict != c.verdict || e.Status != c.status {
 				t.Fatalf("allowed %v, event %+v; want %v, %d", q.Allowed(), e, c.verdict, c.status)
 			}
-			if !slices.Equal(told, []policy.VerdictKind{c.verdict}) {
-				t.Errorf("told %v, want %v once", told, c.verdict)
+			if !slices.Equal(reported, []policy.VerdictKind{c.verdict}) {
+				t.Errorf("reported %v, want %v once", reported, c.verdict)
 			}
 			rec := httptest.NewRecorder()
 			if c.status == 0 {

@@ -14,8 +14,8 @@
 // candidates, costs in bytes or known only after the response, requests in flight.
 // The rules of a file that package config has read are served the same way.
 //
-// Where no [http.ResponseWriter] sees what becomes of a request, as in many a
-// framework, [Middleware.Decide] decides it and [Request.Settle] is told the rest.
+// Where no [http.ResponseWriter] sees the outcome of a request, as in many a
+// framework, [Middleware.Decide] decides it and [Request.Settle] is given the rest.
 //
 // # What a client sees
 //
@@ -27,7 +27,7 @@
 //   - Every answer that was decided carries RateLimit-Policy, with all limits, and
 //     RateLimit, with the limit that binds, of
 //     draft-ietf-httpapi-ratelimit-headers-11; [Fields] has other families.
-//   - What went over a soft limit, or is about to reach a limit, is told so in the
+//   - What went over a soft limit, or is about to reach a limit, is reported in the
 //     field RateLimit-Warning.
 //   - What is allowed only after a delay is delayed by as long, in a place of a
 //     bounded [Queue]; a client that hangs up frees its place and gets its units

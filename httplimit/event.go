@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Event is a request's verdict and its reason. It may be kept, but for Judged.
+// Event is a request's verdict and its reason. It may be kept, but for Evaluated.
 type Event struct {
 	policy.Event
 	// Status is the status of the answer if the request was not passed on. It is 0

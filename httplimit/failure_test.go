@@ -63,7 +63,7 @@ func TestFailure(t *testing.T) {
 				t.Errorf("status %d, %v, errors %v; want %d, %v, %v", rec.Code, verdict, seen, c.status, c.verdict, errDown)
 			}
 			if strings.Contains(rec.Body.String(), "secret-host") {
-				t.Errorf("the client is told of the store: %s", rec.Body)
+				t.Errorf("the client sees an error of the store: %s", rec.Body)
 			}
 			store.down.Store(false)
 			if rec = ask(t, h, "/"); rec.Code != 200 || verdict != policy.Allowed {

@@ -81,7 +81,7 @@ func PolicyItem(limit *sluice.Term) string { return string(appendPolicy(nil, lim
 
 // appendPolicy appends the item of RateLimit-Policy for a limit. Windows that
 // are not whole seconds, or differ in length, are left out: w is optional, and
-// any number would be wrong. The burst is told where each spent unit is back after
+// any number would be wrong. The burst is reported where each spent unit is back after
 // its share of the window: by that alone a client can keep a pace of more than a
 // request a second under a small one, as t is in whole seconds.
 func appendPolicy(b []byte, t *sluice.Term) []byte {
@@ -111,7 +111,7 @@ func appendParam(b []byte, param string, n int64) []byte {
 	return strconv.AppendInt(append(b, param...), min(max(n, 0), maxInteger), 10)
 }
 
-// Set writes what a client is told of a decision into the header of its answer:
+// Set writes what a client sees of a decision into the header of its answer:
 // for fronts that decide by other means than a [Middleware]. The limit is the
 // one that binds; policy is the value of RateLimit-Policy, a list of
 // [PolicyItem] of all limits that applied. Zero means [Draft11]. It adds to
@@ -180,7 +180,7 @@ func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decis
 	}
 }
 
-// setRetryAfter tells the client of a request that was not decided, or not in
+// setRetryAfter answers a request that was not decided, or not in
 // time, when to come again, in seconds rounded up. It says no more than what is
 // said.
 func setRetryAfter(h http.Header, e *Event) {

@@ -32,7 +32,7 @@ func (s *faltering) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.Sl
 	return s.Store.Slot(ctx, req)
 }
 
-// crowd is requests that run until they are told to end.
+// crowd is requests that run until they are asked to end.
 type crowd struct {
 	guard   *guard
 	store   *faltering
@@ -121,7 +121,7 @@ func TestSlotsTakenAfterOutage(t *testing.T) {
 		endOthers := c.run(t) // before the first two have asked again
 		time.Sleep(10 * time.Second)
 		if n := c.expired(); n != 2 {
-			t.Errorf("told of %d lost slots, want 2, once each", n)
+			t.Errorf("notified of %d lost slots, want 2, once each", n)
 		}
 		endOthers()
 		time.Sleep(time.Second)
@@ -169,17 +169,17 @@ func (s unrenewed) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.Slo
 	return s.Store.Slot(ctx, req)
 }
 
-// TestErrorsOfRenewals is for the race detector: OnError is told of a request while
+// TestErrorsOfRenewals is for the race detector: OnError is notified of a request while
 // its body is put into what counts it.
 func TestErrorsOfRenewals(t *testing.T) {
-	told := make(chan string, 100)
+	reported := make(chan string, 100)
 	g := newGuard(t, "  - {name: a, by: ip, in_flight: {cap: 2, ttl: 3ms}}\n", func(http.ResponseWriter, *http.Request) {
-		if got := <-told; got != "POST /x" {
-			t.Errorf("told of %s", got)
+		if got := <-reported; got != "POST /x" {
+			t.Errorf("notified of %s", got)
 		}
 	}, httplimit.Options{Store: unrenewed{memstore.New(memstore.Options{})}, OnError: func(r *http.Request, _ error) {
 		select {
-		case told <- r.Method + " " + r.URL.Path:
+		case reported <- r.Method + " " + r.URL.Path:
 		default:
 		}
 	}})

@@ -129,7 +129,7 @@ func (m *Middleware) onDecision(_ context.Context, a policy.Attributes, e *polic
 }
 
 // onError reports an error of the front. A renewal of slots may
-// fail while the request gets another body: it is told of the one that came. One of
+// fail while the request gets another body: it is passed the one that came. One of
 // no request, as an instant that nobody waits for is cancelled, is logged.
 func (m *Middleware) onError(ctx context.Context, a policy.Attributes, err error) {
 	if of, ok := a.(*attributes); ok {

@@ -136,7 +136,7 @@ func TestShadow(t *testing.T) {
 		Rules: []policy.Rule{user},
 		OnDecision: func(_ *http.Request, e httplimit.Event) {
 			s := step{verdict: e.Verdict, violated: strings.Join(e.Violated, " ")}
-			for side := range e.Judged.Trials() {
+			for side := range e.Evaluated.Trials() {
 				if side.Err != nil {
 					s.side = side.Err.Error()
 				}
@@ -297,7 +297,7 @@ func TestConcurrentRequests(t *testing.T) {
 	}
 }
 
-// TestNil: a handler that is forgotten is told where it is passed, not by the
+// TestNil: a handler that is forgotten is reported where it is passed, not by the
 // first request.
 func TestNil(t *testing.T) {
 	mw := newMiddleware(t, httplimit.Options{

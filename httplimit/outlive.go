@@ -36,7 +36,7 @@ func (q *Request) presume() { q.call.Presume(q.r.Context()) }
 // client's network stands for it: one client must not take the place of all.
 func (q *Request) keys(yield func(string) bool) {
 	own := false
-	for key := range q.call.Judged.Awaiting() {
+	for key := range q.call.Evaluated.Awaiting() {
 		if own = true; !yield(key) {
 			return
 		}

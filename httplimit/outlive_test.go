@@ -19,13 +19,13 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// toldSlots tells what is asked of slots.
-type toldSlots struct {
+// recordedSlots shows what is asked of slots.
+type recordedSlots struct {
 	sluice.SlotStore
 	renewed, released chan struct{}
 }
 
-func (s *toldSlots) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+func (s *recordedSlots) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	d, err := s.SlotStore.Slot(ctx, req)
 	switch req.Op {
 	case sluice.SlotRenew:
@@ -51,11 +51,11 @@ func TestSlotOutlivesItsClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer next.Close()
-	var all [2]*toldSlots
+	var all [2]*recordedSlots
 	var handler http.Handler = next
 	for i, name := range []string{"inner", "outer"} {
 		store := memstore.New(memstore.Options{})
-		all[i] = &toldSlots{SlotStore: store, renewed: make(chan struct{}, 10_000), released: make(chan struct{}, 10)}
+		all[i] = &recordedSlots{SlotStore: store, renewed: make(chan struct{}, 10_000), released: make(chan struct{}, 10)}
 		handler = newMiddleware(t, httplimit.Options{
 			Policy: rules(t, "  - {name: "+name+", by: ip, in_flight: {cap: 1, ttl: 1s}}"), Store: store, Slots: all[i],
 		}).Wrap(handler)

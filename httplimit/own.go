@@ -143,7 +143,7 @@ type ownRequest struct {
 
 func (r *ownRequest) Path() string { return r.path }
 
-// OwnLimit is what a client is told of one of its limits.
+// OwnLimit is what a client sees of one of its limits.
 type OwnLimit struct {
 	Name       string `json:"name"`
 	Quota      int64  `json:"quota"`

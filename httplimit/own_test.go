@@ -77,7 +77,7 @@ func TestOwnSaysWhatALimitHolds(t *testing.T) {
 	}
 }
 
-// TestOwnOfBadToken: a client whose token cannot be used is told so, as by a
+// TestOwnOfBadToken: a client whose token cannot be used gets an answer, as by a
 // request of another path, and not that no rule is about it.
 func TestOwnOfBadToken(t *testing.T) {
 	yaml := "  - {name: ip, by: ip, limits: 5/min}\n  - {name: user, by: claim.sub, missing: skip, limits: 5/min}\n"

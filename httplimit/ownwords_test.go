@@ -217,7 +217,7 @@ func TestAnswerInItsFormat(t *testing.T) {
 		t.Errorf("%v, got %+v of %s", err, got, rec.Body)
 	}
 	if when := rec.Header()["When"]; when != nil || rec.Header()["Retry-After"] != nil {
-		t.Errorf("a request that never fits is told to come again: %v", rec.Header())
+		t.Errorf("a request that never fits is asked to come again: %v", rec.Header())
 	}
 }
 

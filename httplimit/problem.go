@@ -16,7 +16,7 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 
 // WriteProblem is the answer of [Options] without Refuse: e.Status with a
 // problem document (RFC 9457, application/problem+json) that says what
-// happened and names the limits that denied. It tells a client nothing of an
+// happened and names the limits that denied. It shows a client nothing of an
 // error of the store but when to retry: see [policy.RetryError]. A denial by a
 // rule whose [policy.Answer] has a body is answered by that.
 //

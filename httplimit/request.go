@@ -39,7 +39,7 @@ type Request struct {
 // Response is the outcome of a request that was passed on.
 type Response = policy.Response
 
-// Decide is for where there is no [http.ResponseWriter] that sees what becomes of
+// Decide is for where there is no [http.ResponseWriter] that sees the outcome of
 // a request, as in many a framework: it decides r, and blocks while r is held
 // back. What is allowed is then passed on as [Request.HTTP] and must be settled;
 // what is not is answered by [Request.Refuse].
@@ -133,7 +133,7 @@ func (q *Request) end() {
 	q.mw, q.w, q.x, q.r, q.client = nil, nil, nil, nil, netip.Addr{}
 	q.token, q.attributes, q.own, q.summary = policy.Token{}, attributes{}, false, Summary{}
 	e := &q.call.Event
-	e.Err, e.Violated, e.Charge.Key, e.Judged = nil, nil, "", nil // the rest is the policy's, and set anew
+	e.Err, e.Violated, e.Charge.Key, e.Evaluated = nil, nil, "", nil // the rest is the policy's, and set anew
 }
 
 // serve passes the request on, or answers it.

@@ -18,7 +18,7 @@ import (
 // nil ones are as fast as it goes.
 func (q *Request) paces() (response, upload *exchange.Pace) {
 	var of [2]*pace // of the response, and of what is sent
-	for s := range q.call.Judged.Shapes() {
+	for s := range q.call.Evaluated.Shapes() {
 		into := &of[0]
 		if s.Rule.Cost.Of == policy.RequestBytes {
 			into = &of[1]

@@ -163,7 +163,7 @@ func TestStoreAway(t *testing.T) {
 				t.Errorf("got %d, write %v; want %d, cut %v", w.Code, failed, c.status, c.cut)
 			}
 			if strings.Contains(w.Body.String(), "away") {
-				t.Errorf("the client is told: %s", w.Body)
+				t.Errorf("the client sees: %s", w.Body)
 			}
 			if all := reported.all(); len(all) == 0 || !errors.Is(all[0], errAway) {
 				t.Errorf("reported %v", all)

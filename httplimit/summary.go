@@ -80,7 +80,7 @@ func (q *Request) observe(next http.Handler) {
 	returned = true
 }
 
-// over tells that the request is over, once.
+// over reports that the request is over, once.
 func (q *Request) over(resp *Response) {
 	s := &q.summary
 	if s.Began.IsZero() {

@@ -22,8 +22,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// told is what a test looks at of a summary.
-func told(s *httplimit.Summary) string {
+// reported is what a test looks at of a summary.
+func reported(s *httplimit.Summary) string {
 	text := fmt.Sprintf("%v %d broken=%t sent=%d", s.Event.Verdict, s.Status, s.Broken, s.Written)
 	if u := s.Upstream; u.URL != "" {
 		text += fmt.Sprintf(" upstream %s %d bytes=%d failed=%t", u.Route, u.Status, u.Bytes, u.Err != nil)
@@ -31,7 +31,7 @@ func told(s *httplimit.Summary) string {
 	return text
 }
 
-// observedSite is a server in front of an upstream, whose ends are told.
+// observedSite is a server in front of an upstream, whose ends are reported.
 func observedSite(t *testing.T, rule, upstream string) (url string, ends chan string, returned chan struct{}) {
 	t.Helper()
 	next, err := gateway.New(upstream, gateway.Options{ResponseTimeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
@@ -50,7 +50,7 @@ func observedSite(t *testing.T, rule, upstream string) (url string, ends chan st
 			if s.Began.IsZero() || s.Took <= 0 || s.Took < s.Upstream.Took || s.Upstream.Took < s.Upstream.Header {
 				t.Errorf("began %v, took %v; at the upstream %v, its header %v", s.Began, s.Took, s.Upstream.Took, s.Upstream.Header)
 			}
-			ends <- told(s)
+			ends <- reported(s)
 		},
 	})
 	returned = make(chan struct{}, 10)
@@ -131,7 +131,7 @@ func TestOnEnd(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 			if len(ends) > 0 {
-				t.Errorf("told again: %q", <-ends)
+				t.Errorf("reported again: %q", <-ends)
 			}
 		})
 	}
@@ -191,7 +191,7 @@ func TestOnEndOfSteps(t *testing.T) {
 	mw := newMiddleware(t, httplimit.Options{
 		Rules: []policy.Rule{rule(t, "a", httplimit.ByIP(), "1/min")}, Store: memstore.New(memstore.Options{}),
 		Skip:  func(r *http.Request) bool { return r.URL.Path == "/skipped" },
-		OnEnd: func(_ *http.Request, s *httplimit.Summary) { ends = append(ends, told(s)) },
+		OnEnd: func(_ *http.Request, s *httplimit.Summary) { ends = append(ends, reported(s)) },
 	})
 	for _, path := range []string{"/skipped", "/", "/"} {
 		q := mw.Decide(request(t, path))
@@ -222,12 +222,12 @@ func TestOnEndOfOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	mw := newMiddleware(t, httplimit.Options{Policy: p, Store: store, Own: own, OnEnd: func(_ *http.Request, s *httplimit.Summary) {
-		if ends++; !s.Own || s.Event.Judged != nil || s.Status != http.StatusOK {
-			t.Errorf("own %t, evaluated %v, status %d", s.Own, s.Event.Judged, s.Status)
+		if ends++; !s.Own || s.Event.Evaluated != nil || s.Status != http.StatusOK {
+			t.Errorf("own %t, evaluated %v, status %d", s.Own, s.Event.Evaluated, s.Status)
 		}
 	}})
 	ask(t, mw.Wrap(ok), httplimit.OwnPath)
 	if ends != 1 {
-		t.Errorf("told %d times", ends)
+		t.Errorf("reported %d times", ends)
 	}
 }

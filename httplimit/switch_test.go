@@ -37,7 +37,7 @@ func upgrade(t *testing.T, g http.Handler, sent string, early int) {
 	t.Helper()
 	client, server := net.Pipe()
 	go func() {
-		defer client.Close() //nolint:errcheck // a pipe has no fault to tell
+		defer client.Close() //nolint:errcheck // a pipe has no fault to report
 		_, _ = io.WriteString(client, sent[early:])
 	}()
 	r := requestOf(t, "GET", "/", "")
@@ -60,7 +60,7 @@ func reads(t *testing.T, buffered bool, want string) http.HandlerFunc {
 			t.Error(err)
 			return
 		}
-		defer conn.Close() //nolint:errcheck // a pipe has no fault to tell
+		defer conn.Close() //nolint:errcheck // a pipe has no fault to report
 		from := io.Reader(conn)
 		if buffered {
 			from = rw

@@ -116,18 +116,18 @@ func TestClaimsThatFail(t *testing.T) {
 	}
 }
 
-// TestVerdictIsToldOnce: whatever becomes of a request, with what the policy had
+// TestVerdictIsReportedOnce: whatever the outcome of a request, with what the policy had
 // to say, if it was asked.
-func TestVerdictIsToldOnce(t *testing.T) {
-	var told []string
+func TestVerdictIsReportedOnce(t *testing.T) {
+	var reported []string
 	o := httplimit.Options{
 		Deny: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
 		OnDecision: func(_ *http.Request, e httplimit.Event) {
 			evaluated := "not evaluated"
-			if e.Judged != nil {
-				evaluated = fmt.Sprint(e.Judged.Allowed)
+			if e.Evaluated != nil {
+				evaluated = fmt.Sprint(e.Evaluated.Allowed)
 			}
-			told = append(told, fmt.Sprintf("%v %d %s", e.Verdict, e.Status, evaluated))
+			reported = append(reported, fmt.Sprintf("%v %d %s", e.Verdict, e.Status, evaluated))
 		},
 	}
 	g := newGuard(t, "  - {name: a, by: header.X-User, limits: 1/min}", echo, o)
@@ -140,8 +140,8 @@ func TestVerdictIsToldOnce(t *testing.T) {
 		answer(g, r)
 	}
 	want := []string{"allowed 0 true", "denied 429 false", "refused 400 false", "refused 403 not evaluated"}
-	if !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
+	if !slices.Equal(reported, want) {
+		t.Errorf("reported %q, want %q", reported, want)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestFieldsSayWhatALimitHolds(t *testing.T) {
 	}
 }
 
-// TestMissingOptions: all are told at once.
+// TestMissingOptions: all are reported at once.
 func TestMissingOptions(t *testing.T) {
 	_, err := httplimit.New(httplimit.Options{ClientHeader: "X-Real-IP"})
 	for _, want := range []string{"Rules", "Store", "client address"} {

@@ -8,7 +8,7 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-// class says what becomes of a living state when room is needed. It lies in the
+// class says what happens to a living state when room is needed. It lies in the
 // state's slot and costs no memory.
 type class uint8
 

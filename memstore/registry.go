@@ -38,7 +38,7 @@ const (
 	maxVersions = 1<<byBits - 1
 	minSweep    = 1024
 	// manySeries is how many series are kept though no slot names a version of
-	// theirs: words do not tell whose they are.
+	// theirs: words do not show whose they are.
 	manySeries = 1 << 16
 )
 

@@ -24,7 +24,7 @@ import (
 // It refuses a Store that holds states, another version, more states than the
 // Store may hold, and what is damaged or cut short; then the Store is as it was.
 // It takes no more memory than MaxKeys and the length of r allow. A checksum
-// tells damage, not malice: restore only what you trust like the program itself.
+// reports damage, not malice: restore only what you trust like the program itself.
 func (s *Store) Restore(r io.Reader) error {
 	if n := s.Stats().States; n > 0 {
 		return fmt.Errorf("memstore: restore: the store holds %d states already; restore into a new one", n)

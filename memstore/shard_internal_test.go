@@ -71,7 +71,7 @@ func equal(a, b *algo.State) bool {
 		a.Head == b.Head && a.Len == b.Len && slices.Equal(a.Ring, b.Ring)
 }
 
-// holder is a shard with what must be told to store a state in it.
+// holder is a shard with what it takes to store a state in it.
 type holder struct {
 	*shard
 	all []*version

@@ -55,7 +55,7 @@ var crcTable = crc64.MakeTable(crc64.ECMA)
 // The snapshot holds the secret of the hash: a reader can make keys collide.
 func (s *Store) Snapshot(w io.Writer) error {
 	buffered := bufio.NewWriterSize(w, 64<<10)
-	sw := &snapshotWriter{w: buffered, crc: crc64.New(crcTable), told: make(map[uint32]bool)}
+	sw := &snapshotWriter{w: buffered, crc: crc64.New(crcTable), reported: make(map[uint32]bool)}
 	now := s.clock.now()
 	sw.buf = append(sw.buf, snapshotMagic...)
 	sw.buf = append(sw.buf, snapshotVersion)
@@ -87,8 +87,8 @@ type snapshotWriter struct {
 	crc hash.Hash64
 	buf []byte
 	err error
-	// told are the indexes of the versions that have been written.
-	told map[uint32]bool
+	// reported are the indexes of the versions that have been written.
+	reported map[uint32]bool
 }
 
 func (sw *snapshotWriter) flush() {
@@ -117,7 +117,7 @@ func (sw *snapshotWriter) shard(sh *shard, now int64) {
 			}
 			var s algo.State
 			v := sh.read(t, i, &s)
-			if v != nil && !sw.told[v.index] {
+			if v != nil && !sw.reported[v.index] {
 				sw.limit(v)
 				entries++
 			}
@@ -165,7 +165,7 @@ func (sw *snapshotWriter) state(size stateSize, id uint64, by uint32, s *algo.St
 // limit writes a version: its index, scope, text and ID, when it was last looked
 // up, when its series started, and whether words are its own.
 func (sw *snapshotWriter) limit(v *version) {
-	sw.told[v.index] = true
+	sw.reported[v.index] = true
 	b := sw.buf
 	b = append(b, entryLimit)
 	b = binary.AppendUvarint(b, uint64(v.index))
@@ -186,7 +186,7 @@ func (sw *snapshotWriter) limit(v *version) {
 
 // limits writes the versions that have not been written.
 func (sw *snapshotWriter) limits(all []*version) {
-	all = slices.DeleteFunc(all, func(v *version) bool { return sw.told[v.index] })
+	all = slices.DeleteFunc(all, func(v *version) bool { return sw.reported[v.index] })
 	sw.buf = binary.AppendUvarint(sw.buf, uint64(len(all)))
 	for _, v := range all {
 		sw.limit(v)

@@ -52,7 +52,7 @@ type httpVecs struct {
 }
 
 func newHTTPVecs() httpVecs {
-	// A p99 between 1 and 50 ms is told to within a half of itself.
+	// A p99 between 1 and 50 ms is known to within a half of itself.
 	buckets := []float64{.0005, .001, .0015, .002, .003, .005, .0075, .01, .015, .02, .03, .05, .1, .25, .5, 1, 2.5, 10}
 	return httpVecs{
 		took: prometheus.NewHistogramVec(histogram("sluice_http_request_duration_seconds",

@@ -164,7 +164,7 @@ func TestRoutesAreBounded(t *testing.T) {
 	}
 }
 
-// TestBuckets: from the buckets a p99 of 1 to 50 ms is told to within a half.
+// TestBuckets: from the buckets a p99 of 1 to 50 ms is known to within a half.
 func TestBuckets(t *testing.T) {
 	for _, p99 := range []time.Duration{time.Millisecond, 2500 * time.Microsecond, 4 * time.Millisecond, 9 * time.Millisecond, 17 * time.Millisecond, 42 * time.Millisecond} {
 		m := newMetrics(t)
@@ -176,7 +176,7 @@ func TestBuckets(t *testing.T) {
 		for _, b := range h.GetBucket() {
 			if b.GetCumulativeCount() > 0 {
 				if width := b.GetUpperBound() - below; width > p99.Seconds()*.7 {
-					t.Errorf("%v: told as %v to %v", p99, below, b.GetUpperBound())
+					t.Errorf("%v: reported as %v to %v", p99, below, b.GetUpperBound())
 				}
 				break
 			}

@@ -146,13 +146,13 @@ func (m *Metrics) Count(e *policy.Event) {
 	if int(e.Verdict) < len(m.requests) {
 		m.requests[e.Verdict].Inc()
 	}
-	if e.Judged == nil || !e.Judged.Allowed {
+	if e.Evaluated == nil || !e.Evaluated.Allowed {
 		return
 	}
 	if d := e.Decision.Delay; d > 0 && (e.Verdict == policy.Allowed || e.Verdict == policy.Shadowed) {
 		m.delays.Observe(d.Seconds())
 	}
-	for r, l := range e.Judged.Unlimited() {
+	for r, l := range e.Evaluated.Unlimited() {
 		scope := r.Name
 		if l.Name != "" {
 			scope += "/" + l.Name

@@ -62,7 +62,7 @@ func TestSlotDenies(t *testing.T) {
 	}
 }
 
-// TestSlotsStayVisible: who asks whether a store keeps slots is told by the wrapper
+// TestSlotsStayVisible: whether a store keeps slots is shown through the wrapper
 // what the store would say.
 func TestSlotsStayVisible(t *testing.T) {
 	m := newMetrics(t)

@@ -67,7 +67,7 @@ type fieldTemplate struct {
 // Answer returns the answer to a denied request that its rule has, with what is
 // of the limit that denied; nil if there is none.
 func (e *Event) Answer() *Answer {
-	if e.Verdict != Denied || e.Rule == nil || e.Rule.Answer == nil || e.Judged == nil {
+	if e.Verdict != Denied || e.Rule == nil || e.Rule.Answer == nil || e.Evaluated == nil {
 		return nil
 	}
 	a := e.Rule.Answer
@@ -75,10 +75,10 @@ func (e *Event) Answer() *Answer {
 		return a
 	}
 	name := ""
-	if f := e.Judged.InFlight; f != nil {
+	if f := e.Evaluated.InFlight; f != nil {
 		name = f.Limit.Name
-	} else if e.Judged.bound {
-		v := e.Judged
+	} else if e.Evaluated.bound {
+		v := e.Evaluated
 		name = v.charges[v.binding.charge].Plan.Term(v.binding.term).Name
 	}
 	if of := a.limits[name]; of != nil {
@@ -96,7 +96,7 @@ func (a *Answer) AppendBody(b []byte, e *Event, status int) []byte {
 	return a.body.append(b, &v)
 }
 
-// now is the clock by which clients are told an instant: this machine's, as that
+// now is the clock of the instants in answers: this machine's, as that
 // of its field Date.
 func now() time.Time {
 	return time.Now() //nolint:forbidigo // no decision is computed of it
@@ -106,18 +106,18 @@ func now() time.Time {
 // was decided, in the order of the rules, and returns their names. Those of a denial
 // come last. Each stands in the place of one that is there in any case.
 func (e *Event) SetAnswer(h http.Header) (names []string) {
-	if e.Judged == nil || !e.Judged.matches.of.answers || e.Verdict != Allowed && e.Verdict != Denied && e.Verdict != Shadowed {
+	if e.Evaluated == nil || !e.Evaluated.matches.of.answers || e.Verdict != Allowed && e.Verdict != Denied && e.Verdict != Shadowed {
 		return nil // nobody knows what is left
 	}
 	now, of := now(), (*Rule)(nil)
-	for o := range e.Judged.Outcomes() {
+	for o := range e.Evaluated.Outcomes() {
 		if o.Rule == of || o.Rule.Answer == nil || len(o.Rule.Answer.fields) == 0 {
 			continue // the outcomes of a rule lie together
 		}
 		of = o.Rule
 		v := e.values(now)
 		if of != e.Rule || e.Limit == nil {
-			v = e.Judged.tightest(of, now)
+			v = e.Evaluated.tightest(of, now)
 		}
 		names = setFields(h, of.Answer.fields, &v, names)
 	}
@@ -142,13 +142,13 @@ func setFields(h http.Header, fields []fieldTemplate, v *values, names []string)
 
 // values returns what placeholders stand for of the limit that binds.
 func (e *Event) values(now time.Time) values {
-	v := values{rule: e.Rule, evaluated: e.Judged, now: now}
+	v := values{rule: e.Rule, evaluated: e.Evaluated, now: now}
 	switch {
 	case e.Limit != nil:
 		v.name = e.Limit.Name
 		v.of(e.Limit, sluice.Outcome{Allowed: e.Decision.Allowed, TooLarge: e.Decision.TooLarge, Remaining: e.Decision.Remaining, RetryAfter: e.Decision.RetryAfter, ResetAfter: e.Decision.ResetAfter})
-	case e.Judged != nil && e.Judged.InFlight != nil:
-		f := e.Judged.InFlight
+	case e.Evaluated != nil && e.Evaluated.InFlight != nil:
+		f := e.Evaluated.InFlight
 		v.full, v.quota, v.retry, v.reset = f.Limit.Cap, f.Limit.Cap, unknown, unknown
 		v.name = slices.Concat(e.Violated, []string{""})[0]
 	}

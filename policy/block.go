@@ -114,7 +114,7 @@ func (c *compiler) blocks(r *rule, l *Level, at Place) {
 		c.fault(here, "blocks who is denied, and max_wait has requests wait until they are not, blocked ones included; leave out one of them")
 	}
 	if r.Lease != nil {
-		c.fault(here, "counts what the limits deny, which a lease would not tell it of; leave out the block or the lease")
+		c.fault(here, "counts what the limits deny, which a lease would hide from it; leave out the block or the lease")
 	}
 	if len(l.Limits)+len(l.Overrides) == 0 && l.Tiers == nil {
 		c.fault(here, "counts what the limits deny, and there is none; requests in flight count for nothing: write a limit, such as 100/min")

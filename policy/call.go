@@ -32,7 +32,7 @@ func (c *Call) Passes() bool {
 
 // Settles reports whether [Call.Settle] may have something to do: units to correct,
 // or slots to release. Where it has not, nobody needs to watch the response.
-func (c *Call) Settles() bool { return c.Passes() && c.Judged != nil && c.evaluated.Settles() }
+func (c *Call) Settles() bool { return c.Passes() && c.Evaluated != nil && c.evaluated.Settles() }
 
 // Settle puts right what a request that passed was charged, now that its response
 // is known, and frees its slots in flight. It goes on when ctx ends, and blocks for
@@ -42,7 +42,7 @@ func (c *Call) Settle(ctx context.Context, r Response) {
 		c.stop()
 		c.stop = nil
 	}
-	if !c.Passes() || c.Judged == nil {
+	if !c.Passes() || c.Evaluated == nil {
 		return
 	}
 	if r.Took == 0 && c.evaluated.timed() {
@@ -65,7 +65,7 @@ func (c *Call) drop(ctx context.Context, decided *bool) {
 
 // Presume charges what counts by its response as if it will: see [Verdict.Presume].
 func (c *Call) Presume(ctx context.Context) {
-	if c.Passes() && c.Judged != nil {
+	if c.Passes() && c.Evaluated != nil {
 		c.front.Report(ctx, c.evaluated.attributes, c.evaluated.Presume(ctx))
 	}
 }
@@ -75,7 +75,7 @@ func (c *Call) Presume(ctx context.Context) {
 // c is used again.
 func (c *Call) Limits() iter.Seq[*sluice.Term] {
 	return func(yield func(*sluice.Term) bool) {
-		if c.Judged == nil {
+		if c.Evaluated == nil {
 			return
 		}
 		for p := range c.evaluated.inForce() {
@@ -89,7 +89,7 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 // conclude says what follows from the verdict.
 func (c *Call) conclude(ctx context.Context) {
 	v, e := &c.evaluated, &c.Event
-	*e = Event{Decision: v.Decision, Err: v.Err, Judged: v}
+	*e = Event{Decision: v.Decision, Err: v.Err, Evaluated: v}
 	if err := v.unseated(); err != nil {
 		c.front.opts.Queue.refuse(err)
 		e.Verdict, e.Err = FailedClosed, err
@@ -173,7 +173,7 @@ func (c *Call) hold(ctx context.Context, a Attributes) {
 		return
 	}
 	f.Report(ctx, a, v.Cancel(ctx))
-	c.Event = Event{Verdict: Abandoned, Decision: v.Decision, Err: err, Judged: v}
+	c.Event = Event{Verdict: Abandoned, Decision: v.Decision, Err: err, Evaluated: v}
 	if _, bad := errors.AsType[*PartError](err); bad {
 		c.Verdict = Refused
 	} else if errors.Is(err, ErrQueueFull) || errors.Is(err, ErrShareFull) {
@@ -205,7 +205,7 @@ func (c *Call) await(ctx context.Context, a Attributes) error {
 	}
 }
 
-// ErrExpired is what OnError is told of a request that lost its slot in flight
+// ErrExpired is what OnError is notified of a request that lost its slot in flight
 // while it ran: another runs in its place. It counts again when one is free.
 var ErrExpired = errors.New("policy: a slot in flight expired while the request ran, and is taken")
 

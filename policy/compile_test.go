@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Each rule has faults that must be told with their field, and no others.
+// Each rule has faults that must be reported with their field, and no others.
 func TestCompileFaults(t *testing.T) {
 	prefixes := func(texts ...string) (ps []netip.Prefix) {
 		for _, text := range texts {

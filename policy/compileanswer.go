@@ -44,7 +44,7 @@ func (c *compiler) answer(r *rule) {
 	names := limitNames(r)
 	a.fields = c.answerFields(at.in("Fields"), a.Fields, names)
 	c.answerParts(&a, at, names)
-	c.toldApart(&a, at)
+	c.distinguished(&a, at)
 	a.limits = make(map[string]*Answer, len(a.Limits))
 	for _, name := range slices.Sorted(maps.Keys(a.Limits)) {
 		here := at.in("Limits").key(name)
@@ -60,13 +60,13 @@ func (c *compiler) answer(r *rule) {
 		}
 		c.answerParts(&of, here, names)
 		of.inherit(&a)
-		c.toldApart(&of, here)
+		c.distinguished(&of, here)
 		a.limits[name] = &of
 	}
 }
 
-// toldApart checks that a denial is not taken for a success.
-func (c *compiler) toldApart(a *Answer, at Place) {
+// distinguished checks that a denial is not taken for a success.
+func (c *compiler) distinguished(a *Answer, at Place) {
 	if a.Status == http.StatusOK && a.Body == "" {
 		c.fault(at.in("Status"), "a denial of status 200 is told from a success by its body alone; write one")
 	}

@@ -41,12 +41,12 @@ func (k VerdictKind) String() string {
 	return fmt.Sprintf("VerdictKind(%d)", uint8(k))
 }
 
-// Event is a request's verdict and its reason. It may be kept, but for Judged,
+// Event is a request's verdict and its reason. It may be kept, but for Evaluated,
 // and read concurrently: it is not changed.
 type Event struct {
 	Verdict VerdictKind
 	// Decision is the store's; zero if it made none. That of a denial says when to
-	// come again with the [Jitter] of its rule, and Judged.Decision without.
+	// come again with the [Jitter] of its rule, and Evaluated.Decision without.
 	Decision sluice.Decision
 	// Limit is the one that binds, by the name that clients read, and Charge what
 	// it was charged. Limit is nil if the store made no decision.
@@ -62,13 +62,13 @@ type Event struct {
 	// ErrNotAdmitted if Refused, the context's error if Abandoned, and the error of
 	// the store or of a function, ErrQueueFull or ErrShareFull if failed.
 	Err error
-	// Judged is what the policy had to say, nil if it was not asked. It is valid
+	// Evaluated is what the policy had to say, nil if it was not asked. It is valid
 	// only until its [Call] is used again.
-	Judged *Verdict
+	Evaluated *Verdict
 }
 
 // RetryError is an error of a store that knows when to try again. A client whose
-// request was not decided because of it is told so. It is found behind other
+// request was not decided because of it is reported. It is found behind other
 // errors, too.
 type RetryError interface {
 	error

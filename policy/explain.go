@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Explanation is what would become of a request, and why.
+// Explanation is how a request would be decided, and why.
 type Explanation struct {
 	Verdict VerdictKind
 	// Decision is as [Verdict.Decision]: that of the limit that binds.

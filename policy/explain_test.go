@@ -97,7 +97,7 @@ func TestExplainDifferences(t *testing.T) {
 	}
 }
 
-// TestExplainManyRules: of many rules that do not match some are told why, and all that
+// TestExplainManyRules: some of many rules that do not match are explained, and all that
 // they do not.
 func TestExplainManyRules(t *testing.T) {
 	var rules []policy.Rule
@@ -112,7 +112,7 @@ func TestExplainManyRules(t *testing.T) {
 	}
 }
 
-// TestExplainDifferencesAreShort: what is told of a long request for each rule that does
+// TestExplainDifferencesAreShort: what is reported of a long request for each rule that does
 // not match does not grow with it.
 func TestExplainDifferencesAreShort(t *testing.T) {
 	w := newWorld(t, rule("other", policy.Match{Methods: []string{"GET"}, Hosts: []string{"api.example"}, Paths: []string{"/x"}}))

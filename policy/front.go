@@ -38,7 +38,7 @@ type FrontOptions struct {
 	// NoBodies refuses rules that shape: the protocol has no bodies to slow down.
 	NoBodies bool
 	// NoResponses refuses rules that wait for a response or limit what is in
-	// flight: the protocol tells of no response.
+	// flight: the protocol has no response.
 	NoResponses bool
 
 	// Trusted are the proxies whose ClientHeader is believed, by default
@@ -83,7 +83,7 @@ var ErrNotAdmitted = errors.New("clients from this network are not let in")
 
 // Front is what stands between a protocol and an [Evaluator], the same for every
 // protocol: it finds the client behind proxies, decides, delays requests in a
-// bounded queue, keeps their slots in flight while they run, and says what to tell
+// bounded queue, keeps their slots in flight while they run, and says what to report
 // the client. The server of the protocol gives it [Attributes] and writes the
 // answer. It does not change, is safe for concurrent use and holds no state of its
 // own: that is the store's. For another policy make another Front.
@@ -159,7 +159,7 @@ func (o *FrontOptions) unfit(r *Rule) string {
 	case o.NoBodies && r.Shape:
 		return "slows bodies down, and there are none here; let it deny, or delay with MaxWait"
 	case o.NoResponses && (r.When != nil || inFlight || r.Cost.Afterwards() && r.Cost.Of != RequestBytes):
-		return "waits for a response or limits what is in flight, and nothing tells of a response here; let it charge when the request comes"
+		return "waits for a response or limits what is in flight, and there is no response here; let it charge when the request comes"
 	default:
 		return ""
 	}

@@ -37,7 +37,7 @@ func newFront(t *testing.T, o policy.FrontOptions) *policy.Front {
 	return f
 }
 
-// TestFrontAnswers: what a front is told to answer, by kind of verdict.
+// TestFrontAnswers: what a front answers, by kind of verdict.
 func TestFrontAnswers(t *testing.T) {
 	down := errors.New("down")
 	never := policy.NewRule("api", policy.IP(), sluice.PerMinute(1))
@@ -77,9 +77,9 @@ func TestFrontAnswers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var told []policy.VerdictKind
+				var reported []policy.VerdictKind
 				c.options.Rules = []policy.Rule{c.rule}
-				c.options.OnDecision = func(_ context.Context, _ policy.Attributes, e *policy.Event) { told = append(told, e.Verdict) }
+				c.options.OnDecision = func(_ context.Context, _ policy.Attributes, e *policy.Event) { reported = append(reported, e.Verdict) }
 				c.options.OnError = func(_ context.Context, a policy.Attributes, err error) {
 					if a == nil || !errors.Is(err, down) && !errors.Is(err, later{}) && !errors.Is(err, forever{}) {
 						t.Errorf("an error of %v: %v", a, err)
@@ -118,8 +118,8 @@ func TestFrontAnswers(t *testing.T) {
 				if passes := c.code == 0; call.Passes() != passes {
 					t.Errorf("passes %v", call.Passes())
 				}
-				if n := len(told); n != c.before+1 || told[n-1] != c.verdict {
-					t.Errorf("told %v", told)
+				if n := len(reported); n != c.before+1 || reported[n-1] != c.verdict {
+					t.Errorf("reported %v", reported)
 				}
 				call.Settle(t.Context(), policy.Response{Status: 200})
 				call.Settle(t.Context(), policy.Response{Status: 200})

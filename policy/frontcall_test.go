@@ -87,8 +87,8 @@ func TestFrontUsedCall(t *testing.T) {
 	first := call.Event
 	front.Decide(t.Context(), client("192.0.2.2"), &call) // and the first use is not settled
 	asked := store.takes + store.slots
-	if n := len(slices.Collect(call.Limits())); n != 0 || call.Settles() || call.Limit != nil || call.Judged != nil {
-		t.Errorf("%d limits, settles %v, limit %v, evaluated %v", n, call.Settles(), call.Limit, call.Judged)
+	if n := len(slices.Collect(call.Limits())); n != 0 || call.Settles() || call.Limit != nil || call.Evaluated != nil {
+		t.Errorf("%d limits, settles %v, limit %v, evaluated %v", n, call.Settles(), call.Limit, call.Evaluated)
 	}
 	call.Settle(t.Context(), policy.Response{Status: 200})
 	if n := store.takes + store.slots; n != asked {
@@ -116,23 +116,23 @@ func TestFrontNow(t *testing.T) {
 	}
 }
 
-// TestFrontLeft: a client that left while its request was decided is told to no
+// TestFrontLeft: a client that left while its request was decided is reported to no
 // OnError, as the store has not failed, and its slot is free.
 func TestFrontLeft(t *testing.T) {
-	var told []error
+	var reported []error
 	r := crowded(sluice.PerMinute(1))
 	r.Failure = sluice.FailOpen
 	slots := memstore.New(memstore.Options{})
 	ctx, leave := context.WithCancel(t.Context())
 	front := newFront(t, policy.FrontOptions{
 		Rules: []policy.Rule{r}, Slots: slots, Store: leaving{leave},
-		OnError: func(_ context.Context, _ policy.Attributes, err error) { told = append(told, err) },
+		OnError: func(_ context.Context, _ policy.Attributes, err error) { reported = append(reported, err) },
 	})
 	for i, want := range []policy.VerdictKind{policy.Abandoned, policy.FailedOpen} {
 		var call policy.Call
 		front.Decide(ctx, client("192.0.2.1"), &call)
-		if call.Verdict != want || len(told) != i || call.Passes() != (i > 0) {
-			t.Errorf("%v (%v), told %v; want %v", call.Verdict, call.Err, told, want)
+		if call.Verdict != want || len(reported) != i || call.Passes() != (i > 0) {
+			t.Errorf("%v (%v), reported %v; want %v", call.Verdict, call.Err, reported, want)
 		}
 		ctx = t.Context()
 	}
@@ -146,7 +146,7 @@ func (s leaving) Take(context.Context, sluice.Request) (sluice.Decision, error) 
 	return sluice.Decision{}, context.Canceled
 }
 
-// TestFrontHeldBack: what is told of requests that were delayed: what is left
+// TestFrontHeldBack: what is reported of requests that were delayed: what is left
 // until the key is as new, and when to come again where the queue is full.
 func TestFrontHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -165,8 +165,8 @@ func TestFrontHeldBack(t *testing.T) {
 			t.Errorf("%d are delayed, want the one that was before", n)
 		}
 		<-done
-		if got := second.Decision.ResetAfter; second.Verdict != policy.Allowed || got != first.Decision.ResetAfter || got != second.Judged.Decision.ResetAfter {
-			t.Errorf("delayed: %v, reset after %v (%v), want that of the first, %v", second.Verdict, got, second.Judged.Decision.ResetAfter, first.Decision.ResetAfter)
+		if got := second.Decision.ResetAfter; second.Verdict != policy.Allowed || got != first.Decision.ResetAfter || got != second.Evaluated.Decision.ResetAfter {
+			t.Errorf("delayed: %v, reset after %v (%v), want that of the first, %v", second.Verdict, got, second.Evaluated.Decision.ResetAfter, first.Decision.ResetAfter)
 		}
 	})
 }

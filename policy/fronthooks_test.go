@@ -148,10 +148,10 @@ func TestFrontHeldCause(t *testing.T) {
 func TestFrontSettlesWhileRenewing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots := &slow{SlotStore: memstore.New(memstore.Options{})}
-		var told []error
+		var reported []error
 		front := newFront(t, policy.FrontOptions{
 			Rules: []policy.Rule{crowded(sluice.PerSecond(100))}, Slots: slots,
-			OnError: func(_ context.Context, _ policy.Attributes, err error) { told = append(told, err) },
+			OnError: func(_ context.Context, _ policy.Attributes, err error) { reported = append(reported, err) },
 		})
 		var call policy.Call
 		front.Decide(t.Context(), client("192.0.2.1"), &call)
@@ -160,8 +160,8 @@ func TestFrontSettlesWhileRenewing(t *testing.T) {
 			t.Fatalf("%d renewals are under way", n)
 		}
 		call.Settle(t.Context(), policy.Response{Status: 200})
-		if n := slots.renewing.Load(); n != 0 || len(told) != 0 {
-			t.Errorf("settled: %d renewals are under way, told %v", n, told)
+		if n := slots.renewing.Load(); n != 0 || len(reported) != 0 {
+			t.Errorf("settled: %d renewals are under way, reported %v", n, reported)
 		}
 	})
 }

@@ -69,7 +69,7 @@ func (v *Verdict) slotDenies() bool {
 func (v *Verdict) askWithSlot(ctx context.Context) bool {
 	v.ask(ctx)
 	if v.joint && errors.Is(v.asks[0].result.Err, sluice.ErrNoSlots) {
-		// A store behind others keeps none: the rule says what becomes of that,
+		// A store behind others keeps none: the rule says the outcome of that,
 		// and the units count.
 		if v.joint = false; !v.acquire(ctx) {
 			return false

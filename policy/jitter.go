@@ -16,7 +16,7 @@ import (
 // maxJitter is the longest time that a [Jitter] may add.
 const maxJitter = 24 * time.Hour
 
-// Jitter is how much later than need be a client is told to come again, so that
+// Jitter is how much later than need be clients are asked to come again, so that
 // clients which are denied together do not all come back together. Each answer
 // has a part of it at random: a part that followed from the key would be the same
 // for all clients of one budget. The zero Jitter adds nothing.

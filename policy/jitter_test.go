@@ -26,7 +26,7 @@ func TestParseJitter(t *testing.T) {
 	}
 }
 
-// TestRetryJitter: clients that are denied at one instant under one key are told
+// TestRetryJitter: clients that are denied at one instant under one key get
 // different times, none of them too early and none too late. All that is said of
 // when moves by the same time, and what was evaluated does not.
 func TestRetryJitter(t *testing.T) {
@@ -50,34 +50,34 @@ func TestRetryJitter(t *testing.T) {
 			t.Fatal(err)
 		}
 		const truth = 40 * time.Second
-		told, least, longest := map[time.Duration]bool{}, time.Hour, time.Duration(0)
+		reported, least, longest := map[time.Duration]bool{}, time.Hour, time.Duration(0)
 		for i := range 400 {
 			var call policy.Call
 			f.Decide(t.Context(), &policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/"}, &call)
 			if i == 0 {
-				if call.Verdict != policy.Allowed || call.Decision != call.Judged.Decision {
+				if call.Verdict != policy.Allowed || call.Decision != call.Evaluated.Decision {
 					t.Fatalf("%v: the first is %v with %+v", c.jitter, call.Verdict, call.Decision)
 				}
 				continue
 			}
 			wait, ok := call.Retry()
 			if !ok || call.Verdict != policy.Denied || wait < truth || wait > truth+c.most {
-				t.Fatalf("%v: %v, told %v (%v), want %v to %v", c.jitter, call.Verdict, wait, ok, truth, truth+c.most)
+				t.Fatalf("%v: %v, reported %v (%v), want %v to %v", c.jitter, call.Verdict, wait, ok, truth, truth+c.most)
 			}
-			if call.Decision.ResetAfter-wait != call.Judged.Decision.ResetAfter-truth || call.Judged.Decision.RetryAfter != truth {
-				t.Fatalf("%v: told %+v, evaluated %+v", c.jitter, call.Decision, call.Judged.Decision)
+			if call.Decision.ResetAfter-wait != call.Evaluated.Decision.ResetAfter-truth || call.Evaluated.Decision.RetryAfter != truth {
+				t.Fatalf("%v: reported %+v, evaluated %+v", c.jitter, call.Decision, call.Evaluated.Decision)
 			}
-			told[wait.Truncate(time.Second)] = true
+			reported[wait.Truncate(time.Second)] = true
 			least, longest = min(least, wait), max(longest, wait)
 		}
 		seconds := int(c.most / time.Second) // all but a few of them, with certainty
-		if len(told) < max(seconds-4, 1) || c.most > 0 && (least > truth+c.most/10 || longest < truth+c.most/10*9) {
-			t.Errorf("%v: told %d different seconds from %v to %v", c.jitter, len(told), least, longest)
+		if len(reported) < max(seconds-4, 1) || c.most > 0 && (least > truth+c.most/10 || longest < truth+c.most/10*9) {
+			t.Errorf("%v: %d different seconds from %v to %v", c.jitter, len(reported), least, longest)
 		}
 	}
 }
 
-// A request that can never fit is not told to come again, jitter or not.
+// A request that can never fit is not asked to come again, jitter or not.
 func TestRetryJitterNever(t *testing.T) {
 	f, err := policy.NewFront(policy.FrontOptions{
 		Store: memstore.New(memstore.Options{}),
@@ -92,7 +92,7 @@ func TestRetryJitterNever(t *testing.T) {
 	var call policy.Call
 	f.Decide(t.Context(), &policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/"}, &call)
 	if wait, ok := call.Retry(); ok || !call.Decision.TooLarge {
-		t.Errorf("told %v, %+v", wait, call.Decision)
+		t.Errorf("reported %v, %+v", wait, call.Decision)
 	}
 }
 

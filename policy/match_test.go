@@ -173,7 +173,7 @@ func FuzzMatchAsServeMux(f *testing.F) {
 	})
 }
 
-// TestMatchesAll: what leaves out no request is told, and nothing else.
+// TestMatchesAll: what leaves out no request is reported, and nothing else.
 func TestMatchesAll(t *testing.T) {
 	networks := func(texts ...string) (m policy.Match) {
 		for _, text := range texts {

@@ -9,12 +9,12 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Name returns what clients are told that the limit is called: as its rule is, or
+// Name returns what the limit is called in answers: as its rule is, or
 // RULE/LIMIT where a key of the rule is under several, with the level between them
 // in a hierarchy. A block is RULE/LIMIT in any case.
 func (o *Outcome) Name() string { return limitName(o.Rule, o.Level, o.Limit.Name) }
 
-// Name returns what clients are told that the limit is called that they went over.
+// Name returns what the limit that denied is called in answers.
 func (w *Warning) Name() string { return levelName(w.Rule, w.Level) }
 
 // named returns the limit at a place by the name that clients know. Those of a

@@ -63,7 +63,7 @@ func (e *Event) RPCCode() uint32 {
 	}
 }
 
-// Pushback returns what grpc-retry-pushback-ms tells the client of an RPC that does
+// Pushback returns the value of grpc-retry-pushback-ms for the client of an RPC that does
 // not pass: when it may be sent again, in milliseconds rounded up; "-1" where no wait
 // would help, "" where nobody knows.
 func (e *Event) Pushback() string {

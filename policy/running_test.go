@@ -17,7 +17,7 @@ import (
 )
 
 // TestRunningKeepsItsSlot: who may still be worked on counts until its slot
-// expires, though nobody will tell of its end.
+// expires, though nobody will report its end.
 func TestRunningKeepsItsSlot(t *testing.T) { bothWays(t, testRunningKeepsItsSlot) }
 
 func testRunningKeepsItsSlot(t *testing.T, flights func(*testing.T, int64, func(*policy.Rule)) *world) {

@@ -135,9 +135,9 @@ func TestTimeIsCharged(t *testing.T) {
 		}
 		var call policy.Call
 		for _, c := range []struct {
-			ran  time.Duration
-			told policy.Response
-			want int64
+			ran      time.Duration
+			reported policy.Response
+			want     int64
 		}{
 			{0, policy.Response{}, 1},
 			{time.Microsecond, policy.Response{}, 2},
@@ -151,7 +151,7 @@ func TestTimeIsCharged(t *testing.T) {
 				t.Fatalf("got %v, settles %v", call.Verdict, call.Settles())
 			}
 			time.Sleep(c.ran)
-			call.Settle(t.Context(), c.told)
+			call.Settle(t.Context(), c.reported)
 			e := policy.Evaluator{Policy: compile(t, r), Store: store}
 			var v policy.Verdict
 			e.Peek(t.Context(), client("192.0.2.1"), &v)

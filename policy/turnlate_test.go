@@ -15,7 +15,7 @@ import (
 )
 
 // TestStoreFailsWhenAnInstantIsDue: what nobody waits for and cannot be cancelled is
-// told, and a store that hangs then holds up nobody who waits.
+// reported, and a store that hangs then holds up nobody who waits.
 func TestStoreFailsWhenAnInstantIsDue(t *testing.T) {
 	gone := errors.New("the store is gone")
 	for _, c := range []struct {
@@ -28,14 +28,14 @@ func TestStoreFailsWhenAnInstantIsDue(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				told := make(chan error, 1)
+				reported := make(chan error, 1)
 				l := newLine(t, policy.FrontOptions{
 					MaxWait: time.Minute,
 					OnError: func(_ context.Context, a policy.Attributes, err error) {
 						if _, ok := a.(*policy.StaticAttributes); !ok {
-							t.Errorf("told of %T, want a *Plain", a)
+							t.Errorf("got %T, want a *Plain", a)
 						}
-						told <- err
+						reported <- err
 					},
 				}, one("api", by(policy.Header("X-User")), "1/s burst 1"))
 				l.store.Before = func(ctx context.Context, req sluice.Request) error {
@@ -49,8 +49,8 @@ func TestStoreFailsWhenAnInstantIsDue(t *testing.T) {
 				l.send("c", user("bob"))
 				l.send("d", user("bob"))
 				l.check("a allowed at 0s", "b abandoned at 0s", "c allowed at 0s", "d allowed at 1s")
-				if err := <-told; !errors.Is(err, c.want) {
-					t.Errorf("told of %v, want %v", err, c.want)
+				if err := <-reported; !errors.Is(err, c.want) {
+					t.Errorf("notified of %v, want %v", err, c.want)
 				}
 			})
 		})

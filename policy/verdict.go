@@ -167,12 +167,12 @@ func (v *Verdict) outcome(p place) Outcome {
 	soft := c.set.soft() == p.term
 	return Outcome{
 		Rule: &c.rule.Rule, Level: c.level.Level, Key: c.Key, Cost: c.Cost, Limit: c.Plan.Term(p.term),
-		Soft: soft && !c.over, Grace: soft && c.over, Degraded: of.Decision.Degraded, Err: of.Err, Outcome: v.told(p),
+		Soft: soft && !c.over, Grace: soft && c.over, Degraded: of.Decision.Degraded, Err: of.Err, Outcome: v.reported(p),
 	}
 }
 
-// told returns the outcome at a place.
-func (v *Verdict) told(p place) sluice.Outcome {
+// reported returns the outcome at a place.
+func (v *Verdict) reported(p place) sluice.Outcome {
 	c, o := &v.charges[p.charge], v.outcomes[p.outcome]
 	if c.over && !o.Allowed && c.set.soft() == p.term {
 		// The request passes again when either has room.
@@ -200,7 +200,7 @@ type Warning struct {
 }
 
 // Warnings returns the soft limits that the request went over. A request that
-// is allowed with a warning should tell the client.
+// is allowed with a warning should notify the client.
 func (v *Verdict) Warnings() iter.Seq[Warning] {
 	return func(yield func(Warning) bool) {
 		for i := range v.asks {
@@ -319,7 +319,7 @@ func (v *Verdict) binds() {
 		for j := k.first; j < k.first+k.n; j++ {
 			o.cost = v.charges[j].Cost
 			for t := range v.charges[j].Plan.Len() {
-				o.Outcome = v.told(place{a, j, t, at})
+				o.Outcome = v.reported(place{a, j, t, at})
 				if v.Allowed == o.Allowed && (!v.bound || tighter(&o, &best, v.Allowed)) {
 					best, v.bound, v.Decision.Binding = o, true, i
 					v.binding = place{a, j, t, at}

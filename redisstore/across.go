@@ -211,7 +211,7 @@ func (x *multiSlot) upTo() int64 {
 }
 
 // deny denies a request that has been looked at. Where that changes a state, as
-// a log counts it, the parts are told.
+// a log counts it, the parts are reported.
 func (x *multiSlot) deny(ctx context.Context) (sluice.Decision, error) {
 	op := opDeny
 	if x.req.Op == sluice.OpReserve {

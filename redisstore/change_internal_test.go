@@ -199,7 +199,7 @@ func TestStartIsShared(t *testing.T) {
 }
 
 // TestStartLivesOn: the start of a rule lives for more than a year from its last
-// use, of which a process that uses it all the time tells once a day.
+// use, of which a process that uses it all the time reports once a day.
 func TestStartLivesOn(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)

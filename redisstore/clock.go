@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// now tells the time of this machine. It has no say in decisions: it bounds how
+// now returns the time of this machine. It has no say in decisions: it bounds how
 // long requests take, and guesses in which calendar window the server is.
 func now() time.Time { return time.Now() }
 

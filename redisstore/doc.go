@@ -8,7 +8,7 @@
 //
 //	store, err := redisstore.Open(ctx, os.Getenv("REDIS_URL"), redisstore.Options{})
 //
-// Package remote decides what becomes of requests while the servers are
+// Package remote decides requests while the servers are
 // unavailable. Packages rueidisstore and goredis make a Store over a client that a
 // program has already.
 //
@@ -91,8 +91,8 @@
 // A request returns when its context ends. If it was not on its way by then, or
 // there is no connection, it never will be, which a [*sluice.NotSentError] says.
 // Otherwise its error is a [*sluice.MaybeSentError]: the store waits for the
-// answer on, until Options.Timeout is over, and gives back what was spent if it is
-// told to. An answer that comes later than that, or whose connection breaks, is
+// answer on, until Options.Timeout is over, and gives back what was spent if its
+// caller asks for that. An answer that comes later than that, or whose connection breaks, is
 // lost: what it spent counts.
 //
 // # Keys
@@ -128,7 +128,7 @@
 // Formats later than 1 are refused with an error that says so.
 //
 // With a user's key of 16 bytes a token bucket, leaky bucket or fixed window
-// takes 120 bytes as MEMORY USAGE tells, a sliding counter up to 152, and a full
+// takes 120 bytes as MEMORY USAGE reports, a sliding counter up to 152, and a full
 // sliding log of 100 units about 950. What a bucket says beyond the first format
 // takes 16 bytes more, for as long as its burst and debt take to come back.
 //

@@ -108,7 +108,7 @@ func TestLateRidersAreUndone(t *testing.T) {
 	if _, err := l.Take(t.Context(), "k", 0); err != nil { // so that the server knows the script
 		t.Fatal(err)
 	}
-	// leave asks, and leaves when told to.
+	// leave asks, and leaves when instructed to.
 	leave := func(key string, cost int64) (now func() error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		result := make(chan error, 1)

@@ -100,13 +100,13 @@ func TestKeysLiveAsLongAsTheirDebt(t *testing.T) {
 }
 
 // TestKeysThatAreTakenFromLiveOn: the life of a log that is taken from again and
-// again is not told to the server each time, and yet never too short.
+// again is not sent to the server each time, and yet never too short.
 func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
 	client := server.Client(t)
 	l := storekit.Limiter(t, s, "scope", "10000/2s sliding-log")
-	told := make(map[int64]bool)
+	reported := make(map[int64]bool)
 	takes := 0
 	for start := sluice.Instant(0); ; takes++ {
 		d, err := l.Take(t.Context(), "k", 1)
@@ -122,14 +122,14 @@ func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told[ends] = true
+		reported[ends] = true
 		idle := d.At.Time().Add(d.ResetAfter)
 		if got := time.UnixMilli(ends); got.Before(idle.Add(500*time.Millisecond)) || got.After(idle.Add(2*time.Second)) {
 			t.Fatalf("the key ends at %v, its state at %v", got, idle)
 		}
 	}
-	if n := len(told); n < 3 || n > 50 { // a ring that grows is written anew
-		t.Errorf("%d takes told the key's end %d times, want about once in half a second", takes, n)
+	if n := len(reported); n < 3 || n > 50 { // a ring that grows is written anew
+		t.Errorf("%d takes given the key's end %d times, want about once in half a second", takes, n)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestNothingIsKeptOfAFullKey(t *testing.T) {
 	}
 }
 
-// TestMemoryOfKeys: what MEMORY USAGE tells of keys of 16 bytes.
+// TestMemoryOfKeys: what MEMORY USAGE reports keys of 16 bytes.
 func TestMemoryOfKeys(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})

@@ -78,7 +78,7 @@ func TestSlotMovesToAnotherNode(t *testing.T) {
 			t.Errorf("between nodes: got %+v, %v, want allowed", d, err)
 		}
 	})
-	for refused := false; !refused; { // until it was told to try again
+	for refused := false; !refused; { // until it was asked to try again
 		select {
 		case <-decided:
 			t.Fatal("decided while its keys were on two nodes")

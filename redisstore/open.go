@@ -79,7 +79,7 @@ func open(ctx context.Context, url string, options Options) (*Store, error) {
 }
 
 // Err returns why the Store has not connected to its servers yet, and nil once it
-// has: what becomes of a connection after that is what requests return. It never
+// has: requests return what happens to a connection after that. It never
 // blocks. Programs that should not start without their servers look at it after
 // [Open].
 func (s *Store) Err() error {

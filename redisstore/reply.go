@@ -83,7 +83,7 @@ func (s *Store) repliedTake(c *call, reply string) (status, found, error) {
 	return done, found{raw: raw}, nil
 }
 
-// serverTime returns the instant that TIME told, as the i-th of a reply and the
+// serverTime returns the instant that TIME reported, as the i-th of a reply and the
 // one after it.
 func serverTime(reply transport.List, i int) (int64, error) {
 	seconds, err := reply.Int(i)

@@ -73,7 +73,7 @@ func (s *Store) askSecret(ctx context.Context) keptSecret {
 	}
 	raw, err := hex.DecodeString(kept)
 	if err != nil || len(raw) != secretBytes {
-		// What is there is not told: it may be somebody's secret.
+		// What is there is not reported: it may be somebody's secret.
 		return keptSecret{err: fmt.Errorf("its value is not %d hexadecimal digits: another program wrote it; delete it", 2*secretBytes)}
 	}
 	s.secretText.Store(&kept)

@@ -124,7 +124,7 @@ func TestHashSecretIsKept(t *testing.T) {
 	}
 }
 
-// TestHashSecretFails: what is wrong is told with the key, and nothing is told of what
+// TestHashSecretFails: what is wrong is reported with the key, and nothing of what
 // it holds.
 func TestHashSecretFails(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))

@@ -25,7 +25,7 @@ func (p parting) Take(ctx context.Context, req sluice.Request) (sluice.Decision,
 	return p.parted(ctx, &req)
 }
 
-// TestConformanceAtSetInstants runs the suite on scripts that are told the time, so
+// TestConformanceAtSetInstants runs the suite on scripts that are given the time, so
 // that leases and windows end in it, and what depends on the time that passes
 // between requests comes about in every run, however busy the machine is.
 func TestConformanceAtSetInstants(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 )
 
 // disconnected returns a limiter on a server that hangs, whose connection is
-// lost, and what tells when the next one is begun.
+// lost, and what shows when the next one is begun.
 func disconnected(t *testing.T) (l *sluice.Limiter, begun <-chan struct{}, release func()) {
 	t.Helper()
 	server := redistest.Start(t, redistest.Redis(t))

@@ -80,7 +80,7 @@ func TestBlocksAreUnknownToOldNodes(t *testing.T) {
 	}
 }
 
-// TestWarmUpsAreUnknownToOldNodes is the same of a warm-up. Where no burst is told it
+// TestWarmUpsAreUnknownToOldNodes is the same of a warm-up. Where no burst is reported it
 // is 1.
 func TestWarmUpsAreUnknownToOldNodes(t *testing.T) {
 	warm := storekit.Compile(t, "any", sluice.MustParseLimit("x: 2/s warm-up 4s")).Term(0)

@@ -116,7 +116,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Format prints where the servers are, if [Open] was told, whatever the verb is: no
+// Format prints where the servers are, if [Open] was reported, whatever the verb is: no
 // user, no password, and no secret.
 func (s *Store) Format(f fmt.State, _ rune) {
 	at := "redisstore"

@@ -275,7 +275,7 @@ func (it *item) decided(states []algo.State, now int64) algo.Item {
 	}
 	d.Pick(list)
 	if st := &d.State; st.Zero() {
-		st.By = nil // it only tells since when it owes nothing
+		st.By = nil // it only shows since when it owes nothing
 	}
 	it.fresh(&d.State, now)
 	return d

@@ -130,7 +130,7 @@ func (s *Store) parseOne(it *item, raw string) (algo.State, error) {
 	return state, err
 }
 
-// cutFormat returns the value without what tells its format, and whether that
+// cutFormat returns the value without the mark of its format, and whether that
 // says more than the first.
 func cutFormat(raw string) (body string, more bool, err error) {
 	if len(raw) < 2 || raw[0] != extended[0] || raw[1]&(1<<formatBits-1) != 1<<formatBits-1 {
@@ -186,7 +186,7 @@ func matters(t *sluice.Term, s *algo.State) int64 {
 }
 
 // kept returns the states that must be kept after a decision at now, each with
-// By set, and until when they matter. A balance that owes nothing may still tell
+// By set, and until when they matter. A balance that owes nothing may still report
 // whose receipts count.
 func kept(it *algo.Item, now int64) (list []algo.State, ends int64) {
 	all := it.Keep(nil)

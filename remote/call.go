@@ -43,7 +43,7 @@ func (s *Store) admit(past bool) (t ticket, err error) {
 }
 
 // ask asks the store about req. Its errors are as the store's; a
-// [*sluice.MaybeSentError] must be told the outcome of req.
+// [*sluice.MaybeSentError] must be given the outcome of req.
 func (s *Store) ask(ctx context.Context, req *sluice.Request) (sluice.Decision, error) {
 	return s.askOne(ctx, req, false)
 }
@@ -131,7 +131,7 @@ func storeError(err error) error {
 }
 
 // unwrap returns why there is no decision, and whether the store may yet spend
-// units for it, or have spent them; late is how to tell it its outcome.
+// units for it, or have spent them; late is how to pass it the outcome.
 func unwrap(err error) (late *sluice.MaybeSentError, sent bool, why error) {
 	late, _ = errors.AsType[*sluice.MaybeSentError](err)
 	unsent, ok := errors.AsType[*sluice.NotSentError](err)
@@ -202,11 +202,11 @@ func (c *missed) watch(err error, req *sluice.Request) error {
 	kept.More, kept.Outcomes, kept.Slot = slices.Clone(req.More), nil, nil
 	c.answers.Add(1)
 	mine := sluice.NewMaybeSentError(late.Err, func(undo bool, heard func(sluice.Late)) {
-		tell := late.Keep
+		report := late.Keep
 		if undo {
-			tell = late.Undo
+			report = late.Undo
 		}
-		tell(func(l sluice.Late) {
+		report(func(l sluice.Late) {
 			c.store.heard(&kept, undo, l)
 			c.end()
 			heard(l)

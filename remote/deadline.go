@@ -12,7 +12,7 @@ import (
 )
 
 // deadline is the one bound of a request in time: a context that ends with its
-// caller's, or when the Timeout is over. What tells of the end is made for a store
+// caller's, or when the Timeout is over. What reports the end is made for a store
 // that asks for it: one that has its answer at once needs no timer.
 type deadline struct {
 	context.Context //nolint:containedctx // it is one itself

@@ -82,14 +82,14 @@ func (d *detached) run(ctx context.Context, ask func(context.Context), late func
 		inner, cancel = context.WithDeadline(inner, at.Add(d.late))
 	}
 	var over atomic.Bool
-	done, told := make(chan struct{}), make(chan leaving, 1)
+	done, reported := make(chan struct{}), make(chan leaving, 1)
 	go func() {
 		defer cancel()
 		if ask(inner); !over.Swap(true) {
 			close(done)
 			return
 		}
-		f := <-told
+		f := <-reported
 		f.heard(late(context.WithoutCancel(inner), f.undo))
 	}()
 	select {
@@ -101,5 +101,5 @@ func (d *detached) run(ctx context.Context, ask func(context.Context), late func
 		<-done // it has answered just now
 		return nil
 	}
-	return sluice.NewMaybeSentError(ctx.Err(), func(undo bool, heard func(sluice.Late)) { told <- leaving{undo, heard} })
+	return sluice.NewMaybeSentError(ctx.Err(), func(undo bool, heard func(sluice.Late)) { reported <- leaving{undo, heard} })
 }

@@ -9,7 +9,7 @@
 // of the limit ([sluice.FailLocal]), or refused ([sluice.FailClosed]).
 //
 // Every request has one deadline, in the context that the store is given: a store
-// returns when that ends. It listens for answers that come later, and is told of
+// returns when that ends. It listens for answers that come later, and is notified of
 // each request whether it took place: what it had spent for one that did not is
 // given back. A store that ignores its context needs Options.Detach, which gives
 // each of its calls a goroutine. How many calls are under way is bounded, those
@@ -45,7 +45,7 @@
 // whom the store gave their slot keep it: under FailOpen and FailLocal its renewal
 // is granted, and if the store is unavailable for longer than the TTL others may be in
 // their place when it is back. A release is never refused: what the store was not
-// told, and what it may have granted without being heard, is released on its
+// reported, and what it may have granted without being heard, is released on its
 // return, or has expired by then.
 //
 // A request for units and a slot, in one call, is let through if both are: the
@@ -140,5 +140,5 @@
 // A node that finds a key empty reserves its next units, and denies until their
 // turn has come: nodes are served in their order and do not ask in vain. Until
 // then who asks the store for the key otherwise finds nothing left. Those who
-// wait for units that another has asked for are told if that fails.
+// wait for units that another has asked for fail with that request.
 package remote

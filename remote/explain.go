@@ -61,7 +61,7 @@ func (s *Store) explainFault(ctx context.Context, err error) error {
 	return nil
 }
 
-// explainAway says what becomes of a request that the store does not decide.
+// explainAway explains a request that the store does not decide.
 func (s *Store) explainAway(ctx context.Context, req *sluice.Request, why error) (e sluice.Explanation, err error) {
 	p := s.policy(req)
 	switch {

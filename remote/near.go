@@ -66,7 +66,7 @@ func newNear(o Options, by asker) *near {
 	return n
 }
 
-// clockOf returns the clock of which now tells the time, nil of the system's.
+// clockOf returns the clock that now reads, nil of the system's.
 func clockOf(now func() time.Time) func() moment {
 	if now == nil {
 		now = time.Now

@@ -76,7 +76,7 @@ func (n *denial) answer(f *facts, cost, now int64, out []sluice.Outcome, d *slui
 		return false
 	}
 	// From when the answer came, not from when the request was sent: a client
-	// must not be told to come too early.
+	// must not be asked to come too early.
 	elapsed := time.Duration(max(now-n.heard, 0)).Truncate(time.Microsecond)
 	left := n.retryAfter - elapsed
 	retry, tooLarge, ok := f.rule.retryAfter(n, cost, left)
@@ -116,7 +116,7 @@ func later(o sluice.Outcome, passed time.Duration) sluice.Outcome {
 	return o
 }
 
-// rule is how a denial of one cost tells about others.
+// rule is how a denial of one cost describes others.
 type rule struct {
 	// each is how long a unit of a bucket lasts if that is a whole number of µs.
 	each time.Duration
@@ -125,7 +125,7 @@ type rule struct {
 	full   int64 // the largest cost that can fit
 }
 
-// ruleOf returns the rule of p: the zero rule tells about no other cost.
+// ruleOf returns the rule of p: the zero rule describes no other cost.
 func ruleOf(p *sluice.Plan) rule {
 	if p.Len() > 1 {
 		return rule{}

@@ -27,7 +27,7 @@ type entry struct {
 // landing is what callers wait for that take another call's answer.
 type landing struct {
 	back chan struct{}
-	err  error // before back is closed: what they are told, if it is not the answer
+	err  error // before back is closed: what they are reported, if it is not the answer
 }
 
 // leg is one charge of a request on its way.
@@ -124,7 +124,7 @@ func (e *entry) send(l *leg) {
 	}
 }
 
-// alters reports whether an operation that is no take may change what a key is told.
+// alters reports whether an operation that is no take may change the answers to a key.
 func alters(op sluice.Op) bool {
 	switch op {
 	case sluice.OpReset, sluice.OpRefund, sluice.OpCharge, sluice.OpAdd, sluice.OpConvert:
@@ -134,8 +134,8 @@ func alters(op sluice.Op) bool {
 	}
 }
 
-// gives notes that l gives units back before it takes any: what others are told
-// may be wrong, but what l is told is not.
+// gives notes that l gives units back before it takes any: what others are reported
+// may be wrong, but the answers to l are not.
 func (e *entry) gives(l *leg) {
 	if !l.unsound {
 		l.unsound = true
@@ -146,7 +146,7 @@ func (e *entry) gives(l *leg) {
 }
 
 // back notes that l is back, and its outcome. It reports whether what l was
-// told may be remembered.
+// reported may be remembered.
 func (e *entry) back(l *leg, r *sluice.Result) (sound bool) {
 	e.calls--
 	unsound := l.unsound || l.change != e.change
@@ -170,7 +170,7 @@ func (e *entry) back(l *leg, r *sluice.Result) (sound bool) {
 	return sound
 }
 
-// forget forgets what was denied, and whatever is about to be told.
+// forget forgets what was denied, and whatever is about to be reported.
 func (e *entry) forget() {
 	e.epoch++
 	e.clear()

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// TestWaitersOfALease: who waits for units that another has asked for is told the
+// TestWaitersOfALease: a call that waits for units of another request gets the
 // cause if that fails, and that nothing was sent for them: only the one who asked
 // has a handle. An error of a caller who has left says nothing to them.
 func TestWaitersOfALease(t *testing.T) {

@@ -109,8 +109,8 @@ func (f *flight) begin(d *sluice.Decision, round int) (done bool, wait *landing)
 		return true, nil
 	}
 	known := e.memory(f.facts)
-	told := f.learns && known.of(f.facts, f.cost)
-	if told && known.answer(f.facts, f.cost, f.sent.mono, f.req.Outcomes.All(), d) {
+	reported := f.learns && known.of(f.facts, f.cost)
+	if reported && known.answer(f.facts, f.cost, f.sent.mono, f.req.Outcomes.All(), d) {
 		f.denied()
 		return true, nil
 	}
@@ -119,7 +119,7 @@ func (f *flight) begin(d *sluice.Decision, round int) (done bool, wait *landing)
 		f.op, f.units = f.hold.ask(f.cost)
 		waits = !f.batch && round < rounds
 	}
-	if told && f.sent.mono >= known.until || f.hold != nil && f.more() {
+	if reported && f.sent.mono >= known.until || f.hold != nil && f.more() {
 		if e.flying && waits {
 			return false, e.wait()
 		}
@@ -262,8 +262,8 @@ func (n *near) land(ctx context.Context, f *flight, r *sluice.Result) bool {
 		return false
 	}
 	f.landed = true
-	told := sluice.Result{Decision: raw, Err: r.Err}
-	if sound := e.back(&f.first, &told); learns && sound {
+	reported := sluice.Result{Decision: raw, Err: r.Err}
+	if sound := e.back(&f.first, &reported); learns && sound {
 		learnt := newDenial(f.facts, f.cost, f.sent.mono, heard.mono, n.age, &raw)
 		if f.facts.plan.Len() > 1 {
 			learnt.outcomes = f.outcomes
@@ -276,7 +276,7 @@ func (n *near) land(ctx context.Context, f *flight, r *sluice.Result) bool {
 	sh.settle(e)
 	sh.mu.Unlock()
 	for i := range f.legs {
-		f.legs[i].back(&told)
+		f.legs[i].back(&reported)
 	}
 	return true
 }
@@ -312,15 +312,15 @@ func (f *flight) answered(r *sluice.Result, heard moment) bool {
 	return true
 }
 
-// shared returns what those are told who wait for f, nil if they shall see for
+// shared returns what those are reported who wait for f, nil if they shall see for
 // themselves: the error of a caller who is gone says nothing to others, and no
 // more does one that a take alone has met. Nothing was sent for them, and how a
 // request ended of which they know nothing is not theirs to say.
-func (f *flight) shared(ctx context.Context, err error) (told error) {
+func (f *flight) shared(ctx context.Context, err error) (reported error) {
 	if err != nil && f.hold != nil && ctx.Err() == nil {
-		told = notSent(err)
+		reported = notSent(err)
 	}
-	return told
+	return reported
 }
 
 func notSent(err error) error {

@@ -143,7 +143,7 @@ func TestInvariant19(t *testing.T) {
 }
 
 // check compares an answer from memory with what the store says at the same
-// instant, which a peek tells without changing it.
+// instant, which a peek reports without changing it.
 func check(t *rapid.T, w *cached, req sluice.Request, got sluice.Decision, unit time.Duration) {
 	t.Helper()
 	req.Op = sluice.OpPeek

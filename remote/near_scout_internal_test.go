@@ -74,7 +74,7 @@ func send(ctx context.Context, cache *nearStore, p *sluice.Plan, n int) <-chan a
 }
 
 // TestOneAsks: when a unit has come back one take asks for it, and the others
-// are told by its answer.
+// are reported by its answer.
 func TestOneAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache, g, p := pressed(t, 200*time.Millisecond, nil)
@@ -103,9 +103,9 @@ func TestOneAsks(t *testing.T) {
 	})
 }
 
-// TestWhoIsNotToldAsks: where the answer leaves it open, those who have waited
+// TestWaiterWithoutAnswerAsks: where the answer leaves it open, those who have waited
 // ask, each once.
-func TestWhoIsNotToldAsks(t *testing.T) {
+func TestWaiterWithoutAnswerAsks(t *testing.T) {
 	lost := errors.New("connection lost")
 	for _, c := range []struct {
 		name          string

@@ -91,7 +91,7 @@ func TestPanicOfTheStoreIsAFailure(t *testing.T) {
 	}
 }
 
-// TestPanicOfAPolicyLeavesNothingInFlight: the store is told of a request whose
+// TestPanicOfAPolicyLeavesNothingInFlight: the store is notified of a request whose
 // policy panics that it did not take place.
 func TestPanicOfAPolicyLeavesNothingInFlight(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {

@@ -22,5 +22,5 @@ func (e *UnavailableError) Error() string { return "remote: store unavailable: "
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
 // RetryIn returns RetryAfter: by this method fronts that do not know this type
-// tell their clients.
+// notify their clients.
 func (e *UnavailableError) RetryIn() time.Duration { return e.RetryAfter }

@@ -62,7 +62,7 @@ func (k *recovery) wait(d time.Duration, hurry <-chan struct{}) bool {
 	return true
 }
 
-// nudge tells that the store has answered, however late.
+// nudge reports that the store has answered, however late.
 func (s *Store) nudge() {
 	select {
 	case s.recovery.nudged <- struct{}{}:

@@ -70,7 +70,7 @@ func TestInvariant22Recovery(t *testing.T) {
 				if longest > back {
 					t.Errorf("healthy after %v, want at most %v", longest, back)
 				}
-				// A try that is answered late tells of the return at once.
+				// A try that is answered late reports the return at once.
 				if longest < bounds.DefaultProbe/2 && fault != late {
 					t.Errorf("healthy after %v at the latest: the store never returned just after it was tried", longest)
 				}
@@ -121,8 +121,8 @@ func recovery(t *testing.T, fault fault, phase, gap time.Duration, owed int) (as
 func TestCause(t *testing.T) {
 	both(t, func(t *testing.T, f *faulty) {
 		var s *remote.Store
-		told := make(chan error, 8)
-		s = wrap(t, f, remote.Options{OnChange: func(remote.Health) { told <- s.Cause() }})
+		reported := make(chan error, 8)
+		s = wrap(t, f, remote.Options{OnChange: func(remote.Health) { reported <- s.Cause() }})
 		defer end(t, f, s)
 		expect := func(when string, want error) {
 			t.Helper()
@@ -144,7 +144,7 @@ func TestCause(t *testing.T) {
 		expect("the next outage", errBroken)
 		mend(t, f, s)
 		for i, want := range []string{"no answer in time", "<nil>", errBroken.Error(), "<nil>"} {
-			if got := fmt.Sprint(<-told); !strings.Contains(got, want) {
+			if got := fmt.Sprint(<-reported); !strings.Contains(got, want) {
 				t.Errorf("OnChange, time %d: saw %s, want %s", i+1, got, want)
 			}
 		}

@@ -92,7 +92,7 @@ func (s *Store) finishSlot(ctx context.Context, req *sluice.SlotRequest, d sluic
 	return d, err
 }
 
-// doubt notes what becomes of a slot that the store may hold for its owner, to
+// doubt notes a slot that the store may hold for its owner, to
 // whom it was given, or not, without it. It returns what is to be called when the
 // store is heard of, if it is awaited.
 func (s *Store) doubt(req *sluice.SlotRequest, given, sent, awaited bool) func(sluice.Late) {

@@ -88,7 +88,7 @@ func outage(t *testing.T, f *faulty, s *remote.Store, wrong fault, policy sluice
 	}
 	bring(t, f, s, wrong)
 	if d := ask(t, s, sluice.SlotRelease, "ann"); !d.Degraded {
-		t.Error("a release is not told to be degraded")
+		t.Error("a release is not reported to be degraded")
 	}
 	var got []string
 	for i := range 5 {

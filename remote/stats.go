@@ -10,7 +10,7 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// Health is what [Options].OnChange is told.
+// Health is what [Options].OnChange receives.
 type Health struct {
 	Healthy bool
 	Err     error         // the failure that was one too many; nil if Healthy

@@ -257,7 +257,7 @@ func (s *Store) before(ctx context.Context, req *sluice.Request) (d sluice.Decis
 }
 
 // finish returns the store's decision or, if there is none, that of the policy,
-// and tells the store of it.
+// and notifies the store of it.
 func (s *Store) finish(ctx context.Context, req *sluice.Request, d sluice.Decision, err error) (sluice.Decision, error) {
 	if err == nil {
 		s.counters.decided.Add(1)
@@ -278,7 +278,7 @@ func (s *Store) finish(ctx context.Context, req *sluice.Request, d sluice.Decisi
 	return d, err
 }
 
-// report tells the store whether a request that it has not answered took place.
+// report notifies the store whether a request that it has not answered took place.
 func (s *Store) report(req *sluice.Request, late *sluice.MaybeSentError, sent, passed bool) {
 	var heard func(sluice.Late)
 	if req.Slot != nil {

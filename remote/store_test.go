@@ -126,7 +126,7 @@ func testDown(t *testing.T, fault fault, policy sluice.Failure) {
 		t.Errorf("%+v: want nothing in flight and nothing owed", st)
 	}
 	if !slices.Equal(changes, []bool{false, true}) {
-		t.Errorf("told of changes %v, want one outage and one return", changes)
+		t.Errorf("notified of changes %v, want one outage and one return", changes)
 	}
 }
 

@@ -192,7 +192,7 @@ func await(is func() bool) {
 	}
 }
 
-// verdict is what becomes of requests whose caller has left.
+// verdict is the outcomes of requests whose caller has left.
 type verdict struct {
 	*leaver
 	maybe []*sluice.MaybeSentError
@@ -227,7 +227,7 @@ func judge(t *testing.T, l *leaver, errs []error) *verdict {
 	return v
 }
 
-// say tells the store what to do and then does what makes it answer.
+// say passes to the store what to do and then does what makes it answer.
 func (v *verdict) say(undo bool, then func()) {
 	v.undo = undo
 	hear := func(l sluice.Late) {

@@ -293,7 +293,7 @@ func (s *simple) await(ctx context.Context, req sluice.Request) error {
 				_, _ = s.decide(back)
 			}
 			heard(l)
-			if s.fault == "tells it twice" {
+			if s.fault == "notifies it twice" {
 				heard(l)
 			}
 		}()
@@ -368,7 +368,7 @@ func TestFindsFaults(t *testing.T) {
 		{"says nothing of what it sent", "TestSimple/Contexts"},
 		{"undoes what is kept", "TestSimple/Contexts"},
 		{"undoes nothing", "TestSimple/Contexts"},
-		{"tells it twice", "TestSimple/Contexts"},
+		{"notifies it twice", "TestSimple/Contexts"},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			t.Parallel()

@@ -68,7 +68,7 @@ func TestCodes(t *testing.T) {
 			for say, status := range statuses {
 				t.Run(protocol+", "+kind+", "+say, func(t *testing.T) {
 					s := serve(t, limittest.Counting(t, limit, status, false))
-					_ = call(newCaller(t, s.URL, opt), say) // which the settlement tells
+					_ = call(newCaller(t, s.URL, opt), say) // which the settlement reports
 					s.Reach(t, limit, 1)
 					if status == unseen {
 						return

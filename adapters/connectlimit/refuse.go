@@ -63,7 +63,7 @@ func failure(e httplimit.Event) *connect.Error {
 	return err
 }
 
-// quotaFailure names the limits that denied, as package grpclimit does. It tells
+// quotaFailure names the limits that denied, as package grpclimit does. It reports
 // nothing of the key.
 func quotaFailure(e httplimit.Event) *errdetails.QuotaFailure {
 	f := new(errdetails.QuotaFailure)

@@ -139,7 +139,7 @@ func TestClientLeavesStream(t *testing.T) {
 		app.Get("/endless", func(c fiber.Ctx) error {
 			return c.SendStreamWriter(func(w *bufio.Writer) {
 				for w.Flush() == nil {
-					_, _ = w.Write(limittest.Chunk) // Flush tells
+					_, _ = w.Write(limittest.Chunk) // Flush reports
 				}
 			})
 		})

@@ -12,7 +12,7 @@ import (
 )
 
 // fasthttp can put another stream in the place of a body's only by closing the one
-// that is there, and tells nobody how much of it was sent. So the streams are
+// that is there, and does not say how much of it was sent. So the streams are
 // replaced where fasthttp keeps them.
 var (
 	ofRequest, requestKnown   = place[fasthttp.Request]()

@@ -3,7 +3,7 @@
 
 //go:build unix
 
-// Package cputime tells how much CPU time has been used. Where other work
+// Package cputime shows how much CPU time has been used. Where other work
 // loads the machine it is steadier than time on the wall.
 package cputime
 

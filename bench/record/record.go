@@ -57,7 +57,7 @@ func revision(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// processor is the processor's name where the system tells it.
+// processor is the processor's name where the system reports it.
 func processor() (string, error) {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +75,7 @@ func processor() (string, error) {
 	return runtime.GOARCH, sc.Err()
 }
 
-// loadAverage is the system's, or empty where it tells none.
+// loadAverage is the system's, or empty where it reports none.
 func loadAverage() (string, error) {
 	text, err := os.ReadFile("/proc/loadavg")
 	if errors.Is(err, fs.ErrNotExist) {

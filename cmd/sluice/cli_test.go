@@ -30,7 +30,7 @@ func TestPages(t *testing.T) {
 }
 
 // TestHelpOfAll: each command's help, the manual and the page have its flags, and
-// none is told of a fault by pages of text.
+// no fault is reported by pages of text.
 func TestHelpOfAll(t *testing.T) {
 	manual, _ := command(t, cli.OK, "man")
 	for _, c := range newProgram().Commands {

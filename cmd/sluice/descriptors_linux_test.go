@@ -34,7 +34,7 @@ func withDescriptors(n int) func(*exec.Cmd) {
 }
 
 // TestFewDescriptors: clients and upstreams together never take all file descriptors
-// of the process. What finds no connection is told so, operators get in, and
+// of the process. A request that finds no connection is answered, operators get in, and
 // connections that are idle make room for those to another upstream.
 func TestFewDescriptors(t *testing.T) {
 	one, other := newHolding(t), newHolding(t)

@@ -18,7 +18,7 @@ import (
 )
 
 var explainCommand = cli.Command{
-	Name: "explain", Args: "[METHOD] URL", Summary: "what would become of a request, and why",
+	Name: "explain", Args: "[METHOD] URL", Summary: "how a request would be decided, and why",
 	Doc: `shows of every rule whether it matches or what differs, the key that the request charges, and of every limit the arithmetic. Nothing is charged, and nothing changes. URL is a path, or all of a URL where a rule asks for the host. A token in the header is verified as a request's is, unless there is a --claim.
 
 It asks a running sluice, or with --config reads FILE, where nothing was spent yet.
@@ -39,7 +39,7 @@ It asks a running sluice, or with --config reads FILE, where nothing was spent y
 	Run: runExplain,
 }
 
-// runExplain says what would become of a request.
+// runExplain says how a request would be decided.
 func runExplain(ctx context.Context, c *cli.Call) error {
 	q, err := explainRequest(c.Args, c.Values)
 	switch {
@@ -135,7 +135,7 @@ func explanationText(e *admin.Explanation, all bool) string {
 	other := 0
 	for i := range e.Rules {
 		if r := &e.Rules[i]; r.Matches {
-			writeExplainedRule(&b, r)
+			writeExplainedRule(&b, r, e.Why)
 		} else {
 			other++
 		}
@@ -161,7 +161,7 @@ func explanationText(e *admin.Explanation, all bool) string {
 	return b.String()
 }
 
-// verdictText says what becomes of the request, in a line or two.
+// verdictText says how the request is decided, in a line or two.
 func verdictText(e *admin.Explanation) string {
 	text := e.Verdict
 	if e.Degraded {
@@ -191,7 +191,8 @@ func verdictText(e *admin.Explanation) string {
 	return text + "\n"
 }
 
-func writeExplainedRule(b *strings.Builder, r *admin.ExplainedRule) {
+// writeExplainedRule leaves out a note that the verdict has said already.
+func writeExplainedRule(b *strings.Builder, r *admin.ExplainedRule, said string) {
 	fmt.Fprintf(b, "\nrule %s", r.Name)
 	if r.Mode != "enforce" {
 		fmt.Fprintf(b, " (%s)", r.Mode)
@@ -201,14 +202,16 @@ func writeExplainedRule(b *strings.Builder, r *admin.ExplainedRule) {
 		b.WriteString("  matches, and exempts the client's network\n")
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(b, "  %s\n", note)
+		if note != said {
+			fmt.Fprintf(b, "  %s\n", note)
+		}
 	}
 	for i := range r.Levels {
-		writeExplainedLevel(b, &r.Levels[i])
+		writeExplainedLevel(b, &r.Levels[i], said)
 	}
 }
 
-func writeExplainedLevel(b *strings.Builder, l *admin.ExplainedLevel) {
+func writeExplainedLevel(b *strings.Builder, l *admin.ExplainedLevel, said string) {
 	b.WriteString("  ")
 	if l.Name != "" {
 		b.WriteString(l.Name + ": ")
@@ -221,7 +224,7 @@ func writeExplainedLevel(b *strings.Builder, l *admin.ExplainedLevel) {
 		b.WriteString(", limits of its own: " + l.Override)
 	}
 	b.WriteByte('\n')
-	if l.Note != "" {
+	if l.Note != "" && l.Note != said {
 		fmt.Fprintf(b, "    %s\n", l.Note)
 	}
 	if f := l.InFlight; f != nil {

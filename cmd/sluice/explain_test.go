@@ -25,7 +25,7 @@ rules:
   - {name: login, match: {method: POST, path: /login}, by: ip, limits: 1/min fixed-window}
 `
 
-// TestExplainCommand: what is explained is what becomes of the next request, in a
+// TestExplainCommand: what is explained is how the next request is decided, in a
 // memory of this process and in a store that is shared, and no number that the
 // program shows is another for it.
 func TestExplainCommand(t *testing.T) {
@@ -152,8 +152,8 @@ rules:
 	}
 }
 
-// TestExplainIsForOperators: with a token, none is told without it, as the state of a
-// key would tell whose hash it is in /v1/top; and what is sent is bounded.
+// TestExplainIsForOperators: with a token, nothing is reported without it, as the state of a
+// key would show whose hash it is in /v1/top; and what is sent is bounded.
 func TestExplainIsForOperators(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "token")
 	const secret = "0123456789abcdef0123456789abcdef"

@@ -91,7 +91,7 @@ func (f *serveFlags) parse() *config.Config {
 	if err != nil && !ok {
 		f.faults = append(f.faults, err)
 	}
-	told := make(map[string]bool) // the key of requests is that of bytes, too
+	reported := make(map[string]bool) // the key of requests is that of bytes, too
 	for _, fault := range faults {
 		line := p.lines[min(max(fault.Line, 1), len(p.lines))-1]
 		text := "--" + line.flag + ": " + fault.Problem
@@ -101,8 +101,8 @@ func (f *serveFlags) parse() *config.Config {
 		if column := fault.Column - line.column; column > 0 {
 			text = fmt.Sprintf("%s (column %d)", text, column+1)
 		}
-		if !told[text] || line.flag == "limit" {
-			told[text] = true
+		if !reported[text] || line.flag == "limit" {
+			reported[text] = true
 			f.fault("%s", text)
 		}
 	}

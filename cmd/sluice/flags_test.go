@@ -18,8 +18,8 @@ import (
 	"github.com/sluicegate/sluice/internal/redisurl"
 )
 
-// told is what matters of a configuration, in a line.
-func told(c *config.Config) string {
+// reported is what matters of a configuration, in a line.
+func reported(c *config.Config) string {
 	var b strings.Builder
 	for i := range c.Listen {
 		fmt.Fprintf(&b, "listen %s; ", c.Listen[i].Address)
@@ -97,8 +97,8 @@ func TestParseServe(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if told(got) != c.want {
-				t.Errorf("got\n%s\nwant\n%s", told(got), c.want)
+			if reported(got) != c.want {
+				t.Errorf("got\n%s\nwant\n%s", reported(got), c.want)
 			}
 			if want := map[bool]time.Duration{true: time.Minute, false: 30 * time.Second}[c.name == "everything"]; f.drain != want {
 				t.Errorf("drain %v, want %v", f.drain, want)
@@ -191,7 +191,7 @@ func TestStoreFlags(t *testing.T) {
 				t.Fatalf("error %v, want one with %q", err, c.want)
 			}
 			if strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("the password is told: %v", err)
+				t.Errorf("the password is reported: %v", err)
 			}
 		})
 	}
@@ -270,8 +270,8 @@ func TestPrintedFile(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v\n%s", args, err, f.file)
 		}
-		if told(printed) != told(c) || printed.Version != c.Version {
-			t.Fatalf("%q: got\n%s\nwant\n%s\n%s", args, told(printed), told(c), f.file)
+		if reported(printed) != reported(c) || printed.Version != c.Version {
+			t.Fatalf("%q: got\n%s\nwant\n%s\n%s", args, reported(printed), reported(c), f.file)
 		}
 		for _, name := range []string{"state", "overrides", "audit", "store"} {
 			in := map[string]string{"state": c.Store.State, "overrides": c.Admin.OverridesFile, "audit": c.Admin.AuditFile, "store": c.Store.Redis}[name]

@@ -181,7 +181,7 @@ rules:
 			ended.signal(t, syscall.SIGTERM)
 			group.Go(func() {
 				if err := ended.Wait(); err != nil {
-					t.Errorf("a process that was told to end: %v; logged %s", err, ended.logs)
+					t.Errorf("a process that was instructed to end: %v; logged %s", err, ended.logs)
 				}
 			})
 		}

@@ -41,7 +41,7 @@ func TestLintExamples(t *testing.T) {
 	}
 }
 
-// TestLintFaults: every fault is told with its place, and the exit code says so.
+// TestLintFaults: every fault is reported with its place, and the exit code says so.
 func TestLintFaults(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -84,7 +84,7 @@ func TestLintFaults(t *testing.T) {
 }
 
 // TestConvert: what nginx limits becomes a file that lint accepts, and the rest
-// is told.
+// is reported.
 func TestConvert(t *testing.T) {
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "nginx.conf")

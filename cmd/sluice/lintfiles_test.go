@@ -20,7 +20,7 @@ import (
 
 // TestLintFiles: a file that the configuration names, and with which serve would
 // not start, is a fault with its place, for lint as for serve; lint passes over
-// them where it is told to.
+// them where a flag asks for it.
 func TestLintFiles(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

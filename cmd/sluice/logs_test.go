@@ -44,7 +44,7 @@ func TestReaderOfOutputLeaves(t *testing.T) {
 	for n := 1; n <= 3; n++ { // each with a line that nobody reads
 		fetch(t, http.DefaultClient, p.url)
 		until(t, "the line", func() bool { return lines() == n })
-		p.signal(t, syscall.SIGHUP) // of which it tells
+		p.signal(t, syscall.SIGHUP) // of which it reports
 	}
 	p.signal(t, syscall.SIGTERM)
 	if err := p.Wait(); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestOverrideKeepsTheAlgorithm: what an override does not name is as in the
-// rule, so that a key keeps what it has spent; what cannot be so is told.
+// rule, so that a key keeps what it has spent; what cannot be so is reported.
 func TestOverrideKeepsTheAlgorithm(t *testing.T) {
 	s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+`
 rules:

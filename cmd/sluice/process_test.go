@@ -23,7 +23,7 @@ import (
 	"github.com/sluicegate/sluice/internal/cli"
 )
 
-// holding is an upstream that answers when it is told to.
+// holding is an upstream that answers on a signal.
 type holding struct {
 	url     string
 	arrived chan struct{} // one for each request
@@ -189,11 +189,11 @@ func TestHangUpSignal(t *testing.T) {
 	if a, b := ask(), ask(); a != 200 || b != 429 {
 		t.Fatalf("got %d, %d", a, b)
 	}
-	for range 3 { // as it was: told each time, unlike a change that is seen
-		const told = "the configuration has been read again"
-		before := strings.Count(p.logs.String(), told)
+	for range 3 { // as it was: reported each time, unlike a change that is seen
+		const reported = "the configuration has been read again"
+		before := strings.Count(p.logs.String(), reported)
 		p.signal(t, syscall.SIGHUP)
-		until(t, "the signal to be heeded", func() bool { return strings.Count(p.logs.String(), told) > before })
+		until(t, "the signal to be heeded", func() bool { return strings.Count(p.logs.String(), reported) > before })
 	}
 	write("2/day sliding-log")
 	p.signal(t, syscall.SIGHUP)
@@ -279,7 +279,7 @@ func TestFilesInTwoPlaces(t *testing.T) {
 }
 
 // TestPipeInPlaceOfAFile: a pipe that nobody writes to, in the place of a file that
-// is read, is told at once.
+// is read, is reported at once.
 func TestPipeInPlaceOfAFile(t *testing.T) {
 	dir := t.TempDir()
 	fifo, file := filepath.Join(dir, "fifo"), filepath.Join(dir, "sluice.yaml")

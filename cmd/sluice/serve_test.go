@@ -223,7 +223,7 @@ func TestEveryAnswer(t *testing.T) {
 			t.Errorf("a client's own limits: %d %s", own.status, own.body)
 		}
 		if got := r.metrics(t)[`sluice_rule_requests_total{rule="gateway",verdict="denied"}`]; got != 1 {
-			t.Errorf("%v denials of the rule are told, want 1", got)
+			t.Errorf("%v denials of the rule are reported, want 1", got)
 		}
 		at := "--admin=" + r.admin
 		if out, _ := command(t, cli.OK, "status", at); !strings.Contains(out, "denied most by gateway") || !strings.Contains(out, ", version ") {

@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice/internal/serve"
 )
 
-// Gateways that name one store share one budget, however they were told of it.
+// Gateways that name one store share one budget, however its address was given.
 func TestStoreIsShared(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	passed, asked := 0, 0
@@ -41,7 +41,7 @@ func TestStoreIsShared(t *testing.T) {
 			t.Errorf("sluice_store_up is %v, want 1", up)
 		}
 		if _, held := m[`sluice_keys{store="memory"}`]; held {
-			t.Error("sluice_keys is told, though no key is held here")
+			t.Error("sluice_keys is reported, though no key is held here")
 		}
 		if a := ready(t, r); a.status != http.StatusOK || !strings.HasPrefix(a.body, "ready\nstore: up\nconfig: ") {
 			t.Errorf("readyz: %d %q", a.status, a.body)
@@ -52,7 +52,7 @@ func TestStoreIsShared(t *testing.T) {
 	})
 }
 
-// While the store is unavailable the policy decides, this is told once, and afterwards
+// While the store is unavailable the policy decides, this is reported once, and afterwards
 // all is as before.
 func TestStoreOutage(t *testing.T) {
 	const asked = 300
@@ -89,7 +89,7 @@ func TestStoreOutage(t *testing.T) {
 					t.Errorf("readyz: %d %q, want %d", a.status, a.body, c.ready)
 				}
 				if got := r.metrics(t)[fmt.Sprintf("sluice_degraded_total{policy=%q,store=\"redis\"}", c.policy)]; got != asked {
-					t.Errorf("%v decisions are told to be degraded, want %d", got, asked)
+					t.Errorf("%v decisions are reported to be degraded, want %d", got, asked)
 				}
 				if n := strings.Count(r.logs.String(), "level=WARN"); n > 2 {
 					t.Errorf("%d lines were logged:\n%s", n, r.logs)
@@ -131,7 +131,7 @@ func TestStoreAwayAtStart(t *testing.T) {
 	})
 }
 
-// Over TLS with a user and a password, which nothing tells: no answer, no log
+// Over TLS with a user and a password, which nothing reports: no answer, no log
 // line, no metric, no error.
 func TestStoreSecrets(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
@@ -167,9 +167,9 @@ func TestStoreSecrets(t *testing.T) {
 				if want := "store  rediss://" + server.Addr; !strings.Contains(r.banner, want) {
 					t.Errorf("the banner %q lacks %q", r.banner, want)
 				}
-				told := r.banner + r.logs.String() + ready(t, r).body + r.get(t, user).body + fetch(t, http.DefaultClient, r.admin+"/metrics").body
-				if strings.Contains(told, redistest.Password) || strings.Contains(told, url.PathEscape(redistest.Password)) || strings.Contains(told, redistest.User) {
-					t.Errorf("user or password are told:\n%s", told)
+				reported := r.banner + r.logs.String() + ready(t, r).body + r.get(t, user).body + fetch(t, http.DefaultClient, r.admin+"/metrics").body
+				if strings.Contains(reported, redistest.Password) || strings.Contains(reported, url.PathEscape(redistest.Password)) || strings.Contains(reported, redistest.User) {
+					t.Errorf("user or password are reported:\n%s", reported)
 				}
 				server.Run(outer)
 			})
@@ -202,8 +202,8 @@ func TestStoreRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "store") {
 				t.Fatalf("error %v, want one with %q; logged: %s", err, c.want, &logs)
 			}
-			if told := err.Error() + logs.String() + out.String(); strings.Contains(told, wrong) {
-				t.Errorf("the password is told: %s", told)
+			if reported := err.Error() + logs.String() + out.String(); strings.Contains(reported, wrong) {
+				t.Errorf("the password is reported: %s", reported)
 			}
 		})
 	}

@@ -67,7 +67,7 @@ func writeStatus(w io.Writer, s *admin.Status, top *admin.Top, rules []admin.Rul
 	for _, r := range s.Rules {
 		trial := ""
 		if r.Mode == "shadow" {
-			trial = fmt.Sprintf("%d of %d", r.WouldDeny, r.Judged)
+			trial = fmt.Sprintf("%d of %d", r.WouldDeny, r.Evaluated)
 		}
 		fmt.Fprintf(&table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t\n", r.Name, r.Allowed, r.Warned, r.Denied, r.Refused, r.Failed, trial)
 		for _, c := range r.Candidates {
@@ -75,7 +75,7 @@ func writeStatus(w io.Writer, s *admin.Status, top *admin.Top, rules []admin.Rul
 			if c.Level != "" {
 				name = c.Level + "/" + name
 			}
-			fmt.Fprintf(&table, "candidate: %s\t\t\t\t\t\t%d of %d\t\n", name, c.WouldDeny, c.Judged)
+			fmt.Fprintf(&table, "candidate: %s\t\t\t\t\t\t%d of %d\t\n", name, c.WouldDeny, c.Evaluated)
 		}
 	}
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -94,7 +94,7 @@ func server() error {
 	return s.Serve(l)
 }
 
-// client says what becomes of a connection from an address: "passes", "reset",
+// client returns the outcome of a connection from an address: "passes", "reset",
 // or "nothing" if no packet comes back.
 func client(from, to string) string {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 2 * time.Second}

@@ -5,7 +5,6 @@ package api_test
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +13,8 @@ import (
 
 var (
 	ofErrors      = regexp.MustCompile(`(?i)error|fail|fault|refuse|\berr|\[\*?[A-Za-z.]*Error\]|nil if|invalid|reports what|must|wrong`)
+	ofNumbers     = regexp.MustCompile(`\s(u?int(8|16|32|64)?|float64)$`)
+	ofUnits       = regexp.MustCompile(`(?i)units?\b|bytes|keys|states|requests|calls|takes|times|µs|microseconds|seconds|bits|decisions|nodes|slots|index|status|percent|share of|levels|limits|rules|quota`)
 	ofConcurrency = regexp.MustCompile(`(?i)concurren|goroutine|immutable|not changed|is not safe|value`)
 )
 
@@ -61,7 +62,7 @@ func TestDocsOfConcurrency(t *testing.T) {
 	}
 	said := 0
 	for _, e := range list {
-		if e.Field || !strings.HasPrefix(e.Text, "type ") || pointers[e.Package+"."+e.Name] < 2 || slices.Contains(plain, e.Package+"."+e.Name) {
+		if e.Field || !strings.HasPrefix(e.Text, "type ") || pointers[e.Package+"."+e.Name] < 2 {
 			continue
 		}
 		if ofConcurrency.MatchString(e.Doc) {
@@ -75,5 +76,25 @@ func TestDocsOfConcurrency(t *testing.T) {
 	}
 }
 
-// plain are data, which are as safe as their fields.
-var plain = []string{}
+// TestDocsOfUnits: a field or constant that is a number says of what. Of a duration the
+// type says it.
+func TestDocsOfUnits(t *testing.T) {
+	list, err := api.List(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := 0
+	for _, e := range list {
+		if !ofNumbers.MatchString(e.Text) || !e.Field && !strings.HasPrefix(e.Text, "const ") {
+			continue
+		}
+		if ofUnits.MatchString(e.Doc) || ofUnits.MatchString(e.Name) {
+			said++
+			continue
+		}
+		t.Errorf("%v does not say of what it is a number: %q", e, e.Doc)
+	}
+	if said < 50 {
+		t.Errorf("%d numbers say it", said)
+	}
+}

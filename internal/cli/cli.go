@@ -42,7 +42,7 @@ type Command struct {
 	Flags []Flag
 	// ArgWords are what the arguments may be, for completion; nil: files.
 	ArgWords []string
-	// KeepFaults has Run called also where flags are wrong, to tell of these together
+	// KeepFaults has Run called also where flags are wrong, to report these together
 	// with what else is.
 	KeepFaults bool
 	Run        func(context.Context, *Call) error

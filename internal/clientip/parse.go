@@ -68,7 +68,7 @@ func parseForwarded(element string) (addr netip.Addr, found bool) {
 		if !strings.EqualFold(name, "for") {
 			continue
 		}
-		if found { // two of them: not RFC 7239, and no telling which is meant
+		if found { // two of them: not RFC 7239, and no reporting which is meant
 			return netip.Addr{}, false
 		}
 		if value, ok = unquote(value); !ok {

@@ -19,7 +19,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// testCase is a story that a file of cases tells: requests at given times, and
+// testCase is a story that a file of cases reports: requests at given times, and
 // what is expected of each.
 type testCase struct {
 	name  string
@@ -43,13 +43,13 @@ type given struct {
 	response policy.Response
 }
 
-// verdicts are what may become of a request, in the words of a case.
+// verdicts are what may happen to a request, in the words of a case.
 var verdicts = []string{"allowed", "warned", "denied", "refused", forbidden}
 
 // forbidden is the verdict of a client that is not let in by its network.
 const forbidden = "forbidden"
 
-// expectation is what must become of a step's requests. Counts are by verdict;
+// expectation is what must happen to a step's requests. Counts are by verdict;
 // what is said of a limit is about the last request.
 type expectation struct {
 	counts     map[string]int64

@@ -220,7 +220,7 @@ func (d *decoder) mapping(n *yaml.Node, what string, fields ...field) {
 
 // renamed are the names that keys had in an earlier release, by those that they have.
 // These are read, with a warning, until the release after.
-var renamed = map[string]string{"tiers": "plans"}
+var renamed = map[string]string{"tiers": "plans", "max_delayed": "max_held", "max_delayed_per_key": "max_held_per_key"}
 
 // rename gives a key the name that it has now.
 func (d *decoder) rename(key *yaml.Node, fields []field) {

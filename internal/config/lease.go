@@ -33,7 +33,7 @@ func (d *decoder) lease(n *yaml.Node) *sluice.LeaseTerms {
 	return t
 }
 
-// someNodes is how many nodes the cost of a lease is told for, where the terms
+// someNodes is how many nodes the cost of a lease is stated for, where the terms
 // do not say how many there are.
 const someNodes = 4
 

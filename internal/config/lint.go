@@ -126,7 +126,7 @@ func count(n int, what string) string {
 func warnings(c *Config, i int, now time.Time) (texts []string) {
 	p, r := c.Policy, c.Policy.Rule(i)
 	chosen := profileLimits(c.platforms[r.Name]) // by name: nobody means another burst
-	var told []sluice.Limit                      // that they can never deny
+	var reported []sluice.Limit                  // that they can never deny
 	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
 	if r.MaxWait > 0 && !r.Shape && !waits(r) {
 		add("max_wait delays nothing: nothing is charged before the response; leave it out, or write hold: true with when")
@@ -148,7 +148,7 @@ func warnings(c *Config, i int, now time.Time) (texts []string) {
 		texts = append(texts, crossing(sets)...)
 		for _, set := range sets {
 			more, some := pointless(r, set)
-			texts, told = append(texts, more...), append(told, some...)
+			texts, reported = append(texts, more...), append(reported, some...)
 			for _, limit := range set {
 				if !slices.Contains(chosen, limit.Limit) {
 					texts = append(texts, odd(r, limit.Limit)...)
@@ -164,7 +164,7 @@ func warnings(c *Config, i int, now time.Time) (texts []string) {
 			}
 		}
 	}
-	return slices.Concat(texts, covered(p, i, told), free(p, i))
+	return slices.Concat(texts, covered(p, i, reported), free(p, i))
 }
 
 func same(a []sluice.Limit, b []policy.Limit) bool {
@@ -214,7 +214,7 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 
 // pointless returns the limits of a list that can never deny because of another
 // in the list.
-func pointless(r *policy.Rule, set []policy.Limit) (texts []string, told []sluice.Limit) {
+func pointless(r *policy.Rule, set []policy.Limit) (texts []string, reported []sluice.Limit) {
 	if r.Cost.Afterwards() {
 		return nil, nil // what is charged afterwards may pass any limit
 	}
@@ -224,14 +224,14 @@ func pointless(r *policy.Rule, set []policy.Limit) (texts []string, told []sluic
 				continue
 			}
 			if j > i && loose.Grace == nil && implies(loose.Limit, tight.Limit, r.MaxWait) {
-				continue // they are as good as equal: the later one is told
+				continue // they are as good as equal: the later one is reported
 			}
 			texts = append(texts, never(loose, tight.Limit, "beside it"))
-			told = append(told, loose.Limit)
+			reported = append(reported, loose.Limit)
 			break
 		}
 	}
-	return texts, told
+	return texts, reported
 }
 
 func never(loose policy.Limit, tight sluice.Limit, where string) string {
@@ -244,9 +244,9 @@ func never(loose policy.Limit, tight sluice.Limit, where string) string {
 		loose.Limit, verb, tight, where, amount.Of(algo.Bound(tight, window), tight.Unit == sluice.Bytes), amount.Length(window))
 }
 
-// covered returns the limits of the i-th rule, but for those told already, that
+// covered returns the limits of the i-th rule, but for those reported already, that
 // can never deny because of another rule, which applies whenever it does.
-func covered(p *policy.Policy, i int, told []sluice.Limit) (texts []string) {
+func covered(p *policy.Policy, i int, reported []sluice.Limit) (texts []string) {
 	r := p.Rule(i)
 	if r.Shadow || r.Cost.Afterwards() || len(r.Levels) != 1 {
 		return nil
@@ -254,7 +254,7 @@ func covered(p *policy.Policy, i int, told []sluice.Limit) (texts []string) {
 	var m policy.Matches
 	p.Match(p.Example(i), &m)
 	for _, loose := range r.Levels[0].Limits {
-		if slices.Contains(told, loose.Limit) {
+		if slices.Contains(reported, loose.Limit) {
 			continue
 		}
 		for k := range m.Len() {

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// crossing tells of limits of one name in several sets, those of tiers and
+// crossing reports limits of one name in several sets, those of tiers and
 // overrides among them, that admit more in turn than any of them alone: a key
 // may be moved from one to another. Buckets share a balance, so that is so where
 // neither contains the other, and of windows where one is of another length.

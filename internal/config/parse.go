@@ -76,9 +76,9 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 		one("allow", func(n *yaml.Node) { d.networks(n, &c.Allow) }),
 		one("deny", func(n *yaml.Node) { d.networks(n, &c.Deny) }),
 		one("fields", func(n *yaml.Node) { d.headerFields(n, c) }),
-		d.number("max_held", 1, 1_000_000, &c.MaxHeld),
+		d.number("max_delayed", 1, 1_000_000, &c.MaxHeld),
 		d.number("abandoned", 1, 1_000_000, &c.Abandoned),
-		d.number("max_held_per_key", 1, 1_000_000, &c.MaxHeldPerKey),
+		d.number("max_delayed_per_key", 1, 1_000_000, &c.MaxHeldPerKey),
 		d.number("max_connections", 1, 10_000_000, &c.MaxConnections),
 		one("least_body_rate", func(n *yaml.Node) { d.leastBodyRate(n, c) }),
 		d.number("max_read_ahead", 1<<16, 1<<40, &c.MaxReadAhead),
@@ -94,7 +94,7 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 	}
 	d.circles(root, c)
 	if c.MaxHeldPerKey > cmp.Or(c.MaxHeld, bounds.DefaultQueue) {
-		d.fault(child(root, "max_held_per_key"), "max_held_per_key is more than the %d that are delayed in all; write less, or a larger max_held", cmp.Or(c.MaxHeld, bounds.DefaultQueue))
+		d.fault(child(root, "max_delayed_per_key"), "max_delayed_per_key is more than the %d that are delayed in all; write less, or a larger max_delayed", cmp.Or(c.MaxHeld, bounds.DefaultQueue))
 	}
 	if ruleNodes == nil && len(d.faults) == 0 {
 		d.fault(root, "no rules; write at least one under rules")

@@ -32,6 +32,10 @@ func TestRenamed(t *testing.T) {
 	if c, err = config.Parse("f", []byte(strings.Replace(rule, "%s", "tiers", 1))); err != nil || len(c.Warnings) > 0 {
 		t.Errorf("the new name: %v, %v", c.Warnings, err)
 	}
+	oldNames := "max_held: 20\nmax_held_per_key: 10\n" + strings.Replace(rule, "%s", "tiers", 1)
+	if c, err = config.Parse("f", []byte(oldNames)); err != nil || len(c.Warnings) != 2 || c.MaxHeld != 20 || c.MaxHeldPerKey != 10 {
+		t.Errorf("the queue's bounds under their old names: %v, %v", c.Warnings, err)
+	}
 	both := strings.Replace(rule, "%s", "plans: {by: claim.plan, limits: {pro: 9/s}}, tiers", 1)
 	if _, err := config.Parse("f", []byte(both)); err == nil || !strings.Contains(err.Error(), `"tiers" is on line 2 already`) {
 		t.Errorf("both: %v", err)

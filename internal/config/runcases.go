@@ -222,7 +222,7 @@ func listCounts(counts map[string]int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// describe says the outcome of the last request, and why.
+// describe returns the outcome of the last request, and why.
 func describe(v *policy.Verdict) string {
 	if v.Refused != nil {
 		return fmt.Sprintf("the last was refused by rule %s: %v", v.Refused.Rule, v.Refused)

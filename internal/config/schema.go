@@ -39,7 +39,7 @@ func root() *shape {
 }
 
 // recorder notes what the decoder would accept: it is given nodes of each kind, and
-// told what it asks of them. All methods do nothing for nil, which a decoder has that
+// given what it asks of them. All methods do nothing for nil, which a decoder has that
 // reads a file.
 type recorder struct {
 	at map[*yaml.Node]*shape

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// errCut is what becomes of whatever is written of a response that was cut off.
+// errCut is the error of a write to a response that was cut off.
 var errCut = errors.New("exchange: the response was cut off")
 
 // past is a deadline that is over.

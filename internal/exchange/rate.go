@@ -16,7 +16,7 @@ type rate struct {
 	left  time.Duration // of waiting
 	began time.Time     // of the Read that goes on
 	short bool          // that Read may wait for less long than any other body's
-	slow  func()        // is told when the body is cut off
+	slow  func()        // is informed when the body is cut off
 }
 
 // bound returns how long a Read that begins now may wait, d at most.

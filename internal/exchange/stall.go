@@ -127,14 +127,14 @@ func (s *stall) came(n int) {
 	}
 }
 
-// late tells of a body that is cut off as it was too slow, once, and not of one
+// late reports a body that is cut off as it was too slow, once, and not of one
 // that stood still for as long as any may.
 func (s *stall) late() {
 	s.mu.Lock()
-	tell := s.rate.short && !s.free && !s.ended
+	report := s.rate.short && !s.free && !s.ended
 	s.rate.short = false
 	s.mu.Unlock()
-	if tell {
+	if report {
 		s.rate.slow()
 	}
 }

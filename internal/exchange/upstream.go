@@ -24,7 +24,7 @@ type Upstream struct {
 	Bytes  int64         // of the response's body that were passed on, and of a connection that has switched protocol
 }
 
-// Observe has what becomes of the request at an upstream noted, and returns where.
+// Observe returns where the outcome of the request at an upstream is noted.
 // Handlers around one another share it.
 func (x *Exchange) Observe() *Upstream {
 	if x.upstream == nil {
@@ -35,7 +35,7 @@ func (x *Exchange) Observe() *Upstream {
 	return x.upstream
 }
 
-// Observed returns where it is to be noted what becomes of a request at an upstream,
+// Observed returns where to note the outcome of a request at an upstream,
 // nil if no handler around w wants to know.
 func Observed(w http.ResponseWriter) *Upstream {
 	for x := range around(w) {

@@ -14,7 +14,7 @@ import (
 )
 
 // DefaultAbandoned is how many requests a [Gateway] waits for at once whose client
-// has left, if it is not told otherwise.
+// has left, if it is not reported otherwise.
 const DefaultAbandoned = 1000
 
 // share is the part of an Abandoned that one key may have: a tenth.
@@ -76,7 +76,7 @@ func (a *Abandoned) Waiting() int {
 	return len(a.requests)
 }
 
-// Stats returns what has become of requests so far.
+// Stats returns the outcomes of requests so far.
 func (a *Abandoned) Stats() AbandonedStats {
 	return AbandonedStats{
 		Waiting: a.Waiting(), Seen: a.seen.Load(), Lost: a.lost.Load(), Unsent: a.unsent.Load(), Full: a.full.Load(),

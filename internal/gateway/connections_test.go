@@ -89,8 +89,8 @@ func TestNothingToDialWith(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		name, told string
-		dial       func(context.Context, string, string) (net.Conn, error)
+		name, reported string
+		dial           func(context.Context, string, string) (net.Conn, error)
 	}{
 		{"no place", "as many are open", full.Dial},
 		{"no descriptor of the process", "raise ulimit -n", socket(syscall.EMFILE)},
@@ -118,8 +118,8 @@ func TestNothingToDialWith(t *testing.T) {
 			}
 			got.body.Reset(bytes.NewReader(text))
 			wantProblem(t, got, http.StatusServiceUnavailable)
-			if !strings.Contains(log.String(), c.told) {
-				t.Errorf("the log says %q, and not %q", log.String(), c.told)
+			if !strings.Contains(log.String(), c.reported) {
+				t.Errorf("the log says %q, and not %q", log.String(), c.reported)
 			}
 		})
 	}

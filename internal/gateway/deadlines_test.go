@@ -233,7 +233,7 @@ func TestLeastRate(t *testing.T) {
 		every       time.Duration
 		lag         time.Duration // of the handler before each Read
 		cut         bool
-		told        int // how often it is said that the rate was it
+		reported    int // how often it is said that the rate was it
 	}{
 		{"a trickle", 1, 20, time.Second, 0, true, 1},
 		{"a little too slow", 90, 200, time.Second, 0, true, 1},
@@ -259,8 +259,8 @@ func TestLeastRate(t *testing.T) {
 						read += int64(n)
 					}
 				})
-				told := 0
-				server := http.Server{Handler: gateway.WithLeastRate(handler, patience, func() int64 { return rate }, func() { told++ })}
+				reported := 0
+				server := http.Server{Handler: gateway.WithLeastRate(handler, patience, func() int64 { return rate }, func() { reported++ })}
 				if err := server.Serve(l); !errors.Is(err, net.ErrClosed) {
 					t.Error(err)
 				}
@@ -277,8 +277,8 @@ func TestLeastRate(t *testing.T) {
 				if cut := errors.Is(failure, os.ErrDeadlineExceeded); cut != c.cut || !cut && (!errors.Is(failure, io.EOF) || read != int64(c.size*c.parts)) {
 					t.Errorf("read %d of %d, %v; want to be cut off: %v", read, c.size*c.parts, failure, c.cut)
 				}
-				if told != c.told {
-					t.Errorf("told %d times that it came too slowly, want %d", told, c.told)
+				if reported != c.reported {
+					t.Errorf("reported %d times that it came too slowly, want %d", reported, c.reported)
 				}
 				if err := errors.Join(ours.Close(), server.Close()); err != nil {
 					t.Error(err)

@@ -77,7 +77,7 @@ type Options struct {
 	// [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Log is told, at most once a second, why the upstream did not answer. Nil
+	// Log gets, at most once a second, why the upstream did not answer. Nil
 	// means [slog.Default].
 	Log *slog.Logger
 }
@@ -189,7 +189,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p := newPassage(w, r)
 	p.upstream.begin(p, g.url)
-	g.bound(p) //nolint:contextcheck // it may be told of behind the request's end
+	g.bound(p) //nolint:contextcheck // it may be logged behind the request's end
 	if p.x.Body() != nil {
 		// A response may begin before the request's body has ended. Where that
 		// is not supported there is nothing to switch on.

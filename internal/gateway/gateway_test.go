@@ -35,7 +35,7 @@ func front(t *testing.T, upstream string, opts gateway.Options) string {
 func serve(t *testing.T, handler http.Handler, after ...func()) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
-	server.Config.ErrorLog = log.New(failing{t}, "", 0) // net/http tells of panics there
+	server.Config.ErrorLog = log.New(failing{t}, "", 0) // net/http reports panics there
 	server.Start()
 	t.Cleanup(func() {
 		for _, f := range after {

@@ -38,7 +38,7 @@ func (l *onePipe) Addr() net.Addr { return &net.TCPAddr{} }
 
 // TestResetWhileInformed: a client that resets its stream of HTTP/2 while it is sent
 // an informational response does not have the server read fields that are being
-// changed. The race detector tells.
+// changed. The race detector reports.
 func TestResetWhileInformed(t *testing.T) {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", strings.Repeat("x", 8<<10)) // more than is buffered

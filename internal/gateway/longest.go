@@ -32,10 +32,10 @@ func (longestError) Temporary() bool { return false }
 
 // longest ends a request that takes longer than it may. A nil longest does not.
 type longest struct {
-	w      http.ResponseWriter
-	cancel context.CancelCauseFunc
-	ends   time.Time
-	told   func()
+	w        http.ResponseWriter
+	cancel   context.CancelCauseFunc
+	ends     time.Time
+	reported func()
 
 	mu    sync.Mutex
 	timer *time.Timer // nil: it may go on, as far as is known
@@ -56,14 +56,14 @@ func (g *Gateway) bound(p *passage) {
 		came = time.Now()
 	}
 	ctx, cancel := context.WithCancelCause(p.request.Context())
-	p.longest = &longest{w: p.w, cancel: cancel, ends: came.Add(g.longest), told: g.observeLongest}
+	p.longest = &longest{w: p.w, cancel: cancel, ends: came.Add(g.longest), reported: g.observeLongest}
 	p.request = p.request.WithContext(context.WithValue(ctx, passageKey{}, p))
 	if !(g.rpc && p.request.ProtoMajor > 1 && wire.RPC(p.request.Header)) {
 		p.longest.start()
 	}
 }
 
-// observeLongest tells of a request that was ended.
+// observeLongest reports a request that was ended.
 func (g *Gateway) observeLongest() {
 	if g.onLongest != nil {
 		g.onLongest()
@@ -93,7 +93,7 @@ func (l *longest) expire() {
 		return
 	}
 	l.over, l.cut = true, true
-	l.told()
+	l.reported()
 	l.cancel(errLongest)
 	exchange.CutBody(l.w)
 	if l.began {
@@ -113,7 +113,7 @@ func (l *longest) answered(resp *http.Response, h2 bool) {
 	l.stop()
 }
 
-// answered is told of each response that an upstream begins.
+// answered is called for each response that an upstream begins.
 func answered(resp *http.Response) error {
 	if p, ok := resp.Request.Context().Value(passageKey{}).(*passage); ok {
 		p.longest.answered(resp, p.request.ProtoMajor > 1)
@@ -176,7 +176,7 @@ func (l *longest) follow(cancel context.CancelCauseFunc) (stop func() bool) {
 		return func() bool { return true }
 	}
 	return time.AfterFunc(time.Until(l.ends), func() {
-		l.told()
+		l.reported()
 		cancel(errLongest)
 	}).Stop
 }

@@ -49,7 +49,7 @@ type MemoryStats struct {
 
 // NewMemory returns a Memory for a process that may take so many bytes: two fifths
 // of them are for clients, as the collector needs as much again. It is nil if there
-// is no such bound, which [math.MaxInt64] stands for. The log is told, at most once a
+// is no such bound, which [math.MaxInt64] stands for. The log gets, at most once a
 // second, what was refused.
 func NewMemory(limit int64, log *slog.Logger) *Memory {
 	if limit == math.MaxInt64 {
@@ -164,7 +164,7 @@ func (c *memoryConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// follow is told whether a request runs.
+// follow is called when a request begins or ends.
 func (c *memoryConn) follow(runs bool) {
 	c.runs.Store(runs)
 	c.come.Store(0)
@@ -189,7 +189,7 @@ func (c *memoryConn) NetConn() net.Conn { return c.Conn }
 // error where the connection below cannot do that.
 func (c *memoryConn) CloseWrite() error { return wire.CloseWrite(c.Conn) }
 
-// ConnState tells a [Memory] of the states of connections: it is for that field of
+// ConnState passes to a [Memory] the states of connections: it is for that field of
 // the [http.Server] that Listen and Wrap are for.
 func (m *Memory) ConnState(c net.Conn, s http.ConnState) {
 	if m == nil {

@@ -14,7 +14,7 @@ import (
 // errBrokenOff is why a response that has begun did not come to its end.
 var errBrokenOff = errors.New("gateway: the response broke off")
 
-// observed notes what becomes of a request at the upstream, where a handler around
+// observed notes the outcome of a request at the upstream, where a handler around
 // the Gateway wants to know.
 type observed struct {
 	in     *exchange.Upstream // nil: nobody does
@@ -57,7 +57,7 @@ func (o *observed) end(p *passage) {
 }
 
 // abandoned returns what is to be noted when the response is there to a request whose
-// client has left. The handlers that have not taken that over are told of the leave.
+// client has left. The handlers that have not taken that over are notified of the leave.
 func (o *observed) abandoned() func(status int, err error) *exchange.Upstream {
 	if o.in == nil {
 		return func(int, error) *exchange.Upstream { return nil }

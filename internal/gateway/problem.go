@@ -136,6 +136,6 @@ func writeProblem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	if _, err := w.Write(append(doc, '\n')); err != nil {
-		return // the client is gone, and with it whom to tell
+		return // the client is gone, and with it whom to report
 	}
 }

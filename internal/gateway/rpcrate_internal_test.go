@@ -55,8 +55,8 @@ func TestSlowStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return up.DialContext(ctx) }
-		told := 0
-		front := overPipes(t, WithLeastRate(g, time.Minute, func() int64 { return rpcRate }, func() { told++ }))
+		reported := 0
+		front := overPipes(t, WithLeastRate(g, time.Minute, func() int64 { return rpcRate }, func() { reported++ }))
 		conn, err := grpc.NewClient("passthrough:///front.example", grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return front.dial(ctx, "", "") }))
 		if err != nil {
@@ -75,7 +75,7 @@ func TestSlowStream(t *testing.T) {
 		if got, err := stream.CloseAndRecv(); err != nil || got.GetAggregatedPayloadSize() != 10 {
 			t.Errorf("got %v, %v, want all 10 bytes", got, err)
 		}
-		if told != 0 {
+		if reported != 0 {
 			t.Error("counted as cut off")
 		}
 		if err := conn.Close(); err != nil {
@@ -100,12 +100,12 @@ func TestSlowBodyLikeRPC(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				told, failure := 0, error(nil)
+				reported, failure := 0, error(nil)
 				front := overPipes(t, WithLeastRate(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if _, failure = io.Copy(io.Discard, r.Body); failure != nil {
 						w.WriteHeader(http.StatusRequestTimeout)
 					}
-				}), time.Minute, func() int64 { return rpcRate }, func() { told++ }))
+				}), time.Minute, func() int64 { return rpcRate }, func() { reported++ }))
 				body, sender := io.Pipe()
 				go func() {
 					for range 10 {
@@ -114,8 +114,8 @@ func TestSlowBodyLikeRPC(t *testing.T) {
 					}
 					_ = sender.Close()
 				}()
-				if got := post(t, front, c.h2, c.kind, body); got != http.StatusRequestTimeout || failure == nil || told != 1 {
-					t.Errorf("got %d, %v, told %d times; want a body that is cut off", got, failure, told)
+				if got := post(t, front, c.h2, c.kind, body); got != http.StatusRequestTimeout || failure == nil || reported != 1 {
+					t.Errorf("got %d, %v, reported %d times; want a body that is cut off", got, failure, reported)
 				}
 				_ = body.Close()
 				time.Sleep(time.Hour) // the sender ends

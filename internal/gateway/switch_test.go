@@ -106,7 +106,7 @@ func receiveAll(t *testing.T, r io.Reader, want []byte) {
 	}
 }
 
-// TestHalfClose: after a switch of protocol, who has said all is told all that
+// TestHalfClose: after a switch of protocol, a side that has sent all receives all that
 // the other has to say then, whichever is first.
 func TestHalfClose(t *testing.T) {
 	question, answer := bytes.Repeat([]byte("0123456789abcdef"), 1<<16), bytes.Repeat([]byte("fedcba"), 1<<18)

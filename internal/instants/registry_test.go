@@ -114,7 +114,7 @@ func TestThoseBehindMoveUp(t *testing.T) {
 }
 
 // TestAnswersOutOfOrder: who was reserved an earlier instant goes on earlier,
-// whichever was told first.
+// whichever was reported first.
 func TestAnswersOutOfOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRoom(10)

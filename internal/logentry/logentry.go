@@ -3,7 +3,7 @@
 
 // Package logentry is how a log writes units spent at one instant: one word, the
 // instant in the upper 52 bits and the units in 11 below, or two, the second holding
-// the units where those are more than fit. Bit 0 tells a second word. Of units that
+// the units where those are more than fit. Bit 0 reports a second word. Of units that
 // were denied, one is a word without units, and more are always two words, of which
 // the second has its highest bit set.
 package logentry

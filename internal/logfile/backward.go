@@ -20,7 +20,7 @@ const (
 // the last line first and without its end, until f returns false. A line that is
 // longer than 64 KiB is nil, and an empty one is left out. So is what has no end yet,
 // and what begins before those bytes. It reports whether there may be more lines, which
-// f was not told. A file that becomes shorter meanwhile ends it early.
+// f was not reported. A file that becomes shorter meanwhile ends it early.
 func Backward(r io.ReaderAt, size, most int64, f func(line []byte) bool) (more bool, err error) {
 	buffer := make([]byte, chunk+longest)
 	rest := 0     // bytes of a line whose beginning is not read yet, in front

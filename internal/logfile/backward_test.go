@@ -19,7 +19,7 @@ import (
 
 const longest = 64 << 10
 
-// backward returns what Backward tells, "LONG" for a line that is too long.
+// backward returns what Backward reports, "LONG" for a line that is too long.
 func backward(t *testing.T, text string, most int64) (lines []string, more bool) {
 	t.Helper()
 	more, err := logfile.Backward(strings.NewReader(text), int64(len(text)), most, func(line []byte) bool {
@@ -71,7 +71,7 @@ func TestBackward(t *testing.T) {
 }
 
 // TestBackwardStops: nothing is read behind the line at which f has enough, nor where
-// the file has become shorter, and a disk's fault is told.
+// the file has become shorter, and a disk's fault is reported.
 func TestBackwardStops(t *testing.T) {
 	text := strings.Repeat("a line\n", 100_000)
 	path := filepath.Join(t.TempDir(), "log")

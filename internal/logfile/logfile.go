@@ -30,7 +30,7 @@ const (
 	lastTry = retry / 4
 	// closeTimeout is how long Close waits in all.
 	closeTimeout = 2 * retry
-	// warnEvery is how often the log is told that nothing can be written.
+	// warnEvery is how often the log says that nothing can be written.
 	warnEvery = time.Minute
 	// kept is how large a buffer is kept for the lines to come.
 	kept = 1 << 20
@@ -43,7 +43,7 @@ type Counts struct{ Written, Dropped atomic.Uint64 }
 // Options say how a [File] writes. Counts and Log are required.
 type Options struct {
 	Counts *Counts
-	// Log is told why nothing can be written, at most once a minute, and when it can
+	// Log gets why nothing can be written, at most once a minute, and when it can
 	// be again.
 	Log *slog.Logger
 	// Name is what the log calls the file: "decision log".

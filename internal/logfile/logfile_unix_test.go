@@ -175,7 +175,7 @@ func TestRemoved(t *testing.T) {
 }
 
 // TestFullDisk: what cannot be written waits as long as there is room, is dropped and
-// counted then, and told of once.
+// counted then, and reported once.
 func TestFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full")

@@ -44,7 +44,7 @@ func (f *File) skip(rest []byte) int {
 	return bytes.IndexByte(rest, '\n') + 1
 }
 
-// failed tells why nothing can be written.
+// failed reports why nothing can be written.
 func (f *File) failed(err error) {
 	f.failing = true
 	if time.Since(f.warned) < warnEvery {
@@ -54,7 +54,7 @@ func (f *File) failed(err error) {
 	f.o.Log.Warn("a log cannot be written; its lines are dropped when its buffer is full", f.attrs(slog.Any("error", err))...)
 }
 
-// recovered tells that something was written again.
+// recovered reports that something was written again.
 func (f *File) recovered() {
 	if f.failing {
 		f.failing, f.warned = false, time.Time{}

@@ -48,7 +48,7 @@ func (b *Budget) Enter(ctx context.Context, h *Hold) (uint64, error) {
 		return 0, err
 	}
 	defer func() { b.turn <- struct{}{} }()
-	for told := false; ; {
+	for reported := false; ; {
 		now := time.Now()
 		b.mu.Lock()
 		at, known := b.next(now)
@@ -60,15 +60,15 @@ func (b *Budget) Enter(ctx context.Context, h *Hold) (uint64, error) {
 		}
 		news := b.news
 		b.mu.Unlock()
-		if !known { // the answer to another call will tell
+		if !known { // the answer to another call will report
 			if !h.end.After(now) {
 				return 0, h.refuse(0)
 			}
 		} else if err := h.exceeds(at, now); err != nil {
 			return 0, err
-		} else if !told {
-			h.told(at.Sub(now))
-			told = true
+		} else if !reported {
+			h.reported(at.Sub(now))
+			reported = true
 		}
 		if err := h.sleep(ctx, at, news); err != nil {
 			return 0, err
@@ -100,7 +100,7 @@ func (b *Budget) queue(ctx context.Context, h *Hold) error {
 
 // EnterAfter is Enter after a wait of the call's own, which h allows.
 func (b *Budget) EnterAfter(ctx context.Context, h *Hold, wait time.Duration) (uint64, error) {
-	h.told(wait)
+	h.reported(wait)
 	if err := h.sleep(ctx, time.Now().Add(wait), nil); err != nil {
 		return 0, err
 	}

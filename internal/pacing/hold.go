@@ -76,8 +76,8 @@ func (h *Hold) sleep(ctx context.Context, until time.Time, woken <-chan struct{}
 	}
 }
 
-// told calls onHold.
-func (h *Hold) told(wait time.Duration) {
+// reported calls onHold.
+func (h *Hold) reported(wait time.Duration) {
 	if h.onHold != nil && wait > 0 {
 		h.onHold(wait)
 	}

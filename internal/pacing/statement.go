@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// paramBurst is the parameter of RateLimit-Policy that tells how many units a
+// paramBurst is the parameter of RateLimit-Policy that shows how many units a
 // bucket holds, if not its quota.
 const paramBurst = "sluice-burst"
 

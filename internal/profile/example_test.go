@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// A client of another's API tells before it asks whether it would be denied.
+// A client of another's API reports before it asks whether it would be denied.
 func ExampleGet() {
 	p, ok := profile.Get("shopify-rest")
 	if !ok {

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// Cutter is a proxy that passes commands on. Once told to, it cuts the connection
+// Cutter is a proxy that passes commands on. After Cut, it cuts the connection
 // on which the next script goes, in place of the reply.
 type Cutter struct {
-	Addr string
-	told atomic.Bool
+	Addr     string
+	reported atomic.Bool
 }
 
 // StartCutter starts a Cutter before a server at an address. It ends with the
@@ -44,11 +44,11 @@ func StartCutter(t testing.TB, target string) *Cutter {
 	return c
 }
 
-// Cut tells it to.
-func (c *Cutter) Cut() { c.told.Store(true) }
+// Cut makes it do so.
+func (c *Cutter) Cut() { c.reported.Store(true) }
 
-// Waits reports whether no script has gone since it was told to.
-func (c *Cutter) Waits() bool { return c.told.Load() }
+// Waits reports whether no script has gone since Cut.
+func (c *Cutter) Waits() bool { return c.reported.Load() }
 
 // pass passes bytes between a client and a server until one of them ends.
 func (c *Cutter) pass(client, server net.Conn) {
@@ -61,7 +61,7 @@ func (c *Cutter) pass(client, server net.Conn) {
 			if err != nil {
 				return
 			}
-			if bytes.Contains(bytes.ToUpper(b[:n]), []byte("\nEVAL")) && c.told.CompareAndSwap(true, false) {
+			if bytes.Contains(bytes.ToUpper(b[:n]), []byte("\nEVAL")) && c.reported.CompareAndSwap(true, false) {
 				cut.Store(true)
 			}
 			if _, err := server.Write(b[:n]); err != nil {

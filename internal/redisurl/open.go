@@ -200,7 +200,7 @@ func (t *Target) CheckFiles() error {
 }
 
 // Refusal returns err, of a connection made as option says, and the server that has refused:
-// a sentinel, whose address it names, or the master. The client tells neither, and
+// a sentinel, whose address it names, or the master. The client reports neither, and
 // each has a user of its own. It blocks while it asks the sentinels, no longer
 // than ctx.
 func (t *Target) Refusal(ctx context.Context, option rueidis.ClientOption, err error) error {

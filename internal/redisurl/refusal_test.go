@@ -40,7 +40,7 @@ func TestWhoRefuses(t *testing.T) {
 				}
 			}
 			if redisurl.Temporary(err) || strings.Contains(err.Error(), "another") {
-				t.Errorf("%q passes by itself or tells the password", err)
+				t.Errorf("%q passes by itself or reports the password", err)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // TestTemporary: what a server answers while it is not ready passes by itself,
-// also in the words of those who tell it on.
+// also in the words of those who notify it on.
 func TestTemporary(t *testing.T) {
 	client := redistest.Start(t, redistest.Redis(t)).Client(t)
 	for _, c := range []struct {
@@ -33,7 +33,7 @@ func TestTemporary(t *testing.T) {
 			t.Errorf("%v: got %t, want %t", err, got, c.want)
 		}
 		if got := redisurl.Temporary(fmt.Errorf("redisstore: new: %w", err)); got != c.want {
-			t.Errorf("%v, told on: got %t, want %t", err, got, c.want)
+			t.Errorf("%v, reported on: got %t, want %t", err, got, c.want)
 		}
 		if !redisurl.Answered(fmt.Errorf("redisstore: take: %w", err)) {
 			t.Errorf("%v: is no answer", err)

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// every is how often a problem is told.
+	// every is how often a problem is reported.
 	every = time.Second
 	// maxProblems bounds the memory of a Log: problems beyond it are sampled as
 	// if they were one.
@@ -38,12 +38,12 @@ type Log struct {
 	others   problem
 }
 
-// problem is what has been told of one.
+// problem is what has been reported of one.
 type problem struct {
-	next    time.Time // not before this is it told again
+	next    time.Time // not before this is it reported again
 	skipped int
 	last    line        // of those that were skipped
-	timer   *time.Timer // tells of them
+	timer   *time.Timer // reports them
 }
 
 // line is what is logged.
@@ -69,11 +69,11 @@ func (l *Log) log(ctx context.Context, what line) {
 	l.mu.Lock()
 	p := l.of(what.problem)
 	if now.Before(p.next) {
-		p.skip(l, what) //nolint:contextcheck // what was left out is told when its request has ended
+		p.skip(l, what) //nolint:contextcheck // what was left out is reported when its request has ended
 		l.mu.Unlock()
 		return
 	}
-	skipped := p.told(now)
+	skipped := p.reported(now)
 	l.mu.Unlock()
 	l.write(ctx, what, skipped)
 }
@@ -93,7 +93,7 @@ func (l *Log) of(name string) *problem {
 	return p
 }
 
-// skip leaves a line out, to be told of later.
+// skip leaves a line out, to be reported later.
 func (p *problem) skip(l *Log, what line) {
 	p.skipped++
 	p.last = what
@@ -108,8 +108,8 @@ func (p *problem) skip(l *Log, what line) {
 	}
 }
 
-// told returns how many lines were left out before one that is written now.
-func (p *problem) told(now time.Time) (skipped int) {
+// reported returns how many lines were left out before one that is written now.
+func (p *problem) reported(now time.Time) (skipped int) {
 	skipped = p.skipped
 	p.skipped, p.last, p.next = 0, line{}, now.Add(every)
 	if p.timer != nil {
@@ -121,12 +121,12 @@ func (p *problem) told(now time.Time) (skipped int) {
 // report writes the last line that was left out, after which none came.
 func (l *Log) report(p *problem) {
 	l.mu.Lock()
-	if p.skipped == 0 { // it was told of when the timer had ended already
+	if p.skipped == 0 { // it was reported when the timer had ended already
 		l.mu.Unlock()
 		return
 	}
 	what := p.last
-	skipped := p.told(time.Now())
+	skipped := p.reported(time.Now())
 	l.mu.Unlock()
 	l.write(context.Background(), what, skipped-1)
 }

@@ -31,7 +31,7 @@ func TestOneLineASecond(t *testing.T) {
 		log.Warn(t.Context(), "upstream", errors.New("refused"))
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		if last := lines[len(lines)-1]; len(lines) != 2 || !strings.Contains(last, "unreported=4") {
-			t.Errorf("got %q, want a second line that tells of 4 unreported", lines)
+			t.Errorf("got %q, want a second line that reports 4 unreported", lines)
 		}
 	})
 }
@@ -48,7 +48,7 @@ func logged(t *testing.T, f func(*sampledlog.Log)) (lines []string) {
 	return strings.Split(strings.TrimSpace(out.String()), "\n")
 }
 
-// TestEndOfFlood: how many lines were left out is told when no more come, too.
+// TestEndOfFlood: how many lines were left out is reported when no more come, too.
 func TestEndOfFlood(t *testing.T) {
 	lines := logged(t, func(log *sampledlog.Log) {
 		for i := range 100 {
@@ -84,7 +84,7 @@ func TestProblemsApart(t *testing.T) {
 	}
 }
 
-// TestManyProblems: what is kept, and told, is bounded whatever is called a
+// TestManyProblems: what is kept, and reported, is bounded whatever is called a
 // problem.
 func TestManyProblems(t *testing.T) {
 	const problems = 10_000
@@ -96,16 +96,16 @@ func TestManyProblems(t *testing.T) {
 	if len(lines) > 66 {
 		t.Fatalf("got %d lines, want 66", len(lines))
 	}
-	told := len(lines)
+	reported := len(lines)
 	for _, line := range lines {
 		_, n, _ := strings.Cut(line, "unreported=")
 		skipped, err := strconv.Atoi(n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		told += skipped
+		reported += skipped
 	}
-	if told != problems {
-		t.Errorf("told of %d, want %d", told, problems)
+	if reported != problems {
+		t.Errorf("reported %d, want %d", reported, problems)
 	}
 }

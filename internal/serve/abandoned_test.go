@@ -59,7 +59,7 @@ func TestHangUpsInFlight(t *testing.T) {
 		name     string
 		more     string
 		withheld bool
-		want     string // what becomes of two that are passed on
+		want     string // the outcome of two that are passed on
 		freed    int    // slots, once the upstream is done
 	}{
 		{"sent whole", "", false, "map[full:0 lost:0 seen:2 unsent:0 waiting:0]", 2},
@@ -152,7 +152,7 @@ rules: [{name: login, by: header.X-User, limits: 5/15min sliding-log, when: {res
 		}
 	}
 	if got := s.abandoned(t, resets); got["waiting"] != resets {
-		t.Errorf("what becomes of them: %v, want that all are waited for", got)
+		t.Errorf("their outcomes: %v, want that all are waited for", got)
 	}
 	for range 300 {
 		fresh := false

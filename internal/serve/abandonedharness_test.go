@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// stubborn is an upstream that works on a request until it is told to answer,
+// stubborn is an upstream that works on a request until it is asked to answer,
 // whether anybody waits for that or not.
 type stubborn struct {
 	url       string
@@ -127,7 +127,7 @@ func (r *running) leave(t *testing.T, client *http.Client, there <-chan struct{}
 }
 
 // abandoned waits until the gateway has noticed that so many clients have left,
-// and returns what has become of their requests.
+// and returns the outcomes of their requests.
 func (r *running) abandoned(t *testing.T, want int) map[string]float64 {
 	t.Helper()
 	got := make(map[string]float64)

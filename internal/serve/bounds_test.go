@@ -15,7 +15,7 @@ import (
 // read ahead is bounded, and the metrics say so; a place is free when its client
 // has gone.
 func TestHeldBounds(t *testing.T) {
-	s := start(t, "max_held: 3\nmax_held_per_key: 2\nmax_read_ahead: 65536\nrules: [{name: a, by: query.userId, limits: 1/min leaky-bucket burst 100}]\n", stopped)
+	s := start(t, "max_delayed: 3\nmax_delayed_per_key: 2\nmax_read_ahead: 65536\nrules: [{name: a, by: query.userId, limits: 1/min leaky-bucket burst 100}]\n", stopped)
 	ctx, leave := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
 	defer clients.Wait()
@@ -46,7 +46,7 @@ func TestHeldBounds(t *testing.T) {
 		if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, detail) || got.header.Get("Retry-After") == "" {
 			t.Errorf("%s: got %d %q %q, want 503 and %q", u, got.status, got.body, got.header, detail)
 		}
-		if n := s.metrics(t)[`sluice_not_held_total{reason="`+reason+`"}`]; n != 1 {
+		if n := s.metrics(t)[`sluice_delays_refused_total{reason="`+reason+`"}`]; n != 1 {
 			t.Errorf("%v in metrics for %s, want 1", n, reason)
 		}
 	}
@@ -63,6 +63,6 @@ func TestHeldBounds(t *testing.T) {
 // awaitHeld waits until so many requests are delayed.
 func (r *running) awaitHeld(t *testing.T, want float64) {
 	t.Helper()
-	for r.metrics(t)["sluice_held_requests"] != want && t.Context().Err() == nil && !t.Failed() {
+	for r.metrics(t)["sluice_delayed_requests"] != want && t.Context().Err() == nil && !t.Failed() {
 	}
 }

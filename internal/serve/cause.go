@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// longestCause is how much is told of why a store is unavailable, in bytes.
+// longestCause is how much is reported of why a store is unavailable, in bytes.
 const longestCause = 300
 
 // namesUser is how a server says who may not do something.

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 )
 
-// Why the store is unavailable is told in its own words, by the log and by /readyz, and
+// Why the store is unavailable is reported in its own words, by the log and by /readyz, and
 // no more when it is back.
 func TestStoreCause(t *testing.T) {
 	for _, c := range []struct {
@@ -76,7 +76,7 @@ func TestStoreCause(t *testing.T) {
 	}
 }
 
-// What is told of an error is one line, not long, that names no user.
+// What is reported of an error is one line, not long, that names no user.
 func TestCauseText(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"NOPERM User ann has no permissions to run the 'evalsha' command", "NOPERM the user has no permissions to run the 'evalsha' command"},

@@ -67,7 +67,7 @@ func TestTellsOfItsCertificate(t *testing.T) {
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the fault to be told", func() bool { return s.metrics(t)[current] == 0 })
+	until(t, "the fault to be reported", func() bool { return s.metrics(t)[current] == 0 })
 	if got := fetch(t, http.DefaultClient, s.admin+"/readyz"); got.status != http.StatusOK || !strings.Contains(got.body, key+": no such file") {
 		t.Errorf("got %d %q; want 200 and the file that is gone", got.status, got.body)
 	}

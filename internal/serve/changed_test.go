@@ -95,13 +95,13 @@ func TestNodesOfTwoVersions(t *testing.T) {
 	for i, passed, denied := 0, 0, 0; passed < 20 || denied < 20; i++ {
 		asked := time.Now()
 		status := fetch(t, http.DefaultClient, nodes[i%2].url+"/x", "X-User", "u").status
-		told := time.Now()
+		reported := time.Now()
 		switch status {
 		case http.StatusOK:
-			if passed > 0 && told.Sub(sent) < higher {
-				t.Errorf("request %d: passed, and was decided within %v of the one before", i, told.Sub(sent))
+			if passed > 0 && reported.Sub(sent) < higher {
+				t.Errorf("request %d: passed, and was decided within %v of the one before", i, reported.Sub(sent))
 			}
-			sent, there = asked, told
+			sent, there = asked, reported
 			passed++
 		case http.StatusTooManyRequests:
 			if passed == 0 || asked.Sub(there) >= lower {

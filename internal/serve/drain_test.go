@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// holding is an upstream that answers when it is told to.
+// holding is an upstream that answers on a signal.
 type holding struct {
 	url     string
 	arrived chan struct{} // one for each request
@@ -113,7 +113,7 @@ func TestDrainLosesNothing(t *testing.T) {
 }
 
 // TestDrainEnds: a request that does not end within the drain time does not
-// keep the gateway from stopping; its client is told why.
+// keep the gateway from stopping; its client sees why.
 func TestDrainEnds(t *testing.T) {
 	up := newHolding(t)
 	r := start(t, inFront(up.url, "1000/min"), func(o *Options) { o.Drain = time.Millisecond })

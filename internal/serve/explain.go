@@ -17,7 +17,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// Explain says what would become of a request under a configuration where no key
+// Explain says how a request would be decided under a configuration where no key
 // has spent anything. It asks no store but one of its own.
 func Explain(ctx context.Context, c *config.Config, q *admin.ExplainRequest) (*admin.Explanation, error) {
 	clients := clientip.NewAdmission(c.Allow, c.Deny)

@@ -17,7 +17,7 @@ const (
 	fullLogEvery  = time.Minute
 )
 
-// logFull tells until ctx ends that a store in this process has no room left for
+// logFull reports until ctx ends that a store in this process has no room left for
 // the keys that come, at most once in a while. If maxKeys is 0 it is the default.
 func logFull(ctx context.Context, stats func() memstore.Stats, maxKeys int64, log *slog.Logger) {
 	if maxKeys == 0 {
@@ -25,7 +25,7 @@ func logFull(ctx context.Context, stats func() memstore.Stats, maxKeys int64, lo
 	}
 	ticks := time.NewTicker(fullLookEvery)
 	defer ticks.Stop()
-	var told uint64 // Evicted, last
+	var reported uint64 // Evicted, last
 	var next time.Time
 	for {
 		select {
@@ -33,12 +33,12 @@ func logFull(ctx context.Context, stats func() memstore.Stats, maxKeys int64, lo
 			return
 		case now := <-ticks.C:
 			evicted := stats().Evicted
-			if now.Before(next) || evicted == told {
+			if now.Before(next) || evicted == reported {
 				continue
 			}
 			log.Warn("memory full: keys are forgotten that are not denied; raise max_keys, or see \"When memory is full\" in docs/operating.md",
-				slog.Uint64("forgotten", evicted-told), slog.Int64("max_keys", maxKeys))
-			told, next = evicted, now.Add(fullLogEvery)
+				slog.Uint64("forgotten", evicted-reported), slog.Int64("max_keys", maxKeys))
+			reported, next = evicted, now.Add(fullLogEvery)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// A full memory is told once a minute while living keys are forgotten, and not
+// A full memory is reported once a minute while living keys are forgotten, and not
 // at all while none is.
 func TestFullLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

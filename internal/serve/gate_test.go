@@ -100,7 +100,7 @@ func (r *running) awaitOpen(t *testing.T, want float64) {
 }
 
 // TestMaxConnections: at all listeners for clients together there are so many
-// connections at most; what comes above is reset, counted, and told of; operators
+// connections at most; what comes above is reset, counted and logged; operators
 // still get in.
 func TestMaxConnections(t *testing.T) {
 	up := greeter(t, "hello")

@@ -79,8 +79,8 @@ var fieldWords = map[string]httplimit.Fields{
 
 // count counts the outcome of a request.
 func (s *runtime) count(r *http.Request, e httplimit.Event) {
-	if e.Judged != nil {
-		s.tally.Count(e.Judged)
+	if e.Evaluated != nil {
+		s.tally.Count(e.Evaluated)
 	}
 	s.counts.CountHTTP(r, e)
 }

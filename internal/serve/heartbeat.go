@@ -16,7 +16,7 @@ import (
 // heartbeatLimit is how the nodes of a fleet count themselves: each holds a slot.
 var heartbeatLimit = sluice.SlotLimit{Name: "alive", Cap: bounds.MaxSlots, TTL: heartbeatTTL}
 
-// run tells that this node lives, has keys counted as by the other nodes, and logs,
+// run reports that this node lives, has keys counted as by the other nodes, and logs,
 // until ctx ends.
 func (s *sharedStore) run(ctx context.Context) {
 	defer close(s.ended)
@@ -73,7 +73,7 @@ func (s *sharedStore) shareSecret(ctx context.Context) {
 	case err == nil:
 		s.fault = ""
 		s.of.tally.Share(secret)
-	case s.store.Healthy() && err.Error() != s.fault: // an outage is told elsewhere
+	case s.store.Healthy() && err.Error() != s.fault: // an outage is reported elsewhere
 		s.fault = err.Error()
 		s.report(nil, err)
 	}
@@ -94,7 +94,7 @@ func (s *sharedStore) alive(ctx context.Context, f func(context.Context, *sluice
 	f(ctx, slots)
 }
 
-// heartbeat tells that this node lives and learns how many do. If it fails the last
+// heartbeat reports that this node lives and learns how many do. If it fails the last
 // number stays.
 func (s *sharedStore) heartbeat(ctx context.Context, slots *sluice.Slots) {
 	if d, err := slots.Acquire(ctx, "", s.id, 1); err == nil && d.Held > 0 {
@@ -102,21 +102,21 @@ func (s *sharedStore) heartbeat(ctx context.Context, slots *sluice.Slots) {
 	}
 }
 
-// leave tells that this node is gone. If that is lost its slot expires.
+// leave reports that this node is gone. If that is lost its slot expires.
 func (s *sharedStore) leave(ctx context.Context, slots *sluice.Slots) {
 	_, _ = slots.Release(ctx, "", s.id)
 }
 
 // outageLog writes the changes of the store's state, and errors, each at most
 // once in logEvery: a store that comes and goes floods nothing. A change that
-// had to wait is told later, if it is still one.
+// had to wait is reported later, if it is still one.
 type outageLog struct {
 	*sharedStore
-	up           bool // as last told
-	explained    bool // a server has said why it is not
-	told, warned time.Time
-	unsaid       int // errors since warned
-	outages      uint64
+	up               bool // as last reported
+	explained        bool // a server has said why it is not
+	reported, warned time.Time
+	unsaid           int // errors since warned
+	outages          uint64
 }
 
 func (l *outageLog) look() {
@@ -126,7 +126,7 @@ func (l *outageLog) look() {
 		l.explain()
 		return
 	}
-	if time.Since(l.told) < logEvery {
+	if time.Since(l.reported) < logEvery {
 		return
 	}
 	since := slog.Uint64("outages", stats.Outages-l.outages)
@@ -137,11 +137,11 @@ func (l *outageLog) look() {
 		l.log.Warn("the store is unavailable", l.attr(), since, slog.String("cause", l.cause()),
 			slog.String("meanwhile", l.meanwhile()))
 	}
-	l.up, l.told, l.outages = up, time.Now(), stats.Outages
+	l.up, l.reported, l.outages = up, time.Now(), stats.Outages
 }
 
-// explain tells what a server says is wrong with it where that was not known when
-// it was told that it is unavailable: once in an outage.
+// explain shows what a server says is wrong with it where that was not known when
+// it was reported unavailable: once in an outage.
 func (l *outageLog) explain() {
 	if l.up || l.explained || !redisurl.Answered(l.lastFailure()) {
 		return

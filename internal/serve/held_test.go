@@ -45,7 +45,7 @@ func TestMaxWait(t *testing.T) {
 				t.Errorf("one that would wait too long: got %d after %d, want 429 after 200", next, first)
 			}
 
-			s = start(t, "max_held: 3\n"+store+strings.ReplaceAll(rules, "name: ", "name: again-"))
+			s = start(t, "max_delayed: 3\n"+store+strings.ReplaceAll(rules, "name: ", "name: again-"))
 			s.get(t, "/?userId=u&rule=long")
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
@@ -59,7 +59,7 @@ func TestMaxWait(t *testing.T) {
 			}
 			<-full
 			before := s.hash(t)
-			s.write(t, "max_held: 2\n"+store+strings.ReplaceAll(rules, "name: ", "name: again-"))
+			s.write(t, "max_delayed: 2\n"+store+strings.ReplaceAll(rules, "name: ", "name: again-"))
 			s.again <- syscall.SIGHUP
 			until(t, "the other file", func() bool { return s.hash(t) != before })
 			if got := s.get(t, "/?userId=u&rule=long").status; got != http.StatusServiceUnavailable {

@@ -22,7 +22,7 @@ rules:
   - {name: spread, match: {path: /spread}, limits: 1/day sliding-log, retry_jitter: 30s}
 `, named(t, "up")), stopped)
 	until := regexp.MustCompile(`;t=(\d+)$`)
-	told := func(path string) int {
+	reported := func(path string) int {
 		t.Helper()
 		got := s.get(t, path)
 		if got.status != 429 {
@@ -41,15 +41,15 @@ rules:
 	const day = 24 * 60 * 60
 	times := map[int]bool{}
 	for range 50 {
-		if got := told("/plain"); got != day {
-			t.Errorf("without jitter: told %d s", got)
+		if got := reported("/plain"); got != day {
+			t.Errorf("without jitter: reported %d s", got)
 		}
-		got := told("/spread")
+		got := reported("/spread")
 		if times[got] = true; got < day || got > day+30 {
-			t.Errorf("with jitter: told %d s", got)
+			t.Errorf("with jitter: reported %d s", got)
 		}
 	}
 	if len(times) < 10 {
-		t.Errorf("50 clients are told %d different times", len(times))
+		t.Errorf("50 clients got %d different times", len(times))
 	}
 }

@@ -46,7 +46,7 @@ type front interface {
 	Close() error
 }
 
-// ended returns what a front that was told to end ended with, if not that.
+// ended returns what a front that was asked to end ended with, if not that.
 func ended(err error) error {
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, tcp.ErrServerClosed) {
 		return nil
@@ -54,7 +54,7 @@ func ended(err error) error {
 	return err
 }
 
-// shutting is a listener that tells when it has been closed.
+// shutting is a listener that shows when it has been closed.
 type shutting struct {
 	net.Listener
 	once sync.Once
@@ -139,7 +139,7 @@ func (d *listeners) newListener(ctx context.Context, c *config.Listener, old *li
 // proxies says which proxies send a header at a listener.
 func (d *listeners) proxies(ctx context.Context, c *config.Listener) proxyproto.Options {
 	o := proxyproto.Options{Trusted: c.ProxyProtocol}
-	if !c.TCP { // whose server tells of it
+	if !c.TCP { // whose server reports it
 		o.OnError = func(err *proxyproto.HeaderError) {
 			d.headers.Warn(ctx, "PROXY header refused", err)
 		}

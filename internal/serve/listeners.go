@@ -25,7 +25,7 @@ const (
 	idleTimeout   = 2 * time.Minute  // between two requests on a connection
 	stallTimeout  = time.Minute      // for a body that does not move
 	leastBodyRate = 240              // bytes a second of a body, if a file does not say
-	endTimeout    = time.Second      // for handlers that were told to end
+	endTimeout    = time.Second      // for handlers that were asked to end
 	maxHeader     = 64 << 10         // bytes
 	maxFrame      = 16 << 10         // bytes, of HTTP/2: a connection keeps a buffer of the largest that came
 	maxUnread     = 256 << 10        // bytes of bodies on a connection of HTTP/2, less under GOMEMLIMIT; one upload gets as many in each round trip

@@ -125,7 +125,7 @@ rules: [{name: api, limits: %d/min sliding-log}]
 }
 
 // forgive takes lines that are expected out of the log. They come to it a little
-// later than to others who are told.
+// later than to other pages.
 func (r *running) forgive(t *testing.T, text string) {
 	t.Helper()
 	until(t, "the log to say "+text, func() bool { return strings.Contains(r.logs.String(), text) })

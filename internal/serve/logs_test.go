@@ -90,7 +90,7 @@ func say(t *testing.T, url, text, until string) net.Conn {
 	}
 }
 
-// TestRequestsAreLogged: whatever becomes of a request, both logs have one line of it,
+// TestRequestsAreLogged: whatever the outcome of a request, both logs have one line of it,
 // which says so.
 func TestRequestsAreLogged(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { requestsAreLogged(t, "") })

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
-// TestOverridesThatNoLongerFit: they are left out and told, a few of them, at
+// TestOverridesThatNoLongerFit: they are left out and reported, a few of them, at
 // the start and after a change of the file; they stay in their file, come back
 // with the rule, and can be removed.
 func TestOverridesThatNoLongerFit(t *testing.T) {

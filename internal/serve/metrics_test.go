@@ -149,9 +149,9 @@ func busyShared(t *testing.T) *running {
 	return s
 }
 
-// TestTellsOfTheUpstream: requests that the upstream failed are told from those that it
+// TestUpstreamFailures: requests that the upstream failed are told from those that it
 // answered, by route, and denials from both; what a client sends names nothing.
-func TestTellsOfTheUpstream(t *testing.T) {
+func TestUpstreamFailures(t *testing.T) {
 	up := backend(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/fails" {
 			w.WriteHeader(http.StatusBadGateway)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestNotifySystemd: systemd is told that the program is ready once clients are
+// TestNotifySystemd: systemd is informed that the program is ready once clients are
 // answered, and that it stops as soon as it does.
 func TestNotifySystemd(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "notify")
@@ -21,7 +21,7 @@ func TestNotifySystemd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = socket.Close() }() // an error means that it was closed
-	told := func() string {
+	reported := func() string {
 		if err := socket.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
@@ -34,14 +34,14 @@ func TestNotifySystemd(t *testing.T) {
 	}
 	t.Setenv("NOTIFY_SOCKET", name)
 	r := start(t, "upstream: http://127.0.0.1:9\nrules: [{name: api, by: ip, limits: 1/s}]\n")
-	if got, want := told(), "READY=1\nSTATUS=configuration "+r.hash(t); got != want {
+	if got, want := reported(), "READY=1\nSTATUS=configuration "+r.hash(t); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := fetch(t, http.DefaultClient, r.admin+"/readyz"); got.status != http.StatusOK {
-		t.Errorf("told to be ready, and is not: %d", got.status)
+		t.Errorf("reported to be ready, and is not: %d", got.status)
 	}
 	r.stop()
-	if got := told(); got != "STOPPING=1" {
+	if got := reported(); got != "STOPPING=1" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/admin"
 )
 
-// state returns what operators' pages are told every few seconds.
+// state returns what operators' pages are reported every few seconds.
 func (s *server) state() admin.State {
 	v, failure := s.watcher.Status()
 	st := admin.State{
@@ -134,7 +134,7 @@ func (s *server) scraped() (x scraped, ok bool) {
 	return x, true
 }
 
-// addSeries adds what the series that are scraped tell.
+// addSeries adds what the series that are scraped report.
 func (s *server) addSeries(o *admin.System) {
 	x, ok := s.scraped()
 	if !ok {

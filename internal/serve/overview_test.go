@@ -66,7 +66,7 @@ rules:
 	if len(o.Rules) != 3 || o.Rules[0].Name != "api" || o.Rules[0].Denied != 2 || o.Rules[0].Recent.Sum().Allowed != 3 || o.Rules[0].Day != nil || o.Rules[2].Recent != nil {
 		t.Fatalf("rules: %+v", o.Rules)
 	}
-	if api, dry := o.Rules[0], o.Rules[1]; api.WouldDeny != api.Recent.Sum().WouldDeny || api.WouldDeny != api.Candidates[0].WouldDeny || api.WouldDeny == 0 || api.Judged != 5 || dry.WouldDeny != dry.Recent.Sum().WouldDeny {
+	if api, dry := o.Rules[0], o.Rules[1]; api.WouldDeny != api.Recent.Sum().WouldDeny || api.WouldDeny != api.Candidates[0].WouldDeny || api.WouldDeny == 0 || api.Evaluated != 5 || dry.WouldDeny != dry.Recent.Sum().WouldDeny {
 		t.Errorf("would deny: %+v, %+v", api.RuleStatus, dry.RuleStatus)
 	}
 	if top := o.Rules[0].Top; len(top) != 1 || top[0].Keys[0].Hash == "" || top[0].Keys[0].Least != 2 {
@@ -165,7 +165,7 @@ func ends(t *testing.T, lines <-chan string) {
 	}
 }
 
-// TestLive: a page is told what has changed, without keys, and anew after a change
+// TestLive: a page is given what has changed, without keys, and anew after a change
 // of the configuration; it does not keep the program from ending.
 func TestLive(t *testing.T) {
 	file := func(quota int) string {

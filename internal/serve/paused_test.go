@@ -48,10 +48,10 @@ func TestPausedStore(t *testing.T) {
 				network.Set(redistest.Faithful) // what was delayed goes on
 				until(t, "late answers to be given back", func() bool {
 					m := s.metrics(t)
-					return m[`sluice_store_calls_in_flight{store="redis"}`] == 0 && m[`sluice_store_given_back_total{store="redis"}`] > 0
+					return m[`sluice_store_calls_in_flight{store="redis"}`] == 0 && m[`sluice_store_refunds_total{store="redis"}`] > 0
 				})
-				if m := s.metrics(t); m[`sluice_store_not_given_back_total{store="redis"}`] != 0 {
-					t.Errorf("%v decisions were not given back", m[`sluice_store_not_given_back_total{store="redis"}`])
+				if m := s.metrics(t); m[`sluice_store_refunds_failed_total{store="redis"}`] != 0 {
+					t.Errorf("%v decisions were not given back", m[`sluice_store_refunds_failed_total{store="redis"}`])
 				}
 				passed := 0
 				until(t, "the quota to be spent", func() bool {

@@ -54,7 +54,7 @@ rules: [{name: a, limits: 1000/min}]
 	s.get(t, "/")
 	for _, name := range []string{token, secret, s.file} {
 		pipe(t, name)
-		until(t, "the fault to be told", func() bool {
+		until(t, "the fault to be reported", func() bool {
 			return strings.Contains(fetch(t, http.DefaultClient, s.admin+"/readyz").body, name+" is a pipe") &&
 				strings.Contains(s.logs.String(), name+" is a pipe") // a moment later
 		})
@@ -106,7 +106,7 @@ func TestStopsBesideAReload(t *testing.T) {
 }
 
 // A pipe that nobody writes to, in the place of a file that is read at the
-// start, is told at once.
+// start, is reported at once.
 func TestPipeAtTheStart(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo")

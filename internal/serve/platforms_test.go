@@ -188,16 +188,16 @@ func playInFlight(t *testing.T, p profile.Profile, v profile.Vector) {
 			}
 			running--
 		}
-		told := make(chan answer, 1)
-		go func() { told <- s.get(t, "/") }()
+		reported := make(chan answer, 1)
+		go func() { reported <- s.get(t, "/") }()
 		select {
 		case <-arrived:
 			running++
-			go func() { ended <- <-told }()
+			go func() { ended <- <-reported }()
 			if step.Allowed == 0 {
 				t.Errorf("step %d passes, want it denied", i+1)
 			}
-		case got := <-told:
+		case got := <-reported:
 			reason := got.header.Get("Stripe-Rate-Limited-Reason")
 			if step.Allowed > 0 || got.status != p.Status || p.Name == "stripe" && reason != "global-concurrency" {
 				t.Errorf("step %d: %d, %q", i+1, got.status, reason)

@@ -18,21 +18,21 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 )
 
-// proxyLogEvery is how often it is told that a proxy is not believed: any client
+// proxyLogEvery is how often the log says that a proxy is not believed: any client
 // can send what looks like one.
 const proxyLogEvery = time.Hour
 
-// proxies tells of a proxy that is not trusted: its clients share one budget where
+// proxies reports a proxy that is not trusted: its clients share one budget where
 // a rule is by ip.
 type proxies struct {
 	log    *slog.Logger
 	finder *clientip.Finder
-	fields []string // by their canonical names; none: nothing is told
+	fields []string // by their canonical names; none: nothing is reported
 	rule   string   // that is by ip
 	due    atomic.Pointer[time.Time]
 }
 
-// newProxies returns what tells under a configuration, no sooner again than the one
+// newProxies returns what reports under a configuration, no sooner again than the one
 // of before if the operator has not said who is trusted since.
 func newProxies(c *config.Config, log *slog.Logger, old *snapshot) (*proxies, error) {
 	finder, err := clientip.New(clientip.Options{Trusted: c.ClientIP.Trusted, Header: c.ClientIP.Header})
@@ -46,7 +46,7 @@ func newProxies(c *config.Config, log *slog.Logger, old *snapshot) (*proxies, er
 		p.due.Store(old.proxies.due.Load())
 	}
 	switch {
-	case !byIP || c.ClientIP.None: // nothing to tell
+	case !byIP || c.ClientIP.None: // nothing to report
 	case c.ClientIP.Header != "":
 		p.fields = []string{http.CanonicalHeaderKey(c.ClientIP.Header)}
 	default:
@@ -55,7 +55,7 @@ func newProxies(c *config.Config, log *slog.Logger, old *snapshot) (*proxies, er
 	return p, nil
 }
 
-// look tells of the proxy that sent a request, if it looks like one that is not
+// look reports the proxy that sent a request, if it looks like one that is not
 // trusted.
 func (p *proxies) look(r *http.Request) {
 	for _, name := range p.fields {
@@ -66,7 +66,7 @@ func (p *proxies) look(r *http.Request) {
 	}
 }
 
-// came tells of a request that has the field of a proxy.
+// came reports a request that has the field of a proxy.
 func (p *proxies) came(r *http.Request, field string) {
 	now, due := time.Now(), p.due.Load()
 	if now.Before(*due) {
@@ -77,7 +77,7 @@ func (p *proxies) came(r *http.Request, field string) {
 		return
 	}
 	next := now.Add(proxyLogEvery)
-	if p.due.CompareAndSwap(due, &next) { // else another request has told
+	if p.due.CompareAndSwap(due, &next) { // else another request has reported
 		p.warn(r.Context(), peer, field)
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 )
 
-// TestUntrustedProxy: who forgets to trust a proxy is told once what happens and
+// TestUntrustedProxy: a proxy that nobody trusts is reported once, with what happens and
 // what to write, whatever comes.
 func TestUntrustedProxy(t *testing.T) {
 	const byIP = "rules: [{name: api, by: ip, limits: 1000/min}]\n"
 	for _, c := range []struct {
 		name, yaml, field string
-		want              string // empty: nothing is told
+		want              string // empty: nothing is reported
 	}{
 		{"forgotten", byIP, "X-Forwarded-For", "write client_ip: {trusted: [127.0.0.1/32]}, or --trust 127.0.0.1/32;"},
 		{"of RFC 7239", byIP, "Forwarded", "write client_ip: {trusted: [127.0.0.1/32], header: Forwarded};"},
@@ -114,7 +114,7 @@ func TestUntrustedProxyFlood(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
 		r.Header.Set("X-Forwarded-For", "192.0.2.1")
 		if n := testing.AllocsPerRun(100, func() { p.look(r) }); n > 0 {
-			t.Errorf("a request that is not told of allocates %v times", n)
+			t.Errorf("a request that is not reported allocates %v times", n)
 		}
 	})
 }

@@ -69,20 +69,20 @@ func counted(t *testing.T, n int) []policy.Verdict {
 	return verdicts
 }
 
-// estimates has a node count verdicts, and returns how many keys it tells there are
+// estimates has a node count verdicts, and returns how many keys it reports there are
 // under each rule. Of 2,000 the numbers differ by chance under different secrets: all
 // four are the same once in 10^8 times.
-func estimates(s *server, verdicts []policy.Verdict) (told [4]int64) {
+func estimates(s *server, verdicts []policy.Verdict) (reported [4]int64) {
 	for i := range verdicts {
 		s.runtime.tally.Count(&verdicts[i])
 	}
 	s.runtime.tally.Tick(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	for i, rule := range []string{"a", "b", "c", "d"} {
 		if hour, _, _, ok := s.runtime.tally.Keys(rule); ok {
-			told[i] = hour.Seen
+			reported[i] = hour.Seen
 		}
 	}
-	return told
+	return reported
 }
 
 // TestNodesShareASecret: nodes count keys under one secret if they share a store and
@@ -124,7 +124,7 @@ func TestNodesShareASecret(t *testing.T) {
 	}
 }
 
-// TestSecretThatIsNone: what another program wrote in the place of the secret is told,
+// TestSecretThatIsNone: what another program wrote in the place of the secret is reported,
 // and keys are counted all the same.
 func TestSecretThatIsNone(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))

@@ -46,7 +46,7 @@ type Options struct {
 	Overrides, Audit string
 	// Drain is how long requests may take to end when the program does.
 	Drain time.Duration
-	Out   io.Writer // is told what is limited, and where
+	Out   io.Writer // is given what is limited, and where
 	Log   *slog.Logger
 	Now   func() time.Time // of the store; nil is the system's clock
 }
@@ -63,7 +63,7 @@ type server struct {
 	audit     *admin.AuditLog
 	api       *admin.API // nil if there is none
 	latencies latencies  // of the store
-	active    string     // the version that was last told
+	active    string     // the version that was last reported
 	listeners *listeners
 	started   time.Time
 }

@@ -42,7 +42,7 @@ var serverLines = [...]struct {
 }
 
 // TakeStandardLog has what packages write by package log sampled, too: the
-// client of net/http tells there of what an upstream sends too much of.
+// client of net/http reports there of what an upstream sends too much of.
 func TakeStandardLog(to *slog.Logger) {
 	log.SetFlags(0)
 	log.SetOutput(slog.NewLogLogger(newServerLog(to), slog.LevelError).Writer())

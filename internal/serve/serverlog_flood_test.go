@@ -70,24 +70,24 @@ func TestFloodOfFailures(t *testing.T) {
 			}
 			wait.Wait()
 			lines := 0
-			until(t, "the log to tell of all", func() bool {
+			until(t, "the log to report all", func() bool {
 				lines = 0
-				told := 0
+				reported := 0
 				for line := range strings.Lines(s.logs.String()) {
 					if !strings.Contains(line, c.kind) {
 						continue
 					}
 					lines++
-					told++
+					reported++
 					if m := unreported.FindStringSubmatch(line); m != nil {
 						n, err := strconv.Atoi(m[1])
 						if err != nil {
 							t.Fatal(err)
 						}
-						told += n
+						reported += n
 					}
 				}
-				return told == flood
+				return reported == flood
 			})
 			if most := 2 + int(time.Since(start)/time.Second); lines > most {
 				t.Errorf("%d lines of %d failures, want %d at most", lines, flood, most)

@@ -34,7 +34,7 @@ func TestServerLog(t *testing.T) {
 		for i := range 1000 {
 			to.Printf("line %d that is not known", i)
 		}
-		time.Sleep(time.Minute) // in which what was left out is told
+		time.Sleep(time.Minute) // in which what was left out is reported
 		synctest.Wait()
 	})
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -60,8 +60,8 @@ func TestServerLog(t *testing.T) {
 	}
 }
 
-// tell sends a text to a listener, and reads until it hangs up.
-func tell(t *testing.T, url, text string) {
+// report sends a text to a listener, and reads until it hangs up.
+func report(t *testing.T, url, text string) {
 	t.Helper()
 	_, address, _ := strings.Cut(url, "://")
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
@@ -80,14 +80,14 @@ func TestFailedHandshakes(t *testing.T) {
 	cert, key, _ := certificateFiles(t)
 	s := start(t, fmt.Sprintf("listen: {address: 127.0.0.1:0, tls: {cert: %q, key: %q}}\nrules: [{name: all, by: ip, limits: 2/min}]\n", cert, key))
 	for range 3 {
-		tell(t, s.url, "not a handshake at all\r\n\r\n")
+		report(t, s.url, "not a handshake at all\r\n\r\n")
 	}
 	until(t, "the log to say so", func() bool {
 		return strings.Contains(s.logs.String(), `level=WARN msg="TLS handshake" part=listener`)
 	})
 }
 
-// TestRefusedHeaders: a proxy that sends no header is told of, once, whatever
+// TestRefusedHeaders: a proxy that sends no header is reported once, whatever
 // lies over it.
 func TestRefusedHeaders(t *testing.T) {
 	cert, key, _ := certificateFiles(t)
@@ -98,12 +98,12 @@ func TestRefusedHeaders(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t, "listen: "+c.listen+"\nrules: [{name: all, by: ip, limits: 2/min}]\n")
-			tell(t, s.url, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			report(t, s.url, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 			const want = "let the proxy send one, or take it off the list"
 			until(t, "the log to say so", func() bool { return strings.Contains(s.logs.String(), want) })
 			s.end(t)
 			if got := strings.Count(s.logs.String(), want); got != 1 {
-				t.Errorf("told %d times, want once: %s", got, s.logs)
+				t.Errorf("reported %d times, want once: %s", got, s.logs)
 			}
 		})
 	}

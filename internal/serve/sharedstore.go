@@ -32,7 +32,7 @@ const (
 
 // sharedStore is a store that other processes use too, wrapped so that this one
 // keeps answering when it is unavailable. It has one goroutine, which Close ends:
-// it tells the others that this node lives, shares a secret with them, and writes
+// it announces to the others that this node lives, shares a secret with them, and writes
 // what there is to log.
 type sharedStore struct {
 	target *redisurl.Target
@@ -43,7 +43,7 @@ type sharedStore struct {
 
 	id     string       // of this node
 	nodes  atomic.Int64 // last known number of live ones
-	fault  string       // of the secret that nodes share, as last told; of run
+	fault  string       // of the secret that nodes share, as last reported; of run
 	change chan struct{}
 	errors chan error
 	cancel context.CancelFunc
@@ -132,7 +132,7 @@ func (s *sharedStore) ready() (line string, ok bool) {
 	return line, !s.of.refusesAll()
 }
 
-// meanwhile says what becomes of requests while the store is unavailable.
+// meanwhile says how requests are answered while the store is unavailable.
 func (s *sharedStore) meanwhile() string {
 	switch policy, same := s.of.oneFailure(); {
 	case !same:
@@ -154,7 +154,7 @@ func (s *sharedStore) changed() {
 	}
 }
 
-// report takes errors of requests. That the store is unavailable is told once, not
+// report takes errors of requests. That the store is unavailable is reported once, not
 // for each of them.
 func (s *sharedStore) report(_ *http.Request, err error) {
 	if _, away := errors.AsType[*remote.UnavailableError](err); away {

@@ -27,7 +27,7 @@ type store struct {
 	shared *sharedStore    // nil if in this process
 	file   string          // of the memory's state; empty: none
 	stop   context.CancelFunc
-	ended  sync.WaitGroup // of what tells that the memory is full
+	ended  sync.WaitGroup // of what reports that the memory is full
 }
 
 // openStore opens the store and restores the state of one in this process.

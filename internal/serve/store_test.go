@@ -64,7 +64,7 @@ rules:
 		if got := s.get(t, "/guarded"); got.status != 503 || got.header.Get("Retry-After") == "" {
 			t.Errorf("closed, without the store: got %d", got.status)
 		}
-		until(t, "the loss to be told", func() bool {
+		until(t, "the loss to be reported", func() bool {
 			s.get(t, "/guarded")
 			page := fetch(t, http.DefaultClient, s.admin+"/readyz")
 			return page.status == 200 && strings.Contains(page.body, "store: down; each rule goes on as its failure says")

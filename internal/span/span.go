@@ -35,7 +35,7 @@ func New(quota, window int64) Rate {
 }
 
 // Times returns how long n units last. n must not be negative, and the result
-// must fit 63 bits, as [Rate.Fits] tells.
+// must fit 63 bits, as [Rate.Fits] reports.
 func (r Rate) Times(n int64) Span {
 	if n == 1 {
 		return r.One

@@ -143,7 +143,7 @@ func (l *ledger) bucketFits(v *version, now, cost int64) between {
 	}
 	slow, fast := l.rates(v)
 	if !v.faster(slow) && v != slow {
-		slow = v // RetryAfter may be told by the asking version's rate
+		slow = v // RetryAfter may be computed by the asking version's rate
 	}
 	den := v.series.den
 	o := l.bal.at(now, slow, fast)

@@ -10,7 +10,7 @@ type blocking struct {
 	denials []int64 // of the window that the first of them opened
 	end     int64   // of the longest window that was counted in
 	until   int64   // the key is blocked before this instant
-	unsure  bool    // whether a denial counted was not told
+	unsure  bool    // whether a denial counted was not reported
 }
 
 // at forgets a window that is over.
@@ -65,12 +65,12 @@ func (b *blocking) deny(v *version, now int64) {
 // countDenial counts a denied request under the blocks of each charge of which
 // another limit denies, unless one of them denies already.
 func (j *judge) countDenial(req *sluice.Request) {
-	items, told := j.items, req.Outcomes.All()
+	items, reported := j.items, req.Outcomes.All()
 	for _, p := range j.current {
 		n := len(j.world.terms[p.Plan])
 		var out []sluice.Outcome
-		if told != nil {
-			out, told = told[:n], told[n:]
+		if reported != nil {
+			out, reported = reported[:n], reported[n:]
 		}
 		j.countDenialOf(items[:n], out)
 		items = items[n:]

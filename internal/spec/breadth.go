@@ -22,7 +22,7 @@ type Search struct {
 }
 
 // BreadthFirst puts the shortest sequence to every state it finds, and every
-// operation after it, to stores. A Store shows no state, so states are told
+// operation after it, to stores. A Store shows no state, so states are reported
 // apart by the specification's own. It logs how many those were, and to which
 // depth in how many worlds all of them.
 func BreadthFirst(t *testing.T, open Open, cfg Search) {

@@ -92,13 +92,13 @@ func (j *judge) checkCharge(req *sluice.Request, id int, d *sluice.Decision) err
 		}
 		if int64(d.At) > j.now && n.hi > 0 && it.v.kind != blockKind {
 			it.l.wait(int64(d.At), false, j.now)
-			// Whether nothing was recorded, or that at a later instant, is not told.
+			// Whether nothing was recorded, or that at a later instant, is not reported.
 			it.l.loose = it.l.loose || n.lo == 0
 		}
 		it.l.spend(it.v, id, j.now, int64(d.At), n)
 	}
-	parts, told := j.charged(req, d)
-	if even || told {
+	parts, reported := j.charged(req, d)
+	if even || reported {
 		j.keepParts(parts, id, d)
 	}
 	return nil

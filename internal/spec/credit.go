@@ -75,7 +75,7 @@ func (l *ledger) gives(v *version, now, n int64) between {
 	return between{0, n}
 }
 
-// exactWindow reports whether v's window tells how many units count, and which.
+// exactWindow reports whether v's window shows how many units count, and which.
 func (l *ledger) exactWindow(v *version, now int64) bool {
 	return (v.kind == fixedKind || v.kind == logKind || v.kind == counterKind) && !l.unsure && l.front.hi <= now
 }
@@ -295,7 +295,7 @@ func (b *balance) forget(now int64) {
 }
 
 // creditBack returns how many units come back where there is credit: what came from
-// it since the last add, of which receipts tell no more than they hold.
+// it since the last add, of which receipts say no more than they hold.
 func (l *ledger) creditBack(v *version, owed between, want int64) between {
 	den := v.series.den
 	back := func(o int64) int64 { return min(want*den, max(v.credit*den+min(o, 0), 0)) }

@@ -106,7 +106,7 @@ func (l *ledger) deny(v *version, step int, now, cost int64) {
 
 // roomForDenied returns how many denied units the running window or sub-window
 // takes in: up to Quota, and one more where a unit passes on a part of one. It
-// reports false where that is not stated: behind a reservation, and in what tells
+// reports false where that is not stated: behind a reservation, and in what reports
 // no such parts.
 func (l *ledger) roomForDenied(v *version, now int64) (int64, bool) {
 	if v.kind != fixedKind && v.kind != counterKind || l.unsure || l.loose || l.front.hi > now {
@@ -253,7 +253,7 @@ func (l *ledger) windowBack(v *version, now, at, want int64) between {
 
 // bucketBack is rules.md 3 on a balance that is exact: back = min(owed, h−k,
 // max(0, h − rate·(max(now, F) − at))), and never so much that less is owed than
-// had the units never been taken. A part of a unit is told as a whole one. It is
+// had the units never been taken. A part of a unit is reported as a whole one. It is
 // exact under one version, with no reservation or queue between.
 func (l *ledger) bucketBack(v *version, step int, now, at, held, want int64) between {
 	den := v.series.den
@@ -343,7 +343,7 @@ func (b *balance) less(l *ledger, v *version, now int64, units between) {
 		return
 	}
 	den := l.series.den
-	// Of the last unit that was told, a part may be all that came back.
+	// Of the last unit that was reported, a part may be all that came back.
 	least := max(l.back.lo, min((units.lo-1)*den+1, units.lo*den), 0)
 	most := max(min(l.back.hi, units.hi*den), least)
 	if b.last > now { // ahead of now the balance keeps its instant

@@ -27,7 +27,7 @@ type World struct {
 	// same name are versions of each other.
 	Plans []Plan
 	// Starts says that the decisions depend on when a rule started, which is
-	// told for each scope and name: every sequence has scopes of its own.
+	// reported for each scope and name: every sequence has scopes of its own.
 	Starts bool
 
 	events string // what the alphabet has

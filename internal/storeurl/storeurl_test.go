@@ -51,7 +51,7 @@ func TestBadLines(t *testing.T) {
 				t.Fatalf("error %v, want one with %q", err, c.want)
 			}
 			if strings.Contains(err.Error(), secret) {
-				t.Errorf("the error tells the password: %v", err)
+				t.Errorf("the error reports the password: %v", err)
 			}
 		})
 	}
@@ -69,7 +69,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// All faults are told at once.
+// All faults are reported at once.
 func TestAllFaults(t *testing.T) {
 	_, err := storeurl.Parse("redis://h:x/y?z=1", nil)
 	for _, want := range []string{"address 1", "number of a database", "parameter 1"} {
@@ -140,7 +140,7 @@ func TestBadVariables(t *testing.T) {
 }
 
 // FuzzParse: whatever the line is, a password behind a user's name is neither
-// taken nor told, and what is shown reads back as the same servers.
+// taken nor reported, and what is shown reads back as the same servers.
 func FuzzParse(f *testing.F) {
 	for _, c := range badLines {
 		f.Add(c.line)
@@ -162,7 +162,7 @@ func FuzzParse(f *testing.F) {
 		target, err := storeurl.Parse(line, nil)
 		if err != nil {
 			if line != "" && strings.Contains(err.Error(), secret) {
-				t.Errorf("%q: the error tells the password: %v", line, err)
+				t.Errorf("%q: the error reports the password: %v", line, err)
 			}
 			return
 		}

@@ -50,7 +50,7 @@ func Parse(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// shown returns what of a URL may be told: faults are read by more people than files, and
+// shown returns what of a URL may be reported: faults are read by more people than files, and
 // it may hold a password, or a token in its query.
 func shown(s string) string {
 	if strings.Contains(s, "@") {

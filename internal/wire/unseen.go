@@ -13,14 +13,14 @@ type Observer interface{ Unseen() }
 // the request, though nobody waits for it.
 type Watcher interface{ Running() }
 
-// NotifyUnseen tells every [Observer] around w, found as [http.ResponseController]
+// NotifyUnseen reports every [Observer] around w, found as [http.ResponseController]
 // finds what it needs.
-func NotifyUnseen(w http.ResponseWriter) { tell(w, Observer.Unseen) }
+func NotifyUnseen(w http.ResponseWriter) { notify(w, Observer.Unseen) }
 
-// NotifyRunning tells every [Watcher] around w.
-func NotifyRunning(w http.ResponseWriter) { tell(w, Watcher.Running) }
+// NotifyRunning reports every [Watcher] around w.
+func NotifyRunning(w http.ResponseWriter) { notify(w, Watcher.Running) }
 
-func tell[T any](w http.ResponseWriter, what func(T)) {
+func notify[T any](w http.ResponseWriter, what func(T)) {
 	for {
 		if o, ok := w.(T); ok {
 			what(o)

@@ -114,7 +114,7 @@ func TestNothingLeavesLater(t *testing.T) {
 		return err == nil
 	})
 	if got := storekit.Spent(t, s, l.Plan(), "k"); got != 11 {
-		t.Errorf("%d units are spent, want the 11 of which one was told and ten are unknown", got)
+		t.Errorf("%d units are spent, want the 11 of which one was reported and ten are unknown", got)
 	}
 }
 
@@ -203,6 +203,6 @@ func TestNothingLeavesOnceConnected(t *testing.T) {
 		return all.TotalConns == all.IdleConns && all.PipelineStats.TotalConns == all.PipelineStats.IdleConns
 	})
 	if got := storekit.Spent(t, s, l.Plan(), "k"); got != 1+unknown.Load() || unsent.Load() == 0 {
-		t.Errorf("%d units are spent, of 1 that was told and %d of which nothing is known; %d were said not to be sent, want some", got, unknown.Load(), unsent.Load())
+		t.Errorf("%d units are spent, of 1 that was reported and %d of which nothing is known; %d were said not to be sent, want some", got, unknown.Load(), unsent.Load())
 	}
 }

@@ -44,7 +44,7 @@
 //
 // # Failover
 //
-// A Sentinel client is told of a new master by the sentinels. A Cluster client asks
+// A Sentinel client is notified of a new master by the sentinels. A Cluster client asks
 // once a minute who has which slots: the store has it ask as soon as a server does
 // not answer. In the tests, requests go to the new master 2 to 42 ms after the
 // sentinels have named it, and 0.5 to 1.6 s after a Cluster is whole again; over

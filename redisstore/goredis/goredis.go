@@ -20,7 +20,7 @@ import (
 // or later, and an error where it does not answer. The client is one of
 // [redis.NewClient], [redis.NewFailoverClient], [redis.NewClusterClient] or [redis.NewFailoverClusterClient]; any other is
 // refused. It stays the caller's, to be closed after the Store, and its options
-// stay as they are. New blocks for as long as the server takes to tell its
+// stay as they are. New blocks for as long as the server takes to report its
 // version, no longer than options.Timeout or five seconds if that is more.
 func New(client redis.UniversalClient, options redisstore.Options) (*redisstore.Store, error) {
 	t := &overClient{client: client}

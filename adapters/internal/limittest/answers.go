@@ -50,7 +50,7 @@ func ClientAddress(t *testing.T, start Start) {
 }
 
 // Hijacks keep their slot until their connection has ended. Of what passes over it
-// as much counts as the framework tells.
+// as much counts as the framework reports.
 func Hijacks(t *testing.T, start Start, counted bool) {
 	t.Run("slots", func(t *testing.T) {
 		s := Serve(t, start, httplimit.Options{Rules: []policy.Rule{OneAtATime()}})

@@ -29,18 +29,18 @@ import (
 //	GET /bytes       answers 1000 bytes
 //	GET /stream      sends 500 bytes, waits for Release, and sends 500 more
 //	POST /upload     reads its body
-//	GET /wait        tells Started, waits for Release, and answers 401
-//	GET /gone        tells Started and answers nothing once its client has left, or
+//	GET /wait        reports Started, waits for Release, and answers 401
+//	GET /gone        reports Started and answers nothing once its client has left, or
 //	                 401 where the framework does not tell
-//	GET /gone/failed tells Started and answers 500 once its client has left; where
-//	                 the framework tells
+//	GET /gone/failed reports Started and answers 500 once its client has left; where
+//	                 the framework reports
 //	GET /panic       panics, in front of what recovers
 //	GET /hijack      sends all back that comes over the connection, after a 101
 //	GET /nothing     writes nothing
 //	GET /header      answers the field X-User
 type Start func(t *testing.T, mw *httplimit.Middleware, s *Signals) (url string)
 
-// Signals are what handlers and tests tell one another.
+// Signals are what handlers and tests send one another.
 type Signals struct {
 	Started chan struct{} // receives a value for every request
 	Release chan struct{} // is closed, or receives a value for every request

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package watch sees what becomes of a request that the handlers of a framework
+// Package watch sees the outcome of a request that the handlers of a framework
 // over net/http answer.
 package watch
 

@@ -16,7 +16,7 @@ type turn struct {
 	who   string
 	// benchtime is a number of iterations, such as "1x"; empty is timed.
 	benchtime string
-	// busy is how many cores the benchmark keeps busy, for telling whether the
+	// busy is how many cores the benchmark keeps busy, for reporting whether the
 	// machine gave them; 0 does not matter.
 	busy int
 }

@@ -211,7 +211,7 @@ func (m *measurer) beside(ctx context.Context, k attack, other, target, secure s
 	}
 	o = pacedOther(ctx, other, m.length, m.rate)
 	cancel()
-	_ = cmd.Wait() // it was told to end; what it says tells whether it did
+	_ = cmd.Wait() // it was asked to end; what it says shows whether it did
 	if _, err := fmt.Sscan(out.String(), &d.open, &d.sent, &d.refused); err != nil {
 		return o, d, fmt.Errorf("the attacker said %q %q: %w", out.String(), said.String(), err)
 	}

@@ -50,7 +50,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// TestAwait: a moment is told for the text that was waited for, once.
+// TestAwait: a moment is reported for the text that was waited for, once.
 func TestAwait(t *testing.T) {
 	var b lockedBuffer
 	write := func(text string) {

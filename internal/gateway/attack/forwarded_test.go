@@ -12,7 +12,7 @@ import (
 )
 
 // TestForwarded: however a client writes where it comes from, it draws on the
-// budget of where it does, and the upstream is told the truth.
+// budget of where it does, and the upstream is given the truth.
 //
 // In fields {c} is a client, {p} the peer that connects, {t} another proxy that
 // is trusted, {x} somebody else. Who is charged stands under want.
@@ -21,27 +21,27 @@ func TestForwarded(t *testing.T) {
 	type row struct{ name, peer, fields, want string }
 	rows := []row{
 		// A peer that is not trusted: nothing it writes counts.
-		{"of a stranger: nothing", "stranger", "", "{p}"},
-		{"of a stranger: an address", "stranger", "X-Forwarded-For: {c}", "{p}"},
-		{"of a stranger: a trusted one", "stranger", "X-Forwarded-For: {t}", "{p}"},
-		{"of a stranger: loopback", "stranger", "X-Forwarded-For: 127.0.0.1", "{p}"},
-		{"of a stranger: a list", "stranger", "X-Forwarded-For: {c}, {t}", "{p}"},
-		{"of a stranger: two lines", "stranger", "X-Forwarded-For: {c}\nX-Forwarded-For: {x}", "{p}"},
-		{"of a stranger: small letters", "stranger", "x-forwarded-for: {c}", "{p}"},
-		{"of a stranger: underscores", "stranger", "X_Forwarded_For: {c}", "{p}"},
-		{"of a stranger: one underscore", "stranger", "X-Forwarded_For: {c}", "{p}"},
-		{"of a stranger: Forwarded", "stranger", "Forwarded: for={c}", "{p}"},
-		{"of a stranger: X-Real-IP", "stranger", "X-Real-IP: {c}", "{p}"},
-		{"of a stranger: X_Real_IP", "stranger", "X_Real_IP: {c}", "{p}"},
-		{"of a stranger: X-Client-IP", "stranger", "X-Client-IP: {c}", "{p}"},
-		{"of a stranger: True-Client-IP", "stranger", "True-Client-IP: {c}", "{p}"},
-		{"of a stranger: CF-Connecting-IP", "stranger", "CF-Connecting-IP: {c}", "{p}"},
-		{"of a stranger: X-Cluster-Client-IP", "stranger", "X-Cluster-Client-IP: {c}", "{p}"},
-		{"of a stranger: X-Original-Forwarded-For", "stranger", "X-Original-Forwarded-For: {c}", "{p}"},
-		{"of a stranger: all at once", "stranger", "X-Forwarded-For: {c}\nForwarded: for={c}\nX-Real-IP: {c}", "{p}"},
-		{"of a stranger: named by Connection", "stranger", "X-Forwarded-For: {c}\nConnection: X-Forwarded-For", "{p}"},
-		{"of a stranger: another host", "stranger", "X-Forwarded-Host: evil.example\nX-Forwarded-Proto: https", "{p}"},
-		{"of a stranger: 100 lines", "stranger", strings.TrimSpace(strings.Repeat("X-Forwarded-For: {c}\n", 100)), "{p}"},
+		{"untrusted peer: nothing", "untrusted", "", "{p}"},
+		{"untrusted peer: an address", "untrusted", "X-Forwarded-For: {c}", "{p}"},
+		{"untrusted peer: a trusted one", "untrusted", "X-Forwarded-For: {t}", "{p}"},
+		{"untrusted peer: loopback", "untrusted", "X-Forwarded-For: 127.0.0.1", "{p}"},
+		{"untrusted peer: a list", "untrusted", "X-Forwarded-For: {c}, {t}", "{p}"},
+		{"untrusted peer: two lines", "untrusted", "X-Forwarded-For: {c}\nX-Forwarded-For: {x}", "{p}"},
+		{"untrusted peer: small letters", "untrusted", "x-forwarded-for: {c}", "{p}"},
+		{"untrusted peer: underscores", "untrusted", "X_Forwarded_For: {c}", "{p}"},
+		{"untrusted peer: one underscore", "untrusted", "X-Forwarded_For: {c}", "{p}"},
+		{"untrusted peer: Forwarded", "untrusted", "Forwarded: for={c}", "{p}"},
+		{"untrusted peer: X-Real-IP", "untrusted", "X-Real-IP: {c}", "{p}"},
+		{"untrusted peer: X_Real_IP", "untrusted", "X_Real_IP: {c}", "{p}"},
+		{"untrusted peer: X-Client-IP", "untrusted", "X-Client-IP: {c}", "{p}"},
+		{"untrusted peer: True-Client-IP", "untrusted", "True-Client-IP: {c}", "{p}"},
+		{"untrusted peer: CF-Connecting-IP", "untrusted", "CF-Connecting-IP: {c}", "{p}"},
+		{"untrusted peer: X-Cluster-Client-IP", "untrusted", "X-Cluster-Client-IP: {c}", "{p}"},
+		{"untrusted peer: X-Original-Forwarded-For", "untrusted", "X-Original-Forwarded-For: {c}", "{p}"},
+		{"untrusted peer: all at once", "untrusted", "X-Forwarded-For: {c}\nForwarded: for={c}\nX-Real-IP: {c}", "{p}"},
+		{"untrusted peer: named by Connection", "untrusted", "X-Forwarded-For: {c}\nConnection: X-Forwarded-For", "{p}"},
+		{"untrusted peer: another host", "untrusted", "X-Forwarded-Host: evil.example\nX-Forwarded-Proto: https", "{p}"},
+		{"untrusted peer: 100 lines", "untrusted", strings.TrimSpace(strings.Repeat("X-Forwarded-For: {c}\n", 100)), "{p}"},
 
 		// A trusted one: the rightmost address that is not trusted.
 		{"nothing", "proxy", "", "{p}"},
@@ -106,7 +106,7 @@ rules: [{name: once, match: {path: /once}, by: ip, limits: 1/h sliding-log}]
 			if got := from.get(t, row, "/", sent...); got.status != 200 {
 				t.Fatalf("got %d %s", got.status, got.body)
 			}
-			if err := told(u.of(row), sent, peer, r.peer == "proxy"); err != nil {
+			if err := reported(u.of(row), sent, peer, r.peer == "proxy"); err != nil {
 				t.Error(err)
 			}
 			// The client to be charged uses up the budget, from where it is.
@@ -121,9 +121,9 @@ rules: [{name: once, match: {path: /once}, by: ip, limits: 1/h sliding-log}]
 	}
 }
 
-// told says what is wrong with what the upstream was told of where a request
+// reported says what is wrong with what the upstream received where a request
 // came from.
-func told(got []request, sent []string, peer string, trusted bool) error {
+func reported(got []request, sent []string, peer string, trusted bool) error {
 	if len(got) != 1 || got[0].fault != "" {
 		return fmt.Errorf("the upstream got %+v", got)
 	}

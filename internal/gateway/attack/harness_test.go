@@ -142,7 +142,7 @@ func (c client) get(t *testing.T, row, target string, fields ...string) reply {
 	return replies[0]
 }
 
-// own returns what the client is told to have left of a limit.
+// own returns what a client has left of a limit, as its answer says.
 func (c client) own(t *testing.T, name string) int {
 	t.Helper()
 	r := c.get(t, "own", "/.well-known/ratelimit")

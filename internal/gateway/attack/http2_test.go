@@ -37,7 +37,7 @@ type http2 struct {
 	stream uint32 // the last
 }
 
-// http2 connects. The gateway is told to keep no table of fields, so that a
+// http2 connects. The gateway is asked to keep no table of fields, so that a
 // status can be read without one.
 func (c client) http2(t *testing.T, settings ...byte) *http2 {
 	t.Helper()

@@ -19,7 +19,7 @@ import (
 	"testing"
 )
 
-// issuer signs tokens by hand: as it is told, not as it should.
+// issuer signs tokens by hand: as a test asks, not as it should.
 type issuer struct {
 	rsa *rsa.PrivateKey
 	ec  *ecdsa.PrivateKey

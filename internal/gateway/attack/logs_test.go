@@ -145,10 +145,10 @@ rules:
 		t.Run(r.name, func(t *testing.T) {
 			before, begun := g.logs.count(), time.Now()
 			for range tries {
-				g.tell(t, r.listener, r.raw)
+				g.report(t, r.listener, r.raw)
 			}
-			// What is told late belongs to this row, too.
-			g.tell(t, plain, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+			// What is reported late belongs to this row, too.
+			g.report(t, plain, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 			got, most := g.logs.count()-before, perSecond*(2+int(time.Since(begun)/time.Second))
 			if got > most {
 				all := strings.Split(strings.TrimSpace(g.logs.String()), "\n")
@@ -158,8 +158,8 @@ rules:
 	}
 }
 
-// tell sends a text to a listener, and hangs up when it is answered.
-func (g *gate) tell(t *testing.T, listener int, raw string) {
+// report sends a text to a listener, and hangs up when it is answered.
+func (g *gate) report(t *testing.T, listener int, raw string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", g.addresses[listener])
 	if err != nil {
@@ -180,7 +180,7 @@ func (g *gate) tell(t *testing.T, listener int, raw string) {
 		}
 		return
 	}
-	// The gateway tells why it will hang up, and waits for a second.
+	// The gateway reports why it will hang up, and waits for a second.
 	h := &http2{Conn: conn, in: bufio.NewReader(conn)}
 	for {
 		if kind, _, _, _, err := h.read(); err != nil || kind == frameGoAway || kind == frameReset {

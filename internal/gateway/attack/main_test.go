@@ -194,7 +194,7 @@ func (g *gate) kill(t *testing.T) {
 	g.sane(t)
 }
 
-// sane fails the test if the process has told of a race or a panic.
+// sane fails the test if the process has reported a race or a panic.
 func (g *gate) sane(t *testing.T) {
 	t.Helper()
 	for _, word := range []string{"DATA RACE", "panic", "fatal error"} {

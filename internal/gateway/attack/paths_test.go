@@ -196,7 +196,7 @@ rules:
 	}
 }
 
-// readers tell where a target leads: as the servers do that people use.
+// readers show where a target leads: as the servers do that people use.
 var readers = map[string]func(*testing.T, string) string{
 	"ServeMux": func(t *testing.T, target string) (at string) {
 		t.Helper()

@@ -113,7 +113,7 @@ func spend(t *testing.T, g *gate, generation int) (in int) {
 }
 
 // TestStopUnderLoad: what the upstream has answered reaches the client, though
-// the gateway is told to stop meanwhile.
+// the gateway is asked to stop meanwhile.
 func TestStopUnderLoad(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

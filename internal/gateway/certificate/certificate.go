@@ -117,7 +117,7 @@ func (p *Pair) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 func (p *Pair) fresh() *served {
 	if due := p.due.Load(); !time.Now().Before(*due) && p.mu.TryLock() {
 		defer p.mu.Unlock()
-		_ = p.look() // OnChange has been told, and Err says it
+		_ = p.look() // OnChange has been reported, and Err says it
 	}
 	return p.current.Load()
 }

@@ -29,10 +29,10 @@ type Options struct {
 	// Timeout is how long a header may take from when its connection was
 	// accepted. Zero means 5 s.
 	Timeout time.Duration
-	// OnError, if not nil, is told of each header that is refused or does not
-	// come in time, by the first that needs it: a server of HTTP tells nobody. Of
+	// OnError, if not nil, is notified of each header that is refused or does not
+	// come in time, by the first that needs it: net/http's server does not report it. Of
 	// a connection that ends before its first byte, as checks of a port do, it
-	// is not told. It must be safe for concurrent use and quick.
+	// is not reported. It must be safe for concurrent use and quick.
 	OnError func(*HeaderError)
 }
 

@@ -142,7 +142,7 @@ func TestHeaders(t *testing.T) {
 	for _, c := range headers {
 		for _, step := range []int{1 << 20, 1, 50} {
 			if step == 1 && len(c.header) > 1000 {
-				continue // a byte at a time tells no more of a long one
+				continue // a byte at a time reports no more of a long one
 			}
 			t.Run(fmt.Sprintf("%s in steps of %d", c.name, step), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -317,13 +317,13 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestOnError: a refused header is told once, and a connection that ends before
+// TestOnError: a refused header is reported once, and a connection that ends before
 // it said anything is not.
 func TestOnError(t *testing.T) {
 	for _, c := range []struct {
 		name, sent string
 		hangsUp    bool
-		want       string // "" if nothing is told
+		want       string // "" if nothing is reported
 	}{
 		{"no header", "GET / HTTP/1.1\r\n", false, "does not begin with a PROXY protocol header"},
 		{"cut off", "PROXY TCP4", true, "it ends after 10 bytes"},
@@ -333,9 +333,9 @@ func TestOnError(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var told []string
+				var reported []string
 				proxy, server := accept(t, "127.0.0.9:1234", proxyproto.Options{Trusted: loopback, OnError: func(err *proxyproto.HeaderError) {
-					told = append(told, err.Error())
+					reported = append(reported, err.Error())
 				}})
 				go func() {
 					_, _ = io.WriteString(proxy, c.sent) // the server may refuse it
@@ -348,11 +348,11 @@ func TestOnError(t *testing.T) {
 					_, _ = server.Read(make([]byte, 1))
 				}
 				hangUp(server)
-				if c.want == "" && len(told) == 0 {
+				if c.want == "" && len(reported) == 0 {
 					return
 				}
-				if len(told) != 1 || c.want == "" || !strings.Contains(told[0], c.want) {
-					t.Errorf("told %q, want %q once", told, c.want)
+				if len(reported) != 1 || c.want == "" || !strings.Contains(reported[0], c.want) {
+					t.Errorf("reported %q, want %q once", reported, c.want)
 				}
 			})
 		})

@@ -142,7 +142,7 @@ func (x *exchange) read(src net.Conn, b []byte) (int, error) {
 
 func (x *exchange) touch() { x.moved.Store(time.Now().UnixNano()) }
 
-// closeWrite tells dst that nothing more will come. An end that cannot be told
+// closeWrite notifies dst that nothing more will come. An end that cannot be reported
 // so alone is closed.
 func (x *exchange) closeWrite(dst net.Conn) {
 	if half, ok := dst.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {

@@ -136,7 +136,7 @@ func (g *Gate) hand(ctx context.Context, c net.Conn) {
 	<-in.closed
 }
 
-// letIn is a connection that tells when it is closed.
+// letIn is a connection that shows when it is closed.
 type letIn struct {
 	net.Conn
 	once   sync.Once

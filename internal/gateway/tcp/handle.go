@@ -16,7 +16,7 @@ import (
 // handle sees a connection through from its first byte to its last. cut ends
 // ctx.
 func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.Conn, owner string) {
-	defer client.Close() //nolint:errcheck // nobody is left to be told
+	defer client.Close() //nolint:errcheck // nobody is left to report it to
 	stop := context.AfterFunc(ctx, func() { reset(client) })
 	defer stop()
 	if !s.opts.Places.take() {
@@ -29,7 +29,7 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 	defer s.opts.Places.giveBack()
 	addr, err := identify(client)
 	if err != nil {
-		if s.opts.gate == nil { // whose owner is told by the listener
+		if s.opts.gate == nil { // whose owner the listener notifies
 			s.log.Warn(ctx, "connection refused", err)
 		}
 		reset(client)
@@ -55,7 +55,7 @@ func (s *Server) handle(ctx context.Context, cut context.CancelFunc, client net.
 		reset(client)
 		return
 	}
-	defer upstream.Close() //nolint:errcheck // nobody is left to be told
+	defer upstream.Close() //nolint:errcheck // nobody is left to report it to
 	stopUpstream := context.AfterFunc(ctx, func() { reset(upstream) })
 	defer stopUpstream()
 	newExchange(s, addr, client, upstream, cut).run(ctx)

@@ -67,7 +67,7 @@ type Options struct {
 	// OnDecision, if not nil, is called once for every connection whose client
 	// is known, or for which there was none of the Places. It must be safe for concurrent use and should be quick.
 	OnDecision func(Event)
-	// Log is told, at most once a second, what failed. Nil means [slog.Default].
+	// Log gets, at most once a second, what failed. Nil means [slog.Default].
 	Log *slog.Logger
 
 	gate *Gate // gets what is let in, in the place of an upstream; nil: there is one

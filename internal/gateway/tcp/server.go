@@ -116,7 +116,7 @@ func (s *Server) accept(l net.Listener) error {
 			continue
 		}
 		<-s.places
-		//nolint:staticcheck // net/http asks the same: there is no other way to tell
+		//nolint:staticcheck // net/http asks the same: there is no other way to report
 		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() || s.isClosed() {
 			return fmt.Errorf("tcp: accept: %w", err)
 		}

@@ -23,7 +23,7 @@ import (
 
 // TestDenyCache (invariant 19): each request that a node denies without asking would
 // have been denied by the server at that instant. Nodes press keys of their own,
-// so that what the server says before and after tells what it would have said.
+// so that what the server says before and after shows what it would have said.
 // The network of one cuts and delays what it passes on.
 func (c *Client) TestDenyCache(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))

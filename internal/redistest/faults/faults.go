@@ -58,7 +58,7 @@ const (
 )
 
 // patience is the deadline of calls. Where none may fail it leaves a busy
-// machine time; how many took longer than usual is told.
+// machine time; how many took longer than usual is reported.
 func (f *fault) patience() time.Duration {
 	if f.calm {
 		return 5 * time.Second
@@ -258,7 +258,7 @@ func doOnce(ctx context.Context, s *redistest.Server, words ...string) (rueidis.
 	return client.Do(ctx, client.B().Arbitrary(words...).Build()).ToMessage()
 }
 
-// command is tell of a command that answers in text.
+// command is report a command that answers in text.
 func command(t *testing.T, s *redistest.Server, words ...string) string {
 	t.Helper()
 	m := do(t, s, words...)

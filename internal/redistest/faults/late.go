@@ -163,11 +163,11 @@ func (c *Client) TestLateAnswersAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestSpentIsTold shows that while a network is now slow and now not, callers leave and
+// TestSpentIsReported shows that while a network is now slow and now not, callers leave and
 // the store is given up and taken back, the server counts the units of which
-// callers were told that they have them, and no others. Where connections break
+// callers were informed that they have them, and no others. Where connections break
 // it may count what was on its way.
-func (c *Client) TestSpentIsTold(t *testing.T) {
+func (c *Client) TestSpentIsReported(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	slow := []redistest.Manner{redistest.Faithful, redistest.Lagging, redistest.Jittering, redistest.Trickling}
 	for _, names := range stacks {
@@ -191,16 +191,16 @@ func (c *Client) TestSpentIsTold(t *testing.T) {
 				s.quiet(t)
 				st := s.Stats()
 				for i, plan := range p.plans {
-					got, told, most := storekit.Spent(t, s.redis, plan, "k"), p.told[i].Load(), p.told[i].Load()
+					got, reported, most := storekit.Spent(t, s.redis, plan, "k"), p.reported[i].Load(), p.reported[i].Load()
 					if network.breaks {
-						most += p.untold[i].Load()
+						most += p.unreported[i].Load()
 					}
-					if got < told || got > most {
-						t.Errorf("%s: the server counts %d units, want %d to %d; %+v", plan.Scope(), got, told, most, st)
+					if got < reported || got > most {
+						t.Errorf("%s: the server counts %d units, want %d to %d; %+v", plan.Scope(), got, reported, most, st)
 					}
 				}
-				t.Logf("%d and %d units told, %d calls refused, %d left; %+v", p.told[0].Load(), p.told[1].Load(), p.refused.Load(), p.left.Load(), st)
-				if p.refused.Load() == 0 || p.left.Load() == 0 || st.GivenBack == 0 || p.told[0].Load() == 0 || p.told[1].Load() == 0 {
+				t.Logf("%d and %d units reported, %d calls refused, %d left; %+v", p.reported[0].Load(), p.reported[1].Load(), p.refused.Load(), p.left.Load(), st)
+				if p.refused.Load() == 0 || p.left.Load() == 0 || st.GivenBack == 0 || p.reported[0].Load() == 0 || p.reported[1].Load() == 0 {
 					t.Error("too calm: this shows nothing")
 				}
 			})
@@ -210,12 +210,12 @@ func (c *Client) TestSpentIsTold(t *testing.T) {
 
 // press is callers that take and leave as they like.
 type press struct {
-	store         *stack
-	plans         [2]*sluice.Plan
-	told, untold  [2]atomic.Int64 // units
-	refused, left atomic.Int64    // calls
-	stop          chan struct{}
-	group         sync.WaitGroup
+	store                *stack
+	plans                [2]*sluice.Plan
+	reported, unreported [2]atomic.Int64 // units
+	refused, left        atomic.Int64    // calls
+	stop                 chan struct{}
+	group                sync.WaitGroup
 }
 
 func newPress(t *testing.T, s *stack) *press {
@@ -264,14 +264,14 @@ func (p *press) take(t *testing.T, rnd *rand.Rand) bool {
 		req.Op = sluice.OpTakeUpTo
 	}
 	d, err := p.store.Take(ctx, req)
-	count := &p.told
+	count := &p.reported
 	switch _, unavailable := errors.AsType[*remote.UnavailableError](err); {
 	case unavailable:
 		p.refused.Add(1)
-		count = &p.untold
+		count = &p.unreported
 	case errors.Is(err, context.Canceled):
 		p.left.Add(1)
-		count = &p.untold
+		count = &p.unreported
 	case err != nil || !d.Allowed || d.Degraded:
 		t.Errorf("%+v, %v", d, err)
 	}

@@ -83,8 +83,8 @@ func (r *rig) check(t *testing.T, f *fault) {
 	if n := r.odd.Load(); n > 0 {
 		t.Errorf("%v: %d errors that the policy does not explain, such as %v", r.policy, n, r.lastOdd.Load())
 	}
-	if all, told := calls+r.asked.Load(), r.decided.Load()+r.unasked.Load(); all != told {
-		t.Errorf("%v: %d calls, but %d decisions and refusals", r.policy, all, told)
+	if all, reported := calls+r.asked.Load(), r.decided.Load()+r.unasked.Load(); all != reported {
+		t.Errorf("%v: %d calls, but %d decisions and refusals", r.policy, all, reported)
 	}
 	if longest := time.Duration(r.longest.Load()); longest > tolerance*f.patience() {
 		t.Errorf("%v: a call took %v, with a deadline of %v", r.policy, longest, f.patience())
@@ -103,7 +103,7 @@ func (r *rig) check(t *testing.T, f *fault) {
 		t.Errorf("%v: %d units spent by %d calls: something was charged twice", r.policy, spent, calls)
 	}
 	if !f.tight && spent < known {
-		t.Errorf("%v: %d units spent, though %d were told to be", r.policy, spent, known)
+		t.Errorf("%v: %d units spent, though %d were reported to be", r.policy, spent, known)
 	}
 	if f.says != "" {
 		if r.witness.refusals(f.says) == 0 {
@@ -112,7 +112,7 @@ func (r *rig) check(t *testing.T, f *fault) {
 		// Owed units were charged too, and a killed server had answers under way. So
 		// had, on a busy machine, calls that ended without one.
 		if !f.tight && r.policy != sluice.FailLocal && spent > known+int64(stats.Timeouts) {
-			t.Errorf("%v: %d units spent, %d were told to be: a call that was refused has spent", r.policy, spent, known)
+			t.Errorf("%v: %d units spent, %d were reported to be: a call that was refused has spent", r.policy, spent, known)
 		}
 	}
 	if n := stats.Errors + stats.Timeouts + stats.Skipped; f.calm && n > 0 {
@@ -123,7 +123,7 @@ func (r *rig) check(t *testing.T, f *fault) {
 	}
 }
 
-// account compares what the store has told to be admitted of the hot key with
+// account compares what the store has reported to be admitted of the hot key with
 // what it still knows, and returns how much it has forgotten. It asks by
 // receipt: a refund gives back what counts and nothing else. So it is known of
 // every unit whether it was lost, and the bound is exact: admitted is at most the
@@ -156,13 +156,13 @@ func (r *rig) account(t *testing.T, blows []blow) (lost int) {
 			lost, forgotten = lost+1, true
 		}
 	}
-	admitted, untold := r.admitted(), used-kept
-	t.Logf("%-6v admitted %d = quota %d + lost %d - spent without being told %d", r.policy, admitted, quota, lost, untold)
+	admitted, unreported := r.admitted(), used-kept
+	t.Logf("%-6v admitted %d = quota %d + lost %d - spent without being reported %d", r.policy, admitted, quota, lost, unreported)
 	if admitted > quota+int64(lost) {
 		t.Errorf("%v: %d admitted, want at most the quota of %d and the %d that were lost", r.policy, admitted, quota, lost)
 	}
-	if admitted+untold != quota+int64(lost) {
-		t.Errorf("%v: %d admitted and %d spent without being told: want all of the quota of %d and the %d that were lost", r.policy, admitted, untold, quota, lost)
+	if admitted+unreported != quota+int64(lost) {
+		t.Errorf("%v: %d admitted and %d spent without being reported: want all of the quota of %d and the %d that were lost", r.policy, admitted, unreported, quota, lost)
 	}
 	return lost
 }

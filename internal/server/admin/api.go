@@ -37,7 +37,7 @@ type APIOptions struct {
 	// Version returns the active file, and why the last one is not.
 	Version func() (active reload.Version, failure error)
 	// System and State return the state of the program apart from its rules, and what
-	// of it pages are told every few seconds, which costs little.
+	// pages get it every few seconds, which costs little.
 	System func() System
 	State  func() State
 	// Decisions returns the last ones about keys; nil: they are not shown.
@@ -45,7 +45,7 @@ type APIOptions struct {
 	// Overrides are changed by activating a policy with them by Apply.
 	Overrides *Overrides
 	Apply     func([]StoredOverride) error
-	// Audit is told of every change before it is made.
+	// Audit is called for every change before it is made.
 	Audit *AuditLog
 	// Explains is the [sluice.ExplainStore] behind Store, asked so that nothing counts
 	// what it is asked; nil: Store. Admits and Claims are as in [Explainer].

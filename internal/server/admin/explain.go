@@ -24,8 +24,8 @@ const (
 	mostFields  = 256       // of its header, claims and names
 )
 
-// ExplainRequest is the document of POST /v1/explain: a request, of which is told
-// what would become of it.
+// ExplainRequest is the document of POST /v1/explain: a request, of which is explained
+// how it would be decided.
 type ExplainRequest struct {
 	Method string `json:"method,omitempty"` // empty: GET
 	// URL is a path with its query, or all of a URL where the host matters.
@@ -40,7 +40,7 @@ type ExplainRequest struct {
 	BodyBytes   *int64            `json:"body_bytes,omitempty"` // nil: not known
 }
 
-// Explainer says what would become of requests, and charges nothing.
+// Explainer says how requests would be decided, and charges nothing.
 type Explainer struct {
 	Policy *policy.Policy
 	Store  sluice.Store          // a sluice.ExplainStore, of units and slots

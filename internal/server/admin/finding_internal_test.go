@@ -24,7 +24,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// watched is an API with rules and a clock, whose requests it is told of.
+// watched is an API with rules and a clock, whose requests a test counts.
 type watched struct {
 	*API
 	now   time.Time
@@ -100,7 +100,7 @@ func (w *watched) said(t *testing.T) (kinds, texts string) {
 	return strings.TrimSpace(kinds), texts
 }
 
-// TestFindings: made traffic of each kind is told for what it is, with its figures,
+// TestFindings: made traffic of each kind is reported for what it is, with its figures,
 // and what is none of them is not.
 func TestFindings(t *testing.T) {
 	const limit = "  - {name: api, by: header.X-User, limits: 10/min sliding-log"

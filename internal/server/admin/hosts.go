@@ -63,7 +63,7 @@ func answering(hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// errNotLocal is told to callers of an API without a token.
+// errNotLocal is the answer to callers of an API without a token.
 var errNotLocal = errors.New("only callers on this machine are answered, at a loopback address or localhost, not through a proxy and not from pages of other sites; give the program a token for others")
 
 // local reports whether a request comes from this machine and was meant for it. One

@@ -55,7 +55,7 @@ func (a *API) live(w http.ResponseWriter, r *http.Request) {
 // active: to be called after a change of the configuration.
 func (a *API) Restart() { a.feed.Restart() }
 
-// Run keeps the history of requests, and tells the pages that are open what has
+// Run keeps the history of requests, and sends the pages that are open what has
 // changed, until ctx ends. Without it there is neither.
 func (a *API) Run(ctx context.Context) {
 	defer a.feed.Close()

@@ -134,7 +134,7 @@ func misfits(with []policy.Rule, err error) (map[string]string, error) {
 		r := &with[f.Rule]
 		l := &r.Levels[at[0].Item-1]
 		o := StoredOverride{Rule: r.Name, Level: l.Name, Key: l.Overrides[at[1].Item-1].Key}
-		if _, told := problems[o.id()]; !told {
+		if _, reported := problems[o.id()]; !reported {
 			problems[o.id()] = f.Problem
 		}
 	}

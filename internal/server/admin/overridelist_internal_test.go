@@ -61,7 +61,7 @@ func TestCompile(t *testing.T) {
 }
 
 // TestLost: an override that does not fit the rules as they are is left out and
-// told, and the others are active.
+// reported, and the others are active.
 func TestLost(t *testing.T) {
 	rules := rulesOf(t)
 	two := of("b", "192.0.2.8", "9/min", time.Time{})
@@ -173,7 +173,7 @@ func TestList(t *testing.T) {
 }
 
 // TestBadFolder: a folder that is not there, or in which nothing can be kept, is
-// told at the start, not by the first change; a good one is left as it was.
+// reported at the start, not by the first change; a good one is left as it was.
 func TestBadFolder(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
@@ -193,7 +193,7 @@ func TestBadFolder(t *testing.T) {
 	}
 }
 
-// TestBadFile: a file that cannot be read is told, and not written over.
+// TestBadFile: a file that cannot be read is reported, and not written over.
 func TestBadFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {

@@ -29,12 +29,12 @@ type Requests struct {
 	Day    *history.Series `json:"day,omitempty"`    // the last 24 hours by minutes
 }
 
-// RuleOverview is the outcomes of requests under a rule. Judged and WouldDeny include
+// RuleOverview is the outcomes of requests under a rule. Evaluated and WouldDeny include
 // those of its candidates, as in the series and in the events of [Live].
 type RuleOverview struct {
 	RuleStatus
 	By      string `json:"by,omitempty"` // what its keys are made of
-	Failure string `json:"failure"`      // what becomes of requests in an outage of the store
+	Failure string `json:"failure"`      // how requests are answered in an outage of the store
 	// Recent are the last 10 minutes by 5 s; nil where nothing was counted. Day are
 	// the last 24 hours by 10 minutes, if the rule is asked for by name.
 	Recent   *history.Series `json:"recent,omitempty"`

@@ -62,7 +62,7 @@ func (a *API) overview(w http.ResponseWriter, r *http.Request) {
 		}
 		ro := RuleOverview{RuleStatus: ruleStatus(of, reports[of.Name]), By: byText(of), Failure: of.Failure.String(), Top: top[of.Name]}
 		for _, c := range ro.Candidates {
-			ro.Judged += c.Judged
+			ro.Evaluated += c.Evaluated
 			ro.WouldDeny += c.WouldDeny
 		}
 		a.lately(&ro, o.Time, rule != "")

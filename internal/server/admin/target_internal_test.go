@@ -13,7 +13,7 @@ import (
 )
 
 // A key is that of every level which can have it; one that none can have is
-// told why.
+// informed why.
 func TestTargets(t *testing.T) {
 	rule := func(name string, missing policy.Missing, by ...policy.Part) policy.Rule {
 		return policy.Rule{Name: name, Levels: []policy.Level{{By: by, Missing: missing, Limits: []policy.Limit{{Limit: sluice.PerMinute(1)}}}}}

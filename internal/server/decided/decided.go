@@ -182,7 +182,7 @@ func (e *entry) about(raw []byte, wanted []names) bool {
 	return false
 }
 
-// rank is greater of what tells more of why a request was decided as it was.
+// rank is greater of what reports more of why a request was decided as it was.
 func (e *entry) rank() int {
 	switch {
 	case e.Binds:

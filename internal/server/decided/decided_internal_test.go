@@ -34,7 +34,7 @@ const (
 )
 
 // TestFind: lines about a key are found, in whatever form they name it, and of their
-// limits the one that tells most; others and bad ones are not.
+// limits the one that reports most; others and bad ones are not.
 func TestFind(t *testing.T) {
 	apiAda := []Key{{Rule: "api", Key: "ada"}}
 	many := ""

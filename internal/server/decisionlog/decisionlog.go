@@ -103,7 +103,7 @@ func (e *Encoder) Wants(s *httplimit.Summary) bool {
 // on all nodes, and has no secret: a client that chooses its key may choose to be logged.
 func (e *Encoder) sampled(s *httplimit.Summary) bool {
 	var buf [64]byte // of an address with its zone
-	key, ok := e.keyOf(s.Event.Judged)
+	key, ok := e.keyOf(s.Event.Evaluated)
 	if ok {
 		return hashOf(key)%max(e.o.Every, 1) == 0
 	}

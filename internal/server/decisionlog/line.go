@@ -38,7 +38,7 @@ func (e *Encoder) Append(b []byte, r *http.Request, s *httplimit.Summary) []byte
 		b = append(b, `,"broken":true`...)
 	}
 	b = appendUpstream(b, s.Upstream)
-	if v := s.Event.Judged; v != nil {
+	if v := s.Event.Evaluated; v != nil {
 		b = e.appendRules(b, from, v)
 	}
 	return append(b, "}\n"...)

@@ -53,7 +53,7 @@ func (m *Metrics) WatchTCP(stats func() map[string]tcp.Stats) {
 	})
 }
 
-// WatchAbandoned exports what becomes of requests whose client left before the
+// WatchAbandoned exports the outcomes of requests whose client left before the
 // response that a limit waits for. It is asked at every scrape.
 //
 //	sluice_abandoned                the upstream works on now
@@ -128,11 +128,11 @@ func (m *Metrics) WatchPolicy(t *tally.Tally, config func() Config) {
 			series.Put(ch, requests, r.Refused, r.Rule, "refused")
 			series.Put(ch, requests, r.Failed, r.Rule, "failed")
 			on := r.Candidates
-			if r.Judged > 0 { // the rule itself is in shadow
-				on = append(on, tally.CandidateReport{Judged: r.Judged, WouldDeny: r.WouldDeny})
+			if r.Evaluated > 0 { // the rule itself is in shadow
+				on = append(on, tally.CandidateReport{Evaluated: r.Evaluated, WouldDeny: r.WouldDeny})
 			}
 			for _, trial := range on {
-				series.Put(ch, trials, trial.Judged-trial.WouldDeny, r.Rule, trial.Level, trial.Name, "allowed")
+				series.Put(ch, trials, trial.Evaluated-trial.WouldDeny, r.Rule, trial.Level, trial.Name, "allowed")
 				series.Put(ch, trials, trial.WouldDeny, r.Rule, trial.Level, trial.Name, "denied")
 			}
 		}
@@ -156,15 +156,15 @@ type Held struct {
 // scrape.
 //
 //	sluice_slots_held               requests that hold slots of limits of requests in flight
-//	sluice_held_requests            requests that are delayed now
-//	sluice_not_held_total{reason}   that found no place: full, or share (of their key)
+//	sluice_delayed_requests         requests that are delayed now
+//	sluice_delays_refused_total{reason} that found no place: full, or share (of their key)
 //	sluice_read_ahead_bytes         of bodies that are kept meanwhile
 //	sluice_read_ahead_stopped_total bodies that there was no room for
 func (m *Metrics) WatchHeld(of func() Held) {
 	var c series.Collector
 	slots := c.Gauge("sluice_slots_held", "Requests that hold slots of limits of requests in flight.")
-	held := c.Gauge("sluice_held_requests", "Requests in the delay queue.")
-	refused := c.Counter("sluice_not_held_total", "Requests that found no place in the delay queue, or none left for their key.", "reason")
+	held := c.RenamedGauge("sluice_held_requests", "sluice_delayed_requests", "Requests in the delay queue.")
+	refused := c.RenamedCounter("sluice_not_held_total", "sluice_delays_refused_total", "Requests that found no place in the delay queue, or none left for their key.", "reason")
 	ahead := c.Gauge("sluice_read_ahead_bytes", "Bytes of bodies that are kept while their requests are delayed.")
 	stopped := c.Counter("sluice_read_ahead_stopped_total", "Bodies that were not read further while their requests were delayed, for lack of room.")
 	m.watch(&c, func(ch chan<- prometheus.Metric) {

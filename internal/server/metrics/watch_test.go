@@ -70,7 +70,7 @@ func TestStats(t *testing.T) {
 	})
 	got := scraped(t, m)
 	for series, want := range map[string]float64{
-		"sluice_held_requests": 51, `sluice_not_held_total{reason="full"}`: 52, `sluice_not_held_total{reason="share"}`: 53,
+		"sluice_delayed_requests": 51, `sluice_delays_refused_total{reason="full"}`: 52, `sluice_delays_refused_total{reason="share"}`: 53,
 		"sluice_read_ahead_bytes": 54, "sluice_read_ahead_stopped_total": 55,
 		`sluice_tcp_open_connections{listener="db"}`:                 31,
 		`sluice_tcp_bytes_total{direction="received",listener="db"}`: 32, `sluice_tcp_bytes_total{direction="sent",listener="db"}`: 33,

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicegate/sluice/internal/regular"
 )
 
-// mark tells whether a file may have changed: what its folder says of it, and
+// mark shows whether a file may have changed: what its folder says of it, and
 // what it holds. One without info could not be read.
 type mark struct {
 	info os.FileInfo

@@ -24,7 +24,7 @@ type Version struct {
 	Loaded time.Time
 }
 
-// Options are what a [Watcher] watches and whom it tells. File, MaxBytes and Load
+// Options are what a [Watcher] watches and whom it reports. File, MaxBytes and Load
 // are required.
 type Options struct {
 	File string
@@ -41,7 +41,7 @@ type Options struct {
 	// file takes a while.
 	Around func(func() error) error
 	// Changed, if not nil, is called after every try to activate a file,
-	// with why it failed, nil if it did not. Reasons that repeat are told once.
+	// with why it failed, nil if it did not. Reasons that repeat are reported once.
 	Changed func(Version, error)
 }
 
@@ -102,7 +102,7 @@ func (w *Watcher) Run(ctx context.Context, hurry <-chan os.Signal) {
 			if w.o.Hurried != nil {
 				w.o.Hurried()
 			}
-			w.Reload() //nolint:errcheck // Changed is told
+			w.Reload() //nolint:errcheck // Changed is reported
 		case <-ticker.C:
 			w.look()
 		}
@@ -125,7 +125,7 @@ func (w *Watcher) look() {
 		changed = w.named[i].changed() || changed
 	}
 	if changed || !same {
-		w.load(changed) //nolint:errcheck // Changed is told
+		w.load(changed) //nolint:errcheck // Changed is reported
 	}
 }
 

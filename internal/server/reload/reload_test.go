@@ -24,15 +24,15 @@ func text(quota int) string {
 	return fmt.Sprintf("rules: [{name: a, by: ip, limits: %d/min}]\n", quota)
 }
 
-// watched is a Watcher that runs, and what it was told.
+// watched is a Watcher that runs, and what it reported.
 type watched struct {
 	*reload.Watcher
-	file    string
-	hurry   chan os.Signal
-	refuse  error
-	names   string  // a file that the configuration names
-	applied []int64 // quotas
-	told    []string
+	file     string
+	hurry    chan os.Signal
+	refuse   error
+	names    string  // a file that the configuration names
+	applied  []int64 // quotas
+	reported []string
 }
 
 // watch runs a Watcher in a bubble, where a second passes when nothing else
@@ -60,7 +60,7 @@ func watch(t *testing.T, story func(*watched)) {
 				}
 				return w.refuse
 			},
-			Changed: func(_ reload.Version, err error) { w.told = append(w.told, fmt.Sprint(err)) },
+			Changed: func(_ reload.Version, err error) { w.reported = append(w.reported, fmt.Sprint(err)) },
 		}, reload.Version{File: file, Hash: c.Version, Loaded: time.Now()}, []string{w.names})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -93,11 +93,11 @@ func TestWatch(t *testing.T) {
 		if failure != nil {
 			t.Fatal(failure)
 		}
-		expect := func(what string, quotas, told int, failed string) {
+		expect := func(what string, quotas, reported int, failed string) {
 			t.Helper()
 			v, failure := w.Status()
-			if len(w.applied) != quotas || len(w.told) != told {
-				t.Errorf("%s: applied %v, told %q", what, w.applied, w.told)
+			if len(w.applied) != quotas || len(w.reported) != reported {
+				t.Errorf("%s: applied %v, reported %q", what, w.applied, w.reported)
 			}
 			if (failure == nil) != (failed == "") || failure != nil && !strings.Contains(failure.Error(), failed) {
 				t.Errorf("%s: failure %v, want %q", what, failure, failed)
@@ -176,8 +176,8 @@ func TestNamedFiles(t *testing.T) {
 		expect("another", 2)
 		w.refuse = errors.New("a bad key")
 		key("bad")
-		if _, failure := w.Status(); failure == nil || failure.Error() != "a bad key" || len(w.told) != 3 {
-			t.Errorf("failure %v, told %q", failure, w.told)
+		if _, failure := w.Status(); failure == nil || failure.Error() != "a bad key" || len(w.reported) != 3 {
+			t.Errorf("failure %v, reported %q", failure, w.reported)
 		}
 		w.refuse = nil
 		key("three")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Halves of the spans that are looked back at. What is told of the last hour goes
+// Halves of the spans that are looked back at. What is reported of the last hour goes
 // back to the begin of the half hour before this one, by the clock: half an hour
 // to an hour. So does the last day, by half days of UTC.
 const (
@@ -107,7 +107,7 @@ func (k *Keys) Precision() int { return k.precision }
 // Error returns by how much, in percent, at most 1 of 20 estimates are off.
 func (k *Keys) Error() float64 { return 196 * 1.04 / math.Sqrt(float64(int(1)<<k.precision)) }
 
-// Ticking reports whether there has been a Turn, without which nothing is told.
+// Ticking reports whether there has been a Turn, without which nothing is reported.
 func (k *Keys) Ticking() bool { return !k.began.IsZero() }
 
 // Seen counts a key by its hash, which must spread over all 64 bits.

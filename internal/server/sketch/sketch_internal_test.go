@@ -16,7 +16,7 @@ import (
 )
 
 // TestEstimate: from no key to a hundred thousand, 19 of 20 estimates are within the
-// error that is told, their mean is the truth, and few keys are told exactly.
+// error that is reported, their mean is the truth, and few keys are reported exactly.
 func TestEstimate(t *testing.T) {
 	storekit.SkipRace(t)
 	for _, precision := range []int{Fine, Coarse} {
@@ -106,7 +106,7 @@ func TestMerge(t *testing.T) {
 }
 
 // TestBytes: a list takes no more memory than the registers that follow it, and both
-// about what is told.
+// about what is reported.
 func TestBytes(t *testing.T) {
 	for _, precision := range []int{Fine, Coarse} {
 		for _, n := range []int{0, few(precision) / 2, few(precision) - 1, few(precision), 10_000} {
@@ -120,9 +120,9 @@ func TestBytes(t *testing.T) {
 					all[i].add(precision, random.Uint64())
 				}
 			}
-			took, told := float64(heapBytes()-before)/of-float64(unsafe.Sizeof(all[0])), float64(all[0].bytes(precision))
-			t.Logf("precision %d, %d keys: %.0f bytes, told %.0f", precision, n, took, told)
-			if took > float64(int(1)<<precision+80) || math.Abs(took-told) > 0.25*told {
+			took, reported := float64(heapBytes()-before)/of-float64(unsafe.Sizeof(all[0])), float64(all[0].bytes(precision))
+			t.Logf("precision %d, %d keys: %.0f bytes, reported %.0f", precision, n, took, reported)
+			if took > float64(int(1)<<precision+80) || math.Abs(took-reported) > 0.25*reported {
 				t.Error("want that about, and no more than registers take")
 			}
 			runtime.KeepAlive(all)

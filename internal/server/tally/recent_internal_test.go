@@ -114,15 +114,15 @@ func testMemory(t *testing.T, keys int) {
 			t.Fatalf("%s takes %d bytes: some of its sketches are still lists", name, kept.Bytes())
 		}
 	}
-	took, told := heapBytes()-before, counts.Bytes()
-	t.Logf("%d rules: %d bytes, told %d", MostRecent, took, told)
-	if took > mostBytes || told > mostBytes || told < took*9/10 || told > took*11/10 {
-		t.Errorf("%d rules take %d bytes, told %d, want at most %d", MostRecent, took, told, mostBytes)
+	took, reported := heapBytes()-before, counts.Bytes()
+	t.Logf("%d rules: %d bytes, reported %d", MostRecent, took, reported)
+	if took > mostBytes || reported > mostBytes || reported < took*9/10 || reported > took*11/10 {
+		t.Errorf("%d rules take %d bytes, reported %d, want at most %d", MostRecent, took, reported, mostBytes)
 	}
 	use(&counts, MostRecent, rules)
 	counts.Tick(now.Add(time.Second))
-	if more := counts.Bytes(); more > told+told/100 {
-		t.Errorf("%d rules are told to take %d bytes, want %d as before", rules, more, told)
+	if more := counts.Bytes(); more > reported+reported/100 {
+		t.Errorf("%d rules are reported to take %d bytes, want %d as before", rules, more, reported)
 	}
 	if more := heapBytes() - before; more > mostBytes {
 		t.Errorf("%d rules take %d bytes", rules, more)

@@ -17,7 +17,7 @@ type Counts struct {
 	Denied    uint64 `json:"denied"`
 	Refused   uint64 `json:"refused"`
 	Failed    uint64 `json:"failed"`
-	Judged    uint64 `json:"judged"`
+	Evaluated uint64 `json:"evaluated"`
 	WouldDeny uint64 `json:"would_deny"`
 	Unlimited uint64 `json:"unlimited"` // allowed, as their tier has no limits
 	Delayed   uint64 `json:"delayed"`   // allowed, after they had waited
@@ -27,7 +27,7 @@ type Counts struct {
 func (r *Rule) counts() Counts {
 	return Counts{
 		Allowed: r.Allowed.Load(), Warned: r.Warned.Load(), Denied: r.Denied.Load(), Refused: r.Refused.Load(),
-		Failed: r.Failed.Load(), Judged: r.Judged.Load(), WouldDeny: r.WouldDeny.Load(),
+		Failed: r.Failed.Load(), Evaluated: r.Evaluated.Load(), WouldDeny: r.WouldDeny.Load(),
 		Unlimited: r.Unlimited.Load(), Delayed: r.Delayed.Load(), Degraded: r.Degraded.Load(),
 	}
 }
@@ -43,7 +43,7 @@ type Report struct {
 type CandidateReport struct {
 	Level     string `json:"level,omitempty"`
 	Name      string `json:"name"`
-	Judged    uint64 `json:"judged"`
+	Evaluated uint64 `json:"evaluated"`
 	WouldDeny uint64 `json:"would_deny"`
 }
 
@@ -60,7 +60,7 @@ func (t *Tally) Reports() []Report {
 		for _, candidate := range slices.Sorted(maps.Keys(c.candidates)) {
 			level, short, _ := strings.Cut(candidate, "+")
 			counts := c.candidates[candidate].counts()
-			r.Candidates = append(r.Candidates, CandidateReport{Level: level, Name: short, Judged: counts.Judged, WouldDeny: counts.WouldDeny})
+			r.Candidates = append(r.Candidates, CandidateReport{Level: level, Name: short, Evaluated: counts.Evaluated, WouldDeny: counts.WouldDeny})
 		}
 		reports = append(reports, r)
 	}

@@ -86,7 +86,7 @@ func TestShareStartsAnew(t *testing.T) {
 	}
 	counts.Share(secret(1))
 	if _, _, _, ok := counts.Keys("rule0"); ok {
-		t.Error("what was counted under the secret before is told still")
+		t.Error("what was counted under the secret before is reported still")
 	}
 	count(0, 40)
 	counts.Share(secret(1))

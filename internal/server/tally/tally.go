@@ -35,10 +35,10 @@ type Tally struct {
 }
 
 // Rule is the outcomes of requests under a rule. Of a rule in shadow and of a
-// candidate WouldDeny counts what they would have denied of what they Judged.
+// candidate WouldDeny counts what they would have denied of what they Evaluated.
 type Rule struct {
 	Allowed, Warned, Denied, Refused, Failed atomic.Uint64
-	Judged, WouldDeny                        atomic.Uint64
+	Evaluated, WouldDeny                     atomic.Uint64
 	Unlimited                                atomic.Uint64 // of Allowed
 	Delayed                                  atomic.Uint64 // of Allowed
 	Degraded                                 atomic.Uint64 // decided without the store
@@ -234,9 +234,9 @@ func (t *Tally) sides(in *index, v *policy.Verdict) (wouldDeny bool) {
 		case s.Err != nil:
 			of.Failed.Add(1)
 		case s.Allowed:
-			of.Judged.Add(1)
+			of.Evaluated.Add(1)
 		default:
-			of.Judged.Add(1)
+			of.Evaluated.Add(1)
 			of.WouldDeny.Add(1)
 			wouldDeny = true
 		}

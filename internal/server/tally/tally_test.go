@@ -65,7 +65,7 @@ func TestTally(t *testing.T) {
 			if r.Counts != want[r.Rule] {
 				t.Errorf("%s: got %+v, want %+v", r.Rule, r.Counts, want[r.Rule])
 			}
-			if r.Rule == "api" && (len(r.Candidates) != 1 || r.Candidates[0].Judged != evaluated || r.Candidates[0].WouldDeny != wouldDeny) {
+			if r.Rule == "api" && (len(r.Candidates) != 1 || r.Candidates[0].Evaluated != evaluated || r.Candidates[0].WouldDeny != wouldDeny) {
 				t.Errorf("candidates %+v, want %d evaluated, %d denied", r.Candidates, evaluated, wouldDeny)
 			}
 		}
@@ -78,7 +78,7 @@ func TestTally(t *testing.T) {
 	expect(map[string]tally.Counts{
 		"api": {Allowed: 3, Denied: 1, Refused: 1},
 		"old": {Allowed: 3},
-		"dry": {Judged: 4, WouldDeny: 1},
+		"dry": {Evaluated: 4, WouldDeny: 1},
 		"lax": {Allowed: 2, Warned: 1, Denied: 1},
 	}, 4, 2)
 	top := counts.Top("api", 10)
@@ -90,7 +90,7 @@ func TestTally(t *testing.T) {
 	ask("/api", "ada")
 	expect(map[string]tally.Counts{
 		"api": {Allowed: 3, Denied: 2, Refused: 1},
-		"dry": {Judged: 5, WouldDeny: 2},
+		"dry": {Evaluated: 5, WouldDeny: 2},
 	}, 5, 3)
 	if top := counts.Top("", 10); len(top) != 1 || top[0].Total != 2 {
 		t.Errorf("denied most: %+v", top)

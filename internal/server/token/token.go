@@ -53,7 +53,7 @@ type Options struct {
 
 	Issuer, Audience string // what iss and aud must be, if not empty
 
-	// OnRefuse, if not nil, is told why a token cannot be used, but not of one
+	// OnRefuse, if not nil, is passed why a token cannot be used, but not of one
 	// that has expired, and why a claim of one has no text. It must be safe for
 	// concurrent use and quick.
 	OnRefuse func(*http.Request, error)
@@ -222,7 +222,7 @@ var (
 	errLong    = &policy.TokenError{Problem: "the token is too long"}
 )
 
-// invalid tells a client no more than that: why is for the log.
+// invalid says no more than that to a client: why is for the log.
 func invalid(why error) *policy.TokenError {
 	return &policy.TokenError{Problem: "the token is not valid", Err: why}
 }

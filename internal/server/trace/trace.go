@@ -47,7 +47,7 @@ type Tracer struct {
 	parent   propagation.TraceContext
 }
 
-// New returns a Tracer, nil if the environment asks for none. Log is told, at most once
+// New returns a Tracer, nil if the environment asks for none. Log gets, at most once
 // a second, of spans that the collector did not take. [Tracer.Close] must follow.
 func New(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 	wanted, err := wanted()
@@ -67,13 +67,13 @@ func New(ctx context.Context, log *slog.Logger) (*Tracer, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("trace: OTEL_RESOURCE_ATTRIBUTES: %w", err), to.Shutdown(ctx))
 	}
-	told := exporter{to, &sampledlog.Log{Logger: log, Part: "trace"}}
-	t := &Tracer{provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(told), sdktrace.WithResource(about))}
+	reported := exporter{to, &sampledlog.Log{Logger: log, Part: "trace"}}
+	t := &Tracer{provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(reported), sdktrace.WithResource(about))}
 	t.tracer = t.provider.Tracer(scope)
 	return t, nil
 }
 
-// exporter tells of spans that were not taken.
+// exporter reports spans that were not taken.
 type exporter struct {
 	sdktrace.SpanExporter
 	log *sampledlog.Log

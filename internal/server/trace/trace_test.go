@@ -83,9 +83,9 @@ func startReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// told returns the spans that came, each as its name and attributes, with the name of
+// reported returns the spans that came, each as its name and attributes, with the name of
 // its parent, or the parent's number if that did not come.
-func (r *receiver) told() (all []string) {
+func (r *receiver) reported() (all []string) {
 	names := make(map[string]string)
 	for _, s := range r.spans {
 		names[string(s.GetSpanId())] = s.GetName()
@@ -173,7 +173,7 @@ func TestSpans(t *testing.T) {
 		"take charges= store=memory in decide", "take charges= store=memory in decide",
 		"take charges= store=redis in decide: the store did not decide",
 	}
-	if got := to.told(); !slices.Equal(got, want) {
+	if got := to.reported(); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	for _, s := range to.services {
@@ -181,7 +181,7 @@ func TestSpans(t *testing.T) {
 			t.Errorf("the service is %q", s)
 		}
 	}
-	if text := strings.Join(to.told(), " "); strings.Contains(text, "secret") || strings.Contains(text, "192.0.2.1") {
+	if text := strings.Join(to.reported(), " "); strings.Contains(text, "secret") || strings.Contains(text, "192.0.2.1") {
 		t.Errorf("a client's words, or a server's, in %s", text)
 	}
 }
@@ -219,13 +219,13 @@ func TestOperations(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"batch requests= store=memory in decide: the store did not decide", "decide", "peek charges= store=memory in decide", "slot store=memory in decide"}
-	if got := to.told(); !slices.Equal(got, want) || !slices.Equal(to.services, []string{"front"}) {
+	if got := to.reported(); !slices.Equal(got, want) || !slices.Equal(to.services, []string{"front"}) {
 		t.Errorf("got %q of %q, want %q", got, to.services, want)
 	}
 }
 
 // TestAskedFor: who asks for nothing has no Tracer, and who asks for what there is not
-// is told what to write.
+// is given what to write.
 func TestAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -297,12 +297,12 @@ func TestSecured(t *testing.T) {
 	if err := tracer.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := to.told(); !slices.Equal(got, []string{"decide"}) || to.header.Get("Api-Key") != "a b" || to.header.Get("X-Team") != "limits" || to.header.Get("Content-Encoding") != "gzip" {
+	if got := to.reported(); !slices.Equal(got, []string{"decide"}) || to.header.Get("Api-Key") != "a b" || to.header.Get("X-Team") != "limits" || to.header.Get("Content-Encoding") != "gzip" {
 		t.Errorf("got %q with %q", got, to.header)
 	}
 }
 
-// TestCollectorRefuses: what a collector does not take is told by its status.
+// TestCollectorRefuses: what a collector does not take is reported by its status.
 func TestCollectorRefuses(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()

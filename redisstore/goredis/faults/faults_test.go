@@ -71,4 +71,4 @@ func TestInvariant22StoreDown(t *testing.T)             { client.TestStoreDown(t
 func TestInvariant23Failover(t *testing.T)              { client.TestFailover(t) }
 func TestLateAnswersAreGivenBack(t *testing.T)          { client.TestLateAnswersAreGivenBack(t) }
 func TestNothingGrows(t *testing.T)                     { client.TestNothingGrows(t) }
-func TestSpentIsTold(t *testing.T)                      { client.TestSpentIsTold(t) }
+func TestSpentIsReported(t *testing.T)                  { client.TestSpentIsReported(t) }

@@ -253,7 +253,7 @@ func (b *tab) enter(t *testing.T, selector, text string) {
 }
 
 // prepare makes the page, when it is opened, count what it asks as asked, keep its streams,
-// and tick only when told to by later, which lets seconds pass. Between hold and release
+// and tick only when later says so, which lets seconds pass. Between hold and release
 // overviews wait.
 func (b *tab) prepare(t *testing.T) {
 	t.Helper()

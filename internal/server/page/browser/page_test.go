@@ -127,7 +127,7 @@ func TestLost(t *testing.T) {
 	back()
 }
 
-// TestReload: a file that is not active is told at once, and so is that it is.
+// TestReload: a file that is not active is reported at once, and so is that it is.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	g := start(t, false)

@@ -98,8 +98,8 @@ function listen() {
   };
   own.addEventListener("counts", (e) => {
     if (own !== stream) return;
-    const told = event(e.data);
-    if (told) take(told);
+    const news = event(e.data);
+    if (news) take(news);
     else broken();
   });
   own.addEventListener("error", broken);
@@ -120,7 +120,7 @@ function event(text) {
   }
 }
 
-// take counts what an event tells.
+// take counts what an event reports.
 function take(e) {
   view.heard = Date.now();
   if (!view.o) return;

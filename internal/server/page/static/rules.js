@@ -56,7 +56,7 @@ export class Rules {
     return { button, mode, limits, cells, tr: el("tr", null, el("th", { scope: "row" }, button, mode, limits), cells) };
   }
 
-  // add counts what an event tells, and shows it.
+  // add counts what an event reports, and shows it.
   add(from, to, counts) {
     for (const [name, n] of counts) this.series.get(name)?.add(from, to, n);
     for (const s of this.series.values()) s.move(to);

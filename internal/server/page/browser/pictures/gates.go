@@ -171,7 +171,7 @@ func draw(i int) request {
 	}
 }
 
-// get sends a request; what becomes of it is what the pictures show.
+// get sends a request; the pictures show its outcome.
 func get(ctx context.Context, client *http.Client, url string, r request) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+r.path, nil)
 	if err != nil {

@@ -87,7 +87,7 @@ type process struct {
 	cmd  *exec.Cmd
 }
 
-// run starts a program in a folder; its output is what tells of a fault.
+// run starts a program in a folder; its output is the text of a fault.
 func run(ctx context.Context, dir, name string, args ...string) (*process, error) {
 	p := &process{cmd: exec.CommandContext(ctx, name, args...)} //nolint:gosec // what the caller has named
 	p.cmd.Dir, p.cmd.Stderr = dir, os.Stderr

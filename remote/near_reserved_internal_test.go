@@ -148,7 +148,7 @@ func TestWhenUnitsMayBeSpent(t *testing.T) {
 	}
 }
 
-// TestReservedRetryAfter: who comes before the units' turn is told when that is.
+// TestReservedRetryAfter: a call before the units' turn learns when that is.
 func TestReservedRetryAfter(t *testing.T) {
 	h := granted(t, 20*time.Millisecond)
 	at := both(115 * millis)

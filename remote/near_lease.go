@@ -268,7 +268,7 @@ func (h *hold) answered(q *question, heard moment, d sluice.Decision) (sluice.De
 	p := grant{sent: q.sent, heard: heard, left: d.Spent, grant: d, outcomes: q.outcomes}
 	if d.Delay > 0 {
 		p.from = lengthened(int64(d.Delay))
-		p.outcomes = slices.Clone(p.outcomes) // q's will tell of the denial
+		p.outcomes = slices.Clone(p.outcomes) // q's will report the denial
 	} else {
 		p.left -= q.cost
 	}
