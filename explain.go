@@ -15,7 +15,7 @@ type Explanation struct {
 // Reason is what one limit would say of a [Request], with its arithmetic.
 type Reason struct {
 	Limit Limit // with every default filled in
-	Cost  int64
+	Cost  int64 // units
 	// Room is the largest cost that fits now, whatever other limits say.
 	Room int64
 	Outcome

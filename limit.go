@@ -95,7 +95,7 @@ type Limit struct {
 	Strict       bool // sliding counter: round the weighed part up, not down: 2·Quota-1 at most, less of a small Quota
 	PreFilled    bool // sliding counter: the rule starts as if every key had used Quota in the window before
 
-	Precision int // sliding histogram: k, 3 to 1024; zero means 27
+	Precision int // sliding histogram: k, 3 to 1024, for an error of 1/(k-1) of the quota; zero means 27
 
 	// BlockFor is, in a block, how long a key is denied that was denied Quota
 	// times: whole µs, 1 µs to MaxWindow. There is no default.

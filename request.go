@@ -140,8 +140,8 @@ type Decision struct {
 // Outcome is one limit's result for a [Request].
 type Outcome struct {
 	Allowed    bool
-	TooLarge   bool // the cost is more than the limit can ever hold
-	Remaining  int64
+	TooLarge   bool  // the cost is more than the limit can ever hold
+	Remaining  int64 // units, as [Decision].Remaining
 	RetryAfter time.Duration
 	ResetAfter time.Duration
 	// Spent is how many units were spent, negative if they were given back. A

@@ -20,8 +20,9 @@ import (
 // goroutine at a time.
 type State struct {
 	// Idle is the instant from which the key is fully refilled, so that the state may be
-	// dropped without any loss.
+	// dropped without any loss, in microseconds since 1970; 0 if nothing is spent.
 	Idle int64
+	// A and B are microseconds or units, as the algorithm has it.
 	A, B int64
 	// Reserved says that the state's own instant lies ahead because of a
 	// reservation: an earlier take is decided no earlier than that.
@@ -44,7 +45,8 @@ type State struct {
 
 	// Ring is a circular buffer of Len words from Head on; its length is its
 	// capacity. Nil in states of a fixed size.
-	Ring      []uint64
+	Ring []uint64
+	// Head is the index of the first word of Ring, and Len how many words it has.
 	Head, Len int
 }
 
@@ -55,10 +57,10 @@ func (s *State) Zero() bool { return s.Idle == 0 }
 // goroutine at a time.
 type Item struct {
 	Term *sluice.Term
-	Cost int64
-	// Held is that of the request's charge.
+	Cost int64 // units
+	// Held is that of the request's charge, in units.
 	Held int64
-	// Start is the instant at which the store first met a limit of this scope
+	// Start is the instant, in microseconds since 1970, at which the store first met a limit of this scope
 	// and name: what a rule withholds at its start counts from there. Zero
 	// means long ago.
 	Start int64

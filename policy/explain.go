@@ -59,10 +59,10 @@ type LevelExplanation struct {
 	Charged   bool
 	Unlimited bool
 	Skipped   string
-	Err       error     // why the request cannot be charged
-	Override  *Override // whose limits these are, nil if it is none
-	Tier      string    // as the request names it; "" if the level has none
-	Cost      int64
+	Err       error              // why the request cannot be charged
+	Override  *Override          // whose limits these are, nil if it is none
+	Tier      string             // as the request names it; "" if the level has none
+	Cost      int64              // units
 	Limits    []LimitExplanation // none where the store was not asked
 	InFlight  *InFlight          // nil if there is no such limit, or it was not asked
 	// Candidates are evaluated beside the limits, and change nothing.

@@ -93,7 +93,7 @@ type Outcome struct {
 	Rule  *Rule
 	Level *Level
 	Key   string
-	Cost  int64
+	Cost  int64 // units
 	// Limit is the limit, with its defaults. Soft says that it is a soft one,
 	// Grace that it is the grace limit of one that has denied.
 	Limit       *sluice.Term
@@ -232,7 +232,7 @@ type Trial struct {
 	Candidate *Candidate // nil for a shadow rule
 	Shadow    bool
 	Key       string // that is under the limit that binds
-	Cost      int64
+	Cost      int64  // units
 	Allowed   bool
 	Decision  sluice.Decision
 	Limit     *sluice.Term // the one that binds

@@ -19,14 +19,14 @@ type Health struct {
 
 // Stats is what a [Store] has done since it was made.
 type Stats struct {
-	// Healthy says that requests go to the store, and Outages how often they
-	// have ceased to.
+	// Healthy says that requests go to the store.
 	Healthy bool
+	// Outages is how often they have ceased to.
 	Outages uint64
 	// Decided is how many requests the store has decided, now or by what it said
 	// before.
 	Decided uint64
-	// Opened, DecidedLocally and Refused are how many it has not: let through by
+	// Opened, DecidedLocally and Refused are how many requests it has not: let through by
 	// [sluice.FailOpen], decided by [sluice.FailLocal], refused by [sluice.FailClosed].
 	Opened, DecidedLocally, Refused uint64
 	// Timeouts, Errors, Skipped and Overloaded say why, by calls: no answer in
@@ -35,15 +35,16 @@ type Stats struct {
 	// InFlight is how many calls have not come back, those included whose
 	// callers have left.
 	InFlight int
-	// Owed is how many keys have units to be charged to the store. Charged and
-	// Dropped are the units that were, and that could not be. GivenBack counts
-	// decisions that came too late and were refunded, NotGivenBack those whose
-	// refund failed. Answers that never came are in neither.
+	// Owed is how many keys have units to be charged to the store.
 	Owed int
+	// Charged and Dropped are the units of such keys that were charged, and that
+	// could not be.
+	Charged, Dropped uint64
+	// GivenBack is how many decisions came too late and were refunded, NotGivenBack
+	// those decisions whose refund failed. Answers that never came are in neither.
+	GivenBack, NotGivenBack uint64
 	// Unreleased is how many slots are to be released on the store's return.
-	Unreleased                  int
-	Charged, Dropped, GivenBack uint64
-	NotGivenBack                uint64
+	Unreleased int
 
 	// Denials and Leases are what was decided without the store, by what it had
 	// said before.

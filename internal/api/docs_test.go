@@ -14,7 +14,7 @@ import (
 var (
 	ofErrors      = regexp.MustCompile(`(?i)error|fail|fault|refuse|\berr|\[\*?[A-Za-z.]*Error\]|nil if|invalid|reports what|must|wrong`)
 	ofNumbers     = regexp.MustCompile(`\s(u?int(8|16|32|64)?|float64)$`)
-	ofUnits       = regexp.MustCompile(`(?i)units?\b|bytes|keys|states|requests|calls|takes|times|µs|microseconds|seconds|bits|decisions|nodes|slots|index|status|percent|share of|levels|limits|rules|quota`)
+	ofUnits       = regexp.MustCompile(`(?i)units?\b|bytes|keys|states|requests|calls|takes|µs|microseconds|seconds|bits|decisions|nodes|slots|index|status|limits|rules|quota|parts|how (often|many)|from [013]\b|counted|denials|cost|percent|quota`)
 	ofConcurrency = regexp.MustCompile(`(?i)concurren|goroutine|immutable|not changed|is not safe|value`)
 )
 
