@@ -53,7 +53,10 @@ func TestCommands(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &reader{t: t, dir: t.TempDir(), bin: bin, ports: map[string]string{}}
+			r := &reader{t: t, dir: t.TempDir(), bin: bin, ports: map[string]string{}, path: "example.com/start"}
+			if m := modInit.FindSubmatch(text); m != nil {
+				r.path = string(m[1])
+			}
 			if filepath.Base(file) == "README.md" {
 				r.dir = root(t)
 			}
@@ -118,6 +121,7 @@ type reader struct {
 	dir   string
 	bin   string
 	ports map[string]string // those that are shown: those that are used
+	path  string            // of the module that a reader makes
 }
 
 // block writes a file or runs commands, and returns how many.
@@ -147,6 +151,8 @@ func (r *reader) block(b block) (ran int) {
 	return len(steps)
 }
 
+var modInit = regexp.MustCompile(`(?m)^go mod init (\S+)$`)
+
 var loopback = regexp.MustCompile(`(127\.0\.0\.1:|localhost:|--port )([0-9]{2,5})\b`)
 
 // replace puts free ports in the place of those that are shown.
@@ -174,7 +180,7 @@ func (r *reader) module(dir string) {
 	r.t.Helper()
 	here := root(r.t)
 	for _, args := range [][]string{
-		{"mod", "init", "example.com/start"},
+		{"mod", "init", r.path},
 		{"mod", "edit", "-replace", "github.com/sluicegate/sluice=" + here},
 		{"mod", "tidy"},
 	} {

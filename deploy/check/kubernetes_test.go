@@ -176,9 +176,26 @@ func (c *cluster) checkConfigs(t *testing.T) {
 	}
 }
 
-// TestKustomize: the base, and with the component, is what Kubernetes takes.
+// documentedOverlay returns the kustomization that docs/install.md shows, for the folders
+// of a test.
+func documentedOverlay(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, ok := strings.Cut(string(page), "```yaml\n# kustomization.yaml")
+	text, _, closed := strings.Cut(text, "```")
+	if !ok || !closed {
+		t.Fatal("docs/install.md shows no kustomization")
+	}
+	return "#" + strings.ReplaceAll(text, "github.com/sluicegate/sluice/deploy/kubernetes/", "../")
+}
+
+// TestKustomize: the base, with the component, and as docs/install.md shows, is what
+// Kubernetes takes.
 func TestKustomize(t *testing.T) {
-	for _, with := range []string{"", "components: [../monitoring]\n"} {
+	for _, with := range []string{"resources: [../base]\n", "resources: [../base]\ncomponents: [../monitoring]\n", documentedOverlay(t)} {
 		disk := filesys.MakeFsInMemory()
 		for _, dir := range []string{"base", "monitoring"} {
 			files, err := os.ReadDir("../kubernetes/" + dir)
@@ -195,7 +212,11 @@ func TestKustomize(t *testing.T) {
 				}
 			}
 		}
-		if err := disk.WriteFile("/all/kustomization.yaml", []byte("resources: [../base]\n"+with)); err != nil {
+		if err := disk.WriteFile("/all/kustomization.yaml", []byte(with)); err != nil {
+			t.Fatal(err)
+		}
+		own := "upstream: http://app:80\nrules: [{name: own, by: ip, limits: 9/s}]\n"
+		if err := disk.WriteFile("/all/sluice.yaml", []byte(own)); err != nil {
 			t.Fatal(err)
 		}
 		made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, "/all")
@@ -209,7 +230,10 @@ func TestKustomize(t *testing.T) {
 		c := read(t, text)
 		c.verify(t)
 		c.checkConfigs(t)
-		if (c.monitor != nil) != (with != "") || c.budget == nil {
+		if replaced := strings.Contains(with, "replace"); replaced != strings.Contains(string(text), "name: own") {
+			t.Errorf("with %q the configuration is replaced: %v", with, !replaced)
+		}
+		if (c.monitor != nil) != strings.Contains(with, "components") || c.budget == nil {
 			t.Errorf("with %q: monitor %v, budget %v", with, c.monitor, c.budget)
 		}
 	}
