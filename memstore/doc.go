@@ -10,7 +10,8 @@
 // A state lies in a block without pointers, found by 64 bits of a keyed hash of
 // scope and key; the key itself is not kept. A token bucket takes about 16 to 30
 // bytes in all, a fixed window or sliding counter at most 40, and a full sliding
-// log of 100 units at most 900 in a Store that is about as full as MaxKeys says.
+// log of 100 units at most 900 in a Store that is about as full as MaxKeys says, and
+// 1,100 with 20,000 of them in a Store of the default.
 //
 // Two keys that have the same hash share one state. The secret of the hash is
 // drawn at random by [New], so nobody outside can look for such keys. Among n

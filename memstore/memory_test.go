@@ -4,6 +4,7 @@
 package memstore_test
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -108,15 +109,18 @@ func TestMemoryPerKey(t *testing.T) {
 		inTurn  bool // all keys take once, then all again
 		most    uint64
 		objects int // most objects per 1000 keys
+		maxKeys int // 0: as many as the keys; -1: a default store
 	}{
-		{"100/day", 1_000_000, 1, false, 40, 5},
-		{"100/h interval-refill", 1_000_000, 1, false, 40, 5},
-		{"100/min fixed-window", 1_000_000, 1, false, 40, 5},
-		{"100/min sliding-counter", 1_000_000, 1, false, 40, 5},
-		{"10GB/min sliding-counter", 1_000_000, 1, false, 40, 5},
-		{"100/h sliding-log", 48_000, 100, false, 900, 150},
-		{"100/h sliding-log", 48_000, 100, true, 900, 150},
-		{"1000000/h sliding-histogram", 1_000, 5000, false, 5000, 200},
+		{"100/day", 1_000_000, 1, false, 40, 5, 0},
+		{"100/h interval-refill", 1_000_000, 1, false, 40, 5, 0},
+		{"100/min fixed-window", 1_000_000, 1, false, 40, 5, 0},
+		{"100/min sliding-counter", 1_000_000, 1, false, 40, 5, 0},
+		{"10GB/min sliding-counter", 1_000_000, 1, false, 40, 5, 0},
+		{"100/h sliding-log", 48_000, 100, false, 900, 150, 0},
+		{"100/h sliding-log", 48_000, 100, true, 900, 150, 0},
+		{"100/h sliding-log", 20_000, 100, false, 1_100, 400, -1},
+		{"100/h sliding-log", 20_000, 100, true, 1_100, 400, -1},
+		{"1000000/h sliding-histogram", 1_000, 5000, false, 5000, 200, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {
@@ -124,7 +128,7 @@ func TestMemoryPerKey(t *testing.T) {
 			clock := storekit.NewClock()
 			p := storekit.Plan(t, "s", tt.text)
 			before, objects := heap()
-			s := memstore.New(memstore.Options{MaxKeys: n, Now: clock.Now})
+			s := memstore.New(memstore.Options{MaxKeys: max(cmp.Or(tt.maxKeys, n), 0), Now: clock.Now})
 			key := make([]byte, 0, 32)
 			once := func(i int) {
 				key = strconv.AppendInt(append(key[:0], "user-"...), int64(i), 10)

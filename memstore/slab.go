@@ -98,10 +98,7 @@ func (s *slab) extend(size int) {
 			c.mark = len(c.words)
 		}
 	}
-	// A multiple of the size asked for: most rings of a shard are of one length,
-	// and what is left at a chunk's end would be of use to none of them.
-	length := min(max(s.total/slack, minChunk), maxChunk)
-	words := slices.Grow([]uint64(nil), (length+size-1)/size*size)
+	words := slices.Grow([]uint64(nil), chunkLength(size, min(max(s.total/slack, minChunk), maxChunk)))
 	words = words[:cap(words)]
 	s.total += len(words)
 	for i := range s.chunks {
@@ -112,6 +109,27 @@ func (s *slab) extend(size int) {
 	}
 	s.cur = len(s.chunks)
 	s.chunks = append(s.chunks, chunk{words: words})
+}
+
+// sizeClasses are the lengths in words that Go allocates between minChunk and 32 KB,
+// as in runtime/sizeclasses.go. In a release of Go with other ones chunks fit less
+// well, and nothing else changes.
+var sizeClasses = [...]int{
+	256, 288, 336, 384, 400, 432, 512, 608, 672, 768, 816, 848, 864, 1024, 1184, 1216, 1280, 1360, 1536,
+	1696, 1792, 2048, 2304, 2384, 2560, 2720, 3072, 3408, 3584, 4096,
+}
+
+// chunkLength returns how long a chunk is to be: length at least, and less than twice
+// that, so that as little as possible is left at its end. Most rings of a shard are
+// of one length, and what is left would be of use to none of them.
+func chunkLength(size, length int) int {
+	best, least := (length+size-1)/size*size, 1.0
+	for _, n := range sizeClasses {
+		if left := float64(n%size) / float64(n); n >= length && n < 2*length && n >= size && left < least {
+			best, least = n, left
+		}
+	}
+	return best
 }
 
 // push puts a block that is not in use on its list.
