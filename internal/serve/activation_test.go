@@ -5,10 +5,35 @@ package serve
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	goruntime "runtime"
 	"runtime/debug"
 	"testing"
+	"weak"
+
+	"github.com/sluicegate/sluice/policy"
 )
+
+// TestOldRulesAreCollected: the rules of a start are not in memory beside those of a
+// reload, nor are those of one reload beside those of the next.
+func TestOldRulesAreCollected(t *testing.T) {
+	const file = "upstream: %q\nrules: [{name: a, by: ip, limits: %d/h}]\n"
+	up := named(t, "up")
+	var first weak.Pointer[policy.Policy]
+	s := start(t, fmt.Sprintf(file, up, 1), func(o *Options) { first = weak.Make(o.Config.Policy) })
+	s.get(t, "/")
+	for n := range 2 {
+		before := s.hash(t)
+		s.write(t, fmt.Sprintf(file, up, n+2))
+		until(t, "a reload", func() bool { return s.hash(t) != before })
+		s.get(t, "/")
+	}
+	until(t, "the first rules to be collected", func() bool {
+		goruntime.GC()
+		return first.Value() == nil
+	})
+}
 
 // TestHeapRoom: there is room, unless the operator has said how to collect.
 func TestHeapRoom(t *testing.T) {

@@ -42,7 +42,7 @@ func newProxies(c *config.Config, log *slog.Logger, old *snapshot) (*proxies, er
 	rule, byIP := c.RuleByIP()
 	p := &proxies{log: log, finder: finder, rule: rule}
 	p.due.Store(new(time.Time))
-	if old != nil && old.config.ClientIP.Header == c.ClientIP.Header && slices.Equal(old.config.ClientIP.Trusted, c.ClientIP.Trusted) {
+	if old != nil && old.proxies != nil && old.config.ClientIP.Header == c.ClientIP.Header && slices.Equal(old.config.ClientIP.Trusted, c.ClientIP.Trusted) {
 		p.due.Store(old.proxies.due.Load())
 	}
 	switch {

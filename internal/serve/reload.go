@@ -21,11 +21,11 @@ import (
 
 // newWatcher returns what keeps the configuration's file active.
 func (s *server) newWatcher(ctx context.Context) *reload.Watcher {
-	c := s.Config
+	c, file := s.Config, s.Config.File // Load must not keep the first configuration
 	return reload.New(reload.Options{
-		File: c.File, MaxBytes: bounds.MaxFileBytes + 1, // one byte more than it accepts
+		File: file, MaxBytes: bounds.MaxFileBytes + 1, // one byte more than it accepts
 		Load: func(data []byte, named func([]string)) error {
-			next, err := config.ParsePaced(c.File, data, newYield())
+			next, err := config.ParsePaced(file, data, newYield())
 			if err != nil {
 				return err
 			}

@@ -38,7 +38,6 @@ import (
 // runtime answers clients as the active configuration says. A new one takes its
 // place as a whole, between two requests: states are in the store and stay.
 type runtime struct {
-	first     *config.Config
 	log       *slog.Logger
 	tokens    sampledlog.Log // that are refused
 	metrics   *metrics.Metrics
@@ -91,7 +90,7 @@ type upstreamOf struct {
 
 func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, counts *limitmetrics.Metrics, overrides *admin.Overrides, now func() time.Time) (*runtime, error) {
 	s := &runtime{
-		first: first, log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, counts: counts, overrides: overrides,
+		log: log, tokens: sampledlog.Log{Logger: log, Part: "tokens"}, metrics: m, counts: counts, overrides: overrides,
 		held: policy.NewQueue(bounds.DefaultQueue), abandoned: gateway.NewAbandoned(gateway.DefaultAbandoned),
 		ahead: httplimit.NewReadAhead(bounds.DefaultReadAhead), places: tcp.NewPlaces(defaultConnections), now: now,
 		memory: gateway.NewMemory(debug.SetMemoryLimit(-1), log), logs: newLogs(log),
@@ -99,6 +98,7 @@ func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, coun
 	if s.now == nil {
 		s.now = time.Now
 	}
+	s.current.Store(&snapshot{config: first, policy: first.Policy}) // it serves nothing yet
 	s.upstreams = gateway.NewConnections(defaultConnections, s.closeIdle)
 	asked := memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now})
 	var err error
@@ -111,10 +111,8 @@ func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, coun
 // inForce returns the active configuration and its policy with all overrides.
 // Until the first is, it is that.
 func (s *runtime) inForce() (*config.Config, *policy.Policy) {
-	if g := s.current.Load(); g != nil {
-		return g.config, g.policy
-	}
-	return s.first, s.first.Policy
+	g := s.current.Load()
+	return g.config, g.policy
 }
 
 // policyInForce returns the policy with all overrides.
@@ -238,9 +236,6 @@ func (s *runtime) enforce(g *snapshot, overrides []admin.StoredOverride) error {
 	s.ahead.Resize(cmp.Or(g.config.MaxReadAhead, bounds.DefaultReadAhead))
 	s.setPlaces(g.config)
 	old := s.current.Swap(g)
-	if old == nil {
-		return nil
-	}
 	for at, up := range old.upstreams {
 		if g.upstreams[at] != up {
 			up.Close() // connections in use close when they are done
@@ -275,9 +270,7 @@ func (s *runtime) addRoutes(g *snapshot) (err error) {
 		return nil
 	}
 	g.upstreams = make(map[upstreamOf]*gateway.Gateway)
-	if old := s.current.Load(); old != nil {
-		maps.Copy(g.upstreams, old.upstreams)
-	}
+	maps.Copy(g.upstreams, s.current.Load().upstreams)
 	used := make(map[upstreamOf]bool)
 	routes := make([]gateway.Route, len(c.Upstreams))
 	for i, u := range c.Upstreams {

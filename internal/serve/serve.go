@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	goruntime "runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -36,6 +37,7 @@ const (
 
 // Options say what is served, and how. Config, Out and Log are required.
 type Options struct {
+	// Config is emptied once it is active, but for File, Version, Admin and Store.
 	Config *config.Config
 	// Watch has the file of Config read again when it changes, and for each value
 	// of Again.
@@ -82,6 +84,10 @@ func Run(ctx context.Context, o Options) error {
 	s.announce()
 	defer notifySystemd(ctx, s.Log, "configuration "+o.Config.Version)()
 	s.warn(o.Config)
+	// The rules that it starts with would stay in memory beside those of a reload, as
+	// long as a caller has them on its stack.
+	*s.Config = config.Config{File: s.Config.File, Version: s.Config.Version, Admin: s.Config.Admin, Store: s.Config.Store}
+	debug.FreeOSMemory() // what reading them took
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {
@@ -99,7 +105,7 @@ func Run(ctx context.Context, o Options) error {
 	select {
 	case <-watched:
 	case <-time.After(endTimeout):
-		s.Log.Warn("a configuration that is being read is not waited for", slog.String("file", o.Config.File))
+		s.Log.Warn("a configuration that is being read is not waited for", slog.String("file", s.Config.File))
 	}
 	err = errors.Join(err, s.close(ctx))
 	s.Log.Info("stopped")
@@ -108,7 +114,7 @@ func Run(ctx context.Context, o Options) error {
 
 // wire makes everything but the listeners' sockets.
 func (s *server) wire(ctx context.Context) error {
-	c := s.Config
+	c := new(*s.Config) // a copy: Run empties the other one
 	s.metrics = metrics.New()
 	var err error
 	if s.counts, err = limitmetrics.New(limitmetrics.Options{
