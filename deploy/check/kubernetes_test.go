@@ -55,7 +55,8 @@ type cluster struct {
 	monitor  *monitoring.ServiceMonitor
 }
 
-// read decodes manifests strictly: a field that a type does not have is an error.
+// read decodes manifests strictly: a field that a type does not have is an error, and so is
+// what the schema of the kind refuses.
 func read(t *testing.T, manifests []byte) *cluster {
 	t.Helper()
 	c := &cluster{configs: make(map[string]string)}
@@ -73,6 +74,9 @@ func read(t *testing.T, manifests []byte) *cluster {
 			continue
 		}
 		if err := yaml.UnmarshalStrict(doc, object); err != nil {
+			t.Errorf("%s: %v", kind.Kind, err)
+		}
+		if err := validate(t, doc); err != nil {
 			t.Errorf("%s: %v", kind.Kind, err)
 		}
 		switch o := object.(type) {
