@@ -53,9 +53,9 @@ func (p *parser) whole(quota, window string) error {
 	same := parser{text: sameRate(over, under, quota[size:], window)}
 	calendar := slices.Contains(strings.Fields(p.text[p.next:]), "calendar")
 	if over == 0 || calendar && under > 1 || same.rate(same.word()) != nil {
-		return p.fail(p.pos, "%s is not a whole number, and no whole one is exactly this rate; write a whole number of units", quota)
+		return p.fail(p.pos, "%s is not a whole number, and no whole one is exactly this rate; use a whole number of units", quota)
 	}
-	return p.fail(p.pos, "%s is not a whole number; write %s, which is the same rate", quota, same.text)
+	return p.fail(p.pos, "%s is not a whole number; use %s, which is the same rate", quota, same.text)
 }
 
 // sameRate is over/under units in a window, as the text of a rate, or one that
@@ -102,7 +102,7 @@ func (p *parser) amount(at int, s string, mayChoose bool) (int64, Unit, error) {
 			return n * size.n, Bytes, nil
 		}
 	}
-	return 0, 0, p.fail(at, "%q: %q is not a unit; write a plain number of requests, or bytes as B, KB, MB, GB, TB, KiB, MiB, GiB, TiB", s, suffix)
+	return 0, 0, p.fail(at, "%q: %q is not a unit; use a plain number of requests, or bytes as B, KB, MB, GB, TB, KiB, MiB, GiB, TiB", s, suffix)
 }
 
 // length reads a length of time: n of a unit, which is 0 if there is none of that
