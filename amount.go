@@ -85,7 +85,7 @@ func (p *parser) amount(at int, s string, mayChoose bool) (int64, Unit, error) {
 	}
 	n, err := strconv.ParseInt(strings.ReplaceAll(s[:digits], "_", ""), 10, 64)
 	if err != nil || n > MaxQuota || s[digits-1] == '_' {
-		return 0, 0, p.fail(at, "%q is not a whole number of units from 0 to %d", s, int64(MaxQuota))
+		return 0, 0, p.fail(at, "%q is not a whole number of units from 0 to %d; use such a number", s, int64(MaxQuota))
 	}
 	suffix := s[digits:]
 	if suffix == "" {
@@ -94,10 +94,10 @@ func (p *parser) amount(at int, s string, mayChoose bool) (int64, Unit, error) {
 	for _, size := range sizes {
 		if size.name == suffix {
 			if !mayChoose && p.limit.Unit != Bytes {
-				return 0, 0, p.fail(at, "%q is in bytes but the quota is not", s)
+				return 0, 0, p.fail(at, "%q is in bytes but the quota is not; use bytes for both, or for none", s)
 			}
 			if hi, lo := bits.Mul64(uint64(n), uint64(size.n)); hi != 0 || lo > MaxQuota {
-				return 0, 0, p.fail(at, "%q is more than %d bytes", s, int64(MaxQuota))
+				return 0, 0, p.fail(at, "%q is more than %d bytes; use a smaller number", s, int64(MaxQuota))
 			}
 			return n * size.n, Bytes, nil
 		}
@@ -152,7 +152,7 @@ func (p *parser) small(word string, least, most int, into *int) error {
 	arg := p.word()
 	n, err := strconv.Atoi(arg)
 	if err != nil || !isDigit(arg[0]) || n < least || n > most {
-		return p.fail(p.pos, "%s %q is not a number from %d to %d", word, arg, least, most)
+		return p.fail(p.pos, "%s %q is not a number from %d to %d; use such a number", word, arg, least, most)
 	}
 	*into = n
 	return nil

@@ -40,10 +40,10 @@ func TestParseLimitOfAFraction(t *testing.T) {
 		{"0.5furlongs/s", `0.5furlongs is not a whole number, and no whole one is exactly this rate; use a whole number of units`},
 
 		{"0.0/s", `"0.0": ".0" is not a unit; use a plain number of requests, or bytes as B, KB, MB, GB, TB, KiB, MiB, GiB, TiB`},
-		{"./s", `"." is not a whole number of units from 0 to 9007199254740991`},
+		{"./s", `"." is not a whole number of units from 0 to 9007199254740991; use such a number`},
 		{"5./s", `"5.": "." is not a unit; use a plain number of requests, or bytes as B, KB, MB, GB, TB, KiB, MiB, GiB, TiB`},
 		{"1.2.3/s", `1.2.3 is not a whole number, and no whole one is exactly this rate; use a whole number of units`},
-		{"-0.5/s", `"-0.5" is not a whole number of units from 0 to 9007199254740991`},
+		{"-0.5/s", `"-0.5" is not a whole number of units from 0 to 9007199254740991; use such a number`},
 	}
 	for _, test := range tests {
 		_, err := sluice.ParseLimit("a: " + test.text)

@@ -154,7 +154,7 @@ func (p *parser) finish() error {
 	}
 	if p.has("initial") {
 		if l.InitialDeficit = l.rested() - p.initial; l.InitialDeficit < 0 {
-			return p.fail(p.initialAt, "initial %d is above the %s of %d", p.initial, restedNames[l.Algorithm.bucket()], l.rested())
+			return p.fail(p.initialAt, "initial %d is above the %s of %d; use a smaller number", p.initial, restedNames[l.Algorithm.bucket()], l.rested())
 		}
 	}
 	if p.nodelay {
@@ -268,7 +268,7 @@ func (p *parser) option(w string) error {
 			l.Anchor = OnFirst
 		case "clock":
 		default:
-			return p.fail(p.pos, "anchor %q is neither clock nor first", arg)
+			return p.fail(p.pos, "anchor %q is neither clock nor first; use one of them", arg)
 		}
 	case "calendar":
 		return p.calendar()
@@ -304,7 +304,7 @@ func (p *parser) option(w string) error {
 	case "warm-up":
 		return p.lasting("length of a warm-up", "how long to warm up; use for example 2/s warm-up 4s", &l.WarmUp)
 	case "block":
-		return p.lasting("length of a block", "how long to block; use for example 20/min block 10min", &l.BlockFor)
+		return p.lasting("length of a block", "the length of a block; use for example 20/min block 10min", &l.BlockFor)
 	default:
 		if kind != "algorithm" {
 			return p.fail(at, "unknown word %q; use an algorithm (%s) or an option such as burst 20", w, strings.Join(algorithmNames[:Block], ", "))

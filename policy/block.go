@@ -29,7 +29,7 @@ func ParseBlock(text string) (sluice.Limit, error) {
 		first = 1
 	}
 	if len(words) <= first {
-		return fail(first, "it does not say how long to block")
+		return fail(first, "the length of the block is missing")
 	}
 	if len(words) <= first+1 || words[first+1] != "after" {
 		return fail(first+1, "the number of denials is missing")
@@ -44,7 +44,7 @@ func ParseBlock(text string) (sluice.Limit, error) {
 	case window == "":
 		return fail(first+4, "the time of the denials is missing")
 	case len(words) > first+4:
-		return fail(first+4, "there is something behind the denials")
+		return fail(first+4, "there is text after the denials")
 	}
 
 	// The text of the limit is made of these words, each of which may be at fault.
@@ -96,7 +96,7 @@ func (c *compiler) blocks(r *rule, l *Level, at Place) {
 	here := at.in("Blocks")
 	for i, b := range l.Blocks {
 		if c.limit(here.item(i), b); b.Algorithm != sluice.Block {
-			c.fault(here.item(i), "%v does not say how long to block; use for example 10min after 20 denials/min", b)
+			c.fault(here.item(i), "%v has no length; use for example 10min after 20 denials/min", b)
 		}
 		for _, other := range l.Blocks[:i] {
 			if other.Filled().Name == b.Filled().Name {

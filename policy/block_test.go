@@ -40,16 +40,16 @@ func TestParseBlock(t *testing.T) {
 		offset int
 		says   string
 	}{
-		{"", 0, "how long to block; use for example 10min after 20 denials/min"},
-		{"long:", 5, "how long to block"},
+		{"", 0, "the length of the block is missing; use for example 10min after 20 denials/min"},
+		{"long:", 5, "length of the block is missing"},
 		{"10min", 5, "number of denials is missing"},
 		{"10min for 20 denials/min", 6, "number of denials is missing"},
 		{"10min after", 11, "number of denials and their time are missing"},
 		{"10min after 20", 14, "number of denials and their time are missing"},
 		{"10min after 20 denials", 22, "time of the denials is missing"},
 		{"10min after 20 denied/min", 15, "number of denials and their time are not valid"},
-		{"10min after 20 denials/min twice", 27, "something behind"},
-		{"ten after 20 denials/min", 0, `"ten" is not how long to block; use for example 10min after 20 denials/min`},
+		{"10min after 20 denials/min twice", 27, "text after"},
+		{"ten after 20 denials/min", 0, `"ten" is not the length of a block; use for example 10min after 20 denials/min`},
 		{"10min after 2.5 denials/min", 12, "is not a whole number"},
 		{"10min after 20MB denials/min", -1, "not bytes"},
 		{"10min after 20 denials/moon", 23, `"moon" is not a window`},

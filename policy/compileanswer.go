@@ -143,7 +143,7 @@ func (c *compiler) answerFields(at Place, fields []AnswerField, names []string) 
 		name := textproto.CanonicalMIMEHeaderKey(f.Name)
 		switch {
 		case !wire.Token(f.Name):
-			c.fault(here, "%q is not a header field's name", f.Name)
+			c.fault(here, "%q is not a header field's name; use one such as X-User", f.Name)
 		case slices.Contains(notInAnswers, name):
 			c.fault(here, "%s is set by the server; leave it out", name)
 		case slices.ContainsFunc(fields[:i], func(o AnswerField) bool { return strings.EqualFold(o.Name, f.Name) }):

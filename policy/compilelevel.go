@@ -32,7 +32,7 @@ func (c *compiler) level(r *rule, i int) {
 		}
 	}
 	if source.Missing >= missings {
-		c.fault(at.in("Missing"), "%v is not one of refuse, share and skip", source.Missing)
+		c.fault(at.in("Missing"), "%v is not valid; use refuse, share or skip", source.Missing)
 	}
 	if len(source.By) > bounds.MaxParts {
 		c.fault(at.in("By"), "%d parts; a key has at most %d", len(source.By), bounds.MaxParts)
@@ -116,22 +116,22 @@ func (c *compiler) part(r *rule, at Place, p Part) keyPart {
 	case !source.Known(p.Source):
 		c.fault(at, "is not a part of a key; use one such as ip or header.X-User")
 	case named(p.Source) && p.Name == "":
-		c.fault(at, "%v lacks a name", p.Source)
+		c.fault(at, "%v lacks a name; use one such as header.X-User", p.Source)
 	case !named(p.Source) && p.Name != "":
 		c.fault(at, "%v has no name; leave out %q", p.Source, p.Name)
 	case p.Source == source.Header:
 		if !wire.Token(p.Name) {
-			c.fault(at, "%q is not a header field's name", p.Name)
+			c.fault(at, "%q is not a header field's name; use one such as X-User", p.Name)
 		}
 		p.Name = canonical(p.Name)
 	case p.Source == source.Cookie && !wire.Token(p.Name):
-		c.fault(at, "%q is not a cookie's name", p.Name)
+		c.fault(at, "%q is not a cookie's name; use letters, digits, '-' and '_'", p.Name)
 	case p.Source == source.Certificate && !isCertificateName(p.Name):
 		c.fault(at, "%q is no name in a certificate; use %s", p, certificateForms)
 	case p.Source == source.Func && p.made != nil && p.made.err != nil:
 		c.fault(at, "%v: %w", p, p.made.err)
 	case p.Source == source.Func && (p.made == nil || p.made.value == nil):
-		c.fault(at, "the function of %q is nil", p.Name)
+		c.fault(at, "the function of %q is nil; set one", p.Name)
 	case p.Source == source.First || p.Source == source.All:
 		return c.madePart(r, at, p)
 	case p.Source == source.Path && strings.Trim(p.Name, "-0123456789") == "":
@@ -144,14 +144,14 @@ func (c *compiler) part(r *rule, at Place, p Part) keyPart {
 		}
 		for i := range r.patterns {
 			if r.patterns[i].find(p.Name) < 0 {
-				c.fault(at, "the path pattern %s has no wildcard {%s}", r.patterns[i].text, p.Name)
+				c.fault(at, "the path pattern %s has no wildcard {%s}; add it to the path, or use another part", r.patterns[i].text, p.Name)
 				break
 			}
 		}
 	}
 	if p.Source != source.IP {
 		if p.IPv4Bits != 0 || p.IPv6Bits != 0 {
-			c.fault(at, "only an ip has prefix lengths")
+			c.fault(at, "only an ip has prefix lengths; remove them")
 		}
 		return keyPart{Part: p}
 	}

@@ -80,7 +80,7 @@ func (c *compiler) excepted(r *rule) {
 		}
 		for j := range r.patterns {
 			if r.patterns[j].within(all) {
-				c.fault(in("Match", "Paths").item(j), "%q can never match, as %q is excepted", r.patterns[j].text, all.text)
+				c.fault(in("Match", "Paths").item(j), "%q can never match, as %q is excepted; remove one of them", r.patterns[j].text, all.text)
 			}
 		}
 	}
@@ -116,11 +116,11 @@ func (c *compiler) fields(where Place, fields []Field, header bool) []Field {
 		f, at := &fields[i], where.item(i)
 		if header {
 			if !wire.Token(f.Name) {
-				c.fault(at, "%q is not a header field's name", f.Name)
+				c.fault(at, "%q is not a header field's name; use one such as X-User", f.Name)
 			}
 			f.Name = canonical(f.Name)
 		} else if f.Name == "" {
-			c.fault(at, "a query parameter without a name")
+			c.fault(at, "a query parameter without a name; set its name")
 		}
 		if f.Absent && len(f.Values) > 0 {
 			c.fault(at, "%s can never be absent and have a value; say one of them", f.Name)

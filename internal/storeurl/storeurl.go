@@ -110,7 +110,7 @@ func parseVariable(name string, getenv func(string) string) (*URL, error) {
 	}
 	line := getenv(name)
 	if line == "" {
-		return nil, fmt.Errorf("the variable %s is not set: put the store's URL into it, for example redis://127.0.0.1:6379", name)
+		return nil, fmt.Errorf("the variable %s is not set; set it to the store's URL, for example redis://127.0.0.1:6379", name)
 	}
 	u, err := parse(line, true, getenv)
 	if err != nil {
@@ -131,7 +131,7 @@ func parse(line string, secret bool, getenv func(string) string) (*URL, error) {
 	s, known := schemes[scheme]
 	switch {
 	case len(line) > longestLine:
-		return nil, fmt.Errorf("the URL has %d bytes: it may have %d", len(line), longestLine)
+		return nil, fmt.Errorf("the URL has %d bytes; use at most %d", len(line), longestLine)
 	case !found || !known:
 		return nil, fmt.Errorf("the URL must begin with %s:// and the address of a server; use for example redis://127.0.0.1:6379",
 			strings.Join(slices.Sorted(maps.Keys(schemes)), "://, "))
@@ -151,7 +151,7 @@ func parse(line string, secret bool, getenv func(string) string) (*URL, error) {
 	p.setQuery(query)
 	p.setEnvironment(getenv)
 	if len(p.faults) > 0 && secret && at < 0 && strings.Contains(path+query, "@") {
-		p.fault("if the password holds / or ?, write %%2F and %%3F for them")
+		p.fault("it cannot be parsed; if the password has / or ?, use %%2F and %%3F")
 	}
 	if len(p.faults) > 0 {
 		return nil, errors.Join(p.faults...)
@@ -173,7 +173,7 @@ func (p *parsing) fault(format string, args ...any) {
 func (p *parsing) setUser(info string) {
 	name, password, found := strings.Cut(info, ":")
 	if found && !p.secret {
-		p.fault("the URL holds a password, which process lists and logs would show: put it into the variable %s, or into a file and write ?password_file=FILE", PasswordVariable)
+		p.fault("the URL has a password, which process lists and logs would show; put it into the variable %s, or into a file and add ?password_file=FILE", PasswordVariable)
 		return
 	}
 	var err, err2 error
@@ -192,13 +192,13 @@ func (p *parsing) setEnvironment(getenv func(string) string) {
 		}
 		switch other := getenv(PasswordVariable); {
 		case other != "" && p.Password != "":
-			p.fault("a password is in the URL and in %s: keep one", PasswordVariable)
+			p.fault("a password is in the URL and in %s; remove one", PasswordVariable)
 		case other != "":
 			p.Password, from = other, PasswordVariable
 		}
 	}
 	if p.Password != "" && p.Parameters["password_file"] != "" {
-		p.fault("a password is in %s and in password_file: keep one", from)
+		p.fault("a password is in %s and in password_file; remove one", from)
 	}
 }
 
@@ -284,7 +284,7 @@ func (p *parsing) setQuery(query string) {
 		p.fault("cert_file and key_file belong together; set both")
 	}
 	if p.Kind != Sentinel && (has("sentinel_user") || has("sentinel_password_file")) {
-		p.fault("sentinel_user and sentinel_password_file are of redis-sentinel://")
+		p.fault("sentinel_user and sentinel_password_file are for redis-sentinel://; leave them out")
 	}
 }
 
