@@ -53,9 +53,9 @@ func (p *parser) whole(quota, window string) error {
 	same := parser{text: sameRate(over, under, quota[size:], window)}
 	calendar := slices.Contains(strings.Fields(p.text[p.next:]), "calendar")
 	if over == 0 || calendar && under > 1 || same.rate(same.word()) != nil {
-		return p.fail(p.pos, "%s is not a whole number, and no whole one is exactly this rate; write a whole number of units", quota)
+		return p.fail(p.pos, "%s is not a whole number, and no whole one is exactly this rate; use a whole number of units", quota)
 	}
-	return p.fail(p.pos, "%s is not a whole number; write %s, which is the same rate", quota, same.text)
+	return p.fail(p.pos, "%s is not a whole number; use %s, which is the same rate", quota, same.text)
 }
 
 // sameRate is over/under units in a window, as the text of a rate, or one that
@@ -85,7 +85,7 @@ func (p *parser) amount(at int, s string, mayChoose bool) (int64, Unit, error) {
 	}
 	n, err := strconv.ParseInt(strings.ReplaceAll(s[:digits], "_", ""), 10, 64)
 	if err != nil || n > MaxQuota || s[digits-1] == '_' {
-		return 0, 0, p.fail(at, "%q is not a whole number of units from 0 to %d", s, int64(MaxQuota))
+		return 0, 0, p.fail(at, "%q is not a whole number of units from 0 to %d; use such a number", s, int64(MaxQuota))
 	}
 	suffix := s[digits:]
 	if suffix == "" {
@@ -94,15 +94,15 @@ func (p *parser) amount(at int, s string, mayChoose bool) (int64, Unit, error) {
 	for _, size := range sizes {
 		if size.name == suffix {
 			if !mayChoose && p.limit.Unit != Bytes {
-				return 0, 0, p.fail(at, "%q is in bytes but the quota is not", s)
+				return 0, 0, p.fail(at, "%q is in bytes but the quota is not; use bytes for both, or for none", s)
 			}
 			if hi, lo := bits.Mul64(uint64(n), uint64(size.n)); hi != 0 || lo > MaxQuota {
-				return 0, 0, p.fail(at, "%q is more than %d bytes", s, int64(MaxQuota))
+				return 0, 0, p.fail(at, "%q is more than %d bytes; use a smaller number", s, int64(MaxQuota))
 			}
 			return n * size.n, Bytes, nil
 		}
 	}
-	return 0, 0, p.fail(at, "%q: %q is not a unit; write a plain number of requests, or bytes as B, KB, MB, GB, TB, KiB, MiB, GiB, TiB", s, suffix)
+	return 0, 0, p.fail(at, "%q: %q is not a unit; use a plain number of requests, or bytes as B, KB, MB, GB, TB, KiB, MiB, GiB, TiB", s, suffix)
 }
 
 // length reads a length of time: n of a unit, which is 0 if there is none of that
@@ -152,7 +152,7 @@ func (p *parser) small(word string, least, most int, into *int) error {
 	arg := p.word()
 	n, err := strconv.Atoi(arg)
 	if err != nil || !isDigit(arg[0]) || n < least || n > most {
-		return p.fail(p.pos, "%s %q is not a number from %d to %d", word, arg, least, most)
+		return p.fail(p.pos, "%s %q is not a number from %d to %d; use such a number", word, arg, least, most)
 	}
 	*into = n
 	return nil

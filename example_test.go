@@ -204,7 +204,7 @@ func ExampleParseLimit() {
 	// Output:
 	// 100 per 1m0s token-bucket
 	// 10 per 1s token-bucket
-	// sluice: limit "10/min burts 3": column 8: unknown word "burts"; write an algorithm (token-bucket, leaky-bucket, fixed-window, sliding-log, sliding-counter, sliding-histogram) or an option such as burst 20
+	// sluice: limit "10/min burts 3": column 8: unknown word "burts"; use an algorithm (token-bucket, leaky-bucket, fixed-window, sliding-log, sliding-counter, sliding-histogram) or an option such as burst 20
 	// sluice: limit "0/min sliding-log": sluice: limit: Quota: 0 must be 1 to 9007199254740991 units
 }
 

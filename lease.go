@@ -143,17 +143,17 @@ func (t *Term) stricter(ttl int64) (Limit, error) {
 	l := t.Limit
 	switch {
 	case t.Algorithm == Block:
-		return l, errors.New("counts what the limits beside it deny, which a lease would hide from it; leave out the block or the lease")
+		return l, errors.New("counts denials, which a lease would hide from it; leave out the block or the lease")
 	case t.CountDenied:
 		return l, errors.New("counts denied requests, which a lease would hide from it; leave out count-denied or the lease")
 	case t.NextWaits:
-		return l, errors.New("lets a take cost more than is there, for which the next waits wherever it comes; leave out next-waits or the lease")
+		return l, errors.New("has next-waits, by which all nodes wait for a take; leave out next-waits or the lease")
 	case t.WarmUp > 0:
 		return l, errors.New("warms a key up by the units that it uses, and a lease takes them before; leave out warm-up or the lease")
 	case t.Credit > 0:
 		return l, errors.New("has credit, which lapses while nodes hold units of it; leave out credit or the lease")
 	case t.Queues():
-		return l, errors.New("delays requests in one queue, which nodes cannot share; write nodelay or leave out the lease")
+		return l, errors.New("delays requests in one queue, which nodes cannot share; use nodelay or leave out the lease")
 	case t.logs():
 		l.Window += time.Duration(ttl) * time.Microsecond
 		if l.Window > MaxWindow {

@@ -36,7 +36,7 @@ func (p *parser) inherit() error {
 	slices.Sort(algorithms)
 	algorithms = slices.Compact(algorithms)
 	if len(algorithms) > 1 {
-		return p.fail(0, "replaces limits counted by %s; write which counts this one, such as %q",
+		return p.fail(0, "replaces limits counted by %s; name the algorithm of this one, such as %q",
 			join(algorithms, " and "), strings.TrimSpace(p.text)+" "+algorithms[0].String())
 	}
 	p.inherited = true

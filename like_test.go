@@ -113,7 +113,7 @@ func TestParseLimitLikeSaysWhereAndWhat(t *testing.T) {
 	}{
 		{"10/min burst 20", 7, "burst belongs to token-bucket and leaky-bucket, and the limit in whose place this one stands is counted by sliding-log; leave it out, or write token-bucket"},
 		{"10/h strict", 5, "counted by fixed-window; leave it out, or write sliding-counter"},
-		{"10/day", 0, `replaces limits counted by fixed-window and sliding-log; write which counts this one, such as "10/day fixed-window"`},
+		{"10/day", 0, `replaces limits counted by fixed-window and sliding-log; name the algorithm of this one, such as "10/day fixed-window"`},
 		{"10/day sliding-log burst 20", 19, "not to sliding-log; leave it out or write that algorithm"},
 		{"5/month", 0, `such as "5/month fixed-window"`},
 	} {

@@ -104,7 +104,7 @@ func (p *parser) parse() error {
 		first = p.word()
 	}
 	if first == "" {
-		return p.fail(p.pos, "no limit; write a quota and a window, such as 100/min")
+		return p.fail(p.pos, "no limit; use a quota and a window, such as 100/min")
 	}
 	if err := p.rate(first); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (p *parser) finish() error {
 		return err
 	}
 	if l.Window < 0 {
-		return p.fail(p.windowAt, "a %v has no fixed length; write calendar and a time zone behind it, or a number of days", l.Calendar)
+		return p.fail(p.windowAt, "a %v has no fixed length; use calendar and a time zone behind it, or a number of days", l.Calendar)
 	}
 	if p.has("calendar") && !p.has("algorithm") {
 		l.Algorithm = FixedWindow
@@ -146,7 +146,7 @@ func (p *parser) finish() error {
 			}
 		}
 		if o.kind == "week-starts" && l.Calendar != Week {
-			return p.fail(o.at, "only a calendar week has a first day; write for example 100/week calendar UTC week-starts monday")
+			return p.fail(o.at, "only a calendar week has a first day; use for example 100/week calendar UTC week-starts monday")
 		}
 		if other, ok := p.excluded(i); ok {
 			return p.fail(o.at, "%s excludes %s; use one of them", o.word, other)
@@ -154,7 +154,7 @@ func (p *parser) finish() error {
 	}
 	if p.has("initial") {
 		if l.InitialDeficit = l.rested() - p.initial; l.InitialDeficit < 0 {
-			return p.fail(p.initialAt, "initial %d is above the %s of %d", p.initial, restedNames[l.Algorithm.bucket()], l.rested())
+			return p.fail(p.initialAt, "initial %d is above the %s of %d; use a smaller number", p.initial, restedNames[l.Algorithm.bucket()], l.rested())
 		}
 	}
 	if p.nodelay {
@@ -194,7 +194,7 @@ func join[T fmt.Stringer](items []T, between string) string {
 func (p *parser) rate(w string) error {
 	quota, window, ok := strings.Cut(w, "/")
 	if !ok {
-		return p.fail(p.pos, "%q is not a quota and a window; write for example 100/min", w)
+		return p.fail(p.pos, "%q is not a quota and a window; use for example 100/min", w)
 	}
 	var err error
 	if err = p.whole(quota, window); err != nil {
@@ -215,7 +215,7 @@ func (p *parser) rate(w string) error {
 		return err
 	}
 	if of == 0 {
-		return p.fail(at, "%q is not a window; write a number and one of us, ms, s, min, h, day, week, or month and year with a calendar", window)
+		return p.fail(at, "%q is not a window; use a number and one of us, ms, s, min, h, day, week, or month and year with a calendar", window)
 	}
 	if p.limit.Window = time.Duration(n) * of; n == 1 {
 		p.named = of
@@ -247,7 +247,7 @@ func (p *parser) option(w string) error {
 	case "credit":
 		return p.number(w, 1, &l.Credit)
 	case "credit-for":
-		return p.lasting("credit-for", "how long credit lasts; write for example 100/min credit 50 credit-for 24h", &l.CreditFor)
+		return p.lasting("credit-for", "how long credit lasts; use for example 100/min credit 50 credit-for 24h", &l.CreditFor)
 	case "initial":
 		err := p.number(w, 0, &p.initial)
 		p.initialAt = p.pos
@@ -268,7 +268,7 @@ func (p *parser) option(w string) error {
 			l.Anchor = OnFirst
 		case "clock":
 		default:
-			return p.fail(p.pos, "anchor %q is neither clock nor first", arg)
+			return p.fail(p.pos, "anchor %q is neither clock nor first; use one of them", arg)
 		}
 	case "calendar":
 		return p.calendar()
@@ -302,12 +302,12 @@ func (p *parser) option(w string) error {
 	case "precision":
 		return p.small(w, 3, 1024, &l.Precision)
 	case "warm-up":
-		return p.lasting("length of a warm-up", "how long to warm up; write for example 2/s warm-up 4s", &l.WarmUp)
+		return p.lasting("length of a warm-up", "how long to warm up; use for example 2/s warm-up 4s", &l.WarmUp)
 	case "block":
-		return p.lasting("length of a block", "how long to block; write for example 20/min block 10min", &l.BlockFor)
+		return p.lasting("length of a block", "the length of a block; use for example 20/min block 10min", &l.BlockFor)
 	default:
 		if kind != "algorithm" {
-			return p.fail(at, "unknown word %q; write an algorithm (%s) or an option such as burst 20", w, strings.Join(algorithmNames[:Block], ", "))
+			return p.fail(at, "unknown word %q; use an algorithm (%s) or an option such as burst 20", w, strings.Join(algorithmNames[:Block], ", "))
 		}
 	}
 	return nil

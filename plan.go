@@ -85,7 +85,7 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 		id = mix(id, t.ID)
 	}
 	if len(p.terms) > 0 && len(p.terms) == len(limits) && !slices.ContainsFunc(p.terms, func(t Term) bool { return t.Algorithm != Block }) {
-		faults = append(faults, errors.New("a block counts what the limits beside it deny, and there is none; add one, such as 100/min"))
+		faults = append(faults, errors.New("a block counts the denials of the other limits, and there are none; add a limit, such as 100/min"))
 	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("sluice: compile %q: %w", scope, errors.Join(faults...))

@@ -41,7 +41,7 @@ func (l Limit) Validate() error {
 	if l.Debt < 0 || l.Debt > MaxQuota {
 		add("Debt", "%d must be 0 to %d units", l.Debt, int64(MaxQuota))
 	} else if full := max(l.Quota, l.Burst); full <= MaxQuota && l.Debt > MaxQuota-full {
-		add("Debt", "%d and the quota or burst of %d are more than %d units together; write a debt of %d at most", l.Debt, full, int64(MaxQuota), MaxQuota-full)
+		add("Debt", "%d and the quota or burst of %d are more than %d units together; use a debt of %d at most", l.Debt, full, int64(MaxQuota), MaxQuota-full)
 	}
 	l.validateWindow(add)
 	l.validateStrays(add)
@@ -152,7 +152,7 @@ func (l Limit) validateBucket(add func(string, string, ...any)) {
 			add("InitialDeficit", "%d must be 0 to the burst of %d", l.InitialDeficit, burst)
 		}
 		if l.NextWaits && l.Debt == 0 {
-			add("NextWaits", "needs a Debt, which is how far above the burst a take may go; write one, such as debt %d", max(burst, 1))
+			add("NextWaits", "needs a Debt, which is how far above the burst a take may go; use one, such as debt %d", max(burst, 1))
 		}
 		l.validateWarmUp(add)
 		l.validateCredit(add)
@@ -210,7 +210,7 @@ func (l Limit) validateCredit(add func(string, string, ...any)) {
 	case l.Credit == 0 && l.CreditFor == 0:
 		return
 	case l.Credit == 0:
-		add("CreditFor", "%v is how long credit lasts, and there is none; write one, such as credit 50, or leave it out", l.CreditFor)
+		add("CreditFor", "%v is how long credit lasts, and there is none; use one, such as credit 50, or leave it out", l.CreditFor)
 	case l.CreditFor < time.Microsecond || l.CreditFor > MaxWindow:
 		add("CreditFor", "%v must be 1µs to %v: how long credit lasts, such as in 100/min credit 50 credit-for 24h", l.CreditFor, MaxWindow)
 	}
@@ -281,7 +281,7 @@ func (l Limit) validateBlock(add func(string, string, ...any)) {
 		add("BlockFor", "%v is not a whole number of microseconds", l.BlockFor)
 	}
 	if l.Unit == Bytes {
-		add("Unit", "a block counts denials, not bytes; write a plain number of them")
+		add("Unit", "a block counts denials, not bytes; use a plain number of them")
 	}
 	if l.CountDenied {
 		add("CountDenied", "a block counts nothing else than denials; leave it out")

@@ -47,7 +47,7 @@ rules:
 	fmt.Println(err)
 	// Output:
 	// sluice.yaml:4:21: "post" is not a method; methods are written in capitals, such as POST
-	// sluice.yaml:5:5: a rule has no key "limit"; write limits
+	// sluice.yaml:5:5: a rule has no key "limit"; use limits
 }
 
 // TestLoad: each file of the examples is what the gateway reads.
@@ -109,7 +109,7 @@ func TestErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "f:2: plans is called tiers now, and the old name is read in this release only; write tiers"
+	const want = "f:2: plans is called tiers now, and the old name is read in this release only; use tiers"
 	if len(c.Warnings) != 1 || c.Warnings[0].String() != want {
 		t.Errorf("got %v, want %s", c.Warnings, want)
 	}

@@ -20,29 +20,50 @@ import (
 
 var update = flag.Bool("update", false, "write errors.md")
 
-// faultCalls are the functions whose first text is for the author of a
-// configuration, or a command.
-var faultCalls = map[string][]string{
-	"../internal/config": {"fault", "faultAt", "whole"},
-	"../cmd/sluice":      {"fault", "Usagef"},
+// sections of errors.md: the packages that check what a user has written, and the
+// functions there whose first text is an error.
+var sections = []struct {
+	title, about string
+	least        int
+	calls        map[string][]string
+	suffix       string // what the called function adds
+}{
+	{"Commands", "Flags and arguments.", 20, map[string][]string{"../cmd/sluice": {"fault", "Usagef"}}, ""},
+	{"Configuration", "The file, a file of cases, and their keys.", 100, map[string][]string{"../internal/config": {"fault", "faultAt", "whole"}}, ""},
+	{"Limits", "The text of a limit, such as `100/min burst 20`.", 25, map[string][]string{
+		"..": {"fail"},
+	}, ""},
+	{"Rules", "What a rule is made of. These also come from `policy.Compile`, with the name of the Go field.", 60, map[string][]string{
+		"../policy": {"fault"},
+	}, ""},
+	{"Blocks", "The text of a block, such as `10min after 20 denials/min`.", 6, map[string][]string{
+		"../policy": {"fail"},
+	}, "; use for example 10min after 20 denials/min"},
+	{"Addresses and URLs", "Upstreams, stores and networks.", 20, map[string][]string{
+		"../internal/storeurl": {"fault", "Errorf"}, "../internal/upstream": {"Errorf"}, "../internal/clientip": {"Errorf"},
+	}, ""},
 }
 
-// TestErrorsPage: errors.md lists the faults of configurations and commands as the
+// TestErrorsPage: errors.md lists the errors of configurations and commands as the
 // code has them, each with what to do.
 func TestErrorsPage(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Faults\n\nWhat `sluice` says of a configuration or a command that is wrong, and what it says to do: the text behind the last\nsemicolon. `%s`, `%q`, `%v` and `%d` stand for what was written, or what was expected. Written by `go test ./docs -run ErrorsPage -update`.\n")
-	for _, dir := range []string{"../cmd/sluice", "../internal/config"} {
-		list := faults(t, dir)
-		if len(list) < 20 {
-			t.Errorf("%s: %d faults", dir, len(list))
+	b.WriteString("# Errors\n\nThe errors of `sluice` about a command or a configuration. The part after the last semicolon is what to do.\n`%s`, `%q`, `%v` and `%d` stand for the text in question, or for the expected one. A test writes this page from the code:\n`go test ./docs -run ErrorsPage -update`.\n")
+	for _, section := range sections {
+		var list []string
+		for dir, calls := range section.calls {
+			list = append(list, faults(t, dir, calls)...)
 		}
-		title := map[string]string{"../internal/config": "Configuration", "../cmd/sluice": "Commands"}[dir]
-		fmt.Fprintf(&b, "\n## %s\n\n| fault | what to do |\n|---|---|\n", title)
+		slices.Sort(list)
+		list = slices.Compact(list)
+		if len(list) < section.least {
+			t.Errorf("%s: %d errors", section.title, len(list))
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| error | what to do |\n|---|---|\n", section.title, section.about)
 		for _, text := range list {
-			what, do := split(text)
+			what, do := split(text + section.suffix)
 			if do == "" {
-				t.Errorf("%s: %q does not say what to do", dir, text)
+				t.Errorf("%s: %q does not say what to do", section.title, text)
 			}
 			fmt.Fprintf(&b, "| %s | %s |\n", cell(what), cell(do))
 		}
@@ -61,8 +82,8 @@ func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "{", "&#123;").Replace(text)
 }
 
-// split parts a fault from what to do: what follows the last semicolon, or the word
-// expected.
+// split parts an error from what to do: the text after the last semicolon, or the
+// condition that it names.
 func split(text string) (what, do string) {
 	if i := strings.LastIndex(text, "; "); i >= 0 {
 		return text[:i], text[i+2:]
@@ -70,16 +91,21 @@ func split(text string) (what, do string) {
 	if i := strings.Index(text, "expected "); i >= 0 {
 		return cmp.Or(strings.TrimRight(text[:i], ": "), "other arguments"), text[i:]
 	}
+	for _, condition := range []string{" must ", " needs ", " goes with ", "at most ", "such as "} {
+		if i := strings.LastIndex(text, condition); i >= 0 {
+			return text, "correct it: " + strings.TrimSpace(text[i:])
+		}
+	}
 	for _, verb := range []string{"%v", "%w", "%s"} {
 		if cause, ok := strings.CutSuffix(text, verb); ok {
-			return cause + "…", "what the cause behind it says"
+			return cause + "…", "see the cause after it"
 		}
 	}
 	return text, ""
 }
 
 // faults returns the texts of a package's faults, in order.
-func faults(t *testing.T, dir string) (list []string) {
+func faults(t *testing.T, dir string, calls []string) (list []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -95,7 +121,7 @@ func faults(t *testing.T, dir string) (list []string) {
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
-			if !ok || !slices.Contains(faultCalls[dir], called(call)) {
+			if !ok || !slices.Contains(calls, called(call)) {
 				return true
 			}
 			for _, arg := range call.Args {
@@ -109,8 +135,7 @@ func faults(t *testing.T, dir string) (list []string) {
 			return true
 		})
 	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	return list
 }
 
 // called returns the last name of what is called.

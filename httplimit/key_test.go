@@ -248,7 +248,7 @@ func TestBadKeys(t *testing.T) {
 		"header empty":    {httplimit.ByHeader(""), []string{"header lacks a name"}},
 		"query":           {httplimit.ByQuery(""), []string{"query lacks a name"}},
 		"cookie":          {httplimit.ByCookie("a=b"), []string{"is not a cookie's name"}},
-		"segment":         {httplimit.ByPathSegment(0), []string{"write path.1 for the first"}},
+		"segment":         {httplimit.ByPathSegment(0), []string{"use path.1 for the first"}},
 		"route":           {httplimit.ByRoute(nil), []string{`the function of "route" is nil`}},
 		"claim":           {httplimit.ByClaim("sub", nil), []string{`the function of "claim sub" is nil`}},
 		"claim name":      {httplimit.ByClaim("", noClaim), []string{"lacks a name"}},
@@ -256,7 +256,7 @@ func TestBadKeys(t *testing.T) {
 		"func name":       {httplimit.KeyFunc("", nil), []string{"lacks a name"}},
 		"join of none":    {httplimit.Join(), []string{"is made of no parts"}},
 		"first of none":   {httplimit.FirstOf(), []string{"is made of no parts"}},
-		"join, all parts": {httplimit.Join(httplimit.ByQuery(""), httplimit.ByIP(), httplimit.ByPathSegment(-1)), []string{"query lacks a name", "write path.1 for the first"}},
+		"join, all parts": {httplimit.Join(httplimit.ByQuery(""), httplimit.ByIP(), httplimit.ByPathSegment(-1)), []string{"query lacks a name", "use path.1 for the first"}},
 		"IP":              {httplimit.ByClientIP(httplimit.ClientIP{IPv6Bits: 129, Header: "X-Real-IP"}), []string{"IPv6Bits: 129", "list their networks"}},
 	} {
 		_, err := httplimit.Limit(newStore(newClock()), "api", c.key, sluice.PerMinute(1))

@@ -241,7 +241,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 	for want, o := range map[string]httplimit.Options{
 		"Rules: there are none":            {},
 		"under 17 levels of rules at once": {Rules: crowd},
-		"Rules and Policy: give one":       {Rules: crowd[:1], Policy: rules(t, "  - {name: a, limits: 1/min}")},
+		"Rules and Policy exclude each other":       {Rules: crowd[:1], Policy: rules(t, "  - {name: a, limits: 1/min}")},
 		"does not go with":                 {Fields: httplimit.NoFields | httplimit.Draft11},
 		"without a meaning":                {Fields: 1 << 7},
 		"must be 0 to 1h":                  {MaxWait: 2 * time.Hour},

@@ -149,7 +149,7 @@ func placeholder(text string) (piece, error) {
 		s.word = word(i + 1)
 		return s, nil
 	}
-	return s, fmt.Errorf("{%s} stands for nothing; write one of {%s}", text, strings.Join(wordNames[1:], "}, {"))
+	return s, fmt.Errorf("{%s} is not a placeholder; use one of {%s}", text, strings.Join(wordNames[1:], "}, {"))
 }
 
 // has reports whether a placeholder is in the text.

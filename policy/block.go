@@ -10,7 +10,7 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-const forBlocks = "; write for example 10min after 20 denials/min"
+const forBlocks = "; use for example 10min after 20 denials/min"
 
 // ParseBlock reads when a key is blocked and for how long, "10min after 20
 // denials/min", and its name, if it has one: "long: 1day after 100 denials/h". An
@@ -29,22 +29,22 @@ func ParseBlock(text string) (sluice.Limit, error) {
 		first = 1
 	}
 	if len(words) <= first {
-		return fail(first, "it does not say how long to block")
+		return fail(first, "the length of the block is missing")
 	}
 	if len(words) <= first+1 || words[first+1] != "after" {
-		return fail(first+1, "it does not say after what to block")
+		return fail(first+1, "the number of denials is missing")
 	}
 	if len(words) <= first+3 {
-		return fail(first+3, "it does not say after how many denials, and in what time")
+		return fail(first+3, "the number of denials and their time are missing")
 	}
 	what, window, _ := strings.Cut(words[first+3], "/")
 	switch {
 	case what != "denials" && what != "denial":
-		return fail(first+3, "what counts are denials in a time")
+		return fail(first+3, "the number of denials and their time are not valid")
 	case window == "":
-		return fail(first+4, "it does not say in what time")
+		return fail(first+4, "the time of the denials is missing")
 	case len(words) > first+4:
-		return fail(first+4, "there is something behind the denials")
+		return fail(first+4, "there is text after the denials")
 	}
 
 	// The text of the limit is made of these words, each of which may be at fault.
@@ -67,7 +67,7 @@ func ParseBlock(text string) (sluice.Limit, error) {
 			i--
 		}
 		problem := fault.Problem
-		if before, ok := strings.CutSuffix(problem, "; write for example 20/min block 10min"); ok {
+		if before, ok := strings.CutSuffix(problem, "; use for example 20/min block 10min"); ok {
 			problem = before + forBlocks
 		}
 		return sluice.Limit{}, &sluice.TextError{Text: text, Offset: max(to[i]+fault.Offset-from[i], 0), Problem: problem}
@@ -96,7 +96,7 @@ func (c *compiler) blocks(r *rule, l *Level, at Place) {
 	here := at.in("Blocks")
 	for i, b := range l.Blocks {
 		if c.limit(here.item(i), b); b.Algorithm != sluice.Block {
-			c.fault(here.item(i), "%v does not say how long to block; write for example 10min after 20 denials/min", b)
+			c.fault(here.item(i), "%v has no length; use for example 10min after 20 denials/min", b)
 		}
 		for _, other := range l.Blocks[:i] {
 			if other.Filled().Name == b.Filled().Name {
@@ -106,18 +106,18 @@ func (c *compiler) blocks(r *rule, l *Level, at Place) {
 	}
 	switch {
 	case r.Shape:
-		c.fault(here, "blocks who is denied, and a rule that shapes denies nothing; leave it out")
+		c.fault(here, "has no effect in a rule with shape, which denies nothing; leave it out")
 	case r.When != nil && !r.When.Hold:
-		c.fault(here, "counts requests that are denied, and a rule that counts responses only asks whether there is room; write hold: true, or leave it out")
+		c.fault(here, "counts requests that are denied, and a rule that counts responses only asks whether there is room; use hold: true, or leave it out")
 	}
 	if r.MaxWait > 0 {
-		c.fault(here, "blocks who is denied, and max_wait has requests wait until they are not, blocked ones included; leave out one of them")
+		c.fault(here, "excludes max_wait, with which requests are delayed and not denied; leave out one of them")
 	}
 	if r.Lease != nil {
-		c.fault(here, "counts what the limits deny, which a lease would hide from it; leave out the block or the lease")
+		c.fault(here, "counts denials, which a lease would hide from it; leave out the block or the lease")
 	}
 	if len(l.Limits)+len(l.Overrides) == 0 && l.Tiers == nil {
-		c.fault(here, "counts what the limits deny, and there is none; requests in flight count for nothing: write a limit, such as 100/min")
+		c.fault(here, "counts the denials of limits, and there are none; in_flight does not count: add a limit, such as 100/min")
 	}
 	if len(c.faults) == before {
 		c.levelBlocks = l.Blocks

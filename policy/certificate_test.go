@@ -114,7 +114,7 @@ func TestCertificate(t *testing.T) {
 			}
 		})
 	}
-	if _, err := policy.Compile([]policy.Rule{policy.NewRule("all", policy.Certificate("serial"), sluice.PerHour(1))}); err == nil || !strings.Contains(err.Error(), "write cert.uri, cert.dns, cert.cn or cert.subject") {
+	if _, err := policy.Compile([]policy.Rule{policy.NewRule("all", policy.Certificate("serial"), sluice.PerHour(1))}); err == nil || !strings.Contains(err.Error(), "use cert.uri, cert.dns, cert.cn or cert.subject") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -69,7 +69,7 @@ func CompilePaced(rules []Rule, pause func()) (*Policy, error) {
 		if !validName(r.Name) {
 			c.fault(in("Name"), "%q must be 1 to 64 of a-z, 0-9, '.', '_' and '-'", r.Name)
 		} else if first, taken := p.names[r.Name]; taken {
-			c.fault(in("Name"), "%q is the name of rule %d, too; two rules of one name would share a budget: choose another", r.Name, first+1)
+			c.fault(in("Name"), "%q is the name of rule %d, too; rules of one name would share a budget: choose another", r.Name, first+1)
 		} else {
 			p.names[r.Name] = i
 		}
@@ -126,16 +126,16 @@ func (c *compiler) rule(r *rule) {
 	c.cost(&r.Cost)
 	if w := r.When; w != nil {
 		if len(w.Status) == 0 || len(w.Status) > maxListed {
-			c.fault(in("When"), "%d statuses; say which responses count, such as 401 or 4xx", len(w.Status))
+			c.fault(in("When"), "%d statuses; list the responses that count, such as 401 or 4xx", len(w.Status))
 		}
 		for i, s := range w.Status {
 			if s.From < 100 || s.To > 599 || s.From > s.To {
-				c.fault(in("When", "Status").item(i), "%d to %d is not a range of response codes from 100 to 599", s.From, s.To)
+				c.fault(in("When", "Status").item(i), "%d to %d is not a range of response codes from 100 to 599; use one such as 500-503", s.From, s.To)
 			}
 		}
 	}
 	if r.Failure > sluice.FailClosed {
-		c.fault(in("Failure"), "%v is not one of open, local and closed", r.Failure)
+		c.fault(in("Failure"), "%v is not a failure policy; use open, local or closed", r.Failure)
 	}
 	if r.MaxWait < 0 || r.MaxWait > sluice.MaxWait {
 		c.fault(in("MaxWait"), "%v must be 0 to %v", r.MaxWait, sluice.MaxWait)
@@ -169,7 +169,7 @@ func (c *compiler) cost(cost *Cost) {
 	header := cost.Of == RequestHeader || cost.Of == ResponseHeader
 	switch {
 	case cost.Of >= costs:
-		c.fault(in("Cost"), "%d is not a cost", cost.Of)
+		c.fault(in("Cost"), "%d is not a cost; use one of the constants of CostOf", cost.Of)
 		return
 	case (cost.Of == FuncCost) != (cost.Func != nil):
 		c.fault(in("Cost"), "a Func goes with FuncCost, and with no other")
@@ -185,10 +185,10 @@ func (c *compiler) cost(cost *Cost) {
 		return
 	}
 	if !wire.Token(cost.Header) {
-		c.fault(in("Cost"), "%q is not a header field's name", cost.Header)
+		c.fault(in("Cost"), "%q is not a header field's name; use one such as X-User", cost.Header)
 	}
 	if cost.Most < 1 || cost.Most > sluice.MaxQuota {
-		c.fault(in("Cost"), "most %d must be 1 to %d: the largest number that the header is believed", cost.Most, int64(sluice.MaxQuota))
+		c.fault(in("Cost"), "most %d must be 1 to %d: the largest number that is accepted from the header", cost.Most, int64(sluice.MaxQuota))
 	}
 	cost.Header = canonical(cost.Header)
 }

@@ -42,7 +42,7 @@ func TestCompileFaults(t *testing.T) {
 		{"two soft limits", func(r *policy.Rule) {
 			r.Levels[0].Limits = limits("soft 1/s grace 1/day", "soft 1/min grace 1/week")
 		}, []string{"Levels[0].Limits[1]: a second soft limit"}},
-		{"soft in shadow", func(r *policy.Rule) { r.Shadow, r.Levels[0].Limits = true, limits("soft 1/s grace 1/day") }, []string{"Levels[0].Limits[0]: a soft limit in a shadow rule"}},
+		{"soft in shadow", func(r *policy.Rule) { r.Shadow, r.Levels[0].Limits = true, limits("soft 1/s grace 1/day") }, []string{"Levels[0].Limits[0]: a soft limit has no effect in a shadow rule"}},
 		{"status of responses", func(r *policy.Rule) { r.When = &policy.When{Status: []policy.Status{{From: 200, To: 99}}} }, []string{"When.Status[0]: 200 to 99"}},
 		{"no responses", func(r *policy.Rule) { r.When = &policy.When{} }, []string{"When: 0 statuses"}},
 		{"answer", func(r *policy.Rule) { r.Status = 200 }, []string{"Status: 200"}},
@@ -55,7 +55,7 @@ func TestCompileFaults(t *testing.T) {
 			r.Levels[0].Limits = limits("10/s", "5/s burst 5 leaky-bucket", "9/min sliding-log count-denied", "lends: 100/s debt 9 next-waits", "given: 100/s credit 9 credit-for 1h")
 			r.Levels[0].Candidates = []policy.Candidate{{Name: "c", Limits: []sluice.Limit{sluice.MustParseLimit("1/s")}}} // need not be
 			r.Levels[0].Tiers = &policy.Tiers{By: policy.Header("X-Plan"), Limits: map[string][]policy.Limit{"pro": limits("1/s")}}
-		}, []string{"Levels[0].Limits[1]: cannot be leased: delays requests", "Levels[0].Limits[2]: cannot be leased: counts denied", "Levels[0].Limits[3]: cannot be leased: lets a take cost more", "Levels[0].Limits[4]: cannot be leased: has credit", "Levels[0].Tiers.Limits[pro][0]: cannot be leased: its burst of 1 refills"}},
+		}, []string{"Levels[0].Limits[1]: cannot be leased: delays requests", "Levels[0].Limits[2]: cannot be leased: counts denied", "Levels[0].Limits[3]: cannot be leased: has next-waits", "Levels[0].Limits[4]: cannot be leased: has credit", "Levels[0].Tiers.Limits[pro][0]: cannot be leased: its burst of 1 refills"}},
 		{"soft and leased", func(r *policy.Rule) {
 			r.Lease, r.Levels[0].Limits = &sluice.LeaseTerms{}, limits("soft 1/s grace 1/day")
 		}, []string{"Levels[0].Limits[0]: a soft limit cannot be leased"}},
@@ -73,7 +73,7 @@ func TestCompileFaults(t *testing.T) {
 			r.Lease, r.Levels[0].Limits = &sluice.LeaseTerms{}, limits("100/s")
 			r.Levels = append(r.Levels, r.Levels[0])
 			r.Levels[0].Name, r.Levels[1].Name = "a", "b"
-		}, []string{"Lease: the levels of a hierarchy"}},
+		}, []string{"Lease: levels are charged together"}},
 		{"lease of requests in flight", func(r *policy.Rule) {
 			r.Lease, r.Levels[0].Limits, r.Levels[0].InFlight = &sluice.LeaseTerms{}, nil, &sluice.SlotLimit{Cap: 1}
 		}, []string{"Lease: the rule limits requests in flight only"}},

@@ -68,7 +68,7 @@ func (c *compiler) answer(r *rule) {
 // distinguished checks that a denial is not taken for a success.
 func (c *compiler) distinguished(a *Answer, at Place) {
 	if a.Status == http.StatusOK && a.Body == "" {
-		c.fault(at.in("Status"), "a denial of status 200 is told from a success by its body alone; write one")
+		c.fault(at.in("Status"), "a denial of status 200 differs from a success by its body only; set a body")
 	}
 }
 
@@ -88,7 +88,7 @@ func (c *compiler) answerParts(a *Answer, at Place, names []string) {
 	}
 	a.denied = c.answerFields(at.in("Denied"), a.Denied, names)
 	if (a.Body == "") != (a.ContentType == "") {
-		c.fault(at, "a body and its content type go together; write both, or none")
+		c.fault(at, "a body and its content type go together; set both, or none")
 		return
 	}
 	if a.Body != "" {
@@ -99,7 +99,7 @@ func (c *compiler) answerParts(a *Answer, at Place, names []string) {
 func (c *compiler) answerBody(a *Answer, at Place) (t template) {
 	kind, _, err := mime.ParseMediaType(a.ContentType)
 	if err != nil || !strings.Contains(kind, "/") || !visible(a.ContentType) {
-		c.fault(at.in("ContentType"), "%q is no content type; write one such as application/json", a.ContentType)
+		c.fault(at.in("ContentType"), "%q is no content type; use one such as application/json", a.ContentType)
 	}
 	here := at.in("Body")
 	if len(a.Body) > maxAnswerBytes {
@@ -112,7 +112,7 @@ func (c *compiler) answerBody(a *Answer, at Place) (t template) {
 	}
 	for _, s := range t.pieces {
 		if s.limit != "" {
-			c.fault(here, "{%s.%s} is of a limit that may not apply; write {%s}, which is of the one that has denied", s.limit, wordNames[s.word], wordNames[s.word])
+			c.fault(here, "{%s.%s} is of a limit that may not apply; use {%s}, of the limit that denied", s.limit, wordNames[s.word], wordNames[s.word])
 			return t
 		}
 	}
@@ -120,7 +120,7 @@ func (c *compiler) answerBody(a *Answer, at Place) (t template) {
 	case kind == "application/json" || strings.HasSuffix(kind, "+json"):
 		t.escape = escapeJSON
 		if !json.Valid(t.append(nil, &samples[0])) || !json.Valid(t.append(nil, &samples[1])) {
-			c.fault(here, "is not JSON, whatever stands for its placeholders; text belongs in quotes, numbers may stand by themselves")
+			c.fault(here, "is not JSON, whatever its placeholders are; put text in quotes, not numbers")
 		}
 	case kind == "application/xml" || strings.HasSuffix(kind, "+xml") || kind == "text/xml" || kind == "text/html":
 		t.escape = escapeXML
@@ -143,11 +143,11 @@ func (c *compiler) answerFields(at Place, fields []AnswerField, names []string) 
 		name := textproto.CanonicalMIMEHeaderKey(f.Name)
 		switch {
 		case !wire.Token(f.Name):
-			c.fault(here, "%q is not a header field's name", f.Name)
+			c.fault(here, "%q is not a header field's name; use one such as X-User", f.Name)
 		case slices.Contains(notInAnswers, name):
 			c.fault(here, "%s is set by the server; leave it out", name)
 		case slices.ContainsFunc(fields[:i], func(o AnswerField) bool { return strings.EqualFold(o.Name, f.Name) }):
-			c.fault(here, "%s stands twice; write it once", f.Name)
+			c.fault(here, "%s occurs twice; remove one of them", f.Name)
 		case !visible(f.Value) || len(f.Value) > maxAnswerBytes/100:
 			c.fault(here, "the value of %s must be at most %d printable characters of ASCII", f.Name, maxAnswerBytes/100)
 		}

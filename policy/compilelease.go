@@ -20,7 +20,7 @@ func (c *compiler) lease(r *rule) {
 	}
 	switch {
 	case len(r.Levels) > 1:
-		c.fault(in("Lease"), "the levels of a hierarchy are charged all or none, which only the store can decide; leave out the lease, or make a rule of one level")
+		c.fault(in("Lease"), "levels are charged together, which only the store can do; leave out the lease, or make a rule of one level")
 	case len(r.Levels) == 1 && len(r.Levels[0].Limits) == 0 && r.Levels[0].InFlight != nil:
 		c.fault(in("Lease"), "the rule limits requests in flight only, which are not leased; leave out the lease")
 	}
@@ -28,9 +28,9 @@ func (c *compiler) lease(r *rule) {
 	case r.Shape:
 		c.fault(in("Lease"), "a rule that shapes has each part wait its turn in the store; leave out the lease")
 	case r.When != nil:
-		c.fault(in("Lease"), "the rule counts by the response, for which the store is asked each time; leave out the lease")
+		c.fault(in("Lease"), "the rule counts by the response, so every request needs the store; leave out the lease")
 	case r.Cost.Of == ResponseBytes || r.Cost.Of == ResponseHeader || r.Cost.Of == Milliseconds:
-		c.fault(in("Lease"), "the cost is known after the response, for which the store is asked each time; leave out the lease, or charge a number or the bytes of requests")
+		c.fault(in("Lease"), "the cost is known after the response, so every request needs the store; leave out the lease, or charge a number or the bytes of requests")
 	}
 	if r.MaxWait > 0 {
 		c.fault(in("Lease"), "requests that may wait are not leased; leave out the lease, or the longest wait")

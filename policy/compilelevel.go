@@ -32,7 +32,7 @@ func (c *compiler) level(r *rule, i int) {
 		}
 	}
 	if source.Missing >= missings {
-		c.fault(at.in("Missing"), "%v is not one of refuse, share and skip", source.Missing)
+		c.fault(at.in("Missing"), "%v is not valid; use refuse, share or skip", source.Missing)
 	}
 	if len(source.By) > bounds.MaxParts {
 		c.fault(at.in("By"), "%d parts; a key has at most %d", len(source.By), bounds.MaxParts)
@@ -114,29 +114,29 @@ func (c *compiler) key(l *level, at Place, values *[]string) bool {
 func (c *compiler) part(r *rule, at Place, p Part) keyPart {
 	switch {
 	case !source.Known(p.Source):
-		c.fault(at, "is not a part of a key; write one such as ip or header.X-User")
+		c.fault(at, "is not a part of a key; use one such as ip or header.X-User")
 	case named(p.Source) && p.Name == "":
-		c.fault(at, "%v lacks a name", p.Source)
+		c.fault(at, "%v lacks a name; use one such as header.X-User", p.Source)
 	case !named(p.Source) && p.Name != "":
 		c.fault(at, "%v has no name; leave out %q", p.Source, p.Name)
 	case p.Source == source.Header:
 		if !wire.Token(p.Name) {
-			c.fault(at, "%q is not a header field's name", p.Name)
+			c.fault(at, "%q is not a header field's name; use one such as X-User", p.Name)
 		}
 		p.Name = canonical(p.Name)
 	case p.Source == source.Cookie && !wire.Token(p.Name):
-		c.fault(at, "%q is not a cookie's name", p.Name)
+		c.fault(at, "%q is not a cookie's name; use letters, digits, '-' and '_'", p.Name)
 	case p.Source == source.Certificate && !isCertificateName(p.Name):
-		c.fault(at, "%q is no name in a certificate; write %s", p, certificateForms)
+		c.fault(at, "%q is no name in a certificate; use %s", p, certificateForms)
 	case p.Source == source.Func && p.made != nil && p.made.err != nil:
 		c.fault(at, "%v: %w", p, p.made.err)
 	case p.Source == source.Func && (p.made == nil || p.made.value == nil):
-		c.fault(at, "the function of %q is nil", p.Name)
+		c.fault(at, "the function of %q is nil; set one", p.Name)
 	case p.Source == source.First || p.Source == source.All:
 		return c.madePart(r, at, p)
 	case p.Source == source.Path && strings.Trim(p.Name, "-0123456789") == "":
 		if p.segment() == 0 {
-			c.fault(at, "%q is not the number of a segment; write path.1 for the first", p.Name)
+			c.fault(at, "%q is not the number of a segment; use path.1 for the first", p.Name)
 		}
 	case p.Source == source.Path:
 		if len(r.Match.Paths) == 0 {
@@ -144,14 +144,14 @@ func (c *compiler) part(r *rule, at Place, p Part) keyPart {
 		}
 		for i := range r.patterns {
 			if r.patterns[i].find(p.Name) < 0 {
-				c.fault(at, "the path pattern %s has no wildcard {%s}", r.patterns[i].text, p.Name)
+				c.fault(at, "the path pattern %s has no wildcard {%s}; add it to the path, or use another part", r.patterns[i].text, p.Name)
 				break
 			}
 		}
 	}
 	if p.Source != source.IP {
 		if p.IPv4Bits != 0 || p.IPv6Bits != 0 {
-			c.fault(at, "only an ip has prefix lengths")
+			c.fault(at, "only an ip has prefix lengths; remove them")
 		}
 		return keyPart{Part: p}
 	}
@@ -202,7 +202,7 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 	before := len(c.faults)
 	var hard, soft, grace []sluice.Limit
 	if len(limits) == 0 {
-		c.fault(at, "no limit; write one, such as 100/min")
+		c.fault(at, "no limit; use one, such as 100/min")
 	}
 	unit := sluice.Requests
 	hard = make([]sluice.Limit, 0, len(limits))
@@ -210,7 +210,7 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 		here := at.item(i)
 		c.limit(here, l.Limit)
 		if l.Algorithm == sluice.Block || l.Grace != nil && l.Grace.Algorithm == sluice.Block {
-			c.fault(here, "is no limit of requests; write it as the block of the rule, such as block: 10min after 20 denials/min")
+			c.fault(here, "a block is not a limit; use block: in the rule, such as block: 10min after 20 denials/min")
 			continue
 		}
 		if i == 0 {
@@ -230,13 +230,13 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 		c.limit(here.in("Grace"), *l.Grace)
 		switch {
 		case r.Shadow:
-			c.fault(here, "a soft limit in a shadow rule, which denies nothing anyway; make one of them of it")
+			c.fault(here, "a soft limit has no effect in a shadow rule, which denies nothing; leave out one of them")
 		case r.Shape:
-			c.fault(here, "a soft limit in a rule that shapes, which denies nothing anyway; write it as a hard one")
+			c.fault(here, "a soft limit has no effect in a rule with shape, which denies nothing; use a hard limit")
 		case r.Lease != nil:
-			c.fault(here, "a soft limit cannot be leased, as what goes over it is charged to another; write it as a hard one, or leave out the lease")
+			c.fault(here, "a soft limit cannot be leased, as requests over it are charged to the grace limit; use a hard limit, or leave out the lease")
 		case r.When != nil:
-			c.fault(here, "a soft limit cannot count by the response; write it as a hard one")
+			c.fault(here, "a soft limit cannot count by the response; use a hard limit")
 		case len(soft) > 0:
 			c.fault(here, "a second soft limit; a list has one: make the others hard, or a rule of their own")
 		case l.Grace.Unit != l.Unit:
@@ -253,7 +253,7 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 	case unit == sluice.Bytes && r.Cost.Of == Fixed:
 		c.fault(at, "counts bytes but the rule's cost is a number of requests; set the cost to request-bytes, response-bytes or a header")
 	case unit != sluice.Bytes && r.Cost.Bytes() && len(limits) > 0:
-		c.fault(at, "counts requests but the rule's cost is in bytes; write the quota in bytes, such as 100MB/min")
+		c.fault(at, "counts requests but the rule's cost is in bytes; use the quota in bytes, such as 100MB/min")
 	}
 	if len(c.faults) > before {
 		return nil
@@ -340,7 +340,7 @@ func (c *compiler) overrides(r *rule, l *level, at Place, scope string) {
 			c.fault(here.in("Reason"), "the reason is empty; say why the key has limits of its own")
 		}
 		if o.Author == "" {
-			c.fault(here.in("Author"), "the author is empty; say who wants it")
+			c.fault(here.in("Author"), "the author is empty; set author")
 		}
 		s := c.set(r, here.in("Limits"), scope, o.Limits)
 		if !c.key(l, here.in("Key"), &o.Key) {

@@ -53,7 +53,7 @@ func (c *compiler) match(r *rule) {
 func ParseHost(text string) (string, error) {
 	host := strings.TrimSuffix(strings.ToLower(text), ".")
 	if !validHost(strings.TrimPrefix(host, "*.")) {
-		return "", fmt.Errorf("%q is not a host; write api.example.com, or *.example.com for all below it, without a port", text)
+		return "", fmt.Errorf("%q is not a host; use api.example.com, or *.example.com for all below it, without a port", text)
 	}
 	return wire.Host(host), nil
 }
@@ -80,7 +80,7 @@ func (c *compiler) excepted(r *rule) {
 		}
 		for j := range r.patterns {
 			if r.patterns[j].within(all) {
-				c.fault(in("Match", "Paths").item(j), "%q can never match, as %q is excepted", r.patterns[j].text, all.text)
+				c.fault(in("Match", "Paths").item(j), "%q can never match, as %q is excepted; remove one of them", r.patterns[j].text, all.text)
 			}
 		}
 	}
@@ -116,11 +116,11 @@ func (c *compiler) fields(where Place, fields []Field, header bool) []Field {
 		f, at := &fields[i], where.item(i)
 		if header {
 			if !wire.Token(f.Name) {
-				c.fault(at, "%q is not a header field's name", f.Name)
+				c.fault(at, "%q is not a header field's name; use one such as X-User", f.Name)
 			}
 			f.Name = canonical(f.Name)
 		} else if f.Name == "" {
-			c.fault(at, "a query parameter without a name")
+			c.fault(at, "a query parameter without a name; set its name")
 		}
 		if f.Absent && len(f.Values) > 0 {
 			c.fault(at, "%s can never be absent and have a value; say one of them", f.Name)
@@ -130,7 +130,7 @@ func (c *compiler) fields(where Place, fields []Field, header bool) []Field {
 		}
 		for _, g := range fields[:i] {
 			if g.Name == f.Name {
-				c.fault(at, "%s is asked for twice, and both must hold; write its values as one list", f.Name)
+				c.fault(at, "%s is matched twice, and both must hold; use its values as one list", f.Name)
 			}
 		}
 	}
@@ -142,7 +142,7 @@ func (c *compiler) networks(where Place, networks []netip.Prefix) []netip.Prefix
 	networks = slices.Clone(networks)
 	for i, n := range networks {
 		if !n.IsValid() {
-			c.fault(where.item(i), "is not a network; write one such as 10.0.0.0/8")
+			c.fault(where.item(i), "is not a network; use one such as 10.0.0.0/8")
 			continue
 		}
 		if n.Addr().Is4In6() && n.Bits() >= 96 {

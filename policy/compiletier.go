@@ -26,7 +26,7 @@ func (c *compiler) tiers(r *rule, l *level, at Place, scope string) {
 		if as, err := l.tierPart.written(value); err != nil {
 			c.fault(here, "%v: %w", t.By, err)
 		} else if as != value {
-			c.fault(here, "%v: no request has %q; write %q", t.By, value, as)
+			c.fault(here, "%v: no request has %q; use %q", t.By, value, as)
 		}
 		if _, twice := l.tiers[value]; twice {
 			c.fault(here, "the tier has no limits, and is named twice; name it once")
@@ -46,8 +46,8 @@ func (c *compiler) unlimited(l *Level, at Place) {
 	case len(l.Limits) > 0:
 		c.fault(here, "no limits, and some; leave out one of them")
 	case (l.Tiers == nil || len(l.Tiers.Limits) == 0) && l.InFlight != nil:
-		c.fault(here, "no limits, and no tier has any; leave them out: what is in flight is limited without")
+		c.fault(here, "no limits, and no tier has any; leave them out: in_flight works without limits")
 	case l.Tiers == nil || len(l.Tiers.Limits) == 0:
-		c.fault(here, "no limits, and no tier has any, so that nobody is limited; write those of a tier, or leave out the rule")
+		c.fault(here, "no limits, and no tier has any, so the rule has no effect; set the limits of a tier, or remove the rule")
 	}
 }

@@ -73,6 +73,6 @@ func ExampleCompile_faults() {
 	fmt.Println(err)
 	// Output:
 	// policy: rule "Search": Name: "Search" must be 1 to 64 of a-z, 0-9, '.', '_' and '-'
-	// policy: rule "Search": Match.Paths[0]: "/search//deep": can never match, as doubled slashes are removed from a request's path; write one
+	// policy: rule "Search": Match.Paths[0]: "/search//deep": can never match, as doubled slashes are removed from a request's path; use one
 	// policy: rule "Search": Levels[0].Limits[0]: Quota: 0 must be 1 to 9007199254740991 units
 }

@@ -79,7 +79,7 @@ func (p *keyPart) firstWritten(text string) (string, error) {
 		}
 	}
 	if !ok || i >= len(p.of) {
-		return "", fmt.Errorf("%q does not say which of them it is of; write for example %s=VALUE", text, p.Parts()[0])
+		return "", fmt.Errorf("%q is not clear, as the key has several parts; use for example %s=VALUE", text, p.Parts()[0])
 	}
 	if value == "" {
 		return "", fmt.Errorf("an empty value of %v; no request has one, as it counts as missing", p.of[i].Part)

@@ -93,10 +93,10 @@ func TestFirstKeysDiffer(t *testing.T) {
 	})
 	for text, want := range map[string]string{
 		"ip=2001:db8::1": "3:2001:db8::/64", "header.user=a=b": "1:a=b",
-		"ada":      `header.User or header.Device or ip: "ada" does not say which of them it is of; write for example header.User=VALUE`,
-		"ip=home":  `header.User or header.Device or ip: ip: "home" is not an address; write one such as 192.0.2.7`,
-		"4:a":      `header.User or header.Device or ip: "4:a" does not say which of them it is of; write for example header.User=VALUE`,
-		"01:a":     `header.User or header.Device or ip: "01:a" does not say which of them it is of; write for example header.User=VALUE`,
+		"ada":      `header.User or header.Device or ip: "ada" is not clear, as the key has several parts; use for example header.User=VALUE`,
+		"ip=home":  `header.User or header.Device or ip: ip: "home" is not an address; use one such as 192.0.2.7`,
+		"4:a":      `header.User or header.Device or ip: "4:a" is not clear, as the key has several parts; use for example header.User=VALUE`,
+		"01:a":     `header.User or header.Device or ip: "01:a" is not clear, as the key has several parts; use for example header.User=VALUE`,
 		"ip=":      `header.User or header.Device or ip: an empty value of ip; no request has one, as it counts as missing`,
 		"3:2001::": "3:2001::/64",
 	} {

@@ -111,7 +111,7 @@ func NewFront(o FrontOptions) (*Front, error) {
 	}
 	switch {
 	case o.Policy != nil && len(o.Rules) > 0:
-		fault("Rules and Policy: give one of them")
+		fault("Rules and Policy exclude each other; set one of them")
 	case o.Policy == nil && len(o.Rules) == 0:
 		fault("Rules: there are none; make one, such as policy.NewRule(\"api\", policy.IP(), sluice.PerMinute(100))")
 	case o.Policy == nil:

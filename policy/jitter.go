@@ -34,7 +34,7 @@ func ParseJitter(text string) (j Jitter, err error) {
 		j.Most, err = time.ParseDuration(text)
 	}
 	if problem := j.problem(); err != nil || problem != "" || j == (Jitter{}) {
-		return Jitter{}, fmt.Errorf("%q is no time to add; write one up to %v, such as 30s, or a share of the wait up to 100%%, such as 20%%, or leave it out", text, maxJitter)
+		return Jitter{}, fmt.Errorf("%q is no time to add; use one up to %v, such as 30s, or a share of the wait up to 100%%, such as 20%%, or leave it out", text, maxJitter)
 	}
 	return j, nil
 }
@@ -55,7 +55,7 @@ func (j Jitter) problem() string {
 	case j.Percent < 0 || j.Percent > 100:
 		return fmt.Sprintf("%d%% must be 0 to 100%%", j.Percent)
 	case j.Most > 0 && j.Percent > 0:
-		return "a time, and a share of the wait; write one of them"
+		return "a time, and a share of the wait; use one of them"
 	default:
 		return ""
 	}

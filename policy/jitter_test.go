@@ -20,7 +20,7 @@ func TestParseJitter(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "0s", "0%", "-1s", "-1%", "101%", "25h", "1.5%", "%", "30", "30s%"} {
-		if j, err := policy.ParseJitter(text); err == nil || j != (policy.Jitter{}) || !strings.Contains(err.Error(), "write one up to 24h0m0s, such as 30s") {
+		if j, err := policy.ParseJitter(text); err == nil || j != (policy.Jitter{}) || !strings.Contains(err.Error(), "use one up to 24h0m0s, such as 30s") {
 			t.Errorf("%q: got %v, %v", text, j, err)
 		}
 	}
@@ -104,7 +104,7 @@ func TestRetryJitterFaults(t *testing.T) {
 		{policy.Jitter{Most: -1}, "RetryJitter: -1ns must be 0 to 24h0m0s"},
 		{policy.Jitter{Most: 25 * time.Hour}, "25h0m0s must be 0 to 24h0m0s"},
 		{policy.Jitter{Percent: 101}, "101% must be 0 to 100%"},
-		{policy.Jitter{Most: 1, Percent: 1}, "a time, and a share of the wait; write one of them"},
+		{policy.Jitter{Most: 1, Percent: 1}, "a time, and a share of the wait; use one of them"},
 	} {
 		r := policy.NewRule("r", policy.IP(), sluice.PerMinute(1))
 		r.RetryJitter = c.jitter

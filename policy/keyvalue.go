@@ -77,7 +77,7 @@ func (p *keyPart) written(text string) (string, error) {
 		return wire.PlainCookie(text), nil
 	case p.Source == source.Method:
 		if !wire.Token(text) {
-			return "", fmt.Errorf("%q is not a method; write one such as POST", text)
+			return "", fmt.Errorf("%q is not a method; use one such as POST", text)
 		}
 		return strings.ToUpper(text), nil
 	case p.Source == source.First && len(p.of) > 0:
@@ -94,7 +94,7 @@ func (p *keyPart) group(text string) (string, error) {
 	}
 	network, err := netip.ParsePrefix(text)
 	if err != nil {
-		return "", fmt.Errorf("%q is not an address; write one such as 192.0.2.7", text)
+		return "", fmt.Errorf("%q is not an address; use one such as 192.0.2.7", text)
 	}
 	if network.Addr().Is4In6() && network.Bits() >= 96 {
 		network = netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
@@ -104,7 +104,7 @@ func (p *keyPart) group(text string) (string, error) {
 	if group == network.String() || network.IsSingleIP() && group == network.Addr().String() {
 		return group, nil
 	}
-	return "", fmt.Errorf("%q is not a network that shares a budget; write one such as %s", text, group)
+	return "", fmt.Errorf("%q is not a network that shares a budget; use one such as %s", text, group)
 }
 
 func hostValue(text string) (string, error) {
@@ -113,10 +113,10 @@ func hostValue(text string) (string, error) {
 	}
 	host := wire.Host(text)
 	if host == "" || strings.HasPrefix(host, "*.") || strings.ContainsFunc(text, notInHost) {
-		return "", fmt.Errorf("%q is not a host; write one such as api.example.com", text)
+		return "", fmt.Errorf("%q is not a host; use one such as api.example.com", text)
 	}
 	if strings.Contains(text[strings.LastIndexByte(text, ']')+1:], ":") {
-		return "", fmt.Errorf("%q has a port, which is no part of a key; write %q", text, host)
+		return "", fmt.Errorf("%q has a port, which is no part of a key; use %q", text, host)
 	}
 	return host, nil
 }

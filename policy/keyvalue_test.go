@@ -32,7 +32,7 @@ func TestPartValue(t *testing.T) {
 		{policy.IP(), "2001:db8::/48", ":such as 2001:db8::/64"},
 		{policy.IP(), "127.0.0.0/8", ":such as 127.0.0.0"},
 		{policy.IP(), "64:ff9b::8.8.8.8", "8.8.8.8"},
-		{policy.IP(), "192.0.2.007", ":is not an address; write one such as 192.0.2.7"},
+		{policy.IP(), "192.0.2.007", ":is not an address; use one such as 192.0.2.7"},
 		{policy.IP(), "not-an-ip", ":is not an address"},
 		{policy.Network(24, 48), "192.0.2.7", "192.0.2.0/24"},
 		{policy.Network(24, 48), "192.0.2.0/24", "192.0.2.0/24"},
@@ -42,10 +42,10 @@ func TestPartValue(t *testing.T) {
 		{policy.Network(24, 128), "2001:db8::9", "2001:db8::9"},
 		{policy.Network(40, 200), "192.0.2.7", ":IPv4Bits"},
 		{policy.Host(), "API.example.com.", "api.example.com"},
-		{policy.Host(), "api.example.com:80", `:write "api.example.com"`},
+		{policy.Host(), "api.example.com:80", `:use "api.example.com"`},
 		{policy.Host(), "[0:0::1]", "[::1]"},
 		{policy.Host(), "::1", "[::1]"},
-		{policy.Host(), "[::1]:80", `:write "[::1]"`},
+		{policy.Host(), "[::1]:80", `:use "[::1]"`},
 		{policy.Host(), "*.example.com", ":is not a host"},
 		{policy.Host(), "http://example.com", ":is not a host"},
 		{policy.Cookie("sid"), "%61+b", "a b"},
@@ -138,11 +138,11 @@ func TestKeysThatNeverMatch(t *testing.T) {
 	l.Tiers = &policy.Tiers{By: policy.Host(), Limits: map[string][]policy.Limit{"A": limits("1/s"), "b:1": limits("1/s"), "c": limits("1/s")}}
 	_, err := policy.Compile([]policy.Rule{r})
 	want := []string{
-		`Levels[0].Tiers.Limits[A]: host: no request has "A"; write "a"`,
-		`Levels[0].Tiers.Limits[b:1]: host: "b:1" has a port, which is no part of a key; write "b"`,
+		`Levels[0].Tiers.Limits[A]: host: no request has "A"; use "a"`,
+		`Levels[0].Tiers.Limits[b:1]: host: "b:1" has a port, which is no part of a key; use "b"`,
 		"Levels[0].Overrides[1].Key: has an override already; a key has one",
-		`Levels[0].ExemptKeys[0]: host: "x:80" has a port, which is no part of a key; write "x"`,
-		`Levels[0].ExemptKeys[0]: ip: "10.0.0.0/8" is not a network that shares a budget; write one such as 10.0.0.0`,
+		`Levels[0].ExemptKeys[0]: host: "x:80" has a port, which is no part of a key; use "x"`,
+		`Levels[0].ExemptKeys[0]: ip: "10.0.0.0/8" is not a network that shares a budget; use one such as 10.0.0.0`,
 		"Levels[0].ExemptKeys[1]: a key of 1 values; the level's key has 2: [host ip]",
 		"Levels[0].ExemptKeys[2]: an empty value of host; no request has one, as it counts as missing",
 	}

@@ -178,11 +178,11 @@ func ParsePart(text string) (Part, error) {
 	if slices.Contains(source.Written, word) {
 		switch {
 		case named(word) && name == "":
-			return Part{}, fmt.Errorf("%q lacks a name; write %s.NAME", text, word)
+			return Part{}, fmt.Errorf("%q lacks a name; use %s.NAME", text, word)
 		case !named(word) && dotted:
-			return Part{}, fmt.Errorf("%q: %s has no name; write %s alone", text, word, word)
+			return Part{}, fmt.Errorf("%q: %s has no name; use %s alone", text, word, word)
 		case word == source.Certificate && !isCertificateName(name):
-			return Part{}, fmt.Errorf("%q is no name in a certificate; write %s", text, certificateForms)
+			return Part{}, fmt.Errorf("%q is no name in a certificate; use %s", text, certificateForms)
 		}
 		return Part{Source: word, Name: name}, nil
 	}

@@ -55,7 +55,7 @@ func parsePattern(text string) (pattern, error) {
 		rest = tail
 		if part == "" {
 			if more {
-				return p, fmt.Errorf("%q: can never match, as doubled slashes are removed from a request's path; write one", text)
+				return p, fmt.Errorf("%q: can never match, as doubled slashes are removed from a request's path; use one", text)
 			}
 			p.end = endBelow
 			return p, nil
@@ -63,10 +63,10 @@ func parsePattern(text string) (pattern, error) {
 		if !strings.ContainsAny(part, "{}") {
 			literal, err := url.PathUnescape(part)
 			if err != nil {
-				return p, fmt.Errorf("%q: %q is not a valid escape; write %%25 for a percent sign", text, part)
+				return p, fmt.Errorf("%q: %q is not a valid escape; use %%25 for a percent sign", text, part)
 			}
 			if literal == "." || literal == ".." {
-				return p, fmt.Errorf("%q: can never match, as %q is resolved in a request's path; write the path that results", text, literal)
+				return p, fmt.Errorf("%q: can never match, as %q is resolved in a request's path; use the path that results", text, literal)
 			}
 			p.segments = append(p.segments, segment{literal: literal})
 		} else if err := p.wildcard(part, more, names); err != nil {

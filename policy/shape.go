@@ -69,7 +69,7 @@ func Unshapeable(l sluice.Limit, maxWait time.Duration) string {
 	case full < bounds.LeastShaped:
 		return fmt.Sprintf("grants at most %d bytes at once; it must be %d or more, so write a burst, such as burst 1KB", full, bounds.LeastShaped)
 	case wait > maxWait:
-		return fmt.Sprintf("may hold bytes back for %v, and they wait for %v at most before they are cut off; write a bucket with a higher quota, such as 1MB/s burst 1MB", wait.Round(time.Second), maxWait)
+		return fmt.Sprintf("may hold bytes back for %v, and they wait for %v at most before they are cut off; use a bucket with a higher quota, such as 1MB/s burst 1MB", wait.Round(time.Second), maxWait)
 	default:
 		return ""
 	}
@@ -84,10 +84,10 @@ func (c *compiler) shape(r *rule) {
 		c.fault(in("Shape"), "slows bodies down, but the rule counts requests; set the cost to request-bytes or response-bytes")
 	}
 	if r.Shadow {
-		c.fault(in("Shape"), "slows down, which a shadow rule does not; leave out one of them")
+		c.fault(in("Shape"), "slows down, and a shadow rule must not; leave out one of them")
 	}
 	if r.When != nil {
-		c.fault(in("Shape"), "slows bytes down as they pass, when it is not known yet which responses count; leave out one of them")
+		c.fault(in("Shape"), "slows down bytes before the response is known; leave out one of them")
 	}
 	if r.Status != 0 {
 		c.fault(in("Status"), "is that of a denial, and a rule that shapes denies nothing; leave it out")
@@ -101,7 +101,7 @@ func (c *compiler) shape(r *rule) {
 			c.fault(at.in("InFlight"), "denies, and a rule that shapes does not; put it into a rule of its own")
 		}
 		if len(r.Levels[i].Candidates) > 0 {
-			c.fault(at.in("Candidates"), "are about who would be denied, and a rule that shapes denies nothing; leave them out")
+			c.fault(at.in("Candidates"), "has no effect in a rule with shape, which denies nothing; leave them out")
 		}
 	}
 }

@@ -90,7 +90,7 @@ func TestShapeRefuses(t *testing.T) {
 		{"short windows", nil, []string{"1MB/s fixed-window", "100MB/min sliding-histogram"}, ""},
 		{"requests", func(r *policy.Rule) { r.Cost = policy.Cost{} }, []string{"1/s"}, "Shape: slows bodies down"},
 		{"shadow", func(r *policy.Rule) { r.Shadow = true }, []string{"1MB/s"}, "Shape: slows down"},
-		{"when", func(r *policy.Rule) { r.When = &policy.When{Status: []policy.Status{policy.Code(200)}} }, []string{"1MB/s"}, "Shape: slows bytes down as they pass"},
+		{"when", func(r *policy.Rule) { r.When = &policy.When{Status: []policy.Status{policy.Code(200)}} }, []string{"1MB/s"}, "Shape: slows down bytes before"},
 		{"status", func(r *policy.Rule) { r.Status = 503 }, []string{"1MB/s"}, "Status: "},
 		{"in flight", func(r *policy.Rule) { r.Levels[0].InFlight = &sluice.SlotLimit{Cap: 1} }, []string{"1MB/s"}, "InFlight: denies"},
 		{"candidates", func(r *policy.Rule) {
@@ -99,7 +99,7 @@ func TestShapeRefuses(t *testing.T) {
 		{"soft", func(r *policy.Rule) {
 			g := sluice.MustParseLimit("1MB/s")
 			r.Levels[0].Limits[0].Grace = &g
-		}, []string{"1MB/s"}, "a soft limit in a rule that shapes"},
+		}, []string{"1MB/s"}, "a soft limit has no effect in a rule with shape"},
 		{"a long window", nil, []string{"1MB/s", "1GB/h fixed-window"}, "Limits[1]: 1GB/hour fixed-window may hold bytes back for 1h0m0s"},
 		{"a longer wait", func(r *policy.Rule) { r.MaxWait = time.Hour }, []string{"1GB/h fixed-window"}, ""},
 		{"a bucket that drips", nil, []string{"1KB/day"}, "may hold bytes back for 6h"},

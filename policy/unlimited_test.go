@@ -155,8 +155,8 @@ func TestUnlimitedFaults(t *testing.T) {
 		level policy.Level
 		want  string
 	}{
-		{policy.Level{Unlimited: true}, `rule "r": Levels[0].Limits: no limits, and no tier has any, so that nobody is limited; write those of a tier, or leave out the rule`},
-		{policy.Level{Unlimited: true, Tiers: &policy.Tiers{By: ip, Unlimited: []string{"192.0.2.1"}}}, "so that nobody is limited"},
+		{policy.Level{Unlimited: true}, `rule "r": Levels[0].Limits: no limits, and no tier has any, so the rule has no effect; set the limits of a tier, or remove the rule`},
+		{policy.Level{Unlimited: true, Tiers: &policy.Tiers{By: ip, Unlimited: []string{"192.0.2.1"}}}, "so the rule has no effect"},
 		{policy.Level{Unlimited: true, Limits: oneAMinute, Tiers: &policy.Tiers{By: policy.Claim("plan"), Limits: limits}}, "no limits, and some; leave out one of them"},
 		{policy.Level{Limits: oneAMinute, Tiers: &policy.Tiers{By: policy.Claim("plan")}}, "0 tiers; name at least one"},
 		{policy.Level{Limits: oneAMinute, Tiers: &policy.Tiers{By: policy.Claim("plan"), Limits: limits, Unlimited: []string{"pro"}}}, "Levels[0].Tiers.Limits[pro]: the tier has no limits, and is named twice; name it once"},

@@ -48,7 +48,7 @@ func (o Options) filled() (Options, error) {
 		o.Prefix = defaultPrefix
 	}
 	if strings.ContainsAny(o.Prefix, "{}") || len(o.Prefix) > longestPrefix {
-		faults = append(faults, fmt.Errorf("option Prefix %.40q: must have at most %d bytes and no braces, which mark what a Cluster hashes", o.Prefix, longestPrefix))
+		faults = append(faults, fmt.Errorf("option Prefix %.40q: must have at most %d bytes and no braces, which have a meaning for a Cluster", o.Prefix, longestPrefix))
 	}
 	if n := len(o.Secret); n > 0 && n < 16 {
 		faults = append(faults, fmt.Errorf("option Secret of %d bytes can be guessed: give it 16 random bytes or more", n))

@@ -85,11 +85,11 @@ func TestKeyCommands(t *testing.T) {
 		want string
 	}{
 		{"no such rule", []string{"key", "show", "ip=127.0.0.1", "--rule=nope"}, `there is no rule "nope"`},
-		{"no such part", []string{"key", "show", "cookie.x=1"}, "write header.X-User=… ip=…, or ip=…"},
+		{"no such part", []string{"key", "show", "cookie.x=1"}, "use header.X-User=… ip=…, or ip=…"},
 		{"a word that is no part", []string{"key", "show", "user=1"}, "unknown key part \"user\"; use"},
 		{"an address that is none", []string{"key", "show", "ip=home"}, `rule "address": ip: "home" is not an address`},
-		{"a network of addresses", []string{"key", "show", "ip=127.0.0.0/8", "--rule=address"}, "write one such as 127.0.0.0"},
-		{"an override without a rule", []string{"key", "override", "ip=127.0.0.1", "--limit=1/s", "--reason=x"}, "name the rule"},
+		{"a network of addresses", []string{"key", "show", "ip=127.0.0.0/8", "--rule=address"}, "use one such as 127.0.0.0"},
+		{"an override without a rule", []string{"key", "override", "ip=127.0.0.1", "--limit=1/s", "--reason=x"}, "set the name of a rule"},
 		{"an override without a reason", []string{"key", "override", "ip=127.0.0.1", "--rule=address", "--limit=1/s"}, "reason is missing"},
 		{"a limit that cannot be read", []string{"key", "override", "ip=127.0.0.1", "--rule=address", "--limit=many", "--reason=x"}, `limit "many"`},
 		{"a limit that does not fit its rule", []string{"key", "override", "ip=127.0.0.1", "--rule=address", "--limit=1MB/s", "--reason=x"}, "bytes"},

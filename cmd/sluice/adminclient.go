@@ -57,7 +57,7 @@ func (c *adminClient) call(ctx context.Context, method, path string, send, into 
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
-		return fmt.Errorf("--admin: %w; write for example 127.0.0.1:9090", err)
+		return fmt.Errorf("--admin: %w; use for example 127.0.0.1:9090", err)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")

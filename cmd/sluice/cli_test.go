@@ -24,7 +24,7 @@ func TestPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, _ := command(t, cli.OK, args...); got != string(want) {
-			t.Errorf("docs/%s differs from what go run ./cmd/sluice %s writes; write it anew", file, strings.Join(args, " "))
+			t.Errorf("docs/%s differs from what go run ./cmd/sluice %s writes; write it again", file, strings.Join(args, " "))
 		}
 	}
 }

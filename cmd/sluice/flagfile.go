@@ -117,7 +117,7 @@ func (f *serveFlags) page() *page {
 		name := flag.Name
 		for i, v := range f.Values[name] {
 			if !utf8.ValidString(v) {
-				f.fault("--%s %q: is not UTF-8; write it in UTF-8", name, v)
+				f.fault("--%s %q: is not UTF-8; use UTF-8", name, v)
 				f.Values[name][i] = strings.ToValidUTF8(v, "?")
 			}
 		}
@@ -167,17 +167,17 @@ func (f *serveFlags) fill() {
 	}
 	for _, text := range f.Values["limit"] {
 		if p, ok := profile.Get(strings.ToLower(text)); ok && !f.Given("like") {
-			f.fault("--limit %q: is a platform; write --like %s", text, p.Name)
+			f.fault("--limit %q: is a platform; use --like %s", text, p.Name)
 			f.Values["limit"] = []string{"1/s"} // any will do: nothing is served
 			break
 		}
 	}
 	switch {
 	case f.Given("like") && f.Given("limit"):
-		f.fault("--limit: --like brings the limits; leave one out, or write both into a file, as limits: [{like: %s}, %s]", f.One("like"), f.One("limit"))
+		f.fault("--limit and --like exclude each other; leave one out, or write both into a file, as limits: [{like: %s}, %s]", f.One("like"), f.One("limit"))
 		delete(f.Values, "limit")
 	case !f.Given("limit") && !f.Given("like") && f.Given("upstream"):
-		f.fault("--limit: there is none; write for example --limit 100/min, or --like shopify-rest")
+		f.fault("--limit: there is none; use for example --limit 100/min, or --like shopify-rest")
 	}
 	if f.Given("upstream") {
 		byDefault("by", "ip")
@@ -202,7 +202,7 @@ func (f *serveFlags) admin(p *page) {
 		case errors.Is(err, admin.ErrNotLoopback) && f.Given("admin-public"):
 			public = f.on("admin-public")
 		case errors.Is(err, admin.ErrNotLoopback):
-			f.fault("--admin %q: %w; write for example 127.0.0.1:%d, or add --admin-public if they should", at, err, addr.Port)
+			f.fault("--admin %q: %w; use for example 127.0.0.1:%d, or add --admin-public if they should", at, err, addr.Port)
 			at = serve.DefaultAdmin
 		case err != nil:
 			f.fault("--admin: %w", err)
@@ -238,10 +238,10 @@ func (f *serveFlags) networks() []string {
 // store writes where states live.
 func (f *serveFlags) store(p *page) {
 	if f.Given("store") && f.Given("state") {
-		f.fault("--state: keeps what is in this process, and with --store nothing is; leave one out")
+		f.fault("--state: is for the store in memory, and excludes --store; leave one out")
 	}
 	if f.Given("failure") && !f.Given("store") {
-		f.fault("--failure: is about a shared store, and there is none; add --store redis://HOST")
+		f.fault("--failure: needs a shared store; add --store redis://HOST")
 	}
 	p.heads = []string{"store:", "  redis:"}
 	p.put("store", "    url:", f.Values["store"]...)

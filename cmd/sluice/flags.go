@@ -63,7 +63,7 @@ func parseServe(values cli.Values, rest []string, err error) (*serveFlags, *conf
 	if f.Given("drain") {
 		d, err := time.ParseDuration(f.One("drain"))
 		if err != nil || d < 0 || d > 24*time.Hour {
-			f.fault("--drain %q: is not a duration from 0s to 24h; write for example 30s", f.One("drain"))
+			f.fault("--drain %q: is not a duration from 0s to 24h; use for example 30s", f.One("drain"))
 		}
 		f.drain = d
 	}

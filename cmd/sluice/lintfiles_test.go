@@ -64,7 +64,7 @@ func TestLintFiles(t *testing.T) {
 		{"overrides that cannot be read", "admin: {address: 127.0.0.1:0, overrides_file: %s/garbage}", []string{":1:47: override: %s/garbage cannot be read"}},
 		{"an audit file to come", "admin: {address: 127.0.0.1:0, audit_file: %s/none}", nil},
 		{"an audit file without a folder", "admin: {address: 127.0.0.1:0, audit_file: %s/no/file}", []string{":1:43: %s/no: no such folder; make it"}},
-		{"an audit file that is a folder", "admin: {address: 127.0.0.1:0, audit_file: %s/folder}", []string{":1:43: %s/folder is a directory; write the path of a regular file"}},
+		{"an audit file that is a folder", "admin: {address: 127.0.0.1:0, audit_file: %s/folder}", []string{":1:43: %s/folder is a directory; use the path of a regular file"}},
 		{"a state to come", "store: {memory: {state: %s/none}}", nil},
 		{"a state in a pipe", "store: {memory: {state: %s/pipe}}", []string{":1:25: %s/pipe is a pipe"}},
 		{"logs to come", "decision_log: {file: %s/none}\naccess_log: %s/none2", nil},

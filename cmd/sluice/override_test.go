@@ -50,7 +50,7 @@ rules:
 	}
 	for _, c := range []struct{ name, rule, limit, want string }{
 		{"a word of another algorithm", "log", "10/min burst 20", `column 8: burst belongs to token-bucket and leaky-bucket, and the limit in whose place this one stands is counted by sliding-log; leave it out, or write token-bucket`},
-		{"which of two", "mixed", "100/h", `replaces limits counted by fixed-window and sliding-log; write which counts this one`},
+		{"which of two", "mixed", "100/h", `replaces limits counted by fixed-window and sliding-log; name the algorithm of this one`},
 		{"too much for a log", "log", "1000000/min", "sliding-histogram"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -288,7 +288,7 @@ func TestPipeInPlaceOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"serve", "--config", fifo}, {"lint", fifo}, {"lint", "--test", fifo, file}} {
-		if _, stderr := command(t, cli.Failed, args...); !strings.Contains(stderr, fifo+" is a pipe; write the path of a regular file") {
+		if _, stderr := command(t, cli.Failed, args...); !strings.Contains(stderr, fifo+" is a pipe; use the path of a regular file") {
 			t.Errorf("%v: got %q", args, stderr)
 		}
 	}

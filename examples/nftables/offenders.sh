@@ -105,7 +105,7 @@ case $command in
 setup) setup "$@" ;;
 block)
     time=${1:-10m}
-    [[ $time =~ ^([0-9]{1,6}[dhms])+$ ]] || die "block: $time is not a time; write for example 10m or 1h30m"
+    [[ $time =~ ^([0-9]{1,6}[dhms])+$ ]] || die "block: $time is not a time; use for example 10m or 1h30m"
     each block_one "$time"
     ;;
 unblock) each unblock_one ;;

@@ -68,7 +68,7 @@ func New(o Options) (*Finder, error) {
 	}
 	for _, p := range o.Trusted {
 		if !p.IsValid() {
-			fault("Trusted: a prefix is not valid; write for example netip.MustParsePrefix(\"10.0.0.0/8\")")
+			fault("Trusted: a prefix is not valid; use for example netip.MustParsePrefix(\"10.0.0.0/8\")")
 			continue
 		}
 		f.trusted = append(f.trusted, unmapPrefix(p))
@@ -82,7 +82,7 @@ func New(o Options) (*Finder, error) {
 		f.kind = single
 	}
 	if o.Header != "" && len(o.Trusted) == 0 {
-		fault("Header: %q is believed only of the proxies in Trusted, which is empty; list their networks", o.Header)
+		fault("Header: %q has no effect without trusted proxies; list their networks in Trusted", o.Header)
 	}
 	if strings.ContainsAny(f.header, " \t\r\n:,;\"") {
 		fault("Header: %q is not a header field's name", o.Header)

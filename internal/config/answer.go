@@ -29,7 +29,7 @@ func (d *decoder) answer(n *yaml.Node) *policy.Answer {
 		}},
 	)...)
 	if len(d.faults) == before && len(resolved(n).Content) == 0 {
-		d.fault(n, "answer says nothing; write a status, a body with its content_type, fields or denied")
+		d.fault(n, "answer is empty; set status, body with content_type, fields or denied")
 	}
 	return a
 }

@@ -93,7 +93,7 @@ func blockHints(c *Config) (hints []Hint) {
 // blocksOthers says why a client may have others blocked, empty: it cannot.
 func blocksOthers(r *policy.Rule, l *policy.Level) string {
 	if len(l.By) == 0 {
-		return "all clients have one key, and a client that is denied often enough has all others blocked; write by: ip, or leave out the block"
+		return "all clients have one key, and a client that is denied often enough has all others blocked; use by: ip, or leave out the block"
 	}
 	for _, p := range l.By {
 		if !slices.ContainsFunc(p.Parts(), func(p policy.Part) bool { return chosen(r, p) }) {

@@ -74,7 +74,7 @@ func (d *decoder) cases(root *yaml.Node) (cases []testCase) {
 		d.list(n, func(n *yaml.Node) { cases = append(cases, d.testCase(n)) })
 	}})
 	if len(cases) == 0 && len(d.faults) == 0 {
-		d.fault(root, "no cases; write at least one under cases")
+		d.fault(root, "no cases; add at least one under cases")
 	}
 	var requests int64
 	for i := range cases {
@@ -98,17 +98,17 @@ func (d *decoder) testCase(n *yaml.Node) testCase {
 		d.scalar("start", func(n *yaml.Node, s string) {
 			var err error
 			if c.start, err = time.Parse(time.RFC3339, s); err != nil {
-				d.fault(n, "start is %q; write an instant, such as 2026-03-01T10:00:00Z", shorten(s))
+				d.fault(n, "start is %q; use an instant, such as 2026-03-01T10:00:00Z", shorten(s))
 			}
 		}),
 		field{"given", func(n *yaml.Node) { base = d.given(n, base) }},
 		field{"steps", func(n *yaml.Node) { steps = n }},
 	)
 	if c.name == "" {
-		d.fault(n, "a case without a name; say in it what must hold")
+		d.fault(n, "a case without a name; set name to what must hold")
 	}
 	if steps == nil {
-		d.fault(n, "a case without steps; write what is given and expected, such as - {given: {request: GET /}, expect: allowed}")
+		d.fault(n, "a case without steps; add a step, such as - {given: {request: GET /}, expect: allowed}")
 		return c
 	}
 	var at time.Duration
@@ -129,7 +129,7 @@ func (d *decoder) step(n *yaml.Node, base given, at time.Duration) step {
 		f := d.duration(name, 0, sluice.MaxWindow, into)
 		return field{name, func(n *yaml.Node) {
 			if when != nil {
-				d.fault(n, "a step is at a time since the start, or after the one before it; write one")
+				d.fault(n, "a step is at a time since the start, or after the one before it; use one")
 			}
 			when = n
 			f.read(n)
@@ -145,11 +145,11 @@ func (d *decoder) step(n *yaml.Node, base given, at time.Duration) step {
 		}},
 	)
 	if s.at < at {
-		d.fault(when, "lies before the step above it; write the steps in the order of their times")
+		d.fault(when, "is before the previous step; sort the steps by their times")
 	}
 	s.at += after
 	if s.verdict == nil {
-		d.fault(n, "a step without expect; write %s, or one of them with a number", strings.Join(verdicts, ", "))
+		d.fault(n, "a step without expect; use %s, or one of them with a number", strings.Join(verdicts, ", "))
 	}
 	return s
 }
@@ -162,7 +162,7 @@ func (d *decoder) given(n *yaml.Node, base given) given {
 		d.scalar("from", func(n *yaml.Node, s string) {
 			addr, err := netip.ParseAddr(s)
 			if err != nil {
-				d.fault(n, "from is %q; write an address, such as 203.0.113.7", shorten(s))
+				d.fault(n, "from is %q; use an address, such as 203.0.113.7", shorten(s))
 			}
 			g.request.Address = addr.Unmap().WithZone("")
 		}),
@@ -280,7 +280,7 @@ func (d *decoder) expect(n *yaml.Node) expectation {
 	}
 	d.mapping(n, "expect", fields...)
 	if all := slices.ContainsFunc(verdicts, func(v string) bool { return e.counts[v] < 0 }); all && len(e.counts) > 1 {
-		d.fault(n, "a verdict for all requests, and numbers; write one of the two")
+		d.fault(n, "a verdict for all requests, and numbers; use one of the two")
 	}
 	return e
 }

@@ -133,7 +133,7 @@ ok   who is let in
 FAIL what is said
      cases:24:45: step 1: want 1 allowed, got 1 forbidden (allow and deny do not let in 192.0.2.66)
      cases:25:72: step 2: want rule login, got  (allow and deny do not let in 192.0.2.66)
-     cases:26:18: step 3: want 1 allowed, got 1 forbidden (allow and deny do not let in a client without an address; write one under from)
+     cases:26:18: step 3: want 1 allowed, got 1 forbidden (allow and deny do not let in a client without an address; use one under from)
      cases:27:44: step 4: want 1 forbidden, got 1 allowed (no rule applies to the last)
 cases: 2 of 3 cases hold
 `

@@ -71,7 +71,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 	err := dec.Decode(&doc)
 	switch {
 	case errors.Is(err, io.EOF):
-		d.whole("is empty; write at least one rule under rules")
+		d.whole("is empty; add at least one rule under rules")
 		return nil
 	case err != nil:
 		d.syntax(err)
@@ -84,7 +84,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		d.syntax(err)
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
-		d.whole("holds no document; write at least one rule under rules")
+		d.whole("has no content; add at least one rule under rules")
 		return nil
 	}
 	return doc.Content[0]
@@ -175,7 +175,7 @@ func (d *decoder) enter(n *yaml.Node) *yaml.Node {
 	case d.over:
 		return nil
 	case d.nodes > d.most:
-		d.fault(at, "aliases make the file more than %d values long; write less", d.most)
+		d.fault(at, "aliases make the file more than %d values long; use fewer", d.most)
 		d.over = true // what else seems wrong is so only because nothing more is read
 		return nil
 	}
@@ -194,7 +194,7 @@ func (d *decoder) mapping(n *yaml.Node, what string, fields ...field) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		d.fault(n, "%s is %s; write keys and values: %s", what, kind(n), names(fields))
+		d.fault(n, "%s is %s; use keys and values: %s", what, kind(n), names(fields))
 		return
 	}
 	var seen [64]*yaml.Node // more fields than any mapping has
@@ -208,9 +208,9 @@ func (d *decoder) mapping(n *yaml.Node, what string, fields ...field) {
 		at := slices.IndexFunc(fields, func(f field) bool { return key.Kind == yaml.ScalarNode && f.name == key.Value })
 		switch {
 		case at < 0:
-			d.fault(key, "%s has no key %q; write %s", what, shorten(key.Value), suggestion(key.Value, fields))
+			d.fault(key, "%s has no key %q; use %s", what, shorten(key.Value), suggestion(key.Value, fields))
 		case seen[at] != nil:
-			d.fault(key, "%q is on line %d already; a key stands once", key.Value, seen[at].Line)
+			d.fault(key, "%q is on line %d already; remove one of them", key.Value, seen[at].Line)
 		default:
 			seen[at] = key
 			fields[at].read(n.Content[i+1])
@@ -227,7 +227,7 @@ func (d *decoder) rename(key *yaml.Node, fields []field) {
 	for i := range fields {
 		if was := renamed[fields[i].name]; was != "" && key.Kind == yaml.ScalarNode && key.Value == was {
 			key.Value = fields[i].name
-			d.warnings = append(d.warnings, Warning{File: d.file, Line: key.Line, Problem: fmt.Sprintf("%s is called %s now, and the old name is read in this release only; write %s", was, fields[i].name, fields[i].name)})
+			d.warnings = append(d.warnings, Warning{File: d.file, Line: key.Line, Problem: fmt.Sprintf("%s is called %s now, and the old name is read in this release only; use %s", was, fields[i].name, fields[i].name)})
 		}
 	}
 }
@@ -253,7 +253,7 @@ func (d *decoder) pairs(n *yaml.Node, what string, most int, read func(key, valu
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		d.fault(n, "%s is %s; write names with a colon and a value", what, kind(n))
+		d.fault(n, "%s is %s; use NAME: VALUE", what, kind(n))
 		return
 	}
 	if len(n.Content)/2 > most {
@@ -265,9 +265,9 @@ func (d *decoder) pairs(n *yaml.Node, what string, most int, read func(key, valu
 		key := n.Content[i]
 		switch line, twice := seen[key.Value]; {
 		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge":
-			d.fault(key, "%s: a name is a list or a mapping; write one word", what)
+			d.fault(key, "%s: a name is a list or a mapping; use one word", what)
 		case twice:
-			d.fault(key, "%q is on line %d already; a name stands once", shorten(key.Value), line)
+			d.fault(key, "%q is on line %d already; remove one of them", shorten(key.Value), line)
 		default:
 			seen[key.Value] = key.Line
 			read(key, n.Content[i+1])
@@ -302,7 +302,7 @@ func (d *decoder) text(n *yaml.Node, what string) (string, bool) {
 		return "", false
 	}
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		d.fault(n, "%s is %s; write one word or text", what, kind(n))
+		d.fault(n, "%s is %s; use one word or text", what, kind(n))
 		return "", false
 	}
 	d.recorded.text(n)
@@ -346,7 +346,7 @@ func (d *decoder) flag(name string, into *bool) field {
 	return d.scalar(name, func(n *yaml.Node, s string) {
 		d.recorded.flag(n)
 		if s != "true" && s != "false" {
-			d.fault(n, "%s is %q; write true or false", name, shorten(s))
+			d.fault(n, "%s is %q; use true or false", name, shorten(s))
 		}
 		*into = s == "true"
 	})
@@ -357,7 +357,7 @@ func (d *decoder) number(name string, least, most int64, into *int64) field {
 		d.recorded.number(n, least, most)
 		v, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
 		if err != nil || v < least || v > most {
-			d.fault(n, "%s is %q; write a whole number from %d to %d", name, shorten(s), least, most)
+			d.fault(n, "%s is %q; use a whole number from %d to %d", name, shorten(s), least, most)
 			return
 		}
 		*into = v
@@ -369,7 +369,7 @@ func (d *decoder) duration(name string, least, most time.Duration, into *time.Du
 		d.recorded.duration(n)
 		v, err := time.ParseDuration(s)
 		if err != nil || v < least || v > most {
-			d.fault(n, "%s is %q; write a time from %v to %v with its unit, such as 1m30s", name, shorten(s), least, most)
+			d.fault(n, "%s is %q; use a time from %v to %v with its unit, such as 1m30s", name, shorten(s), least, most)
 			return
 		}
 		*into = v

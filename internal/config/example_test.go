@@ -70,7 +70,7 @@ rules:
 	fmt.Println(err)
 	// Output:
 	// sluice.yaml:4:21: "post" is not a method; methods are written in capitals, such as POST
-	// sluice.yaml:5:5: a rule has no key "limit"; write limits
+	// sluice.yaml:5:5: a rule has no key "limit"; use limits
 	// sluice.yaml:7:24: limit "10/s burst": burst needs a number of units behind it
-	// sluice.yaml:7:30: limit "100/fortnight": "fortnight" is not a window; write a number and one of us, ms, s, min, h, day, week, or month and year with a calendar
+	// sluice.yaml:7:30: limit "100/fortnight": "fortnight" is not a window; use a number and one of us, ms, s, min, h, day, week, or month and year with a calendar
 }

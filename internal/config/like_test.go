@@ -70,7 +70,7 @@ rules:
 `))
 	for _, want := range []string{
 		`sluice.yaml:6:40: limit "9/min burst 3": burst belongs to token-bucket and leaky-bucket, and the limit in whose place`,
-		`sluice.yaml:10:21: limit "7/day": replaces limits counted by fixed-window and sliding-log; write which`,
+		`sluice.yaml:10:21: limit "7/day": replaces limits counted by fixed-window and sliding-log; name the algorithm`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

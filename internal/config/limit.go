@@ -64,7 +64,7 @@ func (d *decoder) limitKeys(n *yaml.Node, of like) (limits []policy.Limit) {
 		}
 	}
 	if meant := meantByKeys(n); meant != "" {
-		d.fault(n, "a limit is a text; write %s", meant)
+		d.fault(n, "a limit is a text; use %s", meant)
 		return nil
 	}
 	before := len(d.faults)
@@ -77,12 +77,12 @@ func (d *decoder) limitKeys(n *yaml.Node, of like) (limits []policy.Limit) {
 	case len(d.faults) > before:
 		return nil
 	case platform != nil && (soft != nil || grace != nil):
-		d.fault(platform, "like stands alone, as a platform's limits are hard ones; leave out soft and grace")
+		d.fault(platform, "like excludes soft and grace, as a platform's limits are hard; leave out soft and grace")
 		return nil
 	case platform != nil:
 		return limits
 	case soft == nil || grace == nil:
-		d.fault(n, "a soft limit needs a grace limit; write both, such as {soft: 100/min, grace: 500/day}")
+		d.fault(n, "a soft limit needs a grace limit; set both, such as {soft: 100/min, grace: 500/day}")
 		return nil
 	}
 	return []policy.Limit{{Limit: *soft, Grace: grace}}
@@ -94,7 +94,7 @@ func (d *decoder) limitText(n *yaml.Node, of like) (policy.Limit, bool) {
 		return policy.Limit{}, false
 	}
 	if text == noLimits {
-		d.fault(n, "none is for a tier without limits, or a rule of which only tiers have some, and stands alone there; exempt single keys by exempt: {keys: …}")
+		d.fault(n, "none is for a tier without limits, or for a rule with limits in its tiers only, and excludes other limits; exempt single keys by exempt: {keys: …}")
 		return policy.Limit{}, false
 	}
 	if meant := meantByLimit(text); meant != "" {
@@ -109,7 +109,7 @@ func (d *decoder) limitText(n *yaml.Node, of like) (policy.Limit, bool) {
 	const word = " grace "
 	at := strings.Index(soft, word)
 	if at < 0 {
-		d.faultAt(n, len(text), "a soft limit needs a grace limit behind it; write for example: soft 100/min grace 500/day")
+		d.faultAt(n, len(text), "a soft limit needs a grace limit behind it; use for example: soft 100/min grace 500/day")
 		return policy.Limit{}, false
 	}
 	l, ok := d.limit(n, soft[:at], len("soft "), of.limits)
@@ -122,10 +122,10 @@ func (d *decoder) limitText(n *yaml.Node, of like) (policy.Limit, bool) {
 func meantByLimit(text string) string {
 	word := strings.ToLower(strings.TrimSpace(strings.TrimPrefix(text, "like ")))
 	if _, ok := profile.Get(word); ok {
-		return "is a platform; write like: " + word + " in the place of limits, or {like: " + word + "} among them"
+		return "is a platform; use like: " + word + " in the place of limits, or {like: " + word + "} among them"
 	}
 	if slices.Contains([]string{noLimits, "unlimited", "no", "off"}, word) {
-		return "write none, alone, for a tier without limits"
+		return "use none, without others, for a tier without limits"
 	}
 	return ""
 }
@@ -187,7 +187,7 @@ func (d *decoder) slots(n *yaml.Node, name, may string) *sluice.SlotLimit {
 	short, limit := d.number(name, 1, bounds.MaxSlots, &l.Cap), d.number("cap", 1, bounds.MaxSlots, &l.Cap)
 	mapped := d.mappingOr(n, name, short.read, limit, d.duration("ttl", time.Millisecond, sluice.MaxWindow, &l.TTL))
 	if mapped && l.Cap == 0 && len(d.faults) == before {
-		d.fault(n, "%s without a cap; write how many %s at once, such as cap: 10", name, may)
+		d.fault(n, "%s without a cap; set how many %s at once, such as cap: 10", name, may)
 	}
 	return l
 }
@@ -214,7 +214,7 @@ func (d *decoder) cost(n *yaml.Node, c *policy.Cost) {
 	if m == nil {
 		return
 	}
-	const forms = "write a number, request-bytes, response-bytes, milliseconds, or {response_header: X-Cost, most: 1000, estimate: 1}"
+	const forms = "use a number, request-bytes, response-bytes, milliseconds, or {response_header: X-Cost, most: 1000, estimate: 1}"
 	if m.Kind != yaml.MappingNode {
 		s, ok := d.text(m, "cost")
 		switch {
@@ -247,7 +247,7 @@ func (d *decoder) cost(n *yaml.Node, c *policy.Cost) {
 	case (request == "") == (response == ""):
 		d.fault(n, "a cost is in one header; %s", forms)
 	case c.Most == 0:
-		d.fault(n, "without most one slip of the peer could spend a budget for good; write the largest number that is believed, such as most: 1000")
+		d.fault(n, "without most one wrong header could use up a budget; set the largest number to accept, such as most: 1000")
 	}
 	c.Of, c.Header = policy.RequestHeader, request
 	if response != "" {
@@ -262,7 +262,7 @@ func (d *decoder) when(n *yaml.Node) *policy.When {
 		d.each(n, "response", func(n *yaml.Node, s string) {
 			status, ok := parseStatus(s)
 			if !ok {
-				d.fault(n, "response is %q; write a status, a class or a range, such as 401, 4xx or 500-503", shorten(s))
+				d.fault(n, "response is %q; use a status, a class or a range, such as 401, 4xx or 500-503", shorten(s))
 				return
 			}
 			w.Status = append(w.Status, status)
@@ -271,13 +271,13 @@ func (d *decoder) when(n *yaml.Node) *policy.When {
 	if m := d.enter(n); m == nil {
 		return w
 	} else if m.Kind != yaml.MappingNode {
-		d.fault(n, "when is %s; write which responses count, such as {response: [401, 4xx]}", kind(m))
+		d.fault(n, "when is %s; list the responses that count, such as {response: [401, 4xx]}", kind(m))
 		return w
 	}
 	before := len(d.faults)
 	d.mapping(n, "when", field{"response", statuses}, d.flag("hold", &w.Hold))
 	if len(w.Status) == 0 && len(d.faults) == before {
-		d.fault(n, "when without response; write which responses count, such as response: [401, 4xx]")
+		d.fault(n, "when without response; list the responses that count, such as response: [401, 4xx]")
 	}
 	return w
 }

@@ -27,7 +27,7 @@ func TestLimitOfKeys(t *testing.T) {
 		"[{rate: 60, per: min}, {rate: 1000, per: day}]": "60/min",
 	} {
 		_, err := config.Parse("f", []byte("rules: [{name: a, by: ip, limits: "+limit+"}]"))
-		if err == nil || !strings.Contains(err.Error(), "a limit is a text; write "+want) {
+		if err == nil || !strings.Contains(err.Error(), "a limit is a text; use "+want) {
 			t.Errorf("%s: got %v, want %q", limit, err, want)
 		}
 		if _, err := config.Parse("f", []byte("rules: [{name: a, by: ip, limits: "+want+"}]")); err != nil {

@@ -189,11 +189,11 @@ func odd(r *policy.Rule, l sluice.Limit) (texts []string) {
 	if f.Algorithm == sluice.LeakyBucket {
 		burst = f.DelayAfter
 		if _, wait := algo.Output(l, f.Window); !r.Shape && wait > 30*time.Second && (r.MaxWait == 0 || r.MaxWait > 30*time.Second) {
-			texts = append(texts, fmt.Sprintf("%v delays a request for up to %v, longer than most clients wait; write a max_wait, a smaller burst, or nodelay", l, wait))
+			texts = append(texts, fmt.Sprintf("%v delays a request for up to %v, longer than most clients wait; use a max_wait, a smaller burst, or nodelay", l, wait))
 		}
 	}
 	if r.Cost.Bytes() && !r.Shape && l.Queues() {
-		texts = append(texts, fmt.Sprintf("%v delays a request as a whole, by the bytes that are known of it when it comes; write shape: true to slow bodies down, or nodelay", l))
+		texts = append(texts, fmt.Sprintf("%v delays a request as a whole, by the bytes that are known of it when it comes; use shape: true to slow bodies down, or nodelay", l))
 	}
 	if wait := algo.Wait(l); wait > 30*time.Second {
 		texts = append(texts, fmt.Sprintf("%v lets one request owe so much that the next ones of its key wait for up to %v, longer than most clients do; lower the debt", l, wait))

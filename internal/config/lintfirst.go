@@ -29,7 +29,7 @@ func behind(c *Config, parts []policy.Part) (texts []string) {
 		next := parts[i+1]
 		switch {
 		case p.Source == source.IP || p.Source == source.Method:
-			return append(texts, fmt.Sprintf("every request has the %v, so that %v behind it is never the first; write %v last", p, next, p))
+			return append(texts, fmt.Sprintf("every request has the %v, so that %v behind it is never the first; use %v last", p, next, p))
 		case p.Source == source.Claim && required:
 			texts = append(texts, fmt.Sprintf("only a token without the claim %s gets to %v: a request without a token is answered with 401, as tokens.required says; leave that out, or %v", p.Name, next, next))
 		}

@@ -24,7 +24,7 @@ func occupied(r *policy.Rule) (texts []string) {
 			continue
 		}
 		if ttl := cmp.Or(l.InFlight.TTL, bounds.DefaultLease); ttl > longForAll {
-			texts = append(texts, fmt.Sprintf("in_flight is one for all, and a client that breaks off an upload has taken a slot of it for %v; write a ttl near the longest request, %v at most, or by: ip",
+			texts = append(texts, fmt.Sprintf("in_flight is one for all, and a client that breaks off an upload has taken a slot of it for %v; use a ttl near the longest request, %v at most, or by: ip",
 				ttl, longForAll))
 		}
 	}

@@ -75,7 +75,7 @@ func listenerWarnings(c *Config, at *Listener) (texts []string) {
 		texts = append(texts, more...)
 	}
 	if !at.TCP && len(c.ClientIP.Trusted) > 0 && len(at.ProxyProtocol) == 0 {
-		texts = append(texts, "its connections are those of the proxies in client_ip, which share a budget for all of their clients; write their networks under exempt, or limit clients under rules")
+		texts = append(texts, "its connections come from the proxies in client_ip, so all clients of a proxy share a budget; list the proxies' networks under exempt, or limit clients under rules")
 	}
 	for i := range texts {
 		texts[i] = ofConnections(texts[i])
@@ -96,7 +96,7 @@ func shared(c *Config) (hints []Hint) {
 			continue
 		}
 		hints = append(hints, Hint{c.File, l.line, fmt.Sprintf("%s can be reached from other machines, and rule %q is by ip: if a load balancer or another proxy is in front, all its clients share one budget; "+
-			"write client_ip: {trusted: NETWORK} with its network, or client_ip: {trusted: []} if there is none", l.Address, rule)})
+			"set client_ip: {trusted: NETWORK} with its network, or client_ip: {trusted: []} if there is none", l.Address, rule)})
 	}
 	return hints
 }

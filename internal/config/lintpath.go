@@ -15,7 +15,7 @@ import (
 func literalStars(r *policy.Rule) (texts []string) {
 	for _, path := range slices.Concat(r.Match.Paths, r.Match.Except) {
 		if strings.Contains(path, "*") {
-			texts = append(texts, fmt.Sprintf("the * of path %s stands for itself; write {name} for any one segment, and end a path with / for all below it", path))
+			texts = append(texts, fmt.Sprintf("the * of path %s stands for itself; use {name} for any one segment, and end a path with / for all below it", path))
 		}
 	}
 	return texts

@@ -98,7 +98,7 @@ func freelyChosen(r *policy.Rule, l *policy.Level, room int64) (which, remedy st
 		if p.Source == source.IP {
 			bits := cmp.Or(p.IPv6Bits, 64) - largeNetwork
 			if bits > 0 && int64(1)<<min(bits, 62) >= room {
-				return fmt.Sprintf("one client may have a /%d of IPv6, which is %d keys", largeNetwork, int64(1)<<min(bits, 62)), fmt.Sprintf("write ip/32/%d", largeNetwork)
+				return fmt.Sprintf("one client may have a /%d of IPv6, which is %d keys", largeNetwork, int64(1)<<min(bits, 62)), fmt.Sprintf("use ip/32/%d", largeNetwork)
 			}
 		}
 	}

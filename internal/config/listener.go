@@ -103,30 +103,30 @@ func (d *decoder) listener(n *yaml.Node, c *Config) {
 		l.Limits.Bytes = d.tcpLimits(n, "bytes")
 	}})
 	if d.mappingOr(n, "listen", address.read, fields...) && l.Address == "" {
-		d.fault(n, "listen has no address; write address: 127.0.0.1:8080")
+		d.fault(n, "listen has no address; use address: 127.0.0.1:8080")
 	}
 	switch {
 	case l.TCP && l.Upstream == "":
-		d.fault(n, "a TCP listener needs an upstream of its own; write address: tcp://… and upstream: host:port")
+		d.fault(n, "a TCP listener needs an upstream of its own; use address: tcp://… and upstream: host:port")
 	case !l.TCP && l.Upstream != "":
-		d.fault(n, "an HTTP listener has no upstream of its own; write it under upstream, beside listen")
+		d.fault(n, "an HTTP listener has no upstream of its own; move it to the top-level upstream")
 	}
 	for _, n := range limits {
 		if !l.TCP && l.Address != "" {
-			d.fault(n, "is of TCP listeners; write what limits the bytes of HTTP under rules, with shape, or address: tcp://…")
+			d.fault(n, "is for TCP listeners; limit the bytes of HTTP in a rule with shape, or use address: tcp://…")
 		}
 	}
 	if l.Name == "" && (l.TCP || l.Limits.Limited()) {
 		l.Name = l.Address
 	}
 	if !l.Limits.Limited() && (l.Limits.By != policy.Part{} || l.Limits.Failure != sluice.FailOpen) {
-		d.fault(n, "by and failure are of limits, and there are none; write connections, open or bytes")
+		d.fault(n, "by and failure need a limit; set connections, open or bytes")
 	}
 	if slices.ContainsFunc(c.Listen, func(o Listener) bool { return o.Address == l.Address }) && l.Address != "" {
-		d.fault(n, "%s is listened at already; write another address", l.Address)
+		d.fault(n, "%s is the address of another listener; use another address", l.Address)
 	}
 	if i := slices.IndexFunc(c.Listen, func(o Listener) bool { return o.Name == l.Name }); i >= 0 && l.Name != "" && l.Name != l.Address {
-		d.fault(n, "%q is the name of the listener on line %d, too; two of one name would share a budget: choose another", l.Name, c.Listen[i].line)
+		d.fault(n, "%q is the name of the listener on line %d, too; listeners of one name would share a budget: choose another", l.Name, c.Listen[i].line)
 	}
 	c.Listen = append(c.Listen, l)
 }
@@ -137,10 +137,10 @@ func (d *decoder) tls(n *yaml.Node, l *Listener) {
 	d.mapping(n, "tls", d.path("cert", &l.CertFile), d.path("key", &l.KeyFile), d.path("client_ca", &l.ClientCAFile),
 		field{"client_cert", func(n *yaml.Node) { d.choice(n, "client_cert", &clients, "required", "optional") }})
 	if l.CertFile == "" || l.KeyFile == "" {
-		d.fault(n, "tls needs a cert and a key; write both files")
+		d.fault(n, "tls needs a cert and a key; set both files")
 	}
 	if clients != "" && l.ClientCAFile == "" {
-		d.fault(n, "client_cert is %s, but nobody vouches for clients; write client_ca and a file of certificates", clients)
+		d.fault(n, "client_cert is %s, but there is no client_ca; set client_ca to a file of certificates", clients)
 	}
 	l.ClientOptional = clients == "optional"
 }
@@ -153,10 +153,10 @@ func (d *decoder) circles(root *yaml.Node, c *Config) {
 			continue
 		}
 		if at != "" && c.Admin.Address == at {
-			d.fault(child(root, "admin"), "%s is listened at for clients, too; give it another port", at)
+			d.fault(child(root, "admin"), "%s is the address of a listener, too; give it another port", at)
 		}
 		if !c.Listen[i].TCP && slices.ContainsFunc(c.Upstreams, func(u Upstream) bool { return u.URL != nil && u.URL.Host == at }) {
-			d.fault(child(root, "upstream"), "%s is listened at, so that requests would go in circles; write the service's own address", at)
+			d.fault(child(root, "upstream"), "%s is an address of sluice itself, so requests would loop; use the service's own address", at)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func (d *decoder) limitFields(l *Listener) []field {
 	return []field{
 		d.scalar("name", func(n *yaml.Node, s string) {
 			if !listenerName.MatchString(s) {
-				d.fault(n, "name is %q; write 1 to 64 of a-z, 0-9, '.', '_' and '-'", shorten(s))
+				d.fault(n, "name is %q; use 1 to 64 of a-z, 0-9, '.', '_' and '-'", shorten(s))
 			}
 			l.Name = s
 		}),
@@ -178,7 +178,7 @@ func (d *decoder) limitFields(l *Listener) []field {
 			case err != nil && strings.HasPrefix(s, "ip"):
 				d.fault(n, "%v", err)
 			default:
-				d.fault(n, "by is %q, but all that is known of a TCP connection is its address; write ip, or ip/24/48", shorten(s))
+				d.fault(n, "by is %q, but a TCP connection has an address only; use ip, or ip/24/48", shorten(s))
 			}
 		}),
 		{"connections", func(n *yaml.Node) { l.Limits.Connections = d.tcpLimits(n, "connections") }},
@@ -199,13 +199,13 @@ func (d *decoder) tcpLimits(n *yaml.Node, what string) (limits []sluice.Limit) {
 			f := limit.Filled()
 			switch {
 			case limit.Grace != nil:
-				d.fault(n, "a soft limit warns, which TCP has no words for; write a hard one")
+				d.fault(n, "a soft limit warns, and TCP cannot carry a warning; use a hard limit")
 			case what == "connections" && f.Unit != sluice.Requests:
-				d.fault(n, "counts %v; write how many connections may be opened, such as 10/s burst 20, and what limits bytes under bytes", f.Unit)
+				d.fault(n, "counts %v; use a limit of connections, such as 10/s burst 20, and put limits of bytes under bytes", f.Unit)
 			case what == "bytes" && f.Unit != sluice.Bytes:
-				d.fault(n, "counts connections; write a limit of bytes, such as 100MB/min burst 1MB")
+				d.fault(n, "counts connections; use a limit of bytes, such as 100MB/min burst 1MB")
 			case what == "connections" && f.Queues():
-				d.fault(n, "%v delays, but a connection is let in at once or not at all; write nodelay behind it", limit)
+				d.fault(n, "%v delays, but a connection is let in at once or not at all; use nodelay behind it", limit)
 			case what == "bytes":
 				if p := policy.Unshapeable(f, 0); p != "" {
 					d.fault(n, "%v %s", limit, p)

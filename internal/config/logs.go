@@ -39,10 +39,10 @@ func (d *decoder) decisionLog(n *yaml.Node, l *DecisionLog) {
 		d.path("secret_file", &l.SecretFile),
 	)
 	if l.Plain = keys == "plain"; l.Plain && l.SecretFile != "" {
-		d.fault(child(n, "secret_file"), "secret_file is what keys are hashed with, and they are plain; leave one out")
+		d.fault(child(n, "secret_file"), "secret_file has no effect with keys: plain; leave one out")
 	}
 	if l.File == "" && len(d.faults) == before {
-		d.fault(n, "decision_log has no file; write file: decisions.jsonl, or stdout or stderr")
+		d.fault(n, "decision_log has no file; use file: decisions.jsonl, or stdout or stderr")
 	}
 }
 
@@ -54,7 +54,7 @@ func (d *decoder) logged(n *yaml.Node, l *DecisionLog) {
 			one, every, ok := strings.Cut(s, "/")
 			v, err := strconv.ParseInt(strings.ReplaceAll(every, "_", ""), 10, 64)
 			if !ok || one != "1" || err != nil || v < 1 || v > 1_000_000_000 {
-				d.fault(n, "sample is %q; write one of how many keys, such as 1/100", shorten(s))
+				d.fault(n, "sample is %q; use one of how many keys, such as 1/100", shorten(s))
 				return
 			}
 			l.Every = v
@@ -65,7 +65,7 @@ func (d *decoder) logged(n *yaml.Node, l *DecisionLog) {
 		return
 	}
 	if l.Requests = "sample"; child(n, "sample") == nil {
-		d.fault(n, "requests has no size of the sample; write sample: 1/100")
+		d.fault(n, "requests has no size of the sample; use sample: 1/100")
 	}
 }
 
@@ -74,7 +74,7 @@ func (d *decoder) accessLog(n *yaml.Node, l *AccessLog) {
 	before := len(d.faults)
 	d.mappingOr(n, "access_log", file.read, file)
 	if l.File == "" && len(d.faults) == before {
-		d.fault(n, "access_log has no file; write file: access.log, or stdout or stderr")
+		d.fault(n, "access_log has no file; use file: access.log, or stdout or stderr")
 	}
 }
 
@@ -91,7 +91,7 @@ func (d *decoder) sampledRule(root *yaml.Node, c *Config) {
 			return
 		}
 	}
-	d.fault(d.sampleBy(root), "by is %q, and no rule has that name; name one of them, or leave by out for the client's address", shorten(c.DecisionLog.By))
+	d.fault(d.sampleBy(root), "by is %q, and there is no such rule; name one of them, or leave by out for the client's address", shorten(c.DecisionLog.By))
 }
 
 // isStream reports whether a log is written to a standard stream of the process.

@@ -94,10 +94,10 @@ func (d *decoder) config(root *yaml.Node, c *Config) {
 	}
 	d.circles(root, c)
 	if c.MaxHeldPerKey > cmp.Or(c.MaxHeld, bounds.DefaultQueue) {
-		d.fault(child(root, "max_delayed_per_key"), "max_delayed_per_key is more than the %d that are delayed in all; write less, or a larger max_delayed", cmp.Or(c.MaxHeld, bounds.DefaultQueue))
+		d.fault(child(root, "max_delayed_per_key"), "max_delayed_per_key is more than the %d that are delayed in all; use a smaller number, or a larger max_delayed", cmp.Or(c.MaxHeld, bounds.DefaultQueue))
 	}
 	if ruleNodes == nil && len(d.faults) == 0 {
-		d.fault(root, "no rules; write at least one under rules")
+		d.fault(root, "no rules; add at least one under rules")
 	}
 	rules, faults := d.rules(ruleNodes, c.Exempt)
 	clean, nodes := rules[:0], ruleNodes[:0] // those without faults, in the same memory
@@ -138,9 +138,9 @@ func (d *decoder) unknown(c *Config) {
 	for _, at := range d.claims {
 		switch {
 		case at.of.Source == source.Claim && c.Tokens == nil:
-			d.fault(at.node, "no token is verified, so that no request has the claim %s; say under tokens how to verify them", at.of.Name)
+			d.fault(at.node, "tokens are not verified, so no request has the claim %s; set tokens", at.of.Name)
 		case at.of.Source == source.Certificate && !certificates:
-			d.fault(at.node, "no client is asked for a certificate, so that no request has %v; write at a listener tls: {cert: FILE, key: FILE, client_ca: FILE}", at.of)
+			d.fault(at.node, "no listener asks for client certificates, so no request has %v; set in a listener tls: {cert: FILE, key: FILE, client_ca: FILE}", at.of)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func (d *decoder) ruleNodes(n *yaml.Node) (nodes []*yaml.Node) {
 		return nodes
 	}
 	if n.Kind != yaml.SequenceNode {
-		d.fault(at, "rules is %s; write a list, each rule behind a dash", kind(n))
+		d.fault(at, "rules is %s; use a list, each rule behind a dash", kind(n))
 		return nodes
 	}
 	if len(n.Content) > bounds.MaxRules {

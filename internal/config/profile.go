@@ -17,7 +17,7 @@ import (
 // profile reads the name of a profile.
 func (d *decoder) profile(n *yaml.Node) (p profile.Profile, ok bool) {
 	if resolved(n).Kind == yaml.SequenceNode {
-		d.fault(n, "like is one platform; write the limits of several as limits: [{like: nginx}, {like: stripe}]")
+		d.fault(n, "like is one platform; use the limits of several as limits: [{like: nginx}, {like: stripe}]")
 		return p, false
 	}
 	name, ok := d.text(n, "like")
@@ -27,7 +27,7 @@ func (d *decoder) profile(n *yaml.Node) (p profile.Profile, ok bool) {
 	if p, ok = profile.Get(name); !ok {
 		meant := "see sluice profiles for those there are"
 		if names := profile.Meant(name); len(names) > 0 {
-			meant = "write " + strings.Join(names, " or ")
+			meant = "use " + strings.Join(names, " or ")
 		}
 		d.fault(n, "no platform is known as %q; %s", shorten(name), meant)
 		return p, false
@@ -54,10 +54,10 @@ func (r *ruleReader) asProfile(rule *yaml.Node) {
 	case r.platform == nil:
 		return
 	case r.levels != nil:
-		r.fault(r.platform, "like is of a rule that is its own level; write it into a level, as limits: {like: %s}", shorten(r.platform.Value))
+		r.fault(r.platform, "like is not for a rule with levels; move it into a level, as limits: {like: %s}", shorten(r.platform.Value))
 		return
 	case child(rule, "limits") != nil:
-		r.fault(r.platform, "like stands for the limits, too; write all of them there, as limits: [{like: %s}, 1000/day]", shorten(r.platform.Value))
+		r.fault(r.platform, "like excludes limits; put all of them under limits, as limits: [{like: %s}, 1000/day]", shorten(r.platform.Value))
 		return
 	}
 	p, ok := r.profile(r.platform)

@@ -22,7 +22,7 @@ func TestRenamed(t *testing.T) {
 	if tiers := c.Policy.Rule(0).Levels[0].Tiers; tiers == nil || len(tiers.Limits["pro"]) != 1 {
 		t.Errorf("got %+v", tiers)
 	}
-	const want = "f:2: warning: plans is called tiers now, and the old name is read in this release only; write tiers"
+	const want = "f:2: warning: plans is called tiers now, and the old name is read in this release only; use tiers"
 	if len(c.Warnings) != 1 || c.Warnings[0].String() != want {
 		t.Errorf("got %v, want %s", c.Warnings, want)
 	}

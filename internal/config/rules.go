@@ -44,7 +44,7 @@ func (d *decoder) rules(nodes []*yaml.Node, exempt []netip.Prefix) ([]policy.Rul
 		rules[i] = r.read(n, exempt)
 		if name := rules[i].Name; name != "" {
 			if line, taken := lines[name]; taken {
-				d.fault(child(n, "name"), "%q is the name of the rule on line %d, too; two rules of one name would share a budget: choose another", name, line)
+				d.fault(child(n, "name"), "%q is the name of the rule on line %d, too; rules of one name would share a budget: choose another", name, line)
 			} else {
 				lines[name] = n.Line
 			}
@@ -118,7 +118,7 @@ func (r *ruleReader) read(n *yaml.Node, exempt []netip.Prefix) policy.Rule {
 	r.asProfile(n)
 	r.finishLevel()
 	if r.rule.Name == "" && len(r.faults) == before {
-		r.fault(n, "a rule without a name; write name: and a word that names the budget")
+		r.fault(n, "a rule without a name; use name: and a word that names the budget")
 	}
 	r.rule.Status = int(r.status)
 	if r.levels == nil {
@@ -138,7 +138,7 @@ func (r *ruleReader) read(n *yaml.Node, exempt []netip.Prefix) policy.Rule {
 // hierarchy reads the levels of a rule that has several.
 func (r *ruleReader) hierarchy() {
 	for _, n := range r.own {
-		r.fault(n, "stands beside levels; write it into the level that it is about")
+		r.fault(n, "excludes levels; move it into a level")
 	}
 	r.list(r.levels, func(n *yaml.Node) {
 		var l policy.Level
@@ -197,7 +197,7 @@ func (d *decoder) candidates(n *yaml.Node, l *policy.Level, of like) {
 		c := policy.Candidate{Name: key.Value}
 		for _, l := range d.limitList(value, of) {
 			if l.Grace != nil {
-				d.fault(value, "a candidate with a soft limit; write its limits as hard ones")
+				d.fault(value, "a candidate with a soft limit; use hard limits")
 			}
 			c.Limits = append(c.Limits, l.Limit)
 		}
@@ -215,9 +215,9 @@ func (d *decoder) readMode(n *yaml.Node, r *policy.Rule) {
 	case word == "shadow":
 		r.Shadow = true
 	case word == "soft" && !soft:
-		d.fault(n, "mode is soft but no limit is; write one such as: soft 100/min grace 500/day")
+		d.fault(n, "mode is soft but no limit is; use one such as: soft 100/min grace 500/day")
 	case word == "enforce" && soft:
-		d.fault(n, "mode is enforce but a limit is soft; write mode: soft, or leave it out")
+		d.fault(n, "mode is enforce but a limit is soft; use mode: soft, or leave it out")
 	}
 }
 
@@ -243,7 +243,7 @@ func (d *decoder) pairsOf(n *yaml.Node, what string, into *[]policy.Field) {
 		if len(f.Values) == 1 && f.Values[0] == "*" {
 			f.Values = nil
 		} else if slices.Contains(f.Values, "*") {
-			d.fault(value, `"*" is any value, which includes the others; write it alone`)
+			d.fault(value, `"*" is any value, which includes the others; use it alone`)
 		}
 		*into = append(*into, f)
 	})
@@ -268,7 +268,7 @@ func (d *decoder) keyPart(n *yaml.Node) (p policy.Part) {
 		d.list(n, func(n *yaml.Node) { parts = append(parts, d.part(n)) })
 	}})
 	if len(d.faults) == before && len(parts) < 2 {
-		d.fault(m, "first is of several parts, of which it is the first that a request has; write for example {first: [claim.sub, ip]}")
+		d.fault(m, "first is a list of parts; the key is the first that a request has; use for example {first: [claim.sub, ip]}")
 	}
 	return policy.First(parts...)
 }
@@ -327,7 +327,7 @@ func (d *decoder) tiers(n *yaml.Node, of like) *policy.Tiers {
 		}},
 	)
 	if t.By.Source == source.None && len(d.faults) == before {
-		d.fault(n, "tiers without by; write which header or claim names the tier, such as by: claim.plan")
+		d.fault(n, "tiers without by; set by: the header or claim with the tier, such as by: claim.plan")
 	}
 	return t
 }
@@ -344,14 +344,14 @@ func (d *decoder) override(n *yaml.Node, l *policy.Level, of like) {
 				o.Expires, err = time.Parse(time.DateOnly, s)
 			}
 			if err != nil {
-				d.fault(n, "expires is %q; write a day or an instant, such as 2026-12-31 or 2026-12-31T18:00:00Z", shorten(s))
+				d.fault(n, "expires is %q; use a day or an instant, such as 2026-12-31 or 2026-12-31T18:00:00Z", shorten(s))
 			}
 		}),
 		d.word("reason", &o.Reason),
 		d.word("author", &o.Author),
 	)
 	if o.Key == nil && len(d.faults) == before {
-		d.fault(n, "an override without a key; write whose limits these are")
+		d.fault(n, "an override without a key; set key: the key of these limits")
 	}
 	l.Overrides = append(l.Overrides, o)
 }

@@ -209,7 +209,7 @@ func addressOf(s *step) string {
 	if addr := s.given.request.Address; addr.IsValid() {
 		return addr.String()
 	}
-	return "a client without an address; write one under from"
+	return "a client without an address; use one under from"
 }
 
 func listCounts(counts map[string]int64) string {

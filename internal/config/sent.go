@@ -28,7 +28,7 @@ func (d *decoder) requestLine(n *yaml.Node, s string, p *policy.StaticAttributes
 	values, err := url.ParseQuery(query)
 	u, uerr := url.ParseRequestURI(target)
 	if !strings.HasPrefix(path, "/") && path != "*" || strings.ContainsAny(target, " #") || err != nil || uerr != nil {
-		d.fault(n, "request is %q; write a method and a path, such as POST /posts?draft=1", shorten(s))
+		d.fault(n, "request is %q; use a method and a path, such as POST /posts?draft=1", shorten(s))
 		return
 	}
 	var sent wire.Attributes

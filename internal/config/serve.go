@@ -23,7 +23,7 @@ func (d *decoder) choice(n *yaml.Node, what string, into *string, choices ...str
 	s, ok := d.text(n, what)
 	d.recorded.words(n, choices...)
 	if ok && !slices.Contains(choices, s) {
-		d.fault(n, "%s is %q; write one of %s", what, shorten(s), strings.Join(choices, ", "))
+		d.fault(n, "%s is %q; use one of %s", what, shorten(s), strings.Join(choices, ", "))
 		return
 	}
 	*into = s
@@ -58,7 +58,7 @@ func (d *decoder) headerFields(n *yaml.Node, c *Config) {
 	})
 	has := func(word string) bool { return slices.Contains(c.Fields, word) }
 	if has("none") && len(c.Fields) > 1 || has("x-ratelimit") && has("x-ratelimit-epoch") {
-		d.fault(n, "fields exclude each other; none stands alone, and x-ratelimit is in seconds from now or since 1970")
+		d.fault(n, "fields exclude each other; use none without others, and one of x-ratelimit and x-ratelimit-epoch")
 	}
 }
 
@@ -71,9 +71,9 @@ func (d *decoder) networks(n *yaml.Node, into *[]netip.Prefix) {
 		}
 		switch {
 		case err != nil:
-			d.fault(n, "%q is not a network; write an address with the length of its prefix, such as 10.0.0.0/8", shorten(s))
+			d.fault(n, "%q is not a network; use an address with the length of its prefix, such as 10.0.0.0/8", shorten(s))
 		case p.Masked() != p:
-			d.fault(n, "%s has bits behind its prefix; write %v, or a longer prefix", s, p.Masked())
+			d.fault(n, "%s has bits behind its prefix; use %v, or a longer prefix", s, p.Masked())
 		default:
 			*into = append(*into, p)
 		}
@@ -88,7 +88,7 @@ func (d *decoder) address(n *yaml.Node, what, s string) bool {
 			return true
 		}
 	}
-	d.fault(n, "%s is %q; write a host and a port, such as 127.0.0.1:8080", what, shorten(s))
+	d.fault(n, "%s is %q; use a host and a port, such as 127.0.0.1:8080", what, shorten(s))
 	return false
 }
 
@@ -123,10 +123,10 @@ func (d *decoder) upstream(n *yaml.Node, c *Config) {
 		d.flag("upstream_host", &u.UpstreamHost),
 	)
 	if u.LongestRequest > 0 && u.Timeout > u.LongestRequest {
-		d.fault(child(n, "timeout"), "timeout is %v, but a request ends after longest_request, %v; write a timeout that is no longer", u.Timeout, u.LongestRequest)
+		d.fault(child(n, "timeout"), "timeout is %v, but a request ends after longest_request, %v; use a timeout that is no longer", u.Timeout, u.LongestRequest)
 	}
 	if u.URL == nil && len(d.faults) == before {
-		d.fault(n, "upstream has no url; write url: http://127.0.0.1:3000")
+		d.fault(n, "upstream has no url; use url: http://127.0.0.1:3000")
 	}
 	if len(d.faults) > before {
 		c.Upstreams = append(c.Upstreams, Upstream{}) // there is one, whatever it is
@@ -169,7 +169,7 @@ func (d *decoder) admin(n *yaml.Node, a *Admin) {
 		return
 	}
 	if !loopback(a.Address) {
-		d.fault(n, "admin at %s can be reached from other machines; write a loopback address, a token_file that holds a secret, or public: true for pages without keys", a.Address)
+		d.fault(n, "admin at %s can be reached from other machines; use a loopback address, a token_file that holds a secret, or public: true for pages without keys", a.Address)
 	}
 }
 
@@ -197,9 +197,9 @@ func ParseAdminHost(text string) (string, error) {
 	addr, aerr := netip.ParseAddr(strings.Trim(host, "[]"))
 	switch {
 	case err != nil || strings.HasPrefix(host, "*"):
-		return "", fmt.Errorf("%q is not a name; write one such as sluice.example.com, without a port", shorten(text))
+		return "", fmt.Errorf("%q is not a name; use one such as sluice.example.com, without a port", shorten(text))
 	case aerr == nil:
-		return "", fmt.Errorf("%v is an address, by which everybody may ask; leave it out, and write names only", addr)
+		return "", fmt.Errorf("%v is an address, and addresses are always accepted; leave it out, and list names only", addr)
 	}
 	return host, nil
 }
@@ -216,10 +216,10 @@ func (d *decoder) clientIP(n *yaml.Node, c *ClientIP) {
 		d.word("header", &c.Header),
 	)
 	if c.Header != "" && !headerForm.MatchString(c.Header) {
-		d.fault(child(n, "header"), "header is %q; write a header's name, such as X-Forwarded-For", shorten(c.Header))
+		d.fault(child(n, "header"), "header is %q; use a header's name, such as X-Forwarded-For", shorten(c.Header))
 	}
 	if c.Header != "" && len(c.Trusted) == 0 {
-		d.fault(n, "header is believed of the proxies in trusted only, and there are none; list their networks")
+		d.fault(n, "header has no effect without trusted proxies; list their networks under trusted")
 	}
 }
 
@@ -238,10 +238,10 @@ func (d *decoder) tokens(n *yaml.Node) *Tokens {
 		}
 	}
 	if keys != 1 {
-		d.fault(n, "tokens are verified by one of jwks_file, hmac_file and key_file; write one")
+		d.fault(n, "tokens are verified by one of jwks_file, hmac_file and key_file; use one")
 	}
 	if t.Header != "" && t.Cookie != "" {
-		d.fault(n, "a token is in a header or in a cookie; write one")
+		d.fault(n, "a token is in a header or in a cookie; use one")
 	}
 	return t
 }

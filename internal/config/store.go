@@ -28,15 +28,15 @@ func (d *decoder) store(n *yaml.Node, s *Store) {
 				d.word("prefix", &s.Prefix),
 			)
 			if prefixed && s.Prefix != "" {
-				d.fault(child(n, "prefix"), "the url names a prefix already; write one of them")
+				d.fault(child(n, "prefix"), "the url names a prefix already; use one of them")
 			}
 			if s.Redis == "" && len(d.faults) == before {
-				d.fault(n, "redis has no url; write url: redis://127.0.0.1:6379")
+				d.fault(n, "redis has no url; use url: redis://127.0.0.1:6379")
 			}
 		}},
 	)
 	if mapped && memory == redis {
-		d.fault(n, "a store is memory or redis; write one of them")
+		d.fault(n, "a store is memory or redis; use one of them")
 	}
 }
 
@@ -49,7 +49,7 @@ func (d *decoder) storeURL(n *yaml.Node, s *Store) (prefixed bool) {
 		return false
 	}
 	if m.Kind == yaml.SequenceNode {
-		d.fault(n, "url is a list; write one that names all servers, such as redis-cluster://10.0.0.1,10.0.0.2")
+		d.fault(n, "url is a list; use one that names all servers, such as redis-cluster://10.0.0.1,10.0.0.2")
 		return false
 	}
 	text, ok := d.text(m, "url")

@@ -91,7 +91,7 @@ func levelWords(l *policy.Level) (lines []string) {
 		whose = l.Name + ", " + whose
 	}
 	if len(l.By) == 0 && l.Name == "" {
-		whose += "; write by: ip for one per client"
+		whose += "; use by: ip for one per client"
 	}
 	if len(l.By) > 0 {
 		whose += [...]string{

@@ -166,7 +166,7 @@ func TestFaultsOfTheClient(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for _, c := range []struct{ name, upstream, want string }{
-		{"nothing", "", "is empty; write for example http://127.0.0.1:3000"},
+		{"nothing", "", "is empty; use for example http://127.0.0.1:3000"},
 		{"no scheme", "localhost:3000", "does not begin with http://, https:// or h2c://"},
 		{"another scheme", "ftp://x", "does not begin with http://, https:// or h2c://"},
 		{"no host", "http://", "names no host"},

@@ -129,7 +129,7 @@ func New(to string, opts Options) (*Gateway, error) {
 	}
 	for _, p := range opts.Trusted {
 		if !p.IsValid() {
-			faults = append(faults, errors.New(`option Trusted: a prefix is not valid; write for example netip.MustParsePrefix("10.0.0.0/8")`))
+			faults = append(faults, errors.New(`option Trusted: a prefix is not valid; use for example netip.MustParsePrefix("10.0.0.0/8")`))
 		}
 	}
 	if err := errors.Join(faults...); err != nil {

@@ -124,7 +124,7 @@ func check(path string, info fs.FileInfo) error {
 	if info.Mode().IsRegular() {
 		return nil
 	}
-	return fmt.Errorf("%s is %s; write the path of a regular file", path, kind(info.Mode()))
+	return fmt.Errorf("%s is %s; use the path of a regular file", path, kind(info.Mode()))
 }
 
 // kind says what is at a path where a file should be.

@@ -37,7 +37,7 @@ func TestOpen(t *testing.T) {
 	for _, c := range []struct{ path, want string }{
 		{at("file"), ""},
 		{at("link"), ""},
-		{at("pipe"), "pipe is a pipe; write the path of a regular file"},
+		{at("pipe"), "pipe is a pipe; use the path of a regular file"},
 		{at("link-to-pipe"), "is a pipe"},
 		{dir, "is a directory"},
 		{os.DevNull, "is a device"},

@@ -90,7 +90,7 @@ func readSecret(what, name string) (string, error) {
 	}
 	secret := strings.TrimSpace(string(data))
 	if len(secret) < leastToken {
-		return "", fmt.Errorf("%s %s: %d bytes can be guessed; write %d or more, such as those of openssl rand -hex 32", what, name, len(secret), leastToken)
+		return "", fmt.Errorf("%s %s: %d bytes can be guessed; use %d or more, such as those of openssl rand -hex 32", what, name, len(secret), leastToken)
 	}
 	return secret, nil
 }

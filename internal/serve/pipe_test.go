@@ -112,7 +112,7 @@ func TestPipeAtTheStart(t *testing.T) {
 	fifo := filepath.Join(dir, "fifo")
 	pipe(t, fifo)
 	file := filepath.Join(dir, "sluice.yaml")
-	const want = " is a pipe; write the path of a regular file"
+	const want = " is a pipe; use the path of a regular file"
 	for _, c := range []struct{ name, yaml string }{
 		{"password_file", "store: {redis: {url: \"redis://127.0.0.1:1?password_file=%s\"}}"},
 		{"secret_file", "store: {redis: {url: \"redis://127.0.0.1:1?secret_file=%s\"}}"},

@@ -98,6 +98,6 @@ func (p *proxies) warn(ctx context.Context, peer netip.Addr, field string) {
 	}
 	p.log.Warn("all clients behind a peer share one budget: it sends the field of a proxy, and is not trusted",
 		slog.String("peer", peer.String()), slog.String("field", field), slog.String("rule", p.rule), slog.String("listener", listener),
-		slog.String("remedy", fmt.Sprintf("if it is a proxy of yours, write client_ip: {trusted: [%s]%s}%s; if it is a client, it has made the field up, and is rightly not believed",
+		slog.String("remedy", fmt.Sprintf("if it is a proxy of yours, set client_ip: {trusted: [%s]%s}%s; if it is a client, the field is forged and rightly ignored",
 			quoted, header, flag)))
 }

@@ -25,8 +25,8 @@ func TestUntrustedProxy(t *testing.T) {
 		name, yaml, field string
 		want              string // empty: nothing is reported
 	}{
-		{"forgotten", byIP, "X-Forwarded-For", "write client_ip: {trusted: [127.0.0.1/32]}, or --trust 127.0.0.1/32;"},
-		{"of RFC 7239", byIP, "Forwarded", "write client_ip: {trusted: [127.0.0.1/32], header: Forwarded};"},
+		{"forgotten", byIP, "X-Forwarded-For", "set client_ip: {trusted: [127.0.0.1/32]}, or --trust 127.0.0.1/32;"},
+		{"of RFC 7239", byIP, "Forwarded", "set client_ip: {trusted: [127.0.0.1/32], header: Forwarded};"},
 		{"beside another", "client_ip: {trusted: 10.0.0.0/8}\n" + byIP, "X-Forwarded-For", "trusted: [127.0.0.1/32]"},
 		{"with a field of its own", "client_ip: {trusted: 10.0.0.0/8, header: x-real-ip}\n" + byIP, "X-Real-Ip", "header: X-Real-Ip}"},
 		{"not that field", "client_ip: {trusted: 10.0.0.0/8, header: x-real-ip}\n" + byIP, "X-Forwarded-For", ""},

@@ -20,7 +20,7 @@ func TestOldName(t *testing.T) {
 			t.Errorf("got %d, want %d", got.status, want)
 		}
 	}
-	const warning = "plans is called tiers now, and the old name is read in this release only; write tiers"
+	const warning = "plans is called tiers now, and the old name is read in this release only; use tiers"
 	if n := strings.Count(s.logs.String(), warning); n != 1 {
 		t.Errorf("%d warnings:\n%s", n, s.logs)
 	}

@@ -210,7 +210,7 @@ func (s *server) listen(ctx context.Context) error {
 		return nil
 	}
 	if err := s.listeners.listenAdmin(ctx, at); err != nil {
-		return fmt.Errorf("%w; write another address for admin, or off", err)
+		return fmt.Errorf("%w; use another address for admin, or off", err)
 	}
 	return nil
 }

@@ -82,8 +82,8 @@ func TestStateThatCannotBe(t *testing.T) {
 		{"empty", write("empty", nil), "move the file away"},
 		{"cut short", write("short", good[:len(good)-1]), "move the file away"},
 		{"damaged", write("damaged", flipped), "move the file away"},
-		{"a folder", dir, "is a directory; write the path of a regular file"},
-		{"a pipe", fifo, "is a pipe; write the path of a regular file"},
+		{"a folder", dir, "is a directory; use the path of a regular file"},
+		{"a pipe", fifo, "is a pipe; use the path of a regular file"},
 		{"in no folder", filepath.Join(dir, "none", "x"), "its folder cannot be written to"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

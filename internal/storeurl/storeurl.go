@@ -103,14 +103,14 @@ func ParseSecret(line string) (*URL, error) { return parse(line, true, nil) }
 
 func parseVariable(name string, getenv func(string) string) (*URL, error) {
 	if !isVariable(name) {
-		return nil, errors.New("what follows env: is not the name of a variable; write for example env:REDIS_URL")
+		return nil, errors.New("the text after env: is not the name of a variable; use for example env:REDIS_URL")
 	}
 	if getenv == nil {
 		return &URL{variable: name}, nil
 	}
 	line := getenv(name)
 	if line == "" {
-		return nil, fmt.Errorf("the variable %s is not set: put the store's URL into it, for example redis://127.0.0.1:6379", name)
+		return nil, fmt.Errorf("the variable %s is not set; set it to the store's URL, for example redis://127.0.0.1:6379", name)
 	}
 	u, err := parse(line, true, getenv)
 	if err != nil {
@@ -131,9 +131,9 @@ func parse(line string, secret bool, getenv func(string) string) (*URL, error) {
 	s, known := schemes[scheme]
 	switch {
 	case len(line) > longestLine:
-		return nil, fmt.Errorf("the URL has %d bytes: it may have %d", len(line), longestLine)
+		return nil, fmt.Errorf("the URL has %d bytes; use at most %d", len(line), longestLine)
 	case !found || !known:
-		return nil, fmt.Errorf("the URL must begin with %s:// and the address of a server; write for example redis://127.0.0.1:6379",
+		return nil, fmt.Errorf("the URL must begin with %s:// and the address of a server; use for example redis://127.0.0.1:6379",
 			strings.Join(slices.Sorted(maps.Keys(schemes)), "://, "))
 	case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return nil, errors.New("the URL holds a control character; take it out")
@@ -151,7 +151,7 @@ func parse(line string, secret bool, getenv func(string) string) (*URL, error) {
 	p.setQuery(query)
 	p.setEnvironment(getenv)
 	if len(p.faults) > 0 && secret && at < 0 && strings.Contains(path+query, "@") {
-		p.fault("if the password holds / or ?, write %%2F and %%3F for them")
+		p.fault("it cannot be parsed; if the password has / or ?, use %%2F and %%3F")
 	}
 	if len(p.faults) > 0 {
 		return nil, errors.Join(p.faults...)
@@ -173,13 +173,13 @@ func (p *parsing) fault(format string, args ...any) {
 func (p *parsing) setUser(info string) {
 	name, password, found := strings.Cut(info, ":")
 	if found && !p.secret {
-		p.fault("the URL holds a password, which process lists and logs would show: put it into the variable %s, or into a file and write ?password_file=FILE", PasswordVariable)
+		p.fault("the URL has a password, which process lists and logs would show; put it into the variable %s, or into a file and add ?password_file=FILE", PasswordVariable)
 		return
 	}
 	var err, err2 error
 	p.User, err = url.PathUnescape(name)
 	if p.Password, err2 = url.PathUnescape(password); err != nil || err2 != nil {
-		p.fault("the user's name or the password holds a %% that begins no escape; write %%25 for it")
+		p.fault("the user's name or the password holds a %% that begins no escape; use %%25 for it")
 	}
 }
 
@@ -192,20 +192,20 @@ func (p *parsing) setEnvironment(getenv func(string) string) {
 		}
 		switch other := getenv(PasswordVariable); {
 		case other != "" && p.Password != "":
-			p.fault("a password is in the URL and in %s: keep one", PasswordVariable)
+			p.fault("a password is in the URL and in %s; remove one", PasswordVariable)
 		case other != "":
 			p.Password, from = other, PasswordVariable
 		}
 	}
 	if p.Password != "" && p.Parameters["password_file"] != "" {
-		p.fault("a password is in %s and in password_file: keep one", from)
+		p.fault("a password is in %s and in password_file; remove one", from)
 	}
 }
 
 func (p *parsing) setAddresses(list, port string) {
 	all := strings.Split(list, ",")
 	if p.Kind == Single && len(all) > 1 || len(all) > mostAddresses {
-		p.fault("%d servers: redis:// has one; write redis-cluster:// or redis-sentinel:// for several, of which %d are enough", len(all), mostAddresses)
+		p.fault("%d servers: redis:// has one; use redis-cluster:// or redis-sentinel:// with up to %d servers", len(all), mostAddresses)
 		return
 	}
 	for i, a := range all {
@@ -213,7 +213,7 @@ func (p *parsing) setAddresses(list, port string) {
 		if strings.Contains(strings.TrimPrefix(a[strings.LastIndexByte(a, ']')+1:], "]"), ":") {
 			var err error
 			if host, given, err = net.SplitHostPort(a); err != nil {
-				p.fault("address %d is not a host and a port; write for example 127.0.0.1:%s", i+1, port)
+				p.fault("address %d is not a host and a port; use for example 127.0.0.1:%s", i+1, port)
 				continue
 			}
 		}
@@ -222,7 +222,7 @@ func (p *parsing) setAddresses(list, port string) {
 		}
 		_, notIP := netip.ParseAddr(host)
 		if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 || host == "" || notIP != nil && strings.ContainsAny(host, " @%#[]:") {
-			p.fault("address %d is not a host and a port; write for example 127.0.0.1:%s", i+1, port)
+			p.fault("address %d is not a host and a port; use for example 127.0.0.1:%s", i+1, port)
 			continue
 		}
 		p.Addresses = append(p.Addresses, net.JoinHostPort(host, given))
@@ -234,7 +234,7 @@ func (p *parsing) setPath(path string) {
 		name, db, _ := strings.Cut(path, "/")
 		master, err := url.PathUnescape(name)
 		if p.Master, path = master, db; err != nil || master == "" || len(master) > longestMaster {
-			p.fault("sentinels need the name, of up to %d bytes, under which they watch the master; write for example redis-sentinel://127.0.0.1:26379/mymaster", longestMaster)
+			p.fault("sentinels need the name of the master, of up to %d bytes; use for example redis-sentinel://127.0.0.1:26379/mymaster", longestMaster)
 		}
 	}
 	if path == "" {
@@ -243,7 +243,7 @@ func (p *parsing) setPath(path string) {
 	n, err := strconv.ParseUint(path, 10, 32)
 	switch {
 	case err != nil || n >= mostDatabases:
-		p.fault("what follows the last slash is not the number of a database; write for example /0, or leave it out")
+		p.fault("the text after the last slash is not the number of a database; use for example /0, or leave it out")
 	case p.Kind == Cluster && n != 0:
 		p.fault("a Cluster has database 0 only; leave out /%d", n)
 	}
@@ -262,7 +262,7 @@ func (p *parsing) setQuery(query string) {
 		case !slices.Contains(parameters, name):
 			p.fault("parameter %d is none of %s", i+1, strings.Join(parameters, ", "))
 		case err != nil || value == "":
-			p.fault("%s: has no value that can be read; write for example %s=FILE", name, name)
+			p.fault("%s: has no value that can be read; use for example %s=FILE", name, name)
 		case twice:
 			p.fault("%s: is given twice; it has one value", name)
 		default:
@@ -272,7 +272,7 @@ func (p *parsing) setQuery(query string) {
 	if text := p.Parameters["timeout"]; text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < leastTimeout || d > MostTimeout {
-			p.fault("timeout: is no duration from %v to %v; write for example timeout=250ms", leastTimeout, MostTimeout)
+			p.fault("timeout: is no duration from %v to %v; use for example timeout=250ms", leastTimeout, MostTimeout)
 		}
 		p.Timeout = d
 	}
@@ -281,10 +281,10 @@ func (p *parsing) setQuery(query string) {
 		p.fault("ca_file, cert_file and key_file are about TLS; begin the URL with %s://", strings.Replace(p.scheme, "redis", "rediss", 1))
 	}
 	if has("cert_file") != has("key_file") {
-		p.fault("cert_file and key_file belong together; write both")
+		p.fault("cert_file and key_file belong together; set both")
 	}
 	if p.Kind != Sentinel && (has("sentinel_user") || has("sentinel_password_file")) {
-		p.fault("sentinel_user and sentinel_password_file are of redis-sentinel://")
+		p.fault("sentinel_user and sentinel_password_file are for redis-sentinel://; leave them out")
 	}
 }
 

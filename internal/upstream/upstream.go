@@ -23,9 +23,9 @@ const HTTP2 = "h2c"
 
 // Parse reads an upstream's URL. The error says what to write instead.
 func Parse(s string) (*url.URL, error) {
-	const example = "write for example http://127.0.0.1:3000"
+	const example = "use for example http://127.0.0.1:3000"
 	if len(s) > mostBytes {
-		return nil, fmt.Errorf("has %d bytes; write one of %d at most", len(s), mostBytes)
+		return nil, fmt.Errorf("has %d bytes; use one of %d at most", len(s), mostBytes)
 	}
 	u, err := url.Parse(s)
 	switch {
@@ -44,7 +44,7 @@ func Parse(s string) (*url.URL, error) {
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return nil, fmt.Errorf("%q has the port %s; write one from 1 to 65535", s, port)
+			return nil, fmt.Errorf("%q has the port %s; use one from 1 to 65535", s, port)
 		}
 	}
 	return u, nil
@@ -67,23 +67,23 @@ func shown(s string) string {
 // instead of a path that no request has, as those are cleaned.
 func ParsePath(s string) (string, error) {
 	if len(s) > mostBytes {
-		return "", fmt.Errorf("has %d bytes; write one of %d at most", len(s), mostBytes)
+		return "", fmt.Errorf("has %d bytes; use one of %d at most", len(s), mostBytes)
 	}
 	if !strings.HasPrefix(s, "/") {
-		return "", fmt.Errorf("%q does not begin with a slash; write a prefix such as /api", s)
+		return "", fmt.Errorf("%q does not begin with a slash; use a prefix such as /api", s)
 	}
 	if at := strings.IndexAny(s, "?#"); at >= 0 {
-		return "", fmt.Errorf("%q has a query or a fragment, which are no part of a path; write %s", s, s[:at])
+		return "", fmt.Errorf("%q has a query or a fragment, which are no part of a path; use %s", s, s[:at])
 	}
 	plain, err := url.PathUnescape(s)
 	if err != nil {
-		return "", fmt.Errorf("%q holds an escape that is not valid; write %%25 for a percent sign", s)
+		return "", fmt.Errorf("%q holds an escape that is not valid; use %%25 for a percent sign", s)
 	}
 	if strings.Count(plain, "/") > strings.Count(s, "/") {
-		return "", fmt.Errorf("%q holds an escaped slash, which is compared as any slash; write it as one", s)
+		return "", fmt.Errorf("%q has an escaped slash, which is compared as a slash; use a slash", s)
 	}
 	if clean := path.Clean(plain); clean != plain && (clean == "/" || clean+"/" != plain) {
-		return "", fmt.Errorf("%q can never match, as doubled slashes and dot segments are resolved in a request's path; write %s",
+		return "", fmt.Errorf("%q can never match, as doubled slashes and dot segments are resolved in a request's path; use %s",
 			s, (&url.URL{Path: clean}).EscapedPath())
 	}
 	return plain, nil

@@ -20,12 +20,12 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for s, want := range map[string]string{
-		"":                                      "is empty; write for example",
+		"":                                      "is empty; use for example",
 		"http://h:x":                            "is not a URL",
 		"localhost:3000":                        "does not begin with http://",
 		"ftp://h":                               "does not begin with http://",
 		"h2c:///x":                              "names no host",
-		"h2://h":                                "h2c://; write for example",
+		"h2://h":                                "h2c://; use for example",
 		"http://":                               "names no host",
 		"http://:80":                            "names no host",
 		"http:///x":                             "names no host",
@@ -38,10 +38,10 @@ func TestParse(t *testing.T) {
 		"http://h/?token=secret":                `"http://h/" has a query`,
 		"htp://h/#secret":                       "does not begin with http://",
 		"http://h/#a":                           "has a query or a fragment",
-		"http://h:0":                            "has the port 0; write one from 1 to 65535",
-		"http://h:99999":                        "has the port 99999; write one from 1 to 65535",
+		"http://h:0":                            "has the port 0; use one from 1 to 65535",
+		"http://h:99999":                        "has the port 99999; use one from 1 to 65535",
 		"http://[::1]:070000000000000000000000": "has the port",
-		"http://" + strings.Repeat("h", 1<<12):  "has 4103 bytes; write one of 4096 at most",
+		"http://" + strings.Repeat("h", 1<<12):  "has 4103 bytes; use one of 4096 at most",
 	} {
 		if u, err := upstream.Parse(s); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got %v, %v, want %q", s, u, err, want)
@@ -59,17 +59,17 @@ var paths = []struct{ text, want string }{ // want begins with a colon: the erro
 	{"/100%25", "/100%"},
 	{"", ":such as /api"},
 	{"api", ":such as /api"},
-	{"/a//b", ":write /a/b"},
-	{"/a//", ":write /a"},
-	{"//", ":write /"},
-	{"/" + strings.Repeat("a", 1<<12), ":has 4097 bytes; write one of 4096 at most"},
-	{"/v/../w", ":write /w"},
-	{"/v/.", ":write /v"},
-	{"/v/%2e%2E/%C3%A9", ":write /%C3%A9"},
-	{"/q?x", ":write /q"},
-	{"/q#x", ":write /q"},
+	{"/a//b", ":use /a/b"},
+	{"/a//", ":use /a"},
+	{"//", ":use /"},
+	{"/" + strings.Repeat("a", 1<<12), ":has 4097 bytes; use one of 4096 at most"},
+	{"/v/../w", ":use /w"},
+	{"/v/.", ":use /v"},
+	{"/v/%2e%2E/%C3%A9", ":use /%C3%A9"},
+	{"/q?x", ":use /q"},
+	{"/q#x", ":use /q"},
 	{"/a%2Fb", ":escaped slash"},
-	{"/a%", ":write %25"},
+	{"/a%", ":use %25"},
 }
 
 func TestParsePath(t *testing.T) {

@@ -46,7 +46,7 @@ var semver = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) != 2 || !semver.MatchString(args[1]) {
-		return fmt.Errorf("%q; write a repository and a version, such as v1.2.3", args)
+		return fmt.Errorf("%q; use a repository and a version, such as v1.2.3", args)
 	}
 	work, err := os.MkdirTemp("", "release")
 	if err != nil {

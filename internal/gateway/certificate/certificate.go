@@ -178,7 +178,7 @@ func (p *Pair) read() (c contents, err error) {
 func (p *Pair) use(c *contents, now time.Time) (err error) {
 	next := new(served)
 	if next.pair, err = tls.X509KeyPair(c.cert, c.key); err != nil {
-		return fmt.Errorf("certificate: %s and %s are not a good pair: %w", p.certFile, p.keyFile, err)
+		return fmt.Errorf("certificate: %s and %s cannot be used: %w", p.certFile, p.keyFile, err)
 	}
 	if old := p.current.Load(); old != nil && now.After(next.pair.Leaf.NotAfter) && now.Before(old.pair.Leaf.NotAfter) {
 		return fmt.Errorf("certificate: %s expired on %s; the one before it goes on serving", p.certFile, next.pair.Leaf.NotAfter.UTC().Format(time.RFC3339))

@@ -36,7 +36,7 @@ func parsePool(content []byte) (*x509.CertPool, error) {
 		}
 		content, n = rest, n+1
 		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("block %d is a %s; write certificates only, those of whom vouches for clients", n, block.Type)
+			return nil, fmt.Errorf("block %d is a %s; use certificates only, of the authorities that sign clients' certificates", n, block.Type)
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {

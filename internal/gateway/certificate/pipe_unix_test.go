@@ -28,7 +28,7 @@ func TestPipe(t *testing.T) {
 		if err := syscall.Mkfifo(name, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		want := name + " is a pipe; write the path of a regular file"
+		want := name + " is a pipe; use the path of a regular file"
 		if got := serving(t, p); got != "a" || p.Err() == nil || !strings.Contains(p.Err().Error(), want) {
 			t.Errorf("%q serves, fault %v; want a, %q", got, p.Err(), want)
 		}

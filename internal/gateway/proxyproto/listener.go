@@ -61,7 +61,7 @@ func Listen(l net.Listener, o Options) (*Listener, error) {
 	trusted := make([]netip.Prefix, 0, len(o.Trusted))
 	for _, p := range o.Trusted {
 		if !p.IsValid() {
-			faults = append(faults, errors.New(`proxyproto: Trusted: a prefix is not valid; write for example netip.MustParsePrefix("10.0.0.0/8")`))
+			faults = append(faults, errors.New(`proxyproto: Trusted: a prefix is not valid; use for example netip.MustParsePrefix("10.0.0.0/8")`))
 			continue
 		}
 		if p.Addr().Is4In6() && p.Bits() >= 96 {

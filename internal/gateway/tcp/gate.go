@@ -50,7 +50,7 @@ func (p *Places) giveBack() {
 
 // errFull is what a server logs of a connection for which there was no place.
 func (p *Places) errFull() error {
-	return fmt.Errorf("as many connections are open as may be in all, %d; raise max_connections, or bound what each client network may open", p.Most())
+	return fmt.Errorf("max_connections (%d) is reached; raise it, or set open of the listener, for each client network", p.Most())
 }
 
 // Gate is a [net.Listener] of the connections of another one that limits let in:

@@ -59,7 +59,7 @@ func newTerms(o *Options, upstream string, l Limits) (*terms, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("tcp: "+format, args...)) }
 	if _, port, err := net.SplitHostPort(upstream); o.gate == nil && (err != nil || port == "") {
-		fault("Upstream: %q is not of the form host:port; write for example 127.0.0.1:5432", upstream)
+		fault("Upstream: %q is not of the form host:port; use for example 127.0.0.1:5432", upstream)
 	}
 	if o.Store == nil && (l.Rate != nil || l.Bytes != nil) {
 		fault("Store is nil, but Rate or Bytes need one; make one, such as memstore.New(memstore.Options{})")
@@ -72,7 +72,7 @@ func newTerms(o *Options, upstream string, l Limits) (*terms, error) {
 	}
 	for t := range eachTerm(l.Rate) {
 		if t.Queues() {
-			fault("Rate: the limit %q delays, but a connection is let in at once or not at all; write nodelay", t.Name)
+			fault("Rate: the limit %q delays, but a connection is let in at once or not at all; use nodelay", t.Name)
 		}
 	}
 	for t := range eachTerm(l.Bytes) {

@@ -384,7 +384,7 @@ func TestNewRefuses(t *testing.T) {
 	if err == nil {
 		t.Fatal("got no error")
 	}
-	for _, want := range []string{"Upstream: \"nowhere\"", "Store is nil", "SlotStore is nil", "scope \"same\"", "at most 100 bytes at once", "write nodelay", "MaxConnections: -1", "IdleTimeout: -1ns", "MaxDelay: 2h"} {
+	for _, want := range []string{"Upstream: \"nowhere\"", "Store is nil", "SlotStore is nil", "scope \"same\"", "at most 100 bytes at once", "use nodelay", "MaxConnections: -1", "IdleTimeout: -1ns", "MaxDelay: 2h"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v; want it to say %s", err, want)
 		}

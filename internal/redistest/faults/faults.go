@@ -78,7 +78,7 @@ func times(t *testing.T) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		t.Fatalf("SLUICE_FAULTS is %q; write how often each fault shall strike, such as 20", text)
+		t.Fatalf("SLUICE_FAULTS is %q; use the number of times each fault is injected, such as 20", text)
 	}
 	return n
 }

@@ -105,11 +105,11 @@ var ErrNotLoopback = errors.New("other machines can reach this address")
 // is an [ErrNotLoopback].
 func Resolve(addr string) (*net.TCPAddr, error) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return nil, fmt.Errorf("%q is not an address; write for example 127.0.0.1:9090", addr)
+		return nil, fmt.Errorf("%q is not an address; use for example 127.0.0.1:9090", addr)
 	}
 	at, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("%q is not an address of this machine; write for example 127.0.0.1:9090", addr)
+		return nil, fmt.Errorf("%q is not an address of this machine; use for example 127.0.0.1:9090", addr)
 	}
 	if !at.IP.IsLoopback() {
 		return at, ErrNotLoopback

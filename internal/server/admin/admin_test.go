@@ -65,11 +65,11 @@ func TestResolve(t *testing.T) {
 		{"192.0.2.1:9090", "192.0.2.1:9090", true, ""},
 		{"[::ffff:192.0.2.1]:9090", "192.0.2.1:9090", true, ""},
 		{"[::ffff:127.0.0.1]:9090", "127.0.0.1:9090", false, ""},
-		{"", "", false, "write for example 127.0.0.1:9090"},
-		{"9090", "", false, "write for example 127.0.0.1:9090"},
-		{"127.0.0.1", "", false, "write for example 127.0.0.1:9090"},
-		{"127.0.0.1:x", "", false, "write for example 127.0.0.1:9090"},
-		{"127.0.0.1:70000", "", false, "write for example 127.0.0.1:9090"},
+		{"", "", false, "use for example 127.0.0.1:9090"},
+		{"9090", "", false, "use for example 127.0.0.1:9090"},
+		{"127.0.0.1", "", false, "use for example 127.0.0.1:9090"},
+		{"127.0.0.1:x", "", false, "use for example 127.0.0.1:9090"},
+		{"127.0.0.1:70000", "", false, "use for example 127.0.0.1:9090"},
 	} {
 		t.Run(c.addr, func(t *testing.T) {
 			at, err := admin.Resolve(c.addr)

@@ -111,22 +111,22 @@ func (q *ExplainRequest) request(ctx context.Context) (r *http.Request, client n
 	}
 	if q.Client != "" {
 		if client, err = netip.ParseAddr(q.Client); err != nil {
-			return nil, client, fmt.Errorf("client %q is not an address; write one such as 192.0.2.7", q.Client)
+			return nil, client, fmt.Errorf("client %q is not an address; use one such as 192.0.2.7", q.Client)
 		}
 	}
 	at, err := url.ParseRequestURI(q.URL)
 	switch {
 	case err != nil || strings.Contains(q.URL, "#"):
-		return nil, client, fmt.Errorf("url %q is not one; write a path such as /orders?q=1, or https://api.example/orders", q.URL)
+		return nil, client, fmt.Errorf("url %q is not one; use a path such as /orders?q=1, or https://api.example/orders", q.URL)
 	case at.Host != "" && at.Scheme != "http" && at.Scheme != "https":
-		return nil, client, fmt.Errorf("url %q is not of http; write https://api.example/orders", q.URL)
+		return nil, client, fmt.Errorf("url %q is not of http; use https://api.example/orders", q.URL)
 	}
 	method := q.Method
 	if method == "" {
 		method = http.MethodGet
 	}
 	if !wire.Token(method) {
-		return nil, client, fmt.Errorf("method %q is not one word; write one such as POST", method)
+		return nil, client, fmt.Errorf("method %q is not one word; use one such as POST", method)
 	}
 	r = (&http.Request{Method: method, URL: at, Host: at.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header), ContentLength: -1}).WithContext(ctx)
 	given := make(map[string]bool)

@@ -31,7 +31,7 @@ func misdirected(r *http.Request, hosts []string) error {
 	if ok && (addr.IsValid() || name == "localhost" || slices.Contains(hosts, name)) {
 		return nil
 	}
-	return fmt.Errorf("the admin address answers to its IP address, to localhost and to names that it is given, and %q is none of them; list it under admin.hosts, or by --admin-host without a file", r.Host)
+	return fmt.Errorf("%q is not a host name of the admin address; list it under admin.hosts, or by --admin-host without a file", r.Host)
 }
 
 // hostOf returns the address of a Host field, or its name as it is compared. It

@@ -123,7 +123,7 @@ func (l *Overrides) Add(o StoredOverride, now time.Time, apply func([]StoredOver
 	return l.change(now, apply, func(all []StoredOverride) ([]StoredOverride, error) {
 		all = slices.DeleteFunc(all, func(p StoredOverride) bool { return p.same(o.Rule, o.Level, o.Key) })
 		if len(all) >= mostOverrides {
-			return nil, fmt.Errorf("override: there are %d already; write lasting ones into the configuration", mostOverrides)
+			return nil, fmt.Errorf("override: there are %d already; put lasting ones into the configuration", mostOverrides)
 		}
 		return append(all, o), nil
 	})

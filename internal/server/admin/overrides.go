@@ -35,7 +35,7 @@ type OverrideDone struct {
 // one returns the only key that is meant.
 func (k *Key) one(p *policy.Policy) (target, error) {
 	if k.Rule == "" {
-		return target{}, errors.New("rule is missing; name the rule whose limits are meant")
+		return target{}, errors.New("rule is missing; set the name of a rule")
 	}
 	targets, _, err := k.targets(p)
 	if err != nil {
@@ -53,10 +53,10 @@ func (q *Override) check(now time.Time) error {
 		faults = append(faults, errors.New("reason is missing: the audit log has it; give --reason"))
 	}
 	if len(q.Limits) == 0 {
-		faults = append(faults, errors.New("limits are missing; write for example 1000/min"))
+		faults = append(faults, errors.New("limits are missing; use for example 1000/min"))
 	}
 	if !q.Expires.IsZero() && !q.Expires.After(now) {
-		faults = append(faults, fmt.Errorf("expires %s is over already; write a moment to come", q.Expires.Format(time.RFC3339)))
+		faults = append(faults, fmt.Errorf("expires %s is over already; use a time in the future", q.Expires.Format(time.RFC3339)))
 	}
 	return errors.Join(faults...)
 }

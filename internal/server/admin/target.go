@@ -169,7 +169,7 @@ func needs(p *policy.Policy, rule string) string {
 	if len(all) > most {
 		all = append(all[:most], "…")
 	}
-	return "write " + strings.Join(all, ", or ")
+	return "use " + strings.Join(all, ", or ")
 }
 
 // targetOf returns the key of a level, if all of its parts are given.

@@ -106,7 +106,7 @@ func (v *Verifier) readSecret(name string) error {
 	}
 	secret := bytes.TrimRight(data, "\r\n")
 	if len(secret) < leastHMAC {
-		return fmt.Errorf("%s: a secret of %d bytes can be guessed; write %d or more, such as those of openssl rand -hex 32", name, len(secret), leastHMAC)
+		return fmt.Errorf("%s: a secret of %d bytes can be guessed; use %d or more, such as those of openssl rand -hex 32", name, len(secret), leastHMAC)
 	}
 	v.key, v.algorithms = secret, algorithmsOfSecret(len(secret))
 	return nil
@@ -132,7 +132,7 @@ func (v *Verifier) readKey(name string) error {
 	}
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return fmt.Errorf("%s holds no PEM; write a file that begins with -----BEGIN PUBLIC KEY-----", name)
+		return fmt.Errorf("%s holds no PEM; use a file that begins with -----BEGIN PUBLIC KEY-----", name)
 	}
 	var key any
 	switch block.Type {
@@ -146,14 +146,14 @@ func (v *Verifier) readKey(name string) error {
 			key = c.PublicKey
 		}
 	default:
-		err = fmt.Errorf("is a %s; write a public key", block.Type)
+		err = fmt.Errorf("is a %s; use a public key", block.Type)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	v.key = key
 	if v.algorithms = algorithmsOf(key); v.algorithms == nil {
-		return fmt.Errorf("%s: a %T cannot verify a token; write an RSA, ECDSA or Ed25519 key", name, key)
+		return fmt.Errorf("%s: a %T cannot verify a token; use an RSA, ECDSA or Ed25519 key", name, key)
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (v *Verifier) readSet(name string) error {
 		}
 	}
 	if len(v.algorithms) == 0 {
-		return fmt.Errorf("%s: no key can verify a token; write RSA, ECDSA or Ed25519 keys", name)
+		return fmt.Errorf("%s: no key can verify a token; use RSA, ECDSA or Ed25519 keys", name)
 	}
 	v.key = &set
 	if len(set.Keys) == 1 {

@@ -64,13 +64,13 @@ func newCollector() (*collector, error) {
 	if name, at := variable("ENDPOINT"); at != "" {
 		u, err := url.Parse(at)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			fault(name, "it is no URL; write for example http://127.0.0.1:4318")
+			fault(name, "it is no URL; use for example http://127.0.0.1:4318")
 		} else if c.url = at; name == "OTEL_EXPORTER_OTLP_ENDPOINT" {
 			c.url = u.JoinPath("v1/traces").String()
 		}
 	}
 	if name, p := variable("PROTOCOL"); p != "" && p != "http/protobuf" {
-		fault(name, "%q cannot be had; write http/protobuf, and the collector's port for that, 4318 by default", p)
+		fault(name, "%q cannot be had; use http/protobuf, and the collector's port for that, 4318 by default", p)
 	}
 	if name, text := variable("TIMEOUT"); text != "" {
 		ms, err := strconv.ParseInt(text, 10, 32)
@@ -85,7 +85,7 @@ func newCollector() (*collector, error) {
 		c.gzip = true
 		c.header.Set("Content-Encoding", "gzip")
 	default:
-		fault(name, "%q cannot be had; write gzip or none", how)
+		fault(name, "%q cannot be had; use gzip or none", how)
 	}
 	name, list := variable("HEADERS")
 	for pair := range strings.SplitSeq(list, ",") {
@@ -95,7 +95,7 @@ func newCollector() (*collector, error) {
 		}
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if field == "" || !ok || err != nil { // which may be a secret, and is not shown
-			fault(name, "write NAME=VALUE, with commas between them, and what is special as %%XX")
+			fault(name, "use NAME=VALUE, with commas between them, and special bytes as %%XX")
 			continue
 		}
 		c.header.Set(field, value)

@@ -101,7 +101,7 @@ func wanted() (bool, error) {
 	case "otlp":
 		return true, nil
 	default:
-		return false, fmt.Errorf("trace: OTEL_TRACES_EXPORTER: %q cannot be had; write otlp or none", kind)
+		return false, fmt.Errorf("trace: OTEL_TRACES_EXPORTER: %q cannot be had; use otlp or none", kind)
 	}
 }
 

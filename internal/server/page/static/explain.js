@@ -46,7 +46,7 @@ export class Explain {
     for (const line of this.fields.value.split("\n").filter((l) => l.trim())) {
       const at = line.indexOf(":");
       if (at < 1) {
-        say(this.fault, `"${line.trim()}" is not a header field; write for example X-User: ada`);
+        say(this.fault, `"${line.trim()}" is not a header field; use for example X-User: ada`);
         return;
       }
       (headers[line.slice(0, at).trim()] ??= []).push(line.slice(at + 1).trim());

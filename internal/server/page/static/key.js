@@ -81,7 +81,7 @@ export class Key {
     for (const line of this.parts.value.split("\n").filter((l) => l.trim())) {
       const at = line.indexOf("=");
       if (at < 1) {
-        say(this.fault, `"${line.trim()}" is not a part with its value; write for example ip=192.0.2.1`);
+        say(this.fault, `"${line.trim()}" is not a part with its value; use for example ip=192.0.2.1`);
         return;
       }
       query.append(line.slice(0, at).trim(), line.slice(at + 1).trim());
