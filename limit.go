@@ -28,7 +28,7 @@ const MaxRetryAfter = 2*MaxWindow + MaxWait
 // written in a configuration: see [ParseLimit]. Fields that do not belong to
 // the Algorithm must be zero; [Limit.Validate] names every fault.
 type Limit struct {
-	// Name tells the limits of one scope apart, in state, metrics and header
+	// Name distinguishes the limits of one scope, in state, metrics and header
 	// fields: 1 to 64 of [a-z0-9._-]. Empty means a name made of the algorithm
 	// and the window but not the quota, so that a changed quota carries over.
 	Name      string

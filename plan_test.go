@@ -302,7 +302,7 @@ func TestIdentityIsFixed(t *testing.T) {
 	}
 }
 
-// TestPlanID: it tells plans apart whose limits differ in anything that counts.
+// TestPlanID: it distinguishes plans whose limits differ in anything that counts.
 func TestPlanID(t *testing.T) {
 	a, b := sluice.PerMinute(5), sluice.PerHour(50)
 	id := storekit.Compile(t, "login", a, b).ID()

@@ -194,7 +194,7 @@ func (it *Item) remaining(c counter, now int64) int64 {
 	return left + it.Term.Lent
 }
 
-// resetAfter returns how long it takes until the key is as good as new, in µs.
+// resetAfter returns how long it takes until the key is fully refilled, in µs.
 func (it *Item) resetAfter(c counter, now int64) int64 {
 	if it.State.Zero() && it.State.fill == 0 {
 		return 0

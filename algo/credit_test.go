@@ -84,7 +84,7 @@ func TestCreditLapses(t *testing.T) {
 	}
 }
 
-// TestRefundsIntoCredit: what came from credit comes back to it while some is left,
+// TestRefundsIntoCredit: units of credit are refunded to the credit while some is left,
 // and else only as far as units of the bucket are owed.
 func TestRefundsIntoCredit(t *testing.T) {
 	a := open(t, with(tokens(10, m, 10), creditOf(20, h)))

@@ -235,7 +235,7 @@ func TestExplainWords(t *testing.T) {
 	}
 }
 
-// TestExplainCredit: what was given is told apart from the burst.
+// TestExplainCredit: what was given is distinguished from the burst.
 func TestExplainCredit(t *testing.T) {
 	a := open(t, sluice.MustParseLimit("10/min burst 20 credit 30 credit-for 24h"))
 	a.add(origin, 5)

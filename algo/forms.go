@@ -138,7 +138,7 @@ func room(t *sluice.Term, s *State, at int64) int64 {
 }
 
 // knownOf returns what s says of the units that it counts, oldest first. A
-// bucket does not tell when they came.
+// bucket does not record when they came.
 func knownOf(s *State) []known {
 	t := s.By
 	switch t.Algorithm {

@@ -33,7 +33,7 @@ func SameForm(a, b *sluice.Term) bool {
 // continuous reports whether t is a bucket that refills all the time.
 func continuous(t *sluice.Term) bool { return t.Burst > 0 && t.Refill == sluice.Continuous }
 
-// own reports whether s was written under t, as far as its owner can tell.
+// own reports whether s was written under t, as far as its owner knows.
 func own(t *sluice.Term, s *State) bool { return s.By == nil || s.By.ID == t.ID }
 
 // writer returns the limit that s was written under.

@@ -12,7 +12,7 @@ import (
 // mostAhead is how much of a body is read ahead.
 const mostAhead = 16 << 10
 
-// aheadBody is a body whose beginning is read aside, while nobody asks for it:
+// aheadBody is a body whose beginning is read in the background, before it is asked for:
 // one that is small comes off its connection, which need not wait with us.
 // Closing it ends that.
 type aheadBody struct {
@@ -23,7 +23,7 @@ type aheadBody struct {
 	came     sync.Cond
 	buf      []byte
 	from, to int   // what of buf is there and has not been handed on
-	done     bool  // nothing more is read aside
+	done     bool  // nothing more is read in the background
 	err      error // what ended it, if not that buf is full
 }
 

@@ -34,7 +34,7 @@ func (t *Transport) repeat(r *http.Request) (*http.Request, bool) {
 	return again, true
 }
 
-// carriesKey reports whether the server can tell a repeated request by its key.
+// carriesKey reports whether the server recognizes a repeated request by its key.
 func carriesKey(r *http.Request) bool {
 	return r.Header.Get("Idempotency-Key") != "" || r.Header.Get("X-Idempotency-Key") != ""
 }

@@ -43,7 +43,7 @@ type TransportOptions struct {
 
 	// Fields are the header fields that are obeyed besides Retry-After, which
 	// always is. Zero means [Draft11]. X-RateLimit-Reset has two meanings that
-	// cannot be told apart, so it is read only when told which: [XRateLimit]
+	// cannot be distinguished, so it is read only if an option names one: [XRateLimit]
 	// is in seconds from now, [XRateLimitEpoch] in seconds since 1970.
 	Fields Fields
 

@@ -105,7 +105,7 @@ func (a *ahead) run() {
 func (a *ahead) grow() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	// One byte more than is kept tells a body that is as large from a larger one.
+	// One byte more than is kept distinguishes a body of that size from a larger one.
 	size := mostKept + 1 - a.came
 	if a.stop || size <= 0 {
 		return nil

@@ -34,7 +34,7 @@ const (
 	Draft11 Fields = 1 << iota
 	// XRateLimit is X-RateLimit-Limit, the units that the binding limit holds
 	// when full (the Burst of a bucket, else the Quota; 0 of a block), X-RateLimit-Remaining,
-	// X-RateLimit-Reset, which is in seconds from now until the key is as good as
+	// X-RateLimit-Reset, which is in seconds from now until the key has fully
 	// new, and on denials X-Ratelimit-Retry-After.
 	XRateLimit
 	// XRateLimitEpoch is XRateLimit with X-RateLimit-Reset in seconds since 1970.
@@ -203,7 +203,7 @@ func addField(h http.Header, key string, value []string) {
 // effective returns t: the seconds for which "at most r units" is true.
 //
 // Of an allowed request r is what remains, and it does not become less before
-// the key is as good as new, if only this client draws on it: so t lasts until
+// the key is fully refilled, if only this client draws on it: so t lasts until
 // then. Of a denied one r may be too little for it, and t lasts until it fits;
 // Retry-After is the same, so that it never points into t. Where it never fits,
 // t is as of an allowed one.

@@ -123,7 +123,7 @@ func notOwn(p policy.Part) bool {
 	}
 }
 
-// ofClient reports whether a part tells clients apart, whichever of several it is.
+// ofClient reports whether a part distinguishes clients, whichever of several it is.
 func ofClient(p policy.Part) bool {
 	switch p.Source {
 	case source.First:

@@ -7,7 +7,7 @@ package memstore
 // same for all limits of a key, so that its states share a shard and a lock.
 const shardBits = 16
 
-// termMask returns what tells a limit's states from those of others, for
+// termMask returns the part of a hash that distinguishes a limit's states from others, for
 // [identity].
 func termMask(id uint64) uint64 { return id << shardBits >> shardBits }
 

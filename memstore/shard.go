@@ -35,7 +35,7 @@ type shardState struct {
 	evicted  uint64 // states that were dropped alive
 	forgiven uint64 // µs that these had yet to live, in all
 	purge    int    // evictions until the next look for states that died
-	soonest  int64  // no state dies before this, as far as the last look could tell
+	soonest  int64  // no state dies before this, as far as the last look showed
 }
 
 // init makes an empty shard of at most most states.

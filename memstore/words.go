@@ -237,7 +237,7 @@ func (w *words) rebuild(now int64, generation uint64, m *moves) {
 	if now-old.made < rebuildPause {
 		want = max(want, min(2*w.occupied, w.cap))
 	}
-	// One that is full of states needs some more slots to tell old from new.
+	// One that is full of states needs some more slots to distinguish old states from new.
 	want = min(want, max(live, w.cap)+w.cap/part+1)
 	slots := slices.Grow([]uint64(nil), 2*(want*64/load+1))
 	slots = slots[:cap(slots)]

@@ -20,7 +20,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// maxRoutes is how many routes are told apart. Those beyond it count as otherRoute.
+// maxRoutes is how many routes are distinguished. Those beyond it count as otherRoute.
 const (
 	maxRoutes  = 1000
 	otherRoute = "other"

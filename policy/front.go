@@ -92,7 +92,7 @@ type Front struct {
 	judge   Evaluator
 	finder  *clientip.Finder
 	clients clientip.Admission
-	// identity tells the stores of a Queue's fronts apart.
+	// identity distinguishes the stores of a Queue's fronts.
 	identity any
 	log      sampledlog.Log
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // index finds the rules that may match a request: by host, then by path,
-// segment by segment, then by what tells the rules of one path apart best.
+// segment by segment, then by what distinguishes the rules of one path best.
 // What it finds is checked against the rule; what it leaves out cannot match.
 type index struct {
 	any   tree

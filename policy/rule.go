@@ -16,7 +16,7 @@ import (
 // Rule says which requests are charged to whom under which limits. It is plain
 // data; [Compile] says what is wrong with it.
 type Rule struct {
-	// Name tells rules apart, in states, metrics and answers: 1 to 64 of
+	// Name distinguishes rules, in states, metrics and answers: 1 to 64 of
 	// [a-z0-9._-]. It is the scope of the rule's limits: two names are two
 	// budgets, and a rule that keeps its name keeps its states.
 	Name  string
@@ -85,7 +85,7 @@ func NewRule(name string, key Part, limits ...sluice.Limit) Rule {
 
 // Level is one key of a rule with its limits. It is not changed once compiled.
 type Level struct {
-	// Name tells the levels of a rule apart; it may be empty in a rule that has
+	// Name distinguishes the levels of a rule; it may be empty in a rule that has
 	// one.
 	Name string
 	// By are the parts of the key, all of which the request must have. None

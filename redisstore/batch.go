@@ -128,7 +128,7 @@ func (b *batch) follows(c *call) bool {
 }
 
 // mayBeForeign reports whether others may have written what c finds, as far as
-// this process can tell.
+// this process knows.
 func (s *Store) mayBeForeign(c *call) bool {
 	s.guess(c)
 	for i := range c.items {

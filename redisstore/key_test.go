@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 )
 
-// identity is all that tells one state from another.
+// identity is all that distinguishes one state from another.
 type identity struct{ scope, key, name string }
 
 func (id identity) in(k *keyer) string {

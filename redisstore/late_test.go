@@ -316,7 +316,7 @@ func started(t *testing.T) uint64 {
 	t.Helper()
 	sample := []metrics.Sample{{Name: "/sched/goroutines-created:goroutines"}}
 	if metrics.Read(sample); sample[0].Value.Kind() != metrics.KindUint64 {
-		t.Skip("the runtime does not tell")
+		t.Skip("the runtime does not report it")
 	}
 	return sample[0].Value.Uint64()
 }

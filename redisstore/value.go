@@ -22,7 +22,7 @@ import (
 //
 //	0  a state as before, and of a bucket behind it since when its writer has
 //	   been the only one and when its last reservation is due; or a log in which
-//	   denials are told from what was admitted
+//	   denials are distinguished from admitted units
 //	1  several states of a key, as the limits of one name that it is used under
 //	   count in different ways: how many, and each with its length before it
 const (
@@ -50,7 +50,7 @@ func headOf(t *sluice.Term) string {
 	return head
 }
 
-// countsDenials reports whether states of t tell denials from what was admitted.
+// countsDenials reports whether states of t distinguish denials from admitted units.
 func countsDenials(t *sluice.Term) bool { return t.CountDenied && t.Algorithm == sluice.SlidingLog }
 
 // formatOne returns a value of one state, which t wrote.

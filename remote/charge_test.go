@@ -181,7 +181,7 @@ func TestReceipts(t *testing.T) {
 					if back {
 						mend(t, f, s)
 						if policy == sluice.FailLocal {
-							want += 3 // charged on the return, and then no longer to be told apart
+							want += 3 // charged on the return, and then can no longer be distinguished
 						}
 					}
 					refunded, err := lim.Refund(t.Context(), "k", 3, d)

@@ -175,7 +175,7 @@ func (r rule) retryAfter(n *denial, cost int64, left time.Duration) (after time.
 // refills reports whether n waits for units of a bucket alone, at its own rate:
 // not for the instant at which a reservation under another form of the limit is
 // due, nor for what another form has left to refill. A cost that takes the whole
-// bucket does not tell.
+// bucket does not record it.
 func (r rule) refills(n *denial) bool {
 	return r.each > 0 && n.cost < r.full &&
 		n.retryAfter == n.resetAfter-time.Duration(r.full-n.cost)*r.each &&

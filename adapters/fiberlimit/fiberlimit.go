@@ -39,7 +39,7 @@ import (
 // The functions of [httplimit.Options] get a request of copies without a body.
 //
 // A client is the peer, or the address that the proxies in [httplimit.Options] Trusted
-// name. TrustProxy and ProxyHeader of fiber play no part. fasthttp does not tell
+// name. TrustProxy and ProxyHeader of fiber play no part. fasthttp does not report
 // that a client has left: its request runs on and counts, and one that is delayed
 // keeps its place until its turn.
 //

@@ -18,8 +18,8 @@ import (
 )
 
 var explainCommand = cli.Command{
-	Name: "explain", Args: "[METHOD] URL", Summary: "how a request would be decided, and why",
-	Doc: `shows of every rule whether it matches or what differs, the key that the request charges, and of every limit the arithmetic. Nothing is charged, and nothing changes. URL is a path, or all of a URL where a rule asks for the host. A token in the header is verified as a request's is, unless there is a --claim.
+	Name: "explain", Args: "[METHOD] URL", Summary: "show how a request would be decided, and why",
+	Doc: `shows for every rule whether it matches the request, and the difference if not; the key; and the arithmetic of every limit. It charges nothing and changes nothing. URL is a path, or a whole URL if a rule matches by host. A token in the header is verified as a request's is, unless there is a --claim.
 
 It asks a running sluice, or with --config reads FILE, where nothing was spent yet.
 

@@ -15,8 +15,8 @@ import (
 )
 
 var healthCommand = cli.Command{
-	Name: "healthz", Summary: "ask a running sluice whether it is well, for containers",
-	Doc: `exits with 0 if the admin address answers /healthz with 200, else with 1. With --ready it asks /readyz, which also says whether configuration, certificates and store are.
+	Name: "healthz", Summary: "check a running sluice, for containers",
+	Doc: `exits with 0 if the admin address answers /healthz with 200, else with 1. With --ready it asks /readyz, which also checks configuration, certificates and store.
 
 In a Dockerfile:
 

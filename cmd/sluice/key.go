@@ -51,11 +51,11 @@ var changeFlags = []cli.Flag{
 }
 
 var keyCommands = []cli.Command{
-	keyCommand("show", "what a key has left", "asks a running sluice what a key has left under each limit. Where a rule has tiers all are shown, or the one that is named by the part which its requests name it by. Where the decision log is a file, the last decisions about the key follow.", showKey),
-	keyCommand("reset", "forget what a key has spent", "makes a running sluice forget what a key has spent, on all nodes that share its store.", resetKey, changeFlags...),
-	keyCommand("add", "give a key units", "gives back units that count against a key and, where the limit has credit, units above that, on all nodes that share the store.", addToKey,
+	keyCommand("show", "show the units left of a key", "shows the units that a key has left under each limit of a running sluice. If a rule has tiers, all tiers are shown; add the part that names the tier to see one. If the decision log is a file, the last decisions about the key follow.", showKey),
+	keyCommand("reset", "reset the counters of a key", "gives a key its whole quota again, on all nodes that share the store.", resetKey, changeFlags...),
+	keyCommand("add", "give a key units", "reduces the debt of a key and, if the limit has credit, adds credit, on all nodes that share the store.", addToKey,
 		append([]cli.Flag{{Name: "units", Value: "N", Doc: "how many"}}, changeFlags...)...),
-	keyCommand("override", "give a key other limits for a while", "is active on the node that is asked, and on no other. What the text of a --limit does not name, such as its algorithm, is as in the rule. --remove also ends an override whose rule or key is gone: write its values as sluice status has them, and its level.", overrideKey,
+	keyCommand("override", "give a key other limits for a while", "gives a key other limits on the node that is asked, and on no other node. A --limit without an algorithm has that of the rule. --remove also ends an override of a rule or key that no longer exists: give its values and level as sluice status prints them.", overrideKey,
 		append([]cli.Flag{
 			{Name: "limit", Value: "TEXT", Repeat: true, Doc: "the limit in the place of the rule's"},
 			{Name: "for", Value: "DURATION", Doc: "for how long, such as 24h (default: until it is removed)"},
@@ -159,7 +159,7 @@ func writeLimits(b *strings.Builder, s *admin.KeyState) {
 		write("tier "+s.Tier+": ", s.Limits, s.Unlimited)
 		return
 	case len(s.Tiers) > 0:
-		fmt.Fprintf(b, "  the tier is what a request's %s says; add %s=NAME to see one alone\n", s.TierBy, s.TierBy)
+		fmt.Fprintf(b, "  a request's %s names the tier; add %s=NAME to see one tier\n", s.TierBy, s.TierBy)
 	}
 	write("no tier: ", s.Limits, s.Unlimited)
 	for _, p := range s.Tiers {
@@ -241,7 +241,7 @@ func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Ke
 	var b strings.Builder
 	writeKey(&b, &done.Key)
 	if done.ThisNodeOnly {
-		b.WriteString("on this node only: where several share a store, change each, or write it into their files\n")
+		b.WriteString("on this node only: repeat it for each node, or write it into the configuration files\n")
 	}
 	return call.Print(b.String())
 }

@@ -46,7 +46,7 @@ rules:
 	}
 	none, pro, team := "8 of 60 left", "548 of 600 left", "848 of 900 left"
 	check(key("show"), []string{
-		"the tier is what a request's header.X-Plan says; add header.X-Plan=NAME to see one alone",
+		"a request's header.X-Plan names the tier; add header.X-Plan=NAME to see one tier",
 		"  no tier: sliding-log.min: 60/min sliding-log\n    " + none,
 		"  tier pro: sliding-log.min: 600/min sliding-log\n    " + pro,
 		"  tier team: sliding-log.min: 900/min sliding-log\n    " + team,
@@ -88,8 +88,8 @@ func TestKeySaysWhere(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"override", "--limit=10/min", "--reason=x", "--rule=address"}, "on this node only: where several share a store, change each, or write it into their files\n"},
-		{[]string{"override", "--remove", "--rule=address"}, "on this node only: where"},
+		{[]string{"override", "--limit=10/min", "--reason=x", "--rule=address"}, "on this node only: repeat it for each node, or write it into the configuration files\n"},
+		{[]string{"override", "--remove", "--rule=address"}, "on this node only: repeat"},
 		{[]string{"reset", "--rule=address"}, "reset address: ip=127.0.0.1\non this node only: its store is in its memory\n"},
 	} {
 		out, _ := command(t, cli.OK, append([]string{"key", c.args[0], "ip=127.0.0.1", "--admin=" + s.admin}, c.args[1:]...)...)

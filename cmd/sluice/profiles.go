@@ -17,8 +17,8 @@ import (
 
 func profilesCommand() cli.Command {
 	return cli.Command{
-		Name: "profiles", Args: "[NAME]", Summary: "the platforms whose limits have a name, for --like", ArgWords: platformNames(),
-		Doc: "lists the platforms for --like NAME and, in a file, like: NAME; with NAME it shows one of them: its limits, its answer, what differs from the platform, and the vectors that it is tested against.",
+		Name: "profiles", Args: "[NAME]", Summary: "list the platforms for --like", ArgWords: platformNames(),
+		Doc: "lists the platforms for --like NAME and, in a file, like: NAME; with NAME it shows one of them: its limits, its responses, the differences from the platform, and the test vectors.",
 		Flags: []cli.Flag{
 			{Name: "markdown", Doc: "write all of them as docs/platforms.md has them"},
 			jsonFlag,

@@ -35,9 +35,9 @@ func serveFlagTable() []cli.Flag { return slices.Concat(fileFlags, flagsOfLimits
 
 // fileFlags are those that go with --config.
 var fileFlags = []cli.Flag{
-	{Name: "config", Value: "FILE", Group: "A file says what is served:", Doc: "read listeners, upstreams and rules from FILE (docs/configuration.md); it is read again when it changes, or on SIGHUP, and kept as it was where the new one has faults"},
+	{Name: "config", Value: "FILE", Group: "With a configuration file:", Doc: "read listeners, upstreams and rules from FILE (docs/configuration.md); it is read again when it changes, or on SIGHUP; a file with errors has no effect"},
 	{Name: "drain", Value: "DURATION", Doc: "how long requests may take to end after a signal to stop (default 30s); a second signal ends them at once"},
-	{Name: "overrides", Value: "FILE", Doc: `keep what "sluice key override" does over a restart`},
+	{Name: "overrides", Value: "FILE", Doc: `keep the overrides of "sluice key override" over a restart`},
 	{Name: "audit", Value: "FILE", Doc: "append every change to FILE (default: standard error)"},
 	{Name: "log-format", Value: "FORMAT", Words: logFormats, Doc: "of the program's own log, on standard error: text or json (default text)"},
 	{Name: "log-level", Value: "LEVEL", Words: []string{"debug", "info", "warn", "error"}, Doc: "log nothing below debug, info, warn or error (default info)"},
@@ -46,9 +46,9 @@ var fileFlags = []cli.Flag{
 // flagsOfLimits are those that say whom to limit, and by how much.
 func flagsOfLimits() []cli.Flag {
 	return []cli.Flag{
-		{Name: "upstream", Value: "URL", Group: "Without --config flags say it:", Doc: "the service, such as http://127.0.0.1:3000, https://, or h2c:// for gRPC without TLS; without it a built-in sample app answers"},
-		{Name: "limit", Value: "TEXT", Repeat: true, Doc: `at most so many; of several all must have room (default without --upstream: "10/min sliding-log")`},
-		{Name: "block", Value: "TEXT", Repeat: true, Doc: `deny a key for a while that is denied often: "10min after 20 denials/min"`},
+		{Name: "upstream", Value: "URL", Group: "Without a configuration file:", Doc: "the service, such as http://127.0.0.1:3000, https://, or h2c:// for gRPC without TLS; without it a built-in sample app answers"},
+		{Name: "limit", Value: "TEXT", Repeat: true, Doc: `a limit; of several limits all must have room (default without --upstream: "10/min sliding-log")`},
+		{Name: "block", Value: "TEXT", Repeat: true, Doc: `deny a key for a while after many denials: "10min after 20 denials/min"`},
 		{Name: "like", Value: "NAME", Words: platformNames(), Doc: `limit as a platform does, in the place of --limit: shopify-rest, github, nginx and so on; see "sluice profiles"`},
 		{Name: "by", Value: "PART", Repeat: true, Words: []string{"ip", "host", "method", "header.", "cookie.", "query.", "path.1", "ip/24/48"}, Doc: "the key of a request; several make one key of each combination: ip, host, header.NAME, cookie.NAME, query.NAME, method, path.N (the N-th part of the path, from 1), ip/24/48 (networks of IPv4 and IPv6) (default ip; without --upstream query.userId)"},
 		{Name: "trust", Value: "NETWORK", Repeat: true, Doc: "trust X-Forwarded-For of the proxies in NETWORK, such as 10.0.0.0/8 (default: none)"},
@@ -67,5 +67,5 @@ var otherFlags = []cli.Flag{
 	{Name: "decision-log", Value: "PATH", Doc: "write a line of JSON for each request to PATH, stdout or stderr (docs/decision-log.md); SIGHUP opens it again"},
 	{Name: "access-log", Value: "PATH", Doc: "write a line in the combined format of nginx and Apache"},
 	{Name: "upstream-host", Doc: "send the upstream's own name in Host, not the client's"},
-	{Name: "print-config", Doc: "serve nothing: write the file that says what the flags do"},
+	{Name: "print-config", Doc: "do not serve: print a configuration file with the same effect as the flags"},
 }

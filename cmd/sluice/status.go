@@ -19,8 +19,8 @@ import (
 )
 
 var statusCommand = cli.Command{
-	Name: "status", Summary: "what a running sluice has allowed and denied",
-	Doc:   "shows the active configuration, the outcomes of requests under each rule, what candidates would have denied, the top denied keys, and what of that may need a look: limits that are too tight, or never reached, and single clients.",
+	Name: "status", Summary: "show the counts of a running sluice",
+	Doc:   "shows the active configuration, the requests by verdict under each rule, the requests that candidates would have denied, the keys denied most, and findings: limits that are too tight or never reached, and single clients with most denials.",
 	Flags: append(slices.Clone(adminFlags), jsonFlag),
 	Run:   runStatus,
 }

@@ -13,7 +13,7 @@ import (
 )
 
 var versionCommand = cli.Command{
-	Name: "version", Summary: "say what the program was built from", Flags: []cli.Flag{jsonFlag}, Run: runVersion,
+	Name: "version", Summary: "show the version of the program", Flags: []cli.Flag{jsonFlag}, Run: runVersion,
 }
 
 // build is what a program was built from.

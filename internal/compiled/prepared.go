@@ -34,7 +34,7 @@ func (p *Plan) Compiled() *Plan { return p }
 // to use and safe for concurrent use. A Plan refers to the Prepared itself, so
 // it should be allocated apart from all else that its owner has.
 type Prepared[T any] struct {
-	_ byte // tells it apart by its address
+	_ byte // gives each value its own address
 }
 
 // maxPrepared is for how many owners a Plan keeps something. Beyond it the one

@@ -224,7 +224,7 @@ func pointless(r *policy.Rule, set []policy.Limit) (texts []string, reported []s
 				continue
 			}
 			if j > i && loose.Grace == nil && implies(loose.Limit, tight.Limit, r.MaxWait) {
-				continue // they are as good as equal: the later one is reported
+				continue // they are nearly equal: the later one is reported
 			}
 			texts = append(texts, never(loose, tight.Limit, "beside it"))
 			reported = append(reported, loose.Limit)

@@ -24,7 +24,7 @@ type Listener struct {
 	Upstream string // host:port, of TCP
 	CertFile string // TLS, with KeyFile; empty: none
 	KeyFile  string
-	// ClientCAFile holds the certificates of whom vouches for clients, which must
+	// ClientCAFile holds the certificates of the authorities that sign clients' certificates, which must
 	// have one of theirs then; empty: clients are not asked.
 	ClientCAFile string
 	// ClientOptional lets clients in that have no certificate.

@@ -107,7 +107,7 @@ func (d *decoder) sampleBy(root *yaml.Node) *yaml.Node {
 	return child(child(child(root, "decision_log"), "requests"), "by")
 }
 
-// hasKey reports whether requests have a key under a rule that the log can tell.
+// hasKey reports whether requests have a key under a rule that the log can name.
 func hasKey(r *policy.Rule) bool {
 	for i := range r.Levels {
 		if len(r.Levels[i].By) > 0 {

@@ -72,7 +72,7 @@ func (b *Body) Read(p []byte) (int, error) {
 // next reads what comes next, within the bound of size.
 func (b *Body) next(p []byte) (int, error) {
 	if b.most > 0 {
-		// One byte more tells a body that is as large from a larger one.
+		// One byte more distinguishes a body of that size from a larger one.
 		p = p[:min(int64(len(p)), b.most-b.read.Load()+1)]
 	}
 	n, err := b.source.Read(p)

@@ -67,7 +67,7 @@ func (p *pace) state(it Item, s Statement, late bool, inFlight int) {
 	p.returns.take(s.At) // is in what is left
 }
 
-// full returns after how long the limit is as good as new, of which the server
+// full returns after how long the limit is fully refilled, of which the server
 // has said span, rounded up to seconds: of a bucket that refills one by one it is
 // the time that what is gone of the burst takes. Where that is more than rounding,
 // the server knows better.
@@ -98,7 +98,7 @@ func spread(span time.Duration, n int64) time.Duration {
 	return d
 }
 
-// renew adds what came back, and starts over when the time is up: with the quota,
+// renew adds the refilled units, and starts over when the time is up: with the quota,
 // if that is known, or else as before; and after a denial, blindly. So it does
 // where requests are still delayed once it is in doubt what was said.
 func (p *pace) renew(now, doubt time.Time, inFlight int) {

@@ -38,7 +38,7 @@ type Statement struct {
 	Items  []Item        // in no order
 }
 
-// identity tells the limits of an answer apart.
+// identity distinguishes the limits of an answer.
 type identity struct{ Name, Partition string }
 
 // Item is what is said of one limit.

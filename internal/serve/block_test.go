@@ -30,7 +30,7 @@ func onBothStores(t *testing.T, run func(t *testing.T, store string)) {
 }
 
 // TestBlock: who is denied often enough is denied for as long as the block says, and
-// the answer, the metrics and the operator's page tell that from another denial.
+// the answer, the metrics and the page distinguish that from another denial.
 func TestBlock(t *testing.T) {
 	onBothStores(t, func(t *testing.T, store string) {
 		s := start(t, fmt.Sprintf("upstream: %q\nfields: both\n%srules: [{name: api, by: header.X-User, limits: 2/day sliding-log, block: 30day after 3 denials/day}]\n",

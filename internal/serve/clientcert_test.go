@@ -76,7 +76,7 @@ func (a *clientAuthority) client(t *testing.T, uri string, trust *x509.CertPool)
 
 // TestClientCertificates: each client has the budget of its certificate's name, who
 // has none is refused where one is optional and not let in where it is required,
-// and one that nobody vouches for is let in nowhere.
+// and one without a known authority is accepted nowhere.
 func TestClientCertificates(t *testing.T) {
 	cert, key, trust := certificateFiles(t)
 	ours, others := newClientAuthority(t), newClientAuthority(t)

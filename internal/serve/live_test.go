@@ -66,7 +66,7 @@ rules: [{name: api, limits: %d/min sliding-log}]
 		}
 		return allowed.Load()
 	}
-	inForce := "active since"
+	active := "active since"
 	if got := settled(); got != 100 {
 		t.Errorf("at 100: %d allowed", got)
 	}
@@ -77,15 +77,15 @@ rules: [{name: api, limits: %d/min sliding-log}]
 		ready string
 		want  int64
 	}{
-		{"raised", file(150), inForce, 150},
-		{"lowered", file(40), inForce, 150},
+		{"raised", file(150), active, 150},
+		{"lowered", file(40), active, 150},
 		{"unreadable", strings.Replace(file(900), "limits", "limit", 1), `sluice.yaml:5:`, 150},
-		{"raised after that", file(170), inForce, 170},
+		{"raised after that", file(170), active, 170},
 	} {
 		before := s.hash(t)
 		s.write(t, c.yaml)
 		s.change(t, c.yaml, c.ready)
-		for c.ready == inForce && s.hash(t) == before {
+		for c.ready == active && s.hash(t) == before {
 			if t.Failed() {
 				break
 			}
@@ -94,7 +94,7 @@ rules: [{name: api, limits: %d/min sliding-log}]
 			t.Errorf("%s: %d allowed in all, want %d", c.name, got, c.want)
 		}
 		after, m := s.hash(t), s.metrics(t)
-		kept := c.ready != inForce
+		kept := c.ready != active
 		if (after == before) != kept {
 			t.Errorf("%s: version %s, then %s", c.name, before, after)
 		}

@@ -149,7 +149,7 @@ func busyShared(t *testing.T) *running {
 	return s
 }
 
-// TestUpstreamFailures: requests that the upstream failed are told from those that it
+// TestUpstreamFailures: requests that the upstream failed are distinguished from those that it
 // answered, by route, and denials from both; what a client sends names nothing.
 func TestUpstreamFailures(t *testing.T) {
 	up := backend(t, func(w http.ResponseWriter, r *http.Request) {

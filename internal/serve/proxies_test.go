@@ -55,7 +55,7 @@ func TestUntrustedProxy(t *testing.T) {
 	}
 }
 
-// TestUntrustedProxyReload: a reload that does not say who is trusted does not tell
+// TestUntrustedProxyReload: a reload that does not name trusted proxies does not report
 // again, and one that says wrongly does.
 func TestUntrustedProxyReload(t *testing.T) {
 	const rules = "rules: [{name: api, by: ip, limits: %d/min}]\n"

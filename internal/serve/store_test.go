@@ -95,7 +95,7 @@ func signed(t *testing.T, secret, sub, plan string) string {
 }
 
 // A slot in flight whose request ends while the store hangs is free when it is
-// back, though nobody could tell it; meanwhile each rule does as it says.
+// back, although there was no log line; meanwhile the failure policy of each rule applies.
 func TestSlotsInAnOutage(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	arrived, release := make(chan struct{}), make(chan struct{})

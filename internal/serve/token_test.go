@@ -116,7 +116,7 @@ func TestTokenRefused(t *testing.T) {
 	}
 }
 
-// TestTokenPlaces: a token in a cookie is told from others as one in a header is.
+// TestTokenPlaces: a token in a cookie is distinguished from others as one in a header is.
 // What is sent elsewhere is not the token.
 func TestTokenPlaces(t *testing.T) {
 	s := startWithTokens(t, ", cookie: session", "  - {name: user, by: claim.sub, missing: skip, limits: 1000/min}\n")

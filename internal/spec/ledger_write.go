@@ -268,7 +268,7 @@ func (l *ledger) bucketBack(v *version, step int, now, at, held, want int64) bet
 		min(want*den, owed.lo, held*den-most),
 		min(want*den, max(l.owed(v, due).hi-l.without(step, want, due), 0)),
 	}
-	if l.mostCredit() > 0 { // the bound's bucket does not tell what was paid by credit
+	if l.mostCredit() > 0 { // the bound's bucket does not record what credit paid
 		back.lo, back.hi = 0, min(want*den, owed.hi)
 	}
 	if !v.queues { // in a queue units may count as going on when they are due

@@ -25,7 +25,7 @@ type Step struct {
 	// Oldest of those that still hold units.
 	Of   int
 	Give Share
-	// ID tells steps apart where some are left out; 0 means the step's place.
+	// ID distinguishes steps where some are left out; 0 means the step's place.
 	ID int
 	// Asks says that peeks come first: twice, and with the answer of the step.
 	Asks bool

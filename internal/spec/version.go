@@ -35,7 +35,7 @@ const (
 )
 
 // form is what versions of one name share a state by: all buckets are one
-// balance, windows are told apart by their length and their parts.
+// balance, windows are distinguished by their length and their parts.
 type form struct {
 	kind   kind
 	window int64

@@ -11,7 +11,7 @@ import (
 )
 
 // Cookies returns the values of all cookies of a name, as applications read them
-// that unescape cookies: what others tell apart has the same value then, and so
+// that unescape cookies: values that others distinguish are equal then, and so
 // the same budget.
 //
 // There are none if servers read one of the cookies in more than one way, so that

@@ -6,7 +6,7 @@
 -- value.go. Idle instants of limits that withhold units are stored a window later.
 
 --<more>
--- rest makes it a state that owes nothing, which still tells whose receipts
+-- rest makes it a state that owes nothing, which still shows whose receipts
 -- count.
 local function rest(it)
 	local since = it.since

@@ -49,7 +49,7 @@ function block.refund()
 end
 
 -- count counts a denied request under the blocks of each charge of which another
--- limit denies. wait tells how far from now a limit has room.
+-- limit denies. wait is how far from now a limit has room.
 function block.count(its, wait)
 	local denied, blocked = {}, {}
 	for _, it in ipairs(its) do

@@ -8,7 +8,7 @@
 -- ARGV[1]  1 to look and 2 to replace
 -- then, to replace, the instant of the decision and for each limit the value
 -- seen, what replaces it and when that ends, in ms since 1970, or so many ms
--- from now if the clock is the caller's, which 'PX' or 'PXAT' tells
+-- from now if the clock is the caller's, as 'PX' or 'PXAT' shows
 --
 -- It returns whether it has replaced them, the time in seconds and µs, and, if
 -- not, the values.

@@ -31,7 +31,7 @@ import (
 //	POST /upload     reads its body
 //	GET /wait        reports Started, waits for Release, and answers 401
 //	GET /gone        reports Started and answers nothing once its client has left, or
-//	                 401 where the framework does not tell
+//	                 401 where the framework does not report it
 //	GET /gone/failed reports Started and answers 500 once its client has left; where
 //	                 the framework reports
 //	GET /panic       panics, in front of what recovers

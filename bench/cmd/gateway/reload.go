@@ -20,7 +20,7 @@ const (
 	reloads     = 6 // in one round
 	between     = time.Second
 	reloadLimit = 30 * time.Second
-	inForce     = "a new configuration is active"
+	activated   = "a new configuration is active"
 )
 
 // reloading is a program whose file changes.
@@ -127,7 +127,7 @@ func reloadOnce(p *process, name, text string) (s span, err error) {
 	if err := replaceFile(name, text); err != nil {
 		return s, err
 	}
-	came := p.said.await(inForce)
+	came := p.said.await(activated)
 	s.begin = time.Now()
 	if err := syscall.Kill(p.cmd.Process.Pid, syscall.SIGHUP); err != nil {
 		return s, err

@@ -165,7 +165,7 @@ func (c client) own(t *testing.T, name string) int {
 }
 
 // rss returns the most memory that the process has had, in MiB, and 0 where the
-// system does not tell.
+// system does not report.
 func (g *gate) rss(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.cmd.Process.Pid))

@@ -27,7 +27,7 @@ type Options struct {
 	// Every is how long a pair serves before a handshake looks at the files
 	// again. Zero means 2 s.
 	Every time.Duration
-	// ClientCA is a file of the certificates, in PEM, of whom vouches for clients: a
+	// ClientCA is a file of the certificates, in PEM, of the authorities that sign clients' certificates: a
 	// client must have a certificate that one of them has issued for clients, or is
 	// one of them itself. Empty: clients are not asked for a certificate. A new file
 	// takes effect with the next handshake, also for clients that resume a session;

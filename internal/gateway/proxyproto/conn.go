@@ -41,7 +41,7 @@ type Conn struct {
 	err    error
 	source net.Addr // nil: the connection's own
 	target net.Addr
-	buf    *bufio.Reader // holds what came with the header; nil once read
+	buf    *bufio.Reader // holds the bytes that came with the header; nil once read
 
 	mu       sync.Mutex
 	pending  bool // the header has not been read

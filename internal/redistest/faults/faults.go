@@ -24,7 +24,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 )
 
-// fault is something that befalls a store under load.
+// fault is a disturbance of a store under load.
 type fault struct {
 	name string
 	// calm says that no call may fail.

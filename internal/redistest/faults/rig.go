@@ -25,7 +25,7 @@ import (
 
 const (
 	// tolerance is how much longer a call may take where the machine has other
-	// work: it tells a call that was late from one that waited for the store.
+	// work: it distinguishes a late call from one that waited for the store.
 	tolerance = 10
 	quota     = 600 // of the hot key, in an hour: nothing comes back during a test
 	plenty    = 1_000_000_000

@@ -141,7 +141,7 @@ func misfits(with []policy.Rule, err error) (map[string]string, error) {
 	return problems, nil
 }
 
-// id tells the overrides of different keys apart.
+// id distinguishes the overrides of different keys.
 func (o *StoredOverride) id() string {
 	return fmt.Sprintf("%q", append([]string{o.Rule, o.Level}, o.Key...))
 }

@@ -137,7 +137,7 @@ func (s *sessions) end(now time.Time, ids ...string) (ended bool) {
 }
 
 // ownPage reports whether a request comes from a page of this address. Cookies of
-// a host go to all its ports, and SameSite does not tell these apart. A browser
+// a host go to all its ports, and SameSite does not distinguish these. A browser
 // that says nothing of where a request comes from may read and not change.
 func ownPage(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {

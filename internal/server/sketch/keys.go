@@ -24,7 +24,7 @@ const (
 	Coarse = 9  // 4.6 %
 )
 
-// What [Keys] tell apart.
+// What [Keys] distinguish.
 const (
 	seen = iota
 	denied

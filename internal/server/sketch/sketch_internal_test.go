@@ -189,7 +189,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestKeysKinds: those that are denied and near a limit are told apart, and the peak
+// TestKeysKinds: those that are denied and near a limit are distinguished, and the peak
 // is forgotten with its span.
 func TestKeysKinds(t *testing.T) {
 	k := New(Fine)

@@ -166,7 +166,7 @@ func (t *Tally) shadowKey(c *counted, s *policy.Trial) {
 	}
 }
 
-// hash tells keys of one level from those of another, too.
+// hash differs between levels, too.
 func (h *hashed) hash(l *policy.Level, key string) uint64 {
 	hash := h.secret.Sum(0, key)
 	for i := range len(l.Name) {
