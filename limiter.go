@@ -25,8 +25,36 @@ import (
 // time that cannot be, and the Store's error if there is no decision; a denial is none.
 type Limiter struct {
 	store Store
+	taker taker // the store's
 	plan  *Plan
 	lines *lines
+}
+
+// taker decides a take of one charge.
+type taker interface {
+	TakeOne(ctx context.Context, plan *Plan, key string, cost int64) (Decision, error)
+}
+
+// takerOf returns what decides a take of one charge as store's Take does: in fewer steps
+// where store has a way of its own.
+func takerOf(store Store) taker {
+	if s, ok := store.(interface {
+		ShortOf(store any) (interface {
+			TakeOne(context.Context, *Plan, string, int64) (Decision, error)
+		}, bool)
+	}); ok {
+		if take, ok := s.ShortOf(store); ok {
+			return take
+		}
+	}
+	return plainly{store}
+}
+
+// plainly takes as any Store does.
+type plainly struct{ Store }
+
+func (s plainly) TakeOne(ctx context.Context, plan *Plan, key string, cost int64) (Decision, error) {
+	return s.Take(ctx, Request{Charge: Charge{Plan: plan, Key: key, Cost: cost}})
 }
 
 // New returns a Limiter of one or more limits. Limiters of one scope, such as
@@ -39,7 +67,7 @@ func New(store Store, scope string, limits ...Limit) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{store: store, plan: plan}
+	l := &Limiter{store: store, taker: takerOf(store), plan: plan}
 	l.lines = instants.New[string](mostFree, l.overdue)
 	return l, nil
 }
@@ -56,7 +84,7 @@ func (l *Limiter) Of(key string, cost int64) Charge {
 // the Store alone, for which instants that callers of [Limiter.Wait] have left are
 // taken until they are due.
 func (l *Limiter) Take(ctx context.Context, key string, cost int64) (d Decision, err error) {
-	d, err = l.store.Take(ctx, Request{Charge: Charge{Plan: l.plan, Key: key, Cost: cost}})
+	d, err = l.taker.TakeOne(ctx, l.plan, key, cost)
 	return
 }
 

@@ -91,6 +91,7 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 		return nil, fmt.Errorf("sluice: compile %q: %w", scope, errors.Join(faults...))
 	}
 	p.SetIDs(id, hashText(scope))
+	p.SetPlain(len(p.terms) == 1 && p.terms[0].Plain)
 	return p, nil
 }
 
@@ -129,7 +130,11 @@ func compileTerm(scope string, l Limit) Term {
 		} else {
 			t.Reach = t.Rate.Times(t.Burst)
 			t.Most = t.Rate.Times(t.Burst + t.Debt)
+			t.Horizon = t.Most.Ceil() + MaxWait.Microseconds()
 		}
+		t.Inverse = span.Inverse(t.Rate.Num)
+		t.OneWord = t.Refill == Continuous && t.WarmUp == 0 && t.Rate.Den <= 1<<16 && t.Credit == 0
+		t.Plain = t.OneWord && t.InitialDeficit|t.Lent == 0 && !t.CountDenied
 	}
 	if t.Calendar != NoCalendar {
 		t.Location, _ = time.LoadLocation(t.Zone) // Validate has loaded it

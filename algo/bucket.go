@@ -348,7 +348,7 @@ func WordTake(t *sluice.Term, idle, rem, now, cost int64, d *sluice.Decision) (n
 		if rem > 0 {
 			ahead.Micros--
 		}
-		if idle-now > t.Most.Ceil()+maxWait { // the clock stepped back: see prepare
+		if idle-now > t.Horizon { // the clock stepped back: see prepare
 			ahead = t.Most
 			idle, rem = now+ahead.Ceil(), ahead.Rem
 		}

@@ -88,9 +88,7 @@ func (it *Item) Denied() bool { return it.wait > 0 && it.wait < never }
 
 // OneWord reports whether every state of t's form is Idle and an A below 1<<16, with
 // By, Since and Last only where it has them.
-func OneWord(t *sluice.Term) bool {
-	return continuous(t) && !warms(t) && t.Rate.Den <= 1<<16 && t.Credit == 0
-}
+func OneWord(t *sluice.Term) bool { return t.OneWord }
 
 // HasRing reports whether states of t's form may have a Ring.
 func HasRing(t *sluice.Term) bool {
@@ -99,9 +97,7 @@ func HasRing(t *sluice.Term) bool {
 
 // Plain reports whether all that a take looks at, under t alone, is a state of
 // one word: see [WordTake].
-func Plain(t *sluice.Term) bool {
-	return t.InitialDeficit|t.Lent == 0 && !t.CountDenied && OneWord(t) // which none with credit has
-}
+func Plain(t *sluice.Term) bool { return t.Plain }
 
 // Plain reports whether s, the state of a bucket, is one that Idle and A
 // describe: nothing is reserved, and its writer is the only limit that matters.

@@ -18,27 +18,17 @@ const (
 // systems sleep, so the two are compared about every second.
 type clock struct {
 	custom func() time.Time // Options.Now, or nil
-	anchor atomic.Pointer[anchor]
-	check  atomic.Int64 // elapsed since the anchor at which to compare next, in ns
+	base   time.Time        // carries the monotonic reading
+	wall   atomic.Int64     // µs since 1970 at base, by the wall clock as it is set now
+	check  atomic.Int64     // elapsed since base at which to compare next, in ns; 0 of a custom clock
 }
 
-// anchor is one instant on both clocks.
-type anchor struct {
-	base time.Time // carries the monotonic reading
-	wall int64     // µs since 1970
-}
-
-func newClock(custom func() time.Time) *clock {
-	c := &clock{custom: custom}
-	if custom == nil {
-		c.reanchor(time.Now())
+func (c *clock) init(custom func() time.Time) {
+	if c.custom = custom; custom == nil {
+		c.base = time.Now()
+		c.wall.Store(c.base.UnixMicro())
+		c.check.Store(int64(clockCheck))
 	}
-	return c
-}
-
-func (c *clock) reanchor(t time.Time) {
-	c.check.Store(int64(clockCheck))
-	c.anchor.Store(&anchor{base: t, wall: t.UnixMicro()})
 }
 
 // now returns the µs since 1970, never negative. Safe for concurrent use.
@@ -46,26 +36,36 @@ func (c *clock) now() int64 {
 	if c.custom != nil {
 		return max(c.custom().UnixMicro(), 0)
 	}
-	a := c.anchor.Load()
-	elapsed := time.Since(a.base)
-	if due := c.check.Load(); int64(elapsed) >= due {
-		return c.compare(a, elapsed, due)
+	elapsed := c.elapsed()
+	if now := c.at(elapsed); now >= 0 {
+		return now
 	}
-	return max(a.wall+int64(elapsed/time.Microsecond), 0)
+	return c.compare(elapsed)
+}
+
+// elapsed returns how long ago base was, of the system's clock.
+func (c *clock) elapsed() time.Duration { return time.Since(c.base) }
+
+// at returns the µs since 1970 so long after base, -1 if that must be compared or is
+// negative. Both are small enough to be compiled into their callers.
+func (c *clock) at(elapsed time.Duration) int64 {
+	if int64(elapsed) >= c.check.Load() {
+		return -1
+	}
+	return c.wall.Load() + int64(elapsed/time.Microsecond)
 }
 
 // compare looks at the wall clock and follows it if it has drifted.
-func (c *clock) compare(a *anchor, elapsed time.Duration, due int64) int64 {
-	now := a.wall + int64(elapsed/time.Microsecond)
-	if c.check.CompareAndSwap(due, int64(elapsed+clockCheck)) { // one of many callers compares
+func (c *clock) compare(elapsed time.Duration) int64 {
+	if due := c.check.Load(); int64(elapsed) >= due && c.check.CompareAndSwap(due, int64(elapsed+clockCheck)) { // one of many callers compares
 		t := time.Now()
 		// The monotonic reading of the same call, or a pause of this goroutine
 		// since the last one would look like drift.
-		expected := a.wall + int64(t.Sub(a.base)/time.Microsecond)
-		if drift := t.UnixMicro() - expected; drift > clockDrift.Microseconds() || drift < -clockDrift.Microseconds() {
-			c.reanchor(t)
-			now = t.UnixMicro()
+		wall, since := c.wall.Load(), int64(t.Sub(c.base)/time.Microsecond)
+		if drift := t.UnixMicro() - wall - since; drift > clockDrift.Microseconds() || drift < -clockDrift.Microseconds() {
+			c.wall.Store(t.UnixMicro() - since)
+			return max(t.UnixMicro(), 0)
 		}
 	}
-	return max(now, 0)
+	return max(c.wall.Load()+int64(elapsed/time.Microsecond), 0)
 }

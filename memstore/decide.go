@@ -59,8 +59,12 @@ func (s *Store) decide(req *sluice.Request, now int64, d *sluice.Decision) {
 	sh := s.shardOf(hash)
 	t := req.Plan.Term(0)
 	plain := req.Plan.Len() == 1 && plainTake(req, t)
-	if plain && sh.words.take(identity(hash, termMask(t.ID)), t, req.Cost, now, s.registry.generation.Load(), d) {
-		return
+	if *d = (sluice.Decision{}); plain {
+		a := s.arrays[hash>>s.shift].Load()
+		i := a.find(identity(hash, termMask(t.ID)))
+		if i >= 0 && a.take(a.word(i), t, req.Cost, now, &s.registry.generation, d) {
+			return
+		}
 	}
 	s.one(sh, req, hash, plain, now, d)
 }

@@ -45,7 +45,8 @@ func (s *Store) clear() {
 		sh := &s.shards[i]
 		perShard := sh.cap
 		sh.shardState = shardState{}
-		sh.init(perShard, &s.registry)
+		s.arrays[i].Store(nil)
+		sh.init(perShard, &s.registry, &s.arrays[i])
 	}
 }
 

@@ -5,6 +5,7 @@ package memstore
 
 import (
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/sluicegate/sluice/algo"
@@ -38,9 +39,9 @@ type shardState struct {
 	soonest  int64  // no state dies before this, as far as the last look showed
 }
 
-// init makes an empty shard of at most most states.
-func (sh *shard) init(most int, r *registry) {
-	sh.cap, sh.words.cap, sh.registry = most, most, r
+// init makes an empty shard of at most most states, with the place of its words.
+func (sh *shard) init(most int, r *registry, array *atomic.Pointer[wordArray]) {
+	sh.cap, sh.words.cap, sh.words.array, sh.registry = most, most, array, r
 	for f := range sh.tables {
 		sh.tables[f].size, sh.tables[f].registry = stateSize(f), r
 		sh.tables[f].stride = strides[f]

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluicegate/sluice/algo"
@@ -81,7 +82,7 @@ func newHolder(t testing.TB, most int) *holder {
 	t.Helper()
 	h := &holder{shard: new(shard)}
 	r := new(registry)
-	h.init(most, r)
+	h.init(most, r, new(atomic.Pointer[wordArray]))
 	h.all = known(t, r)
 	return h
 }
@@ -242,7 +243,7 @@ func checkSlab(t *testing.T, sh *shard) {
 	}
 	occupied, words := 0, 0
 	if a := sh.words.array.Load(); a != nil {
-		for i := range a.n {
+		for i := range a.slots {
 			if a.id(i) != 0 {
 				occupied++
 			}

@@ -34,7 +34,7 @@ func (s *Store) Stats() Stats {
 		sh.mu.Lock()
 		st.States += sh.used()
 		if a := sh.words.array.Load(); a != nil {
-			st.Bytes += int64(cap(a.slots)) * 8
+			st.Bytes += int64(cap(a.slots)) * 16
 		}
 		for f := range sh.tables {
 			st.Bytes += int64(cap(sh.tables[f].slots)) * 8

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -37,10 +38,12 @@ type Options struct {
 // for concurrent use. Its methods fail for a request that cannot be, for a ctx that has
 // ended and after Close. See the package comment for what it promises.
 type Store struct {
+	short
 	secret   keyhash.Secret // of the hash that stands for a key, by which states are found
-	clock    *clock
+	clock    clock
 	shift    uint // of a hash, to get its shard
 	shards   []shard
+	arrays   []atomic.Pointer[wordArray] // of each shard, close together
 	registry registry
 }
 
@@ -61,13 +64,15 @@ func New(opts Options) *Store {
 	n, perShard := shardsFor(keys)
 	s := &Store{
 		secret: keyhash.New(),
-		clock:  newClock(opts.Now),
 		shift:  uint(64 - bits.Len(uint(n-1))),
 		shards: make([]shard, n),
+		arrays: make([]atomic.Pointer[wordArray], n),
 	}
 	for i := range s.shards {
-		s.shards[i].init(perShard, &s.registry)
+		s.shards[i].init(perShard, &s.registry, &s.arrays[i])
 	}
+	s.clock.init(opts.Now)
+	s.SetShort(s, (*direct)(s))
 	return s
 }
 

@@ -204,3 +204,53 @@ func TestSlots(t *testing.T) {
 		t.Error("got no error for an owner without a name")
 	}
 }
+
+// replaced is a Store whose Take is another's.
+type replaced struct {
+	*memstore.Store
+	asked int
+}
+
+func (r *replaced) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
+	r.asked++
+	return r.Store.Take(ctx, req)
+}
+
+// TestLimiterAsksTheStoreAround: a Store that embeds this one and has a Take of its own is
+// asked by that, not by the shorter way to the one within.
+func TestLimiterAsksTheStoreAround(t *testing.T) {
+	t.Parallel()
+	s := &replaced{Store: memstore.New(memstore.Options{})}
+	lim, err := sluice.New(s, "s", sluice.PerMinute(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		if d, err := lim.Take(t.Context(), "k", 1); err != nil || d.Allowed != (n < 2) || s.asked != n+1 {
+			t.Errorf("take %d: got %+v, %v, and the store was asked %d times", n+1, d, err, s.asked)
+		}
+	}
+}
+
+// TestResultsAreWrittenWhole: what a batch left in its results is not in those of the next.
+func TestResultsAreWrittenWhole(t *testing.T) {
+	t.Parallel()
+	s := memstore.New(memstore.Options{Now: storekit.NewClock().Now})
+	p := storekit.Plan(t, "s", "5/min")
+	out := make([]sluice.Result, 1)
+	for n := range 7 {
+		req := storekit.Request(p, "k", 1)
+		peek := req
+		peek.Op = sluice.OpPeek
+		want := storekit.Take(t, s, peek) // by a way that writes all of it
+		want.Spent = 0
+		out[0].Decision = sluice.Decision{Allowed: true, TooLarge: true, Degraded: true, Binding: 3, Spent: 9, Remaining: 9, RetryAfter: 9, ResetAfter: 9, Delay: 9, At: 9, Due: 9}
+		if err := s.TakeBatch(t.Context(), []sluice.Request{req}, out); err != nil {
+			t.Fatal(err)
+		}
+		got := out[0].Decision
+		if got.Allowed != (n < 5) || got.Allowed != want.Allowed || got.TooLarge || got.Degraded || got.Binding != 0 || got.Delay != 0 || got.At != want.At || got.Due != want.Due || got.RetryAfter != want.RetryAfter {
+			t.Errorf("take %d: got %+v, peeked %+v", n+1, got, want)
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 )
 
@@ -37,7 +36,7 @@ import (
 // As slots are not used again, an array is replaced when those that died fill
 // it: that is when memory is taken, never in a take of a key that is there.
 type words struct {
-	array atomic.Pointer[wordArray]
+	array *atomic.Pointer[wordArray] // in the Store's list, which is all that a take without the lock reads of the shard
 
 	// Under the shard's lock:
 	occupied int // slots with an identity
@@ -48,11 +47,12 @@ type words struct {
 
 type wordArray struct {
 	epoch      int64 // µs since 1970
-	n          int   // slots
-	slots      []uint64
+	slots      []wordSlot
 	generation uint64 // of the registry when it was made
 	made       int64  // µs since 1970
 }
+
+type wordSlot struct{ id, word uint64 }
 
 const busy = ^uint64(0)
 
@@ -69,15 +69,18 @@ const (
 	wordShielded = shielded << remBits
 )
 
-func (a *wordArray) home(id uint64) int { return homeOf(id, a.n) }
+func (a *wordArray) home(id uint64) int { return homeOf(id, len(a.slots)) }
 
-func (a *wordArray) id(i int) uint64        { return atomic.LoadUint64(&a.slots[2*i]) }
-func (a *wordArray) word(i int) *uint64     { return &a.slots[2*i+1] }
+func (a *wordArray) id(i int) uint64        { return atomic.LoadUint64(&a.slots[i].id) }
+func (a *wordArray) word(i int) *uint64     { return &a.slots[i].word }
 func (a *wordArray) idle(word uint64) int64 { return a.epoch + int64(word>>wordLowBits) }
 
-// find returns the slot of id, or -1. It needs no lock.
+// find returns the slot of id, or -1. It needs no lock. a may be nil.
 func (a *wordArray) find(id uint64) int {
-	for i := a.home(id); ; i = after(i, a.n) {
+	if a == nil {
+		return -1
+	}
+	for i := a.home(id); ; i = after(i, len(a.slots)) {
 		switch a.id(i) {
 		case id:
 			return i
@@ -91,7 +94,7 @@ func (a *wordArray) find(id uint64) int {
 func (a *wordArray) free(id uint64) int {
 	i := a.home(id)
 	for a.id(i) != 0 {
-		i = after(i, a.n)
+		i = after(i, len(a.slots))
 	}
 	return i
 }
@@ -102,43 +105,6 @@ func (a *wordArray) inRange(idle int64) bool {
 
 func (a *wordArray) pack(idle, rem int64, c class) uint64 {
 	return uint64(min(max(idle-a.epoch, 1), wordIdleMax))<<wordLowBits | uint64(c)<<remBits | uint64(rem)
-}
-
-// take decides a plain take of cost units at now into d, without the lock.
-// generation is the registry's, loaded before. It reports false, having done
-// nothing, where the lock is needed.
-func (w *words) take(id uint64, t *sluice.Term, cost, now int64, generation uint64, d *sluice.Decision) bool {
-	a := w.array.Load()
-	if a == nil {
-		return false
-	}
-	i := a.find(id)
-	if i < 0 {
-		return false
-	}
-	for {
-		word := atomic.LoadUint64(a.word(i))
-		idle := a.idle(word)
-		if word == busy || word == 0 || idle <= now && a.generation != generation {
-			return false
-		}
-		rem := int64(word & remMask)
-		newIdle, newRem := algo.WordTake(t, idle, rem, now, cost, d)
-		var next uint64
-		if newIdle == idle && newRem == rem {
-			if next = marked(word, d); next == word {
-				return true
-			}
-		} else {
-			if !a.inRange(newIdle) || newIdle <= now {
-				return false
-			}
-			next = a.pack(newIdle, newRem, classOf(word).after(d))
-		}
-		if atomic.CompareAndSwapUint64(a.word(i), word, next) {
-			return true
-		}
-	}
 }
 
 // live returns the word of id, 0 if there is none.
@@ -152,7 +118,7 @@ func (a *wordArray) live(id uint64) uint64 {
 // slots returns how many slots there are.
 func (w *words) slots() int {
 	if a := w.array.Load(); a != nil {
-		return a.n
+		return len(a.slots)
 	}
 	return 0
 }
@@ -204,7 +170,7 @@ func (w *words) put(id uint64, idle, rem int64, c class, room bool) bool {
 	}
 	w.used++
 	atomic.StoreUint64(a.word(i), a.pack(idle, rem, c))
-	atomic.StoreUint64(&a.slots[2*i], id)
+	atomic.StoreUint64(&a.slots[i].id, id)
 	return true
 }
 
@@ -224,7 +190,7 @@ func (w *words) rebuild(now int64, generation uint64, m *moves) {
 		old = &wordArray{}
 	}
 	live := 0
-	for i := range old.n {
+	for i := range old.slots {
 		if word := atomic.LoadUint64(old.word(i)); word != 0 && old.idle(word) > now {
 			live++
 		}
@@ -239,11 +205,11 @@ func (w *words) rebuild(now int64, generation uint64, m *moves) {
 	}
 	// One that is full of states needs some more slots to distinguish old states from new.
 	want = min(want, max(live, w.cap)+w.cap/part+1)
-	slots := slices.Grow([]uint64(nil), 2*(want*64/load+1))
+	slots := slices.Grow([]wordSlot(nil), want*64/load+1)
 	slots = slots[:cap(slots)]
-	a := &wordArray{epoch: max(now-epochLead, 0), n: len(slots) / 2, slots: slots, generation: generation, made: now}
+	a := &wordArray{epoch: max(now-epochLead, 0), slots: slots, generation: generation, made: now}
 	w.occupied = 0
-	for i := range old.n {
+	for i := range old.slots {
 		id := old.id(i)
 		if id == 0 {
 			continue
@@ -256,12 +222,12 @@ func (w *words) rebuild(now int64, generation uint64, m *moves) {
 			word = a.pack(old.idle(word), int64(word&remMask), classOf(word))
 		}
 		j := a.free(id)
-		a.slots[2*j], a.slots[2*j+1] = id, word // nobody else sees a yet
-		m.note(i, j, a.n)
+		a.slots[j] = wordSlot{id, word} // nobody else sees a yet
+		m.note(i, j, len(slots))
 		w.occupied++
 	}
 	w.used = w.occupied
-	w.limit = a.n * load / 64
+	w.limit = len(slots) * load / 64
 	w.array.Store(a)
 }
 
@@ -272,7 +238,7 @@ func (w *words) each(now int64, f func(id uint64, s *algo.State, c class)) {
 	if a == nil {
 		return
 	}
-	for i := range a.n {
+	for i := range a.slots {
 		word := atomic.LoadUint64(a.word(i))
 		if id := a.id(i); id != 0 && word != 0 && a.idle(word) > now {
 			f(id, &algo.State{Idle: a.idle(word), A: int64(word & remMask)}, classOf(word))

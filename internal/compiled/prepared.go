@@ -13,11 +13,19 @@ import "sync/atomic"
 // nothing is kept of it.
 type Plan struct {
 	id, scopeID uint64
+	plain       bool
 	list        atomic.Pointer[[]kept] // of each [Prepared], the latest first
 }
 
 // SetIDs sets the ids of a Plan that nobody else has seen yet.
 func (p *Plan) SetIDs(id, scopeID uint64) { p.id, p.scopeID = id, scopeID }
+
+// SetPlain says whether there is one limit, under which a take looks at one word. As
+// [Plan.SetIDs].
+func (p *Plan) SetPlain(plain bool) { p.plain = plain }
+
+// Plain reports what SetPlain has said.
+func (p *Plan) Plain() bool { return p.plain }
 
 // ID identifies the plan's limits, in their order, with scope and parameters,
 // as the ID of a Term does each of them. It is not part of a stored format.

@@ -13,6 +13,13 @@ type Numbers struct {
 	// and Most how long Burst and Debt units do. Of use to buckets.
 	Rate        Rate
 	Reach, Most Span
+	// Inverse is that of Rate.Num, for Rate.UnitsOf.
+	Inverse uint64
+	// OneWord says that every state of the limit is two numbers, the second below
+	// 1<<16, and Plain that a take looks at no more than these. Horizon is how many µs
+	// ahead of now such a state may be idle, unless the clock has stepped back.
+	OneWord, Plain bool
+	Horizon        int64
 	// Lent is how many units above Burst a take may spend: Debt where NextWaits.
 	Lent int64
 	// Micros is the window and Sub a sub-window, in µs.

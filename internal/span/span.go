@@ -75,6 +75,21 @@ func (r Rate) Units(s Span) int64 {
 	return int64(min(q, math.MaxInt64))
 }
 
+// Inverse returns what stands for a division by n, which must be positive: see
+// [Rate.UnitsOf].
+func Inverse(n int64) uint64 { return math.MaxUint64 / uint64(n) }
+
+// UnitsOf is [Rate.Units] by a product in the place of a division, inverse being that
+// of Num. s must not be negative, and Micros·Den + Rem fit 63 bits.
+func (r Rate) UnitsOf(s Span, inverse uint64) int64 {
+	n := uint64(s.Micros)*uint64(r.Den) + uint64(s.Rem)
+	q, _ := bits.Mul64(n, inverse) // n/Num, or 1 less
+	if n-q*uint64(r.Num) >= uint64(r.Num) {
+		q++
+	}
+	return int64(q)
+}
+
 // Add returns a + b.
 func (r Rate) Add(a, b Span) Span {
 	c := Span{Micros: a.Micros + b.Micros, Rem: a.Rem + b.Rem}

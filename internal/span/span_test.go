@@ -269,3 +269,20 @@ func TestMulDivAndLessProductAreExact(t *testing.T) {
 		}
 	})
 }
+
+// TestUnitsOfEqualsUnits: by a product as by a division, at the edges of what fits too.
+func TestUnitsOfEqualsUnits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := span.New(rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, 1<<16)).Draw(t, "quota"), rapid.OneOf(
+			rapid.Int64Range(1, 10), rapid.Int64Range(1, 1<<45), rapid.Custom(func(t *rapid.T) int64 { return 1 << rapid.IntRange(0, 45).Draw(t, "power") }),
+		).Draw(t, "window"))
+		s := span.Span{Rem: rapid.Int64Range(0, r.Den-1).Draw(t, "rem"), Micros: rapid.OneOf(
+			rapid.Int64Range(0, 1<<20), rapid.Int64Range(0, 1<<47-1), rapid.Custom(func(t *rapid.T) int64 {
+				return max(r.One.Micros*rapid.Int64Range(0, 9).Draw(t, "units")+rapid.Int64Range(-1, 1).Draw(t, "beside"), 0)
+			}),
+		).Draw(t, "micros")}
+		if got, want := r.UnitsOf(s, span.Inverse(r.Num)), r.Units(s); got != want {
+			t.Fatalf("%v of %+v: %d units, want %d", s, r, got, want)
+		}
+	})
+}

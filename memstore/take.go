@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/compiled"
+	"github.com/sluicegate/sluice/internal/span"
+)
+
+// short is how a [sluice.Limiter] finds direct.
+type short = compiled.Short[interface {
+	TakeOne(context.Context, *sluice.Plan, string, int64) (sluice.Decision, error)
+}]
+
+// direct is a Store to a [sluice.Limiter].
+type direct Store
+
+// TakeOne is [Store.Take] of a charge alone. The slot of a word is found before the
+// clock is read, as that waits for all that came before; the word is loaded after, as others
+// may change it meanwhile.
+func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost int64) (d sluice.Decision, err error) {
+	if p == nil || uint64(cost) > sluice.MaxQuota || len(key) > sluice.MaxKeyBytes {
+		return (*Store)(s).Take(ctx, sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}})
+	}
+	t, hash := p.Term(0), s.secret.Sum(p.ScopeID(), key)
+	var a *wordArray
+	if p.Plain() {
+		a = s.arrays[hash>>s.shift].Load()
+	}
+	i := a.find(identity(hash, termMask(t.ID)))
+	now := int64(-1)
+	if s.clock.custom == nil {
+		now = s.clock.at(s.clock.elapsed())
+	}
+	if now < 0 {
+		now = s.clock.now()
+	}
+	if i < 0 || !a.take(a.word(i), t, cost, now, &s.registry.generation, &d) {
+		(*Store)(s).charge(p, key, cost, hash, now, &d)
+	}
+	return d, nil
+}
+
+// charge is a take of a charge alone under the lock of its shard.
+func (s *Store) charge(p *sluice.Plan, key string, cost int64, hash uint64, now int64, d *sluice.Decision) {
+	req := sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}}
+	s.one(s.shardOf(hash), &req, hash, p.Plain(), now, d)
+}
+
+// take decides a plain take of cost units at now into d, which is zero, on the word of a
+// slot and without the lock. generation is the registry's. It reports false, having done
+// nothing, where the lock is needed. It equals takeAny on what most takes are.
+//
+// d is written before the word is swapped, which waits for what was written: callers
+// copy d, and a copy of what a processor has still to write takes longer than all the rest.
+func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation *atomic.Uint64, d *sluice.Decision) bool {
+	if cost == 0 || cost > t.Burst || t.Queues() {
+		return a.takeAny(at, t, cost, now, generation, d)
+	}
+	step := t.Rate.One
+	if cost != 1 {
+		step = t.Rate.Times(cost)
+	}
+	d.At = sluice.Instant(now)
+	d.Due = sluice.Instant(now)
+	now -= a.epoch
+	for {
+		word := atomic.LoadUint64(at)
+		idle, rem, c := int64(word>>wordLowBits), int64(word&remMask), word&(classMask<<remBits)
+		owed, next, part := idle-now, step.Micros, step.Rem
+		switch {
+		case word == 0 || word == busy:
+			return false
+		case owed > t.Horizon:
+			return a.takeAny(at, t, cost, now+a.epoch, generation, d)
+		case owed > 0: // what the word becomes does not depend on now
+			next -= up(rem)
+			if part += rem; part >= t.Rate.Den {
+				part -= t.Rate.Den
+				next++
+			}
+			next += idle
+		default:
+			if a.generation != generation.Load() {
+				return false
+			}
+			next += now
+		}
+		left := t.Reach.Micros - (next - now) // and lack/Den: of the burst, after this take
+		lack := t.Reach.Rem - part
+		if lack < 0 {
+			lack += t.Rate.Den
+			left--
+		}
+		if left < 0 {
+			if c&wordShielded == 0 && !atomic.CompareAndSwapUint64(at, word, withClass(word, denied)) {
+				continue
+			}
+			wordDenied(t, owed, rem, -left, d)
+			return true
+		}
+		if c != uint64(kept)<<remBits {
+			c = uint64(used) << remBits
+		}
+		if next += up(part); next <= 0 || next > wordIdleMax {
+			return false
+		}
+		d.Allowed = true
+		d.Spent = cost
+		d.Remaining = t.Rate.UnitsOf(span.Span{Micros: left, Rem: lack}, t.Inverse)
+		d.ResetAfter = time.Duration(next-now) * time.Microsecond
+		if atomic.CompareAndSwapUint64(at, word, uint64(next)<<wordLowBits|c|uint64(part)) {
+			return true
+		}
+		d.Allowed, d.Spent, d.Remaining, d.ResetAfter = false, 0, 0, 0
+	}
+}
+
+// wordDenied is a denial, for so long, by a word that is owed for so long.
+func wordDenied(t *sluice.Term, owed, rem, wait int64, d *sluice.Decision) {
+	left := t.Rate.Sub(t.Reach, span.Span{Micros: owed - up(rem), Rem: rem})
+	if left.Micros >= 0 {
+		d.Remaining = t.Rate.UnitsOf(left, t.Inverse)
+	}
+	d.RetryAfter = min(time.Duration(wait)*time.Microsecond, sluice.MaxRetryAfter)
+	d.ResetAfter = time.Duration(owed) * time.Microsecond
+}
+
+// up is what a remainder adds to an instant that is rounded up.
+func up(rem int64) int64 { return int64(uint64(rem+remMask) >> remBits) }
+
+// takeAny is take by [algo.WordTake].
+func (a *wordArray) takeAny(at *uint64, t *sluice.Term, cost, now int64, generation *atomic.Uint64, d *sluice.Decision) bool {
+	for {
+		word := atomic.LoadUint64(at)
+		idle := a.idle(word)
+		if word == busy || word == 0 || idle <= now && a.generation != generation.Load() {
+			return false
+		}
+		rem := int64(word & remMask)
+		newIdle, newRem := algo.WordTake(t, idle, rem, now, cost, d)
+		var next uint64
+		if newIdle == idle && newRem == rem {
+			if next = marked(word, d); next == word {
+				return true
+			}
+		} else {
+			if !a.inRange(newIdle) || newIdle <= now {
+				return false
+			}
+			next = a.pack(newIdle, newRem, classOf(word).after(d))
+		}
+		if atomic.CompareAndSwapUint64(at, word, next) {
+			return true
+		}
+	}
+}
