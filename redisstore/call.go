@@ -248,13 +248,20 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 	it := &c.items[0]
 	t := it.term
 	if k := kindOf(t); k != kindBucket {
-		costs := appendNumbers(nil, mode, at)
-		for _, j := range c.jobs {
-			costs = appendNumbers(costs, j.req.Cost)
-		}
 		r := &c.room
-		r.keys[0], r.args[0], r.args[1], r.args[2] = it.key, string(costs), string(it.appendArgs(nil, c.now)), it.head
-		r.inv = invocation{program: s.programs.ofTakes(k), Script: transport.Script{Keys: r.keys[:], Args: r.args[:3]}}
+		r.keys[0], r.args[0], r.args[1] = it.key, it.take, it.head
+		r.inv = invocation{program: s.programs.ofTakes(k), Script: transport.Script{Keys: r.keys[:], Args: r.args[:2]}}
+		if it.take == "" {
+			r.args[0] = string(it.appendArgs(nil, c.now))
+		}
+		if mode != 0 || len(c.jobs) > 1 || c.jobs[0].req.Cost != 1 {
+			costs := appendNumbers(nil, mode, at)
+			for _, j := range c.jobs {
+				costs = appendNumbers(costs, j.req.Cost)
+			}
+			r.args[2] = string(costs)
+			r.inv.Args = r.args[:3]
+		}
 		return &r.inv
 	}
 	numbers := it.take
