@@ -113,7 +113,10 @@ func (c *call) read(res *transport.Reply, more int) (status, transport.List, err
 
 // describe works out every job's decision from what the script found.
 func (c *call) describe(f found) error {
-	items := make([]algo.Item, len(c.items))
+	items := c.room.found[:]
+	if len(c.items) > 1 {
+		items = make([]algo.Item, len(c.items))
+	}
 	var seen []transport.List
 	for i := range c.items {
 		it := &c.items[i]
