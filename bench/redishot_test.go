@@ -30,7 +30,7 @@ type taken struct {
 
 // pace takes from callers goroutines at a fixed rate altogether, each at its
 // turn however late the others are, and returns all takes.
-func pace(b *testing.B, callers, perSecond int, take func(caller int) (bool, error)) []taken {
+func pace(b *testing.B, callers, perSecond int, lasts time.Duration, take func(caller int) (bool, error)) []taken {
 	b.Helper()
 	all := make([][]taken, callers)
 	errs := make([]error, callers)
@@ -39,7 +39,7 @@ func pace(b *testing.B, callers, perSecond int, take func(caller int) (bool, err
 	start := time.Now()
 	for c := range callers {
 		wg.Go(func() {
-			for due := every * time.Duration(c) / time.Duration(callers); due < hotFor; due += every {
+			for due := every * time.Duration(c) / time.Duration(callers); due < lasts; due += every {
 				time.Sleep(time.Until(start.Add(due)))
 				t := taken{began: time.Since(start)}
 				if t.allowed, errs[c] = take(c); errs[c] != nil {
@@ -126,12 +126,14 @@ func BenchmarkRedisDenied(b *testing.B) {
 		who    string
 		cached bool
 		limit  sluice.Limit
+		lasts  time.Duration
 	}{
-		{"sluice.alone", false, perSecond},
-		{"sluice", false, perSecond},
-		{"deny-cache", true, perSecond},
-		{"deny-cache.fixed-window", true, perSecond.WithAlgorithm(sluice.FixedWindow)},
-		{"deny-cache.sliding-log", true, perSecond.WithAlgorithm(sluice.SlidingLog)},
+		{"sluice.alone", false, perSecond, hotFor},
+		{"sluice", false, perSecond, hotFor},
+		{"deny-cache", true, perSecond, hotFor},
+		{"deny-cache.fixed-window", true, perSecond.WithAlgorithm(sluice.FixedWindow), hotFor},
+		{"deny-cache.sliding-log", true, perSecond.WithAlgorithm(sluice.SlidingLog), hotFor},
+		{"deny-cache.minute", true, sluice.Per(100, time.Second), time.Minute},
 	} {
 		b.Run("who="+c.who, func(b *testing.B) {
 			server := startRedis(b)
@@ -143,7 +145,7 @@ func BenchmarkRedisDenied(b *testing.B) {
 			lim := newHot(b, store, l)
 			ctx := context.Background()
 			before, _ := server.scripts(b)
-			takes := pace(b, 64, 10*hotQuota, func(int) (bool, error) {
+			takes := pace(b, 64, 10*int(l.Quota), c.lasts, func(int) (bool, error) {
 				d, err := lim.Take(ctx, "hot", 1)
 				return d.Allowed, err
 			})
@@ -210,7 +212,7 @@ func BenchmarkRedisLeased(b *testing.B) {
 			}
 			ctx := context.Background()
 			before, _ := server.scripts(b)
-			takes := pace(b, 8*nodes, 2*hotQuota, func(caller int) (bool, error) {
+			takes := pace(b, 8*nodes, 2*hotQuota, hotFor, func(caller int) (bool, error) {
 				d, err := lims[caller%nodes].Take(ctx, "hot", 1)
 				return d.Allowed, err
 			})

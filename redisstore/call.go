@@ -47,7 +47,11 @@ func (j *job) plain() bool {
 
 // newCall returns a call on the keys of req, without jobs.
 func (s *Store) newCall(req *sluice.Request) *call {
-	c := &call{charges: req.Charges()}
+	c, ok := s.calls.Get().(*call)
+	if !ok {
+		c = new(call)
+	}
+	c.charges = req.Charges()
 	c.items, c.tags = c.room.items[:0], c.room.tags[:0]
 	for n := 1; n < c.charges; n++ {
 		s.prepared(req.Nth(n).Plan) // limits of one name on different keys have met before either counts
@@ -58,6 +62,13 @@ func (s *Store) newCall(req *sluice.Request) *call {
 		c.tags = append(c.tags, tag)
 	}
 	return c
+}
+
+// recycle keeps a call for another request, once nothing refers to it: when it was
+// decided while its caller waited, or has failed so.
+func (s *Store) recycle(c *call) {
+	*c = call{}
+	s.calls.Put(c)
 }
 
 // ask makes req the call's only job.
@@ -98,7 +109,9 @@ type call struct {
 
 // room is what most calls need, one job on one limit, in one piece.
 type room struct {
+	req   sluice.Request
 	items [1]item
+	found [1]algo.Item
 	tags  [1]string
 	job   job
 	jobs  [1]*job
@@ -124,12 +137,18 @@ const (
 	rare           // the script for takes leaves it to that for all
 )
 
-// guess sets c.now to about the server's now.
+// guess sets c.now to about the server's now, where scripts are told calendar
+// windows.
 func (s *Store) guess(c *call) {
 	if s.inject != nil {
 		c.now = s.inject()
-	} else {
-		c.now = max(s.clock().UnixMicro(), 0)
+		return
+	}
+	for i := range c.items {
+		if c.items[i].term.Calendar != sluice.NoCalendar {
+			c.now = max(s.clock().UnixMicro(), 0)
+			return
+		}
 	}
 }
 
@@ -248,13 +267,20 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 	it := &c.items[0]
 	t := it.term
 	if k := kindOf(t); k != kindBucket {
-		costs := appendNumbers(nil, mode, at)
-		for _, j := range c.jobs {
-			costs = appendNumbers(costs, j.req.Cost)
-		}
 		r := &c.room
-		r.keys[0], r.args[0], r.args[1], r.args[2] = it.key, string(costs), string(it.appendArgs(nil, c.now)), it.head
-		r.inv = invocation{program: s.programs.ofTakes(k), Script: transport.Script{Keys: r.keys[:], Args: r.args[:3]}}
+		r.keys[0], r.args[0], r.args[1] = it.key, it.take, it.head
+		r.inv = invocation{program: s.programs.ofTakes(k), Script: transport.Script{Keys: r.keys[:], Args: r.args[:2]}}
+		if it.take == "" {
+			r.args[0] = string(it.appendArgs(nil, c.now))
+		}
+		if mode != 0 || len(c.jobs) > 1 || c.jobs[0].req.Cost != 1 {
+			costs := appendNumbers(nil, mode, at)
+			for _, j := range c.jobs {
+				costs = appendNumbers(costs, j.req.Cost)
+			}
+			r.args[2] = string(costs)
+			r.inv.Args = r.args[:3]
+		}
 		return &r.inv
 	}
 	numbers := it.take

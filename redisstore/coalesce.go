@@ -41,6 +41,7 @@ type queueShard struct {
 	mu     sync.Mutex
 	queues map[queueKey]*queue
 	shared uint64 // hash of the key whose last batch had several requests, 0 if none
+	spare  *queue // an empty one for the next key, nil if there is none
 }
 
 type queueKey struct {
@@ -104,17 +105,20 @@ func (s *Store) coalesce(ctx context.Context, req *sluice.Request) (sluice.Decis
 	q := sh.queues[k]
 	switch {
 	case q == nil:
-		q = &queue{hash: hash}
+		if q = sh.spare; q == nil {
+			q = new(queue)
+		}
+		sh.spare, q.hash = nil, hash
 		sh.queues[k] = q
 		if sh.shared != hash {
 			sh.mu.Unlock()
 			defer s.next(sh, k, q) //nolint:contextcheck // the next batch has a context of its own
-			return s.alone(ctx, *req)
+			return s.alone(ctx, req)
 		}
 		s.start(sh, k, q) //nolint:contextcheck // the call is shared with others
 	case len(q.waiting) >= maxWaiting:
 		sh.mu.Unlock()
-		return s.alone(ctx, *req)
+		return s.alone(ctx, req)
 	}
 	r := s.queues.waiter(req)
 	q.waiting = append(q.waiting, r)
@@ -136,10 +140,16 @@ func (s *Store) next(sh *queueShard, k queueKey, q *queue) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if len(q.waiting) == 0 {
-		delete(sh.queues, k)
+		sh.remove(k, q)
 		return
 	}
 	s.start(sh, k, q)
+}
+
+// remove removes an empty queue.
+func (sh *queueShard) remove(k queueKey, q *queue) {
+	delete(sh.queues, k)
+	sh.spare = q
 }
 
 // start sends a queue in a goroutine of its own. Close waits for it.
@@ -155,7 +165,7 @@ func (s *Store) serve(sh *queueShard, k queueKey, q *queue) {
 		q.gather(sh)
 		n := s.batchSize(q.waiting)
 		if n == 0 {
-			delete(sh.queues, k)
+			sh.remove(k, q)
 			if shared {
 				sh.shared = q.hash
 			} else if sh.shared == q.hash {
@@ -212,6 +222,9 @@ func (s *Store) sendBatch(batch []*waiter) {
 	err := s.runBy(batch[0].came.Add(s.options.Timeout), c)
 	for _, r := range batch {
 		r.answer(s, err)
+	}
+	if err == nil {
+		s.recycle(c)
 	}
 }
 

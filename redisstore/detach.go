@@ -41,7 +41,9 @@ func (s *Store) once(ctx, within context.Context, c *call, req *sluice.Request) 
 			return j.decision, err
 		})
 	}
-	return j.decision, err
+	d := j.decision
+	s.recycle(c)
+	return d, err
 }
 
 // apart has a worker decide a request, within a context of the store's own, whose

@@ -133,6 +133,44 @@ func TestKeysThatAreTakenFromLiveOn(t *testing.T) {
 	}
 }
 
+// TestKeysOfWindowsEndWithTheirWindow: a take within the window of the one before
+// leaves the key's end as it is, and one behind it sets it.
+func TestKeysOfWindowsEndWithTheirWindow(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	s := open(t, server.Option(), redisstore.Options{Timeout: 10 * time.Second})
+	client := server.Client(t)
+	for _, limit := range []string{"100000/200ms fixed-window", "100000/200ms fixed-window anchor first", "100000/200ms sliding-counter"} {
+		t.Run(limit, func(t *testing.T) {
+			flush(t, client)
+			l := storekit.Limiter(t, s, "scope", limit)
+			windows := make(map[int64]int)
+			for start := sluice.Instant(0); ; {
+				d, err := l.Take(t.Context(), "k", 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if start == 0 {
+					start = d.At
+				} else if d.At > start+500_000 { // two windows later
+					break
+				}
+				ends, err := client.Do(t.Context(), client.B().Pexpiretime().Key(keys(t, client)[0]).Build()).AsInt64()
+				if err != nil {
+					t.Fatal(err)
+				}
+				windows[ends]++
+				idle := d.At.Time().Add(d.ResetAfter)
+				if got := time.UnixMilli(ends); got.Before(idle.Add(500*time.Millisecond)) || got.After(idle.Add(2*time.Second)) {
+					t.Fatalf("the key ends at %v, its state at %v", got, idle)
+				}
+			}
+			if n := len(windows); n < 2 || n > 4 {
+				t.Errorf("the key had the ends %v, want one for each window", windows)
+			}
+		})
+	}
+}
+
 // TestNothingIsKeptOfAFullKey: what is idle is deleted at once.
 func TestNothingIsKeptOfAFullKey(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))

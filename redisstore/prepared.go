@@ -22,7 +22,7 @@ type preparedLimit struct {
 	name      string // in which the names of its keys end
 	head      string // what its states begin with
 	plainHead string // the same in the first format
-	take      string // the numbers of the take script, of buckets
+	take      string // the numbers of the script for takes, if they are always the same
 	series    *series
 }
 
@@ -43,9 +43,13 @@ func (s *Store) prepare(p *sluice.Plan) *prepared {
 		r.limits[i] = preparedLimit{
 			term: t, scope: p.Scope(), name: nameOf(t.Name), head: headOf(t), plainHead: string(appendHead(nil, &t.Limit)), series: s.series.of(t),
 		}
-		if kindOf(t) == kindBucket {
+		switch k := kindOf(t); {
+		case k == kindBucket:
 			r.limits[i].take = string(appendNumbers(nil, algo.Horizon(t), t.Rate.Den, t.Rate.One.Micros, t.Rate.One.Rem,
 				t.Reach.Micros, t.Reach.Rem, t.Rate.Num, t.Most.Micros, t.Most.Rem))
+		case k == kindLog || (k == kindFixed || k == kindCounter) && t.Calendar == sluice.NoCalendar && !withholds(t):
+			it := item{preparedLimit: &r.limits[i]}
+			r.limits[i].take = string(it.appendArgs(nil, 0))
 		}
 	}
 	return r

@@ -20,7 +20,10 @@ import (
 var sources embed.FS
 
 // program is a script and its name on the server.
-type program struct{ text, sha string }
+type program struct {
+	text, sha string
+	short     bool // it may reply in one text, as take.lua does
+}
 
 // parts are what a program has beside the rest of its files: that between the
 // marks <more> and </more>, and that between <slot> and </slot>.
@@ -70,6 +73,11 @@ func assemble(with parts, files ...string) *program {
 	return &program{text: b.String(), sha: hex.EncodeToString(sum[:])}
 }
 
+func short(p *program) *program {
+	p.short = true
+	return p
+}
+
 // programs are the scripts of a store. One that decides in general holds the
 // kinds of limit that a request needs and no others, as its functions are made
 // anew with every call.
@@ -88,7 +96,7 @@ var kindFiles = [kinds][]string{
 
 func newPrograms() *programs {
 	return &programs{
-		take: assemble(withMore, "take"), slots: assemble(withMore, "core", "slot", "slots"),
+		take: short(assemble(withMore, "take")), slots: assemble(withMore, "core", "slot", "slots"),
 		start: assemble(withMore, "start"), secret: assemble(withMore, "secret"), swap: assemble(withMore, "swap"),
 	}
 }
@@ -122,7 +130,7 @@ func (p *programs) ofTakes(k kind) *program {
 	switch {
 	case p.takes[k] != nil:
 	case k == kindFixed:
-		p.takes[k] = assemble(0, "fixedtake")
+		p.takes[k] = short(assemble(0, "fixedtake"))
 	default:
 		files := []string{"core", "general"}
 		if k == kindLog {
@@ -132,6 +140,7 @@ func (p *programs) ofTakes(k kind) *program {
 			files = slices.Insert(files, 0, "countertake")
 		}
 		p.takes[k] = assemble(0, append(append(files, kindFiles[k]...), "takes")...)
+		p.takes[k].short = k == kindLog || k == kindCounter
 	}
 	return p.takes[k]
 }

@@ -16,7 +16,7 @@ import (
 // found is what a script has to say of each limit of a call: the state as it
 // was, or for a log a list of what every job saw of it.
 type found struct {
-	raw   string         // that of the take script, which is of one limit
+	raw   string         // that of a short reply, which is of one limit and, for a log, one job
 	list  transport.List // nil, or a reply in which it begins at stated
 	count int
 }
@@ -50,19 +50,19 @@ func (f *found) values() ([]string, error) {
 
 // replied reads a script's reply and sets c.now.
 func (s *Store) replied(c *call, inv *invocation, res *transport.Reply) (status, found, error) {
-	if inv.program == s.programs.take {
+	if inv.short && res.List == nil {
 		text, err := res.AsText()
 		if err != nil {
 			return 0, found{}, err
 		}
-		return s.repliedTake(c, text)
+		return s.repliedShort(c, text)
 	}
 	st, list, err := c.read(res, 0)
 	return st, found{list: list, count: len(c.items)}, err
 }
 
-// repliedTake reads the take script's reply: seconds, µs and the state.
-func (s *Store) repliedTake(c *call, reply string) (status, found, error) {
+// repliedShort reads a short reply: seconds, µs and the state.
+func (s *Store) repliedShort(c *call, reply string) (status, found, error) {
 	reply, other := strings.CutPrefix(reply, "!")
 	seconds, rest, _ := strings.Cut(reply, " ")
 	micros, raw, ok := strings.Cut(rest, " ")
@@ -113,12 +113,25 @@ func (c *call) read(res *transport.Reply, more int) (status, transport.List, err
 
 // describe works out every job's decision from what the script found.
 func (c *call) describe(f found) error {
-	items := make([]algo.Item, len(c.items))
+	items := c.room.found[:]
+	if len(c.items) > 1 {
+		items = make([]algo.Item, len(c.items))
+	}
 	var seen []transport.List
 	for i := range c.items {
 		it := &c.items[i]
 		items[i].Term = it.term
-		if f.list != nil && kindOf(it.term) == kindLog {
+		if f.list == nil && kindOf(it.term) == kindLog {
+			if len(c.jobs) > 1 {
+				return transport.ErrReply
+			}
+			var err error
+			if items[i].State, err = parseSeen(f.raw); err != nil {
+				return err
+			}
+			continue
+		}
+		if kindOf(it.term) == kindLog {
 			list, err := f.list.List(stated + i)
 			if err != nil {
 				return err

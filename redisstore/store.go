@@ -37,6 +37,7 @@ type Store struct {
 	clock     func() time.Time // this machine's: it only guesses calendar windows
 	queues    queues
 	spans     spans
+	calls     sync.Pool // of *call
 
 	secretText atomic.Pointer[string] // what the server keeps for HashSecret, as last heard
 
@@ -184,20 +185,25 @@ func (s *Store) decide(ctx context.Context, req *sluice.Request) (sluice.Decisio
 	if len(req.More) == 0 && req.Slot == nil && !s.options.NoCoalescing && s.inject == nil {
 		return s.coalesce(ctx, req)
 	}
-	return s.alone(ctx, *req)
+	return s.alone(ctx, req)
 }
 
-// alone decides a request by a call of its own. The request is a copy, so that a
-// queued one needs no memory of its own.
-func (s *Store) alone(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	within, c := s.bound(), s.newCall(&req)
+// alone decides a request by a call of its own.
+func (s *Store) alone(ctx context.Context, theirs *sluice.Request) (sluice.Decision, error) {
+	within, c := s.bound(), s.newCall(theirs)
+	req := &c.room.req
+	*req = *theirs
 	switch {
+	case ctx.Done() == nil && req.Slot == nil && len(c.items) == 1:
+		d, err := s.direct(within, c, req) //nolint:contextcheck // ctx never ends
+		s.recycle(c)
+		return d, err
 	case ctx.Done() == nil:
-		return s.direct(within, c, &req) //nolint:contextcheck // ctx never ends
+		return s.direct(within, c, req) //nolint:contextcheck // ctx never ends
 	case req.Slot != nil || rareOp(req.Op) || s.crosses(c) || s.swaps(c):
-		return s.apart(ctx, within, &req, func(ctx context.Context) (sluice.Decision, error) { return s.direct(ctx, c, &req) })
+		return s.apart(ctx, within, req, func(ctx context.Context) (sluice.Decision, error) { return s.direct(ctx, c, req) })
 	}
-	return s.once(ctx, within, c, &req)
+	return s.once(ctx, within, c, req)
 }
 
 // direct decides req by c, or by calls to several slots. The context is one of

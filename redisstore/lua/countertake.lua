@@ -4,25 +4,30 @@
 -- The usual take of a sliding counter, in one stretch: its window is not divided, no
 -- clock stepped back, nothing is reserved, and all products are exact. What is not
 -- usual has written nothing here, and goes on to counter.lua and takes.lua, whose
--- arguments and reply these are.
+-- arguments these are. It replies as take.lua does.
 
 do
 	local unpack, call, floor = struct.unpack, redis.call, math.floor
-	local key, costs, args, head = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-	local clock, now, cost = unpack('>ddd', costs)
-	local _, _, window, full, _, quota, horizon, lag, sight, size, n, conservative, strict, countDenied = unpack('>dddddddddddddd', args)
-	if clock ~= 1 then
-		local time = call('TIME')
+	local key, args, head, costs = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+	local quota, horizon, lag, sight, size, n, conservative, strict, countDenied = unpack('>ddddddddd', args, 41)
+	local clock, now, cost, time = 0, 0, 1, nil
+	if costs then
+		clock, now, cost = unpack('>ddd', costs)
+	end
+	if clock == 1 then
+		time = {'0', '0'}
+	else
+		time = call('TIME')
 		now = time[1] * 1000000 + time[2]
 	end
 	local raw = call('GET', key) or ''
 	-- idle is when the state ends, first the start of its newest sub-window, and
 	-- newer and older are the counts of that and of the one before.
-	local idle, flags, newer, older, pos = 0, 0, 0, 0, #head + 1
-	local usual = #costs == 24 and n == 1 and countDenied ~= 1 and sight <= now and now < 4503599627370495 - 3600000000
+	local idle, flags, newer, older = 0, 0, 0, 0
+	local usual = n == 1 and (not costs or #costs == 24) and countDenied ~= 1 and sight <= now and now < 4503599627370495 - 3600000000
 	if usual and raw ~= '' then
 		if #raw == #head + 22 and string.sub(raw, 1, #head) == head then
-			idle, flags, newer, older = unpack('>I7BI7I7', raw, pos)
+			idle, flags, newer, older = unpack('>I7BI7I7', raw, #head + 1)
 			if lag > 0 then
 				idle = math.max(idle - lag, 1)
 			end
@@ -30,15 +35,16 @@ do
 			usual = false
 		end
 	end
-	local first = idle - size - window
+	local first = idle - 2 * size
+	local kept = first
 	if idle > now then
 		usual = usual and flags == 0 and first <= now and idle - now <= horizon
 	end
 	if usual and newer + older < 4503599627370496 then
-		local written, fits = false, cost <= full
+		local written, fits = false, true
 		if idle <= now then
 			written = idle > 0
-			idle, newer, older, first = 0, 0, 0, now - now % size
+			newer, older, first = 0, 0, now - now % size
 		elseif now >= first + size then
 			-- A denial keeps the state as it is.
 			local steps = floor((now - first) / size)
@@ -62,22 +68,27 @@ do
 				if product == inSight * older then
 					inSight = inSight - below
 				end
-				fits = fits and inSight > 0 and first + size - inSight <= now
+				fits = inSight > 0 and first + size - inSight <= now
 			end
 		end
 		if usual then
-			local how, grace = 'PXAT', 1001000
-			if clock == 1 then
-				how, grace = 'PX', 3600101000 - now
-			end
 			if fits and cost > 0 then
-				idle = first + size + window
-				-- A format is quicker than Redis' own way with numbers.
-				call('SET', key, head .. struct.pack('>I7BI7I7', idle + lag, 0, newer + cost, older), how, string.format('%d', (idle + grace) / 1000))
+				idle = first + 2 * size
+				local state = head .. struct.pack('>I7BI7I7', idle + lag, 0, newer + cost, older)
+				if first == kept then
+					call('SET', key, state, 'KEEPTTL') -- it ends when it did
+				else
+					local how, grace = 'PXAT', 1001000
+					if clock == 1 then
+						how, grace = 'PX', 3600101000 - now
+					end
+					-- A format is quicker than Redis' own way with numbers.
+					call('SET', key, state, how, string.format('%d', (idle + grace) / 1000))
+				end
 			elseif written then
 				call('DEL', key)
 			end
-			return {0, string.format('%.0f', now), raw}
+			return time[1] .. ' ' .. time[2] .. ' ' .. raw
 		end
 	end
 end

@@ -2,48 +2,54 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- Takes of one key under one fixed window: takes.lua with fixed.lua, in one stretch.
--- Arguments and reply are those of takes.lua.
+-- The arguments are those of takes.lua. It replies as take.lua does where it has
+-- decided, and else as takes.lua does.
 
 local unpack, call = struct.unpack, redis.call
-local key, costs, args, head = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local clock, now = unpack('>dd', costs)
-if clock ~= 1 then
-	local time = call('TIME')
+local key, args, head, costs = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local clock, now, time = 0, 0, nil
+if costs then
+	clock, now = unpack('>dd', costs)
+end
+if clock == 1 then
+	time = {'0', '0'}
+else
+	time = call('TIME')
 	now = time[1] * 1000000 + time[2]
 end
 if now > 4503599627370495 - 3600000000 then
 	now = 4503599627370495 - 3600000000
 end
-local at = string.format('%.0f', now)
-local _, _, window, full, _, quota, horizon, sight, countDenied, mode = unpack('>dddddddddd', args)
+local window, full, _, quota, horizon, sight, countDenied, mode = unpack('>dddddddd', args, 17)
 
--- stop is the end of the window that now is in.
-local stop = now + window
+-- ends is the end of the window that now is in.
+local ends = now + window
 if mode == 0 then
-	stop = stop - now % window
+	ends = ends - now % window
 elseif mode == 2 then
 	local start
-	start, stop = unpack('>dd', args, 81)
-	if now < start or now >= stop then
-		return {1, at}
+	start, ends = unpack('>dd', args, 81)
+	if now < start or now >= ends then
+		return {1, string.format('%.0f', now)}
 	end
 end
 if sight > now then
-	return {2, at, call('GET', key) or ''}
+	return {2, string.format('%.0f', now), call('GET', key) or ''}
 end
 
 local raw = call('GET', key) or ''
-local idle, reserved, count, written, arrived = 0, 0, 0, false, false
+local idle, reserved, count, written, kept = 0, 0, 0, false, 0
 if raw ~= '' then
 	if string.sub(raw, 1, #head) ~= head then
-		return {2, at, raw}
+		return {2, string.format('%.0f', now), raw}
 	end
 	idle, reserved, count = unpack('>I7BI7', raw, #head + 1)
+	kept = idle
 	if count > 9007199254740991 then
-		return {3, at}
+		return {3, string.format('%.0f', now)}
 	end
 	if idle - now > horizon then
-		return {4, at}
+		return {4, string.format('%.0f', now)}
 	end
 	if idle <= now then
 		idle, reserved, count, written = 0, 0, 0, true
@@ -67,40 +73,49 @@ if raw ~= '' then
 	end
 end
 
-for pos = 17, #costs, 8 do
-	local cost = unpack('>d', costs, pos)
+local pos, stop, cost = 17, costs and #costs or 0, 1
+repeat
+	if costs then
+		cost = unpack('>d', costs, pos)
+	end
 	if cost <= full and (idle == 0 or reserved == 0 and cost <= quota - count) then
 		if cost > 0 then
 			if idle == 0 then
-				idle, count = stop, 0
+				idle, count = ends, 0
 			end
 			count, written = count + cost, true
 		end
 	elseif countDenied == 1 and cost > 0 and reserved == 0 then
 		cost = math.min(cost, quota)
 		if idle == 0 then
-			idle, count, written = stop, cost, true
+			idle, count, written = ends, cost, true
 		elseif cost < quota - count then
 			count, written = count + cost, true
 		elseif mode == 1 then
-			idle, count, written = stop, math.max(count, quota), true
+			idle, count, written = ends, math.max(count, quota), true
 		elseif count < quota then
 			count, written = quota, true
 		end
 	end
-end
+	pos = pos + 8
+until pos > stop
 
 if written then
 	if idle > now then
-		-- A second after it says anything: see main.lua on what other nodes decide.
-		local how, ends = 'PXAT', idle / 1000 + 1001
-		if clock == 1 then
-			how, ends = 'PX', (idle - now) / 1000 + 3600101
+		local state = head .. struct.pack('>I7BI7', idle, reserved, count)
+		if idle == kept then
+			call('SET', key, state, 'KEEPTTL') -- it ends when it did
+		else
+			-- A second after it says anything: see main.lua on what other nodes decide.
+			local how, grace = 'PXAT', 1001000
+			if clock == 1 then
+				how, grace = 'PX', 3600101000 - now
+			end
+			-- A format is quicker than Redis' own way with numbers.
+			call('SET', key, state, how, string.format('%d', (idle + grace) / 1000))
 		end
-		-- A format is quicker than Redis' own way with numbers.
-		call('SET', key, head .. struct.pack('>I7BI7', idle, reserved, count), how, string.format('%d', ends))
 	elseif raw ~= '' then
 		call('DEL', key)
 	end
 end
-return {0, at, raw}
+return time[1] .. ' ' .. time[2] .. ' ' .. raw

@@ -4,7 +4,8 @@
 -- The usual take of a log or histogram, in one stretch: a state is there, no
 -- clock stepped back, nothing is reserved, merged or grown, and few words have
 -- to be read. What is not usual has written nothing here, and goes on to
--- log.lua and takes.lua, whose arguments these are.
+-- log.lua and takes.lua, whose arguments these are. It replies as take.lua does,
+-- but with what the take has seen of the state.
 
 -- following returns the words after so many of a ring that begins at base, a
 -- few at first, or nothing where the ring ends or too many have been read.
@@ -32,18 +33,21 @@ local function instantAndUnits(words, pos)
 end
 
 local function usual()
-	local key, costs, args, head = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+	local key, args, head, costs = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 	local header = call('GETRANGE', key, 0, #head + 33)
-	if #costs ~= 24 or #header ~= #head + 34 or sub(header, 1, #head) ~= head then
+	if costs and #costs ~= 24 or #header ~= #head + 34 or sub(header, 1, #head) ~= head then
 		return nil
 	end
-	local mode, instant, cost = unpack('>ddd', costs)
+	local mode, cost, time = 0, 1, nil
+	if costs then
+		mode, now, cost = unpack('>ddd', costs)
+	end
 	local window, _, _, quota, horizon, precision, countDenied = unpack('>ddddddd', args, 17)
 	local idle, flags, a, mark, first, len, cap = unpack('>I7BI7I7I4I4I4', header, #head + 1)
 	if mode == 1 then
-		now = instant
+		time = {'0', '0'}
 	else
-		local time = call('TIME')
+		time = call('TIME')
 		now, how = time[1] * 1000000 + time[2], 'PXAT'
 	end
 	now = min(now, LATEST)
@@ -96,7 +100,7 @@ local function usual()
 		if floor(newest / 500000) ~= floor(now / 500000) then
 			call('PEXPIRE', key, string.format('%d', window / 1000 + (how == 'PX' and 3600101 or 1002)))
 		end
-		return pack('>I7BI7I7', idle, 0, newest, live)
+		return time[1] .. ' ' .. time[2] .. ' ' .. pack('>I7BI7I7', idle, 0, newest, live)
 	end
 	local sum = units
 	while live - sum > quota - cost do
@@ -113,11 +117,11 @@ local function usual()
 		end
 		pos, sum = pos + 8, sum + units
 	end
-	local seen = pack('>I7BI7I7', idle, 0, at, sum)
+	local seen = time[1] .. ' ' .. time[2] .. ' ' .. pack('>I7BI7I7', idle, 0, at, sum)
 	return live > sum and seen .. pack('>I7I7', newest, live - sum) or seen
 end
 
 local seen = usual()
 if seen then
-	return {0, string.format('%d', now), {seen}}
+	return seen
 end

@@ -5,13 +5,14 @@
 -- what they do not need.
 --
 -- KEYS[1]  the state's key
--- ARGV[1]  numbers: clock mode, now or 0, then the costs
--- ARGV[2]  the limit's numbers
--- ARGV[3]  the head of its states
+-- ARGV[1]  the limit's numbers
+-- ARGV[2]  the head of its states
+-- ARGV[3]  numbers: clock mode, now or 0, then the costs; or nothing for one take
+--          of a unit at the server's time
 --
 -- It returns what main.lua does.
 
-local costs, args = ARGV[1], ARGV[2]
+local args, costs = ARGV[1], ARGV[3] or pack('>ddd', 0, 0, 1)
 local mode, instant = unpack('>dd', costs)
 if mode == 1 then
 	now = instant
@@ -21,7 +22,7 @@ else
 end
 now = min(now, LATEST)
 local k = kinds[unpack('>d', args)]
-local it = k.new(KEYS[1], ARGV[3], args)
+local it = k.new(KEYS[1], ARGV[2], args)
 local reply = {0, string.format('%.0f', now)}
 if k.outside and k.outside(it, now) then
 	return {1, reply[2]}
