@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -37,30 +38,43 @@ func (q *Request) Refuse(w http.ResponseWriter) {
 
 func (q *Request) refuse(w http.ResponseWriter) {
 	defer q.letGo()
-	e, opts := q.Event(), &q.mw.opts
+	e, opts, h := &q.call.Event, &q.mw.opts, w.Header()
 	if q.own {
 		opts.Own.serve(w, q.r, &q.attributes.Attributes, q.client)
 		return
 	}
+	begun := len(h) > 0
+	var values []string
 	if e.Verdict == policy.Denied && e.Limit != nil {
-		opts.Fields.Set(w.Header(), q.policies(), e.Limit, e.Decision)
+		values = opts.Fields.set(h, q.policies(), e.Limit, &e.Decision, problemFields)
 		if opts.Fields&(XRateLimit|XRateLimitEpoch) != 0 {
 			exchange.Release(w, xFields)
 		}
 	}
-	if names := e.SetAnswer(w.Header()); names != nil {
+	if names := e.SetAnswer(h); names != nil {
 		exchange.Release(w, names)
+		begun = true
 	}
 	if token, ok := e.Err.(*policy.TokenError); ok { //nolint:errorlint // a front's call has unwrapped it
-		challenge(w.Header(), token)
+		challenge(h, token)
 	}
 	if opts.Refuse != nil {
-		setRetryAfter(w.Header(), &e)
-		opts.Refuse(w, q.r, e)
+		setRetryAfter(h, e)
+		opts.Refuse(w, q.r, q.Event())
 		return
 	}
-	WriteProblem(w, q.r, e)
+	if begun {
+		deleteBegun(h)
+	}
+	p := problem{Event: e, status: q.status, items: &q.mw.items, values: values, buf: q.buf[:0]}
+	p.write(w, q.r)
+	if cap(p.buf) <= mostBuffered {
+		q.buf = p.buf
+	}
 }
+
+// mostBuffered is how many bytes of memory for a body a Request keeps for the next one.
+const mostBuffered = 1 << 10
 
 // challenge says that a token cannot be used, or that there must be one, as RFC
 // 6750, section 3, has it.
@@ -75,7 +89,7 @@ func challenge(h http.Header, token *policy.TokenError) {
 // policies returns RateLimit-Policy of all limits that applied.
 func (q *Request) policies() string {
 	if q.call.Evaluated.Limits() == 1 {
-		return q.mw.items.of(q.call.Limit)
+		return q.mw.items.of(q.call.Limit).policy
 	}
 	var buf [256]byte
 	b := buf[:0]
@@ -83,22 +97,26 @@ func (q *Request) policies() string {
 		if len(b) > 0 {
 			b = append(b, ", "...)
 		}
-		b = append(b, q.mw.items.of(t)...)
+		b = append(b, q.mw.items.of(t).policy...)
 	}
 	return string(b)
 }
 
-// policyItems are those of RateLimit-Policy, each made when it is first needed. Their
+// limitItems are what is always said of a limit, each made when it is first needed. Their
 // number is bounded by that of the policy's limits.
-type policyItems struct{ made sync.Map } // *sluice.Term to string
+type limitItems struct{ made sync.Map } // *sluice.Term to *limitItem
 
-func (i *policyItems) of(t *sluice.Term) string {
-	if item, ok := i.made.Load(t); ok {
-		return item.(string) //nolint:forcetypeassert // nothing else is ever stored
+type limitItem struct {
+	policy string                 // of RateLimit-Policy
+	denial atomic.Pointer[denial] // nil: none was needed yet
+}
+
+func (i *limitItems) of(t *sluice.Term) *limitItem {
+	if made, ok := i.made.Load(t); ok {
+		return made.(*limitItem) //nolint:forcetypeassert // nothing else is ever stored
 	}
-	item := PolicyItem(t)
-	i.made.Store(t, item)
-	return item
+	made, _ := i.made.LoadOrStore(t, &limitItem{policy: PolicyItem(t)})
+	return made.(*limitItem) //nolint:forcetypeassert // nothing else is ever stored
 }
 
 // SetFields sets the header fields of the answer to a request that is passed on.
@@ -110,7 +128,7 @@ func (q *Request) setFields(h http.Header) (own []string) {
 	if c.Limit == nil {
 		return nil
 	}
-	fields.Set(h, q.policies(), c.Limit, c.Decision)
+	fields.set(h, q.policies(), c.Limit, &c.Decision, 0)
 	own = c.SetAnswer(h)
 	if fields&NoFields != 0 {
 		return own

@@ -120,6 +120,11 @@ func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decis
 	if f == 0 {
 		f = Draft11
 	}
+	f.set(h, policy, t, &d, 0)
+}
+
+// set is Set with memory for so many values more, which it returns.
+func (f Fields) set(h http.Header, policy string, t *sluice.Term, d *sluice.Decision, more int) []string {
 	// All values lie in one string and all slices in one array: two allocations.
 	var (
 		buf  [256]byte
@@ -164,7 +169,7 @@ func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decis
 		end(fieldRetryAfter)
 	}
 	text, start := string(b), 0
-	values := make([]string, n+1)
+	values := make([]string, n+1+more)
 	for i := range n {
 		values[i] = text[start:ends[i]]
 		start = ends[i]
@@ -178,12 +183,13 @@ func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decis
 		values[n] = policy
 		addField(h, fieldPolicy, values[n:n+1:n+1])
 	}
+	return values[n+1:]
 }
 
 // setRetryAfter answers a request that was not decided, or not in
 // time, when to come again, in seconds rounded up. It says no more than what is
 // said.
-func setRetryAfter(h http.Header, e *Event) {
+func setRetryAfter(h http.Header, e *policy.Event) {
 	if e.Verdict != policy.FailedClosed && e.Verdict != policy.Abandoned || h[fieldRetryAfter] != nil {
 		return
 	}
@@ -207,7 +213,7 @@ func addField(h http.Header, key string, value []string) {
 // then. Of a denied one r may be too little for it, and t lasts until it fits;
 // Retry-After is the same, so that it never points into t. Where it never fits,
 // t is as of an allowed one.
-func effective(d sluice.Decision) int64 {
+func effective(d *sluice.Decision) int64 {
 	if !d.Allowed && !d.TooLarge {
 		return max(ceilSeconds(d.RetryAfter), 1)
 	}

@@ -26,7 +26,7 @@ type Middleware struct {
 	opts     Options
 	front    *policy.Front
 	clients  *clientip.Finder // names their networks
-	items    policyItems
+	items    limitItems
 	log      *sampledlog.Log
 	requests sync.Pool // of *Request
 }

@@ -7,7 +7,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
+	"time"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -24,58 +27,115 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // the code of gRPC in the place of e.Status, with grpc-retry-pushback-ms: its
 // clients take a bare 429 for a server that is down. Package grpclimit says more.
 func WriteProblem(w http.ResponseWriter, r *http.Request, e Event) {
-	h := w.Header()
+	deleteBegun(w.Header())
+	p := problem{Event: &e.Event, status: e.Status}
+	p.write(w, r)
+}
+
+// deleteBegun deletes what belongs to an answer that was begun further out.
+func deleteBegun(h http.Header) {
 	for _, of := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
-		delete(h, of) // of an answer that was begun further out
+		delete(h, of)
 	}
-	if isRPC(r) {
-		setRetryAfter(h, &e)
-		writeRPC(w, &e)
-		return
-	}
-	if writeAnswer(w, &e) {
-		return
-	}
-	values := []string{"application/problem+json", "no-store"}
-	h["Content-Type"], h["Cache-Control"] = values[0:1:1], values[1:2:2]
-	setRetryAfter(h, &e)
-	w.WriteHeader(e.Status)
-	w.Write(appendProblem(make([]byte, 0, 384), e)) //nolint:errcheck // a client that is gone needs no answer
 }
 
-// writeAnswer answers a denial in its rule's own words, if it has any.
-func writeAnswer(w http.ResponseWriter, e *Event) bool {
-	a := e.Answer()
-	if a == nil || a.Body == "" {
-		return false
-	}
-	values := []string{a.ContentType, "no-store"}
+// problem is the answer to a request that is not passed on.
+type problem struct {
+	*policy.Event
+	status int
+	items  *limitItems // nil: nothing is known of a limit but its name
+	values []string    // memory for those of problemFields fields; may be nil
+	buf    []byte      // for the body
+}
+
+// problemFields is how many header fields belong to a body.
+const problemFields = 2
+
+func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h["Content-Type"], h["Cache-Control"] = values[0:1:1], values[1:2:2]
-	w.WriteHeader(e.Status)
-	w.Write(a.AppendBody(make([]byte, 0, 384), &e.Event, e.Status)) //nolint:errcheck // as of a problem
-	return true
+	if isRPC(r) {
+		setRetryAfter(h, p.Event)
+		writeRPC(w, p.Event)
+		return
+	}
+	if cap(p.buf) == 0 {
+		p.buf = make([]byte, 0, 384)
+	}
+	if a := p.Answer(); a != nil && a.Body != "" { // in its rule's own words
+		p.setType(h, a.ContentType)
+		p.buf = a.AppendBody(p.buf, p.Event, p.status)
+	} else {
+		p.setType(h, "application/problem+json")
+		setRetryAfter(h, p.Event)
+		p.buf = p.append(p.buf)
+	}
+	w.WriteHeader(p.status)
+	w.Write(p.buf) //nolint:errcheck // a client that is gone needs no answer
 }
 
-// appendProblem writes the document by hand: under attack nearly every answer
-// is one, and what is in it is known.
-func appendProblem(b []byte, e Event) []byte {
-	kind, title := "about:blank", http.StatusText(e.Status)
-	if e.Verdict == policy.Denied {
+// setType says what the body is, and that it holds for this request alone.
+func (p *problem) setType(h http.Header, contentType string) {
+	if p.values == nil {
+		p.values = make([]string, problemFields)
+	}
+	p.values[0], p.values[1] = contentType, "no-store"
+	h["Content-Type"], h["Cache-Control"] = p.values[0:1:1], p.values[1:2:2]
+}
+
+// append appends the document. Under attack nearly every answer is that of one limit
+// that has denied, in which nothing but the time differs.
+func (p *problem) append(b []byte) []byte {
+	if p.items == nil || p.Verdict != policy.Denied || p.Limit == nil || p.Limit.Algorithm == sluice.Block || p.Decision.TooLarge || len(p.Violated) != 1 {
+		return p.appendWhole(b)
+	}
+	of := p.items.of(p.Limit)
+	d := of.denial.Load()
+	if d == nil {
+		d = p.denial()
+		of.denial.Store(d)
+	}
+	if d.status != p.status {
+		return p.appendWhole(b)
+	}
+	b = append(b, d.head...)
+	b = strconv.AppendInt(b, max(ceilSeconds(p.Decision.RetryAfter), 1), 10)
+	return append(b, d.tail...)
+}
+
+// denial is a document that says of one limit that it has denied, but for after how
+// many seconds to retry.
+type denial struct {
+	status     int
+	head, tail string
+}
+
+// denial returns what all denials by the limit have in common.
+func (p *problem) denial() *denial {
+	e := *p.Event
+	e.Decision.RetryAfter = time.Second
+	one := problem{Event: &e, status: p.status}
+	head, tail, _ := strings.Cut(string(one.appendWhole(nil)), `1 s","violated-policies":`) // no name has a quote
+	return &denial{status: p.status, head: head, tail: ` s","violated-policies":` + tail}
+}
+
+// appendWhole writes the document by hand, as what is in it is known.
+func (p *problem) appendWhole(b []byte) []byte {
+	kind, title := "about:blank", http.StatusText(p.status)
+	if p.Verdict == policy.Denied {
 		kind, title = quotaExceeded, "Quota exceeded"
 	}
 	b = append(append(b, `{"type":"`...), kind...)
 	b = append(append(b, `","title":"`...), title...)
 	b = append(b, `","status":`...)
-	b = strconv.AppendInt(b, int64(e.Status), 10)
+	b = strconv.AppendInt(b, int64(p.status), 10)
 	var buf [256]byte
-	if detail := e.AppendDetail(buf[:0]); len(detail) > 0 {
+	if detail := p.AppendDetail(buf[:0]); len(detail) > 0 {
 		b = append(b, `,"detail":`...)
 		b = appendJSON(b, detail)
 	}
-	if len(e.Violated) > 0 {
+	if len(p.Violated) > 0 {
 		b = append(b, `,"violated-policies":[`...)
-		for i, name := range e.Violated {
+		for i, name := range p.Violated {
 			if i > 0 {
 				b = append(b, ',')
 			}

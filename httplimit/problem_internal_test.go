@@ -24,7 +24,8 @@ func FuzzProblemIsJSON(f *testing.F) {
 			Type, Title, Detail string
 			Status              int
 		}
-		body := appendProblem(nil, e)
+		p := problem{Event: &e.Event, status: e.Status}
+		body := p.append(nil)
 		if err := json.Unmarshal(body, &got); err != nil {
 			t.Fatalf("%s: %v", body, err)
 		}

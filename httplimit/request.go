@@ -26,6 +26,7 @@ type Request struct {
 	own        bool   // it asks for its own limits
 	ahead      *ahead // of a body that was read while the request was delayed
 
+	buf     []byte  // memory for the body of an answer
 	summary Summary // for OnEnd; it has not begun if nobody wants it, or has had it
 
 	token policy.Token

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/sluicegate/sluice/internal/wire"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // isRPC reports whether a client understands an answer of gRPC, and no other: to
@@ -18,7 +19,7 @@ func isRPC(r *http.Request) bool {
 }
 
 // writeRPC answers a call of gRPC by its status alone, without a message.
-func writeRPC(w http.ResponseWriter, e *Event) {
+func writeRPC(w http.ResponseWriter, e *policy.Event) {
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"] = []string{"application/grpc"}, []string{"no-store"}
 	h["Grpc-Status"] = []string{strconv.FormatUint(uint64(e.RPCCode()), 10)}

@@ -79,7 +79,7 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 			return
 		}
 		for p := range c.evaluated.inForce() {
-			if t := c.evaluated.named(p); t.Algorithm != sluice.Block && !yield(t) {
+			if t := c.evaluated.named(p); t.Algorithm != sluice.Block && !yield(&t.Term) {
 				return
 			}
 		}
@@ -98,11 +98,12 @@ func (c *Call) conclude(ctx context.Context) {
 	}
 	if v.bound {
 		binding := &v.charges[v.binding.charge]
-		e.Limit = v.named(v.binding)
+		binds := v.named(v.binding)
+		e.Limit = &binds.Term
 		e.Rule = &binding.rule.Rule
 		e.Charge = sluice.Charge{Key: binding.Key, Cost: binding.Cost}
 		if !v.Allowed {
-			e.Verdict, e.Violated = Denied, c.violated(e.Limit.Name)
+			e.Verdict, e.Violated = Denied, c.violated(binds)
 			if j := e.Rule.RetryJitter; j != (Jitter{}) {
 				j.delay(&e.Decision)
 			}
@@ -147,8 +148,11 @@ func (c *Call) shadowed() {
 }
 
 // violated returns the names of the limits that denied, the binding one first.
-func (c *Call) violated(binding string) []string {
-	all := []string{binding}
+func (c *Call) violated(binding *namedTerm) []string {
+	all := binding.alone[:]
+	if c.evaluated.Limits() == 1 {
+		return all
+	}
 	for p := range c.evaluated.inForce() {
 		if !c.evaluated.outcomes[p.outcome].Allowed {
 			if name := c.evaluated.named(p).Name; !slices.Contains(all, name) {

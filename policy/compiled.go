@@ -50,7 +50,13 @@ type set struct {
 	// counts says that a limit of take counts denied requests.
 	counts bool
 
-	named, namedOver atomic.Pointer[[]sluice.Term] // those of take and over, by the names that clients know
+	named, namedOver atomic.Pointer[[]namedTerm] // those of take and over
+}
+
+// namedTerm is a limit by the name that clients know.
+type namedTerm struct {
+	sluice.Term
+	alone [1]string // the name, as a list
 }
 
 // soft returns which limit of take is the soft one, -1 if none is.

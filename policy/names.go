@@ -19,7 +19,7 @@ func (w *Warning) Name() string { return levelName(w.Rule, w.Level) }
 
 // named returns the limit at a place by the name that clients know. Those of a
 // key's limits are made when one is first needed.
-func (v *Verdict) named(p place) *sluice.Term {
+func (v *Verdict) named(p place) *namedTerm {
 	c := &v.charges[p.charge]
 	known := &c.set.named
 	if c.over {
@@ -27,10 +27,11 @@ func (v *Verdict) named(p place) *sluice.Term {
 	}
 	terms := known.Load()
 	if terms == nil {
-		made := make([]sluice.Term, c.Plan.Len())
+		made := make([]namedTerm, c.Plan.Len())
 		for t := range made {
-			made[t] = *c.Plan.Term(t)
+			made[t].Term = *c.Plan.Term(t)
 			made[t].Name = limitName(&c.rule.Rule, c.level.Level, made[t].Name)
+			made[t].alone[0] = made[t].Name
 		}
 		if terms = &made; !known.CompareAndSwap(nil, terms) {
 			terms = known.Load()

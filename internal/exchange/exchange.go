@@ -35,13 +35,14 @@ type Exchange struct {
 	Settlement *Settlement
 
 	upstream *Upstream // nil: nobody wants to know of it
+	noted    Upstream  // memory of it
 
 	// request is the one copy that handlers may change, made by the first that
 	// needs it; nil as long as the one that came will do.
 	request          *http.Request
 	response, upload *Pace
-	trace            httptrace.ClientTrace
-	sent             atomic.Bool // there was a connection for the request to an upstream
+	trace            *httptrace.ClientTrace // nil: the request is not passed on yet
+	sent             atomic.Bool            // there was a connection for the request to an upstream
 	body             Body
 	stall            stall
 	came             time.Time // noted by Stall
@@ -118,9 +119,9 @@ func (x *Exchange) Watch(r *http.Request) *http.Request {
 
 // Trace notes in the request's context whether it is sent: see [Exchange.Sent].
 func (x *Exchange) Trace(r *http.Request) *http.Request {
-	if x.trace.GotConn == nil {
-		x.trace.GotConn = func(httptrace.GotConnInfo) { x.sent.Store(true) }
-		x.request = r.WithContext(httptrace.WithClientTrace(r.Context(), &x.trace))
+	if x.trace == nil {
+		x.trace = &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) }}
+		x.request = r.WithContext(httptrace.WithClientTrace(r.Context(), x.trace))
 		r = x.request
 	}
 	return r

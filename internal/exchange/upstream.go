@@ -29,7 +29,7 @@ type Upstream struct {
 func (x *Exchange) Observe() *Upstream {
 	if x.upstream == nil {
 		if x.upstream = Observed(x.below); x.upstream == nil {
-			x.upstream = new(Upstream)
+			x.upstream = &x.noted
 		}
 	}
 	return x.upstream

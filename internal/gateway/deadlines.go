@@ -32,7 +32,9 @@ func WithDeadlines(next http.Handler, d time.Duration) http.Handler {
 func WithLeastRate(next http.Handler, d time.Duration, bytes func() int64, slow func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x, w := exchange.Begin(w, r)
-		r = x.Watch(x.Trace(r))
+		if r.Body != nil && r.Body != http.NoBody {
+			r = x.Watch(x.Trace(r)) // which need one copy together
+		}
 		x.Stall(d, r)
 		if least := bytes(); least > 0 && !(r.ProtoMajor > 1 && wire.RPC(r.Header)) {
 			x.LeastRate(least, slow)

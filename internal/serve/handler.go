@@ -12,6 +12,7 @@ import (
 	"github.com/sluicegate/sluice/internal/gateway"
 	"github.com/sluicegate/sluice/internal/server/metrics"
 	limitmetrics "github.com/sluicegate/sluice/metrics"
+	"github.com/sluicegate/sluice/policy"
 )
 
 // newLimits returns what answers clients under a configuration.
@@ -37,7 +38,7 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 		OnDecision: func(r *http.Request, e httplimit.Event) {
 			g.proxies.look(r)
 			s.trace.Decided(r, e)
-			s.count(r, e)
+			s.count(&e.Event)
 		},
 		OnEnd: func(r *http.Request, sum *httplimit.Summary) {
 			s.counts.EndHTTP(r, sum)
@@ -78,11 +79,11 @@ var fieldWords = map[string]httplimit.Fields{
 }
 
 // count counts the outcome of a request.
-func (s *runtime) count(r *http.Request, e httplimit.Event) {
+func (s *runtime) count(e *policy.Event) {
 	if e.Evaluated != nil {
 		s.tally.Count(e.Evaluated)
 	}
-	s.counts.CountHTTP(r, e)
+	s.counts.Count(e)
 }
 
 // cutOff returns what bounds have cut off so far.

@@ -43,8 +43,8 @@ func (r *Rule) pass(v *policy.Verdict) {
 	}
 }
 
-// sum counts a request among all.
-func (t *Tally) sum(v *policy.Verdict, wouldDeny bool) {
+// sum counts a request among all, and whether a limit has denied it.
+func (t *Tally) sum(v *policy.Verdict, wouldDeny, bound bool) {
 	if wouldDeny {
 		t.total.WouldDeny.Add(1)
 	}
@@ -58,7 +58,6 @@ func (t *Tally) sum(v *policy.Verdict, wouldDeny bool) {
 			break
 		}
 	default:
-		_, bound := v.Binding()
 		if bound || v.InFlight != nil {
 			t.total.Denied.Add(1)
 			return

@@ -114,8 +114,13 @@ func (t *Tally) Count(v *policy.Verdict) {
 	if in == nil {
 		return
 	}
+	var o policy.Outcome // of the limit that denies
+	bound := false
+	if !v.Allowed && v.Refused == nil {
+		o, bound = v.Binding()
+	}
 	wouldDeny := t.sides(in, v)
-	t.sum(v, wouldDeny)
+	t.sum(v, wouldDeny, bound)
 	t.keys(in, v)
 	switch {
 	case v.Refused != nil:
@@ -125,7 +130,6 @@ func (t *Tally) Count(v *policy.Verdict) {
 	case v.InFlight != nil:
 		t.denied(in, v.InFlight.Rule, v.InFlight.Level, v.InFlight.Key)
 	case !v.Allowed:
-		o, bound := v.Binding()
 		if bound {
 			t.denied(in, o.Rule, o.Level, o.Key)
 			in.rescued(v, o.Rule)

@@ -5,7 +5,6 @@ package tally
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"strings"
 	"sync"
@@ -65,14 +64,14 @@ func (l *topKeys) add(key string) {
 	l.total++
 	if p, ok := l.of[key]; ok {
 		p.count++
-		heap.Fix(&l.heap, p.index)
+		l.heap.grown(p)
 		return
 	}
 	key = strings.Clone(key) // it may be a part of a whole request
 	if len(l.heap) < l.places {
-		p := &place{key: key, count: 1}
+		p := &place{key: key, count: 1, index: len(l.heap)} // no other is counted less
 		l.of[key] = p
-		heap.Push(&l.heap, p)
+		l.heap = append(l.heap, p)
 		return
 	}
 	// The key counted least makes room, and its count stays: it bounds what the
@@ -82,7 +81,7 @@ func (l *topKeys) add(key string) {
 	p.key, p.over, p.mark = key, p.count, mark{p.count, p.count}
 	p.count++
 	l.of[key] = p
-	heap.Fix(&l.heap, 0)
+	l.heap.grown(p)
 }
 
 // top returns the n keys counted most, most first, and how many were counted in
@@ -127,29 +126,20 @@ func (l *topKeys) recent() (counts []uint64, total uint64) {
 // least is a heap of places with the one counted least on top.
 type least []*place
 
-// Len is of [heap.Interface].
-func (h *least) Len() int { return len(*h) }
-
-// Less is of [heap.Interface].
-func (h *least) Less(i, j int) bool { return (*h)[i].count < (*h)[j].count }
-
-// Swap is of [heap.Interface].
-func (h *least) Swap(i, j int) {
-	s := *h
-	s[i], s[j] = s[j], s[i]
-	s[i].index, s[j].index = i, j
-}
-
-// Push is of [heap.Interface].
-func (h *least) Push(x any) {
-	p := x.(*place) //nolint:forcetypeassert // only add pushes
-	p.index = len(*h)
-	*h = append(*h, p)
-}
-
-// Pop is of [heap.Interface]; nothing is ever popped.
-func (h *least) Pop() any {
-	p := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return p
+// grown puts a place where it belongs whose count has grown.
+func (all least) grown(p *place) {
+	i := p.index
+	for {
+		child := 2*i + 1
+		if child+1 < len(all) && all[child+1].count < all[child].count {
+			child++
+		}
+		if child >= len(all) || p.count <= all[child].count {
+			break
+		}
+		all[i] = all[child]
+		all[i].index = i
+		i = child
+	}
+	all[i], p.index = p, i
 }
