@@ -153,7 +153,7 @@ func unsent(err error) bool {
 	return refused || unsent || errors.Is(err, ErrNoSlots)
 }
 
-// jitter returns between a half and the whole of d, so that those who wait do not ask
+// jitter returns between a half and the whole of d, so that the waiters do not ask
 // together.
 func jitter(d time.Duration) time.Duration {
 	return d/2 + mathrand.N(d/2+1) //nolint:gosec // it guards no secret

@@ -17,7 +17,7 @@ import (
 // so that two Limiters of one scope on one Store share its budget.
 //
 // The instants that callers of [Limiter.Wait] leave are kept by the Limiter for
-// those who come next. Make one Limiter of a scope, and share it: for another, for
+// the next takes. Make one Limiter of a scope, and share it: for another, for
 // another process, and for callers of the Store itself, such an instant is taken until
 // it is due. A copy of a Limiter shares what it keeps.
 //

@@ -45,7 +45,7 @@ const (
 	SlotRenew                 // hold on for another TTL
 	SlotRelease               // give back whatever Owner holds
 	// SlotPeek says what SlotAcquire would, and changes nothing. Owner may be
-	// empty, for one who holds nothing.
+	// empty, for an owner without a slot.
 	SlotPeek
 )
 
@@ -55,7 +55,7 @@ type SlotRequest struct {
 	Scope string
 	Limit SlotLimit // validated, with a Name
 	Key   string
-	Owner string // who holds: unique among the key's holders
+	Owner string // the holder: unique among the key's holders
 	Cost  int64  // units to acquire, 1 to Cap
 }
 
@@ -88,7 +88,7 @@ type Slot struct {
 	Decision    SlotDecision
 }
 
-// SlotStore is a [Store] that keeps who holds what. Acquiring again as the same owner
+// SlotStore is a [Store] that keeps the holders of slots. Acquiring again as the same owner
 // renews and does not count twice. Its Take decides the Slot of a [Request], too.
 type SlotStore interface {
 	Store

@@ -140,7 +140,7 @@ func (l Limit) validateBucket(add func(string, string, ...any)) {
 		add("Burst", "%d must be 1 to %d units, or 0 for the default", l.Burst, int64(MaxQuota))
 	}
 	if l.Algorithm == TokenBucket && l.CountDenied && (l.NextWaits || l.Refill == Aligned) {
-		add("CountDenied", "does not go with next-waits, under which who comes next waits in any case, nor with aligned-refill, whose units come back with the clock; leave it out")
+		add("CountDenied", "does not go with next-waits, under which the next take waits in any case, nor with aligned-refill, whose units come back with the clock; leave it out")
 	}
 	burst := l.Filled().Burst // which the quota may have spoiled
 	sound := 1 <= burst && burst <= MaxQuota

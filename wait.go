@@ -25,7 +25,7 @@ type receipt struct {
 
 type waiter = instants.Waiter[string, receipt]
 
-// lines are those who wait for the limits of a plan.
+// lines are the waiters for the limits of a plan.
 type lines = instants.Registry[string, receipt]
 
 // overdue gives back what is due and nobody waits for. Nobody is there to report to an
@@ -82,10 +82,10 @@ func (l *Limiter) askAfter(ctx context.Context, back []receipt, req Request) (De
 // that wait for the same cost of a key are served in their order.
 //
 // If ctx ends meanwhile nothing is spent, the error is ctx's, and those behind with
-// the same cost move up. The instant that is left then goes to the next who waits for
+// the same cost move up. The instant that is left then goes to the next waiter for
 // the same, without a call to the store. If nobody has come when it is due, or if one
-// comes before who waits for another cost, it is given back to the store, within a
-// second. An error of that is reported to nobody, as none of those who are there has caused
+// comes before a waiter for another cost, it is given back to the store, within a
+// second. An error of that is reported to nobody, as no present waiter has caused
 // it: the units count as spent then, and a Store that wraps another sees it. Where
 // nobody waits any more, the last instant is given back at once, and so is one too many
 // of a thousand, or of a caller whose ctx ends as it may go on: then the error is
@@ -167,7 +167,7 @@ func (l *Limiter) leave(ctx context.Context, w *waiter, c Charge) error {
 	return l.giveBack(ctx, back)
 }
 
-// same is the line of those who wait for the same.
+// same is the line of the waiters for the same.
 func same(c Charge) []instants.Charge[string] {
 	return []instants.Charge[string]{{Key: c.Key, Cost: c.Cost}}
 }

@@ -85,7 +85,7 @@ func Output(l sluice.Limit, d time.Duration) (units int64, wait time.Duration) {
 		micros(r.Times(l.Burst - l.DelayAfter).Ceil())
 }
 
-// Wait returns how long who comes next waits at most for what a take owes, where
+// Wait returns how long the next take waits at most for the debt of a take, where
 // the limit lets takes owe: see [sluice.Limit]. It is 0 where it does not.
 func Wait(l sluice.Limit) time.Duration {
 	if !l.NextWaits || l.Validate() != nil {

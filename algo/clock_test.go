@@ -15,8 +15,8 @@ import (
 
 // TestInvariant12ClockBackGrantsNothing lets the clock step back and forth. By
 // the latest time at which anything was counted, no bound is exceeded, as long
-// as the clock does not go back behind an instant at which the key was fully
-// never seen: of that nothing is kept.
+// as the clock does not go back behind an instant at which the key was idle:
+// of that no state is kept.
 func TestInvariant12ClockBackGrantsNothing(t *testing.T) {
 	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
 		p := open(t, l)

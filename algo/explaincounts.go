@@ -18,8 +18,8 @@ func left(what string, size, counts, room int64) string {
 	return fmt.Sprintf("%s %d of %d: %d left", what, counts, size, room)
 }
 
-// nobody is what there is to say of a limit where nobody overtakes who has reserved.
-const nobody = "units are reserved: nobody who comes now is served before"
+// nobody is the remark about a limit with reservations, which no take overtakes.
+const nobody = "units are reserved: no request that comes now passes before these"
 
 func (x *explainer) bucket(room int64) (lines []string) {
 	t, s := x.it.Term, &x.it.State

@@ -26,7 +26,7 @@ func (it *Item) prepareOthers(now int64) {
 		o := &it.Others[i]
 		w := o.By
 		settle(counterOf(w), w, o, now)
-		o.By = w // who starts over fully in debt forgets it
+		o.By = w // a state that starts over fully in debt loses it
 	}
 	it.Others = slices.DeleteFunc(it.Others, func(s State) bool { return s.Zero() })
 	if it.State.Zero() && len(it.Others) >= bounds.MaxForms {

@@ -48,7 +48,7 @@ func LeaseCost(plan *sluice.Plan, given sluice.LeaseTerms, nodes int) ([]Shortfa
 		s := Shortfall{TTL: given.TTL, limit: before.Limit, nodes: nodes}
 		if given.Units > 1 {
 			// A node that has spent one has at most the others; one that waited
-			// for its turn may have all, and no one who wants them.
+			// for its turn may have all, and no node that wants them.
 			s.Held = before.Full()
 			if given.Units <= s.Held/int64(nodes) {
 				s.Held = given.Units * int64(nodes)

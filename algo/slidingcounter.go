@@ -246,7 +246,7 @@ func (c slidingCounter) spend(t *sluice.Term, s *State, now, at, cost int64) {
 
 func (c slidingCounter) insert(t *sluice.Term, s *State, at, cost int64) {
 	k := int(min(ceilDiv(c.start(t, s)-at, t.Sub), int64(t.Behind)+1))
-	if k <= t.Behind { // else it is out of sight for all who are still to be decided
+	if k <= t.Behind { // else it is out of the window of all later decisions
 		c.add(t, s, k, cost)
 	}
 }

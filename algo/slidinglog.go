@@ -265,7 +265,7 @@ func (l slidingLog) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 		return 0 // a merged entry may still hold them, but another's units too
 	}
 	back := ring{s}.take(g.at, g.units, t.Algorithm == sluice.SlidingLog)
-	if !s.Reserved { // else who comes later waits: entries that are old then count now, and are gone
+	if !s.Reserved { // else later takes wait: entries that are old then count now, and are gone
 		l.arrive(t, s)
 	}
 	return back

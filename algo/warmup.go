@@ -80,7 +80,7 @@ func (b warmBucket) clamp(t *sluice.Term, s *State, now int64) {
 	s.Idle, s.B = s.Idle+used, used
 }
 
-// owed is that of bucket, at the one rate of all who write the state.
+// owed is that of bucket, at the one rate of all limits that write the state.
 func (b warmBucket) owed(t *sluice.Term, s *State, at int64) span.Span {
 	paid := b.unwarmed(s)
 	return until(&t.Rate, bucketTime(&paid), at)

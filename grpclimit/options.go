@@ -117,7 +117,7 @@ func New(o Options) (*Server, error) {
 		return f
 	}
 	if len(o.Messages)+len(o.Replies) > 0 && len(o.Rules) == 0 && o.Policy == nil && len(o.Allow)+len(o.Deny) > 0 {
-		o.Policy, _ = policy.Compile(nil) // who is let in is decided when a call comes
+		o.Policy, _ = policy.Compile(nil) // each call is decided when it comes
 	}
 	if len(o.Messages)+len(o.Replies) == 0 || o.Policy != nil || len(o.Rules) > 0 {
 		s.calls = front("calls", o.Rules, o.Policy)

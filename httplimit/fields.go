@@ -35,7 +35,7 @@ const (
 	// XRateLimit is X-RateLimit-Limit, the units that the binding limit holds
 	// when full (the Burst of a bucket, else the Quota; 0 of a block), X-RateLimit-Remaining,
 	// X-RateLimit-Reset, which is in seconds from now until the key has fully
-	// new, and on denials X-Ratelimit-Retry-After.
+	// refilled, and on denials X-Ratelimit-Retry-After.
 	XRateLimit
 	// XRateLimitEpoch is XRateLimit with X-RateLimit-Reset in seconds since 1970.
 	XRateLimitEpoch

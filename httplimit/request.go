@@ -99,7 +99,7 @@ func (q *Request) letGo() {
 }
 
 func (q *Request) decide(m *Middleware, w http.ResponseWriter, r *http.Request) {
-	q.begin(m, w, wire.EndToEnd(r), m.client(r)) // who is next does not see what it leaves out
+	q.begin(m, w, wire.EndToEnd(r), m.client(r)) // the next handler does not see the fields that it leaves out
 	if q.own {
 		q.status = http.StatusOK
 		return

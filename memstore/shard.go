@@ -32,7 +32,7 @@ type shardState struct {
 
 	scratch *scratch
 
-	room     room   // who makes room for a new key
+	room     room   // makes room for a new key
 	evicted  uint64 // states that were dropped alive
 	forgiven uint64 // µs that these had yet to live, in all
 	purge    int    // evictions until the next look for states that died

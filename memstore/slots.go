@@ -32,7 +32,7 @@ func (s *Store) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDeci
 	return h.decide(req.Op, s.fresh(h.shard, now), nil), nil
 }
 
-// holders is where it is kept who holds the slots of a request's key.
+// holders is where the holders of the slots of a request's key are kept.
 type holders struct {
 	req             *sluice.SlotRequest
 	shard           *shard
@@ -98,7 +98,7 @@ func (h *holders) class(live, denies bool) class {
 	}
 }
 
-// store keeps who holds the slots of a key, or forgets it if nobody does.
+// store keeps the holders of the slots of a key, or deletes the entry if there are none.
 func (h *holders) store(now int64, s *algo.State, c class, keep pins) {
 	if s.Idle <= now {
 		h.shard.forget(sizeRing, h.id)

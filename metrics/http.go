@@ -196,7 +196,7 @@ func reasonOf(u *httplimit.Upstream) int {
 }
 
 // A trace is noted with what took this long, and else once in a while: to note one costs
-// twenty times what the rest does, and it is clients who ask for it.
+// twenty times what the rest does, and clients ask for it.
 const (
 	slow           = 250 * time.Millisecond
 	tracesInterval = 100 * time.Millisecond

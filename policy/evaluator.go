@@ -343,7 +343,7 @@ func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) 
 		}
 	}
 	if blocks {
-		op = sluice.OpTake // who waits is not denied, and a blocked key should not wait
+		op = sluice.OpTake // a delayed request is not denied, and a blocked key should not wait
 	}
 	if v.left > 0 && (queues && least == 0 || v.left < least) {
 		least = v.left

@@ -71,7 +71,7 @@ func (j Jitter) delay(d *sluice.Decision) {
 	if most <= 0 {
 		return
 	}
-	more := time.Duration(rand.Int64N(int64(most) + 1)) //nolint:gosec // who guesses it learns when there is room again, which is no secret
+	more := time.Duration(rand.Int64N(int64(most) + 1)) //nolint:gosec // a guess shows when there is room again, which is no secret
 	d.RetryAfter += more
 	d.ResetAfter += more
 }

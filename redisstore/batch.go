@@ -52,7 +52,7 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 }
 
 // leaveAll lets all requests that are valid go on without their caller, and
-// returns who is to be given the results.
+// returns the calls that get the results.
 func (s *Store) leaveAll(ctx context.Context, reqs []sluice.Request, out []sluice.Result) func(context.Context, []sluice.Result) {
 	all := make([]*late, len(reqs))
 	for i := range reqs {

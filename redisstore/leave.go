@@ -16,7 +16,7 @@ import (
 // that need it wait for that one, whatever their own contexts say. And it gives
 // the deadline of a call that is alone on a connection to the connection, which
 // then breaks for all, and hears of nothing else meanwhile. So a caller's context
-// never reaches it. What it is asked for a caller who may leave is asked by a
+// never reaches it. What it is asked for a caller that may leave is asked by a
 // worker, under a context of the store's own, and ends with the Timeout. The
 // caller waits for the answer, and leaves when he likes. The answer is heard all
 // the same, and what it spent is given back if he says so.
@@ -33,7 +33,7 @@ var ErrOverloaded = errors.New("redisstore: too many requests without an answer 
 // the Timeout is over.
 const mostLeft = 1024
 
-// awaited is an answer to a caller who may leave. The zero value with a channel
+// awaited is an answer to a caller that may leave. The zero value with a channel
 // is ready to use.
 type awaited[T any] struct {
 	ready chan T // has room for one
@@ -78,7 +78,7 @@ func (a *awaited[T]) leave(s *Store, then func(context.Context, T)) {
 	}
 }
 
-// answer is called once, by a worker or for a caller who stays.
+// answer is called once, by a worker or for a caller that stays.
 func (a *awaited[T]) answer(s *Store, answer T) {
 	if a.state.Swap(answered) == stays {
 		a.ready <- answer // from here on a is its caller's

@@ -26,7 +26,7 @@ type Options struct {
 	Secret []byte
 	// Timeout bounds every request, also one whose context has a later
 	// deadline or none: it ends then or up to 1/64 of it sooner. So long the
-	// answer to a caller who has left is waited for. Zero means
+	// answer to a caller that has left is awaited. Zero means
 	// a second.
 	Timeout time.Duration
 	// NoCoalescing sends each request by itself. Otherwise those for one key

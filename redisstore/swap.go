@@ -79,7 +79,7 @@ func (s *Store) swap(ctx context.Context, c *call, found []string) error {
 	if c.at > 0 {
 		found = nil // the instant of the decision depends on the server's
 	}
-	// Of those who press a key one gets on each time, so all do in the end: how
+	// Of the calls that swap a key one succeeds each time, so all do in the end: how
 	// long that takes depends on how busy the server is.
 	for n := 0; ; n++ {
 		if n > 2 && !wait(ctx, rand.N(time.Duration(min(n, swapPauses))*swapPause)) { //nolint:gosec // it only has to differ
@@ -299,7 +299,7 @@ func (s *Store) replace(ctx context.Context, c *call, keys, found []string, list
 	return s.exchange(ctx, c, keys, args)
 }
 
-// turns are who swaps values of a key, one of a store's calls at a time. Keys that
+// turns orders the calls that swap values of a key, one of a store's calls at a time. Keys that
 // share one wait for each other in vain.
 type turns struct {
 	seed  maphash.Seed

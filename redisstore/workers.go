@@ -24,7 +24,7 @@ type workers struct {
 
 const (
 	mostIdle  = 64          // workers; more of them end at once
-	idleLooks = time.Second // between two, of which the second ends who was idle since the first
+	idleLooks = time.Second // between two, the second ends workers that were idle since the first
 )
 
 // do has a worker do some work, and count it out. It does not wait for one: if all are busy there

@@ -139,6 +139,6 @@
 //
 // A node that finds a key empty reserves its next units, and denies until their
 // turn has come: nodes are served in their order and do not ask in vain. Until
-// then who asks the store for the key otherwise finds nothing left. Those who
+// then another caller of the store finds no units left. Takes that
 // wait for units that another has asked for fail with that request.
 package remote

@@ -90,7 +90,7 @@ func (n *near) leg(op sluice.Op, f *facts, key string) leg {
 // take decides req, which is valid: from units in hand, from what is known to be
 // denied, or by asking the store. Where another take is about to learn the answer
 // it waits for that, or until ctx ends. The error is the store's, a
-// [*sluice.NotSentError] of one who waited, or a [*sluice.RequestError] if a plan
+// [*sluice.NotSentError] of a take that waited, or a [*sluice.RequestError] if a plan
 // cannot be leased. An answer from memory allocates nothing.
 func (n *near) take(ctx context.Context, req *sluice.Request) (d sluice.Decision, err error) {
 	var f flight

@@ -209,7 +209,7 @@ func (e *entry) wait() *landing {
 	return e.waiting
 }
 
-// land lets those go on who wait.
+// land lets the waiters go on.
 func (e *entry) land(err error) {
 	e.flying = false
 	if e.waiting != nil {

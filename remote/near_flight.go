@@ -313,7 +313,7 @@ func (f *flight) answered(r *sluice.Result, heard moment) bool {
 }
 
 // shared returns what those are reported who wait for f, nil if they shall see for
-// themselves: the error of a caller who is gone says nothing to others, and no
+// themselves: the error of a caller that has left is not for others, and no
 // more does one that a take alone has met. Nothing was sent for them, and how a
 // request ended of which they know nothing is not theirs to say.
 func (f *flight) shared(ctx context.Context, err error) (reported error) {

@@ -128,7 +128,7 @@ func (p *grant) describe(at moment, out []sluice.Outcome) sluice.Decision {
 	d := p.grant
 	d.Remaining += p.left
 	d.ResetAfter = max(d.ResetAfter-passed, 0)
-	d.Delay = 0 // who reserved them has waited
+	d.Delay = 0 // the take that reserved them has waited
 	if len(out) > 0 {
 		for i, o := range p.outcomes {
 			o.Remaining += p.left

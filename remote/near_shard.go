@@ -134,7 +134,7 @@ func (e *entry) worth(at moment) int64 {
 	ends := e.denied.until
 	for h := e.holds; h != nil; h = h.next {
 		switch ends = max(ends, h.denied.until); {
-		case e.calls > 0 || !h.quiet(at): // who is on the way comes back to it
+		case e.calls > 0 || !h.quiet(at): // a call in flight comes back to it
 			return math.MaxInt64
 		case len(h.spare) > 0:
 			ends = spares

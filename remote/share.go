@@ -16,7 +16,7 @@ import (
 // each node has its part of the units, but at least one. Fewer than one node
 // count as one, more than 65,536 as that. A limit that allows neither (its
 // bucket would refill too slowly) stays as it is. So does a block: the shares deny
-// more than the limits do, and nobody is blocked who would not be by as many denials
+// more than the limits do, and a key is blocked only if as many denials would block it
 // on a single node.
 //
 // The bound of the share, by algo.Bound, is what one node lets through of a key,

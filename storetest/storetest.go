@@ -26,7 +26,7 @@ import (
 // 10,000 keys, and forget none that is not idle.
 type Harness struct {
 	Store sluice.Store
-	// Slots is where the store keeps who holds what. Nil skips those tests.
+	// Slots is where the store keeps the holders of slots. Nil skips those tests.
 	Slots sluice.SlotStore
 	// OwnClock says that the store goes by a clock of its own and not by the
 	// one it was given. Then the suite reads the instant of each decision from

@@ -73,7 +73,7 @@ func (x *exchange) run(c *echo.Context, next echo.HandlerFunc) error {
 	return err
 }
 
-// written returns the status that was written, also by those who went around x; 0
+// written returns the status that was written, also by a handler that went around x; 0
 // if none was.
 func (x *exchange) written() int {
 	resp, err := echo.UnwrapResponse(x)

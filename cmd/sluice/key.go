@@ -82,7 +82,7 @@ func keyOf(parts []string, values cli.Values) (admin.Key, error) {
 	return k, nil
 }
 
-// author returns who makes a change.
+// author returns the name of the author of a change.
 func author(values cli.Values) string {
 	if a := values.One("author"); a != "" {
 		return a

@@ -29,7 +29,7 @@ func unserved(l sluice.Limit) string {
 	}
 }
 
-// servedPercent returns about what part of its quota a client gets who takes a
+// servedPercent returns about what part of its quota a client gets that takes a
 // unit whenever one fits. A conservative counter of n sub-windows gives the
 // quota once in n+1 of them, a strict one no less, and all but a unit in each
 // window. Any other limit gives all.

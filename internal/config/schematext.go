@@ -146,7 +146,7 @@ var meanings = map[string]string{ //nolint:gosec // which holds no secret
 	"an override.limits":   "Limits in the place of the rule's.",
 	"an override.expires":  "When the override ends, such as 2026-12-31 or 2026-12-31T18:00:00Z (default: never).",
 	"an override.reason":   "Why.",
-	"an override.author":   "Who wrote it.",
+	"an override.author":   "Author of the override.",
 
 	"status":        "Status of a denial.",
 	"content_type":  "Content-Type of the body.",

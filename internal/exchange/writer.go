@@ -82,7 +82,7 @@ func (x *Exchange) flush() error {
 }
 
 // view returns x with Flush and Hijack if the writer below has them, for those
-// who ask the writer itself. [http.ResponseController] finds what lies under x by
+// that ask the writer itself. [http.ResponseController] finds what lies under x by
 // Unwrap.
 func (x *Exchange) view() http.ResponseWriter {
 	_, flushes := x.below.(http.Flusher)

@@ -5,7 +5,7 @@ package profile
 
 import "net/http"
 
-// services are interfaces of others that limit who calls them.
+// services are public APIs that limit their callers.
 func services() []Profile {
 	return []Profile{
 		{

@@ -14,7 +14,7 @@ func stores() []Profile {
 			Limits: limits("10/10s sliding-counter sub-windows 10 whole"),
 			Differs: []string{
 				"without a precision RateLimitJ is a fixed window: 10/10s fixed-window",
-				"RateLimitJ refuses a request whose clock is behind; here no store goes by the clocks of those who ask",
+				"RateLimitJ refuses a request whose clock is behind; here no store uses the clocks of its callers",
 				"RateLimitJ can also record what it denies, and deny at the limit already (geLimit); neither is this",
 			},
 			Vectors: []Vector{

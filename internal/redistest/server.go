@@ -249,7 +249,7 @@ func waitFor(t testing.TB, what string, is func(context.Context) error) {
 // FreePort returns a port of 127.0.0.1 on which nobody listens.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	const first, end = 10_000, 32_000 // below those that systems give to who connects
+	const first, end = 10_000, 32_000 // below those that systems give to clients
 	var err error
 	for range 100 {
 		var l net.Listener

@@ -11,7 +11,7 @@
 // a question mark may stand, joined by &,
 //
 //	password_file=FILE            the user's password
-//	ca_file=FILE                  who may have signed the server's certificate
+//	ca_file=FILE                  the authorities of the server's certificate
 //	cert_file=FILE, key_file=FILE this client's own certificate
 //	sentinel_user=NAME            the user at the sentinels
 //	sentinel_password_file=FILE   the password there

@@ -26,7 +26,7 @@ const (
 	// that hangs for longer is dialled again, so that one which returns is
 	// found without waiting for the network to repeat what it lost.
 	patience = storeurl.MostTimeout
-	// refresh is how often sentinels or a Cluster are asked who is who, beside
+	// refresh is how often sentinels or a Cluster are asked for their nodes, beside
 	// when something points to a change. Of a Cluster they are asked after a wait
 	// of the client's, of up to a second.
 	refresh = 250 * time.Millisecond

@@ -12,7 +12,7 @@ import (
 // longestCause is how much is reported of why a store is unavailable, in bytes.
 const longestCause = 300
 
-// namesUser is how a server says who may not do something.
+// namesUser is how a server names a user without a right.
 var namesUser = regexp.MustCompile(`\b[Uu]ser \S+ has\b`)
 
 // cause says why the store is unavailable, as a server or the network put it last;

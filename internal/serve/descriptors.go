@@ -18,7 +18,7 @@ const defaultConnections = 20_000
 // reservedDescriptors are kept from clients: for operators, stores and files.
 const reservedDescriptors = 100
 
-// shares say who may have how many connections at once.
+// shares are the connections that each part may have at once.
 type shares struct{ clients, abandoned, upstreams int64 }
 
 // divide returns what there may be, of what is wanted, where a process may have so

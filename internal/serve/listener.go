@@ -236,7 +236,7 @@ func (o *listener) drain(ctx context.Context) error {
 	o.cancel(http.ErrServerClosed)
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer stop()
-	o.inflight.wait(end) // for the last answers; Close ends who is left
+	o.inflight.wait(end) // for the last answers; Close ends the rest
 	return err
 }
 

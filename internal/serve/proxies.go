@@ -33,7 +33,7 @@ type proxies struct {
 }
 
 // newProxies returns what reports under a configuration, no sooner again than the one
-// of before if the operator has not said who is trusted since.
+// of before if the operator has not listed trusted proxies since.
 func newProxies(c *config.Config, log *slog.Logger, old *snapshot) (*proxies, error) {
 	finder, err := clientip.New(clientip.Options{Trusted: c.ClientIP.Trusted, Header: c.ClientIP.Header})
 	if err != nil {

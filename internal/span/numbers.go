@@ -5,7 +5,7 @@ package span
 
 import "time"
 
-// Numbers are what follows from a limit, for those who decide by it. Term of package
+// Numbers are computed from a limit, for the code that decides by it. Term of package
 // sluice embeds them under an unexported name: its fields are at hand in this module
 // and no part of the public API.
 type Numbers struct {

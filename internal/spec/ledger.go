@@ -243,7 +243,7 @@ func (l *ledger) remainingAlone(v *version, now int64) between {
 	}
 	h := l.held(v, now)
 	r := between{v.left(h.hi), v.left(h.lo)}
-	if v.kind == warmKind { // who reserves moves on what is owed, and nothing else
+	if v.kind == warmKind { // a reservation moves the debt, and nothing else
 		if l.manyVersions(v) && l.warm.last > now {
 			r.lo = 0
 		}

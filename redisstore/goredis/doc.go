@@ -27,7 +27,7 @@
 // By default go-redis sends a command again when its connection breaks, and a
 // pipeline when its first command is refused for now. A script would charge twice.
 // The commands of the store forbid that, whatever the client's options are, which
-// stay as they are for others who use it. go-redis follows MOVED and ASK, and where
+// stay as they are for its other users. go-redis follows MOVED and ASK, and where
 // servers say READONLY or LOADING, having run nothing, a Cluster client may ask
 // again.
 //
@@ -45,7 +45,7 @@
 // # Failover
 //
 // A Sentinel client is notified of a new master by the sentinels. A Cluster client asks
-// once a minute who has which slots: the store has it ask as soon as a server does
+// once a minute for the owners of the slots: the store has it ask as soon as a server does
 // not answer. In the tests, requests go to the new master 2 to 42 ms after the
 // sentinels have named it, and 0.5 to 1.6 s after a Cluster is whole again; over
 // rueidis the latter took 0.1 to 1.7 s. Where no server can be dialled for as often as there are

@@ -73,7 +73,7 @@ func (t *overClient) RunAll(ctx context.Context, list []*transport.Script, repli
 }
 
 // replyOf returns the outcome of a command. Where a server of a Cluster has given
-// no answer the client asks the others who has its slots now: by itself it does so
+// no answer the client asks the others for the owners of its slots: by itself it does so
 // once in its ClusterStateReloadInterval, of a minute.
 func (t *overClient) replyOf(ctx context.Context, c *command, finished bool) (r transport.Reply) {
 	if finished {

@@ -1,7 +1,7 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Who holds slots of one key: see algo/slots.go. A value has, for each holder, 17
+-- The holders of the slots of one key: see algo/slots.go. A value has, for each holder, 17
 -- bytes of owner, the end of its lease and its units.
 
 local CUT = 'ERR sluice: the leases are cut short: another program wrote this key'
@@ -14,7 +14,7 @@ local function drop(h, i)
 	h.written = true
 end
 
--- holders reads who holds slots now, nil if that cannot be read. mine is the
+-- holders reads the holders of slots now, nil if that cannot be read. mine is the
 -- place of the owner me.
 local function holders(key, me, now, life, longest)
 	local raw = redis.call('GET', key) or ''
@@ -58,7 +58,7 @@ local function hold(h, units)
 	h.written = true
 end
 
--- keep writes who holds slots, if that has changed. The time is the server's
+-- keep writes the holders, if they have changed. The time is the server's
 -- but in tests.
 local function keep(h, test)
 	if not h.written then

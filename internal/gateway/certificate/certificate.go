@@ -51,7 +51,7 @@ type Pair struct {
 	current atomic.Pointer[served]
 	due     atomic.Pointer[time.Time] // when to look next
 
-	mu   sync.Mutex // held by the one who looks
+	mu   sync.Mutex // held while the files are read
 	seen contents   // what was looked at last
 	err  error      // what was wrong with it
 }

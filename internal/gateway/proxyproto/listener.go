@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proxyproto lets proxies of layer 4 say who the client is: it reads
+// Package proxyproto lets proxies of layer 4 name the client: it reads
 // the header of the PROXY protocol, version 1 or 2, that HAProxy, nginx and
 // load balancers write in front of a connection's bytes.
 //
@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// Options say who is believed. Trusted is required.
+// Options name the trusted proxies. Trusted is required.
 type Options struct {
 	// Trusted are the networks of the proxies that send a header.
 	Trusted []netip.Prefix

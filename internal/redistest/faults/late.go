@@ -76,7 +76,7 @@ func (c *Client) TestWrappedConformance(t *testing.T) {
 	})
 }
 
-// TestLateAnswersAreGivenBack shows that who is refused because the answer comes too late,
+// TestLateAnswersAreGivenBack shows that a request refused because the answer comes too late,
 // or leaves, has spent nothing once it has come, by any operation.
 func (c *Client) TestLateAnswersAreGivenBack(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))

@@ -15,7 +15,7 @@ import (
 )
 
 // slotMoves moves every slot that holds a key to another master, as an operator
-// does it who gives a Cluster more room.
+// does it for a larger Cluster.
 func slotMoves(t *testing.T) *stage {
 	c := redistest.StartCluster(t, redistest.Redis(t), 3, false)
 	ids := make([]string, len(c.Masters))

@@ -18,7 +18,7 @@ import (
 
 // A web page can make the name of its own host point at any address, and then
 // read what answers there. It needs a name for that, which its browser sends in
-// Host. So who asks by an address is answered, and by a name only if the
+// Host. So a request by an address is answered, and one by a name only if the
 // operator knows it.
 
 // misdirected says why a request is not answered: its host is a name that is

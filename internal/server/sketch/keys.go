@@ -51,7 +51,7 @@ type part struct {
 	precision int
 	peak      atomic.Uint32 // thousandths of a limit
 
-	mu sync.Mutex // who counts may have come before a Turn
+	mu sync.Mutex // a count may have begun before a Turn
 	of [kinds]distinct
 }
 

@@ -25,7 +25,7 @@ export class Explain {
     byId("explain-body").append(el("p", { class: "muted" }, "What would become of a request now, and why. Nothing is charged."), form, this.fault, this.result);
   }
 
-  // allow shows the form to those who may ask, where the program can answer.
+  // allow shows the form to callers with the right to ask, where the program can answer.
   async allow(may) {
     if (may && this.there === undefined) {
       try {

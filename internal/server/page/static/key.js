@@ -35,7 +35,7 @@ export class Key {
     this.closed = el("p", { class: "muted" }, "Log in to see what a key has left, to reset it, or to give it other limits.");
   }
 
-  // allow shows the form to those who may see keys.
+  // allow shows the form to callers with the right to see keys.
   allow(may, rules) {
     const shown = may ? this.body : this.closed;
     if (byId("key-body").firstChild !== shown) {

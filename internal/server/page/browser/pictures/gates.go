@@ -151,7 +151,7 @@ func ask(ctx context.Context, gates map[string]*process, dir string) error {
 	return nil
 }
 
-// request is a path and who asks for it.
+// request is a path and its caller.
 type request struct{ path, user string }
 
 // draw returns a request of the mix.
