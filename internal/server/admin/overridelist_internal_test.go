@@ -123,8 +123,8 @@ func TestLost(t *testing.T) {
 func TestList(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	var applied [][]StoredOverride
-	apply := func(all []StoredOverride) error {
-		applied = append(applied, slices.Clone(all))
+	apply := func(changed []StoredOverride, all func() []StoredOverride) error {
+		applied = append(applied, slices.Clone(changed))
 		return nil
 	}
 	open := func() *Overrides {
@@ -132,13 +132,14 @@ func TestList(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.Follow(apply)
 		return l
 	}
 	l := open()
 	for _, o := range []StoredOverride{
 		of("a", "x", "1/min", now.Add(time.Hour)), of("a", "y", "2/min", time.Time{}), of("a", "x", "3/min", now.Add(time.Hour)),
 	} {
-		if err := l.Add(o, now, apply); err != nil {
+		if _, err := l.Add(&o, now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -151,10 +152,13 @@ func TestList(t *testing.T) {
 		}
 	}
 	refused := errors.New("no")
-	if err := l.Add(of("a", "z", "1/min", time.Time{}), now, func([]StoredOverride) error { return refused }); !errors.Is(err, refused) {
+	l.Follow(func([]StoredOverride, func() []StoredOverride) error { return refused })
+	z, y, other := of("a", "z", "1/min", time.Time{}), of("a", "y", "", time.Time{}), of("b", "y", "", time.Time{})
+	if _, err := l.Add(&z, now); !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
-	if err := l.Remove("b", "", []string{"y"}, now, apply); !errors.Is(err, errNoOverride) {
+	l.Follow(apply)
+	if _, err := l.Remove(&other, now); !errors.Is(err, errNoOverride) {
 		t.Errorf("got %v, want ErrNone", err)
 	}
 	if all := l.All(now); len(all) != 2 {
@@ -164,10 +168,10 @@ func TestList(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(file)); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Remove("a", "", []string{"y"}, now, apply); err == nil {
+	if _, err := l.Remove(&y, now); err == nil {
 		t.Error("removed, though it cannot be kept")
 	}
-	if last := applied[len(applied)-1]; len(last) != 2 || len(l.All(now)) != 2 {
+	if last := applied[len(applied)-1]; len(last) != 1 || last[0].Removed || last[0].Key[0] != "y" || len(l.All(now)) != 2 {
 		t.Errorf("active %v, listed %v, want what was before", last, l.All(now))
 	}
 }
