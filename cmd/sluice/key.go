@@ -249,7 +249,7 @@ func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Ke
 		fmt.Fprintf(&b, "in the place of %s (%s; %s)\n", strings.Join(r.Limits, ", "), r.Reason, r.Author)
 	}
 	if done.ThisNodeOnly {
-		b.WriteString("on this node only\n")
+		b.WriteString("on this node only: other nodes keep what they have\n")
 	} else {
 		fmt.Fprintf(&b, "on all nodes that share the store, version %s\n", done.Version)
 	}

@@ -196,8 +196,8 @@ func (r *Records) reached(h head, now time.Time) {
 // Change writes a record if the store has it in version was, and an entry to the
 // log, or neither. The error is a [*ConflictError], [ErrFull], or of [Conn.Eval].
 func (r *Records) Change(ctx context.Context, name string, was Version, body, entry []byte) (Version, error) {
-	if err := r.conn.Err(); err != nil { // of the last poll: who asks should not wait for a store that hangs
-		return Version{}, fmt.Errorf("%w: %w", ErrNotSent, err)
+	if err := r.down(); err != nil {
+		return Version{}, err
 	}
 	r.mu.Lock()
 	synced := r.sync
@@ -219,6 +219,16 @@ func (r *Records) Change(ctx context.Context, name string, was Version, body, en
 		return r.change(ctx, name, was, body, entry)
 	}
 	return v, err
+}
+
+// down returns why the last poll failed: who asks should not wait for a store that
+// hangs.
+func (r *Records) down() error {
+	err := r.conn.Err()
+	if err == nil || errors.Is(err, ErrNotSent) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNotSent, err)
 }
 
 // now compares the copy with the store at once.
@@ -270,7 +280,7 @@ func (r *Records) change(ctx context.Context, name string, was Version, body, en
 // polls, in bounded number.
 func (r *Records) Publish(ctx context.Context, entry []byte) error {
 	sealed := r.conn.Seal(logKey, entry)
-	err := r.conn.Err()
+	err := r.down()
 	if err == nil {
 		err = r.append(ctx, sealed)
 	}
@@ -314,8 +324,8 @@ func (r *Records) flush(ctx context.Context) error {
 
 // Entries returns the last entries of the log, the latest first.
 func (r *Records) Entries(ctx context.Context, most int) ([]Entry, error) {
-	if err := r.conn.Err(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
+	if err := r.down(); err != nil {
+		return nil, err
 	}
 	list, err := r.conn.Eval(ctx, logScript, r.keys(), "0", strconv.Itoa(min(most, MostEntries)))
 	if err != nil {

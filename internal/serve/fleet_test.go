@@ -157,7 +157,7 @@ func TestFleetOutage(t *testing.T) {
 	if s := list(); !s.Unconfirmed || len(s.Overrides) != 1 || s.Overrides[0].Limits[0] != "100/hour sliding-log" || s.Overrides[0].ThisNodeOnly {
 		t.Errorf("in the outage: %+v", s.Overrides)
 	}
-	if got, _ := b.tell(t, http.MethodPut, `, "limits": ["7/h"], "this_node": true`); got.status != http.StatusOK || !strings.Contains(got.body, "what the key has left is not known") {
+	if got, _ := b.tell(t, http.MethodPut, `, "limits": ["7/h"], "this_node": true`); got.status != http.StatusOK || !strings.Contains(got.body, `"this_node_only": true`) {
 		t.Errorf("a change for this node: %d %s", got.status, got.body)
 	}
 	if s := list(); len(s.Overrides) != 1 || s.Overrides[0].Limits[0] != "7/hour sliding-log" || !s.Overrides[0].ThisNodeOnly {
@@ -171,8 +171,8 @@ func TestFleetOutage(t *testing.T) {
 	allFull(t, 7, b)
 	allFull(t, 100, a)
 
-	// What was removed while a node was away does not come back with it, not even into
-	// an empty store.
+	// What was removed while a node could not ask does not come back with it, not even
+	// into an empty store.
 	network.Set(redistest.Swallowing)
 	until(t, "the node to be alone", func() bool { return list().Unconfirmed })
 	a.mustTell(t, http.MethodDelete, "")
