@@ -397,7 +397,7 @@ func (r *Records) read(id, text string) (Record, error) {
 		return Record{}, err
 	}
 	if r.conn.RecordID(name) != id {
-		return Record{}, fmt.Errorf("fleet: a record in the store is not where its name says")
+		return Record{}, errors.New("fleet: a record in the store is not where its name says")
 	}
 	return Record{name, v, body}, nil
 }

@@ -251,12 +251,11 @@ func TestFleetReset(t *testing.T) {
 	const rules = "rules: [{name: api, by: header.X-User, limits: 100/h sliding-log, lease: {units: 20, ttl: 30s}}]\n"
 	yaml := fmt.Sprintf("store: {redis: {url: %q}}\n", "redis://"+redis.Addr) + rules
 	a, b := start(t, yaml), start(t, yaml)
-	take := func(r *running) int { return r.get(t, "/", "X-User", "ada").status }
+	take := func(r *running) int { return r.get(t, "/?userId=u", "X-User", "ada").status }
 	for range 4 {
-		take(b)
-	}
-	if m := b.metrics(t); m["sluice_store_lease_units_lost_total"] != 0 {
-		t.Errorf("lost %v units before", m["sluice_store_lease_units_lost_total"])
+		if got := take(b); got != http.StatusOK {
+			t.Fatalf("got %d", got)
+		}
 	}
 	asked := b.ask(t, http.MethodPost, "/v1/key/reset", `{"rule": "unknown", "parts": {"header.X-User": "ada"}, "author": "ops"}`)
 	if asked.status != http.StatusBadRequest {
@@ -282,7 +281,7 @@ func TestFleetReset(t *testing.T) {
 			passed++
 		}
 	}
-	if passed > 100 {
+	if passed > 100 || passed < 60 { // some may be on lease, and unused
 		t.Errorf("%d passed after the reset, want 100 at most", passed)
 	}
 }

@@ -135,10 +135,11 @@ func putOne(base, p *policy.Policy, o *StoredOverride) (next *policy.Policy, pro
 			}
 		}
 	} else {
-		if with.Limits, err = parseLimits(l, o.Limits); err != nil {
-			return p, "its limits cannot be read: " + err.Error(), nil
+		limits, unreadable := parseLimits(l, o.Limits)
+		if unreadable != nil {
+			return p, "its limits cannot be read: " + unreadable.Error(), nil
 		}
-		if len(with.Limits) == 0 {
+		if with.Limits = limits; len(limits) == 0 {
 			return p, "its limits do not fit the rule: no limit; write one, such as 100/min", nil
 		}
 	}

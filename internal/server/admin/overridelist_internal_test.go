@@ -123,9 +123,10 @@ func TestLost(t *testing.T) {
 func TestList(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	var applied [][]StoredOverride
-	apply := func(changed []StoredOverride, all func() []StoredOverride) error {
+	var refused error
+	apply := func(changed []StoredOverride, _ func() []StoredOverride) error {
 		applied = append(applied, slices.Clone(changed))
-		return nil
+		return refused
 	}
 	open := func() *Overrides {
 		l, err := OpenOverrides(file)
@@ -151,13 +152,12 @@ func TestList(t *testing.T) {
 			t.Errorf("an hour later: got %v", all)
 		}
 	}
-	refused := errors.New("no")
-	l.Follow(func([]StoredOverride, func() []StoredOverride) error { return refused })
+	refused = errors.New("no")
 	z, y, other := of("a", "z", "1/min", time.Time{}), of("a", "y", "", time.Time{}), of("b", "y", "", time.Time{})
 	if _, err := l.Add(&z, now); !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
-	l.Follow(apply)
+	refused = nil
 	if _, err := l.Remove(&other, now); !errors.Is(err, errNoOverride) {
 		t.Errorf("got %v, want ErrNone", err)
 	}

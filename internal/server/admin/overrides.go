@@ -107,6 +107,7 @@ func (a *API) putOverride(w http.ResponseWriter, r *http.Request) {
 
 // setOverride makes a change of an override, here or on all nodes, and writes it down.
 func (a *API) setOverride(r *http.Request, q *Override, o *StoredOverride) (*OverrideDone, error) {
+	ctx := r.Context()
 	done := &OverrideDone{ThisNodeOnly: q.ThisNode || !a.o.Overrides.Shared()}
 	e := AuditEntry{Action: "override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}}
 	if o.Removed {
@@ -129,7 +130,7 @@ func (a *API) setOverride(r *http.Request, q *Override, o *StoredOverride) (*Ove
 			}
 			delete(e.Detail, "this_node_only")
 		}
-		done.Version, done.Replaced, err = a.o.Overrides.Set(r.Context(), o, q.Version, sharedEntry(a.o.Node, *e))
+		done.Version, done.Replaced, err = a.o.Overrides.Set(ctx, o, q.Version, sharedEntry(a.o.Node, *e))
 		return err == nil, err
 	})
 	return done, err
@@ -196,7 +197,7 @@ func (a *API) endUnused(w http.ResponseWriter, r *http.Request, q *Override, o *
 // failChange answers that a change of overrides was not made.
 func failChange(w http.ResponseWriter, err error) {
 	status := http.StatusBadRequest
-	other, conflict := errors.AsType[*otherChange](err)
+	other, conflict := errors.AsType[*otherChangeError](err)
 	switch {
 	case conflict:
 		answer(w, http.StatusConflict, Error{Error: err.Error(), Conflict: other.now})

@@ -87,9 +87,10 @@ func nameOf(body []byte) (string, error) {
 }
 
 // body returns how an override is kept in the store.
-func (o StoredOverride) body() ([]byte, error) {
-	o.Version, o.ThisNodeOnly, o.Unused = "", false, ""
-	return json.Marshal(o)
+func (o *StoredOverride) body() ([]byte, error) {
+	kept := *o
+	kept.Version, kept.ThisNodeOnly, kept.Unused = "", false, ""
+	return json.Marshal(kept)
 }
 
 func (l *Overrides) version(id string) fleet.Version {
@@ -217,13 +218,13 @@ var errUnavailable = errors.New("the store cannot be reached, so that no other n
 // errUnknown is why it is not known whether a change was made.
 var errUnknown = errors.New("the store has not answered, so that it is not known whether this was changed; look at the key in some seconds before you repeat it")
 
-// otherChange is that somebody else has changed an override meanwhile.
-type otherChange struct {
+// otherChangeError is that somebody else has changed an override meanwhile.
+type otherChangeError struct {
 	now *StoredOverride // nil: there is none
 }
 
 // Error says what the other has done.
-func (e *otherChange) Error() string {
+func (e *otherChangeError) Error() string {
 	o := e.now
 	switch {
 	case o == nil:
@@ -276,7 +277,7 @@ func changeError(err error) error {
 		return err
 	}
 	if c, ok := errors.AsType[*fleet.ConflictError](err); ok {
-		e := &otherChange{}
+		e := &otherChangeError{}
 		if c.Now != nil {
 			e.now = new(StoredOverride)
 			if err := json.Unmarshal(c.Now.Body, e.now); err != nil {
