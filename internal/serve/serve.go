@@ -22,6 +22,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/config"
+	"github.com/sluicegate/sluice/internal/fleet"
 	"github.com/sluicegate/sluice/internal/server/admin"
 	"github.com/sluicegate/sluice/internal/server/metrics"
 	"github.com/sluicegate/sluice/internal/server/reload"
@@ -63,9 +64,10 @@ type server struct {
 	runtime   *runtime
 	watcher   *reload.Watcher
 	audit     *admin.AuditLog
-	api       *admin.API // nil if there is none
-	latencies latencies  // of the store
-	active    string     // the version that was last reported
+	api       *admin.API     // nil if there is none
+	latencies latencies      // of the store
+	records   *fleet.Records // nil: the store is in this process
+	active    string         // the version that was last reported
 	listeners *listeners
 	started   time.Time
 }
@@ -159,9 +161,13 @@ func (s *server) wire(ctx context.Context) error {
 		v, failure := s.watcher.Status()
 		return metrics.Config{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Current: failure == nil}
 	})
+	s.share(overrides)
 	pages, err := s.adminHandler(overrides)
 	if err != nil {
 		return err
+	}
+	if sh := s.store.shared; sh != nil {
+		sh.join()
 	}
 	s.listeners = newListeners(ctx, s.runtime, pages, s.Drain)
 	s.metrics.WatchLogs(s.runtime.logs.stats)

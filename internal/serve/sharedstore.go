@@ -10,11 +10,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/fleet"
 	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
@@ -41,13 +44,19 @@ type sharedStore struct {
 	redis  *redisstore.Store
 	store  *remote.Store // what decides
 
-	id     string       // of this node
-	nodes  atomic.Int64 // last known number of live ones
-	fault  string       // of the secret that nodes share, as last reported; of run
-	change chan struct{}
-	errors chan error
-	cancel context.CancelFunc
-	ended  chan struct{}
+	id     string      // of this node
+	fleet  *fleet.Conn // for what is not a decision
+	joined sync.WaitGroup
+	// confirmed reports whether this node has what the others have; nil before it is
+	// shared.
+	confirmed func() bool
+	nodes     atomic.Int64 // last known number of live ones
+	fault     string       // of the secret that nodes share, as last reported; of run
+	change    chan struct{}
+	errors    chan error
+	life      context.Context //nolint:containedctx // of its goroutines: cancel ends it
+	cancel    context.CancelFunc
+	ended     chan struct{}
 }
 
 // openShared opens the store. Where it cannot be reached that is logged, and tried
@@ -67,13 +76,31 @@ func openShared(target *redisurl.Target, prefix string, of *runtime) (*sharedSto
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	if err := s.wrap(); err != nil {
+	err = s.wrap()
+	if err == nil {
+		s.fleet, err = fleet.New(fleet.Options{Target: target, Prefix: prefix, Node: fleet.Node{ID: s.id, Name: hostName()}, Log: s.log})
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.redis.Close())
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel = cancel
-	go s.run(ctx)
+	s.life, s.cancel = context.WithCancel(context.Background())
+	go s.run(s.life)
 	return s, nil
+}
+
+// join begins to exchange with the other nodes what the parts of the fleet's Conn
+// share. These are registered before.
+func (s *sharedStore) join() {
+	s.joined.Go(func() { s.fleet.Run(s.life) })
+}
+
+// hostName returns what people call this node.
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown" // its id tells it apart
+	}
+	return name
 }
 
 // wrap puts around the store what keeps this process calm and the servers idle.
@@ -103,6 +130,7 @@ func (s *sharedStore) up() bool { return s.redis.Err() == nil && s.store.Healthy
 func (s *sharedStore) Close() error {
 	s.cancel()
 	<-s.ended
+	s.joined.Wait()
 	return errors.Join(s.store.Close(), s.redis.Close())
 }
 
@@ -122,14 +150,20 @@ func (s *sharedStore) giveBack(ctx context.Context) {
 // ready says how the store is, and whether any requests can be answered with it
 // as it is: those under a policy that is closed cannot.
 func (s *sharedStore) ready() (line string, ok bool) {
-	if s.up() {
-		return "store: up", true
+	line, ok = "store: up", true
+	if !s.up() {
+		line, ok = "store: down; "+s.meanwhile(), !s.of.refusesAll()
+		if why := s.cause(); why != "" {
+			line += "; last failure: " + why
+		}
 	}
-	line = "store: down; " + s.meanwhile()
-	if why := s.cause(); why != "" {
-		line += "; last failure: " + why
+	if s.confirmed != nil && !s.confirmed() {
+		line += "\noverrides: as this node has them; other nodes may have others, and changes for all are refused"
+		if err := s.fleet.Err(); err != nil {
+			line += "; last failure: " + err.Error()
+		}
 	}
-	return line, !s.of.refusesAll()
+	return line, ok
 }
 
 // meanwhile says how requests are answered while the store is unavailable.

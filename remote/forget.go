@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/stores"
+)
+
+// forgetter makes forgetting at hand in this module.
+type forgetter = stores.Forgetter
+
+// forgetKeys is [stores.Forgetter.Forget].
+func (s *Store) forgetKeys(charges []sluice.Charge) {
+	if len(charges) == 0 {
+		s.near.forgetAll()
+	}
+	for _, c := range charges {
+		if _, err := s.near.of(c.Plan); err == nil { // else nothing is known of it
+			s.near.forget(&sluice.Request{Op: sluice.OpReset, Charge: c})
+		}
+	}
+}
+
+// forgetAll is forget of a reset of all keys.
+func (n *near) forgetAll() {
+	for i := range n.shards {
+		sh := &n.shards[i]
+		sh.mu.Lock()
+		for _, e := range sh.entries {
+			e.forget()
+			e.drop()
+			sh.settle(e)
+		}
+		sh.mu.Unlock()
+	}
+}
