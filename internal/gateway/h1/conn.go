@@ -17,8 +17,9 @@ import (
 	"github.com/sluicegate/sluice/internal/exchange"
 )
 
-// past is a deadline that ends what waits.
-var past = time.Unix(1, 0)
+// lateAnswer is how long an upstream that reads no more of a request may take for a
+// response. What it sent before it closed is there at once.
+const lateAnswer = 50 * time.Millisecond
 
 // conn is a connection to the upstream. One exchange at a time uses it.
 type conn struct {
@@ -126,10 +127,18 @@ func (c *conn) unbound() {
 	c.due = time.Time{}
 }
 
+// answered reports whether an upstream that reads no more of a request has sent a
+// response to what it read.
+func (c *conn) answered() bool {
+	c.expect(lateAnswer)
+	_, err := c.in.Peek(1)
+	return err == nil
+}
+
 // breakOff ends what waits on the connection, for good.
 func (c *conn) breakOff() {
 	c.over = true
-	_ = c.SetDeadline(past) // an error says that it is closed
+	c.close()
 }
 
 // clean reports whether nothing has come that the last exchange has not read.

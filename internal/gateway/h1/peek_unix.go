@@ -6,6 +6,7 @@
 package h1
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"syscall"
@@ -23,9 +24,13 @@ type peek struct {
 	err  error
 }
 
-// newPeek returns nil for a connection that is not the system's.
+// newPeek returns nil for a connection that is not the system's, and for one of TLS, which
+// reads ahead.
 func newPeek(c net.Conn) *peek {
 	for {
+		if _, ok := c.(*tls.Conn); ok {
+			return nil
+		}
 		if sys, ok := c.(syscall.Conn); ok {
 			raw, err := sys.SyscallConn()
 			if err != nil {

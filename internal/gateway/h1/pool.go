@@ -23,6 +23,7 @@ type pool struct {
 	waiters list.List // of *waiter, which were not served
 	closing bool      // until the next request
 	sweeper *time.Timer
+	closed  int // how often all were closed
 }
 
 // waiter is a request that waits for a connection: its own, or one that another
@@ -64,12 +65,12 @@ func (t *Transport) take() *conn {
 // another's, and then it is kept for the next.
 func (t *Transport) dial(ctx context.Context, fresh bool) (*conn, error) {
 	w := &waiter{served: make(chan dialled, 1), waits: true}
-	p := &t.pool
-	p.mu.Lock()
 	if !fresh {
-		w.at = p.waiters.PushBack(w)
+		if c := t.wait(w); c != nil {
+			return c, nil
+		}
 	}
-	p.mu.Unlock()
+	p := &t.pool
 	dialling, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.DialTimeout)
 	go t.dialFor(dialling, cancel, w)
 	select {
@@ -84,6 +85,23 @@ func (t *Transport) dial(ctx context.Context, fresh bool) (*conn, error) {
 		}
 	}
 	return nil, context.Cause(ctx)
+}
+
+// wait has w wait for a connection, or returns one that is there by now.
+func (t *Transport) wait(w *waiter) *conn {
+	p := &t.pool
+	for {
+		p.mu.Lock()
+		if len(p.idle) == 0 {
+			w.at = p.waiters.PushBack(w)
+			p.mu.Unlock()
+			return nil
+		}
+		p.mu.Unlock()
+		if c := t.take(); c != nil {
+			return c
+		}
+	}
 }
 
 // dialFor connects to the upstream.
@@ -136,7 +154,7 @@ func (t *Transport) keep(c *conn) bool {
 	if p.closing || len(p.idle) >= t.opts.MaxIdle || c.peek == nil {
 		return false
 	}
-	c.idleAt = time.Now()
+	c.idleAt, c.used = time.Now(), true // it may be closed by the time that it is taken
 	p.idle = append(p.idle, c)
 	t.sweepLater()
 	return true
@@ -145,15 +163,21 @@ func (t *Transport) keep(c *conn) bool {
 // sweepLater has the sweeper run. pool.mu must be held.
 func (t *Transport) sweepLater() {
 	if t.pool.sweeper == nil {
-		t.pool.sweeper = time.AfterFunc(sweepEvery, t.sweep)
+		closed := t.pool.closed
+		t.pool.sweeper = time.AfterFunc(sweepEvery, func() { t.sweep(closed) })
 	}
 }
 
 // sweep closes connections that were kept for long enough, or that the upstream has
-// closed. It looks at those that were not in use since the last one.
-func (t *Transport) sweep() {
+// closed. It looks at those that were not in use since the last one. Closed is pool.closed
+// from when it was set.
+func (t *Transport) sweep(closed int) {
 	p, now := &t.pool, time.Now()
 	p.mu.Lock()
+	if closed != p.closed {
+		p.mu.Unlock()
+		return
+	}
 	p.sweeper = nil
 	n := sort.Search(len(p.idle), func(i int) bool { return now.Sub(p.idle[i].idleAt) < sweepEvery })
 	old := slices.Clone(p.idle[:n])
@@ -168,9 +192,9 @@ func (t *Transport) sweep() {
 	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closing {
+	if closed != p.closed {
 		closeAll(old)
-		old = nil
+		return
 	}
 	p.idle = append(old, p.idle...)
 	if more := len(p.idle) - t.opts.MaxIdle; more > 0 {
@@ -194,6 +218,7 @@ func (t *Transport) closeIdle() {
 	p.mu.Lock()
 	idle := p.idle
 	p.idle, p.closing = nil, true
+	p.closed++
 	if p.sweeper != nil {
 		p.sweeper.Stop()
 		p.sweeper = nil

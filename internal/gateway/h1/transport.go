@@ -38,7 +38,8 @@ type Options struct {
 	Others   http.RoundTripper // for the requests that are not sent here
 
 	// Dial connects to the upstream. A connection that is none of the system's, and has none
-	// below it, carries one request.
+	// below it (NetConn), carries one request. One that has must not read ahead: what it
+	// holds back would not be seen before the next request.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// DialTimeout is how long that may take.
 	DialTimeout time.Duration
@@ -90,11 +91,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		if trace.GotConn != nil {
-			trace.GotConn(httptrace.GotConnInfo{Conn: c.Conn, Reused: c.used})
-		}
+		used := c.used
 		resp, err := t.exchange(c, r, trace)
-		if err == nil || fresh || !c.used || !mayRepeat(err, r) {
+		if err == nil || fresh || !used || !mayRepeat(err, r) {
 			return resp, err
 		}
 	}
@@ -187,24 +186,30 @@ func mayRepeat(err error, r *http.Request) bool {
 }
 
 // exchange sends the request over c and reads the header of its response.
-func (t *Transport) exchange(c *conn, r *http.Request, trace *httptrace.ClientTrace) (*http.Response, error) {
+func (t *Transport) exchange(c *conn, r *http.Request, trace *httptrace.ClientTrace) (resp *http.Response, err error) {
 	x := &trip{of: t, conn: c, ctx: r.Context()}
 	x.begin(t.opts.MaxHeader)
-	resp, err := x.roundTrip(t, r, trace)
+	defer func() {
+		if resp == nil { // also if a function of trace panics
+			x.end(false)
+		}
+	}()
+	if trace.GotConn != nil {
+		trace.GotConn(httptrace.GotConnInfo{Conn: c.Conn, Reused: c.used})
+	}
+	answer, err := x.roundTrip(t, r, trace)
 	if err != nil {
-		err = x.cause(err)
-		x.end(false)
-		return nil, err
+		return nil, x.cause(err)
 	}
 	c.unbound()
-	x.keep = !resp.Close
-	if resp.Body == http.NoBody {
-		x.end(true)
-		return resp, nil
+	x.keep = !answer.Close && !x.cut
+	if answer.Body == http.NoBody {
+		x.end(x.keep)
+		return answer, nil
 	}
-	x.body = resp.Body
-	resp.Body = x
-	return resp, nil
+	x.body = answer.Body
+	answer.Body = x
+	return answer, nil
 }
 
 func (x *trip) roundTrip(t *Transport, r *http.Request, trace *httptrace.ClientTrace) (*http.Response, error) {
@@ -214,7 +219,10 @@ func (x *trip) roundTrip(t *Transport, r *http.Request, trace *httptrace.ClientT
 		err = c.out.Flush()
 	}
 	if err != nil {
-		return nil, lose(fmt.Errorf("h1: write a request: %w", err), c.written == 0)
+		err = lose(fmt.Errorf("h1: write a request: %w", err), c.written == 0)
+		if x.cut = c.written > 0; !x.cut || !c.answered() {
+			return nil, err
+		}
 	}
 	c.expect(t.opts.ResponseTimeout)
 	if _, err := c.in.Peek(1); err != nil {

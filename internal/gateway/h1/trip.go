@@ -18,8 +18,10 @@ type trip struct {
 	ctx  context.Context //nolint:containedctx // what ends it is its own
 	stop func() bool
 	body io.ReadCloser
-	keep bool // the connection, if the body is read to its end
-	done bool // conn.mu
+	cut  bool  // the request was not written whole
+	keep bool  // the connection, if the body is read to its end
+	last error // of the body: its end, or why it has none
+	done bool  // conn.mu
 }
 
 var errBodyClosed = errors.New("h1: read of a body that was closed")
@@ -32,7 +34,8 @@ func (x *trip) begin(header int64) {
 	}
 }
 
-// cancel breaks the exchange off, unless it has ended.
+// cancel breaks the exchange off, unless it has ended. It closes the connection, as there
+// may be nobody that reads the body.
 func (x *trip) cancel() {
 	x.conn.mu.Lock()
 	defer x.conn.mu.Unlock()
@@ -76,6 +79,9 @@ func (x *trip) cause(err error) error {
 
 // Read reads the body of the response.
 func (x *trip) Read(p []byte) (int, error) {
+	if x.last != nil {
+		return 0, x.last
+	}
 	if x.ended() {
 		return 0, errBodyClosed
 	}
@@ -83,9 +89,11 @@ func (x *trip) Read(p []byte) (int, error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, io.EOF):
+		x.last = err
 		x.end(x.keep)
 	default:
 		err = x.cause(err)
+		x.last = err
 		x.end(false)
 	}
 	return n, err
