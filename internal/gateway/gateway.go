@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/gateway/h1"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/internal/upstream"
 	"github.com/sluicegate/sluice/internal/wire"
@@ -77,6 +78,12 @@ type Options struct {
 	// [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
+	// Sync exchanges a request without a body and its response in the goroutine of its
+	// handler, over a connection that no goroutine reads from meanwhile: half of what the
+	// transport of net/http costs. Other requests go through that, and so do those that
+	// ask for another protocol. It is for upstreams of http on systems of Unix.
+	Sync bool
+
 	// Log gets, at most once a second, why the upstream did not answer. Nil
 	// means [slog.Default].
 	Log *slog.Logger
@@ -90,6 +97,7 @@ type Gateway struct {
 	proxy     httputil.ReverseProxy
 	outliving httputil.ReverseProxy // of requests for whose response a handler waits
 	transport *http.Transport
+	closeIdle func()
 	log       *sampledlog.Log
 	url       string        // of the upstream, as it was given
 	longest   time.Duration // 0: requests may take any time
@@ -132,6 +140,12 @@ func New(to string, opts Options) (*Gateway, error) {
 			faults = append(faults, errors.New(`option Trusted: a prefix is not valid; use for example netip.MustParsePrefix("10.0.0.0/8")`))
 		}
 	}
+	if opts.Sync && err == nil && target.Scheme != "http" {
+		faults = append(faults, fmt.Errorf("option Sync: it is for an upstream of http, and this is one of %s; leave it out", target.Scheme))
+	}
+	if opts.Sync && !h1.Supported {
+		faults = append(faults, errors.New("option Sync: this system cannot tell whether a connection that was kept is as it was left; leave it out"))
+	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("gateway: new: %w", err)
 	}
@@ -154,14 +168,16 @@ func New(to string, opts Options) (*Gateway, error) {
 	}
 	forward := forwarding{trusted: opts.Trusted, upstreamHost: opts.UpstreamHost, target: target, oneProtocol: h2c}
 	pool, errorLog := newBuffers(), slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug)
-	through := func(t http.RoundTripper) httputil.ReverseProxy {
+	var trips http.RoundTripper
+	trips, g.closeIdle = through(opts, target, g.transport)
+	proxy := func(t http.RoundTripper) httputil.ReverseProxy {
 		return httputil.ReverseProxy{
 			Rewrite: forward.rewrite, Transport: t, FlushInterval: flushInterval,
 			BufferPool: pool, ErrorHandler: g.fail, ErrorLog: errorLog,
 		}
 	}
-	g.proxy = through(g.transport)
-	g.outliving = through(&outliving{transport: g.transport, timeout: opts.ResponseTimeout, abandoned: opts.Abandoned, log: g.log})
+	g.proxy = proxy(trips)
+	g.outliving = proxy(&outliving{transport: trips, timeout: opts.ResponseTimeout, abandoned: opts.Abandoned, log: g.log})
 	if g.longest > 0 {
 		g.proxy.ModifyResponse, g.outliving.ModifyResponse = answered, answered
 	}
@@ -207,4 +223,4 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Close closes the connections to the upstream that are not in use.
-func (g *Gateway) Close() { g.transport.CloseIdleConnections() }
+func (g *Gateway) Close() { g.closeIdle() }

@@ -24,7 +24,7 @@ import (
 func front(t *testing.T, upstream string, opts gateway.Options) string {
 	t.Helper()
 	opts.Log = slog.New(slog.DiscardHandler)
-	g, err := gateway.New(upstream, opts)
+	g, err := gateway.New(upstream, chosen(opts, upstream))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func TestResetWhileInformed(t *testing.T) {
 		w.WriteHeader(http.StatusEarlyHints)
 	}))
 	t.Cleanup(up.Close)
-	g, err := gateway.New(up.URL, gateway.Options{})
+	g, err := gateway.New(up.URL, chosen(gateway.Options{}, up.URL))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 // exchange with the upstream does not end when the client leaves, as the client
 // could get around a limit by that.
 type outliving struct {
-	transport *http.Transport
+	transport http.RoundTripper
 	timeout   time.Duration // of what goes on
 	abandoned *Abandoned
 	log       *sampledlog.Log

@@ -80,7 +80,7 @@ func TestQueries(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := gateway.New(upstream, gateway.Options{})
+			g, err := gateway.New(upstream, chosen(gateway.Options{}, upstream))
 			if err != nil {
 				t.Fatal(err)
 			}

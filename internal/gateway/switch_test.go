@@ -200,7 +200,7 @@ func TestSwitchBeforeTheBody(t *testing.T) {
 		}
 		_, _ = io.Copy(io.Discard, conn) // until the gateway gives up
 	}))
-	g, err := gateway.New(upstream, gateway.Options{})
+	g, err := gateway.New(upstream, chosen(gateway.Options{}, upstream))
 	if err != nil {
 		t.Fatal(err)
 	}

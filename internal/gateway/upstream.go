@@ -7,10 +7,12 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/exchange"
+	"github.com/sluicegate/sluice/internal/gateway/h1"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -29,7 +31,32 @@ const (
 	// client does not take. One download gets as many in each round trip. Those on one
 	// connection are not bounded together: a client that reads nothing would hold up the others.
 	maxUntaken = 256 << 10
+
+	// maxHeader is how large the header of a response may be, in bytes.
+	maxHeader = 256 << 10
+	// maxIdle is how many connections are kept that are not in use, and idleTimeout
+	// how long.
+	maxIdle     = 1024
+	idleTimeout = 90 * time.Second
 )
+
+// through returns what sends requests to the upstream, and closes its connections that
+// are not in use. Where it is synchronous a quarter of those that are kept are for
+// the requests that are not sent so.
+func through(o Options, target *url.URL, ordinary *http.Transport) (http.RoundTripper, func()) {
+	if !o.Sync {
+		return ordinary, ordinary.CloseIdleConnections
+	}
+	ordinary.MaxIdleConns, ordinary.MaxIdleConnsPerHost = maxIdle/4, maxIdle/4
+	sync := h1.New(h1.Options{
+		Upstream: target, Others: ordinary, Dial: o.Dial, DialTimeout: o.DialTimeout, ResponseTimeout: o.ResponseTimeout,
+		StallTimeout: o.StallTimeout, MaxHeader: maxHeader, MaxIdle: maxIdle - maxIdle/4, IdleTimeout: idleTimeout,
+	})
+	return sync, func() {
+		sync.CloseIdleConnections()
+		ordinary.CloseIdleConnections()
+	}
+}
 
 // newTransport returns the connections to the upstream, which speak HTTP/2 without
 // TLS if h2c is set. They do not heed the proxy settings of the environment: an
@@ -61,10 +88,10 @@ func newTransport(o Options, h2c bool) *http.Transport {
 		TLSHandshakeTimeout:    o.DialTimeout,
 		ResponseHeaderTimeout:  o.ResponseTimeout,
 		ExpectContinueTimeout:  time.Second,
-		IdleConnTimeout:        90 * time.Second,
-		MaxIdleConns:           1024,
-		MaxIdleConnsPerHost:    1024, // there is one host
-		MaxResponseHeaderBytes: 256 << 10,
+		IdleConnTimeout:        idleTimeout,
+		MaxIdleConns:           maxIdle,
+		MaxIdleConnsPerHost:    maxIdle, // there is one host
+		MaxResponseHeaderBytes: maxHeader,
 		DisableCompression:     true, // what the upstream encoded stays as it is
 	}
 }

@@ -137,7 +137,8 @@ func TestWordsDoNotKnowTheirUsers(t *testing.T) {
 		{"/internal/exchange", []string{"/internal/wire"}},
 		{"/internal/logfile", []string{"/internal/regular"}},
 		{"/httplimit", []string{"", "/internal/source", "/internal/bounds", "/internal/compiled", "/internal/span", "/internal/clientip", "/internal/exchange", "/internal/instants", "/internal/sampledlog", "/internal/wire", "/policy"}},
-		{"/internal/gateway", []string{"/internal/exchange", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},
+		{"/internal/gateway/h1", []string{"/internal/exchange", "/internal/wire"}},
+		{"/internal/gateway", []string{"/internal/exchange", "/internal/gateway/h1", "/internal/sampledlog", "/internal/upstream", "/internal/wire"}},
 		{"/internal/gateway/certificate", []string{"/internal/regular"}},
 	} {
 		t.Run("sluice"+c.pkg, func(t *testing.T) {

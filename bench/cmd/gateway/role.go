@@ -12,17 +12,24 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/gateway"
 )
 
+// heapRoom is memory that is never touched, and counts for the collector: that of
+// sluice serve.
+const heapRoom = 32 << 20 // bytes
+
 // serveRole is this program as a server to compare with, until ctx ends.
 //
 //	empty         net/http that answers 200 and nothing
 //	reverseproxy  httputil.ReverseProxy as it is documented, with as many idle
 //	              connections as package gateway keeps
+//	reverseproxy.room  that with as much garbage before a collection as sluice serve
+//	              lets come together
 //	upstream      what an attacked gateway passes requests on to
 //	unlimited     package gateway without limits, in the server of sluice serve
 func serveRole(ctx context.Context, role, listen, upstream string) error {
@@ -35,10 +42,13 @@ func serveRole(ctx context.Context, role, listen, upstream string) error {
 	switch role {
 	case "empty":
 		srv.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	case "reverseproxy":
+	case "reverseproxy", "reverseproxy.room":
 		target, err := url.Parse("http://" + upstream)
 		if err != nil {
 			return err
+		}
+		if role == "reverseproxy.room" {
+			defer runtime.KeepAlive(make([]byte, heapRoom))
 		}
 		transport := &http.Transport{MaxIdleConns: 1024, MaxIdleConnsPerHost: 1024, IdleConnTimeout: 90 * time.Second, DisableCompression: true}
 		srv.Handler = &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
@@ -55,7 +65,7 @@ func serveRole(ctx context.Context, role, listen, upstream string) error {
 		}
 		srv.Handler = gateway.WithDeadlines(g, time.Minute)
 	default:
-		return fmt.Errorf("-role %q is none of empty, reverseproxy, unlimited", role)
+		return fmt.Errorf("-role %q is none of empty, reverseproxy, reverseproxy.room, unlimited", role)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()

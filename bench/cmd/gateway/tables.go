@@ -28,6 +28,18 @@ func goals() []report.Goal {
 			report.Goal{Title: who + ", denying: CPU of an empty net/http answer", Bench: "Denied", Who: who, To: "empty", Unit: "cpu-µs/req", Want: 1.3},
 		)
 	}
+	for _, of := range []struct {
+		who, what string
+		want      float64
+	}{
+		{"sluice.config", "sluice by net/http's transport", 0.8}, {"before.config", "the other sluice", 0.8},
+		{"reverseproxy.room", "httputil.ReverseProxy with the same heap room", 1.05},
+	} {
+		gs = append(gs, report.Goal{Title: "sluice.sync: CPU of " + of.what, Bench: "Proxy", Who: "sluice.sync", To: of.who, Unit: "cpu-µs/req", Want: of.want})
+	}
+	for _, who := range []string{"caddy", "traefik"} {
+		gs = append(gs, report.Goal{Title: "sluice.sync: requests per CPU second, of " + who + "'s", Bench: "Proxy", Who: "sluice.sync", To: who, Unit: "cpu-µs/req", Invert: true, Want: 1.4})
+	}
 	return append(gs,
 		report.Goal{Title: "10,000 rules: ms from the signal until they are active", Bench: "Reload", Who: "sluice.config", Unit: "ms", Want: 200},
 		report.Goal{Title: "p99 while they are read, of that without", Bench: "Reload", Who: "sluice.config", Unit: "p99-during/without", Want: 2},

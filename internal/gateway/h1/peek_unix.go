@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package h1
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"syscall"
+)
+
+// Supported reports whether connections can be kept on this system: whether it can be
+// seen without waiting that nothing has come on one.
+const Supported = true
+
+// peek looks whether something has come on a connection.
+type peek struct {
+	raw  syscall.RawConn
+	look func(fd uintptr) bool
+	b    [1]byte
+	err  error
+}
+
+// newPeek returns nil for a connection that is not the system's, and for one of TLS, which
+// reads ahead.
+func newPeek(c net.Conn) *peek {
+	for {
+		if _, ok := c.(*tls.Conn); ok {
+			return nil
+		}
+		if sys, ok := c.(syscall.Conn); ok {
+			raw, err := sys.SyscallConn()
+			if err != nil {
+				return nil
+			}
+			p := &peek{raw: raw}
+			p.look = p.read
+			return p
+		}
+		below, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		c = below.NetConn()
+	}
+}
+
+func (p *peek) read(fd uintptr) bool {
+	for {
+		if _, p.err = syscall.Read(int(fd), p.b[:]); !errors.Is(p.err, syscall.EINTR) {
+			return true
+		}
+	}
+}
+
+// quiet reports whether nothing has come. A byte that has is lost, and with it the
+// connection.
+func (p *peek) quiet() bool {
+	p.err = nil
+	err := p.raw.Read(p.look)
+	return err == nil && errors.Is(p.err, syscall.EAGAIN)
+}

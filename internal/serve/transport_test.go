@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// TestTransport: a file chooses the transport, another file another, and connections
+// are counted alike. They are told apart by hints without end, of which the
+// synchronous one takes a hundred.
+func TestTransport(t *testing.T) {
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hints" {
+			for range 101 {
+				w.WriteHeader(http.StatusEarlyHints)
+			}
+		}
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	t.Cleanup(up.Close)
+	file := func(transport string) string {
+		return fmt.Sprintf("upstream: {url: %q%s}\nrules: [{name: a, limits: 1000/min}]\n", up.URL, transport)
+	}
+	s := start(t, file(""), stopped)
+	open := func() float64 { return s.metrics(t)["sluice_upstream_connections"] }
+	for _, c := range []struct {
+		transport string
+		hints     int
+	}{
+		{", transport: sync", http.StatusBadGateway},
+		{"", http.StatusAccepted},
+		{", transport: sync", http.StatusBadGateway},
+		{", transport: async", http.StatusAccepted},
+	} {
+		s.changeTo(t, file(c.transport))
+		if got := s.get(t, "/hints").status; got != c.hints {
+			t.Errorf("%q: got %d behind hints, want %d", c.transport, got, c.hints)
+		}
+		for range 3 {
+			if got := s.get(t, "/").status; got != http.StatusAccepted {
+				t.Errorf("%q: got %d", c.transport, got)
+			}
+		}
+		until(t, "one connection to be kept", func() bool { return open() == 1 })
+	}
+}
