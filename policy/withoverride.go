@@ -62,7 +62,7 @@ func (c *compiler) override(r *rule, j int, o Override) {
 		delete(l.overrides, key)
 		return
 	case !l.limited:
-		c.fault(at.in("Overrides"), "the level limits requests in flight alone, which an override does not change")
+		c.fault(at.in("Overrides"), "the level limits requests in flight alone, which an override does not change; leave it out")
 		return
 	case k == bounds.MaxOverrides:
 		c.fault(at.in("Overrides"), "%d overrides; a level has at most %d", k+1, bounds.MaxOverrides)

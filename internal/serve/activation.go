@@ -37,9 +37,10 @@ func newHeapRoom() []byte {
 // it is collected.
 const heapBurst = 256 << 20 // bytes
 
-// collectAfter calls f, which makes much garbage at once, and collects it
-// afterwards. A collection beside f would make requests help: with what they
-// allocate they pay for what f does.
+// collectAfter calls f, which makes much garbage at once, collects it afterwards and
+// returns its memory to the system: with 20,000 rules a process takes 90 MB, and took
+// 200 to 360 once they had been read again. A collection beside f would make requests
+// help: with what they allocate they pay for what f does.
 func collectAfter(f func() error) error {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
@@ -52,7 +53,7 @@ func collectAfter(f func() error) error {
 	percent := debug.SetGCPercent(-1)
 	defer debug.SetGCPercent(percent)
 	err := f()
-	goruntime.GC()
+	debug.FreeOSMemory() // it collects first; by itself the runtime would keep most of it
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"math"
 	goruntime "runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"testing"
 	"weak"
 
@@ -79,5 +80,21 @@ func TestCollectAfter(t *testing.T) {
 	}
 	if got := debug.SetMemoryLimit(-1); got != limit {
 		t.Errorf("afterwards: a limit of %d bytes, want %d", got, int64(limit))
+	}
+}
+
+// TestCollectAfterReturnsMemory: what a function took is the system's again.
+func TestCollectAfterReturnsMemory(t *testing.T) {
+	const took = 128 << 20
+	err := collectAfter(func() error {
+		for range 128 {
+			goruntime.KeepAlive(make([]byte, took/128))
+		}
+		return nil
+	})
+	free := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}} // and not returned
+	metrics.Read(free)
+	if got := free[0].Value.Uint64(); err != nil || got > took/2 {
+		t.Errorf("%v, and %d bytes are kept of %d", err, got, took)
 	}
 }
