@@ -199,22 +199,13 @@ func (slidingCounter) makeRing(t *sluice.Term, s *State) {
 // instant returns the start of the newest sub-window.
 func (c slidingCounter) instant(t *sluice.Term, s *State) int64 { return c.start(t, s) }
 
-// counted rounds as the rule does, so that the largest cost that fits is what is
-// left of the quota.
 func (c slidingCounter) counted(t *sluice.Term, s *State, now int64) int64 {
 	if s.Zero() {
 		return 0
 	}
 	now = max(now, c.start(t, s))
 	v := c.at(t, s, now)
-	if t.Conservative || t.Whole {
-		return v.whole + v.oldest
-	}
-	n, rem := span.MulDiv(v.oldest, t.Sub-(now-v.start), t.Sub)
-	if t.Strict && rem > 0 {
-		n++
-	}
-	return v.whole + n
+	return v.whole + v.weighed(t, now)
 }
 
 func (c slidingCounter) earliest(t *sluice.Term, s *State, now, cost int64) int64 {

@@ -34,25 +34,32 @@ func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint
 	if v == nil || v.term.ID != t.ID {
 		return false
 	}
-	it := &sh.takeRoom().items[0]
-	it.Term, it.Cost, it.Held, it.Start, it.Others = t, req.Cost, req.Held, 0, it.Others[:0]
-	tab.read(i, v, &it.State)
-	it.State.By = nil
-	*d = algo.Decide(&oneTake, sh.scratch.items[:1], now)
-	switch denies := !d.Allowed && it.Denied(); {
-	case !it.Written:
+	var state algo.State
+	tab.read(i, v, &state)
+	state.By = nil
+	*d = sluice.Decision{}
+	written, ok := algo.CountTake(t, &state, now, req.Cost, d)
+	denies := ok && !d.Allowed
+	if !ok {
+		it := &sh.takeRoom().items[0]
+		it.Term, it.Cost, it.Held, it.Start, it.State, it.Others = t, req.Cost, req.Held, 0, state, it.Others[:0]
+		*d = algo.Decide(&oneTake, sh.scratch.items[:1], now)
+		state, written, denies = it.State, it.Written, !d.Allowed && it.Denied()
+		it.Term, it.State.By = nil, nil
+	}
+	switch {
+	case !written:
 		if denies && tab.class(i)&shielded == 0 {
 			tab.setClass(i, denied)
 		}
-	case it.State.Idle <= now:
+	case state.Idle <= now:
 		sh.remove(tab, i)
-	case !tab.inRange(it.State.Idle):
-		sh.store(sizeFixed, id, now, v, &it.State, tab.class(i).afterTake(denies, d), 0, pins{id})
+	case !tab.inRange(state.Idle):
+		sh.store(sizeFixed, id, now, v, &state, tab.class(i).afterTake(denies, d), 0, pins{id})
 	default:
-		sh.soonest = min(sh.soonest, it.State.Idle)
-		tab.write(i, v, &it.State, tab.class(i).afterTake(denies, d), 0)
+		sh.soonest = min(sh.soonest, state.Idle)
+		tab.write(i, v, &state, tab.class(i).afterTake(denies, d), 0)
 	}
-	it.Term = nil
 	return true
 }
 

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package algo
+
+import (
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/span"
+)
+
+// CountTake decides an OpTake of cost units on the state of a fixed window or of a sliding
+// counter of one sub-window, which t itself wrote and which is not idle at now, into d,
+// which is zero. It equals [Decide] for that one limit, in fewer steps, and does not
+// allocate. It reports false for written if s stays as it was, and for ok, having done
+// nothing, where Decide is needed.
+func CountTake(t *sluice.Term, s *State, now, cost int64, d *sluice.Decision) (written, ok bool) {
+	if s.Reserved || t.CountDenied || t.PreFilled || t.InitialDeficit > 0 || cost > t.Quota || now < 0 || now > latest {
+		return false, false
+	}
+	var left, at int64 // of the quota before the take, and when it fits
+	switch {
+	case t.Algorithm == sluice.FixedWindow:
+		if (fixedWindow{}).stepped(t, s, now) {
+			return false, false
+		}
+		if left, at = t.Quota-s.A, now; cost > left {
+			at = s.Idle
+		} else {
+			s.A += cost
+		}
+	case t.Algorithm == sluice.SlidingCounter && t.Behind == 1:
+		c := slidingCounter{}
+		if now < c.start(t, s) || c.stepped(t, s, now) {
+			return false, false
+		}
+		v := c.at(t, s, now)
+		left = t.Quota - v.whole - v.weighed(t, now)
+		if from, fits := v.fits(t, cost); fits && from <= now {
+			at = now
+			if cost > 0 {
+				c.turn(t, s, now)
+				s.A += cost
+			}
+		} else {
+			at = c.earliest(t, s, now, cost)
+		}
+	default:
+		return false, false
+	}
+	d.At, d.Due = sluice.Instant(now), sluice.Instant(now)
+	if at > now {
+		d.RetryAfter, d.TooLarge = retryAfter(at - now)
+		cost = 0
+	} else {
+		d.Allowed, d.Spent = true, cost
+	}
+	d.Remaining = max(left-cost, 0)
+	d.ResetAfter = micros(s.Idle - now)
+	return cost > 0, true
+}
+
+// weighed returns how many units the oldest sub-window counts as, seen from now: rounded
+// as the rule does, so that the largest cost that fits is what is left of the quota.
+func (v *view) weighed(t *sluice.Term, now int64) int64 {
+	if v.oldest == 0 || t.Conservative || t.Whole {
+		return v.oldest
+	}
+	n, rem := span.MulDiv(v.oldest, t.Sub-(now-v.start), t.Sub)
+	if t.Strict && rem > 0 {
+		n++
+	}
+	return n
+}
