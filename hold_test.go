@@ -16,8 +16,8 @@ import (
 	"github.com/sluicegate/sluice/memstore"
 )
 
-// slotKeeper is a store of slots that counts, and fails while a test asks for it.
-type slotKeeper struct {
+// countingSlots is a store of slots that counts, and fails while a test asks for it.
+type countingSlots struct {
 	sluice.Store // for requests of units, of which there are none
 	store        atomic.Pointer[memstore.Store]
 	asked        [sluice.SlotPeek + 1]atomic.Int64
@@ -25,7 +25,7 @@ type slotKeeper struct {
 	last         atomic.Int64 // when it decided last, in ns
 }
 
-func (k *slotKeeper) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
+func (k *countingSlots) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDecision, error) {
 	k.asked[req.Op].Add(1)
 	if err := k.fault.Load(); err != nil {
 		return sluice.SlotDecision{}, *err
@@ -35,20 +35,20 @@ func (k *slotKeeper) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.S
 }
 
 // forget makes it a store that knows nobody.
-func (k *slotKeeper) forget() { k.store.Store(memstore.New(memstore.Options{})) }
+func (k *countingSlots) forget() { k.store.Store(memstore.New(memstore.Options{})) }
 
-func (k *slotKeeper) fail(err error) { k.fault.Store(&err) }
+func (k *countingSlots) fail(err error) { k.fault.Store(&err) }
 
 // newSlots returns n slots of 3 s on a store in memory.
-func newSlots(t *testing.T, n int64) (*sluice.Slots, *slotKeeper) {
+func newSlots(t *testing.T, n int64) (*sluice.Slots, *countingSlots) {
 	t.Helper()
-	keeper := &slotKeeper{}
-	keeper.forget()
-	slots, err := sluice.NewSlots(keeper, "jobs", sluice.SlotLimit{Cap: n, TTL: 3 * time.Second})
+	counting := &countingSlots{}
+	counting.forget()
+	slots, err := sluice.NewSlots(counting, "jobs", sluice.SlotLimit{Cap: n, TTL: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slots, keeper
+	return slots, counting
 }
 
 func hold(t *testing.T, slots *sluice.Slots, cost int64) (context.Context, func()) {
@@ -70,13 +70,13 @@ func wantHeld(t *testing.T, slots *sluice.Slots, want int64) {
 // TestHoldIsRenewed for longer than its TTL, until it is released, by all who like.
 func TestHoldIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slots, keeper := newSlots(t, 1)
+		slots, counting := newSlots(t, 1)
 		held, release := hold(t, slots, 1)
 		for range 10 {
 			time.Sleep(time.Second)
 			wantHeld(t, slots, 1)
 		}
-		if n := keeper.asked[sluice.SlotRenew].Load(); n < 9 || n > 10 || held.Err() != nil {
+		if n := counting.asked[sluice.SlotRenew].Load(); n < 9 || n > 10 || held.Err() != nil {
 			t.Errorf("%d renewals in 10 s, context %v; want one each second", n, held.Err())
 		}
 		var all sync.WaitGroup
@@ -89,12 +89,12 @@ func TestHoldIsRenewed(t *testing.T) {
 		if held.Err() == nil || errors.Is(context.Cause(held), sluice.ErrSlotLost) {
 			t.Errorf("after the release: %v", context.Cause(held))
 		}
-		if n := keeper.asked[sluice.SlotRelease].Load(); n != 1 {
+		if n := counting.asked[sluice.SlotRelease].Load(); n != 1 {
 			t.Errorf("%d releases, want 1", n)
 		}
-		asked := keeper.asked[sluice.SlotRenew].Load()
+		asked := counting.asked[sluice.SlotRenew].Load()
 		time.Sleep(time.Minute)
-		if n := keeper.asked[sluice.SlotRenew].Load(); n != asked {
+		if n := counting.asked[sluice.SlotRenew].Load(); n != asked {
 			t.Errorf("renewed %d times after the release", n-asked)
 		}
 	})
@@ -103,7 +103,7 @@ func TestHoldIsRenewed(t *testing.T) {
 // TestHoldWaits for a release without asking all the time, and for a lease to expire.
 func TestHoldWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slots, keeper := newSlots(t, 2)
+		slots, counting := newSlots(t, 2)
 		_, first := hold(t, slots, 2)
 		start := time.Now()
 		time.AfterFunc(20*time.Second, first)
@@ -111,7 +111,7 @@ func TestHoldWaits(t *testing.T) {
 		if waited := time.Since(start); waited < 20*time.Second || waited > 21*time.Second {
 			t.Errorf("waited %v for a release after 20s", waited)
 		}
-		if n := keeper.asked[sluice.SlotAcquire].Load(); n > 1+7+40+1 {
+		if n := counting.asked[sluice.SlotAcquire].Load(); n > 1+7+40+1 {
 			t.Errorf("asked %d times within 20 s", n)
 		}
 		second()
@@ -130,7 +130,7 @@ func TestHoldWaits(t *testing.T) {
 // TestHoldEnds with its context, and leaves nothing behind.
 func TestHoldEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slots, keeper := newSlots(t, 1)
+		slots, counting := newSlots(t, 1)
 		_, first := hold(t, slots, 1)
 		defer first()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -139,8 +139,8 @@ func TestHoldEnds(t *testing.T) {
 		if _, _, err := slots.Hold(ctx, "k", 1); err != context.DeadlineExceeded || time.Since(start) != 5*time.Second { //nolint:errorlint // nothing may be joined to it
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
-		asked := keeper.asked[sluice.SlotAcquire].Load()
-		if _, _, err := slots.Hold(ctx, "k", 1); !errors.Is(err, context.DeadlineExceeded) || keeper.asked[sluice.SlotAcquire].Load() != asked {
+		asked := counting.asked[sluice.SlotAcquire].Load()
+		if _, _, err := slots.Hold(ctx, "k", 1); !errors.Is(err, context.DeadlineExceeded) || counting.asked[sluice.SlotAcquire].Load() != asked {
 			t.Errorf("with a context that has ended: %v", err)
 		}
 		var fault *sluice.RequestError
@@ -175,30 +175,30 @@ func TestHoldOutlivesItsContext(t *testing.T) {
 // another can have it.
 func TestHoldDuringAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slots, keeper := newSlots(t, 1)
+		slots, counting := newSlots(t, 1)
 		held, release := hold(t, slots, 1)
 		time.Sleep(1500 * time.Millisecond) // renewed after 1 s
 		gone := errors.New("gone")
-		keeper.fail(gone)
+		counting.fail(gone)
 		time.Sleep(2 * time.Second)
 		if held.Err() != nil {
 			t.Errorf("2.5 s after it was renewed: %v", context.Cause(held))
 		}
-		keeper.fault.Store(nil)
+		counting.fault.Store(nil)
 		time.Sleep(time.Minute)
 		if held.Err() != nil {
 			t.Errorf("once the store is available again: %v", context.Cause(held))
 		}
-		keeper.fail(gone)
+		counting.fail(gone)
 		<-held.Done()
 		if err := context.Cause(held); !errors.Is(err, sluice.ErrSlotLost) || !errors.Is(err, gone) {
 			t.Errorf("lost, with the cause %v", err)
 		}
-		if after := time.Since(time.Unix(0, keeper.last.Load())); after != 3*time.Second {
+		if after := time.Since(time.Unix(0, counting.last.Load())); after != 3*time.Second {
 			t.Errorf("lost %v after the last renewal, want a TTL", after)
 		}
 		release()
-		keeper.fault.Store(nil)
+		counting.fault.Store(nil)
 		_, again := hold(t, slots, 1)
 		again()
 	})
@@ -207,10 +207,10 @@ func TestHoldDuringAnOutage(t *testing.T) {
 // TestHoldIsLost as soon as the store says so.
 func TestHoldIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slots, keeper := newSlots(t, 1)
+		slots, counting := newSlots(t, 1)
 		start := time.Now()
 		held, release := hold(t, slots, 1)
-		keeper.forget()
+		counting.forget()
 		if <-held.Done(); !errors.Is(context.Cause(held), sluice.ErrSlotLost) || time.Since(start) != time.Second {
 			t.Errorf("after %v: %v", time.Since(start), context.Cause(held))
 		}
@@ -220,7 +220,7 @@ func TestHoldIsLost(t *testing.T) {
 
 // TestHoldOfAStoreThatFails gives back what it may have acquired.
 func TestHoldOfAStoreThatFails(t *testing.T) {
-	slots, keeper := newSlots(t, 1)
+	slots, counting := newSlots(t, 1)
 	for _, c := range []struct {
 		err      error
 		releases int64
@@ -228,12 +228,12 @@ func TestHoldOfAStoreThatFails(t *testing.T) {
 		{&sluice.NotSentError{Err: errors.New("no route")}, 0},
 		{sluice.NewMaybeSentError(errors.New("slow"), nil), 1},
 	} {
-		keeper.fail(c.err)
-		before := keeper.asked[sluice.SlotRelease].Load()
+		counting.fail(c.err)
+		before := counting.asked[sluice.SlotRelease].Load()
 		if _, _, err := slots.Hold(t.Context(), "k", 1); !errors.Is(err, c.err) {
 			t.Errorf("got %v, want %v", err, c.err)
 		}
-		if n := keeper.asked[sluice.SlotRelease].Load() - before; n != c.releases {
+		if n := counting.asked[sluice.SlotRelease].Load() - before; n != c.releases {
 			t.Errorf("%v: %d releases, want %d", c.err, n, c.releases)
 		}
 	}

@@ -101,7 +101,7 @@ func (p *parser) inheritOptions(of Limit) {
 	case Block: // is never inherited
 	}
 	if of.InitialDeficit > 0 {
-		keep("initial", func(l *Limit) { l.InitialDeficit = max(0, l.rested()-(of.rested()-of.InitialDeficit)) })
+		keep("initial", func(l *Limit) { l.InitialDeficit = max(0, l.idleUnits()-(of.idleUnits()-of.InitialDeficit)) })
 	}
 	keep("count-denied", func(l *Limit) { l.CountDenied = of.CountDenied })
 	keep("debt", func(l *Limit) { l.Debt = of.Debt })

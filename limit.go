@@ -195,9 +195,9 @@ func (l Limit) lent() int64 {
 	return 0
 }
 
-// rested returns how many units an idle key has: the Burst of a bucket, the Quota
+// idleUnits returns how many units an idle key has: the Burst of a bucket, the Quota
 // of every other algorithm.
-func (l Limit) rested() int64 {
+func (l Limit) idleUnits() int64 {
 	if l.Algorithm.bucket() {
 		return l.Filled().Burst
 	}

@@ -37,7 +37,7 @@ func drawLimit(t *rapid.T) sluice.Limit {
 	case sluice.TokenBucket:
 		l.Refill = rapid.SampledFrom([]sluice.Refill{sluice.Continuous, sluice.Interval, sluice.Aligned}).Draw(t, "refill")
 		drawBurst(t, &l)
-		l.InitialDeficit = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, l.Full())).Draw(t, "withheld")
+		l.InitialDeficit = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, l.Full())).Draw(t, "deficit")
 		l.NextWaits = l.Debt > 0 && rapid.Bool().Draw(t, "next waits")
 		l.CountDenied = l.CountDenied && !l.NextWaits && l.Refill != sluice.Aligned
 		if !l.CountDenied && l.Refill == sluice.Continuous && l.InitialDeficit == 0 && rapid.Bool().Draw(t, "warms up") {
@@ -114,7 +114,7 @@ func drawBurst(t *rapid.T, l *sluice.Limit) {
 func drawFixed(t *rapid.T, l *sluice.Limit) {
 	defer func() {
 		if l.Anchor == sluice.OnClock {
-			l.InitialDeficit = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, l.Quota)).Draw(t, "withheld of the first window")
+			l.InitialDeficit = rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, l.Quota)).Draw(t, "deficit of the first window")
 		}
 	}()
 	l.Calendar = sluice.Calendar(rapid.IntRange(0, int(sluice.Year)).Draw(t, "calendar"))

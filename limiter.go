@@ -122,7 +122,7 @@ func (l *Limiter) left(key string) (back []receipt) {
 }
 
 // Refund gives back units of what the decision taken has spent, as far as they
-// still count: what has been forgiven since cannot be spent twice. Of taken it
+// still count: what has refilled since cannot be spent twice. Of taken it
 // reads At, Due and Spent. The Decision's Spent is negative: what was given
 // back. To give back in several steps use [Limiter.Settle], which returns
 // the receipt of what is left.

@@ -153,8 +153,8 @@ func (p *parser) finish() error {
 		}
 	}
 	if p.has("initial") {
-		if l.InitialDeficit = l.rested() - p.initial; l.InitialDeficit < 0 {
-			return p.fail(p.initialAt, "initial %d is above the %s of %d; use a smaller number", p.initial, restedNames[l.Algorithm.bucket()], l.rested())
+		if l.InitialDeficit = l.idleUnits() - p.initial; l.InitialDeficit < 0 {
+			return p.fail(p.initialAt, "initial %d is above the %s of %d; use a smaller number", p.initial, idleNames[l.Algorithm.bucket()], l.idleUnits())
 		}
 	}
 	if p.nodelay {
@@ -163,8 +163,8 @@ func (p *parser) finish() error {
 	return nil
 }
 
-// restedNames are what an idle key has, of a bucket or another limit.
-var restedNames = map[bool]string{true: "burst", false: "quota"}
+// idleNames are what an idle key has, of a bucket or another limit.
+var idleNames = map[bool]string{true: "burst", false: "quota"}
 
 // excluded returns the option before the i-th that does not go together with it.
 func (p *parser) excluded(i int) (word string, ok bool) {

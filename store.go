@@ -102,7 +102,7 @@ func (e *MaybeSentError) Unwrap() error { return e.Err }
 func (e *MaybeSentError) Keep(heard func(Late)) { e.end(false, heard) }
 
 // Undo says that the request did not take place: the store gives back what it
-// turns out to have spent, as a refund does; what was forgiven by then, and what
+// turns out to have spent, as a refund does; what has refilled by then, and what
 // an OpCharge has recorded, stays. See Keep for heard.
 func (e *MaybeSentError) Undo(heard func(Late)) { e.end(true, heard) }
 

@@ -131,7 +131,7 @@ func (l Limit) String() string {
 	flag(l.Refill == Interval, "interval-refill")
 	flag(l.Refill == Aligned, "aligned-refill")
 	if l.InitialDeficit != 0 {
-		b.WriteString(" initial " + formatQuota(l.rested()-l.InitialDeficit, l.Unit))
+		b.WriteString(" initial " + formatQuota(l.idleUnits()-l.InitialDeficit, l.Unit))
 	}
 	flag(l.NextWaits, "next-waits")
 	flag(l.WarmUp != 0, "warm-up "+formatLength(l.WarmUp))

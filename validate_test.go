@@ -214,7 +214,7 @@ func TestAnyLimitIsSafe(t *testing.T) {
 			Burst:          rapid.Int64().Draw(t, "burst"),
 			Debt:           rapid.Int64().Draw(t, "debt"),
 			Refill:         sluice.Refill(small(t, "refill") / 2),
-			InitialDeficit: rapid.Int64().Draw(t, "withheld"),
+			InitialDeficit: rapid.Int64().Draw(t, "deficit"),
 			NextWaits:      rapid.Bool().Draw(t, "next waits"),
 			WarmUp:         rapid.SampledFrom([]time.Duration{0, 0, time.Microsecond, bounds.MaxWarmUp}).Draw(t, "warm-up"),
 			DelayAfter:     rapid.Int64().Draw(t, "delay after"),

@@ -18,8 +18,8 @@ func spans(l sluice.Limit) []int64 {
 	return []int64{1, 2, p, w / 3, w - p, w - p + 2, w - 1, w, w + 1, w + p, 2*w - 1, 2 * w, 2*w + 1, 3*w + w/2, 5 * w}
 }
 
-// checkBounds fails if the ledger has more in any span than the limit's bound.
-func checkBounds(t rapid.TB, l sluice.Limit, book ledger) {
+// checkBounds fails if the admissions has more in any span than the limit's bound.
+func checkBounds(t rapid.TB, l sluice.Limit, book admissions) {
 	t.Helper()
 	for _, d := range spans(l) {
 		if d <= 0 {
@@ -32,7 +32,7 @@ func checkBounds(t rapid.TB, l sluice.Limit, book ledger) {
 }
 
 // checkBoundsOfChange is checkBounds for limits that took turns.
-func checkBoundsOfChange(t rapid.TB, book ledger, limits ...sluice.Limit) {
+func checkBoundsOfChange(t rapid.TB, book admissions, limits ...sluice.Limit) {
 	t.Helper()
 	for _, l := range limits {
 		for _, d := range spans(l) {
@@ -54,7 +54,7 @@ func boundHolds(t *rapid.T, l sluice.Limit) {
 		now += e.Gap
 		p.step(now, e)
 	}
-	checkBounds(t, l, p.ledger)
+	checkBounds(t, l, p.admissions)
 }
 
 func TestInvariant01NeverOverQuotaInAnyWindow(t *testing.T) {
@@ -92,12 +92,12 @@ func TestInvariant02FixedWindowTwiceAcrossAnEdge(t *testing.T) {
 				t.Fatalf("%v: %d units in the window from %d", l, units, start)
 			}
 		}
-		checkBounds(t, l, p.ledger)
+		checkBounds(t, l, p.admissions)
 	})
 }
 
-// inWindow returns what the ledger holds from start up to at.
-func (p *player) inWindow(start, at int64) int64 { return p.ledger.within(start-1, at) }
+// inWindow returns what the admissions holds from start up to at.
+func (p *player) inWindow(start, at int64) int64 { return p.admissions.within(start-1, at) }
 
 func TestInvariant03CounterWithinAnySpan(t *testing.T) {
 	two := func(l sluice.Limit) bool {
@@ -138,21 +138,21 @@ func TestInvariant05BucketWithinAnySpan(t *testing.T) {
 			now += e.Gap
 			p.step(now, e)
 		}
-		checkBounds(t, l, p.ledger)
+		checkBounds(t, l, p.admissions)
 		if l.Refill != sluice.Continuous {
 			return
 		}
 		// All spans at once: the most of A − rate·t, in units/W.
 		full := l.Filled()
 		var sum, least int64
-		for i, a := range p.ledger {
-			drained := (a.at - p.ledger[0].at) * l.Quota
+		for i, a := range p.admissions {
+			drained := (a.at - p.admissions[0].at) * l.Quota
 			if i == 0 || sum*window(l)-drained < least {
 				least = sum*window(l) - drained
 			}
 			sum += a.units
 			if over := sum*window(l) - drained - least; over > (full.Burst+l.Debt)*window(l) {
-				t.Fatalf("%v: %d/%d units above the rate, want at most %d: %v", l, over, window(l), full.Burst+l.Debt, p.ledger)
+				t.Fatalf("%v: %d/%d units above the rate, want at most %d: %v", l, over, window(l), full.Burst+l.Debt, p.admissions)
 			}
 		}
 	})

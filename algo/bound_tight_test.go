@@ -26,7 +26,7 @@ type adversary struct {
 	limit sluice.Limit
 	plan  *sluice.Plan
 	d     int64
-	book  ledger
+	book  admissions
 }
 
 // score plays the presses and returns the most units in any span.
@@ -70,8 +70,8 @@ func (v *adversary) instant(presses []press) int64 {
 func (v *adversary) climb(enough int64, tries int) (best int64, presses []press) {
 	for restart := 0; tries > 0 && best < enough; restart++ {
 		// It starts from a comb: everything, as often as parts or windows pass.
-		rested := max(window(v.limit)/v.limit.Quota*v.limit.Full()/2, (v.d+2*window(v.limit))/300)
-		step := []int64{part(v.limit), window(v.limit), rested + 1}[restart%3]
+		idle := max(window(v.limit)/v.limit.Quota*v.limit.Full()/2, (v.d+2*window(v.limit))/300)
+		step := []int64{part(v.limit), window(v.limit), idle + 1}[restart%3]
 		var now []press
 		phase := step - 1 + int64(restart/3%2)
 		for i := int64(0); i*step < v.d+2*window(v.limit) && len(now) < 400; i++ {
@@ -163,7 +163,7 @@ func TestBoundOfCalendarIsReached(t *testing.T) {
 		t.Fatalf("the day has %d µs, want 23 h", long-short)
 	}
 	a := open(t, l)
-	var book ledger
+	var book admissions
 	for _, now := range []int64{short - 1, short, long} {
 		book.add(now, a.upTo(now, 100).Spent)
 	}

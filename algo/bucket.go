@@ -250,7 +250,7 @@ func (b bucket) deny(t *sluice.Term, s *State, now, cost int64) bool {
 }
 
 // refund gives back no more than could still be spent had the units never been
-// taken: what has drained since they began to is forgiven already. And where
+// taken: what has drained since they began to has refilled already. And where
 // others go on later than they, because of a reservation or in a queue, those
 // keep their instants: what has drained until then is not given back either.
 func (bucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {

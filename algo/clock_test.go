@@ -20,18 +20,18 @@ import (
 func TestInvariant12ClockBackGrantsNothing(t *testing.T) {
 	eachVariant(t, all, func(t *rapid.T, l sluice.Limit) {
 		p := open(t, l)
-		var book ledger
+		var book admissions
 		now := drawStart(t, l)
-		latest, rested := int64(0), int64(0)
+		latest, idle := int64(0), int64(0)
 		for _, e := range drawTrace(t, l, 40, sluice.OpTake, sluice.OpTakeUpTo, sluice.OpCharge) {
 			if now += e.Gap; rapid.IntRange(0, 3).Draw(t, "back") == 0 {
 				now = max(now-rapid.Int64Range(1, 2*window(l)).Draw(t, "by"), 0)
 				// Further and the state starts over, fully in debt.
 				now = max(now, latest-window(l)/2)
 			}
-			now = max(now, rested)
+			now = max(now, idle)
 			if p.items[0].State.Idle <= now {
-				rested = now
+				idle = now
 			}
 			got := p.peek(now, 1).Remaining
 			if before := p.peek(max(now, latest), 1).Remaining; got > before {
@@ -105,7 +105,7 @@ func TestTimeStartsAtZero(t *testing.T) {
 			}
 			now += e.Gap
 		}
-		checkBounds(t, l, p.ledger)
+		checkBounds(t, l, p.admissions)
 	})
 }
 
@@ -155,11 +155,11 @@ func TestStartIsTheRules(t *testing.T) {
 		first int64 // remaining at first
 		full  int64 // µs until all are there
 	}{
-		{"withheld", with(tokens(10, s, 10), withheld(6)), 4, 600 * ms},
-		{"all withheld", with(tokens(3, s, 3), withheld(3)), 0, s},
-		{"withheld in thirds", with(tokens(3, s, 5), withheld(4)), 1, 1_333_334},
-		{"interval withheld", with(tokens(3, s, 10), byInterval, withheld(5)), 5, 2 * s},
-		{"aligned withheld", with(tokens(3, s, 10), aligned, withheld(5)), 5, 2 * s},
+		{"deficit", with(tokens(10, s, 10), deficit(6)), 4, 600 * ms},
+		{"all deficit", with(tokens(3, s, 3), deficit(3)), 0, s},
+		{"deficit in thirds", with(tokens(3, s, 5), deficit(4)), 1, 1_333_334},
+		{"interval deficit", with(tokens(3, s, 10), byInterval, deficit(5)), 5, 2 * s},
+		{"aligned deficit", with(tokens(3, s, 10), aligned, deficit(5)), 5, 2 * s},
 		{"pre-filled", with(counter(10, s, 1), strict, preFilled), 0, s},
 		{"6 sub-windows pre-filled", with(counter(12, 6*ms, 6), strict, preFilled), 0, 6 * ms},
 	} {

@@ -55,7 +55,7 @@ func (bucket) spendCredit(t *sluice.Term, s *State, now, at, cost int64) {
 // give gives units back of what is owed, and credit where nothing is owed and
 // nothing reserved ahead. It returns how many it gave.
 func (b bucket) give(t *sluice.Term, s *State, now, units int64) int64 {
-	given := b.forgive(t, s, now, units)
+	given := b.reduceDebt(t, s, now, units)
 	if s.Last > now || owed(t, s, now) != (span.Span{}) {
 		return given
 	}
@@ -68,9 +68,9 @@ func (b bucket) give(t *sluice.Term, s *State, now, units int64) int64 {
 	return given + more
 }
 
-// forgive gives back what is owed as t sees it. What is reserved keeps its instant:
+// reduceDebt returns owed units as t sees it. What is reserved keeps its instant:
 // behind it goes back only what is owed on top.
-func (b bucket) forgive(t *sluice.Term, s *State, now, units int64) int64 {
+func (b bucket) reduceDebt(t *sluice.Term, s *State, now, units int64) int64 {
 	if s.Zero() || s.B < 0 || units == 0 {
 		return 0
 	}

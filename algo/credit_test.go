@@ -259,7 +259,7 @@ type added struct{ at, until, units int64 }
 
 // checkBesideAdds fails if in some span more was admitted than the bound of the limits
 // says and was added in it, or before it while units were reserved that are due in it.
-func checkBesideAdds(t *rapid.T, book ledger, adds []added, limits ...sluice.Limit) {
+func checkBesideAdds(t *rapid.T, book admissions, adds []added, limits ...sluice.Limit) {
 	for i := range book {
 		units := int64(0)
 		for _, last := range book[i:] {
@@ -318,7 +318,7 @@ func TestBoundBesideAdds(t *testing.T) {
 					}
 				}
 			}
-			checkBesideAdds(t, p.ledger, adds, limits...)
+			checkBesideAdds(t, p.admissions, adds, limits...)
 		})
 	}
 }

@@ -42,6 +42,6 @@ func FuzzDecide(f *testing.F) {
 				t.Fatalf("%v: %v of %d at %d: %+v makes no sense", l, e.Op, e.Cost, now, d)
 			}
 		}
-		checkBounds(t, l, p.ledger)
+		checkBounds(t, l, p.admissions)
 	})
 }

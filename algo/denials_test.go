@@ -148,7 +148,7 @@ func TestDenialsOfAnotherQuotaKeepWhatWasAdmitted(t *testing.T) {
 			large, small := sluice.MustParseLimit("n: 100/min"+words), sluice.MustParseLimit("n: 10/min"+words+" count-denied")
 			a := open(t, large)
 			a.take(origin, 100)
-			var book ledger
+			var book admissions
 			book.add(origin, 100)
 			for i := range int64(300) {
 				now := origin + i*s/10

@@ -18,8 +18,8 @@ func left(what string, size, counts, room int64) string {
 	return fmt.Sprintf("%s %d of %d: %d left", what, counts, size, room)
 }
 
-// nobody is the remark about a limit with reservations, which no take overtakes.
-const nobody = "units are reserved: no request that comes now passes before these"
+// reservedAhead is the remark about a limit with reservations, which no take overtakes.
+const reservedAhead = "units are reserved: no request that comes now passes before these"
 
 func (x *explainer) bucket(room int64) (lines []string) {
 	t, s := x.it.Term, &x.it.State
@@ -55,7 +55,7 @@ func (x *explainer) bucket(room int64) (lines []string) {
 		lines = append(lines, fmt.Sprintf("the rule withholds %d at its start: as many are earned by %s", t.InitialDeficit, x.at(span.Span{Micros: s.fill, Rem: s.fillRem}.Ceil())))
 	}
 	if (bucket{}).pending(t, s, x.now) {
-		lines = append(lines, nobody+" "+x.at(s.Last))
+		lines = append(lines, reservedAhead+" "+x.at(s.Last))
 	}
 	if t.Queues() {
 		lines = append(lines, fmt.Sprintf("a queue: %d pass at once, and those behind leave it one by one", t.DelayAfter))
@@ -77,7 +77,7 @@ func (x *explainer) interval(b intervalBucket) (lines []string) {
 	}
 	switch {
 	case b.pending(t, s, x.now) || !s.Zero() && b.written(t, s) > x.now:
-		lines = append(lines, nobody+" "+x.at(max(b.written(t, s), s.Since)))
+		lines = append(lines, reservedAhead+" "+x.at(max(b.written(t, s), s.Since)))
 	case s.fill != 0:
 		lines = append(lines, fmt.Sprintf("the rule withholds %d at its start, %s", t.InitialDeficit, x.at(s.fill)))
 	case missing > 0:
@@ -109,7 +109,7 @@ func (x *explainer) fixed(w fixedWindow) (lines []string) {
 // ends appends what holds for all windows.
 func (x *explainer) ends(lines []string, reserved int64) []string {
 	if x.it.State.Reserved {
-		lines = append(lines, nobody+" "+x.at(reserved))
+		lines = append(lines, reservedAhead+" "+x.at(reserved))
 	}
 	if x.it.Term.CountDenied {
 		lines = append(lines, "denied requests count, too")

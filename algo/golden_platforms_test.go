@@ -104,8 +104,8 @@ func TestGoldenBlocks(t *testing.T) {
 // of the first request in it, and in no other.
 func TestGoldenAPIGatewayQuota(t *testing.T) {
 	for name, l := range map[string]sluice.Limit{
-		"minutes": with(fixed(1000, m), withheld(600)),
-		"days":    with(fixed(1000, 0), daily("UTC"), withheld(600)),
+		"minutes": with(fixed(1000, m), deficit(600)),
+		"days":    with(fixed(1000, 0), daily("UTC"), deficit(600)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := open(t, l)

@@ -225,18 +225,18 @@ func with(l sluice.Limit, changes ...func(*sluice.Limit)) sluice.Limit {
 	return l
 }
 
-func debtOf(n int64) func(*sluice.Limit)   { return func(l *sluice.Limit) { l.Debt = n } }
-func withheld(n int64) func(*sluice.Limit) { return func(l *sluice.Limit) { l.InitialDeficit = n } }
-func warmUp(n int64) func(*sluice.Limit)   { return func(l *sluice.Limit) { l.WarmUp = dur(n) } }
-func nextWaits(l *sluice.Limit)            { l.NextWaits = true }
-func byInterval(l *sluice.Limit)           { l.Refill = sluice.Interval }
-func aligned(l *sluice.Limit)              { l.Refill = sluice.Aligned }
-func onFirst(l *sluice.Limit)              { l.Anchor = sluice.OnFirst }
-func conservative(l *sluice.Limit)         { l.Conservative = true }
-func whole(l *sluice.Limit)                { l.Whole = true }
-func strict(l *sluice.Limit)               { l.Strict = true }
-func preFilled(l *sluice.Limit)            { l.PreFilled = true }
-func countDenied(l *sluice.Limit)          { l.CountDenied = true }
+func debtOf(n int64) func(*sluice.Limit)  { return func(l *sluice.Limit) { l.Debt = n } }
+func deficit(n int64) func(*sluice.Limit) { return func(l *sluice.Limit) { l.InitialDeficit = n } }
+func warmUp(n int64) func(*sluice.Limit)  { return func(l *sluice.Limit) { l.WarmUp = dur(n) } }
+func nextWaits(l *sluice.Limit)           { l.NextWaits = true }
+func byInterval(l *sluice.Limit)          { l.Refill = sluice.Interval }
+func aligned(l *sluice.Limit)             { l.Refill = sluice.Aligned }
+func onFirst(l *sluice.Limit)             { l.Anchor = sluice.OnFirst }
+func conservative(l *sluice.Limit)        { l.Conservative = true }
+func whole(l *sluice.Limit)               { l.Whole = true }
+func strict(l *sluice.Limit)              { l.Strict = true }
+func preFilled(l *sluice.Limit)           { l.PreFilled = true }
+func countDenied(l *sluice.Limit)         { l.CountDenied = true }
 func daily(zone string) func(*sluice.Limit) {
 	return func(l *sluice.Limit) { l.Window, l.Calendar, l.Zone = 0, sluice.Day, zone }
 }

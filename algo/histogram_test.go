@@ -17,7 +17,7 @@ import (
 // logOracle is a sliding log that remembers everything.
 type logOracle struct {
 	quota, window int64
-	book          ledger
+	book          admissions
 }
 
 func (o *logOracle) count(now int64) int64 { return o.book.within(now-o.window, now) }
@@ -109,7 +109,7 @@ func TestInvariant07HistogramDeniesLittleTooMuch(t *testing.T) {
 		for seed := range uint64(6) {
 			rnd := rand.New(rand.NewPCG(seed, 8))
 			a := open(t, l)
-			var book ledger
+			var book admissions
 			denials, now := 0, origin
 			for range 4000 {
 				switch rnd.IntN(3) {

@@ -42,13 +42,13 @@ func (b intervalBucket) missing(t *sluice.Term, s *State, now int64) int64 {
 		missing = max(s.A-times(max(t.Quota, writer(t, s).Quota), refills), 0)
 	}
 	if s.fill != 0 {
-		missing = max(missing, b.withheld(t, s, now))
+		missing = max(missing, b.deficit(t, s, now))
 	}
 	return missing
 }
 
-// withheld returns the units that a rule has not given out since its start.
-func (b intervalBucket) withheld(t *sluice.Term, s *State, now int64) int64 {
+// deficit returns the units that a rule has not given out since its start.
+func (b intervalBucket) deficit(t *sluice.Term, s *State, now int64) int64 {
 	return max(t.InitialDeficit-times(t.Quota, floorDiv(now-b.base(t, s.fill), t.Micros)), 0)
 }
 
@@ -112,7 +112,7 @@ func (b intervalBucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	last := b.base(t, at) // the instant of a refill: a new grid may start with the first unit
 	switch {
 	case units == 0:
-	case s.fill != 0 && units == b.withheld(t, s, at):
+	case s.fill != 0 && units == b.deficit(t, s, at):
 		first := b.base(t, s.fill)
 		last = first + floorDiv(at-first, t.Micros)*t.Micros
 	default:

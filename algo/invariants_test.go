@@ -95,7 +95,7 @@ func TestInvariant09LogAdmitsAsManyAsCan(t *testing.T) {
 // trying all choices.
 func mostOf(at []int64, quota, window int64) (most int) {
 	for choice := range 1 << len(at) {
-		var book ledger
+		var book admissions
 		n := 0
 		for i := range at {
 			if choice>>i&1 == 1 {

@@ -22,7 +22,7 @@ func TestNextWaits(t *testing.T) {
 		limit sluice.Limit
 		steps []step
 	}{
-		{"Guava SmoothBursty: acquire(10) of none passes, the next waits 2 s", with(tokens(5, s, 5), debtOf(100), nextWaits, withheld(5)), []step{
+		{"Guava SmoothBursty: acquire(10) of none passes, the next waits 2 s", with(tokens(5, s, 5), debtOf(100), nextWaits, deficit(5)), []step{
 			{0, take, 10, pass, 0, noRetry, 3 * s, noDelay},
 			{0, take, 1, deny, 0, 2 * s, 3 * s, noDelay},
 			{2*s - 1, take, 0, deny, 0, 1, s + 1, noDelay},
@@ -82,7 +82,7 @@ func (g *smoothBursty) acquire(now, permits, timeout int64) (wait *big.Rat, ok b
 func TestSmoothBursty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		perSecond := rapid.Int64Range(1, 50).Draw(t, "rate")
-		l := with(tokens(perSecond, s, perSecond), debtOf(1000), nextWaits, withheld(perSecond))
+		l := with(tokens(perSecond, s, perSecond), debtOf(1000), nextWaits, deficit(perSecond))
 		a := open(t, l)
 		a.start = origin
 		// Units that are reserved count from a whole µs on: rates that have such.
@@ -120,7 +120,7 @@ func TestBoundOfNextWaitsIsReachedByTakes(t *testing.T) {
 	} {
 		for _, d := range []int64{2, 100 * ms, s, s + 1, 10 * s} {
 			a := open(t, l)
-			var book ledger
+			var book admissions
 			first := origin
 			if l.Refill != sluice.Continuous { // a refill ends the first µs behind its start
 				book.add(first, a.take(first, 1).Spent)

@@ -42,7 +42,7 @@ func TestReservationsAreServedInOrder(t *testing.T) {
 			}
 			last = d.At
 		}
-		checkBounds(t, l, p.ledger)
+		checkBounds(t, l, p.admissions)
 	})
 }
 
@@ -160,7 +160,7 @@ func TestQueueOutput(t *testing.T) {
 	}
 	eachVariant(t, queue, func(t *rapid.T, l sluice.Limit) {
 		a := open(t, l)
-		var out ledger
+		var out admissions
 		type queued struct{ d sluice.Decision }
 		var waiting []queued
 		now := drawStart(t, l)

@@ -37,8 +37,8 @@ func TestRefundOfSeveralStaysWithinEachBound(t *testing.T) {
 			}
 		}
 		for i, l := range limits {
-			book := append(ledger(nil), both.ledger...)
-			for _, a := range alone[i].ledger {
+			book := append(admissions(nil), both.admissions...)
+			for _, a := range alone[i].admissions {
 				book.add(a.at, a.units)
 			}
 			checkBounds(t, l, book)

@@ -101,7 +101,7 @@ func TestInvariant16SeveralKeysAllOrNone(t *testing.T) {
 		a, b := compile(t, first...), compile(t, second...)
 		items := make([]algo.Item, a.Len()+b.Len())
 		now := origin
-		books := make([]ledger, len(items))
+		books := make([]admissions, len(items))
 		for range 40 {
 			now += drawGap(t, first[0])
 			req := sluice.Request{
@@ -217,7 +217,7 @@ func TestInvariant24ChangeOfLimit(t *testing.T) {
 			p.step(now, e)
 			now += e.Gap
 		}
-		checkBoundsOfChange(t, p.ledger, l, next)
+		checkBoundsOfChange(t, p.admissions, l, next)
 	})
 }
 
@@ -245,7 +245,7 @@ func TestInvariant24LimitsInTurn(t *testing.T) {
 					p.change(limits[i%2])
 					p.step(now, event{Op: sluice.OpTake, Cost: rapid.Int64Range(1, 4).Draw(t, "cost")})
 				}
-				checkBoundsOfChange(t, p.ledger, one, two)
+				checkBoundsOfChange(t, p.admissions, one, two)
 			})
 		})
 	}

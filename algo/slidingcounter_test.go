@@ -118,7 +118,7 @@ func TestCounterBoundAtEveryScale(t *testing.T) {
 			l.Debt = rapid.Int64Range(1, l.Quota).Draw(t, "debt")
 		}
 		a, now := open(t, l), origin
-		var book ledger
+		var book admissions
 		for range rapid.IntRange(1, 40).Draw(t, "takes") {
 			now = moment(t, l, now)
 			if l.Debt > 0 && rapid.IntRange(0, 3).Draw(t, "charge") == 0 {

@@ -91,8 +91,8 @@ type receipt struct {
 // player plays events on an account and keeps the books.
 type player struct {
 	*account
-	ledger   ledger
-	receipts []receipt
+	admissions admissions
+	receipts   []receipt
 }
 
 func play(a *account) *player { return &player{account: a} }
@@ -122,9 +122,9 @@ func (p *player) step(now int64, e event) sluice.Decision {
 	case from != nil:
 		// Who gives units back has not used them, however many still counted.
 		from.units -= req.Cost
-		p.ledger.remove(int64(from.taken.At), req.Cost)
+		p.admissions.remove(int64(from.taken.At), req.Cost)
 	case d.Spent > 0:
-		p.ledger.add(int64(d.At), d.Spent)
+		p.admissions.add(int64(d.At), d.Spent)
 		if d.At > 0 { // what was spent at instant 0 cannot be given back
 			p.receipts = append(p.receipts, receipt{d.Spent, d})
 		}
@@ -151,12 +151,12 @@ func of(algorithms ...sluice.Algorithm) func(sluice.Limit) bool {
 	return func(l sluice.Limit) bool { return slices.Contains(algorithms, l.Algorithm) }
 }
 
-// ledger is every unit admitted with the instant at which it counts, in order.
-type ledger []admitted
+// admissions is every unit admitted with the instant at which it counts, in order.
+type admissions []admitted
 
 type admitted struct{ at, units int64 }
 
-func (l *ledger) add(at, units int64) {
+func (l *admissions) add(at, units int64) {
 	i, found := slices.BinarySearchFunc(*l, at, func(a admitted, at int64) int { return cmp.Compare(a.at, at) })
 	if found {
 		(*l)[i].units += units
@@ -165,10 +165,10 @@ func (l *ledger) add(at, units int64) {
 	*l = slices.Insert(*l, i, admitted{at, units})
 }
 
-func (l *ledger) remove(at, units int64) { l.add(at, -units) }
+func (l *admissions) remove(at, units int64) { l.add(at, -units) }
 
 // most returns the most units in any span (t, t+d].
-func (l *ledger) most(d int64) int64 {
+func (l *admissions) most(d int64) int64 {
 	var best, sum int64
 	oldest := 0
 	for _, a := range *l {
@@ -181,7 +181,7 @@ func (l *ledger) most(d int64) int64 {
 }
 
 // within returns the units in (from, to].
-func (l *ledger) within(from, to int64) int64 {
+func (l *admissions) within(from, to int64) int64 {
 	var sum int64
 	for _, a := range *l {
 		if a.at > from && a.at <= to {

@@ -114,13 +114,13 @@ func TestBoundsOnRealTraffic(t *testing.T) {
 			for _, l := range c.limits {
 				t.Run(l.String(), func(t *testing.T) {
 					accounts := make(map[string]*account)
-					books := make(map[string]*ledger)
+					books := make(map[string]*admissions)
 					denied := 0
 					for _, r := range requests {
 						a := accounts[r.key]
 						if a == nil {
 							a = open(t, l)
-							accounts[r.key], books[r.key] = a, &ledger{}
+							accounts[r.key], books[r.key] = a, &admissions{}
 						}
 						if d := a.take(r.at, r.cost); d.Allowed {
 							books[r.key].add(r.at, r.cost)

@@ -127,7 +127,7 @@ func (b warmBucket) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 // give gives units back of what is owed, as refund does. A warm-up has no credit.
 func (b warmBucket) give(t *sluice.Term, s *State, now, units int64) int64 {
 	paid := b.unwarmed(s)
-	given := bucket{}.forgive(t, &paid, now, units)
+	given := bucket{}.reduceDebt(t, &paid, now, units)
 	if given > 0 {
 		used := s.B
 		*s = paid

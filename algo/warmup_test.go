@@ -141,7 +141,7 @@ func TestBoundOfWarmUpIsReached(t *testing.T) {
 			if used := a.items[0].State.B; used != l.WarmUp.Microseconds() {
 				t.Fatalf("%v: used are %d µs of the warm-up", l, used)
 			}
-			var book ledger
+			var book admissions
 			book.add(now, a.charge(now, l.Burst+l.Debt).Spent)
 			for next := now; next < now+d; {
 				got := a.upTo(next, sluice.MaxQuota)

@@ -261,9 +261,9 @@ func TestFaults(t *testing.T) {
 	shaping.Shape = true
 	waiting := rule(t, "logins", policy.IP(), "1/min")
 	waiting.When = &policy.When{Status: grpclimit.Statuses(codes.Unauthenticated)}
-	crowded := policy.Rule{Name: "crowd", Levels: []policy.Level{{By: []policy.Part{policy.IP()}, InFlight: &sluice.SlotLimit{Name: "crowd", Cap: 1}}}}
+	oneInFlight := policy.Rule{Name: "crowd", Levels: []policy.Level{{By: []policy.Part{policy.IP()}, InFlight: &sluice.SlotLimit{Name: "crowd", Cap: 1}}}}
 	_, err := grpclimit.New(grpclimit.Options{
-		Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{shaping}, Messages: []policy.Rule{waiting}, Replies: []policy.Rule{crowded, {}},
+		Store: memstore.New(memstore.Options{}), Rules: []policy.Rule{shaping}, Messages: []policy.Rule{waiting}, Replies: []policy.Rule{oneInFlight, {}},
 	})
 	for _, part := range []string{
 		`grpclimit: calls: rule "slow" slows bodies down`,

@@ -43,7 +43,7 @@ func (q *Request) refuse(w http.ResponseWriter) {
 		opts.Own.serve(w, q.r, &q.attributes.Attributes, q.client)
 		return
 	}
-	begun := len(h) > 0
+	started := len(h) > 0
 	var values []string
 	if e.Verdict == policy.Denied && e.Limit != nil {
 		values = opts.Fields.set(h, q.policies(), e.Limit, &e.Decision, problemFields)
@@ -53,7 +53,7 @@ func (q *Request) refuse(w http.ResponseWriter) {
 	}
 	if names := e.SetAnswer(h); names != nil {
 		exchange.Release(w, names)
-		begun = true
+		started = true
 	}
 	if token, ok := e.Err.(*policy.TokenError); ok { //nolint:errorlint // a front's call has unwrapped it
 		challenge(h, token)
@@ -63,8 +63,8 @@ func (q *Request) refuse(w http.ResponseWriter) {
 		opts.Refuse(w, q.r, q.Event())
 		return
 	}
-	if begun {
-		deleteBegun(h)
+	if started {
+		deleteStarted(h)
 	}
 	p := problem{Event: e, status: q.status, items: &q.mw.items, values: values, buf: q.buf[:0]}
 	p.write(w, q.r)

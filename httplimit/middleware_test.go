@@ -125,7 +125,7 @@ func TestShadow(t *testing.T) {
 	type step struct {
 		verdict  policy.VerdictKind
 		violated string
-		side     string // the error of the rule's judgement
+		side     string // the error of the rule's result
 	}
 	var got []step
 	c := newClock()

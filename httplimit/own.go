@@ -39,12 +39,12 @@ const fewOverrides = 256
 // flight. A token that cannot be used is answered with 401, as other requests
 // with it are. It does not change and is safe for concurrent use.
 type Own struct {
-	rules   []string // names, in order; empty where nothing can be shown
-	judge   func() (*policy.Evaluator, error)
-	askers  *sluice.Limiter
-	finder  *clientip.Finder
-	fields  Fields
-	omitted bool // there are more rules than are shown
+	rules     []string // names, in order; empty where nothing can be shown
+	evaluator func() (*policy.Evaluator, error)
+	askers    *sluice.Limiter
+	finder    *clientip.Finder
+	fields    Fields
+	omitted   bool // there are more rules than are shown
 }
 
 // NewOwn returns an Own of the policy's rules, whose states are in store. How
@@ -70,13 +70,13 @@ func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields
 			overrides += len(r.Levels[j].Overrides)
 		}
 	}
-	o.judge = sync.OnceValues(func() (*policy.Evaluator, error) {
+	o.evaluator = sync.OnceValues(func() (*policy.Evaluator, error) {
 		compiled, err := policy.Compile(rules)
 		return &policy.Evaluator{Policy: compiled, Store: store, Now: now}, err
 	})
 	var err error
 	if overrides <= fewOverrides {
-		if _, err = o.judge(); err != nil {
+		if _, err = o.evaluator(); err != nil {
 			return nil, fmt.Errorf("httplimit: own limits: %w", err)
 		}
 	}
@@ -216,13 +216,13 @@ func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *wire.Attributes, 
 // look adds to answer what the client has left. Its error is the store's, or a
 // [*policy.TokenError] if a rule needs a claim of a token that cannot be used.
 func (o *Own) look(r *http.Request, a *wire.Attributes, answer *OwnAnswer) error {
-	judge, err := o.judge()
+	evaluator, err := o.evaluator()
 	if err != nil {
 		return err
 	}
 	var v policy.Verdict
 	for _, path := range o.rules {
-		judge.Peek(r.Context(), &ownRequest{a, path}, &v)
+		evaluator.Peek(r.Context(), &ownRequest{a, path}, &v)
 		if v.Refused != nil {
 			if _, ok := errors.AsType[*policy.TokenError](v.Refused.Err); ok {
 				return v.Refused.Err

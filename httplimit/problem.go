@@ -27,13 +27,13 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // the code of gRPC in the place of e.Status, with grpc-retry-pushback-ms: its
 // clients take a bare 429 for a server that is down. Package grpclimit says more.
 func WriteProblem(w http.ResponseWriter, r *http.Request, e Event) {
-	deleteBegun(w.Header())
+	deleteStarted(w.Header())
 	p := problem{Event: &e.Event, status: e.Status}
 	p.write(w, r)
 }
 
-// deleteBegun deletes what belongs to an answer that was begun further out.
-func deleteBegun(h http.Header) {
+// deleteStarted deletes what belongs to an answer that was begun further out.
+func deleteStarted(h http.Header) {
 	for _, of := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
 		delete(h, of)
 	}

@@ -22,20 +22,20 @@ func TestBodyReadPastTheHandler(t *testing.T) {
 	const size = 64 << 10
 	const limit = "1MB/min"
 	store := newStore(newClock())
-	begun, done := make(chan struct{}), make(chan error, 1)
+	started, done := make(chan struct{}), make(chan error, 1)
 	h := newMiddleware(t, httplimit.Options{
 		Store: store,
 		Rules: []policy.Rule{costing(rule(t, "api", httplimit.ByIP(), limit), policy.Cost{Of: policy.RequestBytes})},
 	}).Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		go func() {
 			_, err := io.CopyN(io.Discard, r.Body, 1<<10)
-			close(begun)
+			close(started)
 			if err == nil {
 				_, err = io.Copy(io.Discard, r.Body)
 			}
 			done <- err
 		}()
-		<-begun
+		<-started
 	}))
 	r := request(t, "/")
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(strings.Repeat("x", size))), -1

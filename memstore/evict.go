@@ -192,7 +192,7 @@ func (sh *shard) dropped(idle, now int64) {
 		return
 	}
 	sh.evicted++
-	sh.forgiven = min(sh.forgiven+uint64(idle-now), math.MaxInt64/1000)
+	sh.evictedDebt = min(sh.evictedDebt+uint64(idle-now), math.MaxInt64/1000)
 }
 
 // giveWay drops, of the next group of denied states, the one that is idle

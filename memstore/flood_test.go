@@ -134,7 +134,7 @@ func TestFullOfDeniedKeysServesNewcomers(t *testing.T) {
 	flood(t, s, clock, p, 1, 1)
 	// At most 36 keys came before the first of a group of 64.
 	if st := s.Stats(); st.Evicted != 1 || st.EvictedDebt < time.Minute-101*time.Microsecond || st.EvictedDebt > time.Minute-64*time.Microsecond || st.States != 100 {
-		t.Errorf("got %+v, want one of the first forgiven", st)
+		t.Errorf("got %+v, want one of the first evicted", st)
 	}
 	flood(t, s, clock, p, 5000, 2)
 	stay := 0

@@ -20,7 +20,7 @@ import (
 var limits = []struct{ name, text string }{
 	{"word", "100/min"},
 	{"word with remainder", "7/min burst 3"},
-	{"word withheld", "10/min initial 2"},
+	{"word deficit", "10/min initial 2"},
 	{"word in debt", "10/s debt 20"},
 	{"queue", "10/s burst 5 leaky-bucket"},
 	{"meter", "10/s burst 5 leaky-bucket nodelay"},

@@ -32,11 +32,11 @@ type shardState struct {
 
 	scratch *scratch
 
-	room     room   // makes room for a new key
-	evicted  uint64 // states that were dropped alive
-	forgiven uint64 // µs that these had yet to live, in all
-	purge    int    // evictions until the next look for states that died
-	soonest  int64  // no state dies before this, as far as the last look showed
+	room        room   // makes room for a new key
+	evicted     uint64 // states that were dropped alive
+	evictedDebt uint64 // µs that these had yet to live, in all
+	purge       int    // evictions until the next look for states that died
+	soonest     int64  // no state dies before this, as far as the last look showed
 }
 
 // init makes an empty shard of at most most states, with the place of its words.
@@ -153,7 +153,7 @@ func (sh *shard) storeRing(t *table, i int, s *algo.State) {
 	if len(held) == len(s.Ring) && (len(held) == 0 || &held[0] == &s.Ring[0]) {
 		return
 	}
-	if sh.slab.crowded() {
+	if sh.slab.sparse() {
 		sh.clearOut()
 	}
 	// Only now: clearing out may have moved the block.

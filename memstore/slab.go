@@ -64,9 +64,9 @@ func (s *slab) list(size int) *freeList {
 	return &s.lists[i]
 }
 
-// crowded reports whether so much lies free that a chunk should be cleared out
+// sparse reports whether so much lies free that a chunk should be cleared out
 // before another is added.
-func (s *slab) crowded() bool { return s.free > minChunk && s.free > s.total/slack }
+func (s *slab) sparse() bool { return s.free > minChunk && s.free > s.total/slack }
 
 // alloc returns a block of size words with undefined content.
 func (s *slab) alloc(size int) block {

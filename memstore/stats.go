@@ -28,7 +28,7 @@ type Stats struct {
 // for an instant.
 func (s *Store) Stats() Stats {
 	var st Stats
-	var forgiven uint64
+	var evictedDebt uint64
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
@@ -41,9 +41,9 @@ func (s *Store) Stats() Stats {
 		}
 		st.Bytes += int64(sh.slab.total) * 8
 		st.Evicted += sh.evicted
-		forgiven = min(forgiven+sh.forgiven, math.MaxInt64/1000) // neither sum nor product can overflow
+		evictedDebt = min(evictedDebt+sh.evictedDebt, math.MaxInt64/1000) // neither sum nor product can overflow
 		sh.mu.Unlock()
 	}
-	st.EvictedDebt = time.Duration(forgiven) * time.Microsecond
+	st.EvictedDebt = time.Duration(evictedDebt) * time.Microsecond
 	return st
 }

@@ -31,13 +31,13 @@ func (m *Metrics) WatchMemory(stats func() memstore.Stats, store string) error {
 	keys := c.Gauge("sluice_keys", "States held in memory: one for each key under each limit.")
 	bytes := c.Gauge("sluice_store_bytes", "Memory that these take, room for growth included.")
 	evicted := c.Counter("sluice_evictions_total", "Keys evicted before their quota had fully refilled.")
-	forgiven := c.RenamedCounter("sluice_forgiven_seconds_total", "sluice_evicted_debt_seconds_total", "Time after which the evicted keys would have had their whole quota again, in all.")
+	renamed := c.RenamedCounter("sluice_forgiven_seconds_total", "sluice_evicted_debt_seconds_total", "Time after which the evicted keys would have had their whole quota again, in all.")
 	return m.watch(&c, store, func(ch chan<- prometheus.Metric) {
 		s := stats()
 		series.Put(ch, keys, s.States)
 		series.Put(ch, bytes, s.Bytes)
 		series.Put(ch, evicted, s.Evicted)
-		series.Put(ch, forgiven, s.EvictedDebt.Seconds())
+		series.Put(ch, renamed, s.EvictedDebt.Seconds())
 	})
 }
 

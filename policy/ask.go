@@ -139,8 +139,8 @@ func (v *Verdict) fill(k *ask) {
 	}
 }
 
-// judge makes one verdict of the answers for the active rules.
-func (v *Verdict) judge(ctx context.Context) {
+// combine makes one verdict of the answers for the active rules.
+func (v *Verdict) combine(ctx context.Context) {
 	v.Allowed = true
 	n := v.enforced()
 	if n == 0 {

@@ -78,7 +78,7 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 		if c.Evaluated == nil {
 			return
 		}
-		for p := range c.evaluated.inForce() {
+		for p := range c.evaluated.active() {
 			if t := c.evaluated.named(p); t.Algorithm != sluice.Block && !yield(&t.Term) {
 				return
 			}
@@ -153,7 +153,7 @@ func (c *Call) violated(binding *namedTerm) []string {
 	if c.evaluated.Limits() == 1 {
 		return all
 	}
-	for p := range c.evaluated.inForce() {
+	for p := range c.evaluated.active() {
 		if !c.evaluated.outcomes[p.outcome].Allowed {
 			if name := c.evaluated.named(p).Name; !slices.Contains(all, name) {
 				all = append(all, name)

@@ -72,7 +72,7 @@ func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek
 		return
 	}
 	v.layout()
-	if v.crowded(ctx) {
+	if v.tooManyCharges(ctx) {
 		return
 	}
 	v.seating()
@@ -80,15 +80,15 @@ func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek
 		v.asks = v.asks[:0]
 		return
 	}
-	v.judge(ctx)
+	v.combine(ctx)
 	if !v.Allowed {
 		v.Err = errors.Join(v.Err, v.release(ctx))
 	}
 }
 
-// crowded makes the request a failed one if it is charged more than a store
+// tooManyCharges makes the request a failed one if it is charged more than a store
 // accepts.
-func (v *Verdict) crowded(ctx context.Context) bool {
+func (v *Verdict) tooManyCharges(ctx context.Context) bool {
 	for i := range v.enforced() {
 		k := &v.asks[i]
 		if k.n <= sluice.MaxCharges {

@@ -109,10 +109,10 @@ func (e *Evaluator) Explain(ctx context.Context, a Attributes) (*Explanation, er
 		}
 	}
 	dry := &dryStore{store: store, slots: slots, reasons: make(map[sluice.Charge][]sluice.Reason)}
-	judge := Evaluator{Policy: e.Policy, Store: dry, Slots: dry, MaxWait: e.MaxWait, Now: e.Now}
+	evaluator := Evaluator{Policy: e.Policy, Store: dry, Slots: dry, MaxWait: e.MaxWait, Now: e.Now}
 	c := &Call{front: &Front{}}
 	v := &c.evaluated
-	judge.Decide(ctx, a, v)
+	evaluator.Decide(ctx, a, v)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("policy: explain: %w", err)
 	}

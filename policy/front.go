@@ -88,10 +88,10 @@ var ErrNotAdmitted = errors.New("clients from this network are not let in")
 // answer. It does not change, is safe for concurrent use and holds no state of its
 // own: that is the store's. For another policy make another Front.
 type Front struct {
-	opts    FrontOptions
-	judge   Evaluator
-	finder  *clientip.Finder
-	clients clientip.Admission
+	opts      FrontOptions
+	evaluator Evaluator
+	finder    *clientip.Finder
+	clients   clientip.Admission
 	// identity distinguishes the stores of a Queue's fronts.
 	identity any
 	log      sampledlog.Log
@@ -145,7 +145,7 @@ func NewFront(o FrontOptions) (*Front, error) {
 		opts: o, finder: finder, clients: clientip.NewAdmission(o.Allow, o.Deny),
 		log: sampledlog.Log{Logger: slog.Default(), Part: o.Name},
 	}
-	f.judge = Evaluator{Policy: o.Policy, Store: o.Store, Slots: o.Slots, MaxWait: o.MaxWait, Now: o.Now, front: f}
+	f.evaluator = Evaluator{Policy: o.Policy, Store: o.Store, Slots: o.Slots, MaxWait: o.MaxWait, Now: o.Now, front: f}
 	if f.identity = o.Store; !reflect.ValueOf(o.Store).Comparable() {
 		f.identity = f
 	}
@@ -207,7 +207,7 @@ func (f *Front) decide(ctx context.Context, a Attributes, c *Call) {
 		return
 	}
 	v := &c.evaluated
-	f.judge.Decide(ctx, a, v)
+	f.evaluator.Decide(ctx, a, v)
 	c.conclude(ctx)
 	if c.Verdict != Abandoned { // a store that gave up because the client did has not failed
 		f.Report(ctx, a, v.Err)

@@ -23,7 +23,7 @@ import (
 func TestFrontShadow(t *testing.T) {
 	trial := policy.NewRule("trial", policy.IP(), sluice.PerMinute(1))
 	trial.Shadow = true
-	front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{crowded(sluice.PerMinute(100)), trial}})
+	front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{oneInFlight(sluice.PerMinute(100)), trial}})
 	var call policy.Call
 	for i, want := range []string{"", "trial", "trial"} {
 		front.Decide(t.Context(), client("192.0.2.1"), &call)
@@ -64,7 +64,7 @@ func TestFrontEvent(t *testing.T) {
 // TestFrontInFlight: a limit of requests in flight that denies is named by its rule,
 // and says nothing of when another request will end.
 func TestFrontInFlight(t *testing.T) {
-	front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{crowded(sluice.PerMinute(9))}})
+	front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{oneInFlight(sluice.PerMinute(9))}})
 	var held, call policy.Call
 	front.Decide(t.Context(), client("192.0.2.1"), &held)
 	front.Decide(t.Context(), client("192.0.2.1"), &call)
@@ -80,7 +80,7 @@ func TestFrontInFlight(t *testing.T) {
 func TestFrontUsedCall(t *testing.T) {
 	store := &slotStore{countingStore: &countingStore{Store: memstore.New(memstore.Options{})}}
 	front := newFront(t, policy.FrontOptions{
-		Rules: []policy.Rule{crowded(sluice.PerMinute(1))}, Store: store, Deny: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/32")},
+		Rules: []policy.Rule{oneInFlight(sluice.PerMinute(1))}, Store: store, Deny: []netip.Prefix{netip.MustParsePrefix("192.0.2.2/32")},
 	})
 	var call policy.Call
 	front.Decide(t.Context(), client("192.0.2.1"), &call)
@@ -120,7 +120,7 @@ func TestFrontNow(t *testing.T) {
 // OnError, as the store has not failed, and its slot is free.
 func TestFrontLeft(t *testing.T) {
 	var reported []error
-	r := crowded(sluice.PerMinute(1))
+	r := oneInFlight(sluice.PerMinute(1))
 	r.Failure = sluice.FailOpen
 	slots := memstore.New(memstore.Options{})
 	ctx, leave := context.WithCancel(t.Context())
@@ -185,7 +185,7 @@ func TestFrontUnfit(t *testing.T) {
 		fits bool
 	}{
 		"When":          {rule(func(r *policy.Rule) { r.When = &policy.When{Status: []policy.Status{policy.Code(401)}} }), false},
-		"InFlight":      {crowded(sluice.PerMinute(1)), false},
+		"InFlight":      {oneInFlight(sluice.PerMinute(1)), false},
 		"ResponseBytes": {rule(func(r *policy.Rule) { r.Cost.Of, r.Levels[0].Limits[0].Unit = policy.ResponseBytes, sluice.Bytes }), false},
 		"After":         {rule(func(r *policy.Rule) { r.Cost = policy.Cost{Of: policy.FuncCost, Func: after} }), false},
 		"Before":        {rule(func(r *policy.Rule) { r.Cost = policy.Cost{Of: policy.FuncCost, Func: before} }), true},

@@ -17,8 +17,8 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// crowded is a rule of one request in flight, which waits for its turn.
-func crowded(limits ...sluice.Limit) policy.Rule {
+// oneInFlight is a rule of one request in flight, which waits for its turn.
+func oneInFlight(limits ...sluice.Limit) policy.Rule {
 	r := policy.NewRule("api", policy.IP(), limits...)
 	r.Levels[0].InFlight = &sluice.SlotLimit{Name: "one", Cap: 1}
 	return r
@@ -54,7 +54,7 @@ func TestFrontAfterPanic(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				panics = false
 				o := c.options
-				o.MaxWait, o.Queue, o.Rules = time.Minute, policy.NewQueue(1), []policy.Rule{crowded(sluice.PerSecond(1))}
+				o.MaxWait, o.Queue, o.Rules = time.Minute, policy.NewQueue(1), []policy.Rule{oneInFlight(sluice.PerSecond(1))}
 				front := newFront(t, o)
 				decide := func() policy.VerdictKind {
 					var call policy.Call
@@ -89,7 +89,7 @@ func TestFrontAfterPanic(t *testing.T) {
 func TestFrontForgottenCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots := &renewals{SlotStore: memstore.New(memstore.Options{})}
-		front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{crowded(sluice.PerSecond(100))}, Slots: slots})
+		front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{oneInFlight(sluice.PerSecond(100))}, Slots: slots})
 		var call policy.Call
 		front.Decide(t.Context(), client("192.0.2.1"), &call)
 		front.Decide(t.Context(), client("192.0.2.2"), &call)
@@ -111,7 +111,7 @@ func TestFrontForgottenCall(t *testing.T) {
 func TestFrontKeepsSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots := memstore.New(memstore.Options{})
-		front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{crowded(sluice.PerSecond(100))}, Slots: slots})
+		front := newFront(t, policy.FrontOptions{Rules: []policy.Rule{oneInFlight(sluice.PerSecond(100))}, Slots: slots})
 		ctx, leave := context.WithCancel(t.Context())
 		var runs, next policy.Call
 		front.Decide(ctx, client("192.0.2.1"), &runs)
@@ -150,7 +150,7 @@ func TestFrontSettlesWhileRenewing(t *testing.T) {
 		slots := &slow{SlotStore: memstore.New(memstore.Options{})}
 		var reported []error
 		front := newFront(t, policy.FrontOptions{
-			Rules: []policy.Rule{crowded(sluice.PerSecond(100))}, Slots: slots,
+			Rules: []policy.Rule{oneInFlight(sluice.PerSecond(100))}, Slots: slots,
 			OnError: func(_ context.Context, _ policy.Attributes, err error) { reported = append(reported, err) },
 		})
 		var call policy.Call

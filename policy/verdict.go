@@ -124,9 +124,9 @@ func (v *Verdict) places(i int) iter.Seq[place] {
 	}
 }
 
-// inForce returns the places of all active limits that the request was charged
+// active returns the places of all active limits that the request was charged
 // under.
-func (v *Verdict) inForce() iter.Seq[place] {
+func (v *Verdict) active() iter.Seq[place] {
 	return func(yield func(place) bool) {
 		for i := range v.enforced() {
 			for p := range v.places(i) {
@@ -145,7 +145,7 @@ func (v *Verdict) inForce() iter.Seq[place] {
 // zero.
 func (v *Verdict) Outcomes() iter.Seq[Outcome] {
 	return func(yield func(Outcome) bool) {
-		for p := range v.inForce() {
+		for p := range v.active() {
 			if !yield(v.outcome(p)) {
 				return
 			}
@@ -225,7 +225,7 @@ func (v *Verdict) Warnings() iter.Seq[Warning] {
 	}
 }
 
-// Trial is the judgement of what is only candidate: a shadow rule, or a candidate.
+// Trial is the result of limits without effect: a shadow rule, or a candidate.
 type Trial struct {
 	Rule      *Rule
 	Level     *Level     // of a candidate, or that a shadow rule's key is missing of; else nil
@@ -236,7 +236,7 @@ type Trial struct {
 	Allowed   bool
 	Decision  sluice.Decision
 	Limit     *sluice.Term // the one that binds
-	Err       error        // why there is no judgement
+	Err       error        // why there is no result
 }
 
 // Trials returns what shadow rules and candidates would have done. A shadow rule

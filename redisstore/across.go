@@ -20,7 +20,7 @@ import (
 // them one by one, in the order of their slots, and if one denies after all, as
 // another request came in between, it undoes those before. Meanwhile others may
 // be denied what is given back later, but nothing is ever admitted twice. Who
-// dies in between leaves units charged, which the limits forgive in time.
+// dies in between leaves units charged, which refill in time.
 //
 // All calls ask to be decided at one instant, the earliest that a server's clock
 // shows. A server grants that unless it is a second ago: a state that stands at

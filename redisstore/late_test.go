@@ -61,7 +61,7 @@ func TestLateOperationsAreUndone(t *testing.T) {
 		"across": {cluster.Option(), cluster.Masters},
 	} {
 		log, other := storekit.Plan(t, "log", "100/h sliding-log"), storekit.Plan(t, "other", "50/h fixed-window anchor first")
-		withheld, changed := storekit.Plan(t, "withheld", "100/h initial 50"), storekit.Plan(t, "log", "90/h sliding-log")
+		deficit, changed := storekit.Plan(t, "deficit", "100/h initial 50"), storekit.Plan(t, "log", "90/h sliding-log")
 		one := func(p *sluice.Plan, op sluice.Op, cost int64) sluice.Request {
 			return sluice.Request{Op: op, Charge: sluice.Charge{Plan: p, Key: "k", Cost: cost}}
 		}
@@ -71,7 +71,7 @@ func TestLateOperationsAreUndone(t *testing.T) {
 		reserve.MaxWait = time.Minute
 		for what, req := range map[string]sluice.Request{
 			"take": one(log, sluice.OpTake, 5), "take up to": one(log, sluice.OpTakeUpTo, 7), "reserve": reserve, "several": several,
-			"start of a rule": one(withheld, sluice.OpTake, 3), "changed limit": one(changed, sluice.OpTake, 3),
+			"start of a rule": one(deficit, sluice.OpTake, 3), "changed limit": one(changed, sluice.OpTake, 3),
 		} {
 			t.Run(name+", "+what, func(t *testing.T) {
 				s := open(t, c.option, redisstore.Options{Timeout: 20 * time.Second, Prefix: t.Name()})

@@ -50,7 +50,7 @@ func TestCallersThatLeave(t *testing.T) {
 			release := holdUp(t, client)
 			var group sync.WaitGroup
 			var mu sync.Mutex
-			crowded, highest := 0, 0
+			overloaded, highest := 0, 0
 			for caller := range c.callers {
 				group.Go(func() {
 					for n := range c.each {
@@ -65,7 +65,7 @@ func TestCallersThatLeave(t *testing.T) {
 						case sent == unsent:
 							t.Errorf("got %v, which does not say whether it was sent", err)
 						case unsent && errors.Is(err, redisstore.ErrOverloaded):
-							crowded++
+							overloaded++
 						case !errors.Is(err, context.DeadlineExceeded):
 							t.Errorf("got %v", err)
 						}
@@ -74,8 +74,8 @@ func TestCallersThatLeave(t *testing.T) {
 				})
 			}
 			group.Wait()
-			t.Logf("%d goroutines before, %d at most; %d of %d requests found no room", before, highest, crowded, c.callers*c.each)
-			if c.keys > 1 && crowded == 0 {
+			t.Logf("%d goroutines before, %d at most; %d of %d requests found no room", before, highest, overloaded, c.callers*c.each)
+			if c.keys > 1 && overloaded == 0 {
 				t.Error("every request found room")
 			}
 			if highest > before+c.callers+2*(most+c.callers) {

@@ -21,8 +21,8 @@ import (
 )
 
 // disconnected returns a limiter on a server that hangs, whose connection is
-// lost, and what shows when the next one is begun.
-func disconnected(t *testing.T) (l *sluice.Limiter, begun <-chan struct{}, release func()) {
+// lost, and what shows when the next one is started.
+func disconnected(t *testing.T) (l *sluice.Limiter, started <-chan struct{}, release func()) {
 	t.Helper()
 	server := redistest.Start(t, redistest.Redis(t))
 	option, dials := server.Option(), make(chan struct{}, 100)
@@ -76,7 +76,7 @@ func TestImpatientCallersStartConnections(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, begun, release := disconnected(t)
+			l, started, release := disconnected(t)
 			ctx, cancel := c.end(t.Context())
 			defer cancel()
 			impatient, patient := make(chan error, 1), make(chan error, 1)
@@ -85,9 +85,9 @@ func TestImpatientCallersStartConnections(t *testing.T) {
 				impatient <- err
 			}()
 			select {
-			case <-begun:
+			case <-started:
 			case err := <-impatient:
-				t.Fatalf("no connection was begun: %v", err)
+				t.Fatalf("no connection was started: %v", err)
 			}
 			go func() {
 				_, err := l.Take(context.Background(), "b", 1)
@@ -107,13 +107,13 @@ func TestImpatientCallersStartConnections(t *testing.T) {
 // TestImpatientCallersLeaveConnectionsToOthers: nobody waits longer than his
 // context for a connection that another makes, or for an answer.
 func TestImpatientCallersLeaveConnectionsToOthers(t *testing.T) {
-	l, begun, release := disconnected(t)
+	l, started, release := disconnected(t)
 	patient := make(chan error)
 	go func() {
 		_, err := l.Take(context.Background(), "a", 1)
 		patient <- err
 	}()
-	<-begun
+	<-started
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	gone, leave := context.WithCancel(t.Context())

@@ -80,7 +80,7 @@ func TestWarmUpIsGuavas(t *testing.T) {
 			now := int64(1_790_000_000_000_000)
 			g := newSmoothWarmingUp(c.perSec, c.warmUp, now)
 			unit := int64(g.interval) * c.permits
-			var waited, rested int
+			var waited, idle int
 			for n := range calls / 5 {
 				s.Set(now)
 				d, err := s.Take(t.Context(), sluice.Request{
@@ -97,14 +97,14 @@ func TestWarmUpIsGuavas(t *testing.T) {
 				case want > 0:
 					waited++
 				case g.stored > g.threshold:
-					rested++
+					idle++
 				}
 				if now += rnd.Int64N(3 * unit); g.next-now > 4*unit || rnd.IntN(20) == 0 {
 					now = max(now, g.next) + rnd.Int64N(c.warmUp.Microseconds())
 				}
 			}
-			if waited < calls/200 || rested < calls/200 {
-				t.Errorf("of %d calls %d waited and %d found a cold key: the test is too weak", calls/5, waited, rested)
+			if waited < calls/200 || idle < calls/200 {
+				t.Errorf("of %d calls %d waited and %d found a cold key: the test is too weak", calls/5, waited, idle)
 			}
 		})
 	}

@@ -15,9 +15,9 @@ import (
 
 // Why the store did not decide.
 var (
-	errTimeout = errors.New("no answer in time")
-	errSkipped = &sluice.NotSentError{Err: errors.New("not asked, as it has been failing")}
-	errCrowded = &sluice.NotSentError{Err: errors.New("not asked, as too many calls are in flight")}
+	errTimeout    = errors.New("no answer in time")
+	errSkipped    = &sluice.NotSentError{Err: errors.New("not asked, as it has been failing")}
+	errOverloaded = &sluice.NotSentError{Err: errors.New("not asked, as too many calls are in flight")}
 )
 
 // admit begins a call, which must be reported, if there is room. One past the
@@ -36,10 +36,10 @@ func (s *Store) admit(past bool) (t ticket, err error) {
 	}
 	s.inFlight.Add(-1)
 	if !past {
-		s.counters.crowded.Add(1)
-		s.breaker.report(t, failed, errCrowded.Err)
+		s.counters.overloaded.Add(1)
+		s.breaker.report(t, failed, errOverloaded.Err)
 	}
-	return t, errCrowded
+	return t, errOverloaded
 }
 
 // ask asks the store about req. Its errors are as the store's; a

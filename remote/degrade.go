@@ -138,7 +138,7 @@ func (s *Store) owe(req *sluice.Request, spent int64) {
 	dropped := int64(0)
 	for i := range req.Charges() {
 		c := req.Nth(i)
-		dropped += s.ledger.add(c, min(c.Cost, most), now)
+		dropped += s.debts.add(c, min(c.Cost, most), now)
 	}
 	s.counters.dropped.Add(uint64(dropped))
 	s.wake()
@@ -148,9 +148,9 @@ func (s *Store) owe(req *sluice.Request, spent int64) {
 // charges stays owed to the store, which errs to denying.
 func (s *Store) refund(ctx context.Context, req *sluice.Request, m sluice.Instant) sluice.Decision {
 	if m == localMark && s.local.store != nil { // else it is another node's, which alone could give back
-		s.counters.localized.Add(1)
+		s.counters.decidedLocally.Add(1)
 		if d, err := s.local.take(ctx, *req); err == nil {
-			s.ledger.subtract(&req.Charge, -d.Spent)
+			s.debts.subtract(&req.Charge, -d.Spent)
 			mark(&d, localMark)
 			return d
 		}
@@ -163,7 +163,7 @@ func (s *Store) refund(ctx context.Context, req *sluice.Request, m sluice.Instan
 // forget forgets what was spent by the keys of a reset.
 func (s *Store) forget(ctx context.Context, req *sluice.Request) error {
 	for i := range req.Charges() {
-		s.ledger.forget(req.Nth(i))
+		s.debts.forget(req.Nth(i))
 	}
 	_, err := s.local.take(ctx, *req)
 	return err

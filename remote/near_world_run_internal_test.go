@@ -54,10 +54,10 @@ func (w *world) press(l sluice.Limit, micros int64, factor float64, most int64, 
 	}
 }
 
-// pulse is traffic against leases that count too short: requests come until
+// shortLeases is traffic that a wrongly shortened lease would let through: requests come until
 // nodes have units in hand, use those up at the end of the TTL, and come in
 // masses when what was granted is forgotten.
-func (w *world) pulse(l sluice.Limit, micros int64) {
+func (w *world) shortLeases(l sluice.Limit, micros int64) {
 	ttl, full := w.facts.ttl, l.Full()
 	spread := func(from, over, n int64) {
 		for range n {
@@ -133,7 +133,7 @@ func TestInvariant20(t *testing.T) {
 				if seed%2 == 0 {
 					w.press(l, 12_000_000, 1+float64(seed%5), 1+int64(seed%4), true)
 				} else {
-					w.pulse(l, 12_000_000)
+					w.shortLeases(l, 12_000_000)
 				}
 				w.run()
 				served += w.allowed
@@ -166,7 +166,7 @@ func TestWorldFindsFaults(t *testing.T) {
 			for seed := range uint64(40) {
 				w := newWorld(t, seed, 5, l, sluice.LeaseTerms{TTL: 200 * time.Millisecond, Units: 8}, faults{delay: 2_000})
 				w.facts.plan = storekit.Compile(t, "world", l)
-				w.pulse(l, 12_000_000)
+				w.shortLeases(l, 12_000_000)
 				w.run()
 				for _, d := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, l.Window} {
 					worst = max(worst, w.over(l, d))

@@ -116,7 +116,7 @@ func (s *Store) step(ctx context.Context) bool {
 		}
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.running = s.breaker.is() != closed || s.ledger.len() > 0 || s.releases.len() > 0
+		k.running = s.breaker.is() != closed || s.debts.len() > 0 || s.releases.len() > 0
 		return k.running && !k.ended()
 	}
 	return true
@@ -143,7 +143,7 @@ func (s *Store) ping(ctx context.Context, past bool) bool {
 // reports whether the store has answered all of it.
 func (s *Store) settle(ctx context.Context, most time.Duration, past bool) bool {
 	for began := time.Now(); time.Since(began) < most && !s.recovery.ended(); {
-		debts, slots := s.ledger.take(chargesAtOnce, time.Now()), s.releases.take(chargesAtOnce, time.Now())
+		debts, slots := s.debts.take(chargesAtOnce, time.Now()), s.releases.take(chargesAtOnce, time.Now())
 		if len(debts)+len(slots) == 0 {
 			return true
 		}
@@ -181,7 +181,7 @@ func (s *Store) charge(ctx context.Context, debts []sluice.Request, past bool) (
 		case sent:
 			s.counters.dropped.Add(uint64(units))
 		default:
-			s.counters.dropped.Add(uint64(s.ledger.add(&debts[i].Charge, units, time.Now())))
+			s.counters.dropped.Add(uint64(s.debts.add(&debts[i].Charge, units, time.Now())))
 		}
 	}
 	return all

@@ -53,15 +53,15 @@ type Stats struct {
 }
 
 type counters struct {
-	outages, decided, opened, localized, refused atomic.Uint64
-	timeouts, errors, skipped, crowded           atomic.Uint64
-	charged, dropped, givenBack, notGivenBack    atomic.Uint64
+	outages, decided, opened, decidedLocally, refused atomic.Uint64
+	timeouts, errors, skipped, overloaded             atomic.Uint64
+	charged, dropped, givenBack, notGivenBack         atomic.Uint64
 }
 
 // of returns the counter of requests that a policy has decided.
 func (c *counters) of(p sluice.Failure) *atomic.Uint64 {
 	if p == sluice.FailLocal {
-		return &c.localized
+		return &c.decidedLocally
 	}
 	return &c.opened
 }
@@ -72,9 +72,9 @@ func (s *Store) Stats() Stats {
 	denials, leases := s.near.stats()
 	return Stats{
 		Healthy: s.Healthy(), Outages: c.outages.Load(), Decided: c.decided.Load(),
-		Opened: c.opened.Load(), DecidedLocally: c.localized.Load(), Refused: c.refused.Load(),
-		Timeouts: c.timeouts.Load(), Errors: c.errors.Load(), Skipped: c.skipped.Load(), Overloaded: c.crowded.Load(),
-		InFlight: int(s.inFlight.Load()), Owed: s.ledger.len(), Unreleased: s.releases.len(),
+		Opened: c.opened.Load(), DecidedLocally: c.decidedLocally.Load(), Refused: c.refused.Load(),
+		Timeouts: c.timeouts.Load(), Errors: c.errors.Load(), Skipped: c.skipped.Load(), Overloaded: c.overloaded.Load(),
+		InFlight: int(s.inFlight.Load()), Owed: s.debts.len(), Unreleased: s.releases.len(),
 		Charged: c.charged.Load(), Dropped: c.dropped.Load(), GivenBack: c.givenBack.Load(), NotGivenBack: c.notGivenBack.Load(),
 		Denials: denials, Leases: leases,
 	}

@@ -31,7 +31,7 @@ type Store struct {
 	near      *near
 	breaker   breaker
 	local     local
-	ledger    ledger
+	debts     debts
 	releases  releases
 	recovery  recovery
 	inFlight  atomic.Int64
@@ -71,7 +71,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 	s := &Store{
 		store: store, explains: store, opts: opts, probe: probe,
 		local:    local{store: opts.Local, slots: slots, nodes: opts.Nodes, shares: new(compiled.Prepared[share])},
-		ledger:   ledger{most: opts.MaxOwed, owed: make(map[debtor]owed)},
+		debts:    debts{most: opts.MaxOwed, owed: make(map[debtor]owed)},
 		recovery: newRecovery(),
 	}
 	s.slots, _ = store.(sluice.SlotStore)
@@ -311,7 +311,7 @@ func (s *Store) Return(ctx context.Context) error {
 // flight end when the store returns; from now on the answer is [sluice.ErrClosed]. It always returns nil, and may be called again.
 func (s *Store) Close() error {
 	s.recovery.close()
-	for _, req := range s.ledger.take(math.MaxInt, time.Now()) {
+	for _, req := range s.debts.take(math.MaxInt, time.Now()) {
 		s.counters.dropped.Add(uint64(req.Cost))
 	}
 	return nil

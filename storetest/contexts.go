@@ -164,7 +164,7 @@ func testContexts(t *testing.T, b *bench) {
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				errs := l.asked(ctx, t)
 				cancel()
-				want := judge(t, &l, errs)
+				want := classify(t, &l, errs)
 				switch word {
 				case "undo":
 					want.say(true, resume)
@@ -206,8 +206,8 @@ type verdict struct {
 	calls atomic.Int64
 }
 
-// judge sorts the errors of requests whose caller has left.
-func judge(t *testing.T, l *leaver, errs []error) *verdict {
+// classify sorts the errors of requests whose caller has left.
+func classify(t *testing.T, l *leaver, errs []error) *verdict {
 	t.Helper()
 	v := &verdict{leaver: l}
 	for _, err := range errs {

@@ -92,10 +92,10 @@ func answer(c fiber.Ctx, err error) error {
 
 // writer is the writer of an answer.
 type writer struct {
-	resp   *fasthttp.Response
-	before http.Header
-	header http.Header
-	begun  bool
+	resp    *fasthttp.Response
+	before  http.Header
+	header  http.Header
+	started bool
 }
 
 func newWriter(resp *fasthttp.Response) *writer {
@@ -115,14 +115,14 @@ func fields(h *fasthttp.ResponseHeader) http.Header {
 func (w *writer) Header() http.Header { return w.header }
 
 func (w *writer) WriteHeader(status int) {
-	w.begun = true
+	w.started = true
 	w.resp.ResetBody()
 	w.resp.SetStatusCode(status)
 	w.commit()
 }
 
 func (w *writer) Write(p []byte) (int, error) {
-	if !w.begun {
+	if !w.started {
 		w.WriteHeader(http.StatusOK)
 	}
 	w.resp.AppendBody(p)

@@ -316,7 +316,7 @@ func TestBanner(t *testing.T) {
 				if want := "\n  page   " + r.admin + "/  live: what is allowed and denied, and why\n"; !strings.HasSuffix(r.banner, want) {
 					t.Errorf("banner\n%s\ndoes not end with %q", r.banner, want)
 				}
-				if from := map[bool]string{true: "the flags", false: r.file}[r.file == ""]; !strings.Contains(r.banner, "  config "+from+", version ") {
+				if from := map[bool]string{true: "the flags", false: r.file}[r.file == ""]; !strings.Contains(r.banner, "  config from "+from+", version ") {
 					t.Errorf("banner\n%s\nlacks %s", r.banner, from)
 				}
 			})

@@ -79,7 +79,7 @@ func TestRunCases(t *testing.T) {
 	golden(t, "testdata/cases/results.txt", b.String())
 }
 
-// A case is evaluated as the gateway judges what clients send: in whichever way a
+// A case is evaluated as the gateway evaluates requests: in whichever way a
 // method, a host and a path are written, and after allow and deny.
 func TestCasesAsTheGateway(t *testing.T) {
 	c := parse(t, `

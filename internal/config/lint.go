@@ -80,7 +80,7 @@ func Lint(c *Config, now time.Time) *Report {
 	for i := range c.Policy.Len() {
 		r := c.Policy.Rule(i)
 		l.Rules = append(l.Rules, Words{Rule: r.Name, Line: c.Line(i), Lines: append(words(r), profileWords(c.platforms[r.Name])...)})
-		for _, text := range slices.Concat(warnings(c, i, now), unleased(c, i), crowded(c, i), tooLate(c, i), shortBlocks(r), occupied(r), unreached(c, r), literalStars(r)) {
+		for _, text := range slices.Concat(warnings(c, i, now), unleased(c, i), tooManyKeys(c, i), tooLate(c, i), shortBlocks(r), occupied(r), unreached(c, r), literalStars(r)) {
 			l.Warnings = append(l.Warnings, Warning{File: c.File, Line: c.Line(i), Rule: r.Name, Problem: text})
 		}
 	}

@@ -29,10 +29,10 @@ const (
 	largeNetwork = 48
 )
 
-// crowded warns where a client may choose its keys freely, and can send so many
+// tooManyKeys warns where a client may choose its keys freely, and can send so many
 // of them while a key must be remembered that the store in this process forgets
 // keys that are not denied: see package memstore.
-func crowded(c *Config, i int) (texts []string) {
+func tooManyKeys(c *Config, i int) (texts []string) {
 	r := c.Policy.Rule(i)
 	if c.Store.Redis != "" || r.Shadow {
 		return nil

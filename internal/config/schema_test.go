@@ -90,7 +90,7 @@ func TestSchemaRefuses(t *testing.T) {
 			mappings++
 			kept := n.Content
 			n.Content = slices.Concat(kept, []*yaml.Node{{Kind: yaml.ScalarNode, Value: "no_such_key"}, {Kind: yaml.MappingNode}})
-			switch problem, valid := judge(t, schema, &root); {
+			switch problem, valid := validate(t, schema, &root); {
 			case valid && strings.Contains(problem, `no key "no_such_key"`), !valid && problem == "":
 				t.Errorf("line %d: Parse says %q of an unknown key; the schema accepts it: %t", n.Line, problem, valid)
 			case !valid:
@@ -116,8 +116,8 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// judge returns what Parse has against a document, and whether the schema accepts it.
-func judge(t *testing.T, schema *jsonschema.Schema, root *yaml.Node) (problem string, valid bool) {
+// validate returns what Parse has against a document, and whether the schema accepts it.
+func validate(t *testing.T, schema *jsonschema.Schema, root *yaml.Node) (problem string, valid bool) {
 	t.Helper()
 	data, err := yaml.Marshal(root)
 	if err != nil {

@@ -242,8 +242,8 @@ func (x *Exchange) WriteHeader(status int) {
 	x.below.WriteHeader(status)
 }
 
-// begun makes the status 200 that no handler has set.
-func (x *Exchange) begun() {
+// defaultStatus makes the status 200 that no handler has set.
+func (x *Exchange) defaultStatus() {
 	if x.status == 0 {
 		x.status = http.StatusOK
 		if x.OnHeader != nil {

@@ -12,7 +12,7 @@ import (
 
 // Write sends p, when its turn has come.
 func (x *Exchange) Write(p []byte) (int, error) {
-	x.begun()
+	x.defaultStatus()
 	if x.response == nil || x.head {
 		return x.send(p)
 	}
@@ -31,7 +31,7 @@ func (x *Exchange) WriteString(s string) (int, error) {
 	if !x.plain() {
 		return x.Write([]byte(s))
 	}
-	x.begun()
+	x.defaultStatus()
 	n, err := io.WriteString(x.below, s)
 	x.count(n)
 	return n, err
@@ -42,7 +42,7 @@ func (x *Exchange) ReadFrom(source io.Reader) (int64, error) {
 	if !x.plain() {
 		return io.Copy(struct{ io.Writer }{x}, source)
 	}
-	x.begun()
+	x.defaultStatus()
 	n, err := io.Copy(x.below, source)
 	x.count(int(n))
 	return n, err
@@ -72,7 +72,7 @@ func (x *Exchange) flush() error {
 	if x.bare {
 		return nil
 	}
-	x.begun()
+	x.defaultStatus()
 	if err := x.stall.write(); err != nil {
 		return err
 	}

@@ -275,8 +275,8 @@ func FuzzConvert(f *testing.F) {
 			}
 			return
 		}
-		crowded := slices.ContainsFunc(notes, func(n nginx.Note) bool { return strings.HasPrefix(n.Text, "the rules together: ") })
-		if _, err := config.Parse("f", yaml); (err != nil) != crowded {
+		tooMany := slices.ContainsFunc(notes, func(n nginx.Note) bool { return strings.HasPrefix(n.Text, "the rules together: ") })
+		if _, err := config.Parse("f", yaml); (err != nil) != tooMany {
 			t.Errorf("what was made is not a file of ours: %v\n%s", err, yaml)
 		}
 	})

@@ -43,7 +43,7 @@ func Explain(t *testing.T, open func() Store, requests int, seed uint64) {
 		policies++
 		store := open()
 		x := explained{t: t, rnd: rnd, store: store, now: now, seen: seen, name: fmt.Sprintf("seed %d, draw %d", seed, draw)}
-		x.judge = policy.Evaluator{Policy: p, Store: store.Store, Now: func() time.Time { return x.now }}
+		x.evaluator = policy.Evaluator{Policy: p, Store: store.Store, Now: func() time.Time { return x.now }}
 		for range perPolicy {
 			x.now = x.now.Add(pick(drawer{rnd}, 0, 0, time.Microsecond, 77*time.Millisecond, time.Second, 10*time.Second, 40*time.Second))
 			store.Set(x.now)
@@ -60,14 +60,14 @@ func Explain(t *testing.T, open func() Store, requests int, seed uint64) {
 }
 
 type explained struct {
-	t     *testing.T
-	rnd   *rand.Rand
-	store Store
-	judge policy.Evaluator
-	now   time.Time
-	held  []*policy.Verdict
-	seen  map[string]int
-	name  string
+	t         *testing.T
+	rnd       *rand.Rand
+	store     Store
+	evaluator policy.Evaluator
+	now       time.Time
+	held      []*policy.Verdict
+	seen      map[string]int
+	name      string
 }
 
 func (x *explained) request() {
@@ -75,7 +75,7 @@ func (x *explained) request() {
 	ctx := context.Background()
 	a := Request(x.rnd)
 	before := x.store.State()
-	e, err := x.judge.Explain(ctx, a)
+	e, err := x.evaluator.Explain(ctx, a)
 	if err != nil {
 		x.t.Fatalf("%s: %v", x.name, err)
 	}
@@ -83,7 +83,7 @@ func (x *explained) request() {
 		x.t.Fatalf("%s: to explain %+v has changed the store", x.name, a)
 	}
 	v := new(policy.Verdict)
-	x.judge.Decide(ctx, a, v)
+	x.evaluator.Decide(ctx, a, v)
 	if fault := x.differ(e, v, a); fault != "" {
 		x.t.Fatalf("%s: %+v\n%s\nexplained %+v\ndecided %+v\n%+v", x.name, a, fault, e, v.Decision, e.Rules)
 	}
@@ -116,7 +116,7 @@ func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.At
 		want = append(want, o.Outcome)
 	}
 	var m policy.Matches
-	x.judge.Policy.Match(a, &m)
+	x.evaluator.Policy.Match(a, &m)
 	for i, r := range e.Rules {
 		matched := slices.ContainsFunc(slices.Collect(numbers(m.Len())), func(n int) bool { return m.At(n) == i })
 		if matched != r.Matches || matched != (len(r.Differences) == 0) {
@@ -150,7 +150,7 @@ func (x *explained) differ(e *policy.Explanation, v *policy.Verdict, a policy.At
 		for _, l := range r.Levels {
 			for _, c := range l.Candidates {
 				if !slices.Contains(sides, fmt.Sprint(r.Rule.Name, true, c.Allowed)) {
-					return fmt.Sprintf("candidate %s of %s: explained %v, judged %v", c.Candidate.Name, r.Rule.Name, c.Allowed, sides)
+					return fmt.Sprintf("candidate %s of %s: explained %v, evaluated %v", c.Candidate.Name, r.Rule.Name, c.Allowed, sides)
 				}
 			}
 		}

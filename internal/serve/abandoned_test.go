@@ -56,14 +56,14 @@ func TestHangUpsGoOn(t *testing.T) {
 // request, and where that will not be known when it expires.
 func TestHangUpsInFlight(t *testing.T) {
 	for _, c := range []struct {
-		name     string
-		more     string
-		withheld bool
-		want     string // the outcome of two that are passed on
-		freed    int    // slots, once the upstream is done
+		name       string
+		more       string
+		unfinished bool
+		want       string // the outcome of two that are passed on
+		freed      int    // slots, once the upstream is done
 	}{
 		{"sent whole", "", false, "map[full:0 lost:0 seen:2 unsent:0 waiting:0]", 2},
-		{"last byte withheld", "", true, "map[full:0 lost:0 seen:0 unsent:2 waiting:0]", 0},
+		{"last byte missing", "", true, "map[full:0 lost:0 seen:0 unsent:2 waiting:0]", 0},
 		{"too many", "abandoned: 1\n", false, "map[full:1 lost:0 seen:1 unsent:0 waiting:0]", 1},
 	} {
 		for _, h2 := range []bool{false, true} {
@@ -75,7 +75,7 @@ func TestHangUpsInFlight(t *testing.T) {
 				left := 0
 				for range 40 {
 					var got int
-					if c.withheld {
+					if c.unfinished {
 						got = s.withhold(t, client, up.there)
 					} else {
 						got = s.hangUp(t, client, up.there)

@@ -82,7 +82,7 @@ func (r *running) withhold(t *testing.T, client *http.Client, there <-chan struc
 	denied := func() float64 { return r.metrics(t)[`sluice_requests_total{verdict="denied"}`] }
 	before := denied()
 	return r.leave(t, client, there, func() bool { return denied() > before }, func(req *http.Request) {
-		req.Body, req.ContentLength = io.NopCloser(&withheld{left: 9, over: req.Context().Done()}), 10
+		req.Body, req.ContentLength = io.NopCloser(&unfinished{left: 9, over: req.Context().Done()}), 10
 	})
 }
 
@@ -150,13 +150,13 @@ func (r *running) settled(t *testing.T) {
 	until(t, "abandoned requests to be settled", func() bool { return r.metrics(t)["sluice_abandoned"] == 0 })
 }
 
-// withheld is a body of ten bytes of which the last never comes.
-type withheld struct {
+// unfinished is a body of ten bytes of which the last never comes.
+type unfinished struct {
 	left int
 	over <-chan struct{} // closed when the client leaves
 }
 
-func (b *withheld) Read(p []byte) (int, error) {
+func (b *unfinished) Read(p []byte) (int, error) {
 	if b.left == 0 {
 		<-b.over
 		return 0, io.ErrUnexpectedEOF

@@ -31,7 +31,7 @@ func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) 
 	}
 	if token != "" || !c.Public {
 		s.api, err = admin.NewAPI(admin.APIOptions{
-			Policy: s.runtime.policyInForce, Store: s.runtime.store, Slots: s.runtime.slots, Shared: s.store.shared != nil,
+			Policy: s.runtime.activePolicy, Store: s.runtime.store, Slots: s.runtime.slots, Shared: s.store.shared != nil,
 			Tally: &s.runtime.tally, Version: s.watcher.Status, Overrides: overrides, Unused: s.runtime.unused,
 			Records: s.records, Node: s.node(),
 			System: s.system, State: s.state, Decisions: s.runtime.lastDecisions,

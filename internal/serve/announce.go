@@ -28,7 +28,7 @@ func (s *server) announce() {
 		fmt.Fprintf(&b, "sluice: %s\n", o.describe(strings.Join(urls, ", ")))
 	}
 	const most = 20
-	p := s.runtime.policyInForce()
+	p := s.runtime.activePolicy()
 	for i := range min(p.Len(), most) {
 		for _, l := range p.Rule(i).Levels {
 			for _, limit := range l.Limits {
@@ -52,11 +52,11 @@ func (s *server) announce() {
 	if o := s.listeners.open[0]; o.raw == nil && p.Len() > 0 && p.Rule(0).Match.MatchesAll() {
 		fmt.Fprintf(&b, "  try    %s\n", s.curl(o.url(), p.Rule(0)))
 	}
-	changes := "read once"
+	changes := "a change needs a restart"
 	if s.rereads() {
 		changes = "changes take effect within a second"
 	}
-	fmt.Fprintf(&b, "  config %s, version %s: %s\n", s.Config.File, s.Config.Version, changes)
+	fmt.Fprintf(&b, "  config from %s, version %s; %s\n", s.Config.File, s.Config.Version, changes)
 	if at := s.listeners.adminSocket; at != nil && s.api != nil {
 		fmt.Fprintf(&b, "  page   http://%s/  live: what is allowed and denied, and why\n", at.Addr())
 	}

@@ -71,5 +71,5 @@ func TestTellsOfItsCertificate(t *testing.T) {
 	if got := fetch(t, http.DefaultClient, s.admin+"/readyz"); got.status != http.StatusOK || !strings.Contains(got.body, key+": no such file") {
 		t.Errorf("got %d %q; want 200 and the file that is gone", got.status, got.body)
 	}
-	s.forgive(t, "cannot be used")
+	s.expectLog(t, "cannot be used")
 }

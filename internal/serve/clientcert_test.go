@@ -116,7 +116,7 @@ rules: [{name: services, by: cert.uri, limits: 2/h}]
 			}
 		}
 	}
-	s.forgive(t, "TLS handshake")
+	s.expectLog(t, "TLS handshake")
 }
 
 // TestClientCertificatesTCP: a listener of TCP passes on what verified clients send.

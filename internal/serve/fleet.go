@@ -19,7 +19,7 @@ func (s *server) share(overrides *admin.Overrides) {
 	s.records = overrides.Share(admin.Sharing{
 		Conn: sh.fleet, Log: s.Log,
 		Heard: func(e fleet.Entry) {
-			if charges := admin.Touched(s.runtime.policyInForce(), e.Body, s.runtime.expiryNow()); len(charges) > 0 {
+			if charges := admin.Touched(s.runtime.activePolicy(), e.Body, s.runtime.expiryNow()); len(charges) > 0 {
 				sh.store.Forget(charges...)
 			}
 		},

@@ -53,7 +53,7 @@ type listeners struct {
 	serving sync.WaitGroup // of all listeners
 }
 
-// newListeners returns listeners that lead clients to what judges them, and
+// newListeners returns listeners that lead clients to what decides their requests, and
 // operators to their pages.
 // The requests' contexts do not end with ctx: they may finish first.
 func newListeners(ctx context.Context, clients *runtime, admin http.Handler, drain time.Duration) *listeners {

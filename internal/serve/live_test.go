@@ -121,12 +121,12 @@ rules: [{name: api, limits: %d/min sliding-log}]
 	if !strings.Contains(logs, "stays active") || !strings.Contains(logs, "line=5 column=21 problem=") {
 		t.Errorf("the fault was not logged: %s", logs)
 	}
-	s.forgive(t, "stays active")
+	s.expectLog(t, "stays active")
 }
 
-// forgive takes lines that are expected out of the log. They come to it a little
+// expectLog takes lines that are expected out of the log. They come to it a little
 // later than to other pages.
-func (r *running) forgive(t *testing.T, text string) {
+func (r *running) expectLog(t *testing.T, text string) {
 	t.Helper()
 	until(t, "the log to say "+text, func() bool { return strings.Contains(r.logs.String(), text) })
 	r.logs.mu.Lock()

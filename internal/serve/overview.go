@@ -52,7 +52,7 @@ func (s *server) system() admin.System {
 
 func (s *server) configOverview() admin.ConfigOverview {
 	v, failure := s.watcher.Status()
-	c, p := s.runtime.inForce()
+	c, p := s.runtime.active()
 	o := admin.ConfigOverview{File: v.File, Version: v.Hash, Loaded: v.Loaded.UTC(), Tokens: c.Tokens != nil, Rules: p.Len()}
 	if failure != nil {
 		o.Failure = failure.Error()
@@ -75,7 +75,7 @@ func (s *server) configOverview() admin.ConfigOverview {
 // upstreamURLs returns where requests go. A configuration refuses those with a user.
 func (s *server) upstreamURLs() []string {
 	urls := []string{}
-	c, _ := s.runtime.inForce()
+	c, _ := s.runtime.active()
 	for _, u := range c.Upstreams {
 		urls = append(urls, u.URL.String())
 	}

@@ -68,7 +68,7 @@ rules: [{name: a, limits: 1000/min}]
 		}
 	}
 	s.again <- syscall.SIGHUP
-	s.forgive(t, "is a pipe")
+	s.expectLog(t, "is a pipe")
 	s.end(t)
 	if _, err := os.Stat(filepath.Join(dir, "state")); err != nil {
 		t.Error(err)
@@ -158,7 +158,7 @@ func TestConfigurationThatIsReadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := (&running{logs: &syncBuffer{}, ended: make(chan error, 1), again: make(chan os.Signal, 1)}).serve(t, fmt.Sprintf("/dev/fd/%d", out.Fd()))
-	if !strings.Contains(s.banner, ": read once\n") || strings.Contains(s.banner, "within a second") {
+	if !strings.Contains(s.banner, "; a change needs a restart\n") || strings.Contains(s.banner, "within a second") {
 		t.Errorf("got %s", s.banner)
 	}
 	s.again <- syscall.SIGHUP

@@ -15,7 +15,7 @@ import (
 // refusesAll reports whether clients get nothing while a shared store is unavailable:
 // neither by HTTP nor by a listener for TCP.
 func (s *runtime) refusesAll() bool {
-	c, p := s.inForce()
+	c, p := s.active()
 	listeners, web := listenersOf(c), false
 	for i := range listeners {
 		l := &listeners[i]
@@ -72,7 +72,7 @@ func (s *runtime) oneFailure() (of sluice.Failure, same bool) {
 	if s.refusesAll() {
 		return sluice.FailClosed, true
 	}
-	c, p := s.inForce()
+	c, p := s.active()
 	var all []sluice.Failure
 	for i := range p.Len() {
 		if r := p.Rule(i); !r.Shadow {

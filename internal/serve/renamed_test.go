@@ -28,5 +28,5 @@ func TestOldName(t *testing.T) {
 	s.write(t, fmt.Sprintf(rule, up, "plans", 3))
 	until(t, "a reload", func() bool { return s.hash(t) != before })
 	until(t, "another warning", func() bool { return strings.Count(s.logs.String(), warning) == 2 })
-	s.forgive(t, warning)
+	s.expectLog(t, warning)
 }

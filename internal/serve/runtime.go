@@ -111,16 +111,16 @@ func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, coun
 	return s, counts.WatchMemory(asked.Stats, "own-limits")
 }
 
-// inForce returns the active configuration and its policy with all overrides.
+// active returns the active configuration and its policy with all overrides.
 // Until the first is, it is that.
-func (s *runtime) inForce() (*config.Config, *policy.Policy) {
+func (s *runtime) active() (*config.Config, *policy.Policy) {
 	g := s.current.Load()
 	return g.config, g.policy
 }
 
-// policyInForce returns the policy with all overrides.
-func (s *runtime) policyInForce() *policy.Policy {
-	_, p := s.inForce()
+// activePolicy returns the policy with all overrides.
+func (s *runtime) activePolicy() *policy.Policy {
+	_, p := s.active()
 	return p
 }
 
@@ -154,7 +154,7 @@ func (s *runtime) exempt(client netip.Addr) bool {
 // failureOf returns what happens to requests of a scope while a shared store is
 // away: what its rule or its listener says.
 func (s *runtime) failureOf(scope string) sluice.Failure {
-	c, p := s.inForce()
+	c, p := s.active()
 	if r, ok := p.RuleOf(scope); ok {
 		return r.Failure
 	}
@@ -171,7 +171,7 @@ func (s *runtime) failureOf(scope string) sluice.Failure {
 // have spent, as after any change of a limit, and what is still in hand under
 // the old terms is not used by requests under the new ones.
 func (s *runtime) leaseOf(p *sluice.Plan) (terms sluice.LeaseTerms, leased bool) {
-	r, ok := s.policyInForce().RuleOf(p.Scope())
+	r, ok := s.activePolicy().RuleOf(p.Scope())
 	if !ok {
 		return terms, false
 	}

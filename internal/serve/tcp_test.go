@@ -216,7 +216,7 @@ func TestListenChanges(t *testing.T) {
 	if got := s.get(t, "/?userId=u"); got.status != http.StatusOK || got.header.Get("RateLimit") == "" {
 		t.Errorf("got %d after a file whose address is taken, want 200", got.status)
 	}
-	s.forgive(t, "stays active")
+	s.expectLog(t, "stays active")
 
 	s.changeTo(t, file(100, web, db))
 	conn, ok := call(t, "tcp://"+second, "127.0.0.1", "hello")

@@ -71,7 +71,7 @@ func (us list) fold(v *version, now int64) (level int64) {
 }
 
 // rates returns the slowest and the fastest bucket of the versions used and v.
-func (l *ledger) rates(v *version) (slow, fast *version) {
+func (l *account) rates(v *version) (slow, fast *version) {
 	for _, u := range l.used {
 		if u.kind != bucketKind {
 			continue
@@ -99,7 +99,7 @@ func (l *ledger) rates(v *version) (slow, fast *version) {
 //
 // rules.md 4: under v every key owes at least InitialDeficit less what has drained
 // since the rule's start.
-func (l *ledger) owed(v *version, now int64) between {
+func (l *account) owed(v *version, now int64) between {
 	slow, fast := l.rates(v)
 	o := l.bal.at(now, slow, fast)
 	if l.manyForms(v) {
@@ -108,7 +108,7 @@ func (l *ledger) owed(v *version, now int64) between {
 	if o.hi > 0 {
 		o.hi = min(o.hi+l.conversion(v), plenty)
 	}
-	if v.withheld > 0 {
+	if v.deficit > 0 {
 		o.lo = max(o.lo, v.floor(now-l.start.lo).lo)
 		o.hi = max(o.hi, v.floor(now-l.start.hi).hi)
 	}
@@ -116,12 +116,12 @@ func (l *ledger) owed(v *version, now int64) between {
 }
 
 // folded returns what a balance owes beside other forms: at most all units that
-// were admitted, on top of what was withheld at the start.
-func (l *ledger) folded(v, slow *version, now int64) between {
+// were admitted, on top of what was deficit at the start.
+func (l *account) folded(v, slow *version, now int64) between {
 	most := l.units.fold(slow, now)
 	for _, u := range v.series.versions {
-		if u.withheld > 0 {
-			most += u.withheld * v.series.den
+		if u.deficit > 0 {
+			most += u.deficit * v.series.den
 		}
 	}
 	return between{-v.credit * v.series.den, most}
@@ -130,14 +130,14 @@ func (l *ledger) folded(v, slow *version, now int64) between {
 // floor returns what a key owes for the initial level, so long after the start.
 func (v *version) floor(since int64) between {
 	least, most := v.drained(since)
-	whole := v.withheld * v.series.den
+	whole := v.deficit * v.series.den
 	return between{max(whole-most, 0), max(whole-least, 0)}
 }
 
 // bucketFits returns the first instant from now on at which cost fits:
 // owed + cost ≤ Burst (rules.md 1), or where the next waits owed ≤ Burst and
 // owed + cost ≤ Burst + Debt (ADR 31).
-func (l *ledger) bucketFits(v *version, now, cost int64) between {
+func (l *account) bucketFits(v *version, now, cost int64) between {
 	if cost > v.full() {
 		return l.creditFits(v, now, cost)
 	}
@@ -155,8 +155,8 @@ func (l *ledger) bucketFits(v *version, now, cost int64) between {
 	}
 	room := (v.burst - v.needs(cost)) * den
 	fits := between{now + fast.drains(o.lo-room), now + slow.drains(o.hi-room)}
-	if v.withheld > 0 {
-		wait := v.drains(v.withheld*den - room)
+	if v.deficit > 0 {
+		wait := v.drains(v.deficit*den - room)
 		fits.lo, fits.hi = max(fits.lo, l.start.lo+wait), max(fits.hi, l.start.hi+wait)
 	}
 	if l.manyVersions(v) && l.bal.last > now {
@@ -169,7 +169,7 @@ func (l *ledger) bucketFits(v *version, now, cost int64) between {
 
 // creditFits returns when cost fits that is more than a full bucket holds: now, where
 // there is credit for it, or never, as credit does not come back.
-func (l *ledger) creditFits(v *version, now, cost int64) between {
+func (l *account) creditFits(v *version, now, cost int64) between {
 	f, o := exactly(never), l.owed(v, now)
 	if over := (v.full() - cost) * v.series.den; o.lo <= over {
 		if f.lo = now; o.hi <= over && !(l.manyVersions(v) && l.bal.last > now) {
@@ -181,7 +181,7 @@ func (l *ledger) creditFits(v *version, now, cost int64) between {
 
 // bucketRemaining returns the whole units below Burst, or above it those that are
 // lent.
-func (l *ledger) bucketRemaining(v *version, now int64) between {
+func (l *account) bucketRemaining(v *version, now int64) between {
 	o := l.owed(v, now)
 	r := between{v.left(v.unitsUp(o.hi)), v.left(v.unitsUp(o.lo))}
 	if l.manyVersions(v) && l.bal.last > now {
@@ -193,14 +193,14 @@ func (l *ledger) bucketRemaining(v *version, now int64) between {
 // bucketReset returns how long it takes until nothing is owed. The documents do
 // not say what a key that lacks its initial level is reset to: to nothing owed,
 // or to what every key owes.
-func (l *ledger) bucketReset(v *version, now int64) between {
+func (l *account) bucketReset(v *version, now int64) between {
 	slow, fast := l.rates(v)
 	if !v.faster(slow) && v != slow {
 		slow = v
 	}
 	o := l.owed(v, now)
 	r := between{fast.drains(o.lo), slow.drains(o.hi)}
-	if v.withheld > 0 {
+	if v.deficit > 0 {
 		r.lo = 0
 	}
 	if o.hi < 0 { // idle once the credit is gone
@@ -214,7 +214,7 @@ func (l *ledger) bucketReset(v *version, now int64) between {
 
 // bucketDelay returns how long a queue holds cost back: until all but
 // DelayAfter units have drained.
-func (l *ledger) bucketDelay(v *version, now, cost int64) between {
+func (l *account) bucketDelay(v *version, now, cost int64) between {
 	slow, fast := l.rates(v)
 	if !v.faster(slow) && v != slow {
 		slow = v
@@ -225,7 +225,7 @@ func (l *ledger) bucketDelay(v *version, now, cost int64) between {
 
 // conversion is what the balance may be rounded up by where another version
 // than its writer asks: 1 µs of time (rules.md 1).
-func (l *ledger) conversion(v *version) int64 {
+func (l *account) conversion(v *version) int64 {
 	if l.writer == nil || l.writer == v {
 		return 0
 	}

@@ -64,7 +64,7 @@ func (b *blocking) deny(v *version, now int64) {
 
 // countDenial counts a denied request under the blocks of each charge of which
 // another limit denies, unless one of them denies already.
-func (j *judge) countDenial(req *sluice.Request) {
+func (j *checker) countDenial(req *sluice.Request) {
 	items, reported := j.items, req.Outcomes.All()
 	for _, p := range j.current {
 		n := len(j.world.terms[p.Plan])
@@ -77,7 +77,7 @@ func (j *judge) countDenial(req *sluice.Request) {
 	}
 }
 
-func (j *judge) countDenialOf(items []item, out []sluice.Outcome) {
+func (j *checker) countDenialOf(items []item, out []sluice.Outcome) {
 	denies, perhaps, blocked := false, false, false
 	for i := range items {
 		it := &items[i]

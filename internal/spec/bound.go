@@ -17,7 +17,7 @@ type envelope struct {
 }
 
 // grow takes a new version in and reads the units again.
-func (e *envelope) grow(l *ledger) {
+func (e *envelope) grow(l *account) {
 	*e = envelope{}
 	for _, v := range l.used {
 		if !v.drainsEvenly() {
@@ -53,7 +53,7 @@ func (e *envelope) add(u *unit) {
 
 // without returns what the envelope's bucket would owe at now, a reservation
 // ahead of now included, had the units of a step been fewer.
-func (l *ledger) without(step int, fewer, now int64) int64 {
+func (l *account) without(step int, fewer, now int64) int64 {
 	e := l.env
 	e.level, e.last = 0, 0
 	for _, u := range l.units {
@@ -76,7 +76,7 @@ func (l *ledger) without(step int, fewer, now int64) int64 {
 // checkBound is DESIGN §4, "Change of a limit": buckets admit at most max Burst +
 // max Debt + max rate·d in any span d; windows the sum over the forms used of
 // each form's bound with its largest Quota and Debt.
-func (l *ledger) checkBound() error {
+func (l *account) checkBound() error {
 	if l.env.fast != nil && !l.severalForms() {
 		if l.env.level > l.env.most*l.series.den {
 			return fmt.Errorf("bound: %d units above the largest Burst and Debt of %d and what the fastest version gives in time",
@@ -104,7 +104,7 @@ func (l *ledger) checkBound() error {
 	return nil
 }
 
-func (l *ledger) severalForms() bool {
+func (l *account) severalForms() bool {
 	for _, v := range l.used {
 		if v.form != l.used[0].form {
 			return true
@@ -115,7 +115,7 @@ func (l *ledger) severalForms() bool {
 
 // bound returns the sum of the bounds of all forms used, between two instants
 // both of which are included.
-func (l *ledger) bound(from, to int64) (sum int64) {
+func (l *account) bound(from, to int64) (sum int64) {
 	for i, v := range l.used {
 		first := true
 		for _, u := range l.used[:i] {
@@ -130,7 +130,7 @@ func (l *ledger) bound(from, to int64) (sum int64) {
 
 // formBound is the bound of one form: that of the version with the largest
 // numbers of all that have this form.
-func (l *ledger) formBound(f form, from, to int64) int64 {
+func (l *account) formBound(f form, from, to int64) int64 {
 	var quota, burst, debt, credit int64
 	careful := true // all versions of a counter are conservative
 	var fast *version

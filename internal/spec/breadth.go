@@ -102,7 +102,7 @@ func search(t *testing.T, w *World, open Open, tick int64, cfg Search) coverage 
 
 // state returns all that the specification knows of the keys, in relation to
 // now: equal states are evaluated alike.
-func (j *judge) state(tick int64) []byte {
+func (j *checker) state(tick int64) []byte {
 	var b []byte
 	put := func(ns ...int64) {
 		for _, n := range ns {
@@ -110,8 +110,8 @@ func (j *judge) state(tick int64) []byte {
 		}
 	}
 	ago := func(at int64) int64 { return max(j.now-at, -1<<40) }
-	places := make([]place, 0, len(j.ledgers))
-	for p := range j.ledgers {
+	places := make([]place, 0, len(j.accounts))
+	for p := range j.accounts {
 		places = append(places, p)
 	}
 	slices.SortFunc(places, func(a, b place) int {
@@ -121,7 +121,7 @@ func (j *judge) state(tick int64) []byte {
 		return a.key - b.key
 	})
 	for _, p := range places {
-		l := j.ledgers[p]
+		l := j.accounts[p]
 		put(int64(p.key), j.phase(l.series))
 		if slow, fast := l.rates(nil); slow != nil && l.bal.at(j.now, slow, fast) != (between{}) {
 			put(l.bal.lo, l.bal.hi, ago(l.bal.last), ago(l.bal.lapse.lo), ago(l.bal.lapse.hi))
@@ -158,7 +158,7 @@ func (j *judge) state(tick int64) []byte {
 }
 
 // phase returns the place of now in the windows that stand on the clock.
-func (j *judge) phase(s *series) int64 {
+func (j *checker) phase(s *series) int64 {
 	length := int64(1)
 	for _, v := range s.versions {
 		if v.kind == fixedKind || v.kind == counterKind {

@@ -12,7 +12,7 @@ import (
 
 // asks puts peeks before a request: two have the same answer, and a take that
 // follows has it too, as a peek changes nothing.
-func (j *judge) asks(req *sluice.Request) error {
+func (j *checker) asks(req *sluice.Request) error {
 	peek := *req
 	peek.Op = sluice.OpPeek
 	one, err := j.ask(&peek)
@@ -32,8 +32,8 @@ func (j *judge) asks(req *sluice.Request) error {
 	return j.checkPeeked(&one, req)
 }
 
-// checkPeeked judges a peek as the take it stands for.
-func (j *judge) checkPeeked(d *sluice.Decision, req *sluice.Request) error {
+// checkPeeked checks a peek as the take it stands for.
+func (j *checker) checkPeeked(d *sluice.Decision, req *sluice.Request) error {
 	peek := *req
 	peek.Op = sluice.OpPeek
 	if err := j.checkTake(&peek, 0, d); err != nil {
@@ -44,7 +44,7 @@ func (j *judge) checkPeeked(d *sluice.Decision, req *sluice.Request) error {
 
 // checkAnswer checks Remaining and ResetAfter of what binds, or of every limit
 // if all outcomes were asked for.
-func (j *judge) checkAnswer(req *sluice.Request, d *sluice.Decision) error {
+func (j *checker) checkAnswer(req *sluice.Request, d *sluice.Decision) error {
 	if d.Binding < 0 || d.Binding >= len(j.items) {
 		return fmt.Errorf("binding: limit %d of %d", d.Binding, len(j.items))
 	}
@@ -82,7 +82,7 @@ func lessProduct(a, b, c, d int64) bool {
 
 // checkOutcome: Remaining is what a take at now may spend, ResetAfter how long
 // it takes until the key is idle.
-func (j *judge) checkOutcome(it *item, o *sluice.Outcome) error {
+func (j *checker) checkOutcome(it *item, o *sluice.Outcome) error {
 	if want := it.l.remaining(it.v, j.now); !want.has(o.Remaining) {
 		return fmt.Errorf("remaining: %d under [%s], want %d to %d", o.Remaining, it.v.text, want.lo, want.hi)
 	}

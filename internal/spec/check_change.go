@@ -11,12 +11,12 @@ import (
 )
 
 // parts returns what a request charges, as a receipt names it.
-func (j *judge) parts(req *sluice.Request) []Part {
+func (j *checker) parts(req *sluice.Request) []Part {
 	return j.current[:1+len(req.More)]
 }
 
 // spend records what an allowed request has spent: n of every limit.
-func (j *judge) spend(req *sluice.Request, id int, d *sluice.Decision, n between) {
+func (j *checker) spend(req *sluice.Request, id int, d *sluice.Decision, n between) {
 	at := int64(d.At)
 	for i := range j.items {
 		it := &j.items[i]
@@ -29,11 +29,11 @@ func (j *judge) spend(req *sluice.Request, id int, d *sluice.Decision, n between
 }
 
 // keep remembers the receipt.
-func (j *judge) keep(req *sluice.Request, id int, d *sluice.Decision) {
+func (j *checker) keep(req *sluice.Request, id int, d *sluice.Decision) {
 	j.keepParts(j.parts(req), id, d)
 }
 
-func (j *judge) keepParts(parts []Part, id int, d *sluice.Decision) {
+func (j *checker) keepParts(parts []Part, id int, d *sluice.Decision) {
 	if d.Spent <= 0 {
 		return
 	}
@@ -44,7 +44,7 @@ func (j *judge) keepParts(parts []Part, id int, d *sluice.Decision) {
 }
 
 // deny records a denial where denials count. What RetryAfter is then counts it.
-func (j *judge) deny(req *sluice.Request, id int) {
+func (j *checker) deny(req *sluice.Request, id int) {
 	j.countDenial(req)
 	for i := range j.items {
 		if it := &j.items[i]; it.v.countDenied && it.cost > 0 {
@@ -58,7 +58,7 @@ func (j *judge) deny(req *sluice.Request, id int) {
 
 // checkCharge: the cost is recorded whether it fits or not, up to full plus
 // Debt, and no earlier than what is reserved.
-func (j *judge) checkCharge(req *sluice.Request, id int, d *sluice.Decision) error {
+func (j *checker) checkCharge(req *sluice.Request, id int, d *sluice.Decision) error {
 	if !d.Allowed {
 		return fmt.Errorf("charge: denied for %v; a charge never is", d.RetryAfter)
 	}
@@ -106,7 +106,7 @@ func (j *judge) checkCharge(req *sluice.Request, id int, d *sluice.Decision) err
 
 // charged returns the parts of a charge that have recorded all that the first
 // has, and whether the others have recorded nothing.
-func (j *judge) charged(req *sluice.Request, d *sluice.Decision) (parts []Part, even bool) {
+func (j *checker) charged(req *sluice.Request, d *sluice.Decision) (parts []Part, even bool) {
 	all := j.parts(req)
 	if req.Outcomes == nil {
 		return all, false
@@ -149,7 +149,7 @@ func (it *item) room(now int64) between {
 
 // checkRefund: a refund gives back no more than what still counts, and where it
 // is stated exactly that.
-func (j *judge) checkRefund(req *sluice.Request, r *receipt, d *sluice.Decision) error {
+func (j *checker) checkRefund(req *sluice.Request, r *receipt, d *sluice.Decision) error {
 	first := req.Plan.Len()
 	var spent between
 	backs := make([]between, len(j.items))
@@ -179,16 +179,16 @@ func (j *judge) checkRefund(req *sluice.Request, r *receipt, d *sluice.Decision)
 
 // reset forgets the keys of a request, and their receipts: what they gave back
 // would be another's.
-func (j *judge) reset(req *sluice.Request) {
+func (j *checker) reset(req *sluice.Request) {
 	for i := range j.items {
 		it := &j.items[i]
-		*it.l = ledger{series: it.v.series, start: it.l.start}
+		*it.l = account{series: it.v.series, start: it.l.start}
 	}
 	j.void(req)
 }
 
 // void makes the receipts of a request's keys ones that are not given back.
-func (j *judge) void(req *sluice.Request) {
+func (j *checker) void(req *sluice.Request) {
 	for i := range j.receipts {
 		r := &j.receipts[i]
 		for _, p := range r.charges {
@@ -201,7 +201,7 @@ func (j *judge) void(req *sluice.Request) {
 	}
 }
 
-func (j *judge) sharesSeries(a, b int) bool {
+func (j *checker) sharesSeries(a, b int) bool {
 	for _, v := range j.world.terms[a] {
 		for _, u := range j.world.terms[b] {
 			if v.series == u.series {

@@ -12,8 +12,8 @@ import (
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// judge checks an answer and records what it has changed.
-func (j *judge) judge(req *sluice.Request, r *receipt, id int, d *sluice.Decision) error {
+// check checks an answer and records what it has changed.
+func (j *checker) check(req *sluice.Request, r *receipt, id int, d *sluice.Decision) error {
 	var err error
 	switch req.Op {
 	case sluice.OpTake, sluice.OpPeek:
@@ -48,7 +48,7 @@ func (j *judge) judge(req *sluice.Request, r *receipt, id int, d *sluice.Decisio
 }
 
 // all returns when all limits fit.
-func (j *judge) all() between {
+func (j *checker) all() between {
 	f := exactly(j.now)
 	for i := range j.items {
 		f = f.and(j.items[i].fits)
@@ -58,7 +58,7 @@ func (j *judge) all() between {
 
 // checkFits: a request is allowed if every limit has its cost (liveness), and
 // denied, all of it, if one has not (soundness).
-func (j *judge) checkFits(d *sluice.Decision) error {
+func (j *checker) checkFits(d *sluice.Decision) error {
 	f := j.all()
 	switch {
 	case d.Allowed && f.lo > j.now:
@@ -71,7 +71,7 @@ func (j *judge) checkFits(d *sluice.Decision) error {
 	return nil
 }
 
-func (j *judge) late(at int64) string {
+func (j *checker) late(at int64) string {
 	if at == never {
 		return "it never fits"
 	}
@@ -80,7 +80,7 @@ func (j *judge) late(at int64) string {
 
 // checkRetry: RetryAfter is how long it takes until the cost fits if nothing
 // else comes, and the longest there is, TooLarge, if it is more than the limit can hold.
-func (j *judge) checkRetry(f between, d *sluice.Decision) error {
+func (j *checker) checkRetry(f between, d *sluice.Decision) error {
 	at := int64(never)
 	if !d.TooLarge {
 		at = j.now + d.RetryAfter.Microseconds()
@@ -92,7 +92,7 @@ func (j *judge) checkRetry(f between, d *sluice.Decision) error {
 }
 
 // checkTake: all or none, at once; a queue delays what is allowed.
-func (j *judge) checkTake(req *sluice.Request, id int, d *sluice.Decision) error {
+func (j *checker) checkTake(req *sluice.Request, id int, d *sluice.Decision) error {
 	if err := j.checkFits(d); err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (j *judge) checkTake(req *sluice.Request, id int, d *sluice.Decision) error
 }
 
 // delay returns how long the queues delay a request.
-func (j *judge) delay() (delay between) {
+func (j *checker) delay() (delay between) {
 	for i := range j.items {
 		if it := &j.items[i]; it.v.queues {
 			b := it.l.bucketDelay(it.v, j.now, it.cost)
@@ -137,7 +137,7 @@ func (j *judge) delay() (delay between) {
 
 // checkReceipt: At is the instant at which the units count, Due the one at which
 // the request may go on, Delay from now.
-func (j *judge) checkReceipt(d *sluice.Decision, at, delay, spent between) error {
+func (j *checker) checkReceipt(d *sluice.Decision, at, delay, spent between) error {
 	switch {
 	case !at.has(int64(d.At)):
 		return fmt.Errorf("receipt: At is %d, want %d to %d", d.At, at.lo, at.hi)
@@ -152,7 +152,7 @@ func (j *judge) checkReceipt(d *sluice.Decision, at, delay, spent between) error
 }
 
 // checkTakeUpTo: as many as every charge has, up to its cost; denied if none.
-func (j *judge) checkTakeUpTo(req *sluice.Request, id int, d *sluice.Decision) error {
+func (j *checker) checkTakeUpTo(req *sluice.Request, id int, d *sluice.Decision) error {
 	if req.Cost == 0 {
 		return nil // what none of nothing is, is not stated
 	}
@@ -193,7 +193,7 @@ func (j *judge) checkTakeUpTo(req *sluice.Request, id int, d *sluice.Decision) e
 
 // checkReserve: decided at the earliest instant at which all limits fit, if
 // that and the queues' delay are within MaxWait.
-func (j *judge) checkReserve(req *sluice.Request, id int, d *sluice.Decision) error {
+func (j *checker) checkReserve(req *sluice.Request, id int, d *sluice.Decision) error {
 	patience := req.MaxWait.Microseconds()
 	f := j.all()
 	delay := j.delay().and(wait(f, j.now))

@@ -28,7 +28,7 @@ func (v *version) unitsUp(o int64) int64 {
 }
 
 // checkAdd: what counts is given back, then credit, and no more than was asked.
-func (j *judge) checkAdd(req *sluice.Request, id int, d *sluice.Decision) error {
+func (j *checker) checkAdd(req *sluice.Request, id int, d *sluice.Decision) error {
 	if err := j.checkReceipt(d, exactly(j.now), between{}, between{-req.Cost, 0}); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (j *judge) checkAdd(req *sluice.Request, id int, d *sluice.Decision) error 
 }
 
 // gives returns how many of n units an add gives.
-func (l *ledger) gives(v *version, now, n int64) between {
+func (l *account) gives(v *version, now, n int64) between {
 	switch {
 	case v.kind == blockKind || n == 0:
 		return between{}
@@ -76,12 +76,12 @@ func (l *ledger) gives(v *version, now, n int64) between {
 }
 
 // exactWindow reports whether v's window shows how many units count, and which.
-func (l *ledger) exactWindow(v *version, now int64) bool {
+func (l *account) exactWindow(v *version, now int64) bool {
 	return (v.kind == fixedKind || v.kind == logKind || v.kind == counterKind) && !l.unsure && l.front.hi <= now
 }
 
 // balanceNow returns what is owed at now or, if something is reserved, on top of that.
-func (l *ledger) balanceNow(v *version, now int64) between {
+func (l *account) balanceNow(v *version, now int64) between {
 	slow, fast := l.rates(v)
 	o := between{l.bal.lo, l.bal.hi}
 	if l.bal.last <= now {
@@ -111,7 +111,7 @@ func (v *version) given(o, n int64) int64 {
 }
 
 // give counts an add of n units of which so many were given.
-func (l *ledger) give(v *version, step int, now, n, given int64) {
+func (l *account) give(v *version, step int, now, n, given int64) {
 	if given == 0 {
 		return
 	}
@@ -139,7 +139,7 @@ func (l *ledger) give(v *version, step int, now, n, given int64) {
 
 // gift enters units that were given, which the bound has on top: until what is
 // reserved is due, as that may count in what they are given back of.
-func (l *ledger) gift(step int, now, units int64) {
+func (l *account) gift(step int, now, units int64) {
 	at := max(now, l.front.hi, l.bal.last)
 	u := unit{at: at, step: step, gift: units, drains: at}
 	if k := len(l.units); k > 0 {
@@ -149,7 +149,7 @@ func (l *ledger) gift(step int, now, units int64) {
 	l.env.grow(l)
 }
 
-func (l *ledger) giveBalance(v *version, now, n int64) {
+func (l *account) giveBalance(v *version, now, n int64) {
 	o := l.balanceNow(v, now)
 	if b := &l.bal; b.last > now {
 		less := func(o int64) int64 { return min(o, max(o-n*v.series.den, 0)) }
@@ -203,7 +203,7 @@ func (us list) newestFirst(v *version, now, n int64, out bool) (found int64) {
 
 // checkConvert: what another version's balance owes becomes as large a part of v's
 // Burst as it was of that one's. All else stays.
-func (j *judge) checkConvert(req *sluice.Request, id int, d *sluice.Decision) error {
+func (j *checker) checkConvert(req *sluice.Request, id int, d *sluice.Decision) error {
 	if err := j.checkReceipt(d, exactly(j.now), between{}, exactly(d.Spent)); err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (j *judge) checkConvert(req *sluice.Request, id int, d *sluice.Decision) er
 	return nil
 }
 
-func (l *ledger) convert(v *version, step int, now, more int64) error {
+func (l *account) convert(v *version, step int, now, more int64) error {
 	switch {
 	case v.kind != bucketKind || !l.manyVersions(v):
 		if more != 0 {
@@ -262,7 +262,7 @@ func (l *ledger) convert(v *version, step int, now, more int64) error {
 
 // creditNow returns what is owed before units are spent that count at an instant.
 // Credit goes now, and what is left of it where it lapses by then.
-func (l *ledger) creditNow(v *version, now, at int64, owed, n between) between {
+func (l *account) creditNow(v *version, now, at int64, owed, n between) between {
 	o := l.owed(v, now)
 	if o.lo >= 0 {
 		return owed
@@ -296,7 +296,7 @@ func (b *balance) forget(now int64) {
 
 // creditBack returns how many units come back where there is credit: what came from
 // it since the last add, of which receipts say no more than they hold.
-func (l *ledger) creditBack(v *version, owed between, want int64) between {
+func (l *account) creditBack(v *version, owed between, want int64) between {
 	den := v.series.den
 	back := func(o int64) int64 { return min(want*den, max(v.credit*den+min(o, 0), 0)) }
 	l.back = between{back(owed.lo), back(owed.hi)}
@@ -308,14 +308,14 @@ func (l *ledger) creditBack(v *version, owed between, want int64) between {
 
 // intoCredit returns a balance that has credit, and gets back so much at least and at
 // most.
-func (l *ledger) intoCredit(now, least, most int64) (lo, hi int64) {
+func (l *account) intoCredit(now, least, most int64) (lo, hi int64) {
 	slow, fast := l.rates(nil)
 	o := l.bal.at(now, slow, fast)
 	return min(max(o.lo-most, -l.mostCredit()), o.lo), o.hi - least
 }
 
 // mostCredit returns the largest credit of the versions used, in 1/den units.
-func (l *ledger) mostCredit() (most int64) {
+func (l *account) mostCredit() (most int64) {
 	for _, u := range l.used {
 		most = max(most, u.credit*u.series.den)
 	}

@@ -3,7 +3,7 @@
 
 // Package spec is the rules of sluice as a program: slow, obvious and written
 // from the documents, without a line of package algo. It remembers every unit
-// that a [Store] admitted, with its instant, and judges each further decision
+// that a [Store] admitted, with its instant, and checks each further decision
 // by that list: whether it may be allowed, whether it must be, and every number
 // of the answer.
 //

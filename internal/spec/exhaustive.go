@@ -93,7 +93,7 @@ type runner struct {
 	now   int64
 	count int
 	steps int
-	last  *judge
+	last  *checker
 }
 
 func newRunner(t testing.TB, w *World, open Open, tick int64) *runner {
@@ -114,7 +114,7 @@ func (r *runner) run(seq []Step) *failure {
 	if r.now += period * r.tick; r.now > 4_000_000_000_000_000 { // a store's clock ends in 2112
 		r.store, r.now = r.open(r.t), start
 	}
-	j := newJudge(r.w, r.store, r.now, strconv.Itoa(r.count)+"#")
+	j := newChecker(r.w, r.store, r.now, strconv.Itoa(r.count)+"#")
 	r.last = j
 	defer func() { r.steps += j.steps }()
 	for i := range seq {

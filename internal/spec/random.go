@@ -32,7 +32,7 @@ func Random(t *testing.T, open Open, steps int, seed uint64) {
 		if now > 2_600_000_000_000_000 || worlds%1000 == 999 { // its clock comes near its end, or it is full of old states
 			store, now = open(t), start
 		}
-		j := newJudge(c, store, now, "k")
+		j := newChecker(c, store, now, "k")
 		f, seq := runRandom(rnd, j)
 		done, asked = done+j.steps, asked+j.asked
 		now = j.now + 3600_000_000
@@ -62,7 +62,7 @@ const latest = 4_440_000_000_000_000
 // perWorld is how many steps a world has.
 const perWorld = 120
 
-func runRandom(rnd *rand.Rand, j *judge) (*failure, []Step) {
+func runRandom(rnd *rand.Rand, j *checker) (*failure, []Step) {
 	d := newDrawer(rnd, j.world)
 	seq := make([]Step, 0, perWorld)
 	for i := range perWorld {
@@ -118,7 +118,7 @@ func newDrawer(rnd *rand.Rand, w *compiled) *drawer {
 	return d
 }
 
-func (d *drawer) step(j *judge) Step {
+func (d *drawer) step(j *checker) Step {
 	if d.IntN(d.steady) == 0 {
 		d.plan = d.IntN(len(d.world.Plans))
 	}

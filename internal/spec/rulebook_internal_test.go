@@ -20,7 +20,7 @@ import (
 type rulebook struct {
 	now     int64
 	buckets map[string]*owes
-	windows map[string]*ledger
+	windows map[string]*account
 	terms   map[uint64]*version // by the ID of the limit
 	steps   int
 }
@@ -103,7 +103,7 @@ func (b *rulebook) Take(_ context.Context, r sluice.Request) (d sluice.Decision,
 	} else {
 		l := b.windows[key]
 		if l == nil {
-			l = &ledger{series: v.series}
+			l = &account{series: v.series}
 			b.windows[key] = l
 		}
 		b.window(v, l, &r, &d)
@@ -265,7 +265,7 @@ func (b *rulebook) giveBack(_ *version, o *owes, r *sluice.Request, d *sluice.De
 }
 
 // window decides by the rule of v alone over all units, which every form sees.
-func (b *rulebook) window(v *version, l *ledger, r *sluice.Request, d *sluice.Decision) {
+func (b *rulebook) window(v *version, l *account, r *sluice.Request, d *sluice.Decision) {
 	now := b.now
 	from := max(now, l.front.hi)
 	l.used = nil
@@ -337,7 +337,7 @@ func (b *rulebook) window(v *version, l *ledger, r *sluice.Request, d *sluice.De
 	d.ResetAfter = micros(l.windowReset(v, now, most))
 }
 
-func (b *rulebook) takeBack(l *ledger, r *sluice.Request, d *sluice.Decision) {
+func (b *rulebook) takeBack(l *account, r *sluice.Request, d *sluice.Decision) {
 	left := r.Cost
 	for i := range l.units {
 		if u := &l.units[i]; u.at == int64(r.At) {
@@ -373,7 +373,7 @@ func TestRulebook(t *testing.T) {
 		if err != nil || !inRulebook(c) {
 			continue
 		}
-		j := newJudge(c, newRulebook(t, w), start, "k")
+		j := newChecker(c, newRulebook(t, w), start, "k")
 		f, seq := runRandom(rnd, j)
 		total += j.steps
 		if f == nil {
@@ -397,7 +397,7 @@ func newRulebook(t *testing.T, w *World) *rulebook {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &rulebook{buckets: make(map[string]*owes), windows: make(map[string]*ledger), terms: make(map[uint64]*version)}
+	b := &rulebook{buckets: make(map[string]*owes), windows: make(map[string]*account), terms: make(map[uint64]*version)}
 	for i, p := range c.plans {
 		b.terms[p.Term(0).ID] = c.terms[i][0]
 	}

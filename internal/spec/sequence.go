@@ -36,7 +36,7 @@ func play(t testing.TB, w *World, open Open, steps []Step) (*failure, []string) 
 		t.Fatal(err)
 	}
 	store := open(t)
-	j := newJudge(c, store, start, "k")
+	j := newChecker(c, store, start, "k")
 	var lines []string
 	for i := range steps {
 		d, err := j.do(&steps[i])

@@ -52,12 +52,12 @@ type version struct {
 	form   form
 	rule   counterRule
 
-	quota, debt, window, burst, withheld, delayAfter int64
-	credit, creditFor                                int64
-	lent                                             int64 // Debt, where the next waits for what a take owes
-	sub, parts, precision                            int64
-	length                                           int64 // of a block
-	queues, countDenied, preFilled                   bool
+	quota, debt, window, burst, deficit, delayAfter int64
+	credit, creditFor                               int64
+	lent                                            int64 // Debt, where the next waits for what a take owes
+	sub, parts, precision                           int64
+	length                                          int64 // of a block
+	queues, countDenied, preFilled                  bool
 }
 
 // series is all versions of one limit: those of one scope and name.
@@ -67,17 +67,17 @@ type series struct {
 	longest  int64 // time for which a unit counts
 }
 
-// notJudgedError says that the specification has no rule for a limit.
-type notJudgedError string
+// noRuleError says that the specification has no rule for a limit.
+type noRuleError string
 
-func (e notJudgedError) Error() string { return "spec: no rule for " + string(e) }
+func (e noRuleError) Error() string { return "spec: no rule for " + string(e) }
 
 func newVersion(l sluice.Limit) (*version, error) {
 	text := l.String()
 	l = l.Filled()
 	v := &version{
 		text: text, quota: l.Quota, debt: l.Debt, window: l.Window.Microseconds(), burst: l.Burst,
-		withheld: l.InitialDeficit, delayAfter: l.DelayAfter, parts: int64(max(l.SubWindows, 1)),
+		deficit: l.InitialDeficit, delayAfter: l.DelayAfter, parts: int64(max(l.SubWindows, 1)),
 		credit: l.Credit, creditFor: l.CreditFor.Microseconds(),
 		precision: int64(l.Precision), countDenied: l.CountDenied, preFilled: l.PreFilled,
 	}
@@ -104,7 +104,7 @@ func newVersion(l sluice.Limit) (*version, error) {
 		}
 	case sluice.FixedWindow:
 		if l.Calendar != sluice.NoCalendar {
-			return nil, notJudgedError(text)
+			return nil, noRuleError(text)
 		}
 		if v.kind = fixedKind; l.Anchor == sluice.OnFirst {
 			v.kind = firstKind
@@ -124,18 +124,18 @@ func newVersion(l sluice.Limit) (*version, error) {
 	case sluice.Block:
 		v.kind, v.form, v.length = blockKind, form{}, l.BlockFor.Microseconds()
 	default:
-		return nil, notJudgedError(text)
+		return nil, noRuleError(text)
 	}
 	v.form.kind = v.kind
 	const most = 1 << 20 // units for which no product below passes 63 bits
 	if v.quota > most || v.debt > most || v.burst > most || v.credit > most {
-		return nil, notJudgedError(fmt.Sprintf("%s: more than %d units", text, most))
+		return nil, noRuleError(fmt.Sprintf("%s: more than %d units", text, most))
 	}
 	return v, nil
 }
 
 // starts reports whether a window counts what the rule withholds at its start.
-func (v *version) starts() bool { return v.preFilled || v.kind == fixedKind && v.withheld > 0 }
+func (v *version) starts() bool { return v.preFilled || v.kind == fixedKind && v.deficit > 0 }
 
 // full returns how many units an idle key may spend at once.
 func (v *version) full() int64 { return v.units() + v.lent }

@@ -121,7 +121,7 @@ func (w warmth) less(v *version, now int64) warmth {
 }
 
 // warmFits returns when owed + cost ≤ Burst, as in any bucket.
-func (l *ledger) warmFits(v *version, now, cost int64) between {
+func (l *account) warmFits(v *version, now, cost int64) between {
 	l.warm = l.warm.settle(now)
 	at := v.minus(l.warm.paid, v.lasting(v.burst-v.needs(cost))).ceil()
 	fits := exactly(max(now, at))
@@ -134,7 +134,7 @@ func (l *ledger) warmFits(v *version, now, cost int64) between {
 // warmBack is what a bucket gives back: what units last when warm, less what has
 // drained since, or until the last reservation. Of a balance that another version has
 // written since it is nothing.
-func (l *ledger) warmBack(v *version, now, at, held, want int64) between {
+func (l *account) warmBack(v *version, now, at, held, want int64) between {
 	l.warm = l.warm.settle(now)
 	gone := max(now-at, 0)
 	if l.warm.last > max(at, now) {

@@ -92,7 +92,7 @@ func (us list) inCells(length, first, last int64, s side) (n int64) {
 }
 
 // fixedFits returns the first instant at which the window's units leave room.
-func (l *ledger) fixedFits(v *version, from, cost int64, s side) int64 {
+func (l *account) fixedFits(v *version, from, cost int64, s side) int64 {
 	for {
 		if l.inWindow(v, cell(from, v.window), s)+cost <= v.quota {
 			return from
@@ -103,11 +103,11 @@ func (l *ledger) fixedFits(v *version, from, cost int64, s side) int64 {
 
 // inWindow returns the units of a fixed window: in the one in which the rule
 // starts, what it withholds counts from the beginning.
-func (l *ledger) inWindow(v *version, c int64, s side) int64 {
+func (l *account) inWindow(v *version, c int64, s side) int64 {
 	n := l.units.inCells(v.window, c, c, s)
 	first, last := cell(l.start.lo, v.window), cell(l.start.hi, v.window)
 	if first <= c && c <= last && (s == most || first == last) {
-		n += v.withheld
+		n += v.deficit
 	}
 	return n
 }
@@ -152,7 +152,7 @@ func (us list) opened(v *version, at int64, s side) (end, n int64) {
 // A pre-filled counter starts as if Quota had been used in the window before
 // the rule's start. How it is spread over several sub-windows is not stated: at
 // most it is all in the newest.
-func (l *ledger) counted(v *version, at int64, s side) (whole, oldest int64) {
+func (l *account) counted(v *version, at int64, s side) (whole, oldest int64) {
 	c := cell(at, v.sub)
 	whole = l.units.inCells(v.sub, c-v.parts+1, c, s)
 	oldest = l.units.inCells(v.sub, c-v.parts, c-v.parts, s)
@@ -189,7 +189,7 @@ func (v *version) weighed(oldest, at int64) int64 {
 
 // counterFits returns the first instant from which on cost fits, by the rule of
 // v: see counterRule.
-func (l *ledger) counterFits(v *version, from, cost int64, s side) int64 {
+func (l *account) counterFits(v *version, from, cost int64, s side) int64 {
 	for {
 		whole, oldest := l.counted(v, from, s)
 		start, room := cell(from, v.sub)*v.sub, v.quota-whole-cost

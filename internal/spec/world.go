@@ -80,7 +80,7 @@ func (w *World) compile(suffix string) (*compiled, error) {
 			}
 			v = s.version(v)
 			limits, terms = append(limits, l), append(terms, v)
-			w.Starts = w.Starts || v.withheld > 0 || v.preFilled
+			w.Starts = w.Starts || v.deficit > 0 || v.preFilled
 		}
 		plan, err := sluice.Compile(p.Scope+suffix, limits...)
 		if err != nil {

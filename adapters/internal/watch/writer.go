@@ -30,14 +30,14 @@ func (w *Writer) WriteHeader(status int) {
 }
 
 func (w *Writer) Write(p []byte) (int, error) {
-	w.begun()
+	w.defaultStatus()
 	n, err := w.ResponseWriter.Write(p)
 	w.Wrote(n)
 	return n, err
 }
 
-// begun makes the status 200 that no handler has set.
-func (w *Writer) begun() {
+// defaultStatus makes the status 200 that no handler has set.
+func (w *Writer) defaultStatus() {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
@@ -46,7 +46,7 @@ func (w *Writer) begun() {
 // FlushError sends what is buffered. It is an error where the writer below cannot
 // do that.
 func (w *Writer) FlushError() error {
-	w.begun()
+	w.defaultStatus()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // soakRules are several rules, each of whose keys is in one request only, and
-// some that judge without denying.
+// some that evaluate without denying.
 const soakRules = `listen: %s
 admin: %s
 upstream: http://%s

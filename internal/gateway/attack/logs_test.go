@@ -143,16 +143,16 @@ rules:
 `, cert, key, down.addr, secret, odd, speaker(t, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), newUpstream(t).url()))
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
-			before, begun := g.logs.count(), time.Now()
+			before, started := g.logs.count(), time.Now()
 			for range tries {
 				g.report(t, r.listener, r.raw)
 			}
 			// What is reported late belongs to this row, too.
 			g.report(t, plain, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-			got, most := g.logs.count()-before, perSecond*(2+int(time.Since(begun)/time.Second))
+			got, most := g.logs.count()-before, perSecond*(2+int(time.Since(started)/time.Second))
 			if got > most {
 				all := strings.Split(strings.TrimSpace(g.logs.String()), "\n")
-				t.Errorf("%d lines in %v, want %d at most; the last is %q", got, time.Since(begun), most, all[len(all)-1])
+				t.Errorf("%d lines in %v, want %d at most; the last is %q", got, time.Since(started), most, all[len(all)-1])
 			}
 		})
 	}

@@ -82,8 +82,8 @@ func (x *Explainer) Explain(ctx context.Context, q *ExplainRequest) (*Explanatio
 	}
 	a := &explainedRequest{certificate: q.Certificate}
 	a.Reset(r, client, x.claims(r, q.Claims))
-	judge := policy.Evaluator{Policy: x.Policy, Store: x.Store, Now: x.Now}
-	e, err := judge.Explain(ctx, a)
+	evaluator := policy.Evaluator{Policy: x.Policy, Store: x.Store, Now: x.Now}
+	e, err := evaluator.Explain(ctx, a)
 	if err != nil {
 		return nil, err
 	}

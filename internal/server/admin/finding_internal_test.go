@@ -27,10 +27,10 @@ import (
 // watched is an API with rules and a clock, whose requests a test counts.
 type watched struct {
 	*API
-	now   time.Time
-	judge policy.Evaluator
-	tally tally.Tally
-	v     policy.Verdict
+	now       time.Time
+	evaluator policy.Evaluator
+	tally     tally.Tally
+	v         policy.Verdict
 }
 
 func newWatched(t *testing.T, rules string) *watched {
@@ -41,7 +41,7 @@ func newWatched(t *testing.T, rules string) *watched {
 	}
 	w := &watched{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	clock := func() time.Time { return w.now }
-	w.judge = policy.Evaluator{Policy: c.Policy, Store: memstore.New(memstore.Options{Now: clock})}
+	w.evaluator = policy.Evaluator{Policy: c.Policy, Store: memstore.New(memstore.Options{Now: clock})}
 	w.tally.Share(sha256.Sum256(nil)) // numbers are the same in every run
 	w.tally.Follow(c.Policy)
 	overrides, err := OpenOverrides(filepath.Join(t.TempDir(), "overrides.json"))
@@ -49,7 +49,7 @@ func newWatched(t *testing.T, rules string) *watched {
 		t.Fatal(err)
 	}
 	w.API, err = NewAPI(APIOptions{
-		Policy: func() *policy.Policy { return c.Policy }, Store: w.judge.Store, Tally: &w.tally, Now: clock, Overrides: overrides,
+		Policy: func() *policy.Policy { return c.Policy }, Store: w.evaluator.Store, Tally: &w.tally, Now: clock, Overrides: overrides,
 		Version: func() (reload.Version, error) { return reload.Version{File: "test.yaml"}, nil },
 		Audit:   NewAuditLog(io.Discard),
 	})
@@ -65,7 +65,7 @@ func (w *watched) ask(t *testing.T, user string, n int) {
 	t.Helper()
 	for range n {
 		a := policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {user}}, Address: netip.MustParseAddr("192.0.2.1")}
-		w.judge.Decide(t.Context(), &a, &w.v)
+		w.evaluator.Decide(t.Context(), &a, &w.v)
 		w.tally.Count(&w.v)
 	}
 }

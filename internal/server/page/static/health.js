@@ -5,10 +5,10 @@ import { bytes, clock, count, date, from, percent, plural, span } from "./format
 
 const soon = 14 * 86400e3; // before a certificate ends
 
-// judge returns what there is to say of the program, gravest first, and a headline.
+// assess returns the problems of the program, gravest first, and a headline.
 // kind is bad where requests fare otherwise than the configuration says, warn where
 // that may come.
-export function judge(o, sums, lost) {
+export function assess(o, sums, lost) {
   const notes = [];
   const say = (kind, text) => notes.push({ kind, text });
   const now = Date.parse(o.time);

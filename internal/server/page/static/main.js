@@ -6,7 +6,7 @@ import { figures, main, numbers } from "./chart.js";
 import { byId, el, fill, say } from "./dom.js";
 import { Explain } from "./explain.js";
 import { count, rate, zone } from "./format.js";
-import { judge } from "./health.js";
+import { assess } from "./health.js";
 import { Key } from "./key.js";
 import { Rule } from "./rule.js";
 import { Rules, since } from "./rules.js";
@@ -161,7 +161,7 @@ function show() {
   view.all.recent.move(view.lost ? 0 : now);
   view.all.day.move(view.lost ? 0 : now);
   document.body.classList.toggle("lost", !!view.lost);
-  headline(judge(o, view.all.recent.sum(), view.lost));
+  headline(assess(o, view.all.recent.sum(), view.lost));
   const bins = view.all.recent.bins(5);
   const lately = view.lost ? "–" : rate(bins.allowed.at(-1) + bins.denied.at(-1));
   fill(byId("figures"), figures(all, [["Now", lately, view.lost ? "" : "/s"], ["In flight", count(view.live.in_flight)], ["Waiting", count(view.live.delayed)]]));

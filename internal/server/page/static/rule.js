@@ -89,6 +89,6 @@ function keys(r) {
 
 function candidates(r) {
   if (!r.candidates?.length) return null;
-  return el("div", null, el("h3", null, "Candidates"), table("Candidates", ["Candidate", "Judged", "Would deny"],
+  return el("div", null, el("h3", null, "Candidates"), table("Candidates", ["Candidate", "Evaluated", "Would deny"],
     r.candidates.map((c) => [(c.level ? c.level + "+" : "") + c.name, count(c.evaluated), count(c.would_deny)])));
 }

@@ -14,7 +14,7 @@ const part = (title, list, ...more) => el("div", null, el("h3", null, title), pa
 function store(o) {
   const s = o.store;
   return part("Store", [
-    ["State", s.up ? "up" : "away", s.up ? "good-text" : "bad-text"],
+    ["State", s.up ? "up" : "unavailable", s.up ? "good-text" : "bad-text"],
     ["Kind", s.kind === "memory" ? "memory of this process" : s.kind],
     s.target ? ["Address", s.target] : null,
     [`Since ${clock(Date.parse(s.latency_since))}`, s.p50_ms ? `half of decisions within ${millis(s.p50_ms)}, 99 of 100 within ${millis(s.p99_ms)}` : "none asked for"],
@@ -22,7 +22,7 @@ function store(o) {
     ["Failed", s.failed ? `${count(s.failed)} (${percent(s.failed, s.asked)})` : "0", s.failed ? "warn-text" : null],
     ...(s.kind === "memory"
       ? [["Keys", `${count(s.keys ?? 0)} in ${bytes(s.bytes ?? 0)}`], ["Evicted", count(s.evicted ?? 0), s.evicted ? "warn-text" : null]]
-      : [["Nodes", count(s.nodes ?? 0)], ["Outages", count(s.outages ?? 0)], ["In its place", count(s.degraded ?? 0)], ["Calls now", count(s.calls_in_flight ?? 0)]]),
+      : [["Nodes", count(s.nodes ?? 0)], ["Outages", count(s.outages ?? 0)], ["Degraded", count(s.degraded ?? 0)], ["Calls now", count(s.calls_in_flight ?? 0)]]),
   ]);
 }
 

@@ -10,14 +10,14 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// judge puts steps to a store and judges its answers.
-type judge struct {
+// checker puts steps to a store and checks its answers.
+type checker struct {
 	world    *compiled
 	store    Store
 	began    int64
 	now      int64
 	prefix   string
-	ledgers  map[place]*ledger
+	accounts map[place]*account
 	starts   map[*series]*between
 	receipts []receipt
 	items    []item
@@ -36,7 +36,7 @@ type place struct {
 // item is one limit of a request.
 type item struct {
 	v    *version
-	l    *ledger
+	l    *account
 	cost int64
 	fits between // before the request
 }
@@ -50,16 +50,16 @@ type receipt struct {
 	parted  bool // a part was given back, and Due is that of all of it
 }
 
-func newJudge(world *compiled, store Store, now int64, prefix string) *judge {
-	return &judge{
+func newChecker(world *compiled, store Store, now int64, prefix string) *checker {
+	return &checker{
 		world: world, store: store, began: now, now: now, prefix: prefix,
-		ledgers: make(map[place]*ledger), starts: make(map[*series]*between),
+		accounts: make(map[place]*account), starts: make(map[*series]*between),
 	}
 }
 
 // do puts a step to the store. It returns the answer, or nil where there was
 // nothing to ask, and what is wrong with it.
-func (j *judge) do(s *Step) (*sluice.Decision, error) {
+func (j *checker) do(s *Step) (*sluice.Decision, error) {
 	j.steps++
 	id := s.ID
 	if id == 0 {
@@ -81,7 +81,7 @@ func (j *judge) do(s *Step) (*sluice.Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := j.judge(req, r, id, &d); err != nil {
+	if err := j.check(req, r, id, &d); err != nil {
 		return &d, err
 	}
 	if s.Asks && !d.Allowed && !j.countsDenied() {
@@ -96,7 +96,7 @@ func (j *judge) do(s *Step) (*sluice.Decision, error) {
 	return &d, nil
 }
 
-func (j *judge) ask(req *sluice.Request) (sluice.Decision, error) {
+func (j *checker) ask(req *sluice.Request) (sluice.Decision, error) {
 	j.asked++
 	d, err := j.store.Take(background(), *req)
 	if err != nil {
@@ -106,7 +106,7 @@ func (j *judge) ask(req *sluice.Request) (sluice.Decision, error) {
 }
 
 // request makes a step's request, nil if its receipt is not there.
-func (j *judge) request(s *Step) (*sluice.Request, *receipt) {
+func (j *checker) request(s *Step) (*sluice.Request, *receipt) {
 	req := &sluice.Request{Op: s.Op, MaxWait: micros(s.Wait)}
 	if s.Op != sluice.OpRefund {
 		req.Charge = j.charge(s.Plan, s.Key, s.Cost)
@@ -144,7 +144,7 @@ func (j *judge) request(s *Step) (*sluice.Request, *receipt) {
 
 // versions reports whether two plans are versions of each other that count in
 // the same states: each limit of one has another version in the other.
-func (j *judge) versions(a, b int) bool {
+func (j *checker) versions(a, b int) bool {
 	p, q := j.world.terms[a], j.world.terms[b]
 	if len(p) != len(q) {
 		return false
@@ -157,12 +157,12 @@ func (j *judge) versions(a, b int) bool {
 	return true
 }
 
-func (j *judge) charge(plan, key int, cost int64) sluice.Charge {
+func (j *checker) charge(plan, key int, cost int64) sluice.Charge {
 	return sluice.Charge{Plan: j.world.plans[plan], Key: j.prefix + strconv.Itoa(key), Cost: cost}
 }
 
 // receipt returns one that still holds units.
-func (j *judge) receipt(of int) *receipt {
+func (j *checker) receipt(of int) *receipt {
 	for i := range j.receipts {
 		r := &j.receipts[i]
 		switch {
@@ -178,8 +178,8 @@ func (j *judge) receipt(of int) *receipt {
 	return nil
 }
 
-// begin finds the ledgers of a request and when each limit fits before it.
-func (j *judge) begin(req *sluice.Request, s *Step, r *receipt) {
+// begin finds the accounts of a request and when each limit fits before it.
+func (j *checker) begin(req *sluice.Request, s *Step, r *receipt) {
 	j.items, j.current = j.items[:0], j.current[:0]
 	if r != nil {
 		for i, p := range r.charges {
@@ -196,21 +196,21 @@ func (j *judge) begin(req *sluice.Request, s *Step, r *receipt) {
 	}
 }
 
-func (j *judge) add(p Part, req *sluice.Request) {
+func (j *checker) add(p Part, req *sluice.Request) {
 	j.current = append(j.current, p)
 	for _, v := range j.world.terms[p.Plan] {
-		it := item{v: v, l: j.ledger(v, p.Key, req.Op), cost: req.Cost}
+		it := item{v: v, l: j.account(v, p.Key, req.Op), cost: req.Cost}
 		it.fits = j.fits(&it, req)
 		j.items = append(j.items, it)
 	}
 }
 
-// ledger returns that of a key, and notes when the rule started.
+// account returns that of a key, and notes when the rule started.
 //
 // rules.md 4 has the start at the first compile, DESIGN §4 at the start of the
 // rule; a store learns of a rule by its first use. Whether a peek is a use is
 // not stated.
-func (j *judge) ledger(v *version, key int, op sluice.Op) *ledger {
+func (j *checker) account(v *version, key int, op sluice.Op) *account {
 	start := j.starts[v.series]
 	if start == nil {
 		start = &between{j.now, never}
@@ -220,10 +220,10 @@ func (j *judge) ledger(v *version, key int, op sluice.Op) *ledger {
 		start.hi = min(start.hi, j.now)
 	}
 	at := place{v.series, key}
-	l := j.ledgers[at]
+	l := j.accounts[at]
 	if l == nil {
-		l = &ledger{series: v.series}
-		j.ledgers[at] = l
+		l = &account{series: v.series}
+		j.accounts[at] = l
 	}
 	l.start = between{start.lo, min(start.hi, j.now)}
 	return l
@@ -231,7 +231,7 @@ func (j *judge) ledger(v *version, key int, op sluice.Op) *ledger {
 
 // fits returns when a request's cost fits a limit. A queue's delay beyond
 // MaxWait counts as not fitting: MaxWait is a shorter queue.
-func (j *judge) fits(it *item, req *sluice.Request) between {
+func (j *checker) fits(it *item, req *sluice.Request) between {
 	f := it.l.fits(it.v, j.now, it.cost)
 	if !it.v.queues || req.MaxWait == 0 && req.Op != sluice.OpReserve || f.lo == never {
 		return f
@@ -244,7 +244,7 @@ func (j *judge) fits(it *item, req *sluice.Request) between {
 	return f
 }
 
-func (j *judge) countsDenied() bool {
+func (j *checker) countsDenied() bool {
 	for i := range j.items {
 		if v := j.items[i].v; v.countDenied || v.kind == blockKind {
 			return true

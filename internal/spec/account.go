@@ -5,8 +5,8 @@ package spec
 
 import "slices"
 
-// ledger is what was admitted to one key under the versions of one limit.
-type ledger struct {
+// account is what was admitted to one key under the versions of one limit.
+type account struct {
 	series *series
 	start  between // of the rule: its first use, which a peek may be or not
 	units  list
@@ -32,7 +32,7 @@ type ledger struct {
 }
 
 // manyVersions reports whether another version than v has written.
-func (l *ledger) manyVersions(v *version) bool {
+func (l *account) manyVersions(v *version) bool {
 	for _, u := range l.used {
 		if u != v {
 			return true
@@ -43,7 +43,7 @@ func (l *ledger) manyVersions(v *version) bool {
 
 // frontOf is the frontier as v knows it: a counter knows only the sub-window of
 // an instant, which makes a difference to limits of another quota.
-func (l *ledger) frontOf(v *version) between {
+func (l *account) frontOf(v *version) between {
 	f := l.front
 	if v.kind == counterKind && l.manyVersions(v) {
 		f.lo = cell(f.lo, v.sub) * v.sub
@@ -52,7 +52,7 @@ func (l *ledger) frontOf(v *version) between {
 }
 
 // manyForms reports whether a version of another form than v's has written.
-func (l *ledger) manyForms(v *version) bool {
+func (l *account) manyForms(v *version) bool {
 	for _, u := range l.used {
 		if u.form != v.form {
 			return true
@@ -62,7 +62,7 @@ func (l *ledger) manyForms(v *version) bool {
 }
 
 // use remembers that v has written.
-func (l *ledger) use(v *version) {
+func (l *account) use(v *version) {
 	l.writer = v
 	if !slices.Contains(l.used, v) {
 		l.used = append(l.used, v)
@@ -72,13 +72,13 @@ func (l *ledger) use(v *version) {
 
 // bounded reports whether the documents state only bounds for v's decisions on
 // this key, and no single decision.
-func (l *ledger) bounded(v *version) bool {
-	return l.loose || v.kind == refillKind && (l.manyVersions(v) || v.withheld > 0) || v.kind == warmKind && l.manyForms(v)
+func (l *account) bounded(v *version) bool {
+	return l.loose || v.kind == refillKind && (l.manyVersions(v) || v.deficit > 0) || v.kind == warmKind && l.manyForms(v)
 }
 
 // fits returns the first instant from now on at which cost fits if nothing else
 // comes.
-func (l *ledger) fits(v *version, now, cost int64) between {
+func (l *account) fits(v *version, now, cost int64) between {
 	if cost > v.full()+v.credit {
 		return exactly(never)
 	}
@@ -100,7 +100,7 @@ func (l *ledger) fits(v *version, now, cost int64) between {
 }
 
 // fitsTogether is when cost is sure to fit u, one of several forms.
-func (l *ledger) fitsTogether(u *version, now, cost int64) int64 {
+func (l *account) fitsTogether(u *version, now, cost int64) int64 {
 	if cost > u.full() || l.bounded(u) || u.kind == refillKind || u.kind == firstKind {
 		return never
 	}
@@ -108,7 +108,7 @@ func (l *ledger) fitsTogether(u *version, now, cost int64) int64 {
 }
 
 // fitsAlone decides by v, to whose form all units count.
-func (l *ledger) fitsAlone(v *version, now, cost int64) between {
+func (l *account) fitsAlone(v *version, now, cost int64) between {
 	switch v.kind {
 	case bucketKind:
 		return l.bucketFits(v, now, cost)
@@ -125,7 +125,7 @@ func (l *ledger) fitsAlone(v *version, now, cost int64) between {
 	return between{lo, l.windowFits(v, max(now, l.frontOf(v).hi), cost, most)}
 }
 
-func (l *ledger) windowFits(v *version, from, cost int64, s side) int64 {
+func (l *account) windowFits(v *version, from, cost int64, s side) int64 {
 	switch v.kind {
 	case fixedKind:
 		return l.fixedFits(v, from, cost, s)
@@ -150,7 +150,7 @@ func (l *ledger) windowFits(v *version, from, cost int64, s side) int64 {
 }
 
 // exactHistogram: it equals the exact log while Quota ≤ k.
-func (l *ledger) exactHistogram(v *version) bool {
+func (l *account) exactHistogram(v *version) bool {
 	k := l.precision(v)
 	for _, u := range l.used {
 		if u.units()+u.debt > k {
@@ -160,7 +160,7 @@ func (l *ledger) exactHistogram(v *version) bool {
 	return v.quota+v.debt <= k
 }
 
-func (l *ledger) precision(v *version) int64 {
+func (l *account) precision(v *version) int64 {
 	k := v.precision
 	for _, u := range l.used {
 		if u.kind == histogramKind {
@@ -171,7 +171,7 @@ func (l *ledger) precision(v *version) int64 {
 }
 
 // held returns how many units v counts at now.
-func (l *ledger) held(v *version, now int64) between {
+func (l *account) held(v *version, now int64) between {
 	switch v.kind {
 	case bucketKind:
 		o := l.owed(v, now)
@@ -194,7 +194,7 @@ func (l *ledger) held(v *version, now int64) between {
 	return between{lo, hi}
 }
 
-func (l *ledger) windowHeld(v *version, at int64, s side) int64 {
+func (l *account) windowHeld(v *version, at int64, s side) int64 {
 	switch v.kind {
 	case fixedKind:
 		return l.inWindow(v, cell(at, v.window), s)
@@ -217,7 +217,7 @@ func (l *ledger) windowHeld(v *version, at int64, s side) int64 {
 }
 
 // remaining returns how many units a take at now may spend.
-func (l *ledger) remaining(v *version, now int64) between {
+func (l *account) remaining(v *version, now int64) between {
 	if v.kind == blockKind {
 		return l.blocking.remaining(v, now)
 	}
@@ -237,7 +237,7 @@ func (l *ledger) remaining(v *version, now int64) between {
 	return l.remainingAlone(v, now)
 }
 
-func (l *ledger) remainingAlone(v *version, now int64) between {
+func (l *account) remainingAlone(v *version, now int64) between {
 	if v.kind == bucketKind {
 		return l.bucketRemaining(v, now)
 	}
@@ -263,7 +263,7 @@ func (l *ledger) remainingAlone(v *version, now int64) between {
 }
 
 // reset returns how long it takes until the key is idle.
-func (l *ledger) reset(v *version, now int64) between {
+func (l *account) reset(v *version, now int64) between {
 	if v.kind == blockKind {
 		return l.blocking.reset(now)
 	}
@@ -291,7 +291,7 @@ func (l *ledger) reset(v *version, now int64) between {
 	return r
 }
 
-func (l *ledger) windowReset(v *version, now int64, s side) int64 {
+func (l *account) windowReset(v *version, now int64, s side) int64 {
 	at, ok := l.units.newest(s)
 	if !ok {
 		return 0

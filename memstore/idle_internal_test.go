@@ -11,13 +11,13 @@ import (
 	"github.com/sluicegate/sluice"
 )
 
-// TestRestedKeys: where every key has rested at its next take, and few live at any
+// TestIdleKeys: where every key is idle at its next take, and few live at any
 // instant, the arrays come to hold them all and are not built again and again; and
 // when the keys are gone, they become small again.
-func TestRestedKeys(t *testing.T) {
+func TestIdleKeys(t *testing.T) {
 	now := time.UnixMicro(1e15)
 	s := New(Options{MaxKeys: 1 << 16, Now: func() time.Time { return now }})
-	lim, err := sluice.New(s, "rested", sluice.Must(sluice.ParseLimit("1000000/s burst 10")))
+	lim, err := sluice.New(s, "idle", sluice.Must(sluice.ParseLimit("1000000/s burst 10")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,15 +24,15 @@ type owed struct {
 	units, before int64
 }
 
-// ledger keeps what is to be charged to the store, for a bounded number of keys.
-type ledger struct {
+// debts keeps what is to be charged to the store, for a bounded number of keys.
+type debts struct {
 	mu   sync.Mutex
 	most int
 	owed map[debtor]owed
 }
 
 // add writes down units and returns how many found no room.
-func (l *ledger) add(c *sluice.Charge, units int64, now time.Time) (dropped int64) {
+func (l *debts) add(c *sluice.Charge, units int64, now time.Time) (dropped int64) {
 	if units <= 0 {
 		return 0
 	}
@@ -53,7 +53,7 @@ func (l *ledger) add(c *sluice.Charge, units int64, now time.Time) (dropped int6
 }
 
 // subtract takes back units that were given back, as far as they are still owed.
-func (l *ledger) subtract(c *sluice.Charge, units int64) {
+func (l *debts) subtract(c *sluice.Charge, units int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := debtor{c.Plan, c.Key}
@@ -68,14 +68,14 @@ func (l *ledger) subtract(c *sluice.Charge, units int64) {
 	}
 }
 
-func (l *ledger) forget(c *sluice.Charge) {
+func (l *debts) forget(c *sluice.Charge) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.owed, debtor{c.Plan, c.Key})
 }
 
 // take removes up to n debts and returns them as charges.
-func (l *ledger) take(n int, now time.Time) []sluice.Request {
+func (l *debts) take(n int, now time.Time) []sluice.Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	reqs := make([]sluice.Request, 0, min(n, len(l.owed)))
@@ -92,7 +92,7 @@ func (l *ledger) take(n int, now time.Time) []sluice.Request {
 	return reqs
 }
 
-func (l *ledger) len() int {
+func (l *debts) len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.owed)

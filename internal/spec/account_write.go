@@ -5,7 +5,7 @@ package spec
 
 // spend counts units under v at an instant, which is ahead of now for a
 // reservation. They are exact, or of a charge at least and at most so many.
-func (l *ledger) spend(v *version, step int, now, at int64, n between) {
+func (l *account) spend(v *version, step int, now, at int64, n between) {
 	if n.hi <= 0 || v.kind == blockKind {
 		return
 	}
@@ -51,7 +51,7 @@ func (l *ledger) spend(v *version, step int, now, at int64, n between) {
 
 // turn makes v the writer of the balance and returns what that may round it up
 // by: 1 µs of time (rules.md 1).
-func (l *ledger) turn(v *version) (rounded int64) {
+func (l *account) turn(v *version) (rounded int64) {
 	if v.kind != bucketKind {
 		return 0
 	}
@@ -62,7 +62,7 @@ func (l *ledger) turn(v *version) (rounded int64) {
 	return rounded
 }
 
-func (l *ledger) insert(u unit) {
+func (l *account) insert(u unit) {
 	i := len(l.units)
 	for i > 0 && l.units[i-1].at > u.at {
 		i--
@@ -76,7 +76,7 @@ func (l *ledger) insert(u unit) {
 // least not at all, and at most until it is a window old: which of them a full one
 // forgets is not evaluated, nor whether they count from the frontier on. A balance
 // rises by the cost, to Burst at most, and stays as it is where it owes as much.
-func (l *ledger) deny(v *version, step int, now, cost int64) {
+func (l *account) deny(v *version, step int, now, cost int64) {
 	var owed between
 	least := int64(0) // what is owed if that is not written
 	if v.kind == bucketKind {
@@ -108,7 +108,7 @@ func (l *ledger) deny(v *version, step int, now, cost int64) {
 // takes in: up to Quota, and one more where a unit passes on a part of one. It
 // reports false where that is not stated: behind a reservation, and in what reports
 // no such parts.
-func (l *ledger) roomForDenied(v *version, now int64) (int64, bool) {
+func (l *account) roomForDenied(v *version, now int64) (int64, bool) {
 	if v.kind != fixedKind && v.kind != counterKind || l.unsure || l.loose || l.front.hi > now {
 		return 0, false
 	}
@@ -121,7 +121,7 @@ func (l *ledger) roomForDenied(v *version, now int64) (int64, bool) {
 
 // denyBalance raises what is owed. Behind a reservation the documents do not state
 // that it does.
-func (l *ledger) denyBalance(v *version, now, cost int64, owed between, least int64) {
+func (l *account) denyBalance(v *version, now, cost int64, owed between, least int64) {
 	full := v.burst * l.series.den
 	up := func(n int64) int64 { n = max(n, 0); return max(n, min(n+min(cost, v.burst)*l.series.den, full)) }
 	if l.bal.last > now {
@@ -137,7 +137,7 @@ func (l *ledger) denyBalance(v *version, now, cost int64, owed between, least in
 
 // denyRefill counts a denial: where the burst is spent the next refill comes a
 // window later.
-func (l *ledger) denyRefill(v *version, now, cost int64) {
+func (l *account) denyRefill(v *version, now, cost int64) {
 	l.missed = l.missed.at(v, now)
 	if l.missed.missing+cost < v.burst {
 		l.missed.missing += cost
@@ -147,7 +147,7 @@ func (l *ledger) denyRefill(v *version, now, cost int64) {
 }
 
 // wait moves the frontier to the instant of a reservation.
-func (l *ledger) wait(at int64, own bool, now int64) {
+func (l *account) wait(at int64, own bool, now int64) {
 	if at <= now {
 		return
 	}
@@ -159,7 +159,7 @@ func (l *ledger) wait(at int64, own bool, now int64) {
 }
 
 // prune forgets units that no rule asks for any more.
-func (l *ledger) prune(now int64) {
+func (l *account) prune(now int64) {
 	if len(l.units) < 32 {
 		return
 	}
@@ -192,7 +192,7 @@ func (l *ledger) prune(now int64) {
 
 // giveBack returns how many units a refund of want units may give back, of a
 // receipt of that step and instant which still counts held.
-func (l *ledger) giveBack(v *version, step int, now, at, held, want int64) between {
+func (l *account) giveBack(v *version, step int, now, at, held, want int64) between {
 	if want = min(want, l.recorded(step)); want == 0 {
 		return between{}
 	}
@@ -204,7 +204,7 @@ func (l *ledger) giveBack(v *version, step int, now, at, held, want int64) betwe
 	case bucketKind:
 		return l.bucketBack(v, step, now, at, held, want)
 	case refillKind:
-		// No more than is missing, and what was refilled since is forgiven.
+		// No more than is missing, and what was refilled since is not returned.
 		passed := (now - at) / v.window
 		most := min(want, max(held-passed*v.quota, 0))
 		if !l.manyVersions(v) {
@@ -221,7 +221,7 @@ func (l *ledger) giveBack(v *version, step int, now, at, held, want int64) betwe
 }
 
 // recorded returns how many units of a step still count at most.
-func (l *ledger) recorded(step int) (n int64) {
+func (l *account) recorded(step int) (n int64) {
 	for i := range l.units {
 		if u := &l.units[i]; u.step == step && !u.denied {
 			n += u.most
@@ -232,7 +232,7 @@ func (l *ledger) recorded(step int) (n int64) {
 
 // windowBack: exactly what the unit's cell still counts; of a histogram no more
 // than its entry holds, and nothing once the receipt is a window old.
-func (l *ledger) windowBack(v *version, now, at, want int64) between {
+func (l *account) windowBack(v *version, now, at, want int64) between {
 	counts := at > now-v.window
 	switch v.kind {
 	case fixedKind:
@@ -255,7 +255,7 @@ func (l *ledger) windowBack(v *version, now, at, want int64) between {
 // max(0, h − rate·(max(now, F) − at))), and never so much that less is owed than
 // had the units never been taken. A part of a unit is reported as a whole one. It is
 // exact under one version, with no reservation or queue between.
-func (l *ledger) bucketBack(v *version, step int, now, at, held, want int64) between {
+func (l *account) bucketBack(v *version, step int, now, at, held, want int64) between {
 	den := v.series.den
 	slow, _ := l.rates(v)
 	owed := l.owed(v, now)
@@ -274,7 +274,7 @@ func (l *ledger) bucketBack(v *version, step int, now, at, held, want int64) bet
 	if !v.queues { // in a queue units may count as going on when they are due
 		back.hi = min(back.hi, owed.hi, held*den-least)
 	}
-	if v.queues || l.manyVersions(v) || l.waited || v.withheld > 0 || owed.lo != owed.hi {
+	if v.queues || l.manyVersions(v) || l.waited || v.deficit > 0 || owed.lo != owed.hi {
 		back.lo = 0
 	}
 	l.back = between{max(back.lo, 0), max(back.hi, 0)}
@@ -283,7 +283,7 @@ func (l *ledger) bucketBack(v *version, step int, now, at, held, want int64) bet
 
 // refund takes units of a step back: back is how many the store gave, as far
 // as is known, want how many were asked for.
-func (l *ledger) refund(v *version, step int, now int64, back between, want int64) {
+func (l *account) refund(v *version, step int, now int64, back between, want int64) {
 	if back.hi == 0 {
 		return
 	}
@@ -327,7 +327,7 @@ func (l *ledger) refund(v *version, step int, now int64, back between, want int6
 
 // least returns what is owed at least if no write has come since the last, as
 // a faster version may ask next.
-func (l *ledger) least(v *version, now int64) int64 {
+func (l *account) least(v *version, now int64) int64 {
 	slow, fast := l.rates(v)
 	for _, u := range v.series.versions {
 		if u.kind == bucketKind && u.faster(fast) {
@@ -338,7 +338,7 @@ func (l *ledger) least(v *version, now int64) int64 {
 }
 
 // less takes units off the balance.
-func (b *balance) less(l *ledger, v *version, now int64, units between) {
+func (b *balance) less(l *account, v *version, now int64, units between) {
 	if v.kind != bucketKind {
 		return
 	}
