@@ -114,7 +114,7 @@ fuzz: ## fuzz every target for FUZZTIME (20s)
 	done
 
 .PHONY: bench
-bench: ## run the benchmarks that match BENCH (all); bench/README.md tells how to compare
+bench: ## run the benchmarks that match BENCH (all); bench/README.md explains how to compare
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 
 # Docker with buildx, or buildah, builds it; no image is fetched.

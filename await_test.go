@@ -42,7 +42,7 @@ func TestAwaitGivesBack(t *testing.T) {
 	})
 }
 
-func TestAwaitTellsOfARefundThatFails(t *testing.T) {
+func TestAwaitReportsAFailedRefund(t *testing.T) {
 	broken := errors.New("broken")
 	store := storekit.Failing(broken)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -317,7 +317,7 @@ func TestChargeBesideWhatIsLeft(t *testing.T) {
 	}
 }
 
-func TestLoneLeaverTellsThatItCouldNotGiveBack(t *testing.T) {
+func TestLoneLeaverReportsAFailedRefund(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("store is gone")
 		store := &storekit.Store{Store: memstore.New(memstore.Options{}), Before: fails(sluice.OpRefund, gone)}
@@ -331,9 +331,9 @@ func TestLoneLeaverTellsThatItCouldNotGiveBack(t *testing.T) {
 	})
 }
 
-// TestWaitTellsThatItCouldNotGiveBack: who leaves gives back itself where a thousand
+// TestWaitReportsAFailedRefund: who leaves gives back itself where a thousand
 // instants are free.
-func TestWaitTellsThatItCouldNotGiveBack(t *testing.T) {
+func TestWaitReportsAFailedRefund(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("store is gone")
 		store := &storekit.Store{Store: memstore.New(memstore.Options{}), Before: fails(sluice.OpRefund, gone)}

@@ -33,7 +33,7 @@ type Config struct {
 	Version string
 	// Policy has the rules.
 	Policy *policy.Policy
-	// Trusted are the proxies whose ClientHeader is believed, from client_ip.
+	// Trusted are the proxies whose ClientHeader is trusted, from client_ip.
 	Trusted []netip.Prefix
 	// ClientHeader names the header field with the client's address; empty:
 	// X-Forwarded-For.

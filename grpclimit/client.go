@@ -28,7 +28,7 @@ type ClientOptions struct {
 
 	// MaxWait is how long a call may be delayed in all, before it is sent and
 	// between attempts; at most sluice.MaxWindow. Zero means a minute. A wait that
-	// would be longer, or that would outlast the call's deadline, is not begun: see
+	// would be longer, or that would outlast the call's deadline, is not started: see
 	// [HoldError].
 	MaxWait time.Duration
 

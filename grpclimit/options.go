@@ -37,7 +37,7 @@ type Options struct {
 	Messages, Replies []policy.Rule
 
 	// Trusted are the proxies whose ClientHeader, a field of metadata, is
-	// believed, by default x-forwarded-for. None are by default: a client is the
+	// trusted, by default x-forwarded-for. None are by default: a client is the
 	// peer.
 	Trusted      []netip.Prefix
 	ClientHeader string

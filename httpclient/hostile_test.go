@@ -103,7 +103,7 @@ func TestTransportMaxHold(t *testing.T) {
 	}
 }
 
-// TestTransportProbes: once an answer is not believed any longer one request
+// TestTransportProbes: once an answer is too old one request
 // asks, and the others wait for what its answer says.
 func TestTransportProbes(t *testing.T) {
 	lie := answer(429, "Retry-After: 1790000000")

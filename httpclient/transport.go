@@ -65,7 +65,7 @@ type TransportOptions struct {
 	// MaxWait is how long a request may be delayed in all, before it is sent
 	// and between attempts; at most sluice.MaxWindow. Zero means a minute. A
 	// wait that would be longer, or that would outlast the deadline of the
-	// request's context, is not begun: see [HoldError].
+	// request's context, is not started: see [HoldError].
 	MaxWait time.Duration
 
 	// MaxHold bounds how long one answer may delay requests: when it asks for

@@ -77,7 +77,7 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// FuzzStatement: no field states a wait that is longer than is believed, or more
+// FuzzStatement: no field states a wait that is longer than is accepted, or more
 // than a few limits.
 func FuzzStatement(f *testing.F) {
 	f.Add("9", "Fri, 01 May 2026 11:59:58 GMT", `"a";q=10;w=1`, `"a";r=1;t=1`, "3", "7")

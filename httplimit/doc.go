@@ -48,7 +48,7 @@
 //
 // # What is never trusted
 //
-// No forwarded header is believed unless it came from a proxy that the [Options]
+// No forwarded header is trusted unless it came from a proxy that the [Options]
 // list. A key that is sent twice is refused, not guessed at. So is a request whose
 // target or host servers read in different ways, and header fields that the
 // request's Connection field names are hidden from rules and handlers alike.

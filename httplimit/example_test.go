@@ -210,7 +210,7 @@ func ExampleMiddleware_Decide() {
 	// POST /login?password=right 429
 }
 
-// Behind a proxy the client's address is in a header, which is believed only
+// Behind a proxy the client's address is in a header, which is trusted only
 // of the proxy.
 func ExampleByClientIP() {
 	key := httplimit.ByClientIP(httplimit.ClientIP{

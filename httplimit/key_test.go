@@ -160,7 +160,7 @@ func TestByIP(t *testing.T) {
 		want   string
 	}{
 		{"peer", httplimit.ByIP(), "203.0.113.9:55", nil, "203.0.113.9"},
-		{"no header is believed by default", httplimit.ByIP(), "127.0.0.1:55", []string{"X-Forwarded-For: 1.1.1.1", "X-Real-IP: 1.1.1.1", "Forwarded: for=1.1.1.1"}, "127.0.0.1"},
+		{"no header is trusted by default", httplimit.ByIP(), "127.0.0.1:55", []string{"X-Forwarded-For: 1.1.1.1", "X-Real-IP: 1.1.1.1", "Forwarded: for=1.1.1.1"}, "127.0.0.1"},
 		{"IPv6 by its /64", httplimit.ByIP(), "[2001:db8:1:2:3:4:5:6]:55", nil, "2001:db8:1:2::/64"},
 		{"through a proxy", httplimit.ByClientIP(behind), "10.0.0.1:55", []string{"X-Forwarded-For: 1.1.1.1, 203.0.113.9"}, "203.0.113.9"},
 		{"around the proxy", httplimit.ByClientIP(behind), "203.0.113.9:55", []string{"X-Forwarded-For: 1.1.1.1"}, "203.0.113.9"},

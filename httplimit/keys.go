@@ -113,7 +113,7 @@ func FirstOf(keys ...Key) Key { return policy.First(keys...) }
 // ClientIP says how a client's address is found and how many addresses share
 // a budget. The zero value takes the address of the connection's other end.
 type ClientIP struct {
-	// Trusted are the networks of the proxies whose Header is believed. None
+	// Trusted are the networks of the proxies whose Header is trusted. None
 	// are by default, and then no header is read.
 	Trusted []netip.Prefix
 	// Header is the one field that these proxies set or append to:

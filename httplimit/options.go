@@ -29,7 +29,7 @@ type Options struct {
 	// Skip, if not nil, says which requests are passed on undecided.
 	Skip func(*http.Request) bool
 
-	// Trusted are the proxies whose ClientHeader is believed, by default
+	// Trusted are the proxies whose ClientHeader is trusted, by default
 	// X-Forwarded-For. None are by default: a client is the peer.
 	Trusted      []netip.Prefix
 	ClientHeader string

@@ -32,7 +32,7 @@ func WriteProblem(w http.ResponseWriter, r *http.Request, e Event) {
 	p.write(w, r)
 }
 
-// deleteStarted deletes what belongs to an answer that was begun further out.
+// deleteStarted deletes what belongs to an answer that started further out.
 func deleteStarted(h http.Header) {
 	for _, of := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
 		delete(h, of)

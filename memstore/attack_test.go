@@ -150,7 +150,7 @@ func TestFloodWearsOutNoLimitWithoutAKey(t *testing.T) {
 // TestFloodBeforeDenial tries a key now and then while new keys come: who is
 // not denied yet is forgotten only if as many new keys come between two tries
 // as half of the store holds. When the store is full for the first time nothing
-// shows who was tried of late, and one goes who may be any.
+// shows who was tried recently, and one goes who may be any.
 func TestFloodBeforeDenial(t *testing.T) {
 	storekit.SkipRace(t)
 	t.Parallel()

@@ -123,7 +123,7 @@ func TestCompileFaults(t *testing.T) {
 	}
 }
 
-func TestCompileTellsAllRules(t *testing.T) {
+func TestCompileReportsAllRules(t *testing.T) {
 	bad := one("Bad", nil, "1/s")
 	_, err := policy.Compile([]policy.Rule{one("a", nil, "1/s"), bad, one("a", nil, "1/s"), bad})
 	var faults policy.RuleErrors

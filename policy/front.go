@@ -41,7 +41,7 @@ type FrontOptions struct {
 	// flight: the protocol has no response.
 	NoResponses bool
 
-	// Trusted are the proxies whose ClientHeader is believed, by default
+	// Trusted are the proxies whose ClientHeader is trusted, by default
 	// X-Forwarded-For. None are by default: a client is the peer.
 	Trusted      []netip.Prefix
 	ClientHeader string

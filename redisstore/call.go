@@ -137,7 +137,7 @@ const (
 	rare           // the script for takes leaves it to that for all
 )
 
-// guess sets c.now to about the server's now, where scripts are told calendar
+// guess sets c.now to about the server's now, where scripts get calendar
 // windows.
 func (s *Store) guess(c *call) {
 	if s.inject != nil {

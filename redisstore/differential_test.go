@@ -119,9 +119,9 @@ type subject struct {
 	rules   map[uint64]*modelRule
 	several []bool // whether other limits of each item's scope and name were met
 	now     int64
-	taken   []sluice.Decision // receipts of late
+	taken   []sluice.Decision // recent receipts
 
-	trail  []string // what was done of late
+	trail  []string // what was done recently
 	before []was
 }
 

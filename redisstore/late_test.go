@@ -99,9 +99,9 @@ func TestLateOperationsAreUndone(t *testing.T) {
 	}
 }
 
-// TestLateRidersAreUndone: of those who share a call each has what he says, and
+// TestLateCallersAreUndone: of those who share a call each has what he says, and
 // who left before it was made has spent nothing.
-func TestLateRidersAreUndone(t *testing.T) {
+func TestLateCallersAreUndone(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: 20 * time.Second})
 	l, client := storekit.Limiter(t, s, "scope", "1000/h sliding-log"), server.Client(t)

@@ -63,9 +63,9 @@ func TestImpatientCallersHurtNobody(t *testing.T) {
 	}
 }
 
-// TestLateRidersHaveTheirTime: who comes late to the line behind a call that
+// TestLateCallersHaveTheirTime: who comes late to the line behind a call that
 // hangs is not sent away with those who have waited as long as they may.
-func TestLateRidersHaveTheirTime(t *testing.T) {
+func TestLateCallersHaveTheirTime(t *testing.T) {
 	const timeout = 2 * time.Second
 	server := redistest.Start(t, redistest.Redis(t))
 	s := open(t, server.Option(), redisstore.Options{Timeout: timeout})

@@ -15,9 +15,9 @@ import (
 
 func plainHead(l sluice.Limit) string { return string(appendHead(nil, &l)) }
 
-// TestHeadsTellLimitsApart: a head reads as the limit that it was written for,
+// TestHeadsDistinguishLimits: a head reads as the limit that it was written for,
 // so heads are equal if and only if limits are.
-func TestHeadsTellLimitsApart(t *testing.T) {
+func TestHeadsDistinguishLimits(t *testing.T) {
 	d := &differential{rand: rand.New(rand.NewPCG(7, 7))}
 	for range 20_000 {
 		l := d.limit()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// workers are goroutines that do what goes on without the caller it was begun
+// workers are goroutines that do what goes on without the caller it was started
 // for. One that has nothing to do waits for more, so that a busy store starts
 // none.
 type workers struct {

@@ -31,7 +31,7 @@ func TestLargestOptions(t *testing.T) {
 			}
 		}
 		if !s.Healthy() {
-			t.Error("given up after 100 failures, of more than can be counted")
+			t.Error("marked down after 100 failures, of more than can be counted")
 		}
 		end(t, f, s)
 

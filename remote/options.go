@@ -82,7 +82,7 @@ type Options struct {
 	// It must be safe for concurrent use.
 	Now func() time.Time
 
-	// OnChange, if not nil, is called when the store is given up and when all
+	// OnChange, if not nil, is called when the store is marked down and when all
 	// requests are let back to it, and at no other time: what to log. It is
 	// called under a lock, must return quickly and may call nothing of the Store
 	// but Healthy, Cause and Stats.

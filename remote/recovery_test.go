@@ -133,7 +133,7 @@ func TestCause(t *testing.T) {
 		expect("before", nil)
 		bring(t, f, s, hung)
 		if got := s.Cause(); got == nil || !strings.Contains(got.Error(), "no answer in time") {
-			t.Errorf("given up: got %v", got)
+			t.Errorf("marked down: got %v", got)
 		}
 		f.set(erring)
 		time.Sleep(3 * bounds.DefaultProbe) // no request comes

@@ -59,7 +59,7 @@ func status(way string) int {
 func start(t *testing.T, mw *httplimit.Middleware, s *limittest.Signals) string {
 	e := echo.New()
 	e.Logger = slog.New(slog.DiscardHandler)
-	e.IPExtractor = echo.LegacyIPExtractor() // which believes everybody
+	e.IPExtractor = echo.LegacyIPExtractor() // which trusts every peer
 	byDefault := e.HTTPErrorHandler
 	e.HTTPErrorHandler = func(c *echo.Context, err error) {
 		if errors.Is(err, errPassword) {

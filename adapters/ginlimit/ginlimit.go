@@ -36,7 +36,7 @@ import (
 // handlers in front write afterwards, such as the text of a 404.
 //
 // A client is the peer, or the address that the proxies in [httplimit.Options] Trusted
-// name. SetTrustedProxies and ClientIP of gin play no part: by default gin believes
+// name. SetTrustedProxies and ClientIP of gin play no part: by default gin trusts
 // everybody's X-Forwarded-For.
 //
 // Rules that shape slow nothing down.

@@ -221,7 +221,7 @@ func where(thisNodeOnly bool, notTold string) string {
 	case thisNodeOnly:
 		return "on this node only: its store is in its memory\n"
 	case notTold != "":
-		return "in the store, for all nodes that share it; they could not be told to forget what they remember of the key, for a second or as long as a lease: " + notTold + "\n"
+		return "in the store, for all nodes that share it; they could not be notified, and may use what they remember of the key for a second or as long as a lease: " + notTold + "\n"
 	}
 	return "in the store, for all nodes that share it\n"
 }

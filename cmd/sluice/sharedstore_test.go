@@ -84,7 +84,7 @@ func TestStoreOutage(t *testing.T) {
 				if counts[http.StatusOK] != c.passed || counts[http.StatusOK]+counts[c.status] != asked {
 					t.Errorf("statuses %v, want %d passed and the others %d", counts, c.passed, c.status)
 				}
-				until(t, "the store to be given up", func() bool { return r.metrics(t)[`sluice_store_up{store="redis"}`] == 0 })
+				until(t, "the store to be marked down", func() bool { return r.metrics(t)[`sluice_store_up{store="redis"}`] == 0 })
 				if a := ready(t, r); a.status != c.ready || !strings.Contains(a.body, "store: down; ") {
 					t.Errorf("readyz: %d %q, want %d", a.status, a.body, c.ready)
 				}

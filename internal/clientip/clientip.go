@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package clientip finds the address of an HTTP client behind proxies, without
-// believing what the client itself may have written.
+// trusting what the client itself may have written.
 package clientip
 
 import (
@@ -17,7 +17,7 @@ import (
 
 // Options say which proxies are trusted and how addresses are grouped.
 type Options struct {
-	// Trusted are the networks of proxies whose Header is believed.
+	// Trusted are the networks of proxies whose Header is trusted.
 	Trusted []netip.Prefix
 	// Header is the one field that is read: X-Forwarded-For (the default),
 	// Forwarded, or any other, which then holds a single address.
@@ -129,7 +129,7 @@ func (f *Finder) Behind(peer netip.Addr, field func(name string) []string) netip
 	}
 	lines := field(f.header)
 	if f.kind == single {
-		// Two lines may be one of a client and one of a proxy: neither is believed.
+		// Two lines may be one of a client and one of a proxy: neither is trusted.
 		if len(lines) == 1 && len(lines[0]) <= maxElement {
 			if addr, ok := parseHop(trim(lines[0])); ok {
 				client = addr

@@ -142,7 +142,7 @@ func TestSingleAddressHeader(t *testing.T) {
 		{"one address", "10.0.0.1:1", "198.51.100.7", "198.51.100.7"},
 		{"with a port", "10.0.0.1:1", " [2001:db8::1]:9 ", "2001:db8::1"},
 		{"a list is not one address", "10.0.0.1:1", "1.1.1.1, 198.51.100.7", "10.0.0.1"},
-		{"two lines: neither is believed", "10.0.0.1:1", "1.1.1.1|198.51.100.7", "10.0.0.1"},
+		{"two lines: neither is trusted", "10.0.0.1:1", "1.1.1.1|198.51.100.7", "10.0.0.1"},
 		{"garbage", "10.0.0.1:1", "localhost", "10.0.0.1"},
 		{"none", "10.0.0.1:1", "", "10.0.0.1"},
 	})

@@ -109,7 +109,7 @@ type Store struct {
 
 // ClientIP says how the client's address is found.
 type ClientIP struct {
-	Trusted []netip.Prefix // proxies whose Header is believed
+	Trusted []netip.Prefix // proxies whose Header is trusted
 	Header  string         // empty: X-Forwarded-For
 	None    bool           // the file says that there is no proxy: Trusted is an empty list there
 }

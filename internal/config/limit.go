@@ -208,7 +208,7 @@ func flatten(err error) []error {
 }
 
 // cost reads 1, request-bytes, response-bytes, milliseconds, or a header's number with the
-// most that is believed.
+// most that is accepted.
 func (d *decoder) cost(n *yaml.Node, c *policy.Cost) {
 	m := d.enter(n)
 	if m == nil {

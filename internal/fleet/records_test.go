@@ -298,7 +298,7 @@ func TestStaleCopy(t *testing.T) {
 	agree(t, "gone=1 k=1", old, join(t, url, "C", have, fleet.MostUnconfirmed-time.Hour))
 }
 
-// TestGarbage: what others write there is not believed, and not fatal.
+// TestGarbage: what others write there is not accepted, and not fatal.
 func TestGarbage(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)
@@ -339,7 +339,7 @@ func TestFull(t *testing.T) {
 }
 
 // TestSealed: with a secret the store shows neither names nor values, and a record
-// without the secret is not believed.
+// without the secret is not accepted.
 func TestSealed(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)

@@ -21,7 +21,7 @@ type forwarding struct {
 }
 
 // origins are the fields in which proxies say where a request came from, other
-// than X-Forwarded-*. An application may believe any of them.
+// than X-Forwarded-*. An application may trust any of them.
 var origins = []string{
 	"forwarded", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "x-original-forwarded-for",
 	"true-client-ip", "cf-connecting-ip", "cf-connecting-ipv6", "fastly-client-ip", "fly-client-ip",

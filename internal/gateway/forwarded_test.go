@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/internal/gateway"
 )
 
-// TestOrigin: what a client writes about where it comes from is believed of
+// TestOrigin: what a client writes about where it comes from is trusted of
 // trusted proxies only, and of them only what is understood.
 func TestOrigin(t *testing.T) {
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}

@@ -144,7 +144,7 @@ func New(to string, opts Options) (*Gateway, error) {
 		faults = append(faults, fmt.Errorf("option Sync: it is for an upstream of http, and this is one of %s; leave it out", target.Scheme))
 	}
 	if opts.Sync && !h1.Supported {
-		faults = append(faults, errors.New("option Sync: this system cannot tell whether a connection that was kept is as it was left; leave it out"))
+		faults = append(faults, errors.New("option Sync: this system cannot check that an idle connection is unused; leave it out"))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("gateway: new: %w", err)

@@ -66,7 +66,7 @@ func (c *converter) survey(tree []*directive) {
 		c.zone(d)
 	}
 	if c.header != "" && len(c.trusted) == 0 {
-		c.note(c.realIP.line, "real_ip_header: no set_real_ip_from says whose header is believed; not kept")
+		c.note(c.realIP.line, "real_ip_header: no set_real_ip_from says whose header is trusted; not kept")
 	}
 }
 

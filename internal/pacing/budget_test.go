@@ -169,7 +169,7 @@ func TestSilence(t *testing.T) {
 		{"after MaxHold", true, `"a";q=10;w=1`, false, time.Minute, 0},
 		{"no longer mentioned", false, `"a";q=10;w=1`, false, 59 * time.Second, 0},
 		{"no quota", true, ``, false, 59 * time.Second, 0},
-		{"no longer believed", true, `"a";q=10;w=1`, true, 500 * time.Millisecond, 0},
+		{"no longer valid", true, `"a";q=10;w=1`, true, 500 * time.Millisecond, 0},
 	} {
 		b := testBudget(t)
 		b.spend(start)

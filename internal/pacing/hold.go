@@ -17,7 +17,7 @@ type Hold struct {
 	onHold func(time.Duration)
 }
 
-// WaitError says that a wait was not begun, as it would last longer than MaxWait
+// WaitError says that a wait was not started, as it would last longer than MaxWait
 // or the call's own deadline.
 type WaitError struct {
 	Wait time.Duration // at least; 0 if the call did not get its turn

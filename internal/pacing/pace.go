@@ -25,7 +25,7 @@ type pace struct {
 	returns returns // what of ours comes back, and when
 
 	// blind says that the time is up and nothing is known of the next, or that
-	// what was said is not believed any longer: then one call is sent, and the
+	// what was stated is no longer valid: then one call is sent, and the
 	// others wait for what its answer says.
 	blind bool
 }

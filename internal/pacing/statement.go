@@ -24,7 +24,7 @@ const (
 	maxNameBytes  = 512 // of a limit and its partition
 	maxItems      = 16  // limits
 	maxParams     = 16  // of each
-	// maxSeconds is the longest wait that is believed.
+	// maxSeconds is the longest wait that is accepted.
 	maxSeconds = int64(sluice.MaxWindow / time.Second)
 )
 
@@ -126,7 +126,7 @@ func (s *Statement) State(name string, left, seconds int64) {
 }
 
 // Seconds reads a non-negative number of them, digits only. One longer than is
-// believed counts as the longest.
+// accepted counts as the longest.
 func Seconds(text string) (time.Duration, bool) {
 	if text == "" || len(text) > maxFieldBytes {
 		return 0, false

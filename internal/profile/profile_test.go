@@ -31,9 +31,9 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestPlayTellsWhatDiffers: a vector that a store does not meet is an error, of
+// TestPlayReportsDifferences: a vector that a store does not meet is an error, of
 // every part of a decision.
-func TestPlayTellsWhatDiffers(t *testing.T) {
+func TestPlayReportsDifferences(t *testing.T) {
 	fits := profile.Step{Cost: 1, Times: 2, Allowed: 1, RetryAfter: time.Minute, ResetAfter: time.Minute}
 	for name, change := range map[string]func(s *profile.Step){
 		"":            func(*profile.Step) {},

@@ -54,9 +54,9 @@ func TestCertificateLines(t *testing.T) {
 	}
 }
 
-// TestTellsOfItsCertificate: one that could not be activated shows at
+// TestReportsItsCertificate: one that could not be activated shows at
 // /readyz, which stays 200, and in the metrics, though no client comes.
-func TestTellsOfItsCertificate(t *testing.T) {
+func TestReportsItsCertificate(t *testing.T) {
 	cert, key, _ := certificateFiles(t)
 	s := start(t, fmt.Sprintf("listen: {address: 127.0.0.1:0, tls: {cert: %q, key: %q}}\nrules: [{name: a, limits: 1000/min}]\n", cert, key))
 	const current = `sluice_certificate_current{listener="127.0.0.1:0"}`

@@ -74,7 +74,7 @@ func untilRefused(t *testing.T, addr string) {
 	}
 }
 
-// TestDrainLosesNothing: what was begun before the signal is answered, nothing
+// TestDrainLosesNothing: a request that started before the signal is answered, nothing
 // new is let in, and who asks for readiness learns of it meanwhile.
 func TestDrainLosesNothing(t *testing.T) {
 	up := newHolding(t)

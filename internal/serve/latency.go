@@ -14,7 +14,7 @@ import (
 
 const (
 	latencyEvery = 10 * time.Second
-	latencySteps = 6 // that are kept: latencies of late are those of the last minute
+	latencySteps = 6 // that are kept: recent latencies are those of the last minute
 )
 
 // durations are how many operations of the store took how long, since the start.
@@ -23,7 +23,7 @@ type durations struct {
 	below map[float64]uint64 // by the upper ends of buckets in seconds, those below included
 }
 
-// latencies keeps the durations of some moments of late, oldest first, of which the
+// latencies keeps the durations of some recent moments, oldest first, of which the
 // difference to those of now is taken. It is safe for concurrent use.
 type latencies struct {
 	mu   sync.Mutex
@@ -76,7 +76,7 @@ func (d *durations) quantile(share float64) (ms float64) {
 	return ms
 }
 
-// keepLatencies keeps what the store has taken of late, until ctx ends.
+// keepLatencies keeps what the store has taken recently, until ctx ends.
 func (s *server) keepLatencies(ctx context.Context) {
 	tick := time.NewTicker(latencyEvery)
 	defer tick.Stop()

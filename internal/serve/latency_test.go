@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestLatencies: the latencies of late are those of the last minute, however slow the
+// TestLatencies: the recent latencies are those of the last minute, however slow the
 // store was before, and what is kept is bounded.
 func TestLatencies(t *testing.T) {
 	var l latencies

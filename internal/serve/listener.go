@@ -225,7 +225,7 @@ func (d *listeners) adjust(o *listener, c *config.Listener) error {
 	return nil
 }
 
-// drain lets nobody in and waits until what was begun has ended, or ctx has: also
+// drain lets nobody in and waits until requests in progress have ended, or ctx has: also
 // for connections that have switched protocol, for which Shutdown does not wait.
 // It ends what is left then.
 func (o *listener) drain(ctx context.Context) error {

@@ -78,7 +78,7 @@ func (c *listenerChange) commit() error {
 	}
 	for _, o := range old {
 		if !slices.Contains(c.next, o) {
-			d.log.Info("an address is closed; what was begun there may end", slog.String("address", o.Addr().String()))
+			d.log.Info("an address is closed; requests in progress there may finish", slog.String("address", o.Addr().String()))
 			d.leaving = append(d.leaving, o)
 			d.serving.Go(func() { d.retire(o) })
 			// A client of a port that is taken over waits in its queue for the new
@@ -109,7 +109,7 @@ func (d *listeners) retire(o *listener) {
 	defer cancel()
 	err := o.drain(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		d.log.Warn("what was begun at an address that is closed is cut off: it did not end within the drain time", slog.String("address", o.Addr().String()))
+		d.log.Warn("requests in progress at a closed address are cut off: they did not finish within the drain time", slog.String("address", o.Addr().String()))
 		err = nil
 	}
 	if err = ended(errors.Join(err, o.front.Close())); err != nil {

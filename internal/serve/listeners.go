@@ -32,7 +32,7 @@ const (
 )
 
 // listeners are where clients and operators come in. They are opened together, and
-// closed when what was begun has ended.
+// closed when requests in progress have ended.
 type listeners struct {
 	log      *slog.Logger
 	headers  sampledlog.Log // of the PROXY protocol that are refused
@@ -47,7 +47,7 @@ type listeners struct {
 
 	mu      sync.Mutex
 	open    []*listener    // in the order of the configuration
-	leaving []*listener    // closed, while what was begun there ends
+	leaving []*listener    // closed, while requests in progress there end
 	closing bool           // no listener is opened any more
 	failed  chan error     // takes the first; nil until they are served
 	serving sync.WaitGroup // of all listeners

@@ -61,7 +61,7 @@ func clientTransport(trust *x509.CertPool) *http.Transport {
 	return &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: trust, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}}
 }
 
-// TestListeners: one program serves HTTP with and without TLS, believes the PROXY
+// TestListeners: one program serves HTTP with and without TLS, trusts the PROXY
 // protocol of those it should, and passes TCP on.
 func TestListeners(t *testing.T) {
 	cert, key, trust := certificateFiles(t)

@@ -26,10 +26,10 @@ func (r *running) warning(t *testing.T, text string) (found string) {
 	return found
 }
 
-// giveUp asks until the store is given up, which requests find out.
+// giveUp asks until the store is marked down, which requests find out.
 func (r *running) giveUp(t *testing.T) {
 	t.Helper()
-	until(t, "the store to be given up", func() bool {
+	until(t, "the store to be marked down", func() bool {
 		r.get(t, "/?userId=u")
 		return r.metrics(t)[`sluice_store_up{store="redis"}`] == 0
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 )
 
-// proxyLogEvery is how often the log says that a proxy is not believed: any client
+// proxyLogEvery is how often the log says that a proxy is not trusted: any client
 // can send what looks like one.
 const proxyLogEvery = time.Hour
 

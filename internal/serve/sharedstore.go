@@ -98,7 +98,7 @@ func (s *sharedStore) join() {
 func hostName() string {
 	name, err := os.Hostname()
 	if err != nil {
-		return "unknown" // its id tells it apart
+		return "unknown" // its id distinguishes it
 	}
 	return name
 }
@@ -180,7 +180,7 @@ func (s *sharedStore) meanwhile() string {
 	}
 }
 
-// changed is called when the store is given up and when it is back.
+// changed is called when the store is marked down and when it is back.
 func (s *sharedStore) changed() {
 	select {
 	case s.change <- struct{}{}:

@@ -186,7 +186,7 @@ func TestTCPBytes(t *testing.T) {
 }
 
 // TestListenChanges: addresses are opened and closed while the program runs,
-// what was begun may end, and one that cannot be opened changes nothing.
+// requests in progress may end, and one that cannot be opened changes nothing.
 func TestListenChanges(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

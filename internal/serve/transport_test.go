@@ -11,7 +11,7 @@ import (
 )
 
 // TestTransport: a file chooses the transport, another file another, and connections
-// are counted alike. They are told apart by hints without end, of which the
+// are counted alike. They are distinguished by hints without end, of which the
 // synchronous one takes a hundred.
 func TestTransport(t *testing.T) {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

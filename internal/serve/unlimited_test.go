@@ -72,7 +72,7 @@ func TestPlanWithoutLimits(t *testing.T) {
 
 	redis.Kill(t)
 	other := as(`{"sub":"other","plan":"vip"}`)
-	until(t, "the store to be given up", func() bool {
+	until(t, "the store to be marked down", func() bool {
 		if got := s.get(t, "/", as(`{"sub":"cid"}`)...); got.status != http.StatusServiceUnavailable {
 			t.Errorf("another while the store is unavailable: %d", got.status)
 		}

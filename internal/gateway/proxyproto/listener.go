@@ -5,7 +5,7 @@
 // the header of the PROXY protocol, version 1 or 2, that HAProxy, nginx and
 // load balancers write in front of a connection's bytes.
 //
-// Only the peers listed are believed, and these must send a header. What any
+// Only the peers listed are trusted, and these must send a header. What any
 // other peer sends is passed on as it came, so that a header it made up is
 // just bytes which the application refuses. A header that is not exactly as the
 // protocol says, that does not come in time, or whose checksum is wrong fails

@@ -164,7 +164,7 @@ func (c *Client) TestLateAnswersAreGivenBack(t *testing.T) {
 }
 
 // TestSpentIsReported shows that while a network is now slow and now not, callers leave and
-// the store is given up and taken back, the server counts the units of which
+// the store is marked down and taken back, the server counts the units of which
 // callers were informed that they have them, and no others. Where connections break
 // it may count what was on its way.
 func (c *Client) TestSpentIsReported(t *testing.T) {

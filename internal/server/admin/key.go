@@ -368,6 +368,6 @@ func blockWords(t *sluice.Term, o sluice.Outcome) string {
 	case o.ResetAfter > 0:
 		return fmt.Sprintf("not blocked; denied less than %d times in the window that ends in %v", t.Quota, o.ResetAfter)
 	default:
-		return fmt.Sprintf("not blocked, and nothing was denied of late; it takes %d denials in %v", t.Quota, t.Window)
+		return fmt.Sprintf("not blocked, and nothing was denied recently; it takes %d denials in %v", t.Quota, t.Window)
 	}
 }

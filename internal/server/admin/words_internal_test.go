@@ -44,7 +44,7 @@ func TestWordsOfBlocks(t *testing.T) {
 		outcome sluice.Outcome
 		want    string
 	}{
-		{sluice.Outcome{Allowed: true, Remaining: sluice.MaxQuota}, "not blocked, and nothing was denied of late; it takes 20 denials in 1m0s"},
+		{sluice.Outcome{Allowed: true, Remaining: sluice.MaxQuota}, "not blocked, and nothing was denied recently; it takes 20 denials in 1m0s"},
 		{sluice.Outcome{Allowed: true, Remaining: sluice.MaxQuota, ResetAfter: time.Second}, "not blocked; denied less than 20 times in the window that ends in 1s"},
 		{sluice.Outcome{RetryAfter: time.Minute, ResetAfter: time.Minute}, "blocked for another 1m0s, whatever the other limits have left; a reset of the key ends it"},
 	} {

@@ -21,7 +21,7 @@ const (
 )
 
 // mostRules is how many entries of limits a line has, and mostLine the bytes behind
-// which none is begun.
+// which none starts.
 const (
 	mostRules = 32
 	mostLine  = 16 << 10

@@ -150,7 +150,7 @@ type Span struct {
 	Steps int
 }
 
-// History is counts over time: finely of late, coarsely of long. It is not safe
+// History is counts over time: finely for recent times, coarsely for earlier ones. It is not safe
 // for concurrent use.
 type History struct {
 	fine, coarse ring

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sketch estimates how many different keys there were of late, in little
+// Package sketch estimates how many different keys there were recently, in little
 // memory.
 package sketch
 

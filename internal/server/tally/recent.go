@@ -176,7 +176,7 @@ type Denials struct {
 	Rescued map[string]uint64
 }
 
-// Denials returns those of a rule of late.
+// Denials returns the recent ones of a rule.
 func (t *Tally) Denials(rule string) (d Denials) {
 	t.ticks.Lock()
 	defer t.ticks.Unlock()

@@ -169,7 +169,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestTopKeysRecent: of a list that is turned at any time, what a key had of late is
+// TestTopKeysRecent: of a list that is turned at any time, what a key had recently is
 // never more than it had, and exactly that while there are places for all.
 func TestTopKeysRecent(t *testing.T) {
 	for _, c := range []struct{ places, keys int }{{50, 40}, {10, 200}} {

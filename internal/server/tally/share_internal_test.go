@@ -35,7 +35,7 @@ func node(t *testing.T) (counts *Tally, count func(from, to int)) {
 	}
 }
 
-// seen returns how many keys a tally has counted of late.
+// seen returns how many keys a tally has counted recently.
 func seen(t *testing.T, counts *Tally) sketch.Count {
 	t.Helper()
 	counts.Tick(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))

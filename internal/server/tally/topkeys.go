@@ -15,7 +15,7 @@ import (
 const maxKeyBytes = 256
 
 // KeyCount is how often a key was counted: at least Least and at most Most times,
-// of which Recent of late, at least.
+// of which Recent recently, at least.
 type KeyCount struct {
 	Key         string
 	Least, Most uint64
@@ -109,7 +109,7 @@ func (l *topKeys) turn() {
 	}
 }
 
-// recent returns how often keys were counted of late, most first, and how many
+// recent returns how often keys were counted recently, most first, and how many
 // there were in all.
 func (l *topKeys) recent() (counts []uint64, total uint64) {
 	l.mu.Lock()

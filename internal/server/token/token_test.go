@@ -135,13 +135,13 @@ func bearer(text string) *http.Request {
 	return r
 }
 
-// believed reports whether a request has a token, and one that is valid.
-func believed(v *token.Verifier, r *http.Request) bool {
+// accepted reports whether a request has a token, and one that is valid.
+func accepted(v *token.Verifier, r *http.Request) bool {
 	claims, err := v.Claims(r)
 	return claims != nil && err == nil
 }
 
-// TestClaims: a token is believed only if it is signed by a key of ours, in its
+// TestClaims: a token is accepted only if it is signed by a key of ours, in its
 // time, for us; of what it says only texts, numbers and truths are claims.
 func TestClaims(t *testing.T) {
 	ours, theirs := newKeys(t), newKeys(t)
@@ -190,7 +190,7 @@ func TestClaims(t *testing.T) {
 				t.Fatalf("error %v, want one: %v", err, !c.want)
 			}
 			if (claim != nil) != c.want {
-				t.Fatalf("believed: %v, want %v", claim != nil, c.want)
+				t.Fatalf("accepted: %v, want %v", claim != nil, c.want)
 			}
 			if !c.want {
 				return
@@ -233,8 +233,8 @@ func TestSecretLength(t *testing.T) {
 		for _, n := range []int{32, 47, 48, 63, 64, 100} {
 			text := []byte(strings.Repeat("s", n))
 			v := verifier(t, token.Options{HMACFile: write(t, text)})
-			if got, want := believed(v, bearer(byHand(t, alg.name, alg.of, text))), n >= alg.least; got != want {
-				t.Errorf("%s by %d bytes: believed %v, want %v", alg.name, n, got, want)
+			if got, want := accepted(v, bearer(byHand(t, alg.name, alg.of, text))), n >= alg.least; got != want {
+				t.Errorf("%s by %d bytes: accepted %v, want %v", alg.name, n, got, want)
 			}
 		}
 	}
@@ -272,7 +272,7 @@ func TestWhere(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.Header = c.header
-			if got := believed(c.v, r); got != c.want {
+			if got := accepted(c.v, r); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})

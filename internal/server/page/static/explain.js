@@ -5,7 +5,7 @@ import { ask, Refused } from "./api.js";
 import { byId, el, field, say } from "./dom.js";
 import { count, nanos } from "./format.js";
 
-// Explain is the part of the page that says what would become of a request. Nothing
+// Explain is the part of the page that says what would happen to a request. Nothing
 // is charged for it.
 export class Explain {
   constructor() {
@@ -22,7 +22,7 @@ export class Explain {
       e.preventDefault();
       this.ask();
     });
-    byId("explain-body").append(el("p", { class: "muted" }, "What would become of a request now, and why. Nothing is charged."), form, this.fault, this.result);
+    byId("explain-body").append(el("p", { class: "muted" }, "What would happen to a request now, and why. Nothing is charged."), form, this.fault, this.result);
   }
 
   // allow shows the form to callers with the right to ask, where the program can answer.
