@@ -74,7 +74,7 @@ Its answer:
     x-ratelimit-reset: "{reset_unix}"
     x-ratelimit-resource: core
 
-What differs:
+Differences:
   - GitHub answers 403 or 429; here it is 403
   - the secondary limits by points and by content are rules of their own: 900/min, and 80/min for POST, PATCH, PUT and DELETE
   - /rate_limit does not count there: write except_path: /rate_limit

@@ -12,16 +12,15 @@ import (
 
 const profilesIntro = `# Platforms by name
 
-A profile says how a platform limits: its limits as sluice has them, what a denial is answered, and what differs. ` + "`sluice profiles`" + `
-lists them and ` + "`sluice profiles NAME`" + ` says one; this page is ` + "`sluice profiles --markdown`" + `, which a test compares.
+A profile has the limits of a platform as sluice writes them, the answer of a denial, and the differences. ` + "`sluice profiles`" + ` lists
+them, ` + "`sluice profiles NAME`" + ` shows one, and ` + "`sluice profiles --markdown`" + ` writes this page. A test compares it.
 
 ` + "```sh" + `
 sluice serve --upstream http://127.0.0.1:3000 --like shopify-rest
 ` + "```" + `
 
-In a file ` + "`like: NAME`" + ` stands in a rule, in the place of its limits. Such a rule has the platform's limits, and its status, its
-answer, its wait and its requests in flight, where it does not say otherwise. Wherever limits stand, ` + "`{like: NAME}`" + ` stands for the
-limits alone:
+In a file ` + "`like: NAME`" + ` replaces the limits of a rule. Such a rule also has the platform's status, answer, wait and requests in flight,
+unless it sets its own. In a list of limits ` + "`{like: NAME}`" + ` adds the platform's limits alone:
 
 ` + "```" + `
 rules:
@@ -29,15 +28,15 @@ rules:
   - {name: search, by: ip, limits: [{like: stripe}, 1000/day]}
 ` + "```" + `
 
-Of a platform whose numbers are its users', such as nginx, a profile has those of its documentation. For others take the limit's
-text from here and change the numbers. In Go the limits are ` + "`profile.Get(\"shopify-rest\")`" + `.
+Users of some platforms, such as nginx, choose the numbers. Their profiles have the numbers of the documentation. For other numbers copy
+the limit's text from this page and change it. In Go the limits are ` + "`profile.Get(\"shopify-rest\")`" + `.
 
-Below each profile stands what its platform decides, as its documentation or its source has it. Tests hold the profile against that
-in memory, on Redis and, where the platform answers HTTP, through the gateway, and so does package ` + "`storetest`" + ` with any other store. Beside
-that, over 10,000 random calls and more, the profiles decide as these do: a real nginx, uber-go itself, the script of RateLimitJ on
-a real Redis, and the arithmetic of Guava and of redis-cell.
+Each profile below lists decisions of its platform, from the platform's documentation or source. Tests compare the profile with these
+decisions in memory, on Redis and, if the platform answers HTTP, through the gateway. Package ` + "`storetest`" + ` does so with any other store.
+Over 10,000 random calls and more, the profiles also decide like a real nginx, uber-go itself, the script of RateLimitJ on a real Redis,
+and the arithmetic of Guava and of redis-cell.
 
-Not expressed yet, and so without a name: WarmUp of Sentinel, which has Guava's slope but sets its rate once a second.
+Without a profile so far: WarmUp of Sentinel, which has Guava's slope but sets its rate once a second.
 
 `
 
@@ -60,7 +59,7 @@ func profilesPage() string {
 			b.WriteString("\nIts `answer`:\n\n```yaml\n" + p.Answer + "```\n")
 		}
 		if len(p.Differs) > 0 {
-			b.WriteString("\nWhat differs:\n\n- " + strings.Join(p.Differs, "\n- ") + "\n")
+			b.WriteString("\nDifferences:\n\n- " + strings.Join(p.Differs, "\n- ") + "\n")
 		}
 		for _, v := range p.Vectors {
 			fmt.Fprintf(&b, "\n%s:\n\n```\n%s\n```\n", v.Name, strings.Join(vectorLines(p, v), "\n"))
