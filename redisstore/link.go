@@ -5,12 +5,10 @@ package redisstore
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"sync/atomic"
 	"time"
 
@@ -61,26 +59,12 @@ func newLink(target *redisurl.Target, options *Options) (*link, error) {
 // start begins to connect. The connections are made until life ends.
 func (l *link) start(life context.Context, stop context.CancelFunc) {
 	l.stop = stop
-	l.option.DialCtxFn = dialWithin(life)
+	l.option.DialCtxFn = redisurl.DialWithin(life)
 	l.awaited.Store(true)
 	go func() {
 		defer close(l.ended)
 		l.run(life)
 	}()
-}
-
-// dialWithin returns what makes connections as the client does by itself, but ends
-// with life.
-func dialWithin(life context.Context) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(life, cancel)()
-		if config != nil {
-			return (&tls.Dialer{NetDialer: d, Config: config}).DialContext(ctx, "tcp", addr)
-		}
-		return d.DialContext(ctx, "tcp", addr)
-	}
 }
 
 // run tries to connect until it has, or ctx ends.

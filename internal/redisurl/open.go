@@ -199,6 +199,20 @@ func (t *Target) CheckFiles() error {
 	return errors.Join(err, err2)
 }
 
+// DialWithin returns what makes connections as the client does by itself, but ends
+// with life.
+func DialWithin(life context.Context) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(life, cancel)()
+		if config != nil {
+			return (&tls.Dialer{NetDialer: d, Config: config}).DialContext(ctx, "tcp", addr)
+		}
+		return d.DialContext(ctx, "tcp", addr)
+	}
+}
+
 // Refusal returns err, of a connection made as option says, and the server that has refused:
 // a sentinel, whose address it names, or the master. The client reports neither, and
 // each has a user of its own. It blocks while it asks the sentinels, no longer

@@ -163,6 +163,9 @@ func (s *server) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if sh := s.store.shared; sh != nil {
+		sh.join()
+	}
 	s.listeners = newListeners(ctx, s.runtime, pages, s.Drain)
 	s.metrics.WatchLogs(s.runtime.logs.stats)
 	s.metrics.WatchAbandoned(s.runtime.abandoned.Stats)

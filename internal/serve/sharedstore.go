@@ -10,11 +10,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/fleet"
 	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/redisstore"
@@ -42,10 +45,13 @@ type sharedStore struct {
 	store  *remote.Store // what decides
 
 	id     string       // of this node
+	fleet  *fleet.Conn  // for what is not a decision
+	joined sync.WaitGroup
 	nodes  atomic.Int64 // last known number of live ones
 	fault  string       // of the secret that nodes share, as last reported; of run
 	change chan struct{}
 	errors chan error
+	life   context.Context //nolint:containedctx // of its goroutines: cancel ends it
 	cancel context.CancelFunc
 	ended  chan struct{}
 }
@@ -67,13 +73,31 @@ func openShared(target *redisurl.Target, prefix string, of *runtime) (*sharedSto
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	if err := s.wrap(); err != nil {
+	err = s.wrap()
+	if err == nil {
+		s.fleet, err = fleet.New(fleet.Options{Target: target, Prefix: prefix, Node: fleet.Node{ID: s.id, Name: hostName()}, Log: s.log})
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.redis.Close())
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel = cancel
-	go s.run(ctx)
+	s.life, s.cancel = context.WithCancel(context.Background())
+	go s.run(s.life)
 	return s, nil
+}
+
+// join begins to exchange with the other nodes what the parts of the fleet's Conn
+// share. These are registered before.
+func (s *sharedStore) join() {
+	s.joined.Go(func() { s.fleet.Run(s.life) })
+}
+
+// hostName returns what people call this node.
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown" // its id tells it apart
+	}
+	return name
 }
 
 // wrap puts around the store what keeps this process calm and the servers idle.
@@ -103,6 +127,7 @@ func (s *sharedStore) up() bool { return s.redis.Err() == nil && s.store.Healthy
 func (s *sharedStore) Close() error {
 	s.cancel()
 	<-s.ended
+	s.joined.Wait()
 	return errors.Join(s.store.Close(), s.redis.Close())
 }
 

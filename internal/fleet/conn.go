@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"crypto/cipher"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice/internal/redisurl"
+)
+
+const (
+	// DefaultPrefix begins the names of keys, as in package redisstore.
+	DefaultPrefix = "sluice"
+	// Timeout is how long one call of the store may take at most.
+	Timeout = time.Second
+
+	bufferBytes = 64 << 10 // of a connection, to read and to write each
+	ringScale   = 6        // 2^6 calls of a connection on their way
+)
+
+// errNotConnected is what a call returns as long as there was no connection.
+var errNotConnected = errors.New("there is no connection yet")
+
+// Node is one process among those that share a store.
+type Node struct {
+	ID   string // drawn at its start: no two are equal
+	Name string // for people: its host
+}
+
+// Options say where the servers are and who this is. Target and Node are required.
+type Options struct {
+	Target *redisurl.Target
+	Prefix string // begins the names of keys; empty: the target's, or the default
+	Node   Node
+	Log    *slog.Logger // nil means [slog.Default]
+}
+
+// Conn is a node's connection for what is not a decision. Make one with [New],
+// register its parts, then Run it. It is safe for concurrent use.
+type Conn struct {
+	node   Node
+	target *redisurl.Target
+	option rueidis.ClientOption
+	prefix string
+	seal   cipher.AEAD // nil without a secret
+	log    *slog.Logger
+	parts  []Part
+
+	client  atomic.Pointer[rueidis.Client]
+	failure atomic.Pointer[failure] // of the last poll
+	poked   chan struct{}
+}
+
+type failure struct{ err error }
+
+// New returns a Conn. It reads the files that the target names and does not connect.
+func New(o Options) (*Conn, error) {
+	option, err := o.Target.Option()
+	if err != nil {
+		return nil, fmt.Errorf("fleet: %w", err)
+	}
+	secret, err := o.Target.Secret()
+	if err != nil {
+		return nil, fmt.Errorf("fleet: %w", err)
+	}
+	c := &Conn{
+		node: o.Node, target: o.Target, option: option, prefix: cmp.Or(o.Prefix, o.Target.Prefix(), DefaultPrefix),
+		log: cmp.Or(o.Log, slog.Default()), poked: make(chan struct{}, 1),
+	}
+	if len(secret) > 0 {
+		if c.seal, err = newSeal(secret); err != nil {
+			return nil, fmt.Errorf("fleet: %w", err)
+		}
+	}
+	c.option.ClientName, c.option.PipelineMultiplex, c.option.AlwaysPipelining = "sluice-fleet", -1, true
+	c.option.ReadBufferEachConn, c.option.WriteBufferEachConn, c.option.RingScaleEachConn = bufferBytes, bufferBytes, ringScale
+	c.failure.Store(&failure{errNotConnected})
+	return c, nil
+}
+
+// Node returns who this is.
+func (c *Conn) Node() Node { return c.node }
+
+// Key returns the name of a key in the store: name is of a-z, 0-9, '.' and ':'.
+func (c *Conn) Key(name string) string { return c.prefix + "{fleet}!" + name }
+
+// Err returns why the last poll failed, nil if it did not. It never blocks.
+func (c *Conn) Err() error { return c.failure.Load().err }
+
+// Script is what runs in the store.
+type Script struct{ lua *rueidis.Lua }
+
+// NewScript returns a Script. It must return a list of strings: numbers in it are
+// lost. TIME may be asked before something is written.
+func NewScript(text string) *Script { return &Script{rueidis.NewLuaScript(text)} }
+
+// Eval runs a script on keys that [Conn.Key] has named, no longer than ctx and
+// [Timeout]. It is sent once. [redisurl.Answered] tells what a server says from
+// what is the network's, and after the latter the script may have run.
+func (c *Conn) Eval(ctx context.Context, s *Script, keys []string, args ...string) ([]string, error) {
+	client := c.client.Load()
+	if client == nil {
+		return nil, fmt.Errorf("fleet: %w", c.Err())
+	}
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	list, err := s.lua.Exec(ctx, *client, keys, args).AsStrSlice()
+	if err != nil {
+		return nil, fmt.Errorf("fleet: %w", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+)
+
+// newSeal returns what encrypts under the secret for the names of keys.
+func newSeal(secret []byte) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, secret, nil, "what nodes share", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
+
+// Seal returns how a value that names keys is kept in the store: encrypted if the
+// nodes have a secret for the names of keys, so that neither who reads the server
+// knows it nor who writes there can make one. At is where it is kept, and must be the
+// same for Unseal.
+func (c *Conn) Seal(at string, value []byte) string {
+	if c.seal == nil {
+		return string(value)
+	}
+	nonce := make([]byte, c.seal.NonceSize(), c.seal.NonceSize()+len(value)+c.seal.Overhead())
+	rand.Read(nonce) // never fails
+	return string(c.seal.Seal(nonce, nonce, value, []byte(at)))
+}
+
+// Unseal returns what was sealed.
+func (c *Conn) Unseal(at, kept string) ([]byte, error) {
+	if c.seal == nil {
+		return []byte(kept), nil
+	}
+	n := c.seal.NonceSize()
+	if len(kept) < n {
+		return nil, errSeal
+	}
+	value, err := c.seal.Open(nil, []byte(kept[:n]), []byte(kept[n:]), []byte(at))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errSeal, err)
+	}
+	return value, nil
+}
+
+var errSeal = errors.New("fleet: a value in the store was not written under this node's secret_file")
