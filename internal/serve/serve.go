@@ -17,6 +17,7 @@ import (
 	goruntime "runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -24,6 +25,7 @@ import (
 	"github.com/sluicegate/sluice/internal/config"
 	"github.com/sluicegate/sluice/internal/server/admin"
 	"github.com/sluicegate/sluice/internal/server/metrics"
+	"github.com/sluicegate/sluice/internal/server/nodes"
 	"github.com/sluicegate/sluice/internal/server/reload"
 	"github.com/sluicegate/sluice/internal/server/trace"
 	limitmetrics "github.com/sluicegate/sluice/metrics"
@@ -63,9 +65,11 @@ type server struct {
 	runtime   *runtime
 	watcher   *reload.Watcher
 	audit     *admin.AuditLog
-	api       *admin.API // nil if there is none
-	latencies latencies  // of the store
-	active    string     // the version that was last reported
+	api       *admin.API   // nil if there is none
+	nodes     *nodes.Nodes // that share the store; nil if it is in this process
+	rules     atomic.Pointer[hashed]
+	latencies latencies // of the store
+	active    string    // the version that was last reported
 	listeners *listeners
 	started   time.Time
 }
@@ -159,6 +163,7 @@ func (s *server) wire(ctx context.Context) error {
 		v, failure := s.watcher.Status()
 		return metrics.Config{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Current: failure == nil}
 	})
+	s.meetNodes()
 	pages, err := s.adminHandler(overrides)
 	if err != nil {
 		return err

@@ -44,16 +44,17 @@ type sharedStore struct {
 	redis  *redisstore.Store
 	store  *remote.Store // what decides
 
-	id     string       // of this node
-	fleet  *fleet.Conn  // for what is not a decision
-	joined sync.WaitGroup
-	nodes  atomic.Int64 // last known number of live ones
-	fault  string       // of the secret that nodes share, as last reported; of run
-	change chan struct{}
-	errors chan error
-	life   context.Context //nolint:containedctx // of its goroutines: cancel ends it
-	cancel context.CancelFunc
-	ended  chan struct{}
+	id      string      // of this node
+	fleet   *fleet.Conn // for what is not a decision
+	joined  sync.WaitGroup
+	leaving func(context.Context) error // tells the other nodes; nil: nobody does
+	nodes   atomic.Int64                // last known number of live ones
+	fault   string                      // of the secret that nodes share, as last reported; of run
+	change  chan struct{}
+	errors  chan error
+	life    context.Context //nolint:containedctx // of its goroutines: cancel ends it
+	cancel  context.CancelFunc
+	ended   chan struct{}
 }
 
 // openShared opens the store. Where it cannot be reached that is logged, and tried
@@ -125,6 +126,7 @@ func (s *sharedStore) up() bool { return s.redis.Err() == nil && s.store.Healthy
 // Close ends the goroutine, which gives back what is on lease, then the store.
 // There must be no requests any more.
 func (s *sharedStore) Close() error {
+	s.goAway(context.Background())
 	s.cancel()
 	<-s.ended
 	s.joined.Wait()

@@ -23,8 +23,9 @@ type Node struct {
 	ID      string `json:"id"`   // drawn at its start
 	Name    string `json:"name"` // for people: its host
 	Version string `json:"version"`
-	Go      string `json:"go,omitempty"`
-	Config  string `json:"config"` // version of the configuration's file
+	Listen  string `json:"listen,omitempty"` // where clients come in, at first
+	Config  string `json:"config"`           // version of the configuration's file
+	Rules   string `json:"rules"`            // the same for the same rules, however they are written
 	// Failed is that the file as it is now is not active, and StoreUp that decisions go
 	// to the store.
 	Failed  bool  `json:"failed,omitempty"`
@@ -106,23 +107,28 @@ type Key struct {
 // Seen is what was last read of a node.
 type Seen struct {
 	Node
-	Age time.Duration // of the Node
-	// Report is nil if there is none, as nobody looked, or if it cannot be used: then Why
-	// says so.
-	Report    *Report
-	ReportAge time.Duration
-	Why       string
+	Last time.Time // by the store's clock: when it wrote this
+	// Report is nil if there is none, or if it cannot be used: then Fault says why.
+	Report *Report
+	At     time.Time // by the store's clock: when it wrote the Report
+	Fault  error
 }
 
 // Fleet is what was last read of all nodes but this one.
 type Fleet struct {
-	Self  string // the id of this node
-	Read  time.Time
 	Nodes []Seen
+	Now   time.Time     // by the store's clock, when they were read; zero: they never were
+	Ago   time.Duration // since then
 	// Unread is how many nodes have written what cannot be read, as it is of another
-	// version or is none.
+	// version, or is none.
 	Unread int
-	// Live is how many nodes share the store by their heartbeats, 0 if that is not known.
+	// Live is how many nodes share the store by their heartbeats.
 	Live int64
 	Err  error // why the store does not answer now
 }
+
+// Silent is how long a node may write nothing before it counts as gone.
+const Silent = 10 * time.Second
+
+// Silent reports whether a node had written nothing for long when it was read.
+func (f *Fleet) Silent(n *Seen) bool { return f.Now.Sub(n.Last) > Silent }

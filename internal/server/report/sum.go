@@ -62,7 +62,7 @@ func NewSum(now time.Time, secret string) *Sum {
 	}
 }
 
-// Add adds what a node reports, which may be changed by it.
+// Add adds what a node reports, which stays as it is.
 func (s *Sum) Add(r *Report) {
 	s.Nodes++
 	s.Total = s.Total.Plus(r.Total)
@@ -135,7 +135,7 @@ func (s *RuleSum) detail(d *Detail, now time.Time, sameKeys bool) {
 
 func mergeInto(to **sketch.Sum, from *sketch.Sum) bool {
 	if *to == nil {
-		*to = from
+		*to = from.Clone()
 		return true
 	}
 	return (*to).Merge(from)

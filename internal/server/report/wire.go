@@ -43,7 +43,7 @@ var (
 // Encode writes a node's line.
 func (n *Node) Encode() ([]byte, error) {
 	n.V = version
-	n.Name, n.Version = cut(n.Name), cut(n.Version)
+	n.Name, n.Version, n.Listen = cut(n.Name), cut(n.Version), cut(n.Listen)
 	return json.Marshal(n)
 }
 
@@ -66,7 +66,7 @@ func DecodeNode(id string, data []byte) (n Node, err error) {
 	switch {
 	case n.V != version:
 		return n, errVersion
-	case n.ID != id || !names(n.ID, n.Name, n.Version, n.Go, n.Config) || n.Started < 0 || n.Clock < 0 || n.Clock > 1<<50 || n.Started > 1<<50 || !counts(n.Total):
+	case n.ID != id || !names(n.ID, n.Name, n.Version, n.Listen, n.Config, n.Rules) || n.Started < 0 || n.Clock < 0 || n.Clock > 1<<50 || n.Started > 1<<50 || !counts(n.Total):
 		return n, errBounds
 	}
 	return n, nil

@@ -39,6 +39,13 @@ func (s *Sum) Count() Count {
 	return c
 }
 
+// Clone returns another Sum of the same keys.
+func (s *Sum) Clone() *Sum {
+	c := &Sum{half: s.half, since: s.since, part: newPart(s.precision, s.number)}
+	c.merge(s.part)
+	return c
+}
+
 // Merge adds the keys of another Sum, and reports whether it can: not if the two are of
 // other spans, or of times that lie further apart than clocks may. A key that both have
 // counts once: the result is that of one that has counted all. Of two precisions it
