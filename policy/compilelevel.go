@@ -70,7 +70,7 @@ func (c *compiler) level(r *rule, i int) {
 	}
 	c.unlimited(source, at)
 	c.tiers(r, l, at, scope)
-	c.overrides(r, l, at, scope)
+	c.overrides(r, l, at)
 	c.candidates(r, l, at, scope)
 	if len(source.ExemptKeys) > 0 {
 		l.exempt = make(map[string]struct{}, len(source.ExemptKeys))
@@ -325,33 +325,44 @@ func (c *compiler) plan(at Place, scope string, lists ...[]sluice.Limit) *sluice
 	return nil
 }
 
-func (c *compiler) overrides(r *rule, l *level, at Place, scope string) {
+func (c *compiler) overrides(r *rule, l *level, at Place) {
 	if len(l.Overrides) > bounds.MaxOverrides {
 		c.fault(at.in("Overrides"), "%d overrides; a level has at most %d", len(l.Overrides), bounds.MaxOverrides)
 		return
 	}
-	if len(l.Overrides) > 0 {
-		l.overrides = make(map[string]override, len(l.Overrides))
-		l.Overrides = slices.Clone(l.Overrides)
+	if len(l.Overrides) == 0 {
+		return
 	}
+	l.overrides = make(map[string]override, len(l.Overrides))
+	l.Overrides = slices.Clone(l.Overrides)
+	taken := make(map[string]bool, len(l.Overrides))
 	for i := range l.Overrides {
-		o, here := &l.Overrides[i], at.in("Overrides").item(i)
-		if o.Reason == "" {
-			c.fault(here.in("Reason"), "the reason is empty; say why the key has limits of its own")
+		here := at.in("Overrides").item(i)
+		if key, ok := c.oneOverride(r, l, at, i); ok {
+			if taken[key] {
+				c.fault(here.in("Key"), "has an override already; a key has one")
+			}
+			taken[key] = true
 		}
-		if o.Author == "" {
-			c.fault(here.in("Author"), "the author is empty; say who wants it")
-		}
-		s := c.set(r, here.in("Limits"), scope, o.Limits)
-		if !c.key(l, here.in("Key"), &o.Key) {
-			continue
-		}
-		key := encodeKey(o.Key)
-		if _, taken := l.overrides[key]; taken {
-			c.fault(here.in("Key"), "has an override already; a key has one")
-		}
-		l.overrides[key] = override{set: s, expires: o.Expires}
 	}
+}
+
+// oneOverride compiles the i-th override of a level, and returns its key.
+func (c *compiler) oneOverride(r *rule, l *level, at Place, i int) (key string, ok bool) {
+	o, here := &l.Overrides[i], at.in("Overrides").item(i)
+	if o.Reason == "" {
+		c.fault(here.in("Reason"), "the reason is empty; say why the key has limits of its own")
+	}
+	if o.Author == "" {
+		c.fault(here.in("Author"), "the author is empty; say who wants it")
+	}
+	s := c.set(r, here.in("Limits"), l.scope, o.Limits)
+	if !c.key(l, here.in("Key"), &o.Key) {
+		return "", false
+	}
+	key = encodeKey(o.Key)
+	l.overrides[key] = override{set: s, expires: o.Expires}
+	return key, true
 }
 
 func (c *compiler) candidates(r *rule, l *level, at Place, scope string) {

@@ -53,12 +53,14 @@ type Conn struct {
 	option rueidis.ClientOption
 	prefix string
 	seal   cipher.AEAD // nil without a secret
+	hashes []byte      // too
 	log    *slog.Logger
 	parts  []Part
 
 	client  atomic.Pointer[rueidis.Client]
 	failure atomic.Pointer[failure] // of the last poll
 	poked   chan struct{}
+	warned  atomic.Int64 // ns since the epoch
 }
 
 type failure struct{ err error }
@@ -78,7 +80,7 @@ func New(o Options) (*Conn, error) {
 		log: cmp.Or(o.Log, slog.Default()), poked: make(chan struct{}, 1),
 	}
 	if len(secret) > 0 {
-		if c.seal, err = newSeal(secret); err != nil {
+		if err = c.keepSecret(secret); err != nil {
 			return nil, fmt.Errorf("fleet: %w", err)
 		}
 	}
@@ -96,6 +98,15 @@ func (c *Conn) Key(name string) string { return c.prefix + "{fleet}!" + name }
 
 // Err returns why the last poll failed, nil if it did not. It never blocks.
 func (c *Conn) Err() error { return c.failure.Load().err }
+
+// warn logs a failure, once a minute at most.
+func (c *Conn) warn(message string, err error) {
+	now := time.Now().UnixNano()
+	if last := c.warned.Load(); time.Duration(now-last) < time.Minute || !c.warned.CompareAndSwap(last, now) {
+		return
+	}
+	c.log.Warn(message, slog.String("store", c.target.String()), slog.Any("error", err)) //nolint:sloglint // each caller has one text
+}
 
 // Script is what runs in the store.
 type Script struct{ lua *rueidis.Lua }

@@ -86,8 +86,8 @@ var pollScript = NewScript(`
 local t = redis.call('TIME')
 local out = {string.format('%.0f', t[1] * 1000000 + t[2])}
 for i = 1, #ARGV - 1, 2 do
-  local v = redis.call('HGET', KEYS[tonumber(ARGV[i])], ARGV[i + 1])
-  if not v or #v > tonumber(ARGV[#ARGV]) then v = '' end
+  local v = redis.pcall('HGET', KEYS[tonumber(ARGV[i])], ARGV[i + 1])
+  if type(v) ~= 'string' or #v > tonumber(ARGV[#ARGV]) then v = '' end
   out[#out + 1] = v
 end
 return out`)

@@ -13,17 +13,22 @@ import (
 	"fmt"
 )
 
-// newSeal returns what encrypts under the secret for the names of keys.
-func newSeal(secret []byte) (cipher.AEAD, error) {
+// keepSecret derives what encrypts, and what hashes names, from the secret for the
+// names of keys.
+func (c *Conn) keepSecret(secret []byte) error {
 	key, err := hkdf.Key(sha256.New, secret, nil, "what nodes share", 32)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if c.hashes, err = hkdf.Key(sha256.New, secret, nil, "names of what nodes share", 32); err != nil {
+		return err
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return cipher.NewGCM(block)
+	c.seal, err = cipher.NewGCM(block)
+	return err
 }
 
 // Seal returns how a value that names keys is kept in the store: encrypted if the

@@ -1,0 +1,360 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice/internal/fleet"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redisurl"
+)
+
+// member is a node whose records are texts "NAME=VALUE".
+type member struct {
+	*fleet.Records
+	stop func()
+
+	mu      sync.Mutex
+	have    map[string]fleet.Record
+	heard   []string
+	missed  int
+	dropped []string
+}
+
+func nameOf(body []byte) (string, error) {
+	name, _, ok := strings.Cut(string(body), "=")
+	if !ok {
+		return "", errors.New("no name")
+	}
+	return name, nil
+}
+
+// join starts a node; have is its copy, confirmed so long ago.
+func join(t *testing.T, url, id string, have map[string]fleet.Record, confirmed time.Duration) *member {
+	t.Helper()
+	target, err := redisurl.ParseSecret(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := fleet.New(fleet.Options{Target: target, Node: fleet.Node{ID: id, Name: strings.ToLower(id)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &member{have: maps.Clone(have)}
+	if m.have == nil {
+		m.have = map[string]fleet.Record{}
+	}
+	var last time.Time
+	if len(have) > 0 {
+		last = time.Now().Add(-confirmed)
+	}
+	m.Records = fleet.NewRecords(c, fleet.Copy{
+		NameOf: nameOf,
+		Version: func(name string) fleet.Version {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.have[name].Version
+		},
+		All: func() []fleet.Record {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return slices.Collect(maps.Values(m.have))
+		},
+		Learn: func(all []fleet.Record) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			for _, r := range all {
+				if r.Version.Compare(m.have[r.Name].Version) > 0 {
+					m.have[r.Name] = r
+				}
+			}
+		},
+		Drop: func(names []string, _ error) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.dropped = append(m.dropped, names...)
+			for _, name := range names {
+				delete(m.have, name)
+			}
+		},
+		Over:      func(time.Time) []string { return nil },
+		Confirmed: func(time.Time) {},
+		Heard: func(e fleet.Entry) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.heard = append(m.heard, string(e.Body))
+		},
+		Missed: func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.missed++
+		},
+		Refill: func(n int) []byte { return fmt.Appendf(nil, "refill %d", n) },
+	}, last)
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() { c.Run(ctx) })
+	m.stop = func() { cancel(); group.Wait() }
+	t.Cleanup(m.stop)
+	wait(t, "the node to be as the store", m.Synced)
+	return m
+}
+
+// set changes a record as who has seen what m has.
+func (m *member) set(t *testing.T, name, value string) error {
+	t.Helper()
+	m.mu.Lock()
+	was := m.have[name].Version
+	m.mu.Unlock()
+	_, err := m.Change(t.Context(), name, was, []byte(name+"="+value), []byte(name+" is "+value))
+	return err
+}
+
+func (m *member) must(t *testing.T, name, value string) {
+	t.Helper()
+	if err := m.set(t, name, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *member) texts() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []string
+	for _, r := range m.have {
+		all = append(all, string(r.Body))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// agree waits until all have these records, and no others.
+func agree(t *testing.T, want string, all ...*member) {
+	t.Helper()
+	for _, m := range all {
+		wait(t, "records "+want, func() bool { return strings.Join(m.texts(), " ") == want && m.Synced() })
+	}
+}
+
+func wait(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited 20 s for %s", what)
+		}
+	}
+}
+
+func do(t *testing.T, client rueidis.Client, words ...string) rueidis.RedisResult {
+	t.Helper()
+	res := client.Do(t.Context(), client.B().Arbitrary(words...).Build())
+	if err := res.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		t.Fatal(err)
+	}
+	return res
+}
+
+const (
+	hash = "sluice{fleet}!overrides"
+	list = "sluice{fleet}!log"
+)
+
+// TestRecords: what one node changes all have; of two changes at once one is made, and
+// the other says so.
+func TestRecords(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	url := "redis://" + server.Addr
+	a, b := join(t, url, "A", nil, 0), join(t, url, "B", nil, 0)
+	agree(t, "", a, b)
+	a.must(t, "k", "1")
+	agree(t, "k=1", a, b)
+	var errs [2]error
+	var group sync.WaitGroup
+	for i, m := range []*member{a, b} {
+		group.Go(func() { errs[i] = m.set(t, "k", fmt.Sprint(2+i)) })
+	}
+	group.Wait()
+	conflict := 0
+	for _, err := range errs {
+		if c, ok := errors.AsType[*fleet.ConflictError](err); ok && c.Now != nil {
+			conflict++
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	want := map[bool]string{true: "k=2", false: "k=3"}[errs[0] == nil]
+	if conflict != 1 {
+		t.Fatalf("errors %v, want one conflict", errs)
+	}
+	agree(t, want, a, b)
+	if err := a.Publish(t.Context(), []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	b.must(t, "l", "4")
+	agree(t, want+" l=4", a, b)
+	b.mu.Lock()
+	if !slices.Contains(b.heard, "hello") || slices.Contains(b.heard, "l is 4") {
+		t.Errorf("b heard %q", b.heard)
+	}
+	b.mu.Unlock()
+	entries, err := b.Entries(t.Context(), 2)
+	if err != nil || len(entries) != 2 || string(entries[0].Body) != "l is 4" || !entries[0].Own || string(entries[1].Body) != "hello" || entries[1].Own {
+		t.Errorf("entries %+v, %v", entries, err)
+	}
+	c := join(t, url, "C", nil, 0)
+	agree(t, want+" l=4", a, b, c)
+}
+
+// TestLosses: whatever the store loses the nodes put back, and changes after it stand.
+func TestLosses(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	url := "redis://" + server.Addr
+	a, b := join(t, url, "A", nil, 0), join(t, url, "B", nil, 0)
+	agree(t, "", a, b)
+	a.must(t, "k", "1")
+	b.must(t, "l", "2")
+	agree(t, "k=1 l=2", a, b)
+
+	do(t, client, "FLUSHALL")
+	a.must(t, "k", "3") // at once: the version that it knows is gone from there
+	agree(t, "k=3 l=2", a, b)
+
+	do(t, client, "DEL", list)
+	b.must(t, "l", "4")
+	agree(t, "k=3 l=4", a, b)
+
+	do(t, client, "DEL", hash)
+	wait(t, "the records to be put back", func() bool {
+		n, err := do(t, client, "HLEN", hash).AsInt64()
+		return err == nil && n == 3
+	})
+	agree(t, "k=3 l=4", a, b)
+
+	// A failover to a replica that is behind, and counts on with others.
+	before := [2]string{}
+	for i, key := range []string{hash, list} {
+		text, err := do(t, client, "DUMP", key).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[i] = text
+	}
+	a.must(t, "k", "5")
+	b.must(t, "m", "6")
+	agree(t, "k=5 l=4 m=6", a, b)
+	b.stop()
+	for i, key := range []string{hash, list} {
+		do(t, client, "RESTORE", key, "0", before[i], "REPLACE")
+	}
+	c := join(t, url, "C", nil, 0)
+	c.must(t, "n", "7")
+	agree(t, "k=5 l=4 m=6 n=7", a, c)
+	if err := c.set(t, "l", "8"); err != nil {
+		t.Fatal(err)
+	}
+	again := join(t, url, "D", b.have, time.Hour)
+	agree(t, "k=5 l=8 m=6 n=7", a, c, again)
+	size, err := do(t, client, "HLEN", hash).AsInt64()
+	if err != nil || size != 5 {
+		t.Errorf("the store has %d fields, want 4 records and the head", size)
+	}
+}
+
+// TestStaleCopy: a copy that was away for too long brings nothing back, and one that was
+// away for less does.
+func TestStaleCopy(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	url := "redis://" + server.Addr
+	a := join(t, url, "A", nil, 0)
+	a.must(t, "k", "1")
+	agree(t, "k=1", a)
+	a.stop()
+	have := maps.Clone(a.have)
+	have["gone"] = fleet.Record{Name: "gone", Version: fleet.Version{Counter: 1, Writer: "B"}, Body: []byte("gone=1")}
+	old := join(t, url, "B", have, fleet.MostUnconfirmed+time.Hour)
+	agree(t, "k=1", old)
+	if !slices.Equal(old.dropped, []string{"gone"}) {
+		t.Errorf("dropped %q", old.dropped)
+	}
+	agree(t, "gone=1 k=1", old, join(t, url, "C", have, fleet.MostUnconfirmed-time.Hour))
+}
+
+// TestGarbage: what others write there is not believed, and not fatal.
+func TestGarbage(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	url := "redis://" + server.Addr
+	a := join(t, url, "A", nil, 0)
+	a.must(t, "k", "1")
+	do(t, client, "HSET", hash, "x", "garbage", "y", "7 B body", "z", "99999999999999999999 B k=9", "k", "9 B k=9")
+	do(t, client, "LPUSH", list, "garbage", "1 2 3 4", strings.Repeat("x", 100_000))
+	a.must(t, "k", "2")
+	b := join(t, url, "B", nil, 0)
+	agree(t, "k=2", a, b)
+	do(t, client, "HSET", hash, "!head", "9999999999999999999:x")
+	agree(t, "k=2", a, b)
+	b.must(t, "k", "3")
+	agree(t, "k=3", a, b)
+	do(t, client, "DEL", hash)
+	do(t, client, "SET", hash, "of another type")
+	time.Sleep(1500 * time.Millisecond) // of real servers
+	if err := a.set(t, "k", "4"); err == nil {
+		t.Error("a change in a key of another type was made")
+	}
+	do(t, client, "DEL", hash)
+	agree(t, "k=3", a, b)
+}
+
+// TestFull: the number of records is bounded, and a change of one that is there is made
+// all the same.
+func TestFull(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	a := join(t, "redis://"+server.Addr, "A", nil, 0)
+	a.must(t, "k", "1")
+	do(t, client, "EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], 'x' .. i, '1 B x') end", "1", hash, fmt.Sprint(fleet.MostRecords))
+	if err := a.set(t, "l", "1"); !errors.Is(err, fleet.ErrFull) {
+		t.Errorf("got %v", err)
+	}
+	a.must(t, "k", "2")
+}
+
+// TestSealed: with a secret the store shows neither names nor values, and a record
+// without the secret is not believed.
+func TestSealed(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := "redis://" + server.Addr + "?secret_file=" + file
+	a, b := join(t, url, "A", nil, 0), join(t, url, "B", nil, 0)
+	a.must(t, "alice", "1")
+	agree(t, "alice=1", a, b)
+	for _, words := range [][]string{{"HGETALL", hash}, {"LRANGE", list, "0", "-1"}} {
+		if text := fmt.Sprint(do(t, client, words...).ToAny()); strings.Contains(text, "alice") {
+			t.Errorf("%v shows %s", words, text)
+		}
+	}
+	eve := join(t, "redis://"+server.Addr, "E", nil, 0)
+	eve.must(t, "alice", "9")
+	eve.must(t, "eve", "9")
+	b.must(t, "bob", "2")
+	agree(t, "alice=1 bob=2", a, b)
+}

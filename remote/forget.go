@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import "github.com/sluicegate/sluice"
+
+// Forget drops what this process knows of the keys of charges: that they are denied,
+// and the units in hand that were leased. It is for changes that another process has
+// made in the store, such as a reset; those made through this Store need none. Without
+// charges it is about all keys. Calls on their way are not remembered.
+func (s *Store) Forget(charges ...sluice.Charge) {
+	if len(charges) == 0 {
+		s.near.forgetAll()
+	}
+	for _, c := range charges {
+		if _, err := s.near.of(c.Plan); err == nil { // else nothing is known of it
+			s.near.forget(&sluice.Request{Op: sluice.OpReset, Charge: c})
+		}
+	}
+}
+
+// forgetAll is forget of a reset of all keys.
+func (n *near) forgetAll() {
+	for i := range n.shards {
+		sh := &n.shards[i]
+		sh.mu.Lock()
+		for _, e := range sh.entries {
+			e.forget()
+			e.drop()
+			sh.settle(e)
+		}
+		sh.mu.Unlock()
+	}
+}
