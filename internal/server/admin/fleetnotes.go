@@ -70,7 +70,7 @@ func (f *Fleet) noteNodes(others *report.Fleet) {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		if !n.Summed && !n.Silent {
-			unsummed[n.Why] = append(unsummed[n.Why], n.label())
+			unsummed[n.Why] = append(unsummed[n.Why], n.Label())
 		}
 		if n.Silent && n.Seen > mostGone.Seconds() {
 			gone++
@@ -97,7 +97,7 @@ func (f *Fleet) noteNodes(others *report.Fleet) {
 		skew := time.UnixMilli(s.Clock).Sub(s.Last)
 		if !others.Silent(s) && math.Abs(skew.Seconds()) > mostSkew.Seconds() {
 			n := overviewOf(&s.Node)
-			f.say("warn", "%s: its clock is %s off the store's: its requests count at other times", n.label(), skew.Round(time.Second))
+			f.say("warn", "%s: its clock is %s off the store's: its requests count at other times", n.Label(), skew.Round(time.Second))
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (f *Fleet) have(of func(*NodeOverview) string) map[string][]string {
 	have := make(map[string][]string)
 	for i := range f.Nodes {
 		if n := &f.Nodes[i]; !n.Silent {
-			have[of(n)] = append(have[of(n)], n.label())
+			have[of(n)] = append(have[of(n)], n.Label())
 		}
 	}
 	return have
@@ -130,19 +130,29 @@ func (f *Fleet) differ(kind, what string, of func(*NodeOverview) string) {
 func (f *Fleet) named(is func(*NodeOverview) bool) (labels []string) {
 	for i := range f.Nodes {
 		if is(&f.Nodes[i]) {
-			labels = append(labels, f.Nodes[i].label())
+			labels = append(labels, f.Nodes[i].Label())
 		}
 	}
 	return labels
 }
 
-// label is what people call a node: its name, and where it listens, as several may run
+// Label is what people call a node: its name, and where it listens, as several may run
 // on one host.
-func (n *NodeOverview) label() string {
+func (n *NodeOverview) Label() string {
 	if n.Listen == "" {
 		return n.Name
 	}
 	return n.Name + " (" + n.Listen + ")"
+}
+
+// Label returns what people call the node with an id, which is that if there is none.
+func (f *Fleet) Label(id string) string {
+	for i := range f.Nodes {
+		if f.Nodes[i].ID == id {
+			return f.Nodes[i].Label()
+		}
+	}
+	return id
 }
 
 func list(labels []string) string {
