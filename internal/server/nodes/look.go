@@ -66,9 +66,7 @@ func (n *Nodes) Look(ctx context.Context, rules []string) report.Fleet {
 	if !n.last.read.IsZero() {
 		f.Ago = time.Since(n.last.read)
 	}
-	if n.Live != nil {
-		f.Live = n.Live()
-	}
+	f.Live = n.live()
 	return f
 }
 
@@ -218,7 +216,7 @@ func (n *Nodes) take(ctx context.Context, ids []string) error {
 		}
 		ids = later
 	}
-	n.last.taken = time.Now().Add(max(beatEvery-listEvery/2, pause(bytes)))
+	n.last.taken = time.Now().Add(max(sendEvery-listEvery/2, pause(bytes)))
 	return nil
 }
 

@@ -19,15 +19,16 @@ import (
 )
 
 const (
-	beatEvery   = 2 * time.Second  // a node's line
+	beatEvery   = 5 * time.Second  // a node's line
+	sendEvery   = 2 * time.Second  // a report, or more rarely if it is large
 	lookFor     = 15 * time.Second // a look lasts, unless it is repeated
 	keepNodes   = 10 * time.Minute // what a node that has gone has written last
 	keepReports = time.Minute
 	forgetEvery = 30 // beats
 	mostNodes   = 500
 
-	// mostRate is how many bytes a second a node writes, and how many it reads, for
-	// longer than a moment.
+	// mostRate is how many bytes a second one that looks reads, for longer than a moment.
+	// Nodes write twice as often as that takes.
 	mostRate = 80 << 10
 	// mostTaken is how many bytes a call reads.
 	mostTaken = 1 << 20
@@ -55,6 +56,7 @@ type Nodes struct {
 	beats    int
 	nextBeat time.Time
 	nextSent time.Time
+	change   string // of what is looked at, as last seen
 
 	mu   sync.Mutex // of a look
 	last last
@@ -67,33 +69,40 @@ func New(o Options) *Nodes {
 
 // Part returns what the Conn must run.
 func (n *Nodes) Part() fleet.Part {
-	return fleet.Part{Marks: []fleet.Mark{{Key: keyLook, Field: fieldUntil}}, Tick: n.tick}
+	return fleet.Part{Marks: []fleet.Mark{{Key: keyLook, Field: fieldUntil}, {Key: keyLook, Field: fieldChange}}, Tick: n.tick}
 }
 
-// tick writes what is due. An error is that of the store, which others report; the next
-// tick tries again.
+// tick writes what is due: a report also when another rule is looked at than before. An
+// error is that of the store, which others report; the next tick tries again.
 func (n *Nodes) tick(ctx context.Context, t fleet.Tick) {
 	if t.Err != nil || n.left.Load() {
 		return
 	}
 	now := time.Now()
 	until, err := strconv.ParseInt(t.Values[0], 10, 64)
-	looked := err == nil && time.UnixMicro(until).After(t.Now) && !now.Before(n.nextSent)
-	if !looked && now.Before(n.nextBeat) {
+	send := err == nil && time.UnixMicro(until).After(t.Now) && (t.Values[1] != n.change || !now.Before(n.nextSent))
+	if !send && now.Before(n.nextBeat) {
 		return
 	}
 	rules, looked, err := n.beat(ctx)
 	if err != nil {
 		return
 	}
-	n.nextBeat = now.Add(beatEvery - fleet.Every/2) // it is every second tick
-	if !looked || now.Before(n.nextSent) {
+	n.nextBeat = now.Add(beatEvery - fleet.Every/2) // polls are about a second apart
+	if !send || !looked {
 		return
 	}
-	bytes, err := n.publish(ctx, rules)
-	if err == nil {
-		n.nextSent = now.Add(max(beatEvery-fleet.Every/2, pause(bytes)))
+	if bytes, err := n.publish(ctx, rules); err == nil {
+		n.change = t.Values[1]
+		n.nextSent = now.Add(max(sendEvery-fleet.Every/2, pause(bytes*max(int(n.live()), 1))/2))
 	}
+}
+
+func (n *Nodes) live() int64 {
+	if n.Live == nil {
+		return 1
+	}
+	return n.Live()
 }
 
 // pause is how long to wait after so many bytes.

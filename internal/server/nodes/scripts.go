@@ -13,6 +13,7 @@ const (
 	keyLook    = "look"    // until when somebody looks; and "r:RULE", for each rule that is looked at
 
 	fieldUntil  = "until"
+	fieldChange = "change" // when a rule came to those that are looked at
 	stampDigits = 16
 )
 
@@ -71,18 +72,17 @@ local till = string.format('%.0f', now + ARGV[1] * 1000)
 redis.call('HSET', KEYS[1], 'until', till)
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 local all = redis.call('HGETALL', KEYS[1])
-local left = ARGV[2] + 1 - #all / 2
+local left = tonumber(ARGV[2])
 for i = 1, #all, 2 do
-  if all[i] ~= 'until' and (tonumber(all[i + 1]) or 0) < now then
-    redis.call('HDEL', KEYS[1], all[i])
-    left = left + 1
+  if string.sub(all[i], 1, 2) == 'r:' then
+    if (tonumber(all[i + 1]) or 0) < now then redis.call('HDEL', KEYS[1], all[i]) else left = left - 1 end
   end
 end
 for i = 3, #ARGV do
   if redis.call('HEXISTS', KEYS[1], 'r:' .. ARGV[i]) == 1 then
     redis.call('HSET', KEYS[1], 'r:' .. ARGV[i], till)
   elseif left > 0 then
-    redis.call('HSET', KEYS[1], 'r:' .. ARGV[i], till)
+    redis.call('HSET', KEYS[1], 'r:' .. ARGV[i], till, 'change', stamp(now))
     left = left - 1
   end
 end

@@ -128,7 +128,7 @@ type Fleet struct {
 }
 
 // Silent is how long a node may write nothing before it counts as gone.
-const Silent = 10 * time.Second
+const Silent = 15 * time.Second
 
 // Silent reports whether a node had written nothing for long when it was read.
 func (f *Fleet) Silent(n *Seen) bool { return f.Now.Sub(n.Last) > Silent }
