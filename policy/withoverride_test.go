@@ -5,6 +5,7 @@ package policy_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -62,11 +63,7 @@ func TestWithOverride(t *testing.T) {
 			if want[[2]string{level, key}] = limit; limit == "" {
 				delete(want, [2]string{level, key})
 			}
-			now := map[[2]string]string{}
-			for at, limit := range want {
-				now[at] = limit
-			}
-			versions = append(versions, version{p, now})
+			versions = append(versions, version{p, maps.Clone(want)})
 		}
 		for _, v := range versions {
 			rules := twoRules()

@@ -55,12 +55,14 @@ var keyCommands = []cli.Command{
 	keyCommand("reset", "forget what a key has spent", "makes a running sluice forget what a key has spent, on all nodes that share its store.", resetKey, changeFlags...),
 	keyCommand("add", "give a key units", "gives back units that count against a key and, where the limit has credit, units above that, on all nodes that share the store.", addToKey,
 		append([]cli.Flag{{Name: "units", Value: "N", Doc: "how many"}}, changeFlags...)...),
-	keyCommand("override", "give a key other limits for a while", "is active on the node that is asked, and on no other. What the text of a --limit does not name, such as its algorithm, is as in the rule. --remove also ends an override whose rule or key is gone: write its values as sluice status has them, and its level.", overrideKey,
+	keyCommand("override", "give a key other limits for a while", "is active within two seconds on all nodes that share the store of the node that is asked, also after their restart; where the store is in its memory, on this node only. If somebody else has changed the override meanwhile nothing is changed, and the error says what they did. What the text of a --limit does not name, such as its algorithm, is as in the rule. --remove also ends an override whose rule or key is gone: write its values as sluice status has them, and its level.", overrideKey,
 		append([]cli.Flag{
 			{Name: "limit", Value: "TEXT", Repeat: true, Doc: "the limit in the place of the rule's"},
 			{Name: "for", Value: "DURATION", Doc: "for how long, such as 24h (default: until it is removed)"},
 			{Name: "expires", Value: "TIME", Doc: "until when, such as 2026-12-31T18:00:00Z"},
 			{Name: "remove", Doc: "end the override"},
+			{Name: "this-node", Doc: "on the node that is asked only, until it ends or somebody changes the key's override for all: where the shared store cannot be reached"},
+			{Name: "version", Value: "TEXT", Doc: "change nothing if the override is another one by now than this, which an answer or sluice status has named"},
 		}, changeFlags...)...),
 }
 
@@ -190,7 +192,7 @@ func resetKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) 
 	for i := range done.Keys {
 		fmt.Fprintf(&b, "reset %s: %s\n", levelOf(done.Keys[i].Rule, done.Keys[i].Level), keyText(done.Keys[i].Parts, ""))
 	}
-	return call.Print(b.String() + where(done.ThisNodeOnly))
+	return call.Print(b.String() + where(done.ThisNodeOnly, done.NotTold))
 }
 
 func addToKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) error {
@@ -210,19 +212,22 @@ func addToKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) 
 	for _, g := range done.Given {
 		fmt.Fprintf(&b, "  %s: %d given, %d left\n", g.Limit, g.Given, g.Remaining)
 	}
-	return call.Print(b.String() + where(done.ThisNodeOnly))
+	return call.Print(b.String() + where(done.ThisNodeOnly, done.NotTold))
 }
 
 // where says for whom a change of a key is.
-func where(thisNodeOnly bool) string {
-	if thisNodeOnly {
+func where(thisNodeOnly bool, notTold string) string {
+	switch {
+	case thisNodeOnly:
 		return "on this node only: its store is in its memory\n"
+	case notTold != "":
+		return "in the store, for all nodes that share it; they could not be told to forget what they remember of the key, for a second or as long as a lease: " + notTold + "\n"
 	}
 	return "in the store, for all nodes that share it\n"
 }
 
 func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) error {
-	o := admin.Override{Key: k, Limits: call.Values["limit"], Reason: call.One("reason"), Author: author(call.Values)}
+	o := admin.Override{Key: k, Limits: call.Values["limit"], Reason: call.One("reason"), Author: author(call.Values), ThisNode: call.Given("this-node"), Version: call.One("version")}
 	var err error
 	if o.Expires, err = expiry(call.One("for"), call.One("expires")); err != nil {
 		return &cli.UsageError{Err: err}
@@ -240,8 +245,16 @@ func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Ke
 	}
 	var b strings.Builder
 	writeKey(&b, &done.Key)
+	if r := done.Replaced; r != nil {
+		fmt.Fprintf(&b, "in the place of %s (%s; %s)\n", strings.Join(r.Limits, ", "), r.Reason, r.Author)
+	}
 	if done.ThisNodeOnly {
-		b.WriteString("on this node only: where several share a store, change each, or write it into their files\n")
+		b.WriteString("on this node only: other nodes keep what they have\n")
+	} else {
+		fmt.Fprintf(&b, "on all nodes that share the store, version %s\n", done.Version)
+	}
+	if done.Problem != "" {
+		fmt.Fprintf(&b, "%s\n", done.Problem)
 	}
 	return call.Print(b.String())
 }

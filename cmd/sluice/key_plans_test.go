@@ -80,16 +80,15 @@ func TestKeyShowsFewPlans(t *testing.T) {
 	}
 }
 
-// TestKeySaysWhere: an override is of one node, and what a key has spent is
-// where its store is.
+// TestKeySaysWhere: overrides and what a key has spent are where the store is.
 func TestKeySaysWhere(t *testing.T) {
 	s := startFile(t, fmt.Sprintf("upstream: %q\n", named(t))+keyRules, stopped)
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"override", "--limit=10/min", "--reason=x", "--rule=address"}, "on this node only: where several share a store, change each, or write it into their files\n"},
-		{[]string{"override", "--remove", "--rule=address"}, "on this node only: where"},
+		{[]string{"override", "--limit=10/min", "--reason=x", "--rule=address"}, "on this node only: other nodes keep what they have\n"},
+		{[]string{"override", "--remove", "--rule=address"}, "on this node only: other nodes keep what they have\n"},
 		{[]string{"reset", "--rule=address"}, "reset address: ip=127.0.0.1\non this node only: its store is in its memory\n"},
 	} {
 		out, _ := command(t, cli.OK, append([]string{"key", c.args[0], "ip=127.0.0.1", "--admin=" + s.admin}, c.args[1:]...)...)
@@ -103,8 +102,26 @@ func TestKeySaysWhere(t *testing.T) {
 	if want := "in the store, for all nodes that share it\n"; !strings.Contains(out, want) {
 		t.Errorf("got\n%s\nwant %q", out, want)
 	}
-	out, _ = command(t, cli.OK, "key", "override", "ip=127.0.0.1", "--rule=address", "--limit=9/min", "--reason=x", "--admin="+s.admin)
-	if want := "on this node only"; !strings.Contains(out, want) {
+	for _, c := range []struct{ args, want string }{
+		{"--limit=9/min", "on all nodes that share the store, version "},
+		{"--limit=8/min --this-node", "on this node only: other nodes keep what they have\n"},
+		{"--limit=7/min --version=1.A", "nothing was changed, as "},
+	} {
+		code := cli.OK
+		if strings.Contains(c.args, "--version") {
+			code = cli.Failed
+		}
+		out, stderr := command(t, code, append([]string{"key", "override", "ip=127.0.0.1", "--rule=address", "--reason=x", "--admin=" + s.admin}, strings.Fields(c.args)...)...)
+		if !strings.Contains(out+stderr, c.want) {
+			t.Errorf("%s: got\n%s%s\nwant %q", c.args, out, stderr, c.want)
+		}
+	}
+	out, _ = command(t, cli.OK, "status", "--admin="+s.admin)
+	if want := "override of address for 127.0.0.1: 8/min sliding-log, until it is removed (x; "; !strings.Contains(out, want) || !strings.Contains(out, "), on this node only\n") {
 		t.Errorf("got\n%s\nwant %q", out, want)
+	}
+	out, _ = command(t, cli.OK, "key", "audit", "--n=2", "--admin="+s.admin)
+	if !strings.Contains(out, " override by ") || !strings.Contains(out, ": x; NOT MADE: override: nothing was changed, as ") || strings.Contains(out, "on this node only") {
+		t.Errorf("audit: got\n%s", out)
 	}
 }

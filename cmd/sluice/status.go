@@ -103,7 +103,20 @@ func writeStatus(w io.Writer, s *status) error {
 		if !o.Expires.IsZero() {
 			until = "until " + o.Expires.Format(time.RFC3339)
 		}
-		fmt.Fprintf(&b, "\noverride of %s for %s: %s, %s (%s; %s)\n", levelOf(o.Rule, o.Level), strings.Join(o.Key, ", "), strings.Join(o.Limits, ", "), until, o.Reason, o.Author)
+		fmt.Fprintf(&b, "\noverride of %s for %s: %s, %s (%s; %s)", levelOf(o.Rule, o.Level), strings.Join(o.Key, ", "), strings.Join(o.Limits, ", "), until, o.Reason, o.Author)
+		switch {
+		case o.ThisNodeOnly:
+			b.WriteString(", on this node only")
+		case o.Version != "":
+			fmt.Fprintf(&b, ", on all nodes, version %s", o.Version)
+		}
+		if o.Unused != "" {
+			fmt.Fprintf(&b, "; not in use: %s", o.Unused)
+		}
+		b.WriteByte('\n')
+	}
+	if s.Status.Unconfirmed {
+		b.WriteString("\nThe store cannot be reached: this node goes on with these overrides, and other nodes may have others.\n")
 	}
 	for _, l := range top {
 		fmt.Fprintf(&b, "\ndenied most by %s, of %d denials:\n", levelOf(l.Rule, l.Level), l.Total)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,10 @@ const (
 	bufferBytes = 64 << 10 // of a connection, to read and to write each
 	ringScale   = 6        // 2^6 calls of a connection on their way
 )
+
+// ErrNotSent is what a call returns that did not reach the store, or that the store has
+// refused: its script has changed nothing and will not.
+var ErrNotSent = errors.New("fleet: the store cannot be asked")
 
 // errNotConnected is what a call returns as long as there was no connection.
 var errNotConnected = errors.New("there is no connection yet")
@@ -116,16 +121,19 @@ type Script struct{ lua *rueidis.Lua }
 func NewScript(text string) *Script { return &Script{rueidis.NewLuaScript(text)} }
 
 // Eval runs a script on keys that [Conn.Key] has named, no longer than ctx and
-// [Timeout]. It is sent once. [redisurl.Answered] tells what a server says from
-// what is the network's, and after the latter the script may have run.
+// [Timeout]. It is sent once. After an error that is not [ErrNotSent] the script may
+// have run.
 func (c *Conn) Eval(ctx context.Context, s *Script, keys []string, args ...string) ([]string, error) {
 	client := c.client.Load()
 	if client == nil {
-		return nil, fmt.Errorf("fleet: %w", c.Err())
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, c.Err())
 	}
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	list, err := s.lua.Exec(ctx, *client, keys, args).AsStrSlice()
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" || redisurl.Answered(err) {
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, err) // a script that a server refuses has changed nothing
+	}
 	if err != nil {
 		return nil, fmt.Errorf("fleet: %w", err)
 	}

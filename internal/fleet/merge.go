@@ -18,6 +18,8 @@ const (
 	scanCount = 512 // fields of a hash in one call
 	mostPages = 4 * MostRecords / scanCount
 	tidyEvery = time.Hour
+
+	mostLearnt = 16 << 20 // bytes of records that are put into the copy at once
 )
 
 // follow reads the log from the entry up to which the copy has read. Where that is not
@@ -70,6 +72,8 @@ func (r *Records) follow(ctx context.Context, have head, now time.Time) error {
 // fetch reads records and puts them into the copy. Those that cannot be used are left
 // out, and reported.
 func (r *Records) fetch(ctx context.Context, ids []string) error {
+	var all []Record
+	size := 0
 	for part := range slices.Chunk(ids, mostAtOnce) {
 		list, err := r.conn.Eval(ctx, fetchScript, r.keys(), part...)
 		if err != nil {
@@ -78,7 +82,6 @@ func (r *Records) fetch(ctx context.Context, ids []string) error {
 		if len(list) != len(part) {
 			return fmt.Errorf("fleet: the store answered for %d records instead of %d", len(list), len(part))
 		}
-		all := make([]Record, 0, len(list))
 		for i, text := range list {
 			if text == "" {
 				continue // it is gone again
@@ -88,10 +91,14 @@ func (r *Records) fetch(ctx context.Context, ids []string) error {
 				r.conn.warn("what another node shares cannot be used here", err)
 				continue
 			}
-			all = append(all, record)
+			all, size = append(all, record), size+len(text)
 		}
-		r.learn(all)
+		if size > mostLearnt {
+			r.learn(all)
+			all, size = nil, 0
+		}
 	}
+	r.learn(all) // together: a node makes each change of its own active at a cost
 	return nil
 }
 

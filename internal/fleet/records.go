@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -81,16 +82,16 @@ type Records struct {
 	conn *Conn
 	copy Copy
 
+	drift atomic.Int64  // ns from this process's clock to the store's
 	turn  chan struct{} // held while the copy is compared with the store
 	mu    sync.Mutex
 	head  head // up to which the copy has read; of the last comparison
 	last  time.Time
-	drift time.Duration // from this process's clock to the store's
-	sync  bool          // the copy is as the store was at head
-	most  int64         // the largest number that is known
-	wait  []string      // entries that are to be written to the log
-	owes  int           // records that were put back without an entry so far
-	tidy  time.Time     // when what is over is looked for
+	sync  bool      // the copy is as the store was at head
+	most  int64     // the largest number that is known
+	wait  []string  // entries that are to be written to the log
+	owes  int       // records that were put back without an entry so far
+	tidy  time.Time // when what is over is looked for
 }
 
 // head is the last entry of the log.
@@ -136,11 +137,7 @@ func (r *Records) Synced() bool {
 }
 
 // Drift returns how far the store's clock is ahead of this process's.
-func (r *Records) Drift() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.drift
-}
+func (r *Records) Drift() time.Duration { return time.Duration(r.drift.Load()) }
 
 // tick looks whether the store has something else than the copy.
 func (r *Records) tick(ctx context.Context, t Tick) {
@@ -153,8 +150,8 @@ func (r *Records) tick(ctx context.Context, t Tick) {
 	case <-ctx.Done():
 		return
 	}
+	r.drift.Store(int64(time.Until(t.Now)))
 	r.mu.Lock()
-	r.drift = t.Now.Sub(time.Now())
 	have, synced := r.head, r.sync
 	r.mu.Unlock()
 	there, ok := parseHead(t.Values[0])
@@ -199,6 +196,9 @@ func (r *Records) reached(h head, now time.Time) {
 // Change writes a record if the store has it in version was, and an entry to the
 // log, or neither. The error is a [*ConflictError], [ErrFull], or of [Conn.Eval].
 func (r *Records) Change(ctx context.Context, name string, was Version, body, entry []byte) (Version, error) {
+	if err := r.down(); err != nil {
+		return Version{}, err
+	}
 	r.mu.Lock()
 	synced := r.sync
 	r.mu.Unlock()
@@ -219,6 +219,16 @@ func (r *Records) Change(ctx context.Context, name string, was Version, body, en
 		return r.change(ctx, name, was, body, entry)
 	}
 	return v, err
+}
+
+// down returns why the last poll failed: who asks should not wait for a store that
+// hangs.
+func (r *Records) down() error {
+	err := r.conn.Err()
+	if err == nil || errors.Is(err, ErrNotSent) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNotSent, err)
 }
 
 // now compares the copy with the store at once.
@@ -270,7 +280,10 @@ func (r *Records) change(ctx context.Context, name string, was Version, body, en
 // polls, in bounded number.
 func (r *Records) Publish(ctx context.Context, entry []byte) error {
 	sealed := r.conn.Seal(logKey, entry)
-	err := r.append(ctx, sealed)
+	err := r.down()
+	if err == nil {
+		err = r.append(ctx, sealed)
+	}
 	if err != nil {
 		r.mu.Lock()
 		if r.wait = append(r.wait, sealed); len(r.wait) > mostPending {
@@ -311,6 +324,9 @@ func (r *Records) flush(ctx context.Context) error {
 
 // Entries returns the last entries of the log, the latest first.
 func (r *Records) Entries(ctx context.Context, most int) ([]Entry, error) {
+	if err := r.down(); err != nil {
+		return nil, err
+	}
 	list, err := r.conn.Eval(ctx, logScript, r.keys(), "0", strconv.Itoa(min(most, MostEntries)))
 	if err != nil {
 		return nil, err
@@ -381,7 +397,7 @@ func (r *Records) read(id, text string) (Record, error) {
 		return Record{}, err
 	}
 	if r.conn.RecordID(name) != id {
-		return Record{}, fmt.Errorf("fleet: a record in the store is not where its name says")
+		return Record{}, errors.New("fleet: a record in the store is not where its name says")
 	}
 	return Record{name, v, body}, nil
 }

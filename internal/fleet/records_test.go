@@ -275,8 +275,8 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// TestStaleCopy: a copy that was away for too long brings nothing back, and one that was
-// away for less does.
+// TestStaleCopy: a copy that the store has not confirmed for too long brings nothing back,
+// and any other does.
 func TestStaleCopy(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	url := "redis://" + server.Addr

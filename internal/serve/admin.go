@@ -32,12 +32,13 @@ func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) 
 	if token != "" || !c.Public {
 		api := admin.APIOptions{
 			Policy: s.runtime.policyInForce, Store: s.runtime.store, Slots: s.runtime.slots, Shared: s.store.shared != nil,
-			Tally: &s.runtime.tally, Version: s.watcher.Status, Overrides: overrides, Apply: s.runtime.override,
+			Tally: &s.runtime.tally, Version: s.watcher.Status, Overrides: overrides, Unused: s.runtime.unused,
+			Records: s.records, Node: s.node(),
 			System: s.system, State: s.state, Decisions: s.runtime.lastDecisions,
-			Audit: s.audit, Explains: s.store.store, Admits: s.runtime.admits, Claims: s.runtime.claims, Token: token, Now: s.Now, Hosts: o.Hosts,
+			Audit: s.audit, Explains: s.store.store, Admits: s.runtime.admits, Claims: s.runtime.claims, Token: token, Now: s.runtime.expiryNow, Hosts: o.Hosts,
 		}
-		if s.nodes != nil {
-			api.Fleet, api.Self = s.nodes.Look, s.self
+		if s.peers != nil {
+			api.Fleet, api.Self = s.peers.Look, s.self
 		}
 		if s.api, err = admin.NewAPI(api); err != nil {
 			return nil, err

@@ -21,7 +21,7 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 	for _, word := range c.Fields {
 		fields |= fieldWords[word]
 	}
-	own, err := httplimit.NewOwn(g.policy, s.store, s.askers, fields, s.now)
+	own, err := httplimit.NewOwn(g.policy, s.store, s.askers, fields, s.expiryNow)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 		Policy: g.policy, Store: s.store,
 		Trusted: c.ClientIP.Trusted, ClientHeader: c.ClientIP.Header, Claims: g.claims, TokenRequired: c.Tokens != nil && c.Tokens.Required,
 		Allow: c.Allow, Deny: c.Deny, Fields: fields,
-		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, Now: s.now,
+		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, Now: s.expiryNow,
 		OnDecision: func(r *http.Request, e httplimit.Event) {
 			g.proxies.look(r)
 			s.trace.Decided(r, e)

@@ -76,6 +76,7 @@ type snapshot struct {
 	claims    func(*http.Request) (func(string) (string, error), error)
 	proxies   *proxies
 	decisions *decisionlog.Encoder // nil: there is no log of them
+	lost      map[string]string    // why overrides are left out, by their IDs
 }
 
 // upstreamOf is what a gateway depends on: while that stays it is kept, with its
@@ -98,6 +99,7 @@ func newRuntime(first *config.Config, log *slog.Logger, m *metrics.Metrics, coun
 	if s.now == nil {
 		s.now = time.Now
 	}
+	overrides.Follow(s.override)
 	s.current.Store(&snapshot{config: first, policy: first.Policy}) // it serves nothing yet
 	s.upstreams = gateway.NewConnections(defaultConnections, s.closeIdle)
 	asked := memstore.New(memstore.Options{MaxKeys: 1 << 16, Now: now})
@@ -177,7 +179,7 @@ func (s *runtime) leaseOf(p *sluice.Plan) (terms sluice.LeaseTerms, leased bool)
 
 // apply activates a configuration. If it returns an error nothing changes.
 func (s *runtime) apply(c *config.Config) error {
-	return s.overrides.Apply(s.now(), func(all []admin.StoredOverride) error {
+	return s.overrides.Apply(s.expiryNow(), func(all []admin.StoredOverride) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.generate(c, all)
@@ -211,12 +213,32 @@ func tokenOptions(t *config.Tokens, now func() time.Time, onRefuse func(*http.Re
 	}
 }
 
-// override activates the configuration once more, with other overrides.
-func (s *runtime) override(all []admin.StoredOverride) error {
+// mostPut is how many changes of overrides are put over the policy one by one; more are
+// compiled together with all others.
+const mostPut = 32
+
+// override puts changes of overrides over the active policy. It is called by them; all
+// returns those there are then.
+func (s *runtime) override(changed []admin.StoredOverride, all func() []admin.StoredOverride) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := *s.current.Load()
-	return s.enforce(&g, all)
+	if len(changed) > mostPut {
+		lost, err := g.override(all())
+		if err != nil {
+			return err
+		}
+		return s.activate(&g, lost)
+	}
+	p, lost, err := admin.Put(g.config.Policy, g.policy, changed)
+	if err != nil {
+		return err
+	}
+	g.policy, g.lost = p, maps.Clone(g.lost)
+	for i := range changed {
+		delete(g.lost, changed[i].ID())
+	}
+	return s.activate(&g, lost)
 }
 
 // enforce makes the limits of g and puts them in the place of those before.
@@ -225,16 +247,31 @@ func (s *runtime) enforce(g *snapshot, overrides []admin.StoredOverride) error {
 	if err != nil {
 		return err
 	}
-	if g.limits, err = s.newLimits(g); err != nil {
+	if err := s.activate(g, lost); err != nil {
 		return err
 	}
-	g.handler = s.trace.Handler(g.limits.Wrap(g.routes))
-	s.logLost(lost)
 	s.tally.Follow(g.policy)
 	s.held.Resize(int(cmp.Or(g.config.MaxHeld, bounds.DefaultQueue)))
 	s.held.Share(int(g.config.MaxHeldPerKey))
 	s.ahead.Resize(cmp.Or(g.config.MaxReadAhead, bounds.DefaultReadAhead))
 	s.setPlaces(g.config)
+	return nil
+}
+
+// activate puts g in the place of what is active, without some overrides that are
+// left out.
+func (s *runtime) activate(g *snapshot, lost []admin.LostOverride) (err error) {
+	if g.limits, err = s.newLimits(g); err != nil {
+		return err
+	}
+	g.handler = s.trace.Handler(g.limits.Wrap(g.routes))
+	s.logLost(lost)
+	for i := range lost {
+		if g.lost == nil {
+			g.lost = make(map[string]string)
+		}
+		g.lost[lost[i].ID()] = lost[i].Problem
+	}
 	old := s.current.Swap(g)
 	for at, up := range old.upstreams {
 		if g.upstreams[at] != up {
@@ -243,6 +280,12 @@ func (s *runtime) enforce(g *snapshot, overrides []admin.StoredOverride) error {
 	}
 	return nil
 }
+
+// unused says why the active policy has no use for an override, empty if it has.
+func (s *runtime) unused(o *admin.StoredOverride) string { return s.current.Load().lost[o.ID()] }
+
+// expiryNow is by which clock overrides expire: that of a shared store.
+func (s *runtime) expiryNow() time.Time { return s.now().Add(s.overrides.Drift()) }
 
 // closeIdle closes the connections to upstreams that are not in use.
 func (s *runtime) closeIdle() {
@@ -254,7 +297,7 @@ func (s *runtime) closeIdle() {
 // override makes the policy of g: that of its configuration with the overrides.
 // It returns those that are left out.
 func (g *snapshot) override(overrides []admin.StoredOverride) (lost []admin.LostOverride, err error) {
-	g.policy = g.config.Policy
+	g.policy, g.lost = g.config.Policy, nil
 	if len(overrides) == 0 {
 		return nil, nil
 	}

@@ -23,9 +23,10 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/httplimit"
 	"github.com/sluicegate/sluice/internal/config"
+	"github.com/sluicegate/sluice/internal/fleet"
 	"github.com/sluicegate/sluice/internal/server/admin"
 	"github.com/sluicegate/sluice/internal/server/metrics"
-	"github.com/sluicegate/sluice/internal/server/nodes"
+	"github.com/sluicegate/sluice/internal/server/peers"
 	"github.com/sluicegate/sluice/internal/server/reload"
 	"github.com/sluicegate/sluice/internal/server/trace"
 	limitmetrics "github.com/sluicegate/sluice/metrics"
@@ -66,10 +67,11 @@ type server struct {
 	watcher   *reload.Watcher
 	audit     *admin.AuditLog
 	api       *admin.API   // nil if there is none
-	nodes     *nodes.Nodes // that share the store; nil if it is in this process
+	peers     *peers.Peers // that share the store; nil if it is in this process
 	rules     atomic.Pointer[hashed]
-	latencies latencies // of the store
-	active    string    // the version that was last reported
+	latencies latencies      // of the store
+	records   *fleet.Records // nil: the store is in this process
+	active    string         // the version that was last reported
 	listeners *listeners
 	started   time.Time
 }
@@ -163,7 +165,8 @@ func (s *server) wire(ctx context.Context) error {
 		v, failure := s.watcher.Status()
 		return metrics.Config{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Current: failure == nil}
 	})
-	s.meetNodes()
+	s.share(overrides)
+	s.meetPeers()
 	pages, err := s.adminHandler(overrides)
 	if err != nil {
 		return err

@@ -48,13 +48,16 @@ type sharedStore struct {
 	fleet   *fleet.Conn // for what is not a decision
 	joined  sync.WaitGroup
 	leaving func(context.Context) error // tells the other nodes; nil: nobody does
-	nodes   atomic.Int64                // last known number of live ones
-	fault   string                      // of the secret that nodes share, as last reported; of run
-	change  chan struct{}
-	errors  chan error
-	life    context.Context //nolint:containedctx // of its goroutines: cancel ends it
-	cancel  context.CancelFunc
-	ended   chan struct{}
+	// confirmed reports whether this node has what the others have; nil before it is
+	// shared.
+	confirmed func() bool
+	nodes     atomic.Int64 // last known number of live ones
+	fault     string       // of the secret that nodes share, as last reported; of run
+	change    chan struct{}
+	errors    chan error
+	life      context.Context //nolint:containedctx // of its goroutines: cancel ends it
+	cancel    context.CancelFunc
+	ended     chan struct{}
 }
 
 // openShared opens the store. Where it cannot be reached that is logged, and tried
@@ -149,14 +152,20 @@ func (s *sharedStore) giveBack(ctx context.Context) {
 // ready says how the store is, and whether any requests can be answered with it
 // as it is: those under a policy that is closed cannot.
 func (s *sharedStore) ready() (line string, ok bool) {
-	if s.up() {
-		return "store: up", true
+	line, ok = "store: up", true
+	if !s.up() {
+		line, ok = "store: down; "+s.meanwhile(), !s.of.refusesAll()
+		if why := s.cause(); why != "" {
+			line += "; last failure: " + why
+		}
 	}
-	line = "store: down; " + s.meanwhile()
-	if why := s.cause(); why != "" {
-		line += "; last failure: " + why
+	if s.confirmed != nil && !s.confirmed() {
+		line += "\noverrides: as this node has them; other nodes may have others, and changes for all are refused"
+		if err := s.fleet.Err(); err != nil {
+			line += "; last failure: " + err.Error()
+		}
 	}
-	return line, !s.of.refusesAll()
+	return line, ok
 }
 
 // meanwhile says how requests are answered while the store is unavailable.

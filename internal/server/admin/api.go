@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/fleet"
 	"github.com/sluicegate/sluice/internal/server/decided"
 	"github.com/sluicegate/sluice/internal/server/feed"
 	"github.com/sluicegate/sluice/internal/server/reload"
@@ -27,7 +28,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// APIOptions are what an [API] shows and changes. All but Slots, Shared, System,
+// APIOptions are what an [API] shows and changes. All but Slots, Shared, Unused, Records, Node, System,
 // State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now are required.
 type APIOptions struct {
 	// Policy returns the active policy, overrides included.
@@ -46,11 +47,15 @@ type APIOptions struct {
 	Decisions func([]decided.Key) decided.List
 	// Fleet returns what the other nodes of a shared store report, of these rules in
 	// detail, and Self this one's line. Nil: there are no others.
-	Fleet func(ctx context.Context, rules []string) report.Fleet
-	Self  func() report.Node
-	// Overrides are changed by activating a policy with them by Apply.
+	Fleet     func(ctx context.Context, rules []string) report.Fleet
+	Self      func() report.Node
 	Overrides *Overrides
-	Apply     func([]StoredOverride) error
+	// Unused says why the active policy has no use for an override, empty if it has.
+	Unused func(*StoredOverride) string
+	// Records are what the nodes of a shared store share, nil if there are no others.
+	// Node is which of them this is.
+	Records *fleet.Records
+	Node    fleet.Node
 	// Audit is called for every change before it is made.
 	Audit *AuditLog
 	// Explains is the [sluice.ExplainStore] behind Store, asked so that nothing counts
@@ -93,8 +98,8 @@ func (a *API) SetToken(token string) {
 
 // NewAPI returns an API, or what is missing.
 func NewAPI(o APIOptions) (*API, error) {
-	if o.Policy == nil || o.Store == nil || o.Tally == nil || o.Version == nil || o.Overrides == nil || o.Apply == nil || o.Audit == nil {
-		return nil, errors.New("admin: new API: only Slots, Shared, System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now may be left out")
+	if o.Policy == nil || o.Store == nil || o.Tally == nil || o.Version == nil || o.Overrides == nil || o.Audit == nil {
+		return nil, errors.New("admin: new API: only Slots, Shared, Unused, Records, Node, System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now may be left out")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -142,6 +147,7 @@ func (a *API) routes() []route {
 		{"POST /v1/key/add", true, a.addToKey},
 		{"PUT /v1/override", true, a.putOverride},
 		{"DELETE /v1/override", true, a.deleteOverride},
+		{"GET /v1/audit", true, a.listAudit},
 		{"POST /v1/explain", true, a.explain},
 		{"GET /v1/session", false, a.session},
 		{"POST /v1/session", false, a.login},
@@ -194,9 +200,11 @@ func (a *API) authorised(r *http.Request) bool {
 // Error is the document of an answer that is not as it should be.
 type Error struct {
 	Error string `json:"error"`
+	// Conflict is the override that somebody else has made meanwhile.
+	Conflict *StoredOverride `json:"conflict,omitempty"`
 }
 
-func fail(w http.ResponseWriter, status int, err error) { answer(w, status, Error{err.Error()}) }
+func fail(w http.ResponseWriter, status int, err error) { answer(w, status, Error{Error: err.Error()}) }
 
 func answer(w http.ResponseWriter, status int, doc any) {
 	body, err := json.MarshalIndent(doc, "", "  ")
@@ -241,20 +249,33 @@ func statusOf(err error, otherwise int) int {
 	}
 }
 
-// change writes a change down and makes it.
-func (a *API) change(r *http.Request, e AuditEntry, do func() error) error {
+// change writes a change down and makes it. Do reports whether it has told the other
+// nodes; otherwise they are told here, which for a change that they need not act on
+// may also be later.
+func (a *API) change(r *http.Request, e AuditEntry, do func(*AuditEntry) (told bool, err error)) error {
 	if e.Author == "" {
 		return errors.New("author is missing: the audit log names one; give --author")
 	}
-	e.Remote = r.RemoteAddr
+	e.Remote, e.Time = r.RemoteAddr, time.Now().UTC()
 	if err := a.o.Audit.Write(e); err != nil {
 		return fmt.Errorf("%w: %w", errNotWritten, err)
 	}
-	err := do()
+	told, err := do(&e)
 	if err != nil {
-		e.Error = err.Error()
-		e.Time = time.Time{}
-		return errors.Join(err, a.o.Audit.Write(e))
+		e.Error, told = err.Error(), false
+		e.Time = time.Now().UTC()
+		err = errors.Join(err, a.o.Audit.Write(e))
 	}
-	return nil
+	if !told {
+		_ = a.tell(r.Context(), e) // it is tried again
+	}
+	return err
+}
+
+// tell writes an entry to the log that the nodes share, if they do.
+func (a *API) tell(ctx context.Context, e AuditEntry) error {
+	if a.o.Records == nil {
+		return nil
+	}
+	return a.o.Records.Publish(ctx, sharedEntry(a.o.Node, e))
 }

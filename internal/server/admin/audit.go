@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +37,17 @@ type AuditLog struct {
 	sync bool // to is a regular file: a pipe cannot be synced
 	torn bool // the last line was written in part
 	now  func() time.Time
+	of   []AuditEntry // the last ones, up to twice mostEntries
+}
+
+// mostEntries is how many entries are at hand for who asks.
+const mostEntries = 1000
+
+// last returns the last entries, the latest last.
+func (l *AuditLog) last() []AuditEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.of[max(0, len(l.of)-mostEntries):])
 }
 
 // NewAuditLog returns an AuditLog that writes to w.
@@ -125,6 +137,10 @@ func (l *AuditLog) Write(e AuditEntry) error {
 		return fmt.Errorf("audit: %w", err)
 	}
 	l.torn = false
+	if len(l.of) == 2*mostEntries {
+		l.of = append([]AuditEntry(nil), l.of[mostEntries:]...)
+	}
+	l.of = append(l.of, e)
 	if !l.sync {
 		return nil
 	}

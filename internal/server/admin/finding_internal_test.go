@@ -51,7 +51,7 @@ func newWatched(t *testing.T, rules string) *watched {
 	w.API, err = NewAPI(APIOptions{
 		Policy: func() *policy.Policy { return c.Policy }, Store: w.judge.Store, Tally: &w.tally, Now: clock, Overrides: overrides,
 		Version: func() (reload.Version, error) { return reload.Version{File: "test.yaml"}, nil },
-		Apply:   func([]StoredOverride) error { return nil }, Audit: NewAuditLog(io.Discard),
+		Audit:   NewAuditLog(io.Discard),
 	})
 	if err != nil {
 		t.Fatal(err)

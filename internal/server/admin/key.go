@@ -21,6 +21,9 @@ import (
 // without one.
 const mostTiers = 16
 
+// mostKeysOfEntry is how many keys an entry of the shared log names.
+const mostKeysOfEntry = 16
+
 // KeyStates is the answer of GET /v1/key.
 type KeyStates struct {
 	Keys    []KeyState `json:"keys"`
@@ -299,6 +302,9 @@ type ResetDone struct {
 	// ThisNodeOnly is whether other nodes know as before what the keys have
 	// spent: the store is in this process.
 	ThisNodeOnly bool `json:"this_node_only"`
+	// NotTold is why other nodes may go by what they remember of the keys a while
+	// longer: at most a second, or until units end that they have leased.
+	NotTold string `json:"not_told,omitempty"`
 }
 
 func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
@@ -322,12 +328,21 @@ func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx := r.Context()
 	e := AuditEntry{Action: "reset", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"keys": done.Keys}}
-	err = a.change(r, e, func() error {
+	err = a.change(r, e, func(e *AuditEntry) (bool, error) {
 		var errs []error
 		for i := range targets {
 			errs = append(errs, a.reset(ctx, p, &targets[i]))
 		}
-		return errors.Join(errs...)
+		if err := errors.Join(errs...); err != nil {
+			return false, err
+		}
+		for keys := range slices.Chunk(done.Keys, mostKeysOfEntry) {
+			e.Detail = map[string]any{"keys": keys}
+			if err := a.tell(ctx, *e); err != nil {
+				done.NotTold = err.Error()
+			}
+		}
+		return true, nil
 	})
 	if err != nil {
 		fail(w, statusOf(err, http.StatusServiceUnavailable), err)

@@ -26,8 +26,9 @@ type Add struct {
 type AddDone struct {
 	Key   KeyState `json:"key"` // without limits
 	Given []Given  `json:"given"`
-	// ThisNodeOnly is as in [ResetDone].
-	ThisNodeOnly bool `json:"this_node_only"`
+	// ThisNodeOnly and NotTold are as in [ResetDone].
+	ThisNodeOnly bool   `json:"this_node_only"`
+	NotTold      string `json:"not_told,omitempty"`
 }
 
 // Given is what an add gave under one limit.
@@ -64,9 +65,14 @@ func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
 	done := AddDone{Key: t.describe(), ThisNodeOnly: !a.o.Shared}
 	e := AuditEntry{Action: "add", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"key": done.Key, "units": q.Units}}
 	ctx := r.Context()
-	err = a.change(r, e, func() (err error) {
-		done.Given, err = a.add(ctx, p, t, tier, q.Units)
-		return err
+	err = a.change(r, e, func(e *AuditEntry) (told bool, err error) {
+		if done.Given, err = a.add(ctx, p, t, tier, q.Units); err != nil {
+			return false, err
+		}
+		if err := a.tell(ctx, *e); err != nil {
+			done.NotTold = err.Error()
+		}
+		return true, nil
 	})
 	if err != nil {
 		fail(w, statusOf(err, http.StatusServiceUnavailable), err)

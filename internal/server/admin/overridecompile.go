@@ -38,7 +38,7 @@ func CompileWith(rules []policy.Rule, all []StoredOverride, pause func()) (*poli
 		return nil, nil, err
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(o StoredOverride) bool {
-		problem, misfit := misfits[o.id()]
+		problem, misfit := misfits[o.ID()]
 		if misfit {
 			lost = append(lost, LostOverride{o, "its limits do not fit the rule: " + problem, true})
 		}
@@ -84,31 +84,91 @@ func textsOf(limits []policy.Limit) (texts []string) {
 
 // fits says why an override cannot be put over a policy, if so.
 func fits(p *policy.Policy, o StoredOverride) error {
-	var rules []policy.Rule
-	for i := range p.Len() {
-		if r := p.Rule(i); r.Name == o.Rule {
-			rules = append(rules, *r)
-		}
-	}
-	_, lost, err := CompileWith(rules, []StoredOverride{o}, func() {})
+	_, lost, err := Put(p, p, []StoredOverride{o})
 	if err == nil && len(lost) > 0 {
 		err = errors.New("override: " + lost[0].Problem)
 	}
 	return err
 }
 
+// Put returns a policy that differs from p in some overrides: each has the limits that
+// its key has from now on, or is Removed. Then those hold that base, the policy
+// without any, has for the key. Only these are compiled.
+func Put(base, p *policy.Policy, changed []StoredOverride) (*policy.Policy, []LostOverride, error) {
+	var lost []LostOverride
+	for i := range changed {
+		o := &changed[i]
+		next, problem, err := putOne(base, p, o)
+		if err != nil {
+			return nil, nil, err
+		}
+		if problem == "" {
+			p = next
+			continue
+		}
+		// What was there before it does not hold any more.
+		gone := *o
+		gone.Removed = true
+		if next, unknown, err := putOne(base, p, &gone); err == nil && unknown == "" {
+			p = next
+		}
+		if !o.Removed {
+			lost = append(lost, LostOverride{*o, problem, !unused(p, *o)})
+		}
+	}
+	return p, lost, nil
+}
+
+func putOne(base, p *policy.Policy, o *StoredOverride) (next *policy.Policy, problem string, err error) {
+	l := levelFor(p, o)
+	if l == nil {
+		return p, "the configuration has no such rule or level", nil
+	}
+	if !has(l, o.Key) {
+		return p, "the rule has no such key", nil
+	}
+	with := policy.Override{Key: o.Key, Expires: o.Expires, Reason: o.Reason, Author: o.Author}
+	if o.Removed {
+		for _, of := range levelFor(base, o).Overrides {
+			if slices.Equal(of.Key, o.Key) {
+				with = of
+			}
+		}
+	} else {
+		limits, unreadable := parseLimits(l, o.Limits)
+		if unreadable != nil {
+			return p, "its limits cannot be read: " + unreadable.Error(), nil
+		}
+		if with.Limits = limits; len(limits) == 0 {
+			return p, "its limits do not fit the rule: no limit; write one, such as 100/min", nil
+		}
+	}
+	next, err = p.WithOverride(o.Rule, o.Level, with)
+	if faults, ok := errors.AsType[policy.RuleErrors](err); ok {
+		return p, "its limits do not fit the rule: " + faults[0].Problem, nil
+	}
+	return next, "", err
+}
+
+// levelFor returns the level that an override is for, nil if there is none.
+func levelFor(p *policy.Policy, o *StoredOverride) *policy.Level {
+	r, ok := p.RuleOf(o.Rule)
+	if !ok || r.Name != o.Rule {
+		return nil
+	}
+	for j := range r.Levels {
+		if r.Levels[j].Name == o.Level {
+			return &r.Levels[j]
+		}
+	}
+	return nil
+}
+
 // unused reports whether the rules of a policy have no such key as that of an
 // override.
 func unused(p *policy.Policy, o StoredOverride) bool {
-	for i := range p.Len() {
-		r := p.Rule(i)
-		for j := range r.Levels {
-			if l := &r.Levels[j]; r.Name == o.Rule && l.Name == o.Level && has(l, o.Key) {
-				return false
-			}
-		}
-	}
-	return true
+	l := levelFor(p, &o)
+	return l == nil || !has(l, o.Key)
 }
 
 // has reports whether a level has a key as it is written. One that is another's
@@ -134,16 +194,11 @@ func misfits(with []policy.Rule, err error) (map[string]string, error) {
 		r := &with[f.Rule]
 		l := &r.Levels[at[0].Item-1]
 		o := StoredOverride{Rule: r.Name, Level: l.Name, Key: l.Overrides[at[1].Item-1].Key}
-		if _, reported := problems[o.id()]; !reported {
-			problems[o.id()] = f.Problem
+		if _, reported := problems[o.ID()]; !reported {
+			problems[o.ID()] = f.Problem
 		}
 	}
 	return problems, nil
-}
-
-// id tells the overrides of different keys apart.
-func (o *StoredOverride) id() string {
-	return fmt.Sprintf("%q", append([]string{o.Rule, o.Level}, o.Key...))
 }
 
 // over returns rules with the overrides put over those of the rules themselves.
@@ -183,13 +238,13 @@ func put(rule string, l *policy.Level, all []*StoredOverride) (lost []LostOverri
 	at := make(map[string]int, len(l.Overrides)) // by key
 	for i := range l.Overrides {
 		o := StoredOverride{Rule: rule, Level: l.Name, Key: l.Overrides[i].Key}
-		at[o.id()] = i
+		at[o.ID()] = i
 	}
 	for _, o := range all {
 		with := policy.Override{Key: o.Key, Expires: o.Expires, Reason: o.Reason, Author: o.Author}
 		var err error
 		with.Limits, err = parseLimits(l, o.Limits)
-		i, taken := at[o.id()]
+		i, taken := at[o.ID()]
 		switch {
 		case !has(l, o.Key):
 			lost = append(lost, LostOverride{StoredOverride: *o, Problem: "the rule has no such key"})
@@ -200,7 +255,7 @@ func put(rule string, l *policy.Level, all []*StoredOverride) (lost []LostOverri
 		case len(l.Overrides) == bounds.MaxOverrides:
 			lost = append(lost, LostOverride{*o, fmt.Sprintf("the level has %d overrides, and no more", len(l.Overrides)), true})
 		default:
-			at[o.id()] = len(l.Overrides)
+			at[o.ID()] = len(l.Overrides)
 			l.Overrides = append(l.Overrides, with)
 		}
 	}

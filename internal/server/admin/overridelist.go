@@ -4,25 +4,21 @@
 package admin
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
+	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/internal/fleet"
 	"github.com/sluicegate/sluice/internal/replace"
 )
 
-// mostOverrides is how many [Overrides] hold, and mostBytes how large their file
-// may be.
-const (
-	mostOverrides = 10_000
-	mostBytes     = 64 << 20
-)
+// mostOverrides is how many [Overrides] hold.
+const mostOverrides = 10_000
 
 // StoredOverride gives one key of a rule's level other limits.
 type StoredOverride struct {
@@ -34,58 +30,122 @@ type StoredOverride struct {
 	Reason  string    `json:"reason"`
 	Author  string    `json:"author"`
 	Added   time.Time `json:"added"`
+	// Version is that of an override which all nodes of the store have, empty of one
+	// that is for this node only.
+	Version string `json:"version,omitempty"`
+	// Removed is whether it was ended, by Author: it is kept so that no node brings
+	// it back.
+	Removed bool `json:"removed,omitempty"`
+	// ThisNodeOnly is whether it is for this node only, where others share its store,
+	// and Unused why the rules have no use for it, where that is so. Neither is kept.
+	ThisNodeOnly bool   `json:"this_node_only,omitempty"`
+	Unused       string `json:"unused,omitempty"`
 }
 
-func (o *StoredOverride) same(rule, level string, key []string) bool {
-	return o.Rule == rule && o.Level == level && slices.Equal(o.Key, key)
+// ID tells the overrides of different keys apart.
+func (o *StoredOverride) ID() string {
+	return fmt.Sprintf("%q", append([]string{o.Rule, o.Level}, o.Key...))
 }
 
 func (o *StoredOverride) expired(now time.Time) bool {
 	return !o.Expires.IsZero() && !now.Before(o.Expires)
 }
 
+// active reports whether it gives its key limits.
+func (o *StoredOverride) active(now time.Time) bool { return !o.Removed && !o.expired(now) }
+
 // Overrides are those that were made while the program ran: other limits for
 // single keys until they expire. They are put over the rules of the file, and
 // kept in a file of their own if there is one, so that a restart does not end
-// them. They are safe for concurrent use.
+// them. Where the store is shared its nodes have the same ones, but for those that are
+// for one node only. They are safe for concurrent use.
 type Overrides struct {
-	mu   sync.Mutex
-	file string // empty: in memory only
-	of   []StoredOverride
+	mu     sync.Mutex
+	file   string // empty: in memory only
+	own    map[string]*kept
+	shared map[string]*kept // removed ones included
+	last   int              // what was kept last
+	// What puts changes over the active policy: see [Overrides.Follow].
+	apply applyFunc
+
+	records   *fleet.Records // nil: the store is in this process
+	log       *slog.Logger
+	confirmed time.Time // when the store last had what is kept here
+	saved     time.Time // by the store's clock
+}
+
+type applyFunc = func(changed []StoredOverride, all func() []StoredOverride) error
+
+func (l *Overrides) activate(changed []StoredOverride, now time.Time) error {
+	return l.apply(changed, func() []StoredOverride { return l.current(now) })
+}
+
+// kept is an override, in the order in which they came.
+type kept struct {
+	StoredOverride
+	version fleet.Version // zero of this node's own
+	at      int
+	line    []byte // of the file
 }
 
 // OpenOverrides returns Overrides that are kept in a file, and reads it if it is
 // there. An empty name keeps them in memory only. That the file can be written
 // later is found out here.
 func OpenOverrides(file string) (*Overrides, error) {
-	l := &Overrides{file: file}
+	l := &Overrides{
+		file: file, own: make(map[string]*kept), shared: make(map[string]*kept), log: slog.Default(),
+		apply: func([]StoredOverride, func() []StoredOverride) error { return nil },
+	}
 	if file == "" {
 		return l, nil
 	}
 	if err := replace.Try(file); err != nil {
 		return nil, fmt.Errorf("override: %s cannot be kept: %w; make its folder and let this process write there, or name another file", file, err)
 	}
-	all, err := ReadOverrides(file)
+	all, confirmed, err := ReadOverrides(file)
 	if err != nil {
 		return nil, err
 	}
-	l.of = all
+	l.confirmed = confirmed
+	for i := range all {
+		v, err := fleet.ParseVersion(all[i].Version)
+		if err != nil {
+			return nil, fmt.Errorf("override: %s: %w", file, err)
+		}
+		l.put(&all[i], v)
+	}
 	return l, nil
 }
 
-// ReadOverrides returns the overrides that a file keeps, none if it is not there.
-func ReadOverrides(file string) (all []StoredOverride, err error) {
-	data, _, err := regular.Read(file, mostBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// Follow has changes of overrides put over the active policy by apply: each has the
+// limits that its key has now, or is Removed. Of many changes it may be quicker to
+// compile all there are then. If apply returns an error nothing was changed.
+func (l *Overrides) Follow(apply func(changed []StoredOverride, all func() []StoredOverride) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.apply = apply
+}
+
+// put keeps an override.
+func (l *Overrides) put(o *StoredOverride, v fleet.Version) {
+	to := l.own
+	if v != (fleet.Version{}) {
+		to = l.shared
 	}
-	if err != nil {
-		return nil, fmt.Errorf("override: %w", err)
+	l.last++
+	k := &kept{StoredOverride: *o, version: v, at: l.last}
+	k.Version, k.ThisNodeOnly, k.Unused = v.String(), false, ""
+	to[o.ID()] = k
+}
+
+// inForce returns the override of a key: this node's own, or the one that all have.
+func (l *Overrides) inForce(id string, now time.Time) *kept {
+	for _, of := range []map[string]*kept{l.own, l.shared} {
+		if k := of[id]; k != nil && k.active(now) {
+			return k
+		}
 	}
-	if err := json.Unmarshal(data, &all); err != nil {
-		return nil, fmt.Errorf("override: %s cannot be read: %w; correct it, or move it away to start without overrides", file, err)
-	}
-	return all, nil
+	return nil
 }
 
 // All returns the overrides that have not expired.
@@ -95,9 +155,26 @@ func (l *Overrides) All(now time.Time) []StoredOverride {
 	return l.current(now)
 }
 
-// current returns a copy of those that have not expired.
+// current returns a copy of those that give keys limits, in the order in which they
+// came.
 func (l *Overrides) current(now time.Time) []StoredOverride {
-	return slices.DeleteFunc(slices.Clone(l.of), func(o StoredOverride) bool { return o.expired(now) })
+	var list []*kept
+	for _, k := range l.own {
+		if k.active(now) {
+			list = append(list, k)
+		}
+	}
+	for id, k := range l.shared {
+		if l.inForce(id, now) == k {
+			list = append(list, k)
+		}
+	}
+	slices.SortFunc(list, func(a, b *kept) int { return cmp.Compare(a.at, b.at) })
+	all := make([]StoredOverride, len(list))
+	for i, k := range list {
+		all[i] = k.StoredOverride
+	}
+	return all
 }
 
 // Apply calls apply with the overrides that have not expired. Nobody changes
@@ -108,7 +185,7 @@ func (l *Overrides) Apply(now time.Time, apply func([]StoredOverride) error) err
 	return apply(l.current(now))
 }
 
-// errNoOverride is what Remove returns if there is no such override.
+// errNoOverride is what a removal returns if there is no such override.
 var errNoOverride = errors.New("override: there is none for this key")
 
 // errNotKept is what Add and Remove return if the file cannot be written. What
@@ -116,60 +193,77 @@ var errNoOverride = errors.New("override: there is none for this key")
 // synced, the next start may read the change all the same.
 var errNotKept = errors.New("override: nothing was changed, as it cannot be kept over a restart")
 
-// Add puts o in the place of the one for the same key, if there is one, and
-// keeps it. Apply is called before, with all overrides as they would be: if it
-// returns an error nothing changes. Expired ones are dropped.
-func (l *Overrides) Add(o StoredOverride, now time.Time, apply func([]StoredOverride) error) error {
-	return l.change(now, apply, func(all []StoredOverride) ([]StoredOverride, error) {
-		all = slices.DeleteFunc(all, func(p StoredOverride) bool { return p.same(o.Rule, o.Level, o.Key) })
-		if len(all) >= mostOverrides {
-			return nil, fmt.Errorf("override: there are %d already; write lasting ones into the configuration", mostOverrides)
-		}
-		return append(all, o), nil
-	})
-}
-
-// Remove ends the override of a key, as Add begins one.
-func (l *Overrides) Remove(rule, level string, key []string, now time.Time, apply func([]StoredOverride) error) error {
-	return l.change(now, apply, func(all []StoredOverride) ([]StoredOverride, error) {
-		n := len(all)
-		all = slices.DeleteFunc(all, func(p StoredOverride) bool { return p.same(rule, level, key) })
-		if len(all) == n {
-			return nil, errNoOverride
-		}
-		return all, nil
-	})
-}
-
-func (l *Overrides) change(now time.Time, apply func([]StoredOverride) error, edit func([]StoredOverride) ([]StoredOverride, error)) error {
+// Add puts o in the place of the one for the same key, if there is one, on this node
+// only, and keeps it. If it cannot be made active nothing changes.
+func (l *Overrides) Add(o *StoredOverride, now time.Time) (replaced *StoredOverride, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next, err := edit(l.current(now))
-	if err != nil {
-		return err
+	id := o.ID()
+	if l.own[id] == nil && l.count(now) >= mostOverrides {
+		return nil, errTooMany
 	}
-	if err := apply(next); err != nil {
-		return err
-	}
-	if err := l.save(next); err != nil {
-		err = fmt.Errorf("%w: %w", errNotKept, err)
-		return errors.Join(err, apply(l.of)) // as if nothing had been
-	}
-	l.of = next
-	return nil
+	return l.change(id, now, func() { l.put(o, fleet.Version{}) })
 }
 
-// save writes the file, which is there whole or as it was before.
-func (l *Overrides) save(all []StoredOverride) error {
-	if l.file == "" {
-		return nil
+var errTooMany = fmt.Errorf("override: there are %d already; write lasting ones into the configuration", mostOverrides)
+
+// count returns how many overrides give keys limits.
+func (l *Overrides) count(now time.Time) (n int) {
+	for _, of := range []map[string]*kept{l.own, l.shared} {
+		for _, k := range of {
+			if k.active(now) {
+				n++
+			}
+		}
 	}
-	data, err := json.MarshalIndent(all, "", "  ")
-	if err != nil {
-		return err
+	return n
+}
+
+// Remove ends the override of a key that is for this node only, as Add begins one.
+func (l *Overrides) Remove(o *StoredOverride, now time.Time) (replaced *StoredOverride, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	id := o.ID()
+	if k := l.own[id]; k == nil || !k.active(now) {
+		return nil, errNoOverride
 	}
-	return replace.File(l.file, func(w io.Writer) error {
-		_, err := w.Write(append(data, '\n'))
-		return err
-	})
+	return l.change(id, now, func() { delete(l.own, id) })
+}
+
+// change changes what this node has of its own for a key, all or nothing.
+func (l *Overrides) change(id string, now time.Time, edit func()) (replaced *StoredOverride, err error) {
+	before := maps.Clone(l.own)
+	was := l.inForce(id, now)
+	for id, k := range l.own {
+		if !k.active(now) {
+			delete(l.own, id)
+		}
+	}
+	o := l.own[id]
+	edit()
+	if o == nil {
+		o = l.own[id]
+	}
+	if err := l.activate(l.changed(o, now), now); err != nil {
+		l.own = before
+		return nil, err
+	}
+	if err := l.save(); err != nil {
+		l.own = before
+		return nil, errors.Join(fmt.Errorf("%w: %w", errNotKept, err), l.activate(l.changed(o, now), now)) // as if nothing had been
+	}
+	if was != nil {
+		replaced = &was.StoredOverride
+	}
+	return replaced, nil
+}
+
+// changed returns what the key of o has now.
+func (l *Overrides) changed(o *kept, now time.Time) []StoredOverride {
+	if k := l.inForce(o.ID(), now); k != nil {
+		return []StoredOverride{k.StoredOverride}
+	}
+	gone := o.StoredOverride
+	gone.Removed = true
+	return []StoredOverride{gone}
 }

@@ -123,22 +123,24 @@ func TestLost(t *testing.T) {
 func TestList(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "overrides.json")
 	var applied [][]StoredOverride
-	apply := func(all []StoredOverride) error {
-		applied = append(applied, slices.Clone(all))
-		return nil
+	var refused error
+	apply := func(changed []StoredOverride, _ func() []StoredOverride) error {
+		applied = append(applied, slices.Clone(changed))
+		return refused
 	}
 	open := func() *Overrides {
 		l, err := OpenOverrides(file)
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.Follow(apply)
 		return l
 	}
 	l := open()
 	for _, o := range []StoredOverride{
 		of("a", "x", "1/min", now.Add(time.Hour)), of("a", "y", "2/min", time.Time{}), of("a", "x", "3/min", now.Add(time.Hour)),
 	} {
-		if err := l.Add(o, now, apply); err != nil {
+		if _, err := l.Add(&o, now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,11 +152,13 @@ func TestList(t *testing.T) {
 			t.Errorf("an hour later: got %v", all)
 		}
 	}
-	refused := errors.New("no")
-	if err := l.Add(of("a", "z", "1/min", time.Time{}), now, func([]StoredOverride) error { return refused }); !errors.Is(err, refused) {
+	refused = errors.New("no")
+	z, y, other := of("a", "z", "1/min", time.Time{}), of("a", "y", "", time.Time{}), of("b", "y", "", time.Time{})
+	if _, err := l.Add(&z, now); !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
-	if err := l.Remove("b", "", []string{"y"}, now, apply); !errors.Is(err, errNoOverride) {
+	refused = nil
+	if _, err := l.Remove(&other, now); !errors.Is(err, errNoOverride) {
 		t.Errorf("got %v, want ErrNone", err)
 	}
 	if all := l.All(now); len(all) != 2 {
@@ -164,10 +168,10 @@ func TestList(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(file)); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Remove("a", "", []string{"y"}, now, apply); err == nil {
+	if _, err := l.Remove(&y, now); err == nil {
 		t.Error("removed, though it cannot be kept")
 	}
-	if last := applied[len(applied)-1]; len(last) != 2 || len(l.All(now)) != 2 {
+	if last := applied[len(applied)-1]; len(last) != 1 || last[0].Removed || last[0].Key[0] != "y" || len(l.All(now)) != 2 {
 		t.Errorf("active %v, listed %v, want what was before", last, l.All(now))
 	}
 }

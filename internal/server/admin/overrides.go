@@ -22,14 +22,26 @@ type Override struct {
 	Expires time.Time `json:"expires,omitzero"`
 	Reason  string    `json:"reason"`
 	Author  string    `json:"author"`
+	// ThisNode makes the change on this node only, where others share its store.
+	ThisNode bool `json:"this_node,omitempty"`
+	// Version, if not empty, is that of the override which the caller has seen: if
+	// there is another by now nothing is changed.
+	Version string `json:"version,omitempty"`
 }
 
 // OverrideDone is the answer of PUT and DELETE /v1/override.
 type OverrideDone struct {
 	Key KeyState `json:"key"` // as it is now; without limits if the rules have no such key
-	// ThisNodeOnly is whether the limits of the key on other nodes are as
-	// before, also if these share the store. So it is always.
+	// ThisNodeOnly is whether the limits of the key on other nodes are as before: the
+	// store is in this process, or the request says so.
 	ThisNodeOnly bool `json:"this_node_only"`
+	// Version is that of the change, on all nodes within two seconds; empty if it is on
+	// this node only.
+	Version string `json:"version,omitempty"`
+	// Replaced is the override that held for the key before.
+	Replaced *StoredOverride `json:"replaced,omitempty"`
+	// Problem is why Key lacks its limits: the change is made all the same.
+	Problem string `json:"problem,omitempty"`
 }
 
 // one returns the only key that is meant.
@@ -84,13 +96,44 @@ func (a *API) putOverride(w http.ResponseWriter, r *http.Request) {
 		Rule: t.rule.Name, Level: t.level.Name, Key: t.values, Limits: textsOf(limits), // whatever the rule's become
 		Expires: q.Expires, Reason: q.Reason, Author: q.Author, Added: now,
 	}
+	if err := fits(a.o.Policy(), o); err != nil {
+		a.finish(w, r, &t, nil, a.change(r, AuditEntry{Action: "override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}},
+			func(*AuditEntry) (bool, error) { return false, err }))
+		return
+	}
+	done, err := a.setOverride(r, &q, &o)
+	a.finish(w, r, &t, done, err)
+}
+
+// setOverride makes a change of an override, here or on all nodes, and writes it down.
+func (a *API) setOverride(r *http.Request, q *Override, o *StoredOverride) (*OverrideDone, error) {
+	ctx := r.Context()
+	done := &OverrideDone{ThisNodeOnly: q.ThisNode || !a.o.Overrides.Shared()}
 	e := AuditEntry{Action: "override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}}
-	a.finish(w, r, &t, a.change(r, e, func() error {
-		if err := fits(a.o.Policy(), o); err != nil {
-			return err
+	if o.Removed {
+		e.Action = "end-override"
+	}
+	own := o.Removed && a.o.Overrides.ownOf(o)
+	if done.ThisNodeOnly && a.o.Overrides.Shared() || own {
+		e.Detail["this_node_only"] = true
+	}
+	err := a.change(r, e, func(e *AuditEntry) (shared bool, err error) {
+		now := a.o.Now()
+		switch {
+		case !o.Removed && done.ThisNodeOnly:
+			done.Replaced, err = a.o.Overrides.Add(o, now)
+			return false, err
+		case o.Removed && (done.ThisNodeOnly || own):
+			if done.Replaced, err = a.o.Overrides.Remove(o, now); err != nil || done.ThisNodeOnly || !a.o.Overrides.sharedOf(o, now) {
+				done.ThisNodeOnly = true
+				return false, err
+			}
+			delete(e.Detail, "this_node_only")
 		}
-		return a.o.Overrides.Add(o, now, a.o.Apply)
-	}))
+		done.Version, done.Replaced, err = a.o.Overrides.Set(ctx, o, q.Version, sharedEntry(a.o.Node, *e))
+		return err == nil, err
+	})
+	return done, err
 }
 
 func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
@@ -115,10 +158,9 @@ func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
-	e := AuditEntry{Action: "end-override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"key": t.describe()}}
-	a.finish(w, r, &t, a.change(r, e, func() error {
-		return a.o.Overrides.Remove(t.rule.Name, t.level.Name, t.values, a.o.Now(), a.o.Apply)
-	}))
+	o := StoredOverride{Rule: t.rule.Name, Level: t.level.Name, Key: t.values, Reason: q.Reason, Author: q.Author, Added: a.o.Now(), Removed: true}
+	done, err := a.setOverride(r, &q, &o)
+	a.finish(w, r, &t, done, err)
 }
 
 // unused returns the override of exactly this key, if the rules have no use for
@@ -142,28 +184,34 @@ func (a *API) unused(k *Key) (found *StoredOverride, err error) {
 // endUnused ends an override that the rules have no use for. Its key has no
 // state that could be shown.
 func (a *API) endUnused(w http.ResponseWriter, r *http.Request, q *Override, o *StoredOverride) {
-	e := AuditEntry{Action: "end-override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}}
-	err := a.change(r, e, func() error {
-		return a.o.Overrides.Remove(o.Rule, o.Level, o.Key, a.o.Now(), a.o.Apply)
-	})
+	end := StoredOverride{Rule: o.Rule, Level: o.Level, Key: o.Key, Reason: q.Reason, Author: q.Author, Added: a.o.Now(), Removed: true}
+	done, err := a.setOverride(r, q, &end)
 	if err != nil {
 		failChange(w, err)
 		return
 	}
-	answer(w, http.StatusOK, OverrideDone{KeyState{Rule: o.Rule, Level: o.Level, Parts: q.Parts}, true})
+	done.Key = KeyState{Rule: o.Rule, Level: o.Level, Parts: q.Parts}
+	answer(w, http.StatusOK, done)
 }
 
 // failChange answers that a change of overrides was not made.
 func failChange(w http.ResponseWriter, err error) {
 	status := http.StatusBadRequest
-	if errors.Is(err, errNoOverride) {
+	other, conflict := errors.AsType[*otherChangeError](err)
+	switch {
+	case conflict:
+		answer(w, http.StatusConflict, Error{Error: err.Error(), Conflict: other.now})
+		return
+	case errors.Is(err, errNoOverride):
 		status = http.StatusNotFound
+	case errors.Is(err, errUnavailable), errors.Is(err, errUnknown):
+		status = http.StatusServiceUnavailable
 	}
 	fail(w, statusOf(err, status), err)
 }
 
 // finish answers a change of overrides with the key as it is now.
-func (a *API) finish(w http.ResponseWriter, r *http.Request, t *target, err error) {
+func (a *API) finish(w http.ResponseWriter, r *http.Request, t *target, done *OverrideDone, err error) {
 	if err != nil {
 		failChange(w, err)
 		return
@@ -175,10 +223,8 @@ func (a *API) finish(w http.ResponseWriter, r *http.Request, t *target, err erro
 		fail(w, http.StatusInternalServerError, err)
 		return
 	}
-	s, err := a.state(r.Context(), p, &now)
-	if err != nil {
-		fail(w, http.StatusServiceUnavailable, err)
-		return
+	if done.Key, err = a.state(r.Context(), p, &now); err != nil {
+		done.Key, done.Problem = now.describe(), "what the key has left is not known: "+err.Error()
 	}
-	answer(w, http.StatusOK, OverrideDone{s, true})
+	answer(w, http.StatusOK, done)
 }

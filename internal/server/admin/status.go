@@ -24,6 +24,9 @@ type Status struct {
 	Failure   string           `json:"failure,omitempty"`
 	Rules     []RuleStatus     `json:"rules"`
 	Overrides []StoredOverride `json:"overrides"` // beside those of the file
+	// Unconfirmed is whether other nodes of the store may have other overrides by now:
+	// it cannot be reached, and this node goes on with what it has.
+	Unconfirmed bool `json:"unconfirmed,omitempty"`
 }
 
 // RuleStatus is the outcomes of requests under a rule.
@@ -40,6 +43,16 @@ func (a *API) policy(w http.ResponseWriter, _ *http.Request) {
 	s := Status{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Overrides: a.o.Overrides.All(a.o.Now())}
 	if failure != nil {
 		s.Failure = failure.Error()
+	}
+	if a.o.Records != nil {
+		s.Unconfirmed = !a.o.Records.Synced()
+	}
+	for i := range s.Overrides {
+		o := &s.Overrides[i]
+		o.ThisNodeOnly = a.o.Records != nil && o.Version == ""
+		if a.o.Unused != nil {
+			o.Unused = a.o.Unused(o)
+		}
 	}
 	reports := a.reports()
 	p := a.o.Policy()
@@ -113,7 +126,7 @@ func (a *API) top(w http.ResponseWriter, r *http.Request) {
 	if text := r.URL.Query().Get("n"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > tally.Places {
-			answer(w, http.StatusBadRequest, Error{"n must be 1 to " + strconv.Itoa(tally.Places)})
+			answer(w, http.StatusBadRequest, Error{Error: "n must be 1 to " + strconv.Itoa(tally.Places)})
 			return
 		}
 	}

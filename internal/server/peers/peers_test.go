@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package nodes_test
+package peers_test
 
 import (
 	"context"
@@ -21,14 +21,14 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/redisurl"
 	"github.com/sluicegate/sluice/internal/server/history"
-	"github.com/sluicegate/sluice/internal/server/nodes"
+	"github.com/sluicegate/sluice/internal/server/peers"
 	"github.com/sluicegate/sluice/internal/server/report"
 	"github.com/sluicegate/sluice/internal/server/sketch"
 )
 
 // member is a node of a fleet that reports what it is given.
 type member struct {
-	*nodes.Nodes
+	*peers.Peers
 	conn *fleet.Conn
 	kill context.CancelFunc // ends it without a word
 
@@ -47,7 +47,7 @@ func join(t testing.TB, url, id string, live int64, make func(rules []string) *r
 	if m.conn, err = fleet.New(fleet.Options{Target: target, Node: fleet.Node{ID: id, Name: "host-" + id}}); err != nil {
 		t.Fatal(err)
 	}
-	m.Nodes = nodes.New(nodes.Options{
+	m.Peers = peers.New(peers.Options{
 		Conn: m.conn, Live: func() int64 { return live },
 		Self: func() report.Node {
 			return report.Node{Name: "host-" + id, Version: "v1.0.0", Config: "0123456789ab", Rules: "0123456789ab", StoreUp: true, Clock: time.Now().UnixMilli()}

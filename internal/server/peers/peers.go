@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodes lets any node show what all nodes of a shared store have counted. Each
+// Package peers lets any node show what all nodes of a shared store have counted. Each
 // writes a line about itself to the store, and while somebody looks, at any of them, a
 // report too. Requests know nothing of it.
-package nodes
+package peers
 
 import (
 	"context"
@@ -46,8 +46,8 @@ type Options struct {
 	Live func() int64
 }
 
-// Nodes are those that share a store. They are safe for concurrent use.
-type Nodes struct {
+// Peers are the nodes that share a store. They are safe for concurrent use.
+type Peers struct {
 	Options
 	id   string
 	left atomic.Bool
@@ -62,19 +62,19 @@ type Nodes struct {
 	last last
 }
 
-// New returns Nodes. They begin when the Part is registered and runs.
-func New(o Options) *Nodes {
-	return &Nodes{Options: o, id: o.Conn.Node().ID, last: last{nodes: make(map[string]*report.Seen), looked: make(map[string]*looked)}}
+// New returns Peers. They begin when the Part is registered and runs.
+func New(o Options) *Peers {
+	return &Peers{Options: o, id: o.Conn.Node().ID, last: last{nodes: make(map[string]*report.Seen), looked: make(map[string]*looked)}}
 }
 
 // Part returns what the Conn must run.
-func (n *Nodes) Part() fleet.Part {
+func (n *Peers) Part() fleet.Part {
 	return fleet.Part{Marks: []fleet.Mark{{Key: keyLook, Field: fieldUntil}, {Key: keyLook, Field: fieldChange}}, Tick: n.tick}
 }
 
 // tick writes what is due: a report also when another rule is looked at than before. An
 // error is that of the store, which others report; the next tick tries again.
-func (n *Nodes) tick(ctx context.Context, t fleet.Tick) {
+func (n *Peers) tick(ctx context.Context, t fleet.Tick) {
 	if t.Err != nil || n.left.Load() {
 		return
 	}
@@ -98,7 +98,7 @@ func (n *Nodes) tick(ctx context.Context, t fleet.Tick) {
 	}
 }
 
-func (n *Nodes) live() int64 {
+func (n *Peers) live() int64 {
 	if n.Live == nil {
 		return 1
 	}
@@ -109,7 +109,7 @@ func (n *Nodes) live() int64 {
 func pause(bytes int) time.Duration { return time.Duration(bytes) * time.Second / mostRate }
 
 // beat writes the node's line, and returns what others look at.
-func (n *Nodes) beat(ctx context.Context) (rules []string, looked bool, err error) {
+func (n *Peers) beat(ctx context.Context) (rules []string, looked bool, err error) {
 	self := n.Self()
 	self.ID = n.id
 	line, err := self.Encode()
@@ -130,7 +130,7 @@ func (n *Nodes) beat(ctx context.Context) (rules []string, looked bool, err erro
 }
 
 // publish writes a report, and returns how many bytes that were.
-func (n *Nodes) publish(ctx context.Context, rules []string) (int, error) {
+func (n *Peers) publish(ctx context.Context, rules []string) (int, error) {
 	r := n.Report(rules)
 	r.ID = n.id
 	data, err := r.Encode()
@@ -142,13 +142,13 @@ func (n *Nodes) publish(ctx context.Context, rules []string) (int, error) {
 }
 
 // Leave has this node forgotten, and nothing written any more.
-func (n *Nodes) Leave(ctx context.Context) error {
+func (n *Peers) Leave(ctx context.Context) error {
 	n.left.Store(true)
 	_, err := n.eval(ctx, leaveScript, []string{keyNodes, keyReports}, n.id)
 	return err
 }
 
-func (n *Nodes) eval(ctx context.Context, s *fleet.Script, keys []string, args ...string) ([]string, error) {
+func (n *Peers) eval(ctx context.Context, s *fleet.Script, keys []string, args ...string) ([]string, error) {
 	named := make([]string, len(keys))
 	for i, key := range keys {
 		named[i] = n.Conn.Key(key)

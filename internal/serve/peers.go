@@ -9,25 +9,25 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/server/admin"
-	"github.com/sluicegate/sluice/internal/server/nodes"
+	"github.com/sluicegate/sluice/internal/server/peers"
 	"github.com/sluicegate/sluice/internal/server/report"
 	"github.com/sluicegate/sluice/policy"
 )
 
-// meetNodes has this node report to those that share its store, and read what they do.
-func (s *server) meetNodes() {
+// meetPeers has this node report to those that share its store, and read what they do.
+func (s *server) meetPeers() {
 	sh := s.store.shared
 	if sh == nil {
 		return
 	}
-	s.nodes = nodes.New(nodes.Options{
+	s.peers = peers.New(peers.Options{
 		Conn: sh.fleet, Self: s.self, Live: sh.nodes.Load,
 		Report: func(rules []string) *report.Report {
-			return admin.ReportOf(&s.runtime.tally, s.runtime.policyInForce(), s.runtime.now(), rules)
+			return admin.ReportOf(&s.runtime.tally, s.runtime.policyInForce(), s.runtime.expiryNow(), rules)
 		},
 	})
-	sh.fleet.Register(s.nodes.Part())
-	sh.leaving = s.nodes.Leave
+	sh.fleet.Register(s.peers.Part())
+	sh.leaving = s.peers.Leave
 }
 
 // self returns what this node always reports.

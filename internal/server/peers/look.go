@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-package nodes
+package peers
 
 import (
 	"cmp"
@@ -23,9 +23,9 @@ const (
 	retry    = 200 * time.Millisecond
 )
 
-var errAnswer = errors.New("nodes: the store's answer is not that of our script")
+var errAnswer = errors.New("peers: the store's answer is not that of our script")
 
-// last is what was read last, guarded by Nodes.mu.
+// last is what was read last, guarded by Peers.mu.
 type last struct {
 	nodes  map[string]*report.Seen // by id
 	unread int
@@ -42,7 +42,7 @@ type looked struct{ since, told time.Time }
 // Look returns what the other nodes report, of these rules in detail. At first it waits
 // for them, for some seconds at most. If the store does not answer it returns what was
 // read last.
-func (n *Nodes) Look(ctx context.Context, rules []string) report.Fleet {
+func (n *Peers) Look(ctx context.Context, rules []string) report.Fleet {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
@@ -71,7 +71,7 @@ func (n *Nodes) Look(ctx context.Context, rules []string) report.Fleet {
 }
 
 // tell says that somebody looks, and at what.
-func (n *Nodes) tell(ctx context.Context, rules []string) error {
+func (n *Peers) tell(ctx context.Context, rules []string) error {
 	l := &n.last
 	for rule, of := range l.looked {
 		if time.Since(of.told) > lookFor {
@@ -108,7 +108,7 @@ func (n *Nodes) tell(ctx context.Context, rules []string) error {
 
 // complete reports whether all nodes have reported what is looked at, or have had the
 // time to.
-func (n *Nodes) complete(rules []string) bool {
+func (n *Peers) complete(rules []string) bool {
 	l := &n.last
 	for _, rule := range append([]string{""}, rules...) {
 		since := l.looked[rule].since
@@ -132,7 +132,7 @@ func lacks(r *report.Report, rule string) bool {
 
 // read reads the list of nodes, and those reports that are others than before: at a first
 // look all at once, when all nodes have written one, unless it is the last moment.
-func (n *Nodes) read(ctx context.Context, last bool) error {
+func (n *Peers) read(ctx context.Context, last bool) error {
 	l := &n.last
 	if time.Since(l.read) < listEvery && time.Now().Before(l.taken) {
 		return nil
@@ -178,7 +178,7 @@ func (n *Nodes) read(ctx context.Context, last bool) error {
 }
 
 // seen reads a node's line.
-func (n *Nodes) seen(id, text string) (s report.Seen, ok bool) {
+func (n *Peers) seen(id, text string) (s report.Seen, ok bool) {
 	at, sealed, ok := stamped(text)
 	if !ok {
 		return s, false
@@ -194,7 +194,7 @@ func (n *Nodes) seen(id, text string) (s report.Seen, ok bool) {
 
 // take reads the reports of nodes, and then waits so long that it does not read too
 // much.
-func (n *Nodes) take(ctx context.Context, ids []string) error {
+func (n *Peers) take(ctx context.Context, ids []string) error {
 	slices.Sort(ids)
 	bytes := 0
 	for len(ids) > 0 {
@@ -221,7 +221,7 @@ func (n *Nodes) take(ctx context.Context, ids []string) error {
 }
 
 // report reads a node's report. One that cannot be used is none.
-func (n *Nodes) report(s *report.Seen, text string) {
+func (n *Peers) report(s *report.Seen, text string) {
 	at, sealed, ok := stamped(text)
 	if !ok {
 		s.Report, s.Fault = nil, nil

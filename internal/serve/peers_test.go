@@ -19,8 +19,8 @@ import (
 	"github.com/sluicegate/sluice/redisstore"
 )
 
-// fleetRules are those of each gateway.
-const fleetRules = `
+// viewRules are those of each gateway.
+const viewRules = `
   - {name: api, by: header.X-User, limits: 1000/h sliding-log, candidates: {few: 10/h sliding-log}}
   - {name: login, match: {path: /login}, by: header.X-User, limits: 5/h sliding-log}
   - {name: idle, match: {path: /never}, by: ip, limits: 2/min}
@@ -58,7 +58,7 @@ func fleetSays(f *admin.Fleet, kind, text string) bool {
 // each key once.
 func TestFleet(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	nodes := nodesOf(t, 3, server, fleetRules)
+	nodes := nodesOf(t, 3, server, viewRules)
 	asked, users := 0, map[string]bool{"ada": true}
 	for i, r := range nodes {
 		for j := range 40 + 10*i { // of which many are those of the node before, too
@@ -136,7 +136,7 @@ func checkFleet(t *testing.T, f *admin.Fleet, asked, users int) {
 
 // TestFleetAlone: without a shared store the fleet is one node.
 func TestFleetAlone(t *testing.T) {
-	s := start(t, fmt.Sprintf("upstream: %q\nrules:%s", named(t, "up"), fleetRules))
+	s := start(t, fmt.Sprintf("upstream: %q\nrules:%s", named(t, "up"), viewRules))
 	for range 7 {
 		s.get(t, "/login", "X-User", "ada")
 	}
@@ -150,8 +150,8 @@ func TestFleetAlone(t *testing.T) {
 // that another node alone has is shown.
 func TestFleetDiffers(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	a := nodesOf(t, 1, server, fleetRules)[0]
-	b := nodesOf(t, 1, server, fleetRules+"  - {name: more, match: {path: /more}, by: ip, limits: 1/h sliding-log}\n")[0]
+	a := nodesOf(t, 1, server, viewRules)[0]
+	b := nodesOf(t, 1, server, viewRules+"  - {name: more, match: {path: /more}, by: ip, limits: 1/h sliding-log}\n")[0]
 	for range 3 {
 		b.get(t, "/more", "X-User", "ada")
 	}
@@ -174,8 +174,8 @@ func TestFleetDiffers(t *testing.T) {
 // TestFleetFiles: files that differ, and have the same rules, are no reason to warn.
 func TestFleetFiles(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	a := nodesOf(t, 1, server, fleetRules)[0]
-	nodesOf(t, 1, server, fleetRules+"# at another address\n")
+	a := nodesOf(t, 1, server, viewRules)[0]
+	nodesOf(t, 1, server, viewRules+"# at another address\n")
 	until(t, "both to report", func() bool {
 		f := fleetOf(t, a, "")
 		return f.Summed == 2 && len(f.Notes) == 1 && fleetSays(&f, "note", "nodes run different files of the same rules: ")
@@ -186,7 +186,7 @@ func TestFleetFiles(t *testing.T) {
 // and says so, and how old the rest is.
 func TestFleetWithoutStore(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	nodes := nodesOf(t, 2, server, fleetRules)
+	nodes := nodesOf(t, 2, server, viewRules)
 	a, b := nodes[0], nodes[1]
 	a.get(t, "/", "X-User", "ada")
 	b.get(t, "/", "X-User", "ada")
@@ -210,7 +210,7 @@ func TestFleetWithoutStore(t *testing.T) {
 // TestFleetHostile: what a stranger has written is skipped, and said.
 func TestFleetHostile(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	nodes := nodesOf(t, 2, server, fleetRules)
+	nodes := nodesOf(t, 2, server, viewRules)
 	a, b := nodes[0], nodes[1]
 	a.get(t, "/", "X-User", "ada")
 	b.get(t, "/", "X-User", "ada")
@@ -242,9 +242,9 @@ func TestFleetHostile(t *testing.T) {
 // version do, are said to be there.
 func TestFleetOld(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
-	a := nodesOf(t, 1, server, fleetRules)[0]
+	a := nodesOf(t, 1, server, viewRules)[0]
 	heartbeatOf(t, server, "old1", "old2")
-	b := nodesOf(t, 1, server, fleetRules)[0] // counts them with its first heartbeat
+	b := nodesOf(t, 1, server, viewRules)[0] // counts them with its first heartbeat
 	a.get(t, "/", "X-User", "ada")
 	until(t, "both to report, and the others to be missing", func() bool {
 		f := fleetOf(t, b, "")

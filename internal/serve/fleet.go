@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"github.com/sluicegate/sluice/internal/fleet"
+	"github.com/sluicegate/sluice/internal/server/admin"
+)
+
+// share shares overrides, resets and their audit with the other nodes of a shared
+// store.
+func (s *server) share(overrides *admin.Overrides) {
+	sh := s.store.shared
+	if sh == nil {
+		return
+	}
+	s.records = overrides.Share(admin.Sharing{
+		Conn: sh.fleet, Log: s.Log,
+		Heard: func(e fleet.Entry) {
+			if charges := admin.Touched(s.runtime.policyInForce(), e.Body, s.runtime.expiryNow()); len(charges) > 0 {
+				sh.store.Forget(charges...)
+			}
+		},
+		Missed: func() { sh.store.Forget() },
+	})
+	sh.confirmed = s.records.Synced
+}
+
+// node returns which node of a fleet this is.
+func (s *server) node() fleet.Node {
+	if s.store.shared == nil {
+		return fleet.Node{Name: hostName()}
+	}
+	return s.store.shared.fleet.Node()
+}

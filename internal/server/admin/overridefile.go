@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/regular"
+	"github.com/sluicegate/sluice/internal/replace"
+)
+
+// mostBytes is how large the file of overrides may be.
+const mostBytes = 64 << 20
+
+// overrideFile is the file of a node that shares a store. That of one which does not
+// is the list alone.
+type overrideFile struct {
+	Confirmed time.Time        `json:"confirmed"`
+	Overrides []StoredOverride `json:"overrides"`
+}
+
+// ReadOverrides returns the overrides that a file keeps, none if it is not there, and
+// when the store last had those that all nodes have.
+func ReadOverrides(file string) (all []StoredOverride, confirmed time.Time, err error) {
+	data, _, err := regular.Read(file, mostBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, confirmed, nil
+	}
+	if err != nil {
+		return nil, confirmed, fmt.Errorf("override: %w", err)
+	}
+	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
+		var f overrideFile
+		err = json.Unmarshal(data, &f)
+		all, confirmed = f.Overrides, f.Confirmed
+	} else {
+		err = json.Unmarshal(data, &all)
+	}
+	if err != nil {
+		return nil, confirmed, fmt.Errorf("override: %s cannot be read: %w; correct it, or move it away to start without overrides", file, err)
+	}
+	return all, confirmed, nil
+}
+
+// save writes the file, which is there whole or as it was before.
+func (l *Overrides) save() error {
+	if l.file == "" {
+		return nil
+	}
+	list := slices.Collect(maps.Values(l.own))
+	list = slices.AppendSeq(list, maps.Values(l.shared))
+	slices.SortFunc(list, func(a, b *kept) int { return cmp.Compare(a.at, b.at) })
+	for _, k := range list {
+		if k.line != nil {
+			continue
+		}
+		var err error
+		if k.line, err = json.Marshal(&k.StoredOverride); err != nil {
+			return err
+		}
+	}
+	begin, end := "[\n", "\n]\n"
+	if l.records != nil {
+		begin = fmt.Sprintf("{\"confirmed\": %q, \"overrides\": [\n", l.confirmed.UTC().Format(time.RFC3339Nano))
+		end = "\n]}\n"
+	}
+	err := replace.File(l.file, func(w io.Writer) error {
+		var b bytes.Buffer
+		b.WriteString(begin)
+		for i, k := range list {
+			if i > 0 {
+				b.WriteString(",\n")
+			}
+			b.Write(k.line)
+		}
+		b.WriteString(end)
+		_, err := w.Write(b.Bytes())
+		return err
+	})
+	if err == nil {
+		l.saved = l.confirmed
+	}
+	return err
+}

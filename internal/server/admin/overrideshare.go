@@ -1,0 +1,294 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/fleet"
+)
+
+// Sharing is how [Overrides] are shared.
+type Sharing struct {
+	Conn *fleet.Conn
+	Log  *slog.Logger
+	// Heard is called with the entries of other nodes' changes, and Missed where some
+	// of them cannot be read any more.
+	Heard  func(fleet.Entry)
+	Missed func()
+}
+
+const (
+	saveEvery  = time.Hour // the file, where nothing but when it was confirmed has changed
+	mostLimits = 64        // of an override in the store
+	mostText   = 4096      // bytes of a text there
+)
+
+// Share shares the overrides among the nodes of a store, before its Conn runs.
+func (l *Overrides) Share(s Sharing) *fleet.Records {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.log = s.Log
+	l.records = fleet.NewRecords(s.Conn, fleet.Copy{
+		NameOf: nameOf, Version: l.version, All: l.all, Learn: l.learn, Drop: l.drop, Over: l.over, Confirmed: l.confirm,
+		Heard: s.Heard, Missed: s.Missed,
+		Refill: func(n int) []byte {
+			node := s.Conn.Node()
+			return sharedEntry(node, AuditEntry{
+				Time: time.Now().UTC(), Action: "refill", Author: "sluice", Reason: "the store had lost what nodes share, or had none",
+				Detail: map[string]any{"records": n},
+			})
+		},
+	}, l.confirmed)
+	return l.records
+}
+
+// Shared reports whether other nodes have the overrides, too.
+func (l *Overrides) Shared() bool { return l.records != nil }
+
+// ownOf reports whether this node has an override of its own for the key of o.
+func (l *Overrides) ownOf(o *StoredOverride) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.own[o.ID()] != nil
+}
+
+// sharedOf reports whether all nodes have an override for the key of o.
+func (l *Overrides) sharedOf(o *StoredOverride, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := l.shared[o.ID()]
+	return k != nil && k.active(now)
+}
+
+// nameOf returns the ID of an override that another node has written, or what is wrong
+// with it.
+func nameOf(body []byte) (string, error) {
+	var o StoredOverride
+	if err := json.Unmarshal(body, &o); err != nil {
+		return "", fmt.Errorf("override: it cannot be read: %w", err)
+	}
+	switch {
+	case o.Rule == "" || len(o.Rule) > mostText || len(o.Level) > mostText || len(o.Key) > bounds.MaxParts || o.Added.IsZero():
+		return "", errors.New("override: it names no key, or no time")
+	case o.Author == "" || len(o.Author) > mostText || !o.Removed && o.Reason == "" || len(o.Reason) > mostText:
+		return "", errors.New("override: it lacks a reason or an author")
+	case !o.Removed && len(o.Limits) == 0 || len(o.Limits) > mostLimits:
+		return "", errors.New("override: it has no limits, or too many")
+	}
+	return o.ID(), nil
+}
+
+// body returns how an override is kept in the store.
+func (o *StoredOverride) body() ([]byte, error) {
+	kept := *o
+	kept.Version, kept.ThisNodeOnly, kept.Unused = "", false, ""
+	return json.Marshal(kept)
+}
+
+func (l *Overrides) version(id string) fleet.Version {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k := l.shared[id]; k != nil {
+		return k.version
+	}
+	return fleet.Version{}
+}
+
+func (l *Overrides) all() []fleet.Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]fleet.Record, 0, len(l.shared))
+	for id, k := range l.shared {
+		if body, err := k.body(); err == nil { // as it was read from JSON
+			all = append(all, fleet.Record{Name: id, Version: k.version, Body: body})
+		}
+	}
+	return all
+}
+
+// learn puts what other nodes have changed into force, and keeps it. A change that is
+// learned ends what this node has of its own for the key.
+func (l *Overrides) learn(records []fleet.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	var changed []StoredOverride
+	for i := range records {
+		r := &records[i]
+		if k := l.shared[r.Name]; k != nil && k.version.Compare(r.Version) >= 0 {
+			continue
+		}
+		var o StoredOverride
+		if err := json.Unmarshal(r.Body, &o); err != nil {
+			continue // [nameOf] has read it
+		}
+		l.put(&o, r.Version)
+		delete(l.own, r.Name)
+		changed = append(changed, l.changed(l.shared[r.Name], now)...)
+	}
+	l.settle(changed)
+}
+
+// settle puts changes that were made elsewhere into force, and keeps them. What fails
+// here is in the store all the same.
+func (l *Overrides) settle(changed []StoredOverride) {
+	if len(changed) == 0 {
+		return
+	}
+	if err := l.activate(changed, l.now()); err != nil {
+		l.log.Error("overrides that other nodes have cannot be made active here", slog.Any("error", err))
+	}
+	if err := l.save(); err != nil {
+		l.log.Error("overrides cannot be kept in their file; the store has them", slog.Any("error", err))
+	}
+}
+
+// drop removes overrides without a trace. Why is nil if they were over for long.
+func (l *Overrides) drop(ids []string, why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var changed []StoredOverride
+	now := l.now()
+	for _, id := range ids {
+		if k := l.shared[id]; k != nil {
+			delete(l.shared, id)
+			changed = append(changed, l.changed(k, now)...)
+		}
+	}
+	if why != nil {
+		l.log.Warn("overrides of this node's copy have ended", slog.Int("overrides", len(ids)), slog.Any("error", why))
+	}
+	l.settle(changed)
+}
+
+func (l *Overrides) over(before time.Time) (ids []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, k := range l.shared {
+		if k.Removed && k.Added.Before(before) || k.expired(before) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// confirm notes that the store had what is kept here.
+func (l *Overrides) confirm(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.confirmed = now
+	var changed []StoredOverride
+	for id, k := range l.own {
+		if l.shared[id] != nil && k.expired(now) { // what all have holds again
+			delete(l.own, id)
+			changed = append(changed, l.changed(k, now)...)
+		}
+	}
+	l.settle(changed)
+	if len(l.shared) > 0 && now.Sub(l.saved) >= saveEvery {
+		if err := l.save(); err != nil {
+			l.log.Error("overrides cannot be kept in their file; the store has them", slog.Any("error", err))
+		}
+		l.saved = now // an hour later again
+	}
+}
+
+// Drift returns how far the shared store's clock is ahead of this process's: by that
+// expiries are meant.
+func (l *Overrides) Drift() time.Duration {
+	if l.records == nil {
+		return 0
+	}
+	return l.records.Drift()
+}
+
+func (l *Overrides) now() time.Time { return time.Now().Add(l.Drift()) }
+
+// errUnavailable is why a change for all nodes was not made.
+var errUnavailable = errors.New("the store cannot be reached, so that no other node would learn of it; try again when it can, or make it for this node only (--this-node, or this_node in the document)")
+
+// errUnknown is why it is not known whether a change was made.
+var errUnknown = errors.New("the store has not answered, so that it is not known whether this was changed; look at the key in some seconds before you repeat it")
+
+// otherChangeError is that somebody else has changed an override meanwhile.
+type otherChangeError struct {
+	now *StoredOverride // nil: there is none
+}
+
+// Error says what the other has done.
+func (e *otherChangeError) Error() string {
+	o := e.now
+	switch {
+	case o == nil:
+		return "override: nothing was changed, as the override that was meant is not there any more; look at the key, and repeat it if it is still right"
+	case o.Removed:
+		return fmt.Sprintf("override: nothing was changed, as %s ended this key's override at %s (%s); repeat it if it is still right", o.Author, o.Added.UTC().Format(time.RFC3339), o.Reason)
+	}
+	return fmt.Sprintf("override: nothing was changed, as %s gave this key %v at %s (%s), version %s; repeat it if it is still right",
+		o.Author, o.Limits, o.Added.UTC().Format(time.RFC3339), o.Reason, o.Version)
+}
+
+// Set puts an override in the place of the one for the same key, on all nodes. With
+// Removed it ends that. Seen is the version that the caller has seen, empty for that
+// which this node has. Entry is written to the log with it.
+func (l *Overrides) Set(ctx context.Context, o *StoredOverride, seen string, entry []byte) (version string, replaced *StoredOverride, err error) {
+	id := o.ID()
+	l.mu.Lock()
+	now := l.now()
+	was, before := l.inForce(id, now), l.shared[id]
+	full := (before == nil || !before.active(now)) && !o.Removed && l.count(now) >= mostOverrides
+	l.mu.Unlock()
+	expected := fleet.Version{}
+	if before != nil {
+		expected = before.version
+	}
+	switch {
+	case full:
+		return "", nil, errTooMany
+	case o.Removed && was == nil:
+		return "", nil, errNoOverride
+	case seen != "":
+		if expected, err = fleet.ParseVersion(seen); err != nil {
+			return "", nil, fmt.Errorf("version: %w", err)
+		}
+	}
+	if was != nil {
+		replaced = &was.StoredOverride
+	}
+	body, err := o.body()
+	if err != nil {
+		return "", nil, fmt.Errorf("override: %w", err)
+	}
+	v, err := l.records.Change(ctx, id, expected, body, entry)
+	return v.String(), replaced, changeError(err)
+}
+
+// changeError says what an operator can do about an error of a change.
+func changeError(err error) error {
+	if err == nil || errors.Is(err, fleet.ErrFull) {
+		return err
+	}
+	if c, ok := errors.AsType[*fleet.ConflictError](err); ok {
+		e := &otherChangeError{}
+		if c.Now != nil {
+			e.now = new(StoredOverride)
+			if err := json.Unmarshal(c.Now.Body, e.now); err != nil {
+				return fmt.Errorf("override: %w", err)
+			}
+			e.now.Version = c.Now.Version.String()
+		}
+		return e
+	}
+	if errors.Is(err, fleet.ErrNotSent) {
+		return fmt.Errorf("override: %w: %w", errUnavailable, err)
+	}
+	return fmt.Errorf("override: %w: %w", errUnknown, err)
+}
