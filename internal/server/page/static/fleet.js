@@ -21,7 +21,7 @@ export function nodes(f) {
   fill(byId("nodes"), table("Nodes that share the store", ["Node", "State", "Version", "Configuration", "Running for", "Allowed", "Denied"], rows));
 }
 
-// state says how a node fares.
+// state says in words the state of a node.
 function state(n) {
   if (n.silent) return ["bad-text", `silent for ${span(n.seen_seconds_ago * 1000)}`];
   if (!n.store_up) return ["bad-text", "without the store"];
