@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -26,6 +27,10 @@ const OwnPath = "/.well-known/ratelimit"
 // a look.
 const mostOwn = 64
 
+// fewOverrides is how many are compiled at once: more would make each change of one
+// slow.
+const fewOverrides = 256
+
 // Own answers a client with the state of its own keys: of every rule whose key
 // can be made of what the request at [OwnPath] itself has, its address, fields
 // and cookies, whatever paths and methods the rule is about. Looking charges
@@ -35,7 +40,7 @@ const mostOwn = 64
 // with it are. It does not change and is safe for concurrent use.
 type Own struct {
 	rules   []string // names, in order; empty where nothing can be shown
-	judge   policy.Evaluator
+	judge   func() (*policy.Evaluator, error)
 	askers  *sluice.Limiter
 	finder  *clientip.Finder
 	fields  Fields
@@ -44,10 +49,12 @@ type Own struct {
 
 // NewOwn returns an Own of the policy's rules, whose states are in store. How
 // often a client may ask is charged to its address under askers.
-// It fails as [policy.Compile] does.
+// It fails as [policy.Compile] does. Of a policy with many overrides this is done by
+// the first client that asks.
 func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields Fields, now func() time.Time) (*Own, error) {
 	o := &Own{askers: askers, fields: fields}
 	var rules []policy.Rule
+	overrides := 0
 	for i := range p.Len() {
 		r := ownRule(*p.Rule(i))
 		if len(r.Levels) == 0 {
@@ -59,15 +66,23 @@ func NewOwn(p *policy.Policy, store sluice.Store, askers *sluice.Limiter, fields
 		}
 		rules = append(rules, r)
 		o.rules = append(o.rules, ownPath(r.Name))
+		for j := range r.Levels {
+			overrides += len(r.Levels[j].Overrides)
+		}
 	}
-	compiled, err := policy.Compile(rules)
-	if err != nil {
-		return nil, fmt.Errorf("httplimit: own limits: %w", err)
+	o.judge = sync.OnceValues(func() (*policy.Evaluator, error) {
+		compiled, err := policy.Compile(rules)
+		return &policy.Evaluator{Policy: compiled, Store: store, Now: now}, err
+	})
+	var err error
+	if overrides <= fewOverrides {
+		if _, err = o.judge(); err != nil {
+			return nil, fmt.Errorf("httplimit: own limits: %w", err)
+		}
 	}
 	if o.finder, err = clientip.New(clientip.Options{}); err != nil {
 		return nil, fmt.Errorf("httplimit: own limits: %w", err)
 	}
-	o.judge = policy.Evaluator{Policy: compiled, Store: store, Now: now}
 	return o, nil
 }
 
@@ -201,9 +216,13 @@ func (o *Own) serve(w http.ResponseWriter, r *http.Request, a *wire.Attributes, 
 // look adds to answer what the client has left. Its error is the store's, or a
 // [*policy.TokenError] if a rule needs a claim of a token that cannot be used.
 func (o *Own) look(r *http.Request, a *wire.Attributes, answer *OwnAnswer) error {
+	judge, err := o.judge()
+	if err != nil {
+		return err
+	}
 	var v policy.Verdict
 	for _, path := range o.rules {
-		o.judge.Peek(r.Context(), &ownRequest{a, path}, &v)
+		judge.Peek(r.Context(), &ownRequest{a, path}, &v)
 		if v.Refused != nil {
 			if _, ok := errors.AsType[*policy.TokenError](v.Refused.Err); ok {
 				return v.Refused.Err

@@ -5,8 +5,10 @@ package httplimit_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -170,5 +172,27 @@ func TestOwnOfAnyRule(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestOwnWithManyOverrides: limits of a key's own are shown also where they are compiled
+// by the first client that asks.
+func TestOwnWithManyOverrides(t *testing.T) {
+	var overrides []string
+	for i := range 1000 {
+		overrides = append(overrides, fmt.Sprintf("{key: u%d, limits: 7/min, reason: r, author: a}", i))
+	}
+	yaml := "  - {name: a, by: header.X-User, limits: 5/min, overrides: [" + strings.Join(overrides, ", ") + "]}\n"
+	own, err := newOwn(t, rules(t, yaml))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGuard(t, yaml, echo, httplimit.Options{Own: own})
+	for user, want := range map[string]string{"u1": `"quota":7,`, "other": `"quota":5,`} {
+		r := requestOf(t, "GET", httplimit.OwnPath, "")
+		r.Header.Set("X-User", user)
+		if w := answer(g, r); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s, want %s", user, w.Code, w.Body, want)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/clientip"
+	"github.com/sluicegate/sluice/internal/compiled"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -87,6 +88,7 @@ func CompilePaced(rules []Rule, pause func()) (*Policy, error) {
 	if len(c.faults) > 0 {
 		return nil, c.faults
 	}
+	p.overrider = compiled.NewOverrider(p.withOverride)
 	return p, nil
 }
 

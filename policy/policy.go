@@ -16,6 +16,8 @@ import (
 
 // Policy is rules, compiled. It does not change and is safe for concurrent use.
 type Policy struct {
+	overrider
+
 	rules []rule
 	names map[string]int
 	index *index

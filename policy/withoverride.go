@@ -9,14 +9,14 @@ import (
 	"slices"
 
 	"github.com/sluicegate/sluice/internal/bounds"
+	"github.com/sluicegate/sluice/internal/compiled"
 )
 
-// WithOverride returns a policy that differs from p in the override of one key of a
-// rule's level: o stands in the place of any other, and without limits it ends the one
-// that is there. Only o is compiled, so that it takes a few milliseconds however many
-// rules and overrides there are. The error is [RuleErrors] if o does not fit the
-// level. P stays as it is.
-func (p *Policy) WithOverride(rule, level string, o Override) (*Policy, error) {
+// overrider makes changes of single overrides at hand in this module.
+type overrider = compiled.Overrider[*Policy, Override]
+
+// withOverride is [compiled.Overrider.WithOverride]. P stays as it is.
+func (p *Policy) withOverride(rule, level string, o Override) (*Policy, error) {
 	i, ok := p.names[rule]
 	if !ok {
 		return nil, fmt.Errorf("policy: no rule has the name %q", rule)
@@ -37,6 +37,7 @@ func (p *Policy) WithOverride(rule, level string, o Override) (*Policy, error) {
 	if len(c.faults) > 0 {
 		return nil, c.faults
 	}
+	next.overrider = compiled.NewOverrider(next.withOverride)
 	return &next, nil
 }
 

@@ -3,13 +3,16 @@
 
 package remote
 
-import "github.com/sluicegate/sluice"
+import (
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/stores"
+)
 
-// Forget drops what this process knows of the keys of charges: that they are denied,
-// and the units in hand that were leased. It is for changes that another process has
-// made in the store, such as a reset; those made through this Store need none. Without
-// charges it is about all keys. Calls on their way are not remembered.
-func (s *Store) Forget(charges ...sluice.Charge) {
+// forgetter makes forgetting at hand in this module.
+type forgetter = stores.Forgetter
+
+// forgetKeys is [stores.Forgetter.Forget].
+func (s *Store) forgetKeys(charges []sluice.Charge) {
 	if len(charges) == 0 {
 		s.near.forgetAll()
 	}

@@ -21,6 +21,8 @@ import (
 // concurrent use. Its methods fail with an [*UnavailableError] where the failure policy
 // is to refuse, and else with the errors of the store behind it.
 type Store struct {
+	forgetter
+
 	store     sluice.Store
 	slots     sluice.SlotStore // store, nil if it keeps none
 	explains  sluice.Store     // store, as it was given
@@ -80,6 +82,7 @@ func Wrap(store sluice.Store, opts Options) (*Store, error) {
 		}
 	}
 	s.near = newNear(opts, s)
+	s.forgetter = stores.NewForgetter(s.forgetKeys)
 	s.releases = releases{most: opts.MaxOwed, list: make(map[slotOwner]*unreleased)}
 	s.breaker.failures = opts.Failures
 	s.breaker.changed = s.changed

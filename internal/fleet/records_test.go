@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -357,4 +358,55 @@ func TestSealed(t *testing.T) {
 	eve.must(t, "eve", "9")
 	b.must(t, "bob", "2")
 	agree(t, "alice=1 bob=2", a, b)
+}
+
+// TestFifty: as many nodes learn of a change; with -v it prints what they cost when
+// nothing changes.
+func TestFifty(t *testing.T) {
+	n := 50
+	if testing.Short() {
+		n = 8
+	}
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	all := make([]*member, n)
+	for i := range all {
+		all[i] = join(t, "redis://"+server.Addr, "N"+string(rune('A'+i/26))+string(rune('A'+i%26)), nil, 0)
+	}
+	begin := time.Now()
+	all[0].must(t, "k", "1")
+	agree(t, "k=1", all...)
+	t.Logf("a change is on %d nodes after %v", n, time.Since(begin))
+	if !testing.Verbose() {
+		return
+	}
+	info := func() (bytes, cpu float64) {
+		text, err := do(t, client, "INFO").ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(text) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+			got, _ := strconv.ParseFloat(value, 64) // other lines are no numbers
+			switch name {
+			case "total_net_input_bytes", "total_net_output_bytes":
+				bytes += got
+			case "used_cpu_sys", "used_cpu_user":
+				cpu += got
+			}
+		}
+		return bytes, cpu
+	}
+	const span = 10 * time.Second
+	bytes, cpu := info()
+	time.Sleep(span) // of a real server
+	bytes2, cpu2 := info()
+	for _, m := range all {
+		m.stop()
+	}
+	_, cpu3 := info()
+	time.Sleep(span)
+	_, cpu4 := info()
+	t.Logf("%d idle nodes: %.0f bytes/s each, %.2f %% of a core of the server, which takes %.2f %% without them", n,
+		(bytes2-bytes)/float64(n)/span.Seconds(), 100*(cpu2-cpu)/span.Seconds(), 100*(cpu4-cpu3)/span.Seconds())
 }

@@ -46,6 +46,22 @@ func manyOverrides(t *testing.T, n int) (file string) {
 	return file
 }
 
+// change changes 20 overrides on a node, and says how long each took.
+func change(t *testing.T, r *running) string {
+	t.Helper()
+	var took []time.Duration
+	for i := range 20 {
+		document := fmt.Sprintf(`{"rule": "api", "parts": {"header.X-User": "customer-%08d"}, "limits": ["%d/min"], "reason": "ticket", "author": "ops"}`, i, 600+i)
+		begin := time.Now()
+		if got := r.ask(t, http.MethodPut, "/v1/override", document); got.status != http.StatusOK {
+			t.Fatalf("a change: %d %s", got.status, got.body)
+		}
+		took = append(took, time.Since(begin))
+	}
+	slices.Sort(took)
+	return fmt.Sprintf("median %v, most %v", took[len(took)/2], took[len(took)-1])
+}
+
 // TestFleetOfManyOverrides: as many overrides as there may be are put back into an empty
 // store, learnt by another node, and changed; with -v it prints what that costs.
 func TestFleetOfManyOverrides(t *testing.T) {
@@ -76,20 +92,11 @@ func TestFleetOfManyOverrides(t *testing.T) {
 	until(t, "the other node to have all", func() bool { return has(b, n) })
 	t.Logf("learnt by a node that starts: %v", time.Since(begin))
 
-	var took []time.Duration
-	for i := range 20 {
-		document := fmt.Sprintf(`{"rule": "api", "parts": {"header.X-User": "customer-%08d"}, "limits": ["%d/min"], "reason": "ticket", "author": "ops"}`, i, 600+i)
-		begin := time.Now()
-		if got := a.ask(t, http.MethodPut, "/v1/override", document); got.status != http.StatusOK {
-			t.Fatalf("a change: %d %s", got.status, got.body)
-		}
-		took = append(took, time.Since(begin))
-	}
-	slices.Sort(took)
-	t.Logf("a change of one: median %v, most %v", took[len(took)/2], took[len(took)-1])
+	t.Logf("a change of one with a file: %v", change(t, a))
 	until(t, "the other node to learn the changes", func() bool {
 		return strings.Contains(b.ask(t, http.MethodGet, "/v1/key?rule=api&header.X-User=customer-00000019", "").body, `"full": 619`)
 	})
+	t.Logf("a change of one without: %v", change(t, b))
 	one := `{"rule": "api", "parts": {"header.X-User": "one-more"}, "limits": ["1/min"], "reason": "ticket", "author": "ops"}`
 	if got := a.ask(t, http.MethodPut, "/v1/override", one); n == 10_000 && (got.status != http.StatusBadRequest || !strings.Contains(got.body, "there are 10000 already")) {
 		t.Errorf("one more: %d %s", got.status, got.body)
