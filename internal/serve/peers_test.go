@@ -37,9 +37,9 @@ func nodesOf(t *testing.T, n int, server *redistest.Server, rules string) (nodes
 }
 
 // fleetOf returns what a node shows of the fleet.
-func fleetOf(t *testing.T, r *running, query string, header ...string) (f admin.Fleet) {
+func fleetOf(t *testing.T, r *running, query string) (f admin.Fleet) {
 	t.Helper()
-	got := fetch(t, http.DefaultClient, r.admin+"/v1/fleet"+query, header...)
+	got := fetch(t, http.DefaultClient, r.admin+"/v1/fleet"+query)
 	if got.status != http.StatusOK {
 		t.Fatalf("fleet: %d %s", got.status, got.body)
 	}

@@ -129,7 +129,7 @@ func (s *sharedStore) up() bool { return s.redis.Err() == nil && s.store.Healthy
 // Close ends the goroutine, which gives back what is on lease, then the store.
 // There must be no requests any more.
 func (s *sharedStore) Close() error {
-	s.goAway(context.Background())
+	s.goAway(s.life)
 	s.cancel()
 	<-s.ended
 	s.joined.Wait()

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/server/history"
@@ -104,11 +105,11 @@ func RulesHash(p *policy.Policy) string {
 }
 
 func candidateText(l *policy.Level, c *policy.Candidate) string {
-	text := l.Name + "+" + c.Name
+	text := []string{l.Name, c.Name}
 	for _, limit := range c.Limits {
-		text += " " + limit.String()
+		text = append(text, limit.String())
 	}
-	return text
+	return strings.Join(text, "+")
 }
 
 // busier orders rules by their denials, then by their requests, most first.

@@ -37,7 +37,7 @@ type member struct {
 }
 
 // join starts a member of a fleet of so many at a store's URL.
-func join(t testing.TB, url, id string, live int64, make func(rules []string) *report.Report) *member {
+func join(t testing.TB, url, id string, live int64, reports func(rules []string) *report.Report) *member {
 	t.Helper()
 	target, err := redisurl.ParseSecret(url)
 	if err != nil {
@@ -56,7 +56,7 @@ func join(t testing.TB, url, id string, live int64, make func(rules []string) *r
 			m.mu.Lock()
 			m.asked = rules
 			m.mu.Unlock()
-			return make(rules)
+			return reports(rules)
 		},
 	})
 	m.conn.Register(m.Part())
