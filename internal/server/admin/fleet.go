@@ -186,6 +186,7 @@ func (a *API) fleetRules(f *Fleet, sum *report.Sum, rule string, nodes bool) {
 			for _, n := range s.Nodes {
 				fr.Nodes = append(fr.Nodes, RuleOfNode{ID: n.ID, Counts: countsOf(&n.Counts), Lately: n.Recent})
 			}
+			slices.SortFunc(fr.Nodes, func(a, b RuleOfNode) int { return cmp.Compare(f.place(a.ID), f.place(b.ID)) })
 		}
 		f.Rules = append(f.Rules, fr)
 	}
@@ -201,6 +202,11 @@ func (a *API) fleetRules(f *Fleet, sum *report.Sum, rule string, nodes bool) {
 			add(nil, s)
 		}
 	}
+}
+
+// place returns where a node is in the list of nodes.
+func (f *Fleet) place(id string) int {
+	return slices.IndexFunc(f.Nodes, func(n NodeOverview) bool { return n.ID == id })
 }
 
 // fleetRule adds the sum of a rule.
