@@ -207,11 +207,14 @@ func TestRecords(t *testing.T) {
 	}
 	b.must(t, "l", "4")
 	agree(t, want+" l=4", a, b)
-	b.mu.Lock()
-	if !slices.Contains(b.heard, "hello") || slices.Contains(b.heard, "l is 4") {
-		t.Errorf("b heard %q", b.heard)
-	}
-	b.mu.Unlock()
+	wait(t, "b to hear of it", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if slices.Contains(b.heard, "l is 4") {
+			t.Fatalf("b heard of its own change: %q", b.heard)
+		}
+		return slices.Contains(b.heard, "hello")
+	})
 	entries, err := b.Entries(t.Context(), 2)
 	if err != nil || len(entries) != 2 || string(entries[0].Body) != "l is 4" || !entries[0].Own || string(entries[1].Body) != "hello" || entries[1].Own {
 		t.Errorf("entries %+v, %v", entries, err)

@@ -9,10 +9,11 @@ import (
 )
 
 // share shares overrides, resets and their audit with the other nodes of a shared
-// store.
+// store, if it is one.
 func (s *server) share(overrides *admin.Overrides) {
 	sh := s.store.shared
 	if sh == nil {
+		overrides.Alone()
 		return
 	}
 	s.records = overrides.Share(admin.Sharing{

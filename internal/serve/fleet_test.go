@@ -186,6 +186,24 @@ func TestFleetOutage(t *testing.T) {
 	allFull(t, 3, a, b)
 }
 
+// TestFleetDissolved: a node whose store is in its memory by now has the overrides that
+// it had, and can end them.
+func TestFleetDissolved(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "overrides.json")
+	kept := func(o *Options) { o.Overrides = file }
+	r := node(t, "redis://"+redistest.Start(t, redistest.Redis(t)).Addr, kept)
+	r.mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
+	r.end(t)
+	r = start(t, fleetRules, kept)
+	allFull(t, 100, r)
+	if done := r.mustTell(t, http.MethodDelete, ""); !done.ThisNodeOnly || done.Replaced == nil || done.Replaced.Version != "" {
+		t.Errorf("answer %+v", done)
+	}
+	allFull(t, 3, r)
+	r.end(t)
+	allFull(t, 3, start(t, fleetRules, kept))
+}
+
 // TestFleetRestartedStore: a store that comes back empty, or fails over, is given what
 // the nodes have.
 func TestFleetRestartedStore(t *testing.T) {

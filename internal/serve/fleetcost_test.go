@@ -129,13 +129,11 @@ func TestFleetOfManyOverrides(t *testing.T) {
 	}
 }
 
-// TestFleetExpiry: an override ends by the store's clock, which all nodes have in
-// common.
+// TestFleetExpiry: an override ends on all nodes at its time.
 func TestFleetExpiry(t *testing.T) {
 	redis := redistest.Start(t, redistest.Redis(t))
 	url := "redis://" + redis.Addr
-	slow := func(o *Options) { o.Now = func() time.Time { return time.Now() } }
-	all := []*running{node(t, url), node(t, url, slow)}
+	all := nodes(t, url, 2)
 	all[0].mustTell(t, http.MethodPut, fmt.Sprintf(`, "limits": ["100/h"], "expires": %q`, time.Now().Add(3*time.Second).UTC().Format(time.RFC3339Nano)))
 	allFull(t, 100, all...)
 	allFull(t, 3, all...)

@@ -136,12 +136,17 @@ func putOne(base, p *policy.Policy, o *StoredOverride) (next *policy.Policy, pro
 		}
 	} else {
 		limits, unreadable := parseLimits(l, o.Limits)
-		if unreadable != nil {
-			return p, "its limits cannot be read: " + unreadable.Error(), nil
+		problem := ""
+		switch {
+		case unreadable != nil:
+			problem = "its limits cannot be read: " + unreadable.Error()
+		case len(limits) == 0:
+			problem = "its limits do not fit the rule: no limit; write one, such as 100/min"
 		}
-		if with.Limits = limits; len(limits) == 0 {
-			return p, "its limits do not fit the rule: no limit; write one, such as 100/min", nil
+		if problem != "" {
+			return p, problem, nil
 		}
+		with.Limits = limits
 	}
 	next, err = p.WithOverride(o.Rule, o.Level, with)
 	if faults, ok := errors.AsType[policy.RuleErrors](err); ok {

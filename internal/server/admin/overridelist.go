@@ -126,6 +126,19 @@ func (l *Overrides) Follow(apply func(changed []StoredOverride, all func() []Sto
 	l.apply = apply
 }
 
+// Alone makes the overrides that nodes shared when the file was written those of this
+// node: its store is in this process by now.
+func (l *Overrides) Alone() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, k := range l.shared {
+		if delete(l.shared, id); l.own[id] == nil && !k.Removed {
+			k.version, k.Version, k.line = fleet.Version{}, "", nil
+			l.own[id] = k
+		}
+	}
+}
+
 // put keeps an override.
 func (l *Overrides) put(o *StoredOverride, v fleet.Version) {
 	to := l.own
