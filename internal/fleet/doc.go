@@ -9,7 +9,7 @@
 //
 //	PREFIX{fleet}!NAME
 //
-// so that a script may use any of them in a Cluster, too. Once a second a Conn reads
+// so that a script may use any of them in a Cluster, too. About every 1.2 s a Conn reads
 // the marks that its parts have registered, by one script, and hands each part its
 // own: a part sees there whether there is more to read.
 package fleet

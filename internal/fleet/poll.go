@@ -58,7 +58,7 @@ func (c *Conn) Poke() {
 	}
 }
 
-// Run connects, and polls about once a second until ctx ends; then it closes the
+// Run connects, and polls within each [Every] until ctx ends; then it closes the
 // connections. Where the servers cannot be reached it tries again with each poll.
 func (c *Conn) Run(ctx context.Context) {
 	c.option.DialCtxFn = redisurl.DialWithin(ctx)

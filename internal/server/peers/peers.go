@@ -88,7 +88,7 @@ func (n *Peers) tick(ctx context.Context, t fleet.Tick) {
 	if err != nil {
 		return
 	}
-	n.nextBeat = now.Add(beatEvery - fleet.Every/2) // polls are about a second apart
+	n.nextBeat = now.Add(beatEvery - fleet.Every/2) // polls are this far apart
 	if !send || !looked {
 		return
 	}
