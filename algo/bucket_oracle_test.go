@@ -149,7 +149,7 @@ func wordEqualsDecide(t rapid.TB, l sluice.Limit, now int64, moves []int64, cost
 	t.Helper()
 	plan := compile(t, l)
 	term := plan.Term(0)
-	if !algo.Plain(term) {
+	if !term.Plain {
 		return
 	}
 	var idle, rem int64

@@ -15,7 +15,7 @@ import (
 
 func ofAnyWindow(l sluice.Limit) bool { return l.Calendar == sluice.NoCalendar }
 
-// startsFull: a new key has what a rested one has.
+// startsFull: a new key has the units of an idle one.
 func startsFull(l sluice.Limit) bool { return ofAnyWindow(l) && l.InitialDeficit == 0 && !l.PreFilled }
 
 // TestReservationsAreServedInOrder: who asks later goes on no earlier, nobody

@@ -95,10 +95,6 @@ func HasRing(t *sluice.Term) bool {
 	return t.Burst == 0 && !blocks(t) && t.Algorithm != sluice.FixedWindow && (t.Algorithm != sluice.SlidingCounter || t.Behind != 1)
 }
 
-// Plain reports whether all that a take looks at, under t alone, is a state of
-// one word: see [WordTake].
-func Plain(t *sluice.Term) bool { return t.Plain }
-
 // Plain reports whether s, the state of a bucket, is one that Idle and A
 // describe: nothing is reserved, and its writer is the only limit that matters.
 func (s *State) Plain() bool { return s.Since == 0 && s.Last == 0 }

@@ -43,7 +43,7 @@ upstream:
   - {path: /api, url: %q}
 rules:
   - {name: api, match: {path: /api}, by: query.u, limits: 20/h sliding-log, in_flight: 100, candidates: {less: 10/h}}
-  - {name: crowded, match: {path: /api/crowded}, in_flight: 1}
+  - {name: busy, match: {path: /api/busy}, in_flight: 1}
   - {name: paced, match: {path: /api/paced}, limits: 100/s leaky-bucket burst 50}
 `
 
@@ -57,7 +57,7 @@ func startNodes(t *testing.T) []node {
 		switch r.URL.Path {
 		case "/api/fails":
 			w.WriteHeader(http.StatusInternalServerError)
-		case "/api/crowded":
+		case "/api/busy":
 			time.Sleep(5 * time.Millisecond)
 		}
 	}))
@@ -160,7 +160,7 @@ func startLoad(t *testing.T, nodes []node) *load {
 		for c := range 3 {
 			clients.Go(func() {
 				for round := 0; ctx.Err() == nil; round++ {
-					for _, path := range []string{"/api", "/api/fails?u=f", "/api/paced?u=p", "/api/crowded?u=c", "/gone", "/elsewhere"} {
+					for _, path := range []string{"/api", "/api/fails?u=f", "/api/paced?u=p", "/api/busy?u=c", "/gone", "/elsewhere"} {
 						if !strings.Contains(path, "?") {
 							path += fmt.Sprintf("?u=%d-%d-%d", i, c, round/30) // of 30 requests 10 are denied
 						}

@@ -211,7 +211,16 @@ func steps(text string) (list []step) {
 	return list
 }
 
-var number = regexp.MustCompile(`[0-9]+`)
+// number is a number, or a time of day, which has its date before it only where that is another day.
+var number = regexp.MustCompile(`(?:[0-9]+-[0-9]+-[0-9]+ )?[0-9]+:[0-9]+:[0-9]+|[0-9]+`)
+
+// anyNumber returns what matches another number, or another time.
+func anyNumber(shown string) string {
+	if strings.Contains(shown, ":") {
+		return "(?:[0-9]+-[0-9]+-[0-9]+ )?[0-9]+:[0-9]+:[0-9]+"
+	}
+	return "[0-9]+"
+}
 
 // pattern returns what output must match. Where a command keeps running there may be
 // more.
@@ -229,7 +238,7 @@ func pattern(shown string, more, numbers bool) *regexp.Regexp {
 		}
 		line = strings.ReplaceAll(regexp.QuoteMeta(line), "…", ".*")
 		if numbers {
-			line = number.ReplaceAllLiteralString(line, "[0-9]+")
+			line = number.ReplaceAllStringFunc(line, anyNumber)
 		}
 		b.WriteString(line + `[ \r]*\n`)
 	}

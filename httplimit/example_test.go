@@ -165,8 +165,8 @@ rules:
 }
 
 // The handlers of this framework return their answers and see no
-// ResponseWriter: so the framework itself decides a request, and says what
-// became of it.
+// ResponseWriter: so the framework itself decides a request, and settles
+// it by the response.
 func ExampleMiddleware_Decide() {
 	rule := policy.NewRule("login", httplimit.ByIP(), sluice.PerMinute(2))
 	rule.When = &policy.When{Status: []policy.Status{policy.Code(http.StatusUnauthorized)}}

@@ -239,12 +239,12 @@ func TestNewNamesEveryFault(t *testing.T) {
 		crowd[i] = rule(t, fmt.Sprint("r", i), httplimit.ByIP(), "1/min")
 	}
 	for want, o := range map[string]httplimit.Options{
-		"Rules: there are none":            {},
-		"under 17 levels of rules at once": {Rules: crowd},
-		"Rules and Policy exclude each other":       {Rules: crowd[:1], Policy: rules(t, "  - {name: a, limits: 1/min}")},
-		"does not go with":                 {Fields: httplimit.NoFields | httplimit.Draft11},
-		"without a meaning":                {Fields: 1 << 7},
-		"must be 0 to 1h":                  {MaxWait: 2 * time.Hour},
+		"Rules: there are none":               {},
+		"under 17 levels of rules at once":    {Rules: crowd},
+		"Rules and Policy exclude each other": {Rules: crowd[:1], Policy: rules(t, "  - {name: a, limits: 1/min}")},
+		"does not go with":                    {Fields: httplimit.NoFields | httplimit.Draft11},
+		"without a meaning":                   {Fields: 1 << 7},
+		"must be 0 to 1h":                     {MaxWait: 2 * time.Hour},
 	} {
 		o.Store = newStore(newClock())
 		if _, err := httplimit.New(o); err == nil || !strings.Contains(err.Error(), want) {

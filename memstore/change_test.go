@@ -163,8 +163,8 @@ func TestInstantsOutliveATable(t *testing.T) {
 	}
 }
 
-// TestRuleStartsAtTimeZero: what a rule withholds at its start is withheld though
-// that is the first instant that there is.
+// TestRuleStartsAtTimeZero: a rule has its initial deficit also if it starts
+// at the first instant.
 func TestRuleStartsAtTimeZero(t *testing.T) {
 	s := memstore.New(memstore.Options{Now: func() time.Time { return time.UnixMicro(0) }})
 	p := storekit.Plan(t, "s", "10/s initial 3")

@@ -105,7 +105,7 @@ func (s *Store) fresh(sh *shard, now int64) int64 {
 
 // plainTake reports whether [algo.WordTake] can decide req, of one limit.
 func plainTake(req *sluice.Request, t *sluice.Term) bool {
-	return req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil && algo.Plain(t)
+	return req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil && t.Plain
 }
 
 // newWord decides a plain take of a key that has no state or, by the time of

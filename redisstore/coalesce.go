@@ -265,7 +265,7 @@ func (s *Store) cancelWaiter(ctx context.Context, sh *queueShard, q *queue, r *w
 	}
 	l := s.lateTake(ctx, &r.req)
 	r.awaited.leave(s, func(ctx context.Context, err error) {
-		if err != nil { // a call that was given up may still decide r
+		if err != nil { // a call that timed out may still decide r
 			l.answer(ctx, sluice.Decision{}, err)
 		} else {
 			l.answer(ctx, r.job.decision, nil)

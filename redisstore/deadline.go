@@ -26,7 +26,7 @@ type span struct {
 // 1/spanParts of it sooner. The client is given no other.
 func (s *Store) bound() context.Context { return s.spans.of(now(), s.options.Timeout) }
 
-// slack is how much sooner than its Timeout a request may be given up, for what
+// slack is how much sooner than its Timeout a request may be cancelled, for what
 // it shares with others.
 func (s *Store) slack() time.Duration { return s.options.Timeout / 16 }
 

@@ -66,8 +66,8 @@
 //
 //	PREFIX{1SCOPE}!start.LIMIT
 //
-// A process asks for it with the first request, and again once a day. While what
-// is withheld is in sight, as the server's clock has it, requests take a second
+// A process asks for it with the first request, and again once a day. While
+// the initial deficit still counts by the server's clock, requests take a second
 // round trip. A start that the server has lost is a new one, which is logged, as
 // every first start is. One that is ahead of the server's clock counts, and is
 // kept, as the clock's now.
@@ -81,9 +81,9 @@
 //
 // # Nothing is charged twice
 //
-// A script that may have reached the server is never sent again, whatever
-// became of its reply: the request returns an error, and its outcome is not
-// known. Only where the server says that it ran nothing (NOSCRIPT, MOVED, ASK,
+// A script that may have reached the server is never sent again. Without its
+// reply the request returns an error, and its outcome is not
+// known. Only if the server answers that it ran nothing (NOSCRIPT, MOVED, ASK,
 // TRYAGAIN) the request goes out again.
 //
 // # Callers that leave

@@ -65,8 +65,8 @@ func TestChargedOnReturn(t *testing.T) {
 	}
 }
 
-// TestChargedOnce: a request that was sent is not charged again by anyone,
-// whatever became of its answer.
+// TestChargedOnce: a request that was sent is charged once,
+// with and without an answer.
 func TestChargedOnce(t *testing.T) {
 	for _, fault := range []fault{lost, late, slow} {
 		t.Run(string(fault), func(t *testing.T) {

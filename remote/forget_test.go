@@ -12,7 +12,7 @@ import (
 )
 
 // TestForget: what another process has reset is allowed again at once when this one is
-// told, and units in hand from before are not used.
+// notified, and units in hand from before are not used.
 func TestForget(t *testing.T) {
 	for name, all := range map[string]bool{"a key": false, "all keys": true} {
 		t.Run(name, func(t *testing.T) {

@@ -164,7 +164,7 @@ func TestCompletion(t *testing.T) {
 	}
 	for line, want := range map[string][]string{
 		"sluice ser":                    {"serve"},
-		"sluice key ":                   {"show", "reset", "add", "override"},
+		"sluice key ":                   {"show", "reset", "add", "override", "audit"},
 		"sluice key sh":                 {"show"},
 		"sluice lint --str":             {"--strict"},
 		"sluice key show --ru":          {"--rule"},

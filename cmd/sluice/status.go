@@ -20,21 +20,30 @@ import (
 
 var statusCommand = cli.Command{
 	Name: "status", Summary: "show the counts of a running sluice",
-	Doc:   "shows the active configuration, the requests by verdict under each rule, the requests that candidates would have denied, the keys denied most, and findings: limits that are too tight or never reached, and single clients with most denials.",
-	Flags: append(slices.Clone(adminFlags), jsonFlag),
-	Run:   runStatus,
+	Doc: "shows the active configuration, the requests by verdict under each rule, the requests that candidates would have denied, the keys denied most, and findings: limits that are too tight or never reached, and single clients with most denials. If nodes share a store, any node shows the sum of all nodes, and the list of nodes.",
+	Flags: append(slices.Clone(adminFlags), jsonFlag,
+		cli.Flag{Name: "nodes", Doc: "show the counts of each node, too"},
+		cli.Flag{Name: "this-node", Doc: "show the counts of this node only"}),
+	Run: runStatus,
+}
+
+// status is what the command shows. All but Fleet is of the node that is asked.
+type status struct {
+	Status admin.Status         `json:"status"`
+	Top    admin.Top            `json:"top"`
+	Rules  []admin.RuleOverview `json:"rules"`
+	Fleet  *admin.Fleet         `json:"fleet,omitempty"` // of a shared store
 }
 
 // runStatus shows what a running program does.
 func runStatus(ctx context.Context, call *cli.Call) error {
-	if len(call.Args) > 0 {
+	switch {
+	case len(call.Args) > 0:
 		return cli.Usagef("expected no argument, got %q", call.Args[0])
+	case call.Given("nodes") && call.Given("this-node"):
+		return cli.Usagef("expected --nodes or --this-node, got both")
 	}
-	var s struct {
-		Status admin.Status         `json:"status"`
-		Top    admin.Top            `json:"top"`
-		Rules  []admin.RuleOverview `json:"rules"`
-	}
+	var s status
 	var o admin.Overview
 	c, err := newAdminClient(call.Values)
 	if err == nil {
@@ -46,46 +55,50 @@ func runStatus(ctx context.Context, call *cli.Call) error {
 	if err == nil {
 		err = c.call(ctx, http.MethodGet, "/v1/overview", nil, &o)
 	}
+	if err == nil && !call.Given("this-node") && o.Store.Kind == "redis" {
+		path := "/v1/fleet"
+		if call.Given("nodes") {
+			path += "?nodes=1"
+		}
+		s.Fleet = new(admin.Fleet)
+		err = c.call(ctx, http.MethodGet, path, nil, s.Fleet)
+	}
 	switch s.Rules = o.Rules; {
 	case err != nil:
 		return err
 	case call.Given("json"):
 		return call.JSON(s)
 	}
-	return writeStatus(call.Stdout, &s.Status, &s.Top, s.Rules)
+	return writeStatus(call.Stdout, &s)
 }
 
-func writeStatus(w io.Writer, s *admin.Status, top *admin.Top, rules []admin.RuleOverview) error {
+// writeStatus writes the sum of all nodes if there are others, or else what this one has
+// counted.
+func writeStatus(w io.Writer, s *status) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, version %s, active since %s\n", s.File, s.Hash, s.Loaded.Format(time.RFC3339))
-	if s.Failure != "" {
-		fmt.Fprintf(&b, "the last reload FAILED:\n%s\n", s.Failure)
+	fmt.Fprintf(&b, "%s, version %s, active since %s\n", s.Status.File, s.Status.Hash, s.Status.Loaded.Format(time.RFC3339))
+	if s.Status.Failure != "" {
+		fmt.Fprintf(&b, "the last reload FAILED:\n%s\n", s.Status.Failure)
+	}
+	var rules []admin.RuleStatus
+	findings, top := s.Rules, s.Top.Levels
+	if s.Fleet == nil {
+		rules = s.Status.Rules
+	} else {
+		findings, top = nil, nil
+		for i := range s.Fleet.Rules {
+			r := &s.Fleet.Rules[i]
+			rules, findings, top = append(rules, ofRule(&r.RuleOverview)), append(findings, r.RuleOverview), append(top, firstKeys(r.Top)...)
+		}
+		if err := writeNodes(&b, s.Fleet); err != nil {
+			return err
+		}
 	}
 	b.WriteByte('\n')
-	var table strings.Builder
-	table.WriteString("rule\tallowed\twarned\tdenied\trefused\tfailed\twould deny\t\n")
-	for _, r := range s.Rules {
-		trial := ""
-		if r.Mode == "shadow" {
-			trial = fmt.Sprintf("%d of %d", r.WouldDeny, r.Evaluated)
-		}
-		fmt.Fprintf(&table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t\n", r.Name, r.Allowed, r.Warned, r.Denied, r.Refused, r.Failed, trial)
-		for _, c := range r.Candidates {
-			name := c.Name
-			if c.Level != "" {
-				name = c.Level + "/" + name
-			}
-			fmt.Fprintf(&table, "candidate: %s\t\t\t\t\t\t%d of %d\t\n", name, c.WouldDeny, c.Evaluated)
-		}
-	}
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	if _, err := io.WriteString(t, table.String()); err != nil {
+	if err := writeRules(&b, rules, s.Fleet); err != nil {
 		return err
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for _, o := range s.Overrides {
+	for _, o := range s.Status.Overrides {
 		until := "until it is removed"
 		if !o.Expires.IsZero() {
 			until = "until " + o.Expires.Format(time.RFC3339)
@@ -102,22 +115,104 @@ func writeStatus(w io.Writer, s *admin.Status, top *admin.Top, rules []admin.Rul
 		}
 		b.WriteByte('\n')
 	}
-	if s.Unconfirmed {
+	if s.Status.Unconfirmed {
 		b.WriteString("\nThe store cannot be reached: this node goes on with these overrides, and other nodes may have others.\n")
 	}
-	for _, l := range top.Levels {
+	for _, l := range top {
 		fmt.Fprintf(&b, "\ndenied most by %s, of %d denials:\n", levelOf(l.Rule, l.Level), l.Total)
 		for _, k := range l.Keys {
 			fmt.Fprintf(&b, "  %s  %s\n", between(k.Least, k.Most), keyText(k.Parts, k.Hash))
 		}
 	}
-	for i := range rules {
-		for _, f := range rules[i].Findings {
-			fmt.Fprintf(&b, "\n%s: %s\n", rules[i].Name, f.Text)
+	for i := range findings {
+		for _, f := range findings[i].Findings {
+			fmt.Fprintf(&b, "\n%s: %s\n", findings[i].Name, f.Text)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// ofRule returns the counts of a rule as those of one node are reported: without those of
+// its candidates.
+func ofRule(r *admin.RuleOverview) admin.RuleStatus {
+	s := r.RuleStatus
+	for _, c := range s.Candidates {
+		s.Evaluated -= c.Evaluated
+		s.WouldDeny -= c.WouldDeny
+	}
+	return s
+}
+
+// firstKeys returns the five keys of each level that were denied most.
+func firstKeys(levels []admin.TopLevel) []admin.TopLevel {
+	for i := range levels {
+		levels[i].Keys = levels[i].Keys[:min(5, len(levels[i].Keys))]
+	}
+	return levels
+}
+
+// writeNodes writes what there is to say of a fleet, and its nodes.
+func writeNodes(w *strings.Builder, f *admin.Fleet) error {
+	nodes := "1 node"
+	if f.Summed != 1 {
+		nodes = fmt.Sprintf("%d nodes", f.Summed)
+	}
+	fmt.Fprintf(w, "counts are the sum of %s, as of %s\n", nodes, f.AsOf.Format(time.RFC3339))
+	for _, n := range f.Notes {
+		fmt.Fprintf(w, "%s: %s\n", n.Kind, n.Text)
+	}
+	w.WriteByte('\n')
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var table strings.Builder
+	table.WriteString("node\tversion\tconfiguration\tup\tlast seen\tallowed\tdenied\t\n")
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		name, seen := n.Label(), fmt.Sprintf("%.0f s ago", n.Seen)
+		switch {
+		case n.This:
+			seen = "this node"
+		case !n.Summed:
+			seen += ", not in the sum"
+		}
+		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", name, n.Version, n.Config, (time.Duration(n.Uptime) * time.Second).String(), seen, n.Total.Allowed, n.Total.Denied)
+	}
+	if _, err := io.WriteString(t, table.String()); err != nil {
+		return err
+	}
+	return t.Flush()
+}
+
+// writeRules writes the table of rules, and of each what nodes have counted if that was
+// asked for.
+func writeRules(b *strings.Builder, rules []admin.RuleStatus, fleet *admin.Fleet) error {
+	var table strings.Builder
+	table.WriteString("rule\tallowed\twarned\tdenied\trefused\tfailed\twould deny\t\n")
+	for i, r := range rules {
+		trial := ""
+		if r.Mode == "shadow" {
+			trial = fmt.Sprintf("%d of %d", r.WouldDeny, r.Evaluated)
+		}
+		fmt.Fprintf(&table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t\n", r.Name, r.Allowed, r.Warned, r.Denied, r.Refused, r.Failed, trial)
+		for _, c := range r.Candidates {
+			name := c.Name
+			if c.Level != "" {
+				name = c.Level + "/" + name
+			}
+			fmt.Fprintf(&table, "candidate: %s\t\t\t\t\t\t%d of %d\t\n", name, c.WouldDeny, c.Evaluated)
+		}
+		if fleet == nil {
+			continue
+		}
+		for _, n := range fleet.Rules[i].Nodes {
+			fmt.Fprintf(&table, "at %s\t%d\t%d\t%d\t%d\t%d\t\t\n", fleet.Label(n.ID), n.Allowed, n.Warned, n.Denied, n.Refused, n.Failed)
+		}
+	}
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if _, err := io.WriteString(t, table.String()); err != nil {
+		return err
+	}
+	return t.Flush()
 }
 
 func between(least, most uint64) string {

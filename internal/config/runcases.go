@@ -143,8 +143,8 @@ func wordOf(v *policy.Verdict) string {
 	return "allowed"
 }
 
-// compare adds what differs from what a step expects. Why says what became of
-// the last request.
+// compare adds what differs from what a step expects. Why is the explanation
+// of the last request.
 func (r *runner) compare(i int, s *step, counts map[string]int64, v *policy.Verdict, why string) {
 	e := &s.expect
 	fail := func(what, format string, args ...any) {

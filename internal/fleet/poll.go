@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	// Every is the longest time between two polls. Each is drawn from the upper
+	// Every is the longest time between two polls, below the two seconds within which a
+	// change is active everywhere. Each is drawn from the upper
 	// quarter, so that the nodes of a fleet do not come together.
-	Every = time.Second
+	Every = 1400 * time.Millisecond
 	// partTimeout is how long the parts have after a poll.
 	partTimeout = 2 * time.Second
 	// longestMark is how many bytes of a mark are read.
@@ -57,7 +58,7 @@ func (c *Conn) Poke() {
 	}
 }
 
-// Run connects, and polls about once a second until ctx ends; then it closes the
+// Run connects, and polls within each [Every] until ctx ends; then it closes the
 // connections. Where the servers cannot be reached it tries again with each poll.
 func (c *Conn) Run(ctx context.Context) {
 	c.option.DialCtxFn = redisurl.DialWithin(ctx)

@@ -30,14 +30,17 @@ func (s *server) adminHandler(overrides *admin.Overrides) (http.Handler, error) 
 		Config: s.readyLine, Metrics: s.metrics.Handler(), Hosts: adminHosts(c),
 	}
 	if token != "" || !c.Public {
-		s.api, err = admin.NewAPI(admin.APIOptions{
+		api := admin.APIOptions{
 			Policy: s.runtime.activePolicy, Store: s.runtime.store, Slots: s.runtime.slots, Shared: s.store.shared != nil,
 			Tally: &s.runtime.tally, Version: s.watcher.Status, Overrides: overrides, Unused: s.runtime.unused,
 			Records: s.records, Node: s.node(),
 			System: s.system, State: s.state, Decisions: s.runtime.lastDecisions,
 			Audit: s.audit, Explains: s.store.store, Admits: s.runtime.admits, Claims: s.runtime.claims, Token: token, Now: s.runtime.expiryNow, Hosts: o.Hosts,
-		})
-		if err != nil {
+		}
+		if s.peers != nil {
+			api.Fleet, api.Self = s.peers.Look, s.self
+		}
+		if s.api, err = admin.NewAPI(api); err != nil {
 			return nil, err
 		}
 		o.API = s.api

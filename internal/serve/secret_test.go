@@ -78,8 +78,8 @@ func estimates(s *server, verdicts []policy.Verdict) (reported [4]int64) {
 	}
 	s.runtime.tally.Tick(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	for i, rule := range []string{"a", "b", "c", "d"} {
-		if hour, _, _, ok := s.runtime.tally.Keys(rule); ok {
-			reported[i] = hour.Seen
+		if hour, _, ok := s.runtime.tally.Keys(rule); ok {
+			reported[i] = hour.Count().Seen
 		}
 	}
 	return reported

@@ -17,6 +17,7 @@ import (
 	goruntime "runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -25,6 +26,7 @@ import (
 	"github.com/sluicegate/sluice/internal/fleet"
 	"github.com/sluicegate/sluice/internal/server/admin"
 	"github.com/sluicegate/sluice/internal/server/metrics"
+	"github.com/sluicegate/sluice/internal/server/peers"
 	"github.com/sluicegate/sluice/internal/server/reload"
 	"github.com/sluicegate/sluice/internal/server/trace"
 	limitmetrics "github.com/sluicegate/sluice/metrics"
@@ -64,7 +66,9 @@ type server struct {
 	runtime   *runtime
 	watcher   *reload.Watcher
 	audit     *admin.AuditLog
-	api       *admin.API     // nil if there is none
+	api       *admin.API   // nil if there is none
+	peers     *peers.Peers // that share the store; nil if it is in this process
+	rules     atomic.Pointer[hashed]
 	latencies latencies      // of the store
 	records   *fleet.Records // nil: the store is in this process
 	active    string         // the version that was last reported
@@ -162,6 +166,7 @@ func (s *server) wire(ctx context.Context) error {
 		return metrics.Config{File: v.File, Hash: v.Hash, Loaded: v.Loaded, Current: failure == nil}
 	})
 	s.share(overrides)
+	s.meetPeers()
 	pages, err := s.adminHandler(overrides)
 	if err != nil {
 		return err

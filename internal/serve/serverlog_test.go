@@ -60,8 +60,8 @@ func TestServerLog(t *testing.T) {
 	}
 }
 
-// report sends a text to a listener, and reads until it hangs up.
-func report(t *testing.T, url, text string) {
+// sendText sends a text to a listener, and reads until it hangs up.
+func sendText(t *testing.T, url, text string) {
 	t.Helper()
 	_, address, _ := strings.Cut(url, "://")
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
@@ -80,7 +80,7 @@ func TestFailedHandshakes(t *testing.T) {
 	cert, key, _ := certificateFiles(t)
 	s := start(t, fmt.Sprintf("listen: {address: 127.0.0.1:0, tls: {cert: %q, key: %q}}\nrules: [{name: all, by: ip, limits: 2/min}]\n", cert, key))
 	for range 3 {
-		report(t, s.url, "not a handshake at all\r\n\r\n")
+		sendText(t, s.url, "not a handshake at all\r\n\r\n")
 	}
 	until(t, "the log to say so", func() bool {
 		return strings.Contains(s.logs.String(), `level=WARN msg="TLS handshake" part=listener`)
@@ -98,7 +98,7 @@ func TestRefusedHeaders(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t, "listen: "+c.listen+"\nrules: [{name: all, by: ip, limits: 2/min}]\n")
-			report(t, s.url, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			sendText(t, s.url, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 			const want = "let the proxy send one, or take it off the list"
 			until(t, "the log to say so", func() bool { return strings.Contains(s.logs.String(), want) })
 			s.end(t)

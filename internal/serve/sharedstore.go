@@ -44,9 +44,10 @@ type sharedStore struct {
 	redis  *redisstore.Store
 	store  *remote.Store // what decides
 
-	id     string      // of this node
-	fleet  *fleet.Conn // for what is not a decision
-	joined sync.WaitGroup
+	id      string      // of this node
+	fleet   *fleet.Conn // for what is not a decision
+	joined  sync.WaitGroup
+	leaving func(context.Context) error // notifies the other nodes; nil: there are none
 	// confirmed reports whether this node has what the others have; nil before it is
 	// shared.
 	confirmed func() bool
@@ -128,6 +129,7 @@ func (s *sharedStore) up() bool { return s.redis.Err() == nil && s.store.Healthy
 // Close ends the goroutine, which gives back what is on lease, then the store.
 // There must be no requests any more.
 func (s *sharedStore) Close() error {
+	s.goAway(s.life)
 	s.cancel()
 	<-s.ended
 	s.joined.Wait()

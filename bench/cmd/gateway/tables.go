@@ -32,7 +32,8 @@ func goals() []report.Goal {
 		who, what string
 		want      float64
 	}{
-		{"sluice.config", "sluice by net/http's transport", 0.8}, {"before.config", "the other sluice", 0.8},
+		{"sluice.config", "sluice by net/http's transport", 0.8},
+		{"before.config", "the other sluice", 0.8},
 		{"reverseproxy.room", "httputil.ReverseProxy with the same heap room", 1.05},
 	} {
 		gs = append(gs, report.Goal{Title: "sluice.sync: CPU of " + of.what, Bench: "Proxy", Who: "sluice.sync", To: of.who, Unit: "cpu-µs/req", Want: of.want})

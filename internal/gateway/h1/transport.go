@@ -39,7 +39,7 @@ type Options struct {
 
 	// Dial connects to the upstream. A connection that is none of the system's, and has none
 	// below it (NetConn), carries one request. One that has must not read ahead: what it
-	// has buffered would not be seen before the next request.
+	// has read would not be seen before the next request.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// DialTimeout is how long that may take.
 	DialTimeout time.Duration

@@ -53,7 +53,7 @@ type Options struct {
 	// comes above is reset.
 	Places *Places
 	// MaxDelay is how long bytes may be delayed before the connection is
-	// given up; at most sluice.MaxWait. Zero means 5 minutes.
+	// closed; at most sluice.MaxWait. Zero means 5 minutes.
 	MaxDelay time.Duration
 	// IdleTimeout ends a connection on which no byte moves. Zero means 10
 	// minutes. It also bounds how long either end may refuse to read.

@@ -23,12 +23,13 @@ import (
 	"github.com/sluicegate/sluice/internal/server/decided"
 	"github.com/sluicegate/sluice/internal/server/feed"
 	"github.com/sluicegate/sluice/internal/server/reload"
+	"github.com/sluicegate/sluice/internal/server/report"
 	"github.com/sluicegate/sluice/internal/server/tally"
 	"github.com/sluicegate/sluice/policy"
 )
 
 // APIOptions are what an [API] shows and changes. All but Slots, Shared, Unused, Records, Node, System,
-// State, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now are required.
+// State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now are required.
 type APIOptions struct {
 	// Policy returns the active policy, overrides included.
 	Policy func() *policy.Policy
@@ -44,6 +45,10 @@ type APIOptions struct {
 	State  func() State
 	// Decisions returns the last ones about keys; nil: they are not shown.
 	Decisions func([]decided.Key) decided.List
+	// Fleet returns what the other nodes of a shared store report, of these rules in
+	// detail, and Self this one's line. Nil: there are no others.
+	Fleet     func(ctx context.Context, rules []string) report.Fleet
+	Self      func() report.Node
 	Overrides *Overrides
 	// Unused says why the active policy has no use for an override, empty if it has.
 	Unused func(*StoredOverride) string
@@ -79,6 +84,7 @@ type API struct {
 	token atomic.Pointer[string]
 
 	sessions *sessions
+	detailed atomic.Pointer[[]string] // rules, of the next answer about the fleet
 }
 
 // SetToken puts another bearer token in the place of that of the start. It is
@@ -93,7 +99,7 @@ func (a *API) SetToken(token string) {
 // NewAPI returns an API, or what is missing.
 func NewAPI(o APIOptions) (*API, error) {
 	if o.Policy == nil || o.Store == nil || o.Tally == nil || o.Version == nil || o.Overrides == nil || o.Audit == nil {
-		return nil, errors.New("admin: new API: only Slots, Shared, Unused, Records, Node, System, State, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now may be left out")
+		return nil, errors.New("admin: new API: only Slots, Shared, Unused, Records, Node, System, State, Fleet, Self, Decisions, Explains, Admits, Claims, Token, Hosts, Secret and Now may be left out")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -131,6 +137,7 @@ type route struct {
 func (a *API) routes() []route {
 	return []route{
 		{"GET /v1/overview", false, a.overview},
+		{"GET /v1/fleet", false, a.fleet},
 		{"GET /v1/live", false, a.live},
 		{"GET /v1/top", false, a.top},
 		{"GET /policy", true, a.policy},

@@ -42,7 +42,7 @@ type StoredOverride struct {
 	Unused       string `json:"unused,omitempty"`
 }
 
-// ID tells the overrides of different keys apart.
+// ID distinguishes the overrides of different keys.
 func (o *StoredOverride) ID() string {
 	return fmt.Sprintf("%q", append([]string{o.Rule, o.Level}, o.Key...))
 }

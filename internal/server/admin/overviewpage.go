@@ -102,16 +102,17 @@ func (a *API) lately(o *RuleOverview, now time.Time, full bool) {
 	if full {
 		o.Day = &day
 	}
-	hour, days, percent, ok := t.Keys(o.Name)
+	hourKeys, dayKeys, ok := t.Keys(o.Name)
 	if !ok {
 		return
 	}
-	o.KeysHour, o.KeysDay = keysOverview(hour, percent), keysOverview(days, percent)
+	hour, days := hourKeys.Count(), dayKeys.Count()
+	o.KeysHour, o.KeysDay = keysOverview(&hour), keysOverview(&days)
 	o.Findings = finding.Of(a.figures(o.Name, now, &day, hour, days))
 }
 
-func keysOverview(c sketch.Count, percent float64) *KeysOverview {
-	return &KeysOverview{Since: c.Since, Seen: c.Seen, Denied: c.Denied, Near: c.Near, ErrorPercent: round(percent), Peak: round(100 * c.Peak)}
+func keysOverview(c *sketch.Count) *KeysOverview {
+	return &KeysOverview{Since: c.Since, Seen: c.Seen, Denied: c.Denied, Near: c.Near, ErrorPercent: round(c.Error), Peak: round(100 * c.Peak)}
 }
 
 // round leaves one digit behind the point.

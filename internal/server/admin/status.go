@@ -74,12 +74,9 @@ func (a *API) reports() map[string]*tally.Report {
 
 // ruleStatus describes a rule, with what was counted, nil if nothing was.
 func ruleStatus(r *policy.Rule, report *tally.Report) RuleStatus {
-	s := RuleStatus{Name: r.Name, Mode: "enforce"}
+	s := RuleStatus{Name: r.Name, Mode: mode(r.Shadow)}
 	if report != nil {
 		s.Counts, s.Candidates = report.Counts, report.Candidates
-	}
-	if r.Shadow {
-		s.Mode = "shadow"
 	}
 	for j := range r.Levels {
 		for _, limit := range r.Levels[j].Limits {
@@ -90,6 +87,13 @@ func ruleStatus(r *policy.Rule, report *tally.Report) RuleStatus {
 		}
 	}
 	return s
+}
+
+func mode(shadow bool) string {
+	if shadow {
+		return "shadow"
+	}
+	return "enforce"
 }
 
 // Top is the answer of GET /v1/top.

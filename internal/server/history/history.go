@@ -79,8 +79,8 @@ func (s *Series) SumSince(since time.Time) Counts {
 	if s.Step > 0 && since.After(s.From) {
 		first = int(since.Sub(s.From) / (time.Duration(s.Step) * time.Second))
 	}
-	for i, list := range [kinds][]uint32{s.Allowed, s.Denied, s.WouldDeny, s.Warned, s.Delayed, s.Degraded} {
-		for _, v := range list[min(first, len(list)):] {
+	for i, list := range s.lists() {
+		for _, v := range (*list)[min(first, len(*list)):] {
 			n[i] += uint64(v)
 		}
 	}
@@ -128,7 +128,7 @@ func (r *ring) series() Series {
 	}
 	s.From = time.Unix(0, r.since*int64(r.step)).UTC()
 	s.Steps = int(r.at - r.since + 1)
-	lists := [kinds]*[]uint32{&s.Allowed, &s.Denied, &s.WouldDeny, &s.Warned, &s.Delayed, &s.Degraded}
+	lists := s.lists()
 	for i := range s.Steps {
 		cell := &r.cells[(r.since+int64(i))%int64(len(r.cells))]
 		for k, v := range cell {
@@ -149,6 +149,18 @@ type Span struct {
 	Step  time.Duration // whole seconds
 	Steps int
 }
+
+// Spans of the histories of all requests, and of those under a rule.
+var (
+	// TotalFine is the recent history of all requests.
+	TotalFine = Span{time.Second, 600}
+	// TotalCoarse is their longer history.
+	TotalCoarse = Span{time.Minute, 1440}
+	// RuleFine is the recent history of the requests under a rule.
+	RuleFine = Span{5 * time.Second, 120}
+	// RuleCoarse is their longer history.
+	RuleCoarse = Span{10 * time.Minute, 144}
+)
 
 // History is counts over time: finely for recent times, coarsely for earlier ones. It is not safe
 // for concurrent use.

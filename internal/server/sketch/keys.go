@@ -4,7 +4,6 @@
 package sketch
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -104,9 +103,6 @@ func (p *part) bytes() int {
 // Precision returns that with which k was made.
 func (k *Keys) Precision() int { return k.precision }
 
-// Error returns by how much, in percent, at most 1 of 20 estimates are off.
-func (k *Keys) Error() float64 { return 196 * 1.04 / math.Sqrt(float64(int(1)<<k.precision)) }
-
 // Ticking reports whether there has been a Turn, without which nothing is reported.
 func (k *Keys) Ticking() bool { return !k.began.IsZero() }
 
@@ -184,38 +180,25 @@ func (p *part) merge(o *part) {
 	p.reach(o.peak.Load())
 }
 
-// Count is how many keys there were since a moment, about.
-type Count struct {
-	Since              time.Time
-	Seen, Denied, Near int64
-	Peak               float64 // the greatest share of a limit that one has used, 0 to 1
-}
-
 // Hour returns those of the last hour: since the begin of the half hour before this
 // one, or the first Turn.
-func (k *Keys) Hour() Count { return k.count(k.now.Load().number, HourHalf, k.before) }
+func (k *Keys) Hour() *Sum { return k.sum(k.now.Load().number, HourHalf, k.before) }
 
 // Day returns those of the last day: since the begin of the half day before this
 // one, or the first Turn.
-func (k *Keys) Day() Count { return k.count(k.today.number, DayHalf, k.today, k.yesterday) }
+func (k *Keys) Day() *Sum { return k.sum(k.today.number, DayHalf, k.today, k.yesterday) }
 
-// count returns what is in this half hour, and those of the parts that are of a
-// span.
-func (k *Keys) count(number int64, half time.Duration, parts ...*part) Count {
-	c := Count{Since: time.Unix(0, (number-1)*int64(half)).UTC()}
-	if c.Since.Before(k.began) {
-		c.Since = k.began.UTC()
+// sum returns what is in this half hour, and those of the parts that are of a span.
+func (k *Keys) sum(number int64, half time.Duration, parts ...*part) *Sum {
+	s := &Sum{half: half, since: time.Unix(0, (number-1)*int64(half)).UTC(), part: newPart(k.precision, number)}
+	if s.since.Before(k.began) {
+		s.since = k.began.UTC()
 	}
-	sum := newPart(k.precision, number)
-	sum.merge(k.now.Load().part)
+	s.merge(k.now.Load().part)
 	for _, p := range parts {
 		if p.number >= number-1 {
-			sum.merge(p)
+			s.merge(p)
 		}
 	}
-	for i, into := range [kinds]*int64{&c.Seen, &c.Denied, &c.Near} {
-		*into = sum.of[i].estimate()
-	}
-	c.Peak = float64(sum.peak.Load()) / 1000
-	return c
+	return s
 }

@@ -20,7 +20,7 @@ import (
 func TestEstimate(t *testing.T) {
 	storekit.SkipRace(t)
 	for _, precision := range []int{Fine, Coarse} {
-		k := New(precision)
+		percent := New(precision).Hour().Count().Error
 		for _, n := range []int{0, 1, 5, 20, few(precision) - 1, few(precision), 100, 170, 300, 690, 1000, 3000, 10_000, 100_000} {
 			const runs = 200
 			off, sum := 0, 0.0
@@ -34,7 +34,7 @@ func TestEstimate(t *testing.T) {
 				}
 				got := float64(d.estimate())
 				sum += got
-				if math.Abs(got-float64(n)) > max(1, float64(n)*k.Error()/100) {
+				if math.Abs(got-float64(n)) > max(1, float64(n)*percent/100) {
 					off++
 				}
 				if n < few(precision) && int(got) != n {
@@ -43,7 +43,7 @@ func TestEstimate(t *testing.T) {
 			}
 			// 10 of 200 are expected; 22 come once in ten thousand times.
 			if mean := sum / runs; off > 22 || math.Abs(mean-float64(n)) > max(0.5, 0.012*float64(n)) {
-				t.Errorf("precision %d, %d keys: %d of %d are off by more than %.1f %%, mean %.1f", precision, n, off, runs, k.Error(), mean)
+				t.Errorf("precision %d, %d keys: %d of %d are off by more than %.1f %%, mean %.1f", precision, n, off, runs, percent, mean)
 			}
 		}
 	}
@@ -93,14 +93,14 @@ func TestMerge(t *testing.T) {
 					if want < float64(few(precision)) && got != int64(want) {
 						t.Fatalf("precision %d, %d and %d keys: got %d, want %v", precision, a, b, got, want)
 					}
-					if runs++; math.Abs(float64(got)-want) > max(1, want*k.Error()/100) {
+					if runs++; math.Abs(float64(got)-want) > max(1, want*k.Hour().Count().Error/100) {
 						off++
 					}
 				}
 			}
 		}
 		if off > runs/20+4*int(math.Sqrt(float64(runs)/20)) {
-			t.Errorf("precision %d: %d of %d are off by more than %.1f %%", precision, off, runs, k.Error())
+			t.Errorf("precision %d: %d of %d are off by more than %.1f %%", precision, off, runs, k.Hour().Count().Error)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestKeys(t *testing.T) {
 				uses = append(uses, use{now, hash})
 				k.Seen(hash)
 			}
-			for half, got := range map[time.Duration]Count{HourHalf: k.Hour(), DayHalf: k.Day()} {
+			for half, got := range map[time.Duration]Count{HourHalf: k.Hour().Count(), DayHalf: k.Day().Count()} {
 				since := now.Truncate(half).Add(-half)
 				if since.Before(began) {
 					since = began
@@ -205,16 +205,16 @@ func TestKeysKinds(t *testing.T) {
 		}
 	}
 	about := func(got, want int64) bool { return math.Abs(float64(got-want)) <= 0.08*float64(want) }
-	for _, got := range []Count{k.Hour(), k.Day()} {
+	for _, got := range []Count{k.Hour().Count(), k.Day().Count()} {
 		if !about(got.Seen, 1000) || !about(got.Denied, 100) || !about(got.Near, 199) || got.Peak != 0.999 {
 			t.Errorf("got %+v", got)
 		}
 	}
 	k.Turn(now.Add(time.Hour))
-	if got := k.Hour(); got.Seen != 0 || got.Peak != 0 {
+	if got := k.Hour().Count(); got.Seen != 0 || got.Peak != 0 {
 		t.Errorf("an hour later: %+v", got)
 	}
-	if got := k.Day(); !about(got.Denied, 100) || got.Peak != 0.999 {
+	if got := k.Day().Count(); !about(got.Denied, 100) || got.Peak != 0.999 {
 		t.Errorf("the day: %+v", got)
 	}
 }
@@ -241,7 +241,7 @@ func TestKeysConcurrently(t *testing.T) {
 			alone.Used(random.Uint64(), uint32(random.IntN(1000)))
 		}
 	}
-	if got, want := together.Hour(), alone.Hour(); got != want {
+	if got, want := together.Hour().Count(), alone.Hour().Count(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -4,6 +4,7 @@
 package tally
 
 import (
+	"strconv"
 	"sync"
 
 	"github.com/sluicegate/sluice"
@@ -38,6 +39,16 @@ func (t *Tally) Share(secret [32]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.room.share(&s, t.current.Load())
+}
+
+// Hashed names the secret under which keys are counted, empty if none was yet.
+func (t *Tally) Hashed() string {
+	t.room.mu.Lock()
+	defer t.room.mu.Unlock()
+	if t.room.secret == nil {
+		return ""
+	}
+	return strconv.FormatUint(t.room.secret.Sum(0, "which secret"), 36)
 }
 
 func (r *room) share(secret *keyhash.Secret, in *index) {

@@ -18,12 +18,6 @@ import (
 // MostRecent is of how many rules there is a history.
 const MostRecent = 1000
 
-// What is kept over time of all requests, and of those under a rule.
-var (
-	totalFine, totalCoarse = history.Span{Step: time.Second, Steps: 600}, history.Span{Step: time.Minute, Steps: 1440}
-	ruleFine, ruleCoarse   = history.Span{Step: 5 * time.Second, Steps: 120}, history.Span{Step: 10 * time.Minute, Steps: 144}
-)
-
 // recent is the recent outcomes of requests under a rule.
 type recent struct {
 	past   *history.History // nil until there is something; guarded by Tally.ticks
@@ -96,7 +90,7 @@ func (t *Tally) Tick(now time.Time) {
 	}
 	t.half = max(half, t.half)
 	if t.past == nil {
-		t.past = history.New(totalFine, totalCoarse, history.Counts{})
+		t.past = history.New(history.TotalFine, history.TotalCoarse, history.Counts{})
 	}
 	t.past.Record(now, t.total.history())
 	in := t.current.Load()
@@ -127,7 +121,7 @@ func (t *Tally) Tick(now time.Time) {
 				continue
 			}
 			kept++
-			c.recent.past = history.New(ruleFine, ruleCoarse, c.recent.before)
+			c.recent.past = history.New(history.RuleFine, history.RuleCoarse, c.recent.before)
 		}
 		c.recent.past.Record(now, n)
 	}
@@ -149,21 +143,20 @@ func (t *Tally) Totals() map[string]history.Counts {
 	return all
 }
 
-// Keys returns about how many keys a rule had in the last hour and the last day,
-// and by how much in percent at most 1 of 20 of these numbers are off. It is not ok
+// Keys returns the keys of a rule in the last hour and the last day. It is not ok
 // where nothing is kept.
-func (t *Tally) Keys(rule string) (hour, day sketch.Count, percent float64, ok bool) {
+func (t *Tally) Keys(rule string) (hour, day *sketch.Sum, ok bool) {
 	t.ticks.Lock()
 	defer t.ticks.Unlock()
 	in := t.current.Load()
 	if in == nil || in.rules[rule] == nil {
-		return hour, day, 0, false
+		return nil, nil, false
 	}
 	keys := in.rules[rule].recent.keys.Load()
 	if keys == nil || !keys.Ticking() {
-		return hour, day, 0, false
+		return nil, nil, false
 	}
-	return keys.Hour(), keys.Day(), keys.Error(), true
+	return keys.Hour(), keys.Day(), true
 }
 
 // Denials are those of a rule in the last hour, as [sketch.Keys] has it.

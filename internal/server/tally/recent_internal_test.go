@@ -145,7 +145,7 @@ func TestRoom(t *testing.T) {
 	use(&counts, MostRecent, MostRecent+1)
 	now = now.Add(time.Second)
 	counts.Tick(now)
-	if _, _, _, ok := counts.Keys(last); ok {
+	if _, _, ok := counts.Keys(last); ok {
 		t.Error("one rule too many has sketches")
 	}
 	counts.Follow(policyOf(t, 1, MostRecent+1))
@@ -158,11 +158,11 @@ func TestRoom(t *testing.T) {
 	if sum := fine.Sum(); !ok || sum.Allowed != 1 {
 		t.Errorf("got %+v, %v; want what came since there is room", sum, ok)
 	}
-	if hour, _, _, ok := counts.Keys(last); !ok || hour.Seen != 1 {
-		t.Errorf("got %+v, %v", hour, ok)
+	if hour, _, ok := counts.Keys(last); !ok || hour.Count().Seen != 1 {
+		t.Errorf("got %v", ok)
 	}
-	if hour, _, percent, ok := counts.Keys("rule1"); !ok || hour.Seen != 1 || percent > 5 {
-		t.Errorf("got %+v, %v %%, %v", hour, percent, ok)
+	if hour, _, ok := counts.Keys("rule1"); !ok || hour.Count().Seen != 1 || hour.Count().Error > 5 {
+		t.Errorf("got %+v, %v", hour.Count(), ok)
 	}
 	if got := counts.current.Load().rules[last].recent.keys.Load().Precision(); got != sketch.Fine {
 		t.Errorf("precision %d, want %d, as one of the finer has gone", got, sketch.Fine)
@@ -190,7 +190,7 @@ func TestTopKeysRecent(t *testing.T) {
 					sum += n
 				}
 			}
-			counts, _ := l.top(c.places)
+			counts := l.top(c.places).Keys
 			for _, k := range counts {
 				if k.Recent > want[k.Key] || c.places > c.keys && k.Recent != want[k.Key] {
 					t.Fatalf("key %s: got %d, want %d", k.Key, k.Recent, want[k.Key])

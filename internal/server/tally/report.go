@@ -71,6 +71,8 @@ func (t *Tally) Reports() []Report {
 type Denied struct {
 	Rule, Level string
 	Total       uint64 // denials of the level
+	Recent      uint64 // recently
+	Rest        uint64 // how often a key that is not among Keys was denied at most
 	Keys        []KeyCount
 }
 
@@ -88,8 +90,9 @@ func (t *Tally) Top(rule string, n int) []Denied {
 		}
 		c := in.rules[name]
 		for _, level := range slices.Sorted(maps.Keys(c.levels)) {
-			if keys, total := c.levels[level].top(n); total > 0 {
-				all = append(all, Denied{Rule: name, Level: level, Total: total, Keys: keys})
+			if d := c.levels[level].top(n); d.Total > 0 {
+				d.Rule, d.Level = name, level
+				all = append(all, d)
 			}
 		}
 	}

@@ -39,11 +39,11 @@ func node(t *testing.T) (counts *Tally, count func(from, to int)) {
 func seen(t *testing.T, counts *Tally) sketch.Count {
 	t.Helper()
 	counts.Tick(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
-	hour, _, _, ok := counts.Keys("rule0")
+	hour, _, ok := counts.Keys("rule0")
 	if !ok {
 		t.Fatal("nothing is kept")
 	}
-	return hour
+	return hour.Count()
 }
 
 // TestShare: two nodes with one secret have the same hashes, so that the keys that
@@ -85,7 +85,7 @@ func TestShareStartsAnew(t *testing.T) {
 		t.Fatalf("under its own secret: got %d, want 50", got)
 	}
 	counts.Share(secret(1))
-	if _, _, _, ok := counts.Keys("rule0"); ok {
+	if _, _, ok := counts.Keys("rule0"); ok {
 		t.Error("what was counted under the secret before is reported still")
 	}
 	count(0, 40)

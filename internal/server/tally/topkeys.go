@@ -84,19 +84,27 @@ func (l *topKeys) add(key string) {
 	l.heap.grown(p)
 }
 
-// top returns the n keys counted most, most first, and how many were counted in
-// all.
-func (l *topKeys) top(n int) (counts []KeyCount, total uint64) {
+// top returns the n keys counted most, most first, without the names of rule and level.
+func (l *topKeys) top(n int) Denied {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	counts = make([]KeyCount, 0, len(l.heap))
+	counts := make([]KeyCount, 0, len(l.heap))
 	for _, p := range l.heap {
 		counts = append(counts, KeyCount{Key: p.key, Least: p.count - p.over, Most: p.count, Recent: p.count - p.mark.before})
 	}
 	slices.SortFunc(counts, func(a, b KeyCount) int {
 		return cmp.Or(cmp.Compare(b.Most, a.Most), cmp.Compare(b.Least, a.Least), cmp.Compare(a.Key, b.Key))
 	})
-	return counts[:min(max(n, 0), len(counts))], l.total
+	d := Denied{Total: l.total, Recent: l.total - l.mark.before}
+	n = min(max(n, 0), len(counts))
+	switch {
+	case n < len(counts):
+		d.Rest = counts[n].Most
+	case n == l.places:
+		d.Rest = l.heap[0].count // another may have been there before
+	}
+	d.Keys = counts[:n]
+	return d
 }
 
 // turn begins another half hour.

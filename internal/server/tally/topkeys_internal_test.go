@@ -34,7 +34,8 @@ func TestTopKeysBounds(t *testing.T) {
 				truth[key]++
 				list.add(key)
 			}
-			all, total := list.top(c.places)
+			top := list.top(c.places)
+			all, total := top.Keys, top.Total
 			if total != n || len(all) > c.places {
 				t.Fatalf("total %d of %d, %d keys in %d places", total, n, len(all), c.places)
 			}
@@ -51,6 +52,17 @@ func TestTopKeysBounds(t *testing.T) {
 			if sum != n {
 				t.Errorf("the counts add up to %d, want %d", sum, n)
 			}
+			for _, few := range []int{0, 1, c.places / 2, c.places} {
+				d, listed := list.top(few), make(map[string]bool)
+				for _, k := range d.Keys {
+					listed[k.Key] = true
+				}
+				for key, count := range truth {
+					if !listed[key] && count > d.Rest {
+						t.Errorf("%s came %d times and is not among %d keys; others are said to have come %d times at most", key, count, few, d.Rest)
+					}
+				}
+			}
 			for key, count := range truth {
 				if count > n/uint64(c.places) && !found[key] {
 					t.Errorf("%s came %d times and is missing", key, count)
@@ -64,7 +76,7 @@ func TestTopKeysBounds(t *testing.T) {
 func TestLongKeys(t *testing.T) {
 	list := newTopKeys(2)
 	list.add(strings.Repeat("x", 1<<16))
-	all, _ := list.top(10)
+	all := list.top(10).Keys
 	if len(all) != 1 || len(all[0].Key) != maxKeyBytes {
 		t.Errorf("got %d keys, the first of %d bytes", len(all), len(all[0].Key))
 	}
@@ -83,7 +95,7 @@ func TestTopKeysConcurrent(t *testing.T) {
 		})
 	}
 	adders.Wait()
-	if _, total := list.top(0); total != 4000 {
+	if total := list.top(0).Total; total != 4000 {
 		t.Errorf("total %d, want 4000", total)
 	}
 }

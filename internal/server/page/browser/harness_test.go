@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,14 +68,43 @@ func freeAddress(t *testing.T) string {
 // start runs sluice, with a token if it is protected.
 func start(t *testing.T, protected bool) *gate {
 	t.Helper()
+	return startWith(t, protected, "")
+}
+
+// startWith runs sluice with more in its file.
+func startWith(t *testing.T, protected bool, more string) *gate {
+	t.Helper()
 	g := &gate{dir: t.TempDir()}
 	listen, admin := freeAddress(t), freeAddress(t)
 	g.url, g.page = "http://"+listen, "http://"+admin+"/"
-	file := fmt.Sprintf("listen: %s\nadmin: {address: %s, audit_file: audit.jsonl%s}\ndecision_log: decisions.jsonl\nrules:\n%s", listen, admin, map[bool]string{true: ", token_file: token"}[protected], rules)
+	file := fmt.Sprintf("listen: %s\nadmin: {address: %s, audit_file: audit.jsonl%s}\ndecision_log: decisions.jsonl\n%srules:\n%s", listen, admin, map[bool]string{true: ", token_file: token"}[protected], more, rules)
 	g.write(t, "token", token)
 	g.write(t, "sluice.yaml", file)
 	g.run(t)
 	return g
+}
+
+// startFleet runs so many gateways that share a store, and returns what ends that.
+func startFleet(t *testing.T, n int) (gates []*gate, end func()) {
+	t.Helper()
+	address := freeAddress(t)
+	_, port, _ := strings.Cut(address, ":")
+	cmd := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v; install it, on Debian: apt-get install redis-server", err)
+	}
+	var once sync.Once
+	end = func() {
+		once.Do(func() {
+			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Wait()         // it is killed
+		})
+	}
+	t.Cleanup(end)
+	for range n {
+		gates = append(gates, startWith(t, false, fmt.Sprintf("store: {redis: {url: \"redis://%s\"}}\n", address)))
+	}
+	return gates, end
 }
 
 func (g *gate) write(t *testing.T, name, text string) {

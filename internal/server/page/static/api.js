@@ -51,4 +51,6 @@ export async function alive() {
 
 export const overview = () => ask("GET", "v1/overview");
 export const overviewOf = (rule) => ask("GET", "v1/overview?rule=" + encodeURIComponent(rule));
+export const fleet = () => ask("GET", "v1/fleet");
+export const fleetOf = (rule) => ask("GET", "v1/fleet?rule=" + encodeURIComponent(rule));
 export const session = () => ask("GET", "v1/session");

@@ -8,7 +8,8 @@ const soon = 14 * 86400e3; // before a certificate ends
 // assess returns the problems of the program, gravest first, and a headline.
 // kind is bad where requests fare otherwise than the configuration says, warn where
 // that may come.
-export function assess(o, sums, lost) {
+// What is said of other nodes comes behind what is bad here.
+export function assess(o, sums, lost, fleet) {
   const notes = [];
   const say = (kind, text) => notes.push({ kind, text });
   const now = Date.parse(o.time);
@@ -22,6 +23,7 @@ export function assess(o, sums, lost) {
     else if (left < soon) say("warn", `The certificate of ${c.listener} expires in ${span(left)}.`);
     if (c.failure) say("bad", `The certificate of ${c.listener}: its files as they are now are not active. ${c.failure}`);
   }
+  for (const n of fleet?.notes ?? []) say(n.kind, n.text[0].toUpperCase() + n.text.slice(1) + ".");
   if (sums.degraded > 0) say("warn", `${plural(sums.degraded, "request was", "requests were")} decided without the store in the last 10 minutes.`);
   const m = o.memory;
   if (m.limit && m.clients > 0.9 * m.limit) say("warn", `Clients' requests take ${bytes(m.clients)} of ${bytes(m.limit)}: what is beyond is refused.`);

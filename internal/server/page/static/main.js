@@ -5,6 +5,7 @@ import * as api from "./api.js";
 import { figures, main, numbers } from "./chart.js";
 import { byId, el, fill, say } from "./dom.js";
 import { Explain } from "./explain.js";
+import { nodes } from "./fleet.js";
 import { count, rate, zone } from "./format.js";
 import { assess } from "./health.js";
 import { Key } from "./key.js";
@@ -17,8 +18,9 @@ import { system } from "./system.js";
 const whole = 30e3; // ms between two overviews
 const silence = 9e3; // ms without an event after which the program is asked whether it is there
 const again = 5e3; // ms until the next attempt
+const together = 5e3; // ms between two sums of all nodes
 
-const view = { span: "recent", rule: "", lost: null, o: null, live: null, last: null, heard: 0, loaded: 0, busy: false, again: false };
+const view = { span: "recent", whose: "sum", f: null, summed: 0, rule: "", lost: null, o: null, live: null, last: null, heard: 0, loaded: 0, busy: false, again: false };
 let stream = null;
 
 const session = new Session(() => load());
@@ -38,14 +40,18 @@ async function load() {
   try {
     session.set(await api.session());
     const o = await api.overview();
+    const f = o.store.kind === "redis" && view.whose === "sum" ? await api.fleet() : null;
+    view.summed = Date.now();
     view.loaded = view.heard = Date.now();
     view.lost = null;
     view.skew = Date.parse(o.time) - Date.now();
     view.o = o;
-    view.all = { recent: new Series(o.requests.recent, 1, 600, Date.parse(o.time)), day: new Series(o.requests.day, 60, 86400, Date.parse(o.time)) };
+    view.f = f;
+    view.all = f ? sums(f) : { recent: new Series(o.requests.recent, 1, 600, Date.parse(o.time)), day: new Series(o.requests.day, 60, 86400, Date.parse(o.time)) };
     view.last = { at: Date.parse(o.time), total: o.requests.total, rules: new Map(o.rules.map((r) => [r.name, r])) };
     view.live = { in_flight: o.in_flight, delayed: o.queue.delayed };
-    rules.set(o);
+    rules.set(f ?? o);
+    byId("whose").hidden = o.store.kind !== "redis";
     byId("content").hidden = false;
     show();
     if (!stream && !document.hidden) listen();
@@ -57,6 +63,26 @@ async function load() {
   } finally {
     view.busy = false;
     if (view.again) load();
+  }
+}
+
+// sums returns the series of all nodes.
+function sums(f) {
+  const at = Date.parse(f.as_of);
+  return { recent: new Series(f.requests.recent, 1, 600, at), day: new Series(f.requests.day, 60, 86400, at) };
+}
+
+// sum reads anew what all nodes have counted.
+async function sum() {
+  try {
+    const f = await api.fleet();
+    if (!view.f || view.busy || !view.o) return; // it has changed meanwhile
+    view.f = f;
+    view.all = sums(f);
+    rules.set(f);
+    show();
+  } catch (e) {
+    fault(e);
   }
 }
 
@@ -126,6 +152,17 @@ function take(e) {
   if (!view.o) return;
   const at = Date.parse(e.time), from = view.last.at;
   if (at <= from) return;
+  if (!view.f) add(e, from, at); // the sum of all nodes is asked for
+  view.last.at = at;
+  view.last.total = e.total;
+  view.live = { in_flight: e.in_flight, delayed: e.delayed };
+  if (e.store_up !== view.o.store.up || e.version !== view.o.config.version || e.current === !!view.o.config.failure) view.loaded = 0;
+  view.o.time = e.time;
+  show();
+}
+
+// add counts what this node reports.
+function add(e, from, at) {
   const more = since(e.total, view.last.total);
   view.all.recent.add(from, at, more);
   view.all.day.add(at, at, more);
@@ -135,12 +172,6 @@ function take(e) {
     view.last.rules.set(name, n);
   }
   rules.add(from, at, changes);
-  view.last.at = at;
-  view.last.total = e.total;
-  view.live = { in_flight: e.in_flight, delayed: e.delayed };
-  if (e.store_up !== view.o.store.up || e.version !== view.o.config.version || e.current === !!view.o.config.failure) view.loaded = 0;
-  view.o.time = e.time;
-  show();
 }
 
 function state(kind, text) {
@@ -156,18 +187,21 @@ function headline(j) {
 }
 
 function show() {
-  const o = view.o, all = view.all[view.span];
-  const now = Date.now() + view.skew;
+  const o = view.o, f = view.f, all = view.all[view.span];
+  const now = f ? 0 : Date.now() + view.skew; // a sum ends when all have reported
   view.all.recent.move(view.lost ? 0 : now);
   view.all.day.move(view.lost ? 0 : now);
   document.body.classList.toggle("lost", !!view.lost);
-  headline(assess(o, view.all.recent.sum(), view.lost));
+  headline(assess(f ? { ...o, rules: f.rules } : o, view.all.recent.sum(), view.lost, f));
   const bins = view.all.recent.bins(5);
   const lately = view.lost ? "–" : rate(bins.allowed.at(-1) + bins.denied.at(-1));
-  fill(byId("figures"), figures(all, [["Now", lately, view.lost ? "" : "/s"], ["In flight", count(view.live.in_flight)], ["Waiting", count(view.live.delayed)]]));
+  const here = [["In flight", count(view.live.in_flight)], ["Waiting", count(view.live.delayed)]];
+  fill(byId("figures"), figures(all, [["Now", lately, view.lost ? "" : "/s"], ...(f ? [["Nodes", `${f.summed} of ${f.nodes.length + f.unreported}`]] : here)]));
   chart.draw(all, view.span, "in all");
   if (byId("numbers").open) numbers(byId("numbers").querySelector("div"), all, view.span);
   rules.mark(view.rule);
+  nodes(f);
+  say(byId("system-title"), f ? "System of this node" : "System");
   system(o, view.live);
   key.allow(!o.hidden, o.rules);
   say(byId("where"), `${(o.config.listeners ?? []).slice(0, 2).join(", ")} · ${o.config.file} · ${o.config.version}`);
@@ -178,7 +212,7 @@ function show() {
 
 async function showRule() {
   try {
-    await rule.show(view.rule, view.o?.rules.find((r) => r.name === view.rule)?.sum);
+    await rule.show(view.rule, (view.f ?? view.o)?.rules.find((r) => r.name === view.rule)?.sum, !!view.f);
   } catch (e) {
     if (!(e instanceof api.Refused)) throw e;
     open(""); // it went with a change of the configuration
@@ -209,6 +243,10 @@ function tick() {
     return;
   }
   if (!view.o) return;
+  if (view.f && !view.busy && now - view.summed > together) {
+    view.summed = now;
+    sum();
+  }
   if (now - view.heard > silence && !view.asking) {
     view.asking = true;
     api.alive().then((there) => {
@@ -223,6 +261,10 @@ function tick() {
 byId("span").addEventListener("change", (e) => {
   view.span = e.target.value;
   if (view.o) show();
+});
+byId("whose").addEventListener("change", (e) => {
+  view.whose = e.target.value;
+  load();
 });
 byId("numbers").addEventListener("toggle", () => view.o && show());
 document.addEventListener("visibilitychange", () => {

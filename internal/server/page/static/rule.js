@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The sluice authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { overviewOf } from "./api.js";
+import { fleetOf, overviewOf } from "./api.js";
 import { Chart, figures, numbers } from "./chart.js";
 import { byId, el, fill, pairs, say, table } from "./dom.js";
+import { byNode } from "./fleet.js";
 import { count, date, from } from "./format.js";
 import { about, verdict } from "./health.js";
 import { kinds, Series, titles } from "./series.js";
@@ -29,23 +30,23 @@ export class Rule {
     this.chart = new Chart(this.chartBox, this.at);
   }
 
-  // show shows a rule, or nothing if the name is empty.
-  async show(name, recent) {
+  // show shows a rule, of all nodes or of this one, or nothing if the name is empty.
+  async show(name, recent, all) {
     this.name = name;
     this.box.hidden = !name;
     if (!name) return;
     say(this.title, `Rule ${name}`);
-    const o = await overviewOf(name);
+    const o = await (all ? fleetOf(name) : overviewOf(name));
     if (this.name !== name) return;
     const r = o.rules[0];
-    r.sum = recent ?? new Series(r.recent, 5, 600, Date.parse(o.time)).sum();
+    r.sum = recent ?? r.lately ?? new Series(r.recent, 5, 600, Date.parse(o.time)).sum();
     const day = new Series(r.day, 600, 86400, Date.parse(o.time));
     say(this.words, verdict(r));
     fill(this.findings, (r.findings ?? []).map((f) => el("p", { class: f.kind === "too-tight" ? "warn-text" : null }, f.text)));
     fill(this.sums, figures(day, []));
     this.chart.draw(day, "day", `under the rule ${name}`);
     numbers(this.numbers, day, "day");
-    fill(this.facts, limits(r), keys(r), candidates(r));
+    fill(this.facts, limits(r), keys(r), candidates(r), all ? byNode(o, r) : null);
     this.top(r, o.hidden);
   }
 
@@ -67,7 +68,7 @@ export class Rule {
 
 function limits(r) {
   return el("div", null, el("h3", null, "Limits"), pairs([
-    ["Limits", (r.limits ?? []).join("\n") || "none"],
+    ["Limits", r.elsewhere ? "This node has no such rule." : (r.limits ?? []).join("\n") || "none"],
     ["By", r.by || null], ["Mode", r.mode === "shadow" ? "shadow: nothing is denied" : r.mode], ["Without store", r.failure],
     ["Since start", [...kinds].filter((k) => r[k] > 0).map((k) => `${titles[k].toLowerCase()} ${count(r[k])}`).join(", ") || "nothing counted"],
     r.refused ? ["Refused", `${count(r.refused)} without a key`] : null,
@@ -84,7 +85,7 @@ function keys(r) {
   return el("div", null, el("h3", null, "Keys"), rows.length
     ? [table("Distinct keys", ["Counted", "Seen", "Denied", "Near limit", "Peak"], rows),
       el("p", { class: "muted" }, `Estimates: 19 of 20 are within ${of.error_percent} %. Near: less than a fifth of a limit left. Peak: the most of a limit that a key has used.`)]
-    : el("p", { class: "muted" }, "No keys counted."));
+    : el("p", { class: "muted" }, r.lately ? "Not all nodes have reported keys." : "No keys counted."));
 }
 
 function candidates(r) {

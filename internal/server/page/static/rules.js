@@ -27,7 +27,7 @@ export class Rules {
 
   // set shows the rules of an overview, busiest deniers first.
   set(o) {
-    const now = Date.parse(o.time);
+    const now = Date.parse(o.as_of ?? o.time);
     this.series = new Map(o.rules.map((r) => [r.name, new Series(r.recent, 5, 600, now)]));
     this.all = o.rules;
     this.sort();
@@ -35,7 +35,7 @@ export class Rules {
   }
 
   sort() {
-    for (const r of this.all) r.sum = this.series.get(r.name).sum();
+    this.sum();
     const shown = this.all.map((r, i) => ({ r, i }));
     if (this.all.length > 12) shown.sort((a, b) => b.r.sum.denied - a.r.sum.denied || b.r.sum.allowed - a.r.sum.allowed || a.i - b.i);
     const names = shown.slice(0, mostRows).map((s) => s.r.name);
@@ -45,6 +45,11 @@ export class Rules {
     if (names.join("\n") === [...this.rows.keys()].join("\n")) return;
     this.rows = new Map(names.map((name) => [name, this.rows.get(name) ?? this.row(name)]));
     this.body.replaceChildren(...[...this.rows.values()].map((row) => row.tr));
+  }
+
+  // sum takes the sums of nodes where there are, or those of the series.
+  sum() {
+    for (const r of this.all) r.sum = r.lately ?? this.series.get(r.name).sum();
   }
 
   row(name) {
@@ -64,8 +69,8 @@ export class Rules {
   }
 
   show() {
+    this.sum();
     for (const r of this.all) {
-      r.sum = this.series.get(r.name).sum();
       const row = this.rows.get(r.name);
       if (row) this.write(row, r);
     }
@@ -73,11 +78,11 @@ export class Rules {
 
   write(row, r) {
     const n = r.sum, keys = r.keys_hour;
-    row.mode.hidden = r.mode !== "shadow" && !r.findings?.length;
-    say(row.mode, r.mode === "shadow" ? "shadow" : findingWords[r.findings?.[0]?.kind] ?? "look");
+    row.mode.hidden = r.mode !== "shadow" && !r.findings?.length && !r.elsewhere;
+    say(row.mode, r.elsewhere ? "at other nodes" : r.mode === "shadow" ? "shadow" : findingWords[r.findings?.[0]?.kind] ?? "look");
     row.mode.setAttribute("class", r.mode === "shadow" ? "tag" : "tag would_deny");
     say(row.limits, (r.limits ?? []).join("; ") + (r.by ? ` by ${r.by}` : ""));
-    fill(row.cells[0], spark(this.series.get(r.name)));
+    fill(row.cells[0], r.lately && !r.recent ? null : spark(this.series.get(r.name)));
     const number = (i, text, kind, zero) => {
       say(row.cells[i], text);
       row.cells[i].setAttribute("class", `${columns[i + 1][1]} ${kind}${zero ? " zero" : ""}`);

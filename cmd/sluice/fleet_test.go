@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/cli"
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// TestStatusOfFleet: asked of any of three processes, the command shows the sum of all and
+// who they are; one that is killed is said to be gone, and so is the store.
+func TestStatusOfFleet(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	upstream := named(t)
+	type node struct {
+		*program
+		admin string
+	}
+	var nodes []node
+	for range 3 {
+		admin := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
+		file := filepath.Join(t.TempDir(), "sluice.yaml")
+		yaml := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {address: %q}\nupstream: %q\nstore: {redis: {url: %q}}\nrules: [{name: api, by: header.X-User, limits: 5/h sliding-log, candidates: {few: 2/h sliding-log}}]\n", admin, upstream, "redis://"+server.Addr)
+		if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, node{startProgramWith(t, "--config", file), admin})
+	}
+	for _, n := range nodes {
+		for range 4 {
+			fetch(t, http.DefaultClient, n.url, "X-User", "ada")
+		}
+	}
+	shows := func(n node, wants []string, flags ...string) string {
+		t.Helper()
+		out := ""
+		for end := time.Now().Add(40 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			out, _ = command(t, cli.OK, append([]string{"status", "--admin=" + n.admin}, flags...)...)
+			missing := false
+			for _, want := range wants {
+				missing = missing || !strings.Contains(strings.Join(strings.Fields(out), " "), want)
+			}
+			if !missing {
+				return out
+			}
+		}
+		t.Fatalf("status lacks one of %q:\n%s", wants, out)
+		return ""
+	}
+	for _, n := range nodes {
+		shows(n, []string{
+			"counts are the sum of 3 nodes, as of ", "this node", "api 5 0 7 0 0", "candidate: few 10 of 12",
+			"denied most by api, of 7 denials: 7 times header.X-User=ada",
+		})
+	}
+	if out := shows(nodes[0], []string{"sum of 3 nodes"}, "--nodes"); strings.Count(out, "\n                 at ")+strings.Count(out, "  at ") < 3 {
+		t.Errorf("of each node:\n%s", out)
+	}
+	if out := shows(nodes[0], []string{"api 4 0 0 0 0"}, "--this-node"); strings.Contains(out, "nodes") {
+		t.Errorf("of one node:\n%s", out)
+	}
+	out, _ := command(t, cli.OK, "status", "--admin="+nodes[1].admin, "--json")
+	var doc status
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Fleet.Summed != 3 || len(doc.Fleet.Nodes) != 3 || doc.Fleet.Requests.Total.Denied != 7 {
+		t.Errorf("%v: %s", err, out)
+	}
+	nodes[2].signal(t, syscall.SIGKILL)
+	shows(nodes[0], []string{"sum of 2 nodes", "warn: ", "no report for more than 15 s; what they have counted is not in the sum", "not in the sum"})
+	server.Kill(t)
+	shows(nodes[0], []string{"sum of 1 node,", "bad: the store does not answer: these are the counts of this node alone; the 2 others were read "})
+	server.Run(t)
+	shows(nodes[0], []string{"sum of 2 nodes"})
+}

@@ -1,0 +1,272 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/server/admin"
+	"github.com/sluicegate/sluice/internal/server/report"
+	"github.com/sluicegate/sluice/redisstore"
+)
+
+// viewRules are those of each gateway.
+const viewRules = `
+  - {name: api, by: header.X-User, limits: 1000/h sliding-log, candidates: {few: 10/h sliding-log}}
+  - {name: login, match: {path: /login}, by: header.X-User, limits: 5/h sliding-log}
+  - {name: idle, match: {path: /never}, by: ip, limits: 2/min}
+`
+
+// nodesOf starts gateways of a fleet, which has a file.
+func nodesOf(t *testing.T, n int, server *redistest.Server, rules string) (nodes []*running) {
+	t.Helper()
+	file := fmt.Sprintf("upstream: %q\nstore: {redis: {url: %q}}\nrules:%s", named(t, "up"), "redis://"+server.Addr, rules)
+	for range n {
+		nodes = append(nodes, start(t, file))
+	}
+	return nodes
+}
+
+// fleetOf returns what a node shows of the fleet.
+func fleetOf(t *testing.T, r *running, query string) (f admin.Fleet) {
+	t.Helper()
+	got := fetch(t, http.DefaultClient, r.admin+"/v1/fleet"+query)
+	if got.status != http.StatusOK {
+		t.Fatalf("fleet: %d %s", got.status, got.body)
+	}
+	if err := json.Unmarshal([]byte(got.body), &f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// fleetSays reports whether a note of a kind has a text.
+func fleetSays(f *admin.Fleet, kind, text string) bool {
+	return slices.ContainsFunc(f.Notes, func(n admin.Note) bool { return n.Kind == kind && strings.Contains(n.Text, text) })
+}
+
+// TestFleet: any of three gateways shows what all have counted: each request once, and
+// each key once.
+func TestFleet(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	nodes := nodesOf(t, 3, server, viewRules)
+	asked, users := 0, map[string]bool{"ada": true}
+	for i, r := range nodes {
+		for j := range 40 + 10*i { // of which many are those of the node before, too
+			user := strconv.Itoa(30*i + j)
+			r.get(t, "/", "X-User", user)
+			users[user] = true
+			asked++
+		}
+		for range 4 { // of 5 for all
+			r.get(t, "/login", "X-User", "ada")
+			asked++
+		}
+	}
+	for _, r := range nodes {
+		var f admin.Fleet
+		until(t, "all nodes to report", func() bool {
+			f = fleetOf(t, r, "")
+			return f.Summed == 3 && f.Requests.Total.Allowed+f.Requests.Total.Denied == uint64(asked) && f.Rules[0].KeysHour != nil
+		})
+		checkFleet(t, &f, asked, len(users))
+		one := fleetOf(t, r, "?rule=login")
+		sum := uint64(0)
+		for _, n := range one.Rules[0].Nodes {
+			sum += n.Allowed + n.Denied
+		}
+		if len(one.Rules) != 1 || len(one.Rules[0].Nodes) != 3 || sum != 12 || one.Rules[0].Day.Sum().Denied != 7 {
+			t.Errorf("one rule: %+v", one.Rules)
+		}
+		if each := fleetOf(t, r, "?nodes=1"); len(each.Rules[0].Nodes) != 3 {
+			t.Errorf("each node: %+v", each.Rules[0])
+		}
+	}
+	if got := fetch(t, http.DefaultClient, nodes[0].admin+"/v1/fleet?rule=nope"); got.status != http.StatusNotFound {
+		t.Errorf("an unknown rule: %d", got.status)
+	}
+	nodes[2].end(t)
+	until(t, "a node that has ended to be gone at once", func() bool {
+		f := fleetOf(t, nodes[0], "")
+		return len(f.Nodes) == 2 && f.Summed == 2
+	})
+}
+
+// checkFleet checks what a node shows of three.
+func checkFleet(t *testing.T, f *admin.Fleet, asked, users int) {
+	t.Helper()
+	if total := f.Requests.Total; total.Denied != 7 || !f.Shared || len(f.Nodes) != 3 || len(f.Notes) != 0 || f.Unreported != 0 {
+		t.Errorf("got %+v, notes %+v, nodes %+v", total, f.Notes, f.Nodes)
+	}
+	api, login, idle := f.Rules[0], f.Rules[1], f.Rules[2]
+	if api.Allowed != uint64(asked-7) || api.KeysHour.Seen != int64(users) || api.Candidates[0].Evaluated != uint64(asked) {
+		t.Errorf("api: %+v, keys %+v of %d, candidates %+v", api.Counts, api.KeysHour, users, api.Candidates)
+	}
+	if login.Allowed != 5 || login.Denied != 7 || login.KeysHour.Seen != 1 || login.Lately.Denied != 7 || len(login.Top) != 1 || login.Top[0].Total != 7 {
+		t.Fatalf("login: %+v, keys %+v, top %+v", login.Counts, login.KeysHour, login.Top)
+	}
+	if k := login.Top[0].Keys[0]; k.Least != 7 || k.Most != 7 || k.Parts["header.X-User"] != "ada" {
+		t.Errorf("denied most: %+v", k)
+	}
+	if idle.Allowed != 0 || idle.Limits[0] != "2/min" || idle.Elsewhere || len(login.Nodes) != 0 {
+		t.Errorf("idle: %+v; %d nodes are reported of login though they were not asked for", idle, len(login.Nodes))
+	}
+	this := 0
+	for _, n := range f.Nodes {
+		if n.Name == "" || n.Version == "" || n.Config == "" || !n.Current || !n.StoreUp || n.Silent || n.Total.Allowed == 0 || n.Uptime < 0 || n.Seen > 20 {
+			t.Errorf("node %+v", n)
+		}
+		if n.This {
+			this++
+		}
+	}
+	if this != 1 {
+		t.Errorf("%d nodes are this one", this)
+	}
+}
+
+// TestFleetAlone: without a shared store the fleet is one node.
+func TestFleetAlone(t *testing.T) {
+	s := start(t, fmt.Sprintf("upstream: %q\nrules:%s", named(t, "up"), viewRules))
+	for range 7 {
+		s.get(t, "/login", "X-User", "ada")
+	}
+	f := fleetOf(t, s, "")
+	if f.Shared || len(f.Nodes) != 1 || !f.Nodes[0].This || len(f.Notes) != 0 || f.Rules[1].Denied != 2 || f.Rules[1].Top[0].Keys[0].Least != 2 {
+		t.Errorf("got %+v", f)
+	}
+}
+
+// TestFleetDiffers: it is said, and at which nodes, that configurations differ; a rule
+// that another node alone has is shown.
+func TestFleetDiffers(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	a := nodesOf(t, 1, server, viewRules)[0]
+	b := nodesOf(t, 1, server, viewRules+"  - {name: more, match: {path: /more}, by: ip, limits: 1/h sliding-log}\n")[0]
+	for range 3 {
+		b.get(t, "/more", "X-User", "ada")
+	}
+	var f admin.Fleet
+	until(t, "both to report", func() bool {
+		f = fleetOf(t, a, "")
+		return f.Summed == 2 && len(f.Rules) == 4
+	})
+	if !fleetSays(&f, "warn", "nodes run different configurations: ") || !fleetSays(&f, "warn", b.hash(t)+" at ") {
+		t.Errorf("notes %+v", f.Notes)
+	}
+	if fleetSays(&f, "note", "nodes run different") {
+		t.Errorf("notes %+v", f.Notes)
+	}
+	if more := f.Rules[3]; more.Name != "more" || !more.Elsewhere || more.Denied != 2 || more.Allowed != 1 {
+		t.Errorf("got %+v", more)
+	}
+}
+
+// TestFleetFiles: files that differ, and have the same rules, are no reason to warn.
+func TestFleetFiles(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	a := nodesOf(t, 1, server, viewRules)[0]
+	nodesOf(t, 1, server, viewRules+"# at another address\n")
+	until(t, "both to report", func() bool {
+		f := fleetOf(t, a, "")
+		return f.Summed == 2 && len(f.Notes) == 1 && fleetSays(&f, "note", "nodes run different files of the same rules: ")
+	})
+}
+
+// TestFleetWithoutStore: while the store is unavailable a node shows what it has itself,
+// and says so, and how old the rest is.
+func TestFleetWithoutStore(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	nodes := nodesOf(t, 2, server, viewRules)
+	a, b := nodes[0], nodes[1]
+	a.get(t, "/", "X-User", "ada")
+	b.get(t, "/", "X-User", "ada")
+	until(t, "both to report", func() bool { return fleetOf(t, a, "").Requests.Total.Allowed == 2 })
+	server.Kill(t)
+	var f admin.Fleet
+	until(t, "the outage to be noticed", func() bool {
+		f = fleetOf(t, a, "")
+		return f.Summed == 1
+	})
+	if f.Requests.Total.Allowed != 1 || len(f.Nodes) != 2 || f.Rules[0].Allowed != 1 || !fleetSays(&f, "bad", "the counts of this node alone; the other one was read ") {
+		t.Errorf("got %+v, notes %+v", f.Requests.Total, f.Notes)
+	}
+	server.Run(t)
+	until(t, "both to report again", func() bool {
+		f = fleetOf(t, b, "")
+		return f.Summed == 2 && f.Requests.Total.Allowed == 2 && len(f.Notes) == 0
+	})
+}
+
+// TestFleetHostile: what a stranger has written is skipped, and said.
+func TestFleetHostile(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	nodes := nodesOf(t, 2, server, viewRules)
+	a, b := nodes[0], nodes[1]
+	a.get(t, "/", "X-User", "ada")
+	b.get(t, "/", "X-User", "ada")
+	until(t, "both to report", func() bool { return fleetOf(t, a, "").Summed == 2 })
+	client := server.Client(t)
+	write := func(key, id, text string) {
+		t.Helper()
+		const script = `local t = redis.call('TIME') local at = string.format('%016.0f', t[1] * 1000000 + t[2]) redis.call('HSET', KEYS[1], ARGV[1], at .. ARGV[2], 'at:' .. ARGV[1], at) return 1`
+		if err := client.Do(t.Context(), client.B().Eval().Script(script).Numkeys(1).Key("sluice{fleet}!"+key).Arg(id, text).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("nodes", "later", `{"v":2,"id":"later"}`)
+	write("nodes", "long", `{"v":1,"id":"long","name":"`+strings.Repeat("x", 1<<20)+`"}`)
+	write("nodes", strings.Repeat("i", 1000), "{}")
+	write("nodes", "mine", `{"v":1,"id":"mine","name":"<script>","config":"x","store_up":true}`)
+	write("reports", "mine", strings.Repeat("x", report.MostReportBytes))
+	var f admin.Fleet
+	until(t, "the stranger to be skipped", func() bool {
+		f = fleetOf(t, a, "")
+		return fleetSays(&f, "warn", "<script>: not in the sum: its report is not usable: ")
+	})
+	if f.Summed != 2 || f.Requests.Total.Allowed != 2 || !fleetSays(&f, "warn", "cannot be read: it is of another version") {
+		t.Errorf("summed %d, notes %+v", f.Summed, f.Notes)
+	}
+}
+
+// TestFleetOld: nodes that share the store and report nothing, as those of an older
+// version do, are said to be there.
+func TestFleetOld(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	a := nodesOf(t, 1, server, viewRules)[0]
+	heartbeatOf(t, server, "old1", "old2")
+	b := nodesOf(t, 1, server, viewRules)[0] // counts them with its first heartbeat
+	a.get(t, "/", "X-User", "ada")
+	until(t, "both to report, and the others to be missing", func() bool {
+		f := fleetOf(t, b, "")
+		return f.Summed == 2 && f.Unreported == 2 && fleetSays(&f, "warn", "2 nodes do not report (an older version)")
+	})
+}
+
+// heartbeatOf counts nodes among those that share the store, as each node counts itself.
+func heartbeatOf(t *testing.T, server *redistest.Server, ids ...string) {
+	t.Helper()
+	s, err := redisstore.Open(t.Context(), "redis://"+server.Addr, redisstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, s)
+	slots, err := sluice.NewSlots(s, "sluice.nodes", heartbeatLimit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		if _, err := slots.Acquire(t.Context(), "", id, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

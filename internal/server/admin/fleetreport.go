@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/server/history"
+	"github.com/sluicegate/sluice/internal/server/report"
+	"github.com/sluicegate/sluice/internal/server/tally"
+	"github.com/sluicegate/sluice/policy"
+)
+
+const (
+	// mostDetailed is how many rules the nodes of a fleet report in detail if none is
+	// named: those with most denials, then those with most requests.
+	mostDetailed = 16
+	// mostReported is how many keys of each level a node reports.
+	mostReported = 20
+)
+
+// ReportOf returns what a node has counted up to now, of these rules in detail.
+func ReportOf(t *tally.Tally, p *policy.Policy, now time.Time, rules []string) *report.Report {
+	t.Tick(now)
+	r := &report.Report{Total: t.Total(), Hashed: t.Hashed()}
+	if recent, day, ok := t.Past(""); ok {
+		r.Recent, r.Day = &recent, &day
+	}
+	detailed := make(map[string]bool, len(rules))
+	for _, rule := range rules {
+		detailed[rule] = true
+	}
+	shadow := make(map[string]bool)
+	for i := range p.Len() {
+		shadow[p.Rule(i).Name] = p.Rule(i).Shadow
+	}
+	for _, of := range t.Reports() {
+		rule := report.Rule{Name: of.Rule, Shadow: shadow[of.Rule], Counts: outcomes(&of.Counts)}
+		var past, day *history.Series
+		if recent, coarse, ok := t.Past(of.Rule); ok {
+			rule.Recent, past, day = recent.Sum(), &recent, &coarse
+		}
+		counted := rule.Counts != report.Counts{} || detailed[of.Rule]
+		for _, c := range of.Candidates {
+			rule.Candidates = append(rule.Candidates, report.Candidate{Level: c.Level, Name: c.Name, Evaluated: c.Evaluated, WouldDeny: c.WouldDeny})
+			counted = counted || c.Evaluated > 0
+		}
+		if detailed[of.Rule] {
+			detail(t, &rule)
+			rule.Detail.Recent, rule.Detail.Day = past, day
+		}
+		if counted {
+			r.Rules = append(r.Rules, rule)
+		}
+	}
+	if n := len(r.Rules) - report.MostRules; n > 0 {
+		slices.SortStableFunc(r.Rules, func(a, b report.Rule) int { return busier(a.Recent, b.Recent) })
+		r.More, r.Rules = n, r.Rules[:report.MostRules]
+	}
+	return r
+}
+
+// detail adds what takes room.
+func detail(t *tally.Tally, r *report.Rule) {
+	r.Detail = new(report.Detail)
+	if hour, day, ok := t.Keys(r.Name); ok {
+		r.Detail.Hour, r.Detail.Days = hour, day
+	}
+	rescued := t.Denials(r.Name).Rescued
+	for i := range r.Candidates {
+		r.Candidates[i].Rescued = rescued[r.Candidates[i].Name]
+	}
+	for _, d := range t.Top(r.Name, mostReported) {
+		l := report.Level{Name: d.Level, Total: d.Total, Recent: d.Recent, Rest: d.Rest}
+		for _, k := range d.Keys {
+			l.Keys = append(l.Keys, report.Key{Key: k.Key, Least: k.Least, Most: k.Most, Recent: k.Recent})
+		}
+		r.Detail.Top = append(r.Detail.Top, l)
+	}
+}
+
+// RulesHash returns what is the same for policies of the same rules, as far as they are
+// shown: names, modes, limits, keys, candidates and failures.
+func RulesHash(p *policy.Policy) string {
+	h := sha256.New()
+	e := json.NewEncoder(h)
+	for i := range p.Len() {
+		r := p.Rule(i)
+		var candidates []string
+		for _, l := range r.Levels {
+			for _, c := range l.Candidates {
+				candidates = append(candidates, candidateText(&l, &c))
+			}
+		}
+		_ = e.Encode([]any{ruleStatus(r, nil), byText(r), r.Failure.String(), candidates}) // texts, into what never fails
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+func candidateText(l *policy.Level, c *policy.Candidate) string {
+	text := []string{l.Name, c.Name}
+	for _, limit := range c.Limits {
+		text = append(text, limit.String())
+	}
+	return strings.Join(text, "+")
+}
+
+// busier orders rules by their denials, then by their requests, most first.
+func busier(a, b history.Counts) int {
+	return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed+b.WouldDeny, a.Allowed+a.WouldDeny))
+}
+
+// outcomes returns the counts of a rule as they are reported.
+func outcomes(c *tally.Counts) report.Counts {
+	return report.Counts{c.Allowed, c.Warned, c.Denied, c.Refused, c.Failed, c.Evaluated, c.WouldDeny, c.Unlimited, c.Delayed, c.Degraded}
+}
+
+func countsOf(n *report.Counts) tally.Counts {
+	return tally.Counts{
+		Allowed: n[0], Warned: n[1], Denied: n[2], Refused: n[3], Failed: n[4], Evaluated: n[5], WouldDeny: n[6], Unlimited: n[7], Delayed: n[8], Degraded: n[9],
+	}
+}

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"math"
+	"time"
+)
+
+func (s *Series) lists() [kinds]*[]uint32 {
+	return [kinds]*[]uint32{&s.Allowed, &s.Denied, &s.WouldDeny, &s.Warned, &s.Delayed, &s.Degraded}
+}
+
+// Sound reports whether a series that another process has written can be one, of so
+// many steps at most.
+func (s *Series) Sound(most int) bool {
+	if s.Step < 1 || s.Step > 86400 || s.Steps < 0 || s.Steps > most || s.From.Unix() < 0 || s.From.Unix() > 1<<40 || s.From.Unix()%int64(s.Step) != 0 {
+		return false
+	}
+	for _, list := range s.lists() {
+		if *list != nil && len(*list) != s.Steps {
+			return false
+		}
+	}
+	return true
+}
+
+// Add adds what was counted elsewhere at the same time. The steps stay: of what came
+// before them and after them nothing is added. Steps of another length are not added.
+func (s *Series) Add(o *Series) {
+	if s.Step != o.Step {
+		return
+	}
+	by := int(o.From.Unix()-s.From.Unix()) / s.Step // both are at whole steps
+	to := s.lists()
+	for k, from := range o.lists() {
+		for i, n := range *from {
+			at := i + by
+			if n == 0 || at < 0 || at >= s.Steps {
+				continue
+			}
+			if *to[k] == nil {
+				*to[k] = make([]uint32, s.Steps)
+			}
+			cell := &(*to[k])[at]
+			*cell = uint32(min(uint64(*cell)+uint64(n), math.MaxUint32))
+		}
+	}
+}
+
+// Empty returns a series of so many steps without a count that ends with the step of a
+// moment.
+func (p Span) Empty(now time.Time) *Series {
+	step := int64(p.Step / time.Second)
+	return &Series{Step: int(step), Steps: p.Steps, From: time.Unix((now.Unix()/step-int64(p.Steps)+1)*step, 0).UTC()}
+}

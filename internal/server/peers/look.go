@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/server/report"
+)
+
+const (
+	// listEvery is how old the list of nodes may be that is shown, but for what comes in
+	// the moment of a look.
+	listEvery = time.Second
+	// patience is how long a first look waits for what nodes report.
+	patience = 3 * time.Second
+	retry    = 200 * time.Millisecond
+)
+
+var errAnswer = errors.New("peers: the store's answer is not that of our script")
+
+// last is what was read last, guarded by Peers.mu.
+type last struct {
+	nodes  map[string]*report.Seen // by id
+	unread int
+	now    time.Time          // by the store's clock
+	read   time.Time          // the same, by ours
+	taken  time.Time          // after which reports may be read again
+	looked map[string]*looked // rules; "": that somebody looks at all
+}
+
+// looked is since when something is looked at, by the store's clock, and when the store
+// was told so last, by ours.
+type looked struct{ since, told time.Time }
+
+// Look returns what the other nodes report, of these rules in detail. At first it waits
+// for them, for some seconds at most. If the store does not answer it returns what was
+// read last.
+func (n *Peers) Look(ctx context.Context, rules []string) report.Fleet {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	defer cancel()
+	err := n.Conn.Err()
+	if err == nil {
+		err = n.tell(ctx, rules)
+	}
+	for end := time.Now().Add(patience); err == nil; {
+		last := time.Now().After(end)
+		if err = n.read(ctx, last); err != nil || last || n.complete(rules) {
+			break
+		}
+		select {
+		case <-time.After(retry):
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	f := report.Fleet{Nodes: sorted(n.last.nodes), Now: n.last.now, Unread: n.last.unread, Err: err}
+	if !n.last.read.IsZero() {
+		f.Ago = time.Since(n.last.read)
+	}
+	f.Live = n.live()
+	return f
+}
+
+// tell says that somebody looks, and at what.
+func (n *Peers) tell(ctx context.Context, rules []string) error {
+	l := &n.last
+	for rule, of := range l.looked {
+		if time.Since(of.told) > lookFor {
+			delete(l.looked, rule)
+		}
+	}
+	all := append([]string{""}, rules...)
+	if !slices.ContainsFunc(all, func(rule string) bool {
+		of := l.looked[rule]
+		return of == nil || time.Since(of.told) > lookFor/5
+	}) {
+		return nil
+	}
+	list, err := n.eval(ctx, lookScript, []string{keyLook}, append([]string{millis(lookFor), strconv.Itoa(report.MostLookedAt)}, rules...)...)
+	if err != nil {
+		return err
+	}
+	if len(list) != 1 {
+		return errAnswer
+	}
+	now, _, ok := stamped(list[0])
+	if !ok {
+		return errAnswer
+	}
+	for _, rule := range all {
+		if l.looked[rule] == nil {
+			l.looked[rule] = &looked{since: now}
+			l.taken = time.Time{}
+		}
+		l.looked[rule].told = time.Now()
+	}
+	return nil
+}
+
+// complete reports whether all nodes have reported what is looked at, or have had the
+// time to.
+func (n *Peers) complete(rules []string) bool {
+	l := &n.last
+	for _, rule := range append([]string{""}, rules...) {
+		since := l.looked[rule].since
+		if l.now.Sub(since) > patience {
+			continue
+		}
+		for _, s := range l.nodes {
+			silent := l.now.Sub(s.Last) > report.Silent
+			if !silent && (s.At.Before(since) || lacks(s.Report, rule)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// lacks reports whether a report has a rule without the details.
+func lacks(r *report.Report, rule string) bool {
+	return r != nil && slices.ContainsFunc(r.Rules, func(o report.Rule) bool { return o.Name == rule && o.Detail == nil })
+}
+
+// read reads the list of nodes, and those reports that are others than before: at a first
+// look all at once, when all nodes have written one, unless it is the last moment.
+func (n *Peers) read(ctx context.Context, last bool) error {
+	l := &n.last
+	if time.Since(l.read) < listEvery && time.Now().Before(l.taken) {
+		return nil
+	}
+	list, err := n.eval(ctx, listScript, []string{keyNodes, keyReports}, n.id, strconv.Itoa(mostNodes), strconv.Itoa(report.MostNodeBytes+100))
+	if err != nil {
+		return err
+	}
+	if len(list)%3 != 1 {
+		return errAnswer
+	}
+	now, _, ok := stamped(list[0])
+	if !ok {
+		return errAnswer
+	}
+	nodes, unread, all := make(map[string]*report.Seen), 0, true
+	first := l.looked[""].since
+	var changed []string
+	for i := 1; i < len(list); i += 3 {
+		s, ok := n.seen(list[i], list[i+1])
+		if !ok {
+			unread++
+			continue
+		}
+		if old := l.nodes[s.ID]; old != nil {
+			s.Report, s.At, s.Fault = old.Report, old.At, old.Fault
+		}
+		nodes[s.ID] = &s
+		at, _, ok := stamped(list[i+2])
+		switch {
+		case !ok:
+			s.Report, s.Fault = nil, nil // it is forgotten
+		case !at.Equal(s.At):
+			changed = append(changed, s.ID)
+		}
+		all = all && (!at.Before(first) || now.Sub(s.Last) > report.Silent)
+	}
+	l.nodes, l.unread, l.now, l.read = nodes, unread, now, time.Now()
+	if len(changed) == 0 || time.Now().Before(l.taken) || !all && !last && now.Sub(first) < patience {
+		return nil
+	}
+	return n.take(ctx, changed)
+}
+
+// seen reads a node's line.
+func (n *Peers) seen(id, text string) (s report.Seen, ok bool) {
+	at, sealed, ok := stamped(text)
+	if !ok {
+		return s, false
+	}
+	line, err := n.Conn.Unseal(keyNodes+id, sealed)
+	if err != nil {
+		return s, false
+	}
+	s.Last = at
+	s.Node, err = report.DecodeNode(id, line)
+	return s, err == nil
+}
+
+// take reads the reports of nodes, and then waits so long that it does not read too
+// much.
+func (n *Peers) take(ctx context.Context, ids []string) error {
+	slices.Sort(ids)
+	bytes := 0
+	for len(ids) > 0 {
+		list, err := n.eval(ctx, takeScript, []string{keyReports}, append([]string{strconv.Itoa(mostTaken)}, ids...)...)
+		if err != nil {
+			return err
+		}
+		if len(list) != len(ids) {
+			return errAnswer
+		}
+		var later []string
+		for i, text := range list {
+			if text == "later" && i > 0 {
+				later = append(later, ids[i])
+				continue
+			}
+			bytes += len(text)
+			n.report(n.last.nodes[ids[i]], text)
+		}
+		ids = later
+	}
+	n.last.taken = time.Now().Add(max(sendEvery-listEvery/2, pause(bytes)))
+	return nil
+}
+
+// report reads a node's report. One that cannot be used is none.
+func (n *Peers) report(s *report.Seen, text string) {
+	at, sealed, ok := stamped(text)
+	if !ok {
+		s.Report, s.Fault = nil, nil
+		return
+	}
+	s.At, s.Report = at, nil
+	data, err := n.Conn.Unseal(keyReports+s.ID, sealed)
+	if err == nil {
+		s.Report, err = report.Decode(s.ID, data)
+	}
+	s.Fault = err
+}
+
+// compare compares pairs of texts, the first first.
+func compare(pairs ...string) int {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if c := cmp.Compare(pairs[i], pairs[i+1]); c != 0 {
+			return c
+		}
+	}
+	return 0
+}

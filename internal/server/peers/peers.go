@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package peers lets any node show what all nodes of a shared store have counted. Each
+// writes a line about itself to the store, and while somebody looks, at any of them, a
+// report too. Requests know nothing of it.
+package peers
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/fleet"
+	"github.com/sluicegate/sluice/internal/server/report"
+)
+
+const (
+	beatEvery   = 5 * time.Second  // a node's line
+	sendEvery   = 2 * time.Second  // a report, or more rarely if it is large
+	lookFor     = 15 * time.Second // a look lasts, unless it is repeated
+	keepNodes   = 10 * time.Minute // what a node that has gone has written last
+	keepReports = time.Minute
+	forgetEvery = 30 // beats
+	mostNodes   = 500
+
+	// mostRate is how many bytes a second one that looks reads, for longer than a moment.
+	// Nodes write twice as often as that takes.
+	mostRate = 80 << 10
+	// mostTaken is how many bytes a call reads.
+	mostTaken = 1 << 20
+)
+
+// Options are whose nodes they are, and what this one reports. Conn, Self and Report
+// are required.
+type Options struct {
+	Conn *fleet.Conn
+	// Self returns this node's line. Its id is that of the Conn.
+	Self func() report.Node
+	// Report returns what this node has counted, of these rules in detail.
+	Report func(rules []string) *report.Report
+	// Live returns how many nodes share the store by their heartbeats.
+	Live func() int64
+}
+
+// Peers are the nodes that share a store. They are safe for concurrent use.
+type Peers struct {
+	Options
+	id   string
+	left atomic.Bool
+
+	// Of Tick, which is called by one goroutine at a time.
+	beats    int
+	nextBeat time.Time
+	nextSent time.Time
+	change   string // of what is looked at, as last seen
+
+	mu   sync.Mutex // of a look
+	last last
+}
+
+// New returns Peers. They begin when the Part is registered and runs.
+func New(o Options) *Peers {
+	return &Peers{Options: o, id: o.Conn.Node().ID, last: last{nodes: make(map[string]*report.Seen), looked: make(map[string]*looked)}}
+}
+
+// Part returns what the Conn must run.
+func (n *Peers) Part() fleet.Part {
+	return fleet.Part{Marks: []fleet.Mark{{Key: keyLook, Field: fieldUntil}, {Key: keyLook, Field: fieldChange}}, Tick: n.tick}
+}
+
+// tick writes what is due: a report also when another rule is looked at than before. An
+// error is that of the store, which others report; the next tick tries again.
+func (n *Peers) tick(ctx context.Context, t fleet.Tick) {
+	if t.Err != nil || n.left.Load() {
+		return
+	}
+	now := time.Now()
+	until, err := strconv.ParseInt(t.Values[0], 10, 64)
+	send := err == nil && time.UnixMicro(until).After(t.Now) && (t.Values[1] != n.change || !now.Before(n.nextSent))
+	if !send && now.Before(n.nextBeat) {
+		return
+	}
+	rules, looked, err := n.beat(ctx)
+	if err != nil {
+		return
+	}
+	n.nextBeat = now.Add(beatEvery - fleet.Every/2) // polls are this far apart
+	if !send || !looked {
+		return
+	}
+	if bytes, err := n.publish(ctx, rules); err == nil {
+		n.change = t.Values[1]
+		n.nextSent = now.Add(max(sendEvery-fleet.Every/2, pause(bytes*max(int(n.live()), 1))/2))
+	}
+}
+
+func (n *Peers) live() int64 {
+	if n.Live == nil {
+		return 1
+	}
+	return n.Live()
+}
+
+// pause is how long to wait after so many bytes.
+func pause(bytes int) time.Duration { return time.Duration(bytes) * time.Second / mostRate }
+
+// beat writes the node's line, and returns what others look at.
+func (n *Peers) beat(ctx context.Context) (rules []string, looked bool, err error) {
+	self := n.Self()
+	self.ID = n.id
+	line, err := self.Encode()
+	if err != nil {
+		return nil, false, err
+	}
+	forget := "0"
+	if n.beats%forgetEvery == 0 {
+		forget = "1"
+	}
+	n.beats++
+	list, err := n.eval(ctx, beatScript, []string{keyNodes, keyReports, keyLook},
+		n.id, n.Conn.Seal(keyNodes+n.id, line), millis(keepNodes), forget, strconv.Itoa(mostNodes))
+	if err != nil || len(list) == 0 {
+		return nil, false, err
+	}
+	return list[1:min(len(list), 1+report.MostLookedAt)], true, nil
+}
+
+// publish writes a report, and returns how many bytes that were.
+func (n *Peers) publish(ctx context.Context, rules []string) (int, error) {
+	r := n.Report(rules)
+	r.ID = n.id
+	data, err := r.Encode()
+	if err != nil {
+		return 0, err
+	}
+	_, err = n.eval(ctx, publishScript, []string{keyReports}, n.id, n.Conn.Seal(keyReports+n.id, data), millis(keepReports))
+	return len(data), err
+}
+
+// Leave has this node forgotten, and nothing written any more.
+func (n *Peers) Leave(ctx context.Context) error {
+	n.left.Store(true)
+	_, err := n.eval(ctx, leaveScript, []string{keyNodes, keyReports}, n.id)
+	return err
+}
+
+func (n *Peers) eval(ctx context.Context, s *fleet.Script, keys []string, args ...string) ([]string, error) {
+	named := make([]string, len(keys))
+	for i, key := range keys {
+		named[i] = n.Conn.Key(key)
+	}
+	return n.Conn.Eval(ctx, s, named, args...)
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// stamped returns what was written, and when.
+func stamped(text string) (at time.Time, rest string, ok bool) {
+	if len(text) < stampDigits {
+		return at, "", false
+	}
+	micros, err := strconv.ParseInt(text[:stampDigits], 10, 64)
+	return time.UnixMicro(micros), text[stampDigits:], err == nil && micros >= 0
+}
+
+// sorted returns nodes by name, those of one name by id.
+func sorted(nodes map[string]*report.Seen) []report.Seen {
+	all := make([]report.Seen, 0, len(nodes))
+	for _, s := range nodes {
+		all = append(all, *s)
+	}
+	slices.SortFunc(all, func(a, b report.Seen) int {
+		return compare(a.Name, b.Name, a.Listen, b.Listen, a.ID, b.ID)
+	})
+	return all
+}

@@ -1,0 +1,328 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package peers_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice/internal/fleet"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/redisurl"
+	"github.com/sluicegate/sluice/internal/server/history"
+	"github.com/sluicegate/sluice/internal/server/peers"
+	"github.com/sluicegate/sluice/internal/server/report"
+	"github.com/sluicegate/sluice/internal/server/sketch"
+)
+
+// member is a node of a fleet that reports what it is given.
+type member struct {
+	*peers.Peers
+	conn *fleet.Conn
+	kill context.CancelFunc // ends it without a word
+
+	mu    sync.Mutex
+	asked []string // the rules of its last report
+}
+
+// join starts a member of a fleet of so many at a store's URL.
+func join(t testing.TB, url, id string, live int64, reports func(rules []string) *report.Report) *member {
+	t.Helper()
+	target, err := redisurl.ParseSecret(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := new(member)
+	if m.conn, err = fleet.New(fleet.Options{Target: target, Node: fleet.Node{ID: id, Name: "host-" + id}}); err != nil {
+		t.Fatal(err)
+	}
+	m.Peers = peers.New(peers.Options{
+		Conn: m.conn, Live: func() int64 { return live },
+		Self: func() report.Node {
+			return report.Node{Name: "host-" + id, Version: "v1.0.0", Config: "0123456789ab", Rules: "0123456789ab", StoreUp: true, Clock: time.Now().UnixMilli()}
+		},
+		Report: func(rules []string) *report.Report {
+			m.mu.Lock()
+			m.asked = rules
+			m.mu.Unlock()
+			return reports(rules)
+		},
+	})
+	m.conn.Register(m.Part())
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	group.Go(func() { m.conn.Run(ctx) })
+	m.kill = func() { cancel(); group.Wait() }
+	t.Cleanup(m.kill)
+	return m
+}
+
+// lookUntil looks until what is read is as wanted.
+func lookUntil(t testing.TB, m *member, what string, is func(*report.Fleet) bool, rules ...string) report.Fleet {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if f := m.Look(t.Context(), rules); is(&f) {
+			return f
+		}
+	}
+	t.Fatalf("look until %s: in vain", what)
+	return report.Fleet{}
+}
+
+// small returns a report of one rule, in detail if it is asked for.
+func small(rules []string) *report.Report {
+	r := &report.Report{Rules: []report.Rule{{Name: "api", Counts: report.Counts{7}}}}
+	if len(rules) > 0 {
+		r.Rules[0].Detail = &report.Detail{Top: []report.Level{{Total: 1, Keys: []report.Key{{Key: "alice@example.com", Least: 1, Most: 1}}}}}
+	}
+	return r
+}
+
+// reported reports whether so many nodes have reported, with details.
+func reported(n int) func(*report.Fleet) bool {
+	return func(f *report.Fleet) bool {
+		for i := range f.Nodes {
+			if r := f.Nodes[i].Report; r == nil || len(r.Rules) != 1 || r.Rules[0].Detail == nil {
+				return false
+			}
+		}
+		return f.Err == nil && len(f.Nodes) == n
+	}
+}
+
+func do(t testing.TB, client rueidis.Client, words ...string) rueidis.RedisResult {
+	t.Helper()
+	r := client.Do(context.Background(), client.B().Arbitrary(words...).Build())
+	if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		t.Fatalf("%q: %v", words, err)
+	}
+	return r
+}
+
+// TestLook: the first look has what all others report, without a key in clear where
+// there is a secret; nothing is reported when nobody looks; one that leaves is gone, and
+// one that is killed is silent.
+func TestLook(t *testing.T) {
+	for _, secret := range []string{"", "0123456789abcdef"} {
+		t.Run("secret "+secret, func(t *testing.T) {
+			server := redistest.Start(t, redistest.Redis(t))
+			url := "redis://" + server.Addr
+			if secret != "" {
+				file := filepath.Join(t.TempDir(), "secret")
+				if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				url += "?secret_file=" + file
+			}
+			client := server.Client(t)
+			a, b, c := join(t, url, "a", 3, small), join(t, url, "b", 3, small), join(t, url, "c", 3, small)
+			lines := func() int64 {
+				n, err := do(t, client, "HLEN", "sluice{fleet}!nodes").AsInt64()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			for end := time.Now().Add(20 * time.Second); lines() < 3 && time.Now().Before(end); {
+				time.Sleep(20 * time.Millisecond)
+			}
+			if n, err := do(t, client, "EXISTS", "sluice{fleet}!reports").AsInt64(); err != nil || n != 0 {
+				t.Errorf("nodes report though nobody looks: %d, %v", n, err)
+			}
+			if f := a.Look(t.Context(), []string{"api"}); !reported(2)(&f) {
+				t.Errorf("the first look: %+v", f)
+			}
+			dump, err := do(t, client, "HGET", "sluice{fleet}!reports", "b").ToString()
+			if err != nil || secret != "" && strings.Contains(dump, "alice") || strings.Contains(dump, `"id":"b"`) {
+				t.Errorf("%v; in the store: %q", err, dump)
+			}
+			if err := c.Leave(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			lookUntil(t, a, "one has left", reported(1), "api")
+			b.kill()
+			line, err := do(t, client, "HGET", "sluice{fleet}!nodes", "b").ToString()
+			if err != nil {
+				t.Fatal(err)
+			}
+			// As if that was 16 seconds ago.
+			at, err := strconv.ParseInt(line[:16], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			do(t, client, "HSET", "sluice{fleet}!nodes", "b", fmt.Sprintf("%016d", at-16e6)+line[16:])
+			lookUntil(t, a, "one is silent", func(f *report.Fleet) bool { return len(f.Nodes) == 1 && f.Silent(&f.Nodes[0]) }, "api")
+		})
+	}
+}
+
+// TestLookAtMany: however many rules are looked at, nodes report few in detail.
+func TestLookAtMany(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	a, b := join(t, "redis://"+server.Addr, "a", 2, small), join(t, "redis://"+server.Addr, "b", 2, small)
+	var rules []string
+	for i := range 3 * report.MostLookedAt {
+		rules = append(rules, strconv.Itoa(i))
+	}
+	lookUntil(t, a, "rules are asked for", func(*report.Fleet) bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.asked) > 0
+	}, rules...)
+	if n := len(b.asked); n != report.MostLookedAt {
+		t.Errorf("%d rules are asked for, want %d", n, report.MostLookedAt)
+	}
+}
+
+// full returns a report of a node with a thousand rules, of which those that may be asked
+// for are in detail, with as many keys as sketches can count.
+func full(seed uint64) *report.Report {
+	random := rand.New(rand.NewPCG(seed, 1))
+	now := time.Now()
+	fill := func(s *history.Series) *history.Series {
+		s.Allowed, s.Denied = make([]uint32, s.Steps), make([]uint32, s.Steps)
+		for i := range s.Steps {
+			s.Allowed[i], s.Denied[i] = random.Uint32N(1000), random.Uint32N(100)
+		}
+		return s
+	}
+	r := &report.Report{Total: history.Counts{Allowed: random.Uint64N(1e9)}, Recent: fill(history.TotalFine.Empty(now)), Day: fill(history.TotalCoarse.Empty(now))}
+	for i := range 1000 {
+		rule := report.Rule{Name: fmt.Sprintf("rule-of-service-%d", i), Recent: history.Counts{Allowed: random.Uint64N(1e5), Denied: random.Uint64N(1e4)}}
+		rule.Counts[0], rule.Counts[2] = random.Uint64N(1e8), random.Uint64N(1e6)
+		if i < 16 {
+			k := sketch.New(sketch.Fine)
+			k.Turn(now)
+			for range 20_000 {
+				hash := random.Uint64()
+				k.Seen(hash)
+				k.Denied(hash)
+				k.Used(hash, 1000)
+			}
+			rule.Detail = &report.Detail{Recent: fill(history.RuleFine.Empty(now)), Day: fill(history.RuleCoarse.Empty(now)), Hour: k.Hour(), Days: k.Day()}
+			level := report.Level{Total: 1e6, Rest: 3}
+			for range 20 {
+				level.Keys = append(level.Keys, report.Key{Key: fmt.Sprintf("2001:db8:%x::%x", random.IntN(1<<16), random.IntN(1<<16)), Least: 10_000, Most: 12_000, Recent: 500})
+			}
+			rule.Detail.Top = []report.Level{level}
+		}
+		r.Rules = append(r.Rules, rule)
+	}
+	return r
+}
+
+// fifty starts a fleet of 50 nodes with a thousand rules each.
+func fifty(t testing.TB) (server *redistest.Server, all []*member) {
+	t.Helper()
+	server = redistest.Start(t, redistest.Redis(t))
+	for i := range 50 {
+		of := full(uint64(i))
+		all = append(all, join(t, "redis://"+server.Addr, fmt.Sprintf("n%02d", i), 50, func([]string) *report.Report { return of }))
+	}
+	return server, all
+}
+
+// TestBytes: 50 nodes with a thousand rules take at most 20 MB in the store while somebody
+// looks, and a read of all reports brings all.
+func TestBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("50 nodes")
+	}
+	server, all := fifty(t)
+	f := lookUntil(t, all[0], "all have reported", func(f *report.Fleet) bool {
+		n := 0
+		for i := range f.Nodes {
+			if r := f.Nodes[i].Report; r != nil && len(r.Rules) == 1000 {
+				n++
+			}
+		}
+		return n == 49
+	}, "rule-of-service-1")
+	if len(f.Nodes) != 49 || f.Unread != 0 {
+		t.Errorf("%d nodes, %d unread", len(f.Nodes), f.Unread)
+	}
+	client, sum := server.Client(t), int64(0)
+	for _, key := range []string{"nodes", "reports", "look"} {
+		n, err := do(t, client, "MEMORY", "USAGE", "sluice{fleet}!"+key, "SAMPLES", "0").AsInt64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d bytes", key, n)
+		sum += n
+	}
+	const most = 20 << 20
+	if sum > most {
+		t.Errorf("%d bytes in the store, want at most %d", sum, most)
+	}
+}
+
+// BenchmarkFleet is what 50 nodes with a thousand rules send and receive in 30 s, and the
+// CPU of a Redis for it, while nobody looks and while one does: at one node, every 5 s.
+// "idle" is a Redis that nobody asks.
+func BenchmarkFleet(b *testing.B) {
+	b.Run("idle", func(b *testing.B) {
+		measure(b, redistest.Start(b, redistest.Redis(b)), func() {})
+	})
+	b.Run("nobody-looks", func(b *testing.B) {
+		server, _ := fifty(b)
+		measure(b, server, func() {})
+	})
+	b.Run("one-looks", func(b *testing.B) {
+		server, all := fifty(b)
+		measure(b, server, func() { all[0].Look(b.Context(), []string{"rule-of-service-1"}) })
+	})
+}
+
+func measure(b *testing.B, server *redistest.Server, look func()) {
+	b.Helper()
+	client := server.Client(b)
+	look()
+	time.Sleep(5 * time.Second) // until all have begun
+	const span = 30 * time.Second
+	for b.Loop() {
+		before, began := info(b, client), time.Now()
+		for time.Since(began) < span {
+			look()
+			time.Sleep(5 * time.Second)
+		}
+		after, took := info(b, client), time.Since(began).Seconds()
+		rate := func(names ...string) (n float64) {
+			for _, name := range names {
+				n += after[name] - before[name]
+			}
+			return n / took
+		}
+		b.ReportMetric(rate("total_net_input_bytes")/50/1000, "kB/s-written/node")
+		b.ReportMetric(rate("total_net_output_bytes")/1000, "kB/s-read/all")
+		b.ReportMetric(100*rate("used_cpu_user", "used_cpu_sys"), "%-of-a-core")
+		b.ReportMetric(rate("total_commands_processed"), "calls/s")
+	}
+}
+
+// info returns what a server says of itself.
+func info(t testing.TB, client rueidis.Client) map[string]float64 {
+	t.Helper()
+	text, err := do(t, client, "INFO").ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]float64)
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if n, err := strconv.ParseFloat(value, 64); err == nil {
+			all[name] = n
+		}
+	}
+	return all
+}

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package report is what the nodes of a shared store report to each other about the
+// requests that each has answered, and the sum of it. What another node has written
+// is read with suspicion: it may be of a later version, or by a stranger.
+package report
+
+import (
+	"time"
+
+	"github.com/sluicegate/sluice/internal/server/history"
+	"github.com/sluicegate/sluice/internal/server/sketch"
+)
+
+// version is that of what is written. One who reads another skips it: fields may come
+// without a new version, and mean the same for ever.
+const version = 1
+
+// Node is what a node always reports. It names no key.
+type Node struct {
+	V       int    `json:"v"`
+	ID      string `json:"id"`   // drawn at its start
+	Name    string `json:"name"` // for people: its host
+	Version string `json:"version"`
+	Listen  string `json:"listen,omitempty"` // where clients come in, at first
+	Config  string `json:"config"`           // version of the configuration's file
+	Rules   string `json:"rules"`            // the same for the same rules, however they are written
+	// Failed is that the file as it is now is not active, and StoreUp that decisions go
+	// to the store.
+	Failed  bool  `json:"failed,omitempty"`
+	StoreUp bool  `json:"store_up"`
+	Started int64 `json:"started"` // milliseconds since 1970, by its own clock
+	Clock   int64 `json:"clock"`   // as it wrote this
+	// Total is the outcomes of all requests since Started.
+	Total history.Counts `json:"total"`
+}
+
+// Report is what a node reports while somebody looks.
+type Report struct {
+	V  int    `json:"v"`
+	ID string `json:"id"` // of the node
+	// Hashed names the secret under which keys were hashed.
+	Hashed string          `json:"hashed,omitempty"`
+	Total  history.Counts  `json:"total"`
+	Recent *history.Series `json:"recent,omitempty"`
+	Day    *history.Series `json:"day,omitempty"`
+	// Rules are those that have counted something, and More is how many of these are left
+	// out.
+	Rules []Rule `json:"rules,omitempty"`
+	More  int    `json:"more,omitempty"`
+}
+
+// Outcomes is how many outcomes of a rule are counted.
+const Outcomes = 10
+
+// Rule is the outcomes of requests under a rule.
+type Rule struct {
+	Name       string         `json:"n"`
+	Shadow     bool           `json:"s,omitempty"`
+	Counts     Counts         `json:"c"`          // since the start
+	Recent     history.Counts `json:"r,omitzero"` // in the last 10 minutes
+	Candidates []Candidate    `json:"k,omitempty"`
+	Detail     *Detail        `json:"d,omitempty"` // of a rule that is looked at
+}
+
+// Counts are the outcomes of requests in the order of their fields in package tally.
+type Counts [Outcomes]uint64
+
+// Candidate is what a candidate of a rule would have denied.
+type Candidate struct {
+	Level     string `json:"l,omitempty"`
+	Name      string `json:"n"`
+	Evaluated uint64 `json:"e,omitempty"`
+	WouldDeny uint64 `json:"w,omitempty"`
+	Rescued   uint64 `json:"r,omitempty"` // of what the rule has denied recently
+}
+
+// Detail is what takes room.
+type Detail struct {
+	Recent *history.Series `json:"recent,omitempty"`
+	Day    *history.Series `json:"day,omitempty"`
+	Hour   *sketch.Sum     `json:"hour,omitempty"`
+	Days   *sketch.Sum     `json:"days,omitempty"`
+	Top    []Level         `json:"top,omitempty"`
+}
+
+// Level are the keys of a rule's level that were denied most.
+type Level struct {
+	Name   string `json:"n,omitempty"`
+	Total  uint64 `json:"t"`           // denials
+	Recent uint64 `json:"r,omitempty"` // recently
+	// Rest is how often a key that is not listed was denied at most.
+	Rest uint64 `json:"o,omitempty"`
+	Keys []Key  `json:"k"`
+}
+
+// Key is a key that was denied at least Least and at most Most times, of which Recent
+// recently at least.
+type Key struct {
+	Key    string `json:"k"`
+	Least  uint64 `json:"l"`
+	Most   uint64 `json:"m"`
+	Recent uint64 `json:"r,omitempty"`
+}
+
+// Seen is what was last read of a node.
+type Seen struct {
+	Node
+	Last time.Time // by the store's clock: when it wrote this
+	// Report is nil if there is none, or if it cannot be used: then Fault says why.
+	Report *Report
+	At     time.Time // by the store's clock: when it wrote the Report
+	Fault  error
+}
+
+// Fleet is what was last read of all nodes but this one.
+type Fleet struct {
+	Nodes []Seen
+	Now   time.Time     // by the store's clock, when they were read; zero: they never were
+	Ago   time.Duration // since then
+	// Unread is how many nodes have written what cannot be read, as it is of another
+	// version, or is none.
+	Unread int
+	// Live is how many nodes share the store by their heartbeats.
+	Live int64
+	Err  error // why the store does not answer now
+}
+
+// Silent is how long a node may write nothing before it counts as gone.
+const Silent = 15 * time.Second
+
+// Silent reports whether a node had written nothing for long when it was read.
+func (f *Fleet) Silent(n *Seen) bool { return f.Now.Sub(n.Last) > Silent }

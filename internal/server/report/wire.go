@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/sluicegate/sluice/internal/server/history"
+)
+
+// What is written and read at most.
+const (
+	MostNodeBytes   = 2 << 10
+	MostReportBytes = 256 << 10
+	mostInflated    = 4 << 20
+
+	// MostRules is of how many rules a node reports. MostLookedAt is of how many of them
+	// in detail.
+	MostRules    = 2000
+	MostLookedAt = 32
+
+	mostName       = 256 // bytes
+	mostSteps      = 1440
+	mostCandidates = 64
+	mostLevels     = 64
+	mostKeys       = 100
+	mostCount      = 1 << 53
+)
+
+var (
+	errVersion = errors.New("it is of another version")
+	errBounds  = errors.New("it has what cannot be")
+	errLarge   = errors.New("it is too large")
+)
+
+// Encode writes a node's line.
+func (n *Node) Encode() ([]byte, error) {
+	n.V = version
+	n.Name, n.Version, n.Listen = cut(n.Name), cut(n.Version), cut(n.Listen)
+	return json.Marshal(n)
+}
+
+// cut returns what fits of a text.
+func cut(text string) string {
+	for len(text) > mostName || !utf8.ValidString(text) {
+		text = text[:min(len(text)-1, mostName)]
+	}
+	return text
+}
+
+// DecodeNode reads what a node with an id has written.
+func DecodeNode(id string, data []byte) (n Node, err error) {
+	if len(data) > MostNodeBytes {
+		return n, errLarge
+	}
+	if err := json.Unmarshal(data, &n); err != nil {
+		return n, fmt.Errorf("it cannot be read: %w", err)
+	}
+	switch {
+	case n.V != version:
+		return n, errVersion
+	case n.ID != id || !names(n.ID, n.Name, n.Version, n.Listen, n.Config, n.Rules) || n.Started < 0 || n.Clock < 0 || n.Clock > 1<<50 || n.Started > 1<<50 || !counts(n.Total):
+		return n, errBounds
+	}
+	return n, nil
+}
+
+// Encode writes a report. What is too large is written without the details of the last
+// rules.
+func (r *Report) Encode() ([]byte, error) {
+	r.V = version
+	for {
+		data, err := r.deflate()
+		if err != nil || len(data) <= MostReportBytes {
+			return data, err
+		}
+		if !r.shorten() {
+			return nil, errLarge
+		}
+	}
+}
+
+// shorten leaves out half of the details, or else half of the rules.
+func (r *Report) shorten() bool {
+	var detailed []*Rule
+	for i := range r.Rules {
+		if r.Rules[i].Detail != nil {
+			detailed = append(detailed, &r.Rules[i])
+		}
+	}
+	for _, rule := range detailed[len(detailed)/2:] {
+		rule.Detail = nil
+	}
+	if n := len(r.Rules) / 2; len(detailed) == 0 {
+		r.More += len(r.Rules) - n
+		r.Rules = r.Rules[:n]
+		return n > 0
+	}
+	return true
+}
+
+func (r *Report) deflate() ([]byte, error) {
+	var b bytes.Buffer
+	w, err := flate.NewWriter(&b, flate.DefaultCompression)
+	if err != nil {
+		return nil, err
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	if err := errors.Join(e.Encode(r), w.Close()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// Decode reads what a node with an id has written.
+func Decode(id string, data []byte) (*Report, error) {
+	if len(data) > MostReportBytes {
+		return nil, errLarge
+	}
+	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(data)), mostInflated+1))
+	if err != nil {
+		return nil, fmt.Errorf("it cannot be read: %w", err)
+	}
+	if len(plain) > mostInflated {
+		return nil, errLarge
+	}
+	var v struct {
+		V int `json:"v"`
+	}
+	if err := json.Unmarshal(plain, &v); err != nil {
+		return nil, fmt.Errorf("it cannot be read: %w", err)
+	}
+	if v.V != version {
+		return nil, errVersion
+	}
+	var r Report
+	if err := json.Unmarshal(plain, &r); err != nil {
+		return nil, fmt.Errorf("it cannot be read: %w", err)
+	}
+	if r.ID != id || !r.sound() {
+		return nil, errBounds
+	}
+	return &r, nil
+}
+
+// sound reports whether all of a report is within its bounds, so that it can be summed
+// with those of a thousand other nodes.
+func (r *Report) sound() bool {
+	if !names(r.ID, r.Hashed) || !counts(r.Total) || !series(r.Recent) || !series(r.Day) || len(r.Rules) > MostRules || r.More < 0 || r.More > mostCount {
+		return false
+	}
+	seen := make(map[string]bool, len(r.Rules))
+	for i := range r.Rules {
+		rule := &r.Rules[i]
+		if seen[rule.Name] || !rule.sound() {
+			return false
+		}
+		seen[rule.Name] = true
+	}
+	return true
+}
+
+func (r *Rule) sound() bool {
+	if r.Name == "" || !names(r.Name) || !numbers(r.Counts[:]...) || !counts(r.Recent) || len(r.Candidates) > mostCandidates {
+		return false
+	}
+	for i := range r.Candidates {
+		c := &r.Candidates[i]
+		if !names(c.Level, c.Name) || !numbers(c.Evaluated, c.WouldDeny, c.Rescued) {
+			return false
+		}
+	}
+	d := r.Detail
+	if d == nil {
+		return true
+	}
+	if !series(d.Recent) || !series(d.Day) || len(d.Top) > mostLevels {
+		return false
+	}
+	for i := range d.Top {
+		l := &d.Top[i]
+		if !names(l.Name) || !numbers(l.Total, l.Recent, l.Rest) || len(l.Keys) > mostKeys {
+			return false
+		}
+		for _, k := range l.Keys {
+			if len(k.Key) > mostName || k.Least > k.Most || k.Recent > k.Most || !numbers(k.Most) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func names(all ...string) bool {
+	for _, text := range all {
+		if len(text) > mostName || !utf8.ValidString(text) {
+			return false
+		}
+	}
+	return true
+}
+
+func numbers(all ...uint64) bool {
+	for _, n := range all {
+		if n > mostCount {
+			return false
+		}
+	}
+	return true
+}
+
+func counts(c history.Counts) bool {
+	return numbers(c.Allowed, c.Denied, c.WouldDeny, c.Warned, c.Delayed, c.Degraded)
+}
+
+func series(s *history.Series) bool {
+	return s == nil || s.Sound(mostSteps)
+}

@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sketch
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/axiomhq/hyperloglog"
+)
+
+// Sum is the keys of a span: of one process, or of several that hash keys alike. It
+// is not safe for concurrent use.
+type Sum struct {
+	*part
+	half  time.Duration // of the span
+	since time.Time
+}
+
+// Count is how many keys there were since a moment, about.
+type Count struct {
+	Since              time.Time
+	Seen, Denied, Near int64
+	Peak               float64 // the greatest share of a limit that one has used, 0 to 1
+	Error              float64 // by how much, in percent, at most 1 of 20 of these are off
+}
+
+// Count returns how many keys there are.
+func (s *Sum) Count() Count {
+	c := Count{Since: s.since, Peak: float64(s.peak.Load()) / 1000, Error: 196 * 1.04 / math.Sqrt(float64(int(1)<<s.precision))}
+	for i, into := range [kinds]*int64{&c.Seen, &c.Denied, &c.Near} {
+		*into = s.of[i].estimate()
+	}
+	return c
+}
+
+// Clone returns another Sum of the same keys.
+func (s *Sum) Clone() *Sum {
+	c := &Sum{half: s.half, since: s.since, part: newPart(s.precision, s.number)}
+	c.merge(s.part)
+	return c
+}
+
+// Merge adds the keys of another Sum, and reports whether it can: not if the two are of
+// other spans, or of times that lie further apart than clocks may. A key that both have
+// counts once: the result is that of one that has counted all. Of two precisions it
+// has the lesser.
+func (s *Sum) Merge(o *Sum) bool {
+	if s.half != o.half || max(s.number, o.number)-min(s.number, o.number) > 1 {
+		return false
+	}
+	if s.precision > o.precision {
+		s.part = s.coarser()
+	}
+	from := o.part
+	if o.precision > s.precision {
+		from = o.coarser()
+	}
+	s.merge(from)
+	s.number = max(s.number, o.number)
+	if o.since.Before(s.since) {
+		s.since = o.since
+	}
+	return true
+}
+
+// coarser returns what is in p, in registers of [Coarse].
+func (p *part) coarser() *part {
+	c := newPart(Coarse, p.number)
+	c.reach(p.peak.Load())
+	for i := range p.of {
+		registers := newSketch(p.precision, false)
+		must(registers.Merge(p.of[i].sketch))
+		data, err := registers.MarshalBinary()
+		must(err)
+		folded := fold(data[header:], p.precision-Coarse)
+		must(registers.UnmarshalBinary(dense(Coarse, folded)))
+		c.of[i] = distinct{sketch: registers}
+	}
+	return c
+}
+
+// fold returns the registers that the same hashes make with by bits fewer for the
+// number of a register: these bits then come before those whose zeros are counted.
+func fold(registers []byte, by int) []byte {
+	folded := make([]byte, len(registers)>>by)
+	for i, r := range registers {
+		if r == 0 {
+			continue
+		}
+		zeros := by
+		for low := i & (1<<by - 1); low > 0; low >>= 1 {
+			zeros--
+		}
+		if zeros < by {
+			r = byte(zeros + 1)
+		} else {
+			r += byte(by)
+		}
+		folded[i>>by] = max(folded[i>>by], r)
+	}
+	return folded
+}
+
+// header is how many bytes of the library's form come before the registers.
+const header = 8
+
+// dense returns the library's form of registers.
+func dense(precision int, registers []byte) []byte {
+	n := len(registers)
+	return append([]byte{2, byte(precision), 0, 0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, registers...)
+}
+
+// firstRegister is the character that stands for a register of 0. All up to the greatest
+// register, 64 - [Coarse] + 1 above it, are printable and mean nothing in JSON.
+// The text of a list of hashes begins with a character that stands for none of them.
+const (
+	firstRegister = '#'
+	listMark      = 'l'
+	mostText      = 4096 // of a list
+)
+
+// sumText is how a Sum is written. A kind without keys is left out.
+type sumText struct {
+	Half      int64  `json:"half"` // seconds
+	Number    int64  `json:"number"`
+	Since     int64  `json:"since"` // seconds since 1970
+	Precision int    `json:"precision"`
+	Peak      uint32 `json:"peak,omitempty"`
+	Seen      string `json:"seen,omitempty"`
+	Denied    string `json:"denied,omitempty"`
+	Near      string `json:"near,omitempty"`
+}
+
+func (t *sumText) kinds() [kinds]*string { return [kinds]*string{&t.Seen, &t.Denied, &t.Near} }
+
+// MarshalJSON writes the keys' hashes, so that they can be merged elsewhere: registers
+// as a character each, which compress to three bits.
+func (s *Sum) MarshalJSON() ([]byte, error) {
+	t := sumText{
+		Half: int64(s.half / time.Second), Number: s.number, Since: s.since.Unix(), Precision: s.precision, Peak: s.peak.Load(),
+	}
+	for i, into := range t.kinds() {
+		d := &s.of[i]
+		if d.estimate() == 0 {
+			continue
+		}
+		data, err := d.sketch.MarshalBinary()
+		if err != nil {
+			return nil, err
+		}
+		if d.look > 0 {
+			*into = string(listMark) + base64.StdEncoding.EncodeToString(data)
+			continue
+		}
+		registers := data[header:]
+		for i := range registers {
+			registers[i] += firstRegister
+		}
+		*into = string(registers)
+	}
+	return json.Marshal(t)
+}
+
+var errSum = errors.New("sketch: keys that cannot be")
+
+// UnmarshalJSON reads what MarshalJSON has written, by whomever: what cannot be is an
+// error.
+func (s *Sum) UnmarshalJSON(data []byte) error {
+	var t sumText
+	if err := json.Unmarshal(data, &t); err != nil {
+		return err
+	}
+	half := time.Duration(t.Half) * time.Second
+	if half != HourHalf && half != DayHalf || t.Precision != Fine && t.Precision != Coarse || t.Peak > 1000 || t.Number < 0 || t.Since < 0 || t.Since > 1<<40 {
+		return errSum
+	}
+	*s = Sum{half: half, since: time.Unix(t.Since, 0).UTC(), part: newPart(t.Precision, t.Number)}
+	s.peak.Store(t.Peak)
+	for i, text := range t.kinds() {
+		if *text == "" {
+			continue
+		}
+		var err error
+		if s.of[i], err = distinctOf(t.Precision, *text); err != nil {
+			return fmt.Errorf("sketch: %w", err)
+		}
+	}
+	return nil
+}
+
+// distinctOf reads a kind of keys.
+func distinctOf(precision int, text string) (d distinct, err error) {
+	if text[0] != listMark {
+		registers := []byte(text)
+		for i := range registers {
+			registers[i] -= firstRegister // below it is far above any register
+		}
+		d.sketch = new(hyperloglog.Sketch)
+		return d, d.sketch.UnmarshalBinary(dense(precision, registers))
+	}
+	if len(text) > mostText {
+		return d, errSum
+	}
+	data, err := base64.StdEncoding.DecodeString(text[1:])
+	if err != nil {
+		return d, err
+	}
+	if len(data) < header || data[1] != byte(precision) || data[3] != 1 {
+		return d, errSum
+	}
+	d = distinct{sketch: new(hyperloglog.Sketch), look: 1}
+	if err := d.sketch.UnmarshalBinary(data); err != nil {
+		return d, err
+	}
+	d.settle(precision)
+	return d, nil
+}
