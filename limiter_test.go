@@ -331,7 +331,7 @@ func TestLoneLeaverReportsAFailedRefund(t *testing.T) {
 	})
 }
 
-// TestWaitReportsAFailedRefund: who leaves gives back itself where a thousand
+// TestWaitReportsAFailedRefund: a caller that leaves gives back itself where a thousand
 // instants are free.
 func TestWaitReportsAFailedRefund(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -109,7 +109,7 @@ func TestBlockOperations(t *testing.T) {
 	}
 }
 
-// TestBlockReset: who is blocked by mistake is let in by a reset.
+// TestBlockReset: a caller that is blocked by mistake is let in by a reset.
 func TestBlockReset(t *testing.T) {
 	a := open(t, onceAnHour, blockOf(2, m, 10*m))
 	for range 4 {

@@ -47,7 +47,7 @@ func TestBlockChanges(t *testing.T) {
 	}
 }
 
-// TestBlockToAndFro: who can choose between two blocks of a name does not get by
+// TestBlockToAndFro: a caller that can choose between two blocks of a name does not get by
 // either.
 func TestBlockToAndFro(t *testing.T) {
 	limit, short, long := log(1, 48*h), blockOf(3, m, 10*m).WithName("b"), blockOf(9, h, h).WithName("b")

@@ -147,7 +147,7 @@ func TestTimeHasAnEnd(t *testing.T) {
 }
 
 // TestStartIsTheRules: what a rule withholds at its start is earned once, by the
-// rule and not by each key: who comes seldom is served.
+// rule and not by each key: a caller that comes seldom is served.
 func TestStartIsTheRules(t *testing.T) {
 	for _, c := range []struct {
 		name  string

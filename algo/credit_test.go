@@ -278,7 +278,7 @@ func checkBesideAdds(t *rapid.T, book admissions, adds []added, limits ...sluice
 }
 
 // TestBoundBesideAdds: under all operations, of limits that change, no more is
-// admitted in any span than the bound says and is added in it, and who waits
+// admitted in any span than the bound says and is added in it, and a caller that waits
 // RetryAfter passes.
 func TestBoundBesideAdds(t *testing.T) {
 	for _, limits := range [][]sluice.Limit{

@@ -28,7 +28,7 @@ func onTheClock(l sluice.Limit) bool {
 	return l.Algorithm == sluice.FixedWindow && l.Anchor == sluice.OnClock
 }
 
-// TestDeniedClientStaysOut: who asks for a unit more often than units come back is
+// TestDeniedClientStaysOut: a caller that asks for a unit more often than units come back is
 // denied for as long as he presses, and served again no later than StaysOut after
 // his last request.
 func TestDeniedClientStaysOut(t *testing.T) {

@@ -78,7 +78,7 @@ func (g *smoothBursty) acquire(now, permits, timeout int64) (wait *big.Rat, ok b
 }
 
 // TestSmoothBursty holds a bucket whose next waits against Guava's arithmetic, by
-// reservations: who waits goes on at the first µs that is not too early.
+// reservations: a caller that waits goes on at the first µs that is not too early.
 func TestSmoothBursty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		perSecond := rapid.Int64Range(1, 50).Draw(t, "rate")

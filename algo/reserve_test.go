@@ -18,7 +18,7 @@ func ofAnyWindow(l sluice.Limit) bool { return l.Calendar == sluice.NoCalendar }
 // startsFull: a new key has the units of an idle one.
 func startsFull(l sluice.Limit) bool { return ofAnyWindow(l) && l.InitialDeficit == 0 && !l.PreFilled }
 
-// TestReservationsAreServedInOrder: who asks later goes on no earlier, nobody
+// TestReservationsAreServedInOrder: a caller that asks later goes on no earlier, nobody
 // waits longer than said, and a take that must not wait does not overtake.
 func TestReservationsAreServedInOrder(t *testing.T) {
 	eachVariant(t, ofAnyWindow, func(t *rapid.T, l sluice.Limit) {

@@ -105,7 +105,7 @@ func TestBytesOfDenied(t *testing.T) {
 	}
 }
 
-// TestDenyWithoutCalls: who is not let in is not, also where only messages have
+// TestDenyWithoutCalls: a client that is not let in is not, also where only messages have
 // rules.
 func TestDenyWithoutCalls(t *testing.T) {
 	var reported atomic.Int64
@@ -179,7 +179,7 @@ func TestRefusalsSayNothing(t *testing.T) {
 	}
 }
 
-// TestHandlerIgnoresDenial: who goes on after a denied message neither receives those
+// TestHandlerIgnoresDenial: a client that goes on after a denied message neither receives those
 // behind it nor sends, though they would fit.
 func TestHandlerIgnoresDenial(t *testing.T) {
 	got, sent := make(chan codes.Code, 4), make(chan struct{})

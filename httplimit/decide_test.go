@@ -109,7 +109,7 @@ func TestDecideHidesFieldsOfTheHop(t *testing.T) {
 	}
 }
 
-// TestDecideOwnLimits: who asks for its own limits is answered, not passed on.
+// TestDecideOwnLimits: a client that asks for its own limits is answered, not passed on.
 func TestDecideOwnLimits(t *testing.T) {
 	const yaml = "  - {name: api, by: ip, limits: 5/min}\n"
 	own, err := newOwn(t, rules(t, yaml))
@@ -226,7 +226,7 @@ func TestDecideHoldsBack(t *testing.T) {
 	})
 }
 
-// TestDecideOfOneWhoLeaves: who leaves while delayed has cost nothing.
+// TestDecideOfOneWhoLeaves: a client that leaves while delayed has cost nothing.
 func TestDecideOfOneWhoLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mw := newMiddleware(t, httplimit.Options{

@@ -101,7 +101,7 @@ func TestShapingIsShared(t *testing.T) {
 	})
 }
 
-// TestShapingEndsWithTheClient: who hangs up while bytes wait frees their turn.
+// TestShapingEndsWithTheClient: a client that hangs up while bytes wait frees their turn.
 func TestShapingEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failed error

@@ -208,7 +208,7 @@ func TestOnEndOfSteps(t *testing.T) {
 	}
 }
 
-// TestOnEndOfOwn: who asks for what it has left has no verdict.
+// TestOnEndOfOwn: a client that asks for what it has left has no verdict.
 func TestOnEndOfOwn(t *testing.T) {
 	ends := 0
 	p := rules(t, "  - {name: a, by: ip, limits: 1/min}")

@@ -101,7 +101,7 @@ func TestSwitchedRequestBytes(t *testing.T) {
 	}
 }
 
-// TestSwitchDenied: who has spent all the bytes does not switch protocol.
+// TestSwitchDenied: a client that has spent all the bytes does not switch protocol.
 func TestSwitchDenied(t *testing.T) {
 	g := newGuard(t, "  - {name: up, by: ip, cost: request-bytes, limits: 10B/min sliding-log}\n", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "" {

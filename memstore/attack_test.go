@@ -147,7 +147,7 @@ func TestFloodWearsOutNoLimitWithoutAKey(t *testing.T) {
 	}
 }
 
-// TestFloodBeforeDenial tries a key now and then while new keys come: who is
+// TestFloodBeforeDenial tries a key now and then while new keys come: a caller that is
 // not denied yet is forgotten only if as many new keys come between two tries
 // as half of the store holds. When the store is full for the first time nothing
 // shows who was tried recently, and one goes who may be any.

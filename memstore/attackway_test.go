@@ -159,7 +159,7 @@ func TestFloodOfManyKeysWithoutAKey(t *testing.T) {
 	}
 }
 
-// TestSlotsSurviveAFlood: who is refused a slot is not let in for new keys.
+// TestSlotsSurviveAFlood: a caller that is refused a slot is not let in for new keys.
 func TestSlotsSurviveAFlood(t *testing.T) {
 	storekit.SkipRace(t)
 	t.Parallel()

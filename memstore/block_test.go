@@ -50,7 +50,7 @@ func TestFloodForgetsNoBlockedKey(t *testing.T) {
 	}
 }
 
-// TestBlockCostsNothingUnlessDenied: who is never denied has no state of a block, and
+// TestBlockCostsNothingUnlessDenied: a caller that is never denied has no state of a block, and
 // a denial that counts allocates nothing.
 func TestBlockCostsNothingUnlessDenied(t *testing.T) {
 	storekit.SkipRace(t)

@@ -42,7 +42,7 @@ func TestRegistryForgetsWhatNoSlotNames(t *testing.T) {
 	}
 }
 
-// TestRegistryNamesWhatWasForgotten: who has looked up a version before it was
+// TestRegistryNamesWhatWasForgotten: a caller that has looked up a version before it was
 // forgotten names the one in its place.
 func TestRegistryNamesWhatWasForgotten(t *testing.T) {
 	t.Parallel()

@@ -83,7 +83,7 @@ func FuzzParseBlock(f *testing.F) {
 	})
 }
 
-// TestBlockDoesNotWait: where others wait until they fit, who is under a block is
+// TestBlockDoesNotWait: where others wait until they fit, a client that is under a block is
 // denied, so that the block counts, and blocks.
 func TestBlockDoesNotWait(t *testing.T) {
 	plain := policy.NewRule("plain", policy.IP(), sluice.MustParseLimit("1/min fixed-window"))

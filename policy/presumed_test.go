@@ -70,7 +70,7 @@ func (a *askers) left() (n int) {
 }
 
 // TestFailuresBesidePresumed: failures for which there is no room beside what is
-// presumed to count take its place when it does not: else who hangs up on as many
+// presumed to count take its place when it does not: else a client that hangs up on as many
 // log-ins that succeed, and has failures end meanwhile, is charged none of them.
 func TestFailuresBesidePresumed(t *testing.T) {
 	for _, limits := range [][]string{

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicegate/sluice/policy"
 )
 
-// TestRunningKeepsItsSlot: who may still be worked on counts until its slot
+// TestRunningKeepsItsSlot: a request that may still be in progress counts until its slot
 // expires, though nobody will report its end.
 func TestRunningKeepsItsSlot(t *testing.T) { bothWays(t, testRunningKeepsItsSlot) }
 
@@ -118,7 +118,7 @@ func (failing) Take(context.Context, sluice.Request) (sluice.Decision, error) {
 }
 
 // TestPresumedBeyondTheQuota: requests that do not count in the end give back what
-// they were presumed to cost, and nothing that others have spent: who hangs up on
+// they were presumed to cost, and nothing that others have spent: a client that hangs up on
 // responses that do not count would else wipe out those that do.
 func TestPresumedBeyondTheQuota(t *testing.T) {
 	for _, limits := range [][]string{

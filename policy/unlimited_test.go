@@ -33,7 +33,7 @@ func plansOf(level policy.Level) policy.Rule {
 
 var oneAMinute = []policy.Limit{{Limit: sluice.PerMinute(1)}}
 
-// TestTierWithoutLimits: who is of such a tier passes and the store is not asked;
+// TestTierWithoutLimits: a client that is of such a tier passes and the store is not asked;
 // nobody else does, and nobody gets there by a value that is in doubt.
 func TestTierWithoutLimits(t *testing.T) {
 	tiers := policy.Tiers{By: policy.Claim("plan"), Limits: map[string][]policy.Limit{"trial": oneAMinute}, Unlimited: []string{"vip"}}

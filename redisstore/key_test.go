@@ -67,7 +67,7 @@ func TestKeysDoNotCollide(t *testing.T) {
 	}
 }
 
-// TestKeysOfSlotsDoNotCollide: who holds slots is kept beside limits of the
+// TestKeysOfSlotsDoNotCollide: a caller that holds slots is kept beside limits of the
 // same names.
 func TestKeysOfSlotsDoNotCollide(t *testing.T) {
 	k := keyer{prefix: "sluice"}

@@ -63,7 +63,7 @@ func TestImpatientCallersHurtNobody(t *testing.T) {
 	}
 }
 
-// TestLateCallersHaveTheirTime: who comes late to the line behind a call that
+// TestLateCallersHaveTheirTime: a caller that comes late to the line behind a call that
 // hangs is not sent away with those who have waited as long as they may.
 func TestLateCallersHaveTheirTime(t *testing.T) {
 	const timeout = 2 * time.Second

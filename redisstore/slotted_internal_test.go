@@ -55,7 +55,7 @@ func TestConformanceAtSetInstants(t *testing.T) {
 	}
 }
 
-// TestDeniedUnitsRenewNoSlot: who holds slots already and is denied the units holds
+// TestDeniedUnitsRenewNoSlot: a caller that holds slots already and is denied the units holds
 // them for no longer than before, in two calls as in one.
 func TestDeniedUnitsRenewNoSlot(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {

@@ -81,7 +81,7 @@ func TestSlotAndUnitsAreOneCall(t *testing.T) {
 	}
 }
 
-// TestSlotUnderAChangedLimit has the store decide the units itself: who is denied
+// TestSlotUnderAChangedLimit has the store decide the units itself: a caller that is denied
 // these holds no slot, but for who held one before.
 func TestSlotUnderAChangedLimit(t *testing.T) {
 	for _, b := range redistest.Binaries(t) {

@@ -135,7 +135,7 @@ func TestImpatientCallersLeaveConnectionsToOthers(t *testing.T) {
 	}
 }
 
-// TestCallersWhoGoAwayAreLet: who goes away while an answer is awaited, alone on
+// TestCallersWhoGoAwayAreLet: a caller that goes away while an answer is awaited, alone on
 // a connection, leaves at once.
 func TestCallersWhoGoAwayAreLet(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))

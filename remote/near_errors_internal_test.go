@@ -65,7 +65,7 @@ func TestWaitersOfALease(t *testing.T) {
 	}
 }
 
-// TestWhoAskedLeaves: who waits for units that another has asked for asks for them
+// TestWhoAskedLeaves: a caller that waits for units that another has asked for asks for them
 // when that one leaves.
 func TestWhoAskedLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestWhoAskedLeaves(t *testing.T) {
 	})
 }
 
-// TestWaiterLeavesUnsent: who leaves while another asks has sent nothing.
+// TestWaiterLeavesUnsent: a caller that leaves while another asks has sent nothing.
 func TestWaiterLeavesUnsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache, g, p := pressed(t, 200*time.Millisecond, nil)

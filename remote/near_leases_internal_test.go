@@ -264,7 +264,7 @@ func TestConcurrentFleet(t *testing.T) {
 	}
 }
 
-// TestWaitersLeave: who waits for another's answer leaves with its own context.
+// TestWaitersLeave: a caller that waits for another's answer leaves with its own context.
 func TestWaitersLeave(t *testing.T) {
 	f := newFleet(t, 1, "500/s sliding-log", sluice.LeaseTerms{TTL: 30 * time.Millisecond, Units: 10})
 	f.do(0, sluice.OpTake, 1)

@@ -158,7 +158,7 @@ func TestClientLeavesStream(t *testing.T) {
 	s.Free(t)
 }
 
-// TestClientLeavesHijack: who leaves before his connection is hijacked, so that
+// TestClientLeavesHijack: a client that leaves before his connection is hijacked, so that
 // fasthttp forgets the request, frees his slot all the same.
 func TestClientLeavesHijack(t *testing.T) {
 	start := starting(fiber.Config{}, func(app *fiber.App, s *limittest.Signals) {

@@ -124,7 +124,7 @@ func profileText(p profile.Profile) string {
 		b.WriteString("\nIts answer:\n  " + strings.ReplaceAll(strings.TrimSuffix(p.Answer, "\n"), "\n", "\n  ") + "\n")
 	}
 	if len(p.Differs) > 0 {
-		b.WriteString("\nWhat differs:\n  - " + strings.Join(p.Differs, "\n  - ") + "\n")
+		b.WriteString("\nDifferences:\n  - " + strings.Join(p.Differs, "\n  - ") + "\n")
 	}
 	for _, v := range p.Vectors {
 		b.WriteString("\n" + v.Name + "\n")

@@ -201,7 +201,7 @@ func (w world) try(from, to string) string {
 	return w.must(cmd)
 }
 
-// TestOffendersAreBlocked: who goes on after being denied gets no answer any
+// TestOffendersAreBlocked: a client that goes on after being denied gets no answer any
 // more, others do, and it ends when they are let back in.
 func TestOffendersAreBlocked(t *testing.T) {
 	w := newWorld(t)

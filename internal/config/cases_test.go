@@ -105,7 +105,7 @@ cases:
       - {given: {request: "OPTIONS *"}, expect: {verdict: allowed, rule: server}}
       - {given: {request: GET /café}, expect: {verdict: allowed, rule: cafe}}
       - {given: {request: GET /caf%C3%A9}, expect: {verdict: denied, rule: cafe}}
-  - name: who is let in
+  - name: a client that is let in
     steps:
       - {given: {from: 192.0.2.66}, expect: forbidden}
       - {given: {from: "::ffff:192.0.2.66"}, expect: forbidden}
@@ -129,7 +129,7 @@ cases:
 		t.Fatal(err)
 	}
 	const want = `ok   another way to write it
-ok   who is let in
+ok   a client that is let in
 FAIL what is said
      cases:24:45: step 1: want 1 allowed, got 1 forbidden (allow and deny do not let in 192.0.2.66)
      cases:25:72: step 2: want rule login, got  (allow and deny do not let in 192.0.2.66)

@@ -104,7 +104,7 @@ const (
 	aRequest    = 40 << 10
 )
 
-// TestMemory: what clients can make a server keep is bounded, who is there is
+// TestMemory: what clients can make a server keep is bounded, a present client is
 // served, and all is given back.
 func TestMemory(t *testing.T) {
 	t.Run("connections", func(t *testing.T) {

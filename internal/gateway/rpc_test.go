@@ -256,7 +256,7 @@ func TestRPCDenied(t *testing.T) {
 	echo()
 }
 
-// TestRPCUpstreamDown: who is not there is UNAVAILABLE to a client of gRPC.
+// TestRPCUpstreamDown: an upstream that is down is UNAVAILABLE to a client of gRPC.
 func TestRPCUpstreamDown(t *testing.T) {
 	for name, to := range map[string]string{
 		"nobody": "h2c://" + strings.TrimPrefix(refusing(t), "http://"),

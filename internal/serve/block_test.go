@@ -29,7 +29,7 @@ func onBothStores(t *testing.T, run func(t *testing.T, store string)) {
 	})
 }
 
-// TestBlock: who is denied often enough is denied for as long as the block says, and
+// TestBlock: a client that is denied often enough is denied for as long as the block says, and
 // the answer, the metrics and the page distinguish that from another denial.
 func TestBlock(t *testing.T) {
 	onBothStores(t, func(t *testing.T, store string) {

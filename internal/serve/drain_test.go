@@ -75,7 +75,7 @@ func untilRefused(t *testing.T, addr string) {
 }
 
 // TestDrainLosesNothing: a request that started before the signal is answered, nothing
-// new is let in, and who asks for readiness learns of it meanwhile.
+// new is let in, and a client that asks for readiness learns of it meanwhile.
 func TestDrainLosesNothing(t *testing.T) {
 	up := newHolding(t)
 	r := start(t, inFront(up.url, "1000/min"))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestAdminForeign: who comes through a proxy on this machine, or is another site's page in
+// TestAdminForeign: a client that comes through a proxy on this machine, or is another site's page in
 // a browser here, is not a caller on this machine: it needs the token, and where
 // there is none is not answered.
 func TestAdminForeign(t *testing.T) {
@@ -66,7 +66,7 @@ func TestAdminForeign(t *testing.T) {
 	}
 }
 
-// TestLiveHead: who asks for the head of the events alone is answered at once, and takes no
+// TestLiveHead: a client that asks for the head of the events alone is answered at once, and takes no
 // place.
 func TestLiveHead(t *testing.T) {
 	s := start(t, fmt.Sprintf("upstream: %q\nrules: [{name: a, by: ip, limits: 5/min}]\n", named(t, "up")), stopped)

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicegate/sluice/internal/redistest"
 )
 
-// TestPausedStore: who gets 503, or hangs up, while the store hangs for a moment
+// TestPausedStore: a client that gets 503, or hangs up, while the store hangs for a moment
 // has spent nothing, whatever a rule asks of the store.
 func TestPausedStore(t *testing.T) {
 	for _, c := range []struct{ name, rule string }{

@@ -165,7 +165,7 @@ func wantField(t *testing.T, a answer, name, want string) {
 	}
 }
 
-// TestNetworks: deny beats allow, and who is let in is asked first.
+// TestNetworks: deny beats allow, and clients are checked first.
 func TestNetworks(t *testing.T) {
 	s := start(t, fmt.Sprintf(`
 upstream: %q

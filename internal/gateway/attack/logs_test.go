@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// TestLogs: who can write to the log by failing cannot fill it: of each kind of
+// TestLogs: a client that can write to the log by failing cannot fill it: of each kind of
 // failure there are a few lines a second, however many there are.
 func TestLogs(t *testing.T) {
 	t.Parallel()

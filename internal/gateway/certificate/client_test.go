@@ -120,7 +120,7 @@ func (a *asking) ask(t *testing.T, config *tls.Config) (body string, resumed boo
 	return string(all), resp.TLS.DidResume, errors.Join(err, resp.Body.Close())
 }
 
-// TestClients: who has a certificate that was issued for it as a client comes in,
+// TestClients: a client that has a certificate that was issued for it as a client comes in,
 // and nobody with another one.
 func TestClients(t *testing.T) {
 	ours, other := newAuthority(t, "ours"), newAuthority(t, "ours")

@@ -138,7 +138,7 @@ func (down) Take(context.Context, sluice.Request) (sluice.Decision, error) {
 }
 
 // TestSpans: a decision is a span in the trace of its request, with those of the store
-// within; who is not traced has none, and no span has what a client sent.
+// within; a client that is not traced has none, and no span has what a client sent.
 func TestSpans(t *testing.T) {
 	to := startReceiver(t)
 	tracer := newTracer(t, "OTEL_EXPORTER_OTLP_ENDPOINT", to.url)
@@ -224,7 +224,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestAskedFor: who asks for nothing has no Tracer, and who asks for what there is not
+// TestAskedFor: a client that asks for nothing has no Tracer, and one that asks for an unknown one
 // is given what to write.
 func TestAskedFor(t *testing.T) {
 	for _, c := range []struct {

@@ -23,7 +23,7 @@ const rules = `  - {name: api, match: {path: /api/}, by: header.X-User, limits: 
 const hostile = `<img src=x onerror="document.title='gone'">`
 
 // TestPage: what is denied is shown as it happens; keys in clear to who has logged
-// in; and who has may look a key up, reset it and give it other limits. What comes from
+// in; and a client that has may look a key up, reset it and give it other limits. What comes from
 // strangers is text, and the token is nowhere.
 func TestPage(t *testing.T) {
 	t.Parallel()
