@@ -18,6 +18,6 @@ func tooLate(c *Config, i int) []string {
 	if at < 0 || c.Upstreams[at].LongestRequest == 0 || r.MaxWait < c.Upstreams[at].LongestRequest {
 		return nil
 	}
-	return []string{fmt.Sprintf("what is delayed by max_wait, %v, is not sent any more: its upstream has a longest_request of %v, in which that counts; use a shorter max_wait",
+	return []string{fmt.Sprintf("a request delayed by max_wait, %v, is not sent any more: the delay counts towards its upstream's longest_request of %v; use a shorter max_wait",
 		r.MaxWait, c.Upstreams[at].LongestRequest)}
 }

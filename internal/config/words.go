@@ -253,9 +253,9 @@ func costWords(c policy.Cost, shape bool) string {
 		}
 		return "the bytes of its response; as much as is under way may pass beyond the limits"
 	case policy.RequestHeader:
-		return fmt.Sprintf("what its header %s says, %d at most", c.Header, c.Most)
+		return fmt.Sprintf("the number in its header %s, %d at most", c.Header, c.Most)
 	case policy.ResponseHeader:
-		return fmt.Sprintf("what its response's header %s says, %d at most; what goes beyond the estimate may pass beyond the limits", c.Header, c.Most)
+		return fmt.Sprintf("the number in its response's header %s, %d at most; units beyond the estimate may exceed the limits", c.Header, c.Most)
 	case policy.Milliseconds:
 		return "the milliseconds that it runs; requests that are under way at once may pass beyond the limits"
 	default:

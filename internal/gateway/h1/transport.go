@@ -28,7 +28,7 @@ const most1xx = 100
 
 var (
 	errClosed   = errors.New("h1: the upstream closed the connection before a response")
-	errSwitched = errors.New("h1: the upstream switched to another protocol, which nobody asked for")
+	errSwitched = errors.New("h1: the upstream switched to another protocol without a request for it")
 	errMany     = fmt.Errorf("h1: the upstream sent more than %d informational responses", most1xx)
 )
 
