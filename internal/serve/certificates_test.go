@@ -39,7 +39,7 @@ func TestCertificateLines(t *testing.T) {
 		{"well", false, end, ""},
 		{"expired", false, end.Add(time.Second), head + "it expired on " + at + "; put a new pair into its files"},
 		{"spoilt", true, end, head + "its last reload failed; the previous one, which expires on " + at + ", stays active:\n" +
-			"certificate: " + cert + " and " + key + " are cannot be used: "},
+			"certificate: " + cert + " and " + key + " cannot be used: "},
 		{"both", true, end.Add(time.Second), head + "its last reload failed; the previous one, which expired on " + at + ", stays active:\n"},
 	} {
 		if c.spoil {

@@ -129,7 +129,7 @@ func TestMaxConnections(t *testing.T) {
 	if denied != 2 {
 		t.Errorf("%v denied in metrics, want 2", denied)
 	}
-	s.expectLog(t, "raise max_connections")
+	s.expectLog(t, "raise it, or set open of the listener")
 	if err := conn.Close(); err != nil {
 		t.Error(err)
 	}

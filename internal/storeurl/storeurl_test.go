@@ -33,14 +33,14 @@ var badLines = []struct{ name, line, want string }{
 	{"sentinels without a master", "redis-sentinel://h", "redis-sentinel://127.0.0.1:26379/mymaster"},
 	{"CA without TLS", "redis://h?ca_file=x", "begin the URL with rediss://"},
 	{"certificate without key", "rediss://h?cert_file=x", "belong together"},
-	{"sentinel's user elsewhere", "redis://h?sentinel_user=x", "are of redis-sentinel://"},
+	{"sentinel's user elsewhere", "redis://h?sentinel_user=x", "are for redis-sentinel://"},
 	{"parameter twice", "redis://h?prefix=a&prefix=b", "given twice"},
 	{"parameter without value", "redis://h?prefix=", "no value"},
 	{"timeout is a number", "redis://h?timeout=250", "timeout: is no duration from 1ms to 1s"},
 	{"timeout too long", "redis://h?timeout=2s", "timeout: is no duration from 1ms to 1s"},
 	{"timeout too short", "redis://h?timeout=10us", "timeout: is no duration from 1ms to 1s"},
 	{"control character", "redis://h\n", "control character"},
-	{"too long", "redis://" + strings.Repeat("h", 5000), "may have 4096"},
+	{"too long", "redis://" + strings.Repeat("h", 5000), "use at most 4096"},
 }
 
 func TestBadLines(t *testing.T) {
