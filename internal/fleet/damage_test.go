@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -105,9 +107,24 @@ func TestRecordOfLargestCounter(t *testing.T) {
 	}
 }
 
+// TestCounterAtBound: a change holds over a record whose counter is the largest that is
+// believed, and over one that is just above, which no node learns.
+func TestCounterAtBound(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	a := join(t, "redis://"+server.Addr, "A", nil, 0)
+	bound := time.Now().UnixMilli() + 1<<41
+	do(t, client, "HSET", hash, idOf("k"), fmt.Sprintf("%d Z k=9", bound-1), idOf("l"), fmt.Sprintf("%d Z l=9", bound+3_600_000))
+	b := join(t, "redis://"+server.Addr, "B", nil, 0)
+	agree(t, "k=9", b)
+	b.must(t, "k", "1")
+	b.must(t, "l", "2")
+	agree(t, "k=1 l=2", a, b, join(t, "redis://"+server.Addr, "C", nil, 0))
+}
+
 // TestHeadOfLargestCounter: so with the head, which needs no secret, in range and beyond.
 func TestHeadOfLargestCounter(t *testing.T) {
-	for _, head := range []string{"1125899906842624:x", "9999999999999999999:x"} {
+	for _, head := range []string{"35184372088832:x", "1125899906842624:x", "9999999999999999999:x"} {
 		t.Run(head, func(t *testing.T) {
 			server := redistest.Start(t, redistest.Redis(t))
 			client := server.Client(t)
@@ -290,4 +307,31 @@ func TestFlushedThenBehind(t *testing.T) {
 	wait(t, "a change by who is behind", func() bool { return b.set(t, "k", "later") == nil })
 	a = join(t, "redis://"+server.Addr, "A2", have, time.Minute)
 	agree(t, "k=later", a, b)
+}
+
+// TestSecretChanged: after the first use of a secret, and the removal of the old records,
+// the store has each record once, and no name in clear.
+func TestSecretChanged(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	a := join(t, "redis://"+server.Addr, "A", nil, 0)
+	a.must(t, "alice", "1")
+	a.must(t, "bob", "1")
+	a.stop()
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := join(t, "redis://"+server.Addr+"?secret_file="+file, "B", a.have, time.Second)
+	do(t, client, "DEL", hash, list)
+	wait(t, "the store to have each record once", func() bool {
+		n, err := do(t, client, "HLEN", hash).AsInt64()
+		return err == nil && n == 3
+	})
+	agree(t, "alice=1 bob=1", b)
+	for _, words := range [][]string{{"HGETALL", hash}, {"LRANGE", list, "0", "-1"}} {
+		if text := fmt.Sprint(do(t, client, words...).ToAny()); strings.Contains(text, "alice") || strings.Contains(text, "bob") {
+			t.Errorf("%v shows %s", words, text)
+		}
+	}
 }

@@ -96,7 +96,7 @@ type logged struct {
 	Entry
 	head
 	record string // the ID of what was changed, empty if it is no record
-	all    bool   // whoever reads it compares all
+	all    bool   // each reader compares all
 }
 
 // entry reads what [changeScript] has written.
