@@ -131,8 +131,11 @@ func (c *Conn) Eval(ctx context.Context, s *Script, keys []string, args ...strin
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	list, err := s.lua.Exec(ctx, *client, keys, args).AsStrSlice()
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" || redisurl.Answered(err) {
-		return nil, fmt.Errorf("%w: %w", ErrNotSent, err) // a script that a server refuses has changed nothing
+	if redisurl.Answered(err) {
+		return nil, fmt.Errorf("%w: the server refuses it: %w", ErrNotSent, err) // and has changed nothing
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fleet: %w", err)

@@ -15,9 +15,11 @@ import (
 )
 
 const (
-	scanCount = 512 // fields of a hash in one call
-	mostPages = 4 * MostRecords / scanCount
-	tidyEvery = time.Hour
+	mostFields   = 4 * MostRecords // of the hash
+	versionsOnce = 2000            // in one call
+	fetchedOnce  = 1000            // records in one call, and
+	fetchedBytes = 1 << 20
+	tidyEvery    = time.Hour
 
 	mostLearnt = 16 << 20 // bytes of records that are put into the copy at once
 )
@@ -25,12 +27,12 @@ const (
 // follow reads the log from the entry up to which the copy has read. Where that is not
 // in it any more the copy is compared with the store.
 func (r *Records) follow(ctx context.Context, have head, now time.Time) error {
-	list, err := r.conn.Eval(ctx, logScript, r.keys(), strconv.FormatInt(have.number, 10), strconv.Itoa(MostEntries))
+	list, err := r.conn.Eval(ctx, logScript, r.keys(), strconv.FormatInt(have.number, 10), strconv.Itoa(MostEntries), strconv.Itoa(mostRead))
 	if err != nil {
 		return err
 	}
 	var entries []logged
-	found, several := false, false
+	found, all := false, false
 	for _, text := range list {
 		e, err := r.entry(text)
 		if err != nil && !errors.Is(err, errSeal) {
@@ -39,17 +41,14 @@ func (r *Records) follow(ctx context.Context, have head, now time.Time) error {
 		if found = e.head == have; found {
 			break
 		}
-		several = several || e.several && !e.Own
+		all = all || e.all
 		if err != nil {
 			e.Body = nil
 		}
 		entries = append(entries, e)
 	}
-	if !found || several {
+	if !found || all || len(entries) == 0 { // in the last case somebody else has written the head
 		return r.compare(ctx, now)
-	}
-	if len(entries) == 0 {
-		return errors.New("fleet: the log ends before its head")
 	}
 	var ids []string
 	for _, e := range entries {
@@ -69,19 +68,23 @@ func (r *Records) follow(ctx context.Context, have head, now time.Time) error {
 	return nil
 }
 
-// fetch reads records and puts them into the copy. Those that cannot be used are left
-// out, and reported.
+// fetch reads records and puts them into the copy, together: a node makes each change of
+// its own active at a cost. If it fails those that were read are kept. Those that cannot
+// be used are left out, and reported.
 func (r *Records) fetch(ctx context.Context, ids []string) error {
 	var all []Record
+	defer func() { r.learn(all) }()
 	size := 0
-	for part := range slices.Chunk(ids, mostAtOnce) {
-		list, err := r.conn.Eval(ctx, fetchScript, r.keys(), part...)
+	for len(ids) > 0 {
+		part := ids[:min(len(ids), fetchedOnce)]
+		list, err := r.conn.Eval(ctx, fetchScript, r.keys(), append([]string{strconv.Itoa(fetchedBytes)}, part...)...)
 		if err != nil {
 			return err
 		}
-		if len(list) != len(part) {
-			return fmt.Errorf("fleet: the store answered for %d records instead of %d", len(list), len(part))
+		if len(list) == 0 || len(list) > len(part) {
+			return fmt.Errorf("fleet: the store answered for %d records of %d", len(list), len(part))
 		}
+		ids = ids[len(list):]
 		for i, text := range list {
 			if text == "" {
 				continue // it is gone again
@@ -98,7 +101,6 @@ func (r *Records) fetch(ctx context.Context, ids []string) error {
 			all, size = nil, 0
 		}
 	}
-	r.learn(all) // together: a node makes each change of its own active at a cost
 	return nil
 }
 
@@ -118,8 +120,13 @@ func (r *Records) compare(ctx context.Context, now time.Time) error {
 	stale := now.Sub(r.last) > MostUnconfirmed
 	r.mu.Unlock()
 	var push []Record
-	var gone []string
+	var gone, unbelieved []string
 	for _, own := range r.copy.All() {
+		if !believed(own.Version.Counter, now) {
+			unbelieved = append(unbelieved, own.Name) // nothing would ever be newer
+			continue
+		}
+		r.raise(own.Version.Counter)
 		id := r.conn.RecordID(own.Name)
 		v, ok := there[id]
 		delete(there, id)
@@ -136,6 +143,9 @@ func (r *Records) compare(ctx context.Context, now time.Time) error {
 	for id := range there {
 		fetch = append(fetch, id)
 	}
+	if len(unbelieved) > 0 {
+		r.copy.Drop(unbelieved, errUnbelieved)
+	}
 	if err := r.fetch(ctx, fetch); err != nil {
 		return err
 	}
@@ -150,38 +160,35 @@ func (r *Records) compare(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// versions returns the versions of all records in the store, by their IDs, and the head
+// versions returns the versions of the records in the store, by their IDs, and the head
 // from before they were read.
 func (r *Records) versions(ctx context.Context) (map[string]Version, head, error) {
-	all := make(map[string]Version)
-	var first head
-	cursor := "0"
-	for page := range mostPages {
-		list, err := r.conn.Eval(ctx, scanScript, r.keys(), cursor, strconv.Itoa(scanCount))
+	ids, err := r.conn.Eval(ctx, namesScript, r.keys(), strconv.Itoa(mostFields))
+	if err != nil {
+		return nil, head{}, err
+	}
+	if len(ids) == 0 {
+		return nil, head{}, fmt.Errorf("fleet: the store has more records than the %d that nodes write; delete %s: nodes put theirs back", MostRecords, r.conn.Key(recordsKey))
+	}
+	at, _ := parseHead(ids[0])
+	ids = ids[1:]
+	all := make(map[string]Version, len(ids))
+	for part := range slices.Chunk(ids, versionsOnce) {
+		list, err := r.conn.Eval(ctx, versionsScript, r.keys(), part...)
 		if err != nil {
-			return nil, first, err
+			return nil, at, err
 		}
-		if len(list) < 2 || len(list)%2 != 0 {
-			return nil, first, fmt.Errorf("fleet: the store listed %d values", len(list))
+		if len(list) != len(part) {
+			return nil, at, fmt.Errorf("fleet: the store has %d versions of %d records", len(list), len(part))
 		}
-		if page == 0 {
-			first, _ = parseHead(list[1])
-		}
-		for pair := range slices.Chunk(list[2:], 2) {
-			var v Version
-			if len(pair[1]) < 64 {
-				counter, writer, _ := strings.Cut(pair[1], " ")
-				v, _ = versionOf(counter, writer) // zero: older than any
+		for i, text := range list {
+			counter, writer, _ := strings.Cut(text, " ")
+			if v, err := versionOf(counter, writer); err == nil { // else it counts as absent
+				all[part[i]] = v
 			}
-			if len(all) < 2*MostRecords {
-				all[pair[0]] = v
-			}
-		}
-		if cursor = list[0]; cursor == "0" {
-			return all, first, nil
 		}
 	}
-	return nil, first, fmt.Errorf("fleet: the store has more records than the %d that nodes write; delete %s: nodes put theirs back", MostRecords, r.conn.Key(recordsKey))
+	return all, at, nil
 }
 
 // push puts records of the copy into the store that are newer than its own. One entry

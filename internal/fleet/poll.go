@@ -4,6 +4,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -23,7 +24,7 @@ const (
 	// change is active everywhere. Each is drawn from the upper
 	// quarter, so that the nodes of a fleet do not come together.
 	Every = 1400 * time.Millisecond
-	// partTimeout is how long the parts have after a poll.
+	// partTimeout is how long a part has after a poll that says nothing else.
 	partTimeout = 2 * time.Second
 	// longestMark is how many bytes of a mark are read.
 	longestMark = 64
@@ -34,10 +35,11 @@ const (
 type Mark struct{ Key, Field string }
 
 // Part is something that nodes share. Tick is called after each poll, by a goroutine
-// of its own; the next poll waits for it. Its ctx ends after 2 s.
+// of its own; the next poll waits for it. Its ctx ends after Timeout, or 2 s.
 type Part struct {
-	Marks []Mark
-	Tick  func(ctx context.Context, t Tick)
+	Marks   []Mark
+	Tick    func(ctx context.Context, t Tick)
+	Timeout time.Duration
 }
 
 // Tick is what a poll found.
@@ -87,9 +89,9 @@ var pollScript = NewScript(`
 local t = redis.call('TIME')
 local out = {string.format('%.0f', t[1] * 1000000 + t[2])}
 for i = 1, #ARGV - 1, 2 do
-  local v = redis.pcall('HGET', KEYS[tonumber(ARGV[i])], ARGV[i + 1])
-  if type(v) ~= 'string' or #v > tonumber(ARGV[#ARGV]) then v = '' end
-  out[#out + 1] = v
+  local n = redis.pcall('HSTRLEN', KEYS[tonumber(ARGV[i])], ARGV[i + 1])
+  local read = type(n) == 'number' and n > 0 and n <= tonumber(ARGV[#ARGV])
+  out[#out + 1] = read and redis.call('HGET', KEYS[tonumber(ARGV[i])], ARGV[i + 1]) or ''
 end
 return out`)
 
@@ -99,10 +101,21 @@ func (c *Conn) poll(ctx context.Context) Tick {
 	if err != nil {
 		t = Tick{Err: err}
 	}
-	if before := c.failure.Swap(&failure{err}); err != nil && before.err == nil && ctx.Err() == nil {
+	before := c.failure.Swap(&failure{err})
+	switch {
+	case ctx.Err() != nil:
+	case redisurl.Answered(err) && !redisurl.Temporary(err) && !redisurl.Answered(before.err):
+		c.log.Warn("the store refuses what nodes share: this node learns no changes of other nodes, and changes for all nodes are refused; give its user the rights",
+			slog.String("store", c.target.String()), slog.String("rights", c.rights()), slog.Any("error", err))
+	case err != nil && before.err == nil:
 		c.log.Debug("the fleet's poll failed", slog.Any("error", err)) // the store reports outages
 	}
 	return t
+}
+
+// rights returns what an ACL must allow beside what decisions need.
+func (c *Conn) rights() string {
+	return "~" + c.prefix + "{fleet}!* +@read +@write +@scripting +time"
 }
 
 func (c *Conn) read(ctx context.Context) (t Tick, err error) {
@@ -141,8 +154,6 @@ func (c *Conn) read(ctx context.Context) (t Tick, err error) {
 
 // hand gives each part its own marks, and waits for all.
 func (c *Conn) hand(ctx context.Context, t Tick) {
-	ctx, cancel := context.WithTimeout(ctx, partTimeout)
-	defer cancel()
 	var group sync.WaitGroup
 	at := 0
 	for _, p := range c.parts {
@@ -151,7 +162,11 @@ func (c *Conn) hand(ctx context.Context, t Tick) {
 			own.Values = t.Values[at : at+len(p.Marks) : at+len(p.Marks)]
 			at += len(p.Marks)
 		}
-		group.Go(func() { p.Tick(ctx, own) })
+		group.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, cmp.Or(p.Timeout, partTimeout))
+			defer cancel()
+			p.Tick(ctx, own)
+		})
 	}
 	group.Wait()
 }

@@ -32,8 +32,13 @@ const (
 	MostUnconfirmed = 30 * 24 * time.Hour
 
 	longestBody = 16 << 10 // bytes of a record or entry
-	mostPending = 256      // entries that wait for the store
-	mostAtOnce  = 100      // records in one call
+	longestKept = longestBody + 200
+	mostPending = 256 // entries that wait for the store
+	mostAtOnce  = 100 // records in one call that writes
+
+	// compareTimeout is how long a comparison may take: over a slow network each of its
+	// calls does.
+	compareTimeout = 30 * time.Second
 )
 
 // Record is a value that all nodes keep. Of two records of a name the one with the
@@ -88,8 +93,9 @@ type Records struct {
 	head  head // up to which the copy has read; of the last comparison
 	last  time.Time
 	sync  bool      // the copy is as the store was at head
+	fails bool      // the last poll's changes could not be read, or its entries not be written
 	most  int64     // the largest number that is known
-	wait  []string  // entries that are to be written to the log
+	wait  []waiting // entries that are to be written to the log
 	owes  int       // records that were put back without an entry so far
 	tidy  time.Time // when what is over is looked for
 }
@@ -109,6 +115,9 @@ func parseHead(text string) (h head, ok bool) {
 // ErrStale is why records of a copy were dropped that the store did not have.
 var ErrStale = errors.New("fleet: the store has not confirmed this copy for 30 days and no longer has the record, which may have been removed")
 
+// errUnbelieved is why records of a copy were dropped that nothing could replace.
+var errUnbelieved = errors.New("fleet: the record has a version to which no store has counted")
+
 // ConflictError is a change that was not made, as somebody else has made one.
 type ConflictError struct{ Now *Record } // as it is; nil if there is none
 
@@ -125,7 +134,7 @@ var ErrFull = fmt.Errorf("fleet: there are %d records, with those that were remo
 // the store is, zero if it never was.
 func NewRecords(c *Conn, of Copy, confirmed time.Time) *Records {
 	r := &Records{conn: c, copy: of, turn: make(chan struct{}, 1), last: confirmed}
-	c.Register(Part{Marks: []Mark{{recordsKey, headField}}, Tick: r.tick})
+	c.Register(Part{Marks: []Mark{{recordsKey, headField}}, Tick: r.tick, Timeout: compareTimeout})
 	return r
 }
 
@@ -133,7 +142,7 @@ func NewRecords(c *Conn, of Copy, confirmed time.Time) *Records {
 func (r *Records) Synced() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.sync && r.conn.Err() == nil
+	return r.sync && !r.fails && r.conn.Err() == nil
 }
 
 // Drift returns how far the store's clock is ahead of this process's.
@@ -155,9 +164,9 @@ func (r *Records) tick(ctx context.Context, t Tick) {
 	have, synced := r.head, r.sync
 	r.mu.Unlock()
 	there, ok := parseHead(t.Values[0])
-	err := r.flush(ctx)
+	unwritten := r.flush(ctx)
+	var err error
 	switch {
-	case err != nil:
 	case synced && ok && there == have:
 		r.reached(have, t.Now)
 	case synced && ok:
@@ -165,10 +174,13 @@ func (r *Records) tick(ctx context.Context, t Tick) {
 	default:
 		err = r.compare(ctx, t.Now)
 	}
+	r.mu.Lock()
+	r.fails = err != nil || unwritten != nil
+	r.mu.Unlock()
+	if unwritten != nil {
+		r.conn.warn("the log of what nodes share could not be written", unwritten)
+	}
 	if err != nil {
-		r.mu.Lock()
-		r.sync = r.sync && synced
-		r.mu.Unlock()
 		r.conn.warn("what nodes share could not be read", err)
 		return
 	}
@@ -176,21 +188,35 @@ func (r *Records) tick(ctx context.Context, t Tick) {
 	r.tidyUp(ctx, t.Now)
 }
 
+// raise notes numbers that the store does not go below.
+func (r *Records) raise(counter int64) {
+	if believed(counter, r.now()) {
+		r.mu.Lock()
+		r.most = max(r.most, counter)
+		r.mu.Unlock()
+	}
+}
+
+// now returns the time by the store's clock.
+func (r *Records) now() time.Time { return time.Now().Add(r.Drift()) }
+
 // learn puts records into the copy.
 func (r *Records) learn(all []Record) {
-	r.mu.Lock()
-	for i := range all {
-		r.most = max(r.most, all[i].Version.Counter)
+	if len(all) == 0 {
+		return
 	}
-	r.mu.Unlock()
+	for i := range all {
+		r.raise(all[i].Version.Counter)
+	}
 	r.copy.Learn(all)
 }
 
 // reached notes up to where the copy is as the store.
 func (r *Records) reached(h head, now time.Time) {
+	r.raise(h.number)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.head, r.sync, r.last, r.most = h, true, now, max(r.most, h.number)
+	r.head, r.sync, r.last = h, true, now
 }
 
 // Change writes a record if the store has it in version was, and an entry to the
@@ -200,10 +226,10 @@ func (r *Records) Change(ctx context.Context, name string, was Version, body, en
 		return Version{}, err
 	}
 	r.mu.Lock()
-	synced := r.sync
+	synced := r.sync && !r.fails
 	r.mu.Unlock()
 	if !synced { // the store may count anew
-		if err := r.now(ctx); err != nil {
+		if err := r.compareNow(ctx); err != nil {
 			return Version{}, err
 		}
 	}
@@ -213,7 +239,7 @@ func (r *Records) Change(ctx context.Context, name string, was Version, body, en
 		r.mu.Lock()
 		r.sync = false
 		r.mu.Unlock()
-		if err := r.now(ctx); err != nil {
+		if err := r.compareNow(ctx); err != nil {
 			return Version{}, err
 		}
 		return r.change(ctx, name, was, body, entry)
@@ -231,12 +257,12 @@ func (r *Records) down() error {
 	return fmt.Errorf("%w: %w", ErrNotSent, err)
 }
 
-// now compares the copy with the store at once.
-func (r *Records) now(ctx context.Context) error {
+// compareNow compares the copy with the store at once.
+func (r *Records) compareNow(ctx context.Context) error {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
-		return r.compare(ctx, time.Now().Add(r.Drift()))
+		return r.compare(ctx, r.now())
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -266,7 +292,7 @@ func (r *Records) change(ctx context.Context, name string, was Version, body, en
 	case len(list) == 2 && list[0] == "conflict":
 		now, err := r.read(id, list[1])
 		if err != nil {
-			return Version{}, err
+			return r.replace(ctx, name, was, body, entry, list[1])
 		}
 		if now.Version.Compare(r.copy.Version(name)) > 0 {
 			r.learn([]Record{now})
@@ -276,68 +302,19 @@ func (r *Records) change(ctx context.Context, name string, was Version, body, en
 	return Version{}, fmt.Errorf("fleet: the store answered a change with %.200q", list)
 }
 
-// Publish writes an entry to the log. If that fails it is tried again with the next
-// polls, in bounded number.
-func (r *Records) Publish(ctx context.Context, entry []byte) error {
-	sealed := r.conn.Seal(logKey, entry)
-	err := r.down()
-	if err == nil {
-		err = r.append(ctx, sealed)
+// replace changes a record in whose place the store has something that no node can
+// read: it counts as absent.
+func (r *Records) replace(ctx context.Context, name string, was Version, body, entry []byte, there string) (Version, error) {
+	counter, rest, _ := strings.Cut(there, " ")
+	writer, _, _ := strings.Cut(rest, " ")
+	v, err := versionOf(counter, writer)
+	if err != nil || v == was {
+		return Version{}, fmt.Errorf("fleet: what the store has of this record cannot be read: %.100q", there)
 	}
-	if err != nil {
-		r.mu.Lock()
-		if r.wait = append(r.wait, sealed); len(r.wait) > mostPending {
-			r.wait = r.wait[1:]
-		}
-		r.mu.Unlock()
+	if was != r.copy.Version(name) {
+		return Version{}, &ConflictError{}
 	}
-	return err
-}
-
-func (r *Records) append(ctx context.Context, sealed string) error {
-	if len(sealed) > longestBody {
-		return fmt.Errorf("fleet: an entry of %d bytes; at most %d are shared", len(sealed), longestBody)
-	}
-	_, err := r.conn.Eval(ctx, changeScript, r.keys(), "", "", r.conn.node.ID, "", sealed, rand.Text()[:8], r.known(), "0", strconv.Itoa(MostEntries))
-	return err
-}
-
-// flush writes the entries that wait.
-func (r *Records) flush(ctx context.Context) error {
-	for {
-		r.mu.Lock()
-		if len(r.wait) == 0 {
-			r.mu.Unlock()
-			return nil
-		}
-		first := r.wait[0]
-		r.wait = r.wait[1:]
-		r.mu.Unlock()
-		if err := r.append(ctx, first); err != nil {
-			r.mu.Lock()
-			r.wait = append([]string{first}, r.wait...)
-			r.mu.Unlock()
-			return err
-		}
-	}
-}
-
-// Entries returns the last entries of the log, the latest first.
-func (r *Records) Entries(ctx context.Context, most int) ([]Entry, error) {
-	if err := r.down(); err != nil {
-		return nil, err
-	}
-	list, err := r.conn.Eval(ctx, logScript, r.keys(), "0", strconv.Itoa(min(most, MostEntries)))
-	if err != nil {
-		return nil, err
-	}
-	all := make([]Entry, 0, len(list))
-	for _, text := range list {
-		if e, err := r.entry(text); err == nil { // one that cannot be read is nobody's here
-			all = append(all, e.Entry)
-		}
-	}
-	return all, nil
+	return r.change(ctx, name, v, body, entry)
 }
 
 func (r *Records) keys() []string {
@@ -352,41 +329,18 @@ func (r *Records) known() string {
 	return strconv.FormatInt(r.most, 10)
 }
 
-// logged is an entry as it is in the log.
-type logged struct {
-	Entry
-	head
-	record  string // the ID of what was changed, empty if it is no record
-	several bool   // records were put back
-}
-
-// entry reads what [changeScript] has written.
-func (r *Records) entry(text string) (l logged, err error) {
-	parts := strings.SplitN(text, " ", 5)
-	if len(parts) != 5 || len(text) > longestBody+200 {
-		return l, errors.New("fleet: an entry of the log is not of this form")
-	}
-	if l.number, err = strconv.ParseInt(parts[0], 10, 64); err != nil {
-		return l, fmt.Errorf("fleet: an entry of the log: %w", err)
-	}
-	l.id, l.Number, l.Own = parts[1], l.number, parts[2] == r.conn.node.ID
-	l.several = parts[3] == "*"
-	if parts[3] != "-" && !l.several {
-		l.record = parts[3]
-	}
-	l.Body, err = r.conn.Unseal(logKey, parts[4])
-	return l, err
-}
-
 // read reads a record as it is in the store.
 func (r *Records) read(id, text string) (Record, error) {
 	parts := strings.SplitN(text, " ", 3)
-	if len(parts) != 3 || len(text) > longestBody+200 {
+	if len(parts) != 3 || len(text) > longestKept {
 		return Record{}, errors.New("fleet: a record in the store is not of this form")
 	}
 	v, err := versionOf(parts[0], parts[1])
 	if err != nil {
 		return Record{}, err
+	}
+	if !believed(v.Counter, r.now()) {
+		return Record{}, fmt.Errorf("fleet: a record in the store has version %v, to which no store has counted", v)
 	}
 	body, err := r.conn.Unseal(id, parts[2])
 	if err != nil {

@@ -11,10 +11,22 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// mostCounter is beyond what a store ever counts to: a version above it was made up.
-const mostCounter = 1 << 50
+const (
+	// mostCounter is beyond what a store ever counts to: a version above it was made up.
+	mostCounter = 1 << 49
+	// counterStep is how far a counter may be above the store's time in ms, 70 years: so
+	// that the largest one that is believed never ends what comes after it, and a server
+	// whose clock begins in 1970 is believed, too.
+	counterStep = 1 << 41
+	// idLength is that of what [Conn.RecordID] returns.
+	idLength = 24
+)
+
+// believed reports whether a counter may be what a store has counted to.
+func believed(counter int64, now time.Time) bool { return counter <= now.UnixMilli()+counterStep }
 
 // Version orders what nodes write of one record: the counter is the store's, and the
 // writer decides where a failover has counted twice. The zero value is older than all.
@@ -76,5 +88,5 @@ func (c *Conn) RecordID(name string) string {
 		mac.Write([]byte(name)) // never fails
 		sum = [sha256.Size]byte(mac.Sum(nil))
 	}
-	return base64.RawURLEncoding.EncodeToString(sum[:18])
+	return base64.RawURLEncoding.EncodeToString(sum[:idLength/4*3])
 }
