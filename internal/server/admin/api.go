@@ -259,7 +259,7 @@ func (a *API) change(r *http.Request, e AuditEntry, do func(*AuditEntry) (told b
 	}
 	told, err := do(&e)
 	if err != nil {
-		e.Error, told = err.Error(), false
+		e.Error, e.Unknown, told = err.Error(), errors.Is(err, errUnknown), false
 		e.Time = time.Now().UTC()
 		err = errors.Join(err, a.o.Audit.Write(e))
 	}

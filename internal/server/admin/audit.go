@@ -24,6 +24,8 @@ type AuditEntry struct {
 	Reason string         `json:"reason,omitempty"`
 	Detail map[string]any `json:"detail,omitempty"`
 	Error  string         `json:"error,omitempty"` // why it was not made
+	// Unknown is whether it may have been made all the same: the store has not answered.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // AuditLog is where changes are written down, a line of JSON for every change: to a

@@ -86,5 +86,5 @@ func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc) //nolint:gosec // it is below 1<<63
+	return int64(m.HeapAlloc)
 }
