@@ -23,7 +23,7 @@ ADMIN     ?= 127.0.0.1:9090
 # and what sends thousands of requests in turn.
 STEADY := ./algo ./internal/spec ./memstore
 # Such tests of other packages.
-LONG   := Estimate|ExplainEqualsDecide|ExplainEqualsDecisions|ExplainRules|FindingsOfRealTraffic|Keys|ManyOutages|NoAllocations|TakeAllocatesLittle
+LONG   := Estimate|ExplainEqualsDecide|ExplainEqualsDecisions|ExplainRules|FindingsOfRealTraffic|Fifty|Keys|ManyOutages|NoAllocations|Strangers|TakeAllocatesLittle
 # Packages whose tests start servers, or sluice itself, and wait for them.
 REAL   := cmd/sluice|deploy|docs|examples.*|internal/gateway/attack|internal/nginx|internal/redistest|redisstore.*|internal/serve
 
@@ -47,7 +47,7 @@ test: ## run every test, with the race detector where there is a C compiler; ins
 	set -x; $(GO) test $$race -p $(AT_ONCE) -shuffle=on -timeout 10m $$($(GO) list ./... | grep -vE '/(algo|internal/spec)$$')
 	$(GO) test -shuffle=on $(STEADY)
 	$(GO) test -run '^Test(Memory|Platforms)$$' ./internal/gateway/attack ./internal/serve
-	$(GO) test -run '^Test($(LONG))$$' ./policy ./redisstore ./remote ./internal/server/admin ./internal/server/decisionlog ./internal/server/sketch
+	$(GO) test -run '^Test($(LONG))$$' ./policy ./redisstore ./remote ./internal/server/admin ./internal/server/decisionlog ./internal/server/peers ./internal/server/sketch
 	@$(MAKE) --no-print-directory spec
 	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || race=; \
 	set -x; for part in $(PARTS); do $(GO) -C "$$part" test $$race -shuffle=on -timeout 10m ./...; done

@@ -78,7 +78,7 @@ func (c *adminClient) call(ctx context.Context, method, path string, send, into 
 		if err := json.Unmarshal(data, &fault); err != nil || fault.Error == "" {
 			return fmt.Errorf("%s answers %s; is this the admin address of sluice serve, and not public without a token?", c.base, resp.Status)
 		}
-		return errors.New(fault.Error)
+		return errors.New(lines(fault.Error))
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("the answer of %s cannot be read: %w", c.base, err)

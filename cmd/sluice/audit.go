@@ -40,7 +40,7 @@ var auditCommand = cli.Command{
 		}
 		switch {
 		case list.Problem != "":
-			fmt.Fprintf(&b, "on this node only, since its start: %s\n", list.Problem)
+			fmt.Fprintf(&b, "on this node only, since its start: %s\n", printable(list.Problem))
 		case list.ThisNodeOnly:
 			b.WriteString("on this node only, since its start: its store is in its memory\n")
 		}
@@ -57,7 +57,10 @@ func writeEntry(b *strings.Builder, e *admin.SharedEntry) {
 	if e.Reason != "" {
 		fmt.Fprintf(b, ": %s", printable(e.Reason))
 	}
-	if e.Error != "" {
+	switch {
+	case e.Unknown:
+		fmt.Fprintf(b, "; NOT KNOWN whether it was made: %s", printable(e.Error))
+	case e.Error != "":
 		fmt.Fprintf(b, "; NOT MADE: %s", printable(e.Error))
 	}
 	b.WriteByte('\n')

@@ -61,7 +61,7 @@ var keyCommands = []cli.Command{
 			{Name: "for", Value: "DURATION", Doc: "for how long, such as 24h (default: until it is removed)"},
 			{Name: "expires", Value: "TIME", Doc: "until when, such as 2026-12-31T18:00:00Z"},
 			{Name: "remove", Doc: "end the override"},
-			{Name: "this-node", Doc: "on the node that is asked only, until it ends or somebody changes the key's override for all: where the shared store cannot be reached"},
+			{Name: "this-node", Doc: "on the node that is asked only, until it ends or the node learns of a change of the key for all, also of an earlier one: where the shared store cannot be reached"},
 			{Name: "version", Value: "TEXT", Doc: "change nothing if the override is another one by now than this, which an answer or sluice status has named"},
 		}, changeFlags...)...),
 }
@@ -130,7 +130,7 @@ func writeKey(b *strings.Builder, s *admin.KeyState) {
 	case s.Exempt:
 		b.WriteString("  exempt: its requests are not charged\n")
 	case s.Override != "":
-		fmt.Fprintf(b, "  limits of its own: %s\n", s.Override)
+		fmt.Fprintf(b, "  limits of its own: %s\n", printable(s.Override))
 	case s.Shadow:
 		b.WriteString("  in shadow: nothing is denied\n")
 	}
@@ -158,14 +158,14 @@ func writeLimits(b *strings.Builder, s *admin.KeyState) {
 	case s.UnknownTier != "":
 		fmt.Fprintf(b, "  %q is none of its tiers\n", s.UnknownTier)
 	case s.Tier != "":
-		write("tier "+s.Tier+": ", s.Limits, s.Unlimited)
+		write("tier "+printable(s.Tier)+": ", s.Limits, s.Unlimited)
 		return
 	case len(s.Tiers) > 0:
 		fmt.Fprintf(b, "  a request's %s names the tier; add %s=NAME to see one tier\n", s.TierBy, s.TierBy)
 	}
 	write("no tier: ", s.Limits, s.Unlimited)
 	for _, p := range s.Tiers {
-		write("tier "+p.Tier+": ", p.Limits, p.Unlimited)
+		write("tier "+printable(p.Tier)+": ", p.Limits, p.Unlimited)
 	}
 	if s.MoreTiers > 0 {
 		fmt.Fprintf(b, "  %d tiers more; add %s=NAME to see one\n", s.MoreTiers, s.TierBy)
@@ -175,9 +175,9 @@ func writeLimits(b *strings.Builder, s *admin.KeyState) {
 // levelOf names a level of a rule; one that has no name is the rule.
 func levelOf(rule, level string) string {
 	if level == "" {
-		return rule
+		return printable(rule)
 	}
-	return rule + "/" + level
+	return printable(rule + "/" + level)
 }
 
 func resetKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Key) error {
@@ -221,7 +221,7 @@ func where(thisNodeOnly bool, notTold string) string {
 	case thisNodeOnly:
 		return "on this node only: its store is in its memory\n"
 	case notTold != "":
-		return "in the store, for all nodes that share it; they could not be notified, and may use what they remember of the key for a second or as long as a lease: " + notTold + "\n"
+		return "in the store, for all nodes that share it; they could not be notified, and may use what they remember of the key for a second or as long as a lease: " + printable(notTold) + "\n"
 	}
 	return "in the store, for all nodes that share it\n"
 }
@@ -246,7 +246,7 @@ func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Ke
 	var b strings.Builder
 	writeKey(&b, &done.Key)
 	if r := done.Replaced; r != nil {
-		fmt.Fprintf(&b, "in the place of %s (%s; %s)\n", strings.Join(r.Limits, ", "), r.Reason, r.Author)
+		fmt.Fprintf(&b, "in the place of %s (%s; %s)\n", printable(strings.Join(r.Limits, ", ")), printable(r.Reason), printable(r.Author))
 	}
 	if done.ThisNodeOnly {
 		b.WriteString("on this node only: other nodes keep what they have\n")
@@ -254,7 +254,7 @@ func overrideKey(ctx context.Context, call *cli.Call, c *adminClient, k admin.Ke
 		fmt.Fprintf(&b, "on all nodes that share the store, version %s\n", done.Version)
 	}
 	if done.Problem != "" {
-		fmt.Fprintf(&b, "%s\n", done.Problem)
+		fmt.Fprintf(&b, "%s\n", printable(done.Problem))
 	}
 	return call.Print(b.String())
 }

@@ -50,3 +50,12 @@ func printable(text string) string {
 	}
 	return text
 }
+
+// lines is printable of a text of several lines.
+func lines(text string) string {
+	all := strings.Split(text, "\n")
+	for i := range all {
+		all[i] = printable(strings.ReplaceAll(all[i], "\t", "  "))
+	}
+	return strings.Join(all, "\n")
+}

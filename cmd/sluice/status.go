@@ -78,7 +78,7 @@ func writeStatus(w io.Writer, s *status) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, version %s, active since %s\n", s.Status.File, s.Status.Hash, s.Status.Loaded.Format(time.RFC3339))
 	if s.Status.Failure != "" {
-		fmt.Fprintf(&b, "the last reload FAILED:\n%s\n", s.Status.Failure)
+		fmt.Fprintf(&b, "the last reload FAILED:\n%s\n", lines(s.Status.Failure))
 	}
 	var rules []admin.RuleStatus
 	findings, top := s.Rules, s.Top.Levels
@@ -103,15 +103,15 @@ func writeStatus(w io.Writer, s *status) error {
 		if !o.Expires.IsZero() {
 			until = "until " + o.Expires.Format(time.RFC3339)
 		}
-		fmt.Fprintf(&b, "\noverride of %s for %s: %s, %s (%s; %s)", levelOf(o.Rule, o.Level), strings.Join(o.Key, ", "), strings.Join(o.Limits, ", "), until, o.Reason, o.Author)
+		fmt.Fprintf(&b, "\noverride of %s for %s: %s, %s (%s; %s)", levelOf(o.Rule, o.Level), printable(strings.Join(o.Key, ", ")), printable(strings.Join(o.Limits, ", ")), until, printable(o.Reason), printable(o.Author))
 		switch {
 		case o.ThisNodeOnly:
 			b.WriteString(", on this node only")
 		case o.Version != "":
-			fmt.Fprintf(&b, ", on all nodes, version %s", o.Version)
+			fmt.Fprintf(&b, ", on all nodes, version %s", printable(o.Version))
 		}
 		if o.Unused != "" {
-			fmt.Fprintf(&b, "; not in use: %s", o.Unused)
+			fmt.Fprintf(&b, "; not in use: %s", printable(o.Unused))
 		}
 		b.WriteByte('\n')
 	}
@@ -126,7 +126,7 @@ func writeStatus(w io.Writer, s *status) error {
 	}
 	for i := range findings {
 		for _, f := range findings[i].Findings {
-			fmt.Fprintf(&b, "\n%s: %s\n", findings[i].Name, f.Text)
+			fmt.Fprintf(&b, "\n%s: %s\n", printable(findings[i].Name), printable(f.Text))
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -160,7 +160,7 @@ func writeNodes(w *strings.Builder, f *admin.Fleet) error {
 	}
 	fmt.Fprintf(w, "counts are the sum of %s, as of %s\n", nodes, f.AsOf.Format(time.RFC3339))
 	for _, n := range f.Notes {
-		fmt.Fprintf(w, "%s: %s\n", n.Kind, n.Text)
+		fmt.Fprintf(w, "%s: %s\n", n.Kind, printable(n.Text))
 	}
 	w.WriteByte('\n')
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -175,7 +175,7 @@ func writeNodes(w *strings.Builder, f *admin.Fleet) error {
 		case !n.Summed:
 			seen += ", not in the sum"
 		}
-		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", name, n.Version, n.Config, (time.Duration(n.Uptime) * time.Second).String(), seen, n.Total.Allowed, n.Total.Denied)
+		fmt.Fprintf(&table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", printable(name), printable(n.Version), printable(n.Config), (time.Duration(n.Uptime) * time.Second).String(), seen, n.Total.Allowed, n.Total.Denied)
 	}
 	if _, err := io.WriteString(t, table.String()); err != nil {
 		return err
@@ -193,19 +193,19 @@ func writeRules(b *strings.Builder, rules []admin.RuleStatus, fleet *admin.Fleet
 		if r.Mode == "shadow" {
 			trial = fmt.Sprintf("%d of %d", r.WouldDeny, r.Evaluated)
 		}
-		fmt.Fprintf(&table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t\n", r.Name, r.Allowed, r.Warned, r.Denied, r.Refused, r.Failed, trial)
+		fmt.Fprintf(&table, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t\n", printable(r.Name), r.Allowed, r.Warned, r.Denied, r.Refused, r.Failed, trial)
 		for _, c := range r.Candidates {
 			name := c.Name
 			if c.Level != "" {
 				name = c.Level + "/" + name
 			}
-			fmt.Fprintf(&table, "candidate: %s\t\t\t\t\t\t%d of %d\t\n", name, c.WouldDeny, c.Evaluated)
+			fmt.Fprintf(&table, "candidate: %s\t\t\t\t\t\t%d of %d\t\n", printable(name), c.WouldDeny, c.Evaluated)
 		}
 		if fleet == nil {
 			continue
 		}
 		for _, n := range fleet.Rules[i].Nodes {
-			fmt.Fprintf(&table, "at %s\t%d\t%d\t%d\t%d\t%d\t\t\n", fleet.Label(n.ID), n.Allowed, n.Warned, n.Denied, n.Refused, n.Failed)
+			fmt.Fprintf(&table, "at %s\t%d\t%d\t%d\t%d\t%d\t\t\n", printable(fleet.Label(n.ID)), n.Allowed, n.Warned, n.Denied, n.Refused, n.Failed)
 		}
 	}
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)

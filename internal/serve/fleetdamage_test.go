@@ -25,43 +25,6 @@ func within(ok func() bool) bool {
 	return false
 }
 
-// TestFleetLongReason: a request that is refused does not cut the node off.
-func TestFleetLongReason(t *testing.T) {
-	redis := redistest.Start(t, redistest.Redis(t))
-	all := nodes(t, "redis://"+redis.Addr, 2)
-	allFull(t, 3, all...)
-	a := all[1].ask(t, http.MethodPut, "/v1/override", `{"rule": "api", "parts": {"header.X-User": "bob"}, "limits": ["100/h"], "author": "ops", "reason": "`+strings.Repeat("x", 20<<10)+`"}`)
-	t.Logf("answered %d %.300s", a.status, a.body)
-	all[0].mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
-	if !within(func() bool { return all[1].full(t) == 100 }) {
-		t.Errorf("the other node has not learned the change; it says:\n%s", fetch(t, http.DefaultClient, all[1].admin+"/readyz").body)
-	}
-}
-
-// TestFleetResetOfLongKey: a reset of a key of 1,200 bytes that 16 rules have must not cut
-// the node off from what others change.
-func TestFleetResetOfLongKey(t *testing.T) {
-	redis := redistest.Start(t, redistest.Redis(t))
-	var rules strings.Builder
-	fmt.Fprintf(&rules, "store: {redis: {url: %q}}\nrules:\n  - {name: api, by: header.X-User, limits: 3/h sliding-log}\n", "redis://"+redis.Addr)
-	for i := range 15 {
-		fmt.Fprintf(&rules, "  - {name: r%d, by: header.X-User, limits: 3/h}\n", i)
-	}
-	a, b := start(t, rules.String()), start(t, rules.String())
-	until(t, "a change for all", func() bool {
-		x, _ := a.tell(t, http.MethodPut, `, "limits": ["50/h"]`)
-		return x.status == http.StatusOK
-	})
-	allFull(t, 50, a, b)
-	got := b.ask(t, http.MethodPost, "/v1/key/reset", fmt.Sprintf(`{"parts": {"header.X-User": %q}, "author": "ops"}`, strings.Repeat("k", 1200)))
-	_, told, _ := strings.Cut(got.body, "this_node_only")
-	t.Logf("reset: %d ...%s", got.status, told)
-	a.mustTell(t, http.MethodPut, `, "limits": ["100/h"]`)
-	if !within(func() bool { return b.full(t) == 100 }) {
-		t.Errorf("the node that was asked for the reset has %d units; /readyz:\n%s", b.full(t), fetch(t, http.DefaultClient, b.admin+"/readyz").body)
-	}
-}
-
 // TestFleetOldRights: with the rights that redisstore alone needs, as before an upgrade, the
 // node says in its log what is missing.
 func TestFleetOldRights(t *testing.T) {

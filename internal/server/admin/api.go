@@ -253,16 +253,13 @@ func statusOf(err error, otherwise int) int {
 // nodes; otherwise they are told here, which for a change that they need not act on
 // may also be later.
 func (a *API) change(r *http.Request, e AuditEntry, do func(*AuditEntry) (told bool, err error)) error {
-	if e.Author == "" {
-		return errors.New("author is missing: the audit log names one; give --author")
-	}
 	e.Remote, e.Time = r.RemoteAddr, time.Now().UTC()
 	if err := a.o.Audit.Write(e); err != nil {
 		return fmt.Errorf("%w: %w", errNotWritten, err)
 	}
 	told, err := do(&e)
 	if err != nil {
-		e.Error, told = err.Error(), false
+		e.Error, e.Unknown, told = err.Error(), errors.Is(err, errUnknown), false
 		e.Time = time.Now().UTC()
 		err = errors.Join(err, a.o.Audit.Write(e))
 	}
@@ -277,5 +274,9 @@ func (a *API) tell(ctx context.Context, e AuditEntry) error {
 	if a.o.Records == nil {
 		return nil
 	}
-	return a.o.Records.Publish(ctx, sharedEntry(a.o.Node, e))
+	entry, short := shortEntry(a.o.Node, e)
+	if err := a.o.Records.Publish(ctx, entry); err != nil || !short {
+		return err
+	}
+	return errShort
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +24,8 @@ type AuditEntry struct {
 	Reason string         `json:"reason,omitempty"`
 	Detail map[string]any `json:"detail,omitempty"`
 	Error  string         `json:"error,omitempty"` // why it was not made
+	// Unknown is whether it may have been made all the same: the store has not answered.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // AuditLog is where changes are written down, a line of JSON for every change: to a
@@ -37,17 +38,40 @@ type AuditLog struct {
 	sync bool // to is a regular file: a pipe cannot be synced
 	torn bool // the last line was written in part
 	now  func() time.Time
-	of   []AuditEntry // the last ones, up to twice mostEntries
+	of   []writtenEntry // the last ones
+	size int            // of their lines
 }
 
-// mostEntries is how many entries are at hand for who asks.
-const mostEntries = 1000
+type writtenEntry struct {
+	AuditEntry
+	size int
+}
+
+// What is at hand for who asks: so many entries, of so many bytes together.
+const (
+	mostEntries    = 1000
+	mostEntryBytes = 4 << 20
+)
 
 // last returns the last entries, the latest last.
 func (l *AuditLog) last() []AuditEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.of[max(0, len(l.of)-mostEntries):])
+	all := make([]AuditEntry, len(l.of))
+	for i := range l.of {
+		all[i] = l.of[i].AuditEntry
+	}
+	return all
+}
+
+// remember keeps an entry at hand in the place of the oldest ones.
+func (l *AuditLog) remember(e AuditEntry, size int) {
+	l.of, l.size = append(l.of, writtenEntry{e, size}), l.size+size
+	for len(l.of) > mostEntries || l.size > mostEntryBytes && len(l.of) > 1 {
+		l.size -= l.of[0].size
+		l.of[0] = writtenEntry{}
+		l.of = l.of[1:]
+	}
 }
 
 // NewAuditLog returns an AuditLog that writes to w.
@@ -137,10 +161,7 @@ func (l *AuditLog) Write(e AuditEntry) error {
 		return fmt.Errorf("audit: %w", err)
 	}
 	l.torn = false
-	if len(l.of) == 2*mostEntries {
-		l.of = append([]AuditEntry(nil), l.of[mostEntries:]...)
-	}
-	l.of = append(l.of, e)
+	l.remember(e, len(line))
 	if !l.sync {
 		return nil
 	}

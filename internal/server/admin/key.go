@@ -21,9 +21,6 @@ import (
 // without one.
 const mostTiers = 16
 
-// mostKeysOfEntry is how many keys an entry of the shared log names.
-const mostKeysOfEntry = 16
-
 // KeyStates is the answer of GET /v1/key.
 type KeyStates struct {
 	Keys    []KeyState `json:"keys"`
@@ -309,7 +306,11 @@ type ResetDone struct {
 
 func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 	var q Reset
-	if err := read(r, &q); err != nil {
+	err := read(r, &q)
+	if err == nil {
+		err = said(q.Author, q.Reason)
+	}
+	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
@@ -336,9 +337,8 @@ func (a *API) resetKey(w http.ResponseWriter, r *http.Request) {
 		if err := errors.Join(errs...); err != nil {
 			return false, err
 		}
-		for keys := range slices.Chunk(done.Keys, mostKeysOfEntry) {
-			e.Detail = map[string]any{"keys": keys}
-			if err := a.tell(ctx, *e); err != nil {
+		for _, part := range split(a.o.Node, *e, done.Keys) {
+			if err := a.tell(ctx, part); err != nil {
 				done.NotTold = err.Error()
 			}
 		}

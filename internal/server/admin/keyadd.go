@@ -40,7 +40,11 @@ type Given struct {
 
 func (a *API) addToKey(w http.ResponseWriter, r *http.Request) {
 	var q Add
-	if err := read(r, &q); err != nil {
+	err := read(r, &q)
+	if err == nil {
+		err = said(q.Author, q.Reason)
+	}
+	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}

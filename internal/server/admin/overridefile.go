@@ -19,8 +19,16 @@ import (
 	"github.com/sluicegate/sluice/internal/replace"
 )
 
-// mostBytes is how large the file of overrides may be.
-const mostBytes = 64 << 20
+// How large the file of overrides may be. Changes make it no larger than mostKept, and
+// what other nodes have changed no larger than mostLearned, so that the next start reads
+// what was written.
+const (
+	mostBytes   = 64 << 20
+	mostLearned = 60 << 20
+	mostKept    = 48 << 20
+)
+
+var errTooMuch = fmt.Errorf("override: they take %d MiB already; end some, or put lasting ones into the configuration", mostKept>>20)
 
 // overrideFile is the file of a node that shares a store. That of one which does not
 // is the list alone.
@@ -32,12 +40,15 @@ type overrideFile struct {
 // ReadOverrides returns the overrides that a file keeps, none if it is not there, and
 // when the store last had those that all nodes have.
 func ReadOverrides(file string) (all []StoredOverride, confirmed time.Time, err error) {
-	data, _, err := regular.Read(file, mostBytes)
+	data, _, err := regular.Read(file, mostBytes+1)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, confirmed, nil
 	}
 	if err != nil {
 		return nil, confirmed, fmt.Errorf("override: %w", err)
+	}
+	if len(data) > mostBytes {
+		return nil, confirmed, fmt.Errorf("override: %s is larger than %d MiB; take out what is not needed, or move it away to start without overrides", file, mostBytes>>20)
 	}
 	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
 		var f overrideFile
@@ -52,6 +63,32 @@ func ReadOverrides(file string) (all []StoredOverride, confirmed time.Time, err 
 	return all, confirmed, nil
 }
 
+// write makes the line of the file, if there is none.
+func (k *kept) write() (err error) {
+	if k.line == nil {
+		k.line, err = json.Marshal(&k.StoredOverride)
+	}
+	return err
+}
+
+// size returns how many bytes of the file an override takes.
+func (k *kept) size() int {
+	if k == nil || k.write() != nil { // which the next save says
+		return 0
+	}
+	return len(k.line) + len(",\n")
+}
+
+// size returns how many bytes the overrides take in the file.
+func (l *Overrides) size() (n int) {
+	for _, of := range []map[string]*kept{l.own, l.shared} {
+		for _, k := range of {
+			n += k.size()
+		}
+	}
+	return n
+}
+
 // save writes the file, which is there whole or as it was before.
 func (l *Overrides) save() error {
 	if l.file == "" {
@@ -61,11 +98,7 @@ func (l *Overrides) save() error {
 	list = slices.AppendSeq(list, maps.Values(l.shared))
 	slices.SortFunc(list, func(a, b *kept) int { return cmp.Compare(a.at, b.at) })
 	for _, k := range list {
-		if k.line != nil {
-			continue
-		}
-		var err error
-		if k.line, err = json.Marshal(&k.StoredOverride); err != nil {
+		if err := k.write(); err != nil {
 			return err
 		}
 	}

@@ -215,10 +215,20 @@ func (l *Overrides) Add(o *StoredOverride, now time.Time) (replaced *StoredOverr
 	if l.own[id] == nil && l.count(now) >= mostOverrides {
 		return nil, errTooMany
 	}
+	if !l.room(o, l.own[id], mostKept) {
+		return nil, errTooMuch
+	}
 	return l.change(id, now, func() { l.put(o, fleet.Version{}) })
 }
 
 var errTooMany = fmt.Errorf("override: there are %d already; put lasting ones into the configuration", mostOverrides)
+
+// room reports whether there is room for an override in the place of another, if there
+// is one.
+func (l *Overrides) room(o *StoredOverride, before *kept, most int) bool {
+	next := kept{StoredOverride: *o}
+	return l.size()-before.size()+next.size() <= most
+}
 
 // count returns how many overrides give keys limits.
 func (l *Overrides) count(now time.Time) (n int) {

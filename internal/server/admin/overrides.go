@@ -60,12 +60,15 @@ func (k *Key) one(p *policy.Policy) (target, error) {
 }
 
 func (q *Override) check(now time.Time) error {
-	var faults []error
+	faults := []error{said(q.Author, q.Reason)}
 	if q.Reason == "" {
 		faults = append(faults, errors.New("reason is missing: the audit log has it; give --reason"))
 	}
 	if len(q.Limits) == 0 {
 		faults = append(faults, errors.New("limits are missing; use for example 1000/min"))
+	}
+	if len(q.Limits) > mostLimits {
+		faults = append(faults, fmt.Errorf("%d limits; at most %d have effect", len(q.Limits), mostLimits))
 	}
 	if !q.Expires.IsZero() && !q.Expires.After(now) {
 		faults = append(faults, fmt.Errorf("expires %s is over already; use a time in the future", q.Expires.Format(time.RFC3339)))
@@ -108,14 +111,18 @@ func (a *API) putOverride(w http.ResponseWriter, r *http.Request) {
 // setOverride makes a change of an override, here or on all nodes, and writes it down.
 func (a *API) setOverride(r *http.Request, q *Override, o *StoredOverride) (*OverrideDone, error) {
 	ctx := r.Context()
-	done := &OverrideDone{ThisNodeOnly: q.ThisNode || !a.o.Overrides.Shared()}
+	own := o.Removed && a.o.Overrides.ownOf(o) && !a.o.Overrides.sharedOf(o, a.o.Now())
+	done := &OverrideDone{ThisNodeOnly: q.ThisNode || own || !a.o.Overrides.Shared()}
 	e := AuditEntry{Action: "override", Author: q.Author, Reason: q.Reason, Detail: map[string]any{"override": o}}
 	if o.Removed {
 		e.Action = "end-override"
 	}
-	own := o.Removed && a.o.Overrides.ownOf(o)
-	if done.ThisNodeOnly && a.o.Overrides.Shared() || own {
-		e.Detail["this_node_only"] = true
+	if a.o.Overrides.Shared() {
+		if done.ThisNodeOnly {
+			e.Detail["this_node_only"] = true
+		} else if err := sharable(a.o.Node, o, e); err != nil {
+			return done, err
+		}
 	}
 	err := a.change(r, e, func(e *AuditEntry) (shared bool, err error) {
 		now := a.o.Now()
@@ -123,13 +130,11 @@ func (a *API) setOverride(r *http.Request, q *Override, o *StoredOverride) (*Ove
 		case !o.Removed && done.ThisNodeOnly:
 			done.Replaced, err = a.o.Overrides.Add(o, now)
 			return false, err
-		case o.Removed && (done.ThisNodeOnly || own):
-			if done.Replaced, err = a.o.Overrides.Remove(o, now); err != nil || done.ThisNodeOnly || !a.o.Overrides.sharedOf(o, now) {
-				done.ThisNodeOnly = true
-				return false, err
-			}
-			delete(e.Detail, "this_node_only")
+		case done.ThisNodeOnly:
+			done.Replaced, err = a.o.Overrides.Remove(o, now)
+			return false, err
 		}
+		// That all nodes have it ends what this node has of its own.
 		done.Version, done.Replaced, err = a.o.Overrides.Set(ctx, o, q.Version, sharedEntry(a.o.Node, *e))
 		return err == nil, err
 	})
@@ -141,6 +146,9 @@ func (a *API) deleteOverride(w http.ResponseWriter, r *http.Request) {
 	err := read(r, &q)
 	if err == nil && (len(q.Limits) > 0 || !q.Expires.IsZero()) {
 		err = errors.New("to end an override, leave out limits and expires")
+	}
+	if err == nil {
+		err = said(q.Author, q.Reason)
 	}
 	var unused *StoredOverride
 	if err == nil {

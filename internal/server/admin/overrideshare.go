@@ -121,6 +121,7 @@ func (l *Overrides) learn(records []fleet.Record) {
 	defer l.mu.Unlock()
 	now := l.now()
 	var changed []StoredOverride
+	size, left := l.size(), 0
 	for i := range records {
 		r := &records[i]
 		if k := l.shared[r.Name]; k != nil && k.version.Compare(r.Version) >= 0 {
@@ -130,9 +131,17 @@ func (l *Overrides) learn(records []fleet.Record) {
 		if err := json.Unmarshal(r.Body, &o); err != nil {
 			continue // [nameOf] has read it
 		}
+		grows := (&kept{StoredOverride: o}).size() - l.shared[r.Name].size() - l.own[r.Name].size()
+		if size += grows; grows > 0 && size > mostLearned {
+			size, left = size-grows, left+1
+			continue
+		}
 		l.put(&o, r.Version)
 		delete(l.own, r.Name)
 		changed = append(changed, l.changed(l.shared[r.Name], now)...)
+	}
+	if left > 0 {
+		l.log.Error("overrides that other nodes have are not active here: there is no room", slog.Int("overrides", left), slog.Int("most_bytes", mostLearned))
 	}
 	l.settle(changed)
 }
@@ -244,6 +253,7 @@ func (l *Overrides) Set(ctx context.Context, o *StoredOverride, seen string, ent
 	l.mu.Lock()
 	now := l.now()
 	was, before := l.inForce(id, now), l.shared[id]
+	large := !o.Removed && !l.room(o, before, mostKept)
 	full := (before == nil || !before.active(now)) && !o.Removed && l.count(now) >= mostOverrides
 	l.mu.Unlock()
 	expected := fleet.Version{}
@@ -253,6 +263,8 @@ func (l *Overrides) Set(ctx context.Context, o *StoredOverride, seen string, ent
 	switch {
 	case full:
 		return "", nil, errTooMany
+	case large:
+		return "", nil, errTooMuch
 	case o.Removed && was == nil:
 		return "", nil, errNoOverride
 	case seen != "":

@@ -27,12 +27,18 @@ var errAnswer = errors.New("peers: the store's answer is not that of our script"
 
 // last is what was read last, guarded by Peers.mu.
 type last struct {
-	nodes  map[string]*report.Seen // by id
+	nodes  map[string]*node // by id
 	unread int
 	now    time.Time          // by the store's clock
 	read   time.Time          // the same, by ours
 	taken  time.Time          // after which reports may be read again
 	looked map[string]*looked // rules; "": that somebody looks at all
+}
+
+// node is a node, and how many bytes its report takes.
+type node struct {
+	report.Seen
+	size int
 }
 
 // looked is since when something is looked at, by the store's clock, and when the store
@@ -148,7 +154,7 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 	if !ok {
 		return errAnswer
 	}
-	nodes, unread, all := make(map[string]*report.Seen), 0, true
+	nodes, unread, all := make(map[string]*node), 0, true
 	first := l.looked[""].since
 	var changed []string
 	for i := 1; i < len(list); i += 3 {
@@ -158,13 +164,13 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 			continue
 		}
 		if old := l.nodes[s.ID]; old != nil {
-			s.Report, s.At, s.Fault = old.Report, old.At, old.Fault
+			s.Report, s.At, s.Fault, s.size = old.Report, old.At, old.Fault, old.size
 		}
-		nodes[s.ID] = &s
+		nodes[s.ID] = s
 		at, _, ok := stamped(list[i+2])
 		switch {
 		case !ok:
-			s.Report, s.Fault = nil, nil // it is forgotten
+			s.Report, s.Fault, s.size = nil, nil, 0 // it is forgotten
 		case !at.Equal(s.At):
 			changed = append(changed, s.ID)
 		}
@@ -178,7 +184,8 @@ func (n *Peers) read(ctx context.Context, last bool) error {
 }
 
 // seen reads a node's line.
-func (n *Peers) seen(id, text string) (s report.Seen, ok bool) {
+func (n *Peers) seen(id, text string) (s *node, ok bool) {
+	s = new(node)
 	at, sealed, ok := stamped(text)
 	if !ok {
 		return s, false
@@ -196,7 +203,13 @@ func (n *Peers) seen(id, text string) (s report.Seen, ok bool) {
 // much.
 func (n *Peers) take(ctx context.Context, ids []string) error {
 	slices.Sort(ids)
-	bytes := 0
+	// Room is of what is kept, and work of what is read now.
+	bytes, room, work := 0, report.MostTogether, report.MostTogether
+	for id, s := range n.last.nodes {
+		if _, changes := slices.BinarySearch(ids, id); !changes {
+			room -= s.size
+		}
+	}
 	for len(ids) > 0 {
 		list, err := n.eval(ctx, takeScript, []string{keyReports}, append([]string{strconv.Itoa(mostTaken)}, ids...)...)
 		if err != nil {
@@ -211,8 +224,13 @@ func (n *Peers) take(ctx context.Context, ids []string) error {
 				later = append(later, ids[i])
 				continue
 			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			bytes += len(text)
-			n.report(n.last.nodes[ids[i]], text)
+			s := n.last.nodes[ids[i]]
+			work -= n.report(s, text, min(room, work))
+			room -= s.size
 		}
 		ids = later
 	}
@@ -220,19 +238,23 @@ func (n *Peers) take(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// report reads a node's report. One that cannot be used is none.
-func (n *Peers) report(s *report.Seen, text string) {
+// report reads a node's report, for which there is so much room, and returns how much
+// that took. One that cannot be used is none.
+func (n *Peers) report(s *node, text string, room int) (took int) {
+	s.Report, s.Fault, s.size = nil, nil, 0
 	at, sealed, ok := stamped(text)
 	if !ok {
-		s.Report, s.Fault = nil, nil
-		return
+		return 0
 	}
-	s.At, s.Report = at, nil
+	s.At = at
 	data, err := n.Conn.Unseal(keyReports+s.ID, sealed)
 	if err == nil {
-		s.Report, err = report.Decode(s.ID, data)
+		s.Report, took, err = report.Decode(s.ID, data, room)
 	}
-	s.Fault = err
+	if s.Fault = err; err == nil {
+		s.size = took
+	}
+	return took
 }
 
 // compare compares pairs of texts, the first first.

@@ -64,7 +64,7 @@ type Peers struct {
 
 // New returns Peers. They begin when the Part is registered and runs.
 func New(o Options) *Peers {
-	return &Peers{Options: o, id: o.Conn.Node().ID, last: last{nodes: make(map[string]*report.Seen), looked: make(map[string]*looked)}}
+	return &Peers{Options: o, id: o.Conn.Node().ID, last: last{nodes: make(map[string]*node), looked: make(map[string]*looked)}}
 }
 
 // Part returns what the Conn must run.
@@ -168,10 +168,10 @@ func stamped(text string) (at time.Time, rest string, ok bool) {
 }
 
 // sorted returns nodes by name, those of one name by id.
-func sorted(nodes map[string]*report.Seen) []report.Seen {
+func sorted(nodes map[string]*node) []report.Seen {
 	all := make([]report.Seen, 0, len(nodes))
 	for _, s := range nodes {
-		all = append(all, *s)
+		all = append(all, s.Seen)
 	}
 	slices.SortFunc(all, func(a, b report.Seen) int {
 		return compare(a.Name, b.Name, a.Listen, b.Listen, a.ID, b.ID)

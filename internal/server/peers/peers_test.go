@@ -24,6 +24,7 @@ import (
 	"github.com/sluicegate/sluice/internal/server/peers"
 	"github.com/sluicegate/sluice/internal/server/report"
 	"github.com/sluicegate/sluice/internal/server/sketch"
+	"github.com/sluicegate/sluice/internal/storekit"
 )
 
 // member is a node of a fleet that reports what it is given.
@@ -233,9 +234,10 @@ func fifty(t testing.TB) (server *redistest.Server, all []*member) {
 	return server, all
 }
 
-// TestBytes: 50 nodes with a thousand rules take at most 20 MB in the store while somebody
+// TestFifty: 50 nodes with a thousand rules take at most 20 MB in the store while somebody
 // looks, and a read of all reports brings all.
-func TestBytes(t *testing.T) {
+func TestFifty(t *testing.T) {
+	storekit.SkipRace(t) // it measures bytes, and 50 nodes take long
 	if testing.Short() {
 		t.Skip("50 nodes")
 	}

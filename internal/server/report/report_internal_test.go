@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -67,7 +68,7 @@ func sample(id string, rules, detailed, keys int) *Report {
 // without the details, then the rules, for which there is no room.
 func TestReport(t *testing.T) {
 	for _, c := range []struct{ rules, detailed, keys, want int }{
-		{0, 0, 0, 8 << 10}, {3, 3, 10, 16 << 10}, {1000, 16, 20_000, 128 << 10}, {400, 400, 3000, MostReportBytes},
+		{0, 0, 0, 8 << 10}, {3, 3, 10, 16 << 10}, {1000, 16, 5000, 80 << 10}, {150, 150, 3000, MostReportBytes},
 	} {
 		t.Run(fmt.Sprint(c.rules, c.detailed), func(t *testing.T) {
 			r := sample("n1", c.rules, c.detailed, c.keys)
@@ -79,9 +80,12 @@ func TestReport(t *testing.T) {
 			if len(data) > c.want {
 				t.Errorf("%d bytes, want at most %d", len(data), c.want)
 			}
-			got, err := Decode("n1", data)
+			got, took, err := Decode("n1", data, MostTogether)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if _, _, err := Decode("n1", data, took-1); !errors.Is(err, errTogether) {
+				t.Errorf("read where there is no room: %v", err)
 			}
 			a, err := json.Marshal(r)
 			if err != nil {
@@ -94,11 +98,19 @@ func TestReport(t *testing.T) {
 			if !bytes.Equal(a, b) {
 				t.Error("what is read is not what was written")
 			}
-			if _, err := Decode("n2", data); err == nil {
+			if _, _, err := Decode("n2", data, MostTogether); err == nil {
 				t.Error("it is taken for that of another node")
 			}
 		})
 	}
+}
+
+// triedRules returns rules with as many candidates as each may have.
+func triedRules(n int) (rules []string) {
+	for i := range n {
+		rules = append(rules, fmt.Sprintf(`{"n":"r%d","k":[%s{"n":"a"}]}`, i, strings.Repeat(`{"n":"a"},`, mostCandidates-1)))
+	}
+	return rules
 }
 
 // TestHostile: what is not a report, of another version, or beyond all bounds is
@@ -122,7 +134,7 @@ func TestHostile(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"nothing":           nil,
 		"no flate":          []byte("{}"),
-		"bomb":              deflate(strings.Repeat(" ", 200<<20)),
+		"bomb":              deflate(strings.Repeat(" ", 8<<20)),
 		"large":             bytes.Repeat([]byte("x"), MostReportBytes+1),
 		"no JSON":           deflate("{"),
 		"version":           deflate(`{"v":2,"id":"n1"}`),
@@ -141,9 +153,10 @@ func TestHostile(t *testing.T) {
 		"key":               deflate(`{"v":1,"id":"n1","rules":[{"n":"a","d":{"top":[{"k":[{"k":"` + long + `"}]}]}}]}`),
 		"least above most":  deflate(`{"v":1,"id":"n1","rules":[{"n":"a","d":{"top":[{"k":[{"k":"x","l":2,"m":1}]}]}}]}`),
 		"keys of precision": deflate(`{"v":1,"id":"n1","rules":[{"n":"a","d":{"hour":{"half":1800,"precision":60}}}]}`),
+		"candidates":        deflate(`{"v":1,"id":"n1","rules":[` + strings.Join(triedRules(70), ",") + `]}`),
 		"many candidates":   deflate(`{"v":1,"id":"n1","rules":[{"n":"a","k":[` + strings.Repeat(`{"n":"a"},`, 100) + `{"n":"a"}]}]}`),
 	} {
-		if r, err := Decode("n1", data); err == nil {
+		if r, _, err := Decode("n1", data, MostTogether); err == nil {
 			t.Errorf("%s: got %+v", name, r)
 		}
 	}
@@ -179,7 +192,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Decode("n1", b.Bytes())
+		r, _, err := Decode("n1", b.Bytes(), MostTogether)
 		if err != nil {
 			return
 		}

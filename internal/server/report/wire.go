@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"unicode/utf8"
 
 	"github.com/sluicegate/sluice/internal/server/history"
@@ -21,6 +22,10 @@ const (
 	MostReportBytes = 256 << 10
 	mostInflated    = 4 << 20
 
+	// MostTogether is how many bytes the reports of all nodes may take in memory, as
+	// [Decode] counts them.
+	MostTogether = 64 << 20
+
 	// MostRules is of how many rules a node reports. MostLookedAt is of how many of them
 	// in detail.
 	MostRules    = 2000
@@ -28,7 +33,8 @@ const (
 
 	mostName       = 256 // bytes
 	mostSteps      = 1440
-	mostCandidates = 64
+	mostCandidates = 64   // of a rule
+	mostTried      = 4000 // candidates of all rules
 	mostLevels     = 64
 	mostKeys       = 100
 	mostCount      = 1 << 53
@@ -38,6 +44,8 @@ var (
 	errVersion = errors.New("it is of another version")
 	errBounds  = errors.New("it has what cannot be")
 	errLarge   = errors.New("it is too large")
+
+	errTogether = errors.New("the reports of all nodes are too large together")
 )
 
 // Encode writes a node's line.
@@ -120,35 +128,48 @@ func (r *Report) deflate() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Decode reads what a node with an id has written.
-func Decode(id string, data []byte) (*Report, error) {
+// Decode reads what a node with an id has written, for which there is so much room in
+// memory. Took is how much of it was used, also if there is an error.
+func Decode(id string, data []byte, room int) (r *Report, took int, err error) {
 	if len(data) > MostReportBytes {
-		return nil, errLarge
+		return nil, 0, errLarge
 	}
-	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(data)), mostInflated+1))
-	if err != nil {
-		return nil, fmt.Errorf("it cannot be read: %w", err)
+	most := max(min(mostInflated, room), 0)
+	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(data)), int64(most)+1))
+	took = len(plain)
+	switch {
+	case took > mostInflated:
+		return nil, took, errLarge
+	case took > most:
+		return nil, took, errTogether
+	case err != nil:
+		return nil, took, fmt.Errorf("it cannot be read: %w", err)
 	}
-	if len(plain) > mostInflated {
-		return nil, errLarge
+	r = new(Report)
+	err = json.Unmarshal(plain, r)
+	switch took += r.size(); {
+	case r.V > version: // which may be why it cannot be read
+		return nil, took, errVersion
+	case err != nil:
+		return nil, took, fmt.Errorf("it cannot be read: %w", err)
+	case r.V != version:
+		return nil, took, errVersion
+	case r.ID != id || !r.sound():
+		return nil, took, errBounds
+	case took > room:
+		return nil, took, errTogether
 	}
-	var v struct {
-		V int `json:"v"`
+	return r, took, nil
+}
+
+// size returns how many bytes the lists of a report take beside their text, which may be
+// much shorter.
+func (r *Report) size() int {
+	n := cap(r.Rules) * int(reflect.TypeFor[Rule]().Size())
+	for i := range r.Rules {
+		n += cap(r.Rules[i].Candidates) * int(reflect.TypeFor[Candidate]().Size())
 	}
-	if err := json.Unmarshal(plain, &v); err != nil {
-		return nil, fmt.Errorf("it cannot be read: %w", err)
-	}
-	if v.V != version {
-		return nil, errVersion
-	}
-	var r Report
-	if err := json.Unmarshal(plain, &r); err != nil {
-		return nil, fmt.Errorf("it cannot be read: %w", err)
-	}
-	if r.ID != id || !r.sound() {
-		return nil, errBounds
-	}
-	return &r, nil
+	return n
 }
 
 // sound reports whether all of a report is within its bounds, so that it can be summed
@@ -157,9 +178,12 @@ func (r *Report) sound() bool {
 	if !names(r.ID, r.Hashed) || !counts(r.Total) || !series(r.Recent) || !series(r.Day) || len(r.Rules) > MostRules || r.More < 0 || r.More > mostCount {
 		return false
 	}
-	seen := make(map[string]bool, len(r.Rules))
+	seen, tried := make(map[string]bool, len(r.Rules)), 0
 	for i := range r.Rules {
 		rule := &r.Rules[i]
+		if tried += len(rule.Candidates); tried > mostTried {
+			return false
+		}
 		if seen[rule.Name] || !rule.sound() {
 			return false
 		}

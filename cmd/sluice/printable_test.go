@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/server/admin"
+)
+
+// TestKeyStatusTerminal: what others have written does not reach a terminal's controls.
+func TestKeyStatusTerminal(t *testing.T) {
+	const hostile = "\x1b]0;owned\x07\x1b[2J\u009b"
+	var b strings.Builder
+	writeKey(&b, &admin.KeyState{Rule: hostile, Override: hostile + " (eve)", TierBy: "header.Plan", Tier: hostile, Limits: []admin.LimitState{{}}})
+	s := status{Status: admin.Status{Failure: hostile, Overrides: []admin.StoredOverride{{
+		Rule: hostile, Key: []string{hostile}, Limits: []string{hostile}, Reason: hostile, Author: hostile, Unused: hostile,
+	}}}}
+	s.Fleet = &admin.Fleet{
+		Nodes: []admin.NodeOverview{{Name: hostile, Version: hostile, Config: hostile}}, Notes: []admin.Note{{Kind: "warn", Text: hostile}},
+		Rules: []admin.FleetRule{{RuleOverview: admin.RuleOverview{RuleStatus: admin.RuleStatus{Name: hostile}}}},
+	}
+	if err := writeStatus(&b, &s); err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString(where(false, hostile))
+	b.WriteString(lines("a\n" + hostile))
+	if strings.ContainsAny(b.String(), "\x1b\x07\u009b") || !strings.Contains(b.String(), "owned") {
+		t.Errorf("written: %q", b.String())
+	}
+	var entry strings.Builder
+	writeEntry(&entry, &admin.SharedEntry{AuditEntry: admin.AuditEntry{Error: "the store has not answered", Unknown: true}})
+	if text := entry.String(); !strings.Contains(text, "NOT KNOWN") || strings.Contains(text, "NOT MADE") {
+		t.Errorf("a change that may have been made: %q", text)
+	}
+}

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sluicegate/sluice/internal/redistest"
+)
+
+// TestFleetUnknown: a change that the store makes after its answer was given up is listed
+// as one of which nobody knows, shows at the node, and can be repeated.
+func TestFleetUnknown(t *testing.T) {
+	redis := redistest.Start(t, redistest.Redis(t))
+	client := redis.Client(t)
+	a := node(t, "redis://"+redis.Addr)
+	until(t, "a change for all", func() bool {
+		got, _ := a.tell(t, http.MethodPut, `, "limits": ["50/h"]`)
+		return got.status == http.StatusOK
+	})
+	if err := client.Do(t.Context(), client.B().Arbitrary("CLIENT", "PAUSE", "1600", "WRITE").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := a.tell(t, http.MethodPut, `, "limits": ["100/h"]`)
+	if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "not known whether") {
+		t.Fatalf("during the pause: %d %s", got.status, got.body)
+	}
+	allFull(t, 100, a)
+	until(t, "the change to be listed", func() bool {
+		return strings.Contains(a.ask(t, http.MethodGet, "/v1/audit?n=5", "").body, `"unknown": true`)
+	})
+	until(t, "a retry", func() bool {
+		got, _ = a.tell(t, http.MethodPut, `, "limits": ["100/h"]`)
+		return got.status == http.StatusOK
+	})
+}
+
+// TestFleetReload: overrides that stream in while the configuration is read anew are all
+// active.
+func TestFleetReload(t *testing.T) {
+	redis := redistest.Start(t, redistest.Redis(t))
+	store := fmt.Sprintf("store: {redis: {url: %q}}\n", "redis://"+redis.Addr)
+	a, b := start(t, store+fleetRules), start(t, store+fleetRules)
+	const n = 80
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range n {
+			a.override(t, "api", "header.X-User", fmt.Sprint("u", i), fmt.Sprintf("%d/h", 1000+i))
+			if i%3 == 0 {
+				a.ask(t, http.MethodDelete, "/v1/override", fmt.Sprintf(`{"rule": "api", "parts": {"header.X-User": "u%d"}, "reason": "x", "author": "eve"}`, i))
+			}
+		}
+	}()
+	for i, more := 0, true; more; i++ {
+		b.changeTo(t, store+fmt.Sprintf("rules: [{name: api, by: header.X-User, limits: %d/h sliding-log}]\n", 10+i))
+		select {
+		case <-done:
+			more = false
+		default:
+		}
+	}
+	for i := range n {
+		until(t, fmt.Sprintf("u%d to have its limit", i), func() bool {
+			text := b.ask(t, http.MethodGet, fmt.Sprintf("/v1/key?rule=api&header.X-User=u%d", i), "").body
+			return strings.Contains(text, fmt.Sprintf(`"full": %d`, 1000+i)) != (i%3 == 0)
+		})
+	}
+}

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicegate/sluice/internal/fleet"
+)
+
+// TestOverridesFileTooLarge: what a node writes it can read at its next start, however
+// much other nodes have; it takes no more changes, but removals; and a file that is too
+// large is said to be so.
+func TestOverridesFileTooLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("60 MiB")
+	}
+	file := filepath.Join(t.TempDir(), "overrides.json")
+	l, err := OpenOverrides(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reason := strings.Repeat("x", mostText)
+	var all []fleet.Record
+	for i := range mostOverrides - 1 {
+		o := StoredOverride{Rule: "api", Key: []string{fmt.Sprint(strings.Repeat("k", 3000), i)}, Limits: []string{"1/s"}, Reason: reason, Author: "ops", Added: time.Now()}
+		body, err := o.body()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fleet.Record{Name: o.ID(), Version: fleet.Version{Counter: int64(i + 1), Writer: "A"}, Body: body})
+	}
+	l.learn(all)
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := info.Size(); n < mostKept || n > mostBytes {
+		t.Errorf("the file has %d bytes", n)
+	}
+	again, err := OpenOverrides(file)
+	if err != nil {
+		t.Fatalf("the next start: %v", err)
+	}
+	o := StoredOverride{Rule: "api", Key: []string{"one more"}, Limits: []string{"1/s"}, Reason: "r", Author: "ops", Added: time.Now()}
+	if _, err := again.Add(&o, time.Now()); !errors.Is(err, errTooMuch) {
+		t.Errorf("one more: %v", err)
+	}
+	if _, _, err := again.Set(t.Context(), &o, "", nil); !errors.Is(err, errTooMuch) {
+		t.Errorf("one more for all: %v", err)
+	}
+	if err := os.Truncate(file, mostBytes+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenOverrides(file); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
+		t.Errorf("a file that is too large: %v", err)
+	}
+}
+
+// TestAuditAtHand: what is at hand for who asks is bounded in number, and in bytes.
+func TestAuditAtHand(t *testing.T) {
+	var b strings.Builder
+	l := NewAuditLog(&b)
+	write := func(n int, reason string) {
+		for range n {
+			if err := l.Write(AuditEntry{Action: "reset", Author: "ops", Reason: reason}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(mostEntries+10, "r")
+	if n := len(l.last()); n != mostEntries {
+		t.Errorf("%d entries, want %d", n, mostEntries)
+	}
+	write(9, strings.Repeat("x", mostEntryBytes/4))
+	if n := len(l.last()); n != 3 {
+		t.Errorf("%d large entries, want 3", n)
+	}
+}

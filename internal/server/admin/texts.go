@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/sluicegate/sluice/internal/fleet"
+)
+
+// What is said of a change at most, in bytes. It is kept for long, and sent to all nodes.
+const (
+	mostReason = 1000
+	mostAuthor = 100
+	// mostEntry is of an override, or an entry of the log, that nodes share.
+	mostEntry = 8000
+)
+
+// said says what is wrong with what a change says of itself.
+func said(author, reason string) error {
+	var faults []error
+	if author == "" {
+		faults = append(faults, errors.New("author is missing: the audit log names one; give --author"))
+	}
+	for _, text := range []struct {
+		name, text string
+		most       int
+	}{{"author", author, mostAuthor}, {"reason", reason, mostReason}} {
+		switch {
+		case len(text.text) > text.most:
+			faults = append(faults, fmt.Errorf("%s has %d bytes; at most %d are kept: write a shorter one", text.name, len(text.text), text.most))
+		case strings.ContainsFunc(text.text, unicode.IsControl):
+			faults = append(faults, fmt.Errorf("%s has a control character, such as a line break; write it in one line", text.name))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// sharable says why nodes cannot share an override and the entry of its change.
+func sharable(node fleet.Node, o *StoredOverride, e AuditEntry) error {
+	body, err := o.body()
+	if err != nil {
+		return fmt.Errorf("override: %w", err)
+	}
+	e.Remote, e.Time = strings.Repeat("x", 64), o.Added // as they will be
+	if n := max(len(body), len(sharedEntry(node, e))); n > mostEntry {
+		return fmt.Errorf("override: with its key and reason it takes %d bytes; nodes share at most %d: write a shorter reason, or make it for each node (--this-node, or this_node in the document)", n, mostEntry)
+	}
+	return nil
+}
+
+// split returns an entry about keys as those that nodes can share.
+func split(node fleet.Node, e AuditEntry, keys []KeyState) (parts []AuditEntry) {
+	for len(keys) > 0 {
+		n := len(keys)
+		for ; ; n = (n + 1) / 2 {
+			e.Detail = map[string]any{"keys": keys[:n]}
+			if n == 1 || len(sharedEntry(node, e)) <= mostEntry {
+				break
+			}
+		}
+		parts, keys = append(parts, e), keys[n:]
+	}
+	return parts
+}
+
+// errShort is that an entry has not told other nodes what it is about.
+var errShort = errors.New("the key is too long to be named to other nodes")
+
+// shortEntry is sharedEntry without what there is no room for.
+func shortEntry(node fleet.Node, e AuditEntry) (text []byte, short bool) {
+	if text = sharedEntry(node, e); len(text) <= mostEntry {
+		return text, false
+	}
+	e.Detail = map[string]any{"shortened": true}
+	if len(e.Error) > mostReason {
+		e.Error = strings.ToValidUTF8(e.Error[:mostReason], "") + "…"
+	}
+	return sharedEntry(node, e), true
+}
