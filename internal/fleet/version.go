@@ -18,8 +18,8 @@ const (
 	// mostCounter is beyond what a store ever counts to: a version above it was made up.
 	mostCounter = 1 << 49
 	// counterStep is how far a counter may be above the store's time in ms, 70 years: so
-	// that the largest one that is plausible never ends what comes after it, and a server
-	// whose clock begins in 1970 is plausible, too.
+	// that the largest plausible one leaves room for more, and a server whose clock begins
+	// in 1970 can be used, too.
 	counterStep = 1 << 41
 	// idLength is that of what [Conn.RecordID] returns.
 	idLength = 24
