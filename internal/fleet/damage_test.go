@@ -108,7 +108,7 @@ func TestRecordOfLargestCounter(t *testing.T) {
 }
 
 // TestCounterAtBound: a change holds over a record whose counter is the largest that is
-// believed, and over one that is just above, which no node learns.
+// trusted, and over one that is just above, which no node learns.
 func TestCounterAtBound(t *testing.T) {
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)

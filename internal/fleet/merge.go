@@ -120,10 +120,10 @@ func (r *Records) compare(ctx context.Context, now time.Time) error {
 	stale := now.Sub(r.last) > MostUnconfirmed
 	r.mu.Unlock()
 	var push []Record
-	var gone, unbelieved []string
+	var gone, untrusted []string
 	for _, own := range r.copy.All() {
-		if !believed(own.Version.Counter, now) {
-			unbelieved = append(unbelieved, own.Name) // nothing would ever be newer
+		if !trusted(own.Version.Counter, now) {
+			untrusted = append(untrusted, own.Name) // nothing would ever be newer
 			continue
 		}
 		r.raise(own.Version.Counter)
@@ -143,8 +143,8 @@ func (r *Records) compare(ctx context.Context, now time.Time) error {
 	for id := range there {
 		fetch = append(fetch, id)
 	}
-	if len(unbelieved) > 0 {
-		r.copy.Drop(unbelieved, errUnbelieved)
+	if len(untrusted) > 0 {
+		r.copy.Drop(untrusted, errUntrusted)
 	}
 	if err := r.fetch(ctx, fetch); err != nil {
 		return err

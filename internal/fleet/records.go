@@ -115,8 +115,8 @@ func parseHead(text string) (h head, ok bool) {
 // ErrStale is why records of a copy were dropped that the store did not have.
 var ErrStale = errors.New("fleet: the store has not confirmed this copy for 30 days and no longer has the record, which may have been removed")
 
-// errUnbelieved is why records of a copy were dropped that nothing could replace.
-var errUnbelieved = errors.New("fleet: the record has a version to which no store has counted")
+// errUntrusted is why records of a copy were dropped that nothing could replace.
+var errUntrusted = errors.New("fleet: the record has a version to which no store has counted")
 
 // ConflictError is a change that was not made, as somebody else has made one.
 type ConflictError struct{ Now *Record } // as it is; nil if there is none
@@ -190,7 +190,7 @@ func (r *Records) tick(ctx context.Context, t Tick) {
 
 // raise notes numbers that the store does not go below.
 func (r *Records) raise(counter int64) {
-	if believed(counter, r.now()) {
+	if trusted(counter, r.now()) {
 		r.mu.Lock()
 		r.most = max(r.most, counter)
 		r.mu.Unlock()
@@ -339,7 +339,7 @@ func (r *Records) read(id, text string) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	if !believed(v.Counter, r.now()) {
+	if !trusted(v.Counter, r.now()) {
 		return Record{}, fmt.Errorf("fleet: a record in the store has version %v, to which no store has counted", v)
 	}
 	body, err := r.conn.Unseal(id, parts[2])

@@ -18,15 +18,15 @@ const (
 	// mostCounter is beyond what a store ever counts to: a version above it was made up.
 	mostCounter = 1 << 49
 	// counterStep is how far a counter may be above the store's time in ms, 70 years: so
-	// that the largest one that is believed never ends what comes after it, and a server
-	// whose clock begins in 1970 is believed, too.
+	// that the largest one that is trusted never ends what comes after it, and a server
+	// whose clock begins in 1970 is trusted, too.
 	counterStep = 1 << 41
 	// idLength is that of what [Conn.RecordID] returns.
 	idLength = 24
 )
 
-// believed reports whether a counter may be what a store has counted to.
-func believed(counter int64, now time.Time) bool { return counter <= now.UnixMilli()+counterStep }
+// trusted reports whether a counter may be what a store has counted to.
+func trusted(counter int64, now time.Time) bool { return counter <= now.UnixMilli()+counterStep }
 
 // Version orders what nodes write of one record: the counter is the store's, and the
 // writer decides where a failover has counted twice. The zero value is older than all.
