@@ -31,7 +31,7 @@ func TestSwitchedConnectionsLeave(t *testing.T) {
 	if rest, err := io.ReadAll(leaving); len(rest) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("at the address that is taken out: %q, %v", rest, err)
 	}
-	until(t, "the log to say so", func() bool { return strings.Contains(s.logs.String(), "is cut off") })
+	until(t, "the log to say so", func() bool { return strings.Contains(s.logs.String(), "are cut off") })
 	for _, word := range []string{"one\n", "two\n"} {
 		if _, err := io.WriteString(stays, word); err != nil {
 			t.Fatal(err)
