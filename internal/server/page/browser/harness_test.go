@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -102,9 +103,36 @@ func startFleet(t *testing.T, n int) (gates []*gate, end func()) {
 	}
 	t.Cleanup(end)
 	for range n {
-		gates = append(gates, startWith(t, false, fmt.Sprintf("store: {redis: {url: \"redis://%s\"}}\n", address)))
+		g := startWith(t, false, fmt.Sprintf("store: {redis: {url: \"redis://%s?timeout=1s\"}}\n", address))
+		g.awaitStore(t)
+		gates = append(gates, g)
 	}
 	return gates, end
+}
+
+// awaitStore waits until requests are decided by the store: before that they are not counted.
+func (g *gate) awaitStore(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.page+"readyz", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "store: up") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the store is not up in 20 s: %s", text)
+		}
+	}
 }
 
 func (g *gate) write(t *testing.T, name, text string) {
