@@ -308,6 +308,9 @@ func TestAlike(t *testing.T) {
 // third request.
 func startNginx(t *testing.T) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it starts nginx")
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -327,7 +330,7 @@ http {
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "nginx", "-p", dir, "-c", conf, "-e", "stderr")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
-		t.Skipf("nginx is not here: %v", err)
+		t.Fatalf("%v; install it, on Debian: apt-get install nginx", err)
 	}
 	t.Cleanup(func() {
 		check(t, cmd.Process.Signal(os.Interrupt))
