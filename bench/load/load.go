@@ -59,7 +59,7 @@ func All() []Load {
 		{"hot", endless, true, one, hot},
 		{"hot-denied", spent, false, one, hot},
 		{"uniform", roomy, true, every, uniform},
-		{"uniform-rested", quick, true, every, uniform},
+		{"uniform-idle", quick, true, every, uniform},
 		{"uniform-denied", spent, false, every, uniform},
 		{"zipf", uneven, true, every, zipf},
 	}

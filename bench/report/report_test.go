@@ -136,3 +136,26 @@ func TestTables(t *testing.T) {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 }
+
+// TestChanges compares two builds of which the second has one benchmark less.
+func TestChanges(t *testing.T) {
+	var set report.Set
+	for round, text := range []string{
+		"BenchmarkA/who=now.x 1 10 ns/op 30 cpu-ns/op\nBenchmarkA/who=was.x 1 5 ns/op 10 cpu-ns/op\nBenchmarkB/who=now 1 7 ns/op",
+		"BenchmarkA/who=now.x 1 10 ns/op 10 cpu-ns/op\nBenchmarkA/who=was.x 1 5 ns/op 10 cpu-ns/op\nBenchmarkB/who=now 1 7 ns/op",
+	} {
+		samples, err := report.Parse(strings.NewReader(text), round)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set = append(set, samples...)
+	}
+	var b strings.Builder
+	if err := set.Changes(&b, "now", "was"); err != nil {
+		t.Fatal(err)
+	}
+	const want = "\n## Of what it cost before\n\n| what | who | unit | of before | in the rounds |\n|---|---|---|---|---|\n| A | now.x | cpu-ns/op | 2.00 | 1.00 to 3.00 |\n"
+	if b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}

@@ -108,16 +108,19 @@ func (s Set) Least(bench, who, unit string) (float64, bool) {
 // another's of the same round, and false if no round has both. What changes
 // from round to round, as the load of the machine does, falls out of it.
 func (s Set) Ratio(bench, who, to, unit string) (float64, bool) {
-	return s.paired(bench, who, to, unit, func(v, base float64) (float64, bool) { return v / base, base > 0 })
+	return median(s.pairs(bench, who, to, unit, quotient))
 }
+
+func quotient(v, base float64) (float64, bool) { return v / base, base > 0 }
 
 // Difference returns the median over the rounds of a contender's value less
 // another's of the same round, and false if no round has both.
 func (s Set) Difference(bench, who, from, unit string) (float64, bool) {
-	return s.paired(bench, who, from, unit, func(v, base float64) (float64, bool) { return v - base, true })
+	return median(s.pairs(bench, who, from, unit, func(v, base float64) (float64, bool) { return v - base, true }))
 }
 
-func (s Set) paired(bench, who, other, unit string, f func(v, base float64) (float64, bool)) (float64, bool) {
+// pairs returns f of a contender's value and another's of the same round.
+func (s Set) pairs(bench, who, other, unit string, f func(v, base float64) (float64, bool)) []float64 {
 	base := make(map[int]float64)
 	for _, x := range s {
 		if v, ok := x.Values[unit]; ok && x.Bench == bench && x.Who == other {
@@ -135,7 +138,7 @@ func (s Set) paired(bench, who, other, unit string, f func(v, base float64) (flo
 			vs = append(vs, r)
 		}
 	}
-	return median(vs)
+	return vs
 }
 
 // Whos returns the contenders of a benchmark in the order of their first

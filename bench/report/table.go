@@ -113,6 +113,37 @@ func (s Set) Goals(w io.Writer, goals []Goal) error {
 	return writeTable(w, "Goals", []string{"what", "goal", "measured", ""}, rows)
 }
 
+// costs are the units that Changes compares: less is better.
+var costs = []string{"ns/op", "cpu-ns/op", "client-s/100k", "redis-s/100k", "p50-µs", "p99-µs", "cpu-µs/req", "ms", "B/op", "allocs/op", "B/key"}
+
+// Changes writes, for each contender whose name begins with now, what it costs
+// of what the one whose name begins with before costs: ratios within a round,
+// their median and the least and the largest of them.
+func (s Set) Changes(w io.Writer, now, before string) error {
+	var rows [][]string
+	seen := make(map[[2]string]bool)
+	for _, x := range s {
+		rest, ok := strings.CutPrefix(x.Who, before)
+		if !ok || seen[[2]string{x.Bench, rest}] {
+			continue
+		}
+		seen[[2]string{x.Bench, rest}] = true
+		for _, unit := range costs {
+			if _, cpu := x.Values["cpu-ns/op"]; cpu && unit == "ns/op" {
+				continue // a busy machine changes it
+			}
+			if all := s.pairs(x.Bench, now+rest, x.Who, unit, quotient); len(all) > 0 {
+				middle, _ := median(all)
+				rows = append(rows, []string{x.Bench, now + rest, unit, fmt.Sprintf("%.2f", middle), fmt.Sprintf("%.2f to %.2f", slices.Min(all), slices.Max(all))})
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return writeTable(w, "Of what it cost before", []string{"what", "who", "unit", "of before", "in the rounds"}, rows)
+}
+
 func (s Set) measured(g Goal) (float64, bool) {
 	switch {
 	case g.Invert:

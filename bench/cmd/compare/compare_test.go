@@ -69,6 +69,44 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestGoalsAreMeasured checks that everything that a goal names has a turn.
+func TestGoalsAreMeasured(t *testing.T) {
+	o, err := parseFlags(nil, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured := make(map[turn]bool)
+	for _, x := range plan(o) {
+		measured[turn{bench: x.bench, who: x.who}] = true
+	}
+	for x := range compared() {
+		if x.who != "" && !measured[x] {
+			t.Errorf("no turn measures %s of %s, which a goal names", x.bench, x.who)
+		}
+	}
+}
+
+// TestPlanOfGoals checks that only what a goal names has a turn, and that
+// another build's sluice has one behind each of this one's.
+func TestPlanOfGoals(t *testing.T) {
+	o, err := parseFlags([]string{"-groups", "take", "-goals", "-before", "old.test"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turns := plan(o)
+	for i, x := range turns {
+		if x.who == "throttled" {
+			t.Errorf("%s of %s has a turn, and no goal", x.bench, x.who)
+		}
+		if want := strings.HasPrefix(x.who, "sluice") && !x.before; want != (i+1 < len(turns) && turns[i+1].before) {
+			t.Errorf("%s of %s: is it followed by the same of another build: got %v, want %v", x.bench, x.who, !want, want)
+		}
+	}
+	if !slices.Contains(turns, turn{bench: "Take/load=hot/mode=serial", who: "sluice.fixed-window", busy: 1, before: true}) {
+		t.Error("the fixed window of another build has no turn")
+	}
+}
+
 // TestPattern checks that a turn runs one benchmark and not those whose names
 // begin alike.
 func TestPattern(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -44,6 +45,8 @@ type options struct {
 	who                  *regexp.Regexp
 	results              string
 	from                 string
+	goals                bool
+	before               string
 }
 
 func parseFlags(args []string, stderr io.Writer) (options, error) {
@@ -60,6 +63,8 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&who, "who", ".", "regular expression of which contenders, such as '^(floor|sluice)$'")
 	fs.StringVar(&o.results, "results", "results", "folder for raw results; empty keeps none")
 	fs.StringVar(&o.from, "from", "", "run nothing: print the tables of this file of raw results")
+	fs.BoolVar(&o.goals, "goals", false, "only what is compared with a goal")
+	fs.StringVar(&o.before, "before", "", "a program that go test -c has made of this package at another commit: its sluice is measured beside, as before")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -119,8 +124,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 			err = e
 		}
 	}()
-	host, err := record.Inspect(ctx, o.cores, fmt.Sprintf("-rounds %d -benchtime %v -cores %d -tries %d -groups %s -who %v",
-		o.rounds, o.benchtime, o.cores, o.tries, strings.Join(o.groups, ","), o.who))
+	host, err := record.Inspect(ctx, o.cores, fmt.Sprintf("-rounds %d -benchtime %v -cores %d -tries %d -groups %s -who %v -goals=%t -before %q",
+		o.rounds, o.benchtime, o.cores, o.tries, strings.Join(o.groups, ","), o.who, o.goals, filepath.Base(o.before)))
 	if err != nil {
 		return err
 	}
@@ -128,7 +133,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	set, err := takeTurns(ctx, o, turns, runner{binary: binary, cores: o.cores}, raw, stderr)
+	set, err := takeTurns(ctx, o, turns, runner{binary: binary, before: o.before, cores: o.cores}, raw, stderr)
 	if closeErr := raw.Close(); err == nil {
 		err = closeErr
 	}

@@ -10,6 +10,10 @@ import (
 	"github.com/sluicegate/sluice/bench/peers"
 )
 
+// product begins the names of the contenders that are sluice. Measured by
+// another build they are named before in its place.
+const product = "sluice"
+
 // turn is one benchmark of one contender.
 type turn struct {
 	bench string // as in report.Sample
@@ -19,6 +23,8 @@ type turn struct {
 	// busy is how many cores the benchmark keeps busy, for reporting whether the
 	// machine gave them; 0 does not matter.
 	busy int
+	// before is whether another build's benchmark is run, that of -before.
+	before bool
 }
 
 // pattern is the turn's -test.bench.
@@ -65,8 +71,21 @@ func groupNames() []string {
 	return names
 }
 
-// plan returns the turns of one round.
+// compared are the contenders that a goal names, by benchmark.
+func compared() map[turn]bool {
+	named := make(map[turn]bool)
+	for _, g := range goals() {
+		for _, who := range []string{g.Who, g.To, g.From} {
+			named[turn{bench: g.Bench, who: who}] = true
+		}
+	}
+	return named
+}
+
+// plan returns the turns of one round. Those of another build follow the same
+// of this one.
 func plan(o options) []turn {
+	named := compared()
 	var turns []turn
 	for _, name := range o.groups {
 		for _, g := range groups() {
@@ -74,7 +93,12 @@ func plan(o options) []turn {
 				continue
 			}
 			for _, t := range g.turns(o.cores) {
-				if o.who.MatchString(t.who) {
+				if !o.who.MatchString(t.who) || o.goals && !named[turn{bench: t.bench, who: t.who}] {
+					continue
+				}
+				turns = append(turns, t)
+				if o.before != "" && strings.HasPrefix(t.who, product) {
+					t.before = true
 					turns = append(turns, t)
 				}
 			}
@@ -146,7 +170,7 @@ func redisTurns(int) []turn {
 		bench, benchtime string
 		whos             []string
 	}{
-		{"Redis/load=uniform/callers=64", "100000x", []string{"incr", "incr-go-redis", "return-1", "gcra", "sluice", "redis_rate", "throttled"}},
+		{"Redis/load=uniform/callers=64", "100000x", []string{"incr", "incr-go-redis", "return-1", "gcra", "sluice", "sluice.fixed-window", "sluice.sliding-counter", "redis_rate", "throttled"}},
 		{"Redis/load=hot/callers=64", "100000x", []string{"incr", "gcra", "sluice", "sluice.alone", "redis_rate", "throttled"}},
 		{"Redis/load=uniform/callers=1", "10000x", []string{"incr", "return-1", "gcra", "sluice", "redis_rate"}},
 	} {
@@ -162,7 +186,7 @@ func redisTurns(int) []turn {
 func redisStateTurns(cores int) []turn {
 	var turns []turn
 	for _, t := range []func(int) []turn{
-		named("RedisDenied", "1x", "sluice.alone", "sluice", "deny-cache", "deny-cache.fixed-window", "deny-cache.sliding-log"),
+		named("RedisDenied", "1x", "sluice.alone", "sluice", "deny-cache", "deny-cache.minute", "deny-cache.fixed-window", "deny-cache.sliding-log"),
 		named("RedisLeased", "1x", "sluice.sliding-log", "leased.sliding-log", "leased.sliding-histogram", "leased.token-bucket"),
 		named("RedisLog", "100000x", "sluice.alone", "sluice.sliding-log", "sluice.sliding-histogram", "zset-log"),
 		named("RedisMemory", "1x", "sluice.alone", "sluice.leaky-bucket", "sluice.fixed-window", "sluice.sliding-counter",

@@ -35,6 +35,9 @@ func writeTables(w io.Writer, header string, set report.Set, cores int) error {
 	if err := set.Goals(w, goals()); err != nil {
 		return err
 	}
+	if err := set.Changes(w, product, earlier); err != nil {
+		return err
+	}
 	for _, t := range tables(cores) {
 		if err := set.Table(w, t.title, t.base, t.columns); err != nil {
 			return err

@@ -19,6 +19,12 @@ import (
 	"github.com/sluicegate/sluice/bench/report"
 )
 
+// earlier is in place of product in the names of another build's contenders.
+const earlier = "before"
+
+// errAbsent is returned of a benchmark that another build does not have.
+var errAbsent = errors.New("the program of -before has no such benchmark")
+
 // turnLimit is how long one process may run.
 const turnLimit = 5 * time.Minute
 
@@ -40,8 +46,8 @@ func build(ctx context.Context) (binary string, cleanUp func() error, err error)
 // runner runs turns, each in a process of its own, so that no contender meets
 // the heap that another has left.
 type runner struct {
-	binary string
-	cores  int
+	binary, before string
+	cores          int
 }
 
 func (r runner) run(ctx context.Context, t turn, benchtime time.Duration) (output []byte, err error) {
@@ -51,13 +57,20 @@ func (r runner) run(ctx context.Context, t turn, benchtime time.Duration) (outpu
 	if length == "" {
 		length = benchtime.String()
 	}
-	cmd := exec.CommandContext(ctx, r.binary, "-test.run=^$", "-test.bench="+t.pattern(),
+	binary := r.binary
+	if t.before {
+		binary = r.before
+	}
+	cmd := exec.CommandContext(ctx, binary, "-test.run=^$", "-test.bench="+t.pattern(),
 		"-test.benchtime="+length, "-test.cpu="+strconv.Itoa(r.cores), "-test.benchmem")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	output, err = cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("%s of %s: %w\n%s%s", t.bench, t.who, err, output, stderr.Bytes())
+	}
+	if t.before {
+		output = bytes.ReplaceAll(output, []byte("/who="+product), []byte("/who="+earlier))
 	}
 	return output, nil
 }
@@ -91,6 +104,9 @@ func takeTurns(ctx context.Context, o options, turns []turn, r runner, raw *reco
 				return nil, err
 			}
 			best, err := bestTry(ctx, o, t, r, raw, round)
+			if errors.Is(err, errAbsent) {
+				continue
+			}
 			if err != nil {
 				_, printErr := fmt.Fprintln(progress)
 				return nil, errors.Join(err, printErr)
@@ -109,8 +125,8 @@ func bestTry(ctx context.Context, o options, t turn, r runner, raw *record.Recor
 	for range o.tries {
 		s, out, err := oneTry(ctx, o, t, r, round)
 		if err != nil {
-			if ctx.Err() != nil {
-				return best, ctx.Err()
+			if ctx.Err() != nil || errors.Is(err, errAbsent) {
+				return best, errors.Join(err, ctx.Err())
 			}
 			// One in many may fail by rights: the hour of a limit ends while it
 			// is pressed. It is reported only if no other try succeeds.
@@ -145,6 +161,9 @@ func oneTry(ctx context.Context, o options, t turn, r runner, round int) (s repo
 	samples, err := report.Parse(bytes.NewReader(out), round)
 	if err != nil {
 		return s, nil, err
+	}
+	if len(samples) == 0 && t.before {
+		return s, nil, errAbsent
 	}
 	if len(samples) != 1 {
 		return s, nil, fmt.Errorf("%s of %s: %d results, want one; is the benchmark there?\n%s", t.bench, t.who, len(samples), out)

@@ -59,6 +59,9 @@ func writeTables(w io.Writer, header string, set report.Set) error {
 	if err := set.Goals(w, goals()); err != nil {
 		return err
 	}
+	if err := set.Changes(w, "sluice", "before"); err != nil {
+		return err
+	}
 	saturated := func(bench string) []report.Column {
 		return []report.Column{
 			{Title: "requests/s", Bench: bench, Unit: "req/s"},
