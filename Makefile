@@ -45,10 +45,17 @@ test: ## run every test, with the race detector where there is a C compiler; ins
 	@.ci/packages
 	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || { race=; echo "no C compiler: testing without the race detector" >&2; }; \
 	set -x; $(GO) test $$race -p $(AT_ONCE) -shuffle=on -timeout 10m $$($(GO) list ./... | grep -vE '/(algo|internal/spec)$$')
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target spec test-alone test-parts
+
+# Each of these three keeps about one core busy.
+.PHONY: test-alone
+test-alone:
 	$(GO) test -shuffle=on $(STEADY)
 	$(GO) test -run '^Test(Memory|Platforms)$$' ./internal/gateway/attack ./internal/serve
 	$(GO) test -run '^Test($(LONG))$$' ./policy ./redisstore ./remote ./internal/server/admin ./internal/server/decisionlog ./internal/server/peers ./internal/server/sketch
-	@$(MAKE) --no-print-directory spec
+
+.PHONY: test-parts
+test-parts:
 	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || race=; \
 	set -x; for part in $(PARTS); do $(GO) -C "$$part" test $$race -shuffle=on -timeout 10m ./...; done
 	$(GO) -C bench vet ./...
