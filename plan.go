@@ -132,7 +132,7 @@ func compileTerm(scope string, l Limit) Term {
 			t.Most = t.Rate.Times(t.Burst + t.Debt)
 			t.Horizon = t.Most.Ceil() + MaxWait.Microseconds()
 		}
-		t.Inverse = span.Inverse(t.Rate.Num)
+		t.Inverse = span.InverseOf(t.Rate.Num)
 		t.OneWord = t.Refill == Continuous && t.WarmUp == 0 && t.Rate.Den <= 1<<16 && t.Credit == 0
 		t.Plain = t.OneWord && t.InitialDeficit|t.Lent == 0 && !t.CountDenied
 	}

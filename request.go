@@ -135,6 +135,8 @@ type Decision struct {
 	// request may go on, Delay from now: the receipt that OpRefund takes. For a
 	// reservation both lie in the future.
 	At, Due Instant
+
+	_ int64 // 80 bytes are copied in parts of 16, none of which waits for another
 }
 
 // Outcome is one limit's result for a [Request].

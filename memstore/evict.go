@@ -263,7 +263,7 @@ func (sh *shard) dropIdle(now int64) bool {
 	soonest := int64(math.MaxInt64)
 	dead, next := sh.words.dead(now)
 	if soonest = min(soonest, next); dead > 0 {
-		sh.rebuildWords(now)
+		sh.rebuildWords(now, now)
 	}
 	for f := range sh.tables {
 		dead, next := sh.tables[f].dead(now)

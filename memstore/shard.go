@@ -133,16 +133,17 @@ func (sh *shard) storeWord(id uint64, now int64, s *algo.State, c class, keep pi
 	if w.put(id, s.Idle, s.A, c, true) {
 		return
 	}
-	sh.rebuildWords(now)
+	sh.rebuildWords(now, now-resting)
 	if !w.put(id, s.Idle, s.A, c, true) {
 		// The instant is beyond any epoch: it saturates.
 		w.put(id, w.array.Load().epoch+wordIdleMax, s.A, c, true)
 	}
 }
 
-func (sh *shard) rebuildWords(now int64) {
+// rebuildWords replaces the words' array, without the states that are idle at since.
+func (sh *shard) rebuildWords(now, since int64) {
 	m := sh.room.moves(sizeWord, sh.words.slots())
-	sh.words.rebuild(now, sh.registry.generation.Load(), &m)
+	sh.words.rebuild(now, since, sh.registry.generation.Load(), &m)
 	m.end()
 	sh.latest = max(sh.latest, now)
 }

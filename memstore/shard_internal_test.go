@@ -324,7 +324,7 @@ func BenchmarkRebuild(b *testing.B) {
 			for b.Loop() {
 				switch which {
 				case wordsOnly:
-					sh.rebuildWords(1e15)
+					sh.rebuildWords(1e15, 1e15)
 				case 7:
 					sh.rebuild(&sh.tables[sizeRing], 1e15)
 				default:

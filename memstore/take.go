@@ -73,50 +73,51 @@ func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation
 	now -= a.epoch
 	for {
 		word := atomic.LoadUint64(at)
-		idle, rem, c := int64(word>>wordLowBits), int64(word&remMask), word&(classMask<<remBits)
-		owed, next, part := idle-now, step.Micros, step.Rem
+		idle, rem := int64(word>>wordLowBits), int64(word&remMask)
+		owed := idle - now
+		var due, part int64 // when the bucket is full after this take: due + part/Den
 		switch {
-		case word == 0 || word == busy:
+		case word+1 <= 1: // none, or busy
 			return false
 		case owed > t.Horizon:
 			return a.takeAny(at, t, cost, now+a.epoch, generation, d)
-		case owed > 0: // what the word becomes does not depend on now
-			next -= up(rem)
-			if part += rem; part >= t.Rate.Den {
+		case owed > 0:
+			due, part = idle-up(rem)+step.Micros, rem+step.Rem
+			if part >= t.Rate.Den {
 				part -= t.Rate.Den
-				next++
+				due++
 			}
-			next += idle
 		default:
 			if a.generation != generation.Load() {
 				return false
 			}
-			next += now
+			due, part = now+step.Micros, step.Rem
 		}
-		left := t.Reach.Micros - (next - now) // and lack/Den: of the burst, after this take
-		lack := t.Reach.Rem - part
+		left, lack := t.Reach.Micros-due, t.Reach.Rem-part // of the burst, after this take: + now
 		if lack < 0 {
 			lack += t.Rate.Den
 			left--
 		}
-		if left < 0 {
-			if c&wordShielded == 0 && !atomic.CompareAndSwapUint64(at, word, withClass(word, denied)) {
+		if left += now; left < 0 {
+			if word&wordShielded == 0 && !atomic.CompareAndSwapUint64(at, word, withClass(word, denied)) {
 				continue
 			}
 			wordDenied(t, owed, rem, -left, d)
 			return true
 		}
+		due += up(part)
+		if due <= 0 || due > wordIdleMax {
+			return false
+		}
+		c := word & (classMask << remBits)
 		if c != uint64(kept)<<remBits {
 			c = uint64(used) << remBits
-		}
-		if next += up(part); next <= 0 || next > wordIdleMax {
-			return false
 		}
 		d.Allowed = true
 		d.Spent = cost
 		d.Remaining = t.Rate.UnitsOf(span.Span{Micros: left, Rem: lack}, t.Inverse)
-		d.ResetAfter = time.Duration(next-now) * time.Microsecond
-		if atomic.CompareAndSwapUint64(at, word, uint64(next)<<wordLowBits|c|uint64(part)) {
+		d.ResetAfter = time.Duration(due-now) * time.Microsecond
+		if atomic.CompareAndSwapUint64(at, word, uint64(due)<<wordLowBits|c|uint64(part)) {
 			return true
 		}
 		d.Allowed, d.Spent, d.Remaining, d.ResetAfter = false, 0, 0, 0

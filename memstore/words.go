@@ -49,15 +49,16 @@ type wordArray struct {
 	epoch      int64 // µs since 1970
 	slots      []wordSlot
 	generation uint64 // of the registry when it was made
-	made       int64  // µs since 1970
 }
 
 type wordSlot struct{ id, word uint64 }
 
 const busy = ^uint64(0)
 
-// rebuildPause is how long an array lasts that is large enough.
-const rebuildPause = 1e6 // µs
+// resting is for how long a word that is idle keeps its slot when the array is replaced.
+// Where keys rest between their takes few live at any instant: with room for those
+// alone most takes would find no slot, and need the lock.
+const resting = 10e6 // µs
 
 // What a word consists of. 46 bits hold the longest refill that a limit can
 // have, with [sluice.MaxWait], and 80 days for which the epoch can stay.
@@ -180,34 +181,27 @@ func (w *words) remove(i int) uint64 {
 	return atomic.SwapUint64(w.array.Load().word(i), 0)
 }
 
-// rebuild replaces the array by one for the states that live at now, with room
-// for a share more. Where keys rest between their takes few live at any instant,
-// and an array for those few fills again at once: one that filled within rebuildPause
-// is followed by one twice as large, up to what cap needs.
-func (w *words) rebuild(now int64, generation uint64, m *moves) {
+// rebuild replaces the array by one for the states that live at now and those that
+// rest, with room for a share more. It drops the states that are idle at since.
+func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 	old := w.array.Load()
 	if old == nil {
 		old = &wordArray{}
 	}
-	live := 0
-	for i := range old.slots {
-		if word := atomic.LoadUint64(old.word(i)); word != 0 && old.idle(word) > now {
-			live++
-		}
+	if old.generation != generation {
+		since = now // what was idle before must not come to life
 	}
+	n := old.drop(since, now-resting)
 	const load, part = 52, 4
-	want := live + live/part + 8
-	if live < 64 {
-		want = 2*live + 16
-	}
-	if now-old.made < rebuildPause {
-		want = max(want, min(2*w.occupied, w.cap))
+	want := n + n/part + 8
+	if n < 64 {
+		want = 2*n + 16
 	}
 	// One that is full of states needs some more slots to distinguish old states from new.
-	want = min(want, max(live, w.cap)+w.cap/part+1)
+	want = min(want, max(n, w.cap)+w.cap/part+1)
 	slots := slices.Grow([]wordSlot(nil), want*64/load+1)
 	slots = slots[:cap(slots)]
-	a := &wordArray{epoch: max(now-epochLead, 0), slots: slots, generation: generation, made: now}
+	a := &wordArray{epoch: max(now-epochLead, 0), slots: slots, generation: generation}
 	w.occupied = 0
 	for i := range old.slots {
 		id := old.id(i)
@@ -215,7 +209,7 @@ func (w *words) rebuild(now int64, generation uint64, m *moves) {
 			continue
 		}
 		word := atomic.SwapUint64(old.word(i), busy)
-		if word == 0 || old.idle(word) <= now {
+		if word == 0 {
 			continue
 		}
 		if word != busy { // the lock's holder owns it and will put it
@@ -229,6 +223,21 @@ func (w *words) rebuild(now int64, generation uint64, m *moves) {
 	w.used = w.occupied
 	w.limit = len(slots) * load / 64
 	w.array.Store(a)
+}
+
+// drop drops the states that are idle at since, and returns how many were not idle at an
+// instant before. Those that are left are among these, also if takes go on meanwhile.
+func (a *wordArray) drop(since, before int64) (n int) {
+	for i := range a.slots {
+		word := atomic.LoadUint64(a.word(i))
+		for word != 0 && a.idle(word) <= since && !atomic.CompareAndSwapUint64(a.word(i), word, 0) {
+			word = atomic.LoadUint64(a.word(i)) // a take has it
+		}
+		if word != 0 && a.idle(word) > before {
+			n++
+		}
+	}
+	return n
 }
 
 // each calls f for every state that lives at now. Under the lock, but single

@@ -14,7 +14,7 @@ type Numbers struct {
 	Rate        Rate
 	Reach, Most Span
 	// Inverse is that of Rate.Num, for Rate.UnitsOf.
-	Inverse uint64
+	Inverse Inverse
 	// OneWord says that every state of the limit is two numbers, the second below
 	// 1<<16, and Plain that a take looks at no more than these. Horizon is how many µs
 	// ahead of now such a state may be idle, unless the clock has stepped back.

@@ -75,19 +75,26 @@ func (r Rate) Units(s Span) int64 {
 	return int64(min(q, math.MaxInt64))
 }
 
-// Inverse returns what stands for a division by n, which must be positive: see
-// [Rate.UnitsOf].
-func Inverse(n int64) uint64 { return math.MaxUint64 / uint64(n) }
+// Inverse stands for a division by a positive number: see [Rate.UnitsOf].
+type Inverse struct {
+	factor uint64
+	shift  uint8
+}
+
+// InverseOf returns that of n.
+func InverseOf(n int64) Inverse {
+	// With the largest factor below 2^(64+shift)/n that a word holds, (m+1)·factor is
+	// less than 2^(64+shift)·(m+1)/n, by no more than 2^(64+shift)/n where m < 2^63.
+	shift := bits.Len64(uint64(n)) - 1
+	factor, _ := bits.Div64(1<<shift-1, math.MaxUint64, uint64(n))
+	return Inverse{factor, uint8(shift)}
+}
 
 // UnitsOf is [Rate.Units] by a product in the place of a division, inverse being that
-// of Num. s must not be negative, and Micros·Den + Rem fit 63 bits.
-func (r Rate) UnitsOf(s Span, inverse uint64) int64 {
-	n := uint64(s.Micros)*uint64(r.Den) + uint64(s.Rem)
-	q, _ := bits.Mul64(n, inverse) // n/Num, or 1 less
-	if n-q*uint64(r.Num) >= uint64(r.Num) {
-		q++
-	}
-	return int64(q)
+// of Num. s must not be negative, and Micros·Den + Rem be less than 2^63 - 1.
+func (r Rate) UnitsOf(s Span, inverse Inverse) int64 {
+	q, _ := bits.Mul64(uint64(s.Micros)*uint64(r.Den)+uint64(s.Rem)+1, inverse.factor)
+	return int64(q >> (inverse.shift & 63))
 }
 
 // Add returns a + b.

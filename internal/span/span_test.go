@@ -281,8 +281,26 @@ func TestUnitsOfEqualsUnits(t *testing.T) {
 				return max(r.One.Micros*rapid.Int64Range(0, 9).Draw(t, "units")+rapid.Int64Range(-1, 1).Draw(t, "beside"), 0)
 			}),
 		).Draw(t, "micros")}
-		if got, want := r.UnitsOf(s, span.Inverse(r.Num)), r.Units(s); got != want {
+		if got, want := r.UnitsOf(s, span.InverseOf(r.Num)), r.Units(s); got != want {
 			t.Fatalf("%v of %+v: %d units, want %d", s, r, got, want)
+		}
+	})
+}
+
+// TestUnitsOfAtItsEdges: where a quotient changes, up to the largest dividend, for
+// divisors about every power of two and any other.
+func TestUnitsOfAtItsEdges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		near := int64(1)<<rapid.IntRange(0, 62).Draw(t, "power") + rapid.Int64Range(-2, 2).Draw(t, "beside")
+		n := rapid.OneOf(rapid.Just(max(near, 1)), rapid.Int64Range(1, math.MaxInt64-1)).Draw(t, "divisor")
+		of := rapid.OneOf(rapid.Just(int64(math.MaxInt64-1)), rapid.Int64Range(0, math.MaxInt64-1)).Draw(t, "of")
+		of = max(of-of%n+rapid.Int64Range(-1, 1).Draw(t, "edge"), 0)
+		if of == math.MaxInt64 {
+			of--
+		}
+		r := span.Rate{Num: n, Den: 1}
+		if got, want := r.UnitsOf(span.Span{Micros: of}, span.InverseOf(n)), of/n; got != want {
+			t.Fatalf("%d/%d = %d, want %d", of, n, got, want)
 		}
 	})
 }
