@@ -36,7 +36,10 @@ import (
 // As slots are not used again, an array is replaced when those that died fill
 // it: that is when memory is taken, never in a take of a key that is there.
 type words struct {
-	array *atomic.Pointer[wordArray] // in the Store's list, which is all that a take without the lock reads of the shard
+	// array is in the Store's list, which is all that a take without the lock reads of the
+	// shard. A shard of several parts of the hashes has a place there for each, all the same.
+	array  *atomic.Pointer[wordArray]
+	others []atomic.Pointer[wordArray]
 
 	// Under the shard's lock:
 	occupied int // slots with an identity
@@ -55,6 +58,9 @@ type wordArray struct {
 type wordSlot struct{ id, word uint64 }
 
 const busy = ^uint64(0)
+
+// wordGrowth says by what part of its states an array grows.
+const wordGrowth = 4
 
 // rebuildPause is how long an array lasts that is large enough.
 const rebuildPause = 1e6 // µs
@@ -195,8 +201,7 @@ func (w *words) rebuild(now int64, generation uint64, m *moves) {
 			live++
 		}
 	}
-	const load, part = 52, 4
-	want := live + live/part + 8
+	want := live + live/wordGrowth + 8
 	if live < 64 {
 		want = 2*live + 16
 	}
@@ -204,11 +209,8 @@ func (w *words) rebuild(now int64, generation uint64, m *moves) {
 		want = max(want, min(2*w.occupied, w.cap))
 	}
 	// One that is full of states needs some more slots to distinguish old states from new.
-	want = min(want, max(live, w.cap)+w.cap/part+1)
-	slots := slices.Grow([]wordSlot(nil), want*64/load+1)
-	slots = slots[:cap(slots)]
-	a := &wordArray{epoch: max(now-epochLead, 0), slots: slots, generation: generation, made: now}
-	w.occupied = 0
+	want = min(want, max(live, w.cap)+w.cap/wordGrowth+1)
+	a := w.sized(want, now, generation)
 	for i := range old.slots {
 		id := old.id(i)
 		if id == 0 {
@@ -221,14 +223,36 @@ func (w *words) rebuild(now int64, generation uint64, m *moves) {
 		if word != busy { // the lock's holder owns it and will put it
 			word = a.pack(old.idle(word), int64(word&remMask), classOf(word))
 		}
-		j := a.free(id)
-		a.slots[j] = wordSlot{id, word} // nobody else sees a yet
-		m.note(i, j, len(slots))
+		m.note(i, a.adopt(id, word), len(a.slots))
 		w.occupied++
 	}
+	w.replace(a)
+}
+
+// sized returns an empty array for so many states, to be filled and put in place of that
+// which is there.
+func (w *words) sized(want int, now int64, generation uint64) *wordArray {
+	const load = 52 // 64ths of the slots that may be used
+	slots := slices.Grow([]wordSlot(nil), want*64/load+1)
+	slots = slots[:cap(slots)]
+	w.occupied, w.limit = 0, len(slots)*load/64
+	return &wordArray{epoch: max(now-epochLead, 0), slots: slots, generation: generation, made: now}
+}
+
+// adopt puts a word into an array that nobody else sees yet, and returns its slot.
+func (a *wordArray) adopt(id, word uint64) int {
+	j := a.free(id)
+	a.slots[j] = wordSlot{id, word}
+	return j
+}
+
+// replace puts an array, whose slots are all states, in place of that which is there.
+func (w *words) replace(a *wordArray) {
 	w.used = w.occupied
-	w.limit = len(slots) * load / 64
 	w.array.Store(a)
+	for i := range w.others {
+		w.others[i].Store(a)
+	}
 }
 
 // each calls f for every state that lives at now. Under the lock, but single
