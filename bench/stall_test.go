@@ -15,10 +15,11 @@ import (
 	"github.com/sluicegate/sluice/bench/peers"
 )
 
-// BenchmarkStall looks for the worst single call. First it fills a limiter
+// BenchmarkStall looks for the slowest single calls. First it fills a limiter
 // with 1,048,576 keys, the bound of those that have one ("fill"); then it goes
-// on with as many calls, every second of them with a key never seen ("full").
-// Run it with -benchtime=1x.
+// on with twice as many calls, every second of them with a key never seen
+// ("full"); and then, as a control of what the machine adds, with as many
+// of keys that are there ("known"). Run it with -benchtime=1x.
 //
 // It times each call on the wall and by the CPU time of its thread, which
 // leaves out what other work did to the machine meanwhile. Sweepers that start
@@ -43,16 +44,19 @@ func benchmarkStall(b *testing.B, c peers.Contender) {
 
 	fill := timeCalls(b, lim, keys, fresh.At)
 	next := keys
-	full := timeCalls(b, lim, keys, func(i int) string {
+	full := timeCalls(b, lim, 2*keys, func(i int) string {
 		if i%2 == 0 {
 			return fresh.At(r.IntN(keys))
 		}
 		next++
 		return fresh.At(next - 1)
 	})
+	// The keys that came last are there in a limiter that forgets the oldest.
+	known := timeCalls(b, lim, 2*keys, func(int) string { return fresh.At(2*keys - 1 - r.IntN(keys/4)) })
 	b.ReportMetric(0, "ns/op") // not shown
 	fill.report(b, "fill")
 	full.report(b, "full")
+	known.report(b, "known")
 }
 
 // calls are the durations of many calls, on the wall and by the thread's CPU.
@@ -92,7 +96,12 @@ func (c calls) report(b *testing.B, phase string) {
 		slices.Sort(clock.times)
 		n := len(clock.times)
 		b.ReportMetric(micros(clock.times[n-1]), phase+"-max-"+clock.name+"-µs")
-		b.ReportMetric(micros(clock.times[n-1-n/10_000]), phase+"-p99.99-"+clock.name+"-µs")
+		for _, part := range []struct {
+			name string
+			of   int
+		}{{"p99.9", 1000}, {"p99.99", 10_000}, {"p99.999", 100_000}} {
+			b.ReportMetric(micros(clock.times[n-1-n/part.of]), phase+"-"+part.name+"-"+clock.name+"-µs")
+		}
 	}
 }
 

@@ -13,9 +13,8 @@ import (
 // fewLimits is how many limits of a request are decided without allocating.
 const fewLimits = 8
 
-// scratch is room in which a shard's lock holder decides. A request and items
-// of the caller's stack would not stay there, as algo calls its algorithms
-// through an interface.
+// scratch is room in which a request is decided. A request and items of the caller's stack
+// would not stay there, as algo calls its algorithms through an interface.
 type scratch struct {
 	req    sluice.Request
 	items  [fewLimits]algo.Item
@@ -23,23 +22,17 @@ type scratch struct {
 	keep   [2*fewLimits + 1]uint64 // and that of a slot
 }
 
-// take returns the shard's scratch with the request in it.
-func (sh *shard) take(req *sluice.Request) *scratch {
-	sc := sh.takeRoom()
-	sc.req = *req
-	return sc
-}
-
-// takeRoom returns the shard's scratch.
-func (sh *shard) takeRoom() *scratch {
-	if sh.scratch == nil {
-		sh.scratch = new(scratch)
+// takeScratch returns a scratch that nobody else uses, to be given back by done.
+func (s *Store) takeScratch() *scratch {
+	if sc, ok := s.scratches.Get().(*scratch); ok {
+		return sc
 	}
-	return sh.scratch
+	return new(scratch)
 }
 
-// done lets go of what the caller's request refers to.
-func (sc *scratch) done(n int) {
+// done gives a scratch back, of which so many items were used, and lets go of what the
+// caller's request refers to.
+func (s *Store) done(sc *scratch, n int) {
 	sc.req = sluice.Request{}
 	for i := range n {
 		it, p := &sc.items[i], &sc.places[i]
@@ -47,6 +40,7 @@ func (sc *scratch) done(n int) {
 		clear(it.Others)
 		p.shard, p.scope, p.term, p.version = nil, "", nil, nil
 	}
+	s.scratches.Put(sc)
 }
 
 // decide decides a valid request into d, which saves copies on the shortest way.
@@ -56,7 +50,6 @@ func (s *Store) decide(req *sluice.Request, now int64, d *sluice.Decision) {
 		return
 	}
 	hash := s.secret.Sum(req.Plan.ScopeID(), req.Key)
-	sh := s.shardOf(hash)
 	t := req.Plan.Term(0)
 	plain := req.Plan.Len() == 1 && plainTake(req, t)
 	if *d = (sluice.Decision{}); plain {
@@ -66,12 +59,12 @@ func (s *Store) decide(req *sluice.Request, now int64, d *sluice.Decision) {
 			return
 		}
 	}
-	s.one(sh, req, hash, plain, now, d)
+	s.one(req, hash, plain, now, d)
 }
 
 // one decides a request over one key under the lock of its shard.
-func (s *Store) one(sh *shard, req *sluice.Request, hash uint64, plain bool, now int64, d *sluice.Decision) {
-	sh.mu.Lock()
+func (s *Store) one(req *sluice.Request, hash uint64, plain bool, now int64, d *sluice.Decision) {
+	sh := s.lock(s.part(hash))
 	defer sh.mu.Unlock()
 	now = s.fresh(sh, now)
 	t := req.Plan.Term(0)
@@ -83,14 +76,14 @@ func (s *Store) one(sh *shard, req *sluice.Request, hash uint64, plain bool, now
 	case req.Plan.Len() == 1 && slotTake(req, t) && s.single(sh, req, t, hash, now, d):
 		return
 	}
-	*d = s.oneLocked(sh, req, hash, now)
+	*d = s.oneLocked(req, hash, now)
 }
 
 // oneLocked is [Store.locked] of one key. Its hash lies among room for several: apart,
 // so that the short ways above need not clear that.
-func (s *Store) oneLocked(sh *shard, req *sluice.Request, hash uint64, now int64) sluice.Decision {
+func (s *Store) oneLocked(req *sluice.Request, hash uint64, now int64) sluice.Decision {
 	hashes := [sluice.MaxCharges]uint64{hash}
-	return s.locked(sh, req, &hashes, nil, now)
+	return s.locked(req, &hashes, nil, now)
 }
 
 // fresh returns the instant at which to decide under the shard's lock. While
@@ -136,7 +129,7 @@ func (s *Store) newWord(sh *shard, req *sluice.Request, t *sluice.Term, hash uin
 }
 
 // several decides a request over several keys, or with a slot. It locks their
-// shards in order of index, each once, so that no two requests wait for each
+// shards in order of their parts, each once, so that no two requests wait for each
 // other.
 func (s *Store) several(req *sluice.Request, now int64) sluice.Decision {
 	var hashes [sluice.MaxCharges]uint64
@@ -145,40 +138,47 @@ func (s *Store) several(req *sluice.Request, now int64) sluice.Decision {
 	for i := range n {
 		c := req.Nth(i)
 		hashes[i] = s.secret.Sum(c.Plan.ScopeID(), c.Key)
-		order[i] = hashes[i] >> s.shift
+		order[i] = s.part(hashes[i])
 	}
 	var slot *holders
 	if req.Slot != nil {
 		h := s.holders(&req.Slot.SlotRequest)
-		slot, order[n] = &h, h.hash>>s.shift
+		slot, order[n] = &h, s.part(h.hash)
 		n++
 	}
 	slices.Sort(order[:n])
-	locked := slices.Compact(order[:n])
-	for _, i := range locked {
-		s.shards[i].mu.Lock()
+	var room [sluice.MaxCharges + 1]*shard
+	locked := room[:0]
+	for _, part := range order[:n] {
+		if k := len(locked); k == 0 || !locked[k-1].has(part) {
+			locked = append(locked, s.lock(part))
+		}
 	}
 	defer func() {
-		for _, i := range locked {
-			s.shards[i].mu.Unlock()
+		for _, sh := range locked {
+			sh.mu.Unlock()
 		}
 	}()
-	for _, i := range locked {
-		now = s.fresh(&s.shards[i], now)
+	for _, sh := range locked {
+		now = s.fresh(sh, now)
+	}
+	if slot != nil {
+		slot.shard = s.shards[s.part(slot.hash)].Load()
 	}
 	if slot != nil && !slot.allow(req, now) {
 		return algo.DenySlot(req, now)
 	}
-	return s.locked(&s.shards[locked[0]], req, &hashes, slot, now)
+	return s.locked(req, &hashes, slot, now)
 }
 
-// locked decides a request whose shards are locked, in the scratch of one of
-// them: it loads all states, decides once and stores what has changed. A slot of
-// the request, which is nil if it has none, is free.
-func (s *Store) locked(sh *shard, req *sluice.Request, hashes *[sluice.MaxCharges]uint64, slot *holders, now int64) sluice.Decision {
+// locked decides a request whose shards are locked: it loads all states, decides
+// once and stores what has changed. A slot of the request, which is nil if it has
+// none, is free.
+func (s *Store) locked(req *sluice.Request, hashes *[sluice.MaxCharges]uint64, slot *holders, now int64) sluice.Decision {
 	n := req.Limits()
-	sc := sh.take(req)
-	defer sc.done(min(n, fewLimits))
+	sc := s.takeScratch()
+	sc.req = *req
+	defer s.done(sc, min(n, fewLimits))
 	items, places := sc.items[:], sc.places[:]
 	if n > fewLimits {
 		items, places = make([]algo.Item, n), make([]place, n)
@@ -191,7 +191,7 @@ func (s *Store) locked(sh *shard, req *sluice.Request, hashes *[sluice.MaxCharge
 			it := &items[k]
 			it.Term, it.Cost, it.Held = c.Plan.Term(j), c.Cost, c.Held
 			p := &places[k]
-			p.shard, p.scope, p.term, p.hash, p.empty = s.shardOf(hashes[i]), c.Plan.Scope(), it.Term, hashes[i], c.Key == ""
+			p.shard, p.scope, p.term, p.hash, p.empty = s.shards[s.part(hashes[i])].Load(), c.Plan.Scope(), it.Term, hashes[i], c.Key == ""
 			p.version, p.class, p.word, p.ranks, p.old = nil, used, 0, 0, 0
 			p.load(it, now)
 			k++

@@ -10,8 +10,7 @@
 // A state lies in a block without pointers, found by 64 bits of a keyed hash of
 // scope and key; the key itself is not kept. A token bucket takes about 16 to 30
 // bytes in all, a fixed window or sliding counter at most 40, and a full sliding
-// log of 100 units at most 900 in a Store that is about as full as MaxKeys says, and
-// 1,100 with 20,000 of them in a Store of the default.
+// log of 100 units at most 900, with 20,000 keys and more, whatever MaxKeys is.
 //
 // Two keys that have the same hash share one state. The secret of the hash is
 // drawn at random by [New], so nobody outside can look for such keys. Among n
@@ -22,7 +21,7 @@
 // An idle state, of a key that is fully refilled, makes room for a new key without
 // any loss. Where all of the shard are alive, a new key is never refused: a
 // state is evicted, and [Stats] counts it and what it owed. A shard holds a part
-// of MaxKeys, 2,000 states and fewer in small Stores; N is how many. The rule is:
+// of MaxKeys, 1,000 states and fewer in small Stores; N is how many. The rule is:
 //
 //   - A state goes that was not taken while between N/2 and N new keys came
 //     (second chance, or CLOCK).
@@ -46,8 +45,10 @@
 // # Concurrency
 //
 // Every decision is atomic, also one over several keys. States are spread over
-// shards of about 2,000 with a lock each, so that growing or making room takes
-// some tens of µs in one shard and stops no other. A plain take under a token or
+// shards of at most about 1,000 with a lock each, so that growing, dividing or making
+// room takes some tens of µs in one shard and stops no other. A Store starts with
+// few shards, by the number of processors, and divides those that are full, as far as
+// MaxKeys goes. A plain take under a token or
 // leaky bucket of one word needs no lock if its key is there, and a denial
 // writes nothing.
 //

@@ -73,6 +73,19 @@ func (m *moves) end() {
 	}
 }
 
+// shifted makes the hands follow the states of slots from first on, up to last, that each
+// moved to the next slot.
+func (r *room) shifted(f stateSize, first, last int) {
+	for _, h := range [...]*hand{&r.hand, &r.second} {
+		if h.size != f {
+			continue
+		}
+		if first <= last && first <= h.at && h.at <= last || last < first && (h.at >= first || h.at <= last) {
+			h.at++
+		}
+	}
+}
+
 // slot is a state that a hand points at.
 type slot struct {
 	hand

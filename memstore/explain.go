@@ -28,23 +28,24 @@ func (s *Store) Explain(_ context.Context, req sluice.Request) (sluice.Explanati
 	for i := range hashes {
 		c := req.Nth(i)
 		hashes[i] = s.secret.Sum(c.Plan.ScopeID(), c.Key)
-		order = append(order, hashes[i]>>s.shift)
+		order = append(order, s.part(hashes[i]))
 	}
 	slices.Sort(order)
-	order = slices.Compact(order)
-	for _, i := range order {
-		s.shards[i].mu.Lock()
-		defer s.shards[i].mu.Unlock()
-	}
-	for _, i := range order {
-		now = s.fresh(&s.shards[i], now)
+	var last *shard
+	for _, part := range order {
+		if last != nil && last.has(part) {
+			continue
+		}
+		last = s.hold(part)
+		defer last.mu.Unlock()
+		now = s.fresh(last, now)
 	}
 	items := make([]algo.Item, 0, req.Limits())
 	for i := range hashes {
 		c := req.Nth(i)
 		for j := range c.Plan.Len() {
 			it := algo.Item{Term: c.Plan.Term(j), Cost: c.Cost, Held: c.Held}
-			l := look{store: s, place: place{shard: s.shardOf(hashes[i]), term: it.Term, hash: hashes[i]}, others: s.registry.unmet(&req, it.Term), now: now}
+			l := look{store: s, place: place{shard: s.shards[s.part(hashes[i])].Load(), term: it.Term, hash: hashes[i]}, others: s.registry.unmet(&req, it.Term), now: now}
 			l.load(&it)
 			items = append(items, it)
 		}
@@ -191,7 +192,7 @@ func (s *Store) ExplainSlot(_ context.Context, req sluice.SlotRequest) (sluice.S
 	}
 	now := s.clock.now()
 	h := s.holders(&req)
-	h.shard.mu.Lock()
+	h.shard = s.hold(s.part(h.hash))
 	defer h.shard.mu.Unlock()
 	now = s.fresh(h.shard, now)
 	var state algo.State

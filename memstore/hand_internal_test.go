@@ -21,7 +21,7 @@ func TestHandKeepsItsPlace(t *testing.T) {
 		t.Run(c.limit, func(t *testing.T) {
 			clock := storekit.NewClock()
 			s := New(Options{MaxKeys: 1000, Now: clock.Now})
-			sh := &s.shards[0]
+			sh := s.shards[0].Load()
 			p := storekit.Plan(t, "s", c.limit)
 			take := func(i int) { storekit.Take(t, s, storekit.Request(p, fmt.Sprint(i), 1)) }
 			for i := range 300 {

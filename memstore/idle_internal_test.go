@@ -35,9 +35,10 @@ func TestIdleKeys(t *testing.T) {
 		}
 	}
 	arrays := func() (list []*wordArray, slots int) {
-		for i := range s.shards {
-			a := s.shards[i].words.array.Load()
-			list, slots = append(list, a), slots+s.shards[i].words.slots()
+		for part := 0; part < len(s.shards); {
+			part = s.visit(part, func(sh *shard) {
+				list, slots = append(list, sh.words.array.Load()), slots+sh.words.slots()
+			})
 		}
 		return list, slots
 	}

@@ -11,6 +11,7 @@ import (
 	"hash"
 	"hash/crc64"
 	"io"
+	"runtime"
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
@@ -32,26 +33,16 @@ func (s *Store) Restore(r io.Reader) error {
 	before := s.secret
 	rr := &snapshotReader{r: bufio.NewReaderSize(r, 64<<10), crc: crc64.New(crcTable)}
 	if err := rr.snapshot(s); err != nil {
-		s.clear()
+		s.registry.clear()
+		s.open(8 * runtime.GOMAXPROCS(0))
 		s.secret = before
 		return fmt.Errorf("memstore: restore: byte %d: %w", rr.at, err)
 	}
 	return nil
 }
 
-func (s *Store) clear() {
-	s.registry.clear()
-	for i := range s.shards {
-		sh := &s.shards[i]
-		perShard := sh.cap
-		sh.shardState = shardState{}
-		s.arrays[i].Store(nil)
-		sh.init(perShard, &s.registry, &s.arrays[i])
-	}
-}
-
 // room returns how many states the Store may hold.
-func (s *Store) room() int { return len(s.shards) * s.shards[0].cap }
+func (s *Store) room() int { return len(s.shards) * s.perShard }
 
 // snapshotReader reads a snapshot's parts and keeps its checksum.
 type snapshotReader struct {
@@ -236,7 +227,8 @@ func (rr *snapshotReader) keep(s *Store, size stateSize, id uint64, v *version, 
 	if state.Idle <= rr.now {
 		return
 	}
-	sh := s.shardOf(id) // the bits of a hash that choose the shard are the identity's too
+	sh := s.lock(s.part(id)) // the bits of a hash that choose the shard are the identity's too
+	defer sh.mu.Unlock()
 	if size == sizeWord {
 		sh.storeWord(id, rr.now, state, c, nil)
 		return

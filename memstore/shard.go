@@ -23,14 +23,16 @@ type shard struct {
 type shardState struct {
 	words    words // takes of these need no lock: see there
 	mu       sync.Mutex
+	first    int          // of the parts of the hashes that it has
+	parts    int          // how many these are
+	divided  bool         // into other shards, which have its states
 	tables   [sizes]table // that of SizeWord is not used
 	slab     slab
 	cap      int       // most states held
+	full     int       // states at which it is divided
 	registry *registry // the Store's
 
 	latest int64 // latest instant at which a state was dropped as idle
-
-	scratch *scratch
 
 	room        room   // makes room for a new key
 	evicted     uint64 // states that were dropped alive
@@ -39,9 +41,10 @@ type shardState struct {
 	soonest     int64  // no state dies before this, as far as the last look showed
 }
 
-// init makes an empty shard of at most most states, with the place of its words.
-func (sh *shard) init(most int, r *registry, array *atomic.Pointer[wordArray]) {
-	sh.cap, sh.words.cap, sh.words.array, sh.registry = most, most, array, r
+// init makes an empty shard of at most most states, with the places of its words.
+func (sh *shard) init(most int, r *registry, arrays []atomic.Pointer[wordArray]) {
+	sh.cap, sh.words.cap, sh.registry = most, most, r
+	sh.words.array, sh.words.others = &arrays[0], arrays[1:]
 	for f := range sh.tables {
 		sh.tables[f].size, sh.tables[f].registry = stateSize(f), r
 		sh.tables[f].stride = strides[f]
@@ -244,16 +247,19 @@ func (sh *shard) insert(t *table, id uint64, now, idle int64, keep pins) int {
 	if sh.used() >= sh.cap {
 		sh.makeRoom(now, keep)
 	}
-	i := t.home(id)
-	for t.id(i) != 0 && t.idle(i) > now {
-		i = after(i, t.n)
+	i, _ := t.search(id)
+	end := i
+	for t.id(end) != 0 && t.idle(end) > now {
+		end = after(end, t.n)
 	}
-	if t.id(i) != 0 {
-		sh.free(t, i)
+	if t.id(end) != 0 {
+		sh.free(t, end)
 		sh.latest = max(sh.latest, now)
 	} else {
 		t.used++
 	}
+	t.shift(i, end)
+	sh.room.shifted(t.size, i, end)
 	w := t.slots[i*t.stride : (i+1)*t.stride]
 	clear(w)
 	w[0] = id

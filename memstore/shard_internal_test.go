@@ -82,7 +82,7 @@ func newHolder(t testing.TB, most int) *holder {
 	t.Helper()
 	h := &holder{shard: new(shard)}
 	r := new(registry)
-	h.init(most, r, new(atomic.Pointer[wordArray]))
+	h.init(most, r, make([]atomic.Pointer[wordArray], 1))
 	h.all = known(t, r)
 	return h
 }

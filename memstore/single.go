@@ -41,11 +41,12 @@ func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint
 	written, ok := algo.CountTake(t, &state, now, req.Cost, d)
 	denies := ok && !d.Allowed
 	if !ok {
-		it := &sh.takeRoom().items[0]
+		sc := s.takeScratch()
+		it := &sc.items[0]
 		it.Term, it.Cost, it.Held, it.Start, it.State, it.Others = t, req.Cost, req.Held, 0, state, it.Others[:0]
-		*d = algo.Decide(&oneTake, sh.scratch.items[:1], now)
+		*d = algo.Decide(&oneTake, sc.items[:1], now)
 		state, written, denies = it.State, it.Written, !d.Allowed && it.Denied()
-		it.Term, it.State.By = nil, nil
+		s.done(sc, 1)
 	}
 	switch {
 	case !written:

@@ -40,6 +40,7 @@ const (
 	minChunk = 256  // words
 	maxChunk = 8192 // words, but for rings that are longer
 	slack    = 64   // one part in so many may lie free
+	growth   = 48   // a chunk is one part in so many of the slab
 )
 
 // words returns the block's memory.
@@ -98,7 +99,7 @@ func (s *slab) extend(size int) {
 			c.mark = len(c.words)
 		}
 	}
-	words := slices.Grow([]uint64(nil), chunkLength(size, min(max(s.total/slack, minChunk), maxChunk)))
+	words := slices.Grow([]uint64(nil), chunkLength(size, min(max(s.total/growth, minChunk), maxChunk)))
 	words = words[:cap(words)]
 	s.total += len(words)
 	for i := range s.chunks {

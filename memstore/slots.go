@@ -27,7 +27,7 @@ func (s *Store) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDeci
 	}
 	now := s.clock.now()
 	h := s.holders(&req)
-	h.shard.mu.Lock()
+	h.shard = s.lock(s.part(h.hash))
 	defer h.shard.mu.Unlock()
 	return h.decide(req.Op, s.fresh(h.shard, now), nil), nil
 }
@@ -35,7 +35,7 @@ func (s *Store) Slot(_ context.Context, req sluice.SlotRequest) (sluice.SlotDeci
 // holders is where the holders of the slots of a request's key are kept.
 type holders struct {
 	req             *sluice.SlotRequest
-	shard           *shard
+	shard           *shard // once it is locked
 	hash, id, owner uint64
 }
 
@@ -43,7 +43,7 @@ func (s *Store) holders(req *sluice.SlotRequest) holders {
 	scope := s.secret.Sum(slotScopes, req.Scope)
 	hash := s.secret.Sum(scope, req.Key)
 	return holders{
-		req: req, shard: s.shardOf(hash), hash: hash,
+		req: req, hash: hash,
 		id:    identity(hash, termMask(s.secret.Sum(slotNames, req.Limit.Name))),
 		owner: s.secret.Sum(slotOwners, req.Owner),
 	}

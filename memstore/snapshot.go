@@ -63,8 +63,8 @@ func (s *Store) Snapshot(w io.Writer) error {
 		sw.buf = binary.LittleEndian.AppendUint64(sw.buf, word)
 	}
 	sw.buf = binary.AppendVarint(sw.buf, now)
-	for i := range s.shards {
-		sw.shard(&s.shards[i], now)
+	for part := 0; part < len(s.shards); {
+		part = s.visit(part, func(sh *shard) { sw.shard(sh, now) })
 		sw.flush()
 	}
 	sw.buf = append(sw.buf, 0)
@@ -100,8 +100,6 @@ func (sw *snapshotWriter) flush() {
 }
 
 func (sw *snapshotWriter) shard(sh *shard, now int64) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
 	start := len(sw.buf)
 	entries := uint32(0)
 	sw.buf = append(sw.buf, 1, 0, 0, 0, 0)

@@ -29,21 +29,23 @@ type Stats struct {
 func (s *Store) Stats() Stats {
 	var st Stats
 	var evictedDebt uint64
-	for i := range s.shards {
-		sh := &s.shards[i]
-		sh.mu.Lock()
-		st.States += sh.used()
-		if a := sh.words.array.Load(); a != nil {
-			st.Bytes += int64(cap(a.slots)) * 16
-		}
-		for f := range sh.tables {
-			st.Bytes += int64(cap(sh.tables[f].slots)) * 8
-		}
-		st.Bytes += int64(sh.slab.total) * 8
-		st.Evicted += sh.evicted
-		evictedDebt = min(evictedDebt+sh.evictedDebt, math.MaxInt64/1000) // neither sum nor product can overflow
-		sh.mu.Unlock()
+	for part := 0; part < len(s.shards); {
+		part = s.visit(part, func(sh *shard) {
+			st.States += sh.used()
+			st.Bytes += sh.bytes()
+			st.Evicted += sh.evicted
+			evictedDebt = min(evictedDebt+sh.evictedDebt, math.MaxInt64/1000) // neither sum nor product can overflow
+		})
 	}
 	st.EvictedDebt = time.Duration(evictedDebt) * time.Microsecond
 	return st
+}
+
+// bytes returns what the states of a shard take.
+func (sh *shard) bytes() int64 {
+	words := sh.slab.total + 2*sh.words.slots()
+	for f := range sh.tables {
+		words += len(sh.tables[f].slots)
+	}
+	return int64(words) * 8
 }

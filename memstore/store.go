@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,10 +43,14 @@ type Store struct {
 	short
 	secret   keyhash.Secret // of the hash that stands for a key, by which states are found
 	clock    clock
-	shift    uint // of a hash, to get its shard
-	shards   []shard
-	arrays   []atomic.Pointer[wordArray] // of each shard, close together
+	shift    uint                        // of a hash, to get its part
+	perShard int                         // states that a shard of one part holds
+	shards   []atomic.Pointer[shard]     // of each part of the hashes
+	arrays   []atomic.Pointer[wordArray] // of each part, close together
 	registry registry
+	// scratches are what requests are decided in: not of each shard, as that would be much
+	// for a shard of few states.
+	scratches sync.Pool
 }
 
 var (
@@ -63,25 +69,36 @@ func New(opts Options) *Store {
 	}
 	n, perShard := shardsFor(keys)
 	s := &Store{
-		secret: keyhash.New(),
-		shift:  uint(64 - bits.Len(uint(n-1))),
-		shards: make([]shard, n),
-		arrays: make([]atomic.Pointer[wordArray], n),
+		secret:   keyhash.New(),
+		shift:    uint(64 - bits.Len(uint(n-1))),
+		perShard: perShard,
+		shards:   make([]atomic.Pointer[shard], n),
+		arrays:   make([]atomic.Pointer[wordArray], n),
 	}
-	for i := range s.shards {
-		s.shards[i].init(perShard, &s.registry, &s.arrays[i])
-	}
+	s.open(8 * runtime.GOMAXPROCS(0)) // so that processors seldom wait for each other
 	s.clock.init(opts.Now)
 	s.SetShort(s, (*direct)(s))
 	return s
 }
 
-// shardsFor returns how many shards hold so many keys, a power of two, and how
-// many each must hold.
+// open gives the Store empty shards in the place of those that it has: so many, rounded up
+// to a power of two, if it may have as many.
+func (s *Store) open(shards int) {
+	parts := max(len(s.shards)>>bits.Len(uint(shards-1)), 1)
+	for i := 0; i < len(s.shards); i += parts {
+		for k := range parts {
+			s.arrays[i+k].Store(nil)
+		}
+		s.publish(s.newShard(i, parts))
+	}
+}
+
+// shardsFor returns of how many shards one that holds so many keys has at most, a power of
+// two, and how many each must hold.
 func shardsFor(keys int) (n, perShard int) {
-	const large, small, few = 2048, 512, 16
+	const small, few = 512, 16
 	n = 1
-	for keys/n > large && n < 1<<shardBits || n < few && keys/n >= 2*small {
+	for keys/n > fullShard && n < 1<<shardBits || n < few && keys/n >= 2*small {
 		n *= 2
 	}
 	mean := (keys + n - 1) / n
@@ -94,9 +111,8 @@ func shardsFor(keys int) (n, perShard int) {
 	return n, mean + 5*int(math.Ceil(math.Sqrt(float64(mean))))
 }
 
-func (s *Store) shardOf(hash uint64) *shard {
-	return &s.shards[hash>>s.shift] // a shift of 64 gives 0
-}
+// part returns the part that a hash is of.
+func (s *Store) part(hash uint64) uint64 { return hash >> s.shift } // a shift of 64 gives 0
 
 // Take decides req. It never blocks for longer than other calls decide, so it
 // does not look at ctx. It does not allocate unless a ring must grow, a table

@@ -14,7 +14,8 @@ import (
 // table keeps the states of one size of one shard, but for those of one word:
 // open addressing with linear probing in one block without pointers, so that a
 // state costs its words and nothing else, and the collector has nothing to
-// follow. A slot holds
+// follow. States lie in the order of their homes (Robin Hood hashing), so that one that
+// is not there is soon missed in a table that is almost full. A slot holds
 //
 //	identity, idle<<18 | flags, A<<10 | version, B, …
 //
@@ -79,7 +80,13 @@ func blockOf(w []uint64) (b block, size int) {
 }
 
 // load is how many 64ths of the slots may be used.
-const load = 59
+const load = 61
+
+// Above largeBlock bytes the allocator hands out whole pages of so many.
+const (
+	largeBlock = 32 << 10
+	pageBytes  = 8 << 10
+)
 
 // growth returns by what part of its states a table grows: so that those of
 // fixed size stay below 40 bytes.
@@ -123,28 +130,49 @@ func (t *table) find(id uint64) int {
 	if t.n == 0 {
 		return -1
 	}
-	for i := t.home(id); ; i = after(i, t.n) {
-		switch t.slots[i*t.stride] {
-		case id:
-			return i
-		case 0:
-			return -1
-		}
+	i, found := t.search(id)
+	if !found {
+		return -1
 	}
+	return i
+}
+
+// search returns the slot of id, dead or alive, or the one where it belongs.
+func (t *table) search(id uint64) (i int, found bool) {
+	i = t.home(id)
+	for away := 0; ; away++ {
+		other := t.slots[i*t.stride]
+		if other == id {
+			return i, true
+		}
+		if other == 0 || cyclic(i-t.home(other), t.n) < away {
+			return i, false
+		}
+		i = after(i, t.n)
+	}
+}
+
+// shift moves the states from slot i on to the slots behind, up to slot end, whose state is
+// overwritten.
+func (t *table) shift(i, end int) {
+	k := t.stride
+	if end < i {
+		copy(t.slots[k:(end+1)*k], t.slots[:end*k])
+		copy(t.slots[:k], t.slots[(t.n-1)*k:])
+		end = t.n - 1
+	}
+	copy(t.slots[(i+1)*k:(end+1)*k], t.slots[i*k:end*k])
 }
 
 // remove empties slot i, moving back those that were pushed on by it.
 func (t *table) remove(i int) {
 	k := t.stride
 	for j := after(i, t.n); ; j = after(j, t.n) {
-		id := t.slots[j*k]
-		if id == 0 {
+		if id := t.slots[j*k]; id == 0 || t.home(id) == j {
 			break
 		}
-		if cyclic(j-t.home(id), t.n) >= cyclic(j-i, t.n) {
-			copy(t.slots[i*k:i*k+k], t.slots[j*k:j*k+k])
-			i = j
-		}
+		copy(t.slots[i*k:i*k+k], t.slots[j*k:j*k+k])
+		i = j
 	}
 	clear(t.slots[i*k : i*k+k])
 	t.used--
@@ -323,32 +351,52 @@ func (t *table) rebuild(now int64, m *moves) {
 			live++
 		}
 	}
+	old := *t
+	t.resize(live, now)
+	last := -1
+	for i := range old.n {
+		if old.id(i) != 0 && old.idle(i) > now {
+			last = t.adopt(&old, i, last)
+			m.note(i, last, t.n)
+		}
+	}
+}
+
+// resize gives the table a new block with room for so many states and a share more.
+func (t *table) resize(live int, now int64) {
 	want := live + live/t.growth() + 8
 	if live < 64 {
 		want = 2*live + 8
 	}
 	want = min(want, max(live, t.cap)+1)
-	old := *t
 	// Grow rounds up to what the allocator would hand out anyway.
-	t.slots = slices.Grow([]uint64(nil), (want*64/load+1)*t.stride)
+	size := (want*64/load + 1) * t.stride
+	if pages := size * 8 / pageBytes * pageBytes; pages >= largeBlock && pages/8/t.stride*load/64 > live+live/32 {
+		size = pages / 8
+	}
+	t.slots = slices.Grow([]uint64(nil), size)
 	t.slots = t.slots[:cap(t.slots)]
 	t.n = len(t.slots) / t.stride
 	t.limit = t.n * load / 64
 	t.used = live
 	t.epoch = max(now-epochLead, 0)
-	for i := range old.n {
-		if old.id(i) != 0 && old.idle(i) > now {
-			m.note(i, t.adopt(&old, i), t.n)
-		}
-	}
 }
 
-// adopt copies slot i of an older block, and returns where to.
-func (t *table) adopt(old *table, i int) int {
+// adopt copies slot i of an older block, and returns where to. Slots are copied in their
+// order, so that one most often comes behind that which was the last, or at its home.
+func (t *table) adopt(old *table, i, last int) int {
 	w := old.slots[i*t.stride : (i+1)*t.stride]
 	j := t.home(w[0])
-	for t.id(j) != 0 {
-		j = after(j, t.n)
+	if last >= 0 && t.home(t.id(last)) <= j {
+		j = max(j, last+1)
+	}
+	if j == t.n || t.id(j) != 0 {
+		j, _ = t.search(w[0])
+		end := j
+		for t.id(end) != 0 {
+			end = after(end, t.n)
+		}
+		t.shift(j, end)
 	}
 	to := t.slots[j*t.stride : (j+1)*t.stride]
 	copy(to, w)

@@ -51,7 +51,7 @@ func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost i
 // charge is a take of a charge alone under the lock of its shard.
 func (s *Store) charge(p *sluice.Plan, key string, cost int64, hash uint64, now int64, d *sluice.Decision) {
 	req := sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}}
-	s.one(s.shardOf(hash), &req, hash, p.Plain(), now, d)
+	s.one(&req, hash, p.Plain(), now, d)
 }
 
 // take decides a plain take of cost units at now into d, which is zero, on the word of a

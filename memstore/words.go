@@ -36,7 +36,10 @@ import (
 // As slots are not used again, an array is replaced when those that died fill
 // it: that is when memory is taken, never in a take of a key that is there.
 type words struct {
-	array *atomic.Pointer[wordArray] // in the Store's list, which is all that a take without the lock reads of the shard
+	// array is in the Store's list, which is all that a take without the lock reads of the
+	// shard. A shard of several parts of the hashes has a place there for each, all the same.
+	array  *atomic.Pointer[wordArray]
+	others []atomic.Pointer[wordArray]
 
 	// Under the shard's lock:
 	occupied int // slots with an identity
@@ -59,6 +62,9 @@ const busy = ^uint64(0)
 // Where keys rest between their takes few live at any instant: with room for those
 // alone most takes would find no slot, and need the lock.
 const resting = 10e6 // µs
+
+// wordGrowth says by what part of its states an array grows.
+const wordGrowth = 4
 
 // What a word consists of. 46 bits hold the longest refill that a limit can
 // have, with [sluice.MaxWait], and 80 days for which the epoch can stay.
@@ -192,17 +198,13 @@ func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 		since = now // what was idle before must not come to life
 	}
 	n := old.drop(since, now-resting)
-	const load, part = 52, 4
-	want := n + n/part + 8
+	want := n + n/wordGrowth + 8
 	if n < 64 {
 		want = 2*n + 16
 	}
 	// One that is full of states needs some more slots to distinguish old states from new.
-	want = min(want, max(n, w.cap)+w.cap/part+1)
-	slots := slices.Grow([]wordSlot(nil), want*64/load+1)
-	slots = slots[:cap(slots)]
-	a := &wordArray{epoch: max(now-epochLead, 0), slots: slots, generation: generation}
-	w.occupied = 0
+	want = min(want, max(n, w.cap)+w.cap/wordGrowth+1)
+	a := w.sized(want, now, generation)
 	for i := range old.slots {
 		id := old.id(i)
 		if id == 0 {
@@ -215,14 +217,36 @@ func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 		if word != busy { // the lock's holder owns it and will put it
 			word = a.pack(old.idle(word), int64(word&remMask), classOf(word))
 		}
-		j := a.free(id)
-		a.slots[j] = wordSlot{id, word} // nobody else sees a yet
-		m.note(i, j, len(slots))
+		m.note(i, a.adopt(id, word), len(a.slots))
 		w.occupied++
 	}
+	w.replace(a)
+}
+
+// sized returns an empty array for so many states, to be filled and put in place of that
+// which is there.
+func (w *words) sized(want int, now int64, generation uint64) *wordArray {
+	const load = 52 // 64ths of the slots that may be used
+	slots := slices.Grow([]wordSlot(nil), want*64/load+1)
+	slots = slots[:cap(slots)]
+	w.occupied, w.limit = 0, len(slots)*load/64
+	return &wordArray{epoch: max(now-epochLead, 0), slots: slots, generation: generation}
+}
+
+// adopt puts a word into an array that nobody else sees yet, and returns its slot.
+func (a *wordArray) adopt(id, word uint64) int {
+	j := a.free(id)
+	a.slots[j] = wordSlot{id, word}
+	return j
+}
+
+// replace puts an array, whose slots are all states, in place of that which is there.
+func (w *words) replace(a *wordArray) {
 	w.used = w.occupied
-	w.limit = len(slots) * load / 64
 	w.array.Store(a)
+	for i := range w.others {
+		w.others[i].Store(a)
+	}
 }
 
 // drop drops the states that are idle at since, and returns how many were not idle at an
