@@ -136,6 +136,8 @@ func compileTerm(scope string, l Limit) Term {
 		t.OneWord = t.Refill == Continuous && t.WarmUp == 0 && t.Rate.Den <= 1<<16 && t.Credit == 0
 		t.Plain = t.OneWord && t.InitialDeficit|t.Lent == 0 && !t.CountDenied
 	}
+	t.Counted = (t.Algorithm == FixedWindow || t.Algorithm == SlidingCounter && t.Behind == 1) &&
+		t.InitialDeficit == 0 && !t.PreFilled && !t.CountDenied
 	if t.Calendar != NoCalendar {
 		t.Location, _ = time.LoadLocation(t.Zone) // Validate has loaded it
 	}

@@ -14,12 +14,11 @@ import (
 // allocate. It reports false for written if s stays as it was, and for ok, having done
 // nothing, where Decide is needed.
 func CountTake(t *sluice.Term, s *State, now, cost int64, d *sluice.Decision) (written, ok bool) {
-	if s.Reserved || t.CountDenied || t.PreFilled || t.InitialDeficit > 0 || cost > t.Quota || now < 0 || now > latest {
+	if !t.Counted || s.Reserved || cost > t.Quota || now < 0 || now > latest {
 		return false, false
 	}
 	var left, at int64 // of the quota before the take, and when it fits
-	switch {
-	case t.Algorithm == sluice.FixedWindow:
+	if t.Algorithm == sluice.FixedWindow {
 		if (fixedWindow{}).stepped(t, s, now) {
 			return false, false
 		}
@@ -28,7 +27,7 @@ func CountTake(t *sluice.Term, s *State, now, cost int64, d *sluice.Decision) (w
 		} else {
 			s.A += cost
 		}
-	case t.Algorithm == sluice.SlidingCounter && t.Behind == 1:
+	} else {
 		c := slidingCounter{}
 		if now < c.start(t, s) || c.stepped(t, s, now) {
 			return false, false
@@ -44,8 +43,6 @@ func CountTake(t *sluice.Term, s *State, now, cost int64, d *sluice.Decision) (w
 		} else {
 			at = c.earliest(t, s, now, cost)
 		}
-	default:
-		return false, false
 	}
 	d.At, d.Due = sluice.Instant(now), sluice.Instant(now)
 	if at > now {

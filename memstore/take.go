@@ -42,9 +42,21 @@ func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost i
 	if now < 0 {
 		now = s.clock.now()
 	}
-	if i < 0 || !a.take(a.word(i), t, cost, now, &s.registry.generation, &d) {
-		(*Store)(s).charge(p, key, cost, hash, now, &d)
+	switch {
+	case i >= 0:
+		if a.take(a.word(i), t, cost, now, &s.registry.generation, &d) {
+			return d, nil
+		}
+	case t.Counted && p.Len() == 1 && key != "":
+		sh := (*Store)(s).shardOf(hash)
+		sh.mu.Lock()
+		done := sh.count(t, identity(hash, termMask(t.Series)), cost, (*Store)(s).fresh(sh, now), &d)
+		sh.mu.Unlock()
+		if done {
+			return d, nil
+		}
 	}
+	(*Store)(s).charge(p, key, cost, hash, now, &d)
 	return d, nil
 }
 

@@ -20,6 +20,8 @@ type Numbers struct {
 	// ahead of now such a state may be idle, unless the clock has stepped back.
 	OneWord, Plain bool
 	Horizon        int64
+	// Counted says that algo.CountTake decides takes of the limit.
+	Counted bool
 	// Lent is how many units above Burst a take may spend: Debt where NextWaits.
 	Lent int64
 	// Micros is the window and Sub a sub-window, in µs.

@@ -21,7 +21,7 @@ func goals() []report.Goal {
 	for _, m := range []string{serial, parallel} {
 		gs = append(gs,
 			report.Goal{Title: "100k keys, " + m + ": of the floor", Bench: uniform + m, Who: "sluice", To: "floor", Unit: "cpu-ns/op", Want: 1.3},
-			report.Goal{Title: "100k idle keys, " + m + ": of the floor", Bench: "Take/load=uniform-idle/mode=" + m, Who: "sluice", To: "floor", Unit: "cpu-ns/op", Want: idle[m]},
+			report.Goal{Title: "100k idle keys, " + m + ": of the floor", Bench: "Take/load=uniform-rested/mode=" + m, Who: "sluice", To: "floor", Unit: "cpu-ns/op", Want: idle[m]},
 			report.Goal{Title: "100k keys, " + m + ": faster than go-limiter", Bench: uniform + m, Who: "sluice", To: "go-limiter", Unit: "cpu-ns/op", Invert: true, Want: 3},
 			report.Goal{Title: "100k keys, " + m + ": faster than x/time/rate in a sync.Map", Bench: uniform + m, Who: "sluice", To: "xtime-syncmap", Unit: "cpu-ns/op", Invert: true, Want: 5},
 			report.Goal{Title: "one hot key, " + m + ": of the floor", Bench: hot + m, Who: "sluice", To: "floor", Unit: "cpu-ns/op", Want: 1.33},
@@ -33,7 +33,7 @@ func goals() []report.Goal {
 		// The clock alone takes a third of go-limiter's time, so three times as fast cannot be.
 		report.Goal{Title: "one hot key: faster than go-limiter", Bench: hot + serial, Who: "sluice", To: "go-limiter", Unit: "cpu-ns/op", Invert: true, Want: 2},
 		report.Goal{Title: "100k keys: allocations", Bench: uniform + serial, Who: "sluice", Unit: "allocs/op", Want: 0},
-		report.Goal{Title: "100k idle keys: allocations", Bench: "Take/load=uniform-idle/mode=" + serial, Who: "sluice", Unit: "allocs/op", Want: 0},
+		report.Goal{Title: "100k idle keys: allocations", Bench: "Take/load=uniform-rested/mode=" + serial, Who: "sluice", Unit: "allocs/op", Want: 0},
 		report.Goal{Title: "one hot key, fixed window: of the floor", Bench: hot + serial, Who: "sluice.fixed-window", To: "floor", Unit: "cpu-ns/op", Want: 1.5},
 		report.Goal{Title: "one hot key, sliding counter: of the floor", Bench: hot + serial, Who: "sluice.sliding-counter", To: "floor", Unit: "cpu-ns/op", Want: 2.2},
 		report.Goal{Title: "one hot key, fixed window: faster than go-limiter's", Bench: hot + serial, Who: "sluice.fixed-window", To: "go-limiter", Unit: "cpu-ns/op", Invert: true, Want: 1},
