@@ -4,7 +4,6 @@
 package memstore
 
 import (
-	"math"
 	"sync/atomic"
 )
 
@@ -34,11 +33,14 @@ func (s *Store) hold(part uint64) *shard {
 // first if it is full.
 func (s *Store) lock(part uint64) *shard {
 	for {
-		sh := s.hold(part)
-		if sh.used() < sh.full {
+		sh := s.shards[part].Load()
+		sh.mu.Lock()
+		if !sh.full {
 			return sh
 		}
-		s.divide(sh, s.clock.now())
+		if !sh.divided {
+			s.divide(sh, s.clock.now())
+		}
 		sh.mu.Unlock()
 	}
 }
@@ -57,9 +59,6 @@ func (s *Store) newShard(first, n int) *shard {
 	sh := new(shard)
 	sh.init(s.perShard*n, &s.registry, s.arrays[first:first+n])
 	sh.first, sh.parts = first, n
-	if sh.full = fullShard; n == 1 {
-		sh.full = math.MaxInt
-	}
 	return sh
 }
 
@@ -69,6 +68,9 @@ func (s *Store) publish(sh *shard) {
 		s.shards[sh.first+i].Store(sh)
 	}
 }
+
+// grown notes that the shard may have more states than before.
+func (sh *shard) grown() { sh.full = sh.parts > 1 && sh.used() >= fullShard }
 
 // halves are the shards into which another is divided.
 type halves struct {
@@ -100,6 +102,7 @@ func (s *Store) divide(sh *shard, now int64) {
 	}
 	for _, part := range h.parts {
 		_, part.room.kept = part.shielded(now)
+		part.grown()
 		s.publish(part)
 	}
 	sh.divided = true
@@ -112,16 +115,25 @@ func (h *halves) words(sh *shard, now int64) {
 	if old == nil {
 		return
 	}
-	var live [2]int
+	var live, occupied [2]int
 	for i := range old.slots {
+		id := old.id(i)
+		if id == 0 {
+			continue
+		}
+		occupied[h.of(id)]++
 		if word := atomic.LoadUint64(old.word(i)); word != 0 && old.idle(word) > now {
-			live[h.of(old.id(i))]++
+			live[h.of(id)]++
 		}
 	}
 	generation := sh.registry.generation.Load()
 	var arrays [2]*wordArray
 	for k, part := range h.parts {
-		arrays[k] = part.words.sized(live[k]+live[k]/wordGrowth+8, now, generation)
+		want := part.words.want(live[k])
+		if now-old.made < rebuildPause { // as in a rebuild: those that rest will be back
+			want = max(want, part.words.want(occupied[k]))
+		}
+		arrays[k] = part.words.sized(want, now, generation)
 	}
 	for i := range old.slots {
 		id := old.id(i)

@@ -130,23 +130,24 @@ func (t *table) find(id uint64) int {
 	if t.n == 0 {
 		return -1
 	}
-	i, found := t.search(id)
-	if !found {
-		return -1
+	i := t.home(id)
+	for away := 0; ; away++ {
+		switch other := t.slots[i*t.stride]; {
+		case other == id:
+			return i
+		case other == 0 || away > 0 && cyclic(i-t.home(other), t.n) < away:
+			return -1
+		}
+		i = after(i, t.n)
 	}
-	return i
 }
 
-// search returns the slot of id, dead or alive, or the one where it belongs.
-func (t *table) search(id uint64) (i int, found bool) {
-	i = t.home(id)
+// place returns the slot where id belongs, which is not there.
+func (t *table) place(id uint64) int {
+	i := t.home(id)
 	for away := 0; ; away++ {
-		other := t.slots[i*t.stride]
-		if other == id {
-			return i, true
-		}
-		if other == 0 || cyclic(i-t.home(other), t.n) < away {
-			return i, false
+		if other := t.slots[i*t.stride]; other == 0 || cyclic(i-t.home(other), t.n) < away {
+			return i
 		}
 		i = after(i, t.n)
 	}
@@ -391,7 +392,7 @@ func (t *table) adopt(old *table, i, last int) int {
 		j = max(j, last+1)
 	}
 	if j == t.n || t.id(j) != 0 {
-		j, _ = t.search(w[0])
+		j = t.place(w[0])
 		end := j
 		for t.id(end) != 0 {
 			end = after(end, t.n)

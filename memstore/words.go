@@ -201,12 +201,9 @@ func (w *words) rebuild(now int64, generation uint64, m *moves) {
 			live++
 		}
 	}
-	want := live + live/wordGrowth + 8
-	if live < 64 {
-		want = 2*live + 16
-	}
+	want := w.want(live)
 	if now-old.made < rebuildPause {
-		want = max(want, min(2*w.occupied, w.cap))
+		want = max(want, min(2*w.occupied, w.most()))
 	}
 	// One that is full of states needs some more slots to distinguish old states from new.
 	want = min(want, max(live, w.cap)+w.cap/wordGrowth+1)
@@ -227,6 +224,25 @@ func (w *words) rebuild(now int64, generation uint64, m *moves) {
 		w.occupied++
 	}
 	w.replace(a)
+}
+
+// want returns for how many states an array is to have room that now has so many.
+func (w *words) want(live int) int {
+	switch {
+	case live < 64:
+		return 2*live + 16
+	case live < fullShard: // by a half: an array that is too small is soon replaced by another
+		return min(live+live/2, w.most())
+	}
+	return live + live/wordGrowth + 8
+}
+
+// most returns how many states there are at most before the shard is divided.
+func (w *words) most() int {
+	if len(w.others) > 0 {
+		return fullShard + 8
+	}
+	return w.cap
 }
 
 // sized returns an empty array for so many states, to be filled and put in place of that
