@@ -4,7 +4,6 @@
 package memstore
 
 import (
-	"math"
 	"sync/atomic"
 )
 
@@ -34,11 +33,14 @@ func (s *Store) hold(part uint64) *shard {
 // first if it is full.
 func (s *Store) lock(part uint64) *shard {
 	for {
-		sh := s.hold(part)
-		if sh.used() < sh.full {
+		sh := s.shards[part].Load()
+		sh.mu.Lock()
+		if !sh.full {
 			return sh
 		}
-		s.divide(sh, s.clock.now())
+		if !sh.divided {
+			s.divide(sh, s.clock.now())
+		}
 		sh.mu.Unlock()
 	}
 }
@@ -57,9 +59,6 @@ func (s *Store) newShard(first, n int) *shard {
 	sh := new(shard)
 	sh.init(s.perShard*n, &s.registry, s.arrays[first:first+n])
 	sh.first, sh.parts = first, n
-	if sh.full = fullShard; n == 1 {
-		sh.full = math.MaxInt
-	}
 	return sh
 }
 
@@ -69,6 +68,9 @@ func (s *Store) publish(sh *shard) {
 		s.shards[sh.first+i].Store(sh)
 	}
 }
+
+// grown notes that the shard may have more states than before.
+func (sh *shard) grown() { sh.full = sh.parts > 1 && sh.used() >= fullShard }
 
 // halves are the shards into which another is divided.
 type halves struct {
@@ -100,6 +102,7 @@ func (s *Store) divide(sh *shard, now int64) {
 	}
 	for _, part := range h.parts {
 		_, part.room.kept = part.shielded(now)
+		part.grown()
 		s.publish(part)
 	}
 	sh.divided = true
@@ -112,24 +115,28 @@ func (h *halves) words(sh *shard, now int64) {
 	if old == nil {
 		return
 	}
-	old.drop(now, now) // so that none comes to life behind the count
-	var live [2]int
+	generation := sh.registry.generation.Load()
+	since := now - resting
+	if old.generation != generation {
+		since = now
+	}
+	old.drop(since, now) // so that none comes to life behind the count
+	var states [2]int
 	for i := range old.slots {
 		if atomic.LoadUint64(old.word(i)) != 0 {
-			live[h.of(old.id(i))]++
+			states[h.of(old.id(i))]++
 		}
 	}
-	generation := sh.registry.generation.Load()
 	var arrays [2]*wordArray
 	for k, part := range h.parts {
-		arrays[k] = part.words.sized(live[k]+live[k]/wordGrowth+8, now, generation)
+		arrays[k] = part.words.sized(part.words.want(states[k]), now, generation)
 	}
 	for i := range old.slots {
 		id := old.id(i)
 		if id == 0 {
 			continue
 		}
-		if word := atomic.SwapUint64(old.word(i), busy); word != 0 && old.idle(word) > now {
+		if word := atomic.SwapUint64(old.word(i), busy); word != 0 {
 			k := h.of(id)
 			arrays[k].adopt(id, arrays[k].pack(old.idle(word), int64(word&remMask), classOf(word)))
 			h.parts[k].words.occupied++

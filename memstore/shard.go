@@ -25,11 +25,11 @@ type shardState struct {
 	mu       sync.Mutex
 	first    int          // of the parts of the hashes that it has
 	parts    int          // how many these are
+	full     bool         // it is to be divided, or has been
 	divided  bool         // into other shards, which have its states
 	tables   [sizes]table // that of SizeWord is not used
 	slab     slab
 	cap      int       // most states held
-	full     int       // states at which it is divided
 	registry *registry // the Store's
 
 	latest int64 // latest instant at which a state was dropped as idle
@@ -126,6 +126,7 @@ func (sh *shard) store(size stateSize, id uint64, now int64, v *version, s *algo
 }
 
 func (sh *shard) storeWord(id uint64, now int64, s *algo.State, c class, keep pins) {
+	defer sh.grown()
 	w := &sh.words
 	if w.put(id, s.Idle, s.A, c, sh.used() < sh.cap) {
 		return
@@ -247,7 +248,7 @@ func (sh *shard) insert(t *table, id uint64, now, idle int64, keep pins) int {
 	if sh.used() >= sh.cap {
 		sh.makeRoom(now, keep)
 	}
-	i, _ := t.search(id)
+	i := t.place(id)
 	end := i
 	for t.id(end) != 0 && t.idle(end) > now {
 		end = after(end, t.n)
@@ -258,6 +259,7 @@ func (sh *shard) insert(t *table, id uint64, now, idle int64, keep pins) int {
 	} else {
 		t.used++
 	}
+	sh.grown()
 	t.shift(i, end)
 	sh.room.shifted(t.size, i, end)
 	w := t.slots[i*t.stride : (i+1)*t.stride]

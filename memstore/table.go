@@ -4,7 +4,6 @@
 package memstore
 
 import (
-	"math/bits"
 	"slices"
 
 	"github.com/sluicegate/sluice"
@@ -123,81 +122,6 @@ func (t *table) id(i int) uint64 { return t.slots[i*t.stride] }
 
 func (t *table) idle(i int) int64 {
 	return t.epoch + int64(t.slots[i*t.stride+1]>>lowBits)
-}
-
-// find returns the slot of id, dead or alive, or -1.
-func (t *table) find(id uint64) int {
-	if t.n == 0 {
-		return -1
-	}
-	i, found := t.search(id)
-	if !found {
-		return -1
-	}
-	return i
-}
-
-// search returns the slot of id, dead or alive, or the one where it belongs.
-func (t *table) search(id uint64) (i int, found bool) {
-	i = t.home(id)
-	for away := 0; ; away++ {
-		other := t.slots[i*t.stride]
-		if other == id {
-			return i, true
-		}
-		if other == 0 || cyclic(i-t.home(other), t.n) < away {
-			return i, false
-		}
-		i = after(i, t.n)
-	}
-}
-
-// shift moves the states from slot i on to the slots behind, up to slot end, whose state is
-// overwritten.
-func (t *table) shift(i, end int) {
-	k := t.stride
-	if end < i {
-		copy(t.slots[k:(end+1)*k], t.slots[:end*k])
-		copy(t.slots[:k], t.slots[(t.n-1)*k:])
-		end = t.n - 1
-	}
-	copy(t.slots[(i+1)*k:(end+1)*k], t.slots[i*k:end*k])
-}
-
-// remove empties slot i, moving back those that were pushed on by it.
-func (t *table) remove(i int) {
-	k := t.stride
-	for j := after(i, t.n); ; j = after(j, t.n) {
-		if id := t.slots[j*k]; id == 0 || t.home(id) == j {
-			break
-		}
-		copy(t.slots[i*k:i*k+k], t.slots[j*k:j*k+k])
-		i = j
-	}
-	clear(t.slots[i*k : i*k+k])
-	t.used--
-}
-
-func cyclic(d, n int) int {
-	if d < 0 {
-		return d + n
-	}
-	return d
-}
-
-// after returns the slot behind i of n.
-func after(i, n int) int {
-	if i++; i == n {
-		return 0
-	}
-	return i
-}
-
-// homeOf returns the first of n slots that id is looked for in. The shard's bits
-// are the same in all of a table: they are left out.
-func homeOf(id uint64, n int) int {
-	hi, _ := bits.Mul64(id<<shardBits, uint64(n))
-	return int(hi)
 }
 
 // inRange reports whether the epoch can express idle.
@@ -391,7 +315,7 @@ func (t *table) adopt(old *table, i, last int) int {
 		j = max(j, last+1)
 	}
 	if j == t.n || t.id(j) != 0 {
-		j, _ = t.search(w[0])
+		j = t.place(w[0])
 		end := j
 		for t.id(end) != 0 {
 			end = after(end, t.n)

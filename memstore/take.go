@@ -48,8 +48,7 @@ func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost i
 			return d, nil
 		}
 	case t.Counted && p.Len() == 1 && key != "":
-		sh := (*Store)(s).shardOf(hash)
-		sh.mu.Lock()
+		sh := (*Store)(s).lock((*Store)(s).part(hash))
 		done := sh.count(t, identity(hash, termMask(t.Series)), cost, (*Store)(s).fresh(sh, now), &d)
 		sh.mu.Unlock()
 		if done {

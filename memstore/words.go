@@ -198,10 +198,7 @@ func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 		since = now // what was idle before must not come to life
 	}
 	n := old.drop(since, now-resting)
-	want := n + n/wordGrowth + 8
-	if n < 64 {
-		want = 2*n + 16
-	}
+	want := w.want(n)
 	// One that is full of states needs some more slots to distinguish old states from new.
 	want = min(want, max(n, w.cap)+w.cap/wordGrowth+1)
 	a := w.sized(want, now, generation)
@@ -221,6 +218,25 @@ func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 		w.occupied++
 	}
 	w.replace(a)
+}
+
+// want returns for how many states an array is to have room that now has so many.
+func (w *words) want(live int) int {
+	switch {
+	case live < 64:
+		return 2*live + 16
+	case live < fullShard: // by a half: an array that is too small is soon replaced by another
+		return max(live, min(live+live/2, w.most()))
+	}
+	return live + live/wordGrowth + 8
+}
+
+// most returns how many states there are at most before the shard is divided.
+func (w *words) most() int {
+	if len(w.others) > 0 {
+		return fullShard + 8
+	}
+	return w.cap
 }
 
 // sized returns an empty array for so many states, to be filled and put in place of that
