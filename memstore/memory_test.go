@@ -120,7 +120,7 @@ func TestMemoryPerKey(t *testing.T) {
 		{"100/h sliding-log", 48_000, 100, true, 900, 150, 0},
 		{"100/h sliding-log", 20_000, 100, false, 1_100, 400, -1},
 		{"100/h sliding-log", 20_000, 100, true, 1_100, 400, -1},
-		{"1000000/h sliding-histogram", 1_000, 5000, false, 5000, 200, 0},
+		{"1000000/h sliding-histogram", 1_000, 5000, false, 2_500, 200, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {
