@@ -157,7 +157,7 @@ func (x *explainer) log(l slidingLog, room int64) (lines []string) {
 	if seen.Reserved {
 		lines[0] = fmt.Sprintf("counts %d of %d", seen.A, t.Quota)
 	}
-	r, entries, denied := ring{&seen}, 0, int64(0)
+	r, entries, denied := ringOf(t, &seen), 0, int64(0)
 	for i := 0; i < seen.Len; {
 		e := r.entry(i)
 		if i += e.words; e.denied {

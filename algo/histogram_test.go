@@ -166,7 +166,7 @@ func TestHistogramSize(t *testing.T) {
 		algo.Decide(&req, item, origin+i*60)
 		most = max(most, len(item[0].State.Ring))
 	}
-	if bytes := 8 * most; bytes > 5<<10 {
-		t.Errorf("a full histogram takes %d bytes, want at most 5 KiB", bytes)
+	if bytes := 8 * most; bytes > 3600 {
+		t.Errorf("a full histogram takes %d bytes, want at most 3,600", bytes)
 	}
 }

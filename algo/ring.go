@@ -3,7 +3,10 @@
 
 package algo
 
-import "github.com/sluicegate/sluice/internal/logentry"
+import (
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/logentry"
+)
 
 // entry is units spent at one instant.
 type entry struct {
@@ -12,9 +15,22 @@ type entry struct {
 	words     int  // how many words of the ring it takes, as read
 }
 
-// ring reads and writes the entries of a state's Ring, oldest first: see package
-// logentry.
-type ring struct{ s *State }
+// ring reads and writes the entries of a state's Ring, oldest first, in a format of
+// package logentry.
+type ring struct {
+	s      *State
+	format logentry.Format
+	last   int64 // an instant that is not before the newest entry's
+}
+
+func formatOf(t *sluice.Term) logentry.Format {
+	return logentry.Of(t.Algorithm == sluice.SlidingHistogram, t.Micros)
+}
+
+// ringOf returns the ring of s, a state of t.
+func ringOf(t *sluice.Term, s *State) ring {
+	return ring{s, formatOf(t), s.Idle - t.Micros}
+}
 
 // word returns where the i-th word from the oldest is.
 func (r ring) word(i int) *uint64 {
@@ -28,9 +44,10 @@ func (r ring) word(i int) *uint64 {
 // entry returns the entry whose first word is the i-th.
 func (r ring) entry(i int) entry {
 	w := *r.word(i)
-	e := entry{at: int64(w >> 12), units: int64(w >> 1 & logentry.Many), words: 1}
-	switch e.units {
-	case logentry.Many:
+	many := r.format.Many()
+	e := entry{at: r.format.At(w, r.last), units: int64(w >> 1 & many), words: 1}
+	switch uint64(e.units) {
+	case many:
 		second := *r.word(i + 1)
 		e.denied = second&logentry.Denied != 0
 		e.units, e.words = int64(second&^logentry.Denied>>1), 2
@@ -42,7 +59,7 @@ func (r ring) entry(i int) entry {
 
 // put writes e from the i-th word on and returns how many words that took.
 func (r ring) put(i int, e entry) int {
-	first, second := e.pack()
+	first, second := r.format.Pack(e.at, e.units, e.denied)
 	*r.word(i) = first
 	if second == 0 {
 		return 1
@@ -51,11 +68,9 @@ func (r ring) put(i int, e entry) int {
 	return 2
 }
 
-// pack returns the words of e, the second 0 if there is none.
-func (e entry) pack() (first, second uint64) { return logentry.Pack(e.at, e.units, e.denied) }
-
-func (e entry) size() int {
-	if _, second := e.pack(); second != 0 {
+// size returns how many words e takes.
+func (r ring) size(e entry) int {
+	if _, second := r.format.Pack(e.at, e.units, e.denied); second != 0 {
 		return 2
 	}
 	return 1
@@ -73,7 +88,7 @@ func (r ring) drop(e entry) {
 // shrink takes units from the oldest entry, which is e and has more.
 func (r ring) shrink(e entry, units int64) {
 	rest := entry{at: e.at, units: e.units - units}
-	r.drop(entry{units: units, words: e.words - rest.size()})
+	r.drop(entry{units: units, words: e.words - r.size(rest)})
 	r.put(0, rest)
 }
 
@@ -98,7 +113,7 @@ func (r ring) add(e entry, most int) {
 			e.units += newest.units
 		}
 	}
-	if need := s.Len + e.size(); need > len(s.Ring) {
+	if need := s.Len + r.size(e); need > len(s.Ring) {
 		r.grow(max(need, min(len(s.Ring)+max(len(s.Ring)/2, 4), most)))
 	}
 	s.Len += r.put(s.Len, e)

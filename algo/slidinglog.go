@@ -11,12 +11,13 @@ import (
 // Window later: never more than Quota in any Window.
 //
 // As a histogram it merges neighbouring entries into the newer one's instant
-// when together they have at most 1/(Precision−1) of the units that are newer
-// than both (Datar, Gionis, Indyk, Motwani 2002). Units are then forgotten late,
-// never early, so it admits no more than the log; and only those of the oldest
-// entry can be late, so a denied cost c means that more than
-// (1−1/(Precision−1))·(Quota−c) units do count. It merges only once its
-// entries reach a mark, so up to a Quota of 2·Precision−1 it is the exact log.
+// when together they have at most 1/(Precision−2) of the units that are newer
+// than both (Datar, Gionis, Indyk, Motwani 2002), less two. Units are then forgotten
+// late, never early, so it admits no more than the log. Only those of the oldest
+// entry can be late, u of them with n newer ones: as n ≥ (Precision−2)·u, of the n+u
+// more than 1−1/(Precision−1) do count. So a denied cost c means that more than
+// (1−1/(Precision−1))·(Quota−c) units do count. Two entries of one unit are merged
+// below 2·Precision−2 newer ones: up to a Quota of 2·Precision−1 it is the exact log.
 //
 // State: Ring holds the entries, A the sum of their units, B the words at which
 // a histogram merges next; Idle is a Window behind the newest entry.
@@ -27,15 +28,19 @@ func logs(t *sluice.Term) bool {
 	return t.Algorithm == sluice.SlidingLog || t.Algorithm == sluice.SlidingHistogram
 }
 
-// mergeMark is how many words a histogram has before it first merges.
-const mergeMark = 64
+// mergeMark is how many words a histogram has before it first merges, and mergeSlack
+// how many more it has at least before it merges again.
+const (
+	mergeMark  = 64
+	mergeSlack = 32
+)
 
 func (slidingLog) arrive(t *sluice.Term, s *State) {
 	if s.Len == 0 {
 		s.clear()
 		return
 	}
-	r := ring{s}
+	r := ringOf(t, s)
 	s.Idle = r.entry(r.newest()).at + t.Micros
 }
 
@@ -49,7 +54,7 @@ func (l slidingLog) clamp(t *sluice.Term, s *State, now int64) { clampWindow(l, 
 // has merged may be as old as what follows the entry before.
 func (slidingLog) known(t *sluice.Term, s *State) []known {
 	var list []known
-	r, before := ring{s}, int64(0)
+	r, before := ringOf(t, s), int64(0)
 	for i := 0; i < s.Len; {
 		e := r.entry(i)
 		i += e.words
@@ -70,7 +75,7 @@ func (slidingLog) instant(t *sluice.Term, s *State) int64 { return s.Idle - t.Mi
 // expire forgets entries that are a Window old at now. The ring's words stay
 // as they are.
 func (slidingLog) expire(t *sluice.Term, s *State, now int64) {
-	r := ring{s}
+	r := ringOf(t, s)
 	for s.Len > 0 {
 		e := r.entry(0)
 		if e.at > now-t.Micros {
@@ -90,7 +95,7 @@ func (l slidingLog) counted(t *sluice.Term, s *State, now int64) int64 {
 		return seen.A
 	}
 	// Of denials only the newest Quota units have a say: none in what is owed.
-	r, denied := ring{&seen}, int64(0)
+	r, denied := ringOf(t, &seen), int64(0)
 	for i := 0; i < seen.Len; {
 		e := r.entry(i)
 		if i += e.words; e.denied {
@@ -104,7 +109,7 @@ func (l slidingLog) earliest(t *sluice.Term, s *State, now, cost int64) int64 {
 	from := max(now, l.instant(t, s))
 	over := s.A + cost - t.Quota // units that must be forgotten first
 	at := from
-	r := ring{s}
+	r := ringOf(t, s)
 	for i := 0; i < s.Len && (over > 0 || r.entry(i).at <= from-t.Micros); {
 		e := r.entry(i)
 		at = max(at, e.at+t.Micros)
@@ -133,14 +138,14 @@ func (l slidingLog) add(t *sluice.Term, s *State, now int64, e entry) {
 		l.merge(t, s)
 		words = min(words, int(max(s.B, mergeMark))+1) // an entry of two from below the mark
 	}
-	ring{s}.add(e, words)
+	ringOf(t, s).add(e, words)
 	s.Idle = e.at + t.Micros
 	s.Reserved = reserved && e.at > now
 	s.By = nil
 }
 
 func (l slidingLog) insert(t *sluice.Term, s *State, at, cost int64) {
-	r := ring{s}
+	r := ringOf(t, s)
 	var newer []entry
 	for s.Len > 0 {
 		i := r.newest()
@@ -189,7 +194,7 @@ func (l slidingLog) deny(t *sluice.Term, s *State, now, cost int64) bool {
 // units where it is full: those that stay count for longer, so it admits no more
 // than if they had stayed what they were.
 func (l slidingLog) renew(t *sluice.Term, s *State, now, cost int64) {
-	r := ring{s}
+	r := ringOf(t, s)
 	for over := cost - max(t.Quota-s.A, 0); over > 0; {
 		e := r.entry(0)
 		if e.units > over {
@@ -207,14 +212,14 @@ func (l slidingLog) renew(t *sluice.Term, s *State, now, cost int64) {
 // a limit of more units may count in the same log.
 func (l slidingLog) record(t *sluice.Term, s *State, now, cost int64) {
 	if int64(s.Len) >= t.Quota+t.Debt+deniedMark(t)-2 {
-		l.forgetDenied(s, t.Quota-cost)
+		l.forgetDenied(t, s, t.Quota-cost)
 	}
 	l.add(t, s, now, entry{at: now, units: cost, denied: true})
 }
 
 // forgetDenied drops the denials that are not among the newest keep units.
-func (slidingLog) forgetDenied(s *State, keep int64) {
-	r := ring{s}
+func (slidingLog) forgetDenied(t *sluice.Term, s *State, keep int64) {
+	r := ringOf(t, s)
 	newer, write := s.A, 0
 	for i := 0; i < s.Len; {
 		e := r.entry(i)
@@ -234,7 +239,7 @@ func (slidingLog) merge(t *sluice.Term, s *State) {
 	if s.Len < int(max(s.B, mergeMark)) {
 		return
 	}
-	r := ring{s}
+	r := ringOf(t, s)
 	words, newer := s.Len, s.A
 	oldest := r.entry(0)
 	write := 0
@@ -242,7 +247,7 @@ func (slidingLog) merge(t *sluice.Term, s *State) {
 		e := r.entry(i)
 		i += e.words
 		both := oldest.units + e.units
-		if both <= (newer-both)/int64(t.Precision-1) {
+		if both <= (newer-both-2)/int64(t.Precision-2) {
 			oldest = entry{at: e.at, units: both}
 			continue
 		}
@@ -252,7 +257,7 @@ func (slidingLog) merge(t *sluice.Term, s *State) {
 	}
 	write += r.put(write, oldest)
 	s.Len = write
-	s.B = int64(write + max(mergeMark/2, write/8))
+	s.B = int64(write + max(mergeSlack, write/12))
 }
 
 func (l slidingLog) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
@@ -264,7 +269,7 @@ func (l slidingLog) refund(t *sluice.Term, s *State, now int64, g grant) int64 {
 	if g.at <= from-t.Micros {
 		return 0 // a merged entry may still hold them, but another's units too
 	}
-	back := ring{s}.take(g.at, g.units, t.Algorithm == sluice.SlidingLog)
+	back := ringOf(t, s).take(g.at, g.units, t.Algorithm == sluice.SlidingLog)
 	if !s.Reserved { // else later takes wait: entries that are old then count now, and are gone
 		l.arrive(t, s)
 	}
@@ -280,7 +285,7 @@ func (l slidingLog) give(t *sluice.Term, s *State, now, units int64) int64 {
 	if s.Reserved {
 		from = now // what is ahead is reserved
 	}
-	r, counts := ring{s}, int64(0)
+	r, counts := ringOf(t, s), int64(0)
 	for i := 0; i < s.Len; {
 		e := r.entry(i)
 		if i += e.words; e.at <= from {

@@ -122,7 +122,7 @@ func TestMemoryPerKey(t *testing.T) {
 		{"100/h sliding-log", 20_000, 100, true, 900, 400, -1},
 		{"100/h sliding-log", 35_000, 100, false, 900, 400, -1}, // shards have been divided just before
 		{"100/h sliding-log", 60_000, 100, false, 900, 400, -1}, // and are full
-		{"1000000/h sliding-histogram", 1_000, 5000, false, 5000, 200, 0},
+		{"1000000/h sliding-histogram", 1_000, 5000, false, 2_500, 200, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {
@@ -162,4 +162,37 @@ func TestMemoryPerKey(t *testing.T) {
 			runtime.KeepAlive(s)
 		})
 	}
+}
+
+// TestMemoryOfAFullHistogram spends a million units of each key, in takes that leave it
+// as fine as single units do. It is not parallel, as [TestMemoryPerKey].
+func TestMemoryOfAFullHistogram(t *testing.T) {
+	storekit.SkipRace(t)
+	if testing.Short() {
+		t.Skip("millions of takes")
+	}
+	const n = 1_100
+	clock := storekit.NewClock()
+	p := storekit.Plan(t, "s", "1000000/h sliding-histogram")
+	keys := keysOf(n)
+	before, _ := heap()
+	s := memstore.New(memstore.Options{MaxKeys: n, Now: clock.Now})
+	for _, r := range []struct{ times, cost int64 }{{900, 1000}, {900, 100}, {900, 10}, {1000, 1}} {
+		for range r.times {
+			for _, key := range keys {
+				storekit.Take(t, s, storekit.Request(p, key, r.cost))
+			}
+			clock.Advance(time.Millisecond)
+		}
+	}
+	after, _ := heap()
+	if st := s.Stats(); st.States != n || st.Evicted != 0 {
+		t.Errorf("got %+v, want %d states, all alive", st, n)
+	}
+	perKey := (after - before) / n
+	if perKey > 4000 {
+		t.Errorf("got %d B per key, want at most 4000", perKey)
+	}
+	t.Logf("%d B per key", perKey)
+	runtime.KeepAlive(s)
 }

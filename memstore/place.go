@@ -287,6 +287,7 @@ func (p *place) loadLegacy(states []algo.State, ser *series, now int64) []algo.S
 			if v.term.InitialDeficit > 0 || v.term.PreFilled {
 				s.Idle -= v.term.Micros // these were kept for a window longer
 			}
+			algo.Repack(v.term, &s)
 			s.By, p.class = v.term, t.class(i)
 			p.old, p.oldSize = p.wordOf(v.term.ID), t.size
 			return append(states, s)

@@ -103,8 +103,8 @@ func (rr *snapshotReader) snapshot(s *Store) error {
 		return fmt.Errorf("not a snapshot: it starts with %q, not %q", head[:len(snapshotMagic)], snapshotMagic)
 	}
 	rr.version = head[len(snapshotMagic)]
-	if rr.version != snapshotVersion && rr.version != versionOne {
-		return fmt.Errorf("version %d; this program reads versions %d and %d: a newer one has written it", rr.version, versionOne, snapshotVersion)
+	if rr.version < versionOne || rr.version > snapshotVersion {
+		return fmt.Errorf("version %d; this program reads versions %d to %d: a newer one has written it", rr.version, versionOne, snapshotVersion)
 	}
 	for i := range s.secret {
 		word, err := rr.word()
@@ -212,6 +212,9 @@ func (rr *snapshotReader) state(s *Store, kind byte) error {
 	if size == sizeRing {
 		if err := rr.ring(&state); err != nil {
 			return err
+		}
+		if rr.version == versionTwo && v != nil {
+			algo.Repack(v.term, &state)
 		}
 	}
 	flags := uint64(0)
@@ -344,7 +347,7 @@ func (rr *snapshotReader) term() (scope string, t *sluice.Term, used int64, err 
 	if t, err = sluice.CompileLimit(texts[0], limit); err != nil {
 		return "", nil, 0, err
 	}
-	if t.ID != id && rr.version == snapshotVersion {
+	if t.ID != id && rr.version > versionOne {
 		return "", nil, 0, fmt.Errorf("the limit %q has the ID %016x, not %016x: it was written by another version", texts[1], t.ID, id)
 	}
 	return texts[0], t, used, nil

@@ -28,8 +28,9 @@ import (
 // limits at the end are those that no slot names.
 const (
 	snapshotMagic   = "sluicem"
-	snapshotVersion = 2
-	versionOne      = 1 // which Restore reads too
+	snapshotVersion = 3
+	versionTwo      = 2 // in which histograms are written otherwise: see [algo.Repack]
+	versionOne      = 1 // see stateOne; Restore reads both
 
 	maxRing = 1<<20 - 1 // words
 )

@@ -130,8 +130,8 @@ func TestOldNodesRefuseOtherFormats(t *testing.T) {
 	p := storekit.Plan(t, "s", "x: 10/min")
 	log, denials := storekit.Plan(t, "s", "x: 20/min sliding-log"), storekit.Plan(t, "s", "x: 20/min sliding-log count-denied")
 	one := algo.State{Idle: epoch, By: p.Term(0), Since: epoch - 1, Last: epoch - 1}
-	other := algo.State{Idle: epoch, By: log.Term(0), A: 2, Len: 1, Ring: logentry.Append(nil, epoch-1, 2, false)}
-	refused := algo.State{Idle: epoch, By: log.Term(0), A: 2, Len: 1, Ring: logentry.Append(nil, epoch-1, 2, true)}
+	other := algo.State{Idle: epoch, By: log.Term(0), A: 2, Len: 1, Ring: logentry.Whole.Append(nil, epoch-1, 2, false)}
+	refused := algo.State{Idle: epoch, By: log.Term(0), A: 2, Len: 2, Ring: logentry.Whole.Append(nil, epoch-1, 2, true)}
 	counted := other
 	counted.By = denials.Term(0)
 	for name, list := range map[string][]algo.State{
@@ -167,15 +167,15 @@ func TestOldNodesRefuseCredit(t *testing.T) {
 	}
 	given := algo.State{Idle: epoch, B: -5, Since: epoch - 1, Last: epoch - 1, By: with}
 	raw := formatValue([]algo.State{given})
-	body, more, err := cutFormat(raw)
-	if err != nil || !more {
-		t.Fatalf("%x: %v, %v", raw, more, err)
+	body, mark, err := cutFormat(raw)
+	if err != nil || mark != extended {
+		t.Fatalf("%x: %x, %v", raw, mark, err)
 	}
 	by, size, err := parseHead("x", body)
 	if err != nil || by.Credit != 5 || by.CreditFor != time.Hour {
 		t.Fatalf("%x: %+v, %v", raw, by, err)
 	}
-	if got, err := parseExtended(by, body[size:], more); err != nil || got.B != -5 || got.Idle != epoch || got.Since != epoch-1 {
+	if got, err := parseMarked(by, body[size:], mark); err != nil || got.B != -5 || got.Idle != epoch || got.Since != epoch-1 {
 		t.Errorf("%x: %+v, %v", raw, got, err)
 	}
 }
@@ -193,14 +193,14 @@ func TestUnknownFormatsAreRefused(t *testing.T) {
 		req := storekit.Request(storekit.Plan(t, "s", text), "k", 1)
 		req.Outcomes = new(make(sluice.Outcomes, 1))
 		key := s.newCall(&req).items[0].key
-		set := client.B().Set().Key(key).Value("\xff\x17" + strings.Repeat("what is to come ", 100*i)).Build()
+		set := client.B().Set().Key(key).Value("\xff\x1f" + strings.Repeat("what is to come ", 100*i)).Build()
 		if err := client.Do(t.Context(), set).Error(); err != nil {
 			t.Fatal(err)
 		}
 		for _, op := range []sluice.Op{sluice.OpTake, sluice.OpPeek, sluice.OpCharge} {
 			req.Op = op
 			_, err := s.Take(t.Context(), req)
-			if want := "the state has format 2, this program knows up to 1: upgrade it"; err == nil || !strings.Contains(err.Error(), want) {
+			if want := "the state has format 3, this program knows up to 2: upgrade it"; err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v: got error %v, want %q", text, op, err, want)
 			}
 		}

@@ -112,7 +112,8 @@ func (it *item) appendArgs(b []byte, now int64) []byte {
 	case kindCounter:
 		return appendNumbers(b, lag(t), it.series.sight(t), t.Sub, int64(t.Behind), bit(t.Conservative || t.Whole), bit(t.Strict), bit(t.CountDenied))
 	default:
-		return appendNumbers(b, int64(t.Precision), bit(t.CountDenied), int64(algo.RingWords(t)))
+		format := formatOf(t)
+		return appendNumbers(b, int64(t.Precision), bit(t.CountDenied), int64(algo.RingWords(t)), int64(format.Bytes()), 1<<format.Low())
 	}
 }
 

@@ -94,6 +94,9 @@ var kindFiles = [kinds][]string{
 	kindBlock: {"block"}, kindWarm: {"balance", "bucket", "warmup"},
 }
 
+// flatFiles are those that decide the usual take of a kind in one stretch.
+var flatFiles = [kinds]string{kindCounter: "countertake", kindLog: "logtake"}
+
 func newPrograms() *programs {
 	return &programs{
 		take: short(assemble(withMore, "take")), slots: assemble(withMore, "core", "slot", "slots"),
@@ -132,15 +135,12 @@ func (p *programs) ofTakes(k kind) *program {
 	case k == kindFixed:
 		p.takes[k] = short(assemble(0, "fixedtake"))
 	default:
-		files := []string{"core", "general"}
-		if k == kindLog {
-			files = append(files, "logtake")
+		files := append(append([]string{"core", "general"}, kindFiles[k]...), "takes")
+		if flat := flatFiles[k]; flat != "" { // before all that is made anew with every call
+			files = slices.Insert(files, 0, flat)
 		}
-		if k == kindCounter { // before all that is made anew with every call
-			files = slices.Insert(files, 0, "countertake")
-		}
-		p.takes[k] = assemble(0, append(append(files, kindFiles[k]...), "takes")...)
-		p.takes[k].short = k == kindLog || k == kindCounter
+		p.takes[k] = assemble(0, files...)
+		p.takes[k].short = flatFiles[k] != ""
 	}
 	return p.takes[k]
 }

@@ -126,7 +126,7 @@ func (c *call) describe(f found) error {
 				return transport.ErrReply
 			}
 			var err error
-			if items[i].State, err = parseSeen(f.raw); err != nil {
+			if items[i].State, err = parseSeen(it.term, f.raw); err != nil {
 				return err
 			}
 			continue
@@ -174,7 +174,7 @@ func see(items []algo.Item, seen []transport.List, n int) error {
 		if err != nil {
 			return err
 		}
-		if items[i].State, err = parseSeen(raw); err != nil {
+		if items[i].State, err = parseSeen(items[i].Term, raw); err != nil {
 			return err
 		}
 	}

@@ -48,6 +48,11 @@ func kindOf(t *sluice.Term) kind {
 	}
 }
 
+// formatOf returns how a log or histogram of t writes its entries.
+func formatOf(t *sluice.Term) logentry.Format {
+	return logentry.Of(t.Algorithm == sluice.SlidingHistogram, t.Micros)
+}
+
 // remainderBytes is how many bytes a bucket's remainder takes.
 func remainderBytes(t *sluice.Term) int {
 	if t.Rate.Den <= 1<<16 {
@@ -139,15 +144,19 @@ func formatState(b []byte, t *sluice.Term, s *algo.State) []byte {
 		b = binary.BigEndian.AppendUint32(b, 0)
 		b = binary.BigEndian.AppendUint32(b, uint32(s.Len))
 		b = binary.BigEndian.AppendUint32(b, uint32(s.Len))
+		size := formatOf(t).Bytes()
 		for i := range s.Len {
-			b = binary.BigEndian.AppendUint64(b, s.Ring[(s.Head+i)%len(s.Ring)])
+			var word [8]byte
+			binary.BigEndian.PutUint64(word[:], s.Ring[(s.Head+i)%len(s.Ring)])
+			b = append(b, word[8-size:]...)
 		}
 	}
 	return b
 }
 
-// parseState reads what follows the head of a state of t, in the first format.
-func parseState(t *sluice.Term, body string) (algo.State, error) {
+// parseState reads what follows the head of a state of t, in the first format but
+// for the bytes of a log's words.
+func parseState(t *sluice.Term, body string, size int) (algo.State, error) {
 	r := reader{s: body}
 	s := algo.State{Idle: r.int(7)}
 	if n := lag(t); n > 0 && s.Idle > 0 {
@@ -187,12 +196,12 @@ func parseState(t *sluice.Term, body string) (algo.State, error) {
 		s.A, s.B = r.int(7), r.int(7)
 		s.Head, s.Len = int(r.int(4)), int(r.int(4))
 		words := int(r.int(4))
-		if words > len(r.s)/8 || s.Len > words || s.Head > words {
+		if words > len(r.s)/size || s.Len > words || s.Head >= max(words, 1) {
 			return algo.State{}, errState
 		}
 		s.Ring = make([]uint64, words)
 		for i := range s.Ring {
-			s.Ring[i] = uint64(r.int(8))
+			s.Ring[i] = uint64(r.int(size))
 		}
 	}
 	if r.past || r.s != "" {
@@ -205,15 +214,15 @@ func parseState(t *sluice.Term, body string) (algo.State, error) {
 // them.
 const refused = 1 << 52
 
-// parseSeen reads what a script has seen of a log: a state that has the same
+// parseSeen reads what a script has seen of a log of t: a state that has the same
 // outcome for the one operation it was made for.
-func parseSeen(seen string) (algo.State, error) {
-	r := reader{s: seen}
+func parseSeen(t *sluice.Term, seen string) (algo.State, error) {
+	r, format := reader{s: seen}, formatOf(t)
 	s := algo.State{Idle: r.int(7), Reserved: r.bool()}
 	for r.s != "" {
 		at, units := r.int(7), r.int(7)
 		s.A += units
-		s.Ring = logentry.Append(s.Ring, at&^refused, units, at&refused != 0)
+		s.Ring = format.Append(s.Ring, at&^refused, units, at&refused != 0)
 	}
 	s.Len = len(s.Ring)
 	if r.past {

@@ -103,7 +103,7 @@ func TestWarmUpsAreUnknownToOldNodes(t *testing.T) {
 	}
 	for _, used := range []int64{0, 4_000_001} {
 		raw := formatOne(warm, &algo.State{Idle: 1_763_700_000_000_000, B: used})
-		if s, err := parseState(warm, raw[len(head):]); err == nil {
+		if s, err := parseState(warm, raw[len(head):], 8); err == nil {
 			t.Errorf("%d µs used of 4 s: got %+v", used, s)
 		}
 	}

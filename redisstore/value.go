@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/logentry"
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
@@ -25,29 +26,32 @@ import (
 //	   denials are distinguished from admitted units
 //	1  several states of a key, as the limits of one name that it is used under
 //	   count in different ways: how many, and each with its length before it
+//	2  a histogram whose entries have as many bits for an instant as they need, in
+//	   the place of 52, and where it is enough words of 7 bytes
 const (
 	extended     = "\xff\x07"
 	severalForms = "\xff\x0f"
+	packed       = "\xff\x17"
 	formatBits   = 3
-	lastFormat   = 1
+	lastFormat   = 2
 )
 
-// needsSecondFormat reports whether the first format has no room for what s says.
-func needsSecondFormat(t *sluice.Term, s *algo.State) bool {
-	if t.Burst > 0 {
-		return !s.Plain()
+// markOf returns the mark of the format in which s, which t wrote, is kept: none
+// where the first has room for what it says.
+func markOf(t *sluice.Term, s *algo.State) string {
+	switch {
+	case t.Algorithm == sluice.SlidingHistogram:
+		return packed
+	case t.Burst > 0 && !s.Plain() || countsDenials(t) || t.Algorithm == sluice.SlidingLog && logentry.Refusals(s.Ring, s.Head, s.Len):
+		return extended
 	}
-	return countsDenials(t) || kindOf(t) == kindLog && algo.Refusals(s)
+	return ""
 }
 
 // headOf returns what a value begins with that is a state of t. Of a bucket it is
 // that of the first format.
 func headOf(t *sluice.Term) string {
-	head := string(appendHead(nil, &t.Limit))
-	if countsDenials(t) {
-		return extended + head
-	}
-	return head
+	return markOf(t, &algo.State{}) + string(appendHead(nil, &t.Limit))
 }
 
 // countsDenials reports whether states of t distinguish denials from admitted units.
@@ -55,11 +59,9 @@ func countsDenials(t *sluice.Term) bool { return t.CountDenied && t.Algorithm ==
 
 // formatOne returns a value of one state, which t wrote.
 func formatOne(t *sluice.Term, s *algo.State) string {
-	if !needsSecondFormat(t, s) {
-		return string(formatState(nil, t, s))
-	}
-	b := formatState([]byte(extended), t, s)
-	if t.Burst > 0 {
+	mark := markOf(t, s)
+	b := formatState([]byte(mark), t, s)
+	if t.Burst > 0 && mark == extended {
 		b = appendInt(appendInt(b, s.Since), s.Last)
 	}
 	return string(b)
@@ -115,7 +117,7 @@ func (s *Store) parseValue(it *item, raw string) (list []algo.State, err error) 
 
 // parseOne reads a value of one state.
 func (s *Store) parseOne(it *item, raw string) (algo.State, error) {
-	body, more, err := cutFormat(raw)
+	body, mark, err := cutFormat(raw)
 	if err != nil {
 		return algo.State{}, err
 	}
@@ -125,41 +127,51 @@ func (s *Store) parseOne(it *item, raw string) (algo.State, error) {
 			return algo.State{}, err
 		}
 	}
-	state, err := parseExtended(by, body[size:], more)
+	state, err := parseMarked(by, body[size:], mark)
 	state.By = by
 	return state, err
 }
 
-// cutFormat returns the value without the mark of its format, and whether that
-// says more than the first.
-func cutFormat(raw string) (body string, more bool, err error) {
+// cutFormat returns the value without the mark of its format, and that mark.
+func cutFormat(raw string) (body, mark string, err error) {
 	if len(raw) < 2 || raw[0] != extended[0] || raw[1]&(1<<formatBits-1) != 1<<formatBits-1 {
-		return raw, false, nil
+		return raw, "", nil
 	}
 	switch format := raw[1] >> formatBits; format {
-	case 0:
-		return raw[len(extended):], true, nil
+	case 0, 2:
+		return raw[len(extended):], raw[:len(extended)], nil
 	case 1:
-		return "", false, errors.New("the state has forms within forms: another program wrote this key")
+		return "", "", errors.New("the state has forms within forms: another program wrote this key")
 	default:
-		return "", false, fmt.Errorf("the state has format %d, this program knows up to %d: upgrade it", format, lastFormat)
+		return "", "", fmt.Errorf("the state has format %d, this program knows up to %d: upgrade it", format, lastFormat)
 	}
 }
 
-// parseExtended reads what follows a head, and what more an extended state says.
-func parseExtended(t *sluice.Term, body string, more bool) (algo.State, error) {
+// parseMarked reads what follows a head, in the format that the mark says.
+func parseMarked(t *sluice.Term, body, mark string) (algo.State, error) {
 	const size = 14
-	if !more || t.Burst == 0 {
-		return parseState(t, body)
-	}
-	if len(body) < size {
+	switch histogram := t.Algorithm == sluice.SlidingHistogram; {
+	case mark == packed && histogram:
+		return parseState(t, body, formatOf(t).Bytes())
+	case mark == packed:
+		return algo.State{}, errState
+	case histogram: // as the release before wrote it
+		s, err := parseState(t, body, wholeWord)
+		algo.Repack(t, &s)
+		return s, err
+	case mark != extended || t.Burst == 0:
+		return parseState(t, body, wholeWord)
+	case len(body) < size:
 		return algo.State{}, errState
 	}
 	tail := reader{s: body[len(body)-size:]}
-	s, err := parseState(t, body[:len(body)-size])
+	s, err := parseState(t, body[:len(body)-size], wholeWord)
 	s.Since, s.Last = tail.int(7), tail.int(7)
 	return s, err
 }
+
+// wholeWord is how many bytes the words of a log have.
+const wholeWord = 8
 
 // readOwn returns the state of the i-th limit from a value that it wrote itself,
 // or none.
@@ -168,11 +180,11 @@ func (c *call) readOwn(i int, raw string) (algo.State, error) {
 	if raw == "" {
 		return algo.State{}, nil
 	}
-	body, more, err := cutFormat(raw)
+	body, mark, err := cutFormat(raw)
 	if err != nil || !strings.HasPrefix(body, it.plainHead) {
 		return algo.State{}, errors.Join(transport.ErrReply, err)
 	}
-	return parseExtended(it.term, body[len(it.plainHead):], more)
+	return parseMarked(it.term, body[len(it.plainHead):], mark)
 }
 
 // matters returns until when a state that t wrote says anything, in µs: until it

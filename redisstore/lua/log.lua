@@ -4,7 +4,7 @@
 -- See algo/slidinglog.go and algo/ring.go, for the log and the histogram.
 -- State: idle, reserved, a the sum of units, b the words at which a histogram
 -- merges next, and a ring of len words from first on, of cap words in all. A
--- word is two numbers of 32 bits: hi and lo. A small ring is read and written
+-- word is two numbers: hi of 32 bits, and lo. A small ring is read and written
 -- whole; of a large one words are read as they are needed, and written where
 -- they have changed. In memory, raw is the ring if all of it is there, hi and lo
 -- are the words that were looked at or changed, and dirty says which changed.
@@ -12,18 +12,20 @@
 local log = {}
 kinds[5] = log
 
-local FORM, SIZE, SMALL = '>I7BI7I7I4I4I4', 34, 0
+local FORM, SIZE = '>I7BI7I7I4I4I4', 34
 
 -- Of what is seen, instants have it added where the units were denied.
 local REFUSED = 4503599627370496
 
 function log.new(key, head, s)
-	local _, charge, window, full, debt, quota, horizon, precision, countDenied, most = unpack('>dddddddddd', s)
+	local _, charge, window, full, debt, quota, horizon, precision, countDenied, most, size, low = unpack('>dddddddddddd', s)
+	local rest = 2 ^ (8 * size - 32)
 	return {
 		key = key, head = head, kind = log, charge = charge, window = window, full = full, debt = debt, quota = quota,
 		horizon = horizon, idle = 0, a = 0, b = 0, reserved = false, cost = 0, held = 0, queues = 0, written = false, exists = false,
 		swapped = false, since = 0, last = 0,
-		precision = precision, countDenied = countDenied, most = most, ring = true, hi = {}, lo = {}, dirty = {},
+		precision = precision, countDenied = countDenied, most = most, size = size, pair = size == 8 and 'I4I4' or 'I4I3',
+		low = low, high = rest / low, span = rest / low * 4294967296, many = low / 2 - 1, half = rest / 2, ring = true, hi = {}, lo = {}, dirty = {},
 		first = 0, len = 0, cap = 0, chunk = 4, base = 0, raw = false, clear = log.clear,
 	}
 end
@@ -33,7 +35,7 @@ function log.clear(it)
 end
 
 function log.read(it)
-	return call('GETRANGE', it.key, 0, #it.head + SIZE + SMALL * 8 - 1)
+	return call('GETRANGE', it.key, 0, #it.head + SIZE - 1)
 end
 
 function log.load(it, raw, pos)
@@ -41,7 +43,7 @@ function log.load(it, raw, pos)
 	it.idle, flags, it.a, it.b, it.first, it.len, it.cap = unpack(FORM, raw, pos)
 	it.reserved = flags == 1
 	it.base = pos + SIZE - 1
-	if #raw == it.base + it.cap * 8 then
+	if #raw == it.base + it.cap * it.size then
 		it.raw = sub(raw, it.base + 1)
 	end
 end
@@ -133,7 +135,7 @@ local function merge(it)
 		local e, more, size = entry(it, i)
 		i = i + size
 		local both = units + more
-		if both <= floor((newer - both) / (it.precision - 1)) then
+		if both <= floor((newer - both - 2) / (it.precision - 2)) then
 			at, units = e, both
 		else
 			newer = newer - units
@@ -143,7 +145,7 @@ local function merge(it)
 	end
 	write = write + put(it, write, at, units, false)
 	it.len = write
-	it.b = write + max(32, floor(write / 8))
+	it.b = write + max(32, floor(write / 12))
 end
 
 local function add(it, at, units, denied)
@@ -155,7 +157,7 @@ local function add(it, at, units, denied)
 			it.len, units = i, units + more
 		end
 	end
-	local need = it.len + (units < (denied and 2 or MANY) and 1 or 2)
+	local need = it.len + (units < (denied and 2 or it.many) and 1 or 2)
 	if need > it.cap then
 		local most = it.most
 		if it.precision > 0 then
@@ -187,7 +189,7 @@ local function renew(it, cost)
 	while over > 0 do
 		local at, units, words = entry(it, 0)
 		if units > over then
-			drop(it, over, words - (units - over < MANY and 1 or 2))
+			drop(it, over, words - (units - over < it.many and 1 or 2))
 			put(it, 0, at, units - over, false)
 			break
 		end
@@ -373,7 +375,7 @@ end
 -- save writes what has changed.
 function log.save(it)
 	local header = pack(FORM, it.idle, it.reserved and 1 or 0, it.a, it.b, it.first, it.len, it.cap)
-	local changed = {}
+	local changed, size, word = {}, it.size, '>' .. it.pair
 	for p in pairs(it.dirty) do
 		changed[#changed + 1] = p
 	end
@@ -384,14 +386,14 @@ function log.save(it)
 		local raw, parts, pos = it.raw or '', {it.head, header}, 0
 		for _, p in ipairs(changed) do
 			if pos < p then
-				parts[#parts + 1] = sub(raw, pos * 8 + 1, p * 8)
-				parts[#parts + 1] = string.rep('\0', p * 8 - max(#raw, pos * 8))
+				parts[#parts + 1] = sub(raw, pos * size + 1, p * size)
+				parts[#parts + 1] = string.rep('\0', p * size - max(#raw, pos * size))
 			end
-			parts[#parts + 1] = pack('>I4I4', it.hi[p], it.lo[p])
+			parts[#parts + 1] = pack(word, it.hi[p], it.lo[p])
 			pos = p + 1
 		end
-		parts[#parts + 1] = sub(raw, pos * 8 + 1)
-		parts[#parts + 1] = string.rep('\0', it.cap * 8 - max(#raw, pos * 8))
+		parts[#parts + 1] = sub(raw, pos * size + 1)
+		parts[#parts + 1] = string.rep('\0', it.cap * size - max(#raw, pos * size))
 		set(it, table.concat(parts))
 		return
 	end
@@ -399,10 +401,10 @@ function log.save(it)
 	while k <= #changed do
 		local p, parts = changed[k], {}
 		while changed[k] == p + #parts do
-			parts[#parts + 1] = pack('>I4I4', it.hi[changed[k]], it.lo[changed[k]])
+			parts[#parts + 1] = pack(word, it.hi[changed[k]], it.lo[changed[k]])
 			k = k + 1
 		end
-		call('SETRANGE', it.key, it.base + p * 8, table.concat(parts))
+		call('SETRANGE', it.key, it.base + p * size, table.concat(parts))
 	end
 	call('SETRANGE', it.key, #it.head, header)
 	if how == 'PX' then

@@ -1,24 +1,27 @@
 -- SPDX-FileCopyrightText: The sluice authors
 -- SPDX-License-Identifier: Apache-2.0
 --
--- See algo/ring.go: the entries of a log, oldest first.
+-- See algo/ring.go and internal/logentry: the entries of a log, oldest first. Where
+-- an instant has b of a word's bits, span is 2^b, and low is 2 to the power of the
+-- others; a word is of size bytes: four are hi, which holds high of span, and the
+-- others are lo, of half·2.
 
-local MANY, DENIED = 2047, 2147483648
+local DENIED = 2147483648
 
 -- fetch reads words from the p-th of the ring on.
 local function fetch(it, p)
-	local s, pos = it.raw, p * 8 + 1
-	local n = min(it.chunk, (s and #s / 8 or it.cap) - p)
+	local s, pos, size = it.raw, p * it.size + 1, it.size
+	local n = min(it.chunk, (s and #s / size or it.cap) - p)
 	it.chunk = min(it.chunk * 2, 128)
 	if not s then
-		s, pos = call('GETRANGE', it.key, it.base + p * 8, it.base + (p + n) * 8 - 1), 1
+		s, pos = call('GETRANGE', it.key, it.base + p * size, it.base + (p + n) * size - 1), 1
 	end
 	if n == 4 and not it.hi[p + 1] and not it.hi[p + 2] and not it.hi[p + 3] then
 		local hi, lo = it.hi, it.lo
-		hi[p], lo[p], hi[p + 1], lo[p + 1], hi[p + 2], lo[p + 2], hi[p + 3], lo[p + 3] = unpack('>I4I4I4I4I4I4I4I4', s, pos)
+		hi[p], lo[p], hi[p + 1], lo[p + 1], hi[p + 2], lo[p + 2], hi[p + 3], lo[p + 3] = unpack(size == 8 and '>I4I4I4I4I4I4I4I4' or '>I4I3I4I3I4I3I4I3', s, pos)
 		return
 	end
-	local words = {unpack('>' .. string.rep('I4', 2 * n), s, pos)}
+	local words = {unpack('>' .. string.rep(it.pair, n), s, pos)}
 	for k = 0, n - 1 do
 		if not it.hi[p + k] then
 			it.hi[p + k], it.lo[p + k] = words[2 * k + 1], words[2 * k + 2]
@@ -52,35 +55,37 @@ end
 -- the i-th, and whether they were denied.
 local function entry(it, i)
 	local hi, lo = word(it, i)
-	local low = lo % 4096
-	local at, units = hi * 1048576 + (lo - low) / 4096, floor(low / 2)
+	local low = lo % it.low
+	local last, units = it.idle - it.window, floor(low / 2)
+	local at = last - (last - hi * it.high - (lo - low) / it.low) % it.span
 	if units == 0 then
 		return at, 1, 1, true
 	end
-	if units < MANY then
+	if units < it.many then
 		return at, units, 1, false
 	end
 	hi, lo = word(it, i + 1)
 	if hi >= DENIED then
 		return at, (hi - DENIED) * 2147483648 + floor(lo / 2), 2, true
 	end
-	return at, hi * 2147483648 + floor(lo / 2), 2, false
+	return at, hi * it.half + floor(lo / 2), 2, false
 end
 
 local function put(it, i, at, units, denied)
-	local hi = floor(at / 1048576)
-	local lo = (at - hi * 1048576) * 4096
+	at = at % it.span
+	local hi = floor(at / it.high)
+	local lo = (at - hi * it.high) * it.low
 	if denied and units == 1 then
 		putWord(it, i, hi, lo)
 		return 1
 	end
-	if units < MANY and not denied then
+	if units < it.many and not denied then
 		putWord(it, i, hi, lo + units * 2)
 		return 1
 	end
-	putWord(it, i, hi, lo + MANY * 2)
-	hi = floor(units / 2147483648)
-	putWord(it, i + 1, hi + (denied and DENIED or 0), (units - hi * 2147483648) * 2 + 1)
+	putWord(it, i, hi, lo + it.many * 2)
+	hi = floor(units / it.half)
+	putWord(it, i + 1, hi + (denied and DENIED or 0), (units - hi * it.half) * 2 + 1)
 	return 2
 end
 
@@ -97,10 +102,10 @@ local function grow(it, words)
 	local first, cap, stop = it.first, it.cap, it.first + it.len
 	local function part(from, to)
 		if it.raw then
-			return sub(it.raw, from * 8 + 1, to * 8)
+			return sub(it.raw, from * it.size + 1, to * it.size)
 		end
 		if it.exists and from < to then
-			return call('GETRANGE', it.key, it.base + from * 8, it.base + to * 8 - 1)
+			return call('GETRANGE', it.key, it.base + from * it.size, it.base + to * it.size - 1)
 		end
 		return ''
 	end

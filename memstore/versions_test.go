@@ -5,8 +5,11 @@ package memstore_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,10 +71,45 @@ func TestRestoreReadsVersionOne(t *testing.T) {
 	if err := s.Snapshot(&out); err != nil {
 		t.Fatal(err)
 	}
-	if v := out.Bytes()[7]; v != 2 {
-		t.Errorf("version %d, want 2", v)
+	if v := out.Bytes()[7]; v != 3 {
+		t.Errorf("version %d, want 3", v)
 	}
 	if err := memstore.New(memstore.Options{Now: clock.Now}).Restore(&out); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRestoreReadsVersionTwo restores a snapshot that the release before wrote (commit
+// 9e76b65): for as long as it counts, each limit says what it said there.
+func TestRestoreReadsVersionTwo(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join("testdata", "version2.snapshot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := os.ReadFile(filepath.Join("testdata", "version2.txt")) // when, and of each limit what was left every two minutes, and for how long
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+	start, err := strconv.ParseInt(lines[0], 10, 64)
+	if err != nil || len(lines) != 23 {
+		t.Fatalf("%d lines, %v", len(lines), err)
+	}
+	for i := 1; i < len(lines); i += 2 {
+		clock := storekit.ClockAt(time.UnixMicro(start))
+		s := memstore.New(memstore.Options{Now: clock.Now})
+		if err := s.Restore(bytes.NewReader(data)); err != nil {
+			t.Fatal(err)
+		}
+		req := storekit.Request(storekit.Plan(t, "scope "+lines[i], lines[i]), "k", 1)
+		req.Op = sluice.OpPeek
+		for n, text := range strings.Fields(lines[i+1]) {
+			d := storekit.Take(t, s, req)
+			if got := fmt.Sprintf("%d:%d", d.Remaining, d.ResetAfter.Microseconds()); got != text {
+				t.Errorf("%s, after %d minutes: %s, want %s", lines[i], 2*n, got, text)
+			}
+			clock.Advance(2 * time.Minute)
+		}
 	}
 }

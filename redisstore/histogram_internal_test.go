@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/redisstore/internal/viarueidis"
+)
+
+// wasHistogram is a value that the scripts of the format before wrote (commit 9e76b65),
+// and what they said of it later: see histograms-of-before.txt.
+type wasHistogram struct {
+	limit, key string
+	now        int64
+	value      string
+	later      []struct{ after, remaining, reset int64 }
+}
+
+func histogramsOfBefore(t *testing.T) (list []wasHistogram) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "histograms-of-before.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lines := strings.Split(strings.TrimSpace(string(data)), "\n"); len(lines) >= 5; lines = lines[5:] {
+		h := wasHistogram{limit: lines[0], key: lines[1]}
+		raw, err := hex.DecodeString(lines[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.value = string(raw)
+		if h.now, err = strconv.ParseInt(lines[2], 10, 64); err != nil {
+			t.Fatal(err)
+		}
+		for text := range strings.FieldsSeq(lines[4]) {
+			h.later = append(h.later, struct{ after, remaining, reset int64 }{})
+			l := &h.later[len(h.later)-1]
+			if _, err := fmt.Sscanf(text, "%d:%d:%d", &l.after, &l.remaining, &l.reset); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list = append(list, h)
+	}
+	return list
+}
+
+// TestHistogramsOfBeforeGoOn: what nodes of the format before wrote counts unit for unit
+// as long as it did, and goes on in the format of today.
+func TestHistogramsOfBeforeGoOn(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	s := clocked(t, server, "")
+	ctx := t.Context()
+	value := func(key string) string {
+		t.Helper()
+		raw, err := client.Do(ctx, client.B().Get().Key(key).Build()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	list := histogramsOfBefore(t)
+	if len(list) != 5 {
+		t.Fatalf("%d values, want 5", len(list))
+	}
+	for i, h := range list {
+		p := storekit.Plan(t, fmt.Sprintf("s%d", i), h.limit)
+		if err := client.Do(ctx, client.B().Set().Key(h.key).Value(h.value).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		peek := storekit.Request(p, "k", 1)
+		peek.Op = sluice.OpPeek
+		check := func(what string, spent int64, exactly bool) {
+			t.Helper()
+			for _, l := range h.later {
+				if l.reset == 0 {
+					continue // all that was found is forgotten by then
+				}
+				s.Set(h.now + l.after)
+				d := storekit.Take(t, s.Store, peek)
+				want := max(l.remaining-spent, 0)
+				if d.Remaining > want || exactly && (d.Remaining != want || d.ResetAfter.Microseconds() != l.reset) {
+					t.Errorf("%s, %s, after %d µs: %d are left until %v, want %d, and %d µs", h.limit, what, l.after, d.Remaining, d.ResetAfter, want, l.reset)
+				}
+			}
+		}
+		check("found", 0, true)
+		if value(h.key) != h.value {
+			t.Errorf("%s: a peek has changed the value", h.limit)
+		}
+
+		s.Set(h.now)
+		left := h.later[0].remaining
+		upTo := storekit.Request(p, "k", sluice.MaxQuota)
+		upTo.Op = sluice.OpTakeUpTo
+		switch d := storekit.Take(t, s.Store, upTo); {
+		case d.Spent != left:
+			t.Errorf("%s: %d were left, want %d", h.limit, d.Spent, left)
+		case left == 0: // a reservation lies ahead, or the quota is spent
+			refund := storekit.Request(p, "k", 1)
+			refund.Op, refund.At = sluice.OpRefund, sluice.Instant(h.now)
+			if d := storekit.Take(t, s.Store, refund); d.Spent != -1 {
+				t.Fatalf("%s: refunded %+v", h.limit, d)
+			}
+			left = -1
+		}
+		again := value(h.key)
+		if !strings.HasPrefix(again, packed+headOfText(t, h.limit)) || len(again) >= len(h.value) {
+			t.Errorf("%s: %d bytes in the place of %d, %.12x…", h.limit, len(again), len(h.value), again)
+		}
+		check("written", left, false)
+	}
+}
+
+func headOfText(t *testing.T, text string) string {
+	t.Helper()
+	return string(appendHead(nil, &storekit.Plan(t, "s", text).Term(0).Limit))
+}
+
+// TestPackedIsOfHistograms: no other state has the format.
+func TestPackedIsOfHistograms(t *testing.T) {
+	var s Store
+	log := storekit.Plan(t, "s", "x: 12/min sliding-log").Term(0)
+	it := item{preparedLimit: &preparedLimit{term: log, plainHead: plainHead(log.Limit)}}
+	raw := packed + it.plainHead + "\x06\x5b\xfe\xdd\xca\x8b\x80" + strings.Repeat("\x00", 27)
+	if got, err := s.parseValue(&it, raw); err == nil {
+		t.Errorf("got %+v of %x", got, raw)
+	}
+	if got, err := s.parseValue(&it, raw[len(packed):]); err != nil {
+		t.Errorf("%+v, %v without its mark", got, err)
+	}
+}
+
+// TestHistogramInRedisIsSmall fills one of a million units.
+func TestHistogramInRedisIsSmall(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	s := clocked(t, server, "")
+	p := storekit.Plan(t, "s", "x: 1000000/h sliding-histogram")
+	now, sum := int64(epoch), int64(0)
+	for _, r := range []struct{ times, cost int64 }{{900, 1000}, {900, 100}, {900, 10}, {1000, 1}} {
+		for range r.times {
+			now += int64(time.Second / time.Microsecond / 2)
+			s.Set(now)
+			if d := storekit.Take(t, s.Store, storekit.Request(p, "k", r.cost)); !d.Allowed {
+				t.Fatalf("after %d: %+v", sum, d)
+			}
+			sum += r.cost
+		}
+	}
+	req := storekit.Request(p, "k", 1)
+	got, err := client.Do(t.Context(), client.B().MemoryUsage().Key(s.newCall(&req).items[0].key).Samples(0).Build()).AsInt64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got > 4096 {
+		t.Errorf("a full histogram takes %d bytes, want at most 4 KiB", got)
+	}
+	t.Logf("%d bytes", got)
+}
+
+// TestFlatTakesOfLogsEqualAlgo presses logs and histograms until they merge, grow and
+// expire many times over: nearly all of these takes are decided in one stretch, in
+// logtake.lua, and every decision and state is that of algo.
+func TestFlatTakesOfLogsEqualAlgo(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	server := redistest.Start(t, redistest.Redis(t))
+	d := &differential{client: server.Client(t), store: bare(server.Client(t)), rand: rand.New(rand.NewPCG(seed, 3))}
+	d.store.inject = func() int64 { return d.now }
+	d.load(t)
+	var subjects []*subject
+	for i, l := range flatLimits(t) {
+		scope := fmt.Sprint(i)
+		s := &subject{scope: scope, now: d.instant(), rules: make(map[uint64]*modelRule)}
+		s.charges = []sluice.Charge{{Plan: d.plan(scope, []sluice.Limit{l}), Key: "k"}}
+		s.makeItems(d.store)
+		s.model = make([][]algo.State, 1)
+		subjects = append(subjects, s)
+	}
+	steps := 2500
+	if testing.Short() || storekit.Race() {
+		steps = 400
+	}
+	flat, merges, marks := 0, 0, make([]int64, len(subjects))
+	for range steps {
+		calls := make([]*call, len(subjects))
+		var wire []rueidis.Completed
+		for i, s := range subjects {
+			term := s.items[0].term
+			s.now = min(s.now+d.upTo(term.Micros/400+2), 1<<51)
+			if d.rand.IntN(1000) == 0 {
+				s.now += d.upTo(2 * term.Micros)
+			}
+			cost := 1 + d.upTo(max(term.Quota/300, 1))
+			if d.rand.IntN(200) == 0 {
+				cost = d.upTo(term.Quota)
+			}
+			charge := s.charges[0]
+			charge.Cost = cost
+			calls[i] = &call{items: s.items, charges: 1, now: s.now, jobs: []*job{{req: &sluice.Request{Charge: charge}}}}
+			s.trail = append(s.trail[max(len(s.trail)-20, 0):], fmt.Sprintf("at %d: take %d", s.now, cost))
+			wire = d.append(wire, calls[i])
+		}
+		replies := d.client.DoMulti(t.Context(), wire...)
+		for i, s := range subjects {
+			if reply := viarueidis.ReplyOf(replies[2*i]); reply.List == nil {
+				flat++
+			}
+			if !d.compare(t, s, calls[i], replies[2*i:2*i+2]) {
+				t.FailNow()
+			}
+			if m := s.model[0]; len(m) > 0 && m[0].B != marks[i] {
+				merges, marks[i] = merges+1, m[0].B
+			}
+		}
+	}
+	all := steps * len(subjects)
+	t.Logf("%d takes, %d of them in one stretch: %d allowed, %d denied, %d marks", all, flat, d.allowed, d.denied, merges)
+	if flat < all/10*8 || d.allowed < all/5 || d.denied < all/20 || merges < steps/8 {
+		t.Error("the test is too weak")
+	}
+}
+
+func flatLimits(t *testing.T) (list []sluice.Limit) {
+	for _, text := range []string{
+		"1000/s", "5000/min", "1000000/h", "1000000/h precision 3", "20000000/71min precision 8", "100MB/min", "60000/min precision 1024",
+		"200000/72min", "5000000/day precision 12", "1000000/12d", "100000/30d", "1000000/366d precision 5", "900000000000/min precision 4",
+	} {
+		quota, rest, _ := strings.Cut(text, " ")
+		list = append(list, storekit.Plan(t, "s", "x: "+quota+" sliding-histogram "+rest).Term(0).Limit)
+	}
+	for _, text := range []string{"x: 300/s sliding-log", "x: 4000/h sliding-log"} {
+		list = append(list, storekit.Plan(t, "s", text).Term(0).Limit)
+	}
+	return list
+}
