@@ -173,6 +173,7 @@ func redisTurns(int) []turn {
 		{"Redis/load=uniform/callers=64", "100000x", []string{"incr", "incr-go-redis", "return-1", "gcra", "sluice", "sluice.fixed-window", "sluice.sliding-counter", "redis_rate", "throttled"}},
 		{"Redis/load=hot/callers=64", "100000x", []string{"incr", "gcra", "sluice", "sluice.alone", "redis_rate", "throttled"}},
 		{"Redis/load=uniform/callers=1", "10000x", []string{"incr", "return-1", "gcra", "sluice", "redis_rate"}},
+		{"RedisTurns", "10000x", []string{"incr", "sluice", "sluice.alone"}},
 	} {
 		for _, who := range c.whos {
 			turns = append(turns, turn{bench: c.bench, who: who, benchtime: c.benchtime})

@@ -92,6 +92,7 @@ func tables(cores int) []table {
 		{"Redis: 100,000 keys, 64 goroutines", "redis_rate", one("Redis/load=uniform/callers=64", false, pressed...)},
 		{"Redis: one hot key, 64 goroutines", "redis_rate", one("Redis/load=hot/callers=64", false, pressed...)},
 		{"Redis: one goroutine", "incr", one("Redis/load=uniform/callers=1", false, "p50, µs", "p50-µs", "p99, µs", "p99-µs")},
+		{"Redis: one goroutine, in turns with the bare GCRA script", "", one("RedisTurns", false, "p50, µs", "p50-µs", "of the script's", "p50-of-gcra")},
 		{"Redis: a key at 10 times its limit, 64 goroutines", "", one("RedisDenied", false, "calls per decision", "calls/decision", "admitted, % of exact", "%exact", "wrong verdicts", "wrong")},
 		{"Redis: a key at twice its limit, 8 nodes", "", one("RedisLeased", false, "calls per decision", "calls/decision", "lost, % of exact", "%lost", "over the limit", "over")},
 		{"Redis: 16 keys with a quota of 10,000 a second, 64 goroutines", "sluice.alone", one("RedisLog", false, pressed...)},
