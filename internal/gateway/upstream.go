@@ -7,6 +7,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"sync"
 	"time"
@@ -45,17 +46,26 @@ const (
 // the requests that are not sent so.
 func through(o Options, target *url.URL, ordinary *http.Transport) (http.RoundTripper, func()) {
 	if !o.Sync {
-		return ordinary, ordinary.CloseIdleConnections
+		return connected{ordinary}, ordinary.CloseIdleConnections
 	}
 	ordinary.MaxIdleConns, ordinary.MaxIdleConnsPerHost = maxIdle/4, maxIdle/4
 	sync := h1.New(h1.Options{
-		Upstream: target, Others: ordinary, Dial: o.Dial, DialTimeout: o.DialTimeout, ResponseTimeout: o.ResponseTimeout,
+		Upstream: target, Others: connected{ordinary}, Dial: o.Dial, DialTimeout: o.DialTimeout, ResponseTimeout: o.ResponseTimeout,
 		StallTimeout: o.StallTimeout, MaxHeader: maxHeader, MaxIdle: maxIdle - maxIdle/4, IdleTimeout: idleTimeout,
 	})
 	return sync, func() {
 		sync.CloseIdleConnections()
 		ordinary.CloseIdleConnections()
 	}
+}
+
+// connected notes of each request whether there was a connection for it.
+type connected struct{ transport *http.Transport }
+
+func (c connected) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	noted := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { exchange.Connected(ctx) }}
+	return c.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, noted)))
 }
 
 // newTransport returns the connections to the upstream, which speak HTTP/2 without

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -194,6 +195,7 @@ func (t *Transport) exchange(c *conn, r *http.Request, trace *httptrace.ClientTr
 			x.end(false)
 		}
 	}()
+	exchange.Connected(r.Context())
 	if trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{Conn: c.Conn, Reused: c.used})
 	}
