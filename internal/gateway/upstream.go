@@ -5,6 +5,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/gateway/h1"
+	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -44,7 +46,7 @@ const (
 // through returns what sends requests to the upstream, and closes its connections that
 // are not in use. Where it is synchronous a quarter of those that are kept are for
 // the requests that are not sent so.
-func through(o Options, target *url.URL, ordinary *http.Transport) (http.RoundTripper, func()) {
+func through(o Options, target *url.URL, ordinary *http.Transport, log *sampledlog.Log) (http.RoundTripper, func()) {
 	if !o.Sync {
 		return connected{ordinary}, ordinary.CloseIdleConnections
 	}
@@ -52,6 +54,9 @@ func through(o Options, target *url.URL, ordinary *http.Transport) (http.RoundTr
 	sync := h1.New(h1.Options{
 		Upstream: target, Others: connected{ordinary}, Dial: o.Dial, DialTimeout: o.DialTimeout, ResponseTimeout: o.ResponseTimeout,
 		StallTimeout: o.StallTimeout, MaxHeader: maxHeader, MaxIdle: maxIdle - maxIdle/4, IdleTimeout: idleTimeout,
+		Unsolicited: func(came []byte) {
+			log.Warn(context.Background(), "upstream: answer without a request", fmt.Errorf("bytes beginning with %q; the connection was closed", came))
+		},
 	})
 	return sync, func() {
 		sync.CloseIdleConnections()
