@@ -8,10 +8,10 @@ package exchange
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 
@@ -41,8 +41,8 @@ type Exchange struct {
 	// needs it; nil as long as the one that came will do.
 	request          *http.Request
 	response, upload *Pace
-	trace            *httptrace.ClientTrace // nil: the request is not passed on yet
-	sent             atomic.Bool            // there was a connection for the request to an upstream
+	traced           bool        // the request's context leads here
+	sent             atomic.Bool // there was a connection for the request to an upstream
 	body             Body
 	stall            stall
 	came             time.Time // noted by Stall
@@ -117,14 +117,24 @@ func (x *Exchange) Watch(r *http.Request) *http.Request {
 	return r
 }
 
-// Trace notes in the request's context whether it is sent: see [Exchange.Sent].
+type traceKey struct{}
+
+// Trace has [Connected] find the Exchange by the request's context.
 func (x *Exchange) Trace(r *http.Request) *http.Request {
-	if x.trace == nil {
-		x.trace = &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) }}
-		x.request = r.WithContext(httptrace.WithClientTrace(r.Context(), x.trace))
+	if !x.traced {
+		x.traced = true
+		x.request = r.WithContext(context.WithValue(r.Context(), traceKey{}, x))
 		r = x.request
 	}
 	return r
+}
+
+// Connected notes that there is a connection to an upstream for the request of this
+// context: see [Exchange.Sent].
+func Connected(ctx context.Context) {
+	if x, ok := ctx.Value(traceKey{}).(*Exchange); ok {
+		x.sent.Store(true)
+	}
 }
 
 // Sent reports whether there was a connection to an upstream for the request.

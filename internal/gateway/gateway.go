@@ -169,7 +169,7 @@ func New(to string, opts Options) (*Gateway, error) {
 	forward := forwarding{trusted: opts.Trusted, upstreamHost: opts.UpstreamHost, target: target, oneProtocol: h2c}
 	pool, errorLog := newBuffers(), slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug)
 	var trips http.RoundTripper
-	trips, g.closeIdle = through(opts, target, g.transport)
+	trips, g.closeIdle = through(opts, target, g.transport, g.log)
 	proxy := func(t http.RoundTripper) httputil.ReverseProxy {
 		return httputil.ReverseProxy{
 			Rewrite: forward.rewrite, Transport: t, FlushInterval: flushInterval,

@@ -5,14 +5,17 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/gateway/h1"
+	"github.com/sluicegate/sluice/internal/sampledlog"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -43,19 +46,31 @@ const (
 // through returns what sends requests to the upstream, and closes its connections that
 // are not in use. Where it is synchronous a quarter of those that are kept are for
 // the requests that are not sent so.
-func through(o Options, target *url.URL, ordinary *http.Transport) (http.RoundTripper, func()) {
+func through(o Options, target *url.URL, ordinary *http.Transport, log *sampledlog.Log) (http.RoundTripper, func()) {
 	if !o.Sync {
-		return ordinary, ordinary.CloseIdleConnections
+		return connected{ordinary}, ordinary.CloseIdleConnections
 	}
 	ordinary.MaxIdleConns, ordinary.MaxIdleConnsPerHost = maxIdle/4, maxIdle/4
 	sync := h1.New(h1.Options{
-		Upstream: target, Others: ordinary, Dial: o.Dial, DialTimeout: o.DialTimeout, ResponseTimeout: o.ResponseTimeout,
+		Upstream: target, Others: connected{ordinary}, Dial: o.Dial, DialTimeout: o.DialTimeout, ResponseTimeout: o.ResponseTimeout,
 		StallTimeout: o.StallTimeout, MaxHeader: maxHeader, MaxIdle: maxIdle - maxIdle/4, IdleTimeout: idleTimeout,
+		Unsolicited: func(came []byte) {
+			log.Warn(context.Background(), "upstream: answer without a request", fmt.Errorf("bytes beginning with %q; the connection was closed", came))
+		},
 	})
 	return sync, func() {
 		sync.CloseIdleConnections()
 		ordinary.CloseIdleConnections()
 	}
+}
+
+// connected notes of each request whether there was a connection for it.
+type connected struct{ transport *http.Transport }
+
+func (c connected) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	noted := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { exchange.Connected(ctx) }}
+	return c.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, noted)))
 }
 
 // newTransport returns the connections to the upstream, which speak HTTP/2 without

@@ -75,16 +75,19 @@ func (m *measurer) together(ctx context.Context, of []contender, f func([]*proce
 	return f(running)
 }
 
-// saturated presses one contender after the other, and then each again. Those
-// behind the first so many answer requests by denying them.
+// saturated presses contenders in turns. Those behind the first so many answer requests
+// by denying them.
 func (m *measurer) saturated(ctx context.Context, bench string, of []contender, answering int) error {
 	return m.together(ctx, of, func(running []*process) error {
+		if _, err := saturate(ctx, running, 2*slice); err != nil { // connections are made, heaps grow
+			return err
+		}
 		return m.rounds(bench, func(round int) error {
-			for i, p := range running {
-				s, err := saturate(ctx, p, m.length)
-				if err != nil {
-					return fmt.Errorf("%s: %w", of[i].name, err)
-				}
+			all, err := saturate(ctx, running, m.length)
+			if err != nil {
+				return err
+			}
+			for i, s := range all {
 				wrong := s.wrong
 				if bench == "Denied" && i >= answering {
 					wrong = s.requests - s.wrong
@@ -92,7 +95,7 @@ func (m *measurer) saturated(ctx context.Context, bench string, of []contender, 
 				if wrong > 0 {
 					return fmt.Errorf("%s: %d of %d answers have the wrong status", of[i].name, wrong, s.requests)
 				}
-				err = m.keep(round, bench, of[i].name, s.requests,
+				err := m.keep(round, bench, of[i].name, s.requests,
 					s.perSecond, "req/s", float64(s.cpu.Nanoseconds())/1000, "cpu-µs/req", float64(time.Second)/float64(s.cpu), "req/cpu-s")
 				if err != nil {
 					return err

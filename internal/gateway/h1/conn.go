@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"regexp"
 	"sync"
 	"time"
 
@@ -21,6 +22,9 @@ import (
 // response. What it sent before it closed is there at once.
 const lateAnswer = 50 * time.Millisecond
 
+// timedOut matches what begins as a response of 408.
+var timedOut = regexp.MustCompile(`^HTTP/1\.[01] 408`)
+
 // conn is a connection to the upstream. One exchange at a time uses it.
 type conn struct {
 	net.Conn
@@ -28,7 +32,7 @@ type conn struct {
 	out  *bufio.Writer
 	peek *peek // nil: it cannot be seen whether something has come
 
-	stall  time.Duration // how long a write may take
+	opts   *Options
 	last   exchange.Deadline
 	used   bool // for a request before this one
 	idleAt time.Time
@@ -44,8 +48,8 @@ type conn struct {
 	armed time.Time // the deadline of reads that was set last
 }
 
-func newConn(below net.Conn, stall time.Duration) *conn {
-	c := &conn{Conn: below, stall: stall, peek: newPeek(below)}
+func newConn(below net.Conn, opts *Options) *conn {
+	c := &conn{Conn: below, opts: opts, peek: newPeek(below)}
 	c.in, c.out = bufio.NewReader(c), bufio.NewWriter(c)
 	return c
 }
@@ -97,7 +101,7 @@ func (c *conn) extend() error {
 	if c.over {
 		return os.ErrDeadlineExceeded
 	}
-	if deadline, ok := c.last.Extend(c.stall); ok {
+	if deadline, ok := c.last.Extend(c.opts.StallTimeout); ok {
 		return c.SetWriteDeadline(deadline)
 	}
 	return nil
@@ -142,7 +146,22 @@ func (c *conn) breakOff() {
 }
 
 // clean reports whether nothing has come that the last exchange has not read.
-func (c *conn) clean() bool { return !c.ended && c.in.Buffered() == 0 && c.out.Buffered() == 0 }
+func (c *conn) clean() bool {
+	if n := c.in.Buffered(); n > 0 {
+		behind, _ := c.in.Peek(n) // which are there
+		c.unsolicited(behind)
+		return false
+	}
+	return !c.ended && c.out.Buffered() == 0
+}
+
+// unsolicited reports bytes that are none of a response to a request. An upstream that
+// closes a connection may say so by a response of 408, which is nothing to be reported.
+func (c *conn) unsolicited(came []byte) {
+	if len(came) > 0 && !timedOut.Match(came) {
+		c.opts.Unsolicited(came[:min(len(came), most)])
+	}
+}
 
 // quiet reports whether nothing has come since, no byte and no end. What would be read
 // now is not the response to what is sent next.
@@ -153,7 +172,11 @@ func (c *conn) quiet() bool {
 	if !c.armed.IsZero() && !time.Now().Before(c.armed) && !c.putOff() {
 		return false // nothing is read behind a deadline
 	}
-	return c.peek.quiet()
+	if c.peek.quiet() {
+		return true
+	}
+	c.unsolicited(c.peek.came())
+	return false
 }
 
 func (c *conn) close() {

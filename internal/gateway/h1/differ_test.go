@@ -97,6 +97,6 @@ func rawResponse() string {
 func newPlain(up *upstream) *h1.Transport {
 	return h1.New(h1.Options{
 		Upstream: up.URL, Others: noOthers{}, Dial: new(net.Dialer).DialContext, DialTimeout: patience, ResponseTimeout: patience,
-		StallTimeout: patience, MaxHeader: 16 << 10, MaxIdle: 16, IdleTimeout: time.Minute,
+		StallTimeout: patience, MaxHeader: 16 << 10, Unsolicited: func([]byte) {}, MaxIdle: 16, IdleTimeout: time.Minute,
 	})
 }

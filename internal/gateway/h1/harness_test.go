@@ -99,7 +99,7 @@ func newTransport(t *testing.T, to *url.URL, change func(*h1.Options)) *h1.Trans
 	t.Helper()
 	opts := h1.Options{
 		Upstream: to, Others: noOthers{}, Dial: new(net.Dialer).DialContext, DialTimeout: patience, ResponseTimeout: patience,
-		StallTimeout: patience, MaxHeader: 16 << 10, MaxIdle: 16, IdleTimeout: time.Minute,
+		StallTimeout: patience, MaxHeader: 16 << 10, MaxIdle: 16, IdleTimeout: time.Minute, Unsolicited: func([]byte) {},
 	}
 	if change != nil {
 		change(&opts)

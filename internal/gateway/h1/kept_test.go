@@ -57,7 +57,10 @@ func TestUnsolicited(t *testing.T) {
 					}
 					return true
 				})
-				transport := newTransport(t, up.URL, nil)
+				reported := make(chan string, 1)
+				transport := newTransport(t, up.URL, func(o *h1.Options) {
+					o.Unsolicited = func(came []byte) { reported <- string(came) }
+				})
 				if got := fetch(transport, request(t.Context(), t, up.URL, method, "")); got.body != "conn 1" {
 					t.Fatalf("first %+v", got)
 				}
@@ -68,8 +71,40 @@ func TestUnsolicited(t *testing.T) {
 				if n := up.seen.Load(); n != 2 {
 					t.Errorf("the upstream has seen %d requests", n)
 				}
+				close(reported)
+				if got, want := <-reported, map[string]string{"a response": "HTTP/1.1 200 OK\r", "a byte": "H"}[name]; got != want {
+					t.Errorf("reported %q, want %q", got, want)
+				}
 			})
 		}
+	}
+}
+
+// TestUnsolicitedBehind: what comes with a response, and is no part of it, is reported.
+func TestUnsolicitedBehind(t *testing.T) {
+	for behind, want := range map[string]string{
+		"":                                  "",
+		"x":                                 "x",
+		ok + "Content-Length: 0\r\n\r\n":    "HTTP/1.1 200 OK\r",
+		"HTTP/1.0 408 Request Timeout\r\n":  "",
+		" HTTP/1.1 408 Request Timeout\r\n": " HTTP/1.1 408 Re",
+	} {
+		t.Run(behind, func(t *testing.T) {
+			up := serveRaw(t, func(conn int, c net.Conn, _ *http.Request) bool {
+				send(c, answer(conn)+behind)
+				return true
+			})
+			var reported []string
+			transport := newTransport(t, up.URL, func(o *h1.Options) {
+				o.Unsolicited = func(came []byte) { reported = append(reported, string(came)) }
+			})
+			if got := fetch(transport, request(t.Context(), t, up.URL, http.MethodGet, "")); got.body != "conn 1" {
+				t.Fatalf("got %+v", got)
+			}
+			if got := strings.Join(reported, ", "); got != want {
+				t.Errorf("reported %q, want %q", got, want)
+			}
+		})
 	}
 }
 

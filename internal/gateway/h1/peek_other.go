@@ -16,3 +16,5 @@ type peek struct{}
 func newPeek(net.Conn) *peek { return nil }
 
 func (p *peek) quiet() bool { return false }
+
+func (p *peek) came() []byte { return nil }

@@ -20,7 +20,8 @@ const Supported = true
 type peek struct {
 	raw  syscall.RawConn
 	look func(fd uintptr) bool
-	b    [1]byte
+	b    [most]byte
+	n    int
 	err  error
 }
 
@@ -50,16 +51,19 @@ func newPeek(c net.Conn) *peek {
 
 func (p *peek) read(fd uintptr) bool {
 	for {
-		if _, p.err = syscall.Read(int(fd), p.b[:]); !errors.Is(p.err, syscall.EINTR) {
+		if p.n, p.err = syscall.Read(int(fd), p.b[:]); !errors.Is(p.err, syscall.EINTR) {
 			return true
 		}
 	}
 }
 
-// quiet reports whether nothing has come. A byte that has is lost, and with it the
+// quiet reports whether nothing has come. Bytes that have are lost, and with them the
 // connection.
 func (p *peek) quiet() bool {
-	p.err = nil
+	p.n, p.err = 0, nil
 	err := p.raw.Read(p.look)
 	return err == nil && errors.Is(p.err, syscall.EAGAIN)
 }
+
+// came returns the first bytes of what has come, if it was not quiet.
+func (p *peek) came() []byte { return p.b[:max(p.n, 0)] }

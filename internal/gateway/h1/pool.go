@@ -110,7 +110,7 @@ func (t *Transport) dialFor(ctx context.Context, cancel context.CancelFunc, w *w
 	below, err := t.opts.Dial(ctx, "tcp", t.address)
 	var c *conn
 	if err == nil {
-		c = newConn(below, t.opts.StallTimeout)
+		c = newConn(below, &t.opts)
 	}
 	if !t.pool.serve(w, dialled{c, err}) && c != nil {
 		t.put(c)

@@ -79,7 +79,7 @@ func newWorld(t *testing.T, serve func(c net.Conn)) *world {
 	w := &world{}
 	w.Transport = New(Options{
 		Upstream: &url.URL{Scheme: "http", Host: "up"}, DialTimeout: 5 * time.Second, ResponseTimeout: time.Minute, StallTimeout: time.Minute,
-		MaxHeader: 1 << 10, MaxIdle: 2, IdleTimeout: 90 * time.Second,
+		MaxHeader: 1 << 10, Unsolicited: func([]byte) {}, MaxIdle: 2, IdleTimeout: 90 * time.Second,
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			if w.dials != nil {
 				select {

@@ -20,8 +20,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/wire"
 )
+
+// most is how many bytes of what came unasked are reported.
+const most = 16
 
 // most1xx is how many informational responses may come before the one that counts.
 const most1xx = 100
@@ -55,6 +59,10 @@ type Options struct {
 	// long.
 	MaxIdle     int
 	IdleTimeout time.Duration
+	// Unsolicited is called with the first bytes that came on a connection without a
+	// request, or behind the response to one. The connection is closed. It must be safe for
+	// concurrent use and keep nothing of them.
+	Unsolicited func(came []byte)
 }
 
 // Transport is an [http.RoundTripper] to one upstream. A request that cannot be sent
@@ -194,6 +202,7 @@ func (t *Transport) exchange(c *conn, r *http.Request, trace *httptrace.ClientTr
 			x.end(false)
 		}
 	}()
+	exchange.Connected(r.Context())
 	if trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{Conn: c.Conn, Reused: c.used})
 	}
