@@ -70,9 +70,9 @@ func (s *stall) write() error {
 	if !ok {
 		return nil
 	}
-	err := s.x.control().SetWriteDeadline(deadline)
+	err := s.x.setWriteDeadline(deadline)
 	if s.cut.Load() { // meanwhile, and that deadline may be lost
-		return errors.Join(errCut, s.x.control().SetWriteDeadline(past))
+		return errors.Join(errCut, s.x.setWriteDeadline(past))
 	}
 	if errors.Is(err, http.ErrNotSupported) {
 		s.d = 0
@@ -85,7 +85,7 @@ func (s *stall) write() error {
 // connection it does no harm before the next write.
 func (s *stall) rest() {
 	if s.stream && s.d > 0 {
-		_ = s.x.control().SetWriteDeadline(time.Time{}) // an error means that it is gone
+		_ = s.x.setWriteDeadline(time.Time{}) // an error means that it is gone
 		s.last = Deadline{}
 	}
 }
