@@ -32,6 +32,8 @@ func (m *measurer) all(ctx context.Context) error {
 			err = m.saturated(ctx, "Proxy", proxies(m.house), 0)
 		case "denied":
 			err = m.saturated(ctx, "Denied", denied(m.house), 1)
+		case "handlers":
+			err = m.handlers(ctx)
 		case "logs":
 			err = m.saturated(ctx, "Logs", logging(m.house), 0)
 		case "lines":
@@ -75,16 +77,30 @@ func (m *measurer) together(ctx context.Context, of []contender, f func([]*proce
 	return f(running)
 }
 
-// saturated presses one contender after the other, and then each again. Those
-// behind the first so many answer requests by denying them.
+// saturated presses one contender after the other, and then each again, in turns that
+// begin with another one each time. Those behind the first so many answer requests by
+// denying them.
 func (m *measurer) saturated(ctx context.Context, bench string, of []contender, answering int) error {
 	return m.together(ctx, of, func(running []*process) error {
+		for i, p := range running { // to be warm
+			if _, err := saturate(ctx, p); err != nil {
+				return fmt.Errorf("%s: %w", of[i].name, err)
+			}
+		}
 		return m.rounds(bench, func(round int) error {
-			for i, p := range running {
-				s, err := saturate(ctx, p, m.length)
-				if err != nil {
-					return fmt.Errorf("%s: %w", of[i].name, err)
+			all := make([]saturation, len(running))
+			for n := range int(m.length / turn) {
+				for k := range running {
+					i := (n + k) % len(running)
+					s, err := saturate(ctx, running[i])
+					if err != nil {
+						return fmt.Errorf("%s: %w", of[i].name, err)
+					}
+					all[i].add(s)
 				}
+			}
+			for i := range all {
+				s := &all[i]
 				wrong := s.wrong
 				if bench == "Denied" && i >= answering {
 					wrong = s.requests - s.wrong
@@ -92,8 +108,9 @@ func (m *measurer) saturated(ctx context.Context, bench string, of []contender, 
 				if wrong > 0 {
 					return fmt.Errorf("%s: %d of %d answers have the wrong status", of[i].name, wrong, s.requests)
 				}
-				err = m.keep(round, bench, of[i].name, s.requests,
-					s.perSecond, "req/s", float64(s.cpu.Nanoseconds())/1000, "cpu-µs/req", float64(time.Second)/float64(s.cpu), "req/cpu-s")
+				per := s.perRequest()
+				err := m.keep(round, bench, of[i].name, s.requests,
+					s.perSecond(), "req/s", float64(per.Nanoseconds())/1000, "cpu-µs/req", float64(time.Second)/float64(per), "req/cpu-s")
 				if err != nil {
 					return err
 				}

@@ -15,16 +15,26 @@ import (
 
 // saturation is what a server does when both cores are full.
 type saturation struct {
-	perSecond float64       // requests
-	cpu       time.Duration // of the server, per request
-	wrong     int           // answers that are not of the class 2xx
-	requests  int
+	cpu      time.Duration // of the server
+	length   time.Duration
+	wrong    int // answers that are not of the class 2xx
+	requests int
 }
 
-const (
-	connections = 64
-	warmUp      = time.Second
-)
+func (s *saturation) add(o saturation) {
+	s.cpu, s.length, s.wrong, s.requests = s.cpu+o.cpu, s.length+o.length, s.wrong+o.wrong, s.requests+o.requests
+}
+
+// perRequest returns the CPU time of the server.
+func (s *saturation) perRequest() time.Duration { return s.cpu / time.Duration(s.requests) }
+
+func (s *saturation) perSecond() float64 { return float64(s.requests) / s.length.Seconds() }
+
+const connections = 64
+
+// turn is how long wrk presses a server before the next is pressed, the least that it
+// takes: what a shared machine does changes within seconds.
+const turn = time.Second
 
 var (
 	wrkRequests = regexp.MustCompile(`(\d+) requests in`)
@@ -33,16 +43,13 @@ var (
 	wrkErrors   = regexp.MustCompile(`Socket errors: .*`)
 )
 
-// saturate presses a server with wrk.
-func saturate(ctx context.Context, p *process, length time.Duration) (s saturation, err error) {
-	if _, err = wrk(ctx, p.address, warmUp); err != nil {
-		return s, err
-	}
+// saturate presses a server with wrk for a turn.
+func saturate(ctx context.Context, p *process) (s saturation, err error) {
 	before, err := p.cpu()
 	if err != nil {
 		return s, err
 	}
-	out, err := wrk(ctx, p.address, length)
+	out, err := wrk(ctx, p.address)
 	if err != nil {
 		return s, err
 	}
@@ -57,7 +64,8 @@ func saturate(ctx context.Context, p *process, length time.Duration) (s saturati
 	if rate == nil || s.requests == 0 {
 		return s, fmt.Errorf("wrk: no rate in:\n%s", out)
 	}
-	if s.perSecond, err = strconv.ParseFloat(rate[1], 64); err != nil {
+	perSecond, err := strconv.ParseFloat(rate[1], 64)
+	if err != nil {
 		return s, err
 	}
 	if wrkWrong.MatchString(out) {
@@ -65,13 +73,12 @@ func saturate(ctx context.Context, p *process, length time.Duration) (s saturati
 			return s, err
 		}
 	}
-	s.cpu = (after - before) / time.Duration(s.requests)
+	s.cpu, s.length = after-before, time.Duration(float64(s.requests)/perSecond*float64(time.Second))
 	return s, nil
 }
 
-func wrk(ctx context.Context, address string, length time.Duration) (string, error) {
-	seconds := max(int(length.Seconds()), 1)
-	cmd := exec.CommandContext(ctx, "wrk", "-t2", "-c"+strconv.Itoa(connections), "-d"+strconv.Itoa(seconds)+"s", "http://"+address+"/")
+func wrk(ctx context.Context, address string) (string, error) {
+	cmd := exec.CommandContext(ctx, "wrk", "-t2", "-c"+strconv.Itoa(connections), "-d"+strconv.Itoa(int(turn.Seconds()))+"s", "http://"+address+"/")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("wrk: %w\n%s", err, out)
