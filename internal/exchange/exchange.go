@@ -86,7 +86,7 @@ func begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWrit
 	return x, x.view()
 }
 
-// unused are Exchanges that nobody has any more, as good as new.
+// unused are Exchanges that nobody has any more, each zero again.
 var unused sync.Pool
 
 // Finish bounds what the server does by itself behind the handler that was given w, and has

@@ -134,7 +134,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// An Exchange that nobody has any more serves again, as good as new.
+// An Exchange that nobody has any more serves again, with nothing of what it has been.
 func TestFinishedServesAgain(t *testing.T) {
 	get := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	for range 100 {
