@@ -41,9 +41,6 @@ func CutBody(w http.ResponseWriter) {
 func CutResponse(w http.ResponseWriter) {
 	for x := range around(w) {
 		x.stall.cut.Store(true)
-		if x.stall.sends != nil {
-			x.stall.sends.cut.Store(true)
-		}
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(past) // an error means that the connection is gone
 }

@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,6 +50,7 @@ type Exchange struct {
 	kept             []field
 	status           int
 	counted          bool // a handler has it by Count
+	carrier          bool // another one lies over it
 	head             bool // nothing of the response's body is sent
 	bare             bool // the response has no body
 	lost             bool // the request may have been acted on, but nobody saw the response
@@ -73,9 +75,34 @@ func Begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWrit
 }
 
 func begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWriter) {
-	x := &Exchange{below: w, head: r.Method == http.MethodHead}
-	x.stall.x = x
+	if outer := Of(w); outer != nil {
+		outer.carrier = true
+	}
+	x, ok := unused.Get().(*Exchange)
+	if !ok {
+		x = new(Exchange)
+	}
+	x.below, x.head, x.stall.x = w, r.Method == http.MethodHead, x
 	return x, x.view()
+}
+
+// unused are Exchanges that nobody has any more, each zero again.
+var unused sync.Pool
+
+// Finish bounds what the server does by itself behind the handler that was given w, and has
+// x by Begin. Nothing may use x then, if no other handler has begun it.
+func (x *Exchange) Finish(w http.ResponseWriter) {
+	x.stall.finish()
+	if Of(w) == nil && x.alone() {
+		*x = Exchange{}
+		unused.Put(x)
+	}
+}
+
+// alone reports whether nobody has the Exchange when its handlers have returned: the
+// request had no body, and was answered here, such as one that is denied.
+func (x *Exchange) alone() bool {
+	return !x.traced && x.body.source == nil && x.Settlement == nil && !x.stall.switched && !x.carrier
 }
 
 // Count is Begin for a handler that counts what passes until it returns, or slows
@@ -194,6 +221,14 @@ func (x *Exchange) Slow(response, upload *Pace) {
 	x.response, x.upload = x.response.beside(response), x.upload.beside(upload)
 }
 
+// setWriteDeadline sets that of the response.
+func (x *Exchange) setWriteDeadline(t time.Time) error {
+	if w, ok := x.below.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		return w.SetWriteDeadline(t) // which needs no memory
+	}
+	return x.control().SetWriteDeadline(t)
+}
+
 func (x *Exchange) control() *http.ResponseController {
 	if x.made == nil {
 		x.made = http.NewResponseController(x.below)
@@ -222,9 +257,6 @@ func (x *Exchange) Bare() { x.bare = true }
 func (x *Exchange) LeastRate(bytes int64, slow func()) {
 	x.stall.rate = rate{least: bytes, left: bodyGrace, slow: slow}
 }
-
-// Finish bounds what the server does by itself behind the handler.
-func (x *Exchange) Finish() { x.stall.finish() }
 
 // Header returns the fields of the response.
 func (x *Exchange) Header() http.Header { return x.below.Header() }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicegate/sluice/internal/exchange"
 )
@@ -130,5 +131,53 @@ func TestSlow(t *testing.T) {
 	n, err := w.Write(make([]byte, 20))
 	if n != 10 || !errors.Is(err, full) || !slices.Equal(parts, []int{5, 5, 5}) || x.Written() != 10 {
 		t.Errorf("wrote %d, %v, in parts %v; counted %d", n, err, parts, x.Written())
+	}
+}
+
+// An Exchange that nobody has any more serves again, with nothing of what it has been.
+func TestFinishedServesAgain(t *testing.T) {
+	get := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	for range 100 {
+		below := httptest.NewRecorder()
+		x, w := exchange.Begin(below, get)
+		x.Stall(time.Minute, get)
+		if x.Status() != 0 || x.Written() != 0 || x.Read() != 0 || x.Sent() || !x.Lost() || x.OnHeader != nil || x.Failed {
+			t.Fatal("an Exchange has something of another one")
+		}
+		x.Unseen()
+		x.Failed, x.OnHeader = true, func(int) {}
+		w.Header()["A"] = []string{"b"}
+		x.Keep([]string{"A"})
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, "12345")
+		if got := below.Body.String(); got != "12345" || below.Code != http.StatusTooManyRequests {
+			t.Fatalf("the answer is %d %q", below.Code, got)
+		}
+		x.Finish(below)
+	}
+}
+
+// One that somebody may still have, behind the handlers, does not.
+func TestFinishedStays(t *testing.T) {
+	get := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	for name, hold := range map[string]func(*exchange.Exchange, http.ResponseWriter){
+		"passed on":            func(x *exchange.Exchange, _ http.ResponseWriter) { x.Trace(get) },
+		"with a body":          func(x *exchange.Exchange, _ http.ResponseWriter) { x.Watch(post(t, "a")) },
+		"to be settled":        func(x *exchange.Exchange, _ http.ResponseWriter) { x.Settlement = &exchange.Settlement{} },
+		"below another":        func(_ *exchange.Exchange, w http.ResponseWriter) { exchange.Count(w, get); exchange.Count(w, get) },
+		"of a handler further": nil,
+	} {
+		below := httptest.NewRecorder()
+		x, w := exchange.Begin(below, get)
+		given := http.ResponseWriter(below)
+		if hold != nil {
+			hold(x, w)
+		} else {
+			given = w
+		}
+		x.Finish(given)
+		if x.Unwrap() != http.ResponseWriter(below) {
+			t.Errorf("%s: it was given to another request", name)
+		}
 	}
 }

@@ -4,7 +4,6 @@
 package exchange
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"os"
@@ -17,12 +16,11 @@ import (
 type stall struct {
 	x        *Exchange
 	d        time.Duration // 0: they may
-	sends    *sends        // of the connection, or of this exchange alone
-	alone    sends         // memory of it
-	reads    bool          // the request has a body
-	stream   bool          // of HTTP/2, which a deadline ends also if nothing is written
-	switched bool          // protocol: a body may still be read, by another goroutine
-	cut      atomic.Bool   // nothing of the response is sent any more
+	last     Deadline
+	reads    bool        // the request has a body
+	stream   bool        // of HTTP/2, which a deadline ends also if nothing is written
+	switched bool        // protocol: a body may still be read, by another goroutine
+	cut      atomic.Bool // nothing of the response is sent any more
 
 	mu    sync.Mutex    // of reads, which the writer of the response may set free
 	free  bool          // the body may stand still
@@ -35,10 +33,6 @@ type stall struct {
 func (s *stall) begin(d time.Duration, r *http.Request) {
 	s.stream = r.ProtoMajor > 1
 	s.d = d
-	s.sends = &s.alone
-	if shared, ok := r.Context().Value(connKey{}).(*sends); ok && !s.stream {
-		s.sends = shared
-	}
 	if s.x.body.source == nil {
 		return
 	}
@@ -64,21 +58,6 @@ func (l *Deadline) Extend(d time.Duration) (deadline time.Time, ok bool) {
 	return l.until.Add(d), true
 }
 
-// sends is what is known of the deadline of writes to a connection. Those of HTTP/1 pass
-// one exchange after the other.
-type sends struct {
-	last Deadline
-	cut  atomic.Bool // the deadline is past, or about to be, whatever last says
-}
-
-type connKey struct{}
-
-// WithConn returns the context of a connection whose exchanges share the deadline of writes:
-// for [http.Server.ConnContext]. A new one is seldom set by a short exchange then.
-func WithConn(ctx context.Context) context.Context {
-	return context.WithValue(ctx, connKey{}, new(sends))
-}
-
 // write puts off the deadline of a write.
 func (s *stall) write() error {
 	switch {
@@ -87,16 +66,13 @@ func (s *stall) write() error {
 	case s.d == 0:
 		return nil
 	}
-	if s.sends.cut.Swap(false) {
-		s.sends.last = Deadline{}
-	}
-	deadline, ok := s.sends.last.Extend(s.d)
+	deadline, ok := s.last.Extend(s.d)
 	if !ok {
 		return nil
 	}
-	err := s.x.control().SetWriteDeadline(deadline)
+	err := s.x.setWriteDeadline(deadline)
 	if s.cut.Load() { // meanwhile, and that deadline may be lost
-		return errors.Join(errCut, s.x.control().SetWriteDeadline(past))
+		return errors.Join(errCut, s.x.setWriteDeadline(past))
 	}
 	if errors.Is(err, http.ErrNotSupported) {
 		s.d = 0
@@ -109,8 +85,8 @@ func (s *stall) write() error {
 // connection it does no harm before the next write.
 func (s *stall) rest() {
 	if s.stream && s.d > 0 {
-		_ = s.x.control().SetWriteDeadline(time.Time{}) // an error means that it is gone
-		s.sends.last = Deadline{}
+		_ = s.x.setWriteDeadline(time.Time{}) // an error means that it is gone
+		s.last = Deadline{}
 	}
 }
 

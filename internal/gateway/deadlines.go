@@ -31,7 +31,7 @@ func WithDeadlines(next http.Handler, d time.Duration) http.Handler {
 // quick, and is needed unless bytes returns 0.
 func WithLeastRate(next http.Handler, d time.Duration, bytes func() int64, slow func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x, w := exchange.Begin(w, r)
+		x, shared := exchange.Begin(w, r)
 		if r.Body != nil && r.Body != http.NoBody {
 			r = x.Watch(x.Trace(r)) // which need one copy together
 		}
@@ -39,7 +39,7 @@ func WithLeastRate(next http.Handler, d time.Duration, bytes func() int64, slow 
 		if least := bytes(); least > 0 && !(r.ProtoMajor > 1 && wire.RPC(r.Header)) {
 			x.LeastRate(least, slow)
 		}
-		defer x.Finish()
-		next.ServeHTTP(w, r)
+		defer x.Finish(w)
+		next.ServeHTTP(shared, r)
 	})
 }

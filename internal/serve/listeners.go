@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/sluicegate/sluice/internal/config"
-	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/gateway"
 	"github.com/sluicegate/sluice/internal/sampledlog"
 )
@@ -77,7 +76,6 @@ func newListeners(ctx context.Context, clients *runtime, admin http.Handler, dra
 			HTTP2:             &http.HTTP2Config{MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: unread, MaxReceiveBufferPerStream: unread},
 			ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 			BaseContext: func(net.Listener) context.Context { return own },
-			ConnContext: func(ctx context.Context, _ net.Conn) context.Context { return exchange.WithConn(ctx) },
 		}
 	}
 	d.admin = http.Server{

@@ -56,9 +56,9 @@ type options struct {
 
 // all are the groups in the order in which they run; those behind byDefault are asked
 // for by name.
-var all = []string{"proxy", "latency", "denied", "reload", "logs", "lines", "soak", "attacks"}
+var all = []string{"proxy", "latency", "denied", "handlers", "reload", "logs", "lines", "soak", "attacks"}
 
-const byDefault = 6
+const byDefault = 7
 
 func parseFlags(args []string, stderr io.Writer) (options, error) {
 	var o options
@@ -66,7 +66,7 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	fs := flag.NewFlagSet("gateway", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.IntVar(&o.rounds, "rounds", 5, "how often each contender has its turn, 1 to 100")
-	fs.DurationVar(&o.length, "length", 4*time.Second, "length of one turn, 1s to 1m")
+	fs.DurationVar(&o.length, "length", 4*time.Second, "how long each contender has in a round, 1s to 1m")
 	fs.StringVar(&groups, "groups", strings.Join(all[:byDefault], ","), "which measurements; there are soak and attacks, too")
 	fs.StringVar(&o.traefik, "traefik", "", "a traefik to compare with; see make traefik")
 	fs.StringVar(&o.before, "before", "", "another sluice program, such as one built before a change, to be measured beside")

@@ -32,6 +32,8 @@ func (m *measurer) all(ctx context.Context) error {
 			err = m.saturated(ctx, "Proxy", proxies(m.house), 0)
 		case "denied":
 			err = m.saturated(ctx, "Denied", denied(m.house), 1)
+		case "handlers":
+			err = m.handlers(ctx)
 		case "logs":
 			err = m.saturated(ctx, "Logs", logging(m.house), 0)
 		case "lines":

@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/sluicegate/sluice/bench/report"
 )
@@ -26,6 +27,7 @@ func goals() []report.Goal {
 			report.Goal{Title: who + ": requests per CPU second, of Caddy's", Bench: "Proxy", Who: who, To: "caddy", Unit: "cpu-µs/req", Invert: true, Want: 1},
 			report.Goal{Title: who + ": requests per CPU second, of Traefik's", Bench: "Proxy", Who: who, To: "traefik", Unit: "cpu-µs/req", Invert: true, Want: 1},
 			report.Goal{Title: who + ", denying: CPU of an empty net/http answer", Bench: "Denied", Who: who, To: "empty", Unit: "cpu-µs/req", Want: 1.2},
+			report.Goal{Title: who + ", denying: CPU of the other sluice", Bench: "Denied", Who: who, To: strings.Replace(who, "sluice", "before", 1), Unit: "cpu-µs/req", Want: 1},
 		)
 	}
 	for _, of := range []struct {
@@ -42,6 +44,7 @@ func goals() []report.Goal {
 		gs = append(gs, report.Goal{Title: "sluice.sync: requests per CPU second, of " + who + "'s", Bench: "Proxy", Who: "sluice.sync", To: who, Unit: "cpu-µs/req", Invert: true, Want: 1.4})
 	}
 	return append(gs,
+		report.Goal{Title: "limits, fields and counting: ns of CPU per allowed request", Bench: "Handlers", Who: "allowed", From: "bare", Unit: "cpu-ns/op", Want: 1200},
 		report.Goal{Title: "10,000 rules: ms from the signal until they are active", Bench: "Reload", Who: "sluice.config", Unit: "ms", Want: 200},
 		report.Goal{Title: "p99 while they are read, of that without", Bench: "Reload", Who: "sluice.config", Unit: "p99-during/without", Want: 2},
 		report.Goal{Title: "CPU with a decision log of what is denied, of that without", Bench: "Logs", Who: "denied", To: "off", Unit: "cpu-µs/req", Want: 1.05},
@@ -81,6 +84,11 @@ func writeTables(w io.Writer, header string, set report.Set) error {
 	}{
 		{"Proxies, both cores full", "unlimited", saturated("Proxy")},
 		{"Denying, both cores full", "empty", saturated("Denied")},
+		{"All handlers around one that does nothing, in process", "bare", []report.Column{
+			{Title: "CPU, ns", Bench: "Handlers", Unit: "cpu-ns/op"},
+			{Title: "bytes", Bench: "Handlers", Unit: "B/op"},
+			{Title: "objects", Bench: "Handlers", Unit: "allocs/op"},
+		}},
 		{"Logging, both cores full", "off", saturated("Logs")},
 		{"Lines of the decision log", "", []report.Column{
 			{Title: "requests", Bench: "Lines", Unit: "requests"},
