@@ -24,7 +24,7 @@ var required = []string{
 
 // heavy are the folders whose packages may compile other modules. Every other
 // package is the library, and may not compile these either.
-var heavy = []string{"/cmd/", "/config/", "/internal/config/", "/examples/", "/grpclimit/", "/internal/fleet/", "/internal/nginx/", "/internal/redistest/", "/internal/redisurl/", "/internal/series/", "/metrics/", "/redisstore/", "/internal/serve/", "/internal/server/"}
+var heavy = []string{"/cmd/", "/config/", "/internal/config/", "/examples/", "/grpclimit/", "/internal/fleet/", "/internal/nginx/", "/internal/plainyaml/", "/internal/redistest/", "/internal/redisurl/", "/internal/series/", "/metrics/", "/redisstore/", "/internal/serve/", "/internal/server/"}
 
 // TestLibraryCompilesOnlyTheStandardLibrary: a program that imports the library adds
 // no module but this one to what they compile.
