@@ -224,6 +224,9 @@ func (d *decoder) each(n *yaml.Node, what string, read func(n *yaml.Node, s stri
 
 // texts keeps a text, or a list of texts.
 func (d *decoder) texts(n *yaml.Node, what string, into *[]string) {
+	if m := resolved(n); *into == nil && m.Kind == yaml.SequenceNode && d.recorded == nil {
+		*into = make([]string, 0, min(len(m.Content), 64))
+	}
 	d.each(n, what, func(_ *yaml.Node, s string) { *into = append(*into, s) })
 }
 
