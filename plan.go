@@ -70,18 +70,23 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 		faults = append(faults, fmt.Errorf("%d limits: must be 1 to %d", len(limits), bounds.MaxLimits))
 	}
 	p, id := &Plan{scope: scope, terms: make([]Term, 0, len(limits))}, uint64(0)
-	names := make(map[string]int, len(limits))
+	var names map[string]int // most plans have one limit
+	if len(limits) > 1 {
+		names = make(map[string]int, len(limits))
+	}
 	for i, l := range limits {
 		if err := l.Validate(); err != nil {
 			faults = append(faults, fmt.Errorf("limit %d (%v): %w", i+1, l, err))
 			continue
 		}
-		t := compileTerm(scope, l)
+		p.terms = append(p.terms, compileTerm(scope, l))
+		t := &p.terms[len(p.terms)-1]
 		if first, taken := names[t.Name]; taken {
 			faults = append(faults, fmt.Errorf("limit %d (%v): limit %d has the name %q too; name one of them", i+1, l, first+1, t.Name))
 		}
-		names[t.Name] = i
-		p.terms = append(p.terms, t)
+		if names != nil {
+			names[t.Name] = i
+		}
 		id = mix(id, t.ID)
 	}
 	if len(p.terms) > 0 && len(p.terms) == len(limits) && !slices.ContainsFunc(p.terms, func(t Term) bool { return t.Algorithm != Block }) {

@@ -101,6 +101,7 @@ func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 // Zone "UTC" come back empty, which means the same.
 func (l Limit) String() string {
 	var b strings.Builder
+	b.Grow(64)
 	if l.Name != "" {
 		b.WriteString(l.Name + ": ")
 	}
@@ -119,14 +120,18 @@ func (l Limit) String() string {
 		b.WriteString(" burst " + formatQuota(l.Burst, l.Unit))
 	}
 	flag(l.Algorithm != TokenBucket, l.Algorithm.String())
-	flag(l.BlockFor != 0, formatLength(l.BlockFor))
+	if l.BlockFor != 0 {
+		b.WriteString(" " + formatLength(l.BlockFor))
+	}
 	if l.Calendar != NoCalendar {
 		b.WriteString(" calendar " + orDefault(l.Zone, "UTC"))
 	}
 	if l.WeekStart != time.Sunday {
 		b.WriteString(" week-starts " + strings.ToLower(l.WeekStart.String()))
 	}
-	flag(l.From != Moment{}, "from "+l.From.String())
+	if l.From != (Moment{}) {
+		b.WriteString(" from " + l.From.String())
+	}
 	flag(l.Anchor == OnFirst, "anchor first")
 	flag(l.Refill == Interval, "interval-refill")
 	flag(l.Refill == Aligned, "aligned-refill")
@@ -134,7 +139,9 @@ func (l Limit) String() string {
 		b.WriteString(" initial " + formatQuota(l.idleUnits()-l.InitialDeficit, l.Unit))
 	}
 	flag(l.NextWaits, "next-waits")
-	flag(l.WarmUp != 0, "warm-up "+formatLength(l.WarmUp))
+	if l.WarmUp != 0 {
+		b.WriteString(" warm-up " + formatLength(l.WarmUp))
+	}
 	if l.DelayAfter != 0 && l.DelayAfter == l.Filled().Burst {
 		b.WriteString(" nodelay")
 	} else {

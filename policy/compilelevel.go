@@ -200,12 +200,13 @@ func (c *compiler) madePart(r *rule, at Place, p Part) keyPart {
 // set compiles a list of limits. It returns nil if something is wrong with it.
 func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 	before := len(c.faults)
-	var hard, soft, grace []sluice.Limit
+	var room [2]sluice.Limit // more than most have
+	var soft, grace []sluice.Limit
 	if len(limits) == 0 {
 		c.fault(at, "no limit; use one, such as 100/min")
 	}
 	unit := sluice.Requests
-	hard = make([]sluice.Limit, 0, len(limits))
+	hard := room[:0]
 	for i, l := range limits {
 		here := at.item(i)
 		c.limit(here, l.Limit)

@@ -189,8 +189,11 @@ func (r *rule) fillExample(p *StaticAttributes) {
 
 // examplePath returns a path that the rule matches, as far as one is found.
 func (r *rule) examplePath() string {
-	if len(r.patterns) == 0 && len(r.except) == 0 {
-		return "/"
+	if len(r.except) == 0 {
+		if len(r.patterns) == 0 {
+			return "/"
+		}
+		return r.patterns[0].example()
 	}
 	candidates := []string{"/", "/example", "/example/"}
 	for i := range r.patterns {

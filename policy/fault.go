@@ -24,8 +24,9 @@ type Place struct {
 
 // in returns the place of a field of a rule, within those before it.
 func in(fields ...string) (p Place) {
-	for _, f := range fields {
-		p = p.in(f)
+	p.n = len(fields)
+	for i, f := range fields {
+		p.steps[i].Field = f
 	}
 	return p
 }

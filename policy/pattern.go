@@ -49,6 +49,7 @@ func parsePattern(text string) (pattern, error) {
 		return p, fmt.Errorf("a path of %d bytes; at most %d bytes and %d segments are accepted", len(text), maxPathBytes, maxSegments)
 	}
 	names := map[string]bool{}
+	p.segments = make([]segment, 0, strings.Count(text, "/"))
 	rest := text[1:]
 	for {
 		part, tail, more := strings.Cut(rest, "/")
@@ -159,6 +160,7 @@ func (p *pattern) within(wide *pattern) bool {
 // example returns a path that matches.
 func (p *pattern) example() string {
 	var b strings.Builder
+	b.Grow(len(p.text) + len(p.segments)*len("example-"))
 	for _, s := range p.segments {
 		literal := s.literal
 		if s.wildcard != "" {

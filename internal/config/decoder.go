@@ -4,11 +4,7 @@
 package config
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +13,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluicegate/sluice"
-	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/spelling"
 	"github.com/sluicegate/sluice/policy"
 )
@@ -57,109 +52,6 @@ type claim struct {
 
 func newDecoder(file string, pause func()) *decoder {
 	return &decoder{file: file, pause: pause, limits: make(map[string]sluice.Limit), named: make(map[NamedFile]place), platforms: make(map[string][]string)}
-}
-
-// document parses data and returns its one document, nil if there is none.
-func (d *decoder) document(data []byte) *yaml.Node {
-	if len(data) > bounds.MaxFileBytes {
-		d.whole("%d bytes; at most %d are read", len(data), bounds.MaxFileBytes)
-		return nil
-	}
-	d.most = fewNodes + len(data) // without aliases, a file has less values than bytes
-	dec := yaml.NewDecoder(&paced{bytes.NewReader(data), d.pause})
-	var doc, second yaml.Node
-	err := dec.Decode(&doc)
-	switch {
-	case errors.Is(err, io.EOF):
-		d.whole("is empty; add at least one rule under rules")
-		return nil
-	case err != nil:
-		d.syntax(err)
-		return nil
-	}
-	switch err = dec.Decode(&second); {
-	case err == nil:
-		d.fault(&second, "a second document; a file has one")
-	case !errors.Is(err, io.EOF):
-		d.syntax(err)
-	}
-	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
-		d.whole("has no content; add at least one rule under rules")
-		return nil
-	}
-	return doc.Content[0]
-}
-
-// paced pauses now and then while a large file is parsed: the parser asks for
-// more of it as it goes.
-type paced struct {
-	io.Reader
-	pause func()
-}
-
-func (p *paced) Read(b []byte) (int, error) {
-	p.pause()
-	return p.Reader.Read(b[:min(len(b), 1<<10)])
-}
-
-var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
-
-// syntax reports what the parser says, whose messages name the line only.
-func (d *decoder) syntax(err error) {
-	text := err.Error()
-	line := 0
-	if m := yamlLine.FindStringSubmatch(text); m != nil {
-		line, _ = strconv.Atoi(m[1]) // digits, or none, which is 0
-		text = text[len(m[0]):]
-	}
-	f := Fault{File: d.file, Line: line, Column: 1, Problem: "is not YAML: " + text}
-	d.add(f)
-}
-
-func (d *decoder) add(f Fault) {
-	switch {
-	case d.over:
-	case len(d.faults) < maxFaults:
-		d.faults = append(d.faults, f)
-	default:
-		d.more = true
-	}
-}
-
-// problems returns the faults by place, nil if there are none.
-func (d *decoder) problems() error {
-	if len(d.faults) == 0 {
-		return nil
-	}
-	faults := d.faults.sorted()
-	if d.more {
-		faults = append(faults, Fault{File: d.file, Problem: fmt.Sprintf("has more faults; these are the first %d that were found", maxFaults)})
-	}
-	return faults
-}
-
-func (d *decoder) whole(format string, args ...any) {
-	d.add(Fault{File: d.file, Problem: fmt.Sprintf(format, args...)})
-}
-
-func (d *decoder) fault(n *yaml.Node, format string, args ...any) {
-	d.faultAt(n, 0, format, args...)
-}
-
-// faultAt reports a fault at an offset into a scalar's text.
-func (d *decoder) faultAt(n *yaml.Node, offset int, format string, args ...any) {
-	if d.recorded != nil {
-		return
-	}
-	f := Fault{File: d.file, Line: n.Line, Column: n.Column, Problem: fmt.Sprintf(format, args...)}
-	switch n.Style {
-	case yaml.DoubleQuotedStyle, yaml.SingleQuotedStyle:
-		f.Column += offset + 1
-	case yaml.LiteralStyle, yaml.FoldedStyle:
-	default:
-		f.Column += offset
-	}
-	d.add(f)
 }
 
 // enter resolves an alias and counts: aliases of aliases can stand for far more
@@ -332,6 +224,9 @@ func (d *decoder) each(n *yaml.Node, what string, read func(n *yaml.Node, s stri
 
 // texts keeps a text, or a list of texts.
 func (d *decoder) texts(n *yaml.Node, what string, into *[]string) {
+	if m := resolved(n); *into == nil && m.Kind == yaml.SequenceNode && d.recorded == nil {
+		*into = make([]string, 0, min(len(m.Content), 64))
+	}
 	d.each(n, what, func(_ *yaml.Node, s string) { *into = append(*into, s) })
 }
 

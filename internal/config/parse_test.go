@@ -307,17 +307,3 @@ rules:
 		t.Errorf("behind another a rule is read as\n%+v, alone as\n%+v", got, want)
 	}
 }
-
-func BenchmarkParse(b *testing.B) {
-	var text strings.Builder
-	text.WriteString("rules:\n")
-	for i := range 10_000 {
-		fmt.Fprintf(&text, "  - name: rule%d\n    match: {method: [GET, POST], path: \"/v1/service%d/{id}\"}\n    by: [ip, header.X-User]\n    limits: [100/min, 1000/day sliding-histogram]\n", i, i)
-	}
-	data := []byte(text.String())
-	for b.Loop() {
-		if _, err := config.Parse("f", data); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -106,7 +106,7 @@ type scraped struct {
 // scraped returns what the series say. It is not ok where they cannot be read, as the
 // metrics' page says.
 func (s *server) scraped() (x scraped, ok bool) {
-	families, err := s.metrics.Registry().Gather()
+	families, err := s.metrics.Shown().Gather()
 	if err != nil {
 		return x, false
 	}

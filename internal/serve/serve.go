@@ -124,7 +124,7 @@ func (s *server) wire(ctx context.Context) error {
 	s.metrics = metrics.New()
 	var err error
 	if s.counts, err = limitmetrics.New(limitmetrics.Options{
-		Registerer: s.metrics.Registry(),
+		Registerer: s.metrics.Registerer(),
 		Route:      func(r *http.Request, sum *httplimit.Summary) string { return s.runtime.routeOf(r, sum) },
 	}); err != nil {
 		return err

@@ -50,15 +50,17 @@ type options struct {
 	rate    int
 	attack  string
 	soak    time.Duration
+	// neighbour is whether a process that is always busy runs beside the group reload.
+	neighbour bool
 
 	role, listen, upstream string
 }
 
 // all are the groups in the order in which they run; those behind byDefault are asked
 // for by name.
-var all = []string{"proxy", "latency", "denied", "handlers", "reload", "logs", "lines", "soak", "attacks"}
+var all = []string{"proxy", "latency", "denied", "handlers", "reload", "memory", "logs", "lines", "soak", "attacks"}
 
-const byDefault = 7
+const byDefault = 8
 
 func parseFlags(args []string, stderr io.Writer) (options, error) {
 	var o options
@@ -74,7 +76,8 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	fs.IntVar(&o.rate, "rate", 2000, "requests a second of the groups reload, soak and attacks, 1 to 100000")
 	fs.StringVar(&o.attack, "attack", "", "only attacks whose names contain this")
 	fs.DurationVar(&o.soak, "soak", 10*time.Minute, "length of the soak, 1s to 24h")
-	fs.StringVar(&o.role, "role", "", "be a server to compare with, empty, reverseproxy or unlimited, or a part of the group attacks")
+	fs.BoolVar(&o.neighbour, "neighbour", false, "in the group reload, run a process that is always busy beside all others")
+	fs.StringVar(&o.role, "role", "", "be a server to compare with, empty, reverseproxy or unlimited, a part of the group attacks, or busy")
 	fs.StringVar(&o.listen, "listen", "", "where that server listens")
 	fs.StringVar(&o.upstream, "upstream", "", "and what it passes requests on to")
 	if err := fs.Parse(args); err != nil {
@@ -107,6 +110,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return err
 	}
+	if o.role == busyRole {
+		return beBusy(ctx)
+	}
 	if o.role != "" {
 		return serveRole(ctx, o.role, o.listen, o.upstream)
 	}
@@ -120,7 +126,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, cleanUp()) }()
-	host, err := record.Inspect(ctx, 2, fmt.Sprintf("-rounds %d -length %v -groups %s -rate %d -attack %q", o.rounds, o.length, strings.Join(o.groups, ","), o.rate, o.attack))
+	host, err := record.Inspect(ctx, 2, fmt.Sprintf("-rounds %d -length %v -groups %s -rate %d -attack %q -neighbour=%t", o.rounds, o.length, strings.Join(o.groups, ","), o.rate, o.attack, o.neighbour))
 	if err != nil {
 		return err
 	}

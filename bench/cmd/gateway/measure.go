@@ -42,6 +42,8 @@ func (m *measurer) all(ctx context.Context) error {
 			err = m.latency(ctx)
 		case "reload":
 			err = m.reload(ctx)
+		case "memory":
+			err = m.memory(ctx)
 		case "soak":
 			err = m.soak(ctx)
 		case "attacks":

@@ -31,6 +31,18 @@ type process struct {
 
 // start runs a program that is to listen at address, and waits until it does.
 func start(ctx context.Context, address, name string, args ...string) (*process, error) {
+	p, err := launch(ctx, address, name, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.ready(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w; it said:\n%s", name, err, p.said), p.stop())
+	}
+	return p, nil
+}
+
+// launch runs a program.
+func launch(ctx context.Context, address, name string, args ...string) (*process, error) {
 	p := &process{address: address, said: &lockedBuffer{}, done: make(chan struct{})}
 	p.cmd = exec.CommandContext(ctx, name, args...)
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
@@ -42,9 +54,6 @@ func start(ctx context.Context, address, name string, args ...string) (*process,
 		defer close(p.done)
 		_ = p.cmd.Wait() // it is stopped by a signal, which is an error
 	}()
-	if err := p.ready(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w; it said:\n%s", name, err, p.said), p.stop())
-	}
 	return p, nil
 }
 

@@ -17,7 +17,8 @@ import (
 
 const (
 	manyRules   = 10_000
-	reloads     = 6 // in one round
+	mostRules   = 20_000 // of the group memory
+	reloads     = 6      // in one round
 	between     = time.Second
 	reloadLimit = 30 * time.Second
 	activated   = "a new configuration is " // active; earlier programs have another word
@@ -32,7 +33,31 @@ type reloading struct {
 // reload activates a file of many rules again and again while requests come
 // at a steady rate, and compares those that come meanwhile with those of a time
 // in which nothing changes.
-func (m *measurer) reload(ctx context.Context) (err error) {
+func (m *measurer) reload(ctx context.Context) error {
+	bench := "Reload"
+	if m.neighbour {
+		bench += "/neighbour=busy"
+		busy, err := launch(ctx, "", m.house.self, "-role", busyRole)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = busy.stop() }() // it has nothing to lose
+	}
+	return m.withRules(ctx, manyRules, func(all []reloading) error {
+		return m.rounds(bench, func(round int) error {
+			for _, p := range all {
+				if err := m.reloadRound(ctx, bench, p, round); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// withRules runs the programs to compare, each with a file of so many rules, and
+// stops them when f returns.
+func (m *measurer) withRules(ctx context.Context, n int, f func([]reloading) error) (err error) {
 	var all []reloading
 	defer func() {
 		for _, p := range all {
@@ -48,7 +73,7 @@ func (m *measurer) reload(ctx context.Context) (err error) {
 			return err
 		}
 		file := filepath.Join(m.house.dir, who+".many.yaml")
-		if err := replaceFile(file, rulesFile(address, m.house.upstream, 0)); err != nil {
+		if err := replaceFile(file, rulesFile(n, address, m.house.upstream, 0)); err != nil {
 			return err
 		}
 		p, err := start(ctx, address, program, "serve", "--config", file)
@@ -57,17 +82,10 @@ func (m *measurer) reload(ctx context.Context) (err error) {
 		}
 		all = append(all, reloading{who, file, p})
 	}
-	return m.rounds("Reload", func(round int) error {
-		for _, p := range all {
-			if err := m.reloadRound(ctx, p, round); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return f(all)
 }
 
-func (m *measurer) reloadRound(ctx context.Context, program reloading, round int) error {
+func (m *measurer) reloadRound(ctx context.Context, bench string, program reloading, round int) error {
 	p := program.process
 	quiet, quietCPU, err := m.measured(ctx, p, func() error {
 		time.Sleep(reloads * between)
@@ -79,7 +97,7 @@ func (m *measurer) reloadRound(ctx context.Context, program reloading, round int
 	var times []span
 	busy, busyCPU, err := m.measured(ctx, p, func() error {
 		for i := range reloads {
-			s, err := reloadOnce(p, program.file, rulesFile(p.address, m.house.upstream, round*reloads+i))
+			s, err := reloadOnce(p, program.file, rulesFile(manyRules, p.address, m.house.upstream, round*reloads+i))
 			if err != nil {
 				return err
 			}
@@ -100,7 +118,7 @@ func (m *measurer) reloadRound(ctx context.Context, program reloading, round int
 		lengths[i] = s.end.Sub(s.begin)
 	}
 	slices.Sort(lengths)
-	return m.keep(round, "Reload", program.who, len(within),
+	return m.keep(round, bench, program.who, len(within),
 		micro(quantile(lengths, 0.5))/1000, "ms", micro(slices.Max(lengths))/1000, "max-ms",
 		micro((busyCPU-quietCPU)/reloads)/1000, "cpu-ms",
 		micro(quantile(without, 0.5)), "p50-µs", micro(quantile(within, 0.5)), "p50-during-µs",
@@ -161,10 +179,10 @@ func replaceFile(name, text string) error {
 
 // rulesFile is a file of many rules that differ in path, host, header and
 // network, and from version to version in their quotas.
-func rulesFile(address, upstream string, version int) string {
+func rulesFile(n int, address, upstream string, version int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "listen: %s\nadmin: \"off\"\nupstream: http://%s\nrules:\n", address, upstream)
-	for i := range manyRules {
+	for i := range n {
 		var match string
 		switch i % 5 {
 		case 0:

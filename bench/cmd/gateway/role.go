@@ -94,3 +94,12 @@ func answerAttacked(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 }
+
+// busyRole is this program as a neighbour that wants a processor all the time.
+const busyRole = "busy"
+
+func beBusy(ctx context.Context) error {
+	for ctx.Err() == nil {
+	}
+	return nil
+}

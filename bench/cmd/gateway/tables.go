@@ -47,6 +47,9 @@ func goals() []report.Goal {
 		report.Goal{Title: "limits, fields and counting: ns of CPU per allowed request", Bench: "Handlers", Who: "allowed", From: "bare", Unit: "cpu-ns/op", Want: 1200},
 		report.Goal{Title: "10,000 rules: ms from the signal until they are active", Bench: "Reload", Who: "sluice.config", Unit: "ms", Want: 200},
 		report.Goal{Title: "p99 while they are read, of that without", Bench: "Reload", Who: "sluice.config", Unit: "p99-during/without", Want: 2},
+		report.Goal{Title: "10,000 rules, a process beside that is always busy: ms from the signal until they are active", Bench: "Reload/neighbour=busy", Who: "sluice.config", Unit: "ms", Want: 200},
+		report.Goal{Title: "p99 while they are read, a process beside that is always busy, of that without reading", Bench: "Reload/neighbour=busy", Who: "sluice.config", Unit: "p99-during/without", Want: 2},
+		report.Goal{Title: "20,000 rules: MB after the start or one of three changes, the most", Bench: "Memory", Who: "sluice.config", Unit: "rss-MB", Want: 100},
 		report.Goal{Title: "CPU with a decision log of what is denied, of that without", Bench: "Logs", Who: "denied", To: "off", Unit: "cpu-µs/req", Want: 1.05},
 		report.Goal{Title: "CPU with a decision log of all requests, of that without", Bench: "Logs", Who: "all", To: "off", Unit: "cpu-µs/req", Want: 1.15},
 		report.Goal{Title: "lines of the decision log that are not as the metrics count", Bench: "Lines", Who: "sluice.config", Unit: "differences", Want: 0},
@@ -70,6 +73,17 @@ func writeTables(w io.Writer, header string, set report.Set) error {
 			{Title: "requests/s", Bench: bench, Unit: "req/s"},
 			{Title: "CPU µs per request", Bench: bench, Unit: "cpu-µs/req"},
 			{Title: "requests per CPU second", Bench: bench, Unit: "req/cpu-s"},
+		}
+	}
+	activation := func(bench string) []report.Column {
+		return []report.Column{
+			{Title: "ms until active", Bench: bench, Unit: "ms"},
+			{Title: "CPU ms", Bench: bench, Unit: "cpu-ms"},
+			{Title: "p50 without, µs", Bench: bench, Unit: "p50-µs"},
+			{Title: "p50 during", Bench: bench, Unit: "p50-during-µs"},
+			{Title: "p99 without, µs", Bench: bench, Unit: "p99-µs"},
+			{Title: "p99 during", Bench: bench, Unit: "p99-during-µs"},
+			{Title: "p99 during/without", Bench: bench, Unit: "p99-during/without"},
 		}
 	}
 	var latency []report.Column
@@ -97,14 +111,13 @@ func writeTables(w io.Writer, header string, set report.Set) error {
 			{Title: "counts that differ from the metrics", Bench: "Lines", Unit: "differences"},
 		}},
 		{"Latency, µs", "unlimited", latency},
-		{"Reload of 10,000 rules", "", []report.Column{
-			{Title: "ms until active", Bench: "Reload", Unit: "ms"},
-			{Title: "CPU ms", Bench: "Reload", Unit: "cpu-ms"},
-			{Title: "p50 without, µs", Bench: "Reload", Unit: "p50-µs"},
-			{Title: "p50 during", Bench: "Reload", Unit: "p50-during-µs"},
-			{Title: "p99 without, µs", Bench: "Reload", Unit: "p99-µs"},
-			{Title: "p99 during", Bench: "Reload", Unit: "p99-during-µs"},
-			{Title: "p99 during/without", Bench: "Reload", Unit: "p99-during/without"},
+		{"Reload of 10,000 rules", "", activation("Reload")},
+		{"Reload of 10,000 rules, a process beside that is always busy", "", activation("Reload/neighbour=busy")},
+		{"Memory with 20,000 rules", "", []report.Column{
+			{Title: "RSS after the start, MB", Bench: "Memory", Unit: "rss-0-MB"},
+			{Title: "after one change", Bench: "Memory", Unit: "rss-1-MB"},
+			{Title: "after two", Bench: "Memory", Unit: "rss-2-MB"},
+			{Title: "after three", Bench: "Memory", Unit: "rss-3-MB"},
 		}},
 		{"Soak", "", []report.Column{
 			{Title: "requests", Bench: "Soak", Unit: "requests"},

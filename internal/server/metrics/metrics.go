@@ -20,12 +20,13 @@ import (
 // safe for concurrent use.
 type Metrics struct {
 	registry    *prometheus.Registry
+	shown       *prometheus.Registry // of the same collectors, those in shownSeries
 	connections *prometheus.CounterVec
 }
 
 // New returns Metrics at zero.
 func New() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry()}
+	m := &Metrics{registry: prometheus.NewRegistry(), shown: prometheus.NewRegistry()}
 	m.connections = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_tcp_connections_total", Help: "TCP connections by outcome.",
 	}, []string{"listener", "verdict"})
@@ -34,8 +35,12 @@ func New() *Metrics {
 	return m
 }
 
-// Registry returns where the series are registered, for those of the library.
-func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
+// Registerer returns where the series of the library are registered.
+func (m *Metrics) Registerer() prometheus.Registerer { return registerer{m.registry, m.shown} }
+
+// Shown returns the series that the page shows, of all that are registered. To gather all
+// of them takes 66 MB where there are 20,000 rules.
+func (m *Metrics) Shown() prometheus.Gatherer { return m.shown }
 
 // watch registers c, whose values are put by collect. Each of these is watched once,
 // in a registry that has no others.
