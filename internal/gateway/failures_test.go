@@ -125,7 +125,7 @@ func TestFaultsOfTheClient(t *testing.T) {
 	g := front(t, upstream, gateway.Options{})
 	limited := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, 3)
-		gw, err := gateway.New(upstream, gateway.Options{Log: slog.New(slog.DiscardHandler)}) //nolint:contextcheck // what an upstream sends unasked is of no request
+		gw, err := gateway.New(upstream, gateway.Options{Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Error(err)
 			return

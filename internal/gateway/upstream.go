@@ -46,6 +46,8 @@ const (
 // through returns what sends requests to the upstream, and closes its connections that
 // are not in use. Where it is synchronous a quarter of those that are kept are for
 // the requests that are not sent so.
+//
+//nolint:contextcheck,nolintlint // what an upstream sends unasked is of no request; contextcheck reads this where it is called
 func through(o Options, target *url.URL, ordinary *http.Transport, log *sampledlog.Log) (http.RoundTripper, func()) {
 	if !o.Sync {
 		return connected{ordinary}, ordinary.CloseIdleConnections
