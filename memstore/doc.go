@@ -8,7 +8,7 @@
 // # Memory
 //
 // A state lies in a block without pointers, found by 64 bits of a keyed hash of
-// scope and key; the key itself is not kept. A token bucket takes about 16 to 30
+// scope and key; the key itself is not kept. A token bucket takes about 20 to 45
 // bytes in all, a fixed window or sliding counter at most 40, and a full sliding
 // log of 100 units at most 900, with 20,000 keys and more, whatever MaxKeys is.
 //

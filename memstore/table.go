@@ -289,8 +289,11 @@ func (t *table) rebuild(now int64, m *moves) {
 // resize gives the table a new block with room for so many states and a share more.
 func (t *table) resize(live int, now int64) {
 	want := live + live/t.growth() + 8
-	if live < 64 {
+	switch {
+	case live < 64:
 		want = 2*live + 8
+	case t.size == sizeFixed && 4*live < 3*t.cap:
+		want = live + live/4 // far from full: it is soon replaced
 	}
 	want = min(want, max(live, t.cap)+1)
 	// Grow rounds up to what the allocator would hand out anyway.

@@ -225,8 +225,10 @@ func (w *words) want(live int) int {
 	switch {
 	case live < 64:
 		return 2*live + 16
-	case live < fullShard: // by a half: an array that is too small is soon replaced by another
-		return max(live, min(live+live/2, w.most()))
+	case live < fullShard && 3*live >= w.most(): // it is replaced no more before the shard is divided
+		return max(live, w.most())
+	case live < fullShard:
+		return live + live/2
 	}
 	return live + live/wordGrowth + 8
 }
