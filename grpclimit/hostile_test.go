@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/netip"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -131,8 +130,7 @@ func TestDenyWithoutCalls(t *testing.T) {
 func TestPanicsCount(t *testing.T) {
 	r := rule(t, "failures", policy.IP(), "2/min")
 	r.When = &policy.When{Status: grpclimit.Statuses(codes.Internal)}
-	var left sync.WaitGroup
-	var running atomic.Int64
+	var left, running atomic.Int64
 	client, _ := start(t, endsAsAsked(&left, &running), grpclimit.Options{Rules: []policy.Rule{r}}, recovering(), grpc.ChainStreamInterceptor(recoverStream))
 	ctx := as(within(t), "how", "panic")
 	want(t, "a unary call", []codes.Code{call(ctx, client, &testgrpc.SimpleRequest{})}, codes.Internal)
