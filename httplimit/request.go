@@ -132,7 +132,7 @@ func (q *Request) begin(m *Middleware, w http.ResponseWriter, r *http.Request, c
 func (q *Request) end() {
 	q.letGo()
 	q.mw, q.w, q.x, q.r, q.client = nil, nil, nil, nil, netip.Addr{}
-	q.token, q.attributes, q.own, q.summary = policy.Token{}, attributes{}, false, Summary{}
+	q.token, q.attributes, q.own = policy.Token{}, attributes{}, false
 	e := &q.call.Event
 	e.Err, e.Violated, e.Charge.Key, e.Evaluated = nil, nil, "", nil // the rest is the policy's, and set anew
 }
