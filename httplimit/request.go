@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
@@ -25,6 +26,9 @@ type Request struct {
 	status     int    // of the answer, if it is not passed on
 	own        bool   // it asks for its own limits
 	ahead      *ahead // of a body that was read while the request was delayed
+
+	limit *sluice.Term // the last of which item was asked: mostly that of the next request, too
+	item  *limitItem
 
 	buf     []byte  // memory for the body of an answer
 	summary Summary // for OnEnd; it has not begun if nobody wants it, or has had it
