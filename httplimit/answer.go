@@ -89,7 +89,10 @@ func challenge(h http.Header, token *policy.TokenError) {
 // policies returns RateLimit-Policy of all limits that applied.
 func (q *Request) policies() string {
 	if q.call.Evaluated.Limits() == 1 {
-		return q.mw.items.of(q.call.Limit).policy
+		if q.limit != q.call.Limit {
+			q.limit, q.item = q.call.Limit, q.mw.items.of(q.call.Limit)
+		}
+		return q.item.policy
 	}
 	var buf [256]byte
 	b := buf[:0]

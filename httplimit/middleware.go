@@ -118,6 +118,9 @@ func (m *Middleware) release(q *Request) {
 		return
 	}
 	q.end()
+	if m.opts.OnEnd != nil { // else there is none
+		q.summary = Summary{}
+	}
 	m.requests.Put(q)
 }
 

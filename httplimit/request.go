@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/wire"
 	"github.com/sluicegate/sluice/policy"
@@ -25,6 +26,9 @@ type Request struct {
 	status     int    // of the answer, if it is not passed on
 	own        bool   // it asks for its own limits
 	ahead      *ahead // of a body that was read while the request was delayed
+
+	limit *sluice.Term // the last of which item was asked: mostly that of the next request, too
+	item  *limitItem
 
 	buf     []byte  // memory for the body of an answer
 	summary Summary // for OnEnd; it has not begun if nobody wants it, or has had it
@@ -132,7 +136,7 @@ func (q *Request) begin(m *Middleware, w http.ResponseWriter, r *http.Request, c
 func (q *Request) end() {
 	q.letGo()
 	q.mw, q.w, q.x, q.r, q.client = nil, nil, nil, nil, netip.Addr{}
-	q.token, q.attributes, q.own, q.summary = policy.Token{}, attributes{}, false, Summary{}
+	q.token, q.attributes, q.own = policy.Token{}, attributes{}, false
 	e := &q.call.Event
 	e.Err, e.Violated, e.Charge.Key, e.Evaluated = nil, nil, "", nil // the rest is the policy's, and set anew
 }

@@ -53,6 +53,9 @@ func newNetworks(prefixes []netip.Prefix) networks {
 
 // contains reports whether a network holds addr; the zero Addr is in none.
 func (n *networks) contains(addr netip.Addr) bool {
+	if len(n.of) == 0 {
+		return false
+	}
 	addr = addr.Unmap().WithZone("")
 	lengths := n.bits6
 	if addr.Is4() {
