@@ -89,10 +89,7 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 // conclude says what follows from the verdict.
 func (c *Call) conclude(ctx context.Context) {
 	v, e := &c.evaluated, &c.Event
-	// All of e, field by field: another Event would be made and copied.
-	e.Verdict, e.Limit, e.Charge, e.Rule = Allowed, nil, sluice.Charge{}, nil
-	e.Violated, e.Err, e.Evaluated = nil, v.Err, v
-	e.Decision = v.Decision
+	*e = Event{Decision: v.Decision, Err: v.Err, Evaluated: v}
 	if err := v.unseated(); err != nil {
 		c.front.opts.Queue.refuse(err)
 		e.Verdict, e.Err = FailedClosed, err
@@ -104,7 +101,7 @@ func (c *Call) conclude(ctx context.Context) {
 		binds := v.named(v.binding)
 		e.Limit = &binds.Term
 		e.Rule = &binding.rule.Rule
-		e.Charge.Key, e.Charge.Cost = binding.Key, binding.Cost
+		e.Charge = sluice.Charge{Key: binding.Key, Cost: binding.Cost}
 		if !v.Allowed {
 			e.Verdict, e.Violated = Denied, c.violated(binds)
 			if j := e.Rule.RetryJitter; j != (Jitter{}) {
