@@ -159,14 +159,4 @@ func validPort(s string) bool {
 }
 
 // trim takes the white space of RFC 9110 off both ends.
-func trim(s string) string {
-	for s != "" && blank(s[0]) {
-		s = s[1:]
-	}
-	for s != "" && blank(s[len(s)-1]) {
-		s = s[:len(s)-1]
-	}
-	return s
-}
-
-func blank(c byte) bool { return c == ' ' || c == '\t' }
+func trim(s string) string { return strings.Trim(s, " \t") }
