@@ -116,11 +116,7 @@ func (h *halves) words(sh *shard, now int64) {
 		return
 	}
 	generation := sh.registry.generation.Load()
-	since := now - resting
-	if old.generation != generation {
-		since = now
-	}
-	old.drop(since, now) // so that none comes to life behind the count
+	old.drop(now, now-resting, generation) // so that none comes to life behind the count
 	var states [2]int
 	for i := range old.slots {
 		if atomic.LoadUint64(old.word(i)) != 0 {

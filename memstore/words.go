@@ -194,10 +194,7 @@ func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 	if old == nil {
 		old = &wordArray{}
 	}
-	if old.generation != generation {
-		since = now // what was idle before must not come to life
-	}
-	n := old.drop(since, now-resting)
+	n := old.drop(now, since, generation)
 	want := w.want(n)
 	// One that is full of states needs some more slots to distinguish old states from new.
 	want = min(want, max(n, w.cap)+w.cap/wordGrowth+1)
@@ -267,15 +264,18 @@ func (w *words) replace(a *wordArray) {
 	}
 }
 
-// drop drops the states that are idle at since, and returns how many were not idle at an
-// instant before. Those that are left are among these, also if takes go on meanwhile.
-func (a *wordArray) drop(since, before int64) (n int) {
+// drop drops the states that are idle at since, which is at least now-resting, and returns
+// how many are left at most, also if takes go on meanwhile.
+func (a *wordArray) drop(now, since int64, generation uint64) (n int) {
+	if a.generation != generation {
+		since = now // what was idle before must not come to life
+	}
 	for i := range a.slots {
 		word := atomic.LoadUint64(a.word(i))
 		for word != 0 && a.idle(word) <= since && !atomic.CompareAndSwapUint64(a.word(i), word, 0) {
 			word = atomic.LoadUint64(a.word(i)) // a take has it
 		}
-		if word != 0 && a.idle(word) > before {
+		if word != 0 && a.idle(word) > now-resting {
 			n++
 		}
 	}
