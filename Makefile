@@ -23,7 +23,7 @@ ADMIN     ?= 127.0.0.1:9090
 # and what sends thousands of requests in turn.
 STEADY := ./algo ./docs ./internal/spec ./memstore
 # Such tests of other packages.
-LONG   := Estimate|ExplainEqualsDecide|ExplainEqualsDecisions|ExplainRules|FindingsOfRealTraffic|Fifty|Keys|ManyOutages|NoAllocations|Strangers|TakeAllocatesLittle
+LONG   := ConformanceAtSetInstants|DifferentialRateLimitJ|Estimate|ExplainEqualsDecide|ExplainEqualsDecisions|ExplainRules|FindingsOfRealTraffic|Fifty|Keys|ManyOutages|NoAllocations|Strangers|TakeAllocatesLittle|WholeSubWindowsAreBlocks
 # Packages whose tests start servers, or sluice itself, and wait for them.
 REAL   := cmd/sluice|deploy|docs|examples.*|internal/gateway/attack|internal/nginx|internal/redistest|redisstore.*|internal/serve
 

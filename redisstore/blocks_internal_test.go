@@ -41,6 +41,7 @@ return 1`
 // TestWholeSubWindowsAreBlocks: a counter of whole sub-windows decides on a real
 // server as a script that counts in blocks does, call by call.
 func TestWholeSubWindowsAreBlocks(t *testing.T) {
+	storekit.SkipRace(t)
 	const calls = 12_000
 	server := redistest.Start(t, redistest.Redis(t))
 	client := server.Client(t)

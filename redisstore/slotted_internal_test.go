@@ -29,7 +29,8 @@ func (p parting) Take(ctx context.Context, req sluice.Request) (sluice.Decision,
 // that leases and windows end in it, and what depends on the time that passes
 // between requests comes about in every run, however busy the machine is.
 func TestConformanceAtSetInstants(t *testing.T) {
-	t.Parallel() // it waits for nothing but its own server
+	storekit.SkipRace(t) // TestConformance has what runs at the same time
+	t.Parallel()         // it waits for nothing but its own server
 	for _, b := range redistest.Binaries(t) {
 		t.Run(b.Name, func(t *testing.T) {
 			server := redistest.Start(t, b)
