@@ -143,10 +143,24 @@ func compileTerm(scope string, l Limit) Term {
 	}
 	t.Counted = (t.Algorithm == FixedWindow || t.Algorithm == SlidingCounter && t.Behind == 1) &&
 		t.InitialDeficit == 0 && !t.PreFilled && !t.CountDenied
+	if t.Counted && t.Algorithm == FixedWindow {
+		t.packWindow()
+	}
 	if t.Calendar != NoCalendar {
 		t.Location, _ = time.LoadLocation(t.Zone) // Validate has loaded it
 	}
 	return t
+}
+
+// packWindow says whether the states of a fixed window are words. The units of many takes
+// fit one beside the end of a window that is aligned and not short.
+func (t *Term) packWindow() {
+	if t.Anchor != OnFirst && t.Calendar == NoCalendar && t.Micros >= span.WideUnit && t.Micros <= span.WideLongest {
+		t.Wide, t.Inverse = true, span.InverseOf(t.Micros)
+	}
+	t.Horizon = t.Micros
+	t.OneWord = t.Quota+t.Debt <= t.MostInWord()
+	t.Plain = t.OneWord
 }
 
 // hashText is FNV-1a over the parts and their lengths.

@@ -10,11 +10,11 @@ import (
 
 // slotTake reports whether [Store.single] may decide req, a request of one limit: a take
 // under a fixed window, a sliding counter, a refill in intervals or a block, whose
-// states are of fixed size.
+// states are of fixed size if they are no words.
 func slotTake(req *sluice.Request, t *sluice.Term) bool {
 	return req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil && req.Key != "" &&
 		t.InitialDeficit == 0 && !t.PreFilled && (t.Burst == 0 || t.Refill != sluice.Continuous) &&
-		sizeOfForm(t) == sizeFixed
+		sizeOfForm(t) != sizeRing
 }
 
 // oneTake is what [algo.Decide] looks at in a request of one limit.
