@@ -141,8 +141,8 @@ func compileTerm(scope string, l Limit) Term {
 		t.OneWord = t.Refill == Continuous && t.WarmUp == 0 && t.Rate.Den <= 1<<16 && t.Credit == 0
 		t.Plain = t.OneWord && t.InitialDeficit|t.Lent == 0 && !t.CountDenied
 	}
-	t.Counted = (t.Algorithm == FixedWindow || t.Algorithm == SlidingCounter && t.Behind == 1) &&
-		t.InitialDeficit == 0 && !t.PreFilled && !t.CountDenied
+	t.Counted = (t.Algorithm == FixedWindow || t.Algorithm == SlidingCounter && t.Behind == 1 || t.Burst > 0 && t.Refill != Continuous) &&
+		t.InitialDeficit|t.Lent == 0 && !t.PreFilled && !t.CountDenied
 	if t.Counted && t.Algorithm == FixedWindow {
 		t.packWindow()
 	}

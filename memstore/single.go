@@ -88,7 +88,7 @@ func (sh *shard) count(t *sluice.Term, id uint64, cost, now int64, d *sluice.Dec
 	}
 	v := sh.registry.at(tab.by(i))
 	w := tab.slots[i*tab.stride : i*tab.stride+4]
-	if v == nil || v.term.ID != t.ID || w[1]&(more|reserved) != 0 {
+	if v == nil || v.term.ID != t.ID || w[1]&(more|reserved) != 0 || t.Burst > 0 && w[3] != 0 { // a bucket's Since
 		return false
 	}
 	state := algo.State{Idle: tab.idle(i), A: int64(w[2] >> countBits), B: int64(w[3])}
