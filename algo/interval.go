@@ -141,7 +141,7 @@ func (b intervalBucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 // fits, which is counted if that is now. It reports false where units are reserved or the
 // clock has stepped back.
 func (b intervalBucket) count(t *sluice.Term, s *State, now, cost int64) (left, at int64, ok bool) {
-	all := ceilDiv(s.A, t.Quota)                                                 // refills that it takes to fill it
+	all := ceilDiv(s.A, t.Quota)                                                // refills that it takes to fill it
 	ahead := t.Rate.UnitsOf(span.Span{Micros: s.Idle - now - 1}, t.Inverse) + 1 // of these
 	if s.Since != 0 || ahead > all {
 		return 0, 0, false

@@ -31,7 +31,7 @@ func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint
 		return false
 	}
 	v := sh.registry.at(tab.by(i))
-	if v == nil || v.term.ID != t.ID {
+	if v == nil || v.term.ID != t.ID || t.OneWord && v.series.words.Load() == v { // which becomes a word
 		return false
 	}
 	var state algo.State
