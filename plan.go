@@ -141,12 +141,26 @@ func compileTerm(scope string, l Limit) Term {
 		t.OneWord = t.Refill == Continuous && t.WarmUp == 0 && t.Rate.Den <= 1<<16 && t.Credit == 0
 		t.Plain = t.OneWord && t.InitialDeficit|t.Lent == 0 && !t.CountDenied
 	}
-	t.Counted = (t.Algorithm == FixedWindow || t.Algorithm == SlidingCounter && t.Behind == 1) &&
-		t.InitialDeficit == 0 && !t.PreFilled && !t.CountDenied
+	t.Counted = (t.Algorithm == FixedWindow || t.Algorithm == SlidingCounter && t.Behind == 1 || t.Burst > 0 && t.Refill != Continuous) &&
+		t.InitialDeficit|t.Lent == 0 && !t.PreFilled && !t.CountDenied
+	if t.Counted && t.Algorithm == FixedWindow {
+		t.packWindow()
+	}
 	if t.Calendar != NoCalendar {
 		t.Location, _ = time.LoadLocation(t.Zone) // Validate has loaded it
 	}
 	return t
+}
+
+// packWindow says whether the states of a fixed window are words. The units of many takes
+// fit one beside the end of a window that is aligned and not short.
+func (t *Term) packWindow() {
+	if t.Anchor != OnFirst && t.Calendar == NoCalendar && t.Micros >= span.WideUnit && t.Micros <= span.WideLongest {
+		t.Wide, t.Inverse = true, span.InverseOf(t.Micros)
+	}
+	t.Horizon = t.Micros
+	t.OneWord = t.Quota+t.Debt <= t.MostInWord()
+	t.Plain = t.OneWord
 }
 
 // hashText is FNV-1a over the parts and their lengths.

@@ -337,10 +337,14 @@ func remembers(t *sluice.Term) int64 {
 }
 
 // WordTake decides an OpTake of cost units on the state of one word of a
-// bucket ([Plain]): idle and rem are the state's Idle and A, zero of a new key. It equals [Decide] for that one limit. If denied,
+// bucket or a fixed window ([OneWord]): idle and rem are the state's Idle and A, zero of a
+// new key. It equals [Decide] for that one limit. If denied,
 // the new word is the old one, unless the clock has stepped back so far that
 // the state starts over. It does not allocate.
 func WordTake(t *sluice.Term, idle, rem, now, cost int64, d *sluice.Decision) (newIdle, newRem int64) {
+	if t.Burst == 0 {
+		return fixedWindow{}.wordTake(t, idle, rem, now, cost, d)
+	}
 	r := &t.Rate
 	var ahead span.Span // how long until the bucket is full
 	if idle > now {

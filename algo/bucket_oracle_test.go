@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/span"
 )
 
 // answer is what the oracles and Decide must agree on.
@@ -150,6 +151,9 @@ func wordEqualsDecide(t rapid.TB, l sluice.Limit, now int64, moves []int64, cost
 	plan := compile(t, l)
 	term := plan.Term(0)
 	if !term.Plain {
+		if l.Algorithm == sluice.FixedWindow && l.Quota+l.Debt < 1<<16 && !l.CountDenied {
+			t.Fatalf("%v: is no word", l)
+		}
 		return
 	}
 	var idle, rem int64
@@ -163,7 +167,14 @@ func wordEqualsDecide(t rapid.TB, l sluice.Limit, now int64, moves []int64, cost
 		if got != want {
 			t.Fatalf("%v: take %d at %d on (%d, %d): got %+v, want %+v", l, cost, now, idle, rem, got, want)
 		}
-		if !got.Allowed && (newIdle != idle || newRem != rem) && idle-now <= term.Most.Ceil()+sluice.MaxWait.Microseconds() {
+		ahead := term.Most.Ceil() + sluice.MaxWait.Microseconds()
+		if term.Burst == 0 {
+			ahead += term.Micros
+		}
+		if term.Calendar != sluice.NoCalendar {
+			ahead += 48 * h // some days are longer than others
+		}
+		if !got.Allowed && (newIdle != idle || newRem != rem) && idle-now <= ahead {
 			t.Fatalf("%v: a denial has turned (%d, %d) into (%d, %d)", l, idle, rem, newIdle, newRem)
 		}
 		idle, rem = newIdle, newRem
@@ -173,8 +184,11 @@ func wordEqualsDecide(t rapid.TB, l sluice.Limit, now int64, moves []int64, cost
 		if idle <= now { // both may forget it from now on
 			idle, rem, a.items[0].State = 0, 0, algo.State{}
 		}
-		if rem < 0 || rem >= 1<<16 {
-			t.Fatalf("%v: the remainder %d does not fit 16 bits", l, rem)
+		if most := max(term.MostInWord(), l.Quota+l.Debt); rem < 0 || rem > most {
+			t.Fatalf("%v: the second number %d is more than %d", l, rem, most)
+		}
+		if term.Wide && idle != 0 && (idle%term.Micros != 0 || term.WindowEnd(idle+span.WideUnit-1) != idle) {
+			t.Fatalf("%v: the window ends at %d, which %d stands for too", l, idle, idle+span.WideUnit-1)
 		}
 	}
 }
@@ -188,6 +202,41 @@ func TestWordTakeEqualsDecide(t *testing.T) {
 		w := l.Window.Microseconds()
 		gap := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, w/l.Quota+2), rapid.Int64Range(-w, w), rapid.SampledFrom([]int64{-3 * w, -2 * h, -1}))
 		cost := rapid.OneOf(rapid.Int64Range(0, 2), rapid.Int64Range(0, l.Burst), rapid.Int64Range(0, sluice.MaxQuota))
+		wordEqualsDecide(t, l, origin, rapid.SliceOfN(gap, 1, 40).Draw(t, "gaps"), rapid.SliceOfN(cost, 1, 40).Draw(t, "costs"))
+	})
+}
+
+// drawWindow returns a fixed window, about as large as a word holds.
+func drawWindow(t *rapid.T) sluice.Limit {
+	l := sluice.Limit{
+		Algorithm: sluice.FixedWindow,
+		Quota: rapid.OneOf(
+			rapid.Int64Range(1, 5), rapid.SampledFrom([]int64{1<<16 - 2, 1<<16 - 1, 1 << 16, 1<<33 - 2, 1<<33 - 1, 1 << 33, sluice.MaxQuota}), rapid.Int64Range(1, 1<<17),
+		).Draw(t, "quota"),
+		Window: dur(rapid.OneOf(
+			rapid.SampledFrom([]int64{1, ms, s, m, h, 24 * h, span.WideUnit - 1, span.WideUnit, span.WideUnit + 1, span.WideLongest, span.WideLongest + 1, sluice.MaxWindow.Microseconds()}),
+			rapid.Int64Range(1, 100*h), rapid.Int64Range(span.WideUnit, 3*span.WideUnit),
+		).Draw(t, "window")),
+		Debt: rapid.SampledFrom([]int64{0, 0, 1, 7, 1 << 16}).Draw(t, "debt"),
+	}
+	if l.Quota+l.Debt > sluice.MaxQuota {
+		l.Debt = 0
+	}
+	switch rapid.IntRange(0, 4).Draw(t, "anchor") {
+	case 0:
+		onFirst(&l)
+	case 1:
+		daily("Europe/Berlin")(&l)
+	}
+	return l
+}
+
+func TestWordTakeOfWindowEqualsDecide(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawWindow(t)
+		w := max(l.Window.Microseconds(), 1)
+		gap := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, w/2), rapid.Int64Range(-w, w), rapid.SampledFrom([]int64{-3 * w, -2 * h, -1, w - 1, w, w + 1, 1 << 53}))
+		cost := rapid.OneOf(rapid.Int64Range(0, 2), rapid.Int64Range(0, l.Quota), rapid.Int64Range(0, sluice.MaxQuota), rapid.Just(l.Quota-1))
 		wordEqualsDecide(t, l, origin, rapid.SliceOfN(gap, 1, 40).Draw(t, "gaps"), rapid.SliceOfN(cost, 1, 40).Draw(t, "costs"))
 	})
 }

@@ -225,7 +225,7 @@ func TestSizeHoldsEveryState(t *testing.T) {
 			p.step(now, e)
 			st := p.items[0].State
 			switch term := p.plan.Term(0); {
-			case algo.OneWord(term) && (st.B != 0 || st.Reserved || st.A < 0 || st.A >= 1<<16),
+			case algo.OneWord(term) && (st.B != 0 || st.Reserved && term.Burst > 0 || st.A < 0 || st.A > term.MostInWord()),
 				!algo.HasRing(term) && (st.Ring != nil || st.Len != 0 || st.Head != 0):
 				t.Fatalf("%v: the size of its states does not hold %+v", l, st)
 			}

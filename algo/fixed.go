@@ -153,6 +153,43 @@ func (fixedWindow) horizon(t *sluice.Term) int64 {
 	return t.Micros + maxWait
 }
 
+// wordTake is [WordTake].
+func (w fixedWindow) wordTake(t *sluice.Term, idle, count, now, cost int64, d *sluice.Decision) (newIdle, newCount int64) {
+	now = clamp(now)
+	s := State{Idle: idle, A: count}
+	switch {
+	case idle <= now:
+		s = State{}
+	case w.stepped(t, &s, now): // see clampWindow
+		_, s.Idle = windowOf(t, now)
+		s.A = max(t.Quota+t.Debt, count)
+		idle, count = s.Idle, s.A
+	}
+	at, left := now, t.Quota-s.A
+	switch {
+	case cost > t.Quota:
+		at = never
+	case cost > left:
+		at = s.Idle
+	}
+	*d = sluice.Decision{Remaining: max(left, 0), ResetAfter: micros(max(s.Idle-now, 0)), At: sluice.Instant(now), Due: sluice.Instant(now)}
+	switch {
+	case at == never:
+		d.RetryAfter, d.TooLarge = retryAfter(never)
+		return idle, count
+	case at > now:
+		d.RetryAfter, d.TooLarge = retryAfter(at - now)
+		return idle, count
+	}
+	d.Allowed, d.Spent = true, cost
+	if cost == 0 {
+		return idle, count
+	}
+	w.spend(t, &s, now, now, cost)
+	d.Remaining, d.ResetAfter = t.Quota-s.A, micros(s.Idle-now)
+	return s.Idle, s.A
+}
+
 // FirstWindowEnd returns when the window ends in which a rule of t started: until
 // then a fixed window withholds units.
 func FirstWindowEnd(t *sluice.Term, start int64) int64 {

@@ -3,7 +3,10 @@
 
 package algo
 
-import "github.com/sluicegate/sluice"
+import (
+	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/internal/span"
+)
 
 // intervalBucket is the token bucket that gives Quota units back at once every
 // Window, counted from the take that found it full, or by the clock.
@@ -132,6 +135,27 @@ func (b intervalBucket) spend(t *sluice.Term, s *State, now, at, cost int64) {
 	if own(t, s) && at <= now && s.Since+b.horizon(t) <= now {
 		s.Since = 0
 	}
+}
+
+// count is CountTake without the decision: left is what was there before, and at when cost
+// fits, which is counted if that is now. It reports false where units are reserved or the
+// clock has stepped back.
+func (b intervalBucket) count(t *sluice.Term, s *State, now, cost int64) (left, at int64, ok bool) {
+	all := ceilDiv(s.A, t.Quota)                                                // refills that it takes to fill it
+	ahead := t.Rate.UnitsOf(span.Span{Micros: s.Idle - now - 1}, t.Inverse) + 1 // of these
+	if s.Since != 0 || ahead > all {
+		return 0, 0, false
+	}
+	missing, last := s.A-(all-ahead)*t.Quota, s.Idle-ahead*t.Micros
+	left = t.Burst - missing
+	if cost > left {
+		return left, last + ceilDiv(cost-left, t.Quota)*t.Micros, true
+	}
+	if cost > 0 {
+		s.A = missing + cost
+		s.Idle = last + ceilDiv(s.A, t.Quota)*t.Micros
+	}
+	return left, now, true
 }
 
 // deny counts cost as far as the burst is not spent. Where it is, the next refill

@@ -86,8 +86,8 @@ type Item struct {
 // say that.
 func (it *Item) Denied() bool { return it.wait > 0 && it.wait < never }
 
-// OneWord reports whether every state of t's form is Idle and an A below 1<<16, with
-// By, Since and Last only where it has them.
+// OneWord reports whether the states of t's form are Idle and an A that a word has room
+// for, with By, Since, Last and Reserved only where they have them.
 func OneWord(t *sluice.Term) bool { return t.OneWord }
 
 // HasRing reports whether states of t's form may have a Ring.

@@ -8,17 +8,22 @@ import (
 	"github.com/sluicegate/sluice/internal/span"
 )
 
-// CountTake decides an OpTake of cost units on the state of a fixed window or of a sliding
-// counter of one sub-window, which t itself wrote and which is not idle at now, into d,
-// which is zero. It equals [Decide] for that one limit, in fewer steps, and does not
-// allocate. It reports false for written if s stays as it was, and for ok, having done
+// CountTake decides an OpTake of cost units on the state of a fixed window, of a sliding
+// counter of one sub-window or of a bucket that refills in intervals, which t itself wrote
+// and which is not idle at now, into d, which is zero. It equals [Decide] for that one limit,
+// in fewer steps, and does not allocate. It reports false for written if s stays as it was, and for ok, having done
 // nothing, where Decide is needed.
 func CountTake(t *sluice.Term, s *State, now, cost int64, d *sluice.Decision) (written, ok bool) {
-	if !t.Counted || s.Reserved || cost > t.Quota || now < 0 || now > latest {
+	if !t.Counted || s.Reserved || cost > full(t) || now < 0 || now > latest {
 		return false, false
 	}
 	var left, at int64 // of the quota before the take, and when it fits
-	if t.Algorithm == sluice.FixedWindow {
+	switch {
+	case t.Burst > 0:
+		if left, at, ok = (intervalBucket{}).count(t, s, now, cost); !ok {
+			return false, false
+		}
+	case t.Algorithm == sluice.FixedWindow:
 		if (fixedWindow{}).stepped(t, s, now) {
 			return false, false
 		}
@@ -27,7 +32,7 @@ func CountTake(t *sluice.Term, s *State, now, cost int64, d *sluice.Decision) (w
 		} else {
 			s.A += cost
 		}
-	} else {
+	default:
 		c := slidingCounter{}
 		if now < c.start(t, s) || c.stepped(t, s, now) {
 			return false, false

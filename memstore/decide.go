@@ -55,7 +55,7 @@ func (s *Store) decide(req *sluice.Request, now int64, d *sluice.Decision) {
 	if *d = (sluice.Decision{}); plain {
 		a := s.arrays[hash>>s.shift].Load()
 		i := a.find(identity(hash, termMask(t.ID)))
-		if i >= 0 && a.take(a.word(i), t, req.Cost, now, &s.registry.generation, d) {
+		if i >= 0 && a.takeWord(a.word(i), t, req.Cost, now, &s.registry.generation, d) {
 			return
 		}
 	}
@@ -69,10 +69,8 @@ func (s *Store) one(req *sluice.Request, hash uint64, plain bool, now int64, d *
 	now = s.fresh(sh, now)
 	t := req.Plan.Term(0)
 	switch {
-	case plain:
-		if s.newWord(sh, req, t, hash, now, d) {
-			return
-		}
+	case plain && s.newWord(sh, req, t, hash, now, d):
+		return
 	case req.Plan.Len() == 1 && slotTake(req, t) && s.single(sh, req, t, hash, now, d):
 		return
 	}
@@ -111,7 +109,7 @@ func (s *Store) newWord(sh *shard, req *sluice.Request, t *sluice.Term, hash uin
 	}
 	id := identity(hash, termMask(t.ID))
 	var state algo.State
-	word, live := sh.word(id, now, &state)
+	word, live := sh.word(t, id, now, &state)
 	if !live {
 		state = algo.State{}
 	}

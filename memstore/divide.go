@@ -133,8 +133,8 @@ func (h *halves) words(sh *shard, now int64) {
 			continue
 		}
 		if word := atomic.SwapUint64(old.word(i), busy); word != 0 {
-			k := h.of(id)
-			arrays[k].adopt(id, arrays[k].pack(old.idle(word), int64(word&remMask), classOf(word)))
+			k, s := h.of(id), old.state(word)
+			arrays[k].adopt(id, arrays[k].pack(s.Idle, s.A, classOf(word)))
 			h.parts[k].words.occupied++
 		}
 	}

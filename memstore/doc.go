@@ -8,8 +8,8 @@
 // # Memory
 //
 // A state lies in a block without pointers, found by 64 bits of a keyed hash of
-// scope and key; the key itself is not kept. A token bucket takes about 20 to 45
-// bytes in all, a fixed window or sliding counter at most 40, and a full sliding
+// scope and key; the key itself is not kept. A token bucket or fixed window takes about 20 to 45
+// bytes in all, a sliding counter at most 40, and a full sliding
 // log of 100 units at most 900, with 20,000 keys and more, whatever MaxKeys is.
 //
 // Two keys that have the same hash share one state. The secret of the hash is
@@ -49,8 +49,9 @@
 // room takes some tens of µs in one shard and stops no other. A Store starts with
 // few shards, by the number of processors, and divides those that are full, as far as
 // MaxKeys goes. A plain take under a token or
-// leaky bucket of one word needs no lock if its key is there, and a denial
-// writes nothing.
+// leaky bucket or a fixed window of one word needs no lock if its key is there, and a denial
+// writes nothing. A window's state is a word up to 65,535 units, and up to 8,589,934,591 if
+// it is aligned to the clock and between half a second and 50 days long.
 //
 // # Changed limits
 //
@@ -64,7 +65,7 @@
 // for each further window that still counts; only a bucket whose reduced quota is
 // above 2^28 takes 52 while several versions use it or units are reserved.
 //
-// The first token or leaky bucket of a name keeps its states in words, which
+// The first bucket or fixed window of a name keeps its states in words, which
 // need no lock. Later versions of that name take the lock. A limit is forgotten
 // when no state names it. One of each scope and name is kept for good, up to
 // 65,536 of them; beyond that, those that were not looked up for longer than

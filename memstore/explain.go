@@ -133,10 +133,11 @@ func (l *look) word(v *version) []algo.State {
 		return nil
 	}
 	word := atomic.LoadUint64(a.word(i)) // never busy, under the lock
-	if word == 0 || a.idle(word) <= l.now {
+	s := a.stateOf(v.term, word)
+	if s.By = v.term; word == 0 || s.Idle <= l.now {
 		return nil
 	}
-	return []algo.State{{Idle: a.idle(word), A: int64(word & remMask), By: v.term}}
+	return []algo.State{s}
 }
 
 // slots reads the slots of the key, of all forms.
@@ -170,9 +171,8 @@ func (l *look) legacy(ser *series) []algo.State {
 			if states := l.word(v); states != nil {
 				return states
 			}
-			continue
 		}
-		t := &l.shard.tables[size]
+		t := &l.shard.tables[max(size, sizeFixed)]
 		if i := l.shard.find(t, l.wordOf(v.term.ID), l.now); i >= 0 {
 			var s algo.State
 			l.shard.read(t, i, &s)

@@ -17,7 +17,7 @@ func TestHandKeepsItsPlace(t *testing.T) {
 	for _, c := range []struct {
 		limit string
 		size  stateSize
-	}{{"5/15min", sizeWord}, {"5/15min fixed-window", sizeFixed}, {"5/15min sliding-log", sizeRing}} {
+	}{{"5/15min", sizeWord}, {"5/15min fixed-window", sizeWord}, {"5/15min sliding-counter", sizeFixed}, {"5/15min sliding-log", sizeRing}} {
 		t.Run(c.limit, func(t *testing.T) {
 			clock := storekit.NewClock()
 			s := New(Options{MaxKeys: 1000, Now: clock.Now})

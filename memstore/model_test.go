@@ -28,9 +28,14 @@ var limits = []struct{ name, text string }{
 	{"fixed of a warm-up", "10/s burst 3 warm-up 2s debt 5"},
 	{"fixed of a warm-up with a remainder", "1000003/min burst 20 warm-up 3001us"},
 	{"pair of an interval", "10/min burst 20 interval-refill"},
-	{"pair of a window", "10/min fixed-window"},
-	{"pair opened by the first", "10/min fixed-window anchor first debt 5"},
-	{"pair of a day", "50/day calendar Asia/Seoul"},
+	{"word of a window", "10/min fixed-window"},
+	{"word opened by the first", "10/min fixed-window anchor first debt 5"},
+	{"word of a day", "50/day calendar Asia/Seoul"},
+	{"word of many units", "100000/min fixed-window debt 9"},
+	{"word of as many as may be", "8589934591/s fixed-window"},
+	{"pair of a window that withholds", "10/min fixed-window initial 4"},
+	{"pair of more units", "8589934592/s fixed-window"},
+	{"pair of many opened by the first", "70000/min fixed-window anchor first"},
 	{"duo", "20/min sliding-counter"},
 	{"duo pre-filled", "20/min sliding-counter conservative pre-filled"},
 	{"trio", "10GB/min sliding-counter"},
@@ -44,6 +49,10 @@ var limits = []struct{ name, text string }{
 type model struct {
 	states map[string][]algo.State
 	starts map[string]int64
+}
+
+func newModel() *model {
+	return &model{states: make(map[string][]algo.State), starts: make(map[string]int64)}
 }
 
 func (m *model) take(req sluice.Request, now int64) sluice.Decision {
@@ -105,7 +114,7 @@ func TestEqualsModel(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			clock := storekit.NewClock()
 			store := memstore.New(memstore.Options{Now: clock.Now, MaxKeys: 20_000})
-			m := &model{states: make(map[string][]algo.State), starts: make(map[string]int64)}
+			m := newModel()
 			randomCharge := func() sluice.Charge {
 				c := sluice.Charge{Plan: plans[rnd.IntN(len(plans))], Key: fmt.Sprint("key-", rnd.IntN(20)), Cost: 1}
 				switch rnd.IntN(8) {

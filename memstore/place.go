@@ -57,7 +57,7 @@ func (p *place) load(it *algo.Item, now int64) {
 func (p *place) loadOne(it *algo.Item, now int64) bool {
 	size := sizeOfForm(it.Term)
 	if size == sizeWord {
-		return p.loadWord(it.Term.ID, now, &it.State)
+		return p.loadWord(it.Term, now, &it.State)
 	}
 	t := &p.shard.tables[size]
 	i := p.shard.find(t, p.rank(0), now)
@@ -76,11 +76,11 @@ func (p *place) loadOne(it *algo.Item, now int64) bool {
 	return true
 }
 
-// loadWord reads the word that the limit of an ID has written. One that is idle
+// loadWord reads the word that t has written. One that is idle
 // is removed: it must not come to life beside a state of another limit.
-func (p *place) loadWord(id uint64, now int64, s *algo.State) bool {
-	at := p.wordOf(id)
-	word, live := p.shard.word(at, now, s)
+func (p *place) loadWord(t *sluice.Term, now int64, s *algo.State) bool {
+	at := p.wordOf(t.ID)
+	word, live := p.shard.word(t, at, now, s)
 	if !live {
 		*s = algo.State{}
 		if word != 0 {
@@ -88,7 +88,7 @@ func (p *place) loadWord(id uint64, now int64, s *algo.State) bool {
 		}
 		return false
 	}
-	p.word, p.owner, p.class = word, id, classOf(word)
+	p.word, p.owner, p.class = word, t.ID, classOf(word)
 	return true
 }
 
@@ -102,8 +102,8 @@ func (p *place) loadAll(it *algo.Item, now int64) {
 		it.Start = ser.startOf(now)
 	}
 	if w := ser.words.Load(); w != nil {
-		s := algo.State{By: w.term}
-		if p.loadWord(w.term.ID, now, &s) {
+		var s algo.State
+		if p.loadWord(w.term, now, &s) {
 			s.By = w.term
 			states = append(states, s)
 		}
@@ -222,7 +222,7 @@ func (p *place) writer(s *algo.State, now int64) *version {
 
 // keepsWord reports whether s, written by v, is kept in a word.
 func (p *place) keepsWord(v *version, s *algo.State) bool {
-	return s.Plain() && sizeOfForm(v.term) == sizeWord && v.series.words.Load() == v
+	return s.Plain() && !s.Reserved && s.A <= v.term.MostInWord() && sizeOfForm(v.term) == sizeWord && v.series.words.Load() == v
 }
 
 func (p *place) storeSlot(r int, v *version, s *algo.State, now int64, flags uint64, keep pins) {
@@ -275,13 +275,12 @@ func (p *place) loadLegacy(states []algo.State, ser *series, now int64) []algo.S
 	for _, v := range ser.legacy {
 		var s algo.State
 		if sizeOfForm(v.term) == sizeWord {
-			if p.loadWord(v.term.ID, now, &s) {
+			if p.loadWord(v.term, now, &s) {
 				s.By = v.term
 				return append(states, s)
 			}
-			continue
 		}
-		t := &p.shard.tables[sizeOfForm(v.term)]
+		t := &p.shard.tables[max(sizeOfForm(v.term), sizeFixed)] // where windows were not words
 		if i := p.shard.find(t, p.wordOf(v.term.ID), now); i >= 0 {
 			p.shard.read(t, i, &s)
 			if v.term.InitialDeficit > 0 || v.term.PreFilled {

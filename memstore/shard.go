@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 )
 
@@ -65,13 +66,13 @@ func (sh *shard) used() int {
 // room for each other.
 type pins []uint64
 
-// word takes the word of id, if there is one, and reports whether it is a state
-// that lives at now. The word is the caller's: it must put, remove or unlock it.
-func (sh *shard) word(id uint64, now int64, s *algo.State) (word uint64, live bool) {
+// word takes the word of id, if there is one, which t has written, and reports whether it
+// is a state that lives at now. The word is the caller's: it must put, remove or unlock it.
+func (sh *shard) word(t *sluice.Term, id uint64, now int64, s *algo.State) (word uint64, live bool) {
 	if word = sh.words.own(id); word == 0 {
 		return 0, false
 	}
-	s.Idle, s.A = sh.words.array.Load().idle(word), int64(word&remMask)
+	*s = sh.words.array.Load().stateOf(t, word)
 	return word, s.Idle > now
 }
 
@@ -140,7 +141,7 @@ func (sh *shard) storeWord(id uint64, now int64, s *algo.State, c class, keep pi
 	sh.rebuildWords(now, now-resting)
 	if !w.put(id, s.Idle, s.A, c, true) {
 		// The instant is beyond any epoch: it saturates.
-		w.put(id, w.array.Load().epoch+wordIdleMax, s.A, c, true)
+		w.put(id, w.array.Load().latest(s.A), s.A, c, true)
 	}
 }
 

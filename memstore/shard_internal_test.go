@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/bounds"
 	"github.com/sluicegate/sluice/internal/storekit"
@@ -90,6 +91,25 @@ func newHolder(t testing.TB, most int) *holder {
 // words says that a state is kept in a word.
 const wordsOnly = -1
 
+// wordTerm is the limit that writes the word of an identity: every second one a window.
+func (h *holder) wordTerm(id uint64) *sluice.Term {
+	if id>>38&1 == 0 {
+		return h.all[0].term
+	}
+	return h.all[4].term
+}
+
+// wordState returns a state that is kept in the word of an identity.
+func (h *holder) wordState(rnd *rand.Rand, id uint64, now int64) algo.State {
+	t := h.wordTerm(id)
+	s := algo.State{Idle: now + 1 + rnd.Int64N(1e9), A: rnd.Int64N(1 + remMask)}
+	if t.Wide {
+		s.Idle += t.Micros - s.Idle%t.Micros
+		s.A = []int64{s.A, rnd.Int64N(1 << wideABits), 1 << remBits, 1<<wideABits - 1}[rnd.IntN(4)]
+	}
+	return s
+}
+
 func (h *holder) put(which int, id uint64, now int64, s *algo.State) {
 	if which == wordsOnly {
 		h.storeWord(id, now, s, used, nil)
@@ -110,7 +130,7 @@ func (h *holder) put(which int, id uint64, now int64, s *algo.State) {
 
 func (h *holder) get(which int, id uint64, now int64, s *algo.State) bool {
 	if which == wordsOnly {
-		word, live := h.word(id, now, s)
+		word, live := h.word(h.wordTerm(id), id, now, s)
 		h.words.unlock(id, word)
 		return live
 	}
@@ -177,7 +197,7 @@ func TestShardEqualsMap(t *testing.T) {
 					which := rnd.IntN(len(sh.all))
 					s := randomState(rnd, sh.all[which], now)
 					if n.words {
-						which, s = wordsOnly, algo.State{Idle: s.Idle, A: s.A & remMask}
+						which, s = wordsOnly, sh.wordState(rnd, n.id, now)
 					}
 					kept := s
 					kept.Ring = slices.Clone(s.Ring)
@@ -305,6 +325,36 @@ func TestIdleBeyondTheEpoch(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWideIdleBeyondTheEpoch is TestIdleBeyondTheEpoch of words with many units: such a
+// window is found where it was, or as far ahead as a clock that stepped back shows.
+func TestWideIdleBeyondTheEpoch(t *testing.T) {
+	t.Parallel()
+	const day, id = int64(24 * 3600 * 1e6), 1 << 38
+	for _, c := range []struct {
+		name             string
+		now, idle, least int64
+	}{
+		{"at the start of time", 0, 60e6, 60e6},
+		{"today", 20_000 * day, 20_000*day + 60e6, 20_000*day + 60e6},
+		{"in 98 days", 20_000 * day, 20_098 * day, 20_098 * day},
+		{"a year later", 20_365 * day, 20_365*day + 120e6, 20_365*day + 120e6},
+		{"ten years earlier", 16_700 * day, 16_700*day + 60e6, 16_700*day + 60e6},
+		{"ten years ahead", 16_700 * day, 20_350 * day, 16_700*day + 98*day},
+	} {
+		for _, fresh := range []bool{false, true} {
+			sh := newHolder(t, 100)
+			if !fresh {
+				sh.put(wordsOnly, id, 18_000*day, &algo.State{Idle: 18_001 * day, A: 1 << 20})
+			}
+			s, got := algo.State{Idle: c.idle, A: 1<<wideABits - 1}, algo.State{}
+			sh.put(wordsOnly, id, c.now, &s)
+			if live := sh.get(wordsOnly, id, c.now, &got); !live || got.A != s.A || got.Idle > s.Idle || got.Idle < c.least {
+				t.Errorf("%s, fresh %t: got %t, %+v, want %+v, or idle at %d", c.name, fresh, live, got, s, c.least)
+			}
+		}
 	}
 }
 

@@ -10,11 +10,11 @@ import (
 
 // slotTake reports whether [Store.single] may decide req, a request of one limit: a take
 // under a fixed window, a sliding counter, a refill in intervals or a block, whose
-// states are of fixed size.
+// states are of fixed size if they are no words.
 func slotTake(req *sluice.Request, t *sluice.Term) bool {
 	return req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil && req.Key != "" &&
 		t.InitialDeficit == 0 && !t.PreFilled && (t.Burst == 0 || t.Refill != sluice.Continuous) &&
-		sizeOfForm(t) == sizeFixed
+		sizeOfForm(t) != sizeRing
 }
 
 // oneTake is what [algo.Decide] looks at in a request of one limit.
@@ -31,7 +31,7 @@ func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint
 		return false
 	}
 	v := sh.registry.at(tab.by(i))
-	if v == nil || v.term.ID != t.ID {
+	if v == nil || v.term.ID != t.ID || t.OneWord && v.series.words.Load() == v { // which becomes a word
 		return false
 	}
 	var state algo.State
@@ -88,7 +88,7 @@ func (sh *shard) count(t *sluice.Term, id uint64, cost, now int64, d *sluice.Dec
 	}
 	v := sh.registry.at(tab.by(i))
 	w := tab.slots[i*tab.stride : i*tab.stride+4]
-	if v == nil || v.term.ID != t.ID || w[1]&(more|reserved) != 0 {
+	if v == nil || v.term.ID != t.ID || w[1]&(more|reserved) != 0 || t.Burst > 0 && w[3] != 0 { // a bucket's Since
 		return false
 	}
 	state := algo.State{Idle: tab.idle(i), A: int64(w[2] >> countBits), B: int64(w[3])}

@@ -5,6 +5,8 @@ package memstore_test
 
 import (
 	"bytes"
+	"encoding/binary"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,8 +23,9 @@ func TestLimiterTakesAsAnyRequest(t *testing.T) {
 	t.Parallel()
 	texts := []string{
 		"5/s fixed-window", "3/10s fixed-window anchor first", "4/day calendar Asia/Seoul", "5/s fixed-window count-denied", "5/s fixed-window initial 2",
+		"65535/500ms fixed-window debt 9", "70000/min fixed-window anchor first", "10/s burst 5",
 		"5/s sliding-counter", "7/10s sliding-counter strict", "5/s sliding-counter conservative", "5/s sliding-counter pre-filled",
-		"6/10s sliding-counter sub-windows 2 whole", "9007199254740991/366d sliding-counter", "10/min burst 20 interval-refill",
+		"6/10s sliding-counter sub-windows 2 whole", "9007199254740991/366d sliding-counter", "10/min burst 20 interval-refill", "10/s burst 20 aligned-refill debt 5", "3/s burst 7 interval-refill count-denied",
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom(texts).Draw(t, "limit")
@@ -51,6 +54,9 @@ func TestLimiterTakesAsAnyRequest(t *testing.T) {
 			gap := rapid.OneOf(
 				rapid.Just(int64(0)), rapid.Int64Range(0, 3e5), rapid.Int64Range(0, 2*limit.Window.Microseconds()), rapid.Int64Range(-2e6, 0),
 			).Draw(t, "gap")
+			if lim.Plan().Term(0).OneWord {
+				gap = max(gap, 0) // an idle word may be there still when the clock steps back to where it lived
+			}
 			now = now.Add(time.Duration(gap) * time.Microsecond)
 			req := sluice.Request{Charge: lim.Of(
 				rapid.SampledFrom([]string{"", "a", "b", "c", "d", "e"}).Draw(t, "key"),
@@ -79,7 +85,7 @@ func TestLimiterTakesAsAnyRequest(t *testing.T) {
 			if got != want {
 				t.Fatalf("%v: %v of %d units of %q: got %+v, want %+v", limit, req.Op, req.Cost, req.Key, got, want)
 			}
-			if got, want := bytesOf(t, short), bytesOf(t, long); !bytes.Equal(got, want) {
+			if got, want := statesOf(t, short, lim.Plan()), statesOf(t, long, lim.Plan()); !bytes.Equal(got, want) {
 				t.Fatalf("%v: %v of %d units of %q: states differ:\n%q\n%q", limit, req.Op, req.Cost, req.Key, got, want)
 			}
 		}
@@ -94,4 +100,17 @@ func bytesOf(t *rapid.T, s *memstore.Store) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// statesOf returns bytesOf without when the only limit of a plan was last looked up, which
+// the short ways do not do.
+func statesOf(t *rapid.T, s *memstore.Store, p *sluice.Plan) []byte {
+	t.Helper()
+	id := binary.LittleEndian.AppendUint64(nil, p.Term(0).ID)
+	before, behind, found := bytes.Cut(bytesOf(t, s), id)
+	if !found {
+		return before[:len(before)-8] // without the checksum
+	}
+	_, n := binary.Varint(behind)
+	return slices.Concat(before, behind[n:len(behind)-8])
 }

@@ -12,7 +12,7 @@ import (
 type stateSize uint8
 
 const (
-	sizeWord  stateSize = iota // Idle, and A below 1<<16
+	sizeWord  stateSize = iota // Idle, and an A that is not large
 	sizeFixed                  // all but the ring
 	sizeRing                   // all of it
 )

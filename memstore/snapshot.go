@@ -202,7 +202,7 @@ func fits(size stateSize, s *algo.State, v *version) bool {
 	}
 	switch {
 	case size == sizeWord:
-		return s.A < 1<<remBits && !s.Reserved
+		return s.A < 1<<wideABits && !s.Reserved
 	case warms(v) && (s.B < 1 || s.B > v.term.WarmUp.Microseconds()):
 		return false
 	case v != nil:

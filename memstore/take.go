@@ -44,10 +44,10 @@ func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost i
 	}
 	switch {
 	case i >= 0:
-		if a.take(a.word(i), t, cost, now, &s.registry.generation, &d) {
+		if a.takeWord(a.word(i), t, cost, now, &s.registry.generation, &d) {
 			return d, nil
 		}
-	case t.Counted && p.Len() == 1 && key != "":
+	case t.Counted && !p.Plain() && p.Len() == 1 && key != "":
 		sh := (*Store)(s).lock((*Store)(s).part(hash))
 		done := sh.count(t, identity(hash, termMask(t.Series)), cost, (*Store)(s).fresh(sh, now), &d)
 		sh.mu.Unlock()
@@ -63,6 +63,14 @@ func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost i
 func (s *Store) charge(p *sluice.Plan, key string, cost int64, hash uint64, now int64, d *sluice.Decision) {
 	req := sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}}
 	s.one(&req, hash, p.Plain(), now, d)
+}
+
+// takeWord is take or takeWindow.
+func (a *wordArray) takeWord(at *uint64, t *sluice.Term, cost, now int64, generation *atomic.Uint64, d *sluice.Decision) bool {
+	if t.Burst > 0 {
+		return a.take(at, t, cost, now, generation, d)
+	}
+	return a.takeWindow(at, t, cost, now, generation, d)
 }
 
 // take decides a plain take of cost units at now into d, which is zero, on the word of a
@@ -152,11 +160,14 @@ func up(rem int64) int64 { return int64(uint64(rem+remMask) >> remBits) }
 func (a *wordArray) takeAny(at *uint64, t *sluice.Term, cost, now int64, generation *atomic.Uint64, d *sluice.Decision) bool {
 	for {
 		word := atomic.LoadUint64(at)
-		idle := a.idle(word)
-		if word == busy || word == 0 || idle <= now && a.generation != generation.Load() {
+		if word == busy || word == 0 {
 			return false
 		}
-		rem := int64(word & remMask)
+		s := a.stateOf(t, word)
+		idle, rem := s.Idle, s.A
+		if idle <= now && a.generation != generation.Load() {
+			return false
+		}
 		newIdle, newRem := algo.WordTake(t, idle, rem, now, cost, d)
 		var next uint64
 		if newIdle == idle && newRem == rem {
@@ -164,7 +175,7 @@ func (a *wordArray) takeAny(at *uint64, t *sluice.Term, cost, now int64, generat
 				return true
 			}
 		} else {
-			if !a.inRange(newIdle) || newIdle <= now {
+			if !a.inRange(newIdle, newRem) || newIdle <= now {
 				return false
 			}
 			next = a.pack(newIdle, newRem, classOf(word).after(d))

@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/algo"
+	"github.com/sluicegate/sluice/internal/span"
 )
 
 // drawPlain returns a limit under which a take looks at one word.
@@ -67,6 +69,106 @@ func TestTakeEqualsTakeAny(t *testing.T) {
 					term.Limit, cost, now-a.epoch, word>>wordLowBits, word&remMask, classOf(word), ok, got, short, wantOK, want, long)
 			}
 			now += rapid.Int64Range(0, 2*term.Rate.One.Micros+2).Draw(t, "gap")
+		}
+	})
+}
+
+// drawPlainWindow returns a fixed window whose states are words.
+func drawPlainWindow(t *rapid.T) *sluice.Term {
+	for {
+		l := sluice.Limit{
+			Algorithm: sluice.FixedWindow,
+			Quota: rapid.OneOf(
+				rapid.Int64Range(1, 5), rapid.SampledFrom([]int64{remMask - 1, remMask, remMask + 1, 1<<wideABits - 1}), rapid.Int64Range(1, 1<<17),
+			).Draw(t, "quota"),
+			Window: time.Duration(rapid.OneOf(
+				rapid.SampledFrom([]int64{1, 1e3, 1e6, 3600e6, span.WideUnit - 1, span.WideUnit, span.WideUnit + 1, span.WideLongest, span.WideLongest + 1, sluice.MaxWindow.Microseconds()}),
+				rapid.Int64Range(1, 3600e6), rapid.Int64Range(span.WideUnit, 3*span.WideUnit),
+			).Draw(t, "window")) * time.Microsecond,
+			Debt: rapid.SampledFrom([]int64{0, 0, 0, 3}).Draw(t, "debt"),
+		}
+		switch rapid.IntRange(0, 3).Draw(t, "anchor") {
+		case 0:
+			l.Anchor = sluice.OnFirst
+		case 1:
+			l.Window, l.Calendar, l.Zone = 0, sluice.Day, "Europe/Berlin"
+		}
+		if term, err := sluice.CompileLimit("s", l); err == nil && term.Plain {
+			return term
+		}
+	}
+}
+
+// TestTakeWindowEqualsTakeAny is [TestTakeEqualsTakeAny] of fixed windows.
+func TestTakeWindowEqualsTakeAny(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		term := drawPlainWindow(t)
+		var generation atomic.Uint64
+		a := &wordArray{epoch: 1e15, generation: uint64(rapid.IntRange(0, 9).Draw(t, "generation") / 9)}
+		now := a.epoch + rapid.OneOf(
+			rapid.Int64Range(1, 3600e6), rapid.Int64Range(0, wordIdleMax), rapid.Int64Range(wideIdleMax-3*span.WideUnit, wideIdleMax+span.WideUnit), rapid.Just(int64(24*3600e6)),
+		).Draw(t, "now")
+		count := rapid.OneOf(
+			rapid.Int64Range(0, term.Quota+term.Debt), rapid.Int64Range(max(term.Quota-2, 0), term.Quota+term.Debt),
+			rapid.Int64Range(0, min(term.Quota+term.Debt, remMask)), rapid.Int64Range(0, min(term.Quota+term.Debt, remMask+2)),
+		).Draw(t, "count")
+		end := now + rapid.Int64Range(1, term.Micros).Draw(t, "left")
+		if term.Wide {
+			end = now - now%term.Micros + term.Micros
+		}
+		word := a.pack(min(end, a.latest(count)), count, class(rapid.IntRange(0, 3).Draw(t, "class")))
+		word = rapid.OneOf(rapid.Just(word), rapid.Just(word), rapid.Just(word), rapid.SampledFrom([]uint64{0, busy, word})).Draw(t, "word")
+		short, long := word, word
+		now += rapid.SampledFrom([]int64{0, 0, 0, 1, -1, term.Micros, -term.Micros, -term.Micros - 3600e6, -term.Micros - 3600e6 - 1, end - now, end - now - 1}).Draw(t, "step")
+		for range 4 {
+			cost := rapid.OneOf(
+				rapid.Just(int64(1)), rapid.Int64Range(0, 3), rapid.Int64Range(1, term.Quota), rapid.Just(term.Quota+1), rapid.Just(int64(sluice.MaxQuota)),
+				rapid.Just(max(remMask-count, 0)), rapid.Just(max(remMask+1-count, 0)),
+			).Draw(t, "cost")
+			var got, want sluice.Decision
+			ok, wantOK := a.takeWindow(&short, term, cost, now, &generation, &got), a.takeAny(&long, term, cost, now, &generation, &want)
+			if ok != wantOK || ok && got != want || short != long {
+				t.Fatalf("%v: take %d at %d of %+v, class %d: got %t, %+v, word %#x; want %t, %+v, word %#x",
+					term.Limit, cost, now, a.state(word), classOf(word), ok, got, short, wantOK, want, long)
+			}
+			now += rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 2*term.Micros)).Draw(t, "gap")
+		}
+	})
+}
+
+// TestWideWords: what is packed is read, the instant with the limit, and nothing looks
+// like a word that is busy or has no state.
+func TestWideWords(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		term := drawPlainWindow(t)
+		a := &wordArray{epoch: rapid.OneOf(rapid.Int64Range(0, 1<<50), rapid.SampledFrom([]int64{0, span.WideUnit, 1e15})).Draw(t, "epoch")}
+		s := algo.State{
+			Idle: a.epoch + rapid.OneOf(rapid.Int64Range(1, wideIdleMax), rapid.Int64Range(1, wordIdleMax), rapid.Just(int64(1)), rapid.Just(int64(wideIdleMax))).Draw(t, "idle"),
+			A:    rapid.OneOf(rapid.Int64Range(0, term.MostInWord()), rapid.Just(term.MostInWord()), rapid.Int64Range(0, remMask)).Draw(t, "count"),
+		}
+		if term.Wide {
+			s.Idle += term.Micros - s.Idle%term.Micros
+		}
+		if !a.inRange(s.Idle, s.A) {
+			return
+		}
+		c := class(rapid.IntRange(0, 3).Draw(t, "class"))
+		word := a.pack(s.Idle, s.A, c)
+		got := a.stateOf(term, word)
+		if got.Idle != s.Idle || got.A != s.A || classOf(word) != c || word == 0 || word == busy || word >= wideMark != (s.A > remMask) {
+			t.Fatalf("%v: %+v of class %d is %#x, which is %+v of class %d", term.Limit, s, c, word, got, classOf(word))
+		}
+		if idle := a.idle(word); idle < s.Idle || idle-s.Idle >= span.WideUnit {
+			t.Fatalf("%v: %#x is idle at %d, want %d", term.Limit, word, idle, s.Idle)
+		}
+		other := &wordArray{epoch: max(a.epoch-rapid.Int64Range(0, 1e12).Draw(t, "earlier"), 0)}
+		if other.inRange(s.Idle, s.A) {
+			plain := a.state(word)
+			if got := other.stateOf(term, other.pack(plain.Idle, plain.A, c)); got.Idle != s.Idle || got.A != s.A {
+				t.Fatalf("%v: in another array %+v is %+v", term.Limit, s, got)
+			}
 		}
 	})
 }

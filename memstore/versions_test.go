@@ -83,17 +83,29 @@ func TestRestoreReadsVersionOne(t *testing.T) {
 // 9e76b65): for as long as it counts, each limit says what it said there.
 func TestRestoreReadsVersionTwo(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(filepath.Join("testdata", "version2.snapshot"))
+	saysWhatItSaid(t, "version2", 11)
+}
+
+// TestRestoreReadsWindowsOfSlots restores a snapshot of version 3 that was written when no
+// window was a word (commit 43218f1).
+func TestRestoreReadsWindowsOfSlots(t *testing.T) {
+	t.Parallel()
+	saysWhatItSaid(t, "version3", 9)
+}
+
+func saysWhatItSaid(t *testing.T, name string, limits int) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name+".snapshot"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, err := os.ReadFile(filepath.Join("testdata", "version2.txt")) // when, and of each limit what was left every two minutes, and for how long
+	said, err := os.ReadFile(filepath.Join("testdata", name+".txt")) // when, and of each limit what was left every two minutes, and for how long
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(said)), "\n")
 	start, err := strconv.ParseInt(lines[0], 10, 64)
-	if err != nil || len(lines) != 23 {
+	if err != nil || len(lines) != 1+2*limits {
 		t.Fatalf("%d lines, %v", len(lines), err)
 	}
 	for i := 1; i < len(lines); i += 2 {
@@ -110,6 +122,13 @@ func TestRestoreReadsVersionTwo(t *testing.T) {
 				t.Errorf("%s, after %d minutes: %s, want %s", lines[i], 2*n, got, text)
 			}
 			clock.Advance(2 * time.Minute)
+		}
+		clock.Set(time.UnixMicro(start))
+		left := storekit.Take(t, s, req).Remaining
+		for _, want := range []int64{left, 0} { // as it is, and as it is kept then
+			if d := storekit.Take(t, s, sluice.Request{Op: sluice.OpTakeUpTo, Charge: sluice.Charge{Plan: req.Plan, Key: "k", Cost: sluice.MaxQuota}}); d.Spent != want {
+				t.Errorf("%s: %d left, want %d", lines[i], d.Spent, want)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 )
 
@@ -15,7 +16,7 @@ import (
 // the old one if that is still there. A denial writes nothing.
 //
 // A slot holds an identity and idle<<18 | class<<16 | A, idle in µs since the
-// epoch. These rules make it right:
+// epoch, or where A is larger what wide.go has. These rules make it right:
 //
 //  1. Within one array an identity is written once, into an empty slot, after
 //     its word. It never moves and never changes. So a word that is loaded from
@@ -66,21 +67,45 @@ const resting = 10e6 // µs
 // wordGrowth says by what part of its states an array grows.
 const wordGrowth = 4
 
-// What a word consists of. 46 bits hold the longest refill that a limit can
-// have, with [sluice.MaxWait], and 80 days for which the epoch can stay.
+// What a word consists of. Below wideMark, 46 bits hold the longest refill that a limit
+// can have, with [sluice.MaxWait], and 50 days for which the epoch can stay.
 const (
 	remBits      = 16
 	remMask      = 1<<remBits - 1
 	wordLowBits  = remBits + classBits
-	wordIdleMax  = 1<<(64-wordLowBits) - 2 // all ones is busy
+	wordIdleMax  = wideMark>>wordLowBits - 1
 	wordShielded = shielded << remBits
 )
 
 func (a *wordArray) home(id uint64) int { return homeOf(id, len(a.slots)) }
 
-func (a *wordArray) id(i int) uint64        { return atomic.LoadUint64(&a.slots[i].id) }
-func (a *wordArray) word(i int) *uint64     { return &a.slots[i].word }
-func (a *wordArray) idle(word uint64) int64 { return a.epoch + int64(word>>wordLowBits) }
+func (a *wordArray) id(i int) uint64    { return atomic.LoadUint64(&a.slots[i].id) }
+func (a *wordArray) word(i int) *uint64 { return &a.slots[i].word }
+
+// idle returns the instant from which a word is idle, at the latest.
+func (a *wordArray) idle(word uint64) int64 {
+	if word >= wideMark {
+		return a.wideIdle(word)
+	}
+	return a.epoch + int64(word>>wordLowBits)
+}
+
+// state returns a word's state, of which idle says Idle.
+func (a *wordArray) state(word uint64) algo.State {
+	if word >= wideMark {
+		return algo.State{Idle: a.wideIdle(word), A: wideA(word)}
+	}
+	return algo.State{Idle: a.idle(word), A: int64(word & remMask)}
+}
+
+// stateOf returns the state of a word that t has written.
+func (a *wordArray) stateOf(t *sluice.Term, word uint64) algo.State {
+	s := a.state(word)
+	if word >= wideMark {
+		s.Idle = t.WindowEnd(s.Idle)
+	}
+	return s
+}
 
 // find returns the slot of id, or -1. It needs no lock. a may be nil.
 func (a *wordArray) find(id uint64) int {
@@ -106,11 +131,14 @@ func (a *wordArray) free(id uint64) int {
 	return i
 }
 
-func (a *wordArray) inRange(idle int64) bool {
-	return idle > a.epoch && idle-a.epoch <= wordIdleMax
+func (a *wordArray) inRange(idle, rem int64) bool {
+	return idle > a.epoch && idle <= a.latest(rem)
 }
 
 func (a *wordArray) pack(idle, rem int64, c class) uint64 {
+	if rem > remMask {
+		return a.packWide(idle, rem, c)
+	}
 	return uint64(min(max(idle-a.epoch, 1), wordIdleMax))<<wordLowBits | uint64(c)<<remBits | uint64(rem)
 }
 
@@ -157,7 +185,7 @@ func (w *words) unlock(id, word uint64) {
 // has no room in the array, or more states than others would be held.
 func (w *words) put(id uint64, idle, rem int64, c class, room bool) bool {
 	a := w.array.Load()
-	if a == nil || !a.inRange(idle) {
+	if a == nil || !a.inRange(idle, rem) {
 		return false
 	}
 	i := a.find(id)
@@ -209,7 +237,8 @@ func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 			continue
 		}
 		if word != busy { // the lock's holder owns it and will put it
-			word = a.pack(old.idle(word), int64(word&remMask), classOf(word))
+			s := old.state(word)
+			word = a.pack(s.Idle, s.A, classOf(word))
 		}
 		m.note(i, a.adopt(id, word), len(a.slots))
 		w.occupied++
@@ -292,7 +321,8 @@ func (w *words) each(now int64, f func(id uint64, s *algo.State, c class)) {
 	for i := range a.slots {
 		word := atomic.LoadUint64(a.word(i))
 		if id := a.id(i); id != 0 && word != 0 && a.idle(word) > now {
-			f(id, &algo.State{Idle: a.idle(word), A: int64(word & remMask)}, classOf(word))
+			s := a.state(word)
+			f(id, &s, classOf(word))
 		}
 	}
 }

@@ -18,12 +18,15 @@ func Algorithms(l Limit) map[string]sluice.Limit {
 	bucket := sluice.Per(l.Quota, l.Window).WithBurst(l.Burst)
 	meter := bucket.WithAlgorithm(sluice.LeakyBucket)
 	meter.DelayAfter = l.Burst // denies what does not fit, delays nothing
+	interval := bucket
+	interval.Refill = sluice.Interval
 	windowed := sluice.Per(l.count(), l.Window)
 	log := windowed.WithAlgorithm(sluice.SlidingLog)
 	log.Quota = min(log.Quota, bounds.MaxLogQuota)
 	limits := map[string]sluice.Limit{
 		"token-bucket":      bucket,
 		"leaky-bucket":      meter,
+		"interval":          interval, // a token bucket that refills once a window
 		"fixed-window":      windowed.WithAlgorithm(sluice.FixedWindow),
 		"sliding-log":       log,
 		"sliding-counter":   windowed.WithAlgorithm(sluice.SlidingCounter),
@@ -36,8 +39,8 @@ func Algorithms(l Limit) map[string]sluice.Limit {
 // other algorithms behind it.
 func sluices() []Contender {
 	all := []Contender{{Name: "sluice", Counts: "token bucket in memstore", New: newSluice("token-bucket")}}
-	for _, a := range []string{"leaky-bucket", "fixed-window", "sliding-log", "sliding-counter", "sliding-histogram"} {
-		all = append(all, Contender{Name: "sluice." + a, Counts: a + " in memstore", Windowed: a != "leaky-bucket", New: newSluice(a)})
+	for _, a := range []string{"leaky-bucket", "interval", "fixed-window", "sliding-log", "sliding-counter", "sliding-histogram"} {
+		all = append(all, Contender{Name: "sluice." + a, Counts: a + " in memstore", Windowed: a != "leaky-bucket" && a != "interval", New: newSluice(a)})
 	}
 	return all
 }

@@ -3,7 +3,17 @@
 
 package span
 
-import "time"
+import (
+	"math/bits"
+	"time"
+)
+
+// WideUnit and WideLongest are how long a window is at least and at most, in µs, of which
+// a word holds more units than of others.
+const (
+	WideUnit    = 1 << 19
+	WideLongest = 1 << 42
+)
 
 // Numbers are computed from a limit, for the code that decides by it. Term of package
 // sluice embeds them under an unexported name: its fields are at hand in this module
@@ -15,11 +25,16 @@ type Numbers struct {
 	Reach, Most Span
 	// Inverse is that of Rate.Num, for Rate.UnitsOf.
 	Inverse Inverse
-	// OneWord says that every state of the limit is two numbers, the second below
-	// 1<<16, and Plain that a take looks at no more than these. Horizon is how many µs
-	// ahead of now such a state may be idle, unless the clock has stepped back.
+	// OneWord says that the states of the limit are two numbers, but where units are
+	// reserved, the second at most MostInWord; and Plain that a take looks at no more than
+	// these. Horizon is how many µs ahead of now such a state may be idle, unless the
+	// clock has stepped back.
 	OneWord, Plain bool
 	Horizon        int64
+	// Wide says that the first number is a multiple of Micros, which is at least
+	// WideUnit: with that known less than WideUnit too much is as good. Inverse is that
+	// of Micros then.
+	Wide bool
 	// Counted says that algo.CountTake decides takes of the limit.
 	Counted bool
 	// Lent is how many units above Burst a take may spend: Debt where NextWaits.
@@ -31,4 +46,18 @@ type Numbers struct {
 	Behind int
 	// Location is the time zone of a calendar window, nil of any other.
 	Location *time.Location
+}
+
+// MostInWord returns how large the second number of a state may be that is a word.
+func (n *Numbers) MostInWord() int64 {
+	if n.Wide {
+		return 1<<33 - 1
+	}
+	return 1<<16 - 1
+}
+
+// WindowEnd returns the last multiple of Micros up to at, of a limit that is Wide.
+func (n *Numbers) WindowEnd(at int64) int64 {
+	hi, _ := bits.Mul64(uint64(at)+1, n.Inverse.factor)
+	return int64(hi>>(n.Inverse.shift&63)) * n.Micros
 }

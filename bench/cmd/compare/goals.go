@@ -36,6 +36,7 @@ func goals() []report.Goal {
 		report.Goal{Title: "100k idle keys: allocations", Bench: "Take/load=uniform-idle/mode=" + serial, Who: "sluice", Unit: "allocs/op", Want: 0},
 		report.Goal{Title: "one hot key, fixed window: of the floor", Bench: hot + serial, Who: "sluice.fixed-window", To: "floor", Unit: "cpu-ns/op", Want: 1.5},
 		report.Goal{Title: "one hot key, sliding counter: of the floor", Bench: hot + serial, Who: "sluice.sliding-counter", To: "floor", Unit: "cpu-ns/op", Want: 2.2},
+		report.Goal{Title: "one hot key, refill in intervals: of the floor", Bench: hot + serial, Who: "sluice.interval", To: "floor", Unit: "cpu-ns/op", Want: 2.2},
 		report.Goal{Title: "one hot key, fixed window: faster than go-limiter's", Bench: hot + serial, Who: "sluice.fixed-window", To: "go-limiter", Unit: "cpu-ns/op", Invert: true, Want: 1},
 		report.Goal{Title: "a key never seen: CPU ns", Bench: "New", Who: "sluice", Unit: "cpu-ns/op", Want: 350},
 		report.Goal{Title: "a key never seen: allocations", Bench: "New", Who: "sluice", Unit: "allocs/op", Want: 0},
