@@ -17,7 +17,6 @@ type index struct {
 	hosts map[string]*tree // exact hosts
 	below map[string]*tree // of "*.example.com", under "example.com"
 	paths bool             // a rule has a pattern, so that paths must be read
-	has   [asides]bool     // roles that a rule has
 }
 
 // tree holds the rules of one host.
@@ -53,7 +52,6 @@ type fieldGroup struct {
 
 func (x *index) add(number int32, r *rule) {
 	x.paths = x.paths || len(r.patterns)+len(r.except) > 0
-	x.has[r.role()] = true
 	trees := []*tree{&x.any}
 	if len(r.Match.Hosts) > 0 {
 		trees = trees[:0]
