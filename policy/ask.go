@@ -144,7 +144,9 @@ func (v *Verdict) fill(k *ask) {
 	case k.result.Err != nil:
 		clear(outcomes)
 	case k.terms == 1:
-		outcomes[0] = sluice.Outcome{Allowed: d.Allowed, TooLarge: d.TooLarge, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+		o := &outcomes[0]
+		o.Allowed, o.TooLarge, o.Remaining = d.Allowed, d.TooLarge, d.Remaining
+		o.RetryAfter, o.ResetAfter, o.Spent = d.RetryAfter, d.ResetAfter, 0
 	}
 }
 
@@ -179,7 +181,9 @@ func (v *Verdict) combine(ctx context.Context) {
 	} else if k := v.counted(); k != nil && k.result.Err == nil {
 		v.Decision = k.result.Decision
 	}
-	v.Decision.Allowed = v.Allowed
+	if v.Decision.Allowed != v.Allowed {
+		v.Decision.Allowed = v.Allowed
+	}
 	if len(errs) > 0 {
 		v.Err = errors.Join(v.Err, errors.Join(errs...))
 	}

@@ -89,7 +89,8 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 // conclude says what follows from the verdict.
 func (c *Call) conclude(ctx context.Context) {
 	v, e := &c.evaluated, &c.Event
-	*e = Event{Decision: v.Decision, Err: v.Err, Evaluated: v}
+	e.Verdict, e.Decision, e.Err, e.Evaluated = Allowed, v.Decision, v.Err, v
+	e.Limit, e.Charge, e.Rule, e.Violated = nil, sluice.Charge{}, nil, nil
 	if err := v.unseated(); err != nil {
 		c.front.opts.Queue.refuse(err)
 		e.Verdict, e.Err = FailedClosed, err
@@ -101,7 +102,7 @@ func (c *Call) conclude(ctx context.Context) {
 		binds := v.named(v.binding)
 		e.Limit = &binds.Term
 		e.Rule = &binding.rule.Rule
-		e.Charge = sluice.Charge{Key: binding.Key, Cost: binding.Cost}
+		e.Charge.Key, e.Charge.Cost = binding.Key, binding.Cost
 		if !v.Allowed {
 			e.Verdict, e.Violated = Denied, c.violated(binds)
 			if j := e.Rule.RetryJitter; j != (Jitter{}) {

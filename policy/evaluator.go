@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -251,7 +252,9 @@ func (v *Verdict) collectLevel(r *rule, l *level, a Attributes, now func() time.
 			return nil
 		}
 	}
-	v.charges = append(v.charges, charge{rule: r, level: l, set: s, Charge: sluice.Charge{Plan: s.take, Key: key, Cost: cost}})
+	c := another(&v.charges)
+	c.rule, c.level, c.set, c.candidate, c.over = r, l, s, nil, false
+	c.Plan, c.Key, c.Cost, c.Held = s.take, key, cost, 0
 	return nil
 }
 
@@ -304,8 +307,19 @@ func (v *Verdict) impossible(r *rule, l *level, err error) bool {
 
 func (v *Verdict) add(role role, first int, peek bool) {
 	if n := len(v.charges) - first; n > 0 {
-		v.asks = append(v.asks, ask{role: role, peek: peek, first: first, n: n})
+		k := another(&v.asks)
+		k.role, k.peek, k.presumed, k.left = role, peek, false, false
+		k.first, k.n = first, n
+		k.result = sluice.Result{}
 	}
+}
+
+// another adds an element to a slice, in which is what was there before: it is to be
+// written where it stays, as a copy of what has just been written is slow.
+func another[T any](s *[]T) *T {
+	n := len(*s)
+	*s = slices.Grow(*s, 1)[:n+1]
+	return &(*s)[n]
 }
 
 // layout finds out where the outcomes of the asks go, and where a request needs

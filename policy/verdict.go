@@ -304,6 +304,12 @@ func (v *Verdict) failing(k *ask) sluice.Failure {
 
 // binds finds the limit that binds and describes it in the decision.
 func (v *Verdict) binds() {
+	if k := &v.asks[0]; v.enforced == 1 && k.terms == 1 && v.needs&needsGrace == 0 && k.result.Err == nil { // the decision says all
+		if v.bound, v.binding = true, (place{0, k.first, 0, k.outcomes}); v.Decision.Binding != 0 { // of a store that counts otherwise
+			v.Decision.Binding = 0
+		}
+		return
+	}
 	i := 0
 	var best, o share
 	for a := range v.enforced {
