@@ -46,7 +46,7 @@ func (q *Request) refuse(w http.ResponseWriter) {
 	started := len(h) > 0
 	var values []string
 	if e.Verdict == policy.Denied && e.Limit != nil {
-		values = opts.Fields.set(h, q.policies(), q.limitItem().full, e.Limit, &e.Decision, problemFields)
+		values = opts.Fields.set(h, &q.memory, q.policies(), q.limitItem().full, e.Limit, &e.Decision, problemFields)
 		if opts.Fields&(XRateLimit|XRateLimitEpoch) != 0 {
 			exchange.Release(w, xFields)
 		}
@@ -137,7 +137,7 @@ func (q *Request) setFields(h http.Header) (own []string) {
 	if c.Limit == nil {
 		return nil
 	}
-	fields.set(h, q.policies(), q.limitItem().full, c.Limit, &c.Decision, 0)
+	fields.set(h, &q.memory, q.policies(), q.limitItem().full, c.Limit, &c.Decision, 0)
 	own = c.SetAnswer(h)
 	if fields&NoFields != 0 {
 		return own

@@ -121,7 +121,7 @@ func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decis
 	if f == 0 {
 		f = Draft11
 	}
-	f.set(h, policy, "", t, &d, 0)
+	f.set(h, nil, policy, "", t, &d, 0)
 }
 
 // appendFull appends X-RateLimit-Limit.
@@ -133,9 +133,9 @@ func appendFull(b []byte, t *sluice.Term) []byte {
 	return strconv.AppendInt(b, full, 10)
 }
 
-// set is Set with X-RateLimit-Limit, unless that is empty, and memory for so many
-// values more, which it returns.
-func (f Fields) set(h http.Header, policy, full string, t *sluice.Term, d *sluice.Decision, more int) []string {
+// set is Set with memory, unless that is nil, X-RateLimit-Limit, unless that is empty,
+// and room for so many values more, which it returns.
+func (f Fields) set(h http.Header, m *memory, policy, full string, t *sluice.Term, d *sluice.Decision, more int) []string {
 	denied, bare := !d.Allowed && !d.TooLarge, len(h) == 0
 	x := f&(XRateLimit|XRateLimitEpoch) != 0
 	n := more
@@ -151,8 +151,8 @@ func (f Fields) set(h http.Header, policy, full string, t *sluice.Term, d *sluic
 	if n == 0 {
 		return nil
 	}
-	// All values lie in one string and all slices in one array: two allocations.
-	// What says the same has the same bytes.
+	// All values lie in one string and all slices in one array: two allocations at
+	// most. What says the same has the same bytes.
 	var buf [128]byte
 	b := append(appendItem(buf[:0], t.Name), ";r="...)
 	r := len(b)
@@ -174,12 +174,17 @@ func (f Fields) set(h http.Header, policy, full string, t *sluice.Term, d *sluic
 	if x && d.Remaining > maxInteger {
 		b = strconv.AppendInt(b, d.Remaining, 10)
 	}
-	text := string(b)
+	var text string
+	var values []string
+	if m == nil {
+		text, values = string(b), make([]string, n)
+	} else {
+		text, values = m.string(b), m.strings(n)
+	}
 	item, wait := text[:end], text[w:end]
 	full = cmp.Or(full, text[end:fullEnd])
 	reset := cmp.Or(text[fullEnd:resetEnd], wait)
 	remaining := cmp.Or(text[resetEnd:], text[r:w-len(";t=")])
-	values := make([]string, n)
 	if f&Draft11 != 0 {
 		values[0], values[1] = item, policy
 		addField(h, bare, fieldRateLimit, values[0:1:1])

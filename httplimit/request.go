@@ -30,6 +30,7 @@ type Request struct {
 	limit *sluice.Term // the last of which item was asked: mostly that of the next request, too
 	item  *limitItem
 
+	memory  memory
 	buf     []byte  // memory for the body of an answer
 	summary Summary // for OnEnd; it has not begun if nobody wants it, or has had it
 
