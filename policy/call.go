@@ -89,8 +89,9 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 // conclude says what follows from the verdict.
 func (c *Call) conclude(ctx context.Context) {
 	v, e := &c.evaluated, &c.Event
-	e.Verdict, e.Decision, e.Err, e.Evaluated = Allowed, v.Decision, v.Err, v
-	e.Limit, e.Charge, e.Rule, e.Violated = nil, sluice.Charge{}, nil, nil
+	e.Verdict, e.Err, e.Evaluated, e.Violated = Allowed, v.Err, v, nil
+	e.Decision = v.Decision
+	e.Limit, e.Rule, e.Charge = nil, nil, sluice.Charge{}
 	if err := v.unseated(); err != nil {
 		c.front.opts.Queue.refuse(err)
 		e.Verdict, e.Err = FailedClosed, err

@@ -310,7 +310,6 @@ func (v *Verdict) add(role role, first int, peek bool) {
 		k := another(&v.asks)
 		k.role, k.peek, k.presumed, k.left = role, peek, false, false
 		k.first, k.n = first, n
-		k.result = sluice.Result{}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 // segment by segment, then by what distinguishes the rules of one path best.
 // What it finds is checked against the rule; what it leaves out cannot match.
 type index struct {
+	every []hit // rules that match every request
 	any   tree
 	hosts map[string]*tree // exact hosts
 	below map[string]*tree // of "*.example.com", under "example.com"
@@ -51,6 +52,10 @@ type fieldGroup struct {
 }
 
 func (x *index) add(number int32, r *rule) {
+	if r.bare && len(r.Match.Hosts)+len(r.patterns) == 0 {
+		x.every = append(x.every, hit{ref: ref{number, -1}})
+		return
+	}
 	x.paths = x.paths || len(r.patterns)+len(r.except) > 0
 	trees := []*tree{&x.any}
 	if len(r.Match.Hosts) > 0 {
