@@ -112,6 +112,14 @@ func (c *Call) conclude(ctx context.Context) {
 			return
 		}
 	}
+	if !v.Allowed || v.Err != nil || v.needs&shadowed.needs() != 0 {
+		c.concludeBeside(ctx)
+	}
+}
+
+// concludeBeside says what follows where it is not a limit's decision alone.
+func (c *Call) concludeBeside(ctx context.Context) {
+	v, e := &c.evaluated, &c.Event
 	switch {
 	case v.Refused != nil:
 		e.Verdict, e.Err = Refused, v.Refused
