@@ -46,7 +46,7 @@ func (q *Request) refuse(w http.ResponseWriter) {
 	started := len(h) > 0
 	var values []string
 	if e.Verdict == policy.Denied && e.Limit != nil {
-		values = opts.Fields.set(h, q.policies(), e.Limit, &e.Decision, problemFields)
+		values = opts.Fields.set(h, &q.memory, q.policies(), q.limitItem().full, e.Limit, &e.Decision, problemFields)
 		if opts.Fields&(XRateLimit|XRateLimitEpoch) != 0 {
 			exchange.Release(w, xFields)
 		}
@@ -89,10 +89,7 @@ func challenge(h http.Header, token *policy.TokenError) {
 // policies returns RateLimit-Policy of all limits that applied.
 func (q *Request) policies() string {
 	if q.call.Evaluated.Limits() == 1 {
-		if q.limit != q.call.Limit {
-			q.limit, q.item = q.call.Limit, q.mw.items.of(q.call.Limit)
-		}
-		return q.item.policy
+		return q.limitItem().policy
 	}
 	var buf [256]byte
 	b := buf[:0]
@@ -105,12 +102,21 @@ func (q *Request) policies() string {
 	return string(b)
 }
 
+// limitItem returns what is always said of the limit that binds.
+func (q *Request) limitItem() *limitItem {
+	if q.limit != q.call.Limit {
+		q.limit, q.item = q.call.Limit, q.mw.items.of(q.call.Limit)
+	}
+	return q.item
+}
+
 // limitItems are what is always said of a limit, each made when it is first needed. Their
 // number is bounded by that of the policy's limits.
 type limitItems struct{ made sync.Map } // *sluice.Term to *limitItem
 
 type limitItem struct {
 	policy string                 // of RateLimit-Policy
+	full   string                 // X-RateLimit-Limit
 	denial atomic.Pointer[denial] // nil: none was needed yet
 }
 
@@ -118,7 +124,7 @@ func (i *limitItems) of(t *sluice.Term) *limitItem {
 	if made, ok := i.made.Load(t); ok {
 		return made.(*limitItem) //nolint:forcetypeassert // nothing else is ever stored
 	}
-	made, _ := i.made.LoadOrStore(t, &limitItem{policy: PolicyItem(t)})
+	made, _ := i.made.LoadOrStore(t, &limitItem{policy: PolicyItem(t), full: string(appendFull(nil, t))})
 	return made.(*limitItem) //nolint:forcetypeassert // nothing else is ever stored
 }
 
@@ -131,7 +137,7 @@ func (q *Request) setFields(h http.Header) (own []string) {
 	if c.Limit == nil {
 		return nil
 	}
-	fields.set(h, q.policies(), c.Limit, &c.Decision, 0)
+	fields.set(h, &q.memory, q.policies(), q.limitItem().full, c.Limit, &c.Decision, 0)
 	own = c.SetAnswer(h)
 	if fields&NoFields != 0 {
 		return own

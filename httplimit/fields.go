@@ -4,6 +4,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -120,70 +121,89 @@ func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decis
 	if f == 0 {
 		f = Draft11
 	}
-	f.set(h, policy, t, &d, 0)
+	f.set(h, nil, policy, "", t, &d, 0)
 }
 
-// set is Set with memory for so many values more, which it returns.
-func (f Fields) set(h http.Header, policy string, t *sluice.Term, d *sluice.Decision, more int) []string {
-	// All values lie in one string and all slices in one array: two allocations.
-	var (
-		buf  [256]byte
-		b    = buf[:0]
-		ends [6]int // of each value in b
-		keys [6]string
-		n    int
-	)
-	end := func(key string) {
-		keys[n], ends[n] = key, len(b)
-		n++
+// appendFull appends X-RateLimit-Limit.
+func appendFull(b []byte, t *sluice.Term) []byte {
+	full := t.Full()
+	if t.Algorithm == sluice.Block { // which binds only a key that it denies all
+		full = 0
 	}
-	wait := effective(d)
+	return strconv.AppendInt(b, full, 10)
+}
+
+// set is Set with memory, unless that is nil, X-RateLimit-Limit, unless that is empty,
+// and room for so many values more, which it returns.
+func (f Fields) set(h http.Header, m *memory, policy, full string, t *sluice.Term, d *sluice.Decision, more int) []string {
+	denied, bare := !d.Allowed && !d.TooLarge, len(h) == 0
+	x := f&(XRateLimit|XRateLimitEpoch) != 0
+	n := more
 	if f&Draft11 != 0 {
-		b = appendItem(b, t.Name)
-		b = appendParam(b, ";r=", d.Remaining)
-		b = appendParam(b, ";t=", wait)
-		end(fieldRateLimit)
+		n += 2
 	}
-	if f&(XRateLimit|XRateLimitEpoch) != 0 {
-		full := t.Full()
-		if t.Algorithm == sluice.Block { // which binds only a key that it denies all
-			full = 0
-		}
-		b = strconv.AppendInt(b, full, 10)
-		end(fieldXLimit)
-		b = strconv.AppendInt(b, max(d.Remaining, 0), 10)
-		end(fieldXRemaining)
-		if f&XRateLimitEpoch != 0 {
-			b = strconv.AppendInt(b, epochAfter(time.Now(), d.ResetAfter), 10)
-		} else {
-			b = strconv.AppendInt(b, ceilSeconds(d.ResetAfter), 10)
-		}
-		end(fieldXReset)
+	if x {
+		n += 3
 	}
-	if !d.Allowed && !d.TooLarge {
-		if f&(XRateLimit|XRateLimitEpoch) != 0 {
-			b = strconv.AppendInt(b, wait, 10)
-			end(fieldXRetry)
-		}
-		b = strconv.AppendInt(b, wait, 10)
-		end(fieldRetryAfter)
+	if denied {
+		n += 2
 	}
-	text, start := string(b), 0
-	values := make([]string, n+1+more)
-	for i := range n {
-		values[i] = text[start:ends[i]]
-		start = ends[i]
-		if keys[i] == fieldRateLimit {
-			addField(h, fieldRateLimit, values[i:i+1:i+1])
-			continue
-		}
-		h[keys[i]] = values[i : i+1 : i+1]
+	if n == 0 {
+		return nil
 	}
+	// All values lie in one string and all slices in one array: two allocations at
+	// most. What says the same has the same bytes.
+	var buf [128]byte
+	b := append(appendItem(buf[:0], t.Name), ";r="...)
+	r := len(b)
+	b = append(appendParam(b, "", d.Remaining), ";t="...)
+	w := len(b)
+	b = appendParam(b, "", effective(d))
+	end := len(b)
+	if x && full == "" {
+		b = appendFull(b, t)
+	}
+	fullEnd := len(b)
+	switch {
+	case f&XRateLimitEpoch != 0:
+		b = strconv.AppendInt(b, epochAfter(time.Now(), d.ResetAfter), 10)
+	case x && denied:
+		b = strconv.AppendInt(b, ceilSeconds(d.ResetAfter), 10)
+	}
+	resetEnd := len(b)
+	if x && d.Remaining > maxInteger {
+		b = strconv.AppendInt(b, d.Remaining, 10)
+	}
+	var text string
+	var values []string
+	if m == nil {
+		text, values = string(b), make([]string, n)
+	} else {
+		text, values = m.string(b), m.strings(n)
+	}
+	item, wait := text[:end], text[w:end]
+	full = cmp.Or(full, text[end:fullEnd])
+	reset := cmp.Or(text[fullEnd:resetEnd], wait)
+	remaining := cmp.Or(text[resetEnd:], text[r:w-len(";t=")])
 	if f&Draft11 != 0 {
-		values[n] = policy
-		addField(h, fieldPolicy, values[n:n+1:n+1])
+		values[0], values[1] = item, policy
+		addField(h, bare, fieldRateLimit, values[0:1:1])
+		addField(h, bare, fieldPolicy, values[1:2:2])
+		values = values[2:]
 	}
-	return values[n+1:]
+	if x {
+		values[0], values[1], values[2] = full, remaining, reset
+		h[fieldXLimit], h[fieldXRemaining], h[fieldXReset] = values[0:1:1], values[1:2:2], values[2:3:3]
+		values = values[3:]
+	}
+	if denied {
+		values[0], values[1] = wait, wait
+		if h[fieldRetryAfter] = values[0:1:1]; x {
+			h[fieldXRetry] = values[1:2:2]
+		}
+		values = values[2:]
+	}
+	return values
 }
 
 // setRetryAfter answers a request that was not decided, or not in
@@ -199,9 +219,11 @@ func setRetryAfter(h http.Header, e *policy.Event) {
 }
 
 // addField keeps the items of a limiter further out: both fields are lists.
-func addField(h http.Header, key string, value []string) {
-	if before := h[key]; len(before) > 0 {
-		value = append(slices.Clip(before), value...)
+func addField(h http.Header, bare bool, key string, value []string) {
+	if !bare { // else there are none
+		if before := h[key]; len(before) > 0 {
+			value = append(slices.Clip(before), value...)
+		}
 	}
 	h[key] = value
 }

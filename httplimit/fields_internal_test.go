@@ -114,6 +114,30 @@ func TestSetFields(t *testing.T) {
 				"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "7", "X-RateLimit-Reset": "2",
 			},
 		},
+		{
+			"denied, without RateLimit", XRateLimit,
+			sluice.Decision{Remaining: 3, RetryAfter: 12 * time.Second, ResetAfter: time.Minute},
+			map[string]string{
+				"Retry-After": "12", "X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "3", "X-RateLimit-Reset": "60",
+				"X-Ratelimit-Retry-After": "12",
+			},
+		},
+		{
+			"more than an Integer", all,
+			sluice.Decision{Allowed: true, Remaining: maxInteger + 1},
+			map[string]string{
+				"RateLimit-Policy": `"a";q=100;w=60`, "RateLimit": `"a";r=999999999999999;t=0`,
+				"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "1000000000000000", "X-RateLimit-Reset": "0",
+			},
+		},
+		{
+			"less than nothing", all,
+			sluice.Decision{Allowed: true, Remaining: -1, ResetAfter: -1},
+			map[string]string{
+				"RateLimit-Policy": `"a";q=100;w=60`, "RateLimit": `"a";r=0;t=0`,
+				"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "0",
+			},
+		},
 		{"none", NoFields, sluice.Decision{Allowed: true, Remaining: 1}, map[string]string{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

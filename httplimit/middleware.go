@@ -81,6 +81,9 @@ func (m *Middleware) client(r *http.Request) netip.Addr {
 	return m.front.Client(clientip.Peer(r.RemoteAddr), func(name string) []string { return r.Header[name] })
 }
 
+// verifies reports whether tokens have a part in decisions.
+func (m *Middleware) verifies() bool { return m.opts.Claims != nil || m.opts.TokenRequired }
+
 // skips reports whether a request is passed on undecided.
 func (m *Middleware) skips(r *http.Request) bool { return m.opts.Skip != nil && m.opts.Skip(r) }
 
@@ -117,7 +120,7 @@ func (m *Middleware) release(q *Request) {
 	if q.settlement.Taken() {
 		return
 	}
-	q.end()
+	q.end(m)
 	if m.opts.OnEnd != nil { // else there is none
 		q.summary = Summary{}
 	}

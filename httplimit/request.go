@@ -30,6 +30,7 @@ type Request struct {
 	limit *sluice.Term // the last of which item was asked: mostly that of the next request, too
 	item  *limitItem
 
+	memory  memory
 	buf     []byte  // memory for the body of an answer
 	summary Summary // for OnEnd; it has not begun if nobody wants it, or has had it
 
@@ -119,11 +120,11 @@ func (q *Request) decide(m *Middleware, w http.ResponseWriter, r *http.Request) 
 
 func (q *Request) begin(m *Middleware, w http.ResponseWriter, r *http.Request, client netip.Addr) {
 	q.mw, q.w, q.r, q.client, q.status = m, w, r, client, 0
-	if q.claim == nil {
-		q.claim = q.lookUp
-	}
 	var claims func(string) (string, error)
-	if m.opts.Claims != nil || m.opts.TokenRequired {
+	if m.verifies() {
+		if q.claim == nil {
+			q.claim = q.lookUp
+		}
 		claims = q.claim
 	}
 	q.attributes.Reset(r, client, claims)
@@ -133,10 +134,13 @@ func (q *Request) begin(m *Middleware, w http.ResponseWriter, r *http.Request, c
 }
 
 // end lets go of all that belongs to the request.
-func (q *Request) end() {
+func (q *Request) end(m *Middleware) {
 	q.letGo()
 	q.mw, q.w, q.x, q.r, q.client = nil, nil, nil, nil, netip.Addr{}
-	q.token, q.attributes, q.own = policy.Token{}, attributes{}, false
+	q.attributes, q.own = attributes{}, false
+	if m.verifies() {
+		q.token = policy.Token{}
+	}
 	e := &q.call.Event
 	e.Err, e.Violated, e.Charge.Key, e.Evaluated = nil, nil, "", nil // the rest is the policy's, and set anew
 }

@@ -14,7 +14,7 @@ import (
 // limit, and no other, once more.
 func (v *Verdict) ask(ctx context.Context) {
 	first := &v.asks[0]
-	if first.role == taken && !v.peek && v.deniesCount(first) {
+	if v.needs&needsGrace != 0 && first.role == taken && !v.peek && v.deniesCount(first) {
 		// A denial would be counted although the request may pass on its grace:
 		// look before asking. A request that spends the soft limit in between makes the
 		// question a denied one, which errs on the side of the limit.
@@ -26,6 +26,9 @@ func (v *Verdict) ask(ctx context.Context) {
 		}
 	}
 	v.all(ctx)
+	if v.needs&needsGrace == 0 {
+		return
+	}
 	// Each turn puts a grace limit in the place of at least one soft one, and a
 	// charge has one at most.
 	for range first.n {
@@ -43,7 +46,10 @@ func (v *Verdict) responsesDeny() bool {
 }
 
 func (v *Verdict) counted() *ask {
-	for i := range v.asks[:v.enforced()] {
+	if v.needs&counted.needs() == 0 {
+		return nil
+	}
+	for i := range v.asks[:v.enforced] {
 		if v.asks[i].role == counted {
 			return &v.asks[i]
 		}
@@ -82,8 +88,11 @@ func (v *Verdict) switchOver(k *ask) bool {
 				case t != soft || c.over:
 					return false
 				case pass == 1:
-					c.over, c.soft, c.Plan = true, *o, c.set.over
-					v.flat[j].Plan = c.Plan
+					v.sequel(j).soft = *o
+					c.over, c.Plan = true, c.set.over
+					if len(v.flat) > 0 {
+						v.flat[j].Plan = c.Plan
+					}
 					switched = true
 				}
 			}
@@ -94,7 +103,7 @@ func (v *Verdict) switchOver(k *ask) bool {
 
 // single asks the store about one ask.
 func (v *Verdict) single(ctx context.Context, k *ask) {
-	if v.claim(ctx, k) {
+	if v.claims(k) && v.claim(ctx, k) {
 		return
 	}
 	k.result.Decision, k.result.Err = v.store.Take(ctx, v.request(k, sluice.OpTake))
@@ -108,7 +117,7 @@ func (v *Verdict) all(ctx context.Context) {
 		return
 	}
 	asks := v.asks
-	if v.claim(ctx, &asks[0]) {
+	if v.claims(&asks[0]) && v.claim(ctx, &asks[0]) {
 		asks = asks[1:]
 	}
 	v.requests, v.results = v.requests[:0], v.results[:0]
@@ -135,19 +144,20 @@ func (v *Verdict) fill(k *ask) {
 	case k.result.Err != nil:
 		clear(outcomes)
 	case k.terms == 1:
-		outcomes[0] = sluice.Outcome{Allowed: d.Allowed, TooLarge: d.TooLarge, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+		o := &outcomes[0]
+		o.Allowed, o.TooLarge, o.Remaining = d.Allowed, d.TooLarge, d.Remaining
+		o.RetryAfter, o.ResetAfter, o.Spent = d.RetryAfter, d.ResetAfter, 0
 	}
 }
 
 // combine makes one verdict of the answers for the active rules.
 func (v *Verdict) combine(ctx context.Context) {
 	v.Allowed = true
-	n := v.enforced()
-	if n == 0 {
+	if v.enforced == 0 {
 		return
 	}
 	var errs []error
-	for i := range n {
+	for i := range v.enforced {
 		k := &v.asks[i]
 		if k.result.Err == nil {
 			v.Allowed = v.Allowed && k.result.Decision.Allowed
@@ -171,7 +181,9 @@ func (v *Verdict) combine(ctx context.Context) {
 	} else if k := v.counted(); k != nil && k.result.Err == nil {
 		v.Decision = k.result.Decision
 	}
-	v.Decision.Allowed = v.Allowed
+	if v.Decision.Allowed != v.Allowed {
+		v.Decision.Allowed = v.Allowed
+	}
 	if len(errs) > 0 {
 		v.Err = errors.Join(v.Err, errors.Join(errs...))
 	}
@@ -185,7 +197,7 @@ func (v *Verdict) combine(ctx context.Context) {
 // undoLate has the store give back what it turns out to have charged to a request
 // that goes no further.
 func (v *Verdict) undoLate() {
-	for i := range v.enforced() {
+	for i := range v.enforced {
 		if late, ok := errors.AsType[*sluice.MaybeSentError](v.asks[i].result.Err); ok {
 			late.Undo(nil)
 		}

@@ -89,7 +89,9 @@ func (c *Call) Limits() iter.Seq[*sluice.Term] {
 // conclude says what follows from the verdict.
 func (c *Call) conclude(ctx context.Context) {
 	v, e := &c.evaluated, &c.Event
-	*e = Event{Decision: v.Decision, Err: v.Err, Evaluated: v}
+	e.Verdict, e.Err, e.Evaluated, e.Violated = Allowed, v.Err, v, nil
+	e.Decision = v.Decision
+	e.Limit, e.Rule, e.Charge = nil, nil, sluice.Charge{}
 	if err := v.unseated(); err != nil {
 		c.front.opts.Queue.refuse(err)
 		e.Verdict, e.Err = FailedClosed, err
@@ -101,7 +103,7 @@ func (c *Call) conclude(ctx context.Context) {
 		binds := v.named(v.binding)
 		e.Limit = &binds.Term
 		e.Rule = &binding.rule.Rule
-		e.Charge = sluice.Charge{Key: binding.Key, Cost: binding.Cost}
+		e.Charge.Key, e.Charge.Cost = binding.Key, binding.Cost
 		if !v.Allowed {
 			e.Verdict, e.Violated = Denied, c.violated(binds)
 			if j := e.Rule.RetryJitter; j != (Jitter{}) {
@@ -110,6 +112,14 @@ func (c *Call) conclude(ctx context.Context) {
 			return
 		}
 	}
+	if !v.Allowed || v.Err != nil || v.needs&shadowed.needs() != 0 {
+		c.concludeBeside(ctx)
+	}
+}
+
+// concludeBeside says what follows where it is not a limit's decision alone.
+func (c *Call) concludeBeside(ctx context.Context) {
+	v, e := &c.evaluated, &c.Event
 	switch {
 	case v.Refused != nil:
 		e.Verdict, e.Err = Refused, v.Refused

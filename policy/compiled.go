@@ -13,25 +13,27 @@ import (
 
 // rule is a Rule, compiled.
 type rule struct {
-	Rule
+	needs    needs
+	bare     bool  // the index has checked all that it asks for
+	cost     int64 // of each request; as needsCost says, another may be asked for
+	levels   []level
 	patterns []pattern
 	except   []pattern
-	levels   []level
-	bare     bool // the index has checked all that it asks for
+	Rule
 }
 
 // level is a Level, compiled.
 type level struct {
 	*Level
-	scope      string
 	parts      []keyPart
 	limited    bool // not only requests in flight
 	base       *set // nil if it is not, or a request without a tier has no limits
+	overrides  map[string]override
+	exempt     map[string]struct{}
+	scope      string
 	inFlight   sluice.SlotLimit
 	tierPart   keyPart
 	tiers      map[string]*set // nil: of one without limits
-	overrides  map[string]override
-	exempt     map[string]struct{}
 	candidates []candidate
 }
 

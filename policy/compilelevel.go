@@ -274,6 +274,7 @@ func (c *compiler) set(r *rule, at Place, scope string, limits []Limit) *set {
 		t := s.take.Term(i)
 		s.counts = s.counts || t.CountDenied || t.Algorithm == sluice.Block
 	}
+	r.needs |= s.needed()
 	return s
 }
 

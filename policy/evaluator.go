@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -56,15 +57,17 @@ func (e *Evaluator) Peek(ctx context.Context, a Attributes, v *Verdict) {
 
 func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek bool) {
 	v.reset(e, a, peek)
-	v.patience(ctx, e.MaxWait)
 	now := e.Now
 	if now == nil {
 		now = time.Now //nolint:forbidigo // when an override ends, which is a date; no decision is computed of it
 	}
 	e.Policy.Match(a, &v.matches)
 	v.collect(a, now)
-	if v.Refused != nil || v.Failure != sluice.FailOpen || !peek && !v.joins() && !v.acquire(ctx) {
-		v.asks = v.asks[:0]
+	if v.delays() {
+		v.patience(ctx)
+	}
+	if v.Refused != nil || v.Failure != sluice.FailOpen || !peek && len(v.holds) > 0 && !v.joins() && !v.acquire(ctx) {
+		v.asks, v.enforced = v.asks[:0], 0
 		return
 	}
 	if len(v.asks) == 0 {
@@ -72,16 +75,18 @@ func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek
 		return
 	}
 	v.layout()
-	if v.tooManyCharges(ctx) {
+	if len(v.charges) > sluice.MaxCharges && v.tooManyCharges(ctx) {
 		return
 	}
-	v.seating()
+	if v.delays() {
+		v.seating()
+	}
 	if !v.askWithSlot(ctx) {
-		v.asks = v.asks[:0]
+		v.asks, v.enforced = v.asks[:0], 0
 		return
 	}
 	v.combine(ctx)
-	if !v.Allowed {
+	if !v.Allowed && len(v.holds) > 0 {
 		v.Err = errors.Join(v.Err, v.release(ctx))
 	}
 }
@@ -89,7 +94,7 @@ func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek
 // tooManyCharges makes the request a failed one if it is charged more than a store
 // accepts.
 func (v *Verdict) tooManyCharges(ctx context.Context) bool {
-	for i := range v.enforced() {
+	for i := range v.enforced {
 		k := &v.asks[i]
 		if k.n <= sluice.MaxCharges {
 			continue
@@ -98,7 +103,7 @@ func (v *Verdict) tooManyCharges(ctx context.Context) bool {
 			k.n, sluice.MaxCharges)
 		v.Failure = v.failing(k)
 		v.Allowed = v.Failure == sluice.FailOpen
-		v.asks = v.asks[:0]
+		v.asks, v.enforced = v.asks[:0], 0
 		if !v.Allowed {
 			v.Err = errors.Join(v.Err, v.release(ctx))
 		}
@@ -145,11 +150,22 @@ type charge struct {
 	set       *set       // nil for a candidate
 	candidate *candidate // nil but for a candidate
 	over      bool       // the soft limit has denied, so its grace is charged
-	soft      sluice.Outcome
-	role      role
-	presumed  int64 // what it was charged before the response, if only asked for till then
-	actual    int64 // what it has cost in the end
 	sluice.Charge
+}
+
+// sequel is what follows for a charge from a denial, or from the response: for few.
+type sequel struct {
+	soft     sluice.Outcome // of the soft limit that has denied
+	presumed int64          // what it was charged before the response, if only asked for till then
+	actual   int64          // what it has cost in the end
+}
+
+// sequel returns that of the j-th charge.
+func (v *Verdict) sequel(j int) *sequel {
+	for len(v.sequels) < len(v.charges) {
+		v.sequels = append(v.sequels, sequel{})
+	}
+	return &v.sequels[j]
 }
 
 // ask is one question to the store: charges that are decided together.
@@ -168,70 +184,40 @@ type ask struct {
 // collect finds what the request is charged: those of the active rules
 // first, then those that count responses, then each candidate by itself.
 func (v *Verdict) collect(a Attributes, now func() time.Time) {
-	has := &v.matches.of.index.has
-	for _, role := range [...]role{taken, counted, shadowed, shaping} {
-		if has[role] && v.Refused == nil {
-			v.collectRole(a, now, role)
-		}
+	for _, hit := range v.matches.hits {
+		v.needs |= v.matches.of.rules[hit.rule].needs
 	}
+	v.collectRole(a, now, taken)
+	v.enforced = len(v.asks)
+	if v.needs&(counted.needs()|shadowed.needs()|shaping.needs()|needsSlot|needsTrial) == 0 {
+		return
+	}
+	v.collectRole(a, now, counted)
+	v.enforced = len(v.asks)
+	v.collectRole(a, now, shadowed)
+	v.collectRole(a, now, shaping)
 	v.candidates()
+	if len(v.holds) > 0 && v.slots == nil {
+		v.slots, v.ownSlots = v.store.(sluice.SlotStore)
+	}
 }
 
 func (v *Verdict) collectRole(a Attributes, now func() time.Time, role role) {
+	if v.needs&role.needs() == 0 || v.Refused != nil {
+		return
+	}
 	first := len(v.charges)
 	for _, hit := range v.matches.hits {
 		r := &v.matches.of.rules[hit.rule]
-		if r.role() != role || len(r.ExemptNetworks) > 0 && within(r.ExemptNetworks, v.matches.found.client) {
+		if r.needs&role.needs() == 0 || r.needs&needsNetwork != 0 && within(r.ExemptNetworks, v.matches.found.client) {
 			continue
 		}
 		if role == shadowed {
 			first = len(v.charges)
 		}
 		for i := range r.levels {
-			l := &r.levels[i]
-			key, ok, err := r.key(l, a, v, hit)
-			var s *set
-			if ok && l.limited {
-				s, err = r.set(l, key, a, v, hit, now)
-			}
-			var cost int64
-			if ok && err == nil && s != nil && role != shaping {
-				cost, err = r.before(a)
-			}
-			if err != nil {
-				if role != shadowed {
-					if v.impossible(r, err) {
-						return
-					}
-					continue
-				}
-				v.sideErrs = append(v.sideErrs, Trial{Rule: &r.Rule, Level: l.Level, Shadow: true, Err: err})
-				continue
-			}
-			if !ok {
-				continue
-			}
-			if s == nil && l.limited && role != shadowed {
-				v.free = append(v.free, freed{&r.Rule, l.Level})
-			}
-			if role == shaping {
-				if s == nil {
-					continue
-				}
-				wait := cmp.Or(r.MaxWait, bounds.ShapeTurn)
-				v.shapes = append(v.shapes, Shape{Rule: &r.Rule, Level: l.Level, MaxWait: wait, Charge: sluice.Charge{Plan: s.take, Key: key}})
-				continue
-			}
-			if l.InFlight != nil {
-				v.holds = append(v.holds, hold{rule: r, level: l, key: key})
-			}
-			if s == nil { // requests in flight only, if anything
-				continue
-			}
-			v.charges = append(v.charges, charge{rule: r, level: l, set: s, role: role, Charge: sluice.Charge{Plan: s.take, Key: key, Cost: cost}})
-			for j := range l.candidates {
-				k := &l.candidates[j]
-				v.trials = append(v.trials, charge{rule: r, level: l, candidate: k, role: candidacy, Charge: sluice.Charge{Plan: k.plan, Key: key, Cost: cost}})
+			if err := v.collectLevel(r, &r.levels[i], a, now, role, hit); err != nil && v.impossible(r, &r.levels[i], err) {
+				return
 			}
 		}
 		if role == shadowed {
@@ -243,6 +229,59 @@ func (v *Verdict) collectRole(a Attributes, now func() time.Time, role role) {
 	}
 }
 
+// collectLevel adds what a level charges. The error says why it cannot.
+func (v *Verdict) collectLevel(r *rule, l *level, a Attributes, now func() time.Time, role role, by hit) error {
+	key, ok, err := r.key(l, a, v, by)
+	if err != nil || !ok {
+		return err
+	}
+	s, cost := l.base, r.cost
+	if l.limited && (len(l.overrides) > 0 || l.Tiers != nil) {
+		if s, err = r.set(l, key, a, v, by, now); err != nil {
+			return err
+		}
+	}
+	if r.needs&needsCost != 0 && s != nil && role != shaping {
+		if cost, err = r.before(a); err != nil {
+			return err
+		}
+	}
+	if s == nil || role == shaping || r.needs&(needsSlot|needsTrial) != 0 {
+		v.collectBeside(r, l, s, role, key, cost)
+		if s == nil || role == shaping {
+			return nil
+		}
+	}
+	c := another(&v.charges)
+	c.rule, c.level, c.set, c.candidate, c.over = r, l, s, nil, false
+	c.Plan, c.Key, c.Cost, c.Held = s.take, key, cost, 0
+	return nil
+}
+
+// collectBeside adds what a level has beside its limits.
+func (v *Verdict) collectBeside(r *rule, l *level, s *set, role role, key string, cost int64) {
+	if s == nil && l.limited && role != shadowed {
+		v.free = append(v.free, freed{&r.Rule, l.Level})
+	}
+	if role == shaping {
+		if s != nil {
+			wait := cmp.Or(r.MaxWait, bounds.ShapeTurn)
+			v.shapes = append(v.shapes, Shape{Rule: &r.Rule, Level: l.Level, MaxWait: wait, Charge: sluice.Charge{Plan: s.take, Key: key}})
+		}
+		return
+	}
+	if l.InFlight != nil {
+		v.holds = append(v.holds, hold{rule: r, level: l, key: key})
+	}
+	if s == nil { // requests in flight only, if anything
+		return
+	}
+	for j := range l.candidates {
+		k := &l.candidates[j]
+		v.trials = append(v.trials, charge{rule: r, level: l, candidate: k, Charge: sluice.Charge{Plan: k.plan, Key: key, Cost: cost}})
+	}
+}
+
 // candidates asks for what is a candidate, each by itself.
 func (v *Verdict) candidates() {
 	for _, k := range v.trials {
@@ -251,9 +290,13 @@ func (v *Verdict) candidates() {
 	}
 }
 
-// impossible keeps why a request cannot be charged under a rule. It reports
+// impossible keeps why a request cannot be charged under a level. It reports
 // whether it must not go on.
-func (v *Verdict) impossible(r *rule, err error) bool {
+func (v *Verdict) impossible(r *rule, l *level, err error) bool {
+	if r.Shadow {
+		v.sideErrs = append(v.sideErrs, Trial{Rule: &r.Rule, Level: l.Level, Shadow: true, Err: err})
+		return false
+	}
 	if bad, ok := err.(*PartError); ok { //nolint:errorlint // it is never wrapped here
 		v.Refused = bad
 		return true
@@ -264,35 +307,49 @@ func (v *Verdict) impossible(r *rule, err error) bool {
 
 func (v *Verdict) add(role role, first int, peek bool) {
 	if n := len(v.charges) - first; n > 0 {
-		v.asks = append(v.asks, ask{role: role, peek: peek, first: first, n: n})
+		k := another(&v.asks)
+		k.role, k.peek, k.presumed, k.left = role, peek, false, false
+		k.first, k.n = first, n
 	}
 }
 
-// layout makes the store's requests of the asks.
+// another adds an element to a slice, in which is what was there before: it is to be
+// written where it stays, as a copy of what has just been written is slow.
+func another[T any](s *[]T) *T {
+	n := len(*s)
+	*s = slices.Grow(*s, 1)[:n+1]
+	return &(*s)[n]
+}
+
+// layout finds out where the outcomes of the asks go, and where a request needs
+// several charges one behind the other, puts them so.
 func (v *Verdict) layout() {
+	if len(v.charges) > len(v.asks) {
+		for i := range v.charges {
+			v.flat = append(v.flat, v.charges[i].Charge)
+		}
+	}
 	terms := 0
-	for i := range v.charges {
-		terms += v.charges[i].Plan.Len()
-		v.flat = append(v.flat, v.charges[i].Charge)
+	for i := range v.asks {
+		k := &v.asks[i]
+		k.outcomes = terms
+		for j := k.first; j < k.first+k.n; j++ {
+			terms += v.charges[j].Plan.Len()
+		}
+		k.terms = terms - k.outcomes
 	}
 	if cap(v.outcomes) < terms {
 		v.outcomes = make([]sluice.Outcome, terms)
 	}
 	v.outcomes = v.outcomes[:terms]
-	at := 0
-	for i := range v.asks {
-		k := &v.asks[i]
-		k.outcomes = at
-		for _, c := range v.flat[k.first : k.first+k.n] {
-			k.terms += c.Plan.Len()
-		}
-		at += k.terms
-	}
 }
 
 // request returns the store's request of an ask.
 func (v *Verdict) request(k *ask, op sluice.Op) sluice.Request {
-	req := sluice.Request{Op: op, Charge: v.flat[k.first], More: v.flat[k.first+1 : k.first+k.n : k.first+k.n]}
+	req := sluice.Request{Op: op, Charge: v.charges[k.first].Charge}
+	if k.n > 1 {
+		req.More = v.flat[k.first+1 : k.first+k.n : k.first+k.n]
+	}
 	if op != sluice.OpTake && op != sluice.OpPeek {
 		return req
 	}
@@ -310,9 +367,11 @@ func (v *Verdict) request(k *ask, op sluice.Op) sluice.Request {
 	return req
 }
 
-// patience finds out how long the request may be delayed.
-func (v *Verdict) patience(ctx context.Context, maxWait time.Duration) {
-	v.maxWait, v.left = maxWait, 0
+// delays reports whether the request may be delayed.
+func (v *Verdict) delays() bool { return v.maxWait > 0 || v.needs&needsDelay != 0 }
+
+// patience finds out for how long, as the request has a deadline.
+func (v *Verdict) patience(ctx context.Context) {
 	if deadline, ok := ctx.Deadline(); ok {
 		left := time.Until(deadline) //nolint:forbidigo // a context's deadline is of that clock
 		v.left = min(max(left, time.Microsecond), sluice.MaxWait)
@@ -324,6 +383,9 @@ func (v *Verdict) patience(ctx context.Context, maxWait time.Duration) {
 // after its deadline is better denied at once.
 func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) {
 	op, least = sluice.OpTake, v.maxWait
+	if !v.delays() {
+		return op, 0, false
+	}
 	if v.maxWait > 0 {
 		op = sluice.OpReserve
 	}

@@ -209,7 +209,7 @@ func (f *Front) decide(ctx context.Context, a Attributes, c *Call) {
 	v := &c.evaluated
 	f.evaluator.Decide(ctx, a, v)
 	c.conclude(ctx)
-	if c.Verdict != Abandoned { // a store that gave up because the client did has not failed
+	if v.Err != nil && c.Verdict != Abandoned { // a store that gave up because the client did has not failed
 		f.Report(ctx, a, v.Err)
 	}
 	if c.Passes() && v.Decision.Delay > 0 {

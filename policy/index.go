@@ -13,11 +13,11 @@ import (
 // segment by segment, then by what distinguishes the rules of one path best.
 // What it finds is checked against the rule; what it leaves out cannot match.
 type index struct {
+	every []hit // rules that match every request
 	any   tree
 	hosts map[string]*tree // exact hosts
 	below map[string]*tree // of "*.example.com", under "example.com"
 	paths bool             // a rule has a pattern, so that paths must be read
-	has   [asides]bool     // roles that a rule has
 }
 
 // tree holds the rules of one host.
@@ -52,8 +52,11 @@ type fieldGroup struct {
 }
 
 func (x *index) add(number int32, r *rule) {
+	if r.bare && len(r.Match.Hosts)+len(r.patterns) == 0 {
+		x.every = append(x.every, hit{ref: ref{number, -1}})
+		return
+	}
 	x.paths = x.paths || len(r.patterns)+len(r.except) > 0
-	x.has[r.role()] = true
 	trees := []*tree{&x.any}
 	if len(r.Match.Hosts) > 0 {
 		trees = trees[:0]

@@ -80,13 +80,20 @@ func (m *Matches) Rule(i int) *Rule { return m.of.Rule(int(m.hits[i].rule)) }
 // there are, and allocates only for an unclean path or when m grows.
 func (p *Policy) Match(a Attributes, m *Matches) {
 	m.of = p
-	m.hits, m.all = m.hits[:0], m.all[:0]
+	m.all = m.all[:0]
+	m.found.client = a.Client()
+	if !m.found.client.Is4() {
+		m.found.client = m.found.client.Unmap().WithZone("")
+	}
+	if m.hits = append(m.hits[:0], p.index.every...); len(m.hits) == len(p.rules) {
+		return
+	}
 	if p.index.paths {
 		m.path.set(a.Path())
 	} else {
 		m.path.n, m.path.paths[0].ok = 1, false // nobody asks
 	}
-	m.found.attributes, m.found.client = a, a.Client().Unmap().WithZone("")
+	m.found.attributes = a
 	for i := range m.path.n {
 		m.found.path, m.found.found = &m.path.paths[i], m.found.found[:0]
 		p.index.find(&m.found)

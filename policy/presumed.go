@@ -126,8 +126,8 @@ func (v *Verdict) keepOwed(k *ask) {
 		return
 	}
 	for j := k.first; j < k.first+k.n; j++ {
-		if c := &v.charges[j]; c.actual < c.presumed {
-			c.actual += p.keep(v.budget(&c.Charge), c.presumed-c.actual)
+		if of := v.sequel(j); of.actual < of.presumed {
+			of.actual += p.keep(v.budget(&v.charges[j].Charge), of.presumed-of.actual)
 		}
 	}
 }
@@ -175,9 +175,9 @@ func (v *Verdict) endPresumed(ctx context.Context) error {
 	}
 	var errs []error
 	for i := range v.charges {
-		if c := v.charges[i]; c.presumed > 0 {
-			late := c.Charge
-			late.Cost = p.end(v.budget(&c.Charge), c.presumed)
+		if presumed := v.sequel(i).presumed; presumed > 0 {
+			late := v.charges[i].Charge
+			late.Cost = p.end(v.budget(&late), presumed)
 			errs = append(errs, v.chargeLate(ctx, late))
 		}
 	}

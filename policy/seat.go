@@ -34,7 +34,14 @@ func (v *Verdict) seating() {
 // unseated returns why a request was denied that would have been delayed, had there
 // been a place; nil if that is not why.
 func (v *Verdict) unseated() error {
-	if v.full == nil || v.Allowed || len(v.asks) == 0 || v.responsesDeny() {
+	if v.full == nil {
+		return nil
+	}
+	return v.wouldWait()
+}
+
+func (v *Verdict) wouldWait() error {
+	if v.Allowed || len(v.asks) == 0 || v.responsesDeny() {
 		return nil
 	}
 	r := &v.asks[0].result

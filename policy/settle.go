@@ -38,9 +38,11 @@ func (v *Verdict) Settle(ctx context.Context, r Response) error {
 // Settles reports whether Settle may have something to do: units to correct, or
 // slots to release. Where it has not, nobody needs to watch the response.
 func (v *Verdict) Settles() bool {
-	for i := range v.charges {
-		if v.charges[i].rule.awaits() {
-			return true
+	if v.needs&needsResponse != 0 {
+		for i := range v.charges {
+			if v.charges[i].rule.awaits() {
+				return true
+			}
 		}
 	}
 	return len(v.holds) > 0
@@ -85,10 +87,10 @@ func (v *Verdict) Presume(ctx context.Context) error {
 func (v *Verdict) recorded(k *ask, terms sluice.Outcomes) {
 	p := v.presumptions()
 	for j := k.first; j < k.first+k.n; j++ {
-		c := &v.charges[j]
-		c.presumed, terms = spent(&c.Charge, terms)
-		if p != nil && c.presumed > 0 {
-			p.begin(v.budget(&c.Charge), c.presumed)
+		c, of := &v.charges[j].Charge, v.sequel(j)
+		of.presumed, terms = spent(c, terms)
+		if p != nil && of.presumed > 0 {
+			p.begin(v.budget(c), of.presumed)
 		}
 	}
 }
@@ -115,6 +117,9 @@ func (v *Verdict) Awaiting() iter.Seq[string] {
 
 // timed reports whether what a request is charged depends on how long it runs.
 func (v *Verdict) timed() bool {
+	if v.needs&needsTime == 0 {
+		return false
+	}
 	for i := range v.charges {
 		if v.charges[i].rule.Cost.Of == Milliseconds {
 			return true
@@ -152,7 +157,7 @@ func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) er
 			continue // nothing is charged
 		}
 		for j := k.first; j < k.first+k.n; j++ {
-			v.charges[j].actual = actual(&v.charges[j])
+			v.sequel(j).actual = actual(&v.charges[j])
 		}
 		v.keepOwed(k)
 		moved = v.correct(k, moved, sluice.OpRefund)
@@ -204,12 +209,12 @@ func (v *Verdict) move(ctx context.Context) error {
 func (v *Verdict) correct(k *ask, moved []sluice.Charge, op sluice.Op) []sluice.Charge {
 	first := len(moved)
 	for j := k.first; j < k.first+k.n; j++ {
-		c := &v.charges[j]
+		c, of := &v.charges[j], v.sequel(j)
 		was := c.Cost
 		if k.peek {
-			was = c.presumed
+			was = of.presumed
 		}
-		more := c.actual - was
+		more := of.actual - was
 		if op == sluice.OpRefund {
 			more = -more
 		}

@@ -34,19 +34,23 @@ type waiter = instants.Waiter[spot, receipt]
 // line returns what an ask charges, in the terms in which requests are compared.
 func (v *Verdict) line(k *ask) []instants.Charge[spot] {
 	v.spots = v.spots[:0]
-	for _, c := range v.flat[k.first : k.first+k.n] {
-		v.spots = append(v.spots, instants.Charge[spot]{Key: v.spot(&c), Plan: c.Plan.ID(), Cost: c.Cost})
+	for j := k.first; j < k.first+k.n; j++ {
+		c := &v.charges[j].Charge
+		v.spots = append(v.spots, instants.Charge[spot]{Key: v.spot(c), Plan: c.Plan.ID(), Cost: c.Cost})
 	}
 	return v.spots
+}
+
+// claims reports whether the request may have to do with an instant that others have
+// left.
+func (v *Verdict) claims(k *ask) bool {
+	return v.front != nil && v.front.opts.Queue.instants.Free() != 0 && !v.peek && k.role == taken
 }
 
 // claim makes the request wait for an instant that others have left, rather than
 // ask the store. If there is none for it, what others have left of its keys is
 // given back before the store is asked.
 func (v *Verdict) claim(ctx context.Context, k *ask) bool {
-	if v.front == nil || v.peek || k.role != taken || v.front.opts.Queue.instants.Free() == 0 {
-		return false
-	}
 	q, now := v.front.opts.Queue, time.Now() //nolint:forbidigo // instants of waiting are of that clock
 	by := v.until(k, now)
 	if !by.IsZero() && !v.seated {

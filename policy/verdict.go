@@ -61,7 +61,10 @@ type Verdict struct {
 	binding    place
 	matches    Matches
 	values     []string
+	needs      needs // of the rules that match
+	enforced   int   // how many asks are of active rules; they come first
 	charges    []charge
+	sequels    []sequel // of charges; fewer if the others have none
 	trials     []charge
 	asks       []ask
 	flat       []sluice.Charge
@@ -74,17 +77,20 @@ type Verdict struct {
 }
 
 func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
-	slots := e.Slots
-	if slots == nil {
-		slots, _ = e.Store.(sluice.SlotStore)
-	}
 	v.Allowed, v.Decision, v.Refused, v.InFlight, v.Err, v.Failure = false, sluice.Decision{}, nil, nil, nil, sluice.FailOpen
-	v.front, v.waiter, v.full, v.spots = e.front, nil, nil, v.spots[:0]
-	v.store, v.slots, v.attributes, v.peek, v.settled, v.bound, v.owner = e.Store, slots, a, peek, false, false, ""
-	v.ownSlots, v.joint = e.Slots == nil && slots != nil, false
+	v.front, v.waiter, v.full, v.store, v.slots, v.attributes = e.front, nil, nil, e.Store, e.Slots, a
+	v.maxWait, v.left, v.needs, v.enforced = e.MaxWait, 0, 0, 0
+	v.ownSlots, v.joint, v.peek, v.settled, v.bound = false, false, peek, false, false
 	// What they point to is kept for the next request.
-	v.holds, v.values, v.charges, v.trials, v.asks, v.flat = v.holds[:0], v.values[:0], v.charges[:0], v.trials[:0], v.asks[:0], v.flat[:0]
-	v.outcomes, v.requests, v.results, v.sideErrs, v.shapes = v.outcomes[:0], v.requests[:0], v.results[:0], v.sideErrs[:0], v.shapes[:0]
+	v.holds = v.holds[:0]
+	v.charges = v.charges[:0]
+	v.sequels = v.sequels[:0]
+	v.trials = v.trials[:0]
+	v.asks = v.asks[:0]
+	v.flat = v.flat[:0]
+	v.outcomes = v.outcomes[:0]
+	v.sideErrs = v.sideErrs[:0]
+	v.shapes = v.shapes[:0]
 	v.free = v.free[:0]
 }
 
@@ -128,7 +134,7 @@ func (v *Verdict) places(i int) iter.Seq[place] {
 // under.
 func (v *Verdict) active() iter.Seq[place] {
 	return func(yield func(place) bool) {
-		for i := range v.enforced() {
+		for i := range v.enforced {
 			for p := range v.places(i) {
 				if !yield(p) {
 					return
@@ -155,7 +161,7 @@ func (v *Verdict) Outcomes() iter.Seq[Outcome] {
 
 // Limits returns how many outcomes there are.
 func (v *Verdict) Limits() (n int) {
-	for i := range v.enforced() {
+	for i := range v.enforced {
 		n += v.asks[i].terms
 	}
 	return n
@@ -176,7 +182,8 @@ func (v *Verdict) reported(p place) sluice.Outcome {
 	c, o := &v.charges[p.charge], v.outcomes[p.outcome]
 	if c.over && !o.Allowed && c.set.soft() == p.term {
 		// The request passes again when either has room.
-		o.TooLarge, o.RetryAfter = o.TooLarge && c.soft.TooLarge, min(o.RetryAfter, c.soft.RetryAfter)
+		soft := &v.sequel(p.charge).soft
+		o.TooLarge, o.RetryAfter = o.TooLarge && soft.TooLarge, min(o.RetryAfter, soft.RetryAfter)
 	}
 	return o
 }
@@ -203,6 +210,9 @@ type Warning struct {
 // is allowed with a warning should notify the client.
 func (v *Verdict) Warnings() iter.Seq[Warning] {
 	return func(yield func(Warning) bool) {
+		if v.needs&needsGrace == 0 {
+			return
+		}
 		for i := range v.asks {
 			k := &v.asks[i]
 			if k.role != taken {
@@ -249,11 +259,8 @@ func (v *Verdict) Trials() iter.Seq[Trial] {
 				return
 			}
 		}
-		for i := range v.asks {
+		for i := v.enforced; i < len(v.asks); i++ {
 			k := &v.asks[i]
-			if k.role < shadowed {
-				continue
-			}
 			c := &v.charges[k.first]
 			s := Trial{Rule: &c.rule.Rule, Shadow: c.rule.Shadow, Allowed: k.result.Err == nil && k.result.Decision.Allowed, Decision: k.result.Decision, Err: k.result.Err}
 			if k.role == candidacy {
@@ -274,23 +281,13 @@ func (v *Verdict) Trials() iter.Seq[Trial] {
 // limit returns where the i-th limit of an ask stands: in which charge, and which of
 // its limits it is.
 func (v *Verdict) limit(k *ask, i int) (c *sluice.Charge, term int) {
-	flat := v.flat[k.first : k.first+k.n]
-	for j := range flat {
-		if c = &flat[j]; i < c.Plan.Len() {
+	for j := k.first; j < k.first+k.n; j++ {
+		if c = &v.charges[j].Charge; i < c.Plan.Len() {
 			return c, i
 		}
 		i -= c.Plan.Len()
 	}
 	return c, 0 // a store that counts otherwise
-}
-
-// enforced returns how many asks are of active rules; they come first.
-func (v *Verdict) enforced() int {
-	n := 0
-	for n < len(v.asks) && v.asks[n].role <= counted {
-		n++
-	}
-	return n
 }
 
 // failing returns the failure policy of all active rules that an ask is about.
@@ -307,9 +304,15 @@ func (v *Verdict) failing(k *ask) sluice.Failure {
 
 // binds finds the limit that binds and describes it in the decision.
 func (v *Verdict) binds() {
+	if k := &v.asks[0]; v.enforced == 1 && k.terms == 1 && v.needs&needsGrace == 0 && k.result.Err == nil { // the decision says all
+		if v.bound, v.binding = true, (place{0, k.first, 0, k.outcomes}); v.Decision.Binding != 0 { // of a store that counts otherwise
+			v.Decision.Binding = 0
+		}
+		return
+	}
 	i := 0
 	var best, o share
-	for a := range v.enforced() {
+	for a := range v.enforced {
 		k := &v.asks[a]
 		if k.result.Err != nil {
 			i += k.terms

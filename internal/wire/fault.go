@@ -44,39 +44,56 @@ func oneLength(values []string) bool {
 
 // plainHost reports whether a host is written so that all read it alike. None is.
 func plainHost(host string) bool {
-	name, port, _ := strings.Cut(host, ":")
+	rest := host
 	if inner, ok := strings.CutPrefix(host, "["); ok {
-		inner, rest, closed := strings.Cut(inner, "]")
+		var closed bool
+		inner, rest, closed = strings.Cut(inner, "]")
 		addr, err := netip.ParseAddr(inner)
-		if !closed || err != nil || !addr.Is6() || addr.Zone() != "" || rest != "" && rest[0] != ':' {
+		if !closed || err != nil || !addr.Is6() || addr.Zone() != "" {
 			return false
 		}
-		name, port = "", strings.TrimPrefix(rest, ":")
+	} else {
+		for rest != "" && bytes[rest[0]]&ofHost != 0 {
+			rest = rest[1:]
+		}
 	}
-	for i := range len(port) {
-		if port[i] < '0' || port[i] > '9' {
+	if rest == "" {
+		return true
+	}
+	for i := 1; i < len(rest); i++ {
+		if rest[i] < '0' || rest[i] > '9' {
 			return false
 		}
 	}
-	for i := range len(name) {
-		if c := name[i]; !letterOrDigit(c) && c != '-' && c != '.' && c != '_' && c != '~' {
-			return false
-		}
-	}
-	return true
+	return rest[0] == ':'
 }
 
 // Token reports whether s is a token of RFC 9110, section 5.6.2: the name of a
 // field, or a method.
 func Token(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; !letterOrDigit(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+		if bytes[s[i]]&ofToken == 0 {
 			return false
 		}
 	}
 	return s != ""
 }
 
-func letterOrDigit(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-}
+// What a byte may be part of.
+const (
+	ofToken = 1 << iota
+	ofHost
+)
+
+// bytes says of each byte what it may be part of.
+var bytes = func() (all [256]uint8) {
+	put := func(chars string, of uint8) {
+		for i := range len(chars) {
+			all[chars[i]] |= of
+		}
+	}
+	put("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", ofToken|ofHost)
+	put("!#$%&'*+-.^_`|~", ofToken)
+	put("-._~", ofHost)
+	return all
+}()

@@ -32,8 +32,16 @@ func Host(authority string) string {
 // field names: they are for this hop, and a proxy does not pass them on. The
 // request itself stays as it is.
 func EndToEnd(r *http.Request) *http.Request {
+	if lines := r.Header["Connection"]; len(lines) > 0 {
+		return without(r, lines)
+	}
+	return r
+}
+
+// without is EndToEnd by the lines of Connection.
+func without(r *http.Request, lines []string) *http.Request {
 	var kept http.Header
-	for _, line := range r.Header["Connection"] {
+	for _, line := range lines {
 		for option := range strings.SplitSeq(line, ",") {
 			name := http.CanonicalHeaderKey(textproto.TrimString(option))
 			if _, sent := r.Header[name]; !sent || ofConnection(name) {

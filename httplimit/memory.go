@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The sluice authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import "strings"
+
+// memory is what the values of header fields are cut from, of one response after the
+// other: they belong to the responses, which may keep them. So a few of these share
+// what is allocated at once. The zero memory is ready to use.
+type memory struct {
+	values []string // not used yet
+	text   strings.Builder
+}
+
+const (
+	valuesAtOnce = 62   // for about ten responses: as much as fits into 1 KiB
+	textAtOnce   = 1024 // bytes, for about forty
+)
+
+// strings returns n empty strings.
+func (m *memory) strings(n int) []string {
+	if len(m.values) < n {
+		m.values = make([]string, max(n, valuesAtOnce))
+	}
+	some := m.values[:n:n]
+	m.values = m.values[n:]
+	return some
+}
+
+// string returns b as a string.
+func (m *memory) string(b []byte) string {
+	at := m.text.Len()
+	if m.text.Cap()-at < len(b) {
+		m.text.Reset()
+		m.text.Grow(max(len(b), textAtOnce))
+		at = 0
+	}
+	m.text.Write(b)
+	return m.text.String()[at:]
+}
