@@ -6,7 +6,6 @@ package metrics
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,22 +46,6 @@ type operation struct {
 	took          histogramOf
 }
 
-// histogramOf is a histogram whose series come into being with their first value.
-type histogramOf struct {
-	made   atomic.Pointer[prometheus.Observer]
-	of     func() prometheus.Observer
-	traced atomic.Int64 // when a trace was noted last, in ns since 1970
-}
-
-func (h *histogramOf) get() prometheus.Observer {
-	if o := h.made.Load(); o != nil {
-		return *o
-	}
-	o := h.of() // the same, whichever call makes it
-	h.made.Store(&o)
-	return o
-}
-
 func (m *Metrics) operations(store string) *operations {
 	store = series.Label(store)
 	m.mu.Lock()
@@ -80,7 +63,7 @@ func (m *Metrics) operations(store string) *operations {
 			name = slotNames[i-slotOps]
 		}
 		ops[i].asked, ops[i].failed = m.asked.WithLabelValues(store, name), m.failed.WithLabelValues(store, name)
-		ops[i].took.of = func() prometheus.Observer { return m.took.WithLabelValues(store, name) }
+		ops[i].took.of = func() *batch { return m.took.batchOf(store, name) }
 	}
 	m.stores[store] = ops
 	return ops
@@ -95,7 +78,7 @@ func (o *operations) of(req *sluice.Request) *operation {
 
 func (o *operation) count(took time.Duration, err error) {
 	o.asked.Inc()
-	o.took.get().Observe(took.Seconds())
+	o.took.get().observe(took)
 	if err != nil {
 		o.failed.Inc()
 	}
