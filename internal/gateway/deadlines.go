@@ -33,7 +33,7 @@ func WithLeastRate(next http.Handler, d time.Duration, bytes func() int64, slow 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x, shared := exchange.Begin(w, r)
 		if r.Body != nil && r.Body != http.NoBody {
-			r = x.Watch(x.Trace(r)) // which need one copy together
+			r = x.Watch(r)
 		}
 		x.Stall(d, r)
 		if least := bytes(); least > 0 && !(r.ProtoMajor > 1 && wire.RPC(r.Header)) {
