@@ -20,7 +20,7 @@ import (
 // label store; a [sluice.SlotStore] if inner is one. Stores of one name count
 // together. It adds about 0.2 µs to a take, and no allocation.
 func (m *Metrics) Wrap(inner sluice.Store, name string) sluice.Store {
-	s := &store{inner: inner, metrics: m, ops: m.operations(name), plans: new(compiled.Prepared[[]verdicts])}
+	s := &store{inner: inner, metrics: m, ops: m.operations(name), made: time.Now(), plans: new(compiled.Prepared[[]verdicts])}
 	if _, ok := inner.(sluice.SlotStore); ok {
 		return &slotStore{s}
 	}
@@ -88,6 +88,7 @@ type store struct {
 	inner   sluice.Store
 	metrics *Metrics
 	ops     *operations
+	made    time.Time
 	// plans keeps the counters of each plan, since looking them up by their
 	// labels costs more than a take in memory does.
 	plans *compiled.Prepared[[]verdicts]
@@ -112,9 +113,9 @@ func verdictsOf(of *prometheus.CounterVec, scope, limit string) verdicts {
 
 // Take is of [sluice.Store].
 func (s *store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	start := time.Now()
+	start := time.Since(s.made) // half of what the time of day costs
 	d, err := s.inner.Take(ctx, req)
-	s.count(&req, &d, time.Since(start), err)
+	s.count(&req, &d, time.Since(s.made)-start, err)
 	return d, err
 }
 

@@ -222,6 +222,7 @@ func (x *Exchange) control() *http.ResponseController {
 // Stall bounds how long the client may let a body stand still, or a response.
 func (x *Exchange) Stall(d time.Duration, r *http.Request) {
 	x.came = time.Now()
+	x.stall.last = Deadline{began: x.came}
 	x.stall.begin(d, r)
 }
 
