@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -47,7 +46,7 @@ func classOf(status int) int {
 
 // httpVecs are the series of HTTP requests that are over.
 type httpVecs struct {
-	took, header           *prometheus.HistogramVec
+	took, header           *histograms
 	sent, answered, failed *prometheus.CounterVec
 }
 
@@ -55,10 +54,10 @@ func newHTTPVecs() httpVecs {
 	// A p99 between 1 and 50 ms is known to within a half of itself.
 	buckets := []float64{.0005, .001, .0015, .002, .003, .005, .0075, .01, .015, .02, .03, .05, .1, .25, .5, 1, 2.5, 10}
 	return httpVecs{
-		took: prometheus.NewHistogramVec(histogram("sluice_http_request_duration_seconds",
-			"Time from a request's header to the end of its response, by verdict, delays included; without those that switched protocol.", buckets...), []string{"route", "verdict"}),
-		header: prometheus.NewHistogramVec(histogram("sluice_upstream_duration_seconds",
-			"Time from when a request was passed on to the header of the upstream's response.", buckets...), []string{"route"}),
+		took: newHistograms(histogram("sluice_http_request_duration_seconds",
+			"Time from a request's header to the end of its response, by verdict, delays included; without those that switched protocol.", buckets...), "route", "verdict"),
+		header: newHistograms(histogram("sluice_upstream_duration_seconds",
+			"Time from when a request was passed on to the header of the upstream's response.", buckets...), "route"),
 		sent:     counter("sluice_http_responses_total", "Responses to clients by the class of their status.", "route", "class"),
 		answered: counter("sluice_upstream_responses_total", "Responses of upstreams by the class of their status.", "route", "class"),
 		failed:   counter("sluice_upstream_errors_total", "Requests to which no whole response came from the upstream, by the reason.", "route", "reason"),
@@ -107,11 +106,9 @@ func (m *Metrics) routeOf(name string) *route {
 	m.numRoutes++
 	label := series.Label(name)
 	r := &route{name: label, of: &m.http}
-	r.header.of = func() prometheus.Observer { return m.http.header.WithLabelValues(label) }
+	r.header.of = func() *batch { return m.http.header.batchOf(label) }
 	for i := range r.took {
-		r.took[i].of = func() prometheus.Observer {
-			return m.http.took.WithLabelValues(label, policy.VerdictKind(i).String())
-		}
+		r.took[i].of = func() *batch { return m.http.took.batchOf(label, policy.VerdictKind(i).String()) }
 	}
 	m.routes.Store(name, r)
 	return r
@@ -193,26 +190,6 @@ func reasonOf(u *httplimit.Upstream) int {
 		return brokenOff
 	}
 	return otherReason
-}
-
-// A trace is noted with what took this long, and else once in a while: to note one costs
-// twenty times what the rest does, and clients ask for it.
-const (
-	slow           = 250 * time.Millisecond
-	tracesInterval = 100 * time.Millisecond
-)
-
-// observe adds a duration, with the trace in which it was if there is one.
-func (h *histogramOf) observe(d time.Duration, traceID string, now time.Time) {
-	o := h.get()
-	if traceID != "" {
-		last, at := h.traced.Load(), now.UnixNano()
-		if e, ok := o.(prometheus.ExemplarObserver); ok && (d >= slow || at-last >= int64(tracesInterval) && h.traced.CompareAndSwap(last, at)) {
-			e.ObserveWithExemplar(d.Seconds(), prometheus.Labels{"trace_id": traceID})
-			return
-		}
-	}
-	o.Observe(d.Seconds())
 }
 
 // traceID returns the trace that a request belongs to by its traceparent (W3C Trace

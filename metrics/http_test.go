@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -309,5 +310,29 @@ func BenchmarkEnd(b *testing.B) {
 				m.EndHTTP(r, s)
 			}
 		})
+	}
+}
+
+// TestDurationsAreCollected: however many there are, and from wherever, each is there at
+// the next scrape, once.
+func TestDurationsAreCollected(t *testing.T) {
+	m := newMetrics(t)
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	var want uint64
+	for _, n := range []int{1, 30, 1, 1, 100, 7} {
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range n {
+					m.EndHTTP(r, &httplimit.Summary{Status: 200, Took: time.Second / 2})
+				}
+			})
+		}
+		all.Wait()
+		want += 4 * uint64(n)
+		h := histogramOf(t, m.registry, "sluice_http_request_duration_seconds")
+		if h.GetSampleCount() != want || h.GetSampleSum() != float64(want)/2 {
+			t.Errorf("%d of %v s in all, want %d of %v s", h.GetSampleCount(), h.GetSampleSum(), want, float64(want)/2)
+		}
 	}
 }

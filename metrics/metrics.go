@@ -53,7 +53,7 @@ type Metrics struct {
 	unlimited *prometheus.CounterVec
 	asked     *prometheus.CounterVec
 	failed    *prometheus.CounterVec
-	took      *prometheus.HistogramVec
+	took      *histograms
 	requests  [numVerdicts]prometheus.Counter
 	delays    prometheus.Histogram
 
@@ -104,9 +104,9 @@ func New(o Options) (*Metrics, error) {
 		unlimited: counter("sluice_unlimited_requests_total", "Requests that a rule let pass, as their tier has no limits; the store was not asked.", "scope"),
 		asked:     counter("sluice_operations_total", "Store operations.", "store", "op"),
 		failed:    counter("sluice_operation_errors_total", "Store operations that failed.", "store", "op"),
-		took: prometheus.NewHistogramVec(histogram("sluice_operation_duration_seconds",
+		took: newHistograms(histogram("sluice_operation_duration_seconds",
 			"Time that a store operation took, as its caller saw it; of a batch, the whole of it for each operation.",
-			1e-6, 1e-5, 1e-4, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1), []string{"store", "op"}),
+			1e-6, 1e-5, 1e-4, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1), "store", "op"),
 		delays: prometheus.NewHistogram(histogram("sluice_delay_seconds", "Delay of the requests that were allowed after one.",
 			.001, .005, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)),
 	}

@@ -6,7 +6,6 @@ package metrics
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,7 +20,7 @@ import (
 // label store; a [sluice.SlotStore] if inner is one. Stores of one name count
 // together. It adds about 0.2 µs to a take, and no allocation.
 func (m *Metrics) Wrap(inner sluice.Store, name string) sluice.Store {
-	s := &store{inner: inner, metrics: m, ops: m.operations(name), plans: new(compiled.Prepared[[]verdicts])}
+	s := &store{inner: inner, metrics: m, ops: m.operations(name), made: time.Now(), plans: new(compiled.Prepared[[]verdicts])}
 	if _, ok := inner.(sluice.SlotStore); ok {
 		return &slotStore{s}
 	}
@@ -47,22 +46,6 @@ type operation struct {
 	took          histogramOf
 }
 
-// histogramOf is a histogram whose series come into being with their first value.
-type histogramOf struct {
-	made   atomic.Pointer[prometheus.Observer]
-	of     func() prometheus.Observer
-	traced atomic.Int64 // when a trace was noted last, in ns since 1970
-}
-
-func (h *histogramOf) get() prometheus.Observer {
-	if o := h.made.Load(); o != nil {
-		return *o
-	}
-	o := h.of() // the same, whichever call makes it
-	h.made.Store(&o)
-	return o
-}
-
 func (m *Metrics) operations(store string) *operations {
 	store = series.Label(store)
 	m.mu.Lock()
@@ -80,7 +63,7 @@ func (m *Metrics) operations(store string) *operations {
 			name = slotNames[i-slotOps]
 		}
 		ops[i].asked, ops[i].failed = m.asked.WithLabelValues(store, name), m.failed.WithLabelValues(store, name)
-		ops[i].took.of = func() prometheus.Observer { return m.took.WithLabelValues(store, name) }
+		ops[i].took.of = func() *batch { return m.took.batchOf(store, name) }
 	}
 	m.stores[store] = ops
 	return ops
@@ -95,7 +78,7 @@ func (o *operations) of(req *sluice.Request) *operation {
 
 func (o *operation) count(took time.Duration, err error) {
 	o.asked.Inc()
-	o.took.get().Observe(took.Seconds())
+	o.took.get().observe(took)
 	if err != nil {
 		o.failed.Inc()
 	}
@@ -105,6 +88,7 @@ type store struct {
 	inner   sluice.Store
 	metrics *Metrics
 	ops     *operations
+	made    time.Time
 	// plans keeps the counters of each plan, since looking them up by their
 	// labels costs more than a take in memory does.
 	plans *compiled.Prepared[[]verdicts]
@@ -129,9 +113,9 @@ func verdictsOf(of *prometheus.CounterVec, scope, limit string) verdicts {
 
 // Take is of [sluice.Store].
 func (s *store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, error) {
-	start := time.Now()
+	start := time.Since(s.made) // half of what the time of day costs
 	d, err := s.inner.Take(ctx, req)
-	s.count(&req, &d, time.Since(start), err)
+	s.count(&req, &d, time.Since(s.made)-start, err)
 	return d, err
 }
 

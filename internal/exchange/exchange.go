@@ -8,7 +8,6 @@ package exchange
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -42,7 +41,6 @@ type Exchange struct {
 	// needs it; nil as long as the one that came will do.
 	request          *http.Request
 	response, upload *Pace
-	traced           bool        // the request's context leads here
 	sent             atomic.Bool // there was a connection for the request to an upstream
 	body             Body
 	stall            stall
@@ -100,9 +98,10 @@ func (x *Exchange) Finish(w http.ResponseWriter) {
 }
 
 // alone reports whether nobody has the Exchange when its handlers have returned: the
-// request had no body, and was answered here, such as one that is denied.
+// request had no body, nothing goes on behind its response, and no other Exchange
+// was begun over this one.
 func (x *Exchange) alone() bool {
-	return !x.traced && x.body.source == nil && x.Settlement == nil && !x.stall.switched && !x.carrier
+	return x.body.source == nil && x.Settlement == nil && !x.stall.switched && !x.carrier
 }
 
 // Count is Begin for a handler that counts what passes until it returns, or slows
@@ -144,25 +143,9 @@ func (x *Exchange) Watch(r *http.Request) *http.Request {
 	return r
 }
 
-type traceKey struct{}
-
-// Trace has [Connected] find the Exchange by the request's context.
-func (x *Exchange) Trace(r *http.Request) *http.Request {
-	if !x.traced {
-		x.traced = true
-		x.request = r.WithContext(context.WithValue(r.Context(), traceKey{}, x))
-		r = x.request
-	}
-	return r
-}
-
-// Connected notes that there is a connection to an upstream for the request of this
-// context: see [Exchange.Sent].
-func Connected(ctx context.Context) {
-	if x, ok := ctx.Value(traceKey{}).(*Exchange); ok {
-		x.sent.Store(true)
-	}
-}
+// Connected notes that there is a connection to an upstream for the request: see
+// [Exchange.Sent].
+func (x *Exchange) Connected() { x.sent.Store(true) }
 
 // Sent reports whether there was a connection to an upstream for the request.
 func (x *Exchange) Sent() bool { return x.sent.Load() }
@@ -239,6 +222,7 @@ func (x *Exchange) control() *http.ResponseController {
 // Stall bounds how long the client may let a body stand still, or a response.
 func (x *Exchange) Stall(d time.Duration, r *http.Request) {
 	x.came = time.Now()
+	x.stall.last = Deadline{began: x.came}
 	x.stall.begin(d, r)
 }
 

@@ -27,12 +27,12 @@ func TestShared(t *testing.T) {
 	came := post(t, "0123456789")
 	body := came.Body
 	outer, w := exchange.Begin(httptest.NewRecorder(), came)
-	r := outer.Watch(outer.Trace(came))
+	r := outer.Watch(came)
 	inner, again := exchange.Begin(w, r)
 	if inner != outer || again != w {
 		t.Error("the inner handler has an Exchange or a writer of its own")
 	}
-	if got := inner.Watch(inner.Trace(r)); got != r || got.Body != io.ReadCloser(outer.Body()) {
+	if got := inner.Watch(r); got != r || got.Body != io.ReadCloser(outer.Body()) {
 		t.Error("the inner handler has made a copy, or a body, of its own")
 	}
 	if came.Body != body {
@@ -145,6 +145,7 @@ func TestFinishedServesAgain(t *testing.T) {
 			t.Fatal("an Exchange has something of another one")
 		}
 		x.Unseen()
+		x.Connected()
 		x.Failed, x.OnHeader = true, func(int) {}
 		w.Header()["A"] = []string{"b"}
 		x.Keep([]string{"A"})
@@ -161,7 +162,6 @@ func TestFinishedServesAgain(t *testing.T) {
 func TestFinishedStays(t *testing.T) {
 	get := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	for name, hold := range map[string]func(*exchange.Exchange, http.ResponseWriter){
-		"passed on":            func(x *exchange.Exchange, _ http.ResponseWriter) { x.Trace(get) },
 		"with a body":          func(x *exchange.Exchange, _ http.ResponseWriter) { x.Watch(post(t, "a")) },
 		"to be settled":        func(x *exchange.Exchange, _ http.ResponseWriter) { x.Settlement = &exchange.Settlement{} },
 		"below another":        func(_ *exchange.Exchange, w http.ResponseWriter) { exchange.Count(w, get); exchange.Count(w, get) },

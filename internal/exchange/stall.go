@@ -45,17 +45,23 @@ func (s *stall) begin(d time.Duration, r *http.Request) {
 
 // Deadline remembers how long one that was put off still holds. Setting one costs
 // a request in ten; most of what passes does so within moments.
-type Deadline struct{ until time.Time }
+type Deadline struct {
+	began time.Time     // of what it is for, or the first use
+	until time.Duration // since then
+}
 
 // Extend returns the deadline that is to be set for something that may stand
 // still for d, and false if the one that was set last will do.
 func (l *Deadline) Extend(d time.Duration) (deadline time.Time, ok bool) {
-	now := time.Now()
-	if now.Before(l.until) {
+	if l.began.IsZero() {
+		l.began = time.Now()
+	}
+	now := time.Since(l.began) // half of what the time of day costs
+	if now < l.until {
 		return time.Time{}, false
 	}
-	l.until = now.Add(d / 16)
-	return l.until.Add(d), true
+	l.until = now + d/16
+	return l.began.Add(l.until + d), true
 }
 
 // write puts off the deadline of a write.
@@ -86,7 +92,7 @@ func (s *stall) write() error {
 func (s *stall) rest() {
 	if s.stream && s.d > 0 {
 		_ = s.x.setWriteDeadline(time.Time{}) // an error means that it is gone
-		s.last = Deadline{}
+		s.last.until = 0
 	}
 }
 

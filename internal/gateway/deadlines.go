@@ -32,12 +32,12 @@ func WithDeadlines(next http.Handler, d time.Duration) http.Handler {
 func WithLeastRate(next http.Handler, d time.Duration, bytes func() int64, slow func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x, shared := exchange.Begin(w, r)
-		if r.Body != nil && r.Body != http.NoBody {
-			r = x.Watch(x.Trace(r)) // which need one copy together
-		}
+		r = x.Watch(r)
 		x.Stall(d, r)
-		if least := bytes(); least > 0 && !(r.ProtoMajor > 1 && wire.RPC(r.Header)) {
-			x.LeastRate(least, slow)
+		if x.Body() != nil && !(r.ProtoMajor > 1 && wire.RPC(r.Header)) {
+			if least := bytes(); least > 0 {
+				x.LeastRate(least, slow)
+			}
 		}
 		defer x.Finish(w)
 		next.ServeHTTP(shared, r)

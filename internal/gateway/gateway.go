@@ -21,6 +21,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/gateway/h1"
@@ -94,8 +95,10 @@ type Options struct {
 // and a problem document (RFC 9457); with 503 if there was nothing left of what a
 // connection to it needs: a place in [Connections], a file descriptor or a port. It is safe for concurrent use.
 type Gateway struct {
-	proxy     httputil.ReverseProxy
-	outliving httputil.ReverseProxy // of requests for whose response a handler waits
+	proxy     httputil.ReverseProxy // that each passage has a copy of
+	passages  sync.Pool             // of *passage
+	trips     http.RoundTripper
+	outliving outliving
 	transport *http.Transport
 	closeIdle func()
 	log       *sampledlog.Log
@@ -168,19 +171,11 @@ func New(to string, opts Options) (*Gateway, error) {
 	}
 	forward := forwarding{trusted: opts.Trusted, upstreamHost: opts.UpstreamHost, target: target, oneProtocol: h2c}
 	pool, errorLog := newBuffers(), slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug)
-	var trips http.RoundTripper
-	trips, g.closeIdle = through(opts, target, g.transport, g.log)
-	proxy := func(t http.RoundTripper) httputil.ReverseProxy {
-		return httputil.ReverseProxy{
-			Rewrite: forward.rewrite, Transport: t, FlushInterval: flushInterval,
-			BufferPool: pool, ErrorHandler: g.fail, ErrorLog: errorLog,
-		}
+	g.trips, g.closeIdle = through(opts, target, g.transport, g.log)
+	g.proxy = httputil.ReverseProxy{
+		Rewrite: forward.rewrite, FlushInterval: flushInterval, BufferPool: pool, ErrorHandler: g.fail, ErrorLog: errorLog,
 	}
-	g.proxy = proxy(trips)
-	g.outliving = proxy(&outliving{transport: trips, timeout: opts.ResponseTimeout, abandoned: opts.Abandoned, log: g.log})
-	if g.longest > 0 {
-		g.proxy.ModifyResponse, g.outliving.ModifyResponse = answered, answered
-	}
+	g.outliving = outliving{transport: g.trips, timeout: opts.ResponseTimeout, abandoned: opts.Abandoned, log: g.log}
 	return g, nil
 }
 
@@ -203,7 +198,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusBadRequest, fault)
 		return
 	}
-	p := newPassage(w, r)
+	p := g.newPassage(w, r)
 	p.upstream.begin(p, g.url)
 	g.bound(p) //nolint:contextcheck // it may be logged behind the request's end
 	if p.x.Body() != nil {
@@ -214,11 +209,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	defer p.end() //nolint:contextcheck // it looks at the request's own
-	if p.outlives {
-		g.outliving.ServeHTTP(p.w, p.request)
-	} else {
-		g.proxy.ServeHTTP(p.w, p.request)
-	}
+	p.proxy.ServeHTTP(p.w, p.request)
 	p.whole = true
 }
 

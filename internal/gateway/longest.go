@@ -57,7 +57,7 @@ func (g *Gateway) bound(p *passage) {
 	}
 	ctx, cancel := context.WithCancelCause(p.request.Context())
 	p.longest = &longest{w: p.w, cancel: cancel, ends: came.Add(g.longest), reported: g.observeLongest}
-	p.request = p.request.WithContext(context.WithValue(ctx, passageKey{}, p))
+	p.request = p.request.WithContext(ctx)
 	if !(g.rpc && p.request.ProtoMajor > 1 && wire.RPC(p.request.Header)) {
 		p.longest.start()
 	}
@@ -114,10 +114,8 @@ func (l *longest) answered(resp *http.Response, h2 bool) {
 }
 
 // answered is called for each response that an upstream begins.
-func answered(resp *http.Response) error {
-	if p, ok := resp.Request.Context().Value(passageKey{}).(*passage); ok {
-		p.longest.answered(resp, p.request.ProtoMajor > 1)
-	}
+func (p *passage) answered(resp *http.Response) error {
+	p.longest.answered(resp, p.request.ProtoMajor > 1)
 	return nil
 }
 

@@ -32,16 +32,11 @@ type answer struct {
 	err      error
 }
 
-// passageKey is that of the passage in the context of a request which outlives its
-// client.
-type passageKey struct{}
-
-// RoundTrip sends the request on and returns when the header of the response is
+// roundTrip sends the request on and returns when the header of the response is
 // there, or the client has left.
-func (o *outliving) RoundTrip(r *http.Request) (*http.Response, error) {
+func (o *outliving) roundTrip(p *passage, r *http.Request) (*http.Response, error) {
 	client := r.Context()
-	p, ok := client.Value(passageKey{}).(*passage)
-	if !ok || client.Err() != nil {
+	if client.Err() != nil {
 		return o.transport.RoundTrip(r)
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))

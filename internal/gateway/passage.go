@@ -4,8 +4,9 @@
 package gateway
 
 import (
-	"context"
 	"net/http"
+	"net/http/httptrace"
+	"net/http/httputil"
 	"slices"
 
 	"github.com/sluicegate/sluice/internal/exchange"
@@ -16,6 +17,9 @@ import (
 // keeps what ReverseProxy loses: whose fault a broken body was, and the fields
 // that handlers around the Gateway have set.
 type passage struct {
+	gateway  *Gateway
+	proxy    httputil.ReverseProxy // whose transport is the passage
+	onHeader func(status int)      // header, made once
 	w        http.ResponseWriter
 	x        *exchange.Exchange
 	request  *http.Request
@@ -36,19 +40,40 @@ type field struct {
 	values []string
 }
 
-func newPassage(w http.ResponseWriter, r *http.Request) *passage {
-	x, w := exchange.Begin(w, r)
-	p := &passage{w: w, x: x, outlives: exchange.Settles(w)}
-	if p.outlives {
-		r = r.WithContext(context.WithValue(r.Context(), passageKey{}, p))
+func (g *Gateway) newPassage(w http.ResponseWriter, r *http.Request) *passage {
+	p, ok := g.passages.Get().(*passage)
+	if !ok {
+		p = &passage{gateway: g, proxy: g.proxy}
+		p.proxy.Transport, p.onHeader = p, p.header
+		if g.longest > 0 {
+			p.proxy.ModifyResponse = p.answered
+		}
 	}
-	p.request = x.Watch(x.Trace(r))
+	x, w := exchange.Begin(w, r)
+	p.w, p.x, p.outlives = w, x, exchange.Settles(w)
+	p.request = x.Watch(r)
 	p.around = p.few[:0]
 	for name, values := range w.Header() {
 		p.around = append(p.around, field{name, slices.Clip(values)})
 	}
-	x.OnHeader = p.header
+	x.OnHeader = p.onHeader
 	return p
+}
+
+// RoundTrip sends the request on and returns when the header of the response is there,
+// or the client has left.
+func (p *passage) RoundTrip(r *http.Request) (*http.Response, error) {
+	x := p.x
+	connected := func(httptrace.GotConnInfo) { x.Connected() }
+	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GotConn == nil {
+		trace.GotConn = connected // ReverseProxy has made it for this request alone
+	} else {
+		r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: connected}))
+	}
+	if p.outlives {
+		return p.gateway.outliving.roundTrip(p, r)
+	}
+	return p.gateway.trips.RoundTrip(r)
 }
 
 // header sets the fields again that ReverseProxy clears when it has passed on an
@@ -104,6 +129,11 @@ func (p *passage) end() {
 		p.over()
 	}
 	p.longest.end()
+	if p.whole && !p.outlives && p.longest == nil { // else somebody may still have it
+		p.x.OnHeader = nil
+		*p = passage{gateway: p.gateway, proxy: p.proxy, onHeader: p.onHeader}
+		p.gateway.passages.Put(p)
+	}
 }
 
 // flushBroken sends what has come of a response that the upstream broke off, for

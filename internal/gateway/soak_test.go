@@ -25,9 +25,17 @@ import (
 	"github.com/sluicegate/sluice/internal/gateway"
 )
 
-// TestSyncSoak: whatever clients and an upstream do, no response is another's and all places
+// TestSoak: whatever clients and an upstream do, no response is another's and all places
 // of connections and goroutines are given back.
-func TestSyncSoak(t *testing.T) {
+func TestSoak(t *testing.T) {
+	for name, opts := range map[string]gateway.Options{
+		"net/http": {}, "sync": {Sync: true}, "sync, bounded": {Sync: true, LongestRequest: 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) { soak(t, opts) })
+	}
+}
+
+func soak(t *testing.T, opts gateway.Options) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	var mixed, fine, bad, settled atomic.Int64
@@ -84,9 +92,8 @@ func TestSyncSoak(t *testing.T) {
 	}()
 	places := gateway.NewConnections(1000, nil)
 	before := runtime.NumGoroutine()
-	g, err := gateway.New("http://"+l.Addr().String(), gateway.Options{
-		Sync: true, Dial: places.Dial, Log: slog.New(slog.DiscardHandler), ResponseTimeout: 2 * time.Second, LongestRequest: 3 * time.Second,
-	})
+	opts.Dial, opts.Log, opts.ResponseTimeout = places.Dial, slog.New(slog.DiscardHandler), 2*time.Second
+	g, err := gateway.New("http://"+l.Addr().String(), opts)
 	check(t, err)
 	handler := gateway.WithDeadlines(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, "settle") {

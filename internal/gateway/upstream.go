@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"sync"
 	"time"
@@ -50,11 +49,11 @@ const (
 //nolint:contextcheck,nolintlint // what an upstream sends unasked is of no request; contextcheck reads this where it is called
 func through(o Options, target *url.URL, ordinary *http.Transport, log *sampledlog.Log) (http.RoundTripper, func()) {
 	if !o.Sync {
-		return connected{ordinary}, ordinary.CloseIdleConnections
+		return ordinary, ordinary.CloseIdleConnections
 	}
 	ordinary.MaxIdleConns, ordinary.MaxIdleConnsPerHost = maxIdle/4, maxIdle/4
 	sync := h1.New(h1.Options{
-		Upstream: target, Others: connected{ordinary}, Dial: o.Dial, DialTimeout: o.DialTimeout, ResponseTimeout: o.ResponseTimeout,
+		Upstream: target, Others: ordinary, Dial: o.Dial, DialTimeout: o.DialTimeout, ResponseTimeout: o.ResponseTimeout,
 		StallTimeout: o.StallTimeout, MaxHeader: maxHeader, MaxIdle: maxIdle - maxIdle/4, IdleTimeout: idleTimeout,
 		Unsolicited: func(came []byte) {
 			log.Warn(context.Background(), "upstream: answer without a request", fmt.Errorf("bytes beginning with %q; the connection was closed", came))
@@ -64,15 +63,6 @@ func through(o Options, target *url.URL, ordinary *http.Transport, log *sampledl
 		sync.CloseIdleConnections()
 		ordinary.CloseIdleConnections()
 	}
-}
-
-// connected notes of each request whether there was a connection for it.
-type connected struct{ transport *http.Transport }
-
-func (c connected) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx := r.Context()
-	noted := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { exchange.Connected(ctx) }}
-	return c.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, noted)))
 }
 
 // newTransport returns the connections to the upstream, which speak HTTP/2 without

@@ -20,7 +20,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicegate/sluice/internal/exchange"
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
@@ -202,7 +201,6 @@ func (t *Transport) exchange(c *conn, r *http.Request, trace *httptrace.ClientTr
 			x.end(false)
 		}
 	}()
-	exchange.Connected(r.Context())
 	if trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{Conn: c.Conn, Reused: c.used})
 	}

@@ -37,7 +37,7 @@ func (r *Rule) pass(v *policy.Verdict) {
 	}
 }
 
-// sum counts a request among all, and whether a limit has denied it.
+// sum counts a request among all, but for a warning, and whether a limit has denied it.
 func (t *Tally) sum(v *policy.Verdict, wouldDeny, bound bool) {
 	if wouldDeny {
 		t.total.WouldDeny.Add(1)
@@ -47,10 +47,6 @@ func (t *Tally) sum(v *policy.Verdict, wouldDeny, bound bool) {
 		t.total.Refused.Add(1)
 	case v.Allowed:
 		t.total.pass(v)
-		for range v.Warnings() {
-			t.total.Warned.Add(1)
-			break
-		}
 	default:
 		if bound || v.InFlight != nil {
 			t.total.Denied.Add(1)

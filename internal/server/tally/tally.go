@@ -142,12 +142,14 @@ func (t *Tally) Count(v *policy.Verdict) {
 	default:
 		warned := ""
 		for w := range v.Warnings() {
+			if warned == "" {
+				t.total.Warned.Add(1)
+			}
 			if c := in.rules[w.Rule.Name]; c != nil && warned != w.Rule.Name {
 				c.Warned.Add(1)
 			}
 			warned = w.Rule.Name
 		}
-		in.each(v, func(c *counted) { c.Rule.pass(v) })
 		var last *policy.Rule
 		for s := range v.Shapes() {
 			if c := in.rules[s.Rule.Name]; c != nil && s.Rule != last {
