@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/server/reload"
 )
 
 // What keeps requests going while a file of 10,000 rules is activated, on two
@@ -37,10 +39,9 @@ func newHeapRoom() []byte {
 // it is collected.
 const heapBurst = 256 << 20 // bytes
 
-// collectAfter calls f, which makes much garbage at once, collects it afterwards and
-// returns its memory to the system: with 20,000 rules a process takes 90 MB, and took
-// 200 to 360 once they had been read again. A collection beside f would make requests
-// help: with what they allocate they pay for what f does.
+// collectAfter calls f, which makes much garbage at once, and collects it afterwards. A
+// collection beside f would make requests help: with what they allocate they pay for
+// what f does.
 func collectAfter(f func() error) error {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
@@ -53,9 +54,20 @@ func collectAfter(f func() error) error {
 	percent := debug.SetGCPercent(-1)
 	defer debug.SetGCPercent(percent)
 	err := f()
-	debug.FreeOSMemory() // it collects first; by itself the runtime would keep most of it
+	goruntime.GC()
 	return err
 }
+
+// returnAfter is how long after a start or a change of the configuration its memory goes
+// back to the system. By itself the runtime keeps most of it: with 20,000 rules a process
+// takes 90 MB, and took 200 to 360 once they had been read again. But one change often
+// follows another, and to return memory and to get it again is a third of what a change
+// costs. So it is kept until the file has been looked at once more.
+const returnAfter = reload.Every + 500*time.Millisecond
+
+// newReturn returns a timer that has unused memory returned when it ends. That collects
+// once more: only then is nothing left of rules that requests have used.
+func newReturn() *time.Timer { return time.AfterFunc(returnAfter, debug.FreeOSMemory) }
 
 // turn is how long a change of the configuration computes before requests have
 // its processor, and glance how long before they have it if any waits to be run: they

@@ -11,6 +11,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
+	"testing/synctest"
+	"time"
 	"weak"
 
 	"github.com/sluicegate/sluice/policy"
@@ -83,18 +85,30 @@ func TestCollectAfter(t *testing.T) {
 	}
 }
 
-// TestCollectAfterReturnsMemory: what a function took is the system's again.
-func TestCollectAfterReturnsMemory(t *testing.T) {
+// TestMemoryIsReturned: what changes took is the system's again, a while after the last.
+func TestMemoryIsReturned(t *testing.T) {
 	const took = 128 << 20
-	err := collectAfter(func() error {
-		for range 128 {
-			goruntime.KeepAlive(make([]byte, took/128))
-		}
-		return nil
-	})
-	free := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}} // and not returned
-	metrics.Read(free)
-	if got := free[0].Value.Uint64(); err != nil || got > took/2 {
-		t.Errorf("%v, and %d bytes are kept of %d", err, got, took)
+	kept := func() uint64 {
+		free := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}} // and not returned
+		metrics.Read(free)
+		return free[0].Value.Uint64()
 	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{memory: newReturn()}
+		for range 2 {
+			err := s.load(func() error {
+				for range 128 {
+					goruntime.KeepAlive(make([]byte, took/128))
+				}
+				return nil
+			})
+			if time.Sleep(returnAfter - time.Nanosecond); err != nil || kept() < took/2 {
+				t.Errorf("%v, and %d bytes are left for the next change", err, kept())
+			}
+		}
+		time.Sleep(time.Nanosecond)
+		if synctest.Wait(); kept() > took/2 {
+			t.Errorf("%d bytes are kept", kept())
+		}
+	})
 }
