@@ -138,6 +138,15 @@ func (l Limit) WithName(name string) Limit {
 // Filled returns l with every zero field that means a default replaced by it,
 // the Name included. It does not validate.
 func (l Limit) Filled() Limit {
+	l = l.withDefaults()
+	if l.Name == "" {
+		l.Name = l.defaultName()
+	}
+	return l
+}
+
+// withDefaults fills in every default but the name.
+func (l Limit) withDefaults() Limit {
 	switch l.Algorithm {
 	case TokenBucket:
 		if l.WarmUp != 0 {
@@ -160,9 +169,6 @@ func (l Limit) Filled() Limit {
 		l.Precision = orDefault(l.Precision, bounds.DefaultPrecision)
 	case Block: // has no defaults
 	}
-	if l.Name == "" {
-		l.Name = l.defaultName()
-	}
 	return l
 }
 
@@ -180,7 +186,7 @@ func orDefault[T comparable](v, def T) T {
 func (l Limit) Full() int64 {
 	switch {
 	case l.Algorithm.bucket():
-		return l.Filled().Burst + l.lent()
+		return l.withDefaults().Burst + l.lent()
 	case l.Algorithm == Block:
 		return MaxQuota
 	}
@@ -199,7 +205,7 @@ func (l Limit) lent() int64 {
 // of every other algorithm.
 func (l Limit) idleUnits() int64 {
 	if l.Algorithm.bucket() {
-		return l.Filled().Burst
+		return l.withDefaults().Burst
 	}
 	return l.Quota
 }

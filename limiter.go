@@ -47,13 +47,14 @@ func takerOf(store Store) taker {
 			return take
 		}
 	}
-	return plainly{store}
+	return &plainly{store}
 }
 
-// plainly takes as any Store does.
+// plainly takes as any Store does. It is a pointer in a taker, whose methods would call those of
+// a value with a copy.
 type plainly struct{ Store }
 
-func (s plainly) TakeOne(ctx context.Context, plan *Plan, key string, cost int64) (Decision, error) {
+func (s *plainly) TakeOne(ctx context.Context, plan *Plan, key string, cost int64) (Decision, error) {
 	return s.Take(ctx, Request{Charge: Charge{Plan: plan, Key: key, Cost: cost}})
 }
 

@@ -158,7 +158,7 @@ func (p *parser) finish() error {
 		}
 	}
 	if p.nodelay {
-		l.DelayAfter = l.Filled().Burst
+		l.DelayAfter = l.withDefaults().Burst
 	}
 	return nil
 }

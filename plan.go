@@ -6,7 +6,6 @@ package sluice
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/sluicegate/sluice/internal/bounds"
@@ -74,13 +73,15 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 	if len(limits) > 1 {
 		names = make(map[string]int, len(limits))
 	}
+	blocks := 0
 	for i, l := range limits {
 		if err := l.Validate(); err != nil {
 			faults = append(faults, fmt.Errorf("limit %d (%v): %w", i+1, l, err))
 			continue
 		}
-		p.terms = append(p.terms, compileTerm(scope, l))
+		p.terms = append(p.terms, Term{})
 		t := &p.terms[len(p.terms)-1]
+		t.compile(scope, l)
 		if first, taken := names[t.Name]; taken {
 			faults = append(faults, fmt.Errorf("limit %d (%v): limit %d has the name %q too; name one of them", i+1, l, first+1, t.Name))
 		}
@@ -88,8 +89,11 @@ func Compile(scope string, limits ...Limit) (*Plan, error) {
 			names[t.Name] = i
 		}
 		id = mix(id, t.ID)
+		if t.Algorithm == Block {
+			blocks++
+		}
 	}
-	if len(p.terms) > 0 && len(p.terms) == len(limits) && !slices.ContainsFunc(p.terms, func(t Term) bool { return t.Algorithm != Block }) {
+	if blocks > 0 && blocks == len(limits) {
 		faults = append(faults, errors.New("a block counts the denials of the other limits, and there are none; add a limit, such as 100/min"))
 	}
 	if len(faults) > 0 {
@@ -110,11 +114,14 @@ func CompileLimit(scope string, l Limit) (*Term, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
-	return new(compileTerm(scope, l)), nil
+	t := new(Term)
+	t.compile(scope, l)
+	return t, nil
 }
 
-func compileTerm(scope string, l Limit) Term {
-	t := Term{Limit: l.Filled()}
+// compile makes t the limit l of a scope.
+func (t *Term) compile(scope string, l Limit) {
+	t.Limit = l.Filled()
 	t.Series = hashText(scope, t.Name)
 	canonical := t.Limit
 	canonical.Name = ""
@@ -149,7 +156,6 @@ func compileTerm(scope string, l Limit) Term {
 	if t.Calendar != NoCalendar {
 		t.Location, _ = time.LoadLocation(t.Zone) // Validate has loaded it
 	}
-	return t
 }
 
 // packWindow says whether the states of a fixed window are words. The units of many takes

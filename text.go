@@ -105,7 +105,9 @@ func (l Limit) String() string {
 	if l.Name != "" {
 		b.WriteString(l.Name + ": ")
 	}
-	b.WriteString(formatQuota(l.Quota, l.Unit) + "/" + l.formatWindow())
+	b.WriteString(formatQuota(l.Quota, l.Unit))
+	b.WriteByte('/')
+	b.WriteString(l.formatWindow())
 	number := func(word string, n int64) {
 		if n != 0 {
 			b.WriteString(" " + word + " " + strconv.FormatInt(n, 10))
@@ -142,7 +144,7 @@ func (l Limit) String() string {
 	if l.WarmUp != 0 {
 		b.WriteString(" warm-up " + formatLength(l.WarmUp))
 	}
-	if l.DelayAfter != 0 && l.DelayAfter == l.Filled().Burst {
+	if l.DelayAfter != 0 && l.DelayAfter == l.withDefaults().Burst {
 		b.WriteString(" nodelay")
 	} else {
 		number("delay-after", l.DelayAfter)

@@ -142,7 +142,7 @@ func (l Limit) validateBucket(add func(string, string, ...any)) {
 	if l.Algorithm == TokenBucket && l.CountDenied && (l.NextWaits || l.Refill == Aligned) {
 		add("CountDenied", "does not go with next-waits, under which the next take waits in any case, nor with aligned-refill, whose units come back with the clock; leave it out")
 	}
-	burst := l.Filled().Burst // which the quota may have spoiled
+	burst := l.withDefaults().Burst // which the quota may have spoiled
 	sound := 1 <= burst && burst <= MaxQuota
 	if l.Algorithm == TokenBucket {
 		if l.Refill >= refills {

@@ -154,11 +154,12 @@ func (c *call) describe(f found) error {
 		}
 	}
 	c.before = c.valuesOf(items)
+	var room [4]algo.State
 	for n, j := range c.jobs {
 		if err := see(items, seen, n); err != nil {
 			return err
 		}
-		c.decideNext(j, items, n == len(c.jobs)-1 && !c.part)
+		c.decideNext(j, items, room[:0], n == len(c.jobs)-1 && !c.part)
 	}
 	c.after = c.valuesOf(items)
 	return nil
@@ -182,10 +183,8 @@ func see(items []algo.Item, seen []transport.List, n int) error {
 }
 
 // decideNext decides a job over items that the one before has left. What the
-// last one leaves is of no interest.
-func (c *call) decideNext(j *job, items []algo.Item, last bool) {
-	var room [4]algo.State
-	before := room[:0]
+// last one leaves is of no interest. The states are kept in before meanwhile.
+func (c *call) decideNext(j *job, items []algo.Item, before []algo.State, last bool) {
 	for i := range items {
 		charge := j.req.Nth(c.items[i].charge)
 		items[i].Cost, items[i].Held = charge.Cost, charge.Held

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/sluicegate/sluice/internal/server/reload"
 )
 
 // What keeps requests going while a file of 10,000 rules is activated, on two
@@ -37,10 +39,9 @@ func newHeapRoom() []byte {
 // it is collected.
 const heapBurst = 256 << 20 // bytes
 
-// collectAfter calls f, which makes much garbage at once, collects it afterwards and
-// returns its memory to the system: with 20,000 rules a process takes 90 MB, and took
-// 200 to 360 once they had been read again. A collection beside f would make requests
-// help: with what they allocate they pay for what f does.
+// collectAfter calls f, which makes much garbage at once, and collects it afterwards. A
+// collection beside f would make requests help: with what they allocate they pay for
+// what f does.
 func collectAfter(f func() error) error {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
@@ -53,15 +54,28 @@ func collectAfter(f func() error) error {
 	percent := debug.SetGCPercent(-1)
 	defer debug.SetGCPercent(percent)
 	err := f()
-	debug.FreeOSMemory() // it collects first; by itself the runtime would keep most of it
+	goruntime.GC()
 	return err
 }
 
+// returnAfter is how long after a start or a change of the configuration its memory goes
+// back to the system. By itself the runtime keeps most of it: with 20,000 rules a process
+// takes 90 MB, and took 200 to 360 once they had been read again. But one change often
+// follows another, and to return memory and to get it again is a third of what a change
+// costs. So it is kept until the file has been looked at once more.
+const returnAfter = reload.Every + 500*time.Millisecond
+
+// newReturn returns a timer that has unused memory returned when it ends. That collects
+// once more: only then is nothing left of rules that requests have used.
+func newReturn() *time.Timer { return time.AfterFunc(returnAfter, debug.FreeOSMemory) }
+
 // turn is how long a change of the configuration computes before requests have
-// its processor, and glance how long before they have it if any waits to be run: they
-// would otherwise wait until it is preempted, 10 ms at a time. To let others run costs
-// 10 µs and the kernel's patience, as it wakes a thread, to look whether any waits 0.2 µs.
-// What has come over the network and has been read by no processor yet is not seen to wait.
+// its processor, and glance how long before they have it if any waits to be run at two
+// glances: they would otherwise wait until it is preempted, 10 ms at a time. One that waits
+// at one glance has mostly just been woken, and another processor runs it. To let others
+// run costs 10 µs and the kernel's patience, as it wakes a thread, to look whether any waits
+// 0.2 µs. What has come over the network and has been read by no processor yet is not
+// seen to wait.
 const (
 	turn   = 2 * time.Millisecond
 	glance = 100 * time.Microsecond
@@ -70,21 +84,38 @@ const (
 // newYield returns a function that, called again and again by one goroutine, lets
 // others run whenever a turn is over, or one of them waits.
 func newYield() func() {
-	waiting := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
-	began := time.Now()
-	looked := began
+	runnable := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
+	waits := func() bool {
+		metrics.Read(runnable)
+		return runnable[0].Value.Uint64() > 0
+	}
+	var t turns
+	t.begin(time.Now())
 	return func() {
-		now := time.Now()
-		if now.Sub(looked) < glance {
-			return
-		}
-		looked = now
-		if metrics.Read(waiting); waiting[0].Value.Uint64() > 0 || now.Sub(began) >= turn {
+		if t.over(time.Now(), waits) {
 			goruntime.Gosched()
-			began = time.Now()
-			looked = began
+			t.begin(time.Now())
 		}
 	}
+}
+
+// turns are those of a change of the configuration.
+type turns struct {
+	began, looked time.Time
+	waited        bool // at the last glance
+}
+
+func (t *turns) begin(now time.Time) { *t = turns{began: now, looked: now} }
+
+// over reports whether others are to run now. It asks waits, at each glance, whether any
+// waits to.
+func (t *turns) over(now time.Time, waits func() bool) bool {
+	if now.Sub(t.looked) < glance {
+		return false
+	}
+	before := t.waited
+	t.looked, t.waited = now, waits()
+	return t.waited && before || now.Sub(t.began) >= turn
 }
 
 // inBackground calls f, which computes for long, on a thread of its own and with less

@@ -11,6 +11,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
+	"testing/synctest"
+	"time"
 	"weak"
 
 	"github.com/sluicegate/sluice/policy"
@@ -83,18 +85,65 @@ func TestCollectAfter(t *testing.T) {
 	}
 }
 
-// TestCollectAfterReturnsMemory: what a function took is the system's again.
-func TestCollectAfterReturnsMemory(t *testing.T) {
+// TestMemoryIsReturned: what changes took is the system's again, a while after the last.
+func TestMemoryIsReturned(t *testing.T) {
 	const took = 128 << 20
-	err := collectAfter(func() error {
-		for range 128 {
-			goruntime.KeepAlive(make([]byte, took/128))
+	kept := func() uint64 {
+		free := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}} // and not returned
+		metrics.Read(free)
+		return free[0].Value.Uint64()
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{memory: newReturn()}
+		for range 2 {
+			err := s.load(func() error {
+				for range 128 {
+					goruntime.KeepAlive(make([]byte, took/128))
+				}
+				return nil
+			})
+			if time.Sleep(returnAfter - time.Nanosecond); err != nil || kept() < took/2 {
+				t.Errorf("%v, and %d bytes are left for the next change", err, kept())
+			}
 		}
-		return nil
+		time.Sleep(time.Nanosecond)
+		if synctest.Wait(); kept() > took/2 {
+			t.Errorf("%d bytes are kept", kept())
+		}
 	})
-	free := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}} // and not returned
-	metrics.Read(free)
-	if got := free[0].Value.Uint64(); err != nil || got > took/2 {
-		t.Errorf("%v, and %d bytes are kept of %d", err, got, took)
+}
+
+// TestTurns: a change of the configuration lets others run when one of them waits at two
+// glances, and when its turn is over.
+func TestTurns(t *testing.T) {
+	const often = glance / 4
+	for _, c := range []struct {
+		name  string
+		waits func(glances int) bool
+		want  time.Duration
+	}{
+		{"nobody waits", func(int) bool { return false }, turn},
+		{"one that waits", func(int) bool { return true }, 2 * glance},
+		{"one that has been waiting", func(n int) bool { return n > 3 }, 5 * glance},
+		{"others run what waits", func(n int) bool { return n%2 == 0 }, turn},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var turns turns
+			start, glances := time.Unix(0, 0), 0
+			turns.begin(start)
+			for range 2 {
+				now := start.Add(often)
+				for ; !turns.over(now, func() bool { glances++; return c.waits(glances) }); now = now.Add(often) {
+					if now.Sub(start) > turn {
+						t.Fatal("others never run")
+					}
+				}
+				if got := now.Sub(start); got != c.want {
+					t.Errorf("got %v, want %v", got, c.want)
+				}
+				turns.begin(now)
+				start, glances = now, 0
+			}
+		})
 	}
 }

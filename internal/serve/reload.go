@@ -135,6 +135,8 @@ func (s *server) warn(c *config.Config) {
 // load calls f, which reads a file and activates it, so that requests feel
 // little of it.
 func (s *server) load(f func() error) error {
+	s.memory.Stop()
+	defer s.memory.Reset(returnAfter)
 	return collectAfter(func() error {
 		failed, equal := inBackground(f)
 		if equal != nil {

@@ -251,7 +251,7 @@ func (s *runtime) enforce(g *snapshot, overrides []admin.StoredOverride) error {
 	if err := s.activate(g, lost); err != nil {
 		return err
 	}
-	s.tally.Follow(g.policy)
+	s.tally.Follow(g.policy, newYield())
 	s.held.Resize(int(cmp.Or(g.config.MaxHeld, bounds.DefaultQueue)))
 	s.held.Share(int(g.config.MaxHeldPerKey))
 	s.ahead.Resize(cmp.Or(g.config.MaxReadAhead, bounds.DefaultReadAhead))

@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"os"
 	goruntime "runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,6 +72,7 @@ type server struct {
 	records   *fleet.Records // nil: the store is in this process
 	active    string         // the version that was last reported
 	listeners *listeners
+	memory    *time.Timer // until unused memory is returned to the system
 	started   time.Time
 }
 
@@ -93,7 +93,8 @@ func Run(ctx context.Context, o Options) error {
 	// The rules that it starts with would stay in memory beside those of a reload, as
 	// long as a caller has them on its stack.
 	*s.Config = config.Config{File: s.Config.File, Version: s.Config.Version, Admin: s.Config.Admin, Store: s.Config.Store}
-	debug.FreeOSMemory() // what reading them took
+	s.memory = newReturn() // of what reading them took
+	defer s.memory.Stop()
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {

@@ -43,7 +43,7 @@ func newWatched(t *testing.T, rules string) *watched {
 	clock := func() time.Time { return w.now }
 	w.evaluator = policy.Evaluator{Policy: c.Policy, Store: memstore.New(memstore.Options{Now: clock})}
 	w.tally.Share(sha256.Sum256(nil)) // numbers are the same in every run
-	w.tally.Follow(c.Policy)
+	w.tally.Follow(c.Policy, func() {})
 	overrides, err := OpenOverrides(filepath.Join(t.TempDir(), "overrides.json"))
 	if err != nil {
 		t.Fatal(err)

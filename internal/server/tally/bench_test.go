@@ -30,7 +30,7 @@ func BenchmarkCount(b *testing.B) {
 		}, &verdicts[i])
 	}
 	var t tally.Tally
-	t.Follow(c.Policy)
+	t.Follow(c.Policy, func() {})
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {

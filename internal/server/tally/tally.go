@@ -7,7 +7,6 @@
 package tally
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -54,8 +53,8 @@ type Rule struct {
 type counted struct {
 	*Rule
 	recent     *recent
-	candidates map[string]*Rule    // by LEVEL+NAME
-	levels     map[string]*topKeys // of denied keys
+	candidates map[string]*Rule    // by LEVEL+NAME; nil: there are none
+	levels     map[string]*topKeys // of denied keys; nil: there are none
 }
 
 type index struct {
@@ -64,31 +63,32 @@ type index struct {
 }
 
 // Follow makes t count under the names of p. What has been counted under names
-// that p has, too, goes on; the others are forgotten.
-func (t *Tally) Follow(p *policy.Policy) {
+// that p has, too, goes on; the others are forgotten. It calls pause some microseconds
+// after it did last: requests are counted meanwhile.
+func (t *Tally) Follow(p *policy.Policy, pause func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old := t.current.Load()
-	next := &index{rules: make(map[string]*counted, p.Len())}
+	var old map[string]*counted
+	if in := t.current.Load(); in != nil {
+		old = in.rules
+	}
+	next := &index{names: make([]string, 0, p.Len()), rules: make(map[string]*counted, p.Len())}
 	lists := 0
 	for i := range p.Len() {
-		if i%64 == 0 {
-			runtime.Gosched() // requests are counted meanwhile
-		}
+		pause()
 		r := p.Rule(i)
-		was := &counted{Rule: new(Rule), recent: new(recent)}
-		if old != nil {
-			was = orNew(old.rules, r.Name, was)
+		was := old[r.Name]
+		if was == nil {
+			was = &counted{Rule: new(Rule), recent: new(recent)}
 		}
-		c := &counted{Rule: was.Rule, recent: was.recent, candidates: make(map[string]*Rule), levels: make(map[string]*topKeys)}
+		c := &counted{Rule: was.Rule, recent: was.recent}
 		for j := range r.Levels {
 			l := &r.Levels[j]
 			for k := range l.Candidates {
-				name := candidateName(l, &l.Candidates[k])
-				c.candidates[name] = orNew(was.candidates, name, new(Rule))
+				keep(&c.candidates, was.candidates, candidateName(l, &l.Candidates[k]), newRule)
 			}
 			if lists++; lists <= MostLists {
-				c.levels[l.Name] = orNew(was.levels, l.Name, newTopKeys(Places))
+				keep(&c.levels, was.levels, l.Name, newList)
 			}
 		}
 		next.rules[r.Name] = c
@@ -98,12 +98,20 @@ func (t *Tally) Follow(p *policy.Policy) {
 	t.room.count(next)
 }
 
-func orNew[V any](old map[string]V, name string, fresh V) V {
-	if v, ok := old[name]; ok {
-		return v
+// keep has m hold what old has under a name, or else a new one.
+func keep[V any](m *map[string]V, old map[string]V, name string, fresh func() V) {
+	v, ok := old[name]
+	if !ok {
+		v = fresh()
 	}
-	return fresh
+	if *m == nil {
+		*m = make(map[string]V)
+	}
+	(*m)[name] = v
 }
+
+func newRule() *Rule    { return new(Rule) }
+func newList() *topKeys { return newTopKeys(Places) }
 
 func candidateName(l *policy.Level, c *policy.Candidate) string { return l.Name + "+" + c.Name }
 

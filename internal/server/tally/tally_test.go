@@ -42,7 +42,7 @@ func TestTally(t *testing.T) {
 	follow := func(yaml string) {
 		p := compiled(t, yaml)
 		e.Policy = p
-		counts.Follow(p)
+		counts.Follow(p, func() {})
 	}
 	var v policy.Verdict
 	ask := func(path string, users ...string) {
@@ -103,7 +103,7 @@ func TestShadowKeys(t *testing.T) {
 	p := compiled(t, "  - {name: dry, by: header.X-User, limits: 1/min sliding-log, mode: shadow}\n")
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var counts tally.Tally
-	counts.Follow(p)
+	counts.Follow(p, func() {})
 	e := policy.Evaluator{Policy: p, Store: memstore.New(memstore.Options{Now: func() time.Time { return now }})}
 	for _, user := range []string{"ada", "bob", "ada", "cleo", "ada"} {
 		var v policy.Verdict
