@@ -3,10 +3,6 @@
 
 package memstore
 
-import (
-	"sync/atomic"
-)
-
 // A Store starts with few shards. One that is full of states is divided into two, until
 // each has a single part of the hashes: so what a shard needs apart from its states is
 // small beside them, however few keys there are, and no shard holds many.
@@ -78,8 +74,10 @@ type halves struct {
 	bit   uint64 // of an identity: which of the two has it
 }
 
-func (h *halves) of(id uint64) int {
-	if id&h.bit != 0 {
+func (h *halves) of(id uint64) int { return half(id, h.bit) }
+
+func half(id, bit uint64) int {
+	if id&bit != 0 {
 		return 1
 	}
 	return 0
@@ -101,7 +99,6 @@ func (s *Store) divide(sh *shard, now int64) {
 		h.table(sh, size, now)
 	}
 	for _, part := range h.parts {
-		_, part.room.kept = part.shielded(now)
 		part.grown()
 		s.publish(part)
 	}
@@ -116,26 +113,21 @@ func (h *halves) words(sh *shard, now int64) {
 		return
 	}
 	generation := sh.registry.generation.Load()
-	old.drop(now, now-resting, generation) // so that none comes to life behind the count
-	var states [2]int
-	for i := range old.slots {
-		if atomic.LoadUint64(old.word(i)) != 0 {
-			states[h.of(old.id(i))]++
-		}
-	}
+	states := old.drop(now-resting, now, generation, h.bit)
 	var arrays [2]*wordArray
 	for k, part := range h.parts {
 		arrays[k] = part.words.sized(part.words.want(states[k]), now, generation)
 	}
+	var words [few]uint64
 	for i := range old.slots {
-		id := old.id(i)
-		if id == 0 {
-			continue
+		if i%few == 0 {
+			old.seize(i, &words)
 		}
-		if word := atomic.SwapUint64(old.word(i), busy); word != 0 {
-			k, s := h.of(id), old.state(word)
-			arrays[k].adopt(id, arrays[k].pack(s.Idle, s.A, classOf(word)))
+		if word := words[i%few]; word != 0 {
+			k := h.of(old.slots[i].id)
+			arrays[k].adopt(old, i, word)
 			h.parts[k].words.occupied++
+			h.parts[k].room.count(classOf(word))
 		}
 	}
 	for k, part := range h.parts {
@@ -171,6 +163,7 @@ func (h *halves) table(sh *shard, size stateSize, now int64) {
 		part := h.parts[k]
 		to := &part.tables[size]
 		j := to.adopt(from, i, last[k])
+		part.room.count(to.class(j))
 		if last[k] = j; size == sizeRing {
 			part.takeRing(to.slots[j*to.stride:(j+1)*to.stride], sh)
 		}
