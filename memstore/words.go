@@ -230,7 +230,7 @@ func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 	var words [few]uint64
 	for i := range old.slots {
 		if i%few == 0 {
-			old.seize(i, &words)
+			old.seize(i, &words, busy, 0)
 		}
 		if word := words[i%few]; word != 0 {
 			m.note(i, a.adopt(old, i, word), len(a.slots))
@@ -244,12 +244,16 @@ func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 // for all that was written before: so nothing else is written between them.
 const few = 64
 
-// seize takes the words of slots from i on, which are 0 where there is no state, and leaves
-// them busy.
-func (a *wordArray) seize(i int, words *[few]uint64) {
+// seize takes the words of slots from i on whose identities have a bit, if it is not 0, and
+// leaves another in their place. Where there is no state it returns 0.
+func (a *wordArray) seize(i int, words *[few]uint64, instead, bit uint64) {
 	for k := range words {
-		if words[k] = 0; i+k < len(a.slots) && a.id(i+k) != 0 {
-			words[k] = atomic.SwapUint64(a.word(i+k), busy)
+		words[k] = 0
+		if i+k >= len(a.slots) {
+			continue
+		}
+		if id := a.id(i + k); id != 0 && id&bit == bit {
+			words[k] = atomic.SwapUint64(a.word(i+k), instead)
 		}
 	}
 }
