@@ -109,6 +109,13 @@ func (sh *shard) mark(size stateSize, id uint64) {
 	}
 }
 
+// count counts a state that is kept, if that is its class.
+func (r *room) count(c class) {
+	if c == kept {
+		r.kept++
+	}
+}
+
 // keeps reports whether a state of the empty key, of class c up to now, is to
 // be kept: as long as a quarter of the shard's states are not. That bounds what
 // a program with very many such limits can take from others.

@@ -3,10 +3,6 @@
 
 package memstore
 
-import (
-	"sync/atomic"
-)
-
 // A Store starts with few shards. One that is full of states is divided into two, until
 // each has a single part of the hashes: so what a shard needs apart from its states is
 // small beside them, however few keys there are, and no shard holds many.
@@ -22,10 +18,10 @@ func (s *Store) hold(part uint64) *shard {
 	for {
 		sh := s.shards[part].Load()
 		sh.mu.Lock()
-		if !sh.divided {
+		if sh.has(part) {
 			return sh
 		}
-		sh.mu.Unlock()
+		sh.mu.Unlock() // it has been divided meanwhile
 	}
 }
 
@@ -33,14 +29,11 @@ func (s *Store) hold(part uint64) *shard {
 // first if it is full.
 func (s *Store) lock(part uint64) *shard {
 	for {
-		sh := s.shards[part].Load()
-		sh.mu.Lock()
+		sh := s.hold(part)
 		if !sh.full {
 			return sh
 		}
-		if !sh.divided {
-			s.divide(sh, s.clock.now())
-		}
+		s.divide(sh, s.clock.now())
 		sh.mu.Unlock()
 	}
 }
@@ -72,80 +65,84 @@ func (s *Store) publish(sh *shard) {
 // grown notes that the shard may have more states than before.
 func (sh *shard) grown() { sh.full = sh.parts > 1 && sh.used() >= fullShard }
 
-// halves are the shards into which another is divided.
+// halves are what a shard is divided into: itself, with the first half of its parts, and
+// another.
 type halves struct {
-	parts [2]*shard
-	bit   uint64 // of an identity: which of the two has it
+	shards [2]*shard
+	bit    uint64 // of an identity: which of the two has it
 }
 
-func (h *halves) of(id uint64) int {
-	if id&h.bit != 0 {
+func (h *halves) of(id uint64) int { return half(id, h.bit) }
+
+func half(id, bit uint64) int {
+	if id&bit != 0 {
 		return 1
 	}
 	return 0
 }
 
-// divide moves the states of a shard that live at now into two others. The caller holds its
-// lock, and is the only one to find it afterwards.
+// divide moves the states of the second half of a shard's parts that live at now into
+// another. The caller holds its lock.
 func (s *Store) divide(sh *shard, now int64) {
-	half := sh.parts / 2
-	h := halves{bit: uint64(half) << s.shift}
-	for k := range h.parts {
-		part := s.newShard(sh.first+k*half, half)
-		part.latest, part.soonest = max(sh.latest, now), sh.soonest
-		h.parts[k] = part
-	}
-	h.parts[0].evicted, h.parts[0].evictedDebt = sh.evicted, sh.evictedDebt
-	h.words(sh, now)
+	n := sh.parts / 2
+	other := s.newShard(sh.first+n, n)
+	sh.latest = max(sh.latest, now)
+	other.latest, other.soonest = sh.latest, sh.soonest
+	sh.keep(n, s.perShard*n)
+	h := halves{shards: [2]*shard{sh, other}, bit: uint64(n) << s.shift}
+	h.words(now)
 	for size := sizeFixed; size < sizes; size++ {
-		h.table(sh, size, now)
+		h.table(size, now)
 	}
-	for _, part := range h.parts {
-		_, part.room.kept = part.shielded(now)
-		part.grown()
-		s.publish(part)
+	if sh.room.kept > 0 {
+		_, sh.room.kept = sh.shielded(now)
 	}
-	sh.divided = true
+	sh.grown()
+	other.grown()
+	s.publish(other)
 }
 
-// words moves the words. A take without the lock that finds one of the old array's waits
-// for the lock, as after a rebuild.
-func (h *halves) words(sh *shard, now int64) {
-	old := sh.words.array.Load()
+// keep leaves the shard so many of its parts, and room for so many states.
+func (sh *shard) keep(parts, most int) {
+	sh.parts, sh.cap, sh.words.cap = parts, most, most
+	sh.words.others = sh.words.others[:parts-1]
+	for f := range sh.tables {
+		sh.tables[f].cap = most
+	}
+}
+
+// words moves the words of the second half to an array of their own. The others stay where they
+// are, so that this takes half as long; their array is replaced when it is full, which is
+// soon. A take without the lock that finds no word in the old array waits for
+// the lock, and so comes to the shard that has it.
+func (h *halves) words(now int64) {
+	from, to := &h.shards[0].words, h.shards[1]
+	old := from.array.Load()
 	if old == nil {
 		return
 	}
-	generation := sh.registry.generation.Load()
-	old.drop(now, now-resting, generation) // so that none comes to life behind the count
-	var states [2]int
+	generation := to.registry.generation.Load()
+	left := old.drop(now-resting, now, generation, h.bit)
+	from.used = left[0]
+	a := to.words.sized(to.words.want(left[1]), now, generation)
+	var words [few]uint64
 	for i := range old.slots {
-		if atomic.LoadUint64(old.word(i)) != 0 {
-			states[h.of(old.id(i))]++
+		if i%few == 0 {
+			old.seize(i, &words, 0, h.bit)
+		}
+		if word := words[i%few]; word != 0 {
+			a.adopt(old, i, word)
+			to.words.occupied++
+			to.room.count(classOf(word))
 		}
 	}
-	var arrays [2]*wordArray
-	for k, part := range h.parts {
-		arrays[k] = part.words.sized(part.words.want(states[k]), now, generation)
-	}
-	for i := range old.slots {
-		id := old.id(i)
-		if id == 0 {
-			continue
-		}
-		if word := atomic.SwapUint64(old.word(i), busy); word != 0 {
-			k, s := h.of(id), old.state(word)
-			arrays[k].adopt(id, arrays[k].pack(s.Idle, s.A, classOf(word)))
-			h.parts[k].words.occupied++
-		}
-	}
-	for k, part := range h.parts {
-		part.words.replace(arrays[k])
-	}
+	to.words.replace(a)
 }
 
-// table moves the states in slots of a size.
-func (h *halves) table(sh *shard, size stateSize, now int64) {
-	from := &sh.tables[size]
+// table moves the states in slots of a size, each into a new table of its half.
+func (h *halves) table(size stateSize, now int64) {
+	sh := h.shards[0]
+	from, rings := sh.tables[size], sh.slab
 	var live [2]int
 	for i := range from.n {
 		switch id := from.id(i); {
@@ -153,10 +150,15 @@ func (h *halves) table(sh *shard, size stateSize, now int64) {
 		case from.idle(i) > now:
 			live[h.of(id)]++
 		default:
-			sh.free(from, i)
+			sh.free(&from, i)
 		}
 	}
-	for k, part := range h.parts {
+	t := &sh.tables[size]
+	t.n, t.used, t.limit, t.slots = 0, 0, 0, nil
+	if size == sizeRing {
+		sh.slab = slab{}
+	}
+	for k, part := range h.shards {
 		if live[k] > 0 {
 			part.tables[size].resize(live[k], now)
 		}
@@ -168,20 +170,24 @@ func (h *halves) table(sh *shard, size stateSize, now int64) {
 			continue
 		}
 		k := h.of(id)
-		part := h.parts[k]
+		part := h.shards[k]
 		to := &part.tables[size]
-		j := to.adopt(from, i, last[k])
+		j := to.adopt(&from, i, last[k])
+		if k == 1 {
+			part.room.count(to.class(j))
+		}
 		if last[k] = j; size == sizeRing {
-			part.takeRing(to.slots[j*to.stride:(j+1)*to.stride], sh)
+			part.takeRing(to.slots[j*to.stride:(j+1)*to.stride], &rings)
 		}
 	}
 }
 
-// takeRing moves the ring that a slot names from the slab of another shard.
-func (sh *shard) takeRing(w []uint64, from *shard) {
+// takeRing moves the ring that a slot names from the slab of another shard, or that which
+// the shard had.
+func (sh *shard) takeRing(w []uint64, from *slab) {
 	if old, size := blockOf(w); old != 0 {
 		b := sh.slab.alloc(size)
-		copy(sh.slab.words(b, size), from.slab.words(old, size))
+		copy(sh.slab.words(b, size), from.words(old, size))
 		w[ringBlock] = uint64(b)
 	}
 }

@@ -26,8 +26,7 @@ type shardState struct {
 	mu       sync.Mutex
 	first    int          // of the parts of the hashes that it has
 	parts    int          // how many these are
-	full     bool         // it is to be divided, or has been
-	divided  bool         // into other shards, which have its states
+	full     bool         // it is to be divided
 	tables   [sizes]table // that of SizeWord is not used
 	slab     slab
 	cap      int       // most states held

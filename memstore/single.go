@@ -78,24 +78,24 @@ func (c class) afterTake(denies bool, d *sluice.Decision) class {
 
 // count decides a take of cost units under t, which is Counted, of a key that is not
 // empty and has one state, which t wrote: [Store.single] for what most of these takes
-// find, in the words of the slot. It reports false, having changed nothing but d, where
-// there is more to look at.
-func (sh *shard) count(t *sluice.Term, id uint64, cost, now int64, d *sluice.Decision) bool {
+// find, in the words of the slot. It reports false for done, having changed nothing but d,
+// where there is more to look at, and for found where there is no state in a slot.
+func (sh *shard) count(t *sluice.Term, id uint64, cost, now int64, d *sluice.Decision) (done, found bool) {
 	tab := &sh.tables[sizeFixed]
 	i := sh.find(tab, id, now)
 	if i < 0 {
-		return false
+		return false, false
 	}
 	v := sh.registry.at(tab.by(i))
 	w := tab.slots[i*tab.stride : i*tab.stride+4]
 	if v == nil || v.term.ID != t.ID || w[1]&(more|reserved) != 0 || t.Burst > 0 && w[3] != 0 { // a bucket's Since
-		return false
+		return false, true
 	}
 	state := algo.State{Idle: tab.idle(i), A: int64(w[2] >> countBits), B: int64(w[3])}
 	written, ok := algo.CountTake(t, &state, now, cost, d)
 	switch {
 	case !ok || !tab.inRange(state.Idle):
-		return false
+		return false, true
 	case written:
 		sh.soonest = min(sh.soonest, state.Idle)
 		w[1] = packIdle(state.Idle, tab.epoch, w[1]&lowMask&^(classMask<<lowClass)) // used
@@ -104,5 +104,5 @@ func (sh *shard) count(t *sluice.Term, id uint64, cost, now int64, d *sluice.Dec
 	case !d.Allowed && tab.class(i)&shielded == 0:
 		tab.setClass(i, denied)
 	}
-	return true
+	return true, true
 }

@@ -49,11 +49,14 @@ func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost i
 		}
 	case t.Counted && !p.Plain() && p.Len() == 1 && key != "":
 		sh := (*Store)(s).lock((*Store)(s).part(hash))
-		done := sh.count(t, identity(hash, termMask(t.Series)), cost, (*Store)(s).fresh(sh, now), &d)
-		sh.mu.Unlock()
+		now = (*Store)(s).fresh(sh, now)
+		done, found := sh.count(t, identity(hash, termMask(t.Series)), cost, now, &d)
 		if done {
-			return d, nil
+			sh.mu.Unlock()
+		} else {
+			(*Store)(s).uncounted(sh, p, key, cost, hash, now, found, &d)
 		}
+		return d, nil
 	}
 	(*Store)(s).charge(p, key, cost, hash, now, &d)
 	return d, nil
@@ -71,6 +74,16 @@ func (a *wordArray) takeWord(at *uint64, t *sluice.Term, cost, now int64, genera
 		return a.take(at, t, cost, now, generation, d)
 	}
 	return a.takeWindow(at, t, cost, now, generation, d)
+}
+
+// uncounted is charge where [shard.count] has not decided, but has seen whether there is a
+// state. It unlocks the shard.
+func (s *Store) uncounted(sh *shard, p *sluice.Plan, key string, cost int64, hash uint64, now int64, found bool, d *sluice.Decision) {
+	defer sh.mu.Unlock()
+	req := sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}}
+	if t := p.Term(0); !found || !slotTake(&req, t) || !s.single(sh, &req, t, hash, now, d) {
+		*d = s.oneLocked(&req, hash, now)
+	}
 }
 
 // take decides a plain take of cost units at now into d, which is zero, on the word of a

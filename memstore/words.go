@@ -222,28 +222,40 @@ func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 	if old == nil {
 		old = &wordArray{}
 	}
-	n := old.drop(now, since, generation)
+	n := old.drop(since, now, generation, 0)[0]
 	want := w.want(n)
 	// One that is full of states needs some more slots to distinguish old states from new.
 	want = min(want, max(n, w.cap)+w.cap/wordGrowth+1)
 	a := w.sized(want, now, generation)
+	var words [few]uint64
 	for i := range old.slots {
-		id := old.id(i)
-		if id == 0 {
-			continue
+		if i%few == 0 {
+			old.seize(i, &words, busy, 0)
 		}
-		word := atomic.SwapUint64(old.word(i), busy)
-		if word == 0 {
-			continue
+		if word := words[i%few]; word != 0 {
+			m.note(i, a.adopt(old, i, word), len(a.slots))
+			w.occupied++
 		}
-		if word != busy { // the lock's holder owns it and will put it
-			s := old.state(word)
-			word = a.pack(s.Idle, s.A, classOf(word))
-		}
-		m.note(i, a.adopt(id, word), len(a.slots))
-		w.occupied++
 	}
 	w.replace(a)
+}
+
+// few is how many words are taken at once from an array that is replaced. Each swap waits
+// for all that was written before: so nothing else is written between them.
+const few = 64
+
+// seize takes the words of slots from i on whose identities have a bit, if it is not 0, and
+// leaves another in their place. Where there is no state it returns 0.
+func (a *wordArray) seize(i int, words *[few]uint64, instead, bit uint64) {
+	for k := range words {
+		words[k] = 0
+		if i+k >= len(a.slots) {
+			continue
+		}
+		if id := a.id(i + k); id != 0 && id&bit == bit {
+			words[k] = atomic.SwapUint64(a.word(i+k), instead)
+		}
+	}
 }
 
 // want returns for how many states an array is to have room that now has so many.
@@ -277,8 +289,14 @@ func (w *words) sized(want int, now int64, generation uint64) *wordArray {
 	return &wordArray{epoch: max(now-epochLead, 0), slots: slots, generation: generation}
 }
 
-// adopt puts a word into an array that nobody else sees yet, and returns its slot.
-func (a *wordArray) adopt(id, word uint64) int {
+// adopt puts the word of slot i of an older array into one that nobody else sees yet, and
+// returns its slot.
+func (a *wordArray) adopt(old *wordArray, i int, word uint64) int {
+	if word != busy { // the lock's holder owns it and will put it
+		s := old.state(word)
+		word = a.pack(s.Idle, s.A, classOf(word))
+	}
+	id := old.slots[i].id
 	j := a.free(id)
 	a.slots[j] = wordSlot{id, word}
 	return j
@@ -293,22 +311,27 @@ func (w *words) replace(a *wordArray) {
 	}
 }
 
-// drop drops the states that are idle at since, which is at least now-resting, and returns
-// how many are left at most, also if takes go on meanwhile.
-func (a *wordArray) drop(now, since int64, generation uint64) (n int) {
+// drop drops the states that are idle at since, and returns how many are left, apart for
+// identities without and with a bit. Where a series has been forgotten since, it drops what is
+// idle at now: none of that may come to life.
+func (a *wordArray) drop(since, now int64, generation, bit uint64) (left [2]int) {
 	if a.generation != generation {
-		since = now // what was idle before must not come to life
+		since = now
 	}
 	for i := range a.slots {
 		word := atomic.LoadUint64(a.word(i))
-		for word != 0 && a.idle(word) <= since && !atomic.CompareAndSwapUint64(a.word(i), word, 0) {
-			word = atomic.LoadUint64(a.word(i)) // a take has it
+		for word != 0 && a.idle(word) <= since {
+			if atomic.CompareAndSwapUint64(a.word(i), word, 0) {
+				word = 0
+			} else { // a take has it
+				word = atomic.LoadUint64(a.word(i))
+			}
 		}
-		if word != 0 && a.idle(word) > now-resting {
-			n++
+		if word != 0 {
+			left[half(a.slots[i].id, bit)]++
 		}
 	}
-	return n
+	return left
 }
 
 // each calls f for every state that lives at now. Under the lock, but single
