@@ -57,12 +57,8 @@ func (e *Evaluator) Peek(ctx context.Context, a Attributes, v *Verdict) {
 
 func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek bool) {
 	v.reset(e, a, peek)
-	now := e.Now
-	if now == nil {
-		now = time.Now //nolint:forbidigo // when an override ends, which is a date; no decision is computed of it
-	}
 	e.Policy.Match(a, &v.matches)
-	v.collect(a, now)
+	v.collect()
 	if v.delays() {
 		v.patience(ctx)
 	}
@@ -183,26 +179,26 @@ type ask struct {
 
 // collect finds what the request is charged: those of the active rules
 // first, then those that count responses, then each candidate by itself.
-func (v *Verdict) collect(a Attributes, now func() time.Time) {
+func (v *Verdict) collect() {
 	for _, hit := range v.matches.hits {
 		v.needs |= v.matches.of.rules[hit.rule].needs
 	}
-	v.collectRole(a, now, taken)
+	v.collectRole(taken)
 	v.enforced = len(v.asks)
 	if v.needs&(counted.needs()|shadowed.needs()|shaping.needs()|needsSlot|needsTrial) == 0 {
 		return
 	}
-	v.collectRole(a, now, counted)
+	v.collectRole(counted)
 	v.enforced = len(v.asks)
-	v.collectRole(a, now, shadowed)
-	v.collectRole(a, now, shaping)
+	v.collectRole(shadowed)
+	v.collectRole(shaping)
 	v.candidates()
 	if len(v.holds) > 0 && v.slots == nil {
 		v.slots, v.ownSlots = v.store.(sluice.SlotStore)
 	}
 }
 
-func (v *Verdict) collectRole(a Attributes, now func() time.Time, role role) {
+func (v *Verdict) collectRole(role role) {
 	if v.needs&role.needs() == 0 || v.Refused != nil {
 		return
 	}
@@ -216,7 +212,7 @@ func (v *Verdict) collectRole(a Attributes, now func() time.Time, role role) {
 			first = len(v.charges)
 		}
 		for i := range r.levels {
-			if err := v.collectLevel(r, &r.levels[i], a, now, role, hit); err != nil && v.impossible(r, &r.levels[i], err) {
+			if err := v.collectLevel(r, &r.levels[i], role, hit); err != nil && v.impossible(r, &r.levels[i], err) {
 				return
 			}
 		}
@@ -230,19 +226,19 @@ func (v *Verdict) collectRole(a Attributes, now func() time.Time, role role) {
 }
 
 // collectLevel adds what a level charges. The error says why it cannot.
-func (v *Verdict) collectLevel(r *rule, l *level, a Attributes, now func() time.Time, role role, by hit) error {
-	key, ok, err := r.key(l, a, v, by)
+func (v *Verdict) collectLevel(r *rule, l *level, role role, by hit) error {
+	key, ok, err := r.key(l, v, by)
 	if err != nil || !ok {
 		return err
 	}
 	s, cost := l.base, r.cost
 	if l.limited && (len(l.overrides) > 0 || l.Tiers != nil) {
-		if s, err = r.set(l, key, a, v, by, now); err != nil {
+		if s, err = r.set(l, key, v, by); err != nil {
 			return err
 		}
 	}
 	if r.needs&needsCost != 0 && s != nil && role != shaping {
-		if cost, err = r.before(a); err != nil {
+		if cost, err = r.before(v.attributes); err != nil {
 			return err
 		}
 	}
@@ -317,7 +313,10 @@ func (v *Verdict) add(role role, first int, peek bool) {
 // written where it stays, as a copy of what has just been written is slow.
 func another[T any](s *[]T) *T {
 	n := len(*s)
-	*s = slices.Grow(*s, 1)[:n+1]
+	if n == cap(*s) {
+		*s = slices.Grow(*s, 1)
+	}
+	*s = (*s)[:n+1]
 	return &(*s)[n]
 }
 

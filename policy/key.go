@@ -152,13 +152,13 @@ func (r *rule) made(p *keyPart, a Attributes, m *Matches, by hit) (string, error
 	return encodeKey(values), nil
 }
 
-// key returns the request's key at a level. It is not ok if the level does not
+// key returns the key of v's request at a level. It is not ok if the level does not
 // apply; err says why the request cannot be charged.
-func (r *rule) key(l *level, a Attributes, v *Verdict, by hit) (key string, ok bool, err error) {
+func (r *rule) key(l *level, v *Verdict, by hit) (key string, ok bool, err error) {
 	v.values = v.values[:0]
 	for i := range l.parts {
 		p := &l.parts[i]
-		value, err := r.value(p, a, &v.matches, by)
+		value, err := r.value(p, v.attributes, &v.matches, by)
 		if err != nil {
 			return "", false, err
 		}
@@ -176,8 +176,10 @@ func (r *rule) key(l *level, a Attributes, v *Verdict, by hit) (key string, ok b
 	if len(key) > sluice.MaxKeyBytes {
 		return "", false, &PartError{Rule: r.Name, Part: l.parts[0].Part, Problem: "and what else the key is made of is too long"}
 	}
-	if _, exempt := l.exempt[key]; exempt {
-		return "", false, nil
+	if len(l.exempt) > 0 {
+		if _, exempt := l.exempt[key]; exempt {
+			return "", false, nil
+		}
 	}
 	return key, true, nil
 }

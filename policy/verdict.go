@@ -49,9 +49,10 @@ type Verdict struct {
 	slots      sluice.SlotStore
 	ownSlots   bool // slots is the store
 	attributes Attributes
-	maxWait    time.Duration // whatever the algorithm; 0: only for limits that queue
-	left       time.Duration // until the request's deadline; 0: it has none
-	owner      string        // of the slots
+	clock      func() time.Time // of overrides; nil: time.Now
+	maxWait    time.Duration    // whatever the algorithm; 0: only for limits that queue
+	left       time.Duration    // until the request's deadline; 0: it has none
+	owner      string           // of the slots
 	holds      []hold
 	joint      bool // the only hold is asked for with the units, as slot
 	slot       sluice.Slot
@@ -79,7 +80,7 @@ type Verdict struct {
 func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	v.Allowed, v.Decision, v.Refused, v.InFlight, v.Err, v.Failure = false, sluice.Decision{}, nil, nil, nil, sluice.FailOpen
 	v.front, v.waiter, v.full, v.store, v.slots, v.attributes = e.front, nil, nil, e.Store, e.Slots, a
-	v.maxWait, v.left, v.needs, v.enforced = e.MaxWait, 0, 0, 0
+	v.clock, v.maxWait, v.left, v.needs, v.enforced = e.Now, e.MaxWait, 0, 0, 0
 	v.ownSlots, v.joint, v.peek, v.settled, v.bound = false, false, peek, false, false
 	// What they point to is kept for the next request.
 	v.holds = v.holds[:0]
@@ -92,6 +93,14 @@ func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	v.sideErrs = v.sideErrs[:0]
 	v.shapes = v.shapes[:0]
 	v.free = v.free[:0]
+}
+
+// now says which overrides have expired.
+func (v *Verdict) now() time.Time {
+	if v.clock == nil {
+		return time.Now() //nolint:forbidigo // when an override ends, which is a date; no decision is computed of it
+	}
+	return v.clock()
 }
 
 // Outcome is one limit's result for a request, under an active rule.
