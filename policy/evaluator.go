@@ -304,6 +304,11 @@ func (v *Verdict) impossible(r *rule, l *level, err error) bool {
 func (v *Verdict) add(role role, first int, peek bool) {
 	if n := len(v.charges) - first; n > 0 {
 		k := another(&v.asks)
+		k.outcomes, k.terms = v.terms, 0
+		for i := range v.charges[first:] {
+			k.terms += v.charges[first+i].Plan.Len()
+		}
+		v.terms += k.terms
 		k.role, k.peek, k.presumed, k.left = role, peek, false, false
 		k.first, k.n = first, n
 	}
@@ -320,27 +325,18 @@ func another[T any](s *[]T) *T {
 	return &(*s)[n]
 }
 
-// layout finds out where the outcomes of the asks go, and where a request needs
-// several charges one behind the other, puts them so.
+// layout makes room for the outcomes of the asks and, where a request needs several
+// charges one behind the other, puts them so.
 func (v *Verdict) layout() {
 	if len(v.charges) > len(v.asks) {
 		for i := range v.charges {
 			v.flat = append(v.flat, v.charges[i].Charge)
 		}
 	}
-	terms := 0
-	for i := range v.asks {
-		k := &v.asks[i]
-		k.outcomes = terms
-		for j := k.first; j < k.first+k.n; j++ {
-			terms += v.charges[j].Plan.Len()
-		}
-		k.terms = terms - k.outcomes
+	if cap(v.outcomes) < v.terms {
+		v.outcomes = make([]sluice.Outcome, v.terms)
 	}
-	if cap(v.outcomes) < terms {
-		v.outcomes = make([]sluice.Outcome, terms)
-	}
-	v.outcomes = v.outcomes[:terms]
+	v.outcomes = v.outcomes[:v.terms]
 }
 
 // request returns the store's request of an ask.
@@ -364,60 +360,4 @@ func (v *Verdict) request(k *ask, op sluice.Op) sluice.Request {
 		req.Outcomes = &k.room
 	}
 	return req
-}
-
-// delays reports whether the request may be delayed.
-func (v *Verdict) delays() bool { return v.maxWait > 0 || v.needs&needsDelay != 0 }
-
-// patience finds out for how long, as the request has a deadline.
-func (v *Verdict) patience(ctx context.Context) {
-	if deadline, ok := ctx.Deadline(); ok {
-		left := time.Until(deadline) //nolint:forbidigo // a context's deadline is of that clock
-		v.left = min(max(left, time.Microsecond), sluice.MaxWait)
-	}
-}
-
-// wait returns how an ask is taken, and how long its request may be delayed:
-// zero leaves it to the limits that queue, if there are any. What would be served
-// after its deadline is better denied at once.
-func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) {
-	op, least = sluice.OpTake, v.maxWait
-	if !v.delays() {
-		return op, 0, false
-	}
-	if v.maxWait > 0 {
-		op = sluice.OpReserve
-	}
-	blocks := false
-	for i := range v.charges[k.first : k.first+k.n] {
-		c := &v.charges[k.first+i]
-		n := queueing(c.Plan)
-		queues = queues || n > 0
-		blocks = blocks || len(c.level.Blocks) > 0
-		if w := c.rule.MaxWait; w > 0 {
-			if least == 0 || w < least {
-				least = w
-			}
-			if n < c.Plan.Len() {
-				op = sluice.OpReserve
-			}
-		}
-	}
-	if blocks {
-		op = sluice.OpTake // a delayed request is not denied, and a blocked key should not wait
-	}
-	if v.left > 0 && (queues && least == 0 || v.left < least) {
-		least = v.left
-	}
-	return op, least, queues
-}
-
-// queueing returns how many limits of a plan delay requests by themselves.
-func queueing(p *sluice.Plan) (n int) {
-	for i := range p.Len() {
-		if p.Term(i).Queues() {
-			n++
-		}
-	}
-	return n
 }

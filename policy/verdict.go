@@ -63,6 +63,7 @@ type Verdict struct {
 	matches    Matches
 	values     []string
 	needs      needs // of the rules that match
+	terms      int   // limits that are asked about
 	enforced   int   // how many asks are of active rules; they come first
 	charges    []charge
 	sequels    []sequel // of charges; fewer if the others have none
@@ -80,7 +81,7 @@ type Verdict struct {
 func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	v.Allowed, v.Decision, v.Refused, v.InFlight, v.Err, v.Failure = false, sluice.Decision{}, nil, nil, nil, sluice.FailOpen
 	v.front, v.waiter, v.full, v.store, v.slots, v.attributes = e.front, nil, nil, e.Store, e.Slots, a
-	v.clock, v.maxWait, v.left, v.needs, v.enforced = e.Now, e.MaxWait, 0, 0, 0
+	v.terms, v.clock, v.maxWait, v.left, v.needs, v.enforced = 0, e.Now, e.MaxWait, 0, 0, 0
 	v.ownSlots, v.joint, v.peek, v.settled, v.bound = false, false, peek, false, false
 	// What they point to is kept for the next request.
 	v.holds = v.holds[:0]
