@@ -178,22 +178,26 @@ func (v *Verdict) Limits() (n int) {
 }
 
 // outcome describes the limit at a place.
-func (v *Verdict) outcome(p place) Outcome {
+func (v *Verdict) outcome(p place) (o Outcome) {
 	c, of := &v.charges[p.charge], &v.asks[p.ask].result
-	soft := c.set.soft() == p.term
-	return Outcome{
-		Rule: &c.rule.Rule, Level: c.level.Level, Key: c.Key, Cost: c.Cost, Limit: c.Plan.Term(p.term),
-		Soft: soft && !c.over, Grace: soft && c.over, Degraded: of.Decision.Degraded, Err: of.Err, Outcome: v.reported(p),
+	o.Rule, o.Level, o.Key, o.Cost, o.Limit = &c.rule.Rule, c.level.Level, c.Key, c.Cost, c.Plan.Term(p.term)
+	if c.set.soft() == p.term {
+		o.Soft, o.Grace = !c.over, c.over
 	}
+	o.Degraded, o.Err = of.Decision.Degraded, of.Err
+	o.Outcome = *v.reported(p, &o.Outcome)
+	return o
 }
 
-// reported returns the outcome at a place.
-func (v *Verdict) reported(p place) sluice.Outcome {
-	c, o := &v.charges[p.charge], v.outcomes[p.outcome]
+// reported returns the outcome at a place, in buf if it is not as the store has it.
+func (v *Verdict) reported(p place, buf *sluice.Outcome) *sluice.Outcome {
+	c, o := &v.charges[p.charge], &v.outcomes[p.outcome]
 	if c.over && !o.Allowed && c.set.soft() == p.term {
 		// The request passes again when either has room.
 		soft := &v.sequel(p.charge).soft
-		o.TooLarge, o.RetryAfter = o.TooLarge && soft.TooLarge, min(o.RetryAfter, soft.RetryAfter)
+		*buf = *o
+		buf.TooLarge, buf.RetryAfter = o.TooLarge && soft.TooLarge, min(o.RetryAfter, soft.RetryAfter)
+		return buf
 	}
 	return o
 }
@@ -332,7 +336,7 @@ func (v *Verdict) binds() {
 		for j := k.first; j < k.first+k.n; j++ {
 			o.cost = v.charges[j].Cost
 			for t := range v.charges[j].Plan.Len() {
-				o.Outcome = v.reported(place{a, j, t, at})
+				o.Outcome = *v.reported(place{a, j, t, at}, &o.Outcome)
 				if v.Allowed == o.Allowed && (!v.bound || tighter(&o, &best, v.Allowed)) {
 					best, v.bound, v.Decision.Binding = o, true, i
 					v.binding = place{a, j, t, at}
