@@ -46,7 +46,7 @@ func (q *Request) refuse(w http.ResponseWriter) {
 	started := len(h) > 0
 	var values []string
 	if e.Verdict == policy.Denied && e.Limit != nil {
-		values = opts.Fields.set(h, &q.memory, q.policies(), q.limitItem().full, e.Limit, &e.Decision, problemFields)
+		values = opts.Fields.set(h, &q.memory, q.policies(), q.limitItem(), e.Limit, &e.Decision, problemFields)
 		if opts.Fields&(XRateLimit|XRateLimitEpoch) != 0 {
 			exchange.Release(w, xFields)
 		}
@@ -116,6 +116,7 @@ type limitItems struct{ made sync.Map } // *sluice.Term to *limitItem
 
 type limitItem struct {
 	policy string                 // of RateLimit-Policy
+	head   string                 // of RateLimit
 	full   string                 // X-RateLimit-Limit
 	denial atomic.Pointer[denial] // nil: none was needed yet
 }
@@ -124,7 +125,7 @@ func (i *limitItems) of(t *sluice.Term) *limitItem {
 	if made, ok := i.made.Load(t); ok {
 		return made.(*limitItem) //nolint:forcetypeassert // nothing else is ever stored
 	}
-	made, _ := i.made.LoadOrStore(t, &limitItem{policy: PolicyItem(t), full: string(appendFull(nil, t))})
+	made, _ := i.made.LoadOrStore(t, &limitItem{policy: PolicyItem(t), head: string(appendHead(nil, t)), full: string(appendFull(nil, t))})
 	return made.(*limitItem) //nolint:forcetypeassert // nothing else is ever stored
 }
 
@@ -137,7 +138,7 @@ func (q *Request) setFields(h http.Header) (own []string) {
 	if c.Limit == nil {
 		return nil
 	}
-	fields.set(h, &q.memory, q.policies(), q.limitItem().full, c.Limit, &c.Decision, 0)
+	fields.set(h, &q.memory, q.policies(), q.limitItem(), c.Limit, &c.Decision, 0)
 	own = c.SetAnswer(h)
 	if fields&NoFields != 0 {
 		return own

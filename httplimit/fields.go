@@ -4,7 +4,6 @@
 package httplimit
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -121,8 +120,11 @@ func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decis
 	if f == 0 {
 		f = Draft11
 	}
-	f.set(h, nil, policy, "", t, &d, 0)
+	f.set(h, nil, policy, nil, t, &d, 0)
 }
+
+// appendHead appends what RateLimit begins with.
+func appendHead(b []byte, t *sluice.Term) []byte { return append(appendItem(b, t.Name), ";r="...) }
 
 // appendFull appends X-RateLimit-Limit.
 func appendFull(b []byte, t *sluice.Term) []byte {
@@ -133,9 +135,9 @@ func appendFull(b []byte, t *sluice.Term) []byte {
 	return strconv.AppendInt(b, full, 10)
 }
 
-// set is Set with memory, unless that is nil, X-RateLimit-Limit, unless that is empty,
-// and room for so many values more, which it returns.
-func (f Fields) set(h http.Header, m *memory, policy, full string, t *sluice.Term, d *sluice.Decision, more int) []string {
+// set is Set with memory and what is kept of the limit, unless they are nil, and room
+// for so many values more, which it returns.
+func (f Fields) set(h http.Header, m *memory, policy string, of *limitItem, t *sluice.Term, d *sluice.Decision, more int) []string {
 	denied, bare := !d.Allowed && !d.TooLarge, len(h) == 0
 	x := f&(XRateLimit|XRateLimitEpoch) != 0
 	n := more
@@ -154,13 +156,18 @@ func (f Fields) set(h http.Header, m *memory, policy, full string, t *sluice.Ter
 	// All values lie in one string and all slices in one array: two allocations at
 	// most. What says the same has the same bytes.
 	var buf [128]byte
-	b := append(appendItem(buf[:0], t.Name), ";r="...)
+	b := buf[:0]
+	if of != nil {
+		b = append(b, of.head...)
+	} else {
+		b = appendHead(b, t)
+	}
 	r := len(b)
 	b = append(appendParam(b, "", d.Remaining), ";t="...)
 	w := len(b)
 	b = appendParam(b, "", effective(d))
 	end := len(b)
-	if x && full == "" {
+	if x && of == nil {
 		b = appendFull(b, t)
 	}
 	fullEnd := len(b)
@@ -181,10 +188,17 @@ func (f Fields) set(h http.Header, m *memory, policy, full string, t *sluice.Ter
 	} else {
 		text, values = m.string(b), m.strings(n)
 	}
-	item, wait := text[:end], text[w:end]
-	full = cmp.Or(full, text[end:fullEnd])
-	reset := cmp.Or(text[fullEnd:resetEnd], wait)
-	remaining := cmp.Or(text[resetEnd:], text[r:w-len(";t=")])
+	item, remaining, wait, full := text[:end], text[r:w-len(";t=")], text[w:end], text[end:fullEnd]
+	reset := wait
+	if of != nil {
+		full = of.full
+	}
+	if resetEnd > fullEnd {
+		reset = text[fullEnd:resetEnd]
+	}
+	if resetEnd < len(text) {
+		remaining = text[resetEnd:]
+	}
 	if f&Draft11 != 0 {
 		values[0], values[1] = item, policy
 		addField(h, bare, fieldRateLimit, values[0:1:1])

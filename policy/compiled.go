@@ -88,18 +88,18 @@ func (l *level) tier(value string) *set {
 	return l.base
 }
 
-// set returns the limits of a key, nil if it has none. The error says why the request cannot be
+// set returns the limits of a key of v's request, nil if it has none. The error says why the request cannot be
 // charged: its token, which says under which tier it is, cannot be used.
-func (r *rule) set(l *level, key string, a Attributes, v *Verdict, by hit, now func() time.Time) (*set, error) {
+func (r *rule) set(l *level, key string, v *Verdict, by hit) (*set, error) {
 	if len(l.overrides) > 0 {
-		if o, ok := l.overrides[key]; ok && (o.expires.IsZero() || o.valid(now())) {
+		if o, ok := l.overrides[key]; ok && (o.expires.IsZero() || o.valid(v.now())) {
 			return o.set, nil
 		}
 	}
 	if l.Tiers == nil {
 		return l.base, nil
 	}
-	value, err := r.value(&l.tierPart, a, &v.matches, by)
+	value, err := r.value(&l.tierPart, v.attributes, &v.matches, by)
 	bad, ok := err.(*PartError) //nolint:errorlint // value returns no other kind of it
 	switch {
 	case err == nil:

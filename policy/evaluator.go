@@ -57,12 +57,8 @@ func (e *Evaluator) Peek(ctx context.Context, a Attributes, v *Verdict) {
 
 func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek bool) {
 	v.reset(e, a, peek)
-	now := e.Now
-	if now == nil {
-		now = time.Now //nolint:forbidigo // when an override ends, which is a date; no decision is computed of it
-	}
 	e.Policy.Match(a, &v.matches)
-	v.collect(a, now)
+	v.collect()
 	if v.delays() {
 		v.patience(ctx)
 	}
@@ -183,26 +179,26 @@ type ask struct {
 
 // collect finds what the request is charged: those of the active rules
 // first, then those that count responses, then each candidate by itself.
-func (v *Verdict) collect(a Attributes, now func() time.Time) {
+func (v *Verdict) collect() {
 	for _, hit := range v.matches.hits {
 		v.needs |= v.matches.of.rules[hit.rule].needs
 	}
-	v.collectRole(a, now, taken)
+	v.collectRole(taken)
 	v.enforced = len(v.asks)
 	if v.needs&(counted.needs()|shadowed.needs()|shaping.needs()|needsSlot|needsTrial) == 0 {
 		return
 	}
-	v.collectRole(a, now, counted)
+	v.collectRole(counted)
 	v.enforced = len(v.asks)
-	v.collectRole(a, now, shadowed)
-	v.collectRole(a, now, shaping)
+	v.collectRole(shadowed)
+	v.collectRole(shaping)
 	v.candidates()
 	if len(v.holds) > 0 && v.slots == nil {
 		v.slots, v.ownSlots = v.store.(sluice.SlotStore)
 	}
 }
 
-func (v *Verdict) collectRole(a Attributes, now func() time.Time, role role) {
+func (v *Verdict) collectRole(role role) {
 	if v.needs&role.needs() == 0 || v.Refused != nil {
 		return
 	}
@@ -216,7 +212,7 @@ func (v *Verdict) collectRole(a Attributes, now func() time.Time, role role) {
 			first = len(v.charges)
 		}
 		for i := range r.levels {
-			if err := v.collectLevel(r, &r.levels[i], a, now, role, hit); err != nil && v.impossible(r, &r.levels[i], err) {
+			if err := v.collectLevel(r, &r.levels[i], role, hit); err != nil && v.impossible(r, &r.levels[i], err) {
 				return
 			}
 		}
@@ -230,19 +226,19 @@ func (v *Verdict) collectRole(a Attributes, now func() time.Time, role role) {
 }
 
 // collectLevel adds what a level charges. The error says why it cannot.
-func (v *Verdict) collectLevel(r *rule, l *level, a Attributes, now func() time.Time, role role, by hit) error {
-	key, ok, err := r.key(l, a, v, by)
+func (v *Verdict) collectLevel(r *rule, l *level, role role, by hit) error {
+	key, ok, err := r.key(l, v, by)
 	if err != nil || !ok {
 		return err
 	}
 	s, cost := l.base, r.cost
 	if l.limited && (len(l.overrides) > 0 || l.Tiers != nil) {
-		if s, err = r.set(l, key, a, v, by, now); err != nil {
+		if s, err = r.set(l, key, v, by); err != nil {
 			return err
 		}
 	}
 	if r.needs&needsCost != 0 && s != nil && role != shaping {
-		if cost, err = r.before(a); err != nil {
+		if cost, err = r.before(v.attributes); err != nil {
 			return err
 		}
 	}
@@ -308,6 +304,11 @@ func (v *Verdict) impossible(r *rule, l *level, err error) bool {
 func (v *Verdict) add(role role, first int, peek bool) {
 	if n := len(v.charges) - first; n > 0 {
 		k := another(&v.asks)
+		k.outcomes, k.terms = v.terms, 0
+		for i := range v.charges[first:] {
+			k.terms += v.charges[first+i].Plan.Len()
+		}
+		v.terms += k.terms
 		k.role, k.peek, k.presumed, k.left = role, peek, false, false
 		k.first, k.n = first, n
 	}
@@ -317,31 +318,25 @@ func (v *Verdict) add(role role, first int, peek bool) {
 // written where it stays, as a copy of what has just been written is slow.
 func another[T any](s *[]T) *T {
 	n := len(*s)
-	*s = slices.Grow(*s, 1)[:n+1]
+	if n == cap(*s) {
+		*s = slices.Grow(*s, 1)
+	}
+	*s = (*s)[:n+1]
 	return &(*s)[n]
 }
 
-// layout finds out where the outcomes of the asks go, and where a request needs
-// several charges one behind the other, puts them so.
+// layout makes room for the outcomes of the asks and, where a request needs several
+// charges one behind the other, puts them so.
 func (v *Verdict) layout() {
 	if len(v.charges) > len(v.asks) {
 		for i := range v.charges {
 			v.flat = append(v.flat, v.charges[i].Charge)
 		}
 	}
-	terms := 0
-	for i := range v.asks {
-		k := &v.asks[i]
-		k.outcomes = terms
-		for j := k.first; j < k.first+k.n; j++ {
-			terms += v.charges[j].Plan.Len()
-		}
-		k.terms = terms - k.outcomes
+	if cap(v.outcomes) < v.terms {
+		v.outcomes = make([]sluice.Outcome, v.terms)
 	}
-	if cap(v.outcomes) < terms {
-		v.outcomes = make([]sluice.Outcome, terms)
-	}
-	v.outcomes = v.outcomes[:terms]
+	v.outcomes = v.outcomes[:v.terms]
 }
 
 // request returns the store's request of an ask.
@@ -365,60 +360,4 @@ func (v *Verdict) request(k *ask, op sluice.Op) sluice.Request {
 		req.Outcomes = &k.room
 	}
 	return req
-}
-
-// delays reports whether the request may be delayed.
-func (v *Verdict) delays() bool { return v.maxWait > 0 || v.needs&needsDelay != 0 }
-
-// patience finds out for how long, as the request has a deadline.
-func (v *Verdict) patience(ctx context.Context) {
-	if deadline, ok := ctx.Deadline(); ok {
-		left := time.Until(deadline) //nolint:forbidigo // a context's deadline is of that clock
-		v.left = min(max(left, time.Microsecond), sluice.MaxWait)
-	}
-}
-
-// wait returns how an ask is taken, and how long its request may be delayed:
-// zero leaves it to the limits that queue, if there are any. What would be served
-// after its deadline is better denied at once.
-func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) {
-	op, least = sluice.OpTake, v.maxWait
-	if !v.delays() {
-		return op, 0, false
-	}
-	if v.maxWait > 0 {
-		op = sluice.OpReserve
-	}
-	blocks := false
-	for i := range v.charges[k.first : k.first+k.n] {
-		c := &v.charges[k.first+i]
-		n := queueing(c.Plan)
-		queues = queues || n > 0
-		blocks = blocks || len(c.level.Blocks) > 0
-		if w := c.rule.MaxWait; w > 0 {
-			if least == 0 || w < least {
-				least = w
-			}
-			if n < c.Plan.Len() {
-				op = sluice.OpReserve
-			}
-		}
-	}
-	if blocks {
-		op = sluice.OpTake // a delayed request is not denied, and a blocked key should not wait
-	}
-	if v.left > 0 && (queues && least == 0 || v.left < least) {
-		least = v.left
-	}
-	return op, least, queues
-}
-
-// queueing returns how many limits of a plan delay requests by themselves.
-func queueing(p *sluice.Plan) (n int) {
-	for i := range p.Len() {
-		if p.Term(i).Queues() {
-			n++
-		}
-	}
-	return n
 }

@@ -118,13 +118,9 @@ func (e *Evaluator) Explain(ctx context.Context, a Attributes) (*Explanation, er
 	}
 	c.conclude(context.WithoutCancel(ctx))
 	x := &Explanation{Verdict: c.Verdict, Decision: v.Decision, Rule: c.Rule, Violated: c.Violated, Err: c.Err}
-	now := e.Now
-	if now == nil {
-		now = time.Now //nolint:forbidigo // when an override ends, see evaluate
-	}
 	unmatched := 0
 	for i := range e.Policy.rules {
-		r := v.explainRule(ctx, &e.Policy.rules[i], a, dry, now)
+		r := v.explainRule(ctx, &e.Policy.rules[i], a, dry)
 		if !r.Matches {
 			if unmatched++; unmatched <= mostDifferences {
 				r.Differences = v.matches.differences(&e.Policy.rules[i], a)
@@ -136,7 +132,7 @@ func (e *Evaluator) Explain(ctx context.Context, a Attributes) (*Explanation, er
 }
 
 // explainRule says what a rule has to do with the request that v has decided.
-func (v *Verdict) explainRule(ctx context.Context, r *rule, a Attributes, dry *dryStore, now func() time.Time) RuleExplanation {
+func (v *Verdict) explainRule(ctx context.Context, r *rule, a Attributes, dry *dryStore) RuleExplanation {
 	x := RuleExplanation{Rule: &r.Rule}
 	at := slices.IndexFunc(v.matches.hits, func(h hit) bool { return &v.matches.of.rules[h.rule] == r })
 	if x.Matches = at >= 0; !x.Matches {
@@ -147,18 +143,18 @@ func (v *Verdict) explainRule(ctx context.Context, r *rule, a Attributes, dry *d
 		return x
 	}
 	for i := range r.levels {
-		x.Levels = append(x.Levels, v.explainLevel(ctx, r, &r.levels[i], v.matches.hits[at], a, dry, now))
+		x.Levels = append(x.Levels, v.explainLevel(ctx, r, &r.levels[i], v.matches.hits[at], a, dry))
 	}
 	return x
 }
 
-func (v *Verdict) explainLevel(ctx context.Context, r *rule, l *level, by hit, a Attributes, dry *dryStore, now func() time.Time) LevelExplanation {
+func (v *Verdict) explainLevel(ctx context.Context, r *rule, l *level, by hit, a Attributes, dry *dryStore) LevelExplanation {
 	x := LevelExplanation{Level: l.Level}
 	for i := range l.parts {
 		value, _ := r.value(&l.parts[i], a, &v.matches, by) // whose error is the key's
 		x.Parts = append(x.Parts, PartValue{l.parts[i].Part, value})
 	}
-	key, ok, err := r.key(l, a, v, by)
+	key, ok, err := r.key(l, v, by)
 	if err != nil {
 		x.Err = err
 		return x
@@ -175,12 +171,12 @@ func (v *Verdict) explainLevel(ctx context.Context, r *rule, l *level, by hit, a
 	if !l.limited {
 		return x
 	}
-	if o := l.overridden(key, now()); o != nil {
+	if o := l.overridden(key, v.now()); o != nil {
 		x.Override = o
 	} else if l.Tiers != nil {
 		x.Tier, _ = r.value(&l.tierPart, a, &v.matches, by)
 	}
-	s, err := r.set(l, key, a, v, by, now)
+	s, err := r.set(l, key, v, by)
 	if err == nil && s != nil && !r.Shape {
 		x.Cost, err = r.before(a)
 	}

@@ -54,6 +54,12 @@ func (r *rule) unusable(p *keyPart, problem string) *PartError {
 // value returns the part's value, "" if the request has none. The error says why
 // a value that is there cannot be used: a [*PartError] is the client's fault.
 func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string, fault error) {
+	if p.finder != nil { // of an address
+		if !m.found.client.IsValid() {
+			return "", nil
+		}
+		return p.finder.Group(m.found.client), nil
+	}
 	var values []string
 	var err error
 	most := bounds.MaxValueBytes
@@ -64,11 +70,6 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string
 		values, err = a.Query(p.Name)
 	case source.Cookie:
 		values, err = a.Cookie(p.Name)
-	case source.IP:
-		if !m.found.client.IsValid() {
-			return "", nil
-		}
-		return p.finder.Group(m.found.client), nil
 	case source.Path:
 		if n := p.segment(); n > 0 {
 			var problem string
@@ -152,13 +153,13 @@ func (r *rule) made(p *keyPart, a Attributes, m *Matches, by hit) (string, error
 	return encodeKey(values), nil
 }
 
-// key returns the request's key at a level. It is not ok if the level does not
+// key returns the key of v's request at a level. It is not ok if the level does not
 // apply; err says why the request cannot be charged.
-func (r *rule) key(l *level, a Attributes, v *Verdict, by hit) (key string, ok bool, err error) {
+func (r *rule) key(l *level, v *Verdict, by hit) (key string, ok bool, err error) {
 	v.values = v.values[:0]
 	for i := range l.parts {
 		p := &l.parts[i]
-		value, err := r.value(p, a, &v.matches, by)
+		value, err := r.value(p, v.attributes, &v.matches, by)
 		if err != nil {
 			return "", false, err
 		}
@@ -170,14 +171,22 @@ func (r *rule) key(l *level, a Attributes, v *Verdict, by hit) (key string, ok b
 				return "", false, &PartError{Rule: r.Name, Part: p.Part, Problem: "is missing", Missing: true}
 			}
 		}
+		if len(l.parts) == 1 {
+			key = value
+			break
+		}
 		v.values = append(v.values, value)
 	}
-	key = encodeKey(v.values)
+	if len(l.parts) > 1 {
+		key = encodeKey(v.values)
+	}
 	if len(key) > sluice.MaxKeyBytes {
 		return "", false, &PartError{Rule: r.Name, Part: l.parts[0].Part, Problem: "and what else the key is made of is too long"}
 	}
-	if _, exempt := l.exempt[key]; exempt {
-		return "", false, nil
+	if len(l.exempt) > 0 {
+		if _, exempt := l.exempt[key]; exempt {
+			return "", false, nil
+		}
 	}
 	return key, true, nil
 }

@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"context"
 	"time"
 
 	"github.com/sluicegate/sluice"
@@ -40,6 +41,7 @@ func (v *Verdict) unseated() error {
 	return v.wouldWait()
 }
 
+// wouldWait is unseated of a request that has found no place.
 func (v *Verdict) wouldWait() error {
 	if v.Allowed || len(v.asks) == 0 || v.responsesDeny() {
 		return nil
@@ -73,4 +75,60 @@ func (v *Verdict) leaveSeat() {
 func (v *Verdict) await(w *waiter) {
 	v.waiter, v.waits = w, true
 	v.front.opts.Queue.hold()
+}
+
+// delays reports whether the request may be delayed.
+func (v *Verdict) delays() bool { return v.maxWait > 0 || v.needs&needsDelay != 0 }
+
+// patience finds out for how long, as the request has a deadline.
+func (v *Verdict) patience(ctx context.Context) {
+	if deadline, ok := ctx.Deadline(); ok {
+		left := time.Until(deadline) //nolint:forbidigo // a context's deadline is of that clock
+		v.left = min(max(left, time.Microsecond), sluice.MaxWait)
+	}
+}
+
+// wait returns how an ask is taken, and how long its request may be delayed:
+// zero leaves it to the limits that queue, if there are any. What would be served
+// after its deadline is better denied at once.
+func (v *Verdict) wait(k *ask) (op sluice.Op, least time.Duration, queues bool) {
+	op, least = sluice.OpTake, v.maxWait
+	if !v.delays() {
+		return op, 0, false
+	}
+	if v.maxWait > 0 {
+		op = sluice.OpReserve
+	}
+	blocks := false
+	for i := range v.charges[k.first : k.first+k.n] {
+		c := &v.charges[k.first+i]
+		n := queueing(c.Plan)
+		queues = queues || n > 0
+		blocks = blocks || len(c.level.Blocks) > 0
+		if w := c.rule.MaxWait; w > 0 {
+			if least == 0 || w < least {
+				least = w
+			}
+			if n < c.Plan.Len() {
+				op = sluice.OpReserve
+			}
+		}
+	}
+	if blocks {
+		op = sluice.OpTake // a delayed request is not denied, and a blocked key should not wait
+	}
+	if v.left > 0 && (queues && least == 0 || v.left < least) {
+		least = v.left
+	}
+	return op, least, queues
+}
+
+// queueing returns how many limits of a plan delay requests by themselves.
+func queueing(p *sluice.Plan) (n int) {
+	for i := range p.Len() {
+		if p.Term(i).Queues() {
+			n++
+		}
+	}
+	return n
 }

@@ -49,9 +49,10 @@ type Verdict struct {
 	slots      sluice.SlotStore
 	ownSlots   bool // slots is the store
 	attributes Attributes
-	maxWait    time.Duration // whatever the algorithm; 0: only for limits that queue
-	left       time.Duration // until the request's deadline; 0: it has none
-	owner      string        // of the slots
+	clock      func() time.Time // of overrides; nil: time.Now
+	maxWait    time.Duration    // whatever the algorithm; 0: only for limits that queue
+	left       time.Duration    // until the request's deadline; 0: it has none
+	owner      string           // of the slots
 	holds      []hold
 	joint      bool // the only hold is asked for with the units, as slot
 	slot       sluice.Slot
@@ -62,6 +63,7 @@ type Verdict struct {
 	matches    Matches
 	values     []string
 	needs      needs // of the rules that match
+	terms      int   // limits that are asked about
 	enforced   int   // how many asks are of active rules; they come first
 	charges    []charge
 	sequels    []sequel // of charges; fewer if the others have none
@@ -79,7 +81,7 @@ type Verdict struct {
 func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	v.Allowed, v.Decision, v.Refused, v.InFlight, v.Err, v.Failure = false, sluice.Decision{}, nil, nil, nil, sluice.FailOpen
 	v.front, v.waiter, v.full, v.store, v.slots, v.attributes = e.front, nil, nil, e.Store, e.Slots, a
-	v.maxWait, v.left, v.needs, v.enforced = e.MaxWait, 0, 0, 0
+	v.terms, v.clock, v.maxWait, v.left, v.needs, v.enforced = 0, e.Now, e.MaxWait, 0, 0, 0
 	v.ownSlots, v.joint, v.peek, v.settled, v.bound = false, false, peek, false, false
 	// What they point to is kept for the next request.
 	v.holds = v.holds[:0]
@@ -92,6 +94,14 @@ func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	v.sideErrs = v.sideErrs[:0]
 	v.shapes = v.shapes[:0]
 	v.free = v.free[:0]
+}
+
+// now says which overrides have expired.
+func (v *Verdict) now() time.Time {
+	if v.clock == nil {
+		return time.Now() //nolint:forbidigo // when an override ends, which is a date; no decision is computed of it
+	}
+	return v.clock()
 }
 
 // Outcome is one limit's result for a request, under an active rule.
@@ -168,22 +178,26 @@ func (v *Verdict) Limits() (n int) {
 }
 
 // outcome describes the limit at a place.
-func (v *Verdict) outcome(p place) Outcome {
+func (v *Verdict) outcome(p place) (o Outcome) {
 	c, of := &v.charges[p.charge], &v.asks[p.ask].result
-	soft := c.set.soft() == p.term
-	return Outcome{
-		Rule: &c.rule.Rule, Level: c.level.Level, Key: c.Key, Cost: c.Cost, Limit: c.Plan.Term(p.term),
-		Soft: soft && !c.over, Grace: soft && c.over, Degraded: of.Decision.Degraded, Err: of.Err, Outcome: v.reported(p),
+	o.Rule, o.Level, o.Key, o.Cost, o.Limit = &c.rule.Rule, c.level.Level, c.Key, c.Cost, c.Plan.Term(p.term)
+	if c.set.soft() == p.term {
+		o.Soft, o.Grace = !c.over, c.over
 	}
+	o.Degraded, o.Err = of.Decision.Degraded, of.Err
+	o.Outcome = *v.reported(p, &o.Outcome)
+	return o
 }
 
-// reported returns the outcome at a place.
-func (v *Verdict) reported(p place) sluice.Outcome {
-	c, o := &v.charges[p.charge], v.outcomes[p.outcome]
+// reported returns the outcome at a place, in buf if it is not as the store has it.
+func (v *Verdict) reported(p place, buf *sluice.Outcome) *sluice.Outcome {
+	c, o := &v.charges[p.charge], &v.outcomes[p.outcome]
 	if c.over && !o.Allowed && c.set.soft() == p.term {
 		// The request passes again when either has room.
 		soft := &v.sequel(p.charge).soft
-		o.TooLarge, o.RetryAfter = o.TooLarge && soft.TooLarge, min(o.RetryAfter, soft.RetryAfter)
+		*buf = *o
+		buf.TooLarge, buf.RetryAfter = o.TooLarge && soft.TooLarge, min(o.RetryAfter, soft.RetryAfter)
+		return buf
 	}
 	return o
 }
@@ -322,7 +336,7 @@ func (v *Verdict) binds() {
 		for j := k.first; j < k.first+k.n; j++ {
 			o.cost = v.charges[j].Cost
 			for t := range v.charges[j].Plan.Len() {
-				o.Outcome = v.reported(place{a, j, t, at})
+				o.Outcome = *v.reported(place{a, j, t, at}, &o.Outcome)
 				if v.Allowed == o.Allowed && (!v.bound || tighter(&o, &best, v.Allowed)) {
 					best, v.bound, v.Decision.Binding = o, true, i
 					v.binding = place{a, j, t, at}

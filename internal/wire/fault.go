@@ -44,7 +44,7 @@ func oneLength(values []string) bool {
 
 // plainHost reports whether a host is written so that all read it alike. None is.
 func plainHost(host string) bool {
-	rest := host
+	var rest string
 	if inner, ok := strings.CutPrefix(host, "["); ok {
 		var closed bool
 		inner, rest, closed = strings.Cut(inner, "]")
@@ -53,9 +53,11 @@ func plainHost(host string) bool {
 			return false
 		}
 	} else {
-		for rest != "" && bytes[rest[0]]&ofHost != 0 {
-			rest = rest[1:]
+		n := 0
+		for n < len(host) && bytes[host[n]]&ofHost != 0 {
+			n++
 		}
+		rest = host[n:]
 	}
 	if rest == "" {
 		return true
