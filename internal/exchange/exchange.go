@@ -99,7 +99,7 @@ func (x *Exchange) Finish(w http.ResponseWriter) {
 
 // alone reports whether nobody has the Exchange when its handlers have returned: the
 // request had no body, nothing goes on behind its response, and no other Exchange
-// was begun over this one.
+// lies over this one.
 func (x *Exchange) alone() bool {
 	return x.body.source == nil && x.Settlement == nil && !x.stall.switched && !x.carrier
 }

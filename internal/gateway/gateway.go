@@ -30,12 +30,6 @@ import (
 	"github.com/sluicegate/sluice/internal/wire"
 )
 
-// flushInterval is how long a part of a response of known length may wait for
-// more of it. Others, and server-sent events, go on at once by ReverseProxy's
-// own rule. None at all would send every header by itself, from a goroutine made
-// for it: a fifth of what a small response costs.
-const flushInterval = time.Millisecond
-
 // Options say how a [Gateway] treats its upstream. The zero value works.
 type Options struct {
 	// Trusted are the networks of proxies whose X-Forwarded-For, -Host and
@@ -173,7 +167,7 @@ func New(to string, opts Options) (*Gateway, error) {
 	pool, errorLog := newBuffers(), slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug)
 	g.trips, g.closeIdle = through(opts, target, g.transport, g.log)
 	g.proxy = httputil.ReverseProxy{
-		Rewrite: forward.rewrite, FlushInterval: flushInterval, BufferPool: pool, ErrorHandler: g.fail, ErrorLog: errorLog,
+		Rewrite: forward.rewrite, BufferPool: pool, ErrorHandler: g.fail, ErrorLog: errorLog,
 	}
 	g.outliving = outliving{transport: g.trips, timeout: opts.ResponseTimeout, abandoned: opts.Abandoned, log: g.log}
 	return g, nil

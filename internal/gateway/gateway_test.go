@@ -149,6 +149,30 @@ func TestStreams(t *testing.T) {
 	}
 }
 
+// TestHeaderGoesOn: the header of a response of known length does not wait for its body.
+func TestHeaderGoesOn(t *testing.T) {
+	seen := make(chan struct{})
+	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "2")
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-seen:
+			_, _ = io.WriteString(w, "ok") // an error shows at the client
+		case <-r.Context().Done():
+		}
+	}))
+	url := front(t, upstream, gateway.Options{})
+	for range 3 {
+		resp := do(t, http.MethodGet, url, nil)
+		seen <- struct{}{}
+		if body, err := io.ReadAll(resp.body); err != nil || string(body) != "ok" {
+			t.Fatalf("read %q, %v", body, err)
+		}
+	}
+}
+
 // TestStreamsBothWays: the response begins while the request's body is still
 // being sent.
 func TestStreamsBothWays(t *testing.T) {

@@ -20,6 +20,7 @@ type passage struct {
 	gateway  *Gateway
 	proxy    httputil.ReverseProxy // whose transport is the passage
 	onHeader func(status int)      // header, made once
+	late     *late                 // the body of the response
 	w        http.ResponseWriter
 	x        *exchange.Exchange
 	request  *http.Request
@@ -43,7 +44,7 @@ type field struct {
 func (g *Gateway) newPassage(w http.ResponseWriter, r *http.Request) *passage {
 	p, ok := g.passages.Get().(*passage)
 	if !ok {
-		p = &passage{gateway: g, proxy: g.proxy}
+		p = &passage{gateway: g, proxy: g.proxy, late: new(late)}
 		p.proxy.Transport, p.onHeader = p, p.header
 		if g.longest > 0 {
 			p.proxy.ModifyResponse = p.answered
@@ -70,10 +71,17 @@ func (p *passage) RoundTrip(r *http.Request) (*http.Response, error) {
 	} else {
 		r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: connected}))
 	}
+	var resp *http.Response
+	var err error
 	if p.outlives {
-		return p.gateway.outliving.roundTrip(p, r)
+		resp, err = p.gateway.outliving.roundTrip(p, r)
+	} else {
+		resp, err = p.gateway.trips.RoundTrip(r)
 	}
-	return p.gateway.trips.RoundTrip(r)
+	if err == nil {
+		p.late.over(resp, p.w)
+	}
+	return resp, err
 }
 
 // header sets the fields again that ReverseProxy clears when it has passed on an
@@ -131,7 +139,8 @@ func (p *passage) end() {
 	p.longest.end()
 	if p.whole && !p.outlives && p.longest == nil { // else somebody may still have it
 		p.x.OnHeader = nil
-		*p = passage{gateway: p.gateway, proxy: p.proxy, onHeader: p.onHeader}
+		p.late.ReadCloser, p.late.w = nil, nil
+		*p = passage{gateway: p.gateway, proxy: p.proxy, onHeader: p.onHeader, late: p.late}
 		p.gateway.passages.Put(p)
 	}
 }

@@ -31,7 +31,6 @@ func TestUntaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.proxy.FlushInterval = 0 // a flush would wait for a lock, which is not idle to synctest
 		conn, err := overPipes(t, WithDeadlines(g, time.Minute)).dial(t.Context(), "", "")
 		if err != nil {
 			t.Fatal(err)

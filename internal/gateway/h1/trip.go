@@ -99,6 +99,10 @@ func (x *trip) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Ready reports whether something of the body is there. It is for the goroutine that
+// reads it, while it does.
+func (x *trip) Ready() bool { return x.last == nil && x.conn.in.Buffered() > 0 }
+
 func (x *trip) ended() bool {
 	x.conn.mu.Lock()
 	defer x.conn.mu.Unlock()
