@@ -47,8 +47,8 @@ func TestUnderway(t *testing.T) {
 	})
 }
 
-// TestUnderwayConcurrently: nothing that was let in is under way after the end, whoever comes
-// meanwhile.
+// TestUnderwayConcurrently: nothing that was let in is under way after the end, while more
+// comes.
 func TestUnderwayConcurrently(t *testing.T) {
 	for range 50 {
 		u := newUnderway()
