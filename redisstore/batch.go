@@ -25,7 +25,7 @@ func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []slui
 	if err := s.admit(ctx); err != nil {
 		return fmt.Errorf("redisstore: batch: %w", err)
 	}
-	defer s.pending.Done()
+	defer s.pending.done()
 	if ctx.Done() == nil {
 		s.decideAll(s.bound(), reqs, out) //nolint:contextcheck // ctx never ends
 		return nil

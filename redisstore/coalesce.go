@@ -33,6 +33,7 @@ const (
 // queues are the queues of a store.
 type queues struct {
 	seed   maphash.Seed
+	began  time.Time
 	shards [queueShards]queueShard
 	idle   sync.Pool // of *waiter
 }
@@ -57,15 +58,16 @@ type queue struct {
 
 // waiter is one request in a queue.
 type waiter struct {
+	// What the sender of a batch needs lies together: it mostly comes from another processor.
+	awaited[error]               // when it is nil, job.decision is there
+	came           time.Duration // since the queues were made: half as dear as a Time
 	job            job
 	req            sluice.Request  // a copy with memory of its own: the caller may have returned with its own
 	outcomes       sluice.Outcomes // that memory
-	came           time.Time
-	awaited[error] // when it is nil, job.decision is there
 }
 
 func (l *queues) init() {
-	l.seed = maphash.MakeSeed()
+	l.seed, l.began = maphash.MakeSeed(), now()
 	for i := range l.shards {
 		l.shards[i].queues = make(map[queueKey]*queue)
 	}
@@ -85,7 +87,7 @@ func (l *queues) waiter(req *sluice.Request) *waiter {
 		r.req.Outcomes = &r.outcomes
 	}
 	r.job = job{op: req.Op, req: &r.req}
-	r.came = now()
+	r.came = time.Since(l.began)
 	r.state.Store(stays)
 	return r
 }
@@ -131,7 +133,9 @@ func (s *Store) coalesce(ctx context.Context, req *sluice.Request) (sluice.Decis
 		return sluice.Decision{}, err // an abandoned call may still refer to r
 	}
 	defer s.queues.release(r)
-	copy(req.Outcomes.All(), r.req.Outcomes.All())
+	if req.Outcomes != nil {
+		copy(req.Outcomes.All(), r.req.Outcomes.All())
+	}
 	return r.job.decision, nil
 }
 
@@ -205,7 +209,7 @@ func (q *queue) gather(sh *queueShard) {
 // that hung, later ones have more.
 func (s *Store) batchSize(waiting []*waiter) int {
 	n := min(len(waiting), maxBatch)
-	for n > 1 && waiting[n-1].came.Sub(waiting[0].came) > s.slack() {
+	for n > 1 && waiting[n-1].came-waiting[0].came > s.slack() {
 		n--
 	}
 	return n
@@ -219,7 +223,7 @@ func (s *Store) sendBatch(batch []*waiter) {
 	for i, r := range batch {
 		c.jobs[i] = &r.job
 	}
-	err := s.runBy(batch[0].came.Add(s.options.Timeout), c)
+	err := s.runBy(s.queues.began.Add(batch[0].came+s.options.Timeout), c)
 	for _, r := range batch {
 		r.answer(s, err)
 	}

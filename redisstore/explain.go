@@ -25,7 +25,7 @@ func (s *Store) Explain(ctx context.Context, req sluice.Request) (sluice.Explana
 	if err := s.admit(ctx); err != nil {
 		return sluice.Explanation{}, wrap(&req, err)
 	}
-	defer s.pending.Done()
+	defer s.pending.done()
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	e, err := s.explain(ctx, &req)
@@ -161,7 +161,7 @@ func (s *Store) ExplainSlot(ctx context.Context, req sluice.SlotRequest) (sluice
 	if err := s.admit(ctx); err != nil {
 		return sluice.SlotDecision{}, wrapSlot(&req, err)
 	}
-	defer s.pending.Done()
+	defer s.pending.done()
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	var c call

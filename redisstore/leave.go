@@ -127,7 +127,7 @@ func (l *late) finish(undo bool, heard func(sluice.Late)) {
 	l.mu.Unlock()
 	switch s := l.store; {
 	case !over:
-	case s.enter():
+	case s.pending.enter():
 		s.left.Add(1)
 		s.workers.do(func() {
 			l.end(s.bound())

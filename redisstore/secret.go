@@ -31,7 +31,7 @@ func (s *Store) HashSecret(ctx context.Context) (secret [32]byte, err error) {
 	if err := s.admit(ctx); err != nil {
 		return secret, fmt.Errorf("redisstore: secret for hashes: %w", err)
 	}
-	defer s.pending.Done()
+	defer s.pending.done()
 	a := begin(s.bound(), s, s.askSecret) //nolint:contextcheck // see leave.go: a caller's context never reaches the client
 	kept, ok := a.wait(ctx)
 	if !ok {

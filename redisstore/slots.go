@@ -47,7 +47,7 @@ func (s *Store) Slot(ctx context.Context, req sluice.SlotRequest) (sluice.SlotDe
 	if err := s.admit(ctx); err != nil {
 		return sluice.SlotDecision{}, wrapSlot(&req, err)
 	}
-	defer s.pending.Done()
+	defer s.pending.done()
 	if ctx.Done() == nil {
 		h, err := s.slot(s.bound(), &req) //nolint:contextcheck // ctx never ends
 		return h.decision, wrapSlot(&req, err)

@@ -48,9 +48,7 @@ type Store struct {
 
 	inject func() int64 // the server's now, for tests of the scripts
 
-	mu      sync.RWMutex
-	closed  bool
-	pending sync.WaitGroup
+	pending *underway
 }
 
 // over returns a Store on the servers that a client of Redis reaches, and which it
@@ -93,9 +91,10 @@ func newStore(t transport.Transport, options Options) *Store {
 		cluster:   t.Cluster(),
 		clock:     now,
 		swapping:  newTurns(),
+		pending:   newUnderway(),
 	}
 	s.leads = s.lead
-	s.workers.pending = &s.pending
+	s.workers.pending = s.pending
 	s.queues.init()
 	return s
 }
@@ -105,11 +104,7 @@ func newStore(t transport.Transport, options Options) *Store {
 // may take a second where a server hangs. Requests after it return
 // [sluice.ErrClosed].
 func (s *Store) Close() error {
-	s.mu.Lock()
-	first := !s.closed
-	s.closed = true
-	s.mu.Unlock()
-	s.pending.Wait()
+	first := s.pending.end()
 	s.workers.end()
 	if first && s.link != nil {
 		s.link.close()
@@ -127,7 +122,7 @@ func (s *Store) Format(f fmt.State, _ rune) {
 	_, _ = f.Write([]byte(at)) // whose error is the printer's
 }
 
-// admit counts a request in. The caller counts it out with s.pending.Done,
+// admit counts a request in. The caller counts it out with s.pending.done,
 // unless there is an error.
 func (s *Store) admit(ctx context.Context) error {
 	err := ctx.Err()
@@ -135,7 +130,7 @@ func (s *Store) admit(ctx context.Context) error {
 	case err != nil:
 	case s.left.Load() >= mostLeft:
 		err = ErrOverloaded
-	case !s.enter():
+	case !s.pending.enter():
 		err = sluice.ErrClosed
 	default:
 		return nil
@@ -143,20 +138,9 @@ func (s *Store) admit(ctx context.Context) error {
 	return &sluice.NotSentError{Err: err}
 }
 
-// enter counts something in that Close waits for, unless the store is closed.
-func (s *Store) enter() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return false
-	}
-	s.pending.Add(1)
-	return true
-}
-
 // work has a worker do something for a caller that is counted in still.
 func (s *Store) work(do func()) {
-	s.pending.Add(1)
+	s.pending.more()
 	s.workers.do(do)
 }
 
@@ -172,7 +156,7 @@ func (s *Store) Take(ctx context.Context, req sluice.Request) (sluice.Decision, 
 	if err := s.admit(ctx); err != nil {
 		return sluice.Decision{}, wrap(&req, err)
 	}
-	defer s.pending.Done()
+	defer s.pending.done()
 	d, err := s.decide(ctx, &req)
 	if err != nil {
 		return sluice.Decision{}, wrap(&req, err)

@@ -13,7 +13,7 @@ import (
 // for. One that has nothing to do waits for more, so that a busy store starts
 // none.
 type workers struct {
-	pending *sync.WaitGroup // where each work is counted in
+	pending *underway // where each work is counted in
 
 	mu      sync.Mutex
 	idle    []chan func() // the last is the next to work
@@ -48,7 +48,7 @@ func (w *workers) run(work func()) {
 	more := make(chan func(), 1)
 	for ok := true; ok; work, ok = <-more {
 		work()
-		w.pending.Done()
+		w.pending.done()
 		if !w.rest(more) {
 			return
 		}
