@@ -31,7 +31,8 @@ const heapRoom = 32 << 20 // bytes
 //	reverseproxy.room  that with as much garbage before a collection as sluice serve
 //	              lets come together
 //	upstream      what an attacked gateway passes requests on to
-//	unlimited     package gateway without limits, in the server of sluice serve
+//	unlimited     package gateway without limits, in the server of sluice serve, with
+//	              the same room
 func serveRole(ctx context.Context, role, listen, upstream string) error {
 	if name, ok := strings.CutPrefix(role, "attack:"); ok {
 		return serveAttack(ctx, name, listen, upstream, os.Stdout)
@@ -39,6 +40,8 @@ func serveRole(ctx context.Context, role, listen, upstream string) error {
 	srv := &http.Server{
 		Addr: listen, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}
+	var room []byte
+	defer func() { runtime.KeepAlive(room) }()
 	switch role {
 	case "empty":
 		srv.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
@@ -48,7 +51,7 @@ func serveRole(ctx context.Context, role, listen, upstream string) error {
 			return err
 		}
 		if role == "reverseproxy.room" {
-			defer runtime.KeepAlive(make([]byte, heapRoom))
+			room = make([]byte, heapRoom)
 		}
 		transport := &http.Transport{MaxIdleConns: 1024, MaxIdleConnsPerHost: 1024, IdleConnTimeout: 90 * time.Second, DisableCompression: true}
 		srv.Handler = &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
@@ -64,6 +67,7 @@ func serveRole(ctx context.Context, role, listen, upstream string) error {
 			return err
 		}
 		srv.Handler = gateway.WithDeadlines(g, time.Minute)
+		room = make([]byte, heapRoom)
 	default:
 		return fmt.Errorf("-role %q is none of empty, reverseproxy, reverseproxy.room, unlimited", role)
 	}
