@@ -77,11 +77,15 @@ func (m *Memory) Unread(most int) int {
 
 // take takes n bytes unless there would be more than most. It reports whether it did.
 func (m *Memory) take(n, most int64) bool {
-	if m.taken.Add(n) > most {
-		m.taken.Add(-n)
-		return false
+	for {
+		taken := m.taken.Load()
+		if taken+n > most {
+			return false // and there is nothing for which another would be refused meanwhile
+		}
+		if m.taken.CompareAndSwap(taken, taken+n) {
+			return true
+		}
 	}
-	return true
 }
 
 func (m *Memory) takeConnection() bool {
