@@ -29,11 +29,14 @@ func (s *Store) hold(part uint64) *shard {
 // first if it is full.
 func (s *Store) lock(part uint64) *shard {
 	for {
-		sh := s.hold(part)
-		if !sh.full {
-			return sh
+		sh := s.shards[part].Load()
+		sh.mu.Lock()
+		if sh.has(part) {
+			if !sh.full {
+				return sh
+			}
+			s.divide(sh, s.clock.now())
 		}
-		s.divide(sh, s.clock.now())
 		sh.mu.Unlock()
 	}
 }
