@@ -4,6 +4,7 @@
 package policy_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicegate/sluice"
+	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/policy"
 )
 
@@ -150,4 +152,44 @@ func BenchmarkWithOverride(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestWithOverrideNeeds: what only the limits of an override need is looked for from
+// then on, here a queue and a soft limit.
+func TestWithOverrideNeeds(t *testing.T) {
+	rule := policy.Rule{Name: "a", Levels: []policy.Level{{By: []policy.Part{policy.Header("X-User")}, Limits: limits("1/min")}}}
+	base, err := policy.Compile([]policy.Rule{rule})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		limit string
+		check func(v *policy.Verdict) bool // of the second request
+	}{
+		{"1/s leaky-bucket burst 5", func(v *policy.Verdict) bool { return v.Allowed && v.Decision.Delay > 0 }},
+		{"soft 1/min grace 5/min", func(v *policy.Verdict) bool {
+			for range v.Warnings() {
+				return v.Allowed
+			}
+			return false
+		}},
+	} {
+		p, err := base.WithOverride("a", "", policy.Override{Key: []string{"k"}, Reason: "a test", Author: "a test", Limits: limits(c.limit)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range map[string]bool{"k": true, "other": false} {
+			e := policy.Evaluator{Policy: p, Store: memstore.New(memstore.Options{})}
+			a := &policy.StaticAttributes{RequestMethod: "GET", RequestPath: "/", Headers: map[string][]string{"X-User": {key}}}
+			var v policy.Verdict
+			for range 2 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				e.Decide(ctx, a, &v)
+				cancel()
+			}
+			if got := c.check(&v); got != want || !want && v.Allowed {
+				t.Errorf("%s, key %s: allowed %v after %v; want it to apply: %v", c.limit, key, v.Allowed, v.Decision.Delay, want)
+			}
+		}
+	}
 }
