@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
+	"slices"
 	"strings"
 )
 
@@ -139,8 +140,8 @@ func (f *Finder) Behind(peer netip.Addr, field func(name string) []string) netip
 	// From the right, which is where trusted proxies write, to the first hop
 	// that is not trusted or cannot be read. All of them trusted: the leftmost.
 	hops := 0
-	for ; len(lines) > 0; lines = lines[:len(lines)-1] {
-		for rest, more := lines[len(lines)-1], true; more; hops++ {
+	for _, line := range slices.Backward(lines) {
+		for rest, more := line, true; more; hops++ {
 			var element string
 			var ok bool
 			if hops == MaxHops {
@@ -193,9 +194,7 @@ func (f *Finder) Trusts(addr netip.Addr) bool {
 // address, or a prefix in CIDR form. An IPv4 address within a NAT64 or 6to4
 // one counts as IPv4, unless it is not a public one.
 func (f *Finder) Group(addr netip.Addr) string {
-	if !addr.Is4() {
-		addr = embedded(addr.Unmap().WithZone(""))
-	}
+	addr = embedded(addr.Unmap().WithZone(""))
 	bits := f.bits6
 	if addr.Is4() {
 		bits = f.bits4

@@ -113,9 +113,6 @@ func unquote(s string) (string, bool) {
 // 2001:db8::1, [2001:db8::1], [2001:db8::1%eth0]:80. The port of RFC 7239 may
 // be an obfuscated one, :_x. The zone goes, and a mapped address becomes IPv4.
 func parseHop(s string) (netip.Addr, bool) {
-	if addr, port, ok := cutIPv4(s); ok && (port == "" || validPort(port)) {
-		return addr, true
-	}
 	host, port := s, ""
 	if strings.HasPrefix(s, "[") {
 		end := strings.IndexByte(s, ']')
@@ -137,34 +134,6 @@ func parseHop(s string) (netip.Addr, bool) {
 		return netip.Addr{}, false
 	}
 	return addr.WithZone("").Unmap(), true
-}
-
-// cutIPv4 reads the address of IPv4 that s begins with, as [netip.ParseAddr] does,
-// and returns what is behind it: most hops are one.
-func cutIPv4(s string) (addr netip.Addr, rest string, ok bool) {
-	var octets [4]byte
-	octet, n, digits := 0, 0, 0
-	for i := range len(s) {
-		c := s[i]
-		if '0' <= c && c <= '9' {
-			if n = n*10 + int(c-'0'); n > 255 || digits > 0 && n < 10 { // or a zero leads
-				return addr, "", false
-			}
-			digits++
-			continue
-		}
-		if octet == 3 && digits > 0 {
-			octets[3] = byte(n)
-			return netip.AddrFrom4(octets), s[i:], true
-		}
-		if c != '.' || digits == 0 {
-			return addr, "", false
-		}
-		octets[octet] = byte(n)
-		octet, n, digits = octet+1, 0, 0
-	}
-	octets[3] = byte(n)
-	return netip.AddrFrom4(octets), "", octet == 3 && digits > 0
 }
 
 func mayBeAddr(s string) bool {
@@ -190,12 +159,4 @@ func validPort(s string) bool {
 }
 
 // trim takes the white space of RFC 9110 off both ends.
-func trim(s string) string {
-	for s != "" && (s[0] == ' ' || s[0] == '\t') {
-		s = s[1:]
-	}
-	for s != "" && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
-		s = s[:len(s)-1]
-	}
-	return s
-}
+func trim(s string) string { return strings.Trim(s, " \t") }
