@@ -50,9 +50,14 @@ func (r *running) tell(t *testing.T, method, more string) (answer, admin.Overrid
 	return a, done
 }
 
-func (r *running) mustTell(t *testing.T, method, more string) admin.OverrideDone {
+// mustTell tells a node as soon as it is connected.
+func (r *running) mustTell(t *testing.T, method, more string) (done admin.OverrideDone) {
 	t.Helper()
-	a, done := r.tell(t, method, more)
+	var a answer
+	until(t, "a connection", func() bool {
+		a, done = r.tell(t, method, more)
+		return a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "there is no connection yet")
+	})
 	if a.status != http.StatusOK {
 		t.Fatalf("%s: %d %s", method, a.status, a.body)
 	}
