@@ -54,17 +54,21 @@ func seeds(t *testing.T) (first, last uint64) {
 	return first, last
 }
 
-// TestExhaustive tries all sequences of 3 operations, and of 4 where millions
-// of steps are asked for.
+// TestExhaustive tries all sequences of 3 operations; of 4 where millions of steps are
+// asked for, by ticks of a µs, which are where numbers are rounded, and by those of a
+// second, too, where a hundred millions are.
 func TestExhaustive(t *testing.T) {
-	cfg := spec.Sequences{Depth: 3, Ticks: []int64{1, 1_000_000}}
+	fine, coarse := spec.Sequences{Depth: 3, Ticks: []int64{1}}, spec.Sequences{Depth: 3, Ticks: []int64{1_000_000}}
 	switch n := steps(t); {
+	case n >= 100_000_000:
+		fine.Depth, coarse.Depth = 4, 4
 	case n >= 10_000_000:
-		cfg.Depth = 4
+		fine.Depth = 4
 	case short():
-		cfg.Depth = 2
+		fine.Depth, coarse.Depth = 2, 2
 	}
-	spec.Exhaustive(t, open, cfg)
+	spec.Exhaustive(t, open, fine)
+	spec.Exhaustive(t, open, coarse)
 }
 
 func TestBreadthFirst(t *testing.T) {
