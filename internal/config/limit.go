@@ -93,9 +93,6 @@ func (d *decoder) limitText(n *yaml.Node, of like) (policy.Limit, bool) {
 	if !ok {
 		return policy.Limit{}, false
 	}
-	if l, known := d.limits[text]; known && len(of.limits) == 0 {
-		return policy.Limit{Limit: l}, true
-	}
 	if text == noLimits {
 		d.fault(n, "none is for a tier without limits, or for a rule with limits in its tiers only, and excludes other limits; exempt single keys by exempt: {keys: …}")
 		return policy.Limit{}, false

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -149,27 +150,40 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestHeaderGoesOn: the header of a response of known length does not wait for its body.
-func TestHeaderGoesOn(t *testing.T) {
-	seen := make(chan struct{})
-	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Length", "2")
-		if err := http.NewResponseController(w).Flush(); err != nil {
-			t.Error(err)
-		}
-		select {
-		case <-seen:
-			_, _ = io.WriteString(w, "ok") // an error shows at the client
-		case <-r.Context().Done():
+// TestPartsGoOn: what there is of a response of known length does not wait for the rest,
+// neither its header nor a part of its body.
+func TestPartsGoOn(t *testing.T) {
+	const part = "part of three"
+	seen := make(chan struct{}, 3)
+	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(3*len(part)))
+		for range 3 {
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-seen:
+				_, _ = io.WriteString(w, part) // an error shows at the client
+			case <-time.After(10 * time.Second):
+				t.Error("the client has not seen what was sent")
+				return // which breaks the response off
+			}
 		}
 	}))
-	url := front(t, upstream, gateway.Options{})
-	for range 3 {
-		resp := do(t, http.MethodGet, url, nil)
-		seen <- struct{}{}
-		if body, err := io.ReadAll(resp.body); err != nil || string(body) != "ok" {
-			t.Fatalf("read %q, %v", body, err)
-		}
+	for name, opts := range map[string]gateway.Options{"net/http": {}, "sync": {Sync: true}} {
+		t.Run(name, func(t *testing.T) {
+			url := front(t, upstream, opts)
+			for range 3 { // a passage serves again
+				resp := do(t, http.MethodGet, url, nil)
+				for range 3 {
+					seen <- struct{}{}
+					got := make([]byte, len(part))
+					if _, err := io.ReadFull(resp.body, got); err != nil || string(got) != part {
+						t.Fatalf("read %q, %v", got, err)
+					}
+				}
+			}
+		})
 	}
 }
 
