@@ -128,12 +128,12 @@ func (h *halves) words(now int64) {
 	left := old.drop(now-resting, now, generation, h.bit)
 	from.used = left[0]
 	a := to.words.sized(to.words.want(left[1]), now, generation)
-	var words [few]uint64
+	var words [wordsAtOnce]uint64
 	for i := range old.slots {
-		if i%few == 0 {
+		if i%wordsAtOnce == 0 {
 			old.seize(i, &words, 0, h.bit)
 		}
-		if word := words[i%few]; word != 0 {
+		if word := words[i%wordsAtOnce]; word != 0 {
 			a.adopt(old, i, word)
 			to.words.occupied++
 			to.room.count(classOf(word))

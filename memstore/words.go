@@ -227,12 +227,12 @@ func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 	// One that is full of states needs some more slots to distinguish old states from new.
 	want = min(want, max(n, w.cap)+w.cap/wordGrowth+1)
 	a := w.sized(want, now, generation)
-	var words [few]uint64
+	var words [wordsAtOnce]uint64
 	for i := range old.slots {
-		if i%few == 0 {
+		if i%wordsAtOnce == 0 {
 			old.seize(i, &words, busy, 0)
 		}
-		if word := words[i%few]; word != 0 {
+		if word := words[i%wordsAtOnce]; word != 0 {
 			m.note(i, a.adopt(old, i, word), len(a.slots))
 			w.occupied++
 		}
@@ -240,13 +240,13 @@ func (w *words) rebuild(now, since int64, generation uint64, m *moves) {
 	w.replace(a)
 }
 
-// few is how many words are taken at once from an array that is replaced. Each swap waits
+// wordsAtOnce is how many words are taken at once from an array that is replaced. Each swap waits
 // for all that was written before: so nothing else is written between them.
-const few = 64
+const wordsAtOnce = 64
 
 // seize takes the words of slots from i on whose identities have a bit, if it is not 0, and
 // leaves another in their place. Where there is no state it returns 0.
-func (a *wordArray) seize(i int, words *[few]uint64, instead, bit uint64) {
+func (a *wordArray) seize(i int, words *[wordsAtOnce]uint64, instead, bit uint64) {
 	for k := range words {
 		words[k] = 0
 		if i+k >= len(a.slots) {

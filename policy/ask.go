@@ -88,7 +88,7 @@ func (v *Verdict) switchOver(k *ask) bool {
 				case t != soft || c.over:
 					return false
 				case pass == 1:
-					v.sequel(j).soft = *o
+					v.extra(j).soft = *o
 					c.over, c.Plan = true, c.set.over
 					if len(v.flat) > 0 {
 						v.flat[j].Plan = c.Plan
@@ -181,9 +181,7 @@ func (v *Verdict) combine(ctx context.Context) {
 	} else if k := v.counted(); k != nil && k.result.Err == nil {
 		v.Decision = k.result.Decision
 	}
-	if v.Decision.Allowed != v.Allowed {
-		v.Decision.Allowed = v.Allowed
-	}
+	v.Decision.Allowed = v.Allowed
 	if len(errs) > 0 {
 		v.Err = errors.Join(v.Err, errors.Join(errs...))
 	}

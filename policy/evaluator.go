@@ -149,19 +149,20 @@ type charge struct {
 	sluice.Charge
 }
 
-// sequel is what follows for a charge from a denial, or from the response: for few.
-type sequel struct {
+// extra is what few charges have: what follows from a soft limit's denial, or from the
+// response.
+type extra struct {
 	soft     sluice.Outcome // of the soft limit that has denied
 	presumed int64          // what it was charged before the response, if only asked for till then
 	actual   int64          // what it has cost in the end
 }
 
-// sequel returns that of the j-th charge.
-func (v *Verdict) sequel(j int) *sequel {
-	for len(v.sequels) < len(v.charges) {
-		v.sequels = append(v.sequels, sequel{})
+// extra returns that of the j-th charge.
+func (v *Verdict) extra(j int) *extra {
+	for len(v.extras) < len(v.charges) {
+		v.extras = append(v.extras, extra{})
 	}
-	return &v.sequels[j]
+	return &v.extras[j]
 }
 
 // ask is one question to the store: charges that are decided together.
@@ -314,8 +315,8 @@ func (v *Verdict) add(role role, first int, peek bool) {
 	}
 }
 
-// another adds an element to a slice, in which is what was there before: it is to be
-// written where it stays, as a copy of what has just been written is slow.
+// another lengthens a slice by an element and returns that, with what it held when it was
+// used last. The caller sets all of it in place: to make one and copy it costs more.
 func another[T any](s *[]T) *T {
 	n := len(*s)
 	if n == cap(*s) {

@@ -126,7 +126,7 @@ func (v *Verdict) keepOwed(k *ask) {
 		return
 	}
 	for j := k.first; j < k.first+k.n; j++ {
-		if of := v.sequel(j); of.actual < of.presumed {
+		if of := v.extra(j); of.actual < of.presumed {
 			of.actual += p.keep(v.budget(&v.charges[j].Charge), of.presumed-of.actual)
 		}
 	}
@@ -175,7 +175,7 @@ func (v *Verdict) endPresumed(ctx context.Context) error {
 	}
 	var errs []error
 	for i := range v.charges {
-		if presumed := v.sequel(i).presumed; presumed > 0 {
+		if presumed := v.extra(i).presumed; presumed > 0 {
 			late := v.charges[i].Charge
 			late.Cost = p.end(v.budget(&late), presumed)
 			errs = append(errs, v.chargeLate(ctx, late))

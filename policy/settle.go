@@ -87,7 +87,7 @@ func (v *Verdict) Presume(ctx context.Context) error {
 func (v *Verdict) recorded(k *ask, terms sluice.Outcomes) {
 	p := v.presumptions()
 	for j := k.first; j < k.first+k.n; j++ {
-		c, of := &v.charges[j].Charge, v.sequel(j)
+		c, of := &v.charges[j].Charge, v.extra(j)
 		of.presumed, terms = spent(c, terms)
 		if p != nil && of.presumed > 0 {
 			p.begin(v.budget(c), of.presumed)
@@ -157,7 +157,7 @@ func (v *Verdict) correctAll(ctx context.Context, actual func(*charge) int64) er
 			continue // nothing is charged
 		}
 		for j := k.first; j < k.first+k.n; j++ {
-			v.sequel(j).actual = actual(&v.charges[j])
+			v.extra(j).actual = actual(&v.charges[j])
 		}
 		v.keepOwed(k)
 		moved = v.correct(k, moved, sluice.OpRefund)
@@ -209,7 +209,7 @@ func (v *Verdict) move(ctx context.Context) error {
 func (v *Verdict) correct(k *ask, moved []sluice.Charge, op sluice.Op) []sluice.Charge {
 	first := len(moved)
 	for j := k.first; j < k.first+k.n; j++ {
-		c, of := &v.charges[j], v.sequel(j)
+		c, of := &v.charges[j], v.extra(j)
 		was := c.Cost
 		if k.peek {
 			was = of.presumed

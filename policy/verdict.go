@@ -66,7 +66,7 @@ type Verdict struct {
 	terms      int   // limits that are asked about
 	enforced   int   // how many asks are of active rules; they come first
 	charges    []charge
-	sequels    []sequel // of charges; fewer if the others have none
+	extras     []extra // of charges; fewer if the others have none
 	trials     []charge
 	asks       []ask
 	flat       []sluice.Charge
@@ -86,7 +86,7 @@ func (v *Verdict) reset(e *Evaluator, a Attributes, peek bool) {
 	// What they point to is kept for the next request.
 	v.holds = v.holds[:0]
 	v.charges = v.charges[:0]
-	v.sequels = v.sequels[:0]
+	v.extras = v.extras[:0]
 	v.trials = v.trials[:0]
 	v.asks = v.asks[:0]
 	v.flat = v.flat[:0]
@@ -194,7 +194,7 @@ func (v *Verdict) reported(p place, buf *sluice.Outcome) *sluice.Outcome {
 	c, o := &v.charges[p.charge], &v.outcomes[p.outcome]
 	if c.over && !o.Allowed && c.set.soft() == p.term {
 		// The request passes again when either has room.
-		soft := &v.sequel(p.charge).soft
+		soft := &v.extra(p.charge).soft
 		*buf = *o
 		buf.TooLarge, buf.RetryAfter = o.TooLarge && soft.TooLarge, min(o.RetryAfter, soft.RetryAfter)
 		return buf
@@ -319,9 +319,7 @@ func (v *Verdict) failing(k *ask) sluice.Failure {
 // binds finds the limit that binds and describes it in the decision.
 func (v *Verdict) binds() {
 	if k := &v.asks[0]; v.enforced == 1 && k.terms == 1 && v.needs&needsGrace == 0 && k.result.Err == nil { // the decision says all
-		if v.bound, v.binding = true, (place{0, k.first, 0, k.outcomes}); v.Decision.Binding != 0 { // of a store that counts otherwise
-			v.Decision.Binding = 0
-		}
+		v.bound, v.binding, v.Decision.Binding = true, place{0, k.first, 0, k.outcomes}, 0
 		return
 	}
 	i := 0

@@ -20,7 +20,7 @@ type passage struct {
 	gateway  *Gateway
 	proxy    httputil.ReverseProxy // whose transport is the passage
 	onHeader func(status int)      // header, made once
-	late     *late                 // the body of the response
+	partial  *partialBody          // the body of the response
 	w        http.ResponseWriter
 	x        *exchange.Exchange
 	request  *http.Request
@@ -44,7 +44,7 @@ type field struct {
 func (g *Gateway) newPassage(w http.ResponseWriter, r *http.Request) *passage {
 	p, ok := g.passages.Get().(*passage)
 	if !ok {
-		p = &passage{gateway: g, proxy: g.proxy, late: new(late)}
+		p = &passage{gateway: g, proxy: g.proxy, partial: new(partialBody)}
 		p.proxy.Transport, p.onHeader = p, p.header
 		if g.longest > 0 {
 			p.proxy.ModifyResponse = p.answered
@@ -79,7 +79,7 @@ func (p *passage) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp, err = p.gateway.trips.RoundTrip(r)
 	}
 	if err == nil {
-		p.late.over(resp, p.w)
+		p.partial.begin(resp, p.w)
 	}
 	return resp, err
 }
@@ -139,8 +139,8 @@ func (p *passage) end() {
 	p.longest.end()
 	if p.whole && !p.outlives && p.longest == nil { // else somebody may still have it
 		p.x.OnHeader = nil
-		p.late.ReadCloser, p.late.w = nil, nil
-		*p = passage{gateway: p.gateway, proxy: p.proxy, onHeader: p.onHeader, late: p.late}
+		p.partial.ReadCloser, p.partial.w = nil, nil
+		*p = passage{gateway: p.gateway, proxy: p.proxy, onHeader: p.onHeader, partial: p.partial}
 		p.gateway.passages.Put(p)
 	}
 }

@@ -54,7 +54,7 @@ func plainHost(host string) bool {
 		}
 	} else {
 		n := 0
-		for n < len(host) && bytes[host[n]]&ofHost != 0 {
+		for n < len(host) && partOf[host[n]]&ofHost != 0 {
 			n++
 		}
 		rest = host[n:]
@@ -74,7 +74,7 @@ func plainHost(host string) bool {
 // field, or a method.
 func Token(s string) bool {
 	for i := range len(s) {
-		if bytes[s[i]]&ofToken == 0 {
+		if partOf[s[i]]&ofToken == 0 {
 			return false
 		}
 	}
@@ -87,8 +87,8 @@ const (
 	ofHost
 )
 
-// bytes says of each byte what it may be part of.
-var bytes = func() (all [256]uint8) {
+// partOf says of each byte what it may be part of.
+var partOf = func() (all [256]uint8) {
 	put := func(chars string, of uint8) {
 		for i := range len(chars) {
 			all[chars[i]] |= of

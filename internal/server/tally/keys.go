@@ -119,9 +119,9 @@ func (r *room) keysOf(c *counted) *hashed {
 	return r.make(c.recent)
 }
 
-// keys counts the keys that a request was charged to, and how much of their limits
+// charged counts the keys that a request was charged to, and how much of their limits
 // they have used; and the request for each rule, if it goes on.
-func (t *Tally) keys(in *index, v *policy.Verdict) {
+func (t *Tally) charged(in *index, v *policy.Verdict) {
 	if v.InFlight != nil {
 		if c := in.rules[v.InFlight.Rule.Name]; c != nil {
 			if keys := t.room.keysOf(c); keys != nil {

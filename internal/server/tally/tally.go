@@ -129,7 +129,7 @@ func (t *Tally) Count(v *policy.Verdict) {
 	}
 	wouldDeny := t.sides(in, v)
 	t.sum(v, wouldDeny, bound)
-	t.keys(in, v)
+	t.charged(in, v)
 	switch {
 	case v.Refused != nil:
 		if c := in.rules[v.Refused.Rule]; c != nil {

@@ -16,10 +16,10 @@ import (
 // for it: a fifth of what a small response costs.
 const flushInterval = time.Millisecond
 
-// late is the body of a response of known length. While the rest of it is waited for,
-// what there is goes on to the client. ReverseProxy can do that, too, by a timer for
-// each response; most of them are there whole by the time that they are read.
-type late struct {
+// partialBody is the body of a response of known length, which has the client sent
+// what there is while a read waits for more. ReverseProxy can do that, too, by a
+// timer for each response; most of them are there whole by the time that they are read.
+type partialBody struct {
 	io.ReadCloser
 	w    http.ResponseWriter
 	left int64 // of the length
@@ -32,15 +32,15 @@ type late struct {
 // readier is a body that may know whether a read returns at once.
 type readier interface{ Ready() bool }
 
-// over has the body of a response be late where that may happen.
-func (b *late) over(resp *http.Response, w http.ResponseWriter) {
+// begin takes the place of a response's body, where a part of that may have to wait.
+func (b *partialBody) begin(resp *http.Response, w http.ResponseWriter) {
 	if resp.ContentLength > 0 && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols {
 		b.ReadCloser, b.w, b.left = resp.Body, w, resp.ContentLength
 		resp.Body = b
 	}
 }
 
-func (b *late) Read(p []byte) (int, error) {
+func (b *partialBody) Read(p []byte) (int, error) {
 	r, ok := b.ReadCloser.(readier)
 	if b.left <= 0 || ok && r.Ready() {
 		return b.read(p)
@@ -50,13 +50,13 @@ func (b *late) Read(p []byte) (int, error) {
 	return b.read(p)
 }
 
-func (b *late) read(p []byte) (int, error) {
+func (b *partialBody) read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.left -= int64(n)
 	return n, err
 }
 
-func (b *late) wait() {
+func (b *partialBody) wait() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waits = true
@@ -69,7 +69,7 @@ func (b *late) wait() {
 
 // expire sends what there is, unless that goes on already. One that comes when another
 // read waits is early, which does no harm.
-func (b *late) expire() {
+func (b *partialBody) expire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.waits {
@@ -78,7 +78,7 @@ func (b *late) expire() {
 	}
 }
 
-func (b *late) goOn() {
+func (b *partialBody) goOn() {
 	b.timer.Stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
