@@ -22,19 +22,13 @@ type short = compiled.Short[interface {
 // direct is a Store to a [sluice.Limiter].
 type direct Store
 
-// TakeOne is [Store.Take] of a charge alone. The slot of a word is found before the
-// clock is read, as that waits for all that came before; the word is loaded after, as others
-// may change it meanwhile.
+// TakeOne is [Store.Take] of a charge alone. Reading the clock waits for all that came
+// before, and takes long: so the slot of a word is looked for after it, in the meantime.
 func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost int64) (d sluice.Decision, err error) {
 	if p == nil || uint64(cost) > sluice.MaxQuota || len(key) > sluice.MaxKeyBytes {
 		return (*Store)(s).Take(ctx, sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}})
 	}
 	t, hash := p.Term(0), s.secret.Sum(p.ScopeID(), key)
-	var a *wordArray
-	if p.Plain() {
-		a = s.arrays[hash>>s.shift].Load()
-	}
-	i := a.find(identity(hash, termMask(t.ID)))
 	now := int64(-1)
 	if s.clock.custom == nil {
 		now = s.clock.at(s.clock.elapsed())
@@ -42,9 +36,18 @@ func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost i
 	if now < 0 {
 		now = s.clock.now()
 	}
-	switch {
+	var a *wordArray
+	if p.Plain() {
+		a = s.arrays[hash>>s.shift].Load()
+	}
+	i := a.find(identity(hash, termMask(t.ID)))
+	switch { // of a word as takeWord, which is a call more
+	case i >= 0 && t.Burst > 0:
+		if a.take(a.word(i), t, cost, now, &s.registry.generation, &d) {
+			return d, nil
+		}
 	case i >= 0:
-		if a.takeWord(a.word(i), t, cost, now, &s.registry.generation, &d) {
+		if a.takeWindow(a.word(i), t, cost, now, &s.registry.generation, &d) {
 			return d, nil
 		}
 	case t.Counted && !p.Plain() && p.Len() == 1 && key != "":
