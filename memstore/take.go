@@ -90,11 +90,11 @@ func (s *Store) uncounted(sh *shard, p *sluice.Plan, key string, cost int64, has
 }
 
 // take decides a plain take of cost units at now into d, which is zero, on the word of a
-// slot and without the lock. generation is the registry's. It reports false, having done
-// nothing, where the lock is needed. It equals takeAny on what most takes are.
+// slot and without the lock. generation is the registry's. It reports false, having written
+// nothing but d, where the lock is needed. It equals takeAny on what most takes are.
 //
-// d is written before the word is swapped, which waits for what was written: callers
-// copy d, and a copy of what a processor has still to write takes longer than all the rest.
+// Callers copy d, and a copy of what a processor has still to write takes longer than all
+// the rest: so d is written as early as can be. At first it says what the last take was told.
 func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation *atomic.Uint64, d *sluice.Decision) bool {
 	if cost == 0 || cost > t.Burst || t.Queues() {
 		return a.takeAny(at, t, cost, now, generation, d)
@@ -102,6 +102,9 @@ func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation
 	step := t.Rate.One
 	if cost != 1 {
 		step = t.Rate.Times(cost)
+	}
+	if classOf(atomic.LoadUint64(at)) != denied {
+		d.Allowed, d.Spent = true, cost
 	}
 	d.At = sluice.Instant(now)
 	d.Due = sluice.Instant(now)
@@ -137,7 +140,16 @@ func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation
 			if word&wordShielded == 0 && !atomic.CompareAndSwapUint64(at, word, withClass(word, denied)) {
 				continue
 			}
-			wordDenied(t, owed, rem, -left, d)
+			say(d, false, cost)
+			d.RetryAfter = min(time.Duration(-left)*time.Microsecond, sluice.MaxRetryAfter)
+			d.ResetAfter = time.Duration(owed) * time.Microsecond
+			if left, lack = t.Reach.Micros-owed+up(rem), t.Reach.Rem-rem; lack < 0 {
+				lack += t.Rate.Den
+				left--
+			}
+			if left >= 0 {
+				d.Remaining = t.Rate.UnitsOf(span.Span{Micros: left, Rem: lack}, t.Inverse)
+			}
 			return true
 		}
 		due += up(part)
@@ -148,25 +160,24 @@ func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation
 		if c != uint64(kept)<<remBits {
 			c = uint64(used) << remBits
 		}
-		d.Allowed = true
-		d.Spent = cost
+		say(d, true, cost)
 		d.Remaining = t.Rate.UnitsOf(span.Span{Micros: left, Rem: lack}, t.Inverse)
 		d.ResetAfter = time.Duration(due-now) * time.Microsecond
 		if atomic.CompareAndSwapUint64(at, word, uint64(due)<<wordLowBits|c|uint64(part)) {
 			return true
 		}
-		d.Allowed, d.Spent, d.Remaining, d.ResetAfter = false, 0, 0, 0
+		d.Remaining, d.ResetAfter = 0, 0
 	}
 }
 
-// wordDenied is a denial, for so long, by a word that is owed for so long.
-func wordDenied(t *sluice.Term, owed, rem, wait int64, d *sluice.Decision) {
-	left := t.Rate.Sub(t.Reach, span.Span{Micros: owed - up(rem), Rem: rem})
-	if left.Micros >= 0 {
-		d.Remaining = t.Rate.UnitsOf(left, t.Inverse)
+// say writes to d whether cost units are allowed, unless d says so already.
+func say(d *sluice.Decision, allowed bool, cost int64) {
+	if d.Allowed != allowed {
+		if !allowed {
+			cost = 0
+		}
+		d.Allowed, d.Spent = allowed, cost
 	}
-	d.RetryAfter = min(time.Duration(wait)*time.Microsecond, sluice.MaxRetryAfter)
-	d.ResetAfter = time.Duration(owed) * time.Microsecond
 }
 
 // up is what a remainder adds to an instant that is rounded up.
