@@ -143,12 +143,8 @@ func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation
 			say(d, false, cost)
 			d.RetryAfter = min(time.Duration(-left)*time.Microsecond, sluice.MaxRetryAfter)
 			d.ResetAfter = time.Duration(owed) * time.Microsecond
-			if left, lack = t.Reach.Micros-owed+up(rem), t.Reach.Rem-rem; lack < 0 {
-				lack += t.Rate.Den
-				left--
-			}
-			if left >= 0 {
-				d.Remaining = t.Rate.UnitsOf(span.Span{Micros: left, Rem: lack}, t.Inverse)
+			if cost > 1 { // else less than 1 unit is left
+				d.Remaining = remaining(t, span.Span{Micros: owed - up(rem), Rem: rem})
 			}
 			return true
 		}
@@ -178,6 +174,15 @@ func say(d *sluice.Decision, allowed bool, cost int64) {
 		}
 		d.Allowed, d.Spent = allowed, cost
 	}
+}
+
+// remaining returns how many units are left of a bucket that is owed for so long.
+func remaining(t *sluice.Term, owed span.Span) int64 {
+	left := t.Rate.Sub(t.Reach, owed)
+	if left.Micros < 0 {
+		return 0
+	}
+	return t.Rate.UnitsOf(left, t.Inverse)
 }
 
 // up is what a remainder adds to an instant that is rounded up.

@@ -75,7 +75,9 @@ func (a *wordArray) takeWindow(at *uint64, t *sluice.Term, cost, now int64, gene
 				continue
 			}
 			say(d, false, cost)
-			d.Remaining = max(room, 0)
+			if room > 0 {
+				d.Remaining = room
+			}
 			d.RetryAfter = min(d.ResetAfter, sluice.MaxRetryAfter)
 			return true
 		}
