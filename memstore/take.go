@@ -22,19 +22,13 @@ type short = compiled.Short[interface {
 // direct is a Store to a [sluice.Limiter].
 type direct Store
 
-// TakeOne is [Store.Take] of a charge alone. The slot of a word is found before the
-// clock is read, as that waits for all that came before; the word is loaded after, as others
-// may change it meanwhile.
+// TakeOne is [Store.Take] of a charge alone. Reading the clock waits for all that came
+// before, and takes long: so the slot of a word is looked for after it, in the meantime.
 func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost int64) (d sluice.Decision, err error) {
 	if p == nil || uint64(cost) > sluice.MaxQuota || len(key) > sluice.MaxKeyBytes {
 		return (*Store)(s).Take(ctx, sluice.Request{Charge: sluice.Charge{Plan: p, Key: key, Cost: cost}})
 	}
 	t, hash := p.Term(0), s.secret.Sum(p.ScopeID(), key)
-	var a *wordArray
-	if p.Plain() {
-		a = s.arrays[hash>>s.shift].Load()
-	}
-	i := a.find(identity(hash, termMask(t.ID)))
 	now := int64(-1)
 	if s.clock.custom == nil {
 		now = s.clock.at(s.clock.elapsed())
@@ -42,9 +36,18 @@ func (s *direct) TakeOne(ctx context.Context, p *sluice.Plan, key string, cost i
 	if now < 0 {
 		now = s.clock.now()
 	}
-	switch {
+	var a *wordArray
+	if p.Plain() {
+		a = s.arrays[hash>>s.shift].Load()
+	}
+	i := a.find(identity(hash, termMask(t.ID)))
+	switch { // of a word as takeWord, which is a call more
+	case i >= 0 && t.Burst > 0:
+		if a.take(a.word(i), t, cost, now, &s.registry.generation, &d) {
+			return d, nil
+		}
 	case i >= 0:
-		if a.takeWord(a.word(i), t, cost, now, &s.registry.generation, &d) {
+		if a.takeWindow(a.word(i), t, cost, now, &s.registry.generation, &d) {
 			return d, nil
 		}
 	case t.Counted && !p.Plain() && p.Len() == 1 && key != "":
@@ -87,11 +90,11 @@ func (s *Store) uncounted(sh *shard, p *sluice.Plan, key string, cost int64, has
 }
 
 // take decides a plain take of cost units at now into d, which is zero, on the word of a
-// slot and without the lock. generation is the registry's. It reports false, having done
-// nothing, where the lock is needed. It equals takeAny on what most takes are.
+// slot and without the lock. generation is the registry's. It reports false, having written
+// nothing but d, where the lock is needed. It equals takeAny on what most takes are.
 //
-// d is written before the word is swapped, which waits for what was written: callers
-// copy d, and a copy of what a processor has still to write takes longer than all the rest.
+// Callers copy d, and a copy of what a processor has still to write takes longer than all
+// the rest: so d is written as early as can be. At first it says what the last take was told.
 func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation *atomic.Uint64, d *sluice.Decision) bool {
 	if cost == 0 || cost > t.Burst || t.Queues() {
 		return a.takeAny(at, t, cost, now, generation, d)
@@ -99,6 +102,9 @@ func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation
 	step := t.Rate.One
 	if cost != 1 {
 		step = t.Rate.Times(cost)
+	}
+	if classOf(atomic.LoadUint64(at)) != denied {
+		d.Allowed, d.Spent = true, cost
 	}
 	d.At = sluice.Instant(now)
 	d.Due = sluice.Instant(now)
@@ -134,7 +140,12 @@ func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation
 			if word&wordShielded == 0 && !atomic.CompareAndSwapUint64(at, word, withClass(word, denied)) {
 				continue
 			}
-			wordDenied(t, owed, rem, -left, d)
+			say(d, false, cost)
+			d.RetryAfter = min(time.Duration(-left)*time.Microsecond, sluice.MaxRetryAfter)
+			d.ResetAfter = time.Duration(owed) * time.Microsecond
+			if cost > 1 { // else less than 1 unit is left
+				d.Remaining = remaining(t, span.Span{Micros: owed - up(rem), Rem: rem})
+			}
 			return true
 		}
 		due += up(part)
@@ -145,25 +156,33 @@ func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation
 		if c != uint64(kept)<<remBits {
 			c = uint64(used) << remBits
 		}
-		d.Allowed = true
-		d.Spent = cost
+		say(d, true, cost)
 		d.Remaining = t.Rate.UnitsOf(span.Span{Micros: left, Rem: lack}, t.Inverse)
 		d.ResetAfter = time.Duration(due-now) * time.Microsecond
 		if atomic.CompareAndSwapUint64(at, word, uint64(due)<<wordLowBits|c|uint64(part)) {
 			return true
 		}
-		d.Allowed, d.Spent, d.Remaining, d.ResetAfter = false, 0, 0, 0
+		d.Remaining, d.ResetAfter = 0, 0
 	}
 }
 
-// wordDenied is a denial, for so long, by a word that is owed for so long.
-func wordDenied(t *sluice.Term, owed, rem, wait int64, d *sluice.Decision) {
-	left := t.Rate.Sub(t.Reach, span.Span{Micros: owed - up(rem), Rem: rem})
-	if left.Micros >= 0 {
-		d.Remaining = t.Rate.UnitsOf(left, t.Inverse)
+// say writes to d whether cost units are allowed, unless d says so already.
+func say(d *sluice.Decision, allowed bool, cost int64) {
+	if d.Allowed != allowed {
+		if !allowed {
+			cost = 0
+		}
+		d.Allowed, d.Spent = allowed, cost
 	}
-	d.RetryAfter = min(time.Duration(wait)*time.Microsecond, sluice.MaxRetryAfter)
-	d.ResetAfter = time.Duration(owed) * time.Microsecond
+}
+
+// remaining returns how many units are left of a bucket that is owed for so long.
+func remaining(t *sluice.Term, owed span.Span) int64 {
+	left := t.Rate.Sub(t.Reach, owed)
+	if left.Micros < 0 {
+		return 0
+	}
+	return t.Rate.UnitsOf(left, t.Inverse)
 }
 
 // up is what a remainder adds to an instant that is rounded up.

@@ -53,6 +53,9 @@ func (a *wordArray) takeWindow(at *uint64, t *sluice.Term, cost, now int64, gene
 	if cost == 0 || cost > t.Quota {
 		return a.takeAny(at, t, cost, now, generation, d)
 	}
+	if classOf(atomic.LoadUint64(at)) != denied {
+		d.Allowed, d.Spent = true, cost
+	}
 	d.At = sluice.Instant(now)
 	d.Due = sluice.Instant(now)
 	for {
@@ -71,7 +74,10 @@ func (a *wordArray) takeWindow(at *uint64, t *sluice.Term, cost, now int64, gene
 			if word&wordShielded == 0 && !atomic.CompareAndSwapUint64(at, word, withClass(word, denied)) {
 				continue
 			}
-			d.Remaining = max(room, 0)
+			say(d, false, cost)
+			if room > 0 {
+				d.Remaining = room
+			}
 			d.RetryAfter = min(d.ResetAfter, sluice.MaxRetryAfter)
 			return true
 		}
@@ -88,12 +94,10 @@ func (a *wordArray) takeWindow(at *uint64, t *sluice.Term, cost, now int64, gene
 		default:
 			next = a.packWide(now+left, count, c)
 		}
-		d.Allowed = true
-		d.Spent = cost
+		say(d, true, cost)
 		d.Remaining = room - cost
 		if atomic.CompareAndSwapUint64(at, word, next) {
 			return true
 		}
-		d.Allowed, d.Spent = false, 0
 	}
 }
