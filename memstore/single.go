@@ -25,8 +25,7 @@ var oneTake sluice.Request
 // reports false, having done nothing, where there is more to look at.
 func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint64, now int64, d *sluice.Decision) bool {
 	id := identity(hash, termMask(t.Series))
-	tab := &sh.tables[sizeFixed]
-	i := sh.find(tab, id, now)
+	tab, i := sh.slot(sizeFixed, id, now)
 	if i < 0 || tab.slots[i*tab.stride+1]&more != 0 {
 		return false
 	}
@@ -55,8 +54,13 @@ func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint
 		}
 	case state.Idle <= now:
 		sh.remove(tab, i)
-	case !tab.inRange(state.Idle):
-		sh.store(sizeFixed, id, now, v, &state, tab.class(i).afterTake(denies, d), 0, pins{id})
+	case tab.size != sizeOf(v, &state) || !tab.inRange(state.Idle):
+		c := tab.class(i).afterTake(denies, d)
+		if size := sizeOf(v, &state); tab.size != size {
+			sh.remove(tab, i)
+			tab = &sh.tables[size]
+		}
+		sh.store(tab.size, id, now, v, &state, c, 0, pins{id})
 	default:
 		sh.soonest = min(sh.soonest, state.Idle)
 		tab.write(i, v, &state, tab.class(i).afterTake(denies, d), 0)
@@ -81,26 +85,26 @@ func (c class) afterTake(denies bool, d *sluice.Decision) class {
 // find, in the words of the slot. It reports false for done, having changed nothing but d,
 // where there is more to look at, and for found where there is no state in a slot.
 func (sh *shard) count(t *sluice.Term, id uint64, cost, now int64, d *sluice.Decision) (done, found bool) {
-	tab := &sh.tables[sizeFixed]
+	tab := &sh.tables[sizePair]
 	i := sh.find(tab, id, now)
 	if i < 0 {
-		return false, false
+		_, i = sh.slot(sizeFixed, id, now)
+		return false, i >= 0
 	}
 	v := sh.registry.at(tab.by(i))
-	w := tab.slots[i*tab.stride : i*tab.stride+4]
-	if v == nil || v.term.ID != t.ID || w[1]&(more|reserved) != 0 || t.Burst > 0 && w[3] != 0 { // a bucket's Since
+	w := tab.slots[i*tab.stride : i*tab.stride+3]
+	if v == nil || v.term.ID != t.ID || w[1]&(more|reserved) != 0 {
 		return false, true
 	}
-	state := algo.State{Idle: tab.idle(i), A: int64(w[2] >> countBits), B: int64(w[3])}
+	state := algo.State{Idle: tab.idle(i), A: int64(w[2] >> byHigh & pairMask), B: int64(w[2] >> (byHigh + pairBits))}
 	written, ok := algo.CountTake(t, &state, now, cost, d)
 	switch {
-	case !ok || !tab.inRange(state.Idle):
+	case !ok || !tab.inRange(state.Idle) || state.A > pairMask:
 		return false, true
 	case written:
 		sh.soonest = min(sh.soonest, state.Idle)
 		w[1] = packIdle(state.Idle, tab.epoch, w[1]&lowMask&^(classMask<<lowClass)) // used
-		w[2] = uint64(state.A)<<countBits | w[2]&(1<<countBits-1)
-		w[3] = uint64(state.B)
+		w[2] = uint64(state.B)<<(byHigh+pairBits) | uint64(state.A)<<byHigh | w[2]&(1<<byHigh-1)
 	case !d.Allowed && tab.class(i)&shielded == 0:
 		tab.setClass(i, denied)
 	}

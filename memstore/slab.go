@@ -120,6 +120,15 @@ var sizeClasses = [...]int{
 	1696, 1792, 2048, 2304, 2384, 2560, 2720, 3072, 3408, 3584, 4096,
 }
 
+// longest returns the most words, up to so many, that are allocated with nothing left.
+func longest(words int) int {
+	if words >= largeBlock/8 {
+		return words / (pageBytes / 8) * (pageBytes / 8)
+	}
+	i, _ := slices.BinarySearch(sizeClasses[:], words+1)
+	return sizeClasses[max(i-1, 0)]
+}
+
 // chunkLength returns how long a chunk is to be: length at least, and less than twice
 // that, so that as little as possible is left at its end. Most rings of a shard are
 // of one length, and what is left would be of use to none of them.

@@ -18,19 +18,18 @@ import (
 //
 //	identity, idle<<18 | flags, A<<10 | version, B, …
 //
-// where idle is the state's Idle in µs since the table's epoch: see read and
-// write. A slot whose Idle has come equals none: a new state takes it like
+// where idle is the state's Idle in µs since the table's epoch, and in one of SizePair
+// B lies above an A of as many bits: see read and write. A slot whose Idle has come equals none: a new state takes it like
 // an empty one.
 type table struct {
-	size     stateSize
-	stride   int   // words per slot
-	n        int   // slots
-	used     int   // slots that hold a state, idle ones included
-	limit    int   // used at which the table must be rebuilt
-	cap      int   // most states it is asked to hold
-	epoch    int64 // µs since 1970
-	slots    []uint64
-	registry *registry
+	size   stateSize
+	stride int   // words per slot
+	n      int   // slots
+	used   int   // slots that hold a state, idle ones included
+	limit  int   // used at which the table must be rebuilt
+	cap    int   // most states it is asked to hold before the shard is divided
+	epoch  int64 // µs since 1970
+	slots  []uint64
 }
 
 // What the second word of a slot consists of. 46 bits hold the longest that a
@@ -61,7 +60,13 @@ const (
 	maxRem  = 1 << (remLow + remHigh)
 )
 
-var strides = [...]int{sizeFixed: 4, sizeRing: 6}
+// Of a slot of SizePair, A and B have pairBits each in the third word.
+const (
+	pairBits = (64 - byHigh) / 2
+	pairMask = 1<<pairBits - 1
+)
+
+var strides = [...]int{sizeFixed: 4, sizeRing: 6, sizePair: 3}
 
 // The words of a slot of SizeRing behind identity, idle, A and B.
 const (
@@ -87,6 +92,10 @@ const (
 	pageBytes  = 8 << 10
 )
 
+// pairBytes is how much memory a state in a slot of SizePair may take, in a table that has
+// just been replaced. So it is replaced twice until a shard is full.
+const pairBytes = 39
+
 // growth returns by what part of its states a table grows: so that those of
 // fixed size stay below 40 bytes.
 func (t *table) growth() int {
@@ -103,6 +112,8 @@ func sizeOf(v *version, s *algo.State) stateSize {
 		return sizeRing
 	case balance(v) && !s.Plain() && (max(v.term.Rate.Den, v.term.Credit) > maxRem || warms(v)):
 		return sizeRing
+	case !balance(v) && uint64(s.A|s.B) <= pairMask && s.Since == 0:
+		return sizePair
 	}
 	return sizeFixed
 }
@@ -179,6 +190,8 @@ func (t *table) read(i int, v *version, s *algo.State) {
 		case w[1]&credit != 0:
 			s.A, s.B = 0, -s.A
 		}
+	case t.size == sizePair:
+		s.A, s.B = int64(w[2]>>byHigh&pairMask), int64(w[2]>>(byHigh+pairBits))
 	case v != nil && v.term.Burst > 0:
 		s.A, s.Since = int64(w[2]>>countBits), instant(s.Idle, w[3])
 	default:
@@ -238,6 +251,8 @@ func (t *table) write(i int, v *version, s *algo.State, c class, flags uint64) {
 		if warms(v) {
 			t.writeUsed(w, s.B)
 		}
+	case t.size == sizePair:
+		w[2] = uint64(s.B)<<(byHigh+pairBits) | uint64(s.A)<<byHigh | high
 	case v != nil && v.term.Burst > 0:
 		w[2], w[3] = count, before(idle, s.Since)
 	default:
@@ -292,12 +307,17 @@ func (t *table) resize(live int, now int64) {
 	switch {
 	case live < 64:
 		want = 2*live + 8
+	case t.size == sizePair:
+		want = max(live, t.cap)
 	case t.size == sizeFixed && 4*live < 3*t.cap:
 		want = live + live/4 // far from full: it is soon replaced
 	}
 	want = min(want, max(live, t.cap)+1)
 	// Grow rounds up to what the allocator would hand out anyway.
 	size := (want*64/load + 1) * t.stride
+	if t.size == sizePair && live >= 64 {
+		size = min(size, longest(pairBytes*live/8))
+	}
 	if pages := size * 8 / pageBytes * pageBytes; pages >= largeBlock && pages/8/t.stride*load/64 > live+live/32 {
 		size = pages / 8
 	}
