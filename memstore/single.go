@@ -20,13 +20,16 @@ func slotTake(req *sluice.Request, t *sluice.Term) bool {
 // oneTake is what [algo.Decide] looks at in a request of one limit.
 var oneTake sluice.Request
 
-// single decides a [slotTake] of a key that has one state, which the same limit wrote:
-// what most takes find. It is [Store.locked] without what other requests need, and
+// single decides a [slotTake] of a key that has one state, which the same limit wrote, or
+// none: what most takes find. It is [Store.locked] without what other requests need, and
 // reports false, having done nothing, where there is more to look at.
 func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint64, now int64, d *sluice.Decision) bool {
 	id := identity(hash, termMask(t.Series))
 	tab, i := sh.slot(sizeFixed, id, now)
-	if i < 0 || tab.slots[i*tab.stride+1]&more != 0 {
+	if i < 0 {
+		return s.first(sh, req, t, id, now, d)
+	}
+	if tab.slots[i*tab.stride+1]&more != 0 {
 		return false
 	}
 	v := sh.registry.at(tab.by(i))
@@ -40,12 +43,7 @@ func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint
 	written, ok := algo.CountTake(t, &state, now, req.Cost, d)
 	denies := ok && !d.Allowed
 	if !ok {
-		sc := s.takeScratch()
-		it := &sc.items[0]
-		it.Term, it.Cost, it.Held, it.Start, it.State, it.Others = t, req.Cost, req.Held, 0, state, it.Others[:0]
-		*d = algo.Decide(&oneTake, sc.items[:1], now)
-		state, written, denies = it.State, it.Written, !d.Allowed && it.Denied()
-		s.done(sc, 1)
+		written, denies = s.decideOne(t, req, &state, now, d)
 	}
 	switch {
 	case !written:
@@ -68,6 +66,42 @@ func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint
 	return true
 }
 
+// first is single where no slot has a state of the key. It reports false, having done
+// nothing, where there may be one elsewhere, or receipts of other limits count.
+func (s *Store) first(sh *shard, req *sluice.Request, t *sluice.Term, id uint64, now int64, d *sluice.Decision) bool {
+	v := s.registry.enter(req.Plan.Scope(), t, now)
+	if ser := v.series; ser.words.Load() != nil || now < ser.legacyUntil || t.Burst > 0 && !ser.alone(now) {
+		return false
+	}
+	var state algo.State
+	*d = sluice.Decision{}
+	written, denies := false, false
+	if t.Algorithm == sluice.SlidingCounter && req.Cost > 0 {
+		written, _ = algo.CountTake(t, &state, now, req.Cost, d)
+	}
+	if !written {
+		written, denies = s.decideOne(t, req, &state, now, d)
+	}
+	if size := sizeOf(v, &state); written && state.Idle > now {
+		if bit := uint32(1) << size; v.series.sizes.Load()&bit == 0 {
+			v.series.sizes.Or(bit)
+		}
+		sh.store(size, id, now, v, &state, used.afterTake(denies, d), 0, pins{id})
+	}
+	return true
+}
+
+// decideOne decides a [slotTake] as any request, over a state that t wrote.
+func (s *Store) decideOne(t *sluice.Term, req *sluice.Request, state *algo.State, now int64, d *sluice.Decision) (written, denies bool) {
+	sc := s.takeScratch()
+	it := &sc.items[0]
+	it.Term, it.Cost, it.Held, it.Start, it.State, it.Others = t, req.Cost, req.Held, 0, *state, it.Others[:0]
+	*d = algo.Decide(&oneTake, sc.items[:1], now)
+	*state, written, denies = it.State, it.Written, !d.Allowed && it.Denied()
+	s.done(sc, 1)
+	return written, denies
+}
+
 // afterTake returns the class of a state of class c that a take has changed, as
 // [place.classify] chooses it.
 func (c class) afterTake(denies bool, d *sluice.Decision) class {
@@ -82,25 +116,24 @@ func (c class) afterTake(denies bool, d *sluice.Decision) class {
 
 // count decides a take of cost units under t, which is Counted, of a key that is not
 // empty and has one state, which t wrote: [Store.single] for what most of these takes
-// find, in the words of the slot. It reports false for done, having changed nothing but d,
-// where there is more to look at, and for found where there is no state in a slot.
-func (sh *shard) count(t *sluice.Term, id uint64, cost, now int64, d *sluice.Decision) (done, found bool) {
+// find, in the words of the slot. It reports false, having changed nothing but d, where
+// there is more to look at.
+func (sh *shard) count(t *sluice.Term, id uint64, cost, now int64, d *sluice.Decision) (done bool) {
 	tab := &sh.tables[sizePair]
 	i := sh.find(tab, id, now)
 	if i < 0 {
-		_, i = sh.slot(sizeFixed, id, now)
-		return false, i >= 0
+		return false
 	}
 	v := sh.registry.at(tab.by(i))
 	w := tab.slots[i*tab.stride : i*tab.stride+3]
 	if v == nil || v.term.ID != t.ID || w[1]&(more|reserved) != 0 {
-		return false, true
+		return false
 	}
 	state := algo.State{Idle: tab.idle(i), A: int64(w[2] >> byHigh & pairMask), B: int64(w[2] >> (byHigh + pairBits))}
 	written, ok := algo.CountTake(t, &state, now, cost, d)
 	switch {
 	case !ok || !tab.inRange(state.Idle) || state.A > pairMask:
-		return false, true
+		return false
 	case written:
 		sh.soonest = min(sh.soonest, state.Idle)
 		w[1] = packIdle(state.Idle, tab.epoch, w[1]&lowMask&^(classMask<<lowClass)) // used
@@ -108,5 +141,5 @@ func (sh *shard) count(t *sluice.Term, id uint64, cost, now int64, d *sluice.Dec
 	case !d.Allowed && tab.class(i)&shielded == 0:
 		tab.setClass(i, denied)
 	}
-	return true, true
+	return true
 }
