@@ -188,6 +188,6 @@ func (sh *shard) takeRing(w []uint64, from *slab) {
 	if old, size := blockOf(w); old != 0 {
 		b := sh.slab.alloc(size)
 		copy(sh.slab.words(b, size), from.words(old, size))
-		w[ringBlock] = uint64(b)
+		setBlock(w, b)
 	}
 }

@@ -191,11 +191,11 @@ func (sh *shard) storeRing(t *table, i int, s *algo.State) {
 	// Only now: clearing out may have moved the block.
 	w := t.slots[i*t.stride : (i+1)*t.stride]
 	old, size := blockOf(w)
-	w[ringBlock] = 0
+	setBlock(w, 0)
 	if len(s.Ring) > 0 {
 		b := sh.slab.alloc(len(s.Ring))
 		copy(sh.slab.words(b, len(s.Ring)), s.Ring)
-		w[ringBlock] = uint64(b)
+		setBlock(w, b)
 	}
 	sh.slab.release(old, size)
 }
@@ -217,7 +217,7 @@ func (sh *shard) clearOut() {
 		b := sh.slab.alloc(size)
 		copy(sh.slab.words(b, size), sh.slab.words(old, size))
 		sh.slab.chunks[from].live -= size
-		w[ringBlock] = uint64(b)
+		setBlock(w, b)
 	}
 	sh.slab.drop(from)
 }

@@ -57,6 +57,7 @@ func randomState(rnd *rand.Rand, v *version, now int64) algo.State {
 	if v != nil && sizeOfForm(v.term) != sizeRing {
 		return s
 	}
+	s.B &= maxRingB
 	n := rnd.IntN(40)
 	if rnd.IntN(50) == 0 {
 		n = rnd.IntN(3 * maxChunk)

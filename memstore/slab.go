@@ -31,10 +31,18 @@ type freeList struct {
 // block is where a ring lies: chunk number + 1, and offset. 0 is nowhere.
 type block uint64
 
-func blockAt(chunk, offset int) block { return block(chunk+1)<<32 | block(offset) }
+// A block has 21 bits of an offset, as chunks are no longer, and 22 of a chunk, of which
+// there are no more in 256 GB.
+const (
+	offsetBits = 21
+	blockBits  = 43
+	blockMask  = 1<<blockBits - 1
+)
 
-func (b block) chunk() int  { return int(b>>32) - 1 }
-func (b block) offset() int { return int(b & (1<<32 - 1)) }
+func blockAt(chunk, offset int) block { return block(chunk+1)<<offsetBits | block(offset) }
+
+func (b block) chunk() int  { return int(b>>offsetBits) - 1 }
+func (b block) offset() int { return int(b & (1<<offsetBits - 1)) }
 
 const (
 	minChunk = 256  // words

@@ -209,6 +209,8 @@ func fits(size stateSize, s *algo.State, v *version) bool {
 		return false
 	}
 	switch {
+	case size == sizeRing && !balance(v) && s.B > maxRingB:
+		return false
 	case size == sizeWord:
 		return s.A < 1<<wideABits && !s.Reserved
 	case warms(v) && (s.B < 1 || s.B > v.term.WarmUp.Microseconds()):
