@@ -93,7 +93,7 @@ func (sh *shard) find(t *table, id uint64, now int64) int {
 
 // looked is in which tables a state is looked for, by the size of its limit's form.
 var looked = [...][3]stateSize{
-	sizeWord:  {sizeFixed, sizeRing, sizePair}, // of a bucket, first
+	sizeWord:  {sizeFixed, sizeRing, sizePair},
 	sizeFixed: {sizePair, sizeFixed, sizeRing},
 	sizeRing:  {sizeRing, sizePair, sizeFixed},
 }

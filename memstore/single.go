@@ -9,12 +9,10 @@ import (
 )
 
 // slotTake reports whether [Store.single] may decide req, a request of one limit: a take
-// under a fixed window, a sliding counter, a refill in intervals or a block, whose
-// states are of fixed size if they are no words.
+// under any but a bucket with continuous refill, of a key that is not empty.
 func slotTake(req *sluice.Request, t *sluice.Term) bool {
 	return req.Op == sluice.OpTake && req.MaxWait == 0 && req.Outcomes == nil && req.Key != "" &&
-		t.InitialDeficit == 0 && !t.PreFilled && (t.Burst == 0 || t.Refill != sluice.Continuous) &&
-		sizeOfForm(t) != sizeRing
+		t.InitialDeficit == 0 && !t.PreFilled && (t.Burst == 0 || t.Refill != sluice.Continuous)
 }
 
 // oneTake is what [algo.Decide] looks at in a request of one limit.
@@ -25,7 +23,7 @@ var oneTake sluice.Request
 // reports false, having done nothing, where there is more to look at.
 func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint64, now int64, d *sluice.Decision) bool {
 	id := identity(hash, termMask(t.Series))
-	tab, i := sh.slot(sizeFixed, id, now)
+	tab, i := sh.slot(sizeOfForm(t), id, now)
 	if i < 0 {
 		return s.first(sh, req, t, id, now, d)
 	}
@@ -37,7 +35,7 @@ func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint
 		return false
 	}
 	var state algo.State
-	tab.read(i, v, &state)
+	sh.read(tab, i, &state)
 	state.By = nil
 	*d = sluice.Decision{}
 	written, ok := algo.CountTake(t, &state, now, req.Cost, d)
@@ -61,6 +59,9 @@ func (s *Store) single(sh *shard, req *sluice.Request, t *sluice.Term, hash uint
 		sh.store(tab.size, id, now, v, &state, c, 0, pins{id})
 	default:
 		sh.soonest = min(sh.soonest, state.Idle)
+		if tab.size == sizeRing {
+			sh.storeRing(tab, i, &state)
+		}
 		tab.write(i, v, &state, tab.class(i).afterTake(denies, d), 0)
 	}
 	return true
