@@ -91,8 +91,8 @@ func blockOf(w []uint64) (b block, size int) {
 
 func setBlock(w []uint64, b block) { w[ringBlock] = w[ringBlock]&^blockMask | uint64(b) }
 
-// load is how many 64ths of the slots may be used.
-const load = 61
+// loads are how many 64ths of the slots may be used.
+var loads = [...]int{sizeFixed: 61, sizeRing: 58, sizePair: 61} // a log has room for more slots beside its ring
 
 // Above largeBlock bytes the allocator hands out whole pages of so many.
 const (
@@ -101,7 +101,7 @@ const (
 )
 
 // stateBytes is how much memory a state may take in a table that has just been replaced.
-var stateBytes = [...]int{sizeRing: 53, sizePair: 39}
+var stateBytes = [...]int{sizeRing: 60, sizePair: 39}
 
 // sizeOf returns the size of slot that s, written by v, needs.
 func sizeOf(v *version, s *algo.State) stateSize {
@@ -314,18 +314,18 @@ func (t *table) resize(live int, now int64) {
 		want = min(want, live+live/14+8) // so that a state takes less than 40 bytes
 	}
 	// Grow rounds up to what the allocator would hand out anyway.
-	size := (want*64/load + 1) * t.stride
+	size := (want*64/loads[t.size] + 1) * t.stride
 	if most := stateBytes[t.size] * live / 8; most > 0 && live >= 64 {
-		least := ((live+live/32)*64/load + 1) * t.stride
+		least := ((live+live/32)*64/loads[t.size] + 1) * t.stride
 		size = min(size, max(least, longest(most)))
 	}
-	if pages := size * 8 / pageBytes * pageBytes; pages >= largeBlock && pages/8/t.stride*load/64 > live+live/32 {
+	if pages := size * 8 / pageBytes * pageBytes; pages >= largeBlock && pages/8/t.stride*loads[t.size]/64 > live+live/32 {
 		size = pages / 8
 	}
 	t.slots = slices.Grow([]uint64(nil), size)
 	t.slots = t.slots[:cap(t.slots)]
 	t.n = len(t.slots) / t.stride
-	t.limit = t.n * load / 64
+	t.limit = t.n * loads[t.size] / 64
 	t.used = live
 	t.epoch = max(now-epochLead, 0)
 }
