@@ -10,7 +10,8 @@ import (
 
 // CountTake decides an OpTake of cost units on the state of a fixed window, of a sliding
 // counter of one sub-window or of a bucket that refills in intervals, which t itself wrote
-// and which is not idle at now, into d, which is zero. It equals [Decide] for that one limit,
+// and which is not idle at now, into d, which is zero; or of a counter that has no state, if
+// cost is not 0. It equals [Decide] for that one limit,
 // in fewer steps, and does not allocate. It reports false for written if s stays as it was, and for ok, having done
 // nothing, where Decide is needed.
 func CountTake(t *sluice.Term, s *State, now, cost int64, d *sluice.Decision) (written, ok bool) {

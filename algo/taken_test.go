@@ -24,8 +24,14 @@ func TestCountTakeEqualsDecide(t *testing.T) {
 			s := clone(p.states()[0])
 			before := clone(s)
 			want := p.step(now, e)
-			if e.Op != sluice.OpTake || s.Zero() || s.Idle <= now || term.Behind > 1 {
+			if e.Op != sluice.OpTake || term.Behind > 1 {
 				continue
+			}
+			if s.Zero() || s.Idle <= now {
+				if term.Algorithm != sluice.SlidingCounter || e.Cost == 0 {
+					continue
+				}
+				s, before = algo.State{}, algo.State{}
 			}
 			var got sluice.Decision
 			written, ok := algo.CountTake(term, &s, now, e.Cost, &got)

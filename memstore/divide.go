@@ -107,11 +107,8 @@ func (s *Store) divide(sh *shard, now int64) {
 
 // keep leaves the shard so many of its parts, and room for so many states.
 func (sh *shard) keep(parts, most int) {
-	sh.parts, sh.cap, sh.words.cap = parts, most, most
-	sh.words.others = sh.words.others[:parts-1]
-	for f := range sh.tables {
-		sh.tables[f].cap = most
-	}
+	sh.parts, sh.words.others = parts, sh.words.others[:parts-1]
+	sh.hasRoom(most)
 }
 
 // words moves the words of the second half to an array of their own. The others stay where they
@@ -191,6 +188,6 @@ func (sh *shard) takeRing(w []uint64, from *slab) {
 	if old, size := blockOf(w); old != 0 {
 		b := sh.slab.alloc(size)
 		copy(sh.slab.words(b, size), from.words(old, size))
-		w[ringBlock] = uint64(b)
+		setBlock(w, b)
 	}
 }

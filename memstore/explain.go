@@ -143,12 +143,7 @@ func (l *look) word(v *version) []algo.State {
 // slots reads the slots of the key, of all forms.
 func (l *look) slots(ser *series) (states []algo.State) {
 	for ser.sizes.Load() != 0 && len(states) < bounds.MaxForms {
-		t := &l.shard.tables[sizeFixed]
-		i := l.shard.find(t, l.rank(len(states)), l.now)
-		if i < 0 {
-			t = &l.shard.tables[sizeRing]
-			i = l.shard.find(t, l.rank(len(states)), l.now)
-		}
+		t, i := l.shard.slot(sizeOfForm(l.term), l.rank(len(states)), l.now)
 		if i < 0 {
 			return states
 		}

@@ -55,12 +55,11 @@ func (p *place) load(it *algo.Item, now int64) {
 // loadOne reads the state of a key that has only one, of the item's form, if
 // that is where it is looked for first. That is what most keys have.
 func (p *place) loadOne(it *algo.Item, now int64) bool {
-	size := sizeOfForm(it.Term)
-	if size == sizeWord {
+	form := sizeOfForm(it.Term)
+	if form == sizeWord {
 		return p.loadWord(it.Term, now, &it.State)
 	}
-	t := &p.shard.tables[size]
-	i := p.shard.find(t, p.rank(0), now)
+	t, i := p.shard.slot(form, p.rank(0), now)
 	if i < 0 || t.slots[i*t.stride+1]&more != 0 {
 		return false
 	}
@@ -69,7 +68,7 @@ func (p *place) loadOne(it *algo.Item, now int64) bool {
 		return false
 	}
 	p.shard.read(t, i, &it.State)
-	p.ranks, p.sizes[0], p.class = 1, size, t.class(i)
+	p.ranks, p.sizes[0], p.class = 1, t.size, t.class(i)
 	if v.term.ID == it.Term.ID {
 		p.version, it.State.By = v, nil
 	}
@@ -122,12 +121,7 @@ func (p *place) loadAll(it *algo.Item, now int64) {
 
 func (p *place) loadSlots(states []algo.State, now int64) []algo.State {
 	for p.ranks < bounds.MaxForms {
-		t := &p.shard.tables[sizeFixed]
-		i := p.shard.find(t, p.rank(p.ranks), now)
-		if i < 0 {
-			t = &p.shard.tables[sizeRing]
-			i = p.shard.find(t, p.rank(p.ranks), now)
-		}
+		t, i := p.shard.slot(sizeOfForm(p.term), p.rank(p.ranks), now)
 		if i < 0 {
 			break
 		}

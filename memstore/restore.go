@@ -206,7 +206,7 @@ func (rr *snapshotReader) state(s *Store, kind byte) error {
 			return fmt.Errorf("damaged: a state of limit %d, which is not there", index)
 		}
 	}
-	if size >= sizes || id == 0 || !fits(size, &state, v) || kind&^(entrySize|entryReserved|entryMore|classMask<<entryClass) != 0 {
+	if size > sizeRing || id == 0 || !fits(size, &state, v) || kind&^(entrySize|entryReserved|entryMore|classMask<<entryClass) != 0 {
 		return fmt.Errorf("damaged: a state of kind %d is not one", kind)
 	}
 	if size == sizeRing {
@@ -216,6 +216,9 @@ func (rr *snapshotReader) state(s *Store, kind byte) error {
 		if rr.version == versionTwo && v != nil {
 			algo.Repack(v.term, &state)
 		}
+	}
+	if size != sizeWord && v != nil {
+		size = sizeOf(v, &state)
 	}
 	flags := uint64(0)
 	if kind&entryMore != 0 {

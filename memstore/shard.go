@@ -12,7 +12,7 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
-const sizes = sizeRing + 1
+const sizes = sizePair + 1
 
 // shard is a part of the states under one lock. It is small, so that rebuilding
 // one of its tables takes tens of µs and no call ever waits for long.
@@ -43,12 +43,20 @@ type shardState struct {
 
 // init makes an empty shard of at most most states, with the places of its words.
 func (sh *shard) init(most int, r *registry, arrays []atomic.Pointer[wordArray]) {
-	sh.cap, sh.words.cap, sh.registry = most, most, r
+	sh.registry = r
 	sh.words.array, sh.words.others = &arrays[0], arrays[1:]
 	for f := range sh.tables {
-		sh.tables[f].size, sh.tables[f].registry = stateSize(f), r
-		sh.tables[f].stride = strides[f]
-		sh.tables[f].cap = most
+		sh.tables[f].size, sh.tables[f].stride = stateSize(f), strides[f]
+	}
+	sh.hasRoom(most)
+}
+
+// hasRoom says that the shard holds so many states at most. Tables are no larger than they
+// need be until it is divided.
+func (sh *shard) hasRoom(most int) {
+	sh.cap, sh.words.cap = most, most
+	for f := range sh.tables {
+		sh.tables[f].cap = sh.words.most()
 	}
 }
 
@@ -81,6 +89,25 @@ func (sh *shard) find(t *table, id uint64, now int64) int {
 		return i
 	}
 	return -1
+}
+
+// looked is in which tables a state is looked for, by the size of its limit's form.
+var looked = [...][3]stateSize{
+	sizeWord:  {sizeFixed, sizeRing, sizePair},
+	sizeFixed: {sizePair, sizeFixed, sizeRing},
+	sizeRing:  {sizeRing, sizePair, sizeFixed},
+}
+
+// slot returns the slot of id, of a form of a size, that lives at now, and its table; -1
+// if there is none.
+func (sh *shard) slot(form stateSize, id uint64, now int64) (t *table, i int) {
+	for _, size := range looked[form] {
+		t = &sh.tables[size]
+		if i = sh.find(t, id, now); i >= 0 {
+			break
+		}
+	}
+	return t, i
 }
 
 // read reads the state of slot i and the limit that wrote it. A ring lies in the slab: the
@@ -164,11 +191,11 @@ func (sh *shard) storeRing(t *table, i int, s *algo.State) {
 	// Only now: clearing out may have moved the block.
 	w := t.slots[i*t.stride : (i+1)*t.stride]
 	old, size := blockOf(w)
-	w[ringBlock] = 0
+	setBlock(w, 0)
 	if len(s.Ring) > 0 {
 		b := sh.slab.alloc(len(s.Ring))
 		copy(sh.slab.words(b, len(s.Ring)), s.Ring)
-		w[ringBlock] = uint64(b)
+		setBlock(w, b)
 	}
 	sh.slab.release(old, size)
 }
@@ -190,7 +217,7 @@ func (sh *shard) clearOut() {
 		b := sh.slab.alloc(size)
 		copy(sh.slab.words(b, size), sh.slab.words(old, size))
 		sh.slab.chunks[from].live -= size
-		w[ringBlock] = uint64(b)
+		setBlock(w, b)
 	}
 	sh.slab.drop(from)
 }

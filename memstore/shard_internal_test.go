@@ -48,12 +48,16 @@ func randomState(rnd *rand.Rand, v *version, now int64) algo.State {
 		return s
 	case v != nil && v.term.Burst > 0:
 		s.Since = rnd.Int64N(2) * (now - rnd.Int64N(1e9))
-		return s
+	default:
+		s.B, s.Reserved = rnd.Int64N(1<<53), rnd.IntN(2) == 0
 	}
-	s.B, s.Reserved = rnd.Int64N(1<<53), rnd.IntN(2) == 0
+	if rnd.IntN(2) == 0 {
+		s.A, s.B = s.A&pairMask, s.B&pairMask
+	}
 	if v != nil && sizeOfForm(v.term) != sizeRing {
 		return s
 	}
+	s.B &= maxRingB
 	n := rnd.IntN(40)
 	if rnd.IntN(50) == 0 {
 		n = rnd.IntN(3 * maxChunk)
@@ -88,6 +92,9 @@ func newHolder(t testing.TB, most int) *holder {
 	return h
 }
 
+// slotSizes are those of the tables.
+var slotSizes = []stateSize{sizeFixed, sizeRing, sizePair}
+
 // words says that a state is kept in a word.
 const wordsOnly = -1
 
@@ -120,7 +127,7 @@ func (h *holder) put(which int, id uint64, now int64, s *algo.State) {
 	if v != nil {
 		size = sizeOf(v, s)
 	}
-	for _, other := range []stateSize{sizeFixed, sizeRing} {
+	for _, other := range slotSizes {
 		if other != size {
 			h.forget(other, id)
 		}
@@ -134,7 +141,7 @@ func (h *holder) get(which int, id uint64, now int64, s *algo.State) bool {
 		h.words.unlock(id, word)
 		return live
 	}
-	for _, size := range []stateSize{sizeFixed, sizeRing} {
+	for _, size := range slotSizes {
 		t := &h.tables[size]
 		if i := h.find(t, id, now); i >= 0 {
 			h.read(t, i, s)
@@ -149,8 +156,9 @@ func (h *holder) drop(which int, id uint64) {
 		h.forgetWord(id)
 		return
 	}
-	h.forget(sizeFixed, id)
-	h.forget(sizeRing, id)
+	for _, size := range slotSizes {
+		h.forget(size, id)
+	}
 }
 
 // TestShardEqualsMap stores, loads, changes and forgets random states of all
@@ -378,7 +386,7 @@ func BenchmarkRebuild(b *testing.B) {
 				case 7:
 					sh.rebuild(&sh.tables[sizeRing], 1e15)
 				default:
-					sh.rebuild(&sh.tables[sizeFixed], 1e15)
+					sh.rebuild(&sh.tables[sizePair], 1e15)
 				}
 			}
 		})

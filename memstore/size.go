@@ -15,9 +15,10 @@ const (
 	sizeWord  stateSize = iota // Idle, and an A that is not large
 	sizeFixed                  // all but the ring
 	sizeRing                   // all of it
+	sizePair                   // Idle, an A and a B that are not large; sizeFixed in a snapshot
 )
 
-// sizeOfForm returns the size that every state of t's form has.
+// sizeOfForm returns the size that every state of t's form has, or may have: see sizeOf.
 func sizeOfForm(t *sluice.Term) stateSize {
 	switch {
 	case algo.OneWord(t):

@@ -31,10 +31,18 @@ type freeList struct {
 // block is where a ring lies: chunk number + 1, and offset. 0 is nowhere.
 type block uint64
 
-func blockAt(chunk, offset int) block { return block(chunk+1)<<32 | block(offset) }
+// A block has 21 bits of an offset, as chunks are no longer, and 22 of a chunk, of which
+// there are no more in 256 GB.
+const (
+	offsetBits = 21
+	blockBits  = 43
+	blockMask  = 1<<blockBits - 1
+)
 
-func (b block) chunk() int  { return int(b>>32) - 1 }
-func (b block) offset() int { return int(b & (1<<32 - 1)) }
+func blockAt(chunk, offset int) block { return block(chunk+1)<<offsetBits | block(offset) }
+
+func (b block) chunk() int  { return int(b>>offsetBits) - 1 }
+func (b block) offset() int { return int(b & (1<<offsetBits - 1)) }
 
 const (
 	minChunk = 256  // words
@@ -118,6 +126,15 @@ func (s *slab) extend(size int) {
 var sizeClasses = [...]int{
 	256, 288, 336, 384, 400, 432, 512, 608, 672, 768, 816, 848, 864, 1024, 1184, 1216, 1280, 1360, 1536,
 	1696, 1792, 2048, 2304, 2384, 2560, 2720, 3072, 3408, 3584, 4096,
+}
+
+// longest returns the most words, up to so many, that are allocated with nothing left.
+func longest(words int) int {
+	if words >= largeBlock/8 {
+		return words / (pageBytes / 8) * (pageBytes / 8)
+	}
+	i, _ := slices.BinarySearch(sizeClasses[:], words+1)
+	return sizeClasses[max(i-1, 0)]
 }
 
 // chunkLength returns how long a chunk is to be: length at least, and less than twice

@@ -120,7 +120,7 @@ func (sw *snapshotWriter) shard(sh *shard, now int64) {
 				sw.limit(v)
 				entries++
 			}
-			sw.state(t.size, t.id(i), t.by(i), &s, t.class(i), t.slots[i*t.stride+1]&more)
+			sw.state(t.size.written(), t.id(i), t.by(i), &s, t.class(i), t.slots[i*t.stride+1]&more)
 			entries++
 		}
 	}
@@ -159,6 +159,14 @@ func (sw *snapshotWriter) state(size stateSize, id uint64, by uint32, s *algo.St
 		}
 	}
 	sw.buf = b
+}
+
+// written returns the size that a snapshot has for states of a size.
+func (size stateSize) written() stateSize {
+	if size == sizePair {
+		return sizeFixed
+	}
+	return size
 }
 
 // limit writes a version: its index, scope, text and ID, when it was last looked
@@ -201,12 +209,14 @@ func fits(size stateSize, s *algo.State, v *version) bool {
 		return false
 	}
 	switch {
+	case size == sizeRing && !balance(v) && s.B > maxRingB:
+		return false
 	case size == sizeWord:
 		return s.A < 1<<wideABits && !s.Reserved
 	case warms(v) && (s.B < 1 || s.B > v.term.WarmUp.Microseconds()):
 		return false
 	case v != nil:
-		return sizeOf(v, s) == size
+		return sizeOf(v, s).written() == size
 	default: // of slots in flight, or of a snapshot of version 1
 		return true
 	}

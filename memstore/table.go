@@ -18,19 +18,18 @@ import (
 //
 //	identity, idle<<18 | flags, A<<10 | version, B, …
 //
-// where idle is the state's Idle in µs since the table's epoch: see read and
-// write. A slot whose Idle has come equals none: a new state takes it like
+// where idle is the state's Idle in µs since the table's epoch, and in one of SizePair
+// B lies above an A of as many bits: see read and write. A slot whose Idle has come equals none: a new state takes it like
 // an empty one.
 type table struct {
-	size     stateSize
-	stride   int   // words per slot
-	n        int   // slots
-	used     int   // slots that hold a state, idle ones included
-	limit    int   // used at which the table must be rebuilt
-	cap      int   // most states it is asked to hold
-	epoch    int64 // µs since 1970
-	slots    []uint64
-	registry *registry
+	size   stateSize
+	stride int   // words per slot
+	n      int   // slots
+	used   int   // slots that hold a state, idle ones included
+	limit  int   // used at which the table must be rebuilt
+	cap    int   // most states it is asked to hold before the shard is divided
+	epoch  int64 // µs since 1970
+	slots  []uint64
 }
 
 // What the second word of a slot consists of. 46 bits hold the longest that a
@@ -61,25 +60,39 @@ const (
 	maxRem  = 1 << (remLow + remHigh)
 )
 
-var strides = [...]int{sizeFixed: 4, sizeRing: 6}
-
-// The words of a slot of SizeRing behind identity, idle, A and B.
+// Of a slot of SizePair, A and B have pairBits each in the third word.
 const (
-	ringShape = 4 // capacity, head, len: 20 bits each
-	ringBlock = 5 // where in the slab; B of a bucket that warms up, which has no ring
+	pairBits = (64 - byHigh) / 2
+	pairMask = 1<<pairBits - 1
+)
+
+var strides = [...]int{sizeFixed: 4, sizeRing: 5, sizePair: 3}
+
+// The words of a slot of SizeRing behind identity, idle and A. A bucket with continuous
+// refill has no ring, and the flag ringless: its Since and Last are there, and B in place of
+// a part of the block.
+const (
+	ringShape = 3 // capacity, head, len: 20 bits each
+	ringBlock = 4 // where in the slab, and B, which is hardly more than the ring's words
+
+	ringless = plain
+	lastLow  = 28 // bits of Last in the last word
+	maxRingB = 1<<(64-blockBits) - 1
 )
 
 // blockOf returns the block of the slab that the words of a slot of SizeRing name,
 // and how long it is: 0 where there is none.
 func blockOf(w []uint64) (b block, size int) {
-	if size = int(w[ringShape] >> 40); size == 0 {
+	if size = int(w[ringShape] >> 40); size == 0 || w[1]&ringless != 0 {
 		return 0, 0
 	}
-	return block(w[ringBlock]), size
+	return block(w[ringBlock] & blockMask), size
 }
 
-// load is how many 64ths of the slots may be used.
-const load = 61
+func setBlock(w []uint64, b block) { w[ringBlock] = w[ringBlock]&^blockMask | uint64(b) }
+
+// loads are how many 64ths of the slots may be used.
+var loads = [...]int{sizeFixed: 61, sizeRing: 58, sizePair: 61} // a log has room for more slots beside its ring
 
 // Above largeBlock bytes the allocator hands out whole pages of so many.
 const (
@@ -87,14 +100,8 @@ const (
 	pageBytes  = 8 << 10
 )
 
-// growth returns by what part of its states a table grows: so that those of
-// fixed size stay below 40 bytes.
-func (t *table) growth() int {
-	if t.size == sizeFixed {
-		return 14
-	}
-	return 16
-}
+// stateBytes is how much memory a state may take in a table that has just been replaced.
+var stateBytes = [...]int{sizeRing: 60, sizePair: 39}
 
 // sizeOf returns the size of slot that s, written by v, needs.
 func sizeOf(v *version, s *algo.State) stateSize {
@@ -103,6 +110,8 @@ func sizeOf(v *version, s *algo.State) stateSize {
 		return sizeRing
 	case balance(v) && !s.Plain() && (max(v.term.Rate.Den, v.term.Credit) > maxRem || warms(v)):
 		return sizeRing
+	case !balance(v) && uint64(s.A|s.B) <= pairMask && s.Since == 0:
+		return sizePair
 	}
 	return sizeFixed
 }
@@ -179,11 +188,14 @@ func (t *table) read(i int, v *version, s *algo.State) {
 		case w[1]&credit != 0:
 			s.A, s.B = 0, -s.A
 		}
+	case t.size == sizePair:
+		s.A, s.B = int64(w[2]>>byHigh&pairMask), int64(w[2]>>(byHigh+pairBits))
 	case v != nil && v.term.Burst > 0:
 		s.A, s.Since = int64(w[2]>>countBits), instant(s.Idle, w[3])
 	default:
 		s.A, s.B = int64(w[2]>>countBits), int64(w[3])
 		if t.size == sizeRing {
+			s.B = int64(w[ringBlock] >> blockBits)
 			s.Head, s.Len = int(w[ringShape]>>20&(1<<20-1)), int(w[ringShape]&(1<<20-1))
 		}
 	}
@@ -193,7 +205,7 @@ func (t *table) readBalance(w []uint64, s *algo.State) {
 	switch {
 	case t.size == sizeRing:
 		s.A = int64(w[2] >> countBits)
-		s.Since, s.Last = instant(s.Idle, w[3]>>lowBits), instant(s.Idle, w[3]&lowMask<<28|w[ringShape])
+		s.Since, s.Last = instant(s.Idle, w[3]>>lowBits), instant(s.Idle, w[3]&lowMask<<lastLow|w[4]&(1<<lastLow-1))
 	case w[1]&plain != 0:
 		s.A = int64(w[3])
 	default:
@@ -205,14 +217,14 @@ func (t *table) readBalance(w []uint64, s *algo.State) {
 // readUsed and writeUsed are of B of a bucket that warms up.
 func (t *table) readUsed(w []uint64) int64 {
 	if t.size == sizeRing {
-		return int64(w[ringBlock])
+		return int64(w[4] >> lastLow)
 	}
 	return int64(w[2] >> countBits)
 }
 
 func (t *table) writeUsed(w []uint64, used int64) {
 	if t.size == sizeRing {
-		w[ringBlock] = uint64(used)
+		w[4] |= uint64(used) << lastLow
 	} else {
 		w[2] |= uint64(used) << countBits
 	}
@@ -238,11 +250,14 @@ func (t *table) write(i int, v *version, s *algo.State, c class, flags uint64) {
 		if warms(v) {
 			t.writeUsed(w, s.B)
 		}
+	case t.size == sizePair:
+		w[2] = uint64(s.B)<<(byHigh+pairBits) | uint64(s.A)<<byHigh | high
 	case v != nil && v.term.Burst > 0:
 		w[2], w[3] = count, before(idle, s.Since)
 	default:
 		w[2], w[3] = count, uint64(s.B)
 		if t.size == sizeRing {
+			w[ringBlock] = w[ringBlock]&blockMask | uint64(min(s.B, maxRingB))<<blockBits
 			w[ringShape] = uint64(len(s.Ring))<<40 | uint64(s.Head)<<20 | uint64(s.Len)
 		}
 	}
@@ -256,7 +271,8 @@ func (t *table) writeBalance(w []uint64, s *algo.State, idle int64, high uint64)
 	}
 	switch {
 	case t.size == sizeRing:
-		w[2], w[3], w[ringShape] = rem<<countBits|high, since<<lowBits|last>>28, last&(1<<28-1)
+		w[2], w[3], w[4] = rem<<countBits|high, since<<lowBits|last>>lastLow, last&(1<<lastLow-1)
+		flags |= ringless
 	case s.Plain():
 		w[2], w[3] = high, rem
 		flags |= plain
@@ -288,23 +304,28 @@ func (t *table) rebuild(now int64, m *moves) {
 
 // resize gives the table a new block with room for so many states and a share more.
 func (t *table) resize(live int, now int64) {
-	want := live + live/t.growth() + 8
+	want := max(live, t.cap) + 1
 	switch {
 	case live < 64:
-		want = 2*live + 8
+		want = min(want, 2*live+8)
 	case t.size == sizeFixed && 4*live < 3*t.cap:
 		want = live + live/4 // far from full: it is soon replaced
+	case t.size == sizeFixed:
+		want = min(want, live+live/14+8) // so that a state takes less than 40 bytes
 	}
-	want = min(want, max(live, t.cap)+1)
 	// Grow rounds up to what the allocator would hand out anyway.
-	size := (want*64/load + 1) * t.stride
-	if pages := size * 8 / pageBytes * pageBytes; pages >= largeBlock && pages/8/t.stride*load/64 > live+live/32 {
+	size := (want*64/loads[t.size] + 1) * t.stride
+	if most := stateBytes[t.size] * live / 8; most > 0 && live >= 64 {
+		least := ((live+live/32)*64/loads[t.size] + 1) * t.stride
+		size = min(size, max(least, longest(most)))
+	}
+	if pages := size * 8 / pageBytes * pageBytes; pages >= largeBlock && pages/8/t.stride*loads[t.size]/64 > live+live/32 {
 		size = pages / 8
 	}
 	t.slots = slices.Grow([]uint64(nil), size)
 	t.slots = t.slots[:cap(t.slots)]
 	t.n = len(t.slots) / t.stride
-	t.limit = t.n * load / 64
+	t.limit = t.n * loads[t.size] / 64
 	t.used = live
 	t.epoch = max(now-epochLead, 0)
 }

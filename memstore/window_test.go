@@ -18,7 +18,8 @@ import (
 )
 
 // TestChangedWindowsEqualModel changes one limit among fixed windows whose states are words,
-// words of many units and slots, and other forms, while the clock runs in either direction
+// words of many units and slots, among counters and intervals whose states have few units or
+// many, and other forms, while the clock runs in either direction
 // and snapshots are restored. A Store must decide as a map of states.
 func TestChangedWindowsEqualModel(t *testing.T) {
 	storekit.SkipRace(t)
@@ -27,6 +28,9 @@ func TestChangedWindowsEqualModel(t *testing.T) {
 		{"10/s fixed-window", "65535/s fixed-window", "65536/s fixed-window", "70000/s fixed-window debt 30", "8589934591/s fixed-window", "8589934592/s fixed-window"},
 		{"65536/s fixed-window", "12/s fixed-window count-denied", "9/s fixed-window", "9/s fixed-window anchor first", "20/s sliding-counter"},
 		{"8/300ms fixed-window debt 65530", "65537/300ms fixed-window", "8/s fixed-window debt 65530", "9/2s sliding-log"},
+		{"268435455/s sliding-counter", "268435456/s sliding-counter", "10/s sliding-counter", "900000000/s sliding-counter strict", "9/2s sliding-log"},
+		{"268435456/s sliding-counter count-denied", "268435455/s sliding-counter debt 5", "70000/s fixed-window"},
+		{"100000000/s burst 268435456 interval-refill debt 9"},
 		{"65000/s fixed-window anchor first debt 535", "65000/s fixed-window anchor first debt 536", "70000/s fixed-window anchor first"},
 	} {
 		for seed := range uint64(4) {

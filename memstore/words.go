@@ -258,13 +258,17 @@ func (a *wordArray) seize(i int, words *[wordsAtOnce]uint64, instead, bit uint64
 	}
 }
 
+// fewest is for how many states at least a shard has an array that is not to be replaced
+// before it is full. Most shards of a Store that holds MaxKeys have as many.
+const fewest = fullShard + 8
+
 // want returns for how many states an array is to have room that now has so many.
 func (w *words) want(live int) int {
 	switch {
 	case live < 64:
 		return 2*live + 16
-	case live < fullShard && 3*live >= w.most(): // it is replaced no more before the shard is divided
-		return max(live, w.most())
+	case live < fullShard && 3*live >= fewest: // it is replaced no more before the shard is divided
+		return max(live, min(w.most(), fewest))
 	case live < fullShard:
 		return live + live/2
 	}
@@ -274,7 +278,7 @@ func (w *words) want(live int) int {
 // most returns how many states there are at most before the shard is divided.
 func (w *words) most() int {
 	if len(w.others) > 0 {
-		return fullShard + 8
+		return fewest
 	}
 	return w.cap
 }
@@ -282,7 +286,10 @@ func (w *words) most() int {
 // sized returns an empty array for so many states, to be filled and put in place of that
 // which is there.
 func (w *words) sized(want int, now int64, generation uint64) *wordArray {
-	const load = 52 // 64ths of the slots that may be used
+	load := 52 // 64ths of the slots that may be used
+	if len(w.others) == 0 && want <= fewest && fewest < w.cap {
+		load = 56 // most shards that are never divided stay about as full as this
+	}
 	slots := slices.Grow([]wordSlot(nil), want*64/load+1)
 	slots = slots[:cap(slots)]
 	w.occupied, w.limit = 0, len(slots)*load/64
