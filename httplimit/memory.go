@@ -7,7 +7,7 @@ import "strings"
 
 // memory is what the values of header fields are cut from, of one response after the
 // other: they belong to the responses, which may keep them. So a few of these share
-// what is allocated at once. The zero memory is ready to use.
+// what is allocated at once. The zero memory is ready to use; nil has each allocated by itself.
 type memory struct {
 	values []string // not used yet
 	text   strings.Builder
@@ -20,6 +20,9 @@ const (
 
 // strings returns n empty strings.
 func (m *memory) strings(n int) []string {
+	if m == nil {
+		return make([]string, n)
+	}
 	if len(m.values) < n {
 		m.values = make([]string, max(n, valuesAtOnce))
 	}
@@ -30,6 +33,9 @@ func (m *memory) strings(n int) []string {
 
 // string returns b as a string.
 func (m *memory) string(b []byte) string {
+	if m == nil {
+		return string(b)
+	}
 	at := m.text.Len()
 	if m.text.Cap()-at < len(b) {
 		m.text.Reset()

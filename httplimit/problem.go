@@ -44,12 +44,9 @@ type problem struct {
 	*policy.Event
 	status int
 	items  *limitItems // nil: nothing is known of a limit but its name
-	values []string    // memory for those of problemFields fields; may be nil
+	memory *memory     // for the header's values
 	buf    []byte      // for the body
 }
-
-// problemFields is how many header fields belong to a body.
-const problemFields = 2
 
 func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
@@ -75,11 +72,9 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 
 // setType says what the body is, and that it holds for this request alone.
 func (p *problem) setType(h http.Header, contentType string) {
-	if p.values == nil {
-		p.values = make([]string, problemFields)
-	}
-	p.values[0], p.values[1] = contentType, "no-store"
-	h["Content-Type"], h["Cache-Control"] = p.values[0:1:1], p.values[1:2:2]
+	values := p.memory.strings(2)
+	values[0], values[1] = contentType, "no-store"
+	h["Content-Type"], h["Cache-Control"] = values[0:1:1], values[1:2:2]
 }
 
 // append appends the document. Under attack nearly every answer is that of one limit
