@@ -23,6 +23,7 @@ import (
 // connection that has switched protocol.
 type Exchange struct {
 	below http.ResponseWriter
+	outer *Exchange                // the next one below; nil: there is none
 	made  *http.ResponseController // of below; made when it is first needed
 	// OnHeader, if not nil, is called before the response's status is sent, or an
 	// informational one.
@@ -73,14 +74,15 @@ func Begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWrit
 }
 
 func begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWriter) {
-	if outer := Of(w); outer != nil {
+	outer := nearest(w)
+	if outer != nil {
 		outer.carrier = true
 	}
 	x, ok := unused.Get().(*Exchange)
 	if !ok {
 		x = new(Exchange)
 	}
-	x.below, x.head, x.stall.x = w, r.Method == http.MethodHead, x
+	x.below, x.outer, x.head, x.stall.x = w, outer, r.Method == http.MethodHead, x
 	return x, x.view()
 }
 
