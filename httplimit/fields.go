@@ -120,7 +120,7 @@ func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decis
 	if f == 0 {
 		f = Draft11
 	}
-	f.set(h, nil, &limitItem{head: headOf(t), full: fullOf(t)}, policy, &d)
+	f.set(h, &memory{alone: true}, &limitItem{head: headOf(t), full: fullOf(t)}, policy, &d)
 }
 
 // headOf returns what RateLimit begins with.
@@ -134,8 +134,7 @@ func fullOf(t *sluice.Term) string {
 	return strconv.FormatInt(t.Full(), 10)
 }
 
-// set is Set with what is always said of the limit, and memory for the values,
-// nil if each answer has its own.
+// set is Set with what is always said of the limit, and memory for the values.
 func (f Fields) set(h http.Header, m *memory, of *limitItem, policy string, d *sluice.Decision) {
 	denied := !d.Allowed && !d.TooLarge
 	n := f.count(denied)
@@ -178,43 +177,61 @@ func (f Fields) count(denied bool) (n int) {
 	return n
 }
 
-// said are the texts in which decisions differ.
+// said are the texts in which decisions differ, and what they say.
 type said struct {
+	of                     *limitItem
+	left, seconds, resetIn int64
+
 	item      string // of RateLimit
 	remaining string // X-RateLimit-Remaining
 	reset     string // X-RateLimit-Reset
 	wait      string // Retry-After
 }
 
-// say writes the texts of a decision. All lie in one string, and what says the same has
-// the same bytes.
-func (f Fields) say(m *memory, of *limitItem, d *sluice.Decision) said {
-	const between = ";t="
-	var buf [128]byte
-	b := append(buf[:0], of.head...)
-	b = append(appendParam(b, "", d.Remaining), between...)
-	w := len(b)
-	b = appendParam(b, "", effective(d))
-	end := len(b)
+// say returns the texts of a decision: those of the last one if it says the same, as do
+// most of keys that are seldom used, and under attack.
+func (f Fields) say(m *memory, of *limitItem, d *sluice.Decision) *said {
+	s := &m.said
+	seconds := effective(d)
+	resetIn := seconds
 	switch {
 	case f&XRateLimitEpoch != 0:
-		b = strconv.AppendInt(b, epochAfter(time.Now(), d.ResetAfter), 10)
-	case f&XRateLimit != 0 && !d.Allowed:
-		b = strconv.AppendInt(b, ceilSeconds(d.ResetAfter), 10)
+		resetIn = epochAfter(time.Now(), d.ResetAfter)
+	case !d.Allowed:
+		resetIn = ceilSeconds(d.ResetAfter)
 	}
-	resetEnd := len(b)
-	if d.Remaining > maxInteger {
-		b = strconv.AppendInt(b, d.Remaining, 10)
-	}
-	text := m.string(b)
-	s := said{item: text[:end], remaining: text[len(of.head) : w-len(between)], wait: text[w:end], reset: text[end:resetEnd]}
-	if s.reset == "" {
-		s.reset = s.wait
-	}
-	if d.Remaining > maxInteger {
-		s.remaining = text[resetEnd:]
+	if s.of != of || s.left != d.Remaining || s.seconds != seconds || s.resetIn != resetIn {
+		s.of, s.left, s.seconds, s.resetIn = of, d.Remaining, seconds, resetIn
+		s.write(m)
 	}
 	return s
+}
+
+// write writes the texts. All lie in one string, and what says the same has the same
+// bytes.
+func (s *said) write(m *memory) {
+	const between = ";t="
+	var buf [128]byte
+	b := append(buf[:0], s.of.head...)
+	b = append(appendParam(b, "", s.left), between...)
+	wait := len(b)
+	b = appendParam(b, "", s.seconds)
+	end := len(b)
+	if s.resetIn != s.seconds {
+		b = strconv.AppendInt(b, s.resetIn, 10)
+	}
+	resetEnd := len(b)
+	if s.left > maxInteger {
+		b = strconv.AppendInt(b, s.left, 10)
+	}
+	text := m.string(b)
+	s.item, s.remaining, s.wait = text[:end], text[len(s.of.head):wait-len(between)], text[wait:end]
+	if s.reset = s.wait; s.resetIn != s.seconds {
+		s.reset = text[end:resetEnd]
+	}
+	if s.left > maxInteger {
+		s.remaining = text[resetEnd:]
+	}
 }
 
 // setRetryAfter answers a request that was not decided, or not in

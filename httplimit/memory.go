@@ -7,10 +7,12 @@ import "strings"
 
 // memory is what the values of header fields are cut from, of one response after the
 // other: they belong to the responses, which may keep them. So a few of these share
-// what is allocated at once. The zero memory is ready to use; nil has each allocated by itself.
+// what is allocated at once. The zero memory is ready to use.
 type memory struct {
+	alone  bool     // it is for one response, for which no more is allocated than it needs
 	values []string // not used yet
 	text   strings.Builder
+	said   said // last
 }
 
 const (
@@ -20,7 +22,7 @@ const (
 
 // strings returns n empty strings.
 func (m *memory) strings(n int) []string {
-	if m == nil {
+	if m.alone {
 		return make([]string, n)
 	}
 	if len(m.values) < n {
@@ -33,7 +35,7 @@ func (m *memory) strings(n int) []string {
 
 // string returns b as a string.
 func (m *memory) string(b []byte) string {
-	if m == nil {
+	if m.alone {
 		return string(b)
 	}
 	at := m.text.Len()

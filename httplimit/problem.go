@@ -28,7 +28,7 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // clients take a bare 429 for a server that is down. Package grpclimit says more.
 func WriteProblem(w http.ResponseWriter, r *http.Request, e Event) {
 	deleteStarted(w.Header())
-	p := problem{Event: &e.Event, status: e.Status}
+	p := problem{Event: &e.Event, status: e.Status, memory: &memory{alone: true}}
 	p.write(w, r)
 }
 
