@@ -74,6 +74,7 @@ func (q *Request) observe(next http.Handler) {
 		if resp.Status == 0 && returned {
 			resp.Status = http.StatusOK // which net/http sends
 		}
+		q.summary.Took = x.Since(q.summary.Began)
 		q.over(&resp)
 	}()
 	q.pass(next)
@@ -93,7 +94,9 @@ func (q *Request) over(resp *Response) {
 		s.Event.Event, s.Event.Status = q.call.Event, q.status
 	}
 	s.Own, s.Client, s.Status, s.Written, s.Read = q.own, q.client, resp.Status, resp.Written, resp.Read
-	s.Took = time.Since(s.Began)
+	if s.Took == 0 {
+		s.Took = time.Since(s.Began)
+	}
 	q.mw.opts.OnEnd(q.r, s)
 	s.Began = time.Time{}
 }
