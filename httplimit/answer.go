@@ -40,7 +40,7 @@ func (q *Request) refuse(w http.ResponseWriter) {
 	defer q.letGo()
 	e, opts, h := &q.call.Event, &q.mw.opts, w.Header()
 	if q.own {
-		opts.Own.serve(w, q.r, &q.attributes.Attributes, q.client)
+		opts.Own.serve(w, q.r, &q.attributes.Attributes, q.attributes.Client())
 		return
 	}
 	started := len(h) > 0

@@ -93,7 +93,7 @@ func (q *Request) over(resp *Response) {
 	if !q.own {
 		s.Event.Event, s.Event.Status = q.call.Event, q.status
 	}
-	s.Own, s.Client, s.Status, s.Written, s.Read = q.own, q.client, resp.Status, resp.Written, resp.Read
+	s.Own, s.Client, s.Status, s.Written, s.Read = q.own, q.attributes.Client(), resp.Status, resp.Written, resp.Read
 	if s.Took == 0 {
 		s.Took = time.Since(s.Began)
 	}
