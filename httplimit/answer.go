@@ -65,7 +65,10 @@ func (q *Request) refuse(w http.ResponseWriter) {
 	if started {
 		deleteStarted(h)
 	}
-	p := problem{Event: e, status: q.status, items: &q.mw.items, memory: &q.memory, buf: q.buf[:0]}
+	p := problem{Event: e, status: q.status, memory: &q.memory, buf: q.buf[:0]}
+	if e.Limit != nil {
+		p.item = q.limitItem()
+	}
 	p.write(w, q.r)
 	if cap(p.buf) <= mostBuffered {
 		q.buf = p.buf

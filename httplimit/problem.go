@@ -43,9 +43,9 @@ func deleteStarted(h http.Header) {
 type problem struct {
 	*policy.Event
 	status int
-	items  *limitItems // nil: nothing is known of a limit but its name
-	memory *memory     // for the header's values
-	buf    []byte      // for the body
+	item   *limitItem // of the limit that binds; nil: nothing is known of it but its name
+	memory *memory    // for the header's values
+	buf    []byte     // for the body
 }
 
 func (p *problem) write(w http.ResponseWriter, r *http.Request) {
@@ -80,14 +80,13 @@ func (p *problem) setType(h http.Header, contentType string) {
 // append appends the document. Under attack nearly every answer is that of one limit
 // that has denied, in which nothing but the time differs.
 func (p *problem) append(b []byte) []byte {
-	if p.items == nil || p.Verdict != policy.Denied || p.Limit == nil || p.Limit.Algorithm == sluice.Block || p.Decision.TooLarge || len(p.Violated) != 1 {
+	if p.item == nil || p.Verdict != policy.Denied || p.Limit.Algorithm == sluice.Block || p.Decision.TooLarge || len(p.Violated) != 1 {
 		return p.appendWhole(b)
 	}
-	of := p.items.of(p.Limit)
-	d := of.denial.Load()
+	d := p.item.denial.Load()
 	if d == nil {
 		d = p.denial()
-		of.denial.Store(d)
+		p.item.denial.Store(d)
 	}
 	if d.status != p.status {
 		return p.appendWhole(b)
