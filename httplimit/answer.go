@@ -40,13 +40,12 @@ func (q *Request) refuse(w http.ResponseWriter) {
 	defer q.letGo()
 	e, opts, h := &q.call.Event, &q.mw.opts, w.Header()
 	if q.own {
-		opts.Own.serve(w, q.r, &q.attributes.Attributes, q.client)
+		opts.Own.serve(w, q.r, &q.attributes.Attributes, q.attributes.Client())
 		return
 	}
 	started := len(h) > 0
-	var values []string
 	if e.Verdict == policy.Denied && e.Limit != nil {
-		values = opts.Fields.set(h, &q.memory, q.policies(), q.limitItem(), e.Limit, &e.Decision, problemFields)
+		opts.Fields.set(h, &q.memory, q.limitItem(), q.policies(), &e.Decision)
 		if opts.Fields&(XRateLimit|XRateLimitEpoch) != 0 {
 			exchange.Release(w, xFields)
 		}
@@ -66,7 +65,10 @@ func (q *Request) refuse(w http.ResponseWriter) {
 	if started {
 		deleteStarted(h)
 	}
-	p := problem{Event: e, status: q.status, items: &q.mw.items, values: values, buf: q.buf[:0]}
+	p := problem{Event: e, status: q.status, memory: &q.memory, buf: q.buf[:0]}
+	if e.Limit != nil {
+		p.item = q.limitItem()
+	}
 	p.write(w, q.r)
 	if cap(p.buf) <= mostBuffered {
 		q.buf = p.buf
@@ -125,7 +127,7 @@ func (i *limitItems) of(t *sluice.Term) *limitItem {
 	if made, ok := i.made.Load(t); ok {
 		return made.(*limitItem) //nolint:forcetypeassert // nothing else is ever stored
 	}
-	made, _ := i.made.LoadOrStore(t, &limitItem{policy: PolicyItem(t), head: string(appendHead(nil, t)), full: string(appendFull(nil, t))})
+	made, _ := i.made.LoadOrStore(t, &limitItem{policy: PolicyItem(t), head: headOf(t), full: fullOf(t)})
 	return made.(*limitItem) //nolint:forcetypeassert // nothing else is ever stored
 }
 
@@ -138,7 +140,7 @@ func (q *Request) setFields(h http.Header) (own []string) {
 	if c.Limit == nil {
 		return nil
 	}
-	fields.set(h, &q.memory, q.policies(), q.limitItem(), c.Limit, &c.Decision, 0)
+	fields.set(h, &q.memory, q.limitItem(), q.policies(), &c.Decision)
 	own = c.SetAnswer(h)
 	if fields&NoFields != 0 {
 		return own

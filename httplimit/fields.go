@@ -120,104 +120,118 @@ func (f Fields) Set(h http.Header, policy string, t *sluice.Term, d sluice.Decis
 	if f == 0 {
 		f = Draft11
 	}
-	f.set(h, nil, policy, nil, t, &d, 0)
+	f.set(h, &memory{alone: true}, &limitItem{head: headOf(t), full: fullOf(t)}, policy, &d)
 }
 
-// appendHead appends what RateLimit begins with.
-func appendHead(b []byte, t *sluice.Term) []byte { return append(appendItem(b, t.Name), ";r="...) }
+// headOf returns what RateLimit begins with.
+func headOf(t *sluice.Term) string { return string(append(appendItem(nil, t.Name), ";r="...)) }
 
-// appendFull appends X-RateLimit-Limit.
-func appendFull(b []byte, t *sluice.Term) []byte {
-	full := t.Full()
+// fullOf returns X-RateLimit-Limit.
+func fullOf(t *sluice.Term) string {
 	if t.Algorithm == sluice.Block { // which binds only a key that it denies all
-		full = 0
+		return "0"
 	}
-	return strconv.AppendInt(b, full, 10)
+	return strconv.FormatInt(t.Full(), 10)
 }
 
-// set is Set with memory and what is kept of the limit, unless they are nil, and room
-// for so many values more, which it returns.
-func (f Fields) set(h http.Header, m *memory, policy string, of *limitItem, t *sluice.Term, d *sluice.Decision, more int) []string {
-	denied, bare := !d.Allowed && !d.TooLarge, len(h) == 0
+// set is Set with what is always said of the limit, and memory for the values.
+func (f Fields) set(h http.Header, m *memory, of *limitItem, policy string, d *sluice.Decision) {
+	denied := !d.Allowed && !d.TooLarge
+	n := f.count(denied)
+	if n == 0 {
+		return
+	}
+	said := f.say(m, of, d)
+	values, bare := m.strings(n), len(h) == 0
+	if f&Draft11 != 0 {
+		values[0], values[1] = said.item, policy
+		addField(h, bare, fieldRateLimit, values[0:1:1])
+		addField(h, bare, fieldPolicy, values[1:2:2])
+		values = values[2:]
+	}
 	x := f&(XRateLimit|XRateLimitEpoch) != 0
-	n := more
+	if x {
+		values[0], values[1], values[2] = of.full, said.remaining, said.reset
+		h[fieldXLimit], h[fieldXRemaining], h[fieldXReset] = values[0:1:1], values[1:2:2], values[2:3:3]
+		values = values[3:]
+	}
+	if denied {
+		values[0], values[1] = said.wait, said.wait
+		if h[fieldRetryAfter] = values[0:1:1]; x {
+			h[fieldXRetry] = values[1:2:2]
+		}
+	}
+}
+
+// count returns how many fields there may be.
+func (f Fields) count(denied bool) (n int) {
 	if f&Draft11 != 0 {
 		n += 2
 	}
-	if x {
+	if f&(XRateLimit|XRateLimitEpoch) != 0 {
 		n += 3
 	}
 	if denied {
 		n += 2
 	}
-	if n == 0 {
-		return nil
-	}
-	// All values lie in one string and all slices in one array: two allocations at
-	// most. What says the same has the same bytes.
-	var buf [128]byte
-	b := buf[:0]
-	if of != nil {
-		b = append(b, of.head...)
-	} else {
-		b = appendHead(b, t)
-	}
-	r := len(b)
-	b = append(appendParam(b, "", d.Remaining), ";t="...)
-	w := len(b)
-	b = appendParam(b, "", effective(d))
-	end := len(b)
-	if x && of == nil {
-		b = appendFull(b, t)
-	}
-	fullEnd := len(b)
+	return n
+}
+
+// said are the texts in which decisions differ, and what they say.
+type said struct {
+	of                     *limitItem
+	left, seconds, resetIn int64
+
+	item      string // of RateLimit
+	remaining string // X-RateLimit-Remaining
+	reset     string // X-RateLimit-Reset
+	wait      string // Retry-After
+}
+
+// say returns the texts of a decision: those of the last one if it says the same, as do
+// most of keys that are seldom used, and under attack.
+func (f Fields) say(m *memory, of *limitItem, d *sluice.Decision) *said {
+	s := &m.said
+	seconds := effective(d)
+	resetIn := seconds
 	switch {
 	case f&XRateLimitEpoch != 0:
-		b = strconv.AppendInt(b, epochAfter(time.Now(), d.ResetAfter), 10)
-	case x && denied:
-		b = strconv.AppendInt(b, ceilSeconds(d.ResetAfter), 10)
+		resetIn = epochAfter(time.Now(), d.ResetAfter)
+	case !d.Allowed:
+		resetIn = ceilSeconds(d.ResetAfter)
+	}
+	if s.of != of || s.left != d.Remaining || s.seconds != seconds || s.resetIn != resetIn {
+		s.of, s.left, s.seconds, s.resetIn = of, d.Remaining, seconds, resetIn
+		s.write(m)
+	}
+	return s
+}
+
+// write writes the texts. All lie in one string, and what says the same has the same
+// bytes.
+func (s *said) write(m *memory) {
+	const between = ";t="
+	var buf [128]byte
+	b := append(buf[:0], s.of.head...)
+	b = append(appendParam(b, "", s.left), between...)
+	wait := len(b)
+	b = appendParam(b, "", s.seconds)
+	end := len(b)
+	if s.resetIn != s.seconds {
+		b = strconv.AppendInt(b, s.resetIn, 10)
 	}
 	resetEnd := len(b)
-	if x && d.Remaining > maxInteger {
-		b = strconv.AppendInt(b, d.Remaining, 10)
+	if s.left > maxInteger {
+		b = strconv.AppendInt(b, s.left, 10)
 	}
-	var text string
-	var values []string
-	if m == nil {
-		text, values = string(b), make([]string, n)
-	} else {
-		text, values = m.string(b), m.strings(n)
+	text := m.string(b)
+	s.item, s.remaining, s.wait = text[:end], text[len(s.of.head):wait-len(between)], text[wait:end]
+	if s.reset = s.wait; s.resetIn != s.seconds {
+		s.reset = text[end:resetEnd]
 	}
-	item, remaining, wait, full := text[:end], text[r:w-len(";t=")], text[w:end], text[end:fullEnd]
-	reset := wait
-	if of != nil {
-		full = of.full
+	if s.left > maxInteger {
+		s.remaining = text[resetEnd:]
 	}
-	if resetEnd > fullEnd {
-		reset = text[fullEnd:resetEnd]
-	}
-	if resetEnd < len(text) {
-		remaining = text[resetEnd:]
-	}
-	if f&Draft11 != 0 {
-		values[0], values[1] = item, policy
-		addField(h, bare, fieldRateLimit, values[0:1:1])
-		addField(h, bare, fieldPolicy, values[1:2:2])
-		values = values[2:]
-	}
-	if x {
-		values[0], values[1], values[2] = full, remaining, reset
-		h[fieldXLimit], h[fieldXRemaining], h[fieldXReset] = values[0:1:1], values[1:2:2], values[2:3:3]
-		values = values[3:]
-	}
-	if denied {
-		values[0], values[1] = wait, wait
-		if h[fieldRetryAfter] = values[0:1:1]; x {
-			h[fieldXRetry] = values[1:2:2]
-		}
-		values = values[2:]
-	}
-	return values
 }
 
 // setRetryAfter answers a request that was not decided, or not in

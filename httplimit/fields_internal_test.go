@@ -4,7 +4,9 @@
 package httplimit
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -192,6 +194,36 @@ func TestSetFieldsAddsToLists(t *testing.T) {
 			t.Errorf("appending to %s changed RateLimit-Policy to %q", key, h[fieldPolicy])
 		}
 	}
+}
+
+// A response has the fields of its own decision, whatever the one before it was.
+func TestFieldsAfterOthers(t *testing.T) {
+	p := plan(t, "a: 100/min", "b: 3/s burst 2")
+	var of []*limitItem
+	for i := range p.Len() {
+		of = append(of, &limitItem{head: headOf(p.Term(i)), full: fullOf(p.Term(i))})
+	}
+	second := rapid.Custom(func(t *rapid.T) time.Duration {
+		return time.Duration(rapid.Int64Range(-1, 4).Draw(t, "halves")) * time.Second / 2
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		var m memory
+		for range 30 {
+			f := rapid.SampledFrom([]Fields{Draft11, XRateLimit, Draft11 | XRateLimit, NoFields}).Draw(t, "fields")
+			of := rapid.SampledFrom(of).Draw(t, "limit")
+			d := sluice.Decision{
+				Allowed: rapid.Bool().Draw(t, "allowed"), TooLarge: rapid.Bool().Draw(t, "too large"),
+				Remaining:  rapid.SampledFrom([]int64{-1, 0, 1, maxInteger, maxInteger + 1}).Draw(t, "remaining"),
+				RetryAfter: second.Draw(t, "retry after"), ResetAfter: second.Draw(t, "reset after"),
+			}
+			got, want := http.Header{}, http.Header{}
+			f.set(got, &m, of, "p", &d)
+			f.set(want, &memory{alone: true}, of, "p", &d)
+			if !maps.EqualFunc(got, want, slices.Equal) {
+				t.Fatalf("got %v, want %v", got, want)
+			}
+		}
+	})
 }
 
 // Another implementation of RFC 9651 reads every field as what was meant, for

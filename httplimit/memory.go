@@ -9,8 +9,10 @@ import "strings"
 // other: they belong to the responses, which may keep them. So a few of these share
 // what is allocated at once. The zero memory is ready to use.
 type memory struct {
+	alone  bool     // it is for one response, for which no more is allocated than it needs
 	values []string // not used yet
 	text   strings.Builder
+	said   said // last
 }
 
 const (
@@ -20,6 +22,9 @@ const (
 
 // strings returns n empty strings.
 func (m *memory) strings(n int) []string {
+	if m.alone {
+		return make([]string, n)
+	}
 	if len(m.values) < n {
 		m.values = make([]string, max(n, valuesAtOnce))
 	}
@@ -30,6 +35,9 @@ func (m *memory) strings(n int) []string {
 
 // string returns b as a string.
 func (m *memory) string(b []byte) string {
+	if m.alone {
+		return string(b)
+	}
 	at := m.text.Len()
 	if m.text.Cap()-at < len(b) {
 		m.text.Reset()

@@ -68,7 +68,7 @@ func New(o Options) (*Middleware, error) {
 		o.ReadAhead = NewReadAhead(bounds.DefaultReadAhead)
 	}
 	m.opts, m.front, m.clients = o, front, clients
-	m.requests.New = func() any { return new(Request) }
+	m.requests.New = func() any { return m.newRequest() }
 	return m, nil
 }
 
@@ -104,12 +104,9 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		q, ok := m.requests.Get().(*Request)
-		if !ok {
-			q = new(Request)
-		}
+		q := m.requests.Get().(*Request) //nolint:forcetypeassert // nothing else is ever stored
 		defer m.release(q)
-		q.decide(m, w, r)
+		q.decide(w, r)
 		q.serve(next) //nolint:contextcheck // it takes the context of the request
 	})
 }
@@ -120,7 +117,7 @@ func (m *Middleware) release(q *Request) {
 	if q.settlement.Taken() {
 		return
 	}
-	q.end(m)
+	q.end()
 	if m.opts.OnEnd != nil { // else there is none
 		q.summary = Summary{}
 	}

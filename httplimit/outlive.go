@@ -42,6 +42,6 @@ func (q *Request) keys(yield func(string) bool) {
 		}
 	}
 	if !own {
-		yield("client " + q.mw.clients.Group(q.client))
+		yield("client " + q.mw.clients.Group(q.attributes.Client()))
 	}
 }

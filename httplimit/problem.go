@@ -28,7 +28,7 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // clients take a bare 429 for a server that is down. Package grpclimit says more.
 func WriteProblem(w http.ResponseWriter, r *http.Request, e Event) {
 	deleteStarted(w.Header())
-	p := problem{Event: &e.Event, status: e.Status}
+	p := problem{Event: &e.Event, status: e.Status, memory: &memory{alone: true}}
 	p.write(w, r)
 }
 
@@ -43,13 +43,10 @@ func deleteStarted(h http.Header) {
 type problem struct {
 	*policy.Event
 	status int
-	items  *limitItems // nil: nothing is known of a limit but its name
-	values []string    // memory for those of problemFields fields; may be nil
-	buf    []byte      // for the body
+	item   *limitItem // of the limit that binds; nil: nothing is known of it but its name
+	memory *memory    // for the header's values
+	buf    []byte     // for the body
 }
-
-// problemFields is how many header fields belong to a body.
-const problemFields = 2
 
 func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
@@ -75,24 +72,21 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 
 // setType says what the body is, and that it holds for this request alone.
 func (p *problem) setType(h http.Header, contentType string) {
-	if p.values == nil {
-		p.values = make([]string, problemFields)
-	}
-	p.values[0], p.values[1] = contentType, "no-store"
-	h["Content-Type"], h["Cache-Control"] = p.values[0:1:1], p.values[1:2:2]
+	values := p.memory.strings(2)
+	values[0], values[1] = contentType, "no-store"
+	h["Content-Type"], h["Cache-Control"] = values[0:1:1], values[1:2:2]
 }
 
 // append appends the document. Under attack nearly every answer is that of one limit
 // that has denied, in which nothing but the time differs.
 func (p *problem) append(b []byte) []byte {
-	if p.items == nil || p.Verdict != policy.Denied || p.Limit == nil || p.Limit.Algorithm == sluice.Block || p.Decision.TooLarge || len(p.Violated) != 1 {
+	if p.item == nil || p.Verdict != policy.Denied || p.Limit.Algorithm == sluice.Block || p.Decision.TooLarge || len(p.Violated) != 1 {
 		return p.appendWhole(b)
 	}
-	of := p.items.of(p.Limit)
-	d := of.denial.Load()
+	d := p.item.denial.Load()
 	if d == nil {
 		d = p.denial()
-		of.denial.Store(d)
+		p.item.denial.Store(d)
 	}
 	if d.status != p.status {
 		return p.appendWhole(b)

@@ -20,7 +20,6 @@ type Request struct {
 	w          http.ResponseWriter // nil if another than Wrap asks
 	x          *exchange.Exchange  // of w; nil until it is needed
 	r          *http.Request       // as the next handler gets it
-	client     netip.Addr
 	attributes attributes
 	call       policy.Call
 	status     int    // of the answer, if it is not passed on
@@ -35,7 +34,7 @@ type Request struct {
 	summary Summary // for OnEnd; it has not begun if nobody wants it, or has had it
 
 	token policy.Token
-	claim func(string) (string, error) // q.lookUp, made once
+	claim func(string) (string, error) // q.lookUp, nil if no tokens are verified
 
 	// settlement is for a handler that goes on when the client has left. Its
 	// functions are made once. A caller that takes it over has all of the Request.
@@ -63,11 +62,21 @@ type Response = policy.Response
 //
 // Rules that shape slow nothing down here.
 func (m *Middleware) Decide(r *http.Request) *Request {
+	q := m.newRequest()
 	if m.skips(r) {
-		return &Request{mw: m, r: r}
+		q.r = r
+		return q
 	}
-	q := new(Request)
-	q.decide(m, nil, r)
+	q.decide(nil, r)
+	return q
+}
+
+// newRequest returns a Request with what stays the same when it is used again.
+func (m *Middleware) newRequest() *Request {
+	q := &Request{mw: m}
+	if q.attributes.of = q; m.verifies() {
+		q.claim = q.lookUp
+	}
 	return q
 }
 
@@ -103,13 +112,14 @@ func (q *Request) letGo() {
 	}
 }
 
-func (q *Request) decide(m *Middleware, w http.ResponseWriter, r *http.Request) {
-	q.begin(m, w, wire.EndToEnd(r), m.client(r)) // the next handler does not see the fields that it leaves out
+func (q *Request) decide(w http.ResponseWriter, r *http.Request) {
+	m := q.mw
+	q.begin(w, wire.EndToEnd(r), m.client(r)) // the next handler does not see the fields that it leaves out
 	if q.own {
 		q.status = http.StatusOK
 		return
 	}
-	if fault := wire.Fault(q.r); fault != "" && m.Admits(q.client) {
+	if fault := wire.Fault(q.r); fault != "" && m.Admits(q.attributes.Client()) {
 		q.call.Event = policy.Event{Verdict: policy.Refused, Err: errors.New(fault)}
 		m.onDecision(r.Context(), &q.attributes, &q.call.Event)
 	} else {
@@ -118,31 +128,27 @@ func (q *Request) decide(m *Middleware, w http.ResponseWriter, r *http.Request) 
 	q.status = status(&q.call.Event)
 }
 
-func (q *Request) begin(m *Middleware, w http.ResponseWriter, r *http.Request, client netip.Addr) {
-	q.mw, q.w, q.r, q.client, q.status = m, w, r, client, 0
-	var claims func(string) (string, error)
-	if m.verifies() {
-		if q.claim == nil {
-			q.claim = q.lookUp
-		}
-		claims = q.claim
-	}
-	q.attributes.Reset(r, client, claims)
-	q.attributes.of = q
+func (q *Request) begin(w http.ResponseWriter, r *http.Request, client netip.Addr) {
+	q.w, q.r, q.status = w, r, 0
+	q.attributes.Reset(r, client, q.claim)
 	q.start()
+	m := q.mw
 	q.own = m.opts.Own != nil && r.URL.Path == OwnPath && m.Admits(client) && wire.Fault(r) == ""
 }
 
-// end lets go of all that belongs to the request.
-func (q *Request) end(m *Middleware) {
+// end lets go of all that belongs to the request but for what it was charged, which the
+// next one is told in its place. Under the garbage collector each pointer that is
+// written costs more than to look whether it must be.
+func (q *Request) end() {
 	q.letGo()
-	q.mw, q.w, q.x, q.r, q.client = nil, nil, nil, nil, netip.Addr{}
-	q.attributes, q.own = attributes{}, false
-	if m.verifies() {
+	q.w, q.x, q.r, q.own = nil, nil, nil, false
+	q.attributes.Reset(nil, netip.Addr{}, nil)
+	if q.claim != nil {
 		q.token = policy.Token{}
 	}
-	e := &q.call.Event
-	e.Err, e.Violated, e.Charge.Key, e.Evaluated = nil, nil, "", nil // the rest is the policy's, and set anew
+	if e := &q.call.Event; e.Err != nil || e.Violated != nil {
+		e.Err, e.Violated = nil, nil
+	}
 }
 
 // serve passes the request on, or answers it.

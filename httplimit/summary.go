@@ -74,6 +74,7 @@ func (q *Request) observe(next http.Handler) {
 		if resp.Status == 0 && returned {
 			resp.Status = http.StatusOK // which net/http sends
 		}
+		q.summary.Took = x.Since(q.summary.Began)
 		q.over(&resp)
 	}()
 	q.pass(next)
@@ -92,8 +93,10 @@ func (q *Request) over(resp *Response) {
 	if !q.own {
 		s.Event.Event, s.Event.Status = q.call.Event, q.status
 	}
-	s.Own, s.Client, s.Status, s.Written, s.Read = q.own, q.client, resp.Status, resp.Written, resp.Read
-	s.Took = time.Since(s.Began)
+	s.Own, s.Client, s.Status, s.Written, s.Read = q.own, q.attributes.Client(), resp.Status, resp.Written, resp.Read
+	if s.Took == 0 {
+		s.Took = time.Since(s.Began)
+	}
 	q.mw.opts.OnEnd(q.r, s)
 	s.Began = time.Time{}
 }

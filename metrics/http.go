@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -119,7 +120,10 @@ func (m *Metrics) routeOf(name string) *route {
 func (m *Metrics) EndHTTP(r *http.Request, s *httplimit.Summary) {
 	of := m.routeOf(m.route(r, s))
 	of.sent[sentClass(s)].inc(m.http.sent, of.name, classNames[sentClass(s)])
-	id, now := traceID(r.Header), s.Began.Add(s.Took)
+	id, now := traceID(r.Header), time.Time{}
+	if id != "" {
+		now = s.Began.Add(s.Took)
+	}
 	if v := int(s.Event.Verdict); !s.Own && s.Status != http.StatusSwitchingProtocols && v < numVerdicts {
 		of.took[v].observe(s.Took, id, now)
 	}

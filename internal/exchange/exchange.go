@@ -23,6 +23,7 @@ import (
 // connection that has switched protocol.
 type Exchange struct {
 	below http.ResponseWriter
+	outer *Exchange                // the next one below; nil: there is none
 	made  *http.ResponseController // of below; made when it is first needed
 	// OnHeader, if not nil, is called before the response's status is sent, or an
 	// informational one.
@@ -44,7 +45,8 @@ type Exchange struct {
 	sent             atomic.Bool // there was a connection for the request to an upstream
 	body             Body
 	stall            stall
-	came             time.Time // noted by Stall
+	came             time.Time     // noted by Stall
+	took             time.Duration // noted by Since; 0: nobody has
 	kept             []field
 	status           int
 	counted          bool // a handler has it by Count
@@ -73,14 +75,15 @@ func Begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWrit
 }
 
 func begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWriter) {
-	if outer := Of(w); outer != nil {
+	outer := nearest(w)
+	if outer != nil {
 		outer.carrier = true
 	}
 	x, ok := unused.Get().(*Exchange)
 	if !ok {
 		x = new(Exchange)
 	}
-	x.below, x.head, x.stall.x = w, r.Method == http.MethodHead, x
+	x.below, x.outer, x.head, x.stall.x = w, outer, r.Method == http.MethodHead, x
 	return x, x.view()
 }
 
@@ -224,6 +227,16 @@ func (x *Exchange) Stall(d time.Duration, r *http.Request) {
 	x.came = time.Now()
 	x.stall.last = Deadline{began: x.came}
 	x.stall.begin(d, r)
+}
+
+// Since returns how long ago a request began whose handler has returned: if that is when
+// Stall was called, Finish takes it for now.
+func (x *Exchange) Since(began time.Time) time.Duration {
+	d := time.Since(began)
+	if x.came.Equal(began) {
+		x.took = d
+	}
+	return d
 }
 
 // Streams lets the client be silent for as long as it likes: what answers has begun

@@ -93,19 +93,25 @@ func settlements(w http.ResponseWriter) iter.Seq[*Settlement] {
 	}
 }
 
-// around are the Exchanges of w, the inner ones first, found as
-// [http.ResponseController] finds what it needs.
+// around are the Exchanges of w, the inner ones first.
 func around(w http.ResponseWriter) iter.Seq[*Exchange] {
 	return func(yield func(*Exchange) bool) {
-		for {
-			if x := Of(w); x != nil && !yield(x) {
-				return
-			}
-			u, ok := w.(interface{ Unwrap() http.ResponseWriter })
-			if !ok {
-				return
-			}
-			w = u.Unwrap()
+		for x := nearest(w); x != nil && yield(x); x = x.outer {
 		}
+	}
+}
+
+// nearest returns the innermost Exchange of w, nil if there is none, found as
+// [http.ResponseController] finds what it needs.
+func nearest(w http.ResponseWriter) *Exchange {
+	for {
+		if x := Of(w); x != nil {
+			return x
+		}
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return nil
+		}
+		w = u.Unwrap()
 	}
 }

@@ -53,10 +53,18 @@ type Deadline struct {
 // Extend returns the deadline that is to be set for something that may stand
 // still for d, and false if the one that was set last will do.
 func (l *Deadline) Extend(d time.Duration) (deadline time.Time, ok bool) {
+	return l.extend(d, l.now())
+}
+
+// now returns the time since it began.
+func (l *Deadline) now() time.Duration {
 	if l.began.IsZero() {
 		l.began = time.Now()
 	}
-	now := time.Since(l.began) // half of what the time of day costs
+	return time.Since(l.began) // half of what the time of day costs
+}
+
+func (l *Deadline) extend(d, now time.Duration) (deadline time.Time, ok bool) {
 	if now < l.until {
 		return time.Time{}, false
 	}
@@ -72,7 +80,12 @@ func (s *stall) write() error {
 	case s.d == 0:
 		return nil
 	}
-	deadline, ok := s.last.Extend(s.d)
+	return s.putOff(s.last.now())
+}
+
+// putOff is write at a time.
+func (s *stall) putOff(now time.Duration) error {
+	deadline, ok := s.last.extend(s.d, now)
 	if !ok {
 		return nil
 	}
@@ -171,8 +184,13 @@ func (s *stall) finish() {
 	if s.d == 0 || s.switched {
 		return
 	}
-	// Errors mean that the connection is gone: nothing is left to be bounded.
-	_ = s.write()
+	now := s.x.took
+	if now == 0 {
+		now = s.last.now()
+	}
+	if !s.cut.Load() {
+		_ = s.putOff(now) // an error means that the connection is gone: nothing is left to be bounded
+	}
 	if s.reads {
 		s.endReads()
 	}

@@ -28,7 +28,7 @@ type Upstream struct {
 // Handlers around one another share it.
 func (x *Exchange) Observe() *Upstream {
 	if x.upstream == nil {
-		if x.upstream = Observed(x.below); x.upstream == nil {
+		if x.upstream = x.outer.observed(); x.upstream == nil {
 			x.upstream = &x.noted
 		}
 	}
@@ -37,8 +37,10 @@ func (x *Exchange) Observe() *Upstream {
 
 // Observed returns where to note the outcome of a request at an upstream,
 // nil if no handler around w wants to know.
-func Observed(w http.ResponseWriter) *Upstream {
-	for x := range around(w) {
+func Observed(w http.ResponseWriter) *Upstream { return nearest(w).observed() }
+
+func (x *Exchange) observed() *Upstream {
+	for ; x != nil; x = x.outer {
 		if x.upstream != nil {
 			return x.upstream
 		}

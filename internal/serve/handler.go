@@ -37,7 +37,9 @@ func (s *runtime) newLimits(g *snapshot) (*httplimit.Middleware, error) {
 		Queue: s.held, ReadAhead: s.ahead, Own: own, OnError: s.report, Now: s.expiryNow,
 		OnDecision: func(r *http.Request, e httplimit.Event) {
 			g.proxies.look(r)
-			s.trace.Decided(r, e)
+			if s.trace != nil { // spares copying the Event
+				s.trace.Decided(r, e)
+			}
 			s.count(&e.Event)
 		},
 		OnEnd: func(r *http.Request, sum *httplimit.Summary) {
