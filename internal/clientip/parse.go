@@ -113,9 +113,6 @@ func unquote(s string) (string, bool) {
 // 2001:db8::1, [2001:db8::1], [2001:db8::1%eth0]:80. The port of RFC 7239 may
 // be an obfuscated one, :_x. The zone goes, and a mapped address becomes IPv4.
 func parseHop(s string) (netip.Addr, bool) {
-	if addr, port, ok := cutIPv4(s); ok && (port == "" || validPort(port)) {
-		return addr, true
-	}
 	host, port := s, ""
 	if strings.HasPrefix(s, "[") {
 		end := strings.IndexByte(s, ']')
@@ -137,32 +134,6 @@ func parseHop(s string) (netip.Addr, bool) {
 		return netip.Addr{}, false
 	}
 	return addr.WithZone("").Unmap(), true
-}
-
-// cutIPv4 cuts an address off the beginning of s, as most are; it reads such
-// as [netip.ParseAddr] does, in half the time. It is not ok if there is none.
-func cutIPv4(s string) (addr netip.Addr, rest string, ok bool) {
-	var octets [4]byte
-	i := 0
-	for o := range octets {
-		n, start := 0, i
-		for i < len(s) && s[i]-'0' <= 9 && i-start < 3 {
-			n = n*10 + int(s[i]-'0')
-			i++
-		}
-		if i == start || n > 255 || s[start] == '0' && i-start > 1 {
-			return addr, s, false
-		}
-		octets[o] = byte(n)
-		if o == 3 {
-			break
-		}
-		if i == len(s) || s[i] != '.' {
-			return addr, s, false
-		}
-		i++
-	}
-	return netip.AddrFrom4(octets), s[i:], true
 }
 
 func mayBeAddr(s string) bool {
