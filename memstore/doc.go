@@ -9,7 +9,7 @@
 //
 // A state lies in a block without pointers, found by 64 bits of a keyed hash of
 // scope and key; the key itself is not kept. A token bucket or fixed window takes about 20 to 45
-// bytes in all, a sliding counter at most 40, and a full sliding
+// bytes in all, a sliding counter about 30 to 40, and a full sliding
 // log of 100 units at most 900, with 20,000 keys and more, whatever MaxKeys is.
 //
 // Two keys that have the same hash share one state. The secret of the hash is
@@ -63,7 +63,7 @@
 // a new key costs the same with 1 and with 100,000 of them. [algo.BoundOfChange]
 // says what versions admit together. A key takes at most 40 bytes, and at most 40
 // for each further window that still counts; only a bucket whose reduced quota is
-// above 2^28 takes 52 while several versions use it or units are reserved.
+// above 2^28 takes 44 to 60 while several versions use it or units are reserved.
 //
 // The first bucket or fixed window of a name keeps its states in words, which
 // need no lock. Later versions of that name take the lock. A limit is forgotten
