@@ -31,6 +31,7 @@ func BenchmarkHTTP(b *testing.B) {
 	}{
 		{"none", func(_ *testing.B, next http.Handler) http.Handler { return next }, http.StatusOK},
 		{"sluice", withSluice("1000000/s"), http.StatusOK},
+		{"sluice.falling", withSluice("1000000000/day"), http.StatusOK}, // has less left in each answer
 		{"sluice.denied", withSluice("1/day"), http.StatusTooManyRequests},
 		{"httprate", withHTTPRate, http.StatusOK},
 		{"tollbooth", withTollbooth, http.StatusOK},

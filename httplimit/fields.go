@@ -141,22 +141,22 @@ func (f Fields) set(h http.Header, m *memory, of *limitItem, policy string, d *s
 	if n == 0 {
 		return
 	}
-	said := f.say(m, of, d)
+	say := f.textsOf(m, of, d)
 	values, bare := m.strings(n), len(h) == 0
 	if f&Draft11 != 0 {
-		values[0], values[1] = said.item, policy
+		values[0], values[1] = say.item, policy
 		addField(h, bare, fieldRateLimit, values[0:1:1])
 		addField(h, bare, fieldPolicy, values[1:2:2])
 		values = values[2:]
 	}
 	x := f&(XRateLimit|XRateLimitEpoch) != 0
 	if x {
-		values[0], values[1], values[2] = of.full, said.remaining, said.reset
+		values[0], values[1], values[2] = of.full, say.remaining, say.reset
 		h[fieldXLimit], h[fieldXRemaining], h[fieldXReset] = values[0:1:1], values[1:2:2], values[2:3:3]
 		values = values[3:]
 	}
 	if denied {
-		values[0], values[1] = said.wait, said.wait
+		values[0], values[1] = say.wait, say.wait
 		if h[fieldRetryAfter] = values[0:1:1]; x {
 			h[fieldXRetry] = values[1:2:2]
 		}
@@ -177,8 +177,8 @@ func (f Fields) count(denied bool) (n int) {
 	return n
 }
 
-// said are the texts in which decisions differ, and what they say.
-type said struct {
+// texts are those in which decisions differ, and what they say.
+type texts struct {
 	of                     *limitItem
 	left, seconds, resetIn int64
 
@@ -188,10 +188,10 @@ type said struct {
 	wait      string // Retry-After
 }
 
-// say returns the texts of a decision: those of the last one if it says the same, as do
+// textsOf returns the texts of a decision: those of the last one if it says the same, as do
 // most of keys that are seldom used, and under attack.
-func (f Fields) say(m *memory, of *limitItem, d *sluice.Decision) *said {
-	s := &m.said
+func (f Fields) textsOf(m *memory, of *limitItem, d *sluice.Decision) *texts {
+	s := &m.last
 	seconds := effective(d)
 	resetIn := seconds
 	switch {
@@ -209,7 +209,7 @@ func (f Fields) say(m *memory, of *limitItem, d *sluice.Decision) *said {
 
 // write writes the texts. All lie in one string, and what says the same has the same
 // bytes.
-func (s *said) write(m *memory) {
+func (s *texts) write(m *memory) {
 	const between = ";t="
 	var buf [128]byte
 	b := append(buf[:0], s.of.head...)

@@ -12,7 +12,7 @@ type memory struct {
 	alone  bool     // it is for one response, for which no more is allocated than it needs
 	values []string // not used yet
 	text   strings.Builder
-	said   said // last
+	last   texts
 }
 
 const (

@@ -108,7 +108,7 @@ func (s *Store) divide(sh *shard, now int64) {
 // keep leaves the shard so many of its parts, and room for so many states.
 func (sh *shard) keep(parts, most int) {
 	sh.parts, sh.words.others = parts, sh.words.others[:parts-1]
-	sh.hasRoom(most)
+	sh.setCap(most)
 }
 
 // words moves the words of the second half to an array of their own. The others stay where they

@@ -48,12 +48,12 @@ func (sh *shard) init(most int, r *registry, arrays []atomic.Pointer[wordArray])
 	for f := range sh.tables {
 		sh.tables[f].size, sh.tables[f].stride = stateSize(f), strides[f]
 	}
-	sh.hasRoom(most)
+	sh.setCap(most)
 }
 
-// hasRoom says that the shard holds so many states at most. Tables are no larger than they
+// setCap says that the shard holds so many states at most. Tables are no larger than they
 // need be until it is divided.
-func (sh *shard) hasRoom(most int) {
+func (sh *shard) setCap(most int) {
 	sh.cap, sh.words.cap = most, most
 	for f := range sh.tables {
 		sh.tables[f].cap = sh.words.most()
@@ -91,8 +91,8 @@ func (sh *shard) find(t *table, id uint64, now int64) int {
 	return -1
 }
 
-// looked is in which tables a state is looked for, by the size of its limit's form.
-var looked = [...][3]stateSize{
+// lookOrder is in which tables a state is looked for, by the size of its limit's form.
+var lookOrder = [...][3]stateSize{
 	sizeWord:  {sizeFixed, sizeRing, sizePair},
 	sizeFixed: {sizePair, sizeFixed, sizeRing},
 	sizeRing:  {sizeRing, sizePair, sizeFixed},
@@ -101,7 +101,7 @@ var looked = [...][3]stateSize{
 // slot returns the slot of id, of a form of a size, that lives at now, and its table; -1
 // if there is none.
 func (sh *shard) slot(form stateSize, id uint64, now int64) (t *table, i int) {
-	for _, size := range looked[form] {
+	for _, size := range lookOrder[form] {
 		t = &sh.tables[size]
 		if i = sh.find(t, id, now); i >= 0 {
 			break

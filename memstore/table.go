@@ -73,7 +73,7 @@ var strides = [...]int{sizeFixed: 4, sizeRing: 5, sizePair: 3}
 // a part of the block.
 const (
 	ringShape = 3 // capacity, head, len: 20 bits each
-	ringBlock = 4 // where in the slab, and B, which is hardly more than the ring's words
+	ringBlock = 4 // where in the slab, and B: a histogram's mark, at most 13/12 of 2^20 words and 0 of others
 
 	ringless = plain
 	lastLow  = 28 // bits of Last in the last word

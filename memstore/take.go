@@ -139,7 +139,7 @@ func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation
 			if word&wordShielded == 0 && !atomic.CompareAndSwapUint64(at, word, withClass(word, denied)) {
 				continue
 			}
-			say(d, false, cost)
+			setAllowed(d, false, cost)
 			d.RetryAfter = min(time.Duration(-left)*time.Microsecond, sluice.MaxRetryAfter)
 			d.ResetAfter = time.Duration(owed) * time.Microsecond
 			if cost > 1 { // else less than 1 unit is left
@@ -155,7 +155,7 @@ func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation
 		if c != uint64(kept)<<remBits {
 			c = uint64(used) << remBits
 		}
-		say(d, true, cost)
+		setAllowed(d, true, cost)
 		d.Remaining = t.Rate.UnitsOf(span.Span{Micros: left, Rem: lack}, t.Inverse)
 		d.ResetAfter = time.Duration(due-now) * time.Microsecond
 		if atomic.CompareAndSwapUint64(at, word, uint64(due)<<wordLowBits|c|uint64(part)) {
@@ -165,8 +165,8 @@ func (a *wordArray) take(at *uint64, t *sluice.Term, cost, now int64, generation
 	}
 }
 
-// say writes to d whether cost units are allowed, unless d says so already.
-func say(d *sluice.Decision, allowed bool, cost int64) {
+// setAllowed writes to d whether cost units are allowed, unless d says so already.
+func setAllowed(d *sluice.Decision, allowed bool, cost int64) {
 	if d.Allowed != allowed {
 		if !allowed {
 			cost = 0

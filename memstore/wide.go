@@ -74,7 +74,7 @@ func (a *wordArray) takeWindow(at *uint64, t *sluice.Term, cost, now int64, gene
 			if word&wordShielded == 0 && !atomic.CompareAndSwapUint64(at, word, withClass(word, denied)) {
 				continue
 			}
-			say(d, false, cost)
+			setAllowed(d, false, cost)
 			if room > 0 {
 				d.Remaining = room
 			}
@@ -94,7 +94,7 @@ func (a *wordArray) takeWindow(at *uint64, t *sluice.Term, cost, now int64, gene
 		default:
 			next = a.packWide(now+left, count, c)
 		}
-		say(d, true, cost)
+		setAllowed(d, true, cost)
 		d.Remaining = room - cost
 		if atomic.CompareAndSwapUint64(at, word, next) {
 			return true
