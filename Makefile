@@ -75,8 +75,7 @@ test-parts:
 	$(GO) -C deploy/check test -count=1 ./...
 
 # Without the race detector, as nothing is shared at the same time: three minutes of
-# CPU time.
-# What it allocates is small and dies at once, so the collector may wait.
+# CPU time. What it allocates is small and dies at once, so the collector may wait.
 .PHONY: spec
 spec: ## check SPECSTEPS (10 million) decisions against the specification: every short sequence, and random ones
 	SLUICE_SPEC_STEPS=$(SPECSTEPS) GOGC=800 nice -n 19 $(GO) test -v -timeout 30m -run '$(SPEC)' ./internal/spec | grep -v -e '^=== ' -e '^    --- PASS'
