@@ -4,6 +4,7 @@
 package bench_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -31,7 +32,7 @@ func BenchmarkHTTP(b *testing.B) {
 	}{
 		{"none", func(_ *testing.B, next http.Handler) http.Handler { return next }, http.StatusOK},
 		{"sluice", withSluice("1000000/s"), http.StatusOK},
-		{"sluice.falling", withSluice("1000000000/day"), http.StatusOK}, // has less left in each answer
+		{"sluice.clients", withSluice("1000000000/day"), http.StatusOK}, // 1,024 in turn, each of which has less left in each answer
 		{"sluice.denied", withSluice("1/day"), http.StatusTooManyRequests},
 		{"httprate", withHTTPRate, http.StatusOK},
 		{"tollbooth", withTollbooth, http.StatusOK},
@@ -40,14 +41,21 @@ func BenchmarkHTTP(b *testing.B) {
 			h := c.wrap(b, http.HandlerFunc(answer))
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.RemoteAddr = "10.0.0.1:4711"
-			r.Header.Set("X-Forwarded-For", "1.1.1.1, 198.51.100.7")
+			clients := []string{"1.1.1.1, 198.51.100.7"}
+			for i := 0; c.name == "sluice.clients" && i < 1023; i++ {
+				clients = append(clients, fmt.Sprintf("1.1.1.1, 203.0.%d.%d", i/256, i%256))
+			}
+			hops := []string{clients[0]}
+			r.Header["X-Forwarded-For"] = hops
 			w := &recorder{header: make(http.Header)}
 			h.ServeHTTP(w, r) // spends what is there if it is to be denied
-			wrong := 0
+			wrong, i := 0, 0
 			b.ReportAllocs()
 			start := processTime(b)
 			b.ResetTimer()
 			for b.Loop() {
+				hops[0] = clients[i%len(clients)]
+				i++
 				clear(w.header)
 				w.status = http.StatusOK
 				h.ServeHTTP(w, r)

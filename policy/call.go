@@ -91,7 +91,9 @@ func (c *Call) conclude(ctx context.Context) {
 	v, e := &c.evaluated, &c.Event
 	e.Verdict, e.Err, e.Evaluated, e.Violated = Allowed, v.Err, v, nil
 	e.Decision = v.Decision
-	e.Limit, e.Rule, e.Charge = nil, nil, sluice.Charge{}
+	if !v.bound || v.full != nil {
+		e.Limit, e.Rule, e.Charge = nil, nil, sluice.Charge{}
+	}
 	if err := v.unseated(); err != nil {
 		c.front.opts.Queue.refuse(err)
 		e.Verdict, e.Err = FailedClosed, err
@@ -103,7 +105,7 @@ func (c *Call) conclude(ctx context.Context) {
 		binds := v.named(v.binding)
 		e.Limit = &binds.Term
 		e.Rule = &binding.rule.Rule
-		e.Charge.Key, e.Charge.Cost = binding.Key, binding.Cost
+		e.Charge = sluice.Charge{Key: binding.Key, Cost: binding.Cost}
 		if !v.Allowed {
 			e.Verdict, e.Violated = Denied, c.violated(binds)
 			if j := e.Rule.RetryJitter; j != (Jitter{}) {

@@ -79,6 +79,7 @@ func CompilePaced(rules []Rule, pause func()) (*Policy, error) {
 			p.answers = p.answers || r.Answer != nil
 			m := &r.Match
 			r.needed()
+			r.simple = r.isSimple()
 			r.bare = len(m.Methods)+len(m.Headers)+len(m.Queries)+len(m.Networks)+len(r.except) == 0
 			p.index.add(int32(i), r)
 		}

@@ -14,6 +14,7 @@ import (
 // rule is a Rule, compiled.
 type rule struct {
 	needs    needs
+	simple   bool  // see isSimple
 	bare     bool  // the index has checked all that it asks for
 	cost     int64 // of each request; as needsCost says, another may be asked for
 	levels   []level

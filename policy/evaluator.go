@@ -58,6 +58,13 @@ func (e *Evaluator) Peek(ctx context.Context, a Attributes, v *Verdict) {
 func (e *Evaluator) evaluate(ctx context.Context, a Attributes, v *Verdict, peek bool) {
 	v.reset(e, a, peek)
 	e.Policy.Match(a, &v.matches)
+	if len(v.matches.hits) == 1 && v.maxWait == 0 && !peek {
+		by := v.matches.hits[0]
+		if r := &e.Policy.rules[by.rule]; r.simple {
+			v.simple(ctx, r, by)
+			return
+		}
+	}
 	v.collect()
 	if v.delays() {
 		v.patience(ctx)

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/sluicegate/sluice/internal/clientip"
 )
 
 // index finds the rules that may match a request: by host, then by path,
@@ -160,7 +162,28 @@ type search struct {
 	attributes Attributes
 	path       *path
 	client     netip.Addr
+	grouped    *clientip.Finder // whose group of the client is group; nil: of none
+	group      string
 	found      []ref
+}
+
+// from sets the client of a request.
+func (s *search) from(client netip.Addr) {
+	if !client.Is4() {
+		client = client.Unmap().WithZone("")
+	}
+	if s.client != client {
+		s.client, s.grouped = client, nil
+	}
+}
+
+// groupBy returns the client's group. It is made once, however many rules ask for it, and
+// serves for the next request of the client, too, as under attack.
+func (s *search) groupBy(f *clientip.Finder) string {
+	if s.grouped != f {
+		s.grouped, s.group = f, f.Group(s.client)
+	}
+	return s.group
 }
 
 func (x *index) find(s *search) {

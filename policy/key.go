@@ -58,7 +58,7 @@ func (r *rule) value(p *keyPart, a Attributes, m *Matches, by hit) (value string
 		if !m.found.client.IsValid() {
 			return "", nil
 		}
-		return p.finder.Group(m.found.client), nil
+		return m.found.groupBy(p.finder), nil
 	}
 	var values []string
 	var err error

@@ -81,10 +81,7 @@ func (m *Matches) Rule(i int) *Rule { return m.of.Rule(int(m.hits[i].rule)) }
 func (p *Policy) Match(a Attributes, m *Matches) {
 	m.of = p
 	m.all = m.all[:0]
-	m.found.client = a.Client()
-	if !m.found.client.Is4() {
-		m.found.client = m.found.client.Unmap().WithZone("")
-	}
+	m.found.from(a.Client())
 	if m.hits = append(m.hits[:0], p.index.every...); len(m.hits) == len(p.rules) {
 		return
 	}

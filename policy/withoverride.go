@@ -37,6 +37,7 @@ func (p *Policy) withOverride(rule, level string, o Override) (*Policy, error) {
 	if len(c.faults) > 0 {
 		return nil, c.faults
 	}
+	r.simple = r.isSimple()
 	next.overrider = compiled.NewOverrider(next.withOverride)
 	return &next, nil
 }

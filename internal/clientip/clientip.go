@@ -194,7 +194,9 @@ func (f *Finder) Trusts(addr netip.Addr) bool {
 // address, or a prefix in CIDR form. An IPv4 address within a NAT64 or 6to4
 // one counts as IPv4, unless it is not a public one.
 func (f *Finder) Group(addr netip.Addr) string {
-	addr = embedded(addr.Unmap().WithZone(""))
+	if !addr.Is4() {
+		addr = embedded(addr.Unmap().WithZone(""))
+	}
 	bits := f.bits6
 	if addr.Is4() {
 		bits = f.bits4

@@ -133,7 +133,10 @@ func parseHop(s string) (netip.Addr, bool) {
 	if err != nil {
 		return netip.Addr{}, false
 	}
-	return addr.WithZone("").Unmap(), true
+	if !addr.Is4() {
+		addr = addr.WithZone("").Unmap()
+	}
+	return addr, true
 }
 
 func mayBeAddr(s string) bool {

@@ -18,7 +18,7 @@ func Fault(r *http.Request) string {
 	switch {
 	case r.URL.Opaque != "": // as of "GET x:/login": others read a path or a host into it
 		return "the request's target is neither a path nor a URL of http"
-	case strings.IndexByte(r.URL.RawQuery, ' ') >= 0: // as over HTTP/2: it ends the target in a line of HTTP/1
+	case r.URL.RawQuery != "" && strings.IndexByte(r.URL.RawQuery, ' ') >= 0: // as over HTTP/2: it ends the target in a line of HTTP/1
 		return "the request's query has a space that is not escaped"
 	case !plainHost(r.Host):
 		return "the request's host is not a name, or an address without a zone, with at most a port behind it"
