@@ -74,6 +74,7 @@ func goals() []report.Goal {
 	return append(gs,
 		report.Goal{Title: "which of 1,000 rules match: ns", Bench: "Rules/n=1000", Who: "sluice", Unit: "cpu-ns/op", Want: 2000},
 		report.Goal{Title: "net/http request: ns added", Bench: "HTTP", Who: "sluice", From: "none", Unit: "cpu-ns/op", Want: 1500},
+		report.Goal{Title: "… of clients and answers that all differ: ns added", Bench: "HTTP", Who: "sluice.clients", From: "none", Unit: "cpu-ns/op", Want: 1500},
 		report.Goal{Title: "net/http request, denied: ns added", Bench: "HTTP", Who: "sluice.denied", From: "none", Unit: "cpu-ns/op", Want: 1500},
 		report.Goal{Title: "net/http request: allocations added", Bench: "HTTP", Who: "sluice", From: "none", Unit: "allocs/op", Want: 6},
 		report.Goal{Title: "gRPC unary call: CPU ns added", Bench: "GRPC", Who: "sluice", From: "none", Unit: "cpu-ns/op", Want: 2000},

@@ -55,7 +55,7 @@ func groups() []group {
 		{"rules", func(int) []turn {
 			return []turn{{bench: "Rules/n=1000", who: "sluice", busy: 1}, {bench: "Rules/n=10000", who: "sluice", busy: 1}}
 		}},
-		{"http", named("HTTP", "", "none", "sluice", "sluice.falling", "sluice.denied", "httprate", "tollbooth")},
+		{"http", named("HTTP", "", "none", "sluice", "sluice.clients", "sluice.denied", "httprate", "tollbooth")},
 		{"grpc", named("GRPC", "", "none", "sluice", "sluice.fields", "sluice.denied")},
 		{"redis", redisTurns},
 		{"redis-state", redisStateTurns},
