@@ -170,8 +170,10 @@ func (m *measurer) underAttack(ctx context.Context, k attack, a *attacked) (othe
 	go func() { // the operator's own file
 		defer close(done)
 		for i := range 2 {
-			if _, err := reloadOnce(a.process, a.file, a.text+moreRules(20_000, i)); err != nil {
-				failed = err
+			if failed = writeNext(a.file, i, a.text+moreRules(20_000, i)); failed != nil {
+				return
+			}
+			if _, failed = reloadOnce(a.process, a.file, i); failed != nil {
 				return
 			}
 		}

@@ -34,7 +34,10 @@ func (m *measurer) memoryRound(ctx context.Context, p reloading, round int) erro
 	most := 0.0
 	for i := range changes + 1 {
 		if i > 0 {
-			if _, err := reloadOnce(p.process, p.file, rulesFile(mostRules, p.address, m.house.upstream, i)); err != nil {
+			if err := writeNext(p.file, i, rulesFile(mostRules, p.address, m.house.upstream, i)); err != nil {
+				return err
+			}
+			if _, err := reloadOnce(p.process, p.file, i); err != nil {
 				return err
 			}
 		}

@@ -31,7 +31,7 @@ type reloading struct {
 }
 
 // reload activates a file of many rules again and again while requests come
-// at a steady rate, and compares those that come meanwhile with those of a time
+// at a steady rate, and compares those that are sent meanwhile with those of a time
 // in which nothing changes.
 func (m *measurer) reload(ctx context.Context) error {
 	bench := "Reload"
@@ -87,8 +87,13 @@ func (m *measurer) withRules(ctx context.Context, n int, f func([]reloading) err
 
 func (m *measurer) reloadRound(ctx context.Context, bench string, program reloading, round int) error {
 	p := program.process
+	for i := range reloads {
+		if err := writeNext(program.file, i, rulesFile(manyRules, p.address, m.house.upstream, round*reloads+i)); err != nil {
+			return err
+		}
+	}
 	quiet, quietCPU, err := m.measured(ctx, p, func() error {
-		time.Sleep(reloads * between)
+		time.Sleep((reloads + 1) * between)
 		return nil
 	})
 	if err != nil {
@@ -96,8 +101,9 @@ func (m *measurer) reloadRound(ctx context.Context, bench string, program reload
 	}
 	var times []span
 	busy, busyCPU, err := m.measured(ctx, p, func() error {
+		time.Sleep(between)
 		for i := range reloads {
-			s, err := reloadOnce(p, program.file, rulesFile(manyRules, p.address, m.house.upstream, round*reloads+i))
+			s, err := reloadOnce(p, program.file, i)
 			if err != nil {
 				return err
 			}
@@ -110,7 +116,7 @@ func (m *measurer) reloadRound(ctx context.Context, bench string, program reload
 		return err
 	}
 	during := func(t timed) bool {
-		return slices.ContainsFunc(times, func(s span) bool { return t.at.Before(s.end) && t.at.Add(t.took).After(s.begin) })
+		return slices.ContainsFunc(times, func(s span) bool { return !t.at.Before(s.begin) && t.at.Before(s.end) })
 	}
 	without, within := tooks(quiet, func(timed) bool { return true }), tooks(busy, during)
 	lengths := make([]time.Duration, len(times))
@@ -141,8 +147,10 @@ func (m *measurer) measured(ctx context.Context, p *process, f func() error) (se
 	return sent, after - before, errors.Join(err, stopErr, cpuErr)
 }
 
-func reloadOnce(p *process, name, text string) (s span, err error) {
-	if err := replaceFile(name, text); err != nil {
+// reloadOnce puts the i-th file that writeNext has written in the place of a program's, and has
+// it read.
+func reloadOnce(p *process, name string, i int) (s span, err error) {
+	if err := os.Rename(nextName(name, i), name); err != nil {
 		return s, err
 	}
 	came := p.said.await(activated)
@@ -169,12 +177,20 @@ func tooks(all []timed, which func(timed) bool) []time.Duration {
 	return some
 }
 
+// writeNext writes beside a file what is to take its place as the i-th: ahead of what is
+// measured, as the clients are in this program, and wait for it while it makes much text.
+func writeNext(name string, i int, text string) error {
+	return os.WriteFile(nextName(name, i), []byte(text), 0o600)
+}
+
+func nextName(name string, i int) string { return fmt.Sprintf("%s.%d", name, i) }
+
 // replaceFile puts a file in the place of another as a whole.
 func replaceFile(name, text string) error {
-	if err := os.WriteFile(name+".new", []byte(text), 0o600); err != nil {
+	if err := writeNext(name, 0, text); err != nil {
 		return err
 	}
-	return os.Rename(name+".new", name)
+	return os.Rename(nextName(name, 0), name)
 }
 
 // rulesFile is a file of many rules that differ in path, host, header and
