@@ -6,7 +6,6 @@ package redisstore
 import (
 	"context"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -22,12 +21,12 @@ import (
 
 // gathering is what waits to be sent. The zero value is ready to use.
 type gathering struct {
-	under   atomic.Int64 // programs that wait to be sent or for their reply
-	mu      sync.Mutex
-	leading bool // a goroutine is about to send
-	waiting []*queued
-	idle    sync.Pool // of *queued
-	pieces  sync.Pool // of *piece
+	under         atomic.Int64 // programs that wait to be sent or for their reply
+	mu            sync.Mutex
+	leading       bool // a goroutine is about to send
+	waiting       []*queued
+	idle          sync.Pool // of *queued
+	idlePipelines sync.Pool // of *pipeline
 }
 
 // queued is one program and its result.
@@ -53,28 +52,6 @@ func (g *gathering) queued(inv *invocation) *queued {
 func (g *gathering) release(p *queued) {
 	p.inv = nil
 	g.idle.Put(p)
-}
-
-// piece is memory for the programs of one pipeline, and for their replies.
-type piece struct {
-	scripts []*transport.Script
-	replies []transport.Reply
-}
-
-func (g *gathering) piece(n int) *piece {
-	w, ok := g.pieces.Get().(*piece)
-	if !ok {
-		w = new(piece)
-	}
-	w.scripts, w.replies = slices.Grow(w.scripts, n)[:n], slices.Grow(w.replies, n)[:n]
-	return w
-}
-
-func (g *gathering) putBack(w *piece) {
-	clear(w.scripts)
-	clear(w.replies)
-	w.scripts, w.replies = w.scripts[:0], w.replies[:0]
-	g.pieces.Put(w)
 }
 
 // send runs a program for a caller that waits to the end, as [invocation.do] does.
@@ -149,13 +126,10 @@ func (s *Store) sendAll(list []*queued) {
 		list[0].answer(s, s.transport.Run(ctx, list[0].inv.bySHA()))
 		return
 	}
-	w := s.gathering.piece(len(list))
-	for i, p := range list {
-		w.scripts[i] = p.inv.bySHA()
+	w := s.gathering.pipeline()
+	for _, p := range list {
+		w.add(p)
 	}
-	s.transport.RunAll(ctx, w.scripts, w.replies)
-	for i, p := range list {
-		p.answer(s, w.replies[i])
-	}
+	s.runPipeline(ctx, w)
 	s.gathering.putBack(w)
 }
