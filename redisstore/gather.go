@@ -93,15 +93,38 @@ func (s *Store) sendApart(inv *invocation) *queued {
 	return p
 }
 
-// join queues p, unless the queue is full. It reports whether p is the first: then no
-// goroutine is about to send.
-func (g *gathering) join(p *queued) (first, full bool) {
+// sendMany runs programs on different keys for a caller that waits to the end, each once
+// and in any order. It returns false, and has run nothing, if too many wait.
+func (s *Store) sendMany(list []*invocation, replies []transport.Reply) bool {
+	g := &s.gathering
+	g.under.Add(1)
+	defer g.under.Add(-1)
+	all := make([]*queued, len(list))
+	for i, inv := range list {
+		all[i] = g.queued(inv)
+	}
+	first, full := g.join(all...)
+	if first {
+		s.lead()
+	}
+	for i, p := range all {
+		if !full {
+			replies[i] = <-p.ready
+		}
+		g.release(p)
+	}
+	return !full
+}
+
+// join queues programs, unless the queue is too full. It reports whether they are the
+// first: then no goroutine is about to send.
+func (g *gathering) join(list ...*queued) (first, full bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.waiting) >= most {
+	if len(g.waiting)+len(list) > most {
 		return false, true
 	}
-	g.waiting = append(g.waiting, p)
+	g.waiting = append(g.waiting, list...)
 	first, g.leading = !g.leading, true
 	return first, false
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -159,6 +160,51 @@ func TestWhatSharesACall(t *testing.T) {
 		if takeTogether(s, takesOfKeys(p, keysTo(10)...)...); scriptCalls(t, client) != want {
 			t.Errorf("NoCoalescing %t: want %d calls", s.options.NoCoalescing, want)
 		}
+	}
+}
+
+// TestBatchesShareCalls: requests of one batch, and of several, share calls and
+// have the decisions of their own keys. Those of one key stay in their order.
+func TestBatchesShareCalls(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	s, p, other, second := bare(client), storekit.Plan(t, "scope", "x: 1000/day"), storekit.Plan(t, "other", "x: 1000/day"), storekit.Plan(t, "scope", "y: 1000/day")
+	reqs := takesOfKeys(p, keysTo(10)...)
+	take := func(reqs []sluice.Request, want int64) {
+		t.Helper()
+		out := make([]sluice.Result, len(reqs))
+		if err := s.TakeBatch(t.Context(), reqs, out); err != nil {
+			t.Error(err)
+		}
+		for i, r := range out {
+			if r.Err != nil || r.Decision.Remaining != want {
+				t.Errorf("take %d: got %+v, %v, want %d remaining", i, r.Decision, r.Err, want)
+			}
+		}
+	}
+	take(reqs, 999)
+	scriptCalls(t, client)
+	if take(reqs, 998); scriptCalls(t, client) != 1 {
+		t.Error("the takes of a batch did not share a call")
+	}
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			key := fmt.Sprint("of ", i)
+			for round := range int64(20) {
+				take(append(takesOfKeys(p, key), takesOfKeys(other, key)...), 999-round)
+			}
+		})
+	}
+	wg.Wait()
+	if got := scriptCalls(t, client); got > 50*20*2*9/10 {
+		t.Errorf("got %d calls for %d takes, want them to share calls", got, 50*20*2)
+	}
+	ordered := []sluice.Request{reqs[0], {Op: sluice.OpPeek, Charge: sluice.Charge{Plan: second, Key: "k0"}}, reqs[0]}
+	take(ordered[1:2], 1000)
+	out := make([]sluice.Result, 3)
+	if err := s.TakeBatch(t.Context(), ordered, out); err != nil || out[0].Decision.Remaining != 997 || out[1].Decision.Remaining != 1000 || out[2].Decision.Remaining != 996 {
+		t.Errorf("got %+v, %v, want 997, 1000 and 996 remaining", out, err)
 	}
 }
 
