@@ -15,7 +15,7 @@ import (
 // sent as one call of a script that decides one after the other, at one instant, as a
 // call costs the server as much as a decision. In a Cluster each is sent by itself.
 const (
-	mostKeys = 12 // in a call: a server decides so many within 100 µs
+	mostKeys = 12 // in a call: a server decides so many in about 100 µs
 	lookBack = 8  // the last calls of a pipeline, which a take may join
 )
 
