@@ -13,9 +13,10 @@ import (
 )
 
 // TakeBatch decides independent requests in order, each by itself, and fills
-// out. All that are of one slot each are sent at once; those for one key under
-// one plan that follow each other share a call, and those for one key whose limit
-// was changed go one after the other. It blocks for one round trip,
+// out. All that are of one slot each are sent at once, with those of other callers;
+// those for one key under one plan that follow each other share a call, as takes of
+// different keys may, and those for one key whose limit was changed go one after the
+// other. It blocks for one round trip,
 // for no longer than ctx or Options.Timeout; a request over several slots of a
 // Cluster takes its own, after those before it.
 func (s *Store) TakeBatch(ctx context.Context, reqs []sluice.Request, out []sluice.Result) error {
@@ -112,7 +113,6 @@ type sent struct {
 	call    *call
 	plan    *sluice.Plan // if the call is of one charge
 	results []*sluice.Result
-	inv     *invocation
 	foreign bool // the script may not decide it
 }
 
@@ -188,23 +188,20 @@ func (b *batch) first(n *sent) bool {
 // flush sends what waits and fills its results.
 func (b *batch) flush(ctx context.Context) {
 	s := b.store
-	list, replies := make([]*transport.Script, len(b.calls)), make([]transport.Reply, len(b.calls))
-	loaded := make(map[string]bool)
+	list, replies, tags := make([]*invocation, len(b.calls)), make([]transport.Reply, len(b.calls)), 0
 	for i, n := range b.calls {
 		s.guess(n.call)
-		n.inv = s.invocation(n.call)
-		if b.first(n) && !loaded[n.inv.sha] {
-			list[i] = n.inv.byText()
-			loaded[n.inv.sha] = !s.cluster // a node says nothing of the others
-		} else {
-			list[i] = n.inv.bySHA()
-		}
+		list[i] = s.invocation(n.call)
+		tags += len(n.call.tags)
 	}
-	if len(list) > 0 {
-		s.transport.RunAll(ctx, list, replies)
+	switch ordered := tags > len(b.last); { // as a key has two calls
+	case len(list) == 0:
+		return
+	case s.cluster || ordered || !s.sendMany(list, replies): //nolint:contextcheck // see leave.go
+		b.sendInOrder(ctx, list, replies)
 	}
 	for i, n := range b.calls {
-		err := s.conclude(ctx, n.call, n.inv, n.inv.retry(ctx, s, replies[i]))
+		err := s.conclude(ctx, n.call, list[i], list[i].retry(ctx, s, replies[i]))
 		for k, r := range n.results {
 			j := n.call.jobs[k]
 			put(r, j.req, j.decision, err)
@@ -212,4 +209,19 @@ func (b *batch) flush(ctx context.Context) {
 	}
 	b.calls = b.calls[:0]
 	clear(b.last)
+}
+
+// sendInOrder runs the programs of all calls, those on one key in their order.
+func (b *batch) sendInOrder(ctx context.Context, list []*invocation, replies []transport.Reply) {
+	scripts := make([]*transport.Script, len(list))
+	loaded := make(map[string]bool)
+	for i, inv := range list {
+		if b.first(b.calls[i]) && !loaded[inv.sha] {
+			scripts[i] = inv.byText()
+			loaded[inv.sha] = !b.store.cluster // a node says nothing of the others
+		} else {
+			scripts[i] = inv.bySHA()
+		}
+	}
+	b.store.transport.RunAll(ctx, scripts, replies)
 }

@@ -265,11 +265,15 @@ func (s *Store) invocation(c *call) *invocation {
 // takes returns the script for a plain call.
 func (s *Store) takes(c *call, mode, at int64) *invocation {
 	it := &c.items[0]
-	t := it.term
-	if k := kindOf(t); k != kindBucket {
-		r := &c.room
-		r.keys[0], r.args[0], r.args[1] = it.key, it.take, it.head
-		r.inv = invocation{program: s.programs.ofTakes(k), Script: transport.Script{Keys: r.keys[:], Args: r.args[:2]}}
+	k, r := kindOf(it.term), &c.room
+	p := s.programs.takes[kindBucket] // without a lock
+	if k != kindBucket {
+		p = s.programs.ofTakes(k)
+	}
+	r.keys[0] = it.key
+	r.inv = invocation{program: p, Script: transport.Script{Keys: r.keys[:], Args: r.args[:2]}, shares: len(c.jobs) == 1 && p.each != nil && !s.options.NoCoalescing}
+	if k != kindBucket {
+		r.args[0], r.args[1] = it.take, it.head
 		if it.take == "" {
 			r.args[0] = string(it.appendArgs(nil, c.now))
 		}
@@ -287,9 +291,7 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 	if len(c.jobs) > 1 || c.jobs[0].req.Cost != 1 {
 		numbers = string(appendRuns(append(make([]byte, 0, len(numbers)+64), numbers...), c.jobs))
 	}
-	r := &c.room
-	r.keys[0], r.args[0], r.args[1] = it.key, it.head, numbers
-	r.inv = invocation{program: s.programs.take, Script: transport.Script{Keys: r.keys[:], Args: r.args[:2]}}
+	r.args[0], r.args[1] = it.head, numbers
 	if it.several {
 		r.args[2] = "1"
 		r.inv.Args = r.args[:3]

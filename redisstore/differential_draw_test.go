@@ -12,6 +12,63 @@ import (
 	"github.com/sluicegate/sluice/algo"
 )
 
+// family is how many subjects in a row may have the same limit.
+const family = 5
+
+// subjects makes the subjects of an epoch: half of them by themselves, the others in
+// families, whose takes may share a call.
+func (d *differential) subjects(epoch int) []*subject {
+	list := make([]*subject, 100)
+	for i := range list {
+		name := fmt.Sprintf("%d.%d", epoch, i)
+		switch {
+		case i < len(list)/2:
+			list[i] = d.subject(name)
+		case i%family == 0:
+			list[i] = d.over(name, d.shared())
+		default:
+			first := list[i-i%family]
+			list[i] = d.over(name, first.charges[0].Plan.Term(0).Limit)
+			list[i].like = first
+		}
+	}
+	return list
+}
+
+// shared returns a limit whose takes may share a call.
+func (d *differential) shared() sluice.Limit {
+	for {
+		l := d.limit().WithName("l0")
+		c := call{items: []item{{preparedLimit: &preparedLimit{term: d.plan("shared", []sluice.Limit{l}).Term(0)}}}}
+		switch kindOf(c.items[0].term) {
+		case kindBucket, kindFixed, kindCounter:
+			if c.plain() {
+				return c.items[0].term.Limit
+			}
+		}
+	}
+}
+
+// over makes a subject of one key and one limit.
+func (d *differential) over(name string, l sluice.Limit) *subject {
+	s := &subject{scope: name, now: d.instant(), rules: make(map[uint64]*modelRule)}
+	s.charges = []sluice.Charge{{Plan: d.plan(name, []sluice.Limit{l}), Key: name}}
+	s.makeItems(new(Store))
+	s.model = make([][]algo.State, 1)
+	return s
+}
+
+// callLike makes a call of a subject like that of another one at the same moment:
+// if that is one take, so is this.
+func (d *differential) callLike(s *subject, c *call) *call {
+	s.now = c.now
+	s.makeItems(d.store)
+	req := &sluice.Request{Op: sluice.OpTake, Charge: s.charges[0]}
+	req.Cost = c.jobs[0].req.Cost
+	s.trail = append(s.trail, fmt.Sprintf("at %d: a take of %d, as others", s.now, req.Cost))
+	return &call{items: s.items, charges: 1, now: s.now, jobs: []*job{{op: sluice.OpTake, req: req}}}
+}
+
 // subject makes a subject of up to three keys with up to three limits each.
 func (d *differential) subject(name string) *subject {
 	s := &subject{scope: name, now: d.instant(), rules: make(map[uint64]*modelRule)}

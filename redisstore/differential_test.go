@@ -21,6 +21,7 @@ import (
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/storekit"
+	"github.com/sluicegate/sluice/redisstore/internal/transport"
 	"github.com/sluicegate/sluice/redisstore/internal/viarueidis"
 )
 
@@ -61,6 +62,8 @@ func TestScriptsEqualAlgo(t *testing.T) {
 				client: server.Client(t),
 				store:  bare(server.Client(t)),
 				rand:   rand.New(rand.NewPCG(seed, 1)),
+
+				together: make(map[*program]int),
 			}
 			d.store.inject = func() int64 { return d.now }
 			d.load(t)
@@ -71,6 +74,11 @@ func TestScriptsEqualAlgo(t *testing.T) {
 			t.Logf("%d operations: %d allowed, %d denied, %d limits changed, %d decided by the store", total, d.allowed, d.denied, d.changed, d.swapped)
 			if d.allowed < total/10 || d.denied < total/10 {
 				t.Errorf("of %d operations %d were allowed and %d denied: the test is too weak", total, d.allowed, d.denied)
+			}
+			for k := kindBucket; k < kinds; k++ {
+				if p := d.store.programs.ofTakes(k).each; p != nil && d.together[p] < total/100 {
+					t.Errorf("of %d operations %d were takes of kind %d that shared a call: the test is too weak", total, d.together[p], k)
+				}
 			}
 		})
 	}
@@ -89,18 +97,24 @@ type differential struct {
 	now int64 // the instant of what is decided beside the pipeline
 
 	allowed, denied, changed, swapped int
+	together                          map[*program]int // takes that shared a call, by its script
 }
 
 // load gives the server every program: unknown ones would be sent again, and
 // a pipeline decided out of order.
 func (d *differential) load(t *testing.T) {
 	t.Helper()
-	list := []*program{d.store.programs.take}
+	var list []*program
 	for set := range 1 << (kinds - 1) {
 		list = append(list, d.store.programs.of(uint8(set<<1)))
 	}
-	for k := kindInterval; k < kinds; k++ {
+	for k := kindBucket; k < kinds; k++ {
 		list = append(list, d.store.programs.ofTakes(k))
+	}
+	for _, p := range list {
+		if p.each != nil {
+			list = append(list, p.each)
+		}
 	}
 	for _, p := range list {
 		sha, err := d.client.Do(t.Context(), d.client.B().ScriptLoad().Script(p.text).Build()).ToString()
@@ -123,6 +137,7 @@ type subject struct {
 
 	trail  []string // what was done recently
 	before []was
+	like   *subject // one with the same limit, until this one's is changed; nil if there is none
 }
 
 // was is limits that a charge had before it was changed.
@@ -134,31 +149,22 @@ type was struct {
 // epoch runs up to so many operations over new subjects and returns how many.
 func (d *differential) epoch(t *testing.T, epoch, steps int) int {
 	t.Helper()
-	subjects := make([]*subject, 100)
-	for i := range subjects {
-		subjects[i] = d.subject(fmt.Sprintf("%d.%d", epoch, i))
-	}
+	subjects := d.subjects(epoch)
 	n := 0
 	for n < steps {
 		calls := make([]*call, len(subjects))
-		var wire []rueidis.Completed
 		for i, s := range subjects {
-			calls[i] = d.call(s)
+			if i%family == 0 || s.like == nil || d.rand.IntN(2) == 0 {
+				calls[i] = d.call(s)
+			} else {
+				calls[i] = d.callLike(s, calls[i-i%family])
+			}
 			n += len(calls[i].jobs)
-			if !d.store.swaps(calls[i]) {
-				wire = d.append(wire, calls[i])
-			}
 		}
-		replies := d.client.DoMulti(context.Background(), wire...)
-		for i, s := range subjects {
-			size := 1 + len(s.items)
-			if d.store.swaps(calls[i]) {
-				size = 0
-			}
-			if !d.compare(t, s, calls[i], replies[:size]) {
+		for i, answer := range d.send(calls) {
+			if !d.compare(t, subjects[i], calls[i], answer) {
 				return n
 			}
-			replies = replies[size:]
 		}
 		if t.Failed() {
 			t.FailNow()
@@ -170,9 +176,46 @@ func (d *differential) epoch(t *testing.T, epoch, steps int) int {
 	return n
 }
 
-// append appends a call and a look at its states to what is sent.
-func (d *differential) append(wire []rueidis.Completed, c *call) []rueidis.Completed {
-	return d.look(append(wire, viarueidis.New(d.client).Command(d.store.invocation(c).bySHA())), c)
+// answer is a script's reply and what is stored then. It has neither where no script
+// is to decide.
+type answer struct {
+	reply  *transport.Reply
+	stored []rueidis.RedisResult
+}
+
+// send sends calls that a script is to decide, as one pipeline and those that may
+// together as one, and a look at the states of each.
+func (d *differential) send(calls []*call) []answer {
+	all, waiting, w := make([]answer, len(calls)), make([]*queued, len(calls)), new(pipeline)
+	var looks []rueidis.Completed
+	for i, c := range calls {
+		if d.store.swaps(c) {
+			continue
+		}
+		waiting[i] = d.store.gathering.queued(d.store.invocation(c))
+		w.add(waiting[i])
+		looks = d.look(looks, c)
+	}
+	var wire []rueidis.Completed
+	for _, s := range w.toSend() {
+		wire = append(wire, viarueidis.New(d.client).Command(s))
+	}
+	replies := d.client.DoMulti(context.Background(), append(wire, looks...)...)
+	for i := range w.calls {
+		if t := &w.calls[i]; len(t.members) > 1 {
+			d.together[t.program] += len(t.members)
+		}
+		w.calls[i].answer(d.store, viarueidis.ReplyOf(replies[i]))
+	}
+	replies = replies[len(wire):]
+	for i, p := range waiting {
+		if p != nil {
+			res, n := <-p.ready, len(calls[i].items)
+			all[i] = answer{&res, replies[:n]}
+			replies = replies[n:]
+		}
+	}
+	return all
 }
 
 // look appends a look at a call's states.
@@ -183,11 +226,11 @@ func (d *differential) look(wire []rueidis.Completed, c *call) []rueidis.Complet
 	return wire
 }
 
-// compare holds the script's replies against algo.
-func (d *differential) compare(t *testing.T, s *subject, c *call, replies []rueidis.RedisResult) bool {
+// compare holds the script's reply against algo.
+func (d *differential) compare(t *testing.T, s *subject, c *call, a answer) bool {
 	t.Helper()
 	now := c.now
-	stored, err := d.conclude(c, replies)
+	stored, err := d.conclude(c, a)
 	if err != nil {
 		t.Errorf("%v\n%s", err, s.story())
 		return false
@@ -231,9 +274,9 @@ func (d *differential) check(t *testing.T, s *subject, c *call, now int64, store
 	return true
 }
 
-// conclude does with replies what [Store.conclude] does, and returns what is
-// stored then.
-func (d *differential) conclude(c *call, replies []rueidis.RedisResult) (stored []rueidis.RedisResult, err error) {
+// conclude does with a reply what [Store.conclude] does, and returns what is stored
+// then.
+func (d *differential) conclude(c *call, a answer) (stored []rueidis.RedisResult, err error) {
 	swap := func(found []string) ([]rueidis.RedisResult, error) {
 		d.swapped++
 		if err := d.store.swap(context.Background(), c, found); err != nil {
@@ -242,11 +285,10 @@ func (d *differential) conclude(c *call, replies []rueidis.RedisResult) (stored 
 		return d.client.DoMulti(context.Background(), d.look(nil, c)...), nil
 	}
 	d.now = c.now
-	if len(replies) == 0 {
+	if a.reply == nil {
 		return swap(nil)
 	}
-	reply := viarueidis.ReplyOf(replies[0])
-	st, found, err := d.store.replied(c, d.store.invocation(c), &reply)
+	st, found, err := d.store.replied(c, d.store.invocation(c), a.reply)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +296,7 @@ func (d *differential) conclude(c *call, replies []rueidis.RedisResult) (stored 
 	case done:
 		err := c.describe(found)
 		c.noteDecided()
-		return replies[1:], err
+		return a.stored, err
 	case foreign:
 		list, err := found.values()
 		if err != nil {
@@ -265,7 +307,7 @@ func (d *differential) conclude(c *call, replies []rueidis.RedisResult) (stored 
 		return swap(nil)
 	case rare:
 		c.rare = true
-		return d.conclude(c, d.client.DoMulti(context.Background(), d.append(nil, c)...))
+		return d.conclude(c, d.send([]*call{c})[0])
 	default:
 		return nil, fmt.Errorf("status %d", st)
 	}

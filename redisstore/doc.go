@@ -17,10 +17,11 @@
 // A request is decided by one script on the server, at the server's time, as
 // package algo decides it; the script returns the state that it found, and algo
 // works out from it what else there is to say. All limits of a key are in one
-// hash slot and in one script. Requests for different keys share a pipeline, and
-// those for one key and plan that come while one is on its way share the next
-// call. So a clock of this machine that is wrong changes nothing. The slot of a
-// request is decided by the same script, at the same instant.
+// hash slot and in one script. Requests for different keys share a pipeline and,
+// where they are takes of one cost under limits that read the same, a call of up to 12
+// keys, but in a Cluster. Those for one key and plan that come while one is on its way share
+// the next call. So a clock of this machine that is wrong changes nothing. The slot of
+// a request is decided by the same script, at the same instant.
 //
 // A script decides on states that its own limit wrote. All others are decided in
 // this process, on what the server has, which is then replaced if nobody has

@@ -6,7 +6,6 @@ package redisstore
 import (
 	"context"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -22,12 +21,12 @@ import (
 
 // gathering is what waits to be sent. The zero value is ready to use.
 type gathering struct {
-	under   atomic.Int64 // programs that wait to be sent or for their reply
-	mu      sync.Mutex
-	leading bool // a goroutine is about to send
-	waiting []*queued
-	idle    sync.Pool // of *queued
-	pieces  sync.Pool // of *piece
+	under         atomic.Int64 // programs that wait to be sent or for their reply
+	mu            sync.Mutex
+	leading       bool // a goroutine is about to send
+	waiting       []*queued
+	idle          sync.Pool // of *queued
+	idlePipelines sync.Pool // of *pipeline
 }
 
 // queued is one program and its result.
@@ -53,28 +52,6 @@ func (g *gathering) queued(inv *invocation) *queued {
 func (g *gathering) release(p *queued) {
 	p.inv = nil
 	g.idle.Put(p)
-}
-
-// piece is memory for the programs of one pipeline, and for their replies.
-type piece struct {
-	scripts []*transport.Script
-	replies []transport.Reply
-}
-
-func (g *gathering) piece(n int) *piece {
-	w, ok := g.pieces.Get().(*piece)
-	if !ok {
-		w = new(piece)
-	}
-	w.scripts, w.replies = slices.Grow(w.scripts, n)[:n], slices.Grow(w.replies, n)[:n]
-	return w
-}
-
-func (g *gathering) putBack(w *piece) {
-	clear(w.scripts)
-	clear(w.replies)
-	w.scripts, w.replies = w.scripts[:0], w.replies[:0]
-	g.pieces.Put(w)
 }
 
 // send runs a program for a caller that waits to the end, as [invocation.do] does.
@@ -116,15 +93,38 @@ func (s *Store) sendApart(inv *invocation) *queued {
 	return p
 }
 
-// join queues p, unless the queue is full. It reports whether p is the first: then no
-// goroutine is about to send.
-func (g *gathering) join(p *queued) (first, full bool) {
+// sendMany runs programs on different keys for a caller that waits to the end, each once
+// and in any order. It returns false, and has run nothing, if too many wait.
+func (s *Store) sendMany(list []*invocation, replies []transport.Reply) bool {
+	g := &s.gathering
+	g.under.Add(1)
+	defer g.under.Add(-1)
+	all := make([]*queued, len(list))
+	for i, inv := range list {
+		all[i] = g.queued(inv)
+	}
+	first, full := g.join(all...)
+	if first {
+		s.lead()
+	}
+	for i, p := range all {
+		if !full {
+			replies[i] = <-p.ready
+		}
+		g.release(p)
+	}
+	return !full
+}
+
+// join queues programs, unless the queue is too full. It reports whether they are the
+// first: then no goroutine is about to send.
+func (g *gathering) join(list ...*queued) (first, full bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.waiting) >= most {
+	if len(g.waiting)+len(list) > most {
 		return false, true
 	}
-	g.waiting = append(g.waiting, p)
+	g.waiting = append(g.waiting, list...)
 	first, g.leading = !g.leading, true
 	return first, false
 }
@@ -149,13 +149,10 @@ func (s *Store) sendAll(list []*queued) {
 		list[0].answer(s, s.transport.Run(ctx, list[0].inv.bySHA()))
 		return
 	}
-	w := s.gathering.piece(len(list))
-	for i, p := range list {
-		w.scripts[i] = p.inv.bySHA()
+	w := s.gathering.pipeline()
+	for _, p := range list {
+		w.add(p)
 	}
-	s.transport.RunAll(ctx, w.scripts, w.replies)
-	for i, p := range list {
-		p.answer(s, w.replies[i])
-	}
+	s.runPipeline(ctx, w)
 	s.gathering.putBack(w)
 }

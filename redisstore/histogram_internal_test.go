@@ -14,13 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/algo"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/storekit"
-	"github.com/sluicegate/sluice/redisstore/internal/viarueidis"
 )
 
 // wasHistogram is a value that the scripts of the format before wrote (commit 9e76b65),
@@ -183,7 +180,7 @@ func TestFlatTakesOfLogsEqualAlgo(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	server := redistest.Start(t, redistest.Redis(t))
-	d := &differential{client: server.Client(t), store: bare(server.Client(t)), rand: rand.New(rand.NewPCG(seed, 3))}
+	d := &differential{client: server.Client(t), store: bare(server.Client(t)), rand: rand.New(rand.NewPCG(seed, 3)), together: make(map[*program]int)}
 	d.store.inject = func() int64 { return d.now }
 	d.load(t)
 	var subjects []*subject
@@ -204,7 +201,6 @@ func TestFlatTakesOfLogsEqualAlgo(t *testing.T) {
 	for step := 0; step < steps || step < 4*steps && weak(); step++ { // few are denied before the quotas are spent
 		all += len(subjects)
 		calls := make([]*call, len(subjects))
-		var wire []rueidis.Completed
 		for i, s := range subjects {
 			term := s.items[0].term
 			s.now = min(s.now+d.upTo(term.Micros/400+2), 1<<51)
@@ -219,14 +215,13 @@ func TestFlatTakesOfLogsEqualAlgo(t *testing.T) {
 			charge.Cost = cost
 			calls[i] = &call{items: s.items, charges: 1, now: s.now, jobs: []*job{{req: &sluice.Request{Charge: charge}}}}
 			s.trail = append(s.trail[max(len(s.trail)-20, 0):], fmt.Sprintf("at %d: take %d", s.now, cost))
-			wire = d.append(wire, calls[i])
 		}
-		replies := d.client.DoMulti(t.Context(), wire...)
+		answers := d.send(calls)
 		for i, s := range subjects {
-			if reply := viarueidis.ReplyOf(replies[2*i]); reply.List == nil {
+			if answers[i].reply.List == nil {
 				flat++
 			}
-			if !d.compare(t, s, calls[i], replies[2*i:2*i+2]) {
+			if !d.compare(t, s, calls[i], answers[i]) {
 				t.FailNow()
 			}
 			if m := s.model[0]; len(m) > 0 && m[0].B != marks[i] {

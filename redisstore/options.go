@@ -29,9 +29,10 @@ type Options struct {
 	// answer to a caller that has left is awaited. Zero means
 	// a second.
 	Timeout time.Duration
-	// NoCoalescing sends each request by itself. Otherwise those for one key
-	// under one plan that come while one is on its way share the next call.
-	// That changes no decision.
+	// NoCoalescing makes a call for each request. Otherwise those for one key
+	// under one plan that come while one is on its way share the next call, and
+	// takes of different keys that are sent at the same time share one if they differ
+	// in nothing else. That changes no decision.
 	NoCoalescing bool
 	// Logger gets warnings of a server that may evict states, and of one that
 	// [Open] cannot reach, and each first start of a rule. Nil means

@@ -8,6 +8,7 @@ import (
 	"crypto/sha1" //nolint:gosec // the name that Redis gives a script, not a secret
 	"embed"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -23,18 +24,22 @@ var sources embed.FS
 type program struct {
 	text, sha string
 	short     bool // it may reply in one text, as take.lua does
+
+	each *program // its form for several keys, nil if there is none: see each.lua
 }
 
 // parts are what a program has beside the rest of its files: that between the
-// marks <more> and </more>, and that between <slot> and </slot>.
+// marks <more> and </more>, and so on.
 type parts uint8
 
 const (
 	withMore parts = 1 << iota
 	withSlot
+	forOne  // key
+	forEach // of several
 )
 
-var marks = map[string]parts{"--<more>": withMore, "--<slot>": withSlot}
+var marks = map[string]parts{"--<more>": withMore, "--<slot>": withSlot, "--<one>": forOne, "--<each>": forEach}
 
 // assemble makes a program of files, without their comments: what a server
 // keeps of a script is all of its text. At the mark <core> it puts the file core.
@@ -53,7 +58,7 @@ func assemble(with parts, files ...string) *program {
 				skip = with&part == 0
 			}
 			switch line {
-			case "--</more>", "--</slot>":
+			case "--</more>", "--</slot>", "--</one>", "--</each>":
 				skip = false
 			case "--<core>":
 				add("core")
@@ -73,8 +78,11 @@ func assemble(with parts, files ...string) *program {
 	return &program{text: b.String(), sha: hex.EncodeToString(sum[:])}
 }
 
-func short(p *program) *program {
-	p.short = true
+// takesOf makes the program of a file that decides takes under one limit, and its form
+// for several keys.
+func takesOf(file string) *program {
+	p := assemble(forOne, file)
+	p.short, p.each = true, assemble(forEach, file, "each")
 	return p
 }
 
@@ -82,11 +90,11 @@ func short(p *program) *program {
 // kinds of limit that a request needs and no others, as its functions are made
 // anew with every call.
 type programs struct {
-	take, slots, start, secret, swap *program
+	slots, start, secret, swap *program
 
 	mu      sync.Mutex
 	general [1 << kinds]*program // by kinds and, as no kind is 0, withASlot
-	takes   [kinds]*program
+	takes   [kinds]*program      // that of the bucket is there from the start
 }
 
 var kindFiles = [kinds][]string{
@@ -99,7 +107,8 @@ var flatFiles = [kinds]string{kindCounter: "countertake", kindLog: "logtake"}
 
 func newPrograms() *programs {
 	return &programs{
-		take: short(assemble(withMore, "take")), slots: assemble(withMore, "core", "slot", "slots"),
+		takes: [kinds]*program{kindBucket: takesOf("take")},
+		slots: assemble(withMore, "core", "slot", "slots"),
 		start: assemble(withMore, "start"), secret: assemble(withMore, "secret"), swap: assemble(withMore, "swap"),
 	}
 }
@@ -133,14 +142,17 @@ func (p *programs) ofTakes(k kind) *program {
 	switch {
 	case p.takes[k] != nil:
 	case k == kindFixed:
-		p.takes[k] = short(assemble(0, "fixedtake"))
+		p.takes[k] = takesOf("fixedtake")
 	default:
 		files := append(append([]string{"core", "general"}, kindFiles[k]...), "takes")
 		if flat := flatFiles[k]; flat != "" { // before all that is made anew with every call
 			files = slices.Insert(files, 0, flat)
 		}
-		p.takes[k] = assemble(0, files...)
+		p.takes[k] = assemble(forOne, files...)
 		p.takes[k].short = flatFiles[k] != ""
+		if k == kindCounter {
+			p.takes[k].each = assemble(forEach, flatFiles[k], "each")
+		}
 	}
 	return p.takes[k]
 }
@@ -149,6 +161,7 @@ func (p *programs) ofTakes(k kind) *program {
 type invocation struct {
 	*program
 	transport.Script
+	shares bool // it is one take, which may share a call with those of other keys
 }
 
 func newInvocation(p *program, keys []string, args ...string) *invocation {
@@ -188,6 +201,8 @@ func (c *invocation) retry(ctx context.Context, s *Store, res transport.Reply) t
 		switch {
 		case res.Says("NOSCRIPT"):
 			res = s.transport.Run(ctx, c.byText())
+		case errors.Is(res.Err, transport.ErrNotRun):
+			res = s.transport.Run(ctx, c.bySHA())
 		case res.Moving() && s.cluster:
 			if !wait(ctx, pause) {
 				return res

@@ -54,17 +54,20 @@ func OpenRedis(addr string, o redisstore.Options) (*redisstore.Store, error) {
 }
 
 // redisSluices are sluice's contenders: the token bucket under the plain name,
-// the same with a call for every take, and so each other algorithm.
+// the same with a call for every take, and each other algorithm, logs so too.
 func redisSluices() []RedisContender {
-	shared := func(a string) RedisContender {
-		return RedisContender{Name: "sluice", Counts: a + " in redisstore", New: newRedisSluice(a, redisstore.Options{})}
+	shared := func(name, a string) RedisContender {
+		return RedisContender{Name: name, Counts: a + " in redisstore", New: newRedisSluice(a, redisstore.Options{})}
 	}
 	alone := func(name, a string) RedisContender {
 		return RedisContender{Name: name, Counts: a + " in redisstore, a call for every take", New: newRedisSluice(a, redisstore.Options{NoCoalescing: true})}
 	}
 	const bucket = "token-bucket"
-	all := []RedisContender{shared(bucket), alone("sluice.alone", bucket)}
-	for _, a := range []string{"leaky-bucket", "fixed-window", "sliding-counter", "sliding-log", "sliding-histogram"} {
+	all := []RedisContender{shared("sluice", bucket), alone("sluice.alone", bucket)}
+	for _, a := range []string{"leaky-bucket", "fixed-window", "sliding-counter"} {
+		all = append(all, shared("sluice."+a, a))
+	}
+	for _, a := range []string{"sliding-log", "sliding-histogram"} {
 		all = append(all, alone("sluice."+a, a))
 	}
 	return all

@@ -44,6 +44,19 @@ func (l list) List(i int) (transport.List, error) {
 	return nil, unexpected(l[i])
 }
 
+func (l list) Reply(i int) transport.Reply {
+	switch v := l[i].(type) {
+	case nil:
+		return transport.Reply{}
+	case string:
+		return transport.Reply{Text: v}
+	case []any:
+		return transport.Reply{List: list(v)}
+	default:
+		return transport.Reply{Err: unexpected(v)}
+	}
+}
+
 // unexpected is what there is to say of an element of another kind.
 func unexpected(v any) error {
 	if err, ok := v.(error); ok {

@@ -4,11 +4,13 @@
 -- The usual take of a sliding counter, in one stretch: its window is not divided, no
 -- clock stepped back, nothing is reserved, and all products are exact. What is not
 -- usual has written nothing here, and goes on to counter.lua and takes.lua, whose
--- arguments these are. It replies as take.lua does.
+-- arguments these are, or of several keys is left to them. It replies as take.lua does.
 
+--<one>
 do
+--</one>
 	local unpack, call, floor = struct.unpack, redis.call, math.floor
-	local key, args, head, costs = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+	local args, head, costs = ARGV[1], ARGV[2], ARGV[3]
 	local quota, horizon, lag, sight, size, n, conservative, strict, countDenied = unpack('>ddddddddd', args, 41)
 	local clock, now, cost, time = 0, 0, 1, nil
 	if costs then
@@ -20,6 +22,12 @@ do
 		time = call('TIME')
 		now = time[1] * 1000000 + time[2]
 	end
+	--<one>
+	local key = KEYS[1]
+	--</one>
+	--<each>
+	local function take(key)
+	--</each>
 	local raw = call('GET', key) or ''
 	-- idle is when the state ends, first the start of its newest sub-window, and
 	-- newer and older are the counts of that and of the one before.
@@ -91,4 +99,7 @@ do
 			return time[1] .. ' ' .. time[2] .. ' ' .. raw
 		end
 	end
+	--<each>
+	return {4, string.format('%.0f', now)}
+	--</each>
 end

@@ -2,11 +2,11 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- Takes of one key under one fixed window: takes.lua with fixed.lua, in one stretch.
--- The arguments are those of takes.lua. It replies as take.lua does where it has
--- decided, and else as takes.lua does.
+-- The arguments are those of takes.lua, but that there may be several keys, as of
+-- take.lua. It replies as that does where it has decided, and else as takes.lua does.
 
 local unpack, call = struct.unpack, redis.call
-local key, args, head, costs = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local args, head, costs = ARGV[1], ARGV[2], ARGV[3]
 local clock, now, time = 0, 0, nil
 if costs then
 	clock, now = unpack('>dd', costs)
@@ -21,6 +21,13 @@ if now > 4503599627370495 - 3600000000 then
 	now = 4503599627370495 - 3600000000
 end
 local window, full, _, quota, horizon, sight, countDenied, mode = unpack('>dddddddd', args, 17)
+
+--<one>
+local key = KEYS[1]
+--</one>
+--<each>
+local function take(key)
+--</each>
 
 -- ends is the end of the window that now is in.
 local ends = now + window
@@ -119,3 +126,6 @@ if written then
 	end
 end
 return time[1] .. ' ' .. time[2] .. ' ' .. raw
+--<each>
+end
+--</each>

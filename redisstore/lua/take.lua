@@ -4,7 +4,8 @@
 -- Takes of one key under one bucket with continuous refill: what most requests
 -- are. It equals algo.Decide; general.lua decides everything else.
 --
--- KEYS[1]  the state's key
+-- KEYS     the state's key or, in the form for several takes with the same
+--          arguments, the keys of as many states
 -- ARGV[1]  the limit that writes the state, as it stands at the head of it
 -- ARGV[2]  numbers: horizon, den, a unit's span, Burst units' span, num, the
 --          span of all debt; then how many takes of which cost, one pair after
@@ -15,10 +16,11 @@
 --
 -- It returns the server's time in seconds and µs and the state it found, one
 -- text: the caller works out the rest. If another limit wrote the state it
--- changes nothing and puts a '!' in front.
+-- changes nothing and puts a '!' in front. For several takes it returns a list:
+-- see each.lua.
 
 local unpack, call = struct.unpack, redis.call
-local key, head, args = KEYS[1], ARGV[1], ARGV[2]
+local head, args = ARGV[1], ARGV[2]
 local horizon, den, one, oneRem, reach, reachRem = unpack('>dddddd', args)
 local now, time, grace = ARGV[4], nil, 1002
 if now then
@@ -30,7 +32,15 @@ end
 if now > 4503599627370495 - 3600000000 then
 	now = 4503599627370495 - 3600000000
 end
-local raw, form = call('GET', key), den > 65536 and '>I7I7' or '>I7I2'
+local form = den > 65536 and '>I7I7' or '>I7I2'
+
+--<one>
+local key = KEYS[1]
+--</one>
+--<each>
+local function take(key)
+--</each>
+local raw = call('GET', key)
 
 -- ahead + aheadRem/den is how long until the bucket is full.
 local ahead, aheadRem, written, since, last = 0, 0, false, 0, 0
@@ -144,3 +154,6 @@ if written or spent then
 	end
 end
 return time[1] .. ' ' .. time[2] .. ' ' .. (raw or '')
+--<each>
+end
+--</each>

@@ -66,6 +66,8 @@ type List interface {
 	Int(i int) (int64, error)
 	// List returns a list in the list.
 	List(i int) (List, error)
+	// Reply returns what stands there as a reply of its own.
+	Reply(i int) Reply
 }
 
 // ErrReply is a reply of another form than the script's.
@@ -82,9 +84,14 @@ func (r *Reply) Moving() bool {
 	return r.Says("TRYAGAIN") || r.Says("MOVED ") || r.Says("ASK ")
 }
 
-// RanNothing reports whether the server says that it did not run the script, and
+// ErrNotRun says of a script that was to be run by a call for several that it was not.
+var ErrNotRun = errors.New("the call has not run this script")
+
+// RanNothing reports whether it is certain that the server did not run the script, and
 // the script is to be sent again.
-func (r *Reply) RanNothing() bool { return r.Says("NOSCRIPT") || r.Moving() }
+func (r *Reply) RanNothing() bool {
+	return r.Says("NOSCRIPT") || r.Moving() || errors.Is(r.Err, ErrNotRun)
+}
 
 // AsText returns a reply that must be a text.
 func (r *Reply) AsText() (string, error) {

@@ -64,10 +64,16 @@ func (v *Transport) Command(s *transport.Script) rueidis.Completed {
 // ReplyOf returns what a result says.
 func ReplyOf(res rueidis.RedisResult) transport.Reply {
 	m, err := res.ToMessage()
-	switch {
-	case err == nil && m.IsArray():
+	if err == nil && m.IsArray() {
 		list := m // only here in memory of its own
 		return transport.Reply{List: (*messages)(&list)}
+	}
+	return replyOf(&m, err)
+}
+
+// replyOf returns what a message says that is no list, or err.
+func replyOf(m *rueidis.RedisMessage, err error) transport.Reply {
+	switch {
 	case err == nil:
 		text, err := m.ToString()
 		return transport.Reply{Text: text, Err: err}
@@ -107,4 +113,12 @@ func (l *messages) List(i int) (transport.List, error) {
 	m := &l.all()[i]
 	_, err := m.ToArray()
 	return (*messages)(m), err
+}
+
+func (l *messages) Reply(i int) transport.Reply {
+	m := &l.all()[i]
+	if m.IsArray() {
+		return transport.Reply{List: (*messages)(m)}
+	}
+	return replyOf(m, m.Error())
 }
