@@ -18,14 +18,20 @@ AT_ONCE   := $(shell echo $$(($$(nproc) + 1)))
 LISTEN    ?= 127.0.0.1:8080
 ADMIN     ?= 127.0.0.1:9090
 
+# The race detector, where there is a C compiler.
+RACE      := $(shell command -v "$$($(GO) env CC)" >/dev/null && echo -race)
+# make check sets it: the linter runs go vet's analyzers, and more, over tests too.
+NOVET     :=
+
 # In these packages nothing runs at the same time, at least in some tests: those
 # leave themselves out under the race detector. So does what measures memory,
 # and what sends thousands of requests in turn.
 STEADY := ./algo ./docs ./internal/spec ./memstore
 # What make spec runs, with more steps.
 SPEC   := ^Test(Exhaustive|BreadthFirst|Random)$$
-# Such tests of other packages.
-LONG   := ConformanceAtSetInstants|DifferentialRateLimitJ|Estimate|ExplainEqualsDecide|ExplainEqualsDecisions|ExplainRules|FindingsOfRealTraffic|Fifty|Keys|ManyOutages|NoAllocations|Strangers|TakeAllocatesLittle|WholeSubWindowsAreBlocks
+# Files of other packages with tests that leave themselves, or steps, out.
+LONG    = $(filter-out $(addsuffix /%,$(STEADY)),$(shell grep -rlE --include='*_test.go' 'storekit\.[A-Z][a-z]+Race' .))
+NAMES   = awk '/^func / { split($$2, name, "(") } /storekit\.[A-Z][a-z]+Race/ { print name[1] }' $(LONG) | sort -u | paste -sd '|'
 # Packages whose tests start servers, or sluice itself, and wait for them.
 REAL   := cmd/sluice|deploy|docs|examples.*|internal/gateway/attack|internal/nginx|internal/redistest|redisstore.*|internal/serve
 
@@ -55,24 +61,23 @@ test-others:
 
 .PHONY: test-race
 test-race:
-	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || { race=; echo "no C compiler: testing without the race detector" >&2; }; \
-	set -x; $(GO) test $$race -p $(AT_ONCE) -shuffle=on -timeout 10m $$($(GO) list ./... | grep -vE '/(algo|docs|internal/spec)$$')
+	@$(if $(RACE),,echo "no C compiler: testing without the race detector" >&2)
+	$(GO) test $(RACE) $(NOVET) -p $(AT_ONCE) -shuffle=on -timeout 10m $$($(GO) list ./... | grep -vE '/(algo|docs|internal/spec)$$')
 
 .PHONY: test-alone
 test-alone:
-	$(GO) test -shuffle=on -skip '$(SPEC)' $(STEADY)
-	$(GO) test -run '^Test(Memory|Platforms)$$' ./internal/gateway/attack ./internal/serve
-	$(GO) test -run '^Test($(LONG))$$' ./policy ./redisstore ./remote ./internal/server/admin ./internal/server/decisionlog ./internal/server/peers ./internal/server/sketch
+	$(GO) test $(NOVET) -shuffle=on -skip '$(SPEC)' $(STEADY)
+	$(GO) test $(NOVET) -run '^Test(Memory|Platforms)$$' ./internal/gateway/attack ./internal/serve
+	@names=$$($(NAMES)); set -x; $(GO) test $(NOVET) -run "^($$names)$$" $(sort $(dir $(LONG)))
 
 .PHONY: test-parts
 test-parts:
-	@race=-race; command -v "$$($(GO) env CC)" >/dev/null || race=; \
-	set -x; for part in $(PARTS); do $(GO) -C "$$part" test $$race -shuffle=on -timeout 10m ./...; done
-	$(GO) -C bench vet ./...
+	@set -x; for part in $(PARTS); do $(GO) -C "$$part" test $(RACE) $(NOVET) -shuffle=on -timeout 10m ./...; done
+	$(if $(NOVET),,$(GO) -C bench vet ./...)
 	$(GO) -C bench build ./...
-	$(GO) -C bench test ./alike ./cmd/... ./report
+	$(GO) -C bench test $(NOVET) ./alike ./cmd/... ./report
 	$(GO) -C tools test ./...
-	$(GO) -C deploy/check test -count=1 ./...
+	$(GO) -C deploy/check test $(NOVET) -count=1 ./...
 
 # Without the race detector, as nothing is shared at the same time: three minutes of
 # CPU time. What it allocates is small and dies at once, so the collector may wait.
@@ -80,8 +85,11 @@ test-parts:
 spec: ## check SPECSTEPS (10 million) decisions against the specification: every short sequence, and random ones
 	SLUICE_SPEC_STEPS=$(SPECSTEPS) GOGC=800 nice -n 19 $(GO) test -v -timeout 30m -run '$(SPEC)' ./internal/spec | grep -v -e '^=== ' -e '^    --- PASS'
 
+# The linter, too, takes what the tests leave of the cores.
 .PHONY: check
-check: lint test ## what a change must pass: lint and test
+check: ## what a change must pass: lint and test
+	@.ci/packages
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target NOVET=-vet=off lint spec test-others
 
 # Where the product runs, besides the machine of those who write it: 32 bits, another
 # order of memory, other systems.
@@ -96,9 +104,15 @@ platforms: ## compile and vet everything for PLATFORMS, and decide on 32 bits
 api: ## write docs/api.txt, which lists all that is exported
 	$(GO) test ./internal/api -run TestFile -update
 
+# The linter reads what the compiler writes: with the race detector where the tests
+# have it, so that both need one compilation. By the time that it comes to those
+# packages the tests of make check have compiled them.
 .PHONY: lint
 lint: ## check style, layers and formatting
-	@for part in . bench deploy/check $(PARTS); do (set -x; cd "$$part"; $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --allow-parallel-runners ./...); done
+	@renice -n 19 $$$$ >/dev/null; linter="$$($(TOOL) -n golangci-lint)"; flags="$$($(GO) env GOFLAGS)"; \
+	lint() { (set -x; cd "$$1"; GOFLAGS="$$flags $$2" "$$linter" run --allow-parallel-runners ./...); }; \
+	for part in bench deploy/check; do lint "$$part" ""; done; \
+	for part in . $(PARTS); do lint "$$part" "$(RACE)"; done
 
 .PHONY: fmt
 fmt: ## format all Go code

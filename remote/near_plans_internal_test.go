@@ -27,6 +27,7 @@ func leasing(terms sluice.LeaseTerms, plans ...*sluice.Plan) func(*sluice.Plan) 
 // each denial from memory is one that the store would make at that instant, and
 // more than both allow is never in use.
 func TestLeasedAndNot(t *testing.T) {
+	storekit.SkipRace(t)
 	for _, texts := range [][2]string{
 		{"x: 20/s sliding-log", "x: 20/s sliding-log"},
 		{"x: 20/s sliding-log", "x: 30/s sliding-log"},

@@ -18,6 +18,7 @@ import (
 // bound of the limit itself. Here nothing is in between: grants come as greedily
 // as they can, around the edges, and most are used at the last moment.
 func TestUsesWithinBound(t *testing.T) {
+	storekit.SkipRace(t)
 	for _, c := range leasable {
 		t.Run(c.name, func(t *testing.T) {
 			l := sluice.MustParseLimit(c.limit)

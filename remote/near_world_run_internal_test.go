@@ -110,6 +110,7 @@ var spans = []time.Duration{
 // what is used in any span stays within the limit's bound. SLUICE_WORLDS is how
 // many runs there are of each limit.
 func TestInvariant20(t *testing.T) {
+	storekit.SkipRace(t)
 	seeds := uint64(30)
 	if testing.Short() {
 		seeds = 5
@@ -155,6 +156,7 @@ func TestInvariant20(t *testing.T) {
 // TestWorldFindsFaults: the simulation finds leases that count from when they
 // were granted, under the limit as it is.
 func TestWorldFindsFaults(t *testing.T) {
+	storekit.SkipRace(t)
 	for _, c := range []struct{ name, limit string }{
 		{"sliding-log", "50/s sliding-log"},
 		{"token-bucket", "50/s burst 12"},
@@ -183,6 +185,7 @@ func TestWorldFindsFaults(t *testing.T) {
 // TestHeldWithinBound: the nodes never have more in hand than algo says, and
 // units that nobody uses are there for others again when it says.
 func TestHeldWithinBound(t *testing.T) {
+	storekit.SkipRace(t)
 	for _, c := range leasable {
 		t.Run(c.name, func(t *testing.T) {
 			l := sluice.MustParseLimit(c.limit)
@@ -240,6 +243,7 @@ func efficiency(t *testing.T, l sluice.Limit, given sluice.LeaseTerms) (calls, k
 // TestEfficiency: 8 nodes, a hot key at twice its limit, default terms but for
 // a burst so small that its default TTL would serve single nodes' rates badly.
 func TestEfficiency(t *testing.T) {
+	storekit.SkipRace(t)
 	for _, c := range []struct {
 		limit string
 		terms sluice.LeaseTerms

@@ -22,10 +22,10 @@ import (
 	"github.com/sluicegate/sluice/storetest"
 )
 
-// TestConformance: in front of a store that answers, every decision is that
+// TestConformanceInFront: in front of a store that answers, every decision is that
 // store's. What is known of a key may be behind in its Remaining, so that nothing
 // of it lasts.
-func TestConformance(t *testing.T) {
+func TestConformanceInFront(t *testing.T) {
 	storetest.Test(t, func(t *testing.T, now func() time.Time) storetest.Harness {
 		m := memstore.New(memstore.Options{Now: now})
 		s := wrap(t, m, remote.Options{Policy: sluice.FailLocal, Timeout: time.Hour, MaxInFlight: 1 << 20, Now: leaping()})
@@ -37,7 +37,7 @@ func TestConformance(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		return storetest.Harness{Store: s, Slots: s, Steps: 4_000}
+		return storetest.Harness{Store: s, Slots: s, Steps: storekit.FewerRace(4_000)}
 	})
 }
 
