@@ -33,13 +33,14 @@ func (l *deadlineListener) Accept() (net.Conn, error) {
 // deadlineConn passes deadlines on when they are needed.
 type deadlineConn struct {
 	net.Conn
+	bytes         net.Conn // that reads and writes, and has the deadlines
 	began         time.Time
 	reads, writes deadline
 }
 
 func newDeadlineConn(c net.Conn) *deadlineConn {
-	d := &deadlineConn{Conn: c, began: time.Now()}
-	d.reads.pass, d.writes.pass = c.SetReadDeadline, c.SetWriteDeadline
+	d := &deadlineConn{Conn: c, bytes: wire.Through(c), began: time.Now()}
+	d.reads.pass, d.writes.pass = d.bytes.SetReadDeadline, d.bytes.SetWriteDeadline
 	return d
 }
 
@@ -76,7 +77,7 @@ func (d *deadline) begin(began time.Time) error {
 	if sooner(d.asked, began) {
 		return os.ErrDeadlineExceeded
 	}
-	if sooner(d.asked, d.set) {
+	if sooner(d.asked, d.set) || sooner(d.set, began) { // with the latter the call would end at once
 		d.set = d.asked
 		if err := d.pass(d.set); err != nil {
 			return err
@@ -89,10 +90,9 @@ func (d *deadline) begin(began time.Time) error {
 // goesOn reports whether a call that has ended with err is to go on, as the deadline
 // has been put off.
 func (d *deadline) goesOn(err error) bool {
-	late := err != nil && errors.Is(err, os.ErrDeadlineExceeded)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if late && sooner(d.set, d.asked) {
+	if err != nil && sooner(d.set, d.asked) && errors.Is(err, os.ErrDeadlineExceeded) {
 		d.set = d.asked
 		if d.pass(d.set) == nil {
 			return true
@@ -108,7 +108,7 @@ func (c *deadlineConn) Read(p []byte) (n int, err error) {
 		return 0, err
 	}
 	for {
-		n, err = c.Conn.Read(p)
+		n, err = c.bytes.Read(p)
 		if !c.reads.goesOn(err) {
 			return n, err
 		}
@@ -122,7 +122,7 @@ func (c *deadlineConn) Write(p []byte) (n int, err error) {
 	}
 	for {
 		var m int
-		m, err = c.Conn.Write(p[n:])
+		m, err = c.bytes.Write(p[n:])
 		if n += m; !c.writes.goesOn(err) {
 			return n, err
 		}

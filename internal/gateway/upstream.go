@@ -90,7 +90,7 @@ func newTransport(o Options, h2c bool) *http.Transport {
 			if err != nil {
 				return nil, err
 			}
-			return &stallConn{Conn: conn, timeout: o.StallTimeout}, nil
+			return &stallConn{Conn: conn, bytes: wire.Through(conn), timeout: o.StallTimeout}, nil
 		},
 		TLSHandshakeTimeout:    o.DialTimeout,
 		ResponseHeaderTimeout:  o.ResponseTimeout,
@@ -107,9 +107,12 @@ func newTransport(o Options, h2c bool) *http.Transport {
 // at a time writes to it, as to that of any transport.
 type stallConn struct {
 	net.Conn
+	bytes   net.Conn // that reads and writes
 	timeout time.Duration
 	last    exchange.Deadline
 }
+
+func (c *stallConn) Read(b []byte) (int, error) { return c.bytes.Read(b) }
 
 func (c *stallConn) Write(b []byte) (int, error) {
 	if deadline, ok := c.last.Extend(c.timeout); ok {
@@ -117,7 +120,7 @@ func (c *stallConn) Write(b []byte) (int, error) {
 			return 0, err
 		}
 	}
-	return c.Conn.Write(b)
+	return c.bytes.Write(b)
 }
 
 // CloseWrite ends what the upstream is sent and leaves what it sends open. It is
