@@ -140,6 +140,7 @@ func TestWhatSharesACall(t *testing.T) {
 		"a take that may be later": {[]sluice.Request{{Charge: sluice.Charge{Plan: p, Key: "k", Cost: 1}, MaxWait: time.Hour}, req(p, sluice.OpTake, 1)}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
+			s := bare(server.Client(t)) // which has met no other limit of the scope
 			w := new(pipeline)
 			for i := range c.reqs {
 				c1 := s.newCall(&c.reqs[i])
