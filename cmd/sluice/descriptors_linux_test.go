@@ -66,11 +66,10 @@ func TestFewDescriptors(t *testing.T) {
 		}
 		closeAtEnd(t, conn)
 	}
-	var now map[string]float64
 	until(t, "all clients to be let in", func() bool {
-		now = admin.metrics(t)
-		return now[`sluice_tcp_open_connections{listener="127.0.0.1:0"}`] == fewClients
+		return admin.metrics(t)[`sluice_tcp_open_connections{listener="127.0.0.1:0"}`] == fewClients
 	})
+	now := admin.metrics(t) // one in which nothing changes: its parts are read one after the other
 	if open, full := now["sluice_upstream_connections"], now[fullConnections]; open != fewToUpstreams || full != manyAtOnce-fewToUpstreams {
 		t.Errorf("%v open and %v refused in metrics, want %d and %d", open, full, fewToUpstreams, manyAtOnce-fewToUpstreams)
 	}
