@@ -20,7 +20,7 @@ func (r *rule) isSimple() bool {
 }
 
 // simple evaluates under a simple rule alone. It leaves v as collect, layout, ask and
-// combine would, and looks for nothing that cannot be: it takes half their time.
+// combine would, and looks for nothing that cannot be (TestSimpleEqualsGeneral).
 func (v *Verdict) simple(ctx context.Context, r *rule, by hit) {
 	l := &r.levels[0]
 	v.needs = r.needs

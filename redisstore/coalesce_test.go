@@ -6,7 +6,6 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,31 +19,6 @@ import (
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/redisstore"
 )
-
-// calls returns how many scripts a server has run since [resetCalls].
-func calls(t *testing.T, client rueidis.Client) (n int) {
-	t.Helper()
-	info, err := client.Do(t.Context(), client.B().Info().Section("commandstats").Build()).ToString()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(info) {
-		for _, command := range []string{"evalsha", "eval"} {
-			var k int
-			if _, err := fmt.Sscanf(line, "cmdstat_"+command+":calls=%d,", &k); err == nil {
-				n += k
-			}
-		}
-	}
-	return n
-}
-
-func resetCalls(t *testing.T, client rueidis.Client) {
-	t.Helper()
-	if err := client.Do(t.Context(), client.B().ConfigResetstat().Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // holdUp makes the server wait with writes until release is called.
 func holdUp(t *testing.T, client rueidis.Client) (release func()) {
@@ -85,7 +59,7 @@ func TestWaitingTakesShareACall(t *testing.T) {
 			if _, err := l.Take(t.Context(), "k", 1); err != nil { // so that the server knows the script
 				t.Fatal(err)
 			}
-			resetCalls(t, client)
+			redistest.ScriptCalls(t, client)
 			release := holdUp(t, client)
 			const takes = 100
 			var mu sync.Mutex
@@ -106,7 +80,7 @@ func TestWaitingTakesShareACall(t *testing.T) {
 					t.Errorf("%d units remaining: got %d decisions, want 1", n, left[n])
 				}
 			}
-			if got := calls(t, client); got >= takes/2 {
+			if got := redistest.ScriptCalls(t, client); got >= takes/2 {
 				t.Errorf("got %d calls for %d takes, want them to share calls", got, takes)
 			}
 		})

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/storekit"
@@ -55,27 +53,6 @@ func keysTo(n int) []string {
 	return keys
 }
 
-// scriptCalls returns how many scripts the server has run since the last time.
-func scriptCalls(t *testing.T, client rueidis.Client) (n int) {
-	t.Helper()
-	info, err := client.Do(t.Context(), client.B().Info().Section("commandstats").Build()).ToString()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(info) {
-		for _, command := range []string{"evalsha", "eval"} {
-			var k int
-			if _, err := fmt.Sscanf(line, "cmdstat_"+command+":calls=%d,", &k); err == nil {
-				n += k
-			}
-		}
-	}
-	if err := client.Do(t.Context(), client.B().ConfigResetstat().Build()).Error(); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 // TestTakesOfManyKeysShareCalls: each is charged once and has a decision of its own,
 // also one of a key that comes twice, and where the server does not know the scripts.
 func TestTakesOfManyKeysShareCalls(t *testing.T) {
@@ -88,7 +65,7 @@ func TestTakesOfManyKeysShareCalls(t *testing.T) {
 				if err := client.Do(t.Context(), client.B().ScriptFlush().Build()).Error(); err != nil {
 					t.Fatal(err)
 				}
-				scriptCalls(t, client)
+				redistest.ScriptCalls(t, client)
 				reqs := takesOfKeys(p, append(keysTo(2*mostKeys+5), "k3", "k3")...)
 				for round := range int64(2) {
 					for i, r := range takeTogether(s, reqs...) {
@@ -107,7 +84,7 @@ func TestTakesOfManyKeysShareCalls(t *testing.T) {
 					if round == 0 {
 						want *= 2 // the server had to be told the script, by each as none waits for another
 					}
-					if got := scriptCalls(t, client); got != want {
+					if got := redistest.ScriptCalls(t, client); got != want {
 						t.Errorf("round %d: got %d calls, want %d", round, got, want)
 					}
 				}
@@ -157,8 +134,8 @@ func TestWhatSharesACall(t *testing.T) {
 	client := server.Client(t)
 	for s, want := range map[*Store]int{s: 1, apart: 10} {
 		takeTogether(s, takesOfKeys(p, keysTo(10)...)...) // so that the server knows the script
-		scriptCalls(t, client)
-		if takeTogether(s, takesOfKeys(p, keysTo(10)...)...); scriptCalls(t, client) != want {
+		redistest.ScriptCalls(t, client)
+		if takeTogether(s, takesOfKeys(p, keysTo(10)...)...); redistest.ScriptCalls(t, client) != want {
 			t.Errorf("NoCoalescing %t: want %d calls", s.options.NoCoalescing, want)
 		}
 	}
@@ -184,8 +161,8 @@ func TestBatchesShareCalls(t *testing.T) {
 		}
 	}
 	take(reqs, 999)
-	scriptCalls(t, client)
-	if take(reqs, 998); scriptCalls(t, client) != 1 {
+	redistest.ScriptCalls(t, client)
+	if take(reqs, 998); redistest.ScriptCalls(t, client) != 1 {
 		t.Error("the takes of a batch did not share a call")
 	}
 	var wg sync.WaitGroup
@@ -198,7 +175,7 @@ func TestBatchesShareCalls(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := scriptCalls(t, client); got > 50*20*2*9/10 {
+	if got := redistest.ScriptCalls(t, client); got > 50*20*2*9/10 {
 		t.Errorf("got %d calls for %d takes, want them to share calls", got, 50*20*2)
 	}
 	ordered := []sluice.Request{reqs[0], {Op: sluice.OpPeek, Charge: sluice.Charge{Plan: second, Key: "k0"}}, reqs[0]}
@@ -266,13 +243,13 @@ func TestServerThatRefusesWrites(t *testing.T) {
 		}
 	}
 	set("maxmemory", "1")
-	scriptCalls(t, client)
+	redistest.ScriptCalls(t, client)
 	for i, r := range takeTogether(s, reqs...) {
 		if r.Err == nil || !strings.HasPrefix(r.Err.Error(), "OOM ") {
 			t.Errorf("take %d: got %+v, %v, want OOM", i, r.Decision, r.Err)
 		}
 	}
-	if got := scriptCalls(t, client); got > mostKeys+2 {
+	if got := redistest.ScriptCalls(t, client); got > mostKeys+2 {
 		t.Errorf("got %d calls, want no more than %d", got, mostKeys+2)
 	}
 	set("maxmemory", "0")
