@@ -25,7 +25,7 @@ func (d *differential) subjects(epoch int) []*subject {
 		case i < len(list)/2:
 			list[i] = d.subject(name)
 		case i%family == 0:
-			list[i] = d.over(name, d.shared())
+			list[i] = d.over(name, d.shared(inTurn[(epoch+i/family)%len(inTurn)]))
 		default:
 			first := list[i-i%family]
 			list[i] = d.over(name, first.charges[0].Plan.Term(0).Limit)
@@ -35,16 +35,16 @@ func (d *differential) subjects(epoch int) []*subject {
 	return list
 }
 
-// shared returns a limit whose takes may share a call.
-func (d *differential) shared() sluice.Limit {
+// inTurn is the kinds whose takes may share a call.
+var inTurn = [...]kind{kindBucket, kindFixed, kindCounter}
+
+// shared returns a limit of that kind whose takes may share a call.
+func (d *differential) shared(k kind) sluice.Limit {
 	for {
 		l := d.limit().WithName("l0")
 		c := call{items: []item{{preparedLimit: &preparedLimit{term: d.plan("shared", []sluice.Limit{l}).Term(0)}}}}
-		switch kindOf(c.items[0].term) {
-		case kindBucket, kindFixed, kindCounter:
-			if c.plain() {
-				return c.items[0].term.Limit
-			}
+		if kindOf(c.items[0].term) == k && c.plain() {
+			return c.items[0].term.Limit
 		}
 	}
 }
