@@ -56,6 +56,7 @@ func proxies(h *house) []contender {
 func denied(h *house) []contender {
 	return append([]contender{
 		{"empty", role("empty")},
+		{"constant", role("constant")},
 		{"sluice", sluiceFlags("--limit", "1/day")},
 		{"sluice.config", sluiceConfig("limits: 1/day")},
 	}, h.beside("limits: 1/day", "--limit", "1/day")...)

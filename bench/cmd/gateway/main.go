@@ -77,7 +77,7 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&o.attack, "attack", "", "only attacks whose names contain this")
 	fs.DurationVar(&o.soak, "soak", 10*time.Minute, "length of the soak, 1s to 24h")
 	fs.BoolVar(&o.neighbour, "neighbour", false, "in the group reload, run a process that is always busy beside all others")
-	fs.StringVar(&o.role, "role", "", "be a server to compare with, empty, reverseproxy or unlimited, a part of the group attacks, or busy")
+	fs.StringVar(&o.role, "role", "", "be a server to compare with, empty, constant, reverseproxy or unlimited, a part of the group attacks, or busy")
 	fs.StringVar(&o.listen, "listen", "", "where that server listens")
 	fs.StringVar(&o.upstream, "upstream", "", "and what it passes requests on to")
 	if err := fs.Parse(args); err != nil {

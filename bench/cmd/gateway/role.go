@@ -26,6 +26,8 @@ const heapRoom = 32 << 20 // bytes
 // serveRole is this program as a server to compare with, until ctx ends.
 //
 //	empty         net/http that answers 200 and nothing
+//	constant      net/http that answers every request with one and the same denial, as
+//	              sluice writes it
 //	reverseproxy  httputil.ReverseProxy as it is documented, with as many idle
 //	              connections as package gateway keeps
 //	reverseproxy.room  that with as much garbage before a collection as sluice serve
@@ -45,6 +47,8 @@ func serveRole(ctx context.Context, role, listen, upstream string) error {
 	switch role {
 	case "empty":
 		srv.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	case "constant":
+		srv.Handler, room = http.HandlerFunc(deny), make([]byte, heapRoom)
 	case "reverseproxy", "reverseproxy.room":
 		target, err := url.Parse("http://" + upstream)
 		if err != nil {
@@ -69,7 +73,7 @@ func serveRole(ctx context.Context, role, listen, upstream string) error {
 		srv.Handler = gateway.WithDeadlines(g, time.Minute)
 		room = make([]byte, heapRoom)
 	default:
-		return fmt.Errorf("-role %q is none of empty, reverseproxy, reverseproxy.room, unlimited", role)
+		return fmt.Errorf("-role %q is none of empty, constant, reverseproxy, reverseproxy.room, unlimited", role)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
@@ -77,6 +81,17 @@ func serveRole(ctx context.Context, role, listen, upstream string) error {
 		return err
 	}
 	return nil
+}
+
+// deny answers as sluice does where a limit of 1/day has denied.
+func deny(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h["Cache-Control"], h["Content-Type"] = []string{"no-store"}, []string{"application/problem+json"}
+	h["RateLimit"], h["RateLimit-Policy"] = []string{`"gateway";r=0;t=86400`}, []string{`"gateway";q=1;w=86400`}
+	h["Retry-After"] = []string{"86400"}
+	w.WriteHeader(http.StatusTooManyRequests)
+	_, _ = io.WriteString(w, `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,`+
+		`"detail":"the quota of the limit \"gateway\" is used up; retry after 86400 s","violated-policies":["gateway"]}`+"\n") // a client may leave
 }
 
 // answerAttacked reads the body; then /slow takes 100 ms, whether the client leaves

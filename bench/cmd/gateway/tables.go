@@ -27,6 +27,7 @@ func goals() []report.Goal {
 			report.Goal{Title: who + ": requests per CPU second, of Caddy's", Bench: "Proxy", Who: who, To: "caddy", Unit: "cpu-µs/req", Invert: true, Want: 1},
 			report.Goal{Title: who + ": requests per CPU second, of Traefik's", Bench: "Proxy", Who: who, To: "traefik", Unit: "cpu-µs/req", Invert: true, Want: 1},
 			report.Goal{Title: who + ", denying: CPU of an empty net/http answer", Bench: "Denied", Who: who, To: "empty", Unit: "cpu-µs/req", Want: 1.2},
+			report.Goal{Title: who + ", denying: CPU of the same answer from constants", Bench: "Denied", Who: who, To: "constant", Unit: "cpu-µs/req", Want: 1.2},
 			report.Goal{Title: who + ", denying: CPU of the other sluice", Bench: "Denied", Who: who, To: strings.Replace(who, "sluice", "before", 1), Unit: "cpu-µs/req", Want: 1},
 		)
 	}
