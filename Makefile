@@ -53,11 +53,13 @@ quick: ## run short tests, for while you write: no race detector, no real server
 .PHONY: test
 test: ## run every test, with the race detector where there is a C compiler; installs what is missing
 	@.ci/packages
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target spec test-others
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target spec test-others
 
+# The last two run at once, if a job is free: one computes, the other waits for servers.
 .PHONY: test-others
 test-others:
-	@for target in test-race test-alone test-parts; do $(MAKE) --no-print-directory --output-sync=none $$target; done
+	@$(MAKE) --no-print-directory --output-sync=none test-race
+	@$(MAKE) --no-print-directory --output-sync=target test-alone test-parts
 
 .PHONY: test-race
 test-race:
@@ -66,9 +68,9 @@ test-race:
 
 .PHONY: test-alone
 test-alone:
-	$(GO) test $(NOVET) -shuffle=on -skip '$(SPEC)' $(STEADY)
-	$(GO) test $(NOVET) -run '^Test(Memory|Platforms)$$' ./internal/gateway/attack ./internal/serve
-	@names=$$($(NAMES)); set -x; $(GO) test $(NOVET) -run "^($$names)$$" $(sort $(dir $(LONG)))
+	nice -n 10 $(GO) test $(NOVET) -shuffle=on -skip '$(SPEC)' $(STEADY)
+	nice -n 10 $(GO) test $(NOVET) -run '^Test(Memory|Platforms)$$' ./internal/gateway/attack ./internal/serve
+	@names=$$($(NAMES)); set -x; nice -n 10 $(GO) test $(NOVET) -run "^($$names)$$" $(sort $(dir $(LONG)))
 
 .PHONY: test-parts
 test-parts:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
+	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/memstore"
 	"github.com/sluicegate/sluice/remote"
 )
@@ -27,7 +28,7 @@ var algorithms = []string{
 // reloading the file, three times, passes what it passes at once.
 func TestChangedLimitGivesNothingAnew(t *testing.T) {
 	t.Parallel()
-	const quota = 1000
+	quota := storekit.FewerRace(1000)
 	up := named(t, "up")
 	for _, algorithm := range algorithms {
 		t.Run("a day "+algorithm, func(t *testing.T) {
@@ -118,7 +119,8 @@ func TestNodesOfTwoVersions(t *testing.T) {
 // locked out, and wears out no limit without a key.
 func TestFloodFreesNoLockedKey(t *testing.T) {
 	t.Parallel()
-	const maxKeys, flood = 2_000, 20_000
+	const maxKeys = 2_000
+	flood := storekit.FewerRace(10 * maxKeys)
 	s := start(t, fmt.Sprintf(`
 upstream: %q
 store: {memory: {max_keys: %d}}
