@@ -22,6 +22,7 @@ import (
 // gathering is what waits to be sent. The zero value is ready to use.
 type gathering struct {
 	under         atomic.Int64 // programs that wait to be sent or for their reply
+	oneSlot       atomic.Bool  // the server has refused keys of several slots
 	mu            sync.Mutex
 	leading       bool // a goroutine is about to send
 	waiting       []*queued
