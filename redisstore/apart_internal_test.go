@@ -5,8 +5,10 @@ package redisstore
 
 import (
 	"context"
+	"strings"
 	"testing"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/internal/redistest"
 	"github.com/sluicegate/sluice/internal/storekit"
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
@@ -54,6 +56,44 @@ func TestServerOfOneSlot(t *testing.T) {
 		if c.scripts != want {
 			t.Errorf("round %d: got %d calls, want %d", round, c.scripts, want)
 		}
+	}
+}
+
+// TestBatchOnServerThatRefuses: the takes of a batch that were not run are sent again
+// together, not one after the other.
+func TestBatchOnServerThatRefuses(t *testing.T) {
+	server := redistest.Start(t, redistest.Redis(t))
+	client := server.Client(t)
+	s, p := bare(client), storekit.Plan(t, "scope", "1000/day")
+	reqs := takesOfKeys(p, keysTo(5*mostKeys)...)
+	out := make([]sluice.Result, len(reqs))
+	take := func() {
+		t.Helper()
+		if err := s.TakeBatch(context.Background(), reqs, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.decideAll(t.Context(), reqs[:1], out) // so that the server knows the script
+	take()
+	items, _ := s.appendItems(nil, &reqs[0].Charge, 0)
+	if err := client.Do(t.Context(), client.B().Arbitrary("DEL").Keys(items[0].key).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Do(t.Context(), client.B().Lpush().Key(items[0].key).Element("x").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	c := count(s)
+	take()
+	for i, r := range out {
+		switch {
+		case i == 0 && (r.Err == nil || !strings.Contains(r.Err.Error(), "WRONGTYPE")):
+			t.Errorf("take 0: got %v, want WRONGTYPE", r.Err)
+		case i > 0 && (r.Err != nil || r.Decision.Remaining != 998):
+			t.Errorf("take %d: got %+v, %v, want 998 remaining", i, r.Decision, r.Err)
+		}
+	}
+	if c.trips != 2 {
+		t.Errorf("got %d round trips, want 2", c.trips)
 	}
 }
 
