@@ -198,7 +198,7 @@ func (b *batch) flush(ctx context.Context) {
 	switch ordered := tags > len(b.last); { // as a key has two calls
 	case len(list) == 0:
 		return
-	case s.cluster || ordered || !s.sendMany(list, replies): //nolint:contextcheck // see leave.go
+	case s.cluster || ordered || !s.recent(ctx) || !s.sendMany(list, replies): //nolint:contextcheck // see leave.go
 		b.sendInOrder(ctx, list, replies)
 	default:
 		s.sendAgain(ctx, list, replies)

@@ -59,7 +59,7 @@ func (g *gathering) release(p *queued) {
 func (s *Store) send(ctx context.Context, inv *invocation) transport.Reply {
 	g := &s.gathering
 	defer g.under.Add(-1)
-	if g.under.Add(1) == 1 || s.cluster {
+	if g.under.Add(1) == 1 || s.cluster || ctx.Err() != nil { // that of the others has not ended then
 		return inv.do(ctx, s)
 	}
 	p := g.queued(inv)
