@@ -5,6 +5,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/sluicegate/sluice"
@@ -197,8 +198,10 @@ func (b *batch) flush(ctx context.Context) {
 	switch ordered := tags > len(b.last); { // as a key has two calls
 	case len(list) == 0:
 		return
-	case s.cluster || ordered || !s.sendMany(list, replies): //nolint:contextcheck // see leave.go
+	case s.cluster || ordered || !s.recent(ctx) || !s.sendMany(list, replies): //nolint:contextcheck // see leave.go
 		b.sendInOrder(ctx, list, replies)
+	default:
+		s.sendAgain(ctx, list, replies)
 	}
 	for i, n := range b.calls {
 		err := s.conclude(ctx, n.call, list[i], list[i].retry(ctx, s, replies[i]))
@@ -209,6 +212,26 @@ func (b *batch) flush(ctx context.Context) {
 	}
 	b.calls = b.calls[:0]
 	clear(b.last)
+}
+
+// sendAgain runs those programs together that a call for several has not run.
+func (s *Store) sendAgain(ctx context.Context, list []*invocation, replies []transport.Reply) {
+	var scripts []*transport.Script
+	for i, inv := range list {
+		if errors.Is(replies[i].Err, transport.ErrNotRun) {
+			scripts = append(scripts, inv.bySHA())
+		}
+	}
+	if len(scripts) == 0 {
+		return
+	}
+	again := make([]transport.Reply, len(scripts))
+	s.transport.RunAll(ctx, scripts, again)
+	for i := range replies {
+		if errors.Is(replies[i].Err, transport.ErrNotRun) {
+			replies[i], again = again[0], again[1:]
+		}
+	}
 }
 
 // sendInOrder runs the programs of all calls, those on one key in their order.

@@ -271,7 +271,7 @@ func (s *Store) takes(c *call, mode, at int64) *invocation {
 		p = s.programs.ofTakes(k)
 	}
 	r.keys[0] = it.key
-	r.inv = invocation{program: p, Script: transport.Script{Keys: r.keys[:], Args: r.args[:2]}, shares: len(c.jobs) == 1 && p.each != nil && !s.options.NoCoalescing}
+	r.inv = invocation{program: p, Script: transport.Script{Keys: r.keys[:], Args: r.args[:2]}, shares: len(c.jobs) == 1 && p.each != nil && s.mayShare(it.term)}
 	if k != kindBucket {
 		r.args[0], r.args[1] = it.take, it.head
 		if it.take == "" {

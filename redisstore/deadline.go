@@ -30,6 +30,13 @@ func (s *Store) bound() context.Context { return s.spans.of(now(), s.options.Tim
 // it shares with others.
 func (s *Store) slack() time.Duration { return s.options.Timeout / 16 }
 
+// recent reports whether a context of the store's own has about as much time left as
+// one made now, so that what it is for may be sent with what others ask.
+func (s *Store) recent(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ok && end.Sub(now()) >= s.options.Timeout-s.slack()
+}
+
 // of returns the context of the span in which t is.
 func (s *spans) of(t time.Time, timeout time.Duration) context.Context {
 	old := s.current.Load()

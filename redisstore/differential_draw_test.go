@@ -43,7 +43,7 @@ func (d *differential) shared(k kind) sluice.Limit {
 	for {
 		l := d.limit().WithName("l0")
 		c := call{items: []item{{preparedLimit: &preparedLimit{term: d.plan("shared", []sluice.Limit{l}).Term(0)}}}}
-		if kindOf(c.items[0].term) == k && c.plain() {
+		if kindOf(c.items[0].term) == k && c.plain() && d.store.mayShare(c.items[0].term) {
 			return c.items[0].term.Limit
 		}
 	}

@@ -85,7 +85,7 @@
 // A script that may have reached the server is never sent again. Without its
 // reply the request returns an error, and its outcome is not
 // known. Only if the server answers that it ran nothing (NOSCRIPT, MOVED, ASK,
-// TRYAGAIN) the request goes out again.
+// TRYAGAIN), or not this one of several that shared a call, the request goes out again.
 //
 // # Callers that leave
 //

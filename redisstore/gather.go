@@ -22,6 +22,7 @@ import (
 // gathering is what waits to be sent. The zero value is ready to use.
 type gathering struct {
 	under         atomic.Int64 // programs that wait to be sent or for their reply
+	oneSlot       atomic.Bool  // the server has refused keys of several slots
 	mu            sync.Mutex
 	leading       bool // a goroutine is about to send
 	waiting       []*queued
@@ -58,7 +59,7 @@ func (g *gathering) release(p *queued) {
 func (s *Store) send(ctx context.Context, inv *invocation) transport.Reply {
 	g := &s.gathering
 	defer g.under.Add(-1)
-	if g.under.Add(1) == 1 || s.cluster {
+	if g.under.Add(1) == 1 || s.cluster || ctx.Err() != nil { // that of the others has not ended then
 		return inv.do(ctx, s)
 	}
 	p := g.queued(inv)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/sluicegate/sluice"
 	"github.com/sluicegate/sluice/redisstore/internal/transport"
 )
 
@@ -31,6 +32,13 @@ type pipeline struct {
 type together struct {
 	invocation
 	members []*queued
+}
+
+// mayShare reports whether takes under a limit, whose script has a form for several
+// keys, are sent with others: not to a server that refuses keys of several slots, and not
+// where that form leaves all of them to another script, as of some counters.
+func (s *Store) mayShare(t *sluice.Term) bool {
+	return !s.options.NoCoalescing && !s.gathering.oneSlot.Load() && (t.Algorithm != sluice.SlidingCounter || t.Behind == 1 && !t.CountDenied)
 }
 
 func (g *gathering) pipeline() *pipeline {
@@ -120,6 +128,9 @@ func (t *together) answer(s *Store, res transport.Reply) {
 	if len(t.members) == 1 {
 		t.members[0].answer(s, res)
 		return
+	}
+	if res.Says("CROSSSLOT") {
+		s.gathering.oneSlot.Store(true)
 	}
 	list, err := res.AsList(0)
 	for i, p := range t.members {

@@ -103,6 +103,7 @@ func TestWhatSharesACall(t *testing.T) {
 		return sluice.Request{Op: op, Charge: sluice.Charge{Plan: p, Key: "k", Cost: cost}}
 	}
 	log := storekit.Plan(t, "log", "10/s sliding-log")
+	divided, denials := storekit.Plan(t, "divided", "10/h sliding-counter sub-windows 6"), storekit.Plan(t, "denials", "10/h sliding-counter count-denied")
 	for name, c := range map[string]struct {
 		reqs []sluice.Request
 		want int
@@ -114,6 +115,8 @@ func TestWhatSharesACall(t *testing.T) {
 		"another operation":        {[]sluice.Request{req(p, sluice.OpTake, 1), req(p, sluice.OpPeek, 1), req(p, sluice.OpCharge, 1)}, 3},
 		"several limits":           {[]sluice.Request{req(two, sluice.OpTake, 1), req(two, sluice.OpTake, 1)}, 2},
 		"a log":                    {[]sluice.Request{req(log, sluice.OpTake, 1), req(log, sluice.OpTake, 1)}, 2},
+		"a divided counter":        {[]sluice.Request{req(divided, sluice.OpTake, 1), req(divided, sluice.OpTake, 1)}, 2},
+		"denials in a counter":     {[]sluice.Request{req(denials, sluice.OpTake, 1), req(denials, sluice.OpTake, 1)}, 2},
 		"a take that may be later": {[]sluice.Request{{Charge: sluice.Charge{Plan: p, Key: "k", Cost: 1}, MaxWait: time.Hour}, req(p, sluice.OpTake, 1)}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {

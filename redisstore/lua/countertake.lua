@@ -100,6 +100,7 @@ do
 		end
 	end
 	--<each>
-	return {4, string.format('%.0f', now)}
+	local other = sight > now or raw ~= '' and string.sub(raw, 1, #head) ~= head
+	return {other and 2 or 4, string.format('%.0f', math.min(now, 4503599627370495 - 3600000000)), raw}
 	--</each>
 end
