@@ -32,7 +32,9 @@ type Options struct {
 	// NoCoalescing makes a call for each request. Otherwise those for one key
 	// under one plan that come while one is on its way share the next call, and
 	// takes of different keys that are sent at the same time share one if they differ
-	// in nothing else. That changes no decision.
+	// in nothing else. That changes no decision, on one server: a proxy that spreads
+	// keys over servers must refuse scripts with keys of several, and not
+	// run them where the first key is.
 	NoCoalescing bool
 	// Logger gets warnings of a server that may evict states, and of one that
 	// [Open] cannot reach, and each first start of a rule. Nil means
