@@ -39,6 +39,9 @@ func (v *Verdict) simple(ctx context.Context, r *rule, by hit) {
 	v.enforced = 1
 	another(&v.outcomes)
 	k := &v.asks[0]
+	if v.claims(k) {
+		v.claim(ctx, k) // which gives back what others have left: it waits for none of it
+	}
 	d := &k.result.Decision
 	*d, k.result.Err = v.store.Take(ctx, sluice.Request{Charge: c.Charge})
 	v.fill(k)

@@ -23,6 +23,7 @@ type stall struct {
 	cut      atomic.Bool // nothing of the response is sent any more
 
 	mu    sync.Mutex    // of reads, which the writer of the response may set free
+	asks  bool          // the client is yet to be told to send the body
 	free  bool          // the body may stand still
 	ended bool          // nothing of the body is read any more
 	busy  bool          // a read is under way
@@ -41,6 +42,7 @@ func (s *stall) begin(d time.Duration, r *http.Request) {
 		return
 	}
 	s.reads = true
+	s.asks = !s.stream && r.Header["Expect"] != nil
 }
 
 // Deadline remembers how long one that was put off still holds. Setting one costs
@@ -125,8 +127,22 @@ func (s *stall) reading() error {
 			return err
 		}
 	}
+	if s.asks {
+		s.asks = false
+		s.goOn()
+	}
 	s.busy = true
 	return nil
+}
+
+// goOn bounds for how long the server, which tells the client by the first read to send the
+// body, waits for it to take that. An error means that the connection is gone, as the
+// read will.
+func (s *stall) goOn() {
+	_ = s.x.setWriteDeadline(time.Now().Add(s.d + s.d/16)) // not sooner than one that was put off
+	if s.cut.Load() {                                      // meanwhile, and that deadline may be lost
+		_ = s.x.setWriteDeadline(past)
+	}
 }
 
 // came ends a read, and counts n bytes of the body that have been read.

@@ -104,6 +104,24 @@ func TestResponseThatIsNotTaken(t *testing.T) {
 	}
 }
 
+// TestContinueThatIsNotTaken: nor does one that asks to be told to go on with its body, and
+// does not read that.
+func TestContinueThatIsNotTaken(t *testing.T) {
+	var took time.Duration
+	var failure error
+	overPipe(t, func(_ http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		_, failure = io.ReadAll(r.Body)
+		took = time.Since(start)
+	}, func(conn net.Conn) {
+		send(t, conn, "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n")
+		time.Sleep(time.Hour)
+	})
+	if failure == nil || took > 2*patience {
+		t.Errorf("read: %v after %v", failure, took)
+	}
+}
+
 // TestSilentHandler: a handler may be silent for any time, before and within
 // its response, with a request body or without.
 func TestSilentHandler(t *testing.T) {

@@ -73,7 +73,7 @@ func newListeners(ctx context.Context, clients *runtime, admin http.Handler, dra
 		own, o.cancel = context.WithCancelCause(base)
 		o.front = &http.Server{
 			Handler: o.inflight.wrap(clients.memory.Wrap(front)), ConnState: clients.memory.ConnState, ErrorLog: errorLog, Protocols: &protocols,
-			HTTP2:             &http.HTTP2Config{MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: unread, MaxReceiveBufferPerStream: unread},
+			HTTP2:             &http.HTTP2Config{MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: unread, MaxReceiveBufferPerStream: unread, WriteByteTimeout: stallTimeout},
 			ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 			BaseContext: func(net.Listener) context.Context { return own },
 		}
