@@ -47,6 +47,22 @@ func (l one) Accept() (net.Conn, error) {
 func (l one) Close() error   { return nil }
 func (l one) Addr() net.Addr { return &net.TCPAddr{} }
 
+// overPipe serves one client, whose end of the connection it returns, as the listeners
+// do.
+func overPipe(t *testing.T, s *runtime) (ours net.Conn, o *listener) {
+	t.Helper()
+	o = &listener{}
+	newListeners(t.Context(), s, nil, 0).newFront(o)
+	ours, theirs := net.Pipe()
+	l := make(one, 1)
+	l <- theirs
+	close(l)
+	if err := o.front.Serve(l); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	return ours, o
+}
+
 // TestSlowBodiesCount: a body that is cut off for its rate is counted.
 func TestSlowBodiesCount(t *testing.T) {
 	conf, err := config.Parse("a.yaml", []byte("rules: [{name: a, limits: 1/s}]\n"))
@@ -58,16 +74,7 @@ func TestSlowBodiesCount(t *testing.T) {
 		s.current.Store(&snapshot{config: conf, handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // an error says that it was cut off
 		})})
-		d := newListeners(t.Context(), s, nil, 0)
-		o := &listener{}
-		d.newFront(o)
-		ours, theirs := net.Pipe()
-		l := make(one, 1)
-		l <- theirs
-		close(l)
-		if err := o.front.Serve(l); !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
-		}
+		ours, o := overPipe(t, s)
 		if _, err := io.WriteString(ours, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"); err != nil {
 			t.Error(err)
 		}

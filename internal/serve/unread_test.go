@@ -5,7 +5,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -32,16 +31,7 @@ func TestUnread(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &runtime{log: discard()}
 			s.current.Store(&snapshot{config: &config.Config{}, handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })})
-			d := newListeners(t.Context(), s, nil, 0)
-			o := &listener{}
-			d.newFront(o)
-			ours, theirs := net.Pipe()
-			l := make(one, 1)
-			l <- theirs
-			close(l)
-			if err := o.front.Serve(l); !errors.Is(err, net.ErrClosed) {
-				t.Error(err)
-			}
+			ours, o := overPipe(t, s)
 			var protocols http.Protocols
 			protocols.SetUnencryptedHTTP2(true)
 			transport := &http.Transport{Protocols: &protocols, DialContext: func(context.Context, string, string) (net.Conn, error) { return ours, nil }}

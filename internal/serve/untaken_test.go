@@ -6,7 +6,6 @@ package serve
 import (
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,22 +19,13 @@ import (
 // handler up: its connection is closed.
 func TestUntaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		began, ended := time.Now(), make(chan error, 1)
+		ended := make(chan error, 1)
 		s := &runtime{log: discard()}
 		s.current.Store(&snapshot{config: &config.Config{}, handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, err := io.WriteString(w, strings.Repeat("x", 1<<20))
 			ended <- err
 		})})
-		d := newListeners(t.Context(), s, nil, 0)
-		o := &listener{}
-		d.newFront(o)
-		ours, theirs := net.Pipe()
-		l := make(one, 1)
-		l <- theirs
-		close(l)
-		if err := o.front.Serve(l); !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
-		}
+		ours, o := overPipe(t, s)
 		go func() { _, _ = io.CopyN(io.Discard, ours, 200) }() // no more than the server's settings
 		for _, text := range []string{
 			"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -47,7 +37,7 @@ func TestUntaken(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(3 * time.Minute)
 		select {
 		case err := <-ended:
 			if err == nil {
@@ -57,7 +47,34 @@ func TestUntaken(t *testing.T) {
 			t.Error("the handler waits for the client")
 		}
 		if _, err := ours.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("%v later the connection is open: %v", time.Since(began), err)
+			t.Errorf("the connection is open: %v", err)
+		}
+		if err := errors.Join(ours.Close(), o.front.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHalfAHeader: over HTTP/2, too, a header that never comes to its end holds its
+// connection for a bounded time.
+func TestHalfAHeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &runtime{log: discard()}
+		s.current.Store(&snapshot{config: &config.Config{}, handler: http.NotFoundHandler()})
+		ours, o := overPipe(t, s)
+		go func() { _, _ = io.Copy(io.Discard, ours) }()
+		for _, text := range []string{
+			"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+			"\x00\x00\x00\x04\x00\x00\x00\x00\x00",          // the client's settings
+			"\x00\x00\x01\x01\x01\x00\x00\x00\x01" + "\x82", // half a header: GET
+		} {
+			if _, err := io.WriteString(ours, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(idleTimeout + time.Minute)
+		if _, err := ours.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("the connection is open: %v", err)
 		}
 		if err := errors.Join(ours.Close(), o.front.Close()); err != nil {
 			t.Error(err)
