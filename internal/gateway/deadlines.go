@@ -18,8 +18,8 @@ import (
 // may be silent: other than the timeouts of an [http.Server] this suits streams.
 // It belongs around every other handler, in a server without a ReadTimeout and
 // a WriteTimeout of its own. Connections that switch protocol are left alone. A server of
-// HTTP/2 has a WriteByteTimeout beside: a client that reads nothing more of its connection
-// delays the frame by which a stream is ended, too.
+// HTTP/2 needs a WriteByteTimeout as well: a client that reads nothing more of its
+// connection delays the frame by which a stream is ended, too.
 func WithDeadlines(next http.Handler, d time.Duration) http.Handler {
 	return WithLeastRate(next, d, func() int64 { return 0 }, nil)
 }

@@ -28,8 +28,8 @@ func SkipRace(t testing.TB) {
 	}
 }
 
-// FewerRace returns how many steps a long test takes of which little runs at the
-// same time: n, or a quarter of them if the race detector is built in.
+// FewerRace returns how many steps a long test takes whose races show in fewer: n, or a
+// quarter of them if the race detector is built in.
 func FewerRace(n int) int {
 	if Race() {
 		return n / 4
